@@ -1,0 +1,136 @@
+// Every error a user can meet, in one table: code -> class, message template, parameter at fault.
+// A message says the value, the limit and the remedy. docs/errors.md is generated from this table; only the server
+// maps classes to HTTP status. Placeholders in braces are filled from the details given to the constructor.
+
+export type ErrorKind = "request" | "config" | "format" | "capacity" | "device" | "dead";
+
+interface ErrorRow {
+  readonly kind: ErrorKind;
+  /** The request field or option at fault, when it is always the same one; `{param}` in details overrides it. */
+  readonly param?: string;
+  readonly message: string;
+}
+
+export const ERRORS = {
+  // --- request: the caller's fault, names the parameter ---------------------------------------------------------
+  empty_prompt: { kind: "request", param: "prompt", message: "The prompt is empty; give at least one token." },
+  prompt_too_long: {
+    kind: "request",
+    param: "prompt",
+    message:
+      "The prompt has {value} tokens; this model's context holds {limit}, at least one of them for the answer. Shorten the prompt.",
+  },
+  prompt_exceeds_pool: {
+    kind: "request",
+    param: "prompt",
+    message:
+      "The prompt needs {value} pages of the KV cache; the whole pool has {limit}. Shorten the prompt or give the engine more pages (numPages).",
+  },
+  token_out_of_range: {
+    kind: "request",
+    param: "prompt",
+    message: "Token id {value} at index {index} is outside the vocabulary 0..{limit}.",
+  },
+  invalid_value: { kind: "request", message: "{param} is {value}; it must be {expected}." },
+  unknown_field: { kind: "request", message: "Unknown option {param}. Known options: {known}." },
+  no_chat_template: {
+    kind: "request",
+    param: "messages",
+    message: "The model {model} has no chat template; use generate() with a plain prompt.",
+  },
+  template_failed: {
+    kind: "request",
+    param: "messages",
+    message: "The chat template refused these messages: {reason}",
+  },
+  aborted: { kind: "request", message: "The request was aborted by its caller." },
+
+  // --- config: options of the engine or the command line --------------------------------------------------------
+  invalid_option: { kind: "config", message: "Option {param} is {value}; it must be {expected}." },
+  unknown_option: { kind: "config", message: "Unknown option {param}. Known options: {known}." },
+
+  // --- format: model files --------------------------------------------------------------------------------------
+  model_not_found: { kind: "format", param: "model", message: "No model at {path}: {reason}" },
+  file_corrupt: { kind: "format", message: "{file}: {what}: expected {expected}, found {found}." },
+  tensor_missing: {
+    kind: "format",
+    message: "{file}: tensor {tensor} is missing; expected shape [{expected}]. The checkpoint may be half-copied.",
+  },
+  tensor_mismatch: { kind: "format", message: "{file}: tensor {tensor}: expected {expected}, found {found}." },
+  unsupported_architecture: {
+    kind: "format",
+    message: "Architecture {value} is not supported. Supported: {known}.",
+  },
+  unsupported_model_option: {
+    kind: "format",
+    message: "{file}: {param} = {value} is not supported. Supported: {known}.",
+  },
+
+  // --- capacity: retry later ------------------------------------------------------------------------------------
+  queue_full: { kind: "capacity", message: "The queue holds {value} requests, its limit is {limit}. Retry later." },
+  draining: {
+    kind: "capacity",
+    message: "The engine is shutting down and takes no new requests. Retry on another server.",
+  },
+
+  // --- device and engine ----------------------------------------------------------------------------------------
+  device_unavailable: { kind: "device", param: "device", message: "Device {device} cannot be used here: {reason}" },
+  device_call: { kind: "device", message: "{device}: {call} failed with status {status}: {reason}" },
+  out_of_memory: {
+    kind: "device",
+    message: "{device}: cannot allocate {value} bytes for {what}; {limit} bytes are free. {remedy}",
+  },
+  step_failed: { kind: "device", message: "The step that ran this request failed: {reason}" },
+  engine_dead: { kind: "dead", message: "The engine has stopped: {reason} Create a new engine." },
+} as const satisfies Record<string, ErrorRow>;
+
+export type ErrorCode = keyof typeof ERRORS;
+export type ErrorDetails = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export class PagodaError extends Error {
+  readonly code: ErrorCode;
+  readonly kind: ErrorKind;
+  readonly param: string | undefined;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, details: ErrorDetails = {}, options?: ErrorOptions) {
+    const row: ErrorRow = ERRORS[code];
+    super(fill(row.message, details), options);
+    this.name = new.target.name;
+    this.code = code;
+    this.kind = row.kind;
+    this.param = typeof details.param === "string" ? details.param : row.param;
+    this.details = details;
+  }
+}
+
+/** The caller's fault: a field of this one request is wrong. */
+export class RequestError extends PagodaError {}
+/** An option of the engine or the command line is wrong. */
+export class ConfigError extends PagodaError {}
+/** A model file is missing, corrupt or of an unsupported kind. */
+export class FormatError extends PagodaError {}
+/** The engine is full or closing: the same request may succeed later. */
+export class CapacityError extends PagodaError {}
+/** A device call failed. */
+export class DeviceError extends PagodaError {}
+/** The engine cannot go on. */
+export class EngineDeadError extends PagodaError {}
+
+const CLASS_OF: Record<ErrorKind, typeof PagodaError> = {
+  request: RequestError,
+  config: ConfigError,
+  format: FormatError,
+  capacity: CapacityError,
+  device: DeviceError,
+  dead: EngineDeadError,
+};
+
+/** Makes the error of the right class for a code; errors cross the worker border as (code, details). */
+export function errorFor(code: ErrorCode, details: ErrorDetails = {}, options?: ErrorOptions): PagodaError {
+  return new CLASS_OF[ERRORS[code].kind](code, details, options);
+}
+
+function fill(template: string, details: ErrorDetails): string {
+  return template.replace(/\{(\w+)\}/g, (_, name: string) => String(details[name] ?? `{${name}}`));
+}

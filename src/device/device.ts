@@ -1,0 +1,235 @@
+// The border between the engine and arithmetic. A model is written against this interface alone; reference (plain TypeScript,
+// the oracle), cpu (native), cuda and null (counts calls) implement it and pass the same contract suite.
+//
+// Shapes: R rows, T tokens in the batch, H query heads, K kv heads, G = H/K, D head dim, Dv value head dim, P page size,
+// L layers, V vocab. `n` is the number of leading rows an op works on; rows beyond it are not touched. Output first.
+// Guarantees of every op: no allocation; a row's result does not depend on n or on the other rows (bit for bit).
+
+import type { AttentionPlan } from "../core/attention-plan.js";
+import type { Batch } from "../core/batch.js";
+import type { HostTensor } from "../core/tensor.js";
+
+/** Rows of f32 numbers on the device, `stride` elements apart. Allocated once, sized for the largest batch. */
+export interface Tensor {
+  readonly rows: number;
+  readonly cols: number;
+  readonly stride: number;
+  /** A view of columns [from, to) of the same rows; made at load, never in a step. */
+  columns(from: number, to: number): Tensor;
+}
+
+/** A matrix [rows = outputs, cols = inputs] in whatever encoding and layout the device packed it into. */
+export interface Weight {
+  readonly rows: number;
+  readonly cols: number;
+  /** Encoding as held by the device, for `inspect` and logs: "f32", "bf16", "q8", "q4_k", ... */
+  readonly dtype: string;
+  readonly byteLength: number;
+}
+
+export type WeightQuantization = "none" | "q8" | "q4";
+export type KvDtype = "f32" | "f16" | "bf16" | "i8";
+
+/** The shape of the page pool. Layout [page, layer, K|V, kvHead, slotInPage, dim]: a page is one contiguous block. */
+export interface KvPoolSpec {
+  readonly numPages: number;
+  readonly pageSize: number; // P
+  readonly numLayers: number; // L
+  readonly numKvHeads: number; // K
+  readonly keyDim: number; // D
+  readonly valueDim: number; // Dv
+  readonly dtype: KvDtype;
+}
+
+export interface KvPool {
+  readonly spec: KvPoolSpec;
+  readonly byteLength: number;
+}
+
+/** The step's integer arrays where the ops can read them. One instance lives as long as the engine; `stage` refills it. */
+export interface StagedBatch {
+  readonly numTokens: number;
+  readonly numRows: number;
+  readonly numLogitRows: number;
+}
+
+/** Rotary embedding of one kind: inverse frequencies [rotaryDim/2] and the factor on cos and sin (yarn's attention factor). */
+export interface RotarySpec {
+  readonly invFreq: Float32Array;
+  readonly scale: number;
+  /** true: pairs are (0,1),(2,3)... ; false: pairs are (i, i + rotaryDim/2), the Hugging Face layout. */
+  readonly interleaved: boolean;
+}
+
+/** cos and sin of every token of the staged batch, filled once per step by `rotaryTable`. */
+export interface RotaryTable {
+  readonly spec: RotarySpec;
+}
+
+export interface AttentionParams {
+  /** H of the query tensor; heads of one kv head are adjacent. */
+  readonly numHeads: number;
+  readonly scale: number;
+  /** cap * tanh(score / cap) on the scaled score, before the mask; 0 is off. */
+  readonly softcap: number;
+  /** One learned logit per query head [1, H] that takes part in the softmax denominator and has no value; null: none. */
+  readonly sinks: Tensor | null;
+}
+
+export type Activation = "silu" | "gelu_tanh" | "gelu" | "relu" | "relu2";
+
+/** How a mixture of experts turns router logits into expert ids and weights. */
+export interface RouterSpec {
+  readonly numExperts: number;
+  readonly topK: number;
+  /** softmax over all, then top-k; softmax over the chosen k only; sigmoid scores. */
+  readonly score: "softmax" | "softmax_topk" | "sigmoid";
+  /** Divide the chosen weights by their sum. */
+  readonly normalize: boolean;
+  readonly scale: number;
+  /** Added to the scores for the choice, not for the weights (deepseek); null: none. [1, E] */
+  readonly bias: Tensor | null;
+  /** Experts are chosen only from the best `topkGroup` of `numGroups` groups (deepseek); 1, 1 is off. */
+  readonly numGroups: number;
+  readonly topkGroup: number;
+}
+
+/** The experts of one layer. gateUp has rows [gate; up]: 2 * inner outputs. */
+export interface ExpertWeights {
+  readonly gateUp: readonly Weight[]; // [E] of [2*inner, hidden]
+  readonly down: readonly Weight[]; // [E] of [hidden, inner]
+  readonly gateUpBias: Tensor | null; // [E, 2*inner]
+  readonly downBias: Tensor | null; // [E, hidden]
+  readonly inner: number;
+  /** "silu": silu(gate) * up. "oss": gate clamped above by 7, up to [-7, 7]; (up + 1) * gate * sigmoid(1.702 * gate). */
+  readonly activation: "silu" | "gelu_tanh" | "oss";
+}
+
+/** Everything sampling needs for plain rows (no penalties, masks or hooks); one entry per logit row. */
+export interface SampleInputs {
+  readonly temperature: Float32Array; // [n] 0 is greedy
+  readonly topK: Int32Array; // [n] 0 is off
+  readonly topP: Float32Array; // [n]
+  readonly minP: Float32Array; // [n]
+  readonly uniform: Float64Array; // [n] the draw in [0, 1), from the counter-based generator
+}
+
+export interface DeviceInfo {
+  readonly name: string;
+  /** One line for people: instruction set, threads, memory. */
+  readonly description: string;
+  /** Work units the attention plan balances over: threads or CTAs. */
+  readonly numWorkers: number;
+  /** Absolute KV chunk of the fixed split, in tokens. */
+  readonly kvChunk: number;
+}
+
+export interface Device {
+  readonly info: DeviceInfo;
+
+  // --- memory: called at load, never in a step --------------------------------------------------------------------
+  allocTensor(rows: number, cols: number): Tensor;
+  /** A tensor filled from host values (norm weights, biases, sinks). */
+  loadTensor(values: Float32Array, rows: number, cols: number): Tensor;
+  /** Stacks the parts along their rows into one matrix and packs it. `transposed` parts are stored [inputs, outputs]. */
+  loadWeight(parts: readonly HostTensor[], options?: { quantize?: WeightQuantization; transposed?: boolean }): Weight;
+  allocKvPool(spec: KvPoolSpec): KvPool;
+  /** Bytes one page takes with this spec; `inspect` predicts memory with it. */
+  kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number;
+  createRotary(spec: RotarySpec, maxTokens: number): RotaryTable;
+  createStagedBatch(maxTokens: number): StagedBatch;
+
+  // --- step: inputs --------------------------------------------------------------------------------------------------
+  /** Hands the batch and its plans (one per distinct window, in the model's order) to the device. */
+  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[]): void;
+
+  // --- step: ops -----------------------------------------------------------------------------------------------------
+  /** out[t] = scale * table[tokenIds[t]]  for all T tokens. */
+  embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void;
+  /** out[t] += table[positions[t]] (learned positions). */
+  addPositions(out: Tensor, table: Weight, batch: StagedBatch): void;
+  /** out = x @ weight^T (+ bias), for n rows. With `accumulate`, out += scale * (...). */
+  matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void;
+  /** out = x / rms(x) * weight, rms over each run of `groupCols` columns (default all): per-head norms use the head dim. */
+  rmsNorm(out: Tensor, x: Tensor, weight: Tensor, eps: number, n: number, groupCols?: number): void;
+  /** residual += x; out = rmsNorm(residual). */
+  addRmsNorm(out: Tensor, residual: Tensor, x: Tensor, weight: Tensor, eps: number, n: number): void;
+  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number): void;
+  /** out = a + scale * b. out may be a. */
+  add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void;
+  /** x *= factor. */
+  scale(x: Tensor, factor: number, n: number): void;
+  /** x = cap * tanh(x / cap). */
+  softcap(x: Tensor, cap: number, n: number): void;
+  /** out = act(gate) * up. */
+  gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void;
+  /** out = act(x). */
+  activation(out: Tensor, x: Tensor, activation: Activation, n: number): void;
+  /** out[i] = x[logitRows[first + i]] for i < n. */
+  gatherLogitRows(out: Tensor, x: Tensor, batch: StagedBatch, first: number, n: number): void;
+  /** out[t, head h] = x[t, column range] copied: assembles heads from pieces (MLA). See CopyHeads. */
+  copyHeads(out: Tensor, x: Tensor, shape: CopyHeads, n: number): void;
+
+  /** Fills the table with cos/sin of the batch's positions; once per step and rotary kind. */
+  rotaryTable(table: RotaryTable, batch: StagedBatch): void;
+  /** Rotates in place the first rotaryDim dims (from `offset`) of each of x's heads of size headDim. */
+  rotary(x: Tensor, table: RotaryTable, headDim: number, offset: number, batch: StagedBatch): void;
+  /** Rotates q in place, rotates k on the way and appends k, v to their slots of `layer`. table null: append only. */
+  rotaryAppend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: RotaryTable | null,
+    pool: KvPool,
+    layer: number,
+    batch: StagedBatch,
+  ): void;
+  /** out [T, H*Dv] = attention of q [T, H*D] over the rows' pages, with the staged plan `planIndex`. */
+  attention(
+    out: Tensor,
+    q: Tensor,
+    pool: KvPool,
+    layer: number,
+    batch: StagedBatch,
+    planIndex: number,
+    params: AttentionParams,
+  ): void;
+  /** Copies whole pages, all layers: copy-on-write. */
+  copyPage(pool: KvPool, from: number, to: number): void;
+
+  /** out = sum over chosen experts of weight * expert(x), experts in ascending rank order. routerLogits [n, E]. */
+  mixtureOfExperts(
+    out: Tensor,
+    x: Tensor,
+    routerLogits: Tensor,
+    router: RouterSpec,
+    experts: ExpertWeights,
+    n: number,
+  ): void;
+
+  // --- step: results -------------------------------------------------------------------------------------------------
+  /** Chooses a token per logit row; the one device sync of the step. */
+  sample(outTokens: Int32Array, logits: Tensor, n: number, inputs: SampleInputs): void;
+  /** Copies n rows to host memory [n, cols]; syncs. */
+  read(out: Float32Array, x: Tensor, firstRow: number, n: number): void;
+
+  /** Frees everything the device holds. Nothing may be used after it. */
+  close(): void;
+}
+
+export interface MatmulOptions {
+  readonly bias?: Tensor | null;
+  /** out += scale * result instead of out = scale * result. */
+  readonly accumulate?: boolean;
+  readonly scale?: number;
+}
+
+/** For each head h: out[t, h*outHead + outOffset + i] = x[t, h*inHead + inOffset + i], i < width. inHead 0 repeats one piece. */
+export interface CopyHeads {
+  readonly numHeads: number;
+  readonly width: number;
+  readonly outHead: number;
+  readonly outOffset: number;
+  readonly inHead: number;
+  readonly inOffset: number;
+}

@@ -1,0 +1,144 @@
+// The public surface of an engine, shared by the library, the CLI and the server.
+
+import type { FinishReason } from "../core/request.js";
+import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
+
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string | null;
+  /** Further fields (name, tool_calls, ...) reach the chat template as they are. */
+  readonly [field: string]: unknown;
+}
+
+/** Edits the logits of one position in place, before penalties' result is sampled. In-process engines only. */
+export type LogitsHook = (logits: Float32Array, context: { tokens: Int32Array; promptLen: number }) => void;
+
+export interface GenerateOptions extends Partial<SamplingParams> {
+  readonly priority?: number;
+  readonly salt?: string;
+  readonly signal?: AbortSignal;
+  readonly id?: string;
+  readonly editLogits?: LogitsHook;
+}
+
+/** A piece of one sample's output. Text never ends inside a character or inside a possible stop string. */
+export interface OutputChunk {
+  /** Which of the n samples. */
+  readonly index: number;
+  readonly text: string;
+  readonly tokenIds: readonly number[];
+  /** One entry per token id, when asked for. */
+  readonly logprobs: readonly PositionLogprobs[] | null;
+  /** Set on the last chunk of a sample. */
+  readonly finishReason: FinishReason | null;
+  /** The stop string or token id that ended the sample, when one did. */
+  readonly stopReason: string | number | null;
+}
+
+/** How one request fared: what it waited for, reused and cost. */
+export interface RequestTrace {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number;
+  readonly chunks: number;
+  readonly steps: number;
+  readonly preemptions: number;
+  readonly queuedMs: number;
+  readonly timeToFirstTokenMs: number;
+  readonly totalMs: number;
+  readonly tokensPerSecond: number;
+}
+
+export interface SampleResult {
+  readonly index: number;
+  readonly text: string;
+  readonly tokenIds: readonly number[];
+  readonly logprobs: readonly PositionLogprobs[] | null;
+  readonly finishReason: FinishReason;
+  readonly stopReason: string | number | null;
+}
+
+export interface GenerateResult {
+  readonly id: string;
+  /** Of sample 0. */
+  readonly text: string;
+  readonly samples: readonly SampleResult[];
+  /** null for the first prompt token. */
+  readonly promptLogprobs: readonly (PositionLogprobs | null)[] | null;
+  readonly trace: RequestTrace;
+}
+
+/** Iterate it for chunks as they come, or await `result()` for the whole. Leaving the loop early aborts the request. */
+export interface Generation extends AsyncIterable<OutputChunk> {
+  readonly id: string;
+  result(): Promise<GenerateResult>;
+  abort(): void;
+}
+
+/** What one step did. The engine keeps the last thousand. */
+export interface StepRecord {
+  readonly step: number;
+  readonly startMs: number;
+  readonly durationMs: number;
+  readonly rows: readonly StepRow[];
+  readonly tokens: number;
+  readonly budget: number;
+  /** Tokens that padding this batch to a rectangle would have added. */
+  readonly paddingAvoided: number;
+  readonly pagesFree: number;
+  readonly pagesCached: number;
+  readonly pagesUsed: number;
+  readonly waiting: number;
+  readonly preempted: readonly string[];
+}
+
+export interface StepRow {
+  readonly id: string;
+  readonly start: number;
+  readonly queryLen: number;
+  readonly contextLen: number;
+  /** The row computes prompt tokens. */
+  readonly isPrefill: boolean;
+}
+
+export interface EngineStats {
+  readonly model: string;
+  readonly device: string;
+  readonly running: number;
+  readonly waiting: number;
+  readonly steps: number;
+  readonly pageSize: number;
+  readonly pagesTotal: number;
+  readonly pagesFree: number;
+  readonly pagesCached: number;
+  readonly pagesUsed: number;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly generatedTokens: number;
+  readonly paddingAvoided: number;
+  readonly preemptions: number;
+  readonly requestsFinished: number;
+}
+
+export interface ModelInfo {
+  readonly name: string;
+  readonly architecture: string;
+  readonly vocabSize: number;
+  readonly maxContext: number;
+  readonly hasChatTemplate: boolean;
+  readonly device: string;
+}
+
+export interface Engine {
+  readonly model: ModelInfo;
+  generate(prompt: string | readonly number[], options?: GenerateOptions): Generation;
+  chat(messages: readonly ChatMessage[], options?: GenerateOptions & { tools?: readonly unknown[] }): Generation;
+  tokenize(text: string, options?: { addSpecialTokens?: boolean }): number[];
+  detokenize(ids: readonly number[]): string;
+  stats(): Promise<EngineStats>;
+  /** Step records as they happen; ends when the engine closes. */
+  steps(options?: { signal?: AbortSignal }): AsyncIterable<StepRecord>;
+  /** Ends running requests with an error and frees the device. */
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}

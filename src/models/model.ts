@@ -1,0 +1,57 @@
+// What the engine knows of a model: its shape, and one straight-line forward over the ragged batch.
+
+import type { TensorSource } from "../core/tensor.js";
+import type { Device, KvPool, StagedBatch, Tensor, WeightQuantization } from "../device/device.js";
+
+/** The shape of a model, as far as the cache, the plan and the borders need it. */
+export interface ModelSpec {
+  readonly architecture: string;
+  readonly numLayers: number; // L
+  readonly hiddenSize: number;
+  readonly numHeads: number; // H
+  readonly numKvHeads: number; // K
+  readonly keyDim: number; // D
+  readonly valueDim: number; // Dv
+  readonly vocabSize: number; // V
+  readonly maxContext: number;
+  /** Distinct sliding windows of the layers, 0 for full attention; the engine makes one attention plan for each, in order. */
+  readonly windows: readonly number[];
+}
+
+/** Most tokens of one step, and most logit rows of one computeLogits call: sizes the activations, once. */
+export interface ModelCapacity {
+  readonly maxTokens: number;
+  readonly maxLogitRows: number;
+}
+
+export interface Model {
+  readonly spec: ModelSpec;
+  /** Final hidden states, normed [T, hidden]; valid after forward (embeddings read them). */
+  readonly hidden: Tensor;
+  /** Logits [maxLogitRows, V]; its first n rows are valid after computeLogits. */
+  readonly logits: Tensor;
+  /** Appends the batch's K and V to the pool and computes the hidden states of all T tokens. */
+  forward(batch: StagedBatch, pool: KvPool): void;
+  /** Logits of the batch's logit rows [first, first + n), n <= maxLogitRows; after forward. */
+  computeLogits(batch: StagedBatch, first: number, n: number): void;
+}
+
+export interface LoadContext {
+  readonly device: Device;
+  readonly source: TensorSource;
+  readonly capacity: ModelCapacity;
+  readonly quantize: WeightQuantization;
+  /** Called as tensors are handed over, for progress. */
+  readonly onTensor?: (bytes: number) => void;
+}
+
+/** A family: reads its config once into a spec, then loads. `Config` is the family's own parsed configuration. */
+export interface ModelFamily<Config = unknown> {
+  /** Names in config.json `architectures`, and GGUF `general.architecture`. */
+  readonly architectures: readonly string[];
+  readonly ggufNames: readonly string[];
+  /** Checks every field it relies on; throws FormatError unsupported_model_option for what it cannot honour. */
+  parseConfig(raw: Record<string, unknown>, file: string): Config;
+  specOf(config: Config): ModelSpec;
+  load(config: Config, context: LoadContext): Model;
+}
