@@ -1,0 +1,122 @@
+// The options of an engine: their types, defaults and checks.
+
+import { fileURLToPath } from "node:url";
+import { type OptionTable, resolveOptions } from "./options.js";
+
+export interface EngineConfig {
+  readonly model: string;
+  readonly device: "auto" | "cpu" | "cuda" | "reference" | "null";
+  readonly threads: number;
+  readonly quantize: "none" | "q8" | "q4";
+  readonly kvDtype: "auto" | "f32" | "f16" | "bf16" | "i8";
+  readonly pageSize: number;
+  /** null: from kvMemoryMb or the machine's memory. */
+  readonly numPages: number | null;
+  readonly kvMemoryMb: number | null;
+  readonly maxPagesPerBatch: number;
+  readonly idealChunk: number;
+  readonly mode: "extend" | "chunked";
+  readonly fixedChunk: number;
+  readonly split: "fixed" | "balanced";
+  readonly prefixCaching: boolean;
+  readonly maxContext: number | null;
+  readonly maxQueue: number;
+  readonly seed: number;
+  readonly worker: boolean;
+}
+
+/** The model every command uses when none is named. */
+export const BUNDLED_MODEL = fileURLToPath(new URL("../../../models/pagoda-stories-16m", import.meta.url));
+
+export const ENGINE_OPTIONS = {
+  model: {
+    type: "string",
+    default: BUNDLED_MODEL,
+    defaultText: "the bundled pagoda-stories-16m",
+    help: "model folder, .gguf file or hub id ORG/NAME",
+  },
+  device: {
+    type: "choice",
+    choices: ["auto", "cpu", "cuda", "reference", "null"],
+    default: "auto",
+    help: "where the arithmetic runs; auto is cpu where the native library can be built, else reference",
+  },
+  threads: {
+    type: "integer",
+    min: 0,
+    max: 1024,
+    default: 0,
+    defaultText: "all cores",
+    help: "threads of the cpu device",
+  },
+  quantize: { type: "choice", choices: ["none", "q8", "q4"], default: "none", help: "quantise the weights at load" },
+  kvDtype: {
+    type: "choice",
+    choices: ["auto", "f32", "f16", "bf16", "i8"],
+    default: "auto",
+    help: "element type of the KV cache; auto is f32 on reference and f16 elsewhere",
+  },
+  pageSize: { type: "integer", min: 1, max: 1024, default: 16, help: "tokens in a page of the KV cache" },
+  numPages: {
+    type: "integer",
+    min: 2,
+    max: 2 ** 26,
+    default: null,
+    defaultText: "from memory",
+    help: "pages in the pool, the null page included",
+  },
+  kvMemoryMb: {
+    type: "integer",
+    min: 1,
+    default: null,
+    defaultText: "a quarter of free memory at most",
+    help: "memory for the KV cache, when numPages is not given",
+  },
+  maxPagesPerBatch: {
+    type: "integer",
+    min: 1,
+    max: 65536,
+    default: 32,
+    help: "token budget of a step, in pages: a step computes at most pageSize x maxPagesPerBatch tokens",
+  },
+  idealChunk: {
+    type: "integer",
+    min: 1,
+    max: 2 ** 20,
+    default: 128,
+    help: "tokens of one prompt computed per step when others wait",
+  },
+  mode: {
+    type: "choice",
+    choices: ["extend", "chunked"],
+    default: "extend",
+    help: "extend mixes prefill and decode in ragged batches; chunked is the fixed-chunk mode it is compared with",
+  },
+  fixedChunk: { type: "integer", min: 1, max: 2 ** 20, default: 32, help: "chunk size of the chunked mode" },
+  split: {
+    type: "choice",
+    choices: ["fixed", "balanced"],
+    default: "fixed",
+    help: "how attention is split along KV; fixed gives the same bits whatever the batch",
+  },
+  prefixCaching: { type: "boolean", default: true, help: "share cached prefixes between requests" },
+  maxContext: {
+    type: "integer",
+    min: 2,
+    default: null,
+    defaultText: "the model's",
+    help: "longest sequence, prompt and answer together",
+  },
+  maxQueue: { type: "integer", min: 1, default: 4096, help: "requests that may wait; more are refused" },
+  seed: {
+    type: "integer",
+    min: 0,
+    default: 0,
+    help: "seed of requests that bring none of their own (each such request draws its own from it)",
+  },
+  worker: { type: "boolean", default: true, help: "run the engine in a worker thread" },
+} as const satisfies OptionTable & Record<keyof EngineConfig, unknown>;
+
+export function engineConfig(...layers: readonly Readonly<Record<string, unknown>>[]): EngineConfig {
+  return resolveOptions<EngineConfig>(ENGINE_OPTIONS, ...layers);
+}
