@@ -1,12 +1,20 @@
 // The attention plan: integers only, made once per step on the host (src/attention/), read by every layer's run.
 //
 // A query row for tiling is (token, head in group): a batch row with queryLen new tokens has packedQo = queryLen * G of them,
-// ordered token-major: packed = token * G + headInGroup. A work item is one (batch row, q tile, KV chunk), run for each of the
-// K kv heads. A q tile whose keys span several KV chunks is split: each of its items writes a partial state (o, m, d), and one
-// merge entry joins the partials in ascending KV order.
+// ordered token-major: packed = token * G + headInGroup. A work item is a run of keys for one q tile, for each of the K kv heads.
 //
-// KV chunks begin at absolute positions that are multiples of kvChunk, whatever the row's length: the order of summation of a
-// token depends on its position alone, so results do not change with batching, chunking or caching.
+// KV chunks begin at absolute positions that are multiples of kvChunk, whatever the row's length. A chunk is summed from an
+// empty state (o, m, d), key tiles ascending, and the chunk states are folded left to right: ((s0 + s1) + s2) + ... So an item is
+//   - whole (itemPartial -1): all chunks of its q tile; it folds each chunk's state into the running one and writes the output;
+//   - a part (itemPartial >= 0): exactly one chunk; it writes its state, and one merge entry folds the tile's partials.
+// Both give the same bits: the order of summation of a token depends on its position and kvChunk alone, so in fixed mode results
+// do not change with batching, chunking of the prompt, caching, or the choice to split.
+//
+// A row of a tile that sees no key of a chunk has an empty state there (m = -inf, d = 0), and folding an empty state changes
+// nothing. Sinks join once, after the last fold.
+
+/** Upper bound of numPartials * qTile in any plan: devices size their partial states by it, once. */
+export const MAX_PARTIAL_ROWS = 16384;
 
 export interface AttentionPlan {
   /** Sliding window of the layers that use this plan: a token sees itself and the window-1 tokens before it; 0 is no window. */
@@ -15,13 +23,13 @@ export interface AttentionPlan {
   readonly groupSize: number;
   /** Packed query rows per tile. */
   qTile: number;
-  /** Keys per chunk, in tokens; Infinity-free: a chunk that is never reached when splitting is off. */
+  /** Keys per chunk, in tokens, a multiple of the page size in balanced mode. */
   kvChunk: number;
 
   numItems: number;
   itemRow: Int32Array; // [numItems] batch row
   itemQStart: Int32Array; // [numItems] first packed query row of the tile, within the batch row
-  itemKvStart: Int32Array; // [numItems] first key position (absolute)
+  itemKvStart: Int32Array; // [numItems] first key position (absolute), a multiple of kvChunk
   itemKvEnd: Int32Array; // [numItems] one past the last key position
   itemPartial: Int32Array; // [numItems] -1: writes its output directly; else the index of its partial
   itemValid: Uint8Array; // [numItems] 0: padding of a fixed-size (graph) launch, exits at once
@@ -37,5 +45,5 @@ export interface AttentionPlan {
   mergeRow: Int32Array; // [numMerges] batch row
   mergeQStart: Int32Array; // [numMerges] first packed query row of the tile
   mergePartial: Int32Array; // [numMerges] first partial; the partials of a tile are consecutive, ascending in KV
-  mergeCount: Int32Array; // [numMerges]
+  mergeCount: Int32Array; // [numMerges] at least 2; 0: padding of a fixed-size (graph) launch
 }
