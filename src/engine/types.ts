@@ -2,6 +2,8 @@
 
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
+import type { ConstraintSpec } from "../sampler/constraint.js";
+import type { LogitsHook } from "../sampler/sampler.js";
 
 export interface ChatMessage {
   readonly role: string;
@@ -10,15 +12,14 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 
-/** Edits the logits of one position in place, before penalties' result is sampled. In-process engines only. */
-export type LogitsHook = (logits: Float32Array, context: { tokens: Int32Array; promptLen: number }) => void;
-
 export interface GenerateOptions extends Partial<SamplingParams> {
   readonly priority?: number;
   readonly salt?: string;
   readonly signal?: AbortSignal;
   readonly id?: string;
+  /** Edits logits in place before the choice; in-process engines only (worker: false). */
   readonly editLogits?: LogitsHook;
+  readonly constraint?: ConstraintSpec;
 }
 
 /** A piece of one sample's output. Text never ends inside a character or inside a possible stop string. */
@@ -129,13 +130,30 @@ export interface ModelInfo {
   readonly device: string;
 }
 
+export interface EmbedOptions {
+  readonly pooling?: "last" | "mean";
+  readonly salt?: string;
+  readonly signal?: AbortSignal;
+}
+
+export interface EmbedResult {
+  readonly vectors: readonly Float32Array[];
+  readonly promptTokens: number;
+}
+
 export interface Engine {
   readonly model: ModelInfo;
   generate(prompt: string | readonly number[], options?: GenerateOptions): Generation;
   chat(messages: readonly ChatMessage[], options?: GenerateOptions & { tools?: readonly unknown[] }): Generation;
+  /** One vector per input: the final hidden state of the last token, or the mean over all tokens; not normalised. */
+  embed(inputs: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<EmbedResult>;
   tokenize(text: string, options?: { addSpecialTokens?: boolean }): number[];
   detokenize(ids: readonly number[]): string;
   stats(): Promise<EngineStats>;
+  /** The page map and the prefix trie, for people to look at. */
+  cacheSnapshot(): Promise<unknown>;
+  /** The last thousand steps. */
+  stepHistory(): readonly StepRecord[];
   /** Step records as they happen; ends when the engine closes. */
   steps(options?: { signal?: AbortSignal }): AsyncIterable<StepRecord>;
   /** Ends running requests with an error and frees the device. */

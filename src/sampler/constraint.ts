@@ -1,0 +1,23 @@
+// What structured output asks of sampling: which tokens may come next. Implementations live beside (xgrammar/).
+
+/** What a caller asks for; travels to the engine's thread as plain data. */
+export interface ConstraintSpec {
+  /** json: any JSON value; json_schema: `source` is the schema as JSON text; regex; grammar: EBNF. */
+  readonly kind: "json" | "json_schema" | "regex" | "grammar";
+  readonly source: string;
+}
+
+/** The state of one answer under its constraint. */
+export interface TokenConstraint {
+  /** Sets the bit of every token that may come next (bit id & 31 of word id >> 5). false: no restriction here, mask untouched. */
+  fillMask(mask: Int32Array): boolean;
+  /** Advances by a chosen token; false when the token is not allowed. */
+  accept(tokenId: number): boolean;
+  isDone(): boolean;
+  dispose(): void;
+}
+
+export interface ConstraintCompiler {
+  /** Throws RequestError for a source that cannot be compiled; other requests are never harmed. */
+  compile(spec: ConstraintSpec): TokenConstraint;
+}

@@ -1,0 +1,110 @@
+// From logits to tokens for the rows of one block. Plain rows are chosen by the device, all in one call; rows that need their
+// logits edited or reported are read back one by one and chosen by the same rule on the host.
+
+import { chooseToken } from "../core/choose-token.js";
+import { uniformAt } from "../core/random.js";
+import type { Request } from "../core/request.js";
+import type { PositionLogprobs } from "../core/sampling.js";
+import type { Device, Tensor } from "../device/device.js";
+import type { TokenConstraint } from "./constraint.js";
+import { hasPenalties, LogitsEditor } from "./logits-editor.js";
+import { logprobsOf } from "./logprobs.js";
+
+/** Edits one row of logits in place; given by the caller of an in-process engine. */
+export type LogitsHook = (logits: Float32Array, context: { tokens: Int32Array; promptLen: number }) => void;
+
+/** What sampling keeps for a request beside its parameters. */
+export interface SamplingState {
+  /** Ids that end the answer: forbidden until minTokens are out. */
+  readonly stopIds: Int32Array;
+  readonly constraint: TokenConstraint | null;
+  readonly editLogits: LogitsHook | null;
+}
+
+export class Sampler {
+  readonly #device: Device;
+  readonly #editor: LogitsEditor;
+  readonly #row: Float32Array; // [V]
+  readonly #mask: Int32Array; // [ceil(V / 32)]
+  readonly #chosen: Int32Array; // [maxRows] by the device
+  readonly #inputs;
+  /** Written by `sampleRow` when the request asked for logprobs, else null. */
+  lastLogprobs: PositionLogprobs | null = null;
+
+  constructor(device: Device, vocabSize: number, maxRows: number) {
+    this.#device = device;
+    this.#editor = new LogitsEditor(vocabSize);
+    this.#row = new Float32Array(vocabSize);
+    this.#mask = new Int32Array(Math.ceil(vocabSize / 32));
+    this.#chosen = new Int32Array(maxRows);
+    this.#inputs = {
+      temperature: new Float32Array(maxRows),
+      topK: new Int32Array(maxRows),
+      topP: new Float32Array(maxRows).fill(1),
+      minP: new Float32Array(maxRows),
+      uniform: new Float64Array(maxRows),
+    };
+  }
+
+  /** Whether the device can choose for this request alone. */
+  isPlain(request: Request, state: SamplingState): boolean {
+    return (
+      request.sampling.logprobs === null &&
+      state.constraint === null &&
+      state.editLogits === null &&
+      request.sampling.logitBias.length === 0 &&
+      request.numGenerated >= request.sampling.minTokens &&
+      !hasPenalties(request)
+    );
+  }
+
+  /** Sets row `row` of the block to be chosen by the device for this request. */
+  prepareRow(row: number, request: Request): void {
+    const { temperature, topK, topP, minP, seed } = request.sampling;
+    const inputs = this.#inputs;
+    inputs.temperature[row] = temperature;
+    inputs.topK[row] = topK;
+    inputs.topP[row] = topP;
+    inputs.minP[row] = minP;
+    inputs.uniform[row] = uniformAt(seed, request.sampleIndex, request.numTokens);
+  }
+
+  /** Marks row `row` as one the host chooses; the device's greedy answer for it is ignored. */
+  skipRow(row: number): void {
+    this.#inputs.temperature[row] = 0;
+  }
+
+  /** One call for all prepared rows: the step's one sync. */
+  chooseOnDevice(logits: Tensor, n: number): Int32Array {
+    this.#device.sample(this.#chosen, logits, n, this.#inputs);
+    return this.#chosen;
+  }
+
+  /** Chooses on the host for row `row` of the logits. Returns -1 when the constraint leaves no token. */
+  chooseOnHost(logits: Tensor, row: number, request: Request, state: SamplingState): number {
+    const values = this.#row;
+    const { sampling } = request;
+    this.#device.read(values, logits, row, 1);
+    const raw = sampling.logprobs === null ? null : values.slice();
+    this.#edit(values, request, state);
+    const uniform = uniformAt(sampling.seed, request.sampleIndex, request.numTokens);
+    const token = chooseToken(values, sampling, uniform);
+    this.lastLogprobs = raw === null ? null : logprobsOf(raw, token, sampling.logprobs!);
+    return values[token]! === Number.NEGATIVE_INFINITY ? -1 : token;
+  }
+
+  /** Log-probability of the known token `next` under row `row`: prompt logprobs. */
+  scoreRow(logits: Tensor, row: number, next: number, numTop: number): PositionLogprobs {
+    this.#device.read(this.#row, logits, row, 1);
+    return logprobsOf(this.#row, next, numTop);
+  }
+
+  #edit(values: Float32Array, request: Request, state: SamplingState): void {
+    const editor = this.#editor;
+    if (request.sampling.logitBias.length > 0) editor.addBias(values, request.sampling.logitBias);
+    if (hasPenalties(request)) editor.penalize(values, request);
+    if (request.numGenerated < request.sampling.minTokens) editor.forbid(values, state.stopIds);
+    if (state.constraint?.fillMask(this.#mask) === true) editor.applyMask(values, this.#mask);
+    state.editLogits?.(values, { tokens: request.tokens.subarray(0, request.numTokens), promptLen: request.promptLen });
+  }
+}
