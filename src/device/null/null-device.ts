@@ -1,0 +1,209 @@
+// The null device: counts calls and does no arithmetic, so that the scheduler, the cache and the loop run in simulation at full
+// speed. sample() gives each logit row a token that depends on (position, token id) alone: a request's tokens are the same
+// however it is batched, chunked, cached or preempted, which is what a simulation checks. Nothing is allocated per call.
+
+import type { AttentionPlan } from "../../core/attention-plan.js";
+import { Batch } from "../../core/batch.js";
+import type { HostTensor } from "../../core/tensor.js";
+import type {
+  Device,
+  DeviceInfo,
+  KvPool,
+  KvPoolSpec,
+  RotarySpec,
+  RotaryTable,
+  StagedBatch,
+  Tensor,
+  Weight,
+} from "../device.js";
+import { kvLayout } from "../kv-layout.js";
+
+/** Ops that a step calls; `calls` counts each. */
+const OPS = [
+  "stage",
+  "embed",
+  "addPositions",
+  "matmul",
+  "rmsNorm",
+  "addRmsNorm",
+  "layerNorm",
+  "add",
+  "scale",
+  "softcap",
+  "gatedActivation",
+  "activation",
+  "gatherLogitRows",
+  "copyHeads",
+  "rotaryTable",
+  "rotary",
+  "rotaryAppend",
+  "attention",
+  "copyPage",
+  "mixtureOfExperts",
+  "sample",
+  "read",
+] as const;
+
+export type NullOp = (typeof OPS)[number];
+
+class NullTensor implements Tensor {
+  readonly rows: number;
+  readonly cols: number;
+  readonly stride: number;
+
+  constructor(rows: number, cols: number, stride: number) {
+    this.rows = rows;
+    this.cols = cols;
+    this.stride = stride;
+  }
+
+  columns(from: number, to: number): NullTensor {
+    return new NullTensor(this.rows, to - from, this.stride);
+  }
+}
+
+class NullStagedBatch implements StagedBatch {
+  batch = new Batch(1, 0);
+
+  get numTokens(): number {
+    return this.batch.numTokens;
+  }
+  get numRows(): number {
+    return this.batch.numRows;
+  }
+  get numLogitRows(): number {
+    return this.batch.numLogitRows;
+  }
+}
+
+export class NullDevice implements Device {
+  readonly info: DeviceInfo = {
+    name: "null",
+    description: "counts calls, computes nothing",
+    numWorkers: 1,
+    kvChunk: 256,
+  };
+  /** How often each op was called. */
+  readonly calls = Object.fromEntries(OPS.map((op) => [op, 0])) as Record<NullOp, number>;
+  // The logit rows gathered last, which the next sample or read of logits is about.
+  #batch = new Batch(1, 0);
+  #firstLogitRow = 0;
+  #logits: Tensor | null = null;
+
+  allocTensor(rows: number, cols: number): Tensor {
+    return new NullTensor(rows, cols, cols);
+  }
+  loadTensor(_values: Float32Array, rows: number, cols: number): Tensor {
+    return new NullTensor(rows, cols, cols);
+  }
+  loadWeight(parts: readonly HostTensor[], options: { transposed?: boolean } = {}): Weight {
+    const [rowAxis, colAxis] = options.transposed ? [1, 0] : [0, 1];
+    const rows = parts.reduce((sum, part) => sum + part.shape[rowAxis]!, 0);
+    return { rows, cols: parts[0]!.shape[colAxis]!, dtype: "null", byteLength: 0 };
+  }
+  allocKvPool(spec: KvPoolSpec): KvPool {
+    return { spec, byteLength: 0 };
+  }
+  /** What f32 pages would take, so that sizing by memory gives a plausible number of pages. */
+  kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number {
+    return kvLayout(spec).page * 4;
+  }
+  createRotary(spec: RotarySpec): RotaryTable {
+    return { spec };
+  }
+  createStagedBatch(): StagedBatch {
+    return new NullStagedBatch();
+  }
+
+  stage(staged: StagedBatch, batch: Batch, _plans: readonly AttentionPlan[]): void {
+    this.calls.stage++;
+    (staged as NullStagedBatch).batch = batch;
+  }
+  embed(): void {
+    this.calls.embed++;
+  }
+  addPositions(): void {
+    this.calls.addPositions++;
+  }
+  matmul(out: Tensor): void {
+    this.calls.matmul++;
+    this.#logits = out; // the last matmul before sampling is the head's
+  }
+  rmsNorm(): void {
+    this.calls.rmsNorm++;
+  }
+  addRmsNorm(): void {
+    this.calls.addRmsNorm++;
+  }
+  layerNorm(): void {
+    this.calls.layerNorm++;
+  }
+  add(): void {
+    this.calls.add++;
+  }
+  scale(): void {
+    this.calls.scale++;
+  }
+  softcap(): void {
+    this.calls.softcap++;
+  }
+  gatedActivation(): void {
+    this.calls.gatedActivation++;
+  }
+  activation(): void {
+    this.calls.activation++;
+  }
+  gatherLogitRows(_out: Tensor, _x: Tensor, staged: StagedBatch, first: number, _n: number): void {
+    this.calls.gatherLogitRows++;
+    this.#batch = (staged as NullStagedBatch).batch;
+    this.#firstLogitRow = first;
+  }
+  copyHeads(): void {
+    this.calls.copyHeads++;
+  }
+  rotaryTable(): void {
+    this.calls.rotaryTable++;
+  }
+  rotary(): void {
+    this.calls.rotary++;
+  }
+  rotaryAppend(): void {
+    this.calls.rotaryAppend++;
+  }
+  attention(): void {
+    this.calls.attention++;
+  }
+  copyPage(): void {
+    this.calls.copyPage++;
+  }
+  mixtureOfExperts(): void {
+    this.calls.mixtureOfExperts++;
+  }
+
+  sample(outTokens: Int32Array, logits: Tensor, n: number): void {
+    this.calls.sample++;
+    for (let r = 0; r < n; r++) outTokens[r] = this.#tokenOf(r, logits.cols);
+  }
+
+  /** Zeros; rows of logits have a one at the token that sample() would give, so that choosing on the host agrees with it. */
+  read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    this.calls.read++;
+    out.fill(0, 0, n * x.cols);
+    if (x !== this.#logits) return;
+    for (let r = 0; r < n; r++) out[r * x.cols + this.#tokenOf(firstRow + r, x.cols)] = 1;
+  }
+
+  close(): void {}
+
+  #tokenOf(logitRow: number, vocab: number): number {
+    const t = this.#batch.logitRows[this.#firstLogitRow + logitRow]!;
+    return hash(this.#batch.positions[t]!, this.#batch.tokenIds[t]!) % vocab;
+  }
+}
+
+/** Mixes two integers into 32 even bits; both multipliers are odd, so no input is lost. */
+function hash(a: number, b: number): number {
+  let h = Math.imul(a + 1, 0x9e3779b1) ^ Math.imul(b + 1, 0x85ebca77);
+  h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d);
+  return (h ^ (h >>> 13)) >>> 0;
+}

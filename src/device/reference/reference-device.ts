@@ -1,0 +1,314 @@
+// The reference device: every op in plain TypeScript over Float32Arrays, as the maths is written. It is the oracle the other
+// devices are tested against, and what runs where there is no native library. It is not fast, and except for matmul it does
+// not try to be. Sums run in f64 in one ascending order and are rounded to f32 when stored.
+
+import type { AttentionPlan } from "../../core/attention-plan.js";
+import type { Batch } from "../../core/batch.js";
+import { chooseToken } from "../../core/choose-token.js";
+import type { HostTensor } from "../../core/tensor.js";
+import type {
+  Activation,
+  AttentionParams,
+  CopyHeads,
+  Device,
+  DeviceInfo,
+  ExpertWeights,
+  KvPool,
+  KvPoolSpec,
+  MatmulOptions,
+  RotarySpec,
+  RotaryTable,
+  RouterSpec,
+  SampleInputs,
+  StagedBatch,
+  Tensor,
+  Weight,
+  WeightQuantization,
+} from "../device.js";
+import { keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
+import { activate } from "./activation.js";
+import { type HostAttentionParams, runAttention } from "./attention.js";
+import { ReferenceKvPool, roundTo } from "./kv-pool.js";
+import { loadWeight } from "./load-weight.js";
+import { matmul } from "./matmul.js";
+import { ExpertScratch, mixtureOfExperts } from "./moe.js";
+import { layerNorm, rmsNorm } from "./norm.js";
+import { ReferenceRotary } from "./rotary.js";
+import { ReferenceStagedBatch } from "./staged-batch.js";
+import { ReferenceTensor, type ReferenceWeight } from "./tensor.js";
+
+export class ReferenceDevice implements Device {
+  readonly info: DeviceInfo = {
+    name: "reference",
+    description: "plain TypeScript, one thread",
+    numWorkers: 1,
+    kvChunk: 256,
+  };
+  readonly #experts = new ExpertScratch();
+
+  allocTensor(rows: number, cols: number): ReferenceTensor {
+    return new ReferenceTensor(new Float32Array(rows * cols), 0, rows, cols, cols);
+  }
+
+  loadTensor(values: Float32Array, rows: number, cols: number): ReferenceTensor {
+    if (values.length !== rows * cols) throw new RangeError(`${values.length} values for [${rows}, ${cols}]`);
+    return new ReferenceTensor(values.slice(), 0, rows, cols, cols);
+  }
+
+  loadWeight(
+    parts: readonly HostTensor[],
+    options: { quantize?: WeightQuantization; transposed?: boolean } = {},
+  ): ReferenceWeight {
+    return loadWeight(parts, options.quantize ?? "none", options.transposed ?? false);
+  }
+
+  allocKvPool(spec: KvPoolSpec): ReferenceKvPool {
+    return new ReferenceKvPool(spec);
+  }
+
+  /** Numbers are held in f32 whatever the kv dtype. */
+  kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number {
+    return kvLayout(spec).page * 4;
+  }
+
+  createRotary(spec: RotarySpec, maxTokens: number): ReferenceRotary {
+    return new ReferenceRotary(spec, maxTokens);
+  }
+
+  createStagedBatch(_maxTokens: number): ReferenceStagedBatch {
+    return new ReferenceStagedBatch();
+  }
+
+  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[]): void {
+    (staged as ReferenceStagedBatch).batch = batch;
+    (staged as ReferenceStagedBatch).plans = plans;
+  }
+
+  embed(out: Tensor, table: Weight, staged: StagedBatch, scale: number): void {
+    const { data, offset, cols, stride } = out as ReferenceTensor;
+    const { tokenIds } = (staged as ReferenceStagedBatch).batch;
+    const rows = (table as ReferenceWeight).data;
+    for (let t = 0; t < staged.numTokens; t++) {
+      const from = tokenIds[t]! * cols;
+      for (let c = 0; c < cols; c++) data[offset + t * stride + c] = scale * rows[from + c]!;
+    }
+  }
+
+  addPositions(out: Tensor, table: Weight, staged: StagedBatch): void {
+    const { data, offset, cols, stride } = out as ReferenceTensor;
+    const { positions } = (staged as ReferenceStagedBatch).batch;
+    const rows = (table as ReferenceWeight).data;
+    for (let t = 0; t < staged.numTokens; t++) {
+      const from = positions[t]! * cols;
+      for (let c = 0; c < cols; c++) data[offset + t * stride + c]! += rows[from + c]!;
+    }
+  }
+
+  matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
+    matmul(
+      out as ReferenceTensor,
+      x as ReferenceTensor,
+      (weight as ReferenceWeight).data,
+      weight.rows,
+      weight.cols,
+      n,
+      (options?.bias as ReferenceTensor | null | undefined) ?? null,
+      options?.scale ?? 1,
+      options?.accumulate ?? false,
+    );
+  }
+
+  rmsNorm(out: Tensor, x: Tensor, weight: Tensor, eps: number, n: number, groupCols = x.cols): void {
+    rmsNorm(out as ReferenceTensor, x as ReferenceTensor, weight as ReferenceTensor, eps, n, groupCols);
+  }
+
+  addRmsNorm(out: Tensor, residual: Tensor, x: Tensor, weight: Tensor, eps: number, n: number): void {
+    this.add(residual, residual, x, 1, n);
+    this.rmsNorm(out, residual, weight, eps, n);
+  }
+
+  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number): void {
+    layerNorm(out as ReferenceTensor, x as ReferenceTensor, weight as ReferenceTensor, bias as ReferenceTensor, eps, n);
+  }
+
+  add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
+    const o = out as ReferenceTensor;
+    const l = a as ReferenceTensor;
+    const r = b as ReferenceTensor;
+    for (let t = 0; t < n; t++) {
+      for (let c = 0; c < o.cols; c++) {
+        o.data[o.offset + t * o.stride + c] =
+          l.data[l.offset + t * l.stride + c]! + scale * r.data[r.offset + t * r.stride + c]!;
+      }
+    }
+  }
+
+  scale(x: Tensor, factor: number, n: number): void {
+    const { data, offset, cols, stride } = x as ReferenceTensor;
+    for (let t = 0; t < n; t++) for (let c = 0; c < cols; c++) data[offset + t * stride + c]! *= factor;
+  }
+
+  softcap(x: Tensor, cap: number, n: number): void {
+    const { data, offset, cols, stride } = x as ReferenceTensor;
+    for (let t = 0; t < n; t++) {
+      for (let c = 0; c < cols; c++) {
+        const i = offset + t * stride + c;
+        data[i] = cap * Math.tanh(data[i]! / cap);
+      }
+    }
+  }
+
+  gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void {
+    const o = out as ReferenceTensor;
+    const g = gate as ReferenceTensor;
+    const u = up as ReferenceTensor;
+    for (let t = 0; t < n; t++) {
+      for (let c = 0; c < o.cols; c++) {
+        o.data[o.offset + t * o.stride + c] =
+          activate(activation, g.data[g.offset + t * g.stride + c]!) * u.data[u.offset + t * u.stride + c]!;
+      }
+    }
+  }
+
+  activation(out: Tensor, x: Tensor, activation: Activation, n: number): void {
+    const o = out as ReferenceTensor;
+    const i = x as ReferenceTensor;
+    for (let t = 0; t < n; t++) {
+      for (let c = 0; c < o.cols; c++) {
+        o.data[o.offset + t * o.stride + c] = activate(activation, i.data[i.offset + t * i.stride + c]!);
+      }
+    }
+  }
+
+  gatherLogitRows(out: Tensor, x: Tensor, staged: StagedBatch, first: number, n: number): void {
+    const o = out as ReferenceTensor;
+    const i = x as ReferenceTensor;
+    const { logitRows } = (staged as ReferenceStagedBatch).batch;
+    for (let r = 0; r < n; r++) {
+      const from = i.offset + logitRows[first + r]! * i.stride;
+      for (let c = 0; c < o.cols; c++) o.data[o.offset + r * o.stride + c] = i.data[from + c]!;
+    }
+  }
+
+  copyHeads(out: Tensor, x: Tensor, shape: CopyHeads, n: number): void {
+    const o = out as ReferenceTensor;
+    const i = x as ReferenceTensor;
+    for (let t = 0; t < n; t++) {
+      for (let h = 0; h < shape.numHeads; h++) {
+        const from = i.offset + t * i.stride + h * shape.inHead + shape.inOffset;
+        const to = o.offset + t * o.stride + h * shape.outHead + shape.outOffset;
+        for (let c = 0; c < shape.width; c++) o.data[to + c] = i.data[from + c]!;
+      }
+    }
+  }
+
+  rotaryTable(table: RotaryTable, staged: StagedBatch): void {
+    (table as ReferenceRotary).fill(staged as ReferenceStagedBatch);
+  }
+
+  rotary(x: Tensor, table: RotaryTable, headDim: number, offset: number, staged: StagedBatch): void {
+    const { data, offset: base, cols, stride } = x as ReferenceTensor;
+    for (let t = 0; t < staged.numTokens; t++) {
+      for (let head = 0; head < cols; head += headDim) {
+        (table as ReferenceRotary).rotate(data, base + t * stride + head + offset, t);
+      }
+    }
+  }
+
+  rotaryAppend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: RotaryTable | null,
+    pool: KvPool,
+    layer: number,
+    staged: StagedBatch,
+  ): void {
+    const { numKvHeads, keyDim, valueDim, pageSize, dtype } = pool.spec;
+    const { data: pages, layout } = pool as ReferenceKvPool;
+    const { slots } = (staged as ReferenceStagedBatch).batch;
+    if (table !== null) this.rotary(q, table, keyDim, 0, staged);
+    for (let t = 0; t < staged.numTokens; t++) {
+      const page = Math.floor(slots[t]! / pageSize);
+      const slotInPage = slots[t]! % pageSize;
+      for (let head = 0; head < numKvHeads; head++) {
+        const keyAt = keyOffset(layout, page, layer, head, slotInPage);
+        const valueAt = valueOffset(layout, page, layer, head, slotInPage);
+        copyHead(pages, keyAt, k as ReferenceTensor, t, head, keyDim);
+        copyHead(pages, valueAt, v as ReferenceTensor, t, head, valueDim);
+        if (table !== null) (table as ReferenceRotary).rotate(pages, keyAt, t);
+        roundTo(dtype, pages, keyAt, keyDim);
+        roundTo(dtype, pages, valueAt, valueDim);
+      }
+    }
+  }
+
+  attention(
+    out: Tensor,
+    q: Tensor,
+    pool: KvPool,
+    layer: number,
+    staged: StagedBatch,
+    planIndex: number,
+    params: AttentionParams,
+  ): void {
+    const { batch, plans } = staged as ReferenceStagedBatch;
+    runAttention(
+      out as ReferenceTensor,
+      q as ReferenceTensor,
+      pool as ReferenceKvPool,
+      layer,
+      batch,
+      plans[planIndex]!,
+      params as HostAttentionParams,
+      (pool as ReferenceKvPool).scratch,
+    );
+  }
+
+  copyPage(pool: KvPool, from: number, to: number): void {
+    (pool as ReferenceKvPool).copyPage(from, to);
+  }
+
+  mixtureOfExperts(
+    out: Tensor,
+    x: Tensor,
+    routerLogits: Tensor,
+    router: RouterSpec,
+    experts: ExpertWeights,
+    n: number,
+  ): void {
+    mixtureOfExperts(
+      out as ReferenceTensor,
+      x as ReferenceTensor,
+      routerLogits as ReferenceTensor,
+      router,
+      experts,
+      n,
+      this.#experts,
+    );
+  }
+
+  sample(outTokens: Int32Array, logits: Tensor, n: number, inputs: SampleInputs): void {
+    for (let r = 0; r < n; r++) {
+      const rule = {
+        temperature: inputs.temperature[r]!,
+        topK: inputs.topK[r]!,
+        topP: inputs.topP[r]!,
+        minP: inputs.minP[r]!,
+      };
+      outTokens[r] = chooseToken((logits as ReferenceTensor).row(r), rule, inputs.uniform[r]!);
+    }
+  }
+
+  read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    for (let r = 0; r < n; r++) out.set((x as ReferenceTensor).row(firstRow + r), r * x.cols);
+  }
+
+  /** Garbage collection frees what the caller lets go of. */
+  close(): void {}
+}
+
+function copyHead(pages: Float32Array, at: number, x: ReferenceTensor, t: number, head: number, dim: number): void {
+  const from = x.offset + t * x.stride + head * dim;
+  for (let i = 0; i < dim; i++) pages[at + i] = x.data[from + i]!;
+}
