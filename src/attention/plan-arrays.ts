@@ -1,0 +1,102 @@
+// The plan's arrays: reused from step to step, grown by doubling when a batch needs more than any before it.
+
+import type { AttentionPlan } from "../core/attention-plan.js";
+
+export class PlanArrays implements AttentionPlan {
+  readonly window: number;
+  readonly groupSize: number;
+  qTile = 16;
+  kvChunk = 1;
+
+  numItems = 0;
+  itemRow = new Int32Array(64);
+  itemQStart = new Int32Array(64);
+  itemKvStart = new Int32Array(64);
+  itemKvEnd = new Int32Array(64);
+  itemPartial = new Int32Array(64);
+  itemValid = new Uint8Array(64);
+  itemCost = new Float64Array(64); // [numItems] read by the balance only
+
+  readonly numWorkers: number;
+  readonly workerIndptr: Int32Array;
+  workerItems = new Int32Array(64);
+
+  numPartials = 0;
+  numMerges = 0;
+  mergeRow = new Int32Array(16);
+  mergeQStart = new Int32Array(16);
+  mergePartial = new Int32Array(16);
+  mergeCount = new Int32Array(16);
+
+  constructor(window: number, groupSize: number, numWorkers: number) {
+    this.window = window;
+    this.groupSize = groupSize;
+    this.numWorkers = numWorkers;
+    this.workerIndptr = new Int32Array(numWorkers + 1);
+  }
+
+  clear(): void {
+    this.numItems = 0;
+    this.numPartials = 0;
+    this.numMerges = 0;
+  }
+
+  addItem(row: number, qStart: number, kvStart: number, kvEnd: number, partial: number, cost: number): void {
+    const i = this.numItems++;
+    if (i === this.itemRow.length) this.#growItems();
+    this.itemRow[i] = row;
+    this.itemQStart[i] = qStart;
+    this.itemKvStart[i] = kvStart;
+    this.itemKvEnd[i] = kvEnd;
+    this.itemPartial[i] = partial;
+    this.itemValid[i] = 1;
+    this.itemCost[i] = cost;
+  }
+
+  addMerge(row: number, qStart: number, firstPartial: number, count: number): void {
+    const i = this.numMerges++;
+    if (i === this.mergeRow.length) this.#growMerges();
+    this.mergeRow[i] = row;
+    this.mergeQStart[i] = qStart;
+    this.mergePartial[i] = firstPartial;
+    this.mergeCount[i] = count;
+  }
+
+  /** Pads to a launch of fixed size: items marked invalid, merges of nothing. Larger plans stay as they are. */
+  pad(numItems: number): void {
+    while (this.numItems < numItems) {
+      this.addItem(0, 0, 0, 0, -1, 0);
+      this.itemValid[this.numItems - 1] = 0;
+    }
+    // A split tile has two items or more, so half the items bounds the merges of every plan of this size.
+    while (this.numMerges < numItems >> 1) this.addMerge(0, 0, 0, 0);
+  }
+
+  #growItems(): void {
+    this.itemRow = grownInts(this.itemRow);
+    this.itemQStart = grownInts(this.itemQStart);
+    this.itemKvStart = grownInts(this.itemKvStart);
+    this.itemKvEnd = grownInts(this.itemKvEnd);
+    this.itemPartial = grownInts(this.itemPartial);
+    this.workerItems = grownInts(this.workerItems);
+    const valid = new Uint8Array(this.itemRow.length);
+    valid.set(this.itemValid);
+    this.itemValid = valid;
+    const cost = new Float64Array(this.itemRow.length);
+    cost.set(this.itemCost);
+    this.itemCost = cost;
+  }
+
+  #growMerges(): void {
+    this.mergeRow = grownInts(this.mergeRow);
+    this.mergeQStart = grownInts(this.mergeQStart);
+    this.mergePartial = grownInts(this.mergePartial);
+    this.mergeCount = grownInts(this.mergeCount);
+  }
+}
+
+export function grownInts(old: Int32Array): Int32Array<ArrayBuffer> {
+  const grown = new Int32Array(old.length * 2);
+  grown.set(old);
+  return grown;
+}

@@ -1,0 +1,187 @@
+// Plans attention for a batch: q tiles, KV chunks, work items, their spread over workers, merge lists. Once per step and window,
+// integers only, no allocation once its arrays have grown to the workload. The result is valid until the next call.
+//
+//   fixed     chunks of a constant size; a tile is split only when it is more than half of a worker's fair share. Splitting does
+//             not change a bit of the result (core/attention-plan.ts), so results never depend on the batch.
+//   balanced  the chunk is searched for each batch, the smallest that fits the workers. Results may differ in the last bits.
+
+import { type AttentionPlan, MAX_PARTIAL_ROWS } from "../core/attention-plan.js";
+import type { Batch } from "../core/batch.js";
+import { errorFor } from "../core/errors.js";
+import { alignDown, ceilDiv } from "../core/math.js";
+import { Balancer } from "./balance.js";
+import { searchKvChunk } from "./kv-chunk.js";
+import { grownInts, PlanArrays } from "./plan-arrays.js";
+import { chooseQTile } from "./q-tile.js";
+
+export interface PlannerOptions {
+  readonly groupSize: number; // G
+  readonly headDim: number; // D
+  /** 0 is no window. */
+  readonly window: number;
+  /** Threads, or CTAs per kv head where a launch runs every item once per kv head (workersPerHead). */
+  readonly numWorkers: number;
+  readonly split: "fixed" | "balanced";
+  /** fixed: keys per chunk. balanced: the least keys per chunk. */
+  readonly kvChunk: number;
+  /** A constant tile where a kernel has one; left out: chosen from the batch. */
+  readonly qTile?: number;
+  /**
+   * Cost of an item = 2 * q + kv + pairCost * q * kv. The first two are memory traffic; arithmetic matters beside it on a CPU
+   * (a sixteenth: 16 lanes work while one key arrives), hardly on a GPU (0).
+   */
+  readonly pairCost?: number;
+  /** Most packed rows in partial states, numPartials * qTile. */
+  readonly maxPartialRows?: number;
+}
+
+export class AttentionPlanner {
+  readonly #options: PlannerOptions;
+  readonly #pairCost: number;
+  readonly #maxPartialRows: number;
+  readonly #plan: PlanArrays;
+  readonly #balancer: Balancer;
+
+  // The q tiles of the batch, before they are cut into items.
+  #numTiles = 0;
+  #tileRow = new Int32Array(64); // [numTiles]
+  #tileQStart = new Int32Array(64); // [numTiles] first packed row
+  #tileQLen = new Int32Array(64); // [numTiles] packed rows in it
+  #tileKvStart = new Int32Array(64); // [numTiles] first key that any of its tokens sees
+  #tileKvEnd = new Int32Array(64); // [numTiles] one past its last token
+  // The same ranges in pages, for the search of balanced mode.
+  #firstPage = new Int32Array(64); // [numTiles]
+  #endPage = new Int32Array(64); // [numTiles]
+
+  constructor(options: PlannerOptions) {
+    atLeast("groupSize", options.groupSize, 1);
+    atLeast("headDim", options.headDim, 1);
+    atLeast("window", options.window, 0);
+    atLeast("numWorkers", options.numWorkers, 1);
+    atLeast("kvChunk", options.kvChunk, 1);
+    atLeast("qTile", options.qTile ?? 1, 1);
+    this.#options = options;
+    this.#pairCost = options.pairCost ?? 1 / 16;
+    this.#maxPartialRows = Math.min(options.maxPartialRows ?? MAX_PARTIAL_ROWS, MAX_PARTIAL_ROWS);
+    this.#plan = new PlanArrays(options.window, options.groupSize, options.numWorkers);
+    this.#balancer = new Balancer(options.numWorkers);
+  }
+
+  /**
+   * The plan of a batch. With `padItems`, items and merges are padded so that every batch which fits gives a launch of the same
+   * size (graph mode); a batch with more q tiles than that is returned unpadded, with numItems > padItems.
+   */
+  plan(batch: Batch, padItems = 0): AttentionPlan {
+    const plan = this.#plan;
+    plan.clear();
+    plan.qTile = this.#options.qTile ?? chooseQTile(this.#typicalPackedLen(batch, padItems > 0), this.#options.headDim);
+    this.#makeTiles(batch, plan.qTile);
+    const budget = padItems > 0 ? Math.min(padItems, this.#options.numWorkers) : this.#options.numWorkers;
+    plan.kvChunk = this.#options.split === "fixed" ? this.#options.kvChunk : this.#searchChunk(batch, budget);
+    this.#makeItems(padItems);
+    plan.pad(padItems);
+    this.#balancer.assign(plan.workerIndptr, plan.workerItems, plan.itemCost, plan.numItems);
+    return plan;
+  }
+
+  /** The average packed length; in graph mode the longest possible one, so that the tile is the same for all batches of a size. */
+  #typicalPackedLen(batch: Batch, isGraph: boolean): number {
+    const { numRows, numTokens } = batch;
+    if (numRows === 0) return 0;
+    const tokens = isGraph ? numTokens - numRows + 1 : numTokens / numRows;
+    return Math.floor(tokens * this.#options.groupSize);
+  }
+
+  /** Cuts every row's packed queries into tiles. Causal: a tile ends at its last token; a window narrows its start. */
+  #makeTiles(batch: Batch, qTile: number): void {
+    const { groupSize, window } = this.#options;
+    this.#numTiles = 0;
+    for (let row = 0; row < batch.numRows; row++) {
+      const queryLen = batch.queryLen(row);
+      const contextLen = batch.contextLen(row);
+      const packedLen = queryLen * groupSize;
+      const start = contextLen - queryLen;
+      for (let q = 0; q < packedLen; q += qTile) {
+        const qEnd = Math.min(q + qTile, packedLen);
+        const firstPos = start + Math.floor(q / groupSize);
+        const lastPos = start + Math.floor((qEnd - 1) / groupSize);
+        const tile = this.#numTiles++;
+        if (tile === this.#tileRow.length) this.#growTiles();
+        this.#tileRow[tile] = row;
+        this.#tileQStart[tile] = q;
+        this.#tileQLen[tile] = qEnd - q;
+        this.#tileKvStart[tile] = window > 0 ? Math.max(0, firstPos - window + 1) : 0;
+        this.#tileKvEnd[tile] = Math.max(0, lastPos + 1);
+      }
+    }
+  }
+
+  /** The chunk of balanced mode, in tokens; searched in whole pages. */
+  #searchChunk(batch: Batch, budget: number): number {
+    const { pageSize } = batch;
+    for (let i = 0; i < this.#numTiles; i++) {
+      this.#firstPage[i] = Math.floor(this.#tileKvStart[i]! / pageSize);
+      this.#endPage[i] = ceilDiv(this.#tileKvEnd[i]!, pageSize);
+    }
+    const room = Math.floor(this.#maxPartialRows / this.#plan.qTile);
+    const minChunk = Math.max(1, Math.floor(this.#options.kvChunk / pageSize));
+    return pageSize * searchKvChunk(this.#firstPage, this.#endPage, this.#numTiles, Math.min(budget, room), minChunk);
+  }
+
+  /** Items in the order row, q tile, KV chunk. */
+  #makeItems(padItems: number): void {
+    const plan = this.#plan;
+    const { kvChunk, qTile } = plan;
+    let threshold = 0;
+    if (this.#options.split === "fixed") {
+      let total = 0;
+      for (let i = 0; i < this.#numTiles; i++) {
+        total += this.#cost(this.#tileQLen[i]!, this.#tileKvEnd[i]! - this.#tileKvStart[i]!);
+      }
+      threshold = total / this.#options.numWorkers / 2;
+    }
+    let partialRoom = Math.floor(this.#maxPartialRows / qTile);
+    let itemRoom = padItems > 0 ? padItems - this.#numTiles : Infinity;
+
+    for (let i = 0; i < this.#numTiles; i++) {
+      const row = this.#tileRow[i]!;
+      const q = this.#tileQStart[i]!;
+      const qLen = this.#tileQLen[i]!;
+      const kvEnd = this.#tileKvEnd[i]!;
+      const kvStart = alignDown(this.#tileKvStart[i]!, kvChunk);
+      const cost = this.#cost(qLen, kvEnd - this.#tileKvStart[i]!);
+      const numChunks = ceilDiv(kvEnd - kvStart, kvChunk);
+      const canSplit = numChunks > 1 && numChunks <= partialRoom && numChunks - 1 <= itemRoom;
+      if (!canSplit || cost <= threshold || this.#options.numWorkers === 1) {
+        plan.addItem(row, q, kvStart, kvEnd, -1, cost);
+        continue;
+      }
+      partialRoom -= numChunks;
+      itemRoom -= numChunks - 1;
+      plan.addMerge(row, q, plan.numPartials, numChunks);
+      for (let chunk = kvStart; chunk < kvEnd; chunk += kvChunk) {
+        const chunkEnd = Math.min(chunk + kvChunk, kvEnd);
+        plan.addItem(row, q, chunk, chunkEnd, plan.numPartials++, this.#cost(qLen, chunkEnd - chunk));
+      }
+    }
+  }
+
+  #cost(q: number, kv: number): number {
+    return 2 * q + kv + this.#pairCost * q * kv;
+  }
+
+  #growTiles(): void {
+    this.#tileRow = grownInts(this.#tileRow);
+    this.#tileQStart = grownInts(this.#tileQStart);
+    this.#tileQLen = grownInts(this.#tileQLen);
+    this.#tileKvStart = grownInts(this.#tileKvStart);
+    this.#tileKvEnd = grownInts(this.#tileKvEnd);
+    this.#firstPage = grownInts(this.#firstPage);
+    this.#endPage = grownInts(this.#endPage);
+  }
+}
+
+function atLeast(param: string, value: number, least: number): void {
+  if (Number.isInteger(value) && value >= least) return;
+  throw errorFor("invalid_option", { param, value, expected: `a whole number, at least ${least}` });
+}
