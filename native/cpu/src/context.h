@@ -1,0 +1,28 @@
+// The context handle behind pg_context_create: pool, instruction set, scratch and the text of the last failure.
+#pragma once
+#include <cstdarg>
+#include <cstdint>
+
+#include "../include/pagoda_cpu.h"
+#include "kernels.h"
+#include "pool.h"
+
+namespace pg {
+
+struct Context {
+  Context(int32_t threads, const Kernels* table) : kernels(table), pool(threads) {}
+
+  const Kernels* kernels;
+  Pool pool;
+  // Packed activations of the matmul in progress; grown by pg_reserve_activations only.
+  void* activations = nullptr;
+  int64_t activation_bytes = 0;
+  char error[256] = "";
+};
+
+// Records the text and returns the status, so that a failing function is `return fail(context, PG_E_X, "...")`.
+int32_t fail(Context* context, int32_t status, const char* format, ...) __attribute__((format(printf, 3, 4)));
+
+inline Context* as_context(void* handle) { return static_cast<Context*>(handle); }
+
+}  // namespace pg

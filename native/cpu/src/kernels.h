@@ -1,0 +1,27 @@
+// The table of functions that exist once per instruction set. Files in kernels/ are compiled once per variant with PG_NS set to
+// its namespace; everything else in src/ is compiled once and reaches the variants through this table.
+//
+// Files in kernels/ must not instantiate templates or call inline functions of the standard library: the linker keeps one copy
+// of those, and it could be the one compiled for instructions that this processor lacks.
+#pragma once
+#include <cstdint>
+
+#include "encoding.h"
+#include "matmul.h"
+
+namespace pg {
+
+constexpr int32_t kIsaBest = 0;
+constexpr int32_t kIsaPortable = 1;
+constexpr int32_t kIsaAvx2 = 2;
+constexpr int32_t kIsaAvx512 = 3;
+
+struct Kernels {
+  int32_t isa;
+  // --- matmul (kernels/matmul-*.cpp): see matmul.h ---
+  int32_t float_tile_rows;
+  void (*pack_float)(float* out, const float* x, int64_t x_stride, int64_t tile_rows, int64_t cols);
+  GemmFn gemm[kNumEncodings];
+};
+
+}  // namespace pg

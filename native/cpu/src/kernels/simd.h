@@ -1,0 +1,103 @@
+// One vocabulary of f32 vectors over the instruction sets: VL lanes of type vf. Only what kernels share; a kernel that needs
+// more uses the intrinsics of its variant beside a scalar twin. Every function here does the same IEEE operations in every
+// variant, except that madd rounds once where the processor has fused multiply-add and twice on processors without.
+#pragma once
+#include <stdint.h>
+#include <string.h>
+
+#include "../scalar.h"
+
+#if PG_ISA >= 2
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace pg {
+namespace PG_NS {
+
+#if PG_ISA == 3
+// --- AVX-512: 16 lanes --------------------------------------------------------------------------------------------------
+constexpr int VL = 16;
+typedef __m512 vf;
+PG_INLINE vf v_load(const float* p) { return _mm512_loadu_ps(p); }
+PG_INLINE void v_store(float* p, vf v) { _mm512_storeu_ps(p, v); }
+PG_INLINE vf v_set(float x) { return _mm512_set1_ps(x); }
+PG_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+PG_INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+PG_INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+PG_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+PG_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+PG_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+PG_INLINE vf v_madd(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }  // a * b + c
+PG_INLINE vf v_load_f16(const uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p)); }
+PG_INLINE void v_store_f16(uint16_t* p, vf v) { _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph(v, 0)); }
+PG_INLINE vf v_load_bf16(const uint16_t* p) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p)), 16));
+}
+// VL pairs of bf16 (even, odd): the even ones, the odd ones.
+PG_INLINE vf v_load_bf16_even(const uint16_t* p) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+}
+PG_INLINE vf v_load_bf16_odd(const uint16_t* p) {
+  return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000u)));
+}
+#elif PG_ISA == 2
+// --- AVX2 + FMA + F16C: 8 lanes -----------------------------------------------------------------------------------------
+constexpr int VL = 8;
+typedef __m256 vf;
+PG_INLINE vf v_load(const float* p) { return _mm256_loadu_ps(p); }
+PG_INLINE void v_store(float* p, vf v) { _mm256_storeu_ps(p, v); }
+PG_INLINE vf v_set(float x) { return _mm256_set1_ps(x); }
+PG_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+PG_INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+PG_INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+PG_INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+PG_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+PG_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+PG_INLINE vf v_madd(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+PG_INLINE vf v_load_f16(const uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)); }
+PG_INLINE void v_store_f16(uint16_t* p, vf v) { _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph(v, 0)); }
+PG_INLINE vf v_load_bf16(const uint16_t* p) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16));
+}
+PG_INLINE vf v_load_bf16_even(const uint16_t* p) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256((const __m256i*)p), 16));
+}
+PG_INLINE vf v_load_bf16_odd(const uint16_t* p) {
+  return _mm256_castsi256_ps(
+      _mm256_and_si256(_mm256_loadu_si256((const __m256i*)p), _mm256_set1_epi32((int)0xffff0000u)));
+}
+#else
+// --- portable: 4 lanes of compiler vectors (SSE2 on x86-64, NEON on arm64) -----------------------------------------------
+constexpr int VL = 4;
+typedef float vf __attribute__((vector_size(16), aligned(4)));
+typedef uint32_t vu __attribute__((vector_size(16), aligned(4)));
+PG_INLINE vf v_load(const float* p) { vf v; memcpy(&v, p, sizeof v); return v; }
+PG_INLINE void v_store(float* p, vf v) { memcpy(p, &v, sizeof v); }
+PG_INLINE vf v_set(float x) { return vf{x, x, x, x}; }
+PG_INLINE vf v_add(vf a, vf b) { return a + b; }
+PG_INLINE vf v_sub(vf a, vf b) { return a - b; }
+PG_INLINE vf v_mul(vf a, vf b) { return a * b; }
+PG_INLINE vf v_div(vf a, vf b) { return a / b; }
+PG_INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
+PG_INLINE vf v_min(vf a, vf b) { return a < b ? a : b; }
+#if defined(__aarch64__)
+PG_INLINE vf v_madd(vf a, vf b, vf c) { return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
+#else
+PG_INLINE vf v_madd(vf a, vf b, vf c) { return a * b + c; }
+#endif
+#endif
+
+#if PG_ISA < 2
+PG_INLINE vf v_load_f16(const uint16_t* p) {
+  return vf{s_from_f16(p[0]), s_from_f16(p[1]), s_from_f16(p[2]), s_from_f16(p[3])};
+}
+PG_INLINE void v_store_f16(uint16_t* p, vf v) { for (int i = 0; i < VL; i++) p[i] = s_to_f16(v[i]); }
+PG_INLINE vf v_load_bf16(const uint16_t* p) { return (vf)(vu{p[0], p[1], p[2], p[3]} << 16); }
+PG_INLINE vf v_load_bf16_even(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v << 16); }
+PG_INLINE vf v_load_bf16_odd(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v & 0xffff0000u); }
+#endif
+
+}  // namespace PG_NS
+}  // namespace pg

@@ -1,0 +1,30 @@
+// Native memory: anonymous mappings for what is large (huge pages advised), read-only file mappings for packing from disk.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace pg {
+
+// Zeroed and at least 64-byte aligned; null when the system has no more.
+void* allocate(int64_t bytes);
+void release(void* address, int64_t bytes);
+
+// A byte range of a file, mapped read-only; unmapped when it goes out of scope.
+class FileMap {
+ public:
+  // ok() tells; `error` says why not. The range must lie inside the file.
+  FileMap(const char* path, int64_t offset, int64_t bytes);
+  ~FileMap();
+  FileMap(const FileMap&) = delete;
+  bool ok() const { return data_ != nullptr; }
+  const uint8_t* data() const { return data_; }
+  const char* error() const { return error_; }
+
+ private:
+  void* base_ = nullptr;
+  size_t mapped_ = 0;
+  const uint8_t* data_ = nullptr;
+  const char* error_ = "";
+};
+
+}  // namespace pg

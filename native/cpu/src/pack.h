@@ -1,0 +1,29 @@
+// From checkpoint bytes to panels. Packing runs at load, one panel at a time on all threads.
+#pragma once
+#include <cstdint>
+
+#include "encoding.h"
+
+namespace pg {
+
+struct Source {
+  const uint8_t* data;
+  Dtype dtype;
+  int64_t rows;
+  int64_t cols;
+  bool transposed;  // stored [cols, rows]
+};
+
+// Fills the panel of rows [first_row, first_row + 16); rows beyond the source become zero.
+using PackFn = void (*)(uint8_t* panel, const Source& source, int64_t first_row);
+
+bool is_float(int32_t dtype);
+// The encoding a dtype is held in without loss; -1 for an unknown dtype.
+int32_t own_encoding(int32_t dtype);
+// Null when the dtype cannot be held in that encoding.
+PackFn packer(int32_t dtype, int32_t encoding);
+// Bytes of rows x cols in the source; -1 when the columns are no whole number of blocks.
+int64_t source_size(int32_t dtype, int64_t rows, int64_t cols);
+int64_t panel_size(Encoding encoding, int64_t cols);
+
+}  // namespace pg

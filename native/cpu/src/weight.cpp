@@ -1,0 +1,86 @@
+// Weight life: create, append rows from memory or a file, free.
+#include "weight.h"
+
+#include <new>
+
+#include "context.h"
+#include "memory.h"
+#include "pack.h"
+
+using namespace pg;
+
+namespace {
+
+int32_t append(Context* context, Weight* weight, int32_t dtype, int32_t encoding, int64_t rows, int32_t transposed,
+               const uint8_t* source, int64_t source_bytes) {
+  if (encoding < 0) encoding = own_encoding(dtype);
+  const int64_t cols = weight->cols;
+  if (rows < 1 || rows > (int64_t{1} << 31)) return fail(context, PG_E_ARGUMENT, "a weight needs at least one row");
+  const PackFn pack = packer(dtype, encoding);
+  if (pack == nullptr || (transposed && !is_float(dtype)))
+    return fail(context, PG_E_UNSUPPORTED, "dtype %d cannot be packed as encoding %d%s", dtype, encoding,
+                transposed ? " when transposed" : "");
+  const int64_t expected = source_size(dtype, rows, cols);
+  if (expected < 0 || expected != source_bytes)
+    return fail(context, PG_E_ARGUMENT, "%lld rows of %lld columns take %lld bytes, %lld were given", (long long)rows,
+                (long long)cols, (long long)expected, (long long)source_bytes);
+  Segment segment;
+  segment.encoding = static_cast<Encoding>(encoding);
+  segment.first_row = weight->rows;
+  segment.rows = rows;
+  segment.panels = (rows + 2 * kPanelRows - 1) / (2 * kPanelRows) * 2;
+  segment.panel_bytes = panel_size(segment.encoding, cols);
+  segment.data = static_cast<uint8_t*>(allocate(segment.bytes()));
+  if (segment.data == nullptr)
+    return fail(context, PG_E_MEMORY, "the system refused %lld bytes", (long long)segment.bytes());
+  const Source from = {source, static_cast<Dtype>(dtype), rows, cols, transposed != 0};
+  parallel_for(context->pool, segment.panels,
+               [&](int64_t panel, int32_t) { pack(segment.data + panel * segment.panel_bytes, from, panel * kPanelRows); });
+  weight->segments.push_back(segment);
+  weight->rows += rows;
+  return PG_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t pg_weight_create(void* handle, int64_t cols, uint64_t* out_weight) {
+  if (cols < 1 || cols > (int64_t{1} << 31) || out_weight == nullptr)
+    return fail(as_context(handle), PG_E_ARGUMENT, "a weight needs at least one column");
+  Weight* weight = new (std::nothrow) Weight;
+  if (weight == nullptr) return fail(as_context(handle), PG_E_MEMORY, "the system refused a weight");
+  weight->cols = cols;
+  *out_weight = reinterpret_cast<uint64_t>(weight);
+  return PG_OK;
+}
+
+int32_t pg_weight_append(void* handle, void* weight, int32_t dtype, int32_t encoding, int64_t rows, int32_t transposed,
+                         const void* source, int64_t source_bytes) {
+  return append(as_context(handle), static_cast<Weight*>(weight), dtype, encoding, rows, transposed,
+                static_cast<const uint8_t*>(source), source_bytes);
+}
+
+int32_t pg_weight_append_file(void* handle, void* weight, int32_t dtype, int32_t encoding, int64_t rows,
+                              int32_t transposed, const char* path, int64_t offset, int64_t source_bytes) {
+  const FileMap file(path, offset, source_bytes);
+  if (!file.ok()) return fail(as_context(handle), PG_E_FILE, "%s", file.error());
+  return append(as_context(handle), static_cast<Weight*>(weight), dtype, encoding, rows, transposed, file.data(),
+                source_bytes);
+}
+
+int64_t pg_weight_bytes(const void* handle) {
+  int64_t bytes = 0;
+  for (const Segment& segment : static_cast<const Weight*>(handle)->segments) bytes += segment.bytes();
+  return bytes;
+}
+
+int32_t pg_weight_free(void*, void* handle) {
+  Weight* weight = static_cast<Weight*>(handle);
+  if (weight == nullptr) return PG_E_ARGUMENT;
+  for (const Segment& segment : weight->segments) release(segment.data, segment.bytes());
+  delete weight;
+  return PG_OK;
+}
+
+}  // extern "C"

@@ -1,0 +1,188 @@
+// Builds native/cpu into build/native/ with the system's C++ compiler. Runs at install, with `npm run build`, and when the
+// library is first loaded and absent or older than its sources. Nothing is downloaded.
+//   node scripts/build-native.mjs            build when the sources changed
+//   node scripts/build-native.mjs --test     build the sanitized test program instead; prints its path
+// CXX names the compiler; without it g++, clang++ and c++ are tried. Without any: one line, exit code 0 (the engine then runs
+// on the reference device).
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { availableParallelism } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const sourceDir = join(root, "native", "cpu");
+const outDir = join(root, "build", "native");
+const isTest = process.argv.includes("--test");
+
+// The two warnings left out are false alarms inside GCC 12's own AVX-512 header.
+// -ffp-contract=off: a multiply and an add are fused only where a kernel says so, so that every tile shape rounds alike.
+const COMMON = [
+  "-std=c++17",
+  "-O3",
+  "-fPIC",
+  "-fvisibility=hidden",
+  "-fno-math-errno",
+  "-ffp-contract=off",
+  "-Wall",
+  "-Wextra",
+  "-Wno-unknown-warning-option",
+  "-Wno-uninitialized",
+  "-Wno-maybe-uninitialized",
+];
+const TEST = [
+  ...COMMON.filter((flag) => flag !== "-O3"),
+  "-O1",
+  "-g1",
+  "-fsanitize=address,undefined",
+  "-fno-sanitize-recover=all",
+];
+/** name -> [PG_ISA, flags]. Kernel files are compiled once per variant, everything else once. */
+const VARIANTS =
+  process.arch === "x64"
+    ? {
+        portable: [1, []],
+        avx2: [2, ["-mavx2", "-mfma", "-mf16c"]],
+        avx512: [
+          3,
+          ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"],
+        ],
+      }
+    : { portable: [1, []] };
+
+function filesIn(dir, ending) {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir, { recursive: true })
+    .map(String)
+    .filter((name) => ending.some((e) => name.endsWith(e)))
+    .sort()
+    .map((name) => join(dir, name));
+}
+
+function findCompiler() {
+  const candidates = process.env.CXX ? [process.env.CXX] : ["g++", "clang++", "c++"];
+  for (const name of candidates) {
+    const probe = spawnSync(name, ["--version"], { encoding: "utf8" });
+    if (probe.status === 0) return { name, version: probe.stdout.split("\n")[0] };
+  }
+  return null;
+}
+
+/** What is to be compiled: [source, object name, extra flags]. */
+function units() {
+  const all = filesIn(join(sourceDir, "src"), [".cpp"]);
+  const kernels = all.filter((file) => file.includes(`${join("src", "kernels")}`));
+  const isX86 = process.arch === "x64" ? ["-DPG_HAVE_X86"] : [];
+  const once = all.filter((file) => !kernels.includes(file)).map((file) => [file, basename(file), isX86]);
+  const perVariant = Object.entries(VARIANTS).flatMap(([name, [isa, flags]]) =>
+    kernels.map((file) => [file, `${name}-${basename(file)}`, [`-DPG_NS=${name}`, `-DPG_ISA=${isa}`, ...flags]]),
+  );
+  const tests = isTest
+    ? filesIn(join(sourceDir, "test"), [".cpp"]).map((file) => [file, `test-${basename(file)}`, isX86])
+    : [];
+  // Kernels take longest: start them first.
+  return [...perVariant, ...once, ...tests];
+}
+
+function run(command, args) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: ["ignore", "inherit", "inherit"] });
+    child.on("error", reject);
+    child.on("exit", (code) => (code === 0 ? resolve() : reject(new Error(`${command} ended with ${code}`))));
+  });
+}
+
+/** Compiles all units, as many at a time as there are processors, and links them into `target` by an atomic rename. */
+async function build(compiler, flags, target) {
+  const work = join(outDir, `work-${process.pid}`);
+  mkdirSync(work, { recursive: true });
+  try {
+    const queue = units();
+    const objects = queue.map(([, name]) => join(work, `${name}.o`));
+    let next = 0;
+    const worker = async () => {
+      while (next < queue.length) {
+        const at = next++;
+        const [file, , extra] = queue[at];
+        await run(compiler, [...flags, ...extra, "-c", file, "-o", objects[at]]);
+      }
+    };
+    await Promise.all(Array.from({ length: availableParallelism() }, worker));
+    const linked = join(work, "linked");
+    await run(compiler, [...flags, isTest ? "-pthread" : "-shared", ...objects, "-o", linked, "-lpthread"]);
+    renameSync(linked, target);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** One build at a time per checkout: test files start in parallel and may all find the library absent. */
+async function locked(body) {
+  const lock = join(outDir, "lock");
+  for (;;) {
+    try {
+      mkdirSync(lock);
+      break;
+    } catch {
+      const age = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
+      if (age > 300_000) rmSync(lock, { recursive: true, force: true });
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+  try {
+    return await body();
+  } finally {
+    rmSync(lock, { recursive: true, force: true });
+  }
+}
+
+async function main() {
+  const compiler = findCompiler();
+  if (compiler === null) {
+    console.log(
+      `pagoda: no C++ compiler (${process.env.CXX ?? "g++, clang++, c++"}) found; the cpu device is not built and the slower reference device will be used. Install one and run: node scripts/build-native.mjs`,
+    );
+    return;
+  }
+  const flags = isTest ? TEST : COMMON;
+  const sources = filesIn(sourceDir, [".cpp", ".h"]);
+  const hash = createHash("sha256").update(JSON.stringify([compiler.version, flags, VARIANTS, process.arch]));
+  for (const file of sources) hash.update(file).update(readFileSync(file));
+  const key = hash.digest("hex");
+  mkdirSync(outDir, { recursive: true });
+  const target = join(outDir, isTest ? "pagoda_cpu_test" : "pagoda_cpu.so");
+  const stamp = `${target}.hash`;
+  await locked(async () => {
+    const isCurrent = existsSync(target) && existsSync(stamp) && readFileSync(stamp, "utf8") === key;
+    if (isCurrent) {
+      const now = new Date();
+      utimesSync(target, now, now); // newer than the sources again: the loader compares times
+      return;
+    }
+    const started = Date.now();
+    await build(compiler.name, flags, target);
+    writeFileSync(stamp, key);
+    if (!isTest) console.log(`pagoda: native cpu library built in ${((Date.now() - started) / 1000).toFixed(1)} s`);
+  });
+  if (isTest) console.log(target);
+}
+
+try {
+  await main();
+} catch (error) {
+  console.log(
+    `pagoda: the native cpu library could not be built (${error.message}); the reference device will be used.`,
+  );
+  if (isTest) process.exitCode = 1;
+}

@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { ABI, ABI_VERSION, type AbiType } from "./abi.js";
+
+const header = readFileSync(new URL("../../../../native/cpu/include/pagoda_cpu.h", import.meta.url), "utf8");
+
+/** The header's declarations: name -> [result, ...arguments] with every pointer as "pointer". */
+function declarations(): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const [, result, name, args] of header.matchAll(/^PG_API (\w+) (pg_\w+)\(([^)]*)\);$/gm)) {
+    const types = args === "void" ? [] : args!.split(",").map((arg) => kindOf(arg.trim()));
+    found.set(name!, [kindOf(result!), ...types]);
+  }
+  return found;
+}
+
+function kindOf(declaration: string): string {
+  if (declaration.includes("*")) return "pointer";
+  const type = declaration.replace("const ", "").split(" ")[0]!;
+  const kinds: Record<string, string> = { int32_t: "i32", int64_t: "i64", float: "f32", double: "f64" };
+  return kinds[type] ?? `unknown ${type}`;
+}
+
+test("abi.ts mirrors the header: names, argument counts and types", () => {
+  const expected = declarations();
+  assert.deepEqual(Object.keys(ABI), [...expected.keys()]);
+  for (const [name, types] of Object.entries(ABI)) {
+    const kinds = types.map((type: AbiType) => (type === "addr" || type === "buf" ? "pointer" : type));
+    assert.deepEqual(kinds, expected.get(name), name);
+  }
+});
+
+test("every declaration of the header is seen by this test", () => {
+  const mentioned = header.replace(/\/\/.*$/gm, "").match(/\bpg_\w+(?=\()/g) ?? [];
+  assert.equal(mentioned.length, declarations().size);
+  assert.equal(Number(/#define PG_ABI_VERSION (\d+)/.exec(header)![1]), ABI_VERSION);
+});

@@ -1,0 +1,82 @@
+// The only file of the cpu device that touches the FFI: native/cpu/include/pagoda_cpu.h, line by line. abi.test.ts parses the
+// header and compares names, argument counts and types.
+//
+// Argument types: "addr" is a native address held in a plain number (48 bits fit a double), "buf" a typed array or string
+// lent for the call; both are pointers in the header.
+
+import koffi from "koffi";
+import { errorFor } from "../../core/errors.js";
+
+export type AbiType = "i32" | "i64" | "f32" | "f64" | "addr" | "buf";
+
+const I32 = "i32";
+const I64 = "i64";
+const F32 = "f32";
+const ADDR = "addr";
+const BUF = "buf";
+
+export const ABI_VERSION = 1;
+
+/** name -> [result, ...arguments], in the header's order. */
+export const ABI = {
+  pg_abi_version: [I32],
+  pg_context_create: [I32, I32, I32, BUF],
+  pg_context_free: [I32, ADDR],
+  pg_last_error: [I32, ADDR, BUF, I32],
+  pg_isa: [I32, ADDR],
+
+  pg_alloc: [I32, ADDR, I64, BUF],
+  pg_free: [I32, ADDR, ADDR, I64],
+  pg_copy: [I32, ADDR, BUF, I64],
+  pg_reserve_activations: [I32, ADDR, I64, I64],
+
+  pg_weight_create: [I32, ADDR, I64, BUF],
+  pg_weight_append: [I32, ADDR, ADDR, I32, I32, I64, I32, BUF, I64],
+  pg_weight_append_file: [I32, ADDR, ADDR, I32, I32, I64, I32, BUF, I64, I64],
+  pg_weight_bytes: [I64, ADDR],
+  pg_weight_free: [I32, ADDR, ADDR],
+
+  pg_matmul: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, F32, I32],
+  pg_embed: [I32, ADDR, ADDR, I64, ADDR, ADDR, I64, F32, I32],
+} as const satisfies Record<string, readonly AbiType[]>;
+
+type Argument<T> = T extends "buf" ? ArrayBufferView | string : number;
+type Arguments<T> = T extends readonly [unknown, ...infer Rest] ? { [I in keyof Rest]: Argument<Rest[I]> } : never;
+
+/** The library's functions; results are statuses unless the header says otherwise. */
+export type NativeLibrary = { readonly [Name in keyof typeof ABI]: (...args: Arguments<(typeof ABI)[Name]>) => number };
+
+const KOFFI_TYPE: Record<AbiType, string> = {
+  i32: "int32_t",
+  i64: "int64_t",
+  f32: "float",
+  f64: "double",
+  addr: "uintptr_t",
+  buf: "void *",
+};
+
+/** Opens the shared library; throws DeviceError device_unavailable when it cannot be used. */
+export function openLibrary(path: string): NativeLibrary {
+  try {
+    const library = koffi.load(path);
+    const functions: Record<string, (...args: unknown[]) => number> = {};
+    for (const [name, [result, ...args]] of Object.entries(ABI)) {
+      functions[name] = library.func(
+        name,
+        KOFFI_TYPE[result],
+        args.map((type: AbiType) => KOFFI_TYPE[type]),
+      );
+    }
+    const native = functions as NativeLibrary;
+    const version = native.pg_abi_version();
+    if (version !== ABI_VERSION) throw new Error(`it has interface ${version}, this program needs ${ABI_VERSION}`);
+    return native;
+  } catch (error) {
+    throw errorFor("device_unavailable", { device: "cpu", reason: `${path}: ${(error as Error).message}` });
+  }
+}
+
+/** The memory at a native address as an ArrayBuffer; the caller keeps the memory alive. */
+export function viewMemory(address: number, bytes: number): ArrayBuffer {
+  return koffi.view(address, bytes);
+}

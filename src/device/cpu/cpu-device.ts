@@ -1,0 +1,137 @@
+// The native CPU device: every op is one call into native/cpu (abi.ts), over the whole ragged batch. Bitwise invariant: a row's
+// result depends on nothing but the row, whatever the batch, the chunking or the number of threads.
+
+import { availableParallelism } from "node:os";
+import type { AttentionPlan } from "../../core/attention-plan.js";
+import type { Batch } from "../../core/batch.js";
+import type { HostTensor } from "../../core/tensor.js";
+import type { Device, DeviceInfo, MatmulOptions, StagedBatch, Tensor, Weight } from "../device.js";
+import { loadLibrary } from "./library.js";
+import { CpuContext, CpuTensor, viewFloats } from "./memory.js";
+import { CpuStagedBatch } from "./staged-batch.js";
+import { type CpuWeight, type LoadWeightOptions, loadCpuWeight } from "./weights.js";
+
+export interface CpuDeviceOptions {
+  /** Workers, the engine's own thread included; default: one per processor. */
+  readonly threads?: number;
+  /** "portable", "avx2" or "avx512"; default: PAGODA_CPU_ISA, else the best one here. */
+  readonly isa?: string;
+}
+
+/** The ops written so far. */
+type Written =
+  | "info"
+  | "allocTensor"
+  | "loadTensor"
+  | "loadWeight"
+  | "createStagedBatch"
+  | "stage"
+  | "embed"
+  | "addPositions"
+  | "matmul"
+  | "read"
+  | "close";
+
+export class CpuDevice implements Pick<Device, Written> {
+  readonly info: DeviceInfo;
+  readonly #context: CpuContext;
+  readonly #weights: CpuWeight[] = [];
+
+  /** Throws DeviceError device_unavailable when the native library is absent and cannot be built. */
+  constructor(options: CpuDeviceOptions = {}) {
+    const threads = options.threads ?? availableParallelism();
+    this.#context = new CpuContext(loadLibrary(), threads, options.isa ?? process.env.PAGODA_CPU_ISA);
+    this.info = {
+      name: "cpu",
+      description: `native kernels for ${this.#context.isa}, ${threads} threads`,
+      numWorkers: threads,
+      kvChunk: 1024,
+    };
+  }
+
+  // --- memory ----------------------------------------------------------------------------------------------------------
+
+  allocTensor(rows: number, cols: number): CpuTensor {
+    // Rows begin on cache lines.
+    const stride = Math.ceil(cols / 16) * 16;
+    const address = this.#context.alloc(rows * stride * 4, `a tensor of ${rows} x ${cols}`);
+    // Any tensor may be the input of a matmul; untouched room costs no memory.
+    this.#context.check(this.#context.native.pg_reserve_activations(this.#context.handle, rows, cols), "reserve");
+    return new CpuTensor(address, rows, cols, stride);
+  }
+
+  loadTensor(values: Float32Array, rows: number, cols: number): CpuTensor {
+    if (values.length !== rows * cols) throw new RangeError(`${values.length} values for ${rows} x ${cols}`);
+    const tensor = this.allocTensor(rows, cols);
+    const floats = viewFloats(tensor.address, rows * tensor.stride);
+    for (let r = 0; r < rows; r++) floats.set(values.subarray(r * cols, (r + 1) * cols), r * tensor.stride);
+    return tensor;
+  }
+
+  loadWeight(parts: readonly HostTensor[], options: LoadWeightOptions = {}): CpuWeight {
+    const weight = loadCpuWeight(this.#context, parts, options);
+    this.#weights.push(weight);
+    return weight;
+  }
+
+  createStagedBatch(maxTokens: number): CpuStagedBatch {
+    return new CpuStagedBatch(this.#context, maxTokens);
+  }
+
+  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[]): void {
+    (staged as CpuStagedBatch).stage(batch, plans);
+  }
+
+  // --- matmul and lookups ------------------------------------------------------------------------------------------------
+
+  embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void {
+    const staged = batch as CpuStagedBatch;
+    this.#lookup(out as CpuTensor, table as CpuWeight, staged.tokenIds.address, staged.numTokens, scale, 0);
+  }
+
+  addPositions(out: Tensor, table: Weight, batch: StagedBatch): void {
+    const staged = batch as CpuStagedBatch;
+    this.#lookup(out as CpuTensor, table as CpuWeight, staged.positions.address, staged.numTokens, 1, 1);
+  }
+
+  #lookup(out: CpuTensor, table: CpuWeight, ids: number, count: number, scale: number, accumulate: number): void {
+    const { native, handle } = this.#context;
+    const status = native.pg_embed(handle, out.address, out.stride, table.handle, ids, count, scale, accumulate);
+    if (status !== 0) this.#context.check(status, "pg_embed");
+  }
+
+  matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
+    const { native, handle } = this.#context;
+    const to = out as CpuTensor;
+    const from = x as CpuTensor;
+    const bias = (options?.bias ?? null) as CpuTensor | null;
+    const status = native.pg_matmul(
+      handle,
+      to.address,
+      to.stride,
+      from.address,
+      from.stride,
+      (weight as CpuWeight).handle,
+      n,
+      bias === null ? 0 : bias.address,
+      options?.scale ?? 1,
+      options?.accumulate === true ? 1 : 0,
+    );
+    if (status !== 0) this.#context.check(status, "pg_matmul");
+  }
+
+  // --- results -----------------------------------------------------------------------------------------------------------
+
+  read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    const { address, cols, stride } = x as CpuTensor;
+    if (n === 0) return;
+    const floats = viewFloats(address + firstRow * stride * 4, (n - 1) * stride + cols);
+    for (let r = 0; r < n; r++) out.set(floats.subarray(r * stride, r * stride + cols), r * cols);
+  }
+
+  close(): void {
+    const { native, handle } = this.#context;
+    for (const weight of this.#weights.splice(0)) native.pg_weight_free(handle, weight.handle);
+    this.#context.close();
+  }
+}

@@ -1,0 +1,139 @@
+// Native memory as the device's ops see it: tensors of f32 rows, growing arrays of integers, and the context they hang off.
+
+import { type ErrorDetails, errorFor } from "../../core/errors.js";
+import type { Tensor } from "../device.js";
+import { type NativeLibrary, viewMemory } from "./abi.js";
+
+const OUT_OF_MEMORY = -2;
+const ISA_CODES: Record<string, number> = { portable: 1, avx2: 2, avx512: 3 };
+const ISA_NAMES = ["", "portable", "avx2", "avx512"];
+
+/** A native context and everything allocated from it. */
+export class CpuContext {
+  readonly native: NativeLibrary;
+  readonly handle: number;
+  readonly isa: string;
+  readonly numThreads: number;
+  readonly #blocks = new Map<number, number>(); // address -> bytes
+  readonly #out = new BigUint64Array(1);
+  #isClosed = false;
+
+  /** isa: "portable", "avx2", "avx512" or undefined for the best one here. */
+  constructor(native: NativeLibrary, numThreads: number, isa: string | undefined) {
+    this.native = native;
+    this.numThreads = numThreads;
+    const code = isa === undefined || isa === "" ? 0 : ISA_CODES[isa];
+    if (code === undefined) {
+      throw errorFor("invalid_option", { param: "PAGODA_CPU_ISA", value: isa, expected: "portable, avx2 or avx512" });
+    }
+    if (!Number.isInteger(numThreads) || numThreads < 1 || numThreads > 1024) {
+      throw errorFor("invalid_option", { param: "threads", value: numThreads, expected: "an integer from 1 to 1024" });
+    }
+    const status = native.pg_context_create(numThreads, code, this.#out);
+    if (status !== 0) {
+      const reason = status === -4 ? `this processor has no ${isa}` : `no context for ${numThreads} threads`;
+      throw errorFor("device_unavailable", { device: "cpu", reason });
+    }
+    this.handle = Number(this.#out[0]);
+    this.isa = ISA_NAMES[native.pg_isa(this.handle)] ?? "unknown";
+  }
+
+  /** Throws DeviceError when the status of a call is a failure. */
+  check(status: number, call: string): void {
+    if (status !== 0) this.#throw(status, call);
+  }
+
+  #throw(status: number, call: string): never {
+    const text = new Uint8Array(256);
+    this.native.pg_last_error(this.handle, text, text.length);
+    const reason = new TextDecoder().decode(text.subarray(0, text.indexOf(0)));
+    throw errorFor("device_call", { device: "cpu", call, status, reason } satisfies ErrorDetails);
+  }
+
+  /** Zeroed native memory; `what` names it when there is none left. */
+  alloc(bytes: number, what: string): number {
+    const status = this.native.pg_alloc(this.handle, bytes, this.#out);
+    if (status === OUT_OF_MEMORY) {
+      const remedy = "Use a smaller model, fewer pages or a smaller batch.";
+      throw errorFor("out_of_memory", { device: "cpu", value: bytes, what, limit: "too few", remedy });
+    }
+    this.check(status, "pg_alloc");
+    const address = Number(this.#out[0]);
+    this.#blocks.set(address, bytes);
+    return address;
+  }
+
+  free(address: number): void {
+    const bytes = this.#blocks.get(address);
+    if (bytes === undefined) return;
+    this.#blocks.delete(address);
+    this.check(this.native.pg_free(this.handle, address, bytes), "pg_free");
+  }
+
+  /** The result of a call that writes one handle. */
+  create(call: string, run: (out: BigUint64Array) => number): number {
+    this.check(run(this.#out), call);
+    return Number(this.#out[0]);
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const address of [...this.#blocks.keys()]) this.free(address);
+    this.native.pg_context_free(this.handle);
+  }
+}
+
+/** Rows of f32 in native memory, or a view of some of their columns. */
+export class CpuTensor implements Tensor {
+  readonly address: number;
+  readonly rows: number;
+  readonly cols: number;
+  readonly stride: number;
+
+  constructor(address: number, rows: number, cols: number, stride: number) {
+    this.address = address;
+    this.rows = rows;
+    this.cols = cols;
+    this.stride = stride;
+  }
+
+  columns(from: number, to: number): CpuTensor {
+    if (!(from >= 0 && from < to && to <= this.cols)) {
+      throw new RangeError(`columns ${from}..${to} of a tensor with ${this.cols}`);
+    }
+    return new CpuTensor(this.address + from * 4, this.rows, to - from, this.stride);
+  }
+}
+
+/** An int32 array in native memory, refilled each step; grows by doubling. */
+export class NativeInts {
+  address = 0;
+  capacity = 0;
+  readonly #context: CpuContext;
+  readonly #what: string;
+
+  constructor(context: CpuContext, capacity: number, what: string) {
+    this.#context = context;
+    this.#what = what;
+    this.#grow(capacity);
+  }
+
+  /** Copies the first `count` values of `from`. */
+  fill(from: Int32Array | Uint8Array, count: number): void {
+    const bytes = count * from.BYTES_PER_ELEMENT;
+    if (bytes > this.capacity * 4) this.#grow(Math.max(Math.ceil(bytes / 4), 2 * this.capacity));
+    this.#context.check(this.#context.native.pg_copy(this.address, from, bytes), "pg_copy");
+  }
+
+  #grow(capacity: number): void {
+    if (this.address !== 0) this.#context.free(this.address);
+    this.capacity = Math.max(capacity, 16);
+    this.address = this.#context.alloc(this.capacity * 4, this.#what);
+  }
+}
+
+/** `count` f32 values at a native address, as a view (no copy). */
+export function viewFloats(address: number, count: number): Float32Array {
+  return new Float32Array(viewMemory(address, count * 4));
+}
