@@ -51,6 +51,11 @@ export class Request {
   /** Leading pages that are in the prefix trie and locked by this request. Owned by the cache manager. */
   numSharedPages = 0;
 
+  /** Order of arrival: breaks ties of priority and survives preemption. Owned by the scheduler. */
+  arrivalOrder = 0;
+  /** The last step that gave it tokens; until then, the step in which it arrived. Owned by the scheduler. */
+  lastServedStep = 0;
+
   // --- what the finished request reports ---
   /** Tokens found in the cache when first admitted. */
   numCached = 0;
