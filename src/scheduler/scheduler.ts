@@ -1,0 +1,359 @@
+// Chooses what the next step computes. No phases: every request catches up from numComputed to numTokens. Pure bookkeeping on
+// integers: no device, no I/O, the clock is passed in. docs/scheduler.md states the rules and why they starve nobody.
+//
+//   waiting --admit (pages for all its tokens)--> running --finish, abort, fail--> finished
+//      ^------------- preempt (pages run out) ------'
+//
+// A running request owns pages for all of its tokens, so a chunk never fails for want of memory; only a new token can.
+
+import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
+import { errorFor } from "../core/errors.js";
+import type { RequestId } from "../core/ids.js";
+import { alignDown, ceilDiv } from "../core/math.js";
+import type { FinishReason, Request } from "../core/request.js";
+import { RequestQueue } from "./request-queue.js";
+import { Step } from "./step.js";
+
+export interface SchedulerOptions {
+  /** extend: chunks and decodes share a step. chunked: fixed chunks, never in one step with decodes. */
+  readonly mode: "extend" | "chunked";
+  /** Tokens per page. */
+  readonly pageSize: number;
+  /** Budget of a step = pageSize * maxPagesPerBatch tokens, its only limit. */
+  readonly maxPagesPerBatch: number;
+  /** Longest chunk of a request in one step, in tokens; rounded down to pages. */
+  readonly idealChunk: number;
+  /** The same for the chunked mode; idealChunk when absent. */
+  readonly fixedChunk?: number;
+}
+
+export class Scheduler {
+  readonly budget: number;
+  /** The last step made; its preempted and ended lists hold even when schedule() returned null. */
+  readonly step: Step;
+  readonly #mode: "extend" | "chunked";
+  readonly #pageSize: number; // P
+  readonly #chunk: number; // multiple of P
+  readonly #cache: CacheManager;
+  readonly #clock: () => number;
+  readonly #running = new RequestQueue();
+  readonly #waiting = new RequestQueue();
+  readonly #byId = new Map<RequestId, Request>();
+  #numArrived = 0;
+  #stepNumber = 1;
+  #nowMs = 0;
+  /** Budget left in the step being made. */
+  #left = 0;
+  /** The prompt whose turn it was got nothing in the last step, for decodes had used up the budget. */
+  #owesPrompt = false;
+  /** chunked mode: the last step was a prefill. */
+  #isDecodeTurn = false;
+
+  constructor(options: SchedulerOptions, cache: CacheManager, clock: () => number) {
+    const { pageSize, maxPagesPerBatch, idealChunk, fixedChunk = idealChunk } = options;
+    requireCount("maxPagesPerBatch", maxPagesPerBatch);
+    requireCount("idealChunk", idealChunk);
+    requireCount("fixedChunk", fixedChunk);
+    if (pageSize !== cache.pageSize) {
+      throw errorFor("invalid_option", {
+        param: "pageSize",
+        value: pageSize,
+        expected: `the cache's ${cache.pageSize}`,
+      });
+    }
+    this.budget = pageSize * maxPagesPerBatch;
+    this.step = new Step(this.budget);
+    this.#mode = options.mode;
+    this.#pageSize = pageSize;
+    const chunk = Math.min(options.mode === "chunked" ? fixedChunk : idealChunk, this.budget);
+    this.#chunk = Math.max(pageSize, alignDown(chunk, pageSize));
+    this.#cache = cache;
+    this.#clock = clock;
+  }
+
+  get numWaiting(): number {
+    return this.#waiting.size;
+  }
+
+  get numRunning(): number {
+    return this.#running.size;
+  }
+
+  running(): Iterable<Request> {
+    return this.#running;
+  }
+
+  waiting(): Iterable<Request> {
+    return this.#waiting;
+  }
+
+  get(id: RequestId): Request | undefined {
+    return this.#byId.get(id);
+  }
+
+  add(request: Request): void {
+    if (request.numTokens === 0) throw errorFor("empty_prompt");
+    this.#register(request, this.#numArrived++);
+    this.#waiting.insert(request);
+  }
+
+  /** The next step, or null when nothing can run. The rows' numComputed already counts the step's tokens. */
+  schedule(): Step | null {
+    const step = this.step;
+    step.clear();
+    this.#left = this.budget;
+    this.#nowMs = this.#clock();
+    this.#secureRunning();
+    this.#admitUrgent();
+    if (this.#mode === "extend") this.#mix();
+    else this.#takeTurns();
+    if (step.numRows === 0) return null;
+    this.#stepNumber++;
+    return step;
+  }
+
+  /** Ends a request and gives its pages back; what it computed stays cached. */
+  finish(request: Request, reason: FinishReason): void {
+    this.#end(request, reason);
+    this.#cache.release(request);
+  }
+
+  /** At any moment between steps; null when the id is unknown or already finished. */
+  abort(id: RequestId): Request | null {
+    const request = this.#byId.get(id);
+    if (request === undefined) return null;
+    this.finish(request, "abort");
+    return request;
+  }
+
+  /** Ends a request whose step failed: what that step wrote is not published. */
+  fail(request: Request): void {
+    this.#end(request, "error");
+    this.#cache.discard(request);
+  }
+
+  /**
+   * The child, a new request whose tokens begin like the parent's, joins the running ones with the parent's pages. The engine carries
+   * out the copy before the next step. null: there is no page or place for it now; it waits like any other and finds the
+   * shared prefix in the trie.
+   */
+  fork(parent: Request, child: Request): PageCopy | null {
+    this.#register(child, parent.arrivalOrder);
+    const copy = this.#isFull() ? null : this.#cache.fork(parent, child);
+    if (copy === null) {
+      this.#waiting.insert(child);
+    } else {
+      child.numCached = child.numComputed;
+      this.#start(child);
+    }
+    return copy;
+  }
+
+  // --- pages: every running request owns pages for all of its tokens ---------------------------------------------
+
+  #secureRunning(): void {
+    const running = this.#running;
+    for (let i = 0; i < running.size; i++) {
+      const request = running.at(i);
+      if (this.#exceedsPool(request)) {
+        this.#giveUp(request);
+        i--;
+        continue;
+      }
+      // The last in order pays: those before it were here first or matter more, and have their pages already.
+      while (request.state === "running" && !this.#cache.tryReserve(request, request.numTokens)) {
+        this.#preempt(running.last()!);
+      }
+    }
+  }
+
+  /** A waiting request of better priority does not wait for pages that a worse one holds. */
+  #admitUrgent(): void {
+    for (;;) {
+      const head = this.#waiting.first();
+      const worst = this.#running.last();
+      if (head === undefined || worst === undefined || head.priority >= worst.priority) return;
+      if (this.#exceedsPool(head)) this.#giveUp(head);
+      else if (this.#isFull() || !this.#tryAdmit(head)) this.#preempt(worst);
+    }
+  }
+
+  #tryAdmit(request: Request): boolean {
+    if (!this.#cache.tryAdmit(request)) return false;
+    this.#waiting.remove(request);
+    this.#start(request);
+    if (request.firstScheduledMs < 0) request.numCached = request.numComputed;
+    return true;
+  }
+
+  #preempt(request: Request): void {
+    this.#running.remove(request);
+    this.#cache.release(request);
+    request.state = "waiting";
+    request.numPreemptions++;
+    this.#waiting.insert(request);
+    this.step.preempted[this.step.numPreempted++] = request;
+  }
+
+  #exceedsPool(request: Request): boolean {
+    return ceilDiv(request.numTokens, this.#pageSize) > this.#cache.pagesTotal;
+  }
+
+  /** Even alone in the pool it could not go on. What it has generated is good, only cut short. */
+  #giveUp(request: Request): void {
+    this.finish(request, request.numGenerated > 0 ? "length" : "error");
+    this.step.ended[this.step.numEnded++] = request;
+  }
+
+  // --- budget: who gets how many tokens --------------------------------------------------------------------------
+
+  /** extend mode. Decodes first, for each has a reader waiting; but a prompt they shut out comes before them in the next step. */
+  #mix(): void {
+    this.#placeDecodes(this.#owesPrompt ? this.#pageSize : 0);
+    this.#placeChunks();
+    this.#placeDecodes(0); // what was reserved for a prompt and not used
+  }
+
+  /** chunked mode. Prefill and decode steps take turns while there is work for both. */
+  #takeTurns(): void {
+    const { step } = this;
+    if (this.#isDecodeTurn) this.#placeDecodes(0);
+    this.#isDecodeTurn = false;
+    if (step.numRows > 0) return;
+    this.#placeChunks();
+    if (step.numRows > 0) this.#isDecodeTurn = true;
+    else this.#placeDecodes(0);
+  }
+
+  #placeDecodes(reserved: number): void {
+    const running = this.#running;
+    for (let i = 0; i < running.size && this.#left > reserved; i++) {
+      const request = running.at(i);
+      if (isDecode(request)) this.#place(request, 1, 1);
+    }
+  }
+
+  /**
+   * The first chunk goes to the prompt that has waited longest for one, so each has its turn; the others go by order of arrival,
+   * so early prompts finish early. Waiting requests are admitted while budget and pages last, none overtaking another.
+   */
+  #placeChunks(): void {
+    const running = this.#running;
+    let canAdmit = this.step.numPreempted === 0;
+    const first = this.#longestUnserved(canAdmit);
+    this.#owesPrompt = false;
+    if (first === null) return;
+    const isWaiting = first.state === "waiting";
+    const isServed = isWaiting ? this.#admitNext() : this.#placeChunk(first);
+    if (isWaiting) canAdmit = isServed;
+    // Short of budget, not of pages or rows: without decodes in this step it would have been served.
+    this.#owesPrompt = !isServed && this.#left < this.#leastBudget(first) && !(isWaiting && this.#isFull());
+    for (let i = 0; i < running.size; i++) {
+      const request = running.at(i);
+      if (isPrefill(request) && request.lastServedStep !== this.#stepNumber) this.#placeChunk(request);
+    }
+    while (canAdmit) canAdmit = this.#admitNext();
+  }
+
+  #longestUnserved(canAdmit: boolean): Request | null {
+    const running = this.#running;
+    let best: Request | null = null;
+    for (let i = 0; i < running.size; i++) {
+      const request = running.at(i);
+      if (isPrefill(request) && (best === null || hasWaitedLonger(request, best))) best = request;
+    }
+    const head = canAdmit ? this.#waiting.first() : undefined;
+    return head !== undefined && (best === null || hasWaitedLonger(head, best)) ? head : best;
+  }
+
+  /** Admits the first waiting request and gives it its first chunk; false when it must go on waiting. */
+  #admitNext(): boolean {
+    let head = this.#waiting.first();
+    while (head !== undefined && this.#exceedsPool(head)) {
+      this.#giveUp(head);
+      head = this.#waiting.first();
+    }
+    if (head === undefined || this.#isFull() || this.#left < this.#leastBudget(head) || !this.#tryAdmit(head))
+      return false;
+    // A preempted request may have found everything but its last token in the trie: in chunked mode that waits for its turn.
+    if (this.#mode === "extend" || isPrefill(head)) this.#placeChunk(head);
+    return true;
+  }
+
+  #placeChunk(request: Request): boolean {
+    if (this.#left < this.#leastBudget(request)) return false;
+    const remaining = request.numTokens - request.numComputed;
+    let queryLen = Math.min(remaining, this.#chunk, this.#left);
+    // Only the last chunk of a prompt may end inside a page.
+    if (queryLen < remaining)
+      queryLen = alignDown(request.numComputed + queryLen, this.#pageSize) - request.numComputed;
+    if (queryLen > 1 || request.numComputed < request.promptLen) request.numChunks++;
+    // A fixed chunk costs its full size, as the padded kernel arguments of that mode do.
+    this.#place(request, queryLen, this.#mode === "chunked" ? this.#chunk : queryLen);
+    return true;
+  }
+
+  /** The smallest budget in which the request can get a chunk. */
+  #leastBudget(request: Request): number {
+    return this.#mode === "chunked" ? this.#chunk : Math.min(this.#pageSize, request.numTokens - request.numComputed);
+  }
+
+  /** Each running request may need a row in the same step, and a row costs at least one token. */
+  #isFull(): boolean {
+    return this.#running.size >= this.budget;
+  }
+
+  #place(request: Request, queryLen: number, cost: number): void {
+    this.step.addRow(request, queryLen);
+    this.#left -= cost;
+    request.numComputed += queryLen;
+    request.numSteps++;
+    request.lastServedStep = this.#stepNumber;
+    if (request.firstScheduledMs < 0) request.firstScheduledMs = this.#nowMs;
+  }
+
+  // --- lists -----------------------------------------------------------------------------------------------------
+
+  #register(request: Request, arrivalOrder: number): void {
+    if (this.#byId.has(request.id)) {
+      throw errorFor("invalid_value", { param: "id", value: request.id, expected: "different from all ids in use" });
+    }
+    this.#byId.set(request.id, request);
+    request.state = "waiting";
+    request.arrivalOrder = arrivalOrder;
+    // As if served by the last step: a newcomer is behind the prompts that step left out, and ahead of none.
+    request.lastServedStep = this.#stepNumber - 1;
+  }
+
+  #start(request: Request): void {
+    request.state = "running";
+    this.#running.insert(request);
+  }
+
+  #end(request: Request, reason: FinishReason): void {
+    (request.state === "running" ? this.#running : this.#waiting).remove(request);
+    this.#byId.delete(request.id);
+    request.state = "finished";
+    request.finishReason = reason;
+    request.finishedMs = this.#clock();
+  }
+}
+
+/** One generated token to go. */
+function isDecode(request: Request): boolean {
+  return request.numTokens - request.numComputed === 1 && request.numComputed >= request.promptLen;
+}
+
+/** Prompt tokens to go, or those of a preempted request. Neither this nor isDecode: all its tokens are computed. */
+function isPrefill(request: Request): boolean {
+  return request.numComputed < request.numTokens && !isDecode(request);
+}
+
+function hasWaitedLonger(a: Request, b: Request): boolean {
+  return a.priority < b.priority || (a.priority === b.priority && a.lastServedStep < b.lastServedStep);
+}
+
+function requireCount(param: string, value: number): void {
+  if (Number.isSafeInteger(value) && value >= 1) return;
+  throw errorFor("invalid_option", { param, value, expected: "an integer of at least 1" });
+}

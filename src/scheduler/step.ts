@@ -1,0 +1,40 @@
+// What one step computes: rows of (request, start, queryLen). One object, reused; valid until the next schedule().
+
+import type { Request } from "../core/request.js";
+
+export class Step {
+  numRows = 0;
+  /** Sum of queryLens. */
+  numTokens = 0;
+  readonly rows: Request[] = []; // [numRows]
+  readonly starts: Int32Array; // [numRows] first position computed: the tokens before it are in the cache
+  readonly queryLens: Int32Array; // [numRows] tokens computed; the context is start + queryLen
+
+  /** Requests that lost their pages in this step and wait again. */
+  numPreempted = 0;
+  readonly preempted: Request[] = []; // [numPreempted]
+  /** Requests the scheduler ended since they need more pages than the pool has; see their finishReason. */
+  numEnded = 0;
+  readonly ended: Request[] = []; // [numEnded]
+
+  /** A row has at least one token, so maxTokens bounds the rows too. */
+  constructor(maxTokens: number) {
+    this.starts = new Int32Array(maxTokens);
+    this.queryLens = new Int32Array(maxTokens);
+  }
+
+  clear(): void {
+    this.numRows = 0;
+    this.numTokens = 0;
+    this.numPreempted = 0;
+    this.numEnded = 0;
+  }
+
+  addRow(request: Request, queryLen: number): void {
+    const row = this.numRows++;
+    this.rows[row] = request;
+    this.starts[row] = request.numComputed;
+    this.queryLens[row] = queryLen;
+    this.numTokens += queryLen;
+  }
+}
