@@ -1,0 +1,142 @@
+// tokenizer.json behind the Tokenizer interface. Encoding is @huggingface/tokenizers'; decoding is ours, by bytes, because a
+// stream must be able to stop between the bytes of a character.
+
+import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
+import { FormatError } from "../core/errors.js";
+import { readTokenDecoder, type TokenDecoder } from "./token-decoder.js";
+import { type DecodeOptions, decodeTokens, type EncodeOptions, type Tokenizer } from "./tokenizer.js";
+
+export interface JsonTokenizerInit {
+  /** Shown in errors. */
+  readonly file: string;
+  /** tokenizer.json */
+  readonly json: Record<string, unknown>;
+  /** tokenizer_config.json */
+  readonly config?: Record<string, unknown>;
+  /** Further ids that end a sequence, from generation_config.json. */
+  readonly eosIds?: readonly number[];
+}
+
+interface PreTokenizerConfig {
+  readonly type?: unknown;
+  readonly [field: string]: unknown;
+}
+
+const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const MAX_VOCAB = 1 << 24;
+const NO_BYTES = new Uint8Array(0);
+const TEMPLATE_NAMES = ["bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"];
+
+export class JsonTokenizer implements Tokenizer {
+  readonly vocabSize: number;
+  readonly bosId: number | null;
+  readonly eosIds: readonly number[];
+  readonly specialTokens: Readonly<Record<string, string>>;
+  readonly stripsLeadingSpace: boolean;
+
+  readonly #encoder: HuggingFaceTokenizer;
+  readonly #decoder: TokenDecoder;
+  readonly #tokens: readonly (string | undefined)[]; // [vocabSize]
+  readonly #ids: ReadonlyMap<string, number>;
+  /** Added tokens, and whether they are special. */
+  readonly #added: ReadonlyMap<number, boolean>;
+  readonly #bytes: (Uint8Array | undefined)[] = []; // [vocabSize] filled as asked
+
+  constructor({ file, json, config = {}, eosIds = [] }: JsonTokenizerInit) {
+    this.#decoder = readTokenDecoder(json.decoder, file);
+    checkModel(json, file);
+    this.stripsLeadingSpace = this.#decoder.stripsLeadingSpace;
+    try {
+      const optional = { normalizer: null, pre_tokenizer: null, post_processor: null, added_tokens: [] };
+      const pre_tokenizer = withUnicodeClasses(json.pre_tokenizer as PreTokenizerConfig | null | undefined);
+      this.#encoder = new HuggingFaceTokenizer({ ...optional, ...json, pre_tokenizer }, config);
+      this.#ids = this.#encoder.get_vocab();
+    } catch (error) {
+      const found = (error as Error).message;
+      throw new FormatError("file_corrupt", { file, what: "tokenizer", expected: "one that can be read", found });
+    }
+
+    const tokens: string[] = [];
+    for (const [token, id] of this.#ids) if (token !== undefined) tokens[id] = token;
+    this.#tokens = tokens;
+    this.vocabSize = tokens.length;
+    this.#added = new Map([...this.#encoder.get_added_tokens_decoder()].map(([id, token]) => [id, token.special]));
+
+    const specialTokens: Record<string, string> = {};
+    for (const name of TEMPLATE_NAMES) {
+      const value = config[name] as string | { content?: unknown } | null | undefined;
+      const content = typeof value === "string" ? value : value?.content;
+      if (typeof content === "string") specialTokens[name] = content;
+    }
+    this.specialTokens = specialTokens;
+    const idOf = (name: string): number | null => this.tokenToId(specialTokens[name] ?? "");
+    this.bosId = idOf("bos_token");
+    const eosId = idOf("eos_token");
+    this.eosIds = [...new Set(eosId === null ? eosIds : [...eosIds, eosId])];
+  }
+
+  encode(text: string, options: EncodeOptions = {}): number[] {
+    return this.#encoder.encode(text, { add_special_tokens: options.addSpecialTokens ?? true }).ids;
+  }
+
+  decode(ids: Iterable<number>, options?: DecodeOptions): string {
+    return decodeTokens(this, ids, options);
+  }
+
+  tokenToId(token: string): number | null {
+    return this.#ids.get(token) ?? null;
+  }
+
+  idToToken(id: number): string | null {
+    return this.#tokens[id] ?? null;
+  }
+
+  tokenBytes(id: number): Uint8Array {
+    const known = this.#bytes[id];
+    if (known !== undefined) return known;
+    const token = this.#tokens[id];
+    if (token === undefined) return NO_BYTES;
+    const bytes = this.#decoder.bytes(token, this.#added.has(id));
+    this.#bytes[id] = bytes;
+    return bytes;
+  }
+
+  isSpecial(id: number): boolean {
+    return this.#added.get(id) === true;
+  }
+}
+
+/** What the library would take on trust: a kind of model that it knows, and ids that make a vocabulary of sane size. */
+function checkModel(json: Record<string, unknown>, file: string): void {
+  const { type, vocab } = (json.model ?? {}) as { type?: unknown; vocab?: unknown };
+  // The oldest files leave the type out; the library tells by the other fields.
+  if (type !== undefined && type !== "BPE" && type !== "Unigram") {
+    const known = "BPE, Unigram";
+    throw new FormatError("unsupported_model_option", { file, param: "model.type", value: String(type), known });
+  }
+  const check = (token: unknown, id: unknown): void => {
+    if (Number.isSafeInteger(id) && (id as number) >= 0 && (id as number) < MAX_VOCAB) return;
+    const expected = `a whole number under ${MAX_VOCAB}`;
+    throw new FormatError("file_corrupt", { file, what: `id of token ${token}`, expected, found: JSON.stringify(id) });
+  };
+  if (typeof vocab === "object" && vocab !== null && !Array.isArray(vocab)) {
+    for (const token in vocab) check(token, (vocab as Record<string, unknown>)[token]);
+  }
+  if (Array.isArray(json.added_tokens)) for (const token of json.added_tokens) check(token?.content, token?.id);
+}
+
+/**
+ * Two of the library's pre-tokenizers use JavaScript's character classes, where a byte order mark is a space and a fraction is
+ * no digit. As explicit Splits, which the library reads with Unicode's classes, they split as the vocabulary was trained.
+ */
+function withUnicodeClasses(config: PreTokenizerConfig | null | undefined): PreTokenizerConfig | null {
+  const split = (Regex: string) => ({ type: "Split", pattern: { Regex }, behavior: "Isolated", invert: false });
+  if (config?.type === "Sequence" && Array.isArray(config.pretokenizers)) {
+    return { ...config, pretokenizers: config.pretokenizers.map(withUnicodeClasses) };
+  }
+  if (config?.type === "Digits") return split(config.individual_digits ? "\\p{N}" : "\\p{N}+");
+  if (config?.type === "ByteLevel" && config.use_regex !== false && config.add_prefix_space === false) {
+    return { type: "Sequence", pretokenizers: [split(GPT2_WORDS), { ...config, use_regex: false }] };
+  }
+  return config ?? null;
+}

@@ -1,0 +1,58 @@
+// What the engine knows of a tokenizer, whichever file it came from (json-tokenizer.ts, gguf-vocab.ts).
+//
+// Text is made of token bytes: decoding joins tokenBytes() and reads them as UTF-8, so that a streaming reader sees the same
+// text as one who waits for the end. Special tokens written out in a text ("<|end|>") are encoded as those tokens, in rendered
+// chat templates and in plain prompts alike; whoever must not trust a user's text escapes it before.
+
+export interface EncodeOptions {
+  /** Adds what the model expects around a text (usually a BOS token). Off for rendered chat templates, which write their own. */
+  readonly addSpecialTokens?: boolean;
+}
+
+export interface DecodeOptions {
+  readonly skipSpecialTokens?: boolean;
+  /** The ids continue a text that is already there: a leading space belongs to the text. */
+  readonly isContinuation?: boolean;
+}
+
+export interface Tokenizer {
+  /** One past the largest id. */
+  readonly vocabSize: number;
+  readonly bosId: number | null;
+  /** Every id that ends a sequence. */
+  readonly eosIds: readonly number[];
+  /** The names chat templates know special tokens by (bos_token, eos_token, ...), with their text. */
+  readonly specialTokens: Readonly<Record<string, string>>;
+  /** SentencePiece habit: a text is encoded with a space before it, which is taken off again when decoding. */
+  readonly stripsLeadingSpace: boolean;
+
+  /** Special tokens are added unless told otherwise. */
+  encode(text: string, options?: EncodeOptions): number[];
+  /** Special tokens are kept unless told otherwise. */
+  decode(ids: Iterable<number>, options?: DecodeOptions): string;
+
+  tokenToId(token: string): number | null;
+  idToToken(id: number): string | null;
+  /** The bytes a token adds to the text; may be part of a character. Empty for an id outside the vocabulary. */
+  tokenBytes(id: number): Uint8Array;
+  /** Markers such as BOS and end of turn, which output usually leaves out. */
+  isSpecial(id: number): boolean;
+}
+
+// Bytes that are not UTF-8 become U+FFFD; a byte order mark is text like any other.
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+
+export function decodeUtf8(bytes: Uint8Array): string {
+  return utf8.decode(bytes);
+}
+
+/** The decode of every tokenizer: the tokens' bytes, joined and read as UTF-8. */
+export function decodeTokens(tokenizer: Tokenizer, ids: Iterable<number>, options: DecodeOptions = {}): string {
+  const pieces: Uint8Array[] = [];
+  for (const id of ids) {
+    if (!(options.skipSpecialTokens && tokenizer.isSpecial(id))) pieces.push(tokenizer.tokenBytes(id));
+  }
+  const bytes = Buffer.concat(pieces);
+  const isSpaced = tokenizer.stripsLeadingSpace && !options.isContinuation && bytes[0] === 0x20;
+  return decodeUtf8(isSpaced ? bytes.subarray(1) : bytes);
+}
