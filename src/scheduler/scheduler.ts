@@ -14,6 +14,8 @@ import type { FinishReason, Request } from "../core/request.js";
 import { RequestQueue } from "./request-queue.js";
 import { Step } from "./step.js";
 
+export type { Step } from "./step.js";
+
 export interface SchedulerOptions {
   /** extend: chunks and decodes share a step. chunked: fixed chunks, never in one step with decodes. */
   readonly mode: "extend" | "chunked";
@@ -29,8 +31,7 @@ export interface SchedulerOptions {
 
 export class Scheduler {
   readonly budget: number;
-  /** The last step made; its preempted and ended lists hold even when schedule() returned null. */
-  readonly step: Step;
+  readonly #step: Step;
   readonly #mode: "extend" | "chunked";
   readonly #pageSize: number; // P
   readonly #chunk: number; // multiple of P
@@ -39,6 +40,7 @@ export class Scheduler {
   readonly #running = new RequestQueue();
   readonly #waiting = new RequestQueue();
   readonly #byId = new Map<RequestId, Request>();
+  #refused: Request[] = [];
   #numArrived = 0;
   #stepNumber = 1;
   #nowMs = 0;
@@ -62,7 +64,7 @@ export class Scheduler {
       });
     }
     this.budget = pageSize * maxPagesPerBatch;
-    this.step = new Step(this.budget);
+    this.#step = new Step(this.budget);
     this.#mode = options.mode;
     this.#pageSize = pageSize;
     const chunk = Math.min(options.mode === "chunked" ? fixedChunk : idealChunk, this.budget);
@@ -99,7 +101,7 @@ export class Scheduler {
 
   /** The next step, or null when nothing can run. The rows' numComputed already counts the step's tokens. */
   schedule(): Step | null {
-    const step = this.step;
+    const step = this.#step;
     step.clear();
     this.#left = this.budget;
     this.#nowMs = this.#clock();
@@ -112,10 +114,9 @@ export class Scheduler {
     return step;
   }
 
-  /** Ends a request and gives its pages back; what it computed stays cached. */
+  /** Ends a request and gives its pages back; what it computed stays cached. A finished request stays as it is. */
   finish(request: Request, reason: FinishReason): void {
-    this.#end(request, reason);
-    this.#cache.release(request);
+    if (this.#end(request, reason)) this.#cache.release(request);
   }
 
   /** At any moment between steps; null when the id is unknown or already finished. */
@@ -128,8 +129,7 @@ export class Scheduler {
 
   /** Ends a request whose step failed: what that step wrote is not published. */
   fail(request: Request): void {
-    this.#end(request, "error");
-    this.#cache.discard(request);
+    if (this.#end(request, "error")) this.#cache.discard(request);
   }
 
   /**
@@ -143,10 +143,16 @@ export class Scheduler {
     if (copy === null) {
       this.#waiting.insert(child);
     } else {
-      child.numCached = child.numComputed;
       this.#start(child);
     }
     return copy;
+  }
+
+  /** Requests schedule() had to end since the last call: they need more pages than the pool has. Their finishReason is set. */
+  takeRefused(): readonly Request[] {
+    const refused = this.#refused;
+    if (refused.length > 0) this.#refused = [];
+    return refused;
   }
 
   // --- pages: every running request owns pages for all of its tokens ---------------------------------------------
@@ -192,7 +198,7 @@ export class Scheduler {
     request.state = "waiting";
     request.numPreemptions++;
     this.#waiting.insert(request);
-    this.step.preempted[this.step.numPreempted++] = request;
+    this.#step.preempted[this.#step.numPreempted++] = request;
   }
 
   #exceedsPool(request: Request): boolean {
@@ -202,7 +208,7 @@ export class Scheduler {
   /** Even alone in the pool it could not go on. What it has generated is good, only cut short. */
   #giveUp(request: Request): void {
     this.finish(request, request.numGenerated > 0 ? "length" : "error");
-    this.step.ended[this.step.numEnded++] = request;
+    this.#refused.push(request);
   }
 
   // --- budget: who gets how many tokens --------------------------------------------------------------------------
@@ -216,7 +222,7 @@ export class Scheduler {
 
   /** chunked mode. Prefill and decode steps take turns while there is work for both. */
   #takeTurns(): void {
-    const { step } = this;
+    const step = this.#step;
     if (this.#isDecodeTurn) this.#placeDecodes(0);
     this.#isDecodeTurn = false;
     if (step.numRows > 0) return;
@@ -239,7 +245,7 @@ export class Scheduler {
    */
   #placeChunks(): void {
     const running = this.#running;
-    let canAdmit = this.step.numPreempted === 0;
+    let canAdmit = this.#step.numPreempted === 0;
     const first = this.#longestUnserved(canAdmit);
     this.#owesPrompt = false;
     if (first === null) return;
@@ -304,7 +310,7 @@ export class Scheduler {
   }
 
   #place(request: Request, queryLen: number, cost: number): void {
-    this.step.addRow(request, queryLen);
+    this.#step.addRow(request, queryLen);
     this.#left -= cost;
     request.numComputed += queryLen;
     request.numSteps++;
@@ -330,12 +336,14 @@ export class Scheduler {
     this.#running.insert(request);
   }
 
-  #end(request: Request, reason: FinishReason): void {
+  #end(request: Request, reason: FinishReason): boolean {
+    if (request.state === "finished") return false;
     (request.state === "running" ? this.#running : this.#waiting).remove(request);
     this.#byId.delete(request.id);
     request.state = "finished";
     request.finishReason = reason;
     request.finishedMs = this.#clock();
+    return true;
   }
 }
 

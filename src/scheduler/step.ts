@@ -13,9 +13,6 @@ export class Step {
   /** Requests that lost their pages in this step and wait again. */
   numPreempted = 0;
   readonly preempted: Request[] = []; // [numPreempted]
-  /** Requests the scheduler ended since they need more pages than the pool has; see their finishReason. */
-  numEnded = 0;
-  readonly ended: Request[] = []; // [numEnded]
 
   /** A row has at least one token, so maxTokens bounds the rows too. */
   constructor(maxTokens: number) {
@@ -27,7 +24,6 @@ export class Step {
     this.numRows = 0;
     this.numTokens = 0;
     this.numPreempted = 0;
-    this.numEnded = 0;
   }
 
   addRow(request: Request, queryLen: number): void {
