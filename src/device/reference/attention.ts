@@ -30,7 +30,10 @@ export interface HostAttentionParams extends Omit<AttentionParams, "sinks"> {
 /** Keys whose scores are computed before their values are added. A constant: the order of summation rests on it. */
 const KEY_TILE = 64;
 
-/** Memory of the run, made once per pool shape and grown only when a plan has more partials than any before it. */
+/**
+ * Memory of the run and the call under way. Made once per pool shape; grown only when a plan has more partials than any before
+ * it. One call at a time.
+ */
 export class AttentionScratch {
   readonly layout: KvLayout;
   readonly chunk: SoftmaxStates; // [1] the chunk being summed
@@ -38,6 +41,13 @@ export class AttentionScratch {
   readonly scores = new Float64Array(KEY_TILE);
   readonly sum: Float64Array; // [Dv] o of the chunk being summed, before it is rounded
   partials: SoftmaxStates; // [numPartials, K, qTile]
+
+  q!: HostRows;
+  pool!: HostPool;
+  layer = 0;
+  batch!: Batch;
+  plan!: AttentionPlan;
+  params!: HostAttentionParams;
 
   constructor(spec: KvPoolSpec) {
     this.layout = kvLayout(spec);
@@ -72,6 +82,12 @@ export function runAttention(
   const { numKvHeads } = pool.spec;
   const { groupSize, qTile } = plan;
   scratch.ensurePartials(plan.numPartials * numKvHeads * qTile);
+  scratch.q = q;
+  scratch.pool = pool;
+  scratch.layer = layer;
+  scratch.batch = batch;
+  scratch.plan = plan;
+  scratch.params = params;
 
   for (let i = 0; i < plan.workerIndptr[plan.numWorkers]!; i++) {
     const item = plan.workerItems[i]!;
@@ -84,7 +100,7 @@ export function runAttention(
       for (let packed = qStart; packed < qEnd; packed++) {
         const token = batch.qoIndptr[row]! + Math.floor(packed / groupSize);
         const head = kvHead * groupSize + (packed % groupSize);
-        foldItem(q, pool, layer, batch, plan, params, scratch, item, token, head, kvHead);
+        foldItem(scratch, item, token, head, kvHead);
         if (partial < 0) {
           writeOutput(out, lse, params, scratch.total, token, head);
         } else {
@@ -97,9 +113,10 @@ export function runAttention(
   }
 
   for (let i = 0; i < plan.numMerges; i++) {
+    if (plan.mergeCount[i] === 0) continue;
     const row = plan.mergeRow[i]!;
     const qStart = plan.mergeQStart[i]!;
-    const qEnd = plan.mergeCount[i] === 0 ? qStart : Math.min(qStart + qTile, batch.queryLen(row) * groupSize);
+    const qEnd = Math.min(qStart + qTile, batch.queryLen(row) * groupSize);
     for (let kvHead = 0; kvHead < numKvHeads; kvHead++) {
       for (let packed = qStart; packed < qEnd; packed++) {
         scratch.total.clear(0);
@@ -114,41 +131,24 @@ export function runAttention(
   }
 }
 
-/** scratch.total = the states of the item's chunks for one query row, folded in ascending order. */
-function foldItem(
-  q: HostRows,
-  pool: HostPool,
-  layer: number,
-  batch: Batch,
-  plan: AttentionPlan,
-  params: HostAttentionParams,
-  scratch: AttentionScratch,
-  item: number,
-  token: number,
-  head: number,
-  kvHead: number,
-): void {
+/** total = the states of the item's chunks for one query row, folded in ascending order. */
+function foldItem(scratch: AttentionScratch, item: number, token: number, head: number, kvHead: number): void {
+  const { plan, batch } = scratch;
   const { window, kvChunk } = plan;
   const position = batch.positions[token]!;
   const kvEnd = Math.min(plan.itemKvEnd[item]!, position + 1);
   const firstKey = window > 0 ? Math.max(0, position - window + 1) : 0;
   scratch.total.clear(0);
-  let chunkStart = plan.itemKvStart[item]!;
-  for (; chunkStart < kvEnd; chunkStart += kvChunk) {
+  for (let chunkStart = plan.itemKvStart[item]!; chunkStart < kvEnd; chunkStart += kvChunk) {
     const chunkEnd = Math.min(chunkStart + kvChunk, kvEnd);
     if (firstKey >= chunkEnd) continue;
-    sumChunk(q, pool, layer, batch, params, scratch, token, head, kvHead, chunkStart, chunkEnd, firstKey);
+    sumChunk(scratch, token, head, kvHead, chunkStart, chunkEnd, firstKey);
     scratch.total.merge(0, scratch.chunk, 0);
   }
 }
 
-/** scratch.chunk = the state of keys [max(chunkStart, firstKey), chunkEnd) for one query row. */
+/** chunk = the state of keys [max(chunkStart, firstKey), chunkEnd) for one query row. */
 function sumChunk(
-  q: HostRows,
-  pool: HostPool,
-  layer: number,
-  batch: Batch,
-  params: HostAttentionParams,
   scratch: AttentionScratch,
   token: number,
   head: number,
@@ -157,10 +157,10 @@ function sumChunk(
   chunkEnd: number,
   firstKey: number,
 ): void {
-  const { data } = pool;
-  const { pageSize, keyDim, valueDim } = pool.spec;
-  const { scores, sum, layout } = scratch;
-  const { scale, softcap } = params;
+  const { q, layer, batch, layout, scores, sum } = scratch;
+  const { data } = scratch.pool;
+  const { pageSize, keyDim, valueDim } = scratch.pool.spec;
+  const { scale, softcap } = scratch.params;
   const firstPage = batch.kvIndptr[batch.rowOf[token]!]!;
   const qAt = q.offset + token * q.stride + head * keyDim;
   let m = -Infinity;
