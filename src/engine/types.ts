@@ -141,10 +141,28 @@ export interface EmbedResult {
   readonly promptTokens: number;
 }
 
+/** Whether the engine's thread serves. A thread that died is started again; requests that had not begun are kept. */
+export interface EngineHealth {
+  readonly state: "ready" | "restarting" | "dead" | "closed";
+  readonly restarts: number;
+  /** What ended the thread last. */
+  readonly lastError: string | null;
+}
+
+/** What a chat template sees beside the messages. */
+export interface TemplateOptions {
+  readonly tools?: readonly unknown[];
+  /** Further variables of the template, such as enable_thinking. */
+  readonly templateArgs?: Readonly<Record<string, unknown>>;
+}
+
 export interface Engine {
   readonly model: ModelInfo;
+  health(): EngineHealth;
   generate(prompt: string | readonly number[], options?: GenerateOptions): Generation;
-  chat(messages: readonly ChatMessage[], options?: GenerateOptions & { tools?: readonly unknown[] }): Generation;
+  chat(messages: readonly ChatMessage[], options?: GenerateOptions & TemplateOptions): Generation;
+  /** The prompt that chat() gives the model. */
+  renderChat(messages: readonly ChatMessage[], options?: TemplateOptions): string;
   /** One vector per input: the final hidden state of the last token, or the mean over all tokens; not normalised. */
   embed(inputs: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<EmbedResult>;
   tokenize(text: string, options?: { addSpecialTokens?: boolean }): number[];

@@ -18,6 +18,8 @@ export interface TokenConstraint {
 }
 
 export interface ConstraintCompiler {
+  /** Loads what compile needs; resolves at once when it is there. Await it before the first compile. */
+  ready(): Promise<void>;
   /** Throws RequestError for a source that cannot be compiled; other requests are never harmed. */
   compile(spec: ConstraintSpec): TokenConstraint;
 }
