@@ -22,6 +22,8 @@ export interface ModelSpec {
 export interface ModelCapacity {
   readonly maxTokens: number;
   readonly maxLogitRows: number;
+  /** The longest sequence that will run, when it is less than the model's own limit; longrope chooses its factors by it. */
+  readonly maxContext?: number;
 }
 
 export interface Model {

@@ -1,0 +1,32 @@
+// The rotary tables of a model: one for each distinct rope among its layers, filled once per step.
+
+import type { RotaryTable, StagedBatch } from "../../device/device.js";
+import type { RopeConfig } from "../../formats/rope-config.js";
+import type { Loader } from "../loader.js";
+import { computeRope } from "../rope.js";
+
+export interface RotariesOptions {
+  /** Size of the heads, or of the part of them that is rotated on its own. */
+  readonly headDim: number;
+  readonly maxContext: number;
+  readonly isInterleaved?: boolean;
+}
+
+export class Rotaries {
+  readonly tables: readonly RotaryTable[];
+  readonly #loader: Loader;
+
+  constructor(loader: Loader, ropes: readonly RopeConfig[], options: RotariesOptions) {
+    this.#loader = loader;
+    const { device, capacity } = loader;
+    const maxContext = Math.min(options.maxContext, capacity.maxContext ?? options.maxContext);
+    this.tables = ropes.map((config) => {
+      const rope = computeRope(config, options.headDim, maxContext);
+      return device.createRotary({ ...rope, interleaved: options.isInterleaved ?? false }, capacity.maxTokens);
+    });
+  }
+
+  fill(batch: StagedBatch): void {
+    for (let i = 0; i < this.tables.length; i++) this.#loader.device.rotaryTable(this.tables[i]!, batch);
+  }
+}

@@ -1,0 +1,53 @@
+// The two ends of a model that meet in the vocabulary: the embedding of token ids, and the logits of the rows that want them.
+
+import type { MatmulOptions, StagedBatch, Tensor, Weight } from "../../device/device.js";
+import type { Loader } from "../loader.js";
+
+export interface VocabularyOptions {
+  readonly vocabSize: number; // V
+  readonly hiddenSize: number;
+  readonly embedding: string;
+  /** null: the embedding table is the head. */
+  readonly head: string | null;
+  readonly embeddingScale?: number;
+  readonly logitsScale?: number;
+  /** cap * tanh(logit / cap); 0 is off. */
+  readonly softcap?: number;
+}
+
+export class Vocabulary {
+  readonly logits: Tensor; // [maxLogitRows, V]
+  readonly #loader: Loader;
+  readonly #table: Weight; // [V, hidden]
+  readonly #head: Weight; // [V, hidden]
+  readonly #rows: Tensor; // [maxLogitRows, hidden]
+  readonly #embeddingScale: number;
+  readonly #headOptions: MatmulOptions;
+  readonly #softcap: number;
+
+  constructor(loader: Loader, options: VocabularyOptions) {
+    const { vocabSize, hiddenSize } = options;
+    const { maxLogitRows } = loader.capacity;
+    this.#loader = loader;
+    this.#table = loader.vocabulary(options.embedding, vocabSize, hiddenSize);
+    this.#head = options.head === null ? this.#table : loader.vocabulary(options.head, vocabSize, hiddenSize);
+    this.#rows = loader.device.allocTensor(maxLogitRows, hiddenSize);
+    this.logits = loader.device.allocTensor(maxLogitRows, vocabSize);
+    this.#embeddingScale = options.embeddingScale ?? 1;
+    this.#headOptions = { scale: options.logitsScale ?? 1 };
+    this.#softcap = options.softcap ?? 0;
+  }
+
+  /** x[t] = scale * embedding of token t. */
+  embed(x: Tensor, batch: StagedBatch): void {
+    this.#loader.device.embed(x, this.#table, batch, this.#embeddingScale);
+  }
+
+  /** Logits of the batch's logit rows [first, first + n) from the normed hidden states. */
+  computeLogits(hidden: Tensor, batch: StagedBatch, first: number, n: number): void {
+    const { device } = this.#loader;
+    device.gatherLogitRows(this.#rows, hidden, batch, first, n);
+    device.matmul(this.logits, this.#rows, this.#head, n, this.#headOptions);
+    if (this.#softcap > 0) device.softcap(this.logits, this.#softcap, n);
+  }
+}

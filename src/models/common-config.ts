@@ -1,0 +1,73 @@
+// The fields that nearly every family has, under the names that most of them use.
+
+import type { Activation } from "../device/device.js";
+import type { ConfigReader } from "./config-reader.js";
+import { distinctWindows } from "./layer-windows.js";
+import type { ModelSpec } from "./model.js";
+
+export interface CommonConfig {
+  readonly architecture: string;
+  readonly hiddenSize: number;
+  readonly numLayers: number; // L
+  readonly numHeads: number; // H
+  readonly numKvHeads: number; // K
+  readonly headDim: number; // D
+  readonly innerSize: number;
+  readonly vocabSize: number; // V
+  readonly maxContext: number;
+  readonly eps: number;
+  readonly activation: Activation;
+  /** The head is the embedding table. */
+  readonly isTied: boolean;
+}
+
+/** `absent` are the family's defaults in Hugging Face, for fields that configs leave out. */
+export function readCommon(
+  c: ConfigReader,
+  architecture: string,
+  absent: { eps?: number; isTied?: boolean; headDim?: number } = {},
+): CommonConfig {
+  refuseQuantization(c);
+  const hiddenSize = c.int("hidden_size");
+  const numHeads = c.int("num_attention_heads");
+  const numKvHeads = c.int("num_key_value_heads", numHeads);
+  c.check(numHeads % numKvHeads === 0, "num_key_value_heads", `a divisor of num_attention_heads (${numHeads})`);
+  const headDim = c.int("head_dim", absent.headDim ?? hiddenSize / numHeads);
+  c.check(headDim % 2 === 0, "head_dim", "an even number");
+  return {
+    architecture,
+    hiddenSize,
+    numLayers: c.int("num_hidden_layers"),
+    numHeads,
+    numKvHeads,
+    headDim,
+    innerSize: c.int("intermediate_size"),
+    vocabSize: c.int("vocab_size"),
+    maxContext: c.int("max_position_embeddings"),
+    eps: c.number("rms_norm_eps", absent.eps ?? 1e-6),
+    activation: c.activation(c.has("hidden_activation") ? "hidden_activation" : "hidden_act", "silu"),
+    isTied: c.bool("tie_word_embeddings", absent.isTied ?? false),
+  };
+}
+
+/** A reader of quantised checkpoints (src/formats) takes the field away once it can serve the tensors. */
+export function refuseQuantization(c: ConfigReader): void {
+  if (!c.has("quantization_config")) return;
+  const { quant_method: method } = c.raw.quantization_config as Record<string, unknown>;
+  throw c.refuse("quantization_config.quant_method", method ?? "unnamed", "none for this checkpoint");
+}
+
+export function specOf(config: CommonConfig, windows: readonly number[]): ModelSpec {
+  return {
+    architecture: config.architecture,
+    numLayers: config.numLayers,
+    hiddenSize: config.hiddenSize,
+    numHeads: config.numHeads,
+    numKvHeads: config.numKvHeads,
+    keyDim: config.headDim,
+    valueDim: config.headDim,
+    vocabSize: config.vocabSize,
+    maxContext: config.maxContext,
+    windows: distinctWindows(windows),
+  };
+}

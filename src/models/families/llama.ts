@@ -1,0 +1,25 @@
+// Llama 1 to 3 and everything saved in its shape: the plain pre-norm decoder.
+
+import { readRope } from "../../formats/rope-config.js";
+import { readCommon, specOf } from "../common-config.js";
+import { ConfigReader } from "../config-reader.js";
+import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
+import type { ModelFamily } from "../model.js";
+
+export const llama: ModelFamily<DecoderConfig> = {
+  architectures: ["LlamaForCausalLM"],
+  ggufNames: ["llama"],
+
+  parseConfig(raw, file) {
+    const c = new ConfigReader(raw, file);
+    const plain = plainDecoder(readCommon(c, "LlamaForCausalLM"), readRope(raw, file));
+    const bias = c.bool("attention_bias", false);
+    return {
+      ...plain,
+      attention: { ...plain.attention, qkvBias: bias, outBias: bias },
+      mlpBias: c.bool("mlp_bias", false),
+    };
+  },
+  specOf: (config) => specOf(config, config.windows),
+  load: (config, context) => new Decoder(config, context),
+};

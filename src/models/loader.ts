@@ -1,0 +1,79 @@
+// Hands the tensors of a checkpoint to the device. Every shape is checked against the config first: a checkpoint that does not
+// match is refused with the tensor's name (tensor_missing, tensor_mismatch).
+
+import { toFloat32 } from "../core/dequantize/dequantize.js";
+import type { HostTensor } from "../core/tensor.js";
+import type { Device, Tensor, Weight, WeightQuantization } from "../device/device.js";
+import type { LoadContext, ModelCapacity } from "./model.js";
+
+export interface MatrixPart {
+  readonly name: string;
+  /** Outputs. */
+  readonly rows: number;
+  /** Inputs. */
+  readonly cols: number;
+}
+
+export class Loader {
+  readonly device: Device;
+  readonly capacity: ModelCapacity;
+  readonly quantize: WeightQuantization;
+  readonly #context: LoadContext;
+
+  constructor(context: LoadContext) {
+    this.device = context.device;
+    this.capacity = context.capacity;
+    this.quantize = context.quantize;
+    this.#context = context;
+  }
+
+  has(name: string): boolean {
+    return this.#context.source.has(name);
+  }
+
+  /** `prefix`, or nothing where the checkpoint was saved without it: base models are, at times. */
+  prefix(prefix: string, probe: string): string {
+    return this.has(probe) && !this.has(prefix + probe) ? "" : prefix;
+  }
+
+  host(name: string, shape: readonly number[]): HostTensor {
+    const tensor = this.#context.source.get(name, shape);
+    this.#context.onTensor?.(tensor.byteLength);
+    return tensor;
+  }
+
+  /** Activations of every token of a step. */
+  activations(cols: number): Tensor {
+    return this.device.allocTensor(this.capacity.maxTokens, cols);
+  }
+
+  /** A row [1, size] in f32. `offset` is added: Gemma stores norm weights less one. */
+  vector(name: string, size: number, offset = 0): Tensor {
+    const values = toFloat32(this.host(name, [size]));
+    return this.device.loadTensor(offset === 0 ? values : values.map((v) => v + offset), 1, size);
+  }
+
+  /** Several vectors end to end, as the bias of a stacked matrix. */
+  vectors(parts: readonly { name: string; size: number }[]): Tensor {
+    const size = parts.reduce((sum, part) => sum + part.size, 0);
+    const values = new Float32Array(size);
+    let at = 0;
+    for (const part of parts) {
+      values.set(toFloat32(this.host(part.name, [part.size])), at);
+      at += part.size;
+    }
+    return this.device.loadTensor(values, 1, size);
+  }
+
+  /** One matrix of all parts' rows. Stacking lets one matmul do the work of several. */
+  matrix(parts: readonly MatrixPart[], options: { transposed?: boolean; quantize?: WeightQuantization } = {}): Weight {
+    const { transposed = false, quantize = this.quantize } = options;
+    const tensors = parts.map(({ name, rows, cols }) => this.host(name, transposed ? [cols, rows] : [rows, cols]));
+    return this.device.loadWeight(tensors, { quantize, transposed });
+  }
+
+  /** Embedding table or head: the outputs are compared with each other, so 4 bits are too few. */
+  vocabulary(name: string, rows: number, cols: number): Weight {
+    return this.matrix([{ name, rows, cols }], { quantize: this.quantize === "none" ? "none" : "q8" });
+  }
+}

@@ -1,0 +1,24 @@
+// The families by architecture name.
+
+import { errorFor } from "../core/errors.js";
+import { llama } from "./families/llama.js";
+import type { ModelFamily } from "./model.js";
+
+// biome-ignore lint/suspicious/noExplicitAny: each family has its own config type, which only the family itself reads
+const FAMILIES: readonly ModelFamily<any>[] = [llama];
+
+/** Every architecture that can be loaded. */
+export function knownArchitectures(): readonly string[] {
+  return FAMILIES.flatMap((family) => family.architectures);
+}
+
+/** The family of a config.json, by its `architectures`. */
+export function familyOf(raw: Record<string, unknown>, file: string): ModelFamily {
+  const names = Array.isArray(raw.architectures) ? raw.architectures : [];
+  const family = FAMILIES.find((known) => known.architectures.some((name) => names.includes(name)));
+  if (family !== undefined) return family;
+  throw errorFor("unsupported_architecture", {
+    value: names.length > 0 ? names.join(", ") : `"${String(raw.model_type ?? "")}" (no architectures in ${file})`,
+    known: knownArchitectures().join(", "),
+  });
+}
