@@ -1,17 +1,12 @@
 // Chooses what the next step computes. No phases: every request catches up from numComputed to numTokens. Pure bookkeeping on
 // integers: no device, no I/O, the clock is passed in. docs/scheduler.md states the rules and why they starve nobody.
-//
-//   waiting --admit (pages for all its tokens)--> running --finish, abort, fail--> finished
-//      ^------------- preempt (pages run out) ------'
-//
-// A running request owns pages for all of its tokens, so a chunk never fails for want of memory; only a new token can.
 
 import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
 import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
-import { alignDown, ceilDiv } from "../core/math.js";
+import { alignDown } from "../core/math.js";
 import type { FinishReason, Request } from "../core/request.js";
-import { RequestQueue } from "./request-queue.js";
+import { Roster } from "./roster.js";
 import { Step } from "./step.js";
 
 export type { Step } from "./step.js";
@@ -31,17 +26,13 @@ export interface SchedulerOptions {
 
 export class Scheduler {
   readonly budget: number;
-  readonly #step: Step;
   readonly #mode: "extend" | "chunked";
   readonly #pageSize: number; // P
-  readonly #chunk: number; // multiple of P
-  readonly #cache: CacheManager;
+  readonly #chunk: number; // multiple of P, at most the budget
+  readonly #roster: Roster;
   readonly #clock: () => number;
-  readonly #running = new RequestQueue();
-  readonly #waiting = new RequestQueue();
-  readonly #byId = new Map<RequestId, Request>();
-  #refused: Request[] = [];
-  #numArrived = 0;
+  readonly #step: Step;
+  /** Of the step being made, or the next one. */
   #stepNumber = 1;
   #nowMs = 0;
   /** Budget left in the step being made. */
@@ -52,7 +43,7 @@ export class Scheduler {
   #isDecodeTurn = false;
 
   constructor(options: SchedulerOptions, cache: CacheManager, clock: () => number) {
-    const { pageSize, maxPagesPerBatch, idealChunk, fixedChunk = idealChunk } = options;
+    const { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk = idealChunk } = options;
     requireCount("maxPagesPerBatch", maxPagesPerBatch);
     requireCount("idealChunk", idealChunk);
     requireCount("fixedChunk", fixedChunk);
@@ -64,39 +55,41 @@ export class Scheduler {
       });
     }
     this.budget = pageSize * maxPagesPerBatch;
-    this.#step = new Step(this.budget);
-    this.#mode = options.mode;
+    this.#mode = mode;
     this.#pageSize = pageSize;
-    const chunk = Math.min(options.mode === "chunked" ? fixedChunk : idealChunk, this.budget);
+    const chunk = Math.min(mode === "chunked" ? fixedChunk : idealChunk, this.budget);
     this.#chunk = Math.max(pageSize, alignDown(chunk, pageSize));
-    this.#cache = cache;
+    // Every running request may need a row in the same step, and a row costs at least one token.
+    this.#roster = new Roster(this.budget, cache, clock);
     this.#clock = clock;
+    this.#step = new Step(this.budget);
   }
 
   get numWaiting(): number {
-    return this.#waiting.size;
+    return this.#roster.waiting.size;
   }
 
   get numRunning(): number {
-    return this.#running.size;
+    return this.#roster.running.size;
   }
 
   running(): Iterable<Request> {
-    return this.#running;
+    return this.#roster.running;
   }
 
   waiting(): Iterable<Request> {
-    return this.#waiting;
+    return this.#roster.waiting;
   }
 
   get(id: RequestId): Request | undefined {
-    return this.#byId.get(id);
+    return this.#roster.get(id);
   }
 
   add(request: Request): void {
     if (request.numTokens === 0) throw errorFor("empty_prompt");
-    this.#register(request, this.#numArrived++);
-    this.#waiting.insert(request);
+    this.#roster.add(request);
+    // As if served by the last step: a newcomer is behind the prompts that step left out, and ahead of none.
+    request.lastServedStep = this.#stepNumber - 1;
   }
 
   /** The next step, or null when nothing can run. The rows' numComputed already counts the step's tokens. */
@@ -105,8 +98,8 @@ export class Scheduler {
     step.clear();
     this.#left = this.budget;
     this.#nowMs = this.#clock();
-    this.#secureRunning();
-    this.#admitUrgent();
+    this.#roster.secure(step);
+    this.#roster.admitUrgent(step);
     if (this.#mode === "extend") this.#mix();
     else this.#takeTurns();
     if (step.numRows === 0) return null;
@@ -116,102 +109,37 @@ export class Scheduler {
 
   /** Ends a request and gives its pages back; what it computed stays cached. A finished request stays as it is. */
   finish(request: Request, reason: FinishReason): void {
-    if (this.#end(request, reason)) this.#cache.release(request);
+    this.#roster.end(request, reason);
   }
 
   /** At any moment between steps; null when the id is unknown or already finished. */
   abort(id: RequestId): Request | null {
-    const request = this.#byId.get(id);
+    const request = this.#roster.get(id);
     if (request === undefined) return null;
-    this.finish(request, "abort");
+    this.#roster.end(request, "abort");
     return request;
   }
 
   /** Ends a request whose step failed: what that step wrote is not published. */
   fail(request: Request): void {
-    if (this.#end(request, "error")) this.#cache.discard(request);
+    this.#roster.end(request, "error");
   }
 
   /**
    * The child, a new request whose tokens begin like the parent's, joins the running ones with the parent's pages. The engine carries
-   * out the copy before the next step. null: there is no page or place for it now; it waits like any other and finds the
+   * out the copy before the next step. null: there is no page or row for it now; it waits like any other and finds the
    * shared prefix in the trie.
    */
   fork(parent: Request, child: Request): PageCopy | null {
-    this.#register(child, parent.arrivalOrder);
-    const copy = this.#isFull() ? null : this.#cache.fork(parent, child);
-    if (copy === null) {
-      this.#waiting.insert(child);
-    } else {
-      this.#start(child);
-    }
+    const copy = this.#roster.fork(parent, child);
+    child.lastServedStep = this.#stepNumber - 1;
     return copy;
   }
 
   /** Requests schedule() had to end since the last call: they need more pages than the pool has. Their finishReason is set. */
   takeRefused(): readonly Request[] {
-    const refused = this.#refused;
-    if (refused.length > 0) this.#refused = [];
-    return refused;
+    return this.#roster.takeRefused();
   }
-
-  // --- pages: every running request owns pages for all of its tokens ---------------------------------------------
-
-  #secureRunning(): void {
-    const running = this.#running;
-    for (let i = 0; i < running.size; i++) {
-      const request = running.at(i);
-      if (this.#exceedsPool(request)) {
-        this.#giveUp(request);
-        i--;
-        continue;
-      }
-      // The last in order pays: those before it were here first or matter more, and have their pages already.
-      while (request.state === "running" && !this.#cache.tryReserve(request, request.numTokens)) {
-        this.#preempt(running.last()!);
-      }
-    }
-  }
-
-  /** A waiting request of better priority does not wait for pages that a worse one holds. */
-  #admitUrgent(): void {
-    for (;;) {
-      const head = this.#waiting.first();
-      const worst = this.#running.last();
-      if (head === undefined || worst === undefined || head.priority >= worst.priority) return;
-      if (this.#exceedsPool(head)) this.#giveUp(head);
-      else if (this.#isFull() || !this.#tryAdmit(head)) this.#preempt(worst);
-    }
-  }
-
-  #tryAdmit(request: Request): boolean {
-    if (!this.#cache.tryAdmit(request)) return false;
-    this.#waiting.remove(request);
-    this.#start(request);
-    if (request.firstScheduledMs < 0) request.numCached = request.numComputed;
-    return true;
-  }
-
-  #preempt(request: Request): void {
-    this.#running.remove(request);
-    this.#cache.release(request);
-    request.state = "waiting";
-    request.numPreemptions++;
-    this.#waiting.insert(request);
-    this.#step.preempted[this.#step.numPreempted++] = request;
-  }
-
-  #exceedsPool(request: Request): boolean {
-    return ceilDiv(request.numTokens, this.#pageSize) > this.#cache.pagesTotal;
-  }
-
-  /** Even alone in the pool it could not go on. What it has generated is good, only cut short. */
-  #giveUp(request: Request): void {
-    this.finish(request, request.numGenerated > 0 ? "length" : "error");
-    this.#refused.push(request);
-  }
-
-  // --- budget: who gets how many tokens --------------------------------------------------------------------------
 
   /** extend mode. Decodes first, for each has a reader waiting; but a prompt they shut out comes before them in the next step. */
   #mix(): void {
@@ -232,7 +160,7 @@ export class Scheduler {
   }
 
   #placeDecodes(reserved: number): void {
-    const running = this.#running;
+    const { running } = this.#roster;
     for (let i = 0; i < running.size && this.#left > reserved; i++) {
       const request = running.at(i);
       if (isDecode(request)) this.#place(request, 1, 1);
@@ -244,16 +172,18 @@ export class Scheduler {
    * so early prompts finish early. Waiting requests are admitted while budget and pages last, none overtaking another.
    */
   #placeChunks(): void {
-    const running = this.#running;
+    const { running } = this.#roster;
+    this.#owesPrompt = false;
+    // A step that took pages from somebody gives none to newcomers.
     let canAdmit = this.#step.numPreempted === 0;
     const first = this.#longestUnserved(canAdmit);
-    this.#owesPrompt = false;
     if (first === null) return;
     const isWaiting = first.state === "waiting";
     const isServed = isWaiting ? this.#admitNext() : this.#placeChunk(first);
     if (isWaiting) canAdmit = isServed;
     // Short of budget, not of pages or rows: without decodes in this step it would have been served.
-    this.#owesPrompt = !isServed && this.#left < this.#leastBudget(first) && !(isWaiting && this.#isFull());
+    const isShort = this.#left < this.#leastBudget(first);
+    this.#owesPrompt = !isServed && isShort && !(isWaiting && this.#roster.isFull());
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
       if (isPrefill(request) && request.lastServedStep !== this.#stepNumber) this.#placeChunk(request);
@@ -262,25 +192,20 @@ export class Scheduler {
   }
 
   #longestUnserved(canAdmit: boolean): Request | null {
-    const running = this.#running;
+    const { running } = this.#roster;
     let best: Request | null = null;
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
       if (isPrefill(request) && (best === null || hasWaitedLonger(request, best))) best = request;
     }
-    const head = canAdmit ? this.#waiting.first() : undefined;
+    const head = canAdmit ? this.#roster.nextWaiting() : undefined;
     return head !== undefined && (best === null || hasWaitedLonger(head, best)) ? head : best;
   }
 
   /** Admits the first waiting request and gives it its first chunk; false when it must go on waiting. */
   #admitNext(): boolean {
-    let head = this.#waiting.first();
-    while (head !== undefined && this.#exceedsPool(head)) {
-      this.#giveUp(head);
-      head = this.#waiting.first();
-    }
-    if (head === undefined || this.#isFull() || this.#left < this.#leastBudget(head) || !this.#tryAdmit(head))
-      return false;
+    const head = this.#roster.nextWaiting();
+    if (head === undefined || this.#left < this.#leastBudget(head) || !this.#roster.tryAdmit(head)) return false;
     // A preempted request may have found everything but its last token in the trie: in chunked mode that waits for its turn.
     if (this.#mode === "extend" || isPrefill(head)) this.#placeChunk(head);
     return true;
@@ -288,12 +213,12 @@ export class Scheduler {
 
   #placeChunk(request: Request): boolean {
     if (this.#left < this.#leastBudget(request)) return false;
-    const remaining = request.numTokens - request.numComputed;
+    const start = request.numComputed;
+    const remaining = request.numTokens - start;
     let queryLen = Math.min(remaining, this.#chunk, this.#left);
     // Only the last chunk of a prompt may end inside a page.
-    if (queryLen < remaining)
-      queryLen = alignDown(request.numComputed + queryLen, this.#pageSize) - request.numComputed;
-    if (queryLen > 1 || request.numComputed < request.promptLen) request.numChunks++;
+    if (queryLen < remaining) queryLen = alignDown(start + queryLen, this.#pageSize) - start;
+    if (queryLen > 1 || start < request.promptLen) request.numChunks++;
     // A fixed chunk costs its full size, as the padded kernel arguments of that mode do.
     this.#place(request, queryLen, this.#mode === "chunked" ? this.#chunk : queryLen);
     return true;
@@ -304,11 +229,6 @@ export class Scheduler {
     return this.#mode === "chunked" ? this.#chunk : Math.min(this.#pageSize, request.numTokens - request.numComputed);
   }
 
-  /** Each running request may need a row in the same step, and a row costs at least one token. */
-  #isFull(): boolean {
-    return this.#running.size >= this.budget;
-  }
-
   #place(request: Request, queryLen: number, cost: number): void {
     this.#step.addRow(request, queryLen);
     this.#left -= cost;
@@ -316,34 +236,6 @@ export class Scheduler {
     request.numSteps++;
     request.lastServedStep = this.#stepNumber;
     if (request.firstScheduledMs < 0) request.firstScheduledMs = this.#nowMs;
-  }
-
-  // --- lists -----------------------------------------------------------------------------------------------------
-
-  #register(request: Request, arrivalOrder: number): void {
-    if (this.#byId.has(request.id)) {
-      throw errorFor("invalid_value", { param: "id", value: request.id, expected: "different from all ids in use" });
-    }
-    this.#byId.set(request.id, request);
-    request.state = "waiting";
-    request.arrivalOrder = arrivalOrder;
-    // As if served by the last step: a newcomer is behind the prompts that step left out, and ahead of none.
-    request.lastServedStep = this.#stepNumber - 1;
-  }
-
-  #start(request: Request): void {
-    request.state = "running";
-    this.#running.insert(request);
-  }
-
-  #end(request: Request, reason: FinishReason): boolean {
-    if (request.state === "finished") return false;
-    (request.state === "running" ? this.#running : this.#waiting).remove(request);
-    this.#byId.delete(request.id);
-    request.state = "finished";
-    request.finishReason = reason;
-    request.finishedMs = this.#clock();
-    return true;
   }
 }
 

@@ -1,0 +1,149 @@
+// Who waits, who runs, who is over. Admission and preemption are decided here, by pages alone; scheduler.ts shares out the budget.
+//
+//   waiting --admit (pages for all its tokens)--> running --finish, abort, fail--> finished
+//      ^------------- preempt (pages run out) ------'
+//
+// A running request owns pages for all of its tokens, so a chunk never fails for want of memory; only a new token can.
+
+import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
+import { errorFor } from "../core/errors.js";
+import type { RequestId } from "../core/ids.js";
+import { ceilDiv } from "../core/math.js";
+import type { FinishReason, Request } from "../core/request.js";
+import { RequestQueue } from "./request-queue.js";
+import type { Step } from "./step.js";
+
+export class Roster {
+  readonly running = new RequestQueue();
+  readonly waiting = new RequestQueue();
+  readonly #maxRunning: number;
+  readonly #cache: CacheManager;
+  readonly #clock: () => number;
+  readonly #byId = new Map<RequestId, Request>();
+  #numArrived = 0;
+  #refused: Request[] = [];
+
+  constructor(maxRunning: number, cache: CacheManager, clock: () => number) {
+    this.#maxRunning = maxRunning;
+    this.#cache = cache;
+    this.#clock = clock;
+  }
+
+  get(id: RequestId): Request | undefined {
+    return this.#byId.get(id);
+  }
+
+  isFull(): boolean {
+    return this.running.size >= this.#maxRunning;
+  }
+
+  add(request: Request): void {
+    this.#register(request, this.#numArrived++);
+    this.waiting.insert(request);
+  }
+
+  /** The child runs at once with the parent's pages, or waits (null) and finds its prefix in the trie. It ranks beside its parent. */
+  fork(parent: Request, child: Request): PageCopy | null {
+    this.#register(child, parent.arrivalOrder);
+    const copy = this.isFull() ? null : this.#cache.fork(parent, child);
+    if (copy === null) this.waiting.insert(child);
+    else this.#start(child);
+    return copy;
+  }
+
+  /** The first waiting request; those that could never run are ended on the way. */
+  nextWaiting(): Request | undefined {
+    let head = this.waiting.first();
+    while (head !== undefined && this.#exceedsPool(head)) {
+      this.#refuse(head);
+      head = this.waiting.first();
+    }
+    return head;
+  }
+
+  tryAdmit(request: Request): boolean {
+    if (this.isFull() || !this.#cache.tryAdmit(request)) return false;
+    this.waiting.remove(request);
+    this.#start(request);
+    if (request.firstScheduledMs < 0) request.numCached = request.numComputed;
+    return true;
+  }
+
+  /** Pages for every token of every running request. */
+  secure(step: Step): void {
+    const { running } = this;
+    for (let i = 0; i < running.size; i++) {
+      const request = running.at(i);
+      if (this.#exceedsPool(request)) {
+        this.#refuse(request);
+        i--;
+        continue;
+      }
+      // The last in order pays: those before it were here first or matter more, and have their pages already.
+      while (request.state === "running" && !this.#cache.tryReserve(request, request.numTokens)) {
+        this.#preempt(running.last()!, step);
+      }
+    }
+  }
+
+  /** A waiting request of better priority does not wait for pages that a worse one holds. */
+  admitUrgent(step: Step): void {
+    for (;;) {
+      const head = this.nextWaiting();
+      const worst = this.running.last();
+      if (head === undefined || worst === undefined || head.priority >= worst.priority) return;
+      if (!this.tryAdmit(head)) this.#preempt(worst, step);
+    }
+  }
+
+  /** Ends a request and gives its pages back, published unless its step failed. One that is over stays as it is. */
+  end(request: Request, reason: FinishReason): void {
+    if (request.state === "finished") return;
+    (request.state === "running" ? this.running : this.waiting).remove(request);
+    this.#byId.delete(request.id);
+    request.state = "finished";
+    request.finishReason = reason;
+    request.finishedMs = this.#clock();
+    if (reason === "error") this.#cache.discard(request);
+    else this.#cache.release(request);
+  }
+
+  takeRefused(): readonly Request[] {
+    const refused = this.#refused;
+    if (refused.length > 0) this.#refused = [];
+    return refused;
+  }
+
+  #register(request: Request, arrivalOrder: number): void {
+    if (this.#byId.has(request.id)) {
+      throw errorFor("invalid_value", { param: "id", value: request.id, expected: "different from all ids in use" });
+    }
+    this.#byId.set(request.id, request);
+    request.state = "waiting";
+    request.arrivalOrder = arrivalOrder;
+  }
+
+  #start(request: Request): void {
+    request.state = "running";
+    this.running.insert(request);
+  }
+
+  #preempt(request: Request, step: Step): void {
+    this.running.remove(request);
+    this.#cache.release(request);
+    request.state = "waiting";
+    request.numPreemptions++;
+    this.waiting.insert(request);
+    step.preempted[step.numPreempted++] = request;
+  }
+
+  #exceedsPool(request: Request): boolean {
+    return ceilDiv(request.numTokens, this.#cache.pageSize) > this.#cache.pagesTotal;
+  }
+
+  /** Even alone in the pool it could not go on. What it has generated is good, only cut short. */
+  #refuse(request: Request): void {
+    this.end(request, request.numGenerated > 0 ? "length" : "error");
+    this.#refused.push(request);
+  }
+}
