@@ -21,7 +21,8 @@ export interface EngineConfig {
   readonly prefixCaching: boolean;
   readonly maxContext: number | null;
   readonly maxQueue: number;
-  readonly seed: number;
+  /** null: random. */
+  readonly seed: number | null;
   readonly worker: boolean;
 }
 
@@ -111,8 +112,9 @@ export const ENGINE_OPTIONS = {
   seed: {
     type: "integer",
     min: 0,
-    default: 0,
-    help: "seed of requests that bring none of their own (each such request draws its own from it)",
+    default: null,
+    defaultText: "random",
+    help: "requests that bring no seed draw theirs from this one, in order of arrival",
   },
   worker: { type: "boolean", default: true, help: "run the engine in a worker thread" },
 } as const satisfies OptionTable & Record<keyof EngineConfig, unknown>;

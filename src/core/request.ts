@@ -23,6 +23,8 @@ export interface RequestInit {
   readonly salt?: string;
   /** Clock of the caller, in milliseconds. */
   readonly arrivalMs?: number;
+  /** false: every position must be computed here (prompt logprobs, mean pooling); the trie is not asked. */
+  readonly readsCache?: boolean;
   /** Which of the n samples of its caller this is. */
   readonly sampleIndex?: number;
 }
@@ -35,6 +37,7 @@ export class Request {
   readonly arrivalMs: number;
   readonly promptLen: number;
   readonly sampleIndex: number;
+  readonly readsCache: boolean;
 
   state: RequestState = "waiting";
   finishReason: FinishReason | null = null;
@@ -73,6 +76,7 @@ export class Request {
     this.salt = init.salt ?? "";
     this.arrivalMs = init.arrivalMs ?? 0;
     this.sampleIndex = init.sampleIndex ?? 0;
+    this.readsCache = init.readsCache ?? true;
     this.promptLen = init.prompt.length;
     this.tokens = new Int32Array(init.prompt.length + Math.min(init.sampling.maxTokens, 256));
     this.tokens.set(init.prompt);

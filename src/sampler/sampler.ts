@@ -6,7 +6,7 @@ import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
 import type { PositionLogprobs } from "../core/sampling.js";
 import type { Device, Tensor } from "../device/device.js";
-import type { TokenConstraint } from "./constraint.js";
+import type { ConstraintSpec, TokenConstraint } from "./constraint.js";
 import { hasPenalties, LogitsEditor } from "./logits-editor.js";
 import { logprobsOf } from "./logprobs.js";
 
@@ -18,6 +18,8 @@ export interface SamplingState {
   /** Ids that end the answer: forbidden until minTokens are out. */
   readonly stopIds: Int32Array;
   readonly constraint: TokenConstraint | null;
+  /** What `constraint` was made from, for further samples of the same call. */
+  readonly constraintSpec: ConstraintSpec | null;
   readonly editLogits: LogitsHook | null;
 }
 
@@ -80,7 +82,7 @@ export class Sampler {
     return this.#chosen;
   }
 
-  /** Chooses on the host for row `row` of the logits. Returns -1 when the constraint leaves no token. */
+  /** Chooses on the host for row `row` of the logits. Returns -2 when every token is forbidden. */
   chooseOnHost(logits: Tensor, row: number, request: Request, state: SamplingState): number {
     const values = this.#row;
     const { sampling } = request;
@@ -90,7 +92,7 @@ export class Sampler {
     const uniform = uniformAt(sampling.seed, request.sampleIndex, request.numTokens);
     const token = chooseToken(values, sampling, uniform);
     this.lastLogprobs = raw === null ? null : logprobsOf(raw, token, sampling.logprobs!);
-    return values[token]! === Number.NEGATIVE_INFINITY ? -1 : token;
+    return values[token]! === Number.NEGATIVE_INFINITY ? -2 : token;
   }
 
   /** Log-probability of the known token `next` under row `row`: prompt logprobs. */

@@ -1,0 +1,91 @@
+// Command-line flags from option tables: typed, validated, with messages that name the right flags.
+
+import {
+  defaultText,
+  envOf,
+  flagOf,
+  type OptionRow,
+  type OptionTable,
+  type OptionValue,
+  parseText,
+} from "../config/options.js";
+import { ConfigError } from "../core/errors.js";
+
+export interface ParsedArgs {
+  /** Only what was given. */
+  readonly values: Readonly<Record<string, OptionValue>>;
+  readonly positionals: readonly string[];
+  readonly wantsHelp: boolean;
+}
+
+/** `--flag value`, `--flag=value`, `--flag` and `--no-flag` for booleans, `--` ends the flags. */
+export function parseFlags(table: OptionTable, args: readonly string[]): ParsedArgs {
+  const keyOf = new Map(Object.keys(table).map((key) => [flagOf(key), key]));
+  const values: Record<string, OptionValue> = {};
+  const positionals: string[] = [];
+  let wantsHelp = false;
+  for (let i = 0; i < args.length; i++) {
+    const arg = args[i]!;
+    if (arg === "--") {
+      positionals.push(...args.slice(i + 1));
+      break;
+    }
+    if (arg === "--help" || arg === "-h") wantsHelp = true;
+    else if (!arg.startsWith("--")) positionals.push(arg);
+    else {
+      const equals = arg.indexOf("=");
+      const flag = equals < 0 ? arg : arg.slice(0, equals);
+      const negated = flag.startsWith("--no-") ? keyOf.get(`--${flag.slice(5)}`) : undefined;
+      const key = keyOf.get(flag) ?? negated;
+      if (key === undefined)
+        throw new ConfigError("unknown_option", { param: flag, known: suggest(flag, [...keyOf.keys()]) });
+      const row = table[key]!;
+      if (negated !== undefined && row.type === "boolean") values[key] = false;
+      else if (equals >= 0) take(values, key, flag, row, arg.slice(equals + 1));
+      else if (row.type === "boolean") values[key] = true;
+      else {
+        const next = args[++i];
+        if (next === undefined)
+          throw new ConfigError("invalid_option", { param: flag, value: "missing", expected: "followed by a value" });
+        take(values, key, flag, row, next);
+      }
+    }
+  }
+  return { values, positionals, wantsHelp };
+}
+
+function take(values: Record<string, OptionValue>, key: string, flag: string, row: OptionRow, text: string): void {
+  const value = parseText(flag, row, text);
+  const before = values[key];
+  values[key] = row.type === "list" && Array.isArray(before) ? [...before, ...(value as readonly string[])] : value;
+}
+
+/** The closest flags first; all of them when none is close. */
+function suggest(flag: string, known: readonly string[]): string {
+  const close = known.filter((name) => distance(flag, name) <= 3 || name.startsWith(flag));
+  return (close.length > 0 ? close : known).join(", ");
+}
+
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}
+
+/** The help text of a table, one option a line with its default and environment variable. */
+export function helpOf(table: OptionTable, { showEnv = false } = {}): string {
+  const rows = Object.entries(table).map(([key, row]) => {
+    const type = row.type === "choice" ? row.choices!.join("|") : row.type === "boolean" ? "" : row.type.toUpperCase();
+    return { left: `${flagOf(key)} ${type}`.trim(), help: row.help, default: defaultText(row), env: envOf(key) };
+  });
+  const width = Math.min(44, Math.max(...rows.map((row) => row.left.length)));
+  return rows
+    .map((row) => `  ${row.left.padEnd(width)}  ${row.help} [${row.default}]${showEnv ? ` (${row.env})` : ""}`)
+    .join("\n");
+}

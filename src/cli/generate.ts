@@ -1,0 +1,53 @@
+// `pagoda generate PROMPT`: one answer on stdout, streamed. A model with a chat template gets the prompt as a user's message.
+
+import type { OptionTable } from "../config/options.js";
+import { createEngine } from "../engine/engine.js";
+import type { Generation } from "../engine/types.js";
+import { helpOf, parseFlags } from "./args.js";
+import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
+import { dim, loadProgress } from "./terminal.js";
+
+const OPTIONS = {
+  raw: { type: "boolean", default: false, help: "continue the prompt as it is, without the chat template" },
+  system: { type: "string", default: null, defaultText: "none", help: "system message" },
+  n: { type: "integer", min: 1, default: 1, help: "number of answers" },
+  json: { type: "boolean", default: false, help: "print the result with its trace as JSON" },
+  ...SAMPLING_OPTIONS,
+  ...RUN_OPTIONS,
+} as const satisfies OptionTable;
+
+export async function generateCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  if (wantsHelp || positionals.length === 0) {
+    process.stdout.write(`Usage: pagoda generate PROMPT [options]\n\n${helpOf(OPTIONS)}\n`);
+    return wantsHelp ? 0 : 2;
+  }
+  const prompt = positionals.join(" ");
+  const progress = loadProgress("loading");
+  await using engine = await createEngine({ ...engineOptionsOf(values), onProgress: progress.onProgress });
+  progress.done();
+  const options = { ...samplingOf(values), ...(values.n === undefined ? {} : { n: values.n as number }) };
+  const system = typeof values.system === "string" ? [{ role: "system", content: values.system }] : [];
+  const isChat = engine.model.hasChatTemplate && values.raw !== true;
+  const generation = isChat
+    ? engine.chat([...system, { role: "user", content: prompt }], options)
+    : engine.generate(prompt, options);
+  if (values.json === true) process.stdout.write(`${JSON.stringify(await generation.result(), null, 2)}\n`);
+  else await print(generation, options.n ?? 1);
+  return 0;
+}
+
+async function print(generation: Generation, n: number): Promise<void> {
+  if (n === 1) {
+    for await (const chunk of generation) process.stdout.write(chunk.text);
+    process.stdout.write("\n");
+  }
+  const { samples, trace } = await generation.result();
+  if (n > 1) for (const sample of samples) process.stdout.write(`--- ${sample.index + 1} of ${n}\n${sample.text}\n`);
+  process.stderr.write(
+    dim(
+      `${trace.promptTokens} prompt tokens (${trace.cachedTokens} cached), ${trace.completionTokens} generated, ` +
+        `first after ${trace.timeToFirstTokenMs.toFixed(0)} ms, ${trace.tokensPerSecond.toFixed(1)} tokens/s\n`,
+    ),
+  );
+}

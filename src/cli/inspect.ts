@@ -1,0 +1,105 @@
+// `pagoda inspect [MODEL]`: what a checkpoint is, what it needs in memory, how many tokens fit. Loads no weights.
+
+import { freemem } from "node:os";
+import { engineConfig } from "../config/engine-config.js";
+import { fromEnvironment, type OptionTable } from "../config/options.js";
+import { openCheckpoint } from "../engine/checkpoint.js";
+import { kvDtypeOf, openDevice } from "../engine/devices.js";
+import { numPagesFor, pageSpecOf } from "../engine/load.js";
+import { familyOf } from "../models/registry.js";
+import { helpOf, parseFlags } from "./args.js";
+import { RUN_OPTIONS } from "./sampling-options.js";
+import { bytes } from "./terminal.js";
+
+const { model: _model, ...ENGINE_FLAGS } = RUN_OPTIONS;
+const OPTIONS = {
+  tensors: { type: "boolean", default: false, help: "list every tensor" },
+  json: { type: "boolean", default: false, help: "print as JSON" },
+  ...ENGINE_FLAGS,
+} as const satisfies OptionTable;
+
+export async function inspectCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  if (wantsHelp || positionals.length > 1) {
+    process.stdout.write(`Usage: pagoda inspect [MODEL] [options]\n\n${helpOf(OPTIONS)}\n`);
+    return wantsHelp ? 0 : 2;
+  }
+  const { tensors: _tensors, json, ...engineValues } = values;
+  const model = positionals[0] === undefined ? {} : { model: positionals[0] };
+  const config = engineConfig(fromEnvironment(RUN_OPTIONS, process.env), engineValues, model);
+  const report = await inspect(config);
+  process.stdout.write(
+    json === true ? `${JSON.stringify(report, null, 2)}\n` : `${render(report, values.tensors === true)}\n`,
+  );
+  return 0;
+}
+
+export type InspectReport = Awaited<ReturnType<typeof inspect>>;
+
+export async function inspect(config: ReturnType<typeof engineConfig>) {
+  const checkpoint = openCheckpoint(config.model);
+  const family = familyOf(checkpoint.config, checkpoint.configFile);
+  const spec = family.specOf(family.parseConfig(checkpoint.config, checkpoint.configFile));
+  const source = checkpoint.openTensors();
+  const tensors = [...source.names()].map((name) => {
+    const { dtype, shape, byteLength } = source.get(name);
+    return { name, dtype, shape: [...shape], bytes: byteLength };
+  });
+  source.close();
+  const device = await openDevice(config);
+  const pageSpec = pageSpecOf(spec, config, device);
+  const pageBytes = device.kvPageBytes(pageSpec);
+  const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
+  const numPages = numPagesFor(config, device, pageSpec, maxContext);
+  const report = {
+    model: checkpoint.name,
+    path: checkpoint.path,
+    ...spec,
+    parameters: tensors.reduce((sum, t) => sum + t.shape.reduce((a, b) => a * b, 1), 0),
+    checkpointBytes: tensors.reduce((sum, t) => sum + t.bytes, 0),
+    hasTokenizer: checkpoint.tokenizer !== null,
+    hasChatTemplate: checkpoint.chatTemplate !== null,
+    device: device.info.name,
+    kvDtype: kvDtypeOf(config, device),
+    pageSize: config.pageSize,
+    pageBytes,
+    bytesPerToken: pageBytes / config.pageSize,
+    numPages,
+    poolBytes: numPages * pageBytes,
+    tokensThatFit: (numPages - 1) * config.pageSize,
+    freeMemoryBytes: freemem(),
+    tensors,
+  };
+  device.close();
+  return report;
+}
+
+function render(report: InspectReport, withTensors: boolean): string {
+  const dtypes = new Map<string, number>();
+  for (const tensor of report.tensors) dtypes.set(tensor.dtype, (dtypes.get(tensor.dtype) ?? 0) + tensor.bytes);
+  const rows: [string, string][] = [
+    ["model", `${report.model} (${report.architecture})`],
+    [
+      "parameters",
+      `${(report.parameters / 1e6).toFixed(1)} M in ${report.tensors.length} tensors, ${bytes(report.checkpointBytes)}`,
+    ],
+    ["encodings", [...dtypes].map(([dtype, size]) => `${dtype} ${bytes(size)}`).join(", ")],
+    ["layers", `${report.numLayers}, hidden ${report.hiddenSize}`],
+    [
+      "attention",
+      `${report.numHeads} query and ${report.numKvHeads} kv heads, key ${report.keyDim}, value ${report.valueDim}`,
+    ],
+    ["windows", report.windows.map((w) => (w === 0 ? "full" : String(w))).join(", ")],
+    ["vocabulary", String(report.vocabSize)],
+    ["context", String(report.maxContext)],
+    ["tokenizer", `${report.hasTokenizer ? "yes" : "none"}, chat template ${report.hasChatTemplate ? "yes" : "none"}`],
+    ["device", `${report.device}, KV cache in ${report.kvDtype}`],
+    ["page", `${report.pageSize} tokens, ${bytes(report.pageBytes)} (${bytes(report.bytesPerToken)} a token)`],
+    ["pool", `${report.numPages} pages, ${bytes(report.poolBytes)}: ${report.tokensThatFit} tokens fit`],
+  ];
+  const lines = rows.map(([name, value]) => `${name.padEnd(11)} ${value}`);
+  if (withTensors) {
+    for (const t of report.tensors) lines.push(`  ${t.name}  ${t.dtype} [${t.shape.join(", ")}]  ${bytes(t.bytes)}`);
+  }
+  return lines.join("\n");
+}

@@ -1,0 +1,73 @@
+// `pagoda verify [MODEL]`: runs the cases of MODEL/golden.json and says how far the numbers are from it. Exit code 1 on a miss.
+
+import { BUNDLED_MODEL } from "../config/engine-config.js";
+import { fromEnvironment, type OptionTable } from "../config/options.js";
+import { openDevice } from "../engine/devices.js";
+import { type CaseResult, verifyModel } from "../engine/verify.js";
+import { helpOf, parseFlags } from "./args.js";
+import { RUN_OPTIONS } from "./sampling-options.js";
+
+const OPTIONS = {
+  device: RUN_OPTIONS.device,
+  threads: RUN_OPTIONS.threads,
+  quantize: RUN_OPTIONS.quantize,
+  kvDtype: {
+    ...RUN_OPTIONS.kvDtype,
+    choices: ["f32", "f16", "bf16", "i8"],
+    default: "f32",
+    help: "element type of the KV cache",
+  },
+  tolerance: {
+    type: "number",
+    min: 0,
+    default: null,
+    defaultText: "1e-3 on reference, 2e-3 elsewhere",
+    help: "largest logit difference allowed",
+  },
+  json: { type: "boolean", default: false, help: "print the result as JSON" },
+} as const satisfies OptionTable;
+
+export async function verifyCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  if (wantsHelp || positionals.length > 1) {
+    process.stdout.write(`Usage: pagoda verify [MODEL_DIR] [options]\n\n${helpOf(OPTIONS)}\n`);
+    return wantsHelp ? 0 : 2;
+  }
+  const path = positionals[0] ?? BUNDLED_MODEL;
+  const given = {
+    device: "auto",
+    threads: 0,
+    ...fromEnvironment({ device: OPTIONS.device, threads: OPTIONS.threads }, process.env),
+    ...values,
+  };
+  const device = await openDevice(given as Parameters<typeof openDevice>[0]);
+  const wantsJson = values.json === true;
+  try {
+    const result = verifyModel(path, device, {
+      kvDtype: (values.kvDtype as "f32" | undefined) ?? "f32",
+      quantize: (values.quantize as "none" | undefined) ?? "none",
+      tolerance: (values.tolerance as number | undefined) ?? (device.info.name === "reference" ? 1e-3 : 2e-3),
+      onCase: (result) => {
+        if (!wantsJson) process.stdout.write(`${describe(result)}\n`);
+      },
+    });
+    if (wantsJson) process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
+    else process.stdout.write(`${result.isOk ? "ok" : "FAILED"}: ${path} on ${device.info.name}\n`);
+    return result.isOk ? 0 : 1;
+  } finally {
+    device.close();
+  }
+}
+
+function describe(result: CaseResult): string {
+  const difference = result.logitDifference === null ? "not given" : result.logitDifference.toExponential(2);
+  const { misses, ties, greedyLen } = result;
+  const miss = misses[0];
+  const greedy =
+    greedyLen === 0
+      ? "not given"
+      : miss !== undefined
+        ? `DIFFER at token ${miss.index}: expected ${miss.expected}, found ${miss.found}`
+        : `${greedyLen} equal${ties.length > 0 ? ` but for ${ties.length} at a tie` : ""}`;
+  return `${result.isOk ? "ok  " : "FAIL"} case ${result.index} (${result.promptLen} tokens): largest logit difference ${difference}; greedy tokens ${greedy}`;
+}

@@ -1,0 +1,70 @@
+// A checkpoint with all that callers need of it beside the weights: config, tokenizer, chat template, suggested sampling.
+
+import { RequestError } from "../core/errors.js";
+import type { SamplingParams } from "../core/sampling.js";
+import type { TensorSource } from "../core/tensor.js";
+import { ModelFolder } from "../formats/model-folder.js";
+import { ChatTemplate } from "../tokenizer/chat-template.js";
+import { JsonTokenizer } from "../tokenizer/json-tokenizer.js";
+import type { Tokenizer } from "../tokenizer/tokenizer.js";
+
+export interface Checkpoint {
+  readonly path: string;
+  readonly name: string;
+  /** config.json, or what stands for it; errors name `configFile`. */
+  readonly config: Record<string, unknown>;
+  readonly configFile: string;
+  readonly eosIds: readonly number[];
+  readonly generation: { readonly sampling: Partial<SamplingParams> };
+  /** null when the checkpoint brings none: only token ids can be used then. */
+  readonly tokenizer: Tokenizer | null;
+  readonly chatTemplate: ChatTemplate | null;
+  openTensors(): TensorSource;
+  requireTokenizer(): Tokenizer;
+}
+
+/** Opens a model folder. Reads no weights. */
+export function openCheckpoint(path: string): Checkpoint {
+  const folder = new ModelFolder(path);
+  const files = folder.readTokenizer();
+  const tokenizer = files === null ? null : new JsonTokenizer({ ...files, eosIds: folder.generation.eosIds });
+  return checkpointOf({
+    path: folder.path,
+    name: folder.name,
+    config: folder.config,
+    configFile: folder.configFile,
+    eosIds: folder.generation.eosIds,
+    sampling: folder.generation.sampling,
+    tokenizer,
+    templates: folder.readChatTemplates(),
+    openTensors: () => folder.openTensors(),
+  });
+}
+
+interface CheckpointParts {
+  readonly path: string;
+  readonly name: string;
+  readonly config: Record<string, unknown>;
+  readonly configFile: string;
+  readonly eosIds: readonly number[];
+  readonly sampling: Partial<SamplingParams>;
+  readonly tokenizer: Tokenizer | null;
+  readonly templates: ReadonlyMap<string, string>;
+  readonly openTensors: () => TensorSource;
+}
+
+function checkpointOf({ templates, tokenizer, sampling, ...rest }: CheckpointParts): Checkpoint {
+  const eosIds = new Set([...rest.eosIds, ...(tokenizer?.eosIds ?? [])]);
+  return {
+    ...rest,
+    eosIds: [...eosIds],
+    generation: { sampling },
+    tokenizer,
+    chatTemplate: templates.size === 0 ? null : new ChatTemplate(templates, tokenizer?.specialTokens ?? {}),
+    requireTokenizer: () => {
+      if (tokenizer !== null) return tokenizer;
+      const expected = `an array of token ids: ${rest.name} has no tokenizer`;
+      throw new RequestError("invalid_value", { param: "prompt", value: "text", expected });
+    },
+  };
+}

@@ -1,0 +1,78 @@
+// What crosses between the caller's thread and the engine's. Plain data only: every message survives structured cloning.
+
+import type { EngineConfig } from "../config/engine-config.js";
+import type { ErrorCode, ErrorDetails } from "../core/errors.js";
+import { PagodaError } from "../core/errors.js";
+import type { FinishReason } from "../core/request.js";
+import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
+import type { ConstraintSpec } from "../sampler/constraint.js";
+import type { EngineStats, RequestTrace, StepRecord } from "./types.js";
+
+/** A generation, or an embedding of the last token or of the mean over all tokens. */
+export type RequestKind = "generate" | "embed_last" | "embed_mean";
+
+export interface AddMessage {
+  readonly type: "add";
+  readonly id: string;
+  readonly kind: RequestKind;
+  readonly prompt: Int32Array;
+  readonly sampling: SamplingParams;
+  readonly priority: number;
+  readonly salt: string;
+  readonly arrivalMs: number;
+  readonly constraint: ConstraintSpec | null;
+}
+
+export type ToEngine =
+  | AddMessage
+  | { readonly type: "abort"; readonly id: string /** -1: every sample of the call. */; readonly index: number }
+  | { readonly type: "query"; readonly seq: number; readonly what: "stats" | "cache" | "plan"; readonly step?: number }
+  | { readonly type: "fault"; readonly where: "step" | "thread" }
+  | { readonly type: "close" };
+
+/** What a request got out of one step. */
+export interface RequestOutput {
+  readonly id: string;
+  readonly index: number;
+  readonly tokens: readonly number[];
+  readonly logprobs: readonly PositionLogprobs[] | null;
+  readonly finishReason: FinishReason | null;
+  /** The id of the stop token that ended it; -1 for none. */
+  readonly stopToken: number;
+  readonly promptLogprobs: readonly (PositionLogprobs | null)[] | null;
+  readonly vector: Float32Array | null;
+  readonly trace: RequestTrace | null;
+  readonly error: WireError | null;
+}
+
+/** What the engine's thread knows after loading, and its callers need. */
+export interface EngineFacts {
+  readonly architecture: string;
+  readonly vocabSize: number;
+  readonly hiddenSize: number;
+  readonly maxContext: number;
+  readonly pageSize: number;
+  readonly numPages: number;
+  readonly device: string;
+  readonly config: EngineConfig;
+}
+
+export type FromEngine =
+  | { readonly type: "ready"; readonly facts: EngineFacts }
+  | { readonly type: "progress"; readonly loadedBytes: number; readonly totalBytes: number }
+  | { readonly type: "outputs"; readonly outputs: readonly RequestOutput[]; readonly step: StepRecord | null }
+  | { readonly type: "reply"; readonly seq: number; readonly value: unknown }
+  | { readonly type: "dead"; readonly error: WireError };
+
+/** An error as data. */
+export interface WireError {
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails;
+}
+
+export function toWire(error: unknown, fallback: ErrorCode): WireError {
+  if (error instanceof PagodaError) return { code: error.code, details: error.details };
+  return { code: fallback, details: { reason: error instanceof Error ? error.message : String(error) } };
+}
+
+export type { EngineStats };

@@ -1,0 +1,18 @@
+// Pagoda as a library. See README.md for a program of six lines.
+
+export { ENGINE_OPTIONS, type EngineConfig } from "./config/engine-config.js";
+export {
+  CapacityError,
+  ConfigError,
+  DeviceError,
+  EngineDeadError,
+  type ErrorCode,
+  FormatError,
+  PagodaError,
+  RequestError,
+} from "./core/errors.js";
+export type { FinishReason } from "./core/request.js";
+export type { PositionLogprobs, SamplingParams, TokenLogprob } from "./core/sampling.js";
+export { createEngine, type EngineOptions } from "./engine/engine.js";
+export type * from "./engine/types.js";
+export type { ConstraintSpec } from "./sampler/constraint.js";
