@@ -44,6 +44,17 @@ export const ERRORS = {
     message: "The chat template refused these messages: {reason}",
   },
   aborted: { kind: "request", message: "The request was aborted by its caller." },
+  invalid_schema: {
+    kind: "request",
+    param: "response_format",
+    message: "The JSON schema cannot be used: {reason} (at {path}).",
+  },
+  invalid_regex: {
+    kind: "request",
+    param: "guided_regex",
+    message: "The regular expression cannot be used: {reason} (near character {index}).",
+  },
+  invalid_grammar: { kind: "request", param: "guided_grammar", message: "The grammar cannot be used: {reason}" },
 
   // --- config: options of the engine or the command line --------------------------------------------------------
   invalid_option: { kind: "config", message: "Option {param} is {value}; it must be {expected}." },

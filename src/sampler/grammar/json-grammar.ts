@@ -1,0 +1,68 @@
+// JSON on one line as grammar: any value, any object, strings. One space after each comma and colon and none elsewhere, so that
+// no output can wander off into white space.
+
+import { charRule } from "./char-rule.js";
+import { ANY, type CodePoints, subtract } from "./code-points.js";
+import { UNBOUNDED_NUMBER } from "./number-grammar.js";
+import { literal, type RuleSet, repeat } from "./rules.js";
+
+// Not a surrogate: a pair of escapes could otherwise be cut in half.
+const ESCAPE = '"\\\\" (["\\\\/bfnrt] | "u" ([0-9a-cefA-CEF] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2}))';
+
+/** What may stand in a JSON string as it is. */
+export const PLAIN: CodePoints = subtract(ANY, [
+  [0, 0x1f],
+  [0x22, 0x22],
+  [0x5c, 0x5c],
+]);
+const BEYOND_BASIC_PLANE: CodePoints = [[0x10000, 0x10ffff]];
+
+/** A character inside a JSON string. */
+function anyCharRule(rules: RuleSet): string {
+  return rules.define("json_char", `${charRule(rules, PLAIN)} | ${ESCAPE}`);
+}
+
+/**
+ * The same without the characters beyond the basic plane. JSON Schema counts code points, JavaScript counts UTF-16 units: in
+ * strings of bounded length only characters that both count as one are offered.
+ */
+function basicCharRule(rules: RuleSet): string {
+  return rules.define("json_basic_char", `${charRule(rules, subtract(PLAIN, BEYOND_BASIC_PLANE))} | ${ESCAPE}`);
+}
+
+export function stringRule(rules: RuleSet, minLength = 0, maxLength: number | null = null): string {
+  if (minLength === 0 && maxLength === null)
+    return rules.define("json_string", `"\\"" ${repeat(anyCharRule(rules), 0, null)} "\\""`);
+  const body = repeat(basicCharRule(rules), minLength, maxLength);
+  return rules.define(`json_string_${minLength}_${maxLength ?? "any"}`, `"\\"" ${body} "\\""`);
+}
+
+export function valueRule(rules: RuleSet): string {
+  if (rules.has("json_value")) return "json_value";
+  rules.define("json_value", 'json_object | json_array | json_string | json_number | "true" | "false" | "null"');
+  rules.define("json_number", UNBOUNDED_NUMBER);
+  rules.define("json_array", '"[" (json_value (", " json_value)*)? "]"');
+  stringRule(rules);
+  rules.define("json_member", 'json_string ": " json_value');
+  rules.define("json_object", '"{" (json_member (", " json_member)*)? "}"');
+  return "json_value";
+}
+
+export function objectRule(rules: RuleSet): string {
+  valueRule(rules);
+  return "json_object";
+}
+
+/** A value of an enum or a const, written as the grammar writes all else. */
+export function literalValue(value: unknown): string {
+  return literal(jsonText(value));
+}
+
+function jsonText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(", ")}]`;
+  if (typeof value === "object" && value !== null)
+    return `{${Object.entries(value)
+      .map(([key, item]) => `${JSON.stringify(key)}: ${jsonText(item)}`)
+      .join(", ")}}`;
+  return JSON.stringify(value);
+}

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { accepts, byteCompiler, draw, seeded } from "../../../test/support/byte-matcher.js";
+
+const compiler = await byteCompiler();
+
+const EXPRESSIONS = [
+  "[a-z]+@[a-z]+\\.com",
+  "(ab|cd){2,3}x?",
+  "^\\d{4}-\\d{2}$",
+  "[^a-c\\]]{1,3}",
+  "a.c",
+  "(?:x|(?<name>y))*z",
+  "\\w\\s\\W\\S\\D",
+  "[\\u4e00-\\u4e10é]+",
+  "\\$\\{\\x41\\}",
+  "",
+  "a{2,}b{0}",
+  "(|a)b",
+  "[-a][b-]",
+  "x{,3}",
+];
+
+/** A lone brace is only a literal without the u flag. */
+function wholeOf(source: string): RegExp {
+  return new RegExp(`^(?:${source})$`, source.includes("{,") ? "" : "u");
+}
+
+test("a grammar of an expression takes what the expression matches as a whole", () => {
+  const samples = [
+    "",
+    "a@b.com",
+    "A@b.com",
+    "abcd",
+    "abababx",
+    "ab",
+    "2024-05",
+    "20245",
+    "ddd",
+    "a]",
+    "abc",
+    "a\nc",
+    "acc",
+    "xyxz",
+  ];
+  samples.push(
+    "a !b!",
+    "z\t.x-",
+    "中",
+    "一丁é",
+    "${A}",
+    "aa",
+    "aaab",
+    "aaaab",
+    "b",
+    "-b",
+    "a-",
+    "x{,3}",
+    "x{,3",
+    "😀😀",
+  );
+  for (const source of EXPRESSIONS) {
+    const whole = wholeOf(source);
+    for (const text of samples)
+      assert.equal(
+        accepts(compiler, { kind: "regex", source }, text),
+        whole.test(text),
+        `${source} on ${JSON.stringify(text)}`,
+      );
+  }
+});
+
+test("texts drawn from the grammar match the expression", () => {
+  const random = seeded(11);
+  for (const source of EXPRESSIONS) {
+    for (let i = 0; i < 20; i++) {
+      const constraint = compiler.compile({ kind: "regex", source });
+      const text = draw(constraint, random);
+      constraint.dispose();
+      assert.ok(text !== null && wholeOf(source).test(text), `${source}: ${text}`);
+    }
+  }
+});
+
+test("inside JSON a pattern's characters are written as JSON writes them", () => {
+  const spec = {
+    kind: "json_schema",
+    source: JSON.stringify({ type: "string", pattern: '^[a"\\\\\\n]{1,3}$' }),
+  } as const;
+  for (const value of ['"', "\\", "\n", 'a"a', "aaa"]) assert.ok(accepts(compiler, spec, JSON.stringify(value)), value);
+  assert.ok(!accepts(compiler, spec, '"\n"'), "a raw line break is not JSON");
+  assert.ok(!accepts(compiler, spec, JSON.stringify("b")));
+});
+
+test("what a grammar cannot express is refused by name", () => {
+  const cases: [string, RegExp][] = [
+    ["(?=a)b", /look-ahead is not supported/],
+    ["(?<!a)b", /look-behind is not supported/],
+    ["(a)\\1", /back references are not supported/],
+    ["\\bfoo", /word boundaries are not supported/],
+    ["\\p{L}", /Unicode properties are not supported/],
+    ["(?i)a", /group flags are not supported/],
+    ["(a", /expected "\)"/],
+    ["a)", /closing parenthesis/],
+    ["[b-a]", /out of order/],
+    ["[a", /ends too early/],
+    ["*a", /nothing to repeat/],
+    ["a{3,2}", /out of order/],
+    ["a{999999}", /exceeds 100000/],
+    ["a^b", /\^ can only stand at the beginning/],
+    ["a$b", /\$ can only stand at the end/],
+    ["a**", /cannot be repeated/],
+    [`${"(".repeat(60)}a${")".repeat(60)}`, /nested deeper/],
+  ];
+  for (const [source, message] of cases)
+    assert.throws(() => compiler.compile({ kind: "regex", source }), message, source);
+});

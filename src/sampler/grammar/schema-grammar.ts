@@ -1,0 +1,294 @@
+// A JSON schema as grammar. Whatever the grammar accepts is valid under the schema; a keyword that it could not honour is
+// refused by name, never ignored. Properties come in the order of the schema, required ones always, others at the model's choice.
+
+import { RequestError } from "../../core/errors.js";
+import { literalValue, objectRule, stringRule, valueRule } from "./json-grammar.js";
+import { integerGrammar, type NumberBounds, numberGrammar } from "./number-grammar.js";
+import { otherKeyRule } from "./other-key.js";
+import { regexGrammar } from "./regex-grammar.js";
+import { anyOf, literal, type RuleSet, repeat } from "./rules.js";
+import { disjointOr, isSchemaObject, refuseKeywords, resolvePointer, type Schema, typesOf } from "./schema-shape.js";
+import { STRING_FORMATS } from "./string-formats.js";
+
+const MAX_DEPTH = 40; // the matcher's stack is small; deeper schemas overflow it
+const MAX_SIZE = 400_000; // characters of grammar
+const MAX_COUNT = 100_000; // of minLength, maxItems and their like
+
+/** Adds the schema's rules and returns the name of the rule that matches a value. */
+export function schemaRule(rules: RuleSet, document: unknown, hint = "schema"): string {
+  return new SchemaGrammar(rules, document, hint).rule(document, "#", 0);
+}
+
+class SchemaGrammar {
+  readonly #rules: RuleSet;
+  readonly #document: unknown;
+  readonly #hint: string;
+  readonly #byPointer = new Map<string, string>();
+  /** References being expanded with no character between them: meeting one again would never end. */
+  #leading: readonly string[] = [];
+
+  constructor(rules: RuleSet, document: unknown, hint: string) {
+    this.#rules = rules;
+    this.#document = document;
+    this.#hint = hint;
+  }
+
+  rule(schema: unknown, path: string, depth: number): string {
+    if (depth > MAX_DEPTH) fail(path, `it is nested deeper than ${MAX_DEPTH}`);
+    if (this.#rules.size > MAX_SIZE) fail(path, "it is too large");
+    if (schema === true) return valueRule(this.#rules);
+    if (schema === false) fail(path, "false accepts no value");
+    if (!isSchemaObject(schema)) fail(path, "a schema must be an object");
+    return this.#rules.add(this.#hint, this.#body(schema, path, depth));
+  }
+
+  #body(schema: Schema, path: string, depth: number): string {
+    const body = this.#withoutNull(schema, path, depth);
+    return schema.nullable === true ? `${body} | "null"` : body;
+  }
+
+  #withoutNull(schema: Schema, path: string, depth: number): string {
+    if (schema.$ref !== undefined) {
+      refuseKeywords(schema, ["$ref", "nullable"], path);
+      return this.#reference(schema.$ref, path, depth);
+    }
+    if (schema.const !== undefined || schema.enum !== undefined) return this.#values(schema, path);
+    const choice = schema.anyOf ?? schema.oneOf ?? schema.allOf;
+    if (choice !== undefined) return this.#choice(schema, choice, path, depth);
+    const types = typesOf(schema, path);
+    if (types.length === 0) {
+      refuseKeywords(schema, ["nullable"], path);
+      return valueRule(this.#rules);
+    }
+    const used = new Set<string>(["type", "nullable"]);
+    const bodies = types.map((type) => this.#typed(type, schema, path, depth, used));
+    refuseKeywords(schema, [...used], path);
+    return bodies.join(" | ");
+  }
+
+  #reference(pointer: unknown, path: string, depth: number): string {
+    if (typeof pointer !== "string" || !/^#(\/|$)/.test(pointer)) fail(path, `$ref ${String(pointer)} is not local`);
+    if (this.#leading.includes(pointer)) fail(path, `$ref ${pointer} refers to itself with nothing between`);
+    const known = this.#byPointer.get(pointer);
+    if (known !== undefined) return known;
+    const target = resolvePointer(this.#document, pointer, path);
+    const name = this.#rules.freshName(this.#hint);
+    this.#byPointer.set(pointer, name);
+    this.#rules.define(name, "pending"); // the name is taken before the body refers to it
+    const outer = this.#leading;
+    this.#leading = [...outer, pointer];
+    const body =
+      target === true
+        ? valueRule(this.#rules)
+        : isSchemaObject(target)
+          ? this.#body(target, pointer, depth + 1)
+          : fail(pointer, "it accepts no value");
+    this.#leading = outer;
+    this.#rules.replace(name, body);
+    return name;
+  }
+
+  #values(schema: Schema, path: string): string {
+    refuseKeywords(schema, ["const", "enum", "type", "nullable"], path);
+    let values = schema.const !== undefined ? [schema.const] : schema.enum;
+    if (!Array.isArray(values) || values.length === 0) fail(path, "enum must be a list of at least one value");
+    if (values.length > 2000) fail(path, `enum has ${values.length} values, at most 2000 are taken`);
+    const types = schema.type === undefined ? null : typesOf(schema, path);
+    if (types !== null) values = (values as unknown[]).filter((value) => types.some((type) => isOfType(value, type)));
+    if ((values as unknown[]).length === 0) fail(path, "no value of enum is of the type");
+    return (values as unknown[]).map(literalValue).join(" | ");
+  }
+
+  #choice(schema: Schema, options: unknown, path: string, depth: number): string {
+    const keyword = schema.anyOf !== undefined ? "anyOf" : schema.oneOf !== undefined ? "oneOf" : "allOf";
+    refuseKeywords(schema, [keyword, "type", "nullable"], path);
+    if (!Array.isArray(options) || options.length === 0) fail(path, `${keyword} must be a list of at least one schema`);
+    if (keyword === "allOf" && options.length > 1) fail(path, "allOf with more than one schema is not supported");
+    if (keyword === "oneOf") disjointOr(options, this.#document, (reason) => fail(path, reason));
+    return (options as unknown[])
+      .map((option, i) => {
+        // A type beside the choice holds for each of its schemas.
+        const merged = schema.type !== undefined && isSchemaObject(option) ? { type: schema.type, ...option } : option;
+        return this.rule(merged, `${path}/${keyword}/${i}`, depth + 1);
+      })
+      .join(" | ");
+  }
+
+  #typed(type: string, schema: Schema, path: string, depth: number, used: Set<string>): string {
+    const take = (...keywords: string[]): void => {
+      for (const keyword of keywords) used.add(keyword);
+    };
+    switch (type) {
+      case "null":
+        return '"null"';
+      case "boolean":
+        return '"true" | "false"';
+      case "integer":
+      case "number": {
+        take("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum");
+        const bounds = boundsOf(schema, path);
+        return (
+          (type === "integer" ? integerGrammar : numberGrammar)(bounds) ?? fail(path, "its bounds exclude all numbers")
+        );
+      }
+      case "string":
+        take("minLength", "maxLength", "pattern", "format");
+        return this.#string(schema, path);
+      case "array":
+        take("items", "prefixItems", "minItems", "maxItems");
+        return this.#inBrackets(() => this.#array(schema, path, depth));
+      case "object":
+        take("properties", "required", "additionalProperties", "propertyNames");
+        return this.#inBrackets(() => this.#object(schema, path, depth));
+      default:
+        return fail(path, `the type ${JSON.stringify(type)} is not known`);
+    }
+  }
+
+  #inBrackets(build: () => string): string {
+    const outer = this.#leading;
+    this.#leading = [];
+    const body = build();
+    this.#leading = outer;
+    return body;
+  }
+
+  #string(schema: Schema, path: string): string {
+    const min = countOf(schema, "minLength", path) ?? 0;
+    const max = countOf(schema, "maxLength", path);
+    if (max !== null && max < min) fail(path, `minLength ${min} exceeds maxLength ${max}`);
+    const { pattern, format } = schema;
+    const known = typeof format === "string" ? STRING_FORMATS[format] : undefined;
+    if (pattern === undefined && known === undefined) return stringRule(this.#rules, min, max);
+    if (min > 0 || max !== null)
+      fail(path, "minLength and maxLength beside pattern or format are not supported; put the length into the pattern");
+    return `"\\"" ${this.#pattern(pattern, known, path)} "\\""`;
+  }
+
+  #pattern(pattern: unknown, format: string | undefined, path: string): string {
+    if (pattern === undefined) return regexGrammar(this.#rules, format!, true);
+    if (typeof pattern !== "string") fail(path, "pattern must be a string");
+    try {
+      return regexGrammar(this.#rules, pattern, true);
+    } catch (error) {
+      // Schema generators put a format's own definition beside it, often one with look-ahead: then the format speaks.
+      if (format !== undefined) return regexGrammar(this.#rules, format, true);
+      if (error instanceof RequestError) fail(path, `pattern: ${String(error.details.reason)}`);
+      throw error;
+    }
+  }
+
+  #array(schema: Schema, path: string, depth: number): string {
+    const min = countOf(schema, "minItems", path) ?? 0;
+    const max = countOf(schema, "maxItems", path);
+    if (max !== null && max < min) fail(path, `minItems ${min} exceeds maxItems ${max}`);
+    const isOldTuple = Array.isArray(schema.items);
+    const prefix = (isOldTuple ? schema.items : schema.prefixItems) ?? [];
+    if (!Array.isArray(prefix)) fail(path, "prefixItems must be a list");
+    if (max !== null && max < prefix.length)
+      fail(path, `maxItems ${max} is less than its ${prefix.length} prefixItems`);
+    const fixed = prefix.map((item, i) => this.rule(item, `${path}/prefixItems/${i}`, depth + 1));
+    const rest = isOldTuple ? undefined : schema.items;
+    const hasRest = rest !== false && (rest !== undefined || fixed.length === 0);
+    const restMin = Math.max(0, min - fixed.length);
+    if (!hasRest && restMin > 0) fail(path, `minItems ${min} exceeds the items that are described`);
+    const restMax = !hasRest ? 0 : max === null ? null : max - fixed.length;
+    if (restMax === 0) return fixed.length === 0 ? '"[]"' : `"[" ${fixed.join(' ", " ')} "]"`;
+    const item = this.rule(rest ?? true, `${path}/items`, depth + 1);
+    const more = (least: number, most: number | null) => repeat(`(", " ${item})`, least, most);
+    if (fixed.length > 0) return `"[" ${fixed.join(' ", " ')} ${more(restMin, restMax)} "]"`;
+    const list = `${item} ${more(Math.max(0, restMin - 1), restMax === null ? null : restMax - 1)}`;
+    return restMin > 0 ? `"[" ${list} "]"` : `"[" (${list})? "]"`;
+  }
+
+  #object(schema: Schema, path: string, depth: number): string {
+    const properties = schema.properties ?? {};
+    if (!isSchemaObject(properties)) fail(path, "properties must be an object");
+    const required = schema.required ?? [];
+    if (!Array.isArray(required)) fail(path, "required must be a list of names");
+    const additional = schema.additionalProperties;
+    const names = Object.keys(properties);
+    for (const name of required)
+      if (!names.includes(name as string)) fail(path, `the required property ${JSON.stringify(name)} is not described`);
+    if (names.length === 0 && additional === undefined && schema.propertyNames === undefined)
+      return objectRule(this.#rules);
+
+    const members = names.map((name) => {
+      const value = this.rule(properties[name], `${path}/properties/${name}`, depth + 1);
+      return `${literal(`${JSON.stringify(name)}: `)} ${value}`;
+    });
+    const isOpen = additional !== undefined ? additional !== false : names.length === 0;
+    const other = isOpen ? this.#otherMember(schema, names, additional ?? true, path, depth) : null;
+    return this.#members(
+      members,
+      names.map((name) => required.includes(name)),
+      other,
+    );
+  }
+
+  #otherMember(schema: Schema, names: readonly string[], additional: unknown, path: string, depth: number): string {
+    const { propertyNames } = schema;
+    const isFree = propertyNames === undefined || propertyNames === true || isPlainStringSchema(propertyNames);
+    if (!isFree && names.length > 0) fail(path, "propertyNames beside properties is not supported");
+    const key = isFree
+      ? otherKeyRule(this.#rules, this.#hint, names)
+      : this.rule({ type: "string", ...(propertyNames as Schema) }, `${path}/propertyNames`, depth + 1);
+    return `${key} ": " ${this.rule(additional, `${path}/additionalProperties`, depth + 1)}`;
+  }
+
+  /**
+   * `after[i]` matches members i.. once something stands before them; the first member of all can be any one up to the first
+   * required. One rule per member keeps the grammar's size linear.
+   */
+  #members(members: readonly string[], isRequired: readonly boolean[], other: string | null): string {
+    let after = this.#rules.add(this.#hint, other === null ? '""' : `(", " ${other})*`);
+    const firsts: string[] = [];
+    let canBeEmpty = other === null ? '""' : `(${other} ${after})?`;
+    for (let i = members.length - 1; i >= 0; i--) {
+      const first = `${members[i]} ${after}`;
+      if (isRequired[i]) {
+        firsts.length = 0;
+        canBeEmpty = "";
+      }
+      firsts.push(first);
+      after = this.#rules.add(this.#hint, isRequired[i] ? `", " ${first}` : `(", " ${members[i]})? ${after}`);
+    }
+    if (canBeEmpty !== "") firsts.push(canBeEmpty);
+    return `"{" ${anyOf(firsts)} "}"`;
+  }
+}
+
+function boundsOf(schema: Schema, path: string): NumberBounds {
+  const bounds: Record<string, number> = {};
+  for (const keyword of ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]) {
+    const value = schema[keyword];
+    if (value === undefined) continue;
+    if (typeof value !== "number" || !Number.isFinite(value)) fail(path, `${keyword} must be a number`);
+    bounds[keyword] = value;
+  }
+  return bounds;
+}
+
+function countOf(schema: Schema, keyword: string, path: string): number | null {
+  const value = schema[keyword];
+  if (value === undefined) return null;
+  if (!Number.isInteger(value) || (value as number) < 0) fail(path, `${keyword} must be a whole number of at least 0`);
+  if ((value as number) > MAX_COUNT) fail(path, `${keyword} ${value} exceeds ${MAX_COUNT}`);
+  return value as number;
+}
+
+function isPlainStringSchema(schema: unknown): boolean {
+  return isSchemaObject(schema) && schema.type === "string" && Object.keys(schema).length === 1;
+}
+
+function isOfType(value: unknown, type: string): boolean {
+  if (type === "integer") return Number.isInteger(value);
+  if (type === "null") return value === null;
+  if (type === "array") return Array.isArray(value);
+  // JSON Schema's names of the other types are JavaScript's.
+  return typeof value === type && value !== null && !Array.isArray(value);
+}
+
+function fail(path: string, reason: string): never {
+  throw new RequestError("invalid_schema", { path, reason });
+}

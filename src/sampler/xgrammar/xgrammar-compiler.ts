@@ -1,0 +1,109 @@
+// Structured output by xgrammar, in the engine's thread. An error inside the matcher aborts its WebAssembly instance: the one
+// request fails, a spare instance takes over at once, and answers under way go on there by replaying their tokens.
+
+import { RequestError } from "../../core/errors.js";
+import type { ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../constraint.js";
+import { grammarOf } from "../grammar/spec-grammar.js";
+import { type Vocabulary, XGrammarInstance } from "./instance.js";
+import { loadXGrammar, type MatcherHandle, type XGrammarModule } from "./module.js";
+
+export class XGrammarCompiler implements ConstraintCompiler {
+  readonly #vocabulary: Vocabulary;
+  #instance: XGrammarInstance | null = null;
+  #spare: XGrammarModule | null = null;
+  #loading: Promise<void> | null = null;
+
+  constructor(vocabulary: Vocabulary) {
+    this.#vocabulary = vocabulary;
+  }
+
+  ready(): Promise<void> {
+    if (this.#instance !== null && !this.#instance.isBroken) return Promise.resolve();
+    this.#loading ??= this.#load();
+    return this.#loading;
+  }
+
+  compile(spec: ConstraintSpec): TokenConstraint {
+    const ebnf = grammarOf(spec);
+    const constraint = new XGrammarConstraint(this, ebnf);
+    try {
+      constraint.start();
+    } catch (error) {
+      throw new RequestError("invalid_grammar", { reason: (error as Error).message });
+    }
+    return constraint;
+  }
+
+  /** The instance to use now: the present one, or the spare when that broke. */
+  current(): XGrammarInstance {
+    if (this.#instance?.isBroken === true && this.#spare !== null) {
+      this.#instance = new XGrammarInstance(this.#spare, this.#vocabulary);
+      this.#spare = null;
+      void this.#loadSpare();
+    }
+    if (this.#instance === null || this.#instance.isBroken)
+      throw new Error("the matcher is being restarted; try again");
+    return this.#instance;
+  }
+
+  async #load(): Promise<void> {
+    const module = this.#spare ?? (await loadXGrammar());
+    this.#spare = null;
+    this.#instance = new XGrammarInstance(module, this.#vocabulary);
+    await this.#loadSpare();
+    this.#loading = null;
+  }
+
+  async #loadSpare(): Promise<void> {
+    this.#spare ??= await loadXGrammar();
+  }
+}
+
+class XGrammarConstraint implements TokenConstraint {
+  readonly #compiler: XGrammarCompiler;
+  readonly #ebnf: string;
+  readonly #accepted: number[] = [];
+  #instance: XGrammarInstance | null = null;
+  #matcher: MatcherHandle | null = null;
+
+  constructor(compiler: XGrammarCompiler, ebnf: string) {
+    this.#compiler = compiler;
+    this.#ebnf = ebnf;
+  }
+
+  /** Makes a matcher in the present instance and brings it to where this answer stands. */
+  start(): void {
+    this.#instance = this.#compiler.current();
+    this.#matcher = this.#instance.createMatcher(this.#ebnf);
+    for (const id of this.#accepted) this.#matcher.AcceptToken(id, false);
+  }
+
+  fillMask(mask: Int32Array): boolean {
+    const matcher = this.#live();
+    if (matcher.IsTerminated()) return false;
+    this.#instance!.fillMask(matcher, mask);
+    return true;
+  }
+
+  accept(tokenId: number): boolean {
+    const matcher = this.#live();
+    const isAccepted = this.#instance!.guard(() => matcher.AcceptToken(tokenId, false));
+    if (isAccepted) this.#accepted.push(tokenId);
+    return isAccepted;
+  }
+
+  isDone(): boolean {
+    return this.#live().IsTerminated();
+  }
+
+  dispose(): void {
+    if (this.#instance?.isBroken === false) this.#matcher?.delete();
+    this.#matcher = null;
+    this.#instance = null;
+  }
+
+  #live(): MatcherHandle {
+    if (this.#instance === null || this.#instance.isBroken) this.start();
+    return this.#matcher!;
+  }
+}
