@@ -80,6 +80,13 @@ export class ConfigReader {
     return ACTIVATIONS[value]!;
   }
 
+  /** The activation of experts, of which devices have fewer. */
+  gatedActivation(name: string, absent?: string): "silu" | "gelu_tanh" {
+    const activation = this.activation(name, absent);
+    if (activation === "silu" || activation === "gelu_tanh") return activation;
+    throw this.refuse(name, this.raw[name], "silu, gelu_pytorch_tanh");
+  }
+
   /** For options that are honoured at one value only: anything else is refused; absent is that value. */
   only(name: string, ...values: readonly (string | number | boolean)[]): void {
     if (this.has(name) && !values.includes(this.raw[name] as string)) {

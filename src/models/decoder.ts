@@ -15,8 +15,7 @@ export interface DecoderConfig extends CommonConfig {
   readonly windows: readonly number[]; // [L] 0 is full attention
   /** The rope of the layers that have one. */
   readonly rope: RopeConfig;
-  /** Layers without rotary embedding. */
-  readonly isRopeFree: (layer: number) => boolean;
+  readonly hasRope: readonly boolean[]; // [L]
   readonly attention: AttentionNaming;
   readonly attentionScale: number;
   /** One learned logit per head in the softmax (self_attn.sinks). */
@@ -34,7 +33,7 @@ export function plainDecoder(common: CommonConfig, rope: RopeConfig): DecoderCon
     ...common,
     windows: new Array<number>(common.numLayers).fill(0),
     rope,
-    isRopeFree: () => false,
+    hasRope: new Array<boolean>(common.numLayers).fill(true),
     attention: { qkvBias: false, outBias: false, isFused: false, qkNorm: "none", normOffset: 0 },
     attentionScale: common.headDim ** -0.5,
     hasSinks: false,
@@ -90,7 +89,7 @@ export class Decoder implements Model {
       const attention = new SelfAttention(loader, space, weights, {
         layer,
         planIndex: this.spec.windows.indexOf(window),
-        rotary: config.isRopeFree(layer) ? null : this.#rotaries.tables[0]!,
+        rotary: config.hasRope[layer] ? this.#rotaries.tables[0]! : null,
         eps: config.eps,
         params: {
           numHeads: config.numHeads,

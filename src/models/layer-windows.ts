@@ -4,12 +4,11 @@ import type { ConfigReader } from "./config-reader.js";
 
 /**
  * The window of each layer, 0 for full attention. `isSliding` is the family's rule for configs without layer_types. A window of at
- * least `maxContext` tokens hides nothing: it is full attention.
+ * least maxContext tokens hides nothing: it is full attention.
  */
 export function layerWindows(
   c: ConfigReader,
-  numLayers: number,
-  maxContext: number,
+  { numLayers, maxContext }: { readonly numLayers: number; readonly maxContext: number },
   isSliding: (layer: number) => boolean,
 ): readonly number[] {
   const isLayerSliding = c.has("layer_types") ? byLayerTypes(c, numLayers) : isSliding;

@@ -1,11 +1,19 @@
 // The families by architecture name.
 
 import { errorFor } from "../core/errors.js";
+import { granite } from "./families/granite.js";
 import { llama } from "./families/llama.js";
+import { mistral } from "./families/mistral.js";
+import { mixtral } from "./families/mixtral.js";
+import { phi3 } from "./families/phi3.js";
+import { qwen2 } from "./families/qwen2.js";
+import { qwen3 } from "./families/qwen3.js";
+import { qwen3Moe } from "./families/qwen3-moe.js";
+import { smollm3 } from "./families/smollm3.js";
 import type { ModelFamily } from "./model.js";
 
 // biome-ignore lint/suspicious/noExplicitAny: each family has its own config type, which only the family itself reads
-const FAMILIES: readonly ModelFamily<any>[] = [llama];
+const FAMILIES: readonly ModelFamily<any>[] = [llama, mistral, mixtral, qwen2, qwen3, qwen3Moe, phi3, smollm3, granite];
 
 /** Every architecture that can be loaded. */
 export function knownArchitectures(): readonly string[] {

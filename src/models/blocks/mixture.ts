@@ -1,6 +1,7 @@
 // A mixture of experts as a layer's feed-forward: router, chosen experts, and the experts that every token shares, where there are.
 
 import type { ExpertWeights, MatmulOptions, RouterSpec, Tensor, Weight } from "../../device/device.js";
+import type { ConfigReader } from "../config-reader.js";
 import type { Loader } from "../loader.js";
 import type { FeedForward } from "./gated-mlp.js";
 
@@ -51,34 +52,67 @@ export class MixtureOfExperts implements FeedForward {
   }
 }
 
-/** The router is small and its choices are discrete: it is never quantised. */
-export function loadRouter(loader: Loader, name: string, numExperts: number, hiddenSize: number): Weight {
-  return loader.matrix([{ name, rows: numExperts, cols: hiddenSize }], { quantize: "none" });
+export interface MixtureConfig {
+  readonly hiddenSize: number;
+  readonly numExperts: number; // E
+  readonly topK: number;
+  /** Inner size of one expert. */
+  readonly expertSize: number;
+  readonly activation: ExpertWeights["activation"];
 }
 
-/** Experts stored one by one: `${name}.${e}.` and the names of the three matrices, without biases. */
-export function loadExperts(
-  loader: Loader,
-  name: string,
-  matrices: { readonly gate: string; readonly up: string; readonly down: string },
-  shape: { readonly numExperts: number; readonly hiddenSize: number; readonly inner: number },
-  activation: ExpertWeights["activation"],
-): ExpertWeights {
-  const { numExperts, hiddenSize, inner } = shape;
+/** Names below the layer's prefix; the matrices are `${experts}.${e}.${gate}.weight` and so on. */
+export interface MixtureNames {
+  readonly router: string;
+  readonly experts: string;
+  readonly gate: string;
+  readonly up: string;
+  readonly down: string;
+}
+
+/** The names that most families use. */
+export const MLP_EXPERTS: MixtureNames = {
+  router: "mlp.gate.weight",
+  experts: "mlp.experts",
+  gate: "gate_proj",
+  up: "up_proj",
+  down: "down_proj",
+};
+
+/** Reads num_experts_per_tok and checks it against the number of experts. */
+export function readTopK(c: ConfigReader, numExperts: number, absent?: number): number {
+  const topK = c.int("num_experts_per_tok", absent);
+  c.check(topK <= numExperts, "num_experts_per_tok", `at most ${numExperts}`);
+  return topK;
+}
+
+/** Softmax over all experts, then the best k: what a router is unless a family says otherwise. */
+export function softmaxRouter(config: MixtureConfig, normalize: boolean): RouterSpec {
+  const { numExperts, topK } = config;
+  return { numExperts, topK, score: "softmax", normalize, scale: 1, bias: null, numGroups: 1, topkGroup: 1 };
+}
+
+/** The router is small and its choices are discrete: it is never quantised. */
+export function loadRouter(loader: Loader, name: string, config: MixtureConfig): Weight {
+  return loader.matrix([{ name, rows: config.numExperts, cols: config.hiddenSize }], { quantize: "none" });
+}
+
+/** Experts stored one by one, without biases. */
+export function loadExperts(loader: Loader, layer: string, names: MixtureNames, config: MixtureConfig): ExpertWeights {
+  const { numExperts, hiddenSize, expertSize, activation } = config;
   const ids = Array.from({ length: numExperts }, (_, e) => e);
+  const nameOf = (e: number, matrix: string): string => `${layer}.${names.experts}.${e}.${matrix}.weight`;
   return {
     gateUp: ids.map((e) =>
       loader.matrix([
-        { name: `${name}.${e}.${matrices.gate}.weight`, rows: inner, cols: hiddenSize },
-        { name: `${name}.${e}.${matrices.up}.weight`, rows: inner, cols: hiddenSize },
+        { name: nameOf(e, names.gate), rows: expertSize, cols: hiddenSize },
+        { name: nameOf(e, names.up), rows: expertSize, cols: hiddenSize },
       ]),
     ),
-    down: ids.map((e) =>
-      loader.matrix([{ name: `${name}.${e}.${matrices.down}.weight`, rows: hiddenSize, cols: inner }]),
-    ),
+    down: ids.map((e) => loader.matrix([{ name: nameOf(e, names.down), rows: hiddenSize, cols: expertSize }])),
     gateUpBias: null,
     downBias: null,
-    inner,
+    inner: expertSize,
     activation,
   };
 }

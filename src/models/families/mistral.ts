@@ -1,0 +1,21 @@
+// Mistral: Llama with a sliding window on every layer, unless the config sets it to null.
+
+import { readRope } from "../../formats/rope-config.js";
+import { readCommon, specOf } from "../common-config.js";
+import { ConfigReader } from "../config-reader.js";
+import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
+import { layerWindows } from "../layer-windows.js";
+import type { ModelFamily } from "../model.js";
+
+export const mistral: ModelFamily<DecoderConfig> = {
+  architectures: ["MistralForCausalLM"],
+  ggufNames: [],
+
+  parseConfig(raw, file) {
+    const c = new ConfigReader({ sliding_window: 4096, ...raw }, file);
+    const plain = plainDecoder(readCommon(c, "MistralForCausalLM"), readRope(raw, file));
+    return { ...plain, windows: layerWindows(c, plain, () => c.has("sliding_window")) };
+  },
+  specOf: (config) => specOf(config, config.windows),
+  load: (config, context) => new Decoder(config, context),
+};

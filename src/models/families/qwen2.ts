@@ -1,0 +1,32 @@
+// Qwen2 and Qwen2.5: Llama with biases on q, k and v; where a window is used, the first layers stay without it.
+
+import { readRope } from "../../formats/rope-config.js";
+import { readCommon, specOf } from "../common-config.js";
+import { ConfigReader } from "../config-reader.js";
+import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
+import { layerWindows } from "../layer-windows.js";
+import type { ModelFamily } from "../model.js";
+
+export const qwen2: ModelFamily<DecoderConfig> = {
+  architectures: ["Qwen2ForCausalLM"],
+  ggufNames: ["qwen2"],
+
+  parseConfig(raw, file) {
+    const c = new ConfigReader(raw, file);
+    const plain = plainDecoder(readCommon(c, "Qwen2ForCausalLM"), readRope(raw, file));
+    return {
+      ...plain,
+      windows: qwenWindows(c, plain),
+      attention: { ...plain.attention, qkvBias: true },
+    };
+  },
+  specOf: (config) => specOf(config, config.windows),
+  load: (config, context) => new Decoder(config, context),
+};
+
+/** Windows only when use_sliding_window says so, and only from layer max_window_layers on. */
+export function qwenWindows(c: ConfigReader, config: DecoderConfig): readonly number[] {
+  const isUsed = c.bool("use_sliding_window", false) && c.has("sliding_window");
+  const first = c.count("max_window_layers", 28);
+  return layerWindows(c, config, (layer) => isUsed && layer >= first);
+}

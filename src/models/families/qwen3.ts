@@ -1,0 +1,26 @@
+// Qwen3: Llama with a norm on each query and key head before rotary.
+
+import { readRope } from "../../formats/rope-config.js";
+import { readCommon, specOf } from "../common-config.js";
+import { ConfigReader } from "../config-reader.js";
+import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
+import type { ModelFamily } from "../model.js";
+import { qwenWindows } from "./qwen2.js";
+
+export const qwen3: ModelFamily<DecoderConfig> = {
+  architectures: ["Qwen3ForCausalLM"],
+  ggufNames: ["qwen3"],
+
+  parseConfig(raw, file) {
+    const c = new ConfigReader(raw, file);
+    const plain = plainDecoder(readCommon(c, "Qwen3ForCausalLM", { headDim: 128 }), readRope(raw, file));
+    const bias = c.bool("attention_bias", false);
+    return {
+      ...plain,
+      windows: qwenWindows(c, plain),
+      attention: { ...plain.attention, qkvBias: bias, outBias: bias, qkNorm: "head" },
+    };
+  },
+  specOf: (config) => specOf(config, config.windows),
+  load: (config, context) => new Decoder(config, context),
+};

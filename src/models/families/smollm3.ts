@@ -1,0 +1,41 @@
+// SmolLM3: Llama in which some layers, every fourth unless the config lists them, have no rotary embedding.
+
+import { readRope } from "../../formats/rope-config.js";
+import { readCommon, specOf } from "../common-config.js";
+import { ConfigReader } from "../config-reader.js";
+import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
+import { layerWindows } from "../layer-windows.js";
+import type { ModelFamily } from "../model.js";
+
+export const smollm3: ModelFamily<DecoderConfig> = {
+  architectures: ["SmolLM3ForCausalLM"],
+  ggufNames: ["smollm3"],
+
+  parseConfig(raw, file) {
+    const c = new ConfigReader({ rope_theta: 2e6, ...raw }, file);
+    const plain = plainDecoder(readCommon(c, "SmolLM3ForCausalLM", { isTied: true }), readRope(c.raw, file));
+    const bias = c.bool("attention_bias", false);
+    const isSliding = c.bool("use_sliding_window", false) && c.has("sliding_window");
+    const hasRope = ropeLayers(c, plain.numLayers);
+    return {
+      ...plain,
+      hasRope,
+      windows: layerWindows(c, plain, (layer) => isSliding && !hasRope[layer]),
+      attention: { ...plain.attention, qkvBias: bias, outBias: bias },
+      mlpBias: c.bool("mlp_bias", false),
+    };
+  },
+  specOf: (config) => specOf(config, config.windows),
+  load: (config, context) => new Decoder(config, context),
+};
+
+/** `no_rope_layers` has a 1 for each layer with rotary embedding, whatever its name suggests. */
+function ropeLayers(c: ConfigReader, numLayers: number): readonly boolean[] {
+  if (!c.has("no_rope_layers")) {
+    const interval = c.int("no_rope_layer_interval", 4);
+    return Array.from({ length: numLayers }, (_, layer) => (layer + 1) % interval !== 0);
+  }
+  const flags = c.ints("no_rope_layers");
+  c.check(flags.length === numLayers, "no_rope_layers", `a list of ${numLayers} numbers`);
+  return flags.map((flag) => flag !== 0);
+}
