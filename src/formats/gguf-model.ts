@@ -1,0 +1,24 @@
+// A GGUF file as a model: configuration and tensors as a Hugging Face folder would give them, metadata for the tokenizer.
+
+import { basename } from "node:path";
+import type { TensorSource } from "../core/tensor.js";
+import { type GgufMetadata, openGguf } from "./gguf.js";
+import { ggufConfig } from "./gguf-config.js";
+import { ggufTensors } from "./gguf-tensors.js";
+
+export interface GgufModel {
+  readonly path: string;
+  readonly name: string;
+  readonly metadata: GgufMetadata;
+  /** In the shape of config.json; `path` stands for its file in errors. */
+  readonly config: Record<string, unknown>;
+  /** Tensors under their Hugging Face names. */
+  readonly source: TensorSource;
+}
+
+export function openGgufModel(path: string): GgufModel {
+  const file = openGguf(path);
+  const config = ggufConfig(file.metadata, file.source);
+  const source = ggufTensors(file.metadata.get("general.architecture") as string, config, file.source);
+  return { path: file.path, name: basename(file.path, ".gguf"), metadata: file.metadata, config, source };
+}

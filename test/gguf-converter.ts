@@ -1,0 +1,267 @@
+// Turns a small Hugging Face folder into the GGUF file that a converter would make of it, for tests. The changes a converter
+// makes (row order of llama's q and k, norms plus one, stacked experts, transposed matrices) are written here on their own,
+// as loops over elements, and shared with nothing in src/.
+
+import { toFloat32 } from "../src/core/dequantize/dequantize.js";
+import { quantizeQ4, quantizeQ8 } from "../src/core/dequantize/quantize.js";
+import { f32ToF16 } from "../src/core/dequantize/small-floats.js";
+import type { TensorSource } from "../src/core/tensor.js";
+import { ModelFolder } from "../src/formats/model-folder.js";
+import { type GgufTensor, type GgufValue, writeGguf } from "./gguf-writer.js";
+
+export type MatrixDtype = "f32" | "f16" | "q8_0" | "q4_0";
+
+// biome-ignore lint/suspicious/noExplicitAny: config.json is whatever the folder says
+type Raw = Record<string, any>;
+interface Values {
+  readonly shape: readonly number[];
+  readonly values: Float32Array;
+}
+
+/** Hugging Face's names of a layer's tensors -> GGUF's. */
+const LAYER: Readonly<Record<string, string>> = {
+  "input_layernorm.weight": "attn_norm.weight",
+  "self_attn.q_proj.weight": "attn_q.weight",
+  "self_attn.k_proj.weight": "attn_k.weight",
+  "self_attn.v_proj.weight": "attn_v.weight",
+  "self_attn.q_proj.bias": "attn_q.bias",
+  "self_attn.k_proj.bias": "attn_k.bias",
+  "self_attn.v_proj.bias": "attn_v.bias",
+  "self_attn.qkv_proj.weight": "attn_qkv.weight",
+  "self_attn.o_proj.weight": "attn_output.weight",
+  "self_attn.o_proj.bias": "attn_output.bias",
+  "self_attn.q_norm.weight": "attn_q_norm.weight",
+  "self_attn.k_norm.weight": "attn_k_norm.weight",
+  "self_attn.sinks": "attn_sinks.weight",
+  "post_attention_layernorm.weight": "ffn_norm.weight",
+  "pre_feedforward_layernorm.weight": "ffn_norm.weight",
+  "post_feedforward_layernorm.weight": "post_ffw_norm.weight",
+  "mlp.gate_proj.weight": "ffn_gate.weight",
+  "mlp.up_proj.weight": "ffn_up.weight",
+  "mlp.down_proj.weight": "ffn_down.weight",
+  "mlp.gate_up_proj.weight": "ffn_up.weight",
+  "mlp.gate.weight": "ffn_gate_inp.weight",
+  "mlp.router.weight": "ffn_gate_inp.weight",
+  "mlp.router.bias": "ffn_gate_inp.bias",
+  "block_sparse_moe.gate.weight": "ffn_gate_inp.weight",
+  // gpt2
+  "ln_1.weight": "attn_norm.weight",
+  "ln_1.bias": "attn_norm.bias",
+  "ln_2.weight": "ffn_norm.weight",
+  "ln_2.bias": "ffn_norm.bias",
+  "attn.c_attn.weight": "attn_qkv.weight",
+  "attn.c_attn.bias": "attn_qkv.bias",
+  "attn.c_proj.weight": "attn_output.weight",
+  "attn.c_proj.bias": "attn_output.bias",
+  "mlp.c_fc.weight": "ffn_up.weight",
+  "mlp.c_fc.bias": "ffn_up.bias",
+  "mlp.c_proj.weight": "ffn_down.weight",
+  "mlp.c_proj.bias": "ffn_down.bias",
+};
+
+const MODEL: Readonly<Record<string, string>> = {
+  "model.embed_tokens.weight": "token_embd.weight",
+  "model.norm.weight": "output_norm.weight",
+  "lm_head.weight": "output.weight",
+  "transformer.wte.weight": "token_embd.weight",
+  "transformer.wpe.weight": "position_embd.weight",
+  "transformer.ln_f.weight": "output_norm.weight",
+  "transformer.ln_f.bias": "output_norm.bias",
+};
+
+const ARCHITECTURE: Readonly<Record<string, string>> = {
+  LlamaForCausalLM: "llama",
+  MistralForCausalLM: "llama",
+  MixtralForCausalLM: "llama",
+  GraniteForCausalLM: "granite",
+  SmolLM3ForCausalLM: "smollm3",
+  Olmo2ForCausalLM: "olmo2",
+  Qwen2ForCausalLM: "qwen2",
+  Qwen3ForCausalLM: "qwen3",
+  Qwen3MoeForCausalLM: "qwen3moe",
+  Gemma2ForCausalLM: "gemma2",
+  Gemma3ForCausalLM: "gemma3",
+  Phi3ForCausalLM: "phi3",
+  GptOssForCausalLM: "gpt-oss",
+  GPT2LMHeadModel: "gpt2",
+};
+
+/** The GGUF file of a folder, with its matrices in `dtype` where their rows are whole blocks. */
+export function convertToGguf(folder: string, dtype: MatrixDtype): Buffer {
+  const model = new ModelFolder(folder);
+  const raw: Raw = model.config;
+  const architecture = ARCHITECTURE[raw.architectures[0]]!;
+  const source = model.openTensors();
+  const tensors: GgufTensor[] = [];
+  for (const [name, tensor] of convertTensors(architecture, raw, source)) tensors.push(encode(name, tensor, dtype));
+  source.close();
+  return writeGguf(metadataOf(architecture, raw), tensors);
+}
+
+function metadataOf(architecture: string, raw: Raw): Record<string, GgufValue> {
+  const rope = raw.rope_parameters?.full_attention ?? raw.rope_parameters ?? {};
+  const values: Record<string, GgufValue | null | undefined> = {
+    context_length: raw.max_position_embeddings ?? raw.n_positions,
+    embedding_length: raw.hidden_size ?? raw.n_embd,
+    block_count: raw.num_hidden_layers ?? raw.n_layer,
+    feed_forward_length: raw.intermediate_size ?? raw.n_inner ?? 4 * raw.n_embd,
+    vocab_size: raw.vocab_size,
+    expert_count: raw.num_local_experts,
+    expert_used_count: raw.num_experts_per_tok,
+    expert_feed_forward_length:
+      raw.moe_intermediate_size ?? (architecture === "gpt-oss" ? raw.intermediate_size : null),
+    attn_logit_softcapping: raw.attn_logit_softcapping,
+    final_logit_softcapping: raw.final_logit_softcapping,
+    embedding_scale: raw.embedding_multiplier,
+    residual_scale: raw.residual_multiplier,
+    logit_scale: raw.logits_scaling,
+    "attention.scale": raw.attention_multiplier,
+    "attention.head_count": raw.num_attention_heads ?? raw.n_head,
+    "attention.head_count_kv": raw.num_key_value_heads,
+    "attention.key_length": raw.head_dim,
+    "attention.value_length": raw.head_dim,
+    "attention.layer_norm_rms_epsilon": raw.rms_norm_eps,
+    "attention.layer_norm_epsilon": raw.layer_norm_epsilon,
+    "attention.sliding_window": architecture === "phi3" ? (raw.sliding_window ?? 0) : raw.sliding_window,
+    "attention.sliding_window_pattern": raw._sliding_window_pattern,
+    "rope.freq_base": rope.rope_theta,
+    "rope.dimension_count": raw.num_attention_heads && (raw.head_dim ?? raw.hidden_size / raw.num_attention_heads),
+    "rope.scaling.type": rope.rope_type === "yarn" ? "yarn" : null,
+    "rope.scaling.factor": rope.rope_type === "yarn" ? rope.factor : null,
+    "rope.scaling.original_context_length":
+      rope.rope_type === "yarn" ? rope.original_max_position_embeddings : raw.original_max_position_embeddings,
+  };
+  const metadata: Record<string, GgufValue> = {
+    "general.architecture": architecture,
+    "tokenizer.ggml.bos_token_id": raw.bos_token_id,
+    "tokenizer.ggml.eos_token_id": raw.eos_token_id,
+  };
+  for (const [key, value] of Object.entries(values)) {
+    if (value !== null && value !== undefined) metadata[`${architecture}.${key}`] = value;
+  }
+  return metadata;
+}
+
+function* convertTensors(architecture: string, raw: Raw, source: TensorSource): Generator<[string, Values]> {
+  const isPermuted = ["llama", "granite", "smollm3"].includes(architecture);
+  const isGemma = architecture.startsWith("gemma");
+  const stacks = new Map<string, Values[]>();
+  for (const name of source.names()) {
+    const tensor = source.get(name);
+    let values: Values = { shape: tensor.shape, values: toFloat32(tensor) };
+    if (MODEL[name] !== undefined) {
+      yield [MODEL[name], isGemma && name.endsWith("norm.weight") ? plusOne(values) : values];
+      continue;
+    }
+    const [, layer, part] = /^(?:model\.layers|transformer\.h)\.(\d+)\.(.*)$/.exec(name)!;
+    const expert = /experts\.(\d+)\.(\w+)\.weight$/.exec(part!);
+    if (expert !== null) {
+      const matrix = { gate_proj: "gate", up_proj: "up", down_proj: "down", w1: "gate", w3: "up", w2: "down" }[
+        expert[2]!
+      ];
+      const key = `blk.${layer}.ffn_${matrix}_exps.weight`;
+      if (!stacks.has(key)) stacks.set(key, []);
+      stacks.get(key)![Number(expert[1])] = values;
+      continue;
+    }
+    if (part!.startsWith("mlp.experts.")) {
+      yield* convertGptOssExperts(`blk.${layer}`, part!, values);
+      continue;
+    }
+    let own = LAYER[part!]!;
+    // Where there is a norm after attention as well, ffn_norm is the one before the feed-forward.
+    const hasPostNorm = isGemma || architecture === "olmo2" || architecture === "gpt-oss";
+    if (hasPostNorm && part === "post_attention_layernorm.weight") own = "post_attention_norm.weight";
+    if (isGemma && part!.endsWith("norm.weight")) values = plusOne(values);
+    if (isPermuted && own.startsWith("attn_q.")) values = permute(values, raw.num_attention_heads);
+    if (isPermuted && own.startsWith("attn_k.")) values = permute(values, raw.num_key_value_heads);
+    if (architecture === "gpt2" && values.shape.length === 2) values = transpose(values);
+    yield [`blk.${layer}.${own}`, values];
+  }
+  for (const [name, experts] of stacks) yield [name, stack(experts)];
+  if (raw.rope_parameters?.rope_type === "llama3") yield ["rope_freqs.weight", llama3Factors(raw)];
+}
+
+/** gate_up_proj [E, hidden, 2*inner] has gate and up in alternating columns; all matrices are [inputs, outputs]. */
+function* convertGptOssExperts(block: string, part: string, { shape, values }: Values): Generator<[string, Values]> {
+  const [matrix, suffix] = part.endsWith("_bias") ? [part.slice(12, -5), "bias"] : [part.slice(12), "weight"];
+  const [numExperts, inputs, outputs] =
+    suffix === "bias" ? [shape[0]!, 1, shape[1]!] : (shape as [number, number, number]);
+  const takes: [string, number, number][] =
+    matrix === "down_proj"
+      ? [["down", 0, 1]]
+      : [
+          ["gate", 0, 2],
+          ["up", 1, 2],
+        ]; // [name, first column, step]
+  for (const [name, first, step] of takes) {
+    const rows = outputs / step;
+    const out = new Float32Array(numExperts * rows * inputs);
+    for (let e = 0; e < numExperts; e++)
+      for (let row = 0; row < rows; row++)
+        for (let col = 0; col < inputs; col++)
+          out[(e * rows + row) * inputs + col] = values[(e * inputs + col) * outputs + first + row * step]!;
+    const outShape = suffix === "bias" ? [numExperts, rows] : [numExperts, rows, inputs];
+    yield [`${block}.ffn_${name}_exps.${suffix}`, { shape: outShape, values: out }];
+  }
+}
+
+/** Heads [2, D/2] become [D/2, 2]: the two members of a rope pair next to each other. */
+function permute({ shape, values }: Values, heads: number): Values {
+  const rows = shape[0]!;
+  const cols = shape[1] ?? 1;
+  const half = rows / heads / 2;
+  const out = new Float32Array(values.length);
+  for (let head = 0; head < heads; head++)
+    for (let member = 0; member < 2; member++)
+      for (let pair = 0; pair < half; pair++)
+        for (let col = 0; col < cols; col++)
+          out[((head * half + pair) * 2 + member) * cols + col] =
+            values[((head * 2 + member) * half + pair) * cols + col]!;
+  return { shape, values: out };
+}
+
+function transpose({ shape, values }: Values): Values {
+  const [rows, cols] = shape as [number, number];
+  return { shape: [cols, rows], values: values.map((_, i) => values[(i % rows) * cols + Math.floor(i / rows)]!) };
+}
+
+function plusOne({ shape, values }: Values): Values {
+  return { shape, values: values.map((w) => w + 1) };
+}
+
+function stack(parts: readonly Values[]): Values {
+  const values = new Float32Array(parts.length * parts[0]!.values.length);
+  parts.forEach((part, i) => {
+    values.set(part.values, i * part.values.length);
+  });
+  return { shape: [parts.length, ...parts[0]!.shape], values };
+}
+
+/** What each frequency is divided by in llama 3's scaling. */
+function llama3Factors(raw: Raw): Values {
+  const { rope_theta, factor, low_freq_factor, high_freq_factor, original_max_position_embeddings } =
+    raw.rope_parameters;
+  const values = new Float32Array(raw.head_dim / 2).map((_, i) => {
+    const wavelength = 2 * Math.PI * rope_theta ** ((2 * i) / raw.head_dim);
+    const turns = original_max_position_embeddings / wavelength;
+    if (turns > high_freq_factor) return 1;
+    if (turns < low_freq_factor) return factor;
+    const smooth = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor);
+    return 1 / ((1 - smooth) / factor + smooth);
+  });
+  return { shape: [values.length], values };
+}
+
+function encode(name: string, { shape, values }: Values, dtype: MatrixDtype): GgufTensor {
+  const cols = shape.at(-1)!;
+  const isMatrix = shape.length >= 2 && !name.includes("ffn_gate_inp") && !name.endsWith(".bias");
+  if (isMatrix && dtype === "f16") {
+    return { name, dtype, shape, bytes: new Uint8Array(Uint16Array.from(values, f32ToF16).buffer) };
+  }
+  if (isMatrix && cols % 32 === 0 && (dtype === "q8_0" || dtype === "q4_0")) {
+    const quantize = dtype === "q8_0" ? quantizeQ8 : quantizeQ4;
+    return { name, dtype, shape, bytes: quantize(values, values.length / cols, cols) };
+  }
+  return { name, dtype: "f32", shape, bytes: new Uint8Array(values.buffer, values.byteOffset, values.byteLength) };
+}
