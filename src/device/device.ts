@@ -150,10 +150,11 @@ export interface Device {
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void;
   /** out = x @ weight^T (+ bias), for n rows. With `accumulate`, out += scale * (...). */
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void;
-  /** out = x / rms(x) * weight, rms over each run of `groupCols` columns (default all): per-head norms use the head dim. */
+  /** out = x / rms(x) * weight, rms over each run of `groupCols` columns (default all): per-head norms use the head dim. out may be x. */
   rmsNorm(out: Tensor, x: Tensor, weight: Tensor, eps: number, n: number, groupCols?: number): void;
   /** residual += x; out = rmsNorm(residual). */
   addRmsNorm(out: Tensor, residual: Tensor, x: Tensor, weight: Tensor, eps: number, n: number): void;
+  /** out = (x - mean) / sqrt(variance + eps) * weight + bias. out may be x. */
   layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number): void;
   /** out = a + scale * b. out may be a. */
   add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void;
@@ -163,7 +164,7 @@ export interface Device {
   softcap(x: Tensor, cap: number, n: number): void;
   /** out = act(gate) * up. */
   gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void;
-  /** out = act(x). */
+  /** out = act(x). out may be x. */
   activation(out: Tensor, x: Tensor, activation: Activation, n: number): void;
   /** out[i] = x[logitRows[first + i]] for i < n. */
   gatherLogitRows(out: Tensor, x: Tensor, batch: StagedBatch, first: number, n: number): void;
