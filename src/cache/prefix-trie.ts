@@ -45,7 +45,7 @@ export class PrefixTrie {
   find(salt: string, parent: number, tokens: Int32Array, offset: number): number {
     const parentId = parent === NULL_PAGE ? this.#rootOf.get(salt) : parent;
     if (parentId === undefined) return NULL_PAGE;
-    const hash = this.#hashOf(parentId, tokens, offset);
+    const hash = hashPage(parentId, tokens, offset, this.#pageSize);
     let page = this.#bucket[hash & (this.#bucket.length - 1)]!;
     while (page !== NULL_PAGE && !this.#matches(page, hash, parentId, tokens, offset)) page = this.#bucketNext[page]!;
     return page;
@@ -54,7 +54,7 @@ export class PrefixTrie {
   /** Enters `page` as that follower. The caller knows from find() that there is none, and holds `parent`. */
   insert(salt: string, parent: number, tokens: Int32Array, offset: number, page: number): void {
     const parentId = parent === NULL_PAGE ? this.#openRoot(salt) : parent;
-    const hash = this.#hashOf(parentId, tokens, offset);
+    const hash = hashPage(parentId, tokens, offset, this.#pageSize);
     const bucket = hash & (this.#bucket.length - 1);
     const base = page * this.#pageSize;
     for (let i = 0; i < this.#pageSize; i++) this.#tokens[base + i] = tokens[offset + i]!;
@@ -126,19 +126,20 @@ export class PrefixTrie {
     this.#freeRoots.push(root);
   }
 
-  #hashOf(parentId: number, tokens: Int32Array, offset: number): number {
-    let hash = parentId;
-    for (let i = offset; i < offset + this.#pageSize; i++) {
-      hash = Math.imul(hash ^ tokens[i]!, 0x9e3779b1);
-      hash ^= hash >>> 15; // brings the high bits, where the product mixes best, down to the bucket's bits
-    }
-    return hash;
-  }
-
   #matches(page: number, hash: number, parentId: number, tokens: Int32Array, offset: number): boolean {
     if (this.#hash[page] !== hash || this.#parent[page] !== parentId) return false;
     const base = page * this.#pageSize;
     for (let i = 0; i < this.#pageSize; i++) if (this.#tokens[base + i] !== tokens[offset + i]) return false;
     return true;
   }
+}
+
+/** 32 bits of (parent, page of tokens). */
+export function hashPage(parentId: number, tokens: Int32Array, offset: number, pageSize: number): number {
+  let hash = parentId;
+  for (let i = offset; i < offset + pageSize; i++) {
+    hash = Math.imul(hash ^ tokens[i]!, 0x9e3779b1);
+    hash ^= hash >>> 15; // brings the high bits, where the product mixes best, down to the bucket's bits
+  }
+  return hash;
 }

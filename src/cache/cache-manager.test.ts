@@ -1,0 +1,282 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { makeRequest, tokensOf } from "../../test/support/simulation.js";
+import type { Request } from "../core/request.js";
+import { CacheManager, NO_COPY } from "./cache-manager.js";
+
+function makeCache(pages: number, pageSize = 4, prefixCaching = true): CacheManager {
+  return new CacheManager({ numPages: pages + 1, pageSize, prefixCaching });
+}
+
+/** Takes the request through a whole prefill, as if a step had computed everything it lacks. */
+function prefill(cache: CacheManager, request: Request): Request {
+  cache.attach(request);
+  assert.ok(cache.tryReserve(request, request.numTokens));
+  request.numComputed = request.numTokens;
+  cache.publish(request);
+  return request;
+}
+
+function pagesOf(request: Request): number[] {
+  return [...request.pages.slice(0, request.numPages)];
+}
+
+test("attach locks the longest cached prefix of full pages", () => {
+  const cache = makeCache(20);
+  const first = prefill(cache, makeRequest("first", tokensOf(1, 10)));
+  const second = makeRequest("second", [...tokensOf(1, 10), 1, 2, 3]);
+  assert.equal(cache.attach(second), 8, "two full pages of four; the partial third is not shared");
+  assert.deepEqual(pagesOf(second), pagesOf(first).slice(0, 2));
+  assert.equal(second.numSharedPages, 2);
+  assert.equal(second.numComputed, 8);
+  const other = makeRequest("other", [...tokensOf(1, 5), 9, 9, 9, 9]);
+  assert.equal(cache.attach(other), 4, "one equal page");
+  cache.checkIntegrity([first, second, other]);
+});
+
+test("attach leaves at least one token to compute", () => {
+  const cache = makeCache(20);
+  const first = prefill(cache, makeRequest("first", tokensOf(1, 8)));
+  const same = makeRequest("same", tokensOf(1, 8));
+  assert.equal(cache.attach(same), 4);
+  cache.checkIntegrity([first, same]);
+});
+
+test("a request that wants prompt logprobs reads no cache but feeds it", () => {
+  const cache = makeCache(20);
+  const scored = prefill(cache, makeRequest("scored", tokensOf(1, 9), { promptLogprobs: 0 }));
+  assert.equal(cache.attach(makeRequest("plain", tokensOf(1, 9))), 8);
+  assert.equal(cache.attach(makeRequest("scored again", tokensOf(1, 9), { promptLogprobs: 2 })), 0);
+  assert.equal(scored.numSharedPages, 2);
+});
+
+test("tenants of different salt never share", () => {
+  const cache = makeCache(20);
+  const a = prefill(cache, makeRequest("a", tokensOf(1, 9), { salt: "a" }));
+  const b = prefill(cache, makeRequest("b", tokensOf(1, 9), { salt: "b" }));
+  const none = prefill(cache, makeRequest("none", tokensOf(1, 9)));
+  assert.equal(new Set([...pagesOf(a), ...pagesOf(b), ...pagesOf(none)]).size, 9);
+  cache.checkIntegrity([a, b, none]);
+});
+
+test("tryReserve is all or nothing", () => {
+  const cache = makeCache(3);
+  const request = makeRequest("r", tokensOf(1, 16));
+  assert.equal(cache.tryReserve(request, 16), false);
+  assert.equal(request.numPages, 0);
+  assert.equal(cache.available(), 3);
+  assert.ok(cache.tryReserve(request, 12));
+  assert.ok(cache.tryReserve(request, 9), "pages it has already are enough");
+  assert.equal(request.numPages, 3);
+});
+
+test("publishing an identical page frees ours and takes the one that is there", () => {
+  const cache = makeCache(20);
+  const a = makeRequest("a", tokensOf(1, 10));
+  const b = makeRequest("b", tokensOf(1, 10));
+  for (const request of [a, b]) {
+    cache.attach(request);
+    cache.tryReserve(request, 10);
+    request.numComputed = 10;
+  }
+  assert.equal(cache.available(), 14);
+  cache.publish(a);
+  cache.publish(b);
+  assert.deepEqual(pagesOf(b).slice(0, 2), pagesOf(a).slice(0, 2));
+  assert.notEqual(b.pages[2], a.pages[2], "partial pages stay private");
+  assert.equal(cache.available(), 16);
+  cache.checkIntegrity([a, b]);
+});
+
+test("released pages stay cached until they are needed, oldest and deepest first", () => {
+  const cache = makeCache(6);
+  const a = prefill(cache, makeRequest("a", tokensOf(1, 12)));
+  cache.release(a);
+  const b = prefill(cache, makeRequest("b", tokensOf(2, 12)));
+  cache.release(b);
+  assert.deepEqual([a.numPages, a.numComputed, a.numSharedPages], [0, 0, 0]);
+  assert.equal(cache.pagesCached, 6);
+  assert.equal(cache.pagesFree, 0);
+
+  const c = makeRequest("c", tokensOf(3, 8));
+  assert.ok(cache.tryReserve(c, 8));
+  assert.equal(cache.stats().evictions, 2);
+  assert.equal(cache.attach(makeRequest("a again", tokensOf(1, 13))), 4, "a lost its last two pages, not its first");
+  cache.checkIntegrity([c, makeOwner("a again", [1])]);
+});
+
+/** A stand-in for whoever owns these pages. */
+function makeOwner(id: string, pages: number[]): Request {
+  const owner = makeRequest(id, tokensOf(1, 13));
+  owner.pages.set(pages);
+  owner.numPages = pages.length;
+  owner.numSharedPages = pages.length;
+  owner.numComputed = pages.length * 4;
+  return owner;
+}
+
+test("a page somebody owns is never evicted", () => {
+  const cache = makeCache(4);
+  const a = prefill(cache, makeRequest("a", tokensOf(1, 8)));
+  const b = makeRequest("b", tokensOf(2, 12));
+  assert.equal(cache.tryAdmit(b), false);
+  assert.deepEqual([b.numPages, cache.available()], [0, 2]);
+  assert.ok(cache.tryReserve(b, 8));
+  cache.checkIntegrity([a, b]);
+});
+
+test("tryAdmit counts a hit that nobody owns as taken, not as free", () => {
+  const cache = makeCache(4);
+  cache.release(prefill(cache, makeRequest("a", tokensOf(1, 8))));
+  // 2 hits + 3 missing pages, of 4: the 2 hits are "available" until they are locked.
+  const big = makeRequest("big", [...tokensOf(1, 8), ...tokensOf(2, 12)]);
+  assert.equal(cache.available(), 4);
+  assert.equal(cache.tryAdmit(big), false);
+  const fits = makeRequest("fits", [...tokensOf(1, 8), ...tokensOf(2, 8)]);
+  assert.equal(cache.tryAdmit(fits), true);
+  assert.deepEqual([fits.numComputed, fits.numPages], [8, 4]);
+  cache.checkIntegrity([fits]);
+});
+
+test("a refused admission leaves no trace in the statistics", () => {
+  const cache = makeCache(2);
+  const big = makeRequest("big", tokensOf(1, 100));
+  for (let i = 0; i < 5; i++) assert.equal(cache.tryAdmit(big), false);
+  assert.equal(cache.stats().lookups, 0);
+});
+
+test("discard publishes nothing", () => {
+  const cache = makeCache(8);
+  const a = makeRequest("a", tokensOf(1, 10));
+  assert.ok(cache.tryAdmit(a));
+  a.numComputed = 10;
+  cache.discard(a);
+  assert.equal(cache.attach(makeRequest("b", tokensOf(1, 10))), 0);
+  assert.equal(cache.pagesFree, 8);
+  assert.equal(a.numPages, 0);
+});
+
+test("discard keeps what earlier steps had published", () => {
+  const cache = makeCache(8);
+  const a = makeRequest("a", tokensOf(1, 10));
+  assert.ok(cache.tryAdmit(a));
+  a.numComputed = 4;
+  cache.publish(a);
+  a.numComputed = 8; // a failed step
+  cache.discard(a);
+  assert.equal(cache.attach(makeRequest("b", tokensOf(1, 10))), 4);
+});
+
+for (const prefixCaching of [true, false]) {
+  test(`fork shares full pages and copies the partial one (prefix caching ${prefixCaching})`, () => {
+    const cache = makeCache(10, 4, prefixCaching);
+    const parent = prefill(cache, makeRequest("parent", tokensOf(1, 10)));
+    const child = makeRequest("child", [...tokensOf(1, 10), 5]);
+    const copy = cache.fork(parent, child);
+    assert.ok(copy !== null);
+    assert.deepEqual(copy, { from: parent.pages[2], to: child.pages[2] });
+    assert.deepEqual(pagesOf(child).slice(0, 2), pagesOf(parent).slice(0, 2));
+    assert.equal(child.numComputed, 10);
+    assert.equal(cache.pagesUsed, 4);
+    cache.checkIntegrity([parent, child]);
+    cache.release(parent);
+    cache.checkIntegrity([child]);
+    cache.release(child);
+    assert.equal(cache.available(), 10);
+  });
+
+  test(`fork at a page boundary copies nothing (prefix caching ${prefixCaching})`, () => {
+    const cache = makeCache(2, 4, prefixCaching);
+    const parent = prefill(cache, makeRequest("parent", tokensOf(1, 8)));
+    const child = makeRequest("child", [...tokensOf(1, 8), 5]);
+    assert.equal(cache.fork(parent, child), NO_COPY);
+    assert.equal(child.numComputed, 8);
+    cache.checkIntegrity([parent, child]);
+  });
+}
+
+test("fork without a free page changes nothing", () => {
+  const cache = makeCache(3);
+  const parent = prefill(cache, makeRequest("parent", tokensOf(1, 10)));
+  const child = makeRequest("child", [...tokensOf(1, 10), 5]);
+  assert.equal(cache.fork(parent, child), null);
+  assert.deepEqual([child.numPages, child.numComputed], [0, 0]);
+  cache.checkIntegrity([parent, child]);
+});
+
+test("a fork that diverges earlier shares only what is equal, up to a page boundary", () => {
+  const cache = makeCache(10);
+  const parent = prefill(cache, makeRequest("parent", tokensOf(1, 12)));
+  const child = makeRequest("child", [...tokensOf(1, 7), 9, 9, 9]);
+  assert.equal(cache.fork(parent, child), NO_COPY);
+  assert.equal(child.numComputed, 4);
+  const stranger = makeRequest("stranger", tokensOf(1, 12), { salt: "other" });
+  assert.equal(cache.fork(parent, stranger), null, "never across tenants");
+  cache.checkIntegrity([parent, child]);
+});
+
+test("without prefix caching nothing is found again", () => {
+  const cache = makeCache(8, 4, false);
+  cache.release(prefill(cache, makeRequest("a", tokensOf(1, 9))));
+  assert.equal(cache.attach(makeRequest("b", tokensOf(1, 9))), 0);
+  assert.deepEqual([cache.pagesFree, cache.pagesCached, cache.stats().trieNodes], [8, 0, 0]);
+});
+
+test("hit statistics count lookups, hits and tokens", () => {
+  const cache = makeCache(20);
+  cache.release(prefill(cache, makeRequest("a", tokensOf(1, 9))));
+  cache.release(prefill(cache, makeRequest("b", tokensOf(1, 9))));
+  cache.release(prefill(cache, makeRequest("c", tokensOf(2, 9))));
+  const { lookups, hits, queriedTokens, hitTokens } = cache.stats();
+  assert.deepEqual(
+    { lookups, hits, queriedTokens, hitTokens },
+    { lookups: 3, hits: 1, queriedTokens: 27, hitTokens: 8 },
+  );
+});
+
+test("the snapshot shows every page and the trie, and names no salt", () => {
+  const cache = makeCache(5, 2);
+  const a = prefill(cache, makeRequest("a", [1, 2, 3, 4, 5], { salt: "secret" }));
+  cache.release(prefill(cache, makeRequest("b", [7, 8, 9])));
+  const snapshot = cache.snapshot();
+  assert.deepEqual(
+    snapshot.pages.map((page) => page.state),
+    ["null", "used", "used", "used", "cached", "free"],
+  );
+  assert.deepEqual(
+    snapshot.nodes.map(({ page, parent, tokens, refs }) => ({ page, parent, tokens, refs })),
+    [
+      { page: 1, parent: 0, tokens: [1, 2], refs: 1 },
+      { page: 2, parent: 1, tokens: [3, 4], refs: 1 },
+      { page: 4, parent: 0, tokens: [7, 8], refs: 0 },
+    ],
+  );
+  assert.equal(snapshot.nodes[0]!.saltHash, snapshot.nodes[1]!.saltHash);
+  assert.equal(snapshot.nodes[2]!.saltHash, "");
+  assert.ok(!JSON.stringify(snapshot).includes("secret"));
+  cache.checkIntegrity([a]);
+});
+
+test("checkIntegrity finds books that do not balance", () => {
+  const cache = makeCache(8);
+  const a = prefill(cache, makeRequest("a", tokensOf(1, 10)));
+  const b = prefill(cache, makeRequest("b", tokensOf(2, 10)));
+  cache.checkIntegrity([a, b]);
+  assert.throws(() => cache.checkIntegrity([a]), /page 4 has 0 owners, 1 are counted/);
+  assert.throws(() => cache.checkIntegrity([a, b, b]), /page 4 has 2 owners, 1 are counted/);
+  a.tokens[2] = 77;
+  assert.throws(() => cache.checkIntegrity([a, b]), /a: page 1 holds other tokens/);
+  a.tokens[2] = b.tokens[2]! - 100_000;
+  a.numPages = 2;
+  assert.throws(() => cache.checkIntegrity([a, b]), /a has 2 pages for 10 tokens/);
+  a.numPages = 3;
+  a.pages[2] = a.pages[1]!;
+  assert.throws(() => cache.checkIntegrity([a, b]), /a: page 2 at 2 is in the trie/);
+});
+
+test("impossible sizes are refused with the option's name", () => {
+  for (const numPages of [1, 0, -1, 2.5, Number.NaN]) {
+    assert.throws(() => new CacheManager({ numPages, pageSize: 4, prefixCaching: true }), /Option numPages is/);
+  }
+  assert.throws(() => new CacheManager({ numPages: 4, pageSize: 0, prefixCaching: true }), /Option pageSize is 0/);
+});

@@ -1,0 +1,203 @@
+// Scheduler and cache at work without a model. The "KV cache" is one integer per slot: a hash of all tokens up to that position,
+// computed from the slot before it. The next token is read from the last slot, so a wrong, stale or foreign page changes the
+// output, as it would with a real model. Each step is checked against the rules of docs/scheduler.md.
+
+import assert from "node:assert/strict";
+import { CacheManager, type PageCopy } from "../../src/cache/cache-manager.js";
+import type { RequestId } from "../../src/core/ids.js";
+import { Request } from "../../src/core/request.js";
+import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
+import { Scheduler, type SchedulerOptions, type Step } from "../../src/scheduler/scheduler.js";
+
+export interface SimulationOptions extends Partial<SchedulerOptions> {
+  /** Pages a request can own: the null page comes on top. */
+  readonly pages?: number;
+  readonly prefixCaching?: boolean;
+}
+
+export interface RequestOptions {
+  readonly priority?: number;
+  readonly salt?: string;
+  readonly maxTokens?: number;
+  readonly promptLogprobs?: number | null;
+}
+
+/** A request with these prompt tokens. */
+export function makeRequest(id: string, prompt: ArrayLike<number>, options: RequestOptions = {}): Request {
+  const { priority = 0, salt = "", maxTokens = 1, promptLogprobs = null } = options;
+  const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, seed: 0, maxTokens, promptLogprobs };
+  return new Request({ id: id as RequestId, prompt, sampling, priority, salt });
+}
+
+/** `length` tokens that no other `series` shares. */
+export function tokensOf(series: number, length: number): number[] {
+  return Array.from({ length }, (_, i) => series * 100_000 + i);
+}
+
+export interface Row {
+  readonly id: string;
+  readonly start: number;
+  readonly queryLen: number;
+}
+
+export function rowsOf(step: Step | null): Row[] {
+  if (step === null) return [];
+  return step.rows
+    .slice(0, step.numRows)
+    .map((request, i) => ({ id: request.id, start: step.starts[i]!, queryLen: step.queryLens[i]! }));
+}
+
+export class Simulation {
+  readonly cache: CacheManager;
+  readonly scheduler: Scheduler;
+  readonly pageSize: number;
+  readonly maxChunk: number;
+  readonly mode: "extend" | "chunked";
+  readonly finished: Request[] = [];
+  nowMs = 0;
+  readonly #kv: Int32Array; // [pages * P]
+
+  constructor(options: SimulationOptions = {}) {
+    const {
+      mode = "extend",
+      pageSize = 16,
+      maxPagesPerBatch = 16,
+      idealChunk = 128,
+      fixedChunk = idealChunk,
+    } = options;
+    this.mode = mode;
+    this.pageSize = pageSize;
+    this.maxChunk = Math.max(pageSize, mode === "extend" ? idealChunk : fixedChunk);
+    const numPages = (options.pages ?? 1000) + 1;
+    this.cache = new CacheManager({ numPages, pageSize, prefixCaching: options.prefixCaching ?? true });
+    const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
+    this.scheduler = new Scheduler(schedulerOptions, this.cache, () => this.nowMs);
+    this.#kv = new Int32Array(numPages * pageSize).fill(-1);
+  }
+
+  add(id: string, prompt: number | ArrayLike<number>, options: RequestOptions = {}): Request {
+    const tokens = typeof prompt === "number" ? tokensOf(this.scheduler.numWaiting + 1, prompt) : prompt;
+    const request = makeRequest(id, tokens, options);
+    this.scheduler.add(request);
+    return request;
+  }
+
+  /** Schedules, computes and commits one step; returns its rows. */
+  step(): Row[] {
+    this.nowMs++;
+    const step = this.scheduler.schedule();
+    this.finished.push(...this.scheduler.takeRefused());
+    if (step === null) return [];
+    this.checkRules(step);
+    for (let r = 0; r < step.numRows; r++) this.compute(step.rows[r]!, step.starts[r]!, step.queryLens[r]!);
+    for (let r = 0; r < step.numRows; r++) this.cache.publish(step.rows[r]!);
+    const rows = rowsOf(step);
+    for (const request of step.rows.slice(0, step.numRows)) {
+      if (request.numComputed === request.numTokens) this.appendNext(request);
+    }
+    return rows;
+  }
+
+  /** The rows of every step until nothing can run. */
+  runAll(limit = 10_000): Row[][] {
+    const steps: Row[][] = [];
+    for (let rows = this.step(); rows.length > 0; rows = this.step()) {
+      assert.ok(steps.push(rows) <= limit, `still running after ${limit} steps`);
+    }
+    return steps;
+  }
+
+  appendNext(request: Request): void {
+    request.appendToken(nextToken(this.#kv[this.#slot(request, request.numTokens - 1)]!));
+    if (request.numGenerated < request.sampling.maxTokens) return;
+    this.scheduler.finish(request, "length");
+    this.finished.push(request);
+  }
+
+  copy(copy: PageCopy | null): void {
+    if (copy === null || copy.from === copy.to) return;
+    const { pageSize } = this;
+    this.#kv.copyWithin(copy.to * pageSize, copy.from * pageSize, (copy.from + 1) * pageSize);
+  }
+
+  compute(request: Request, start: number, queryLen: number): void {
+    let hash = start === 0 ? seedOf(request.salt) : this.#kv[this.#slot(request, start - 1)]!;
+    for (let pos = start; pos < start + queryLen; pos++) {
+      hash = mix(hash, request.tokens[pos]!);
+      this.#kv[this.#slot(request, pos)] = hash;
+    }
+  }
+
+  /** Every computed position of the request reads back what its own tokens give. */
+  checkContent(request: Request): void {
+    let hash = seedOf(request.salt);
+    for (let pos = 0; pos < request.numComputed; pos++) {
+      hash = mix(hash, request.tokens[pos]!);
+      assert.equal(this.#kv[this.#slot(request, pos)], hash, `${request.id} reads foreign KV at ${pos}`);
+    }
+  }
+
+  checkRules(step: Step): void {
+    const { pageSize } = this;
+    const seen = new Set<Request>();
+    let numTokens = 0;
+    let numDecodes = 0;
+    for (let r = 0; r < step.numRows; r++) {
+      const request = step.rows[r]!;
+      const start = step.starts[r]!;
+      const queryLen = step.queryLens[r]!;
+      const end = start + queryLen;
+      assert.equal(request.state, "running");
+      assert.ok(!seen.has(request), `${request.id} has two rows in one step`);
+      seen.add(request);
+      assert.ok(queryLen >= 1 && queryLen <= this.maxChunk, `${request.id}: chunk of ${queryLen}`);
+      assert.equal(end, request.numComputed);
+      assert.ok(end <= request.numTokens);
+      assert.ok(request.numPages * pageSize >= end, `${request.id} has no page for its tokens`);
+      const isDecode = queryLen === 1 && start >= request.promptLen;
+      if (!isDecode) assert.equal(start % pageSize, 0, `${request.id}: chunk starts inside a page`);
+      if (end < request.numTokens) assert.equal(end % pageSize, 0, `${request.id}: chunk ends inside a page`);
+      if (isDecode) numDecodes++;
+      numTokens += queryLen;
+    }
+    assert.equal(step.numTokens, numTokens);
+    assert.ok(numTokens <= this.scheduler.budget, `${numTokens} tokens exceed the budget`);
+    if (this.mode === "chunked") assert.ok(numDecodes === 0 || numDecodes === step.numRows, "prefill and decode mixed");
+  }
+
+  checkIntegrity(): void {
+    this.cache.checkIntegrity(this.scheduler.running());
+    this.cache.checkIntegrity([...this.scheduler.running(), ...this.scheduler.waiting(), ...this.finished]);
+  }
+
+  #slot(request: Request, pos: number): number {
+    return request.pages[Math.floor(pos / this.pageSize)]! * this.pageSize + (pos % this.pageSize);
+  }
+}
+
+/** What the request generates, whatever else runs: the oracle. */
+export function expectedTokens(prompt: ArrayLike<number>, numTokens: number, salt = ""): number[] {
+  let hash = seedOf(salt);
+  for (let i = 0; i < prompt.length; i++) hash = mix(hash, prompt[i]!);
+  const tokens: number[] = [];
+  while (tokens.length < numTokens) {
+    tokens.push(nextToken(hash));
+    hash = mix(hash, tokens.at(-1)!);
+  }
+  return tokens;
+}
+
+function nextToken(hash: number): number {
+  return (hash >>> 3) % 1000;
+}
+
+function seedOf(salt: string): number {
+  let hash = 17;
+  for (const character of salt) hash = mix(hash, character.codePointAt(0)!);
+  return hash;
+}
+
+function mix(hash: number, token: number): number {
+  const product = Math.imul(hash ^ token, 0x85ebca6b);
+  return product ^ (product >>> 13);
+}
