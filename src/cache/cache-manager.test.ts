@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { makeRequest, tokensOf } from "../../test/support/simulation.js";
+import { forkOf, makeRequest, tokensOf } from "../../test/support/simulation.js";
 import type { Request } from "../core/request.js";
 import { CacheManager, NO_COPY } from "./cache-manager.js";
 
@@ -171,7 +171,8 @@ for (const prefixCaching of [true, false]) {
   test(`fork shares full pages and copies the partial one (prefix caching ${prefixCaching})`, () => {
     const cache = makeCache(10, 4, prefixCaching);
     const parent = prefill(cache, makeRequest("parent", tokensOf(1, 10)));
-    const child = makeRequest("child", [...tokensOf(1, 10), 5]);
+    parent.appendToken(4);
+    const child = forkOf(parent, "child", 5);
     const copy = cache.fork(parent, child);
     assert.ok(copy !== null);
     assert.deepEqual(copy, { from: parent.pages[2], to: child.pages[2] });
@@ -188,7 +189,8 @@ for (const prefixCaching of [true, false]) {
   test(`fork at a page boundary copies nothing (prefix caching ${prefixCaching})`, () => {
     const cache = makeCache(2, 4, prefixCaching);
     const parent = prefill(cache, makeRequest("parent", tokensOf(1, 8)));
-    const child = makeRequest("child", [...tokensOf(1, 8), 5]);
+    parent.appendToken(4);
+    const child = forkOf(parent, "child", 5);
     assert.equal(cache.fork(parent, child), NO_COPY);
     assert.equal(child.numComputed, 8);
     cache.checkIntegrity([parent, child]);
@@ -198,7 +200,8 @@ for (const prefixCaching of [true, false]) {
 test("fork without a free page changes nothing", () => {
   const cache = makeCache(3);
   const parent = prefill(cache, makeRequest("parent", tokensOf(1, 10)));
-  const child = makeRequest("child", [...tokensOf(1, 10), 5]);
+  parent.appendToken(4);
+  const child = forkOf(parent, "child", 5);
   assert.equal(cache.fork(parent, child), null);
   assert.deepEqual([child.numPages, child.numComputed], [0, 0]);
   cache.checkIntegrity([parent, child]);
@@ -210,9 +213,12 @@ test("a fork that diverges earlier shares only what is equal, up to a page bound
   const child = makeRequest("child", [...tokensOf(1, 7), 9, 9, 9]);
   assert.equal(cache.fork(parent, child), NO_COPY);
   assert.equal(child.numComputed, 4);
+  const longer = makeRequest("longer", [...tokensOf(1, 11), 9]);
+  assert.equal(cache.fork(parent, longer), NO_COPY);
+  assert.equal(longer.numComputed, 8, "its last token is a prompt token: a chunk, which begins with a page");
   const stranger = makeRequest("stranger", tokensOf(1, 12), { salt: "other" });
   assert.equal(cache.fork(parent, stranger), null, "never across tenants");
-  cache.checkIntegrity([parent, child]);
+  cache.checkIntegrity([parent, child, longer]);
 });
 
 test("without prefix caching nothing is found again", () => {

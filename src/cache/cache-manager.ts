@@ -161,14 +161,15 @@ export class CacheManager {
 
   /**
    * Gives the child, which has no pages yet, what it shares with the parent: the full pages by reference and a fresh page for the
-   * partial one, to be copied. A child with more than one token of its own left to compute begins at a page boundary, like any
+   * partial one, to be copied. A child that has more to compute than one generated token begins at a page boundary, like any
    * prompt. null: no page is left, or there is nothing to share; the child is unchanged.
    */
   fork(parent: Request, child: Request): PageCopy | null {
     if (child.salt !== parent.salt) return null;
     this.publish(parent); // now every full page is the trie's, and shared pages are shared in one way only
     let numShared = commonLen(parent, child);
-    if (child.numTokens - numShared > 1) numShared = alignDown(numShared, this.pageSize);
+    const isDecode = numShared >= Math.max(child.promptLen, child.numTokens - 1);
+    if (!isDecode) numShared = alignDown(numShared, this.pageSize);
     if (numShared === 0) return null;
     const numFull = Math.floor(numShared / this.pageSize);
     growPages(child, numFull + 1);

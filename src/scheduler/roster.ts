@@ -88,11 +88,11 @@ export class Roster {
 
   /** A waiting request of better priority does not wait for pages that a worse one holds. */
   admitUrgent(step: Step): void {
-    for (;;) {
-      const head = this.nextWaiting();
-      const worst = this.running.last();
-      if (head === undefined || worst === undefined || head.priority >= worst.priority) return;
-      if (!this.tryAdmit(head)) this.#preempt(worst, step);
+    for (let head = this.nextWaiting(); head !== undefined && this.#outranksLast(head); head = this.nextWaiting()) {
+      while (!this.tryAdmit(head)) {
+        if (!this.#outranksLast(head)) return;
+        this.#preempt(this.running.last()!, step);
+      }
     }
   }
 
@@ -112,6 +112,11 @@ export class Roster {
     const refused = this.#refused;
     if (refused.length > 0) this.#refused = [];
     return refused;
+  }
+
+  #outranksLast(request: Request): boolean {
+    const last = this.running.last();
+    return last !== undefined && request.priority < last.priority;
   }
 
   #register(request: Request, arrivalOrder: number): void {

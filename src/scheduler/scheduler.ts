@@ -174,8 +174,8 @@ export class Scheduler {
   #placeChunks(): void {
     const { running } = this.#roster;
     this.#owesPrompt = false;
-    // A step that took pages from somebody gives none to newcomers.
-    let canAdmit = this.#step.numPreempted === 0;
+    // A step that took pages from somebody gives none to newcomers, unless nothing else runs.
+    let canAdmit = this.#step.numPreempted === 0 || this.#step.numRows === 0;
     const first = this.#longestUnserved(canAdmit);
     if (first === null) return;
     const isWaiting = first.state === "waiting";

@@ -29,6 +29,14 @@ export function makeRequest(id: string, prompt: ArrayLike<number>, options: Requ
   return new Request({ id: id as RequestId, prompt, sampling, priority, salt });
 }
 
+/** The same prompt and tokens as the parent's, its last token replaced by `token`: as a sampler would fork it. */
+export function forkOf(parent: Request, id: string, token: number, options: RequestOptions = {}): Request {
+  const child = makeRequest(id, parent.tokens.slice(0, parent.promptLen), { ...options, salt: parent.salt });
+  for (let i = parent.promptLen; i < parent.numTokens - 1; i++) child.appendToken(parent.tokens[i]!);
+  child.appendToken(token);
+  return child;
+}
+
 /** `length` tokens that no other `series` shares. */
 export function tokensOf(series: number, length: number): number[] {
   return Array.from({ length }, (_, i) => series * 100_000 + i);

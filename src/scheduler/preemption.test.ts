@@ -1,0 +1,95 @@
+// What happens when pages run out: who pays, what is kept, and that the outcome is the same.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { expectedTokens, forkOf, Simulation, tokensOf } from "../../test/support/simulation.js";
+
+test("when pages run out the latest arrival gives way, and later finishes with the same tokens", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 6 });
+  const first = sim.add("first", tokensOf(1, 8), { maxTokens: 12 });
+  const second = sim.add("second", tokensOf(2, 8), { maxTokens: 12 });
+  sim.runAll();
+  assert.deepEqual([first.numPreemptions, second.numPreemptions > 0], [0, true]);
+  assert.ok(first.finishedMs < second.finishedMs);
+  assert.deepEqual([...first.tokens.slice(8, 20)], expectedTokens(tokensOf(1, 8), 12));
+  assert.deepEqual([...second.tokens.slice(8, 20)], expectedTokens(tokensOf(2, 8), 12));
+  sim.checkIntegrity();
+});
+
+test("the step tells who was preempted; the request waits with its tokens and no pages", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 4 });
+  const first = sim.add("first", tokensOf(1, 7), { maxTokens: 9 });
+  const second = sim.add("second", tokensOf(2, 7), { maxTokens: 9 });
+  sim.step();
+  sim.step();
+  const step = sim.scheduler.schedule()!;
+  assert.deepEqual(step.preempted.slice(0, step.numPreempted), [second]);
+  assert.deepEqual([second.state, second.numPages, second.numComputed, second.numTokens], ["waiting", 0, 0, 9]);
+  assert.deepEqual(step.rows.slice(0, step.numRows), [first]);
+});
+
+test("worse priority pays before later arrival", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 6 });
+  const worse = sim.add("worse", tokensOf(1, 8), { maxTokens: 12, priority: 1 });
+  const better = sim.add("better", tokensOf(2, 8), { maxTokens: 12 });
+  sim.runAll();
+  assert.deepEqual([worse.numPreemptions > 0, better.numPreemptions], [true, 0]);
+});
+
+test("a better request does not wait for pages that a worse one holds", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 4 });
+  const worse = sim.add("worse", tokensOf(1, 12), { maxTokens: 4, priority: 1 });
+  sim.step();
+  const better = sim.add("better", tokensOf(2, 12), { maxTokens: 4 });
+  assert.deepEqual(
+    sim.step().map((row) => row.id),
+    ["better"],
+  );
+  assert.equal(worse.numPreemptions, 1);
+  sim.runAll();
+  assert.deepEqual([...worse.tokens.slice(12, 16)], expectedTokens(tokensOf(1, 12), 4));
+  assert.deepEqual([...better.tokens.slice(12, 16)], expectedTokens(tokensOf(2, 12), 4));
+});
+
+test("equal priority never preempts to be admitted", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 4 });
+  const first = sim.add("first", tokensOf(1, 12), { maxTokens: 4 });
+  sim.step();
+  sim.add("second", tokensOf(2, 12), { maxTokens: 4 });
+  sim.runAll();
+  assert.equal(first.numPreemptions, 0);
+});
+
+test("a preempted request finds most of its work in the trie again", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 12 });
+  sim.add("first", tokensOf(1, 16), { maxTokens: 12 });
+  const second = sim.add("second", tokensOf(2, 16), { maxTokens: 12 });
+  let caughtUp = 0;
+  for (let rows = sim.step(); rows.length > 0; rows = sim.step()) {
+    const row = rows.find(({ id, start }) => id === "second" && start > 0);
+    if (second.numPreemptions > 0 && row !== undefined && row.queryLen > 1) caughtUp += row.queryLen;
+  }
+  assert.ok(second.numPreemptions > 0);
+  assert.ok(caughtUp > 0 && caughtUp <= 8, `recomputed ${caughtUp} tokens of 28`);
+  assert.equal(second.numCached, 0, "the cache hit it reports is that of its first admission");
+});
+
+test("a re-prefill keeps the chunk rules", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 20, maxPagesPerBatch: 2, idealChunk: 8, prefixCaching: false });
+  const first = sim.add("first", tokensOf(1, 30), { maxTokens: 30 });
+  const second = sim.add("second", tokensOf(2, 30), { maxTokens: 30 });
+  sim.runAll(); // checkRules looks at every row
+  assert.ok(second.numPreemptions > 0);
+  assert.deepEqual([...first.tokens.slice(30, 60)], expectedTokens(tokensOf(1, 30), 30));
+  assert.deepEqual([...second.tokens.slice(30, 60)], expectedTokens(tokensOf(2, 30), 30));
+});
+
+test("forks rank beside their parent, before later arrivals", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 8 });
+  const parent = sim.add("parent", tokensOf(1, 8), { maxTokens: 10 });
+  const later = sim.add("later", tokensOf(2, 8), { maxTokens: 10 });
+  sim.step();
+  const child = forkOf(parent, "child", 7, { maxTokens: 10 });
+  sim.copy(sim.scheduler.fork(parent, child));
+  sim.runAll();
+  assert.deepEqual([parent.numPreemptions, child.numPreemptions, later.numPreemptions > 0], [0, 0, true]);
+});

@@ -1,0 +1,172 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { expectedTokens, forkOf, makeRequest, Simulation, tokensOf } from "../../test/support/simulation.js";
+import { CacheManager } from "../cache/cache-manager.js";
+import type { RequestId } from "../core/ids.js";
+import { Scheduler } from "./scheduler.js";
+
+test("an empty scheduler has nothing to run", () => {
+  const sim = new Simulation();
+  assert.equal(sim.scheduler.schedule(), null);
+  assert.equal(sim.scheduler.schedule(), null);
+});
+
+test("a request catches up from prompt to last token and then rests", () => {
+  const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8 });
+  const request = sim.add("r", tokensOf(1, 10), { maxTokens: 3 });
+  assert.deepEqual(sim.runAll(), [
+    [{ id: "r", start: 0, queryLen: 8 }],
+    [{ id: "r", start: 8, queryLen: 2 }],
+    [{ id: "r", start: 10, queryLen: 1 }],
+    [{ id: "r", start: 11, queryLen: 1 }],
+  ]);
+  assert.deepEqual([...request.tokens.slice(10, 13)], expectedTokens(tokensOf(1, 10), 3));
+  assert.equal(request.state, "finished");
+  assert.equal(request.finishReason, "length");
+  assert.deepEqual([request.numChunks, request.numSteps], [2, 4]);
+  assert.deepEqual([request.firstScheduledMs, request.finishedMs], [1, 4]);
+});
+
+test("a prompt found in the cache computes only its tail", () => {
+  const sim = new Simulation({ pageSize: 4 });
+  sim.add("first", tokensOf(1, 10));
+  sim.runAll();
+  const second = sim.add("second", tokensOf(1, 11));
+  assert.deepEqual(sim.runAll(), [[{ id: "second", start: 8, queryLen: 3 }]]);
+  assert.equal(second.numCached, 8);
+});
+
+test("decodes come first in the step, whatever their priority; then chunks", () => {
+  const sim = new Simulation();
+  sim.add("writer", tokensOf(1, 5), { maxTokens: 10, priority: 9 });
+  sim.step();
+  sim.add("prompt", tokensOf(2, 300));
+  assert.deepEqual(
+    sim.step().map((row) => row.id),
+    ["writer", "prompt"],
+  );
+});
+
+test("better priority is admitted first; equals go by arrival", () => {
+  const sim = new Simulation({ maxPagesPerBatch: 4, idealChunk: 64 });
+  sim.add("low", tokensOf(1, 64), { priority: 5 });
+  sim.add("first", tokensOf(2, 64));
+  sim.add("second", tokensOf(3, 64));
+  sim.add("high", tokensOf(4, 64), { priority: -1 });
+  assert.deepEqual(
+    sim.runAll().map((rows) => rows.map((row) => row.id)),
+    [["high"], ["first"], ["second"], ["low"]],
+  );
+});
+
+test("a request that could never fit is ended, and those behind it run", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 4 });
+  const huge = sim.add("huge", tokensOf(1, 17));
+  sim.add("small", tokensOf(2, 16));
+  assert.equal(sim.runAll().length, 1);
+  assert.deepEqual([huge.state, huge.finishReason], ["finished", "error"]);
+  assert.deepEqual(
+    sim.finished.map((request) => request.id),
+    ["huge", "small"],
+  );
+  assert.deepEqual(sim.scheduler.takeRefused(), [], "told once");
+});
+
+test("a request that outgrows the whole pool ends with what it has", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 4 });
+  const request = sim.add("r", tokensOf(1, 10), { maxTokens: 100 });
+  sim.runAll();
+  assert.equal(request.finishReason, "length");
+  assert.deepEqual([...request.tokens.slice(10, request.numTokens)], expectedTokens(tokensOf(1, 10), 7));
+  assert.equal(sim.cache.available(), 4);
+});
+
+test("abort frees the pages of waiting and running requests at once", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 8 });
+  const running = sim.add("running", tokensOf(1, 20), { maxTokens: 50 });
+  const waiting = sim.add("waiting", tokensOf(2, 30));
+  sim.step();
+  assert.deepEqual([sim.scheduler.numRunning, sim.scheduler.numWaiting], [1, 1]);
+  assert.equal(sim.scheduler.abort("running" as RequestId), running);
+  assert.equal(sim.scheduler.abort("waiting" as RequestId), waiting);
+  assert.equal(sim.scheduler.abort("waiting" as RequestId), null);
+  assert.equal(sim.scheduler.abort("unknown" as RequestId), null);
+  assert.deepEqual([running.finishReason, waiting.finishReason], ["abort", "abort"]);
+  assert.equal(sim.cache.available(), 8);
+  assert.equal(sim.scheduler.get("running" as RequestId), undefined);
+  sim.checkIntegrity();
+});
+
+test("a failed step leaves nothing of itself in the cache", () => {
+  const sim = new Simulation({ pageSize: 4 });
+  const request = sim.add("r", tokensOf(1, 10));
+  sim.scheduler.schedule();
+  sim.scheduler.fail(request);
+  assert.equal(request.finishReason, "error");
+  assert.equal(sim.cache.stats().trieNodes, 0);
+  sim.scheduler.fail(request);
+  sim.scheduler.finish(request, "stop");
+  assert.equal(request.finishReason, "error", "over is over");
+  sim.checkIntegrity();
+});
+
+test("a fork runs beside its parent on shared pages and both get their own tokens", () => {
+  for (const promptLen of [10, 12]) {
+    const sim = new Simulation({ pageSize: 4, pages: 12 });
+    const prompt = tokensOf(1, promptLen);
+    const parent = sim.add("parent", prompt, { maxTokens: 8 });
+    sim.step();
+    const child = forkOf(parent, "child", 777, { maxTokens: 7 });
+    sim.copy(sim.scheduler.fork(parent, child));
+    assert.equal(sim.scheduler.numRunning, 2);
+    assert.equal(child.pages[1], parent.pages[1]);
+    sim.checkIntegrity();
+    sim.runAll();
+    assert.deepEqual([...parent.tokens.slice(promptLen, parent.numTokens)], expectedTokens(prompt, 8));
+    assert.deepEqual([...child.tokens.slice(promptLen + 1, child.numTokens)], expectedTokens([...prompt, 777], 6));
+    assert.equal(sim.cache.pagesUsed, 0);
+  }
+});
+
+test("a fork without a free page waits and finds its prefix in the trie", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 3 });
+  const prompt = tokensOf(1, 9);
+  const parent = sim.add("parent", prompt, { maxTokens: 3 });
+  sim.step();
+  const child = forkOf(parent, "child", 777, { maxTokens: 3 });
+  assert.equal(sim.scheduler.fork(parent, child), null);
+  assert.equal(child.state, "waiting");
+  const steps = sim.runAll();
+  assert.deepEqual(steps.at(-2), [{ id: "child", start: 8, queryLen: 2 }]);
+  assert.deepEqual([...child.tokens.slice(10, 12)], expectedTokens([...prompt, 777], 2));
+});
+
+test("a fork whose tokens are all computed is not run until a token is added", () => {
+  const sim = new Simulation({ pageSize: 4 });
+  const parent = sim.add("parent", tokensOf(1, 6), { maxTokens: 2 });
+  sim.step();
+  const child = makeRequest("child", tokensOf(1, 6), { maxTokens: 2 });
+  sim.copy(sim.scheduler.fork(parent, child));
+  assert.deepEqual(sim.step(), [{ id: "parent", start: 6, queryLen: 1 }]);
+  assert.deepEqual(sim.step(), []);
+  child.appendToken(5);
+  assert.deepEqual(sim.step(), [{ id: "child", start: 6, queryLen: 1 }]);
+});
+
+test("an id is used once at a time, and an empty prompt is refused", () => {
+  const sim = new Simulation();
+  sim.add("twin", tokensOf(1, 5));
+  assert.throws(() => sim.add("twin", tokensOf(1, 5)), /id is twin; it must be different from all ids in use/);
+  sim.runAll();
+  sim.add("twin", tokensOf(1, 5));
+  assert.throws(() => sim.add("empty", []), { code: "empty_prompt" });
+});
+
+test("impossible options are refused with their names", () => {
+  const cache = new CacheManager({ numPages: 4, pageSize: 4, prefixCaching: true });
+  const good = { mode: "extend", pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8 } as const;
+  for (const bad of [{ maxPagesPerBatch: 0 }, { idealChunk: Number.NaN }, { fixedChunk: 1.5 }, { pageSize: 8 }]) {
+    const param = Object.keys(bad)[0]!;
+    assert.throws(() => new Scheduler({ ...good, ...bad }, cache, () => 0), new RegExp(`Option ${param} is`));
+  }
+});
