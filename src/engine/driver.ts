@@ -31,7 +31,7 @@ export class EngineDriver {
         this.#wake();
         break;
       case "query":
-        this.#send({ type: "reply", seq: message.seq, value: this.#answer(message.what, message.step) });
+        this.#send({ type: "reply", seq: message.seq, value: this.#answer(message) });
         break;
       case "fault":
         if (message.where === "thread") throw new Error("injected fault of the engine thread");
@@ -50,10 +50,10 @@ export class EngineDriver {
     this.#wake();
   }
 
-  #answer(what: "stats" | "cache" | "plan", step: number | undefined): unknown {
+  #answer({ what, rows }: Extract<ToEngine, { type: "query" }>): unknown {
     const { core } = this.#engine;
     if (what === "stats") return core.stats();
-    return what === "cache" ? core.cacheSnapshot() : core.planOf(step ?? -1);
+    return what === "cache" ? core.cacheSnapshot() : core.planOf(rows);
   }
 
   #wake(): void {

@@ -15,8 +15,9 @@ import { Sampler, type SamplingState } from "../sampler/sampler.js";
 import type { Scheduler, Step } from "../scheduler/scheduler.js";
 import { type AddMessage, type RequestOutput, toWire } from "./messages.js";
 import { type Session, traceOf } from "./session.js";
+import { planOfRows } from "./step-plan.js";
 import { StepRecorder } from "./step-recorder.js";
-import type { EngineStats } from "./types.js";
+import type { CachePicture, EngineStats, StepPlan, StepRow } from "./types.js";
 
 /** Everything a core is made of; load.ts builds it. */
 export interface EngineParts {
@@ -134,13 +135,17 @@ export class EngineCore {
     return this.#recorder.stats(name, device.info.name, scheduler, cache.stats(), pool.spec.pageSize);
   }
 
-  cacheSnapshot(): unknown {
-    return this.#parts.cache.snapshot();
+  cacheSnapshot(): CachePicture {
+    const requests = [...this.#sessions.values()].map(({ request }) => ({
+      id: request.id,
+      pages: Array.from(request.pages.subarray(0, request.numPages)),
+    }));
+    return { ...this.#parts.cache.snapshot(), requests };
   }
 
-  /** The attention plans of the last step, as plain data for people to look at; null when `step` is another one. */
-  planOf(step: number): unknown {
-    return step === this.#recorder.numSteps - 1 ? structuredClone(this.#plans) : null;
+  /** The attention plans of a step with these rows. */
+  planOf(rows: readonly StepRow[]): StepPlan[] {
+    return planOfRows(rows, this.#parts.planners, this.#parts.pool.spec.pageSize);
   }
 
   /** Proves that no page is lost; tests call it when idle and between steps. */

@@ -12,6 +12,7 @@ import { type EngineHost, startHost } from "./host.js";
 import type { AddMessage, EngineFacts, FromEngine, RequestKind } from "./messages.js";
 import { StepLog } from "./step-log.js";
 import type {
+  CachePicture,
   ChatMessage,
   EmbedOptions,
   EmbedResult,
@@ -21,7 +22,9 @@ import type {
   GenerateOptions,
   Generation,
   ModelInfo,
+  StepPlan,
   StepRecord,
+  StepRow,
   TemplateOptions,
 } from "./types.js";
 import { checkPrompt, checkSampling } from "./validate.js";
@@ -124,12 +127,21 @@ class ThreadedEngine implements Engine {
     return this.#checkpoint.requireTokenizer().decode(ids);
   }
 
+  tokenBytes(id: number): Uint8Array {
+    return this.#checkpoint.requireTokenizer().tokenBytes(id);
+  }
+
   stats(): Promise<EngineStats> {
     return this.#query<EngineStats>("stats");
   }
 
-  cacheSnapshot(): Promise<unknown> {
-    return this.#query("cache");
+  cacheSnapshot(): Promise<CachePicture> {
+    return this.#query<CachePicture>("cache");
+  }
+
+  async plan(step: number): Promise<readonly StepPlan[] | null> {
+    const record = this.#log.history().find((past) => past.step === step);
+    return record === undefined ? null : this.#query<readonly StepPlan[]>("plan", record.rows);
   }
 
   stepHistory(): readonly StepRecord[] {
@@ -160,11 +172,12 @@ class ThreadedEngine implements Engine {
     const message = this.#message("generate", ids, options);
     const { id, sampling } = message;
     const tokenizer = this.#checkpoint.requireTokenizer();
+    const { skipSpecialTokens = true } = options;
     const generation = new TextGeneration({
       id,
       n: sampling.n,
       wantsLogprobs: sampling.logprobs !== null,
-      makeDetokenizer: () => new StreamDetokenizer(tokenizer, { stop: sampling.stop }),
+      makeDetokenizer: () => new StreamDetokenizer(tokenizer, { stop: sampling.stop, skipSpecialTokens }),
       onAbort: (index) => this.#host.post({ type: "abort", id, index }, null),
       onEnd: () => this.#calls.delete(id),
     });
@@ -231,12 +244,12 @@ class ThreadedEngine implements Engine {
     return Math.floor(uniformAt(this.#seed, 0xf5, this.#numCalls) * Number.MAX_SAFE_INTEGER);
   }
 
-  #query<T>(what: "stats" | "cache" | "plan", step?: number): Promise<T> {
+  #query<T>(what: "stats" | "cache" | "plan", rows: readonly StepRow[] = []): Promise<T> {
     if (this.#state !== "ready") throw new EngineDeadError("engine_dead", { reason: this.#deathReason() });
     const seq = this.#numQueries++;
     return new Promise((resolve) => {
       this.#replies.set(seq, resolve as (value: unknown) => void);
-      this.#host.post({ type: "query", seq, what, ...(step === undefined ? {} : { step }) }, null);
+      this.#host.post({ type: "query", seq, what, rows }, null);
     });
   }
 

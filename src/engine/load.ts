@@ -10,8 +10,9 @@ import type { Device, KvPoolSpec } from "../device/device.js";
 import type { ModelSpec } from "../models/model.js";
 import { familyOf } from "../models/registry.js";
 import type { ConstraintCompiler } from "../sampler/constraint.js";
+import { XGrammarCompiler } from "../sampler/xgrammar/xgrammar-compiler.js";
 import { Scheduler } from "../scheduler/scheduler.js";
-import { openCheckpoint } from "./checkpoint.js";
+import { type Checkpoint, openCheckpoint } from "./checkpoint.js";
 import { kvDtypeOf, openDevice } from "./devices.js";
 import { EngineCore } from "./engine-core.js";
 import type { EngineFacts } from "./messages.js";
@@ -61,7 +62,7 @@ export async function loadEngine(
   const { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk } = config;
   const scheduler = new Scheduler({ mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk }, cache, clock);
   const planners = spec.windows.map((window) => plannerFor(spec, device, window, config.split));
-  const compiler = null;
+  const compiler = compilerFor(checkpoint, spec.vocabSize);
   const core = new EngineCore({
     name: checkpoint.name,
     device,
@@ -88,6 +89,16 @@ export async function loadEngine(
     config,
   };
   return { core, facts, compiler };
+}
+
+/** Structured output needs to know what text each token is. */
+function compilerFor({ tokenizer, eosIds }: Checkpoint, vocabSize: number): ConstraintCompiler | null {
+  if (tokenizer === null) return null;
+  const nothing = new Uint8Array(0);
+  return new XGrammarCompiler(() => ({
+    bytes: Array.from({ length: vocabSize }, (_, id) => (tokenizer.isSpecial(id) ? nothing : tokenizer.tokenBytes(id))),
+    stopIds: eosIds,
+  }));
 }
 
 export function pageSpecOf(

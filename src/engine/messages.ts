@@ -6,7 +6,7 @@ import { PagodaError } from "../core/errors.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
 import type { ConstraintSpec } from "../sampler/constraint.js";
-import type { EngineStats, RequestTrace, StepRecord } from "./types.js";
+import type { EngineStats, RequestTrace, StepRecord, StepRow } from "./types.js";
 
 /** A generation, or an embedding of the last token or of the mean over all tokens. */
 export type RequestKind = "generate" | "embed_last" | "embed_mean";
@@ -26,7 +26,12 @@ export interface AddMessage {
 export type ToEngine =
   | AddMessage
   | { readonly type: "abort"; readonly id: string /** -1: every sample of the call. */; readonly index: number }
-  | { readonly type: "query"; readonly seq: number; readonly what: "stats" | "cache" | "plan"; readonly step?: number }
+  | {
+      readonly type: "query";
+      readonly seq: number;
+      readonly what: "stats" | "cache" | "plan";
+      readonly rows: readonly StepRow[];
+    }
   | { readonly type: "fault"; readonly where: "step" | "thread" }
   | { readonly type: "close" };
 

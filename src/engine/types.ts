@@ -1,5 +1,6 @@
 // The public surface of an engine, shared by the library, the CLI and the server.
 
+import type { CacheSnapshot } from "../cache/snapshot.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
 import type { ConstraintSpec } from "../sampler/constraint.js";
@@ -20,6 +21,8 @@ export interface GenerateOptions extends Partial<SamplingParams> {
   /** Edits logits in place before the choice; in-process engines only (worker: false). */
   readonly editLogits?: LogitsHook;
   readonly constraint?: ConstraintSpec;
+  /** Markers such as end of turn are left out of the text unless this is false. */
+  readonly skipSpecialTokens?: boolean;
 }
 
 /** A piece of one sample's output. Text never ends inside a character or inside a possible stop string. */
@@ -102,6 +105,35 @@ export interface StepRow {
   readonly isPrefill: boolean;
 }
 
+/** The attention plan of one step, for the layers with one window. */
+export interface StepPlan {
+  /** 0 is no window. */
+  readonly window: number;
+  readonly groupSize: number;
+  /** Packed query rows (token, head in group) per tile. */
+  readonly qTile: number;
+  readonly kvChunk: number;
+  readonly numWorkers: number;
+  readonly items: readonly PlanItem[];
+  /** Tiles whose keys were split: `count` partial results are joined. */
+  readonly merges: readonly { readonly row: number; readonly qStart: number; readonly count: number }[];
+}
+
+/** Work for one worker: a q tile of a row of the step over the keys [kvStart, kvEnd). */
+export interface PlanItem {
+  readonly row: number;
+  readonly qStart: number;
+  readonly kvStart: number;
+  readonly kvEnd: number;
+  readonly worker: number;
+  readonly isPartial: boolean;
+}
+
+/** The page map, the prefix trie, and which request owns which pages, in sequence order. */
+export interface CachePicture extends CacheSnapshot {
+  readonly requests: readonly { readonly id: string; readonly pages: readonly number[] }[];
+}
+
 export interface EngineStats {
   readonly model: string;
   readonly device: string;
@@ -167,9 +199,13 @@ export interface Engine {
   embed(inputs: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<EmbedResult>;
   tokenize(text: string, options?: { addSpecialTokens?: boolean }): number[];
   detokenize(ids: readonly number[]): string;
+  /** The bytes a token adds to the text; may be part of a character. */
+  tokenBytes(id: number): Uint8Array;
   stats(): Promise<EngineStats>;
   /** The page map and the prefix trie, for people to look at. */
-  cacheSnapshot(): Promise<unknown>;
+  cacheSnapshot(): Promise<CachePicture>;
+  /** How attention was planned in one of the last thousand steps, one plan per window of the model; null for another step. */
+  plan(step: number): Promise<readonly StepPlan[] | null>;
   /** The last thousand steps. */
   stepHistory(): readonly StepRecord[];
   /** Step records as they happen; ends when the engine closes. */

@@ -6,7 +6,17 @@ import type { EngineFacts } from "./messages.js";
 import type { GenerateOptions } from "./types.js";
 
 /** Fields of GenerateOptions that are not sampling parameters. */
-const OTHER_FIELDS = ["priority", "salt", "signal", "id", "editLogits", "constraint", "tools", "templateArgs"];
+const OTHER_FIELDS = [
+  "priority",
+  "salt",
+  "signal",
+  "id",
+  "editLogits",
+  "constraint",
+  "skipSpecialTokens",
+  "tools",
+  "templateArgs",
+];
 const MAX_SAMPLES = 128;
 const MAX_TOP_LOGPROBS = 64;
 

@@ -9,7 +9,7 @@ const VOCAB_SIZE = 257;
 
 export async function byteCompiler(): Promise<XGrammarCompiler> {
   const bytes = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte));
-  const compiler = new XGrammarCompiler({ bytes: [...bytes, new Uint8Array(0)], stopIds: [END] });
+  const compiler = new XGrammarCompiler(() => ({ bytes: [...bytes, new Uint8Array(0)], stopIds: [END] }));
   await compiler.ready();
   return compiler;
 }

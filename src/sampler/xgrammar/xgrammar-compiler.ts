@@ -8,13 +8,15 @@ import { type Vocabulary, XGrammarInstance } from "./instance.js";
 import { loadXGrammar, type MatcherHandle, type XGrammarModule } from "./module.js";
 
 export class XGrammarCompiler implements ConstraintCompiler {
-  readonly #vocabulary: Vocabulary;
+  readonly #vocabularyOf: () => Vocabulary;
+  #vocabulary: Vocabulary | null = null;
   #instance: XGrammarInstance | null = null;
   #spare: XGrammarModule | null = null;
   #loading: Promise<void> | null = null;
 
-  constructor(vocabulary: Vocabulary) {
-    this.#vocabulary = vocabulary;
+  /** The vocabulary is asked for when the first constraint is. */
+  constructor(vocabularyOf: () => Vocabulary) {
+    this.#vocabularyOf = vocabularyOf;
   }
 
   ready(): Promise<void> {
@@ -37,7 +39,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
   /** The instance to use now: the present one, or the spare when that broke. */
   current(): XGrammarInstance {
     if (this.#instance?.isBroken === true && this.#spare !== null) {
-      this.#instance = new XGrammarInstance(this.#spare, this.#vocabulary);
+      this.#instance = this.#makeInstance(this.#spare);
       this.#spare = null;
       void this.#loadSpare();
     }
@@ -49,9 +51,14 @@ export class XGrammarCompiler implements ConstraintCompiler {
   async #load(): Promise<void> {
     const module = this.#spare ?? (await loadXGrammar());
     this.#spare = null;
-    this.#instance = new XGrammarInstance(module, this.#vocabulary);
+    this.#instance = this.#makeInstance(module);
     await this.#loadSpare();
     this.#loading = null;
+  }
+
+  #makeInstance(module: XGrammarModule): XGrammarInstance {
+    this.#vocabulary ??= this.#vocabularyOf();
+    return new XGrammarInstance(module, this.#vocabulary);
   }
 
   async #loadSpare(): Promise<void> {
@@ -59,6 +66,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
   }
 }
 
+/** Never throws once started: a matcher that cannot go on leaves no token, so that the one request ends and no other. */
 class XGrammarConstraint implements TokenConstraint {
   readonly #compiler: XGrammarCompiler;
   readonly #ebnf: string;
@@ -79,21 +87,29 @@ class XGrammarConstraint implements TokenConstraint {
   }
 
   fillMask(mask: Int32Array): boolean {
-    const matcher = this.#live();
-    if (matcher.IsTerminated()) return false;
-    this.#instance!.fillMask(matcher, mask);
+    try {
+      const matcher = this.#live();
+      if (matcher.IsTerminated()) return false;
+      this.#instance!.fillMask(matcher, mask);
+    } catch {
+      mask.fill(0);
+    }
     return true;
   }
 
   accept(tokenId: number): boolean {
-    const matcher = this.#live();
-    const isAccepted = this.#instance!.guard(() => matcher.AcceptToken(tokenId, false));
-    if (isAccepted) this.#accepted.push(tokenId);
-    return isAccepted;
+    try {
+      const matcher = this.#live();
+      const isAccepted = this.#instance!.guard(() => matcher.AcceptToken(tokenId, false));
+      if (isAccepted) this.#accepted.push(tokenId);
+      return isAccepted;
+    } catch {
+      return false;
+    }
   }
 
   isDone(): boolean {
-    return this.#live().IsTerminated();
+    return this.#instance?.isBroken === false && this.#matcher!.IsTerminated();
   }
 
   dispose(): void {
