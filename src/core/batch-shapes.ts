@@ -15,7 +15,7 @@ export interface ShapeRow {
 }
 
 export interface PaddedArguments {
-  /** Page-aligned length of the longest chunk. */
+  /** Length of the longest chunk, aligned. */
   readonly paddedLen: number;
   readonly tokens: number[][]; // [R, paddedLen] padded with token 0; queryLens say where a row ends
   readonly startPositions: number[]; // [R] absolute: where the row's K and V are written, and its RoPE offset
@@ -28,9 +28,9 @@ export interface PaddedArguments {
   readonly efficiency: number;
 }
 
-/** The rectangle [R, page-aligned longest chunk] and its page tables. */
-export function paddedArguments(rows: readonly ShapeRow[], pageSize: number): PaddedArguments {
-  const paddedLen = alignUp(Math.max(0, ...rows.map((row) => row.queryLen)), pageSize);
+/** The rectangle [R, longest chunk] and its page tables; the length is rounded up to `alignTo`, commonly the page size. */
+export function paddedArguments(rows: readonly ShapeRow[], alignTo: number): PaddedArguments {
+  const paddedLen = alignUp(Math.max(0, ...rows.map((row) => row.queryLen)), alignTo);
   const maxPages = Math.max(0, ...rows.map((row) => row.pages.length));
   const numTokens = sum(rows.map((row) => row.queryLen));
   return {

@@ -116,6 +116,8 @@ test("A18 A20: arguments, padding and efficiency of the three invocations of 250
   assert.equal((100 * second.efficiency).toFixed(1), "97.7");
   assert.deepEqual([third.paddedLen, third.padding], [48, 4]);
   assert.equal((100 * third.efficiency).toFixed(1), "91.7");
+  const wide = paddedArguments([rowOf(256, 44, r2)], 64); // the text's other reading
+  assert.deepEqual([wide.paddedLen, wide.padding, (100 * wide.efficiency).toFixed(1)], [64, 20, "68.8"]);
   assert.deepEqual([first.startPositions, second.startPositions, third.startPositions], [[0, 0], [128, 128], [256]]);
   assert.equal(third.pageTable[0]!.length, 19);
   assert.equal(second.tokens[0]![122], 0);
