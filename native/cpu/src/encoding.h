@@ -2,27 +2,115 @@
 //
 // A panel is 16 rows (outputs) of a matrix, interleaved so that one vector load gives the same input column(s) of all 16.
 // Panels follow each other; their number is rounded up to an even one and the rows beyond the matrix are zero.
+//
+// Float panels
 //   F32, F16  [cols][16]
 //   BF16      [cols/2][16][2]        pairs of columns: even and odd ones are told apart by a shift or a mask
+//
+// Integer panels: columns come in blocks of 32, padded with zeros. First the integers of all blocks, then the factors:
+//   8-bit     [blocks][8 groups][16 rows][4 columns]  value + 128, unsigned
+//   4-bit     [blocks][4 vectors][16 rows][4 columns] low nibbles: group v, high nibbles: group v + 4
+//   factors   half, bhalf (bf16), float: one per (block, row). super: f16 per (8 blocks, row), then one int8 per (block, row),
+//             or two (super16: one for each half block). Minimums in the same shapes follow; w = factor * value + minimum.
 #pragma once
 #include <cstdint>
 
 namespace pg {
 
 constexpr int64_t kPanelRows = 16;
+constexpr int64_t kBlockCols = 32;
+constexpr int64_t kSuperBlocks = 8;
 
-// Numbers cross the border: src/device/cpu/weights.ts has the same list.
+// Numbers cross the border: src/device/cpu/weights.ts has the same lists.
 enum Dtype : int32_t {
   kDtypeF32 = 0,
-  kDtypeF16 = 1,
-  kDtypeBf16 = 2,
+  kDtypeF16,
+  kDtypeBf16,
+  kDtypeF8E4M3,
+  kDtypeF8E5M2,
+  kDtypeQ8_0,
+  kDtypeQ4_0,
+  kDtypeQ4_1,
+  kDtypeQ5_0,
+  kDtypeQ5_1,
+  kDtypeQ2K,
+  kDtypeQ3K,
+  kDtypeQ4K,
+  kDtypeQ5K,
+  kDtypeQ6K,
+  kDtypeIq4Nl,
+  kDtypeIq4Xs,
+  kDtypeMxfp4,
+  kDtypeQ8F32,  // no checkpoint's: 32 int8 after an f32 factor, for formats that are re-encoded on the other side
+  kNumDtypes
 };
 
 enum Encoding : int32_t {
   kEncodingF32 = 0,
-  kEncodingF16 = 1,
-  kEncodingBf16 = 2,
+  kEncodingF16,
+  kEncodingBf16,
+  kEncodingQ8,   // 8-bit, half              q8_0, q5_0, quantised at load
+  kEncodingQ4,   // 4-bit minus 8, half      q4_0, quantised at load
+  kEncodingQ8M,  // 8-bit, half, minimum     q5_1
+  kEncodingQ4M,  // 4-bit, half, minimum     q4_1
+  kEncodingQ8K,  // 8-bit, super, minimum    q5_k
+  kEncodingQ4K,  // 4-bit, super, minimum    q4_k
+  kEncodingQ8S,  // 8-bit, super16           q6_k, q3_k
+  kEncodingQ8T,  // 8-bit, super16, minimum  q2_k
+  kEncodingN4,   // 4-bit by table, half     iq4_nl
+  kEncodingN4K,  // 4-bit by table, super    iq4_xs
+  kEncodingMx4,  // 4-bit by table, bhalf    mxfp4
+  kEncodingQ8F,  // 8-bit, float             q8_f32 (iq2_xxs)
   kNumEncodings
 };
+
+enum class Codes : int32_t { kFloat, kByte, kNibble, kNibbleOffset, kIq4, kMx4 };
+enum class Factor : int32_t { kNone, kHalf, kBhalf, kFloat, kSuper, kSuper16 };
+
+// What an encoding is made of. Kernels take these as template arguments; packing and lookup read them at run time.
+struct EncodingSpec {
+  Codes codes;
+  Factor scale;
+  Factor minimum;
+};
+
+constexpr EncodingSpec spec_of(int32_t encoding) {
+  switch (encoding) {
+    case kEncodingQ8: return {Codes::kByte, Factor::kHalf, Factor::kNone};
+    case kEncodingQ4: return {Codes::kNibbleOffset, Factor::kHalf, Factor::kNone};
+    case kEncodingQ8M: return {Codes::kByte, Factor::kHalf, Factor::kHalf};
+    case kEncodingQ4M: return {Codes::kNibble, Factor::kHalf, Factor::kHalf};
+    case kEncodingQ8K: return {Codes::kByte, Factor::kSuper, Factor::kSuper};
+    case kEncodingQ4K: return {Codes::kNibble, Factor::kSuper, Factor::kSuper};
+    case kEncodingQ8S: return {Codes::kByte, Factor::kSuper16, Factor::kNone};
+    case kEncodingQ8T: return {Codes::kByte, Factor::kSuper16, Factor::kSuper16};
+    case kEncodingN4: return {Codes::kIq4, Factor::kHalf, Factor::kNone};
+    case kEncodingN4K: return {Codes::kIq4, Factor::kSuper, Factor::kNone};
+    case kEncodingMx4: return {Codes::kMx4, Factor::kBhalf, Factor::kNone};
+    case kEncodingQ8F: return {Codes::kByte, Factor::kFloat, Factor::kNone};
+    default: return {Codes::kFloat, Factor::kNone, Factor::kNone};
+  }
+}
+
+constexpr bool is_integer(int32_t encoding) { return spec_of(encoding).codes != Codes::kFloat; }
+constexpr int64_t blocks_of(int64_t cols) { return (cols + kBlockCols - 1) / kBlockCols; }
+
+// Bytes per (block, 16 rows) of the integers, and of a kind of factor over all blocks of a panel.
+constexpr int64_t code_bytes(Codes codes) { return codes == Codes::kByte ? 512 : 256; }
+constexpr int64_t factor_bytes(Factor factor, int64_t blocks) {
+  const int64_t supers = (blocks + kSuperBlocks - 1) / kSuperBlocks;
+  switch (factor) {
+    case Factor::kHalf:
+    case Factor::kBhalf: return blocks * 32;
+    case Factor::kFloat: return blocks * 64;
+    case Factor::kSuper: return supers * 32 + blocks * 16;
+    case Factor::kSuper16: return supers * 32 + blocks * 32;
+    default: return 0;
+  }
+}
+
+// The signed values behind the nibbles of the table encodings.
+constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr int8_t kMx4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 }  // namespace pg

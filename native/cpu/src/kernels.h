@@ -20,7 +20,9 @@ struct Kernels {
   int32_t isa;
   // --- matmul (kernels/matmul-*.cpp): see matmul.h ---
   int32_t float_tile_rows;
-  void (*pack_float)(float* out, const float* x, int64_t x_stride, int64_t tile_rows, int64_t cols);
+  int32_t int_tile_rows;
+  void (*pack_float)(float* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
+  void (*pack_int)(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
   GemmFn gemm[kNumEncodings];
 };
 

@@ -9,7 +9,17 @@
 namespace pg {
 namespace {
 
-int64_t packed_bytes(int64_t rows, int64_t cols) { return rows * (cols + 1) * static_cast<int64_t>(sizeof(float)); }
+constexpr int64_t kLine = 64;
+int64_t rounded(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// Packed activations: float rows, then integer rows. Integer tiles are padded to the full height of a tile.
+int64_t float_bytes(int64_t rows, int64_t cols) { return rounded(rows * cols * 4); }
+int64_t int_tile_bytes(int64_t height, int64_t cols) {
+  return rounded(blocks_of(cols) * height * (kBlockCols + 4 * kSideFields));
+}
+int64_t int_bytes(int64_t rows, int64_t cols, int64_t tile_rows) {
+  return (rows + tile_rows - 1) / tile_rows * int_tile_bytes(tile_rows, cols);
+}
 
 RowTiles tiles_of(int64_t n, int64_t most) { return {n, (n + most - 1) / most}; }
 
@@ -19,6 +29,16 @@ int64_t pairs_per_chunk(int64_t pairs, int64_t pair_bytes, int64_t n, int32_t th
   const int64_t by_size = (64 << 10) / (pair_bytes * (n < 16 ? 1 : n / 8)) + 1;
   const int64_t wanted = by_balance < by_size ? (by_size < pairs / threads ? by_size : pairs / threads) : by_balance;
   return wanted < 1 ? 1 : wanted > 16 ? 16 : wanted;
+}
+
+// pack(first row, height, tile) for every tile; on this thread alone when there is too little to be worth waking anyone.
+template <class Pack>
+void pack_rows(Context* context, int64_t cols, const RowTiles& tiles, Pack pack) {
+  const auto one = [&](int64_t tile, int32_t) { pack(tiles.first(tile), tiles.height(tile), tile); };
+  if (tiles.n * cols < (16 << 10))
+    for (int64_t tile = 0; tile < tiles.count; tile++) one(tile, 0);
+  else
+    parallel_for(context->pool, tiles.count, one);
 }
 
 void run_segment(Context* context, const Gemm& gemm, const Segment& segment) {
@@ -47,7 +67,7 @@ extern "C" {
 int32_t pg_reserve_activations(void* handle, int64_t rows, int64_t cols) {
   Context* context = as_context(handle);
   if (rows < 0 || cols < 0) return fail(context, PG_E_ARGUMENT, "sizes must not be negative");
-  const int64_t bytes = packed_bytes(rows, cols);
+  const int64_t bytes = float_bytes(rows, cols) + int_bytes(rows, cols, context->kernels->int_tile_rows);
   if (bytes <= context->activation_bytes) return PG_OK;
   void* block = allocate(bytes);
   if (block == nullptr) return fail(context, PG_E_MEMORY, "the system refused %lld bytes", (long long)bytes);
@@ -65,20 +85,24 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
   if (n < 0 || out_stride < weight.rows || x_stride < weight.cols)
     return fail(context, PG_E_ARGUMENT, "matmul: n %lld, strides %lld and %lld do not fit [%lld, %lld]", (long long)n,
                 (long long)out_stride, (long long)x_stride, (long long)weight.rows, (long long)weight.cols);
-  if (packed_bytes(n, weight.cols) > context->activation_bytes)
+  const Kernels& kernels = *context->kernels;
+  bool has_float = false, has_int = false;
+  for (const Segment& segment : weight.segments) (is_integer(segment.encoding) ? has_int : has_float) = true;
+  if (float_bytes(n, weight.cols) + int_bytes(n, weight.cols, kernels.int_tile_rows) > context->activation_bytes)
     return fail(context, PG_E_ARGUMENT, "matmul: no room reserved for %lld x %lld activations", (long long)n,
                 (long long)weight.cols);
-  const Kernels& kernels = *context->kernels;
-  const RowTiles tiles = tiles_of(n, kernels.float_tile_rows);
-  float* packed = static_cast<float*>(context->activations);
-  const auto pack = [&](int64_t tile, int32_t) {
-    const int64_t row = tiles.first(tile);
-    kernels.pack_float(packed + row * weight.cols, x + row * x_stride, x_stride, tiles.first(tile + 1) - row, weight.cols);
-  };
-  if (n * weight.cols < (16 << 10))  // too little to be worth waking anyone
-    for (int64_t tile = 0; tile < tiles.count; tile++) pack(tile, 0);
-  else
-    parallel_for(context->pool, tiles.count, pack);
+  float* floats = static_cast<float*>(context->activations);
+  const RowTiles float_tiles = tiles_of(n, kernels.float_tile_rows);
+  if (has_float) pack_rows(context, weight.cols, float_tiles, [&](int64_t first, int64_t height, int64_t) {
+    kernels.pack_float(floats + first * weight.cols, x + first * x_stride, x_stride, height, weight.cols);
+  });
+  IntRows ints;
+  ints.data = static_cast<uint8_t*>(context->activations) + float_bytes(n, weight.cols);
+  ints.tile_bytes = int_tile_bytes(kernels.int_tile_rows, weight.cols);
+  const RowTiles int_tiles = tiles_of(n, kernels.int_tile_rows);
+  if (has_int) pack_rows(context, weight.cols, int_tiles, [&](int64_t first, int64_t height, int64_t tile) {
+    kernels.pack_int(ints.data + tile * ints.tile_bytes, x + first * x_stride, x_stride, height, weight.cols);
+  });
   for (const Segment& segment : weight.segments) {
     Gemm gemm;
     gemm.out = out + segment.first_row;
@@ -90,8 +114,9 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
     gemm.panel_bytes = segment.panel_bytes;
     gemm.rows = segment.rows;
     gemm.cols = weight.cols;
-    gemm.tiles = tiles;
-    gemm.x = packed;
+    gemm.tiles = is_integer(segment.encoding) ? int_tiles : float_tiles;
+    gemm.x = floats;
+    gemm.ints = ints;
     run_segment(context, gemm, segment);
   }
   return PG_OK;

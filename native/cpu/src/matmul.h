@@ -10,6 +10,29 @@ struct RowTiles {
   int64_t n = 0;
   int64_t count = 0;
   int64_t first(int64_t tile) const { return tile * n / count; }
+  int64_t height(int64_t tile) const { return first(tile + 1) - first(tile); }
+};
+
+// Activations as int8 blocks of 32 for integer weights: x = scale * q, |q| <= 127. Tile t begins at quants + t * tile_bytes.
+// Its height h is rounded up to one the kernels have (padded_height); the rows added are zero.
+//   quants [blocks][8 groups][h][4 columns]
+//   side   [blocks][kSideFields][h] of 4 bytes: what the kernels need per (block, row) besides the integers
+struct IntRows {
+  uint8_t* data = nullptr;
+  int64_t tile_bytes = 0;
+};
+
+// Fields of `side`. Unsigned weight values are 128 (or 8) too large: starting the sum at -128 * sum(q) takes that back, exactly.
+enum Side : int32_t {
+  kSideScale,       // f32
+  kSideMinus128,    // i32: -128 * sum(q)
+  kSideMinus8,      // i32: -8 * sum(q)
+  kSideMinus128Lo,  // i32: the same for each half of the block
+  kSideMinus128Hi,
+  kSideSum,    // f32: scale * sum(q), the factor of minimums
+  kSideSumLo,  // f32: of each half
+  kSideSumHi,
+  kSideFields
 };
 
 struct Gemm {
@@ -23,7 +46,8 @@ struct Gemm {
   int64_t rows;  // of the segment
   int64_t cols;
   RowTiles tiles;
-  const float* x;  // packed: tile with rows [a, b) is [cols][b - a] at x + a * cols
+  const float* x;  // float weights: tile with rows [a, b) is [cols][b - a] at x + a * cols
+  IntRows ints;    // integer weights
 };
 
 using GemmFn = void (*)(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);

@@ -1,77 +1,61 @@
+// Which packer goes from which dtype to which encoding, and the sizes of both sides.
 #include "pack.h"
-
-#include "scalar.h"
 
 namespace pg {
 namespace {
 
-float read_float(const Source& source, int64_t row, int64_t col) {
-  const int64_t at = source.transposed ? col * source.rows + row : row * source.cols + col;
-  switch (source.dtype) {
-    case kDtypeF32: {
-      float value;
-      memcpy(&value, source.data + at * 4, 4);  // file offsets need not be aligned
-      return value;
-    }
-    case kDtypeF16:
-    case kDtypeBf16: {
-      uint16_t half;
-      memcpy(&half, source.data + at * 2, 2);
-      return source.dtype == kDtypeF16 ? s_from_f16(half) : s_from_bf16(half);
-    }
-  }
-  return 0;
-}
+struct DtypeInfo {
+  int64_t block_cols;
+  int64_t block_bytes;
+  Encoding encoding;
+};
 
-void pack_f32(uint8_t* panel, const Source& source, int64_t first_row) {
-  float* out = reinterpret_cast<float*>(panel);  // [cols][16]
-  for (int64_t r = 0; r < kPanelRows && first_row + r < source.rows; r++)
-    for (int64_t k = 0; k < source.cols; k++) out[k * kPanelRows + r] = read_float(source, first_row + r, k);
-}
+constexpr DtypeInfo kDtypes[kNumDtypes] = {
+    {1, 4, kEncodingF32},       // f32
+    {1, 2, kEncodingF16},       // f16
+    {1, 2, kEncodingBf16},      // bf16
+    {1, 1, kEncodingBf16},      // f8_e4m3: every value is a bf16
+    {1, 1, kEncodingBf16},      // f8_e5m2
+    {32, 34, kEncodingQ8},      // q8_0
+    {32, 18, kEncodingQ4},      // q4_0
+    {32, 20, kEncodingQ4M},     // q4_1
+    {32, 22, kEncodingQ8},      // q5_0
+    {32, 24, kEncodingQ8M},     // q5_1
+    {256, 84, kEncodingQ8T},    // q2_k
+    {256, 110, kEncodingQ8S},   // q3_k
+    {256, 144, kEncodingQ4K},   // q4_k
+    {256, 176, kEncodingQ8K},   // q5_k
+    {256, 210, kEncodingQ8S},   // q6_k
+    {32, 18, kEncodingN4},      // iq4_nl
+    {256, 136, kEncodingN4K},   // iq4_xs
+    {32, 17, kEncodingMx4},     // mxfp4
+    {32, 36, kEncodingQ8F},     // q8_f32
+};
 
-void pack_f16(uint8_t* panel, const Source& source, int64_t first_row) {
-  uint16_t* out = reinterpret_cast<uint16_t*>(panel);  // [cols][16]
-  for (int64_t r = 0; r < kPanelRows && first_row + r < source.rows; r++)
-    for (int64_t k = 0; k < source.cols; k++) out[k * kPanelRows + r] = s_to_f16(read_float(source, first_row + r, k));
-}
-
-void pack_bf16(uint8_t* panel, const Source& source, int64_t first_row) {
-  uint16_t* out = reinterpret_cast<uint16_t*>(panel);  // [cols/2][16][2]
-  for (int64_t r = 0; r < kPanelRows && first_row + r < source.rows; r++)
-    for (int64_t k = 0; k < source.cols; k++)
-      out[(k / 2 * kPanelRows + r) * 2 + k % 2] = s_to_bf16(read_float(source, first_row + r, k));
-}
+bool known(int32_t dtype) { return dtype >= 0 && dtype < kNumDtypes; }
 
 }  // namespace
 
-bool is_float(int32_t dtype) { return dtype == kDtypeF32 || dtype == kDtypeF16 || dtype == kDtypeBf16; }
+bool is_float(int32_t dtype) { return known(dtype) && kDtypes[dtype].block_cols == 1; }
 
-int32_t own_encoding(int32_t dtype) {
-  switch (dtype) {
-    case kDtypeF32: return kEncodingF32;
-    case kDtypeF16: return kEncodingF16;
-    case kDtypeBf16: return kEncodingBf16;
-  }
-  return -1;
-}
+int32_t own_encoding(int32_t dtype) { return known(dtype) ? kDtypes[dtype].encoding : -1; }
 
 PackFn packer(int32_t dtype, int32_t encoding) {
-  if (!is_float(dtype)) return nullptr;
+  if (!known(dtype)) return nullptr;
+  if (!is_float(dtype)) return encoding == kDtypes[dtype].encoding ? pack_blocks : nullptr;
   switch (encoding) {
     case kEncodingF32: return pack_f32;
     case kEncodingF16: return pack_f16;
     case kEncodingBf16: return pack_bf16;
+    case kEncodingQ8: return quantize_q8;
+    case kEncodingQ4: return quantize_q4;
+    default: return nullptr;
   }
-  return nullptr;
 }
 
 int64_t source_size(int32_t dtype, int64_t rows, int64_t cols) {
-  switch (dtype) {
-    case kDtypeF32: return rows * cols * 4;
-    case kDtypeF16:
-    case kDtypeBf16: return rows * cols * 2;
-  }
-  return -1;
+  if (!known(dtype) || cols % kDtypes[dtype].block_cols != 0) return -1;
+  return rows * (cols / kDtypes[dtype].block_cols) * kDtypes[dtype].block_bytes;
 }
 
 int64_t panel_size(Encoding encoding, int64_t cols) {
@@ -79,8 +63,13 @@ int64_t panel_size(Encoding encoding, int64_t cols) {
     case kEncodingF32: return cols * kPanelRows * 4;
     case kEncodingF16: return cols * kPanelRows * 2;
     case kEncodingBf16: return (cols + 1) / 2 * kPanelRows * 4;
-    default: return 0;
+    default: break;
   }
+  const EncodingSpec spec = spec_of(encoding);
+  const int64_t blocks = blocks_of(cols);
+  const int64_t bytes =
+      blocks * code_bytes(spec.codes) + factor_bytes(spec.scale, blocks) + factor_bytes(spec.minimum, blocks);
+  return (bytes + 63) / 64 * 64;
 }
 
 }  // namespace pg

@@ -17,6 +17,17 @@ struct Source {
 // Fills the panel of rows [first_row, first_row + 16); rows beyond the source become zero.
 using PackFn = void (*)(uint8_t* panel, const Source& source, int64_t first_row);
 
+// pack-float.cpp: f32, f16, bf16 and f8 sources.
+void pack_f32(uint8_t* panel, const Source& source, int64_t first_row);
+void pack_f16(uint8_t* panel, const Source& source, int64_t first_row);
+void pack_bf16(uint8_t* panel, const Source& source, int64_t first_row);
+// out[cols] = one row of a float source.
+void read_row(float* out, const Source& source, int64_t row);
+// pack-int.cpp: float sources quantised as q8_0 and q4_0 are; block sources re-ordered without loss.
+void quantize_q8(uint8_t* panel, const Source& source, int64_t first_row);
+void quantize_q4(uint8_t* panel, const Source& source, int64_t first_row);
+void pack_blocks(uint8_t* panel, const Source& source, int64_t first_row);
+
 bool is_float(int32_t dtype);
 // The encoding a dtype is held in without loss; -1 for an unknown dtype.
 int32_t own_encoding(int32_t dtype);

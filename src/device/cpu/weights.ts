@@ -1,12 +1,43 @@
 // Handing checkpoint tensors to the native library, which packs them into panels (native/cpu/src/encoding.h).
+//
+// Encodings kept: f32, f16, bf16 as they are; 4-bit formats stay 4-bit with their own factors; 5-, 6-, 3- and 2-bit ones are
+// widened to 8-bit codes with theirs, without loss; f8 becomes bf16 (every f8 value is one); iq2_xxs is re-encoded here to
+// 8-bit codes with f32 factors. `quantize` turns float matrices into q8_0 or q4_0 codes and leaves block formats as they are.
 
+import { IQ2_GRID } from "../../core/dequantize/codebook-blocks.js";
+import { F16_VALUES } from "../../core/dequantize/small-floats.js";
 import { errorFor } from "../../core/errors.js";
 import type { HostTensor, TensorDtype } from "../../core/tensor.js";
 import type { Weight, WeightQuantization } from "../device.js";
 import type { CpuContext } from "./memory.js";
 
 /** Numbers of enum Dtype in native/cpu/src/encoding.h. */
-const DTYPE_CODE: Partial<Record<TensorDtype, number>> = { f32: 0, f16: 1, bf16: 2 };
+const DTYPE_CODE: Partial<Record<TensorDtype, number>> = {
+  f32: 0,
+  f16: 1,
+  bf16: 2,
+  f8_e4m3: 3,
+  f8_e5m2: 4,
+  q8_0: 5,
+  q4_0: 6,
+  q4_1: 7,
+  q5_0: 8,
+  q5_1: 9,
+  q2_k: 10,
+  q3_k: 11,
+  q4_k: 12,
+  q5_k: 13,
+  q6_k: 14,
+  iq4_nl: 15,
+  iq4_xs: 16,
+  mxfp4: 17,
+  iq2_xxs: 18, // as q8_f32, see reencodeIq2Xxs
+};
+const NUM_FLOAT_DTYPES = 5;
+/** Numbers of enum Encoding. */
+const OWN_ENCODING = -1;
+const QUANTIZED_ENCODING = { q8: 3, q4: 4 };
+const BLOCK = 32;
 
 export class CpuWeight implements Weight {
   readonly handle: number;
@@ -40,45 +71,86 @@ export function loadCpuWeight(
   const weight = context.create("pg_weight_create", (out) => native.pg_weight_create(handle, cols, out));
   try {
     let rows = 0;
+    const dtypes = new Set<string>();
     for (const part of parts) {
-      const code = DTYPE_CODE[part.dtype];
-      const partRows = rowsOf(part, isTransposed);
-      if (code === undefined) {
-        const known = Object.keys(DTYPE_CODE).join(", ");
-        throw errorFor("unsupported_model_option", { file: part.name, param: "dtype", value: part.dtype, known });
-      }
       if (colsOf(part, isTransposed) !== cols) {
-        throw errorFor("tensor_mismatch", {
-          file: part.file?.path ?? "memory",
-          tensor: part.name,
-          expected: `${cols} columns as in ${parts[0]!.name}`,
-          found: colsOf(part, isTransposed),
-        });
+        throw mismatch(part, `${cols} columns as in ${parts[0]!.name}`, `${colsOf(part, isTransposed)}`);
       }
-      const encoding = -1;
-      const transposed = isTransposed ? 1 : 0;
-      const status =
-        part.file === null
-          ? native.pg_weight_append(handle, weight, code, encoding, partRows, transposed, part.bytes(), part.byteLength)
-          : native.pg_weight_append_file(
-              handle,
-              weight,
-              code,
-              encoding,
-              partRows,
-              transposed,
-              `${part.file.path}\0`,
-              part.file.offset,
-              part.byteLength,
-            );
-      context.check(status, `pg_weight_append of ${part.name}`);
-      rows += partRows;
+      const quantize = canQuantize(part, cols) ? (options.quantize ?? "none") : "none";
+      append(context, weight, part, quantize, isTransposed);
+      rows += rowsOf(part, isTransposed);
+      dtypes.add(quantize === "none" ? part.dtype : quantize);
     }
-    return new CpuWeight(weight, rows, cols, parts[0]!.dtype, native.pg_weight_bytes(weight));
+    return new CpuWeight(weight, rows, cols, [...dtypes].join("+"), native.pg_weight_bytes(weight));
   } catch (error) {
     native.pg_weight_free(handle, weight);
     throw error;
   }
+}
+
+function append(
+  context: CpuContext,
+  weight: number,
+  part: HostTensor,
+  quantize: WeightQuantization,
+  isTransposed: boolean,
+): void {
+  const { native, handle } = context;
+  const dtype = DTYPE_CODE[part.dtype];
+  if (dtype === undefined) throw mismatch(part, `a dtype of ${Object.keys(DTYPE_CODE).join(", ")}`, part.dtype);
+  const encoding = quantize === "none" ? OWN_ENCODING : QUANTIZED_ENCODING[quantize];
+  const rows = rowsOf(part, isTransposed);
+  const transposed = isTransposed ? 1 : 0;
+  const call = `pg_weight_append of ${part.name}`;
+  if (part.file !== null && part.dtype !== "iq2_xxs") {
+    const { path, offset } = part.file;
+    const bytes = part.byteLength;
+    context.check(
+      native.pg_weight_append_file(handle, weight, dtype, encoding, rows, transposed, `${path}\0`, offset, bytes),
+      call,
+    );
+    return;
+  }
+  const bytes = part.dtype === "iq2_xxs" ? reencodeIq2Xxs(part.bytes()) : part.bytes();
+  context.check(
+    native.pg_weight_append(handle, weight, dtype, encoding, rows, transposed, bytes, bytes.byteLength),
+    call,
+  );
+}
+
+/** Quantised blocks lie along the row; a matrix that has no whole number of them stays as it is. */
+function canQuantize(part: HostTensor, cols: number): boolean {
+  return (DTYPE_CODE[part.dtype] ?? NUM_FLOAT_DTYPES) < NUM_FLOAT_DTYPES && cols % BLOCK === 0;
+}
+
+/** iq2_xxs blocks (66 bytes of 256) to blocks of 32 int8 after an f32 factor: grid magnitudes with their signs, exactly. */
+function reencodeIq2Xxs(bytes: Uint8Array): Uint8Array {
+  const numBlocks = Math.floor(bytes.length / 66);
+  const out = new Uint8Array(numBlocks * 8 * 36);
+  const view = new DataView(out.buffer);
+  for (let block = 0; block < numBlocks; block++) {
+    const at = block * 66;
+    const d = F16_VALUES[bytes[at]! | (bytes[at + 1]! << 8)]!;
+    for (let group = 0; group < 8; group++) {
+      const from = at + 2 + 8 * group;
+      const to = (block * 8 + group) * 36;
+      const word = bytes[from + 4]! | (bytes[from + 5]! << 8) | (bytes[from + 6]! << 16) | (bytes[from + 7]! << 24);
+      view.setFloat32(to, (d * ((word >>> 28) + 0.5)) / 4, true);
+      for (let i = 0; i < 32; i++) {
+        const signs = (word >>> (7 * (i >> 3))) & 127;
+        const magnitude = IQ2_GRID[bytes[from + (i >> 3)]! * 8 + (i & 7)]!;
+        view.setInt8(to + 4 + i, signOf(signs, i & 7) * magnitude);
+      }
+    }
+  }
+  return out;
+}
+
+/** Sign i of 8: seven are stored, the eighth makes the number of minus signs even. */
+function signOf(seven: number, i: number): number {
+  let bit = (seven >> i) & 1;
+  if (i === 7) for (let j = 0; j < 7; j++) bit ^= (seven >> j) & 1;
+  return bit === 1 ? -1 : 1;
 }
 
 /** A tensor of more than two dimensions is rows of its last one. */
@@ -89,4 +161,8 @@ function colsOf(tensor: HostTensor, isTransposed: boolean): number {
 
 function rowsOf(tensor: HostTensor, isTransposed: boolean): number {
   return tensor.shape.reduce((product, size) => product * size, 1) / colsOf(tensor, isTransposed);
+}
+
+function mismatch(part: HostTensor, expected: string, found: string): Error {
+  return errorFor("tensor_mismatch", { file: part.file?.path ?? "memory", tensor: part.name, expected, found });
 }

@@ -8,6 +8,7 @@
 //          registers free: then twice the panels are taken side by side to cover the latency of the additions.
 // Traffic  weights stream once per row tile, from memory for the first tile of a panel and from L1/L2 for the others; packed x
 //          ([k][MR], contiguous) streams from L1/L2 once per panel group.
+#include "finish.h"
 #include "matmul.h"
 
 namespace pg {
@@ -41,24 +42,6 @@ struct Bf16Weights {
     return odd ? v_load_bf16_odd(p) : v_load_bf16_even(p);
   }
 };
-
-// Writes one vector of one output row; `valid` < VL at the end of the matrix only.
-PG_INLINE void finish(const Gemm& g, int64_t row, int64_t col, vf sum, int valid) {
-  float* out = g.out + row * g.out_stride + col;
-  if (valid >= VL) {
-    if (g.bias) sum = v_add(sum, v_load(g.bias + col));
-    sum = v_mul(sum, v_set(g.scale));
-    if (g.accumulate) sum = v_add(v_load(out), sum);
-    v_store(out, sum);
-    return;
-  }
-  float lanes[VL];
-  v_store(lanes, sum);
-  for (int i = 0; i < valid; i++) {
-    const float value = (lanes[i] + (g.bias ? g.bias[col + i] : 0.0f)) * g.scale;
-    out[i] = g.accumulate ? out[i] + value : value;
-  }
-}
 
 template <class W, int MR, int NV>
 void tile(const Gemm& g, int64_t panel, int64_t row, const float* x) {
@@ -94,7 +77,7 @@ void tile(const Gemm& g, int64_t panel, int64_t row, const float* x) {
     const int64_t col = panel * kPanel + v * VL;
     const int64_t left = g.rows - col;
     if (left <= 0) break;
-    for (int i = 0; i < MR; i++) finish(g, row + i, col, sum[i][v], left < VL ? (int)left : VL);
+    for (int i = 0; i < MR; i++) finish(g, row + i, col, sum[i][v], left);
   }
 }
 
@@ -118,7 +101,7 @@ void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_be
     const bool skinny = g.tiles.n <= kSkinnyRows && panel + kSkinnyPanels <= panel_end;
     for (int64_t t = tile_begin; t < tile_end; t++) {
       const int64_t row = g.tiles.first(t);
-      const int64_t height = g.tiles.first(t + 1) - row;
+      const int64_t height = g.tiles.height(t);
       const float* x = g.x + row * g.cols;
       if (skinny)
         dispatch<W, 2 * kFloatVectors, kSkinnyRows>(g, height, panel, row, x);
@@ -131,16 +114,9 @@ void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_be
 
 }  // namespace
 
-void pack_float(float* out, const float* x, int64_t x_stride, int64_t tile_rows, int64_t cols) {
-  for (int64_t i = 0; i < tile_rows; i++) {
-    const float* from = x + i * x_stride;
-    for (int64_t k = 0; k < cols; k++) out[k * tile_rows + i] = from[k];
-  }
-}
-
-void gemm_f32(const Gemm& g, int64_t pb, int64_t pe, int64_t tb, int64_t te) { gemm<F32Weights>(g, pb, pe, tb, te); }
-void gemm_f16(const Gemm& g, int64_t pb, int64_t pe, int64_t tb, int64_t te) { gemm<F16Weights>(g, pb, pe, tb, te); }
-void gemm_bf16(const Gemm& g, int64_t pb, int64_t pe, int64_t tb, int64_t te) { gemm<Bf16Weights>(g, pb, pe, tb, te); }
+const GemmFn gemm_f32 = gemm<F32Weights>;
+const GemmFn gemm_f16 = gemm<F16Weights>;
+const GemmFn gemm_bf16 = gemm<Bf16Weights>;
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -21,10 +21,22 @@ constexpr int kFloatTileRows = 2;
 constexpr int kFloatVectors = 4;
 #endif
 
-void pack_float(float* out, const float* x, int64_t x_stride, int64_t tile_rows, int64_t cols);
-void gemm_f32(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
-void gemm_f16(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
-void gemm_bf16(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
+// Rows of x per tile of integer weights.
+#if PG_ISA == 3
+constexpr int kIntTileRows = 12;
+#else
+constexpr int kIntTileRows = 4;
+#endif
+
+// Heights have kernels of their own when they are 1 or even; others are rounded up and the row added is zero.
+int64_t padded_height(int64_t height);
+void pack_float(float* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
+void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
+
+extern const GemmFn gemm_f32, gemm_f16, gemm_bf16;
+extern const GemmFn gemm_q8, gemm_q4, gemm_q8m, gemm_q4m;
+extern const GemmFn gemm_q8k, gemm_q4k, gemm_q8s, gemm_q8t;
+extern const GemmFn gemm_n4, gemm_n4k, gemm_mx4, gemm_q8f;
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -42,6 +42,10 @@ PG_INLINE vf v_load_bf16_even(const uint16_t* p) {
 PG_INLINE vf v_load_bf16_odd(const uint16_t* p) {
   return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000u)));
 }
+// VL int8 values.
+PG_INLINE vf v_load_i8(const int8_t* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)));
+}
 #elif PG_ISA == 2
 // --- AVX2 + FMA + F16C: 8 lanes -----------------------------------------------------------------------------------------
 constexpr int VL = 8;
@@ -67,6 +71,9 @@ PG_INLINE vf v_load_bf16_even(const uint16_t* p) {
 PG_INLINE vf v_load_bf16_odd(const uint16_t* p) {
   return _mm256_castsi256_ps(
       _mm256_and_si256(_mm256_loadu_si256((const __m256i*)p), _mm256_set1_epi32((int)0xffff0000u)));
+}
+PG_INLINE vf v_load_i8(const int8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
 }
 #else
 // --- portable: 4 lanes of compiler vectors (SSE2 on x86-64, NEON on arm64) -----------------------------------------------
@@ -94,6 +101,7 @@ PG_INLINE vf v_load_f16(const uint16_t* p) {
   return vf{s_from_f16(p[0]), s_from_f16(p[1]), s_from_f16(p[2]), s_from_f16(p[3])};
 }
 PG_INLINE void v_store_f16(uint16_t* p, vf v) { for (int i = 0; i < VL; i++) p[i] = s_to_f16(v[i]); }
+PG_INLINE vf v_load_i8(const int8_t* p) { return vf{(float)p[0], (float)p[1], (float)p[2], (float)p[3]}; }
 PG_INLINE vf v_load_bf16(const uint16_t* p) { return (vf)(vu{p[0], p[1], p[2], p[3]} << 16); }
 PG_INLINE vf v_load_bf16_even(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v << 16); }
 PG_INLINE vf v_load_bf16_odd(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v & 0xffff0000u); }

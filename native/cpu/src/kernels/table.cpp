@@ -9,8 +9,11 @@ const Kernels* kernels() {
   static const Kernels table = {
       PG_ISA,
       kFloatTileRows,
+      kIntTileRows,
       pack_float,
-      {gemm_f32, gemm_f16, gemm_bf16},
+      pack_int,
+      {gemm_f32, gemm_f16, gemm_bf16, gemm_q8, gemm_q4, gemm_q8m, gemm_q4m, gemm_q8k, gemm_q4k, gemm_q8s, gemm_q8t,
+       gemm_n4, gemm_n4k, gemm_mx4, gemm_q8f},
   };
   return &table;
 }

@@ -1,0 +1,13 @@
+// The encodings whose nibbles are looked up in a table, and the one with f32 factors.
+#include "matmul-int.h"
+
+namespace pg {
+namespace PG_NS {
+
+const GemmFn gemm_n4 = int_gemm<kEncodingN4>;
+const GemmFn gemm_n4k = int_gemm<kEncodingN4K>;
+const GemmFn gemm_mx4 = int_gemm<kEncodingMx4>;
+const GemmFn gemm_q8f = int_gemm<kEncodingQ8F>;
+
+}  // namespace PG_NS
+}  // namespace pg

@@ -1,0 +1,227 @@
+// Matmul with integer weights, int8 activations.
+//
+// Maths    w[j, k] = factor[j, block] * code[j, k] (+ minimum[j, block]),  x[i, k] = scale[i, block] * q[i, k]
+//          out[i, j] = sum over blocks, ascending, of  factor * scale * (sum of code * q over the block's 32 columns)
+//                                                     (+ minimum * scale * (sum of q))
+// Order    the inner sum is over integers and therefore exact in any order; the outer one is one fused multiply-add per block
+//          on one f32 accumulator per output. So a row's result does not depend on the rows beside it, and the instruction sets
+//          with fused multiply-add agree bit for bit.
+// Tiling   one panel (16 outputs) by up to kIntTileRows rows of x. AVX-512: one vector of 16 outputs x 4 columns per
+//          instruction (vpdpbusd), x broadcast from memory. AVX2: vpmaddubsw on halves of the panel, made safe from
+//          saturation (see dots). Accumulators, integer and float, stay in registers.
+// Traffic  codes and factors stream once per row tile; for decode that is once from memory, at 8.5 or 4.5 bits a weight.
+//
+// Included by the matmul-int-*.cpp files, which share the encodings among them so that they compile in parallel.
+#pragma once
+#include "../encoding.h"
+#include "finish.h"
+#include "matmul.h"
+
+namespace pg {
+namespace PG_NS {
+namespace {
+
+constexpr int kPanelVectors = 16 / VL;
+
+PG_INLINE int32_t load_i32(const void* p) { int32_t v; memcpy(&v, p, 4); return v; }
+
+constexpr bool is_nibble(Codes codes) { return codes != Codes::kByte; }
+// Tables and bytes span the whole of int8, plain nibbles sit in 0..15.
+constexpr bool is_small(Codes codes) { return codes == Codes::kNibble || codes == Codes::kNibbleOffset; }
+
+// --- dots: for rows [v * VL, v * VL + VL) of the panel, d[i] = the integer dot products with x row i over groups [G0, G1)
+//     of the block, as f32. `codes` is at the block, `x` at the block's [8][MR] groups, `start` holds MR starting values.
+
+#if PG_ISA == 3
+
+template <Codes C>
+PG_INLINE __m512i load_codes(const uint8_t* codes, int group) {
+  if constexpr (C == Codes::kByte) {
+    return _mm512_loadu_si512(codes + group * 64);
+  } else {
+    const __m512i both = _mm512_loadu_si512(codes + (group & 3) * 64);
+    const __m512i nibbles = _mm512_and_si512(group < 4 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
+    if constexpr (C == Codes::kIq4 || C == Codes::kMx4) {
+      const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
+      const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table), _mm_set1_epi8((char)0x80));
+      return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), nibbles);
+    }
+    return nibbles;
+  }
+}
+
+template <Codes C, int MR, int G0, int G1>
+PG_INLINE void dots(vf (&d)[MR], const uint8_t* codes, int, const uint8_t* x, const int32_t* start) {
+  __m512i sum[MR];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; i++) sum[i] = C == Codes::kNibble ? _mm512_setzero_si512() : _mm512_set1_epi32(start[i]);
+#pragma GCC unroll 8
+  for (int group = G0; group < G1; group++) {
+    const __m512i w = load_codes<C>(codes, group);
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; i++)
+      sum[i] = _mm512_dpbusd_epi32(sum[i], w, _mm512_set1_epi32(load_i32(x + (group * MR + i) * 4)));
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; i++) d[i] = _mm512_cvtepi32_ps(sum[i]);
+}
+
+#elif PG_ISA == 2
+
+// Nibbles 0..15 of groups `group`; else signed values.
+template <Codes C>
+PG_INLINE __m256i load_codes(const uint8_t* codes, int v, int group) {
+  if constexpr (C == Codes::kByte) {
+    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i*)(codes + group * 64 + v * 32)), _mm256_set1_epi8((char)0x80));
+  } else {
+    const __m256i both = _mm256_loadu_si256((const __m256i*)(codes + (group & 3) * 64 + v * 32));
+    const __m256i nibbles = _mm256_and_si256(group < 4 ? both : _mm256_srli_epi16(both, 4), _mm256_set1_epi8(15));
+    if constexpr (C == Codes::kIq4 || C == Codes::kMx4) {
+      const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
+      return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i*)table)), nibbles);
+    }
+    return nibbles;
+  }
+}
+
+// vpmaddubsw adds two products (unsigned x signed) in 16 bits, saturating. Nibbles: 2 * 15 * 127 * 8 groups = 30,480 fits, so
+// all groups are added in 16 bits and widened once. Bytes: |w| <= 128 with the sign moved to x gives at most
+// 2 * 128 * 127 = 32,512, which fits one pair; widened at each step.
+template <Codes C, int MR, int G0, int G1>
+PG_INLINE void dots(vf (&d)[MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256i sum[MR];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; i++) sum[i] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+  for (int group = G0; group < G1; group++) {
+    const __m256i w = load_codes<C>(codes, v, group);
+    const __m256i magnitude = _mm256_abs_epi8(w);
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; i++) {
+      const __m256i q = _mm256_set1_epi32(load_i32(x + (group * MR + i) * 4));
+      if constexpr (is_small(C)) {
+        sum[i] = _mm256_add_epi16(sum[i], _mm256_maddubs_epi16(w, q));
+      } else {
+        const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(q, w));
+        sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(pairs, ones));
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; i++) {
+    if constexpr (is_small(C)) sum[i] = _mm256_madd_epi16(sum[i], ones);
+    if constexpr (C == Codes::kNibbleOffset) sum[i] = _mm256_add_epi32(sum[i], _mm256_set1_epi32(start[i]));
+    d[i] = _mm256_cvtepi32_ps(sum[i]);
+  }
+}
+
+#else
+
+template <Codes C>
+PG_INLINE int32_t code_at(const uint8_t* codes, int row, int group, int column) {
+  if constexpr (C == Codes::kByte) return (int32_t)codes[group * 64 + row * 4 + column] - 128;
+  const int32_t both = codes[(group & 3) * 64 + row * 4 + column];
+  const int32_t nibble = group < 4 ? both & 15 : both >> 4;
+  if constexpr (C == Codes::kIq4) return kIq4Values[nibble];
+  if constexpr (C == Codes::kMx4) return kMx4Values[nibble];
+  return C == Codes::kNibbleOffset ? nibble - 8 : nibble;
+}
+
+template <Codes C, int MR, int G0, int G1>
+PG_INLINE void dots(vf (&d)[MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t*) {
+  for (int i = 0; i < MR; i++)
+    for (int lane = 0; lane < VL; lane++) {
+      int32_t sum = 0;
+      for (int group = G0; group < G1; group++)
+        for (int column = 0; column < 4; column++)
+          sum += code_at<C>(codes, v * VL + lane, group, column) * ((const int8_t*)x)[(group * MR + i) * 4 + column];
+      d[i][lane] = (float)sum;
+    }
+}
+
+#endif
+
+// --- factors: of VL rows at a block (and its half) -----------------------------------------------------------------------
+template <Factor F>
+PG_INLINE vf load_factor(const uint8_t* at, int64_t blocks, int64_t block, int half, int v) {
+  const int64_t lane = v * VL;
+  if constexpr (F == Factor::kHalf) return v_load_f16((const uint16_t*)at + block * 16 + lane);
+  if constexpr (F == Factor::kBhalf) return v_load_bf16((const uint16_t*)at + block * 16 + lane);
+  if constexpr (F == Factor::kFloat) return v_load((const float*)at + block * 16 + lane);
+  const int64_t supers = (blocks + kSuperBlocks - 1) / kSuperBlocks;
+  const vf big = v_load_f16((const uint16_t*)at + block / kSuperBlocks * 16 + lane);
+  const int8_t* small = (const int8_t*)at + supers * 32;
+  const int64_t index = F == Factor::kSuper ? block : block * 2 + half;
+  return v_mul(big, v_load_i8(small + index * 16 + lane));
+}
+
+template <int E, int MR>
+void int_tile(const Gemm& g, int64_t panel, int64_t row, int64_t height, const uint8_t* x) {
+  constexpr EncodingSpec spec = spec_of(E);
+  constexpr bool halves = spec.scale == Factor::kSuper16;
+  const int64_t blocks = blocks_of(g.cols);
+  const uint8_t* codes = g.panels + panel * g.panel_bytes;
+  const uint8_t* scales = codes + blocks * code_bytes(spec.codes);
+  const uint8_t* minimums = scales + factor_bytes(spec.scale, blocks);
+  const uint8_t* side = x + blocks * 32 * MR;
+  vf sum[kPanelVectors][MR];
+  for (int v = 0; v < kPanelVectors; v++)
+    for (int i = 0; i < MR; i++) sum[v][i] = v_set(0.0f);
+
+  for (int64_t b = 0; b < blocks; b++) {
+    const float* scale = (const float*)side + kSideScale * MR;
+#pragma GCC unroll 4
+    for (int v = 0; v < kPanelVectors; v++) {
+#pragma GCC unroll 2
+      for (int half = 0; half < (halves ? 2 : 1); half++) {
+        const int field = halves ? kSideMinus128Lo + half : is_small(spec.codes) ? kSideMinus8 : kSideMinus128;
+        const int32_t* start = (const int32_t*)side + field * MR;
+        vf d[MR];
+        if constexpr (!halves) dots<spec.codes, MR, 0, 8>(d, codes, v, x, start);
+        else if (half == 0) dots<spec.codes, MR, 0, 4>(d, codes, v, x, start);
+        else dots<spec.codes, MR, 4, 8>(d, codes, v, x, start);
+        const vf w = load_factor<spec.scale>(scales, blocks, b, half, v);
+#pragma GCC unroll 16
+        for (int i = 0; i < MR; i++) sum[v][i] = v_madd(d[i], v_mul(w, v_set(scale[i])), sum[v][i]);
+        if constexpr (spec.minimum != Factor::kNone) {
+          const vf m = load_factor<spec.minimum>(minimums, blocks, b, half, v);
+          const float* total = (const float*)side + (halves ? kSideSumLo + half : (int)kSideSum) * MR;
+#pragma GCC unroll 16
+          for (int i = 0; i < MR; i++) sum[v][i] = v_madd(m, v_set(total[i]), sum[v][i]);
+        }
+      }
+    }
+    codes += code_bytes(spec.codes);
+    x += 32 * MR;
+    side += kSideFields * 4 * MR;
+  }
+  for (int v = 0; v < kPanelVectors; v++) {
+    const int64_t col = panel * 16 + v * VL;
+    for (int i = 0; i < MR; i++)
+      if (i < height && col < g.rows) finish(g, row + i, col, sum[v][i], g.rows - col);
+  }
+}
+
+// Heights with a kernel of their own; others are rounded up (padded_height in matmul.h).
+template <int E, int MR>
+PG_INLINE void int_dispatch(const Gemm& g, int64_t panel, int64_t row, int64_t height, const uint8_t* x) {
+  if constexpr (MR <= 2) {
+    if (height == 1) return int_tile<E, 1>(g, panel, row, height, x);
+    return int_tile<E, 2>(g, panel, row, height, x);
+  } else {
+    if (height > MR - 2) return int_tile<E, MR>(g, panel, row, height, x);
+    int_dispatch<E, MR - 2>(g, panel, row, height, x);
+  }
+}
+
+template <int E>
+void int_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
+  for (int64_t panel = panel_begin; panel < panel_end && panel * 16 < g.rows; panel++)
+    for (int64_t t = tile_begin; t < tile_end; t++)
+      int_dispatch<E, kIntTileRows>(g, panel, g.tiles.first(t), g.tiles.height(t), g.ints.data + t * g.ints.tile_bytes);
+}
+
+}  // namespace
+}  // namespace PG_NS
+}  // namespace pg

@@ -1,0 +1,91 @@
+// Float sources to float panels.
+#include "pack.h"
+#include "scalar.h"
+
+namespace pg {
+namespace {
+
+// Source elements: bytes and value. Sources need not be aligned.
+struct F32 {
+  static constexpr int64_t kBytes = 4;
+  PG_INLINE float read(const uint8_t* p) { float value; memcpy(&value, p, 4); return value; }
+};
+struct F16 {
+  static constexpr int64_t kBytes = 2;
+  PG_INLINE float read(const uint8_t* p) { uint16_t half; memcpy(&half, p, 2); return s_from_f16(half); }
+};
+struct Bf16 {
+  static constexpr int64_t kBytes = 2;
+  PG_INLINE float read(const uint8_t* p) { uint16_t half; memcpy(&half, p, 2); return s_from_bf16(half); }
+};
+// 4 exponent bits (bias 7), 3 of fraction, no infinities, all ones is NaN.
+struct F8E4M3 {
+  static constexpr int64_t kBytes = 1;
+  PG_INLINE float read(const uint8_t* p) {
+    const uint32_t sign = (uint32_t)(*p & 0x80) << 24, rest = *p & 0x7f;
+    if (rest == 0x7f) return s_from_bits(sign | 0x7fc00000u);
+    return s_from_bits(sign | s_bits(s_from_bits(rest << 20) * s_from_bits(0x7b800000u)));  // * 2^120
+  }
+};
+// The upper half of an f16.
+struct F8E5M2 {
+  static constexpr int64_t kBytes = 1;
+  PG_INLINE float read(const uint8_t* p) { return s_from_f16((uint16_t)(*p << 8)); }
+};
+
+// Calls body(column, row in panel, value) for the source rows of the panel.
+template <class From, class Body>
+PG_INLINE void each(const Source& source, int64_t first_row, Body body) {
+  const int64_t rows = source.rows - first_row < kPanelRows ? source.rows - first_row : kPanelRows;
+  if (source.transposed) {
+    for (int64_t k = 0; k < source.cols; k++) {
+      const uint8_t* from = source.data + (k * source.rows + first_row) * From::kBytes;
+      for (int64_t r = 0; r < rows; r++) body(k, r, From::read(from + r * From::kBytes));
+    }
+    return;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    const uint8_t* from = source.data + (first_row + r) * source.cols * From::kBytes;
+    for (int64_t k = 0; k < source.cols; k++) body(k, r, From::read(from + k * From::kBytes));
+  }
+}
+
+template <class Body>
+void each_of(const Source& source, int64_t first_row, Body body) {
+  switch (source.dtype) {
+    case kDtypeF32: return each<F32>(source, first_row, body);
+    case kDtypeF16: return each<F16>(source, first_row, body);
+    case kDtypeBf16: return each<Bf16>(source, first_row, body);
+    case kDtypeF8E4M3: return each<F8E4M3>(source, first_row, body);
+    case kDtypeF8E5M2: return each<F8E5M2>(source, first_row, body);
+    default: return;
+  }
+}
+
+}  // namespace
+
+void pack_f32(uint8_t* panel, const Source& source, int64_t first_row) {
+  float* out = reinterpret_cast<float*>(panel);  // [cols][16]
+  each_of(source, first_row, [out](int64_t k, int64_t r, float value) { out[k * kPanelRows + r] = value; });
+}
+
+void pack_f16(uint8_t* panel, const Source& source, int64_t first_row) {
+  uint16_t* out = reinterpret_cast<uint16_t*>(panel);  // [cols][16]
+  each_of(source, first_row, [out](int64_t k, int64_t r, float value) { out[k * kPanelRows + r] = s_to_f16(value); });
+}
+
+void pack_bf16(uint8_t* panel, const Source& source, int64_t first_row) {
+  uint16_t* out = reinterpret_cast<uint16_t*>(panel);  // [cols/2][16][2]
+  each_of(source, first_row,
+          [out](int64_t k, int64_t r, float value) { out[(k / 2 * kPanelRows + r) * 2 + k % 2] = s_to_bf16(value); });
+}
+
+void read_row(float* out, const Source& source, int64_t row) {
+  Source one = source;
+  if (!source.transposed) one.rows = row + 1;  // the row at hand is the only one of its "panel"
+  each_of(one, row, [out](int64_t k, int64_t r, float value) {
+    if (r == 0) out[k] = value;
+  });
+}
+
+}  // namespace pg

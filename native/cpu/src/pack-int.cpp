@@ -1,0 +1,261 @@
+// Into integer panels: block formats re-ordered without loss, float rows quantised.
+//
+// Each (row, block of 32) becomes a Block: the codes as the panel stores them and the factors; `put` writes it to its lane.
+#include <cmath>
+#include <vector>
+
+#include "pack.h"
+#include "scalar.h"
+
+namespace pg {
+namespace {
+
+struct Block {
+  uint8_t code[kBlockCols];
+  float scale;                 // kFloat
+  uint16_t half, half_min;     // kHalf, kBhalf; of the super block for kSuper and kSuper16
+  int8_t small[2], small_min[2];  // kSuper uses the first
+};
+
+void put_factor(uint8_t* at, Factor factor, int64_t blocks, int64_t block, int64_t lane, float scale, uint16_t half,
+                const int8_t* small) {
+  uint16_t* halves = reinterpret_cast<uint16_t*>(at);
+  int8_t* smalls = reinterpret_cast<int8_t*>(at) + (blocks + kSuperBlocks - 1) / kSuperBlocks * 32;
+  switch (factor) {
+    case Factor::kHalf:
+    case Factor::kBhalf: halves[block * kPanelRows + lane] = half; break;
+    case Factor::kFloat: memcpy(at + (block * kPanelRows + lane) * 4, &scale, 4); break;
+    case Factor::kSuper:
+      halves[block / kSuperBlocks * kPanelRows + lane] = half;
+      smalls[block * kPanelRows + lane] = small[0];
+      break;
+    case Factor::kSuper16:
+      halves[block / kSuperBlocks * kPanelRows + lane] = half;
+      for (int64_t i = 0; i < 2; i++) smalls[(block * 2 + i) * kPanelRows + lane] = small[i];
+      break;
+    default: break;
+  }
+}
+
+void put(uint8_t* panel, const EncodingSpec& spec, int64_t blocks, int64_t block, int64_t lane, const Block& from) {
+  uint8_t* codes = panel + block * code_bytes(spec.codes);
+  for (int64_t group = 0; group < 8; group++) {
+    if (spec.codes == Codes::kByte) {
+      memcpy(codes + group * 64 + lane * 4, from.code + group * 4, 4);
+    } else {
+      for (int64_t c = 0; c < 4; c++)
+        codes[(group & 3) * 64 + lane * 4 + c] |= static_cast<uint8_t>(from.code[group * 4 + c] << (group < 4 ? 0 : 4));
+    }
+  }
+  uint8_t* scales = panel + blocks * code_bytes(spec.codes);
+  put_factor(scales, spec.scale, blocks, block, lane, from.scale, from.half, from.small);
+  put_factor(scales + factor_bytes(spec.scale, blocks), spec.minimum, blocks, block, lane, 0, from.half_min, from.small_min);
+}
+
+uint16_t half_at(const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); }
+uint16_t negated(uint16_t half) { return half ^ 0x8000; }
+
+void nibbles(Block& out, const uint8_t* pairs) {
+  for (int j = 0; j < 16; j++) {
+    out.code[j] = pairs[j] & 15;
+    out.code[j + 16] = pairs[j] >> 4;
+  }
+}
+
+// 5-bit codes: a fifth bit for each element in a 32-bit word, nibbles as above; stored as value + 128.
+void five_bits(Block& out, const uint8_t* word, const uint8_t* pairs, int offset) {
+  nibbles(out, pairs);
+  for (int j = 0; j < 32; j++)
+    out.code[j] = static_cast<uint8_t>((out.code[j] | (word[j / 8] >> j % 8 & 1) << 4) - offset + 128);
+}
+
+// The 6-bit scale (or minimum) of group g in the 12 bytes of q4_k and q5_k.
+int8_t packed_scale(const uint8_t* p, int g) {
+  return static_cast<int8_t>(g < 4 ? p[g] & 63 : (p[g + 4] & 15) | p[g - 4] >> 6 << 4);
+}
+int8_t packed_min(const uint8_t* p, int g) {
+  return static_cast<int8_t>(g < 4 ? p[g + 4] & 63 : p[g + 4] >> 4 | p[g] >> 6 << 4);
+}
+
+void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
+  const int64_t super = block / kSuperBlocks;
+  const int g = static_cast<int>(block % kSuperBlocks);  // the group of 32 within a block of 256
+  switch (dtype) {
+    case kDtypeQ8_0: {
+      const uint8_t* p = row + block * 34;
+      out.half = half_at(p);
+      for (int j = 0; j < 32; j++) out.code[j] = p[2 + j] ^ 0x80;
+      break;
+    }
+    case kDtypeQ8F32: {
+      const uint8_t* p = row + block * 36;
+      memcpy(&out.scale, p, 4);
+      for (int j = 0; j < 32; j++) out.code[j] = p[4 + j] ^ 0x80;
+      break;
+    }
+    case kDtypeQ4_0:
+    case kDtypeIq4Nl: {
+      const uint8_t* p = row + block * 18;
+      out.half = half_at(p);
+      nibbles(out, p + 2);
+      break;
+    }
+    case kDtypeQ4_1: {
+      const uint8_t* p = row + block * 20;
+      out.half = half_at(p);
+      out.half_min = half_at(p + 2);
+      nibbles(out, p + 4);
+      break;
+    }
+    case kDtypeQ5_0: {
+      const uint8_t* p = row + block * 22;
+      out.half = half_at(p);
+      five_bits(out, p + 2, p + 6, 16);
+      break;
+    }
+    case kDtypeQ5_1: {
+      const uint8_t* p = row + block * 24;
+      out.half = half_at(p);
+      out.half_min = half_at(p + 2);
+      five_bits(out, p + 4, p + 8, 0);
+      break;
+    }
+    case kDtypeMxfp4: {
+      // Table values are twice the e2m1 ones, so the factor is 2^(e - 128): a bf16 for every e.
+      const uint8_t* p = row + block * 17;
+      out.half = s_to_bf16(std::ldexp(1.0f, p[0] - 128));
+      nibbles(out, p + 1);
+      break;
+    }
+    case kDtypeIq4Xs: {
+      const uint8_t* p = row + super * 136;
+      out.half = half_at(p);
+      const int low = p[4 + g / 2] >> 4 * (g % 2) & 15, high = half_at(p + 2) >> 2 * g & 3;
+      out.small[0] = static_cast<int8_t>((low | high << 4) - 32);
+      nibbles(out, p + 8 + 16 * g);
+      break;
+    }
+    case kDtypeQ4K:
+    case kDtypeQ5K: {
+      const bool five = dtype == kDtypeQ5K;
+      const uint8_t* p = row + super * (five ? 176 : 144);
+      out.half = half_at(p);
+      out.half_min = negated(half_at(p + 2));
+      out.small[0] = packed_scale(p + 4, g);
+      out.small_min[0] = packed_min(p + 4, g);
+      const uint8_t* codes = p + (five ? 48 : 16) + 32 * (g / 2);
+      for (int j = 0; j < 32; j++) {
+        const int nibble = codes[j] >> 4 * (g % 2) & 15;
+        out.code[j] = static_cast<uint8_t>(five ? (nibble | (p[16 + j] >> g & 1) << 4) + 128 : nibble);
+      }
+      break;
+    }
+    case kDtypeQ6K: {
+      const uint8_t* p = row + super * 210;
+      out.half = half_at(p + 208);
+      for (int i = 0; i < 2; i++) out.small[i] = static_cast<int8_t>(p[192 + 2 * g + i]);
+      const uint8_t* low = p + 64 * (g / 4) + 32 * (g % 2);
+      const uint8_t* high = p + 128 + 32 * (g / 4);
+      for (int j = 0; j < 32; j++) {
+        const int code = (low[j] >> 4 * (g / 2 % 2) & 15) | (high[j] >> 2 * (g % 4) & 3) << 4;
+        out.code[j] = static_cast<uint8_t>(code - 32 + 128);
+      }
+      break;
+    }
+    case kDtypeQ3K: {
+      const uint8_t* p = row + super * 110;
+      out.half = half_at(p + 108);
+      for (int i = 0; i < 2; i++) {
+        const int s = 2 * g + i;
+        const int low = p[96 + s % 8] >> 4 * (s / 8) & 15, high = p[104 + s % 4] >> 2 * (s / 4) & 3;
+        out.small[i] = static_cast<int8_t>((low | high << 4) - 32);
+      }
+      const uint8_t* codes = p + 32 + 32 * (g / 4);
+      for (int j = 0; j < 32; j++) {
+        const int code = (codes[j] >> 2 * (g % 4) & 3) | (p[j] >> g & 1) << 2;
+        out.code[j] = static_cast<uint8_t>(code - 4 + 128);
+      }
+      break;
+    }
+    case kDtypeQ2K: {
+      const uint8_t* p = row + super * 84;
+      out.half = half_at(p + 80);
+      out.half_min = negated(half_at(p + 82));
+      for (int i = 0; i < 2; i++) {
+        out.small[i] = static_cast<int8_t>(p[2 * g + i] & 15);
+        out.small_min[i] = static_cast<int8_t>(p[2 * g + i] >> 4);
+      }
+      const uint8_t* codes = p + 16 + 32 * (g / 4);
+      for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>((codes[j] >> 2 * (g % 4) & 3) + 128);
+      break;
+    }
+    default: break;
+  }
+}
+
+// To an integer within [low, high]; NaN becomes low.
+int to_int(float value, int low, int high) {
+  return value > static_cast<float>(low) ? value < static_cast<float>(high) ? static_cast<int>(value) : high : low;
+}
+
+// q8_0: d = max|x| / 127, code = round(x / d), halves away from zero. The steps are those of src/core/dequantize/quantize.ts.
+void quantize_block_q8(Block& out, const float* x) {
+  float max = 0;
+  for (int j = 0; j < 32; j++) max = std::fabs(x[j]) > max ? std::fabs(x[j]) : max;
+  const float d = max / 127.0f;
+  const float inverse = d == 0 ? 0.0f : 1.0f / d;
+  out.half = s_to_f16(d);
+  for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(to_int(std::round(x[j] * inverse), -127, 127) + 128);
+}
+
+// q4_0: the value of largest magnitude becomes code 0, which stands for -8.
+void quantize_block_q4(Block& out, const float* x) {
+  float largest = 0;
+  for (int j = 0; j < 32; j++)
+    if (std::fabs(x[j]) > std::fabs(largest)) largest = x[j];
+  const float d = largest / -8.0f;
+  const float inverse = d == 0 ? 0.0f : 1.0f / d;
+  out.half = s_to_f16(d);
+  for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(to_int(x[j] * inverse + 8.5f, 0, 15));
+}
+
+// fill(block, row, index) for every block of the panel's rows. Rows that are absent keep factors of zero, except that padding
+// must read as the value 0 where a minimum is added: their minimums are zero too.
+template <class Fill>
+void fill_panel(uint8_t* panel, const EncodingSpec& spec, const Source& source, int64_t first_row, Fill fill) {
+  const int64_t blocks = blocks_of(source.cols);
+  for (int64_t lane = 0; lane < kPanelRows && first_row + lane < source.rows; lane++)
+    for (int64_t b = 0; b < blocks; b++) {
+      Block block = {};
+      fill(block, lane, b);
+      put(panel, spec, blocks, b, lane, block);
+    }
+}
+
+void quantize(uint8_t* panel, Encoding encoding, const Source& source, int64_t first_row, void (*one)(Block&, const float*)) {
+  const int64_t blocks = blocks_of(source.cols);
+  std::vector<float> row(static_cast<size_t>(blocks * kBlockCols));  // past the last column it stays zero
+  fill_panel(panel, spec_of(encoding), source, first_row, [&](Block& block, int64_t lane, int64_t b) {
+    if (b == 0) read_row(row.data(), source, first_row + lane);
+    one(block, row.data() + b * kBlockCols);
+  });
+}
+
+}  // namespace
+
+void quantize_q8(uint8_t* panel, const Source& source, int64_t first_row) {
+  quantize(panel, kEncodingQ8, source, first_row, quantize_block_q8);
+}
+
+void quantize_q4(uint8_t* panel, const Source& source, int64_t first_row) {
+  quantize(panel, kEncodingQ4, source, first_row, quantize_block_q4);
+}
+
+void pack_blocks(uint8_t* panel, const Source& source, int64_t first_row) {
+  const int64_t row_bytes = source_size(source.dtype, 1, source.cols);
+  fill_panel(panel, spec_of(own_encoding(source.dtype)), source, first_row, [&](Block& block, int64_t lane, int64_t b) {
+    read_block(block, source.dtype, source.data + (first_row + lane) * row_bytes, b);
+  });
+}
+
+}  // namespace pg

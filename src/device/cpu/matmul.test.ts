@@ -1,0 +1,262 @@
+// Matmul and embed of the native device against a plain f64 computation, for every encoding, with odd sizes, and their bitwise
+// invariance. Tolerances are relative to sum(|x| * |w|) of the output at hand, which bounds what rounding can do:
+//   float weights    2^-23 * (cols + 8): one rounding per addition
+//   integer weights  the same against int8-rounded activations, which the oracle rounds by its own code
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { dequantize } from "../../core/dequantize/dequantize.js";
+import { f32ToF16 } from "../../core/dequantize/small-floats.js";
+import { BLOCK_OF, bytesOf, type HostTensor, type TensorDtype } from "../../core/tensor.js";
+import { CpuDevice, type CpuDeviceOptions } from "./cpu-device.js";
+
+const FLOATS: TensorDtype[] = ["f32", "f16", "bf16", "f8_e4m3", "f8_e5m2"];
+const BLOCKS: TensorDtype[] = [
+  ...(["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4"] as const),
+  ...(["q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "iq2_xxs"] as const),
+];
+/** Where a block keeps its f16 factors. */
+const HALVES: Partial<Record<TensorDtype, number[]>> = {
+  ...{ q8_0: [0], q4_0: [0], q4_1: [0, 2], q5_0: [0], q5_1: [0, 2], iq4_nl: [0], iq4_xs: [0], iq2_xxs: [0] },
+  ...{ q2_k: [80, 82], q3_k: [108], q4_k: [0, 2], q5_k: [0, 2], q6_k: [208] },
+};
+const ISAS = ["portable", "avx2", "avx512"].filter(isSupported);
+
+function isSupported(isa: string): boolean {
+  try {
+    new CpuDevice({ threads: 1, isa }).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function generator(seed: number): () => number {
+  let s = seed;
+  return () => {
+    s = (Math.imul(s, 1664525) + 1013904223) | 0;
+    return (s >>> 8) / 2 ** 24;
+  };
+}
+
+/** A checkpoint tensor with random values of its dtype, none of them NaN or infinite. */
+function randomTensor(dtype: TensorDtype, rows: number, cols: number, seed: number): HostTensor {
+  const random = generator(seed);
+  const bytes = new Uint8Array(bytesOf(dtype, rows * cols)).map(() => random() * 256);
+  const view = new DataView(bytes.buffer);
+  const [, blockBytes] = BLOCK_OF[dtype];
+  for (let at = 0; at < bytes.length; at += blockBytes) {
+    const value = random() * 2 - 1;
+    if (dtype === "f32") view.setFloat32(at, value, true);
+    else if (dtype === "f16") view.setUint16(at, f32ToF16(value), true);
+    else if (dtype === "bf16") view.setUint16(at, 0x3f00 + Math.floor(random() * 256) + (value < 0 ? 0x8000 : 0), true);
+    else if (dtype === "f8_e4m3" || dtype === "f8_e5m2")
+      bytes[at]! &= 0xbf; // magnitudes up to 2
+    else if (dtype === "mxfp4") bytes[at] = 120 + Math.floor(random() * 6);
+    for (const offset of HALVES[dtype] ?? []) view.setUint16(at + offset, f32ToF16(value * 0.1), true);
+  }
+  return { name: dtype, dtype, shape: [rows, cols], file: null, byteLength: bytes.length, bytes: () => bytes };
+}
+
+function randomFloats(count: number, seed: number): Float32Array {
+  const random = generator(seed);
+  return Float32Array.from({ length: count }, () => (random() + random() + random()) * 2 - 3);
+}
+
+/** Activations as integer weights meet them: blocks of 32 rounded to int8 with one scale. */
+function roundRows(x: Float32Array, n: number, cols: number): Float64Array {
+  const out = new Float64Array(x.length);
+  for (let i = 0; i < n; i++) {
+    for (let from = 0; from < cols; from += 32) {
+      const block = x.subarray(i * cols + from, i * cols + Math.min(from + 32, cols));
+      const max = block.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+      const scale = Math.fround(max * Math.fround(1 / 127));
+      const inverse = Math.fround(127 / max);
+      block.forEach((value, k) => {
+        const scaled = Math.fround(value * inverse);
+        let q = Math.round(scaled);
+        if (Math.abs(scaled % 1) === 0.5 && q % 2 !== 0) q -= 1; // halves to even
+        out[i * cols + from + k] = q * scale;
+      });
+    }
+  }
+  return out;
+}
+
+function weightsOf(tensor: HostTensor): Float32Array {
+  const out = new Float32Array(tensor.shape[0]! * tensor.shape[1]!);
+  dequantize(tensor.dtype, tensor.bytes(), out, out.length);
+  return out;
+}
+
+/** Runs x [n, cols] through the device. */
+function run(options: CpuDeviceOptions, parts: HostTensor[], x: Float32Array, n: number): Float32Array {
+  const device = new CpuDevice(options);
+  const weight = device.loadWeight(parts);
+  const out = device.allocTensor(n, weight.rows);
+  device.matmul(out, device.loadTensor(x, n, weight.cols), weight, n);
+  const result = new Float32Array(n * weight.rows);
+  device.read(result, out, 0, n);
+  device.close();
+  return result;
+}
+
+function assertClose(got: Float32Array, x: ArrayLike<number>, w: Float32Array, n: number, cols: number): void {
+  const rows = w.length / cols;
+  const tolerance = 2 ** -23 * (cols + 8);
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < rows; j++) {
+      let sum = 0;
+      let size = 0;
+      for (let k = 0; k < cols; k++) {
+        const product = x[i * cols + k]! * w[j * cols + k]!;
+        sum += product;
+        size += Math.abs(product);
+      }
+      const error = Math.abs(got[i * rows + j]! - sum);
+      if (!(error <= tolerance * size)) assert.fail(`[${i}, ${j}] is ${got[i * rows + j]}, expected ${sum}`);
+    }
+  }
+}
+
+for (const isa of ISAS) {
+  test(`${isa}: float weights, odd sizes`, () => {
+    for (const dtype of FLOATS) {
+      for (const [rows, cols, n] of [
+        ...[1, 17, 31, 32, 33, 64, 65].map((r) => [r, 77, 5]),
+        [45, 1, 3],
+        [40, 130, 65],
+      ]) {
+        const tensor = randomTensor(dtype, rows!, cols!, rows! + 1);
+        const x = randomFloats(n! * cols!, cols! + n!);
+        assertClose(run({ isa, threads: 2 }, [tensor], x, n!), x, weightsOf(tensor), n!, cols!);
+      }
+    }
+  });
+
+  test(`${isa}: integer weights, odd sizes`, () => {
+    for (const dtype of BLOCKS) {
+      const [block] = BLOCK_OF[dtype];
+      for (const [rows, blocks, n] of [
+        [1, 1, 1],
+        [17, 3, 13],
+        [65, 2, 2],
+        [33, 1, 26],
+      ]) {
+        const cols = block * blocks!;
+        const tensor = randomTensor(dtype, rows!, cols, rows! + 2);
+        const x = randomFloats(n! * cols, cols + n!);
+        const rounded = roundRows(x, n!, cols);
+        // Minimums are added apart and may cancel: they count in the size of what is summed.
+        const w = weightsOf(tensor);
+        assertClose(run({ isa, threads: 2 }, [tensor], x, n!), rounded, w, n!, cols);
+      }
+    }
+  });
+
+  test(`${isa}: a row's bits do not depend on the rows beside it, nor on the threads`, () => {
+    for (const dtype of [...FLOATS.slice(0, 3), ...BLOCKS]) {
+      const cols = dtype === "bf16" ? 97 : 256;
+      const tensor = randomTensor(dtype, 81, cols, 7);
+      const one = randomFloats(cols, 8);
+      const expected = run({ isa, threads: 1 }, [tensor], one, 1);
+      for (const [n, threads] of [...Array.from({ length: 65 }, (_, i) => [i + 1, 1]), [65, 2], [7, 3], [1, 3]]) {
+        const x = randomFloats(n! * cols, n!);
+        for (const at of [0, n! >> 1, n! - 1]) x.set(one, at * cols);
+        const got = run({ isa, threads: threads! }, [tensor], x, n!);
+        for (const at of [0, n! >> 1, n! - 1]) {
+          assert.deepEqual(got.subarray(at * 81, at * 81 + 81), expected, `${dtype}: row ${at} of ${n}`);
+        }
+      }
+    }
+  });
+
+  test(`${isa}: embed gives the dequantised rows`, () => {
+    for (const dtype of [...FLOATS, ...BLOCKS]) {
+      const tensor = randomTensor(dtype, 37, 256, 3);
+      const w = weightsOf(tensor);
+      const device = new CpuDevice({ isa, threads: 2 });
+      const weight = device.loadWeight([tensor]);
+      const staged = device.createStagedBatch(16);
+      const ids = Int32Array.of(36, 0, 17, 16, 15, 36, 1, 2, 3, 31);
+      staged.tokenIds.fill(ids, ids.length);
+      staged.numTokens = ids.length;
+      const out = device.allocTensor(ids.length, 256);
+      device.embed(out, weight, staged, 2);
+      const got = new Float32Array(ids.length * 256);
+      device.read(got, out, 0, ids.length);
+      device.close();
+      ids.forEach((id, t) => {
+        for (let k = 0; k < 256; k++) {
+          const expected = 2 * w[id * 256 + k]!;
+          // Minimums: one rounding of the product more than the oracle's f64.
+          assert.ok(Math.abs(got[t * 256 + k]! - expected) <= 1e-6 * (1 + Math.abs(expected)), `${dtype} ${id} ${k}`);
+        }
+      });
+    }
+  });
+}
+
+test("the variants with fused multiply-add agree bit for bit", { skip: ISAS.length < 3 && "no AVX-512 here" }, () => {
+  for (const dtype of [...FLOATS, ...BLOCKS]) {
+    const tensor = randomTensor(dtype, 50, 512, 11);
+    const x = randomFloats(9 * 512, 12);
+    const [avx2, avx512] = ["avx2", "avx512"].map((isa) => run({ isa, threads: 1 }, [tensor], x, 9));
+    assert.deepEqual(avx2, avx512, dtype);
+  }
+});
+
+test("parts are stacked, each in its own encoding; bias, scale and accumulate apply to all", () => {
+  const parts = (["q4_k", "f16", "q6_k", "f32"] as const).map((dtype, i) => randomTensor(dtype, 20 + i, 256, i));
+  const x = randomFloats(3 * 256, 5);
+  const alone = parts.map((part) => run({ threads: 2 }, [part], x, 3));
+  const device = new CpuDevice({ threads: 2 });
+  const weight = device.loadWeight(parts);
+  assert.equal(weight.rows, 86);
+  assert.equal(weight.dtype, "q4_k+f16+q6_k+f32");
+  const start = randomFloats(3 * 86, 6);
+  const bias = randomFloats(86, 7);
+  const out = device.loadTensor(start, 3, 86);
+  const input = device.loadTensor(x, 3, 256);
+  device.matmul(out, input, weight, 2, { bias: device.loadTensor(bias, 1, 86), scale: 0.5, accumulate: true });
+  const got = new Float32Array(3 * 86);
+  device.read(got, out, 0, 3);
+  device.close();
+  for (let i = 0; i < 3; i++) {
+    let column = 0;
+    parts.forEach((part, p) => {
+      for (let j = 0; j < part.shape[0]!; j++, column++) {
+        const at = i * 86 + column;
+        const product = Math.fround(Math.fround(alone[p]![i * part.shape[0]! + j]! + bias[column]!) * 0.5);
+        const expected = i < 2 ? Math.fround(start[at]! + product) : start[at]!; // the third row is not touched
+        assert.equal(got[at], expected, `[${i}, ${column}]`);
+      }
+    });
+  }
+});
+
+test("transposed parts equal plain ones", () => {
+  for (const dtype of ["f32", "f16", "bf16"] as const) {
+    const plain = randomTensor(dtype, 37, 41, 9);
+    const size = BLOCK_OF[dtype][1];
+    const from = plain.bytes();
+    const turned = new Uint8Array(from.length);
+    for (let r = 0; r < 37; r++)
+      for (let c = 0; c < 41; c++)
+        for (let b = 0; b < size; b++) turned[(c * 37 + r) * size + b] = from[(r * 41 + c) * size + b]!;
+    const device = new CpuDevice({ threads: 1 });
+    const a = device.loadWeight([plain]);
+    const b = device.loadWeight([{ ...plain, shape: [41, 37], bytes: () => turned }], { transposed: true });
+    assert.deepEqual([b.rows, b.cols], [37, 41]);
+    const x = device.loadTensor(randomFloats(4 * 41, 1), 4, 41);
+    const results = [a, b].map((weight) => {
+      const out = device.allocTensor(4, 37);
+      device.matmul(out, x, weight, 4);
+      const values = new Float32Array(4 * 37);
+      device.read(values, out, 0, 4);
+      return values;
+    });
+    assert.deepEqual(results[0], results[1]);
+    device.close();
+  }
+});
