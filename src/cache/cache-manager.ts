@@ -225,7 +225,7 @@ export class CacheManager {
   /** Writes the cached prefix's pages to request.pages, owning none of them yet; returns how many. */
   #match(request: Request): number {
     const trie = this.#trie;
-    if (trie === null || request.sampling.promptLogprobs !== null) return 0;
+    if (trie === null || !request.readsCache) return 0;
     const limit = Math.floor((request.numTokens - 1) / this.pageSize);
     growPages(request, limit);
     let parent: number = NULL_PAGE;

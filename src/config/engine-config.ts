@@ -5,7 +5,7 @@ import { type OptionTable, resolveOptions } from "./options.js";
 
 export interface EngineConfig {
   readonly model: string;
-  readonly device: "auto" | "cpu" | "cuda" | "reference" | "null";
+  readonly device: "auto" | "cpu" | "reference" | "null";
   readonly threads: number;
   readonly quantize: "none" | "q8" | "q4";
   readonly kvDtype: "auto" | "f32" | "f16" | "bf16" | "i8";
@@ -38,7 +38,7 @@ export const ENGINE_OPTIONS = {
   },
   device: {
     type: "choice",
-    choices: ["auto", "cpu", "cuda", "reference", "null"],
+    choices: ["auto", "cpu", "reference", "null"],
     default: "auto",
     help: "where the arithmetic runs; auto is cpu where the native library can be built, else reference",
   },

@@ -19,7 +19,10 @@ test("bad values are refused with value, limit and remedy", () => {
     /Option pageSize is 0; it must be a whole number from 1 to 1024\./,
   );
   assert.throws(() => engineConfig({ pageSize: Number.NaN }), /pageSize is NaN/);
-  assert.throws(() => engineConfig({ device: "gpu" }), /Option device is "gpu"; it must be one of auto, cpu, cuda/);
+  assert.throws(
+    () => engineConfig({ device: "gpu" }),
+    /Option device is "gpu"; it must be one of auto, cpu, reference/,
+  );
   assert.throws(() => engineConfig({ pagesize: 16 }), /Unknown option pagesize\. Known options: model, device/);
 });
 

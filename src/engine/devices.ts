@@ -12,8 +12,6 @@ export async function openDevice(config: Pick<EngineConfig, "device" | "threads"
       return new ReferenceDevice();
     case "null":
       return new NullDevice();
-    case "cuda":
-      throw new DeviceError("device_unavailable", { device: "cuda", reason: "this version has no CUDA device." });
     case "cpu":
       return openCpu(config.threads);
     case "auto":

@@ -1,6 +1,6 @@
 // Counts what the engine did and describes each step for people to watch. Reads the scheduler and the cache, changes neither.
 
-import type { CacheManager, CacheStats } from "../cache/cache-manager.js";
+import type { CacheManager } from "../cache/cache-manager.js";
 import type { Request } from "../core/request.js";
 import type { Scheduler, Step } from "../scheduler/scheduler.js";
 import type { EngineStats, StepRecord, StepRow } from "./types.js";
@@ -92,7 +92,9 @@ export class StepRecorder {
     this.#cachedTokens += request.numCached;
   }
 
-  stats(model: string, device: string, scheduler: Scheduler, pages: CacheStats, pageSize: number): EngineStats {
+  stats(model: string, device: string, pageSize: number): EngineStats {
+    const { scheduler, cache } = this.#watched;
+    const pages = cache.stats();
     return {
       model,
       device,

@@ -1,0 +1,118 @@
+// The invariance suite: one request gives the same tokens and the same logits, bit for bit, however it was run. Any device and
+// any encoding of weights and KV must pass it.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { EngineConfig } from "../../src/config/engine-config.js";
+import { uniformAt } from "../../src/core/random.js";
+import { createEngine } from "../../src/engine/engine.js";
+import type { Engine, GenerateOptions, GenerateResult } from "../../src/engine/types.js";
+import { LogitLedger } from "./logit-ledger.js";
+
+export interface InvarianceCase {
+  readonly name: string;
+  readonly model: string;
+  /** Beyond the model: device, encodings, threads. */
+  readonly config: Partial<EngineConfig>;
+  readonly promptLen?: number;
+  readonly maxTokens?: number;
+}
+
+export function runInvariance({ name, model, config, promptLen = 150, maxTokens = 12 }: InvarianceCase): void {
+  const ledger = new LogitLedger();
+  const prompt = randomPrompt(promptLen, 1);
+  const base = { maxTokens, temperature: 1.3, seed: 11, ignoreEos: true, editLogits: ledger.hook };
+  let alone: GenerateResult;
+
+  const withEngine = async (extra: Partial<EngineConfig>, body: (engine: Engine) => Promise<void>) => {
+    await using engine = await createEngine({ model, worker: false, numPages: 200, ...config, ...extra });
+    await body(engine);
+    const stats = await engine.stats();
+    assert.equal(stats.pagesUsed, 0, "pages leaked");
+  };
+  const run = (engine: Engine, options: GenerateOptions = {}) =>
+    engine.generate(prompt, { ...base, ...options }).result();
+  const expectAlone = (result: GenerateResult) =>
+    assert.deepEqual(result.samples[0]!.tokenIds, alone.samples[0]!.tokenIds);
+
+  test(`${name}: alone, twice, the second time from the cache`, async () => {
+    await withEngine({}, async (engine) => {
+      alone = await run(engine);
+      const again = await run(engine);
+      expectAlone(again);
+      assert.equal(alone.trace.cachedTokens, 0);
+      assert.ok(again.trace.cachedTokens >= promptLen - 32, `${again.trace.cachedTokens} tokens were cached`);
+    });
+  });
+
+  test(`${name}: batched with others of all lengths`, async () => {
+    await withEngine({}, async (engine) => {
+      const others = [3, 17, 64, 111, 200, 33].map((len, i) =>
+        engine.generate(randomPrompt(len, 50 + i), { ...base, seed: i, maxTokens: maxTokens + i }).result(),
+      );
+      expectAlone(await run(engine));
+      await Promise.all(others);
+    });
+  });
+
+  for (const idealChunk of [16, 32, 48, 128, 512]) {
+    test(`${name}: chunks of ${idealChunk}`, async () => {
+      await withEngine({ idealChunk, prefixCaching: false }, async (engine) => expectAlone(await run(engine)));
+    });
+  }
+
+  test(`${name}: a partly cached prefix`, async () => {
+    await withEngine({}, async (engine) => {
+      const shorter = prompt.slice(0, promptLen - 50);
+      await engine.generate([...shorter, 7, 8, 9], base).result();
+      const result = await run(engine);
+      assert.ok(result.trace.cachedTokens > 0 && result.trace.cachedTokens < promptLen - 40);
+      expectAlone(result);
+    });
+  });
+
+  test(`${name}: preempted and resumed`, async () => {
+    const perRequest = Math.ceil((promptLen + maxTokens) / 16);
+    const grow = Math.ceil(promptLen / 16);
+    await withEngine({ numPages: 1 + grow * 2 + (perRequest === grow ? 0 : 1) }, async (engine) => {
+      const longer = { ...base, maxTokens: maxTokens + 40 };
+      const rival = engine.generate(randomPrompt(promptLen, 77), { ...longer, priority: -1 }).result();
+      const result = await engine.generate(prompt, longer).result();
+      await rival;
+      assert.ok(result.trace.preemptions > 0, "nothing was preempted");
+      assert.deepEqual(result.samples[0]!.tokenIds.slice(0, maxTokens), alone.samples[0]!.tokenIds);
+    });
+  });
+
+  test(`${name}: chunked mode`, async () => {
+    await withEngine({ mode: "chunked" }, async (engine) => {
+      const other = engine.generate(randomPrompt(90, 78), base).result();
+      expectAlone(await run(engine));
+      await other;
+    });
+  });
+
+  test(`${name}: forked into four samples, and the same without room to fork`, async () => {
+    let roomy: GenerateResult;
+    await withEngine({}, async (engine) => {
+      roomy = await run(engine, { n: 4 });
+      expectAlone(roomy);
+    });
+    const prefixPages = Math.ceil((promptLen + maxTokens) / 16);
+    await withEngine({ numPages: 1 + prefixPages + 1 }, async (engine) => {
+      const tight = await run(engine, { n: 4 });
+      assert.deepEqual(
+        tight.samples.map((s) => s.tokenIds),
+        roomy.samples.map((s) => s.tokenIds),
+      );
+    });
+  });
+
+  test(`${name}: the ledger saw the same sequences many times`, () => {
+    assert.ok(ledger.numRepeated > 8 * maxTokens, `${ledger.numRepeated} of ${ledger.numChecked}`);
+  });
+}
+
+export function randomPrompt(len: number, seed: number): number[] {
+  return Array.from({ length: len }, (_, i) => Math.floor(uniformAt(seed, 1, i) * 256));
+}
