@@ -42,7 +42,7 @@ export interface CommandOutput {
 }
 
 /** Runs the command and returns the exit code: 0, or 2 when the arguments are wrong. */
-export async function explainCommand(args: string[], io: CommandOutput = process): Promise<number> {
+export async function explainCommand(args: readonly string[], io: CommandOutput = process): Promise<number> {
   try {
     const { options, svg, isJson, isHelp } = parseExplainArgs(args);
     if (isHelp) {

@@ -15,6 +15,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import("./generate.js")).generateCommand,
   },
   chat: { summary: "talk to a model in the terminal", load: async () => (await import("./chat.js")).chatCommand },
+  explain: {
+    summary: "show how requests become chunks, batches and pages",
+    load: async () => (await import("./explain.js")).explainCommand,
+  },
   inspect: {
     summary: "look at a checkpoint: shape, tensors, memory",
     load: async () => (await import("./inspect.js")).inspectCommand,
