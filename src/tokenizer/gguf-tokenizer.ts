@@ -1,0 +1,164 @@
+// A GGUF vocabulary behind the Tokenizer interface: SentencePiece-style (scores, byte fallback) or byte-level BPE (merges).
+// Ids equal llama.cpp's on the same file.
+
+import { mergeBigrams } from "./bigram-merge.js";
+import { toByteLevel, tryByteLevelBytes } from "./byte-level.js";
+import { type GgufMetadata, type GgufVocab, readGgufVocab, TokenType } from "./gguf-vocab.js";
+import { splitWords } from "./pre-tokenizers.js";
+import { SpecialSplitter } from "./special-splitter.js";
+import { tryFallbackByte } from "./token-decoder.js";
+import { type DecodeOptions, decodeTokens, type EncodeOptions, type Tokenizer } from "./tokenizer.js";
+
+const NO_BYTES = new Uint8Array(0);
+const SPACE = "\u2581";
+/** Words whose ids are remembered; text repeats itself. */
+const MAX_CACHED_WORDS = 20_000;
+
+export class GgufTokenizer implements Tokenizer {
+  readonly vocabSize: number;
+  readonly bosId: number | null;
+  readonly eosIds: readonly number[];
+  readonly specialTokens: Readonly<Record<string, string>>;
+  readonly stripsLeadingSpace: boolean;
+
+  readonly #vocab: GgufVocab;
+  readonly #ids: ReadonlyMap<string, number>;
+  readonly #ranks: ReadonlyMap<string, number>; // "left right" -> rank
+  readonly #splitter: SpecialSplitter;
+  readonly #words = new Map<string, readonly number[]>();
+
+  constructor(metadata: GgufMetadata, file: string) {
+    const vocab = readGgufVocab(metadata, file);
+    this.#vocab = vocab;
+    this.vocabSize = vocab.tokens.length;
+    this.bosId = vocab.bosId;
+    this.eosIds = vocab.eosIds;
+    this.stripsLeadingSpace = vocab.kind === "sentencepiece" && vocab.addsSpacePrefix;
+
+    const ids = new Map<string, number>();
+    const markers: [string, number][] = [];
+    for (let id = 0; id < vocab.tokens.length; id++) {
+      ids.set(vocab.tokens[id]!, id);
+      if (this.isSpecial(id) || vocab.types[id] === TokenType.USER_DEFINED) markers.push([vocab.tokens[id]!, id]);
+    }
+    this.#ids = ids;
+    const keepsSpaces = ["<unk>", "<s>", "<|endoftext|>"];
+    const stripsAfter = (id: number) => vocab.controlStripsSpaces && !keepsSpaces.includes(vocab.tokens[id]!);
+    this.#splitter = new SpecialSplitter(markers, stripsAfter);
+
+    const ranks = new Map<string, number>();
+    const merges = vocab.kind === "byte-level" ? vocab.merges : [];
+    for (let rank = merges.length - 1; rank >= 0; rank--) ranks.set(merges[rank]!, rank);
+    this.#ranks = ranks;
+
+    const specialTokens: Record<string, string> = {};
+    const named = { bos_token: vocab.bosId, eos_token: vocab.eosId, unk_token: vocab.unkId, pad_token: vocab.padId };
+    for (const [name, id] of Object.entries(named)) if (id !== null) specialTokens[name] = vocab.tokens[id]!;
+    this.specialTokens = specialTokens;
+  }
+
+  encode(text: string, options: EncodeOptions = {}): number[] {
+    const { addSpecialTokens = true } = options;
+    const { bosId, eosId, addsBos, addsEos } = this.#vocab;
+    const ids: number[] = [];
+    if (addSpecialTokens && addsBos && bosId !== null) ids.push(bosId);
+    let isAfterMarker = true;
+    for (const fragment of this.#splitter.split(text)) {
+      if (typeof fragment === "number") {
+        ids.push(fragment);
+      } else if (this.#vocab.kind === "sentencepiece") {
+        // Every stretch of text that begins the whole or follows a marker is a sentence of its own.
+        const prefix = this.#vocab.addsSpacePrefix && isAfterMarker ? " " : "";
+        this.#encodeSentence(prefix + fragment, ids);
+      } else {
+        this.#encodeWords(fragment, ids);
+      }
+      isAfterMarker = typeof fragment === "number";
+    }
+    if (addSpecialTokens && addsEos && eosId !== null) ids.push(eosId);
+    return ids;
+  }
+
+  decode(ids: Iterable<number>, options?: DecodeOptions): string {
+    return decodeTokens(this, ids, options);
+  }
+
+  tokenToId(token: string): number | null {
+    return this.#ids.get(token) ?? null;
+  }
+
+  idToToken(id: number): string | null {
+    return this.#vocab.tokens[id] ?? null;
+  }
+
+  tokenBytes(id: number): Uint8Array {
+    const token = this.#vocab.tokens[id];
+    if (token === undefined) return NO_BYTES;
+    const type = this.#vocab.types[id];
+    if (this.isSpecial(id) || type === TokenType.USER_DEFINED) return Buffer.from(token, "utf8");
+    if (this.#vocab.kind === "byte-level") return tryByteLevelBytes(token) ?? Buffer.from(token, "utf8");
+    const byte = type === TokenType.BYTE ? tryFallbackByte(token) : null;
+    return byte === null ? Buffer.from(token.replaceAll(SPACE, " "), "utf8") : Uint8Array.of(byte);
+  }
+
+  isSpecial(id: number): boolean {
+    const type = this.#vocab.types[id];
+    return type === TokenType.CONTROL || type === TokenType.UNKNOWN;
+  }
+
+  /** SentencePiece: the whole text is one word; of all pairs the one whose joined token scores highest is joined first. */
+  #encodeSentence(text: string, out: number[]): void {
+    if (this.#vocab.kind !== "sentencepiece") return;
+    const { scores } = this.#vocab;
+    const symbols = mergeBigrams(text.replaceAll(" ", SPACE), (left, right) => {
+      const id = this.#ids.get(left + right);
+      return id === undefined ? Infinity : -scores[id]!;
+    });
+    for (const symbol of symbols) {
+      const id = this.#ids.get(symbol);
+      if (id !== undefined) out.push(id);
+      else this.#encodeBytes(symbol, out);
+    }
+  }
+
+  /** A character without a token of its own, byte by byte. */
+  #encodeBytes(symbol: string, out: number[]): void {
+    for (const byte of Buffer.from(symbol, "utf8")) {
+      const hex = byte.toString(16).toUpperCase().padStart(2, "0");
+      const id = this.#ids.get(`<0x${hex}>`) ?? this.#vocab.unkId;
+      if (id !== null) out.push(id);
+    }
+  }
+
+  #encodeWords(text: string, out: number[]): void {
+    if (this.#vocab.kind !== "byte-level") return;
+    for (const word of splitWords(text, this.#vocab.preTokenizer.patterns)) {
+      let ids = this.#words.get(word);
+      if (ids === undefined) {
+        ids = this.#encodeWord(toByteLevel(Buffer.from(word, "utf8")), this.#vocab.preTokenizer.ignoresMerges);
+        if (this.#words.size >= MAX_CACHED_WORDS) this.#words.clear();
+        this.#words.set(word, ids);
+      }
+      for (const id of ids) out.push(id);
+    }
+  }
+
+  #encodeWord(word: string, ignoresMerges: boolean): number[] {
+    const whole = ignoresMerges ? this.#ids.get(word) : undefined;
+    if (whole !== undefined) return [whole];
+    const ids: number[] = [];
+    for (const symbol of mergeBigrams(word, (left, right) => this.#ranks.get(`${left} ${right}`) ?? Infinity)) {
+      const id = this.#ids.get(symbol);
+      if (id !== undefined) {
+        ids.push(id);
+        continue;
+      }
+      // A merge may give what is no token in a pruned vocabulary; its single bytes are.
+      for (const char of symbol) {
+        const byteId = this.#ids.get(char) ?? this.#vocab.unkId;
+        if (byteId !== null) ids.push(byteId);
+      }
+    }
+    return ids;
+  }
+}

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { findPreTokenizer, PRE_TOKENIZER_NAMES, splitWords } from "./pre-tokenizers.js";
+
+const split = (name: string, text: string) => splitWords(text, findPreTokenizer(name)!.patterns);
+
+test("words as each family's vocabulary was trained on them", () => {
+  const text = "I'll pay 12345, OK?\n\n  fooBar";
+  assert.deepEqual(split("gpt-2", text), ["I", "'ll", " pay", " 12345", ",", " OK", "?", "\n\n ", " fooBar"]);
+  assert.deepEqual(split("llama-bpe", text), [
+    "I",
+    "'ll",
+    " pay",
+    " ",
+    "123",
+    "45",
+    ",",
+    " OK",
+    "?\n\n",
+    " ",
+    " fooBar",
+  ]);
+  assert.deepEqual(split("qwen2", "v12 X'LL"), ["v", "1", "2", " X", "'LL"]);
+  assert.deepEqual(split("smollm", "a 12"), ["a", " ", "1", "2"]);
+  assert.deepEqual(split("tekken", "fooBarBAZ it's"), ["foo", "Bar", "BAZ", " it", "'s"]);
+  assert.deepEqual(split("gpt-4o", "fooBarBAZ it's"), ["foo", "Bar", "BAZ", " it's"]);
+  assert.deepEqual(split("deepseek-v3", "漢字abc 1234"), ["漢字", "abc", " ", "123", "4"]);
+  assert.deepEqual(split("deepseek-llm", "Ωδε, 漢字 12"), ["Ωδε", ",", " ", "漢字", " ", "12"]);
+  assert.deepEqual(split("falcon", "x=12345"), ["x", "=", "123", "45"]);
+  assert.deepEqual(split("bloom", "one two."), ["one", " two", "."]);
+});
+
+test("spaces are Unicode's: a byte order mark is none, U+0085 is one", () => {
+  assert.deepEqual(split("gpt-2", "\uFEFF#x\u0085y"), ["\uFEFF#", "x", "\u0085", "y"]);
+});
+
+test("property: every pre-tokenizer keeps every character", () => {
+  assert.ok(PRE_TOKENIZER_NAMES.length > 40);
+  const unit = fc.constantFrom(
+    "a",
+    "B",
+    "é",
+    "Ω",
+    "漢",
+    "🐉",
+    "1",
+    "½",
+    " ",
+    "\n",
+    "\t",
+    "'s",
+    ".",
+    "\u0301",
+    "\uFEFF",
+  );
+  for (const name of PRE_TOKENIZER_NAMES) {
+    fc.assert(
+      fc.property(fc.string({ unit, maxLength: 30 }), (text) => {
+        const words = split(name, text);
+        assert.equal(words.join(""), text);
+        if (text !== "") assert.ok(!words.includes(""));
+      }),
+      { seed: 5, numRuns: 60 },
+    );
+  }
+});
+
+test("an unknown name is not guessed", () => {
+  assert.equal(findPreTokenizer("no-such-words"), null);
+  assert.equal(findPreTokenizer("constructor"), null);
+});
