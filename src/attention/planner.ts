@@ -84,12 +84,20 @@ export class AttentionPlanner {
     return plan;
   }
 
-  /** The average packed length; in graph mode the longest possible one, so that the tile is the same for all batches of a size. */
+  /**
+   * The packed length that a query row finds itself in, on average: sum(len^2) / sum(len). In a batch of equals that is the plain
+   * average; but many decodes do not drag the tile of a long chunk beside them down to their own, and they lose nothing, since
+   * rows that a tile does not have are not computed. In graph mode it is the longest length possible, so that the tile is the
+   * same for all batches of a size.
+   */
   #typicalPackedLen(batch: Batch, isGraph: boolean): number {
+    const { groupSize } = this.#options;
     const { numRows, numTokens } = batch;
-    if (numRows === 0) return 0;
-    const tokens = isGraph ? numTokens - numRows + 1 : numTokens / numRows;
-    return Math.floor(tokens * this.#options.groupSize);
+    if (numTokens === 0) return 0;
+    if (isGraph) return (numTokens - numRows + 1) * groupSize;
+    let squares = 0;
+    for (let row = 0; row < numRows; row++) squares += batch.queryLen(row) ** 2;
+    return Math.floor((squares / numTokens) * groupSize);
   }
 
   /** Cuts every row's packed queries into tiles. Causal: a tile ends at its last token; a window narrows its start. */

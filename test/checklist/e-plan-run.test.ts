@@ -72,18 +72,17 @@ test("E4 EX1: the tile from the average packed length: 16, 64 or 128, less for w
   assert.deepEqual([chooseQTile(4096, 512), chooseQTile(16, 576)], [32, 16]);
 });
 
-test("E4: graph mode takes the worst case, total - rows + 1, not the average", () => {
-  const batch = batchOf(
-    [
-      [1, 50],
-      [1, 50],
-      [1, 50],
-      [97, 97],
-    ],
-    16,
-  ); // average 25, worst case 97
-  assert.equal(planOf(batch, {}).qTile, 64);
-  assert.equal(planOf(batch, {}, 8).qTile, 128);
+test("E4: the average is over query rows, so decodes do not shrink the tile of the chunk beside them", () => {
+  const equals = batchOf(Array(4).fill([10, 50]), 16);
+  assert.equal(planOf(equals, {}).qTile, chooseQTile(10, 128));
+  const mixed = batchOf([...Array(60).fill([1, 50]), [200, 200]], 16); // 4 per row, 154 per query row
+  assert.equal(planOf(mixed, {}).qTile, 128);
+});
+
+test("E4: graph mode takes the worst case, total - rows + 1, whatever the rows are", () => {
+  const batch = batchOf(Array(10).fill([8, 50]), 16); // average 8, worst case 71
+  assert.equal(planOf(batch, {}).qTile, 16);
+  assert.equal(planOf(batch, {}, 20).qTile, 128);
 });
 
 test("E5 E7: packed q [128,256] over kv [2048,1024], budget 4: chunk 1024 and the text's work list", () => {

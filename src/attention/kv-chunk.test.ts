@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { countItems, searchKvChunk } from "./kv-chunk.js";
+
+test("finds the smallest chunk that fits, by comparison with trying all of them", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.nat(200), { minLength: 1, maxLength: 8 }),
+      fc.integer({ min: 1, max: 60 }),
+      fc.integer({ min: 1, max: 20 }),
+      (lengths, budget, minChunk) => {
+        const starts = new Int32Array(lengths.length);
+        const ends = Int32Array.from(lengths);
+        const longest = Math.max(1, ...lengths);
+        let want = Math.min(minChunk, longest);
+        while (want < longest && countItems(starts, ends, lengths.length, want) > budget) want++;
+        assert.equal(searchKvChunk(starts, ends, lengths.length, budget, minChunk), want);
+      },
+    ),
+    { numRuns: 300, seed: 31 },
+  );
+});
+
+test("with a window the result still fits the budget", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.nat(500), fc.integer({ min: 1, max: 100 })), { minLength: 1, maxLength: 8 }),
+      fc.integer({ min: 8, max: 60 }),
+      (tiles, budget) => {
+        const starts = Int32Array.from(tiles, ([start]) => start);
+        const ends = Int32Array.from(tiles, ([start, length]) => start + length);
+        const chunk = searchKvChunk(starts, ends, tiles.length, budget, 1);
+        assert.ok(countItems(starts, ends, tiles.length, chunk) <= budget);
+      },
+    ),
+    { numRuns: 300, seed: 32 },
+  );
+});
