@@ -1,10 +1,15 @@
 // The families by architecture name.
 
 import { errorFor } from "../core/errors.js";
+import { deepseekV3 } from "./families/deepseek-v3.js";
+import { gemma2, gemma3 } from "./families/gemma.js";
+import { gptOss } from "./families/gpt-oss.js";
+import { gpt2 } from "./families/gpt2.js";
 import { granite } from "./families/granite.js";
 import { llama } from "./families/llama.js";
 import { mistral } from "./families/mistral.js";
 import { mixtral } from "./families/mixtral.js";
+import { olmo2 } from "./families/olmo2.js";
 import { phi3 } from "./families/phi3.js";
 import { qwen2 } from "./families/qwen2.js";
 import { qwen3 } from "./families/qwen3.js";
@@ -13,7 +18,23 @@ import { smollm3 } from "./families/smollm3.js";
 import type { ModelFamily } from "./model.js";
 
 // biome-ignore lint/suspicious/noExplicitAny: each family has its own config type, which only the family itself reads
-const FAMILIES: readonly ModelFamily<any>[] = [llama, mistral, mixtral, qwen2, qwen3, qwen3Moe, phi3, smollm3, granite];
+const FAMILIES: readonly ModelFamily<any>[] = [
+  llama,
+  mistral,
+  mixtral,
+  qwen2,
+  qwen3,
+  qwen3Moe,
+  gemma2,
+  gemma3,
+  phi3,
+  olmo2,
+  smollm3,
+  granite,
+  gptOss,
+  deepseekV3,
+  gpt2,
+];
 
 /** Every architecture that can be loaded. */
 export function knownArchitectures(): readonly string[] {

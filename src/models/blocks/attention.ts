@@ -60,7 +60,12 @@ export interface AttentionOptions {
   readonly project: Pick<MatmulOptions, "accumulate" | "scale">;
 }
 
-export class SelfAttention {
+/** A layer's attention: out (+)= attention of the normed x over the pages, this batch's tokens appended first. */
+export interface Attention {
+  run(out: Tensor, x: Tensor, batch: StagedBatch, pool: KvPool): void;
+}
+
+export class SelfAttention implements Attention {
   readonly #loader: Loader;
   readonly #space: AttentionSpace;
   readonly #weights: AttentionWeights;
@@ -77,7 +82,6 @@ export class SelfAttention {
     this.#outOptions = { ...options.project, bias: weights.outBias };
   }
 
-  /** out (+)= attention of the normed x over the pages, this batch's tokens appended first. */
   run(out: Tensor, x: Tensor, batch: StagedBatch, pool: KvPool): void {
     const { device } = this.#loader;
     const { qkv, q, k, v, heads } = this.#space;

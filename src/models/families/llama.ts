@@ -3,16 +3,16 @@
 import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
+import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-export const llama: ModelFamily<DecoderConfig> = {
+export const llama: ModelFamily<LlamaLikeConfig> = {
   architectures: ["LlamaForCausalLM"],
   ggufNames: ["llama"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
-    const plain = plainDecoder(readCommon(c, "LlamaForCausalLM"), readRope(raw, file));
+    const plain = llamaSettings(readCommon(c, "LlamaForCausalLM"), readRope(raw, file));
     const bias = c.bool("attention_bias", false);
     return {
       ...plain,
@@ -21,5 +21,5 @@ export const llama: ModelFamily<DecoderConfig> = {
     };
   },
   specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => new Decoder(config, context),
+  load: (config, context) => loadLlamaLike(config, context),
 };

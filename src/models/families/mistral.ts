@@ -3,19 +3,19 @@
 import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
+import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-export const mistral: ModelFamily<DecoderConfig> = {
+export const mistral: ModelFamily<LlamaLikeConfig> = {
   architectures: ["MistralForCausalLM"],
   ggufNames: [],
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ sliding_window: 4096, ...raw }, file);
-    const plain = plainDecoder(readCommon(c, "MistralForCausalLM"), readRope(raw, file));
+    const plain = llamaSettings(readCommon(c, "MistralForCausalLM"), readRope(raw, file));
     return { ...plain, windows: layerWindows(c, plain, () => c.has("sliding_window")) };
   },
   specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => new Decoder(config, context),
+  load: (config, context) => loadLlamaLike(config, context),
 };

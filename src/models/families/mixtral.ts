@@ -13,11 +13,11 @@ import {
 } from "../blocks/mixture.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { Decoder, type DecoderConfig, type FeedForwardMaker, plainDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
+import { type FeedForwardMaker, type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-interface MixtralConfig extends DecoderConfig {
+interface MixtralConfig extends LlamaLikeConfig {
   readonly mixture: MixtureConfig;
 }
 
@@ -35,7 +35,7 @@ export const mixtral: ModelFamily<MixtralConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ rope_theta: 1e6, ...raw }, file);
-    const plain = plainDecoder(readCommon(c, "MixtralForCausalLM", { eps: 1e-5 }), readRope(c.raw, file));
+    const plain = llamaSettings(readCommon(c, "MixtralForCausalLM", { eps: 1e-5 }), readRope(c.raw, file));
     const numExperts = c.int("num_local_experts", 8);
     return {
       ...plain,
@@ -50,7 +50,7 @@ export const mixtral: ModelFamily<MixtralConfig> = {
     };
   },
   specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => new Decoder(config, context, experts(config)),
+  load: (config, context) => loadLlamaLike(config, context, experts(config)),
 };
 
 function experts({ mixture }: MixtralConfig): FeedForwardMaker {

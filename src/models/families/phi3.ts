@@ -4,18 +4,18 @@
 import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
+import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-export const phi3: ModelFamily<DecoderConfig> = {
+export const phi3: ModelFamily<LlamaLikeConfig> = {
   architectures: ["Phi3ForCausalLM"],
   ggufNames: ["phi3"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
     c.only("attention_bias", false);
-    const plain = plainDecoder(readCommon(c, "Phi3ForCausalLM", { eps: 1e-5 }), readRope(raw, file));
+    const plain = llamaSettings(readCommon(c, "Phi3ForCausalLM", { eps: 1e-5 }), readRope(raw, file));
     return {
       ...plain,
       windows: layerWindows(c, plain, () => c.has("sliding_window")),
@@ -24,5 +24,5 @@ export const phi3: ModelFamily<DecoderConfig> = {
     };
   },
   specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => new Decoder(config, context),
+  load: (config, context) => loadLlamaLike(config, context),
 };

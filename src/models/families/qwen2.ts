@@ -3,17 +3,17 @@
 import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
+import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-export const qwen2: ModelFamily<DecoderConfig> = {
+export const qwen2: ModelFamily<LlamaLikeConfig> = {
   architectures: ["Qwen2ForCausalLM"],
   ggufNames: ["qwen2"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
-    const plain = plainDecoder(readCommon(c, "Qwen2ForCausalLM"), readRope(raw, file));
+    const plain = llamaSettings(readCommon(c, "Qwen2ForCausalLM"), readRope(raw, file));
     return {
       ...plain,
       windows: qwenWindows(c, plain),
@@ -21,11 +21,11 @@ export const qwen2: ModelFamily<DecoderConfig> = {
     };
   },
   specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => new Decoder(config, context),
+  load: (config, context) => loadLlamaLike(config, context),
 };
 
 /** Windows only when use_sliding_window says so, and only from layer max_window_layers on. */
-export function qwenWindows(c: ConfigReader, config: DecoderConfig): readonly number[] {
+export function qwenWindows(c: ConfigReader, config: LlamaLikeConfig): readonly number[] {
   const isUsed = c.bool("use_sliding_window", false) && c.has("sliding_window");
   const first = c.count("max_window_layers", 28);
   return layerWindows(c, config, (layer) => isUsed && layer >= first);

@@ -13,11 +13,11 @@ import {
 } from "../blocks/mixture.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { Decoder, type DecoderConfig, denseMlp, type FeedForwardMaker, plainDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
+import { denseMlp, type FeedForwardMaker, type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-interface Qwen3MoeConfig extends DecoderConfig {
+interface Qwen3MoeConfig extends LlamaLikeConfig {
   readonly mixture: MixtureConfig;
   readonly normalize: boolean;
   readonly isDense: readonly boolean[]; // [L]
@@ -29,7 +29,7 @@ export const qwen3Moe: ModelFamily<Qwen3MoeConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
-    const plain = plainDecoder(readCommon(c, "Qwen3MoeForCausalLM"), readRope(raw, file));
+    const plain = llamaSettings(readCommon(c, "Qwen3MoeForCausalLM"), readRope(raw, file));
     const bias = c.bool("attention_bias", false);
     const isSliding = c.bool("use_sliding_window", false) && c.has("sliding_window");
     const numExperts = c.int(c.has("num_experts") ? "num_experts" : "num_local_experts");
@@ -51,7 +51,7 @@ export const qwen3Moe: ModelFamily<Qwen3MoeConfig> = {
     };
   },
   specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => new Decoder(config, context, feedForward(config)),
+  load: (config, context) => loadLlamaLike(config, context, feedForward(config)),
 };
 
 function feedForward(config: Qwen3MoeConfig): FeedForwardMaker {

@@ -3,17 +3,17 @@
 import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
+import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 import { qwenWindows } from "./qwen2.js";
 
-export const qwen3: ModelFamily<DecoderConfig> = {
+export const qwen3: ModelFamily<LlamaLikeConfig> = {
   architectures: ["Qwen3ForCausalLM"],
   ggufNames: ["qwen3"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
-    const plain = plainDecoder(readCommon(c, "Qwen3ForCausalLM", { headDim: 128 }), readRope(raw, file));
+    const plain = llamaSettings(readCommon(c, "Qwen3ForCausalLM", { headDim: 128 }), readRope(raw, file));
     const bias = c.bool("attention_bias", false);
     return {
       ...plain,
@@ -22,5 +22,5 @@ export const qwen3: ModelFamily<DecoderConfig> = {
     };
   },
   specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => new Decoder(config, context),
+  load: (config, context) => loadLlamaLike(config, context),
 };

@@ -3,17 +3,17 @@
 import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { Decoder, type DecoderConfig, plainDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
+import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-export const smollm3: ModelFamily<DecoderConfig> = {
+export const smollm3: ModelFamily<LlamaLikeConfig> = {
   architectures: ["SmolLM3ForCausalLM"],
   ggufNames: ["smollm3"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ rope_theta: 2e6, ...raw }, file);
-    const plain = plainDecoder(readCommon(c, "SmolLM3ForCausalLM", { isTied: true }), readRope(c.raw, file));
+    const plain = llamaSettings(readCommon(c, "SmolLM3ForCausalLM", { isTied: true }), readRope(c.raw, file));
     const bias = c.bool("attention_bias", false);
     const isSliding = c.bool("use_sliding_window", false) && c.has("sliding_window");
     const hasRope = ropeLayers(c, plain.numLayers);
@@ -26,7 +26,7 @@ export const smollm3: ModelFamily<DecoderConfig> = {
     };
   },
   specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => new Decoder(config, context),
+  load: (config, context) => loadLlamaLike(config, context),
 };
 
 /** `no_rope_layers` has a 1 for each layer with rotary embedding, whatever its name suggests. */

@@ -1,0 +1,76 @@
+// gpt-oss. Other than Llama: every other layer sees a sliding window, each head has a sink in its softmax, projections have biases,
+// and the feed-forward is a mixture of experts with a gate of its own kind, its weights a softmax over the chosen experts alone.
+
+import type { RouterSpec } from "../../device/device.js";
+import { readRope } from "../../formats/rope-config.js";
+import { loadGptOssExperts } from "../blocks/gpt-oss-experts.js";
+import { loadRouter, type MixtureConfig, MixtureOfExperts, MixtureSpace, readTopK } from "../blocks/mixture.js";
+import { readCommon, specOf } from "../common-config.js";
+import { ConfigReader } from "../config-reader.js";
+import { layerWindows } from "../layer-windows.js";
+import { type FeedForwardMaker, type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
+import type { ModelFamily } from "../model.js";
+
+interface GptOssConfig extends LlamaLikeConfig {
+  readonly mixture: MixtureConfig;
+}
+
+export const gptOss: ModelFamily<GptOssConfig> = {
+  architectures: ["GptOssForCausalLM"],
+  ggufNames: ["gpt-oss"],
+
+  parseConfig(raw, file) {
+    const c = new ConfigReader({ rope_theta: 150_000, sliding_window: 128, ...withoutMxfp4(raw) }, file);
+    c.only("swiglu_limit", 7);
+    const plain = llamaSettings(readCommon(c, "GptOssForCausalLM", { eps: 1e-5, headDim: 64 }), readRope(c.raw, file));
+    const bias = c.bool("attention_bias", true);
+    const numExperts = c.int("num_local_experts");
+    return {
+      ...plain,
+      windows: layerWindows(c, plain, (layer) => layer % 2 === 0),
+      attention: { ...plain.attention, qkvBias: bias, outBias: bias },
+      hasSinks: true,
+      mixture: {
+        hiddenSize: plain.hiddenSize,
+        numExperts,
+        topK: readTopK(c, numExperts),
+        expertSize: plain.innerSize,
+        activation: "oss",
+      },
+    };
+  },
+  specOf: (config) => specOf(config, config.windows),
+  load: (config, context) => loadLlamaLike(config, context, experts(config)),
+};
+
+function experts({ mixture }: GptOssConfig): FeedForwardMaker {
+  const { numExperts, topK, hiddenSize } = mixture;
+  const router: RouterSpec = {
+    numExperts,
+    topK,
+    score: "softmax_topk",
+    normalize: false,
+    scale: 1,
+    bias: null,
+    numGroups: 1,
+    topkGroup: 1,
+  };
+  let space: MixtureSpace | null = null;
+  return (loader, layer) => {
+    space ??= new MixtureSpace(loader, numExperts, hiddenSize);
+    const weights = {
+      router: loadRouter(loader, `${layer}.mlp.router.weight`, mixture),
+      routerBias: loader.vector(`${layer}.mlp.router.bias`, numExperts),
+      experts: loadGptOssExperts(loader, `${layer}.mlp.experts`, mixture),
+      shared: null,
+    };
+    return new MixtureOfExperts(loader, space, weights, router);
+  };
+}
+
+/** The family's own 4-bit experts are read as they are; any other quantisation is refused later. */
+function withoutMxfp4(raw: Record<string, unknown>): Record<string, unknown> {
+  const { quantization_config: quantization, ...rest } = raw;
+  const method = (quantization as { quant_method?: unknown } | null | undefined)?.quant_method;
+  return method === "mxfp4" ? rest : raw;
+}
