@@ -60,7 +60,10 @@ function checkpointOf({ templates, tokenizer, sampling, ...rest }: CheckpointPar
     eosIds: [...eosIds],
     generation: { sampling },
     tokenizer,
-    chatTemplate: templates.size === 0 ? null : new ChatTemplate(templates, tokenizer?.specialTokens ?? {}),
+    chatTemplate:
+      templates.size === 0
+        ? null
+        : new ChatTemplate(templates, tokenizer?.specialTokens ?? {}, tokenizer?.chatPrefix ?? ""),
     requireTokenizer: () => {
       if (tokenizer !== null) return tokenizer;
       const expected = `an array of token ids: ${rest.name} has no tokenizer`;

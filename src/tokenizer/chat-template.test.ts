@@ -34,6 +34,14 @@ test("messages, special tokens, generation prompt and further variables", () => 
   assert.equal(template.render([user], { variables: { thinking: true } }), "<s>[user] hi\n<think>[assistant] ");
 });
 
+test("a prefix is put before a text that does not begin with it", () => {
+  const render = (source: string, prefix: string) =>
+    new ChatTemplate(new Map([["default", source]]), { bos_token: "<s>" }, prefix).render([user]);
+  assert.equal(render("{{ bos_token }}hi", "<s>"), "<s>hi");
+  assert.equal(render("hi", "<s>"), "<s>hi");
+  assert.equal(render("hi", ""), "hi");
+});
+
 test("a request's variables cannot replace its messages", () => {
   assert.equal(make(SOURCE).render([user], { variables: { messages: [] } }), "<s>[user] hi\n[assistant] ");
 });

@@ -27,10 +27,15 @@ const END_MARK = "\u{10FFFD}\u{F8FFE}\u{10FFFC}";
 export class ChatTemplate {
   readonly #sources: ReadonlyMap<string, string>;
   readonly #specialTokens: Readonly<Record<string, string>>;
+  readonly #prefix: string;
   readonly #parsed = new Map<string, Template>();
 
-  /** `sources`: templates by name, "default" among them; a "tool_use" one serves requests with tools. */
-  constructor(sources: ReadonlyMap<string, string>, specialTokens: Readonly<Record<string, string>>) {
+  /**
+   * `sources`: templates by name, "default" among them; a "tool_use" one serves requests with tools.
+   * `prefix`: put before a text that does not begin with it (Tokenizer.chatPrefix).
+   */
+  constructor(sources: ReadonlyMap<string, string>, specialTokens: Readonly<Record<string, string>>, prefix = "") {
+    this.#prefix = prefix;
     this.#sources = sources;
     this.#specialTokens = specialTokens;
   }
@@ -52,6 +57,7 @@ export class ChatTemplate {
     } catch (error) {
       throw failed((error as Error).message, error);
     }
+    if (!text.startsWith(this.#prefix)) text = this.#prefix + text;
     if (!continueFinalMessage) return text;
     const end = text.lastIndexOf(END_MARK);
     if (end < 0) throw failed("it does not show the content of the last message, which was to be continued.");

@@ -84,6 +84,8 @@ test("BOS and EOS are added as the file says", () => {
   assert.deepEqual(ids({ add_bos_token: false }), [turn]);
   assert.deepEqual(ids({ add_eos_token: true }), [1, turn, 2]);
   assert.deepEqual(make(sentencePiece(WORDS)).encode(""), [1]);
+  assert.equal(make(sentencePiece(WORDS)).chatPrefix, "<s>");
+  assert.equal(make(sentencePiece(WORDS, { add_bos_token: false })).chatPrefix, "");
 });
 
 const bundled = JSON.parse(readFileSync("models/pagoda-stories-16m/tokenizer.json", "utf8"));

@@ -19,6 +19,7 @@ export class GgufTokenizer implements Tokenizer {
   readonly bosId: number | null;
   readonly eosIds: readonly number[];
   readonly specialTokens: Readonly<Record<string, string>>;
+  readonly chatPrefix: string;
   readonly stripsLeadingSpace: boolean;
 
   readonly #vocab: GgufVocab;
@@ -55,6 +56,7 @@ export class GgufTokenizer implements Tokenizer {
     const named = { bos_token: vocab.bosId, eos_token: vocab.eosId, unk_token: vocab.unkId, pad_token: vocab.padId };
     for (const [name, id] of Object.entries(named)) if (id !== null) specialTokens[name] = vocab.tokens[id]!;
     this.specialTokens = specialTokens;
+    this.chatPrefix = vocab.addsBos ? (specialTokens.bos_token ?? "") : "";
   }
 
   encode(text: string, options: EncodeOptions = {}): number[] {

@@ -32,6 +32,8 @@ export class JsonTokenizer implements Tokenizer {
   readonly bosId: number | null;
   readonly eosIds: readonly number[];
   readonly specialTokens: Readonly<Record<string, string>>;
+  /** The template beside a tokenizer.json writes all its markers itself. */
+  readonly chatPrefix = "";
   readonly stripsLeadingSpace: boolean;
 
   readonly #encoder: HuggingFaceTokenizer;

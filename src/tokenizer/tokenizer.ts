@@ -23,6 +23,8 @@ export interface Tokenizer {
   readonly eosIds: readonly number[];
   /** The names chat templates know special tokens by (bos_token, eos_token, ...), with their text. */
   readonly specialTokens: Readonly<Record<string, string>>;
+  /** What a rendered chat must begin with, where its template may leave it out: GGUF files say so of BOS; "" otherwise. */
+  readonly chatPrefix: string;
   /** SentencePiece habit: a text is encoded with a space before it, which is taken off again when decoding. */
   readonly stripsLeadingSpace: boolean;
 
