@@ -3,49 +3,47 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import {
-  EXPLAIN_OPTIONS,
-  explainCommand,
-  explainHelp,
-  parseExplainArgs,
-  renderExplain,
-  renderExplainSvg,
-  runExplain,
-} from "./explain.js";
+import { flagOf } from "../config/options.js";
+import { EXPLAIN_OPTIONS, explainCommand, renderExplain, renderExplainSvg, runExplain } from "./explain.js";
 import { expandPages, pageList } from "./explain-report.js";
 
-test("arguments become options; what is not given keeps its default", () => {
-  const { options, isJson, svg } = parseExplainArgs([
-    "--requests",
-    "250,300",
-    "--page-size=32",
-    "--decodes",
-    "5",
-    "--json",
-  ]);
-  assert.deepEqual(options, { requests: [250, 300], pageSize: 32, decodes: [5] });
-  assert.deepEqual([isJson, svg], [true, null]);
+/** What the command prints. */
+async function explain(...args: string[]): Promise<string> {
+  let said = "";
+  assert.equal(await explainCommand(args, { write: (text) => (said += text) }), 0);
+  return said;
+}
+
+test("arguments become options; what is not given keeps its default", async () => {
+  const json = await explain("--requests", "250,70", "--page-size=32", "--decodes", "5", "--json");
+  const { options } = JSON.parse(json);
+  assert.deepEqual(options, {
+    requests: [250, 70],
+    decodes: [5],
+    pageSize: 32,
+    chunk: 128,
+    fixedChunk: 128,
+    budget: 256,
+  });
   assert.equal(runExplain({ chunk: 64 }).options.fixedChunk, 64);
 });
 
-test("wrong arguments are named, with what would be right", () => {
-  assert.throws(() => parseExplainArgs(["--request", "5"]), /Unknown option --request\. Known options: --requests, /);
-  assert.throws(() => parseExplainArgs(["250"]), /Unknown option 250/);
-  assert.throws(() => parseExplainArgs(["--requests", "5,-3"]), /--requests is -3; it must be whole numbers/);
-  assert.throws(() => parseExplainArgs(["--requests"]), /--requests is empty/);
+test("wrong arguments are named, with what would be right", async () => {
+  await assert.rejects(explainCommand(["--reqests", "5"]), /Unknown option --reqests\. Known options: --requests/);
+  await assert.rejects(explainCommand(["--requests", "5,-3"]), /--requests is -3; it must be whole numbers/);
+  await assert.rejects(explainCommand(["--requests"]), /--requests is missing/);
+  await assert.rejects(explainCommand(["--budget", "x"]), /--budget is NaN; it must be a whole number/);
   assert.throws(() => runExplain({ requests: [0] }), /--requests is 0/);
   assert.throws(() => runExplain({ requests: [1e9] }), /--requests is 1000000000/);
   assert.throws(() => runExplain({ requests: [] }), /at least one length/);
-  assert.throws(
-    () => runExplain({ requests: [60_000], pageSize: 1, budget: 256 }),
-    /60000 pages in all; .* at most 4096/,
-  );
+  assert.throws(() => runExplain({ requests: [60_000], pageSize: 1 }), /60000 pages in all; .* at most 4096/);
   assert.throws(() => runExplain({ budget: 100 }), /--budget is 100; it must be a multiple of the page size, 16/);
   assert.throws(() => runExplain({ budget: 16, decodes: Array(16).fill(1) }), /--decodes is 16 rows/);
 });
 
-test("help lists every option", () => {
-  for (const { flag } of EXPLAIN_OPTIONS) assert.ok(explainHelp().includes(`--${flag}`), flag);
+test("help lists every option", async () => {
+  const help = await explain("--help");
+  for (const key of Object.keys(EXPLAIN_OPTIONS)) assert.ok(help.includes(flagOf(key)), key);
 });
 
 test("the text tells the walkthrough", () => {
@@ -101,16 +99,15 @@ test("the drawing has a bar per row and a cell per page, and its tags close", ()
   assert.ok(!/NaN|undefined/.test(svg));
 });
 
-test("--svg writes the file; a path that cannot be written is refused with code 2", async () => {
-  let said = "";
-  const keep = { write: (text: string) => (said += text) };
-  const io = { stdout: keep, stderr: keep };
+test("--svg writes the file; a path that cannot be written is refused", async () => {
   const folder = await mkdtemp(join(tmpdir(), "pagoda-explain-"));
   try {
-    assert.equal(await explainCommand(["--svg", join(folder, "x.svg")], io), 0);
+    await explain("--svg", join(folder, "x.svg"));
     assert.match(await readFile(join(folder, "x.svg"), "utf8"), /^<svg /);
-    assert.equal(await explainCommand(["--svg", join(folder, "no", "x.svg")], io), 2);
-    assert.match(said, /--svg is .*; it must be a file that can be written \(ENOENT\)/);
+    await assert.rejects(
+      explainCommand(["--svg", join(folder, "no", "x.svg")]),
+      /--svg is .*; it must be a file that can be written \(ENOENT\)/,
+    );
   } finally {
     await rm(folder, { recursive: true });
   }
