@@ -23,6 +23,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     summary: "look at a checkpoint: shape, tensors, memory",
     load: async () => (await import("./inspect.js")).inspectCommand,
   },
+  pull: {
+    summary: "fetch a model from the Hugging Face hub",
+    load: async () => (await import("./pull.js")).pullCommand,
+  },
+  list: { summary: "list the models in the cache", load: async () => (await import("./list.js")).listCommand },
   verify: {
     summary: "check a model against its golden.json",
     load: async () => (await import("./verify.js")).verifyCommand,

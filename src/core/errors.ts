@@ -76,6 +76,22 @@ export const ERRORS = {
     kind: "format",
     message: "{file}: {param} = {value} is not supported. Supported: {known}.",
   },
+  hub_denied: {
+    kind: "format",
+    param: "model",
+    message:
+      "The hub refuses {model} (status {status}): it is private, gated or does not exist. Check the name, accept the model's terms on its page, or set HF_TOKEN.",
+  },
+  hub_unreachable: {
+    kind: "format",
+    param: "model",
+    message: "Cannot fetch {model} from {endpoint}: {reason}. Check the network and HF_ENDPOINT.",
+  },
+  pull_failed: {
+    kind: "format",
+    param: "model",
+    message: "{model} could not be fetched: {reason}. What came so far is kept; pull again to continue.",
+  },
 
   // --- capacity: retry later ------------------------------------------------------------------------------------
   queue_full: { kind: "capacity", message: "The queue holds {value} requests, its limit is {limit}. Retry later." },
