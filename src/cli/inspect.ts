@@ -6,6 +6,7 @@ import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
 import { kvDtypeOf, openDevice } from "../engine/devices.js";
 import { numPagesFor, pageSpecOf } from "../engine/load.js";
+import { resolveModel } from "../formats/hub.js";
 import { familyOf } from "../models/registry.js";
 import { helpOf, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
@@ -27,7 +28,7 @@ export async function inspectCommand(args: readonly string[]): Promise<number> {
   const { tensors: _tensors, json, ...engineValues } = values;
   const model = positionals[0] === undefined ? {} : { model: positionals[0] };
   const config = engineConfig(fromEnvironment(RUN_OPTIONS, process.env), engineValues, model);
-  const report = await inspect(config);
+  const report = await inspect({ ...config, model: await resolveModel(config.model) });
   process.stdout.write(
     json === true ? `${JSON.stringify(report, null, 2)}\n` : `${render(report, values.tensors === true)}\n`,
   );

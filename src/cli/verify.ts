@@ -4,6 +4,7 @@ import { BUNDLED_MODEL } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { openDevice } from "../engine/devices.js";
 import { type CaseResult, verifyModel } from "../engine/verify.js";
+import { resolveModel } from "../formats/hub.js";
 import { helpOf, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 
@@ -33,7 +34,7 @@ export async function verifyCommand(args: readonly string[]): Promise<number> {
     process.stdout.write(`Usage: pagoda verify [MODEL_DIR] [options]\n\n${helpOf(OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
   }
-  const path = positionals[0] ?? BUNDLED_MODEL;
+  const path = await resolveModel(positionals[0] ?? BUNDLED_MODEL);
   const given = {
     device: "auto",
     threads: 0,

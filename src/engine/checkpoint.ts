@@ -1,10 +1,14 @@
 // A checkpoint with all that callers need of it beside the weights: config, tokenizer, chat template, suggested sampling.
 
+import { statSync } from "node:fs";
 import { RequestError } from "../core/errors.js";
 import type { SamplingParams } from "../core/sampling.js";
 import type { TensorSource } from "../core/tensor.js";
+import { openGgufModel } from "../formats/gguf-model.js";
 import { ModelFolder } from "../formats/model-folder.js";
 import { ChatTemplate } from "../tokenizer/chat-template.js";
+import { GgufTokenizer } from "../tokenizer/gguf-tokenizer.js";
+import { readGgufChatTemplates } from "../tokenizer/gguf-vocab.js";
 import { JsonTokenizer } from "../tokenizer/json-tokenizer.js";
 import type { Tokenizer } from "../tokenizer/tokenizer.js";
 
@@ -23,8 +27,29 @@ export interface Checkpoint {
   requireTokenizer(): Tokenizer;
 }
 
-/** Opens a model folder. Reads no weights. */
+/** Opens a model folder or a .gguf file. Reads no weights. */
 export function openCheckpoint(path: string): Checkpoint {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ? openGgufCheckpoint(path) : openFolder(path);
+}
+
+function openGgufCheckpoint(path: string): Checkpoint {
+  const model = openGgufModel(path);
+  model.source.close();
+  const tokenizer = model.metadata.has("tokenizer.ggml.model") ? new GgufTokenizer(model.metadata, model.path) : null;
+  return checkpointOf({
+    path: model.path,
+    name: model.name,
+    config: model.config,
+    configFile: model.path,
+    eosIds: tokenizer?.eosIds ?? [],
+    sampling: {},
+    tokenizer,
+    templates: readGgufChatTemplates(model.metadata),
+    openTensors: () => openGgufModel(path).source,
+  });
+}
+
+function openFolder(path: string): Checkpoint {
   const folder = new ModelFolder(path);
   const files = folder.readTokenizer();
   const tokenizer = files === null ? null : new JsonTokenizer({ ...files, eosIds: folder.generation.eosIds });

@@ -5,6 +5,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { type EngineConfig, engineConfig } from "../config/engine-config.js";
 import { CapacityError, EngineDeadError, errorFor, RequestError } from "../core/errors.js";
 import { uniformAt } from "../core/random.js";
+import { resolveModel } from "../formats/hub.js";
 import { StreamDetokenizer } from "../tokenizer/stream-detokenizer.js";
 import { type Checkpoint, openCheckpoint } from "./checkpoint.js";
 import { TextGeneration } from "./generation.js";
@@ -34,10 +35,12 @@ export interface EngineOptions extends Partial<EngineConfig> {
   readonly onProgress?: (loadedBytes: number, totalBytes: number) => void;
 }
 
-/** Loads a model and starts its engine. Options are checked before anything is loaded. */
+/** Finds (or pulls) a model, loads it and starts its engine. Options are checked before anything is loaded. */
 export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
   const { onProgress, ...rest } = options;
-  const engine = new ThreadedEngine(engineConfig(rest), onProgress ?? null);
+  const config = engineConfig(rest);
+  const model = await resolveModel(config.model);
+  const engine = new ThreadedEngine({ ...config, model }, onProgress ?? null);
   await engine.ready;
   return engine;
 }
@@ -177,7 +180,8 @@ class ThreadedEngine implements Engine {
       id,
       n: sampling.n,
       wantsLogprobs: sampling.logprobs !== null,
-      makeDetokenizer: () => new StreamDetokenizer(tokenizer, { stop: sampling.stop, skipSpecialTokens }),
+      makeDetokenizer: () =>
+        new StreamDetokenizer(tokenizer, { stop: sampling.stop, minTokens: sampling.minTokens, skipSpecialTokens }),
       onAbort: (index) => this.#host.post({ type: "abort", id, index }, null),
       onEnd: () => this.#calls.delete(id),
     });
