@@ -69,6 +69,63 @@ PG_API int32_t pg_matmul(void* context, float* out, int64_t out_stride, const fl
 // out[t] = scale * W[ids[t]] for t < count; accumulate != 0 adds. Ids outside the table are an error, nothing is written.
 PG_API int32_t pg_embed(void* context, float* out, int64_t out_stride, const void* weight, const int32_t* ids, int64_t count, float scale, int32_t accumulate);
 
+// --- rows of activations ------------------------------------------------------------------------------------------------
+// n rows of `cols` numbers; an output may be the input of the same op unless said otherwise.
+
+// Over each run of group_cols columns: out = x / sqrt(mean(x^2) + eps) * weight[group_cols].
+PG_API int32_t pg_rms_norm(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight, float eps, int64_t n, int64_t cols, int64_t group_cols);
+// residual += x; out = rms_norm(residual).
+PG_API int32_t pg_add_rms_norm(void* context, float* out, int64_t out_stride, float* residual, int64_t residual_stride, const float* x, int64_t x_stride, const float* weight, float eps, int64_t n, int64_t cols);
+PG_API int32_t pg_layer_norm(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight, const float* bias, float eps, int64_t n, int64_t cols);
+// out = a + scale * b.
+PG_API int32_t pg_add(void* context, float* out, int64_t out_stride, const float* a, int64_t a_stride, const float* b, int64_t b_stride, float scale, int64_t n, int64_t cols);
+// x *= factor.
+PG_API int32_t pg_scale(void* context, float* x, int64_t x_stride, float factor, int64_t n, int64_t cols);
+// x = cap * tanh(x / cap).
+PG_API int32_t pg_softcap(void* context, float* x, int64_t x_stride, float cap, int64_t n, int64_t cols);
+// kind: 0 silu, 1 gelu by tanh, 2 gelu by erf, 3 relu, 4 relu squared. out = act(gate) * up.
+PG_API int32_t pg_gated_activation(void* context, float* out, int64_t out_stride, const float* gate, int64_t gate_stride, const float* up, int64_t up_stride, int32_t kind, int64_t n, int64_t cols);
+PG_API int32_t pg_activation(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, int32_t kind, int64_t n, int64_t cols);
+// out[i] = x[rows[i]]; out must not be x.
+PG_API int32_t pg_gather_rows(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const int32_t* rows, int64_t n, int64_t cols);
+// out[r, h * out_head + out_offset + i] = x[r, h * in_head + in_offset + i] for i < width; out must not be x.
+PG_API int32_t pg_copy_heads(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, int64_t n, int64_t num_heads, int64_t width, int64_t out_head, int64_t out_offset, int64_t in_head, int64_t in_offset);
+// out[n, cols] dense, for the host.
+PG_API int32_t pg_read_rows(float* out, const float* x, int64_t x_stride, int64_t n, int64_t cols);
+
+// --- page pool, rotary, attention ---------------------------------------------------------------------------------------
+// Layout in src/kv-pool.h. dtype: 0 f32, 1 f16, 2 bf16, 3 i8 with one scale per slot and head.
+
+// Returns the bytes of one page, or PG_E_ARGUMENT.
+PG_API int64_t pg_kv_page_bytes(int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim, int32_t dtype);
+PG_API int32_t pg_kv_pool_create(void* context, int32_t num_pages, int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim, int32_t dtype, uint64_t* out_pool);
+PG_API int32_t pg_kv_pool_free(void* pool);
+PG_API int32_t pg_copy_page(void* context, void* pool, int32_t from, int32_t to);
+// cos, sin [num_tokens, half] = scale * cos, sin of positions[t] * inv_freq[i].
+PG_API int32_t pg_rotary_table(void* context, float* cos, float* sin, const int32_t* positions, int64_t num_tokens, const float* inv_freq, int32_t half, float scale);
+// Rotates 2 * half numbers from `offset` of every head, in place. interleaved: pairs are (0,1),(2,3).. instead of (i, i + half).
+PG_API int32_t pg_rotary(void* context, float* x, int64_t x_stride, int64_t num_tokens, int64_t num_heads, int64_t head_dim, int64_t offset, const float* cos, const float* sin, int32_t half, int32_t interleaved);
+// Rotates q in place and k on the way, and writes k, v to their slots of the layer. cos null: no rotation.
+PG_API int32_t pg_rotary_append(void* context, const void* pool, int32_t layer, float* q, int64_t q_stride, int64_t q_heads, const float* k, int64_t k_stride, const float* v, int64_t v_stride, const float* cos, const float* sin, int32_t half, int32_t interleaved, const int32_t* slots, int64_t num_tokens);
+// out [T, H*Dv] = attention of q [T, H*D] over the rows' pages. plan: the workspace that src/device/cpu/staged-plan.ts lays out.
+// softcap 0: off. sinks [H] or null.
+PG_API int32_t pg_attention(void* context, float* out, int64_t out_stride, const float* q, int64_t q_stride, const void* pool, int32_t layer, int32_t num_heads, float scale, float softcap, const float* sinks, int32_t num_tokens, int32_t num_rows, const int32_t* positions, const int32_t* qo_indptr, const int32_t* kv_indptr, const int32_t* kv_indices, const int32_t* plan);
+
+// --- mixture of experts -------------------------------------------------------------------------------------------------
+
+// The experts and router of one layer, for up to max_rows rows. gate_up, down: weight handles [num_experts]; biases have one row
+// per expert, or are null. gate: an activation as in pg_activation, or 5 for gpt-oss's. score: 0 softmax, 1 softmax of the chosen
+// top_k, 2 sigmoid. Weights, biases and router_bias [num_experts] are borrowed until it is freed.
+PG_API int32_t pg_experts_create(void* context, int32_t num_experts, const uint64_t* gate_up, const uint64_t* down, const float* gate_up_bias, int64_t gate_up_bias_stride, const float* down_bias, int64_t down_bias_stride, int64_t hidden, int64_t inner, int32_t gate, int32_t top_k, int32_t score, int32_t normalize, float scale, const float* router_bias, int32_t num_groups, int32_t topk_group, int64_t max_rows, uint64_t* out_experts);
+PG_API int32_t pg_experts_free(void* experts);
+// out = sum over each row's experts, best first, of weight * expert(x).
+PG_API int32_t pg_mixture_of_experts(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* router_logits, int64_t logits_stride, void* experts, int64_t n);
+
+// --- sampling -----------------------------------------------------------------------------------------------------------
+
+// One token per row by the rule of src/core/choose-token.ts; all arrays but logits have n entries.
+PG_API int32_t pg_sample(void* context, int32_t* out_tokens, const float* logits, int64_t stride, int64_t n, int64_t vocab, const float* temperature, const int32_t* top_k, const float* top_p, const float* min_p, const double* uniform);
+
 #ifdef __cplusplus
 }
 #endif

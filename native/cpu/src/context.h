@@ -6,6 +6,7 @@
 #include "../include/pagoda_cpu.h"
 #include "kernels.h"
 #include "pool.h"
+#include "scratch.h"
 
 namespace pg {
 
@@ -17,6 +18,10 @@ struct Context {
   // Packed activations of the matmul in progress; grown by pg_reserve_activations only.
   void* activations = nullptr;
   int64_t activation_bytes = 0;
+  // Attention: tiles of every worker, and the partial states of split items.
+  Scratch attention_scratch;
+  Scratch attention_partials;
+  Scratch sample_scratch;  // block sums, candidate ids and weights of every worker
   char error[256] = "";
 };
 

@@ -6,8 +6,11 @@
 #pragma once
 #include <cstdint>
 
+#include "attention.h"
 #include "encoding.h"
 #include "matmul.h"
+#include "rows.h"
+#include "sample.h"
 
 namespace pg {
 
@@ -24,6 +27,10 @@ struct Kernels {
   void (*pack_float)(float* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
   void (*pack_int)(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
   GemmFn gemm[kNumEncodings];
+  // --- one table per kind of op ---
+  const AttentionKernels* attention;
+  const RowKernels* rows;
+  const SampleKernels* sample;
 };
 
 }  // namespace pg

@@ -38,6 +38,56 @@ export const ABI = {
 
   pg_matmul: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, F32, I32],
   pg_embed: [I32, ADDR, ADDR, I64, ADDR, ADDR, I64, F32, I32],
+
+  pg_rms_norm: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, F32, I64, I64, I64],
+  pg_add_rms_norm: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, F32, I64, I64],
+  pg_layer_norm: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, ADDR, F32, I64, I64],
+  pg_add: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, F32, I64, I64],
+  pg_scale: [I32, ADDR, ADDR, I64, F32, I64, I64],
+  pg_softcap: [I32, ADDR, ADDR, I64, F32, I64, I64],
+  pg_gated_activation: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I32, I64, I64],
+  pg_activation: [I32, ADDR, ADDR, I64, ADDR, I64, I32, I64, I64],
+  pg_gather_rows: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I64],
+  pg_copy_heads: [I32, ADDR, ADDR, I64, ADDR, I64, I64, I64, I64, I64, I64, I64, I64],
+  pg_read_rows: [I32, BUF, ADDR, I64, I64, I64],
+
+  pg_kv_page_bytes: [I64, I32, I32, I32, I32, I32, I32],
+  pg_kv_pool_create: [I32, ADDR, I32, I32, I32, I32, I32, I32, I32, BUF],
+  pg_kv_pool_free: [I32, ADDR],
+  pg_copy_page: [I32, ADDR, ADDR, I32, I32],
+  pg_rotary_table: [I32, ADDR, ADDR, ADDR, ADDR, I64, ADDR, I32, F32],
+  pg_rotary: [I32, ADDR, ADDR, I64, I64, I64, I64, I64, ADDR, ADDR, I32, I32],
+  pg_rotary_append: [I32, ADDR, ADDR, I32, ADDR, I64, I64, ADDR, I64, ADDR, I64, ADDR, ADDR, I32, I32, ADDR, I64],
+  pg_attention: [
+    I32,
+    ADDR,
+    ADDR,
+    I64,
+    ADDR,
+    I64,
+    ADDR,
+    I32,
+    I32,
+    F32,
+    F32,
+    ADDR,
+    I32,
+    I32,
+    ADDR,
+    ADDR,
+    ADDR,
+    ADDR,
+    ADDR,
+  ],
+
+  pg_experts_create: [
+    ...[I32, ADDR, I32, BUF, BUF, ADDR, I64, ADDR, I64, I64],
+    ...[I64, I32, I32, I32, I32, F32, ADDR, I32, I32, I64, BUF],
+  ],
+  pg_experts_free: [I32, ADDR],
+  pg_mixture_of_experts: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, I64],
+
+  pg_sample: [I32, ADDR, BUF, ADDR, I64, I64, I64, BUF, BUF, BUF, BUF, BUF],
 } as const satisfies Record<string, readonly AbiType[]>;
 
 type Argument<T> = T extends "buf" ? ArrayBufferView | string : number;

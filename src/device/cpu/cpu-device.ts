@@ -5,7 +5,19 @@ import { availableParallelism } from "node:os";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { HostTensor } from "../../core/tensor.js";
-import type { Device, DeviceInfo, MatmulOptions, StagedBatch, Tensor, Weight } from "../device.js";
+import type {
+  Device,
+  DeviceInfo,
+  ExpertWeights,
+  MatmulOptions,
+  RouterSpec,
+  SampleInputs,
+  StagedBatch,
+  Tensor,
+  Weight,
+} from "../device.js";
+import { CpuExperts } from "./experts.js";
+import { CpuKvOps } from "./kv-ops.js";
 import { loadLibrary } from "./library.js";
 import { CpuContext, CpuTensor, viewFloats } from "./memory.js";
 import { CpuStagedBatch } from "./staged-batch.js";
@@ -18,34 +30,23 @@ export interface CpuDeviceOptions {
   readonly isa?: string;
 }
 
-/** The ops written so far. */
-type Written =
-  | "info"
-  | "allocTensor"
-  | "loadTensor"
-  | "loadWeight"
-  | "createStagedBatch"
-  | "stage"
-  | "embed"
-  | "addPositions"
-  | "matmul"
-  | "read"
-  | "close";
-
-export class CpuDevice implements Pick<Device, Written> {
+export class CpuDevice extends CpuKvOps implements Device {
   readonly info: DeviceInfo;
-  readonly #context: CpuContext;
+  protected readonly context: CpuContext;
   readonly #weights: CpuWeight[] = [];
+  readonly #experts: CpuExperts;
 
   /** Throws DeviceError device_unavailable when the native library is absent and cannot be built. */
   constructor(options: CpuDeviceOptions = {}) {
+    super();
     const threads = options.threads ?? availableParallelism();
-    this.#context = new CpuContext(loadLibrary(), threads, options.isa ?? process.env.PAGODA_CPU_ISA);
+    this.context = new CpuContext(loadLibrary(), threads, options.isa ?? process.env.PAGODA_CPU_ISA);
+    this.#experts = new CpuExperts(this.context);
     this.info = {
       name: "cpu",
-      description: `native kernels for ${this.#context.isa}, ${threads} threads`,
+      description: `native kernels for ${this.context.isa}, ${threads} threads`,
       numWorkers: threads,
-      kvChunk: 1024,
+      kvChunk: 256,
     };
   }
 
@@ -54,9 +55,9 @@ export class CpuDevice implements Pick<Device, Written> {
   allocTensor(rows: number, cols: number): CpuTensor {
     // Rows begin on cache lines.
     const stride = Math.ceil(cols / 16) * 16;
-    const address = this.#context.alloc(rows * stride * 4, `a tensor of ${rows} x ${cols}`);
+    const address = this.context.alloc(rows * stride * 4, `a tensor of ${rows} x ${cols}`);
     // Any tensor may be the input of a matmul; untouched room costs no memory.
-    this.#context.check(this.#context.native.pg_reserve_activations(this.#context.handle, rows, cols), "reserve");
+    this.context.check(this.context.native.pg_reserve_activations(this.context.handle, rows, cols), "reserve");
     return new CpuTensor(address, rows, cols, stride);
   }
 
@@ -69,13 +70,13 @@ export class CpuDevice implements Pick<Device, Written> {
   }
 
   loadWeight(parts: readonly HostTensor[], options: LoadWeightOptions = {}): CpuWeight {
-    const weight = loadCpuWeight(this.#context, parts, options);
+    const weight = loadCpuWeight(this.context, parts, options);
     this.#weights.push(weight);
     return weight;
   }
 
   createStagedBatch(maxTokens: number): CpuStagedBatch {
-    return new CpuStagedBatch(this.#context, maxTokens);
+    return new CpuStagedBatch(this.context, maxTokens);
   }
 
   stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[]): void {
@@ -95,13 +96,13 @@ export class CpuDevice implements Pick<Device, Written> {
   }
 
   #lookup(out: CpuTensor, table: CpuWeight, ids: number, count: number, scale: number, accumulate: number): void {
-    const { native, handle } = this.#context;
+    const { native, handle } = this.context;
     const status = native.pg_embed(handle, out.address, out.stride, table.handle, ids, count, scale, accumulate);
-    if (status !== 0) this.#context.check(status, "pg_embed");
+    if (status !== 0) this.context.check(status, "pg_embed");
   }
 
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
-    const { native, handle } = this.#context;
+    const { native, handle } = this.context;
     const to = out as CpuTensor;
     const from = x as CpuTensor;
     const bias = (options?.bias ?? null) as CpuTensor | null;
@@ -117,21 +118,65 @@ export class CpuDevice implements Pick<Device, Written> {
       options?.scale ?? 1,
       options?.accumulate === true ? 1 : 0,
     );
-    if (status !== 0) this.#context.check(status, "pg_matmul");
+    if (status !== 0) this.context.check(status, "pg_matmul");
+  }
+
+  mixtureOfExperts(
+    out: Tensor,
+    x: Tensor,
+    routerLogits: Tensor,
+    router: RouterSpec,
+    experts: ExpertWeights,
+    n: number,
+  ): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const i = x as CpuTensor;
+    const l = routerLogits as CpuTensor;
+    const e = this.#experts.handleOf(experts, router, i.rows);
+    const status = native.pg_mixture_of_experts(
+      handle,
+      o.address,
+      o.stride,
+      i.address,
+      i.stride,
+      l.address,
+      l.stride,
+      e,
+      n,
+    );
+    if (status !== 0) this.context.check(status, "pg_mixture_of_experts");
   }
 
   // --- results -----------------------------------------------------------------------------------------------------------
 
-  read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
-    const { address, cols, stride } = x as CpuTensor;
-    if (n === 0) return;
-    const floats = viewFloats(address + firstRow * stride * 4, (n - 1) * stride + cols);
-    for (let r = 0; r < n; r++) out.set(floats.subarray(r * stride, r * stride + cols), r * cols);
+  sample(outTokens: Int32Array, logits: Tensor, n: number, inputs: SampleInputs): void {
+    const { native, handle } = this.context;
+    const { address, stride, cols } = logits as CpuTensor;
+    const { temperature, topK, topP, minP, uniform } = inputs;
+    const room = Math.min(outTokens.length, temperature.length, topK.length, topP.length, minP.length, uniform.length);
+    if (n > room) throw new RangeError(`sampling of ${n} rows, inputs for ${room}`);
+    const status = native.pg_sample(
+      handle,
+      outTokens,
+      address,
+      stride,
+      n,
+      cols,
+      temperature,
+      topK,
+      topP,
+      minP,
+      uniform,
+    );
+    if (status !== 0) this.context.check(status, "pg_sample");
   }
 
   close(): void {
-    const { native, handle } = this.#context;
+    const { native, handle } = this.context;
+    this.#experts.close();
+    this.freePools();
     for (const weight of this.#weights.splice(0)) native.pg_weight_free(handle, weight.handle);
-    this.#context.close();
+    this.context.close();
   }
 }

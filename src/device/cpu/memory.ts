@@ -53,10 +53,7 @@ export class CpuContext {
   /** Zeroed native memory; `what` names it when there is none left. */
   alloc(bytes: number, what: string): number {
     const status = this.native.pg_alloc(this.handle, bytes, this.#out);
-    if (status === OUT_OF_MEMORY) {
-      const remedy = "Use a smaller model, fewer pages or a smaller batch.";
-      throw errorFor("out_of_memory", { device: "cpu", value: bytes, what, limit: "too few", remedy });
-    }
+    if (status === OUT_OF_MEMORY) throw outOfMemory(bytes, what);
     this.check(status, "pg_alloc");
     const address = Number(this.#out[0]);
     this.#blocks.set(address, bytes);
@@ -70,9 +67,11 @@ export class CpuContext {
     this.check(this.native.pg_free(this.handle, address, bytes), "pg_free");
   }
 
-  /** The result of a call that writes one handle. */
-  create(call: string, run: (out: BigUint64Array) => number): number {
-    this.check(run(this.#out), call);
+  /** The result of a call that writes one handle; `bytes` and `what` say what was asked for when there is no memory. */
+  create(call: string, run: (out: BigUint64Array) => number, bytes = 0, what = call): number {
+    const status = run(this.#out);
+    if (status === OUT_OF_MEMORY) throw outOfMemory(bytes, what);
+    this.check(status, call);
     return Number(this.#out[0]);
   }
 
@@ -82,6 +81,11 @@ export class CpuContext {
     for (const address of [...this.#blocks.keys()]) this.free(address);
     this.native.pg_context_free(this.handle);
   }
+}
+
+function outOfMemory(bytes: number, what: string): Error {
+  const remedy = "Use a smaller model, fewer pages or a smaller batch.";
+  return errorFor("out_of_memory", { device: "cpu", value: bytes, what, limit: "too few", remedy });
 }
 
 /** Rows of f32 in native memory, or a view of some of their columns. */

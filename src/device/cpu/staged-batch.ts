@@ -5,6 +5,7 @@ import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { StagedBatch } from "../device.js";
 import { type CpuContext, NativeInts } from "./memory.js";
+import { CpuStagedPlan } from "./staged-plan.js";
 
 export class CpuStagedBatch implements StagedBatch {
   numTokens = 0;
@@ -60,70 +61,5 @@ export class CpuStagedBatch implements StagedBatch {
       if (i === this.plans.length) this.plans.push(new CpuStagedPlan(this.#context));
       this.plans[i]!.stage(plans[i]!);
     }
-  }
-}
-
-/** One attention plan in native memory. */
-export class CpuStagedPlan {
-  window = 0;
-  groupSize = 0;
-  qTile = 0;
-  kvChunk = 0;
-  numItems = 0;
-  numWorkers = 0;
-  numPartials = 0;
-  numMerges = 0;
-  readonly itemRow: NativeInts;
-  readonly itemQStart: NativeInts;
-  readonly itemKvStart: NativeInts;
-  readonly itemKvEnd: NativeInts;
-  readonly itemPartial: NativeInts;
-  readonly itemValid: NativeInts; // bytes
-  readonly workerIndptr: NativeInts;
-  readonly workerItems: NativeInts;
-  readonly mergeRow: NativeInts;
-  readonly mergeQStart: NativeInts;
-  readonly mergePartial: NativeInts;
-  readonly mergeCount: NativeInts;
-
-  constructor(context: CpuContext) {
-    const ints = () => new NativeInts(context, 256, "the attention plan");
-    this.itemRow = ints();
-    this.itemQStart = ints();
-    this.itemKvStart = ints();
-    this.itemKvEnd = ints();
-    this.itemPartial = ints();
-    this.itemValid = ints();
-    this.workerIndptr = ints();
-    this.workerItems = ints();
-    this.mergeRow = ints();
-    this.mergeQStart = ints();
-    this.mergePartial = ints();
-    this.mergeCount = ints();
-  }
-
-  stage(plan: AttentionPlan): void {
-    const items = plan.numItems;
-    const merges = plan.numMerges;
-    this.window = plan.window;
-    this.groupSize = plan.groupSize;
-    this.qTile = plan.qTile;
-    this.kvChunk = plan.kvChunk;
-    this.numItems = items;
-    this.numWorkers = plan.numWorkers;
-    this.numPartials = plan.numPartials;
-    this.numMerges = merges;
-    this.itemRow.fill(plan.itemRow, items);
-    this.itemQStart.fill(plan.itemQStart, items);
-    this.itemKvStart.fill(plan.itemKvStart, items);
-    this.itemKvEnd.fill(plan.itemKvEnd, items);
-    this.itemPartial.fill(plan.itemPartial, items);
-    this.itemValid.fill(plan.itemValid, items);
-    this.workerIndptr.fill(plan.workerIndptr, plan.numWorkers + 1);
-    this.workerItems.fill(plan.workerItems, items);
-    this.mergeRow.fill(plan.mergeRow, merges);
-    this.mergeQStart.fill(plan.mergeQStart, merges);
-    this.mergePartial.fill(plan.mergePartial, merges);
-    this.mergeCount.fill(plan.mergeCount, merges);
   }
 }

@@ -5,6 +5,10 @@
 namespace pg {
 namespace PG_NS {
 
+extern const AttentionKernels attention_kernels;
+extern const RowKernels row_kernels;
+extern const SampleKernels sample_kernels;
+
 const Kernels* kernels() {
   static const Kernels table = {
       PG_ISA,
@@ -14,6 +18,9 @@ const Kernels* kernels() {
       pack_int,
       {gemm_f32, gemm_f16, gemm_bf16, gemm_q8, gemm_q4, gemm_q8m, gemm_q4m, gemm_q8k, gemm_q4k, gemm_q8s, gemm_q8t,
        gemm_n4, gemm_n4k, gemm_mx4, gemm_q8f},
+      &attention_kernels,
+      &row_kernels,
+      &sample_kernels,
   };
   return &table;
 }

@@ -1,0 +1,105 @@
+// Norms, elementwise ops and row copies: each is a row kernel of the variant over n rows.
+#include <cstring>
+
+#include "parallel-rows.h"
+
+using namespace pg;
+
+extern "C" {
+
+int32_t pg_rms_norm(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight,
+                    float eps, int64_t n, int64_t cols, int64_t group_cols) {
+  Context* context = as_context(handle);
+  if (group_cols < 1 || cols % group_cols != 0)
+    return fail(context, PG_E_ARGUMENT, "rms norm: %lld columns in groups of %lld", static_cast<long long>(cols),
+                static_cast<long long>(group_cols));
+  const auto kernel = context->kernels->rows->rms_norm;
+  each_row(context, n, cols, [&](int64_t r) { kernel(out + r * out_stride, x + r * x_stride, weight, eps, cols, group_cols); });
+  return PG_OK;
+}
+
+int32_t pg_add_rms_norm(void* handle, float* out, int64_t out_stride, float* residual, int64_t residual_stride, const float* x,
+                        int64_t x_stride, const float* weight, float eps, int64_t n, int64_t cols) {
+  Context* context = as_context(handle);
+  const auto kernel = context->kernels->rows->add_rms_norm;
+  each_row(context, n, 2 * cols, [&](int64_t r) {
+    kernel(out + r * out_stride, residual + r * residual_stride, x + r * x_stride, weight, eps, cols);
+  });
+  return PG_OK;
+}
+
+int32_t pg_layer_norm(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight,
+                      const float* bias, float eps, int64_t n, int64_t cols) {
+  Context* context = as_context(handle);
+  const auto kernel = context->kernels->rows->layer_norm;
+  each_row(context, n, 2 * cols, [&](int64_t r) { kernel(out + r * out_stride, x + r * x_stride, weight, bias, eps, cols); });
+  return PG_OK;
+}
+
+int32_t pg_add(void* handle, float* out, int64_t out_stride, const float* a, int64_t a_stride, const float* b, int64_t b_stride,
+               float scale, int64_t n, int64_t cols) {
+  Context* context = as_context(handle);
+  const auto kernel = context->kernels->rows->add;
+  each_row(context, n, cols, [&](int64_t r) { kernel(out + r * out_stride, a + r * a_stride, b + r * b_stride, scale, cols); });
+  return PG_OK;
+}
+
+int32_t pg_scale(void* handle, float* x, int64_t x_stride, float factor, int64_t n, int64_t cols) {
+  Context* context = as_context(handle);
+  const auto kernel = context->kernels->rows->scale;
+  each_row(context, n, cols, [&](int64_t r) { kernel(x + r * x_stride, factor, cols); });
+  return PG_OK;
+}
+
+int32_t pg_softcap(void* handle, float* x, int64_t x_stride, float cap, int64_t n, int64_t cols) {
+  Context* context = as_context(handle);
+  const auto kernel = context->kernels->rows->softcap;
+  each_row(context, n, 4 * cols, [&](int64_t r) { kernel(x + r * x_stride, cap, cols); });
+  return PG_OK;
+}
+
+int32_t pg_gated_activation(void* handle, float* out, int64_t out_stride, const float* gate, int64_t gate_stride,
+                            const float* up, int64_t up_stride, int32_t kind, int64_t n, int64_t cols) {
+  Context* context = as_context(handle);
+  if (kind < 0 || kind >= kNumActivations) return fail(context, PG_E_ARGUMENT, "activation %d is unknown", kind);
+  const auto kernel = context->kernels->rows->gate[kind];
+  each_row(context, n, 4 * cols, [&](int64_t r) {
+    kernel(out + r * out_stride, gate + r * gate_stride, up + r * up_stride, cols);
+  });
+  return PG_OK;
+}
+
+int32_t pg_activation(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, int32_t kind, int64_t n,
+                      int64_t cols) {
+  Context* context = as_context(handle);
+  if (kind < 0 || kind >= kNumActivations) return fail(context, PG_E_ARGUMENT, "activation %d is unknown", kind);
+  const auto kernel = context->kernels->rows->activate[kind];
+  each_row(context, n, 4 * cols, [&](int64_t r) { kernel(out + r * out_stride, x + r * x_stride, cols); });
+  return PG_OK;
+}
+
+int32_t pg_gather_rows(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const int32_t* rows,
+                       int64_t n, int64_t cols) {
+  each_row(as_context(handle), n, cols, [&](int64_t r) {
+    std::memcpy(out + r * out_stride, x + rows[r] * x_stride, sizeof(float) * static_cast<size_t>(cols));
+  });
+  return PG_OK;
+}
+
+int32_t pg_copy_heads(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, int64_t n,
+                      int64_t num_heads, int64_t width, int64_t out_head, int64_t out_offset, int64_t in_head,
+                      int64_t in_offset) {
+  each_row(as_context(handle), n, num_heads * width, [&](int64_t r) {
+    for (int64_t h = 0; h < num_heads; h++)
+      std::memcpy(out + r * out_stride + h * out_head + out_offset, x + r * x_stride + h * in_head + in_offset,
+                  sizeof(float) * static_cast<size_t>(width));
+  });
+  return PG_OK;
+}
+
+int32_t pg_read_rows(float* out, const float* x, int64_t x_stride, int64_t n, int64_t cols) {
+  for (int64_t r = 0; r < n; r++) std::memcpy(out + r * cols, x + r * x_stride, sizeof(float) * static_cast<size_t>(cols));
+  return PG_OK;
+}
+
+}  // extern "C"

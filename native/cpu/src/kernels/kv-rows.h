@@ -1,0 +1,45 @@
+// Rows of the page pool as vectors of f32, for each element type. Loads may run past a row's end (the pool has slack behind
+// it); callers never let such lanes into a result. i8 rows come without their scale: kernels apply it to scores and
+// probabilities, one multiplication per key instead of one per element.
+#pragma once
+#include "../kv-pool.h"
+#include "lanes.h"
+
+namespace pg {
+namespace PG_NS {
+
+struct RowF32 {
+  static constexpr int bytes = 4;
+  static constexpr bool scaled = false;
+  PG_INLINE vf load(const uint8_t* row, int64_t i) { return v_load((const float*)row + i); }
+};
+
+struct RowF16 {
+  static constexpr int bytes = 2;
+  static constexpr bool scaled = false;
+  PG_INLINE vf load(const uint8_t* row, int64_t i) { return v_load_f16((const uint16_t*)row + i); }
+};
+
+struct RowBf16 {
+  static constexpr int bytes = 2;
+  static constexpr bool scaled = false;
+  PG_INLINE vf load(const uint8_t* row, int64_t i) { return v_load_bf16((const uint16_t*)row + i); }
+};
+
+struct RowI8 {
+  static constexpr int bytes = 1;
+  static constexpr bool scaled = true;
+  PG_INLINE vf load(const uint8_t* row, int64_t i) {
+#if PG_ISA == 3
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)(row + i))));
+#elif PG_ISA == 2
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)(row + i))));
+#else
+    const int8_t* p = (const int8_t*)row + i;
+    return vf{(float)p[0], (float)p[1], (float)p[2], (float)p[3]};
+#endif
+  }
+};
+
+}  // namespace PG_NS
+}  // namespace pg

@@ -1,0 +1,26 @@
+// Router logits of one token -> experts, best first, and their weights. Twin: route() of src/device/reference/moe.ts.
+#pragma once
+#include <cstdint>
+
+namespace pg {
+
+// Order of RouterSpec.score in src/device/cpu/codes.ts.
+enum class RouterScore : int32_t { softmax = 0, softmax_topk = 1, sigmoid = 2 };
+
+constexpr int32_t kMaxGroups = 64;
+
+struct Router {
+  int32_t num_experts;  // E
+  int32_t top_k;
+  RouterScore score;
+  int32_t normalize;
+  float scale;
+  const float* bias;  // [E], for the choice alone; or null
+  int32_t num_groups;
+  int32_t topk_group;
+};
+
+// ids, weights: [top_k]; work: [2 * E] doubles. Ties go to the lower expert id.
+void route(int32_t* ids, float* weights, const float* logits, const Router& router, double* work);
+
+}  // namespace pg

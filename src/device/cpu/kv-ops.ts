@@ -1,0 +1,174 @@
+// The page pool, rotary embedding and attention of the cpu device. Layout of a page: native/cpu/src/kv-pool.h.
+
+import type { AttentionParams, KvPool, KvPoolSpec, RotarySpec, RotaryTable, StagedBatch, Tensor } from "../device.js";
+import { KV_DTYPE_CODE } from "./codes.js";
+import { type CpuContext, type CpuTensor, viewFloats } from "./memory.js";
+import { CpuRowOps } from "./row-ops.js";
+import type { CpuStagedBatch } from "./staged-batch.js";
+
+export class CpuKvPool implements KvPool {
+  readonly spec: KvPoolSpec;
+  readonly handle: number;
+  readonly byteLength: number;
+
+  constructor(spec: KvPoolSpec, handle: number, byteLength: number) {
+    this.spec = spec;
+    this.handle = handle;
+    this.byteLength = byteLength;
+  }
+}
+
+/** cos and sin of the staged tokens in native memory [maxTokens, half]. */
+export class CpuRotary implements RotaryTable {
+  readonly spec: RotarySpec;
+  readonly half: number; // rotaryDim / 2
+  readonly cos: number;
+  readonly sin: number;
+  readonly invFreq: number;
+  readonly interleaved: number;
+
+  constructor(context: CpuContext, spec: RotarySpec, maxTokens: number) {
+    this.spec = spec;
+    this.half = spec.invFreq.length;
+    this.cos = context.alloc(4 * maxTokens * this.half, "the rotary table");
+    this.sin = context.alloc(4 * maxTokens * this.half, "the rotary table");
+    this.invFreq = context.alloc(4 * this.half, "the rotary table");
+    this.interleaved = spec.interleaved ? 1 : 0;
+    viewFloats(this.invFreq, this.half).set(spec.invFreq);
+  }
+}
+
+export abstract class CpuKvOps extends CpuRowOps {
+  readonly #pools: CpuKvPool[] = [];
+
+  allocKvPool(spec: KvPoolSpec): CpuKvPool {
+    const { native, handle } = this.context;
+    const { numPages, pageSize, numLayers, numKvHeads, keyDim, valueDim } = spec;
+    const dtype = KV_DTYPE_CODE[spec.dtype];
+    const bytes = numPages * this.kvPageBytes(spec);
+    const create = (out: BigUint64Array) =>
+      native.pg_kv_pool_create(handle, numPages, pageSize, numLayers, numKvHeads, keyDim, valueDim, dtype, out);
+    const address = this.context.create("pg_kv_pool_create", create, bytes, `a KV pool of ${numPages} pages`);
+    const pool = new CpuKvPool(spec, address, bytes);
+    this.#pools.push(pool);
+    return pool;
+  }
+
+  kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number {
+    const { pageSize, numLayers, numKvHeads, keyDim, valueDim } = spec;
+    const dtype = KV_DTYPE_CODE[spec.dtype];
+    const bytes = this.context.native.pg_kv_page_bytes(pageSize, numLayers, numKvHeads, keyDim, valueDim, dtype);
+    if (bytes < 0)
+      throw new RangeError(`no page of ${pageSize} x ${numLayers} x ${numKvHeads} x ${keyDim}/${valueDim}`);
+    return bytes;
+  }
+
+  copyPage(pool: KvPool, from: number, to: number): void {
+    const { native, handle } = this.context;
+    this.context.check(native.pg_copy_page(handle, (pool as CpuKvPool).handle, from, to), "pg_copy_page");
+  }
+
+  createRotary(spec: RotarySpec, maxTokens: number): CpuRotary {
+    return new CpuRotary(this.context, spec, maxTokens);
+  }
+
+  rotaryTable(table: RotaryTable, batch: StagedBatch): void {
+    const { native, handle } = this.context;
+    const { cos, sin, invFreq, half, spec } = table as CpuRotary;
+    const { positions, numTokens } = batch as CpuStagedBatch;
+    native.pg_rotary_table(handle, cos, sin, positions.address, numTokens, invFreq, half, spec.scale);
+  }
+
+  rotary(x: Tensor, table: RotaryTable, headDim: number, offset: number, batch: StagedBatch): void {
+    const { native, handle } = this.context;
+    const { address, stride, cols } = x as CpuTensor;
+    const { cos, sin, half, interleaved } = table as CpuRotary;
+    const heads = cols / headDim;
+    const tokens = batch.numTokens;
+    const status = native.pg_rotary(
+      handle,
+      address,
+      stride,
+      tokens,
+      heads,
+      headDim,
+      offset,
+      cos,
+      sin,
+      half,
+      interleaved,
+    );
+    if (status !== 0) this.context.check(status, "pg_rotary");
+  }
+
+  rotaryAppend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: RotaryTable | null,
+    pool: KvPool,
+    layer: number,
+    batch: StagedBatch,
+  ): void {
+    const { native, handle } = this.context;
+    const rotary = table as CpuRotary | null;
+    const staged = batch as CpuStagedBatch;
+    const status = native.pg_rotary_append(
+      handle,
+      (pool as CpuKvPool).handle,
+      layer,
+      (q as CpuTensor).address,
+      q.stride,
+      q.cols / pool.spec.keyDim,
+      (k as CpuTensor).address,
+      k.stride,
+      (v as CpuTensor).address,
+      v.stride,
+      rotary === null ? 0 : rotary.cos,
+      rotary === null ? 0 : rotary.sin,
+      rotary === null ? 0 : rotary.half,
+      rotary === null ? 0 : rotary.interleaved,
+      staged.slots.address,
+      staged.numTokens,
+    );
+    if (status !== 0) this.context.check(status, "pg_rotary_append");
+  }
+
+  attention(
+    out: Tensor,
+    q: Tensor,
+    pool: KvPool,
+    layer: number,
+    batch: StagedBatch,
+    planIndex: number,
+    params: AttentionParams,
+  ): void {
+    const { native, handle } = this.context;
+    const staged = batch as CpuStagedBatch;
+    const status = native.pg_attention(
+      handle,
+      (out as CpuTensor).address,
+      out.stride,
+      (q as CpuTensor).address,
+      q.stride,
+      (pool as CpuKvPool).handle,
+      layer,
+      params.numHeads,
+      params.scale,
+      params.softcap,
+      params.sinks === null ? 0 : (params.sinks as CpuTensor).address,
+      staged.numTokens,
+      staged.numRows,
+      staged.positions.address,
+      staged.qoIndptr.address,
+      staged.kvIndptr.address,
+      staged.kvIndices.address,
+      staged.plans[planIndex]!.ints.address,
+    );
+    if (status !== 0) this.context.check(status, "pg_attention");
+  }
+
+  protected freePools(): void {
+    for (const pool of this.#pools.splice(0)) this.context.native.pg_kv_pool_free(pool.handle);
+  }
+}

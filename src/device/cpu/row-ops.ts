@@ -1,0 +1,108 @@
+// The ops that work on rows one by one: norms, elementwise ops, copies. One native call each.
+
+import type { Activation, CopyHeads, StagedBatch, Tensor } from "../device.js";
+import { ACTIVATION_CODE } from "./codes.js";
+import type { CpuContext, CpuTensor } from "./memory.js";
+import type { CpuStagedBatch } from "./staged-batch.js";
+
+export abstract class CpuRowOps {
+  protected abstract readonly context: CpuContext;
+
+  rmsNorm(out: Tensor, x: Tensor, weight: Tensor, eps: number, n: number, groupCols = x.cols): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const i = x as CpuTensor;
+    const w = (weight as CpuTensor).address;
+    const status = native.pg_rms_norm(handle, o.address, o.stride, i.address, i.stride, w, eps, n, i.cols, groupCols);
+    if (status !== 0) this.context.check(status, "pg_rms_norm");
+  }
+
+  addRmsNorm(out: Tensor, residual: Tensor, x: Tensor, weight: Tensor, eps: number, n: number): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const r = residual as CpuTensor;
+    const i = x as CpuTensor;
+    const w = (weight as CpuTensor).address;
+    native.pg_add_rms_norm(handle, o.address, o.stride, r.address, r.stride, i.address, i.stride, w, eps, n, r.cols);
+  }
+
+  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const i = x as CpuTensor;
+    const w = (weight as CpuTensor).address;
+    const b = (bias as CpuTensor).address;
+    native.pg_layer_norm(handle, o.address, o.stride, i.address, i.stride, w, b, eps, n, i.cols);
+  }
+
+  add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const l = a as CpuTensor;
+    const r = b as CpuTensor;
+    native.pg_add(handle, o.address, o.stride, l.address, l.stride, r.address, r.stride, scale, n, o.cols);
+  }
+
+  scale(x: Tensor, factor: number, n: number): void {
+    const { address, stride, cols } = x as CpuTensor;
+    this.context.native.pg_scale(this.context.handle, address, stride, factor, n, cols);
+  }
+
+  softcap(x: Tensor, cap: number, n: number): void {
+    const { address, stride, cols } = x as CpuTensor;
+    this.context.native.pg_softcap(this.context.handle, address, stride, cap, n, cols);
+  }
+
+  gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const g = gate as CpuTensor;
+    const u = up as CpuTensor;
+    const kind = ACTIVATION_CODE[activation];
+    native.pg_gated_activation(handle, o.address, o.stride, g.address, g.stride, u.address, u.stride, kind, n, o.cols);
+  }
+
+  activation(out: Tensor, x: Tensor, activation: Activation, n: number): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const i = x as CpuTensor;
+    native.pg_activation(handle, o.address, o.stride, i.address, i.stride, ACTIVATION_CODE[activation], n, o.cols);
+  }
+
+  gatherLogitRows(out: Tensor, x: Tensor, batch: StagedBatch, first: number, n: number): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const i = x as CpuTensor;
+    const rows = (batch as CpuStagedBatch).logitRows.address + 4 * first;
+    native.pg_gather_rows(handle, o.address, o.stride, i.address, i.stride, rows, n, o.cols);
+  }
+
+  copyHeads(out: Tensor, x: Tensor, shape: CopyHeads, n: number): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const i = x as CpuTensor;
+    native.pg_copy_heads(
+      handle,
+      o.address,
+      o.stride,
+      i.address,
+      i.stride,
+      n,
+      shape.numHeads,
+      shape.width,
+      shape.outHead,
+      shape.outOffset,
+      shape.inHead,
+      shape.inOffset,
+    );
+  }
+
+  /** n rows to host memory [n, cols]. */
+  read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    const { address, cols, stride } = x as CpuTensor;
+    if (firstRow < 0 || n < 0 || firstRow + n > x.rows || out.length < n * cols) {
+      throw new RangeError(`rows ${firstRow}..${firstRow + n} of ${x.rows} into ${out.length} numbers`);
+    }
+    this.context.native.pg_read_rows(out, address + firstRow * stride * 4, stride, n, cols);
+  }
+}
