@@ -91,7 +91,7 @@ export class CacheManager {
 
   /**
    * Locks the longest cached page-aligned prefix of the request's tokens and returns its length in tokens. At least one token is
-   * left to compute, since only a computed token gives logits. Prompt logprobs need every logit, so they read no cache.
+   * left to compute, since only a computed token gives logits. A request that needs every position (prompt logprobs) reads no cache.
    */
   attach(request: Request): number {
     return this.#lock(request, this.#match(request));

@@ -163,7 +163,7 @@ export class Scheduler {
     const { running } = this.#roster;
     for (let i = 0; i < running.size && this.#left > reserved; i++) {
       const request = running.at(i);
-      if (isDecode(request)) this.#place(request, 1, 1);
+      if (isDecode(request) && request.lastServedStep !== this.#stepNumber) this.#place(request, 1, 1);
     }
   }
 

@@ -26,7 +26,7 @@ export interface RequestOptions {
 export function makeRequest(id: string, prompt: ArrayLike<number>, options: RequestOptions = {}): Request {
   const { priority = 0, salt = "", maxTokens = 1, promptLogprobs = null } = options;
   const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, seed: 0, maxTokens, promptLogprobs };
-  return new Request({ id: id as RequestId, prompt, sampling, priority, salt });
+  return new Request({ id: id as RequestId, prompt, sampling, priority, salt, readsCache: promptLogprobs === null });
 }
 
 /** The same prompt and tokens as the parent's, its last token replaced by `token`: as a sampler would fork it. */
@@ -83,9 +83,8 @@ export class Simulation {
     this.#kv = new Int32Array(numPages * pageSize).fill(-1);
   }
 
-  add(id: string, prompt: number | ArrayLike<number>, options: RequestOptions = {}): Request {
-    const tokens = typeof prompt === "number" ? tokensOf(this.scheduler.numWaiting + 1, prompt) : prompt;
-    const request = makeRequest(id, tokens, options);
+  add(id: string, prompt: ArrayLike<number>, options: RequestOptions = {}): Request {
+    const request = makeRequest(id, prompt, options);
     this.scheduler.add(request);
     return request;
   }
@@ -95,7 +94,10 @@ export class Simulation {
     this.nowMs++;
     const step = this.scheduler.schedule();
     this.finished.push(...this.scheduler.takeRefused());
-    if (step === null) return [];
+    if (step === null) {
+      this.checkIdle();
+      return [];
+    }
     this.checkRules(step);
     for (let r = 0; r < step.numRows; r++) this.compute(step.rows[r]!, step.starts[r]!, step.queryLens[r]!);
     for (let r = 0; r < step.numRows; r++) this.cache.publish(step.rows[r]!);
@@ -145,6 +147,12 @@ export class Simulation {
     }
   }
 
+  /** Nothing ran, so nothing could: no running request lacks a token, and nobody waits for nothing. */
+  checkIdle(): void {
+    for (const request of this.scheduler.running()) assert.equal(request.numComputed, request.numTokens);
+    if (this.scheduler.numRunning === 0) assert.equal(this.scheduler.numWaiting, 0);
+  }
+
   checkRules(step: Step): void {
     const { pageSize } = this;
     const seen = new Set<Request>();
@@ -162,7 +170,7 @@ export class Simulation {
       assert.equal(end, request.numComputed);
       assert.ok(end <= request.numTokens);
       assert.ok(request.numPages * pageSize >= end, `${request.id} has no page for its tokens`);
-      const isDecode = queryLen === 1 && start >= request.promptLen;
+      const isDecode = start >= request.promptLen && start === request.numTokens - 1;
       if (!isDecode) assert.equal(start % pageSize, 0, `${request.id}: chunk starts inside a page`);
       if (end < request.numTokens) assert.equal(end % pageSize, 0, `${request.id}: chunk ends inside a page`);
       if (isDecode) numDecodes++;
