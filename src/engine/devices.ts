@@ -1,7 +1,6 @@
 // Chooses and opens the device an engine runs on.
 
 import type { EngineConfig } from "../config/engine-config.js";
-import { DeviceError } from "../core/errors.js";
 import type { Device, KvDtype } from "../device/device.js";
 import { NullDevice } from "../device/null/null-device.js";
 import { ReferenceDevice } from "../device/reference/reference-device.js";
@@ -25,8 +24,10 @@ export async function openDevice(config: Pick<EngineConfig, "device" | "threads"
   }
 }
 
-async function openCpu(_threads: number): Promise<Device> {
-  throw new DeviceError("device_unavailable", { device: "cpu", reason: "the native library is not built." });
+/** Loaded on demand: the library is opened, and built where it is absent, only when it is asked for. threads 0: all cores. */
+async function openCpu(threads: number): Promise<Device> {
+  const { CpuDevice } = await import("../device/cpu/cpu-device.js");
+  return new CpuDevice(threads > 0 ? { threads } : {});
 }
 
 export function kvDtypeOf(config: Pick<EngineConfig, "kvDtype">, device: Device): KvDtype {
