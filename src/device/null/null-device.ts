@@ -19,7 +19,7 @@ import type {
 import { kvLayout } from "../kv-layout.js";
 
 /** Ops that a step calls; `calls` counts each. */
-const OPS = [
+export const NULL_OPS = [
   "stage",
   "embed",
   "addPositions",
@@ -44,7 +44,7 @@ const OPS = [
   "read",
 ] as const;
 
-export type NullOp = (typeof OPS)[number];
+export type NullOp = (typeof NULL_OPS)[number];
 
 class NullTensor implements Tensor {
   readonly rows: number;
@@ -84,7 +84,7 @@ export class NullDevice implements Device {
     kvChunk: 256,
   };
   /** How often each op was called. */
-  readonly calls = Object.fromEntries(OPS.map((op) => [op, 0])) as Record<NullOp, number>;
+  readonly calls = Object.fromEntries(NULL_OPS.map((op) => [op, 0])) as Record<NullOp, number>;
   // The logit rows gathered last, which the next sample or read of logits is about.
   #batch = new Batch(1, 0);
   #firstLogitRow = 0;

@@ -1,0 +1,239 @@
+// Pages: rotary and append, attention through the page table, page copies. Each case appends a ragged batch in two steps (a cached
+// prefix, then new tokens), so that attention reads pages it did not just write.
+
+import { AttentionPlanner } from "../../src/attention/planner.js";
+import { Batch } from "../../src/core/batch.js";
+import type { Device, KvDtype, KvPool, RotaryTable, StagedBatch, Tensor } from "../../src/device/device.js";
+import type { Tolerance } from "./device.js";
+import { assertSameBits, type Duel, readAll } from "./duel.js";
+import { numbers, uniform } from "./inputs.js";
+
+interface Shape {
+  readonly numKvHeads: number;
+  readonly groupSize: number;
+  readonly keyDim: number;
+  readonly valueDim: number;
+  readonly pageSize: number;
+  readonly dtype: KvDtype;
+  readonly window: number;
+  readonly softcap: number;
+  readonly hasSinks: boolean;
+  readonly hasRotary: boolean;
+}
+
+const PLAIN: Shape = {
+  numKvHeads: 2,
+  groupSize: 3,
+  keyDim: 16,
+  valueDim: 16,
+  pageSize: 8,
+  dtype: "f32",
+  window: 0,
+  softcap: 0,
+  hasSinks: false,
+  hasRotary: true,
+};
+
+/** Cached tokens and new tokens of each sequence. */
+const SEQUENCES: readonly (readonly [number, number])[] = [
+  [0, 1],
+  [0, 33],
+  [70, 1],
+  [16, 20],
+  [5, 3],
+  [129, 2],
+];
+const LAYERS = 2;
+const LAYER = 1;
+const MAX_TOKENS = 256;
+
+export function attentionContract(duel: Duel, tolerance: Tolerance): void {
+  const cases: Record<string, Partial<Shape>> = {
+    plain: {},
+    "without rotary": { hasRotary: false },
+    "one head for all": { numKvHeads: 1, groupSize: 7 },
+    "no groups": { numKvHeads: 3, groupSize: 1 },
+    window: { window: 24 },
+    "window of one": { window: 1 },
+    "window across pages": { window: 67, pageSize: 16 },
+    softcap: { softcap: 5 },
+    sinks: { hasSinks: true },
+    "sinks, softcap and window": { hasSinks: true, softcap: 3, window: 9 },
+    "values narrower than keys": { keyDim: 40, valueDim: 20 },
+    "values wider than keys": { keyDim: 16, valueDim: 48 },
+    "192 and 128": { keyDim: 192, valueDim: 128, numKvHeads: 1 },
+  };
+  for (const dim of [16, 48, 64, 80, 96, 128, 256]) cases[`heads of ${dim}`] = { keyDim: dim, valueDim: dim };
+  for (const pageSize of [1, 8, 16, 32]) cases[`pages of ${pageSize}`] = { pageSize };
+  for (const dtype of ["f16", "bf16", "i8"] as const) {
+    cases[dtype] = { dtype };
+    cases[`${dtype}, heads of 80, window`] = { dtype, keyDim: 80, valueDim: 80, window: 40 };
+    cases[`${dtype}, values narrower than keys`] = { dtype, keyDim: 40, valueDim: 20, pageSize: 4 };
+  }
+
+  for (const [name, changes] of Object.entries(cases)) {
+    const shape = { ...PLAIN, ...changes };
+    duel.test("attention", name, () => {
+      duel.compare(tolerance.kv[shape.dtype], (d) => new PagedCase(d, shape).run());
+    });
+  }
+
+  for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
+    for (const window of [0, 24]) {
+      const shape = { ...PLAIN, dtype, window, hasSinks: true };
+      duel.test("attention", `${dtype}, window ${window}: no chunking or neighbour changes a bit`, () => {
+        const whole = readAll(duel.device, new PagedCase(duel.device, shape).run());
+        for (const chunk of [1, 8, 13, 48]) {
+          const chunked = readAll(duel.device, new PagedCase(duel.device, shape).run(chunk));
+          assertSameBits(chunked, whole, `in chunks of ${chunk}`);
+        }
+      });
+    }
+  }
+
+  duel.test("copyPage", "the copy holds what the page held, in all layers", () => {
+    for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
+      duel.compare(tolerance.kv[dtype], (d) => {
+        const paged = new PagedCase(d, { ...PLAIN, dtype });
+        return paged.run(MAX_TOKENS, true);
+      });
+    }
+  });
+}
+
+/** The sequences of the case on one device. q, k and v of a token depend on its sequence and position alone. */
+class PagedCase {
+  readonly #device: Device;
+  readonly #shape: Shape;
+  readonly #pool: KvPool;
+  readonly #rotary: RotaryTable | null;
+  readonly #planner: AttentionPlanner;
+  readonly #sinks: Tensor | null;
+  readonly #pages: Int32Array[] = [];
+  readonly #numPages: number;
+
+  constructor(device: Device, shape: Shape) {
+    const { keyDim, valueDim, numKvHeads, groupSize, pageSize, dtype, window } = shape;
+    const numHeads = numKvHeads * groupSize;
+    this.#device = device;
+    this.#shape = shape;
+    let next = 1;
+    for (const [cached, fresh] of SEQUENCES) {
+      const count = Math.ceil((cached + fresh) / pageSize);
+      this.#pages.push(Int32Array.from({ length: count }, (_, i) => next + count - 1 - i));
+      next += count;
+    }
+    this.#numPages = next;
+    const spec = { numPages: 2 * next, pageSize, numLayers: LAYERS, numKvHeads, keyDim, valueDim, dtype };
+    this.#pool = device.allocKvPool(spec);
+    const half = keyDim / 2;
+    const invFreq = Float32Array.from({ length: half }, (_, i) => 10_000 ** (-i / half));
+    this.#rotary = shape.hasRotary ? device.createRotary({ invFreq, scale: 1, interleaved: false }, MAX_TOKENS) : null;
+    this.#sinks = shape.hasSinks ? device.loadTensor(numbers(numHeads, 40), 1, numHeads) : null;
+    const { numWorkers, kvChunk } = device.info;
+    this.#planner = new AttentionPlanner({ groupSize, headDim: keyDim, window, numWorkers, split: "fixed", kvChunk });
+  }
+
+  /** The new tokens' outputs [sum of new tokens, H*Dv], computed in chunks of at most `chunk`; `isMoved`: from copies of the pages. */
+  run(chunk = MAX_TOKENS, isMoved = false): Tensor {
+    const d = this.#device;
+    const { numKvHeads, groupSize, valueDim } = this.#shape;
+    const width = numKvHeads * groupSize * valueDim;
+    for (let s = 0; s < SEQUENCES.length; s++) {
+      for (let start = 0; start < SEQUENCES[s]![0]; start += 64) {
+        this.#step([[s, start, Math.min(start + 64, SEQUENCES[s]![0])]]);
+      }
+    }
+    if (isMoved) this.#move();
+    const results: Float32Array[] = SEQUENCES.map(([, fresh]) => new Float32Array(fresh * width));
+    const done = SEQUENCES.map(() => 0);
+    while (SEQUENCES.some(([, fresh], s) => done[s]! < fresh)) {
+      const ranges: [number, number, number][] = [];
+      SEQUENCES.forEach(([cached, fresh], s) => {
+        const end = Math.min(done[s]! + chunk, fresh);
+        if (end > done[s]!) ranges.push([s, cached + done[s]!, cached + end]);
+      });
+      const out = readAll(d, this.#step(ranges));
+      let row = 0;
+      for (const [s, from, to] of ranges) {
+        results[s]!.set(out.subarray(row * width, (row + to - from) * width), done[s]! * width);
+        row += to - from;
+        done[s] = done[s]! + to - from;
+      }
+    }
+    const all = new Float32Array(results.reduce((sum, r) => sum + r.length, 0));
+    let at = 0;
+    for (const result of results) {
+      all.set(result, at);
+      at += result.length;
+    }
+    return d.loadTensor(all, all.length / width, width);
+  }
+
+  /** Copies every page elsewhere, and what was there over the original. */
+  #move(): void {
+    for (const pages of this.#pages) {
+      for (let i = 0; i < pages.length; i++) {
+        this.#device.copyPage(this.#pool, pages[i]!, pages[i]! + this.#numPages);
+        this.#device.copyPage(this.#pool, 0, pages[i]!);
+        pages[i]! += this.#numPages;
+      }
+    }
+  }
+
+  /** Runs [sequence, from, to) ranges as one batch; both layers are written, one is attended. */
+  #step(ranges: readonly (readonly [number, number, number])[]): Tensor {
+    const d = this.#device;
+    const { numKvHeads, groupSize, keyDim, valueDim, softcap } = this.#shape;
+    const numHeads = numKvHeads * groupSize;
+    const batch = new Batch(this.#shape.pageSize, MAX_TOKENS);
+    const dummy = new Int32Array(MAX_TOKENS);
+    for (const [s, from, to] of ranges) {
+      batch.addRow(dummy, from, to - from, this.#pages[s]!, Number.POSITIVE_INFINITY);
+    }
+    const staged: StagedBatch = d.createStagedBatch(MAX_TOKENS);
+    d.stage(staged, batch, [this.#planner.plan(batch)]);
+    if (this.#rotary !== null) d.rotaryTable(this.#rotary, staged);
+    const n = batch.numTokens;
+    const q = this.#rows(ranges, numHeads * keyDim, 1);
+    const out = d.allocTensor(n, numHeads * valueDim);
+    // Layer 0 holds other numbers: reading the wrong layer shows.
+    const other = this.#rows(ranges, numHeads * keyDim, 9);
+    d.rotaryAppend(
+      other,
+      this.#rows(ranges, numKvHeads * keyDim, 4),
+      this.#rows(ranges, numKvHeads * valueDim, 5),
+      this.#rotary,
+      this.#pool,
+      0,
+      staged,
+    );
+    d.rotaryAppend(
+      q,
+      this.#rows(ranges, numKvHeads * keyDim, 2),
+      this.#rows(ranges, numKvHeads * valueDim, 3),
+      this.#rotary,
+      this.#pool,
+      LAYER,
+      staged,
+    );
+    d.attention(out, q, this.#pool, LAYER, staged, 0, {
+      numHeads,
+      scale: keyDim ** -0.5,
+      softcap,
+      sinks: this.#sinks,
+    });
+    return out;
+  }
+
+  /** Numbers of each token of the ranges, by (sequence, position), inside a wider tensor. */
+  #rows(ranges: readonly (readonly [number, number, number])[], cols: number, kind: number): Tensor {
+    const tokens: number[] = [];
+    for (const [s, from, to] of ranges) for (let p = from; p < to; p++) tokens.push(s * 1000 + p);
+    const wide = new Float32Array(tokens.length * (cols + 16));
+    tokens.forEach((token, t) => {
+      for (let c = 0; c < cols; c++) wide[t * (cols + 16) + 16 + c] = 4 * uniform(kind * 100_000 + token, c) - 2;
+    });
+    return this.#device.loadTensor(wide, tokens.length, cols + 16).columns(16, cols + 16);
+  }
+}

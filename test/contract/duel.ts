@@ -1,0 +1,100 @@
+// Two devices, the one under test and the reference, made to do the same thing.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Device, Tensor } from "../../src/device/device.js";
+import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
+
+export type OpenDevice = () => Device | Promise<Device>;
+
+/** What can be skipped: the ops of a step, and what is done at load. */
+export type ContractOp = Exclude<keyof Device, "info" | "close" | "createStagedBatch" | "createRotary" | "stage">;
+
+export class Duel {
+  readonly reference: Device = new ReferenceDevice();
+  readonly #make: OpenDevice;
+  readonly #skip: ReadonlyMap<ContractOp, string>;
+  #device: Device | null = null;
+
+  constructor(make: OpenDevice, skip: ReadonlyMap<ContractOp, string>) {
+    this.#make = make;
+    this.#skip = skip;
+  }
+
+  get device(): Device {
+    assert.ok(this.#device, "the device is not open");
+    return this.#device;
+  }
+
+  async open(): Promise<void> {
+    this.#device = await this.#make();
+  }
+
+  close(): void {
+    this.#device?.close();
+    this.reference.close();
+  }
+
+  /** A test of one op, skipped where the device says so. */
+  test(op: ContractOp, what: string, body: () => void): void {
+    const reason = this.#skip.get(op);
+    test(`${op}: ${what}`, reason === undefined ? {} : { skip: reason }, body);
+  }
+
+  /** Runs the same calls on both devices and compares the tensor they give. */
+  compare(tolerance: number, run: (device: Device) => Tensor, what = ""): void {
+    const found = readAll(this.device, run(this.device));
+    const expected = readAll(this.reference, run(this.reference));
+    assertClose(found, expected, tolerance, what);
+  }
+
+  /**
+   * Runs `numRows` rows at once, then runs of them alone, and wants the same bits. `run` computes the rows [from, from + n) of its
+   * own input into a tensor of n rows.
+   */
+  compareRows(numRows: number, run: (from: number, n: number) => Tensor): void {
+    const whole = readAll(this.device, run(0, numRows));
+    const cols = whole.length / numRows;
+    for (const [from, n] of rowRuns(numRows)) {
+      const some = readAll(this.device, run(from, n));
+      assertSameBits(some, whole.subarray(from * cols, (from + n) * cols), `rows ${from}..${from + n} of ${numRows}`);
+    }
+  }
+}
+
+/** Runs of rows of every small size, at even and odd starts. */
+function rowRuns(numRows: number): [number, number][] {
+  const sizes = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64].filter((n) => n < numRows);
+  return sizes.flatMap((n): [number, number][] => [
+    [0, n],
+    [Math.min(1, numRows - n), n],
+    [numRows - n, n],
+  ]);
+}
+
+export function readAll(device: Device, x: Tensor): Float32Array {
+  const out = new Float32Array(x.rows * x.cols);
+  device.read(out, x, 0, x.rows);
+  return out;
+}
+
+export function assertClose(found: Float32Array, expected: Float32Array, tolerance: number, what: string): void {
+  assert.equal(found.length, expected.length);
+  let largest = 1;
+  for (const value of expected) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value));
+  for (let i = 0; i < expected.length; i++) {
+    const difference = Math.abs(found[i]! - expected[i]!);
+    const isRight = found[i] === expected[i] || difference <= tolerance * largest; // NaN is never right
+    if (!isRight)
+      assert.fail(`${what} [${i}]: found ${found[i]}, expected ${expected[i]} within ${tolerance * largest}`);
+  }
+}
+
+export function assertSameBits(found: Float32Array, expected: Float32Array, what: string): void {
+  assert.equal(found.length, expected.length);
+  const a = new Uint32Array(found.buffer, found.byteOffset, found.length);
+  const b = new Uint32Array(expected.slice().buffer);
+  for (let i = 0; i < a.length; i++) {
+    if (a[i] !== b[i]) assert.fail(`${what} [${i}]: ${found[i]} and ${expected[i]} differ in their bits`);
+  }
+}

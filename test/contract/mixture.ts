@@ -1,0 +1,96 @@
+// Mixtures of experts: every kind of router, biases, the activations of experts.
+
+import type { Device, ExpertWeights, RouterSpec, Tensor } from "../../src/device/device.js";
+import type { Tolerance } from "./device.js";
+import type { Duel } from "./duel.js";
+import { numbers, randomWeight, rowsOf } from "./inputs.js";
+
+const E = 8;
+const HIDDEN = 64;
+const INNER = 40;
+const MOST = 65;
+
+type Router = Omit<RouterSpec, "bias"> & { readonly hasBias: boolean };
+
+const SOFTMAX: Router = {
+  numExperts: E,
+  topK: 2,
+  score: "softmax",
+  normalize: true,
+  scale: 1,
+  hasBias: false,
+  numGroups: 1,
+  topkGroup: 1,
+};
+
+const ROUTERS: Record<string, Router> = {
+  "softmax, normalised": SOFTMAX,
+  "softmax as it is": { ...SOFTMAX, normalize: false, topK: 3 },
+  "softmax over the chosen": { ...SOFTMAX, score: "softmax_topk", normalize: false, topK: 4 },
+  "sigmoid, bias, groups": {
+    ...SOFTMAX,
+    score: "sigmoid",
+    hasBias: true,
+    scale: 2.5,
+    numGroups: 4,
+    topkGroup: 2,
+    topK: 3,
+  },
+  "one expert": { ...SOFTMAX, topK: 1 },
+  "all experts": { ...SOFTMAX, topK: E },
+};
+
+export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
+  for (const [name, router] of Object.entries(ROUTERS)) {
+    duel.test("mixtureOfExperts", name, () => {
+      for (const n of [1, 2, 7, 33]) {
+        duel.compare(tolerance.float, (d) => mix(d, router, experts(d, "silu", false), 0, n), `${n} rows`);
+      }
+    });
+  }
+
+  for (const activation of ["silu", "gelu_tanh", "oss"] as const) {
+    duel.test("mixtureOfExperts", `${activation} experts with biases`, () => {
+      duel.compare(tolerance.float, (d) => mix(d, SOFTMAX, experts(d, activation, true), 0, 9));
+    });
+  }
+
+  duel.test("mixtureOfExperts", "equal scores go to the lower ids", () => {
+    duel.compare(tolerance.float, (d) => {
+      const out = d.allocTensor(3, HIDDEN);
+      const flat = d.loadTensor(new Float32Array(3 * E).fill(0.5), 3, E);
+      const x = rowsOf(d, 0, 3, HIDDEN, 50);
+      d.mixtureOfExperts(out, x, flat, { ...SOFTMAX, bias: null }, experts(d, "silu", false), 3);
+      return out;
+    });
+  });
+
+  for (const name of ["softmax, normalised", "sigmoid, bias, groups"]) {
+    duel.test("mixtureOfExperts", `${name}: rows do not depend on their neighbours`, () => {
+      const weights = experts(duel.device, "silu", true);
+      duel.compareRows(MOST, (from, n) => mix(duel.device, ROUTERS[name]!, weights, from, n));
+    });
+  }
+}
+
+function mix(device: Device, { hasBias, ...router }: Router, weights: ExpertWeights, from: number, n: number): Tensor {
+  const out = device.allocTensor(n, HIDDEN);
+  const logits = rowsOf(device, from, n, E, 51, 3);
+  const bias = hasBias ? device.loadTensor(numbers(E, 52, 0.3), 1, E) : null;
+  device.mixtureOfExperts(out, rowsOf(device, from, n, HIDDEN, 53), logits, { ...router, bias }, weights, n);
+  return out;
+}
+
+function experts(device: Device, activation: ExpertWeights["activation"], hasBias: boolean): ExpertWeights {
+  const ids = Array.from({ length: E }, (_, e) => e);
+  return {
+    gateUp: ids.map((e) =>
+      device.loadWeight([randomWeight("f32", INNER, HIDDEN, 60 + e), randomWeight("f32", INNER, HIDDEN, 70 + e)]),
+    ),
+    down: ids.map((e) => device.loadWeight([randomWeight("f32", HIDDEN, INNER, 80 + e)])),
+    gateUpBias: hasBias ? device.loadTensor(numbers(E * 2 * INNER, 54), E, 2 * INNER) : null,
+    downBias: hasBias ? device.loadTensor(numbers(E * HIDDEN, 55), E, HIDDEN) : null,
+    inner: INNER,
+    activation,
+  };
+}
