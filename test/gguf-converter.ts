@@ -86,14 +86,20 @@ const ARCHITECTURE: Readonly<Record<string, string>> = {
   GPT2LMHeadModel: "gpt2",
 };
 
-/** The GGUF file of a folder, with its matrices in `dtype` where their rows are whole blocks. */
-export function convertToGguf(folder: string, dtype: MatrixDtype): Buffer {
+/**
+ * The GGUF file of a folder, with its matrices in `dtype` where their rows are whole blocks; `isDecoded` writes the values
+ * they stand for as f32 instead.
+ */
+export function convertToGguf(folder: string, dtype: MatrixDtype, isDecoded = false): Buffer {
   const model = new ModelFolder(folder);
   const raw: Raw = model.config;
   const architecture = ARCHITECTURE[raw.architectures[0]]!;
   const source = model.openTensors();
   const tensors: GgufTensor[] = [];
-  for (const [name, tensor] of convertTensors(architecture, raw, source)) tensors.push(encode(name, tensor, dtype));
+  for (const [name, tensor] of convertTensors(architecture, raw, source)) {
+    const encoded = encode(name, tensor, dtype);
+    tensors.push(isDecoded ? decode(encoded) : encoded);
+  }
   source.close();
   return writeGguf(metadataOf(architecture, raw), tensors);
 }
@@ -264,4 +270,9 @@ function encode(name: string, { shape, values }: Values, dtype: MatrixDtype): Gg
     return { name, dtype, shape, bytes: quantize(values, values.length / cols, cols) };
   }
   return { name, dtype: "f32", shape, bytes: new Uint8Array(values.buffer, values.byteOffset, values.byteLength) };
+}
+
+function decode(tensor: GgufTensor): GgufTensor {
+  const values = toFloat32({ ...tensor, file: null, byteLength: tensor.bytes.length, bytes: () => tensor.bytes });
+  return { ...tensor, dtype: "f32", bytes: new Uint8Array(values.buffer) };
 }

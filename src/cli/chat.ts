@@ -29,7 +29,11 @@ export async function chatCommand(args: readonly string[]): Promise<number> {
     return wantsHelp ? 0 : 2;
   }
   const progress = loadProgress("loading");
-  await using engine = await createEngine({ ...engineOptionsOf(values), onProgress: progress.onProgress });
+  await using engine = await createEngine({
+    ...engineOptionsOf(values),
+    onPull: progress.onProgress,
+    onProgress: progress.onProgress,
+  });
   progress.done();
   process.stdout.write(`${bold(engine.model.name)} on ${engine.model.device}. /help shows the commands.\n`);
   await converse(engine, samplingOf(values), typeof values.system === "string" ? values.system : null);

@@ -24,7 +24,11 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
   }
   const prompt = positionals.join(" ");
   const progress = loadProgress("loading");
-  await using engine = await createEngine({ ...engineOptionsOf(values), onProgress: progress.onProgress });
+  await using engine = await createEngine({
+    ...engineOptionsOf(values),
+    onPull: progress.onProgress,
+    onProgress: progress.onProgress,
+  });
   progress.done();
   const options = { ...samplingOf(values), ...(values.n === undefined ? {} : { n: values.n as number }) };
   const system = typeof values.system === "string" ? [{ role: "system", content: values.system }] : [];

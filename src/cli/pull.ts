@@ -1,7 +1,7 @@
 // `pagoda pull ORG/NAME[:FILE or QUANTISATION]`: fetches a model into the shared Hugging Face cache.
 
 import type { OptionTable } from "../config/options.js";
-import { pull } from "../formats/hub.js";
+import { pull } from "../formats/hub-pull.js";
 import { helpOf, parseFlags } from "./args.js";
 import { pullProgress } from "./pull-progress.js";
 import { bytes } from "./terminal.js";

@@ -5,6 +5,8 @@ import { RequestError } from "../core/errors.js";
 import type { SamplingParams } from "../core/sampling.js";
 import type { TensorSource } from "../core/tensor.js";
 import { openGgufModel } from "../formats/gguf-model.js";
+import { locateModel } from "../formats/hub.js";
+import { modelNameOf } from "../formats/hub-cache.js";
 import { ModelFolder } from "../formats/model-folder.js";
 import { ChatTemplate } from "../tokenizer/chat-template.js";
 import { GgufTokenizer } from "../tokenizer/gguf-tokenizer.js";
@@ -27,25 +29,24 @@ export interface Checkpoint {
   requireTokenizer(): Tokenizer;
 }
 
-/** Opens a model folder or a .gguf file. Reads no weights. */
-export function openCheckpoint(path: string): Checkpoint {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() ? openGgufCheckpoint(path) : openFolder(path);
+/** Opens a folder, a .gguf file or a model of the hub that is in the cache. Reads no weights. */
+export function openCheckpoint(model: string): Checkpoint {
+  const path = locateModel(model);
+  return statSync(path).isFile() ? openGguf(path) : openFolder(path);
 }
 
-function openGgufCheckpoint(path: string): Checkpoint {
-  const model = openGgufModel(path);
-  model.source.close();
-  const tokenizer = model.metadata.has("tokenizer.ggml.model") ? new GgufTokenizer(model.metadata, model.path) : null;
+function openGguf(path: string): Checkpoint {
+  const { name, config, source, metadata } = openGgufModel(path);
   return checkpointOf({
-    path: model.path,
-    name: model.name,
-    config: model.config,
-    configFile: model.path,
-    eosIds: tokenizer?.eosIds ?? [],
+    path,
+    name,
+    config,
+    configFile: path,
+    eosIds: config.eos_token_id as number[],
     sampling: {},
-    tokenizer,
-    templates: readGgufChatTemplates(model.metadata),
-    openTensors: () => openGgufModel(path).source,
+    tokenizer: metadata.has("tokenizer.ggml.model") ? new GgufTokenizer(metadata, path) : null,
+    templates: readGgufChatTemplates(metadata),
+    openTensors: () => source,
   });
 }
 
@@ -55,7 +56,7 @@ function openFolder(path: string): Checkpoint {
   const tokenizer = files === null ? null : new JsonTokenizer({ ...files, eosIds: folder.generation.eosIds });
   return checkpointOf({
     path: folder.path,
-    name: folder.name,
+    name: modelNameOf(folder.path),
     config: folder.config,
     configFile: folder.configFile,
     eosIds: folder.generation.eosIds,

@@ -33,14 +33,16 @@ import { checkPrompt, checkSampling } from "./validate.js";
 export interface EngineOptions extends Partial<EngineConfig> {
   /** Hears how many bytes of weights are loaded. */
   readonly onProgress?: (loadedBytes: number, totalBytes: number) => void;
+  /** Hears how many bytes of a model of the hub are there, when it has to be fetched first. */
+  readonly onPull?: (doneBytes: number, totalBytes: number, file: string) => void;
 }
 
-/** Finds (or pulls) a model, loads it and starts its engine. Options are checked before anything is loaded. */
+/** Loads a model, pulling it from the hub where need be, and starts its engine. Options are checked before anything is loaded. */
 export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
-  const { onProgress, ...rest } = options;
+  const { onProgress, onPull, ...rest } = options;
   const config = engineConfig(rest);
-  const model = await resolveModel(config.model);
-  const engine = new ThreadedEngine({ ...config, model }, onProgress ?? null);
+  const model = await resolveModel(config.model, onPull === undefined ? {} : { onProgress: onPull });
+  const engine = new ThreadedEngine(Object.freeze({ ...config, model }), onProgress ?? null);
   await engine.ready;
   return engine;
 }

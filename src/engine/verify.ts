@@ -6,9 +6,9 @@ import { argmax } from "../core/choose-token.js";
 import { FormatError } from "../core/errors.js";
 import type { Device, KvDtype, WeightQuantization } from "../device/device.js";
 import { readJsonObject } from "../formats/json-file.js";
-import { ModelFolder } from "../formats/model-folder.js";
 import type { Model } from "../models/model.js";
 import { familyOf } from "../models/registry.js";
+import { openCheckpoint } from "./checkpoint.js";
 import { ModelRunner } from "./model-runner.js";
 
 /** A case of golden.json; all but the prompt may be absent. */
@@ -72,7 +72,7 @@ export interface VerifyResult {
 export function verifyModel(path: string, device: Device, options: VerifyOptions = {}): VerifyResult {
   const tolerance = options.tolerance ?? (device.info.name === "reference" ? 1e-3 : 2e-3);
   const goldens = readGoldens(join(path, "golden.json"));
-  const checkpoint = new ModelFolder(path);
+  const checkpoint = openCheckpoint(path);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
   checkIds(goldens, family.specOf(config).vocabSize, path);

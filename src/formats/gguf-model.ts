@@ -20,5 +20,11 @@ export function openGgufModel(path: string): GgufModel {
   const file = openGguf(path);
   const config = ggufConfig(file.metadata, file.source);
   const source = ggufTensors(file.metadata.get("general.architecture") as string, config, file.source);
-  return { path: file.path, name: basename(file.path, ".gguf"), metadata: file.metadata, config, source };
+  return {
+    path: file.path,
+    name: basename(file.path).replace(/(-\d{5}-of-\d{5})?\.gguf$/, ""),
+    metadata: file.metadata,
+    config,
+    source,
+  };
 }

@@ -8,7 +8,7 @@
 
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { PagodaError } from "../core/errors.js";
 import { chooseFiles, groupParts, type HubSpec, partsOf, quantisationOf } from "./hub-spec.js";
 
@@ -38,6 +38,12 @@ export function findInCache(spec: HubSpec, cache: string): string | null {
     if (error instanceof PagodaError) return null;
     throw error;
   }
+}
+
+/** ORG/NAME of a snapshot in a cache; the last part of any other path. */
+export function modelNameOf(path: string): string {
+  const match = /models--([^/\\]+)[/\\]snapshots[/\\][^/\\]+$/.exec(path);
+  return match === null ? basename(path) : match[1]!.replace("--", "/");
 }
 
 export interface CachedModel {

@@ -20,7 +20,7 @@ const SPEC = new RegExp(`^((?:${NAME}/)?${NAME})(?:@([A-Za-z0-9][A-Za-z0-9._/-]*
 /** null when the text cannot be a model of the hub. */
 export function parseHubSpec(text: string): HubSpec | null {
   const match = SPEC.exec(text);
-  if (match === null || text.includes("..") || text.includes("--") || text.includes("//")) return null;
+  if (match === null || /\.\.|--|\/\/|^[^:]*\.gguf/.test(text)) return null; // what ends in .gguf was meant as a path
   return { repo: match[1]!, revision: match[2] ?? "main", choice: match[3] ?? null, text };
 }
 

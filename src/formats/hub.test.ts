@@ -16,8 +16,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { type HubServer, startHub } from "../../test/hub-server.js";
 import { PagodaError } from "../core/errors.js";
-import { findModel, pull, resolveModel } from "./hub.js";
-import { listCache } from "./hub-cache.js";
+import { findModel, resolveModel } from "./hub.js";
+import { listCache, modelNameOf } from "./hub-cache.js";
+import { pull } from "./hub-pull.js";
 
 const weights = Buffer.from(Uint8Array.from({ length: 300_000 }, (_, i) => (i * 7) ^ (i >> 8)));
 const FOLDER = {
@@ -81,6 +82,8 @@ test("a folder: the files an engine needs, in the layout that other tools share"
   assert.equal((await pull("org/model", options())).fetchedBytes, 0);
   assert.ok(hub.requests.every((request) => request.includes("/api/")));
   assert.equal(await resolveModel("org/model", { ...options({ HF_HUB_OFFLINE: "1" }) }), snapshot);
+  assert.equal(modelNameOf(snapshot), "org/model");
+  assert.equal(modelNameOf("/some/folder"), "folder");
   const [listed] = listCache(cache);
   assert.equal(listed?.spec, "org/model");
   assert.equal(listed.isComplete, true);
@@ -190,7 +193,17 @@ test("models and revisions that are not there", async () => {
   await fails(pull("org/other", options()), "model_not_found", /has no model org\/other at main/);
   await fails(pull("org/model@v9", options()), "model_not_found", /has no model org\/model at v9/);
   assert.ok((await pull(`org/model@${hub.commit}`, options())).path.endsWith(hub.commit));
-  for (const nonsense of ["", "../etc", "a/b/c", "org/model:", "org//model", "/no/such/folder", "no such", "a\0b"]) {
+  for (const nonsense of [
+    "",
+    "../etc",
+    "a/b/c",
+    "org/model:",
+    "org//model",
+    "/no/such/folder",
+    "folder/m.gguf",
+    "no such",
+    "a\0b",
+  ]) {
     await fails(resolveModel(nonsense, options()), "model_not_found", /no such folder or file/);
   }
 });
