@@ -1,0 +1,124 @@
+// The command as a user runs it: its own process, exit codes, one clear line for errors.
+
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { copyFileSync, cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
+
+const BIN = join(process.cwd(), "bin", "pagoda.js");
+const BUNDLED = join(process.cwd(), "models", "pagoda-stories-16m");
+
+function pagoda(...args: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [BIN, ...args], {
+    encoding: "utf8",
+    timeout: 120_000,
+  });
+  return { status, stdout, stderr };
+}
+
+test("generate tells the golden story, greedily", () => {
+  const golden = JSON.parse(readFileSync(join(BUNDLED, "golden.json"), "utf8")) as { cases: { greedy_text: string }[] };
+  const { status, stdout } = pagoda(
+    "generate",
+    "Tell me a story about a dragon.",
+    "--temperature",
+    "0",
+    "--max-tokens",
+    "160",
+  );
+  assert.equal(status, 0);
+  assert.equal(stdout.trimEnd(), golden.cases[0]!.greedy_text.trimEnd());
+});
+
+test("generate --json gives the result with its trace", () => {
+  const model = writeTinyCheckpoint();
+  const { status, stdout } = pagoda(
+    "generate",
+    "hi",
+    "--model",
+    model,
+    "--max-tokens",
+    "4",
+    "--json",
+    "--n",
+    "2",
+    "--ignore-eos",
+  );
+  assert.equal(status, 0);
+  const result = JSON.parse(stdout) as { samples: unknown[]; trace: { completionTokens: number } };
+  assert.equal(result.samples.length, 2);
+  assert.equal(result.trace.completionTokens, 8);
+});
+
+test("chat answers turn by turn from a pipe and reuses the cache", async () => {
+  const child = spawn(process.execPath, [BIN, "chat", "--max-tokens", "30", "--seed", "1"], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  let seen = "";
+  child.stdout.on("data", (data: Buffer) => {
+    seen += String(data);
+  });
+  child.stdin.end("/help\nTell me a story about a cat.\nWhat then?\n/nonsense\n/stats\n/exit\n");
+  const code = await new Promise((resolve) => child.once("exit", resolve));
+  assert.equal(code, 0);
+  assert.match(seen, /\/reset/);
+  assert.match(seen, /\[\d+ prompt tokens, 0 cached; \d+ generated/);
+  assert.match(seen, /\[\d+ prompt tokens, (16|32|48) cached;/);
+  assert.match(seen, /Unknown command \/nonsense/);
+  assert.match(seen, /"requestsFinished": 2/);
+});
+
+test("inspect predicts memory without loading", () => {
+  const { status, stdout } = pagoda("inspect", "--json", "--device", "reference", "--num-pages", "100");
+  assert.equal(status, 0);
+  const report = JSON.parse(stdout) as Record<string, number>;
+  assert.equal(report.parameters, 15_735_168);
+  assert.equal(report.pageBytes, 8 * 2 * 2 * 16 * 64 * 4);
+  assert.equal(report.poolBytes, 100 * report.pageBytes!);
+  assert.equal(report.tokensThatFit, 99 * 16);
+});
+
+test("verify passes on the bundled model and fails when one weight is changed", () => {
+  const folder = mkdtempSync(join(tmpdir(), "pagoda-verify-"));
+  cpSync(BUNDLED, folder, { recursive: true });
+  // Two short cases are enough here.
+  const golden = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8")) as { cases: { greedy: number[] }[] };
+  golden.cases = golden.cases.slice(0, 2).map((c) => ({ ...c, greedy: c.greedy.slice(0, 24) }));
+  writeFileSync(join(folder, "golden.json"), JSON.stringify(golden));
+  assert.equal(pagoda("verify", folder).status, 0);
+
+  const file = join(folder, "model.safetensors");
+  copyFileSync(join(BUNDLED, "model.safetensors"), file);
+  const bytes = readFileSync(file);
+  const headerLen = Number(bytes.readBigUInt64LE(0));
+  const header = JSON.parse(bytes.toString("utf8", 8, 8 + headerLen)) as Record<
+    string,
+    { data_offsets: [number, number] }
+  >;
+  // One weight of the final norm becomes 200 (bf16 0x4348): every logit feels it.
+  bytes.writeUInt16LE(0x4348, 8 + headerLen + header["model.norm.weight"]!.data_offsets[0]);
+  writeFileSync(file, bytes);
+  const changed = pagoda("verify", folder);
+  assert.equal(changed.status, 1, changed.stdout);
+  assert.match(changed.stdout, /FAIL case/);
+});
+
+test("wrong commands, flags and models get one clear line and an exit code", () => {
+  assert.deepEqual(
+    [pagoda("generat").status, pagoda("generate", "x", "--temprature", "1").status, pagoda("generate").status],
+    [2, 2, 2],
+  );
+  assert.match(pagoda("generat").stderr, /unknown command generat\. Commands: generate, chat/);
+  assert.match(
+    pagoda("generate", "x", "--temprature", "1").stderr,
+    /^pagoda: Unknown option --temprature\. Known options: --temperature\.\n$/,
+  );
+  const missing = pagoda("generate", "x", "--model", "./no-such-model");
+  assert.equal(missing.status, 1);
+  assert.match(missing.stderr, /^pagoda: .*no-such-model/);
+  assert.equal(pagoda("--help").status, 0);
+  assert.match(pagoda("--version").stdout, /^pagoda \d+\.\d+\.\d+\n$/);
+});
