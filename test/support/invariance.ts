@@ -14,12 +14,14 @@ export interface InvarianceCase {
   readonly model: string;
   /** Beyond the model: device, encodings, threads. */
   readonly config: Partial<EngineConfig>;
+  /** Shared between cases that must agree with each other, such as numbers of threads. */
+  readonly ledger?: LogitLedger;
   readonly promptLen?: number;
   readonly maxTokens?: number;
 }
 
-export function runInvariance({ name, model, config, promptLen = 150, maxTokens = 12 }: InvarianceCase): void {
-  const ledger = new LogitLedger();
+export function runInvariance(given: InvarianceCase): void {
+  const { name, model, config, ledger = new LogitLedger(), promptLen = 150, maxTokens = 12 } = given;
   const prompt = randomPrompt(promptLen, 1);
   const base = { maxTokens, temperature: 1.3, seed: 11, ignoreEos: true, editLogits: ledger.hook };
   let alone: GenerateResult;
@@ -106,6 +108,32 @@ export function runInvariance({ name, model, config, promptLen = 150, maxTokens 
         roomy.samples.map((s) => s.tokenIds),
       );
     });
+  });
+
+  test(`${name}: random traces with shared prefixes, priorities, aborts and little room`, async () => {
+    for (const [seed, extra] of [
+      [1, {}],
+      [2, { numPages: 40, maxPagesPerBatch: 6, idealChunk: 32 }],
+      [3, { mode: "chunked" }],
+    ] as const) {
+      await withEngine(extra, async (engine) => {
+        const draw = (at: number, below: number) => Math.floor(uniformAt(seed, 2, at) * below);
+        const calls = Array.from({ length: 10 }, (_, i) => {
+          const prefix = prompt.slice(0, 16 * draw(i, 6));
+          const ids = [...prefix, ...randomPrompt(1 + draw(100 + i, 60), 200 + draw(200 + i, 3))];
+          return engine.generate(ids, {
+            ...base,
+            maxTokens: 1 + draw(300 + i, 10),
+            priority: draw(400 + i, 3),
+            seed: 5,
+          });
+        });
+        const outcomes = calls.map((call) => call.result().catch(() => null));
+        for (const [i, call] of calls.entries())
+          if (draw(500 + i, 5) === 0) setTimeout(() => call.abort(), draw(600 + i, 20));
+        await Promise.all(outcomes);
+      });
+    }
   });
 
   test(`${name}: the ledger saw the same sequences many times`, () => {

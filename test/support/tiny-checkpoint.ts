@@ -1,6 +1,6 @@
 // Writes small random Llama checkpoints for tests, with a tokenizer of bytes and a chat template. Weights are seeded.
 
-import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { uniformAt } from "../../src/core/random.js";
@@ -13,6 +13,7 @@ export interface TinyShape {
   readonly ffn?: number;
   readonly context?: number;
   readonly seed?: number;
+  readonly dtype?: "F32" | "F16" | "BF16";
 }
 
 const VOCAB = 260; // 256 bytes, then <bos>, <eos>, <|user|>, <|assistant|>
@@ -20,7 +21,7 @@ const SPECIAL = ["<bos>", "<eos>", "<|user|>", "<|assistant|>"];
 
 /** Makes the folder and returns its path. */
 export function writeTinyCheckpoint(shape: TinyShape = {}): string {
-  const { hidden = 48, layers = 2, heads = 6, kvHeads = 2, ffn = 96, context = 512, seed = 1 } = shape;
+  const { hidden = 48, layers = 2, heads = 6, kvHeads = 2, ffn = 96, context = 512, seed = 1, dtype = "F32" } = shape;
   const headDim = hidden / heads;
   const folder = mkdtempSync(join(tmpdir(), "pagoda-tiny-"));
   const config = {
@@ -65,12 +66,17 @@ export function writeTinyCheckpoint(shape: TinyShape = {}): string {
     tensors.push([`${at}mlp.gate_proj.weight`, [ffn, hidden]], [`${at}mlp.up_proj.weight`, [ffn, hidden]]);
     tensors.push([`${at}mlp.down_proj.weight`, [hidden, ffn]]);
   }
-  writeSafetensors(join(folder, "model.safetensors"), tensors, seed);
+  writeSafetensors(join(folder, "model.safetensors"), tensors, seed, dtype);
   return folder;
 }
 
-/** f32 tensors of uniform noise; norm weights are near one. */
-function writeSafetensors(file: string, tensors: readonly [string, readonly number[]][], seed: number): void {
+/** Tensors of uniform noise; norm weights are near one. */
+function writeSafetensors(
+  file: string,
+  tensors: readonly [string, readonly number[]][],
+  seed: number,
+  dtype: "F32" | "F16" | "BF16",
+): void {
   const header: Record<string, unknown> = {};
   const parts: Uint8Array[] = [];
   let offset = 0;
@@ -83,15 +89,29 @@ function writeSafetensors(file: string, tensors: readonly [string, readonly numb
       { length: count },
       () => (isNorm ? 1 : 0) + (uniformAt(seed, 0, counter++) - 0.5) * 2 * spread,
     );
-    header[name] = { dtype: "F32", shape, data_offsets: [offset, offset + values.byteLength] };
-    offset += values.byteLength;
-    parts.push(new Uint8Array(values.buffer));
+    const bytes = encode(values, dtype);
+    header[name] = { dtype, shape, data_offsets: [offset, offset + bytes.length] };
+    offset += bytes.length;
+    parts.push(bytes);
   }
   const text = Buffer.from(JSON.stringify(header));
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(text.length));
-  mkdirSync(join(file, ".."), { recursive: true });
   writeFileSync(file, Buffer.concat([length, text, ...parts]));
+}
+
+/** Truncates: which of two neighbours a value becomes does not matter here, only that it is one. */
+function encode(values: Float32Array, dtype: "F32" | "F16" | "BF16"): Uint8Array {
+  if (dtype === "F32") return new Uint8Array(values.buffer);
+  const bits = new Uint32Array(values.buffer);
+  const half = dtype === "BF16" ? (b: number) => b >>> 16 : (b: number) => ((b >>> 16) & 0x8000) | halfMagnitude(b);
+  return new Uint8Array(Uint16Array.from(bits, half).buffer);
+}
+
+/** Of a float below 65504; what is too small for a normal half becomes zero. */
+function halfMagnitude(bits: number): number {
+  const exponent = ((bits >>> 23) & 255) - 112;
+  return exponent <= 0 ? 0 : (exponent << 10) | ((bits >>> 13) & 0x3ff);
 }
 
 /** A byte-level BPE without merges: every byte is a token. */

@@ -1,0 +1,42 @@
+// The invariance suite on the native device: every encoding of weights and KV, 1, 2 and 3 threads against one another.
+
+import { test } from "node:test";
+import { CpuDevice } from "../src/device/cpu/cpu-device.js";
+import { runInvariance } from "./support/invariance.js";
+import { LogitLedger } from "./support/logit-ledger.js";
+import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
+
+const WEIGHTS = [
+  { dtype: "F32", quantize: "none" },
+  { dtype: "F16", quantize: "none" },
+  { dtype: "BF16", quantize: "none" },
+  { dtype: "F32", quantize: "q8" },
+  { dtype: "F32", quantize: "q4" },
+] as const;
+const KV = ["f32", "f16", "bf16", "i8"] as const;
+
+function whyNot(): string | null {
+  try {
+    new CpuDevice({ threads: 1 }).close();
+    return null;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+const reason = whyNot();
+if (reason !== null) test("invariance on the cpu device", { skip: reason });
+else {
+  for (const [w, { dtype, quantize }] of WEIGHTS.entries()) {
+    const model = writeTinyCheckpoint({ hidden: 96, heads: 6, kvHeads: 2, ffn: 160, dtype });
+    for (const [k, kvDtype] of KV.entries()) {
+      const ledger = new LogitLedger();
+      // Every pair of encodings with one number of threads; every encoding with all of them.
+      const threads = w === k || (w === 4 && k === 0) ? [1, 2, 3] : [1 + ((w + k) % 3)];
+      for (const n of threads) {
+        const name = `cpu, ${quantize === "none" ? dtype : quantize} weights, ${kvDtype} KV, ${n} threads`;
+        runInvariance({ name, model, ledger, config: { device: "cpu", threads: n, quantize, kvDtype } });
+      }
+    }
+  }
+}
