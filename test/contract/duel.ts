@@ -41,11 +41,11 @@ export class Duel {
     test(`${op}: ${what}`, reason === undefined ? {} : { skip: reason }, body);
   }
 
-  /** Runs the same calls on both devices and compares the tensor they give. */
-  compare(tolerance: number, run: (device: Device) => Tensor, what = ""): void {
+  /** Runs the same calls on both devices and compares the tensor they give; `least` is the magnitude that errors are shares of. */
+  compare(tolerance: number, run: (device: Device) => Tensor, what = "", least = 1): void {
     const found = readAll(this.device, run(this.device));
     const expected = readAll(this.reference, run(this.reference));
-    assertClose(found, expected, tolerance, what);
+    assertClose(found, expected, tolerance, what, least);
   }
 
   /**
@@ -78,9 +78,15 @@ export function readAll(device: Device, x: Tensor): Float32Array {
   return out;
 }
 
-export function assertClose(found: Float32Array, expected: Float32Array, tolerance: number, what: string): void {
+function assertClose(
+  found: Float32Array,
+  expected: Float32Array,
+  tolerance: number,
+  what: string,
+  least: number,
+): void {
   assert.equal(found.length, expected.length);
-  let largest = 1;
+  let largest = least;
   for (const value of expected) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value));
   for (let i = 0; i < expected.length; i++) {
     const difference = Math.abs(found[i]! - expected[i]!);

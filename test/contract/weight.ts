@@ -35,10 +35,12 @@ export function weightContract(duel: Duel, tolerance: Tolerance): void {
     duel.test("matmul", `${dtype} weights`, () => {
       for (const rows of [1, 17, 64]) {
         for (const n of [1, 5, 33]) {
+          const cols = isFloat ? 77 : 512;
           duel.compare(
             isFloat ? tolerance.float : tolerance.integer,
-            (d) => multiply(d, load(d, dtype, rows, isFloat ? 77 : 512), n),
+            (d) => multiply(d, load(d, dtype, rows, cols), n),
             `${rows} rows x ${n}`,
+            Math.sqrt(cols) / 2, // a single output may be near zero, its terms are not
           );
         }
       }
