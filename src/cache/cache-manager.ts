@@ -13,6 +13,7 @@ import type { Request } from "../core/request.js";
 import { checkIntegrity } from "./integrity.js";
 import { PagePool } from "./page-pool.js";
 import { PrefixTrie } from "./prefix-trie.js";
+import { commonLen, forgetPages, growPages } from "./request-pages.js";
 import { type CacheSnapshot, takeSnapshot } from "./snapshot.js";
 
 export interface CacheOptions {
@@ -72,6 +73,10 @@ export class CacheManager {
     this.#trie = options.prefixCaching ? new PrefixTrie(options.numPages, options.pageSize) : null;
   }
 
+  get isSharing(): boolean {
+    return this.#trie !== null;
+  }
+
   /** Pages free or evictable. */
   available(): number {
     return this.#pool.numFree;
@@ -121,6 +126,28 @@ export class CacheManager {
     return true;
   }
 
+  /**
+   * Between steps of a prefill: takes over the next pages that others have published meanwhile, in place of our empty ones, and
+   * returns the tokens it need not compute any more. As with attach(), one token is left.
+   */
+  advance(request: Request): number {
+    const trie = this.#trie;
+    const first = request.numSharedPages;
+    if (trie === null || !request.readsCache || request.numComputed !== first * this.pageSize) return 0;
+    const limit = Math.floor((request.numTokens - 1) / this.pageSize);
+    for (let i = first; i < limit; i++) {
+      const parent = i === 0 ? NULL_PAGE : request.pages[i - 1]!;
+      const twin = trie.find(request.salt, parent, request.tokens, i * this.pageSize);
+      if (twin === NULL_PAGE) break;
+      this.#replacePage(request, i, twin);
+      request.numSharedPages = i + 1;
+    }
+    const gained = (request.numSharedPages - first) * this.pageSize;
+    request.numComputed += gained;
+    this.#hitTokens += gained;
+    return gained;
+  }
+
   /** Enters the full pages below numComputed into the trie; where an identical page is there already, it replaces ours. */
   publish(request: Request): void {
     const trie = this.#trie;
@@ -136,9 +163,7 @@ export class CacheManager {
         trie.insert(salt, parent, tokens, offset, page);
         this.#numLockedNodes++;
       } else {
-        this.#retainNode(twin);
-        this.#pool.releaseEmpty(page);
-        pages[i] = twin;
+        this.#replacePage(request, i, twin);
       }
       request.numSharedPages = i + 1;
     }
@@ -149,14 +174,14 @@ export class CacheManager {
     this.publish(request);
     // The last page first: it is the least likely to be asked for again, and a child must leave before its parent.
     for (let i = request.numPages - 1; i >= 0; i--) this.#releasePage(request.pages[i]!);
-    forget(request);
+    forgetPages(request);
   }
 
   /** Gives all pages back without publishing: after a failed step the unpublished ones may hold garbage. */
   discard(request: Request): void {
     for (let i = request.numPages - 1; i >= request.numSharedPages; i--) this.#pool.releaseEmpty(request.pages[i]!);
     for (let i = request.numSharedPages - 1; i >= 0; i--) this.#releasePage(request.pages[i]!);
-    forget(request);
+    forgetPages(request);
   }
 
   /**
@@ -249,6 +274,13 @@ export class CacheManager {
     return request.numComputed;
   }
 
+  /** A trie page of the same tokens takes the place of our own. */
+  #replacePage(request: Request, index: number, twin: number): void {
+    this.#retainNode(twin);
+    this.#pool.releaseEmpty(request.pages[index]!);
+    request.pages[index] = twin;
+  }
+
   #retainNode(page: number): void {
     if (this.#pool.refs(page) === 0) this.#numLockedNodes++;
     this.#pool.retain(page);
@@ -265,27 +297,6 @@ export class CacheManager {
     this.#trie.remove(page);
     this.#evictions++;
   }
-}
-
-function forget(request: Request): void {
-  request.numPages = 0;
-  request.numSharedPages = 0;
-  request.numComputed = 0;
-}
-
-/** Leading tokens whose K and V the parent has and the child needs. */
-function commonLen(parent: Request, child: Request): number {
-  const limit = Math.min(parent.numComputed, child.numTokens);
-  let length = 0;
-  while (length < limit && parent.tokens[length] === child.tokens[length]) length++;
-  return length;
-}
-
-function growPages(request: Request, capacity: number): void {
-  if (capacity <= request.pages.length) return;
-  const grown = new Int32Array(Math.max(capacity, request.pages.length * 2));
-  grown.set(request.pages);
-  request.pages = grown;
 }
 
 function requireCount(param: string, value: number, least: number, why: string): void {

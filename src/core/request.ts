@@ -60,7 +60,7 @@ export class Request {
   lastServedStep = 0;
 
   // --- what the finished request reports ---
-  /** Tokens found in the cache when first admitted. */
+  /** Tokens it took from the cache instead of computing them; those found again after a preemption do not count. */
   numCached = 0;
   numChunks = 0;
   numSteps = 0;

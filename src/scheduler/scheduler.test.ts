@@ -170,3 +170,37 @@ test("impossible options are refused with their names", () => {
     assert.throws(() => new Scheduler({ ...good, ...bad }, cache, () => 0), new RegExp(`Option ${param} is`));
   }
 });
+
+test("prompts that arrive together compute their common prefix once", () => {
+  const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 16, idealChunk: 16 });
+  const prefix = tokensOf(1, 32);
+  const requests = Array.from({ length: 8 }, (_, i) => sim.add(`r${i}`, [...prefix, ...tokensOf(i + 2, 6)]));
+  const steps = sim.runAll();
+  const computed = steps.flat().reduce((sum, row) => sum + row.queryLen, 0);
+  assert.equal(computed, 32 + 8 * 6);
+  assert.equal(steps.length, 3, "two chunks of prefix, then all the tails at once");
+  assert.equal(
+    requests.reduce((sum, request) => sum + request.numCached, 0),
+    7 * 32,
+  );
+  sim.checkIntegrity();
+});
+
+test("a prompt waits for no twin that is of another tenant or ends inside the page", () => {
+  const sim = new Simulation({ pageSize: 4 });
+  sim.add("a", tokensOf(1, 12));
+  sim.add("other tenant", tokensOf(1, 12), { salt: "other" });
+  sim.add("reads no cache", tokensOf(1, 12), { promptLogprobs: 0 });
+  sim.add("needs its last page itself", tokensOf(1, 4));
+  assert.equal(sim.step().length, 4);
+});
+
+test("when the twin's step fails, the one that waited computes the page itself", () => {
+  const sim = new Simulation({ pageSize: 4 });
+  const first = sim.add("first", tokensOf(1, 10));
+  sim.add("second", tokensOf(1, 10));
+  const step = sim.scheduler.schedule()!;
+  assert.deepEqual([step.numRows, step.rows[0]], [1, first]);
+  sim.scheduler.fail(first);
+  assert.deepEqual(sim.step(), [{ id: "second", start: 0, queryLen: 10 }]);
+});

@@ -29,12 +29,15 @@ export class Scheduler {
   readonly #mode: "extend" | "chunked";
   readonly #pageSize: number; // P
   readonly #chunk: number; // multiple of P, at most the budget
+  readonly #cache: CacheManager;
   readonly #roster: Roster;
   readonly #clock: () => number;
   readonly #step: Step;
   /** Of the step being made, or the next one. */
   #stepNumber = 1;
   #nowMs = 0;
+  /** Rows of the step being made from here on are chunks. */
+  #firstChunkRow = 0;
   /** Budget left in the step being made. */
   #left = 0;
   /** The prompt whose turn it was got nothing in the last step, for decodes had used up the budget. */
@@ -59,6 +62,7 @@ export class Scheduler {
     this.#pageSize = pageSize;
     const chunk = Math.min(mode === "chunked" ? fixedChunk : idealChunk, this.budget);
     this.#chunk = Math.max(pageSize, alignDown(chunk, pageSize));
+    this.#cache = cache;
     // Every running request may need a row in the same step, and a row costs at least one token.
     this.#roster = new Roster(this.budget, cache, clock);
     this.#clock = clock;
@@ -173,6 +177,7 @@ export class Scheduler {
    */
   #placeChunks(): void {
     const { running } = this.#roster;
+    this.#firstChunkRow = this.#step.numRows;
     this.#owesPrompt = false;
     // A step that took pages from somebody gives none to newcomers, unless nothing else runs.
     let canAdmit = this.#step.numPreempted === 0 || this.#step.numRows === 0;
@@ -206,13 +211,16 @@ export class Scheduler {
   #admitNext(): boolean {
     const head = this.#roster.nextWaiting();
     if (head === undefined || this.#left < this.#leastBudget(head) || !this.#roster.tryAdmit(head)) return false;
-    // A preempted request may have found everything but its last token in the trie: in chunked mode that waits for its turn.
-    if (this.#mode === "extend" || isPrefill(head)) this.#placeChunk(head);
+    this.#placeChunk(head);
     return true;
   }
 
   #placeChunk(request: Request): boolean {
-    if (this.#left < this.#leastBudget(request)) return false;
+    const gained = this.#cache.advance(request);
+    if (request.numPreemptions === 0) request.numCached += gained;
+    // A preempted request may have found everything but its last token in the trie: in chunked mode that waits for its turn.
+    if (this.#mode === "chunked" && isDecode(request)) return false;
+    if (this.#left < this.#leastBudget(request) || this.#isUnderWay(request)) return false;
     const start = request.numComputed;
     const remaining = request.numTokens - start;
     let queryLen = Math.min(remaining, this.#chunk, this.#left);
@@ -222,6 +230,23 @@ export class Scheduler {
     // A fixed chunk costs its full size, as the padded kernel arguments of that mode do.
     this.#place(request, queryLen, this.#mode === "chunked" ? this.#chunk : queryLen);
     return true;
+  }
+
+  /** An earlier row of this step computes the request's next page: after the step it can be taken over for nothing. */
+  #isUnderWay(request: Request): boolean {
+    const step = this.#step;
+    if (!this.#cache.isSharing || !request.readsCache) return false;
+    for (let r = this.#firstChunkRow; r < step.numRows; r++) {
+      const isWholePage = step.queryLens[r]! >= this.#pageSize;
+      if (
+        isWholePage &&
+        step.starts[r] === request.numComputed &&
+        sharesNextPage(request, step.rows[r]!, this.#pageSize)
+      ) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** The smallest budget in which the request can get a chunk. */
@@ -247,6 +272,15 @@ function isDecode(request: Request): boolean {
 /** Prompt tokens to go, or those of a preempted request. Neither this nor isDecode: all its tokens are computed. */
 function isPrefill(request: Request): boolean {
   return request.numComputed < request.numTokens && !isDecode(request);
+}
+
+/** The page from a.numComputed on is the same for both and whole, with at least one token of `a` after it. */
+function sharesNextPage(a: Request, b: Request, pageSize: number): boolean {
+  const start = a.numComputed;
+  const last = start / pageSize - 1;
+  if (a.numTokens <= start + pageSize || (start > 0 && a.pages[last] !== b.pages[last])) return false;
+  for (let i = start; i < start + pageSize; i++) if (a.tokens[i] !== b.tokens[i]) return false;
+  return a.salt === b.salt;
 }
 
 function hasWaitedLonger(a: Request, b: Request): boolean {
