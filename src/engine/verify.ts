@@ -191,7 +191,7 @@ function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
 }
 
 /** Sum over the prompt's tokens after the first of log p(token | those before it). `logits` [promptLen, V]. */
-function logprobSum(logits: Float32Array, prompt: readonly number[], vocab: number): number {
+export function logprobSum(logits: Float32Array, prompt: readonly number[], vocab: number): number {
   let sum = 0;
   for (let i = 1; i < prompt.length; i++) {
     const row = logits.subarray((i - 1) * vocab, i * vocab);

@@ -1,0 +1,63 @@
+// Every golden checkpoint on every device that is here: the small ones of this project, those of ../shared where it is present
+// (17 families from Hugging Face transformers), and the bundled model.
+
+import assert from "node:assert/strict";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { BUNDLED_MODEL } from "../src/config/engine-config.js";
+import { ReferenceDevice } from "../src/device/reference/reference-device.js";
+import { type VerifyResult, verifyModel } from "../src/engine/verify.js";
+import { openCpu } from "./support/cpu.js";
+
+const OWN = "test/goldens";
+const SHARED = "../shared/goldens";
+
+const cpu = await openCpu();
+const devices = [
+  { name: "reference", device: new ReferenceDevice(), skip: false },
+  { name: "cpu", device: cpu.device, skip: cpu.reason },
+];
+
+for (const folder of [OWN, SHARED]) {
+  if (!existsSync(folder)) {
+    test(`goldens of ${folder}`, { skip: `${folder} is not here` });
+    continue;
+  }
+  const models = readdirSync(folder).filter((name) => existsSync(join(folder, name, "golden.json")));
+  for (const { name, device, skip } of devices) {
+    for (const model of models) {
+      test(`${folder}/${model} on ${name}`, { skip }, () => assertRight(verifyModel(join(folder, model), device!)));
+    }
+  }
+  test(`${folder} is complete`, () => assert.ok(models.length >= (folder === OWN ? 5 : 17), models.join(" ")));
+}
+
+test("the bundled model answers as its golden.json says, to the last token", () => {
+  // Hundreds of tokens: on the reference device alone this takes a while.
+  assertRight(verifyModel(BUNDLED_MODEL, cpu.device ?? new ReferenceDevice()));
+});
+
+test("one changed weight is noticed", () => {
+  const copy = mkdtempSync(join(tmpdir(), "pagoda-golden-"));
+  try {
+    cpSync(join(OWN, "llama"), copy, { recursive: true });
+    const file = join(copy, "model.safetensors");
+    const bytes = readFileSync(file);
+    bytes[bytes.length - 1]! ^= 0x40; // the exponent of the last number
+    writeFileSync(file, bytes);
+    const result = verifyModel(copy, new ReferenceDevice());
+    assert.equal(result.isOk, false);
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
+});
+
+function assertRight(result: VerifyResult): void {
+  for (const { index, logitDifference, logprobDifference, chunkDifference, misses, isOk } of result.cases) {
+    const found = JSON.stringify({ logitDifference, logprobDifference, misses });
+    assert.ok(isOk, `case ${index}: ${found}, tolerance ${result.tolerance}`);
+    assert.equal(chunkDifference, 0, `case ${index}: chunking changed the logits`);
+  }
+}

@@ -1,0 +1,93 @@
+// Each family, directly: the logits of every position are the same bits whether a sequence runs in one batch, in chunks, token by
+// token, or beside others. Prompts are longer than every window. The engine-level suite is test/invariance.test.ts.
+
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { uniformAt } from "../src/core/random.js";
+import type { Device } from "../src/device/device.js";
+import { ReferenceDevice } from "../src/device/reference/reference-device.js";
+import { openCheckpoint } from "../src/engine/checkpoint.js";
+import { ModelRunner, type RunRange } from "../src/engine/model-runner.js";
+import { familyOf } from "../src/models/registry.js";
+import { assertSameBits } from "./contract/duel.js";
+import { openCpu } from "./support/cpu.js";
+
+const FOLDERS = ["test/goldens", "../shared/goldens"];
+const LENGTH = 75;
+const PAGE = 16;
+const CAPACITY = { maxTokens: 3 * LENGTH, maxLogitRows: 32 };
+
+const cpu = await openCpu(3);
+after(() => cpu.device?.close());
+
+for (const folder of FOLDERS) {
+  if (!existsSync(folder)) {
+    test(`families of ${folder}`, { skip: `${folder} is not here` });
+    continue;
+  }
+  for (const name of readdirSync(folder).filter((entry) => existsSync(join(folder, entry, "config.json")))) {
+    test(`${folder}/${name} on reference`, () => checkInvariance(join(folder, name), new ReferenceDevice()));
+    test(`${folder}/${name} on cpu`, { skip: cpu.reason }, () => checkInvariance(join(folder, name), cpu.device!));
+  }
+}
+
+test("the prompts are longer than every window", { skip: !existsSync(FOLDERS[1]!) }, () => {
+  for (const name of readdirSync(FOLDERS[1]!)) {
+    const config = JSON.parse(readFileSync(join(FOLDERS[1]!, name, "config.json"), "utf8")) as {
+      sliding_window?: number;
+    };
+    assert.ok((config.sliding_window ?? 0) < LENGTH, name);
+  }
+});
+
+function checkInvariance(path: string, device: Device): void {
+  const checkpoint = openCheckpoint(path);
+  const family = familyOf(checkpoint.config, checkpoint.configFile);
+  const source = checkpoint.openTensors();
+  const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
+  const model = family.load(config, { device, source, capacity: CAPACITY, quantize: "none" });
+  source.close();
+  const { vocabSize } = model.spec;
+  const newRunner = (): ModelRunner =>
+    new ModelRunner({ device, model, ...CAPACITY, numSequences: 3, maxLength: LENGTH, pageSize: PAGE });
+  const sequences = [0, 1, 2].map((s) =>
+    Array.from({ length: LENGTH }, (_, i) => Math.floor(uniformAt(s, 0, i) * vocabSize)),
+  );
+  const range = (sequence: number, start: number, end: number): RunRange => ({
+    sequence,
+    tokens: sequences[sequence]!,
+    start,
+    end: Math.min(end, LENGTH),
+    logitsFrom: start,
+  });
+
+  const whole = newRunner().run([range(0, 0, LENGTH)]);
+  for (const chunk of [16, 48, 1]) {
+    const runner = newRunner();
+    for (let start = 0; start < LENGTH; start += chunk) {
+      const logits = runner.run([range(0, start, start + chunk)]);
+      assertSameBits(
+        logits,
+        whole.subarray(start * vocabSize, (start + chunk) * vocabSize),
+        `chunk ${chunk} at ${start}`,
+      );
+    }
+  }
+
+  // One prompt being read, one decoding, one beginning: the first is compared at every step.
+  const mixed = newRunner();
+  mixed.run([range(1, 0, LENGTH - 8)]);
+  for (let step = 0, start = 0; start < LENGTH; step++, start += 16) {
+    const others = [range(1, LENGTH - 8 + step, LENGTH - 7 + step), range(2, step * 7, step * 7 + 7)];
+    const ranges = [others[0]!, range(0, start, start + 16), others[1]!];
+    const logits = mixed.run(ranges).subarray(vocabSize);
+    const length = Math.min(16, LENGTH - start) * vocabSize;
+    assertSameBits(
+      logits.slice(0, length),
+      whole.subarray(start * vocabSize, start * vocabSize + length),
+      `mixed at ${start}`,
+    );
+  }
+}

@@ -1,0 +1,14 @@
+// The native CPU device where it can be opened, else the reason why not, for `skip`.
+
+import type { Device } from "../../src/device/device.js";
+import { openDevice } from "../../src/engine/devices.js";
+
+export async function openCpu(
+  threads = 2,
+): Promise<{ device: Device; reason: false } | { device: null; reason: string }> {
+  try {
+    return { device: await openDevice({ device: "cpu", threads }), reason: false };
+  } catch (error) {
+    return { device: null, reason: (error as Error).message };
+  }
+}
