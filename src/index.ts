@@ -16,3 +16,4 @@ export type { PositionLogprobs, SamplingParams, TokenLogprob } from "./core/samp
 export { createEngine, type EngineOptions } from "./engine/engine.js";
 export type * from "./engine/types.js";
 export type { ConstraintSpec } from "./sampler/constraint.js";
+export { createServer, type PagodaServer, type ServerOptions } from "./server/server.js";

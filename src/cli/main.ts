@@ -14,6 +14,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     summary: "continue a prompt or answer it",
     load: async () => (await import("./generate.js")).generateCommand,
   },
+  serve: {
+    summary: "serve the OpenAI API and a dashboard",
+    load: async () => (await import("./serve.js")).serveCommand,
+  },
   chat: { summary: "talk to a model in the terminal", load: async () => (await import("./chat.js")).chatCommand },
   explain: {
     summary: "show how requests become chunks, batches and pages",

@@ -1,0 +1,69 @@
+// `pagoda serve`: the OpenAI-compatible server, until SIGTERM or SIGINT. The first signal drains, a second one ends at once.
+
+import { fromConfigFile } from "../config/config-file.js";
+import { ENGINE_OPTIONS } from "../config/engine-config.js";
+import { fromEnvironment, type OptionTable } from "../config/options.js";
+import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
+import { createEngine } from "../engine/engine.js";
+import { createServer } from "../server/server.js";
+import { helpOf, parseFlags } from "./args.js";
+import { bold, dim, loadProgress } from "./terminal.js";
+
+const CONFIG_OPTION = {
+  config: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "JSON file of options; flags and environment win",
+  },
+} as const satisfies OptionTable;
+const OPTIONS = { ...CONFIG_OPTION, ...SERVER_OPTIONS, ...ENGINE_OPTIONS } as const satisfies OptionTable;
+
+export async function serveCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  if (wantsHelp || positionals.length > 0) {
+    process.stdout.write(`Usage: pagoda serve [options]\n\n${helpOf(OPTIONS, { showEnv: true })}\n`);
+    return wantsHelp ? 0 : 2;
+  }
+  const layers = [fromEnvironment(OPTIONS, process.env), values];
+  const path = layers.map((layer) => layer.config).findLast((value) => typeof value === "string");
+  const file = typeof path === "string" ? fromConfigFile({ ...SERVER_OPTIONS, ...ENGINE_OPTIONS }, path) : {};
+  const all = Object.assign({}, file, ...layers) as Record<string, unknown>;
+  const server = serverConfig(pick(all, SERVER_OPTIONS)); // checked before a model is loaded
+
+  const progress = loadProgress("loading");
+  await using engine = await createEngine({ ...pick(all, ENGINE_OPTIONS), onProgress: progress.onProgress });
+  progress.done();
+  const service = createServer(engine, server);
+  const { url } = await service.listen();
+  welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length);
+
+  await firstSignal();
+  process.stderr.write(dim(`draining for up to ${server.drainSeconds} s; a second signal ends at once\n`));
+  const isClean = await Promise.race([service.close(), firstSignal().then(() => service.close(0))]);
+  return isClean ? 0 : 1;
+}
+
+function welcome(url: string, model: string, device: string, numKeys: number): void {
+  process.stderr.write(`${bold("pagoda")} serves ${bold(model)} on ${device}\n`);
+  process.stderr.write(`  chat and dashboard  ${url}\n  OpenAI API          ${url}/v1\n`);
+  const isLocal = /127\.0\.0\.1|localhost|\[::1\]/.test(url);
+  if (!isLocal && numKeys === 0)
+    process.stderr.write("  anyone who can reach this address can use it: set --api-key\n");
+}
+
+function firstSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    const onSignal = (): void => {
+      process.off("SIGTERM", onSignal);
+      process.off("SIGINT", onSignal);
+      resolve();
+    };
+    process.on("SIGTERM", onSignal);
+    process.on("SIGINT", onSignal);
+  });
+}
+
+function pick(values: Readonly<Record<string, unknown>>, table: OptionTable): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(values).filter(([key]) => key in table));
+}

@@ -1,0 +1,105 @@
+// The options of the server: their types, defaults and checks. The engine's own are in engine-config.ts.
+
+import { type OptionTable, resolveOptions } from "./options.js";
+
+export interface ServerConfig {
+  readonly host: string;
+  readonly port: number;
+  readonly apiKey: readonly string[];
+  readonly servedModelName: readonly string[];
+  readonly corsOrigin: readonly string[];
+  readonly maxBodyMb: number;
+  readonly maxPromptTokens: number | null;
+  readonly maxConcurrent: number;
+  readonly maxQueued: number;
+  readonly requestTimeoutSeconds: number;
+  readonly streamKeepAliveSeconds: number;
+  readonly slowReaderSeconds: number;
+  readonly drainSeconds: number;
+  readonly toolParser: "auto" | "hermes" | "llama3" | "mistral" | "none";
+  readonly reasoningParser: "auto" | "none";
+  readonly logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
+  readonly logPrompts: boolean;
+}
+
+export const SERVER_OPTIONS = {
+  host: {
+    type: "string",
+    default: "127.0.0.1",
+    help: "address to listen on; 0.0.0.0 is every interface: set an API key then",
+  },
+  port: { type: "integer", min: 0, max: 65535, default: 8000, help: "port to listen on; 0 takes a free one" },
+  apiKey: {
+    type: "list",
+    default: [],
+    help: "keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache",
+  },
+  servedModelName: {
+    type: "list",
+    default: [],
+    defaultText: "the model's own name",
+    help: "names under which clients ask for the model",
+  },
+  corsOrigin: {
+    type: "list",
+    default: [],
+    help: "web origins that may call the server from a browser; * is all",
+  },
+  maxBodyMb: { type: "number", min: 0.001, max: 1024, default: 4, help: "largest request body, in MiB" },
+  maxPromptTokens: {
+    type: "integer",
+    min: 1,
+    default: null,
+    defaultText: "what the context holds",
+    help: "longest prompt",
+  },
+  maxConcurrent: { type: "integer", min: 1, default: 256, help: "requests in the engine at once; more wait" },
+  maxQueued: { type: "integer", min: 0, default: 1024, help: "requests that may wait; more are answered with 429" },
+  requestTimeoutSeconds: {
+    type: "number",
+    min: 0.1,
+    default: 30,
+    help: "time a client has to send its whole request",
+  },
+  streamKeepAliveSeconds: {
+    type: "number",
+    min: 0.05,
+    default: 10,
+    help: "silence on a stream after which a comment is sent",
+  },
+  slowReaderSeconds: {
+    type: "number",
+    min: 0.1,
+    default: 60,
+    help: "time a streaming client may take to read what is buffered before it is dropped",
+  },
+  drainSeconds: {
+    type: "number",
+    min: 0,
+    default: 30,
+    help: "time that running requests have to finish after SIGTERM",
+  },
+  toolParser: {
+    type: "choice",
+    choices: ["auto", "hermes", "llama3", "mistral", "none"],
+    default: "auto",
+    help: "how the model writes tool calls; auto looks at its chat template",
+  },
+  reasoningParser: {
+    type: "choice",
+    choices: ["auto", "none"],
+    default: "auto",
+    help: "auto returns text between <think> tags apart, as reasoning_content",
+  },
+  logLevel: {
+    type: "choice",
+    choices: ["trace", "debug", "info", "warn", "error", "silent"],
+    default: "info",
+    help: "least important log lines to write",
+  },
+  logPrompts: { type: "boolean", default: false, help: "write prompts and answers to the log" },
+} as const satisfies OptionTable & Record<keyof ServerConfig, unknown>;
+
+export function serverConfig(...layers: readonly Readonly<Record<string, unknown>>[]): ServerConfig {
+  return resolveOptions<ServerConfig>(SERVER_OPTIONS, ...layers);
+}

@@ -1,0 +1,105 @@
+// The HTTP application: request ids and logs, CORS, keys, routes, errors.
+
+import { randomUUID } from "node:crypto";
+import { type Context, Hono } from "hono";
+import { cors } from "hono/cors";
+import { ApiError, toHttpError } from "./api-error.js";
+import { authenticate } from "./auth.js";
+import type { AppEnv, ServerContext } from "./context.js";
+import { openApiDocument } from "./openapi.js";
+import type { Route } from "./route.js";
+import { chatCompletions } from "./routes/chat-completions.js";
+import { completions } from "./routes/completions.js";
+import { cache, plan, stats, steps } from "./routes/dashboard.js";
+import { embeddings } from "./routes/embeddings.js";
+import { getModel, listModels } from "./routes/models.js";
+import { responses } from "./routes/responses.js";
+import { health, metrics, ready, version } from "./routes/service.js";
+import { detokenize, tokenize } from "./routes/tokenize.js";
+import { staticFile } from "./static-files.js";
+
+const ROUTES: readonly Route[] = [
+  chatCompletions,
+  completions,
+  responses,
+  embeddings,
+  listModels,
+  getModel,
+  tokenize,
+  detokenize,
+  health,
+  ready,
+  version,
+  metrics,
+  stats,
+  steps,
+  cache,
+  plan,
+];
+
+export function createApp(context: ServerContext): Hono<AppEnv> {
+  const app = new Hono<AppEnv>();
+  const document = openApiDocument(ROUTES, context.version);
+
+  app.use(async (c, next) => {
+    const given = c.req.header("x-request-id");
+    const requestId = given !== undefined && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
+    c.set("server", context);
+    c.set("requestId", requestId);
+    c.set("log", context.log.child({ requestId }));
+    c.set("facts", {});
+    c.header("x-request-id", requestId);
+    const startMs = performance.now();
+    await next();
+    logResponse(c, performance.now() - startMs);
+  });
+  if (context.config.corsOrigin.length > 0) {
+    const isAll = context.config.corsOrigin.includes("*");
+    app.use(
+      cors({ origin: isAll ? "*" : [...context.config.corsOrigin], exposeHeaders: ["x-request-id", "retry-after"] }),
+    );
+  }
+
+  const guard = authenticate(context.keys);
+  for (const route of ROUTES) {
+    const handle = (c: Context<AppEnv>) => route.handle(c);
+    if (route.isOpen === true) app.on(route.method, route.path, handle);
+    else app.on(route.method, route.path, guard, handle);
+  }
+  app.get("/openapi.json", (c) => c.json(document));
+
+  app.notFound((c) => {
+    const file = c.req.method === "GET" ? staticFile(c.req.path) : null;
+    if (file !== null) return file;
+    const known = ROUTES.find((route) => route.path === c.req.path);
+    const error =
+      known === undefined
+        ? new ApiError(404, "not_found", `There is no ${c.req.method} ${c.req.path} here. /openapi.json lists what is.`)
+        : new ApiError(405, "method_not_allowed", `${c.req.path} takes ${known.method.toUpperCase()}.`, {
+            headers: { allow: known.method.toUpperCase() },
+          });
+    return errorResponse(c, error);
+  });
+  app.onError((error, c) => errorResponse(c, error));
+  return app;
+}
+
+function errorResponse(c: Context<AppEnv>, error: unknown): Response {
+  const { status, headers, body } = toHttpError(error);
+  if (status >= 500 && !(error instanceof ApiError)) c.get("log").error({ err: error }, "a request failed");
+  else c.get("facts").failure ??= { status, code: body.error.code, message: body.error.message };
+  for (const [name, value] of Object.entries(headers)) c.header(name, value);
+  return c.json(body, status as 400);
+}
+
+function logResponse(c: Context<AppEnv>, ms: number): void {
+  const { status } = c.res;
+  const { method, path } = c.req;
+  const route =
+    ROUTES.find((known) => known.path === path)?.path ??
+    (path.startsWith("/v1/models/") ? "/v1/models/:model" : "other");
+  c.get("server").metrics.countHttp(route, method, status);
+  const line = { method, path, status, ms: Math.round(ms * 10) / 10, tenant: c.get("tenant")?.name, ...c.get("facts") };
+  const isQuiet = path === "/health" || path === "/ready" || path === "/metrics" || path.startsWith("/api/");
+  c.get("log")[isQuiet ? "debug" : status >= 500 ? "error" : "info"](line, "request");
+}

@@ -1,0 +1,62 @@
+// API keys and tenants. Keys are compared by digest in constant time, every key every time; each key has its own salt, so that
+// one key's cached prefixes never serve another's prompts (their timing would tell what was asked).
+
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { MiddlewareHandler } from "hono";
+import { ApiError } from "./api-error.js";
+import type { AppEnv } from "./context.js";
+
+export interface Tenant {
+  /** Short and harmless: for logs. */
+  readonly name: string;
+  /** Prefix of the cache salt of all its requests. */
+  readonly salt: string;
+}
+
+const NOBODY: Tenant = { name: "anonymous", salt: "" };
+
+export class KeyRing {
+  readonly #digests: readonly Buffer[];
+
+  constructor(keys: readonly string[]) {
+    this.#digests = keys.map(digest);
+  }
+
+  get size(): number {
+    return this.#digests.length;
+  }
+
+  /** The tenant of a key; null when the key is not known. Without keys everybody is the same tenant. */
+  tenantOf(key: string | null): Tenant | null {
+    if (this.#digests.length === 0) return NOBODY;
+    const given = digest(key ?? "");
+    let found = -1;
+    for (let i = 0; i < this.#digests.length; i++) if (timingSafeEqual(given, this.#digests[i]!)) found = i;
+    if (found < 0 || key === null) return null;
+    // Of the digest, not of the position: keys can be added and removed without mixing up tenants.
+    const salt = given.toString("base64url");
+    return { name: `key-${salt.slice(0, 6)}`, salt };
+  }
+}
+
+function digest(key: string): Buffer {
+  return createHash("sha256").update(key).digest();
+}
+
+/** Refuses requests without a known key, and tells the others whose they are. */
+export function authenticate(keys: KeyRing): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    const bearer = /^Bearer\s+(\S+)$/i.exec(c.req.header("authorization") ?? "")?.[1];
+    const key = bearer ?? c.req.header("x-api-key") ?? null;
+    const tenant = keys.tenantOf(key);
+    if (tenant === null) {
+      const message =
+        key === null
+          ? "No API key was given. Send it as `Authorization: Bearer KEY`."
+          : "The API key is not one of this server's.";
+      throw new ApiError(401, "invalid_api_key", message, { headers: { "www-authenticate": "Bearer" } });
+    }
+    c.set("tenant", tenant);
+    await next();
+  };
+}

@@ -1,0 +1,95 @@
+// One request's stay in the engine, as its route sees it: waits at the gate, generates, measures, and gives its place back
+// whatever happens. A client that leaves aborts it within a step.
+
+import { randomUUID } from "node:crypto";
+import type { Context } from "hono";
+import type { GenerateOptions, GenerateResult, Generation, OutputChunk } from "../engine/types.js";
+import { toHttpError } from "./api-error.js";
+import type { AppEnv, ServerContext } from "./context.js";
+
+export class Call {
+  readonly id: string;
+  readonly createdSeconds = Math.floor(Date.now() / 1000);
+  readonly #context: ServerContext;
+  readonly #facts: Record<string, unknown>;
+  readonly #leave = new AbortController();
+  #release: () => void = () => undefined;
+
+  constructor(c: Context<AppEnv>, idPrefix: string) {
+    // Not the client's own request id: two requests may carry the same.
+    this.id = `${idPrefix}-${randomUUID().replaceAll("-", "")}`;
+    this.#context = c.get("server");
+    this.#facts = c.get("facts");
+    c.req.raw.signal.addEventListener("abort", this.leave, { once: true });
+    if (c.req.raw.signal.aborted) this.leave();
+  }
+
+  /** The client has gone: what runs for it stops, and its place is free. */
+  readonly leave = (): void => {
+    this.#leave.abort();
+    this.end();
+  };
+
+  get signal(): AbortSignal {
+    return this.#leave.signal;
+  }
+
+  /** Waits for room in the engine. `end` must be called once it has resolved. */
+  async enter(priority: number): Promise<void> {
+    this.#release = await this.#context.gate.enter(priority, this.#leave.signal);
+    if (this.#leave.signal.aborted) this.end();
+  }
+
+  end(): void {
+    this.#release();
+  }
+
+  start(prompt: readonly number[], options: GenerateOptions, index = 0): Generation {
+    const id = index === 0 ? this.id : `${this.id}-${index}`;
+    return this.#context.engine.generate(prompt, { ...options, id, signal: this.#leave.signal });
+  }
+
+  /** The generation's chunks, measured. */
+  async *chunks(generation: Generation): AsyncGenerator<OutputChunk> {
+    const { metrics } = this.#context;
+    let lastMs = -1;
+    try {
+      for await (const chunk of generation) {
+        const nowMs = performance.now();
+        if (lastMs >= 0 && chunk.tokenIds.length > 0) metrics.observeTokens(chunk.tokenIds.length, nowMs - lastMs);
+        lastMs = nowMs;
+        yield chunk;
+      }
+      this.#measure(await generation.result());
+    } catch (error) {
+      const { status, body } = toHttpError(error);
+      metrics.countFinished(body.error.code === "aborted" ? "abort" : "error");
+      this.#facts.failure = { status, code: body.error.code, message: (error as Error).message };
+      throw error;
+    }
+  }
+
+  /** The whole of it. */
+  async finish(generation: Generation): Promise<GenerateResult> {
+    for await (const _ of this.chunks(generation));
+    return generation.result();
+  }
+
+  #measure({ trace, samples }: GenerateResult): void {
+    const { metrics } = this.#context;
+    metrics.observeTrace(trace);
+    for (const { finishReason } of samples) metrics.countFinished(finishReason);
+    Object.assign(this.#facts, {
+      promptTokens: trace.promptTokens,
+      cachedTokens: trace.cachedTokens,
+      completionTokens: trace.completionTokens,
+      ttftMs: round(trace.timeToFirstTokenMs),
+      queuedMs: round(trace.queuedMs),
+      preemptions: trace.preemptions,
+    });
+  }
+}
+
+function round(ms: number): number {
+  return Math.round(ms * 10) / 10;
+}

@@ -1,0 +1,36 @@
+// What every route of a server shares.
+
+import type { Logger } from "pino";
+import type { ServerConfig } from "../config/server-config.js";
+import type { Engine } from "../engine/types.js";
+import type { KeyRing, Tenant } from "./auth.js";
+import type { Gate } from "./gate.js";
+import type { ServerMetrics } from "./metrics.js";
+import type { ToolFormat } from "./tools/tool-format.js";
+
+export interface ServerContext {
+  readonly engine: Engine;
+  readonly config: ServerConfig;
+  readonly keys: KeyRing;
+  readonly gate: Gate;
+  readonly metrics: ServerMetrics;
+  readonly log: Logger;
+  /** How the model writes tool calls; null: it is not asked to, and what it writes is text. */
+  readonly toolFormat: ToolFormat | null;
+  /** Names clients may ask for; the first is the one that answers carry. */
+  readonly modelNames: readonly string[];
+  readonly startedMs: number;
+  readonly version: string;
+}
+
+/** Hono's variables of one request. */
+export interface AppEnv {
+  Variables: {
+    server: ServerContext;
+    tenant: Tenant;
+    requestId: string;
+    log: Logger;
+    /** Added to the line that is logged when the request is over. */
+    facts: Record<string, unknown>;
+  };
+}

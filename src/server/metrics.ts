@@ -1,0 +1,160 @@
+// Prometheus metrics of the service. Gauges and totals are read from the engine when scraped; latencies are observed as requests
+// end and steps happen. docs/operations.md maps the names to vLLM's.
+
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Engine, EngineStats, RequestTrace } from "../engine/types.js";
+import type { Gate } from "./gate.js";
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
+const SHORT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 2.5];
+const TOKENS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072];
+
+/** Counters that mirror totals of EngineStats, which begin at zero again when the engine's thread restarts. */
+const TOTALS: readonly (readonly [name: string, key: keyof EngineStats, help: string])[] = [
+  ["pagoda_prompt_tokens_total", "promptTokens", "Prompt tokens of finished requests"],
+  ["pagoda_generation_tokens_total", "generatedTokens", "Tokens generated"],
+  ["pagoda_prefix_cache_queries_total", "promptTokens", "Prompt tokens looked up in the prefix cache"],
+  ["pagoda_prefix_cache_hits_total", "cachedTokens", "Prompt tokens found in the prefix cache"],
+  ["pagoda_padding_avoided_tokens_total", "paddingAvoided", "Tokens that rectangular batches would have added"],
+  ["pagoda_preemptions_total", "preemptions", "Requests preempted for want of pages"],
+  ["pagoda_steps_total", "steps", "Steps run"],
+];
+
+export class ServerMetrics {
+  readonly registry = new Registry();
+  readonly #engine: Engine;
+  readonly #gate: Gate;
+  readonly #gauges: Readonly<Record<string, Gauge>>;
+  readonly #pages: Gauge<"state">;
+  readonly #totals: readonly { counter: Counter; key: keyof EngineStats; last: number }[];
+  readonly #restarts: Counter;
+  #lastRestarts = 0;
+
+  readonly #requests: Counter<"finished_reason">;
+  readonly #http: Counter<"route" | "method" | "status">;
+  readonly #ttft: Histogram;
+  readonly #interToken: Histogram;
+  readonly #latency: Histogram;
+  readonly #queueTime: Histogram;
+  readonly #promptLength: Histogram;
+  readonly #answerLength: Histogram;
+  readonly #stepTime: Histogram;
+  readonly #stepTokens: Histogram;
+  #ttftSumMs = 0;
+  #ttftCount = 0;
+
+  constructor(engine: Engine, gate: Gate, modelName: string) {
+    this.#engine = engine;
+    this.#gate = gate;
+    const { registry } = this;
+    registry.setDefaultLabels({ model_name: modelName });
+    const registers = [registry];
+    const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
+    this.#gauges = {
+      running: gauge("pagoda_requests_running", "Requests in the running batch"),
+      waiting: gauge("pagoda_requests_waiting", "Requests waiting in the engine or at its gate"),
+      usage: gauge("pagoda_kv_cache_usage_ratio", "Share of the pages that requests own, 0 to 1"),
+      up: gauge("pagoda_engine_up", "1 while the engine's thread serves"),
+    };
+    this.#pages = new Gauge({
+      name: "pagoda_pages",
+      help: "Pages of the KV cache by state",
+      labelNames: ["state"],
+      registers,
+    });
+    this.#totals = TOTALS.map(([name, key, help]) => ({
+      counter: new Counter({ name, help, registers }),
+      key,
+      last: 0,
+    }));
+    this.#restarts = new Counter({
+      name: "pagoda_engine_restarts_total",
+      help: "Restarts of the engine's thread",
+      registers,
+    });
+    this.#requests = new Counter({
+      name: "pagoda_requests_finished_total",
+      help: "Requests that ended, by how",
+      labelNames: ["finished_reason"],
+      registers,
+    });
+    this.#http = new Counter({
+      name: "pagoda_http_requests_total",
+      help: "HTTP requests, by route and status",
+      labelNames: ["route", "method", "status"],
+      registers,
+    });
+    const histogram = (name: string, help: string, buckets: readonly number[]) =>
+      new Histogram({ name, help, buckets: [...buckets], registers });
+    this.#ttft = histogram("pagoda_time_to_first_token_seconds", "From arrival to the first token", SECONDS);
+    this.#interToken = histogram("pagoda_inter_token_seconds", "Between tokens of an answer", SHORT_SECONDS);
+    this.#latency = histogram("pagoda_request_seconds", "From arrival to the last token", SECONDS);
+    this.#queueTime = histogram("pagoda_request_queue_seconds", "From arrival to the first step", SECONDS);
+    this.#promptLength = histogram("pagoda_request_prompt_tokens", "Prompt tokens of a request", TOKENS);
+    this.#answerLength = histogram("pagoda_request_generation_tokens", "Generated tokens of a request", TOKENS);
+    this.#stepTime = histogram("pagoda_step_seconds", "Time of a step", SHORT_SECONDS);
+    this.#stepTokens = histogram("pagoda_step_tokens", "Tokens computed in a step", TOKENS);
+  }
+
+  countHttp(route: string, method: string, status: number): void {
+    this.#http.inc({ route, method, status });
+  }
+
+  countFinished(reason: string): void {
+    this.#requests.inc({ finished_reason: reason });
+  }
+
+  observeTokens(count: number, sinceLastMs: number): void {
+    const seconds = sinceLastMs / 1000 / count;
+    for (let i = 0; i < count; i++) this.#interToken.observe(seconds);
+  }
+
+  observeTrace(trace: RequestTrace): void {
+    this.#ttft.observe(trace.timeToFirstTokenMs / 1000);
+    this.#latency.observe(trace.totalMs / 1000);
+    this.#queueTime.observe(trace.queuedMs / 1000);
+    this.#promptLength.observe(trace.promptTokens);
+    this.#answerLength.observe(trace.completionTokens);
+    this.#ttftSumMs += trace.timeToFirstTokenMs;
+    this.#ttftCount++;
+  }
+
+  get ttft(): { count: number; mean: number } {
+    return { count: this.#ttftCount, mean: this.#ttftCount === 0 ? 0 : this.#ttftSumMs / this.#ttftCount };
+  }
+
+  /** Follows the engine's steps until it closes. */
+  async watchSteps(signal: AbortSignal): Promise<void> {
+    for await (const step of this.#engine.steps({ signal })) {
+      this.#stepTime.observe(step.durationMs / 1000);
+      this.#stepTokens.observe(step.tokens);
+    }
+  }
+
+  /** The text of a scrape. */
+  async render(): Promise<string> {
+    const health = this.#engine.health();
+    this.#gauges.up!.set(health.state === "ready" ? 1 : 0);
+    this.#restarts.inc(health.restarts - this.#lastRestarts);
+    this.#lastRestarts = health.restarts;
+    if (health.state === "ready") {
+      const stats = await this.#engine.stats();
+      if (stats !== null) this.#readStats(stats); // null: the thread ended while it was asked
+    }
+    return this.registry.metrics();
+  }
+
+  #readStats(stats: EngineStats): void {
+    this.#gauges.running!.set(stats.running);
+    this.#gauges.waiting!.set(stats.waiting + this.#gate.queued);
+    this.#gauges.usage!.set(stats.pagesUsed / stats.pagesTotal);
+    this.#pages.set({ state: "free" }, stats.pagesFree);
+    this.#pages.set({ state: "cached" }, stats.pagesCached);
+    this.#pages.set({ state: "used" }, stats.pagesUsed);
+    for (const total of this.#totals) {
+      const now = stats[total.key] as number;
+      total.counter.inc(now >= total.last ? now - total.last : now);
+      total.last = now;
+    }
+  }
+}

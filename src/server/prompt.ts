@@ -1,0 +1,84 @@
+// From a request's messages or text to token ids, within limits that are checked before any long work is done.
+
+import type { Context } from "hono";
+import type { ChatMessage, TemplateOptions } from "../engine/types.js";
+import { ApiError } from "./api-error.js";
+import type { AppEnv, ServerContext } from "./context.js";
+import type { ChatBody } from "./schemas/chat.js";
+
+/** No tokenizer writes this many characters a token on average; longer texts are refused without tokenising them. */
+const MAX_CHARS_PER_TOKEN = 32;
+
+/** The model a request names must be the one that is served. */
+export function checkModel({ modelNames }: ServerContext, model: string | undefined): void {
+  if (model === undefined || model === "" || modelNames.includes(model)) return;
+  throw new ApiError(
+    404,
+    "model_not_found",
+    `The model ${JSON.stringify(model)} is not served here. Served: ${modelNames.join(", ")}.`,
+    {
+      param: "model",
+    },
+  );
+}
+
+/** The tenant's salt and the request's own: prefixes are shared within both. */
+export function saltOf(c: Context<AppEnv>, cacheSalt: string | null | undefined): string {
+  const { salt } = c.get("tenant");
+  return cacheSalt ? `${salt}/${cacheSalt}` : salt;
+}
+
+/** Messages as templates expect them: text content, "system" for OpenAI's newer "developer". */
+export function toChatMessages(messages: ChatBody["messages"]): ChatMessage[] {
+  return messages.map((message, i) => ({
+    ...message,
+    role: message.role === "developer" ? "system" : message.role,
+    content: textOf(message.content, `messages.${i}.content`),
+  }));
+}
+
+function textOf(content: ChatBody["messages"][number]["content"], param: string): string {
+  if (typeof content === "string") return content;
+  return (content ?? [])
+    .map((part) => {
+      if (typeof part.text === "string") return part.text;
+      throw new ApiError(400, "invalid_value", `${param}: only text parts are supported.`, { param });
+    })
+    .join("\n");
+}
+
+export function tokenizeChat(
+  context: ServerContext,
+  messages: readonly ChatMessage[],
+  options: TemplateOptions,
+): { text: string; ids: number[] } {
+  const text = context.engine.renderChat(messages, options);
+  return { text, ids: tokenizeText(context, text, { addSpecialTokens: false }, "messages") };
+}
+
+export function tokenizeText(
+  context: ServerContext,
+  text: string,
+  options: { addSpecialTokens?: boolean },
+  param: string,
+): number[] {
+  const { maxContext } = context.engine.model;
+  if (text.length > maxContext * MAX_CHARS_PER_TOKEN) {
+    const message = `The prompt has ${text.length} characters, more than this model's context of ${maxContext} tokens can hold. Shorten the prompt.`;
+    throw new ApiError(400, "prompt_too_long", message, { param });
+  }
+  const ids = context.engine.tokenize(text, options);
+  checkPromptLength(context, ids.length, param);
+  return ids;
+}
+
+export function checkPromptLength({ config }: ServerContext, length: number, param: string): void {
+  const limit = config.maxPromptTokens;
+  if (limit === null || length <= limit) return;
+  throw new ApiError(
+    400,
+    "prompt_too_long",
+    `The prompt has ${length} tokens; this server takes ${limit}. Shorten the prompt.`,
+    { param },
+  );
+}

@@ -1,0 +1,192 @@
+// POST /v1/completions: continues one or several prompts, given as text or token ids.
+
+import type { Context } from "hono";
+import type { GenerateOptions, GenerateResult, Generation, OutputChunk } from "../../engine/types.js";
+import { grammarOf } from "../../sampler/grammar/spec-grammar.js";
+import { ApiError } from "../api-error.js";
+import { readJson } from "../body.js";
+import { Call } from "../call.js";
+import type { AppEnv, ServerContext } from "../context.js";
+import { completionLogprobs, promptLogprobs } from "../logprobs.js";
+import { mergeInOrder } from "../merge.js";
+import { checkModel, checkPromptLength, saltOf, tokenizeText } from "../prompt.js";
+import type { Route } from "../route.js";
+import { type CompletionBody, completionSchema } from "../schemas/completions.js";
+import { samplingOptions } from "../schemas/sampling.js";
+import { DONE, type ServerEvent } from "../sse.js";
+import { streamCall } from "../stream-call.js";
+import { traceFields, usageOf } from "../usage.js";
+
+export const completions: Route = {
+  method: "post",
+  path: "/v1/completions",
+  summary: "Continue a text",
+  body: completionSchema,
+  canStream: true,
+  handle: async (c) => {
+    const context = c.get("server");
+    const body = await readJson(c, completionSchema);
+    checkBody(context, body);
+    const prompts = promptsOf(context, body);
+    const options = optionsOf(c, body);
+    const call = new Call(c, "cmpl");
+    if (context.config.logPrompts) c.get("facts").prompt = body.prompt;
+    await call.enter(body.priority ?? 0);
+    try {
+      const generations = prompts.map((prompt, i) => call.start(prompt, options, i));
+      const reply = new CompletionReply(c, call, body, prompts, generations);
+      if (body.stream === true) return await streamCall(c, call, reply.events());
+      const whole = await reply.whole();
+      call.end();
+      return c.json(whole);
+    } catch (error) {
+      call.leave(); // one failed: its companions need not go on
+      throw error;
+    }
+  },
+};
+
+function checkBody(context: ServerContext, body: CompletionBody): void {
+  checkModel(context, body.model);
+  const refuse = (param: string, message: string): never => {
+    throw new ApiError(400, "invalid_value", message, { param });
+  };
+  if (body.best_of != null && body.best_of !== (body.n ?? 1)) refuse("best_of", "best_of is only supported as n.");
+  if (body.stream === true && body.prompt_logprobs != null)
+    refuse("prompt_logprobs", "prompt_logprobs cannot be streamed.");
+  if (body.stream === true && body.echo === true && body.logprobs != null)
+    refuse("echo", "echo with logprobs cannot be streamed.");
+}
+
+function promptsOf(context: ServerContext, body: CompletionBody): readonly (readonly number[])[] {
+  const { prompt } = body;
+  const options = body.add_special_tokens == null ? {} : { addSpecialTokens: body.add_special_tokens };
+  const list: readonly (string | readonly number[])[] =
+    typeof prompt === "string"
+      ? [prompt]
+      : typeof prompt[0] === "number"
+        ? [prompt as number[]]
+        : (prompt as (string | number[])[]);
+  return list.map((item) => {
+    if (typeof item === "string") return tokenizeText(context, item, options, "prompt");
+    checkPromptLength(context, item.length, "prompt");
+    return item;
+  });
+}
+
+function optionsOf(c: Context<AppEnv>, body: CompletionBody): GenerateOptions {
+  const options = samplingOptions(body);
+  if (options.constraint !== undefined) grammarOf(options.constraint);
+  const echoes = body.echo === true && body.logprobs != null;
+  return {
+    maxTokens: 16, // OpenAI's default for this endpoint
+    ...options,
+    ...(body.logprobs == null ? {} : { logprobs: body.logprobs }),
+    ...(echoes ? { promptLogprobs: Math.max(body.logprobs!, body.prompt_logprobs ?? 0) } : {}),
+    salt: saltOf(c, body.cache_salt),
+  };
+}
+
+class CompletionReply {
+  readonly #c: Context<AppEnv>;
+  readonly #call: Call;
+  readonly #body: CompletionBody;
+  readonly #prompts: readonly (readonly number[])[];
+  readonly #generations: readonly Generation[];
+
+  constructor(
+    c: Context<AppEnv>,
+    call: Call,
+    body: CompletionBody,
+    prompts: readonly (readonly number[])[],
+    generations: readonly Generation[],
+  ) {
+    this.#c = c;
+    this.#call = call;
+    this.#body = body;
+    this.#prompts = prompts;
+    this.#generations = generations;
+  }
+
+  async whole(): Promise<Record<string, unknown>> {
+    const results = await Promise.all(this.#generations.map((generation) => this.#call.finish(generation)));
+    const traces = results.map((result) => result.trace);
+    return {
+      ...this.#head(),
+      choices: results.flatMap((result, i) => this.#choices(result, i)),
+      usage: usageOf(traces),
+      ...traceFields(this.#c, traces),
+    };
+  }
+
+  #choices(result: GenerateResult, promptIndex: number): unknown[] {
+    const { engine } = this.#c.get("server");
+    const isEcho = this.#body.echo === true;
+    const prompt = this.#prompts[promptIndex]!;
+    const echo = isEcho ? engine.detokenize(prompt) : "";
+    return result.samples.map((sample) => {
+      const before = isEcho ? prompt.map((id, i) => ({ id, logprobs: result.promptLogprobs?.[i] ?? null })) : [];
+      const positions = [...before, ...(sample.logprobs ?? []).map((logprobs) => ({ id: logprobs.id, logprobs }))];
+      return {
+        index: promptIndex * (this.#body.n ?? 1) + sample.index,
+        text: echo + sample.text,
+        logprobs: sample.logprobs === null ? null : completionLogprobs(engine, positions, 0),
+        finish_reason: sample.finishReason,
+        stop_reason: sample.stopReason,
+        ...(this.#body.prompt_logprobs == null || result.promptLogprobs === null
+          ? {}
+          : { prompt_logprobs: promptLogprobs(engine, result.promptLogprobs) }),
+      };
+    });
+  }
+
+  async *events(): AsyncGenerator<ServerEvent> {
+    const n = this.#body.n ?? 1;
+    const offsets = new Array<number>(n * this.#generations.length).fill(0);
+    if (this.#body.echo === true) yield* this.#echoes(offsets);
+    const sources = this.#generations.map((generation) => this.#call.chunks(generation));
+    for await (const { source, value } of mergeInOrder(sources)) {
+      const index = source * n + value.index;
+      yield this.#chunk(index, value, offsets[index]!);
+      offsets[index]! += value.text.length;
+    }
+    const traces = await Promise.all(this.#generations.map(async (generation) => (await generation.result()).trace));
+    if (this.#body.stream_options?.include_usage === true || this.#c.req.header("x-pagoda-trace") === "1")
+      yield { data: { ...this.#head(), choices: [], usage: usageOf(traces), ...traceFields(this.#c, traces) } };
+    yield DONE;
+  }
+
+  *#echoes(offsets: number[]): Generator<ServerEvent> {
+    const { engine } = this.#c.get("server");
+    const n = this.#body.n ?? 1;
+    for (let index = 0; index < offsets.length; index++) {
+      const text = engine.detokenize(this.#prompts[Math.floor(index / n)]!);
+      offsets[index] = text.length;
+      yield { data: { ...this.#head(), choices: [{ index, text, logprobs: null, finish_reason: null }] } };
+    }
+  }
+
+  #chunk(index: number, chunk: OutputChunk, offset: number): ServerEvent {
+    const { engine } = this.#c.get("server");
+    const positions = (chunk.logprobs ?? []).map((logprobs) => ({ id: logprobs.id, logprobs }));
+    const choice = {
+      index,
+      text: chunk.text,
+      logprobs: positions.length === 0 ? null : completionLogprobs(engine, positions, offset),
+      finish_reason: chunk.finishReason,
+      stop_reason: chunk.stopReason,
+    };
+    return { data: { ...this.#head(), choices: [choice] } };
+  }
+
+  #head(): Record<string, unknown> {
+    const model = this.#c.get("server").modelNames[0];
+    return {
+      id: this.#call.id,
+      object: "text_completion",
+      created: this.#call.createdSeconds,
+      model,
+      system_fingerprint: null,
+    };
+  }
+}

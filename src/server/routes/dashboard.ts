@@ -1,0 +1,87 @@
+// What the page at / watches: stats, steps as they happen, the page map with the trie, the plan of a step. docs/server-api.md.
+
+import { ApiError } from "../api-error.js";
+import type { ServerContext } from "../context.js";
+import type { Route } from "../route.js";
+import { type ServerEvent, sseResponse } from "../sse.js";
+
+export const stats: Route = {
+  method: "get",
+  path: "/api/stats",
+  summary: "Engine and server at a glance",
+  handle: async (c) => {
+    const { engine, gate, config, metrics, startedMs, version } = c.get("server");
+    const health = engine.health();
+    return c.json({
+      model: engine.model,
+      health,
+      engine: health.state === "ready" ? await engine.stats() : null,
+      server: {
+        version,
+        startedMs,
+        isDraining: gate.isDraining,
+        active: gate.active,
+        queued: gate.queued,
+        maxConcurrent: config.maxConcurrent,
+        maxQueued: config.maxQueued,
+        ttftMs: metrics.ttft,
+      },
+    });
+  },
+};
+
+export const steps: Route = {
+  method: "get",
+  path: "/api/steps",
+  summary: "The last thousand steps, then each new one as an event",
+  canStream: true,
+  handle: (c) => {
+    const context = c.get("server");
+    if (c.req.query("format") === "json") return c.json(context.engine.stepHistory());
+    const leave = new AbortController();
+    c.req.raw.signal.addEventListener("abort", () => leave.abort(), { once: true });
+    return sseResponse(context, stepEvents(context, leave.signal), () => leave.abort());
+  },
+};
+
+async function* stepEvents({ engine }: ServerContext, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  const source = engine.steps({ signal })[Symbol.asyncIterator]();
+  const first = source.next(); // follow before the history is taken, so that no step falls between
+  yield { event: "history", data: engine.stepHistory() };
+  for (let next = await first; next.done !== true; next = await source.next())
+    yield { event: "step", data: next.value };
+}
+
+export const cache: Route = {
+  method: "get",
+  path: "/api/cache",
+  summary: "The page map and the prefix trie",
+  handle: async (c) => {
+    const { engine, keys } = c.get("server");
+    requireEngine(c.get("server"));
+    const picture = await engine.cacheSnapshot();
+    // Several keys are several tenants: one must not read the prompts of another.
+    if (keys.size > 1) return c.json({ ...picture, nodes: picture.nodes.map((node) => ({ ...node, tokens: [] })) });
+    const nodes = picture.nodes.map((node) => ({ ...node, text: engine.detokenize(node.tokens) }));
+    return c.json({ ...picture, nodes });
+  },
+};
+
+export const plan: Route = {
+  method: "get",
+  path: "/api/plan/:step",
+  summary: "How attention was planned in a step",
+  handle: async (c) => {
+    requireEngine(c.get("server"));
+    const text = c.req.param("step")!;
+    const plans = /^\d{1,15}$/.test(text) ? await c.get("server").engine.plan(Number(text)) : null;
+    if (plans === null) throw new ApiError(404, "step_not_found", `Step ${text} is not among the last thousand.`);
+    return c.json(plans);
+  },
+};
+
+function requireEngine({ engine }: ServerContext): void {
+  const { state } = engine.health();
+  if (state !== "ready")
+    throw new ApiError(503, "engine_not_ready", `The engine is ${state}.`, { headers: { "retry-after": "1" } });
+}

@@ -1,0 +1,42 @@
+// GET /v1/models and /v1/models/:model
+
+import { ApiError } from "../api-error.js";
+import type { ServerContext } from "../context.js";
+import type { Route } from "../route.js";
+
+function entry({ engine, startedMs }: ServerContext, id: string): Record<string, unknown> {
+  const { maxContext, architecture } = engine.model;
+  return {
+    id,
+    object: "model",
+    created: Math.floor(startedMs / 1000),
+    owned_by: "pagoda",
+    max_model_len: maxContext,
+    architecture,
+  };
+}
+
+export const listModels: Route = {
+  method: "get",
+  path: "/v1/models",
+  summary: "The models served",
+  handle: (c) => {
+    const context = c.get("server");
+    return c.json({ object: "list", data: context.modelNames.map((name) => entry(context, name)) });
+  },
+};
+
+export const getModel: Route = {
+  method: "get",
+  path: "/v1/models/:model{.+}",
+  summary: "One model",
+  handle: (c) => {
+    const context = c.get("server");
+    const name = c.req.param("model")!;
+    if (!context.modelNames.includes(name))
+      throw new ApiError(404, "model_not_found", `The model ${JSON.stringify(name)} is not served here.`, {
+        param: "model",
+      });
+    return c.json(entry(context, name));
+  },
+};

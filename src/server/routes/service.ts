@@ -1,0 +1,46 @@
+// What an orchestrator asks: /health (does the engine serve), /ready (send requests here), /version, /metrics.
+
+import type { Route } from "../route.js";
+
+export const health: Route = {
+  method: "get",
+  path: "/health",
+  summary: "200 while the engine serves, 503 while it restarts or when it is dead",
+  isOpen: true,
+  handle: (c) => {
+    const { state, restarts, lastError } = c.get("server").engine.health();
+    const isUp = state === "ready";
+    return c.json({ status: isUp ? "ok" : state, restarts, last_error: lastError }, isUp ? 200 : 503);
+  },
+};
+
+export const ready: Route = {
+  method: "get",
+  path: "/ready",
+  summary: "200 while new requests are taken, 503 while draining or not serving",
+  isOpen: true,
+  handle: (c) => {
+    const { engine, gate } = c.get("server");
+    const status = gate.isDraining ? "draining" : engine.health().state;
+    return c.json({ status }, status === "ready" ? 200 : 503);
+  },
+};
+
+export const version: Route = {
+  method: "get",
+  path: "/version",
+  summary: "The version of the server",
+  isOpen: true,
+  handle: (c) => c.json({ version: c.get("server").version }),
+};
+
+export const metrics: Route = {
+  method: "get",
+  path: "/metrics",
+  summary: "Prometheus metrics",
+  isOpen: true,
+  handle: async (c) => {
+    const { metrics } = c.get("server");
+    return c.body(await metrics.render(), 200, { "content-type": metrics.registry.contentType });
+  },
+};

@@ -1,0 +1,58 @@
+// POST /tokenize and /detokenize
+
+import { ApiError } from "../api-error.js";
+import { readJson } from "../body.js";
+import { checkModel, toChatMessages, tokenizeChat } from "../prompt.js";
+import type { Route } from "../route.js";
+import { detokenizeSchema, tokenizeSchema } from "../schemas/others.js";
+
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+
+export const tokenize: Route = {
+  method: "post",
+  path: "/tokenize",
+  summary: "The tokens of a text or a conversation",
+  body: tokenizeSchema,
+  handle: async (c) => {
+    const context = c.get("server");
+    const { engine } = context;
+    const body = await readJson(c, tokenizeSchema);
+    checkModel(context, body.model);
+    if ((body.prompt === undefined) === (body.messages === undefined))
+      throw new ApiError(400, "invalid_value", "Give either prompt or messages.", { param: "prompt" });
+    const tokens =
+      body.messages !== undefined
+        ? tokenizeChat(context, toChatMessages(body.messages), body.tools == null ? {} : { tools: body.tools }).ids
+        : engine.tokenize(
+            body.prompt!,
+            body.add_special_tokens == null ? {} : { addSpecialTokens: body.add_special_tokens },
+          );
+    return c.json({
+      count: tokens.length,
+      max_model_len: engine.model.maxContext,
+      tokens,
+      ...(body.return_token_strs === true
+        ? { token_strs: tokens.map((id) => utf8.decode(engine.tokenBytes(id))) }
+        : {}),
+    });
+  },
+};
+
+export const detokenize: Route = {
+  method: "post",
+  path: "/detokenize",
+  summary: "The text of tokens",
+  body: detokenizeSchema,
+  handle: async (c) => {
+    const context = c.get("server");
+    const body = await readJson(c, detokenizeSchema);
+    checkModel(context, body.model);
+    const { vocabSize } = context.engine.model;
+    const index = body.tokens.findIndex((id) => id >= vocabSize);
+    if (index >= 0) {
+      const message = `Token id ${body.tokens[index]} at index ${index} is outside the vocabulary 0..${vocabSize - 1}.`;
+      throw new ApiError(400, "token_out_of_range", message, { param: "tokens" });
+    }
+    return c.json({ prompt: context.engine.detokenize(body.tokens) });
+  },
+};

@@ -1,0 +1,59 @@
+// The body of /v1/chat/completions.
+
+import { z } from "zod";
+import { samplingFields } from "./sampling.js";
+
+const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
+
+const textPart = z.looseObject({
+  type: z.enum(["text", "input_text", "output_text", "refusal"]),
+  text: z.string().optional(),
+});
+
+export const messageSchema = z.looseObject({
+  role: z.string().min(1),
+  content: z.union([z.string(), z.array(textPart)]).nullish(),
+  name: z.string().optional(),
+  tool_calls: maybe(
+    z.array(
+      z.looseObject({
+        id: z.string().optional(),
+        function: z.looseObject({ name: z.string(), arguments: z.string() }),
+      }),
+    ),
+  ),
+  tool_call_id: z.string().optional(),
+});
+
+export const toolSchema = z.object({
+  type: z.literal("function"),
+  function: z.looseObject({
+    name: z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, dots, dashes or underscores"),
+    description: z.string().optional(),
+    parameters: z.record(z.string(), z.unknown()).optional(),
+    strict: maybe(z.boolean()),
+  }),
+});
+
+export const chatSchema = z.strictObject({
+  messages: z.array(messageSchema).min(1),
+  ...samplingFields,
+  max_completion_tokens: maybe(z.int().min(1)),
+  logprobs: maybe(z.boolean()),
+  top_logprobs: maybe(z.int().min(0).max(20)),
+  tools: maybe(z.array(toolSchema).max(128)),
+  tool_choice: maybe(
+    z.union([
+      z.enum(["auto", "none", "required"]),
+      z.object({ type: z.literal("function"), function: z.object({ name: z.string() }) }),
+    ]),
+  ),
+  parallel_tool_calls: maybe(z.boolean()),
+  chat_template_kwargs: maybe(z.record(z.string(), z.unknown())),
+  reasoning_effort: maybe(z.string()).meta({ description: "Given to the chat template as reasoning_effort." }),
+  modalities: z.unknown().optional(),
+  verbosity: z.unknown().optional(),
+});
+
+export type ChatBody = z.output<typeof chatSchema>;
+export type ChatTool = z.output<typeof toolSchema>;

@@ -1,0 +1,117 @@
+// The service around an engine: listens, serves, drains, ends. As a library: `createServer(engine, options).listen()`.
+
+import { readFileSync } from "node:fs";
+import { createServer as createHttpServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import type { Hono } from "hono";
+import { type Logger, pino } from "pino";
+import { type ServerConfig, serverConfig } from "../config/server-config.js";
+import type { Engine } from "../engine/types.js";
+import { createApp } from "./app.js";
+import { KeyRing } from "./auth.js";
+import type { AppEnv, ServerContext } from "./context.js";
+import { Gate } from "./gate.js";
+import { ServerMetrics } from "./metrics.js";
+import { toolFormatOf } from "./tools/detect-format.js";
+
+export interface ServerOptions extends Partial<ServerConfig> {
+  /** Where log lines go; standard error unless given. */
+  readonly logger?: Logger;
+}
+
+/** Makes a server for an engine, which stays the caller's to close. Nothing listens yet. */
+export function createServer(engine: Engine, options: ServerOptions = {}): PagodaServer {
+  const { logger, ...rest } = options;
+  return new PagodaServer(engine, serverConfig(rest), logger);
+}
+
+export class PagodaServer {
+  readonly context: ServerContext;
+  readonly app: Hono<AppEnv>;
+  readonly #http: Server;
+  readonly #watching = new AbortController();
+
+  constructor(
+    engine: Engine,
+    config: ServerConfig,
+    logger: Logger = pino({ level: config.logLevel }, pino.destination(2)),
+  ) {
+    const gate = new Gate(config);
+    const modelNames = config.servedModelName.length > 0 ? config.servedModelName : [engine.model.name];
+    this.context = {
+      engine,
+      config,
+      gate,
+      modelNames,
+      keys: new KeyRing(config.apiKey),
+      metrics: new ServerMetrics(engine, gate, modelNames[0]!),
+      log: logger,
+      toolFormat: toolFormatOf(engine, config.toolParser),
+      startedMs: Date.now(),
+      version: packageVersion(),
+    };
+    this.app = createApp(this.context);
+    this.#http = createHttpServer(
+      {
+        // A client that sends its request in drops is cut off.
+        headersTimeout: config.requestTimeoutSeconds * 1000,
+        requestTimeout: config.requestTimeoutSeconds * 1000,
+        connectionsCheckingInterval: Math.min(1000, config.requestTimeoutSeconds * 250),
+        keepAliveTimeout: 65_000, // longer than the usual proxy's, so that the proxy closes first
+        noDelay: true,
+      },
+      getRequestListener(this.app.fetch, { overrideGlobalObjects: false }),
+    );
+    void this.context.metrics.watchSteps(this.#watching.signal);
+  }
+
+  /** Resolves to the address once it listens. */
+  listen(): Promise<{ host: string; port: number; url: string }> {
+    const { host, port } = this.context.config;
+    return new Promise((resolve, reject) => {
+      this.#http.once("error", reject);
+      this.#http.listen(port, host, () => {
+        const { port: bound } = this.#http.address() as AddressInfo;
+        const name = host.includes(":") ? `[${host}]` : host;
+        resolve({ host, port: bound, url: `http://${name}:${bound}` });
+      });
+    });
+  }
+
+  /**
+   * Takes no new requests (503), lets those inside finish for `drainSeconds`, then ends what is left and stops listening.
+   * Resolves to whether all finished in time.
+   */
+  async close(drainSeconds = this.context.config.drainSeconds): Promise<boolean> {
+    const isEmpty = await raceDeadline(this.context.gate.drain(), drainSeconds * 1000);
+    this.#watching.abort();
+    const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
+    this.#http.closeIdleConnections();
+    // Answers that are done may still be on their way out; a stream that follows the steps never ends by itself.
+    if (!(await raceDeadline(closed, isEmpty ? 250 : 0))) {
+      this.#http.closeAllConnections();
+      await closed;
+    }
+    return isEmpty;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close(0).then(() => undefined);
+  }
+}
+
+async function raceDeadline(done: Promise<void>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, ms, false);
+  });
+  const isDone = await Promise.race([done.then(() => true), late]);
+  clearTimeout(timer);
+  return isDone;
+}
+
+function packageVersion(): string {
+  const file = new URL("../../../package.json", import.meta.url);
+  return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
+}

@@ -1,0 +1,25 @@
+// A forced tool choice as a constraint: the answer is calls of the allowed tools, with arguments valid under their schemas.
+
+import { RequestError } from "../../core/errors.js";
+import type { ConstraintSpec } from "../../sampler/constraint.js";
+import { RuleSet } from "../../sampler/grammar/rules.js";
+import { schemaRule } from "../../sampler/grammar/schema-grammar.js";
+import type { ChatTool } from "../schemas/chat.js";
+import { callsRule, type ToolFormat } from "./tool-format.js";
+
+const MAX_PARALLEL_CALLS = 8;
+
+export function forcedCalls(format: ToolFormat, tools: readonly ChatTool[], isParallel: boolean): ConstraintSpec {
+  const rules = new RuleSet();
+  const entries = tools.map((tool, i) => {
+    const { name, parameters } = tool.function;
+    try {
+      return { name, rule: schemaRule(rules, parameters ?? { type: "object" }, `tool_${i}`) };
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error;
+      throw new RequestError("invalid_schema", { ...error.details, param: `tools.${i}.function.parameters` });
+    }
+  });
+  const root = callsRule(rules, format.shape, entries, isParallel ? MAX_PARALLEL_CALLS : 1);
+  return { kind: "grammar", source: `root ::= ${root}\n${rules}` };
+}

@@ -1,0 +1,54 @@
+// How a family of models writes tool calls: a parser that reads them out of streamed text, and the grammar that forces them.
+
+import { literal, type RuleSet, repeat } from "../../sampler/grammar/rules.js";
+
+export type ToolEvent =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "call"; readonly index: number; readonly name: string }
+  | { readonly kind: "arguments"; readonly index: number; readonly text: string };
+
+/** Fed with the text of one sample as it comes; what may still become a call is held back. */
+export interface ToolParser {
+  push(text: string): ToolEvent[];
+  /** The rest, when no text will follow. */
+  flush(): ToolEvent[];
+}
+
+/** The parts of a forced call around its name and arguments. */
+export interface CallShape {
+  readonly open: string;
+  readonly separator: string;
+  readonly close: string;
+  readonly argumentsKey: "arguments" | "parameters";
+  /** Around all calls together. */
+  readonly before: string;
+  readonly after: string;
+}
+
+export interface ToolFormat {
+  readonly name: "hermes" | "llama3" | "mistral";
+  /** Its markers are special tokens, which must stay in the text for the parser to see them. */
+  readonly needsSpecialTokens: boolean;
+  readonly shape: CallShape;
+  createParser(toolNames: ReadonlySet<string>): ToolParser;
+}
+
+/** A rule for 1 to `maxCalls` calls; `tools` gives each tool's name and the rule of its arguments. */
+export function callsRule(
+  rules: RuleSet,
+  shape: CallShape,
+  tools: readonly { readonly name: string; readonly rule: string }[],
+  maxCalls: number,
+): string {
+  const alternatives = tools.map(
+    ({ name, rule }) =>
+      `${literal(`${shape.open}{"name": ${JSON.stringify(name)}, "${shape.argumentsKey}": `)} ${rule} ${literal(`}${shape.close}`)}`,
+  );
+  const call = rules.add("call", alternatives.join(" | "));
+  const more = maxCalls > 1 ? repeat(`(${literal(shape.separator)} ${call})`, 0, maxCalls - 1) : "";
+  return rules.add("calls", `${quoted(shape.before)} ${call} ${more} ${quoted(shape.after)}`);
+}
+
+function quoted(text: string): string {
+  return text === "" ? "" : literal(text);
+}
