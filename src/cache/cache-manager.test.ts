@@ -197,6 +197,18 @@ for (const prefixCaching of [true, false]) {
   });
 }
 
+test("fork publishes what the parent has computed, so that shared pages are all in the trie", () => {
+  const cache = makeCache(10);
+  const parent = makeRequest("parent", tokensOf(1, 10));
+  assert.ok(cache.tryAdmit(parent));
+  parent.numComputed = 10;
+  parent.appendToken(4);
+  const child = forkOf(parent, "child", 5);
+  assert.ok(cache.fork(parent, child));
+  assert.deepEqual([parent.numSharedPages, child.numSharedPages], [2, 2]);
+  cache.checkIntegrity([parent, child]);
+});
+
 test("fork without a free page changes nothing", () => {
   const cache = makeCache(3);
   const parent = prefill(cache, makeRequest("parent", tokensOf(1, 10)));

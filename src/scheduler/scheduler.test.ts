@@ -153,6 +153,21 @@ test("a fork whose tokens are all computed is not run until a token is added", (
   assert.deepEqual(sim.step(), [{ id: "child", start: 6, queryLen: 1 }]);
 });
 
+test("no more requests run than the budget has rows, by fork or by priority", () => {
+  const sim = new Simulation({ pageSize: 2, maxPagesPerBatch: 2, idealChunk: 2 });
+  const parent = sim.add("parent", tokensOf(1, 3), { maxTokens: 9, priority: 1 });
+  sim.step();
+  sim.step();
+  for (let i = 0; i < 5; i++)
+    sim.copy(sim.scheduler.fork(parent, forkOf(parent, `child ${i}`, i, { maxTokens: 9, priority: 1 })));
+  assert.deepEqual([sim.scheduler.numRunning, sim.scheduler.numWaiting], [4, 2]);
+  sim.add("urgent", tokensOf(2, 2), { maxTokens: 9 });
+  sim.step();
+  assert.deepEqual([sim.scheduler.numRunning, sim.scheduler.numWaiting], [4, 3]);
+  sim.runAll();
+  assert.equal(sim.finished.length, 7);
+});
+
 test("an id is used once at a time, and an empty prompt is refused", () => {
   const sim = new Simulation();
   sim.add("twin", tokensOf(1, 5));
@@ -193,6 +208,14 @@ test("a prompt waits for no twin that is of another tenant or ends inside the pa
   sim.add("reads no cache", tokensOf(1, 12), { promptLogprobs: 0 });
   sim.add("needs its last page itself", tokensOf(1, 4));
   assert.equal(sim.step().length, 4);
+});
+
+test("equal pages after different beginnings are no twins", () => {
+  const sim = new Simulation({ pageSize: 4, idealChunk: 4 });
+  sim.add("a", [1, 1, 1, 1, ...tokensOf(5, 9)]);
+  sim.add("b", [2, 2, 2, 2, ...tokensOf(5, 9)]);
+  assert.equal(sim.step().length, 2);
+  assert.equal(sim.step().length, 2);
 });
 
 test("when the twin's step fails, the one that waited computes the page itself", () => {

@@ -179,16 +179,13 @@ export class Scheduler {
     const { running } = this.#roster;
     this.#firstChunkRow = this.#step.numRows;
     this.#owesPrompt = false;
-    // A step that took pages from somebody gives none to newcomers, unless nothing else runs.
-    let canAdmit = this.#step.numPreempted === 0 || this.#step.numRows === 0;
-    const first = this.#longestUnserved(canAdmit);
+    const first = this.#longestUnserved();
     if (first === null) return;
     const isWaiting = first.state === "waiting";
     const isServed = isWaiting ? this.#admitNext() : this.#placeChunk(first);
-    if (isWaiting) canAdmit = isServed;
-    // Short of budget, not of pages or rows: without decodes in this step it would have been served.
-    const isShort = this.#left < this.#leastBudget(first);
-    this.#owesPrompt = !isServed && isShort && !(isWaiting && this.#roster.isFull());
+    let canAdmit = isServed || !isWaiting;
+    // Short of budget, not of pages: without decodes in this step it would have been served.
+    this.#owesPrompt = !isServed && this.#left < this.#leastBudget(first);
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
       if (isPrefill(request) && request.lastServedStep !== this.#stepNumber) this.#placeChunk(request);
@@ -196,14 +193,14 @@ export class Scheduler {
     while (canAdmit) canAdmit = this.#admitNext();
   }
 
-  #longestUnserved(canAdmit: boolean): Request | null {
+  #longestUnserved(): Request | null {
     const { running } = this.#roster;
     let best: Request | null = null;
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
       if (isPrefill(request) && (best === null || hasWaitedLonger(request, best))) best = request;
     }
-    const head = canAdmit ? this.#roster.nextWaiting() : undefined;
+    const head = this.#roster.nextWaiting();
     return head !== undefined && (best === null || hasWaitedLonger(head, best)) ? head : best;
   }
 

@@ -176,6 +176,7 @@ export class Simulation {
       if (isDecode) numDecodes++;
       numTokens += queryLen;
     }
+    assert.ok(this.scheduler.numRunning <= this.scheduler.budget, "more running requests than rows");
     assert.equal(step.numTokens, numTokens);
     assert.ok(numTokens <= this.scheduler.budget, `${numTokens} tokens exceed the budget`);
     if (this.mode === "chunked") assert.ok(numDecodes === 0 || numDecodes === step.numRows, "prefill and decode mixed");
