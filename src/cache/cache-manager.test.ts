@@ -293,7 +293,7 @@ test("checkIntegrity finds books that do not balance", () => {
 });
 
 test("impossible sizes are refused with the option's name", () => {
-  for (const numPages of [1, 0, -1, 2.5, Number.NaN]) {
+  for (const numPages of [1, 0, -1, 2.5, Number.NaN, 2 ** 30]) {
     assert.throws(() => new CacheManager({ numPages, pageSize: 4, prefixCaching: true }), /Option numPages is/);
   }
   assert.throws(() => new CacheManager({ numPages: 4, pageSize: 0, prefixCaching: true }), /Option pageSize is 0/);

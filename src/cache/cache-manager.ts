@@ -65,8 +65,10 @@ export class CacheManager {
   #evictions = 0;
 
   constructor(options: CacheOptions) {
-    requireCount("numPages", options.numPages, 2, "page 0 is the null page");
-    requireCount("pageSize", options.pageSize, 1, "tokens per page");
+    requireCount("pageSize", options.pageSize, 1, 2 ** 20, "tokens per page");
+    // Slots are 32-bit integers.
+    const most = Math.floor(2 ** 31 / options.pageSize);
+    requireCount("numPages", options.numPages, 2, most, "page 0 is the null page");
     this.pageSize = options.pageSize;
     this.pagesTotal = options.numPages - 1;
     this.#pool = new PagePool(options.numPages);
@@ -299,7 +301,7 @@ export class CacheManager {
   }
 }
 
-function requireCount(param: string, value: number, least: number, why: string): void {
-  if (Number.isSafeInteger(value) && value >= least) return;
-  throw errorFor("invalid_option", { param, value, expected: `an integer of at least ${least} (${why})` });
+function requireCount(param: string, value: number, least: number, most: number, why: string): void {
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
+  throw errorFor("invalid_option", { param, value, expected: `an integer from ${least} to ${most} (${why})` });
 }
