@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { verifyModel } from "../src/engine/verify.js";
-import { convertToGguf, type MatrixDtype } from "./gguf-converter.js";
+import { convertToGguf, type MatrixDtype } from "./support/gguf-converter.js";
 
 const GOLDENS = "../shared/goldens";
 const skip = existsSync(GOLDENS) ? false : `no golden checkpoints at ${GOLDENS}`;

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { startHub } from "../../test/hub-server.js";
+import { startHub } from "../../test/support/hub-server.js";
 import { pullProgress } from "./pull-progress.js";
 
 function pagoda(args: readonly string[], env: Record<string, string>) {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { f32, typed, u32, u64, writeGguf } from "../../test/gguf-writer.js";
+import { f32, typed, u32, u64, writeGguf } from "../../test/support/gguf-writer.js";
 import { FormatError } from "../core/errors.js";
 import { openGguf } from "./gguf.js";
 

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
-import { type HubServer, startHub } from "../../test/hub-server.js";
+import { type HubServer, startHub } from "../../test/support/hub-server.js";
 import { PagodaError } from "../core/errors.js";
 import { findModel, resolveModel } from "./hub.js";
 import { listCache, modelNameOf } from "./hub-cache.js";

@@ -6,6 +6,7 @@ import { basename, join, resolve } from "node:path";
 import { FormatError } from "../core/errors.js";
 import type { SamplingParams } from "../core/sampling.js";
 import type { TensorSource } from "../core/tensor.js";
+import { readQuantization, type Unpacked } from "./hf-quantized.js";
 import { isRecord, readJsonObject, tryReadJsonObject } from "./json-file.js";
 import { openSafetensors, openShardedSafetensors } from "./safetensors.js";
 
@@ -32,9 +33,10 @@ export class ModelFolder {
   readonly path: string;
   readonly name: string;
   readonly configFile: string;
-  /** config.json as it is; the model family reads and checks it. */
+  /** config.json, less the quantisation that openTensors undoes; the model family reads and checks it. */
   readonly config: Record<string, unknown>;
   readonly generation: GenerationConfig;
+  readonly #unpacked: Unpacked | null;
 
   constructor(path: string) {
     this.path = resolve(path);
@@ -44,12 +46,28 @@ export class ModelFolder {
     if (!existsSync(this.configFile)) {
       throw new FormatError("model_not_found", { path, reason: "the folder has no config.json." });
     }
-    this.config = readJsonObject(this.configFile);
+    const config = readJsonObject(this.configFile);
+    // Older GPTQ folders describe their packing in a file of its own.
+    const older = tryReadJsonObject(join(this.path, "quantize_config.json"));
+    const quantization_config = config.quantization_config ?? (older && { quant_method: "gptq", ...older });
+    this.#unpacked = readQuantization({ ...config, quantization_config }, this.configFile);
+    this.config = this.#unpacked?.config ?? config;
     this.generation = readGeneration(join(this.path, "generation_config.json"), this.config, this.configFile);
   }
 
   /** The weights. The caller closes them. */
   openTensors(): TensorSource {
+    const source = this.#openFiles();
+    if (this.#unpacked === null) return source;
+    try {
+      return this.#unpacked.unpack(source);
+    } catch (error) {
+      source.close();
+      throw error;
+    }
+  }
+
+  #openFiles(): TensorSource {
     const index = join(this.path, "model.safetensors.index.json");
     if (existsSync(index)) return openShardedSafetensors(index);
     const single = join(this.path, "model.safetensors");

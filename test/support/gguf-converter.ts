@@ -2,11 +2,11 @@
 // makes (row order of llama's q and k, norms plus one, stacked experts, transposed matrices) are written here on their own,
 // as loops over elements, and shared with nothing in src/.
 
-import { toFloat32 } from "../src/core/dequantize/dequantize.js";
-import { quantizeQ4, quantizeQ8 } from "../src/core/dequantize/quantize.js";
-import { f32ToF16 } from "../src/core/dequantize/small-floats.js";
-import type { TensorSource } from "../src/core/tensor.js";
-import { ModelFolder } from "../src/formats/model-folder.js";
+import { toFloat32 } from "../../src/core/dequantize/dequantize.js";
+import { quantizeQ4, quantizeQ8 } from "../../src/core/dequantize/quantize.js";
+import { f32ToF16 } from "../../src/core/dequantize/small-floats.js";
+import type { TensorSource } from "../../src/core/tensor.js";
+import { ModelFolder } from "../../src/formats/model-folder.js";
 import { type GgufTensor, type GgufValue, writeGguf } from "./gguf-writer.js";
 
 export type MatrixDtype = "f32" | "f16" | "q8_0" | "q4_0";

@@ -1,6 +1,6 @@
 // Writes GGUF files for tests: what a converter would write, and, by its parts, what it never would.
 
-import { BLOCK_OF, type TensorDtype } from "../src/core/tensor.js";
+import { BLOCK_OF, type TensorDtype } from "../../src/core/tensor.js";
 
 /** Plain numbers are written as u32, or f32 when fractional; arrays as strings, i32 or f32; bytes as the type given. */
 export type GgufValue =
