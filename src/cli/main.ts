@@ -32,6 +32,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import("./pull.js")).pullCommand,
   },
   list: { summary: "list the models in the cache", load: async () => (await import("./list.js")).listCommand },
+  bench: {
+    summary: "measure speed: throughput, latency, serve, modes, attention, matmul",
+    load: async () => (await import("./bench/bench.js")).benchCommand,
+  },
   verify: {
     summary: "check a model against its golden.json",
     load: async () => (await import("./verify.js")).verifyCommand,

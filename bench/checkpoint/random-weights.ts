@@ -1,0 +1,60 @@
+// Random matrices without drawing every number: a pool of normal values is drawn and encoded once, and each row of a matrix is
+// a slice of it at a drawn, block-aligned place. All encodings of one seed hold the same weights.
+
+import { encodeValues, type MatrixType } from "../../src/cli/bench/random-matrix.js";
+import { F16_VALUES, f32ToF16 } from "../../src/core/dequantize/small-floats.js";
+import { philox4x32 } from "../../src/core/random.js";
+import { bytesOf } from "../../src/core/tensor.js";
+import type { TensorSpec } from "./shapes.js";
+
+const POOL = 2 ** 20;
+const LONGEST_ROW = 2 ** 14;
+const BLOCK = 32;
+const STD = 0.02; // what such models are initialised with
+
+export class RandomWeights {
+  readonly #seed: number;
+  readonly #values: Float32Array; // [POOL + LONGEST_ROW] rounded to f16
+  readonly #encoded = new Map<MatrixType, Uint8Array>();
+
+  constructor(seed: number) {
+    this.#seed = seed;
+    this.#values = new Float32Array(POOL + LONGEST_ROW);
+    const draw = new Uint32Array(4);
+    for (let i = 0; i < this.#values.length; i += 2) {
+      philox4x32(draw, i, 0, 0, 0, seed, 0);
+      const radius = STD * Math.sqrt(-2 * Math.log((draw[0]! + 1) / 2 ** 32));
+      const angle = (2 * Math.PI * draw[1]!) / 2 ** 32;
+      this.#values[i] = F16_VALUES[f32ToF16(radius * Math.cos(angle))]!;
+      this.#values[i + 1] = F16_VALUES[f32ToF16(radius * Math.sin(angle))]!;
+    }
+  }
+
+  /** Calls `put` with the bytes of each row, in `order` (output row -> row of the matrix). Norms are ones. */
+  rows(
+    tensor: TensorSpec,
+    index: number,
+    type: MatrixType,
+    put: (bytes: Uint8Array) => void,
+    order: (row: number) => number,
+  ): void {
+    if (tensor.rows === 0) {
+      put(encodeValues(type, new Float32Array(tensor.cols).fill(1)));
+      return;
+    }
+    const pool = this.#poolOf(type);
+    const rowBytes = bytesOf(type, tensor.cols);
+    const draw = new Uint32Array(4);
+    for (let row = 0; row < tensor.rows; row++) {
+      philox4x32(draw, order(row), index, 1, 0, this.#seed, 0);
+      const start = bytesOf(type, (draw[0]! % (POOL / BLOCK)) * BLOCK);
+      put(pool.subarray(start, start + rowBytes));
+    }
+  }
+
+  #poolOf(type: MatrixType): Uint8Array {
+    const made = this.#encoded.get(type) ?? encodeValues(type, this.#values);
+    this.#encoded.set(type, made);
+    return made;
+  }
+}

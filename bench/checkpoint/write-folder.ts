@@ -1,0 +1,102 @@
+// A random model as a Hugging Face folder: config, tokenizer and one safetensors file.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { bytesOf } from "../../src/core/tensor.js";
+import { FileWriter } from "./file-writer.js";
+import type { RandomWeights } from "./random-weights.js";
+import { NORM_EPS, type Shape, tensorsOf } from "./shapes.js";
+import type { Vocabulary } from "./vocabulary.js";
+
+export type FolderType = "f32" | "f16" | "bf16";
+const TORCH_NAME: Record<FolderType, string> = { f32: "float32", f16: "float16", bf16: "bfloat16" };
+
+export function writeModelFolder(
+  folder: string,
+  shape: Shape,
+  type: FolderType,
+  weights: RandomWeights,
+  vocabulary: Vocabulary,
+): number {
+  mkdirSync(folder, { recursive: true });
+  const put = (file: string, value: unknown) => writeFileSync(join(folder, file), `${JSON.stringify(value)}\n`);
+  put("config.json", configOf(shape, type, vocabulary));
+  put("tokenizer.json", tokenizerOf(vocabulary));
+  const eos = vocabulary.special[vocabulary.eosId];
+  put("tokenizer_config.json", { eos_token: eos, pad_token: eos, chat_template: vocabulary.chatTemplate });
+  return writeTensors(join(folder, "model.safetensors"), shape, type, weights);
+}
+
+function writeTensors(file: string, shape: Shape, type: FolderType, weights: RandomWeights): number {
+  const tensors = tensorsOf(shape);
+  const header: Record<string, unknown> = { __metadata__: { format: "pt" } };
+  let offset = 0;
+  for (const { hf, rows, cols } of tensors) {
+    const end = offset + bytesOf(type, Math.max(1, rows) * cols);
+    header[hf] = { dtype: type.toUpperCase(), shape: rows === 0 ? [cols] : [rows, cols], data_offsets: [offset, end] };
+    offset = end;
+  }
+  // Spaces after the header align the data, as the format allows.
+  const json = JSON.stringify(header);
+  const text = Buffer.from(json.padEnd(Math.ceil(json.length / 64) * 64 - 8));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  const writer = new FileWriter(file);
+  writer.put(length);
+  writer.put(text);
+  for (const [index, tensor] of tensors.entries()) weights.rows(tensor, index, type, writer.put, (row) => row);
+  return writer.close();
+}
+
+function configOf(shape: Shape, type: FolderType, { bosId, eosId }: Vocabulary): unknown {
+  return {
+    architectures: ["LlamaForCausalLM"],
+    model_type: "llama",
+    hidden_size: shape.hidden,
+    intermediate_size: shape.ffn,
+    num_hidden_layers: shape.layers,
+    num_attention_heads: shape.heads,
+    num_key_value_heads: shape.kvHeads,
+    vocab_size: shape.vocab,
+    max_position_embeddings: shape.context,
+    rms_norm_eps: NORM_EPS,
+    rope_theta: shape.ropeTheta,
+    hidden_act: "silu",
+    tie_word_embeddings: true,
+    bos_token_id: bosId,
+    eos_token_id: eosId,
+    torch_dtype: TORCH_NAME[type],
+  };
+}
+
+function tokenizerOf({ tokens, merges, special }: Vocabulary): unknown {
+  const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+  return {
+    version: "1.0",
+    truncation: null,
+    padding: null,
+    added_tokens: special.map((content, id) => ({ id, content, ...flags })),
+    normalizer: null,
+    pre_tokenizer: {
+      type: "Sequence",
+      pretokenizers: [
+        { type: "Digits", individual_digits: true },
+        { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: true },
+      ],
+    },
+    post_processor: null,
+    decoder: { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true },
+    model: {
+      type: "BPE",
+      dropout: null,
+      unk_token: null,
+      continuing_subword_prefix: null,
+      end_of_word_suffix: null,
+      fuse_unk: false,
+      byte_fallback: false,
+      ignore_merges: false,
+      vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
+      merges,
+    },
+  };
+}

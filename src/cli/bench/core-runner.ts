@@ -1,0 +1,105 @@
+// Drives an engine's core by hand, without threads or text: every step is timed from schedule to outputs.
+
+import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
+import type { EngineCore } from "../../engine/engine-core.js";
+import type { OpTimes } from "./timed-device.js";
+import { promptNumbers } from "./trace.js";
+
+export interface DecodeRun {
+  /** Of each step. */
+  readonly stepMs: readonly number[];
+  /** Per step, when ops are timed. */
+  readonly profile: Profile;
+}
+
+export interface Profile {
+  readonly stepMs: number;
+  readonly computeMs: number;
+  readonly deviceCalls: number;
+  /** Share of the step outside the device's ops: scheduling, planning, staging, commit. */
+  readonly outsideShare: number;
+  readonly ops: readonly { readonly op: string; readonly calls: number; readonly ms: number }[];
+}
+
+export class CoreRunner {
+  readonly #core: EngineCore;
+  readonly #vocabSize: number;
+  readonly #seed: number;
+  readonly #times: OpTimes;
+  #numRequests = 0;
+
+  constructor(core: EngineCore, vocabSize: number, seed: number, times: OpTimes) {
+    this.#core = core;
+    this.#vocabSize = vocabSize;
+    this.#seed = seed;
+    this.#times = times;
+  }
+
+  /** Milliseconds from the request to its first token. */
+  prefill(length: number): number {
+    this.#add(length, 1);
+    const start = performance.now();
+    while (this.#core.hasWork) this.#step();
+    return performance.now() - start;
+  }
+
+  decode(rows: number, context: number, steps: number): DecodeRun {
+    const ids = Array.from({ length: rows }, () => this.#add(context, steps + rows * context));
+    const waiting = new Set(ids);
+    while (waiting.size > 0) for (const id of this.#step()) waiting.delete(id);
+    this.#step(); // the first step of all rows together
+    this.#times.reset();
+    const stepMs = Array.from({ length: steps }, () => {
+      const start = performance.now();
+      this.#step();
+      return performance.now() - start;
+    });
+    const profile = this.#profile(stepMs);
+    for (const id of ids) this.#core.abort(id, -1);
+    this.#core.takeOutputs();
+    return { stepMs, profile };
+  }
+
+  #profile(stepMs: readonly number[]): Profile {
+    const steps = stepMs.length;
+    const total = stepMs.reduce((sum, ms) => sum + ms, 0);
+    const { computeMs, calls, ops } = this.#times;
+    return {
+      stepMs: total / steps,
+      computeMs: computeMs / steps,
+      deviceCalls: calls / steps,
+      outsideShare: 1 - computeMs / total,
+      ops: [...ops]
+        .filter(([, time]) => time.calls > 0)
+        .map(([op, time]) => ({ op, calls: time.calls / steps, ms: time.ms / steps }))
+        .sort((a, b) => b.ms - a.ms),
+    };
+  }
+
+  #add(promptLen: number, maxTokens: number): string {
+    const index = this.#numRequests++;
+    const id = `bench-${index}`;
+    this.#core.add({
+      type: "add",
+      id,
+      kind: "generate",
+      prompt: Int32Array.from(promptNumbers(this.#seed, index, promptLen, 0, this.#vocabSize)),
+      sampling: { ...SAMPLING_DEFAULTS, temperature: 0, ignoreEos: true, seed: 0, maxTokens },
+      priority: 0,
+      salt: id, // nothing is found in the cache
+      arrivalMs: performance.timeOrigin + performance.now(),
+      constraint: null,
+    });
+    return id;
+  }
+
+  /** Runs a step and takes away what the driver of an engine would; returns the requests that got a token. */
+  #step(): string[] {
+    this.#core.step();
+    const outputs = this.#core.takeOutputs();
+    this.#core.recorder.takeRecord();
+    const failed = outputs.find((output) => output.error !== null);
+    if (failed !== undefined) throw new Error(`a step failed: ${JSON.stringify(failed.error)}`);
+    return outputs.filter((output) => output.tokens.length > 0).map((output) => output.id);
+  }
+}

@@ -1,0 +1,128 @@
+// `pagoda bench latency`: one prompt's prefill, and decode steps at given numbers of rows, measured on the engine's core without
+// threads or text between. With --profile it also says how much of a step is spent in the device, op by op: what remains is the
+// cost of the loop itself.
+
+import { engineConfig } from "../../config/engine-config.js";
+import type { OptionTable } from "../../config/options.js";
+import { openDevice } from "../../engine/devices.js";
+import { loadEngine } from "../../engine/load.js";
+import { resolveModel } from "../../formats/hub.js";
+import { RUN_OPTIONS } from "../sampling-options.js";
+import { type Bench, countsOf, splitValues } from "./benchmark.js";
+import { CoreRunner, type DecodeRun, type Profile } from "./core-runner.js";
+import { BenchProgress, withLoadProgress } from "./progress.js";
+import { median } from "./statistics.js";
+import type { Table } from "./table.js";
+import { OpTimes, timedDevice } from "./timed-device.js";
+
+const OWN = {
+  prefill: { type: "list", default: ["512"], help: "prompt lengths: N,N,..." },
+  batch: { type: "list", default: ["1", "8", "32"], help: "rows of a decode step: N,N,..." },
+  context: { type: "integer", min: 1, default: 128, help: "tokens each decoding row has behind it" },
+  steps: { type: "integer", min: 1, default: 24, help: "decode steps of each run" },
+  repeat: { type: "integer", min: 1, default: 5, help: "runs of each kind, in turns; medians are shown" },
+  profile: { type: "boolean", default: false, help: "time every op, to see where a decode step goes" },
+  seed: { type: "integer", min: 0, default: 1, help: "the same seed gives the same prompts" },
+} as const satisfies OptionTable;
+
+interface Own {
+  readonly prefill: readonly string[];
+  readonly batch: readonly string[];
+  readonly context: number;
+  readonly steps: number;
+  readonly repeat: number;
+  readonly profile: boolean;
+  readonly seed: number;
+}
+
+const { worker: _worker, mode: _mode, ...ENGINE_FLAGS } = RUN_OPTIONS;
+
+export const latencyBench: Bench = {
+  positionals: [],
+  options: { ...OWN, ...ENGINE_FLAGS },
+  async run(values) {
+    const { own, engine: options } = splitValues<Own>(OWN, values);
+    const lengths = countsOf("--prefill", own.prefill);
+    const batches = countsOf("--batch", own.batch);
+    const config = engineConfig(options as Record<string, unknown>);
+    const path = await resolveModel(config.model);
+    const times = new OpTimes();
+    const { core, facts } = await withLoadProgress((onProgress) =>
+      loadEngine({ ...config, model: path }, onProgress, async (chosen) => {
+        const device = await openDevice(chosen);
+        return own.profile ? timedDevice(device, times) : device;
+      }),
+    );
+    const runner = new CoreRunner(core, facts.vocabSize, own.seed, times);
+    const progress = new BenchProgress("latency", own.repeat * (lengths.length + batches.length));
+    const prefillMs = lengths.map((): number[] => []);
+    const decodes = batches.map((): DecodeRun[] => []);
+    for (let i = 0; i < own.repeat; i++) {
+      for (const [l, length] of lengths.entries()) {
+        prefillMs[l]!.push(runner.prefill(length));
+        progress.advance(`prefill ${length}`);
+      }
+      for (const [b, rows] of batches.entries()) {
+        decodes[b]!.push(runner.decode(rows, own.context, own.steps));
+        progress.advance(`decode of ${rows}`);
+      }
+    }
+    progress.end();
+    const { model } = core.stats();
+    core.close();
+    const prefill = lengths.map((length, l) => {
+      const ms = median(prefillMs[l]!);
+      return { tokens: length, ms, tokensPerSecond: (1000 * length) / ms, runsMs: prefillMs[l]! };
+    });
+    const decode = batches.map((rows, b) => decodeReport(rows, decodes[b]!, own.profile));
+    return {
+      report: { model, device: facts.device, options: own, prefill, decode },
+      tables: [
+        {
+          caption: `${model} on ${facts.device}; medians of ${own.repeat}`,
+          head: ["", "ms", "tokens/s"],
+          rows: [
+            ...prefill.map((p) => [`prefill of ${p.tokens} tokens`, p.ms, p.tokensPerSecond]),
+            ...decode.map((d) => [`decode step of ${d.rows} rows`, d.stepMs, d.tokensPerSecond]),
+          ],
+        },
+        ...decode.flatMap((d) => (d.profile === null ? [] : [profileTable(d.rows, d.profile)])),
+      ],
+      charts: [
+        {
+          title: "Speed",
+          unit: "tokens/s",
+          groups: [
+            ...prefill.map((p) => ({
+              label: `prefill of ${p.tokens}`,
+              bars: [{ name: "", value: p.tokensPerSecond }],
+            })),
+            ...decode.map((d) => ({ label: `decode of ${d.rows}`, bars: [{ name: "", value: d.tokensPerSecond }] })),
+          ],
+        },
+      ],
+    };
+  },
+};
+
+function decodeReport(rows: number, runs: readonly DecodeRun[], hasProfile: boolean) {
+  const stepMs = median(runs.flatMap((run) => run.stepMs));
+  // The run whose mean step is the median one stands for all.
+  const middle = median(runs.map((run) => run.profile.stepMs));
+  const profiles = runs.map((run) => run.profile);
+  const profile = profiles.toSorted((a, b) => Math.abs(a.stepMs - middle) - Math.abs(b.stepMs - middle))[0]!;
+  return { rows, stepMs, tokensPerSecond: (1000 * rows) / stepMs, profile: hasProfile ? profile : null };
+}
+
+function profileTable(rows: number, profile: Profile): Table {
+  const share = (ms: number) => (100 * ms) / profile.stepMs;
+  const outsideMs = profile.stepMs - profile.computeMs;
+  return {
+    caption: `Where a decode step of ${rows} rows goes`,
+    head: ["", "calls", "ms", "%"],
+    rows: [
+      ...profile.ops.filter(({ op }) => op !== "stage").map(({ op, calls, ms }) => [op, calls, ms, share(ms)]),
+      ["outside the device's ops", "", outsideMs, share(outsideMs)],
+    ],
+  };
+}

@@ -1,0 +1,89 @@
+// A device that times its ops: every call goes to the device it stands for, and its time is added to the op's. The engine does
+// not know; nothing is timed unless a benchmark asks.
+
+import type { Device } from "../../device/device.js";
+
+/** The ops of a step. `stage` copies integers on the host; all others compute. */
+const OPS = [
+  "stage",
+  "embed",
+  "addPositions",
+  "matmul",
+  "rmsNorm",
+  "addRmsNorm",
+  "layerNorm",
+  "add",
+  "scale",
+  "softcap",
+  "gatedActivation",
+  "activation",
+  "gatherLogitRows",
+  "copyHeads",
+  "rotaryTable",
+  "rotary",
+  "rotaryAppend",
+  "attention",
+  "copyPage",
+  "mixtureOfExperts",
+  "sample",
+  "read",
+] as const;
+
+export type TimedOp = (typeof OPS)[number];
+
+export interface OpTime {
+  calls: number;
+  ms: number;
+}
+
+export class OpTimes {
+  readonly ops = new Map<TimedOp, OpTime>(OPS.map((op) => [op, { calls: 0, ms: 0 }]));
+
+  reset(): void {
+    for (const time of this.ops.values()) {
+      time.calls = 0;
+      time.ms = 0;
+    }
+  }
+
+  /** Time in ops that compute. */
+  get computeMs(): number {
+    let ms = 0;
+    for (const [op, time] of this.ops) if (op !== "stage") ms += time.ms;
+    return ms;
+  }
+
+  get calls(): number {
+    let calls = 0;
+    for (const time of this.ops.values()) calls += time.calls;
+    return calls;
+  }
+}
+
+export function timedDevice(device: Device, times: OpTimes): Device {
+  type Method = (...args: unknown[]) => unknown;
+  const methods = device as unknown as Record<string, Method>;
+  const timed = {} as Record<string, unknown>;
+  for (
+    let part: object | null = device;
+    part !== null && part !== Object.prototype;
+    part = Object.getPrototypeOf(part)
+  ) {
+    for (const name of Object.getOwnPropertyNames(part)) {
+      if (name in timed || name === "constructor") continue;
+      const value = (device as unknown as Record<string, unknown>)[name];
+      timed[name] = typeof value === "function" ? value.bind(device) : value;
+    }
+  }
+  for (const [op, time] of times.ops) {
+    const method = methods[op]!;
+    timed[op] = (...args: unknown[]) => {
+      const start = performance.now();
+      const result = method.apply(device, args);
+      time.ms += performance.now() - start;
+      time.calls++;
+      return result;
+    };
+  }
+  return timed as unknown as Device;
+}
