@@ -26,12 +26,13 @@ export interface LoadedEngine {
 export async function loadEngine(
   config: EngineConfig,
   onProgress: (loadedBytes: number, totalBytes: number) => void,
+  open: (config: EngineConfig) => Promise<Device> = openDevice,
 ): Promise<LoadedEngine> {
   const checkpoint = openCheckpoint(config.model);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const parsed = family.parseConfig(checkpoint.config, checkpoint.configFile);
   const spec = family.specOf(parsed);
-  const device = await openDevice(config);
+  const device = await open(config);
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
   const maxTokens = config.pageSize * config.maxPagesPerBatch;
   const maxLogitRows = logitRowsThatFit(spec, maxTokens);
