@@ -8,6 +8,7 @@ import type { FromEngine, ToEngine } from "./messages.js";
 export class EngineDriver {
   readonly #engine: LoadedEngine;
   readonly #send: (message: FromEngine) => void;
+  readonly #compiling = new Set<string>(); // ids
   #isScheduled = false;
   #isClosed = false;
 
@@ -22,11 +23,15 @@ export class EngineDriver {
     switch (message.type) {
       case "add":
         if (message.constraint !== null && compiler !== null) {
-          // Grammars load on first use; the request joins the queue once they are there.
-          void compiler.ready().finally(() => this.#add(() => core.add(message, editLogits)));
+          // The request joins the queue once its grammar is compiled, unless it is aborted before.
+          this.#compiling.add(message.id);
+          void compiler.ready(message.constraint).finally(() => {
+            if (this.#compiling.delete(message.id)) this.#add(() => core.add(message, editLogits));
+          });
         } else this.#add(() => core.add(message, editLogits));
         break;
       case "abort":
+        this.#compiling.delete(message.id);
         core.abort(message.id, message.index);
         this.#wake();
         break;

@@ -144,6 +144,7 @@ export class EngineCore {
   close(): void {
     for (const session of this.#sessions.values()) session.sampling.constraint?.dispose();
     this.#sessions.clear();
+    this.#parts.compiler?.close();
     this.#parts.device.close();
   }
 

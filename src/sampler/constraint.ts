@@ -18,8 +18,9 @@ export interface TokenConstraint {
 }
 
 export interface ConstraintCompiler {
-  /** Loads what compile needs; resolves at once when it is there. Await it before the first compile. */
-  ready(): Promise<void>;
+  /** Resolves once compile(spec) can answer at once. Never rejects: compile says what is wrong with a spec. */
+  ready(spec: ConstraintSpec): Promise<void>;
   /** Throws RequestError for a source that cannot be compiled; other requests are never harmed. */
   compile(spec: ConstraintSpec): TokenConstraint;
+  close(): void;
 }

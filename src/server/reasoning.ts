@@ -12,6 +12,7 @@ export class ReasoningSplitter {
   /** gap: white space after the closing tag, dropped. */
   #state: "start" | "reasoning" | "gap" | "content";
   #held = "";
+  #hasThought = false;
 
   /** `isThinking`: the prompt ended inside an opening tag. */
   constructor(isThinking: boolean) {
@@ -40,12 +41,14 @@ export class ReasoningSplitter {
   #readStart(): void {
     const rest = this.#held.trimStart();
     if (rest.startsWith(OPEN)) {
-      this.#held = rest.slice(OPEN.length).replace(/^\n/, "");
+      this.#held = rest.slice(OPEN.length);
       this.#state = "reasoning";
     } else if (!OPEN.startsWith(rest)) this.#state = "content";
   }
 
   #readReasoning(parts: AnswerPart[]): void {
+    if (!this.#hasThought) this.#held = this.#held.trimStart(); // the line break after the tag
+    this.#hasThought ||= this.#held !== "";
     const at = this.#held.indexOf(CLOSE);
     if (at < 0) {
       // The tag may be half here, and white space before it belongs to it.

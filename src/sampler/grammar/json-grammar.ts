@@ -1,13 +1,11 @@
 // JSON on one line as grammar: any value, any object, strings. One space after each comma and colon and none elsewhere, so that
 // no output can wander off into white space.
 
-import { charRule } from "./char-rule.js";
+import { boundedRest, exactlyMany } from "./bounded-string.js";
+import { charAlternatives } from "./char-set.js";
 import { ANY, type CodePoints, subtract } from "./code-points.js";
 import { UNBOUNDED_NUMBER } from "./number-grammar.js";
-import { literal, type RuleSet, repeat } from "./rules.js";
-
-// Not a surrogate: a pair of escapes could otherwise be cut in half.
-const ESCAPE = '"\\\\" (["\\\\/bfnrt] | "u" ([0-9a-cefA-CEF] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2}))';
+import { literal, type RuleSet } from "./rules.js";
 
 /** What may stand in a JSON string as it is. */
 export const PLAIN: CodePoints = subtract(ANY, [
@@ -17,24 +15,31 @@ export const PLAIN: CodePoints = subtract(ANY, [
 ]);
 const BEYOND_BASIC_PLANE: CodePoints = [[0x10000, 0x10ffff]];
 
-/** A character inside a JSON string. */
-function anyCharRule(rules: RuleSet): string {
-  return rules.define("json_char", `${charRule(rules, PLAIN)} | ${ESCAPE}`);
-}
-
+// Not a surrogate: a pair of escapes could otherwise be cut in half.
+const ESCAPES = [
+  '"\\\\" ["\\\\/bfnrt]',
+  '"\\\\u" [0-9a-cefA-CEF] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F]',
+  '"\\\\u" [dD] [0-7] [0-9a-fA-F] [0-9a-fA-F]',
+];
+const ANY_CHAR = [...charAlternatives(PLAIN), ...ESCAPES];
 /**
- * The same without the characters beyond the basic plane. JSON Schema counts code points, JavaScript counts UTF-16 units: in
- * strings of bounded length only characters that both count as one are offered.
+ * Without the characters beyond the basic plane. JSON Schema counts code points, JavaScript counts UTF-16 units: in strings of
+ * bounded length only characters that both count as one are offered.
  */
-function basicCharRule(rules: RuleSet): string {
-  return rules.define("json_basic_char", `${charRule(rules, subtract(PLAIN, BEYOND_BASIC_PLANE))} | ${ESCAPE}`);
-}
+const BASIC_CHAR = [...charAlternatives(subtract(PLAIN, BEYOND_BASIC_PLANE)), ...ESCAPES];
 
 export function stringRule(rules: RuleSet, minLength = 0, maxLength: number | null = null): string {
-  if (minLength === 0 && maxLength === null)
-    return rules.define("json_string", `"\\"" ${repeat(anyCharRule(rules), 0, null)} "\\""`);
-  const body = repeat(basicCharRule(rules), minLength, maxLength);
-  return rules.define(`json_string_${minLength}_${maxLength ?? "any"}`, `"\\"" ${body} "\\""`);
+  if (minLength === 0 && maxLength === null) return rules.define("json_string", `"\\"" ${freeRest(rules)}`);
+  const rest =
+    maxLength === null
+      ? `${exactlyMany(rules, BASIC_CHAR, minLength)} ${freeRest(rules)}`
+      : boundedRest(rules, BASIC_CHAR, minLength, maxLength);
+  return rules.define(`json_string_${minLength}_${maxLength ?? "any"}`, `"\\"" ${rest}`);
+}
+
+/** Characters to the closing quote. */
+function freeRest(rules: RuleSet): string {
+  return rules.define("json_rest", ['"\\""', ...ANY_CHAR.map((char) => `${char} json_rest`)].join(" | "));
 }
 
 export function valueRule(rules: RuleSet): string {

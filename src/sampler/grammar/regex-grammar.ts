@@ -3,10 +3,10 @@
 // out), never wider.
 
 import { RequestError } from "../../core/errors.js";
-import { charRule } from "./char-rule.js";
+import { charAlternatives } from "./char-set.js";
 import { type CodePoints, contains, subtract } from "./code-points.js";
 import { parseRegex, type RegexNode } from "./regex-parser.js";
-import { anyOf, literal, type RuleSet, repeat } from "./rules.js";
+import { anyOf, literal, repeat } from "./rules.js";
 
 /** Characters that JSON writes with a backslash, and how. */
 const JSON_ESCAPES: readonly (readonly [number, string])[] = [
@@ -24,13 +24,12 @@ const NOT_PLAIN_IN_JSON: CodePoints = [
   [0x5c, 0x5c],
 ];
 
-/** A body that matches the expression; character sets become rules of `rules`. */
-export function regexGrammar(rules: RuleSet, source: string, isJson: boolean): string {
-  return emit(parseRegex(source), { rules, isJson, isFirst: true, isLast: true });
+/** A body that matches the expression. */
+export function regexGrammar(source: string, isJson: boolean): string {
+  return emit(parseRegex(source), { isJson, isFirst: true, isLast: true });
 }
 
 interface Place {
-  readonly rules: RuleSet;
   readonly isJson: boolean;
   /** Nothing can come before: ^ is true here. */
   readonly isFirst: boolean;
@@ -41,7 +40,7 @@ interface Place {
 function emit(node: RegexNode, place: Place): string {
   switch (node.kind) {
     case "chars":
-      return emitChars(node.points, place);
+      return emitChars(node.points, place.isJson);
     case "start":
       return place.isFirst ? '""' : fail("^ can only stand at the beginning");
     case "end":
@@ -66,13 +65,13 @@ function emitSequence(nodes: readonly RegexNode[], place: Place): string {
   return kept.length === 0 ? '""' : kept.join(" ");
 }
 
-function emitChars(points: CodePoints, { rules, isJson }: Place): string {
-  if (!isJson) return charRule(rules, points);
+function emitChars(points: CodePoints, isJson: boolean): string {
+  if (!isJson) return anyOf(charAlternatives(points));
   const plain = subtract(points, NOT_PLAIN_IN_JSON);
   const escaped = JSON_ESCAPES.filter(([code]) => contains(points, code)).map(([, text]) => literal(text));
   if (plain.length === 0 && escaped.length === 0)
     fail("it asks for a control character that JSON cannot write briefly");
-  return anyOf([...(plain.length > 0 ? [charRule(rules, plain)] : []), ...escaped]);
+  return anyOf([...(plain.length > 0 ? charAlternatives(plain) : []), ...escaped]);
 }
 
 function fail(reason: string): never {

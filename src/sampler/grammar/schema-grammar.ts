@@ -166,13 +166,13 @@ class SchemaGrammar {
   }
 
   #pattern(pattern: unknown, format: string | undefined, path: string): string {
-    if (pattern === undefined) return regexGrammar(this.#rules, format!, true);
+    if (pattern === undefined) return regexGrammar(format!, true);
     if (typeof pattern !== "string") fail(path, "pattern must be a string");
     try {
-      return regexGrammar(this.#rules, pattern, true);
+      return regexGrammar(pattern, true);
     } catch (error) {
       // Schema generators put a format's own definition beside it, often one with look-ahead: then the format speaks.
-      if (format !== undefined) return regexGrammar(this.#rules, format, true);
+      if (format !== undefined) return regexGrammar(format, true);
       if (error instanceof RequestError) fail(path, `pattern: ${String(error.details.reason)}`);
       throw error;
     }

@@ -22,7 +22,7 @@ export function grammarOf(spec: ConstraintSpec): string {
     case "grammar":
       return spec.source;
     case "regex":
-      return `root ::= ${regexGrammar(rules, spec.source, false)}\n${rules}`;
+      return `root ::= ${regexGrammar(spec.source, false)}`;
     case "json":
       return `root ::= ${valueRule(rules)}\n${rules}`;
     case "json_schema":

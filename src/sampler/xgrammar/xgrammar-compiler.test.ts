@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { accepts, byteCompiler, draw, END, seeded } from "../../../test/support/byte-matcher.js";
+import { BYTE_VOCABULARY, draw, END, seeded } from "../../../test/support/byte-matcher.js";
+import type { ConstraintSpec, TokenConstraint } from "../constraint.js";
+import type { Vocabulary } from "./instance.js";
 import { XGrammarCompiler } from "./xgrammar-compiler.js";
 
 const DIGITS = { kind: "grammar", source: "root ::= [0-9]{3}" } as const;
@@ -8,24 +10,46 @@ const BAD = { kind: "grammar", source: 'root ::= "a" (' } as const;
 /** Overflows the matcher's stack: a trap, after which its memory is lost. */
 const TRAP = { kind: "grammar", source: `root ::= ${"(".repeat(20_000)}"a"${")".repeat(20_000)}` } as const;
 
-test("the mask holds exactly the tokens that may come next", async () => {
-  const compiler = await byteCompiler();
-  const constraint = compiler.compile({ kind: "grammar", source: 'root ::= "a" [bc] | "d"' });
-  const mask = new Int32Array(9);
-  const allowed = (): number[] => {
-    assert.ok(constraint.fillMask(mask));
-    return Array.from({ length: 257 }, (_, id) => id).filter((id) => (mask[id >> 5]! >>> (id & 31)) & 1);
-  };
-  assert.deepEqual(allowed(), [0x61, 0x64]);
-  assert.ok(constraint.accept(0x61));
-  assert.deepEqual(allowed(), [0x62, 0x63]);
-  assert.ok(!constraint.accept(0x61));
-  assert.ok(constraint.accept(0x63));
-  assert.deepEqual(allowed(), [END]);
-  assert.ok(!constraint.isDone());
-  assert.ok(constraint.accept(END));
-  assert.ok(constraint.isDone());
+async function withCompiler(
+  vocabulary: Vocabulary,
+  body: (begin: (spec: ConstraintSpec) => Promise<TokenConstraint>) => Promise<void>,
+): Promise<void> {
+  const compiler = new XGrammarCompiler(() => vocabulary);
+  try {
+    await body(async (spec) => {
+      await compiler.ready(spec);
+      return compiler.compile(spec);
+    });
+  } finally {
+    compiler.close();
+  }
+}
+
+function acceptsAll(constraint: TokenConstraint, ids: readonly number[]): boolean {
+  const all = ids.every((id) => constraint.accept(id));
   constraint.dispose();
+  return all;
+}
+
+test("the mask holds exactly the tokens that may come next", async () => {
+  await withCompiler(BYTE_VOCABULARY, async (begin) => {
+    const constraint = await begin({ kind: "grammar", source: 'root ::= "a" [bc] | "d"' });
+    const mask = new Int32Array(9);
+    const allowed = (): number[] => {
+      assert.ok(constraint.fillMask(mask));
+      return Array.from({ length: 257 }, (_, id) => id).filter((id) => (mask[id >> 5]! >>> (id & 31)) & 1);
+    };
+    assert.deepEqual(allowed(), [0x61, 0x64]);
+    assert.ok(constraint.accept(0x61));
+    assert.deepEqual(allowed(), [0x62, 0x63]);
+    assert.ok(!constraint.accept(0x61), "refused, and the answer stands where it stood");
+    assert.ok(constraint.accept(0x63));
+    assert.deepEqual(allowed(), [END]);
+    assert.ok(!constraint.isDone());
+    assert.ok(constraint.accept(END));
+    assert.ok(constraint.isDone());
+    constraint.dispose();
+  });
 });
 
 test("tokens of many bytes, characters cut by tokens, special tokens", async () => {
@@ -40,48 +64,46 @@ test("tokens of many bytes, characters cut by tokens, special tokens", async () 
     encode(""),
     encode("é"),
   ];
-  const compiler = new XGrammarCompiler(() => ({ bytes, stopIds: [5] }));
-  await compiler.ready();
-  const constraint = compiler.compile({ kind: "grammar", source: 'root ::= "{\\"é\\"}"' });
-  for (const id of [1, 3, 4, 2, 5]) assert.ok(constraint.accept(id), String(id));
-  constraint.dispose();
+  await withCompiler({ bytes, stopIds: [5] }, async (begin) => {
+    assert.ok(acceptsAll(await begin({ kind: "grammar", source: 'root ::= "{\\"é\\"}"' }), [1, 3, 4, 2, 5]));
+  });
 });
 
-test("a grammar that cannot be parsed fails alone, and says where", async () => {
-  const compiler = await byteCompiler();
-  const other = compiler.compile(DIGITS);
-  assert.ok(other.accept(0x31));
-  assert.throws(() => compiler.compile(BAD), /The grammar cannot be used: EBNF parser error at line 1/);
-  assert.ok(other.accept(0x32), "an answer under way goes on");
-  assert.ok(!other.accept(0x61), "where it stood");
-  assert.ok(other.accept(0x33) && other.accept(END));
-  other.dispose();
+test("a grammar that cannot be used fails alone and says why; answers under way go on where they stood", async () => {
+  await withCompiler(BYTE_VOCABULARY, async (begin) => {
+    const other = await begin(DIGITS);
+    assert.ok(other.accept(0x31));
+    for (let i = 0; i < 3; i++) {
+      await assert.rejects(begin(BAD), /The grammar cannot be used: EBNF parser error at line 1/);
+      await assert.rejects(begin(TRAP), /The grammar cannot be used/);
+      assert.ok(acceptsAll(await begin(DIGITS), [0x31, 0x32, 0x33, END]));
+    }
+    assert.ok(!other.accept(0x61));
+    assert.ok(acceptsAll(other, [0x32, 0x33, END]), "replayed into a fresh instance");
+  });
 });
 
-test("traps and aborts in a row leave a compiler that works", async () => {
-  const compiler = await byteCompiler();
-  const other = compiler.compile(DIGITS);
-  assert.ok(other.accept(0x31));
-  for (let i = 0; i < 5; i++) {
-    assert.throws(() => compiler.compile(i % 2 === 0 ? TRAP : BAD), /The grammar cannot be used/);
-    await compiler.ready();
-    assert.ok(accepts(compiler, DIGITS, "123"));
-  }
-  // Two before the spare is back: the second is told to try again, and ready() waits for the new one.
-  assert.throws(() => compiler.compile(BAD));
-  assert.throws(() => compiler.compile(BAD));
-  assert.throws(() => compiler.compile(DIGITS), /being restarted/);
-  await compiler.ready();
-  assert.ok(accepts(compiler, DIGITS, "123"));
-  assert.ok(other.accept(0x32) && other.accept(0x33) && other.accept(END), "replayed into the newest instance");
+test("a matcher that ends or hangs is started again, and only the answer it hung on ends", async () => {
+  const compiler = new XGrammarCompiler(() => BYTE_VOCABULARY);
+  await compiler.ready(DIGITS);
+  const [a, b] = [compiler.compile(DIGITS), compiler.compile(DIGITS)];
+  assert.ok(a.accept(0x31) && b.accept(0x34));
+  compiler.restart(-1); // as after a hang
+  assert.ok(acceptsAll(a, [0x32, 0x33, END]));
+  assert.ok(acceptsAll(b, [0x35, 0x36, END]));
+  compiler.close();
 });
 
-test("many grammars and answers leave no matcher behind", async () => {
-  const compiler = await byteCompiler();
-  const random = seeded(1);
-  for (let i = 0; i < 300; i++) {
-    const constraint = compiler.compile({ kind: "regex", source: `[a-f]{1,${(i % 100) + 1}}` });
-    assert.ok(draw(constraint, random) !== null);
-    constraint.dispose();
-  }
+test("many grammars and answers at once, each its own", async () => {
+  await withCompiler(BYTE_VOCABULARY, async (begin) => {
+    const random = seeded(1);
+    const constraints = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => begin({ kind: "regex", source: `[a-f]{1,${i + 1}}` })),
+    );
+    for (const [i, constraint] of constraints.entries()) {
+      const text = draw(constraint, random);
+      assert.ok(text !== null && text.length >= 1 && text.length <= i + 1);
+      constraint.dispose();
+    }
+  });
 });

@@ -1,25 +1,22 @@
 // One character out of a set, as grammar. The matcher's character classes speak of bytes, so a set of code points is written as
-// the byte sequences of its UTF-8: a class for the ASCII part, and for the rest alternatives such as [c3] [a0-bf].
+// the byte sequences of its UTF-8: a class for the ASCII part, and for the rest alternatives such as [c3] [a0-bf]. They are
+// written where they are used, not as a rule of their own: the matcher knows ahead of time which tokens fit within a rule, but
+// must try, at every step, each token that reaches beyond the end of one.
 
 import type { CodePoints } from "./code-points.js";
-import { literal, type RuleSet } from "./rules.js";
+import { literal } from "./rules.js";
 
 /** Last code point of each length in UTF-8. */
 const LAST_OF_LENGTH = [0x7f, 0x7ff, 0xffff, 0x10ffff];
 
-/** A body that matches one character of the set. Large sets become a rule of their own, shared by equal sets. */
-export function charRule(rules: RuleSet, points: CodePoints): string {
+/** The alternatives that match one character of the set. */
+export function charAlternatives(points: CodePoints): string[] {
   const [low, high] = points[0]!;
-  if (points.length === 1 && low === high) return literal(String.fromCodePoint(low));
+  if (points.length === 1 && low === high) return [literal(String.fromCodePoint(low))];
   const ascii: string[] = [];
   const wide: string[] = [];
   for (const range of points) for (const part of splitByLength(range)) collect(part[0], part[1], ascii, wide);
-  const alternatives = [...(ascii.length > 0 ? [`[${ascii.join("")}]`] : []), ...wide];
-  if (wide.length === 0) return alternatives[0]!;
-  const name = `chars_${points.map(([a, b]) => `${a.toString(36)}_${b.toString(36)}`).join("_")}`;
-  return name.length < 200
-    ? rules.define(name, alternatives.join(" | "))
-    : rules.add("chars", alternatives.join(" | "));
+  return [...(ascii.length > 0 ? [`[${ascii.join("")}]`] : []), ...wide];
 }
 
 function splitByLength([low, high]: readonly [number, number]): [number, number][] {

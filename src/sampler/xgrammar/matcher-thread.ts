@@ -1,0 +1,17 @@
+// Entry of the matcher's thread.
+
+import { parentPort, workerData } from "node:worker_threads";
+import type { Vocabulary } from "./instance.js";
+import type { ToMatcher } from "./matcher-messages.js";
+import { MatcherService } from "./matcher-service.js";
+
+const port = parentPort!;
+const service = new MatcherService(workerData as Vocabulary);
+let last: Promise<void> = Promise.resolve();
+
+port.on("message", (message: ToMatcher) => {
+  last = last.then(async () => {
+    const reply = await service.handle(message);
+    if (reply !== null) port.postMessage(reply);
+  });
+});
