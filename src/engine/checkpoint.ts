@@ -36,14 +36,14 @@ export function openCheckpoint(model: string): Checkpoint {
 }
 
 function openGguf(path: string): Checkpoint {
-  const { name, config, source, metadata } = openGgufModel(path);
+  const { name, config, source, metadata, sampling } = openGgufModel(path);
   return checkpointOf({
     path,
     name,
     config,
     configFile: path,
     eosIds: config.eos_token_id as number[],
-    sampling: {},
+    sampling,
     tokenizer: metadata.has("tokenizer.ggml.model") ? new GgufTokenizer(metadata, path) : null,
     templates: readGgufChatTemplates(metadata),
     openTensors: () => source,

@@ -10,6 +10,9 @@ import { ggufRope } from "./gguf-rope.js";
 type Config = Record<string, unknown>;
 type Build = (keys: GgufKeys, source: TensorSource) => Config;
 
+/** Most layers, and most experts of a layer, that a file may speak of. */
+const MAX_COUNT = 10_000;
+
 export const GGUF_CONFIGS: Readonly<Record<string, Build>> = {
   llama: (keys, source) => {
     const window = keys.number("attention.sliding_window") ?? 0;
@@ -80,7 +83,7 @@ export const GGUF_CONFIGS: Readonly<Record<string, Build>> = {
     activation_function: "gelu_new",
     n_embd: keys.size("embedding_length"),
     n_head: keys.size("attention.head_count"),
-    n_layer: keys.size("block_count"),
+    n_layer: keys.size("block_count", MAX_COUNT),
     n_positions: keys.size("context_length"),
     n_inner: keys.size("feed_forward_length"),
     layer_norm_epsilon: keys.number("attention.layer_norm_epsilon") ?? 1e-5,
@@ -134,7 +137,7 @@ function decoder(keys: GgufKeys, source: TensorSource, innerKey = "feed_forward_
     intermediate_size: keys.size(innerKey),
     max_position_embeddings: keys.size("context_length"),
     num_attention_heads: heads,
-    num_hidden_layers: keys.size("block_count"),
+    num_hidden_layers: keys.size("block_count", MAX_COUNT),
     num_key_value_heads: keys.number("attention.head_count_kv") ?? heads,
     rms_norm_eps: keys.number("attention.layer_norm_rms_epsilon") ?? 1e-5,
     rope_parameters: ggufRope(keys, source, headDim),
@@ -172,7 +175,7 @@ function experts(keys: GgufKeys): Config {
   const scale = keys.number("expert_weights_scale");
   if (scale !== null && scale !== 0 && scale !== 1) throw keys.refuse("expert_weights_scale", "1");
   keys.value("expert_weights_norm"); // all three families normalise what was chosen
-  const count = keys.size("expert_count");
+  const count = keys.size("expert_count", MAX_COUNT);
   return { num_experts: count, num_local_experts: count, num_experts_per_tok: keys.size("expert_used_count") };
 }
 
@@ -180,7 +183,7 @@ function experts(keys: GgufKeys): Config {
 function layerTypes(keys: GgufKeys, period: number): string[] {
   const pattern = keys.value("attention.sliding_window_pattern") ?? period;
   if (Array.isArray(pattern)) {
-    if (pattern.length !== keys.size("block_count")) {
+    if (pattern.length !== keys.size("block_count", MAX_COUNT)) {
       throw keys.refuse("attention.sliding_window_pattern", "a number, or one flag per layer");
     }
     return pattern.map((isSliding) => (isSliding ? "sliding_attention" : "full_attention"));
@@ -192,7 +195,5 @@ function layerTypes(keys: GgufKeys, period: number): string[] {
 }
 
 function layers<T>(keys: GgufKeys, of: (layer: number) => T): T[] {
-  const count = keys.size("block_count");
-  if (count > 10_000) throw keys.refuse("block_count", "at most 10000");
-  return Array.from({ length: count }, (_, layer) => of(layer));
+  return Array.from({ length: keys.size("block_count", MAX_COUNT) }, (_, layer) => of(layer));
 }

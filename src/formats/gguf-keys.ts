@@ -29,10 +29,12 @@ export class GgufKeys {
     return single;
   }
 
-  /** A whole number from 1 up that the model cannot do without. */
-  size(key: string): number {
+  /** A whole number from 1 up that the model cannot do without. Counts of things that are made one by one have a `max`. */
+  size(key: string, max = 2 ** 32): number {
     const value = this.number(key);
-    if (value === null || !Number.isSafeInteger(value) || value < 1) throw this.refuse(key, "a whole number from 1 up");
+    if (value === null || !Number.isSafeInteger(value) || value < 1 || value > max) {
+      throw this.refuse(key, `a whole number from 1 to ${max}`);
+    }
     return value;
   }
 

@@ -168,6 +168,8 @@ test("what cannot be honoured is refused by name", () => {
   refuses({ "general.architecture": "mamba" }, /Architecture mamba is not supported\. Supported: llama, qwen2/);
   refuses({ "llama.attention.head_count": "eight" }, /llama\.attention\.head_count = eight/);
   refuses({ "llama.block_count": 0 }, /llama\.block_count = 0 is not supported.*whole number/);
+  refuses({ "llama.block_count": 4_000_000_000 }, /block_count = 4000000000 is not supported.*1 to 10000/);
+  refuses({ "llama.expert_count": 4_000_000_000 }, /expert_count = 4000000000 is not supported.*1 to 10000/);
   refuses({ "llama.attention.head_count_kv": [2, 1] }, /head_count_kv = 2,1 is not supported/);
   refuses({ "llama.rope.scaling.type": "spiral" }, /llama\.rope\.scaling\.type = spiral/);
   refuses({ "llama.logit_scale": 2.5 }, /llama\.logit_scale = 2\.5 is not supported/);
@@ -187,6 +189,42 @@ test("a key that says nothing does no harm", () => {
   const { config } = openGgufModel(save("ok.gguf", writeGguf(metadata, [embedding])));
   assert.equal(config.tie_word_embeddings, true);
   assert.deepEqual(config.architectures, ["LlamaForCausalLM"]);
+});
+
+test("what the makers suggest for sampling", () => {
+  const hints = { "general.sampling.temp": 0.25, "general.sampling.top_k": 40, "general.sampling.top_p": "high" };
+  const file = writeGguf({ "general.architecture": "llama", ...SHAPE, ...hints }, [embedding]);
+  assert.deepEqual(openGgufModel(save("hints.gguf", file)).sampling, { temperature: 0.25, topK: 40 });
+});
+
+test("3,000 damaged models: a FormatError or a model, never anything else", () => {
+  const names = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_gate", "ffn_down"];
+  const tensors = names.map((name) => ({ ...embedding, name: `blk.0.${name}.weight` }));
+  const good = writeGguf({ "general.architecture": "llama", ...SHAPE, "llama.rope.freq_base": 500.5 }, [
+    embedding,
+    ...tensors,
+  ]);
+  const headerBytes = good.length - 8 * 512;
+  let s = 99;
+  const random = (below: number) => {
+    s ^= s << 13;
+    s ^= s >>> 17;
+    s ^= s << 5;
+    return (s >>> 0) % below;
+  };
+  let opened = 0;
+  for (let round = 0; round < 3000; round++) {
+    const bytes = Buffer.from(good);
+    for (let change = random(3); change >= 0; change--) bytes[random(headerBytes)]! ^= 1 << random(8);
+    try {
+      const { source } = openGgufModel(save("fuzz.gguf", bytes));
+      for (const name of source.names()) source.get(name).bytes();
+      opened++;
+    } catch (error) {
+      assert.ok(error instanceof FormatError, `round ${round}: ${(error as Error).stack}`);
+    }
+  }
+  assert.ok(opened > 20 && opened < 2900, `${opened} opened`);
 });
 
 /** Rope fields without the ones that say what is the case anyway. */

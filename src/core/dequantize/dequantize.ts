@@ -4,7 +4,7 @@ import { BLOCK_OF, bytesOf, type HostTensor, type TensorDtype } from "../tensor.
 import { decodeIq2Xxs, decodeIq4Nl, decodeIq4Xs, decodeMxfp4 } from "./codebook-blocks.js";
 import { decodeQ2_K, decodeQ3_K, decodeQ4_K, decodeQ5_K, decodeQ6_K } from "./k-blocks.js";
 import { decodeQ4_0, decodeQ4_1, decodeQ5_0, decodeQ5_1, decodeQ8_0 } from "./plain-blocks.js";
-import { bf16ToF32, F8_E4M3_VALUES, F8_E5M2_VALUES, F16_VALUES } from "./small-floats.js";
+import { F8_E4M3_VALUES, F8_E5M2_VALUES, F16_VALUES } from "./small-floats.js";
 
 /** Decodes `numBlocks` whole blocks from the start of `bytes` to the start of `out`. */
 type Decoder = (bytes: Uint8Array, out: Float32Array, numBlocks: number) => void;
@@ -15,7 +15,8 @@ const DECODERS: Readonly<Record<TensorDtype, Decoder>> = {
     for (let i = 0; i < n; i++) out[i] = F16_VALUES[bytes[2 * i]! | (bytes[2 * i + 1]! << 8)]!;
   },
   bf16: (bytes, out, n) => {
-    for (let i = 0; i < n; i++) out[i] = bf16ToF32(bytes[2 * i]! | (bytes[2 * i + 1]! << 8));
+    const bits = new Uint32Array(out.buffer, out.byteOffset, n); // bf16 is the upper half of f32
+    for (let i = 0; i < n; i++) bits[i] = (bytes[2 * i]! << 16) | (bytes[2 * i + 1]! << 24);
   },
   f8_e4m3: (bytes, out, n) => {
     for (let i = 0; i < n; i++) out[i] = F8_E4M3_VALUES[bytes[i]!]!;
