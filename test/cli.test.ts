@@ -111,7 +111,7 @@ test("wrong commands, flags and models get one clear line and an exit code", () 
     [pagoda("generat").status, pagoda("generate", "x", "--temprature", "1").status, pagoda("generate").status],
     [2, 2, 2],
   );
-  assert.match(pagoda("generat").stderr, /unknown command generat\. Commands: generate, chat/);
+  assert.match(pagoda("generat").stderr, /unknown command generat\. Commands: .*generate.*chat/);
   assert.match(
     pagoda("generate", "x", "--temprature", "1").stderr,
     /^pagoda: Unknown option --temprature\. Known options: --temperature\.\n$/,
