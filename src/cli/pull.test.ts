@@ -2,11 +2,12 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startHub } from "../../test/support/hub-server.js";
+import { writeTinyCheckpoint } from "../../test/support/tiny-checkpoint.js";
 import { pullProgress } from "./pull-progress.js";
 
 function pagoda(args: readonly string[], env: Record<string, string>) {
@@ -48,6 +49,31 @@ test("pull, pull again, list; and their errors", async (t) => {
   assert.match(missing.stderr, /choose one of :Q4_0 :Q8_0/);
   assert.equal((await pagoda(["pull"], env)).code, 2);
   assert.match((await pagoda(["list", "--jason"], env)).stderr, /Unknown option --jason\. Known options: --json/);
+});
+
+test("a model that is not there yet is pulled when it is asked to answer", async (t) => {
+  const cache = mkdtempSync(join(tmpdir(), "pagoda-pull-"));
+  const tiny = writeTinyCheckpoint();
+  const hub = await startHub(
+    Object.fromEntries(readdirSync(tiny).map((name) => [name, readFileSync(join(tiny, name))])),
+  );
+  t.after(async () => {
+    await hub.close();
+    rmSync(cache, { recursive: true });
+    rmSync(tiny, { recursive: true });
+  });
+  const env = { HF_ENDPOINT: hub.url, HF_HUB_CACHE: cache };
+  const args = ["generate", "hi", "--raw", "--max-tokens", "4", "--temperature", "0", "--device", "reference"];
+  const local = await pagoda([...args, "--model", tiny], env);
+  assert.equal(local.code, 0, local.stderr);
+  const pulled = await pagoda([...args, "--model", "org/model"], env);
+  assert.equal(pulled.code, 0, pulled.stderr);
+  assert.equal(pulled.stdout, local.stdout);
+  const offline = await pagoda([...args, "--model", "org/model"], { ...env, HF_HUB_OFFLINE: "1" });
+  assert.equal(offline.stdout, local.stdout);
+  const missing = await pagoda([...args, "--model", "org/other"], { ...env, HF_HUB_OFFLINE: "1" });
+  assert.equal(missing.code, 1);
+  assert.match(missing.stderr, /org\/other: it is not in the cache .* and HF_HUB_OFFLINE is set/);
 });
 
 test("the bar shows bytes, rate and time left of what is fetched now", () => {
