@@ -5,9 +5,9 @@
 //
 // Tiling: chunks of kv_chunk keys (absolute multiples), each summed from an empty state and folded into the running one, as
 // src/core/attention-plan.ts prescribes; in a chunk, tiles of 64 keys at absolute positions; packed rows (token, head in group) share each tile, so a page is read once
-// for all heads of a group. Per tile: keys are transposed to [D, 64] f32 in scratch (a decode row pays for that with
-// one pass over memory it had to read anyway), scores for kRows rows at a time come from registers, softmax is online in base 2,
-// and probabilities meet the values straight from the page, or from an f32 copy of them when many rows share it.
+// for all heads of a group. Few rows (decode): scores and outputs come straight from the page, nothing is copied. Many rows
+// (prefill): keys are transposed to [D, 64] f32 in scratch, values converted to f32, and register tiles run over both. Softmax is
+// online in base 2.
 // Traffic per tile: 64 (D + Dv) elements of the pool once; everything else stays in L1/L2 scratch.
 // Flops per row and tile: 2 * 64 * (D + Dv) plus 64 exp2.
 //
@@ -21,28 +21,35 @@ namespace {
 
 // From this many rows on, values are converted to f32 once per tile rather than once per kRows rows.
 constexpr int kCopyValuesFrom = 2 * kRows + 1;
+// Rows whose scores are made before their values are added: a tile's keys, then its values, stay in L1 meanwhile.
+constexpr int kGroupRows = 4 * kRows;
 
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// The keys of one tile where they lie.
+struct TileRows {
+  const uint8_t* keys[kTileKeys];
+  const uint8_t* values[kTileKeys];
+  float key_scales[kTileKeys];  // i8 only
+  float value_scales[kTileKeys];
+};
 
 // One worker's scratch, carved from one block.
 struct TileScratch {
   float* keys;          // [D, kTileKeys] transposed
   float* values;        // [kTileKeys, DvPad] f32
-  float* q;             // [q_tile, D] scaled
+  float* q;             // [q_tile, DPad] scaled, zero from D on
   float* out;           // [q_tile, DvPad] of the chunk, unnormalised
   float* sums;          // [q_tile, VL] its denominators by lane
   float* maxima;        // [q_tile] its running maxima
   float* total_out;     // [q_tile, DvPad] the fold of the chunks so far
   float* total_sums;    // [q_tile]
   float* total_maxima;  // [q_tile]
-  float* scores;        // [kRows, kTileKeys]
-  float* key_scales;    // [kTileKeys]
-  float* value_scales;  // [kTileKeys]
+  float* scores;        // [kGroupRows, kTileKeys]
   int32_t* positions;   // [q_tile]
   int32_t* first;       // [q_tile] first visible key of the chunk
   int32_t* last;        // [q_tile] one past the last visible key of the chunk
-  const uint8_t** key_rows;    // [kTileKeys]
-  const uint8_t** value_rows;  // [kTileKeys]
+  TileRows* rows;       // [2] this tile's and the next one's, by turns
 };
 
 int64_t carve(TileScratch* s, uint8_t* block, int32_t q_tile, int32_t key_dim, int32_t value_dim) {
@@ -54,21 +61,18 @@ int64_t carve(TileScratch* s, uint8_t* block, int32_t q_tile, int32_t key_dim, i
   const int64_t padded = round_up(value_dim, VL);
   take(s->keys, int64_t{key_dim} * kTileKeys);
   take(s->values, kTileKeys * padded);
-  take(s->q, int64_t{q_tile} * key_dim);
+  take(s->q, q_tile * round_up(key_dim, VL));
   take(s->out, q_tile * padded);
   take(s->sums, int64_t{q_tile} * VL);
   take(s->maxima, q_tile);
   take(s->total_out, q_tile * padded);
   take(s->total_sums, q_tile);
   take(s->total_maxima, q_tile);
-  take(s->scores, kRows * kTileKeys);
-  take(s->key_scales, kTileKeys);
-  take(s->value_scales, kTileKeys);
+  take(s->scores, kGroupRows * kTileKeys);
   take(s->positions, q_tile);
   take(s->first, q_tile);
   take(s->last, q_tile);
-  take(s->key_rows, kTileKeys);
-  take(s->value_rows, kTileKeys);
+  take(s->rows, 2);
   return used;
 }
 
@@ -84,53 +88,54 @@ struct HeadPages {
   int32_t head;
   const int32_t* pages;  // of the row
 
-  // Pointers to the rows of keys [from, to) of the tile at `tile`; slots of the tile outside repeat the first of them, so that
-  // whole vectors can be packed without touching memory that holds no key.
-  void point(TileScratch& s, int32_t tile, int32_t from, int32_t to) const {
-    const int32_t size = pool.page_size;
+  // Pointers to the rows of keys [from, to) of the tile at `tile`; slots outside repeat the first of them, so that whole
+  // vectors can be read without touching memory that holds no key.
+  void point(TileRows& rows, int32_t tile, int32_t from, int32_t to) const {
     const int64_t key_bytes = int64_t{pool.key_dim} * pool.element_bytes;
     const int64_t value_bytes = int64_t{pool.value_dim} * pool.element_bytes;
-    for (int32_t at = from; at < to;) {
-      const int32_t page = pages[at / size];
-      const int32_t slot = at % size;
-      const int32_t count = i_min(size - slot, to - at);
+    each_run(from, to, [&](int32_t at, int32_t page, int32_t slot, int32_t count) {
       const uint8_t* key = pool.keys(page, layer, head) + slot * key_bytes;
       const uint8_t* value = pool.values(page, layer, head) + slot * value_bytes;
       const int32_t j = at - tile;
       for (int32_t i = 0; i < count; i++) {
-        s.key_rows[j + i] = key + i * key_bytes;
-        s.value_rows[j + i] = value + i * value_bytes;
+        rows.keys[j + i] = key + i * key_bytes;
+        rows.values[j + i] = value + i * value_bytes;
       }
       if (pool.dtype == KvDtype::i8) {
-        memcpy(s.key_scales + j, pool.scales(page, layer, 0, head) + slot, sizeof(float) * count);
-        memcpy(s.value_scales + j, pool.scales(page, layer, 1, head) + slot, sizeof(float) * count);
+        __builtin_prefetch(pool.scales(page, layer, 0, head) + slot);
+        __builtin_prefetch(pool.scales(page, layer, 1, head) + slot);
       }
-      at += count;
-    }
-    for (int32_t j = 0; j < kTileKeys; j++)
-      if (j < from - tile || j >= to - tile) {
-        s.key_rows[j] = s.key_rows[from - tile];
-        s.value_rows[j] = s.value_rows[from - tile];
-        s.key_scales[j] = s.key_scales[from - tile];
-        s.value_scales[j] = s.value_scales[from - tile];
+    });
+    const auto repeat = [&](int32_t begin, int32_t end) {
+      for (int32_t j = begin; j < end; j++) {
+        rows.keys[j] = rows.keys[from - tile];
+        rows.values[j] = rows.values[from - tile];
       }
+    };
+    repeat(0, from - tile);
+    repeat(to - tile, kTileKeys);
   }
 
-  // Asks for the tile that comes next, page by page: runs are too short for the hardware to foresee the jump.
-  void prefetch(int32_t from, int32_t to) const {
+  // Gathers the scales of keys [from, to); zeros outside.
+  void gather_scales(TileRows& rows, int32_t tile, int32_t from, int32_t to) const {
+    memset(rows.key_scales, 0, sizeof rows.key_scales);
+    memset(rows.value_scales, 0, sizeof rows.value_scales);
+    each_run(from, to, [&](int32_t at, int32_t page, int32_t slot, int32_t count) {
+      memcpy(rows.key_scales + (at - tile), pool.scales(page, layer, 0, head) + slot, sizeof(float) * count);
+      memcpy(rows.value_scales + (at - tile), pool.scales(page, layer, 1, head) + slot, sizeof(float) * count);
+    });
+  }
+
+  // body(position, page, slot, count) for each run of keys in one page.
+  template <typename Body>
+  PG_MEMBER void each_run(int32_t from, int32_t to, const Body& body) const {
     const int32_t size = pool.page_size;
     for (int32_t at = from; at < to;) {
-      const int32_t page = pages[at / size];
       const int32_t slot = at % size;
       const int32_t count = i_min(size - slot, to - at);
-      prefetch_run(pool.keys(page, layer, head), slot, count, pool.key_dim * pool.element_bytes);
-      prefetch_run(pool.values(page, layer, head), slot, count, pool.value_dim * pool.element_bytes);
+      body(at, pages[at / size], slot, count);
       at += count;
     }
-  }
-  static void prefetch_run(const uint8_t* base, int32_t slot, int32_t count, int32_t row_bytes) {
-    const uint8_t* end = base + int64_t{slot + count} * row_bytes;
-    for (const uint8_t* p = base + int64_t{slot} * row_bytes; p < end; p += 64) __builtin_prefetch(p, 0, 3);
   }
 };
 
@@ -160,14 +165,15 @@ int32_t load_queries(TileScratch& s, const AttentionArgs& a, int32_t item, int32
   const int32_t start = a.plan.item_q_start[item];
   const int32_t count = i_min(a.plan.q_tile, packed - start);
   const int32_t dim = a.pool->key_dim;
+  const int64_t q_stride = round_up(dim, VL);
   // With a cap, scores come out as score / cap; without, in base 2.
   const vf factor = v_set(a.softcap != 0.0f ? a.scale / a.softcap : a.scale * kLog2e);
   for (int32_t i = 0; i < count; i++) {
     const int32_t token = token0 + (start + i) / group;
     const int32_t in_group = (start + i) % group;
     const float* q = a.q + token * a.q_stride + (int64_t{head} * group + in_group) * dim;
-    float* to = s.q + int64_t{i} * dim;
-    each_step(dim, [&](int64_t d, int lanes) { v_store_some(to + d, v_load_some(q + d, lanes) * factor, lanes); });
+    float* to = s.q + i * q_stride;
+    each_step(dim, [&](int64_t d, int lanes) { v_store(to + d, v_load_some(q + d, lanes) * factor); });
     s.positions[i] = a.batch.positions[token];
     s.total_sums[i] = 0.0f;
     s.total_maxima[i] = kMinusInfinity;
@@ -211,7 +217,7 @@ void fold(float* o, float& m, float& d, const float* next_o, float next_m, float
 // Probabilities meet values. Keys that some of the rows see and others do not are added row by row, so that what a row may
 // not see never enters its sum, not even times zero.
 template <typename B>
-void add_values(TileScratch& s, int32_t row, int rows, int32_t tile, int steps, const B& values) {
+void add_values(TileScratch& s, int32_t row, const float* scores, int rows, int32_t tile, int steps, const B& values) {
   const int64_t padded = int64_t{steps} * VL;
   float* out = s.out + row * padded;
   int common_first = 0;
@@ -225,61 +231,79 @@ void add_values(TileScratch& s, int32_t row, int rows, int32_t tile, int steps, 
     const int from = i_max(0, s.first[row + r] - tile);
     const int to = overlap ? common_first : i_min(kTileKeys, s.last[row + r] - tile);
     if (from < to)
-      multiply_block<false>(1, 0, steps, out + r * padded, padded, s.scores + r * kTileKeys, kTileKeys, values, from, to);
+      multiply_block(1, 0, steps, out + r * padded, padded, scores + r * kTileKeys, kTileKeys, values, from, to);
   }
   if (!overlap) return;
-  multiply_block<false>(rows, 0, steps, out, padded, s.scores, kTileKeys, values, common_first, common_last);
+  multiply_block(rows, 0, steps, out, padded, scores, kTileKeys, values, common_first, common_last);
   for (int r = 0; r < rows; r++) {
     const int to = i_min(kTileKeys, s.last[row + r] - tile);
     if (common_last < to)
-      multiply_block<false>(1, 0, steps, out + r * padded, padded, s.scores + r * kTileKeys, kTileKeys, values, common_last, to);
+      multiply_block(1, 0, steps, out + r * padded, padded, scores + r * kTileKeys, kTileKeys, values, common_last, to);
   }
 }
 
 template <typename Row>
-void run_tile(TileScratch& s, const KvPool& pool, const SoftmaxStep& softmax, int32_t tile, int32_t from, int32_t to,
-              int32_t row_begin, int32_t row_end) {
+void run_tile(TileScratch& s, const KvPool& pool, float softcap, const TileRows& rows_of_tile, const TileRows& next,
+              int32_t tile, int32_t from, int32_t to, int32_t row_begin, int32_t row_end) {
+  const SoftmaxStep softmax{softcap, Row::scaled ? rows_of_tile.key_scales : nullptr,
+                            Row::scaled ? rows_of_tile.value_scales : nullptr};
   const int32_t dim = pool.key_dim;
-  const int steps = static_cast<int>(round_up(pool.value_dim, VL) / VL);
+  const int64_t q_stride = round_up(dim, VL);
+  const int steps = (int)(round_up(pool.value_dim, VL) / VL);
   const int64_t padded = int64_t{steps} * VL;
-  pack_keys<Row>(s.keys, s.key_rows, dim, from - tile, to - tile);
+  // Transposing pays when enough queries share it: a query costs some 40 shuffles per VL keys without, the tile 90 per VL dims.
+  const bool packed = (row_end - row_begin) * 8 > dim;
+  if (packed) pack_keys<Row>(s.keys, rows_of_tile.keys, dim, from - tile, to - tile);
   const bool copied = Row::bytes < 4 && row_end - row_begin >= kCopyValuesFrom;
   if (copied)
     for (int j = from - tile; j < to - tile; j++)
-      for (int v = 0; v < steps; v++) v_store(s.values + j * padded + v * VL, Row::load(s.value_rows[j], v * VL));
+      for (int v = 0; v < steps; v++) v_store(s.values + j * padded + v * VL, Row::load(rows_of_tile.values[j], v * VL));
 
-  for (int32_t row = row_begin; row < row_end; row += kRows) {
-    const int rows = i_min(kRows, row_end - row);
-    // Both bounds grow with the row, so the block needs the keys from its first row's first to its last row's last.
+  for (int32_t row = row_begin; row < row_end; row += kGroupRows) {
+    const int rows = i_min(kGroupRows, row_end - row);
+    // Both bounds grow with the row, so the group needs the keys from its first row's first to its last row's last.
     const int first = i_max(0, s.first[row] - tile);
     const int last = i_min(kTileKeys, s.last[row + rows - 1] - tile);
-    multiply_block<true>(rows, first / VL, (last + VL - 1) / VL, s.scores, kTileKeys, s.q + int64_t{row} * dim, dim,
-                         PackedB{s.keys, kTileKeys}, 0, dim);
+    const float* q = s.q + row * q_stride;
+    if (packed)
+      score_packed_block(rows, first / VL, (last + VL - 1) / VL, s.scores, q, q_stride, s.keys, dim);
+    else
+      score_rows_block<Row>(rows, s.scores, q, q_stride, rows_of_tile.keys, next.keys, dim, first, last);
     for (int r = 0; r < rows; r++)
       softmax.run(s.scores + r * kTileKeys, i_max(0, s.first[row + r] - tile), i_min(kTileKeys, s.last[row + r] - tile),
                   s.maxima[row + r], s.sums + int64_t{row + r} * VL, s.out + (row + r) * padded, steps);
-    if (copied)
-      add_values(s, row, rows, tile, steps, PackedB{s.values, padded});
-    else
-      add_values(s, row, rows, tile, steps, PagedB<Row>{s.value_rows});
+    for (int r = 0; r < rows; r += kRows) {
+      const int block = i_min(kRows, rows - r);
+      if (copied)
+        add_values(s, row + r, s.scores + r * kTileKeys, block, tile, steps, PackedB{s.values, padded});
+      else
+        add_values(s, row + r, s.scores + r * kTileKeys, block, tile, steps, PagedB<Row>{rows_of_tile.values, next.values});
+    }
   }
 }
 
-// All tiles of the chunk that begin_chunk laid out. kv_end: keys beyond the chunk that are worth asking for early.
+// All tiles of the chunk that begin_chunk laid out.
 template <typename Row>
-void run_chunk(TileScratch& s, const HeadPages& pages, const SoftmaxStep& softmax, int32_t count, int32_t kv_end) {
-  int32_t row_begin = 0;  // rows before it have all their keys behind the tile
+void run_chunk(TileScratch& s, const HeadPages& pages, float softcap, int32_t count) {
+  const int32_t begin = s.first[0];
   const int32_t end = s.last[count - 1];
-  for (int32_t tile = s.first[0] / kTileKeys * kTileKeys; tile < end; tile += kTileKeys) {
+  if (begin >= end) return;
+  int32_t row_begin = 0;  // rows before it have all their keys behind the tile
+  int32_t tile = begin / kTileKeys * kTileKeys;
+  pages.point(s.rows[0], tile, begin, i_min(tile + kTileKeys, end));
+  for (int turn = 0; tile < end; tile += kTileKeys, turn ^= 1) {
+    const int32_t from = i_max(tile, begin);
+    const int32_t to = i_min(tile + kTileKeys, end);
+    TileRows& rows = s.rows[turn];
+    TileRows& next = s.rows[turn ^ 1];
+    const bool is_last = to == end;
+    if (!is_last) pages.point(next, to, to, i_min(to + kTileKeys, end));
+    if (Row::scaled) pages.gather_scales(rows, tile, from, to);
     while (row_begin < count && s.last[row_begin] <= i_max(tile, s.first[row_begin])) row_begin++;
     int32_t row_end = count;  // rows from it on have their window ahead of the tile
     while (row_end > row_begin && s.first[row_end - 1] >= tile + kTileKeys) row_end--;
-    if (row_begin == row_end) continue;
-    const int32_t from = i_max(tile, s.first[row_begin]);
-    const int32_t to = i_min(tile + kTileKeys, s.last[row_end - 1]);
-    pages.point(s, tile, from, to);
-    pages.prefetch(to, i_min(to + kTileKeys, kv_end));
-    run_tile<Row>(s, pages.pool, softmax, tile, from, to, row_begin, row_end);
+    if (row_begin < row_end)
+      run_tile<Row>(s, pages.pool, softcap, rows, is_last ? rows : next, tile, from, to, row_begin, row_end);
   }
 }
 
@@ -293,13 +317,12 @@ void run_item_of(const AttentionArgs& a, void* block, int32_t item, int32_t head
   const int32_t count = load_queries(s, a, item, head);
   const int32_t row = a.plan.item_row[item];
   const HeadPages pages{pool, a.layer, head, a.batch.kv_indices + a.batch.kv_indptr[row]};
-  const SoftmaxStep softmax{a.softcap, Row::scaled ? s.key_scales : nullptr, Row::scaled ? s.value_scales : nullptr};
 
   const int32_t kv_end = a.plan.item_kv_end[item];
   for (int64_t chunk = a.plan.item_kv_start[item]; chunk < kv_end; chunk += a.plan.kv_chunk) {
     const int32_t chunk_end = chunk + a.plan.kv_chunk < kv_end ? (int32_t)chunk + a.plan.kv_chunk : kv_end;
     begin_chunk(s, count, padded, a.plan.window, (int32_t)chunk, chunk_end);
-    run_chunk<Row>(s, pages, softmax, count, kv_end);
+    run_chunk<Row>(s, pages, a.softcap, count);
     for (int32_t i = 0; i < count; i++)
       fold(s.total_out + i * padded, s.total_maxima[i], s.total_sums[i], s.out + i * padded, s.maxima[i],
            v_hsum(v_load(s.sums + int64_t{i} * VL)), value_dim);

@@ -41,5 +41,14 @@ struct RowI8 {
   }
 };
 
+// VL numbers from i on, of which the first `lanes` belong to the row; the others are 0.
+template <typename Row>
+PG_INLINE vf load_row_some(const uint8_t* row, int64_t i, int lanes) {
+  if (lanes == VL) return Row::load(row, i);
+  uint8_t bytes[VL * 4] = {0};
+  memcpy(bytes, row + i * Row::bytes, (size_t)(lanes * Row::bytes));
+  return Row::load(bytes, 0);
+}
+
 }  // namespace PG_NS
 }  // namespace pg

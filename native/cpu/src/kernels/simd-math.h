@@ -21,6 +21,13 @@ PG_INLINE vf v_exp2_parts(vf n, vf r) {
   return v_scale_by_power(p, n);
 }
 
+// 2^max(x, -126) for x <= 127: v_exp2 without its ends, where a caller knows better.
+PG_INLINE vf v_exp2_clamped(vf x) {
+  const vf clamped = v_max(v_set(-126.0f), x);
+  const vf n = v_round(clamped);
+  return v_exp2_parts(n, clamped - n);
+}
+
 // 2^x, relative error < 1.2e-7. Exactly 1 at 0; 0 below -126 (-inf included); 2^127 from 127 up; NaN stays NaN.
 PG_INLINE vf v_exp2(vf x) {
   const vf lowest = v_set(-126.0f);
