@@ -6,7 +6,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
 const filters = process.argv.slice(2);
-const files = ["dist/src", "dist/test"]
+const files = ["dist/src", "dist/test", "dist/web"]
   .filter((root) => existsSync(root))
   .flatMap((root) => readdirSync(root, { recursive: true }).map((name) => join(root, String(name))))
   .filter((file) => file.endsWith(".test.js"))

@@ -1,0 +1,57 @@
+// What the server sends, as the page reads it. The engine's part is the engine's own types; docs/server-api.md says the rest.
+
+import type {
+  CachePicture,
+  EngineHealth,
+  EngineStats,
+  ModelInfo,
+  PlanItem,
+  StepPlan,
+  StepRecord,
+  StepRow,
+} from "../../../src/engine/types.js";
+
+export type { PlanItem, StepPlan, StepRecord, StepRow };
+
+export interface Stats {
+  readonly model: ModelInfo;
+  readonly health: EngineHealth;
+  /** null while the engine restarts. */
+  readonly engine: EngineStats | null;
+  readonly server: {
+    readonly version: string;
+    readonly startedMs: number;
+    readonly isDraining: boolean;
+    readonly active: number;
+    readonly queued: number;
+    readonly maxConcurrent: number;
+    readonly maxQueued: number;
+    readonly ttftMs: { readonly count: number; readonly mean: number };
+  };
+}
+
+type EngineNode = CachePicture["nodes"][number];
+
+/** The text is left out when the server has several API keys. */
+export type TrieNode = EngineNode & { readonly text?: string };
+export type CacheView = Omit<CachePicture, "nodes"> & { readonly nodes: readonly TrieNode[] };
+
+export interface Usage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null;
+}
+
+/** A chunk of a streamed chat or text completion: the fields the playground reads. */
+export interface CompletionChunk {
+  readonly id: string;
+  readonly choices: readonly {
+    readonly index: number;
+    readonly delta?: { readonly content?: string | null; readonly reasoning_content?: string | null };
+    readonly text?: string;
+    readonly finish_reason: string | null;
+  }[];
+  readonly usage?: Usage | null;
+  readonly error?: { readonly message: string };
+}

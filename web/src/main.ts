@@ -1,0 +1,44 @@
+// The dashboard: wires the feed to the views.
+
+import { RequestColors } from "./data/request-colors.js";
+import { Api } from "./view/api.js";
+import { Feed } from "./view/feed.js";
+import { mountHeader } from "./view/header.js";
+import { keyDialog } from "./view/key-dialog.js";
+import { LiveCharts } from "./view/live-charts.js";
+import { PageMap } from "./view/page-map.js";
+import { Playground } from "./view/playground.js";
+import { StepDetail } from "./view/step-detail.js";
+import { Timeline } from "./view/timeline.js";
+import { TrieTree } from "./view/trie-tree.js";
+
+const api = new Api();
+const feed = new Feed(api);
+const colors = new RequestColors();
+
+mountHeader(feed, keyDialog(api));
+new Playground(api, feed, colors);
+const charts = new LiveCharts();
+const timeline = new Timeline(colors);
+const detail = new StepDetail(api, colors);
+const pageMap = new PageMap(colors);
+const trie = new TrieTree();
+
+timeline.panel.append(detail.element);
+timeline.chosen.watch((step) => detail.show(step));
+feed.onHistory = (steps) => timeline.reset(steps);
+feed.onStep = (step) => {
+  timeline.add(step);
+  charts.series.addStep(step);
+};
+feed.stats.watch((stats) => {
+  if (stats === null) return;
+  charts.series.addStats(Date.now() / 1000, stats);
+  charts.update();
+});
+feed.cache.watch((cache) => {
+  if (cache === null) return;
+  pageMap.show(cache);
+  trie.show(cache);
+});
+feed.start();

@@ -1,0 +1,53 @@
+// Who serves, on what, and how it fares.
+
+import { count } from "../data/format.js";
+import type { Stats } from "../data/wire.js";
+import { byId, h, setText } from "./dom.js";
+import type { Connection, Feed } from "./feed.js";
+import { themeButton } from "./theme.js";
+
+const SECTIONS = [
+  ["live", "Live"],
+  ["steps", "Steps"],
+  ["pages", "Pages"],
+  ["prefixes", "Prefixes"],
+] as const;
+
+export function mountHeader(feed: Feed, keyButton: HTMLElement): void {
+  const facts = h("div", { class: "facts" });
+  const health = h("div", { class: "health", role: "status" });
+  byId("header").append(
+    h("h1", { class: "brand" }, h("img", { src: "/favicon.svg", alt: "" }), "Pagoda"),
+    facts,
+    h("nav", { "aria-label": "Sections" }, ...SECTIONS.map(([id, name]) => h("a", { href: `#${id}` }, name))),
+    health,
+    keyButton,
+    themeButton(),
+  );
+
+  const show = (): void => {
+    const state = stateOf(feed.connection.value, feed.stats.value);
+    health.dataset.state = state;
+    setText(health, state);
+    health.title = feed.stats.value?.health.lastError ?? "";
+  };
+  feed.connection.watch(show);
+  feed.stats.watch((stats) => {
+    show();
+    if (stats === null || facts.childElementCount > 0) return;
+    const { name, architecture, device, maxContext } = stats.model;
+    facts.append(
+      h("span", { class: "model" }, name),
+      h("span", { class: "detail" }, architecture),
+      h("span", { class: "detail" }, `${count(maxContext)} tokens of context`),
+      h("span", {}, device),
+    );
+  });
+  show();
+}
+
+function stateOf(connection: Connection, stats: Stats | null): string {
+  if (connection === "denied") return "API key needed";
+  if (connection === "offline" || stats === null) return connection === "offline" ? "offline" : "connecting";
+  return stats.server.isDraining ? "draining" : stats.health.state;
+}

@@ -1,0 +1,214 @@
+// Draws plans. By worker: a lane each, its items side by side, as wide as they cost. By tile: the keys of each query tile from left
+// to right, cut where they were split; each part bears its worker's number. Parts to be merged are hatched.
+
+import { count, plural, shortId } from "../data/format.js";
+import type { PlannedItem, PlanView } from "../data/plan-view.js";
+import type { RequestColors } from "../data/request-colors.js";
+import type { StepPlan, StepRecord } from "../data/wire.js";
+import { Canvas, LABEL_FONT } from "./canvas.js";
+import { h } from "./dom.js";
+import { Explorer } from "./explorer.js";
+import { isDark, token } from "./theme.js";
+import type { Tip } from "./tooltip.js";
+
+const GUTTER = 74;
+const MAX_LANES_HEIGHT = 160;
+
+interface Box {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+  readonly item: PlannedItem;
+}
+
+interface Shown {
+  readonly step: StepRecord;
+  readonly plan: StepPlan;
+  readonly view: PlanView;
+}
+
+export class PlanCanvas {
+  readonly element = h("div");
+  readonly #colors: RequestColors;
+  #parts: Part[] = [];
+
+  constructor(colors: RequestColors) {
+    this.#colors = colors;
+  }
+
+  show(step: StepRecord, plans: readonly { readonly plan: StepPlan; readonly view: PlanView }[]): void {
+    // As many parts as the model has windows: made once, shown anew for each step.
+    if (this.#parts.length !== 2 * plans.length) {
+      this.#parts = plans.flatMap(({ plan }) => {
+        const window = plan.window === 0 ? "" : `, window of ${count(plan.window)}`;
+        return [
+          new Part(`By worker${window}`, "worker", this.#colors),
+          new Part(`By query tile${window}`, "tile", this.#colors),
+        ];
+      });
+      this.element.replaceChildren(...this.#parts.map(({ element }) => element));
+    }
+    plans.forEach(({ plan, view }, i) => {
+      this.#parts[2 * i]!.show({ step, plan, view });
+      this.#parts[2 * i + 1]!.show({ step, plan, view });
+    });
+  }
+}
+
+class Part {
+  readonly element: HTMLElement;
+  readonly #kind: "worker" | "tile";
+  readonly #colors: RequestColors;
+  readonly #frame = h("div", { class: "tiles" });
+  readonly #canvas: Canvas;
+  readonly #explorer: Explorer;
+  #shown: Shown | null = null;
+  #boxes: Box[] = [];
+  #looked = -1;
+
+  constructor(title: string, kind: "worker" | "tile", colors: RequestColors) {
+    this.#kind = kind;
+    this.#colors = colors;
+    this.#canvas = new Canvas(this.#frame, 40, (context, width) => this.#paint(context, width));
+    this.#frame.append(this.#canvas.element);
+    this.#explorer = new Explorer(this.#frame, {
+      label: `Work items, ${title.toLowerCase()}`,
+      numItems: () => this.#boxes.length,
+      rowLength: () => 8,
+      indexAt: (x, y) =>
+        this.#boxes.findIndex((b) => x >= b.x && x <= b.x + b.width && y >= b.y && y <= b.y + b.height),
+      placeOf: (index) => this.#boxes[index] ?? { x: 0, y: 0 },
+      tipOf: (index) => this.#tipOf(this.#boxes[index]!.item),
+      onLook: (index) => {
+        this.#looked = index;
+        this.#canvas.repaint();
+      },
+    });
+    this.element = h("div", { class: "plan-part" }, h("h3", {}, title), this.#frame);
+  }
+
+  show(shown: Shown): void {
+    this.#shown = shown;
+    const numLanes = this.#kind === "worker" ? shown.plan.numWorkers : shown.view.tiles.length;
+    this.#canvas.setHeight(Math.max(1, numLanes) * laneHeight(numLanes) + 2);
+    this.#canvas.repaint();
+  }
+
+  #paint(c: CanvasRenderingContext2D, width: number): void {
+    if (this.#shown === null) return;
+    this.#boxes = this.#kind === "worker" ? boxesByWorker(this.#shown, width) : boxesByTile(this.#shown, width);
+    const lanes = this.#kind === "worker" ? this.#shown.view.workers : this.#shown.view.tiles;
+    const height = laneHeight(lanes.length);
+    c.font = LABEL_FONT;
+    c.textBaseline = "middle";
+    if (height >= 11) {
+      c.fillStyle = token("ink-faint");
+      c.textAlign = "right";
+      lanes.forEach((lane, i) => {
+        const name = "worker" in lane ? `worker ${lane.worker}` : shortId(this.#shown!.step.rows[lane.row]!.id);
+        c.fillText(name, GUTTER - 8, (i + 0.5) * height);
+      });
+    }
+    c.textAlign = "center";
+    for (const [i, box] of this.#boxes.entries()) this.#paintBox(c, box, i === this.#looked);
+    if (this.#kind === "tile" && height >= 11) this.#paintMerges(c, height);
+    this.#explorer.refresh();
+  }
+
+  #paintBox(c: CanvasRenderingContext2D, { x, y, width, height, item }: Box, isLooked: boolean): void {
+    const { id } = this.#shown!.step.rows[item.row]!;
+    const color = this.#colors.colorOf(id, isDark.value);
+    c.fillStyle = this.#colors.colorOf(id, isDark.value, item.isPartial ? 0.35 : 0.85);
+    c.fillRect(x, y, width, height);
+    if (item.isPartial) hatch(c, x, y, width, height, color);
+    if (isLooked) {
+      c.strokeStyle = token("ink");
+      c.lineWidth = 1.5;
+      c.strokeRect(x, y, width, height);
+    }
+    const label = this.#kind === "worker" ? shortId(id) : String(item.worker);
+    if (height >= 11 && width > 7 * label.length + 6) {
+      if (item.isPartial) {
+        // Text on hatching is hard to read.
+        c.fillStyle = token("surface");
+        c.fillRect(x + width / 2 - 3.5 * label.length - 3, y + 1, 7 * label.length + 6, height - 2);
+      }
+      c.fillStyle = item.isPartial ? token("ink") : token("surface");
+      c.fillText(label, x + width / 2, y + height / 2 + 0.5);
+    }
+  }
+
+  #paintMerges(c: CanvasRenderingContext2D, height: number): void {
+    c.textAlign = "left";
+    c.fillStyle = token("ink-soft");
+    this.#shown!.view.tiles.forEach(({ items }, i) => {
+      if (items.length < 2) return;
+      const end = Math.max(...this.#boxes.filter(({ item }) => items.includes(item)).map((box) => box.x + box.width));
+      c.fillText(`merge ${items.length}`, end + 5, (i + 0.5) * height);
+    });
+  }
+
+  #tipOf(item: PlannedItem): Tip {
+    const row = this.#shown!.step.rows[item.row]!;
+    return {
+      title: `${shortId(row.id)}, worker ${item.worker}`,
+      lines: [
+        `query rows ${item.qStart} to ${item.qStart + item.qLen} of ${row.queryLen * this.#shown!.plan.groupSize} (token × head in group)`,
+        `keys ${item.kvStart} to ${item.kvEnd} of ${row.contextLen}`,
+        item.isPartial ? "a part, to be merged" : "whole: writes its output itself",
+        `cost ${plural(Math.round(item.cost), "unit")}`,
+      ],
+    };
+  }
+}
+
+function laneHeight(numLanes: number): number {
+  return Math.max(3, Math.min(18, Math.floor(MAX_LANES_HEIGHT / Math.max(1, numLanes))));
+}
+
+function boxesByWorker({ view }: Shown, width: number): Box[] {
+  const height = laneHeight(view.workers.length);
+  const most = Math.max(1, ...view.workers.map(({ cost }) => cost));
+  const scale = (width - GUTTER - 2) / most;
+  return view.workers.flatMap(({ items }, lane) => {
+    let x = GUTTER;
+    return items.map((item) => {
+      const box = { x, y: lane * height + 1, width: Math.max(0.5, item.cost * scale - 1), height: height - 2, item };
+      x += item.cost * scale;
+      return box;
+    });
+  });
+}
+
+function boxesByTile({ step, view }: Shown, width: number): Box[] {
+  const height = laneHeight(view.tiles.length);
+  const longest = Math.max(1, ...step.rows.map(({ contextLen }) => contextLen));
+  const scale = (width - GUTTER - 60) / longest;
+  return view.tiles.flatMap(({ items }, lane) =>
+    items.map((item) => ({
+      x: GUTTER + item.kvStart * scale,
+      y: lane * height + 1,
+      width: Math.max(1, (item.kvEnd - item.kvStart) * scale - 1),
+      height: height - 2,
+      item,
+    })),
+  );
+}
+
+function hatch(c: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string): void {
+  c.save();
+  c.beginPath();
+  c.rect(x, y, width, height);
+  c.clip();
+  c.strokeStyle = color;
+  c.lineWidth = 1;
+  c.beginPath();
+  for (let at = x - height; at < x + width; at += 5) {
+    c.moveTo(at, y + height);
+    c.lineTo(at + height, y);
+  }
+  c.stroke();
+  c.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
+  c.restore();
+}
