@@ -1,0 +1,234 @@
+// The dashboard in a real browser, against a real server and engine. The reference device is slow enough to watch, and always here.
+
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Browser, Page } from "playwright-core";
+import { createEngine } from "../src/engine/engine.js";
+import type { Engine } from "../src/engine/types.js";
+import { createServer, type PagodaServer, type ServerOptions } from "../src/server/server.js";
+import { openBrowser, openPage, whyNoBrowser } from "./support/browser.js";
+
+const STORY = "Tell me a story about a dragon.";
+
+describe("dashboard", { skip: whyNoBrowser() }, () => {
+  let engine: Engine;
+  let server: PagodaServer;
+  let browser: Browser;
+  let url: string;
+
+  before(async () => {
+    engine = await createEngine({ device: "reference", numPages: 512, seed: 11 });
+    browser = await openBrowser();
+    ({ server, url } = await serve());
+  });
+  after(async () => {
+    await browser?.close();
+    await server?.close(0);
+    await engine?.close();
+  });
+
+  async function serve(options: ServerOptions = {}): Promise<{ server: PagodaServer; url: string }> {
+    const started = createServer(engine, { port: 0, logLevel: "silent", ...options });
+    return { server: started, url: `${(await started.listen()).url}/` };
+  }
+
+  /** Waits for something that comes by itself. */
+  async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+    for (let tries = 0; tries < 400; tries++) {
+      if (await isSo()) return;
+      await sleep(50);
+    }
+    assert.fail(`waited long, and never ${what}`);
+  }
+
+  const picture = (page: Page, selector: string): Promise<string> =>
+    page.evaluate(`document.querySelector("${selector} canvas").toDataURL()`);
+  const inUse = async (page: Page): Promise<number> => {
+    const legend = await page.locator("#pages .legend").innerText();
+    return Number(/([\d,]+) in use/.exec(legend)?.[1] ?? Number.NaN);
+  };
+  const ask = async (page: Page, text: string, maxTokens: number): Promise<void> => {
+    if ((await page.getByLabel("Max tokens").isVisible()) === false) await page.getByText("Parameters").click();
+    await page.getByLabel("Max tokens").fill(String(maxTokens));
+    await page.getByLabel("Message", { exact: true }).fill(text);
+    await page.keyboard.press("Enter");
+  };
+
+  test("loads whole under a strict policy, without complaints", async () => {
+    const response = await fetch(url);
+    const policy = response.headers.get("content-security-policy") ?? "";
+    assert.match(policy, /default-src 'none'/);
+    assert.doesNotMatch(policy, /unsafe/);
+    const { page, complaints } = await openPage(browser, url);
+    await page.getByRole("status").filter({ hasText: "ready" }).waitFor();
+    for (const name of ["Playground", "Live", "Steps", "Pages", "Prefixes"])
+      assert.equal(await page.getByRole("region", { name, exact: true }).isVisible(), true, name);
+    await page.getByText("pagoda-stories-16m").waitFor();
+    assert.equal(await page.locator(".chart canvas").count(), 5);
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  test("a chat streams, and shows what it cost and what the cache gave", async () => {
+    const { page, complaints } = await openPage(browser, url);
+    await ask(page, STORY, 34);
+    const answer = page.locator(".turn.assistant").first();
+    const text = answer.locator(".text");
+    await until("the first words", async () => (await text.innerText()).length > 0);
+    const early = await text.innerText();
+    await page.locator('.turn.assistant[aria-busy="false"]').waitFor();
+    const whole = await text.innerText();
+    assert.ok(whole.startsWith(early) && whole.length > early.length, `streamed: ${early} | ${whole}`);
+    assert.match(await answer.innerText(), /34 tokens[\s\S]*tokens\/s[\s\S]*first after[\s\S]*prompt 15, \d+ cached/);
+    // The answer is announced once, when it is whole.
+    assert.equal(await page.locator('#playground [aria-live="polite"]').innerText(), whole);
+
+    await ask(page, "And then?", 4);
+    const second = page.locator('.turn.assistant[aria-busy="false"]').nth(1);
+    const cached = Number(/prompt \d+, (\d+) cached/.exec(await second.innerText())?.[1]);
+    assert.ok(cached >= 32, `the conversation so far is cached: ${cached}`);
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  test("stop ends the answer, and its pages come free", async () => {
+    const { page, complaints } = await openPage(browser, url);
+    await ask(page, STORY, 400);
+    const text = page.locator(".turn.assistant .text");
+    await until("the first words", async () => (await text.innerText()).length > 0);
+    await page.getByRole("button", { name: "Stop", exact: true }).click();
+    await page.getByText("stopped", { exact: true }).waitFor();
+    const stopped = await text.innerText();
+    await until("free of requests", async () => (await engine.stats()).running === 0);
+    assert.equal((await engine.stats()).pagesUsed, 0);
+    assert.equal(await text.innerText(), stopped);
+    await page.getByRole("button", { name: "Send" }).waitFor();
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  test("the page map, the trie, the timeline and the plan follow the requests that run", async () => {
+    const { page, complaints } = await openPage(browser, url);
+    await until("the page map", async () => (await inUse(page)) === 0);
+    const idleMap = await picture(page, ".page-map");
+    const idleSteps = await picture(page, ".timeline");
+    const opening = "Once upon a time there was a girl named Lily who had a red boat and a dog. ";
+    const runs = ["One", "Two", "Three"].map((word) =>
+      engine.generate(opening + word, { maxTokens: 45, ignoreEos: true }).result(),
+    );
+    await until("pages in use", async () => (await inUse(page)) > 0);
+    assert.notEqual(await picture(page, ".page-map"), idleMap, "the page map changed");
+    await until("another timeline", async () => (await picture(page, ".timeline")) !== idleSteps);
+    await until("a step of three rows", async () => (await page.locator(".step-detail tbody tr").count()) === 3);
+    await until("its plan", async () => /[3-9] work items/.test(await page.locator(".step-detail").innerText()));
+
+    const isLong = async () => Number(await page.locator(".timeline").getAttribute("aria-valuemax")) > 12;
+    await until("a timeline of a dozen steps", isLong);
+    // Paused, the timeline stands still while steps go on.
+    await page.getByRole("button", { name: "Pause" }).click();
+    const frozen = await picture(page, ".timeline");
+    await page.getByText(/newer steps/).waitFor();
+    assert.equal(await picture(page, ".timeline"), frozen);
+    const box = (await page.locator(".timeline").boundingBox())!;
+    await page.mouse.click(box.x + 160, box.y + 200); // a whole column: one that is cut would scroll into view
+    const chosen = (await page.locator(".timeline").getAttribute("aria-valuetext"))!;
+    const shown = () => page.locator(".step-detail h3 b").first().innerText();
+    await until(`the chosen step: ${chosen}`, async () => chosen.startsWith(`${await shown()},`));
+    await page.getByRole("button", { name: "Follow" }).click();
+
+    await Promise.all(runs);
+    await until("no page in use", async () => (await inUse(page)) === 0);
+    const line = page.getByRole("treeitem").filter({ hasText: "there was a girl named Lily" }).first();
+    await line.locator(".run").first().hover();
+    assert.match(await page.locator(".tooltip").innerText(), /tokens 0 to \d+, pages? [\s\S]*Once upon a time/);
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  test("steps are reached by keyboard, and said in words", async () => {
+    const { page } = await openPage(browser, url);
+    const timeline = page.getByRole("slider", { name: /^Steps/ });
+    await until("the history", async () => Number(await timeline.getAttribute("aria-valuemax")) > 20);
+    await timeline.focus();
+    await page.keyboard.press("End");
+    const last = await timeline.getAttribute("aria-valuetext");
+    assert.match(last!, /^Step [\d,]+, \d+ prompts?, \d+ decodes?; [\d,]+ of 512 tokens/);
+    await page.keyboard.press("ArrowLeft");
+    assert.notEqual(await timeline.getAttribute("aria-valuetext"), last);
+    await page.keyboard.press("Home");
+    assert.equal(await timeline.getAttribute("aria-valuenow"), "0");
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Pause" }).waitFor();
+
+    const pages = page.getByRole("slider", { name: /^Pages/ });
+    await pages.focus();
+    await page.keyboard.press("Home");
+    assert.match((await pages.getAttribute("aria-valuetext"))!, /^Page 0, the null page/);
+    const nameless = await page.evaluate(
+      `[...document.querySelectorAll("button, input, textarea, canvas, [role=img], [role=slider], [role=treeitem]")]
+        .filter((e) => !e.closest("[hidden]") && e.ariaHidden !== "true" && !e.textContent && !e.ariaLabel && !(e.labels?.length > 0))
+        .filter((e) => !(e.tagName === "CANVAS" && e.closest("[role=img]"))).map((e) => e.outerHTML)`,
+    );
+    assert.deepEqual(nameless, []);
+    await page.context().close();
+  });
+
+  test("both themes, by the system's wish or one's own, readable and remembered", async () => {
+    const contrastAndPaper = `(() => {
+      const luminance = (color) => {
+        const [r, g, b] = color.match(/[\\d.]+/g).map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const { color, backgroundColor } = getComputedStyle(document.body);
+      const soft = getComputedStyle(document.querySelector(".note")).color;
+      const paper = luminance(backgroundColor);
+      const ratio = (ink) => (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+      return { paper, ink: ratio(luminance(color)), soft: ratio(luminance(soft)) };
+    })()`;
+    type Measure = { paper: number; ink: number; soft: number };
+    const { page, complaints } = await openPage(browser, url, { colorScheme: "dark" });
+    const dark = (await page.evaluate(contrastAndPaper)) as Measure;
+    await until("a page map", async () => Number(await page.locator(".page-map").getAttribute("aria-valuemax")) > 0);
+    const darkMap = await picture(page, ".page-map");
+    await page.getByRole("button", { name: /^Theme: System/ }).click();
+    const light = (await page.evaluate(contrastAndPaper)) as Measure;
+    await until("a light page map", async () => (await picture(page, ".page-map")) !== darkMap);
+    assert.ok(dark.paper < 0.05 && light.paper > 0.8, JSON.stringify({ dark, light }));
+    for (const { ink, soft } of [dark, light]) assert.ok(ink >= 7 && soft >= 4.5, JSON.stringify({ dark, light }));
+    await page.reload();
+    assert.deepEqual(await page.evaluate(contrastAndPaper), light);
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  test("asks for the API key, keeps it in the tab, and goes on", async () => {
+    const guarded = await serve({ apiKey: ["sesame"] });
+    const { page } = await openPage(browser, guarded.url);
+    const dialog = page.getByRole("dialog", { name: "API key" });
+    for (const key of ["wrong", "sesame"]) {
+      await dialog.getByLabel("Key").fill(key);
+      await dialog.getByRole("button", { name: "Use this key" }).click();
+      if (key === "wrong") await dialog.getByText("not one of this server's").waitFor();
+    }
+    await page.getByRole("status").filter({ hasText: "ready" }).waitFor();
+    assert.deepEqual(await page.evaluate("[sessionStorage.length, localStorage.length]"), [1, 0]);
+    await ask(page, STORY, 3);
+    await page.locator('.turn.assistant[aria-busy="false"]').filter({ hasText: "3 tokens" }).waitFor();
+    await page.context().close();
+    await guarded.server.close(0);
+  });
+
+  test("finds the server again after it was away, and says so meanwhile", async () => {
+    const first = await serve();
+    const { page } = await openPage(browser, first.url);
+    const status = page.getByRole("status").first();
+    await status.filter({ hasText: "ready" }).waitFor();
+    await first.server.close(0);
+    await status.filter({ hasText: "offline" }).waitFor();
+    const again = await serve({ port: Number(new URL(first.url).port) });
+    await status.filter({ hasText: "ready" }).waitFor();
+    await page.context().close();
+    await again.server.close(0);
+  });
+});

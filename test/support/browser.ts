@@ -1,0 +1,51 @@
+// The system's chromium, for tests of the dashboard: found, started, and watched for errors.
+
+import { existsSync } from "node:fs";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+
+const EXECUTABLE = process.env.PAGODA_CHROMIUM ?? "/usr/bin/chromium";
+const FLAGS = [
+  "--no-sandbox", // chromium refuses to run as root with it, and tests in containers are root
+  "--disable-gpu",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** Why the dashboard cannot be tested here; false when it can. */
+export function whyNoBrowser(): string | false {
+  if (!existsSync(EXECUTABLE)) return `no chromium at ${EXECUTABLE}: install it, or set PAGODA_CHROMIUM to where it is`;
+  if (!existsSync("web/dist/index.html")) return "the page is not built: npm run build";
+  return false;
+}
+
+export function openBrowser(): Promise<Browser> {
+  return chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+}
+
+export interface WatchedPage {
+  readonly page: Page;
+  /** Console errors, exceptions, and requests to anywhere but the server. */
+  readonly complaints: string[];
+}
+
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<WatchedPage> {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const complaints: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(url)) complaints.push(`asks for ${request.url()}`);
+  });
+  await page.goto(url);
+  return { page, complaints };
+}
