@@ -24,7 +24,10 @@ function save(name: string, bytes: Uint8Array): string {
 }
 
 /** What a GGUF file does not say, or says in its own way: checked apart. */
-const OWN_WAY = new Set(["rope_parameters", "eos_token_id", "intermediate_size"]);
+const OWN_WAY = new Set([
+  ...["rope_parameters", "eos_token_id", "intermediate_size"],
+  ...["no_rope_layers", "no_rope_layer_interval"], // always every fourth; the golden has others
+]);
 
 for (const name of [
   "llama",
@@ -39,6 +42,7 @@ for (const name of [
   "gemma3",
   "phi3",
   "olmo2",
+  "smollm3",
   "granite",
   "gpt2",
   "gpt-oss",
@@ -97,6 +101,30 @@ test("llama 3's frequency factors come from the file, for every length", { skip 
   assert.equal(factors[0], 1);
   assert.equal(factors.at(-1), 8);
   assert.ok(factors.some((f) => f > 1 && f < 8));
+});
+
+test("rope scaling as the keys say it", () => {
+  const rope = (more: Record<string, number | string>) => {
+    const metadata = { "general.architecture": "llama", ...SHAPE };
+    for (const [key, value] of Object.entries(more)) Object.assign(metadata, { [`llama.rope.${key}`]: value });
+    return openGgufModel(save("rope.gguf", writeGguf(metadata, [embedding]))).config.rope_parameters;
+  };
+  const theta = { rope_theta: 10_000 };
+  assert.deepEqual(rope({}), { ...theta, rope_type: "default" });
+  assert.deepEqual(rope({ "scaling.factor": 0 }), { ...theta, rope_type: "default" });
+  assert.deepEqual(rope({ "scaling.type": "none", "scaling.factor": 4 }), { ...theta, rope_type: "default" });
+  assert.deepEqual(rope({ "scaling.factor": 4 }), { ...theta, rope_type: "linear", factor: 4 });
+  assert.deepEqual(rope({ dimension_count: 8 }), { ...theta, partial_rotary_factor: 0.5, rope_type: "default" });
+  const yarn = { "scaling.type": "yarn", "scaling.factor": 4, "scaling.original_context_length": 32 };
+  assert.deepEqual(rope({ ...yarn, "scaling.attn_factor": 0.5 }), {
+    ...theta,
+    rope_type: "yarn",
+    factor: 4,
+    original_max_position_embeddings: 32,
+    beta_fast: 32,
+    beta_slow: 1,
+    attention_factor: 0.5 * (0.1 * Math.log(4) + 1),
+  });
 });
 
 test("quantised matrices keep their encoding when rows are permuted and experts are taken apart", { skip }, () => {

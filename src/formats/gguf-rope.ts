@@ -11,8 +11,8 @@ export function ggufRope(keys: GgufKeys, source: TensorSource, headDim: number):
     rope_theta: keys.number("rope.freq_base") ?? 10_000,
     ...(rotaryDim === headDim ? {} : { partial_rotary_factor: rotaryDim / headDim }),
   };
-  const type = keys.text("rope.scaling.type") ?? "none";
-  const factor = keys.number("rope.scaling.factor") ?? keys.number("rope.scale_linear") ?? 1;
+  const type = keys.text("rope.scaling.type") ?? "linear";
+  const factor = keys.number("rope.scaling.factor") || keys.number("rope.scale_linear") || 1; // 0 says nothing
   const original = keys.number("rope.scaling.original_context_length") ?? keys.size("context_length");
   const attention =
     (keys.number("rope.scaling.attn_factor") ?? 1) * (keys.number("rope.scaling.yarn_attn_factor") ?? 1);
@@ -22,12 +22,14 @@ export function ggufRope(keys: GgufKeys, source: TensorSource, headDim: number):
     ? ["rope_freqs.weight", "rope_freqs.weight"]
     : ["rope_factors_short.weight", "rope_factors_long.weight"];
   if (source.has(short) && source.has(long)) {
-    if (type !== "none" && type !== "longrope") throw keys.refuse("rope.scaling.type", "none or longrope with factors");
+    if (type === "yarn") throw keys.refuse("rope.scaling.type", "none, linear or longrope where the file has factors");
+    const slower = type === "linear" ? factor : 1;
+    const factors = (name: string) => Array.from(toFloat32(source.get(name, [rotaryDim / 2])), (f) => f * slower);
     return {
       ...common,
       rope_type: "longrope",
-      short_factor: [...toFloat32(source.get(short, [rotaryDim / 2]))],
-      long_factor: [...toFloat32(source.get(long, [rotaryDim / 2]))],
+      short_factor: factors(short),
+      long_factor: factors(long),
       factor,
       original_max_position_embeddings: original,
       attention_factor: attention,
@@ -35,9 +37,9 @@ export function ggufRope(keys: GgufKeys, source: TensorSource, headDim: number):
   }
   switch (type) {
     case "none":
-      return factor === 1 ? { ...common, rope_type: "default" } : { ...common, rope_type: "linear", factor };
+      return { ...common, rope_type: "default" };
     case "linear":
-      return { ...common, rope_type: "linear", factor };
+      return factor === 1 ? { ...common, rope_type: "default" } : { ...common, rope_type: "linear", factor };
     case "yarn": {
       const ext = keys.number("rope.scaling.yarn_ext_factor");
       if (ext !== null && ext !== 1) throw keys.refuse("rope.scaling.yarn_ext_factor", "1");

@@ -76,7 +76,7 @@ export function listCache(cache: string): CachedModel[] {
         const path = snapshot;
         models.push({ spec: repo + at, kind: "safetensors", bytes: size(files), revision, path, isComplete });
       }
-      for (const files of groupParts(paths.filter((path) => path.endsWith(".gguf"))).values()) {
+      for (const files of groupParts(paths).values()) {
         const first = files[0]!;
         models.push({
           spec: `${repo}${at}:${quantisationOf(first) ?? first}`,

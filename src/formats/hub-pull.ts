@@ -8,6 +8,7 @@ import { copyFile, mkdir, symlink, unlink, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { HubApiError, type ListFileEntry, listFiles, modelInfo } from "@huggingface/hub";
 import { ConfigError, FormatError, PagodaError } from "../core/errors.js";
+import { withLock } from "./file-lock.js";
 import { isOffline, notFound, requireSpec } from "./hub.js";
 import { type Environment, hubCachePath, repoFolder } from "./hub-cache.js";
 import { fetchBlob, type HubFile } from "./hub-fetch.js";
@@ -61,11 +62,14 @@ export async function pull(model: string, options: PullOptions = {}): Promise<Pu
     checkSpace(spec, folder, wanted);
     for (const file of wanted) {
       const blob = join(folder, "blobs", file.etag);
-      if (!existsSync(blob)) {
-        fetchedBytes += await fetchBlob({ ...hub, repo: spec.repo, revision }, file, blob, {
+      const fetch = () =>
+        fetchBlob({ ...hub, repo: spec.repo, revision }, file, blob, {
           retryDelayMs: options.retryDelayMs ?? ((attempt) => 1000 * 2 ** attempt),
           onProgress: (bytes) => options.onProgress?.(doneBytes + bytes, totalBytes, file.path),
         });
+      if (!existsSync(blob)) {
+        // Another pull may be at it, and done with it by the time we may look again.
+        fetchedBytes += await withLock(`${blob}.lock`, async () => (existsSync(blob) ? 0 : await fetch()));
       }
       await link(blob, join(snapshot, file.path));
       doneBytes += file.size;

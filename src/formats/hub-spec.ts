@@ -42,7 +42,7 @@ const FOLDER_FILES = [
 const USUAL_QUANTISATION = "Q4_K_M";
 
 export function chooseFiles(spec: HubSpec, paths: readonly string[]): FileChoice {
-  const ggufs = groupParts(paths.filter((path) => path.endsWith(".gguf") && !/mmproj|imatrix/i.test(path)));
+  const ggufs = groupParts(paths);
   const hasFolder = paths.includes("config.json") && paths.some((path) => FOLDER_FILES[3]!.test(path));
   if (spec.choice === null && hasFolder) {
     return { files: paths.filter((path) => FOLDER_FILES.some((pattern) => pattern.test(path))), main: null };
@@ -66,10 +66,11 @@ export function chooseFiles(spec: HubSpec, paths: readonly string[]): FileChoice
   });
 }
 
-/** GGUF files by name, the parts of a split one together and in order. */
+/** The GGUF models among the files by name, the parts of a split one together and in order. */
 export function groupParts(paths: readonly string[]): Map<string, string[]> {
   const groups = new Map<string, string[]>();
   for (const path of [...paths].sort()) {
+    if (!path.endsWith(".gguf") || /mmproj|imatrix/i.test(path)) continue; // parts of a model that we do not run
     const stem = path.replace(/-\d{5}-of-(\d{5})\.gguf$/, "-of-$1.gguf");
     groups.set(stem, [...(groups.get(stem) ?? []), path]);
   }

@@ -139,6 +139,18 @@ test("a pull that was given up is continued by the next one", async () => {
   assert.ok(!existsSync(`${blob}.incomplete`));
 });
 
+test("two pulls at once fetch a file once; a lock that a dead process left is taken over", async () => {
+  hub = await startHub(GGUFS);
+  const blobs = join(cache, "models--org--model/blobs");
+  mkdirSync(blobs, { recursive: true });
+  const lock = join(blobs, `${createHash("sha256").update(weights).digest("hex")}.lock`);
+  writeFileSync(lock, "999999999");
+  const results = await Promise.all([pull("org/model:Q8_0", options()), pull("org/model:Q8_0", options())]);
+  assert.equal(results[0].fetchedBytes + results[1].fetchedBytes, weights.length);
+  assert.deepEqual(readFileSync(results[0].path), weights);
+  assert.ok(!existsSync(lock));
+});
+
 test("a connection that brings nothing is given up after a few tries; what came is kept", async () => {
   hub = await startHub(GGUFS);
   hub.faults.breakAfter = { bytes: 200_000, times: 1 };

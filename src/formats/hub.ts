@@ -39,7 +39,7 @@ export function findModel(model: string, env: Environment = process.env): string
 /** A folder with nothing but one GGUF model stands for it. */
 function ggufInside(path: string): string {
   if (!statSync(path).isDirectory() || existsSync(join(path, "config.json"))) return path;
-  const models = [...groupParts(readdirSync(path).filter((name) => name.endsWith(".gguf"))).values()];
+  const models = [...groupParts(readdirSync(path)).values()];
   return models.length === 1 ? join(path, models[0]![0]!) : path;
 }
 

@@ -1,6 +1,6 @@
 // Block formats whose codes index a table of values instead of being numbers: iq4_nl, iq4_xs, mxfp4, iq2_xxs.
 
-import { F16_VALUES } from "./small-floats.js";
+import { f16At } from "./small-floats.js";
 
 /** The 16 levels of iq4_nl and iq4_xs. */
 export const IQ4_LEVELS = Int8Array.of(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
@@ -12,7 +12,7 @@ export const E2M1_VALUES = Float32Array.of(0, 0.5, 1, 1.5, 2, 3, 4, 6, -0, -0.5,
 export function decodeIq4Nl(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 18;
-    decodeLevels(bytes, at + 2, out, block * 32, half(bytes, at), IQ4_LEVELS);
+    decodeLevels(bytes, at + 2, out, block * 32, f16At(bytes, at), IQ4_LEVELS);
   }
 }
 
@@ -20,7 +20,7 @@ export function decodeIq4Nl(bytes: Uint8Array, out: Float32Array, numBlocks: num
 export function decodeIq4Xs(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 136;
-    const d = half(bytes, at);
+    const d = f16At(bytes, at);
     const high = bytes[at + 2]! | (bytes[at + 3]! << 8);
     for (let group = 0; group < 8; group++) {
       const low = (bytes[at + 4 + (group >> 1)]! >> (4 * (group & 1))) & 15;
@@ -61,7 +61,7 @@ function decodeLevels(
 export function decodeIq2Xxs(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 66;
-    const d = half(bytes, at);
+    const d = f16At(bytes, at);
     for (let group = 0; group < 8; group++) {
       const from = at + 2 + 8 * group;
       const word = bytes[from + 4]! | (bytes[from + 5]! << 8) | (bytes[from + 6]! << 16) | (bytes[from + 7]! << 24);
@@ -108,8 +108,4 @@ function iq2Grid(): Uint8Array {
     grid[i] = magnitudes[(point >> (2 * (i & 7))) & 3]!;
   }
   return grid;
-}
-
-function half(bytes: Uint8Array, at: number): number {
-  return F16_VALUES[bytes[at]! | (bytes[at + 1]! << 8)]!;
 }

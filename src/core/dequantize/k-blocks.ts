@@ -1,15 +1,15 @@
 // The 256-element "K" formats: a super-block carries f16 scales, and each group of 16 or 32 elements a small integer scale
 // (and minimum) that multiplies them. Elements of one byte are 32 (or 64) apart, so that a vector load covers a group.
 
-import { F16_VALUES } from "./small-floats.js";
+import { f16At } from "./small-floats.js";
 
 /** [16 x (scale | min << 4) | 64 bytes of 2-bit q | d | dmin]; groups of 16: d * scale * q - dmin * min. */
 export function decodeQ2_K(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 84;
     const to = block * 256;
-    const d = half(bytes, at + 80);
-    const dmin = half(bytes, at + 82);
+    const d = f16At(bytes, at + 80);
+    const dmin = f16At(bytes, at + 82);
     for (let group = 0; group < 16; group++) {
       const scales = bytes[at + group]!;
       const scale = d * (scales & 15);
@@ -26,7 +26,7 @@ export function decodeQ3_K(bytes: Uint8Array, out: Float32Array, numBlocks: numb
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 110;
     const to = block * 256;
-    const d = half(bytes, at + 108);
+    const d = f16At(bytes, at + 108);
     for (let group = 0; group < 16; group++) {
       // Low 4 bits of scale g: nibble (g >> 3) of byte g & 7; high 2 bits: pair (g >> 2) of byte 8 + (g & 3).
       const low = (bytes[at + 96 + (group & 7)]! >> (4 * (group >> 3))) & 15;
@@ -47,8 +47,8 @@ export function decodeQ3_K(bytes: Uint8Array, out: Float32Array, numBlocks: numb
 export function decodeQ4_K(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 144;
-    const d = half(bytes, at);
-    const dmin = half(bytes, at + 2);
+    const d = f16At(bytes, at);
+    const dmin = f16At(bytes, at + 2);
     for (let group = 0; group < 8; group++) {
       const scale = d * packedScale(bytes, at + 4, group);
       const min = dmin * packedMin(bytes, at + 4, group);
@@ -64,8 +64,8 @@ export function decodeQ4_K(bytes: Uint8Array, out: Float32Array, numBlocks: numb
 export function decodeQ5_K(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 176;
-    const d = half(bytes, at);
-    const dmin = half(bytes, at + 2);
+    const d = f16At(bytes, at);
+    const dmin = f16At(bytes, at + 2);
     for (let group = 0; group < 8; group++) {
       const scale = d * packedScale(bytes, at + 4, group);
       const min = dmin * packedMin(bytes, at + 4, group);
@@ -85,7 +85,7 @@ export function decodeQ5_K(bytes: Uint8Array, out: Float32Array, numBlocks: numb
 export function decodeQ6_K(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 210;
-    const d = half(bytes, at + 208);
+    const d = f16At(bytes, at + 208);
     for (let group = 0; group < 16; group++) {
       const scale = d * ((bytes[at + 192 + group]! << 24) >> 24);
       // Each half of 128 elements: 64 bytes of nibbles (low for its first 64), 32 bytes of pairs (one pair per 32).
@@ -113,8 +113,4 @@ function packedScale(bytes: Uint8Array, at: number, group: number): number {
 function packedMin(bytes: Uint8Array, at: number, group: number): number {
   if (group < 4) return bytes[at + group + 4]! & 63;
   return (bytes[at + group + 4]! >> 4) | ((bytes[at + group]! >> 6) << 4);
-}
-
-function half(bytes: Uint8Array, at: number): number {
-  return F16_VALUES[bytes[at]! | (bytes[at + 1]! << 8)]!;
 }

@@ -1,13 +1,13 @@
 // The 32-element block formats with one linear scale: q8_0, q4_0, q4_1, q5_0, q5_1. d and m are f16.
 // Nibble formats hold elements 0..15 in the low nibbles of their 16 bytes and 16..31 in the high ones.
 
-import { F16_VALUES } from "./small-floats.js";
+import { f16At } from "./small-floats.js";
 
 /** [d | 32 x i8]: d * q. */
 export function decodeQ8_0(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 34;
-    const d = half(bytes, at);
+    const d = f16At(bytes, at);
     for (let i = 0; i < 32; i++) out[block * 32 + i] = d * ((bytes[at + 2 + i]! << 24) >> 24);
   }
 }
@@ -17,7 +17,7 @@ export function decodeQ4_0(bytes: Uint8Array, out: Float32Array, numBlocks: numb
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 18;
     const to = block * 32;
-    const d = half(bytes, at);
+    const d = f16At(bytes, at);
     for (let i = 0; i < 16; i++) {
       const pair = bytes[at + 2 + i]!;
       out[to + i] = d * ((pair & 15) - 8);
@@ -31,8 +31,8 @@ export function decodeQ4_1(bytes: Uint8Array, out: Float32Array, numBlocks: numb
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 20;
     const to = block * 32;
-    const d = half(bytes, at);
-    const m = half(bytes, at + 2);
+    const d = f16At(bytes, at);
+    const m = f16At(bytes, at + 2);
     for (let i = 0; i < 16; i++) {
       const pair = bytes[at + 4 + i]!;
       out[to + i] = d * (pair & 15) + m;
@@ -46,7 +46,7 @@ export function decodeQ5_0(bytes: Uint8Array, out: Float32Array, numBlocks: numb
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 22;
     const to = block * 32;
-    const d = half(bytes, at);
+    const d = f16At(bytes, at);
     const high = word(bytes, at + 2);
     for (let i = 0; i < 16; i++) {
       const pair = bytes[at + 6 + i]!;
@@ -61,8 +61,8 @@ export function decodeQ5_1(bytes: Uint8Array, out: Float32Array, numBlocks: numb
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 24;
     const to = block * 32;
-    const d = half(bytes, at);
-    const m = half(bytes, at + 2);
+    const d = f16At(bytes, at);
+    const m = f16At(bytes, at + 2);
     const high = word(bytes, at + 4);
     for (let i = 0; i < 16; i++) {
       const pair = bytes[at + 8 + i]!;
@@ -70,10 +70,6 @@ export function decodeQ5_1(bytes: Uint8Array, out: Float32Array, numBlocks: numb
       out[to + 16 + i] = d * ((pair >> 4) | (((high >>> (i + 16)) & 1) << 4)) + m;
     }
   }
-}
-
-function half(bytes: Uint8Array, at: number): number {
-  return F16_VALUES[bytes[at]! | (bytes[at + 1]! << 8)]!;
 }
 
 function word(bytes: Uint8Array, at: number): number {

@@ -32,6 +32,11 @@ export function f16ToF32(code: number): number {
   return F16_VALUES[code]!;
 }
 
+/** The f16 at a byte offset, little endian. */
+export function f16At(bytes: Uint8Array, at: number): number {
+  return F16_VALUES[bytes[at]! | (bytes[at + 1]! << 8)]!;
+}
+
 export function bf16ToF32(code: number): number {
   bits[0] = code << 16;
   return value[0]!;
