@@ -2,7 +2,7 @@
 // token, or beside others. Prompts are longer than every window. The engine-level suite is test/invariance.test.ts.
 
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { uniformAt } from "../src/core/random.js";
@@ -14,8 +14,8 @@ import { familyOf } from "../src/models/registry.js";
 import { assertSameBits } from "./contract/duel.js";
 import { openCpu } from "./support/cpu.js";
 
-const FOLDERS = ["test/goldens", "../shared/goldens"];
-const LENGTH = 75;
+const FOLDERS = ["test/goldens", "test/goldens/variants", "../shared/goldens"];
+const LENGTH = 64;
 const PAGE = 16;
 const CAPACITY = { maxTokens: 3 * LENGTH, maxLogitRows: 32 };
 
@@ -27,20 +27,17 @@ for (const folder of FOLDERS) {
     test(`families of ${folder}`, { skip: `${folder} is not here` });
     continue;
   }
-  for (const name of readdirSync(folder).filter((entry) => existsSync(join(folder, entry, "config.json")))) {
-    test(`${folder}/${name} on reference`, () => checkInvariance(join(folder, name), new ReferenceDevice()));
-    test(`${folder}/${name} on cpu`, { skip: cpu.reason }, () => checkInvariance(join(folder, name), cpu.device!));
+  for (const path of modelsOf(folder)) {
+    test(`${path} on reference`, () => checkInvariance(path, new ReferenceDevice()));
+    test(`${path} on cpu`, { skip: cpu.reason }, () => checkInvariance(path, cpu.device!));
   }
 }
 
-test("the prompts are longer than every window", { skip: !existsSync(FOLDERS[1]!) }, () => {
-  for (const name of readdirSync(FOLDERS[1]!)) {
-    const config = JSON.parse(readFileSync(join(FOLDERS[1]!, name, "config.json"), "utf8")) as {
-      sliding_window?: number;
-    };
-    assert.ok((config.sliding_window ?? 0) < LENGTH, name);
-  }
-});
+function modelsOf(folder: string): string[] {
+  return readdirSync(folder)
+    .map((entry) => join(folder, entry))
+    .filter((path) => existsSync(join(path, "config.json")));
+}
 
 function checkInvariance(path: string, device: Device): void {
   const checkpoint = openCheckpoint(path);
@@ -49,7 +46,11 @@ function checkInvariance(path: string, device: Device): void {
   const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
   const model = family.load(config, { device, source, capacity: CAPACITY, quantize: "none" });
   source.close();
-  const { vocabSize } = model.spec;
+  const { vocabSize, windows } = model.spec;
+  assert.ok(
+    windows.every((window) => window < LENGTH),
+    "the prompt is longer than every window",
+  );
   const newRunner = (): ModelRunner =>
     new ModelRunner({ device, model, ...CAPACITY, numSequences: 3, maxLength: LENGTH, pageSize: PAGE });
   const sequences = [0, 1, 2].map((s) =>

@@ -6,7 +6,6 @@ import { argmax } from "../core/choose-token.js";
 import { FormatError } from "../core/errors.js";
 import type { Device, KvDtype, WeightQuantization } from "../device/device.js";
 import { readJsonObject } from "../formats/json-file.js";
-import type { Model } from "../models/model.js";
 import { familyOf } from "../models/registry.js";
 import { openCheckpoint } from "./checkpoint.js";
 import { ModelRunner } from "./model-runner.js";
@@ -75,36 +74,37 @@ export function verifyModel(path: string, device: Device, options: VerifyOptions
   const checkpoint = openCheckpoint(path);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
-  checkIds(goldens, family.specOf(config).vocabSize, path);
-  const longest = Math.max(...goldens.map(({ prompt, greedy = [] }) => prompt.length + greedy.length));
-  const capacity = {
-    maxTokens: Math.max(...goldens.map(({ prompt }) => prompt.length)),
-    maxLogitRows: 16,
-    maxContext: longest,
-  };
+  const spec = family.specOf(config);
+  const { vocabSize, shortContext = Number.POSITIVE_INFINITY } = spec;
+  checkIds(goldens, vocabSize, path);
+  const lengthOf = ({ prompt, greedy = [] }: GoldenCase): number => prompt.length + greedy.length;
   const source = checkpoint.openTensors();
-  let model: Model;
+  // Cases of either side of longrope's switch need a model of their own; all others share one.
+  const runners = new Map<boolean, ModelRunner>();
+  const runnerFor = (isLong: boolean): ModelRunner => {
+    const own = goldens.filter((golden) => lengthOf(golden) > shortContext === isLong);
+    const maxContext = Math.max(...own.map(lengthOf));
+    const capacity = { maxTokens: Math.max(...own.map(({ prompt }) => prompt.length)), maxLogitRows: 16, maxContext };
+    const model = family.load(config, { device, source, capacity, quantize: options.quantize ?? "none" });
+    const kvDtype = options.kvDtype ?? "f32";
+    return new ModelRunner({ ...capacity, device, model, numSequences: 2, maxLength: maxContext, kvDtype });
+  };
+  const cases: CaseResult[] = [];
   try {
-    model = family.load(config, { device, source, capacity, quantize: options.quantize ?? "none" });
+    for (const [index, golden] of goldens.entries()) {
+      const isLong = lengthOf(golden) > shortContext;
+      const runner = runners.get(isLong) ?? runnerFor(isLong);
+      runners.set(isLong, runner);
+      const result = verifyCase(golden, index, runner, vocabSize, tolerance, options.chunk ?? 16);
+      options.onCase?.(result);
+      cases.push(result);
+    }
   } finally {
     source.close();
   }
-  const runner = new ModelRunner({
-    ...capacity,
-    device,
-    model,
-    numSequences: 2,
-    maxLength: longest,
-    kvDtype: options.kvDtype ?? "f32",
-  });
-  const cases = goldens.map((golden, index) => {
-    const result = verifyCase(golden, index, runner, model.spec.vocabSize, tolerance, options.chunk ?? 16);
-    options.onCase?.(result);
-    return result;
-  });
   return {
     model: checkpoint.name,
-    architecture: model.spec.architecture,
+    architecture: spec.architecture,
     device: device.info.name,
     tolerance,
     cases,

@@ -1,6 +1,7 @@
 // The fields that nearly every family has, under the names that most of them use.
 
 import type { Activation } from "../device/device.js";
+import type { RopeConfig } from "../formats/rope-config.js";
 import type { ConfigReader } from "./config-reader.js";
 import { distinctWindows } from "./layer-windows.js";
 import type { ModelSpec } from "./model.js";
@@ -57,7 +58,8 @@ export function refuseQuantization(c: ConfigReader): void {
   throw c.refuse("quantization_config.quant_method", method ?? "unnamed", "none for this checkpoint");
 }
 
-export function specOf(config: CommonConfig, windows: readonly number[]): ModelSpec {
+export function specOf(config: CommonConfig & { readonly rope?: RopeConfig }, windows: readonly number[]): ModelSpec {
+  const { rope } = config;
   return {
     architecture: config.architecture,
     numLayers: config.numLayers,
@@ -69,5 +71,6 @@ export function specOf(config: CommonConfig, windows: readonly number[]): ModelS
     vocabSize: config.vocabSize,
     maxContext: config.maxContext,
     windows: distinctWindows(windows),
+    ...(rope?.type === "longrope" ? { shortContext: rope.originalMaxPosition } : {}),
   };
 }

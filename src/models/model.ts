@@ -16,13 +16,15 @@ export interface ModelSpec {
   readonly maxContext: number;
   /** Distinct sliding windows of the layers, 0 for full attention; the engine makes one attention plan for each, in order. */
   readonly windows: readonly number[];
+  /** The longest context that longrope's short factors serve; the capacity's maxContext decides which set is loaded. */
+  readonly shortContext?: number;
 }
 
 /** Most tokens of one step, and most logit rows of one computeLogits call: sizes the activations, once. */
 export interface ModelCapacity {
   readonly maxTokens: number;
   readonly maxLogitRows: number;
-  /** The longest sequence that will run, when it is less than the model's own limit; longrope chooses its factors by it. */
+  /** The longest sequence that will run, when it is less than the model's own limit: longrope chooses its factors by it. */
   readonly maxContext?: number;
 }
 

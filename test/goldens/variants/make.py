@@ -1,0 +1,318 @@
+"""Makes the checkpoints of this folder with Hugging Face transformers: the options of each family that common checkpoints do not
+show (biases, odd head counts, other ropes, windows on some layers, routers of other shapes). Weights bf16, arithmetic float32.
+
+    python -m venv /tmp/hf && /tmp/hf/bin/pip install torch transformers safetensors
+    /tmp/hf/bin/python test/goldens/variants/make.py        run from the project's root; rewrites the folders beside this file
+"""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import torch
+import transformers as hf
+from safetensors.torch import load_file, save_file
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+hf.logging.set_verbosity_error()
+HERE = Path(__file__).parent
+VOCAB = 40
+PROMPTS = (1, 5, 40)
+NUM_GREEDY = 10
+
+COMMON = dict(
+    vocab_size=VOCAB,
+    hidden_size=20,
+    intermediate_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=5,
+    num_key_value_heads=1,
+    max_position_embeddings=128,
+    bos_token_id=1,
+    eos_token_id=2,
+    pad_token_id=0,
+)
+WIDE = dict(num_attention_heads=3, num_key_value_heads=3, hidden_size=24)
+
+
+def rope(**fields):
+    return dict(rope_parameters=dict(rope_theta=10000.0) | fields)
+
+
+LATENT = dict(
+    num_attention_heads=3,
+    num_key_value_heads=3,
+    kv_lora_rank=12,
+    qk_nope_head_dim=6,
+    qk_rope_head_dim=4,
+    n_routed_experts=8,
+    moe_intermediate_size=12,
+)
+
+VARIANTS = {
+    "llama-bias": ("Llama", dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True, head_dim=6)),
+    "llama-linear": ("Llama", dict(hidden_act="gelu", **rope(rope_type="linear", factor=3.0))),
+    "llama-dynamic": ("Llama", dict(hidden_act="relu2", **rope(rope_type="dynamic", factor=3.0))),
+    "llama-yarn": (
+        "Llama",
+        rope(
+            rope_type="yarn",
+            factor=4.0,
+            original_max_position_embeddings=32,
+            attention_factor=0.8,
+            beta_fast=4.0,
+            beta_slow=0.5,
+        ),
+    ),
+    "mistral-window": ("Mistral", dict(sliding_window=7)),
+    "mistral-full": ("Mistral", dict(sliding_window=None)),
+    "qwen2-window": ("Qwen2", dict(use_sliding_window=True, sliding_window=16, max_window_layers=1)),
+    "qwen3-bias": (
+        "Qwen3",
+        dict(use_sliding_window=True, sliding_window=9, max_window_layers=1, attention_bias=True, head_dim=10),
+    ),
+    "qwen3-moe-some": (
+        "Qwen3Moe",
+        dict(
+            num_experts=6,
+            num_experts_per_tok=3,
+            moe_intermediate_size=12,
+            norm_topk_prob=False,
+            mlp_only_layers=[0],
+            attention_bias=True,
+            head_dim=4,
+        ),
+    ),
+    "qwen3-moe-step": (
+        "Qwen3Moe",
+        dict(
+            num_experts=5,
+            num_experts_per_tok=2,
+            moe_intermediate_size=12,
+            norm_topk_prob=True,
+            decoder_sparse_step=2,
+            head_dim=4,
+            use_sliding_window=True,
+            sliding_window=10,
+        ),
+    ),
+    "mixtral-window": ("Mixtral", dict(sliding_window=11, num_local_experts=5, num_experts_per_tok=3)),
+    "gemma2-uncapped": (
+        "Gemma2",
+        dict(
+            head_dim=6,
+            query_pre_attn_scalar=24,
+            attn_logit_softcapping=None,
+            final_logit_softcapping=None,
+            attention_bias=True,
+            sliding_window=10,
+        ),
+    ),
+    "gemma3-seven": (
+        "Gemma3Text",
+        dict(
+            num_hidden_layers=7,
+            head_dim=6,
+            query_pre_attn_scalar=10,
+            sliding_window=12,
+            final_logit_softcapping=8.0,
+            rope_parameters={
+                "full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1e6),
+                "sliding_attention": dict(rope_type="default", rope_theta=1e4),
+            },
+        ),
+    ),
+    "phi3-partial": ("Phi3", WIDE | dict(sliding_window=13) | rope(rope_type="default", partial_rotary_factor=0.75)),
+    # Two sets of factors, the switch between the two longer prompts.
+    "phi3-longrope": (
+        "Phi3",
+        WIDE
+        | dict(original_max_position_embeddings=24)
+        | rope(
+            rope_type="longrope",
+            original_max_position_embeddings=24,
+            short_factor=[1.0, 1.1, 1.2, 1.3],
+            long_factor=[1.0, 2.0, 4.0, 8.0],
+        ),
+    ),
+    "olmo2-bias": ("Olmo2", dict(attention_bias=True)),
+    "smollm3-window": (
+        "SmolLM3",
+        dict(
+            attention_bias=True,
+            mlp_bias=True,
+            use_sliding_window=True,
+            sliding_window=11,
+            num_hidden_layers=3,
+            no_rope_layers=[1, 0, 1],
+            tie_word_embeddings=False,
+        ),
+    ),
+    "granite-bias": (
+        "Granite",
+        dict(
+            attention_bias=True,
+            mlp_bias=True,
+            embedding_multiplier=2.0,
+            attention_multiplier=0.3,
+            residual_multiplier=0.7,
+            logits_scaling=3.0,
+            tie_word_embeddings=True,
+        ),
+    ),
+    "gpt-oss-full": (
+        "GptOss",
+        dict(
+            head_dim=6,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            num_local_experts=5,
+            num_experts_per_tok=3,
+            sliding_window=9,
+            layer_types=["full_attention", "sliding_attention"],
+        )
+        | rope(rope_type="yarn", factor=8.0, original_max_position_embeddings=64),
+    ),
+    # Experts in the 4-bit blocks that the released checkpoints have.
+    "gpt-oss-mxfp4": (
+        "GptOss",
+        dict(
+            hidden_size=32,
+            intermediate_size=32,
+            head_dim=8,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            num_local_experts=3,
+            num_experts_per_tok=2,
+            sliding_window=9,
+        ),
+    ),
+    "deepseek-v3-direct": (
+        "DeepseekV3",
+        LATENT
+        | dict(
+            q_lora_rank=None,
+            v_head_dim=14,
+            n_shared_experts=2,
+            n_group=4,
+            topk_group=2,
+            num_experts_per_tok=3,
+            norm_topk_prob=False,
+            routed_scaling_factor=1.7,
+            first_k_dense_replace=1,
+            rope_interleave=False,
+            attention_bias=True,
+        ),
+    ),
+    "deepseek-v3-yarn": (
+        "DeepseekV3",
+        LATENT
+        | dict(
+            q_lora_rank=10,
+            v_head_dim=5,
+            n_shared_experts=1,
+            n_group=1,
+            topk_group=1,
+            num_experts_per_tok=2,
+            norm_topk_prob=True,
+            first_k_dense_replace=0,
+        )
+        | rope(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=32, mscale=1.0, mscale_all_dim=0.707
+        ),
+    ),
+    "gpt2-relu": (
+        "GPT2",
+        dict(
+            n_embd=20,
+            n_layer=2,
+            n_head=5,
+            n_positions=64,
+            n_inner=30,
+            activation_function="relu",
+            scale_attn_by_inverse_layer_idx=True,
+            tie_word_embeddings=False,
+        ),
+    ),
+}
+
+
+def classes(family):
+    config = getattr(hf, f"{family}Config")
+    model = getattr(hf, "GPT2LMHeadModel" if family == "GPT2" else f"{family.removesuffix('Text')}ForCausalLM")
+    return config, model
+
+
+def fill(model, is_gemma, generator):
+    """Noise that keeps the size of what goes through it; norm weights near one, or near zero where stored less one."""
+    biases = [(n, b) for n, b in model.named_buffers() if "correction_bias" in n]
+    for name, tensor in list(model.named_parameters()) + biases:
+        noise = torch.randn(tensor.shape, generator=generator)
+        if ("norm" in name or "ln_" in name) and not name.endswith("bias"):
+            tensor.copy_((0.0 if is_gemma else 1.0) + 0.2 * noise)
+        elif tensor.dim() == 1 or name.endswith("bias"):
+            tensor.copy_(0.3 * noise)
+        else:
+            tensor.copy_(noise * 1.3 / math.sqrt(tensor.shape[-1]))
+
+
+def pack_experts(folder, model, generator):
+    """Replaces the experts of a saved gpt-oss by random 4-bit blocks, in the file and in the model."""
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in model.named_parameters():
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            continue
+        experts, inputs, outputs = tensor.shape
+        shape = (experts, outputs, inputs // 32)
+        blocks = torch.randint(0, 256, (*shape, 16), dtype=torch.uint8, generator=generator)
+        scales = torch.randint(122, 126, shape, dtype=torch.uint8, generator=generator)
+        tensor.copy_(convert_moe_packed_tensors(blocks, scales, dtype=torch.float32))
+        del tensors[name]
+        tensors[f"{name}_blocks"], tensors[f"{name}_scales"] = blocks, scales
+    save_file(tensors, folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4"}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def golden_case(model, length, generator):
+    ids = torch.randint(3, VOCAB, (1, length), generator=generator)
+    logits = model(ids, use_cache=False).logits[0]
+    logprobs = torch.log_softmax(logits, -1)
+    tokens, gap = ids, math.inf
+    for _ in range(NUM_GREEDY):
+        best = torch.topk(model(tokens, use_cache=False).logits[0, -1], 2)
+        gap = min(gap, float(best.values[0] - best.values[1]))
+        tokens = torch.cat([tokens, best.indices[:1].view(1, 1)], 1)
+    return dict(
+        prompt=ids[0].tolist(),
+        last_logits=[round(float(x), 5) for x in logits[-1]],
+        logprob_sum=round(float(sum(logprobs[i, ids[0, i + 1]] for i in range(length - 1))), 5),
+        greedy=tokens[0, length:].tolist(),
+        min_top2_gap=gap,
+    )
+
+
+@torch.no_grad()
+def make(name, family, options, seed):
+    config_class, model_class = classes(family)
+    generator = torch.Generator().manual_seed(seed)
+    folder = HERE / name
+    shutil.rmtree(folder, ignore_errors=True)
+    common = {} if family == "GPT2" else COMMON
+    model = model_class(config_class(**(dict(vocab_size=VOCAB) | common | options))).eval()
+    fill(model, "Gemma" in family, generator)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    model = model_class.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    if name.endswith("mxfp4"):
+        pack_experts(folder, model, generator)
+    cases = [golden_case(model, length, generator) for length in PROMPTS]
+    made_with = f"Hugging Face transformers {hf.__version__}, weights bf16, math float32"
+    (folder / "golden.json").write_text(json.dumps(dict(family=family, made_with=made_with, cases=cases)) + "\n")
+
+
+for seed, (name, (family, options)) in enumerate(VARIANTS.items()):
+    make(name, family, options, seed)
+    print(name)
