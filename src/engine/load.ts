@@ -45,7 +45,7 @@ export async function loadEngine(
     model = family.load(parsed, {
       device,
       source,
-      capacity: { maxTokens, maxLogitRows },
+      capacity: { maxTokens, maxLogitRows, maxContext },
       quantize: config.quantize,
       onTensor: (bytes) => {
         loadedBytes += bytes;
