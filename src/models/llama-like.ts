@@ -8,6 +8,7 @@ import { Rotaries } from "./blocks/rotaries.js";
 import { type CommonConfig, specOf } from "./common-config.js";
 import { Decoder, type DecoderParts } from "./decoder.js";
 import type { LoadContext, Model } from "./model.js";
+import { ropeContext } from "./rope.js";
 
 export interface LlamaLikeConfig extends CommonConfig {
   readonly windows: readonly number[]; // [L] 0 is full attention
@@ -28,6 +29,7 @@ export interface LlamaLikeConfig extends CommonConfig {
 export function llamaSettings(common: CommonConfig, rope: RopeConfig): LlamaLikeConfig {
   return {
     ...common,
+    maxContext: Math.max(common.maxContext, ropeContext(rope)),
     windows: new Array<number>(common.numLayers).fill(0),
     rope,
     hasRope: new Array<boolean>(common.numLayers).fill(true),
