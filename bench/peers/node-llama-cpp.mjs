@@ -1,0 +1,121 @@
+// node-llama-cpp as its users run it: one context with a sequence per request, batched by the library; and, under it, llama.cpp
+// alone: batches put together by hand and given to llama_decode, without sampling.
+
+import { getLlama, LlamaLogLevel } from "node-llama-cpp";
+import { CONTEXT_LEN } from "./workload.mjs";
+
+const ROOM = 64; // cells a sequence may need beside its tokens
+
+export async function openLlama(model) {
+  // maxThreads 0: a context's own thread count is what is used.
+  const llama = await getLlama({ gpu: false, build: "never", maxThreads: 0, logLevel: LlamaLogLevel.error });
+  const loaded = await llama.loadModel({ modelPath: model });
+  return { llama, model: loaded, close: () => llama.dispose() };
+}
+
+async function withContext(model, options, use) {
+  const context = await model.createContext(options);
+  try {
+    return await use(context);
+  } finally {
+    await context.dispose();
+  }
+}
+
+const optionsOf = (sequences, length, { threads, flashAttention }) => ({
+  sequences,
+  contextSize: length + ROOM,
+  threads,
+  flashAttention,
+});
+
+async function secondsOf(work) {
+  const start = performance.now();
+  await work();
+  return (performance.now() - start) / 1000;
+}
+
+async function generate(sequence, prompt, count) {
+  let left = count;
+  for await (const _ of sequence.evaluate(prompt, { temperature: 0, yieldEogToken: true })) if (--left === 0) break;
+}
+
+export function nodeLlamaCpp({ model }, settings) {
+  return {
+    name: "node-llama-cpp",
+
+    prefill: (prompts, len) =>
+      withContext(model, optionsOf(1, len, settings), (context) => {
+        const sequence = context.getSequence();
+        return secondsOf(() => generate(sequence, prompts.next(len), 1));
+      }),
+
+    async openDecode(prompts, rows, steps) {
+      const context = await model.createContext(optionsOf(rows, CONTEXT_LEN + steps, settings));
+      const sequences = Array.from({ length: rows }, () => context.getSequence());
+      const inputs = sequences.map(() => prompts.next(1));
+      await Promise.all(sequences.map((s) => s.evaluateWithoutGeneratingNewTokens(prompts.next(CONTEXT_LEN))));
+      return {
+        async run() {
+          const seconds = await secondsOf(() => Promise.all(sequences.map((s, i) => generate(s, inputs[i], steps))));
+          for (const s of sequences) await s.eraseContextTokenRanges([{ start: CONTEXT_LEN, end: s.nextTokenIndex }]);
+          return seconds;
+        },
+        close: () => context.dispose(),
+      };
+    },
+
+    mix(requests) {
+      const longest = Math.max(...requests.map(({ prompt, outputLen }) => prompt.length + outputLen));
+      return withContext(model, optionsOf(requests.length, longest, settings), (context) => {
+        const sequences = requests.map(() => context.getSequence());
+        return secondsOf(() =>
+          Promise.all(requests.map(({ prompt, outputLen }, i) => generate(sequences[i], prompt, outputLen))),
+        );
+      });
+    },
+  };
+}
+
+/** llama_decode alone. It has no scheduler, so no mix. */
+export function bareLlama({ model }, settings) {
+  const decode = (addon, rows) => {
+    addon.initBatch(rows.reduce((sum, row) => sum + row.tokens.length, 0));
+    for (const { sequence, at, tokens } of rows) {
+      addon.addToBatch(sequence, at, Uint32Array.from(tokens), Uint32Array.of(tokens.length - 1));
+    }
+    return addon.decodeBatch();
+  };
+  return {
+    name: "llama.cpp",
+
+    prefill: (prompts, len) =>
+      withContext(model, optionsOf(1, len, settings), ({ _ctx: addon }) =>
+        secondsOf(() => decode(addon, [{ sequence: 0, at: 0, tokens: prompts.next(len) }])),
+      ),
+
+    async openDecode(prompts, rows, steps) {
+      const context = await model.createContext(optionsOf(rows, CONTEXT_LEN + steps, settings));
+      const addon = context._ctx;
+      const all = Array.from({ length: rows }, () => prompts.next(CONTEXT_LEN + steps));
+      for (const [sequence, tokens] of all.entries()) {
+        await decode(addon, [{ sequence, at: 0, tokens: tokens.slice(0, CONTEXT_LEN) }]);
+      }
+      const step = (at) =>
+        decode(
+          addon,
+          all.map((tokens, sequence) => ({ sequence, at, tokens: [tokens[at]] })),
+        );
+      return {
+        async run() {
+          const seconds = await secondsOf(async () => {
+            for (let at = CONTEXT_LEN; at < CONTEXT_LEN + steps; at++) await step(at);
+          });
+          for (const sequence of all.keys()) addon.removeTokenCellsFromSequence(sequence, CONTEXT_LEN, -1);
+          return seconds;
+        },
+        close: () => context.dispose(),
+      };
+    },
+  };
+}
