@@ -7,7 +7,7 @@ import { philox4x32 } from "../../src/core/random.js";
 import { bytesOf } from "../../src/core/tensor.js";
 import type { TensorSpec } from "./shapes.js";
 
-const POOL = 2 ** 20;
+const POOL = 2 ** 18;
 const LONGEST_ROW = 2 ** 14;
 const BLOCK = 32;
 const STD = 0.02; // what such models are initialised with
