@@ -2,7 +2,7 @@
 
 import type { Activation } from "../device/device.js";
 import type { RopeConfig } from "../formats/rope-config.js";
-import type { ConfigReader } from "./config-reader.js";
+import { type ConfigReader, MAX_LAYERS } from "./config-reader.js";
 import { distinctWindows } from "./layer-windows.js";
 import type { ModelSpec } from "./model.js";
 
@@ -38,7 +38,7 @@ export function readCommon(
   return {
     architecture,
     hiddenSize,
-    numLayers: c.int("num_hidden_layers"),
+    numLayers: c.int("num_hidden_layers", undefined, MAX_LAYERS),
     numHeads,
     numKvHeads,
     headDim,

@@ -15,6 +15,9 @@ const ACTIVATIONS: Readonly<Record<string, Activation>> = {
   relu2: "relu2",
 };
 
+/** Layers make arrays and names; no model has nearly as many. */
+export const MAX_LAYERS = 10_000;
+
 export class ConfigReader {
   readonly raw: Record<string, unknown>;
   readonly file: string;
@@ -29,11 +32,12 @@ export class ConfigReader {
     return this.raw[name] !== undefined && this.raw[name] !== null;
   }
 
-  /** A positive whole number. */
-  int(name: string, absent?: number): number {
+  /** A whole number from 1 to `most`: sizes are believed before tensors are seen, so an absurd one must not reach an allocation. */
+  int(name: string, absent?: number, most = 2 ** 24): number {
     const value = this.#get(name, absent);
-    if (!Number.isSafeInteger(value) || (value as number) <= 0)
-      throw this.refuse(name, value, "a positive whole number");
+    if (!Number.isSafeInteger(value) || (value as number) <= 0 || (value as number) > most) {
+      throw this.refuse(name, value, `a whole number from 1 to ${most}`);
+    }
     return value as number;
   }
 

@@ -45,8 +45,6 @@ export class Decoder implements Model {
     this.#loader = loader;
     this.spec = parts.spec;
     this.#eps = config.eps;
-    this.hidden = loader.activations(hiddenSize);
-    this.#x = loader.activations(hiddenSize);
     this.#vocabulary = new Vocabulary(loader, {
       ...config,
       embedding: `${root}embed_tokens.weight`,
@@ -54,6 +52,8 @@ export class Decoder implements Model {
       embeddingScale: parts.embeddingScale,
       logitsScale: parts.logitsScale,
     });
+    this.hidden = loader.activations(hiddenSize);
+    this.#x = loader.activations(hiddenSize);
     this.#rotaries = parts.rotaries(loader);
     this.#layers = Array.from({ length: config.numLayers }, (_, layer) => {
       const name = `${root}layers.${layer}`;

@@ -6,9 +6,10 @@ import { type AttentionNaming, AttentionSpace, loadAttention, SelfAttention } fr
 import { GatedMlp, MlpSpace } from "./blocks/gated-mlp.js";
 import { Rotaries } from "./blocks/rotaries.js";
 import { type CommonConfig, specOf } from "./common-config.js";
+import type { ConfigReader } from "./config-reader.js";
 import { Decoder, type DecoderParts } from "./decoder.js";
 import type { LoadContext, Model } from "./model.js";
-import { ropeContext } from "./rope.js";
+import { readHeadRope, ropeContext } from "./rope.js";
 
 export interface LlamaLikeConfig extends CommonConfig {
   readonly windows: readonly number[]; // [L] 0 is full attention
@@ -26,7 +27,8 @@ export interface LlamaLikeConfig extends CommonConfig {
 }
 
 /** The settings of Llama; families override what differs. */
-export function llamaSettings(common: CommonConfig, rope: RopeConfig): LlamaLikeConfig {
+export function llamaSettings(c: ConfigReader, common: CommonConfig): LlamaLikeConfig {
+  const rope = readHeadRope(c, common.headDim);
   return {
     ...common,
     maxContext: Math.max(common.maxContext, ropeContext(rope)),
@@ -61,8 +63,9 @@ export function loadLlamaLike(
       logitsScale: config.logitsScale,
       rotaries: (loader) => new Rotaries(loader, [config.rope], config),
       attention: (loader, name, layer, rotaries) => {
+        const weights = loadAttention(loader, name, config, config.attention);
         space ??= new AttentionSpace(loader, config);
-        return new SelfAttention(loader, space, loadAttention(loader, name, config, config.attention), {
+        return new SelfAttention(loader, space, weights, {
           layer,
           planIndex: spec.windows.indexOf(config.windows[layer]!),
           rotary: config.hasRope[layer] ? rotaries.tables[0]! : null,

@@ -5,7 +5,8 @@
 // the sequence at hand, which would change the keys already in the cache; here the set is chosen once, by the longest sequence
 // that the model is loaded for. dynamic rescales only beyond max_position_embeddings, which a context never exceeds: it is default.
 
-import type { RopeConfig } from "../formats/rope-config.js";
+import { type RopeConfig, readRope } from "../formats/rope-config.js";
+import type { ConfigReader } from "./config-reader.js";
 
 const f = Math.fround;
 
@@ -13,6 +14,22 @@ export interface Rope {
   readonly invFreq: Float32Array; // [rotaryDim / 2]
   /** Factor on cos and sin. */
   readonly scale: number;
+}
+
+/** The rope of a config for heads of `headDim`; refuses one that does not fit them. */
+export function readHeadRope(c: ConfigReader, headDim: number, layerType?: string): RopeConfig {
+  const config = readRope(c.raw, c.file, layerType);
+  const dim = rotaryDimOf(config, headDim);
+  if (dim < 2 || dim > headDim || dim % 2 !== 0) {
+    const known = `shares of the head's ${headDim} dims that make an even number`;
+    throw c.refuse("partial_rotary_factor", config.partialRotaryFactor, known);
+  }
+  if (config.type === "longrope") {
+    for (const factors of [config.shortFactor, config.longFactor]) {
+      if (factors.length !== dim / 2) throw c.refuse("longrope factors", factors, `lists of ${dim / 2} numbers`);
+    }
+  }
+  return config;
 }
 
 /** Frequencies for heads of `headDim`; `maxContext` is the longest sequence that will run. */

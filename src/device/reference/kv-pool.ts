@@ -1,13 +1,10 @@
 // The page pool, held in f32 in the layout of ../kv-layout.ts, with the scratch its attention needs. A narrower kv dtype is honoured by rounding what is written: the numbers read are those the dtype can hold.
 
 import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "../../core/dequantize/small-floats.js";
-import { errorFor } from "../../core/errors.js";
 import type { KvDtype, KvPool, KvPoolSpec } from "../device.js";
 import { type KvLayout, kvLayout } from "../kv-layout.js";
+import { checkBytes } from "./allocation.js";
 import { AttentionScratch } from "./attention.js";
-
-/** Node 20 aborts on views larger than this. */
-const MAX_BYTES = 2 ** 32;
 
 export class ReferenceKvPool implements KvPool {
   readonly spec: KvPoolSpec;
@@ -18,16 +15,7 @@ export class ReferenceKvPool implements KvPool {
   constructor(spec: KvPoolSpec) {
     this.spec = spec;
     this.layout = kvLayout(spec);
-    const bytes = spec.numPages * this.layout.page * 4;
-    if (bytes > MAX_BYTES) {
-      throw errorFor("out_of_memory", {
-        device: "reference",
-        value: bytes,
-        what: "the KV pool",
-        limit: MAX_BYTES,
-        remedy: "Use fewer pages (numPages) or the cpu device.",
-      });
-    }
+    checkBytes(spec.numPages * this.layout.page * 4, "the KV pool", "Use fewer pages (numPages) or the cpu device.");
     this.data = new Float32Array(spec.numPages * this.layout.page);
     this.scratch = new AttentionScratch(spec);
   }

@@ -4,6 +4,7 @@ import { dequantize, toFloat32 } from "../../core/dequantize/dequantize.js";
 import { quantizeQ4, quantizeQ8 } from "../../core/dequantize/quantize.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type { WeightQuantization } from "../device.js";
+import { checkBytes } from "./allocation.js";
 import { ReferenceWeight } from "./tensor.js";
 
 const BLOCK = 32;
@@ -20,6 +21,7 @@ export function loadWeight(
   if (parts.some(({ shape }) => shape.length !== 2) || shapes.some((shape) => shape[1] !== cols)) {
     throw new RangeError(`cannot stack ${parts.map((p) => `${p.name} [${p.shape}]`).join(", ")}`);
   }
+  checkBytes(rows * cols * 4, `${parts[0]!.name} as f32`);
   const data = new Float32Array(rows * cols);
   let at = 0;
   for (const part of parts) {

@@ -27,6 +27,7 @@ import type {
 } from "../device.js";
 import { keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
 import { activate } from "./activation.js";
+import { checkBytes } from "./allocation.js";
 import { type HostAttentionParams, runAttention } from "./attention.js";
 import { ReferenceKvPool, roundTo } from "./kv-pool.js";
 import { loadWeight } from "./load-weight.js";
@@ -47,6 +48,7 @@ export class ReferenceDevice implements Device {
   readonly #experts = new ExpertScratch();
 
   allocTensor(rows: number, cols: number): ReferenceTensor {
+    checkBytes(rows * cols * 4, `a tensor of ${rows} x ${cols}`);
     return new ReferenceTensor(new Float32Array(rows * cols), 0, rows, cols, cols);
   }
 

@@ -2,7 +2,7 @@
 // mixture of experts chosen from the best groups by biased sigmoid scores, beside experts that every token shares.
 
 import type { RouterSpec } from "../../device/device.js";
-import { type RopeConfig, readRope } from "../../formats/rope-config.js";
+import type { RopeConfig } from "../../formats/rope-config.js";
 import { type FeedForward, GatedMlp, MlpSpace } from "../blocks/gated-mlp.js";
 import { LatentAttention, type LatentShape, LatentSpace } from "../blocks/latent-attention.js";
 import {
@@ -20,7 +20,7 @@ import { ConfigReader } from "../config-reader.js";
 import { Decoder, type DecoderParts } from "../decoder.js";
 import type { Loader } from "../loader.js";
 import type { LoadContext, Model, ModelFamily } from "../model.js";
-import { yarnMscale } from "../rope.js";
+import { readHeadRope, yarnMscale } from "../rope.js";
 
 interface DeepseekConfig extends CommonConfig {
   readonly latent: LatentShape;
@@ -54,7 +54,7 @@ export const deepseekV3: ModelFamily<DeepseekConfig> = {
     const c = new ConfigReader(shaped, file);
     const common = readCommon(c, "DeepseekV3ForCausalLM");
     const { hiddenSize, numHeads } = common;
-    const rope = readRope(raw, file);
+    const rope = readHeadRope(c, ropeDim);
     const numExperts = c.int("n_routed_experts");
     const topK = readTopK(c, numExperts);
     const expertSize = c.int("moe_intermediate_size");

@@ -5,7 +5,7 @@
 //   - Gemma 2 caps attention scores and logits; Gemma 3 norms query and key heads, and its window layers have a rope of their own
 
 import type { KvPool, StagedBatch, Tensor } from "../../device/device.js";
-import { type RopeConfig, readRope } from "../../formats/rope-config.js";
+import type { RopeConfig } from "../../formats/rope-config.js";
 import { AttentionSpace, loadAttention, SelfAttention } from "../blocks/attention.js";
 import { type FeedForward, GatedMlp, MlpSpace } from "../blocks/gated-mlp.js";
 import { Rotaries } from "../blocks/rotaries.js";
@@ -15,6 +15,7 @@ import { ConfigReader } from "../config-reader.js";
 import { layerWindows } from "../layer-windows.js";
 import { Loader } from "../loader.js";
 import type { LoadContext, Model, ModelFamily, ModelSpec } from "../model.js";
+import { readHeadRope } from "../rope.js";
 
 interface GemmaConfig extends CommonConfig {
   readonly windows: readonly number[]; // [L]
@@ -37,7 +38,7 @@ export const gemma2: ModelFamily<GemmaConfig> = {
     return {
       ...common,
       windows: layerWindows(c, common, (layer) => layer % 2 === 0),
-      ropes: [readRope(c.raw, file)],
+      ropes: [readHeadRope(c, common.headDim)],
       ropeOf: new Array<number>(common.numLayers).fill(0),
       hasQkNorm: false,
     };
@@ -60,7 +61,7 @@ export const gemma3: ModelFamily<GemmaConfig> = {
     return {
       ...common,
       windows: layerWindows(c, common, isLocal),
-      ropes: [readRope(c.raw, file, "full_attention"), readRope(c.raw, file, "sliding_attention")],
+      ropes: [readHeadRope(c, common.headDim, "full_attention"), readHeadRope(c, common.headDim, "sliding_attention")],
       ropeOf: marks.map((window) => (window > 0 ? 1 : 0)),
       hasQkNorm: true,
     };

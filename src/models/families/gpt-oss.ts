@@ -2,7 +2,6 @@
 // and the feed-forward is a mixture of experts with a gate of its own kind, its weights a softmax over the chosen experts alone.
 
 import type { RouterSpec } from "../../device/device.js";
-import { readRope } from "../../formats/rope-config.js";
 import { loadGptOssExperts } from "../blocks/gpt-oss-experts.js";
 import { loadRouter, type MixtureConfig, MixtureOfExperts, MixtureSpace, readTopK } from "../blocks/mixture.js";
 import { readCommon, specOf } from "../common-config.js";
@@ -22,7 +21,7 @@ export const gptOss: ModelFamily<GptOssConfig> = {
   parseConfig(raw, file) {
     const c = new ConfigReader({ rope_theta: 150_000, sliding_window: 128, ...withoutMxfp4(raw) }, file);
     c.only("swiglu_limit", 7);
-    const plain = llamaSettings(readCommon(c, "GptOssForCausalLM", { eps: 1e-5, headDim: 64 }), readRope(c.raw, file));
+    const plain = llamaSettings(c, readCommon(c, "GptOssForCausalLM", { eps: 1e-5, headDim: 64 }));
     const bias = c.bool("attention_bias", true);
     const numExperts = c.int("num_local_experts");
     return {

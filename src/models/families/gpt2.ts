@@ -6,7 +6,7 @@ import { AttentionSpace, SelfAttention } from "../blocks/attention.js";
 import type { FeedForward } from "../blocks/gated-mlp.js";
 import { Vocabulary } from "../blocks/vocabulary.js";
 import { type CommonConfig, refuseQuantization, specOf } from "../common-config.js";
-import { ConfigReader } from "../config-reader.js";
+import { ConfigReader, MAX_LAYERS } from "../config-reader.js";
 import { Loader } from "../loader.js";
 import type { LoadContext, Model, ModelFamily, ModelSpec } from "../model.js";
 
@@ -28,7 +28,7 @@ export const gpt2: ModelFamily<Gpt2Config> = {
     c.only("add_cross_attention", false);
     const hiddenSize = c.int("n_embd", 768);
     const numHeads = c.int("n_head", 12);
-    const numLayers = c.int("n_layer", 12);
+    const numLayers = c.int("n_layer", 12, MAX_LAYERS);
     c.check(hiddenSize % numHeads === 0, "n_head", `a divisor of n_embd (${hiddenSize})`);
     const headDim = hiddenSize / numHeads;
     const scale = c.bool("scale_attn_weights", true) ? headDim ** -0.5 : 1;

@@ -1,6 +1,5 @@
 // Granite 3: Llama with four fixed multipliers, on embeddings, attention scores, residual branches and logits.
 
-import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
@@ -12,7 +11,7 @@ export const granite: ModelFamily<LlamaLikeConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
-    const plain = llamaSettings(readCommon(c, "GraniteForCausalLM"), readRope(raw, file));
+    const plain = llamaSettings(c, readCommon(c, "GraniteForCausalLM"));
     const bias = c.bool("attention_bias", false);
     return {
       ...plain,

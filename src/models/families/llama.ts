@@ -1,6 +1,5 @@
 // Llama 1 to 3 and everything saved in its shape: the plain pre-norm decoder.
 
-import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
@@ -12,7 +11,7 @@ export const llama: ModelFamily<LlamaLikeConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
-    const plain = llamaSettings(readCommon(c, "LlamaForCausalLM"), readRope(raw, file));
+    const plain = llamaSettings(c, readCommon(c, "LlamaForCausalLM"));
     const bias = c.bool("attention_bias", false);
     return {
       ...plain,

@@ -1,6 +1,5 @@
 // Mistral: Llama with a sliding window on every layer, unless the config sets it to null.
 
-import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { layerWindows } from "../layer-windows.js";
@@ -13,7 +12,7 @@ export const mistral: ModelFamily<LlamaLikeConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ sliding_window: 4096, ...raw }, file);
-    const plain = llamaSettings(readCommon(c, "MistralForCausalLM"), readRope(raw, file));
+    const plain = llamaSettings(c, readCommon(c, "MistralForCausalLM"));
     return { ...plain, windows: layerWindows(c, plain, () => c.has("sliding_window")) };
   },
   specOf: (config) => specOf(config, config.windows),

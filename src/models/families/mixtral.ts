@@ -1,6 +1,5 @@
 // Mixtral: Mistral with a mixture of experts as every layer's feed-forward; the weights of the chosen ones sum to one.
 
-import { readRope } from "../../formats/rope-config.js";
 import {
   loadExperts,
   loadRouter,
@@ -35,7 +34,7 @@ export const mixtral: ModelFamily<MixtralConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ rope_theta: 1e6, ...raw }, file);
-    const plain = llamaSettings(readCommon(c, "MixtralForCausalLM", { eps: 1e-5 }), readRope(c.raw, file));
+    const plain = llamaSettings(c, readCommon(c, "MixtralForCausalLM", { eps: 1e-5 }));
     const numExperts = c.int("num_local_experts", 8);
     return {
       ...plain,

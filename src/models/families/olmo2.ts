@@ -2,7 +2,7 @@
 // once:  x += norm(attention(x));  x += norm(mlp(x)).
 
 import type { KvPool, StagedBatch, Tensor } from "../../device/device.js";
-import { type RopeConfig, readRope } from "../../formats/rope-config.js";
+import type { RopeConfig } from "../../formats/rope-config.js";
 import { AttentionSpace, loadAttention, SelfAttention } from "../blocks/attention.js";
 import { type FeedForward, GatedMlp, MlpSpace } from "../blocks/gated-mlp.js";
 import { Rotaries } from "../blocks/rotaries.js";
@@ -11,6 +11,7 @@ import { type CommonConfig, readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { Loader } from "../loader.js";
 import type { LoadContext, Model, ModelFamily, ModelSpec } from "../model.js";
+import { readHeadRope } from "../rope.js";
 
 interface Olmo2Config extends CommonConfig {
   readonly rope: RopeConfig;
@@ -24,9 +25,10 @@ export const olmo2: ModelFamily<Olmo2Config> = {
   ggufNames: ["olmo2"],
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
+    const common = readCommon(c, "Olmo2ForCausalLM", { eps: 1e-5 });
     return {
-      ...readCommon(c, "Olmo2ForCausalLM", { eps: 1e-5 }),
-      rope: readRope(raw, file),
+      ...common,
+      rope: readHeadRope(c, common.headDim),
       attentionBias: c.bool("attention_bias", false),
     };
   },

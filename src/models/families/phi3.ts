@@ -1,7 +1,6 @@
 // Phi-3, Phi-3.5 and Phi-4-mini: Llama whose checkpoints store q, k, v in one matrix and gate, up in another; part of each head may
 // stay without rotation, and long contexts use longrope.
 
-import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { layerWindows } from "../layer-windows.js";
@@ -15,7 +14,7 @@ export const phi3: ModelFamily<LlamaLikeConfig> = {
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
     c.only("attention_bias", false);
-    const plain = llamaSettings(readCommon(c, "Phi3ForCausalLM", { eps: 1e-5 }), readRope(raw, file));
+    const plain = llamaSettings(c, readCommon(c, "Phi3ForCausalLM", { eps: 1e-5 }));
     return {
       ...plain,
       windows: layerWindows(c, plain, () => c.has("sliding_window")),

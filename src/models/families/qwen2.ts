@@ -1,6 +1,5 @@
 // Qwen2 and Qwen2.5: Llama with biases on q, k and v; where a window is used, the first layers stay without it.
 
-import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { layerWindows } from "../layer-windows.js";
@@ -13,7 +12,7 @@ export const qwen2: ModelFamily<LlamaLikeConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
-    const plain = llamaSettings(readCommon(c, "Qwen2ForCausalLM"), readRope(raw, file));
+    const plain = llamaSettings(c, readCommon(c, "Qwen2ForCausalLM"));
     return {
       ...plain,
       windows: qwenWindows(c, plain),

@@ -1,6 +1,5 @@
 // Qwen3-MoE: Qwen3 attention, and a mixture of experts as the feed-forward of most layers.
 
-import { readRope } from "../../formats/rope-config.js";
 import {
   loadExperts,
   loadRouter,
@@ -29,7 +28,7 @@ export const qwen3Moe: ModelFamily<Qwen3MoeConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
-    const plain = llamaSettings(readCommon(c, "Qwen3MoeForCausalLM"), readRope(raw, file));
+    const plain = llamaSettings(c, readCommon(c, "Qwen3MoeForCausalLM"));
     const bias = c.bool("attention_bias", false);
     const isSliding = c.bool("use_sliding_window", false) && c.has("sliding_window");
     const numExperts = c.int(c.has("num_experts") ? "num_experts" : "num_local_experts");

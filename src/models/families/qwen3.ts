@@ -1,6 +1,5 @@
 // Qwen3: Llama with a norm on each query and key head before rotary.
 
-import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
@@ -13,7 +12,7 @@ export const qwen3: ModelFamily<LlamaLikeConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
-    const plain = llamaSettings(readCommon(c, "Qwen3ForCausalLM", { headDim: 128 }), readRope(raw, file));
+    const plain = llamaSettings(c, readCommon(c, "Qwen3ForCausalLM", { headDim: 128 }));
     const bias = c.bool("attention_bias", false);
     return {
       ...plain,

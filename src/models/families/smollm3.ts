@@ -1,6 +1,5 @@
 // SmolLM3: Llama in which some layers, every fourth unless the config lists them, have no rotary embedding.
 
-import { readRope } from "../../formats/rope-config.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { layerWindows } from "../layer-windows.js";
@@ -13,7 +12,7 @@ export const smollm3: ModelFamily<LlamaLikeConfig> = {
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ rope_theta: 2e6, ...raw }, file);
-    const plain = llamaSettings(readCommon(c, "SmolLM3ForCausalLM", { isTied: true }), readRope(c.raw, file));
+    const plain = llamaSettings(c, readCommon(c, "SmolLM3ForCausalLM", { isTied: true }));
     const bias = c.bool("attention_bias", false);
     const isSliding = c.bool("use_sliding_window", false) && c.has("sliding_window");
     const hasRope = ropeLayers(c, plain.numLayers);
