@@ -6,6 +6,9 @@ import { copyFileSync, cpSync, mkdtempSync, readFileSync, writeFileSync } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { serverConfig } from "../src/config/server-config.js";
+import { createEngine } from "../src/engine/engine.js";
+import { createServer } from "../src/server/server.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
 const BIN = join(process.cwd(), "bin", "pagoda.js");
@@ -69,6 +72,36 @@ test("chat answers turn by turn from a pipe and reuses the cache", async () => {
   assert.match(seen, /\[\d+ prompt tokens, (16|32|48) cached;/);
   assert.match(seen, /Unknown command \/nonsense/);
   assert.match(seen, /"requestsFinished": 2/);
+});
+
+test("chat --url talks to a server, and says when there is none", async (t) => {
+  await using engine = await createEngine({ model: writeTinyCheckpoint(), worker: false });
+  const server = createServer(engine, serverConfig({ port: 0, logLevel: "silent" }));
+  const { url } = await server.listen();
+  t.after(() => server.close(0));
+  const child = spawn(process.execPath, [
+    BIN,
+    "chat",
+    "--url",
+    url,
+    "--max-tokens",
+    "8",
+    "--temperature",
+    "0",
+    "--ignore-eos",
+  ]);
+  let seen = "";
+  child.stdout.on("data", (data: Buffer) => {
+    seen += String(data);
+  });
+  child.stdin.end("hello\n/stats\n");
+  assert.equal(await new Promise((resolve) => child.once("exit", resolve)), 0);
+  assert.match(seen, /\[8 prompt tokens, \d+ cached; 8 generated at/);
+  assert.match(seen, /metrics/);
+  await server.close(0);
+  const gone = pagoda("chat", "--url", url);
+  assert.equal(gone.status, 2);
+  assert.match(gone.stderr, /^pagoda: Option --url is .*; it must be a server that answers/);
 });
 
 test("inspect predicts memory without loading", () => {

@@ -3,13 +3,22 @@
 
 import { createInterface } from "node:readline/promises";
 import type { OptionTable } from "../config/options.js";
+import { ConfigError } from "../core/errors.js";
 import { createEngine } from "../engine/engine.js";
-import type { ChatMessage, Engine, GenerateOptions } from "../engine/types.js";
+import type { ChatMessage, GenerateOptions } from "../engine/types.js";
 import { helpOf, parseFlags } from "./args.js";
+import { type ChatPartner, localPartner, remotePartner } from "./chat-partner.js";
 import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
 import { bold, dim, loadProgress } from "./terminal.js";
 
 const OPTIONS = {
+  url: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "talk to this OpenAI-compatible server instead of loading a model",
+  },
+  apiKey: { type: "string", default: null, defaultText: "none", help: "key for that server" },
   system: { type: "string", default: null, defaultText: "none", help: "system message" },
   ...SAMPLING_OPTIONS,
   ...RUN_OPTIONS,
@@ -28,6 +37,13 @@ export async function chatCommand(args: readonly string[]): Promise<number> {
     process.stdout.write(`Usage: pagoda chat [options]\n\n${helpOf(OPTIONS)}\n\nIn the chat:\n${HELP}`);
     return wantsHelp ? 0 : 2;
   }
+  const systemText = typeof values.system === "string" ? values.system : null;
+  if (typeof values.url === "string") {
+    const apiKey = typeof values.apiKey === "string" ? values.apiKey : (process.env.PAGODA_API_KEY ?? null);
+    const model = typeof values.model === "string" ? values.model : null;
+    await converse(await reach(values.url, model, apiKey, samplingOf(values)), systemText);
+    return 0;
+  }
   const progress = loadProgress("loading");
   await using engine = await createEngine({
     ...engineOptionsOf(values),
@@ -35,12 +51,30 @@ export async function chatCommand(args: readonly string[]): Promise<number> {
     onProgress: progress.onProgress,
   });
   progress.done();
-  process.stdout.write(`${bold(engine.model.name)} on ${engine.model.device}. /help shows the commands.\n`);
-  await converse(engine, samplingOf(values), typeof values.system === "string" ? values.system : null);
+  await converse(localPartner(engine, samplingOf(values)), systemText);
   return 0;
 }
 
-async function converse(engine: Engine, options: GenerateOptions, systemText: string | null): Promise<void> {
+async function reach(
+  url: string,
+  model: string | null,
+  apiKey: string | null,
+  options: GenerateOptions,
+): Promise<ChatPartner> {
+  try {
+    return await remotePartner(url, model, apiKey, options);
+  } catch (error) {
+    const reason = (error as Error & { cause?: Error }).cause?.message ?? (error as Error).message;
+    throw new ConfigError("invalid_option", {
+      param: "--url",
+      value: url,
+      expected: `a server that answers (${reason})`,
+    });
+  }
+}
+
+async function converse(partner: ChatPartner, systemText: string | null): Promise<void> {
+  process.stdout.write(`${bold(partner.introduction)}. /help shows the commands.\n`);
   const terminal = createInterface({ input: process.stdin, output: process.stdout, prompt: "> " });
   let history: ChatMessage[] = start(systemText);
   let answering: AbortController | null = null;
@@ -57,11 +91,11 @@ async function converse(engine: Engine, options: GenerateOptions, systemText: st
     else if (text.startsWith("/system")) {
       systemText = text.slice("/system".length).trim() || null;
       history = start(systemText);
-    } else if (text === "/stats") process.stdout.write(`${JSON.stringify(await engine.stats(), null, 2)}\n`);
+    } else if (text === "/stats") process.stdout.write(`${await partner.stats()}\n`);
     else if (text.startsWith("/")) process.stdout.write(`Unknown command ${text.split(" ")[0]}.\n${HELP}`);
     else if (text !== "") {
       answering = new AbortController();
-      await answer(engine, history, text, options, answering.signal);
+      await answer(partner, history, text, answering.signal);
       answering = null;
     }
     terminal.prompt();
@@ -74,24 +108,16 @@ function start(systemText: string | null): ChatMessage[] {
 }
 
 /** Asks, streams the answer and appends both to the history; a question that fails or is stopped is not kept. */
-async function answer(
-  engine: Engine,
-  history: ChatMessage[],
-  text: string,
-  options: GenerateOptions,
-  signal: AbortSignal,
-): Promise<void> {
+async function answer(partner: ChatPartner, history: ChatMessage[], text: string, signal: AbortSignal): Promise<void> {
   const question: ChatMessage = { role: "user", content: text };
   try {
-    const generation = engine.chat([...history, question], { ...options, signal });
-    for await (const chunk of generation) process.stdout.write(chunk.text);
-    const { text: reply, trace, samples } = await generation.result();
-    history.push(question, { role: "assistant", content: reply });
-    const cut = samples[0]!.finishReason === "length" ? ", cut at the length limit" : "";
+    const reply = await partner.answer([...history, question], signal, (piece) => process.stdout.write(piece));
+    history.push(question, { role: "assistant", content: reply.text });
+    const { promptTokens, cachedTokens, completionTokens, tokensPerSecond, isCut } = reply;
     process.stdout.write(
       dim(
-        `\n[${trace.promptTokens} prompt tokens, ${trace.cachedTokens} cached; ${trace.completionTokens} generated at ` +
-          `${trace.tokensPerSecond.toFixed(1)} tokens/s${cut}]\n`,
+        `\n[${promptTokens ?? "?"} prompt tokens, ${cachedTokens ?? "?"} cached; ${completionTokens ?? "?"} generated at ` +
+          `${tokensPerSecond.toFixed(1)} tokens/s${isCut ? ", cut at the length limit" : ""}]\n`,
       ),
     );
   } catch (error) {

@@ -3,8 +3,8 @@
 
 import type { OptionTable } from "../../config/options.js";
 import { errorFor } from "../../core/errors.js";
+import { baseOf, firstModel, type ServerTarget, type StreamedAnswer, streamAnswer } from "../openai-client.js";
 import { type Bench, splitValues } from "./benchmark.js";
-import { baseOf, firstModel, type ServerTarget, type StreamedAnswer, streamAnswer } from "./openai-client.js";
 import { BenchProgress } from "./progress.js";
 import { ARRIVAL_OPTIONS, TRACE_OPTIONS, type TraceFlags, traceShapeOf } from "./run-trace.js";
 import { type Summary, summaryOf } from "./statistics.js";

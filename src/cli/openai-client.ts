@@ -1,4 +1,4 @@
-// Streams answers from an OpenAI-compatible server and notes when each piece came. Only what a benchmark needs of the API.
+// Streams answers from an OpenAI-compatible server: only what the chat and the benchmark need of the API.
 
 export interface ServerTarget {
   /** Up to and without /v1. */
@@ -8,6 +8,7 @@ export interface ServerTarget {
   readonly apiKey: string | null;
 }
 
+/** A timed answer, for the benchmark. */
 export interface StreamedAnswer {
   /** Milliseconds after the request was sent at which a piece of text came. */
   readonly piecesMs: readonly number[];
@@ -37,7 +38,7 @@ export async function streamAnswer(
   maxTokens: number,
   extra: Readonly<Record<string, unknown>>,
 ): Promise<StreamedAnswer> {
-  const { base, endpoint, model, apiKey } = target;
+  const { endpoint, model } = target;
   const body = {
     model,
     ...(endpoint === "chat" ? { messages: [{ role: "user", content: prompt }] } : { prompt }),
@@ -48,45 +49,63 @@ export async function streamAnswer(
     ...extra,
   };
   const start = performance.now();
-  const path = endpoint === "chat" ? "/v1/chat/completions" : "/v1/completions";
-  const response = await fetch(`${base}${path}`, {
-    method: "POST",
-    headers: { "content-type": "application/json", ...headersOf(apiKey) },
-    body: JSON.stringify(body),
-  });
-  if (!response.ok || response.body === null) {
-    throw new Error(`${path} answers ${response.status}: ${(await response.text()).slice(0, 200)}`);
-  }
   const piecesMs: number[] = [];
   let [promptTokens, outputTokens]: (number | null)[] = [null, null];
-  for await (const data of events(response.body)) {
-    if (data === "[DONE]") break;
-    const event = JSON.parse(data) as StreamEvent;
-    if (event.error !== undefined) throw new Error(`the stream broke off: ${JSON.stringify(event.error)}`);
-    if (event.choices?.some((choice) => hasText(choice))) piecesMs.push(performance.now() - start);
+  for await (const event of streamEvents(target, body)) {
+    if (event.choices?.some((choice) => textOf(choice) !== "")) piecesMs.push(performance.now() - start);
     promptTokens = event.usage?.prompt_tokens ?? promptTokens;
     outputTokens = event.usage?.completion_tokens ?? outputTokens;
   }
   return { piecesMs, totalMs: performance.now() - start, promptTokens: promptTokens!, outputTokens: outputTokens! };
 }
 
-interface StreamEvent {
+/** Posts the body and yields the events of the answer as they come; throws on an error status or an error event. */
+export async function* streamEvents(
+  { base, endpoint, apiKey }: ServerTarget,
+  body: unknown,
+  signal?: AbortSignal,
+): AsyncGenerator<StreamEvent> {
+  const path = endpoint === "chat" ? "/v1/chat/completions" : "/v1/completions";
+  const response = await fetch(`${base}${path}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headersOf(apiKey) },
+    body: JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  if (!response.ok || response.body === null) {
+    throw new Error(`${path} answers ${response.status}: ${(await response.text()).slice(0, 200)}`);
+  }
+  for await (const data of eventData(response.body)) {
+    if (data === "[DONE]") return;
+    const event = JSON.parse(data) as StreamEvent;
+    if (event.error !== undefined) throw new Error(`the stream broke off: ${JSON.stringify(event.error)}`);
+    yield event;
+  }
+}
+
+export interface StreamEvent {
   readonly choices?: readonly StreamChoice[];
-  readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null;
+  readonly usage?: {
+    readonly prompt_tokens?: number;
+    readonly completion_tokens?: number;
+    readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null;
+  } | null;
   readonly error?: unknown;
 }
 
-interface StreamChoice {
+export interface StreamChoice {
   readonly text?: string | null;
+  readonly finish_reason?: string | null;
   readonly delta?: { readonly content?: string | null; readonly reasoning_content?: string | null };
 }
 
-function hasText({ text, delta }: StreamChoice): boolean {
-  return Boolean(text) || Boolean(delta?.content) || Boolean(delta?.reasoning_content);
+/** The text of a piece, reasoning included. */
+export function textOf({ text, delta }: StreamChoice): string {
+  return `${delta?.reasoning_content ?? ""}${delta?.content ?? ""}${text ?? ""}`;
 }
 
 /** The data of each server-sent event. */
-async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+async function* eventData(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const bytes of body) {

@@ -1,0 +1,99 @@
+// Whom `pagoda chat` talks to: an engine in this process, or any OpenAI-compatible server.
+
+import type { ChatMessage, Engine, GenerateOptions } from "../engine/types.js";
+import { baseOf, firstModel, type ServerTarget, type StreamEvent, streamEvents, textOf } from "./openai-client.js";
+
+export interface Reply {
+  readonly text: string;
+  readonly promptTokens: number | null;
+  readonly cachedTokens: number | null;
+  readonly completionTokens: number | null;
+  readonly tokensPerSecond: number;
+  readonly isCut: boolean;
+}
+
+export interface ChatPartner {
+  /** Who and where, for the first line. */
+  readonly introduction: string;
+  /** Streams the answer through `write`. */
+  answer(messages: readonly ChatMessage[], signal: AbortSignal, write: (text: string) => void): Promise<Reply>;
+  /** For /stats. */
+  stats(): Promise<string>;
+}
+
+export function localPartner(engine: Engine, options: GenerateOptions): ChatPartner {
+  return {
+    introduction: `${engine.model.name} on ${engine.model.device}`,
+    answer: async (messages, signal, write) => {
+      const generation = engine.chat(messages, { ...options, signal });
+      for await (const chunk of generation) write(chunk.text);
+      const { text, trace, samples } = await generation.result();
+      return { ...trace, text, isCut: samples[0]!.finishReason === "length" };
+    },
+    stats: async () => JSON.stringify(await engine.stats(), null, 2),
+  };
+}
+
+export async function remotePartner(
+  url: string,
+  model: string | null,
+  apiKey: string | null,
+  options: GenerateOptions,
+): Promise<ChatPartner> {
+  const base = baseOf(url);
+  const target: ServerTarget = { base, endpoint: "chat", apiKey, model: model ?? (await firstModel(base, apiKey)) };
+  return {
+    introduction: `${target.model} at ${base}`,
+    answer: (messages, signal, write) => remoteAnswer(target, messages, options, signal, write),
+    stats: async () => `The server's numbers are at ${base}/metrics.`,
+  };
+}
+
+async function remoteAnswer(
+  target: ServerTarget,
+  messages: readonly ChatMessage[],
+  options: GenerateOptions,
+  signal: AbortSignal,
+  write: (text: string) => void,
+): Promise<Reply> {
+  const body = {
+    ...wireOptions(options),
+    model: target.model,
+    messages,
+    stream: true,
+    stream_options: { include_usage: true },
+  };
+  let text = "";
+  let firstMs = 0;
+  let numPieces = 0;
+  let isCut = false;
+  let usage: StreamEvent["usage"] = null;
+  for await (const event of streamEvents(target, body, signal)) {
+    usage = event.usage ?? usage;
+    for (const choice of event.choices ?? []) {
+      const piece = textOf(choice);
+      isCut ||= choice.finish_reason === "length";
+      if (piece === "") continue;
+      if (numPieces++ === 0) firstMs = performance.now();
+      text += piece;
+      write(piece);
+    }
+  }
+  const completionTokens = usage?.completion_tokens ?? null;
+  const seconds = (performance.now() - firstMs) / 1000;
+  return {
+    text,
+    promptTokens: usage?.prompt_tokens ?? null,
+    cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? null,
+    completionTokens,
+    tokensPerSecond: seconds > 0 ? Math.max(0, (completionTokens ?? numPieces) - 1) / seconds : 0,
+    isCut,
+  };
+}
+
+/** camelCase options as the API spells them. */
+function wireOptions(options: GenerateOptions): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(options).map(([key, value]) => [key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`), value]),
+  );
+}
