@@ -103,28 +103,31 @@ function run(command, args) {
   });
 }
 
-/** Compiles all units, as many at a time as there are processors, and links them into `target` by an atomic rename. */
+/** Compiles the units whose sources changed, as many at a time as there are processors, and links into `target`. */
 async function build(compiler, flags, target) {
-  const work = join(outDir, `work-${process.pid}`);
-  mkdirSync(work, { recursive: true });
-  try {
-    const queue = units();
-    const objects = queue.map(([, name]) => join(work, `${name}.o`));
-    let next = 0;
-    const worker = async () => {
-      while (next < queue.length) {
-        const at = next++;
-        const [file, , extra] = queue[at];
-        await run(compiler, [...flags, ...extra, "-c", file, "-o", objects[at]]);
-      }
-    };
-    await Promise.all(Array.from({ length: availableParallelism() }, worker));
-    const linked = join(work, "linked");
-    await run(compiler, [...flags, isTest ? "-pthread" : "-shared", ...objects, "-o", linked, "-lpthread"]);
-    renameSync(linked, target);
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
+  const objectDir = join(outDir, isTest ? "objects-test" : "objects");
+  mkdirSync(objectDir, { recursive: true });
+  const common = createHash("sha256").update(JSON.stringify([compiler.version, flags]));
+  for (const file of filesIn(sourceDir, [".h"])) common.update(file).update(readFileSync(file));
+  const headers = common.digest("hex");
+  const queue = units().map(([file, name, extra]) => {
+    const hash = createHash("sha256").update(headers).update(JSON.stringify(extra)).update(readFileSync(file));
+    return { file, extra, object: join(objectDir, `${name}-${hash.digest("hex").slice(0, 16)}.o`) };
+  });
+  const stale = queue.filter(({ object }) => !existsSync(object));
+  let next = 0;
+  const worker = async () => {
+    while (next < stale.length) {
+      const { file, extra, object } = stale[next++];
+      await run(compiler.name, [...flags, ...extra, "-c", file, "-o", `${object}.new`]);
+      renameSync(`${object}.new`, object);
+    }
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, worker));
+  const objects = queue.map(({ object }) => object);
+  await run(compiler.name, [...flags, isTest ? "-pthread" : "-shared", ...objects, "-o", `${target}.new`, "-lpthread"]);
+  renameSync(`${target}.new`, target); // atomic: a process that has the old one loaded keeps it
+  for (const file of filesIn(objectDir, [""])) if (!objects.includes(file)) rmSync(file, { force: true });
 }
 
 /** One build at a time per checkout: test files start in parallel and may all find the library absent. */
@@ -171,7 +174,7 @@ async function main() {
       return;
     }
     const started = Date.now();
-    await build(compiler.name, flags, target);
+    await build(compiler, flags, target);
     writeFileSync(stamp, key);
     if (!isTest) console.log(`pagoda: native cpu library built in ${((Date.now() - started) / 1000).toFixed(1)} s`);
   });

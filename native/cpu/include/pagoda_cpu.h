@@ -52,10 +52,10 @@ PG_API int32_t pg_reserve_activations(void* context, int64_t rows, int64_t cols)
 
 // --- weights ------------------------------------------------------------------------------------------------------------
 // A weight is a matrix [rows = outputs, cols = inputs] of one or more segments stacked along the rows, each packed into panels
-// of 16 rows in its own encoding (src/encoding.h).
+// of 32 rows in its own encoding (src/encoding.h).
 
 PG_API int32_t pg_weight_create(void* context, int64_t cols, uint64_t* out_weight);
-// Appends `rows` rows read from `source` (dtype: PG_DTYPE of src/dtype.h, rows row-major, or [cols, rows] when transposed),
+// Appends `rows` rows read from `source` (dtype: enum Dtype of src/encoding.h, rows row-major, or [cols, rows] when transposed),
 // packed as `encoding` (-1: the dtype's own). Source bytes are not kept.
 PG_API int32_t pg_weight_append(void* context, void* weight, int32_t dtype, int32_t encoding, int64_t rows, int32_t transposed, const void* source, int64_t source_bytes);
 // The same, from a file mapped for the duration of the call.
@@ -125,6 +125,12 @@ PG_API int32_t pg_mixture_of_experts(void* context, float* out, int64_t out_stri
 
 // One token per row by the rule of src/core/choose-token.ts; all arrays but logits have n entries.
 PG_API int32_t pg_sample(void* context, int32_t* out_tokens, const float* logits, int64_t stride, int64_t n, int64_t vocab, const float* temperature, const int32_t* top_k, const float* top_p, const float* min_p, const double* uniform);
+
+// --- measurement --------------------------------------------------------------------------------------------------------
+
+// What this machine can do at best, on the context's threads, in operations or bytes per second; takes a fraction of a second.
+// kind: 0 f32 multiply-adds (two operations each), 1 int8 multiply-adds (two each), 2 bytes read from memory.
+PG_API int32_t pg_measure_peak(void* context, int32_t kind, double* out);
 
 #ifdef __cplusplus
 }

@@ -1,23 +1,24 @@
 // Source dtypes of checkpoints and the encodings weights are held in.
 //
-// A panel is 16 rows (outputs) of a matrix, interleaved so that one vector load gives the same input column(s) of all 16.
-// Panels follow each other; their number is rounded up to an even one and the rows beyond the matrix are zero.
+// A panel is 32 rows (outputs) of a matrix, interleaved so that vector loads give the same input column(s) of neighbouring rows,
+// and in the order the kernels read, so that a matrix is one stream. The rows beyond the matrix are zero.
 //
 // Float panels
-//   F32, F16  [cols][16]
-//   BF16      [cols/2][16][2]        pairs of columns: even and odd ones are told apart by a shift or a mask
+//   F32, F16  [cols][32]
+//   BF16      [cols/2][32][2]        pairs of columns: even and odd ones are told apart by a shift or a mask
 //
-// Integer panels: columns come in blocks of 32, padded with zeros. First the integers of all blocks, then the factors:
-//   8-bit     [blocks][8 groups][16 rows][4 columns]  value + 128, unsigned
-//   4-bit     [blocks][4 vectors][16 rows][4 columns] low nibbles: group v, high nibbles: group v + 4
-//   factors   half, bhalf (bf16), float: one per (block, row). super: f16 per (8 blocks, row), then one int8 per (block, row),
-//             or two (super16: one for each half block). Minimums in the same shapes follow; w = factor * value + minimum.
+// Integer panels are records of one block of 32 columns (8 blocks where factors are `super`), padded with zero factors:
+//   codes     8-bit, per block [8 groups][32 rows][4 columns]: value + 128, unsigned
+//             4-bit, per block [4][32 rows][4 columns]: low nibbles are groups 0..3, high nibbles groups 4..7
+//   scales    half (f16), bhalf (bf16), float: one per row. super: int8 [8 blocks][32 rows] (super16: [16 half blocks][32]),
+//             then f16 [32 rows] which multiplies them
+//   minimums  in the same shapes; w = scale * value + minimum
 #pragma once
 #include <cstdint>
 
 namespace pg {
 
-constexpr int64_t kPanelRows = 16;
+constexpr int64_t kPanelRows = 32;
 constexpr int64_t kBlockCols = 32;
 constexpr int64_t kSuperBlocks = 8;
 
@@ -95,19 +96,25 @@ constexpr EncodingSpec spec_of(int32_t encoding) {
 constexpr bool is_integer(int32_t encoding) { return spec_of(encoding).codes != Codes::kFloat; }
 constexpr int64_t blocks_of(int64_t cols) { return (cols + kBlockCols - 1) / kBlockCols; }
 
-// Bytes per (block, 16 rows) of the integers, and of a kind of factor over all blocks of a panel.
-constexpr int64_t code_bytes(Codes codes) { return codes == Codes::kByte ? 512 : 256; }
-constexpr int64_t factor_bytes(Factor factor, int64_t blocks) {
-  const int64_t supers = (blocks + kSuperBlocks - 1) / kSuperBlocks;
+// The layout of a record, in bytes.
+constexpr int64_t code_bytes(Codes codes) { return codes == Codes::kByte ? 1024 : 512; }  // per block
+constexpr int64_t factor_bytes(Factor factor) {
   switch (factor) {
     case Factor::kHalf:
-    case Factor::kBhalf: return blocks * 32;
-    case Factor::kFloat: return blocks * 64;
-    case Factor::kSuper: return supers * 32 + blocks * 16;
-    case Factor::kSuper16: return supers * 32 + blocks * 32;
+    case Factor::kBhalf: return kPanelRows * 2;
+    case Factor::kFloat: return kPanelRows * 4;
+    case Factor::kSuper: return kPanelRows * (kSuperBlocks + 2);
+    case Factor::kSuper16: return kPanelRows * (2 * kSuperBlocks + 2);
     default: return 0;
   }
 }
+constexpr bool is_super(Factor factor) { return factor == Factor::kSuper || factor == Factor::kSuper16; }
+constexpr int64_t record_blocks(const EncodingSpec& spec) { return is_super(spec.scale) ? kSuperBlocks : 1; }
+constexpr int64_t scales_at(const EncodingSpec& spec) { return record_blocks(spec) * code_bytes(spec.codes); }
+constexpr int64_t minimums_at(const EncodingSpec& spec) { return scales_at(spec) + factor_bytes(spec.scale); }
+constexpr int64_t record_bytes(const EncodingSpec& spec) { return minimums_at(spec) + factor_bytes(spec.minimum); }
+// Where the f16 of a super factor is, after its small ones.
+constexpr int64_t super_at(Factor factor) { return factor_bytes(factor) - kPanelRows * 2; }
 
 // The signed values behind the nibbles of the table encodings.
 constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};

@@ -31,6 +31,10 @@ struct Kernels {
   const AttentionKernels* attention;
   const RowKernels* rows;
   const SampleKernels* sample;
+  // --- measurement (kernels/peak.cpp) ---
+  int64_t (*peak_float)(int64_t rounds, float* sink);
+  int64_t (*peak_int)(int64_t rounds, float* sink);
+  void (*peak_read)(const float* data, int64_t count, float* sink);
 };
 
 }  // namespace pg

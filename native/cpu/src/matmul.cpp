@@ -21,13 +21,15 @@ int64_t int_bytes(int64_t rows, int64_t cols, int64_t tile_rows) {
   return (rows + tile_rows - 1) / tile_rows * int_tile_bytes(tile_rows, cols);
 }
 
-RowTiles tiles_of(int64_t n, int64_t most) { return {n, (n + most - 1) / most}; }
+RowTiles equal_tiles(int64_t n, int64_t most) { return {n, (n + most - 1) / most, 0}; }
+RowTiles full_tiles(int64_t n, int64_t most) { return {n, (n + most - 1) / most, most}; }
 
-// Panels in pairs per chunk: enough chunks for every thread to find work to the end, none so small that taking it costs more.
-int64_t pairs_per_chunk(int64_t pairs, int64_t pair_bytes, int64_t n, int32_t threads) {
-  const int64_t by_balance = pairs / (8 * threads);
-  const int64_t by_size = (64 << 10) / (pair_bytes * (n < 16 ? 1 : n / 8)) + 1;
-  const int64_t wanted = by_balance < by_size ? (by_size < pairs / threads ? by_size : pairs / threads) : by_balance;
+// Panels per chunk: enough chunks for every thread to find work to the end, none so small that taking it costs more.
+int64_t panels_per_chunk(const Segment& segment, int64_t n, int32_t threads) {
+  const int64_t by_balance = segment.panels / (8 * threads);
+  const int64_t by_size = (64 << 10) / (segment.panel_bytes * (n < 16 ? 1 : n / 8)) + 1;
+  int64_t wanted = by_balance > by_size ? by_balance : by_size;
+  if (wanted > segment.panels / threads) wanted = segment.panels / threads;
   return wanted < 1 ? 1 : wanted > 16 ? 16 : wanted;
 }
 
@@ -43,17 +45,16 @@ void pack_rows(Context* context, int64_t cols, const RowTiles& tiles, Pack pack)
 
 void run_segment(Context* context, const Gemm& gemm, const Segment& segment) {
   const GemmFn kernel = context->kernels->gemm[segment.encoding];
-  const int64_t pairs = segment.panels / 2;
-  const int64_t per_chunk = pairs_per_chunk(pairs, 2 * segment.panel_bytes, gemm.tiles.n, context->pool.size());
-  const int64_t columns = (pairs + per_chunk - 1) / per_chunk;
+  const int64_t per_chunk = panels_per_chunk(segment, gemm.tiles.n, context->pool.size());
+  const int64_t columns = (segment.panels + per_chunk - 1) / per_chunk;
   // Too few panels for the threads: cut the rows of x as well.
   const int64_t wanted = 4 * context->pool.size();
   int64_t bands = columns >= wanted ? 1 : (wanted + columns - 1) / columns;
   if (bands > gemm.tiles.count) bands = gemm.tiles.count;
   parallel_for(context->pool, columns * bands, [&](int64_t chunk, int32_t) {
     const int64_t column = chunk / bands, band = chunk % bands;
-    const int64_t end = (column + 1) * per_chunk < pairs ? (column + 1) * per_chunk : pairs;
-    kernel(gemm, 2 * column * per_chunk, 2 * end, band * gemm.tiles.count / bands, (band + 1) * gemm.tiles.count / bands);
+    const int64_t end = (column + 1) * per_chunk < segment.panels ? (column + 1) * per_chunk : segment.panels;
+    kernel(gemm, column * per_chunk, end, band * gemm.tiles.count / bands, (band + 1) * gemm.tiles.count / bands);
   });
 }
 
@@ -92,14 +93,14 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
     return fail(context, PG_E_ARGUMENT, "matmul: no room reserved for %lld x %lld activations", (long long)n,
                 (long long)weight.cols);
   float* floats = static_cast<float*>(context->activations);
-  const RowTiles float_tiles = tiles_of(n, kernels.float_tile_rows);
+  const RowTiles float_tiles = equal_tiles(n, kernels.float_tile_rows);
   if (has_float) pack_rows(context, weight.cols, float_tiles, [&](int64_t first, int64_t height, int64_t) {
     kernels.pack_float(floats + first * weight.cols, x + first * x_stride, x_stride, height, weight.cols);
   });
   IntRows ints;
   ints.data = static_cast<uint8_t*>(context->activations) + float_bytes(n, weight.cols);
   ints.tile_bytes = int_tile_bytes(kernels.int_tile_rows, weight.cols);
-  const RowTiles int_tiles = tiles_of(n, kernels.int_tile_rows);
+  const RowTiles int_tiles = full_tiles(n, kernels.int_tile_rows);
   if (has_int) pack_rows(context, weight.cols, int_tiles, [&](int64_t first, int64_t height, int64_t tile) {
     kernels.pack_int(ints.data + tile * ints.tile_bytes, x + first * x_stride, x_stride, height, weight.cols);
   });

@@ -5,18 +5,22 @@
 
 namespace pg {
 
-// Rows of x are cut into tiles of nearly equal height, at most the variant's tile rows.
+// Rows of x are cut into `count` tiles: of nearly equal height, or of the full height with a shorter last one. Equal tiles waste
+// the least where arithmetic decides; a full first tile hides the most of the memory's time where reading weights does.
 struct RowTiles {
   int64_t n = 0;
   int64_t count = 0;
-  int64_t first(int64_t tile) const { return tile * n / count; }
+  int64_t full = 0;  // 0: equal
+  int64_t first(int64_t tile) const {
+    const int64_t row = full > 0 ? tile * full : tile * n / count;
+    return row < n ? row : n;
+  }
   int64_t height(int64_t tile) const { return first(tile + 1) - first(tile); }
 };
 
 // Activations as int8 blocks of 32 for integer weights: x = scale * q, |q| <= 127. Tile t begins at quants + t * tile_bytes.
-// Its height h is rounded up to one the kernels have (padded_height); the rows added are zero.
-//   quants [blocks][8 groups][h][4 columns]
-//   side   [blocks][kSideFields][h] of 4 bytes: what the kernels need per (block, row) besides the integers
+//   quants [blocks][8 groups][height][4 columns]
+//   side   [blocks][kSideFields][height] of 4 bytes: what the kernels need per (block, row) besides the integers
 struct IntRows {
   uint8_t* data = nullptr;
   int64_t tile_bytes = 0;

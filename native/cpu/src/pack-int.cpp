@@ -17,39 +17,39 @@ struct Block {
   int8_t small[2], small_min[2];  // kSuper uses the first
 };
 
-void put_factor(uint8_t* at, Factor factor, int64_t blocks, int64_t block, int64_t lane, float scale, uint16_t half,
-                const int8_t* small) {
-  uint16_t* halves = reinterpret_cast<uint16_t*>(at);
-  int8_t* smalls = reinterpret_cast<int8_t*>(at) + (blocks + kSuperBlocks - 1) / kSuperBlocks * 32;
+// block: within its record.
+void put_factor(uint8_t* at, Factor factor, int64_t block, int64_t lane, float scale, uint16_t half, const int8_t* small) {
   switch (factor) {
     case Factor::kHalf:
-    case Factor::kBhalf: halves[block * kPanelRows + lane] = half; break;
-    case Factor::kFloat: memcpy(at + (block * kPanelRows + lane) * 4, &scale, 4); break;
+    case Factor::kBhalf: memcpy(at + lane * 2, &half, 2); break;
+    case Factor::kFloat: memcpy(at + lane * 4, &scale, 4); break;
     case Factor::kSuper:
-      halves[block / kSuperBlocks * kPanelRows + lane] = half;
-      smalls[block * kPanelRows + lane] = small[0];
+      memcpy(at + super_at(factor) + lane * 2, &half, 2);
+      memcpy(at + block * kPanelRows + lane, &small[0], 1);
       break;
     case Factor::kSuper16:
-      halves[block / kSuperBlocks * kPanelRows + lane] = half;
-      for (int64_t i = 0; i < 2; i++) smalls[(block * 2 + i) * kPanelRows + lane] = small[i];
+      memcpy(at + super_at(factor) + lane * 2, &half, 2);
+      for (int64_t i = 0; i < 2; i++) memcpy(at + (block * 2 + i) * kPanelRows + lane, &small[i], 1);
       break;
     default: break;
   }
 }
 
-void put(uint8_t* panel, const EncodingSpec& spec, int64_t blocks, int64_t block, int64_t lane, const Block& from) {
-  uint8_t* codes = panel + block * code_bytes(spec.codes);
+void put(uint8_t* panel, const EncodingSpec& spec, int64_t block, int64_t lane, const Block& from) {
+  uint8_t* record = panel + block / record_blocks(spec) * record_bytes(spec);
+  const int64_t within = block % record_blocks(spec);
+  uint8_t* codes = record + within * code_bytes(spec.codes);
   for (int64_t group = 0; group < 8; group++) {
     if (spec.codes == Codes::kByte) {
-      memcpy(codes + group * 64 + lane * 4, from.code + group * 4, 4);
+      memcpy(codes + (group * kPanelRows + lane) * 4, from.code + group * 4, 4);
     } else {
       for (int64_t c = 0; c < 4; c++)
-        codes[(group & 3) * 64 + lane * 4 + c] |= static_cast<uint8_t>(from.code[group * 4 + c] << (group < 4 ? 0 : 4));
+        codes[((group & 3) * kPanelRows + lane) * 4 + c] |=
+            static_cast<uint8_t>(from.code[group * 4 + c] << (group < 4 ? 0 : 4));
     }
   }
-  uint8_t* scales = panel + blocks * code_bytes(spec.codes);
-  put_factor(scales, spec.scale, blocks, block, lane, from.scale, from.half, from.small);
-  put_factor(scales + factor_bytes(spec.scale, blocks), spec.minimum, blocks, block, lane, 0, from.half_min, from.small_min);
+  put_factor(record + scales_at(spec), spec.scale, within, lane, from.scale, from.half, from.small);
+  put_factor(record + minimums_at(spec), spec.minimum, within, lane, 0, from.half_min, from.small_min);
 }
 
 uint16_t half_at(const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); }
@@ -219,8 +219,7 @@ void quantize_block_q4(Block& out, const float* x) {
   for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(to_int(x[j] * inverse + 8.5f, 0, 15));
 }
 
-// fill(block, row, index) for every block of the panel's rows. Rows that are absent keep factors of zero, except that padding
-// must read as the value 0 where a minimum is added: their minimums are zero too.
+// fill(block, row, index) for every block of the panel's rows; rows that are absent keep factors of zero.
 template <class Fill>
 void fill_panel(uint8_t* panel, const EncodingSpec& spec, const Source& source, int64_t first_row, Fill fill) {
   const int64_t blocks = blocks_of(source.cols);
@@ -228,7 +227,7 @@ void fill_panel(uint8_t* panel, const EncodingSpec& spec, const Source& source, 
     for (int64_t b = 0; b < blocks; b++) {
       Block block = {};
       fill(block, lane, b);
-      put(panel, spec, blocks, b, lane, block);
+      put(panel, spec, b, lane, block);
     }
 }
 

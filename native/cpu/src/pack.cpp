@@ -66,10 +66,7 @@ int64_t panel_size(Encoding encoding, int64_t cols) {
     default: break;
   }
   const EncodingSpec spec = spec_of(encoding);
-  const int64_t blocks = blocks_of(cols);
-  const int64_t bytes =
-      blocks * code_bytes(spec.codes) + factor_bytes(spec.scale, blocks) + factor_bytes(spec.minimum, blocks);
-  return (bytes + 63) / 64 * 64;
+  return (blocks_of(cols) + record_blocks(spec) - 1) / record_blocks(spec) * record_bytes(spec);
 }
 
 }  // namespace pg

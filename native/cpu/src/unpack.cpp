@@ -14,13 +14,12 @@ float float_value(const uint8_t* panel, Encoding encoding, int64_t k, int64_t la
   }
 }
 
-int32_t code_value(const uint8_t* panel, Codes codes, int64_t k, int64_t lane) {
-  const uint8_t* block = panel + k / kBlockCols * code_bytes(codes);
+int32_t code_value(const uint8_t* codes, Codes kind, int64_t k, int64_t lane) {
   const int64_t group = k % kBlockCols / 4, column = k % 4;
-  if (codes == Codes::kByte) return static_cast<int32_t>(block[group * 64 + lane * 4 + column]) - 128;
-  const int32_t both = block[(group & 3) * 64 + lane * 4 + column];
+  if (kind == Codes::kByte) return static_cast<int32_t>(codes[(group * kPanelRows + lane) * 4 + column]) - 128;
+  const int32_t both = codes[((group & 3) * kPanelRows + lane) * 4 + column];
   const int32_t nibble = group < 4 ? both & 15 : both >> 4;
-  switch (codes) {
+  switch (kind) {
     case Codes::kIq4: return kIq4Values[nibble];
     case Codes::kMx4: return kMx4Values[nibble];
     case Codes::kNibbleOffset: return nibble - 8;
@@ -28,25 +27,35 @@ int32_t code_value(const uint8_t* panel, Codes codes, int64_t k, int64_t lane) {
   }
 }
 
-float factor_value(const uint8_t* at, Factor factor, int64_t blocks, int64_t k, int64_t lane) {
-  const uint16_t* halves = reinterpret_cast<const uint16_t*>(at);
-  const int64_t block = k / kBlockCols;
-  const int8_t* smalls = reinterpret_cast<const int8_t*>(at) + (blocks + kSuperBlocks - 1) / kSuperBlocks * 32;
+// half: index of the half block within the record.
+float factor_value(const uint8_t* at, Factor factor, int64_t half, int64_t lane) {
+  uint16_t bits = 0;
   switch (factor) {
-    case Factor::kHalf: return s_from_f16(halves[block * kPanelRows + lane]);
-    case Factor::kBhalf: return s_from_bf16(halves[block * kPanelRows + lane]);
+    case Factor::kHalf: memcpy(&bits, at + lane * 2, 2); return s_from_f16(bits);
+    case Factor::kBhalf: memcpy(&bits, at + lane * 2, 2); return s_from_bf16(bits);
     case Factor::kFloat: {
       float value;
-      memcpy(&value, at + (block * kPanelRows + lane) * 4, 4);
+      memcpy(&value, at + lane * 4, 4);
       return value;
     }
     case Factor::kSuper:
     case Factor::kSuper16: {
-      const int64_t index = factor == Factor::kSuper ? block : k / (kBlockCols / 2);
-      return s_from_f16(halves[block / kSuperBlocks * kPanelRows + lane]) * static_cast<float>(smalls[index * kPanelRows + lane]);
+      const int64_t index = factor == Factor::kSuper ? half / 2 : half;
+      memcpy(&bits, at + super_at(factor) + lane * 2, 2);
+      return s_from_f16(bits) * static_cast<float>(static_cast<int8_t>(at[index * kPanelRows + lane]));
     }
     default: return 0;
   }
+}
+
+float int_value(const uint8_t* panel, const EncodingSpec& spec, int64_t k, int64_t lane) {
+  const int64_t block = k / kBlockCols;
+  const uint8_t* record = panel + block / record_blocks(spec) * record_bytes(spec);
+  const int64_t within = block % record_blocks(spec);
+  const int64_t half = within * 2 + k % kBlockCols / (kBlockCols / 2);
+  const int32_t code = code_value(record + within * code_bytes(spec.codes), spec.codes, k, lane);
+  return factor_value(record + scales_at(spec), spec.scale, half, lane) * static_cast<float>(code) +
+         factor_value(record + minimums_at(spec), spec.minimum, half, lane);
 }
 
 }  // namespace
@@ -58,17 +67,9 @@ void unpack_row(float* out, const Weight& weight, int64_t row, float scale, bool
   const uint8_t* panel = segment->data + local / kPanelRows * segment->panel_bytes;
   const int64_t lane = local % kPanelRows;
   const EncodingSpec spec = spec_of(segment->encoding);
-  const int64_t blocks = blocks_of(weight.cols);
-  const uint8_t* scales = panel + blocks * code_bytes(spec.codes);
-  const uint8_t* minimums = scales + factor_bytes(spec.scale, blocks);
   for (int64_t k = 0; k < weight.cols; k++) {
-    float value;
-    if (spec.codes == Codes::kFloat) {
-      value = float_value(panel, segment->encoding, k, lane);
-    } else {
-      value = factor_value(scales, spec.scale, blocks, k, lane) * static_cast<float>(code_value(panel, spec.codes, k, lane)) +
-              factor_value(minimums, spec.minimum, blocks, k, lane);
-    }
+    const float value = spec.codes == Codes::kFloat ? float_value(panel, segment->encoding, k, lane)
+                                                    : int_value(panel, spec, k, lane);
     out[k] = accumulate ? out[k] + scale * value : scale * value;
   }
 }

@@ -28,7 +28,7 @@ int32_t append(Context* context, Weight* weight, int32_t dtype, int32_t encoding
   segment.encoding = static_cast<Encoding>(encoding);
   segment.first_row = weight->rows;
   segment.rows = rows;
-  segment.panels = (rows + 2 * kPanelRows - 1) / (2 * kPanelRows) * 2;
+  segment.panels = (rows + kPanelRows - 1) / kPanelRows;
   segment.panel_bytes = panel_size(segment.encoding, cols);
   segment.data = static_cast<uint8_t*>(allocate(segment.bytes()));
   if (segment.data == nullptr)

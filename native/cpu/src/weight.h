@@ -12,7 +12,7 @@ struct Segment {
   Encoding encoding;
   int64_t first_row;
   int64_t rows;
-  int64_t panels;  // even
+  int64_t panels;
   int64_t panel_bytes;
   uint8_t* data;  // [panels][panel_bytes]
   int64_t bytes() const { return panels * panel_bytes; }

@@ -88,6 +88,8 @@ export const ABI = {
   pg_mixture_of_experts: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, I64],
 
   pg_sample: [I32, ADDR, BUF, ADDR, I64, I64, I64, BUF, BUF, BUF, BUF, BUF],
+
+  pg_measure_peak: [I32, ADDR, I32, BUF],
 } as const satisfies Record<string, readonly AbiType[]>;
 
 type Argument<T> = T extends "buf" ? ArrayBufferView | string : number;

@@ -148,6 +148,14 @@ export class CpuDevice extends CpuKvOps implements Device {
     if (status !== 0) this.context.check(status, "pg_mixture_of_experts");
   }
 
+  /** What the machine can do at best on this device's threads, per second; see pg_measure_peak. Not for use in a step. */
+  measurePeak(kind: "float" | "int8" | "memory"): number {
+    const out = new Float64Array(1);
+    const code = { float: 0, int8: 1, memory: 2 }[kind];
+    this.context.check(this.context.native.pg_measure_peak(this.context.handle, code, out), "pg_measure_peak");
+    return out[0]!;
+  }
+
   // --- results -----------------------------------------------------------------------------------------------------------
 
   sample(outTokens: Int32Array, logits: Tensor, n: number, inputs: SampleInputs): void {

@@ -6,23 +6,8 @@
 namespace pg {
 namespace PG_NS {
 
-// Writes one vector of one output row; `valid` < VL at the end of the matrix only.
-PG_INLINE void finish(const Gemm& g, int64_t row, int64_t col, vf sum, int64_t valid) {
-  float* out = g.out + row * g.out_stride + col;
-  if (valid >= VL) {
-    if (g.bias) sum = v_add(sum, v_load(g.bias + col));
-    sum = v_mul(sum, v_set(g.scale));
-    if (g.accumulate) sum = v_add(v_load(out), sum);
-    v_store(out, sum);
-    return;
-  }
-  float lanes[VL];
-  v_store(lanes, sum);
-  for (int64_t i = 0; i < valid; i++) {
-    const float value = (g.bias ? lanes[i] + g.bias[col + i] : lanes[i]) * g.scale;
-    out[i] = g.accumulate ? out[i] + value : value;
-  }
-}
+// sums [height][width]: width outputs from column `col` of the segment on, for rows of x from `row` on.
+void finish(const Gemm& g, const float* sums, int64_t row, int64_t height, int64_t col, int64_t width);
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -15,8 +15,7 @@ namespace pg {
 namespace PG_NS {
 namespace {
 
-constexpr int kPanel = 16;
-constexpr int kPanelVectors = kPanel / VL;
+constexpr int kPanel = 32;
 
 // Loads vector v (of one panel) at column k. Column step 1.
 struct F32Weights {
@@ -43,21 +42,37 @@ struct Bf16Weights {
   }
 };
 
+// How far ahead of use weights are asked for (into L2), in bytes, where there is enough to compute per byte that the processor's
+// own prefetcher falls behind. Only the first tile of a panel asks: the others find it in cache.
+constexpr int64_t kAhead = 12288;
+template <class W>
+constexpr bool asks_ahead(int rows) { return rows >= (W::kBytes == 4 ? 6 : 4); }
+
+// NV vectors of outputs from vector `first` of the panel on; a vector past its panel belongs to the next one.
 template <class W, int MR, int NV>
-void tile(const Gemm& g, int64_t panel, int64_t row, const float* x) {
+void tile(const Gemm& g, int64_t panel, int first, int64_t row, const float* x, bool ahead) {
+  constexpr int kPanelVectors = kPanel / VL;
   const uint8_t* base = g.panels + panel * g.panel_bytes;
+  // Every loop over the accumulators is unrolled, or the compiler keeps them in memory.
   vf sum[MR][NV];
+#pragma GCC unroll 16
   for (int i = 0; i < MR; i++)
+#pragma GCC unroll 8
     for (int v = 0; v < NV; v++) sum[i][v] = v_set(0.0f);
   const int64_t cols = g.cols;
   int64_t k = 0;
   for (; k + W::kStep <= cols; k += W::kStep) {
+    if (asks_ahead<W>(MR) && ahead) {
+      for (int p = 0; p < (NV + kPanelVectors - 1) / kPanelVectors; p++)
+        for (int line = 0; line < W::kStep * W::kBytes * kPanel; line += 64)
+          __builtin_prefetch(base + p * g.panel_bytes + k * W::kBytes * kPanel + kAhead + line, 0, 2);
+    }
 #pragma GCC unroll 2
     for (int odd = 0; odd < W::kStep; odd++) {
       vf w[NV];
 #pragma GCC unroll 8
       for (int v = 0; v < NV; v++)
-        w[v] = W::load(base + (v / kPanelVectors) * g.panel_bytes, k, v % kPanelVectors, odd);
+        w[v] = W::load(base + (v / kPanelVectors) * g.panel_bytes, k, first + v % kPanelVectors, odd);
 #pragma GCC unroll 16
       for (int i = 0; i < MR; i++) {
         const vf xi = v_set(x[i]);
@@ -68,47 +83,51 @@ void tile(const Gemm& g, int64_t panel, int64_t row, const float* x) {
     }
   }
   if (k < cols) {  // the last even column of an odd number of them
+#pragma GCC unroll 8
     for (int v = 0; v < NV; v++) {
-      const vf w = W::load(base + (v / kPanelVectors) * g.panel_bytes, k, v % kPanelVectors, 0);
+      const vf w = W::load(base + (v / kPanelVectors) * g.panel_bytes, k, first + v % kPanelVectors, 0);
+#pragma GCC unroll 16
       for (int i = 0; i < MR; i++) sum[i][v] = v_madd(v_set(x[i]), w, sum[i][v]);
     }
   }
-  for (int v = 0; v < NV; v++) {
-    const int64_t col = panel * kPanel + v * VL;
-    const int64_t left = g.rows - col;
-    if (left <= 0) break;
-    for (int i = 0; i < MR; i++) finish(g, row + i, col, sum[i][v], left);
-  }
+  alignas(64) float sums[MR][NV * VL];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; i++)
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; v++) v_store(&sums[i][v * VL], sum[i][v]);
+  finish(g, sums[0], row, MR, panel * kPanel + first * VL, NV * VL);
 }
 
 // Calls the tile of the height at hand.
 template <class W, int NV, int MR>
-PG_INLINE void dispatch(const Gemm& g, int64_t height, int64_t panel, int64_t row, const float* x) {
+PG_INLINE void dispatch(const Gemm& g, int64_t height, int64_t panel, int first, int64_t row, const float* x, bool ahead) {
   if constexpr (MR >= 1) {
-    if (height == MR) return tile<W, MR, NV>(g, panel, row, x);
-    dispatch<W, NV, MR - 1>(g, height, panel, row, x);
+    if (height == MR) return tile<W, MR, NV>(g, panel, first, row, x, ahead);
+    dispatch<W, NV, MR - 1>(g, height, panel, first, row, x, ahead);
   }
 }
 
-constexpr int kPanels = kFloatVectors * VL / kPanel;           // panels side by side in a full tile
-constexpr int kSkinnyRows = kFloatTileRows >= 4 ? (kFloatTileRows - 2) / 2 : 1;  // heights that leave room for twice as many
-constexpr int kSkinnyPanels = 2 * kPanels;
+// Heights that leave registers for twice the vectors, and the panels those span.
+constexpr int kSkinnyRows = kFloatTileRows >= 4 ? (kFloatTileRows - 2) / 2 : 1;
+constexpr int kSkinnyVectors = 2 * kFloatVectors;
+constexpr int kSkinnyPanels = (kSkinnyVectors * VL + kPanel - 1) / kPanel;
 
 template <class W>
 void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
-  int64_t panel = panel_begin;
-  while (panel < panel_end) {
+  for (int64_t panel = panel_begin; panel < panel_end;) {
     const bool skinny = g.tiles.n <= kSkinnyRows && panel + kSkinnyPanels <= panel_end;
-    for (int64_t t = tile_begin; t < tile_end; t++) {
-      const int64_t row = g.tiles.first(t);
-      const int64_t height = g.tiles.height(t);
-      const float* x = g.x + row * g.cols;
-      if (skinny)
-        dispatch<W, 2 * kFloatVectors, kSkinnyRows>(g, height, panel, row, x);
-      else
-        dispatch<W, kFloatVectors, kFloatTileRows>(g, height, panel, row, x);
+    const int step = skinny ? kSkinnyVectors : kFloatVectors;
+    for (int first = 0; first < kPanel / VL; first += step) {
+      for (int64_t t = tile_begin; t < tile_end; t++) {
+        const int64_t row = g.tiles.first(t);
+        const float* x = g.x + row * g.cols;
+        if (skinny)
+          dispatch<W, kSkinnyVectors, kSkinnyRows>(g, g.tiles.height(t), panel, first, row, x, t == tile_begin);
+        else
+          dispatch<W, kFloatVectors, kFloatTileRows>(g, g.tiles.height(t), panel, first, row, x, t == tile_begin);
+      }
     }
-    panel += skinny ? kSkinnyPanels : kPanels;
+    panel += skinny ? kSkinnyPanels : 1;
   }
 }
 

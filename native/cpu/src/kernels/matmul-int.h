@@ -6,9 +6,9 @@
 // Order    the inner sum is over integers and therefore exact in any order; the outer one is one fused multiply-add per block
 //          on one f32 accumulator per output. So a row's result does not depend on the rows beside it, and the instruction sets
 //          with fused multiply-add agree bit for bit.
-// Tiling   one panel (16 outputs) by up to kIntTileRows rows of x. AVX-512: one vector of 16 outputs x 4 columns per
-//          instruction (vpdpbusd), x broadcast from memory. AVX2: vpmaddubsw on halves of the panel, made safe from
-//          saturation (see dots). Accumulators, integer and float, stay in registers.
+// Tiling   kIntVectors vectors of outputs by up to kIntTileRows rows of x. AVX-512: one vector of 16 outputs x 4 columns per
+//          instruction (vpdpbusd), the whole panel side by side so that a broadcast of x serves two. AVX2: vpmaddubsw, made
+//          safe from saturation (see dots), half a panel at a time. Accumulators, integer and float, stay in registers.
 // Traffic  codes and factors stream once per row tile; for decode that is once from memory, at 8.5 or 4.5 bits a weight.
 //
 // Included by the matmul-int-*.cpp files, which share the encodings among them so that they compile in parallel.
@@ -21,7 +21,8 @@ namespace pg {
 namespace PG_NS {
 namespace {
 
-constexpr int kPanelVectors = 16 / VL;
+// Vectors whose dot products are made together, sharing the broadcasts of x.
+constexpr int kJoint = PG_ISA == 3 ? 2 : 1;
 
 PG_INLINE int32_t load_i32(const void* p) { int32_t v; memcpy(&v, p, 4); return v; }
 
@@ -29,17 +30,17 @@ constexpr bool is_nibble(Codes codes) { return codes != Codes::kByte; }
 // Tables and bytes span the whole of int8, plain nibbles sit in 0..15.
 constexpr bool is_small(Codes codes) { return codes == Codes::kNibble || codes == Codes::kNibbleOffset; }
 
-// --- dots: for rows [v * VL, v * VL + VL) of the panel, d[i] = the integer dot products with x row i over groups [G0, G1)
-//     of the block, as f32. `codes` is at the block, `x` at the block's [8][MR] groups, `start` holds MR starting values.
+// --- dots: for the kJoint vectors from vector v of the panel on, d[j][i] = the integer dot products with x row i over groups
+//     [G0, G1) of the block, as f32. `codes` is at the block, `x` at its [8][MR] groups, `start` holds MR starting values.
 
 #if PG_ISA == 3
 
 template <Codes C>
-PG_INLINE __m512i load_codes(const uint8_t* codes, int group) {
+PG_INLINE __m512i load_codes(const uint8_t* codes, int v, int group) {
   if constexpr (C == Codes::kByte) {
-    return _mm512_loadu_si512(codes + group * 64);
+    return _mm512_loadu_si512(codes + group * 128 + v * 64);
   } else {
-    const __m512i both = _mm512_loadu_si512(codes + (group & 3) * 64);
+    const __m512i both = _mm512_loadu_si512(codes + (group & 3) * 128 + v * 64);
     const __m512i nibbles = _mm512_and_si512(group < 4 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
     if constexpr (C == Codes::kIq4 || C == Codes::kMx4) {
       const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
@@ -51,19 +52,30 @@ PG_INLINE __m512i load_codes(const uint8_t* codes, int group) {
 }
 
 template <Codes C, int MR, int G0, int G1>
-PG_INLINE void dots(vf (&d)[MR], const uint8_t* codes, int, const uint8_t* x, const int32_t* start) {
-  __m512i sum[MR];
-#pragma GCC unroll 16
-  for (int i = 0; i < MR; i++) sum[i] = C == Codes::kNibble ? _mm512_setzero_si512() : _mm512_set1_epi32(start[i]);
+PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
+  __m512i sum[kJoint][MR];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; i++) {
+    const __m512i first = C == Codes::kNibble ? _mm512_setzero_si512() : _mm512_set1_epi32(start[i]);
+#pragma GCC unroll 2
+    for (int j = 0; j < kJoint; j++) sum[j][i] = first;
+  }
 #pragma GCC unroll 8
   for (int group = G0; group < G1; group++) {
-    const __m512i w = load_codes<C>(codes, group);
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; i++)
-      sum[i] = _mm512_dpbusd_epi32(sum[i], w, _mm512_set1_epi32(load_i32(x + (group * MR + i) * 4)));
+    __m512i w[kJoint];
+#pragma GCC unroll 2
+    for (int j = 0; j < kJoint; j++) w[j] = load_codes<C>(codes, v + j, group);
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; i++) {
+      const __m512i q = _mm512_set1_epi32(load_i32(x + (group * MR + i) * 4));
+#pragma GCC unroll 2
+      for (int j = 0; j < kJoint; j++) sum[j][i] = _mm512_dpbusd_epi32(sum[j][i], w[j], q);
+    }
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < MR; i++) d[i] = _mm512_cvtepi32_ps(sum[i]);
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+    for (int j = 0; j < kJoint; j++) d[j][i] = _mm512_cvtepi32_ps(sum[j][i]);
 }
 
 #elif PG_ISA == 2
@@ -72,9 +84,9 @@ PG_INLINE void dots(vf (&d)[MR], const uint8_t* codes, int, const uint8_t* x, co
 template <Codes C>
 PG_INLINE __m256i load_codes(const uint8_t* codes, int v, int group) {
   if constexpr (C == Codes::kByte) {
-    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i*)(codes + group * 64 + v * 32)), _mm256_set1_epi8((char)0x80));
+    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i*)(codes + group * 128 + v * 32)), _mm256_set1_epi8((char)0x80));
   } else {
-    const __m256i both = _mm256_loadu_si256((const __m256i*)(codes + (group & 3) * 64 + v * 32));
+    const __m256i both = _mm256_loadu_si256((const __m256i*)(codes + (group & 3) * 128 + v * 32));
     const __m256i nibbles = _mm256_and_si256(group < 4 ? both : _mm256_srli_epi16(both, 4), _mm256_set1_epi8(15));
     if constexpr (C == Codes::kIq4 || C == Codes::kMx4) {
       const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
@@ -88,7 +100,7 @@ PG_INLINE __m256i load_codes(const uint8_t* codes, int v, int group) {
 // all groups are added in 16 bits and widened once. Bytes: |w| <= 128 with the sign moved to x gives at most
 // 2 * 128 * 127 = 32,512, which fits one pair; widened at each step.
 template <Codes C, int MR, int G0, int G1>
-PG_INLINE void dots(vf (&d)[MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
+PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i sum[MR];
 #pragma GCC unroll 8
@@ -112,7 +124,7 @@ PG_INLINE void dots(vf (&d)[MR], const uint8_t* codes, int v, const uint8_t* x, 
   for (int i = 0; i < MR; i++) {
     if constexpr (is_small(C)) sum[i] = _mm256_madd_epi16(sum[i], ones);
     if constexpr (C == Codes::kNibbleOffset) sum[i] = _mm256_add_epi32(sum[i], _mm256_set1_epi32(start[i]));
-    d[i] = _mm256_cvtepi32_ps(sum[i]);
+    d[0][i] = _mm256_cvtepi32_ps(sum[i]);
   }
 }
 
@@ -120,8 +132,8 @@ PG_INLINE void dots(vf (&d)[MR], const uint8_t* codes, int v, const uint8_t* x, 
 
 template <Codes C>
 PG_INLINE int32_t code_at(const uint8_t* codes, int row, int group, int column) {
-  if constexpr (C == Codes::kByte) return (int32_t)codes[group * 64 + row * 4 + column] - 128;
-  const int32_t both = codes[(group & 3) * 64 + row * 4 + column];
+  if constexpr (C == Codes::kByte) return (int32_t)codes[group * 128 + row * 4 + column] - 128;
+  const int32_t both = codes[(group & 3) * 128 + row * 4 + column];
   const int32_t nibble = group < 4 ? both & 15 : both >> 4;
   if constexpr (C == Codes::kIq4) return kIq4Values[nibble];
   if constexpr (C == Codes::kMx4) return kMx4Values[nibble];
@@ -129,97 +141,109 @@ PG_INLINE int32_t code_at(const uint8_t* codes, int row, int group, int column) 
 }
 
 template <Codes C, int MR, int G0, int G1>
-PG_INLINE void dots(vf (&d)[MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t*) {
+PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t*) {
   for (int i = 0; i < MR; i++)
     for (int lane = 0; lane < VL; lane++) {
       int32_t sum = 0;
       for (int group = G0; group < G1; group++)
         for (int column = 0; column < 4; column++)
           sum += code_at<C>(codes, v * VL + lane, group, column) * ((const int8_t*)x)[(group * MR + i) * 4 + column];
-      d[i][lane] = (float)sum;
+      d[0][i][lane] = (float)sum;
     }
 }
 
 #endif
 
-// --- factors: of VL rows at a block (and its half) -----------------------------------------------------------------------
+// --- factors of VL rows, from vector v of the panel; `half` counts the half blocks of the record ---------------------------
 template <Factor F>
-PG_INLINE vf load_factor(const uint8_t* at, int64_t blocks, int64_t block, int half, int v) {
-  const int64_t lane = v * VL;
-  if constexpr (F == Factor::kHalf) return v_load_f16((const uint16_t*)at + block * 16 + lane);
-  if constexpr (F == Factor::kBhalf) return v_load_bf16((const uint16_t*)at + block * 16 + lane);
-  if constexpr (F == Factor::kFloat) return v_load((const float*)at + block * 16 + lane);
-  const int64_t supers = (blocks + kSuperBlocks - 1) / kSuperBlocks;
-  const vf big = v_load_f16((const uint16_t*)at + block / kSuperBlocks * 16 + lane);
-  const int8_t* small = (const int8_t*)at + supers * 32;
-  const int64_t index = F == Factor::kSuper ? block : block * 2 + half;
-  return v_mul(big, v_load_i8(small + index * 16 + lane));
+PG_INLINE vf load_factor(const uint8_t* at, int64_t half, int v) {
+  if constexpr (F == Factor::kHalf) return v_load_f16((const uint16_t*)at + v * VL);
+  if constexpr (F == Factor::kBhalf) return v_load_bf16((const uint16_t*)at + v * VL);
+  if constexpr (F == Factor::kFloat) return v_load((const float*)at + v * VL);
+  const vf big = v_load_f16((const uint16_t*)(at + super_at(F)) + v * VL);
+  return v_mul(big, v_load_i8((const int8_t*)at + (F == Factor::kSuper ? half >> 1 : half) * kPanelRows + v * VL));
 }
 
+// How far ahead of use weights are asked for (into L2), in bytes. The processor's own prefetcher suffices when there is little
+// to compute per byte; a tile with more rows must ask, or memory and arithmetic take turns instead of overlapping. Whole blocks
+// at once: asking line by line between the multiplications was measured slower than not asking.
+constexpr int64_t kAhead = 12288;
+constexpr bool asks_ahead(Codes codes, int rows) { return is_nibble(codes) || rows >= 4; }
+
+// kIntVectors vectors of outputs from vector `first` of the panel on. Only the first tile of a panel looks ahead: the others
+// find the panel in cache.
 template <int E, int MR>
-void int_tile(const Gemm& g, int64_t panel, int64_t row, int64_t height, const uint8_t* x) {
+void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_t* x, bool ahead) {
   constexpr EncodingSpec spec = spec_of(E);
   constexpr bool halves = spec.scale == Factor::kSuper16;
   const int64_t blocks = blocks_of(g.cols);
-  const uint8_t* codes = g.panels + panel * g.panel_bytes;
-  const uint8_t* scales = codes + blocks * code_bytes(spec.codes);
-  const uint8_t* minimums = scales + factor_bytes(spec.scale, blocks);
+  const uint8_t* record = g.panels + panel * g.panel_bytes;
   const uint8_t* side = x + blocks * 32 * MR;
-  vf sum[kPanelVectors][MR];
-  for (int v = 0; v < kPanelVectors; v++)
+  // Every loop over the accumulators is unrolled, or the compiler keeps them in memory.
+  vf sum[kIntVectors][MR];
+#pragma GCC unroll 4
+  for (int v = 0; v < kIntVectors; v++)
+#pragma GCC unroll 8
     for (int i = 0; i < MR; i++) sum[v][i] = v_set(0.0f);
 
   for (int64_t b = 0; b < blocks; b++) {
+    const int64_t within = b % record_blocks(spec);
+    const uint8_t* codes = record + within * code_bytes(spec.codes);
     const float* scale = (const float*)side + kSideScale * MR;
+    if (asks_ahead(spec.codes, MR) && ahead)
+      for (int64_t line = 0; line < record_bytes(spec) / record_blocks(spec); line += 64)
+        __builtin_prefetch(codes + kAhead + line, 0, 2);
 #pragma GCC unroll 4
-    for (int v = 0; v < kPanelVectors; v++) {
+    for (int v = 0; v < kIntVectors; v += kJoint) {
 #pragma GCC unroll 2
       for (int half = 0; half < (halves ? 2 : 1); half++) {
         const int field = halves ? kSideMinus128Lo + half : is_small(spec.codes) ? kSideMinus8 : kSideMinus128;
         const int32_t* start = (const int32_t*)side + field * MR;
-        vf d[MR];
-        if constexpr (!halves) dots<spec.codes, MR, 0, 8>(d, codes, v, x, start);
-        else if (half == 0) dots<spec.codes, MR, 0, 4>(d, codes, v, x, start);
-        else dots<spec.codes, MR, 4, 8>(d, codes, v, x, start);
-        const vf w = load_factor<spec.scale>(scales, blocks, b, half, v);
-#pragma GCC unroll 16
-        for (int i = 0; i < MR; i++) sum[v][i] = v_madd(d[i], v_mul(w, v_set(scale[i])), sum[v][i]);
-        if constexpr (spec.minimum != Factor::kNone) {
-          const vf m = load_factor<spec.minimum>(minimums, blocks, b, half, v);
-          const float* total = (const float*)side + (halves ? kSideSumLo + half : (int)kSideSum) * MR;
-#pragma GCC unroll 16
-          for (int i = 0; i < MR; i++) sum[v][i] = v_madd(m, v_set(total[i]), sum[v][i]);
+        vf d[kJoint][MR];
+        if constexpr (!halves) dots<spec.codes, MR, 0, 8>(d, codes, first + v, x, start);
+        else if (half == 0) dots<spec.codes, MR, 0, 4>(d, codes, first + v, x, start);
+        else dots<spec.codes, MR, 4, 8>(d, codes, first + v, x, start);
+#pragma GCC unroll 2
+        for (int j = 0; j < kJoint; j++) {
+          const vf w = load_factor<spec.scale>(record + scales_at(spec), within * 2 + half, first + v + j);
+#pragma GCC unroll 8
+          for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(d[j][i], v_mul(w, v_set(scale[i])), sum[v + j][i]);
+          if constexpr (spec.minimum != Factor::kNone) {
+            const vf m = load_factor<spec.minimum>(record + minimums_at(spec), within * 2 + half, first + v + j);
+            const float* total = (const float*)side + (halves ? kSideSumLo + half : (int)kSideSum) * MR;
+#pragma GCC unroll 8
+            for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(m, v_set(total[i]), sum[v + j][i]);
+          }
         }
       }
     }
-    codes += code_bytes(spec.codes);
+    if (within == record_blocks(spec) - 1) record += record_bytes(spec);
     x += 32 * MR;
     side += kSideFields * 4 * MR;
   }
-  for (int v = 0; v < kPanelVectors; v++) {
-    const int64_t col = panel * 16 + v * VL;
-    for (int i = 0; i < MR; i++)
-      if (i < height && col < g.rows) finish(g, row + i, col, sum[v][i], g.rows - col);
-  }
+  alignas(64) float sums[MR][kIntVectors * VL];
+#pragma GCC unroll 4
+  for (int v = 0; v < kIntVectors; v++)
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; i++) v_store(&sums[i][v * VL], sum[v][i]);
+  finish(g, sums[0], row, MR, panel * kPanelRows + first * VL, kIntVectors * VL);
 }
 
-// Heights with a kernel of their own; others are rounded up (padded_height in matmul.h).
 template <int E, int MR>
-PG_INLINE void int_dispatch(const Gemm& g, int64_t panel, int64_t row, int64_t height, const uint8_t* x) {
-  if constexpr (MR <= 2) {
-    if (height == 1) return int_tile<E, 1>(g, panel, row, height, x);
-    return int_tile<E, 2>(g, panel, row, height, x);
-  } else {
-    if (height > MR - 2) return int_tile<E, MR>(g, panel, row, height, x);
-    int_dispatch<E, MR - 2>(g, panel, row, height, x);
+PG_INLINE void int_dispatch(const Gemm& g, int64_t height, int64_t panel, int first, int64_t row, const uint8_t* x, bool ahead) {
+  if constexpr (MR >= 1) {
+    if (height == MR) return int_tile<E, MR>(g, panel, first, row, x, ahead);
+    int_dispatch<E, MR - 1>(g, height, panel, first, row, x, ahead);
   }
 }
 
 template <int E>
 void int_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
-  for (int64_t panel = panel_begin; panel < panel_end && panel * 16 < g.rows; panel++)
-    for (int64_t t = tile_begin; t < tile_end; t++)
-      int_dispatch<E, kIntTileRows>(g, panel, g.tiles.first(t), g.tiles.height(t), g.ints.data + t * g.ints.tile_bytes);
+  for (int64_t panel = panel_begin; panel < panel_end; panel++)
+    for (int first = 0; first < kPanelRows / VL; first += kIntVectors)
+      for (int64_t t = tile_begin; t < tile_end; t++)
+        int_dispatch<E, kIntTileRows>(g, g.tiles.height(t), panel, first, g.tiles.first(t),
+                                      g.ints.data + t * g.ints.tile_bytes, first == 0 && t == tile_begin);
 }
 
 }  // namespace

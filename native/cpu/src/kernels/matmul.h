@@ -6,30 +6,29 @@
 namespace pg {
 namespace PG_NS {
 
-// Rows of x per register tile: with two vectors of outputs beside them the accumulators fill the register file.
+// Rows of x per register tile, and vectors of outputs beside them: the accumulators fill the register file.
 #if PG_ISA == 3
 constexpr int kFloatTileRows = 14;
-constexpr int kFloatVectors = 2;  // 32 outputs: two panels
+constexpr int kFloatVectors = 2;  // 32 outputs: a panel
+constexpr int kIntTileRows = 6;
+constexpr int kIntVectors = 2;
 #elif PG_ISA == 2
 constexpr int kFloatTileRows = 6;
-constexpr int kFloatVectors = 2;  // 16 outputs: one panel
+constexpr int kFloatVectors = 2;  // 16 outputs: half a panel
+constexpr int kIntTileRows = 4;
+constexpr int kIntVectors = 2;
 #elif defined(__aarch64__)
 constexpr int kFloatTileRows = 6;
-constexpr int kFloatVectors = 4;  // 16 outputs: one panel
+constexpr int kFloatVectors = 4;  // 16 outputs: half a panel
+constexpr int kIntTileRows = 4;
+constexpr int kIntVectors = 4;
 #else
 constexpr int kFloatTileRows = 2;
 constexpr int kFloatVectors = 4;
+constexpr int kIntTileRows = 2;
+constexpr int kIntVectors = 4;
 #endif
 
-// Rows of x per tile of integer weights.
-#if PG_ISA == 3
-constexpr int kIntTileRows = 12;
-#else
-constexpr int kIntTileRows = 4;
-#endif
-
-// Heights have kernels of their own when they are 1 or even; others are rounded up and the row added is zero.
-int64_t padded_height(int64_t height);
 void pack_float(float* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
 void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
 

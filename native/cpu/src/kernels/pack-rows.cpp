@@ -53,23 +53,22 @@ PG_INLINE void quantize_block(QuantizedBlock& block, const float* x) {
 
 void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols) {
   const int64_t blocks = (cols + 31) / 32;
-  const int64_t h = padded_height(height);
-  uint8_t* side = out + blocks * 32 * h;
+  uint8_t* side = out + blocks * 32 * height;
   const auto put = [&](int64_t block, int32_t field, int64_t row, const void* word) {
-    memcpy(side + ((block * kSideFields + field) * h + row) * 4, word, 4);
+    memcpy(side + ((block * kSideFields + field) * height + row) * 4, word, 4);
   };
-  for (int64_t i = 0; i < h; i++)
+  for (int64_t i = 0; i < height; i++)
     for (int64_t b = 0; b < blocks; b++) {
-      QuantizedBlock block = {};
+      QuantizedBlock block;
       const int64_t left = cols - b * 32;
-      if (i < height && left >= 32) {
+      if (left >= 32) {
         quantize_block(block, x + i * x_stride + b * 32);
-      } else if (i < height) {
+      } else {
         float padded[32] = {};
         memcpy(padded, x + i * x_stride + b * 32, (size_t)left * sizeof(float));
         quantize_block(block, padded);
       }
-      for (int group = 0; group < 8; group++) memcpy(out + ((b * 8 + group) * h + i) * 4, block.q + group * 4, 4);
+      for (int group = 0; group < 8; group++) memcpy(out + ((b * 8 + group) * height + i) * 4, block.q + group * 4, 4);
       const int32_t sum = block.sum_lo + block.sum_hi;
       const int32_t starts[4] = {-128 * sum, -8 * sum, -128 * block.sum_lo, -128 * block.sum_hi};
       const float totals[3] = {block.scale * (float)sum, block.scale * (float)block.sum_lo,
@@ -79,8 +78,6 @@ void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, in
       for (int f = 0; f < 3; f++) put(b, kSideSum + f, i, &totals[f]);
     }
 }
-
-int64_t padded_height(int64_t height) { return height == 1 ? 1 : (height + 1) / 2 * 2; }
 
 }  // namespace PG_NS
 }  // namespace pg

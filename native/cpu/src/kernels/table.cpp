@@ -1,6 +1,7 @@
 // The variant's table: the one symbol of each variant that the rest of the library sees.
 #include "../kernels.h"
 #include "matmul.h"
+#include "peak.h"
 
 namespace pg {
 namespace PG_NS {
@@ -21,6 +22,9 @@ const Kernels* kernels() {
       &attention_kernels,
       &row_kernels,
       &sample_kernels,
+      peak_float,
+      peak_int,
+      peak_read,
   };
   return &table;
 }

@@ -1,0 +1,14 @@
+// Declarations of the peak loops of one variant.
+#pragma once
+#include <stdint.h>
+
+namespace pg {
+namespace PG_NS {
+
+// Both return the operations done (a multiply and an add are two). *sink is 0 and keeps the compiler from knowing the result.
+int64_t peak_float(int64_t rounds, float* sink);
+int64_t peak_int(int64_t rounds, float* sink);
+void peak_read(const float* data, int64_t count, float* sink);
+
+}  // namespace PG_NS
+}  // namespace pg
