@@ -1,6 +1,7 @@
 // From a request's messages or text to token ids, within limits that are checked before any long work is done.
 
 import type { Context } from "hono";
+import { RequestError } from "../core/errors.js";
 import type { ChatMessage, TemplateOptions } from "../engine/types.js";
 import { ApiError } from "./api-error.js";
 import type { AppEnv, ServerContext } from "./context.js";
@@ -72,7 +73,9 @@ export function tokenizeText(
   return ids;
 }
 
-export function checkPromptLength({ config }: ServerContext, length: number, param: string): void {
+export function checkPromptLength({ config, engine }: ServerContext, length: number, param: string): void {
+  const { maxContext } = engine.model;
+  if (length >= maxContext) throw new RequestError("prompt_too_long", { value: length, limit: maxContext, param });
   const limit = config.maxPromptTokens;
   if (limit === null || length <= limit) return;
   throw new ApiError(

@@ -1,0 +1,52 @@
+// A real engine behind a real server on a free port, for tests.
+
+import OpenAI from "openai";
+import { pino } from "pino";
+import { createEngine, type EngineOptions } from "../../src/engine/engine.js";
+import type { Engine } from "../../src/engine/types.js";
+import { createServer, type PagodaServer, type ServerOptions } from "../../src/server/server.js";
+
+export interface TestServer extends AsyncDisposable {
+  readonly engine: Engine & { injectFault(where: "step" | "thread"): void };
+  readonly server: PagodaServer;
+  readonly url: string;
+  /** OpenAI's own client, as users have it, without retries. */
+  readonly client: OpenAI;
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
+}
+
+/** Without `model` in the engine's options, the bundled one. */
+export async function startServer(
+  engineOptions: EngineOptions = {},
+  serverOptions: ServerOptions = {},
+): Promise<TestServer> {
+  const engine = (await createEngine({ threads: 2, ...engineOptions })) as TestServer["engine"];
+  const server = createServer(engine, { port: 0, logger: pino({ level: "silent" }), ...serverOptions });
+  const { url } = await server.listen();
+  const apiKey = serverOptions.apiKey?.[0] ?? "none";
+  return {
+    engine,
+    server,
+    url,
+    client: new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 }),
+    post: (path, body, headers = {}) =>
+      fetch(url + path, {
+        method: "POST",
+        headers: { "content-type": "application/json", authorization: `Bearer ${apiKey}`, ...headers },
+        body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
+      } as RequestInit),
+    [Symbol.asyncDispose]: async () => {
+      await server.close(0);
+      await engine.close();
+    },
+  };
+}
+
+/** Waits until the condition holds; the limit only ends a test that would hang. */
+export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (let i = 0; i < 2000; i++) {
+    if (await condition()) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  throw new Error(`never happened: ${what}`);
+}
