@@ -1,5 +1,6 @@
 // What every route of a server shares.
 
+import type { HttpBindings } from "@hono/node-server";
 import type { Logger } from "pino";
 import type { ServerConfig } from "../config/server-config.js";
 import type { Engine } from "../engine/types.js";
@@ -25,6 +26,7 @@ export interface ServerContext {
 
 /** Hono's variables of one request. */
 export interface AppEnv {
+  Bindings: HttpBindings;
   Variables: {
     server: ServerContext;
     tenant: Tenant;

@@ -2,7 +2,8 @@
 // reader costs one event of memory here. Silence is broken by comments, which keep proxies from closing the stream; a reader
 // that takes nothing for too long is dropped; one that leaves ends the source at once.
 
-import type { ServerContext } from "./context.js";
+import type { Context } from "hono";
+import type { AppEnv } from "./context.js";
 
 const encoder = new TextEncoder();
 
@@ -16,8 +17,8 @@ export interface ServerEvent {
 export const DONE: ServerEvent = { data: "[DONE]" };
 
 /** A response that streams the source's events. `leave` must make the source end: it is called when the client has gone. */
-export function sseResponse(context: ServerContext, source: AsyncIterator<ServerEvent>, leave: () => void): Response {
-  const { streamKeepAliveSeconds, slowReaderSeconds } = context.config;
+export function sseResponse(c: Context<AppEnv>, source: AsyncIterator<ServerEvent>, leave: () => void): Response {
+  const { streamKeepAliveSeconds, slowReaderSeconds } = c.get("server").config;
   let pending: Promise<IteratorResult<ServerEvent>> | null = null;
   let dropTimer: NodeJS.Timeout | undefined;
   const end = async (): Promise<void> => {
@@ -42,8 +43,8 @@ export function sseResponse(context: ServerContext, source: AsyncIterator<Server
         }
         // Not pulled again within this time: what is buffered is not being read.
         dropTimer = setTimeout(() => {
-          context.log.warn("a stream was dropped: its reader takes nothing");
-          controller.error(new Error("the reader is too slow"));
+          c.get("log").warn("a stream was dropped: its reader takes nothing");
+          c.env.outgoing.destroy();
           void end();
         }, slowReaderSeconds * 1000);
         dropTimer.unref();

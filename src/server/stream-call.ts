@@ -12,10 +12,9 @@ export async function streamCall(
   call: Call,
   events: AsyncGenerator<ServerEvent>,
 ): Promise<Response> {
-  const context = c.get("server");
   const first = events.next();
-  await settleWithin(first, context.config.streamKeepAliveSeconds * 1000);
-  return sseResponse(context, guarded(c, call, first, events), call.leave);
+  await settleWithin(first, c.get("server").config.streamKeepAliveSeconds * 1000);
+  return sseResponse(c, guarded(c, call, first, events), call.leave);
 }
 
 async function* guarded(

@@ -1,0 +1,110 @@
+// Faults inside a step, of the engine's thread and of the grammar matcher: others finish, and /health recovers.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import OpenAI from "openai";
+import { startServer, type TestServer, until } from "../support/test-server.js";
+import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+
+const messages = [{ role: "user" as const, content: "hello" }];
+const MODEL = "m";
+/** Runs until a fault ends it. */
+const LONG = 16_000;
+
+function start(): Promise<TestServer> {
+  return startServer(
+    { model: writeTinyCheckpoint({ context: 16_384 }) },
+    { servedModelName: [MODEL], maxConcurrent: 2 },
+  );
+}
+
+function ask(host: TestServer, extra: Record<string, unknown> = {}): Promise<string> {
+  const body = { model: MODEL, messages, temperature: 0, max_tokens: 6, ignore_eos: true, ...extra };
+  return host.client.chat.completions
+    .create(body as OpenAI.ChatCompletionCreateParamsNonStreaming)
+    .then((reply) => reply.choices[0]!.message.content!);
+}
+
+function begin(host: TestServer) {
+  const body = { model: MODEL, messages, stream: true, max_tokens: LONG, ignore_eos: true };
+  return host.client.chat.completions.create(body as OpenAI.ChatCompletionCreateParamsStreaming);
+}
+
+test("a fault in a step fails its rows with a clear error; those that wait are served", async () => {
+  await using host = await start();
+  const expected = await ask(host);
+  const inside = [ask(host, { max_tokens: LONG }), ask(host, { max_tokens: LONG })];
+  await until(async () => (await host.engine.stats()).running === 2, "two run");
+  const waiting = ask(host);
+  await until(() => host.server.context.gate.queued === 1, "one waits");
+  host.engine.injectFault("step");
+  for (const call of inside) {
+    await assert.rejects(call, (error: unknown) => {
+      assert.ok(error instanceof OpenAI.InternalServerError);
+      assert.match(error.message, /The step that ran this request failed: injected fault/);
+      return true;
+    });
+  }
+  assert.equal(await waiting, expected);
+  assert.equal((await fetch(`${host.url}/health`)).status, 200);
+  assert.equal((await host.engine.stats()).pagesUsed, 0);
+});
+
+test("a fault in a step ends a stream with an error event", async () => {
+  await using host = await start();
+  const stream = await begin(host);
+  await assert.rejects(async () => {
+    let chunks = 0;
+    for await (const _ of stream) if (++chunks === 3) host.engine.injectFault("step");
+  }, /injected fault/);
+});
+
+test("a fault of the engine's thread: it restarts, who had not begun is kept, /health tells", async () => {
+  await using host = await start();
+  const expected = await ask(host);
+  const begun = await begin(host);
+  const chunks = begun[Symbol.asyncIterator]();
+  await chunks.next();
+  await chunks.next();
+  const other = ask(host, { max_tokens: LONG });
+  other.catch(() => undefined);
+  const waiting = ask(host);
+  await until(() => host.server.context.gate.queued === 1, "one waits");
+  const statuses = new Set<number>();
+  const watch = setInterval(async () => statuses.add((await fetch(`${host.url}/health`)).status), 5);
+  host.engine.injectFault("thread");
+  await assert.rejects(async () => {
+    while ((await chunks.next()).done !== true);
+  }, /The engine has stopped/);
+  await other.catch(() => undefined);
+  assert.equal(await waiting, expected);
+  await until(async () => (await fetch(`${host.url}/health`)).status === 200, "healthy again");
+  clearInterval(watch);
+  assert.ok(statuses.has(503), "it told while it was down");
+  const health = (await (await fetch(`${host.url}/health`)).json()) as { restarts: number; last_error: string };
+  assert.equal(health.restarts, 1);
+  assert.match(health.last_error, /injected fault/);
+  assert.equal(await ask(host), expected, "as before");
+  assert.match(await (await fetch(`${host.url}/metrics`)).text(), /pagoda_engine_restarts_total\{[^}]*\} 1/);
+});
+
+test("a grammar that crashes the matcher fails alone; another constrained answer goes on", async () => {
+  await using host = await start();
+  const body = { model: MODEL, messages, stream: true as const, max_tokens: 300, guided_regex: "[ab]{200}" };
+  const stream = await host.client.chat.completions.create(body as OpenAI.ChatCompletionCreateParamsStreaming);
+  const chunks = stream[Symbol.asyncIterator]();
+  let text = "";
+  const read = async (): Promise<boolean> => {
+    const { done, value } = await chunks.next();
+    if (done !== true) text += value.choices[0]?.delta.content ?? "";
+    return done !== true;
+  };
+  await read();
+  await read();
+  const trap = `root ::= ${"(".repeat(20_000)}"a"${")".repeat(20_000)}`;
+  await assert.rejects(ask(host, { guided_grammar: trap }), OpenAI.BadRequestError);
+  assert.match(await ask(host, { guided_regex: "x[yz]" }), /^x[yz]$/);
+  while (await read());
+  assert.match(text, /^[ab]{200}$/);
+  assert.equal((await fetch(`${host.url}/health`)).status, 200);
+});

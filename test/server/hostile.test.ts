@@ -1,0 +1,188 @@
+// Bodies that are too large, too slow, no JSON, no UTF-8, or fuzz: the right 4xx each, and the service stays up.
+
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { after, before, test } from "node:test";
+import { seeded } from "../support/byte-matcher.js";
+import { startServer, type TestServer } from "../support/test-server.js";
+import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+
+let host: TestServer;
+before(async () => {
+  host = await startServer(
+    { model: writeTinyCheckpoint(), maxContext: 48 },
+    { requestTimeoutSeconds: 1, maxBodyMb: 1 },
+  );
+});
+after(async () => host?.[Symbol.asyncDispose]());
+
+async function errorOf(response: Response): Promise<{ code: string; param: string | null; message: string }> {
+  const body = (await response.json()) as { error: { code: string; param: string | null; message: string } };
+  assert.equal(typeof body.error.message, "string");
+  return body.error;
+}
+
+async function isUp(): Promise<void> {
+  assert.equal((await fetch(`${host.url}/health`)).status, 200);
+  const reply = await host.post("/v1/completions", { prompt: "a", max_tokens: 2 });
+  assert.equal(reply.status, 200);
+  await reply.json();
+}
+
+test("a 10 MB body is refused with 413, announced or not", async () => {
+  const big = `{"prompt": "${"x".repeat(10 * 2 ** 20)}"}`;
+  const response = await host.post("/v1/completions", big);
+  assert.equal(response.status, 413);
+  assert.equal((await errorOf(response)).code, "body_too_large");
+  // Chunked: no content-length tells ahead.
+  const chunked = new ReadableStream({
+    start: (controller) => {
+      for (let i = 0; i < 20; i++) controller.enqueue(Buffer.alloc(2 ** 17, 0x20));
+      controller.close();
+    },
+  });
+  const streamed = await fetch(`${host.url}/v1/completions`, {
+    method: "POST",
+    body: chunked,
+    duplex: "half",
+  } as RequestInit).catch(() => null);
+  if (streamed !== null) assert.equal(streamed.status, 413); // or the connection was closed on the sender
+  await isUp();
+});
+
+test("malformed JSON, invalid UTF-8, wrong shapes: 400", async () => {
+  const cases: [string | Uint8Array, string][] = [
+    ["", "invalid_json"],
+    ["{", "invalid_json"],
+    ["[1, 2", "invalid_json"],
+    [Uint8Array.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d]), "invalid_json"],
+    ["null", "invalid_value"],
+    ["[]", "invalid_value"],
+    ['"text"', "invalid_value"],
+    ['{"prompt": {}}', "invalid_value"],
+    ['{"prompt": []}', "invalid_value"],
+    ['{"prompt": [99999]}', "token_out_of_range"],
+    ['{"prompt": ""}', "empty_prompt"],
+    ['{"prompt": "a", "__proto__": {"x": 1}}', "unknown_field"],
+    [`{"prompt": ${"[".repeat(5000)}${"]".repeat(5000)}}`, "invalid_value"],
+  ];
+  for (const [body, code] of cases) {
+    const response = await host.post("/v1/completions", body);
+    assert.equal(response.status, 400, String(body).slice(0, 40));
+    assert.equal((await errorOf(response)).code, code, String(body).slice(0, 40));
+  }
+  await isUp();
+});
+
+test("a client that sends its request in drops is cut off", async () => {
+  const { port, hostname } = new URL(host.url);
+  const socket = connect(Number(port), hostname);
+  let answer = "";
+  socket.on("data", (data) => {
+    answer += data;
+  });
+  const closed = new Promise((resolve) => socket.on("close", resolve));
+  socket.on("error", () => undefined);
+  socket.write("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+  const drip = setInterval(() => socket.write("x"), 200);
+  await closed;
+  clearInterval(drip);
+  assert.match(answer, /^(HTTP\/1\.1 408|$)/);
+  await isUp();
+});
+
+test("10,000 fuzzed bodies: never a 5xx, never a hang", async () => {
+  const random = seeded(42);
+  const seeds = [
+    { prompt: "a", max_tokens: 1, temperature: 1, n: 2, stop: ["b"], logit_bias: { "5": 1 }, logprobs: 2 },
+    {
+      messages: [{ role: "user", content: "hi" }],
+      max_tokens: 1,
+      tools: [],
+      response_format: { type: "json_object" },
+      seed: 1,
+    },
+    { input: ["a", "b"], encoding_format: "float" },
+    { input: "hello", max_output_tokens: 1, text: { format: { type: "json_schema", schema: { type: "integer" } } } },
+    { prompt: "hello", return_token_strs: true },
+    { tokens: [1, 2, 3] },
+  ];
+  const paths = [
+    "/v1/completions",
+    "/v1/chat/completions",
+    "/v1/embeddings",
+    "/v1/responses",
+    "/tokenize",
+    "/detokenize",
+  ];
+  const counts = new Map<number, number>();
+  const one = async (): Promise<void> => {
+    const which = Math.floor(random() * seeds.length);
+    const body =
+      random() < 0.5
+        ? mutateText(JSON.stringify(seeds[which]), random)
+        : JSON.stringify(mutateValue(seeds[which], random));
+    const response = await host.post(paths[random() < 0.9 ? which : Math.floor(random() * paths.length)]!, body);
+    const text = await response.text();
+    counts.set(response.status, (counts.get(response.status) ?? 0) + 1);
+    assert.ok(
+      response.status === 200 || (response.status >= 400 && response.status < 500),
+      `${response.status} for ${body}: ${text}`,
+    );
+    if (response.status !== 200) assert.equal(typeof JSON.parse(text).error.message, "string");
+  };
+  const numWorkers = 16;
+  await Promise.all(
+    Array.from({ length: numWorkers }, async () => {
+      for (let i = 0; i < 10_000 / numWorkers; i++) await one();
+    }),
+  );
+  assert.ok(counts.get(400)! > 3000, JSON.stringify([...counts]));
+  assert.ok(counts.get(200)! > 100, JSON.stringify([...counts]));
+  await isUp();
+  const { pagesUsed, running } = await host.engine.stats();
+  assert.deepEqual([pagesUsed, running], [0, 0]);
+});
+
+type Random = () => number;
+const pick = <T>(random: Random, items: readonly T[]): T => items[Math.floor(random() * items.length)]!;
+
+/** Characters removed, doubled or replaced. */
+function mutateText(text: string, random: Random): string {
+  let out = text;
+  for (let i = 0; i < 1 + random() * 4; i++) {
+    const at = Math.floor(random() * out.length);
+    const insert = pick(random, ["", '"', "}", "[", ",", "\\", "\u0000", "1e999", "null", "-", out.slice(at, at + 9)]);
+    out = out.slice(0, at) + insert + out.slice(at + Math.floor(random() * 3));
+  }
+  return out;
+}
+
+/** One value somewhere inside replaced by something else. */
+function mutateValue(value: unknown, random: Random): unknown {
+  const strange = [
+    null,
+    -1,
+    0,
+    1.5,
+    1e308,
+    2 ** 53,
+    "",
+    "\ud800",
+    "a".repeat(300),
+    [],
+    {},
+    true,
+    [[]],
+    { type: "x" },
+    "💥",
+    [null],
+    -0,
+  ];
+  if (typeof value !== "object" || value === null || random() < 0.2) return pick(random, strange);
+  const entries = Object.entries(value);
+  if (entries.length === 0) return pick(random, strange);
+  const [key] = pick(random, entries);
+  const changed = entries.map(([name, item]) => [name, name === key ? mutateValue(item, random) : item] as const);
+  return Array.isArray(value) ? changed.map(([, item]) => item) : Object.fromEntries(changed);
+}
