@@ -125,7 +125,9 @@ async function build(compiler, flags, target) {
   };
   await Promise.all(Array.from({ length: availableParallelism() }, worker));
   const objects = queue.map(({ object }) => object);
-  await run(compiler.name, [...flags, isTest ? "-pthread" : "-shared", ...objects, "-o", `${target}.new`, "-lpthread"]);
+  // nodelete: a worker thread that dies unloads its libraries while our own threads may still run in this one.
+  const kind = isTest ? ["-pthread"] : ["-shared", ...(process.platform === "linux" ? ["-Wl,-z,nodelete"] : [])];
+  await run(compiler.name, [...flags, ...kind, ...objects, "-o", `${target}.new`, "-lpthread"]);
   renameSync(`${target}.new`, target); // atomic: a process that has the old one loaded keeps it
   for (const file of filesIn(objectDir, [""])) if (!objects.includes(file)) rmSync(file, { force: true });
 }

@@ -18,6 +18,15 @@ try {
     driver.handle(message);
     if (message.type === "close") port.close();
   });
+  // What nobody caught ends the thread, but not before its native memory and threads are given back.
+  process.once("uncaughtException", (error) => {
+    try {
+      engine.core.close();
+    } finally {
+      send({ type: "dead", error: toWire(error, "engine_dead") });
+      port.close();
+    }
+  });
   send({ type: "ready", facts: engine.facts });
 } catch (error) {
   send({ type: "dead", error: toWire(error, "engine_dead") });
