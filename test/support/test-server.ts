@@ -42,11 +42,12 @@ export async function startServer(
   };
 }
 
-/** Waits until the condition holds; the limit only ends a test that would hang. */
-export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (let i = 0; i < 2000; i++) {
+/** Waits until the condition holds, asking every `everyMs`; the limit only ends a test that would hang. */
+export async function until(condition: () => boolean | Promise<boolean>, what: string, everyMs = 10): Promise<void> {
+  const endMs = performance.now() + 60_000;
+  while (performance.now() < endMs) {
     if (await condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
   }
   throw new Error(`never happened: ${what}`);
 }
