@@ -1,0 +1,23 @@
+// Runs every native test on every instruction set of this processor; built with sanitizers by
+//   node scripts/build-native.mjs --test
+#include "check.h"
+
+std::vector<Test>& all_tests() {
+  static std::vector<Test> tests;
+  return tests;
+}
+
+int main() {
+  for (int32_t isa = 1; isa <= 3; isa++) {
+    uint64_t handle = 0;
+    const int32_t status = pg_context_create(2, isa, &handle);
+    if (status == PG_E_UNSUPPORTED) continue;
+    CHECK(status == PG_OK);
+    void* context = reinterpret_cast<void*>(handle);
+    for (const Test& test : all_tests()) {
+      test.run(context);
+      std::printf("ok %d %s\n", isa, test.name);
+    }
+    CHECK(pg_context_free(context) == PG_OK);
+  }
+}
