@@ -161,7 +161,8 @@ async function main() {
     return;
   }
   const flags = isTest ? TEST : COMMON;
-  const sources = filesIn(sourceDir, [".cpp", ".h"]);
+  const folders = isTest ? ["include", "src", "test"] : ["include", "src"];
+  const sources = folders.flatMap((name) => filesIn(join(sourceDir, name), [".cpp", ".h"]));
   const hash = createHash("sha256").update(JSON.stringify([compiler.version, flags, VARIANTS, process.arch]));
   for (const file of sources) hash.update(file).update(readFileSync(file));
   const key = hash.digest("hex");

@@ -10,7 +10,8 @@ import { type NativeLibrary, openLibrary } from "./abi.js";
 /** The package's root: this file is dist/src/device/cpu/library.js in it. */
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..", "..");
 const LIBRARY = join(ROOT, "build", "native", "pagoda_cpu.so");
-const SOURCES = join(ROOT, "native", "cpu");
+/** Folders the library is made of; native/cpu/test is not. */
+const SOURCES = ["include", "src"].map((name) => join(ROOT, "native", "cpu", name));
 
 let opened: NativeLibrary | null = null;
 
@@ -31,8 +32,10 @@ export function loadLibrary(): NativeLibrary {
 function isCurrent(): boolean {
   const built = statSync(LIBRARY, { throwIfNoEntry: false })?.mtimeMs;
   if (built === undefined) return false;
-  for (const name of readdirSync(SOURCES, { recursive: true, encoding: "utf8" })) {
-    if (/\.(cpp|h)$/.test(name) && statSync(join(SOURCES, name)).mtimeMs > built) return false;
+  for (const folder of SOURCES) {
+    for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
+      if (/\.(cpp|h)$/.test(name) && statSync(join(folder, name)).mtimeMs > built) return false;
+    }
   }
   return true;
 }
