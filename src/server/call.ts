@@ -2,6 +2,7 @@
 // whatever happens. A client that leaves aborts it within a step.
 
 import { randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import type { Context } from "hono";
 import type { GenerateOptions, GenerateResult, Generation, OutputChunk } from "../engine/types.js";
 import { toHttpError } from "./api-error.js";
@@ -20,6 +21,7 @@ export class Call {
     this.id = `${idPrefix}-${randomUUID().replaceAll("-", "")}`;
     this.#context = c.get("server");
     this.#facts = c.get("facts");
+    setMaxListeners(0, this.#leave.signal); // one for each prompt of the request: many are no leak
     c.req.raw.signal.addEventListener("abort", this.leave, { once: true });
     if (c.req.raw.signal.aborted) this.leave();
   }
