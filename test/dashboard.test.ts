@@ -109,7 +109,8 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
   });
 
   test("the page map, the trie, the timeline and the plan follow the requests that run", async () => {
-    const { page, complaints } = await openPage(browser, url);
+    // High enough for all of it: what is out of sight is not asked for.
+    const { page, complaints } = await openPage(browser, url, { viewport: { width: 1440, height: 2200 } });
     await until("the page map", async () => (await inUse(page)) === 0);
     const idleMap = await picture(page, ".page-map");
     const idleSteps = await picture(page, ".timeline");
@@ -162,6 +163,8 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     await page.getByRole("button", { name: "Pause" }).waitFor();
 
     const pages = page.getByRole("slider", { name: /^Pages/ });
+    await pages.scrollIntoViewIfNeeded();
+    await until("the page map", async () => Number(await pages.getAttribute("aria-valuemax")) > 0);
     await pages.focus();
     await page.keyboard.press("Home");
     assert.match((await pages.getAttribute("aria-valuetext"))!, /^Page 0, the null page/);
@@ -189,6 +192,7 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     type Measure = { paper: number; ink: number; soft: number };
     const { page, complaints } = await openPage(browser, url, { colorScheme: "dark" });
     const dark = (await page.evaluate(contrastAndPaper)) as Measure;
+    await page.locator(".page-map").scrollIntoViewIfNeeded();
     await until("a page map", async () => Number(await page.locator(".page-map").getAttribute("aria-valuemax")) > 0);
     const darkMap = await picture(page, ".page-map");
     await page.getByRole("button", { name: /^Theme: System/ }).click();

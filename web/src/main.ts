@@ -2,6 +2,7 @@
 
 import { RequestColors } from "./data/request-colors.js";
 import { Api } from "./view/api.js";
+import { byId } from "./view/dom.js";
 import { Feed } from "./view/feed.js";
 import { mountHeader } from "./view/header.js";
 import { keyDialog } from "./view/key-dialog.js";
@@ -41,4 +42,21 @@ feed.cache.watch((cache) => {
   pageMap.show(cache);
   trie.show(cache);
 });
+feed.isCacheSeen = watchSight(["pages", "prefixes"]);
 feed.start();
+
+/** Tells whether one of these elements is in sight, or nearly. */
+function watchSight(ids: readonly string[]): () => boolean {
+  const inSight = new Set<Element>();
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) {
+        if (isIntersecting) inSight.add(target);
+        else inSight.delete(target);
+      }
+    },
+    { rootMargin: "100px" },
+  );
+  for (const id of ids) observer.observe(byId(id));
+  return () => inSight.size > 0;
+}

@@ -30,16 +30,21 @@ export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Calls at most once per frame, however often it is asked. */
-export function perFrame(run: () => void): () => void {
+/** Calls at most once per frame, however often it is asked, and not more often than every `minMs`. */
+export function perFrame(run: () => void, minMs = 0): () => void {
   let isPending = false;
+  let lastMs = 0;
+  const onFrame = (): void => {
+    isPending = false;
+    lastMs = performance.now();
+    run();
+  };
   return () => {
     if (isPending) return;
     isPending = true;
-    requestAnimationFrame(() => {
-      isPending = false;
-      run();
-    });
+    const waitMs = lastMs + minMs - performance.now();
+    if (waitMs <= 0) requestAnimationFrame(onFrame);
+    else setTimeout(() => requestAnimationFrame(onFrame), waitMs);
   };
 }
 

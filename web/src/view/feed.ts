@@ -17,6 +17,8 @@ export class Feed {
   readonly cache = new Signal<CacheView | null>(null);
   onHistory: (steps: readonly StepRecord[]) => void = () => undefined;
   onStep: (step: StepRecord) => void = () => undefined;
+  /** Whether anybody sees the page map or the trie: taking their picture holds up the engine for a moment. */
+  isCacheSeen: () => boolean = () => true;
 
   readonly #api: Api;
   #hasNewSteps = true;
@@ -42,12 +44,12 @@ export class Feed {
   }
 
   async #lookAtCache(): Promise<void> {
-    if (!this.#hasNewSteps || document.hidden) return;
+    if (!this.#hasNewSteps || document.hidden || !this.isCacheSeen()) return;
     this.#hasNewSteps = false;
     const startMs = performance.now();
     this.cache.set(await this.#api.json<CacheView>("/api/cache"));
-    // A pool of very many pages takes a while to send: leave the server, and this page, time for other things.
-    await pause(2 * (performance.now() - startMs));
+    // A pool of very many pages takes a while to describe: leave the server most of its time for other things.
+    await pause(6 * (performance.now() - startMs));
   }
 
   /** Runs again and again, `everyMs` after the last time ended, later after a failure. */

@@ -218,7 +218,8 @@ class Card {
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, sync: { key: "live" } },
         scales: {
-          x: { time: false, range: (_, __, max) => [max - WINDOW, max] },
+          // Until the window is full the lines have all of the width, but never less than half a minute of it.
+          x: { time: false, range: (_, min, max) => [max - Math.min(WINDOW, Math.max(30, max - min)), max] },
           y: { range: (_, __, max) => [0, isShare ? 1 : Math.max(top, (max ?? 0) * 1.1)] },
         },
         axes: [

@@ -12,7 +12,10 @@ import { isDark, token } from "./theme.js";
 import type { Tip } from "./tooltip.js";
 
 const GUTTER = 74;
-const MAX_LANES_HEIGHT = 160;
+const WANTED_HEIGHT = 160;
+const MAX_HEIGHT = 6000; // browsers draw no canvas that is much higher
+
+type Kind = "worker" | "tile";
 
 interface Box {
   readonly x: number;
@@ -58,7 +61,7 @@ export class PlanCanvas {
 
 class Part {
   readonly element: HTMLElement;
-  readonly #kind: "worker" | "tile";
+  readonly #kind: Kind;
   readonly #colors: RequestColors;
   readonly #frame = h("div", { class: "tiles" });
   readonly #canvas: Canvas;
@@ -67,7 +70,7 @@ class Part {
   #boxes: Box[] = [];
   #looked = -1;
 
-  constructor(title: string, kind: "worker" | "tile", colors: RequestColors) {
+  constructor(title: string, kind: Kind, colors: RequestColors) {
     this.#kind = kind;
     this.#colors = colors;
     this.#canvas = new Canvas(this.#frame, 40, (context, width) => this.#paint(context, width));
@@ -91,7 +94,7 @@ class Part {
   show(shown: Shown): void {
     this.#shown = shown;
     const numLanes = this.#kind === "worker" ? shown.plan.numWorkers : shown.view.tiles.length;
-    this.#canvas.setHeight(Math.max(1, numLanes) * laneHeight(numLanes) + 2);
+    this.#canvas.setHeight(numLanes * laneHeight(this.#kind, numLanes) + 2);
     this.#canvas.repaint();
   }
 
@@ -99,7 +102,7 @@ class Part {
     if (this.#shown === null) return;
     this.#boxes = this.#kind === "worker" ? boxesByWorker(this.#shown, width) : boxesByTile(this.#shown, width);
     const lanes = this.#kind === "worker" ? this.#shown.view.workers : this.#shown.view.tiles;
-    const height = laneHeight(lanes.length);
+    const height = laneHeight(this.#kind, lanes.length);
     c.font = LABEL_FONT;
     c.textBaseline = "middle";
     if (height >= 11) {
@@ -163,12 +166,14 @@ class Part {
   }
 }
 
-function laneHeight(numLanes: number): number {
-  return Math.max(3, Math.min(18, Math.floor(MAX_LANES_HEIGHT / Math.max(1, numLanes))));
+/** Workers fit into the wanted height, even those of a GPU; tiles stay high enough for their names, and scroll. */
+function laneHeight(kind: Kind, numLanes: number): number {
+  const least = Math.min(kind === "tile" ? 13 : 3, MAX_HEIGHT / numLanes);
+  return Math.max(least, Math.min(18, Math.floor(WANTED_HEIGHT / numLanes)));
 }
 
 function boxesByWorker({ view }: Shown, width: number): Box[] {
-  const height = laneHeight(view.workers.length);
+  const height = laneHeight("worker", view.workers.length);
   const most = Math.max(1, ...view.workers.map(({ cost }) => cost));
   const scale = (width - GUTTER - 2) / most;
   return view.workers.flatMap(({ items }, lane) => {
@@ -182,7 +187,7 @@ function boxesByWorker({ view }: Shown, width: number): Box[] {
 }
 
 function boxesByTile({ step, view }: Shown, width: number): Box[] {
-  const height = laneHeight(view.tiles.length);
+  const height = laneHeight("tile", view.tiles.length);
   const longest = Math.max(1, ...step.rows.map(({ contextLen }) => contextLen));
   const scale = (width - GUTTER - 60) / longest;
   return view.tiles.flatMap(({ items }, lane) =>

@@ -150,7 +150,7 @@ export class Playground {
       if (data === "[DONE]") break;
       const chunk = JSON.parse(data) as CompletionChunk;
       if (chunk.error !== undefined) throw new Error(chunk.error.message);
-      turn.setColor(this.#colors.colorOf(chunk.id, isDark.value));
+      turn.setRequest(chunk.id, this.#colors.colorOf(chunk.id, isDark.value));
       usage = chunk.usage ?? usage;
       const choice = chunk.choices[0];
       if (choice === undefined) continue;

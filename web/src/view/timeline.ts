@@ -12,6 +12,8 @@ import { GUTTER, laneAt, paintTimeline, TIMELINE_HEIGHT } from "./timeline-paint
 import type { Tip } from "./tooltip.js";
 
 const WIDTHS = [2, 4, 8, 14]; // of a column
+/** Steps may come by the hundred a second, from an engine that shares this machine's cores: painting them is to cost it little. */
+const FOLLOW_MS = 80;
 
 export class Timeline {
   /** The step whose plan is shown: the chosen one, or the newest. */
@@ -113,7 +115,7 @@ export class Timeline {
       this.#explorer.refresh(view.length - 1);
     }
     this.#canvas.repaint();
-  });
+  }, FOLLOW_MS);
 
   readonly #onScroll = (): void => {
     const { scrollLeft, scrollWidth, clientWidth } = this.#scroller;
@@ -149,8 +151,9 @@ export class Timeline {
     this.chosen.set(record);
     const left = index * this.#columnWidth;
     const room = this.#scroller.clientWidth - GUTTER - this.#columnWidth;
-    if (left < this.#scroller.scrollLeft) this.#scroller.scrollLeft = left;
-    else if (left > this.#scroller.scrollLeft + room) this.#scroller.scrollLeft = left - room;
+    // What is out of sight comes in with something of what is before and after it.
+    if (left < this.#scroller.scrollLeft) this.#scroller.scrollLeft = left - room / 2;
+    else if (left > this.#scroller.scrollLeft + room) this.#scroller.scrollLeft = left - room / 2;
     this.#canvas.repaint();
   }
 

@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 
 const element = h("div", { class: "tooltip", "aria-hidden": "true", hidden: true });
 document.body.append(element);
+addEventListener("scroll", hideTip, { passive: true }); // what it belongs to has moved away
 
 /** `text` is shown as it is, below the lines, in the code face. */
 export interface Tip {

@@ -7,17 +7,24 @@ import { h, setText } from "./dom.js";
 
 const OPENING =
   "Once upon a time, in a small village by the sea, there lived a girl named Lily. She had a red boat and a dog named Max. " +
-  "Every day they went to the beach to look for shells. One day, ";
-const TURNS = [
-  "they saw a big fish that could talk.",
-  "the boat began to sing.",
-  "Max found a shiny key in the sand. Lily picked it up and asked her mom what it was for. Her mom smiled and said,",
-  "it started to rain, and they hid in a cave. It was dark. They heard a sound.",
-  "a boy named Tim came and asked if he could play.",
-  "they met an old man who was sad because he had lost his hat in the wind.",
-  "the sea was gone.",
-  "Lily wanted to build the tallest castle of all.",
+  "Every day they went to the beach to look for shells. ";
+const EVENTS = [
+  "they saw a big fish that could talk. ",
+  "the boat began to sing. ",
+  "Max found a shiny key in the sand. Lily picked it up and asked her mom what it was for. ",
+  "it started to rain, and they hid in a cave. It was dark. They heard a sound. ",
+  "a boy named Tim came and asked if he could play. ",
+  "they met an old man who was sad because he had lost his hat in the wind. ",
+  "the sea was gone. ",
+  "Lily wanted to build the tallest castle of all. ",
 ];
+
+/** Alike at the beginning, different and of different lengths after it. */
+function promptOf(number: number): string {
+  const numEvents = 1 + ((number * 5) % EVENTS.length);
+  const events = Array.from({ length: numEvents }, (_, i) => EVENTS[(number + 3 * i) % EVENTS.length]);
+  return `${OPENING}On day ${number + 1}, ${events.join("Then ")}`;
+}
 
 export function traffic(api: Api): HTMLElement {
   const size = h("input", { type: "number", min: "2", max: "128", step: "1", value: "12" });
@@ -34,7 +41,7 @@ export function traffic(api: Api): HTMLElement {
       const numPrompts = Math.max(1, Math.floor((size.valueAsNumber + half) / 2));
       const prompt = Array.from({ length: numPrompts }, () => {
         const number = numSent++;
-        const text = OPENING + TURNS[number % TURNS.length]!;
+        const text = promptOf(number);
         return isShared.checked ? text : `${number + 1}. ${text}`; // a difference at the start leaves nothing to share
       });
       // The halves end at different times: batches then mix prompts with running answers.

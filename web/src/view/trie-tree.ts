@@ -48,7 +48,7 @@ export class TrieTree {
     if (this.#linesLeft-- <= 0) return null;
     const numCells = Math.min(run.pages.length, MAX_CELLS);
     const cells = h("span", { class: `cells${run.refs > 0 ? " used" : ""}`, "aria-hidden": "true" });
-    cells.style.width = `${numCells * CELL}px`;
+    cells.style.width = `${numCells * CELL - 2}px`;
     const line = h("div", { class: "run" }, cells);
     if (run.pages.length > MAX_CELLS) line.append(h("span", { class: "soft" }, `× ${count(run.pages.length)}`));
     if (run.refs > 0) line.append(h("span", { class: "refs" }, count(run.refs)));

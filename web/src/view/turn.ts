@@ -1,6 +1,6 @@
 // One answer in the transcript: text as it comes, then what it cost.
 
-import { count, milliseconds, plural, rate } from "../data/format.js";
+import { count, milliseconds, plural, rate, shortId } from "../data/format.js";
 import type { Usage } from "../data/wire.js";
 import { h, setText } from "./dom.js";
 
@@ -8,6 +8,7 @@ export class AnswerTurn {
   readonly element: HTMLElement;
   readonly #text = h("div", { class: "text" });
   readonly #facts = h("div", { class: "facts-line" });
+  #requestId = "";
   #reasoning: HTMLElement | null = null;
   readonly #startMs = performance.now();
   #firstMs = 0;
@@ -25,7 +26,9 @@ export class AnswerTurn {
     );
   }
 
-  setColor(color: string): void {
+  /** The request that gives this answer, so that one finds it in the other views. */
+  setRequest(id: string, color: string): void {
+    this.#requestId = id;
     this.element.style.setProperty("--request", color);
   }
 
@@ -69,6 +72,7 @@ export class AnswerTurn {
       facts.push(`${rate(this.#rateOf(this.#numPieces))} tokens/s`);
     }
     if (ending !== null) facts.push(ending);
+    if (this.#requestId !== "") facts.push(`request ${shortId(this.#requestId)}`);
     this.#facts.replaceChildren(...facts.map((fact) => h("span", {}, fact)));
   }
 
