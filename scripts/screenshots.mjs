@@ -1,0 +1,73 @@
+// Takes the pictures of docs/dashboard.md and the README: the built dashboard (npm run build) in the system's chromium, with a real
+// engine under traffic that the page itself makes.
+//   node scripts/screenshots.mjs
+import { createEngine } from "../dist/src/engine/engine.js";
+import { createServer } from "../dist/src/server/server.js";
+import { openBrowser, openPage } from "../dist/test/support/browser.js";
+
+const FOLDER = "docs/images";
+const SIZE = { viewport: { width: 1440, height: 900 }, deviceScaleFactor: 1.5 };
+
+const engine = await createEngine({ seed: 3, numPages: 1025, threads: 2 });
+const server = createServer(engine, { port: 0, logLevel: "warn" });
+const { url } = await server.listen();
+const browser = await openBrowser();
+
+/** Waits until the engine has done so many more steps: how long that takes is the machine's business. */
+async function steps(count) {
+  const { steps: before } = await engine.stats();
+  while ((await engine.stats()).steps < before + count) await new Promise((resolve) => setTimeout(resolve, 100));
+}
+
+/** A page that has been talked to while traffic ran for a while. */
+async function busyPage(colorScheme) {
+  const { page, complaints } = await openPage(browser, `${url}/`, { ...SIZE, colorScheme });
+  page.setDefaultTimeout(120_000); // a busy engine leaves the browser little
+  await page.getByText("Traffic", { exact: true }).click();
+  await page.getByRole("button", { name: "Start" }).click();
+  await steps(500);
+  await page.getByRole("button", { name: "Tell me a story about a dragon." }).click();
+  await page.locator('.turn.assistant[aria-busy="false"]').waitFor();
+  await steps(120);
+  if (complaints.length > 0) throw new Error(`the page complains: ${complaints.join("; ")}`);
+  return page;
+}
+
+async function save(target, name) {
+  const path = `${FOLDER}/${name}.png`;
+  await target.screenshot({ path, animations: "disabled" });
+  console.log(path);
+}
+
+const light = await busyPage("light");
+await save(light, "dashboard-light");
+
+// Of the steps that mix prompts and decodes, the largest of the last few hundred.
+const history = engine.stepHistory();
+const [mixed] = history
+  .slice(-400, -60)
+  .filter(({ rows }) => rows.some((row) => row.isPrefill) && rows.some((row) => !row.isPrefill))
+  .sort((a, b) => b.tokens - a.tokens);
+await light.getByRole("button", { name: "Pause" }).click();
+const timeline = light.locator(".timeline");
+await timeline.focus();
+await light.keyboard.press("End");
+const shownLast = Number((await timeline.getAttribute("aria-valuetext")).match(/[\d,]+/)[0].replaceAll(",", ""));
+for (let left = shownLast - mixed.step; left > 0; left--) await light.keyboard.press("ArrowLeft");
+await timeline.blur();
+await light.waitForTimeout(1500);
+await save(light.locator("#steps"), "dashboard-steps");
+
+await light.locator(".page-map").scrollIntoViewIfNeeded(); // only what is in sight is asked for
+await light.getByText(/[1-9]\d* in use/).waitFor();
+await light.locator(".page-map").hover({ position: { x: 34, y: 18 } });
+await light.waitForTimeout(300);
+await save(light, "dashboard-pages");
+await light.context().close();
+
+const dark = await busyPage("dark");
+await save(dark, "dashboard-dark");
+
+await browser.close();
+await server.close(0);
+await engine.close();
