@@ -14,6 +14,7 @@ export {
 export type { FinishReason } from "./core/request.js";
 export type { PositionLogprobs, SamplingParams, TokenLogprob } from "./core/sampling.js";
 export { createEngine, type EngineOptions } from "./engine/engine.js";
+export type { ObjectRequest, ObjectResult } from "./engine/object.js";
 export type * from "./engine/types.js";
 export type { ConstraintSpec } from "./sampler/constraint.js";
 export { createServer, type PagodaServer, type ServerOptions } from "./server/server.js";

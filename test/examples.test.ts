@@ -35,3 +35,17 @@ test("watch-steps shows a step that mixes prefill and decode", async () => {
   const text = await output("watch-steps");
   assert.match(text, /step \d+: \d+ tokens \((?=[^)]*prefill)(?=[^)]*decode)/);
 });
+
+test("typed-object gives a value of its schema", async () => {
+  const [line, json] = (await output("typed-object")).trim().split("\n");
+  const object = JSON.parse(json!) as { name: string; age: number; likes: string[] };
+  assert.ok(object.name.length <= 12 && object.age >= 1 && object.age <= 999 && object.likes.length <= 3, line);
+});
+
+test("openai-client streams a story", async () => {
+  assert.match(await output("openai-client"), /^Once upon a time[\s\S]*\(15 \+ 60 tokens\)\s*$/);
+});
+
+test("ai-sdk tells and feeds", async () => {
+  assert.match(await output("ai-sdk"), /The (cat|dog|dragon) ate \d+ g\./);
+});

@@ -3,6 +3,7 @@
 
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { defaultText, envOf, flagOf, type OptionTable } from "../config/options.js";
+import { SERVER_OPTIONS } from "../config/server-config.js";
 import { ERRORS, type ErrorKind } from "../core/errors.js";
 
 const KINDS: Readonly<Record<ErrorKind, { className: string; meaning: string }>> = {
@@ -76,6 +77,12 @@ function cell(text: string): string {
 export function generatedPages(): readonly (readonly [string, string])[] {
   return [
     ["errors.md", errorsPage()],
-    ["configuration.md", configurationPage([{ title: "Engine", table: ENGINE_OPTIONS }])],
+    [
+      "configuration.md",
+      configurationPage([
+        { title: "Engine", table: ENGINE_OPTIONS },
+        { title: "Server", table: SERVER_OPTIONS },
+      ]),
+    ],
   ];
 }

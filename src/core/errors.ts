@@ -54,6 +54,13 @@ export const ERRORS = {
     param: "guided_regex",
     message: "The regular expression cannot be used: {reason} (near character {index}).",
   },
+  object_cut: {
+    kind: "request",
+    param: "maxTokens",
+    message:
+      "The answer was cut after {value} tokens, before its object was complete. Raise maxTokens or shorten the prompt.",
+  },
+  object_invalid: { kind: "request", param: "schema", message: "The object is not valid under its schema: {reason}" },
   invalid_grammar: { kind: "request", param: "guided_grammar", message: "The grammar cannot be used: {reason}" },
 
   // --- config: options of the engine or the command line --------------------------------------------------------

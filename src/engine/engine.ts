@@ -2,6 +2,7 @@
 // everything else happens behind the host. A thread that dies is started again; calls that had not begun are kept.
 
 import { randomBytes, randomUUID } from "node:crypto";
+import type { z } from "zod";
 import { type EngineConfig, engineConfig } from "../config/engine-config.js";
 import { CapacityError, EngineDeadError, errorFor, RequestError } from "../core/errors.js";
 import { uniformAt } from "../core/random.js";
@@ -11,6 +12,7 @@ import { type Checkpoint, openCheckpoint } from "./checkpoint.js";
 import { TextGeneration } from "./generation.js";
 import { type EngineHost, startHost } from "./host.js";
 import type { AddMessage, EngineFacts, FromEngine, RequestKind } from "./messages.js";
+import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
 import { StepLog } from "./step-log.js";
 import type {
   CachePicture,
@@ -98,6 +100,10 @@ class ThreadedEngine implements Engine {
 
   chat(messages: readonly ChatMessage[], options: GenerateOptions & TemplateOptions = {}): Generation {
     return this.#submit(this.tokenize(this.renderChat(messages, options), { addSpecialTokens: false }), options);
+  }
+
+  object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>> {
+    return generateObject(this, request);
   }
 
   renderChat(messages: readonly ChatMessage[], options: TemplateOptions = {}): string {

@@ -1,10 +1,12 @@
 // The public surface of an engine, shared by the library, the CLI and the server.
 
+import type { z } from "zod";
 import type { CacheSnapshot } from "../cache/snapshot.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
 import type { ConstraintSpec } from "../sampler/constraint.js";
 import type { LogitsHook } from "../sampler/sampler.js";
+import type { ObjectRequest, ObjectResult } from "./object.js";
 
 export interface ChatMessage {
   readonly role: string;
@@ -193,6 +195,8 @@ export interface Engine {
   health(): EngineHealth;
   generate(prompt: string | readonly number[], options?: GenerateOptions): Generation;
   chat(messages: readonly ChatMessage[], options?: GenerateOptions & TemplateOptions): Generation;
+  /** An answer that is a value of a zod schema, typed and checked. */
+  object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>>;
   /** The prompt that chat() gives the model. */
   renderChat(messages: readonly ChatMessage[], options?: TemplateOptions): string;
   /** One vector per input: the final hidden state of the last token, or the mean over all tokens; not normalised. */
