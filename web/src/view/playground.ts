@@ -78,7 +78,7 @@ export class Playground {
       h(
         "div",
         { class: "welcome" },
-        h("p", { class: "note" }, "Say something to the model, and watch the engine answer on the right."),
+        h("p", { class: "note" }, "Say something to the model, and watch the engine work."),
         ...SUGGESTIONS.map((text) => h("button", { type: "button", onclick: () => this.#ask(text) }, text)),
       ),
     );

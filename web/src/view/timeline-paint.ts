@@ -130,10 +130,8 @@ function paintBars(
 }
 
 function paintLanes(c: CanvasRenderingContext2D, frame: TimelineFrame, first: number, last: number, xOf: XOf): void {
-  let numLanes = 1;
-  for (let i = first; i < last; i++) for (const lane of frame.steps[i]!.lanes) numLanes = Math.max(numLanes, lane + 1);
-  const height = Math.min(MAX_LANE, (LANES.bottom - LANES.top) / numLanes);
-  const middleOf = (lane: number): number => LANES.top + (lane + 0.5) * height;
+  const { base, height } = lanesInView(frame.steps, first, last);
+  const middleOf = (lane: number): number => LANES.top + (lane - base + 0.5) * height;
   const thick = Math.max(1, height - 2);
   const thin = Math.max(1, Math.min(2.5, height * 0.3));
   for (let i = first; i < last; i++) {
@@ -203,10 +201,22 @@ function colorOf({ colors, focus }: TimelineFrame, id: string, alpha: number): s
   return colors.colorOf(id, isDark.value, focus === null || focus === id ? alpha : alpha * 0.25);
 }
 
-/** The row whose lane or part of the bar is at this height; -1 where there is none. */
+/** The lanes of the steps [first, last) fill the room there is, the first of them at the top. */
+function lanesInView(steps: readonly LoggedStep[], first: number, last: number): { base: number; height: number } {
+  let base = Number.POSITIVE_INFINITY;
+  let end = 0;
+  for (let i = first; i < last; i++) {
+    for (const lane of steps[i]!.lanes) {
+      base = Math.min(base, lane);
+      end = Math.max(end, lane + 1);
+    }
+  }
+  return { base, height: Math.min(MAX_LANE, (LANES.bottom - LANES.top) / Math.max(1, end - base)) };
+}
+
+/** The lane at this height, when the steps [first, last) are in view; -1 where there is none. */
 export function laneAt(steps: readonly LoggedStep[], first: number, last: number, y: number): number {
-  let numLanes = 1;
-  for (let i = first; i < last; i++) for (const lane of steps[i]!.lanes) numLanes = Math.max(numLanes, lane + 1);
   if (y < LANES.top || y > LANES.bottom) return -1;
-  return Math.floor((y - LANES.top) / Math.min(MAX_LANE, (LANES.bottom - LANES.top) / numLanes));
+  const { base, height } = lanesInView(steps, first, last);
+  return base + Math.floor((y - LANES.top) / height);
 }

@@ -25,7 +25,7 @@ export class TrieTree {
     this.#tree.addEventListener("keydown", (event) => this.#onKey(event));
     this.#tree.addEventListener("mouseleave", hideTip);
     this.#tree.addEventListener("scroll", hideTip);
-    this.#tree.append(h("li", { class: "empty" }, "Nothing is cached yet."));
+    this.#tree.append(h("li", { class: "empty", role: "none" }, "Nothing is cached yet."));
   }
 
   show({ nodes, pageSize }: CacheView): void {
@@ -37,7 +37,9 @@ export class TrieTree {
     const runs = toRuns(nodes, pageSize);
     this.#linesLeft = MAX_LINES;
     const items = runs.map((run) => this.#item(run, pageSize, 1)).filter((item) => item !== null);
-    this.#tree.replaceChildren(...(items.length > 0 ? items : [h("li", { class: "empty" }, "Nothing is cached yet.")]));
+    this.#tree.replaceChildren(
+      ...(items.length > 0 ? items : [h("li", { class: "empty", role: "none" }, "Nothing is cached yet.")]),
+    );
     this.#items()[0]?.setAttribute("tabindex", "0");
     const shared = nodes.filter(({ refs }) => refs > 1).length;
     const more = this.#linesLeft <= 0 ? `; the first ${MAX_LINES} lines are shown` : "";
