@@ -51,7 +51,7 @@ test("calls are counted, each op by itself", () => {
   assert.ok(Object.values(others).every((count) => count === 0));
 });
 
-test("ten thousand steps leave the heap as it was", { skip: global.gc === undefined && "needs --expose-gc" }, () => {
+test("a thousand steps leave no garbage", { skip: global.gc === undefined && "needs --expose-gc" }, () => {
   const device = new NullDevice();
   const batch = new Batch(4, 64);
   batch.addRow(TOKENS, 20, 1, PAGES, 20);
@@ -59,8 +59,12 @@ test("ten thousand steps leave the heap as it was", { skip: global.gc === undefi
   const tensor = device.allocTensor(8, VOCAB);
   const plans: [] = [];
   const sampled = new Int32Array(8);
-  const steps = (count: number): number => {
-    for (let i = 0; i < count; i++) {
+  // The compiler allocates now and then; a device that did would do so in every round.
+  let least = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < 10; round++) {
+    global.gc!();
+    const before = process.memoryUsage().heapUsed;
+    for (let i = 0; i < 1000; i++) {
       device.stage(staged, batch, plans);
       device.embed();
       for (let layer = 0; layer < 8; layer++) device.attention();
@@ -68,11 +72,7 @@ test("ten thousand steps leave the heap as it was", { skip: global.gc === undefi
       device.matmul(tensor);
       device.sample(sampled, tensor, 1);
     }
-    global.gc!();
-    return process.memoryUsage().heapUsed;
-  };
-  steps(1000);
-  const before = steps(1000);
-  const grown = steps(10_000) - before;
-  assert.ok(grown < 100_000, `${grown} bytes`);
+    least = Math.min(least, process.memoryUsage().heapUsed - before);
+  }
+  assert.ok(least < 10_000, `${least} bytes in a thousand steps`);
 });

@@ -41,7 +41,6 @@ const ADD = { accumulate: true } as const;
 
 export const deepseekV3: ModelFamily<DeepseekConfig> = {
   architectures: ["DeepseekV3ForCausalLM"],
-  ggufNames: [],
   parseConfig(raw, file) {
     const own = new ConfigReader(raw, file);
     own.only("scoring_func", "sigmoid");

@@ -30,7 +30,6 @@ interface GemmaConfig extends CommonConfig {
 
 export const gemma2: ModelFamily<GemmaConfig> = {
   architectures: ["Gemma2ForCausalLM"],
-  ggufNames: ["gemma2"],
   parseConfig(raw, file) {
     const defaults = { attn_logit_softcapping: 50, final_logit_softcapping: 30 };
     const c = new ConfigReader({ ...GEMMA_DEFAULTS, ...defaults, ...raw }, file);
@@ -49,7 +48,6 @@ export const gemma2: ModelFamily<GemmaConfig> = {
 
 export const gemma3: ModelFamily<GemmaConfig> = {
   architectures: ["Gemma3ForCausalLM"],
-  ggufNames: ["gemma3"],
   parseConfig(raw, file) {
     const defaults = { rope_theta: 1e6, rope_local_base_freq: 1e4, sliding_window_pattern: 6 };
     const c = new ConfigReader({ ...GEMMA_DEFAULTS, ...defaults, ...raw }, file);

@@ -16,7 +16,6 @@ interface GptOssConfig extends LlamaLikeConfig {
 
 export const gptOss: ModelFamily<GptOssConfig> = {
   architectures: ["GptOssForCausalLM"],
-  ggufNames: ["gpt-oss"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ rope_theta: 150_000, sliding_window: 128, ...withoutMxfp4(raw) }, file);

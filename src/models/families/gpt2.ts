@@ -21,7 +21,6 @@ const ADD: MatmulOptions = { accumulate: true };
 
 export const gpt2: ModelFamily<Gpt2Config> = {
   architectures: ["GPT2LMHeadModel"],
-  ggufNames: ["gpt2"],
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
     refuseQuantization(c);

@@ -7,7 +7,6 @@ import type { ModelFamily } from "../model.js";
 
 export const granite: ModelFamily<LlamaLikeConfig> = {
   architectures: ["GraniteForCausalLM"],
-  ggufNames: ["granite"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);

@@ -7,7 +7,6 @@ import type { ModelFamily } from "../model.js";
 
 export const llama: ModelFamily<LlamaLikeConfig> = {
   architectures: ["LlamaForCausalLM"],
-  ggufNames: ["llama"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);

@@ -8,7 +8,6 @@ import type { ModelFamily } from "../model.js";
 
 export const mistral: ModelFamily<LlamaLikeConfig> = {
   architectures: ["MistralForCausalLM"],
-  ggufNames: [],
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ sliding_window: 4096, ...raw }, file);

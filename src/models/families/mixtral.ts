@@ -30,7 +30,6 @@ const NAMES: MixtureNames = {
 
 export const mixtral: ModelFamily<MixtralConfig> = {
   architectures: ["MixtralForCausalLM"],
-  ggufNames: [],
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ rope_theta: 1e6, ...raw }, file);

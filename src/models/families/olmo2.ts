@@ -22,7 +22,6 @@ const FULL_ATTENTION = [0];
 
 export const olmo2: ModelFamily<Olmo2Config> = {
   architectures: ["Olmo2ForCausalLM"],
-  ggufNames: ["olmo2"],
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);
     const common = readCommon(c, "Olmo2ForCausalLM", { eps: 1e-5 });

@@ -9,7 +9,6 @@ import type { ModelFamily } from "../model.js";
 
 export const phi3: ModelFamily<LlamaLikeConfig> = {
   architectures: ["Phi3ForCausalLM"],
-  ggufNames: ["phi3"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);

@@ -8,7 +8,6 @@ import type { ModelFamily } from "../model.js";
 
 export const qwen2: ModelFamily<LlamaLikeConfig> = {
   architectures: ["Qwen2ForCausalLM"],
-  ggufNames: ["qwen2"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);

@@ -24,7 +24,6 @@ interface Qwen3MoeConfig extends LlamaLikeConfig {
 
 export const qwen3Moe: ModelFamily<Qwen3MoeConfig> = {
   architectures: ["Qwen3MoeForCausalLM"],
-  ggufNames: ["qwen3moe"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);

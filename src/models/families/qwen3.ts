@@ -8,7 +8,6 @@ import { qwenWindows } from "./qwen2.js";
 
 export const qwen3: ModelFamily<LlamaLikeConfig> = {
   architectures: ["Qwen3ForCausalLM"],
-  ggufNames: ["qwen3"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader(raw, file);

@@ -8,7 +8,6 @@ import type { ModelFamily } from "../model.js";
 
 export const smollm3: ModelFamily<LlamaLikeConfig> = {
   architectures: ["SmolLM3ForCausalLM"],
-  ggufNames: ["smollm3"],
 
   parseConfig(raw, file) {
     const c = new ConfigReader({ rope_theta: 2e6, ...raw }, file);
