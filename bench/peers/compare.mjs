@@ -1,6 +1,6 @@
 // Runs Pagoda, node-llama-cpp and llama.cpp alone on the same GGUF files, in turns, and prints medians and ratios.
 //   node compare.mjs --model FILE.gguf [--model ...] [--threads 2] [--repeat 5] [--steps 32] [--kinds prefill,decode,mix]
-//                    [--rows 1,8,32] [--requests 32] [--system 128] [--seed 1] [--json FILE]
+//                    [--rows 1,8,32] [--requests 32] [--system 128] [--parallel 32] [--seed 1] [--json FILE]
 
 import { writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
@@ -23,6 +23,7 @@ const { values } = parseArgs({
     rows: { type: "string", default: "1,8,32" },
     requests: { type: "string", default: "32" },
     system: { type: "string", default: "128" },
+    parallel: { type: "string", default: "32" },
     seed: { type: "string", default: "1" },
     json: { type: "string" },
   },
@@ -31,12 +32,13 @@ if (values.model === undefined) {
   console.error("compare.mjs needs --model FILE.gguf; see README.md");
   process.exit(2);
 }
-const [threads, repeat, steps, numRequests, systemLen, seed] = [
+const [threads, repeat, steps, numRequests, systemLen, parallel, seed] = [
   values.threads,
   values.repeat,
   values.steps,
   values.requests,
   values.system,
+  values.parallel,
   values.seed,
 ].map(Number);
 const rows = values.rows.split(",").map(Number);
@@ -59,7 +61,7 @@ function workloads(requests, prompts) {
   }
   if (kinds.includes("mix")) {
     const tokens = requests.reduce((sum, { outputLen }) => sum + outputLen, 0);
-    const open = (peer) => (peer.mix === undefined ? null : { run: () => peer.mix(requests), close() {} });
+    const open = (peer) => (peer.mix === undefined ? null : { run: () => peer.mix(requests, parallel), close() {} });
     list.push({ name: `mix of ${requests.length} requests`, tokens, open });
   }
   return list;

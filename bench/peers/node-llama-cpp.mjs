@@ -65,13 +65,19 @@ export function nodeLlamaCpp({ model }, settings) {
       };
     },
 
-    mix(requests) {
+    /** `parallel` sequences take the requests in order. A sequence keeps what its last and its next prompt have in common. */
+    mix(requests, parallel) {
       const longest = Math.max(...requests.map(({ prompt, outputLen }) => prompt.length + outputLen));
-      return withContext(model, optionsOf(requests.length, longest, settings), (context) => {
-        const sequences = requests.map(() => context.getSequence());
-        return secondsOf(() =>
-          Promise.all(requests.map(({ prompt, outputLen }, i) => generate(sequences[i], prompt, outputLen))),
-        );
+      return withContext(model, optionsOf(parallel, longest, settings), (context) => {
+        const queue = [...requests];
+        const work = async (sequence) => {
+          for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+            await sequence.adaptStateToTokens(next.prompt, false);
+            await generate(sequence, next.prompt.slice(sequence.nextTokenIndex), next.outputLen);
+          }
+        };
+        const sequences = Array.from({ length: parallel }, () => context.getSequence());
+        return secondsOf(() => Promise.all(sequences.map(work)));
       });
     },
   };
