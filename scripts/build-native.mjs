@@ -43,7 +43,7 @@ const COMMON = [
 ];
 const TEST = [
   ...COMMON.filter((flag) => flag !== "-O3"),
-  "-O1",
+  "-O0",
   "-g1",
   "-fsanitize=address,undefined",
   "-fno-sanitize-recover=all",

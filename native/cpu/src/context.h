@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "../include/pagoda_cpu.h"
+#include "arena.h"
 #include "kernels.h"
 #include "pool.h"
 #include "scratch.h"
@@ -15,6 +16,7 @@ struct Context {
 
   const Kernels* kernels;
   Pool pool;
+  Arena weights;
   // Packed activations of the matmul in progress; grown by pg_reserve_activations only.
   void* activations = nullptr;
   int64_t activation_bytes = 0;

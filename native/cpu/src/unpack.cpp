@@ -48,14 +48,21 @@ float factor_value(const uint8_t* at, Factor factor, int64_t half, int64_t lane)
   }
 }
 
-float int_value(const uint8_t* panel, const EncodingSpec& spec, int64_t k, int64_t lane) {
-  const int64_t block = k / kBlockCols;
-  const uint8_t* record = panel + block / record_blocks(spec) * record_bytes(spec);
-  const int64_t within = block % record_blocks(spec);
-  const int64_t half = within * 2 + k % kBlockCols / (kBlockCols / 2);
-  const int32_t code = code_value(record + within * code_bytes(spec.codes), spec.codes, k, lane);
-  return factor_value(record + scales_at(spec), spec.scale, half, lane) * static_cast<float>(code) +
-         factor_value(record + minimums_at(spec), spec.minimum, half, lane);
+// Factors are read once per half block, the unit of the finest of them.
+template <class Store>
+void unpack_int(const uint8_t* panel, const EncodingSpec& spec, int64_t cols, int64_t lane, Store store) {
+  for (int64_t from = 0; from < cols; from += kBlockCols / 2) {
+    const int64_t block = from / kBlockCols;
+    const uint8_t* record = panel + block / record_blocks(spec) * record_bytes(spec);
+    const int64_t within = block % record_blocks(spec);
+    const int64_t half = within * 2 + from % kBlockCols / (kBlockCols / 2);
+    const uint8_t* codes = record + within * code_bytes(spec.codes);
+    const float scale = factor_value(record + scales_at(spec), spec.scale, half, lane);
+    const float minimum = factor_value(record + minimums_at(spec), spec.minimum, half, lane);
+    const int64_t to = from + kBlockCols / 2 < cols ? from + kBlockCols / 2 : cols;
+    for (int64_t k = from; k < to; k++)
+      store(k, scale * static_cast<float>(code_value(codes, spec.codes, k, lane)) + minimum);
+  }
 }
 
 }  // namespace
@@ -67,11 +74,9 @@ void unpack_row(float* out, const Weight& weight, int64_t row, float scale, bool
   const uint8_t* panel = segment->data + local / kPanelRows * segment->panel_bytes;
   const int64_t lane = local % kPanelRows;
   const EncodingSpec spec = spec_of(segment->encoding);
-  for (int64_t k = 0; k < weight.cols; k++) {
-    const float value = spec.codes == Codes::kFloat ? float_value(panel, segment->encoding, k, lane)
-                                                    : int_value(panel, spec, k, lane);
-    out[k] = accumulate ? out[k] + scale * value : scale * value;
-  }
+  const auto store = [=](int64_t k, float value) { out[k] = accumulate ? out[k] + scale * value : scale * value; };
+  if (spec.codes != Codes::kFloat) return unpack_int(panel, spec, weight.cols, lane, store);
+  for (int64_t k = 0; k < weight.cols; k++) store(k, float_value(panel, segment->encoding, k, lane));
 }
 
 }  // namespace pg

@@ -11,11 +11,16 @@ using namespace pg;
 
 namespace {
 
+// So that sizes in bytes cannot overflow.
+constexpr int64_t kMostRows = int64_t{1} << 31;
+constexpr int64_t kMostCols = int64_t{1} << 28;
+
 int32_t append(Context* context, Weight* weight, int32_t dtype, int32_t encoding, int64_t rows, int32_t transposed,
                const uint8_t* source, int64_t source_bytes) {
   if (encoding < 0) encoding = own_encoding(dtype);
   const int64_t cols = weight->cols;
-  if (rows < 1 || rows > (int64_t{1} << 31)) return fail(context, PG_E_ARGUMENT, "a weight needs at least one row");
+  if (rows < 1 || rows > kMostRows)
+    return fail(context, PG_E_ARGUMENT, "a weight has 1 to %lld rows", (long long)kMostRows);
   const PackFn pack = packer(dtype, encoding);
   if (pack == nullptr || (transposed && !is_float(dtype)))
     return fail(context, PG_E_UNSUPPORTED, "dtype %d cannot be packed as encoding %d%s", dtype, encoding,
@@ -30,7 +35,8 @@ int32_t append(Context* context, Weight* weight, int32_t dtype, int32_t encoding
   segment.rows = rows;
   segment.panels = (rows + kPanelRows - 1) / kPanelRows;
   segment.panel_bytes = panel_size(segment.encoding, cols);
-  segment.data = static_cast<uint8_t*>(allocate(segment.bytes()));
+  segment.block = context->weights.allocate(segment.bytes());
+  segment.data = segment.block.data;
   if (segment.data == nullptr)
     return fail(context, PG_E_MEMORY, "the system refused %lld bytes", (long long)segment.bytes());
   const Source from = {source, static_cast<Dtype>(dtype), rows, cols, transposed != 0};
@@ -46,8 +52,8 @@ int32_t append(Context* context, Weight* weight, int32_t dtype, int32_t encoding
 extern "C" {
 
 int32_t pg_weight_create(void* handle, int64_t cols, uint64_t* out_weight) {
-  if (cols < 1 || cols > (int64_t{1} << 31) || out_weight == nullptr)
-    return fail(as_context(handle), PG_E_ARGUMENT, "a weight needs at least one column");
+  if (cols < 1 || cols > kMostCols || out_weight == nullptr)
+    return fail(as_context(handle), PG_E_ARGUMENT, "a weight has 1 to %lld columns", (long long)kMostCols);
   Weight* weight = new (std::nothrow) Weight;
   if (weight == nullptr) return fail(as_context(handle), PG_E_MEMORY, "the system refused a weight");
   weight->cols = cols;
@@ -75,10 +81,10 @@ int64_t pg_weight_bytes(const void* handle) {
   return bytes;
 }
 
-int32_t pg_weight_free(void*, void* handle) {
+int32_t pg_weight_free(void* context, void* handle) {
   Weight* weight = static_cast<Weight*>(handle);
   if (weight == nullptr) return PG_E_ARGUMENT;
-  for (const Segment& segment : weight->segments) release(segment.data, segment.bytes());
+  for (const Segment& segment : weight->segments) as_context(context)->weights.free(segment.block);
   delete weight;
   return PG_OK;
 }

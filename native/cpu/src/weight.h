@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "arena.h"
 #include "encoding.h"
 
 namespace pg {
@@ -14,7 +15,8 @@ struct Segment {
   int64_t rows;
   int64_t panels;
   int64_t panel_bytes;
-  uint8_t* data;  // [panels][panel_bytes]
+  uint8_t* data;  // [panels][panel_bytes], of `block`
+  ArenaBlock block;
   int64_t bytes() const { return panels * panel_bytes; }
 };
 

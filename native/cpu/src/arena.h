@@ -1,0 +1,36 @@
+// Memory for packed weights: large aligned chunks, so that huge pages cover matrices that are smaller than one. A chunk goes
+// back to the system when the last block in it is freed.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace pg {
+
+struct ArenaChunk {
+  void* mapping = nullptr;
+  int64_t mapped_bytes = 0;
+  uint8_t* data = nullptr;  // aligned to a huge page
+  int64_t capacity = 0;
+  int64_t used = 0;
+  int64_t blocks = 0;
+};
+
+struct ArenaBlock {
+  uint8_t* data = nullptr;
+  ArenaChunk* chunk = nullptr;
+};
+
+class Arena {
+ public:
+  Arena() = default;
+  Arena(const Arena&) = delete;
+  ~Arena();
+  // Zeroed, 64-byte aligned. data is null when the system has no more.
+  ArenaBlock allocate(int64_t bytes);
+  void free(const ArenaBlock& block);
+
+ private:
+  std::vector<ArenaChunk*> chunks_;
+};
+
+}  // namespace pg

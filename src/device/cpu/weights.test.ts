@@ -1,0 +1,141 @@
+// How weights get into native memory: from files and bytes, quantised at load, and what is refused.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { dequantize } from "../../core/dequantize/dequantize.js";
+import { quantizeQ4, quantizeQ8 } from "../../core/dequantize/quantize.js";
+import type { HostTensor } from "../../core/tensor.js";
+import type { Weight } from "../device.js";
+import { CpuDevice } from "./cpu-device.js";
+
+function floats(rows: number, cols: number): Float32Array {
+  return Float32Array.from({ length: rows * cols }, (_, i) => Math.sin(i * 12.9898) * (1 + (i % 7)));
+}
+
+function hostTensor(values: Float32Array, rows: number, cols: number): HostTensor {
+  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  return { name: "w", dtype: "f32", shape: [rows, cols], file: null, byteLength: bytes.length, bytes: () => bytes };
+}
+
+/** All rows of a weight as the device decodes them. */
+function rowsOf(device: CpuDevice, weight: Weight): Float32Array {
+  const staged = device.createStagedBatch(weight.rows);
+  staged.tokenIds.fill(
+    Int32Array.from({ length: weight.rows }, (_, i) => i),
+    weight.rows,
+  );
+  staged.numTokens = weight.rows;
+  const out = device.allocTensor(weight.rows, weight.cols);
+  device.embed(out, weight, staged, 1);
+  const values = new Float32Array(weight.rows * weight.cols);
+  device.read(values, out, 0, weight.rows);
+  return values;
+}
+
+test("quantize makes exactly the codes of q8_0 and q4_0", () => {
+  const device = new CpuDevice({ threads: 2 });
+  const [rows, cols] = [37, 96];
+  const values = floats(rows, cols);
+  values.fill(0, 0, 32); // a block of zeros
+  for (const [quantize, dtype, encode] of [
+    ["q8", "q8_0", quantizeQ8],
+    ["q4", "q4_0", quantizeQ4],
+  ] as const) {
+    const weight = device.loadWeight([hostTensor(values, rows, cols)], { quantize });
+    assert.equal(weight.dtype, quantize);
+    const expected = new Float32Array(values.length);
+    dequantize(dtype, encode(values, rows, cols), expected, values.length);
+    // The device adds a minimum of 0, which makes -0 a plain 0.
+    assert.deepEqual(
+      rowsOf(device, weight),
+      expected.map((value) => value + 0),
+    );
+  }
+  device.close();
+});
+
+test("a matrix without whole blocks is not quantised", () => {
+  const device = new CpuDevice({ threads: 1 });
+  const values = floats(3, 40);
+  const weight = device.loadWeight([hostTensor(values, 3, 40)], { quantize: "q4" });
+  assert.equal(weight.dtype, "f32");
+  assert.deepEqual(rowsOf(device, weight), values);
+  device.close();
+});
+
+test("packed weights take the memory of their encoding, in panels of 32 rows", () => {
+  const device = new CpuDevice({ threads: 1 });
+  const tensor = hostTensor(floats(64, 64), 64, 64);
+  const sizes = (["none", "q8", "q4"] as const).map((quantize) => device.loadWeight([tensor], { quantize }).byteLength);
+  assert.deepEqual(sizes, [64 * 64 * 4, (64 * 64 * 34) / 32, (64 * 64 * 18) / 32]);
+  device.close();
+});
+
+test("weights are read from a file at an odd offset; a file too short is refused", () => {
+  const folder = mkdtempSync(join(tmpdir(), "pagoda-weights-"));
+  const device = new CpuDevice({ threads: 2 });
+  try {
+    const values = floats(50, 33);
+    const tensor = hostTensor(values, 50, 33);
+    const path = join(folder, "weights é.bin");
+    writeFileSync(path, Buffer.concat([Buffer.from("odd"), tensor.bytes()]));
+    const bytes = () => assert.fail("the bytes come from the file");
+    const weight = device.loadWeight([{ ...tensor, file: { path, offset: 3 }, bytes }]);
+    assert.deepEqual(rowsOf(device, weight), values);
+    for (const file of [
+      { path, offset: 4 },
+      { path: join(folder, "absent"), offset: 0 },
+    ]) {
+      assert.throws(() => device.loadWeight([{ ...tensor, file, bytes }]), { code: "device_call" });
+    }
+  } finally {
+    device.close();
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("parts that do not fit together and dtypes that are no weights are refused by name", () => {
+  const device = new CpuDevice({ threads: 1 });
+  const a = hostTensor(floats(4, 32), 4, 32);
+  const b = { ...hostTensor(floats(4, 16), 4, 16), name: "narrow" };
+  assert.throws(() => device.loadWeight([a, b]), { code: "tensor_mismatch", message: /narrow.*32 columns.*found 16/ });
+  assert.throws(() => device.loadWeight([{ ...a, dtype: "i64" }]), { code: "tensor_mismatch", message: /i64/ });
+  assert.throws(() => device.loadWeight([{ ...a, shape: [5, 32] }]), { code: "device_call" });
+  device.close();
+});
+
+test("a token outside the table is refused and nothing is written", () => {
+  const device = new CpuDevice({ threads: 1 });
+  const weight = device.loadWeight([hostTensor(floats(4, 8), 4, 8)]);
+  const staged = device.createStagedBatch(2);
+  staged.tokenIds.fill(Int32Array.of(1, 4), 2);
+  staged.numTokens = 2;
+  const out = device.allocTensor(2, 8);
+  assert.throws(() => device.embed(out, weight, staged, 1), /id 4 is outside the table of 4 rows/);
+  const values = new Float32Array(16);
+  device.read(values, out, 0, 2);
+  assert.deepEqual(values, new Float32Array(16));
+  device.close();
+});
+
+test("NaN and infinity in the activations reach the output of integer weights", () => {
+  const device = new CpuDevice({ threads: 1 });
+  const weight = device.loadWeight([hostTensor(floats(32, 64), 32, 64)], { quantize: "q8" });
+  const x = new Float32Array(128).fill(1);
+  x[3] = Number.NaN;
+  x[64 + 40] = Number.POSITIVE_INFINITY;
+  const out = device.allocTensor(2, 32);
+  device.matmul(out, device.loadTensor(x, 2, 64), weight, 2);
+  const values = new Float32Array(64);
+  device.read(values, out, 0, 2);
+  assert.ok(values.every((value) => !Number.isFinite(value)));
+  device.close();
+});
+
+test("unknown instruction sets and thread counts are refused", () => {
+  assert.throws(() => new CpuDevice({ isa: "sse9" }), { code: "invalid_option" });
+  assert.throws(() => new CpuDevice({ threads: 0 }), { code: "invalid_option" });
+});
