@@ -2,6 +2,8 @@
 // merges of split items. Costly items first, so that the workers end together.
 #include "attention.h"
 
+#include <algorithm>
+
 #include "context.h"
 
 namespace pg {
@@ -97,11 +99,21 @@ extern "C" int32_t pg_attention(void* handle, float* out, int64_t out_stride, co
   args.partial_o = reinterpret_cast<float*>(context->attention_partials.data());
   args.partial_md = args.partial_o + partial_rows * args.pool->value_dim;
 
-  parallel_for(context->pool, int64_t{args.plan.num_items} * heads, [&](int64_t unit, int32_t worker) {
-    // Later tiles of a prompt see more keys: begin with them.
-    const int32_t item = args.plan.num_items - 1 - static_cast<int32_t>(unit / heads);
-    if (args.plan.item_valid[item] != 0)
-      kernels.run_item(args, scratch + per_worker * worker, item, static_cast<int32_t>(unit % heads));
+  // Later tiles of a prompt see more keys: begin with them. Workers take runs of units, so that each knows what it needs next.
+  const auto unit_at = [&](int64_t i) {
+    return AttentionUnit{args.plan.num_items - 1 - static_cast<int32_t>(i / heads), static_cast<int32_t>(i % heads)};
+  };
+  const int64_t units = int64_t{args.plan.num_items} * heads;
+  const int64_t per_run = std::clamp<int64_t>(units / (8 * context->pool.size()), 1, 8);
+  parallel_for(context->pool, (units + per_run - 1) / per_run, [&](int64_t run, int32_t worker) {
+    const int64_t end = std::min(units, (run + 1) * per_run);
+    for (int64_t i = run * per_run; i < end; i++) {
+      const AttentionUnit unit = unit_at(i);
+      if (args.plan.item_valid[unit.item] == 0) continue;
+      const AttentionUnit next = i + 1 < end ? unit_at(i + 1) : unit;
+      const bool is_known = i + 1 < end && args.plan.item_valid[next.item] != 0;
+      kernels.run_item(args, scratch + per_worker * worker, unit, is_known ? &next : nullptr);
+    }
   });
   parallel_for(context->pool, int64_t{args.plan.num_merges} * heads, [&](int64_t unit, int32_t) {
     const int32_t merge = static_cast<int32_t>(unit / heads);

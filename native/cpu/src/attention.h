@@ -55,11 +55,17 @@ struct AttentionArgs {
   float* partial_md;  // [num_partials, K, q_tile, 2]: max (base 2), denominator
 };
 
+// What a worker runs at a time: one work item for one kv head.
+struct AttentionUnit {
+  int32_t item;
+  int32_t head;
+};
+
 struct AttentionKernels {
   // Bytes of scratch one worker needs for tiles of q_tile rows.
   int64_t (*scratch_bytes)(int32_t q_tile, int32_t key_dim, int32_t value_dim);
-  // One work item for one kv head.
-  void (*run_item)(const AttentionArgs& args, void* scratch, int32_t item, int32_t head);
+  // next: what the same worker runs after it, or null; its first keys are asked for early.
+  void (*run_item)(const AttentionArgs& args, void* scratch, const AttentionUnit& unit, const AttentionUnit* next);
   // One merge entry for one kv head.
   void (*run_merge)(const AttentionArgs& args, int32_t merge, int32_t head);
 };

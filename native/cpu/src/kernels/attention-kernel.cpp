@@ -116,6 +116,12 @@ struct HeadPages {
     repeat(to - tile, kTileKeys);
   }
 
+  // The same for the tile that holds key `from`, of a run that ends at `end`.
+  void point_first(TileRows& rows, int32_t from, int32_t end) const {
+    const int32_t tile = from / kTileKeys * kTileKeys;
+    point(rows, tile, from, i_min(tile + kTileKeys, end));
+  }
+
   // Gathers the scales of keys [from, to); zeros outside.
   void gather_scales(TileRows& rows, int32_t tile, int32_t from, int32_t to) const {
     memset(rows.key_scales, 0, sizeof rows.key_scales);
@@ -138,6 +144,26 @@ struct HeadPages {
     }
   }
 };
+
+// The keys that will be wanted after those at hand: asked for while the last tile runs. No pages: nothing is known of it.
+struct Ahead {
+  const HeadPages* pages;
+  int32_t from;
+  int32_t end;
+};
+
+HeadPages pages_of(const AttentionArgs& a, const AttentionUnit& unit) {
+  const int32_t row = a.plan.item_row[unit.item];
+  return {*a.pool, a.layer, unit.head, a.batch.kv_indices + a.batch.kv_indptr[row]};
+}
+
+// The first key that any row of a unit sees.
+int32_t first_key(const AttentionArgs& a, const AttentionUnit& unit) {
+  const int32_t group = a.num_heads / a.pool->num_kv_heads;
+  const int32_t token = a.batch.qo_indptr[a.plan.item_row[unit.item]] + a.plan.item_q_start[unit.item] / group;
+  const int32_t earliest = a.plan.window > 0 ? a.batch.positions[token] - a.plan.window + 1 : 0;
+  return i_max(earliest, a.plan.item_kv_start[unit.item]);
+}
 
 // Turns an unnormalised state into the output row: the sink joins the denominator, a row that saw no key gives zeros.
 void finish_row(float* out, int32_t dim, const float* o, float m, float d, const float* sink) {
@@ -284,7 +310,7 @@ void run_tile(TileScratch& s, const KvPool& pool, float softcap, const TileRows&
 
 // All tiles of the chunk that begin_chunk laid out.
 template <typename Row>
-void run_chunk(TileScratch& s, const HeadPages& pages, float softcap, int32_t count) {
+void run_chunk(TileScratch& s, const HeadPages& pages, float softcap, int32_t count, const Ahead& ahead) {
   const int32_t begin = s.first[0];
   const int32_t end = s.last[count - 1];
   if (begin >= end) return;
@@ -297,18 +323,24 @@ void run_chunk(TileScratch& s, const HeadPages& pages, float softcap, int32_t co
     TileRows& rows = s.rows[turn];
     TileRows& next = s.rows[turn ^ 1];
     const bool is_last = to == end;
-    if (!is_last) pages.point(next, to, to, i_min(to + kTileKeys, end));
+    if (!is_last)
+      pages.point(next, to, to, i_min(to + kTileKeys, end));
+    else if (ahead.pages != nullptr)
+      ahead.pages->point_first(next, ahead.from, ahead.end);
+    const TileRows& following = is_last && ahead.pages == nullptr ? rows : next;
     if (Row::scaled) pages.gather_scales(rows, tile, from, to);
     while (row_begin < count && s.last[row_begin] <= i_max(tile, s.first[row_begin])) row_begin++;
     int32_t row_end = count;  // rows from it on have their window ahead of the tile
     while (row_end > row_begin && s.first[row_end - 1] >= tile + kTileKeys) row_end--;
     if (row_begin < row_end)
-      run_tile<Row>(s, pages.pool, softcap, rows, is_last ? rows : next, tile, from, to, row_begin, row_end);
+      run_tile<Row>(s, pages.pool, softcap, rows, following, tile, from, to, row_begin, row_end);
   }
 }
 
 template <typename Row>
-void run_item_of(const AttentionArgs& a, void* block, int32_t item, int32_t head) {
+void run_item_of(const AttentionArgs& a, void* block, const AttentionUnit& unit, const AttentionUnit* next) {
+  const int32_t item = unit.item;
+  const int32_t head = unit.head;
   const KvPool& pool = *a.pool;
   const int32_t value_dim = pool.value_dim;
   const int64_t padded = round_up(value_dim, VL);
@@ -316,13 +348,19 @@ void run_item_of(const AttentionArgs& a, void* block, int32_t item, int32_t head
   carve(&s, (uint8_t*)block, a.plan.q_tile, pool.key_dim, value_dim);
   const int32_t count = load_queries(s, a, item, head);
   const int32_t row = a.plan.item_row[item];
-  const HeadPages pages{pool, a.layer, head, a.batch.kv_indices + a.batch.kv_indptr[row]};
+  const HeadPages pages = pages_of(a, unit);
+  const HeadPages next_pages = pages_of(a, next == nullptr ? unit : *next);
 
   const int32_t kv_end = a.plan.item_kv_end[item];
   for (int64_t chunk = a.plan.item_kv_start[item]; chunk < kv_end; chunk += a.plan.kv_chunk) {
     const int32_t chunk_end = chunk + a.plan.kv_chunk < kv_end ? (int32_t)chunk + a.plan.kv_chunk : kv_end;
     begin_chunk(s, count, padded, a.plan.window, (int32_t)chunk, chunk_end);
-    run_chunk<Row>(s, pages, a.softcap, count);
+    Ahead ahead{nullptr, 0, 0};
+    if (chunk_end < kv_end)
+      ahead = {&pages, chunk_end, kv_end};
+    else if (next != nullptr && first_key(a, *next) < a.plan.item_kv_end[next->item])
+      ahead = {&next_pages, first_key(a, *next), a.plan.item_kv_end[next->item]};
+    run_chunk<Row>(s, pages, a.softcap, count, ahead);
     for (int32_t i = 0; i < count; i++)
       fold(s.total_out + i * padded, s.total_maxima[i], s.total_sums[i], s.out + i * padded, s.maxima[i],
            v_hsum(v_load(s.sums + int64_t{i} * VL)), value_dim);
@@ -346,12 +384,12 @@ void run_item_of(const AttentionArgs& a, void* block, int32_t item, int32_t head
   }
 }
 
-void run_item(const AttentionArgs& a, void* scratch, int32_t item, int32_t head) {
+void run_item(const AttentionArgs& a, void* scratch, const AttentionUnit& unit, const AttentionUnit* next) {
   switch (a.pool->dtype) {
-    case KvDtype::f32: return run_item_of<RowF32>(a, scratch, item, head);
-    case KvDtype::f16: return run_item_of<RowF16>(a, scratch, item, head);
-    case KvDtype::bf16: return run_item_of<RowBf16>(a, scratch, item, head);
-    case KvDtype::i8: return run_item_of<RowI8>(a, scratch, item, head);
+    case KvDtype::f32: return run_item_of<RowF32>(a, scratch, unit, next);
+    case KvDtype::f16: return run_item_of<RowF16>(a, scratch, unit, next);
+    case KvDtype::bf16: return run_item_of<RowBf16>(a, scratch, unit, next);
+    case KvDtype::i8: return run_item_of<RowI8>(a, scratch, unit, next);
   }
 }
 

@@ -41,7 +41,7 @@ struct PagedB {
   const uint8_t* const* rows;
   const uint8_t* const* next;  // the same rows of the tile that follows: asked for one by one, a burst would stall
   vf load(int k, int64_t col) const {
-    __builtin_prefetch(next[k] + col * Row::bytes);
+    __builtin_prefetch(next[k] + col * Row::bytes, 0, 2);
     return Row::load(rows[k], col);
   }
 };
@@ -237,7 +237,7 @@ __attribute__((noinline)) void score_rows(float* scores, const float* q, int64_t
 #pragma GCC unroll 8
         for (int key = 0; key < kLanes; key++) {
           row[key] = load_row_some<Row>(keys[j + 4 * key + step], d, lanes);
-          __builtin_prefetch(next[j + 4 * key + step] + d * Row::bytes);
+          __builtin_prefetch(next[j + 4 * key + step] + d * Row::bytes, 0, 2);
         }
 #pragma GCC unroll 8
         for (int r = 0; r < M; r++) {
