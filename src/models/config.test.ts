@@ -190,6 +190,19 @@ test("absent fields have the family's own defaults", () => {
   assert.deepEqual([gpt2.innerSize, gpt2.maxContext, gpt2.isTied], [256, 1024, true]);
 });
 
+test("the text part of a larger model is read from text_config", () => {
+  const whole = (fields: Record<string, unknown>) =>
+    parse("Gemma3ForConditionalGeneration", { vocab_size: undefined, ...fields });
+  const text = { hidden_size: 2560, intermediate_size: 10_240, num_hidden_layers: 6, sliding_window: 1024 };
+  const config = whole({ text_config: text });
+  assert.deepEqual(
+    [config.vocabSize, config.numHeads, config.numKvHeads, config.headDim, config.maxContext, config.hiddenSize],
+    [262_208, 8, 4, 256, 131_072, 2560],
+  );
+  assert.throws(() => whole({}), /text_config = missing/);
+  assert.throws(() => whole({ text_config: text, quantization_config: { quant_method: "hqq" } }), /quant_method = hqq/);
+});
+
 test("what a family cannot honour is refused by name", () => {
   refuses("LlamaForCausalLM", { hidden_act: "mish" }, /hidden_act = mish .* silu, swish, gelu/);
   refuses("LlamaForCausalLM", { rope_scaling: { rope_type: "mrope" } }, /rope_type = mrope/);

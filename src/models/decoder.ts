@@ -40,7 +40,7 @@ export class Decoder implements Model {
 
   constructor(config: CommonConfig, parts: DecoderParts, context: LoadContext) {
     const loader = new Loader(context);
-    const root = loader.prefix("model.", "embed_tokens.weight");
+    const root = loader.decoderPrefix();
     const { hiddenSize } = config;
     this.#loader = loader;
     this.spec = parts.spec;
@@ -48,7 +48,7 @@ export class Decoder implements Model {
     this.#vocabulary = new Vocabulary(loader, {
       ...config,
       embedding: `${root}embed_tokens.weight`,
-      head: config.isTied ? null : "lm_head.weight",
+      head: config.isTied ? null : loader.headName(),
       embeddingScale: parts.embeddingScale,
       logitsScale: parts.logitsScale,
     });

@@ -6,6 +6,8 @@ import type { HostTensor } from "../core/tensor.js";
 import type { Device, Tensor, Weight, WeightQuantization } from "../device/device.js";
 import type { LoadContext, ModelCapacity } from "./model.js";
 
+const PREFIXES = ["model.", "", "model.language_model.", "language_model.model."];
+
 export interface MatrixPart {
   readonly name: string;
   /** Outputs. */
@@ -31,9 +33,20 @@ export class Loader {
     return this.#context.source.has(name);
   }
 
-  /** `prefix`, or nothing where the checkpoint was saved without it: base models are, at times. */
-  prefix(prefix: string, probe: string): string {
-    return this.has(probe) && !this.has(prefix + probe) ? "" : prefix;
+  /** The first of several names that the checkpoint has; the first of all when it has none, for the error to name. */
+  first(...names: readonly [string, ...string[]]): string {
+    return names.find((name) => this.has(name)) ?? names[0];
+  }
+
+  /** What stands before the names of the decoder: base models are saved without a prefix, text parts of larger models with a longer one. */
+  decoderPrefix(): string {
+    const embedding = this.first(...(PREFIXES.map((prefix) => `${prefix}embed_tokens.weight`) as [string]));
+    return embedding.slice(0, -"embed_tokens.weight".length);
+  }
+
+  /** The head that is not the embedding table. */
+  headName(): string {
+    return this.first("lm_head.weight", "language_model.lm_head.weight");
   }
 
   host(name: string, shape: readonly number[]): HostTensor {

@@ -1,6 +1,7 @@
 // The families by architecture name.
 
 import { errorFor } from "../core/errors.js";
+import { ConfigReader } from "./config-reader.js";
 import { deepseekV3 } from "./families/deepseek-v3.js";
 import { gemma2, gemma3 } from "./families/gemma.js";
 import { gptOss } from "./families/gpt-oss.js";
@@ -36,18 +37,40 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   gpt2,
 ];
 
+/** Models of text and images: their text part is a family here, the rest of the checkpoint is left unread. */
+const TEXT_PARTS: Readonly<Record<string, string>> = {
+  Gemma3ForConditionalGeneration: "Gemma3ForCausalLM",
+  Mistral3ForConditionalGeneration: "MistralForCausalLM",
+};
+
 /** Every architecture that can be loaded. */
 export function knownArchitectures(): readonly string[] {
-  return FAMILIES.flatMap((family) => family.architectures);
+  return [...FAMILIES.flatMap((family) => family.architectures), ...Object.keys(TEXT_PARTS)];
 }
 
 /** The family of a config.json, by its `architectures`. */
 export function familyOf(raw: Record<string, unknown>, file: string): ModelFamily {
   const names = Array.isArray(raw.architectures) ? raw.architectures : [];
+  const whole = Object.keys(TEXT_PARTS).find((name) => names.includes(name));
+  if (whole !== undefined) return textPart(familyOf({ architectures: [TEXT_PARTS[whole]] }, file));
   const family = FAMILIES.find((known) => known.architectures.some((name) => names.includes(name)));
   if (family !== undefined) return family;
   throw errorFor("unsupported_architecture", {
     value: names.length > 0 ? names.join(", ") : `"${String(raw.model_type ?? "")}" (no architectures in ${file})`,
     known: knownArchitectures().join(", "),
   });
+}
+
+/** The same family reading `text_config`; what concerns the whole model stays beside it. */
+function textPart(family: ModelFamily): ModelFamily {
+  return {
+    ...family,
+    parseConfig(raw, file) {
+      const { text_config: text, quantization_config, tie_word_embeddings } = raw;
+      const c = new ConfigReader(raw, file);
+      c.check(typeof text === "object" && text !== null, "text_config", "an object");
+      const whole = tie_word_embeddings === undefined ? {} : { tie_word_embeddings };
+      return family.parseConfig({ ...(text as object), ...whole, quantization_config }, file);
+    },
+  };
 }

@@ -1,6 +1,7 @@
 // The reference device: every op in plain TypeScript over Float32Arrays, as the maths is written. It is the oracle the other
 // devices are tested against, and what runs where there is no native library. It is not fast, and except for matmul it does
-// not try to be: routing and sampling even allocate, where that reads better. Sums run in f64 in one ascending order and are rounded to f32 when stored.
+// not try to be: routing and sampling even allocate, where that reads better. Sums run in f64 in one ascending order and are
+// rounded to f32 when stored.
 
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";

@@ -49,7 +49,7 @@ export const gemma2: ModelFamily<GemmaConfig> = {
 export const gemma3: ModelFamily<GemmaConfig> = {
   architectures: ["Gemma3ForCausalLM"],
   parseConfig(raw, file) {
-    const defaults = { rope_theta: 1e6, rope_local_base_freq: 1e4, sliding_window_pattern: 6 };
+    const defaults = { ...GEMMA3_SIZES, rope_theta: 1e6, rope_local_base_freq: 1e4, sliding_window_pattern: 6 };
     const c = new ConfigReader({ ...GEMMA_DEFAULTS, ...defaults, ...raw }, file);
     const common = readGemma(c, "Gemma3ForCausalLM");
     const period = c.int("sliding_window_pattern");
@@ -68,6 +68,13 @@ export const gemma3: ModelFamily<GemmaConfig> = {
   load: (config, context) => new Gemma(config, context),
 };
 
+/** The text_config of larger checkpoints leaves out what the smallest of them has alike. */
+const GEMMA3_SIZES = {
+  vocab_size: 262_208,
+  num_attention_heads: 8,
+  num_key_value_heads: 4,
+  max_position_embeddings: 131_072,
+};
 const GEMMA_DEFAULTS = { hidden_activation: "gelu_pytorch_tanh", sliding_window: 4096 };
 
 function readGemma(c: ConfigReader, architecture: string) {
@@ -105,7 +112,7 @@ class Gemma implements Model {
 
   constructor(config: GemmaConfig, context: LoadContext) {
     const loader = new Loader(context);
-    const root = loader.prefix("model.", "embed_tokens.weight");
+    const root = loader.decoderPrefix();
     const { hiddenSize, innerSize, eps, activation } = config;
     const norm = (name: string): Tensor => loader.vector(name, hiddenSize, 1);
     this.#loader = loader;
@@ -117,7 +124,7 @@ class Gemma implements Model {
     this.#vocabulary = new Vocabulary(loader, {
       ...config,
       embedding: `${root}embed_tokens.weight`,
-      head: config.isTied ? null : "lm_head.weight",
+      head: config.isTied ? null : loader.headName(),
       embeddingScale: Math.sqrt(hiddenSize),
       softcap: config.finalSoftcap,
     });

@@ -78,7 +78,7 @@ class Gpt2 implements Model {
 
   constructor(config: Gpt2Config, context: LoadContext) {
     const loader = new Loader(context);
-    const root = loader.prefix("transformer.", "wte.weight");
+    const root = loader.has("wte.weight") ? "" : "transformer."; // base models are saved without the prefix
     const { hiddenSize, innerSize } = config;
     this.#loader = loader;
     this.spec = specOf(config, FULL_ATTENTION);

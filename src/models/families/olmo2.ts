@@ -55,7 +55,7 @@ class Olmo2 implements Model {
 
   constructor(config: Olmo2Config, context: LoadContext) {
     const loader = new Loader(context);
-    const root = loader.prefix("model.", "embed_tokens.weight");
+    const root = loader.decoderPrefix();
     const { hiddenSize, innerSize, eps, activation, attentionBias } = config;
     this.#loader = loader;
     this.spec = specOf(config, FULL_ATTENTION);
@@ -65,7 +65,7 @@ class Olmo2 implements Model {
     this.#vocabulary = new Vocabulary(loader, {
       ...config,
       embedding: `${root}embed_tokens.weight`,
-      head: config.isTied ? null : "lm_head.weight",
+      head: config.isTied ? null : loader.headName(),
     });
     this.#rotaries = new Rotaries(loader, [config.rope], config);
 

@@ -238,8 +238,32 @@ VARIANTS = {
 }
 
 
+# The text part of models that also see images.
+VISION = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, image_size=8, patch_size=4)
+TEXT_PARTS = {
+    "gemma3-with-vision": (
+        "Gemma3",
+        dict(
+            mm_tokens_per_image=4,
+            vision_config=VISION,
+            text_config=COMMON | dict(head_dim=6, query_pre_attn_scalar=10, sliding_window=12, num_hidden_layers=6),
+        ),
+    ),
+    "mistral3-with-vision": (
+        "Mistral3",
+        dict(
+            vision_config=VISION | dict(model_type="pixtral", head_dim=8),
+            text_config=COMMON | dict(model_type="mistral", sliding_window=None, tie_word_embeddings=False),
+            image_token_index=3,
+        ),
+    ),
+}
+
+
 def classes(family):
     config = getattr(hf, f"{family}Config")
+    if family in ("Gemma3", "Mistral3"):
+        return config, getattr(hf, f"{family}ForConditionalGeneration")
     model = getattr(hf, "GPT2LMHeadModel" if family == "GPT2" else f"{family.removesuffix('Text')}ForCausalLM")
     return config, model
 
@@ -300,8 +324,8 @@ def make(name, family, options, seed):
     generator = torch.Generator().manual_seed(seed)
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
-    common = {} if family == "GPT2" else COMMON
-    model = model_class(config_class(**(dict(vocab_size=VOCAB) | common | options))).eval()
+    common = {} if "text_config" in options else dict(vocab_size=VOCAB) if family == "GPT2" else COMMON
+    model = model_class(config_class(**(common | options))).eval()
     fill(model, "Gemma" in family, generator)
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
@@ -313,6 +337,6 @@ def make(name, family, options, seed):
     (folder / "golden.json").write_text(json.dumps(dict(family=family, made_with=made_with, cases=cases)) + "\n")
 
 
-for seed, (name, (family, options)) in enumerate(VARIANTS.items()):
+for seed, (name, (family, options)) in enumerate((VARIANTS | TEXT_PARTS).items()):
     make(name, family, options, seed)
     print(name)
