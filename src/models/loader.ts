@@ -33,20 +33,15 @@ export class Loader {
     return this.#context.source.has(name);
   }
 
-  /** The first of several names that the checkpoint has; the first of all when it has none, for the error to name. */
-  first(...names: readonly [string, ...string[]]): string {
-    return names.find((name) => this.has(name)) ?? names[0];
-  }
-
-  /** What stands before the names of the decoder: base models are saved without a prefix, text parts of larger models with a longer one. */
+  /** What stands before the decoder's names: nothing where a base model was saved, more where it is the text part of a larger one. */
   decoderPrefix(): string {
-    const embedding = this.first(...(PREFIXES.map((prefix) => `${prefix}embed_tokens.weight`) as [string]));
-    return embedding.slice(0, -"embed_tokens.weight".length);
+    return PREFIXES.find((prefix) => this.has(`${prefix}embed_tokens.weight`)) ?? "model.";
   }
 
   /** The head that is not the embedding table. */
   headName(): string {
-    return this.first("lm_head.weight", "language_model.lm_head.weight");
+    const name = "lm_head.weight";
+    return !this.has(name) && this.has(`language_model.${name}`) ? `language_model.${name}` : name;
   }
 
   host(name: string, shape: readonly number[]): HostTensor {
