@@ -80,51 +80,57 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 
 #elif PG_ISA == 2
 
-// Nibbles 0..15 of groups `group`; else signed values.
 template <Codes C>
 PG_INLINE __m256i load_codes(const uint8_t* codes, int v, int group) {
   if constexpr (C == Codes::kByte) {
-    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i*)(codes + group * 128 + v * 32)), _mm256_set1_epi8((char)0x80));
+    return _mm256_loadu_si256((const __m256i*)(codes + group * 128 + v * 32));
   } else {
     const __m256i both = _mm256_loadu_si256((const __m256i*)(codes + (group & 3) * 128 + v * 32));
     const __m256i nibbles = _mm256_and_si256(group < 4 ? both : _mm256_srli_epi16(both, 4), _mm256_set1_epi8(15));
     if constexpr (C == Codes::kIq4 || C == Codes::kMx4) {
       const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
-      return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i*)table)), nibbles);
+      const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table), _mm_set1_epi8((char)0x80));
+      return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), nibbles);
     }
     return nibbles;
   }
 }
 
-// vpmaddubsw adds two products (unsigned x signed) in 16 bits, saturating. Nibbles: 2 * 15 * 127 * 8 groups = 30,480 fits, so
-// all groups are added in 16 bits and widened once. Bytes: |w| <= 128 with the sign moved to x gives at most
-// 2 * 128 * 127 = 32,512, which fits one pair; widened at each step.
+// vpmaddubsw adds two products (unsigned x signed) in 16 bits, saturating. For nibbles 2 * 15 * 127 * 8 groups = 30,480 fits,
+// so all groups are added in 16 bits and widened once at the end. Bytes are split into two nibbles, 16 * high + low: as many
+// multiplications as widening at every step would take, on fewer of the processor's multiply ports.
+// The empty asm statements hold the compiler to this order: left alone it merges the halves' loads and rearranges the sums, and
+// spills what then exceeds 16 registers.
 template <Codes C, int MR, int G0, int G1>
 PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
-  const __m256i ones = _mm256_set1_epi16(1);
-  __m256i sum[MR];
+  constexpr bool split = !is_small(C);
+  asm volatile("" ::: "memory");
+  const __m256i low_bits = _mm256_set1_epi8(15);
+  __m256i low[MR], high[MR];
 #pragma GCC unroll 8
-  for (int i = 0; i < MR; i++) sum[i] = _mm256_setzero_si256();
+  for (int i = 0; i < MR; i++) low[i] = high[i] = _mm256_setzero_si256();
 #pragma GCC unroll 8
   for (int group = G0; group < G1; group++) {
     const __m256i w = load_codes<C>(codes, v, group);
-    const __m256i magnitude = _mm256_abs_epi8(w);
+    const __m256i w_low = split ? _mm256_and_si256(w, low_bits) : w;
+    const __m256i w_high = split ? _mm256_and_si256(_mm256_srli_epi16(w, 4), low_bits) : w;
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) {
       const __m256i q = _mm256_set1_epi32(load_i32(x + (group * MR + i) * 4));
-      if constexpr (is_small(C)) {
-        sum[i] = _mm256_add_epi16(sum[i], _mm256_maddubs_epi16(w, q));
-      } else {
-        const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(q, w));
-        sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(pairs, ones));
+      low[i] = _mm256_add_epi16(low[i], _mm256_maddubs_epi16(w_low, q));
+      asm("" : "+x"(low[i]));
+      if constexpr (split) {
+        high[i] = _mm256_add_epi16(high[i], _mm256_maddubs_epi16(w_high, q));
+        asm("" : "+x"(high[i]));
       }
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < MR; i++) {
-    if constexpr (is_small(C)) sum[i] = _mm256_madd_epi16(sum[i], ones);
-    if constexpr (C == Codes::kNibbleOffset) sum[i] = _mm256_add_epi32(sum[i], _mm256_set1_epi32(start[i]));
-    d[0][i] = _mm256_cvtepi32_ps(sum[i]);
+    __m256i sum = _mm256_madd_epi16(low[i], _mm256_set1_epi16(1));
+    if constexpr (split) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(high[i], _mm256_set1_epi16(16)));
+    if constexpr (C != Codes::kNibble) sum = _mm256_add_epi32(sum, _mm256_set1_epi32(start[i]));
+    d[0][i] = _mm256_cvtepi32_ps(sum);
   }
 }
 
