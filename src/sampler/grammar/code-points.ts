@@ -31,6 +31,8 @@ export const LINE_ENDS: CodePoints = union([
   [0x2028, 0x2029],
 ]);
 export const ANY: CodePoints = complement([]);
+/** What UTF-16 writes with two units. */
+export const BEYOND_BASIC_PLANE: CodePoints = [[0x10000, LAST]];
 
 export function union(ranges: CodePoints): CodePoints {
   const sorted = [...ranges].sort((a, b) => a[0] - b[0]);

@@ -3,9 +3,11 @@
 
 import { boundedRest, exactlyMany } from "./bounded-string.js";
 import { charAlternatives } from "./char-set.js";
-import { ANY, type CodePoints, subtract } from "./code-points.js";
-import { UNBOUNDED_NUMBER } from "./number-grammar.js";
-import { literal, type RuleSet } from "./rules.js";
+import { ANY, BEYOND_BASIC_PLANE, type CodePoints, subtract } from "./code-points.js";
+import { FREE_NUMBER } from "./number-regex.js";
+import { regexNode } from "./regex-node.js";
+import { regularRule } from "./regular-rule.js";
+import type { RuleSet } from "./rules.js";
 
 /** What may stand in a JSON string as it is. */
 export const PLAIN: CodePoints = subtract(ANY, [
@@ -13,7 +15,6 @@ export const PLAIN: CodePoints = subtract(ANY, [
   [0x22, 0x22],
   [0x5c, 0x5c],
 ]);
-const BEYOND_BASIC_PLANE: CodePoints = [[0x10000, 0x10ffff]];
 
 // Not a surrogate: a pair of escapes could otherwise be cut in half.
 const ESCAPES = [
@@ -45,7 +46,7 @@ function freeRest(rules: RuleSet): string {
 export function valueRule(rules: RuleSet): string {
   if (rules.has("json_value")) return "json_value";
   rules.define("json_value", 'json_object | json_array | json_string | json_number | "true" | "false" | "null"');
-  rules.define("json_number", UNBOUNDED_NUMBER);
+  rules.define("json_number", regularRule(rules, "number", regexNode(FREE_NUMBER, false)));
   rules.define("json_array", '"[" (json_value (", " json_value)*)? "]"');
   stringRule(rules);
   rules.define("json_member", 'json_string ": " json_value');
@@ -59,11 +60,7 @@ export function objectRule(rules: RuleSet): string {
 }
 
 /** A value of an enum or a const, written as the grammar writes all else. */
-export function literalValue(value: unknown): string {
-  return literal(jsonText(value));
-}
-
-function jsonText(value: unknown): string {
+export function jsonText(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(jsonText).join(", ")}]`;
   if (typeof value === "object" && value !== null)
     return `{${Object.entries(value)

@@ -4,6 +4,7 @@
 import { RequestError } from "../../core/errors.js";
 import { ANY, type CodePoints, complement, DIGITS, LINE_ENDS, SPACES, subtract, union, WORD } from "./code-points.js";
 
+/** A regular node in which anchors may stand. */
 export type RegexNode =
   | { readonly kind: "chars"; readonly points: CodePoints }
   | { readonly kind: "sequence" | "choice"; readonly nodes: readonly RegexNode[] }

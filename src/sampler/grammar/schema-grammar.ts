@@ -1,14 +1,21 @@
 // A JSON schema as grammar. Whatever the grammar accepts is valid under the schema; a keyword that it could not honour is
 // refused by name, never ignored. Properties come in the order of the schema, required ones always, others at the model's choice.
 
-import { RequestError } from "../../core/errors.js";
-import { literalValue, objectRule, stringRule, valueRule } from "./json-grammar.js";
-import { integerGrammar, type NumberBounds, numberGrammar } from "./number-grammar.js";
+import { objectRule, stringRule, valueRule } from "./json-grammar.js";
 import { otherKeyRule } from "./other-key.js";
-import { regexGrammar } from "./regex-grammar.js";
+import type { RegularNode } from "./regular-node.js";
+import { regularRule } from "./regular-rule.js";
+import { regularSchema, typedNode } from "./regular-schema.js";
 import { anyOf, literal, type RuleSet, repeat } from "./rules.js";
-import { disjointOr, isSchemaObject, refuseKeywords, resolvePointer, type Schema, typesOf } from "./schema-shape.js";
-import { STRING_FORMATS } from "./string-formats.js";
+import {
+  disjointOr,
+  failSchema as fail,
+  isSchemaObject,
+  refuseKeywords,
+  resolvePointer,
+  type Schema,
+  typesOf,
+} from "./schema-shape.js";
 
 const MAX_DEPTH = 40; // the matcher's stack is small; deeper schemas overflow it
 const MAX_SIZE = 400_000; // characters of grammar
@@ -43,6 +50,8 @@ class SchemaGrammar {
   }
 
   #body(schema: Schema, path: string, depth: number): string {
+    const node = regularSchema(schema, path);
+    if (node !== null) return this.#regular([node]);
     const body = this.#withoutNull(schema, path, depth);
     return schema.nullable === true ? `${body} | "null"` : body;
   }
@@ -52,7 +61,6 @@ class SchemaGrammar {
       refuseKeywords(schema, ["$ref", "nullable"], path);
       return this.#reference(schema.$ref, path, depth);
     }
-    if (schema.const !== undefined || schema.enum !== undefined) return this.#values(schema, path);
     const choice = schema.anyOf ?? schema.oneOf ?? schema.allOf;
     if (choice !== undefined) return this.#choice(schema, choice, path, depth);
     const types = typesOf(schema, path);
@@ -61,9 +69,20 @@ class SchemaGrammar {
       return valueRule(this.#rules);
     }
     const used = new Set<string>(["type", "nullable"]);
-    const bodies = types.map((type) => this.#typed(type, schema, path, depth, used));
+    const nodes: RegularNode[] = [];
+    const bodies: string[] = [];
+    for (const type of types) {
+      const node = typedNode(type, schema, path, used);
+      if (node !== null) nodes.push(node);
+      else bodies.push(this.#structured(type, schema, path, depth, used));
+    }
     refuseKeywords(schema, [...used], path);
-    return bodies.join(" | ");
+    return [...bodies, ...(nodes.length > 0 ? [this.#regular(nodes)] : [])].join(" | ");
+  }
+
+  /** One rule for all of them, so that no two of its alternatives begin alike. */
+  #regular(nodes: readonly RegularNode[]): string {
+    return regularRule(this.#rules, this.#hint, { kind: "choice", nodes });
   }
 
   #reference(pointer: unknown, path: string, depth: number): string {
@@ -88,51 +107,33 @@ class SchemaGrammar {
     return name;
   }
 
-  #values(schema: Schema, path: string): string {
-    refuseKeywords(schema, ["const", "enum", "type", "nullable"], path);
-    let values = schema.const !== undefined ? [schema.const] : schema.enum;
-    if (!Array.isArray(values) || values.length === 0) fail(path, "enum must be a list of at least one value");
-    if (values.length > 2000) fail(path, `enum has ${values.length} values, at most 2000 are taken`);
-    const types = schema.type === undefined ? null : typesOf(schema, path);
-    if (types !== null) values = (values as unknown[]).filter((value) => types.some((type) => isOfType(value, type)));
-    if ((values as unknown[]).length === 0) fail(path, "no value of enum is of the type");
-    return (values as unknown[]).map(literalValue).join(" | ");
-  }
-
   #choice(schema: Schema, options: unknown, path: string, depth: number): string {
     const keyword = schema.anyOf !== undefined ? "anyOf" : schema.oneOf !== undefined ? "oneOf" : "allOf";
     refuseKeywords(schema, [keyword, "type", "nullable"], path);
     if (!Array.isArray(options) || options.length === 0) fail(path, `${keyword} must be a list of at least one schema`);
     if (keyword === "allOf" && options.length > 1) fail(path, "allOf with more than one schema is not supported");
     if (keyword === "oneOf") disjointOr(options, this.#document, (reason) => fail(path, reason));
-    return (options as unknown[])
-      .map((option, i) => {
-        // A type beside the choice holds for each of its schemas.
-        const merged = schema.type !== undefined && isSchemaObject(option) ? { type: schema.type, ...option } : option;
-        return this.rule(merged, `${path}/${keyword}/${i}`, depth + 1);
-      })
-      .join(" | ");
+    const nodes: RegularNode[] = [];
+    const names: string[] = [];
+    for (const [i, option] of (options as unknown[]).entries()) {
+      // A type beside the choice holds for each of its schemas.
+      const merged = schema.type !== undefined && isSchemaObject(option) ? { type: schema.type, ...option } : option;
+      const at = `${path}/${keyword}/${i}`;
+      const node = isSchemaObject(merged) ? regularSchema(merged, at) : null;
+      if (node !== null) nodes.push(node);
+      else names.push(this.rule(merged, at, depth + 1));
+    }
+    if (nodes.length > 0) names.push(this.#regular(nodes));
+    return names.join(" | ");
   }
 
-  #typed(type: string, schema: Schema, path: string, depth: number, used: Set<string>): string {
+  #structured(type: string, schema: Schema, path: string, depth: number, used: Set<string>): string {
     const take = (...keywords: string[]): void => {
       for (const keyword of keywords) used.add(keyword);
     };
     switch (type) {
-      case "null":
-        return '"null"';
-      case "boolean":
-        return '"true" | "false"';
-      case "integer":
-      case "number": {
-        take("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum");
-        const bounds = boundsOf(schema, path);
-        return (
-          (type === "integer" ? integerGrammar : numberGrammar)(bounds) ?? fail(path, "its bounds exclude all numbers")
-        );
-      }
       case "string":
-        take("minLength", "maxLength", "pattern", "format");
+        take("minLength", "maxLength", "format"); // a format that is not known is an annotation
         return this.#string(schema, path);
       case "array":
         take("items", "prefixItems", "minItems", "maxItems");
@@ -157,25 +158,7 @@ class SchemaGrammar {
     const min = countOf(schema, "minLength", path) ?? 0;
     const max = countOf(schema, "maxLength", path);
     if (max !== null && max < min) fail(path, `minLength ${min} exceeds maxLength ${max}`);
-    const { pattern, format } = schema;
-    const known = typeof format === "string" ? STRING_FORMATS[format] : undefined;
-    if (pattern === undefined && known === undefined) return stringRule(this.#rules, min, max);
-    if (min > 0 || max !== null)
-      fail(path, "minLength and maxLength beside pattern or format are not supported; put the length into the pattern");
-    return `"\\"" ${this.#pattern(pattern, known, path)} "\\""`;
-  }
-
-  #pattern(pattern: unknown, format: string | undefined, path: string): string {
-    if (pattern === undefined) return regexGrammar(format!, true);
-    if (typeof pattern !== "string") fail(path, "pattern must be a string");
-    try {
-      return regexGrammar(pattern, true);
-    } catch (error) {
-      // Schema generators put a format's own definition beside it, often one with look-ahead: then the format speaks.
-      if (format !== undefined) return regexGrammar(format, true);
-      if (error instanceof RequestError) fail(path, `pattern: ${String(error.details.reason)}`);
-      throw error;
-    }
+    return stringRule(this.#rules, min, max);
   }
 
   #array(schema: Schema, path: string, depth: number): string {
@@ -258,17 +241,6 @@ class SchemaGrammar {
   }
 }
 
-function boundsOf(schema: Schema, path: string): NumberBounds {
-  const bounds: Record<string, number> = {};
-  for (const keyword of ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]) {
-    const value = schema[keyword];
-    if (value === undefined) continue;
-    if (typeof value !== "number" || !Number.isFinite(value)) fail(path, `${keyword} must be a number`);
-    bounds[keyword] = value;
-  }
-  return bounds;
-}
-
 function countOf(schema: Schema, keyword: string, path: string): number | null {
   const value = schema[keyword];
   if (value === undefined) return null;
@@ -279,16 +251,4 @@ function countOf(schema: Schema, keyword: string, path: string): number | null {
 
 function isPlainStringSchema(schema: unknown): boolean {
   return isSchemaObject(schema) && schema.type === "string" && Object.keys(schema).length === 1;
-}
-
-function isOfType(value: unknown, type: string): boolean {
-  if (type === "integer") return Number.isInteger(value);
-  if (type === "null") return value === null;
-  if (type === "array") return Array.isArray(value);
-  // JSON Schema's names of the other types are JavaScript's.
-  return typeof value === type && value !== null && !Array.isArray(value);
-}
-
-function fail(path: string, reason: string): never {
-  throw new RequestError("invalid_schema", { path, reason });
 }

@@ -42,6 +42,10 @@ const TYPE_OF_KEYWORD: Readonly<Record<string, string>> = {
   exclusiveMaximum: "number",
 };
 
+export function failSchema(path: string, reason: string): never {
+  throw new RequestError("invalid_schema", { path, reason });
+}
+
 export function isSchemaObject(value: unknown): value is Schema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -3,14 +3,29 @@
 import { RequestError } from "../../core/errors.js";
 import type { ConstraintSpec } from "../constraint.js";
 import { valueRule } from "./json-grammar.js";
-import { regexGrammar } from "./regex-grammar.js";
+import { regexNode } from "./regex-node.js";
+import { regularRule } from "./regular-rule.js";
 import { RuleSet } from "./rules.js";
 import { schemaRule } from "./schema-grammar.js";
 
 const MAX_SOURCE = 200_000; // characters
+/** A request's grammar is asked for several times on its way. */
+const MAX_RECENT = 32;
+const recent = new Map<string, string>();
 
 /** Throws RequestError for what cannot be promised. The root rule is `root`. */
 export function grammarOf(spec: ConstraintSpec): string {
+  const key = `${spec.kind} ${spec.source}`;
+  let grammar = recent.get(key);
+  if (grammar === undefined) {
+    grammar = makeGrammar(spec);
+    if (recent.size === MAX_RECENT) recent.delete(recent.keys().next().value!);
+    recent.set(key, grammar);
+  }
+  return grammar;
+}
+
+function makeGrammar(spec: ConstraintSpec): string {
   if (spec.source.length > MAX_SOURCE)
     throw new RequestError("invalid_value", {
       param: "response_format",
@@ -22,7 +37,7 @@ export function grammarOf(spec: ConstraintSpec): string {
     case "grammar":
       return spec.source;
     case "regex":
-      return `root ::= ${regexGrammar(spec.source, false)}`;
+      return `root ::= ${regularRule(rules, "regex", regexNode(spec.source, false))}\n${rules}`;
     case "json":
       return `root ::= ${valueRule(rules)}\n${rules}`;
     case "json_schema":

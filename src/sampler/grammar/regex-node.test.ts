@@ -19,6 +19,7 @@ const EXPRESSIONS = [
   "(|a)b",
   "[-a][b-]",
   "x{,3}",
+  "2[5-9][0-9]\\.[0-9]{2}|2[5-9][0-9]",
 ];
 
 /** A lone brace is only a literal without the u flag. */
@@ -57,6 +58,9 @@ test("a grammar of an expression takes what the expression matches as a whole", 
     "a-",
     "x{,3}",
     "x{,3",
+    "291",
+    "291.23",
+    "291.23.40",
     "😀😀",
   );
   for (const source of EXPRESSIONS) {
@@ -67,6 +71,18 @@ test("a grammar of an expression takes what the expression matches as a whole", 
         whole.test(text),
         `${source} on ${JSON.stringify(text)}`,
       );
+  }
+});
+
+test("alternatives that begin and end alike are kept apart: every text of up to six letters, for random sets of words", () => {
+  const random = seeded(17);
+  const texts = [""];
+  for (let i = 0; i < 63; i++) texts.push(`${texts[i]}a`, `${texts[i]}b`); // breadth first: all up to length 6
+  for (let round = 0; round < 60; round++) {
+    const words = Array.from({ length: 5 }, () => texts[1 + Math.floor(random() * 126)]!);
+    const source = words.join("|");
+    for (const text of texts)
+      assert.equal(accepts(compiler, { kind: "regex", source }, text), words.includes(text), `${source} on ${text}`);
   }
 });
 

@@ -1,7 +1,5 @@
-// Numbers within bounds, as grammar. Digits are limited so that what is generated is exact in a double: integers to 15 digits,
+// Numbers within bounds, as regular expressions. Digits are limited so that what is generated is exact in a double: integers to 15 digits,
 // fractions to 15 digits in all. Every bound is honoured exactly; numbers with bounds are written without an exponent.
-
-import { anyOf, literal, repeat } from "./rules.js";
 
 export interface NumberBounds {
   readonly minimum?: number;
@@ -11,38 +9,39 @@ export interface NumberBounds {
 }
 
 const MAX_DIGITS = 15;
+const MAX_SCALE = 6; // decimals of a bound that are looked at
 const OPEN_LIMIT = 999_999_999n; // the far side of a range that is open there, leaving digits for the fraction
 const WIDE_LIMIT = 10n ** BigInt(MAX_DIGITS) - 1n;
 
-export const UNBOUNDED_INTEGER = '"-"? ("0" | [1-9] [0-9]{0,14})';
-export const UNBOUNDED_NUMBER = `${UNBOUNDED_INTEGER} ("." [0-9]{1,15})? ([eE] [+\\-]? [0-9]{1,2})?`;
+const FREE_INTEGER = "-?(0|[1-9][0-9]{0,14})";
+export const FREE_NUMBER = `${FREE_INTEGER}(\\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?`;
 
 /** null: no integer lies within the bounds. */
-export function integerGrammar(bounds: NumberBounds): string | null {
+export function integerRegex(bounds: NumberBounds): string | null {
   const { low, high } = merge(bounds);
-  if (low === null && high === null) return UNBOUNDED_INTEGER;
+  if (low === null && high === null) return FREE_INTEGER;
   const from = low === null ? -openLimit(high!.value) : BigInt(Math.ceil(low.value)) + (touches(low) ? 1n : 0n);
   const to = high === null ? openLimit(low!.value) : BigInt(Math.floor(high.value)) - (touches(high) ? 1n : 0n);
   const alternatives: string[] = [];
-  if (from < 0n && from <= to) alternatives.push(`"-" ${digitRange(to < 0n ? -to : 1n, -from)}`);
+  if (from < 0n && from <= to) alternatives.push(`-${digitRange(to < 0n ? -to : 1n, -from)}`);
   if (to >= 0n && from <= to) alternatives.push(digitRange(from > 0n ? from : 0n, to));
   return alternatives.length === 0 ? null : anyOf(alternatives);
 }
 
 /** null: no number that can be written with the digits allowed lies within the bounds. */
-export function numberGrammar(bounds: NumberBounds): string | null {
+export function numberRegex(bounds: NumberBounds): string | null {
   const { low, high } = merge(bounds);
-  if (low === null && high === null) return UNBOUNDED_NUMBER;
-  const scale = Math.max(low === null ? 0 : decimals(low.value), high === null ? 0 : decimals(high.value));
-  if (scale > MAX_DIGITS) return null;
-  const from: Scaled = low === null ? open(-1n, high!.value, scale) : toScaled(low, scale);
-  const to: Scaled = high === null ? open(1n, low!.value, scale) : toScaled(high, scale);
+  if (low === null && high === null) return FREE_NUMBER;
+  const needed = Math.max(low === null ? 0 : decimals(low.value), high === null ? 0 : decimals(high.value));
+  const scale = Math.min(needed, MAX_SCALE);
+  const from: Scaled = low === null ? open(-1n, high!.value, scale) : toScaled(low, scale, "up");
+  const to: Scaled = high === null ? open(1n, low!.value, scale) : toScaled(high, scale, "down");
   const zero: Scaled = { units: 0n, isExclusive: false };
   const alternatives: string[] = [];
   if (from.units < 0n) {
     const near = to.units < 0n ? negate(to) : { units: 0n, isExclusive: true }; // "-0" is not written
     const magnitude = magnitudeRange(near, negate(from), scale);
-    if (magnitude !== null) alternatives.push(`"-" ${magnitude}`);
+    if (magnitude !== null) alternatives.push(`-${magnitude}`);
   }
   if (to.units > 0n || (to.units === 0n && !to.isExclusive)) {
     const magnitude = magnitudeRange(
@@ -118,10 +117,15 @@ function decimals(value: number): number {
   return decimalText(value).split(".")[1]?.length ?? 0;
 }
 
-function toScaled(bound: Bound, scale: number): Scaled {
+/** A bound with more decimals than `scale` is moved inwards to the next unit. */
+function toScaled(bound: Bound, scale: number, inwards: "up" | "down"): Scaled {
   const [whole, fraction = ""] = decimalText(bound.value).split(".");
-  const magnitude = BigInt(whole! + fraction.padEnd(scale, "0"));
-  return { units: bound.value < 0 ? -magnitude : magnitude, isExclusive: bound.isExclusive };
+  const isNegative = bound.value < 0;
+  const magnitude = BigInt(whole! + fraction.slice(0, scale).padEnd(scale, "0"));
+  const units = isNegative ? -magnitude : magnitude;
+  if (fraction.length <= scale) return { units, isExclusive: bound.isExclusive };
+  const move = inwards === "up" ? (isNegative ? 0n : 1n) : isNegative ? -1n : 0n;
+  return { units: units + move, isExclusive: false };
 }
 
 /** Non-negative decimals x with low <= x <= high (strictly where exclusive), both in units of 10^-scale. */
@@ -129,21 +133,19 @@ function magnitudeRange(low: Scaled, high: Scaled, scale: number): string | null
   const first = low.isExclusive ? low.units + 1n : low.units;
   const last = high.isExclusive ? high.units - 1n : high.units;
   const alternatives: string[] = [];
-  if (first <= last) alternatives.push(unitRange(first, last, scale));
-  const unit = 10n ** BigInt(scale);
-  if (scale > 0) {
-    // The same without a fraction, where a whole number fits.
-    const wholeFirst = (first + unit - 1n) / unit;
-    const wholeLast = last / unit;
-    if (last >= 0n && wholeFirst <= wholeLast) alternatives.push(digitRange(wholeFirst, wholeLast));
+  // Written with as many decimals as the bounds have, or fewer where such a number lies between them.
+  for (let decimals = scale; decimals >= 0; decimals--) {
+    const unit = 10n ** BigInt(scale - decimals);
+    const [from, to] = [(first + unit - 1n) / unit, last / unit];
+    if (last >= 0n && from <= to) alternatives.push(unitRange(from, to, decimals));
   }
   // Further digits after a value n stay below n + 1 unit, so they are safe up to the unit before the upper bound.
   const extra = MAX_DIGITS - String(high.units).length;
   if (extra > 0) {
-    const point = scale === 0 ? '"." ' : "";
-    if (first < high.units) alternatives.push(`${unitRange(first, high.units - 1n, scale)} ${point}[0-9]{1,${extra}}`);
+    const point = scale === 0 ? "\\." : "";
+    if (first < high.units) alternatives.push(`${unitRange(first, high.units - 1n, scale)}${point}[0-9]{1,${extra}}`);
     if (low.isExclusive && low.units < high.units)
-      alternatives.push(`${unitRange(low.units, low.units, scale)} ${point}[0-9]{0,${extra - 1}} [1-9]`);
+      alternatives.push(`${unitRange(low.units, low.units, scale)}${point}[0-9]{0,${extra - 1}}[1-9]`);
   }
   return alternatives.length === 0 ? null : anyOf(alternatives);
 }
@@ -157,11 +159,11 @@ function unitRange(first: bigint, last: bigint, scale: number): string {
   const fractionOf = (units: bigint) => String(units % unit).padStart(scale, "0");
   const zeros = "0".repeat(scale);
   const nines = "9".repeat(scale);
-  const part = (whole: bigint, from: string, to: string) => `${literal(String(whole))} "." ${sameLength(from, to)}`;
+  const part = (whole: bigint, from: string, to: string) => `${whole}\\.${sameLength(from, to)}`;
   if (wholeFirst === wholeLast) return part(wholeFirst, fractionOf(first), fractionOf(last));
   const alternatives = [part(wholeFirst, fractionOf(first), nines), part(wholeLast, zeros, fractionOf(last))];
   if (wholeLast - wholeFirst > 1n)
-    alternatives.push(`${digitRange(wholeFirst + 1n, wholeLast - 1n)} "." ${sameLength(zeros, nines)}`);
+    alternatives.push(`${digitRange(wholeFirst + 1n, wholeLast - 1n)}\\.${sameLength(zeros, nines)}`);
   return anyOf(alternatives);
 }
 
@@ -181,27 +183,30 @@ export function digitRange(low: bigint, high: bigint): string {
 /** Digit strings between two of the same length. */
 function sameLength(low: string, high: string): string {
   const n = low.length;
-  if (low === high) return literal(low);
-  if (/^0*$/.test(low) && /^9*$/.test(high)) return repeat("[0-9]", n, n);
+  if (low === high) return low;
+  if (/^0*$/.test(low) && /^9*$/.test(high)) return `[0-9]{${n}}`;
   const head = Number(low[0]);
   const tail = Number(high[0]);
   const lowRest = low.slice(1);
   const highRest = high.slice(1);
-  if (head === tail) return `${literal(low[0]!)} ${sameLength(lowRest, highRest)}`;
+  if (head === tail) return `${head}${sameLength(lowRest, highRest)}`;
   const alternatives: string[] = [];
   let from = head;
   let to = tail;
   if (!/^0*$/.test(lowRest)) {
-    alternatives.push(`${literal(low[0]!)} ${sameLength(lowRest, "9".repeat(n - 1))}`);
+    alternatives.push(`${head}${sameLength(lowRest, "9".repeat(n - 1))}`);
     from++;
   }
   if (!/^9*$/.test(highRest)) {
-    alternatives.push(`${literal(high[0]!)} ${sameLength("0".repeat(n - 1), highRest)}`);
+    alternatives.push(`${tail}${sameLength("0".repeat(n - 1), highRest)}`);
     to--;
   }
   if (from <= to) {
-    const digit = from === to ? literal(String(from)) : `[${from}-${to}]`;
-    alternatives.push(n === 1 ? digit : `${digit} ${repeat("[0-9]", n - 1, n - 1)}`);
+    alternatives.push(`[${from}-${to}]${n === 1 ? "" : `[0-9]{${n - 1}}`}`);
   }
   return anyOf(alternatives);
+}
+
+function anyOf(alternatives: readonly string[]): string {
+  return alternatives.length === 1 ? alternatives[0]! : `(${alternatives.join("|")})`;
 }

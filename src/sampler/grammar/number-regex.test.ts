@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { accepts, byteCompiler, seeded } from "../../../test/support/byte-matcher.js";
 import type { ConstraintSpec } from "../constraint.js";
-import type { NumberBounds } from "./number-grammar.js";
+import type { NumberBounds } from "./number-regex.js";
 
 const compiler = await byteCompiler();
 
@@ -50,25 +50,22 @@ test("a number range takes decimals exactly up to its bounds", () => {
     { minimum: 0.125 },
     { maximum: -2.5 },
     { minimum: 2.5, maximum: 2.5 },
+    { minimum: -3.1000000000000005, maximum: 2.00000000000001 },
+    { exclusiveMinimum: 1e-7, maximum: 3 },
   ];
   const random = seeded(7);
   for (const bounds of cases) {
     const spec = schema("number", bounds);
-    const scale = Math.max(...Object.values(bounds).map((bound) => (String(bound).split(".")[1] ?? "").length));
     for (let i = 0; i < 300; i++) {
-      // With at least as many decimals as the bounds have: shorter fractions are written longer.
-      const value = ((random() - 0.5) * 12).toFixed(scale + Math.floor(random() * 3));
+      const value = ((random() - 0.5) * 12).toFixed(Math.floor(random() * 5));
       if (/^-0\.?0*$/.test(value)) continue;
       const isAccepted = accepts(compiler, spec, value);
       if (isAccepted || !value.endsWith("0"))
         assert.equal(isAccepted, isWithin(Number(value), bounds), `${value} in ${spec.source}`);
     }
     for (const bound of Object.values(bounds)) {
-      assert.equal(
-        accepts(compiler, spec, bound.toFixed(scale)),
-        isWithin(bound, bounds),
-        `${bound} in ${spec.source}`,
-      );
+      const text = String(Number(bound.toFixed(6)));
+      assert.equal(accepts(compiler, spec, text), isWithin(Number(text), bounds), `${text} in ${spec.source}`);
     }
   }
 });
