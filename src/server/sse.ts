@@ -2,6 +2,7 @@
 // reader costs one event of memory here. Silence is broken by comments, which keep proxies from closing the stream; a reader
 // that takes nothing for too long is dropped; one that leaves ends the source at once.
 
+import type { ReadableStreamDefaultController, UnderlyingSource } from "node:stream/web";
 import type { Context } from "hono";
 import type { AppEnv } from "./context.js";
 
@@ -16,44 +17,20 @@ export interface ServerEvent {
 
 export const DONE: ServerEvent = { data: "[DONE]" };
 
-/** A response that streams the source's events. `leave` must make the source end: it is called when the client has gone. */
-export function sseResponse(c: Context<AppEnv>, source: AsyncIterator<ServerEvent>, leave: () => void): Response {
-  const { streamKeepAliveSeconds, slowReaderSeconds } = c.get("server").config;
-  let pending: Promise<IteratorResult<ServerEvent>> | null = null;
-  let dropTimer: NodeJS.Timeout | undefined;
-  const end = async (): Promise<void> => {
-    clearTimeout(dropTimer);
-    leave(); // first: a source that waits would only see return() once it has something
-    await source.return?.();
-  };
-  const body = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        clearTimeout(dropTimer);
-        pending ??= source.next();
-        const next = await settleWithin(pending, streamKeepAliveSeconds * 1000);
-        if (next === null) controller.enqueue(encoder.encode(": waiting\n\n"));
-        else {
-          pending = null;
-          if (next.done === true) {
-            controller.close();
-            return;
-          }
-          controller.enqueue(encoder.encode(format(next.value)));
-        }
-        // Not pulled again within this time: what is buffered is not being read.
-        dropTimer = setTimeout(() => {
-          c.get("log").warn("a stream was dropped: its reader takes nothing");
-          c.env.outgoing.destroy();
-          void end();
-        }, slowReaderSeconds * 1000);
-        dropTimer.unref();
-      },
-      cancel: end,
-    },
-    { highWaterMark: 0 },
-  );
-  return new Response(body, {
+export interface SseOptions {
+  /** The client has gone: makes the source end. */
+  readonly leave: () => void;
+  /** The source failed: what to tell the client, if anything. */
+  readonly failed?: (error: unknown) => ServerEvent | null;
+  /** The stream is over, however it ended; called once. */
+  readonly ended?: () => void;
+  /** A first event that has been asked for already. */
+  readonly first?: Promise<IteratorResult<ServerEvent>>;
+}
+
+export function sseResponse(c: Context<AppEnv>, source: AsyncIterator<ServerEvent>, options: SseOptions): Response {
+  const stream = new EventStream(c, source, options);
+  return new Response(new ReadableStream(stream, { highWaterMark: 0 }), {
     headers: {
       "content-type": "text/event-stream; charset=utf-8",
       "cache-control": "no-cache, no-transform",
@@ -62,20 +39,93 @@ export function sseResponse(c: Context<AppEnv>, source: AsyncIterator<ServerEven
   });
 }
 
+class EventStream implements UnderlyingSource<Uint8Array> {
+  readonly #c: Context<AppEnv>;
+  readonly #source: AsyncIterator<ServerEvent>;
+  readonly #options: SseOptions;
+  readonly #keepAliveMs: number;
+  readonly #slowMs: number;
+  #controller!: ReadableStreamDefaultController<Uint8Array>;
+  #timer: NodeJS.Timeout | undefined;
+  #first: Promise<IteratorResult<ServerEvent>> | null;
+  #isPulled = false; // the reader waits for the next event
+  #sinceMs = performance.now(); // when that last changed, or something was sent
+  #isOver = false;
+
+  constructor(c: Context<AppEnv>, source: AsyncIterator<ServerEvent>, options: SseOptions) {
+    const { streamKeepAliveSeconds, slowReaderSeconds } = c.get("server").config;
+    this.#c = c;
+    this.#source = source;
+    this.#options = options;
+    this.#first = options.first ?? null;
+    this.#keepAliveMs = streamKeepAliveSeconds * 1000;
+    this.#slowMs = slowReaderSeconds * 1000;
+  }
+
+  start(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    this.#controller = controller;
+    // One timer that looks now and then is cheaper than one set and cleared for every event.
+    this.#timer = setInterval(() => this.#look(), Math.min(this.#keepAliveMs, this.#slowMs) / 4);
+    this.#timer.unref();
+  }
+
+  async pull(): Promise<void> {
+    this.#note(true);
+    try {
+      const next = await (this.#first ?? this.#source.next());
+      this.#first = null;
+      if (next.done === true) this.#end();
+      else this.#send(format(next.value));
+    } catch (error) {
+      const event = this.#isOver ? null : (this.#options.failed?.(error) ?? null);
+      if (event !== null) this.#send(format(event));
+      this.#end();
+    }
+    this.#note(false);
+  }
+
+  /** The client has gone. Leaving comes first: a source that waits would only see return() once it has something. */
+  async cancel(): Promise<void> {
+    this.#over();
+    this.#options.leave();
+    await this.#source.return?.();
+  }
+
+  #look(): void {
+    const forMs = performance.now() - this.#sinceMs;
+    if (this.#isPulled && forMs >= this.#keepAliveMs) this.#send(": waiting\n\n");
+    else if (!this.#isPulled && forMs >= this.#slowMs) {
+      this.#c.get("log").warn("a stream was dropped: its reader takes nothing");
+      this.#c.env.outgoing.destroy();
+      void this.cancel();
+    }
+  }
+
+  #send(text: string): void {
+    if (this.#isOver) return;
+    this.#controller.enqueue(encoder.encode(text));
+    this.#sinceMs = performance.now();
+  }
+
+  #note(isPulled: boolean): void {
+    this.#isPulled = isPulled;
+    this.#sinceMs = performance.now();
+  }
+
+  #end(): void {
+    if (!this.#isOver) this.#controller.close();
+    this.#over();
+  }
+
+  #over(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearInterval(this.#timer);
+    this.#options.ended?.();
+  }
+}
+
 function format({ event, data }: ServerEvent): string {
   const text = typeof data === "string" ? data : JSON.stringify(data);
   return event === undefined ? `data: ${text}\n\n` : `event: ${event}\ndata: ${text}\n\n`;
-}
-
-/** The promise's value, or null when it is not there in time; rejects as the promise does. */
-export async function settleWithin<T>(promise: Promise<T>, ms: number): Promise<T | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<null>((resolve) => {
-    timer = setTimeout(resolve, ms, null);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

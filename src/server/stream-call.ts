@@ -5,7 +5,7 @@ import type { Context } from "hono";
 import { toHttpError } from "./api-error.js";
 import type { Call } from "./call.js";
 import type { AppEnv } from "./context.js";
-import { type ServerEvent, settleWithin, sseResponse } from "./sse.js";
+import { type ServerEvent, sseResponse } from "./sse.js";
 
 export async function streamCall(
   c: Context<AppEnv>,
@@ -13,30 +13,27 @@ export async function streamCall(
   events: AsyncGenerator<ServerEvent>,
 ): Promise<Response> {
   const first = events.next();
-  await settleWithin(first, c.get("server").config.streamKeepAliveSeconds * 1000);
-  return sseResponse(c, guarded(c, call, first, events), call.leave);
-}
-
-async function* guarded(
-  c: Context<AppEnv>,
-  call: Call,
-  first: Promise<IteratorResult<ServerEvent>>,
-  rest: AsyncGenerator<ServerEvent>,
-): AsyncGenerator<ServerEvent> {
+  let timer: NodeJS.Timeout | undefined;
+  const moment = new Promise((resolve) => {
+    timer = setTimeout(resolve, c.get("server").config.streamKeepAliveSeconds * 1000);
+  });
   try {
-    const { done, value } = await first;
-    if (done !== true) {
-      yield value;
-      yield* rest;
-    }
-  } catch (error) {
-    if (call.signal.aborted) return; // nobody listens
-    const { body, status } = toHttpError(error);
-    if (status >= 500) c.get("log").error({ err: error }, "a stream failed");
-    yield { data: body };
+    await Promise.race([first, moment]);
   } finally {
-    await rest.return(undefined);
-    call.end();
-    c.get("log").info(c.get("facts"), "stream ended");
+    clearTimeout(timer);
   }
+  return sseResponse(c, events, {
+    first,
+    leave: call.leave,
+    failed: (error) => {
+      if (call.signal.aborted) return null; // nobody listens
+      const { body, status } = toHttpError(error);
+      if (status >= 500) c.get("log").error({ err: error }, "a stream failed");
+      return { data: body };
+    },
+    ended: () => {
+      call.end();
+      c.get("log").info(c.get("facts"), "stream ended");
+    },
+  });
 }

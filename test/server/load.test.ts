@@ -118,19 +118,23 @@ test("a reader that never reads is held back, then dropped, and frees its place"
   socket.destroy();
 });
 
-test("full: 429 with Retry-After, in OpenAI's shape; room again later", async () => {
-  await using host = await startServer({ model: writeTinyCheckpoint() }, { maxConcurrent: 1, maxQueued: 1 });
-  const long = { ...bodyOf(1), max_tokens: 400 };
-  const first = stream(host, long);
-  await until(() => host.server.context.gate.active === 1, "one inside");
+test("full: 429 with Retry-After, in OpenAI's shape; room again when one leaves", async () => {
+  const model = writeTinyCheckpoint({ context: 16_384 });
+  await using host = await startServer({ model }, { maxConcurrent: 1, maxQueued: 1 });
+  const leave = new AbortController();
+  const body = JSON.stringify({ ...bodyOf(1), max_tokens: 16_000 });
+  const first = await fetch(`${host.url}/v1/chat/completions`, { method: "POST", body, signal: leave.signal });
+  assert.equal(host.server.context.gate.active, 1);
   const second = stream(host, bodyOf(2));
-  await until(() => host.server.context.gate.queued === 1, "one waiting");
+  await until(() => host.server.context.gate.queued === 1, "one waits");
   const third = await host.post("/v1/chat/completions", bodyOf(3));
   assert.equal(third.status, 429);
   assert.ok(Number(third.headers.get("retry-after")) >= 1);
   const { error } = (await third.json()) as { error: Record<string, unknown> };
   assert.deepEqual([error.type, error.code], ["rate_limit_error", "queue_full"]);
-  assert.ok((await first).isWhole && (await second).isWhole);
+  leave.abort();
+  await first.text().catch(() => undefined);
+  assert.ok((await second).isWhole);
   assert.ok((await stream(host, bodyOf(3))).isWhole);
 });
 

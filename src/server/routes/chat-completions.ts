@@ -124,6 +124,7 @@ class ChatReply {
   readonly #body: ChatBody;
   readonly #plan: ChatPlan;
   readonly #generation: Generation;
+  #prefix: string | null = null;
 
   constructor(c: Context<AppEnv>, call: Call, body: ChatBody, plan: ChatPlan, generation: Generation) {
     this.#c = c;
@@ -193,18 +194,17 @@ class ChatReply {
     if (chunk.finishReason !== null) yield this.#chunk(chunk.index, {}, null, finishOf(chunk.finishReason, answer));
   }
 
+  /** Serialised by hand: one of these is sent for every token, and most of it is always the same. */
   #chunk(
     index: number,
     delta: AnswerDelta & { role?: string },
     logprobs: unknown = null,
     finishReason: string | null = null,
   ): ServerEvent {
-    return {
-      data: {
-        ...this.#head("chat.completion.chunk"),
-        choices: [{ index, delta, logprobs, finish_reason: finishReason }],
-      },
-    };
+    this.#prefix ??= `${JSON.stringify(this.#head("chat.completion.chunk")).slice(0, -1)},"choices":[{"index":`;
+    const finish = finishReason === null ? "null" : `"${finishReason}"`;
+    const data = `${this.#prefix}${index},"delta":${JSON.stringify(delta)},"logprobs":${JSON.stringify(logprobs)},"finish_reason":${finish}}]}`;
+    return { data };
   }
 
   #head(object: string): Record<string, unknown> {

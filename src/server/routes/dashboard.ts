@@ -40,7 +40,7 @@ export const steps: Route = {
     if (c.req.query("format") === "json") return c.json(context.engine.stepHistory());
     const leave = new AbortController();
     c.req.raw.signal.addEventListener("abort", () => leave.abort(), { once: true });
-    return sseResponse(c, stepEvents(context, leave.signal), () => leave.abort());
+    return sseResponse(c, stepEvents(context, leave.signal), { leave: () => leave.abort() });
   },
 };
 
