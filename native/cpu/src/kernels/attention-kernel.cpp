@@ -4,16 +4,17 @@
 //   pos_i - window < j <= pos_i,  a sink adds one more term to the denominator.
 //
 // Tiling: chunks of kv_chunk keys (absolute multiples), each summed from an empty state and folded into the running one, as
-// src/core/attention-plan.ts prescribes; in a chunk, tiles of 64 keys at absolute positions; packed rows (token, head in group) share each tile, so a page is read once
-// for all heads of a group. Few rows (decode): scores and outputs come straight from the page, nothing is copied. Many rows
-// (prefill): keys are transposed to [D, 64] f32 in scratch, values converted to f32, and register tiles run over both. Softmax is
-// online in base 2.
+// src/core/attention-plan.ts prescribes; in a chunk, tiles of 64 keys at absolute positions. Packed rows (token, head in group)
+// share each tile, so a page is read once for all heads of a group. Few rows (decode): scores and outputs come straight from the
+// page, nothing is copied. Many rows (prefill): keys are transposed to [D, 64] f32 in scratch, values converted to f32, and register
+// tiles run over both. Softmax is online in base 2.
 // Traffic per tile: 64 (D + Dv) elements of the pool once; everything else stays in L1/L2 scratch.
 // Flops per row and tile: 2 * 64 * (D + Dv) plus 64 exp2.
 //
 // The scalar twin is attention of src/device/reference; attention-tile.h says why results do not depend on the tiling.
-#include "../attention.h"
-#include "attention-tile.h"
+#include "attention-scores.h"
+#include "attention-scratch.h"
+#include "attention-softmax.h"
 
 namespace pg {
 namespace PG_NS {
@@ -21,136 +22,6 @@ namespace {
 
 // From this many rows on, values are converted to f32 once per tile rather than once per kRows rows.
 constexpr int kCopyValuesFrom = 2 * kRows + 1;
-// Rows whose scores are made before their values are added: a tile's keys, then its values, stay in L1 meanwhile.
-constexpr int kGroupRows = 4 * kRows;
-
-int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
-// The keys of one tile where they lie.
-struct TileRows {
-  const uint8_t* keys[kTileKeys];
-  const uint8_t* values[kTileKeys];
-  float key_scales[kTileKeys];  // i8 only
-  float value_scales[kTileKeys];
-};
-
-// One worker's scratch, carved from one block.
-struct TileScratch {
-  float* keys;          // [D, kTileKeys] transposed
-  float* values;        // [kTileKeys, DvPad] f32
-  float* q;             // [q_tile, DPad] scaled, zero from D on
-  float* out;           // [q_tile, DvPad] of the chunk, unnormalised
-  float* sums;          // [q_tile, VL] its denominators by lane
-  float* maxima;        // [q_tile] its running maxima
-  float* total_out;     // [q_tile, DvPad] the fold of the chunks so far
-  float* total_sums;    // [q_tile]
-  float* total_maxima;  // [q_tile]
-  float* scores;        // [kGroupRows, kTileKeys]
-  int32_t* positions;   // [q_tile]
-  int32_t* first;       // [q_tile] first visible key of the chunk
-  int32_t* last;        // [q_tile] one past the last visible key of the chunk
-  TileRows* rows;       // [2] this tile's and the next one's, by turns
-};
-
-int64_t carve(TileScratch* s, uint8_t* block, int32_t q_tile, int32_t key_dim, int32_t value_dim) {
-  int64_t used = 0;
-  const auto take = [&](auto*& pointer, int64_t count) {
-    pointer = (__typeof__(+pointer))(block + used);
-    used += round_up(count * (int64_t)sizeof(*pointer), 64);
-  };
-  const int64_t padded = round_up(value_dim, VL);
-  take(s->keys, int64_t{key_dim} * kTileKeys);
-  take(s->values, kTileKeys * padded);
-  take(s->q, q_tile * round_up(key_dim, VL));
-  take(s->out, q_tile * padded);
-  take(s->sums, int64_t{q_tile} * VL);
-  take(s->maxima, q_tile);
-  take(s->total_out, q_tile * padded);
-  take(s->total_sums, q_tile);
-  take(s->total_maxima, q_tile);
-  take(s->scores, kGroupRows * kTileKeys);
-  take(s->positions, q_tile);
-  take(s->first, q_tile);
-  take(s->last, q_tile);
-  take(s->rows, 2);
-  return used;
-}
-
-int64_t scratch_bytes(int32_t q_tile, int32_t key_dim, int32_t value_dim) {
-  TileScratch unused;
-  return carve(&unused, nullptr, q_tile, key_dim, value_dim);
-}
-
-// The pages of one row as one head of one layer sees them.
-struct HeadPages {
-  const KvPool& pool;
-  int32_t layer;
-  int32_t head;
-  const int32_t* pages;  // of the row
-
-  // Pointers to the rows of keys [from, to) of the tile at `tile`; slots outside repeat the first of them, so that whole
-  // vectors can be read without touching memory that holds no key.
-  void point(TileRows& rows, int32_t tile, int32_t from, int32_t to) const {
-    const int64_t key_bytes = int64_t{pool.key_dim} * pool.element_bytes;
-    const int64_t value_bytes = int64_t{pool.value_dim} * pool.element_bytes;
-    each_run(from, to, [&](int32_t at, int32_t page, int32_t slot, int32_t count) {
-      const uint8_t* key = pool.keys(page, layer, head) + slot * key_bytes;
-      const uint8_t* value = pool.values(page, layer, head) + slot * value_bytes;
-      const int32_t j = at - tile;
-      for (int32_t i = 0; i < count; i++) {
-        rows.keys[j + i] = key + i * key_bytes;
-        rows.values[j + i] = value + i * value_bytes;
-      }
-      if (pool.dtype == KvDtype::i8) {
-        __builtin_prefetch(pool.scales(page, layer, 0, head) + slot);
-        __builtin_prefetch(pool.scales(page, layer, 1, head) + slot);
-      }
-    });
-    const auto repeat = [&](int32_t begin, int32_t end) {
-      for (int32_t j = begin; j < end; j++) {
-        rows.keys[j] = rows.keys[from - tile];
-        rows.values[j] = rows.values[from - tile];
-      }
-    };
-    repeat(0, from - tile);
-    repeat(to - tile, kTileKeys);
-  }
-
-  // The same for the tile that holds key `from`, of a run that ends at `end`.
-  void point_first(TileRows& rows, int32_t from, int32_t end) const {
-    const int32_t tile = from / kTileKeys * kTileKeys;
-    point(rows, tile, from, i_min(tile + kTileKeys, end));
-  }
-
-  // Gathers the scales of keys [from, to); zeros outside.
-  void gather_scales(TileRows& rows, int32_t tile, int32_t from, int32_t to) const {
-    memset(rows.key_scales, 0, sizeof rows.key_scales);
-    memset(rows.value_scales, 0, sizeof rows.value_scales);
-    each_run(from, to, [&](int32_t at, int32_t page, int32_t slot, int32_t count) {
-      memcpy(rows.key_scales + (at - tile), pool.scales(page, layer, 0, head) + slot, sizeof(float) * count);
-      memcpy(rows.value_scales + (at - tile), pool.scales(page, layer, 1, head) + slot, sizeof(float) * count);
-    });
-  }
-
-  // body(position, page, slot, count) for each run of keys in one page.
-  template <typename Body>
-  PG_MEMBER void each_run(int32_t from, int32_t to, const Body& body) const {
-    const int32_t size = pool.page_size;
-    for (int32_t at = from; at < to;) {
-      const int32_t slot = at % size;
-      const int32_t count = i_min(size - slot, to - at);
-      body(at, pages[at / size], slot, count);
-      at += count;
-    }
-  }
-};
-
-// The keys that will be wanted after those at hand: asked for while the last tile runs. No pages: nothing is known of it.
-struct Ahead {
-  const HeadPages* pages;
-  int32_t from;
-  int32_t end;
-};
 
 HeadPages pages_of(const AttentionArgs& a, const AttentionUnit& unit) {
   const int32_t row = a.plan.item_row[unit.item];
@@ -163,23 +34,6 @@ int32_t first_key(const AttentionArgs& a, const AttentionUnit& unit) {
   const int32_t token = a.batch.qo_indptr[a.plan.item_row[unit.item]] + a.plan.item_q_start[unit.item] / group;
   const int32_t earliest = a.plan.window > 0 ? a.batch.positions[token] - a.plan.window + 1 : 0;
   return i_max(earliest, a.plan.item_kv_start[unit.item]);
-}
-
-// Turns an unnormalised state into the output row: the sink joins the denominator, a row that saw no key gives zeros.
-void finish_row(float* out, int32_t dim, const float* o, float m, float d, const float* sink) {
-  float factor = 0.0f;
-  if (d > 0.0f) {
-    factor = 1.0f / d;
-    if (sink != nullptr) {
-      const float s = *sink * kLog2e;
-      const float top = s > m ? s : m;
-      const float shrink = v_lane0(v_exp2(v_set(m - top)));
-      factor = shrink / (d * shrink + v_lane0(v_exp2(v_set(s - top))));
-    }
-  } else if (d != d) {
-    factor = d;  // NaN in, NaN out
-  }
-  each_step(dim, [&](int64_t i, int lanes) { v_store_some(out + i, v_load_some(o + i, lanes) * v_set(factor), lanes); });
 }
 
 // Rows of the item as scaled queries with their visible ranges; returns how many.
@@ -218,26 +72,6 @@ void begin_chunk(TileScratch& s, int32_t count, int64_t padded, int32_t window, 
   }
   memset(s.out, 0, sizeof(float) * count * padded);
   memset(s.sums, 0, sizeof(float) * count * VL);
-}
-
-// (o, m, d) += (next_o, next_m, next_d), the later keys on the right. Folding an empty state changes nothing, not even the
-// sign of a zero, so a row gets the same bits however many chunks its tile spans.
-void fold(float* o, float& m, float& d, const float* next_o, float next_m, float next_d, int32_t dim) {
-  if (next_d == 0.0f) return;
-  if (d == 0.0f) {
-    memcpy(o, next_o, sizeof(float) * dim);
-    m = next_m;
-    d = next_d;
-    return;
-  }
-  const float top = next_m > m ? next_m : m;
-  const vf keep = v_exp2(v_set(m - top));
-  const vf join = v_exp2(v_set(next_m - top));
-  each_step(dim, [&](int64_t i, int lanes) {
-    v_store_some(o + i, v_madd(v_load_some(next_o + i, lanes), join, v_load_some(o + i, lanes) * keep), lanes);
-  });
-  d = s_madd(next_d, v_lane0(join), d * v_lane0(keep));
-  m = top;
 }
 
 // Probabilities meet values. Keys that some of the rows see and others do not are added row by row, so that what a row may
