@@ -7,11 +7,12 @@
 //   F32, F16  [cols][32]
 //   BF16      [cols/2][32][2]        pairs of columns: even and odd ones are told apart by a shift or a mask
 //
-// Integer panels are records of one block of 32 columns (8 blocks where factors are `super`), padded with zero factors:
-//   codes     8-bit, per block [8 groups][32 rows][4 columns]: value + 128, unsigned
-//             4-bit, per block [4][32 rows][4 columns]: low nibbles are groups 0..3, high nibbles groups 4..7
-//   scales    half (f16), bhalf (bf16), float: one per row. super: int8 [8 blocks][32 rows] (super16: [16 half blocks][32]),
-//             then f16 [32 rows] which multiplies them
+// Integer panels are records of one block of 32 columns (8 blocks where factors are `super`), padded with zero factors. A record:
+//   header    super only: f16 [32 rows] that multiply the small scales, then the same for the small minimums
+//   then, for each block
+//   codes     8-bit [8 groups][32 rows][4 columns]: value + 128, unsigned
+//             4-bit [4][32 rows][4 columns]: low nibbles are groups 0..3, high nibbles groups 4..7
+//   scales    [32 rows] of half (f16), bhalf (bf16), float or small int8; super16: [2 half blocks][32 rows] of small int8
 //   minimums  in the same shapes; w = scale * value + minimum
 #pragma once
 #include <cstdint>
@@ -97,24 +98,27 @@ constexpr bool is_integer(int32_t encoding) { return spec_of(encoding).codes != 
 constexpr int64_t blocks_of(int64_t cols) { return (cols + kBlockCols - 1) / kBlockCols; }
 
 // The layout of a record, in bytes.
-constexpr int64_t code_bytes(Codes codes) { return codes == Codes::kByte ? 1024 : 512; }  // per block
-constexpr int64_t factor_bytes(Factor factor) {
+constexpr int64_t code_bytes(Codes codes) { return codes == Codes::kByte ? 1024 : 512; }
+constexpr int64_t factor_bytes(Factor factor) {  // per block
   switch (factor) {
     case Factor::kHalf:
-    case Factor::kBhalf: return kPanelRows * 2;
+    case Factor::kBhalf:
+    case Factor::kSuper16: return kPanelRows * 2;
     case Factor::kFloat: return kPanelRows * 4;
-    case Factor::kSuper: return kPanelRows * (kSuperBlocks + 2);
-    case Factor::kSuper16: return kPanelRows * (2 * kSuperBlocks + 2);
+    case Factor::kSuper: return kPanelRows;
     default: return 0;
   }
 }
 constexpr bool is_super(Factor factor) { return factor == Factor::kSuper || factor == Factor::kSuper16; }
+constexpr int64_t big_bytes(Factor factor) { return is_super(factor) ? kPanelRows * 2 : 0; }  // in the header
 constexpr int64_t record_blocks(const EncodingSpec& spec) { return is_super(spec.scale) ? kSuperBlocks : 1; }
-constexpr int64_t scales_at(const EncodingSpec& spec) { return record_blocks(spec) * code_bytes(spec.codes); }
-constexpr int64_t minimums_at(const EncodingSpec& spec) { return scales_at(spec) + factor_bytes(spec.scale); }
-constexpr int64_t record_bytes(const EncodingSpec& spec) { return minimums_at(spec) + factor_bytes(spec.minimum); }
-// Where the f16 of a super factor is, after its small ones.
-constexpr int64_t super_at(Factor factor) { return factor_bytes(factor) - kPanelRows * 2; }
+constexpr int64_t header_bytes(const EncodingSpec& spec) { return big_bytes(spec.scale) + big_bytes(spec.minimum); }
+constexpr int64_t block_bytes(const EncodingSpec& spec) {
+  return code_bytes(spec.codes) + factor_bytes(spec.scale) + factor_bytes(spec.minimum);
+}
+constexpr int64_t record_bytes(const EncodingSpec& spec) {
+  return header_bytes(spec) + record_blocks(spec) * block_bytes(spec);
+}
 
 // The signed values behind the nibbles of the table encodings.
 constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};

@@ -17,19 +17,16 @@ struct Block {
   int8_t small[2], small_min[2];  // kSuper uses the first
 };
 
-// block: within its record.
-void put_factor(uint8_t* at, Factor factor, int64_t block, int64_t lane, float scale, uint16_t half, const int8_t* small) {
+// at: the factor's place in the block; big: its place in the header.
+void put_factor(uint8_t* at, uint8_t* big, Factor factor, int64_t lane, float scale, uint16_t half, const int8_t* small) {
+  if (is_super(factor)) memcpy(big + lane * 2, &half, 2);
   switch (factor) {
     case Factor::kHalf:
     case Factor::kBhalf: memcpy(at + lane * 2, &half, 2); break;
     case Factor::kFloat: memcpy(at + lane * 4, &scale, 4); break;
-    case Factor::kSuper:
-      memcpy(at + super_at(factor) + lane * 2, &half, 2);
-      memcpy(at + block * kPanelRows + lane, &small[0], 1);
-      break;
+    case Factor::kSuper: memcpy(at + lane, &small[0], 1); break;
     case Factor::kSuper16:
-      memcpy(at + super_at(factor) + lane * 2, &half, 2);
-      for (int64_t i = 0; i < 2; i++) memcpy(at + (block * 2 + i) * kPanelRows + lane, &small[i], 1);
+      for (int64_t i = 0; i < 2; i++) memcpy(at + i * kPanelRows + lane, &small[i], 1);
       break;
     default: break;
   }
@@ -37,8 +34,7 @@ void put_factor(uint8_t* at, Factor factor, int64_t block, int64_t lane, float s
 
 void put(uint8_t* panel, const EncodingSpec& spec, int64_t block, int64_t lane, const Block& from) {
   uint8_t* record = panel + block / record_blocks(spec) * record_bytes(spec);
-  const int64_t within = block % record_blocks(spec);
-  uint8_t* codes = record + within * code_bytes(spec.codes);
+  uint8_t* codes = record + header_bytes(spec) + block % record_blocks(spec) * block_bytes(spec);
   for (int64_t group = 0; group < 8; group++) {
     if (spec.codes == Codes::kByte) {
       memcpy(codes + (group * kPanelRows + lane) * 4, from.code + group * 4, 4);
@@ -48,8 +44,10 @@ void put(uint8_t* panel, const EncodingSpec& spec, int64_t block, int64_t lane, 
             static_cast<uint8_t>(from.code[group * 4 + c] << (group < 4 ? 0 : 4));
     }
   }
-  put_factor(record + scales_at(spec), spec.scale, within, lane, from.scale, from.half, from.small);
-  put_factor(record + minimums_at(spec), spec.minimum, within, lane, 0, from.half_min, from.small_min);
+  uint8_t* scales = codes + code_bytes(spec.codes);
+  put_factor(scales, record, spec.scale, lane, from.scale, from.half, from.small);
+  put_factor(scales + factor_bytes(spec.scale), record + big_bytes(spec.scale), spec.minimum, lane, 0, from.half_min,
+             from.small_min);
 }
 
 uint16_t half_at(const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); }

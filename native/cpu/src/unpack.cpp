@@ -27,8 +27,8 @@ int32_t code_value(const uint8_t* codes, Codes kind, int64_t k, int64_t lane) {
   }
 }
 
-// half: index of the half block within the record.
-float factor_value(const uint8_t* at, Factor factor, int64_t half, int64_t lane) {
+// at: the factor's place in the block; big: its place in the header; half: of the block.
+float factor_value(const uint8_t* at, const uint8_t* big, Factor factor, int64_t half, int64_t lane) {
   uint16_t bits = 0;
   switch (factor) {
     case Factor::kHalf: memcpy(&bits, at + lane * 2, 2); return s_from_f16(bits);
@@ -40,8 +40,8 @@ float factor_value(const uint8_t* at, Factor factor, int64_t half, int64_t lane)
     }
     case Factor::kSuper:
     case Factor::kSuper16: {
-      const int64_t index = factor == Factor::kSuper ? half / 2 : half;
-      memcpy(&bits, at + super_at(factor) + lane * 2, 2);
+      const int64_t index = factor == Factor::kSuper ? 0 : half;
+      memcpy(&bits, big + lane * 2, 2);
       return s_from_f16(bits) * static_cast<float>(static_cast<int8_t>(at[index * kPanelRows + lane]));
     }
     default: return 0;
@@ -54,11 +54,11 @@ void unpack_int(const uint8_t* panel, const EncodingSpec& spec, int64_t cols, in
   for (int64_t from = 0; from < cols; from += kBlockCols / 2) {
     const int64_t block = from / kBlockCols;
     const uint8_t* record = panel + block / record_blocks(spec) * record_bytes(spec);
-    const int64_t within = block % record_blocks(spec);
-    const int64_t half = within * 2 + from % kBlockCols / (kBlockCols / 2);
-    const uint8_t* codes = record + within * code_bytes(spec.codes);
-    const float scale = factor_value(record + scales_at(spec), spec.scale, half, lane);
-    const float minimum = factor_value(record + minimums_at(spec), spec.minimum, half, lane);
+    const int64_t half = from % kBlockCols / (kBlockCols / 2);
+    const uint8_t* codes = record + header_bytes(spec) + block % record_blocks(spec) * block_bytes(spec);
+    const uint8_t* scales = codes + code_bytes(spec.codes);
+    const float scale = factor_value(scales, record, spec.scale, half, lane);
+    const float minimum = factor_value(scales + factor_bytes(spec.scale), record + big_bytes(spec.scale), spec.minimum, half, lane);
     const int64_t to = from + kBlockCols / 2 < cols ? from + kBlockCols / 2 : cols;
     for (int64_t k = from; k < to; k++)
       store(k, scale * static_cast<float>(code_value(codes, spec.codes, k, lane)) + minimum);

@@ -160,21 +160,21 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 
 #endif
 
-// --- factors of VL rows, from vector v of the panel; `half` counts the half blocks of the record ---------------------------
+// --- factors of VL rows, from vector v of the panel: `at` their place in the block, `big` in the header ---------------------
 template <Factor F>
-PG_INLINE vf load_factor(const uint8_t* at, int64_t half, int v) {
+PG_INLINE vf load_factor(const uint8_t* at, const uint8_t* big, int half, int v) {
   if constexpr (F == Factor::kHalf) return v_load_f16((const uint16_t*)at + v * VL);
   if constexpr (F == Factor::kBhalf) return v_load_bf16((const uint16_t*)at + v * VL);
   if constexpr (F == Factor::kFloat) return v_load((const float*)at + v * VL);
-  const vf big = v_load_f16((const uint16_t*)(at + super_at(F)) + v * VL);
-  return v_mul(big, v_load_i8((const int8_t*)at + (F == Factor::kSuper ? half >> 1 : half) * kPanelRows + v * VL));
+  const int8_t* small = (const int8_t*)at + (F == Factor::kSuper16 ? half * kPanelRows : 0);
+  return v_mul(v_load_f16((const uint16_t*)big + v * VL), v_load_i8(small + v * VL));
 }
 
 // How far ahead of use weights are asked for (into L2), in bytes. The processor's own prefetcher suffices when there is little
 // to compute per byte; a tile with more rows must ask, or memory and arithmetic take turns instead of overlapping. Whole blocks
 // at once: asking line by line between the multiplications was measured slower than not asking.
 constexpr int64_t kAhead = 12288;
-constexpr bool asks_ahead(Codes codes, int rows) { return is_nibble(codes) || rows >= 4; }
+constexpr bool asks_ahead(Codes codes, int rows) { return rows >= (is_nibble(codes) ? 2 : 4); }
 
 // kIntVectors vectors of outputs from vector `first` of the panel on. Only the first tile of a panel looks ahead: the others
 // find the panel in cache.
@@ -183,7 +183,8 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
   constexpr EncodingSpec spec = spec_of(E);
   constexpr bool halves = spec.scale == Factor::kSuper16;
   const int64_t blocks = blocks_of(g.cols);
-  const uint8_t* record = g.panels + panel * g.panel_bytes;
+  const uint8_t* codes = g.panels + panel * g.panel_bytes;
+  const uint8_t* header = codes;
   const uint8_t* side = x + blocks * 32 * MR;
   // Every loop over the accumulators is unrolled, or the compiler keeps them in memory.
   vf sum[kIntVectors][MR];
@@ -193,11 +194,15 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
     for (int i = 0; i < MR; i++) sum[v][i] = v_set(0.0f);
 
   for (int64_t b = 0; b < blocks; b++) {
-    const int64_t within = b % record_blocks(spec);
-    const uint8_t* codes = record + within * code_bytes(spec.codes);
+    if (b % record_blocks(spec) == 0) {
+      header = codes;
+      codes += header_bytes(spec);
+    }
+    const uint8_t* scales = codes + code_bytes(spec.codes);
+    const uint8_t* minimums = scales + factor_bytes(spec.scale);
     const float* scale = (const float*)side + kSideScale * MR;
     if (asks_ahead(spec.codes, MR) && ahead)
-      for (int64_t line = 0; line < record_bytes(spec) / record_blocks(spec); line += 64)
+      for (int64_t line = 0; line < block_bytes(spec); line += 64)
         __builtin_prefetch(codes + kAhead + line, 0, 2);
 #pragma GCC unroll 4
     for (int v = 0; v < kIntVectors; v += kJoint) {
@@ -211,11 +216,11 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
         else dots<spec.codes, MR, 4, 8>(d, codes, first + v, x, start);
 #pragma GCC unroll 2
         for (int j = 0; j < kJoint; j++) {
-          const vf w = load_factor<spec.scale>(record + scales_at(spec), within * 2 + half, first + v + j);
+          const vf w = load_factor<spec.scale>(scales, header, half, first + v + j);
 #pragma GCC unroll 8
           for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(d[j][i], v_mul(w, v_set(scale[i])), sum[v + j][i]);
           if constexpr (spec.minimum != Factor::kNone) {
-            const vf m = load_factor<spec.minimum>(record + minimums_at(spec), within * 2 + half, first + v + j);
+            const vf m = load_factor<spec.minimum>(minimums, header + big_bytes(spec.scale), half, first + v + j);
             const float* total = (const float*)side + (halves ? kSideSumLo + half : (int)kSideSum) * MR;
 #pragma GCC unroll 8
             for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(m, v_set(total[i]), sum[v + j][i]);
@@ -223,7 +228,7 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
         }
       }
     }
-    if (within == record_blocks(spec) - 1) record += record_bytes(spec);
+    codes += block_bytes(spec);
     x += 32 * MR;
     side += kSideFields * 4 * MR;
   }
