@@ -8,7 +8,7 @@ import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
 import type { Device, KvDtype, Tensor } from "../../src/device/device.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
 import { maxDifference, noise } from "../support/attention-case.js";
-import { ISAS } from "../support/isas.js";
+import { ISAS, whyNoCpu } from "../support/isas.js";
 
 const N = 150;
 const COLS = 236; // four heads of 59: a tail in every instruction set
@@ -76,7 +76,7 @@ for (const isa of ISAS) {
   });
 }
 
-test("a page is as large as its elements and, for i8, its scales", () => {
+test("a page is as large as its elements and, for i8, its scales", { skip: whyNoCpu }, () => {
   const device = new CpuDevice({ threads: 1 });
   const spec = { pageSize: 16, numLayers: 32, numKvHeads: 8, keyDim: 128, valueDim: 128 };
   const bytes = (dtype: KvDtype) => device.kvPageBytes({ ...spec, dtype });
@@ -87,7 +87,7 @@ test("a page is as large as its elements and, for i8, its scales", () => {
   device.close();
 });
 
-test("a slot outside the pool is refused", () => {
+test("a slot outside the pool is refused", { skip: whyNoCpu }, () => {
   const device = new CpuDevice({ threads: 1 });
   const pool = device.allocKvPool({
     ...{ numPages: 2, pageSize: 4, numLayers: 1, numKvHeads: 1, keyDim: 8, valueDim: 8 },

@@ -1,12 +1,22 @@
-// The instruction sets of the cpu device that this processor has; empty where the native library cannot be built.
+// The instruction sets of the cpu device that this processor has. Where the native library cannot be built there are none, and
+// one skipped test says why.
 
+import { test } from "node:test";
 import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
+
+let reason = "";
 
 export const ISAS: readonly string[] = ["portable", "avx2", "avx512"].filter((isa) => {
   try {
     new CpuDevice({ threads: 1, isa }).close();
     return true;
-  } catch {
+  } catch (error) {
+    reason = (error as Error).message;
     return false;
   }
 });
+
+/** For `skip` of tests that need the cpu device but no particular instruction set. */
+export const whyNoCpu: string | false = ISAS.length === 0 ? reason : false;
+
+if (whyNoCpu !== false) test("the cpu device", { skip: whyNoCpu });
