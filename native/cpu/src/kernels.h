@@ -25,7 +25,7 @@ struct Kernels {
   int32_t float_tile_rows;
   int32_t int_tile_rows;
   void (*pack_float)(float* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
-  void (*pack_int)(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
+  void (*pack_int)(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
   GemmFn gemm[kNumEncodings];
   // --- one table per kind of op ---
   const AttentionKernels* attention;

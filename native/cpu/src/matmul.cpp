@@ -87,8 +87,12 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
     return fail(context, PG_E_ARGUMENT, "matmul: n %lld, strides %lld and %lld do not fit [%lld, %lld]", (long long)n,
                 (long long)out_stride, (long long)x_stride, (long long)weight.rows, (long long)weight.cols);
   const Kernels& kernels = *context->kernels;
-  bool has_float = false, has_int = false;
-  for (const Segment& segment : weight.segments) (is_integer(segment.encoding) ? has_int : has_float) = true;
+  bool has_float = false, has_int = false, all_fields = false;
+  for (const Segment& segment : weight.segments) {
+    const EncodingSpec spec = spec_of(segment.encoding);
+    (spec.codes == Codes::kFloat ? has_float : has_int) = true;
+    if (spec.scale == Factor::kSuper16 || spec.minimum != Factor::kNone) all_fields = true;
+  }
   if (float_bytes(n, weight.cols) + int_bytes(n, weight.cols, kernels.int_tile_rows) > context->activation_bytes)
     return fail(context, PG_E_ARGUMENT, "matmul: no room reserved for %lld x %lld activations", (long long)n,
                 (long long)weight.cols);
@@ -102,7 +106,7 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
   ints.tile_bytes = int_tile_bytes(kernels.int_tile_rows, weight.cols);
   const RowTiles int_tiles = full_tiles(n, kernels.int_tile_rows);
   if (has_int) pack_rows(context, weight.cols, int_tiles, [&](int64_t first, int64_t height, int64_t tile) {
-    kernels.pack_int(ints.data + tile * ints.tile_bytes, x + first * x_stride, x_stride, height, weight.cols);
+    kernels.pack_int(ints.data + tile * ints.tile_bytes, x + first * x_stride, x_stride, height, weight.cols, all_fields);
   });
   for (const Segment& segment : weight.segments) {
     Gemm gemm;

@@ -30,7 +30,8 @@ constexpr int kIntVectors = 4;
 #endif
 
 void pack_float(float* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
-void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
+// all_fields: half blocks and minimums need more of `side` than the plain encodings do.
+void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
 
 extern const GemmFn gemm_f32, gemm_f16, gemm_bf16;
 extern const GemmFn gemm_q8, gemm_q4, gemm_q8m, gemm_q4m;
