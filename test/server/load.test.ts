@@ -156,3 +156,28 @@ test("a client that leaves while it waits, or while its prompt is computed, cost
   const { generatedTokens } = await host.engine.stats();
   assert.equal(generatedTokens, 0);
 });
+
+test("a short prompt that arrives while a 4,000-token prompt is computed has its first token within two steps", async () => {
+  const model = writeTinyCheckpoint({ context: 8192 });
+  await using host = await startServer({ model, maxPagesPerBatch: 8, idealChunk: 64 });
+  const content = "x".repeat(4000); // a token each, 128 of them a step
+  const long = host.post("/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens: 1 });
+  await until(async () => (await host.engine.stats()).running === 1, "the long prompt is being computed", 0);
+  const headers = { "x-pagoda-trace": "1" };
+  const reply = await host.post(
+    "/v1/chat/completions",
+    { messages: [{ role: "user", content: "hi" }], max_tokens: 1 },
+    headers,
+  );
+  const { id, pagoda_trace } = (await reply.json()) as {
+    id: string;
+    pagoda_trace: { queuedMs: number; steps: number };
+  };
+  await (await long).text();
+  const steps = host.engine.stepHistory();
+  const first = steps.find((step) => step.rows.some((row) => row.id === id))!;
+  const arrivalMs = first.startMs - pagoda_trace.queuedMs;
+  const waited = steps.filter((step) => step.startMs > arrivalMs + 1 && step.step <= first.step).length;
+  assert.ok(waited <= 2 && pagoda_trace.steps === 1, `${waited} steps began after it came`);
+  assert.ok(first.rows.length === 2 && first.rows.every((row) => row.isPrefill), "it joined the long prompt's step");
+});
