@@ -21,8 +21,10 @@ export interface State {
 /** State 0 is the start. */
 export type Automaton = readonly State[];
 
-const MAX_NFA_STATES = 30_000;
-const MAX_STATES = 3000;
+// Large enough for what people write, small enough to be done in some tens of milliseconds.
+const MAX_NFA_STATES = 8000;
+const MAX_STATES = 1500;
+const MAX_WORK = 300_000; // states of the first machine in all subsets together
 
 /** null when it would be too large. */
 export function automatonOf(node: RegularNode): Automaton | null {
@@ -38,6 +40,8 @@ export function automatonOf(node: RegularNode): Automaton | null {
 class Nfa {
   readonly free: number[][] = [];
   readonly edges: Edge[][] = [];
+  work = 0;
+  readonly #ranges = new Map<RegularNode, ByteRange[][]>();
 
   addState(): number {
     this.free.push([]);
@@ -49,7 +53,7 @@ class Nfa {
     if (this.edges.length > MAX_NFA_STATES) return false;
     switch (node.kind) {
       case "chars":
-        for (const sequence of utf8Ranges(node.points)) this.#connectBytes(sequence, from, to);
+        for (const sequence of this.#rangesOf(node)) this.#connectBytes(sequence, from, to);
         return true;
       case "choice":
         return node.nodes.every((part) => this.connect(part, from, to));
@@ -58,6 +62,16 @@ class Nfa {
       case "repeat":
         return this.#connectRepeat(node.node, node.min, node.max, from, to);
     }
+  }
+
+  /** Computed once for all repetitions of a node. */
+  #rangesOf(node: Extract<RegularNode, { kind: "chars" }>): ByteRange[][] {
+    let ranges = this.#ranges.get(node);
+    if (ranges === undefined) {
+      ranges = utf8Ranges(node.points);
+      this.#ranges.set(node, ranges);
+    }
+    return ranges;
   }
 
   #connectBytes(sequence: readonly ByteRange[], from: number, to: number): void {
@@ -114,7 +128,7 @@ function determinize(nfa: Nfa, start: number, end: number): State[] | null {
   idOf(closure(nfa, [start]));
   const states: State[] = [];
   for (let i = 0; i < subsets.length; i++) {
-    if (subsets.length > MAX_STATES) return null;
+    if (subsets.length > MAX_STATES || nfa.work > MAX_WORK) return null;
     const subset = subsets[i]!;
     states.push({ isAccepting: subset.includes(end), edges: edgesOf(nfa, subset, idOf) });
   }
@@ -151,12 +165,13 @@ function closure(nfa: Nfa, from: readonly number[]): number[] {
       stack.push(next);
     }
   }
+  nfa.work += seen.size;
   return [...seen].sort((a, b) => a - b);
 }
 
 /** Joins states of which nothing that follows can tell them apart: classes are split until none can be. */
 function minimize(states: readonly State[]): State[] {
-  let classes: number[] = states.map((state) => (state.isAccepting ? 1 : 0));
+  let classes = firstClasses(states);
   for (let count = new Set(classes).size; ; ) {
     const ids = new Map<string, number>();
     const next = states.map((state, i) => {
@@ -176,6 +191,28 @@ function minimize(states: readonly State[]): State[] {
     out[classes[i]!] ??= { isAccepting: state.isAccepting, edges: mergedEdges(state.edges, classes) };
   });
   return out;
+}
+
+/**
+ * By whether they accept and how long a text they can still read: a sound beginning, since states that nothing tells apart agree
+ * in both, and one that leaves long counted repetitions little to refine.
+ */
+function firstClasses(states: readonly State[]): number[] {
+  const longest = new Array<number>(states.length).fill(-1); // Infinity while it is being computed: then it is on a cycle
+  const visit = (state: number): number => {
+    if (longest[state] !== -1) return longest[state]!;
+    longest[state] = Number.POSITIVE_INFINITY;
+    let length = 0;
+    for (const { target } of states[state]!.edges) length = Math.max(length, 1 + visit(target));
+    longest[state] = length;
+    return length;
+  };
+  const ids = new Map<string, number>();
+  return states.map((state, i) => {
+    const key = `${state.isAccepting} ${visit(i)}`;
+    if (!ids.has(key)) ids.set(key, ids.size);
+    return ids.get(key)!;
+  });
 }
 
 function mergedEdges(edges: readonly Edge[], classes: readonly number[]): Edge[] {

@@ -131,3 +131,17 @@ test("what a grammar cannot express is refused by name", () => {
   for (const [source, message] of cases)
     assert.throws(() => compiler.compile({ kind: "regex", source }), message, source);
 });
+
+test("expressions too large for an automaton still match what they say", () => {
+  const cases: [string, string[], string[]][] = [
+    ["(a?){1500}", ["", "a", "a".repeat(1500)], ["a".repeat(1501), "b"]],
+    ["[a-z]{2000,}x?", ["q".repeat(2000), `${"q".repeat(2500)}`], ["q".repeat(1999), "Q".repeat(2000)]],
+    ["(a|b)*a(a|b){12}", ["abbbbbbbbbbbb", "babbbbbbbbbbbb"], ["bbbbbbbbbbbbb", "abbb"]],
+  ];
+  for (const [source, good, bad] of cases) {
+    for (const text of good)
+      assert.ok(accepts(compiler, { kind: "regex", source }, text), `${source} on ${text.length}`);
+    for (const text of bad)
+      assert.ok(!accepts(compiler, { kind: "regex", source }, text), `${source} not on ${text.length}`);
+  }
+});
