@@ -128,9 +128,15 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     await until("a timeline of a dozen steps", isLong);
     // Paused, the timeline stands still while steps go on.
     await page.getByRole("button", { name: "Pause" }).click();
-    const frozen = await picture(page, ".timeline");
+    let frozen = await picture(page, ".timeline");
+    await until("a timeline that stands still", async () => {
+      const before = frozen;
+      await sleep(150); // several steps: what was being painted at the click is painted by then
+      frozen = await picture(page, ".timeline");
+      return frozen === before;
+    });
     await page.getByText(/newer steps/).waitFor();
-    assert.equal(await picture(page, ".timeline"), frozen);
+    assert.ok((await picture(page, ".timeline")) === frozen, "the paused timeline changed");
     const box = (await page.locator(".timeline").boundingBox())!;
     await page.mouse.click(box.x + 160, box.y + 200); // a whole column: one that is cut would scroll into view
     const chosen = (await page.locator(".timeline").getAttribute("aria-valuetext"))!;

@@ -47,7 +47,12 @@ function simulation() {
   });
   const planner = plannerFor(spec, device, 0, "fixed");
   const counts = { plans: 0 };
-  const counting = { plan: (batch: Batch) => (counts.plans++, planner.plan(batch)) } as unknown as AttentionPlanner;
+  const counting = {
+    plan: (batch: Batch) => {
+      counts.plans++;
+      return planner.plan(batch);
+    },
+  } as unknown as AttentionPlanner;
   const core = new EngineCore({
     name: "tiny",
     device,
