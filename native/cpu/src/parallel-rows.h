@@ -8,7 +8,7 @@ namespace pg {
 template <typename Body>
 void each_row(Context* context, int64_t n, int64_t cols, const Body& body) {
   constexpr int64_t kChunk = 8192;
-  if (context->pool.size() == 1 || n * cols < 2 * kChunk) {
+  if (context->pool.size() == 1 || n * cols < 4 * kChunk) {
     for (int64_t r = 0; r < n; r++) body(r);
     return;
   }

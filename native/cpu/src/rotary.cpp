@@ -10,14 +10,6 @@
 
 using namespace pg;
 
-namespace {
-
-void ask_for(const uint8_t* row, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 1, 3);
-}
-
-}  // namespace
-
 extern "C" {
 
 int32_t pg_rotary_table(void* handle, float* cos, float* sin, const int32_t* positions, int64_t num_tokens,
@@ -62,18 +54,13 @@ int32_t pg_rotary_append(void* handle, const void* handle_of_pool, int32_t layer
     if (slots[t] < 0 || slots[t] >= num_slots)
       return fail(context, PG_E_ARGUMENT, "append: slot %d of %d", slots[t], num_slots);
 
+  const int64_t key_bytes = int64_t{key_dim} * pool.element_bytes;
+  const int64_t value_bytes = int64_t{value_dim} * pool.element_bytes;
   const RowKernels& kernels = *context->kernels->rows;
   const int64_t cost = q_heads * key_dim + 2 * int64_t{pool.num_kv_heads} * (key_dim + value_dim);
   each_row(context, num_tokens, cost, [&](int64_t t) {
     const int32_t page = slots[t] / pool.page_size;
     const int32_t slot = slots[t] % pool.page_size;
-    const int64_t key_bytes = int64_t{key_dim} * pool.element_bytes;
-    const int64_t value_bytes = int64_t{value_dim} * pool.element_bytes;
-    // The slots are cold: they come in while q is turned.
-    for (int32_t h = 0; h < pool.num_kv_heads; h++) {
-      ask_for(pool.keys(page, layer, h) + slot * key_bytes, key_bytes);
-      ask_for(pool.values(page, layer, h) + slot * value_bytes, value_bytes);
-    }
     const Rotation rotation{cos + t * half, sin + t * half, half, interleaved};
     if (cos != nullptr)
       for (int64_t h = 0; h < q_heads; h++) kernels.rotate(q + t * q_stride + h * key_dim, rotation);
