@@ -3,6 +3,7 @@
 import { freemem } from "node:os";
 import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
+import { packedBytes } from "../device/packed-bytes.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
 import { kvDtypeOf, openDevice } from "../engine/devices.js";
 import { numPagesFor, pageSpecOf } from "../engine/load.js";
@@ -58,6 +59,7 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
     ...spec,
     parameters: tensors.reduce((sum, t) => sum + t.shape.reduce((a, b) => a * b, 1), 0),
     checkpointBytes: tensors.reduce((sum, t) => sum + t.bytes, 0),
+    weightBytes: tensors.reduce((sum, t) => sum + packedBytes(device.info.name, t, config.quantize), 0),
     hasTokenizer: checkpoint.tokenizer !== null,
     hasChatTemplate: checkpoint.chatTemplate !== null,
     device: device.info.name,
@@ -95,6 +97,7 @@ function render(report: InspectReport, withTensors: boolean): string {
     ["context", String(report.maxContext)],
     ["tokenizer", `${report.hasTokenizer ? "yes" : "none"}, chat template ${report.hasChatTemplate ? "yes" : "none"}`],
     ["device", `${report.device}, KV cache in ${report.kvDtype}`],
+    ["weights", `${bytes(report.weightBytes)} in memory`],
     ["page", `${report.pageSize} tokens, ${bytes(report.pageBytes)} (${bytes(report.bytesPerToken)} a token)`],
     ["pool", `${report.numPages} pages, ${bytes(report.poolBytes)}: ${report.tokensThatFit} tokens fit`],
   ];

@@ -1,0 +1,93 @@
+// What `inspect` predicts is what loading takes.
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { test } from "node:test";
+import { inspect } from "../src/cli/inspect.js";
+import { BUNDLED_MODEL, engineConfig } from "../src/config/engine-config.js";
+import type { HostTensor } from "../src/core/tensor.js";
+import { openCheckpoint } from "../src/engine/checkpoint.js";
+import { openDevice } from "../src/engine/devices.js";
+import { familyOf } from "../src/models/registry.js";
+
+const device = await openDevice({ device: "auto", threads: 1 });
+const STORIES_260K = "../shared/models/stories260K.gguf";
+
+/** Bytes of the matrices that loading this model gives the device. */
+function loadedBytes(model: string, quantize: "none" | "q8" | "q4"): number {
+  let bytes = 0;
+  const counting = new Proxy(device, {
+    get: (target, key) => {
+      const value = Reflect.get(target, key, target) as unknown;
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]) => {
+        const result = Reflect.apply(value, target, args) as { byteLength: number };
+        if (key === "loadWeight") bytes += result.byteLength;
+        if (key === "loadTensor") bytes += (args[0] as Float32Array).byteLength;
+        return result;
+      };
+    },
+  });
+  const checkpoint = openCheckpoint(model);
+  const family = familyOf(checkpoint.config, checkpoint.configFile);
+  const parsed = family.parseConfig(checkpoint.config, checkpoint.configFile);
+  const source = checkpoint.openTensors();
+  family.load(parsed, { device: counting, source, capacity: { maxTokens: 16, maxLogitRows: 1 }, quantize });
+  source.close();
+  return bytes;
+}
+
+for (const [model, quantize] of [
+  [BUNDLED_MODEL, "none"],
+  [BUNDLED_MODEL, "q8"],
+  [BUNDLED_MODEL, "q4"],
+  [STORIES_260K, "none"],
+] as const) {
+  const skip = existsSync(model) ? false : `${model} is not here`;
+  test(`inspect predicts the weights of ${model.split("/").at(-1)}, quantize ${quantize}, within 5 %`, {
+    skip,
+  }, async () => {
+    const report = await inspect(engineConfig({ model, quantize, numPages: 100 }));
+    const taken = loadedBytes(model, quantize);
+    assert.ok(Math.abs(report.weightBytes / taken - 1) < 0.05, `predicted ${report.weightBytes}, taken ${taken}`);
+    const { pageSize, kvDtype } = report;
+    const { numLayers, numKvHeads, keyDim, valueDim } = report;
+    const spec = { numPages: 100, pageSize, numLayers, numKvHeads, keyDim, valueDim, dtype: kvDtype };
+    const pool = device.allocKvPool(spec);
+    assert.ok(
+      Math.abs(report.poolBytes / pool.byteLength - 1) < 0.05,
+      `predicted ${report.poolBytes}, taken ${pool.byteLength}`,
+    );
+  });
+}
+
+test("GGUF encodings take what is predicted", {
+  skip: device.info.name === "cpu" ? false : "needs the cpu device",
+}, async () => {
+  const { packedBytes } = await import("../src/device/packed-bytes.js");
+  const { bytesOf } = await import("../src/core/tensor.js");
+  const dtypes = [
+    "q8_0",
+    "q4_0",
+    "q4_1",
+    "q5_0",
+    "q5_1",
+    "q2_k",
+    "q3_k",
+    "q4_k",
+    "q5_k",
+    "q6_k",
+    "iq4_nl",
+    "iq4_xs",
+    "iq2_xxs",
+    "mxfp4",
+  ] as const;
+  for (const dtype of dtypes) {
+    const shape = [64, 512];
+    const bytes = new Uint8Array(bytesOf(dtype, 64 * 512));
+    const tensor: HostTensor = { name: "w", dtype, shape, file: null, byteLength: bytes.length, bytes: () => bytes };
+    const taken = device.loadWeight([tensor]).byteLength;
+    const predicted = packedBytes("cpu", tensor, "none");
+    assert.ok(Math.abs(predicted / taken - 1) < 0.05, `${dtype}: predicted ${predicted}, taken ${taken}`);
+  }
+});
