@@ -27,7 +27,7 @@ const shapes: [rows: number, cols: number][] = [
   [2048, 8192],
   [49152, 576],
 ];
-const dtypes: TensorDtype[] = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q6_k"];
+const dtypes: TensorDtype[] = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k"];
 
 for (const dtype of dtypes) {
   for (const [rows, cols] of shapes) {

@@ -12,6 +12,8 @@
 //   then, for each block
 //   codes     8-bit [8 groups][32 rows][4 columns]: value + 128, unsigned
 //             4-bit [4][32 rows][4 columns]: low nibbles are groups 0..3, high nibbles groups 4..7
+//             5-bit the same, then [32 rows][4 columns]: bit g is the fifth bit of group g
+//             6-bit the same, then [2][32 rows][4 columns]: bits 2j, 2j + 1 of vector p are the upper bits of group 2j + p
 //   scales    [32 rows] of half (f16), bhalf (bf16), float or small int8; super16: [2 half blocks][32 rows] of small int8
 //   minimums  in the same shapes; w = scale * value + minimum
 #pragma once
@@ -51,22 +53,24 @@ enum Encoding : int32_t {
   kEncodingF32 = 0,
   kEncodingF16,
   kEncodingBf16,
-  kEncodingQ8,   // 8-bit, half              q8_0, q5_0, quantised at load
-  kEncodingQ4,   // 4-bit minus 8, half      q4_0, quantised at load
-  kEncodingQ8M,  // 8-bit, half, minimum     q5_1
-  kEncodingQ4M,  // 4-bit, half, minimum     q4_1
-  kEncodingQ8K,  // 8-bit, super, minimum    q5_k
-  kEncodingQ4K,  // 4-bit, super, minimum    q4_k
-  kEncodingQ8S,  // 8-bit, super16           q6_k, q3_k
-  kEncodingQ8T,  // 8-bit, super16, minimum  q2_k
-  kEncodingN4,   // 4-bit by table, half     iq4_nl
-  kEncodingN4K,  // 4-bit by table, super    iq4_xs
-  kEncodingMx4,  // 4-bit by table, bhalf    mxfp4
-  kEncodingQ8F,  // 8-bit, float             q8_f32 (iq2_xxs)
+  kEncodingQ8,   // 8-bit, half                  q8_0, quantised at load
+  kEncodingQ4,   // 4-bit minus 8, half          q4_0, quantised at load
+  kEncodingQ4M,  // 4-bit, half, minimum         q4_1
+  kEncodingQ5,   // 5-bit minus 16, half         q5_0
+  kEncodingQ5M,  // 5-bit, half, minimum         q5_1
+  kEncodingQ4K,  // 4-bit, super, minimum        q4_k
+  kEncodingQ5K,  // 5-bit, super, minimum        q5_k
+  kEncodingQ6K,  // 6-bit minus 32, super16      q6_k
+  kEncodingQ3K,  // 4-bit minus 8, super16       q3_k
+  kEncodingQ2K,  // 4-bit, super16, minimum      q2_k
+  kEncodingN4,   // 4-bit by table, half         iq4_nl
+  kEncodingN4K,  // 4-bit by table, super        iq4_xs
+  kEncodingMx4,  // 4-bit by table, bhalf        mxfp4
+  kEncodingQ8F,  // 8-bit, float                 q8_f32 (iq2_xxs)
   kNumEncodings
 };
 
-enum class Codes : int32_t { kFloat, kByte, kNibble, kNibbleOffset, kIq4, kMx4 };
+enum class Codes : int32_t { kFloat, kByte, kNibble, kNibbleOffset, kFive, kFiveOffset, kSix, kIq4, kMx4 };
 enum class Factor : int32_t { kNone, kHalf, kBhalf, kFloat, kSuper, kSuper16 };
 
 // What an encoding is made of. Kernels take these as template arguments; packing and lookup read them at run time.
@@ -80,12 +84,14 @@ constexpr EncodingSpec spec_of(int32_t encoding) {
   switch (encoding) {
     case kEncodingQ8: return {Codes::kByte, Factor::kHalf, Factor::kNone};
     case kEncodingQ4: return {Codes::kNibbleOffset, Factor::kHalf, Factor::kNone};
-    case kEncodingQ8M: return {Codes::kByte, Factor::kHalf, Factor::kHalf};
     case kEncodingQ4M: return {Codes::kNibble, Factor::kHalf, Factor::kHalf};
-    case kEncodingQ8K: return {Codes::kByte, Factor::kSuper, Factor::kSuper};
+    case kEncodingQ5: return {Codes::kFiveOffset, Factor::kHalf, Factor::kNone};
+    case kEncodingQ5M: return {Codes::kFive, Factor::kHalf, Factor::kHalf};
     case kEncodingQ4K: return {Codes::kNibble, Factor::kSuper, Factor::kSuper};
-    case kEncodingQ8S: return {Codes::kByte, Factor::kSuper16, Factor::kNone};
-    case kEncodingQ8T: return {Codes::kByte, Factor::kSuper16, Factor::kSuper16};
+    case kEncodingQ5K: return {Codes::kFive, Factor::kSuper, Factor::kSuper};
+    case kEncodingQ6K: return {Codes::kSix, Factor::kSuper16, Factor::kNone};
+    case kEncodingQ3K: return {Codes::kNibbleOffset, Factor::kSuper16, Factor::kNone};
+    case kEncodingQ2K: return {Codes::kNibble, Factor::kSuper16, Factor::kSuper16};
     case kEncodingN4: return {Codes::kIq4, Factor::kHalf, Factor::kNone};
     case kEncodingN4K: return {Codes::kIq4, Factor::kSuper, Factor::kNone};
     case kEncodingMx4: return {Codes::kMx4, Factor::kBhalf, Factor::kNone};
@@ -98,7 +104,28 @@ constexpr bool is_integer(int32_t encoding) { return spec_of(encoding).codes != 
 constexpr int64_t blocks_of(int64_t cols) { return (cols + kBlockCols - 1) / kBlockCols; }
 
 // The layout of a record, in bytes.
-constexpr int64_t code_bytes(Codes codes) { return codes == Codes::kByte ? 1024 : 512; }
+constexpr int64_t kNibblePlane = 512;
+constexpr int64_t code_bytes(Codes codes) {
+  switch (codes) {
+    case Codes::kByte: return 1024;
+    case Codes::kFive:
+    case Codes::kFiveOffset: return kNibblePlane + 128;
+    case Codes::kSix: return kNibblePlane + 256;
+    default: return kNibblePlane;
+  }
+}
+// What a stored code is larger than its value (tables: as the kernels look them up).
+constexpr int32_t offset_of(Codes codes) {
+  switch (codes) {
+    case Codes::kNibble:
+    case Codes::kFive: return 0;
+    case Codes::kNibbleOffset: return 8;
+    case Codes::kFiveOffset: return 16;
+    case Codes::kSix: return 32;
+    default: return 128;
+  }
+}
+constexpr bool is_five(Codes codes) { return codes == Codes::kFive || codes == Codes::kFiveOffset; }
 constexpr int64_t factor_bytes(Factor factor) {  // per block
   switch (factor) {
     case Factor::kHalf:

@@ -26,13 +26,14 @@ struct IntRows {
   int64_t tile_bytes = 0;
 };
 
-// Fields of `side`. Unsigned weight values are 128 (or 8) too large: starting the sum at -128 * sum(q) takes that back, exactly.
+// Fields of `side`. Stored codes are unsigned and larger than their values by an offset that is a power of two: starting the sum
+// at -offset * sum(q) takes that back, exactly.
 enum Side : int32_t {
-  kSideScale,       // f32
-  kSideMinus128,    // i32: -128 * sum(q)
-  kSideMinus8,      // i32: -8 * sum(q)
-  kSideMinus128Lo,  // i32: the same for each half of the block
-  kSideMinus128Hi,
+  kSideScale,     // f32
+  kSideMinus128,  // i32: -128 * sum(q)
+  kSideMinus8,    // i32: -8 * sum(q)
+  kSideMinus8Lo,  // i32: the same for each half of the block
+  kSideMinus8Hi,
   kSideSum,    // f32: scale * sum(q), the factor of minimums
   kSideSumLo,  // f32: of each half
   kSideSumHi,

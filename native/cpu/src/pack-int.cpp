@@ -39,9 +39,13 @@ void put(uint8_t* panel, const EncodingSpec& spec, int64_t block, int64_t lane, 
     if (spec.codes == Codes::kByte) {
       memcpy(codes + (group * kPanelRows + lane) * 4, from.code + group * 4, 4);
     } else {
-      for (int64_t c = 0; c < 4; c++)
-        codes[((group & 3) * kPanelRows + lane) * 4 + c] |=
-            static_cast<uint8_t>(from.code[group * 4 + c] << (group < 4 ? 0 : 4));
+      for (int64_t c = 0; c < 4; c++) {
+        const int code = from.code[group * 4 + c];
+        uint8_t* plane = codes + kNibblePlane + lane * 4 + c;
+        codes[((group & 3) * kPanelRows + lane) * 4 + c] |= static_cast<uint8_t>((code & 15) << (group < 4 ? 0 : 4));
+        if (is_five(spec.codes)) plane[0] |= static_cast<uint8_t>(code >> 4 << group);
+        if (spec.codes == Codes::kSix) plane[(group & 1) * kPanelRows * 4] |= static_cast<uint8_t>(code >> 4 << (group & 6));
+      }
     }
   }
   uint8_t* scales = codes + code_bytes(spec.codes);
@@ -60,11 +64,10 @@ void nibbles(Block& out, const uint8_t* pairs) {
   }
 }
 
-// 5-bit codes: a fifth bit for each element in a 32-bit word, nibbles as above; stored as value + 128.
-void five_bits(Block& out, const uint8_t* word, const uint8_t* pairs, int offset) {
+// 5-bit codes: a fifth bit for each element in a 32-bit word, nibbles as above.
+void five_bits(Block& out, const uint8_t* word, const uint8_t* pairs) {
   nibbles(out, pairs);
-  for (int j = 0; j < 32; j++)
-    out.code[j] = static_cast<uint8_t>((out.code[j] | (word[j / 8] >> j % 8 & 1) << 4) - offset + 128);
+  for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(out.code[j] | (word[j / 8] >> j % 8 & 1) << 4);
 }
 
 // The 6-bit scale (or minimum) of group g in the 12 bytes of q4_k and q5_k.
@@ -108,14 +111,14 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
     case kDtypeQ5_0: {
       const uint8_t* p = row + block * 22;
       out.half = half_at(p);
-      five_bits(out, p + 2, p + 6, 16);
+      five_bits(out, p + 2, p + 6);
       break;
     }
     case kDtypeQ5_1: {
       const uint8_t* p = row + block * 24;
       out.half = half_at(p);
       out.half_min = half_at(p + 2);
-      five_bits(out, p + 4, p + 8, 0);
+      five_bits(out, p + 4, p + 8);
       break;
     }
     case kDtypeMxfp4: {
@@ -144,7 +147,7 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
       const uint8_t* codes = p + (five ? 48 : 16) + 32 * (g / 2);
       for (int j = 0; j < 32; j++) {
         const int nibble = codes[j] >> 4 * (g % 2) & 15;
-        out.code[j] = static_cast<uint8_t>(five ? (nibble | (p[16 + j] >> g & 1) << 4) + 128 : nibble);
+        out.code[j] = static_cast<uint8_t>(five ? nibble | (p[16 + j] >> g & 1) << 4 : nibble);
       }
       break;
     }
@@ -155,8 +158,7 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
       const uint8_t* low = p + 64 * (g / 4) + 32 * (g % 2);
       const uint8_t* high = p + 128 + 32 * (g / 4);
       for (int j = 0; j < 32; j++) {
-        const int code = (low[j] >> 4 * (g / 2 % 2) & 15) | (high[j] >> 2 * (g % 4) & 3) << 4;
-        out.code[j] = static_cast<uint8_t>(code - 32 + 128);
+        out.code[j] = static_cast<uint8_t>((low[j] >> 4 * (g / 2 % 2) & 15) | (high[j] >> 2 * (g % 4) & 3) << 4);
       }
       break;
     }
@@ -171,7 +173,7 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
       const uint8_t* codes = p + 32 + 32 * (g / 4);
       for (int j = 0; j < 32; j++) {
         const int code = (codes[j] >> 2 * (g % 4) & 3) | (p[j] >> g & 1) << 2;
-        out.code[j] = static_cast<uint8_t>(code - 4 + 128);
+        out.code[j] = static_cast<uint8_t>(code - 4 + 8);
       }
       break;
     }
@@ -184,7 +186,7 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
         out.small_min[i] = static_cast<int8_t>(p[2 * g + i] >> 4);
       }
       const uint8_t* codes = p + 16 + 32 * (g / 4);
-      for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>((codes[j] >> 2 * (g % 4) & 3) + 128);
+      for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(codes[j] >> 2 * (g % 4) & 3);
       break;
     }
     default: break;

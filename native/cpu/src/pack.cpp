@@ -19,13 +19,13 @@ constexpr DtypeInfo kDtypes[kNumDtypes] = {
     {32, 34, kEncodingQ8},      // q8_0
     {32, 18, kEncodingQ4},      // q4_0
     {32, 20, kEncodingQ4M},     // q4_1
-    {32, 22, kEncodingQ8},      // q5_0
-    {32, 24, kEncodingQ8M},     // q5_1
-    {256, 84, kEncodingQ8T},    // q2_k
-    {256, 110, kEncodingQ8S},   // q3_k
+    {32, 22, kEncodingQ5},      // q5_0
+    {32, 24, kEncodingQ5M},     // q5_1
+    {256, 84, kEncodingQ2K},    // q2_k
+    {256, 110, kEncodingQ3K},   // q3_k
     {256, 144, kEncodingQ4K},   // q4_k
-    {256, 176, kEncodingQ8K},   // q5_k
-    {256, 210, kEncodingQ8S},   // q6_k
+    {256, 176, kEncodingQ5K},   // q5_k
+    {256, 210, kEncodingQ6K},   // q6_k
     {32, 18, kEncodingN4},      // iq4_nl
     {256, 136, kEncodingN4K},   // iq4_xs
     {32, 17, kEncodingMx4},     // mxfp4

@@ -15,15 +15,17 @@ float float_value(const uint8_t* panel, Encoding encoding, int64_t k, int64_t la
 }
 
 int32_t code_value(const uint8_t* codes, Codes kind, int64_t k, int64_t lane) {
-  const int64_t group = k % kBlockCols / 4, column = k % 4;
-  if (kind == Codes::kByte) return static_cast<int32_t>(codes[(group * kPanelRows + lane) * 4 + column]) - 128;
-  const int32_t both = codes[((group & 3) * kPanelRows + lane) * 4 + column];
+  const int64_t group = k % kBlockCols / 4, at = lane * 4 + k % 4, row = kPanelRows * 4;
+  if (kind == Codes::kByte) return static_cast<int32_t>(codes[group * row + at]) - 128;
+  const int32_t both = codes[(group & 3) * row + at];
   const int32_t nibble = group < 4 ? both & 15 : both >> 4;
   switch (kind) {
     case Codes::kIq4: return kIq4Values[nibble];
     case Codes::kMx4: return kMx4Values[nibble];
-    case Codes::kNibbleOffset: return nibble - 8;
-    default: return nibble;
+    case Codes::kFive:
+    case Codes::kFiveOffset: return (nibble | (codes[kNibblePlane + at] >> group & 1) << 4) - offset_of(kind);
+    case Codes::kSix: return (nibble | (codes[kNibblePlane + (group & 1) * row + at] >> (group & 6) & 3) << 4) - offset_of(kind);
+    default: return nibble - offset_of(kind);
   }
 }
 

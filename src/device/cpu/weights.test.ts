@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { dequantize } from "../../core/dequantize/dequantize.js";
 import { quantizeQ4, quantizeQ8 } from "../../core/dequantize/quantize.js";
-import type { HostTensor } from "../../core/tensor.js";
+import { bytesOf, type HostTensor, type TensorDtype } from "../../core/tensor.js";
 import type { Weight } from "../device.js";
 import { CpuDevice } from "./cpu-device.js";
 
@@ -71,6 +71,19 @@ test("packed weights take the memory of their encoding, in panels of 32 rows", (
   const tensor = hostTensor(floats(64, 64), 64, 64);
   const sizes = (["none", "q8", "q4"] as const).map((quantize) => device.loadWeight([tensor], { quantize }).byteLength);
   assert.deepEqual(sizes, [64 * 64 * 4, (64 * 64 * 34) / 32, (64 * 64 * 18) / 32]);
+  device.close();
+});
+
+test("block formats are held at the width of their codes, 2 and 3 bits as 4", () => {
+  const device = new CpuDevice({ threads: 1 });
+  // Bits per weight: codes, and factors per 32 (or 16) and 256 columns.
+  const expected = { q4_0: 4.5, q4_1: 5, q5_0: 5.5, q5_1: 6, q8_0: 8.5, iq4_nl: 4.5, mxfp4: 4.5, iq2_xxs: 9 };
+  const superBlocks = { q2_k: 5.125, q3_k: 4.5625, q4_k: 4.625, q5_k: 5.625, q6_k: 6.5625, iq4_xs: 4.3125 };
+  for (const [dtype, bits] of Object.entries({ ...expected, ...superBlocks }) as [TensorDtype, number][]) {
+    const bytes = new Uint8Array(bytesOf(dtype, 64 * 512));
+    const tensor = { name: dtype, dtype, shape: [64, 512], file: null, byteLength: bytes.length, bytes: () => bytes };
+    assert.equal((device.loadWeight([tensor]).byteLength * 8) / (64 * 512), bits, dtype);
+  }
   device.close();
 });
 

@@ -1,8 +1,8 @@
 // Handing checkpoint tensors to the native library, which packs them into panels (native/cpu/src/encoding.h).
 //
-// Encodings kept: f32, f16, bf16 as they are; 4-bit formats stay 4-bit with their own factors; 5-, 6-, 3- and 2-bit ones are
-// widened to 8-bit codes with theirs, without loss; f8 becomes bf16 (every f8 value is one); iq2_xxs is re-encoded here to
-// 8-bit codes with f32 factors. `quantize` turns float matrices into q8_0 or q4_0 codes and leaves block formats as they are.
+// Every checkpoint encoding keeps its own numbers: f32, f16, bf16 as they are; 4-, 5-, 6- and 8-bit codes at their width with
+// their factors; 2- and 3-bit ones as 4-bit codes; f8 becomes bf16 (every f8 value is one); iq2_xxs is re-encoded here to 8-bit
+// codes with f32 factors. `quantize` turns float matrices into q8_0 or q4_0 codes and leaves block formats as they are.
 
 import { IQ2_GRID } from "../../core/dequantize/codebook-blocks.js";
 import { F16_VALUES } from "../../core/dequantize/small-floats.js";

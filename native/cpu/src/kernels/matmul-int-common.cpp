@@ -1,4 +1,4 @@
-// The encodings of q8_0 and q4_0, which `--quantize` also makes.
+// The encodings with one f16 factor per block: q8_0 and q4_0, which `--quantize` also makes, q4_1, q5_0, q5_1.
 #include "matmul-int.h"
 
 namespace pg {
@@ -6,8 +6,9 @@ namespace PG_NS {
 
 const GemmFn gemm_q8 = int_gemm<kEncodingQ8>;
 const GemmFn gemm_q4 = int_gemm<kEncodingQ4>;
-const GemmFn gemm_q8m = int_gemm<kEncodingQ8M>;
 const GemmFn gemm_q4m = int_gemm<kEncodingQ4M>;
+const GemmFn gemm_q5 = int_gemm<kEncodingQ5>;
+const GemmFn gemm_q5m = int_gemm<kEncodingQ5M>;
 
 }  // namespace PG_NS
 }  // namespace pg

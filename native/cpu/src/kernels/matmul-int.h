@@ -26,9 +26,7 @@ constexpr int kJoint = PG_ISA == 3 ? 2 : 1;
 
 PG_INLINE int32_t load_i32(const void* p) { int32_t v; memcpy(&v, p, 4); return v; }
 
-constexpr bool is_nibble(Codes codes) { return codes != Codes::kByte; }
-// Tables and bytes span the whole of int8, plain nibbles sit in 0..15.
-constexpr bool is_small(Codes codes) { return codes == Codes::kNibble || codes == Codes::kNibbleOffset; }
+constexpr bool is_table(Codes codes) { return codes == Codes::kIq4 || codes == Codes::kMx4; }
 
 // --- dots: for the kJoint vectors from vector v of the panel on, d[j][i] = the integer dot products with x row i over groups
 //     [G0, G1) of the block, as f32. `codes` is at the block, `x` at its [8][MR] groups, `start` holds MR starting values.
@@ -37,18 +35,33 @@ constexpr bool is_small(Codes codes) { return codes == Codes::kNibble || codes =
 
 template <Codes C>
 PG_INLINE __m512i load_codes(const uint8_t* codes, int v, int group) {
-  if constexpr (C == Codes::kByte) {
-    return _mm512_loadu_si512(codes + group * 128 + v * 64);
-  } else {
-    const __m512i both = _mm512_loadu_si512(codes + (group & 3) * 128 + v * 64);
-    const __m512i nibbles = _mm512_and_si512(group < 4 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
-    if constexpr (C == Codes::kIq4 || C == Codes::kMx4) {
-      const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
-      const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table), _mm_set1_epi8((char)0x80));
-      return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), nibbles);
-    }
-    return nibbles;
+  if constexpr (C == Codes::kByte) return _mm512_loadu_si512(codes + group * 128 + v * 64);
+  const __m512i both = _mm512_loadu_si512(codes + (group & 3) * 128 + v * 64);
+  const __m512i nibbles = _mm512_and_si512(group < 4 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
+  if constexpr (is_table(C)) {
+    const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
+    const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table), _mm_set1_epi8((char)0x80));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), nibbles);
   }
+  // Upper bits: shifted to bit 4, where the mask keeps them; 0xf8 is "first or (second and third)".
+  if constexpr (is_five(C)) {
+    const __m512i plane = _mm512_loadu_si512(codes + kNibblePlane + v * 64);
+    const __m512i bits = group < 4 ? _mm512_slli_epi16(plane, 4 - group) : _mm512_srli_epi16(plane, group - 4);
+    return _mm512_ternarylogic_epi32(nibbles, bits, _mm512_set1_epi8(0x10), 0xf8);
+  }
+  if constexpr (C == Codes::kSix) {
+    const __m512i plane = _mm512_loadu_si512(codes + kNibblePlane + (group & 1) * 128 + v * 64);
+    const __m512i bits = group < 4 ? _mm512_slli_epi16(plane, 4 - (group & 6)) : _mm512_srli_epi16(plane, (group & 6) - 4);
+    return _mm512_ternarylogic_epi32(nibbles, bits, _mm512_set1_epi8(0x30), 0xf8);
+  }
+  return nibbles;
+}
+
+// -offset * sum(q), from the field that holds it for 8 or 128.
+template <Codes C>
+PG_INLINE __m512i start_of(int32_t field) {
+  if constexpr (offset_of(C) == 0) return _mm512_setzero_si512();
+  return _mm512_set1_epi32(offset_of(C) == 16 ? field * 2 : offset_of(C) == 32 ? field * 4 : field);
 }
 
 template <Codes C, int MR, int G0, int G1>
@@ -56,7 +69,7 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
   __m512i sum[kJoint][MR];
 #pragma GCC unroll 8
   for (int i = 0; i < MR; i++) {
-    const __m512i first = C == Codes::kNibble ? _mm512_setzero_si512() : _mm512_set1_epi32(start[i]);
+    const __m512i first = start_of<C>(start[i]);
 #pragma GCC unroll 2
     for (int j = 0; j < kJoint; j++) sum[j][i] = first;
   }
@@ -80,40 +93,47 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 
 #elif PG_ISA == 2
 
+// The lower nibble of the codes, and what is above it.
 template <Codes C>
-PG_INLINE __m256i load_codes(const uint8_t* codes, int v, int group) {
+PG_INLINE void load_codes(__m256i& low, __m256i& high, const uint8_t* codes, int v, int group) {
+  const __m256i low_bits = _mm256_set1_epi8(15);
+  const auto at = [&](int64_t offset) { return _mm256_loadu_si256((const __m256i*)(codes + offset + v * 32)); };
+  const auto shifted = [](__m256i bits, int by) {
+    return by < 0 ? _mm256_slli_epi16(bits, -by) : by == 0 ? bits : _mm256_srli_epi16(bits, by);
+  };
+  __m256i whole;
   if constexpr (C == Codes::kByte) {
-    return _mm256_loadu_si256((const __m256i*)(codes + group * 128 + v * 32));
+    whole = at(group * 128);
   } else {
-    const __m256i both = _mm256_loadu_si256((const __m256i*)(codes + (group & 3) * 128 + v * 32));
-    const __m256i nibbles = _mm256_and_si256(group < 4 ? both : _mm256_srli_epi16(both, 4), _mm256_set1_epi8(15));
-    if constexpr (C == Codes::kIq4 || C == Codes::kMx4) {
-      const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
-      const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table), _mm_set1_epi8((char)0x80));
-      return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), nibbles);
-    }
-    return nibbles;
+    low = _mm256_and_si256(shifted(at((group & 3) * 128), group < 4 ? 0 : 4), low_bits);
+    if constexpr (is_five(C)) high = _mm256_and_si256(shifted(at(kNibblePlane), group), _mm256_set1_epi8(1));
+    if constexpr (C == Codes::kSix)
+      high = _mm256_and_si256(shifted(at(kNibblePlane + (group & 1) * 128), group & 6), _mm256_set1_epi8(3));
+    if constexpr (!is_table(C)) return;
+    const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
+    const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table), _mm_set1_epi8((char)0x80));
+    whole = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), low);
   }
+  low = _mm256_and_si256(whole, low_bits);
+  high = _mm256_and_si256(_mm256_srli_epi16(whole, 4), low_bits);
 }
 
 // vpmaddubsw adds two products (unsigned x signed) in 16 bits, saturating. For nibbles 2 * 15 * 127 * 8 groups = 30,480 fits,
-// so all groups are added in 16 bits and widened once at the end. Bytes are split into two nibbles, 16 * high + low: as many
-// multiplications as widening at every step would take, on fewer of the processor's multiply ports.
+// so all groups are added in 16 bits and widened once at the end. Wider codes are split, 16 * high + low: as many multiplications
+// as widening at every step would take, on fewer of the processor's multiply ports.
 // The empty asm statements hold the compiler to this order: left alone it merges the halves' loads and rearranges the sums, and
 // spills what then exceeds 16 registers.
 template <Codes C, int MR, int G0, int G1>
 PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
-  constexpr bool split = !is_small(C);
+  constexpr bool split = C != Codes::kNibble && C != Codes::kNibbleOffset;
   asm volatile("" ::: "memory");
-  const __m256i low_bits = _mm256_set1_epi8(15);
   __m256i low[MR], high[MR];
 #pragma GCC unroll 8
   for (int i = 0; i < MR; i++) low[i] = high[i] = _mm256_setzero_si256();
 #pragma GCC unroll 8
   for (int group = G0; group < G1; group++) {
-    const __m256i w = load_codes<C>(codes, v, group);
-    const __m256i w_low = split ? _mm256_and_si256(w, low_bits) : w;
-    const __m256i w_high = split ? _mm256_and_si256(_mm256_srli_epi16(w, 4), low_bits) : w;
+    __m256i w_low, w_high;
+    load_codes<C>(w_low, w_high, codes, v, group);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) {
       const __m256i q = _mm256_set1_epi32(load_i32(x + (group * MR + i) * 4));
@@ -129,7 +149,10 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
   for (int i = 0; i < MR; i++) {
     __m256i sum = _mm256_madd_epi16(low[i], _mm256_set1_epi16(1));
     if constexpr (split) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(high[i], _mm256_set1_epi16(16)));
-    if constexpr (C != Codes::kNibble) sum = _mm256_add_epi32(sum, _mm256_set1_epi32(start[i]));
+    if constexpr (offset_of(C) != 0) {
+      const int32_t first = offset_of(C) == 16 ? start[i] * 2 : offset_of(C) == 32 ? start[i] * 4 : start[i];
+      sum = _mm256_add_epi32(sum, _mm256_set1_epi32(first));
+    }
     d[0][i] = _mm256_cvtepi32_ps(sum);
   }
 }
@@ -138,12 +161,16 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 
 template <Codes C>
 PG_INLINE int32_t code_at(const uint8_t* codes, int row, int group, int column) {
-  if constexpr (C == Codes::kByte) return (int32_t)codes[group * 128 + row * 4 + column] - 128;
-  const int32_t both = codes[(group & 3) * 128 + row * 4 + column];
+  const int at = row * 4 + column;
+  if constexpr (C == Codes::kByte) return (int32_t)codes[group * 128 + at] - 128;
+  const int32_t both = codes[(group & 3) * 128 + at];
   const int32_t nibble = group < 4 ? both & 15 : both >> 4;
   if constexpr (C == Codes::kIq4) return kIq4Values[nibble];
   if constexpr (C == Codes::kMx4) return kMx4Values[nibble];
-  return C == Codes::kNibbleOffset ? nibble - 8 : nibble;
+  int32_t upper = 0;
+  if constexpr (is_five(C)) upper = codes[kNibblePlane + at] >> group & 1;
+  if constexpr (C == Codes::kSix) upper = codes[kNibblePlane + (group & 1) * 128 + at] >> (group & 6) & 3;
+  return (nibble | upper << 4) - offset_of(C);
 }
 
 template <Codes C, int MR, int G0, int G1>
@@ -171,10 +198,10 @@ PG_INLINE vf load_factor(const uint8_t* at, const uint8_t* big, int half, int v)
 }
 
 // How far ahead of use weights are asked for (into L2), in bytes. The processor's own prefetcher suffices when there is little
-// to compute per byte; a tile with more rows must ask, or memory and arithmetic take turns instead of overlapping. Whole blocks
-// at once: asking line by line between the multiplications was measured slower than not asking.
+// to compute per byte and the reading is plain; a tile with more rows must ask, or memory and arithmetic take turns instead of
+// overlapping. Whole blocks at once: asking line by line between the multiplications was measured slower than not asking.
 constexpr int64_t kAhead = 12288;
-constexpr bool asks_ahead(Codes codes, int rows) { return rows >= (is_nibble(codes) ? 2 : 4); }
+constexpr bool asks_ahead(Codes codes, int rows) { return rows >= (codes == Codes::kByte ? 4 : codes == Codes::kSix ? 1 : 2); }
 
 // kIntVectors vectors of outputs from vector `first` of the panel on. Only the first tile of a panel looks ahead: the others
 // find the panel in cache.
@@ -208,7 +235,7 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
     for (int v = 0; v < kIntVectors; v += kJoint) {
 #pragma GCC unroll 2
       for (int half = 0; half < (halves ? 2 : 1); half++) {
-        const int field = halves ? kSideMinus128Lo + half : is_small(spec.codes) ? kSideMinus8 : kSideMinus128;
+        const int field = halves ? kSideMinus8Lo + half : offset_of(spec.codes) == 128 ? kSideMinus128 : kSideMinus8;
         const int32_t* start = (const int32_t*)side + field * MR;
         vf d[kJoint][MR];
         if constexpr (!halves) dots<spec.codes, MR, 0, 8>(d, codes, first + v, x, start);

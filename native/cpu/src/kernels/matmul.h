@@ -34,8 +34,8 @@ void pack_float(float* out, const float* x, int64_t x_stride, int64_t height, in
 void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
 
 extern const GemmFn gemm_f32, gemm_f16, gemm_bf16;
-extern const GemmFn gemm_q8, gemm_q4, gemm_q8m, gemm_q4m;
-extern const GemmFn gemm_q8k, gemm_q4k, gemm_q8s, gemm_q8t;
+extern const GemmFn gemm_q8, gemm_q4, gemm_q4m, gemm_q5, gemm_q5m;
+extern const GemmFn gemm_q4k, gemm_q5k, gemm_q6k, gemm_q3k, gemm_q2k;
 extern const GemmFn gemm_n4, gemm_n4k, gemm_mx4, gemm_q8f;
 
 }  // namespace PG_NS

@@ -188,15 +188,15 @@ void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, in
       for (int group = 0; group < 8; group++) memcpy(codes + (group * height + i) * 4, block.q + group * 4, 4);
       const auto put = [&](int32_t field, const void* word) { memcpy(side + (field * height + i) * 4, word, 4); };
       const int32_t sum = block.sum_lo + block.sum_hi;
-      const int32_t starts[4] = {-128 * sum, -8 * sum, -128 * block.sum_lo, -128 * block.sum_hi};
+      const int32_t starts[4] = {-128 * sum, -8 * sum, -8 * block.sum_lo, -8 * block.sum_hi};
       put(kSideScale, &block.scale);
       put(kSideMinus128, &starts[0]);
       put(kSideMinus8, &starts[1]);
       if (!all_fields) continue;
       const float totals[3] = {block.scale * (float)sum, block.scale * (float)block.sum_lo,
                                block.scale * (float)block.sum_hi};
-      put(kSideMinus128Lo, &starts[2]);
-      put(kSideMinus128Hi, &starts[3]);
+      put(kSideMinus8Lo, &starts[2]);
+      put(kSideMinus8Hi, &starts[3]);
       for (int f = 0; f < 3; f++) put(kSideSum + f, &totals[f]);
     }
   }
