@@ -6,7 +6,7 @@ import { fork } from "node:child_process";
 import { request } from "node:http";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { createEngine } from "../src/engine/engine.js";
+import { createEngine } from "../src/engine/client/engine.js";
 import type { Engine } from "../src/engine/types.js";
 import { createServer } from "../src/server/server.js";
 

@@ -1,7 +1,7 @@
 // Takes the pictures of docs/dashboard.md and the README: the built dashboard (npm run build) in the system's chromium, with a real
 // engine under traffic that the page itself makes.
 //   node scripts/screenshots.mjs
-import { createEngine } from "../dist/src/engine/engine.js";
+import { createEngine } from "../dist/src/engine/client/engine.js";
 import { createServer } from "../dist/src/server/server.js";
 import { openBrowser, openPage } from "../dist/test/support/browser.js";
 

@@ -13,8 +13,8 @@ export {
 } from "./core/errors.js";
 export type { FinishReason } from "./core/request.js";
 export type { PositionLogprobs, SamplingParams, TokenLogprob } from "./core/sampling.js";
-export { createEngine, type EngineOptions } from "./engine/engine.js";
-export type { ObjectRequest, ObjectResult } from "./engine/object.js";
+export { createEngine, type EngineOptions } from "./engine/client/engine.js";
+export type { ObjectRequest, ObjectResult } from "./engine/client/object.js";
 export type * from "./engine/types.js";
-export type { ConstraintSpec } from "./sampler/constraint.js";
+export type { ConstraintSpec } from "./grammar/constraint.js";
 export { createServer, type PagodaServer, type ServerOptions } from "./server/server.js";

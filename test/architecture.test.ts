@@ -8,7 +8,7 @@ import { test } from "node:test";
 
 const LAYERS = [
   ["core"],
-  ["config", "tokenizer", "formats", "metrics", "cache", "device"],
+  ["config", "tokenizer", "formats", "cache", "device", "grammar"],
   ["scheduler", "attention", "sampler", "models"],
   ["engine"],
   ["server"],

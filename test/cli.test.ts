@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { serverConfig } from "../src/config/server-config.js";
-import { createEngine } from "../src/engine/engine.js";
+import { createEngine } from "../src/engine/client/engine.js";
 import { createServer } from "../src/server/server.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Browser, Page } from "playwright-core";
-import { createEngine } from "../src/engine/engine.js";
+import { createEngine } from "../src/engine/client/engine.js";
 import type { Engine } from "../src/engine/types.js";
 import { createServer, type PagodaServer, type ServerOptions } from "../src/server/server.js";
 import { openBrowser, openPage, whyNoBrowser } from "./support/browser.js";

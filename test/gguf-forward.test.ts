@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
-import { verifyModel } from "../src/engine/verify.js";
+import { verifyModel } from "../src/engine/core/verify.js";
 import { convertToGguf, type MatrixDtype } from "./support/gguf-converter.js";
 
 const GOLDENS = "../shared/goldens";

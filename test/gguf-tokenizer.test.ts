@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { openGguf } from "../src/formats/gguf.js";
+import { openGguf } from "../src/formats/gguf/gguf.js";
 import { GgufTokenizer } from "../src/tokenizer/gguf-tokenizer.js";
 import { StreamDetokenizer } from "../src/tokenizer/stream-detokenizer.js";
 

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { BUNDLED_MODEL } from "../src/config/engine-config.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
-import { type VerifyResult, verifyModel } from "../src/engine/verify.js";
+import { type VerifyResult, verifyModel } from "../src/engine/core/verify.js";
 import { openCpu } from "./support/cpu.js";
 
 const OWN = "test/goldens";

@@ -7,7 +7,7 @@ import { inspect } from "../src/cli/inspect.js";
 import { BUNDLED_MODEL, engineConfig } from "../src/config/engine-config.js";
 import type { HostTensor } from "../src/core/tensor.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { openDevice } from "../src/engine/devices.js";
+import { openDevice } from "../src/engine/core/devices.js";
 import { familyOf } from "../src/models/registry.js";
 
 const device = await openDevice({ device: "auto", threads: 1 });

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { FormatError } from "../src/core/errors.js";
 import type { HostTensor, TensorSource } from "../src/core/tensor.js";
 import { NullDevice } from "../src/device/null/null-device.js";
-import { openSafetensors } from "../src/formats/safetensors.js";
+import { openSafetensors } from "../src/formats/hf/safetensors.js";
 import { familyOf } from "../src/models/registry.js";
 
 const OWN = "test/goldens";

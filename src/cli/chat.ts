@@ -4,7 +4,7 @@
 import { createInterface } from "node:readline/promises";
 import type { OptionTable } from "../config/options.js";
 import { ConfigError } from "../core/errors.js";
-import { createEngine } from "../engine/engine.js";
+import { createEngine } from "../engine/client/engine.js";
 import type { ChatMessage, GenerateOptions } from "../engine/types.js";
 import { helpOf, parseFlags } from "./args.js";
 import { type ChatPartner, localPartner, remotePartner } from "./chat-partner.js";

@@ -1,7 +1,7 @@
 // `pagoda generate PROMPT`: one answer on stdout, streamed. A model with a chat template gets the prompt as a user's message.
 
 import type { OptionTable } from "../config/options.js";
-import { createEngine } from "../engine/engine.js";
+import { createEngine } from "../engine/client/engine.js";
 import type { Generation } from "../engine/types.js";
 import { helpOf, parseFlags } from "./args.js";
 import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";

@@ -1,7 +1,7 @@
 // `pagoda list`: the models in the cache, by the names that --model accepts.
 
 import type { OptionTable } from "../config/options.js";
-import { hubCachePath, listCache } from "../formats/hub-cache.js";
+import { hubCachePath, listCache } from "../formats/hub/hub-cache.js";
 import { helpOf, parseFlags } from "./args.js";
 import { bytes } from "./terminal.js";
 

@@ -21,7 +21,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   chat: { summary: "talk to a model in the terminal", load: async () => (await import("./chat.js")).chatCommand },
   explain: {
     summary: "show how requests become chunks, batches and pages",
-    load: async () => (await import("./explain.js")).explainCommand,
+    load: async () => (await import("./explain/explain.js")).explainCommand,
   },
   inspect: {
     summary: "look at a checkpoint: shape, tensors, memory",
@@ -29,7 +29,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   pull: {
     summary: "fetch a model from the Hugging Face hub",
-    load: async () => (await import("./pull.js")).pullCommand,
+    load: async () => (await import("./pull/pull.js")).pullCommand,
   },
   list: { summary: "list the models in the cache", load: async () => (await import("./list.js")).listCommand },
   bench: {

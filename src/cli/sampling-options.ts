@@ -2,7 +2,7 @@
 
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable, type OptionValue } from "../config/options.js";
-import type { EngineOptions } from "../engine/engine.js";
+import type { EngineOptions } from "../engine/client/engine.js";
 import type { GenerateOptions } from "../engine/types.js";
 
 export const SAMPLING_OPTIONS = {

@@ -4,7 +4,7 @@ import { fromConfigFile } from "../config/config-file.js";
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
-import { createEngine } from "../engine/engine.js";
+import { createEngine } from "../engine/client/engine.js";
 import { createServer } from "../server/server.js";
 import { helpOf, parseFlags } from "./args.js";
 import { bold, dim, loadProgress } from "./terminal.js";

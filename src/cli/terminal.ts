@@ -1,6 +1,6 @@
 // What commands show on a terminal: colours where they make sense, progress while a model loads, sizes people can read.
 
-import type { EngineOptions } from "../engine/engine.js";
+import type { EngineOptions } from "../engine/client/engine.js";
 
 const hasColor = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
 

@@ -2,9 +2,9 @@
 
 import { BUNDLED_MODEL } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
-import { openDevice } from "../engine/devices.js";
-import { type CaseResult, verifyModel } from "../engine/verify.js";
-import { resolveModel } from "../formats/hub.js";
+import { openDevice } from "../engine/core/devices.js";
+import { type CaseResult, verifyModel } from "../engine/core/verify.js";
+import { resolveModel } from "../formats/hub/hub.js";
 import { helpOf, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 

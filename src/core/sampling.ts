@@ -1,4 +1,4 @@
-// What a caller may ask of sampling, and its defaults. Checked once at the border (engine/validate.ts); trusted after it.
+// What a caller may ask of sampling, and its defaults. Checked once at the border (engine/client/validate.ts); trusted after it.
 
 export interface SamplingParams {
   /** 0 is greedy. */

@@ -5,7 +5,7 @@ import type { ErrorCode, ErrorDetails } from "../core/errors.js";
 import { PagodaError } from "../core/errors.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
-import type { ConstraintSpec } from "../sampler/constraint.js";
+import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { EngineStats, RequestTrace, StepRecord, StepRow } from "./types.js";
 
 /** A generation, or an embedding of the last token or of the mean over all tokens. */

@@ -4,9 +4,9 @@ import type { z } from "zod";
 import type { CacheSnapshot } from "../cache/snapshot.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
-import type { ConstraintSpec } from "../sampler/constraint.js";
+import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { LogitsHook } from "../sampler/sampler.js";
-import type { ObjectRequest, ObjectResult } from "./object.js";
+import type { ObjectRequest, ObjectResult } from "./client/object.js";
 
 export interface ChatMessage {
   readonly role: string;

@@ -51,7 +51,7 @@ export interface LoadContext {
 
 /** A family: reads its config once into a spec, then loads. `Config` is the family's own parsed configuration. */
 export interface ModelFamily<Config = unknown> {
-  /** Names in config.json `architectures`; GGUF files arrive with the same ones (src/formats/gguf-config.ts). */
+  /** Names in config.json `architectures`; GGUF files arrive with the same ones (src/formats/gguf/gguf-config.ts). */
   readonly architectures: readonly string[];
   /** Checks every field it relies on; throws FormatError unsupported_model_option for what it cannot honour. */
   parseConfig(raw: Record<string, unknown>, file: string): Config;

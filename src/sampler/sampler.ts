@@ -6,7 +6,7 @@ import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
 import type { PositionLogprobs } from "../core/sampling.js";
 import type { Device, Tensor } from "../device/device.js";
-import type { ConstraintSpec, TokenConstraint } from "./constraint.js";
+import type { ConstraintSpec, TokenConstraint } from "../grammar/constraint.js";
 import { hasPenalties, LogitsEditor } from "./logits-editor.js";
 import { logprobsOf } from "./logprobs.js";
 

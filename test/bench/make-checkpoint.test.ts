@@ -9,7 +9,7 @@ import { makeVocabulary } from "../../bench/checkpoint/vocabulary.js";
 import { type CheckpointOptions, makeCheckpoint } from "../../bench/make-checkpoint.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
 import { openCheckpoint } from "../../src/engine/checkpoint.js";
-import { ModelRunner } from "../../src/engine/model-runner.js";
+import { ModelRunner } from "../../src/engine/core/model-runner.js";
 import { familyOf } from "../../src/models/registry.js";
 
 const folder = mkdtempSync(join(tmpdir(), "pagoda-make-"));

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AttentionPlanner } from "../../src/attention/planner.js";
+import { blockTableShape, paddedArguments, pageRuns, type ShapeRow } from "../../src/cli/explain/batch-shapes.js";
 import { Batch } from "../../src/core/batch.js";
-import { blockTableShape, paddedArguments, pageRuns, type ShapeRow } from "../../src/core/batch-shapes.js";
 import { ceilDiv } from "../../src/core/math.js";
 import { keyOffset, kvLayout, valueOffset } from "../../src/device/kv-layout.js";
 import { AttentionCase, maxDifference } from "../support/attention-case.js";

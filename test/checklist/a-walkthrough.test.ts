@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { runExplain } from "../../src/cli/explain.js";
+import { runExplain } from "../../src/cli/explain/explain.js";
 
 const names = (report: ReturnType<typeof runExplain>, mode: "extend" | "chunked") =>
   report[mode].batches.map((batch) => batch.rows.map((row) => `${row.request}${row.isDecode ? "" : `C${row.chunk}`}`));

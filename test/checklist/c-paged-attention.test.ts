@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AttentionPlanner } from "../../src/attention/planner.js";
+import { blockTableShape, type ShapeRow, varlenShape } from "../../src/cli/explain/batch-shapes.js";
 import { Batch } from "../../src/core/batch.js";
-import { blockTableShape, type ShapeRow, varlenShape } from "../../src/core/batch-shapes.js";
 import { ceilDiv } from "../../src/core/math.js";
 
 function rowOf(start: number, queryLen: number, pages: readonly number[] = []): ShapeRow {

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AttentionPlanner } from "../../src/attention/planner.js";
+import { raggedLine, raggedShape, type ShapeRow } from "../../src/cli/explain/batch-shapes.js";
 import { Batch } from "../../src/core/batch.js";
-import { raggedLine, raggedShape, type ShapeRow } from "../../src/core/batch-shapes.js";
 import { AttentionCase } from "../support/attention-case.js";
 
 const LENGTHS = [36, 37, 36];

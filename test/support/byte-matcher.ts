@@ -1,10 +1,10 @@
 // A matcher over a vocabulary of single bytes, for tests of grammars: whole texts are accepted or not, and random texts can be
 // drawn from a constraint without a model.
 
-import type { ConstraintSpec, TokenConstraint } from "../../src/sampler/constraint.js";
-import { grammarOf } from "../../src/sampler/grammar/spec-grammar.js";
-import { XGrammarInstance } from "../../src/sampler/xgrammar/instance.js";
-import { loadXGrammar } from "../../src/sampler/xgrammar/module.js";
+import type { ConstraintSpec, TokenConstraint } from "../../src/grammar/constraint.js";
+import { grammarOf } from "../../src/grammar/spec-grammar.js";
+import { XGrammarInstance } from "../../src/grammar/xgrammar/instance.js";
+import { loadXGrammar } from "../../src/grammar/xgrammar/module.js";
 
 export const END = 256;
 const VOCAB_SIZE = 257;

@@ -1,7 +1,7 @@
 // The native CPU device where it can be opened, else the reason why not, for `skip`.
 
 import type { Device } from "../../src/device/device.js";
-import { openDevice } from "../../src/engine/devices.js";
+import { openDevice } from "../../src/engine/core/devices.js";
 
 export async function openCpu(
   threads = 2,

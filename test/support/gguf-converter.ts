@@ -6,7 +6,7 @@ import { toFloat32 } from "../../src/core/dequantize/dequantize.js";
 import { quantizeQ4, quantizeQ8 } from "../../src/core/dequantize/quantize.js";
 import { f32ToF16 } from "../../src/core/dequantize/small-floats.js";
 import type { TensorSource } from "../../src/core/tensor.js";
-import { ModelFolder } from "../../src/formats/model-folder.js";
+import { ModelFolder } from "../../src/formats/hf/model-folder.js";
 import { type GgufTensor, type GgufValue, writeGguf } from "./gguf-writer.js";
 
 export type MatrixDtype = "f32" | "f16" | "q8_0" | "q4_0";

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EngineConfig } from "../../src/config/engine-config.js";
 import { uniformAt } from "../../src/core/random.js";
-import { createEngine } from "../../src/engine/engine.js";
+import { createEngine } from "../../src/engine/client/engine.js";
 import type { Engine, GenerateOptions, GenerateResult } from "../../src/engine/types.js";
 import { LogitLedger } from "./logit-ledger.js";
 

@@ -2,7 +2,7 @@
 
 import OpenAI from "openai";
 import { pino } from "pino";
-import { createEngine, type EngineOptions } from "../../src/engine/engine.js";
+import { createEngine, type EngineOptions } from "../../src/engine/client/engine.js";
 import type { Engine } from "../../src/engine/types.js";
 import { createServer, type PagodaServer, type ServerOptions } from "../../src/server/server.js";
 

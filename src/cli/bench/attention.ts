@@ -7,7 +7,7 @@ import { Batch } from "../../core/batch.js";
 import { errorFor } from "../../core/errors.js";
 import { ceilDiv } from "../../core/math.js";
 import type { Device, KvDtype, KvPoolSpec } from "../../device/device.js";
-import { kvDtypeOf, openDevice } from "../../engine/devices.js";
+import { kvDtypeOf, openDevice } from "../../engine/core/devices.js";
 import { RUN_OPTIONS } from "../sampling-options.js";
 import { type Bench, splitValues } from "./benchmark.js";
 import { COLD_BYTES, describePeaks, measurePeaks, percent, sharesOf, timeCall } from "./peaks.js";

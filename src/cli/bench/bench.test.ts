@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { makeCheckpoint } from "../../../bench/make-checkpoint.js";
-import { createEngine } from "../../engine/engine.js";
+import { createEngine } from "../../engine/client/engine.js";
 import { createServer } from "../../server/server.js";
 import { benchCommand } from "./bench.js";
 

@@ -2,7 +2,7 @@
 
 import { type OptionTable, type OptionValue, resolveOptions } from "../../config/options.js";
 import { errorFor } from "../../core/errors.js";
-import type { EngineOptions } from "../../engine/engine.js";
+import type { EngineOptions } from "../../engine/client/engine.js";
 import { engineOptionsOf } from "../sampling-options.js";
 import type { Chart } from "./chart-svg.js";
 import type { Table } from "./table.js";

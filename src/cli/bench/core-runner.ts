@@ -1,7 +1,7 @@
 // Drives an engine's core by hand, without threads or text: every step is timed from schedule to outputs.
 
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
-import type { EngineCore } from "../../engine/engine-core.js";
+import type { EngineCore } from "../../engine/core/engine-core.js";
 import type { OpTimes } from "./timed-device.js";
 import { promptNumbers } from "./trace.js";
 

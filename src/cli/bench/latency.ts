@@ -4,9 +4,9 @@
 
 import { engineConfig } from "../../config/engine-config.js";
 import type { OptionTable } from "../../config/options.js";
-import { openDevice } from "../../engine/devices.js";
-import { loadEngine } from "../../engine/load.js";
-import { resolveModel } from "../../formats/hub.js";
+import { openDevice } from "../../engine/core/devices.js";
+import { loadEngine } from "../../engine/core/load.js";
+import { resolveModel } from "../../formats/hub/hub.js";
 import { RUN_OPTIONS } from "../sampling-options.js";
 import { type Bench, countsOf, splitValues } from "./benchmark.js";
 import { CoreRunner, type DecodeRun, type Profile } from "./core-runner.js";

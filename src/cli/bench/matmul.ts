@@ -3,7 +3,7 @@
 import type { OptionTable } from "../../config/options.js";
 import { errorFor } from "../../core/errors.js";
 import type { Device, Weight } from "../../device/device.js";
-import { openDevice } from "../../engine/devices.js";
+import { openDevice } from "../../engine/core/devices.js";
 import { RUN_OPTIONS } from "../sampling-options.js";
 import { type Bench, countsOf, splitValues } from "./benchmark.js";
 import { COLD_BYTES, describePeaks, measurePeaks, percent, sharesOf, timeCall } from "./peaks.js";

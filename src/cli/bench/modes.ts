@@ -4,7 +4,7 @@
 import { engineConfig } from "../../config/engine-config.js";
 import type { OptionTable } from "../../config/options.js";
 import { alignDown } from "../../core/math.js";
-import { createEngine, type EngineOptions } from "../../engine/engine.js";
+import { createEngine, type EngineOptions } from "../../engine/client/engine.js";
 import type { Engine, StepRecord } from "../../engine/types.js";
 import { RUN_OPTIONS } from "../sampling-options.js";
 import { type Bench, splitValues } from "./benchmark.js";

@@ -1,6 +1,6 @@
 // A progress bar on stderr while a benchmark runs; silent when stderr is not a terminal.
 
-import type { EngineOptions } from "../../engine/engine.js";
+import type { EngineOptions } from "../../engine/client/engine.js";
 import { loadProgress } from "../terminal.js";
 
 export class BenchProgress {

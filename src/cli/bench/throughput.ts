@@ -1,7 +1,7 @@
 // `pagoda bench throughput`: all requests are there at the start; how long until the last answer is done?
 
 import type { OptionTable } from "../../config/options.js";
-import { createEngine } from "../../engine/engine.js";
+import { createEngine } from "../../engine/client/engine.js";
 import { RUN_OPTIONS } from "../sampling-options.js";
 import { type Bench, splitValues } from "./benchmark.js";
 import { BenchProgress, withLoadProgress } from "./progress.js";

@@ -2,7 +2,7 @@
 
 import type { Context } from "hono";
 import type { GenerateOptions, Generation, OutputChunk } from "../../engine/types.js";
-import { grammarOf } from "../../sampler/grammar/spec-grammar.js";
+import { grammarOf } from "../../grammar/spec-grammar.js";
 import { Answer, type AnswerDelta, type AnswerOptions, messageOf } from "../answer.js";
 import { ApiError } from "../api-error.js";
 import { readJson } from "../body.js";

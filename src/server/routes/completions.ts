@@ -2,7 +2,7 @@
 
 import type { Context } from "hono";
 import type { GenerateOptions, GenerateResult, Generation, OutputChunk } from "../../engine/types.js";
-import { grammarOf } from "../../sampler/grammar/spec-grammar.js";
+import { grammarOf } from "../../grammar/spec-grammar.js";
 import { ApiError } from "../api-error.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";

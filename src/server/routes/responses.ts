@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import type { Context } from "hono";
 import type { FinishReason } from "../../core/request.js";
 import type { ChatMessage, GenerateOptions, Generation, RequestTrace } from "../../engine/types.js";
-import { grammarOf } from "../../sampler/grammar/spec-grammar.js";
+import { grammarOf } from "../../grammar/spec-grammar.js";
 import { Answer, messageOf } from "../answer.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";

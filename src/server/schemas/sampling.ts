@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { GenerateOptions } from "../../engine/types.js";
-import type { ConstraintSpec } from "../../sampler/constraint.js";
+import type { ConstraintSpec } from "../../grammar/constraint.js";
 import { ApiError } from "../api-error.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();

@@ -1,9 +1,9 @@
 // A forced tool choice as a constraint: the answer is calls of the allowed tools, with arguments valid under their schemas.
 
 import { RequestError } from "../../core/errors.js";
-import type { ConstraintSpec } from "../../sampler/constraint.js";
-import { RuleSet } from "../../sampler/grammar/rules.js";
-import { schemaRule } from "../../sampler/grammar/schema-grammar.js";
+import type { ConstraintSpec } from "../../grammar/constraint.js";
+import { RuleSet } from "../../grammar/rules.js";
+import { schemaRule } from "../../grammar/schema-grammar.js";
 import type { ChatTool } from "../schemas/chat.js";
 import { callsRule, type ToolFormat } from "./tool-format.js";
 

@@ -1,6 +1,6 @@
 // How a family of models writes tool calls: a parser that reads them out of streamed text, and the grammar that forces them.
 
-import { literal, type RuleSet, repeat } from "../../sampler/grammar/rules.js";
+import { literal, type RuleSet, repeat } from "../../grammar/rules.js";
 
 export type ToolEvent =
   | { readonly kind: "text"; readonly text: string }

@@ -1,0 +1,44 @@
+// `pagoda pull ORG/NAME[:FILE or QUANTISATION]`: fetches a model into the shared Hugging Face cache.
+
+import type { OptionTable } from "../../config/options.js";
+import { pull } from "../../formats/hub/hub-pull.js";
+import { helpOf, parseFlags } from "../args.js";
+import { bytes } from "../terminal.js";
+import { pullProgress } from "./progress.js";
+
+const OPTIONS = {
+  json: { type: "boolean", default: false, help: "print the result as JSON" },
+} as const satisfies OptionTable;
+
+const USAGE = `Usage: pagoda pull ORG/NAME[@REVISION][:FILE or QUANTISATION] [options]
+
+Fetches a model into the cache that Hugging Face tools share; what an earlier pull left is continued.
+  pagoda pull Qwen/Qwen3-0.6B                     a folder of safetensors
+  pagoda pull unsloth/Qwen3-0.6B-GGUF:Q4_K_M      one quantisation of a GGUF repository
+
+Environment: HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE.
+`;
+
+export async function pullCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  if (wantsHelp || positionals.length !== 1) {
+    process[wantsHelp ? "stdout" : "stderr"].write(`${USAGE}\n${helpOf(OPTIONS)}\n`);
+    return wantsHelp ? 0 : 2;
+  }
+  const model = positionals[0]!;
+  const progress = pullProgress(model);
+  try {
+    const result = await pull(model, { onProgress: progress.onProgress });
+    progress.done();
+    if (values.json === true) process.stdout.write(`${JSON.stringify({ model, ...result }, null, 2)}\n`);
+    else {
+      const fetched = result.fetchedBytes === 0 ? "all there already" : `${bytes(result.fetchedBytes)} fetched`;
+      process.stdout.write(
+        `${model}: ${result.files.length} files, ${bytes(result.totalBytes)}, ${fetched}\n${result.path}\n`,
+      );
+    }
+    return 0;
+  } finally {
+    progress.done();
+  }
+}

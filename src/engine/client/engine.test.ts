@@ -1,0 +1,287 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import type { Engine, GenerateOptions } from "../types.js";
+import { createEngine } from "./engine.js";
+
+const model = writeTinyCheckpoint({ context: 128 });
+const greedy = { temperature: 0, ignoreEos: true } as const;
+
+describe("an engine in its worker thread", () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await createEngine({ model, device: "reference", numPages: 64, seed: 5 });
+  });
+  after(() => engine.close());
+
+  test("streams chunks whose text and tokens join to the result", async () => {
+    const generation = engine.generate("Hello there", { ...greedy, maxTokens: 20 });
+    let text = "";
+    const ids: number[] = [];
+    let finish: string | null = null;
+    for await (const chunk of generation) {
+      text += chunk.text;
+      ids.push(...chunk.tokenIds);
+      finish = chunk.finishReason;
+    }
+    const result = await generation.result();
+    assert.equal(text, result.text);
+    assert.deepEqual(ids, result.samples[0]!.tokenIds);
+    assert.equal(ids.length, 20);
+    assert.equal(finish, "length");
+    assert.equal(result.trace.promptTokens, 11);
+    assert.equal(result.trace.completionTokens, 20);
+    assert.ok(result.trace.steps >= 20 && result.trace.timeToFirstTokenMs > 0 && result.trace.tokensPerSecond > 0);
+  });
+
+  test("chat renders the template", async () => {
+    const messages = [{ role: "user", content: "hi" }];
+    assert.equal(engine.renderChat(messages), "<|user|>hi<eos><|assistant|>");
+    const result = await engine.chat(messages, { maxTokens: 3, ...greedy }).result();
+    assert.equal(result.trace.promptTokens, 5);
+    assert.equal(result.samples[0]!.tokenIds.length, 3);
+  });
+
+  test("a seed repeats the answer, another one does not, and requests without one differ", async () => {
+    const run = async (seed?: number) => {
+      const options: GenerateOptions = {
+        maxTokens: 16,
+        temperature: 2,
+        ignoreEos: true,
+        ...(seed === undefined ? {} : { seed }),
+      };
+      return (await engine.generate("abc", options).result()).samples[0]!.tokenIds.join();
+    };
+    assert.equal(await run(3), await run(3));
+    assert.notEqual(await run(3), await run(4));
+    assert.notEqual(await run(), await run());
+  });
+
+  test("a stop string cuts the text before it, across tokens, and frees the request", async () => {
+    const { text } = await engine.generate("stop here", { ...greedy, maxTokens: 30 }).result();
+    const stop = text.slice(10, 13);
+    const cut = text.indexOf(stop);
+    const result = await engine
+      .generate("stop here", { ...greedy, maxTokens: 30, stop: [stop, "never seen"] })
+      .result();
+    assert.equal(result.text, text.slice(0, cut));
+    assert.equal(result.samples[0]!.finishReason, "stop");
+    assert.equal(result.samples[0]!.stopReason, stop);
+    assert.ok(result.trace.completionTokens < 30);
+    assert.equal((await engine.stats()).running, 0);
+  });
+
+  test("stop ids end the answer, min tokens puts them off", async () => {
+    const { samples } = await engine.generate("ids", { ...greedy, maxTokens: 20 }).result();
+    const first = samples[0]!.tokenIds[0]!;
+    const stopped = await engine.generate("ids", { ...greedy, maxTokens: 20, stopTokenIds: [first] }).result();
+    assert.deepEqual(stopped.samples[0]!.tokenIds, [first]);
+    assert.equal(stopped.samples[0]!.finishReason, "stop");
+    assert.equal(stopped.samples[0]!.stopReason, first);
+    assert.equal(stopped.text, "");
+    const longer = await engine
+      .generate("ids", { ...greedy, maxTokens: 20, stopTokenIds: [first], minTokens: 5 })
+      .result();
+    assert.ok(longer.samples[0]!.tokenIds.length > 5);
+    assert.ok(!longer.samples[0]!.tokenIds.slice(0, 5).includes(first));
+  });
+
+  test("n samples share the prompt and differ in their draws", async () => {
+    const result = await engine
+      .generate("many", { n: 4, maxTokens: 12, temperature: 2, seed: 9, ignoreEos: true })
+      .result();
+    const texts = new Set(result.samples.map((s) => s.tokenIds.join()));
+    assert.equal(texts.size, 4);
+    assert.equal(result.trace.completionTokens, 48);
+    const single = await engine
+      .generate("many", { n: 1, maxTokens: 12, temperature: 2, seed: 9, ignoreEos: true })
+      .result();
+    assert.deepEqual(single.samples[0]!.tokenIds, result.samples[0]!.tokenIds);
+  });
+
+  test("logprobs and prompt logprobs are those of the same distribution", async () => {
+    const options = { ...greedy, maxTokens: 4, logprobs: 3, promptLogprobs: 2 };
+    const prompt = engine.tokenize("some prompt of a few tokens");
+    const result = await engine.generate(prompt, options).result();
+    const [sample] = result.samples;
+    assert.equal(sample!.logprobs!.length, 4);
+    for (const [i, entry] of sample!.logprobs!.entries()) {
+      assert.equal(entry.id, sample!.tokenIds[i]);
+      assert.equal(entry.top.length, 3);
+      assert.equal(entry.top[0]!.id, entry.id); // greedy
+      assert.ok(entry.logprob <= 0 && entry.top[0]!.logprob >= entry.top[1]!.logprob);
+    }
+    const prompts = result.promptLogprobs!;
+    assert.equal(prompts.length, prompt.length);
+    assert.equal(prompts[0], null);
+    assert.deepEqual(
+      prompts.slice(1).map((entry) => entry!.id),
+      prompt.slice(1),
+    );
+    // The answer, given as part of a prompt, has the logprobs it was generated with.
+    const whole = await engine.generate([...prompt, ...sample!.tokenIds], { ...options, maxTokens: 1 }).result();
+    assert.deepEqual(
+      whole.promptLogprobs!.slice(prompt.length).map((entry) => entry!.logprob),
+      sample!.logprobs!.map((entry) => entry.logprob),
+    );
+  });
+
+  test("logit bias forces and penalties change the answer", async () => {
+    const forced = await engine.generate("bias", { ...greedy, maxTokens: 5, logitBias: [[65, 100]] }).result();
+    assert.equal(forced.text, "AAAAA");
+    const varied = await engine
+      .generate("bias", { ...greedy, maxTokens: 5, logitBias: [[65, 20]], frequencyPenalty: 100 })
+      .result();
+    assert.equal(new Set(varied.samples[0]!.tokenIds).size, 5);
+  });
+
+  test("abort by signal, by leaving the loop and before the start", async () => {
+    const controller = new AbortController();
+    const generation = engine.generate("abort", { ...greedy, signal: controller.signal });
+    await assert.rejects(async () => {
+      for await (const _ of generation) controller.abort();
+    }, /aborted by its caller/);
+    for await (const _ of engine.generate("leave", greedy)) break;
+    const gone = AbortSignal.abort();
+    await assert.rejects(engine.generate("never", { ...greedy, signal: gone }).result(), { code: "aborted" });
+    const result = await engine.generate("after", { ...greedy, maxTokens: 2 }).result();
+    assert.equal(result.samples[0]!.tokenIds.length, 2);
+    const stats = await engine.stats();
+    assert.deepEqual([stats.running, stats.waiting, stats.pagesUsed], [0, 0, 0]);
+  });
+
+  test("embeddings: the last state follows the last token, the mean does not depend on caching", async () => {
+    const text = "a text to embed that is longer than a page";
+    const first = await engine.embed([text, "other"], { pooling: "mean" });
+    const second = await engine.embed([text], { pooling: "mean" });
+    const last = await engine.embed([text, `${text}!`]);
+    assert.equal(first.vectors[0]!.length, 48);
+    assert.deepEqual(first.vectors[0], second.vectors[0]);
+    assert.notDeepEqual(last.vectors[0], last.vectors[1]);
+    assert.notDeepEqual(last.vectors[0], first.vectors[0]);
+    assert.equal(first.promptTokens, text.length + 5);
+  });
+
+  test("step records tell rows, tokens and pages", async () => {
+    const controller = new AbortController();
+    const seen: number[] = [];
+    const following = (async () => {
+      for await (const step of engine.steps({ signal: controller.signal })) {
+        seen.push(step.tokens);
+        assert.equal(
+          step.tokens,
+          step.rows.reduce((sum, row) => sum + row.queryLen, 0),
+        );
+      }
+    })();
+    const prompt = Array.from({ length: 40 }, (_, i) => 200 - i);
+    await engine.generate(prompt, { ...greedy, maxTokens: 3 }).result();
+    controller.abort();
+    await following;
+    assert.deepEqual(seen, [40, 1, 1]);
+    assert.equal(engine.stepHistory().at(-1)!.rows[0]!.isPrefill, false);
+  });
+
+  const refused: [string, string | number[], GenerateOptions, RegExp][] = [
+    ["an empty prompt", "", {}, /The prompt is empty/],
+    ["a prompt longer than the context", Array(128).fill(1), {}, /has 128 tokens; this model's context holds 128/],
+    ["a token out of range", [1, 260], {}, /Token id 260 at index 1 is outside the vocabulary 0\.\.259/],
+    ["a fractional token", [1.5], {}, /Token id 1\.5/],
+    ["n of 0", "a", { n: 0 }, /n is 0; it must be a whole number from 1 to 128/],
+    ["n of 1e9", "a", { n: 1e9 }, /n is 1000000000; it must be/],
+    ["maxTokens of 0", "a", { maxTokens: 0 }, /maxTokens is 0; it must be a whole number from 1/],
+    ["maxTokens of 1e9", "a", { maxTokens: 1e9 }, /maxTokens is 1000000000; it must be/],
+    [
+      "a temperature that is not a number",
+      "a",
+      { temperature: Number.NaN },
+      /temperature is NaN; it must be a number from 0 to 100/,
+    ],
+    ["top-p above 1", "a", { topP: 1.5 }, /topP is 1\.5/],
+    ["an empty stop string", "a", { stop: [""] }, /stop is \[""\]; it must be a list of non-empty strings/],
+    ["a bias on no token", "a", { logitBias: [[-1, 1]] }, /logitBias/],
+    [
+      "more min than max tokens",
+      "a",
+      { minTokens: 9, maxTokens: 3 },
+      /minTokens is 9; it must be at most maxTokens \(3/,
+    ],
+    [
+      "an unknown option",
+      "a",
+      { tempature: 1 } as GenerateOptions,
+      /Unknown option tempature\. Known options: temperature, topK/,
+    ],
+    ["a hook across threads", "a", { editLogits: () => undefined }, /worker: false/],
+  ];
+  for (const [what, prompt, options, message] of refused) {
+    test(`refuses ${what}`, () => {
+      assert.throws(() => engine.generate(prompt, options), message);
+    });
+  }
+
+  test("a failed step fails its own rows and no others", async () => {
+    const victim = engine.generate("victim", { ...greedy, maxTokens: 100 });
+    const reading = victim[Symbol.asyncIterator]();
+    await reading.next();
+    (engine as unknown as { injectFault(where: string): void }).injectFault("step");
+    await assert.rejects(victim.result(), /The step that ran this request failed: injected fault/);
+    const healthy = await engine.generate("healthy", { ...greedy, maxTokens: 4 }).result();
+    assert.equal(healthy.samples[0]!.tokenIds.length, 4);
+    assert.equal((await engine.stats()).pagesUsed, 0);
+  });
+
+  test("a dead thread is started again; calls that had not begun are kept", async () => {
+    const begun = engine.generate("begun", { ...greedy, maxTokens: 100 });
+    await begun[Symbol.asyncIterator]().next();
+    (engine as unknown as { injectFault(where: string): void }).injectFault("thread");
+    const kept = engine.generate("kept", { ...greedy, maxTokens: 3 });
+    await assert.rejects(begun.result(), { code: "engine_dead" });
+    assert.equal(engine.health().state, "restarting");
+    const result = await kept.result();
+    assert.equal(result.samples[0]!.tokenIds.length, 3);
+    assert.deepEqual([engine.health().state, engine.health().restarts], ["ready", 1]);
+  });
+});
+
+test("a prompt larger than the pool is refused, an answer that outgrows it is cut", async () => {
+  await using engine = await createEngine({ model, device: "reference", numPages: 4, worker: false });
+  assert.throws(() => engine.generate(Array(60).fill(1)), /needs 4 pages of the KV cache; the whole pool has 3/);
+  const result = await engine.generate(Array(40).fill(1), greedy).result();
+  assert.equal(result.samples[0]!.finishReason, "length");
+  assert.equal(result.trace.promptTokens + result.trace.completionTokens, 48);
+});
+
+test("a hook that throws ends its own request; others in the same step go on", async () => {
+  await using engine = await createEngine({ model, device: "reference", numPages: 64, worker: false });
+  const bad = engine.generate("bad", {
+    ...greedy,
+    editLogits: () => {
+      throw new Error("hook broke");
+    },
+  });
+  const good = engine.generate("good", { ...greedy, maxTokens: 5 });
+  await assert.rejects(bad.result(), /hook broke/);
+  assert.equal((await good.result()).samples[0]!.tokenIds.length, 5);
+  const forced = engine.generate("hook", {
+    ...greedy,
+    maxTokens: 3,
+    editLogits: (logits) => logits.fill(-1).fill(5, 66, 67),
+  });
+  assert.equal((await forced.result()).text, "BBB");
+});
+
+test("the queue has a limit, and a closed engine says so", async () => {
+  const engine = await createEngine({ model, device: "reference", numPages: 64, worker: false, maxQueue: 2 });
+  const running = [engine.generate("a", greedy), engine.generate("b", greedy)];
+  assert.throws(() => engine.generate("c"), /The queue holds 2 requests, its limit is 2/);
+  await engine.close();
+  for (const generation of running) await assert.rejects(generation.result(), { code: "engine_dead" });
+  assert.throws(() => engine.generate("d"), /it was closed/);
+});
+
+test("models that are missing or half-copied are refused before anything is loaded", async () => {
+  await assert.rejects(createEngine({ model: "/nowhere/at/all" }), /No model at .*nowhere/);
+  await assert.rejects(createEngine({ model, pageSize: 0 }), /Option pageSize is 0/);
+  await assert.rejects(createEngine({ model, pagesise: 3 } as never), /Unknown option pagesise/);
+});

@@ -1,0 +1,354 @@
+// The engine as its callers see it: text in, text out. Validates, renders templates and tokenises here, on the caller's thread;
+// everything else happens behind the host. A thread that dies is started again; calls that had not begun are kept.
+
+import { randomBytes, randomUUID } from "node:crypto";
+import type { z } from "zod";
+import { type EngineConfig, engineConfig } from "../../config/engine-config.js";
+import { CapacityError, EngineDeadError, errorFor, RequestError } from "../../core/errors.js";
+import { uniformAt } from "../../core/random.js";
+import { resolveModel } from "../../formats/hub/hub.js";
+import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
+import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
+import type { AddMessage, EngineFacts, FromEngine, RequestKind } from "../messages.js";
+import type {
+  CachePicture,
+  ChatMessage,
+  EmbedOptions,
+  EmbedResult,
+  Engine,
+  EngineHealth,
+  EngineStats,
+  GenerateOptions,
+  Generation,
+  ModelInfo,
+  StepPlan,
+  StepRecord,
+  StepRow,
+  TemplateOptions,
+} from "../types.js";
+import { TextGeneration } from "./generation.js";
+import { type EngineHost, startHost } from "./host.js";
+import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
+import { StepLog } from "./step-log.js";
+import { checkPrompt, checkSampling } from "./validate.js";
+
+export interface EngineOptions extends Partial<EngineConfig> {
+  /** Hears how many bytes of weights are loaded. */
+  readonly onProgress?: (loadedBytes: number, totalBytes: number) => void;
+  /** Hears how many bytes of a model of the hub are there, when it has to be fetched first. */
+  readonly onPull?: (doneBytes: number, totalBytes: number, file: string) => void;
+}
+
+/** Loads a model, pulling it from the hub where need be, and starts its engine. Options are checked before anything is loaded. */
+export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
+  const { onProgress, onPull, ...rest } = options;
+  const config = engineConfig(rest);
+  const model = await resolveModel(config.model, onPull === undefined ? {} : { onProgress: onPull });
+  const engine = new ThreadedEngine(Object.freeze({ ...config, model }), onProgress ?? null);
+  await engine.ready;
+  return engine;
+}
+
+/** How often a dying thread is restarted before the engine gives up, as long as no call ends well in between. */
+const MAX_RESTARTS_IN_A_ROW = 3;
+
+interface Call {
+  readonly generation: TextGeneration | null;
+  readonly embedding: { resolve(vector: Float32Array): void; reject(error: Error): void } | null;
+  readonly message: AddMessage;
+  readonly editLogits: GenerateOptions["editLogits"] | null;
+}
+
+class ThreadedEngine implements Engine {
+  readonly ready: Promise<void>;
+  readonly #config: EngineConfig;
+  readonly #checkpoint: Checkpoint;
+  readonly #calls = new Map<string, Call>();
+  readonly #replies = new Map<number, (value: unknown) => void>();
+  readonly #log = new StepLog();
+  readonly #seed: number;
+  #host!: EngineHost;
+  #facts!: EngineFacts;
+  #state: EngineHealth["state"] = "restarting";
+  #restarts = 0;
+  #restartsInARow = 0;
+  #lastError: string | null = null;
+  #numCalls = 0;
+  #numQueries = 0;
+
+  constructor(config: EngineConfig, onProgress: EngineOptions["onProgress"] | null) {
+    this.#config = config;
+    this.#seed = config.seed ?? randomBytes(6).readUIntBE(0, 6);
+    this.#checkpoint = openCheckpoint(config.model);
+    this.ready = this.#start(onProgress ?? null);
+  }
+
+  get model(): ModelInfo {
+    const { architecture, vocabSize, maxContext, device } = this.#facts;
+    const { name, chatTemplate } = this.#checkpoint;
+    return { name, architecture, vocabSize, maxContext, device, hasChatTemplate: chatTemplate !== null };
+  }
+
+  health(): EngineHealth {
+    return { state: this.#state, restarts: this.#restarts, lastError: this.#lastError };
+  }
+
+  generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
+    const ids = typeof prompt === "string" ? this.tokenize(prompt) : prompt;
+    return this.#submit(ids, options);
+  }
+
+  chat(messages: readonly ChatMessage[], options: GenerateOptions & TemplateOptions = {}): Generation {
+    return this.#submit(this.tokenize(this.renderChat(messages, options), { addSpecialTokens: false }), options);
+  }
+
+  object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>> {
+    return generateObject(this, request);
+  }
+
+  renderChat(messages: readonly ChatMessage[], options: TemplateOptions = {}): string {
+    const { chatTemplate, name } = this.#checkpoint;
+    if (chatTemplate === null) throw new RequestError("no_chat_template", { model: name });
+    return chatTemplate.render(messages, {
+      addGenerationPrompt: true,
+      ...(options.tools === undefined ? {} : { tools: options.tools }),
+      ...(options.templateArgs === undefined ? {} : { variables: options.templateArgs }),
+    });
+  }
+
+  async embed(inputs: readonly (string | readonly number[])[], options: EmbedOptions = {}): Promise<EmbedResult> {
+    let promptTokens = 0;
+    const kind = options.pooling === "mean" ? "embed_mean" : "embed_last";
+    const vectors = inputs.map((input) => {
+      const ids = typeof input === "string" ? this.tokenize(input) : input;
+      promptTokens += ids.length;
+      return new Promise<Float32Array>((resolve, reject) => {
+        const request = { maxTokens: 1, ...(options.salt === undefined ? {} : { salt: options.salt }) };
+        this.#post(this.#message(kind, ids, request), null, { resolve, reject }, options);
+      });
+    });
+    return { vectors: await Promise.all(vectors), promptTokens };
+  }
+
+  tokenize(text: string, options: { addSpecialTokens?: boolean } = {}): number[] {
+    return this.#checkpoint.requireTokenizer().encode(text, options);
+  }
+
+  detokenize(ids: readonly number[]): string {
+    return this.#checkpoint.requireTokenizer().decode(ids);
+  }
+
+  tokenBytes(id: number): Uint8Array {
+    return this.#checkpoint.requireTokenizer().tokenBytes(id);
+  }
+
+  stats(): Promise<EngineStats> {
+    return this.#query<EngineStats>("stats");
+  }
+
+  cacheSnapshot(): Promise<CachePicture> {
+    return this.#query<CachePicture>("cache");
+  }
+
+  async plan(step: number): Promise<readonly StepPlan[] | null> {
+    const record = this.#log.history().find((past) => past.step === step);
+    return record === undefined ? null : this.#query<readonly StepPlan[]>("plan", record.rows);
+  }
+
+  stepHistory(): readonly StepRecord[] {
+    return this.#log.history();
+  }
+
+  steps(options: { signal?: AbortSignal } = {}): AsyncIterable<StepRecord> {
+    return this.#log.follow(options.signal);
+  }
+
+  async close(): Promise<void> {
+    if (this.#state === "closed") return;
+    this.#state = "closed";
+    for (const call of [...this.#calls.values()])
+      this.#failCall(call, new EngineDeadError("engine_dead", { reason: "it was closed." }));
+    this.#log.end();
+    for (const resolve of this.#replies.values()) resolve(null);
+    await this.#host.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  // --- calls -------------------------------------------------------------------------------------------------------
+
+  #submit(ids: readonly number[], options: GenerateOptions): Generation {
+    const message = this.#message("generate", ids, options);
+    const { id, sampling } = message;
+    const tokenizer = this.#checkpoint.requireTokenizer();
+    const { skipSpecialTokens = true } = options;
+    const generation = new TextGeneration({
+      id,
+      n: sampling.n,
+      wantsLogprobs: sampling.logprobs !== null,
+      makeDetokenizer: () =>
+        new StreamDetokenizer(tokenizer, { stop: sampling.stop, minTokens: sampling.minTokens, skipSpecialTokens }),
+      onAbort: (index) => this.#host.post({ type: "abort", id, index }, null),
+      onEnd: () => this.#calls.delete(id),
+    });
+    this.#post(message, generation, null, options);
+    return generation;
+  }
+
+  #message(kind: RequestKind, ids: readonly number[], options: GenerateOptions): AddMessage {
+    const facts = this.#facts;
+    const prompt = checkPrompt(ids, facts);
+    const sampling = checkSampling(options, this.#checkpoint.generation.sampling, facts, prompt.length, () =>
+      this.#freshSeed(),
+    );
+    const { priority = 0, salt = "", constraint = null, editLogits } = options;
+    if (!Number.isSafeInteger(priority)) throw invalid("priority", priority, "a whole number");
+    if (typeof salt !== "string") throw invalid("salt", salt, "a string");
+    if (editLogits !== undefined && this.#config.worker) {
+      throw invalid(
+        "editLogits",
+        "a function",
+        "absent: functions cannot cross to the engine's thread; create the engine with worker: false",
+      );
+    }
+    const id = options.id ?? `req-${randomUUID()}`;
+    if (this.#calls.has(id)) throw invalid("id", id, "unique among running requests");
+    return { type: "add", id, kind, prompt, sampling, priority, salt, arrivalMs: now(), constraint };
+  }
+
+  #post(
+    message: AddMessage,
+    generation: TextGeneration | null,
+    embedding: Call["embedding"],
+    options: { readonly signal?: AbortSignal; readonly editLogits?: GenerateOptions["editLogits"] },
+  ): void {
+    if (this.#state === "closed" || this.#state === "dead")
+      throw new EngineDeadError("engine_dead", { reason: this.#deathReason() });
+    if (this.#calls.size >= this.#config.maxQueue) {
+      throw new CapacityError("queue_full", { value: this.#calls.size, limit: this.#config.maxQueue });
+    }
+    const editLogits = options.editLogits ?? null;
+    const call: Call = { message, generation, embedding, editLogits };
+    this.#calls.set(message.id, call);
+    this.#numCalls++;
+    if (this.#state === "ready") this.#host.post(message, editLogits);
+    const { signal } = options;
+    const onSignal = () => this.#failCall(call, errorFor("aborted"));
+    if (signal?.aborted) queueMicrotask(onSignal);
+    else signal?.addEventListener("abort", onSignal, { once: true });
+  }
+
+  #failCall(call: Call, error: Error): void {
+    const { id } = call.message;
+    if (!this.#calls.has(id)) return;
+    if (call.generation !== null) call.generation.fail(error as RequestError);
+    else {
+      this.#calls.delete(id);
+      this.#host.post({ type: "abort", id, index: -1 }, null);
+      call.embedding!.reject(error);
+    }
+  }
+
+  /** A seed that no caller chose: drawn from the engine's own, in order of arrival. */
+  #freshSeed(): number {
+    return Math.floor(uniformAt(this.#seed, 0xf5, this.#numCalls) * Number.MAX_SAFE_INTEGER);
+  }
+
+  #query<T>(what: "stats" | "cache" | "plan", rows: readonly StepRow[] = []): Promise<T> {
+    if (this.#state !== "ready") throw new EngineDeadError("engine_dead", { reason: this.#deathReason() });
+    const seq = this.#numQueries++;
+    return new Promise((resolve) => {
+      this.#replies.set(seq, resolve as (value: unknown) => void);
+      this.#host.post({ type: "query", seq, what, rows }, null);
+    });
+  }
+
+  // --- the engine's thread -----------------------------------------------------------------------------------------
+
+  #start(onProgress: EngineOptions["onProgress"] | null): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#host = startHost(this.#config, (message: FromEngine) => {
+        if (message.type === "progress") onProgress?.(message.loadedBytes, message.totalBytes);
+        else if (message.type === "ready") {
+          this.#facts = message.facts;
+          if (this.#state !== "closed") this.#state = "ready";
+          resolve();
+        } else if (message.type === "dead") {
+          const error = errorFor(message.error.code, message.error.details);
+          reject(error);
+          this.#onDeath(error);
+        } else this.#receive(message);
+      });
+    });
+  }
+
+  #receive(message: Extract<FromEngine, { type: "outputs" | "reply" }>): void {
+    if (message.type === "reply") {
+      this.#replies.get(message.seq)?.(message.value);
+      this.#replies.delete(message.seq);
+      return;
+    }
+    if (message.step !== null) this.#log.append(message.step);
+    for (const output of message.outputs) {
+      const call = this.#calls.get(output.id);
+      if (call === undefined) continue;
+      if (call.generation !== null) call.generation.push(output);
+      else {
+        this.#calls.delete(output.id);
+        if (output.vector !== null) call.embedding!.resolve(output.vector);
+        else
+          call.embedding!.reject(
+            errorFor(output.error?.code ?? "step_failed", output.error?.details ?? { reason: "no vector" }),
+          );
+      }
+      if (output.finishReason === "stop" || output.finishReason === "length") this.#restartsInARow = 0;
+    }
+  }
+
+  /** Calls that had begun fail; those that had not wait for the new thread. A load that fails, or keeps failing, is the end. */
+  #onDeath(error: Error): void {
+    this.#lastError = error.message;
+    const wasReady = this.#state === "ready";
+    if (this.#state === "closed") return;
+    for (const resolve of this.#replies.values()) resolve(null);
+    this.#replies.clear();
+    if (!wasReady || ++this.#restartsInARow > MAX_RESTARTS_IN_A_ROW) {
+      this.#state = "dead";
+      for (const call of [...this.#calls.values()])
+        this.#failCall(call, new EngineDeadError("engine_dead", { reason: this.#deathReason() }));
+      return;
+    }
+    this.#state = "restarting";
+    this.#restarts++;
+    for (const call of [...this.#calls.values()]) {
+      if (call.generation?.hasBegun === true)
+        this.#failCall(call, new EngineDeadError("engine_dead", { reason: error.message }));
+    }
+    this.#start(null).then(
+      () => {
+        for (const call of this.#calls.values()) this.#host.post(call.message, call.editLogits ?? null);
+      },
+      () => undefined, // #onDeath has said so
+    );
+  }
+
+  #deathReason(): string {
+    return this.#state === "closed" ? "it was closed." : (this.#lastError ?? "its thread ended.");
+  }
+
+  /** Test hook: a fault in the next step, or of the thread. */
+  injectFault(where: "step" | "thread"): void {
+    this.#host.post({ type: "fault", where }, null);
+  }
+}
+
+function invalid(param: string, value: unknown, expected: string): RequestError {
+  return new RequestError("invalid_value", { param, value: String(value), expected });
+}
+
+/** Milliseconds on a clock that all threads of the process share. */
+export function now(): number {
+  return performance.timeOrigin + performance.now();
+}

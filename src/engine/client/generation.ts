@@ -1,0 +1,204 @@
+// One call's outputs on the caller's side: tokens become text, text becomes chunks. Chunks that nobody has taken yet are joined,
+// so a slow reader costs the memory of its answer and no more.
+
+import { errorFor, type PagodaError } from "../../core/errors.js";
+import type { PositionLogprobs } from "../../core/sampling.js";
+import type { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
+import type { RequestOutput } from "../messages.js";
+import type { GenerateResult, Generation, OutputChunk, RequestTrace, SampleResult } from "../types.js";
+
+interface Sample {
+  readonly detokenizer: StreamDetokenizer;
+  text: string;
+  readonly tokenIds: number[];
+  readonly logprobs: PositionLogprobs[] | null;
+  finishReason: SampleResult["finishReason"] | null;
+  stopReason: string | number | null;
+  trace: RequestTrace | null;
+  /** A stop string was found: the sample ends when the engine has confirmed that it stopped. */
+  stopString: string | null;
+  /** Not yet taken by the reader. */
+  pending: { text: string; tokenIds: number[]; logprobs: PositionLogprobs[] } | null;
+  isFinalTaken: boolean;
+}
+
+export interface GenerationInit {
+  readonly id: string;
+  readonly n: number;
+  readonly wantsLogprobs: boolean;
+  readonly makeDetokenizer: () => StreamDetokenizer;
+  /** Tells the engine to stop working on a sample of the call; -1: on all of them. */
+  readonly onAbort: (index: number) => void;
+  /** The call is over: finished, failed or aborted. */
+  readonly onEnd: () => void;
+}
+
+export class TextGeneration implements Generation {
+  readonly id: string;
+  readonly #init: GenerationInit;
+  readonly #samples: Sample[];
+  #promptLogprobs: readonly (PositionLogprobs | null)[] | null = null;
+  #error: PagodaError | null = null;
+  #isOver = false;
+  /** Whether the engine has said anything: a call that has not begun survives a restart of the engine's thread. */
+  hasBegun = false;
+  #wake: (() => void) | null = null;
+  readonly #done: Promise<void>;
+  #resolveDone!: () => void;
+
+  constructor(init: GenerationInit) {
+    this.id = init.id;
+    this.#init = init;
+    this.#samples = Array.from({ length: init.n }, () => ({
+      detokenizer: init.makeDetokenizer(),
+      text: "",
+      tokenIds: [],
+      logprobs: init.wantsLogprobs ? [] : null,
+      finishReason: null,
+      stopReason: null,
+      trace: null,
+      stopString: null,
+      pending: null,
+      isFinalTaken: false,
+    }));
+    this.#done = new Promise((resolve) => {
+      this.#resolveDone = resolve;
+    });
+  }
+
+  /** Takes what the engine sent for this call. */
+  push(output: RequestOutput): void {
+    if (this.#isOver) return;
+    this.hasBegun = true;
+    if (output.promptLogprobs !== null) this.#promptLogprobs = output.promptLogprobs;
+    if (output.error !== null) {
+      this.fail(errorFor(output.error.code, output.error.details));
+      return;
+    }
+    const sample = this.#samples[output.index]!;
+    if (sample.finishReason !== null) return;
+    this.#append(sample, output);
+    if (this.#samples.every((s) => s.finishReason !== null)) this.#end();
+    this.#wake?.();
+  }
+
+  #append(sample: Sample, output: RequestOutput): void {
+    if (sample.stopString === null) this.#appendTokens(sample, output);
+    if (output.finishReason === null) {
+      // Stop strings are only seen here, where the text is.
+      if (sample.stopString !== null) this.#init.onAbort(output.index);
+      return;
+    }
+    sample.trace = output.trace;
+    sample.finishReason = sample.stopString === null ? output.finishReason : "stop";
+    sample.stopReason = sample.stopString ?? (output.stopToken >= 0 ? output.stopToken : null);
+  }
+
+  #appendTokens(sample: Sample, output: RequestOutput): void {
+    const { detokenizer } = sample;
+    sample.pending ??= { text: "", tokenIds: [], logprobs: [] };
+    const { pending } = sample;
+    let text = "";
+    for (let i = 0; i < output.tokens.length && detokenizer.stopReason === null; i++) {
+      const id = output.tokens[i]!;
+      sample.tokenIds.push(id);
+      pending.tokenIds.push(id);
+      const logprobs = output.logprobs?.[i];
+      if (logprobs !== undefined) {
+        sample.logprobs?.push(logprobs);
+        pending.logprobs.push(logprobs);
+      }
+      if (id !== output.stopToken) text += detokenizer.push(id); // a stop token ends the answer and is not part of its text
+    }
+    if (output.finishReason !== null && detokenizer.stopReason === null) text += detokenizer.flush();
+    sample.stopString = detokenizer.stopReason;
+    sample.text += text;
+    pending.text += text;
+  }
+
+  fail(error: PagodaError): void {
+    if (this.#isOver) return;
+    this.#error = error;
+    for (const sample of this.#samples) sample.finishReason ??= error.code === "aborted" ? "abort" : "error";
+    this.#init.onAbort(-1);
+    this.#end();
+    this.#wake?.();
+  }
+
+  abort(): void {
+    this.fail(errorFor("aborted"));
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#resolveDone();
+    this.#init.onEnd();
+  }
+
+  async result(): Promise<GenerateResult> {
+    await this.#done;
+    if (this.#error !== null) throw this.#error;
+    return {
+      id: this.id,
+      text: this.#samples[0]!.text,
+      samples: this.#samples.map((sample, index) => ({
+        index,
+        text: sample.text,
+        tokenIds: sample.tokenIds,
+        logprobs: sample.logprobs,
+        finishReason: sample.finishReason!,
+        stopReason: sample.stopReason,
+      })),
+      promptLogprobs: this.#promptLogprobs,
+      trace: this.trace,
+    };
+  }
+
+  /** Of the whole call, once it is over: the first sample's, with every sample's tokens counted. */
+  get trace(): RequestTrace {
+    const completionTokens = this.#samples.reduce((sum, sample) => sum + sample.tokenIds.length, 0);
+    return { ...this.#samples[0]!.trace!, completionTokens };
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<OutputChunk> {
+    try {
+      for (;;) {
+        const chunk = this.#takeChunk();
+        if (chunk !== null) yield chunk;
+        else if (this.#error !== null) throw this.#error;
+        else if (this.#isOver) return;
+        else {
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+          this.#wake = null;
+        }
+      }
+    } finally {
+      if (!this.#isOver) this.abort(); // the reader left early
+    }
+  }
+
+  #takeChunk(): OutputChunk | null {
+    for (let index = 0; index < this.#samples.length; index++) {
+      const sample = this.#samples[index]!;
+      const { pending } = sample;
+      const isFinal = sample.finishReason !== null && this.#error === null && !sample.isFinalTaken;
+      if (pending === null || (pending.text === "" && pending.logprobs.length === 0 && !isFinal)) {
+        if (!isFinal) continue;
+      }
+      sample.pending = null;
+      sample.isFinalTaken ||= isFinal;
+      return {
+        index,
+        text: pending?.text ?? "",
+        tokenIds: pending?.tokenIds ?? [],
+        logprobs: sample.logprobs === null ? null : (pending?.logprobs ?? []),
+        finishReason: isFinal ? sample.finishReason : null,
+        stopReason: isFinal ? sample.stopReason : null,
+      };
+    }
+    return null;
+  }
+}

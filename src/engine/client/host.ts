@@ -1,0 +1,60 @@
+// Where the engine runs: a worker thread, or the caller's own. Both look the same from here.
+
+import { Worker } from "node:worker_threads";
+import type { EngineConfig } from "../../config/engine-config.js";
+import type { LogitsHook } from "../../sampler/sampler.js";
+import { EngineDriver } from "../core/driver.js";
+import { loadEngine } from "../core/load.js";
+import { type FromEngine, type ToEngine, toWire } from "../messages.js";
+
+export interface EngineHost {
+  post(message: ToEngine, editLogits: LogitsHook | null): void;
+  /** Ends the engine; resolves when its thread is gone. */
+  close(): Promise<void>;
+}
+
+/** Starts loading at once. The listener hears progress, then `ready` or `dead`, then outputs. */
+export function startHost(config: EngineConfig, listener: (message: FromEngine) => void): EngineHost {
+  return config.worker ? startWorker(config, listener) : startInProcess(config, listener);
+}
+
+function startWorker(config: EngineConfig, listener: (message: FromEngine) => void): EngineHost {
+  const worker = new Worker(new URL("../core/worker.js", import.meta.url), { workerData: config });
+  let isClosing = false;
+  const gone = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+  worker.on("message", listener);
+  worker.on("error", (error) => {
+    if (!isClosing) listener({ type: "dead", error: toWire(error, "engine_dead") });
+  });
+  return {
+    post: (message) => worker.postMessage(message),
+    close: () => {
+      isClosing = true;
+      worker.postMessage({ type: "close" } satisfies ToEngine);
+      return gone;
+    },
+  };
+}
+
+function startInProcess(config: EngineConfig, listener: (message: FromEngine) => void): EngineHost {
+  let isClosed = false;
+  let driver: EngineDriver | null = null;
+  const loading = loadEngine(config, (loadedBytes, totalBytes) =>
+    listener({ type: "progress", loadedBytes, totalBytes }),
+  ).then(
+    (engine) => {
+      driver = new EngineDriver(engine, listener);
+      if (isClosed) driver.handle({ type: "close" });
+      else listener({ type: "ready", facts: engine.facts });
+    },
+    (error: unknown) => listener({ type: "dead", error: toWire(error, "engine_dead") }),
+  );
+  return {
+    post: (message, editLogits) => driver?.handle(message, editLogits),
+    close: async () => {
+      isClosed = true;
+      await loading;
+      driver?.handle({ type: "close" });
+    },
+  };
+}

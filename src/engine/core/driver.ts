@@ -1,0 +1,81 @@
+// Runs a core on the thread it is called from: takes messages between steps, steps while there is work, sends what came out.
+// The same driver serves the worker thread and the in-process engine.
+
+import type { LogitsHook } from "../../sampler/sampler.js";
+import type { FromEngine, ToEngine } from "../messages.js";
+import type { LoadedEngine } from "./load.js";
+
+export class EngineDriver {
+  readonly #engine: LoadedEngine;
+  readonly #send: (message: FromEngine) => void;
+  readonly #compiling = new Set<string>(); // ids
+  #isScheduled = false;
+  #isClosed = false;
+
+  constructor(engine: LoadedEngine, send: (message: FromEngine) => void) {
+    this.#engine = engine;
+    this.#send = send;
+  }
+
+  handle(message: ToEngine, editLogits: LogitsHook | null = null): void {
+    if (this.#isClosed) return;
+    const { core, compiler } = this.#engine;
+    switch (message.type) {
+      case "add":
+        if (message.constraint !== null && compiler !== null) {
+          // The request joins the queue once its grammar is compiled, unless it is aborted before.
+          this.#compiling.add(message.id);
+          void compiler.ready(message.constraint).finally(() => {
+            if (this.#compiling.delete(message.id)) this.#add(() => core.add(message, editLogits));
+          });
+        } else this.#add(() => core.add(message, editLogits));
+        break;
+      case "abort":
+        this.#compiling.delete(message.id);
+        core.abort(message.id, message.index);
+        this.#wake();
+        break;
+      case "query":
+        this.#send({ type: "reply", seq: message.seq, value: this.#answer(message) });
+        break;
+      case "fault":
+        if (message.where === "thread") throw new Error("injected fault of the engine thread");
+        core.injectFault();
+        break;
+      case "close":
+        this.#isClosed = true;
+        core.close();
+        break;
+    }
+  }
+
+  #add(add: () => void): void {
+    if (this.#isClosed) return;
+    add();
+    this.#wake();
+  }
+
+  #answer({ what, rows }: Extract<ToEngine, { type: "query" }>): unknown {
+    const { core } = this.#engine;
+    if (what === "stats") return core.stats();
+    return what === "cache" ? core.cacheSnapshot() : core.planOf(rows);
+  }
+
+  #wake(): void {
+    if (this.#isScheduled || this.#isClosed) return;
+    this.#isScheduled = true;
+    // setImmediate lets messages that arrived during the step in before the next one.
+    setImmediate(this.#tick);
+  }
+
+  readonly #tick = (): void => {
+    this.#isScheduled = false;
+    if (this.#isClosed) return;
+    const { core } = this.#engine;
+    if (core.hasWork) core.step();
+    const outputs = core.takeOutputs();
+    const step = core.recorder.takeRecord();
+    if (outputs.length > 0 || step !== null) this.#send({ type: "outputs", outputs, step });
+    if (core.hasWork) this.#wake();
+  };
+}

@@ -1,0 +1,96 @@
+// Runs chosen token ranges of chosen sequences through a model, without scheduler or cache: what verification and tests need to
+// say exactly which tokens meet in which batch. Each sequence owns a run of pages of its own.
+
+import { AttentionPlanner } from "../../attention/planner.js";
+import { Batch } from "../../core/batch.js";
+import { ceilDiv } from "../../core/math.js";
+import type { Device, KvDtype, KvPool, StagedBatch } from "../../device/device.js";
+import type { Model } from "../../models/model.js";
+
+/** One row of a step: tokens [start, end) of a sequence, whose earlier tokens have been run before. */
+export interface RunRange {
+  readonly sequence: number;
+  readonly tokens: ArrayLike<number>;
+  readonly start: number;
+  readonly end: number;
+  /** First position whose logits are wanted. */
+  readonly logitsFrom: number;
+}
+
+export interface ModelRunnerOptions {
+  readonly device: Device;
+  readonly model: Model;
+  readonly maxTokens: number;
+  readonly maxLogitRows: number;
+  readonly numSequences: number;
+  /** Most tokens of a sequence. */
+  readonly maxLength: number;
+  readonly pageSize?: number;
+  readonly kvDtype?: KvDtype;
+}
+
+export class ModelRunner {
+  readonly #options: ModelRunnerOptions;
+  readonly #batch: Batch;
+  readonly #staged: StagedBatch;
+  readonly #pool: KvPool;
+  readonly #planners: readonly AttentionPlanner[];
+  readonly #pages: readonly Int32Array[]; // [numSequences] page ids
+
+  constructor(options: ModelRunnerOptions) {
+    const { device, model, maxTokens, numSequences, maxLength, pageSize = 16, kvDtype = "f32" } = options;
+    const { numHeads, numKvHeads, numLayers, keyDim, valueDim, windows } = model.spec;
+    const pagesEach = ceilDiv(maxLength, pageSize);
+    this.#options = options;
+    this.#batch = new Batch(pageSize, maxTokens);
+    this.#staged = device.createStagedBatch(maxTokens);
+    this.#pool = device.allocKvPool({
+      numPages: 1 + numSequences * pagesEach,
+      pageSize,
+      numLayers,
+      numKvHeads,
+      keyDim,
+      valueDim,
+      dtype: kvDtype,
+    });
+    this.#planners = windows.map(
+      (window) =>
+        new AttentionPlanner({
+          groupSize: numHeads / numKvHeads,
+          headDim: keyDim,
+          window,
+          numWorkers: device.info.numWorkers,
+          split: "fixed",
+          kvChunk: device.info.kvChunk,
+        }),
+    );
+    // Last page first: a sequence's pages are not in ascending order, as in an engine that has run for a while.
+    this.#pages = Array.from({ length: numSequences }, (_, s) =>
+      Int32Array.from({ length: pagesEach }, (_, i) => 1 + s * pagesEach + (pagesEach - 1 - i)),
+    );
+  }
+
+  /** Runs the ranges as one batch. Returns the wanted logits [numLogitRows, V], rows in order of the ranges. */
+  run(ranges: readonly RunRange[]): Float32Array {
+    const { device, model, maxLogitRows } = this.#options;
+    const { vocabSize } = model.spec;
+    const batch = this.#batch;
+    batch.clear();
+    for (const { sequence, tokens, start, end, logitsFrom } of ranges) {
+      batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom);
+    }
+    device.stage(
+      this.#staged,
+      batch,
+      this.#planners.map((planner) => planner.plan(batch)),
+    );
+    model.forward(this.#staged, this.#pool);
+    const logits = new Float32Array(batch.numLogitRows * vocabSize);
+    for (let first = 0; first < batch.numLogitRows; first += maxLogitRows) {
+      const n = Math.min(maxLogitRows, batch.numLogitRows - first);
+      model.computeLogits(this.#staged, first, n);
+      device.read(logits.subarray(first * vocabSize), model.logits, 0, n);
+    }
+    return logits;
+  }
+}

@@ -1,0 +1,107 @@
+// What the engine keeps of one sample beside its Request: who asked, how to sample, what to report.
+
+import type { RequestId } from "../../core/ids.js";
+import { Request } from "../../core/request.js";
+import type { PositionLogprobs } from "../../core/sampling.js";
+import type { ConstraintCompiler } from "../../grammar/constraint.js";
+import type { LogitsHook, SamplingState } from "../../sampler/sampler.js";
+import type { AddMessage, RequestKind } from "../messages.js";
+import type { RequestTrace } from "../types.js";
+
+export interface Session {
+  readonly request: Request;
+  /** Id the caller knows; the samples of one call share it. */
+  readonly callId: string;
+  readonly kind: RequestKind;
+  readonly sampling: SamplingState;
+  /** Filled from position 0 on when prompt logprobs were asked for; entry 0 is null. */
+  readonly promptLogprobs: (PositionLogprobs | null)[] | null;
+  /** Sum of the hidden states so far, over `pooledTokens` tokens; embeddings only. */
+  readonly pooled: Float64Array | null;
+  pooledTokens: number;
+  /** What went wrong in this sample's own constraint or hook: it ends the sample, not the step. */
+  fault: unknown;
+}
+
+/** Makes sessions from messages, and further samples from a first one. */
+export class SessionFactory {
+  readonly #eosIds: readonly number[];
+  readonly #compiler: ConstraintCompiler | null;
+  readonly #hiddenSize: number;
+
+  constructor(eosIds: readonly number[], compiler: ConstraintCompiler | null, hiddenSize: number) {
+    this.#eosIds = eosIds;
+    this.#compiler = compiler;
+    this.#hiddenSize = hiddenSize;
+  }
+
+  open(message: AddMessage, editLogits: LogitsHook | null): Session {
+    const { sampling, kind } = message;
+    const readsCache = sampling.promptLogprobs === null && kind !== "embed_mean";
+    return {
+      request: new Request({ ...message, id: message.id as RequestId, readsCache }),
+      callId: message.id,
+      kind,
+      sampling: this.#samplingState(message, editLogits),
+      promptLogprobs: sampling.promptLogprobs === null ? null : [null],
+      pooled: kind === "generate" ? null : new Float64Array(this.#hiddenSize),
+      pooledTokens: 0,
+      fault: null,
+    };
+  }
+
+  /** Another sample of the same call; its prompt is already computed. */
+  fork(parent: Session, sampleIndex: number): Session {
+    const { request, sampling, callId } = parent;
+    const child = new Request({
+      id: `${callId}#${sampleIndex}` as RequestId,
+      prompt: request.tokens.subarray(0, request.promptLen),
+      sampling: request.sampling,
+      priority: request.priority,
+      salt: request.salt,
+      arrivalMs: request.arrivalMs,
+      sampleIndex,
+    });
+    child.firstScheduledMs = request.firstScheduledMs;
+    const { constraintSpec } = sampling;
+    return {
+      request: child,
+      callId,
+      kind: parent.kind,
+      sampling: { ...sampling, constraint: constraintSpec === null ? null : this.#compiler!.compile(constraintSpec) },
+      promptLogprobs: null,
+      pooled: null,
+      pooledTokens: 0,
+      fault: null,
+    };
+  }
+
+  #samplingState({ sampling, constraint }: AddMessage, editLogits: LogitsHook | null): SamplingState {
+    if (constraint !== null && this.#compiler === null)
+      throw new Error("structured output needs a tokenizer, and this model has none");
+    return {
+      stopIds: Int32Array.from([...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : this.#eosIds)]),
+      constraint: constraint === null ? null : this.#compiler!.compile(constraint),
+      constraintSpec: constraint,
+      editLogits,
+    };
+  }
+}
+
+export function traceOf(request: Request): RequestTrace {
+  const end = request.finishedMs;
+  const first = request.firstTokenMs < 0 ? end : request.firstTokenMs;
+  const decodeMs = end - first;
+  return {
+    promptTokens: request.promptLen,
+    completionTokens: request.numGenerated,
+    cachedTokens: request.numCached,
+    chunks: request.numChunks,
+    steps: request.numSteps,
+    preemptions: request.numPreemptions,
+    queuedMs: (request.firstScheduledMs < 0 ? end : request.firstScheduledMs) - request.arrivalMs,
+    timeToFirstTokenMs: first - request.arrivalMs,
+    totalMs: end - request.arrivalMs,
+    tokensPerSecond: decodeMs > 0 ? ((request.numGenerated - 1) * 1000) / decodeMs : 0,
+  };
+}

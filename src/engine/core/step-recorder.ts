@@ -1,0 +1,117 @@
+// Counts what the engine did and describes each step for people to watch. Reads the scheduler and the cache, changes neither.
+
+import type { CacheManager } from "../../cache/cache-manager.js";
+import type { Request } from "../../core/request.js";
+import type { Scheduler, Step } from "../../scheduler/scheduler.js";
+import type { EngineStats, StepRecord, StepRow } from "../types.js";
+
+interface Watched {
+  readonly scheduler: Scheduler;
+  readonly cache: CacheManager;
+  readonly clock: () => number;
+}
+
+export class StepRecorder {
+  readonly #watched: Watched;
+  #numSteps = 0;
+  #startMs = 0;
+  #promptTokens = 0;
+  #cachedTokens = 0;
+  #generatedTokens = 0;
+  #paddingAvoided = 0;
+  #preemptions = 0;
+  #requestsFinished = 0;
+  #last: StepRecord | null = null;
+
+  constructor(watched: Watched) {
+    this.#watched = watched;
+  }
+
+  begin(): void {
+    this.#startMs = this.#watched.clock();
+  }
+
+  end(step: Step): void {
+    const { scheduler, cache, clock } = this.#watched;
+    const rows: StepRow[] = [];
+    let longest = 0;
+    for (let r = 0; r < step.numRows; r++) {
+      const request = step.rows[r]!;
+      const start = step.starts[r]!;
+      const queryLen = step.queryLens[r]!;
+      if (queryLen > longest) longest = queryLen;
+      rows.push({
+        id: request.id,
+        start,
+        queryLen,
+        contextLen: start + queryLen,
+        isPrefill: start < request.promptLen,
+      });
+    }
+    const preempted: string[] = [];
+    for (let i = 0; i < step.numPreempted; i++) preempted.push(step.preempted[i]!.id);
+    const paddingAvoided = step.numRows * longest - step.numTokens;
+    this.#paddingAvoided += paddingAvoided;
+    this.#preemptions += step.numPreempted;
+    const pages = cache.stats();
+    this.#last = {
+      step: this.#numSteps++,
+      startMs: this.#startMs,
+      durationMs: clock() - this.#startMs,
+      rows,
+      tokens: step.numTokens,
+      budget: scheduler.budget,
+      paddingAvoided,
+      pagesFree: pages.pagesFree,
+      pagesCached: pages.pagesCached,
+      pagesUsed: pages.pagesUsed,
+      waiting: scheduler.numWaiting,
+      preempted,
+    };
+  }
+
+  get numSteps(): number {
+    return this.#numSteps;
+  }
+
+  /** The step since the last call; null when there was none. */
+  takeRecord(): StepRecord | null {
+    const record = this.#last;
+    this.#last = null;
+    return record;
+  }
+
+  countGenerated(): void {
+    this.#generatedTokens++;
+  }
+
+  countFinished(request: Request): void {
+    this.#requestsFinished++;
+    if (request.sampleIndex > 0) return; // forks share one prompt
+    this.#promptTokens += request.promptLen;
+    this.#cachedTokens += request.numCached;
+  }
+
+  stats(model: string, device: string, pageSize: number): EngineStats {
+    const { scheduler, cache } = this.#watched;
+    const pages = cache.stats();
+    return {
+      model,
+      device,
+      running: scheduler.numRunning,
+      waiting: scheduler.numWaiting,
+      steps: this.#numSteps,
+      pageSize,
+      pagesTotal: pages.pagesTotal,
+      pagesFree: pages.pagesFree,
+      pagesCached: pages.pagesCached,
+      pagesUsed: pages.pagesUsed,
+      promptTokens: this.#promptTokens,
+      cachedTokens: this.#cachedTokens,
+      generatedTokens: this.#generatedTokens,
+      paddingAvoided: this.#paddingAvoided,
+      preemptions: this.#preemptions,
+      requestsFinished: this.#requestsFinished,
+    };
+  }
+}

@@ -1,0 +1,228 @@
+// Checks a model against the golden.json beside it: logits, log-probabilities and greedy tokens that another implementation
+// computed. Each prompt runs in one batch and again in chunks; the greedy tokens are then decoded one by one.
+
+import { join } from "node:path";
+import { argmax } from "../../core/choose-token.js";
+import { FormatError } from "../../core/errors.js";
+import type { Device, KvDtype, WeightQuantization } from "../../device/device.js";
+import { readJsonObject } from "../../formats/json-file.js";
+import { familyOf } from "../../models/registry.js";
+import { openCheckpoint } from "../checkpoint.js";
+import { ModelRunner } from "./model-runner.js";
+
+/** A case of golden.json; all but the prompt may be absent. */
+export interface GoldenCase {
+  readonly prompt: readonly number[];
+  /** Logits after the last prompt token [V]. */
+  readonly last_logits?: readonly number[];
+  /** Sum of the log-probabilities of the prompt's tokens after the first. */
+  readonly logprob_sum?: number;
+  readonly greedy?: readonly number[];
+  /** Least distance between the two best logits along the greedy path. */
+  readonly min_top2_gap?: number;
+}
+
+/** Two logits closer than this may swap places from one implementation to another. */
+export const TIE_GAP = 5e-3;
+
+export interface GreedyMiss {
+  /** Index into the greedy tokens. */
+  readonly index: number;
+  readonly expected: number;
+  readonly found: number;
+  /** How far the found token's logit is above the expected one's. */
+  readonly gap: number;
+}
+
+export interface CaseResult {
+  readonly index: number;
+  readonly promptLen: number;
+  /** Largest difference of a logit; null when the case does not say. */
+  readonly logitDifference: number | null;
+  readonly logprobDifference: number | null;
+  /** Largest difference between the prompt in one batch and in chunks. */
+  readonly chunkDifference: number;
+  readonly greedyLen: number;
+  /** Differences that are ties: the case's own gap and ours are both below TIE_GAP. */
+  readonly ties: readonly GreedyMiss[];
+  readonly misses: readonly GreedyMiss[];
+  readonly isOk: boolean;
+}
+
+export interface VerifyOptions {
+  /** Largest logit difference that passes; per prompt token for the sum of log-probabilities. */
+  readonly tolerance?: number;
+  readonly quantize?: WeightQuantization;
+  readonly kvDtype?: KvDtype;
+  readonly chunk?: number;
+  readonly onCase?: (result: CaseResult) => void;
+}
+
+export interface VerifyResult {
+  readonly model: string;
+  readonly architecture: string;
+  readonly device: string;
+  readonly tolerance: number;
+  readonly cases: readonly CaseResult[];
+  readonly isOk: boolean;
+}
+
+/** Runs every case of `path`/golden.json on the device. The device stays open. */
+export function verifyModel(path: string, device: Device, options: VerifyOptions = {}): VerifyResult {
+  const tolerance = options.tolerance ?? (device.info.name === "reference" ? 1e-3 : 2e-3);
+  const goldens = readGoldens(join(path, "golden.json"));
+  const checkpoint = openCheckpoint(path);
+  const family = familyOf(checkpoint.config, checkpoint.configFile);
+  const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
+  const spec = family.specOf(config);
+  const { vocabSize, shortContext = Number.POSITIVE_INFINITY } = spec;
+  checkIds(goldens, vocabSize, path);
+  const lengthOf = ({ prompt, greedy = [] }: GoldenCase): number => prompt.length + greedy.length;
+  const source = checkpoint.openTensors();
+  // Cases of either side of longrope's switch need a model of their own; all others share one.
+  const runners = new Map<boolean, ModelRunner>();
+  const runnerFor = (isLong: boolean): ModelRunner => {
+    const own = goldens.filter((golden) => lengthOf(golden) > shortContext === isLong);
+    const maxContext = Math.max(...own.map(lengthOf));
+    const capacity = { maxTokens: Math.max(...own.map(({ prompt }) => prompt.length)), maxLogitRows: 16, maxContext };
+    const model = family.load(config, { device, source, capacity, quantize: options.quantize ?? "none" });
+    const kvDtype = options.kvDtype ?? "f32";
+    return new ModelRunner({ ...capacity, device, model, numSequences: 2, maxLength: maxContext, kvDtype });
+  };
+  const cases: CaseResult[] = [];
+  try {
+    for (const [index, golden] of goldens.entries()) {
+      const isLong = lengthOf(golden) > shortContext;
+      const runner = runners.get(isLong) ?? runnerFor(isLong);
+      runners.set(isLong, runner);
+      const result = verifyCase(golden, index, runner, vocabSize, tolerance, options.chunk ?? 16);
+      options.onCase?.(result);
+      cases.push(result);
+    }
+  } finally {
+    source.close();
+  }
+  return {
+    model: checkpoint.name,
+    architecture: spec.architecture,
+    device: device.info.name,
+    tolerance,
+    cases,
+    isOk: cases.every((result) => result.isOk),
+  };
+}
+
+function verifyCase(
+  golden: GoldenCase,
+  index: number,
+  runner: ModelRunner,
+  vocab: number,
+  tolerance: number,
+  chunk: number,
+): CaseResult {
+  const { prompt, last_logits: expected, logprob_sum: expectedSum, greedy = [], min_top2_gap: ownGap } = golden;
+  const all = runner.run([{ sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: 0 }]);
+  const last = all.subarray((prompt.length - 1) * vocab);
+  const chunked = runInChunks(runner, prompt, chunk);
+  const { ties, misses } = decodeGreedy(runner, prompt, greedy, last, ownGap ?? 0);
+
+  const logitDifference = expected === undefined ? null : largestDifference(last, expected);
+  const logprobDifference = expectedSum === undefined ? null : Math.abs(logprobSum(all, prompt, vocab) - expectedSum);
+  const chunkDifference = largestDifference(chunked, last);
+  const isOk =
+    misses.length === 0 &&
+    // Written so that NaN fails.
+    (logitDifference === null || logitDifference <= tolerance) &&
+    (logprobDifference === null || logprobDifference <= tolerance * prompt.length) &&
+    chunkDifference <= tolerance;
+  return {
+    index,
+    promptLen: prompt.length,
+    logitDifference,
+    logprobDifference,
+    chunkDifference,
+    greedyLen: greedy.length,
+    ties,
+    misses,
+    isOk,
+  };
+}
+
+function runInChunks(runner: ModelRunner, prompt: readonly number[], chunk: number): Float32Array {
+  let logits: Float32Array = new Float32Array(0);
+  for (let start = 0; start < prompt.length; start += chunk) {
+    const end = Math.min(start + chunk, prompt.length);
+    logits = runner.run([{ sequence: 1, tokens: prompt, start, end, logitsFrom: prompt.length - 1 }]);
+  }
+  return logits;
+}
+
+/** Feeds the golden tokens one by one and compares each with the model's own choice, so that one tie does not hide the rest. */
+function decodeGreedy(
+  runner: ModelRunner,
+  prompt: readonly number[],
+  greedy: readonly number[],
+  last: Float32Array,
+  ownGap: number,
+): { ties: GreedyMiss[]; misses: GreedyMiss[] } {
+  const tokens = [...prompt, ...greedy];
+  const ties: GreedyMiss[] = [];
+  const misses: GreedyMiss[] = [];
+  let logits = last;
+  for (let index = 0; index < greedy.length; index++) {
+    const position = prompt.length + index;
+    if (index > 0) {
+      logits = runner.run([{ sequence: 0, tokens, start: position - 1, end: position, logitsFrom: position - 1 }]);
+    }
+    const expected = greedy[index]!;
+    const found = argmax(logits);
+    if (found === expected) continue;
+    const gap = logits[found]! - logits[expected]!;
+    const isTie = gap < TIE_GAP && ownGap < TIE_GAP;
+    (isTie ? ties : misses).push({ index, expected, found, gap });
+  }
+  return { ties, misses };
+}
+
+function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let largest = a.length === b.length ? 0 : Number.NaN;
+  for (let i = 0; i < b.length; i++) largest = Math.max(largest, Math.abs(a[i]! - b[i]!));
+  return largest;
+}
+
+/** Sum over the prompt's tokens after the first of log p(token | those before it). `logits` [promptLen, V]. */
+export function logprobSum(logits: Float32Array, prompt: readonly number[], vocab: number): number {
+  let sum = 0;
+  for (let i = 1; i < prompt.length; i++) {
+    const row = logits.subarray((i - 1) * vocab, i * vocab);
+    const max = row[argmax(row)]!;
+    let total = 0;
+    for (let v = 0; v < vocab; v++) total += Math.exp(row[v]! - max);
+    sum += row[prompt[i]!]! - max - Math.log(total);
+  }
+  return sum;
+}
+
+function readGoldens(file: string): readonly GoldenCase[] {
+  const { cases } = readJsonObject(file);
+  if (!Array.isArray(cases) || cases.length === 0 || !cases.every(isCase)) {
+    const expected = "a list of cases, each with a prompt of token ids";
+    throw new FormatError("file_corrupt", { file, what: "cases", expected, found: typeof cases });
+  }
+  return cases;
+}
+
+function checkIds(goldens: readonly GoldenCase[], vocab: number, path: string): void {
+  for (const { prompt, greedy = [] } of goldens) {
+    const found = [...prompt, ...greedy].find((id) => id >= vocab);
+    if (found === undefined) continue;
+    const file = join(path, "golden.json");
+    throw new FormatError("file_corrupt", { file, what: "token ids", expected: `ids below ${vocab}`, found });
+  }
+}
+
+function isCase(value: unknown): value is GoldenCase {
+  const isIds = (ids: unknown): boolean => Array.isArray(ids) && ids.every((id) => Number.isSafeInteger(id) && id >= 0);
+  const golden = value as GoldenCase | null;
+  return isIds(golden?.prompt) && golden!.prompt.length > 0 && (golden!.greedy === undefined || isIds(golden!.greedy));
+}

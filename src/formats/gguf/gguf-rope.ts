@@ -1,0 +1,60 @@
+// The rotary keys of a GGUF file as the `rope_parameters` of config.json.
+
+import { toFloat32 } from "../../core/dequantize/dequantize.js";
+import type { TensorSource } from "../../core/tensor.js";
+import type { GgufKeys } from "./gguf-keys.js";
+
+/** Rotary fields of the layers with full attention. `headDim` is the size that rope.dimension_count is a part of. */
+export function ggufRope(keys: GgufKeys, source: TensorSource, headDim: number): Record<string, unknown> {
+  const rotaryDim = keys.number("rope.dimension_count") ?? headDim;
+  const common = {
+    rope_theta: keys.number("rope.freq_base") ?? 10_000,
+    ...(rotaryDim === headDim ? {} : { partial_rotary_factor: rotaryDim / headDim }),
+  };
+  const type = keys.text("rope.scaling.type") ?? "linear";
+  const factor = keys.number("rope.scaling.factor") || keys.number("rope.scale_linear") || 1; // 0 says nothing
+  const original = keys.number("rope.scaling.original_context_length") ?? keys.size("context_length");
+  const attention =
+    (keys.number("rope.scaling.attn_factor") ?? 1) * (keys.number("rope.scaling.yarn_attn_factor") ?? 1);
+
+  // Llama 3 and LongRoPE: the file carries the divisor of each frequency. Llama 3's are the same for every length.
+  const [short, long] = source.has("rope_freqs.weight")
+    ? ["rope_freqs.weight", "rope_freqs.weight"]
+    : ["rope_factors_short.weight", "rope_factors_long.weight"];
+  if (source.has(short) && source.has(long)) {
+    if (type === "yarn") throw keys.refuse("rope.scaling.type", "none, linear or longrope where the file has factors");
+    const slower = type === "linear" ? factor : 1;
+    const factors = (name: string) => Array.from(toFloat32(source.get(name, [rotaryDim / 2])), (f) => f * slower);
+    return {
+      ...common,
+      rope_type: "longrope",
+      short_factor: factors(short),
+      long_factor: factors(long),
+      factor,
+      original_max_position_embeddings: original,
+      attention_factor: attention,
+    };
+  }
+  switch (type) {
+    case "none":
+      return { ...common, rope_type: "default" };
+    case "linear":
+      return factor === 1 ? { ...common, rope_type: "default" } : { ...common, rope_type: "linear", factor };
+    case "yarn": {
+      const ext = keys.number("rope.scaling.yarn_ext_factor");
+      if (ext !== null && ext !== 1) throw keys.refuse("rope.scaling.yarn_ext_factor", "1");
+      return {
+        ...common,
+        rope_type: "yarn",
+        factor,
+        original_max_position_embeddings: original,
+        beta_fast: keys.number("rope.scaling.yarn_beta_fast") ?? 32,
+        beta_slow: keys.number("rope.scaling.yarn_beta_slow") ?? 1,
+        // The usual factor comes from `factor`; the file's is on top of it.
+        ...(attention === 1 ? {} : { attention_factor: attention * (0.1 * Math.log(factor) + 1) }),
+      };
+    }
+    default:
+      throw keys.refuse("rope.scaling.type", "none, linear, yarn, longrope with its factors");
+  }
+}

@@ -1,0 +1,182 @@
+// The tensors of a GGUF file under the names, and in the arrangement, that the same model has on Hugging Face.
+//
+// What a converter changed is undone here, lazily: the rows of llama's q and k (its rope pairs neighbours, Hugging Face's pairs
+// halves), the one added to gemma's norms, the stacking of experts. Encodings stay: 4-bit weights stay 4-bit weights.
+
+import { toFloat32 } from "../../core/dequantize/dequantize.js";
+import { FormatError } from "../../core/errors.js";
+import type { HostTensor, TensorSource } from "../../core/tensor.js";
+import { entryOf, madeTensor, permuteRows, renamed, TensorTable } from "../tensor-views.js";
+
+/** Names of one architecture: of the whole model, and of a layer's parts. Suffixes (.weight, .bias) are kept. */
+interface Naming {
+  readonly model: Readonly<Record<string, string>>;
+  readonly layer: Readonly<Record<string, string>>;
+  readonly layerPrefix: string;
+  /** Names of an expert's matrices, under the layer: `{e}` is the expert's number. */
+  readonly experts: Readonly<Record<"gate" | "up" | "down", string>>;
+  /** q and k rows lie in pairs of neighbours. */
+  readonly isPermuted: boolean;
+  /** Norm weights have one added. */
+  readonly normsPlusOne: boolean;
+}
+
+const STANDARD: Naming = {
+  model: { token_embd: "model.embed_tokens", output_norm: "model.norm", output: "lm_head" },
+  layerPrefix: "model.layers",
+  layer: {
+    attn_norm: "input_layernorm",
+    attn_q: "self_attn.q_proj",
+    attn_k: "self_attn.k_proj",
+    attn_v: "self_attn.v_proj",
+    attn_qkv: "self_attn.qkv_proj",
+    attn_output: "self_attn.o_proj",
+    attn_q_norm: "self_attn.q_norm",
+    attn_k_norm: "self_attn.k_norm",
+    attn_sinks: "self_attn.sinks",
+    ffn_norm: "post_attention_layernorm",
+    ffn_gate: "mlp.gate_proj",
+    ffn_up: "mlp.up_proj",
+    ffn_down: "mlp.down_proj",
+    ffn_gate_inp: "mlp.gate",
+  },
+  experts: {
+    gate: "mlp.experts.{e}.gate_proj",
+    up: "mlp.experts.{e}.up_proj",
+    down: "mlp.experts.{e}.down_proj",
+  },
+  isPermuted: false,
+  normsPlusOne: false,
+};
+
+/** Gemma and OLMo 2 norm after attention and feed-forward; their ffn_norm, where there is one, comes before the latter. */
+const POST_NORMS = {
+  post_attention_norm: "post_attention_layernorm",
+  ffn_norm: "pre_feedforward_layernorm",
+  post_ffw_norm: "post_feedforward_layernorm",
+};
+
+const LLAMA: Naming = { ...STANDARD, isPermuted: true };
+const GEMMA: Naming = { ...STANDARD, layer: { ...STANDARD.layer, ...POST_NORMS }, normsPlusOne: true };
+
+const NAMINGS: Readonly<Record<string, Naming>> = {
+  llama: LLAMA,
+  mixtral: {
+    ...LLAMA,
+    layer: { ...LLAMA.layer, ffn_gate_inp: "block_sparse_moe.gate" },
+    experts: {
+      gate: "block_sparse_moe.experts.{e}.w1",
+      up: "block_sparse_moe.experts.{e}.w3",
+      down: "block_sparse_moe.experts.{e}.w2",
+    },
+  },
+  granite: LLAMA,
+  smollm3: LLAMA,
+  qwen2: STANDARD,
+  qwen3: STANDARD,
+  qwen3moe: STANDARD,
+  gemma2: GEMMA,
+  gemma3: GEMMA,
+  olmo2: { ...STANDARD, layer: { ...STANDARD.layer, ...POST_NORMS } },
+  // Phi's ffn_up holds gate and up.
+  phi3: { ...STANDARD, layer: { ...STANDARD.layer, ffn_up: "mlp.gate_up_proj" } },
+  "gpt-oss": {
+    ...STANDARD,
+    layer: { ...STANDARD.layer, ffn_gate_inp: "mlp.router", post_attention_norm: "post_attention_layernorm" },
+  },
+  gpt2: {
+    ...STANDARD,
+    model: {
+      token_embd: "transformer.wte",
+      position_embd: "transformer.wpe",
+      output_norm: "transformer.ln_f",
+      output: "lm_head",
+    },
+    layerPrefix: "transformer.h",
+    layer: {
+      attn_norm: "ln_1",
+      attn_qkv: "attn.c_attn",
+      attn_output: "attn.c_proj",
+      ffn_norm: "ln_2",
+      ffn_up: "mlp.c_fc",
+      ffn_down: "mlp.c_proj",
+    },
+  },
+};
+
+/** Read into the configuration (gguf-rope.ts), or computed by the engine itself. */
+const NOT_WEIGHTS = /^(rope_freqs|rope_factors_long|rope_factors_short|blk\.\d+\.attn_rot_embd)\.weight$/;
+
+/** `config` is what ggufConfig made of the same file. */
+export function ggufTensors(architecture: string, config: Record<string, unknown>, source: TensorSource): TensorSource {
+  const isMixtral = architecture === "llama" && config.num_local_experts !== undefined;
+  const naming = NAMINGS[isMixtral ? "mixtral" : architecture]!;
+  const table = new TensorTable(source.path, () => source.close());
+  for (const name of source.names()) {
+    if (NOT_WEIGHTS.test(name)) continue;
+    for (const tensor of rename(source.get(name), naming, config)) table.add(tensor);
+  }
+  return table;
+}
+
+function rename(tensor: HostTensor, naming: Naming, config: Record<string, unknown>): HostTensor[] {
+  const match = /^(?:blk\.(\d+)\.)?(\w+?)(_exps|\.\d+)?\.(weight|bias)$/.exec(tensor.name);
+  const [, layer, part = "", expert, suffix] = match ?? [];
+  if (layer === undefined) {
+    const own = Object.hasOwn(naming.model, part) ? naming.model[part]! : null;
+    if (own === null || expert !== undefined) throw unknown(tensor);
+    return [restored(tensor, `${own}.${suffix}`, part, naming, config)];
+  }
+  const prefix = `${naming.layerPrefix}.${layer}`;
+  if (expert === undefined) {
+    if (!Object.hasOwn(naming.layer, part)) throw unknown(tensor);
+    const own = `${prefix}.${naming.layer[part]}`;
+    // The sinks are a bare parameter on Hugging Face, without a suffix.
+    return [restored(tensor, part === "attn_sinks" ? own : `${own}.${suffix}`, part, naming, config)];
+  }
+  const matrix = part.replace("ffn_", "");
+  if (!Object.hasOwn(naming.experts, matrix) || config.num_local_experts === undefined) throw unknown(tensor);
+  const nameOf = (e: number) =>
+    `${prefix}.${naming.experts[matrix as "gate" | "up" | "down"].replace("{e}", String(e))}.${suffix}`;
+  // Older files hold each expert by itself: ffn_gate.0.weight.
+  if (expert !== "_exps") return [renamed(tensor, nameOf(Number(expert.slice(1))))];
+  return Array.from({ length: tensor.shape[0]! }, (_, e) => entryOf(tensor, nameOf(e), e));
+}
+
+/** The tensor as Hugging Face has it. */
+function restored(tensor: HostTensor, name: string, part: string, naming: Naming, config: Record<string, unknown>) {
+  if (naming.isPermuted && (part === "attn_q" || part === "attn_k")) {
+    const heads = (part === "attn_q" ? config.num_attention_heads : config.num_key_value_heads) as number;
+    const headDim = tensor.shape[0]! / heads;
+    if (!Number.isInteger(headDim / 2)) {
+      const found = `[${tensor.shape.join(", ")}]`;
+      throw new FormatError("tensor_mismatch", {
+        file: tensor.file?.path ?? "",
+        tensor: tensor.name,
+        expected: `rows of ${heads} heads`,
+        found,
+      });
+    }
+    return permuteRows(tensor, name, (row) => pairedRow(row, headDim));
+  }
+  if (naming.normsPlusOne && part.endsWith("norm")) {
+    return madeTensor(name, "f32", tensor.shape, () => new Uint8Array(toFloat32(tensor).map((w) => w - 1).buffer));
+  }
+  return renamed(tensor, name);
+}
+
+/** Where a row of Hugging Face's order (first halves of all pairs, then second halves) lies when pairs are neighbours. */
+function pairedRow(row: number, headDim: number): number {
+  const inHead = row % headDim;
+  const half = headDim / 2;
+  return row - inHead + (inHead < half ? 2 * inHead : 2 * (inHead - half) + 1);
+}
+
+function unknown(tensor: HostTensor): FormatError {
+  return new FormatError("unsupported_model_option", {
+    file: tensor.file?.path ?? "",
+    param: "tensor",
+    value: tensor.name.slice(0, 100),
+    known: "the tensors of this architecture",
+  });
+}

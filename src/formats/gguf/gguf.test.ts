@@ -1,0 +1,238 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { f32, typed, u32, u64, writeGguf } from "../../../test/support/gguf-writer.js";
+import { FormatError } from "../../core/errors.js";
+import { openGguf } from "./gguf.js";
+
+const folder = mkdtempSync(join(tmpdir(), "pagoda-gguf-"));
+after(() => rmSync(folder, { recursive: true }));
+
+function save(name: string, bytes: Uint8Array): string {
+  const path = join(folder, name);
+  writeFileSync(path, bytes);
+  return path;
+}
+
+const floats = (...values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
+const matrix = { name: "m", dtype: "f32", shape: [2, 3], bytes: floats(1, 2, 3, 4, 5, 6) } as const;
+const vector = { name: "v", dtype: "f32", shape: [2], bytes: floats(7, 8) } as const;
+
+/** The file fails with a message that matches, and is a FormatError. */
+function refuses(bytes: Uint8Array, pattern: RegExp): void {
+  const path = save("bad.gguf", bytes);
+  assert.throws(
+    () => openGguf(path),
+    (error: unknown) => {
+      assert.ok(error instanceof FormatError, String(error));
+      assert.match(error.message, pattern);
+      assert.ok(error.message.includes(path), "the message names the file");
+      return true;
+    },
+  );
+}
+
+test("metadata of every type, and tensors outermost first", () => {
+  const value = (type: number, bytes: Uint8Array) => ({ type, bytes });
+  const i64 = Buffer.alloc(8);
+  i64.writeBigInt64LE(-5n);
+  const f64 = Buffer.alloc(8);
+  f64.writeDoubleLE(0.1);
+  const nested = Buffer.concat([u32(9), u64(2), u32(0), u64(2), Buffer.of(1, 2), u32(8), u64(0)]);
+  const metadata = {
+    u8: value(0, Buffer.of(200)),
+    i8: value(1, Buffer.of(200)),
+    u16: value(2, Buffer.of(1, 2)),
+    i16: value(3, Buffer.of(255, 255)),
+    u32: 4_000_000_000,
+    i32: value(5, Buffer.of(254, 255, 255, 255)),
+    f32: 0.5,
+    bool: true,
+    string: "grüß",
+    u64: value(10, u64(2 ** 40)),
+    huge: value(10, u64(2n ** 63n)),
+    i64: value(11, i64),
+    f64: value(12, f64),
+    strings: ["a", "", "ç"],
+    numbers: [1, -2],
+    nested: value(9, nested),
+    long: "x".repeat(200_000),
+  };
+  for (const version of [2, 3]) {
+    const path = save("ok.gguf", writeGguf(metadata, [matrix, vector], { version }));
+    const { metadata: read, source } = openGguf(path);
+    assert.deepEqual([...read.keys()], Object.keys(metadata));
+    assert.deepEqual([...read.values()].slice(0, -1), [
+      200,
+      -56,
+      513,
+      -1,
+      4_000_000_000,
+      -2,
+      0.5,
+      true,
+      "grüß",
+      2 ** 40,
+      2n ** 63n,
+      -5,
+      0.1,
+      ["a", "", "ç"],
+      [1, -2],
+      [[1, 2], []],
+    ]);
+    assert.equal((read.get("long") as string).length, 200_000);
+    assert.deepEqual([...source.names()], ["m", "v"]);
+    const m = source.get("m", [2, 3]);
+    assert.deepEqual(m.bytes(), matrix.bytes);
+    assert.deepEqual(m.file, { path, offset: m.file!.offset });
+    assert.equal(m.file!.offset % 32, 0);
+    assert.deepEqual(source.get("v").bytes(), vector.bytes);
+    assert.throws(() => source.get("w", [1]), /tensor w is missing; expected shape \[1\]/);
+    assert.throws(() => source.get("m", [3, 2]), /expected shape \[3, 2\], found \[2, 3\]/);
+  }
+});
+
+test("alignment is the file's own", () => {
+  const path = save("a.gguf", writeGguf({ "general.alignment": 256 }, [vector, matrix], { alignment: 256 }));
+  const { source } = openGguf(path);
+  assert.equal(source.get("m").file!.offset % 256, 0);
+  assert.deepEqual(source.get("m").bytes(), matrix.bytes);
+  for (const bad of [0, 3, 48, 2 ** 21])
+    refuses(writeGguf({ "general.alignment": bad }, [vector]), /general.alignment/);
+});
+
+test("a split file opens from any of its parts", () => {
+  const split = (no: number, total = 2) => ({ "split.no": no, "split.count": 2, "split.tensors.count": total });
+  const first = save("s-00001-of-00002.gguf", writeGguf({ name: "first", ...split(0) }, [matrix]));
+  const second = save("s-00002-of-00002.gguf", writeGguf(split(1), [vector]));
+  for (const path of [first, second]) {
+    const { metadata, source } = openGguf(path);
+    assert.equal(metadata.get("name"), "first");
+    assert.deepEqual(source.get("m").bytes(), matrix.bytes);
+    assert.deepEqual(source.get("v").bytes(), vector.bytes);
+    assert.equal(source.get("v").file!.path, second);
+  }
+  save("t-00001-of-00002.gguf", writeGguf(split(0), [matrix]));
+  assert.throws(() => openGguf(join(folder, "t-00001-of-00002.gguf")), /t-00002-of-00002\.gguf.*no such file/);
+  save("t-00002-of-00002.gguf", writeGguf(split(0), [vector]));
+  assert.throws(() => openGguf(join(folder, "t-00001-of-00002.gguf")), /expected 1 of 2, found 0 of 2/);
+  save("t-00002-of-00002.gguf", writeGguf(split(1), [matrix]));
+  assert.throws(() => openGguf(join(folder, "t-00001-of-00002.gguf")), /tensor m: expected one of each name/);
+  save("u-00001-of-00002.gguf", writeGguf(split(0, 5), [matrix]));
+  save("u-00002-of-00002.gguf", writeGguf(split(1, 5), [vector]));
+  assert.throws(() => openGguf(join(folder, "u-00001-of-00002.gguf")), /tensors of all parts: expected 5, found 2/);
+  assert.throws(() => openGguf(save("odd.gguf", writeGguf(split(0), [matrix]))), /NAME-00001-of-0000N\.gguf/);
+});
+
+test("files that are not GGUF, or of another version", () => {
+  assert.throws(() => openGguf(join(folder, "absent.gguf")), /no such file/);
+  assert.throws(() => openGguf(folder), FormatError);
+  refuses(new Uint8Array(0), /magic/);
+  refuses(Buffer.from("not a gguf file at all"), /magic.*expected "GGUF"/);
+  refuses(writeGguf({}, [matrix], { version: 1 }), /version: expected 2 or 3/);
+  refuses(writeGguf({}, [matrix], { version: 3 << 24 }), /big-endian/);
+});
+
+test("counts and lengths beyond the file are refused before anything is allocated", () => {
+  const start = (tensors: number | bigint, keys: number | bigint) =>
+    Buffer.concat([Buffer.from("GGUF"), u32(3), u64(tensors), u64(keys)]);
+  const huge = 2n ** 64n - 1n;
+  const before = process.memoryUsage();
+  refuses(start(huge, 0), /number of tensors: expected at most/);
+  refuses(start(0, huge), /number of metadata keys: expected at most/);
+  refuses(Buffer.concat([start(0, 1), u64(huge), Buffer.alloc(64)]), /length of metadata key: expected at most/);
+  const key = Buffer.concat([u64(1), Buffer.from("k")]);
+  const array = (type: number, count: number | bigint) =>
+    Buffer.concat([start(0, 1), key, u32(9), u32(type), u64(count)]);
+  const tail = Buffer.alloc(64);
+  refuses(Buffer.concat([array(4, huge), tail]), /length of metadata k: expected at most 16/);
+  refuses(Buffer.concat([array(8, 9), tail]), /length of metadata k: expected at most 8/);
+  refuses(Buffer.concat([array(9, 6), tail]), /length of metadata k: expected at most 5/);
+  refuses(Buffer.concat([array(13, 1), tail]), /element type of metadata k/);
+  refuses(Buffer.concat([start(0, 1), key, u32(77), tail]), /type of metadata k: expected a GGUF value type/);
+  refuses(Buffer.concat([start(0, 1), key, u32(8), u64(2n ** 33n), tail]), /length of metadata k/);
+  // Arrays within arrays, each the only element of the one before: bounded depth.
+  const deep = Buffer.concat(Array.from({ length: 2000 }, () => Buffer.concat([u32(9), u64(1)])));
+  refuses(Buffer.concat([start(0, 1), key, u32(9), deep]), /nested at most 4 deep/);
+  // Arrays of empty arrays: the elements of the whole file are bounded.
+  const wide = Buffer.alloc(12 * 2_000_000);
+  for (let i = 0; i < wide.length; i += 12) wide.writeUInt32LE(9, i);
+  refuses(Buffer.concat([start(0, 1), key, u32(9), u32(9), u64(2_000_000), wide.subarray(0, 1200)]), /at most 100/);
+  const used = process.memoryUsage();
+  const grown = used.arrayBuffers + used.heapUsed - before.arrayBuffers - before.heapUsed;
+  assert.ok(grown < 100e6, `${grown} bytes`);
+});
+
+test("tensors that do not fit, overlap or repeat are refused", () => {
+  refuses(writeGguf({}, [matrix, { ...vector, name: "m" }]), /tensor m: expected one of each name/);
+  refuses(writeGguf({}, [matrix, { ...vector, offset: 0 }]), /tensor (m|v): offset: expected at least/);
+  refuses(writeGguf({}, [matrix, { ...vector, offset: 36 }]), /expected a multiple of 32, found 36/);
+  refuses(writeGguf({}, [matrix]).subarray(0, -1), /inside the file's .* cut short/);
+  refuses(writeGguf({ a: 1, b: 2 }, []).subarray(0, -1), /more bytes of header/);
+  const info = (dims: (number | bigint)[], type: number, offset: number | bigint) =>
+    Buffer.concat([
+      ...[Buffer.from("GGUF"), u32(3), u64(1), u64(0), u64(1), Buffer.from("t")],
+      ...[u32(dims.length), ...dims.map(u64), u32(type), u64(offset), Buffer.alloc(256)],
+    ]);
+  refuses(info([], 0, 0), /number of dimensions: expected 1 to 4, found 0/);
+  refuses(info([1, 1, 1, 1, 1], 0, 0), /number of dimensions/);
+  refuses(info([2n ** 63n], 0, 0), /dimension: expected at most/);
+  refuses(info([2n ** 32n, 2n ** 32n, 2n ** 32n], 0, 0), /at most the file's/);
+  refuses(info([2 ** 52, 2 ** 52], 0, 0), /at most the file's/);
+  refuses(info([0, 4], 0, 0), /whole blocks/);
+  refuses(info([33, 1], 8, 0), /rows of whole blocks of 32 \(q8_0\)/);
+  refuses(info([1000], 0, 0), /at most the file's/);
+  refuses(info([4], 0, 2n ** 60n), /offset: expected at most/);
+  refuses(info([256], 21, 0), /type of tensor t = iq3_s is not supported\. Supported: .*iq2_xxs/);
+  refuses(info([256], 999, 0), /type of tensor t = 999 is not supported/);
+});
+
+test("duplicated metadata keys are refused", () => {
+  const one = Buffer.concat([u64(1), Buffer.from("k"), typed(3)]);
+  refuses(
+    Buffer.concat([Buffer.from("GGUF"), u32(3), u64(0), u64(2), one, one]),
+    /metadata k: expected one of each key/,
+  );
+});
+
+test("10,000 damaged headers: a FormatError or a valid file, never anything else, never a large allocation", () => {
+  const good = writeGguf(
+    { "general.architecture": "llama", eps: 0.00001, tokens: ["a", "bc", "d"], types: [1, 2, 3], flag: false },
+    [matrix, vector, { name: "q", dtype: "q4_0", shape: [2, 32], bytes: new Uint8Array(36) }],
+  );
+  let s = 42;
+  const random = (below: number) => {
+    s ^= s << 13;
+    s ^= s >>> 17;
+    s ^= s << 5;
+    return (s >>> 0) % below;
+  };
+  const edges = [u64(2n ** 64n - 1n), u64(2n ** 63n), u64(2n ** 53n), u64(2n ** 32n), u64(0), u32(2 ** 31), f32(NaN)];
+  const path = join(folder, "fuzz.gguf");
+  let opened = 0;
+  let peak = 0;
+  for (let round = 0; round < 10_000; round++) {
+    let bytes = Buffer.from(good);
+    for (let change = random(4); change >= 0; change--) {
+      const kind = random(4);
+      const at = random(bytes.length);
+      if (kind === 0) bytes[at] = random(256);
+      else if (kind === 1) bytes[at]! ^= 1 << random(8);
+      else if (kind === 2) edges[random(edges.length)]!.copy(bytes, at);
+      else bytes = bytes.subarray(0, Math.max(1, at));
+    }
+    writeFileSync(path, bytes);
+    try {
+      const { source } = openGguf(path);
+      for (const name of source.names()) source.get(name).bytes();
+      opened++;
+    } catch (error) {
+      assert.ok(error instanceof FormatError, `round ${round}: ${error}`);
+    }
+    peak = Math.max(peak, process.memoryUsage().arrayBuffers);
+  }
+  assert.ok(opened > 100 && opened < 9000, `${opened} opened`);
+  assert.ok(peak < 500e6, `peak ${peak}`);
+});

@@ -1,0 +1,223 @@
+// Checkpoints packed element by element, by the definition of each format, and read back.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import {
+  awq,
+  type Coded,
+  compressed,
+  gptq,
+  halves,
+  makeCoded,
+  random,
+  valuesOf,
+} from "../../../test/support/packed-checkpoints.js";
+import { type SafetensorsEntry, writeSafetensors } from "../../../test/support/safetensors-writer.js";
+import { toFloat32 } from "../../core/dequantize/dequantize.js";
+import { F8_E4M3_VALUES, f32ToBf16 } from "../../core/dequantize/small-floats.js";
+import { FormatError } from "../../core/errors.js";
+import { ModelFolder } from "./model-folder.js";
+
+const scratch = mkdtempSync(join(tmpdir(), "pagoda-hf-quantized-"));
+after(() => rmSync(scratch, { recursive: true }));
+
+/** A folder with these tensors, opened. */
+function folderOf(quantization: unknown, entries: [string, SafetensorsEntry][], config: object = {}): ModelFolder {
+  const folder = mkdtempSync(join(scratch, "m-"));
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, quantization_config: quantization }));
+  writeSafetensors(join(folder, "model.safetensors"), new Map(entries));
+  return new ModelFolder(folder);
+}
+
+const plain: [string, SafetensorsEntry] = ["x.bias", { dtype: "F32", shape: [1], data: Float32Array.of(3) }];
+
+/** X.weight of the folder: its encoding, and how far it is from `values` in steps of its scale. */
+function check(model: ModelFolder, m: Coded, dtype: string, bound: number): void {
+  assert.equal(model.config.quantization_config, undefined);
+  const source = model.openTensors();
+  assert.deepEqual([...source.names()].sort(), ["x.bias", "x.weight"]);
+  assert.equal(source.has("x.scales") || source.has("x.weight_scale"), false);
+  assert.deepEqual(toFloat32(source.get("x.bias", [1])), Float32Array.of(3));
+  const weight = source.get("x.weight", [m.out, m.in]);
+  assert.equal(weight.dtype, dtype);
+  assert.equal(weight.byteLength, weight.bytes().length);
+  const read = toFloat32(weight);
+  const values = valuesOf(m);
+  for (let k = 0; k < values.length; k++) {
+    const scale = m.scales[Math.floor(k / m.in) * m.groups + m.groupOf[k % m.in]!]!;
+    assert.ok(Math.abs(read[k]! - values[k]!) <= bound * scale, `element ${k}: ${read[k]} for ${values[k]}`);
+  }
+  source.close();
+}
+
+const HALF_STEP_OF_F16 = 16 * 2 ** -11; // of a value of at most 16 steps
+
+test("gptq: symmetric to q4_0 and q8_0 without loss, others to q4_1, sorted columns to f16", () => {
+  const config = { quant_method: "gptq", bits: 4, group_size: 64, sym: true, desc_act: false };
+  const sym = makeCoded({ out: 24, in: 128, group: 64, sym: true });
+  check(folderOf(config, [...gptq("x", sym, 1), plain]), sym, "q4_0", 0);
+  check(folderOf({ ...config, checkpoint_format: "gptq_v2" }, [...gptq("x", sym, 0), plain]), sym, "q4_0", 0);
+  const eight = makeCoded({ out: 24, in: 128, group: 64, bits: 8, sym: true });
+  check(folderOf({ ...config, bits: 8 }, [...gptq("x", eight, 1), plain]), eight, "q8_0", 0);
+  const asym = makeCoded({ out: 24, in: 128, group: 64, sym: false });
+  check(folderOf({ ...config, sym: false }, [...gptq("x", asym, 1), plain]), asym, "q4_1", HALF_STEP_OF_F16);
+  const sorted = makeCoded({ out: 24, in: 128, group: 64, sym: true, sorted: true });
+  check(folderOf({ ...config, desc_act: true }, [...gptq("x", sorted, 1), plain]), sorted, "f16", HALF_STEP_OF_F16);
+  const whole = makeCoded({ out: 24, in: 64, group: 64, sym: true });
+  check(folderOf({ ...config, group_size: -1 }, [...gptq("x", whole, 1), plain]), whole, "q4_0", 0);
+  const odd = makeCoded({ out: 16, in: 80, group: 16, sym: true });
+  check(folderOf({ ...config, group_size: 16 }, [...gptq("x", odd, 1), plain]), odd, "f16", HALF_STEP_OF_F16);
+});
+
+test("gptq: an older folder says so in quantize_config.json", () => {
+  const sym = makeCoded({ out: 8, in: 64, group: 32, sym: true });
+  const { path } = folderOf(undefined, [...gptq("x", sym, 1), plain]);
+  writeFileSync(join(path, "quantize_config.json"), JSON.stringify({ bits: 4, group_size: 32, desc_act: false }));
+  check(new ModelFolder(path), sym, "q4_0", 0);
+});
+
+test("awq: to q4_1", () => {
+  const m = makeCoded({ out: 32, in: 128, group: 64, sym: false });
+  const config = { quant_method: "awq", bits: 4, group_size: 64, zero_point: true, version: "gemm" };
+  check(folderOf(config, [...awq("x", m), plain]), m, "q4_1", HALF_STEP_OF_F16);
+});
+
+test("compressed-tensors: packed 4 and 8 bits, with and without zero points, per group and per channel", () => {
+  const config = (num_bits: number, strategy: string, more = {}) => ({
+    quant_method: "compressed-tensors",
+    format: "pack-quantized",
+    config_groups: { group_0: { targets: ["Linear"], weights: { num_bits, type: "int", strategy, ...more } } },
+    ignore: ["lm_head"],
+  });
+  const sym = makeCoded({ out: 12, in: 128, group: 32, sym: true });
+  check(folderOf(config(4, "group"), [...compressed("x", sym, true), plain]), sym, "q4_0", 0);
+  const asym = makeCoded({ out: 12, in: 128, group: 32, sym: false });
+  check(folderOf(config(4, "group"), [...compressed("x", asym, false), plain]), asym, "q4_1", HALF_STEP_OF_F16);
+  const eight = makeCoded({ out: 12, in: 64, group: 64, bits: 8, sym: true });
+  check(folderOf(config(8, "channel"), [...compressed("x", eight, true), plain]), eight, "q8_0", 0);
+  const odd = makeCoded({ out: 12, in: 52, group: 52, sym: true });
+  check(folderOf(config(4, "channel"), [...compressed("x", odd, true), plain]), odd, "f16", HALF_STEP_OF_F16);
+});
+
+test("compressed-tensors: plain 8-bit integers with a scale per row", () => {
+  const m = makeCoded({ out: 6, in: 64, group: 64, bits: 8, sym: true });
+  const config_groups = { group_0: { weights: { num_bits: 8, type: "int", strategy: "channel" } } };
+  const model = folderOf({ quant_method: "compressed-tensors", format: "int-quantized", config_groups }, [
+    ["x.weight", { dtype: "I8", shape: [6, 64], data: Int8Array.from(m.codes, (code) => code - 128) }],
+    ["x.weight_scale", { dtype: "F16", shape: [6, 1], data: halves(m.scales) }],
+    plain,
+  ]);
+  check(model, m, "q8_0", 0);
+});
+
+test("FP8 with a scale for all, for a row, or for a block, as bf16", () => {
+  const [out, inputs] = [5, 12];
+  const codes = Uint8Array.from({ length: out * inputs }, () => random(127) | (random(2) << 7));
+  const weight: [string, SafetensorsEntry] = ["x.weight", { dtype: "F8_E4M3", shape: [out, inputs], data: codes }];
+  const scale = (name: string, shape: number[]): [string, SafetensorsEntry] => {
+    const count = shape.reduce((a, b) => a * b, 1);
+    return [`x.${name}`, { dtype: "F32", shape, data: Float32Array.from({ length: count }, (_, i) => 0.01 * (i + 1)) }];
+  };
+  const groups = { group_0: { weights: { num_bits: 8, type: "float", strategy: "channel" } } };
+  const compressedConfig = { quant_method: "compressed-tensors", format: "float-quantized", config_groups: groups };
+  const input: [string, SafetensorsEntry] = ["x.input_scale", { dtype: "F32", shape: [], data: Float32Array.of(1) }];
+  for (const [config, entry, indexOf] of [
+    [
+      { quant_method: "fp8", weight_block_size: [2, 8] },
+      scale("weight_scale_inv", [3, 2]),
+      (o, i) => (o >> 1) * 2 + (i >> 3),
+    ],
+    [{ quant_method: "fp8", activation_scheme: "static" }, scale("weight_scale", []), () => 0],
+    [{ quant_method: "fbgemm_fp8" }, scale("weight_scale", [5, 1]), (o) => o],
+    [compressedConfig, scale("weight_scale", [5, 1]), (o) => o],
+    [compressedConfig, scale("weight_scale", [1]), () => 0],
+  ] as [object, [string, SafetensorsEntry], (o: number, i: number) => number][]) {
+    const source = folderOf(config, [weight, entry, input, plain]).openTensors();
+    const tensor = source.get("x.weight", [out, inputs]);
+    assert.equal(tensor.dtype, "bf16");
+    const read = toFloat32(tensor);
+    for (let k = 0; k < codes.length; k++) {
+      const exact = F8_E4M3_VALUES[codes[k]!]! * Math.fround(0.01 * (indexOf(Math.floor(k / inputs), k % inputs) + 1));
+      const bf16 = new Float32Array(Uint32Array.of(f32ToBf16(Math.fround(exact)) << 16).buffer)[0];
+      assert.equal(read[k], bf16, `element ${k}`);
+    }
+    assert.deepEqual([...source.names()].sort(), ["x.bias", "x.weight"]);
+    source.close();
+  }
+});
+
+test("scales wider than f16 are rounded to it where that does no harm, else the values are kept", () => {
+  const m = makeCoded({ out: 4, in: 32, group: 32, sym: true });
+  const config_groups = { g: { weights: { num_bits: 4, type: "int", strategy: "channel" } } };
+  const quantization = { quant_method: "compressed-tensors", format: "pack-quantized", config_groups };
+  const open = (scales: number[]) => {
+    const scale: SafetensorsEntry = { dtype: "F32", shape: [4, 1], data: Float32Array.from(scales) };
+    const entries = compressed("x", m, true).filter(([name]) => !name.endsWith("scale"));
+    return folderOf(quantization, [...entries, ["x.weight_scale", scale], plain]);
+  };
+  const usual = [0.1, 0.2, 0.3, 1e-7].map(Math.fround);
+  const read = toFloat32(open(usual).openTensors().get("x.weight"));
+  valuesOf({ ...m, scales: usual }).forEach((value, k) => {
+    assert.ok(Math.abs(read[k]! - value) <= 8 * 0.3 * 2 ** -12, `element ${k}`);
+  });
+  check(open(usual), { ...m, scales: [0.1, 0.2, 0.3, 0.3] }, "q4_0", 9); // the encoding
+  const tiny = [1e-9, 2e-9, 3e-9, 4e-9].map(Math.fround);
+  check(open(tiny), { ...m, scales: tiny }, "f32", 1e-6);
+});
+
+test("what cannot be read is refused by name", () => {
+  const refuses = (quantization: unknown, pattern: RegExp, entries: [string, SafetensorsEntry][] = [plain]) =>
+    assert.throws(
+      () => folderOf(quantization, entries).openTensors(),
+      (error: unknown) => {
+        assert.ok(error instanceof FormatError, String(error));
+        assert.match(error.message, pattern);
+        return true;
+      },
+    );
+  refuses(
+    { quant_method: "bitsandbytes", load_in_4bit: true },
+    /quant_method = bitsandbytes is not supported.*gptq, awq/,
+  );
+  refuses({ bits: 4 }, /quant_method = missing/);
+  refuses("gptq", /quantization_config = gptq/);
+  refuses({ quant_method: "gptq", bits: 3, group_size: 128 }, /bits = 3 is not supported. Supported: 4, 8/);
+  refuses({ quant_method: "gptq", bits: 4, checkpoint_format: "marlin" }, /checkpoint_format = marlin/);
+  refuses({ quant_method: "gptq", bits: 4, group_size: 0 }, /group_size = 0/);
+  refuses({ quant_method: "awq", bits: 4, version: "gemv" }, /version = gemv is not supported/);
+  const compressedTensors = { quant_method: "compressed-tensors", config_groups: {} };
+  refuses({ ...compressedTensors, format: "marlin-24" }, /format = marlin-24/);
+  refuses({ ...compressedTensors, format: "nvfp4-pack-quantized" }, /format = nvfp4-pack-quantized/);
+  refuses(
+    { ...compressedTensors, config_groups: { g: { weights: { num_bits: 4, type: "float", strategy: "group" } } } },
+    /weights 4 float group/,
+  );
+  refuses({ ...compressedTensors, sparsity_config: { format: "sparse-24-bitmask" } }, /sparsity_config/);
+
+  const m = makeCoded({ out: 8, in: 64, group: 32, sym: true });
+  const config = { quant_method: "gptq", bits: 4, group_size: 32 };
+  const without = (end: string) => gptq("x", m, 1).filter(([name]) => !name.endsWith(end));
+  refuses(config, /x\.scales is missing/, without("scales"));
+  refuses({ ...config, group_size: 16 }, /x\.scales: expected shape \[4, 8\], found \[2, 8\]/, gptq("x", m, 1));
+  const order: [string, SafetensorsEntry] = [
+    "x.g_idx",
+    { dtype: "I32", shape: [64], data: new Int32Array(64).fill(7) },
+  ];
+  refuses(config, /x\.g_idx: expected group numbers 0\.\.1, found 7/, [...without("g_idx"), order]);
+  const floats: [string, SafetensorsEntry] = ["x.qweight", { dtype: "F32", shape: [8, 8], data: new Float32Array(64) }];
+  refuses(config, /x\.qweight: expected a matrix of i32, found f32/, [...without("qweight"), floats]);
+  const fp8 = { quant_method: "fp8" };
+  const scale: [string, SafetensorsEntry] = [
+    "x.weight_scale_inv",
+    { dtype: "F32", shape: [2, 2], data: new Float32Array(4) },
+  ];
+  const wide: [string, SafetensorsEntry] = ["x.weight", { dtype: "F8_E4M3", shape: [1, 4], data: new Uint8Array(4) }];
+  refuses(fp8, /x\.weight_scale_inv: expected \[1\], \[1, 1\] or \[1, 1\], found \[2, 2\]/, [wide, scale]);
+  refuses(fp8, /x\.weight: expected i8, f8_e4m3 or f8_e5m2, since it has a scale, found f32/, [
+    ["x.weight", { dtype: "F32", shape: [1], data: new Float32Array(1) }],
+    scale,
+  ]);
+});

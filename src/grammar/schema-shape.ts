@@ -1,0 +1,138 @@
+// Questions about a JSON schema that need no grammar: which keywords it has, which types, where a reference leads, whether
+// two alternatives can both hold.
+
+import { RequestError } from "../core/errors.js";
+
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** Keywords that restrict values. One that is not handled where it stands is refused; all others are annotations. */
+const RESTRICTING = new Set(
+  `$ref $dynamicRef $recursiveRef type const enum anyOf oneOf allOf not if then else minimum maximum exclusiveMinimum
+  exclusiveMaximum multipleOf minLength maxLength pattern format items prefixItems additionalItems minItems maxItems uniqueItems
+  contains minContains maxContains properties required additionalProperties patternProperties propertyNames minProperties
+  maxProperties dependencies dependentRequired dependentSchemas unevaluatedItems unevaluatedProperties nullable`.split(
+    /\s+/,
+  ),
+);
+/** Values of restricting keywords that restrict nothing. */
+const IDLE: Readonly<Record<string, readonly unknown[]>> = {
+  uniqueItems: [false],
+  unevaluatedProperties: [true, false], // no undescribed property is ever written
+  unevaluatedItems: [true, false],
+  minProperties: [0],
+  nullable: [false],
+  additionalItems: [true, false],
+};
+const TYPE_OF_KEYWORD: Readonly<Record<string, string>> = {
+  properties: "object",
+  required: "object",
+  additionalProperties: "object",
+  propertyNames: "object",
+  items: "array",
+  prefixItems: "array",
+  minItems: "array",
+  maxItems: "array",
+  minLength: "string",
+  maxLength: "string",
+  pattern: "string",
+  format: "string",
+  minimum: "number",
+  maximum: "number",
+  exclusiveMinimum: "number",
+  exclusiveMaximum: "number",
+};
+
+export function failSchema(path: string, reason: string): never {
+  throw new RequestError("invalid_schema", { path, reason });
+}
+
+export function isSchemaObject(value: unknown): value is Schema {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function refuseKeywords(schema: Schema, handled: readonly string[], path: string): void {
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (!RESTRICTING.has(keyword) || handled.includes(keyword) || IDLE[keyword]?.includes(value) === true) continue;
+    throw new RequestError("invalid_schema", { path, reason: `the keyword ${keyword} is not supported here` });
+  }
+}
+
+/** The types a schema names, or the one its keywords speak of; none: any value. */
+export function typesOf(schema: Schema, path: string): readonly string[] {
+  const { type } = schema;
+  if (typeof type === "string") return [type];
+  if (Array.isArray(type) && type.length > 0 && type.every((name) => typeof name === "string")) return type;
+  if (type !== undefined)
+    throw new RequestError("invalid_schema", { path, reason: "type must be a name or a list of names" });
+  for (const keyword of Object.keys(schema)) {
+    const implied = TYPE_OF_KEYWORD[keyword];
+    if (implied !== undefined) return [implied];
+  }
+  return [];
+}
+
+export function resolvePointer(document: unknown, pointer: string, path: string): unknown {
+  let target = document;
+  for (const part of pointer.split("/").slice(1)) {
+    const key = decodeURIComponentSafe(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    const isThere = typeof target === "object" && target !== null && Object.hasOwn(target, key);
+    if (!isThere) throw new RequestError("invalid_schema", { path, reason: `$ref ${pointer} leads nowhere` });
+    target = (target as Record<string, unknown>)[key];
+  }
+  return target;
+}
+
+function decodeURIComponentSafe(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** oneOf asks for exactly one: calls `refuse` unless the alternatives visibly exclude each other. */
+export function disjointOr(options: readonly unknown[], document: unknown, refuse: (reason: string) => never): void {
+  const resolved = options.map((option) => follow(option, document));
+  for (let i = 0; i < resolved.length; i++) {
+    for (let j = i + 1; j < resolved.length; j++) {
+      if (!areDisjoint(resolved[i], resolved[j]))
+        refuse(
+          `oneOf: alternatives ${i} and ${j} may both hold; use anyOf, or tell them apart by type or a const property`,
+        );
+    }
+  }
+}
+
+function follow(schema: unknown, document: unknown): unknown {
+  let target = schema;
+  for (let hops = 0; hops < 10 && isSchemaObject(target) && typeof target.$ref === "string"; hops++)
+    target = resolvePointer(document, target.$ref, "oneOf");
+  return target;
+}
+
+function areDisjoint(a: unknown, b: unknown): boolean {
+  if (!isSchemaObject(a) || !isSchemaObject(b)) return false;
+  const valuesA = valuesOf(a);
+  const valuesB = valuesOf(b);
+  if (valuesA !== null && valuesB !== null) return !valuesA.some((value) => valuesB.includes(value));
+  const typesA = kindsOf(a);
+  const typesB = kindsOf(b);
+  if (typesA.length > 0 && typesB.length > 0 && !typesA.some((type) => typesB.includes(type))) return true;
+  if (!isSchemaObject(a.properties) || !isSchemaObject(b.properties)) return false;
+  const requiredA = Array.isArray(a.required) ? a.required : [];
+  const requiredB = Array.isArray(b.required) ? b.required : [];
+  const [propsA, propsB] = [a.properties, b.properties];
+  return requiredA.some((name) => requiredB.includes(name) && areDisjoint(propsA[name], propsB[name]));
+}
+
+/** The serialised values of an enum or const. */
+function valuesOf(schema: Schema): readonly string[] | null {
+  if (schema.const !== undefined) return [JSON.stringify(schema.const)];
+  return Array.isArray(schema.enum) ? schema.enum.map((value) => JSON.stringify(value)) : null;
+}
+
+/** Types with integer counted as number, since both can hold. */
+function kindsOf(schema: Schema): readonly string[] {
+  if (schema.nullable === true) return [];
+  return typesOf(schema, "oneOf").map((type) => (type === "integer" ? "number" : type));
+}
