@@ -51,7 +51,7 @@ class Host {
 
   /** Returns how many requests ended. */
   step(): number {
-    const { scheduler, cache, batch, timesMs } = this;
+    const { scheduler, batch, timesMs } = this;
     const t0 = performance.now();
     const step = scheduler.schedule()!;
     const t1 = performance.now();
@@ -63,7 +63,7 @@ class Host {
     const t2 = performance.now();
     this.planner.plan(batch);
     const t3 = performance.now();
-    for (let r = 0; r < step.numRows; r++) cache.publish(step.rows[r]!);
+    scheduler.land(step);
     const t4 = performance.now();
     timesMs.schedule.push(t1 - t0);
     timesMs.batch.push(t2 - t1);

@@ -95,6 +95,7 @@ class Traffic {
     const step = scheduler.schedule();
     this.sim.finished.push(...scheduler.takeRefused());
     if (step === null) return;
+    scheduler.crash(step);
     for (const request of step.rows.slice(0, step.numRows)) {
       scheduler.fail(request);
       this.sim.finished.push(request);

@@ -2,7 +2,7 @@
 // copy it asks for (fork) is carried out by the engine.
 //
 //   pages of a request   |  in the trie, maybe shared  |  full, not yet published  |  partial  |
-//                        0                       numSharedPages          numComputed / P    numPages
+//                        0                       numSharedPages          numLanded / P      numPages
 //
 // Without prefix caching there is no trie: every page is private, except those a fork shares.
 
@@ -150,12 +150,12 @@ export class CacheManager {
     return gained;
   }
 
-  /** Enters the full pages below numComputed into the trie; where an identical page is there already, it replaces ours. */
+  /** Enters the full pages below numLanded into the trie; where an identical page is there already, it replaces ours. */
   publish(request: Request): void {
     const trie = this.#trie;
     if (trie === null) return;
     const { pages, tokens, salt } = request;
-    const numFull = Math.floor(request.numComputed / this.pageSize);
+    const numFull = Math.floor(request.numLanded / this.pageSize);
     for (let i = request.numSharedPages; i < numFull; i++) {
       const page = pages[i]!;
       const parent = i === 0 ? NULL_PAGE : pages[i - 1]!;

@@ -78,10 +78,10 @@ export function checkIntegrity(
 
 function checkRequest(request: Request, pageSize: number, trie: PrefixTrie | null): void {
   const { id, pages, numPages, numSharedPages, numComputed } = request;
-  demand(numComputed <= request.numTokens, () => `${id} computed ${numComputed} of ${request.numTokens} tokens`);
+  demand(numComputed <= request.numExpected, () => `${id} computed ${numComputed} of ${request.numExpected} tokens`);
   demand(numPages >= ceilDiv(numComputed, pageSize), () => `${id} has ${numPages} pages for ${numComputed} tokens`);
   demand(numSharedPages <= numPages, () => `${id} shares ${numSharedPages} of ${numPages} pages`);
-  demand(numSharedPages * pageSize <= numComputed, () => `${id} shares pages it has not computed`);
+  demand(numSharedPages * pageSize <= request.numLanded, () => `${id} shares pages it has not computed`);
   for (let i = 0; i < numPages; i++) {
     const page = pages[i]!;
     const isNode = trie?.has(page) ?? false;

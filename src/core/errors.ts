@@ -61,6 +61,11 @@ export const ERRORS = {
       "The answer was cut after {value} tokens, before its object was complete. Raise maxTokens or shorten the prompt.",
   },
   object_invalid: { kind: "request", param: "schema", message: "The object is not valid under its schema: {reason}" },
+  no_token_left: {
+    kind: "request",
+    message:
+      "No token is left to choose after {index} tokens of the answer: the constraint, logit bias or hook forbids all. Loosen it.",
+  },
   invalid_grammar: { kind: "request", param: "guided_grammar", message: "The grammar cannot be used: {reason}" },
 
   // --- config: options of the engine or the command line --------------------------------------------------------

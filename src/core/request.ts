@@ -3,9 +3,12 @@
 //
 //   tokens   |<------------- prompt ------------->|<---- generated ---->|
 //            0                                promptLen             numTokens
-//   KV       |<-- from the cache -->|<-- computed here -->|
-//            0                  numCached            numComputed  (numTokens - 1 once decoding, never more than numTokens)
-//   pages    |  full page  |  full page  |  partial page  |   ceil(numComputed / P), more while a step is under way
+//   KV       |<-- from the cache -->|<-- landed -->|<-- in the air -->|
+//            0                  numCached      numLanded        numComputed
+//   pages    |  full page  |  full page  |  partial page  |   at least ceil(numComputed / P)
+//
+// A flight (a step on the device) is scheduled before the one ahead of it has landed. What such a flight will give is promised:
+// numExpected = numTokens + numPromised, and a request catches up to that. The host learns a promised token when its flight lands.
 
 import type { RequestId } from "./ids.js";
 import type { SamplingParams } from "./sampling.js";
@@ -27,6 +30,10 @@ export interface RequestInit {
   readonly readsCache?: boolean;
   /** Which of the n samples of its caller this is. */
   readonly sampleIndex?: number;
+  /** The length at which it is ended, whatever its sampling allows: the engine's context. */
+  readonly maxLength?: number;
+  /** true: the device can choose its tokens without the host, so the next step need not wait for the last. */
+  readonly runsAhead?: boolean;
 }
 
 export class Request {
@@ -38,6 +45,9 @@ export class Request {
   readonly promptLen: number;
   readonly sampleIndex: number;
   readonly readsCache: boolean;
+  /** Prompt and answer have at most this many tokens. */
+  readonly maxLength: number;
+  readonly runsAhead: boolean;
 
   state: RequestState = "waiting";
   finishReason: FinishReason | null = null;
@@ -45,8 +55,12 @@ export class Request {
   /** Prompt and generated tokens; only the first numTokens count. */
   tokens: Int32Array;
   numTokens: number;
-  /** Tokens whose K and V are in the pages, counting those of the step under way. */
+  /** Tokens whose K and V are in the pages, counting those of flights in the air. */
   numComputed = 0;
+  /** How many of them are in the air. While there are any, the device may write to the pages: they cannot be given back. */
+  numInFlight = 0;
+  /** Tokens that flights in the air will give it. */
+  numPromised = 0;
 
   /** Pages in sequence order; only the first numPages count. Owned by the cache manager. */
   pages: Int32Array = new Int32Array(8);
@@ -78,6 +92,8 @@ export class Request {
     this.sampleIndex = init.sampleIndex ?? 0;
     this.readsCache = init.readsCache ?? true;
     this.promptLen = init.prompt.length;
+    this.maxLength = Math.min(init.maxLength ?? Number.POSITIVE_INFINITY, this.promptLen + init.sampling.maxTokens);
+    this.runsAhead = init.runsAhead ?? false;
     this.tokens = new Int32Array(init.prompt.length + Math.min(init.sampling.maxTokens, 256));
     this.tokens.set(init.prompt);
     this.numTokens = init.prompt.length;
@@ -85,6 +101,26 @@ export class Request {
 
   get numGenerated(): number {
     return this.numTokens - this.promptLen;
+  }
+
+  /** Tokens it has, and those it was promised. */
+  get numExpected(): number {
+    return this.numTokens + this.numPromised;
+  }
+
+  /** Tokens known here whose K and V are in the pages for good: what may be published. */
+  get numLanded(): number {
+    return Math.min(this.numComputed - this.numInFlight, this.numTokens);
+  }
+
+  /**
+   * Takes the tokens that a landed flight gave: one, or several that verification accepted. What the flight computed beyond them
+   * (rejected drafts) counts as not computed.
+   */
+  accept(tokens: ArrayLike<number>, count: number): void {
+    for (let i = 0; i < count; i++) this.appendToken(tokens[i]!);
+    if (this.numPromised > 0) this.numPromised--;
+    this.numComputed = Math.min(this.numComputed, this.numExpected - 1);
   }
 
   appendToken(id: number): void {

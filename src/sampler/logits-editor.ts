@@ -1,6 +1,7 @@
 // Changes to a row of logits before the choice, in their order: bias, penalties, suppressed stops, grammar mask, caller's hook.
 
 import type { Request } from "../core/request.js";
+import type { SamplingParams } from "../core/sampling.js";
 
 export class LogitsEditor {
   readonly #counts: Int32Array; // [V] occurrences of a token among the generated ones; zero between calls
@@ -52,7 +53,7 @@ export class LogitsEditor {
   }
 }
 
-export function hasPenalties(request: Request): boolean {
-  const { repetitionPenalty, frequencyPenalty, presencePenalty } = request.sampling;
+export function hasPenalties(sampling: SamplingParams): boolean {
+  const { repetitionPenalty, frequencyPenalty, presencePenalty } = sampling;
   return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
 }

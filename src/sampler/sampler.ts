@@ -1,10 +1,11 @@
-// From logits to tokens for the rows of one block. Plain rows are chosen by the device, all in one call; rows that need their
-// logits edited or reported are read back one by one and chosen by the same rule on the host.
+// From logits to tokens. Plain rows are chosen by the device, all of a block in one call; rows that need their logits edited or
+// reported are brought to the host and chosen there by the same rule.
 
 import { chooseToken } from "../core/choose-token.js";
+import { errorFor } from "../core/errors.js";
 import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
-import type { PositionLogprobs } from "../core/sampling.js";
+import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
 import type { Device, Tensor } from "../device/device.js";
 import type { ConstraintSpec, TokenConstraint } from "../grammar/constraint.js";
 import { hasPenalties, LogitsEditor } from "./logits-editor.js";
@@ -28,9 +29,8 @@ export class Sampler {
   readonly #editor: LogitsEditor;
   readonly #row: Float32Array; // [V]
   readonly #mask: Int32Array; // [ceil(V / 32)]
-  readonly #chosen: Int32Array; // [maxRows] by the device
   readonly #inputs;
-  /** Written by `sampleRow` when the request asked for logprobs, else null. */
+  /** Written by `choose` when the request asked for logprobs, else null. */
   lastLogprobs: PositionLogprobs | null = null;
 
   constructor(device: Device, vocabSize: number, maxRows: number) {
@@ -38,7 +38,6 @@ export class Sampler {
     this.#editor = new LogitsEditor(vocabSize);
     this.#row = new Float32Array(vocabSize);
     this.#mask = new Int32Array(Math.ceil(vocabSize / 32));
-    this.#chosen = new Int32Array(maxRows);
     this.#inputs = {
       temperature: new Float32Array(maxRows),
       topK: new Int32Array(maxRows),
@@ -48,27 +47,15 @@ export class Sampler {
     };
   }
 
-  /** Whether the device can choose for this request alone. */
-  isPlain(request: Request, state: SamplingState): boolean {
-    return (
-      request.sampling.logprobs === null &&
-      state.constraint === null &&
-      state.editLogits === null &&
-      request.sampling.logitBias.length === 0 &&
-      request.numGenerated >= request.sampling.minTokens &&
-      !hasPenalties(request)
-    );
-  }
-
-  /** Sets row `row` of the block to be chosen by the device for this request. */
-  prepareRow(row: number, request: Request): void {
+  /** Sets row `row` of the block to be chosen by the device: the request's token at `position`. */
+  prepareRow(row: number, request: Request, position: number): void {
     const { temperature, topK, topP, minP, seed } = request.sampling;
     const inputs = this.#inputs;
     inputs.temperature[row] = temperature;
     inputs.topK[row] = topK;
     inputs.topP[row] = topP;
     inputs.minP[row] = minP;
-    inputs.uniform[row] = uniformAt(seed, request.sampleIndex, request.numTokens);
+    inputs.uniform[row] = uniformAt(seed, request.sampleIndex, position);
   }
 
   /** Marks row `row` as one the host chooses; the device's greedy answer for it is ignored. */
@@ -76,23 +63,22 @@ export class Sampler {
     this.#inputs.temperature[row] = 0;
   }
 
-  /** One call for all prepared rows: the step's one sync. */
-  chooseOnDevice(logits: Tensor, n: number): Int32Array {
-    this.#device.sample(this.#chosen, logits, n, this.#inputs);
-    return this.#chosen;
+  /** One call for all prepared rows of the block. */
+  chooseOnDevice(out: Int32Array, logits: Tensor, n: number): void {
+    this.#device.sample(out, logits, n, this.#inputs);
   }
 
-  /** Chooses on the host for row `row` of the logits. Returns -2 when every token is forbidden. */
-  chooseOnHost(logits: Tensor, row: number, request: Request, state: SamplingState): number {
+  /** Chooses the request's next token on the host. Throws when every token is forbidden, and what a constraint or hook throws. */
+  choose(logits: Float32Array, request: Request, state: SamplingState): number {
     const values = this.#row;
     const { sampling } = request;
-    this.#device.read(values, logits, row, 1);
-    const raw = sampling.logprobs === null ? null : values.slice();
+    values.set(logits);
     this.#edit(values, request, state);
     const uniform = uniformAt(sampling.seed, request.sampleIndex, request.numTokens);
     const token = chooseToken(values, sampling, uniform);
-    this.lastLogprobs = raw === null ? null : logprobsOf(raw, token, sampling.logprobs!);
-    return values[token]! === Number.NEGATIVE_INFINITY ? -2 : token;
+    if (values[token]! === Number.NEGATIVE_INFINITY) throw errorFor("no_token_left", { index: request.numGenerated });
+    this.lastLogprobs = sampling.logprobs === null ? null : logprobsOf(logits, token, sampling.logprobs);
+    return token;
   }
 
   /** Log-probability of the known token `next` under row `row`: prompt logprobs. */
@@ -104,9 +90,21 @@ export class Sampler {
   #edit(values: Float32Array, request: Request, state: SamplingState): void {
     const editor = this.#editor;
     if (request.sampling.logitBias.length > 0) editor.addBias(values, request.sampling.logitBias);
-    if (hasPenalties(request)) editor.penalize(values, request);
+    if (hasPenalties(request.sampling)) editor.penalize(values, request);
     if (request.numGenerated < request.sampling.minTokens) editor.forbid(values, state.stopIds);
     if (state.constraint?.fillMask(this.#mask) === true) editor.applyMask(values, this.#mask);
     state.editLogits?.(values, { tokens: request.tokens.subarray(0, request.numTokens), promptLen: request.promptLen });
   }
+}
+
+/** Whether the device can choose an answer's token alone, once `numGenerated` tokens are out. */
+export function isPlain(sampling: SamplingParams, state: SamplingState, numGenerated: number): boolean {
+  return (
+    sampling.logprobs === null &&
+    state.constraint === null &&
+    state.editLogits === null &&
+    sampling.logitBias.length === 0 &&
+    numGenerated >= sampling.minTokens &&
+    !hasPenalties(sampling)
+  );
 }

@@ -69,34 +69,42 @@ export class Roster {
     return true;
   }
 
-  /** Pages for every token of every running request. */
-  secure(step: Step): void {
+  /** Pages for every token of every running request. false: somebody must go, and cannot before all flights have landed. */
+  secure(step: Step, isInAir: boolean): boolean {
     const { running } = this;
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
       if (this.#exceedsPool(request)) {
+        if (isInAir) return false;
         this.#refuse(request);
         i--;
         continue;
       }
       // The last in order pays: those before it were here first or matter more, and have their pages already.
-      while (request.state === "running" && !this.#cache.tryReserve(request, request.numTokens)) {
+      while (request.state === "running" && !this.#cache.tryReserve(request, request.numExpected)) {
+        if (isInAir) return false;
         this.#preempt(running.last()!, step);
       }
     }
+    return true;
   }
 
-  /** A waiting request of better priority does not wait for pages that a worse one holds. */
-  admitUrgent(step: Step): void {
+  /** A waiting request of better priority does not wait for pages that a worse one holds. false: as for secure(). */
+  admitUrgent(step: Step, isInAir: boolean): boolean {
     for (let head = this.nextWaiting(); head !== undefined && this.#outranksLast(head); head = this.nextWaiting()) {
       while (!this.tryAdmit(head)) {
-        if (!this.#outranksLast(head)) return;
+        if (!this.#outranksLast(head)) return true;
+        if (isInAir) return false;
         this.#preempt(this.running.last()!, step);
       }
     }
+    return true;
   }
 
-  /** Ends a request and gives its pages back, published unless its step failed. One that is over stays as it is. */
+  /**
+   * Ends a request and gives its pages back, published unless its flight failed; those of a request in the air come back when its
+   * last flight lands. One that is over stays as it is.
+   */
   end(request: Request, reason: FinishReason): void {
     if (request.state === "finished") return;
     (request.state === "running" ? this.running : this.waiting).remove(request);
@@ -104,14 +112,31 @@ export class Roster {
     request.state = "finished";
     request.finishReason = reason;
     request.finishedMs = this.#clock();
-    if (reason === "error") this.#cache.discard(request);
-    else this.#cache.release(request);
+    if (reason !== "error") this.#cache.publish(request);
+    if (request.numInFlight === 0) this.#giveBack(request);
+  }
+
+  /** A flight with these rows has landed (or failed: then nothing of it is published). */
+  land(step: Step, isPublished: boolean): void {
+    for (let r = 0; r < step.numRows; r++) {
+      const request = step.rows[r]!;
+      request.numInFlight -= step.queryLens[r]!;
+      if (request.state === "finished") {
+        if (request.numInFlight === 0) this.#giveBack(request);
+      } else if (isPublished) this.#cache.publish(request);
+    }
   }
 
   takeRefused(): readonly Request[] {
     const refused = this.#refused;
     if (refused.length > 0) this.#refused = [];
     return refused;
+  }
+
+  /** What was worth keeping is published by now. */
+  #giveBack(request: Request): void {
+    this.#cache.discard(request);
+    request.numPromised = 0;
   }
 
   #outranksLast(request: Request): boolean {
@@ -143,7 +168,7 @@ export class Roster {
   }
 
   #exceedsPool(request: Request): boolean {
-    return ceilDiv(request.numTokens, this.#cache.pageSize) > this.#cache.pagesTotal;
+    return ceilDiv(request.numExpected, this.#cache.pageSize) > this.#cache.pagesTotal;
   }
 
   /** Even alone in the pool it could not go on. What it has generated is good, only cut short. */

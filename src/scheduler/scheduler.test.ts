@@ -100,7 +100,7 @@ test("abort frees the pages of waiting and running requests at once", () => {
 test("a failed step leaves nothing of itself in the cache", () => {
   const sim = new Simulation({ pageSize: 4 });
   const request = sim.add("r", tokensOf(1, 10));
-  sim.scheduler.schedule();
+  sim.scheduler.crash(sim.scheduler.schedule()!);
   sim.scheduler.fail(request);
   assert.equal(request.finishReason, "error");
   assert.equal(sim.cache.stats().trieNodes, 0);
@@ -224,6 +224,7 @@ test("when the twin's step fails, the one that waited computes the page itself",
   sim.add("second", tokensOf(1, 10));
   const step = sim.scheduler.schedule()!;
   assert.deepEqual([step.numRows, step.rows[0]], [1, first]);
+  sim.scheduler.crash(step);
   sim.scheduler.fail(first);
   assert.deepEqual(sim.step(), [{ id: "second", start: 0, queryLen: 10 }]);
 });

@@ -32,7 +32,11 @@ export class Scheduler {
   readonly #cache: CacheManager;
   readonly #roster: Roster;
   readonly #clock: () => number;
-  readonly #step: Step;
+  readonly #ownStep: Step;
+  /** The step being made. */
+  #step: Step;
+  /** Scheduled and not landed, oldest first. */
+  readonly #inAir: Step[] = [];
   /** Of the step being made, or the next one. */
   #stepNumber = 1;
   #nowMs = 0;
@@ -66,7 +70,13 @@ export class Scheduler {
     // Every running request may need a row in the same step, and a row costs at least one token.
     this.#roster = new Roster(this.budget, cache, clock);
     this.#clock = clock;
-    this.#step = new Step(this.budget);
+    this.#ownStep = this.createStep();
+    this.#step = this.#ownStep;
+  }
+
+  /** Callers with several steps in the air bring their own. */
+  createStep(): Step {
+    return new Step(this.budget);
   }
 
   get numWaiting(): number {
@@ -96,19 +106,43 @@ export class Scheduler {
     request.lastServedStep = this.#stepNumber - 1;
   }
 
-  /** The next step, or null when nothing can run. The rows' numComputed already counts the step's tokens. */
-  schedule(): Step | null {
-    const step = this.#step;
+  /**
+   * The next step, or null when nothing can run before a step in the air has landed. The rows' numComputed already counts the
+   * step's tokens. Every step is landed once, in the order of scheduling.
+   */
+  schedule(step: Step = this.#ownStep): Step | null {
+    if (step.isInAir) throw new Error("the step is still in the air");
     step.clear();
+    this.#step = step;
     this.#left = this.budget;
     this.#nowMs = this.#clock();
-    this.#roster.secure(step);
-    this.#roster.admitUrgent(step);
+    // Nobody is preempted while a flight is in the air: what lands may end a request and free the pages that are short.
+    const isInAir = this.#inAir.length > 0;
+    if (!this.#roster.secure(step, isInAir) || !this.#roster.admitUrgent(step, isInAir)) return null;
     if (this.#mode === "extend") this.#mix();
     else this.#takeTurns();
     if (step.numRows === 0) return null;
     this.#stepNumber++;
+    step.isInAir = true;
+    this.#inAir.push(step);
     return step;
+  }
+
+  /** The step's K and V are in their pages: full ones are published, those of requests that ended meanwhile come back. */
+  land(step: Step): void {
+    this.#takeDown(step);
+    this.#roster.land(step, true);
+  }
+
+  /** The step failed: what it wrote is never published. Its requests are the caller's to fail. */
+  crash(step: Step): void {
+    this.#takeDown(step);
+    this.#roster.land(step, false);
+  }
+
+  #takeDown(step: Step): void {
+    if (this.#inAir.shift() !== step) throw new Error("steps land in the order they were scheduled in");
+    step.isInAir = false;
   }
 
   /** Ends a request and gives its pages back; what it computed stays cached. A finished request stays as it is. */
@@ -116,7 +150,7 @@ export class Scheduler {
     this.#roster.end(request, reason);
   }
 
-  /** At any moment between steps; null when the id is unknown or already finished. */
+  /** At any moment; null when the id is unknown or already finished. */
   abort(id: RequestId): Request | null {
     const request = this.#roster.get(id);
     if (request === undefined) return null;
@@ -124,7 +158,7 @@ export class Scheduler {
     return request;
   }
 
-  /** Ends a request whose step failed: what that step wrote is not published. */
+  /** Ends a request whose step failed: what that step wrote is never published. */
   fail(request: Request): void {
     this.#roster.end(request, "error");
   }
@@ -229,15 +263,20 @@ export class Scheduler {
     return true;
   }
 
-  /** An earlier row of this step computes the request's next page: after the step it can be taken over for nothing. */
+  /** An earlier row of this step or a row in the air computes the request's next page: once landed it can be taken over for nothing. */
   #isUnderWay(request: Request): boolean {
-    const step = this.#step;
-    if (!this.#cache.isSharing || !request.readsCache) return false;
-    for (let r = this.#firstChunkRow; r < step.numRows; r++) {
+    if (!this.#cache.isSharing || !request.readsCache || request.numInFlight > 0) return false;
+    for (let i = 0; i < this.#inAir.length; i++) if (this.#isComputedBy(this.#inAir[i]!, 0, request)) return true;
+    return this.#isComputedBy(this.#step, this.#firstChunkRow, request);
+  }
+
+  #isComputedBy(step: Step, firstRow: number, request: Request): boolean {
+    for (let r = firstRow; r < step.numRows; r++) {
       const isWholePage = step.queryLens[r]! >= this.#pageSize;
       if (
         isWholePage &&
         step.starts[r] === request.numComputed &&
+        step.rows[r]!.state === "running" &&
         sharesNextPage(request, step.rows[r]!, this.#pageSize)
       ) {
         return true;
@@ -255,15 +294,21 @@ export class Scheduler {
     this.#step.addRow(request, queryLen);
     this.#left -= cost;
     request.numComputed += queryLen;
+    request.numInFlight += queryLen;
+    if (request.runsAhead && request.numComputed === request.numExpected) request.numPromised++;
     request.numSteps++;
     request.lastServedStep = this.#stepNumber;
     if (request.firstScheduledMs < 0) request.firstScheduledMs = this.#nowMs;
   }
 }
 
-/** One generated token to go. */
+/** One generated token to go. A promised one may be the last: then there is nothing to compute after it. */
 function isDecode(request: Request): boolean {
-  return request.numTokens - request.numComputed === 1 && request.numComputed >= request.promptLen;
+  return (
+    request.numExpected - request.numComputed === 1 &&
+    request.numComputed >= request.promptLen &&
+    (request.numPromised === 0 || request.numExpected < request.maxLength)
+  );
 }
 
 /** Prompt tokens to go, or those of a preempted request. Neither this nor isDecode: all its tokens are computed. */

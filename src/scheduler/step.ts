@@ -1,8 +1,10 @@
-// What one step computes: rows of (request, start, queryLen). One object, reused; valid until the next schedule().
+// What one step computes: rows of (request, start, queryLen). Reused: valid until it is scheduled again.
 
 import type { Request } from "../core/request.js";
 
 export class Step {
+  /** Scheduled, and not landed yet. */
+  isInAir = false;
   numRows = 0;
   /** Sum of queryLens. */
   numTokens = 0;
@@ -24,6 +26,11 @@ export class Step {
     this.numRows = 0;
     this.numTokens = 0;
     this.numPreempted = 0;
+  }
+
+  /** One past the last position that row `row` computes. */
+  endOf(row: number): number {
+    return this.starts[row]! + this.queryLens[row]!;
   }
 
   addRow(request: Request, queryLen: number): void {

@@ -122,6 +122,7 @@ test("A10: prefill at 0 writes the first page; decodes at 16 and 17 write the se
     batch.clear();
     batch.addRow(request.tokens, step.starts[0]!, step.queryLens[0]!, request.pages, Number.POSITIVE_INFINITY);
     slots.push([...batch.slots.slice(0, batch.numTokens)]);
+    sim.scheduler.land(step);
     request.appendToken(i);
   }
   const [first, second] = pagesOf(request);
@@ -168,6 +169,7 @@ test("AX2: 250 and 300 tokens need 16 and 19 pages; 128 tokens fill 8; no page i
       }
       pagesWritten.push(written.size);
     }
+    sim.scheduler.land(step);
   }
   assert.deepEqual([r1.numPages, r2.numPages], [16, 19]);
   assert.deepEqual(pagesWritten, [8, 8, 8, 8, 3], "R1C1, R2C1, R1C2, R2C2, R2C3");
@@ -187,9 +189,9 @@ test("AX9: page 0 is never owned, never cached and never the target of a write",
       sim.compute(request, step.starts[r]!, step.queryLens[r]!);
     }
     assert.ok(batch.slots.slice(0, batch.numTokens).every((slot) => slot >= 4));
+    sim.scheduler.land(step);
     for (const request of step.rows.slice(0, step.numRows)) {
       assert.ok(!pagesOf(request).includes(0));
-      sim.cache.publish(request);
       if (request.numComputed === request.numTokens) sim.appendNext(request);
     }
   }

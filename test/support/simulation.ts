@@ -100,7 +100,7 @@ export class Simulation {
     }
     this.checkRules(step);
     for (let r = 0; r < step.numRows; r++) this.compute(step.rows[r]!, step.starts[r]!, step.queryLens[r]!);
-    for (let r = 0; r < step.numRows; r++) this.cache.publish(step.rows[r]!);
+    this.scheduler.land(step);
     const rows = rowsOf(step);
     for (const request of step.rows.slice(0, step.numRows)) {
       if (request.numComputed === request.numTokens) this.appendNext(request);

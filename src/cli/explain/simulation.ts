@@ -91,7 +91,7 @@ function simulate(mode: Mode, options: ExplainOptions, targets: ReadonlyMap<stri
 
   // Decode rows first compute their history, off the record, and then have one token to go.
   for (const request of decodes) scheduler.add(request);
-  for (let step = scheduler.schedule(); step !== null; step = scheduler.schedule()) publish(step, cache);
+  for (let step = scheduler.schedule(); step !== null; step = scheduler.schedule()) scheduler.land(step);
   for (const request of decodes) request.appendToken(0);
   for (const request of prompts) scheduler.add(request);
 
@@ -99,7 +99,7 @@ function simulate(mode: Mode, options: ExplainOptions, targets: ReadonlyMap<stri
   const decoded = new Map<string, number>();
   for (let step = scheduler.schedule(); step !== null; step = scheduler.schedule()) {
     recorder.record(step);
-    publish(step, cache);
+    scheduler.land(step);
     for (let r = 0; r < step.numRows; r++) {
       const request = step.rows[r]!;
       if (request.numComputed < request.numTokens) continue;
@@ -126,10 +126,6 @@ function simulate(mode: Mode, options: ExplainOptions, targets: ReadonlyMap<stri
 function makeRequest(id: string, length: number, index: number): Request {
   const prompt = Int32Array.from({ length }, (_, i) => index * MAX_TOKENS + i);
   return new Request({ id: id as RequestId, prompt, sampling: { ...SAMPLING_DEFAULTS, seed: 0, maxTokens: 1 } });
-}
-
-function publish(step: Step, cache: CacheManager): void {
-  for (let r = 0; r < step.numRows; r++) cache.publish(step.rows[r]!);
 }
 
 function isDecoding(request: Request): boolean {

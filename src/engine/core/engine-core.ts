@@ -1,24 +1,23 @@
-// The engine itself: accept -> schedule -> write page table -> plan -> forward -> sample -> commit. Synchronous, no I/O; a
-// driver (driver.ts) calls `step` while there is work and carries the outputs away. Knows nothing of text, threads or HTTP.
+// The engine itself: accept -> schedule -> plan -> launch -> commit. Synchronous, no I/O; a driver (driver.ts) calls `step` while
+// there is work and carries the outputs away. Knows nothing of text, threads or HTTP.
 
 import type { AttentionPlanner } from "../../attention/planner.js";
 import type { CacheManager } from "../../cache/cache-manager.js";
-import type { AttentionPlan } from "../../core/attention-plan.js";
-import { Batch } from "../../core/batch.js";
-import type { FinishReason, Request } from "../../core/request.js";
-import type { PositionLogprobs } from "../../core/sampling.js";
-import type { Device, KvPool, StagedBatch } from "../../device/device.js";
+import type { Request } from "../../core/request.js";
+import type { Device, KvPool } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import type { Model } from "../../models/model.js";
-import type { LogitsHook } from "../../sampler/sampler.js";
-import type { Scheduler, Step } from "../../scheduler/scheduler.js";
-import { type AddMessage, type RequestOutput, toWire } from "../messages.js";
+import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
+import type { Scheduler } from "../../scheduler/scheduler.js";
+import type { AddMessage, RequestOutput } from "../messages.js";
 import type { CachePicture, EngineStats, StepPlan, StepRow } from "../types.js";
-import { poolChunk, pooledVector } from "./pooling.js";
-import { type Session, SessionFactory, traceOf } from "./session.js";
+import { Flight } from "./flight.js";
+import { isForking, Launcher } from "./launcher.js";
+import { OutcomeReader } from "./outcomes.js";
+import { SessionFactory } from "./session.js";
+import { Settlement } from "./settlement.js";
 import { planOfRows } from "./step-plan.js";
 import { StepRecorder } from "./step-recorder.js";
-import { NONE, STUCK, StepSampler } from "./step-sampler.js";
 
 /** Everything a core is made of; load.ts builds it. */
 export interface EngineParts {
@@ -38,79 +37,138 @@ export interface EngineParts {
   readonly clock: () => number;
 }
 
+/** Flights that can be in the air at once. */
+const DEPTH = 1;
+
 export class EngineCore {
   readonly recorder: StepRecorder;
   readonly #parts: EngineParts;
-  readonly #batch: Batch;
-  readonly #staged: StagedBatch;
-  readonly #plans: AttentionPlan[] = [];
-  readonly #sampler: StepSampler;
   readonly #factory: SessionFactory;
-  readonly #sessions = new Map<string, Session>();
-  #outputs: RequestOutput[] = [];
+  readonly #launcher: Launcher;
+  readonly #outcomes: OutcomeReader;
+  readonly #settlement: Settlement;
+  /** Not in the air. */
+  readonly #free: Flight[];
+  /** Launched and not landed, oldest first. */
+  readonly #inAir: Flight[] = [];
   #injectFault = false;
 
   constructor(parts: EngineParts) {
-    const { device, model, maxTokens, maxLogitRows } = parts;
+    const { device, model, scheduler, pool, maxTokens, clock } = parts;
     this.#parts = parts;
-    this.#batch = new Batch(parts.pool.spec.pageSize, maxTokens);
-    this.#staged = device.createStagedBatch(maxTokens);
-    this.#factory = new SessionFactory(parts.eosIds, parts.compiler, model.spec.hiddenSize);
-    this.#sampler = new StepSampler(device, model, this.#batch, this.#factory, maxLogitRows);
     this.recorder = new StepRecorder(parts);
+    this.#factory = new SessionFactory({ ...parts, hiddenSize: model.spec.hiddenSize });
+    const sampler = new Sampler(device, model.spec.vocabSize, parts.maxLogitRows);
+    this.#launcher = new Launcher(parts, sampler);
+    this.#outcomes = new OutcomeReader(sampler);
+    this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
+    const { pageSize } = pool.spec;
+    this.#free = Array.from({ length: DEPTH }, () => new Flight(scheduler.createStep(), device, pageSize, maxTokens));
   }
 
-  /** The loop's body. Returns false when nothing could run. */
+  /**
+   * The loop's body: a flight starts, and the oldest lands when no further one could start. Returns false when nothing is left
+   * to do.
+   */
   step(): boolean {
-    const { scheduler, model, pool } = this.#parts;
-    const step = scheduler.schedule();
-    this.#reportRefused();
-    if (step === null) return false;
-    this.recorder.begin();
-    try {
-      this.#writeBatch(step);
-      this.#plan();
-      model.forward(this.#staged, pool);
-      this.#sampler.run(this.#staged);
-    } catch (error) {
-      for (let r = 0; r < step.numRows; r++) this.#fail(step.rows[r]!, error);
-      return true;
+    const flight = this.#schedule();
+    if (flight !== null) this.#launch(flight);
+    if (flight === null || this.#free.length === 0) {
+      const oldest = this.#inAir.shift();
+      if (oldest === undefined) return false;
+      this.#commit(oldest);
     }
-    this.recorder.end(step);
-    this.#commit(step);
     return true;
   }
 
-  get hasWork(): boolean {
-    return this.#sessions.size > 0;
+  /** The next flight with its rows chosen; null: nothing can run, or not before a flight has landed. */
+  #schedule(): Flight | null {
+    const { scheduler, clock } = this.#parts;
+    const flight = this.#free.at(-1)!;
+    const isScheduled = scheduler.schedule(flight.step) !== null;
+    for (const request of scheduler.takeRefused()) this.#settlement.refuse(request);
+    if (!isScheduled) return null;
+    flight.startMs = clock();
+    return flight;
   }
 
-  /** Outputs since the last call. */
+  /** Queues the flight's work on the device. */
+  #launch(flight: Flight): void {
+    this.#inAir.push(flight);
+    this.#free.pop();
+    const { step } = flight;
+    flight.clear();
+    for (let r = 0; r < step.numRows; r++) flight.addRow(this.#settlement.sessions.get(step.rows[r]!.id)!);
+    try {
+      this.#takeFault();
+      this.#launcher.launch(flight);
+    } catch (error) {
+      flight.fault = error;
+    }
+  }
+
+  /** The flight has landed: its pages are published, its tokens appended and sent, what ended is freed. */
+  #commit(flight: Flight): void {
+    const { step, sessions } = flight;
+    if (flight.fault === null) {
+      this.recorder.record(flight);
+      this.#parts.scheduler.land(step);
+      // Forks share the parent's pages, so they come before the parent may end and give them back.
+      for (let r = 0; r < step.numRows; r++) this.#fork(flight, r);
+      for (let r = 0; r < step.numRows; r++) this.#settle(flight, r);
+    } else {
+      this.#parts.scheduler.crash(step);
+      for (let r = 0; r < step.numRows; r++) this.#settlement.fail(sessions[r]!, flight.fault);
+    }
+    sessions.length = 0;
+    this.#free.push(flight);
+  }
+
+  #settle(flight: Flight, row: number): void {
+    const session = flight.sessions[row]!;
+    if (session.request.state === "finished") return; // while the flight was in the air
+    const scores = flight.scores[row]!;
+    if (scores !== null) this.#settlement.settle(session, scores);
+    const outcome = this.#outcomes.read(flight, row);
+    if (outcome !== null) this.#settlement.settle(session, outcome);
+  }
+
+  /** The other samples of a call begin when its prompt is computed: each draws its own first token from the same logits. */
+  #fork(flight: Flight, row: number): void {
+    const { scheduler, device, pool } = this.#parts;
+    const parent = flight.sessions[row]!;
+    if (flight.lastLogit[row]! < 0 || !isForking(parent) || parent.request.state === "finished") return;
+    const logits = flight.logits.row(flight.keptOf[row]!);
+    for (let index = 1; index < parent.request.sampling.n; index++) {
+      const child = this.#factory.fork(parent, index);
+      const outcome = this.#outcomes.choose(child, logits);
+      // The first token is accepted before the fork: without a free page the child waits, and must know what it has.
+      if (outcome.kind === "run") child.request.accept(outcome.tokens, outcome.count);
+      this.#settlement.sessions.set(child.request.id, child);
+      const copy = scheduler.fork(parent.request, child.request);
+      if (copy !== null && copy.from !== copy.to) device.copyPage(pool, copy.from, copy.to);
+      if (outcome.kind === "run") this.#settlement.settleAccepted(child, outcome);
+      else this.#settlement.settle(child, outcome);
+    }
+  }
+
+  // --- between steps -----------------------------------------------------------------------------------------------
+
+  get hasWork(): boolean {
+    return this.#settlement.sessions.size > 0 || this.#inAir.length > 0;
+  }
+
   takeOutputs(): readonly RequestOutput[] {
-    const outputs = this.#outputs;
-    if (outputs.length > 0) this.#outputs = [];
-    return outputs;
+    return this.#settlement.takeOutputs();
   }
 
   add(message: AddMessage, editLogits: LogitsHook | null = null): void {
-    try {
-      const session = this.#factory.open(message, editLogits);
-      this.#sessions.set(session.request.id, session);
-      this.#parts.scheduler.add(session.request);
-    } catch (error) {
-      this.#emit(message.id, 0, { finishReason: "error", error: toWire(error, "step_failed") });
-    }
+    this.#settlement.open(message, editLogits);
   }
 
   /** Ends one sample of a call, or all of them (-1), and reports how they fared; silent for those already over. */
   abort(callId: string, index: number): void {
-    for (const session of this.#sessions.values()) {
-      const { request } = session;
-      if (session.callId !== callId || (index >= 0 && request.sampleIndex !== index)) continue;
-      this.#parts.scheduler.abort(request.id);
-      this.#close(session);
-      this.#emit(callId, request.sampleIndex, { finishReason: "abort", trace: traceOf(request) });
-    }
+    this.#settlement.abort(callId, index);
   }
 
   stats(): EngineStats {
@@ -119,7 +177,7 @@ export class EngineCore {
   }
 
   cacheSnapshot(): CachePicture {
-    const requests = [...this.#sessions.values()].map(({ request }) => ({
+    const requests = this.#owners().map((request) => ({
       id: request.id,
       pages: Array.from(request.pages.subarray(0, request.numPages)),
     }));
@@ -133,177 +191,31 @@ export class EngineCore {
 
   /** Proves that no page is lost; tests call it between steps. */
   checkIntegrity(): void {
-    this.#parts.cache.checkIntegrity([...this.#sessions.values()].map((session) => session.request));
+    this.#parts.cache.checkIntegrity(this.#owners());
   }
 
-  /** The next step fails as if the device had: proves that a failed step harms only its rows. */
+  /** The next flight fails as if the device had: proves that a failed flight harms only its rows. */
   injectFault(): void {
     this.#injectFault = true;
   }
 
   close(): void {
-    for (const session of this.#sessions.values()) session.sampling.constraint?.dispose();
-    this.#sessions.clear();
+    this.#settlement.dispose();
     this.#parts.compiler?.close();
     this.#parts.device.close();
   }
 
-  // --- the parts of a step -----------------------------------------------------------------------------------------
-
-  #writeBatch(step: Step): void {
-    this.#batch.clear();
-    this.#sampler.clear();
-    for (let r = 0; r < step.numRows; r++) {
-      this.#sampler.addRow(this.#sessions.get(step.rows[r]!.id)!, step.starts[r]!, step.queryLens[r]!);
-    }
+  /** Requests that may own pages: those being served, and those that ended in the air. */
+  #owners(): Request[] {
+    const owners = new Set<Request>();
+    for (const { request } of this.#settlement.sessions.values()) owners.add(request);
+    for (const { step } of this.#inAir) for (let r = 0; r < step.numRows; r++) owners.add(step.rows[r]!);
+    return [...owners];
   }
 
-  #plan(): void {
-    const { planners, device } = this.#parts;
-    for (let i = 0; i < planners.length; i++) this.#plans[i] = planners[i]!.plan(this.#batch);
-    device.stage(this.#staged, this.#batch, this.#plans);
-    if (this.#injectFault) {
-      this.#injectFault = false;
-      throw new Error("injected fault");
-    }
-  }
-
-  #commit(step: Step): void {
-    const { cache } = this.#parts;
-    const { tokens, logprobs } = this.#sampler;
-    for (let r = 0; r < step.numRows; r++) cache.publish(step.rows[r]!);
-    // Forks share the parent's pages, so they come before the parent may end and give them back.
-    this.#commitForks();
-    for (let r = 0; r < step.numRows; r++) {
-      const session = this.#sessions.get(step.rows[r]!.id)!;
-      if (session.kind !== "generate") this.#commitChunk(session, step, r);
-      else if (tokens[r] !== NONE) this.#commitToken(session, tokens[r]!, logprobs[r]!);
-    }
-  }
-
-  #commitForks(): void {
-    const { scheduler, device, pool } = this.#parts;
-    for (const { parent, child, token, logprobs } of this.#sampler.forks) {
-      // The first token is appended before the fork: without a free page the child waits, and must know what it has.
-      if (token !== STUCK) child.request.appendToken(token);
-      this.#sessions.set(child.request.id, child);
-      const copy = scheduler.fork(parent.request, child.request);
-      if (copy !== null && copy.from !== copy.to) device.copyPage(pool, copy.from, copy.to);
-      this.#reportToken(child, token, logprobs);
-    }
-  }
-
-  #commitToken(session: Session, token: number, logprobs: PositionLogprobs | null): void {
-    if (token !== STUCK) session.request.appendToken(token);
-    this.#reportToken(session, token, logprobs);
-  }
-
-  /** Reports an appended token and ends the sample when it is the last one. */
-  #reportToken(session: Session, token: number, logprobs: PositionLogprobs | null): void {
-    const { request } = session;
-    if (token === STUCK || !this.#accept(session, token)) {
-      this.#fail(request, session.fault ?? new Error("the constraint leaves no token to choose"));
-      return;
-    }
-    if (request.firstTokenMs < 0) request.firstTokenMs = this.#parts.clock();
-    this.recorder.countGenerated();
-    const { constraint, stopIds } = session.sampling;
-    let finishReason: FinishReason | null = null;
-    let stopToken = -1;
-    if (stopIds.includes(token) && request.numGenerated > request.sampling.minTokens) {
-      finishReason = "stop";
-      stopToken = token;
-    } else if (constraint?.isDone() === true) finishReason = "stop";
-    else if (this.#isFull(request)) finishReason = "length";
-
-    const promptLogprobs = request.numGenerated === 1 ? session.promptLogprobs : null;
-    if (finishReason !== null) this.#finish(session, finishReason);
-    this.#emit(session.callId, request.sampleIndex, {
-      tokens: [token],
-      logprobs: logprobs === null ? null : [logprobs],
-      finishReason,
-      stopToken,
-      promptLogprobs,
-      trace: finishReason === null ? null : traceOf(request),
-    });
-  }
-
-  /** Advances the sample's constraint, if it has one. A stop token ends the answer and is no part of it. */
-  #accept(session: Session, token: number): boolean {
-    const { constraint, stopIds } = session.sampling;
-    if (constraint === null || stopIds.includes(token)) return true;
-    try {
-      return constraint.accept(token);
-    } catch (error) {
-      session.fault = error;
-      return false;
-    }
-  }
-
-  #isFull(request: Request): boolean {
-    return request.numGenerated >= request.sampling.maxTokens || request.numTokens >= this.#parts.maxContext;
-  }
-
-  /** An embedding takes in its chunk, and ends with its prompt. */
-  #commitChunk(session: Session, step: Step, row: number): void {
-    const { request } = session;
-    const { device, model, clock } = this.#parts;
-    poolChunk(session, device, model, this.#batch.qoIndptr[row]!, step.starts[row]!, step.queryLens[row]!);
-    if (request.numComputed < request.numTokens) return;
-    request.firstTokenMs = clock();
-    this.#finish(session, "stop");
-    this.#emit(session.callId, 0, { finishReason: "stop", vector: pooledVector(session), trace: traceOf(request) });
-  }
-
-  // --- the ends of sessions ----------------------------------------------------------------------------------------
-
-  #finish(session: Session, reason: FinishReason): void {
-    const { scheduler } = this.#parts;
-    if (reason === "error") scheduler.fail(session.request);
-    else scheduler.finish(session.request, reason);
-    this.#close(session);
-  }
-
-  #close(session: Session): void {
-    session.request.finishedMs = this.#parts.clock();
-    session.sampling.constraint?.dispose();
-    this.#sessions.delete(session.request.id);
-    this.recorder.countFinished(session.request);
-  }
-
-  #fail(request: Request, error: unknown): void {
-    const session = this.#sessions.get(request.id);
-    if (session === undefined) return;
-    this.#finish(session, "error");
-    const wire = toWire(error, "step_failed");
-    this.#emit(session.callId, request.sampleIndex, { finishReason: "error", error: wire, trace: traceOf(request) });
-  }
-
-  /** Requests that outgrew the whole pool (checked at the border too; this is the second line). */
-  #reportRefused(): void {
-    for (const request of this.#parts.scheduler.takeRefused()) {
-      const session = this.#sessions.get(request.id);
-      if (session === undefined) continue;
-      this.#close(session);
-      const { finishReason } = request;
-      const error =
-        finishReason === "error" ? toWire(new Error("it needs more pages than the pool has"), "step_failed") : null;
-      this.#emit(session.callId, request.sampleIndex, { finishReason, trace: traceOf(request), error });
-    }
-  }
-
-  #emit(id: string, index: number, output: Partial<RequestOutput>): void {
-    this.#outputs.push({ ...NOTHING, ...output, id, index });
+  #takeFault(): void {
+    if (!this.#injectFault) return;
+    this.#injectFault = false;
+    throw new Error("injected fault");
   }
 }
-
-const NOTHING: Omit<RequestOutput, "id" | "index"> = {
-  tokens: [],
-  logprobs: null,
-  finishReason: null,
-  stopToken: -1,
-  promptLogprobs: null,
-  vector: null,
-  trace: null,
-  error: null,
-};

@@ -1,32 +1,22 @@
 // Embeddings: the hidden states of a prompt become one vector.
 
-import type { Device } from "../../device/device.js";
-import type { Model } from "../../models/model.js";
+import type { KeptRows } from "./kept-rows.js";
 import type { Session } from "./session.js";
 
-/** Takes in the hidden states of the session's chunk, rows [firstRow, firstRow + queryLen), the first of them at `start`. */
-export function poolChunk(
-  session: Session,
-  device: Device,
-  model: Model,
-  firstRow: number,
-  start: number,
-  queryLen: number,
-): void {
-  const { request } = session;
+/** Takes in the hidden states kept from the session's chunk [start, end), from row `first` on; -1: none were kept. */
+export function poolChunk(session: Session, hidden: KeptRows, first: number, start: number, end: number): void {
   const pooled = session.pooled!;
   if (start === 0) {
     // Also when a preempted request begins again.
     pooled.fill(0);
     session.pooledTokens = 0;
   }
-  const isLast = request.numComputed === request.numTokens;
-  const count = session.kind === "embed_mean" ? queryLen : isLast ? 1 : 0;
-  if (count === 0) return;
-  const width = pooled.length;
-  const states = new Float32Array(count * width);
-  device.read(states, model.hidden, firstRow + queryLen - count, count);
-  for (let i = 0; i < states.length; i++) pooled[i % width]! += states[i]!;
+  if (first < 0) return;
+  const count = session.kind === "embed_mean" ? end - start : 1;
+  for (let i = 0; i < count; i++) {
+    const states = hidden.row(first + i);
+    for (let d = 0; d < states.length; d++) pooled[d]! += states[d]!;
+  }
   session.pooledTokens += count;
 }
 

@@ -4,7 +4,7 @@ import type { RequestId } from "../../core/ids.js";
 import { Request } from "../../core/request.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
-import type { LogitsHook, SamplingState } from "../../sampler/sampler.js";
+import { isPlain, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
 import type { AddMessage, RequestKind } from "../messages.js";
 import type { RequestTrace } from "../types.js";
 
@@ -19,8 +19,13 @@ export interface Session {
   /** Sum of the hidden states so far, over `pooledTokens` tokens; embeddings only. */
   readonly pooled: Float64Array | null;
   pooledTokens: number;
-  /** What went wrong in this sample's own constraint or hook: it ends the sample, not the step. */
-  fault: unknown;
+}
+
+export interface SessionOptions {
+  readonly eosIds: readonly number[];
+  readonly compiler: ConstraintCompiler | null;
+  readonly hiddenSize: number;
+  readonly maxContext: number;
 }
 
 /** Makes sessions from messages, and further samples from a first one. */
@@ -28,8 +33,11 @@ export class SessionFactory {
   readonly #eosIds: readonly number[];
   readonly #compiler: ConstraintCompiler | null;
   readonly #hiddenSize: number;
+  readonly #maxContext: number;
 
-  constructor(eosIds: readonly number[], compiler: ConstraintCompiler | null, hiddenSize: number) {
+  constructor(options: SessionOptions) {
+    const { eosIds, compiler, hiddenSize, maxContext } = options;
+    this.#maxContext = maxContext;
     this.#eosIds = eosIds;
     this.#compiler = compiler;
     this.#hiddenSize = hiddenSize;
@@ -37,16 +45,22 @@ export class SessionFactory {
 
   open(message: AddMessage, editLogits: LogitsHook | null): Session {
     const { sampling, kind } = message;
-    const readsCache = sampling.promptLogprobs === null && kind !== "embed_mean";
+    const state = this.#samplingState(message, editLogits);
+    const request = new Request({
+      ...message,
+      id: message.id as RequestId,
+      readsCache: sampling.promptLogprobs === null && kind !== "embed_mean",
+      maxLength: this.#maxContext,
+      runsAhead: kind === "generate" && isPlain(sampling, state, 0),
+    });
     return {
-      request: new Request({ ...message, id: message.id as RequestId, readsCache }),
+      request,
       callId: message.id,
       kind,
-      sampling: this.#samplingState(message, editLogits),
+      sampling: state,
       promptLogprobs: sampling.promptLogprobs === null ? null : [null],
       pooled: kind === "generate" ? null : new Float64Array(this.#hiddenSize),
       pooledTokens: 0,
-      fault: null,
     };
   }
 
@@ -61,6 +75,8 @@ export class SessionFactory {
       salt: request.salt,
       arrivalMs: request.arrivalMs,
       sampleIndex,
+      maxLength: request.maxLength,
+      runsAhead: request.runsAhead,
     });
     child.firstScheduledMs = request.firstScheduledMs;
     const { constraintSpec } = sampling;
@@ -72,7 +88,6 @@ export class SessionFactory {
       promptLogprobs: null,
       pooled: null,
       pooledTokens: 0,
-      fault: null,
     };
   }
 

@@ -2,8 +2,9 @@
 
 import type { CacheManager } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
-import type { Scheduler, Step } from "../../scheduler/scheduler.js";
+import type { Scheduler } from "../../scheduler/scheduler.js";
 import type { EngineStats, StepRecord, StepRow } from "../types.js";
+import type { Flight } from "./flight.js";
 
 interface Watched {
   readonly scheduler: Scheduler;
@@ -14,7 +15,6 @@ interface Watched {
 export class StepRecorder {
   readonly #watched: Watched;
   #numSteps = 0;
-  #startMs = 0;
   #promptTokens = 0;
   #cachedTokens = 0;
   #generatedTokens = 0;
@@ -27,11 +27,8 @@ export class StepRecorder {
     this.#watched = watched;
   }
 
-  begin(): void {
-    this.#startMs = this.#watched.clock();
-  }
-
-  end(step: Step): void {
+  /** A flight that has landed. */
+  record({ step, startMs }: Flight): void {
     const { scheduler, cache, clock } = this.#watched;
     const rows: StepRow[] = [];
     let longest = 0;
@@ -56,8 +53,8 @@ export class StepRecorder {
     const pages = cache.stats();
     this.#last = {
       step: this.#numSteps++,
-      startMs: this.#startMs,
-      durationMs: clock() - this.#startMs,
+      startMs,
+      durationMs: clock() - startMs,
       rows,
       tokens: step.numTokens,
       budget: scheduler.budget,
@@ -81,8 +78,8 @@ export class StepRecorder {
     return record;
   }
 
-  countGenerated(): void {
-    this.#generatedTokens++;
+  countGenerated(count: number): void {
+    this.#generatedTokens += count;
   }
 
   countFinished(request: Request): void {

@@ -1,0 +1,34 @@
+// What a row of a flight gives its request once it has landed. One type for all kinds of request; a chunk in the middle of a prompt
+// gives nothing (null) or scores.
+
+import type { PositionLogprobs } from "./sampling.js";
+
+/** Tokens: one, or several that verification accepted. Reused from row to row: valid until the next outcome is read. */
+export interface Run {
+  readonly kind: "run";
+  readonly tokens: Int32Array; // [count]
+  count: number;
+  /** One entry per token, when asked for. */
+  logprobs: readonly PositionLogprobs[] | null;
+}
+
+/** The prompt as one vector: an embedding. */
+export interface Vector {
+  readonly kind: "vector";
+  readonly values: Float32Array; // [hidden]
+}
+
+/** How probable the prompt's own tokens are: those after the positions from `first` on. */
+export interface Scores {
+  readonly kind: "scores";
+  readonly first: number;
+  readonly entries: PositionLogprobs[];
+}
+
+/** What went wrong in this row alone: its constraint, its hook. It ends the request and no other. */
+export interface Fault {
+  readonly kind: "fault";
+  readonly error: unknown;
+}
+
+export type Outcome = Run | Vector | Scores | Fault;

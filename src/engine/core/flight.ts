@@ -1,0 +1,73 @@
+// One step in the air: everything of it, from what the scheduler chose to the tokens that came back. Allocated once; a ring of
+// `depth` of them goes round (depth 1: a flight lands before the next one starts).
+//
+//   schedule -> launch (queues all device work, reads nothing) -> ... -> commit (waits, appends, publishes, frees, emits)
+
+import { Batch } from "../../core/batch.js";
+import type { Scores } from "../../core/outcome.js";
+import type { Device, StagedBatch } from "../../device/device.js";
+import type { Step } from "../../scheduler/scheduler.js";
+import { KeptRows } from "./kept-rows.js";
+import type { Session } from "./session.js";
+
+export class Flight {
+  readonly step: Step;
+  readonly batch: Batch;
+  readonly staged: StagedBatch;
+  readonly sessions: Session[] = []; // [R]
+  readonly rowOfLogit: Int32Array; // [numLogitRows] the row a logit row belongs to
+  /** What the device chose. */
+  readonly tokens: Int32Array; // [numLogitRows]
+  /** The logit row of the row's last token; -1: the row gives no token. */
+  readonly lastLogit: Int32Array; // [R]
+  /** 1: the token is the device's choice; 0: the host chooses, from kept logits. */
+  readonly isByDevice: Uint8Array; // [R]
+  /** First of the rows kept for the host: logits of a generation, hidden states of an embedding; -1: none. */
+  readonly keptOf: Int32Array; // [R]
+  readonly logits: KeptRows; // of width V
+  readonly hidden: KeptRows; // of width hidden
+  readonly scores: (Scores | null)[] = []; // [R]
+  startMs = 0;
+  /** Why it could not be launched; found out when it lands, in its turn. */
+  fault: unknown = null;
+
+  constructor(step: Step, device: Device, pageSize: number, maxTokens: number) {
+    this.step = step;
+    this.batch = new Batch(pageSize, maxTokens);
+    this.staged = device.createStagedBatch(maxTokens);
+    this.rowOfLogit = new Int32Array(maxTokens);
+    this.tokens = new Int32Array(maxTokens);
+    this.lastLogit = new Int32Array(maxTokens);
+    this.isByDevice = new Uint8Array(maxTokens);
+    this.keptOf = new Int32Array(maxTokens);
+    this.logits = new KeptRows(device);
+    this.hidden = new KeptRows(device);
+  }
+
+  clear(): void {
+    this.batch.clear();
+    this.logits.clear();
+    this.hidden.clear();
+    this.fault = null;
+  }
+
+  /** Appends the session's new tokens to the batch as its next row, with the logit rows it needs. */
+  addRow(session: Session): void {
+    const { batch, step } = this;
+    const row = batch.numRows;
+    const firstLogit = batch.numLogitRows;
+    const { request, kind, promptLogprobs } = session;
+    const end = step.endOf(row);
+    const givesToken = kind === "generate" && end >= request.numTokens;
+    // Of its last position, or all that its prompt logprobs still lack.
+    let logitsFrom = givesToken ? end - 1 : Number.POSITIVE_INFINITY;
+    if (promptLogprobs !== null) logitsFrom = Math.min(logitsFrom, promptLogprobs.length - 1);
+    batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, request.pages, logitsFrom);
+    this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
+    this.sessions[row] = session;
+    this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
+    this.isByDevice[row] = 0;
+    this.keptOf[row] = -1;
+    this.scores[row] = null;
+  }
+}

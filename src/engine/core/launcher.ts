@@ -1,0 +1,109 @@
+// Launches flights: writes the batch, plans, runs the model and has the tokens chosen. Everything is queued on the device and
+// nothing is read, but for prompt logprobs: a row of logits for each prompt token would not fit any flight, so each is scored and
+// forgotten.
+
+import type { AttentionPlanner } from "../../attention/planner.js";
+import type { AttentionPlan } from "../../core/attention-plan.js";
+import type { Device, KvPool } from "../../device/device.js";
+import type { Model } from "../../models/model.js";
+import { isPlain, type Sampler } from "../../sampler/sampler.js";
+import type { Flight } from "./flight.js";
+import type { Session } from "./session.js";
+
+export interface LauncherParts {
+  readonly device: Device;
+  readonly model: Model;
+  readonly pool: KvPool;
+  readonly planners: readonly AttentionPlanner[];
+  readonly maxLogitRows: number;
+}
+
+export class Launcher {
+  readonly #parts: LauncherParts;
+  readonly #sampler: Sampler;
+  readonly #plans: AttentionPlan[] = [];
+
+  constructor(parts: LauncherParts, sampler: Sampler) {
+    this.#parts = parts;
+    this.#sampler = sampler;
+  }
+
+  launch(flight: Flight): void {
+    const { device, model, pool, planners } = this.#parts;
+    for (let i = 0; i < planners.length; i++) this.#plans[i] = planners[i]!.plan(flight.batch);
+    device.stage(flight.staged, flight.batch, this.#plans);
+    model.forward(flight.staged, pool);
+    this.#keepHidden(flight);
+    this.#sample(flight);
+  }
+
+  /** The rows of hidden states that become vectors: all of a chunk for a mean, else the prompt's last. */
+  #keepHidden(flight: Flight): void {
+    const { step, batch, sessions } = flight;
+    for (let r = 0; r < batch.numRows; r++) {
+      const { kind, request } = sessions[r]!;
+      if (kind === "generate") continue;
+      const isLast = step.endOf(r) === request.numTokens;
+      const count = kind === "embed_mean" ? step.queryLens[r]! : isLast ? 1 : 0;
+      if (count > 0) {
+        flight.keptOf[r] = flight.hidden.keep(this.#parts.model.hidden, batch.qoIndptr[r + 1]! - count, count);
+      }
+    }
+  }
+
+  /** Block by block, so that the memory of logits does not grow with the batch. */
+  #sample(flight: Flight): void {
+    const { model, maxLogitRows } = this.#parts;
+    const total = flight.batch.numLogitRows;
+    for (let first = 0; first < total; first += maxLogitRows) {
+      const n = Math.min(maxLogitRows, total - first);
+      model.computeLogits(flight.staged, first, n);
+      this.#sampleBlock(flight, first, n);
+    }
+  }
+
+  #sampleBlock(flight: Flight, first: number, n: number): void {
+    const sampler = this.#sampler;
+    const { logits } = this.#parts.model;
+    let numPlain = 0;
+    for (let i = 0; i < n; i++) {
+      const row = flight.rowOfLogit[first + i]!;
+      const session = flight.sessions[row]!;
+      const { request, sampling } = session;
+      const end = flight.step.endOf(row);
+      sampler.skipRow(i);
+      if (flight.lastLogit[row] === first + i) {
+        const isByDevice = isPlain(request.sampling, sampling, end - request.promptLen);
+        if (isByDevice) {
+          sampler.prepareRow(i, request, end);
+          flight.isByDevice[row] = 1;
+          numPlain++;
+        }
+        // Further samples of the call draw from the same logits.
+        if (!isByDevice || isForking(session)) flight.keptOf[row] = flight.logits.keep(logits, i, 1);
+      }
+      this.#score(flight, row, i, flight.batch.positions[flight.batch.logitRows[first + i]!]!);
+    }
+    if (numPlain > 0) sampler.chooseOnDevice(flight.tokens.subarray(first), logits, n);
+  }
+
+  /** Prompt logprobs: how probable the token after `position` was. */
+  #score(flight: Flight, row: number, blockRow: number, position: number): void {
+    const { request, promptLogprobs } = flight.sessions[row]!;
+    if (promptLogprobs === null || position >= request.promptLen - 1) return;
+    const entry = this.#sampler.scoreRow(
+      this.#parts.model.logits,
+      blockRow,
+      request.tokens[position + 1]!,
+      request.sampling.promptLogprobs!,
+    );
+    const scores = flight.scores[row] ?? { kind: "scores", first: position, entries: [] };
+    scores.entries.push(entry);
+    flight.scores[row] = scores;
+  }
+}
+
+/** The first token of a call with several samples: the others begin from the same logits. */
+export function isForking({ request }: Session): boolean {
+  return request.sampling.n > 1 && request.sampleIndex === 0 && request.numGenerated === 0;
+}

@@ -1,0 +1,169 @@
+// Who is being served, and what each gets: outcomes become tokens of a request, outputs for its caller, and sooner or later its end.
+
+import type { Outcome, Run, Scores } from "../../core/outcome.js";
+import type { FinishReason, Request } from "../../core/request.js";
+import type { LogitsHook } from "../../sampler/sampler.js";
+import type { Scheduler } from "../../scheduler/scheduler.js";
+import { type AddMessage, type RequestOutput, toWire } from "../messages.js";
+import { type Session, type SessionFactory, traceOf } from "./session.js";
+import type { StepRecorder } from "./step-recorder.js";
+
+interface SettlementParts {
+  readonly scheduler: Scheduler;
+  readonly factory: SessionFactory;
+  readonly recorder: StepRecorder;
+  readonly clock: () => number;
+}
+
+export class Settlement {
+  readonly sessions = new Map<string, Session>(); // by request id
+  readonly #parts: SettlementParts;
+  #outputs: RequestOutput[] = [];
+
+  constructor(parts: SettlementParts) {
+    this.#parts = parts;
+  }
+
+  open(message: AddMessage, editLogits: LogitsHook | null): void {
+    try {
+      const session = this.#parts.factory.open(message, editLogits);
+      this.#parts.scheduler.add(session.request);
+      this.sessions.set(session.request.id, session);
+    } catch (error) {
+      this.#emit(message.id, 0, { finishReason: "error", error: toWire(error, "step_failed") });
+    }
+  }
+
+  /** Ends one sample of a call, or all of them (-1), and reports how they fared; silent for those already over. */
+  abort(callId: string, index: number): void {
+    for (const session of this.sessions.values()) {
+      const { request } = session;
+      if (session.callId !== callId || (index >= 0 && request.sampleIndex !== index)) continue;
+      this.#finish(session, "abort");
+      this.#emit(callId, request.sampleIndex, { finishReason: "abort", trace: traceOf(request) });
+    }
+  }
+
+  /** The one way for a row to end its part of a flight. */
+  settle(session: Session, outcome: Outcome): void {
+    switch (outcome.kind) {
+      case "run":
+        session.request.accept(outcome.tokens, outcome.count);
+        this.settleAccepted(session, outcome);
+        break;
+      case "vector":
+        this.#settleVector(session, outcome.values);
+        break;
+      case "scores":
+        this.#settleScores(session, outcome);
+        break;
+      case "fault":
+        this.fail(session, outcome.error);
+        break;
+    }
+  }
+
+  /** Reports tokens that the request has taken, and ends the sample when the last of them is its last. */
+  settleAccepted(session: Session, run: Run): void {
+    const { request } = session;
+    const { constraint, stopIds } = session.sampling;
+    const token = run.tokens[run.count - 1]!;
+    const isStop = stopIds.includes(token) && request.numGenerated > request.sampling.minTokens;
+    try {
+      // A stop token ends the answer and is no part of it.
+      if (constraint !== null && !stopIds.includes(token) && !constraint.accept(token)) {
+        throw new Error(`the constraint refuses the chosen token ${token}`);
+      }
+    } catch (error) {
+      this.fail(session, error);
+      return;
+    }
+    if (request.firstTokenMs < 0) request.firstTokenMs = this.#parts.clock();
+    this.#parts.recorder.countGenerated(run.count);
+    let finishReason: FinishReason | null = null;
+    if (isStop || constraint?.isDone() === true) finishReason = "stop";
+    else if (request.numTokens >= request.maxLength) finishReason = "length";
+    const promptLogprobs = request.numGenerated === run.count ? session.promptLogprobs : null;
+    if (finishReason !== null) this.#finish(session, finishReason);
+    this.#emit(session.callId, request.sampleIndex, {
+      tokens: Array.from(run.tokens.subarray(0, run.count)),
+      logprobs: run.logprobs,
+      finishReason,
+      stopToken: isStop ? token : -1,
+      promptLogprobs,
+      trace: finishReason === null ? null : traceOf(request),
+    });
+  }
+
+  /** Ends the session with an error. */
+  fail(session: Session, error: unknown): void {
+    const { request, callId } = session;
+    if (request.state === "finished") return;
+    this.#finish(session, "error");
+    const wire = toWire(error, "step_failed");
+    this.#emit(callId, request.sampleIndex, { finishReason: "error", error: wire, trace: traceOf(request) });
+  }
+
+  /** Reports a request that the scheduler has ended: it outgrew the whole pool (checked at the border too; this is the second line). */
+  refuse(request: Request): void {
+    const session = this.sessions.get(request.id);
+    if (session === undefined) return;
+    this.#close(session);
+    const { finishReason } = request;
+    const error =
+      finishReason === "error" ? toWire(new Error("it needs more pages than the pool has"), "step_failed") : null;
+    this.#emit(session.callId, request.sampleIndex, { finishReason, trace: traceOf(request), error });
+  }
+
+  /** Outputs since the last call. */
+  takeOutputs(): readonly RequestOutput[] {
+    const outputs = this.#outputs;
+    if (outputs.length > 0) this.#outputs = [];
+    return outputs;
+  }
+
+  dispose(): void {
+    for (const session of this.sessions.values()) session.sampling.constraint?.dispose();
+    this.sessions.clear();
+  }
+
+  #settleVector(session: Session, values: Float32Array): void {
+    const { request, callId } = session;
+    request.firstTokenMs = this.#parts.clock();
+    this.#finish(session, "stop");
+    this.#emit(callId, 0, { finishReason: "stop", vector: values, trace: traceOf(request) });
+  }
+
+  /** Entry i of the list is about token i. Those computed again after a preemption are there already. */
+  #settleScores(session: Session, { first, entries }: Scores): void {
+    const list = session.promptLogprobs!;
+    for (let i = list.length - 1 - first; i < entries.length; i++) list.push(entries[i]!);
+  }
+
+  #finish(session: Session, reason: FinishReason): void {
+    this.#parts.scheduler.finish(session.request, reason);
+    this.#close(session);
+  }
+
+  #close(session: Session): void {
+    session.request.finishedMs = this.#parts.clock();
+    session.sampling.constraint?.dispose();
+    this.sessions.delete(session.request.id);
+    this.#parts.recorder.countFinished(session.request);
+  }
+
+  #emit(id: string, index: number, output: Partial<RequestOutput>): void {
+    this.#outputs.push({ ...NOTHING, ...output, id, index });
+  }
+}
+
+const NOTHING: Omit<RequestOutput, "id" | "index"> = {
+  tokens: [],
+  logprobs: null,
+  finishReason: null,
+  stopToken: -1,
+  promptLogprobs: null,
+  vector: null,
+  trace: null,
+  error: null,
+};
