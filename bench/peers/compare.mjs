@@ -1,6 +1,7 @@
-// Runs Pagoda, node-llama-cpp and llama.cpp alone on the same GGUF files, in turns, and prints medians and ratios.
-//   node compare.mjs --model FILE.gguf [--model ...] [--threads 2] [--repeat 5] [--steps 32] [--kinds prefill,decode,mix]
-//                    [--rows 1,8,32] [--requests 32] [--system 128] [--parallel 32] [--seed 1] [--json FILE]
+// Runs Pagoda beside others on the same GGUF files, in turns, and prints medians and ratios.
+//   node compare.mjs --model FILE.gguf [--model ...] [--llama-cpp DIR] [--node-llama-cpp] [--before DIR] [--threads 2]
+//                    [--repeat 5] [--steps 32] [--kinds prefill,decode,mix] [--rows 1,8,32] [--requests 32] [--system 128]
+//                    [--parallel 32] [--seed 1] [--json FILE]
 
 import { writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
@@ -9,13 +10,16 @@ import { parseArgs } from "node:util";
 import { describeMachine, machineFacts } from "../../dist/src/cli/bench/machine.js";
 import { median } from "../../dist/src/cli/bench/statistics.js";
 import { renderTable } from "../../dist/src/cli/bench/table.js";
-import { bareLlama, nodeLlamaCpp, openLlama } from "./node-llama-cpp.mjs";
+import { llamaCpp, openLlamaCpp } from "./llama-cpp.mjs";
 import { openPagoda } from "./pagoda.mjs";
 import { PREFILL_LEN, Prompts, servingMix } from "./workload.mjs";
 
 const { values } = parseArgs({
   options: {
     model: { type: "string", multiple: true },
+    "llama-cpp": { type: "string" },
+    "node-llama-cpp": { type: "boolean", default: false },
+    before: { type: "string" },
     threads: { type: "string", default: String(availableParallelism()) },
     repeat: { type: "string", default: "5" },
     steps: { type: "string", default: "32" },
@@ -67,21 +71,49 @@ function workloads(requests, prompts) {
   return list;
 }
 
-/** The settings of llama.cpp that are fastest here, judged by a prefill and a short decode of 8. */
-async function bestSettings(llama, prompts) {
+/** llama.cpp with the settings that are fastest here, judged by a prefill and a short decode of 8. */
+async function fastest(make, prompts) {
   let best = null;
-  for (let count = 1; count <= threads; count++) {
+  for (let count = 1; count <= threads; count *= 2) {
     for (const flashAttention of [false, true]) {
-      progress(`llama.cpp with ${count} threads, flash attention ${flashAttention}`);
       const settings = { threads: count, flashAttention };
-      const peer = bareLlama(llama, settings);
+      const peer = make(settings);
+      progress(`${peer.name} with ${count} threads, flash attention ${flashAttention}`);
       const decode = await peer.openDecode(prompts, 8, 16);
       const seconds = (await peer.prefill(prompts, PREFILL_LEN)) + (await decode.run());
       await decode.close();
-      if (best === null || seconds < best.seconds) best = { seconds, settings };
+      if (best === null || seconds < best.seconds) best = { seconds, settings, peer };
     }
   }
-  return best.settings;
+  return best;
+}
+
+/** Everyone that was asked for, Pagoda first. */
+async function openPeers(model) {
+  const pagoda = await openPagoda({ model, threads });
+  const prompts = new Prompts(seed, pagoda.vocabSize);
+  const peers = [pagoda];
+  const closers = [() => pagoda.close()];
+  let settings = null;
+  if (values.before !== undefined) {
+    const before = await openPagoda({ model, threads, root: values.before, name: "before" });
+    peers.push(before);
+    closers.push(() => before.close());
+  }
+  if (values["llama-cpp"] !== undefined) {
+    const best = await fastest((each) => llamaCpp(openLlamaCpp(values["llama-cpp"], model), each), prompts);
+    peers.push(best.peer);
+    settings = best.settings;
+  }
+  if (values["node-llama-cpp"]) {
+    const { nodeLlamaCpp, openLlama } = await import("./node-llama-cpp.mjs");
+    const llama = await openLlama(model);
+    const best = await fastest((each) => nodeLlamaCpp(llama, each), prompts);
+    peers.push(best.peer);
+    settings ??= best.settings;
+    closers.push(() => llama.close());
+  }
+  return { peers, prompts, settings, close: () => Promise.all(closers.map((close) => close())) };
 }
 
 /** Tokens per second of each run, by peer. The peers take turns, and nobody is always first. */
@@ -103,19 +135,21 @@ async function measure({ name, tokens, open }, peers, label) {
 }
 
 async function compare(model) {
-  const pagoda = await openPagoda({ model, threads });
-  const llama = await openLlama(model);
-  const prompts = new Prompts(seed, pagoda.vocabSize);
-  const settings = await bestSettings(llama, prompts);
-  const peers = [pagoda, nodeLlamaCpp(llama, settings), bareLlama(llama, settings)];
+  const { peers, prompts, settings, close } = await openPeers(model);
+  const [pagoda] = peers;
   const requests = servingMix({ seed, count: numRequests, systemLen, vocabSize: pagoda.vocabSize });
   const results = [];
   for (const work of workloads(requests, prompts)) results.push(await measure(work, peers, basename(model)));
   progress("");
-  await pagoda.close();
-  await llama.close();
-  const device = pagoda.description;
-  return { model: basename(model), pagoda: { device, threads }, llama: settings, results, loadAfter: loadavg()[0] };
+  await close();
+  return {
+    model: basename(model),
+    pagoda: { device: pagoda.description, threads },
+    peers: peers.map((peer) => peer.name),
+    llama: settings,
+    results,
+    loadAfter: loadavg()[0],
+  };
 }
 
 const machine = machineFacts();
@@ -124,20 +158,23 @@ const reports = [];
 for (const model of values.model) {
   const report = await compare(model);
   reports.push(report);
-  const mid = (rates) => (rates.length === 0 ? Number.NaN : median(rates));
+  const others = report.peers.slice(1);
+  const { llama } = report;
   console.log(
     renderTable({
       caption:
-        `${report.model}: tokens/s, medians of ${repeat}; Pagoda ${threads} threads, llama.cpp ${report.llama.threads} threads, ` +
-        `flash attention ${report.llama.flashAttention ? "on" : "off"}`,
-      head: ["", "pagoda", "node-llama-cpp", "llama.cpp", "x node-llama-cpp", "x llama.cpp"],
+        `${report.model}: tokens/s, medians of ${repeat}; Pagoda ${threads} threads` +
+        (llama === null
+          ? ""
+          : `, llama.cpp ${llama.threads} threads, flash attention ${llama.flashAttention ? "on" : "off"}`),
+      head: ["", ...report.peers, ...others.map((name) => `x ${name}`)],
       rows: report.results.map(({ name, rates }) => {
-        const [ours, library, bare] = ["pagoda", "node-llama-cpp", "llama.cpp"].map((peer) => mid(rates[peer]));
-        return [name, ours, library, bare, ours / library, ours / bare];
+        const mids = report.peers.map((peer) => (rates[peer].length === 0 ? Number.NaN : median(rates[peer])));
+        return [name, ...mids, ...mids.slice(1).map((theirs) => mids[0] / theirs)];
       }),
       notes: [`mix: answer tokens/s of ${numRequests} requests of 16-512 tokens after a system prompt of ${systemLen}`],
     }),
   );
 }
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ machine, reports }, null, 2)}\n`);
-process.exit(0); // the addon keeps a handle open
+process.exit(0); // node-llama-cpp's addon keeps a handle open

@@ -1,5 +1,4 @@
-// node-llama-cpp as its users run it: one context with a sequence per request, batched by the library; and, under it, llama.cpp
-// alone: batches put together by hand and given to llama_decode, without sampling.
+// node-llama-cpp as its users run it: one context with a sequence per request, batched by the library.
 
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 import { CONTEXT_LEN } from "./workload.mjs";
@@ -79,49 +78,6 @@ export function nodeLlamaCpp({ model }, settings) {
         const sequences = Array.from({ length: parallel }, () => context.getSequence());
         return secondsOf(() => Promise.all(sequences.map(work)));
       });
-    },
-  };
-}
-
-/** llama_decode alone. It has no scheduler, so no mix. */
-export function bareLlama({ model }, settings) {
-  const decode = (addon, rows) => {
-    addon.initBatch(rows.reduce((sum, row) => sum + row.tokens.length, 0));
-    for (const { sequence, at, tokens } of rows) {
-      addon.addToBatch(sequence, at, Uint32Array.from(tokens), Uint32Array.of(tokens.length - 1));
-    }
-    return addon.decodeBatch();
-  };
-  return {
-    name: "llama.cpp",
-
-    prefill: (prompts, len) =>
-      withContext(model, optionsOf(1, len, settings), ({ _ctx: addon }) =>
-        secondsOf(() => decode(addon, [{ sequence: 0, at: 0, tokens: prompts.next(len) }])),
-      ),
-
-    async openDecode(prompts, rows, steps) {
-      const context = await model.createContext(optionsOf(rows, CONTEXT_LEN + steps, settings));
-      const addon = context._ctx;
-      const all = Array.from({ length: rows }, () => prompts.next(CONTEXT_LEN + steps));
-      for (const [sequence, tokens] of all.entries()) {
-        await decode(addon, [{ sequence, at: 0, tokens: tokens.slice(0, CONTEXT_LEN) }]);
-      }
-      const step = (at) =>
-        decode(
-          addon,
-          all.map((tokens, sequence) => ({ sequence, at, tokens: [tokens[at]] })),
-        );
-      return {
-        async run() {
-          const seconds = await secondsOf(async () => {
-            for (let at = CONTEXT_LEN; at < CONTEXT_LEN + steps; at++) await step(at);
-          });
-          for (const sequence of all.keys()) addon.removeTokenCellsFromSequence(sequence, CONTEXT_LEN, -1);
-          return seconds;
-        },
-        close: () => context.dispose(),
-      };
     },
   };
 }

@@ -1,16 +1,22 @@
-// Pagoda as its users run it: an engine with its own thread, called through the public API.
+// Pagoda as its users run it: an engine with its own thread, called through the public API. `root` is the clone whose build is
+// run, this one unless said otherwise: another clone of an earlier commit gives a before and after in one run.
 
-import { createEngine } from "../../dist/src/index.js";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { CONTEXT_LEN } from "./workload.mjs";
 
-export async function openPagoda({ model, threads }) {
+const HERE = new URL("../../", import.meta.url);
+
+export async function openPagoda({ model, threads, root, name = "pagoda" }) {
+  const clone = root === undefined ? HERE : pathToFileURL(`${resolve(root)}/`);
+  const { createEngine } = await import(new URL("dist/src/index.js", clone).href);
   const engine = await createEngine({ model, threads });
   let runs = 0;
   const generate = (prompt, maxTokens, salt) =>
     engine.generate(prompt, { maxTokens, ignoreEos: true, temperature: 0, salt }).result();
 
   return {
-    name: "pagoda",
+    name,
     threads,
     vocabSize: engine.model.vocabSize,
     description: engine.model.device,
