@@ -1,9 +1,11 @@
 // The plan's arrays: reused from step to step, grown by doubling when a batch needs more than any before it.
 
-import type { AttentionPlan } from "../core/attention-plan.js";
+import type { AttentionPlan, VisibleStart } from "../core/attention-plan.js";
 
 export class PlanArrays implements AttentionPlan {
+  readonly group: number;
   readonly window: number;
+  readonly attentionChunk: number;
   readonly groupSize: number;
   qTile = 16;
   kvChunk = 1;
@@ -15,11 +17,6 @@ export class PlanArrays implements AttentionPlan {
   itemKvEnd = new Int32Array(64);
   itemPartial = new Int32Array(64);
   itemValid = new Uint8Array(64);
-  itemCost = new Float64Array(64); // [numItems] read by the balance only
-
-  readonly numWorkers: number;
-  readonly workerIndptr: Int32Array;
-  workerItems = new Int32Array(64);
 
   numPartials = 0;
   numMerges = 0;
@@ -28,11 +25,11 @@ export class PlanArrays implements AttentionPlan {
   mergePartial = new Int32Array(16);
   mergeCount = new Int32Array(16);
 
-  constructor(window: number, groupSize: number, numWorkers: number) {
+  constructor(group: number, { window, attentionChunk }: VisibleStart, groupSize: number) {
+    this.group = group;
     this.window = window;
+    this.attentionChunk = attentionChunk;
     this.groupSize = groupSize;
-    this.numWorkers = numWorkers;
-    this.workerIndptr = new Int32Array(numWorkers + 1);
   }
 
   clear(): void {
@@ -41,7 +38,7 @@ export class PlanArrays implements AttentionPlan {
     this.numMerges = 0;
   }
 
-  addItem(row: number, qStart: number, kvStart: number, kvEnd: number, partial: number, cost: number): void {
+  addItem(row: number, qStart: number, kvStart: number, kvEnd: number, partial: number): void {
     const i = this.numItems++;
     if (i === this.itemRow.length) this.#growItems();
     this.itemRow[i] = row;
@@ -50,7 +47,6 @@ export class PlanArrays implements AttentionPlan {
     this.itemKvEnd[i] = kvEnd;
     this.itemPartial[i] = partial;
     this.itemValid[i] = 1;
-    this.itemCost[i] = cost;
   }
 
   addMerge(row: number, qStart: number, firstPartial: number, count: number): void {
@@ -65,7 +61,7 @@ export class PlanArrays implements AttentionPlan {
   /** Pads to a launch of fixed size: items marked invalid, merges of nothing. Larger plans stay as they are. */
   pad(numItems: number): void {
     while (this.numItems < numItems) {
-      this.addItem(0, 0, 0, 0, -1, 0);
+      this.addItem(0, 0, 0, 0, -1);
       this.itemValid[this.numItems - 1] = 0;
     }
     // A split tile has two items or more, so half the items bounds the merges of every plan of this size.
@@ -78,13 +74,9 @@ export class PlanArrays implements AttentionPlan {
     this.itemKvStart = grownInts(this.itemKvStart);
     this.itemKvEnd = grownInts(this.itemKvEnd);
     this.itemPartial = grownInts(this.itemPartial);
-    this.workerItems = grownInts(this.workerItems);
     const valid = new Uint8Array(this.itemRow.length);
     valid.set(this.itemValid);
     this.itemValid = valid;
-    const cost = new Float64Array(this.itemRow.length);
-    cost.set(this.itemCost);
-    this.itemCost = cost;
   }
 
   #growMerges(): void {

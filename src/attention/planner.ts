@@ -1,15 +1,15 @@
-// Plans attention for a batch: q tiles, KV chunks, work items, their spread over workers, merge lists. Once per step and window,
-// integers only, no allocation once its arrays have grown to the workload. The result is valid until the next call.
+// Plans attention for a batch: q tiles, KV chunks, work items, merge lists. Once per step and kind of layer, integers only, no
+// allocation once its arrays have grown to the workload. The result is valid until the next call. Which worker runs which item
+// is not planned: workers take items as they come free.
 //
 //   fixed     chunks of a constant size; a tile is split only when it is more than half of a worker's fair share. Splitting does
 //             not change a bit of the result (core/attention-plan.ts), so results never depend on the batch.
 //   balanced  the chunk is searched for each batch, the smallest that fits the workers. Results may differ in the last bits.
 
-import { type AttentionPlan, MAX_PARTIAL_ROWS } from "../core/attention-plan.js";
+import { type AttentionPlan, MAX_PARTIAL_ROWS, type VisibleStart, visibleStart } from "../core/attention-plan.js";
 import type { Batch } from "../core/batch.js";
 import { errorFor } from "../core/errors.js";
 import { alignDown, ceilDiv } from "../core/math.js";
-import { Balancer } from "./balance.js";
 import { searchKvChunk } from "./kv-chunk.js";
 import { grownInts, PlanArrays } from "./plan-arrays.js";
 import { chooseQTile } from "./q-tile.js";
@@ -17,9 +17,13 @@ import { chooseQTile } from "./q-tile.js";
 export interface PlannerOptions {
   readonly groupSize: number; // G
   readonly headDim: number; // D
+  /** The cache group its layers keep their keys in; the first when left out. */
+  readonly group?: number;
   /** 0 is no window. */
   readonly window: number;
-  /** Threads, or CTAs per kv head where a launch runs every item once per kv head (workersPerHead). */
+  /** 0, or left out, is no chunked attention. */
+  readonly attentionChunk?: number;
+  /** Work units a batch is split for: threads, or CTAs per kv head where a launch runs every item once per kv head (workersPerHead). */
   readonly numWorkers: number;
   readonly split: "fixed" | "balanced";
   /** fixed: keys per chunk. balanced: the least keys per chunk. */
@@ -40,7 +44,7 @@ export class AttentionPlanner {
   readonly #pairCost: number;
   readonly #maxPartialRows: number;
   readonly #plan: PlanArrays;
-  readonly #balancer: Balancer;
+  readonly #visible: VisibleStart;
 
   // The q tiles of the batch, before they are cut into items.
   #numTiles = 0;
@@ -48,7 +52,7 @@ export class AttentionPlanner {
   #tileQStart = new Int32Array(64); // [numTiles] first packed row
   #tileQLen = new Int32Array(64); // [numTiles] packed rows in it
   #tileKvStart = new Int32Array(64); // [numTiles] first key that any of its tokens sees
-  #tileKvEnd = new Int32Array(64); // [numTiles] one past its last token
+  #tileKvEnd = new Int32Array(64); // [numTiles] the first key that none of its tokens sees
   // The same ranges in pages, for the search of balanced mode.
   #firstPage = new Int32Array(64); // [numTiles]
   #endPage = new Int32Array(64); // [numTiles]
@@ -57,14 +61,15 @@ export class AttentionPlanner {
     atLeast("groupSize", options.groupSize, 1);
     atLeast("headDim", options.headDim, 1);
     atLeast("window", options.window, 0);
+    atLeast("attentionChunk", options.attentionChunk ?? 0, 0);
     atLeast("numWorkers", options.numWorkers, 1);
     atLeast("kvChunk", options.kvChunk, 1);
     atLeast("qTile", options.qTile ?? 1, 1);
     this.#options = options;
     this.#pairCost = options.pairCost ?? 1 / 16;
     this.#maxPartialRows = Math.min(options.maxPartialRows ?? MAX_PARTIAL_ROWS, MAX_PARTIAL_ROWS);
-    this.#plan = new PlanArrays(options.window, options.groupSize, options.numWorkers);
-    this.#balancer = new Balancer(options.numWorkers);
+    this.#visible = { window: options.window, attentionChunk: options.attentionChunk ?? 0 };
+    this.#plan = new PlanArrays(options.group ?? 0, this.#visible, options.groupSize);
   }
 
   /**
@@ -80,7 +85,6 @@ export class AttentionPlanner {
     plan.kvChunk = this.#options.split === "fixed" ? this.#options.kvChunk : this.#searchChunk(batch, budget);
     this.#makeItems(padItems);
     plan.pad(padItems);
-    this.#balancer.assign(plan.workerIndptr, plan.workerItems, plan.itemCost, plan.numItems);
     return plan;
   }
 
@@ -100,26 +104,25 @@ export class AttentionPlanner {
     return Math.floor((squares / numTokens) * groupSize);
   }
 
-  /** Cuts every row's packed queries into tiles. Causal: a tile ends at its last token; a window narrows its start. */
+  /** Cuts every row's packed queries into tiles. Both ends of what a token sees grow along a row, so they bound a tile's keys. */
   #makeTiles(batch: Batch, qTile: number): void {
-    const { groupSize, window } = this.#options;
+    const { groupSize } = this.#options;
     this.#numTiles = 0;
     for (let row = 0; row < batch.numRows; row++) {
-      const queryLen = batch.queryLen(row);
-      const contextLen = batch.contextLen(row);
-      const packedLen = queryLen * groupSize;
-      const start = contextLen - queryLen;
+      const first = batch.qoIndptr[row]!;
+      const packedLen = batch.queryLen(row) * groupSize;
       for (let q = 0; q < packedLen; q += qTile) {
         const qEnd = Math.min(q + qTile, packedLen);
-        const firstPos = start + Math.floor(q / groupSize);
-        const lastPos = start + Math.floor((qEnd - 1) / groupSize);
+        const firstToken = first + Math.floor(q / groupSize);
+        const lastToken = first + Math.floor((qEnd - 1) / groupSize);
         const tile = this.#numTiles++;
         if (tile === this.#tileRow.length) this.#growTiles();
+        const kvEnd = batch.visibleEnd[lastToken]!;
         this.#tileRow[tile] = row;
         this.#tileQStart[tile] = q;
         this.#tileQLen[tile] = qEnd - q;
-        this.#tileKvStart[tile] = window > 0 ? Math.max(0, firstPos - window + 1) : 0;
-        this.#tileKvEnd[tile] = Math.max(0, lastPos + 1);
+        this.#tileKvStart[tile] = Math.min(kvEnd, visibleStart(this.#visible, batch.positions[firstToken]!));
+        this.#tileKvEnd[tile] = kvEnd;
       }
     }
   }
@@ -161,7 +164,7 @@ export class AttentionPlanner {
       const numChunks = ceilDiv(kvEnd - kvStart, kvChunk);
       const canSplit = numChunks > 1 && numChunks <= partialRoom && numChunks - 1 <= itemRoom;
       if (!canSplit || cost <= threshold || this.#options.numWorkers === 1) {
-        plan.addItem(row, q, kvStart, kvEnd, -1, cost);
+        plan.addItem(row, q, kvStart, kvEnd, -1);
         continue;
       }
       partialRoom -= numChunks;
@@ -169,7 +172,7 @@ export class AttentionPlanner {
       plan.addMerge(row, q, plan.numPartials, numChunks);
       for (let chunk = kvStart; chunk < kvEnd; chunk += kvChunk) {
         const chunkEnd = Math.min(chunk + kvChunk, kvEnd);
-        plan.addItem(row, q, chunk, chunkEnd, plan.numPartials++, this.#cost(qLen, chunkEnd - chunk));
+        plan.addItem(row, q, chunk, chunkEnd, plan.numPartials++);
       }
     }
   }

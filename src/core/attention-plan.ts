@@ -16,9 +16,23 @@
 /** Upper bound of numPartials * qTile in any plan: devices size their partial states by it, once. */
 export const MAX_PARTIAL_ROWS = 16384;
 
-export interface AttentionPlan {
-  /** Sliding window of the layers that use this plan: a token sees itself and the window-1 tokens before it; 0 is no window. */
+/** The rule for the first key a token sees; at most one of the two is set, none is full attention. */
+export interface VisibleStart {
+  /** Sliding window: a token sees itself and the window - 1 tokens before it; 0: none. */
   readonly window: number;
+  /** Chunked attention (Llama 4): a token sees its own chunk of the sequence, from absolute multiples of this on; 0: none. */
+  readonly attentionChunk: number;
+}
+
+/** The first key that the token at `position` sees. Never falls as the position grows, so tiles can be cut to it. */
+export function visibleStart({ window, attentionChunk }: VisibleStart, position: number): number {
+  if (window > 0) return Math.max(0, position - window + 1);
+  return attentionChunk > 0 ? position - (position % attentionChunk) : 0;
+}
+
+export interface AttentionPlan extends VisibleStart {
+  /** The cache group whose pages it is about. */
+  readonly group: number;
   /** G = H / K. */
   readonly groupSize: number;
   /** Packed query rows per tile. */
@@ -33,11 +47,6 @@ export interface AttentionPlan {
   itemKvEnd: Int32Array; // [numItems] one past the last key position
   itemPartial: Int32Array; // [numItems] -1: writes its output directly; else the index of its partial
   itemValid: Uint8Array; // [numItems] 0: padding of a fixed-size (graph) launch, exits at once
-
-  /** Items of worker w: workerItems[workerIndptr[w] .. workerIndptr[w+1]). */
-  numWorkers: number;
-  workerIndptr: Int32Array; // [numWorkers+1]
-  workerItems: Int32Array; // [numItems]
 
   /** Each partial holds qTile packed rows for each kv head. */
   numPartials: number;

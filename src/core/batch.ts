@@ -1,9 +1,29 @@
-// One step's work as ragged arrays: what the scheduler chose, laid out for the device. No padding, no phases: a decode is a
-// row with one new token. Capacity is fixed at creation except for `kvIndices`, which grows outside the hot path.
+// One step's work as ragged columns: what the scheduler chose, laid out for the device. No padding, no phases: a decode is a
+// row with one new token. Capacity is fixed at creation except for the page tables, which grow outside the hot path.
 //
-//   row r owns tokens  [qoIndptr[r], qoIndptr[r+1])  of the flat arrays
-//         and pages    [kvIndptr[r], kvIndptr[r+1])  of kvIndices, the last one filled to lastPageLen[r]
-//   contextLen(r) = (pages - 1) * pageSize + lastPageLen[r]   cached tokens plus the new ones
+//   row r owns tokens  [qoIndptr[r], qoIndptr[r+1])  of the columns of tokens
+//         and pages    groups[g].kvIndices[kvIndptr[r] .. kvIndptr[r+1])  of each cache group g
+//   token t sees keys  [visibleStart, visibleEnd[t])  of its row: the end is data, the start is a rule of each attention plan
+//                      (core/attention-plan.ts)
+
+/** Where the batch's keys and values lie in one cache group: the page table in CSR form, and the slot of each new token. */
+export class BatchGroup {
+  readonly slots: Int32Array; // [T] where a token's K and V are written: page * pageSize + offset
+  readonly kvIndptr: Int32Array; // [R+1] in pages
+  kvIndices: Int32Array; // [kvIndptr[R]] page ids
+
+  constructor(maxTokens: number) {
+    this.slots = new Int32Array(maxTokens);
+    this.kvIndptr = new Int32Array(maxTokens + 1);
+    this.kvIndices = new Int32Array(maxTokens);
+  }
+
+  growPages(needed: number): void {
+    const grown = new Int32Array(Math.max(needed, this.kvIndices.length * 2));
+    grown.set(this.kvIndices);
+    this.kvIndices = grown;
+  }
+}
 
 export class Batch {
   readonly pageSize: number;
@@ -12,28 +32,26 @@ export class Batch {
   numTokens = 0; // T
   numLogitRows = 0;
 
-  readonly tokenIds: Int32Array; // [T]
-  readonly rowOf: Int32Array; // [T] the row a token belongs to
+  /** What a token is: its id, or -(i + 1) for token i of the flight before, which the host does not know yet. */
+  readonly inputOf: Int32Array; // [T]
   readonly positions: Int32Array; // [T] absolute position in its sequence
-  readonly slots: Int32Array; // [T] where its K and V are written: page * pageSize + offset
+  /** The first key a token may not see: position + 1 in causal text, the sequence's end in an encoder. Never falls in a row. */
+  readonly visibleEnd: Int32Array; // [T]
   readonly qoIndptr: Int32Array; // [R+1]
-  readonly kvIndptr: Int32Array; // [R+1] in pages
-  readonly lastPageLen: Int32Array; // [R]
-  readonly logitRows: Int32Array; // [numLogitRows] indices into the flat tokens
-  kvIndices: Int32Array; // [kvIndptr[R]] page ids
+  readonly stateOf: Int32Array; // [R] slot in the state pool; -1: none
+  readonly logitRows: Int32Array; // [numLogitRows] indices into the columns of tokens
+  readonly groups: readonly BatchGroup[];
 
-  constructor(pageSize: number, maxTokens: number) {
+  constructor(pageSize: number, maxTokens: number, numGroups = 1) {
     this.pageSize = pageSize;
     this.maxTokens = maxTokens;
-    this.tokenIds = new Int32Array(maxTokens);
-    this.rowOf = new Int32Array(maxTokens);
+    this.inputOf = new Int32Array(maxTokens);
     this.positions = new Int32Array(maxTokens);
-    this.slots = new Int32Array(maxTokens);
+    this.visibleEnd = new Int32Array(maxTokens);
     this.qoIndptr = new Int32Array(maxTokens + 1);
-    this.kvIndptr = new Int32Array(maxTokens + 1);
-    this.lastPageLen = new Int32Array(maxTokens);
+    this.stateOf = new Int32Array(maxTokens);
     this.logitRows = new Int32Array(maxTokens);
-    this.kvIndices = new Int32Array(maxTokens);
+    this.groups = Array.from({ length: numGroups }, () => new BatchGroup(maxTokens));
   }
 
   clear(): void {
@@ -49,43 +67,56 @@ export class Batch {
 
   /** Cached tokens plus new ones: the row's length once this step is done. */
   contextLen(r: number): number {
-    const pages = this.kvIndptr[r + 1]! - this.kvIndptr[r]!;
-    return pages === 0 ? 0 : (pages - 1) * this.pageSize + this.lastPageLen[r]!;
+    const end = this.qoIndptr[r + 1]!;
+    return end === this.qoIndptr[r] ? 0 : this.positions[end - 1]! + 1;
   }
 
   /**
-   * Appends a row of tokens[start .. start+queryLen) whose pages are pages[0 .. ceil((start+queryLen)/pageSize)).
-   * `logitsFrom` is the first position (absolute) whose logits are wanted; pass Infinity for none.
+   * Appends a causal row of tokens[start .. start+queryLen). `pages` is its table in the first group (addPages: in the others),
+   * `logitsFrom` the first position (absolute) whose logits are wanted, Infinity for none; `state` its slot in the state pool.
    */
-  addRow(tokens: Int32Array, start: number, queryLen: number, pages: Int32Array, logitsFrom: number): void {
+  addRow(tokens: Int32Array, start: number, queryLen: number, pages: Int32Array, logitsFrom: number, state = -1): void {
     const row = this.numRows;
-    const { pageSize } = this;
     let t = this.numTokens;
     this.qoIndptr[row] = t;
     for (let pos = start; pos < start + queryLen; pos++, t++) {
-      this.tokenIds[t] = tokens[pos]!;
-      this.rowOf[t] = row;
+      this.inputOf[t] = tokens[pos]!;
       this.positions[t] = pos;
-      this.slots[t] = pages[(pos / pageSize) | 0]! * pageSize + (pos % pageSize);
+      this.visibleEnd[t] = pos + 1;
       if (pos >= logitsFrom) this.logitRows[this.numLogitRows++] = t;
     }
     this.qoIndptr[row + 1] = t;
+    this.stateOf[row] = state;
     this.numTokens = t;
-
-    const contextLen = start + queryLen;
-    const numPages = Math.ceil(contextLen / pageSize);
-    const first = row === 0 ? 0 : this.kvIndptr[row]!;
-    this.kvIndptr[row] = first;
-    if (first + numPages > this.kvIndices.length) this.#growPages(first + numPages);
-    for (let i = 0; i < numPages; i++) this.kvIndices[first + i] = pages[i]!;
-    this.kvIndptr[row + 1] = first + numPages;
-    this.lastPageLen[row] = contextLen - (numPages - 1) * pageSize;
     this.numRows = row + 1;
+    if (this.groups.length > 0) this.addPages(0, pages);
   }
 
-  #growPages(needed: number): void {
-    const grown = new Int32Array(Math.max(needed, this.kvIndices.length * 2));
-    grown.set(this.kvIndices);
-    this.kvIndices = grown;
+  /** The last row's table in group g: pages[0 .. ceil(contextLen / pageSize)), those no token sees any more may be page 0. */
+  addPages(g: number, pages: Int32Array): void {
+    const { pageSize } = this;
+    const { slots, kvIndptr } = this.groups[g]!;
+    const row = this.numRows - 1;
+    const numPages = Math.ceil(this.contextLen(row) / pageSize);
+    const first = row === 0 ? 0 : kvIndptr[row]!;
+    if (first + numPages > this.groups[g]!.kvIndices.length) this.groups[g]!.growPages(first + numPages);
+    const { kvIndices } = this.groups[g]!;
+    kvIndptr[row] = first;
+    for (let i = 0; i < numPages; i++) kvIndices[first + i] = pages[i]!;
+    kvIndptr[row + 1] = first + numPages;
+    for (let t = this.qoIndptr[row]!; t < this.numTokens; t++) {
+      const pos = this.positions[t]!;
+      slots[t] = pages[(pos / pageSize) | 0]! * pageSize + (pos % pageSize);
+    }
+  }
+
+  /** The last row's tokens at positions [from, to) see all keys before `end`: an encoder's sequence, an image in a prompt. */
+  showUntil(end: number, from: number, to: number): void {
+    const row = this.numRows - 1;
+    const first = this.qoIndptr[row]!;
+    const start = this.positions[first]!;
+    for (let pos = Math.max(from, start); pos < Math.min(to, this.contextLen(row)); pos++) {
+      this.visibleEnd[first + pos - start] = end;
+    }
   }
 }

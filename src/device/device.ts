@@ -39,6 +39,8 @@ export interface KvPoolSpec {
   readonly keyDim: number; // D
   readonly valueDim: number; // Dv
   readonly dtype: KvDtype;
+  /** Which of the batch's cache groups has its page tables; the first when left out. */
+  readonly group?: number;
 }
 
 export interface KvPool {
@@ -144,7 +146,7 @@ export interface Device {
   stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[]): void;
 
   // --- step: ops -----------------------------------------------------------------------------------------------------
-  /** out[t] = scale * table[tokenIds[t]]  for all T tokens. */
+  /** out[t] = scale * table[inputOf[t]]  for all T tokens. */
   embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void;
   /** out[t] += table[positions[t]] (learned positions). */
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void;

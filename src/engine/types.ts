@@ -115,19 +115,17 @@ export interface StepPlan {
   /** Packed query rows (token, head in group) per tile. */
   readonly qTile: number;
   readonly kvChunk: number;
-  readonly numWorkers: number;
   readonly items: readonly PlanItem[];
   /** Tiles whose keys were split: `count` partial results are joined. */
   readonly merges: readonly { readonly row: number; readonly qStart: number; readonly count: number }[];
 }
 
-/** Work for one worker: a q tile of a row of the step over the keys [kvStart, kvEnd). */
+/** One work item: a q tile of a row of the step over the keys [kvStart, kvEnd). */
 export interface PlanItem {
   readonly row: number;
   readonly qStart: number;
   readonly kvStart: number;
   readonly kvEnd: number;
-  readonly worker: number;
   readonly isPartial: boolean;
 }
 

@@ -68,7 +68,7 @@ test("A10: prefill at 0 writes page 0; decodes at 16 and 17 write page 1, slots 
   const slotsOf = (start: number, queryLen: number) => {
     batch.clear();
     batch.addRow(tokens, start, queryLen, pages, Infinity);
-    return Array.from(batch.slots.subarray(0, queryLen));
+    return Array.from(batch.groups[0]!.slots.subarray(0, queryLen));
   };
   assert.deepEqual(
     slotsOf(0, 16),
@@ -173,7 +173,7 @@ test("AX2: 250 and 300 tokens at 16 a page need 16 and 19 pages; 128 tokens fill
   const pages = Int32Array.from({ length: 32 }, (_, i) => i + 1);
   batch.addRow(new Int32Array(512), 0, 250, pages, Infinity);
   batch.addRow(new Int32Array(512), 0, 300, pages, Infinity);
-  assert.deepEqual(Array.from(batch.kvIndptr.subarray(0, 3)), [0, 16, 35]);
+  assert.deepEqual(Array.from(batch.groups[0]!.kvIndptr.subarray(0, 3)), [0, 16, 35]);
   assert.equal(pageRuns(pages, 0, 128, 16).length, 8);
   assert.equal(pageRuns(pages, 256, 300, 16).length, 3);
 });

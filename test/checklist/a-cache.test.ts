@@ -30,7 +30,10 @@ test("A1: a page holds all layers, 1,048,576 elements for Llama 8B, 2 MiB at fp1
 test("A2: the page id is the row of the pool: a page's slots are id * P .. id * P + P - 1", () => {
   const batch = new Batch(16, 64);
   batch.addRow(Int32Array.from(tokensOf(0, 20)), 0, 20, Int32Array.of(5, 2), Number.POSITIVE_INFINITY);
-  assert.deepEqual([batch.slots[0], batch.slots[15], batch.slots[16], batch.slots[19]], [80, 95, 32, 35]);
+  assert.deepEqual(
+    [batch.groups[0]!.slots[0], batch.groups[0]!.slots[15], batch.groups[0]!.slots[16], batch.groups[0]!.slots[19]],
+    [80, 95, 32, 35],
+  );
 });
 
 test("A3: a request keeps its pages from admission through every step until it ends", () => {
@@ -121,7 +124,7 @@ test("A10: prefill at 0 writes the first page; decodes at 16 and 17 write the se
     const step = sim.scheduler.schedule()!;
     batch.clear();
     batch.addRow(request.tokens, step.starts[0]!, step.queryLens[0]!, request.pages, Number.POSITIVE_INFINITY);
-    slots.push([...batch.slots.slice(0, batch.numTokens)]);
+    slots.push([...batch.groups[0]!.slots.slice(0, batch.numTokens)]);
     sim.scheduler.land(step);
     request.appendToken(i);
   }
@@ -188,7 +191,7 @@ test("AX9: page 0 is never owned, never cached and never the target of a write",
       batch.addRow(request.tokens, step.starts[r]!, step.queryLens[r]!, request.pages, Number.POSITIVE_INFINITY);
       sim.compute(request, step.starts[r]!, step.queryLens[r]!);
     }
-    assert.ok(batch.slots.slice(0, batch.numTokens).every((slot) => slot >= 4));
+    assert.ok(batch.groups[0]!.slots.slice(0, batch.numTokens).every((slot) => slot >= 4));
     sim.scheduler.land(step);
     for (const request of step.rows.slice(0, step.numRows)) {
       assert.ok(!pagesOf(request).includes(0));

@@ -63,8 +63,8 @@ test("B5: with page size 1 the page table is the list of token slots", () => {
     { sequence: 0, start: 9, queryLen: 6 },
     { sequence: 1, start: 4, queryLen: 1 },
   ]);
-  assert.equal(problem.batch.kvIndptr[2], 20);
-  assert.deepEqual(problem.batch.slots.subarray(0, 6), problem.batch.kvIndices.subarray(9, 15));
+  assert.equal(problem.batch.groups[0]!.kvIndptr[2], 20);
+  assert.deepEqual(problem.batch.groups[0]!.slots.subarray(0, 6), problem.batch.groups[0]!.kvIndices.subarray(9, 15));
   assert.ok(maxDifference(problem.run(planFor(problem, {})).out, problem.naive().out) < 1e-5);
 });
 

@@ -65,5 +65,6 @@ test("CX2: 32 cached tokens lie in one block of 32; the second is there for the 
 test("CX3: a token fits while start + 1 <= block: 31 cached and one new share a block", () => {
   const batch = new Batch(32, 4);
   batch.addRow(new Int32Array(64), 31, 1, Int32Array.of(9, 8), Infinity);
-  assert.deepEqual([batch.kvIndptr[1], batch.lastPageLen[0], batch.slots[0]], [1, 32, 9 * 32 + 31]);
+  const { kvIndptr, slots } = batch.groups[0]!;
+  assert.deepEqual([kvIndptr[1], batch.contextLen(0), slots[0]], [1, 32, 9 * 32 + 31]);
 });

@@ -32,7 +32,7 @@ test("C5: 30, 32 and 70 cached tokens in blocks of 32: the new tokens go to (2, 
     request.appendToken(7);
     batch.addRow(request.tokens, start, 1, request.pages, Number.POSITIVE_INFINITY);
   }
-  assert.deepEqual([...batch.slots.slice(0, 3)], [3 * 32 + 30, 2 * 32 + 0, 7 * 32 + 6]);
+  assert.deepEqual([...batch.groups[0]!.slots.slice(0, 3)], [3 * 32 + 30, 2 * 32 + 0, 7 * 32 + 6]);
 });
 
 test("CX2: 32 tokens fill one block of 32; the second is taken only for the 33rd", () => {
@@ -75,5 +75,5 @@ function slotsOfNextStep(sim: Simulation): number[] {
     const request = step.rows[r]!;
     batch.addRow(request.tokens, step.starts[r]!, step.queryLens[r]!, request.pages, Number.POSITIVE_INFINITY);
   }
-  return [...batch.slots.slice(0, batch.numTokens)];
+  return [...batch.groups[0]!.slots.slice(0, batch.numTokens)];
 }

@@ -45,10 +45,13 @@ test("D2: continuation chunks and decodes go through the same builder; Batch hol
     batch.addRow(Int32Array.from(row.tokens), row.start, row.queryLen, Int32Array.from(row.pages), Infinity);
   }
   const n = batch.numTokens;
-  assert.deepEqual(Array.from(batch.tokenIds.subarray(0, n)), shape.tokenIds);
-  assert.deepEqual(Array.from(batch.rowOf.subarray(0, n)), shape.rowOf);
+  assert.deepEqual(Array.from(batch.inputOf.subarray(0, n)), shape.tokenIds);
+  assert.deepEqual(
+    Array.from(batch.visibleEnd.subarray(0, n)),
+    shape.positions.map((position) => position + 1),
+  );
   assert.deepEqual(Array.from(batch.positions.subarray(0, n)), shape.positions);
-  assert.deepEqual(Array.from(batch.slots.subarray(0, n)), shape.slots);
+  assert.deepEqual(Array.from(batch.groups[0]!.slots.subarray(0, n)), shape.slots);
   assert.deepEqual(shape.slots, [32, 33, 34, 35, 36, 37, 38, 39, 20]);
 });
 

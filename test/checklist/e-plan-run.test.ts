@@ -57,7 +57,7 @@ test("E2: kv lengths [1024,512,2048] at 16 a page: indptr [0,64,96,224]", () => 
     ],
     16,
   );
-  assert.deepEqual(Array.from(batch.kvIndptr.subarray(0, 4)), kvIndptr);
+  assert.deepEqual(Array.from(batch.groups[0]!.kvIndptr.subarray(0, 4)), kvIndptr);
 });
 
 test("E3 EX6: each (token, head in group) is a row for tiling: 32 / 4 = 8 heads make 8 packed rows of a decode", () => {
@@ -148,7 +148,7 @@ test("E5: a row without keys counts as one item, of no keys", () => {
   const batch = new Batch(16, 8);
   batch.addRow(TOKENS, 299, 1, PAGES, Infinity);
   batch.qoIndptr[2] = 2; // a second row with one token and no pages
-  batch.kvIndptr[2] = batch.kvIndptr[1]!;
+  batch.groups[0]!.kvIndptr[2] = batch.groups[0]!.kvIndptr[1]!;
   batch.numRows = 2;
   const plan = planOf(batch, { numWorkers: 8 });
   const last = plan.numItems - 1;
@@ -184,9 +184,9 @@ test("E12: indptr 3, token 42, page 16: virtual 90 is page entry 5, slot 10; ind
   const batch = new Batch(16, 64);
   batch.addRow(TOKENS, 47, 1, Int32Array.of(1, 2, 3), Infinity); // three pages, so the next row has indptr 3
   batch.addRow(TOKENS, 42, 1, Int32Array.of(20, 21, 22), Infinity);
-  assert.equal(batch.kvIndptr[1], 3);
-  assert.equal(batch.kvIndices[5], 22);
-  assert.equal(batch.slots[1], 22 * 16 + 10);
+  assert.equal(batch.groups[0]!.kvIndptr[1], 3);
+  assert.equal(batch.groups[0]!.kvIndices[5], 22);
+  assert.equal(batch.groups[0]!.slots[1], 22 * 16 + 10);
   const wide = batchOf(
     [
       [1, 160],
@@ -194,7 +194,7 @@ test("E12: indptr 3, token 42, page 16: virtual 90 is page entry 5, slot 10; ind
     ],
     16,
   );
-  assert.equal(wide.kvIndptr[1]! * 16, 160);
+  assert.equal(wide.groups[0]!.kvIndptr[1]! * 16, 160);
 });
 
 test("E15 EX3 EX4: the state starts (0, -inf, 0), accumulates unnormalised, and its LSE is m + log2 d", () => {
@@ -234,7 +234,7 @@ test("E17: kv 48 on pages [5,12,7], last 16; kv 25 on [3,8], last 9; indptr [0,3
   const layout = kvLayout({ pageSize: 16, numLayers: 1, numKvHeads: 4, keyDim: 128, valueDim: 128 });
   assert.equal(keyOffset(layout, 12, 0, 2, 4), 12 * layout.page + 2 * layout.keyHead + 4 * layout.keySlot);
   const batch = new Batch(16, 4);
-  assert.equal(batch.contextLen(0), 0, "no pages, no length");
+  assert.equal(batch.contextLen(0), 0, "no tokens, no length");
 });
 
 test("EX2: the search counts pages, so a chunk is a whole number of them; the plan is in tokens", () => {

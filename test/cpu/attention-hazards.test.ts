@@ -87,8 +87,15 @@ for (const isa of ISAS) {
 
 test("integers that do not fit the pool are refused, not followed", { skip: whyNoCpu }, () => {
   for (const spoil of [
-    (problem: AttentionCase) => (problem.batch.kvIndices[0] = 1e6),
-    (problem: AttentionCase) => (problem.batch.kvIndices[0] = -1),
+    (problem: AttentionCase) => (problem.batch.groups[0]!.kvIndices[0] = 1e6),
+    (problem: AttentionCase) => (problem.batch.groups[0]!.kvIndices[0] = -1),
+    (problem: AttentionCase) => (problem.batch.groups[0]!.slots[0] = 1e6),
+    (problem: AttentionCase) => (problem.batch.groups[0]!.slots[1] = -1),
+    (problem: AttentionCase) => (problem.batch.groups[0]!.kvIndptr[1] = 1),
+    (problem: AttentionCase) => (problem.batch.qoIndptr[1] = 3),
+    (problem: AttentionCase) => (problem.batch.visibleEnd[1] = 5),
+    (problem: AttentionCase) => (problem.batch.positions[0] = -1),
+    (_: AttentionCase, plan: AttentionPlan) => ((plan as { group: number }).group = 1),
     (_: AttentionCase, plan: AttentionPlan) => (plan.itemRow[0] = 7),
     (_: AttentionCase, plan: AttentionPlan) => (plan.itemQStart[0] = 5000),
     (_: AttentionCase, plan: AttentionPlan) => (plan.itemKvEnd[0] = 5000),
@@ -99,11 +106,19 @@ test("integers that do not fit the pool are refused, not followed", { skip: whyN
     const device = new CpuDevice({ threads: 1 });
     const pool = device.allocKvPool({ ...problem.spec, dtype: "f32" });
     const staged = device.createStagedBatch(problem.batch.maxTokens);
-    spoil(problem, plan);
-    device.stage(staged, problem.batch, [plan]);
     const q = device.allocTensor(4, 32);
+    const out = device.allocTensor(4, 32);
     const params = { numHeads: 2, scale: 1, softcap: 0, sinks: null };
-    assert.throws(() => device.attention(device.allocTensor(4, 32), q, pool, 1, staged, 0, params), DeviceError);
+    device.stage(staged, problem.batch, [plan]);
+    device.attention(out, q, pool, 1, staged, 0, params);
+    spoil(problem, plan);
+    // What the step alone can tell is refused when it is staged, what only the pool can tell when they meet; and a step that
+    // was refused serves no op.
+    assert.throws(() => {
+      device.stage(staged, problem.batch, [plan]);
+      device.attention(out, q, pool, 1, staged, 0, params);
+    }, DeviceError);
+    assert.throws(() => device.attention(out, q, pool, 1, staged, 0, params), DeviceError);
     device.close();
   }
 });

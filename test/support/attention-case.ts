@@ -21,10 +21,13 @@ export interface CaseRow {
   readonly sequence: number;
   readonly start: number;
   readonly queryLen: number;
+  /** Tokens at positions [from, to) see all keys before `to`: an encoder's sequence, an image in a prompt. */
+  readonly together?: readonly [from: number, to: number];
 }
 
 export interface Masking {
   readonly window?: number;
+  readonly attentionChunk?: number;
   readonly softcap?: number;
   readonly sinks?: Float32Array | null; // [H]
 }
@@ -73,6 +76,7 @@ export class AttentionCase {
       const contextLen = row.start + row.queryLen;
       const pages = Int32Array.from(free.splice(0, pagesOf[r]));
       this.batch.addRow(new Int32Array(contextLen), row.start, row.queryLen, pages, Infinity);
+      if (row.together !== undefined) this.batch.showUntil(row.together[1], ...row.together);
       for (let pos = 0; pos < contextLen; pos++) {
         for (let head = 0; head < numKvHeads; head++) {
           const page = pages[Math.floor(pos / pageSize)]!;
@@ -139,7 +143,7 @@ export class AttentionCase {
   /** The textbook softmax in f64, straight from the generators: no pages, no tiles, natural exponentials. */
   naive(masking: Masking = {}): { out: Float64Array; lse: Float64Array } {
     const { keyDim, valueDim, groupSize } = this.shape;
-    const { window = 0, softcap = 0, sinks = null } = masking;
+    const { window = 0, attentionChunk = 0, softcap = 0, sinks = null } = masking;
     const { numHeads } = this;
     const out = new Float64Array(this.batch.numTokens * numHeads * valueDim);
     const lse = new Float64Array(this.batch.numTokens * numHeads);
@@ -148,9 +152,12 @@ export class AttentionCase {
       for (let pos = row.start; pos < row.start + row.queryLen; pos++, t++) {
         for (let head = 0; head < numHeads; head++) {
           const kvHead = Math.floor(head / groupSize);
-          const first = window > 0 ? Math.max(0, pos - window + 1) : 0;
+          const chunkStart = attentionChunk > 0 ? Math.floor(pos / attentionChunk) * attentionChunk : 0;
+          const first = window > 0 ? Math.max(0, pos - window + 1) : chunkStart;
+          const [from, to] = row.together ?? [0, 0];
+          const end = pos >= from && pos < to ? to : pos + 1;
           const scores: number[] = [];
-          for (let key = first; key <= pos; key++) {
+          for (let key = first; key < end; key++) {
             let dot = 0;
             for (let i = 0; i < keyDim; i++) {
               dot += this.query(row.sequence, pos, head, i) * this.key(row.sequence, key, kvHead, i);

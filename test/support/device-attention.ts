@@ -50,7 +50,8 @@ function appendAll(device: Device, pool: KvPool, problem: AttentionCase, isNoise
   } else {
     for (const [r, row] of problem.rows.entries()) {
       for (let pos = 0; pos < row.start + row.queryLen; pos++) {
-        const page = problem.batch.kvIndices[problem.batch.kvIndptr[r]! + Math.floor(pos / pageSize)]!;
+        const page =
+          problem.batch.groups[0]!.kvIndices[problem.batch.groups[0]!.kvIndptr[r]! + Math.floor(pos / pageSize)]!;
         slots.push(page * pageSize + (pos % pageSize));
         for (let head = 0; head < numKvHeads; head++) {
           for (let i = 0; i < keyDim; i++) k.push(problem.key(row.sequence, pos, head, i));
@@ -64,7 +65,7 @@ function appendAll(device: Device, pool: KvPool, problem: AttentionCase, isNoise
   const values = isNoise ? fill(numKvHeads * valueDim) : Float32Array.from(v);
   const batch = new Batch(pageSize, slots.length);
   batch.numTokens = slots.length;
-  batch.slots.set(slots);
+  batch.groups[0]!.slots.set(slots);
   const staged = device.createStagedBatch(slots.length);
   device.stage(staged, batch, []);
   const unusedQ: Tensor = device.allocTensor(slots.length, problem.numHeads * keyDim);

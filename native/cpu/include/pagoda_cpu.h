@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 1
+#define PG_ABI_VERSION 2
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -66,8 +66,22 @@ PG_API int32_t pg_weight_free(void* context, void* weight);
 
 // out[n, rows] = scale * (x[n, cols] . W^T + bias[rows]); accumulate != 0 adds to out instead. bias may be null.
 PG_API int32_t pg_matmul(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* weight, int64_t n, const float* bias, float scale, int32_t accumulate);
-// out[t] = scale * W[ids[t]] for t < count; accumulate != 0 adds. Ids outside the table are an error, nothing is written.
-PG_API int32_t pg_embed(void* context, float* out, int64_t out_stride, const void* weight, const int32_t* ids, int64_t count, float scale, int32_t accumulate);
+
+// --- the staged step ----------------------------------------------------------------------------------------------------
+// The integers of a step, laid out as src/step.h says in a block that the caller writes. Ops take the step as one handle.
+
+PG_API int32_t pg_step_create(void* context, uint64_t* out_step);
+PG_API int32_t pg_step_free(void* step);
+// The block, with room for this many int32; what it held is lost. Nothing may use the step until it is staged again.
+PG_API int32_t pg_step_reserve(void* context, void* step, int64_t ints, uint64_t* out_address);
+// Checks the first `ints` numbers of the block: the one check of a step. A step that fails it is empty.
+PG_API int32_t pg_step_stage(void* context, void* step, int64_t ints);
+// out[t] = scale * W[input_of[t]] for all tokens. An input outside the table is an error, nothing is written.
+PG_API int32_t pg_embed(void* context, float* out, int64_t out_stride, const void* weight, const void* step, float scale);
+// out[t] += W[positions[t]] for all tokens, likewise.
+PG_API int32_t pg_add_positions(void* context, float* out, int64_t out_stride, const void* weight, const void* step);
+// out[i] = x[logit_rows[first + i]] for i < n; out must not be x.
+PG_API int32_t pg_gather_logit_rows(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* step, int64_t first, int64_t n, int64_t cols);
 
 // --- rows of activations ------------------------------------------------------------------------------------------------
 // n rows of `cols` numbers; an output may be the input of the same op unless said otherwise.
@@ -86,8 +100,6 @@ PG_API int32_t pg_softcap(void* context, float* x, int64_t x_stride, float cap, 
 // kind: 0 silu, 1 gelu by tanh, 2 gelu by erf, 3 relu, 4 relu squared. out = act(gate) * up.
 PG_API int32_t pg_gated_activation(void* context, float* out, int64_t out_stride, const float* gate, int64_t gate_stride, const float* up, int64_t up_stride, int32_t kind, int64_t n, int64_t cols);
 PG_API int32_t pg_activation(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, int32_t kind, int64_t n, int64_t cols);
-// out[i] = x[rows[i]]; out must not be x.
-PG_API int32_t pg_gather_rows(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const int32_t* rows, int64_t n, int64_t cols);
 // out[r, h * out_head + out_offset + i] = x[r, h * in_head + in_offset + i] for i < width; out must not be x.
 PG_API int32_t pg_copy_heads(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, int64_t n, int64_t num_heads, int64_t width, int64_t out_head, int64_t out_offset, int64_t in_head, int64_t in_offset);
 // out[n, cols] dense, for the host.
@@ -101,15 +113,15 @@ PG_API int64_t pg_kv_page_bytes(int32_t page_size, int32_t num_layers, int32_t n
 PG_API int32_t pg_kv_pool_create(void* context, int32_t num_pages, int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim, int32_t dtype, uint64_t* out_pool);
 PG_API int32_t pg_kv_pool_free(void* pool);
 PG_API int32_t pg_copy_page(void* context, void* pool, int32_t from, int32_t to);
-// cos, sin [num_tokens, half] = scale * cos, sin of positions[t] * inv_freq[i].
-PG_API int32_t pg_rotary_table(void* context, float* cos, float* sin, const int32_t* positions, int64_t num_tokens, const float* inv_freq, int32_t half, float scale);
+// cos, sin [T, half] = scale * cos, sin of positions[t] * inv_freq[i].
+PG_API int32_t pg_rotary_table(void* context, float* cos, float* sin, const void* step, const float* inv_freq, int32_t half, float scale);
 // Rotates 2 * half numbers from `offset` of every head, in place. interleaved: pairs are (0,1),(2,3).. instead of (i, i + half).
 PG_API int32_t pg_rotary(void* context, float* x, int64_t x_stride, int64_t num_tokens, int64_t num_heads, int64_t head_dim, int64_t offset, const float* cos, const float* sin, int32_t half, int32_t interleaved);
-// Rotates q in place and k on the way, and writes k, v to their slots of the layer. cos null: no rotation.
-PG_API int32_t pg_rotary_append(void* context, const void* pool, int32_t layer, float* q, int64_t q_stride, int64_t q_heads, const float* k, int64_t k_stride, const float* v, int64_t v_stride, const float* cos, const float* sin, int32_t half, int32_t interleaved, const int32_t* slots, int64_t num_tokens);
-// out [T, H*Dv] = attention of q [T, H*D] over the rows' pages. plan: the workspace that src/device/cpu/staged-plan.ts lays out.
+// Rotates q in place and k on the way, and writes k, v to their slots of the group and layer. cos null: no rotation.
+PG_API int32_t pg_rotary_append(void* context, float* q, int64_t q_stride, int64_t q_heads, const float* k, int64_t k_stride, const float* v, int64_t v_stride, const float* cos, const float* sin, int32_t half, int32_t interleaved, const void* step, int32_t group, const void* pool, int32_t layer);
+// out [T, H*Dv] = attention of q [T, H*D] over the rows' pages of the group, by the step's plan of that index.
 // softcap 0: off. sinks [H] or null.
-PG_API int32_t pg_attention(void* context, float* out, int64_t out_stride, const float* q, int64_t q_stride, const void* pool, int32_t layer, int32_t num_heads, float scale, float softcap, const float* sinks, int32_t num_tokens, int32_t num_rows, const int32_t* positions, const int32_t* qo_indptr, const int32_t* kv_indptr, const int32_t* kv_indices, const int32_t* plan);
+PG_API int32_t pg_attention(void* context, float* out, int64_t out_stride, const float* q, int64_t q_stride, const void* step, int32_t group, int32_t plan, const void* pool, int32_t layer, int32_t num_heads, float scale, float softcap, const float* sinks);
 
 // --- mixture of experts -------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-// What the attention kernels of every instruction set are given: the step's integer arrays, one layer of the pool, the plan.
+// What the attention kernels of every instruction set are given: columns of the staged step, one layer of the pool, the plan.
 #pragma once
 #include <cstdint>
 
@@ -6,20 +6,20 @@
 
 namespace pg {
 
-// The staged batch.
+// The columns of a step that attention reads.
 struct BatchView {
-  int32_t num_rows;
-  int32_t num_tokens;
-  const int32_t* positions;      // [T]
-  const int32_t* qo_indptr;      // [R+1]
-  const int32_t* kv_indptr;      // [R+1] in pages
-  const int32_t* kv_indices;     // [kv_indptr[R]]
+  const int32_t* positions;    // [T]
+  const int32_t* visible_end;  // [T] the first key a token may not see
+  const int32_t* qo_indptr;    // [R+1]
+  const int32_t* kv_indptr;    // [R+1] in pages
+  const int32_t* kv_indices;   // [kv_indptr[R]]
 };
 
-// The staged plan (src/core/attention-plan.ts says what each array means).
-constexpr int32_t kPlanHeader = 7;
+// A staged plan (src/core/attention-plan.ts says what each array means).
 struct PlanView {
-  int32_t window;
+  int32_t group;
+  int32_t window;           // 0: none
+  int32_t attention_chunk;  // 0: none
   int32_t group_size;
   int32_t q_tile;
   int32_t kv_chunk;
@@ -36,6 +36,12 @@ struct PlanView {
   const int32_t* merge_q_start;  // [num_merges]
   const int32_t* merge_partial;  // [num_merges]
   const int32_t* merge_count;    // [num_merges]
+
+  // The first key that the token at `position` sees.
+  PG_MEMBER int32_t visible_start(int32_t position) const {
+    if (window > 0) return position < window ? 0 : position - window + 1;
+    return attention_chunk > 0 ? position - position % attention_chunk : 0;
+  }
 };
 
 struct AttentionArgs {

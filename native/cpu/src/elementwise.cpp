@@ -78,14 +78,6 @@ int32_t pg_activation(void* handle, float* out, int64_t out_stride, const float*
   return PG_OK;
 }
 
-int32_t pg_gather_rows(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const int32_t* rows,
-                       int64_t n, int64_t cols) {
-  each_row(as_context(handle), n, cols, [&](int64_t r) {
-    std::memcpy(out + r * out_stride, x + rows[r] * x_stride, sizeof(float) * static_cast<size_t>(cols));
-  });
-  return PG_OK;
-}
-
 int32_t pg_copy_heads(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, int64_t n,
                       int64_t num_heads, int64_t width, int64_t out_head, int64_t out_offset, int64_t in_head,
                       int64_t in_offset) {

@@ -1,9 +1,8 @@
-// The matmul driver: packs activations, cuts the work, hands rectangles to the variant's kernels. And the row lookup of embed.
+// The matmul driver: packs activations, cuts the work, hands rectangles to the variant's kernels.
 #include "matmul.h"
 
 #include "context.h"
 #include "memory.h"
-#include "unpack.h"
 #include "weight.h"
 
 namespace pg {
@@ -124,24 +123,6 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
     gemm.ints = ints;
     run_segment(context, gemm, segment);
   }
-  return PG_OK;
-}
-
-int32_t pg_embed(void* handle, float* out, int64_t out_stride, const void* weight_handle, const int32_t* ids, int64_t count,
-                 float scale, int32_t accumulate) {
-  Context* context = as_context(handle);
-  const Weight& weight = *static_cast<const Weight*>(weight_handle);
-  if (count < 0 || out_stride < weight.cols) return fail(context, PG_E_ARGUMENT, "embed: the output is too narrow");
-  for (int64_t t = 0; t < count; t++)
-    if (ids[t] < 0 || ids[t] >= weight.rows)
-      return fail(context, PG_E_ARGUMENT, "embed: id %d is outside the table of %lld rows", ids[t], (long long)weight.rows);
-  const auto lookup = [&](int64_t t, int32_t) {
-    unpack_row(out + t * out_stride, weight, ids[t], scale, accumulate != 0);
-  };
-  if (count < 8)
-    for (int64_t t = 0; t < count; t++) lookup(t, 0);
-  else
-    parallel_for(context->pool, count, lookup);
   return PG_OK;
 }
 

@@ -7,15 +7,16 @@
 
 #include "kv-pool.h"
 #include "parallel-rows.h"
+#include "step.h"
 
 using namespace pg;
 
 extern "C" {
 
-int32_t pg_rotary_table(void* handle, float* cos, float* sin, const int32_t* positions, int64_t num_tokens,
-                        const float* inv_freq, int32_t half, float scale) {
+int32_t pg_rotary_table(void* handle, float* cos, float* sin, const void* step, const float* inv_freq, int32_t half, float scale) {
+  const int32_t* positions = as_step(step)->positions;
   constexpr int64_t kCost = 16;  // of a cosine and a sine, in numbers touched
-  each_row(as_context(handle), num_tokens, half * kCost, [&](int64_t t) {
+  each_row(as_context(handle), as_step(step)->num_tokens, half * kCost, [&](int64_t t) {
     for (int32_t i = 0; i < half; i++) {
       const double angle = static_cast<float>(positions[t]) * inv_freq[i];
       cos[t * half + i] = static_cast<float>(std::cos(angle)) * scale;
@@ -39,9 +40,9 @@ int32_t pg_rotary(void* handle, float* x, int64_t x_stride, int64_t num_tokens, 
   return PG_OK;
 }
 
-int32_t pg_rotary_append(void* handle, const void* handle_of_pool, int32_t layer, float* q, int64_t q_stride, int64_t q_heads,
-                         const float* k, int64_t k_stride, const float* v, int64_t v_stride, const float* cos, const float* sin,
-                         int32_t half, int32_t interleaved, const int32_t* slots, int64_t num_tokens) {
+int32_t pg_rotary_append(void* handle, float* q, int64_t q_stride, int64_t q_heads, const float* k, int64_t k_stride,
+                         const float* v, int64_t v_stride, const float* cos, const float* sin, int32_t half, int32_t interleaved,
+                         const void* step, int32_t group, const void* handle_of_pool, int32_t layer) {
   Context* context = as_context(handle);
   const KvPool& pool = *as_pool(handle_of_pool);
   const int32_t key_dim = pool.key_dim;
@@ -49,16 +50,16 @@ int32_t pg_rotary_append(void* handle, const void* handle_of_pool, int32_t layer
   if (layer < 0 || layer >= pool.num_layers || half < 0 || 2 * half > key_dim)
     return fail(context, PG_E_ARGUMENT, "append: layer %d of %d, %d rotated numbers of %d", layer, pool.num_layers, 2 * half,
                 key_dim);
-  const int32_t num_slots = pool.num_pages * pool.page_size;
-  for (int64_t t = 0; t < num_tokens; t++)
-    if (slots[t] < 0 || slots[t] >= num_slots)
-      return fail(context, PG_E_ARGUMENT, "append: slot %d of %d", slots[t], num_slots);
+  const char* wrong = nullptr;
+  const StepGroup* table = as_step(step)->group_of(group, pool, &wrong);
+  if (table == nullptr) return fail(context, PG_E_ARGUMENT, "append: %s", wrong);
 
+  const int32_t* slots = table->slots;
   const int64_t key_bytes = int64_t{key_dim} * pool.element_bytes;
   const int64_t value_bytes = int64_t{value_dim} * pool.element_bytes;
   const RowKernels& kernels = *context->kernels->rows;
   const int64_t cost = q_heads * key_dim + 2 * int64_t{pool.num_kv_heads} * (key_dim + value_dim);
-  each_row(context, num_tokens, cost, [&](int64_t t) {
+  each_row(context, as_step(step)->num_tokens, cost, [&](int64_t t) {
     const int32_t page = slots[t] / pool.page_size;
     const int32_t slot = slots[t] % pool.page_size;
     const Rotation rotation{cos + t * half, sin + t * half, half, interleaved};

@@ -11,6 +11,7 @@ class Scratch {
  public:
   Scratch() = default;
   Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { release(data_, bytes_); }
   // False when the system has no more; the old block is gone then.
   bool reserve(int64_t bytes) {
@@ -21,6 +22,7 @@ class Scratch {
     return data_ != nullptr;
   }
   uint8_t* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
 
  private:
   uint8_t* data_ = nullptr;

@@ -1,5 +1,5 @@
 // The page pool, append and attention on exactly sized buffers: odd dims, page sizes, chunks, all KV types.
-#include "check.h"
+#include "step.h"
 
 namespace {
 
@@ -16,7 +16,13 @@ void run(void* context, const Shape& s, const std::vector<Row>& rows, int32_t q_
          float tolerance) {
   Random random(static_cast<uint32_t>(s.key_dim * 31 + s.page_size));
   const int32_t group = s.heads / s.kv_heads;
-  std::vector<int32_t> positions, qo{0}, kv{0}, pages, slots;
+  TestStep step(context);
+  step.page_size = s.page_size;
+  std::vector<int32_t>& positions = step.positions;
+  std::vector<int32_t>& qo = step.qo_indptr;
+  std::vector<int32_t>& kv = step.kv_indptr;
+  std::vector<int32_t>& pages = step.kv_indices;
+  std::vector<int32_t> slots;
   int32_t next_page = 1;
   for (const Row& row : rows) {
     const int32_t context_len = row.start + row.query_len;
@@ -41,8 +47,17 @@ void run(void* context, const Shape& s, const std::vector<Row>& rows, int32_t q_
   uint64_t handle = 0;
   CHECK_OK(pg_kv_pool_create(context, next_page, s.page_size, 2, s.kv_heads, s.key_dim, s.value_dim, s.dtype, &handle));
   void* pool = reinterpret_cast<void*>(handle);
-  CHECK_OK(pg_rotary_append(context, pool, 1, nullptr, 0, 0, k.data(), s.kv_heads * s.key_dim, v.data(),
-                            s.kv_heads * s.value_dim, nullptr, nullptr, 0, 0, slots.data(), written));
+  TestStep append(context);
+  append.page_size = s.page_size;
+  append.tokens(std::vector<int32_t>(slots.size()));
+  append.slots = slots;
+  CHECK_OK(append.stage());
+  CHECK_OK(pg_rotary_append(context, nullptr, 0, 0, k.data(), s.kv_heads * s.key_dim, v.data(), s.kv_heads * s.value_dim, nullptr,
+                            nullptr, 0, 0, append.step(), 0, pool, 1));
+  append.slots.back() = next_page * s.page_size;
+  CHECK_OK(append.stage());
+  CHECK(pg_rotary_append(context, nullptr, 0, 0, k.data(), s.kv_heads * s.key_dim, v.data(), s.kv_heads * s.value_dim, nullptr,
+                         nullptr, 0, 0, append.step(), 0, pool, 1) == PG_E_ARGUMENT);
 
   std::vector<int32_t> item_row, item_q, item_start, item_end, item_partial, merge_row, merge_q, merge_first, merge_count;
   int32_t partials = 0;
@@ -69,15 +84,19 @@ void run(void* context, const Shape& s, const std::vector<Row>& rows, int32_t q_
     }
   }
   std::vector<int32_t> item_valid(item_row.size(), 1);
-  std::vector<int32_t> plan{window,   group,   q_tile, kv_chunk, static_cast<int32_t>(item_row.size()), partials,
-                            static_cast<int32_t>(merge_row.size())};
+  std::vector<int32_t>& plan = step.plan;
+  plan = {0, window, 0, group, q_tile, kv_chunk, static_cast<int32_t>(item_row.size()), partials,
+          static_cast<int32_t>(merge_row.size())};
   for (const auto* part : {&item_row, &item_q, &item_start, &item_end, &item_partial, &item_valid, &merge_row, &merge_q,
                            &merge_first, &merge_count})
     plan.insert(plan.end(), part->begin(), part->end());
   const float scale = 1.0f / std::sqrt(static_cast<float>(s.key_dim));
-  CHECK_OK(pg_attention(context, out.data(), s.heads * s.value_dim, q.data(), s.heads * s.key_dim, pool, 1, s.heads, scale, 0.0f,
-                        nullptr, static_cast<int32_t>(tokens), static_cast<int32_t>(rows.size()), positions.data(), qo.data(),
-                        kv.data(), pages.data(), plan.data()));
+  step.slots.assign(positions.size(), 0);
+  CHECK_OK(step.stage());
+  CHECK_OK(pg_attention(context, out.data(), s.heads * s.value_dim, q.data(), s.heads * s.key_dim, step.step(), 0, 0, pool, 1, s.heads,
+                        scale, 0.0f, nullptr));
+  CHECK(pg_attention(context, out.data(), s.heads * s.value_dim, q.data(), s.heads * s.key_dim, step.step(), 0, 1, pool, 1, s.heads,
+                     scale, 0.0f, nullptr) == PG_E_ARGUMENT);
   CHECK(pg_kv_pool_free(pool) == PG_OK);
 
   // The textbook softmax in double.

@@ -1,7 +1,7 @@
 // Weights, matmul and embed with every dtype and odd sizes on exactly sized buffers, and arguments that must be refused.
 #include <cstring>
 
-#include "check.h"
+#include "step.h"
 
 #define REFUSED(call) CHECK((call) != PG_OK)
 
@@ -29,7 +29,6 @@ TEST(weights_and_matmul) {
         CHECK_OK(pg_weight_append(context, handle, code, 3, 3, 0, more.data(), 3 * cols * block_bytes));
         CHECK_OK(pg_weight_append(context, handle, code, 4, 3, 1, more.data(), 3 * cols * block_bytes));
       }
-      std::vector<int32_t> ids = {0, static_cast<int32_t>(rows) - 1};
       const int64_t width = block == 1 ? rows + 6 : rows;
       for (const int64_t n : {1, 2, 3, 6, 7, 13, 15, 29}) {
         std::vector<float> x(static_cast<size_t>(n * cols), 0.25f), out(static_cast<size_t>(n * width), 1.0f);
@@ -38,9 +37,14 @@ TEST(weights_and_matmul) {
         REFUSED(pg_matmul(context, out.data(), width - 1, x.data(), cols, handle, n, nullptr, 1.0f, 0));
       }
       std::vector<float> row(static_cast<size_t>(2 * cols));
-      CHECK_OK(pg_embed(context, row.data(), cols, handle, ids.data(), 2, 1.0f, 0));
-      ids[1] = static_cast<int32_t>(width);
-      REFUSED(pg_embed(context, row.data(), cols, handle, ids.data(), 2, 1.0f, 0));
+      TestStep ids(context);
+      ids.tokens({0, static_cast<int32_t>(rows) - 1});
+      CHECK_OK(ids.stage());
+      CHECK_OK(pg_embed(context, row.data(), cols, handle, ids.step(), 1.0f));
+      CHECK_OK(pg_add_positions(context, row.data(), cols, handle, ids.step()));
+      ids.input_of[1] = static_cast<int32_t>(width);
+      CHECK_OK(ids.stage());
+      REFUSED(pg_embed(context, row.data(), cols, handle, ids.step(), 1.0f));
       CHECK_OK(pg_weight_free(context, handle));
     }
   }

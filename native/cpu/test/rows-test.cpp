@@ -1,5 +1,5 @@
 // Row ops, rotary, experts and sampling on exactly sized buffers: every tail length, and rows enough for several workers.
-#include "check.h"
+#include "step.h"
 
 namespace {
 
@@ -66,9 +66,12 @@ TEST(rotary_turns_pairs) {
       const std::vector<float> before = x;
       std::vector<float> inv(half), cos(tokens * half), sin(tokens * half);
       for (int32_t i = 0; i < half; i++) inv[i] = std::pow(10000.0f, -float(i) / half);
-      std::vector<int32_t> positions;
-      for (int64_t t = 0; t < tokens; t++) positions.push_back(static_cast<int32_t>(t * 100));
-      CHECK_OK(pg_rotary_table(context, cos.data(), sin.data(), positions.data(), tokens, inv.data(), half, 1.0f));
+      TestStep step(context);
+      step.tokens(std::vector<int32_t>(tokens));
+      std::vector<int32_t>& positions = step.positions;
+      for (int32_t& position : positions) position *= 100;
+      CHECK_OK(step.stage());
+      CHECK_OK(pg_rotary_table(context, cos.data(), sin.data(), step.step(), inv.data(), half, 1.0f));
       CHECK_OK(pg_rotary(context, x.data(), heads * dim, tokens, heads, dim, 4, cos.data(), sin.data(), half, interleaved));
       for (int64_t t = 0; t < tokens; t++)
         for (int64_t h = 0; h < heads; h++)

@@ -15,7 +15,7 @@ const F32 = "f32";
 const ADDR = "addr";
 const BUF = "buf";
 
-export const ABI_VERSION = 1;
+export const ABI_VERSION = 2;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {
@@ -37,7 +37,14 @@ export const ABI = {
   pg_weight_free: [I32, ADDR, ADDR],
 
   pg_matmul: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, F32, I32],
-  pg_embed: [I32, ADDR, ADDR, I64, ADDR, ADDR, I64, F32, I32],
+
+  pg_step_create: [I32, ADDR, BUF],
+  pg_step_free: [I32, ADDR],
+  pg_step_reserve: [I32, ADDR, ADDR, I64, BUF],
+  pg_step_stage: [I32, ADDR, ADDR, I64],
+  pg_embed: [I32, ADDR, ADDR, I64, ADDR, ADDR, F32],
+  pg_add_positions: [I32, ADDR, ADDR, I64, ADDR, ADDR],
+  pg_gather_logit_rows: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I64, I64],
 
   pg_rms_norm: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, F32, I64, I64, I64],
   pg_add_rms_norm: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, F32, I64, I64],
@@ -47,7 +54,6 @@ export const ABI = {
   pg_softcap: [I32, ADDR, ADDR, I64, F32, I64, I64],
   pg_gated_activation: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I32, I64, I64],
   pg_activation: [I32, ADDR, ADDR, I64, ADDR, I64, I32, I64, I64],
-  pg_gather_rows: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I64],
   pg_copy_heads: [I32, ADDR, ADDR, I64, ADDR, I64, I64, I64, I64, I64, I64, I64, I64],
   pg_read_rows: [I32, BUF, ADDR, I64, I64, I64],
 
@@ -55,30 +61,10 @@ export const ABI = {
   pg_kv_pool_create: [I32, ADDR, I32, I32, I32, I32, I32, I32, I32, BUF],
   pg_kv_pool_free: [I32, ADDR],
   pg_copy_page: [I32, ADDR, ADDR, I32, I32],
-  pg_rotary_table: [I32, ADDR, ADDR, ADDR, ADDR, I64, ADDR, I32, F32],
+  pg_rotary_table: [I32, ADDR, ADDR, ADDR, ADDR, ADDR, I32, F32],
   pg_rotary: [I32, ADDR, ADDR, I64, I64, I64, I64, I64, ADDR, ADDR, I32, I32],
-  pg_rotary_append: [I32, ADDR, ADDR, I32, ADDR, I64, I64, ADDR, I64, ADDR, I64, ADDR, ADDR, I32, I32, ADDR, I64],
-  pg_attention: [
-    I32,
-    ADDR,
-    ADDR,
-    I64,
-    ADDR,
-    I64,
-    ADDR,
-    I32,
-    I32,
-    F32,
-    F32,
-    ADDR,
-    I32,
-    I32,
-    ADDR,
-    ADDR,
-    ADDR,
-    ADDR,
-    ADDR,
-  ],
+  pg_rotary_append: [I32, ADDR, ADDR, I64, I64, ADDR, I64, ADDR, I64, ADDR, ADDR, I32, I32, ADDR, I32, ADDR, I32],
+  pg_attention: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I32, I32, ADDR, I32, I32, F32, F32, ADDR],
 
   pg_experts_create: [
     ...[I32, ADDR, I32, BUF, BUF, ADDR, I64, ADDR, I64, I64],

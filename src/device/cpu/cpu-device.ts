@@ -35,6 +35,7 @@ export class CpuDevice extends CpuKvOps implements Device {
   protected readonly context: CpuContext;
   readonly #weights: CpuWeight[] = [];
   readonly #experts: CpuExperts;
+  readonly #staged: CpuStagedBatch[] = [];
 
   /** Throws DeviceError device_unavailable when the native library is absent and cannot be built. */
   constructor(options: CpuDeviceOptions = {}) {
@@ -76,7 +77,9 @@ export class CpuDevice extends CpuKvOps implements Device {
   }
 
   createStagedBatch(maxTokens: number): CpuStagedBatch {
-    return new CpuStagedBatch(this.context, maxTokens);
+    const staged = new CpuStagedBatch(this.context, maxTokens);
+    this.#staged.push(staged);
+    return staged;
   }
 
   stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[]): void {
@@ -86,19 +89,19 @@ export class CpuDevice extends CpuKvOps implements Device {
   // --- matmul and lookups ------------------------------------------------------------------------------------------------
 
   embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void {
-    const staged = batch as CpuStagedBatch;
-    this.#lookup(out as CpuTensor, table as CpuWeight, staged.tokenIds.address, staged.numTokens, scale, 0);
+    const { native, handle } = this.context;
+    const step = (batch as CpuStagedBatch).handle;
+    const to = (out as CpuTensor).address;
+    const status = native.pg_embed(handle, to, out.stride, (table as CpuWeight).handle, step, scale);
+    if (status !== 0) this.context.check(status, "pg_embed");
   }
 
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void {
-    const staged = batch as CpuStagedBatch;
-    this.#lookup(out as CpuTensor, table as CpuWeight, staged.positions.address, staged.numTokens, 1, 1);
-  }
-
-  #lookup(out: CpuTensor, table: CpuWeight, ids: number, count: number, scale: number, accumulate: number): void {
     const { native, handle } = this.context;
-    const status = native.pg_embed(handle, out.address, out.stride, table.handle, ids, count, scale, accumulate);
-    if (status !== 0) this.context.check(status, "pg_embed");
+    const step = (batch as CpuStagedBatch).handle;
+    const to = (out as CpuTensor).address;
+    const status = native.pg_add_positions(handle, to, out.stride, (table as CpuWeight).handle, step);
+    if (status !== 0) this.context.check(status, "pg_add_positions");
   }
 
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
@@ -184,6 +187,7 @@ export class CpuDevice extends CpuKvOps implements Device {
     const { native, handle } = this.context;
     this.#experts.close();
     this.freePools();
+    for (const staged of this.#staged.splice(0)) staged.free();
     for (const weight of this.#weights.splice(0)) native.pg_weight_free(handle, weight.handle);
     this.context.close();
   }

@@ -75,8 +75,7 @@ export abstract class CpuKvOps extends CpuRowOps {
   rotaryTable(table: RotaryTable, batch: StagedBatch): void {
     const { native, handle } = this.context;
     const { cos, sin, invFreq, half, spec } = table as CpuRotary;
-    const { positions, numTokens } = batch as CpuStagedBatch;
-    native.pg_rotary_table(handle, cos, sin, positions.address, numTokens, invFreq, half, spec.scale);
+    native.pg_rotary_table(handle, cos, sin, (batch as CpuStagedBatch).handle, invFreq, half, spec.scale);
   }
 
   rotary(x: Tensor, table: RotaryTable, headDim: number, offset: number, batch: StagedBatch): void {
@@ -112,11 +111,8 @@ export abstract class CpuKvOps extends CpuRowOps {
   ): void {
     const { native, handle } = this.context;
     const rotary = table as CpuRotary | null;
-    const staged = batch as CpuStagedBatch;
     const status = native.pg_rotary_append(
       handle,
-      (pool as CpuKvPool).handle,
-      layer,
       (q as CpuTensor).address,
       q.stride,
       q.cols / pool.spec.keyDim,
@@ -128,8 +124,10 @@ export abstract class CpuKvOps extends CpuRowOps {
       rotary === null ? 0 : rotary.sin,
       rotary === null ? 0 : rotary.half,
       rotary === null ? 0 : rotary.interleaved,
-      staged.slots.address,
-      staged.numTokens,
+      (batch as CpuStagedBatch).handle,
+      pool.spec.group ?? 0,
+      (pool as CpuKvPool).handle,
+      layer,
     );
     if (status !== 0) this.context.check(status, "pg_rotary_append");
   }
@@ -144,26 +142,21 @@ export abstract class CpuKvOps extends CpuRowOps {
     params: AttentionParams,
   ): void {
     const { native, handle } = this.context;
-    const staged = batch as CpuStagedBatch;
     const status = native.pg_attention(
       handle,
       (out as CpuTensor).address,
       out.stride,
       (q as CpuTensor).address,
       q.stride,
+      (batch as CpuStagedBatch).handle,
+      pool.spec.group ?? 0,
+      planIndex,
       (pool as CpuKvPool).handle,
       layer,
       params.numHeads,
       params.scale,
       params.softcap,
       params.sinks === null ? 0 : (params.sinks as CpuTensor).address,
-      staged.numTokens,
-      staged.numRows,
-      staged.positions.address,
-      staged.qoIndptr.address,
-      staged.kvIndptr.address,
-      staged.kvIndices.address,
-      staged.plans[planIndex]!.ints.address,
     );
     if (status !== 0) this.context.check(status, "pg_attention");
   }

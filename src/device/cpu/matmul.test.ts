@@ -5,6 +5,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Batch } from "../../core/batch.js";
 import { dequantize } from "../../core/dequantize/dequantize.js";
 import { f32ToF16 } from "../../core/dequantize/small-floats.js";
 import { BLOCK_OF, bytesOf, type HostTensor, type TensorDtype } from "../../core/tensor.js";
@@ -179,8 +180,9 @@ for (const isa of ISAS) {
       const weight = device.loadWeight([tensor]);
       const staged = device.createStagedBatch(16);
       const ids = Int32Array.of(36, 0, 17, 16, 15, 36, 1, 2, 3, 31);
-      staged.tokenIds.fill(ids, ids.length);
-      staged.numTokens = ids.length;
+      const batch = new Batch(1, ids.length, 0);
+      batch.addRow(ids, 0, ids.length, new Int32Array(0), Number.POSITIVE_INFINITY);
+      device.stage(staged, batch, []);
       const out = device.allocTensor(ids.length, 256);
       device.embed(out, weight, staged, 2);
       const got = new Float32Array(ids.length * 256);

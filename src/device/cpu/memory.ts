@@ -1,4 +1,4 @@
-// Native memory as the device's ops see it: tensors of f32 rows, growing arrays of integers, and the context they hang off.
+// Native memory as the device's ops see it: tensors of f32 rows, and the context they hang off.
 
 import { type ErrorDetails, errorFor } from "../../core/errors.js";
 import type { Tensor } from "../device.js";
@@ -107,33 +107,6 @@ export class CpuTensor implements Tensor {
       throw new RangeError(`columns ${from}..${to} of a tensor with ${this.cols}`);
     }
     return new CpuTensor(this.address + from * 4, this.rows, to - from, this.stride);
-  }
-}
-
-/** An int32 array in native memory, refilled each step; grows by doubling. */
-export class NativeInts {
-  address = 0;
-  capacity = 0;
-  readonly #context: CpuContext;
-  readonly #what: string;
-
-  constructor(context: CpuContext, capacity: number, what: string) {
-    this.#context = context;
-    this.#what = what;
-    this.#grow(capacity);
-  }
-
-  /** Copies the first `count` values of `from`. */
-  fill(from: Int32Array | Uint8Array, count: number): void {
-    const bytes = count * from.BYTES_PER_ELEMENT;
-    if (bytes > this.capacity * 4) this.#grow(Math.max(Math.ceil(bytes / 4), 2 * this.capacity));
-    this.#context.check(this.#context.native.pg_copy(this.address, from, bytes), "pg_copy");
-  }
-
-  #grow(capacity: number): void {
-    if (this.address !== 0) this.#context.free(this.address);
-    this.capacity = Math.max(capacity, 16);
-    this.address = this.#context.alloc(this.capacity * 4, this.#what);
   }
 }
 

@@ -73,8 +73,19 @@ export abstract class CpuRowOps {
     const { native, handle } = this.context;
     const o = out as CpuTensor;
     const i = x as CpuTensor;
-    const rows = (batch as CpuStagedBatch).logitRows.address + 4 * first;
-    native.pg_gather_rows(handle, o.address, o.stride, i.address, i.stride, rows, n, o.cols);
+    const step = (batch as CpuStagedBatch).handle;
+    const status = native.pg_gather_logit_rows(
+      handle,
+      o.address,
+      o.stride,
+      i.address,
+      i.stride,
+      step,
+      first,
+      n,
+      o.cols,
+    );
+    if (status !== 0) this.context.check(status, "pg_gather_logit_rows");
   }
 
   copyHeads(out: Tensor, x: Tensor, shape: CopyHeads, n: number): void {

@@ -1,65 +1,125 @@
-// The step's integers in native memory: the batch's arrays and its attention plans, copied once per step so that each op
-// passes addresses only.
+// The step in native memory: the batch's columns and its attention plans, written straight into the one block of the native
+// step (native/cpu/src/step.h has its layout), checked once, and passed to every op as one handle.
 
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { StagedBatch } from "../device.js";
-import { type CpuContext, NativeInts } from "./memory.js";
-import { CpuStagedPlan } from "./staged-plan.js";
+import { viewMemory } from "./abi.js";
+import type { CpuContext } from "./memory.js";
+
+const MAX_INT32 = 0x7fffffff;
 
 export class CpuStagedBatch implements StagedBatch {
   numTokens = 0;
   numRows = 0;
   numLogitRows = 0;
-  pageSize = 0;
   readonly maxTokens: number;
-  readonly tokenIds: NativeInts; // [T]
-  readonly rowOf: NativeInts; // [T]
-  readonly positions: NativeInts; // [T]
-  readonly slots: NativeInts; // [T]
-  readonly qoIndptr: NativeInts; // [R+1]
-  readonly kvIndptr: NativeInts; // [R+1]
-  readonly lastPageLen: NativeInts; // [R]
-  readonly logitRows: NativeInts; // [numLogitRows]
-  readonly kvIndices: NativeInts; // [kvIndptr[R]]
-  readonly plans: CpuStagedPlan[] = [];
+  /** The native step. */
+  readonly handle: number;
   readonly #context: CpuContext;
+  #block = new Int32Array(0);
+  #at = 0;
 
   constructor(context: CpuContext, maxTokens: number) {
     this.#context = context;
     this.maxTokens = maxTokens;
-    const ints = (count: number) => new NativeInts(context, count, "the staged batch");
-    this.tokenIds = ints(maxTokens);
-    this.rowOf = ints(maxTokens);
-    this.positions = ints(maxTokens);
-    this.slots = ints(maxTokens);
-    this.qoIndptr = ints(maxTokens + 1);
-    this.kvIndptr = ints(maxTokens + 1);
-    this.lastPageLen = ints(maxTokens);
-    this.logitRows = ints(maxTokens);
-    this.kvIndices = ints(maxTokens);
+    this.handle = context.create("pg_step_create", (out) => context.native.pg_step_create(context.handle, out));
   }
 
   stage(batch: Batch, plans: readonly AttentionPlan[]): void {
-    const tokens = batch.numTokens;
-    const rows = batch.numRows;
-    if (tokens > this.maxTokens) throw new RangeError(`a batch of ${tokens} tokens, staged for ${this.maxTokens}`);
-    this.numTokens = tokens;
-    this.numRows = rows;
-    this.numLogitRows = batch.numLogitRows;
-    this.pageSize = batch.pageSize;
-    this.tokenIds.fill(batch.tokenIds, tokens);
-    this.rowOf.fill(batch.rowOf, tokens);
-    this.positions.fill(batch.positions, tokens);
-    this.slots.fill(batch.slots, tokens);
-    this.qoIndptr.fill(batch.qoIndptr, rows + 1);
-    this.kvIndptr.fill(batch.kvIndptr, rows + 1);
-    this.lastPageLen.fill(batch.lastPageLen, rows);
-    this.logitRows.fill(batch.logitRows, batch.numLogitRows);
-    this.kvIndices.fill(batch.kvIndices, rows === 0 ? 0 : batch.kvIndptr[rows]!);
-    for (let i = 0; i < plans.length; i++) {
-      if (i === this.plans.length) this.plans.push(new CpuStagedPlan(this.#context));
-      this.plans[i]!.stage(plans[i]!);
+    const { numTokens, numRows, numLogitRows } = batch;
+    if (numTokens > this.maxTokens)
+      throw new RangeError(`a batch of ${numTokens} tokens, staged for ${this.maxTokens}`);
+    this.#reserve(sizeOf(batch, plans));
+    this.numTokens = numTokens;
+    this.numRows = numRows;
+    this.numLogitRows = numLogitRows;
+    this.#at = 0;
+    this.#put(numTokens);
+    this.#put(numRows);
+    this.#put(numLogitRows);
+    this.#put(batch.pageSize);
+    this.#put(batch.groups.length);
+    this.#put(plans.length);
+    this.#copy(batch.inputOf, numTokens);
+    this.#copy(batch.positions, numTokens);
+    this.#copy(batch.visibleEnd, numTokens);
+    this.#copy(batch.qoIndptr, numRows + 1);
+    this.#copy(batch.stateOf, numRows);
+    this.#copy(batch.logitRows, numLogitRows);
+    for (let g = 0; g < batch.groups.length; g++) {
+      const { slots, kvIndptr, kvIndices } = batch.groups[g]!;
+      const numIndices = numRows === 0 ? 0 : kvIndptr[numRows]!;
+      this.#put(numIndices);
+      this.#copy(slots, numTokens);
+      this.#copy(kvIndptr, numRows + 1);
+      this.#copy(kvIndices, numIndices);
     }
+    for (let i = 0; i < plans.length; i++) this.#putPlan(plans[i]!);
+    const { native, handle } = this.#context;
+    const status = native.pg_step_stage(handle, this.handle, this.#at);
+    if (status !== 0) this.#context.check(status, "pg_step_stage");
   }
+
+  free(): void {
+    this.#context.native.pg_step_free(this.handle);
+  }
+
+  #putPlan(plan: AttentionPlan): void {
+    const { numItems, numMerges } = plan;
+    this.#put(plan.group);
+    this.#put(plan.window);
+    this.#put(plan.attentionChunk);
+    this.#put(plan.groupSize);
+    this.#put(plan.qTile);
+    this.#put(Math.min(plan.kvChunk, MAX_INT32));
+    this.#put(numItems);
+    this.#put(plan.numPartials);
+    this.#put(numMerges);
+    this.#copy(plan.itemRow, numItems);
+    this.#copy(plan.itemQStart, numItems);
+    this.#copy(plan.itemKvStart, numItems);
+    this.#copy(plan.itemKvEnd, numItems);
+    this.#copy(plan.itemPartial, numItems);
+    this.#copy(plan.itemValid, numItems);
+    this.#copy(plan.mergeRow, numMerges);
+    this.#copy(plan.mergeQStart, numMerges);
+    this.#copy(plan.mergePartial, numMerges);
+    this.#copy(plan.mergeCount, numMerges);
+  }
+
+  #put(value: number): void {
+    this.#block[this.#at++] = value;
+  }
+
+  #copy(from: Int32Array | Uint8Array, count: number): void {
+    const block = this.#block;
+    const at = this.#at;
+    for (let i = 0; i < count; i++) block[at + i] = from[i]!;
+    this.#at = at + count;
+  }
+
+  /** Grows by doubling; what the block held is lost. */
+  #reserve(ints: number): void {
+    if (ints <= this.#block.length) return;
+    const capacity = Math.max(ints, 2 * this.#block.length, 1024);
+    const { native, handle } = this.#context;
+    const address = this.#context.create(
+      "pg_step_reserve",
+      (out) => native.pg_step_reserve(handle, this.handle, capacity, out),
+      4 * capacity,
+      "the staged step",
+    );
+    this.#block = new Int32Array(viewMemory(address, 4 * capacity));
+  }
+}
+
+/** The block's length. */
+function sizeOf({ numTokens, numRows, numLogitRows, groups }: Batch, plans: readonly AttentionPlan[]): number {
+  let ints = 7 + 3 * numTokens + 2 * numRows + numLogitRows;
+  for (let g = 0; g < groups.length; g++) {
+    ints += 2 + numTokens + numRows + (numRows === 0 ? 0 : groups[g]!.kvIndptr[numRows]!);
+  }
+  for (let i = 0; i < plans.length; i++) ints += 9 + 6 * plans[i]!.numItems + 4 * plans[i]!.numMerges;
+  return ints;
 }

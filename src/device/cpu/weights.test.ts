@@ -5,10 +5,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { Batch } from "../../core/batch.js";
 import { dequantize } from "../../core/dequantize/dequantize.js";
 import { quantizeQ4, quantizeQ8 } from "../../core/dequantize/quantize.js";
 import { bytesOf, type HostTensor, type TensorDtype } from "../../core/tensor.js";
-import type { Weight } from "../device.js";
+import type { StagedBatch, Weight } from "../device.js";
 import { CpuDevice } from "./cpu-device.js";
 
 function floats(rows: number, cols: number): Float32Array {
@@ -20,14 +21,21 @@ function hostTensor(values: Float32Array, rows: number, cols: number): HostTenso
   return { name: "w", dtype: "f32", shape: [rows, cols], file: null, byteLength: bytes.length, bytes: () => bytes };
 }
 
+/** A step of one row with these ids. */
+function stageIds(device: CpuDevice, ids: Int32Array): StagedBatch {
+  const staged = device.createStagedBatch(ids.length);
+  const batch = new Batch(1, ids.length, 0);
+  batch.addRow(ids, 0, ids.length, new Int32Array(0), Number.POSITIVE_INFINITY);
+  device.stage(staged, batch, []);
+  return staged;
+}
+
 /** All rows of a weight as the device decodes them. */
 function rowsOf(device: CpuDevice, weight: Weight): Float32Array {
-  const staged = device.createStagedBatch(weight.rows);
-  staged.tokenIds.fill(
+  const staged = stageIds(
+    device,
     Int32Array.from({ length: weight.rows }, (_, i) => i),
-    weight.rows,
   );
-  staged.numTokens = weight.rows;
   const out = device.allocTensor(weight.rows, weight.cols);
   device.embed(out, weight, staged, 1);
   const values = new Float32Array(weight.rows * weight.cols);
@@ -123,11 +131,9 @@ test("parts that do not fit together and dtypes that are no weights are refused 
 test("a token outside the table is refused and nothing is written", () => {
   const device = new CpuDevice({ threads: 1 });
   const weight = device.loadWeight([hostTensor(floats(4, 8), 4, 8)]);
-  const staged = device.createStagedBatch(2);
-  staged.tokenIds.fill(Int32Array.of(1, 4), 2);
-  staged.numTokens = 2;
+  const staged = stageIds(device, Int32Array.of(1, 4));
   const out = device.allocTensor(2, 8);
-  assert.throws(() => device.embed(out, weight, staged, 1), /id 4 is outside the table of 4 rows/);
+  assert.throws(() => device.embed(out, weight, staged, 1), /4 is outside the table of 4 rows/);
   const values = new Float32Array(16);
   device.read(values, out, 0, 2);
   assert.deepEqual(values, new Float32Array(16));

@@ -197,7 +197,7 @@ export class NullDevice implements Device {
 
   #tokenOf(logitRow: number, vocab: number): number {
     const t = this.#batch.logitRows[this.#firstLogitRow + logitRow]!;
-    return hash(this.#batch.positions[t]!, this.#batch.tokenIds[t]!) % vocab;
+    return hash(this.#batch.positions[t]!, this.#batch.inputOf[t]!) % vocab;
   }
 }
 

@@ -4,7 +4,7 @@
 // A row's result depends on its position and plan.kvChunk alone (see core/attention-plan.ts): each chunk starts from an empty
 // state, key tiles inside it ascend from the chunk's start, masked keys are never touched, and chunk states fold left to right.
 
-import type { AttentionPlan } from "../../core/attention-plan.js";
+import { type AttentionPlan, visibleStart } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { AttentionParams, KvPoolSpec } from "../device.js";
 import { type KvLayout, keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
@@ -89,8 +89,7 @@ export function runAttention(
   scratch.plan = plan;
   scratch.params = params;
 
-  for (let i = 0; i < plan.workerIndptr[plan.numWorkers]!; i++) {
-    const item = plan.workerItems[i]!;
+  for (let item = 0; item < plan.numItems; item++) {
     if (plan.itemValid[item] === 0) continue;
     const row = plan.itemRow[item]!;
     const qStart = plan.itemQStart[item]!;
@@ -100,7 +99,7 @@ export function runAttention(
       for (let packed = qStart; packed < qEnd; packed++) {
         const token = batch.qoIndptr[row]! + Math.floor(packed / groupSize);
         const head = kvHead * groupSize + (packed % groupSize);
-        foldItem(scratch, item, token, head, kvHead);
+        foldItem(scratch, item, row, token, head, kvHead);
         if (partial < 0) {
           writeOutput(out, lse, params, scratch.total, token, head);
         } else {
@@ -132,17 +131,23 @@ export function runAttention(
 }
 
 /** total = the states of the item's chunks for one query row, folded in ascending order. */
-function foldItem(scratch: AttentionScratch, item: number, token: number, head: number, kvHead: number): void {
+function foldItem(
+  scratch: AttentionScratch,
+  item: number,
+  row: number,
+  token: number,
+  head: number,
+  kvHead: number,
+): void {
   const { plan, batch } = scratch;
-  const { window, kvChunk } = plan;
-  const position = batch.positions[token]!;
-  const kvEnd = Math.min(plan.itemKvEnd[item]!, position + 1);
-  const firstKey = window > 0 ? Math.max(0, position - window + 1) : 0;
+  const { kvChunk } = plan;
+  const kvEnd = Math.min(plan.itemKvEnd[item]!, batch.visibleEnd[token]!);
+  const firstKey = visibleStart(plan, batch.positions[token]!);
   scratch.total.clear(0);
   for (let chunkStart = plan.itemKvStart[item]!; chunkStart < kvEnd; chunkStart += kvChunk) {
     const chunkEnd = Math.min(chunkStart + kvChunk, kvEnd);
     if (firstKey >= chunkEnd) continue;
-    sumChunk(scratch, token, head, kvHead, chunkStart, chunkEnd, firstKey);
+    sumChunk(scratch, row, token, head, kvHead, chunkStart, chunkEnd, firstKey);
     scratch.total.merge(0, scratch.chunk, 0);
   }
 }
@@ -150,6 +155,7 @@ function foldItem(scratch: AttentionScratch, item: number, token: number, head: 
 /** chunk = the state of keys [max(chunkStart, firstKey), chunkEnd) for one query row. */
 function sumChunk(
   scratch: AttentionScratch,
+  row: number,
   token: number,
   head: number,
   kvHead: number,
@@ -157,11 +163,12 @@ function sumChunk(
   chunkEnd: number,
   firstKey: number,
 ): void {
-  const { q, layer, batch, layout, scores, sum } = scratch;
+  const { q, layer, layout, scores, sum } = scratch;
+  const { kvIndptr, kvIndices } = scratch.batch.groups[scratch.plan.group]!;
   const { data } = scratch.pool;
   const { pageSize, keyDim, valueDim } = scratch.pool.spec;
   const { scale, softcap } = scratch.params;
-  const firstPage = batch.kvIndptr[batch.rowOf[token]!]!;
+  const firstPage = kvIndptr[row]!;
   const qAt = q.offset + token * q.stride + head * keyDim;
   let m = -Infinity;
   let d = 0;
@@ -172,7 +179,7 @@ function sumChunk(
     const to = Math.min(tile + KEY_TILE, chunkEnd);
     let tileMax = m;
     for (let key = from; key < to; key++) {
-      const page = batch.kvIndices[firstPage + Math.floor(key / pageSize)]!;
+      const page = kvIndices[firstPage + Math.floor(key / pageSize)]!;
       const kAt = keyOffset(layout, page, layer, kvHead, key % pageSize);
       let dot = 0;
       for (let i = 0; i < keyDim; i++) dot += q.data[qAt + i]! * data[kAt + i]!;
@@ -190,7 +197,7 @@ function sumChunk(
     }
     m = newMax;
     for (let key = from; key < to; key++) {
-      const page = batch.kvIndices[firstPage + Math.floor(key / pageSize)]!;
+      const page = kvIndices[firstPage + Math.floor(key / pageSize)]!;
       const vAt = valueOffset(layout, page, layer, kvHead, key % pageSize);
       const p = exp2(scores[key - tile]! - m);
       d += p;

@@ -89,10 +89,10 @@ export class ReferenceDevice implements Device {
 
   embed(out: Tensor, table: Weight, staged: StagedBatch, scale: number): void {
     const { data, offset, cols, stride } = out as ReferenceTensor;
-    const { tokenIds } = (staged as ReferenceStagedBatch).batch;
+    const { inputOf } = (staged as ReferenceStagedBatch).batch;
     const rows = (table as ReferenceWeight).data;
     for (let t = 0; t < staged.numTokens; t++) {
-      const from = tokenIds[t]! * cols;
+      const from = inputOf[t]! * cols;
       for (let c = 0; c < cols; c++) data[offset + t * stride + c] = scale * rows[from + c]!;
     }
   }
@@ -229,7 +229,7 @@ export class ReferenceDevice implements Device {
   ): void {
     const { numKvHeads, keyDim, valueDim, pageSize, dtype } = pool.spec;
     const { data: pages, layout } = pool as ReferenceKvPool;
-    const { slots } = (staged as ReferenceStagedBatch).batch;
+    const { slots } = (staged as ReferenceStagedBatch).batch.groups[pool.spec.group ?? 0]!;
     if (table !== null) this.rotary(q, table, keyDim, 0, staged);
     for (let t = 0; t < staged.numTokens; t++) {
       const page = Math.floor(slots[t]! / pageSize);

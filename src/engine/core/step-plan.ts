@@ -1,4 +1,4 @@
-// The attention plan of a past step, made again from its record. A plan depends on the lengths of a batch's rows alone, so
+// The attention plan of a past step, made again from its record. A plan of causal rows depends on their lengths alone, so
 // nothing has to be kept of it.
 
 import type { AttentionPlanner } from "../../attention/planner.js";
@@ -24,23 +24,17 @@ export function planOfRows(
 }
 
 function describe(plan: ReturnType<AttentionPlanner["plan"]>): StepPlan {
-  const workerOf = new Int32Array(plan.numItems);
-  for (let w = 0; w < plan.numWorkers; w++) {
-    for (let i = plan.workerIndptr[w]!; i < plan.workerIndptr[w + 1]!; i++) workerOf[plan.workerItems[i]!] = w;
-  }
-  const { window, groupSize, qTile, kvChunk, numWorkers, numItems, numMerges } = plan;
+  const { window, groupSize, qTile, kvChunk, numItems, numMerges } = plan;
   return {
     window,
     groupSize,
     qTile,
     kvChunk,
-    numWorkers,
     items: Array.from({ length: numItems }, (_, i) => ({
       row: plan.itemRow[i]!,
       qStart: plan.itemQStart[i]!,
       kvStart: plan.itemKvStart[i]!,
       kvEnd: plan.itemKvEnd[i]!,
-      worker: workerOf[i]!,
       isPartial: plan.itemPartial[i]! >= 0,
     })),
     merges: Array.from({ length: numMerges }, (_, i) => ({

@@ -1,10 +1,9 @@
-// Draws plans. By worker: a lane each, its items side by side, as wide as they cost. By tile: the keys of each query tile from left
-// to right, cut where they were split; each part bears its worker's number. Parts to be merged are hatched.
+// Draws plans: the keys of each query tile from left to right, cut where they were split. Parts to be merged are hatched.
 
-import { count, plural, shortId } from "../data/format.js";
-import type { PlannedItem, PlanView } from "../data/plan-view.js";
+import { count, shortId } from "../data/format.js";
+import type { PlanView, TileView } from "../data/plan-view.js";
 import type { RequestColors } from "../data/request-colors.js";
-import type { StepPlan, StepRecord } from "../data/wire.js";
+import type { PlanItem, StepPlan, StepRecord } from "../data/wire.js";
 import { Canvas, LABEL_FONT } from "./canvas.js";
 import { h } from "./dom.js";
 import { Explorer } from "./explorer.js";
@@ -15,14 +14,13 @@ const GUTTER = 74;
 const WANTED_HEIGHT = 160;
 const MAX_HEIGHT = 6000; // browsers draw no canvas that is much higher
 
-type Kind = "worker" | "tile";
-
 interface Box {
   readonly x: number;
   readonly y: number;
   readonly width: number;
   readonly height: number;
-  readonly item: PlannedItem;
+  readonly tile: TileView;
+  readonly item: PlanItem;
 }
 
 interface Shown {
@@ -42,26 +40,21 @@ export class PlanCanvas {
 
   show(step: StepRecord, plans: readonly { readonly plan: StepPlan; readonly view: PlanView }[]): void {
     // As many parts as the model has windows: made once, shown anew for each step.
-    if (this.#parts.length !== 2 * plans.length) {
-      this.#parts = plans.flatMap(({ plan }) => {
+    if (this.#parts.length !== plans.length) {
+      this.#parts = plans.map(({ plan }) => {
         const window = plan.window === 0 ? "" : `, window of ${count(plan.window)}`;
-        return [
-          new Part(`By worker${window}`, "worker", this.#colors),
-          new Part(`By query tile${window}`, "tile", this.#colors),
-        ];
+        return new Part(`By query tile${window}`, this.#colors);
       });
       this.element.replaceChildren(...this.#parts.map(({ element }) => element));
     }
     plans.forEach(({ plan, view }, i) => {
-      this.#parts[2 * i]!.show({ step, plan, view });
-      this.#parts[2 * i + 1]!.show({ step, plan, view });
+      this.#parts[i]!.show({ step, plan, view });
     });
   }
 }
 
 class Part {
   readonly element: HTMLElement;
-  readonly #kind: Kind;
   readonly #colors: RequestColors;
   readonly #frame = h("div", { class: "tiles" });
   readonly #canvas: Canvas;
@@ -70,8 +63,7 @@ class Part {
   #boxes: Box[] = [];
   #looked = -1;
 
-  constructor(title: string, kind: Kind, colors: RequestColors) {
-    this.#kind = kind;
+  constructor(title: string, colors: RequestColors) {
     this.#colors = colors;
     this.#canvas = new Canvas(this.#frame, 40, (context, width) => this.#paint(context, width));
     this.#frame.append(this.#canvas.element);
@@ -82,7 +74,7 @@ class Part {
       indexAt: (x, y) =>
         this.#boxes.findIndex((b) => x >= b.x && x <= b.x + b.width && y >= b.y && y <= b.y + b.height),
       placeOf: (index) => this.#boxes[index] ?? { x: 0, y: 0 },
-      tipOf: (index) => this.#tipOf(this.#boxes[index]!.item),
+      tipOf: (index) => this.#tipOf(this.#boxes[index]!),
       onLook: (index) => {
         this.#looked = index;
         this.#canvas.repaint();
@@ -93,29 +85,27 @@ class Part {
 
   show(shown: Shown): void {
     this.#shown = shown;
-    const numLanes = this.#kind === "worker" ? shown.plan.numWorkers : shown.view.tiles.length;
-    this.#canvas.setHeight(numLanes * laneHeight(this.#kind, numLanes) + 2);
+    const numLanes = shown.view.tiles.length;
+    this.#canvas.setHeight(numLanes * laneHeight(numLanes) + 2);
     this.#canvas.repaint();
   }
 
   #paint(c: CanvasRenderingContext2D, width: number): void {
     if (this.#shown === null) return;
-    this.#boxes = this.#kind === "worker" ? boxesByWorker(this.#shown, width) : boxesByTile(this.#shown, width);
-    const lanes = this.#kind === "worker" ? this.#shown.view.workers : this.#shown.view.tiles;
-    const height = laneHeight(this.#kind, lanes.length);
+    this.#boxes = boxesOf(this.#shown, width);
+    const { tiles } = this.#shown.view;
+    const height = laneHeight(tiles.length);
     c.font = LABEL_FONT;
     c.textBaseline = "middle";
     if (height >= 11) {
       c.fillStyle = token("ink-faint");
       c.textAlign = "right";
-      lanes.forEach((lane, i) => {
-        const name = "worker" in lane ? `worker ${lane.worker}` : shortId(this.#shown!.step.rows[lane.row]!.id);
-        c.fillText(name, GUTTER - 8, (i + 0.5) * height);
+      tiles.forEach(({ row }, i) => {
+        c.fillText(shortId(this.#shown!.step.rows[row]!.id), GUTTER - 8, (i + 0.5) * height);
       });
     }
-    c.textAlign = "center";
     for (const [i, box] of this.#boxes.entries()) this.#paintBox(c, box, i === this.#looked);
-    if (this.#kind === "tile" && height >= 11) this.#paintMerges(c, height);
+    if (height >= 11) this.#paintMerges(c, height);
     this.#explorer.refresh();
   }
 
@@ -130,16 +120,6 @@ class Part {
       c.lineWidth = 1.5;
       c.strokeRect(x, y, width, height);
     }
-    const label = this.#kind === "worker" ? shortId(id) : String(item.worker);
-    if (height >= 11 && width > 7 * label.length + 6) {
-      if (item.isPartial) {
-        // Text on hatching is hard to read.
-        c.fillStyle = token("surface");
-        c.fillRect(x + width / 2 - 3.5 * label.length - 3, y + 1, 7 * label.length + 6, height - 2);
-      }
-      c.fillStyle = item.isPartial ? token("ink") : token("surface");
-      c.fillText(label, x + width / 2, y + height / 2 + 0.5);
-    }
   }
 
   #paintMerges(c: CanvasRenderingContext2D, height: number): void {
@@ -152,50 +132,36 @@ class Part {
     });
   }
 
-  #tipOf(item: PlannedItem): Tip {
+  #tipOf({ item, tile }: Box): Tip {
     const row = this.#shown!.step.rows[item.row]!;
     return {
-      title: `${shortId(row.id)}, worker ${item.worker}`,
+      title: shortId(row.id),
       lines: [
-        `query rows ${item.qStart} to ${item.qStart + item.qLen} of ${row.queryLen * this.#shown!.plan.groupSize} (token × head in group)`,
+        `query rows ${item.qStart} to ${item.qStart + tile.qLen} of ${row.queryLen * this.#shown!.plan.groupSize} (token × head in group)`,
         `keys ${item.kvStart} to ${item.kvEnd} of ${row.contextLen}`,
         item.isPartial ? "a part, to be merged" : "whole: writes its output itself",
-        `cost ${plural(Math.round(item.cost), "unit")}`,
       ],
     };
   }
 }
 
-/** Workers fit into the wanted height, even those of a GPU; tiles stay high enough for their names, and scroll. */
-function laneHeight(kind: Kind, numLanes: number): number {
-  const least = Math.min(kind === "tile" ? 13 : 3, MAX_HEIGHT / numLanes);
+/** High enough for the request's name; a step of many tiles scrolls. */
+function laneHeight(numLanes: number): number {
+  const least = Math.min(13, MAX_HEIGHT / numLanes);
   return Math.max(least, Math.min(18, Math.floor(WANTED_HEIGHT / numLanes)));
 }
 
-function boxesByWorker({ view }: Shown, width: number): Box[] {
-  const height = laneHeight("worker", view.workers.length);
-  const most = Math.max(1, ...view.workers.map(({ cost }) => cost));
-  const scale = (width - GUTTER - 2) / most;
-  return view.workers.flatMap(({ items }, lane) => {
-    let x = GUTTER;
-    return items.map((item) => {
-      const box = { x, y: lane * height + 1, width: Math.max(0.5, item.cost * scale - 1), height: height - 2, item };
-      x += item.cost * scale;
-      return box;
-    });
-  });
-}
-
-function boxesByTile({ step, view }: Shown, width: number): Box[] {
-  const height = laneHeight("tile", view.tiles.length);
+function boxesOf({ step, view }: Shown, width: number): Box[] {
+  const height = laneHeight(view.tiles.length);
   const longest = Math.max(1, ...step.rows.map(({ contextLen }) => contextLen));
   const scale = (width - GUTTER - 60) / longest;
-  return view.tiles.flatMap(({ items }, lane) =>
-    items.map((item) => ({
+  return view.tiles.flatMap((tile, lane) =>
+    tile.items.map((item) => ({
       x: GUTTER + item.kvStart * scale,
       y: lane * height + 1,
       width: Math.max(1, (item.kvEnd - item.kvStart) * scale - 1),
       height: height - 2,
+      tile,
       item,
     })),
   );

@@ -1,5 +1,4 @@
-// The chosen step: its rows, and how attention was planned for them: the work items of each worker, and how the keys of each query
-// tile are cut and merged.
+// The chosen step: its rows, and how attention was planned for them: how the keys of each query tile are cut and merged.
 
 import { count, milliseconds, plural, shortId } from "../data/format.js";
 import { type PlanView, viewPlan } from "../data/plan-view.js";
@@ -117,7 +116,6 @@ export class StepDetail {
 function summaryOf(plan: StepPlan, view: PlanView): HTMLElement[] {
   return [
     h("span", {}, plural(plan.items.length, "work item")),
-    h("span", {}, plural(plan.numWorkers, "worker")),
     h(
       "span",
       {},
@@ -126,6 +124,5 @@ function summaryOf(plan: StepPlan, view: PlanView): HTMLElement[] {
         : `${plural(view.numPartials, "part")} joined in ${plural(view.numMerges, "merge")}`,
     ),
     h("span", {}, `query tile ${plan.qTile}, KV chunk ${plan.kvChunk}`),
-    h("span", {}, `busiest worker ${Math.round(view.imbalance * 100)} % of the mean`),
   ];
 }

@@ -1,7 +1,7 @@
 // Attention of one work item (a tile of packed query rows over a chunk of keys) for one kv head, and the merge of split items.
 //
 //   out[i] = sum_j softmax_j(scale * q_i . k_j [softcap]) v_j     over keys j of the row's pages with
-//   pos_i - window < j <= pos_i,  a sink adds one more term to the denominator.
+//   visible_start(pos_i) <= j < visible_end_i,  a sink adds one more term to the denominator.
 //
 // Tiling: chunks of kv_chunk keys (absolute multiples), each summed from an empty state and folded into the running one, as
 // src/core/attention-plan.ts prescribes; in a chunk, tiles of 64 keys at absolute positions. Packed rows (token, head in group)
@@ -32,8 +32,7 @@ HeadPages pages_of(const AttentionArgs& a, const AttentionUnit& unit) {
 int32_t first_key(const AttentionArgs& a, const AttentionUnit& unit) {
   const int32_t group = a.num_heads / a.pool->num_kv_heads;
   const int32_t token = a.batch.qo_indptr[a.plan.item_row[unit.item]] + a.plan.item_q_start[unit.item] / group;
-  const int32_t earliest = a.plan.window > 0 ? a.batch.positions[token] - a.plan.window + 1 : 0;
-  return i_max(earliest, a.plan.item_kv_start[unit.item]);
+  return i_max(a.plan.visible_start(a.batch.positions[token]), a.plan.item_kv_start[unit.item]);
 }
 
 // Rows of the item as scaled queries with their visible ranges; returns how many.
@@ -54,7 +53,8 @@ int32_t load_queries(TileScratch& s, const AttentionArgs& a, int32_t item, int32
     const float* q = a.q + token * a.q_stride + (int64_t{head} * group + in_group) * dim;
     float* to = s.q + i * q_stride;
     each_step(dim, [&](int64_t d, int lanes) { v_store(to + d, v_load_some(q + d, lanes) * factor); });
-    s.positions[i] = a.batch.positions[token];
+    s.visible_start[i] = a.plan.visible_start(a.batch.positions[token]);
+    s.visible_end[i] = a.batch.visible_end[token];
     s.total_sums[i] = 0.0f;
     s.total_maxima[i] = kMinusInfinity;
   }
@@ -63,11 +63,10 @@ int32_t load_queries(TileScratch& s, const AttentionArgs& a, int32_t item, int32
 }
 
 // Empty states, and what each row sees of the keys [from, to). Both bounds grow with the row.
-void begin_chunk(TileScratch& s, int32_t count, int64_t padded, int32_t window, int32_t from, int32_t to) {
+void begin_chunk(TileScratch& s, int32_t count, int64_t padded, int32_t from, int32_t to) {
   for (int32_t i = 0; i < count; i++) {
-    const int32_t earliest = window > 0 ? s.positions[i] - window + 1 : 0;
-    s.first[i] = i_max(earliest, from);
-    s.last[i] = i_min(s.positions[i] + 1, to);
+    s.first[i] = i_max(s.visible_start[i], from);
+    s.last[i] = i_min(s.visible_end[i], to);
     s.maxima[i] = kMinusInfinity;
   }
   memset(s.out, 0, sizeof(float) * count * padded);
@@ -188,7 +187,7 @@ void run_item_of(const AttentionArgs& a, void* block, const AttentionUnit& unit,
   const int32_t kv_end = a.plan.item_kv_end[item];
   for (int64_t chunk = a.plan.item_kv_start[item]; chunk < kv_end; chunk += a.plan.kv_chunk) {
     const int32_t chunk_end = chunk + a.plan.kv_chunk < kv_end ? (int32_t)chunk + a.plan.kv_chunk : kv_end;
-    begin_chunk(s, count, padded, a.plan.window, (int32_t)chunk, chunk_end);
+    begin_chunk(s, count, padded, (int32_t)chunk, chunk_end);
     Ahead ahead{nullptr, 0, 0};
     if (chunk_end < kv_end)
       ahead = {&pages, chunk_end, kv_end};

@@ -31,7 +31,8 @@ struct TileScratch {
   float* total_sums;    // [q_tile]
   float* total_maxima;  // [q_tile]
   float* scores;        // [kGroupRows, kTileKeys]
-  int32_t* positions;   // [q_tile]
+  int32_t* visible_start;  // [q_tile] what each row sees of its sequence
+  int32_t* visible_end;    // [q_tile]
   int32_t* first;       // [q_tile] first visible key of the chunk
   int32_t* last;        // [q_tile] one past the last visible key of the chunk
   TileRows* rows;       // [2] this tile's and the next one's, by turns
@@ -54,7 +55,8 @@ inline int64_t carve(TileScratch* s, uint8_t* block, int32_t q_tile, int32_t key
   take(s->total_sums, q_tile);
   take(s->total_maxima, q_tile);
   take(s->scores, kGroupRows * kTileKeys);
-  take(s->positions, q_tile);
+  take(s->visible_start, q_tile);
+  take(s->visible_end, q_tile);
   take(s->first, q_tile);
   take(s->last, q_tile);
   take(s->rows, 2);
