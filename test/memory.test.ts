@@ -7,6 +7,7 @@ import { inspect } from "../src/cli/inspect.js";
 import { BUNDLED_MODEL, engineConfig } from "../src/config/engine-config.js";
 import type { HostTensor } from "../src/core/tensor.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
+import { pageSpecs } from "../src/engine/core/cache-pools.js";
 import { openDevice } from "../src/engine/core/devices.js";
 import { familyOf } from "../src/models/registry.js";
 
@@ -50,14 +51,12 @@ for (const [model, quantize] of [
     const report = await inspect(engineConfig({ model, quantize, numPages: 100 }));
     const taken = loadedBytes(model, quantize);
     assert.ok(Math.abs(report.weightBytes / taken - 1) < 0.05, `predicted ${report.weightBytes}, taken ${taken}`);
-    const { pageSize, kvDtype } = report;
-    const { numLayers, numKvHeads, keyDim, valueDim } = report;
-    const spec = { numPages: 100, pageSize, numLayers, numKvHeads, keyDim, valueDim, dtype: kvDtype };
-    const pool = device.allocKvPool(spec);
-    assert.ok(
-      Math.abs(report.poolBytes / pool.byteLength - 1) < 0.05,
-      `predicted ${report.poolBytes}, taken ${pool.byteLength}`,
+    const { pageSize, kvDtype: dtype } = report;
+    const pools = pageSpecs(report.caches, { pageSize, dtype }).map((page) =>
+      device.allocKvPool({ ...page, numPages: 100 }),
     );
+    const poolBytes = pools.reduce((sum, pool) => sum + pool.byteLength, 0);
+    assert.ok(Math.abs(report.poolBytes / poolBytes - 1) < 0.05, `predicted ${report.poolBytes}, taken ${poolBytes}`);
   });
 }
 

@@ -46,9 +46,9 @@ function checkInvariance(path: string, device: Device): void {
   const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
   const model = family.load(config, { device, source, capacity: CAPACITY, quantize: "none" });
   source.close();
-  const { vocabSize, windows } = model.spec;
+  const { vocabSize, plans } = model.spec;
   assert.ok(
-    windows.every((window) => window < LENGTH),
+    plans.every(({ window }) => window < LENGTH),
     "the prompt is longer than every window",
   );
   const newRunner = (): ModelRunner =>

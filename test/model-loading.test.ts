@@ -42,7 +42,9 @@ class ChangedSource implements TensorSource {
   }
 
   names(): Iterable<string> {
-    return this.#inner.names();
+    return [...this.#inner.names()].flatMap((inner) =>
+      [inner, inner.replace(/^model\./, "")].filter((name) => this.#nameOf(name) === inner).slice(0, 1),
+    );
   }
 
   close(): void {
@@ -123,4 +125,16 @@ test("a checkpoint saved without the model's prefix loads the same", () => {
 
 test("an untied head must be there", () => {
   assert.throws(() => load("qwen3", { tie_word_embeddings: false }), /lm_head\.weight is missing/);
+});
+
+test("a tensor that nothing reads is refused by name, but for those that may be there", () => {
+  const unread = (changes: Record<string, unknown>, tensor: string): void => {
+    assert.throws(
+      () => load("llama", changes),
+      (error: unknown) =>
+        error instanceof FormatError && error.code === "tensor_unread" && error.message.includes(tensor),
+    );
+  };
+  unread({ num_hidden_layers: 1 }, "model.layers.1.");
+  load("llama", { tie_word_embeddings: true }); // the head is a copy of the embedding then
 });

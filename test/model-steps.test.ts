@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { Batch } from "../src/core/batch.js";
 import { NullDevice } from "../src/device/null/null-device.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
+import { pageSpecs } from "../src/engine/core/cache-pools.js";
 import { familyOf } from "../src/models/registry.js";
 
 const MODELS = [
@@ -28,23 +29,17 @@ for (const path of MODELS) {
     const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
     const model = family.load(config, { device, source, capacity: CAPACITY, quantize: "none" });
     source.close();
-    const { numLayers, numKvHeads, keyDim, valueDim } = model.spec;
-    const pool = device.allocKvPool({
-      numPages: 3,
-      pageSize: 16,
-      numLayers,
-      numKvHeads,
-      keyDim,
-      valueDim,
-      dtype: "f32",
-    });
+    const { numLayers } = model.spec;
+    const caches = pageSpecs(model.spec.caches, { pageSize: 16, dtype: "f32" }).map((page) =>
+      device.allocKvPool({ ...page, numPages: 3 }),
+    );
     const batch = new Batch(16, 8);
     batch.addRow(TOKENS, 16, 3, PAGES, 18);
     const staged = device.createStagedBatch();
     device.stage(staged, batch, []);
     const steps = (count: number): void => {
       for (let i = 0; i < count; i++) {
-        model.forward(staged, pool);
+        model.forward(staged, caches);
         model.computeLogits(staged, 0, 1);
       }
     };

@@ -5,8 +5,9 @@ import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { packedBytes } from "../device/packed-bytes.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
+import { pageBytes, pageSpecs } from "../engine/core/cache-pools.js";
 import { kvDtypeOf, openDevice } from "../engine/core/devices.js";
-import { numPagesFor, pageSpecOf } from "../engine/core/load.js";
+import { numPagesFor } from "../engine/core/load.js";
 import { resolveModel } from "../formats/hub/hub.js";
 import { familyOf } from "../models/registry.js";
 import { helpOf, parseFlags } from "./args.js";
@@ -49,10 +50,11 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
   });
   source.close();
   const device = await openDevice(config);
-  const pageSpec = pageSpecOf(spec, config, device);
-  const pageBytes = device.kvPageBytes(pageSpec);
+  const kvDtype = kvDtypeOf(config, device);
+  const specs = pageSpecs(spec.caches, { pageSize: config.pageSize, dtype: kvDtype });
+  const bytesEach = pageBytes(specs, device);
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
-  const numPages = numPagesFor(config, device, pageSpec, maxContext);
+  const numPages = numPagesFor(config, device, specs, maxContext);
   const report = {
     model: checkpoint.name,
     path: checkpoint.path,
@@ -63,12 +65,12 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
     hasTokenizer: checkpoint.tokenizer !== null,
     hasChatTemplate: checkpoint.chatTemplate !== null,
     device: device.info.name,
-    kvDtype: kvDtypeOf(config, device),
+    kvDtype,
     pageSize: config.pageSize,
-    pageBytes,
-    bytesPerToken: pageBytes / config.pageSize,
+    pageBytes: bytesEach,
+    bytesPerToken: bytesEach / config.pageSize,
     numPages,
-    poolBytes: numPages * pageBytes,
+    poolBytes: numPages * bytesEach,
     tokensThatFit: (numPages - 1) * config.pageSize,
     freeMemoryBytes: freemem(),
     tensors,
@@ -88,11 +90,12 @@ function render(report: InspectReport, withTensors: boolean): string {
     ],
     ["encodings", [...dtypes].map(([dtype, size]) => `${dtype} ${bytes(size)}`).join(", ")],
     ["layers", `${report.numLayers}, hidden ${report.hiddenSize}`],
-    [
+    ...report.caches.map((cache): [string, string] => [
       "attention",
-      `${report.numHeads} query and ${report.numKvHeads} kv heads, key ${report.keyDim}, value ${report.valueDim}`,
-    ],
-    ["windows", report.windows.map((w) => (w === 0 ? "full" : String(w))).join(", ")],
+      `${report.numHeads} query and ${cache.numKvHeads} kv heads, key ${cache.keyDim}, value ${cache.valueDim}, ` +
+        `${cache.layers.length} layers`,
+    ]),
+    ["windows", report.plans.map(({ window }) => (window === 0 ? "full" : String(window))).join(", ")],
     ["vocabulary", String(report.vocabSize)],
     ["context", String(report.maxContext)],
     ["tokenizer", `${report.hasTokenizer ? "yes" : "none"}, chat template ${report.hasChatTemplate ? "yes" : "none"}`],

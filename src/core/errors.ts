@@ -80,6 +80,11 @@ export const ERRORS = {
     message: "{file}: tensor {tensor} is missing; expected shape [{expected}]. The checkpoint may be half-copied.",
   },
   tensor_mismatch: { kind: "format", message: "{file}: tensor {tensor}: expected {expected}, found {found}." },
+  tensor_unread: {
+    kind: "format",
+    message:
+      "{file}: nothing in {architecture} reads tensor {tensor}. The checkpoint was made for another forward than this architecture's.",
+  },
   unsupported_architecture: {
     kind: "format",
     message: "Architecture {value} is not supported. Supported: {known}.",

@@ -2,8 +2,8 @@
 
 import type { Activation } from "../device/device.js";
 import type { RopeConfig } from "../formats/rope-config.js";
+import type { CacheLayout } from "./cache-layout.js";
 import { type ConfigReader, MAX_LAYERS } from "./config-reader.js";
-import { distinctWindows } from "./layer-windows.js";
 import type { ModelSpec } from "./model.js";
 
 export interface CommonConfig {
@@ -58,19 +58,17 @@ export function refuseQuantization(c: ConfigReader): void {
   throw c.refuse("quantization_config.quant_method", method ?? "unnamed", "none for this checkpoint");
 }
 
-export function specOf(config: CommonConfig & { readonly rope?: RopeConfig }, windows: readonly number[]): ModelSpec {
-  const { rope } = config;
+export function specOf(config: CommonConfig, layout: CacheLayout, ropes: readonly RopeConfig[]): ModelSpec {
+  const longrope = ropes.find((rope) => rope.type === "longrope");
   return {
     architecture: config.architecture,
     numLayers: config.numLayers,
     hiddenSize: config.hiddenSize,
     numHeads: config.numHeads,
-    numKvHeads: config.numKvHeads,
-    keyDim: config.headDim,
-    valueDim: config.headDim,
     vocabSize: config.vocabSize,
     maxContext: config.maxContext,
-    windows: distinctWindows(windows),
-    ...(rope?.type === "longrope" ? { shortContext: rope.originalMaxPosition } : {}),
+    caches: layout.caches,
+    plans: layout.plans,
+    ...(longrope?.type === "longrope" ? { shortContext: longrope.originalMaxPosition } : {}),
   };
 }

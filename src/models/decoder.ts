@@ -1,94 +1,197 @@
-// The pre-norm decoder:  x += attention(norm(x));  x += feedForward(norm(x)).  Most families are this forward with other parts;
-// a family whose forward differs (Gemma, OLMo 2, GPT-2) writes its own.
+// The decoder most families are: attention and feed-forward in turn, added to a residual stream. `DecoderConfig` is what they
+// differ in; a family's file states its settings, and brings a block of its own where a setting does not do.
 
-import type { KvPool, StagedBatch, Tensor } from "../device/device.js";
-import type { Attention } from "./blocks/attention.js";
-import type { FeedForward } from "./blocks/gated-mlp.js";
-import type { Rotaries } from "./blocks/rotaries.js";
+import type { RotaryTable, Tensor } from "../device/device.js";
+import type { RopeConfig } from "../formats/rope-config.js";
+import { type AttentionNaming, loadAttention, SEPARATE_QKV, SelfAttention } from "./blocks/attention.js";
+import type { Block, Project } from "./blocks/block.js";
+import { GATED_MLP, loadMlp, type MlpNaming } from "./blocks/mlp.js";
+import { loadNorm, type Norm, type NormStyle, rmsStyle } from "./blocks/norm.js";
+import { type Layer, ParallelResidual, Residual } from "./blocks/residual.js";
+import { Rotaries } from "./blocks/rotaries.js";
 import { Vocabulary } from "./blocks/vocabulary.js";
-import type { CommonConfig } from "./common-config.js";
+import { type AttentionPlace, layoutCaches } from "./cache-layout.js";
+import { type CommonConfig, specOf } from "./common-config.js";
+import type { ConfigReader } from "./config-reader.js";
+import { DecoderFrame } from "./decoder-frame.js";
 import { Loader } from "./loader.js";
 import type { LoadContext, Model, ModelSpec } from "./model.js";
+import { readHeadRope, ropeContext } from "./rope.js";
 
-/** What fills the forward in. Attention and feed-forward add to their output; `name` is the prefix of a layer's tensors. */
-export interface DecoderParts {
-  readonly spec: ModelSpec;
+/** Norms around a block, by their names under the layer; null: none there. */
+export interface NormNames {
+  readonly before: string | null;
+  readonly after: string | null;
+}
+
+export interface DecoderConfig extends CommonConfig {
+  /** Size of the value heads: other than headDim in latent attention. */
+  readonly valueDim: number; // Dv
+  /** Size of the heads, or of the part of them that is rotated on its own. */
+  readonly ropeDim: number;
+  readonly windows: readonly number[]; // [L] 0 is full attention
+  readonly ropes: readonly RopeConfig[];
+  readonly ropeOf: readonly (number | null)[]; // [L] index into ropes; null: the layer has no rotary embedding
+  readonly isRopeInterleaved: boolean;
+  readonly norm: NormStyle;
+  readonly attentionNorms: NormNames;
+  readonly mlpNorms: NormNames;
+  /** Attention and feed-forward both read x as it was; without a norm of its own the feed-forward reads attention's input. */
+  readonly isParallel: boolean;
+  readonly attention: AttentionNaming;
+  readonly attentionScale: number;
+  readonly attentionSoftcap: number;
+  /** One learned logit per head in the softmax (self_attn.sinks). */
+  readonly hasSinks: boolean;
+  readonly mlp: MlpNaming;
   readonly embeddingScale: number;
+  readonly residualScale: number;
   readonly logitsScale: number;
-  rotaries(loader: Loader): Rotaries;
-  attention(loader: Loader, name: string, layer: number, rotaries: Rotaries): Attention;
-  feedForward(loader: Loader, name: string, layer: number): FeedForward;
+  readonly finalSoftcap: number;
+  readonly names: DecoderNames;
 }
 
-interface DecoderLayer {
-  readonly attentionNorm: Tensor; // [1, hidden]
-  readonly attention: Attention;
-  readonly mlpNorm: Tensor; // [1, hidden]
-  readonly mlp: FeedForward;
+/** Names of the parts; those of the model follow its prefix, those of a layer follow the layer's. */
+export interface DecoderNames {
+  readonly embedding: string;
+  readonly layers: string;
+  readonly finalNorm: string;
+  readonly attention: string;
+  readonly mlp: string;
 }
 
-export class Decoder implements Model {
-  readonly spec: ModelSpec;
-  readonly hidden: Tensor; // [T, hidden]
-  readonly #loader: Loader;
-  readonly #eps: number;
-  readonly #vocabulary: Vocabulary;
-  readonly #rotaries: Rotaries;
-  readonly #layers: readonly DecoderLayer[];
-  readonly #finalNorm: Tensor; // [1, hidden]
-  readonly #x: Tensor; // [T, hidden] the residual stream
+/** The settings of Llama; families override what differs. */
+export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = common.headDim): DecoderConfig {
+  const rope = readHeadRope(c, ropeDim);
+  return {
+    ...common,
+    valueDim: common.headDim,
+    ropeDim,
+    maxContext: Math.max(common.maxContext, ropeContext(rope)),
+    windows: new Array<number>(common.numLayers).fill(0),
+    ropes: [rope],
+    ropeOf: new Array<number>(common.numLayers).fill(0),
+    isRopeInterleaved: false,
+    norm: rmsStyle(common.eps),
+    attentionNorms: { before: "input_layernorm", after: null },
+    mlpNorms: { before: "post_attention_layernorm", after: null },
+    isParallel: false,
+    attention: {
+      qkvBias: false,
+      outBias: false,
+      qkv: SEPARATE_QKV,
+      out: "o_proj",
+      isTransposed: false,
+      qkNorm: "none",
+    },
+    attentionScale: common.headDim ** -0.5,
+    attentionSoftcap: 0,
+    hasSinks: false,
+    mlp: GATED_MLP,
+    embeddingScale: 1,
+    residualScale: 1,
+    logitsScale: 1,
+    finalSoftcap: 0,
+    names: { embedding: "embed_tokens", layers: "layers", finalNorm: "norm", attention: "self_attn", mlp: "mlp" },
+  };
+}
 
-  constructor(config: CommonConfig, parts: DecoderParts, context: LoadContext) {
-    const loader = new Loader(context);
-    const root = loader.decoderPrefix();
-    const { hiddenSize } = config;
-    this.#loader = loader;
-    this.spec = parts.spec;
-    this.#eps = config.eps;
-    this.#vocabulary = new Vocabulary(loader, {
-      ...config,
-      embedding: `${root}embed_tokens.weight`,
-      head: config.isTied ? null : loader.headName(),
-      embeddingScale: parts.embeddingScale,
-      logitsScale: parts.logitsScale,
-    });
-    this.hidden = loader.activations(hiddenSize);
-    this.#x = loader.activations(hiddenSize);
-    this.#rotaries = parts.rotaries(loader);
-    this.#layers = Array.from({ length: config.numLayers }, (_, layer) => {
-      const name = `${root}layers.${layer}`;
-      return {
-        attentionNorm: loader.vector(`${name}.input_layernorm.weight`, hiddenSize),
-        attention: parts.attention(loader, `${name}.self_attn`, layer, this.#rotaries),
-        mlpNorm: loader.vector(`${name}.post_attention_layernorm.weight`, hiddenSize),
-        mlp: parts.feedForward(loader, name, layer),
-      };
-    });
-    this.#finalNorm = loader.vector(`${root}norm.weight`, hiddenSize);
-  }
+function cachesOf(config: DecoderConfig) {
+  const { numHeads, numKvHeads, headDim: keyDim, valueDim } = config;
+  return layoutCaches(config.windows.map((window) => ({ numHeads, numKvHeads, keyDim, valueDim, window })));
+}
 
-  get logits(): Tensor {
-    return this.#vocabulary.logits;
-  }
+export function decoderSpec(config: DecoderConfig): ModelSpec {
+  return specOf(config, cachesOf(config), config.ropes);
+}
 
-  forward(batch: StagedBatch, pool: KvPool): void {
-    const { device } = this.#loader;
-    const n = batch.numTokens;
-    const x = this.#x;
-    const normed = this.hidden; // free until the final norm
-    this.#vocabulary.embed(x, batch);
-    this.#rotaries.fill(batch);
-    for (let i = 0; i < this.#layers.length; i++) {
-      const layer = this.#layers[i]!;
-      device.rmsNorm(normed, x, layer.attentionNorm, this.#eps, n);
-      layer.attention.run(x, normed, batch, pool);
-      device.rmsNorm(normed, x, layer.mlpNorm, this.#eps, n);
-      layer.mlp.run(x, normed, n);
-    }
-    device.rmsNorm(this.hidden, x, this.#finalNorm, this.#eps, n);
-  }
+/** What a block of a layer is made from. */
+export interface LayerContext {
+  readonly loader: Loader;
+  /** Prefix of the layer's tensors. */
+  readonly name: string;
+  readonly layer: number;
+  readonly place: AttentionPlace;
+  readonly rotary: RotaryTable | null;
+  readonly project: Project;
+}
 
-  computeLogits(batch: StagedBatch, first: number, n: number): void {
-    this.#vocabulary.computeLogits(this.hidden, batch, first, n);
+/** Blocks that a family brings itself. */
+export interface DecoderParts {
+  attention?(context: LayerContext): Block;
+  feedForward?(context: LayerContext): Block;
+}
+
+export function loadDecoder(config: DecoderConfig, context: LoadContext, parts: DecoderParts = {}): Model {
+  const loader = new Loader(context);
+  const { names, hiddenSize } = config;
+  const root = loader.decoderPrefix(`${names.embedding}.weight`);
+  const { places } = cachesOf(config);
+  const vocabulary = new Vocabulary(loader, {
+    ...config,
+    embedding: `${root}${names.embedding}.weight`,
+    head: config.isTied ? null : loader.headName(),
+    softcap: config.finalSoftcap,
+  });
+  const rotaries = new Rotaries(loader, config.ropes, {
+    headDim: config.ropeDim,
+    maxContext: config.maxContext,
+    isInterleaved: config.isRopeInterleaved,
+  });
+  const attention = parts.attention ?? ((layer) => plainAttention(config, layer));
+  const feedForward = parts.feedForward ?? ((layer) => denseMlp(config, layer));
+  const layers = config.windows.flatMap((_, layer) => {
+    const rope = config.ropeOf[layer]!;
+    const name = `${root}${names.layers}.${layer}`;
+    const rotary = rope === null ? null : rotaries.tables[rope]!;
+    const own = { loader, name, layer, place: places[layer]!, rotary };
+    return loadLayer(config, own, attention, feedForward);
+  });
+  const finalNorm = loadNorm(loader, `${root}${names.finalNorm}`, hiddenSize, config.norm);
+  return new DecoderFrame(loader, { spec: decoderSpec(config), vocabulary, rotaries, layers, finalNorm });
+}
+
+/** The steps of one layer: two halves, or one of both. */
+function loadLayer(
+  config: DecoderConfig,
+  own: Omit<LayerContext, "project">,
+  attention: (context: LayerContext) => Block,
+  feedForward: (context: LayerContext) => Block,
+): readonly Layer[] {
+  const { loader, name } = own;
+  const { hiddenSize, residualScale, attentionNorms, mlpNorms } = config;
+  const norm = (part: string | null): Norm | null =>
+    part === null ? null : loadNorm(loader, `${name}.${part}`, hiddenSize, config.norm);
+  const contextFor = (norms: NormNames): LayerContext => ({
+    ...own,
+    project: norms.after === null ? { accumulate: true, scale: residualScale } : {},
+  });
+  if (config.isParallel) {
+    const both = [
+      { norm: norm(attentionNorms.before), block: attention(contextFor(attentionNorms)) },
+      { norm: norm(mlpNorms.before), block: feedForward(contextFor(mlpNorms)) },
+    ];
+    return [new ParallelResidual(loader, hiddenSize, both)];
   }
+  const half = (norms: NormNames, make: (context: LayerContext) => Block): Residual =>
+    new Residual(loader, hiddenSize, norm(norms.before), make(contextFor(norms)), norm(norms.after));
+  return [half(attentionNorms, attention), half(mlpNorms, feedForward)];
+}
+
+/** Self-attention as the settings describe it. */
+export function plainAttention(config: DecoderConfig, context: LayerContext): Block {
+  const { loader, place, rotary, project } = context;
+  const name = `${context.name}.${config.names.attention}`;
+  const sinks: Tensor | null = config.hasSinks ? loader.vector(`${name}.sinks`, config.numHeads) : null;
+  const weights = loadAttention(loader, name, config, config.attention, config.norm, project);
+  return new SelfAttention(loader, config, weights, {
+    place,
+    rotary,
+    params: { numHeads: config.numHeads, scale: config.attentionScale, softcap: config.attentionSoftcap, sinks },
+  });
+}
+
+/** The feed-forward of dense layers. */
+export function denseMlp(config: DecoderConfig, { loader, name, project }: LayerContext): Block {
+  return loadMlp(loader, `${name}.${config.names.mlp}`, config, config.mlp, project);
 }

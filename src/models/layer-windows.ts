@@ -28,8 +28,3 @@ function byLayerTypes(c: ConfigReader, numLayers: number): (layer: number) => bo
   }
   return (layer) => types[layer] === "sliding_attention";
 }
-
-/** The distinct windows, in order of appearance: the model's plans. */
-export function distinctWindows(windows: readonly number[]): readonly number[] {
-  return [...new Set(windows)];
-}

@@ -21,6 +21,7 @@ export class Loader {
   readonly capacity: ModelCapacity;
   readonly quantize: WeightQuantization;
   readonly #context: LoadContext;
+  readonly #scratch = new Map<string, Tensor>();
 
   constructor(context: LoadContext) {
     this.device = context.device;
@@ -34,8 +35,8 @@ export class Loader {
   }
 
   /** What stands before the decoder's names: nothing where a base model was saved, more where it is the text part of a larger one. */
-  decoderPrefix(): string {
-    return PREFIXES.find((prefix) => this.has(`${prefix}embed_tokens.weight`)) ?? "model.";
+  decoderPrefix(embedding = "embed_tokens.weight"): string {
+    return PREFIXES.find((prefix) => this.has(`${prefix}${embedding}`)) ?? "model.";
   }
 
   /** The head that is not the embedding table. */
@@ -53,6 +54,14 @@ export class Loader {
   /** Activations of every token of a step. */
   activations(cols: number): Tensor {
     return this.device.allocTensor(this.capacity.maxTokens, cols);
+  }
+
+  /** Activations that the blocks of all layers share: one tensor for each purpose and width. Valid within one block's run. */
+  scratch(purpose: string, cols: number): Tensor {
+    const key = `${purpose} ${cols}`;
+    const tensor = this.#scratch.get(key) ?? this.activations(cols);
+    this.#scratch.set(key, tensor);
+    return tensor;
   }
 
   /** A row [1, size] in f32. `offset` is added: Gemma stores norm weights less one. */

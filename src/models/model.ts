@@ -3,19 +3,41 @@
 import type { TensorSource } from "../core/tensor.js";
 import type { Device, KvPool, StagedBatch, Tensor, WeightQuantization } from "../device/device.js";
 
+/** One group of layers that keep the same kind of thing for later tokens; each group has a pool of its own. */
+export interface CacheSpec {
+  readonly kind: "full" | "window" | "latent" | "state";
+  /** The model's layers in it, in order: a layer's place is { group, index in this list }. */
+  readonly layers: readonly number[];
+  readonly numKvHeads: number; // K
+  readonly keyDim: number; // D
+  readonly valueDim: number; // Dv
+  readonly window?: number;
+  /** Numbers that one sequence keeps, all layers of the group together; kind "state" only. */
+  readonly stateFloats?: number;
+}
+
+/** One attention plan of each step: which group's pages it walks, and what a token sees of them. */
+export interface PlanSpec {
+  readonly group: number;
+  readonly numHeads: number; // H
+  /** 0: everything before the token. */
+  readonly window: number;
+}
+
+/** The pools of a model's groups, in the order of `ModelSpec.caches`. */
+export type Caches = readonly KvPool[];
+
 /** The shape of a model, as far as the cache, the plan and the borders need it. */
 export interface ModelSpec {
   readonly architecture: string;
   readonly numLayers: number; // L
   readonly hiddenSize: number;
   readonly numHeads: number; // H
-  readonly numKvHeads: number; // K
-  readonly keyDim: number; // D
-  readonly valueDim: number; // Dv
   readonly vocabSize: number; // V
   readonly maxContext: number;
-  /** Distinct sliding windows of the layers, 0 for full attention; the engine makes one attention plan for each, in order. */
-  readonly windows: readonly number[];
+  readonly caches: readonly CacheSpec[];
+  /** The engine makes one attention plan for each, in order. */
+  readonly plans: readonly PlanSpec[];
   /** The longest context that longrope's short factors serve; the capacity's maxContext decides which set is loaded. */
   readonly shortContext?: number;
 }
@@ -34,8 +56,8 @@ export interface Model {
   readonly hidden: Tensor;
   /** Logits [maxLogitRows, V]; its first n rows are valid after computeLogits. */
   readonly logits: Tensor;
-  /** Appends the batch's K and V to the pool and computes the hidden states of all T tokens. */
-  forward(batch: StagedBatch, pool: KvPool): void;
+  /** Appends what the batch's tokens leave to the caches and computes the hidden states of all T tokens. */
+  forward(batch: StagedBatch, caches: Caches): void;
   /** Logits of the batch's logit rows [first, first + n), n <= maxLogitRows; after forward. */
   computeLogits(batch: StagedBatch, first: number, n: number): void;
 }
@@ -57,4 +79,6 @@ export interface ModelFamily<Config = unknown> {
   parseConfig(raw: Record<string, unknown>, file: string): Config;
   specOf(config: Config): ModelSpec;
   load(config: Config, context: LoadContext): Model;
+  /** Tensors that a checkpoint may hold and the forward has no use for, beside those of read-check.ts. */
+  ignoredTensors?(config: Config): readonly RegExp[];
 }

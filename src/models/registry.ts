@@ -1,6 +1,7 @@
 // The families by architecture name.
 
 import { errorFor } from "../core/errors.js";
+import type { CommonConfig } from "./common-config.js";
 import { ConfigReader } from "./config-reader.js";
 import { deepseekV3 } from "./families/deepseek-v3.js";
 import { gemma2, gemma3 } from "./families/gemma.js";
@@ -17,6 +18,7 @@ import { qwen3 } from "./families/qwen3.js";
 import { qwen3Moe } from "./families/qwen3-moe.js";
 import { smollm3 } from "./families/smollm3.js";
 import type { ModelFamily } from "./model.js";
+import { COPIED_HEAD, OTHER_MODALITIES, ReadCheck } from "./read-check.js";
 
 // biome-ignore lint/suspicious/noExplicitAny: each family has its own config type, which only the family itself reads
 const FAMILIES: readonly ModelFamily<any>[] = [
@@ -52,19 +54,35 @@ export function knownArchitectures(): readonly string[] {
 export function familyOf(raw: Record<string, unknown>, file: string): ModelFamily {
   const names = Array.isArray(raw.architectures) ? raw.architectures : [];
   const whole = Object.keys(TEXT_PARTS).find((name) => names.includes(name));
-  if (whole !== undefined) return textPart(familyOf({ architectures: [TEXT_PARTS[whole]] }, file));
-  const family = FAMILIES.find((known) => known.architectures.some((name) => names.includes(name)));
-  if (family !== undefined) return family;
+  const own = whole === undefined ? names : [TEXT_PARTS[whole]];
+  const family = FAMILIES.find((known) => known.architectures.some((name) => own.includes(name)));
+  if (family !== undefined) return checked(whole === undefined ? family : textPart(family));
   throw errorFor("unsupported_architecture", {
     value: names.length > 0 ? names.join(", ") : `"${String(raw.model_type ?? "")}" (no architectures in ${file})`,
     known: knownArchitectures().join(", "),
   });
 }
 
+/** The same family, refusing a checkpoint with tensors that it does not read. */
+function checked(family: ModelFamily): ModelFamily {
+  return {
+    ...family,
+    load(config, context) {
+      const source = new ReadCheck(context.source);
+      const model = family.load(config, { ...context, source });
+      const { isTied = false } = config as Partial<CommonConfig>;
+      const ignored = [...(family.ignoredTensors?.(config) ?? []), ...(isTied ? [COPIED_HEAD] : [])];
+      source.finish(model.spec.architecture, ignored);
+      return model;
+    },
+  };
+}
+
 /** The same family reading `text_config`; what concerns the whole model stays beside it. */
 function textPart(family: ModelFamily): ModelFamily {
   return {
     ...family,
+    ignoredTensors: (config) => [...OTHER_MODALITIES, ...(family.ignoredTensors?.(config) ?? [])],
     parseConfig(raw, file) {
       const { text_config: text, quantization_config, tie_word_embeddings } = raw;
       const c = new ConfigReader(raw, file);

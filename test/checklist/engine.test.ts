@@ -10,8 +10,8 @@ import { SAMPLING_DEFAULTS } from "../../src/core/sampling.js";
 import { NullDevice } from "../../src/device/null/null-device.js";
 import { openCheckpoint } from "../../src/engine/checkpoint.js";
 import { createEngine } from "../../src/engine/client/engine.js";
+import { pageSpecs, plannerFor } from "../../src/engine/core/cache-pools.js";
 import { EngineCore } from "../../src/engine/core/engine-core.js";
-import { plannerFor } from "../../src/engine/core/load.js";
 import { familyOf } from "../../src/models/registry.js";
 import { Scheduler } from "../../src/scheduler/scheduler.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
@@ -35,17 +35,10 @@ function simulation() {
   });
   const cache = new CacheManager({ numPages: 200, pageSize: 16, prefixCaching: true });
   const options = { mode: "extend", pageSize: 16, maxPagesPerBatch: 16, idealChunk: 128 } as const;
-  const { numLayers, numKvHeads, keyDim, valueDim } = spec;
-  const pool = device.allocKvPool({
-    numPages: 200,
-    pageSize: 16,
-    numLayers,
-    numKvHeads,
-    keyDim,
-    valueDim,
-    dtype: "f32",
-  });
-  const planner = plannerFor(spec, device, 0, "fixed");
+  const caches = pageSpecs(spec.caches, { pageSize: 16, dtype: "f32" }).map((page) =>
+    device.allocKvPool({ ...page, numPages: 200 }),
+  );
+  const planner = plannerFor(spec.plans[0]!, spec.caches, device, "fixed");
   const counts = { plans: 0 };
   const counting = {
     plan: (batch: Batch) => {
@@ -57,7 +50,8 @@ function simulation() {
     name: "tiny",
     device,
     model: loaded,
-    pool,
+    caches,
+    pageSize: 16,
     cache,
     scheduler: new Scheduler(options, cache, () => 0),
     planners: [counting],

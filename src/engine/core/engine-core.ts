@@ -4,9 +4,9 @@
 import type { AttentionPlanner } from "../../attention/planner.js";
 import type { CacheManager } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
-import type { Device, KvPool } from "../../device/device.js";
+import type { Device } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
-import type { Model } from "../../models/model.js";
+import type { Caches, Model } from "../../models/model.js";
 import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import type { AddMessage, RequestOutput } from "../messages.js";
@@ -24,7 +24,9 @@ export interface EngineParts {
   readonly name: string;
   readonly device: Device;
   readonly model: Model;
-  readonly pool: KvPool;
+  /** One pool per cache group; a page has the same id in all of them. */
+  readonly caches: Caches;
+  readonly pageSize: number;
   readonly cache: CacheManager;
   readonly scheduler: Scheduler;
   /** One per distinct window of the model, in its order. */
@@ -54,7 +56,7 @@ export class EngineCore {
   #injectFault = false;
 
   constructor(parts: EngineParts) {
-    const { device, model, scheduler, pool, maxTokens, clock } = parts;
+    const { device, model, scheduler, pageSize, maxTokens, clock } = parts;
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
     this.#factory = new SessionFactory({ ...parts, hiddenSize: model.spec.hiddenSize });
@@ -62,7 +64,6 @@ export class EngineCore {
     this.#launcher = new Launcher(parts, sampler);
     this.#outcomes = new OutcomeReader(sampler);
     this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
-    const { pageSize } = pool.spec;
     this.#free = Array.from({ length: DEPTH }, () => new Flight(scheduler.createStep(), device, pageSize, maxTokens));
   }
 
@@ -135,7 +136,7 @@ export class EngineCore {
 
   /** The other samples of a call begin when its prompt is computed: each draws its own first token from the same logits. */
   #fork(flight: Flight, row: number): void {
-    const { scheduler, device, pool } = this.#parts;
+    const { scheduler, device, caches } = this.#parts;
     const parent = flight.sessions[row]!;
     if (flight.lastLogit[row]! < 0 || !isForking(parent) || parent.request.state === "finished") return;
     const logits = flight.logits.row(flight.keptOf[row]!);
@@ -146,7 +147,9 @@ export class EngineCore {
       if (outcome.kind === "run") child.request.accept(outcome.tokens, outcome.count);
       this.#settlement.sessions.set(child.request.id, child);
       const copy = scheduler.fork(parent.request, child.request);
-      if (copy !== null && copy.from !== copy.to) device.copyPage(pool, copy.from, copy.to);
+      if (copy !== null && copy.from !== copy.to) {
+        for (let g = 0; g < caches.length; g++) device.copyPage(caches[g]!, copy.from, copy.to);
+      }
       if (outcome.kind === "run") this.#settlement.settleAccepted(child, outcome);
       else this.#settlement.settle(child, outcome);
     }
@@ -172,8 +175,8 @@ export class EngineCore {
   }
 
   stats(): EngineStats {
-    const { name, device, pool } = this.#parts;
-    return this.recorder.stats(name, device.info.name, pool.spec.pageSize);
+    const { name, device, pageSize } = this.#parts;
+    return this.recorder.stats(name, device.info.name, pageSize);
   }
 
   cacheSnapshot(): CachePicture {
@@ -186,7 +189,7 @@ export class EngineCore {
 
   /** The attention plans of a step with these rows. */
   planOf(rows: readonly StepRow[]): StepPlan[] {
-    return planOfRows(rows, this.#parts.planners, this.#parts.pool.spec.pageSize);
+    return planOfRows(rows, this.#parts.planners, this.#parts.pageSize);
   }
 
   /** Proves that no page is lost; tests call it between steps. */

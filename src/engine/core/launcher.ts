@@ -4,8 +4,8 @@
 
 import type { AttentionPlanner } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
-import type { Device, KvPool } from "../../device/device.js";
-import type { Model } from "../../models/model.js";
+import type { Device } from "../../device/device.js";
+import type { Caches, Model } from "../../models/model.js";
 import { isPlain, type Sampler } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
 import type { Session } from "./session.js";
@@ -13,7 +13,7 @@ import type { Session } from "./session.js";
 export interface LauncherParts {
   readonly device: Device;
   readonly model: Model;
-  readonly pool: KvPool;
+  readonly caches: Caches;
   readonly planners: readonly AttentionPlanner[];
   readonly maxLogitRows: number;
 }
@@ -29,10 +29,10 @@ export class Launcher {
   }
 
   launch(flight: Flight): void {
-    const { device, model, pool, planners } = this.#parts;
+    const { device, model, caches, planners } = this.#parts;
     for (let i = 0; i < planners.length; i++) this.#plans[i] = planners[i]!.plan(flight.batch);
     device.stage(flight.staged, flight.batch, this.#plans);
-    model.forward(flight.staged, pool);
+    model.forward(flight.staged, caches);
     this.#keepHidden(flight);
     this.#sample(flight);
   }

@@ -1,7 +1,6 @@
 // Builds a core from a config: device, weights, page pool, cache, scheduler, planners. Runs on the engine's own thread.
 
 import { freemem } from "node:os";
-import { AttentionPlanner } from "../../attention/planner.js";
 import { CacheManager } from "../../cache/cache-manager.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { DeviceError } from "../../core/errors.js";
@@ -14,6 +13,7 @@ import { familyOf } from "../../models/registry.js";
 import { Scheduler } from "../../scheduler/scheduler.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
 import type { EngineFacts } from "../messages.js";
+import { pageBytes, pageSpecs, plannerFor } from "./cache-pools.js";
 import { kvDtypeOf, openDevice } from "./devices.js";
 import { EngineCore } from "./engine-core.js";
 
@@ -55,20 +55,21 @@ export async function loadEngine(
   } finally {
     source.close();
   }
-  const pageSpec = pageSpecOf(spec, config, device);
-  const numPages = numPagesFor(config, device, pageSpec, maxContext);
-  const pool = device.allocKvPool({ ...pageSpec, numPages });
+  const specs = pageSpecs(spec.caches, { pageSize: config.pageSize, dtype: kvDtypeOf(config, device) });
+  const numPages = numPagesFor(config, device, specs, maxContext);
+  const caches = specs.map((page) => device.allocKvPool({ ...page, numPages }));
   const cache = new CacheManager({ numPages, pageSize: config.pageSize, prefixCaching: config.prefixCaching });
   const clock = () => performance.timeOrigin + performance.now();
   const { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk } = config;
   const scheduler = new Scheduler({ mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk }, cache, clock);
-  const planners = spec.windows.map((window) => plannerFor(spec, device, window, config.split));
+  const planners = spec.plans.map((plan) => plannerFor(plan, spec.caches, device, config.split));
   const compiler = compilerFor(checkpoint, spec.vocabSize);
   const core = new EngineCore({
     name: checkpoint.name,
     device,
     model,
-    pool,
+    caches,
+    pageSize,
     cache,
     scheduler,
     planners,
@@ -102,31 +103,6 @@ function compilerFor({ tokenizer, eosIds }: Checkpoint, vocabSize: number): Cons
   }));
 }
 
-export function pageSpecOf(
-  spec: ModelSpec,
-  config: Pick<EngineConfig, "pageSize" | "kvDtype">,
-  device: Device,
-): Omit<KvPoolSpec, "numPages"> {
-  const { numLayers, numKvHeads, keyDim, valueDim } = spec;
-  return { pageSize: config.pageSize, numLayers, numKvHeads, keyDim, valueDim, dtype: kvDtypeOf(config, device) };
-}
-
-export function plannerFor(
-  spec: ModelSpec,
-  device: Device,
-  window: number,
-  split: EngineConfig["split"],
-): AttentionPlanner {
-  return new AttentionPlanner({
-    groupSize: spec.numHeads / spec.numKvHeads,
-    headDim: spec.keyDim,
-    window,
-    numWorkers: device.info.numWorkers,
-    split,
-    kvChunk: device.info.kvChunk,
-  });
-}
-
 /** Sequences of full length the pool is made for when nobody says otherwise. */
 const DEFAULT_SEQUENCES = 64;
 const REFERENCE_POOL_BYTES = 2 ** 30;
@@ -135,34 +111,34 @@ const REFERENCE_POOL_BYTES = 2 ** 30;
 export function numPagesFor(
   config: Pick<EngineConfig, "numPages" | "kvMemoryMb">,
   device: Device,
-  spec: Omit<KvPoolSpec, "numPages">,
+  specs: readonly Omit<KvPoolSpec, "numPages">[],
   maxContext: number,
 ): number {
-  return config.numPages ?? pagesThatFit(device, spec, maxContext, config.kvMemoryMb);
+  return config.numPages ?? pagesThatFit(device, specs, maxContext, config.kvMemoryMb);
 }
 
 /** Pages for many full sequences, in at most a quarter of the free memory, or in exactly what was asked for. */
 function pagesThatFit(
   device: Device,
-  spec: Omit<KvPoolSpec, "numPages">,
+  specs: readonly Omit<KvPoolSpec, "numPages">[],
   maxContext: number,
   memoryMb: number | null,
 ): number {
-  const pageBytes = device.kvPageBytes(spec);
+  const bytesEach = pageBytes(specs, device);
   const bytes = memoryMb === null ? freemem() / 4 : memoryMb * 2 ** 20;
   const limit = device.info.name === "reference" ? Math.min(bytes, REFERENCE_POOL_BYTES) : bytes;
-  const fitting = Math.floor(limit / pageBytes);
+  const fitting = Math.floor(limit / bytesEach);
   if (fitting < 2) {
     throw new DeviceError("out_of_memory", {
       device: device.info.name,
-      value: 2 * pageBytes,
+      value: 2 * bytesEach,
       what: "two pages of the KV cache",
       limit: Math.floor(limit),
       remedy: "Free memory, raise kvMemoryMb or lower pageSize.",
     });
   }
   if (memoryMb !== null) return fitting;
-  return Math.min(fitting, DEFAULT_SEQUENCES * ceilDiv(maxContext, spec.pageSize) + 1);
+  return Math.min(fitting, DEFAULT_SEQUENCES * ceilDiv(maxContext, specs[0]!.pageSize) + 1);
 }
 
 /** Logits of a step are computed in blocks of at most this memory. */

@@ -1,11 +1,12 @@
 // Runs chosen token ranges of chosen sequences through a model, without scheduler or cache: what verification and tests need to
 // say exactly which tokens meet in which batch. Each sequence owns a run of pages of its own.
 
-import { AttentionPlanner } from "../../attention/planner.js";
+import type { AttentionPlanner } from "../../attention/planner.js";
 import { Batch } from "../../core/batch.js";
 import { ceilDiv } from "../../core/math.js";
-import type { Device, KvDtype, KvPool, StagedBatch } from "../../device/device.js";
-import type { Model } from "../../models/model.js";
+import type { Device, KvDtype, StagedBatch } from "../../device/device.js";
+import type { Caches, Model } from "../../models/model.js";
+import { plannerFor, poolShape } from "./cache-pools.js";
 
 /** One row of a step: tokens [start, end) of a sequence, whose earlier tokens have been run before. */
 export interface RunRange {
@@ -33,37 +34,20 @@ export class ModelRunner {
   readonly #options: ModelRunnerOptions;
   readonly #batch: Batch;
   readonly #staged: StagedBatch;
-  readonly #pool: KvPool;
+  readonly #caches: Caches;
   readonly #planners: readonly AttentionPlanner[];
   readonly #pages: readonly Int32Array[]; // [numSequences] page ids
 
   constructor(options: ModelRunnerOptions) {
     const { device, model, maxTokens, numSequences, maxLength, pageSize = 16, kvDtype = "f32" } = options;
-    const { numHeads, numKvHeads, numLayers, keyDim, valueDim, windows } = model.spec;
+    const { caches, plans } = model.spec;
     const pagesEach = ceilDiv(maxLength, pageSize);
     this.#options = options;
     this.#batch = new Batch(pageSize, maxTokens);
     this.#staged = device.createStagedBatch(maxTokens);
-    this.#pool = device.allocKvPool({
-      numPages: 1 + numSequences * pagesEach,
-      pageSize,
-      numLayers,
-      numKvHeads,
-      keyDim,
-      valueDim,
-      dtype: kvDtype,
-    });
-    this.#planners = windows.map(
-      (window) =>
-        new AttentionPlanner({
-          groupSize: numHeads / numKvHeads,
-          headDim: keyDim,
-          window,
-          numWorkers: device.info.numWorkers,
-          split: "fixed",
-          kvChunk: device.info.kvChunk,
-        }),
-    );
+    const pages = { pageSize, numPages: 1 + numSequences * pagesEach, dtype: kvDtype };
+    this.#caches = caches.map((cache) => device.allocKvPool({ ...pages, ...poolShape(cache) }));
+    this.#planners = plans.map((plan) => plannerFor(plan, caches, device, "fixed"));
     // Last page first: a sequence's pages are not in ascending order, as in an engine that has run for a while.
     this.#pages = Array.from({ length: numSequences }, (_, s) =>
       Int32Array.from({ length: pagesEach }, (_, i) => 1 + s * pagesEach + (pagesEach - 1 - i)),
@@ -84,7 +68,7 @@ export class ModelRunner {
       batch,
       this.#planners.map((planner) => planner.plan(batch)),
     );
-    model.forward(this.#staged, this.#pool);
+    model.forward(this.#staged, this.#caches);
     const logits = new Float32Array(batch.numLogitRows * vocabSize);
     for (let first = 0; first < batch.numLogitRows; first += maxLogitRows) {
       const n = Math.min(maxLogitRows, batch.numLogitRows - first);

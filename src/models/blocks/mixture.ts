@@ -1,54 +1,55 @@
 // A mixture of experts as a layer's feed-forward: router, chosen experts, and the experts that every token shares, where there are.
 
-import type { ExpertWeights, MatmulOptions, RouterSpec, Tensor, Weight } from "../../device/device.js";
+import type {
+  Device,
+  ExpertWeights,
+  RouterSpec,
+  StagedBatch,
+  Tensor,
+  WeightQuantization,
+} from "../../device/device.js";
 import type { ConfigReader } from "../config-reader.js";
 import type { Loader } from "../loader.js";
-import type { FeedForward } from "./gated-mlp.js";
-
-/** Activations that all layers share. */
-export class MixtureSpace {
-  readonly logits: Tensor; // [T, E]
-  readonly out: Tensor; // [T, hidden]
-
-  constructor(loader: Loader, numExperts: number, hiddenSize: number) {
-    this.logits = loader.activations(numExperts);
-    this.out = loader.activations(hiddenSize);
-  }
-}
+import type { Caches } from "../model.js";
+import type { Block, Project } from "./block.js";
+import { type Linear, loadLinear } from "./linear.js";
 
 export interface MixtureWeights {
-  readonly router: Weight; // [E, hidden]
-  readonly routerBias: Tensor | null;
+  readonly router: Linear; // [E, hidden]
   readonly experts: ExpertWeights;
   /** Adds to the same output. */
-  readonly shared: FeedForward | null;
+  readonly shared: Block | null;
 }
 
-export class MixtureOfExperts implements FeedForward {
-  readonly #loader: Loader;
-  readonly #space: MixtureSpace;
+export class MixtureOfExperts implements Block {
+  readonly #device: Device;
   readonly #weights: MixtureWeights;
   readonly #router: RouterSpec;
-  readonly #routerOptions: MatmulOptions;
+  readonly #isAdded: boolean;
   readonly #scale: number;
+  readonly #logits: Tensor; // [T, E]
+  readonly #out: Tensor; // [T, hidden]
 
-  constructor(loader: Loader, space: MixtureSpace, weights: MixtureWeights, router: RouterSpec, scale = 1) {
-    this.#loader = loader;
-    this.#space = space;
+  constructor(loader: Loader, hiddenSize: number, weights: MixtureWeights, router: RouterSpec, project: Project) {
+    this.#device = loader.device;
     this.#weights = weights;
     this.#router = router;
-    this.#routerOptions = { bias: weights.routerBias };
-    this.#scale = scale;
+    this.#isAdded = project.accumulate ?? false;
+    this.#scale = project.scale ?? 1;
+    this.#logits = loader.scratch("router", router.numExperts);
+    this.#out = loader.scratch("mixture", hiddenSize);
   }
 
-  /** out += scale * mixture of x. */
-  run(out: Tensor, x: Tensor, n: number): void {
-    const { device } = this.#loader;
+  run(out: Tensor, x: Tensor, batch: StagedBatch, caches: Caches): void {
+    const device = this.#device;
+    const n = batch.numTokens;
     const { router, experts, shared } = this.#weights;
-    device.matmul(this.#space.logits, x, router, n, this.#routerOptions);
-    device.mixtureOfExperts(this.#space.out, x, this.#space.logits, this.#router, experts, n);
-    device.add(out, out, this.#space.out, this.#scale, n);
-    if (shared !== null) shared.run(out, x, n);
+    const mixed = this.#isAdded ? this.#out : out;
+    router.run(this.#logits, x, n);
+    device.mixtureOfExperts(mixed, x, this.#logits, this.#router, experts, n);
+    if (this.#isAdded) device.add(out, out, mixed, this.#scale, n);
+    else if (this.#scale !== 1) device.scale(out, this.#scale, n);
+    shared?.run(out, x, batch, caches);
   }
 }
 
@@ -72,7 +73,7 @@ export interface MixtureNames {
 
 /** The names that most families use. */
 export const MLP_EXPERTS: MixtureNames = {
-  router: "mlp.gate.weight",
+  router: "mlp.gate",
   experts: "mlp.experts",
   gate: "gate_proj",
   up: "up_proj",
@@ -93,8 +94,9 @@ export function softmaxRouter(config: MixtureConfig, normalize: boolean): Router
 }
 
 /** The router is small and its choices are discrete: it is never quantised. */
-export function loadRouter(loader: Loader, name: string, config: MixtureConfig): Weight {
-  return loader.matrix([{ name, rows: config.numExperts, cols: config.hiddenSize }], { quantize: "none" });
+export function loadRouter(loader: Loader, name: string, config: MixtureConfig, hasBias = false): Linear {
+  const quantize: WeightQuantization = "none";
+  return loadLinear(loader, [{ name, rows: config.numExperts }], config.hiddenSize, { hasBias, quantize });
 }
 
 /** Experts stored one by one, without biases. */

@@ -1,6 +1,6 @@
 // The rotary tables of a model: one for each distinct rope among its layers, filled once per step.
 
-import type { RotaryTable, StagedBatch } from "../../device/device.js";
+import type { Device, RotaryTable, StagedBatch } from "../../device/device.js";
 import type { RopeConfig } from "../../formats/rope-config.js";
 import type { Loader } from "../loader.js";
 import { computeRope } from "../rope.js";
@@ -14,10 +14,10 @@ export interface RotariesOptions {
 
 export class Rotaries {
   readonly tables: readonly RotaryTable[];
-  readonly #loader: Loader;
+  readonly #device: Device;
 
   constructor(loader: Loader, ropes: readonly RopeConfig[], options: RotariesOptions) {
-    this.#loader = loader;
+    this.#device = loader.device;
     const { device, capacity } = loader;
     const maxContext = Math.min(options.maxContext, capacity.maxContext ?? options.maxContext);
     this.tables = ropes.map((config) => {
@@ -27,6 +27,6 @@ export class Rotaries {
   }
 
   fill(batch: StagedBatch): void {
-    for (let i = 0; i < this.tables.length; i++) this.#loader.device.rotaryTable(this.tables[i]!, batch);
+    for (let i = 0; i < this.tables.length; i++) this.#device.rotaryTable(this.tables[i]!, batch);
   }
 }

@@ -1,7 +1,8 @@
 // The two ends of a model that meet in the vocabulary: the embedding of token ids, and the logits of the rows that want them.
 
-import type { MatmulOptions, StagedBatch, Tensor, Weight } from "../../device/device.js";
+import type { Device, StagedBatch, Tensor, Weight } from "../../device/device.js";
 import type { Loader } from "../loader.js";
+import { Linear } from "./linear.js";
 
 export interface VocabularyOptions {
   readonly vocabSize: number; // V
@@ -17,37 +18,36 @@ export interface VocabularyOptions {
 
 export class Vocabulary {
   readonly logits: Tensor; // [maxLogitRows, V]
-  readonly #loader: Loader;
+  readonly #device: Device;
   readonly #table: Weight; // [V, hidden]
-  readonly #head: Weight; // [V, hidden]
+  readonly #head: Linear; // [V, hidden]
   readonly #rows: Tensor; // [maxLogitRows, hidden]
   readonly #embeddingScale: number;
-  readonly #headOptions: MatmulOptions;
   readonly #softcap: number;
 
   constructor(loader: Loader, options: VocabularyOptions) {
     const { vocabSize, hiddenSize } = options;
     const { maxLogitRows } = loader.capacity;
-    this.#loader = loader;
+    this.#device = loader.device;
     this.#table = loader.vocabulary(options.embedding, vocabSize, hiddenSize);
-    this.#head = options.head === null ? this.#table : loader.vocabulary(options.head, vocabSize, hiddenSize);
+    const head = options.head === null ? this.#table : loader.vocabulary(options.head, vocabSize, hiddenSize);
+    this.#head = new Linear(loader.device, head, null, { scale: options.logitsScale ?? 1 });
     this.#rows = loader.device.allocTensor(maxLogitRows, hiddenSize);
     this.logits = loader.device.allocTensor(maxLogitRows, vocabSize);
     this.#embeddingScale = options.embeddingScale ?? 1;
-    this.#headOptions = { scale: options.logitsScale ?? 1 };
     this.#softcap = options.softcap ?? 0;
   }
 
   /** x[t] = scale * embedding of token t. */
   embed(x: Tensor, batch: StagedBatch): void {
-    this.#loader.device.embed(x, this.#table, batch, this.#embeddingScale);
+    this.#device.embed(x, this.#table, batch, this.#embeddingScale);
   }
 
   /** Logits of the batch's logit rows [first, first + n) from the normed hidden states. */
   computeLogits(hidden: Tensor, batch: StagedBatch, first: number, n: number): void {
-    const { device } = this.#loader;
+    const device = this.#device;
     device.gatherLogitRows(this.#rows, hidden, batch, first, n);
-    device.matmul(this.logits, this.#rows, this.#head, n, this.#headOptions);
+    this.#head.run(this.logits, this.#rows, n);
     if (this.#softcap > 0) device.softcap(this.logits, this.#softcap, n);
   }
 }

@@ -3,30 +3,33 @@
 
 import type { RouterSpec } from "../../device/device.js";
 import type { RopeConfig } from "../../formats/rope-config.js";
-import { type FeedForward, GatedMlp, MlpSpace } from "../blocks/gated-mlp.js";
-import { LatentAttention, type LatentShape, LatentSpace } from "../blocks/latent-attention.js";
+import { ADD, type Block } from "../blocks/block.js";
+import { LatentAttention, type LatentShape } from "../blocks/latent-attention.js";
 import {
   loadExperts,
   loadRouter,
   type MixtureConfig,
   MixtureOfExperts,
-  MixtureSpace,
   MLP_EXPERTS,
   readTopK,
 } from "../blocks/mixture.js";
-import { Rotaries } from "../blocks/rotaries.js";
-import { type CommonConfig, readCommon, specOf } from "../common-config.js";
+import { loadMlp } from "../blocks/mlp.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { Decoder, type DecoderParts } from "../decoder.js";
-import type { Loader } from "../loader.js";
-import type { LoadContext, Model, ModelFamily } from "../model.js";
-import { readHeadRope, yarnMscale } from "../rope.js";
+import {
+  type DecoderConfig,
+  decoderSpec,
+  denseMlp,
+  type LayerContext,
+  llamaSettings,
+  loadDecoder,
+} from "../decoder.js";
+import type { ModelFamily } from "../model.js";
+import { layersFrom } from "../read-check.js";
+import { yarnMscale } from "../rope.js";
 
-interface DeepseekConfig extends CommonConfig {
+interface DeepseekConfig extends DecoderConfig {
   readonly latent: LatentShape;
-  readonly rope: RopeConfig;
-  readonly isRopeInterleaved: boolean;
-  readonly attentionScale: number;
   readonly attentionBias: boolean;
   readonly mixture: MixtureConfig;
   readonly router: Omit<RouterSpec, "bias">;
@@ -37,7 +40,6 @@ interface DeepseekConfig extends CommonConfig {
 
 /** The latents' norms do not follow rms_norm_eps. */
 const LATENT_EPS = 1e-6;
-const ADD = { accumulate: true } as const;
 
 export const deepseekV3: ModelFamily<DeepseekConfig> = {
   architectures: ["DeepseekV3ForCausalLM"],
@@ -51,14 +53,15 @@ export const deepseekV3: ModelFamily<DeepseekConfig> = {
     // Every head has its own key and value once they leave the latent, whatever num_key_value_heads says.
     const shaped = { ...raw, head_dim: nopeDim + ropeDim, num_key_value_heads: raw.num_attention_heads };
     const c = new ConfigReader(shaped, file);
-    const common = readCommon(c, "DeepseekV3ForCausalLM");
-    const { hiddenSize, numHeads } = common;
-    const rope = readHeadRope(c, ropeDim);
+    const plain = llamaSettings(c, readCommon(c, "DeepseekV3ForCausalLM"), ropeDim);
+    const { hiddenSize, numHeads } = plain;
+    const valueDim = c.int("v_head_dim");
     const numExperts = c.int("n_routed_experts");
     const topK = readTopK(c, numExperts);
     const expertSize = c.int("moe_intermediate_size");
     return {
-      ...common,
+      ...plain,
+      valueDim,
       latent: {
         hiddenSize,
         numHeads,
@@ -66,11 +69,10 @@ export const deepseekV3: ModelFamily<DeepseekConfig> = {
         kvRank: c.int("kv_lora_rank"),
         nopeDim,
         ropeDim,
-        valueDim: c.int("v_head_dim"),
+        valueDim,
       },
-      rope,
       isRopeInterleaved: c.bool("rope_interleave", true),
-      attentionScale: common.headDim ** -0.5 * yarnSharpening(rope),
+      attentionScale: plain.headDim ** -0.5 * yarnSharpening(plain.ropes[0]!),
       attentionBias: c.bool("attention_bias", false),
       mixture: { hiddenSize, numExperts, topK, expertSize, activation: c.gatedActivation("hidden_act", "silu") },
       router: readRouter(c, numExperts, topK),
@@ -78,8 +80,14 @@ export const deepseekV3: ModelFamily<DeepseekConfig> = {
       numDenseLayers: c.count("first_k_dense_replace", 0),
     };
   },
-  specOf: (config) => ({ ...specOf(config, [0]), valueDim: config.latent.valueDim }),
-  load,
+  specOf: decoderSpec,
+  load: (config, context) =>
+    loadDecoder(config, context, {
+      attention: (layer) => attention(config, layer),
+      feedForward: (layer) => feedForward(config, layer),
+    }),
+  // The heads that predict several tokens ahead are stored as further layers.
+  ignoredTensors: ({ numLayers }) => [layersFrom(numLayers)],
 };
 
 /** With mscale_all_dim, scores grow with the square of yarn's factor. */
@@ -104,64 +112,28 @@ function readRouter(c: ConfigReader, numExperts: number, topK: number): Omit<Rou
   };
 }
 
-function load(config: DeepseekConfig, context: LoadContext): Model {
-  const { latent } = config;
-  let space: LatentSpace | null = null;
-  const parts: DecoderParts = {
-    spec: deepseekV3.specOf(config),
-    embeddingScale: 1,
-    logitsScale: 1,
-    rotaries: (loader) =>
-      new Rotaries(loader, [config.rope], {
-        headDim: latent.ropeDim,
-        maxContext: config.maxContext,
-        isInterleaved: config.isRopeInterleaved,
-      }),
-    attention: (loader, name, layer, rotaries) => {
-      space ??= new LatentSpace(loader, latent);
-      return new LatentAttention(loader, name, space, latent, {
-        layer,
-        rotary: rotaries.tables[0]!,
-        eps: LATENT_EPS,
-        params: { numHeads: config.numHeads, scale: config.attentionScale, softcap: 0, sinks: null },
-        hasBias: config.attentionBias,
-        project: ADD,
-      });
-    },
-    feedForward: feedForward(config),
-  };
-  return new Decoder(config, parts, context);
+function attention(config: DeepseekConfig, { loader, name, place, rotary, project }: LayerContext): Block {
+  return new LatentAttention(loader, `${name}.self_attn`, config.latent, {
+    place,
+    rotary: rotary!,
+    eps: LATENT_EPS,
+    params: { numHeads: config.numHeads, scale: config.attentionScale, softcap: 0, sinks: null },
+    hasBias: config.attentionBias,
+    project,
+  });
 }
 
 /** The first layers are dense, the others mixtures with shared experts. */
-function feedForward(config: DeepseekConfig): DecoderParts["feedForward"] {
-  const { hiddenSize, innerSize, sharedSize, activation, mixture } = config;
-  const dense = (loader: Loader, name: string, size: number, space: MlpSpace): FeedForward =>
-    new GatedMlp(loader, name, space, {
-      hiddenSize,
-      innerSize: size,
-      activation,
-      hasBias: false,
-      isFused: false,
-      project: ADD,
-    });
-  let denseSpace: MlpSpace | null = null;
-  let sharedSpace: MlpSpace | null = null;
-  let space: MixtureSpace | null = null;
-  return (loader, name, layer) => {
-    if (layer < config.numDenseLayers) {
-      denseSpace ??= new MlpSpace(loader, innerSize);
-      return dense(loader, `${name}.mlp`, innerSize, denseSpace);
-    }
-    space ??= new MixtureSpace(loader, mixture.numExperts, hiddenSize);
-    if (sharedSize > 0) sharedSpace ??= new MlpSpace(loader, sharedSize);
-    const weights = {
-      router: loadRouter(loader, `${name}.${MLP_EXPERTS.router}`, mixture),
-      routerBias: null,
-      experts: loadExperts(loader, name, MLP_EXPERTS, mixture),
-      shared: sharedSpace === null ? null : dense(loader, `${name}.mlp.shared_experts`, sharedSize, sharedSpace),
-    };
-    const bias = loader.vector(`${name}.mlp.gate.e_score_correction_bias`, mixture.numExperts);
-    return new MixtureOfExperts(loader, space, weights, { ...config.router, bias });
+function feedForward(config: DeepseekConfig, context: LayerContext): Block {
+  if (context.layer < config.numDenseLayers) return denseMlp(config, context);
+  const { loader, name, project } = context;
+  const { hiddenSize, sharedSize, mixture } = config;
+  const sharedShape = { ...config, innerSize: sharedSize };
+  const weights = {
+    router: loadRouter(loader, `${name}.${MLP_EXPERTS.router}`, mixture),
+    experts: loadExperts(loader, name, MLP_EXPERTS, mixture),
+    shared: sharedSize === 0 ? null : loadMlp(loader, `${name}.mlp.shared_experts`, sharedShape, config.mlp, ADD),
   };
+  const bias = loader.vector(`${name}.mlp.gate.e_score_correction_bias`, mixture.numExperts);
+  return new MixtureOfExperts(loader, hiddenSize, weights, { ...config.router, bias }, project);
 }

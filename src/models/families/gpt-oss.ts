@@ -2,15 +2,16 @@
 // and the feed-forward is a mixture of experts with a gate of its own kind, its weights a softmax over the chosen experts alone.
 
 import type { RouterSpec } from "../../device/device.js";
+import type { Block } from "../blocks/block.js";
 import { loadGptOssExperts } from "../blocks/gpt-oss-experts.js";
-import { loadRouter, type MixtureConfig, MixtureOfExperts, MixtureSpace, readTopK } from "../blocks/mixture.js";
-import { readCommon, specOf } from "../common-config.js";
+import { loadRouter, type MixtureConfig, MixtureOfExperts, readTopK } from "../blocks/mixture.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
+import { type DecoderConfig, decoderSpec, type LayerContext, llamaSettings, loadDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
-import { type FeedForwardMaker, type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-interface GptOssConfig extends LlamaLikeConfig {
+interface GptOssConfig extends DecoderConfig {
   readonly mixture: MixtureConfig;
 }
 
@@ -37,11 +38,11 @@ export const gptOss: ModelFamily<GptOssConfig> = {
       },
     };
   },
-  specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => loadLlamaLike(config, context, experts(config)),
+  specOf: decoderSpec,
+  load: (config, context) => loadDecoder(config, context, { feedForward: (layer) => experts(config, layer) }),
 };
 
-function experts({ mixture }: GptOssConfig): FeedForwardMaker {
+function experts({ mixture }: GptOssConfig, { loader, name, project }: LayerContext): Block {
   const { numExperts, topK, hiddenSize } = mixture;
   const router: RouterSpec = {
     numExperts,
@@ -53,17 +54,12 @@ function experts({ mixture }: GptOssConfig): FeedForwardMaker {
     numGroups: 1,
     topkGroup: 1,
   };
-  let space: MixtureSpace | null = null;
-  return (loader, layer) => {
-    space ??= new MixtureSpace(loader, numExperts, hiddenSize);
-    const weights = {
-      router: loadRouter(loader, `${layer}.mlp.router.weight`, mixture),
-      routerBias: loader.vector(`${layer}.mlp.router.bias`, numExperts),
-      experts: loadGptOssExperts(loader, `${layer}.mlp.experts`, mixture),
-      shared: null,
-    };
-    return new MixtureOfExperts(loader, space, weights, router);
+  const weights = {
+    router: loadRouter(loader, `${name}.mlp.router`, mixture, true),
+    experts: loadGptOssExperts(loader, `${name}.mlp.experts`, mixture),
+    shared: null,
   };
+  return new MixtureOfExperts(loader, hiddenSize, weights, router, project);
 }
 
 /** The family's own 4-bit experts are read as they are; any other quantisation is refused later. */

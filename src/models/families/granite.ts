@@ -1,11 +1,11 @@
 // Granite 3: Llama with four fixed multipliers, on embeddings, attention scores, residual branches and logits.
 
-import { readCommon, specOf } from "../common-config.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
+import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
 import type { ModelFamily } from "../model.js";
 
-export const granite: ModelFamily<LlamaLikeConfig> = {
+export const granite: ModelFamily<DecoderConfig> = {
   architectures: ["GraniteForCausalLM"],
 
   parseConfig(raw, file) {
@@ -15,13 +15,13 @@ export const granite: ModelFamily<LlamaLikeConfig> = {
     return {
       ...plain,
       attention: { ...plain.attention, qkvBias: bias, outBias: bias },
-      mlpBias: c.bool("mlp_bias", false),
+      mlp: { ...plain.mlp, hasBias: c.bool("mlp_bias", false) },
       embeddingScale: c.number("embedding_multiplier", 1),
       attentionScale: c.number("attention_multiplier", 1),
       residualScale: c.number("residual_multiplier", 1),
       logitsScale: 1 / c.number("logits_scaling", 1),
     };
   },
-  specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => loadLlamaLike(config, context),
+  specOf: decoderSpec,
+  load: (config, context) => loadDecoder(config, context),
 };

@@ -1,11 +1,11 @@
 // Llama 1 to 3 and everything saved in its shape: the plain pre-norm decoder.
 
-import { readCommon, specOf } from "../common-config.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
+import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
 import type { ModelFamily } from "../model.js";
 
-export const llama: ModelFamily<LlamaLikeConfig> = {
+export const llama: ModelFamily<DecoderConfig> = {
   architectures: ["LlamaForCausalLM"],
 
   parseConfig(raw, file) {
@@ -15,9 +15,9 @@ export const llama: ModelFamily<LlamaLikeConfig> = {
     return {
       ...plain,
       attention: { ...plain.attention, qkvBias: bias, outBias: bias },
-      mlpBias: c.bool("mlp_bias", false),
+      mlp: { ...plain.mlp, hasBias: c.bool("mlp_bias", false) },
     };
   },
-  specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => loadLlamaLike(config, context),
+  specOf: decoderSpec,
+  load: (config, context) => loadDecoder(config, context),
 };

@@ -1,12 +1,12 @@
 // Mistral: Llama with a sliding window on every layer, unless the config sets it to null.
 
-import { readCommon, specOf } from "../common-config.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
+import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
-import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-export const mistral: ModelFamily<LlamaLikeConfig> = {
+export const mistral: ModelFamily<DecoderConfig> = {
   architectures: ["MistralForCausalLM"],
 
   parseConfig(raw, file) {
@@ -14,6 +14,6 @@ export const mistral: ModelFamily<LlamaLikeConfig> = {
     const plain = llamaSettings(c, readCommon(c, "MistralForCausalLM"));
     return { ...plain, windows: layerWindows(c, plain, () => c.has("sliding_window")) };
   },
-  specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => loadLlamaLike(config, context),
+  specOf: decoderSpec,
+  load: (config, context) => loadDecoder(config, context),
 };

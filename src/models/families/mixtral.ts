@@ -1,27 +1,27 @@
 // Mixtral: Mistral with a mixture of experts as every layer's feed-forward; the weights of the chosen ones sum to one.
 
+import type { Block } from "../blocks/block.js";
 import {
   loadExperts,
   loadRouter,
   type MixtureConfig,
   type MixtureNames,
   MixtureOfExperts,
-  MixtureSpace,
   readTopK,
   softmaxRouter,
 } from "../blocks/mixture.js";
-import { readCommon, specOf } from "../common-config.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
+import { type DecoderConfig, decoderSpec, type LayerContext, llamaSettings, loadDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
-import { type FeedForwardMaker, type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-interface MixtralConfig extends LlamaLikeConfig {
+interface MixtralConfig extends DecoderConfig {
   readonly mixture: MixtureConfig;
 }
 
 const NAMES: MixtureNames = {
-  router: "block_sparse_moe.gate.weight",
+  router: "block_sparse_moe.gate",
   experts: "block_sparse_moe.experts",
   gate: "w1",
   up: "w3",
@@ -47,21 +47,15 @@ export const mixtral: ModelFamily<MixtralConfig> = {
       },
     };
   },
-  specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => loadLlamaLike(config, context, experts(config)),
+  specOf: decoderSpec,
+  load: (config, context) => loadDecoder(config, context, { feedForward: (layer) => experts(config, layer) }),
 };
 
-function experts({ mixture }: MixtralConfig): FeedForwardMaker {
-  const router = softmaxRouter(mixture, true);
-  let space: MixtureSpace | null = null;
-  return (loader, layer) => {
-    space ??= new MixtureSpace(loader, mixture.numExperts, mixture.hiddenSize);
-    const weights = {
-      router: loadRouter(loader, `${layer}.${NAMES.router}`, mixture),
-      routerBias: null,
-      experts: loadExperts(loader, layer, NAMES, mixture),
-      shared: null,
-    };
-    return new MixtureOfExperts(loader, space, weights, router);
+function experts({ mixture }: MixtralConfig, { loader, name, project }: LayerContext): Block {
+  const weights = {
+    router: loadRouter(loader, `${name}.${NAMES.router}`, mixture),
+    experts: loadExperts(loader, name, NAMES, mixture),
+    shared: null,
   };
+  return new MixtureOfExperts(loader, mixture.hiddenSize, weights, softmaxRouter(mixture, true), project);
 }

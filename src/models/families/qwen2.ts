@@ -1,12 +1,12 @@
 // Qwen2 and Qwen2.5: Llama with biases on q, k and v; where a window is used, the first layers stay without it.
 
-import { readCommon, specOf } from "../common-config.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
+import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
-import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-export const qwen2: ModelFamily<LlamaLikeConfig> = {
+export const qwen2: ModelFamily<DecoderConfig> = {
   architectures: ["Qwen2ForCausalLM"],
 
   parseConfig(raw, file) {
@@ -18,12 +18,12 @@ export const qwen2: ModelFamily<LlamaLikeConfig> = {
       attention: { ...plain.attention, qkvBias: true },
     };
   },
-  specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => loadLlamaLike(config, context),
+  specOf: decoderSpec,
+  load: (config, context) => loadDecoder(config, context),
 };
 
 /** Windows only when use_sliding_window says so, and only from layer max_window_layers on. */
-export function qwenWindows(c: ConfigReader, config: LlamaLikeConfig): readonly number[] {
+export function qwenWindows(c: ConfigReader, config: DecoderConfig): readonly number[] {
   const isUsed = c.bool("use_sliding_window", false) && c.has("sliding_window");
   const first = c.count("max_window_layers", 28);
   return layerWindows(c, config, (layer) => isUsed && layer >= first);

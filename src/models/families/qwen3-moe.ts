@@ -1,22 +1,29 @@
 // Qwen3-MoE: Qwen3 attention, and a mixture of experts as the feed-forward of most layers.
 
+import type { Block } from "../blocks/block.js";
 import {
   loadExperts,
   loadRouter,
   type MixtureConfig,
   MixtureOfExperts,
-  MixtureSpace,
   MLP_EXPERTS,
   readTopK,
   softmaxRouter,
 } from "../blocks/mixture.js";
-import { readCommon, specOf } from "../common-config.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
+import {
+  type DecoderConfig,
+  decoderSpec,
+  denseMlp,
+  type LayerContext,
+  llamaSettings,
+  loadDecoder,
+} from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
-import { denseMlp, type FeedForwardMaker, type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-interface Qwen3MoeConfig extends LlamaLikeConfig {
+interface Qwen3MoeConfig extends DecoderConfig {
   readonly mixture: MixtureConfig;
   readonly normalize: boolean;
   readonly isDense: readonly boolean[]; // [L]
@@ -48,24 +55,18 @@ export const qwen3Moe: ModelFamily<Qwen3MoeConfig> = {
       isDense: plain.windows.map((_, layer) => denseLayers.includes(layer) || (layer + 1) % step !== 0),
     };
   },
-  specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => loadLlamaLike(config, context, feedForward(config)),
+  specOf: decoderSpec,
+  load: (config, context) => loadDecoder(config, context, { feedForward: (layer) => feedForward(config, layer) }),
 };
 
-function feedForward(config: Qwen3MoeConfig): FeedForwardMaker {
+function feedForward(config: Qwen3MoeConfig, context: LayerContext): Block {
+  if (config.isDense[context.layer]) return denseMlp(config, context);
+  const { loader, name, project } = context;
   const { mixture } = config;
-  const router = softmaxRouter(mixture, config.normalize);
-  const dense = denseMlp(config);
-  let space: MixtureSpace | null = null;
-  return (loader, name, layer) => {
-    if (config.isDense[layer]) return dense(loader, name, layer);
-    space ??= new MixtureSpace(loader, mixture.numExperts, mixture.hiddenSize);
-    const weights = {
-      router: loadRouter(loader, `${name}.${MLP_EXPERTS.router}`, mixture),
-      routerBias: null,
-      experts: loadExperts(loader, name, MLP_EXPERTS, mixture),
-      shared: null,
-    };
-    return new MixtureOfExperts(loader, space, weights, router);
+  const weights = {
+    router: loadRouter(loader, `${name}.${MLP_EXPERTS.router}`, mixture),
+    experts: loadExperts(loader, name, MLP_EXPERTS, mixture),
+    shared: null,
   };
+  return new MixtureOfExperts(loader, config.hiddenSize, weights, softmaxRouter(mixture, config.normalize), project);
 }

@@ -1,12 +1,12 @@
 // Qwen3: Llama with a norm on each query and key head before rotary.
 
-import { readCommon, specOf } from "../common-config.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
+import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
 import type { ModelFamily } from "../model.js";
 import { qwenWindows } from "./qwen2.js";
 
-export const qwen3: ModelFamily<LlamaLikeConfig> = {
+export const qwen3: ModelFamily<DecoderConfig> = {
   architectures: ["Qwen3ForCausalLM"],
 
   parseConfig(raw, file) {
@@ -19,6 +19,6 @@ export const qwen3: ModelFamily<LlamaLikeConfig> = {
       attention: { ...plain.attention, qkvBias: bias, outBias: bias, qkNorm: "head" },
     };
   },
-  specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => loadLlamaLike(config, context),
+  specOf: decoderSpec,
+  load: (config, context) => loadDecoder(config, context),
 };

@@ -1,12 +1,12 @@
 // SmolLM3: Llama in which some layers, every fourth unless the config lists them, have no rotary embedding.
 
-import { readCommon, specOf } from "../common-config.js";
+import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
+import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
-import { type LlamaLikeConfig, llamaSettings, loadLlamaLike } from "../llama-like.js";
 import type { ModelFamily } from "../model.js";
 
-export const smollm3: ModelFamily<LlamaLikeConfig> = {
+export const smollm3: ModelFamily<DecoderConfig> = {
   architectures: ["SmolLM3ForCausalLM"],
 
   parseConfig(raw, file) {
@@ -17,14 +17,14 @@ export const smollm3: ModelFamily<LlamaLikeConfig> = {
     const hasRope = ropeLayers(c, plain.numLayers);
     return {
       ...plain,
-      hasRope,
+      ropeOf: hasRope.map((has) => (has ? 0 : null)),
       windows: layerWindows(c, plain, (layer) => isSliding && !hasRope[layer]),
       attention: { ...plain.attention, qkvBias: bias, outBias: bias },
-      mlpBias: c.bool("mlp_bias", false),
+      mlp: { ...plain.mlp, hasBias: c.bool("mlp_bias", false) },
     };
   },
-  specOf: (config) => specOf(config, config.windows),
-  load: (config, context) => loadLlamaLike(config, context),
+  specOf: decoderSpec,
+  load: (config, context) => loadDecoder(config, context),
 };
 
 /** `no_rope_layers` has a 1 for each layer with rotary embedding, whatever its name suggests. */

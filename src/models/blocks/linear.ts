@@ -1,0 +1,51 @@
+// out = x @ weight^T + bias, or out += scale * (...): a matrix with all that belongs to it.
+
+import type { Device, MatmulOptions, Tensor, Weight, WeightQuantization } from "../../device/device.js";
+import type { Loader } from "../loader.js";
+import type { Project } from "./block.js";
+
+export class Linear {
+  readonly weight: Weight;
+  readonly #device: Device;
+  readonly #options: MatmulOptions;
+
+  constructor(device: Device, weight: Weight, bias: Tensor | null, project: Project = {}) {
+    this.weight = weight;
+    this.#device = device;
+    this.#options = { ...project, bias };
+  }
+
+  run(out: Tensor, x: Tensor, n: number): void {
+    this.#device.matmul(out, x, this.weight, n, this.#options);
+  }
+}
+
+/** A matrix of the checkpoint: `${name}.weight` and, where there is one, `${name}.bias`. */
+export interface LinearPart {
+  readonly name: string;
+  /** Outputs. */
+  readonly rows: number;
+}
+
+export interface LinearOptions {
+  readonly hasBias?: boolean;
+  readonly project?: Project;
+  readonly transposed?: boolean;
+  readonly quantize?: WeightQuantization;
+}
+
+/** One Linear of all parts' rows: stacking lets one matmul do the work of several. */
+export function loadLinear(
+  loader: Loader,
+  parts: readonly LinearPart[],
+  cols: number,
+  options: LinearOptions = {},
+): Linear {
+  const { hasBias = false, project = {}, transposed = false, quantize = loader.quantize } = options;
+  const weight = loader.matrix(
+    parts.map(({ name, rows }) => ({ name: `${name}.weight`, rows, cols })),
+    { transposed, quantize },
+  );
+  const bias = hasBias ? loader.vectors(parts.map(({ name, rows }) => ({ name: `${name}.bias`, size: rows }))) : null;
+  return new Linear(loader.device, weight, bias, project);
+}

@@ -1,0 +1,93 @@
+// Dense feed-forwards: down(act(gate(x)) * up(x)) with gate and up in one matmul, and down(act(up(x))).
+
+import type { Activation, Device, StagedBatch, Tensor } from "../../device/device.js";
+import type { Loader } from "../loader.js";
+import type { Block, Project } from "./block.js";
+import { type Linear, loadLinear } from "./linear.js";
+
+export interface MlpShape {
+  readonly hiddenSize: number;
+  readonly innerSize: number;
+  readonly activation: Activation;
+}
+
+/** How a checkpoint stores the matrices, under `${name}.`. */
+export interface MlpNaming {
+  /** Names of the matrices whose rows, in order, are gate and up: two of them, or one; null: there is no gate. */
+  readonly gateUp: readonly string[] | null;
+  /** Where there is no gate. */
+  readonly up: string;
+  readonly down: string;
+  readonly hasBias: boolean;
+  /** Matrices are stored [inputs, outputs]. */
+  readonly isTransposed: boolean;
+}
+
+export const GATED_MLP: MlpNaming = {
+  gateUp: ["gate_proj", "up_proj"],
+  up: "up_proj",
+  down: "down_proj",
+  hasBias: false,
+  isTransposed: false,
+};
+
+export function loadMlp(loader: Loader, name: string, shape: MlpShape, naming: MlpNaming, project: Project): Block {
+  const { hiddenSize, innerSize } = shape;
+  const { gateUp, hasBias, isTransposed: transposed } = naming;
+  const widths = gateUp === null ? [innerSize] : gateUp.length === 1 ? [2 * innerSize] : [innerSize, innerSize];
+  const parts = (gateUp ?? [naming.up]).map((part, i) => ({ name: `${name}.${part}`, rows: widths[i]! }));
+  const first = loadLinear(loader, parts, hiddenSize, { hasBias, transposed });
+  const downPart = { name: `${name}.${naming.down}`, rows: hiddenSize };
+  const down = loadLinear(loader, [downPart], innerSize, { hasBias, transposed, project });
+  return gateUp === null ? new PlainMlp(loader, shape, first, down) : new GatedMlp(loader, shape, first, down);
+}
+
+class GatedMlp implements Block {
+  readonly #device: Device;
+  readonly #activation: Activation;
+  readonly #gateUp: Linear; // [2*inner, hidden]
+  readonly #down: Linear; // [hidden, inner]
+  readonly #both: Tensor; // [T, 2*inner]
+  readonly #gate: Tensor; // [T, inner] view
+  readonly #up: Tensor; // [T, inner] view
+  readonly #inner: Tensor; // [T, inner]
+
+  constructor(loader: Loader, { innerSize, activation }: MlpShape, gateUp: Linear, down: Linear) {
+    this.#device = loader.device;
+    this.#activation = activation;
+    this.#gateUp = gateUp;
+    this.#down = down;
+    this.#both = loader.scratch("gate and up", 2 * innerSize);
+    this.#gate = this.#both.columns(0, innerSize);
+    this.#up = this.#both.columns(innerSize, 2 * innerSize);
+    this.#inner = loader.scratch("mlp", innerSize);
+  }
+
+  run(out: Tensor, x: Tensor, { numTokens: n }: StagedBatch): void {
+    this.#gateUp.run(this.#both, x, n);
+    this.#device.gatedActivation(this.#inner, this.#gate, this.#up, this.#activation, n);
+    this.#down.run(out, this.#inner, n);
+  }
+}
+
+class PlainMlp implements Block {
+  readonly #device: Device;
+  readonly #activation: Activation;
+  readonly #up: Linear; // [inner, hidden]
+  readonly #down: Linear; // [hidden, inner]
+  readonly #inner: Tensor; // [T, inner]
+
+  constructor(loader: Loader, { innerSize, activation }: MlpShape, up: Linear, down: Linear) {
+    this.#device = loader.device;
+    this.#activation = activation;
+    this.#up = up;
+    this.#down = down;
+    this.#inner = loader.scratch("mlp", innerSize);
+  }
+
+  run(out: Tensor, x: Tensor, { numTokens: n }: StagedBatch): void {
+    this.#up.run(this.#inner, x, n);
+    this.#device.activation(this.#inner, this.#inner, this.#activation, n);
+    this.#down.run(out, this.#inner, n);
+  }
+}

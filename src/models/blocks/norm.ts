@@ -1,0 +1,49 @@
+// Norms of either kind behind one call: RMS, or LayerNorm with or without a bias.
+
+import type { Device, Tensor } from "../../device/device.js";
+import type { Loader } from "../loader.js";
+
+/** How a family norms. */
+export interface NormStyle {
+  readonly kind: "rms" | "layer";
+  readonly eps: number;
+  /** Added to the stored weights: some families store them less one. */
+  readonly offset: number;
+  /** LayerNorm only. */
+  readonly hasBias: boolean;
+}
+
+export function rmsStyle(eps: number, offset = 0): NormStyle {
+  return { kind: "rms", eps, offset, hasBias: false };
+}
+
+export class Norm {
+  readonly #device: Device;
+  readonly #weight: Tensor; // [1, size]
+  readonly #bias: Tensor | null; // [1, size]; null is RMS
+  readonly #eps: number;
+
+  constructor(device: Device, weight: Tensor, bias: Tensor | null, eps: number) {
+    this.#device = device;
+    this.#weight = weight;
+    this.#bias = bias;
+    this.#eps = eps;
+  }
+
+  /** out = norm of each run of `size` columns of x; out may be x. */
+  run(out: Tensor, x: Tensor, n: number): void {
+    if (this.#bias === null) this.#device.rmsNorm(out, x, this.#weight, this.#eps, n, this.#weight.cols);
+    else this.#device.layerNorm(out, x, this.#weight, this.#bias, this.#eps, n);
+  }
+}
+
+/** `${name}.weight` and, where the style has one, `${name}.bias`. */
+export function loadNorm(loader: Loader, name: string, size: number, style: NormStyle): Norm {
+  const { kind, eps, offset, hasBias } = style;
+  const weight = loader.vector(`${name}.weight`, size, offset);
+  if (kind === "rms") return new Norm(loader.device, weight, null, eps);
+  const bias = hasBias
+    ? loader.vector(`${name}.bias`, size)
+    : loader.device.loadTensor(new Float32Array(size), 1, size);
+  return new Norm(loader.device, weight, bias, eps);
+}

@@ -1,0 +1,61 @@
+// Where each layer keeps what later tokens need: the cache groups of a model, the attention plans over them, and the place of
+// every layer. Layers of one shape share a group, whose layers are numbered from 0 within it.
+
+import type { CacheSpec, PlanSpec } from "./model.js";
+
+/** What one layer's attention keeps and sees. */
+export interface AttentionNeed {
+  readonly numHeads: number; // H
+  readonly numKvHeads: number; // K
+  readonly keyDim: number; // D
+  readonly valueDim: number; // Dv
+  /** 0: everything before it. */
+  readonly window: number;
+  /** The layer whose keys and values this one reads instead of writing its own. */
+  readonly sharedWith?: number;
+}
+
+/** A layer's keys and values, and the plan that reads them. */
+export interface AttentionPlace {
+  readonly group: number;
+  /** Index within the group. */
+  readonly layer: number;
+  readonly plan: number;
+}
+
+export interface CacheLayout {
+  readonly caches: readonly CacheSpec[];
+  readonly plans: readonly PlanSpec[];
+  /** [L] null for layers without attention. */
+  readonly places: readonly (AttentionPlace | null)[];
+}
+
+/** Lays out the layers' needs in order; null is a layer without attention. */
+export function layoutCaches(needs: readonly (AttentionNeed | null)[]): CacheLayout {
+  const caches: (CacheSpec & { layers: number[] })[] = [];
+  const plans: PlanSpec[] = [];
+  const places: (AttentionPlace | null)[] = [];
+  needs.forEach((need, layer) => {
+    if (need === null) {
+      places.push(null);
+      return;
+    }
+    const { numHeads, numKvHeads, keyDim, valueDim, window, sharedWith } = need;
+    const owner = sharedWith === undefined ? null : places[sharedWith]!;
+    let group = owner?.group ?? caches.findIndex((cache) => holds(cache, need));
+    if (group < 0) {
+      group = caches.length;
+      caches.push({ kind: "full", layers: [], numKvHeads, keyDim, valueDim });
+    }
+    const { layers } = caches[group]!;
+    if (owner === null) layers.push(layer);
+    let plan = plans.findIndex((p) => p.group === group && p.numHeads === numHeads && p.window === window);
+    if (plan < 0) plan = plans.push({ group, numHeads, window }) - 1;
+    places.push({ group, layer: owner?.layer ?? layers.length - 1, plan });
+  });
+  return { caches, plans, places };
+}
+
+function holds(cache: CacheSpec, need: AttentionNeed): boolean {
+  return cache.numKvHeads === need.numKvHeads && cache.keyDim === need.keyDim && cache.valueDim === need.valueDim;
+}
