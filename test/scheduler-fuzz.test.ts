@@ -4,22 +4,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Request } from "../src/core/request.js";
+import { makeRandom, type Random } from "./support/random.js";
 import { expectedTokens, forkOf, Simulation, type SimulationOptions, tokensOf } from "./support/simulation.js";
-
-/** mulberry32: small, seeded, good enough for traffic. */
-function makeRandom(seed: number): (limit: number) => number {
-  let state = seed;
-  return (limit) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) % limit;
-  };
-}
 
 class Traffic {
   readonly sim: Simulation;
-  readonly random: (limit: number) => number;
+  readonly random: Random;
   /** Live requests, and how many of their tokens were given to them rather than generated. */
   readonly live = new Map<Request, number>();
   numArrived = 0;

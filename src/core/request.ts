@@ -52,7 +52,7 @@ export class Request {
   state: RequestState = "waiting";
   finishReason: FinishReason | null = null;
 
-  /** Prompt and generated tokens; only the first numTokens count. */
+  /** Prompt and generated tokens; only the first numTokens are known, and references to promised ones follow (`expect`). */
   tokens: Int32Array;
   numTokens: number;
   /** Tokens whose K and V are in the pages, counting those of flights in the air. */
@@ -103,6 +103,12 @@ export class Request {
     return this.numTokens - this.promptLen;
   }
 
+  /** The token at `position` will be token `index` of the flight just launched: until it lands, -(index + 1) stands for it. */
+  expect(position: number, index: number): void {
+    if (position === this.tokens.length) this.#growTokens();
+    this.tokens[position] = -(index + 1);
+  }
+
   /** Tokens it has, and those it was promised. */
   get numExpected(): number {
     return this.numTokens + this.numPromised;
@@ -124,11 +130,13 @@ export class Request {
   }
 
   appendToken(id: number): void {
-    if (this.numTokens === this.tokens.length) {
-      const grown = new Int32Array(this.tokens.length * 2);
-      grown.set(this.tokens);
-      this.tokens = grown;
-    }
+    if (this.numTokens === this.tokens.length) this.#growTokens();
     this.tokens[this.numTokens++] = id;
+  }
+
+  #growTokens(): void {
+    const grown = new Int32Array(this.tokens.length * 2);
+    grown.set(this.tokens);
+    this.tokens = grown;
   }
 }

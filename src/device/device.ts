@@ -48,7 +48,13 @@ export interface KvPool {
   readonly byteLength: number;
 }
 
-/** The step's integer arrays where the ops can read them. One instance lives as long as the engine; `stage` refills it. */
+/** The tokens that a flight's rows are given, on the device and, once the flight has landed, on the host. */
+export interface TokenBuffer {
+  /** By logit row; valid after waitFor(). */
+  readonly ids: Int32Array; // [maxRows]
+}
+
+/** The step's integer arrays where the ops can read them. One for each flight, as long as the engine lives; `stage` refills it. */
 export interface StagedBatch {
   readonly numTokens: number;
   readonly numRows: number;
@@ -124,8 +130,14 @@ export interface DeviceInfo {
   readonly numWorkers: number;
   /** Absolute KV chunk of the fixed split, in tokens. */
   readonly kvChunk: number;
+  /** Flights that can be in the air at once: 2 when the device computes while the host goes on, 1 when every call computes. */
+  readonly asyncDepth: 1 | 2;
 }
 
+/**
+ * Ops of a step may be queued: they run in the order of their calls, and what they are given (arrays, inputs) is read before the
+ * call returns. The host may only rely on results after waitFor(), or after read(), which waits for all that was queued.
+ */
 export interface Device {
   readonly info: DeviceInfo;
 
@@ -140,10 +152,16 @@ export interface Device {
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number;
   createRotary(spec: RotarySpec, maxTokens: number): RotaryTable;
   createStagedBatch(maxTokens: number): StagedBatch;
+  createTokenBuffer(maxRows: number): TokenBuffer;
+  /** Host memory that readLater() can fill while the host goes on. */
+  allocHost(numFloats: number): Float32Array;
 
   // --- step: inputs --------------------------------------------------------------------------------------------------
-  /** Hands the batch and its plans (one per distinct window, in the model's order) to the device. */
-  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[]): void;
+  /**
+   * Hands the batch and its plans (one per distinct window, in the model's order) to the device: the beginning of a flight. An input
+   * -(i + 1) is token i of `previous`, the buffer of the flight before, which the host may not know yet.
+   */
+  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous?: TokenBuffer | null): void;
 
   // --- step: ops -----------------------------------------------------------------------------------------------------
   /** out[t] = scale * table[inputOf[t]]  for all T tokens. */
@@ -211,10 +229,16 @@ export interface Device {
   ): void;
 
   // --- step: results -------------------------------------------------------------------------------------------------
-  /** Chooses a token per logit row; the one device sync of the step. */
-  sample(outTokens: Int32Array, logits: Tensor, n: number, inputs: SampleInputs): void;
-  /** Copies n rows to host memory [n, cols]; syncs. */
+  /** Chooses a token for each of n logit rows: tokens [first, first + n) of the buffer. */
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, inputs: SampleInputs): void;
+  /** Copies n rows to host memory [n, cols]; waits for all that was queued. */
   read(out: Float32Array, x: Tensor, firstRow: number, n: number): void;
+  /** The same, queued: `out`, of allocHost(), is filled once the flight has landed. */
+  readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void;
+  /** The end of a flight: its tokens go to the host. */
+  endFlight(tokens: TokenBuffer): void;
+  /** Returns once the flight that ended with these tokens has landed; throws what went wrong in it. */
+  waitFor(tokens: TokenBuffer): void;
 
   /** Frees everything the device holds. Nothing may be used after it. */
   close(): void;

@@ -6,7 +6,7 @@ import { errorFor } from "../core/errors.js";
 import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
-import type { Device, Tensor } from "../device/device.js";
+import type { Device, Tensor, TokenBuffer } from "../device/device.js";
 import type { ConstraintSpec, TokenConstraint } from "../grammar/constraint.js";
 import { hasPenalties, LogitsEditor } from "./logits-editor.js";
 import { logprobsOf } from "./logprobs.js";
@@ -64,8 +64,8 @@ export class Sampler {
   }
 
   /** One call for all prepared rows of the block. */
-  chooseOnDevice(out: Int32Array, logits: Tensor, n: number): void {
-    this.#device.sample(out, logits, n, this.#inputs);
+  chooseOnDevice(out: TokenBuffer, first: number, logits: Tensor, n: number): void {
+    this.#device.sample(out, first, logits, n, this.#inputs);
   }
 
   /** Chooses the request's next token on the host. Throws when every token is forbidden, and what a constraint or hook throws. */

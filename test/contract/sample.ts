@@ -68,7 +68,9 @@ function choose(device: Device, logits: Float32Array, n: number, ruleOf: (row: n
     minP: Float32Array.from(rows, (r) => ruleOf(r).minP),
     uniform: Float64Array.from(rows, (r) => uniform(92, r)),
   };
-  const out = new Int32Array(n);
-  device.sample(out, device.loadTensor(logits, n, VOCAB), n, inputs);
-  return out;
+  const out = device.createTokenBuffer(n);
+  device.sample(out, 0, device.loadTensor(logits, n, VOCAB), n, inputs);
+  device.endFlight(out);
+  device.waitFor(out);
+  return out.ids;
 }

@@ -12,15 +12,15 @@ function sampleOn(device: CpuDevice, rows: Float32Array[], rules: ChoiceRule[], 
   const vocab = rows[0]!.length;
   const flat = new Float32Array(n * vocab);
   for (const [r, row] of rows.entries()) flat.set(row, r * vocab);
-  const out = new Int32Array(n).fill(-1);
-  device.sample(out, device.loadTensor(flat, n, vocab), n, {
+  const out = device.createTokenBuffer(n);
+  device.sample(out, 0, device.loadTensor(flat, n, vocab), n, {
     temperature: Float32Array.from(rules, (rule) => rule.temperature),
     topK: Int32Array.from(rules, (rule) => rule.topK),
     topP: Float32Array.from(rules, (rule) => rule.topP),
     minP: Float32Array.from(rules, (rule) => rule.minP),
     uniform: Float64Array.from(uniforms),
   });
-  return [...out];
+  return [...out.ids];
 }
 
 const FREE: ChoiceRule = { temperature: 1, topK: 0, topP: 1, minP: 0 };

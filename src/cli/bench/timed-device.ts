@@ -27,6 +27,8 @@ const OPS = [
   "mixtureOfExperts",
   "sample",
   "read",
+  "readLater",
+  "waitFor",
 ] as const;
 
 export type TimedOp = (typeof OPS)[number];

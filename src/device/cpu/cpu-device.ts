@@ -14,8 +14,10 @@ import type {
   SampleInputs,
   StagedBatch,
   Tensor,
+  TokenBuffer,
   Weight,
 } from "../device.js";
+import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import { CpuExperts } from "./experts.js";
 import { CpuKvOps } from "./kv-ops.js";
 import { loadLibrary } from "./library.js";
@@ -48,6 +50,7 @@ export class CpuDevice extends CpuKvOps implements Device {
       description: `native kernels for ${this.context.isa}, ${threads} threads`,
       numWorkers: threads,
       kvChunk: 256,
+      asyncDepth: 1,
     };
   }
 
@@ -82,7 +85,16 @@ export class CpuDevice extends CpuKvOps implements Device {
     return staged;
   }
 
-  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[]): void {
+  createTokenBuffer(maxRows: number): HostTokenBuffer {
+    return new HostTokenBuffer(maxRows);
+  }
+
+  allocHost(numFloats: number): Float32Array {
+    return new Float32Array(numFloats);
+  }
+
+  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous: TokenBuffer | null = null): void {
+    resolveInputs(batch, previous);
     (staged as CpuStagedBatch).stage(batch, plans);
   }
 
@@ -161,8 +173,9 @@ export class CpuDevice extends CpuKvOps implements Device {
 
   // --- results -----------------------------------------------------------------------------------------------------------
 
-  sample(outTokens: Int32Array, logits: Tensor, n: number, inputs: SampleInputs): void {
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, inputs: SampleInputs): void {
     const { native, handle } = this.context;
+    const outTokens = first === 0 ? out.ids : out.ids.subarray(first);
     const { address, stride, cols } = logits as CpuTensor;
     const { temperature, topK, topP, minP, uniform } = inputs;
     const room = Math.min(outTokens.length, temperature.length, topK.length, topP.length, minP.length, uniform.length);
@@ -182,6 +195,13 @@ export class CpuDevice extends CpuKvOps implements Device {
     );
     if (status !== 0) this.context.check(status, "pg_sample");
   }
+
+  // Every call computes before it returns: there is nothing to wait for.
+  readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    this.read(out, x, firstRow, n);
+  }
+  endFlight(_tokens: TokenBuffer): void {}
+  waitFor(_tokens: TokenBuffer): void {}
 
   close(): void {
     const { native, handle } = this.context;

@@ -17,10 +17,11 @@ function sample(device: NullDevice, rows: readonly (readonly [number, number])[]
   const staged = device.createStagedBatch();
   device.stage(staged, batch, []);
   const logits = device.allocTensor(8, VOCAB);
+  const tokens = device.createTokenBuffer(rows.length);
   device.gatherLogitRows(device.allocTensor(8, 4), device.allocTensor(64, 4), staged, 0, rows.length);
   device.matmul(logits);
-  const sampled = new Int32Array(rows.length);
-  device.sample(sampled, logits, rows.length);
+  const { ids: sampled } = tokens;
+  device.sample(tokens, 0, logits, rows.length);
   const read = new Float32Array(rows.length * VOCAB);
   device.read(read, logits, 0, rows.length);
   const chosen = rows.map((_, r) => argmax(read.subarray(r * VOCAB, (r + 1) * VOCAB)));
@@ -58,7 +59,7 @@ test("a thousand steps leave no garbage", { skip: global.gc === undefined && "ne
   const staged = device.createStagedBatch();
   const tensor = device.allocTensor(8, VOCAB);
   const plans: [] = [];
-  const sampled = new Int32Array(8);
+  const sampled = device.createTokenBuffer(8);
   // The compiler allocates now and then; a device that did would do so in every round.
   let least = Number.POSITIVE_INFINITY;
   for (let round = 0; round < 10; round++) {
@@ -70,7 +71,7 @@ test("a thousand steps leave no garbage", { skip: global.gc === undefined && "ne
       for (let layer = 0; layer < 8; layer++) device.attention();
       device.gatherLogitRows(tensor, tensor, staged, 0, 1);
       device.matmul(tensor);
-      device.sample(sampled, tensor, 1);
+      device.sample(sampled, 0, tensor, 1);
     }
     least = Math.min(least, process.memoryUsage().heapUsed - before);
   }

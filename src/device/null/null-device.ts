@@ -14,9 +14,11 @@ import type {
   RotaryTable,
   StagedBatch,
   Tensor,
+  TokenBuffer,
   Weight,
 } from "../device.js";
 import { kvLayout } from "../kv-layout.js";
+import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 
 /** Ops that a step calls; `calls` counts each. */
 export const NULL_OPS = [
@@ -82,6 +84,7 @@ export class NullDevice implements Device {
     description: "counts calls, computes nothing",
     numWorkers: 1,
     kvChunk: 256,
+    asyncDepth: 1,
   };
   /** How often each op was called. */
   readonly calls = Object.fromEntries(NULL_OPS.map((op) => [op, 0])) as Record<NullOp, number>;
@@ -115,8 +118,21 @@ export class NullDevice implements Device {
     return new NullStagedBatch();
   }
 
-  stage(staged: StagedBatch, batch: Batch, _plans: readonly AttentionPlan[]): void {
+  createTokenBuffer(maxRows: number): HostTokenBuffer {
+    return new HostTokenBuffer(maxRows);
+  }
+  allocHost(numFloats: number): Float32Array {
+    return new Float32Array(numFloats);
+  }
+
+  stage(
+    staged: StagedBatch,
+    batch: Batch,
+    _plans: readonly AttentionPlan[],
+    previous: TokenBuffer | null = null,
+  ): void {
     this.calls.stage++;
+    resolveInputs(batch, previous);
     (staged as NullStagedBatch).batch = batch;
   }
   embed(): void {
@@ -173,16 +189,16 @@ export class NullDevice implements Device {
   attention(): void {
     this.calls.attention++;
   }
-  copyPage(): void {
+  copyPage(_pool: KvPool, _from: number, _to: number): void {
     this.calls.copyPage++;
   }
   mixtureOfExperts(): void {
     this.calls.mixtureOfExperts++;
   }
 
-  sample(outTokens: Int32Array, logits: Tensor, n: number): void {
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number): void {
     this.calls.sample++;
-    for (let r = 0; r < n; r++) outTokens[r] = this.#tokenOf(r, logits.cols);
+    for (let r = 0; r < n; r++) out.ids[first + r] = this.#tokenOf(r, logits.cols);
   }
 
   /** Zeros; rows of logits have a one at the token that sample() would give, so that choosing on the host agrees with it. */
@@ -192,6 +208,13 @@ export class NullDevice implements Device {
     if (x !== this.#logits) return;
     for (let r = 0; r < n; r++) out[r * x.cols + this.#tokenOf(firstRow + r, x.cols)] = 1;
   }
+
+  // Every call computes before it returns: there is nothing to wait for.
+  readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    this.read(out, x, firstRow, n);
+  }
+  endFlight(_tokens: TokenBuffer): void {}
+  waitFor(_tokens: TokenBuffer): void {}
 
   close(): void {}
 

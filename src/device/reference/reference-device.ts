@@ -23,10 +23,12 @@ import type {
   SampleInputs,
   StagedBatch,
   Tensor,
+  TokenBuffer,
   Weight,
   WeightQuantization,
 } from "../device.js";
 import { keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
+import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import { activate } from "./activation.js";
 import { checkBytes } from "./allocation.js";
 import { type HostAttentionParams, runAttention } from "./attention.js";
@@ -45,6 +47,7 @@ export class ReferenceDevice implements Device {
     description: "plain TypeScript, one thread",
     numWorkers: 1,
     kvChunk: 256,
+    asyncDepth: 1,
   };
   readonly #experts = new ExpertScratch();
 
@@ -82,7 +85,16 @@ export class ReferenceDevice implements Device {
     return new ReferenceStagedBatch();
   }
 
-  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[]): void {
+  createTokenBuffer(maxRows: number): HostTokenBuffer {
+    return new HostTokenBuffer(maxRows);
+  }
+
+  allocHost(numFloats: number): Float32Array {
+    return new Float32Array(numFloats);
+  }
+
+  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous: TokenBuffer | null = null): void {
+    resolveInputs(batch, previous);
     (staged as ReferenceStagedBatch).batch = batch;
     (staged as ReferenceStagedBatch).plans = plans;
   }
@@ -291,7 +303,7 @@ export class ReferenceDevice implements Device {
     );
   }
 
-  sample(outTokens: Int32Array, logits: Tensor, n: number, inputs: SampleInputs): void {
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, inputs: SampleInputs): void {
     for (let r = 0; r < n; r++) {
       const rule = {
         temperature: inputs.temperature[r]!,
@@ -299,13 +311,20 @@ export class ReferenceDevice implements Device {
         topP: inputs.topP[r]!,
         minP: inputs.minP[r]!,
       };
-      outTokens[r] = chooseToken((logits as ReferenceTensor).row(r), rule, inputs.uniform[r]!);
+      out.ids[first + r] = chooseToken((logits as ReferenceTensor).row(r), rule, inputs.uniform[r]!);
     }
   }
 
   read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
     for (let r = 0; r < n; r++) out.set((x as ReferenceTensor).row(firstRow + r), r * x.cols);
   }
+
+  // Every call computes before it returns: there is nothing to wait for.
+  readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    this.read(out, x, firstRow, n);
+  }
+  endFlight(_tokens: TokenBuffer): void {}
+  waitFor(_tokens: TokenBuffer): void {}
 
   /** Garbage collection frees what the caller lets go of. */
   close(): void {}

@@ -39,9 +39,6 @@ export interface EngineParts {
   readonly clock: () => number;
 }
 
-/** Flights that can be in the air at once. */
-const DEPTH = 1;
-
 export class EngineCore {
   readonly recorder: StepRecorder;
   readonly #parts: EngineParts;
@@ -64,7 +61,10 @@ export class EngineCore {
     this.#launcher = new Launcher(parts, sampler);
     this.#outcomes = new OutcomeReader(sampler);
     this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
-    this.#free = Array.from({ length: DEPTH }, () => new Flight(scheduler.createStep(), device, pageSize, maxTokens));
+    this.#free = Array.from(
+      { length: device.info.asyncDepth },
+      () => new Flight(scheduler.createStep(), device, pageSize, maxTokens),
+    );
   }
 
   /**
@@ -95,6 +95,7 @@ export class EngineCore {
 
   /** Queues the flight's work on the device. */
   #launch(flight: Flight): void {
+    const previous = this.#inAir.at(-1) ?? null;
     this.#inAir.push(flight);
     this.#free.pop();
     const { step } = flight;
@@ -102,7 +103,7 @@ export class EngineCore {
     for (let r = 0; r < step.numRows; r++) flight.addRow(this.#settlement.sessions.get(step.rows[r]!.id)!);
     try {
       this.#takeFault();
-      this.#launcher.launch(flight);
+      this.#launcher.launch(flight, previous);
     } catch (error) {
       flight.fault = error;
     }
@@ -111,6 +112,7 @@ export class EngineCore {
   /** The flight has landed: its pages are published, its tokens appended and sent, what ended is freed. */
   #commit(flight: Flight): void {
     const { step, sessions } = flight;
+    this.#wait(flight);
     if (flight.fault === null) {
       this.recorder.record(flight);
       this.#parts.scheduler.land(step);
@@ -125,9 +127,21 @@ export class EngineCore {
     this.#free.push(flight);
   }
 
+  #wait(flight: Flight): void {
+    if (flight.fault !== null) return; // it never started
+    try {
+      this.#parts.device.waitFor(flight.tokens);
+    } catch (error) {
+      flight.fault = error;
+    }
+  }
+
   #settle(flight: Flight, row: number): void {
     const session = flight.sessions[row]!;
-    if (session.request.state === "finished") return; // while the flight was in the air
+    if (session.request.state === "finished") {
+      this.recorder.countDropped(); // it ended while the flight was in the air
+      return;
+    }
     const scores = flight.scores[row]!;
     if (scores !== null) this.#settlement.settle(session, scores);
     const outcome = this.#outcomes.read(flight, row);
@@ -159,6 +173,10 @@ export class EngineCore {
 
   get hasWork(): boolean {
     return this.#settlement.sessions.size > 0 || this.#inAir.length > 0;
+  }
+
+  get numInAir(): number {
+    return this.#inAir.length;
   }
 
   takeOutputs(): readonly RequestOutput[] {

@@ -5,7 +5,7 @@
 
 import { Batch } from "../../core/batch.js";
 import type { Scores } from "../../core/outcome.js";
-import type { Device, StagedBatch } from "../../device/device.js";
+import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import { KeptRows } from "./kept-rows.js";
 import type { Session } from "./session.js";
@@ -17,7 +17,7 @@ export class Flight {
   readonly sessions: Session[] = []; // [R]
   readonly rowOfLogit: Int32Array; // [numLogitRows] the row a logit row belongs to
   /** What the device chose. */
-  readonly tokens: Int32Array; // [numLogitRows]
+  readonly tokens: TokenBuffer; // [numLogitRows]
   /** The logit row of the row's last token; -1: the row gives no token. */
   readonly lastLogit: Int32Array; // [R]
   /** 1: the token is the device's choice; 0: the host chooses, from kept logits. */
@@ -36,7 +36,7 @@ export class Flight {
     this.batch = new Batch(pageSize, maxTokens);
     this.staged = device.createStagedBatch(maxTokens);
     this.rowOfLogit = new Int32Array(maxTokens);
-    this.tokens = new Int32Array(maxTokens);
+    this.tokens = device.createTokenBuffer(maxTokens);
     this.lastLogit = new Int32Array(maxTokens);
     this.isByDevice = new Uint8Array(maxTokens);
     this.keptOf = new Int32Array(maxTokens);
@@ -66,6 +66,7 @@ export class Flight {
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
+    if (givesToken && request.runsAhead) request.expect(end, this.lastLogit[row]!);
     this.isByDevice[row] = 0;
     this.keptOf[row] = -1;
     this.scores[row] = null;

@@ -28,13 +28,15 @@ export class Launcher {
     this.#sampler = sampler;
   }
 
-  launch(flight: Flight): void {
+  /** `previous` is the flight ahead when it may still be in the air: rows may begin with a token it has not given yet. */
+  launch(flight: Flight, previous: Flight | null): void {
     const { device, model, caches, planners } = this.#parts;
     for (let i = 0; i < planners.length; i++) this.#plans[i] = planners[i]!.plan(flight.batch);
-    device.stage(flight.staged, flight.batch, this.#plans);
+    device.stage(flight.staged, flight.batch, this.#plans, previous === null ? null : previous.tokens);
     model.forward(flight.staged, caches);
     this.#keepHidden(flight);
     this.#sample(flight);
+    device.endFlight(flight.tokens);
   }
 
   /** The rows of hidden states that become vectors: all of a chunk for a mean, else the prompt's last. */
@@ -84,7 +86,7 @@ export class Launcher {
       }
       this.#score(flight, row, i, flight.batch.positions[flight.batch.logitRows[first + i]!]!);
     }
-    if (numPlain > 0) sampler.chooseOnDevice(flight.tokens.subarray(first), logits, n);
+    if (numPlain > 0) sampler.chooseOnDevice(flight.tokens, first, logits, n);
   }
 
   /** Prompt logprobs: how probable the token after `position` was. */

@@ -20,7 +20,7 @@ export class OutcomeReader {
     if (session.kind !== "generate") return this.#vector(flight, row);
     const logitRow = flight.lastLogit[row]!;
     if (logitRow < 0) return null;
-    if (flight.isByDevice[row] === 1) return this.#runOf(flight.tokens[logitRow]!);
+    if (flight.isByDevice[row] === 1) return this.#runOf(flight.tokens.ids[logitRow]!);
     return this.choose(session, flight.logits.row(flight.keptOf[row]!));
   }
 

@@ -21,6 +21,7 @@ export class StepRecorder {
   #paddingAvoided = 0;
   #preemptions = 0;
   #requestsFinished = 0;
+  numDropped = 0;
   #last: StepRecord | null = null;
 
   constructor(watched: Watched) {
@@ -80,6 +81,11 @@ export class StepRecorder {
 
   countGenerated(count: number): void {
     this.#generatedTokens += count;
+  }
+
+  /** A row whose request had ended when its flight landed. */
+  countDropped(): void {
+    this.numDropped++;
   }
 
   countFinished(request: Request): void {

@@ -1,0 +1,117 @@
+// Flights in the air, two at a time, on a device that does its work as late as it can: random traffic with common prefixes, tenants,
+// priorities, stops, aborts, preemption, forks, embeddings, constraints, hooks and faults. Every request gets what it gets with one
+// flight at a time; every page is accounted for at every step, and none is handed out while a flight can still write to it.
+//   FUZZ_STEPS=100000 node scripts/run-tests.mjs flights      more of the same
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { engineConfig } from "../src/config/engine-config.js";
+import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
+import { ReferenceDevice } from "../src/device/reference/reference-device.js";
+import { loadEngine } from "../src/engine/core/load.js";
+import { FlightTraffic, type TrafficOptions } from "./support/flight-traffic.js";
+import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
+
+const CONFIGS: [string, TrafficOptions][] = [
+  ["little room", { pageSize: 4, pages: 40, maxPagesPerBatch: 4, idealChunk: 8 }],
+  ["one page a step", { pageSize: 4, pages: 40, maxPagesPerBatch: 1, idealChunk: 8 }],
+  ["pages of one token", { pageSize: 1, pages: 160, maxPagesPerBatch: 12, idealChunk: 7 }],
+  ["no sharing", { pageSize: 4, pages: 60, maxPagesPerBatch: 8, idealChunk: 8, prefixCaching: false }],
+  ["chunked", { mode: "chunked", pageSize: 4, pages: 40, maxPagesPerBatch: 4, idealChunk: 8 }],
+];
+
+const numSteps = Number(process.env.FUZZ_STEPS ?? 7_500) / CONFIGS.length;
+
+for (const [name, options] of CONFIGS) {
+  test(`${name}: ${numSteps} steps with two flights in the air give what one gives`, () => {
+    const one = new FlightTraffic(options, 1, 7);
+    const two = new FlightTraffic(options, 2, 7);
+    for (let i = 0; i < numSteps; i++) {
+      one.step();
+      two.step();
+    }
+    one.drain();
+    two.drain();
+    let numCompared = 0;
+    for (const [key, result] of two.results) {
+      const other = one.results.get(key);
+      if (other === undefined || !isWhole(result.finishReason) || !isWhole(other.finishReason)) continue;
+      assert.deepEqual(result, other, key);
+      numCompared++;
+    }
+    // Otherwise the traffic was too tame to prove anything.
+    assert.ok(numCompared > numSteps / 30, `${numCompared} answers compared`);
+    for (const traffic of [one, two]) {
+      assert.ok(traffic.numForks > 3, `${traffic.numForks} forks`);
+      assert.ok(traffic.stats().preemptions > 3, `${traffic.stats().preemptions} preemptions`);
+      for (const reason of ["stop", "length", "abort", "error"] as const)
+        assert.ok(traffic.numEnded[reason] > 0, reason);
+      if (options.prefixCaching !== false) assert.ok(traffic.stats().cachedTokens > 100);
+    }
+    assert.ok(two.numDropped > 0, "no token was computed after an end");
+    assert.ok(two.numAhead > numSteps / 4, `${two.numAhead} flights were launched before the one ahead had landed`);
+  });
+}
+
+/** Answers of a real model, computed call by call, with so many flights in the air. */
+async function answersOf(model: string, asyncDepth: 1 | 2): Promise<Map<string, unknown>> {
+  const config = engineConfig({ model, device: "reference", numPages: 60, maxPagesPerBatch: 4, idealChunk: 32 });
+  class AsyncReference extends ReferenceDevice {
+    override readonly info = { ...new ReferenceDevice().info, asyncDepth };
+  }
+  const { core } = await loadEngine(
+    config,
+    () => {},
+    async () => new AsyncReference(),
+  );
+  const base = { ...SAMPLING_DEFAULTS, temperature: 1.2, ignoreEos: true, maxTokens: 20 };
+  const calls = [
+    { kind: "generate", sampling: base },
+    { kind: "generate", sampling: { ...base, n: 3, topK: 20 } },
+    { kind: "generate", sampling: { ...base, logprobs: 3, promptLogprobs: 1 } },
+    { kind: "generate", sampling: { ...base, repetitionPenalty: 1.3, minTokens: 4 } },
+    { kind: "embed_mean", sampling: base },
+    { kind: "embed_last", sampling: base },
+  ] as const;
+  for (const [i, call] of calls.entries()) {
+    const prompt = Int32Array.from({ length: 40 + 13 * i }, (_, at) => (at < 32 ? at : at * 7 + i) % 250);
+    const sampling = { ...call.sampling, seed: i };
+    core.add({
+      type: "add",
+      id: `c${i}`,
+      kind: call.kind,
+      prompt,
+      sampling,
+      priority: 0,
+      salt: "",
+      arrivalMs: 0,
+      constraint: null,
+    });
+  }
+  const answers = new Map<string, unknown[]>();
+  let numAhead = 0;
+  while (core.hasWork) {
+    core.step();
+    if (core.numInAir > 0) numAhead++;
+    for (const { id, index, tokens, logprobs, vector, promptLogprobs, error } of core.takeOutputs()) {
+      assert.equal(error, null);
+      const key = `${id}#${index}`;
+      answers.set(key, [...(answers.get(key) ?? []), tokens, logprobs, vector, promptLogprobs]);
+    }
+  }
+  core.checkIntegrity();
+  assert.equal(numAhead > 0, asyncDepth === 2);
+  core.close();
+  return answers;
+}
+
+test("a real model gives the same bits with two flights in the air", async () => {
+  const model = writeTinyCheckpoint();
+  const one = await answersOf(model, 1);
+  assert.equal(one.size, 8);
+  assert.deepEqual(await answersOf(model, 2), one);
+});
+
+function isWhole(reason: string | null): boolean {
+  return reason === "stop" || reason === "length";
+}

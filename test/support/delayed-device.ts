@@ -1,0 +1,213 @@
+// The null device as if it ran beside the host: work is queued and done as late as the host allows, when it waits for a flight, or
+// earlier by chance. Its KV is one integer per slot, made from the token and its position, and a token chosen is a hash over all
+// slots of the row's context: a wrong, stale or foreign page changes the answer, as it would with a real model.
+//
+// It knows which slots the flights in the air write, and reports (`hazards`) a page handed to another owner before they have landed.
+
+import type { AttentionPlan } from "../../src/core/attention-plan.js";
+import type { Batch } from "../../src/core/batch.js";
+import type { KvPool, KvPoolSpec, StagedBatch, Tensor, TokenBuffer } from "../../src/device/device.js";
+import { NullDevice } from "../../src/device/null/null-device.js";
+import { HostTokenBuffer } from "../../src/device/token-buffer.js";
+
+interface Job {
+  run(): void;
+  /** The batch whose slots the job writes. */
+  readonly writes?: Batch;
+  /** The flight that ends with this job. */
+  readonly ends?: TokenBuffer;
+}
+
+/** What the host would read if it read too early. */
+const NOT_THERE = -1_000_000;
+
+class DelayedTokens extends HostTokenBuffer {
+  readonly onDevice: Int32Array; // [maxRows]
+
+  constructor(maxRows: number) {
+    super(maxRows);
+    this.onDevice = new Int32Array(maxRows);
+  }
+}
+
+export class DelayedDevice extends NullDevice {
+  override readonly info;
+  readonly hazards: string[] = [];
+  readonly #isDue: () => boolean;
+  #isFaulty = false;
+  #pageSize = 1;
+  #kv = new Int32Array(0); // [numPages * P]
+  #queue: Job[] = [];
+  #block: { readonly batch: Batch; readonly first: number } | null = null;
+
+  /** `isDue` decides now and then whether the next job is done early. */
+  constructor(asyncDepth: 1 | 2, isDue: () => boolean) {
+    super();
+    this.info = { ...new NullDevice().info, asyncDepth };
+    this.#isDue = isDue;
+  }
+
+  override allocKvPool(spec: KvPoolSpec): KvPool {
+    this.#pageSize = spec.pageSize;
+    this.#kv = new Int32Array(spec.numPages * spec.pageSize);
+    return super.allocKvPool(spec);
+  }
+
+  override createTokenBuffer(maxRows: number): DelayedTokens {
+    return new DelayedTokens(maxRows);
+  }
+
+  override stage(
+    staged: StagedBatch,
+    batch: Batch,
+    plans: readonly AttentionPlan[],
+    previous: TokenBuffer | null = null,
+  ): void {
+    while (this.#queue.length > 0 && this.#isDue()) this.#queue.shift()!.run();
+    super.stage(staged, batch, plans); // the host does not know the tokens of the flight before
+    this.#checkWrites(batch);
+    this.#queue.push({ run: () => this.#compute(batch, previous), writes: batch });
+  }
+
+  override gatherLogitRows(out: Tensor, x: Tensor, staged: StagedBatch, first: number, n: number): void {
+    super.gatherLogitRows(out, x, staged, first, n);
+    const { batch } = staged as unknown as { batch: Batch };
+    this.#block = { batch, first };
+  }
+
+  override sample(out: TokenBuffer, first: number, logits: Tensor, n: number): void {
+    this.calls.sample++;
+    const { batch, first: firstLogit } = this.#block!;
+    out.ids.fill(NOT_THERE, first, first + n);
+    this.#queue.push({
+      run: () => {
+        const { onDevice } = out as DelayedTokens;
+        for (let r = 0; r < n; r++) onDevice[first + r] = this.#tokenOf(batch, firstLogit + r, logits.cols);
+      },
+    });
+  }
+
+  override readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    const block = this.#block;
+    out.fill(Number.NaN, 0, n * x.cols);
+    this.#queue.push({ run: () => this.#read(out, x, firstRow, n, block) });
+  }
+
+  /** Waits for everything queued. */
+  override read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    this.calls.read++;
+    this.#runUntil(null);
+    this.#read(out, x, firstRow, n, this.#block);
+  }
+
+  override copyPage(_pool: KvPool, from: number, to: number): void {
+    this.calls.copyPage++;
+    const P = this.#pageSize;
+    for (const { writes } of this.#queue) {
+      if (writes !== undefined && slotsOf(writes).some((slot) => Math.floor(slot / P) === to)) {
+        this.hazards.push(`page ${to} is the target of a copy while a flight can still write to it`);
+      }
+    }
+    this.#queue.push({ run: () => this.#kv.copyWithin(to * P, from * P, (from + 1) * P) });
+  }
+
+  override endFlight(tokens: TokenBuffer): void {
+    this.#queue.push({ run: () => tokens.ids.set((tokens as DelayedTokens).onDevice), ends: tokens });
+  }
+
+  override waitFor(tokens: TokenBuffer): void {
+    this.#runUntil(tokens);
+    if (!this.#isFaulty) return;
+    this.#isFaulty = false;
+    throw new Error("injected fault");
+  }
+
+  /** The next flight that is waited for turns out to have failed. */
+  injectFault(): void {
+    this.#isFaulty = true;
+  }
+
+  #runUntil(tokens: TokenBuffer | null): void {
+    if (tokens !== null && !this.#queue.some((job) => job.ends === tokens)) return; // it has landed early
+    for (let job = this.#queue.shift(); job !== undefined; job = this.#queue.shift()) {
+      job.run();
+      if (tokens !== null && job.ends === tokens) return;
+    }
+  }
+
+  /** A new owner's first write is to the first slots of a page; those in the air belong to another, who has gone. */
+  #checkWrites(batch: Batch): void {
+    const P = this.#pageSize;
+    const lastInAir = new Map<number, number>(); // page -> the last offset that a flight in the air writes
+    for (const { writes } of this.#queue) {
+      if (writes === undefined) continue;
+      for (const slot of slotsOf(writes)) {
+        const page = Math.floor(slot / P);
+        lastInAir.set(page, Math.max(lastInAir.get(page) ?? -1, slot % P));
+      }
+    }
+    for (const slot of slotsOf(batch)) {
+      const last = lastInAir.get(Math.floor(slot / P)) ?? -1;
+      if (slot % P <= last) this.hazards.push(`slot ${slot} is written while a flight can still write to its page`);
+    }
+  }
+
+  #compute(batch: Batch, previous: TokenBuffer | null): void {
+    const slots = slotsOf(batch);
+    for (let t = 0; t < batch.numTokens; t++) {
+      const input = batch.inputOf[t]!;
+      const id = input < 0 ? (previous as DelayedTokens).onDevice[-input - 1]! : input;
+      this.#kv[slots[t]!] = mix(id, batch.positions[t]!);
+    }
+  }
+
+  #read(
+    out: Float32Array,
+    x: Tensor,
+    firstRow: number,
+    n: number,
+    block: { batch: Batch; first: number } | null,
+  ): void {
+    out.fill(0, 0, n * x.cols);
+    if (x.cols === HIDDEN) return;
+    for (let r = 0; r < n; r++) out[r * x.cols + this.#tokenOf(block!.batch, block!.first + firstRow + r, x.cols)] = 1;
+  }
+
+  /** Reads the row's whole context, as attention does. */
+  #tokenOf(batch: Batch, logitRow: number, vocab: number): number {
+    const t = batch.logitRows[logitRow]!;
+    let row = 0;
+    while (batch.qoIndptr[row + 1]! <= t) row++;
+    const { kvIndptr, kvIndices } = tableOf(batch);
+    let hash = SEED;
+    for (let pos = 0; pos <= batch.positions[t]!; pos++) {
+      const page = kvIndices[kvIndptr[row]! + Math.floor(pos / this.#pageSize)]!;
+      hash = mix(hash, this.#kv[page * this.#pageSize + (pos % this.#pageSize)]!);
+    }
+    return (hash >>> 3) % vocab;
+  }
+}
+
+/** Width of hidden states, by which they are told from logits. */
+export const HIDDEN = 4;
+const SEED = 17;
+
+/** The token this device chooses after these: the oracle. */
+export function tokenAfter(tokens: ArrayLike<number>, vocab: number): number {
+  let hash = SEED;
+  for (let pos = 0; pos < tokens.length; pos++) hash = mix(hash, mix(tokens[pos]!, pos));
+  return (hash >>> 3) % vocab;
+}
+
+function mix(hash: number, value: number): number {
+  const product = Math.imul(hash ^ Math.imul(value + 1, 0x9e3779b1), 0x85ebca6b);
+  return product ^ (product >>> 13);
+}
+
+function tableOf(batch: Batch): { kvIndptr: Int32Array; kvIndices: Int32Array } {
+  return batch.groups[0]!;
+}
+
+function slotsOf(batch: Batch): Int32Array {
+  return batch.groups[0]!.slots.subarray(0, batch.numTokens);
+}

@@ -1,0 +1,250 @@
+// Random calls to an engine's core on the delayed device. The n-th request is the same whatever the depth; what it is answered is
+// checked against the oracle as far as it goes, and kept for comparison.
+
+import assert from "node:assert/strict";
+import { CacheManager } from "../../src/cache/cache-manager.js";
+import type { FinishReason } from "../../src/core/request.js";
+import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
+import type { StagedBatch } from "../../src/device/device.js";
+import { EngineCore } from "../../src/engine/core/engine-core.js";
+import type { AddMessage, RequestKind } from "../../src/engine/messages.js";
+import type { EngineStats } from "../../src/engine/types.js";
+import type { ConstraintSpec, TokenConstraint } from "../../src/grammar/constraint.js";
+import type { Model, ModelSpec } from "../../src/models/model.js";
+import { Scheduler, type SchedulerOptions } from "../../src/scheduler/scheduler.js";
+import { DelayedDevice, HIDDEN, tokenAfter } from "./delayed-device.js";
+import { makeRandom, type Random } from "./random.js";
+import { tokensOf } from "./simulation.js";
+
+export interface TrafficOptions extends Omit<SchedulerOptions, "mode"> {
+  readonly mode?: SchedulerOptions["mode"];
+  readonly pages: number;
+  readonly prefixCaching?: boolean;
+}
+
+/** What one sample of a call was answered. */
+export interface Answered {
+  readonly tokens: number[];
+  finishReason: FinishReason | null;
+  vector: number[] | null;
+  /** Of the prompt, as the first output brings them. */
+  numScores: number;
+}
+
+interface Planned {
+  readonly message: AddMessage;
+  /** The caller goes away once so many tokens of the first sample are out; -1: it stays. */
+  readonly abortAt: number;
+  readonly hasHook: boolean;
+}
+
+const VOCAB = 50;
+const MAX_LIVE = 12;
+const MAX_CONTEXT = 120;
+
+export class FlightTraffic {
+  readonly core: EngineCore;
+  readonly results = new Map<string, Answered>();
+  readonly numEnded = { stop: 0, length: 0, abort: 0, error: 0 };
+  numForks = 0;
+  /** Steps after which a flight was in the air. */
+  numAhead = 0;
+  readonly #device: DelayedDevice;
+  readonly #cache: CacheManager;
+  readonly #live = new Map<string, Planned>(); // by call id
+  readonly #numOpen = new Map<string, number>(); // samples of a call that have not ended
+  readonly #random: Random;
+  readonly #seed: number;
+  #numArrived = 0;
+
+  constructor(options: TrafficOptions, depth: 1 | 2, seed: number) {
+    const { pageSize, pages, prefixCaching = true, mode = "extend" } = options;
+    this.#seed = seed;
+    this.#random = makeRandom(seed * 1000 + depth);
+    const device = new DelayedDevice(depth, () => this.#random(3) === 0);
+    this.#device = device;
+    this.#cache = new CacheManager({ numPages: pages + 1, pageSize, prefixCaching });
+    const scheduler = new Scheduler({ ...options, mode }, this.#cache, () => 0);
+    const poolSpec = { numPages: pages + 1, pageSize, numLayers: 1, numKvHeads: 1, keyDim: 1, valueDim: 1 };
+    this.core = new EngineCore({
+      name: "traffic",
+      device,
+      model: modelOn(device, scheduler.budget),
+      pool: device.allocKvPool({ ...poolSpec, dtype: "f32" }),
+      cache: this.#cache,
+      scheduler,
+      planners: [],
+      maxTokens: scheduler.budget,
+      maxLogitRows: 5, // several blocks in a flight
+      maxContext: Math.min(MAX_CONTEXT, pages * pageSize),
+      eosIds: [0],
+      compiler: { ready: async () => {}, compile: countingConstraint, close: () => {} },
+      clock: () => 0,
+    });
+  }
+
+  stats(): EngineStats {
+    return this.core.stats();
+  }
+
+  get numDropped(): number {
+    return this.core.recorder.numDropped;
+  }
+
+  step(): void {
+    const random = this.#random;
+    if (this.#live.size < MAX_LIVE && random(2) === 0) this.#arrive();
+    if (random(120) === 0) this.core.injectFault();
+    if (random(120) === 0) this.#device.injectFault();
+    if (random(40) === 0) this.#abort([...this.#live.keys()][random(Math.max(1, this.#live.size))]);
+    this.core.step();
+    this.#takeOutputs();
+    this.#check();
+  }
+
+  drain(): void {
+    for (let i = 0; this.core.hasWork; i++) {
+      assert.ok(i < 5000, "does not drain");
+      this.core.step();
+      this.#takeOutputs();
+      this.#check();
+    }
+    assert.equal(this.#live.size, 0, "a call was never answered");
+    assert.equal(this.#cache.pagesUsed, 0, "pages leak");
+  }
+
+  #check(): void {
+    if (this.core.numInAir > 0) this.numAhead++;
+    this.core.checkIntegrity();
+    assert.deepEqual(this.#device.hazards, []);
+  }
+
+  #arrive(): void {
+    const index = this.#numArrived++;
+    const planned = planOf(index, makeRandom(this.#seed * 100_000 + index));
+    const { message } = planned;
+    this.#live.set(message.id, planned);
+    this.#numOpen.set(message.id, message.sampling.n);
+    for (let s = 0; s < message.sampling.n; s++) {
+      this.results.set(`${message.id}#${s}`, { tokens: [], finishReason: null, vector: null, numScores: 0 });
+    }
+    this.core.add(message, planned.hasHook ? () => {} : null);
+  }
+
+  #abort(id: string | undefined): void {
+    if (id === undefined) return;
+    this.core.abort(id, -1);
+    this.#takeOutputs();
+    // Samples that had not begun are never heard of.
+    this.#live.delete(id);
+  }
+
+  #takeOutputs(): void {
+    const leaving: string[] = [];
+    for (const output of this.core.takeOutputs()) {
+      const { id, index, finishReason, error } = output;
+      const planned = this.#live.get(id);
+      assert.ok(planned !== undefined, `${id} is answered after its end`);
+      const answered = this.results.get(`${id}#${index}`)!;
+      assert.equal(answered.finishReason, null, `${id}#${index} is answered after its end`);
+      if (index > 0 && answered.tokens.length === 0) this.numForks++;
+      answered.tokens.push(...output.tokens);
+      if (output.promptLogprobs !== null) answered.numScores = output.promptLogprobs.length;
+      if (output.vector !== null) answered.vector = [...output.vector];
+      if (error !== null) assert.equal(error.details.reason, "injected fault", JSON.stringify(error));
+      if (finishReason !== null) {
+        answered.finishReason = finishReason;
+        this.numEnded[finishReason]++;
+        checkAnswer(planned, answered, index);
+        // An error of the first sample before any token ends the whole call.
+        const left = finishReason === "error" && answered.tokens.length === 0 ? 0 : this.#numOpen.get(id)! - 1;
+        this.#numOpen.set(id, left);
+        if (left === 0) this.#live.delete(id);
+      } else if (index === 0 && answered.tokens.length === planned.abortAt) leaving.push(id);
+    }
+    for (const id of leaving) this.#abort(id);
+  }
+}
+
+/** The n-th request, whatever the engine does with it. */
+function planOf(index: number, random: Random): Planned {
+  const prompt = [...tokensOf(random(3), random(30)), ...tokensOf(10 + index, 1 + random(random(8) === 0 ? 70 : 20))];
+  const kind: RequestKind = random(12) === 0 ? (random(2) === 0 ? "embed_last" : "embed_mean") : "generate";
+  const isPlain = kind === "generate" && random(3) > 0;
+  const sampling: SamplingParams = {
+    ...SAMPLING_DEFAULTS,
+    temperature: random(2),
+    seed: index,
+    maxTokens: 1 + random(25),
+    n: kind === "generate" && random(6) === 0 ? 3 : 1,
+    stopTokenIds: random(2) === 0 ? [random(VOCAB)] : [],
+    ignoreEos: random(2) === 0,
+    logprobs: !isPlain && random(3) === 0 ? 2 : null,
+    minTokens: !isPlain && random(3) === 0 ? 5 : 0,
+    promptLogprobs: kind === "generate" && random(10) === 0 ? 0 : null,
+  };
+  const message: AddMessage = {
+    type: "add",
+    id: `r${index}`,
+    kind,
+    prompt: Int32Array.from(prompt, (token) => token % 10_007),
+    sampling,
+    priority: random(4) === 0 ? random(3) - 1 : 0,
+    salt: random(5) === 0 ? `tenant ${random(20)}` : "",
+    arrivalMs: 0,
+    constraint:
+      !isPlain && kind === "generate" && random(3) === 0 ? { kind: "json", source: `${1 + random(9)}` } : null,
+  };
+  return { message, abortAt: random(8) === 0 ? 1 + random(10) : -1, hasHook: !isPlain && random(3) === 0 };
+}
+
+/** As far as it goes, the answer is what the oracle gives; a first sample that ended by itself ended where it should. */
+function checkAnswer({ message }: Planned, { tokens, finishReason, numScores }: Answered, index: number): void {
+  const { prompt, sampling, kind, id, constraint } = message;
+  if (kind !== "generate") return;
+  if (sampling.promptLogprobs !== null && tokens.length > 0 && index === 0) assert.equal(numScores, prompt.length, id);
+  const known = [...prompt];
+  const stopIds = [...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : [0])];
+  const limit = Math.min(sampling.maxTokens, MAX_CONTEXT - prompt.length);
+  for (const [i, token] of tokens.entries()) {
+    // Other samples draw their first token, and hosts draw all of a hot one's.
+    const isDrawn = sampling.temperature > 0;
+    if (!isDrawn && i >= sampling.minTokens)
+      assert.equal(token, tokenAfter(known, VOCAB), `${id}#${index}: token ${i}`);
+    known.push(token);
+    const isLast = i === tokens.length - 1;
+    const isStop = stopIds.includes(token) && i + 1 > sampling.minTokens;
+    if (!isLast) assert.ok(!isStop && i + 1 < limit, `${id}#${index} goes on after its end`);
+    else if (finishReason === "stop") assert.ok(isStop || constraint !== null, `${id}#${index} stops without a reason`);
+  }
+}
+
+/** Restricts nothing and is done after as many tokens as its source says. */
+function countingConstraint(spec: ConstraintSpec): TokenConstraint {
+  let left = Number(spec.source);
+  return {
+    fillMask: () => false,
+    accept: () => {
+      left--;
+      return true;
+    },
+    isDone: () => left <= 0,
+    dispose: () => {},
+  };
+}
+
+/** No layers: the device's tokens come from its slots alone. */
+function modelOn(device: DelayedDevice, maxTokens: number): Model {
+  const hidden = device.allocTensor(maxTokens, HIDDEN);
+  const logits = device.allocTensor(5, VOCAB);
+  return {
+    spec: { hiddenSize: HIDDEN, vocabSize: VOCAB } as ModelSpec,
+    hidden,
+    logits,
+    forward: () => {},
+    computeLogits: (batch: StagedBatch, first: number, n: number) => {
+      device.gatherLogitRows(hidden, hidden, batch, first, n);
+      device.matmul(logits);
+    },
+  };
+}
