@@ -78,7 +78,7 @@ async function answersOf(model: string, asyncDepth: 1 | 2): Promise<Map<string, 
     const sampling = { ...call.sampling, seed: i };
     core.add({
       type: "add",
-      id: `c${i}`,
+      callId: `c${i}`,
       kind: call.kind,
       prompt,
       sampling,
@@ -93,9 +93,9 @@ async function answersOf(model: string, asyncDepth: 1 | 2): Promise<Map<string, 
   while (core.hasWork) {
     core.step();
     if (core.numInAir > 0) numAhead++;
-    for (const { id, index, tokens, logprobs, vector, promptLogprobs, error } of core.takeOutputs()) {
+    for (const { callId, index, tokens, logprobs, vector, promptLogprobs, error } of core.takeOutputs()) {
       assert.equal(error, null);
-      const key = `${id}#${index}`;
+      const key = `${callId}#${index}`;
       answers.set(key, [...(answers.get(key) ?? []), tokens, logprobs, vector, promptLogprobs]);
     }
   }

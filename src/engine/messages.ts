@@ -13,7 +13,8 @@ export type RequestKind = "generate" | "embed_last" | "embed_mean";
 
 export interface AddMessage {
   readonly type: "add";
-  readonly id: string;
+  /** The caller's name for it. Each of its samples is a Request with an id of its own. */
+  readonly callId: string;
   readonly kind: RequestKind;
   readonly prompt: Int32Array;
   readonly sampling: SamplingParams;
@@ -25,7 +26,7 @@ export interface AddMessage {
 
 export type ToEngine =
   | AddMessage
-  | { readonly type: "abort"; readonly id: string /** -1: every sample of the call. */; readonly index: number }
+  | { readonly type: "abort"; readonly callId: string /** -1: every sample of the call. */; readonly index: number }
   | {
       readonly type: "query";
       readonly seq: number;
@@ -37,7 +38,8 @@ export type ToEngine =
 
 /** What a request got out of one step. */
 export interface RequestOutput {
-  readonly id: string;
+  readonly callId: string;
+  /** Which of its samples. */
   readonly index: number;
   readonly tokens: readonly number[];
   readonly logprobs: readonly PositionLogprobs[] | null;

@@ -1,4 +1,4 @@
-// A constraint as the EBNF text that the matcher compiles. Pure and quick: also used to check a request before it is sent on.
+// A constraint as the EBNF text that the matcher compiles. Pure and quick: the engine's border checks a request by it too.
 
 import { RequestError } from "../core/errors.js";
 import type { ConstraintSpec } from "./constraint.js";

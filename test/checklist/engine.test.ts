@@ -55,7 +55,6 @@ function simulation() {
     cache,
     scheduler: new Scheduler(options, cache, () => 0),
     planners: [counting],
-    maxTokens,
     maxLogitRows: 64,
     maxContext: 512,
     eosIds: [],
@@ -69,7 +68,7 @@ function add(core: EngineCore, id: string, prompt: number[], maxTokens: number):
   const sampling = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens };
   core.add({
     type: "add",
-    id,
+    callId: id,
     kind: "generate",
     prompt: Int32Array.from(prompt),
     sampling,

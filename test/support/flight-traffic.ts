@@ -70,11 +70,11 @@ export class FlightTraffic {
       name: "traffic",
       device,
       model: modelOn(device, scheduler.budget),
-      pool: device.allocKvPool({ ...poolSpec, dtype: "f32" }),
+      caches: [device.allocKvPool({ ...poolSpec, dtype: "f32" })],
+      pageSize,
       cache: this.#cache,
       scheduler,
       planners: [],
-      maxTokens: scheduler.budget,
       maxLogitRows: 5, // several blocks in a flight
       maxContext: Math.min(MAX_CONTEXT, pages * pageSize),
       eosIds: [0],
@@ -123,10 +123,10 @@ export class FlightTraffic {
     const index = this.#numArrived++;
     const planned = planOf(index, makeRandom(this.#seed * 100_000 + index));
     const { message } = planned;
-    this.#live.set(message.id, planned);
-    this.#numOpen.set(message.id, message.sampling.n);
+    this.#live.set(message.callId, planned);
+    this.#numOpen.set(message.callId, message.sampling.n);
     for (let s = 0; s < message.sampling.n; s++) {
-      this.results.set(`${message.id}#${s}`, { tokens: [], finishReason: null, vector: null, numScores: 0 });
+      this.results.set(`${message.callId}#${s}`, { tokens: [], finishReason: null, vector: null, numScores: 0 });
     }
     this.core.add(message, planned.hasHook ? () => {} : null);
   }
@@ -142,7 +142,7 @@ export class FlightTraffic {
   #takeOutputs(): void {
     const leaving: string[] = [];
     for (const output of this.core.takeOutputs()) {
-      const { id, index, finishReason, error } = output;
+      const { callId: id, index, finishReason, error } = output;
       const planned = this.#live.get(id);
       assert.ok(planned !== undefined, `${id} is answered after its end`);
       const answered = this.results.get(`${id}#${index}`)!;
@@ -185,7 +185,7 @@ function planOf(index: number, random: Random): Planned {
   };
   const message: AddMessage = {
     type: "add",
-    id: `r${index}`,
+    callId: `r${index}`,
     kind,
     prompt: Int32Array.from(prompt, (token) => token % 10_007),
     sampling,
@@ -200,7 +200,7 @@ function planOf(index: number, random: Random): Planned {
 
 /** As far as it goes, the answer is what the oracle gives; a first sample that ended by itself ended where it should. */
 function checkAnswer({ message }: Planned, { tokens, finishReason, numScores }: Answered, index: number): void {
-  const { prompt, sampling, kind, id, constraint } = message;
+  const { prompt, sampling, kind, callId: id, constraint } = message;
   if (kind !== "generate") return;
   if (sampling.promptLogprobs !== null && tokens.length > 0 && index === 0) assert.equal(numScores, prompt.length, id);
   const known = [...prompt];

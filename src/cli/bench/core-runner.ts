@@ -81,7 +81,7 @@ export class CoreRunner {
     const id = `bench-${index}`;
     this.#core.add({
       type: "add",
-      id,
+      callId: id,
       kind: "generate",
       prompt: Int32Array.from(promptNumbers(this.#seed, index, promptLen, 0, this.#vocabSize)),
       sampling: { ...SAMPLING_DEFAULTS, temperature: 0, ignoreEos: true, seed: 0, maxTokens },
@@ -100,6 +100,6 @@ export class CoreRunner {
     this.#core.recorder.takeRecord();
     const failed = outputs.find((output) => output.error !== null);
     if (failed !== undefined) throw new Error(`a step failed: ${JSON.stringify(failed.error)}`);
-    return outputs.filter((output) => output.tokens.length > 0).map((output) => output.id);
+    return outputs.filter((output) => output.tokens.length > 0).map((output) => output.callId);
   }
 }

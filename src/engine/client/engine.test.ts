@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { after, before, describe, test } from "node:test";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import type { Engine, GenerateOptions } from "../types.js";
@@ -212,6 +213,18 @@ describe("an engine in its worker thread", () => {
       { tempature: 1 } as GenerateOptions,
       /Unknown option tempature\. Known options: temperature, topK/,
     ],
+    [
+      "a constraint of no kind",
+      "a",
+      { constraint: { kind: "yaml", source: "" } as never },
+      /constraint is .*yaml.*; it must be \{ kind, source \}: kind one of json, json_schema, regex, grammar/,
+    ],
+    [
+      "a schema that cannot be promised",
+      "a",
+      { constraint: { kind: "json_schema", source: "{" } },
+      /The JSON schema cannot be used/,
+    ],
     ["a hook across threads", "a", { editLogits: () => undefined }, /worker: false/],
   ];
   for (const [what, prompt, options, message] of refused) {
@@ -236,12 +249,28 @@ describe("an engine in its worker thread", () => {
     await begun[Symbol.asyncIterator]().next();
     (engine as unknown as { injectFault(where: string): void }).injectFault("thread");
     const kept = engine.generate("kept", { ...greedy, maxTokens: 3 });
+    // Asked before the death was known, and never answered.
+    const questions = [engine.stats(), engine.cacheSnapshot()];
+    for (const question of questions) await assert.rejects(question, { code: "engine_dead" });
     await assert.rejects(begun.result(), { code: "engine_dead" });
     assert.equal(engine.health().state, "restarting");
+    await assert.rejects(engine.stats(), { code: "engine_dead" }, "asked of a thread that is not there");
     const result = await kept.result();
     assert.equal(result.samples[0]!.tokenIds.length, 3);
     assert.deepEqual([engine.health().state, engine.health().restarts], ["ready", 1]);
   });
+});
+
+test("a call that has ended no longer listens to its caller's signal", async () => {
+  await using engine = await createEngine({ model, device: "reference", numPages: 64, worker: false });
+  const { signal } = new AbortController();
+  await engine.generate("abc", { ...greedy, maxTokens: 2, signal }).result();
+  await engine.embed(["abc"], { signal });
+  const cut = engine.generate("abc", { ...greedy, maxTokens: 90, signal });
+  assert.equal(getEventListeners(signal, "abort").length, 1);
+  cut.abort();
+  await assert.rejects(cut.result(), { code: "aborted" });
+  assert.equal(getEventListeners(signal, "abort").length, 0);
 });
 
 test("a prompt larger than the pool is refused, an answer that outgrows it is cut", async () => {

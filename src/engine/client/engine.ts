@@ -30,7 +30,7 @@ import { TextGeneration } from "./generation.js";
 import { type EngineHost, startHost } from "./host.js";
 import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
 import { StepLog } from "./step-log.js";
-import { checkPrompt, checkSampling } from "./validate.js";
+import { checkConstraint, checkPrompt, checkSampling } from "./validate.js";
 
 export interface EngineOptions extends Partial<EngineConfig> {
   /** Hears how many bytes of weights are loaded. */
@@ -52,19 +52,27 @@ export async function createEngine(options: EngineOptions = {}): Promise<Engine>
 /** How often a dying thread is restarted before the engine gives up, as long as no call ends well in between. */
 const MAX_RESTARTS_IN_A_ROW = 3;
 
-interface Call {
+/** A call that has not ended. */
+interface OpenCall {
   readonly generation: TextGeneration | null;
   readonly embedding: { resolve(vector: Float32Array): void; reject(error: Error): void } | null;
   readonly message: AddMessage;
   readonly editLogits: GenerateOptions["editLogits"] | null;
+  /** Stops listening to the caller's signal. */
+  readonly unlisten: () => void;
+}
+
+interface Reply {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
 }
 
 class ThreadedEngine implements Engine {
   readonly ready: Promise<void>;
   readonly #config: EngineConfig;
   readonly #checkpoint: Checkpoint;
-  readonly #calls = new Map<string, Call>();
-  readonly #replies = new Map<number, (value: unknown) => void>();
+  readonly #calls = new Map<string, OpenCall>();
+  readonly #replies = new Map<number, Reply>();
   readonly #log = new StepLog();
   readonly #seed: number;
   #host!: EngineHost;
@@ -166,10 +174,9 @@ class ThreadedEngine implements Engine {
   async close(): Promise<void> {
     if (this.#state === "closed") return;
     this.#state = "closed";
-    for (const call of [...this.#calls.values()])
-      this.#failCall(call, new EngineDeadError("engine_dead", { reason: "it was closed." }));
+    for (const call of [...this.#calls.values()]) this.#failCall(call, this.#deathError());
     this.#log.end();
-    for (const resolve of this.#replies.values()) resolve(null);
+    this.#rejectReplies();
     await this.#host.close();
   }
 
@@ -181,17 +188,17 @@ class ThreadedEngine implements Engine {
 
   #submit(ids: readonly number[], options: GenerateOptions): Generation {
     const message = this.#message("generate", ids, options);
-    const { id, sampling } = message;
+    const { callId, sampling } = message;
     const tokenizer = this.#checkpoint.requireTokenizer();
     const { skipSpecialTokens = true } = options;
     const generation = new TextGeneration({
-      id,
+      id: callId,
       n: sampling.n,
       wantsLogprobs: sampling.logprobs !== null,
       makeDetokenizer: () =>
         new StreamDetokenizer(tokenizer, { stop: sampling.stop, minTokens: sampling.minTokens, skipSpecialTokens }),
-      onAbort: (index) => this.#host.post({ type: "abort", id, index }, null),
-      onEnd: () => this.#calls.delete(id),
+      onAbort: (index) => this.#host.post({ type: "abort", callId, index }, null),
+      onEnd: () => this.#forget(callId),
     });
     this.#post(message, generation, null, options);
     return generation;
@@ -203,7 +210,8 @@ class ThreadedEngine implements Engine {
     const sampling = checkSampling(options, this.#checkpoint.generation.sampling, facts, prompt.length, () =>
       this.#freshSeed(),
     );
-    const { priority = 0, salt = "", constraint = null, editLogits } = options;
+    const { priority = 0, salt = "", editLogits } = options;
+    const constraint = checkConstraint(options.constraint);
     if (!Number.isSafeInteger(priority)) throw invalid("priority", priority, "a whole number");
     if (typeof salt !== "string") throw invalid("salt", salt, "a string");
     if (editLogits !== undefined && this.#config.worker) {
@@ -213,42 +221,48 @@ class ThreadedEngine implements Engine {
         "absent: functions cannot cross to the engine's thread; create the engine with worker: false",
       );
     }
-    const id = options.id ?? `req-${randomUUID()}`;
-    if (this.#calls.has(id)) throw invalid("id", id, "unique among running requests");
-    return { type: "add", id, kind, prompt, sampling, priority, salt, arrivalMs: now(), constraint };
+    const callId = options.id ?? `req-${randomUUID()}`;
+    if (this.#calls.has(callId)) throw invalid("id", callId, "unique among running requests");
+    return { type: "add", callId, kind, prompt, sampling, priority, salt, arrivalMs: now(), constraint };
   }
 
   #post(
     message: AddMessage,
     generation: TextGeneration | null,
-    embedding: Call["embedding"],
+    embedding: OpenCall["embedding"],
     options: { readonly signal?: AbortSignal; readonly editLogits?: GenerateOptions["editLogits"] },
   ): void {
-    if (this.#state === "closed" || this.#state === "dead")
-      throw new EngineDeadError("engine_dead", { reason: this.#deathReason() });
+    if (this.#state === "closed" || this.#state === "dead") throw this.#deathError();
     if (this.#calls.size >= this.#config.maxQueue) {
       throw new CapacityError("queue_full", { value: this.#calls.size, limit: this.#config.maxQueue });
     }
     const editLogits = options.editLogits ?? null;
-    const call: Call = { message, generation, embedding, editLogits };
-    this.#calls.set(message.id, call);
-    this.#numCalls++;
-    if (this.#state === "ready") this.#host.post(message, editLogits);
     const { signal } = options;
     const onSignal = () => this.#failCall(call, errorFor("aborted"));
+    const unlisten = () => signal?.removeEventListener("abort", onSignal);
+    const call: OpenCall = { message, generation, embedding, editLogits, unlisten };
+    this.#calls.set(message.callId, call);
+    this.#numCalls++;
+    if (this.#state === "ready") this.#host.post(message, editLogits);
     if (signal?.aborted) queueMicrotask(onSignal);
     else signal?.addEventListener("abort", onSignal, { once: true });
   }
 
-  #failCall(call: Call, error: Error): void {
-    const { id } = call.message;
-    if (!this.#calls.has(id)) return;
+  #failCall(call: OpenCall, error: Error): void {
+    const { callId } = call.message;
+    if (!this.#calls.has(callId)) return;
     if (call.generation !== null) call.generation.fail(error as RequestError);
     else {
-      this.#calls.delete(id);
-      this.#host.post({ type: "abort", id, index: -1 }, null);
+      this.#forget(callId);
+      this.#host.post({ type: "abort", callId, index: -1 }, null);
       call.embedding!.reject(error);
     }
+  }
+
+  /** A call has ended. */
+  #forget(callId: string): void {
+    this.#calls.get(callId)?.unlisten();
+    this.#calls.delete(callId);
   }
 
   /** A seed that no caller chose: drawn from the engine's own, in order of arrival. */
@@ -257,10 +271,10 @@ class ThreadedEngine implements Engine {
   }
 
   #query<T>(what: "stats" | "cache" | "plan", rows: readonly StepRow[] = []): Promise<T> {
-    if (this.#state !== "ready") throw new EngineDeadError("engine_dead", { reason: this.#deathReason() });
+    if (this.#state !== "ready") return Promise.reject(this.#deathError());
     const seq = this.#numQueries++;
-    return new Promise((resolve) => {
-      this.#replies.set(seq, resolve as (value: unknown) => void);
+    return new Promise((resolve, reject) => {
+      this.#replies.set(seq, { resolve: resolve as (value: unknown) => void, reject });
       this.#host.post({ type: "query", seq, what, rows }, null);
     });
   }
@@ -286,17 +300,17 @@ class ThreadedEngine implements Engine {
 
   #receive(message: Extract<FromEngine, { type: "outputs" | "reply" }>): void {
     if (message.type === "reply") {
-      this.#replies.get(message.seq)?.(message.value);
+      this.#replies.get(message.seq)?.resolve(message.value);
       this.#replies.delete(message.seq);
       return;
     }
     if (message.step !== null) this.#log.append(message.step);
     for (const output of message.outputs) {
-      const call = this.#calls.get(output.id);
+      const call = this.#calls.get(output.callId);
       if (call === undefined) continue;
       if (call.generation !== null) call.generation.push(output);
       else {
-        this.#calls.delete(output.id);
+        this.#forget(output.callId);
         if (output.vector !== null) call.embedding!.resolve(output.vector);
         else
           call.embedding!.reject(
@@ -312,12 +326,10 @@ class ThreadedEngine implements Engine {
     this.#lastError = error.message;
     const wasReady = this.#state === "ready";
     if (this.#state === "closed") return;
-    for (const resolve of this.#replies.values()) resolve(null);
-    this.#replies.clear();
+    this.#rejectReplies();
     if (!wasReady || ++this.#restartsInARow > MAX_RESTARTS_IN_A_ROW) {
       this.#state = "dead";
-      for (const call of [...this.#calls.values()])
-        this.#failCall(call, new EngineDeadError("engine_dead", { reason: this.#deathReason() }));
+      for (const call of [...this.#calls.values()]) this.#failCall(call, this.#deathError());
       return;
     }
     this.#state = "restarting";
@@ -332,6 +344,16 @@ class ThreadedEngine implements Engine {
       },
       () => undefined, // #onDeath has said so
     );
+  }
+
+  /** Nobody is left to answer. */
+  #rejectReplies(): void {
+    for (const reply of this.#replies.values()) reply.reject(this.#deathError());
+    this.#replies.clear();
+  }
+
+  #deathError(): EngineDeadError {
+    return new EngineDeadError("engine_dead", { reason: this.#deathReason() });
   }
 
   #deathReason(): string {

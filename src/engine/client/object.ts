@@ -3,7 +3,6 @@
 
 import { z } from "zod";
 import { RequestError } from "../../core/errors.js";
-import { grammarOf } from "../../grammar/spec-grammar.js";
 import type { ChatMessage, Engine, GenerateOptions, GenerateResult, TemplateOptions } from "../types.js";
 
 export interface ObjectRequest<Schema extends z.ZodType>
@@ -34,7 +33,6 @@ export async function generateObject<Schema extends z.ZodType>(
     });
   }
   const constraint = { kind: "json_schema", source: JSON.stringify(z.toJSONSchema(schema, { io: "input" })) } as const;
-  grammarOf(constraint); // refuses what cannot be promised before anything runs
   const template = {
     ...(tools === undefined ? {} : { tools }),
     ...(templateArgs === undefined ? {} : { templateArgs }),

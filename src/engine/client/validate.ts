@@ -2,6 +2,8 @@
 
 import { RequestError } from "../../core/errors.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../core/sampling.js";
+import type { ConstraintSpec } from "../../grammar/constraint.js";
+import { grammarOf } from "../../grammar/spec-grammar.js";
 import type { EngineFacts } from "../messages.js";
 import type { GenerateOptions } from "../types.js";
 
@@ -126,6 +128,20 @@ export function checkPrompt(prompt: readonly number[], facts: EngineFacts): Int3
     }
   }
   return Int32Array.from(prompt);
+}
+
+const CONSTRAINT_KINDS = ["json", "json_schema", "regex", "grammar"];
+
+/** Refuses at once what no grammar can promise; whether the matcher takes the grammar is found out when it is compiled. */
+export function checkConstraint(constraint: unknown): ConstraintSpec | null {
+  if (constraint === undefined || constraint === null) return null;
+  const { kind, source } = constraint as Partial<ConstraintSpec>;
+  if (!CONSTRAINT_KINDS.includes(kind as string) || typeof source !== "string") {
+    const expected = `{ kind, source }: kind one of ${CONSTRAINT_KINDS.join(", ")}, source a string`;
+    throw new RequestError("invalid_value", { param: "constraint", value: show(constraint), expected });
+  }
+  grammarOf(constraint as ConstraintSpec);
+  return constraint as ConstraintSpec;
 }
 
 function show(value: unknown): string {

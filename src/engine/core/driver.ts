@@ -8,7 +8,7 @@ import type { LoadedEngine } from "./load.js";
 export class EngineDriver {
   readonly #engine: LoadedEngine;
   readonly #send: (message: FromEngine) => void;
-  readonly #compiling = new Set<string>(); // ids
+  readonly #compiling = new Set<string>(); // call ids
   #isScheduled = false;
   #isClosed = false;
 
@@ -24,15 +24,15 @@ export class EngineDriver {
       case "add":
         if (message.constraint !== null && compiler !== null) {
           // The request joins the queue once its grammar is compiled, unless it is aborted before.
-          this.#compiling.add(message.id);
+          this.#compiling.add(message.callId);
           void compiler.ready(message.constraint).finally(() => {
-            if (this.#compiling.delete(message.id)) this.#add(() => core.add(message, editLogits));
+            if (this.#compiling.delete(message.callId)) this.#add(() => core.add(message, editLogits));
           });
         } else this.#add(() => core.add(message, editLogits));
         break;
       case "abort":
-        this.#compiling.delete(message.id);
-        core.abort(message.id, message.index);
+        this.#compiling.delete(message.callId);
+        core.abort(message.callId, message.index);
         this.#wake();
         break;
       case "query":

@@ -31,7 +31,6 @@ export interface EngineParts {
   readonly scheduler: Scheduler;
   /** One per distinct window of the model, in its order. */
   readonly planners: readonly AttentionPlanner[];
-  readonly maxTokens: number;
   readonly maxLogitRows: number;
   readonly maxContext: number;
   readonly eosIds: readonly number[];
@@ -53,7 +52,7 @@ export class EngineCore {
   #injectFault = false;
 
   constructor(parts: EngineParts) {
-    const { device, model, scheduler, pageSize, maxTokens, clock } = parts;
+    const { device, model, scheduler, pageSize, clock } = parts;
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
     this.#factory = new SessionFactory({ ...parts, hiddenSize: model.spec.hiddenSize });
@@ -63,7 +62,7 @@ export class EngineCore {
     this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
     this.#free = Array.from(
       { length: device.info.asyncDepth },
-      () => new Flight(scheduler.createStep(), device, pageSize, maxTokens),
+      () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget),
     );
   }
 

@@ -73,7 +73,6 @@ export async function loadEngine(
     cache,
     scheduler,
     planners,
-    maxTokens,
     maxLogitRows,
     maxContext: Math.min(maxContext, (numPages - 1) * pageSize),
     eosIds: checkpoint.eosIds,

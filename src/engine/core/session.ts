@@ -48,14 +48,14 @@ export class SessionFactory {
     const state = this.#samplingState(message, editLogits);
     const request = new Request({
       ...message,
-      id: message.id as RequestId,
+      id: message.callId as RequestId,
       readsCache: sampling.promptLogprobs === null && kind !== "embed_mean",
       maxLength: this.#maxContext,
       runsAhead: kind === "generate" && isPlain(sampling, state, 0),
     });
     return {
       request,
-      callId: message.id,
+      callId: message.callId,
       kind,
       sampling: state,
       promptLogprobs: sampling.promptLogprobs === null ? null : [null],

@@ -30,7 +30,7 @@ export class Settlement {
       this.#parts.scheduler.add(session.request);
       this.sessions.set(session.request.id, session);
     } catch (error) {
-      this.#emit(message.id, 0, { finishReason: "error", error: toWire(error, "step_failed") });
+      this.#emit(message.callId, 0, { finishReason: "error", error: toWire(error, "step_failed") });
     }
   }
 
@@ -152,12 +152,12 @@ export class Settlement {
     this.#parts.recorder.countFinished(session.request);
   }
 
-  #emit(id: string, index: number, output: Partial<RequestOutput>): void {
-    this.#outputs.push({ ...NOTHING, ...output, id, index });
+  #emit(callId: string, index: number, output: Partial<RequestOutput>): void {
+    this.#outputs.push({ ...NOTHING, ...output, callId, index });
   }
 }
 
-const NOTHING: Omit<RequestOutput, "id" | "index"> = {
+const NOTHING: Omit<RequestOutput, "callId" | "index"> = {
   tokens: [],
   logprobs: null,
   finishReason: null,

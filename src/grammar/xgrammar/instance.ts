@@ -3,7 +3,7 @@
 
 import type { CompilerHandle, Handle, MatcherHandle, XGrammarModule } from "./module.js";
 
-export interface Vocabulary {
+export interface TokenTexts {
   /** The bytes each token adds to the text; empty for special tokens, which no grammar can ask for. */
   readonly bytes: readonly Uint8Array[]; // [V]
   /** Tokens that end an answer; allowed where the grammar may end. */
@@ -19,7 +19,7 @@ export class XGrammarInstance {
   readonly #compiled = new Map<string, Handle>(); // by EBNF text, least recently used first
   isBroken = false;
 
-  constructor(module: XGrammarModule, vocabulary: Vocabulary) {
+  constructor(module: XGrammarModule, vocabulary: TokenTexts) {
     const { binding } = module;
     this.#module = module;
     this.#vocabSize = vocabulary.bytes.length;

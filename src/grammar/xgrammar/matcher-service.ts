@@ -1,11 +1,11 @@
 // The matcher's side of structured output: compiles grammars, follows answers, writes masks. One message after another. An
 // instance that aborted is replaced, and answers that were in it are taken up again by replaying their tokens.
 
-import { type Vocabulary, XGrammarInstance } from "./instance.js";
+import { type TokenTexts, XGrammarInstance } from "./instance.js";
 import { FAILED, type FromMatcher, type ToMatcher } from "./matcher-messages.js";
 import { loadXGrammar, type MatcherHandle } from "./module.js";
 
-interface Answer {
+interface Matching {
   readonly ebnf: string;
   readonly tokens: number[];
   readonly shared: Int32Array; // [1 + ceil(V / 32)]
@@ -15,11 +15,11 @@ interface Answer {
 }
 
 export class MatcherService {
-  readonly #vocabulary: Vocabulary;
-  readonly #answers = new Map<number, Answer>();
+  readonly #vocabulary: TokenTexts;
+  readonly #answers = new Map<number, Matching>();
   #instance: XGrammarInstance | null = null;
 
-  constructor(vocabulary: Vocabulary) {
+  constructor(vocabulary: TokenTexts) {
     this.#vocabulary = vocabulary;
   }
 
@@ -99,7 +99,7 @@ function replay(instance: XGrammarInstance, ebnf: string, tokens: readonly numbe
   return matcher;
 }
 
-function publish({ instance, matcher, mask, shared, tokens }: Answer): void {
+function publish({ instance, matcher, mask, shared, tokens }: Matching): void {
   if (!matcher.IsTerminated()) instance.fillMask(matcher, mask);
   Atomics.store(shared, 0, tokens.length + 1);
   Atomics.notify(shared, 0);

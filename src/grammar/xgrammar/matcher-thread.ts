@@ -1,12 +1,12 @@
 // Entry of the matcher's thread.
 
 import { parentPort, workerData } from "node:worker_threads";
-import type { Vocabulary } from "./instance.js";
+import type { TokenTexts } from "./instance.js";
 import type { ToMatcher } from "./matcher-messages.js";
 import { MatcherService } from "./matcher-service.js";
 
 const port = parentPort!;
-const service = new MatcherService(workerData as Vocabulary);
+const service = new MatcherService(workerData as TokenTexts);
 let last: Promise<void> = Promise.resolve();
 
 port.on("message", (message: ToMatcher) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BYTE_VOCABULARY, draw, END, seeded } from "../../../test/support/byte-matcher.js";
 import type { ConstraintSpec, TokenConstraint } from "../constraint.js";
-import type { Vocabulary } from "./instance.js";
+import type { TokenTexts } from "./instance.js";
 import { XGrammarCompiler } from "./xgrammar-compiler.js";
 
 const DIGITS = { kind: "grammar", source: "root ::= [0-9]{3}" } as const;
@@ -11,7 +11,7 @@ const BAD = { kind: "grammar", source: 'root ::= "a" (' } as const;
 const TRAP = { kind: "grammar", source: `root ::= ${"(".repeat(20_000)}"a"${")".repeat(20_000)}` } as const;
 
 async function withCompiler(
-  vocabulary: Vocabulary,
+  vocabulary: TokenTexts,
   body: (begin: (spec: ConstraintSpec) => Promise<TokenConstraint>) => Promise<void>,
 ): Promise<void> {
   const compiler = new XGrammarCompiler(() => vocabulary);

@@ -6,7 +6,7 @@ import { Worker } from "node:worker_threads";
 import { RequestError } from "../../core/errors.js";
 import type { ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../constraint.js";
 import { grammarOf } from "../spec-grammar.js";
-import type { Vocabulary } from "./instance.js";
+import type { TokenTexts } from "./instance.js";
 import { FAILED, type FromMatcher, type ToMatcher } from "./matcher-messages.js";
 
 /** A matcher that has not written a mask for so long has hung. */
@@ -16,8 +16,8 @@ const MAX_REMEMBERED = 256;
 const MAX_DEATHS_IN_A_ROW = 3;
 
 export class XGrammarCompiler implements ConstraintCompiler {
-  readonly #vocabularyOf: () => Vocabulary;
-  #vocabulary: Vocabulary | null = null;
+  readonly #vocabularyOf: () => TokenTexts;
+  #vocabulary: TokenTexts | null = null;
   #stopIds: ReadonlySet<number> = new Set();
   #thread: Worker | null = null;
   readonly #live = new Map<number, XGrammarConstraint>();
@@ -28,7 +28,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
   #numDeaths = 0; // since the thread last said something
 
   /** The vocabulary is asked for when the first constraint is. */
-  constructor(vocabularyOf: () => Vocabulary) {
+  constructor(vocabularyOf: () => TokenTexts) {
     this.#vocabularyOf = vocabularyOf;
   }
 
@@ -94,7 +94,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
     });
   }
 
-  #vocabularyNow(): Vocabulary {
+  #vocabularyNow(): TokenTexts {
     if (this.#vocabulary === null) {
       this.#vocabulary = this.#vocabularyOf();
       this.#stopIds = new Set(this.#vocabulary.stopIds);

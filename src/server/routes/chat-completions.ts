@@ -2,7 +2,6 @@
 
 import type { Context } from "hono";
 import type { GenerateOptions, Generation, OutputChunk } from "../../engine/types.js";
-import { grammarOf } from "../../grammar/spec-grammar.js";
 import { Answer, type AnswerDelta, type AnswerOptions, messageOf } from "../answer.js";
 import { ApiError } from "../api-error.js";
 import { readJson } from "../body.js";
@@ -62,7 +61,6 @@ function planOf(c: Context<AppEnv>, body: ChatBody): ChatPlan {
   const sampling = samplingOptions(body);
   const choice = toolChoiceOf(context, body);
   const constraint = choice.forced ?? sampling.constraint;
-  if (constraint !== undefined) grammarOf(constraint); // refuses here what it can, with the right status
   const { text, ids } = tokenizeChat(context, toChatMessages(body.messages), {
     ...(choice.tools.length === 0 ? {} : { tools: choice.tools }),
     templateArgs: {

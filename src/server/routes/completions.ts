@@ -2,7 +2,6 @@
 
 import type { Context } from "hono";
 import type { GenerateOptions, GenerateResult, Generation, OutputChunk } from "../../engine/types.js";
-import { grammarOf } from "../../grammar/spec-grammar.js";
 import { ApiError } from "../api-error.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
@@ -76,7 +75,6 @@ function promptsOf(context: ServerContext, body: CompletionBody): readonly (read
 
 function optionsOf(c: Context<AppEnv>, body: CompletionBody): GenerateOptions {
   const options = samplingOptions(body);
-  if (options.constraint !== undefined) grammarOf(options.constraint);
   const echoes = body.echo === true && body.logprobs != null;
   return {
     maxTokens: 16, // OpenAI's default for this endpoint

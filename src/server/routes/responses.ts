@@ -4,7 +4,6 @@ import { randomUUID } from "node:crypto";
 import type { Context } from "hono";
 import type { FinishReason } from "../../core/request.js";
 import type { ChatMessage, GenerateOptions, Generation, RequestTrace } from "../../engine/types.js";
-import { grammarOf } from "../../grammar/spec-grammar.js";
 import { Answer, messageOf } from "../answer.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
@@ -28,7 +27,6 @@ export const responses: Route = {
     const body = await readJson(c, responseSchema);
     checkModel(context, body.model);
     const options = optionsOf(c, body);
-    if (options.constraint !== undefined) grammarOf(options.constraint);
     const { text, ids } = tokenizeChat(context, messagesOf(body), {});
     const isPlain = context.config.reasoningParser === "none" || options.constraint !== undefined;
     const answer = new Answer({ reasoning: isPlain ? null : { isThinking: endsThinking(text) }, tools: null });

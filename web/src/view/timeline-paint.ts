@@ -8,7 +8,7 @@
 
 import { milliseconds } from "../data/format.js";
 import type { RequestColors } from "../data/request-colors.js";
-import type { LoggedStep } from "../data/step-log.js";
+import type { LoggedStep } from "../data/step-history.js";
 import { LABEL_FONT } from "./canvas.js";
 import { isDark, token } from "./theme.js";
 

@@ -2,7 +2,7 @@
 
 import { count, milliseconds, plural, shortId } from "../data/format.js";
 import type { RequestColors } from "../data/request-colors.js";
-import { StepLog } from "../data/step-log.js";
+import { StepHistory } from "../data/step-history.js";
 import type { StepRecord } from "../data/wire.js";
 import { Canvas } from "./canvas.js";
 import { byId, h, perFrame, sectionHead, setText } from "./dom.js";
@@ -20,7 +20,7 @@ export class Timeline {
   readonly chosen = new Signal<StepRecord | null>(null);
   readonly panel = h("div", { class: "panel" });
 
-  readonly #log = new StepLog();
+  readonly #log = new StepHistory();
   readonly #colors: RequestColors;
   readonly #scroller = h("div", { class: "timeline" });
   readonly #spacer = h("div", { class: "spacer" });

@@ -12,7 +12,7 @@ export interface LoggedStep {
   readonly lanes: readonly number[];
 }
 
-export class StepLog {
+export class StepHistory {
   #steps: LoggedStep[] = [];
   #lanes = new Lanes();
   #frozen: readonly LoggedStep[] | null = null;
