@@ -1,8 +1,15 @@
-// Chat templates: Jinja, as in tokenizer_config.json or GGUF metadata, rendered by @huggingface/jinja. Parsed on first use, so
-// that a model whose template cannot be read still serves plain prompts.
+// Chat templates: Jinja, as in tokenizer_config.json or GGUF metadata. Parsed on first use, so that a model whose template cannot
+// be read still serves plain prompts.
+//
+// A rendered prompt knows which of its characters the template wrote and which came with the request, so that the tokenizer can
+// leave a user's "<|im_end|>" as the plain text it is.
 
-import { Template } from "@huggingface/jinja";
 import { RequestError } from "../core/errors.js";
+import { TemplateError } from "./jinja/errors.js";
+import { readJson } from "./jinja/json.js";
+import { JinjaTemplate } from "./jinja/template.js";
+import { CONTENT, FINAL, OWN, Text } from "./jinja/text.js";
+import { Dict, fromOutside, List, type Value } from "./jinja/values.js";
 
 /** A message as templates see it; further fields reach them as they are. */
 export interface TemplateMessage {
@@ -21,14 +28,32 @@ export interface RenderOptions {
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
-// Private use characters that no template writes: they mark where the final message's content ends.
-const END_MARK = "\u{10FFFD}\u{F8FFE}\u{10FFFC}";
+/** UTF-16 ranges [start, end) of a text, in order. */
+export type Spans = readonly (readonly [start: number, end: number])[];
+
+export interface ChatPrompt {
+  readonly text: string;
+  /** The parts that came with the request: never control tokens. */
+  readonly content: Spans;
+}
+
+/** Roles that templates know. Any other is text of the request, which a template may refuse. */
+export const ROLES = [
+  "system",
+  "developer",
+  "user",
+  "assistant",
+  "tool",
+  "function",
+  "ipython",
+  "observation",
+] as const;
 
 export class ChatTemplate {
   readonly #sources: ReadonlyMap<string, string>;
   readonly #specialTokens: Readonly<Record<string, string>>;
   readonly #prefix: string;
-  readonly #parsed = new Map<string, Template>();
+  readonly #parsed = new Map<string, JinjaTemplate>();
 
   /**
    * `sources`: templates by name, "default" among them; a "tool_use" one serves requests with tools.
@@ -40,63 +65,94 @@ export class ChatTemplate {
     this.#specialTokens = specialTokens;
   }
 
-  /** The prompt text, ready to be encoded without further special tokens. Throws RequestError template_failed. */
+  /** The prompt's text alone. */
   render(messages: readonly TemplateMessage[], options: RenderOptions = {}): string {
+    return this.renderPrompt(messages, options).text;
+  }
+
+  /** The prompt, ready to be encoded without further special tokens. Throws RequestError template_failed. */
+  renderPrompt(messages: readonly TemplateMessage[], options: RenderOptions = {}): ChatPrompt {
     const { tools, continueFinalMessage = false } = options;
-    const shown = messages.map(withParsedArguments);
-    if (continueFinalMessage) markEnd(shown);
-    let text: string;
+    const hasTools = tools !== undefined && tools.length > 0;
+    const last = messages.at(-1);
+    if (continueFinalMessage && typeof last?.content !== "string")
+      throw failed("the last message has no text to continue.");
+    let rendered: Text;
     try {
-      text = this.#template(tools !== undefined && tools.length > 0).render({
-        ...this.#specialTokens,
-        ...options.variables,
-        messages: shown,
-        tools: tools !== undefined && tools.length > 0 ? tools : null,
-        add_generation_prompt: options.addGenerationPrompt ?? !continueFinalMessage,
-      });
+      const variables: [string, Value][] = [];
+      for (const [name, token] of Object.entries(this.#specialTokens)) variables.push([name, Text.of(token, OWN)]);
+      for (const [name, value] of Object.entries(options.variables ?? {})) variables.push([name, fromOutside(value)]);
+      const shown = messages.map((message) =>
+        toValue(message, continueFinalMessage && message === last ? FINAL : CONTENT),
+      );
+      variables.push(["messages", new List(shown)]);
+      variables.push(["tools", hasTools ? fromOutside(tools) : null]);
+      variables.push(["add_generation_prompt", options.addGenerationPrompt ?? !continueFinalMessage]);
+      rendered = this.#template(hasTools).render(variables);
     } catch (error) {
       throw failed((error as Error).message, error);
     }
-    if (!text.startsWith(this.#prefix)) text = this.#prefix + text;
-    if (!continueFinalMessage) return text;
-    const end = text.lastIndexOf(END_MARK);
-    if (end < 0) throw failed("it does not show the content of the last message, which was to be continued.");
-    return text.slice(0, end);
+    if (!ownBeginning(rendered).startsWith(this.#prefix)) rendered = Text.own(this.#prefix).concat(rendered);
+    if (continueFinalMessage) rendered = cutAfterFinal(rendered, last!.content as string);
+    return { text: rendered.s, content: contentSpans(rendered) };
   }
 
-  #template(hasTools: boolean): Template {
+  #template(hasTools: boolean): JinjaTemplate {
     const name = hasTools && this.#sources.has("tool_use") ? "tool_use" : "default";
     let template = this.#parsed.get(name);
     if (template === undefined) {
       const source = this.#sources.get(name);
-      if (source === undefined) throw new Error(`there is no template named ${name}.`);
-      template = new Template(source);
+      if (source === undefined) throw new TemplateError(`there is no template named ${name}.`);
+      template = new JinjaTemplate(source);
       this.#parsed.set(name, template);
     }
     return template;
   }
 }
 
-function markEnd(messages: TemplateMessage[]): void {
-  const last = messages.at(-1);
-  if (typeof last?.content !== "string") throw failed("the last message has no text to continue.");
-  // The mark also keeps a template that trims from taking the spaces that the model is to go on after.
-  messages[messages.length - 1] = { ...last, content: `${last.content}${END_MARK}` };
+function toValue(message: TemplateMessage, contentOrigin: string): Value {
+  const dict = new Dict();
+  for (const [field, value] of Object.entries(message)) {
+    if (value === undefined) continue;
+    const isKnownRole = field === "role" && (ROLES as readonly unknown[]).includes(value);
+    const origin = isKnownRole ? OWN : field === "content" ? contentOrigin : CONTENT;
+    const shown = field === "tool_calls" && Array.isArray(value) ? value.map(withParsedArguments) : value;
+    dict.set(Text.own(field), fromOutside(shown, origin));
+  }
+  return dict;
 }
 
 /** Tool calls carry their arguments as JSON text in the OpenAI form; templates expect the object. */
-function withParsedArguments(message: TemplateMessage): TemplateMessage {
-  if (!Array.isArray(message.tool_calls)) return message;
-  const calls = message.tool_calls.map((call) => {
-    const args = call?.function?.arguments;
-    if (typeof args !== "string") return call;
-    try {
-      return { ...call, function: { ...call.function, arguments: JSON.parse(args) } };
-    } catch {
-      return call;
-    }
-  });
-  return { ...message, tool_calls: calls };
+function withParsedArguments(call: { function?: { arguments?: unknown } } | null): unknown {
+  const args = call?.function?.arguments;
+  if (typeof args !== "string") return call;
+  try {
+    return { ...call, function: { ...call!.function, arguments: readJson(args, CONTENT) } };
+  } catch {
+    return call;
+  }
+}
+
+/** What the template wrote before anything of the request. */
+function ownBeginning({ s, origins }: Text): string {
+  let end = 0;
+  while (end < s.length && origins[end] === OWN) end++;
+  return s.slice(0, end);
+}
+
+function cutAfterFinal(rendered: Text, content: string): Text {
+  const end = rendered.origins.lastIndexOf(FINAL) + 1;
+  if (end === 0) throw failed("it does not show the content of the last message, which was to be continued.");
+  const kept = rendered.units(0, end);
+  // Spaces that the template trims away are what the model is to go on after.
+  const trimmed = content.trimEnd();
+  return kept.s.endsWith(content.trimStart()) ? kept : kept.concat(Text.of(content.slice(trimmed.length), FINAL));
+}
+
+function contentSpans({ origins }: Text): Spans {
+  const spans: [number, number][] = [];
+  for (const run of origins.matchAll(/[^t]+/g)) spans.push([run.index, run.index + run[0].length]);
+  return spans;
 }
 
 function failed(reason: string, cause?: unknown): RequestError {

@@ -1,0 +1,40 @@
+// Arguments of a call matched with a function's parameters, by place or by name.
+
+import { TemplateError } from "./errors.js";
+import { isTrue, toIndex } from "./semantics.js";
+import { Text } from "./text.js";
+import { type Arguments, typeName, type Value } from "./values.js";
+
+/** The values in the order of `parameters`, undefined where none was given. */
+export function bind(
+  name: string,
+  args: Arguments,
+  parameters: readonly string[],
+  numNeeded = 0,
+): (Value | undefined)[] {
+  if (args.positional.length > parameters.length) {
+    throw new TemplateError(`${name}() takes at most ${parameters.length} arguments (${args.positional.length} given)`);
+  }
+  const values: (Value | undefined)[] = [...args.positional];
+  for (const [key, value] of args.named) {
+    const at = parameters.indexOf(key);
+    if (at < 0) throw new TemplateError(`${name}() got an unexpected keyword argument '${key}'`);
+    if (values[at] !== undefined) throw new TemplateError(`${name}() got multiple values for argument '${key}'`);
+    values[at] = value;
+  }
+  for (let i = 0; i < numNeeded; i++) {
+    if (values[i] === undefined) throw new TemplateError(`${name}() missing required argument '${parameters[i]}'`);
+  }
+  return values;
+}
+
+export function toText(value: Value | undefined, what: string): Text {
+  if (value instanceof Text) return value;
+  throw new TemplateError(`${what} must be str, not ${value === undefined ? "nothing" : typeName(value)}`);
+}
+
+export const indexOr = (value: Value | undefined, fallback: number): number =>
+  value === undefined ? fallback : toIndex(value);
+
+export const trueOr = (value: Value | undefined, fallback: boolean): boolean =>
+  value === undefined ? fallback : isTrue(value);

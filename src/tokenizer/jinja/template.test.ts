@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { TemplateError } from "./errors.js";
+import { readJson } from "./json.js";
+import { JinjaTemplate } from "./template.js";
+import { CONTENT, OWN, type Text } from "./text.js";
+import { Dict, fromOutside, type List, type Value } from "./values.js";
+
+// What Python's jinja2 made of the same templates (test/fixtures/jinja/make.py).
+const FIXTURES = new URL("../../../../test/fixtures/jinja/", import.meta.url);
+const read = (name: string): string => readFileSync(new URL(name, FIXTURES), "utf8");
+const goldens = JSON.parse(read("goldens.json")) as {
+  constructs: (string | null)[];
+  chats: Record<string, (string | null)[]>;
+};
+const NOW = () => new Date(2025, 2, 9, 14, 5, 7);
+
+/** null: the template fails. */
+function render(source: string, context: Value): string | null {
+  assert.ok(context instanceof Dict);
+  try {
+    const text = new JinjaTemplate(source).render(
+      context.entries().map(([name, value]) => [(name as Text).s, value]),
+      NOW,
+    );
+    assert.equal(text.origins.length, text.s.length);
+    return text.s;
+  } catch (error) {
+    if (error instanceof TemplateError) return null;
+    throw error;
+  }
+}
+
+const renderWith = (source: string, context: Record<string, unknown>, origin = CONTENT): Text =>
+  new JinjaTemplate(source).render(Object.entries(context).map(([name, value]) => [name, fromOutside(value, origin)]));
+
+test("every construct renders as in jinja2, or fails as it does", () => {
+  const file = read("constructs.json");
+  const { templates } = JSON.parse(file) as { templates: string[] };
+  const context = () => (readJson(file, CONTENT) as Dict).getName("context")!;
+  assert.equal(templates.length, goldens.constructs.length);
+  for (const [i, source] of templates.entries()) assert.equal(render(source, context()), goldens.constructs[i], source);
+});
+
+test("chat templates of many shapes render every conversation as in jinja2", () => {
+  for (const [name, expected] of Object.entries(goldens.chats)) {
+    const source = read(`chats/${name}`);
+    const conversations = (readJson(read("conversations.json"), CONTENT) as List).items;
+    assert.equal(conversations.length, expected.length);
+    for (const [i, context] of conversations.entries()) {
+      assert.equal(render(source, context), expected[i], `${name}, conversation ${i}`);
+    }
+  }
+});
+
+test("what runs away ends with an error", () => {
+  const fails = (source: string, message: RegExp) =>
+    assert.throws(
+      () => renderWith(source, {}),
+      (error: Error) => error instanceof TemplateError && message.test(error.message),
+    );
+  const loop = "{% for i in range(100000) %}";
+  fails(`${loop}${loop}{% endfor %}{% endfor %}`, /runs away/);
+  fails("{% for i in range(100000000) %}{% endfor %}", /Range too big/);
+  fails("{{ 'x' * 10000000000 }}", /runs away/);
+  fails(`{% set ns = namespace(s='xxxxxxxx') %}${loop}{% set ns.s = ns.s + ns.s %}{% endfor %}`, /runs away/);
+  fails(`${loop}{{ 'x' * 100000 }}{% endfor %}`, /runs away/);
+  fails("{{ '%999999999d' % 1 }}{{ '{:>999999999}'.format(1) }}{{ 'a'.center(999999999) }}", /runs away/);
+  fails("{{ [0] * 100000000 }}", /runs away/);
+  fails("{{ 9 ** (9 ** 9) }}", /bits/);
+  fails("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", /recursion/);
+  fails(`{{ ${"(".repeat(100_000)}1${")".repeat(100_000)} }}`, /nested too deeply/);
+  fails(
+    `{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}`,
+    /deeply/,
+  );
+});
+
+test("every character knows whether the template or the request wrote it", () => {
+  const origins = (source: string, content: unknown): string => {
+    const text = renderWith(source, { content });
+    return text
+      .chars()
+      .map((char) => (char.origins[0] === OWN ? "." : char.s))
+      .join("");
+  };
+  assert.equal(origins("<{{ content }}>", "hi"), ".hi.");
+  assert.equal(origins("{{ '<' + content.strip() + '>' }}", " hi "), ".hi.");
+  assert.equal(origins("{{ content | upper ~ '!' }}", "hi"), "HI.");
+  assert.equal(origins("{{ content.split(',') | join(';') }}", "a,b"), "a.b");
+  assert.equal(origins("{{ content | replace('a', 'xy') }}", "bab"), "b..b");
+  assert.equal(origins("{{ content | tojson }}", { k: 'a"b' }), '..k....a\\"b..');
+  assert.equal(origins("{{ '%s/%5s' % (content, content) }}{{ '{:*^5}'.format(content) }}", "ab"), "ab....ab.ab..");
+  assert.equal(origins("{{ content[::-1] }}{{ content[1:] }}{{ content[0] }}", "abc"), "cbabca");
+  assert.equal(origins("{% set x %}[{{ content | trim }}]{% endset %}{{ x | indent(2, true) }}", "a\nb"), "...a...b.");
+  assert.equal(origins("{{ content }}", ["a", 1]), "..a.....");
+  assert.equal(origins("{% for c in content %}{{ c }}-{% endfor %}{{ content | length }}", "é😀"), "é.😀..");
+});
