@@ -64,14 +64,21 @@ test("chat answers turn by turn from a pipe and reuses the cache", async () => {
   child.stdout.on("data", (data: Buffer) => {
     seen += String(data);
   });
-  child.stdin.end("/help\nTell me a story about a cat.\nWhat then?\n/nonsense\n/stats\n/exit\n");
+  const kept = join(mkdtempSync(join(tmpdir(), "pagoda-chat-")), "talk.json");
+  child.stdin.end(
+    `/help\nTell me a story about a cat.\n"""What\nthen?"""\n/regenerate\n/save ${kept}\n/reset\n/regenerate\n/load ${kept}\n/nonsense\n/stats\n/exit\n`,
+  );
   const code = await new Promise((resolve) => child.once("exit", resolve));
   assert.equal(code, 0);
   assert.match(seen, /\/reset/);
   assert.match(seen, /\[\d+ prompt tokens, 0 cached; \d+ generated/);
   assert.match(seen, /\[\d+ prompt tokens, (16|32|48) cached;/);
   assert.match(seen, /Unknown command \/nonsense/);
-  assert.match(seen, /"requestsFinished": 2/);
+  assert.match(seen, /2 turns kept in/);
+  assert.match(seen, /There is no answer yet/);
+  assert.match(seen, /2 turns from/);
+  assert.match(seen, /"requestsFinished": 3/);
+  assert.equal(JSON.parse(readFileSync(kept, "utf8"))[2].content, "What\nthen?");
 });
 
 test("chat --url talks to a server, and says when there is none", async (t) => {
@@ -102,6 +109,32 @@ test("chat --url talks to a server, and says when there is none", async (t) => {
   const gone = pagoda("chat", "--url", url);
   assert.equal(gone.status, 2);
   assert.match(gone.stderr, /^pagoda: Option --url is .*; it must be a server that answers/);
+});
+
+test("generate reads what is piped in, after the words of the command line", () => {
+  const model = writeTinyCheckpoint();
+  const flags = ["--model", model, "-n", "4", "-t", "0", "--ignore-eos", "--raw", "--json"];
+  const run = (input: string, ...words: string[]) =>
+    JSON.parse(spawnSync(process.execPath, [BIN, "generate", ...words, ...flags], { encoding: "utf8", input }).stdout);
+  assert.equal(run("hello there\n").text, run("", "hello there").text);
+  assert.equal(run("there", "hello").trace.promptTokens, run("", "hello\n\nthere").trace.promptTokens);
+});
+
+test("completion scripts name every command, and bash can read its own", () => {
+  const bash = pagoda("completion", "bash").stdout;
+  for (const name of ["serve", "chat", "bench", "--temperature", "--device", "throughput"])
+    assert.ok(bash.includes(name));
+  const ask = (line: string) => {
+    const words = line.split(" ");
+    const script = `${bash}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}; _pagoda; echo "\${COMPREPLY[@]}"`;
+    return spawnSync("bash", ["-c", script], { encoding: "utf8" }).stdout.trim().split(" ");
+  };
+  assert.deepEqual(ask("pagoda gen"), ["generate"]);
+  assert.deepEqual(ask("pagoda chat --temp"), ["--temperature"]);
+  assert.ok(ask("pagoda serve --device re").includes("reference"));
+  assert.match(pagoda("completion", "zsh").stdout, /^autoload -U \+X bashcompinit/);
+  assert.match(pagoda("completion", "fish").stdout, /complete -c pagoda .*-s m -l model -r/);
+  assert.equal(pagoda("completion", "tcsh").status, 2);
 });
 
 test("inspect predicts memory without loading", () => {

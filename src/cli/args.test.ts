@@ -26,6 +26,16 @@ test("flags in every spelling, positionals between them", () => {
   assert.deepEqual(parsed.values, { pageSize: 8, json: true, stop: ["a", "b", "c"] });
   assert.deepEqual(parsed.positionals, ["one", "two", "--json"]);
   assert.deepEqual(parseFlags(TABLE, ["--no-json"]).values, { json: false });
+  assert.deepEqual(parseFlags(TABLE, ["--json", "false"]).values, { json: false });
+  assert.deepEqual(parseFlags(TABLE, ["--json", "story"]), {
+    values: { json: true },
+    positionals: ["story"],
+    wantsHelp: false,
+  });
+  assert.deepEqual(
+    parseFlags({ ...TABLE, size: { type: "number", short: "s", default: 1, help: "" } }, ["-s", "-2"]).values,
+    { size: -2 },
+  );
   assert.equal(parseFlags(TABLE, ["-h"]).wantsHelp, true);
 });
 

@@ -18,9 +18,13 @@ export interface ParsedArgs {
   readonly wantsHelp: boolean;
 }
 
-/** `--flag value`, `--flag=value`, `--flag` and `--no-flag` for booleans, `--` ends the flags. */
+/**
+ * `--flag value`, `--flag=value`, `-f value` where an option has a letter; `--flag`, `--no-flag` and `--flag true|false` for
+ * booleans; `--` ends the flags, and `-` alone is no flag.
+ */
 export function parseFlags(table: OptionTable, args: readonly string[]): ParsedArgs {
   const keyOf = new Map(Object.keys(table).map((key) => [flagOf(key), key]));
+  for (const [key, { short }] of Object.entries(table)) if (short !== undefined) keyOf.set(`-${short}`, key);
   const values: Record<string, OptionValue> = {};
   const positionals: string[] = [];
   let wantsHelp = false;
@@ -31,7 +35,7 @@ export function parseFlags(table: OptionTable, args: readonly string[]): ParsedA
       break;
     }
     if (arg === "--help" || arg === "-h") wantsHelp = true;
-    else if (!arg.startsWith("--")) positionals.push(arg);
+    else if (!isFlag(arg)) positionals.push(arg);
     else {
       const equals = arg.indexOf("=");
       const flag = equals < 0 ? arg : arg.slice(0, equals);
@@ -42,8 +46,10 @@ export function parseFlags(table: OptionTable, args: readonly string[]): ParsedA
       const row = table[key]!;
       if (negated !== undefined && row.type === "boolean") values[key] = false;
       else if (equals >= 0) take(values, key, flag, row, arg.slice(equals + 1));
-      else if (row.type === "boolean") values[key] = true;
-      else {
+      else if (row.type === "boolean") {
+        const isSpelledOut = BOOLEAN_WORDS.has(args[i + 1]?.toLowerCase() ?? "");
+        values[key] = isSpelledOut ? parseText(flag, row, args[++i]!) : true;
+      } else {
         const next = args[++i];
         if (next === undefined)
           throw new ConfigError("invalid_option", { param: flag, value: "missing", expected: "followed by a value" });
@@ -53,6 +59,13 @@ export function parseFlags(table: OptionTable, args: readonly string[]): ParsedA
   }
   return { values, positionals, wantsHelp };
 }
+
+/** -5 is a number, not a flag. */
+function isFlag(arg: string): boolean {
+  return /^--?[^-\d.]/.test(arg);
+}
+
+const BOOLEAN_WORDS = new Set(["true", "false", "yes", "no", "on", "off"]);
 
 function take(values: Record<string, OptionValue>, key: string, flag: string, row: OptionRow, text: string): void {
   const value = parseText(flag, row, text);
@@ -82,7 +95,13 @@ function distance(a: string, b: string): number {
 export function helpOf(table: OptionTable, { showEnv = false } = {}): string {
   const rows = Object.entries(table).map(([key, row]) => {
     const type = row.type === "choice" ? row.choices!.join("|") : row.type === "boolean" ? "" : row.type.toUpperCase();
-    return { left: `${flagOf(key)} ${type}`.trim(), help: row.help, default: defaultText(row), env: envOf(key) };
+    const short = row.short === undefined ? "    " : `-${row.short}, `;
+    return {
+      left: `${short}${flagOf(key)} ${type}`.trimEnd(),
+      help: row.help,
+      default: defaultText(row),
+      env: envOf(key),
+    };
   });
   const width = Math.min(44, Math.max(...rows.map((row) => row.left.length)));
   return rows

@@ -1,4 +1,7 @@
-// `pagoda generate PROMPT`: one answer on stdout, streamed. A model with a chat template gets the prompt as a user's message.
+// `pagoda generate PROMPT`: one answer on stdout, streamed. A model with a chat template gets the prompt as a user's message. What is
+// piped in is (or follows) the prompt: `git diff | pagoda generate "Describe this change:"`.
+
+import { fstatSync, readFileSync } from "node:fs";
 
 import type { OptionTable } from "../config/options.js";
 import { createEngine } from "../engine/client/engine.js";
@@ -7,9 +10,9 @@ import { helpOf, parseFlags } from "./args.js";
 import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
 import { dim, loadProgress } from "./terminal.js";
 
-const OPTIONS = {
+export const GENERATE_OPTIONS = {
   raw: { type: "boolean", default: false, help: "continue the prompt as it is, without the chat template" },
-  system: { type: "string", default: null, defaultText: "none", help: "system message" },
+  system: { type: "string", short: "s", default: null, defaultText: "none", help: "system message" },
   n: { type: "integer", min: 1, default: 1, help: "number of answers" },
   json: { type: "boolean", default: false, help: "print the result with its trace as JSON" },
   ...SAMPLING_OPTIONS,
@@ -17,12 +20,15 @@ const OPTIONS = {
 } as const satisfies OptionTable;
 
 export async function generateCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
-  if (wantsHelp || positionals.length === 0) {
-    process.stdout.write(`Usage: pagoda generate PROMPT [options]\n\n${helpOf(OPTIONS)}\n`);
+  const { values, positionals, wantsHelp } = parseFlags(GENERATE_OPTIONS, args);
+  const prompt = wantsHelp ? "" : promptOf(positionals);
+  if (wantsHelp || prompt === "") {
+    process.stdout.write(
+      `Usage: pagoda generate PROMPT [options]\n       ... | pagoda generate [PROMPT] [options]\n\n`,
+    );
+    process.stdout.write(`${helpOf(GENERATE_OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
   }
-  const prompt = positionals.join(" ");
   const progress = loadProgress("loading");
   await using engine = await createEngine({
     ...engineOptionsOf(values),
@@ -39,6 +45,13 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
   if (values.json === true) process.stdout.write(`${JSON.stringify(await generation.result(), null, 2)}\n`);
   else await print(generation, options.n ?? 1);
   return 0;
+}
+
+/** The words of the command line, then what is piped in. */
+function promptOf(words: readonly string[]): string {
+  const stdin = fstatSync(0);
+  const piped = stdin.isFIFO() || stdin.isFile() || stdin.isSocket() ? readFileSync(0, "utf8").trim() : "";
+  return [words.join(" "), piped].filter((part) => part !== "").join("\n\n");
 }
 
 async function print(generation: Generation, n: number): Promise<void> {

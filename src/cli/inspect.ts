@@ -15,16 +15,16 @@ import { RUN_OPTIONS } from "./sampling-options.js";
 import { bytes } from "./terminal.js";
 
 const { model: _model, ...ENGINE_FLAGS } = RUN_OPTIONS;
-const OPTIONS = {
+export const INSPECT_OPTIONS = {
   tensors: { type: "boolean", default: false, help: "list every tensor" },
   json: { type: "boolean", default: false, help: "print as JSON" },
   ...ENGINE_FLAGS,
 } as const satisfies OptionTable;
 
 export async function inspectCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  const { values, positionals, wantsHelp } = parseFlags(INSPECT_OPTIONS, args);
   if (wantsHelp || positionals.length > 1) {
-    process.stdout.write(`Usage: pagoda inspect [MODEL] [options]\n\n${helpOf(OPTIONS)}\n`);
+    process.stdout.write(`Usage: pagoda inspect [MODEL] [options]\n\n${helpOf(INSPECT_OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
   }
   const { tensors: _tensors, json, ...engineValues } = values;

@@ -5,14 +5,14 @@ import { hubCachePath, listCache } from "../formats/hub/hub-cache.js";
 import { helpOf, parseFlags } from "./args.js";
 import { bytes } from "./terminal.js";
 
-const OPTIONS = {
+export const LIST_OPTIONS = {
   json: { type: "boolean", default: false, help: "print as JSON" },
 } as const satisfies OptionTable;
 
 export async function listCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  const { values, positionals, wantsHelp } = parseFlags(LIST_OPTIONS, args);
   if (wantsHelp || positionals.length > 0) {
-    process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda list [options]\n\n${helpOf(OPTIONS)}\n`);
+    process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda list [options]\n\n${helpOf(LIST_OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
   }
   const cache = hubCachePath(process.env);

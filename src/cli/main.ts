@@ -2,45 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { PagodaError } from "../core/errors.js";
-
-interface Command {
-  readonly summary: string;
-  /** Loaded when run, so that `pagoda --help` does not load an engine. */
-  readonly load: () => Promise<(args: readonly string[]) => Promise<number>>;
-}
-
-const COMMANDS: Readonly<Record<string, Command>> = {
-  generate: {
-    summary: "continue a prompt or answer it",
-    load: async () => (await import("./generate.js")).generateCommand,
-  },
-  serve: {
-    summary: "serve the OpenAI API and a dashboard",
-    load: async () => (await import("./serve.js")).serveCommand,
-  },
-  chat: { summary: "talk to a model in the terminal", load: async () => (await import("./chat.js")).chatCommand },
-  explain: {
-    summary: "show how requests become chunks, batches and pages",
-    load: async () => (await import("./explain/explain.js")).explainCommand,
-  },
-  inspect: {
-    summary: "look at a checkpoint: shape, tensors, memory",
-    load: async () => (await import("./inspect.js")).inspectCommand,
-  },
-  pull: {
-    summary: "fetch a model from the Hugging Face hub",
-    load: async () => (await import("./pull/pull.js")).pullCommand,
-  },
-  list: { summary: "list the models in the cache", load: async () => (await import("./list.js")).listCommand },
-  bench: {
-    summary: "measure speed: throughput, latency, serve, modes, attention, matmul",
-    load: async () => (await import("./bench/bench.js")).benchCommand,
-  },
-  verify: {
-    summary: "check a model against its golden.json",
-    load: async () => (await import("./verify.js")).verifyCommand,
-  },
-};
+import { COMMANDS } from "./commands.js";
 
 async function main(args: readonly string[]): Promise<number> {
   const [name, ...rest] = args;
@@ -48,7 +10,7 @@ async function main(args: readonly string[]): Promise<number> {
     process.stdout.write(usage());
     return 0;
   }
-  if (name === "--version" || name === "-v") {
+  if (name === "--version" || name === "-v" || name === "-V") {
     process.stdout.write(`pagoda ${version()}\n`);
     return 0;
   }

@@ -6,9 +6,16 @@ import type { EngineOptions } from "../engine/client/engine.js";
 import type { GenerateOptions } from "../engine/types.js";
 
 export const SAMPLING_OPTIONS = {
-  maxTokens: { type: "integer", min: 1, default: null, defaultText: "what the context leaves", help: "longest answer" },
+  maxTokens: {
+    type: "integer",
+    short: "n",
+    min: 1,
+    default: null,
+    defaultText: "what the context leaves",
+    help: "longest answer",
+  },
   minTokens: { type: "integer", min: 0, default: 0, help: "shortest answer" },
-  temperature: { type: "number", min: 0, default: null, defaultText: "the model's", help: "0 is greedy" },
+  temperature: { type: "number", short: "t", min: 0, default: null, defaultText: "the model's", help: "0 is greedy" },
   topK: {
     type: "integer",
     min: 0,

@@ -17,15 +17,15 @@ const CONFIG_OPTION = {
     help: "JSON file of options; flags and environment win",
   },
 } as const satisfies OptionTable;
-const OPTIONS = { ...CONFIG_OPTION, ...SERVER_OPTIONS, ...ENGINE_OPTIONS } as const satisfies OptionTable;
+export const SERVE_OPTIONS = { ...CONFIG_OPTION, ...SERVER_OPTIONS, ...ENGINE_OPTIONS } as const satisfies OptionTable;
 
 export async function serveCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  const { values, positionals, wantsHelp } = parseFlags(SERVE_OPTIONS, args);
   if (wantsHelp || positionals.length > 0) {
-    process.stdout.write(`Usage: pagoda serve [options]\n\n${helpOf(OPTIONS, { showEnv: true })}\n`);
+    process.stdout.write(`Usage: pagoda serve [options]\n\n${helpOf(SERVE_OPTIONS, { showEnv: true })}\n`);
     return wantsHelp ? 0 : 2;
   }
-  const layers = [fromEnvironment(OPTIONS, process.env), values];
+  const layers = [fromEnvironment(SERVE_OPTIONS, process.env), values];
   const path = layers.map((layer) => layer.config).findLast((value) => typeof value === "string");
   const file = typeof path === "string" ? fromConfigFile({ ...SERVER_OPTIONS, ...ENGINE_OPTIONS }, path) : {};
   const all = Object.assign({}, file, ...layers) as Record<string, unknown>;

@@ -8,7 +8,7 @@ import { resolveModel } from "../formats/hub/hub.js";
 import { helpOf, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 
-const OPTIONS = {
+export const VERIFY_OPTIONS = {
   device: RUN_OPTIONS.device,
   threads: RUN_OPTIONS.threads,
   quantize: RUN_OPTIONS.quantize,
@@ -29,16 +29,16 @@ const OPTIONS = {
 } as const satisfies OptionTable;
 
 export async function verifyCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  const { values, positionals, wantsHelp } = parseFlags(VERIFY_OPTIONS, args);
   if (wantsHelp || positionals.length > 1) {
-    process.stdout.write(`Usage: pagoda verify [MODEL_DIR] [options]\n\n${helpOf(OPTIONS)}\n`);
+    process.stdout.write(`Usage: pagoda verify [MODEL_DIR] [options]\n\n${helpOf(VERIFY_OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
   }
   const path = await resolveModel(positionals[0] ?? BUNDLED_MODEL);
   const given = {
     device: "auto",
     threads: 0,
-    ...fromEnvironment({ device: OPTIONS.device, threads: OPTIONS.threads }, process.env),
+    ...fromEnvironment({ device: VERIFY_OPTIONS.device, threads: VERIFY_OPTIONS.threads }, process.env),
     ...values,
   };
   const device = await openDevice(given as Parameters<typeof openDevice>[0]);

@@ -32,6 +32,7 @@ export const BUNDLED_MODEL = fileURLToPath(new URL("../../../models/pagoda-stori
 export const ENGINE_OPTIONS = {
   model: {
     type: "string",
+    short: "m",
     default: BUNDLED_MODEL,
     defaultText: "the bundled pagoda-stories-16m",
     help: "model folder, .gguf file or hub id ORG/NAME",

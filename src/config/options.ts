@@ -12,6 +12,8 @@ export interface OptionRow {
   readonly min?: number;
   readonly max?: number;
   readonly choices?: readonly string[];
+  /** One letter for the command line: -m for --model. */
+  readonly short?: string;
   /** Shown in place of a null default. */
   readonly defaultText?: string;
   readonly help: string;

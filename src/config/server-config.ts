@@ -28,7 +28,14 @@ export const SERVER_OPTIONS = {
     default: "127.0.0.1",
     help: "address to listen on; 0.0.0.0 is every interface: set an API key then",
   },
-  port: { type: "integer", min: 0, max: 65535, default: 8000, help: "port to listen on; 0 takes a free one" },
+  port: {
+    type: "integer",
+    short: "p",
+    min: 0,
+    max: 65535,
+    default: 8000,
+    help: "port to listen on; 0 takes a free one",
+  },
   apiKey: {
     type: "list",
     default: [],

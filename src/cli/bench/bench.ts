@@ -42,6 +42,14 @@ const OUTPUT_OPTIONS = {
   svg: { type: "string", default: null, defaultText: "none", help: "file for a chart" },
 } as const satisfies OptionTable;
 
+/** The options of every benchmark together, for completion. */
+export async function benchOptions(): Promise<OptionTable> {
+  const benches = await Promise.all(Object.values(BENCHES).map(({ load }) => load()));
+  return Object.assign({}, OUTPUT_OPTIONS, ...benches.map(({ options }) => options)) as OptionTable;
+}
+
+export const BENCH_NAMES: readonly string[] = Object.keys(BENCHES);
+
 export async function benchCommand(
   args: readonly string[],
   stdout: { write(text: string): unknown } = process.stdout,

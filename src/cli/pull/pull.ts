@@ -6,7 +6,7 @@ import { helpOf, parseFlags } from "../args.js";
 import { bytes } from "../terminal.js";
 import { pullProgress } from "./progress.js";
 
-const OPTIONS = {
+export const PULL_OPTIONS = {
   json: { type: "boolean", default: false, help: "print the result as JSON" },
 } as const satisfies OptionTable;
 
@@ -20,9 +20,9 @@ Environment: HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE.
 `;
 
 export async function pullCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(OPTIONS, args);
+  const { values, positionals, wantsHelp } = parseFlags(PULL_OPTIONS, args);
   if (wantsHelp || positionals.length !== 1) {
-    process[wantsHelp ? "stdout" : "stderr"].write(`${USAGE}\n${helpOf(OPTIONS)}\n`);
+    process[wantsHelp ? "stdout" : "stderr"].write(`${USAGE}\n${helpOf(PULL_OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
   }
   const model = positionals[0]!;

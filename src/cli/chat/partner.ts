@@ -1,7 +1,8 @@
 // Whom `pagoda chat` talks to: an engine in this process, or any OpenAI-compatible server.
 
-import type { ChatMessage, Engine, GenerateOptions } from "../engine/types.js";
-import { baseOf, firstModel, type ServerTarget, type StreamEvent, streamEvents, textOf } from "./openai-client.js";
+import { RequestError } from "../../core/errors.js";
+import type { ChatMessage, Engine, GenerateOptions } from "../../engine/types.js";
+import { baseOf, firstModel, type ServerTarget, type StreamEvent, streamEvents, textOf } from "../openai-client.js";
 
 export interface Reply {
   readonly text: string;
@@ -10,6 +11,8 @@ export interface Reply {
   readonly completionTokens: number | null;
   readonly tokensPerSecond: number;
   readonly isCut: boolean;
+  /** Question and answer reached the end of the model's context. */
+  readonly isContextFull: boolean;
 }
 
 export interface ChatPartner {
@@ -21,6 +24,12 @@ export interface ChatPartner {
   stats(): Promise<string>;
 }
 
+/** The conversation does not fit the model's context any more. */
+export function isContextFull(error: unknown): boolean {
+  if (error instanceof RequestError) return error.code === "prompt_too_long" || error.code === "prompt_exceeds_pool";
+  return /prompt_too_long|prompt_exceeds_pool|context_length_exceeded/.test(String(error));
+}
+
 export function localPartner(engine: Engine, options: GenerateOptions): ChatPartner {
   return {
     introduction: `${engine.model.name} on ${engine.model.device}`,
@@ -28,7 +37,9 @@ export function localPartner(engine: Engine, options: GenerateOptions): ChatPart
       const generation = engine.chat(messages, { ...options, signal });
       for await (const chunk of generation) write(chunk.text);
       const { text, trace, samples } = await generation.result();
-      return { ...trace, text, isCut: samples[0]!.finishReason === "length" };
+      const isCut = samples[0]!.finishReason === "length";
+      const isContextFull = trace.promptTokens + trace.completionTokens >= engine.model.maxContext;
+      return { ...trace, text, isCut, isContextFull };
     },
     stats: async () => JSON.stringify(await engine.stats(), null, 2),
   };
@@ -88,6 +99,7 @@ async function remoteAnswer(
     completionTokens,
     tokensPerSecond: seconds > 0 ? Math.max(0, (completionTokens ?? numPieces) - 1) / seconds : 0,
     isCut,
+    isContextFull: false, // the server says so when the next question does not fit
   };
 }
 

@@ -1,0 +1,133 @@
+// `pagoda chat`: a conversation in the terminal. Every turn sends the whole conversation; the prefix trie makes that cheap, and
+// the line under each answer shows how much of it was cached. When the context is full, the oldest turns leave.
+
+import { createInterface } from "node:readline/promises";
+import type { OptionTable } from "../../config/options.js";
+import { ConfigError } from "../../core/errors.js";
+import { createEngine } from "../../engine/client/engine.js";
+import type { GenerateOptions } from "../../engine/types.js";
+import { helpOf, parseFlags } from "../args.js";
+import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "../sampling-options.js";
+import { bold, loadProgress } from "../terminal.js";
+import { Conversation } from "./conversation.js";
+import { MultiLine } from "./multi-line.js";
+import { type ChatPartner, localPartner, remotePartner } from "./partner.js";
+import { Talk } from "./talk.js";
+
+export const CHAT_OPTIONS = {
+  url: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "talk to this OpenAI-compatible server instead of loading a model",
+  },
+  apiKey: { type: "string", default: null, defaultText: "none", help: "key for that server" },
+  system: { type: "string", short: "s", default: null, defaultText: "none", help: "system message" },
+  ...SAMPLING_OPTIONS,
+  ...RUN_OPTIONS,
+} as const satisfies OptionTable;
+
+const HELP = `/help           this text
+/reset          forget the conversation
+/system TEXT    set the system message and start anew
+/regenerate     answer the last question again
+/save FILE      keep the conversation in a file
+/load FILE      go on with a kept conversation
+/stats          what the engine has done so far
+/exit           leave (or Ctrl-D); Ctrl-C stops an answer
+"""             begins and ends a message of several lines; a \\ at the end of a line goes on in the next
+`;
+
+export async function chatCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(CHAT_OPTIONS, args);
+  if (wantsHelp || positionals.length > 0) {
+    process.stdout.write(`Usage: pagoda chat [options]\n\n${helpOf(CHAT_OPTIONS)}\n\nIn the chat:\n${HELP}`);
+    return wantsHelp ? 0 : 2;
+  }
+  const systemText = typeof values.system === "string" ? values.system : null;
+  if (typeof values.url === "string") {
+    const apiKey = typeof values.apiKey === "string" ? values.apiKey : (process.env.PAGODA_API_KEY ?? null);
+    const model = typeof values.model === "string" ? values.model : null;
+    await converse(await reach(values.url, model, apiKey, samplingOf(values)), systemText);
+    return 0;
+  }
+  const progress = loadProgress("loading");
+  await using engine = await createEngine({
+    ...engineOptionsOf(values),
+    onPull: progress.onProgress,
+    onProgress: progress.onProgress,
+  });
+  progress.done();
+  await converse(localPartner(engine, samplingOf(values)), systemText);
+  return 0;
+}
+
+async function reach(
+  url: string,
+  model: string | null,
+  apiKey: string | null,
+  options: GenerateOptions,
+): Promise<ChatPartner> {
+  try {
+    return await remotePartner(url, model, apiKey, options);
+  } catch (error) {
+    const reason = (error as Error & { cause?: Error }).cause?.message ?? (error as Error).message;
+    throw new ConfigError("invalid_option", {
+      param: "--url",
+      value: url,
+      expected: `a server that answers (${reason})`,
+    });
+  }
+}
+
+async function converse(partner: ChatPartner, systemText: string | null): Promise<void> {
+  process.stdout.write(`${bold(partner.introduction)}. /help shows the commands.\n`);
+  const terminal = createInterface({ input: process.stdin, output: process.stdout, prompt: "> " });
+  const talk = new Talk(partner, new Conversation(systemText));
+  const input = new MultiLine();
+  let isLeaving = false;
+  terminal.on("SIGINT", () => {
+    if (talk.stop()) return;
+    if (isLeaving) return terminal.close();
+    isLeaving = !input.isOpen && terminal.line === "";
+    input.clear();
+    // What was typed so far is left on the screen and forgotten, as a shell does.
+    terminal.write(null, { ctrl: true, name: "u" });
+    process.stdout.write(isLeaving ? "\n(Ctrl-C again or /exit leaves)\n" : "\n");
+    terminal.setPrompt("> ");
+    terminal.prompt();
+  });
+  terminal.prompt();
+  for await (const line of terminal) {
+    isLeaving = false;
+    const text = input.push(line);
+    if (text === "/exit" || text === "/quit") break;
+    if (text !== null && text !== "") await obey(talk, text);
+    terminal.setPrompt(input.isOpen ? ". " : "> ");
+    terminal.prompt();
+  }
+  terminal.close();
+}
+
+async function obey(talk: Talk, text: string): Promise<void> {
+  const [command, ...rest] = text.split(" ");
+  const argument = rest.join(" ").trim();
+  switch (command) {
+    case "/help":
+      process.stdout.write(HELP);
+      return;
+    case "/reset":
+      return talk.conversation.reset();
+    case "/system":
+      return talk.conversation.reset(argument || null);
+    case "/regenerate":
+      return talk.regenerate();
+    case "/save":
+    case "/load":
+      return talk.keep(command, argument);
+    case "/stats":
+      return talk.stats();
+  }
+  if (text.startsWith("/")) process.stdout.write(`Unknown command ${command}.\n${HELP}`);
+  else await talk.ask(text);
+}

@@ -1,0 +1,62 @@
+// What was said so far, and what may be done with it: turns leave from the front when the context is full, the last answer can be
+// asked for again, and the whole can be kept in a file.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import type { ChatMessage } from "../../engine/types.js";
+
+export class Conversation {
+  #system: string | null;
+  #messages: ChatMessage[] = [];
+
+  constructor(system: string | null) {
+    this.#system = system;
+  }
+
+  /** What is sent: the system message, then the turns. */
+  get messages(): readonly ChatMessage[] {
+    return this.#system === null ? this.#messages : [{ role: "system", content: this.#system }, ...this.#messages];
+  }
+
+  reset(system: string | null = this.#system): void {
+    this.#system = system;
+    this.#messages = [];
+  }
+
+  add(question: string, answer: string): void {
+    this.#messages.push({ role: "user", content: question }, { role: "assistant", content: answer });
+  }
+
+  /** Forgets the oldest question and its answer; false when there is none. */
+  dropOldest(): boolean {
+    return this.#messages.splice(0, 2).length > 0;
+  }
+
+  /** Takes the last question back, with its answer; null when there is none. */
+  takeLast(): string | null {
+    const [question] = this.#messages.splice(-2, 2);
+    return question === undefined ? null : String(question.content);
+  }
+
+  save(file: string): void {
+    writeFileSync(file, `${JSON.stringify(this.messages, null, 2)}\n`);
+  }
+
+  /** Replaces the conversation; a file that is none leaves it as it was. */
+  load(file: string): void {
+    const found: unknown = JSON.parse(readFileSync(file, "utf8"));
+    if (!Array.isArray(found) || !found.every(isMessage)) throw new Error(`${file} holds no saved conversation`);
+    const [first, ...rest] = found;
+    const hasSystem = first?.role === "system";
+    this.#system = hasSystem ? first.content : null;
+    this.#messages = hasSystem ? rest : found;
+  }
+
+  get numTurns(): number {
+    return this.#messages.length / 2;
+  }
+}
+
+function isMessage(value: unknown): value is { role: string; content: string } {
+  const { role, content } = (value ?? {}) as Record<string, unknown>;
+  return typeof role === "string" && typeof content === "string";
+}

@@ -1,0 +1,97 @@
+// One side of a conversation: asks, streams the answer to the terminal, and keeps both. A question that fails or is stopped is not
+// kept. When the context is full the oldest turns leave, and it says so.
+
+import { dim } from "../terminal.js";
+import type { Conversation } from "./conversation.js";
+import { type ChatPartner, isContextFull, type Reply } from "./partner.js";
+import { StyledWriter } from "./styled-writer.js";
+
+export class Talk {
+  readonly conversation: Conversation;
+  readonly #partner: ChatPartner;
+  #answering: AbortController | null = null;
+
+  constructor(partner: ChatPartner, conversation: Conversation) {
+    this.#partner = partner;
+    this.conversation = conversation;
+  }
+
+  /** Stops the answer under way; false when there is none. */
+  stop(): boolean {
+    this.#answering?.abort();
+    return this.#answering !== null;
+  }
+
+  async ask(question: string): Promise<void> {
+    this.#answering = new AbortController();
+    const { signal } = this.#answering;
+    try {
+      const reply = await this.#answer(question, signal);
+      this.conversation.add(question, reply.text);
+      process.stdout.write(dim(`\n[${describe(reply)}]\n`));
+      if (reply.isContextFull && this.conversation.dropOldest()) {
+        process.stdout.write(dim("[the context is full: the oldest turn leaves]\n"));
+      }
+    } catch (error) {
+      process.stdout.write(`\n${signal.aborted ? "[stopped]" : (error as Error).message}\n`);
+    } finally {
+      this.#answering = null;
+    }
+  }
+
+  async regenerate(): Promise<void> {
+    const question = this.conversation.takeLast();
+    if (question === null) process.stdout.write("There is no answer yet.\n");
+    else await this.ask(question);
+  }
+
+  keep(command: "/save" | "/load", file: string): void {
+    try {
+      if (file === "") throw new Error(`${command} needs a file name`);
+      if (command === "/save") this.conversation.save(file);
+      else this.conversation.load(file);
+      const turns = this.conversation.numTurns;
+      process.stdout.write(
+        `${turns} turn${turns === 1 ? "" : "s"} ${command === "/save" ? "kept in" : "from"} ${file}.\n`,
+      );
+    } catch (error) {
+      process.stdout.write(`${(error as Error).message}\n`);
+    }
+  }
+
+  async stats(): Promise<void> {
+    process.stdout.write(`${await this.#partner.stats()}\n`);
+  }
+
+  /** Asks again with fewer turns for as long as the conversation does not fit. */
+  async #answer(question: string, signal: AbortSignal): Promise<Reply> {
+    for (let dropped = 0; ; dropped++) {
+      const writer = new StyledWriter({
+        width: process.stdout.isTTY ? process.stdout.columns : 0,
+        styled: process.stdout.isTTY === true && process.env.NO_COLOR === undefined,
+        write: (text) => process.stdout.write(text),
+      });
+      try {
+        const messages = [...this.conversation.messages, { role: "user", content: question }];
+        const reply = await this.#partner.answer(messages, signal, (piece) => writer.push(piece));
+        writer.end();
+        if (dropped > 0) process.stdout.write(dim(`\n[the context is full: the oldest ${turns(dropped)} left]`));
+        return reply;
+      } catch (error) {
+        writer.end();
+        if (!isContextFull(error) || !this.conversation.dropOldest()) throw error;
+      }
+    }
+  }
+}
+
+function turns(count: number): string {
+  return count === 1 ? "turn" : `${count} turns`;
+}
+
+function describe({ promptTokens, cachedTokens, completionTokens, tokensPerSecond, isCut }: Reply): string {
+  return (
+    `${promptTokens ?? "?"} prompt tokens, ${cachedTokens ?? "?"} cached; ${completionTokens ?? "?"} generated at ` +
+    `${tokensPerSecond.toFixed(1)} tokens/s${isCut ? ", cut at the length limit" : ""}`
+  );
+}

@@ -1,0 +1,67 @@
+// The subcommands of `pagoda`: what they are for, how they run, which options they take. Each is loaded when it is needed, so that
+// `pagoda --help` does not load an engine.
+
+import type { OptionTable } from "../config/options.js";
+
+export interface Command {
+  readonly summary: string;
+  readonly load: () => Promise<(args: readonly string[]) => Promise<number>>;
+  readonly options: () => Promise<OptionTable>;
+  /** Words that may follow the command, for completion; absent: files. */
+  readonly words?: () => Promise<readonly string[]>;
+}
+
+export const COMMANDS: Readonly<Record<string, Command>> = {
+  generate: {
+    summary: "continue a prompt or answer it",
+    load: async () => (await import("./generate.js")).generateCommand,
+    options: async () => (await import("./generate.js")).GENERATE_OPTIONS,
+  },
+  serve: {
+    summary: "serve the OpenAI API and a dashboard",
+    load: async () => (await import("./serve.js")).serveCommand,
+    options: async () => (await import("./serve.js")).SERVE_OPTIONS,
+  },
+  chat: {
+    summary: "talk to a model in the terminal",
+    load: async () => (await import("./chat/chat.js")).chatCommand,
+    options: async () => (await import("./chat/chat.js")).CHAT_OPTIONS,
+  },
+  explain: {
+    summary: "show how requests become chunks, batches and pages",
+    load: async () => (await import("./explain/explain.js")).explainCommand,
+    options: async () => (await import("./explain/explain.js")).EXPLAIN_OPTIONS,
+  },
+  inspect: {
+    summary: "look at a checkpoint: shape, tensors, memory",
+    load: async () => (await import("./inspect.js")).inspectCommand,
+    options: async () => (await import("./inspect.js")).INSPECT_OPTIONS,
+  },
+  pull: {
+    summary: "fetch a model from the Hugging Face hub",
+    load: async () => (await import("./pull/pull.js")).pullCommand,
+    options: async () => (await import("./pull/pull.js")).PULL_OPTIONS,
+  },
+  list: {
+    summary: "list the models in the cache",
+    load: async () => (await import("./list.js")).listCommand,
+    options: async () => (await import("./list.js")).LIST_OPTIONS,
+  },
+  bench: {
+    summary: "measure speed: throughput, latency, serve, modes, attention, matmul",
+    load: async () => (await import("./bench/bench.js")).benchCommand,
+    options: async () => (await import("./bench/bench.js")).benchOptions(),
+    words: async () => (await import("./bench/bench.js")).BENCH_NAMES,
+  },
+  verify: {
+    summary: "check a model against its golden.json",
+    load: async () => (await import("./verify.js")).verifyCommand,
+    options: async () => (await import("./verify.js")).VERIFY_OPTIONS,
+  },
+  completion: {
+    summary: "print a completion script for bash, zsh or fish",
+    load: async () => (await import("./completion.js")).completionCommand,
+    options: async () => ({}),
+    words: async () => (await import("./completion.js")).SHELLS,
+  },
+};
