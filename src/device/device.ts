@@ -124,6 +124,8 @@ export interface SampleInputs {
 
 export interface DeviceInfo {
   readonly name: string;
+  /** Devices of the same numerics give the same bits: pages of one can be used on the other. */
+  readonly numerics: string;
   /** One line for people: instruction set, threads, memory. */
   readonly description: string;
   /** Work units the attention plan balances over: threads or CTAs. */
@@ -217,6 +219,10 @@ export interface Device {
   ): void;
   /** Copies whole pages, all layers: copy-on-write. */
   copyPage(pool: KvPool, from: number, to: number): void;
+  /** out [count, kvPageBytes] = whole pages as they lie in the pool; waits for all that was queued. */
+  readPages(out: Uint8Array, pool: KvPool, pages: Int32Array, count: number): void;
+  /** The opposite. The pages belong to the caller: nothing queued reads or writes them. */
+  writePages(pool: KvPool, pages: Int32Array, count: number, bytes: Uint8Array): void;
 
   /** out = sum over chosen experts of weight * expert(x), experts in ascending rank order. routerLogits [n, E]. */
   mixtureOfExperts(

@@ -95,8 +95,17 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
       duel.compare(tolerance.kv[dtype], (d) => {
         const paged = new PagedCase(d, { ...PLAIN, dtype });
-        return paged.run(MAX_TOKENS, true);
+        return paged.run(MAX_TOKENS, "copy");
       });
+    }
+  });
+
+  duel.test("writePages", "pages that were read and written elsewhere give the same bits", () => {
+    for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
+      const shape = { ...PLAIN, dtype };
+      const stayed = readAll(duel.device, new PagedCase(duel.device, shape).run());
+      const moved = readAll(duel.device, new PagedCase(duel.device, shape).run(MAX_TOKENS, "transfer"));
+      assertSameBits(moved, stayed, dtype);
     }
   });
 }
@@ -134,8 +143,8 @@ class PagedCase {
     this.#planner = new AttentionPlanner({ groupSize, headDim: keyDim, window, numWorkers, split: "fixed", kvChunk });
   }
 
-  /** The new tokens' outputs [sum of new tokens, H*Dv], computed in chunks of at most `chunk`; `isMoved`: from copies of the pages. */
-  run(chunk = MAX_TOKENS, isMoved = false): Tensor {
+  /** The new tokens' outputs [sum of new tokens, H*Dv], computed in chunks of at most `chunk`; `move`: from copies of the pages. */
+  run(chunk = MAX_TOKENS, move: "copy" | "transfer" | null = null): Tensor {
     const d = this.#device;
     const { numKvHeads, groupSize, valueDim } = this.#shape;
     const width = numKvHeads * groupSize * valueDim;
@@ -144,7 +153,7 @@ class PagedCase {
         this.#step([[s, start, Math.min(start + 64, SEQUENCES[s]![0])]]);
       }
     }
-    if (isMoved) this.#move();
+    if (move !== null) this.#move(move);
     const results: Float32Array[] = SEQUENCES.map(([, fresh]) => new Float32Array(fresh * width));
     const done = SEQUENCES.map(() => 0);
     while (SEQUENCES.some(([, fresh], s) => done[s]! < fresh)) {
@@ -170,13 +179,19 @@ class PagedCase {
     return d.loadTensor(all, all.length / width, width);
   }
 
-  /** Copies every page elsewhere, and what was there over the original. */
-  #move(): void {
+  /** Moves every page elsewhere, and what was there over the original. */
+  #move(how: "copy" | "transfer"): void {
+    const bytes = new Uint8Array(MAX_TOKENS * this.#device.kvPageBytes(this.#pool.spec));
     for (const pages of this.#pages) {
+      const elsewhere = pages.map((page) => page + this.#numPages);
+      if (how === "transfer") {
+        this.#device.readPages(bytes, this.#pool, pages, pages.length);
+        this.#device.writePages(this.#pool, elsewhere, pages.length, bytes);
+      }
       for (let i = 0; i < pages.length; i++) {
-        this.#device.copyPage(this.#pool, pages[i]!, pages[i]! + this.#numPages);
+        if (how === "copy") this.#device.copyPage(this.#pool, pages[i]!, elsewhere[i]!);
         this.#device.copyPage(this.#pool, 0, pages[i]!);
-        pages[i]! += this.#numPages;
+        pages[i] = elsewhere[i]!;
       }
     }
   }

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 2
+#define PG_ABI_VERSION 3
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -113,6 +113,9 @@ PG_API int64_t pg_kv_page_bytes(int32_t page_size, int32_t num_layers, int32_t n
 PG_API int32_t pg_kv_pool_create(void* context, int32_t num_pages, int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim, int32_t dtype, uint64_t* out_pool);
 PG_API int32_t pg_kv_pool_free(void* pool);
 PG_API int32_t pg_copy_page(void* context, void* pool, int32_t from, int32_t to);
+// out [count, page bytes] = the pages as they lie in the pool; and the opposite. No page is touched unless all are in the pool.
+PG_API int32_t pg_read_pages(void* context, void* out, const void* pool, const int32_t* pages, int64_t count);
+PG_API int32_t pg_write_pages(void* context, void* pool, const int32_t* pages, int64_t count, const void* bytes);
 // cos, sin [T, half] = scale * cos, sin of positions[t] * inv_freq[i].
 PG_API int32_t pg_rotary_table(void* context, float* cos, float* sin, const void* step, const float* inv_freq, int32_t half, float scale);
 // Rotates 2 * half numbers from `offset` of every head, in place. interleaved: pairs are (0,1),(2,3).. instead of (i, i + half).

@@ -41,6 +41,13 @@ KvPool shape_of(int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int
   return pool;
 }
 
+int32_t check_pages(void* handle, const KvPool& pool, const int32_t* pages, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (pages[i] < 0 || pages[i] >= pool.num_pages)
+      return fail(as_context(handle), PG_E_ARGUMENT, "page %d of %d pages", pages[i], pool.num_pages);
+  return PG_OK;
+}
+
 }  // namespace
 
 extern "C" {
@@ -88,6 +95,24 @@ int32_t pg_copy_page(void* handle, void* handle_of_pool, int32_t from, int32_t t
     return fail(as_context(handle), PG_E_ARGUMENT, "page %d to %d of %d pages", from, to, pool.num_pages);
   if (from != to)
     std::memcpy(pool.base + to * pool.page_bytes, pool.base + from * pool.page_bytes, static_cast<size_t>(pool.page_bytes));
+  return PG_OK;
+}
+
+int32_t pg_read_pages(void* handle, void* out, const void* handle_of_pool, const int32_t* pages, int64_t count) {
+  const KvPool& pool = *as_pool(handle_of_pool);
+  if (const int32_t status = check_pages(handle, pool, pages, count); status != PG_OK) return status;
+  const auto size = static_cast<size_t>(pool.page_bytes);
+  for (int64_t i = 0; i < count; i++)
+    std::memcpy(static_cast<uint8_t*>(out) + i * pool.page_bytes, pool.base + pages[i] * pool.page_bytes, size);
+  return PG_OK;
+}
+
+int32_t pg_write_pages(void* handle, void* handle_of_pool, const int32_t* pages, int64_t count, const void* bytes) {
+  const KvPool& pool = *as_pool(handle_of_pool);
+  if (const int32_t status = check_pages(handle, pool, pages, count); status != PG_OK) return status;
+  const auto size = static_cast<size_t>(pool.page_bytes);
+  for (int64_t i = 0; i < count; i++)
+    std::memcpy(pool.base + pages[i] * pool.page_bytes, static_cast<const uint8_t*>(bytes) + i * pool.page_bytes, size);
   return PG_OK;
 }
 

@@ -157,6 +157,15 @@ TEST(pages_are_copied_whole) {
     CHECK_OK(pg_copy_page(context, pool, 1, 2));
     CHECK(pg_copy_page(context, pool, 1, 3) == PG_E_ARGUMENT);
     CHECK(pg_copy_page(context, pool, -1, 0) == PG_E_ARGUMENT);
+    const int64_t bytes = pg_kv_page_bytes(4, 2, 1, 5, 3, dtype);
+    std::vector<uint8_t> sent(2 * bytes), got(2 * bytes);
+    for (size_t i = 0; i < sent.size(); i++) sent[i] = static_cast<uint8_t>(i * 7 + dtype);
+    const int32_t pages[] = {2, 1}, outside[] = {1, 3};
+    CHECK_OK(pg_write_pages(context, pool, pages, 2, sent.data()));
+    CHECK_OK(pg_read_pages(context, got.data(), pool, pages, 2));
+    CHECK(sent == got);
+    CHECK(pg_write_pages(context, pool, outside, 2, sent.data()) == PG_E_ARGUMENT);
+    CHECK(pg_read_pages(context, got.data(), pool, outside, 2) == PG_E_ARGUMENT);
     CHECK(pg_kv_pool_free(pool) == PG_OK);
   }
   uint64_t handle = 0;

@@ -15,7 +15,7 @@ const F32 = "f32";
 const ADDR = "addr";
 const BUF = "buf";
 
-export const ABI_VERSION = 2;
+export const ABI_VERSION = 3;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {
@@ -61,6 +61,8 @@ export const ABI = {
   pg_kv_pool_create: [I32, ADDR, I32, I32, I32, I32, I32, I32, I32, BUF],
   pg_kv_pool_free: [I32, ADDR],
   pg_copy_page: [I32, ADDR, ADDR, I32, I32],
+  pg_read_pages: [I32, ADDR, BUF, ADDR, BUF, I64],
+  pg_write_pages: [I32, ADDR, ADDR, BUF, I64, BUF],
   pg_rotary_table: [I32, ADDR, ADDR, ADDR, ADDR, ADDR, I32, F32],
   pg_rotary: [I32, ADDR, ADDR, I64, I64, I64, I64, I64, ADDR, ADDR, I32, I32],
   pg_rotary_append: [I32, ADDR, ADDR, I64, I64, ADDR, I64, ADDR, I64, ADDR, ADDR, I32, I32, ADDR, I32, ADDR, I32],

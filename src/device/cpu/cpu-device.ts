@@ -47,6 +47,7 @@ export class CpuDevice extends CpuKvOps implements Device {
     this.#experts = new CpuExperts(this.context);
     this.info = {
       name: "cpu",
+      numerics: `cpu-${this.context.isa}`,
       description: `native kernels for ${this.context.isa}, ${threads} threads`,
       numWorkers: threads,
       kvChunk: 256,

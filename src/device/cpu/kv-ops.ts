@@ -68,6 +68,27 @@ export abstract class CpuKvOps extends CpuRowOps {
     this.context.check(native.pg_copy_page(handle, (pool as CpuKvPool).handle, from, to), "pg_copy_page");
   }
 
+  readPages(out: Uint8Array, pool: KvPool, pages: Int32Array, count: number): void {
+    const { native, handle } = this.context;
+    this.#checkRoom(out, pool, pages, count);
+    this.context.check(native.pg_read_pages(handle, out, (pool as CpuKvPool).handle, pages, count), "pg_read_pages");
+  }
+
+  writePages(pool: KvPool, pages: Int32Array, count: number, bytes: Uint8Array): void {
+    const { native, handle } = this.context;
+    this.#checkRoom(bytes, pool, pages, count);
+    this.context.check(
+      native.pg_write_pages(handle, (pool as CpuKvPool).handle, pages, count, bytes),
+      "pg_write_pages",
+    );
+  }
+
+  #checkRoom(bytes: Uint8Array, pool: KvPool, pages: Int32Array, count: number): void {
+    const needed = count * this.kvPageBytes(pool.spec);
+    if (bytes.length < needed || pages.length < count)
+      throw new RangeError(`${count} pages of ${needed} bytes, room for ${pages.length} and ${bytes.length}`);
+  }
+
   createRotary(spec: RotarySpec, maxTokens: number): CpuRotary {
     return new CpuRotary(this.context, spec, maxTokens);
   }

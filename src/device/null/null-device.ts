@@ -81,6 +81,7 @@ class NullStagedBatch implements StagedBatch {
 export class NullDevice implements Device {
   readonly info: DeviceInfo = {
     name: "null",
+    numerics: "null",
     description: "counts calls, computes nothing",
     numWorkers: 1,
     kvChunk: 256,
@@ -192,6 +193,10 @@ export class NullDevice implements Device {
   copyPage(_pool: KvPool, _from: number, _to: number): void {
     this.calls.copyPage++;
   }
+  readPages(out: Uint8Array, pool: KvPool, _pages: Int32Array, count: number): void {
+    out.fill(0, 0, count * this.kvPageBytes(pool.spec));
+  }
+  writePages(_pool: KvPool, _pages: Int32Array, _count: number, _bytes: Uint8Array): void {}
   mixtureOfExperts(): void {
     this.calls.mixtureOfExperts++;
   }

@@ -28,6 +28,13 @@ export class ReferenceKvPool implements KvPool {
     const { page } = this.layout;
     this.data.copyWithin(to * page, from * page, (from + 1) * page);
   }
+
+  /** The page's bytes, where they lie. */
+  bytesOf(page: number): Uint8Array {
+    if (page < 0 || page >= this.spec.numPages) throw new RangeError(`page ${page} of ${this.spec.numPages}`);
+    const size = this.layout.page * 4;
+    return new Uint8Array(this.data.buffer, this.data.byteOffset + page * size, size);
+  }
 }
 
 /** Rounds data[at .. at+count), one head's vector of one slot, to what the dtype holds. */

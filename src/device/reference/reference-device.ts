@@ -44,6 +44,7 @@ import { ReferenceTensor, type ReferenceWeight } from "./tensor.js";
 export class ReferenceDevice implements Device {
   readonly info: DeviceInfo = {
     name: "reference",
+    numerics: "reference",
     description: "plain TypeScript, one thread",
     numWorkers: 1,
     kvChunk: 256,
@@ -282,6 +283,18 @@ export class ReferenceDevice implements Device {
 
   copyPage(pool: KvPool, from: number, to: number): void {
     (pool as ReferenceKvPool).copyPage(from, to);
+  }
+
+  readPages(out: Uint8Array, pool: KvPool, pages: Int32Array, count: number): void {
+    const size = this.kvPageBytes(pool.spec);
+    for (let i = 0; i < count; i++) out.set((pool as ReferenceKvPool).bytesOf(pages[i]!), i * size);
+  }
+
+  writePages(pool: KvPool, pages: Int32Array, count: number, bytes: Uint8Array): void {
+    const size = this.kvPageBytes(pool.spec);
+    for (let i = 0; i < count; i++) {
+      (pool as ReferenceKvPool).bytesOf(pages[i]!).set(bytes.subarray(i * size, (i + 1) * size));
+    }
   }
 
   mixtureOfExperts(
