@@ -24,6 +24,7 @@ export interface EngineConfig {
   /** null: random. */
   readonly seed: number | null;
   readonly worker: boolean;
+  readonly controlTokensInContent: boolean;
 }
 
 /** The model every command uses when none is named. */
@@ -118,6 +119,11 @@ export const ENGINE_OPTIONS = {
     help: "requests that bring no seed draw theirs from this one, in order of arrival",
   },
   worker: { type: "boolean", default: true, help: "run the engine in a worker thread" },
+  controlTokensInContent: {
+    type: "boolean",
+    default: false,
+    help: "let control tokens written out in messages and tools act as such; off, they are plain text",
+  },
 } as const satisfies OptionTable & Record<keyof EngineConfig, unknown>;
 
 export function engineConfig(...layers: readonly Readonly<Record<string, unknown>>[]): EngineConfig {

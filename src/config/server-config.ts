@@ -2,6 +2,28 @@
 
 import { type OptionTable, resolveOptions } from "./options.js";
 
+const TOOL_PARSERS = [
+  "auto",
+  "hermes",
+  "llama3",
+  "llama4",
+  "mistral",
+  "qwen3-coder",
+  "glm",
+  "deepseek",
+  "deepseek-v3.2",
+  "deepseek-v4",
+  "kimi",
+  "harmony",
+  "gemma4",
+  "granite",
+  "lfm2",
+  "minimax",
+  "seed",
+  "none",
+] as const;
+const REASONING_PARSERS = ["auto", "think", "seed", "mistral", "gemma4", "cohere", "none"] as const;
+
 export interface ServerConfig {
   readonly host: string;
   readonly port: number;
@@ -16,8 +38,8 @@ export interface ServerConfig {
   readonly streamKeepAliveSeconds: number;
   readonly slowReaderSeconds: number;
   readonly drainSeconds: number;
-  readonly toolParser: "auto" | "hermes" | "llama3" | "mistral" | "none";
-  readonly reasoningParser: "auto" | "none";
+  readonly toolParser: (typeof TOOL_PARSERS)[number];
+  readonly reasoningParser: (typeof REASONING_PARSERS)[number];
   readonly logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
   readonly logPrompts: boolean;
 }
@@ -88,15 +110,15 @@ export const SERVER_OPTIONS = {
   },
   toolParser: {
     type: "choice",
-    choices: ["auto", "hermes", "llama3", "mistral", "none"],
+    choices: TOOL_PARSERS,
     default: "auto",
     help: "how the model writes tool calls; auto looks at its chat template",
   },
   reasoningParser: {
     type: "choice",
-    choices: ["auto", "none"],
+    choices: REASONING_PARSERS,
     default: "auto",
-    help: "auto returns text between <think> tags apart, as reasoning_content",
+    help: "which tags enclose reasoning, returned apart as reasoning_content; auto looks at the chat template",
   },
   logLevel: {
     type: "choice",

@@ -6,6 +6,8 @@ import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { LogitsHook } from "../sampler/sampler.js";
+import type { ChatPrompt } from "../tokenizer/chat-template.js";
+import type { EncodeOptions } from "../tokenizer/tokenizer.js";
 import type { ObjectRequest, ObjectResult } from "./client/object.js";
 
 export interface ChatMessage {
@@ -195,11 +197,15 @@ export interface Engine {
   chat(messages: readonly ChatMessage[], options?: GenerateOptions & TemplateOptions): Generation;
   /** An answer that is a value of a zod schema, typed and checked. */
   object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>>;
+  /** The source of the model's chat template. */
+  readonly chatTemplate: string | null;
   /** The prompt that chat() gives the model. */
   renderChat(messages: readonly ChatMessage[], options?: TemplateOptions): string;
+  /** The same, and which parts of it came with the messages: tokenize() takes them as plain text when given as `content`. */
+  renderPrompt(messages: readonly ChatMessage[], options?: TemplateOptions): ChatPrompt;
   /** One vector per input: the final hidden state of the last token, or the mean over all tokens; not normalised. */
   embed(inputs: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<EmbedResult>;
-  tokenize(text: string, options?: { addSpecialTokens?: boolean }): number[];
+  tokenize(text: string, options?: EncodeOptions): number[];
   detokenize(ids: readonly number[]): string;
   /** The bytes a token adds to the text; may be part of a character. */
   tokenBytes(id: number): Uint8Array;

@@ -1,8 +1,8 @@
 // The text of one sample taken apart as it comes: reasoning, content, tool calls.
 
 import { randomBytes } from "node:crypto";
-import { ReasoningSplitter } from "./reasoning.js";
-import type { ToolEvent, ToolFormat, ToolParser } from "./tools/tool-format.js";
+import { ReasoningSplitter, type ReasoningTags } from "./reasoning.js";
+import type { ToolEvent, ToolFormat, ToolParser, ToolSet } from "./tools/tool-format.js";
 
 /** A piece of an answer, in the shape of a chat chunk's delta. */
 export interface AnswerDelta {
@@ -20,8 +20,8 @@ export interface ToolCallDelta {
 
 export interface AnswerOptions {
   /** null: think tags are text like any other. */
-  readonly reasoning: { readonly isThinking: boolean } | null;
-  readonly tools: { readonly format: ToolFormat; readonly names: ReadonlySet<string> } | null;
+  readonly reasoning: { readonly tags: ReasoningTags; readonly isThinking: boolean } | null;
+  readonly tools: { readonly format: ToolFormat; readonly set: ToolSet } | null;
 }
 
 export class Answer {
@@ -31,8 +31,8 @@ export class Answer {
   numCalls = 0;
 
   constructor({ reasoning, tools }: AnswerOptions) {
-    this.#splitter = reasoning === null ? null : new ReasoningSplitter(reasoning.isThinking);
-    this.#parser = tools === null ? null : tools.format.createParser(tools.names);
+    this.#splitter = reasoning === null ? null : new ReasoningSplitter(reasoning.tags, reasoning.isThinking);
+    this.#parser = tools === null ? null : tools.format.createParser(tools.set);
     this.#makeId = tools?.format.name === "mistral" ? shortId : longId;
   }
 
@@ -63,6 +63,7 @@ export class Answer {
   #deltas(events: readonly ToolEvent[]): AnswerDelta[] {
     return events.map((event): AnswerDelta => {
       if (event.kind === "text") return { content: event.text };
+      if (event.kind === "reasoning") return { reasoning_content: event.text };
       const { index } = event;
       if (event.kind === "arguments") return { tool_calls: [{ index, function: { arguments: event.text } }] };
       this.numCalls++;

@@ -7,6 +7,7 @@ import type { Engine } from "../engine/types.js";
 import type { KeyRing, Tenant } from "./auth.js";
 import type { Gate } from "./gate.js";
 import type { ServerMetrics } from "./metrics.js";
+import type { ReasoningTags } from "./reasoning.js";
 import type { ToolFormat } from "./tools/tool-format.js";
 
 export interface ServerContext {
@@ -18,6 +19,7 @@ export interface ServerContext {
   readonly log: Logger;
   /** How the model writes tool calls; null: it is not asked to, and what it writes is text. */
   readonly toolFormat: ToolFormat | null;
+  readonly reasoningTags: ReasoningTags | null;
   /** Names clients may ask for; the first is the one that answers carry. */
   readonly modelNames: readonly string[];
   readonly startedMs: number;

@@ -3,6 +3,7 @@
 import type { Context } from "hono";
 import { RequestError } from "../core/errors.js";
 import type { ChatMessage, TemplateOptions } from "../engine/types.js";
+import type { EncodeOptions } from "../tokenizer/tokenizer.js";
 import { ApiError } from "./api-error.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import type { ChatBody } from "./schemas/chat.js";
@@ -53,16 +54,11 @@ export function tokenizeChat(
   messages: readonly ChatMessage[],
   options: TemplateOptions,
 ): { text: string; ids: number[] } {
-  const text = context.engine.renderChat(messages, options);
-  return { text, ids: tokenizeText(context, text, { addSpecialTokens: false }, "messages") };
+  const { text, content } = context.engine.renderPrompt(messages, options);
+  return { text, ids: tokenizeText(context, text, { addSpecialTokens: false, content }, "messages") };
 }
 
-export function tokenizeText(
-  context: ServerContext,
-  text: string,
-  options: { addSpecialTokens?: boolean },
-  param: string,
-): number[] {
+export function tokenizeText(context: ServerContext, text: string, options: EncodeOptions, param: string): number[] {
   const { maxContext } = context.engine.model;
   if (text.length > maxContext * MAX_CHARS_PER_TOKEN) {
     const message = `The prompt has ${text.length} characters, more than this model's context of ${maxContext} tokens can hold. Shorten the prompt.`;

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { endsThinking, ReasoningSplitter } from "./reasoning.js";
+import { endsThinking, REASONING_TAGS, ReasoningSplitter, type ReasoningTags, THINK } from "./reasoning.js";
 
-function split(text: string, isThinking: boolean, size: number): { reasoning: string; content: string } {
-  const splitter = new ReasoningSplitter(isThinking);
+function split(
+  text: string,
+  isThinking: boolean,
+  size: number,
+  tags: ReasoningTags = THINK,
+): { reasoning: string; content: string } {
+  const splitter = new ReasoningSplitter(tags, isThinking);
   const out = { reasoning: "", content: "" };
   for (let i = 0; i < text.length; i += size)
     for (const part of splitter.push(text.slice(i, i + size))) out[part.kind] += part.text;
@@ -23,10 +28,22 @@ test("text between think tags is parted from the rest, however it is cut", () =>
     ["<think></think>b\n", false, "", "b\n"],
     ["<think>a</think>", false, "a", ""],
     ["a < b </think> c", true, "a < b", "c"],
+    ["<think>a</think><response>b\n</response>\n", false, "a", "b\n"],
+    ["<think>a</think>\n<respond>b", false, "a", "<respond>b"],
+    ["<think>a</think><response>b</resp", false, "a", "b</resp"],
   ];
   for (const [text, isThinking, reasoning, content] of cases) {
     for (let size = 1; size <= text.length; size++)
       assert.deepEqual(split(text, isThinking, size), { reasoning, content }, `${JSON.stringify(text)} by ${size}`);
   }
-  assert.ok(endsThinking("<|assistant|>\n<think>\n") && !endsThinking("<think></think>\n"));
+  assert.ok(endsThinking("<|assistant|>\n<think>\n", THINK) && !endsThinking("<think></think>\n", THINK));
+});
+
+test("every family's tags part in the same way", () => {
+  for (const tags of REASONING_TAGS) {
+    const text = `${tags.open}\nwhy ${tags.close.slice(0, -1)} not\n${tags.close}\n\nso`;
+    const expected = { reasoning: `why ${tags.close.slice(0, -1)} not`, content: "so" };
+    for (let size = 1; size <= text.length; size++) assert.deepEqual(split(text, false, size, tags), expected);
+    assert.ok(endsThinking(`x${tags.open}\n`, tags));
+  }
 });

@@ -13,7 +13,7 @@ import { KeyRing } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { Gate } from "./gate.js";
 import { ServerMetrics } from "./metrics.js";
-import { toolFormatOf } from "./tools/detect-format.js";
+import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
 
 export interface ServerOptions extends Partial<ServerConfig> {
   /** Where log lines go; standard error unless given. */
@@ -48,6 +48,7 @@ export class PagodaServer {
       metrics: new ServerMetrics(engine, gate, modelNames[0]!),
       log: logger,
       toolFormat: toolFormatOf(engine, config.toolParser),
+      reasoningTags: reasoningTagsOf(engine, config.reasoningParser),
       startedMs: Date.now(),
       version: packageVersion(),
     };

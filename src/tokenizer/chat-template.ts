@@ -10,6 +10,7 @@ import { readJson } from "./jinja/json.js";
 import { JinjaTemplate } from "./jinja/template.js";
 import { CONTENT, FINAL, OWN, Text } from "./jinja/text.js";
 import { Dict, fromOutside, List, type Value } from "./jinja/values.js";
+import type { Spans } from "./tokenizer.js";
 
 /** A message as templates see it; further fields reach them as they are. */
 export interface TemplateMessage {
@@ -27,9 +28,6 @@ export interface RenderOptions {
   /** Further variables that the template knows, such as enable_thinking. */
   readonly variables?: Readonly<Record<string, unknown>>;
 }
-
-/** UTF-16 ranges [start, end) of a text, in order. */
-export type Spans = readonly (readonly [start: number, end: number])[];
 
 export interface ChatPrompt {
   readonly text: string;
@@ -63,6 +61,11 @@ export class ChatTemplate {
     this.#prefix = prefix;
     this.#sources = sources;
     this.#specialTokens = specialTokens;
+  }
+
+  /** All its templates' text. */
+  get source(): string {
+    return [...this.#sources.values()].join("\n");
   }
 
   /** The prompt's text alone. */

@@ -45,7 +45,7 @@ export class GgufTokenizer implements Tokenizer {
     this.#ids = ids;
     const keepsSpaces = ["<unk>", "<s>", "<|endoftext|>"];
     const stripsAfter = (id: number) => vocab.controlStripsSpaces && !keepsSpaces.includes(vocab.tokens[id]!);
-    this.#splitter = new SpecialSplitter(markers, stripsAfter);
+    this.#splitter = new SpecialSplitter(markers, stripsAfter, (id) => this.isSpecial(id));
 
     const ranks = new Map<string, number>();
     const merges = vocab.kind === "byte-level" ? vocab.merges : [];
@@ -65,7 +65,7 @@ export class GgufTokenizer implements Tokenizer {
     const ids: number[] = [];
     if (addSpecialTokens && addsBos && bosId !== null) ids.push(bosId);
     let isAfterMarker = true;
-    for (const fragment of this.#splitter.split(text)) {
+    for (const fragment of this.#splitter.split(text, options.content)) {
       if (typeof fragment === "number") {
         ids.push(fragment);
       } else if (this.#vocab.kind === "sentencepiece") {
@@ -108,12 +108,18 @@ export class GgufTokenizer implements Tokenizer {
     return type === TokenType.CONTROL || type === TokenType.UNKNOWN;
   }
 
+  /** The token that text makes: never a control token, though its name may stand in the text. */
+  #textId(token: string): number | undefined {
+    const id = this.#ids.get(token);
+    return id === undefined || this.isSpecial(id) ? undefined : id;
+  }
+
   /** SentencePiece: the whole text is one word; of all pairs the one whose joined token scores highest is joined first. */
   #encodeSentence(text: string, out: number[]): void {
     if (this.#vocab.kind !== "sentencepiece") return;
     const { scores } = this.#vocab;
     const symbols = mergeBigrams(text.replaceAll(" ", SPACE), (left, right) => {
-      const id = this.#ids.get(left + right);
+      const id = this.#textId(left + right);
       return id === undefined ? Infinity : -scores[id]!;
     });
     for (const symbol of symbols) {
@@ -146,11 +152,11 @@ export class GgufTokenizer implements Tokenizer {
   }
 
   #encodeWord(word: string, ignoresMerges: boolean): number[] {
-    const whole = ignoresMerges ? this.#ids.get(word) : undefined;
+    const whole = ignoresMerges ? this.#textId(word) : undefined;
     if (whole !== undefined) return [whole];
     const ids: number[] = [];
     for (const symbol of mergeBigrams(word, (left, right) => this.#ranks.get(`${left} ${right}`) ?? Infinity)) {
-      const id = this.#ids.get(symbol);
+      const id = this.#textId(symbol);
       if (id !== undefined) {
         ids.push(id);
         continue;

@@ -3,6 +3,7 @@
 
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { FormatError } from "../core/errors.js";
+import { ContentEncoder } from "./content-encoder.js";
 import { readTokenDecoder, type TokenDecoder } from "./token-decoder.js";
 import { type DecodeOptions, decodeTokens, type EncodeOptions, type Tokenizer } from "./tokenizer.js";
 
@@ -37,6 +38,7 @@ export class JsonTokenizer implements Tokenizer {
   readonly stripsLeadingSpace: boolean;
 
   readonly #encoder: HuggingFaceTokenizer;
+  readonly #contentEncoder: ContentEncoder;
   readonly #decoder: TokenDecoder;
   readonly #tokens: readonly (string | undefined)[]; // [vocabSize]
   readonly #ids: ReadonlyMap<string, number>;
@@ -62,7 +64,9 @@ export class JsonTokenizer implements Tokenizer {
     for (const [token, id] of this.#ids) if (token !== undefined) tokens[id] = token;
     this.#tokens = tokens;
     this.vocabSize = tokens.length;
-    this.#added = new Map([...this.#encoder.get_added_tokens_decoder()].map(([id, token]) => [id, token.special]));
+    const added = this.#encoder.get_added_tokens_decoder();
+    this.#added = new Map([...added].map(([id, token]) => [id, token.special]));
+    this.#contentEncoder = new ContentEncoder(this.#encoder, [...added.values()]);
 
     const specialTokens: Record<string, string> = {};
     for (const name of TEMPLATE_NAMES) {
@@ -78,6 +82,8 @@ export class JsonTokenizer implements Tokenizer {
   }
 
   encode(text: string, options: EncodeOptions = {}): number[] {
+    if (options.content !== undefined && options.content.length > 0)
+      return this.#contentEncoder.encode(text, options.content);
     return this.#encoder.encode(text, { add_special_tokens: options.addSpecialTokens ?? true }).ids;
   }
 

@@ -1,5 +1,7 @@
 // Finds special tokens written out in a text: leftmost first, the longest of those that begin together.
 
+import type { Spans } from "./tokenizer.js";
+
 export type Fragment = string | number;
 
 interface Node {
@@ -11,10 +13,16 @@ interface Node {
 export class SpecialSplitter {
   readonly #root: Node = { next: new Map(), id: -1 };
   readonly #stripsAfter: (id: number) => boolean;
+  readonly #isControl: (id: number) => boolean;
 
-  /** `stripsAfter`: the spaces after this token belong to it. */
-  constructor(tokens: Iterable<readonly [string, number]>, stripsAfter: (id: number) => boolean = () => false) {
+  /** `stripsAfter`: the spaces after this token belong to it. `isControl`: content cannot write this token. */
+  constructor(
+    tokens: Iterable<readonly [string, number]>,
+    stripsAfter: (id: number) => boolean = () => false,
+    isControl: (id: number) => boolean = () => true,
+  ) {
     this.#stripsAfter = stripsAfter;
+    this.#isControl = isControl;
     for (const [text, id] of tokens) {
       let node = this.#root;
       for (let i = 0; i < text.length; i++) {
@@ -30,18 +38,21 @@ export class SpecialSplitter {
     }
   }
 
-  /** The text as stretches of plain text and token ids, in order. */
-  split(text: string): Fragment[] {
+  /** The text as stretches of plain text and token ids, in order. A control token that touches `content` is plain text. */
+  split(text: string, content: Spans = []): Fragment[] {
     const fragments: Fragment[] = [];
     let plainStart = 0;
+    let span = 0; // the first span that does not end before `at`
     for (let at = 0; at < text.length; ) {
+      while (span < content.length && content[span]![1] <= at) span++;
+      const contentStart = span < content.length ? content[span]![0] : text.length;
       let node: Node | undefined = this.#root;
       let id = -1;
       let end = at;
       for (let i = at; i < text.length; ) {
         node = node.next.get(text.charCodeAt(i++));
         if (node === undefined) break;
-        if (node.id >= 0) {
+        if (node.id >= 0 && (i <= contentStart || !this.#isControl(node.id))) {
           id = node.id;
           end = i;
         }

@@ -1,13 +1,18 @@
 // What the engine knows of a tokenizer, whichever file it came from (json-tokenizer.ts, gguf-vocab.ts).
 //
 // Text is made of token bytes: decoding joins tokenBytes() and reads them as UTF-8, so that a streaming reader sees the same
-// text as one who waits for the end. Special tokens written out in a text ("<|end|>") are encoded as those tokens, in rendered
-// chat templates and in plain prompts alike; whoever must not trust a user's text escapes it before.
+// text as one who waits for the end. Special tokens written out in a text ("<|end|>") are encoded as those tokens, except where the
+// caller says that the text is content: there they are the characters they are written with.
 
 export interface EncodeOptions {
   /** Adds what the model expects around a text (usually a BOS token). Off for rendered chat templates, which write their own. */
   readonly addSpecialTokens?: boolean;
+  /** Parts of the text in which no special token is looked for: what users and tools wrote. */
+  readonly content?: Spans;
 }
+
+/** UTF-16 ranges [start, end) of a text, in order, not touching. */
+export type Spans = readonly (readonly [start: number, end: number])[];
 
 export interface DecodeOptions {
   readonly skipSpecialTokens?: boolean;

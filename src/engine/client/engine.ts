@@ -7,7 +7,9 @@ import { type EngineConfig, engineConfig } from "../../config/engine-config.js";
 import { CapacityError, EngineDeadError, errorFor, RequestError } from "../../core/errors.js";
 import { uniformAt } from "../../core/random.js";
 import { resolveModel } from "../../formats/hub/hub.js";
+import type { ChatPrompt } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
+import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
 import type { AddMessage, EngineFacts, FromEngine, RequestKind } from "../messages.js";
 import type {
@@ -97,6 +99,10 @@ class ThreadedEngine implements Engine {
     return { name, architecture, vocabSize, maxContext, device, hasChatTemplate: chatTemplate !== null };
   }
 
+  get chatTemplate(): string | null {
+    return this.#checkpoint.chatTemplate?.source ?? null;
+  }
+
   health(): EngineHealth {
     return { state: this.#state, restarts: this.#restarts, lastError: this.#lastError };
   }
@@ -107,7 +113,8 @@ class ThreadedEngine implements Engine {
   }
 
   chat(messages: readonly ChatMessage[], options: GenerateOptions & TemplateOptions = {}): Generation {
-    return this.#submit(this.tokenize(this.renderChat(messages, options), { addSpecialTokens: false }), options);
+    const { text, content } = this.renderPrompt(messages, options);
+    return this.#submit(this.tokenize(text, { addSpecialTokens: false, content }), options);
   }
 
   object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>> {
@@ -115,13 +122,18 @@ class ThreadedEngine implements Engine {
   }
 
   renderChat(messages: readonly ChatMessage[], options: TemplateOptions = {}): string {
+    return this.renderPrompt(messages, options).text;
+  }
+
+  renderPrompt(messages: readonly ChatMessage[], options: TemplateOptions = {}): ChatPrompt {
     const { chatTemplate, name } = this.#checkpoint;
     if (chatTemplate === null) throw new RequestError("no_chat_template", { model: name });
-    return chatTemplate.render(messages, {
+    const prompt = chatTemplate.renderPrompt(messages, {
       addGenerationPrompt: true,
       ...(options.tools === undefined ? {} : { tools: options.tools }),
       ...(options.templateArgs === undefined ? {} : { variables: options.templateArgs }),
     });
+    return this.#config.controlTokensInContent ? { ...prompt, content: [] } : prompt;
   }
 
   async embed(inputs: readonly (string | readonly number[])[], options: EmbedOptions = {}): Promise<EmbedResult> {
@@ -138,7 +150,7 @@ class ThreadedEngine implements Engine {
     return { vectors: await Promise.all(vectors), promptTokens };
   }
 
-  tokenize(text: string, options: { addSpecialTokens?: boolean } = {}): number[] {
+  tokenize(text: string, options: EncodeOptions = {}): number[] {
     return this.#checkpoint.requireTokenizer().encode(text, options);
   }
 

@@ -3,13 +3,13 @@
 import type { Context } from "hono";
 import type { GenerateOptions, Generation, OutputChunk } from "../../engine/types.js";
 import { Answer, type AnswerDelta, type AnswerOptions, messageOf } from "../answer.js";
+import { planAnswer } from "../answer-plan.js";
 import { ApiError } from "../api-error.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import type { AppEnv, ServerContext } from "../context.js";
 import { chatLogprobs, promptLogprobs } from "../logprobs.js";
 import { checkModel, saltOf, toChatMessages, tokenizeChat } from "../prompt.js";
-import { endsThinking } from "../reasoning.js";
 import type { Route } from "../route.js";
 import { type ChatBody, type ChatTool, chatSchema } from "../schemas/chat.js";
 import { samplingOptions } from "../schemas/sampling.js";
@@ -69,8 +69,8 @@ function planOf(c: Context<AppEnv>, body: ChatBody): ChatPlan {
     },
   });
   const maxTokens = body.max_completion_tokens ?? body.max_tokens;
-  const format = context.toolFormat;
-  const hasTools = choice.tools.length > 0 && format !== null;
+  const constrained = choice.forced !== undefined ? "forced call" : constraint !== undefined ? "text" : "no";
+  const plan = planAnswer(context, text, choice.tools, constrained);
   return {
     prompt: ids,
     options: {
@@ -78,17 +78,10 @@ function planOf(c: Context<AppEnv>, body: ChatBody): ChatPlan {
       ...(maxTokens == null ? {} : { maxTokens }),
       ...(body.logprobs === true ? { logprobs: body.top_logprobs ?? 0 } : {}),
       ...(constraint === undefined ? {} : { constraint }),
-      ...(hasTools && format.needsSpecialTokens ? { skipSpecialTokens: false } : {}),
+      ...plan.options,
       salt: saltOf(c, body.cache_salt),
     },
-    answer: {
-      // A constrained answer begins at once: it has no thoughts to part from.
-      reasoning:
-        context.config.reasoningParser === "none" || constraint !== undefined
-          ? null
-          : { isThinking: endsThinking(text) },
-      tools: hasTools ? { format, names: new Set(choice.tools.map((tool) => tool.function.name)) } : null,
-    },
+    answer: plan.answer,
   };
 }
 

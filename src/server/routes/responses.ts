@@ -5,11 +5,11 @@ import type { Context } from "hono";
 import type { FinishReason } from "../../core/request.js";
 import type { ChatMessage, GenerateOptions, Generation, RequestTrace } from "../../engine/types.js";
 import { Answer, messageOf } from "../answer.js";
+import { planAnswer } from "../answer-plan.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import type { AppEnv } from "../context.js";
 import { checkModel, saltOf, tokenizeChat } from "../prompt.js";
-import { endsThinking } from "../reasoning.js";
 import type { Route } from "../route.js";
 import { type ResponseBody, responseSchema } from "../schemas/others.js";
 import type { ServerEvent } from "../sse.js";
@@ -28,12 +28,12 @@ export const responses: Route = {
     checkModel(context, body.model);
     const options = optionsOf(c, body);
     const { text, ids } = tokenizeChat(context, messagesOf(body), {});
-    const isPlain = context.config.reasoningParser === "none" || options.constraint !== undefined;
-    const answer = new Answer({ reasoning: isPlain ? null : { isThinking: endsThinking(text) }, tools: null });
+    const plan = planAnswer(context, text, [], options.constraint === undefined ? "no" : "text");
+    const answer = new Answer(plan.answer);
     const call = new Call(c, "resp");
     await call.enter(0);
     try {
-      const reply = new ResponseReply(c, call, body, answer, call.start(ids, options));
+      const reply = new ResponseReply(c, call, body, answer, call.start(ids, { ...options, ...plan.options }));
       if (body.stream === true) return await streamCall(c, call, reply.events());
       const whole = await reply.whole();
       call.end();

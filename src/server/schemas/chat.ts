@@ -1,6 +1,7 @@
 // The body of /v1/chat/completions.
 
 import { z } from "zod";
+import { ROLES } from "../../tokenizer/chat-template.js";
 import { samplingFields } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
@@ -11,7 +12,7 @@ const textPart = z.looseObject({
 });
 
 export const messageSchema = z.looseObject({
-  role: z.string().min(1),
+  role: z.enum(ROLES),
   content: z.union([z.string(), z.array(textPart)]).nullish(),
   name: z.string().optional(),
   tool_calls: maybe(

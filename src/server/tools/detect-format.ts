@@ -1,27 +1,34 @@
-// Which format of tool calls a model's chat template speaks, found by letting it render one.
+// Which format of tool calls a model's chat template speaks, found in its text and by letting it render one.
 
 import type { ServerConfig } from "../../config/server-config.js";
 import type { Engine } from "../../engine/types.js";
+import { REASONING_TAGS, type ReasoningTags, THINK } from "../reasoning.js";
+import { TOOL_FORMATS } from "./formats.js";
 import { HERMES } from "./hermes.js";
-import { LLAMA3 } from "./llama3.js";
-import { MISTRAL } from "./mistral.js";
 import type { ToolFormat } from "./tool-format.js";
-
-const BY_NAME: Readonly<Record<string, ToolFormat>> = { hermes: HERMES, llama3: LLAMA3, mistral: MISTRAL };
 
 /** "auto" falls back to the Hermes form, the most common one; forced calls work with any model. */
 export function toolFormatOf(engine: Engine, choice: ServerConfig["toolParser"]): ToolFormat | null {
   if (choice === "none" || !engine.model.hasChatTemplate) return null;
-  if (choice !== "auto") return BY_NAME[choice]!;
-  const text = probe(engine);
-  if (text.includes("[TOOL_CALLS]") || text.includes("[AVAILABLE_TOOLS]")) return MISTRAL;
-  if (
-    text.includes("<|python_tag|>") ||
-    /"parameters": ?\{"city"/.test(text) ||
-    text.includes('"parameters": dictionary')
-  )
-    return LLAMA3;
+  if (choice !== "auto") return TOOL_FORMATS.find(([format]) => format.name === choice)![0];
+  return findFormat(probe(engine), engine.chatTemplate ?? "");
+}
+
+/** What the template renders tells more than what it is made of, which may speak of other models' markers. */
+export function findFormat(rendered: string, source: string): ToolFormat {
+  for (const text of [rendered, source]) {
+    const found = TOOL_FORMATS.find(([, pattern]) => pattern.test(text));
+    if (found !== undefined) return found[0];
+  }
   return HERMES;
+}
+
+export function reasoningTagsOf(engine: Engine, choice: ServerConfig["reasoningParser"]): ReasoningTags | null {
+  if (choice === "none") return null;
+  const source = engine.chatTemplate ?? "";
+  const isSeen = (tags: ReasoningTags): boolean =>
+    choice === "auto" ? source.includes(tags.open) : tags.name === choice;
+  return REASONING_TAGS.find(isSeen) ?? THINK;
 }
 
 function probe(engine: Engine): string {

@@ -3,7 +3,7 @@
 
 import { CallReader, pushText } from "./call-reader.js";
 import { isSpace } from "./call-scanner.js";
-import type { ToolEvent, ToolFormat, ToolParser } from "./tool-format.js";
+import type { ToolEvent, ToolFormat, ToolParser, ToolSet } from "./tool-format.js";
 
 const TAG = "<|python_tag|>";
 
@@ -12,8 +12,8 @@ class Llama3Parser implements ToolParser {
   #state: "start" | "call" | "between" | "text" = "start";
   #held = "";
 
-  constructor(toolNames: ReadonlySet<string>) {
-    this.#reader = new CallReader(toolNames);
+  constructor({ names }: ToolSet) {
+    this.#reader = new CallReader(names);
   }
 
   push(text: string): ToolEvent[] {
@@ -72,5 +72,5 @@ export const LLAMA3: ToolFormat = {
   name: "llama3",
   needsSpecialTokens: true,
   shape: { open: "", separator: "; ", close: "", argumentsKey: "parameters", before: "", after: "" },
-  createParser: (toolNames) => new Llama3Parser(toolNames),
+  createParser: (tools) => new Llama3Parser(tools),
 };

@@ -3,7 +3,7 @@
 
 import { CallReader, partialTagLen, pushText } from "./call-reader.js";
 import { isSpace, ValueScanner } from "./call-scanner.js";
-import type { ToolEvent, ToolFormat, ToolParser } from "./tool-format.js";
+import type { ToolEvent, ToolFormat, ToolParser, ToolSet } from "./tool-format.js";
 
 const TAG = "[TOOL_CALLS]";
 const ARGS = "[ARGS]";
@@ -18,9 +18,9 @@ class MistralParser implements ToolParser {
   /** The list came without the marker: it is one only if it names a known tool. */
   #isBare = false;
 
-  constructor(toolNames: ReadonlySet<string>) {
+  constructor({ names }: ToolSet) {
     this.#reader = new CallReader(null);
-    this.#bareReader = new CallReader(toolNames);
+    this.#bareReader = new CallReader(names);
   }
 
   push(text: string): ToolEvent[] {
@@ -157,5 +157,5 @@ export const MISTRAL: ToolFormat = {
   name: "mistral",
   needsSpecialTokens: true,
   shape: { open: "", separator: ", ", close: "", argumentsKey: "arguments", before: "[", after: "]" },
-  createParser: (toolNames) => new MistralParser(toolNames),
+  createParser: (tools) => new MistralParser(tools),
 };

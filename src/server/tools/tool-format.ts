@@ -4,6 +4,8 @@ import { literal, type RuleSet, repeat } from "../../grammar/rules.js";
 
 export type ToolEvent =
   | { readonly kind: "text"; readonly text: string }
+  /** Only from formats that mark reasoning in the same way as calls. */
+  | { readonly kind: "reasoning"; readonly text: string }
   | { readonly kind: "call"; readonly index: number; readonly name: string }
   | { readonly kind: "arguments"; readonly index: number; readonly text: string };
 
@@ -25,12 +27,22 @@ export interface CallShape {
   readonly after: string;
 }
 
+/** The tools of a request, as parsers need to know them. */
+export interface ToolSet {
+  readonly names: ReadonlySet<string>;
+  /** The JSON schema of a tool's parameter, where there is one. */
+  parameter(tool: string, name: string): unknown;
+}
+
 export interface ToolFormat {
-  readonly name: "hermes" | "llama3" | "mistral";
+  readonly name: string;
   /** Its markers are special tokens, which must stay in the text for the parser to see them. */
   readonly needsSpecialTokens: boolean;
-  readonly shape: CallShape;
-  createParser(toolNames: ReadonlySet<string>): ToolParser;
+  /** How calls are forced; null for forms that no JSON grammar gives: forced calls are then those of Hermes. */
+  readonly shape: CallShape | null;
+  /** The parser also parts reasoning from the answer, and so is needed without tools too. */
+  readonly partsReasoning?: boolean;
+  createParser(tools: ToolSet): ToolParser;
 }
 
 /** A rule for 1 to `maxCalls` calls; `tools` gives each tool's name and the rule of its arguments. */

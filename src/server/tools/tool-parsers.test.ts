@@ -1,39 +1,8 @@
-import assert from "node:assert/strict";
 import { test } from "node:test";
+import { check, checkCuts } from "./check-parser.js";
 import { HERMES } from "./hermes.js";
 import { LLAMA3 } from "./llama3.js";
 import { MISTRAL } from "./mistral.js";
-import type { ToolFormat } from "./tool-format.js";
-
-interface Parsed {
-  text: string;
-  calls: { name: string; arguments: string }[];
-}
-
-function parse(format: ToolFormat, text: string, size: number): Parsed {
-  const parser = format.createParser(new Set(["get", "put"]));
-  const out: Parsed = { text: "", calls: [] };
-  const events = [];
-  for (let i = 0; i < text.length; i += size) events.push(...parser.push(text.slice(i, i + size)));
-  events.push(...parser.flush());
-  for (const event of events) {
-    if (event.kind === "text") out.text += event.text;
-    else if (event.kind === "call") {
-      assert.equal(event.index, out.calls.length);
-      out.calls.push({ name: event.name, arguments: "" });
-    } else out.calls[event.index]!.arguments += event.text;
-  }
-  return out;
-}
-
-function check(format: ToolFormat, cases: [string, string, [string, string][]][]): void {
-  for (const [text, content, calls] of cases) {
-    for (let size = 1; size <= text.length; size++) {
-      const expected = { text: content, calls: calls.map(([name, args]) => ({ name, arguments: args })) };
-      assert.deepEqual(parse(format, text, size), expected, `${JSON.stringify(text)} by ${size}`);
-    }
-  }
-}
 
 test("Hermes: calls between tags, text around them", () => {
   check(HERMES, [
@@ -106,4 +75,13 @@ test("Mistral: the list, the newer form, the bare list of forced calls", () => {
     ["[1, 2]", "[1, 2]", []],
     ["plain [TOOL", "plain [TOOL", []],
   ]);
+});
+
+test("answers that are cut anywhere: Hermes, Llama 3, Mistral", () => {
+  checkCuts(
+    HERMES,
+    'Hm.\n<tool_call>\n{"name": "get", "arguments": {"a": [1]}}\n</tool_call>\n<tool_call>{"name": "put", "arguments": {}}</tool_call>',
+  );
+  checkCuts(LLAMA3, '{"name": "get", "parameters": {"a": "}"}}; {"name": "put", "parameters": {}}');
+  checkCuts(MISTRAL, '[TOOL_CALLS]get[ARGS]{"a": "}"}[TOOL_CALLS]put[ARGS]{"b": 2}');
 });

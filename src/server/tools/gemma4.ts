@@ -1,0 +1,106 @@
+// Gemma 4: <|tool_call>call:name{key:<|"|>text<|"|>,n:1,l:[..]}<tool_call|>. Keys stand bare, and strings between markers of their own.
+
+import { partialTagLen } from "./call-reader.js";
+import type { CallSink } from "./call-sink.js";
+import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
+import type { ToolFormat } from "./tool-format.js";
+
+const OPEN = "<|tool_call>";
+const CLOSE = "<tool_call|>";
+const QUOTE = '<|"|>';
+
+class GemmaBody implements CallBody {
+  #state: "name" | "value" | "string" | "tail" = "name";
+  #depth = 0;
+
+  take(text: string, sink: CallSink): Taken {
+    switch (this.#state) {
+      case "name":
+        return this.#takeName(text, sink);
+      case "value":
+        return this.#takeValue(text, sink);
+      case "string":
+        return this.#takeString(text, sink);
+      case "tail": {
+        const end = text.indexOf(CLOSE);
+        if (end >= 0) return { rest: text.slice(end + CLOSE.length), next: "done" };
+        return { rest: text, next: "wait" };
+      }
+    }
+  }
+
+  end(rest: string, sink: CallSink): void {
+    if (this.#state === "name") sink.text(OPEN + rest);
+  }
+
+  #takeName(text: string, sink: CallSink): Taken {
+    const name = /^\s*call:\s*([^{\s]+)\s*\{/.exec(text);
+    if (name !== null) {
+      sink.call(name[1]!);
+      sink.arguments("{");
+      this.#depth = 1;
+      this.#state = "value";
+      return { rest: text.slice(name[0].length), next: "go" };
+    }
+    const rest = text.trimStart();
+    if ("call:".startsWith(rest) || /^call:\s*[^{\s]*\s*$/.test(rest)) return { rest: text, next: "wait" };
+    sink.text(OPEN + text);
+    return { rest: "", next: "done" };
+  }
+
+  /** Everything but strings: punctuation, bare keys, numbers and words. */
+  #takeValue(text: string, sink: CallSink): Taken {
+    let at = 0;
+    let json = "";
+    while (at < text.length && this.#depth > 0) {
+      if (text.startsWith(QUOTE, at)) {
+        sink.arguments(`${json}"`);
+        this.#state = "string";
+        return { rest: text.slice(at + QUOTE.length), next: "go" };
+      }
+      const char = text[at]!;
+      if (char === "<" && QUOTE.startsWith(text.slice(at))) break;
+      if (/[\w$-]/.test(char)) {
+        const word = /^[\w$.+-]+/.exec(text.slice(at))![0];
+        if (at + word.length === text.length) break; // it may go on, or turn out to be a key
+        json += text[at + word.length] === ":" ? JSON.stringify(word) : value(word);
+        at += word.length;
+        continue;
+      }
+      if (char === "{" || char === "[") this.#depth++;
+      else if (char === "}" || char === "]") this.#depth--;
+      json += char;
+      at++;
+    }
+    sink.arguments(json);
+    if (this.#depth > 0) return { rest: text.slice(at), next: "wait" };
+    this.#state = "tail";
+    return { rest: text.slice(at), next: "go" };
+  }
+
+  #takeString(text: string, sink: CallSink): Taken {
+    const end = text.indexOf(QUOTE);
+    if (end >= 0) {
+      sink.arguments(`${escaped(text.slice(0, end))}"`);
+      this.#state = "value";
+      return { rest: text.slice(end + QUOTE.length), next: "go" };
+    }
+    const sure = text.length - partialTagLen(text, QUOTE);
+    sink.arguments(escaped(text.slice(0, sure)));
+    return { rest: text.slice(sure), next: "wait" };
+  }
+}
+
+const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
+
+function value(word: string): string {
+  if (word === "None") return "null";
+  return /^(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)$/.test(word) ? word : JSON.stringify(word);
+}
+
+export const GEMMA4: ToolFormat = {
+  name: "gemma4",
+  needsSpecialTokens: true,
+  shape: null,
+  createParser: () => new SectionParser(OPEN, () => new GemmaBody()),
+};

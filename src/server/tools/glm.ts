@@ -1,0 +1,85 @@
+// GLM 4.5 and later: <tool_call>name, then <arg_key>k</arg_key><arg_value>v</arg_value> for each argument, then </tool_call>.
+
+import { partialTagLen } from "./call-reader.js";
+import type { CallSink } from "./call-sink.js";
+import { ParameterWriter } from "./parameter-writer.js";
+import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
+import type { ToolFormat, ToolSet } from "./tool-format.js";
+
+const OPEN = "<tool_call>";
+const CLOSE = "</tool_call>";
+const KEY = "<arg_key>";
+const KEY_END = "</arg_key>";
+const VALUE = "<arg_value>";
+const VALUE_END = "</arg_value>";
+
+class GlmBody implements CallBody {
+  readonly #tools: ToolSet;
+  #state: "name" | "pairs" | "value" = "name";
+  #tool = "";
+  #writer: ParameterWriter | null = null;
+
+  constructor(tools: ToolSet) {
+    this.#tools = tools;
+  }
+
+  take(text: string, sink: CallSink): Taken {
+    if (this.#state === "name") return this.#takeName(text, sink);
+    return this.#state === "pairs" ? this.#takePair(text) : this.#takeValue(text);
+  }
+
+  end(rest: string, sink: CallSink): void {
+    if (this.#state === "name") sink.text(OPEN + rest);
+  }
+
+  #takeName(text: string, sink: CallSink): Taken {
+    const name = /^\s*([\w.-]+)\s*(?=<arg_key>|<\/tool_call>|\n)/.exec(text);
+    if (name === null) {
+      // Nothing that a name could begin with: no call of this form.
+      if (/^\s*[\w.-]*\s*(?:<[\w/]{0,12}>?)?$/.test(text)) return { rest: text, next: "wait" };
+      sink.text(OPEN + text);
+      return { rest: "", next: "done" };
+    }
+    this.#tool = name[1]!;
+    sink.call(this.#tool);
+    this.#writer = new ParameterWriter(sink);
+    this.#state = "pairs";
+    return { rest: text.slice(name[0].length), next: "go" };
+  }
+
+  #takePair(text: string): Taken {
+    const close = text.indexOf(CLOSE);
+    const key = text.indexOf(KEY);
+    if (close >= 0 && (key < 0 || close < key)) {
+      this.#writer!.close();
+      return { rest: text.slice(close + CLOSE.length), next: "done" };
+    }
+    const value = text.indexOf(VALUE, key);
+    if (key < 0 || value < 0) return { rest: text, next: "wait" };
+    const end = text.indexOf(KEY_END, key);
+    const name = text.slice(key + KEY.length, end < 0 || end > value ? value : end).trim();
+    this.#writer!.begin(name, this.#tools.parameter(this.#tool, name));
+    this.#state = "value";
+    return { rest: text.slice(value + VALUE.length), next: "go" };
+  }
+
+  #takeValue(text: string): Taken {
+    const end = text.indexOf(VALUE_END);
+    if (end >= 0) {
+      this.#writer!.end(text.slice(0, end));
+      this.#state = "pairs";
+      return { rest: text.slice(end + VALUE_END.length), next: "go" };
+    }
+    if (!this.#writer!.isText) return { rest: text, next: "wait" };
+    const sure = text.length - partialTagLen(text, VALUE_END);
+    this.#writer!.more(text.slice(0, sure));
+    return { rest: text.slice(sure), next: "wait" };
+  }
+}
+
+export const GLM: ToolFormat = {
+  name: "glm",
+  needsSpecialTokens: true,
+  shape: null,
+  createParser: (tools) => new SectionParser(OPEN, () => new GlmBody(tools)),
+};

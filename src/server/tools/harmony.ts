@@ -1,0 +1,97 @@
+// gpt-oss: an answer is messages in channels. <|channel|>analysis<|message|>thoughts<|end|>, <|channel|>commentary to=functions.f
+// <|constrain|>json<|message|>{...}<|call|>, <|channel|>final<|message|>text. The prompt has already opened the first message.
+
+import { CallSink } from "./call-sink.js";
+import type { ToolEvent, ToolFormat, ToolParser } from "./tool-format.js";
+
+const MESSAGE = "<|message|>";
+const ENDS = ["<|end|>", "<|call|>", "<|return|>", "<|start|>"];
+const MARKER_START = "<|";
+
+type Channel = "reasoning" | "text" | "call";
+
+class HarmonyParser implements ToolParser {
+  readonly #sink = new CallSink();
+  #state: "header" | "body" = "header";
+  #channel: Channel = "text";
+  #hasHeader = false;
+  #held = "";
+
+  push(text: string): ToolEvent[] {
+    this.#held += text;
+    while (this.#state === "header" ? this.#readHeader() : this.#readBody());
+    return this.#sink.take();
+  }
+
+  flush(): ToolEvent[] {
+    if (this.#state === "body" && this.#channel !== "call") this.#show(this.#held);
+    else if (!this.#hasHeader) this.#sink.text(this.#held); // an answer without channels
+    this.#held = "";
+    return this.#sink.take();
+  }
+
+  #readHeader(): boolean {
+    const at = this.#held.indexOf(MESSAGE);
+    if (at >= 0) {
+      const header = this.#held.slice(0, at);
+      this.#held = this.#held.slice(at + MESSAGE.length);
+      this.#open(header);
+      return true;
+    }
+    // A model that speaks without a header just speaks.
+    const isHeader = /^\s*(?:<|to=|assistant|$)/.test(this.#held) || MARKER_START.startsWith(this.#held);
+    if (this.#hasHeader || isHeader) return false;
+    this.#channel = "text";
+    this.#state = "body";
+    return this.#held !== "";
+  }
+
+  #open(header: string): void {
+    const recipient = /to=(?:functions\.)?([\w.-]+)/.exec(header)?.[1];
+    const channel = /<\|channel\|>\s*(\w+)/.exec(header)?.[1];
+    this.#hasHeader = true;
+    this.#state = "body";
+    if (recipient !== undefined && recipient !== "assistant") {
+      this.#channel = "call";
+      this.#sink.call(recipient);
+    } else this.#channel = channel === "analysis" ? "reasoning" : "text";
+  }
+
+  #readBody(): boolean {
+    let end = -1;
+    let marker = "";
+    for (const candidate of ENDS) {
+      const at = this.#held.indexOf(candidate);
+      if (at >= 0 && (end < 0 || at < end)) {
+        end = at;
+        marker = candidate;
+      }
+    }
+    if (end >= 0) {
+      this.#show(this.#held.slice(0, end));
+      this.#held = this.#held.slice(end + marker.length);
+      this.#state = "header";
+      return this.#held !== "";
+    }
+    let sure = this.#held.length;
+    const open = this.#held.lastIndexOf("<");
+    if (open >= 0 && ENDS.some((candidate) => candidate.startsWith(this.#held.slice(open)))) sure = open;
+    this.#show(this.#held.slice(0, sure));
+    this.#held = this.#held.slice(sure);
+    return false;
+  }
+
+  #show(text: string): void {
+    if (this.#channel === "call") this.#sink.arguments(text);
+    else if (this.#channel === "reasoning") this.#sink.reasoning(text);
+    else this.#sink.text(text);
+  }
+}
+
+export const HARMONY: ToolFormat = {
+  name: "harmony",
+  needsSpecialTokens: true,
+  shape: null,
+  partsReasoning: true,
+  createParser: () => new HarmonyParser(),
+};
