@@ -18,7 +18,11 @@ const NUM_ROWS = Number(process.argv[2] ?? 256);
 const NUM_STEPS = 2000;
 
 class Host {
-  readonly cache = new CacheManager({ numPages: 200_000, pageSize: PAGE, prefixCaching: true });
+  readonly cache = new CacheManager({
+    pageSize: PAGE,
+    prefixCaching: true,
+    groups: [{ kind: "full", numPages: 200_000 }],
+  });
   readonly scheduler = new Scheduler(
     { mode: "extend", pageSize: PAGE, maxPagesPerBatch: 512, idealChunk: 128 },
     this.cache,
@@ -58,7 +62,13 @@ class Host {
     batch.clear();
     for (let r = 0; r < step.numRows; r++) {
       const request = step.rows[r]!;
-      batch.addRow(request.tokens, step.starts[r]!, step.queryLens[r]!, request.pages, request.numTokens - 1);
+      batch.addRow(
+        request.tokens,
+        step.starts[r]!,
+        step.queryLens[r]!,
+        request.tables[0]!.pages,
+        request.numTokens - 1,
+      );
     }
     const t2 = performance.now();
     this.planner.plan(batch);

@@ -1,4 +1,4 @@
-// Many questions over one long text: the text is computed once, the prefix trie shares its pages between the requests.
+// Many questions over one long text: the text is computed once, the prefix cache shares its pages between the requests.
 import { createEngine } from "pagoda";
 
 await using engine = await createEngine();

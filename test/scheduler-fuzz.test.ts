@@ -43,8 +43,8 @@ class Traffic {
       this.settle();
       this.sim.checkIntegrity();
     }
-    assert.equal(this.sim.cache.pagesUsed, 0, "pages leak");
-    assert.equal(this.sim.cache.available(), this.sim.cache.pagesTotal);
+    assert.equal(this.sim.cache.stats().pagesUsed, 0, "pages leak");
+    for (const [g, { numPages }] of this.sim.groups.entries()) assert.equal(this.sim.cache.available(g), numPages - 1);
   }
 
   arrive(): void {
@@ -99,7 +99,7 @@ class Traffic {
       assert.ok(numGiven !== undefined, `${request.id} ended twice`);
       this.live.delete(request);
       assert.equal(request.state, "finished");
-      assert.equal(request.numPages, 0);
+      for (const table of request.tables) assert.equal(table.numPages, 0);
       this.numEnded[request.finishReason!]++;
       this.numPreemptions += request.numPreemptions;
       const generated = [...request.tokens.slice(numGiven, request.numTokens)];
@@ -114,11 +114,74 @@ class Traffic {
   }
 }
 
+const FULL = { kind: "full", numPages: 33 } as const;
+
 const CONFIGS: [string, number, SimulationOptions][] = [
   ["extend", 10_000, { pageSize: 4, pages: 32, maxPagesPerBatch: 4, idealChunk: 8 }],
   ["extend, one page a step", 3_000, { pageSize: 4, pages: 30, maxPagesPerBatch: 1, idealChunk: 16 }],
   ["extend, pages of one token", 3_000, { pageSize: 1, pages: 150, maxPagesPerBatch: 16, idealChunk: 7 }],
   ["extend, plain cache", 3_000, { pageSize: 4, pages: 32, maxPagesPerBatch: 8, idealChunk: 8, prefixCaching: false }],
+  [
+    "a window beside full attention",
+    5_000,
+    { pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8, groups: [FULL, { kind: "window", numPages: 25, window: 10 }] },
+  ],
+  [
+    "windows only, two of them",
+    3_000,
+    {
+      pageSize: 4,
+      maxPagesPerBatch: 8,
+      idealChunk: 8,
+      groups: [
+        { kind: "window", numPages: 25, window: 10 },
+        { kind: "window", numPages: 31, attentionChunk: 12 },
+      ],
+    },
+  ],
+  [
+    "two full groups of unequal pools",
+    3_000,
+    { pageSize: 4, maxPagesPerBatch: 8, idealChunk: 8, groups: [FULL, { kind: "latent", numPages: 29 }] },
+  ],
+  ["states only", 3_000, { pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8, groups: [{ kind: "state", numPages: 9 }] }],
+  [
+    "states beside full attention",
+    5_000,
+    { pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8, groups: [FULL, { kind: "state", numPages: 12 }] },
+  ],
+  [
+    "full, window and state",
+    10_000,
+    {
+      pageSize: 4,
+      maxPagesPerBatch: 4,
+      idealChunk: 8,
+      groups: [FULL, { kind: "window", numPages: 29, window: 10 }, { kind: "state", numPages: 14 }],
+    },
+  ],
+  [
+    "full, window and state, plain cache",
+    3_000,
+    {
+      pageSize: 4,
+      maxPagesPerBatch: 4,
+      idealChunk: 8,
+      prefixCaching: false,
+      groups: [FULL, { kind: "window", numPages: 25, window: 10 }, { kind: "state", numPages: 9 }],
+    },
+  ],
+  [
+    "full, window and state, chunked",
+    3_000,
+    {
+      mode: "chunked",
+      pageSize: 4,
+      maxPagesPerBatch: 4,
+      idealChunk: 8,
+      groups: [FULL, { kind: "window", numPages: 25, window: 10 }, { kind: "state", numPages: 14 }],
+    },
+  ],
   ["chunked", 3_000, { mode: "chunked", pageSize: 4, pages: 32, maxPagesPerBatch: 4, idealChunk: 8 }],
 ];
 

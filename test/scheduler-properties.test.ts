@@ -50,7 +50,7 @@ test("property: whatever the world, every request that fits ends with the tokens
         const needed = Math.ceil((prompt.length + request.sampling.maxTokens - 1) / sim.pageSize);
         if (needed <= options.pages) assert.equal(generated.length, request.sampling.maxTokens);
       }
-      assert.equal(sim.cache.pagesUsed, 0);
+      assert.equal(sim.cache.stats().pagesUsed, 0);
       sim.checkIntegrity();
     }),
     { seed: 3, numRuns: 400 },
@@ -83,7 +83,7 @@ test("property: attach finds exactly the longest published page-aligned prefix o
   });
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 4 }), fc.array(sequence, { maxLength: 20 }), (pageSize, sequences) => {
-      const cache = new CacheManager({ numPages: 500, pageSize, prefixCaching: true });
+      const cache = new CacheManager({ pageSize, prefixCaching: true, groups: [{ kind: "full", numPages: 500 }] });
       const published = new Set<string>();
       for (const [i, { salt, tokens }] of sequences.entries()) {
         const request = makeRequest(`r${i}`, tokens, { salt });
@@ -103,7 +103,7 @@ test("property: attach finds exactly the longest published page-aligned prefix o
         }
         cache.checkIntegrity([]);
       }
-      assert.equal(cache.stats().trieNodes, published.size, "one node for each distinct prefix");
+      assert.equal(cache.stats().entries, published.size, "one node for each distinct prefix");
     }),
     { seed: 5, numRuns: 300 },
   );

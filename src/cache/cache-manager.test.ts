@@ -3,9 +3,10 @@ import { test } from "node:test";
 import { forkOf, makeRequest, tokensOf } from "../../test/support/simulation.js";
 import type { Request } from "../core/request.js";
 import { CacheManager, NO_COPY } from "./cache-manager.js";
+import { hashPages } from "./request-pages.js";
 
 function makeCache(pages: number, pageSize = 4, prefixCaching = true): CacheManager {
-  return new CacheManager({ numPages: pages + 1, pageSize, prefixCaching });
+  return new CacheManager({ pageSize, prefixCaching, groups: [{ kind: "full", numPages: pages + 1 }] });
 }
 
 /** Takes the request through a whole prefill, as if a step had computed everything it lacks. */
@@ -18,7 +19,7 @@ function prefill(cache: CacheManager, request: Request): Request {
 }
 
 function pagesOf(request: Request): number[] {
-  return [...request.pages.slice(0, request.numPages)];
+  return [...request.tables[0]!.pages.slice(0, request.tables[0]!.numPages)];
 }
 
 test("attach locks the longest cached prefix of full pages", () => {
@@ -63,11 +64,11 @@ test("tryReserve is all or nothing", () => {
   const cache = makeCache(3);
   const request = makeRequest("r", tokensOf(1, 16));
   assert.equal(cache.tryReserve(request, 16), false);
-  assert.equal(request.numPages, 0);
+  assert.equal(request.tables[0]!.numPages, 0);
   assert.equal(cache.available(), 3);
   assert.ok(cache.tryReserve(request, 12));
   assert.ok(cache.tryReserve(request, 9), "pages it has already are enough");
-  assert.equal(request.numPages, 3);
+  assert.equal(request.tables[0]!.numPages, 3);
 });
 
 test("publishing an identical page frees ours and takes the one that is there", () => {
@@ -83,7 +84,7 @@ test("publishing an identical page frees ours and takes the one that is there", 
   cache.publish(a);
   cache.publish(b);
   assert.deepEqual(pagesOf(b).slice(0, 2), pagesOf(a).slice(0, 2));
-  assert.notEqual(b.pages[2], a.pages[2], "partial pages stay private");
+  assert.notEqual(b.tables[0]!.pages[2], a.tables[0]!.pages[2], "partial pages stay private");
   assert.equal(cache.available(), 16);
   cache.checkIntegrity([a, b]);
 });
@@ -94,9 +95,9 @@ test("released pages stay cached until they are needed, oldest and deepest first
   cache.release(a);
   const b = prefill(cache, makeRequest("b", tokensOf(2, 12)));
   cache.release(b);
-  assert.deepEqual([a.numPages, a.numComputed, a.numSharedPages], [0, 0, 0]);
-  assert.equal(cache.pagesCached, 6);
-  assert.equal(cache.pagesFree, 0);
+  assert.deepEqual([a.tables[0]!.numPages, a.numComputed, a.numSharedPages], [0, 0, 0]);
+  assert.equal(cache.stats().pagesCached, 6);
+  assert.equal(cache.stats().pagesFree, 0);
 
   const c = makeRequest("c", tokensOf(3, 8));
   assert.ok(cache.tryReserve(c, 8));
@@ -108,8 +109,9 @@ test("released pages stay cached until they are needed, oldest and deepest first
 /** A stand-in for whoever owns these pages. */
 function makeOwner(id: string, pages: number[]): Request {
   const owner = makeRequest(id, tokensOf(1, 13));
-  owner.pages.set(pages);
-  owner.numPages = pages.length;
+  hashPages(owner, pages.length, 4);
+  owner.tables[0]!.pages.set(pages);
+  owner.tables[0]!.numPages = pages.length;
   owner.numSharedPages = pages.length;
   owner.numComputed = pages.length * 4;
   return owner;
@@ -120,7 +122,7 @@ test("a page somebody owns is never evicted", () => {
   const a = prefill(cache, makeRequest("a", tokensOf(1, 8)));
   const b = makeRequest("b", tokensOf(2, 12));
   assert.equal(cache.tryAdmit(b), false);
-  assert.deepEqual([b.numPages, cache.available()], [0, 2]);
+  assert.deepEqual([b.tables[0]!.numPages, cache.available()], [0, 2]);
   assert.ok(cache.tryReserve(b, 8));
   cache.checkIntegrity([a, b]);
 });
@@ -134,7 +136,7 @@ test("tryAdmit counts a hit that nobody owns as taken, not as free", () => {
   assert.equal(cache.tryAdmit(big), false);
   const fits = makeRequest("fits", [...tokensOf(1, 8), ...tokensOf(2, 8)]);
   assert.equal(cache.tryAdmit(fits), true);
-  assert.deepEqual([fits.numComputed, fits.numPages], [8, 4]);
+  assert.deepEqual([fits.numComputed, fits.tables[0]!.numPages], [8, 4]);
   cache.checkIntegrity([fits]);
 });
 
@@ -152,8 +154,8 @@ test("discard publishes nothing", () => {
   a.numComputed = 10;
   cache.discard(a);
   assert.equal(cache.attach(makeRequest("b", tokensOf(1, 10))), 0);
-  assert.equal(cache.pagesFree, 8);
-  assert.equal(a.numPages, 0);
+  assert.equal(cache.stats().pagesFree, 8);
+  assert.equal(a.tables[0]!.numPages, 0);
 });
 
 test("discard keeps what earlier steps had published", () => {
@@ -175,10 +177,10 @@ for (const prefixCaching of [true, false]) {
     const child = forkOf(parent, "child", 5);
     const copy = cache.fork(parent, child);
     assert.ok(copy !== null);
-    assert.deepEqual(copy, { from: parent.pages[2], to: child.pages[2] });
+    assert.deepEqual(copy, { from: [parent.tables[0]!.pages[2]], to: [child.tables[0]!.pages[2]] });
     assert.deepEqual(pagesOf(child).slice(0, 2), pagesOf(parent).slice(0, 2));
     assert.equal(child.numComputed, 10);
-    assert.equal(cache.pagesUsed, 4);
+    assert.equal(cache.stats().pagesUsed, 4);
     cache.checkIntegrity([parent, child]);
     cache.release(parent);
     cache.checkIntegrity([child]);
@@ -197,7 +199,7 @@ for (const prefixCaching of [true, false]) {
   });
 }
 
-test("fork publishes what the parent has computed, so that shared pages are all in the trie", () => {
+test("fork publishes what the parent has computed, so that shared pages are all in the directory", () => {
   const cache = makeCache(10);
   const parent = makeRequest("parent", tokensOf(1, 10));
   assert.ok(cache.tryAdmit(parent));
@@ -215,7 +217,7 @@ test("fork without a free page changes nothing", () => {
   parent.appendToken(4);
   const child = forkOf(parent, "child", 5);
   assert.equal(cache.fork(parent, child), null);
-  assert.deepEqual([child.numPages, child.numComputed], [0, 0]);
+  assert.deepEqual([child.tables[0]!.numPages, child.numComputed], [0, 0]);
   cache.checkIntegrity([parent, child]);
 });
 
@@ -237,7 +239,7 @@ test("without prefix caching nothing is found again", () => {
   const cache = makeCache(8, 4, false);
   cache.release(prefill(cache, makeRequest("a", tokensOf(1, 9))));
   assert.equal(cache.attach(makeRequest("b", tokensOf(1, 9))), 0);
-  assert.deepEqual([cache.pagesFree, cache.pagesCached, cache.stats().trieNodes], [8, 0, 0]);
+  assert.deepEqual([cache.stats().pagesFree, cache.stats().pagesCached, cache.stats().entries], [8, 0, 0]);
 });
 
 test("hit statistics count lookups, hits and tokens", () => {
@@ -252,17 +254,17 @@ test("hit statistics count lookups, hits and tokens", () => {
   );
 });
 
-test("the snapshot shows every page and the trie, and names no salt", () => {
+test("the snapshot shows every page and entry, and names no salt", () => {
   const cache = makeCache(5, 2);
   const a = prefill(cache, makeRequest("a", [1, 2, 3, 4, 5], { salt: "secret" }));
   cache.release(prefill(cache, makeRequest("b", [7, 8, 9])));
   const snapshot = cache.snapshot();
   assert.deepEqual(
-    snapshot.pages.map((page) => page.state),
+    snapshot.groups[0]!.pages.map((page) => page.state),
     ["null", "used", "used", "used", "cached", "free"],
   );
   assert.deepEqual(
-    snapshot.nodes.map(({ page, parent, tokens, refs }) => ({ page, parent, tokens, refs })),
+    snapshot.nodes.map(({ pages, parent, tokens, refs }) => ({ page: pages[0], parent, tokens, refs })),
     [
       { page: 1, parent: 0, tokens: [1, 2], refs: 1 },
       { page: 2, parent: 1, tokens: [3, 4], refs: 1 },
@@ -285,16 +287,22 @@ test("checkIntegrity finds books that do not balance", () => {
   a.tokens[2] = 77;
   assert.throws(() => cache.checkIntegrity([a, b]), /a: page 1 holds other tokens/);
   a.tokens[2] = b.tokens[2]! - 100_000;
-  a.numPages = 2;
+  a.tables[0]!.numPages = 2;
   assert.throws(() => cache.checkIntegrity([a, b]), /a has 2 pages for 10 tokens/);
-  a.numPages = 3;
-  a.pages[2] = a.pages[1]!;
-  assert.throws(() => cache.checkIntegrity([a, b]), /a: page 2 at 2 is in the trie/);
+  a.tables[0]!.numPages = 3;
+  a.tables[0]!.pages[2] = a.tables[0]!.pages[1]!;
+  assert.throws(() => cache.checkIntegrity([a, b]), /a: page 2 at 2 is in the directory/);
 });
 
 test("impossible sizes are refused with the option's name", () => {
   for (const numPages of [1, 0, -1, 2.5, Number.NaN, 2 ** 30]) {
-    assert.throws(() => new CacheManager({ numPages, pageSize: 4, prefixCaching: true }), /Option numPages is/);
+    assert.throws(
+      () => new CacheManager({ pageSize: 4, prefixCaching: true, groups: [{ kind: "full", numPages }] }),
+      /Option numPages is/,
+    );
   }
-  assert.throws(() => new CacheManager({ numPages: 4, pageSize: 0, prefixCaching: true }), /Option pageSize is 0/);
+  assert.throws(
+    () => new CacheManager({ pageSize: 0, prefixCaching: true, groups: [{ kind: "full", numPages: 4 }] }),
+    /Option pageSize is 0/,
+  );
 });

@@ -1,130 +1,147 @@
-// Who owns which page. The only writer of a request's pages, numPages and numSharedPages. It never touches device memory: a
-// copy it asks for (fork) is carried out by the engine.
+// Who owns which page, in every cache group of the model. The only writer of a request's tables and numSharedPages. It never
+// touches device memory: copies it asks for (forks, states) are carried out by the engine.
 //
-//   pages of a request   |  in the trie, maybe shared  |  full, not yet published  |  partial  |
-//                        0                       numSharedPages          numLanded / P      numPages
+//   pages of a request   |  behind the window  |  in the directory, maybe shared  |  full, not yet published  |  partial  |
+//                        0                   first                         numSharedPages          numLanded / P      numPages
 //
-// Without prefix caching there is no trie: every page is private, except those a fork shares.
+// One rule for all groups: a request gets what it needs in every group, or nothing. Without prefix caching there is no directory:
+// every page is private, except those a fork shares.
 
 import { errorFor } from "../core/errors.js";
 import { NULL_PAGE } from "../core/ids.js";
 import { alignDown, ceilDiv } from "../core/math.js";
+import type { PageTable } from "../core/page-table.js";
 import type { Request } from "../core/request.js";
+import type { CacheGroup, GroupOptions, GroupStats } from "./cache-group.js";
+import { GroupBooks } from "./group-books.js";
 import { checkIntegrity } from "./integrity.js";
-import { PagePool } from "./page-pool.js";
-import { PrefixTrie } from "./prefix-trie.js";
-import { commonLen, forgetPages, growPages } from "./request-pages.js";
+import { PrefixMatcher } from "./prefix-match.js";
+import { adoptHashes, commonLen, forgetPages, hashPages, openTables } from "./request-pages.js";
 import { type CacheSnapshot, takeSnapshot } from "./snapshot.js";
+import { StateSlots } from "./state-slots.js";
 
 export interface CacheOptions {
-  /** Counting the null page 0. */
-  readonly numPages: number;
-  /** Tokens per page. */
+  /** Tokens per page, the same in all groups. */
   readonly pageSize: number;
   readonly prefixCaching: boolean;
+  /** The longest chunk of a step, in tokens: a window group has pages for the next chunk, not for a whole prompt. Default: no limit. */
+  readonly maxChunk?: number;
+  readonly groups: readonly GroupOptions[];
 }
 
-export interface CacheStats {
-  /** Without the null page: free + cached + used. */
-  readonly pagesTotal: number;
-  /** Owned by nobody, holding nothing. */
-  readonly pagesFree: number;
-  /** Owned by nobody, in the trie, evictable. */
-  readonly pagesCached: number;
-  readonly pagesUsed: number;
+/** Of all groups together. */
+export interface CacheStats extends Omit<GroupStats, "kind"> {
+  readonly groups: readonly GroupStats[];
   readonly lookups: number;
   /** Lookups that found at least one page. */
   readonly hits: number;
   readonly queriedTokens: number;
   readonly hitTokens: number;
   readonly evictions: number;
-  readonly trieNodes: number;
+  /** Page boundaries in the directory. */
+  readonly entries: number;
 }
 
-/** The engine copies page `from` to page `to` before the next step. */
+/** In each group g, the engine copies page from[g] to page to[g] before the next step; equal ones need no copy. */
 export interface PageCopy {
-  readonly from: number;
-  readonly to: number;
+  readonly from: readonly number[]; // [G]
+  readonly to: readonly number[]; // [G]
 }
 
-/** A fork at a page boundary shares everything; from and to are the null page. */
-export const NO_COPY: PageCopy = { from: NULL_PAGE, to: NULL_PAGE };
+/** A fork at a page boundary shares everything. */
+export const NO_COPY: PageCopy = { from: [], to: [] };
 
 export class CacheManager {
   readonly pageSize: number; // P
-  /** Pages a request can own: all but the null page. */
-  readonly pagesTotal: number;
-  readonly #pool: PagePool;
-  readonly #trie: PrefixTrie | null;
-  /** Trie nodes that somebody owns. */
-  #numLockedNodes = 0;
+  /** Copies of states for the engine to carry out; null: the model has no states. */
+  readonly states: StateSlots | null;
+  /** Tokens of the longest request that the pools can hold. */
+  readonly maxTokens: number;
+  readonly #maxChunk: number;
+  readonly #books: GroupBooks;
+  readonly #matcher: PrefixMatcher;
+  readonly #missing: Int32Array; // [G] pages to be taken
   #lookups = 0;
   #hits = 0;
   #queriedTokens = 0;
   #hitTokens = 0;
-  #evictions = 0;
 
   constructor(options: CacheOptions) {
-    requireCount("pageSize", options.pageSize, 1, 2 ** 20, "tokens per page");
-    // Slots are 32-bit integers.
-    const most = Math.floor(2 ** 31 / options.pageSize);
-    requireCount("numPages", options.numPages, 2, most, "page 0 is the null page");
-    this.pageSize = options.pageSize;
-    this.pagesTotal = options.numPages - 1;
-    this.#pool = new PagePool(options.numPages);
-    this.#trie = options.prefixCaching ? new PrefixTrie(options.numPages, options.pageSize) : null;
+    const { pageSize, groups, maxChunk = Infinity } = options;
+    requireCount("pageSize", pageSize, 1, 2 ** 20, "tokens per page");
+    for (const { numPages } of groups) {
+      // Slots are 32-bit integers.
+      requireCount("numPages", numPages, 2, Math.floor(2 ** 31 / pageSize), "page 0 is the null page");
+    }
+    this.pageSize = pageSize;
+    this.#maxChunk = maxChunk;
+    this.#books = new GroupBooks(groups, pageSize, options.prefixCaching);
+    this.#matcher = new PrefixMatcher(this.#books, pageSize);
+    this.maxTokens = Math.min(...this.#books.groups.map((group) => this.#mostTokens(group)));
+    this.#missing = new Int32Array(groups.length);
+    this.states = this.#books.stateIndex < 0 ? null : new StateSlots(this.#books, pageSize);
   }
 
   get isSharing(): boolean {
-    return this.#trie !== null;
+    return this.#books.directory !== null;
   }
 
-  /** Pages free or evictable. */
-  available(): number {
-    return this.#pool.numFree;
+  /** The group of the states, -1 when the model has none. */
+  get stateIndex(): number {
+    return this.#books.stateIndex;
   }
 
-  get pagesCached(): number {
-    return this.#trie === null ? 0 : this.#trie.numNodes - this.#numLockedNodes;
-  }
-
-  get pagesFree(): number {
-    return this.#pool.numFree - this.pagesCached;
-  }
-
-  get pagesUsed(): number {
-    return this.pagesTotal - this.#pool.numFree;
+  /** Pages of a group that are free or evictable. */
+  available(group = 0): number {
+    return this.#books.groups[group]!.pool.numFree;
   }
 
   /**
-   * Locks the longest cached page-aligned prefix of the request's tokens and returns its length in tokens. At least one token is
+   * Locks the longest cached page-aligned prefix at which every group can resume and returns its length in tokens. At least one token is
    * left to compute, since only a computed token gives logits. A request that needs every position (prompt logprobs) reads no cache.
    */
   attach(request: Request): number {
-    return this.#lock(request, this.#match(request));
+    openTables(request, this.#books.groups.length);
+    return this.#lock(request, this.#matcher.longest(request, 0));
   }
 
-  /** attach() and pages for all of the request's tokens, or no change at all. */
+  /** attach() and room for the request's tokens, or no change at all. */
   tryAdmit(request: Request): boolean {
-    const numHits = this.#match(request);
-    // Hits that nobody owns are free now and will not be once they are locked.
-    let numUnowned = 0;
-    for (let i = 0; i < numHits; i++) if (this.#pool.refs(request.pages[i]!) === 0) numUnowned++;
-    const numMissing = ceilDiv(request.numTokens, this.pageSize) - numHits;
-    if (numMissing > this.#pool.numFree - numUnowned) return false;
+    const { groups, directory } = this.#books;
+    openTables(request, groups.length);
+    const numHits = this.#matcher.longest(request, 0);
+    const start = numHits * this.pageSize;
+    for (let g = 0; g < groups.length; g++) {
+      const group = groups[g]!;
+      let numMissing = 1; // a working state
+      if (!group.isState) {
+        numMissing = this.#end(group, request.numTokens, start) - numHits;
+        // Hits that nobody owns are free now and will not be once they are locked.
+        for (let i = group.firstVisible(start); i < numHits; i++) {
+          if (!group.isOwned(directory!.pageOf(this.#matcher.path[i]!, g))) numMissing++;
+        }
+      }
+      if (numMissing > group.pool.numFree) return false;
+    }
     this.#lock(request, numHits);
     return this.tryReserve(request, request.numTokens);
   }
 
-  /** Pages for contextLen tokens, all or nothing; the least recently used cached pages are evicted for them. */
+  /**
+   * Pages for contextLen tokens (a window group: for the next chunk of them), all groups or none; the least recently used cached pages
+   * are evicted for them.
+   */
   tryReserve(request: Request, contextLen: number): boolean {
-    const first = request.numPages;
-    const numMissing = ceilDiv(contextLen, this.pageSize) - first;
-    if (numMissing <= 0) return true;
-    growPages(request, first + numMissing);
-    if (!this.#pool.tryAcquire(request.pages, first, numMissing)) return false;
-    request.numPages = first + numMissing;
-    for (let i = first; i < request.numPages; i++) this.#evict(request.pages[i]!);
+    const { groups } = this.#books;
+    openTables(request, groups.length);
+    for (let g = 0; g < groups.length; g++) {
+      const group = groups[g]!;
+      const end = group.isState ? 1 : this.#end(group, contextLen, request.numComputed);
+      const missing = Math.max(0, end - request.tables[g]!.numPages);
+      if (missing > group.pool.numFree) return false;
+      this.#missing[g] = missing;
+    }
+    for (let g = 0; g < groups.length; g++) this.#extend(request.tables[g]!, g, this.#missing[g]!);
     return true;
   }
 
@@ -133,171 +150,248 @@ export class CacheManager {
    * returns the tokens it need not compute any more. As with attach(), one token is left.
    */
   advance(request: Request): number {
-    const trie = this.#trie;
     const first = request.numSharedPages;
-    if (trie === null || !request.readsCache || request.numComputed !== first * this.pageSize) return 0;
-    const limit = Math.floor((request.numTokens - 1) / this.pageSize);
-    for (let i = first; i < limit; i++) {
-      const parent = i === 0 ? NULL_PAGE : request.pages[i - 1]!;
-      const twin = trie.find(request.salt, parent, request.tokens, i * this.pageSize);
-      if (twin === NULL_PAGE) break;
-      this.#replacePage(request, i, twin);
-      request.numSharedPages = i + 1;
-    }
-    const gained = (request.numSharedPages - first) * this.pageSize;
+    if (!this.isSharing || !request.readsCache || request.numComputed !== first * this.pageSize) return 0;
+    const end = this.#matcher.longest(request, first);
+    if (end === first) return 0;
+    const { groups } = this.#books;
+    for (let g = 0; g < groups.length; g++) if (!groups[g]!.isState) this.#takeOver(request, g, first, end);
+    this.states?.restore(request, this.states.touch(this.#matcher.path[end - 1]!));
+    const gained = (end - first) * this.pageSize;
+    request.numSharedPages = end;
     request.numComputed += gained;
     this.#hitTokens += gained;
     return gained;
   }
 
-  /** Enters the full pages below numLanded into the trie; where an identical page is there already, it replaces ours. */
+  /**
+   * Enters the full pages below numLanded into the directory; where an identical page is there already, it replaces ours. Then
+   * gives back what no later token can see.
+   */
   publish(request: Request): void {
-    const trie = this.#trie;
-    if (trie === null) return;
-    const { pages, tokens, salt } = request;
-    const numFull = Math.floor(request.numLanded / this.pageSize);
-    for (let i = request.numSharedPages; i < numFull; i++) {
-      const page = pages[i]!;
-      const parent = i === 0 ? NULL_PAGE : pages[i - 1]!;
-      const offset = i * this.pageSize;
-      const twin = trie.find(salt, parent, tokens, offset);
-      if (twin === NULL_PAGE) {
-        trie.insert(salt, parent, tokens, offset, page);
-        this.#numLockedNodes++;
-      } else {
-        this.#replacePage(request, i, twin);
-      }
-      request.numSharedPages = i + 1;
+    const { groups } = this.#books;
+    openTables(request, groups.length);
+    if (this.isSharing) {
+      const numFull = Math.floor(request.numLanded / this.pageSize);
+      hashPages(request, numFull, this.pageSize);
+      if (this.#books.hasPages) for (let i = request.numSharedPages; i < numFull; i++) this.#publishPage(request, i);
+      request.numSharedPages = Math.max(request.numSharedPages, numFull);
+      this.states?.settle(request);
+    }
+    for (let g = 0; g < groups.length; g++) {
+      const group = groups[g]!;
+      if (group.kind === "window") this.#dropBefore(request, g, group.firstVisible(request.numLanded));
     }
   }
 
   /** Publishes, then gives all pages back; what was published stays cached until it is evicted. */
   release(request: Request): void {
     this.publish(request);
-    // The last page first: it is the least likely to be asked for again, and a child must leave before its parent.
-    for (let i = request.numPages - 1; i >= 0; i--) this.#releasePage(request.pages[i]!);
-    forgetPages(request);
+    this.#giveBack(request, false);
   }
 
   /** Gives all pages back without publishing: after a failed step the unpublished ones may hold garbage. */
   discard(request: Request): void {
-    for (let i = request.numPages - 1; i >= request.numSharedPages; i--) this.#pool.releaseEmpty(request.pages[i]!);
-    for (let i = request.numSharedPages - 1; i >= 0; i--) this.#releasePage(request.pages[i]!);
-    forgetPages(request);
+    this.#giveBack(request, true);
   }
 
   /**
-   * Gives the child, which has no pages yet, what it shares with the parent: the full pages by reference and a fresh page for the
-   * partial one, to be copied. A child that has more to compute than one generated token begins at a page boundary, like any
-   * prompt. null: no page is left, or there is nothing to share; the child is unchanged.
+   * Gives the child, which has no pages yet, what it shares with the parent: the full pages by reference, a fresh page for each
+   * partial one, to be copied, and a copy of the state. A child that has more to compute than one generated token begins at a page
+   * boundary, like any prompt. null: no page is left, or there is nothing to share; the child is unchanged.
    */
   fork(parent: Request, child: Request): PageCopy | null {
     if (child.salt !== parent.salt) return null;
-    this.publish(parent); // now every full page is the trie's, and shared pages are shared in one way only
+    const { groups } = this.#books;
+    openTables(child, groups.length);
+    this.publish(parent); // now every full page is in the directory, and shared pages are shared in one way only
     let numShared = commonLen(parent, child);
     const isDecode = numShared >= Math.max(child.promptLen, child.numTokens - 1);
     if (!isDecode) numShared = alignDown(numShared, this.pageSize);
-    if (numShared === 0) return null;
+    if (numShared === 0 || !this.#canFork(parent, numShared)) return null;
     const numFull = Math.floor(numShared / this.pageSize);
-    growPages(child, numFull + 1);
     const hasPartial = numFull * this.pageSize < numShared;
-    if (hasPartial && !this.#takePage(child, numFull)) return null;
-    for (let i = 0; i < numFull; i++) {
-      const page = parent.pages[i]!;
-      this.#pool.retain(page);
-      child.pages[i] = page;
+    for (let g = 0; g < groups.length; g++) {
+      const group = groups[g]!;
+      const from = parent.tables[g]!;
+      const to = child.tables[g]!;
+      if (!group.isState) {
+        to.reserve(numFull + 1);
+        to.first = group.firstVisible(numShared);
+        to.pages.fill(NULL_PAGE, 0, to.first);
+        to.numPages = numFull;
+        for (let i = to.first; i < numFull; i++) {
+          to.pages[i] = from.pages[i]!;
+          group.retain(from.pages[i]!);
+        }
+      }
+      if (group.isState || hasPartial) this.#extend(to, g, 1);
     }
-    child.numPages = hasPartial ? numFull + 1 : numFull;
-    child.numSharedPages = this.#trie === null ? 0 : numFull;
+    this.states?.fork(parent, child);
+    if (this.isSharing) {
+      adoptHashes(child, parent, numFull);
+      child.numSharedPages = numFull;
+    }
     child.numComputed = numShared;
-    return hasPartial ? { from: parent.pages[numFull]!, to: child.pages[numFull]! } : NO_COPY;
+    if (!hasPartial) return NO_COPY;
+    return { from: this.#pagesAt(parent, numFull), to: this.#pagesAt(child, numFull) };
   }
 
   stats(): CacheStats {
+    const groups = this.#books.groups.map((group) => group.stats());
+    const sum = (key: Exclude<keyof GroupStats, "kind">): number =>
+      groups.reduce((total, group) => total + group[key], 0);
     return {
-      pagesTotal: this.pagesTotal,
-      pagesFree: this.pagesFree,
-      pagesCached: this.pagesCached,
-      pagesUsed: this.pagesUsed,
+      groups,
+      pagesTotal: sum("pagesTotal"),
+      pagesFree: sum("pagesFree"),
+      pagesCached: sum("pagesCached"),
+      pagesUsed: sum("pagesUsed"),
       lookups: this.#lookups,
       hits: this.#hits,
       queriedTokens: this.#queriedTokens,
       hitTokens: this.#hitTokens,
-      evictions: this.#evictions,
-      trieNodes: this.#trie === null ? 0 : this.#trie.numNodes,
+      evictions: this.#books.numEvictions,
+      entries: this.#books.directory?.numEntries ?? 0,
     };
   }
 
-  /** Every page and trie node, for the dashboard. Off the hot path. */
+  /** Every page and directory entry, for the dashboard. Off the hot path. */
   snapshot(): CacheSnapshot {
-    return takeSnapshot(this.pageSize, this.#pool, this.#trie);
+    return takeSnapshot(this.pageSize, this.#books);
   }
 
-  /** Free pages, the next to be taken first. Off the hot path. */
-  freeQueue(): number[] {
-    return this.#pool.freeQueue();
+  /** Free pages of a group, the next to be taken first. Off the hot path. */
+  freeQueue(group = 0): number[] {
+    return this.#books.groups[group]!.pool.freeQueue();
   }
 
   /** Throws unless every page is free, cached or owned exactly as counted; `live` are all requests that own pages. */
   checkIntegrity(live: Iterable<Request>): void {
-    checkIntegrity(this.stats(), this.pageSize, this.#pool, this.#trie, live);
+    checkIntegrity(this.stats(), this.pageSize, this.#books, live);
   }
 
-  #takePage(request: Request, index: number): boolean {
-    if (!this.#pool.tryAcquire(request.pages, index, 1)) return false;
-    this.#evict(request.pages[index]!);
-    return true;
+  /** The page after the last that a group must have for a step from `start` on. */
+  #end(group: CacheGroup, contextLen: number, start: number): number {
+    const end = group.kind === "window" ? Math.min(contextLen, start + this.#maxChunk) : contextLen;
+    return ceilDiv(end, this.pageSize);
   }
 
-  /** Writes the cached prefix's pages to request.pages, owning none of them yet; returns how many. */
-  #match(request: Request): number {
-    const trie = this.#trie;
-    if (trie === null || !request.readsCache) return 0;
-    const limit = Math.floor((request.numTokens - 1) / this.pageSize);
-    growPages(request, limit);
-    let parent: number = NULL_PAGE;
-    for (let i = 0; i < limit; i++) {
-      parent = trie.find(request.salt, parent, request.tokens, i * this.pageSize);
-      if (parent === NULL_PAGE) return i;
-      request.pages[i] = parent;
-    }
-    return limit;
+  #mostTokens(group: CacheGroup): number {
+    if (group.isState) return Infinity;
+    const isBounded =
+      group.kind === "window" && group.pagesTotal > ceilDiv(group.window + this.#maxChunk, this.pageSize);
+    return isBounded ? Infinity : group.pagesTotal * this.pageSize;
+  }
+
+  #extend(table: PageTable, g: number, count: number): void {
+    if (count === 0) return;
+    table.reserve(table.numPages + count);
+    if (!this.#books.tryTake(g, table.pages, table.numPages, count))
+      throw new Error(`group ${g} has no ${count} pages`);
+    table.numPages += count;
   }
 
   #lock(request: Request, numHits: number): number {
-    for (let i = 0; i < numHits; i++) this.#retainNode(request.pages[i]!);
-    request.numPages = numHits;
+    const { groups, directory } = this.#books;
+    const start = numHits * this.pageSize;
+    // Before the working slot is taken: that may evict a snapshot, this one last.
+    const snapshot =
+      numHits === 0 || this.states === null ? NULL_PAGE : this.states.touch(this.#matcher.path[numHits - 1]!);
+    for (let g = 0; g < groups.length; g++) {
+      const group = groups[g]!;
+      const table = request.tables[g]!;
+      if (group.isState) {
+        this.#extend(table, g, 1);
+        continue;
+      }
+      table.reserve(numHits);
+      table.first = group.firstVisible(start);
+      table.numPages = numHits;
+      table.pages.fill(NULL_PAGE, 0, table.first);
+      for (let i = table.first; i < numHits; i++) {
+        table.pages[i] = directory!.pageOf(this.#matcher.path[i]!, g);
+        group.retain(table.pages[i]!);
+      }
+    }
+    if (snapshot !== NULL_PAGE) this.states!.restore(request, snapshot);
     request.numSharedPages = numHits;
-    request.numComputed = numHits * this.pageSize;
+    request.numComputed = start;
     this.#lookups++;
     this.#queriedTokens += request.numTokens;
     if (numHits > 0) this.#hits++;
-    this.#hitTokens += request.numComputed;
-    return request.numComputed;
+    this.#hitTokens += start;
+    return start;
   }
 
-  /** A trie page of the same tokens takes the place of our own. */
-  #replacePage(request: Request, index: number, twin: number): void {
-    this.#retainNode(twin);
-    this.#pool.releaseEmpty(request.pages[index]!);
-    request.pages[index] = twin;
+  /** Pages [from, end) of group g: the directory's take the place of our empty ones; those no longer visible are given back. */
+  #takeOver(request: Request, g: number, from: number, end: number): void {
+    const group = this.#books.groups[g]!;
+    const table = request.tables[g]!;
+    const first = group.firstVisible(end * this.pageSize);
+    for (let i = from; i < Math.min(end, table.numPages); i++) group.pool.releaseEmpty(table.pages[i]!);
+    this.#dropBefore(request, g, Math.min(first, from));
+    table.reserve(end);
+    for (let i = from; i < end; i++) {
+      const page = i < first ? NULL_PAGE : this.#books.directory!.pageOf(this.#matcher.path[i]!, g);
+      table.pages[i] = page;
+      if (page !== NULL_PAGE) group.retain(page);
+    }
+    table.first = Math.max(table.first, first);
+    table.numPages = Math.max(table.numPages, end);
   }
 
-  #retainNode(page: number): void {
-    if (this.#pool.refs(page) === 0) this.#numLockedNodes++;
-    this.#pool.retain(page);
+  #publishPage(request: Request, index: number): void {
+    const { groups } = this.#books;
+    const entry = this.#books.entryFor(request, index);
+    for (let g = 0; g < groups.length; g++) {
+      if (groups[g]!.isState) continue;
+      const { pages } = request.tables[g]!;
+      pages[index] = this.#books.enter(g, entry, pages[index]!);
+    }
   }
 
-  #releasePage(page: number): void {
-    this.#pool.release(page);
-    if (this.#trie?.has(page) && this.#pool.refs(page) === 0) this.#numLockedNodes--;
+  /** Gives back the pages before `end`, the oldest first; in the directory they stay cached. */
+  #dropBefore(request: Request, g: number, end: number): void {
+    const group = this.#books.groups[g]!;
+    const table = request.tables[g]!;
+    for (; table.first < end; table.first++) {
+      const page = table.pages[table.first]!;
+      if (table.first < request.numSharedPages) group.release(page);
+      else group.pool.releaseEmpty(page);
+      table.pages[table.first] = NULL_PAGE;
+    }
   }
 
-  /** A page just taken from the queue forgets what it held. */
-  #evict(page: number): void {
-    if (!this.#trie?.has(page)) return;
-    this.#trie.remove(page);
-    this.#evictions++;
+  #giveBack(request: Request, isGarbage: boolean): void {
+    const { groups } = this.#books;
+    for (let g = 0; g < request.tables.length; g++) {
+      const group = groups[g]!;
+      const { pages, first, numPages } = request.tables[g]!;
+      const numEmpty = group.isState ? numPages : isGarbage ? numPages - Math.max(first, request.numSharedPages) : 0;
+      // The last page first: it is the least likely to be asked for again, and a page must leave before its parent.
+      for (let i = numPages - 1; i >= first; i--) {
+        if (i >= numPages - numEmpty) group.pool.releaseEmpty(pages[i]!);
+        else group.release(pages[i]!);
+      }
+    }
+    this.states?.abandon(request);
+    forgetPages(request);
+  }
+
+  /** Every group can resume the parent's sequence after numShared tokens, and has the page or slot that takes. */
+  #canFork(parent: Request, numShared: number): boolean {
+    const hasPartial = numShared % this.pageSize !== 0;
+    return this.#books.groups.every((group, g) => {
+      if (group.isState) return numShared === parent.numComputed && group.pool.numFree >= 1;
+      if (parent.tables[g]!.first > group.firstVisible(numShared)) return false;
+      return !hasPartial || group.pool.numFree >= 1;
+    });
+  }
+
+  #pagesAt(request: Request, index: number): number[] {
+    const { groups } = this.#books;
+    return request.tables.map((table, g) => (groups[g]!.isState ? NULL_PAGE : table.pages[index]!));
   }
 }
 

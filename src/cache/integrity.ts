@@ -1,102 +1,174 @@
-// Proof that the cache's books balance: recounts owners from the requests themselves and compares with what pool and trie
+// Proof that the cache's books balance: recounts owners from the requests themselves and compares with what pools and directory
 // believe. Used by tests each step and by the engine when idle; never on the hot path.
 
 import { NULL_PAGE } from "../core/ids.js";
 import { ceilDiv } from "../core/math.js";
 import type { Request } from "../core/request.js";
+import type { CacheGroup } from "./cache-group.js";
 import type { CacheStats } from "./cache-manager.js";
-import type { PagePool } from "./page-pool.js";
-import type { PrefixTrie } from "./prefix-trie.js";
+import type { GroupBooks } from "./group-books.js";
+import { NO_ENTRY, type PageDirectory } from "./page-directory.js";
+import { HASH_WORDS } from "./page-hash.js";
 
-export function checkIntegrity(
-  stats: CacheStats,
-  pageSize: number,
-  pool: PagePool,
-  trie: PrefixTrie | null,
-  live: Iterable<Request>,
-): void {
-  const owners = new Int32Array(pool.numPages); // [numPages]
-  for (const request of live) {
-    checkRequest(request, pageSize, trie);
+export function checkIntegrity(stats: CacheStats, pageSize: number, books: GroupBooks, live: Iterable<Request>): void {
+  const requests = [...live];
+  for (const request of requests) checkRequest(request, pageSize, books);
+  for (const [g, group] of books.groups.entries()) {
+    const owners = ownersOf(requests, g, group);
+    const place = checkQueue(group);
+    checkPages(stats, g, books, owners, place);
+    if (books.directory !== null && group.isFull) checkOrder(g, group, books.directory, owners, place);
+  }
+  if (books.directory !== null) checkDirectory(books, books.directory);
+  const numEntries = books.directory?.numEntries ?? 0;
+  demand(stats.entries === numEntries, () => `the directory has ${numEntries} entries, ${stats.entries} are counted`);
+}
+
+/** How many requests own each page of group g. */
+function ownersOf(requests: readonly Request[], g: number, group: CacheGroup): Int32Array {
+  const owners = new Int32Array(group.pool.numPages); // [numPages]
+  for (const request of requests) {
     const seen = new Set<number>();
-    for (let i = 0; i < request.numPages; i++) {
-      const page = request.pages[i]!;
-      demand(page > NULL_PAGE && page < pool.numPages, () => `${request.id} owns page ${page}, outside the pool`);
+    const own = (page: number): void => {
+      demand(page > NULL_PAGE && page < group.pool.numPages, () => `${request.id} owns page ${page}, outside the pool`);
       demand(!seen.has(page), () => `${request.id} owns page ${page} twice`);
       seen.add(page);
       owners[page]!++;
-    }
+    };
+    const table = request.tables[g];
+    if (table === undefined) continue;
+    for (let i = table.first; i < table.numPages; i++) own(table.pages[i]!);
+    if (group.isState) for (const { slot } of request.pendingSnapshots) own(slot);
   }
+  return owners;
+}
 
-  const place = new Int32Array(pool.numPages).fill(-1); // [numPages] place in the free queue
+/** Place of each page in the free queue, -1 for those that are owned. */
+function checkQueue({ pool }: CacheGroup): Int32Array {
+  const place = new Int32Array(pool.numPages).fill(-1); // [numPages]
   const queue = pool.freeQueue();
   demand(queue.length === pool.numFree, () => `the free queue has ${queue.length} pages, ${pool.numFree} are counted`);
   for (const [index, page] of queue.entries()) {
     demand(place[page] === -1, () => `page ${page} is in the free queue twice`);
     place[page] = index;
   }
+  return place;
+}
 
+function checkPages(stats: CacheStats, g: number, books: GroupBooks, owners: Int32Array, place: Int32Array): void {
+  const group = books.groups[g]!;
+  const { pool } = group;
   let numFree = 0;
   let numCached = 0;
   let numUsed = 0;
-  let numNodes = 0;
-  const children = new Int32Array(pool.numPages); // [numPages]
   for (let page = 1; page < pool.numPages; page++) {
-    demand(
-      pool.refs(page) === owners[page],
-      () => `page ${page} has ${owners[page]} owners, ${pool.refs(page)} are counted`,
-    );
+    const counted = pool.refs(page);
+    demand(counted === owners[page], () => `page ${page} has ${owners[page]} owners, ${counted} are counted`);
     demand((place[page] !== -1) === (owners[page] === 0), () => `page ${page} is both owned and free, or neither`);
-    const isNode = trie?.has(page) ?? false;
+    const entry = group.entryOf(page);
     if (owners[page]! > 0) numUsed++;
-    else if (isNode) numCached++;
+    else if (entry !== NO_ENTRY) numCached++;
     else numFree++;
-    if (trie === null || !isNode) continue;
-    numNodes++;
-    const parent = trie.parentOf(page);
-    children[parent]!++;
-    demand(trie.find(trie.saltOf(page), parent, trie.tokensOf(page), 0) === page, () => `node ${page} cannot be found`);
-    if (parent === NULL_PAGE) continue;
-    demand(trie.has(parent), () => `node ${page} has lost its parent ${parent}`);
-    demand(owners[parent]! >= owners[page]!, () => `node ${page} has more owners than its parent ${parent}`);
+    if (entry === NO_ENTRY) continue;
     demand(
-      owners[parent]! > 0 || place[page]! < place[parent]!,
-      () => `node ${page} would be evicted after its parent ${parent}`,
+      books.directory!.pageOf(entry, g) === page,
+      () => `entry ${entry} does not know its page ${page} of group ${g}`,
     );
   }
-  for (let page = 1; page < pool.numPages; page++) {
-    const counted = trie?.numChildrenOf(page) ?? 0;
-    demand(counted === children[page], () => `node ${page} has ${children[page]} children, ${counted} are counted`);
-  }
+  const { pagesFree, pagesCached, pagesUsed } = stats.groups[g]!;
   demand(
-    stats.pagesFree === numFree && stats.pagesCached === numCached && stats.pagesUsed === numUsed,
-    () =>
-      `free/cached/used are ${numFree}/${numCached}/${numUsed}, counted ${stats.pagesFree}/${stats.pagesCached}/${stats.pagesUsed}`,
+    pagesFree === numFree && pagesCached === numCached && pagesUsed === numUsed,
+    () => `free/cached/used are ${numFree}/${numCached}/${numUsed}, counted ${pagesFree}/${pagesCached}/${pagesUsed}`,
   );
-  demand(stats.trieNodes === numNodes, () => `the trie has ${numNodes} nodes, ${stats.trieNodes} are counted`);
 }
 
-function checkRequest(request: Request, pageSize: number, trie: PrefixTrie | null): void {
-  const { id, pages, numPages, numSharedPages, numComputed } = request;
-  demand(numComputed <= request.numExpected, () => `${id} computed ${numComputed} of ${request.numExpected} tokens`);
-  demand(numPages >= ceilDiv(numComputed, pageSize), () => `${id} has ${numPages} pages for ${numComputed} tokens`);
-  demand(numSharedPages <= numPages, () => `${id} shares ${numSharedPages} of ${numPages} pages`);
-  demand(numSharedPages * pageSize <= request.numLanded, () => `${id} shares pages it has not computed`);
-  for (let i = 0; i < numPages; i++) {
-    const page = pages[i]!;
-    const isNode = trie?.has(page) ?? false;
-    demand(isNode === i < numSharedPages, () => `${id}: page ${page} at ${i} is ${isNode ? "" : "not "}in the trie`);
-    if (trie === null || !isNode) continue;
+/** In a full group a page leaves the cache before the page it follows. */
+function checkOrder(
+  g: number,
+  group: CacheGroup,
+  directory: PageDirectory,
+  owners: Int32Array,
+  place: Int32Array,
+): void {
+  for (const entry of directory.entries()) {
+    const page = directory.pageOf(entry, g);
+    demand(page !== NULL_PAGE, () => `entry ${entry} has lost its page of group ${g}`);
+    demand(group.entryOf(page) === entry, () => `page ${page} of entry ${entry} is another's`);
+    const parentEntry = directory.parentOf(entry);
+    if (parentEntry === NO_ENTRY) continue;
+    const parent = directory.pageOf(parentEntry, g);
+    demand(owners[parent]! >= owners[page]!, () => `page ${page} has more owners than its parent ${parent}`);
     demand(
-      trie.parentOf(page) === (i === 0 ? NULL_PAGE : pages[i - 1]),
-      () => `${id}: page ${page} has another parent`,
+      owners[parent]! > 0 || place[page]! < place[parent]!,
+      () => `page ${page} would be evicted after its parent ${parent}`,
     );
-    demand(trie.saltOf(page) === request.salt, () => `${id} shares page ${page} with another tenant`);
-    const held = trie.tokensOf(page);
-    for (let j = 0; j < pageSize; j++) {
-      demand(held[j] === request.tokens[i * pageSize + j], () => `${id}: page ${page} holds other tokens`);
-    }
   }
+}
+
+function checkDirectory(books: GroupBooks, directory: PageDirectory): void {
+  for (const entry of directory.entries()) {
+    demand(!directory.isEmpty(entry), () => `entry ${entry} has no page`);
+    for (const [g, group] of books.groups.entries()) {
+      const page = directory.pageOf(entry, g);
+      if (page === NULL_PAGE) continue;
+      demand(group.entryOf(page) === entry, () => `page ${page} of group ${g} does not know its entry ${entry}`);
+    }
+    const hashes = Int32Array.of(...directory.parentHashOf(entry), ...directory.hashOf(entry));
+    demand(directory.find(hashes, 0, directory.tokensOf(entry)) === entry, () => `entry ${entry} cannot be found`);
+    const isRoot = directory.parentHashOf(entry)[0] === directory.rootOf(entry);
+    if (!books.hasFull || isRoot) continue;
+    demand(directory.parentOf(entry) !== NO_ENTRY, () => `entry ${entry} has lost its parent`);
+  }
+}
+
+function checkRequest(request: Request, pageSize: number, books: GroupBooks): void {
+  const { id, numSharedPages, numComputed, tables } = request;
+  demand(numComputed <= request.numExpected, () => `${id} computed ${numComputed} of ${request.numExpected} tokens`);
+  demand(numSharedPages * pageSize <= request.numLanded, () => `${id} shares pages it has not computed`);
+  for (const [g, group] of books.groups.entries()) {
+    const table = tables[g];
+    if (table === undefined) continue;
+    const { pages, first, numPages } = table;
+    if (group.isState) {
+      demand(numPages <= 1 && (numPages === 1 || numComputed === 0), () => `${id} has ${numPages} states`);
+      continue;
+    }
+    demand(numPages >= ceilDiv(numComputed, pageSize), () => `${id} has ${numPages} pages for ${numComputed} tokens`);
+    demand(first <= numPages, () => `${id} lacks pages before ${first}`);
+    demand(first <= group.firstVisible(request.numLanded), () => `${id} has lost pages it still sees`);
+    for (let i = 0; i < first; i++) demand(pages[i] === NULL_PAGE, () => `${id}: page ${i} is behind the window`);
+    for (let i = first; i < numPages; i++) checkHeldPage(request, i, pages[i]!, group, books, pageSize);
+  }
+}
+
+function checkHeldPage(
+  request: Request,
+  index: number,
+  page: number,
+  group: CacheGroup,
+  { directory }: GroupBooks,
+  pageSize: number,
+): void {
+  const { id, hashes, tokens } = request;
+  const entry = group.entryOf(page);
+  const isShared = index < request.numSharedPages;
+  demand(
+    (entry !== NO_ENTRY) === isShared,
+    () => `${id}: page ${page} at ${index} is ${isShared ? "not " : ""}in the directory`,
+  );
+  if (directory === null || !isShared) return;
+  const held = directory.tokensOf(entry);
+  for (let j = 0; j < pageSize; j++) {
+    demand(held[j] === tokens[index * pageSize + j], () => `${id}: page ${page} holds other tokens`);
+  }
+  const own = hashes.subarray((index + 1) * HASH_WORDS, (index + 2) * HASH_WORDS);
+  const before = hashes.subarray(index * HASH_WORDS, (index + 1) * HASH_WORDS);
+  demand(isSame(directory.hashOf(entry), own), () => `${id}: page ${page} has another identity`);
+  demand(isSame(directory.parentHashOf(entry), before), () => `${id}: page ${page} has another parent`);
+}
+
+function isSame(a: Int32Array, b: Int32Array): boolean {
+  return a.every((word, i) => word === b[i]);
 }
 
 function demand(isTrue: boolean, message: () => string): void {

@@ -2,7 +2,7 @@
 // buffer itself belongs to the device.
 //
 // A page with reference count 0 is free and stands in one queue, least recently used first. A free page may still hold
-// cached tokens (prefix-trie.ts): it is lost only when it reaches the front and is taken, and a cache hit takes it out of
+// cached tokens (page-directory.ts): it is lost only when it reaches the front and is taken, and a cache hit takes it out of
 // the middle of the queue. Page 0 is the null page: nobody owns it, so its place in the arrays serves as the queue's ends.
 //
 //   take from here                                          return to here
@@ -61,6 +61,12 @@ export class PagePool {
   /** The same for a page whose content is worthless: it returns to the front, to be taken before anything cached. */
   releaseEmpty(page: number): void {
     if (this.#dropRef(page)) this.#insertAfter(NULL_PAGE, page);
+  }
+
+  /** A free page whose content has become worthless moves to the front. */
+  demote(page: number): void {
+    this.retain(page);
+    this.releaseEmpty(page);
   }
 
   /** Free pages, the next to be taken first. Off the hot path. */

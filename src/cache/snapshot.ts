@@ -1,51 +1,70 @@
-// A picture of the cache for the dashboard: every page and every trie node, as plain data that crosses threads.
+// A picture of the cache for the dashboard: every page of every group and every directory entry, as plain data that crosses threads.
 
-import type { PagePool } from "./page-pool.js";
-import type { PrefixTrie } from "./prefix-trie.js";
+import type { CacheKind } from "../core/cache-spec.js";
+import { NULL_PAGE } from "../core/ids.js";
+import type { GroupBooks } from "./group-books.js";
+import { NO_ENTRY } from "./page-directory.js";
+import { HASH_WORDS, hashSalt } from "./page-hash.js";
 
 export type PageState = "null" | "free" | "cached" | "used";
 
 export interface CacheSnapshot {
   readonly pageSize: number;
-  /** Indexed by page id; page 0 is the null page. */
-  readonly pages: readonly { readonly state: PageState; readonly owners: number }[];
-  readonly nodes: readonly TrieNodeSnapshot[];
+  /** One per cache group of the model, in its order. */
+  readonly groups: readonly GroupSnapshot[];
+  /** Page boundaries of cached prefixes. */
+  readonly nodes: readonly PrefixNode[];
 }
 
-export interface TrieNodeSnapshot {
-  readonly page: number;
-  /** Page of the parent node, 0 for a node that begins a sequence. */
+export interface GroupSnapshot {
+  readonly kind: CacheKind;
+  /** Tokens; 0 is no window. */
+  readonly window: number;
+  /** Indexed by page id (state: slot); page 0 is the null page. */
+  readonly pages: readonly { readonly state: PageState; readonly owners: number }[];
+}
+
+export interface PrefixNode {
+  /** From 1 on. */
+  readonly id: number;
+  /** Page of each group, 0 where it has none; for the state group the slot of the snapshot. */
+  readonly pages: readonly number[]; // [G]
+  /** Id of the boundary before this one; 0 for one that begins a sequence or stands alone. */
   readonly parent: number;
   readonly tokens: readonly number[]; // [pageSize]
-  /** Requests that own the page now. */
+  /** Requests that own its pages now. */
   readonly refs: number;
   /** Tells tenants apart without naming them; "" for the unsalted. */
   readonly saltHash: string;
 }
 
-export function takeSnapshot(pageSize: number, pool: PagePool, trie: PrefixTrie | null): CacheSnapshot {
-  const pages: { state: PageState; owners: number }[] = [{ state: "null", owners: 0 }];
-  const nodes: TrieNodeSnapshot[] = [];
-  for (let page = 1; page < pool.numPages; page++) {
-    const owners = pool.refs(page);
-    const isNode = trie?.has(page) ?? false;
-    pages.push({ state: owners > 0 ? "used" : isNode ? "cached" : "free", owners });
-    if (trie !== null && isNode) {
-      nodes.push({
-        page,
-        parent: trie.parentOf(page),
-        tokens: Array.from(trie.tokensOf(page)),
-        refs: owners,
-        saltHash: hashSalt(trie.saltOf(page)),
-      });
-    }
-  }
-  return { pageSize, pages, nodes };
-}
-
-function hashSalt(salt: string): string {
-  if (salt === "") return "";
-  let hash = 0;
-  for (let i = 0; i < salt.length; i++) hash = Math.imul(hash ^ salt.charCodeAt(i), 0x9e3779b1) ^ (hash >>> 13);
-  return (hash >>> 0).toString(16).padStart(8, "0");
+export function takeSnapshot(pageSize: number, books: GroupBooks): CacheSnapshot {
+  const { directory } = books;
+  const groups = books.groups.map((group) => ({
+    kind: group.kind,
+    window: group.window,
+    pages: Array.from({ length: group.pool.numPages }, (_, page) => {
+      const owners = group.pool.refs(page);
+      const isCached = group.entryOf(page) !== NO_ENTRY;
+      const state: PageState = page === NULL_PAGE ? "null" : owners > 0 ? "used" : isCached ? "cached" : "free";
+      return { state, owners };
+    }),
+  }));
+  if (directory === null) return { pageSize, groups, nodes: [] };
+  const entries = directory.entries();
+  const unsalted = new Int32Array(HASH_WORDS);
+  hashSalt(unsalted, 0, "");
+  const nodes = entries.map((entry) => {
+    const pages = books.groups.map((_, g) => directory.pageOf(entry, g));
+    const root = directory.rootOf(entry);
+    return {
+      id: entry + 1,
+      pages,
+      parent: directory.parentOf(entry) + 1,
+      tokens: Array.from(directory.tokensOf(entry)),
+      refs: Math.max(...pages.map((page, g) => books.groups[g]!.pool.refs(page))),
+      saltHash: root === unsalted[0] ? "" : (root >>> 0).toString(16).padStart(8, "0"),
+    };
+  });
+  return { pageSize, groups, nodes };
 }

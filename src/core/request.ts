@@ -11,6 +11,7 @@
 // numExpected = numTokens + numPromised, and a request catches up to that. The host learns a promised token when its flight lands.
 
 import type { RequestId } from "./ids.js";
+import { PageTable } from "./page-table.js";
 import type { SamplingParams } from "./sampling.js";
 
 export type RequestState = "waiting" | "running" | "finished";
@@ -26,7 +27,7 @@ export interface RequestInit {
   readonly salt?: string;
   /** Clock of the caller, in milliseconds. */
   readonly arrivalMs?: number;
-  /** false: every position must be computed here (prompt logprobs, mean pooling); the trie is not asked. */
+  /** false: every position must be computed here (prompt logprobs, mean pooling); the directory is not asked. */
   readonly readsCache?: boolean;
   /** Which of the n samples of its caller this is. */
   readonly sampleIndex?: number;
@@ -35,6 +36,14 @@ export interface RequestInit {
   /** true: the device can choose its tokens without the host, so the next step need not wait for the last. */
   readonly runsAhead?: boolean;
 }
+
+/** A slot that holds the request's state after its first `end` tokens. */
+export interface PendingSnapshot {
+  readonly slot: number;
+  readonly end: number;
+}
+
+const NO_HASHES = new Int32Array(0);
 
 export class Request {
   readonly id: RequestId;
@@ -62,11 +71,18 @@ export class Request {
   /** Tokens that flights in the air will give it. */
   numPromised = 0;
 
-  /** Pages in sequence order; only the first numPages count. Owned by the cache manager. */
-  pages: Int32Array = new Int32Array(8);
-  numPages = 0;
-  /** Leading pages that are in the prefix trie and locked by this request. Owned by the cache manager. */
+  // --- owned by the cache manager ---
+  /** One per cache group of the model. */
+  readonly tables: PageTable[] = [new PageTable()];
+  /** Leading pages of the sequence that are in the directory; those it holds are locked by this request. */
   numSharedPages = 0;
+  /** Identities: the salt's root, then one for each of the first numHashedPages pages, four words each. */
+  hashes: Int32Array = NO_HASHES;
+  numHashedPages = 0;
+  /** States copied aside in a step that is not committed yet, oldest first. */
+  readonly pendingSnapshots: PendingSnapshot[] = [];
+  /** Boundary of the last snapshot taken among its generated tokens; 0: none. */
+  lastSnapshotEnd = 0;
 
   /** Order of arrival: breaks ties of priority and survives preemption. Owned by the scheduler. */
   arrivalOrder = 0;

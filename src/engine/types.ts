@@ -1,6 +1,7 @@
 // The public surface of an engine, shared by the library, the CLI and the server.
 
 import type { z } from "zod";
+import type { GroupStats } from "../cache/cache-group.js";
 import type { CacheSnapshot } from "../cache/snapshot.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
@@ -131,9 +132,9 @@ export interface PlanItem {
   readonly isPartial: boolean;
 }
 
-/** The page map, the prefix trie, and which request owns which pages, in sequence order. */
+/** The page map, the cached prefixes, and which request owns which pages of each cache group, in sequence order. */
 export interface CachePicture extends CacheSnapshot {
-  readonly requests: readonly { readonly id: string; readonly pages: readonly number[] }[];
+  readonly requests: readonly { readonly id: string; readonly tables: readonly (readonly number[])[] }[];
 }
 
 export interface EngineStats {
@@ -147,6 +148,8 @@ export interface EngineStats {
   readonly pagesFree: number;
   readonly pagesCached: number;
   readonly pagesUsed: number;
+  /** The same for each cache group of the model; those of a state group are slots. */
+  readonly cacheGroups: readonly GroupStats[];
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly generatedTokens: number;
@@ -210,7 +213,7 @@ export interface Engine {
   /** The bytes a token adds to the text; may be part of a character. */
   tokenBytes(id: number): Uint8Array;
   stats(): Promise<EngineStats>;
-  /** The page map and the prefix trie, for people to look at. */
+  /** The page map and the cached prefixes, for people to look at. */
   cacheSnapshot(): Promise<CachePicture>;
   /** How attention was planned in one of the last thousand steps, one plan per window of the model; null for another step. */
   plan(step: number): Promise<readonly StepPlan[] | null>;

@@ -14,7 +14,11 @@ test(`${NUM_STEPS} decode steps of ${NUM_ROWS} rows allocate nothing`, () => {
   assert.ok(gc, "run with --expose-gc");
   const pageSize = 16;
   const pagesPerRow = Math.ceil((NUM_STEPS + 3_000) / pageSize);
-  const cache = new CacheManager({ numPages: 1 + NUM_ROWS * pagesPerRow, pageSize, prefixCaching: true });
+  const cache = new CacheManager({
+    pageSize,
+    prefixCaching: true,
+    groups: [{ kind: "full", numPages: 1 + NUM_ROWS * pagesPerRow }],
+  });
   const options = { mode: "extend", pageSize, maxPagesPerBatch: 8, idealChunk: 128 } as const;
   let nowMs = 0;
   const scheduler = new Scheduler(options, cache, () => nowMs);
@@ -23,7 +27,7 @@ test(`${NUM_STEPS} decode steps of ${NUM_ROWS} rows allocate nothing`, () => {
     const tokens = new Int32Array(pagesPerRow * pageSize);
     tokens.set(request.tokens);
     request.tokens = tokens;
-    request.pages = new Int32Array(pagesPerRow);
+    request.tables[0]!.pages = new Int32Array(pagesPerRow);
     scheduler.add(request);
   }
   const decode = (numSteps: number): void => {

@@ -23,7 +23,10 @@ test("the step tells who was preempted; the request waits with its tokens and no
   sim.step();
   const step = sim.scheduler.schedule()!;
   assert.deepEqual(step.preempted.slice(0, step.numPreempted), [second]);
-  assert.deepEqual([second.state, second.numPages, second.numComputed, second.numTokens], ["waiting", 0, 0, 9]);
+  assert.deepEqual(
+    [second.state, second.tables[0]!.numPages, second.numComputed, second.numTokens],
+    ["waiting", 0, 0, 9],
+  );
   assert.deepEqual(step.rows.slice(0, step.numRows), [first]);
 });
 
@@ -59,7 +62,7 @@ test("equal priority never preempts to be admitted", () => {
   assert.equal(first.numPreemptions, 0);
 });
 
-test("a preempted request finds most of its work in the trie again", () => {
+test("a preempted request finds most of its work in the directory again", () => {
   const sim = new Simulation({ pageSize: 4, pages: 12 });
   sim.add("first", tokensOf(1, 16), { maxTokens: 12 });
   const second = sim.add("second", tokensOf(2, 16), { maxTokens: 12 });

@@ -8,7 +8,6 @@
 import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
 import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
-import { ceilDiv } from "../core/math.js";
 import type { FinishReason, Request } from "../core/request.js";
 import { RequestQueue } from "./request-queue.js";
 import type { Step } from "./step.js";
@@ -42,7 +41,7 @@ export class Roster {
     this.waiting.insert(request);
   }
 
-  /** The child runs at once with the parent's pages, or waits (null) and finds its prefix in the trie. It ranks beside its parent. */
+  /** The child runs at once with the parent's pages, or waits (null) and finds its prefix in the directory. It ranks beside its parent. */
   fork(parent: Request, child: Request): PageCopy | null {
     this.#register(child, parent.arrivalOrder);
     const copy = this.isFull() ? null : this.#cache.fork(parent, child);
@@ -168,7 +167,7 @@ export class Roster {
   }
 
   #exceedsPool(request: Request): boolean {
-    return ceilDiv(request.numExpected, this.#cache.pageSize) > this.#cache.pagesTotal;
+    return request.numExpected > this.#cache.maxTokens;
   }
 
   /** Even alone in the pool it could not go on. What it has generated is good, only cut short. */

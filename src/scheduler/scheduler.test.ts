@@ -103,7 +103,7 @@ test("a failed step leaves nothing of itself in the cache", () => {
   sim.scheduler.crash(sim.scheduler.schedule()!);
   sim.scheduler.fail(request);
   assert.equal(request.finishReason, "error");
-  assert.equal(sim.cache.stats().trieNodes, 0);
+  assert.equal(sim.cache.stats().entries, 0);
   sim.scheduler.fail(request);
   sim.scheduler.finish(request, "stop");
   assert.equal(request.finishReason, "error", "over is over");
@@ -119,16 +119,16 @@ test("a fork runs beside its parent on shared pages and both get their own token
     const child = forkOf(parent, "child", 777, { maxTokens: 7 });
     sim.copy(sim.scheduler.fork(parent, child));
     assert.equal(sim.scheduler.numRunning, 2);
-    assert.equal(child.pages[1], parent.pages[1]);
+    assert.equal(child.tables[0]!.pages[1], parent.tables[0]!.pages[1]);
     sim.checkIntegrity();
     sim.runAll();
     assert.deepEqual([...parent.tokens.slice(promptLen, parent.numTokens)], expectedTokens(prompt, 8));
     assert.deepEqual([...child.tokens.slice(promptLen + 1, child.numTokens)], expectedTokens([...prompt, 777], 6));
-    assert.equal(sim.cache.pagesUsed, 0);
+    assert.equal(sim.cache.stats().pagesUsed, 0);
   }
 });
 
-test("a fork without a free page waits and finds its prefix in the trie", () => {
+test("a fork without a free page waits and finds its prefix in the directory", () => {
   const sim = new Simulation({ pageSize: 4, pages: 3 });
   const prompt = tokensOf(1, 9);
   const parent = sim.add("parent", prompt, { maxTokens: 3 });
@@ -178,7 +178,7 @@ test("an id is used once at a time, and an empty prompt is refused", () => {
 });
 
 test("impossible options are refused with their names", () => {
-  const cache = new CacheManager({ numPages: 4, pageSize: 4, prefixCaching: true });
+  const cache = new CacheManager({ pageSize: 4, prefixCaching: true, groups: [{ kind: "full", numPages: 4 }] });
   const good = { mode: "extend", pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8 } as const;
   for (const bad of [{ maxPagesPerBatch: 0 }, { idealChunk: Number.NaN }, { fixedChunk: 1.5 }, { pageSize: 8 }]) {
     const param = Object.keys(bad)[0]!;

@@ -2,6 +2,7 @@
 // integers: no device, no I/O, the clock is passed in. docs/scheduler.md states the rules and why they starve nobody.
 
 import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
+import { haveSamePage } from "../cache/request-pages.js";
 import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
 import { alignDown } from "../core/math.js";
@@ -114,6 +115,7 @@ export class Scheduler {
     if (step.isInAir) throw new Error("the step is still in the air");
     step.clear();
     this.#step = step;
+    this.#cache.states?.after.clear(); // of a step that failed before it could copy them
     this.#left = this.budget;
     this.#nowMs = this.#clock();
     // Nobody is preempted while a flight is in the air: what lands may end a request and free the pages that are short.
@@ -166,7 +168,7 @@ export class Scheduler {
   /**
    * The child, a new request whose tokens begin like the parent's, joins the running ones with the parent's pages. The engine carries
    * out the copy before the next step. null: there is no page or row for it now; it waits like any other and finds the
-   * shared prefix in the trie.
+   * shared prefix in the directory.
    */
   fork(parent: Request, child: Request): PageCopy | null {
     const copy = this.#roster.fork(parent, child);
@@ -249,9 +251,11 @@ export class Scheduler {
   #placeChunk(request: Request): boolean {
     const gained = this.#cache.advance(request);
     if (request.numPreemptions === 0) request.numCached += gained;
-    // A preempted request may have found everything but its last token in the trie: in chunked mode that waits for its turn.
+    // A preempted request may have found everything but its last token in the directory: in chunked mode that waits for its turn.
     if (this.#mode === "chunked" && isDecode(request)) return false;
     if (this.#left < this.#leastBudget(request) || this.#isUnderWay(request)) return false;
+    // What it took over may have brought it near the end of its pages in a window group.
+    if (gained > 0 && !this.#cache.tryReserve(request, request.numTokens)) return false;
     const start = request.numComputed;
     const remaining = request.numTokens - start;
     let queryLen = Math.min(remaining, this.#chunk, this.#left);
@@ -296,6 +300,7 @@ export class Scheduler {
     request.numComputed += queryLen;
     request.numInFlight += queryLen;
     if (request.runsAhead && request.numComputed === request.numExpected) request.numPromised++;
+    this.#cache.states?.snapshot(request);
     request.numSteps++;
     request.lastServedStep = this.#stepNumber;
     if (request.firstScheduledMs < 0) request.firstScheduledMs = this.#nowMs;
@@ -319,10 +324,7 @@ function isPrefill(request: Request): boolean {
 /** The page from a.numComputed on is the same for both and whole, with at least one token of `a` after it. */
 function sharesNextPage(a: Request, b: Request, pageSize: number): boolean {
   const start = a.numComputed;
-  const last = start / pageSize - 1;
-  if (a.numTokens <= start + pageSize || (start > 0 && a.pages[last] !== b.pages[last])) return false;
-  for (let i = start; i < start + pageSize; i++) if (a.tokens[i] !== b.tokens[i]) return false;
-  return a.salt === b.salt;
+  return a.numTokens > start + pageSize && haveSamePage(a, b, start / pageSize, pageSize);
 }
 
 function hasWaitedLonger(a: Request, b: Request): boolean {

@@ -26,7 +26,7 @@ export class ServerMetrics {
   readonly #engine: Engine;
   readonly #gate: Gate;
   readonly #gauges: Readonly<Record<string, Gauge>>;
-  readonly #pages: Gauge<"state">;
+  readonly #pages: Gauge<"state" | "group">;
   readonly #totals: readonly { counter: Counter; key: keyof EngineStats; last: number }[];
   readonly #restarts: Counter;
   #lastRestarts = 0;
@@ -59,8 +59,8 @@ export class ServerMetrics {
     };
     this.#pages = new Gauge({
       name: "pagoda_pages",
-      help: "Pages of the KV cache by state",
-      labelNames: ["state"],
+      help: "Pages of the KV cache by state and cache group; those of a state group are slots",
+      labelNames: ["state", "group"],
       registers,
     });
     this.#totals = TOTALS.map(([name, key, help]) => ({
@@ -148,9 +148,12 @@ export class ServerMetrics {
     this.#gauges.running!.set(stats.running);
     this.#gauges.waiting!.set(stats.waiting + this.#gate.queued);
     this.#gauges.usage!.set(stats.pagesUsed / stats.pagesTotal);
-    this.#pages.set({ state: "free" }, stats.pagesFree);
-    this.#pages.set({ state: "cached" }, stats.pagesCached);
-    this.#pages.set({ state: "used" }, stats.pagesUsed);
+    for (const [g, { kind, pagesFree, pagesCached, pagesUsed }] of stats.cacheGroups.entries()) {
+      const group = `${g}:${kind}`;
+      this.#pages.set({ state: "free", group }, pagesFree);
+      this.#pages.set({ state: "cached", group }, pagesCached);
+      this.#pages.set({ state: "used", group }, pagesUsed);
+    }
     for (const total of this.#totals) {
       const now = stats[total.key] as number;
       total.counter.inc(now >= total.last ? now - total.last : now);

@@ -11,7 +11,7 @@ import { kvLayout } from "../../src/device/kv-layout.js";
 import { makeRequest, Simulation, tokensOf } from "../support/simulation.js";
 
 function pagesOf(request: Request): number[] {
-  return [...request.pages.slice(0, request.numPages)];
+  return [...request.tables[0]!.pages.slice(0, request.tables[0]!.numPages)];
 }
 
 test("A1: a page holds all layers, 1,048,576 elements for Llama 8B, 2 MiB at fp16; acquire is all or nothing", () => {
@@ -46,11 +46,11 @@ test("A3: a request keeps its pages from admission through every step until it e
     assert.deepEqual(pagesOf(request), pages);
     sim.step();
   }
-  assert.deepEqual([request.numPages, sim.cache.pagesFree], [0, sim.cache.pagesTotal]);
+  assert.deepEqual([request.tables[0]!.numPages, sim.cache.stats().pagesFree], [0, sim.cache.stats().pagesTotal]);
 });
 
 test("A4: the plain cache gives each request its own pages: {1,2,3}, {4,5,6}, {7,8}", () => {
-  const cache = new CacheManager({ numPages: 9, pageSize: 16, prefixCaching: false });
+  const cache = new CacheManager({ pageSize: 16, prefixCaching: false, groups: [{ kind: "full", numPages: 9 }] });
   const requests = [48, 48, 32].map((length, i) => makeRequest(`R${i + 1}`, tokensOf(1, length)));
   for (const request of requests) assert.ok(cache.tryAdmit(request));
   assert.deepEqual(requests.map(pagesOf), [
@@ -62,7 +62,7 @@ test("A4: the plain cache gives each request its own pages: {1,2,3}, {4,5,6}, {7
 
 test("A5: 'The cat sat' and 'The cat ran' share page 1, own pages 2 and 3; the root is the reserved page 0", () => {
   const [the, cat, sat, ran, down] = [1, 2, 3, 4, 5];
-  const cache = new CacheManager({ numPages: 10, pageSize: 2, prefixCaching: true });
+  const cache = new CacheManager({ pageSize: 2, prefixCaching: true, groups: [{ kind: "full", numPages: 10 }] });
   const requests = [
     [the, cat, sat],
     [the, cat, ran],
@@ -82,7 +82,7 @@ test("A5: 'The cat sat' and 'The cat ran' share page 1, own pages 2 and 3; the r
     cache.publish(request);
   }
   assert.deepEqual(
-    cache.snapshot().nodes.map(({ page, parent, refs }) => ({ page, parent, refs })),
+    cache.snapshot().nodes.map(({ pages, parent, refs }) => ({ page: pages[0], parent, refs })),
     [
       { page: 1, parent: 0, refs: 2 },
       { page: 2, parent: 1, refs: 1 },
@@ -93,7 +93,7 @@ test("A5: 'The cat sat' and 'The cat ran' share page 1, own pages 2 and 3; the r
 });
 
 test("A6: 5 tokens at 16 a page get one page, here number 42", () => {
-  const cache = new CacheManager({ numPages: 100, pageSize: 16, prefixCaching: true });
+  const cache = new CacheManager({ pageSize: 16, prefixCaching: true, groups: [{ kind: "full", numPages: 100 }] });
   assert.ok(cache.tryReserve(makeRequest("others", tokensOf(2, 16)), 41 * 16));
   const request = makeRequest("r", [1, 2, 3, 4, 5]);
   assert.ok(cache.tryAdmit(request));
@@ -111,7 +111,7 @@ test("A7: a row carries all a task record does: ids, tokens, both lengths, all p
   assert.deepEqual([row.id, row.sampleIndex], ["R1", 0]);
   assert.deepEqual([...row.tokens.slice(start, start + queryLen)], tokensOf(1, 250).slice(128));
   assert.deepEqual({ start, queryLen, contextLen: row.numComputed }, { start: 128, queryLen: 122, contextLen: 250 });
-  assert.equal(row.numPages, 16);
+  assert.equal(row.tables[0]!.numPages, 16);
   assert.ok(start < row.promptLen, "prefill: it computes prompt tokens");
 });
 
@@ -123,7 +123,13 @@ test("A10: prefill at 0 writes the first page; decodes at 16 and 17 write the se
   for (let i = 0; i < 3; i++) {
     const step = sim.scheduler.schedule()!;
     batch.clear();
-    batch.addRow(request.tokens, step.starts[0]!, step.queryLens[0]!, request.pages, Number.POSITIVE_INFINITY);
+    batch.addRow(
+      request.tokens,
+      step.starts[0]!,
+      step.queryLens[0]!,
+      request.tables[0]!.pages,
+      Number.POSITIVE_INFINITY,
+    );
     slots.push([...batch.groups[0]!.slots.slice(0, batch.numTokens)]);
     sim.scheduler.land(step);
     request.appendToken(i);
@@ -160,7 +166,8 @@ test("AX2: 250 and 300 tokens need 16 and 19 pages; 128 tokens fill 8; no page i
   const pagesWritten: number[] = [];
   for (let step = sim.scheduler.schedule(); step !== null; step = sim.scheduler.schedule()) {
     for (let r = 0; r < step.numRows; r++) {
-      const { id, pages } = step.rows[r]!;
+      const { id } = step.rows[r]!;
+      const { pages } = step.rows[r]!.tables[0]!;
       const start = step.starts[r]!;
       const last = start + step.queryLens[r]! - 1;
       const chunk = `${id}@${start}`;
@@ -174,7 +181,7 @@ test("AX2: 250 and 300 tokens need 16 and 19 pages; 128 tokens fill 8; no page i
     }
     sim.scheduler.land(step);
   }
-  assert.deepEqual([r1.numPages, r2.numPages], [16, 19]);
+  assert.deepEqual([r1.tables[0]!.numPages, r2.tables[0]!.numPages], [16, 19]);
   assert.deepEqual(pagesWritten, [8, 8, 8, 8, 3], "R1C1, R2C1, R1C2, R2C2, R2C3");
 });
 
@@ -188,7 +195,13 @@ test("AX9: page 0 is never owned, never cached and never the target of a write",
     batch.clear();
     for (let r = 0; r < step.numRows; r++) {
       const request = step.rows[r]!;
-      batch.addRow(request.tokens, step.starts[r]!, step.queryLens[r]!, request.pages, Number.POSITIVE_INFINITY);
+      batch.addRow(
+        request.tokens,
+        step.starts[r]!,
+        step.queryLens[r]!,
+        request.tables[0]!.pages,
+        Number.POSITIVE_INFINITY,
+      );
       sim.compute(request, step.starts[r]!, step.queryLens[r]!);
     }
     assert.ok(batch.groups[0]!.slots.slice(0, batch.numTokens).every((slot) => slot >= 4));
@@ -199,7 +212,7 @@ test("AX9: page 0 is never owned, never cached and never the target of a write",
     }
   }
   assert.equal(sim.finished.length, 6);
-  const { pages, nodes } = sim.cache.snapshot();
-  assert.equal(pages[0]!.state, "null");
-  assert.ok(nodes.length > 0 && nodes.every((node) => node.page > 0));
+  const { groups, nodes } = sim.cache.snapshot();
+  assert.equal(groups[0]!.pages[0]!.state, "null");
+  assert.ok(nodes.length > 0 && nodes.every((node) => node.pages[0]! > 0));
 });

@@ -141,7 +141,7 @@ test("A21 AX3: 50 tokens by 16 read [:0], [:16], [:32], [:48] and end at 16, 32,
     steps.map((row) => row.start + row.queryLen),
     [16, 32, 48, 50],
   );
-  assert.equal(request.numPages, 4);
+  assert.equal(request.tables[0]!.numPages, 4);
 });
 
 test("AX1: a row has queryLen and contextLen = start + queryLen; 122 is one, 250 the other", () => {

@@ -9,11 +9,11 @@ import type { Request } from "../../src/core/request.js";
 import { makeRequest, Simulation, tokensOf } from "../support/simulation.js";
 
 function pagesOf(request: Request): number[] {
-  return [...request.pages.slice(0, request.numPages)];
+  return [...request.tables[0]!.pages.slice(0, request.tables[0]!.numPages)];
 }
 
 test("C5: 30, 32 and 70 cached tokens in blocks of 32: the new tokens go to (2, 30), (1, 0) and (6, 6)", () => {
-  const cache = new CacheManager({ numPages: 9, pageSize: 32, prefixCaching: true });
+  const cache = new CacheManager({ pageSize: 32, prefixCaching: true, groups: [{ kind: "full", numPages: 9 }] });
   const [s0, s1, s2, other] = [30, 32, 70, 32].map((length, i) => makeRequest(`s${i}`, tokensOf(i, length)));
   // The order of arrivals that leads to the text's tables 2 | 0, 1 | 3, 5, 6.
   cache.tryReserve(s1!, 33);
@@ -30,27 +30,27 @@ test("C5: 30, 32 and 70 cached tokens in blocks of 32: the new tokens go to (2, 
   for (const request of [s0!, s1!, s2!]) {
     const start = request.numTokens;
     request.appendToken(7);
-    batch.addRow(request.tokens, start, 1, request.pages, Number.POSITIVE_INFINITY);
+    batch.addRow(request.tokens, start, 1, request.tables[0]!.pages, Number.POSITIVE_INFINITY);
   }
   assert.deepEqual([...batch.groups[0]!.slots.slice(0, 3)], [3 * 32 + 30, 2 * 32 + 0, 7 * 32 + 6]);
 });
 
 test("CX2: 32 tokens fill one block of 32; the second is taken only for the 33rd", () => {
-  const cache = new CacheManager({ numPages: 9, pageSize: 32, prefixCaching: true });
+  const cache = new CacheManager({ pageSize: 32, prefixCaching: true, groups: [{ kind: "full", numPages: 9 }] });
   const request = makeRequest("s1", tokensOf(1, 32));
   assert.ok(cache.tryAdmit(request));
-  assert.equal(request.numPages, 1);
+  assert.equal(request.tables[0]!.numPages, 1);
   request.appendToken(7);
   assert.ok(cache.tryReserve(request, 33));
-  assert.equal(request.numPages, 2);
+  assert.equal(request.tables[0]!.numPages, 2);
 });
 
 test("CX3: a token fits while the new length is at most the block: 31 + 1 <= 32", () => {
-  const cache = new CacheManager({ numPages: 9, pageSize: 32, prefixCaching: true });
+  const cache = new CacheManager({ pageSize: 32, prefixCaching: true, groups: [{ kind: "full", numPages: 9 }] });
   const request = makeRequest("s", tokensOf(1, 31));
   assert.ok(cache.tryAdmit(request));
   assert.ok(cache.tryReserve(request, 32));
-  assert.equal(request.numPages, 1);
+  assert.equal(request.tables[0]!.numPages, 1);
 });
 
 test("DX1: prompts of 36, 37 and 36 tokens in one step get 109 slots, none twice, unless a prefix is shared", () => {
@@ -65,7 +65,7 @@ test("DX1: prompts of 36, 37 and 36 tokens in one step get 109 slots, none twice
   shared.step();
   const first = shared.scheduler.running()[Symbol.iterator]().next().value as Request;
   assert.deepEqual(pagesOf(second).slice(0, 2), pagesOf(first).slice(0, 2));
-  assert.notEqual(second.pages[2], first.pages[2]);
+  assert.notEqual(second.tables[0]!.pages[2], first.tables[0]!.pages[2]);
 });
 
 function slotsOfNextStep(sim: Simulation): number[] {
@@ -73,7 +73,13 @@ function slotsOfNextStep(sim: Simulation): number[] {
   const batch = new Batch(sim.pageSize, sim.scheduler.budget);
   for (let r = 0; r < step.numRows; r++) {
     const request = step.rows[r]!;
-    batch.addRow(request.tokens, step.starts[r]!, step.queryLens[r]!, request.pages, Number.POSITIVE_INFINITY);
+    batch.addRow(
+      request.tokens,
+      step.starts[r]!,
+      step.queryLens[r]!,
+      request.tables[0]!.pages,
+      Number.POSITIVE_INFINITY,
+    );
   }
   return [...batch.groups[0]!.slots.slice(0, batch.numTokens)];
 }

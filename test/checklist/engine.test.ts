@@ -33,7 +33,7 @@ function simulation() {
     capacity: { maxTokens, maxLogitRows: 64 },
     quantize: "none",
   });
-  const cache = new CacheManager({ numPages: 200, pageSize: 16, prefixCaching: true });
+  const cache = new CacheManager({ pageSize: 16, prefixCaching: true, groups: [{ kind: "full", numPages: 200 }] });
   const options = { mode: "extend", pageSize: 16, maxPagesPerBatch: 16, idealChunk: 128 } as const;
   const caches = pageSpecs(spec.caches, { pageSize: 16, dtype: "f32" }).map((page) =>
     device.allocKvPool({ ...page, numPages: 200 }),

@@ -8,7 +8,7 @@ import type { Request } from "../../src/core/request.js";
 import { makeRequest, tokensOf } from "../support/simulation.js";
 
 function blocksOf(request: Request): number[] {
-  return [...request.pages.slice(0, request.numPages)].map((page) => page - 1);
+  return [...request.tables[0]!.pages.slice(0, request.tables[0]!.numPages)].map((page) => page - 1);
 }
 
 function queueOf(cache: CacheManager): number[] {
@@ -17,7 +17,7 @@ function queueOf(cache: CacheManager): number[] {
 
 /** The text's history up to both requests' end: the first takes blocks 0 to 4, the second 0, 1, 5 and 6. */
 function playHistory(): CacheManager {
-  const cache = new CacheManager({ numPages: 11, pageSize: 4, prefixCaching: true });
+  const cache = new CacheManager({ pageSize: 4, prefixCaching: true, groups: [{ kind: "full", numPages: 11 }] });
   const first = makeRequest("first", tokensOf(1, 15));
   assert.ok(cache.tryAdmit(first));
   first.numComputed = 15;
@@ -46,7 +46,10 @@ function playHistory(): CacheManager {
 test("F: the free queue is 7-8-9-4-3-2-6-5-1-0; only full blocks are cached", () => {
   const cache = playHistory();
   assert.deepEqual(queueOf(cache), [7, 8, 9, 4, 3, 2, 6, 5, 1, 0]);
-  const cached = cache.snapshot().nodes.map((node) => node.page - 1);
+  const cached = cache
+    .snapshot()
+    .nodes.map((node) => node.pages[0]! - 1)
+    .sort((a, b) => a - b);
   assert.deepEqual(cached, [0, 1, 2, 3, 5], "blocks 4 and 6 are partial");
 });
 
@@ -65,7 +68,7 @@ test("F: a 29-token request with 12 cached tokens touches 0, 1, 2 in the middle 
 });
 
 test("F: identical concurrent requests compute duplicates, as there; publishing keeps one and frees the other at once", () => {
-  const cache = new CacheManager({ numPages: 11, pageSize: 4, prefixCaching: true });
+  const cache = new CacheManager({ pageSize: 4, prefixCaching: true, groups: [{ kind: "full", numPages: 11 }] });
   const twins = ["a", "b"].map((id) => makeRequest(id, tokensOf(1, 9)));
   for (const twin of twins) assert.ok(cache.tryAdmit(twin));
   assert.deepEqual(twins.map(blocksOf), [

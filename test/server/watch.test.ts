@@ -60,13 +60,13 @@ test("steps: history first, then each as it happens; the plan of one", async () 
 });
 
 test("the page map and the trie, with text", async () => {
-  const cache = await get<Omit<CachePicture, "nodes"> & { nodes: { page: number; parent: number; text: string }[] }>(
+  const cache = await get<Omit<CachePicture, "nodes"> & { nodes: { id: number; parent: number; text: string }[] }>(
     "/api/cache",
   );
-  assert.equal(cache.pages[0]!.state, "null");
+  assert.equal(cache.groups[0]!.pages[0]!.state, "null");
   assert.ok(cache.nodes.length >= 2);
   assert.ok(cache.nodes.some((node) => node.text.includes("a secret")));
-  assert.ok(cache.nodes.every((node) => node.parent === 0 || cache.nodes.some((other) => other.page === node.parent)));
+  assert.ok(cache.nodes.every((node) => node.parent === 0 || cache.nodes.some((other) => other.id === node.parent)));
   assert.deepEqual(cache.requests, []);
 });
 

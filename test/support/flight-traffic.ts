@@ -63,7 +63,7 @@ export class FlightTraffic {
     this.#random = makeRandom(seed * 1000 + depth);
     const device = new DelayedDevice(depth, () => this.#random(3) === 0);
     this.#device = device;
-    this.#cache = new CacheManager({ numPages: pages + 1, pageSize, prefixCaching });
+    this.#cache = new CacheManager({ pageSize, prefixCaching, groups: [{ kind: "full", numPages: pages + 1 }] });
     const scheduler = new Scheduler({ ...options, mode }, this.#cache, () => 0);
     const poolSpec = { numPages: pages + 1, pageSize, numLayers: 1, numKvHeads: 1, keyDim: 1, valueDim: 1 };
     this.core = new EngineCore({
@@ -110,7 +110,7 @@ export class FlightTraffic {
       this.#check();
     }
     assert.equal(this.#live.size, 0, "a call was never answered");
-    assert.equal(this.#cache.pagesUsed, 0, "pages leak");
+    assert.equal(this.#cache.stats().pagesUsed, 0, "pages leak");
   }
 
   #check(): void {

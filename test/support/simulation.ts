@@ -1,9 +1,13 @@
-// Scheduler and cache at work without a model. The "KV cache" is one integer per slot: a hash of all tokens up to that position,
-// computed from the slot before it. The next token is read from the last slot, so a wrong, stale or foreign page changes the
-// output, as it would with a real model. Each step is checked against the rules of docs/scheduler.md.
+// Scheduler and cache at work without a model. The "KV cache" of every group is one integer per slot: a hash of all tokens up to
+// that position, computed from the slot before it; a "state" is the hash of all tokens so far. The next token is read from what every
+// group holds, so a wrong, stale or foreign page changes the output, as it would with a real model. Each step is checked against
+// the rules of docs/scheduler.md.
 
 import assert from "node:assert/strict";
+import type { GroupOptions } from "../../src/cache/cache-group.js";
 import { CacheManager, type PageCopy } from "../../src/cache/cache-manager.js";
+import type { StateCopies } from "../../src/cache/state-slots.js";
+import { visibleStart } from "../../src/core/attention-plan.js";
 import type { RequestId } from "../../src/core/ids.js";
 import { Request } from "../../src/core/request.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
@@ -12,6 +16,8 @@ import { Scheduler, type SchedulerOptions, type Step } from "../../src/scheduler
 export interface SimulationOptions extends Partial<SchedulerOptions> {
   /** Pages a request can own: the null page comes on top. */
   readonly pages?: number;
+  /** The model's cache groups; default: one full group of `pages`. */
+  readonly groups?: readonly GroupOptions[];
   readonly prefixCaching?: boolean;
 }
 
@@ -63,7 +69,8 @@ export class Simulation {
   readonly mode: "extend" | "chunked";
   readonly finished: Request[] = [];
   nowMs = 0;
-  readonly #kv: Int32Array; // [pages * P]
+  readonly groups: readonly GroupOptions[];
+  readonly #kv: readonly Int32Array[]; // [G] of [pages * P], or of [slots] for a state
 
   constructor(options: SimulationOptions = {}) {
     const {
@@ -76,11 +83,18 @@ export class Simulation {
     this.mode = mode;
     this.pageSize = pageSize;
     this.maxChunk = Math.max(pageSize, mode === "extend" ? idealChunk : fixedChunk);
-    const numPages = (options.pages ?? 1000) + 1;
-    this.cache = new CacheManager({ numPages, pageSize, prefixCaching: options.prefixCaching ?? true });
+    this.groups = options.groups ?? [{ kind: "full", numPages: (options.pages ?? 1000) + 1 }];
+    this.cache = new CacheManager({
+      pageSize,
+      prefixCaching: options.prefixCaching ?? true,
+      maxChunk: this.maxChunk,
+      groups: this.groups,
+    });
     const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
     this.scheduler = new Scheduler(schedulerOptions, this.cache, () => this.nowMs);
-    this.#kv = new Int32Array(numPages * pageSize).fill(-1);
+    this.#kv = this.groups.map(({ kind, numPages }) =>
+      new Int32Array(kind === "state" ? numPages : numPages * pageSize).fill(-1),
+    );
   }
 
   add(id: string, prompt: ArrayLike<number>, options: RequestOptions = {}): Request {
@@ -99,7 +113,7 @@ export class Simulation {
       return [];
     }
     this.checkRules(step);
-    for (let r = 0; r < step.numRows; r++) this.compute(step.rows[r]!, step.starts[r]!, step.queryLens[r]!);
+    this.computeStep(step);
     this.scheduler.land(step);
     const rows = rowsOf(step);
     for (const request of step.rows.slice(0, step.numRows)) {
@@ -118,32 +132,64 @@ export class Simulation {
   }
 
   appendNext(request: Request): void {
-    request.appendToken(nextToken(this.#kv[this.#slot(request, request.numTokens - 1)]!));
+    request.appendToken(nextToken(this.#lastHash(request)));
     if (request.numGenerated < request.sampling.maxTokens) return;
     this.scheduler.finish(request, "length");
     this.finished.push(request);
   }
 
   copy(copy: PageCopy | null): void {
-    if (copy === null || copy.from === copy.to) return;
+    if (copy === null) return;
     const { pageSize } = this;
-    this.#kv.copyWithin(copy.to * pageSize, copy.from * pageSize, (copy.from + 1) * pageSize);
-  }
-
-  compute(request: Request, start: number, queryLen: number): void {
-    let hash = start === 0 ? seedOf(request.salt) : this.#kv[this.#slot(request, start - 1)]!;
-    for (let pos = start; pos < start + queryLen; pos++) {
-      hash = mix(hash, request.tokens[pos]!);
-      this.#kv[this.#slot(request, pos)] = hash;
+    for (const [g, from] of copy.from.entries()) {
+      if (this.groups[g]!.kind !== "state")
+        this.#kv[g]!.copyWithin(copy.to[g]! * pageSize, from * pageSize, (from + 1) * pageSize);
     }
   }
 
-  /** Every computed position of the request reads back what its own tokens give. */
+  /** As the engine does: copies of states, the forward, more copies of states. */
+  computeStep(step: Step): void {
+    const { states } = this.cache;
+    if (states !== null) this.#copyStates(states.before);
+    for (let r = 0; r < step.numRows; r++) this.compute(step.rows[r]!, step.starts[r]!, step.queryLens[r]!);
+    if (states !== null) this.#copyStates(states.after);
+  }
+
+  compute(request: Request, start: number, queryLen: number): void {
+    for (const [g, kv] of this.#kv.entries()) {
+      const isState = this.groups[g]!.kind === "state";
+      // The first token of an attention chunk sees nothing before it.
+      let hash = this.#sees(g, start, start - 1) ? kv[this.#slot(request, g, start - 1)]! : hashOf(request, start);
+      for (let pos = start; pos < start + queryLen; pos++) {
+        hash = mix(hash, request.tokens[pos]!);
+        if (!isState) kv[this.#slot(request, g, pos)] = hash;
+      }
+      if (isState) kv[this.#slot(request, g, 0)] = hash;
+    }
+  }
+
+  /** Every computed position that a later token can see reads back what the request's own tokens give. */
   checkContent(request: Request): void {
-    let hash = seedOf(request.salt);
-    for (let pos = 0; pos < request.numComputed; pos++) {
+    const hashes: number[] = [];
+    for (let pos = 0, hash = seedOf(request.salt); pos < request.numComputed; pos++) {
       hash = mix(hash, request.tokens[pos]!);
-      assert.equal(this.#kv[this.#slot(request, pos)], hash, `${request.id} reads foreign KV at ${pos}`);
+      hashes.push(hash);
+    }
+    for (const [g, { kind, window = 0, attentionChunk = 0 }] of this.groups.entries()) {
+      const kv = this.#kv[g]!;
+      if (kind === "state") {
+        if (hashes.length > 0 && !this.#isRestorePending(request, g))
+          assert.equal(kv[this.#slot(request, g, 0)], hashes.at(-1), `${request.id} has a foreign state`);
+        continue;
+      }
+      const first = visibleStart({ window, attentionChunk }, request.numComputed);
+      for (let pos = first; pos < request.numComputed; pos++) {
+        assert.equal(
+          kv[this.#slot(request, g, pos)],
+          hashes[pos],
+          `${request.id} reads foreign KV at ${pos} of group ${g}`,
+        );
+      }
     }
   }
 
@@ -169,7 +215,14 @@ export class Simulation {
       assert.ok(queryLen >= 1 && queryLen <= this.maxChunk, `${request.id}: chunk of ${queryLen}`);
       assert.equal(end, request.numComputed);
       assert.ok(end <= request.numTokens);
-      assert.ok(request.numPages * pageSize >= end, `${request.id} has no page for its tokens`);
+      for (const [g, { kind, window = 0, attentionChunk = 0 }] of this.groups.entries()) {
+        if (kind === "state") continue;
+        const { numPages, numHeld } = request.tables[g]!;
+        assert.ok(numPages * pageSize >= end, `${request.id} has no page for its tokens in group ${g}`);
+        const most = Math.ceil((window + attentionChunk + this.maxChunk) / pageSize) + 1;
+        if (kind === "window")
+          assert.ok(numHeld <= most, `${request.id} holds ${numHeld} pages of a window, at most ${most}`);
+      }
       const isDecode = start >= request.promptLen && start === request.numTokens - 1;
       if (!isDecode) assert.equal(start % pageSize, 0, `${request.id}: chunk starts inside a page`);
       if (end < request.numTokens) assert.equal(end % pageSize, 0, `${request.id}: chunk ends inside a page`);
@@ -187,8 +240,39 @@ export class Simulation {
     this.cache.checkIntegrity([...this.scheduler.running(), ...this.scheduler.waiting(), ...this.finished]);
   }
 
-  #slot(request: Request, pos: number): number {
-    return request.pages[Math.floor(pos / this.pageSize)]! * this.pageSize + (pos % this.pageSize);
+  #copyStates(copies: StateCopies): void {
+    const kv = this.#kv[this.cache.stateIndex]!;
+    for (let i = 0; i < copies.count; i++) kv[copies.to[i]!] = kv[copies.from[i]!]!;
+    copies.clear();
+  }
+
+  /** Its state is copied before the next forward. */
+  #isRestorePending(request: Request, g: number): boolean {
+    const { to, count } = this.cache.states!.before;
+    return to.subarray(0, count).includes(request.tables[g]!.pages[0]!);
+  }
+
+  /** What every group holds of the request's last token. */
+  #lastHash(request: Request): number {
+    const last = request.numTokens - 1;
+    const hashes = this.#kv
+      .filter((_, g) => this.#sees(g, last + 1, last))
+      .map((kv) => kv[this.#slot(request, this.#kv.indexOf(kv), last)]!);
+    for (const hash of hashes) assert.equal(hash, hashes[0], `${request.id}: its groups differ`);
+    return hashes[0]!;
+  }
+
+  #sees(g: number, position: number, key: number): boolean {
+    const { window = 0, attentionChunk = 0 } = this.groups[g]!;
+    return key >= Math.max(0, visibleStart({ window, attentionChunk }, position));
+  }
+
+  #slot(request: Request, g: number, pos: number): number {
+    const { pages } = request.tables[g]!;
+    if (this.groups[g]!.kind === "state") return pages[0]!;
+    const page = pages[Math.floor(pos / this.pageSize)]!;
+    assert.ok(page > 0, `${request.id} reads a page it has given back`);
+    return page * this.pageSize + (pos % this.pageSize);
   }
 }
 
@@ -202,6 +286,13 @@ export function expectedTokens(prompt: ArrayLike<number>, numTokens: number, sal
     hash = mix(hash, tokens.at(-1)!);
   }
   return tokens;
+}
+
+/** Of the first `length` tokens. */
+function hashOf(request: Request, length: number): number {
+  let hash = seedOf(request.salt);
+  for (let i = 0; i < length; i++) hash = mix(hash, request.tokens[i]!);
+  return hash;
 }
 
 function nextToken(hash: number): number {

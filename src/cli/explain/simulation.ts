@@ -82,7 +82,11 @@ function simulate(mode: Mode, options: ExplainOptions, targets: ReadonlyMap<stri
   // A pool in which nothing is preempted. Of two steps one at least computes a page of prompt; a decode grows by a token a step.
   const promptPages = prompts.reduce((n, request) => n + ceilDiv(request.numTokens, pageSize), 0);
   const decodePages = decodes.reduce((n, request) => n + ceilDiv(request.numTokens + 2 * promptPages + 2, pageSize), 0);
-  const cache = new CacheManager({ numPages: 1 + promptPages + decodePages, pageSize, prefixCaching: true });
+  const cache = new CacheManager({
+    pageSize,
+    prefixCaching: true,
+    groups: [{ kind: "full", numPages: 1 + promptPages + decodePages }],
+  });
   const scheduler = new Scheduler(
     { mode, pageSize, maxPagesPerBatch: budget / pageSize, idealChunk: chunk, fixedChunk: chunk },
     cache,
@@ -153,7 +157,7 @@ class BatchRecorder {
     for (let r = 0; r < step.numRows; r++) {
       const request = step.rows[r]!;
       const row = { start: step.starts[r]!, queryLen: step.queryLens[r]!, isDecode: isDecoding(request) };
-      const pages = request.pages.slice(0, request.numPages);
+      const pages = request.tables[0]!.pages.slice(0, request.tables[0]!.numPages);
       shapes.push({ tokens: request.tokens, start: row.start, queryLen: row.queryLen, pages });
       rows.push(this.#describeRow(request, row, pages));
       if (!row.isDecode) padding += alignUp(row.queryLen, this.#alignTo) - row.queryLen;

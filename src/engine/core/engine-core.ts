@@ -2,7 +2,7 @@
 // there is work and carries the outputs away. Knows nothing of text, threads or HTTP.
 
 import type { AttentionPlanner } from "../../attention/planner.js";
-import type { CacheManager } from "../../cache/cache-manager.js";
+import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
 import type { Device } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
@@ -160,8 +160,8 @@ export class EngineCore {
       if (outcome.kind === "run") child.request.accept(outcome.tokens, outcome.count);
       this.#settlement.sessions.set(child.request.id, child);
       const copy = scheduler.fork(parent.request, child.request);
-      if (copy !== null && copy.from !== copy.to) {
-        for (let g = 0; g < caches.length; g++) device.copyPage(caches[g]!, copy.from, copy.to);
+      if (copy !== null && copy !== NO_COPY) {
+        for (let g = 0; g < caches.length; g++) device.copyPage(caches[g]!, copy.from[g]!, copy.to[g]!);
       }
       if (outcome.kind === "run") this.#settlement.settleAccepted(child, outcome);
       else this.#settlement.settle(child, outcome);
@@ -199,7 +199,7 @@ export class EngineCore {
   cacheSnapshot(): CachePicture {
     const requests = this.#owners().map((request) => ({
       id: request.id,
-      pages: Array.from(request.pages.subarray(0, request.numPages)),
+      tables: request.tables.map(({ pages, first, numPages }) => Array.from(pages.subarray(first, numPages))),
     }));
     return { ...this.#parts.cache.snapshot(), requests };
   }

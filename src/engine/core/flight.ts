@@ -62,7 +62,7 @@ export class Flight {
     // Of its last position, or all that its prompt logprobs still lack.
     let logitsFrom = givesToken ? end - 1 : Number.POSITIVE_INFINITY;
     if (promptLogprobs !== null) logitsFrom = Math.min(logitsFrom, promptLogprobs.length - 1);
-    batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, request.pages, logitsFrom);
+    batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, request.tables[0]!.pages, logitsFrom);
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;

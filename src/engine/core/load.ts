@@ -58,7 +58,11 @@ export async function loadEngine(
   const specs = pageSpecs(spec.caches, { pageSize: config.pageSize, dtype: kvDtypeOf(config, device) });
   const numPages = numPagesFor(config, device, specs, maxContext);
   const caches = specs.map((page) => device.allocKvPool({ ...page, numPages }));
-  const cache = new CacheManager({ numPages, pageSize: config.pageSize, prefixCaching: config.prefixCaching });
+  const cache = new CacheManager({
+    pageSize: config.pageSize,
+    prefixCaching: config.prefixCaching,
+    groups: spec.caches.map(() => ({ kind: "full", numPages })),
+  });
   const clock = () => performance.timeOrigin + performance.now();
   const { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk } = config;
   const scheduler = new Scheduler({ mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk }, cache, clock);

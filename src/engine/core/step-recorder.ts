@@ -109,6 +109,7 @@ export class StepRecorder {
       pagesFree: pages.pagesFree,
       pagesCached: pages.pagesCached,
       pagesUsed: pages.pagesUsed,
+      cacheGroups: pages.groups,
       promptTokens: this.#promptTokens,
       cachedTokens: this.#cachedTokens,
       generatedTokens: this.#generatedTokens,

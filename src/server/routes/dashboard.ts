@@ -1,4 +1,4 @@
-// What the page at / watches: stats, steps as they happen, the page map with the trie, the plan of a step. docs/server-api.md.
+// What the page at / watches: stats, steps as they happen, the page map with the prefixes, the plan of a step. docs/server-api.md.
 
 import { ApiError } from "../api-error.js";
 import type { ServerContext } from "../context.js";
@@ -55,7 +55,7 @@ async function* stepEvents({ engine }: ServerContext, signal: AbortSignal): Asyn
 export const cache: Route = {
   method: "get",
   path: "/api/cache",
-  summary: "The page map and the prefix trie",
+  summary: "The page map and the cached prefixes",
   handle: async (c) => {
     const { engine, keys } = c.get("server");
     requireEngine(c.get("server"));

@@ -4,7 +4,15 @@ import { toRuns } from "./trie-runs.js";
 import type { TrieNode } from "./wire.js";
 
 function node(page: number, parent: number, refs: number, text?: string): TrieNode {
-  return { page, parent, refs, tokens: [1, 2, 3, 4], saltHash: "", ...(text === undefined ? {} : { text }) };
+  return {
+    id: page,
+    pages: [page],
+    parent,
+    refs,
+    tokens: [1, 2, 3, 4],
+    saltHash: "",
+    ...(text === undefined ? {} : { text }),
+  };
 }
 
 test("a chain is one run; branches and changes of owners end it", () => {

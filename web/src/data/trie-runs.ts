@@ -1,4 +1,4 @@
-// The prefix trie as people read it: chains of pages that branch nowhere are one run, so a tree of thousands of pages is a tree of
+// The cached prefixes as people read them: chains of pages that branch nowhere are one run, so a tree of thousands of pages is a tree of
 // few runs. A run also ends where the number of owners changes, so that what requests share is seen.
 
 import type { TrieNode } from "./wire.js";
@@ -30,23 +30,28 @@ export function toRuns(nodes: readonly TrieNode[], pageSize: number): TrieRun[] 
     (childrenOf.get(parent) ?? []).map((first) => runFrom(first, start)).sort(busyThenLarge);
 
   const runFrom = (first: TrieNode, start: number): TrieRun => {
-    const pages = [first.page];
+    const pages = [pageOf(first)];
     let text = first.text ?? null;
     let last = first;
     for (;;) {
-      const below = childrenOf.get(last.page) ?? [];
+      const below = childrenOf.get(last.id) ?? [];
       const only = below[0];
       if (below.length !== 1 || only === undefined || only.refs !== first.refs) break;
-      pages.push(only.page);
+      pages.push(pageOf(only));
       if (text !== null) text += only.text ?? "";
       last = only;
     }
-    const children = runsUnder(last.page, start + pages.length * pageSize);
+    const children = runsUnder(last.id, start + pages.length * pageSize);
     const numPages = children.reduce((sum, child) => sum + child.numPages, pages.length);
     return { pages, refs: first.refs, text, saltHash: first.saltHash, start, children, numPages };
   };
 
   return runsUnder(0, 0);
+}
+
+/** Its page in the first group that has it. */
+function pageOf(node: TrieNode): number {
+  return node.pages.find((page) => page > 0) ?? 0;
 }
 
 /** What requests use now comes first; then the larger; then by page, so that the order is one. */

@@ -1,4 +1,4 @@
-// The page map: every page of the pool a cell, in the order of their ids. Free cells are faint, cached ones grey, used ones have
+// The page map: every page a cell, in the order of their ids; each cache group of the model is a band of rows. Free cells are faint, cached ones grey, used ones have
 // the colour of their request; a page that requests share has a band for each, four at most.
 
 import { count, plural, shortId } from "../data/format.js";
@@ -23,7 +23,7 @@ export class PageMap {
   readonly #legend = h("div", { class: "legend" });
   readonly #canvas: Canvas;
   readonly #explorer: Explorer;
-  #view: PageMapView = { pageSize: 1, pages: [], counts: { free: 0, cached: 0, used: 0, shared: 0 } };
+  #view: PageMapView = { pageSize: 1, groups: [], pages: [], counts: { free: 0, cached: 0, used: 0, shared: 0 } };
   #looked = -1;
 
   constructor(colors: RequestColors) {
@@ -52,7 +52,7 @@ export class PageMap {
 
   show(cache: CacheView): void {
     this.#view = viewPages(cache);
-    const { counts, pageSize } = this.#view;
+    const { counts, pageSize, groups } = this.#view;
     this.#canvas.setHeight(this.#heightOf(this.#canvas.width));
     this.#canvas.repaint();
     this.#explorer.refresh();
@@ -68,6 +68,7 @@ export class PageMap {
       ),
       h("span", {}, "of them ", h("b", {}, count(counts.shared)), " shared"),
       h("span", {}, `${plural(pageSize, "token")} a page`),
+      ...(groups.length > 1 ? [h("span", {}, `groups: ${groups.map(({ name }) => name).join(", ")}`)] : []),
     );
   }
 
@@ -76,10 +77,26 @@ export class PageMap {
   }
 
   #cell(width: number): number {
-    const numPages = this.#view.pages.length;
     let cell = MAX_CELL;
-    while (cell > MIN_CELL && Math.ceil(numPages / Math.floor(width / cell)) * cell > WANTED_HEIGHT) cell--;
+    while (cell > MIN_CELL && this.#numRows(Math.floor(width / cell)) * cell > WANTED_HEIGHT) cell--;
     return cell;
+  }
+
+  /** Rows of cells; groups begin with a row of their own, one row apart. */
+  #numRows(columns: number): number {
+    const { groups } = this.#view;
+    return groups.reduce((rows, { numPages }) => rows + Math.ceil(numPages / columns), Math.max(0, groups.length - 1));
+  }
+
+  /** The row and column of a cell; -1, -1 when there is none. */
+  #gridOf(index: number, columns: number): { row: number; column: number } {
+    let row = 0;
+    for (const { start, numPages } of this.#view.groups) {
+      const at = index - start;
+      if (at < numPages) return { row: row + Math.floor(at / columns), column: at % columns };
+      row += Math.ceil(numPages / columns) + 1;
+    }
+    return { row: -1, column: -1 };
   }
 
   #columns(width: number): number {
@@ -87,13 +104,13 @@ export class PageMap {
   }
 
   #heightOf(width: number): number {
-    return Math.max(1, Math.ceil(this.#view.pages.length / this.#columns(width))) * this.#cell(width);
+    return Math.max(1, this.#numRows(this.#columns(width))) * this.#cell(width);
   }
 
   #placeOf(page: number, width: number): { x: number; y: number } {
-    const columns = this.#columns(width);
     const cell = this.#cell(width);
-    return { x: (page % columns) * cell, y: Math.floor(page / columns) * cell };
+    const { row, column } = this.#gridOf(page, this.#columns(width));
+    return { x: column * cell, y: row * cell };
   }
 
   #indexAt(x: number, y: number): number {
@@ -101,9 +118,15 @@ export class PageMap {
     const cell = this.#cell(width);
     const column = Math.floor((x - this.#padding()) / cell);
     const row = Math.floor((y - this.#padding()) / cell);
-    const page = row * this.#columns(width) + column;
-    const isInside = column >= 0 && row >= 0 && column < this.#columns(width) && page < this.#view.pages.length;
-    return isInside ? page : -1;
+    const columns = this.#columns(width);
+    if (column < 0 || row < 0 || column >= columns) return -1;
+    let top = 0;
+    for (const { start, numPages } of this.#view.groups) {
+      const at = (row - top) * columns + column;
+      if (row >= top && at < numPages) return start + at;
+      top += Math.ceil(numPages / columns) + 1;
+    }
+    return -1;
   }
 
   #paint(c: CanvasRenderingContext2D, width: number): void {
@@ -115,8 +138,9 @@ export class PageMap {
     const focus = new Set(pages[this.#looked]?.owners ?? []);
     for (let page = 0; page < pages.length; page++) {
       const { state, owners } = pages[page]!;
-      const x = (page % columns) * cell;
-      const y = Math.floor(page / columns) * cell;
+      const { row, column } = this.#gridOf(page, columns);
+      const x = column * cell;
+      const y = row * cell;
       if (state === "used" && owners.length > 0) {
         const isFocus = focus.size === 0 || owners.some((id) => focus.has(id));
         const bands = Math.min(owners.length, MAX_BANDS);
@@ -138,15 +162,16 @@ export class PageMap {
   }
 
   #tipOf(page: number): Tip {
-    const { state, owners, numOwners, node } = this.#view.pages[page]!;
-    const title = `Page ${count(page)}`;
+    const { state, owners, numOwners, node, group, page: id } = this.#view.pages[page]!;
+    const { groups } = this.#view;
+    const title = `Page ${count(id)}${groups.length > 1 ? ` of ${groups[group]!.name}` : ""}`;
     const text = node?.text ?? null;
     if (state === "null") return { title, lines: ["the null page: belongs to nobody, padding points here"] };
     if (state === "free") return { title, lines: ["free"] };
     if (state === "cached") return { title, lines: ["cached: kept for whoever begins the same way"], text };
     const names = owners.slice(0, 6).map(shortId).join(", ") + (owners.length > 6 ? ", …" : "");
     const owned = numOwners > 1 ? `shared by ${count(numOwners)}: ${names}` : `owned by ${names || "a request"}`;
-    return { title, lines: [owned, node === null ? "not in the trie yet" : "published in the trie"], text };
+    return { title, lines: [owned, node === null ? "not cached yet" : "published for others"], text };
   }
 }
 

@@ -1,4 +1,4 @@
-// The prefix trie as a tree: a run of pages that branches nowhere is one line, its pages cells, its text beside them. Children hang
+// The cached prefixes as a tree: a run of pages that branches nowhere is one line, its pages cells, its text beside them. Children hang
 // where their parent ends. Keyboard as in any tree: up and down walk the lines.
 
 import { count, oneLine, plural } from "../data/format.js";
@@ -31,7 +31,7 @@ export class TrieTree {
   show({ nodes, pageSize }: CacheView): void {
     // What somebody looks at stands still; and most pictures are of the same tree.
     if (this.#tree.matches(":hover, :focus-within")) return;
-    const signature = nodes.map(({ page, parent, refs }) => `${page},${parent},${refs}`).join(";");
+    const signature = nodes.map(({ id, parent, refs }) => `${id},${parent},${refs}`).join(";");
     if (signature === this.#shown) return;
     this.#shown = signature;
     const runs = toRuns(nodes, pageSize);

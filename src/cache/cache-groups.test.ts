@@ -1,0 +1,148 @@
+// Models of several cache groups: what each group keeps, what it gives back, and at which boundaries all of them can resume.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { forkOf, makeRequest, tokensOf } from "../../test/support/simulation.js";
+import type { Request } from "../core/request.js";
+import type { GroupOptions } from "./cache-group.js";
+import { CacheManager } from "./cache-manager.js";
+
+const FULL: GroupOptions = { kind: "full", numPages: 41 };
+const WINDOW: GroupOptions = { kind: "window", numPages: 21, window: 6 };
+const STATE: GroupOptions = { kind: "state", numPages: 7 };
+
+function makeCache(...groups: GroupOptions[]): CacheManager {
+  return new CacheManager({ pageSize: 4, prefixCaching: true, maxChunk: 8, groups });
+}
+
+/** Computes up to `end` in chunks of 8, as steps would; returns the request. */
+function computeTo(cache: CacheManager, request: Request, end: number): Request {
+  while (request.numComputed < end) {
+    assert.ok(cache.tryReserve(request, end));
+    request.numComputed = Math.min(end, request.numComputed + 8);
+    cache.states?.snapshot(request);
+    cache.publish(request);
+  }
+  return request;
+}
+
+function prefill(cache: CacheManager, request: Request): Request {
+  assert.ok(cache.tryAdmit(request));
+  return computeTo(cache, request, request.numTokens);
+}
+
+test("a window group gives back what no later token sees, and keeps it cached", () => {
+  const cache = makeCache(FULL, WINDOW);
+  const a = prefill(cache, makeRequest("a", tokensOf(1, 33)));
+  const [full, window] = a.tables as [(typeof a.tables)[0], (typeof a.tables)[0]];
+  assert.equal(full.numHeld, 9);
+  // The token at 33 sees positions 28 on: pages 7 and 8.
+  assert.deepEqual([window.first, window.numPages, window.numHeld], [7, 9, 2]);
+  assert.deepEqual([...window.pages.slice(0, 7)], [0, 0, 0, 0, 0, 0, 0]);
+  assert.equal(cache.stats().groups[1]!.pagesCached, 7);
+  cache.checkIntegrity([a]);
+});
+
+test("admission asks a window group for a chunk, not for the whole prompt", () => {
+  const cache = makeCache({ kind: "window", numPages: 6, window: 6 });
+  const long = makeRequest("long", tokensOf(1, 100));
+  assert.equal(cache.maxTokens, Infinity);
+  assert.ok(cache.tryAdmit(long));
+  assert.equal(long.tables[0]!.numHeld, 2);
+  computeTo(cache, long, 100);
+  cache.checkIntegrity([long]);
+  const tooSmall = makeCache({ kind: "window", numPages: 4, window: 6 });
+  assert.equal(tooSmall.maxTokens, 12, "a pool below window + chunk limits the context");
+});
+
+test("a hit needs the last window's pages only", () => {
+  const cache = makeCache(FULL, WINDOW);
+  cache.release(prefill(cache, makeRequest("a", tokensOf(1, 41))));
+  // Others take the window's oldest pages: 20 in the pool, 10 cached, of which 5 are lost.
+  const other = makeRequest("other", tokensOf(2, 60));
+  assert.ok(cache.tryReserve(other, 1));
+  const hog = makeRequest("hog", tokensOf(3, 1));
+  assert.ok(cache.tryReserve(hog, 1));
+  const same = makeRequest("same", tokensOf(1, 41));
+  assert.equal(cache.attach(same), 40);
+  const [full, window] = same.tables as [(typeof same.tables)[0], (typeof same.tables)[0]];
+  assert.deepEqual([full.numHeld, window.first, window.numHeld], [10, 8, 2]);
+  cache.checkIntegrity([other, hog, same]);
+});
+
+test("where a window's pages are gone, the hit ends at the last boundary that has them", () => {
+  const cache = makeCache(FULL, { kind: "window", numPages: 6, window: 6 });
+  const a = prefill(cache, makeRequest("a", tokensOf(1, 41)));
+  cache.release(a);
+  // Five pages in the pool, so only the last of a's window pages are left.
+  assert.equal(cache.attach(makeRequest("early", [...tokensOf(1, 12), 7, 7, 7])), 0, "nothing to resume at 12");
+  assert.equal(cache.attach(makeRequest("late", [...tokensOf(1, 40), 7])), 40);
+});
+
+test("a state resumes at snapshots alone: the ends of chunks", () => {
+  const cache = makeCache(FULL, STATE);
+  cache.release(prefill(cache, makeRequest("a", tokensOf(1, 30))));
+  // Chunks ended at 8, 16, 24 and 30; the last is no page boundary.
+  const b = makeRequest("b", [...tokensOf(1, 22), 5, 5, 5]);
+  assert.equal(cache.attach(b), 16, "five pages are cached, but the state only at 16");
+  const { before } = cache.states!;
+  assert.equal(before.count, 1);
+  assert.equal(before.to[0], b.tables[1]!.pages[0]);
+  cache.checkIntegrity([b]);
+});
+
+test("losing a full page takes what hangs under it; losing a snapshot takes nothing else", () => {
+  const cache = makeCache({ kind: "full", numPages: 10 }, STATE);
+  cache.release(prefill(cache, makeRequest("a", tokensOf(1, 33))));
+  assert.deepEqual(
+    cache.stats().groups.map((group) => group.pagesCached),
+    [8, 4],
+  );
+  const b = makeRequest("b", tokensOf(2, 8));
+  assert.ok(cache.tryReserve(b, 8));
+  // It takes the partial page and the last full one: the boundary at 32 and its snapshot are gone, 24 is there.
+  assert.deepEqual(
+    cache.stats().groups.map((group) => group.pagesCached),
+    [7, 3],
+  );
+  assert.equal(cache.attach(makeRequest("c", tokensOf(1, 33))), 24);
+});
+
+test("snapshots leave a slot for the next request, and an answer keeps its newest alone", () => {
+  const cache = makeCache({ kind: "state", numPages: 4 });
+  const a = makeRequest("a", tokensOf(1, 8), { maxTokens: 40 });
+  prefill(cache, a);
+  assert.equal(cache.stats().pagesCached, 1, "one at 8");
+  for (let i = 0; i < 32; i++) {
+    a.appendToken(i);
+    computeTo(cache, a, a.numTokens);
+  }
+  assert.deepEqual([cache.stats().pagesCached, cache.stats().pagesUsed], [2, 1], "8 and 40");
+  assert.ok(cache.tryAdmit(makeRequest("b", tokensOf(2, 3))));
+  assert.ok(cache.tryAdmit(makeRequest("c", tokensOf(3, 3))), "snapshots make room for running requests");
+  assert.equal(cache.tryAdmit(makeRequest("d", tokensOf(4, 3))), false);
+});
+
+test("a fork copies the partial page of every group, and the state", () => {
+  const cache = makeCache(FULL, WINDOW, STATE);
+  const parent = prefill(cache, makeRequest("parent", tokensOf(1, 30)));
+  parent.appendToken(3);
+  const child = forkOf(parent, "child", 4);
+  const copy = cache.fork(parent, child)!;
+  for (const g of [0, 1])
+    assert.deepEqual([copy.from[g], copy.to[g]], [parent.tables[g]!.pages[7], child.tables[g]!.pages[7]]);
+  const { before } = cache.states!;
+  assert.deepEqual([before.from[0], before.to[0]], [parent.tables[2]!.pages[0], child.tables[2]!.pages[0]]);
+  assert.equal(child.tables[1]!.first, 6, "what the child sees, no more");
+  cache.checkIntegrity([parent, child]);
+  const elsewhere = makeRequest("elsewhere", [...tokensOf(1, 20), 9, 9]);
+  assert.equal(cache.fork(parent, elsewhere), null, "the parent's state is past it, and its window too");
+  assert.equal(cache.attach(elsewhere), 16, "it finds the snapshot instead");
+});
+
+test("all groups or none: a pool that is short leaves the others untouched", () => {
+  const cache = makeCache(FULL, { kind: "latent", numPages: 3 }, STATE);
+  const a = makeRequest("a", tokensOf(1, 12));
+  assert.equal(cache.tryAdmit(a), false);
+  assert.equal(cache.stats().pagesUsed, 0);
+  assert.ok(cache.tryAdmit(makeRequest("b", tokensOf(1, 8))));
+});
