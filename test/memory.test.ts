@@ -52,8 +52,8 @@ for (const [model, quantize] of [
     const taken = loadedBytes(model, quantize);
     assert.ok(Math.abs(report.weightBytes / taken - 1) < 0.05, `predicted ${report.weightBytes}, taken ${taken}`);
     const { pageSize, kvDtype: dtype } = report;
-    const pools = pageSpecs(report.caches, { pageSize, dtype }).map((page) =>
-      device.allocKvPool({ ...page, numPages: 100 }),
+    const pools = pageSpecs(report.caches, { pageSize, dtype }).map((page, g) =>
+      device.allocKvPool({ ...page, numPages: report.pools[g]!.numPages }),
     );
     const poolBytes = pools.reduce((sum, pool) => sum + pool.byteLength, 0);
     assert.ok(Math.abs(report.poolBytes / poolBytes - 1) < 0.05, `predicted ${report.poolBytes}, taken ${poolBytes}`);

@@ -3,13 +3,15 @@
 import { freemem } from "node:os";
 import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
+import type { CacheSpec } from "../core/cache-spec.js";
 import { packedBytes } from "../device/packed-bytes.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
-import { pageBytes, pageSpecs } from "../engine/core/cache-pools.js";
+import { pageSpecs } from "../engine/core/cache-pools.js";
 import { kvDtypeOf, openDevice } from "../engine/core/devices.js";
-import { numPagesFor } from "../engine/core/load.js";
+import { poolSizes } from "../engine/core/pool-sizes.js";
 import { resolveModel } from "../formats/hub/hub.js";
 import { familyOf } from "../models/registry.js";
+import { chunkOf } from "../scheduler/scheduler.js";
 import { helpOf, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 import { bytes } from "./terminal.js";
@@ -52,9 +54,22 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
   const device = await openDevice(config);
   const kvDtype = kvDtypeOf(config, device);
   const specs = pageSpecs(spec.caches, { pageSize: config.pageSize, dtype: kvDtype });
-  const bytesEach = pageBytes(specs, device);
+  const pageBytes = specs.map((page) => device.kvPageBytes(page));
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
-  const numPages = numPagesFor(config, device, specs, maxContext);
+  const { pageSize } = config;
+  const { caches } = spec;
+  const sizes = poolSizes(config, device, { caches, pageBytes, pageSize, maxContext, maxChunk: chunkOf(config) });
+  const pools = caches.map((cache, g) => ({
+    kind: cache.kind,
+    numLayers: cache.layers.length,
+    window: (cache.window ?? 0) + (cache.attentionChunk ?? 0),
+    numPages: sizes[g]!,
+    pageBytes: pageBytes[g]!,
+    bytesPerToken: pageBytes[g]! / pageSize,
+    poolBytes: sizes[g]! * pageBytes[g]!,
+  }));
+  const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+  const kept = pools.filter(({ window }) => window === 0);
   const report = {
     model: checkpoint.name,
     path: checkpoint.path,
@@ -67,16 +82,27 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
     device: device.info.name,
     kvDtype,
     pageSize: config.pageSize,
-    pageBytes: bytesEach,
-    bytesPerToken: bytesEach / config.pageSize,
-    numPages,
-    poolBytes: numPages * bytesEach,
-    tokensThatFit: (numPages - 1) * config.pageSize,
+    pools,
+    pageBytes: sum(pageBytes),
+    bytesPerToken: sum(pageBytes) / pageSize,
+    poolBytes: sum(pools.map(({ poolBytes }) => poolBytes)),
+    tokensThatFit: (Math.min(...(kept.length > 0 ? kept : pools).map(({ numPages }) => numPages)) - 1) * pageSize,
     freeMemoryBytes: freemem(),
     tensors,
   };
   device.close();
   return report;
+}
+
+/** What a cache group keeps, and what that takes. */
+function describePool(pool: InspectReport["pools"][number], { keyDim, expandedFloats }: CacheSpec): string {
+  const kind = pool.window > 0 ? `${pool.kind} of ${pool.window}` : pool.kind;
+  const less =
+    expandedFloats === undefined ? "" : `, ${Math.round(expandedFloats / keyDim)} times less than full keys and values`;
+  return (
+    `${kind}, ${pool.numLayers} layers: ${bytes(pool.bytesPerToken)} a token${less}, ` +
+    `${pool.numPages} pages, ${bytes(pool.poolBytes)}`
+  );
 }
 
 function render(report: InspectReport, withTensors: boolean): string {
@@ -102,7 +128,8 @@ function render(report: InspectReport, withTensors: boolean): string {
     ["device", `${report.device}, KV cache in ${report.kvDtype}`],
     ["weights", `${bytes(report.weightBytes)} in memory`],
     ["page", `${report.pageSize} tokens, ${bytes(report.pageBytes)} (${bytes(report.bytesPerToken)} a token)`],
-    ["pool", `${report.numPages} pages, ${bytes(report.poolBytes)}: ${report.tokensThatFit} tokens fit`],
+    ...report.pools.map((pool, g): [string, string] => ["cache", describePool(pool, report.caches[g]!)]),
+    ["pool", `${bytes(report.poolBytes)}: ${report.tokensThatFit} tokens fit`],
   ];
   const lines = rows.map(([name, value]) => `${name.padEnd(11)} ${value}`);
   if (withTensors) {

@@ -18,6 +18,8 @@ export interface CacheSpec {
   /** window: how far back a token sees, as one of the two rules of core/attention-plan.ts. */
   readonly window?: number;
   readonly attentionChunk?: number;
+  /** latent: numbers that the keys and values of all heads would take, a token and layer. */
+  readonly expandedFloats?: number;
   /** state: f32 numbers of one request's states, all layers together. */
   readonly stateFloats?: number;
 }

@@ -59,7 +59,8 @@ export interface EngineFacts {
   readonly hiddenSize: number;
   readonly maxContext: number;
   readonly pageSize: number;
-  readonly numPages: number;
+  /** Tokens of the longest sequence that the pools can hold; Infinity where all layers have windows. */
+  readonly poolTokens: number;
   readonly device: string;
   readonly config: EngineConfig;
 }

@@ -1,7 +1,8 @@
 // Where each layer keeps what later tokens need: the cache groups of a model, the attention plans over them, and the place of
-// every layer. Layers of one shape share a group, whose layers are numbered from 0 within it.
+// every layer. Layers of one shape that see equally far back share a group, whose layers are numbered from 0 within it.
 
-import type { CacheSpec, PlanSpec } from "./model.js";
+import type { CacheKind, CacheSpec } from "../core/cache-spec.js";
+import type { PlanSpec } from "./model.js";
 
 /** What one layer's attention keeps and sees. */
 export interface AttentionNeed {
@@ -11,6 +12,10 @@ export interface AttentionNeed {
   readonly valueDim: number; // Dv
   /** 0: everything before it. */
   readonly window: number;
+  /** Chunked attention (core/attention-plan.ts); 0, or left out, is none. */
+  readonly attentionChunk?: number;
+  /** A value is the first valueDim numbers of its key. */
+  readonly isLatent?: boolean;
   /** The layer whose keys and values this one reads instead of writing its own. */
   readonly sharedWith?: number;
 }
@@ -40,22 +45,38 @@ export function layoutCaches(needs: readonly (AttentionNeed | null)[]): CacheLay
       places.push(null);
       return;
     }
-    const { numHeads, numKvHeads, keyDim, valueDim, window, sharedWith } = need;
+    const { numHeads, numKvHeads, keyDim, valueDim, window, attentionChunk = 0, sharedWith } = need;
     const owner = sharedWith === undefined ? null : places[sharedWith]!;
     let group = owner?.group ?? caches.findIndex((cache) => holds(cache, need));
     if (group < 0) {
       group = caches.length;
-      caches.push({ kind: "full", layers: [], numKvHeads, keyDim, valueDim });
+      caches.push({ kind: kindOf(need), layers: [], numKvHeads, keyDim, valueDim, window, attentionChunk });
     }
     const { layers } = caches[group]!;
     if (owner === null) layers.push(layer);
-    let plan = plans.findIndex((p) => p.group === group && p.numHeads === numHeads && p.window === window);
-    if (plan < 0) plan = plans.push({ group, numHeads, window }) - 1;
+    // A layer that reads another's keys may see less of them than their owner does.
+    let plan = plans.findIndex(
+      (p) => p.group === group && p.numHeads === numHeads && p.window === window && p.attentionChunk === attentionChunk,
+    );
+    if (plan < 0) plan = plans.push({ group, numHeads, window, attentionChunk }) - 1;
     places.push({ group, layer: owner?.layer ?? layers.length - 1, plan });
   });
   return { caches, plans, places };
 }
 
 function holds(cache: CacheSpec, need: AttentionNeed): boolean {
-  return cache.numKvHeads === need.numKvHeads && cache.keyDim === need.keyDim && cache.valueDim === need.valueDim;
+  const { numKvHeads, keyDim, valueDim, window, attentionChunk = 0 } = need;
+  return (
+    cache.kind === kindOf(need) &&
+    cache.numKvHeads === numKvHeads &&
+    cache.keyDim === keyDim &&
+    cache.valueDim === valueDim &&
+    cache.window === window &&
+    cache.attentionChunk === attentionChunk
+  );
+}
+
+function kindOf({ window, attentionChunk = 0, isLatent = false }: AttentionNeed): CacheKind {
+  if (window > 0 || attentionChunk > 0) return "window";
+  return isLatent ? "latent" : "full";
 }

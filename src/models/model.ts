@@ -1,20 +1,8 @@
 // What the engine knows of a model: its shape, and one straight-line forward over the ragged batch.
 
+import type { CacheSpec } from "../core/cache-spec.js";
 import type { TensorSource } from "../core/tensor.js";
 import type { Device, KvPool, StagedBatch, Tensor, WeightQuantization } from "../device/device.js";
-
-/** One group of layers that keep the same kind of thing for later tokens; each group has a pool of its own. */
-export interface CacheSpec {
-  readonly kind: "full" | "window" | "latent" | "state";
-  /** The model's layers in it, in order: a layer's place is { group, index in this list }. */
-  readonly layers: readonly number[];
-  readonly numKvHeads: number; // K
-  readonly keyDim: number; // D
-  readonly valueDim: number; // Dv
-  readonly window?: number;
-  /** Numbers that one sequence keeps, all layers of the group together; kind "state" only. */
-  readonly stateFloats?: number;
-}
 
 /** One attention plan of each step: which group's pages it walks, and what a token sees of them. */
 export interface PlanSpec {
@@ -22,6 +10,8 @@ export interface PlanSpec {
   readonly numHeads: number; // H
   /** 0: everything before the token. */
   readonly window: number;
+  /** Chunked attention (core/attention-plan.ts); 0, or left out, is none. */
+  readonly attentionChunk?: number;
 }
 
 /** The pools of a model's groups, in the order of `ModelSpec.caches`. */

@@ -25,6 +25,13 @@ export interface SchedulerOptions {
   readonly fixedChunk?: number;
 }
 
+/** The longest chunk of a step: a multiple of the page size within the budget. */
+export function chunkOf(options: SchedulerOptions): number {
+  const { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk = idealChunk } = options;
+  const chunk = Math.min(mode === "chunked" ? fixedChunk : idealChunk, pageSize * maxPagesPerBatch);
+  return Math.max(pageSize, alignDown(chunk, pageSize));
+}
+
 export class Scheduler {
   readonly budget: number;
   readonly #mode: "extend" | "chunked";
@@ -65,8 +72,7 @@ export class Scheduler {
     this.budget = pageSize * maxPagesPerBatch;
     this.#mode = mode;
     this.#pageSize = pageSize;
-    const chunk = Math.min(mode === "chunked" ? fixedChunk : idealChunk, this.budget);
-    this.#chunk = Math.max(pageSize, alignDown(chunk, pageSize));
+    this.#chunk = chunkOf(options);
     this.#cache = cache;
     // Every running request may need a row in the same step, and a row costs at least one token.
     this.#roster = new Roster(this.budget, cache, clock);

@@ -110,7 +110,7 @@ export function checkSampling(
 
 /** Longest sequence that both the model and the pool can hold. */
 export function contextLimit(facts: EngineFacts): number {
-  return Math.min(facts.maxContext, (facts.numPages - 1) * facts.pageSize);
+  return Math.min(facts.maxContext, facts.poolTokens);
 }
 
 export function checkPrompt(prompt: readonly number[], facts: EngineFacts): Int32Array {
@@ -118,9 +118,10 @@ export function checkPrompt(prompt: readonly number[], facts: EngineFacts): Int3
   if (prompt.length >= facts.maxContext) {
     throw new RequestError("prompt_too_long", { value: prompt.length, limit: facts.maxContext });
   }
-  const pages = Math.ceil((prompt.length + 1) / facts.pageSize);
-  if (pages > facts.numPages - 1)
-    throw new RequestError("prompt_exceeds_pool", { value: pages, limit: facts.numPages - 1 });
+  if (prompt.length + 1 > facts.poolTokens) {
+    const value = Math.ceil((prompt.length + 1) / facts.pageSize);
+    throw new RequestError("prompt_exceeds_pool", { value, limit: facts.poolTokens / facts.pageSize });
+  }
   for (let i = 0; i < prompt.length; i++) {
     const id = prompt[i]!;
     if (!Number.isInteger(id) || id < 0 || id >= facts.vocabSize) {

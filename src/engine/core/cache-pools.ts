@@ -1,12 +1,13 @@
 // From a model's cache groups to what the device and the planner need: the shapes of pools, planners, the bytes of a page.
 
 import { AttentionPlanner, type PlannerOptions } from "../../attention/planner.js";
+import type { CacheSpec } from "../../core/cache-spec.js";
 import type { Device, KvDtype, KvPoolSpec } from "../../device/device.js";
-import type { CacheSpec, PlanSpec } from "../../models/model.js";
+import type { PlanSpec } from "../../models/model.js";
 
-/** The part of a pool's spec that the model decides. */
-export function poolShape({ layers, numKvHeads, keyDim, valueDim }: CacheSpec) {
-  return { numLayers: layers.length, numKvHeads, keyDim, valueDim };
+/** The part of a pool's spec that the model decides; `group` is its place among the model's caches. */
+export function poolShape({ kind, layers, numKvHeads, keyDim, valueDim }: CacheSpec, group: number) {
+  return { group, numLayers: layers.length, numKvHeads, keyDim, valueDim, isLatent: kind === "latent" };
 }
 
 /** The specs of one page in each group. */
@@ -14,12 +15,7 @@ export function pageSpecs(
   caches: readonly CacheSpec[],
   page: { readonly pageSize: number; readonly dtype: KvDtype },
 ): readonly Omit<KvPoolSpec, "numPages">[] {
-  return caches.map((cache) => ({ ...page, ...poolShape(cache) }));
-}
-
-/** Bytes of one page, all groups together. */
-export function pageBytes(specs: readonly Omit<KvPoolSpec, "numPages">[], device: Device): number {
-  return specs.reduce((sum, spec) => sum + device.kvPageBytes(spec), 0);
+  return caches.map((cache, group) => ({ ...page, ...poolShape(cache, group) }));
 }
 
 export function plannerFor(
@@ -32,7 +28,9 @@ export function plannerFor(
   return new AttentionPlanner({
     groupSize: plan.numHeads / numKvHeads,
     headDim: keyDim,
+    group: plan.group,
     window: plan.window,
+    attentionChunk: plan.attentionChunk ?? 0,
     numWorkers: device.info.numWorkers,
     split,
     kvChunk: device.info.kvChunk,

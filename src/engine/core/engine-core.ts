@@ -62,7 +62,7 @@ export class EngineCore {
     this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
     this.#free = Array.from(
       { length: device.info.asyncDepth },
-      () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget),
+      () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget, parts.caches.length),
     );
   }
 

@@ -31,9 +31,9 @@ export class Flight {
   /** Why it could not be launched; found out when it lands, in its turn. */
   fault: unknown = null;
 
-  constructor(step: Step, device: Device, pageSize: number, maxTokens: number) {
+  constructor(step: Step, device: Device, pageSize: number, maxTokens: number, numGroups: number) {
     this.step = step;
-    this.batch = new Batch(pageSize, maxTokens);
+    this.batch = new Batch(pageSize, maxTokens, numGroups);
     this.staged = device.createStagedBatch(maxTokens);
     this.rowOfLogit = new Int32Array(maxTokens);
     this.tokens = device.createTokenBuffer(maxTokens);
@@ -63,6 +63,7 @@ export class Flight {
     let logitsFrom = givesToken ? end - 1 : Number.POSITIVE_INFINITY;
     if (promptLogprobs !== null) logitsFrom = Math.min(logitsFrom, promptLogprobs.length - 1);
     batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, request.tables[0]!.pages, logitsFrom);
+    for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, request.tables[g]!.pages);
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;

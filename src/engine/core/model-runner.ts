@@ -43,10 +43,10 @@ export class ModelRunner {
     const { caches, plans } = model.spec;
     const pagesEach = ceilDiv(maxLength, pageSize);
     this.#options = options;
-    this.#batch = new Batch(pageSize, maxTokens);
+    this.#batch = new Batch(pageSize, maxTokens, caches.length);
     this.#staged = device.createStagedBatch(maxTokens);
     const pages = { pageSize, numPages: 1 + numSequences * pagesEach, dtype: kvDtype };
-    this.#caches = caches.map((cache) => device.allocKvPool({ ...pages, ...poolShape(cache) }));
+    this.#caches = caches.map((cache, group) => device.allocKvPool({ ...pages, ...poolShape(cache, group) }));
     this.#planners = plans.map((plan) => plannerFor(plan, caches, device, "fixed"));
     // Last page first: a sequence's pages are not in ascending order, as in an engine that has run for a while.
     this.#pages = Array.from({ length: numSequences }, (_, s) =>
@@ -62,6 +62,7 @@ export class ModelRunner {
     batch.clear();
     for (const { sequence, tokens, start, end, logitsFrom } of ranges) {
       batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom);
+      for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, this.#pages[sequence]!);
     }
     device.stage(
       this.#staged,
