@@ -5,6 +5,7 @@ import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
 import { createEngine } from "../engine/client/engine.js";
+import { stderrSink } from "../server/log-sink.js";
 import { createServer } from "../server/server.js";
 import { helpOf, parseFlags } from "./args.js";
 import { bold, dim, loadProgress } from "./terminal.js";
@@ -38,26 +39,29 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   const { url } = await service.listen();
   welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length);
 
-  await firstSignal();
-  process.stderr.write(dim(`draining for up to ${server.drainSeconds} s; a second signal ends at once\n`));
-  const isClean = await Promise.race([service.close(), firstSignal().then(() => service.close(0))]);
-  return isClean ? 0 : 1;
+  await nextSignal();
+  stderrSink.write(dim(`draining for up to ${server.drainSeconds} s; a second signal ends at once\n`));
+  void nextSignal().then((number) => process.exit(128 + number));
+  const isClean = await service.close();
+  await engine.close();
+  // Not by running out of work: a log pipe that nobody reads would keep the process.
+  process.exit(isClean ? 0 : 1);
 }
 
 function welcome(url: string, model: string, device: string, numKeys: number): void {
-  process.stderr.write(`${bold("pagoda")} serves ${bold(model)} on ${device}\n`);
-  process.stderr.write(`  chat and dashboard  ${url}\n  OpenAI API          ${url}/v1\n`);
+  stderrSink.write(`${bold("pagoda")} serves ${bold(model)} on ${device}\n`);
+  stderrSink.write(`  chat and dashboard  ${url}\n  OpenAI API          ${url}/v1\n`);
   const isLocal = /127\.0\.0\.1|localhost|\[::1\]/.test(url);
-  if (!isLocal && numKeys === 0)
-    process.stderr.write("  anyone who can reach this address can use it: set --api-key\n");
+  if (!isLocal && numKeys === 0) stderrSink.write("  anyone who can reach this address can use it: set --api-key\n");
 }
 
-function firstSignal(): Promise<void> {
+/** Resolves to the number of the next SIGTERM or SIGINT. */
+function nextSignal(): Promise<number> {
   return new Promise((resolve) => {
-    const onSignal = (): void => {
+    const onSignal = (_: NodeJS.Signals, number: number): void => {
       process.off("SIGTERM", onSignal);
       process.off("SIGINT", onSignal);
-      resolve();
+      resolve(number);
     };
     process.on("SIGTERM", onSignal);
     process.on("SIGINT", onSignal);

@@ -71,6 +71,10 @@ export const ERRORS = {
   // --- config: options of the engine or the command line --------------------------------------------------------
   invalid_option: { kind: "config", message: "Option {param} is {value}; it must be {expected}." },
   unknown_option: { kind: "config", message: "Unknown option {param}. Known options: {known}." },
+  address_unavailable: {
+    kind: "config",
+    message: "Cannot listen on {value}: {reason}. Choose another address with --host and --port.",
+  },
 
   // --- format: model files --------------------------------------------------------------------------------------
   model_not_found: { kind: "format", param: "model", message: "No model at {path}: {reason}" },
@@ -115,6 +119,12 @@ export const ERRORS = {
   draining: {
     kind: "capacity",
     message: "The engine is shutting down and takes no new requests. Retry on another server.",
+  },
+
+  cut_by_shutdown: {
+    kind: "capacity",
+    message:
+      "The server shut down before the answer was complete: it was given {value} s to finish (drainSeconds). Retry on another server.",
   },
 
   // --- device and engine ----------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ function statusOf(error: PagodaError): number {
     case "request":
       return 400;
     case "capacity":
-      return error.code === "draining" ? 503 : 429;
+      return error.code === "draining" || error.code === "cut_by_shutdown" ? 503 : 429;
     case "dead":
       return 503;
     case "config":

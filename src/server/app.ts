@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
+import { errorFor } from "../core/errors.js";
 import { ApiError, toHttpError } from "./api-error.js";
 import { authenticate } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
@@ -85,8 +86,9 @@ export function createApp(context: ServerContext): Hono<AppEnv> {
 }
 
 function errorResponse(c: Context<AppEnv>, error: unknown): Response {
-  const { status, headers, body } = toHttpError(error);
-  if (status >= 500 && !(error instanceof ApiError)) c.get("log").error({ err: error }, "a request failed");
+  // Whatever went wrong after the client had gone went wrong because of it.
+  const { status, headers, body } = toHttpError(c.req.raw.signal.aborted ? errorFor("aborted") : error);
+  if (status === 500) c.get("log").error({ err: error }, "a request failed");
   else c.get("facts").failure ??= { status, code: body.error.code, message: body.error.message };
   for (const [name, value] of Object.entries(headers)) c.header(name, value);
   return c.json(body, status as 400);

@@ -4,6 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import type { Context } from "hono";
+import type { PagodaError } from "../core/errors.js";
 import type { GenerateOptions, GenerateResult, Generation, OutputChunk } from "../engine/types.js";
 import { toHttpError } from "./api-error.js";
 import type { AppEnv, ServerContext } from "./context.js";
@@ -15,6 +16,7 @@ export class Call {
   readonly #facts: Record<string, unknown>;
   readonly #leave = new AbortController();
   #release: () => void = () => undefined;
+  #cutBy: PagodaError | null = null;
 
   constructor(c: Context<AppEnv>, idPrefix: string) {
     // Not the client's own request id: two requests may carry the same.
@@ -32,6 +34,17 @@ export class Call {
     this.end();
   };
 
+  /** The server ends it: what runs for it stops, and its client is told why. */
+  cut(error: PagodaError): void {
+    this.#cutBy = error;
+    this.leave();
+  }
+
+  /** The client has gone: what is written now is read by nobody. */
+  get hasLeft(): boolean {
+    return this.#leave.signal.aborted && this.#cutBy === null;
+  }
+
   get signal(): AbortSignal {
     return this.#leave.signal;
   }
@@ -40,9 +53,11 @@ export class Call {
   async enter(priority: number): Promise<void> {
     this.#release = await this.#context.gate.enter(priority, this.#leave.signal);
     if (this.#leave.signal.aborted) this.end();
+    else this.#context.calls.add(this);
   }
 
   end(): void {
+    this.#context.calls.delete(this);
     this.#release();
   }
 
@@ -63,7 +78,8 @@ export class Call {
         yield chunk;
       }
       this.#measure(await generation.result());
-    } catch (error) {
+    } catch (thrown) {
+      const error = this.#cutBy ?? thrown;
       const { status, body } = toHttpError(error);
       metrics.countFinished(body.error.code === "aborted" ? "abort" : "error");
       this.#facts.failure = { status, code: body.error.code, message: (error as Error).message };

@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import type { ServerConfig } from "../config/server-config.js";
 import type { Engine } from "../engine/types.js";
 import type { KeyRing, Tenant } from "./auth.js";
+import type { Call } from "./call.js";
 import type { Gate } from "./gate.js";
 import type { ServerMetrics } from "./metrics.js";
 import type { ReasoningTags } from "./reasoning.js";
@@ -15,6 +16,8 @@ export interface ServerContext {
   readonly config: ServerConfig;
   readonly keys: KeyRing;
   readonly gate: Gate;
+  /** Those in the engine now. */
+  readonly calls: Set<Call>;
   readonly metrics: ServerMetrics;
   readonly log: Logger;
   /** How the model writes tool calls; null: it is not asked to, and what it writes is text. */

@@ -44,7 +44,7 @@ export class ServerMetrics {
   #ttftSumMs = 0;
   #ttftCount = 0;
 
-  constructor(engine: Engine, gate: Gate, modelName: string) {
+  constructor(engine: Engine, gate: Gate, modelName: string, lostLogLines: () => number) {
     this.#engine = engine;
     this.#gate = gate;
     const { registry } = this;
@@ -68,6 +68,15 @@ export class ServerMetrics {
       key,
       last: 0,
     }));
+    new Counter({
+      name: "pagoda_log_lines_lost_total",
+      help: "Log lines that standard error did not take",
+      registers,
+      collect(): void {
+        this.reset();
+        this.inc(lostLogLines());
+      },
+    });
     this.#restarts = new Counter({
       name: "pagoda_engine_restarts_total",
       help: "Restarts of the engine's thread",

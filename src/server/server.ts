@@ -5,15 +5,19 @@ import { createServer as createHttpServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import type { Hono } from "hono";
-import { type Logger, pino } from "pino";
+import type { Logger } from "pino";
 import { type ServerConfig, serverConfig } from "../config/server-config.js";
+import { CapacityError, ConfigError } from "../core/errors.js";
 import type { Engine } from "../engine/types.js";
 import { createApp } from "./app.js";
 import { KeyRing } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { Gate } from "./gate.js";
+import { stderrLogger, stderrSink } from "./log-sink.js";
 import { ServerMetrics } from "./metrics.js";
 import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
+
+const LAST_WORDS_MS = 250;
 
 export interface ServerOptions extends Partial<ServerConfig> {
   /** Where log lines go; standard error unless given. */
@@ -32,20 +36,17 @@ export class PagodaServer {
   readonly #http: Server;
   readonly #watching = new AbortController();
 
-  constructor(
-    engine: Engine,
-    config: ServerConfig,
-    logger: Logger = pino({ level: config.logLevel }, pino.destination(2)),
-  ) {
+  constructor(engine: Engine, config: ServerConfig, logger: Logger = stderrLogger(config.logLevel)) {
     const gate = new Gate(config);
     const modelNames = config.servedModelName.length > 0 ? config.servedModelName : [engine.model.name];
     this.context = {
       engine,
       config,
       gate,
+      calls: new Set(),
       modelNames,
       keys: new KeyRing(config.apiKey),
-      metrics: new ServerMetrics(engine, gate, modelNames[0]!),
+      metrics: new ServerMetrics(engine, gate, modelNames[0]!, () => stderrSink.lost),
       log: logger,
       toolFormat: toolFormatOf(engine, config.toolParser),
       reasoningTags: reasoningTagsOf(engine, config.reasoningParser),
@@ -71,7 +72,7 @@ export class PagodaServer {
   listen(): Promise<{ host: string; port: number; url: string }> {
     const { host, port } = this.context.config;
     return new Promise((resolve, reject) => {
-      this.#http.once("error", reject);
+      this.#http.once("error", (error: NodeJS.ErrnoException) => reject(unavailable(host, port, error)));
       this.#http.listen(port, host, () => {
         const { port: bound } = this.#http.address() as AddressInfo;
         const name = host.includes(":") ? `[${host}]` : host;
@@ -86,11 +87,12 @@ export class PagodaServer {
    */
   async close(drainSeconds = this.context.config.drainSeconds): Promise<boolean> {
     const isEmpty = await raceDeadline(this.context.gate.drain(), drainSeconds * 1000);
+    for (const call of [...this.context.calls]) call.cut(new CapacityError("cut_by_shutdown", { value: drainSeconds }));
     this.#watching.abort();
     const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
     this.#http.closeIdleConnections();
-    // Answers that are done may still be on their way out; a stream that follows the steps never ends by itself.
-    if (!(await raceDeadline(closed, isEmpty ? 250 : 0))) {
+    // Answers and last words may still be on their way out; a stream that follows the steps never ends by itself.
+    if (!(await raceDeadline(closed, LAST_WORDS_MS))) {
       this.#http.closeAllConnections();
       await closed;
     }
@@ -100,6 +102,18 @@ export class PagodaServer {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close(0).then(() => undefined);
   }
+}
+
+/** What people can do something about, in one line. */
+function unavailable(host: string, port: number, error: NodeJS.ErrnoException): Error {
+  const reasons: Readonly<Record<string, string>> = {
+    EADDRINUSE: "something listens there already",
+    EADDRNOTAVAIL: "this machine does not have that address",
+    ENOTFOUND: "there is no host of that name",
+    EACCES: "it needs privileges that this user does not have",
+  };
+  const reason = reasons[error.code ?? ""] ?? error.message;
+  return new ConfigError("address_unavailable", { value: `${host}:${port}`, reason });
 }
 
 async function raceDeadline(done: Promise<void>, ms: number): Promise<boolean> {

@@ -26,9 +26,9 @@ export async function streamCall(
     first,
     leave: call.leave,
     failed: (error) => {
-      if (call.signal.aborted) return null; // nobody listens
+      if (call.hasLeft) return null; // nobody listens
       const { body, status } = toHttpError(error);
-      if (status >= 500) c.get("log").error({ err: error }, "a stream failed");
+      if (status === 500) c.get("log").error({ err: error }, "a stream failed");
       return { data: body };
     },
     ended: () => {

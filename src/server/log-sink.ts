@@ -1,0 +1,74 @@
+// Standard error as the server writes to it: never throws, never waits. A full disk, a closed pipe or a reader that takes nothing
+// loses lines and nothing else; they are counted, and the count is told when lines get through again.
+//
+// Files and terminals are written at once, which fails or succeeds but does not wait. A pipe would wait for its reader: it is
+// written behind a queue, and what the queue has no room for is lost.
+
+import { fstatSync, writeSync } from "node:fs";
+import { type Logger, pino } from "pino";
+
+const STDERR = 2;
+const MAX_QUEUED_BYTES = 2 ** 20;
+
+class LogSink {
+  readonly #isQueued = hasReader(STDERR);
+  #lost = 0;
+  #untold = 0;
+
+  constructor() {
+    if (this.#isQueued) process.stderr.on("error", () => undefined); // each write hears of its own
+  }
+
+  /** Lines lost since the start. */
+  get lost(): number {
+    return this.#lost;
+  }
+
+  readonly write = (text: string): void => {
+    if (this.#untold > 0 && this.#hasRoom) {
+      const count = this.#untold;
+      this.#untold = 0;
+      this.#put(`${JSON.stringify({ level: 40, time: Date.now(), msg: `${count} log lines were lost` })}\n`, count);
+    }
+    this.#put(text, 1);
+  };
+
+  get #hasRoom(): boolean {
+    return !this.#isQueued || process.stderr.writableLength < MAX_QUEUED_BYTES;
+  }
+
+  /** `count`: the lines that are lost with this one. */
+  #put(text: string, count: number): void {
+    const onLost = (): void => {
+      this.#lost++;
+      this.#untold += count;
+    };
+    if (!this.#hasRoom) onLost();
+    else if (this.#isQueued) process.stderr.write(text, (error) => error && onLost());
+    else {
+      try {
+        const bytes = Buffer.from(text);
+        if (writeSync(STDERR, bytes) < bytes.length) onLost();
+      } catch {
+        onLost();
+      }
+    }
+  }
+}
+
+/** Pipes and sockets: their other end may not read. */
+function hasReader(fd: number): boolean {
+  try {
+    const stat = fstatSync(fd);
+    return stat.isFIFO() || stat.isSocket();
+  } catch {
+    return false; // closed: every write fails, and is counted
+  }
+}
+
+/** One for the process: there is one standard error. */
+export const stderrSink = new LogSink();
+
+export function stderrLogger(level: string): Logger {
+  return pino({ level }, stderrSink);
+}
