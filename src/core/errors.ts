@@ -46,12 +46,12 @@ export const ERRORS = {
   aborted: { kind: "request", message: "The request was aborted by its caller." },
   invalid_schema: {
     kind: "request",
-    param: "response_format",
+    param: "constraint",
     message: "The JSON schema cannot be used: {reason} (at {path}).",
   },
   invalid_regex: {
     kind: "request",
-    param: "guided_regex",
+    param: "constraint",
     message: "The regular expression cannot be used: {reason} (near character {index}).",
   },
   object_cut: {
@@ -66,7 +66,7 @@ export const ERRORS = {
     message:
       "No token is left to choose after {index} tokens of the answer: the constraint, logit bias or hook forbids all. Loosen it.",
   },
-  invalid_grammar: { kind: "request", param: "guided_grammar", message: "The grammar cannot be used: {reason}" },
+  invalid_grammar: { kind: "request", param: "constraint", message: "The grammar cannot be used: {reason}" },
 
   // --- config: options of the engine or the command line --------------------------------------------------------
   invalid_option: { kind: "config", message: "Option {param} is {value}; it must be {expected}." },

@@ -58,6 +58,9 @@ export class Request {
   readonly maxLength: number;
   readonly runsAhead: boolean;
 
+  /** Says whether its next token can be chosen; one that is not ready sits the step out. null: always. */
+  readiness: { isReady(): boolean } | null = null;
+
   state: RequestState = "waiting";
   finishReason: FinishReason | null = null;
 

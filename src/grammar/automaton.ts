@@ -24,15 +24,17 @@ export type Automaton = readonly State[];
 // Large enough for what people write, small enough to be done in some tens of milliseconds.
 const MAX_NFA_STATES = 8000;
 const MAX_STATES = 1500;
-const MAX_WORK = 300_000; // states of the first machine in all subsets together
+const MAX_WORK = 300_000; // steps: states in closures, edges against cuts
 
-/** null when it would be too large. */
-export function automatonOf(node: RegularNode): Automaton | null {
+/** null when it would be too large. `budget` is what a caller's whole grammar has left, and is drawn from. */
+export function automatonOf(node: RegularNode, budget: { work: number } = { work: MAX_WORK }): Automaton | null {
   const nfa = new Nfa();
+  const maxWork = Math.min(MAX_WORK, budget.work);
   const start = nfa.addState();
   const end = nfa.addState();
   if (!nfa.connect(node, start, end)) return null;
-  const states = determinize(nfa, start, end);
+  const states = determinize(nfa, start, end, maxWork);
+  budget.work -= nfa.work;
   return states === null ? null : minimize(states);
 }
 
@@ -113,7 +115,7 @@ class Nfa {
   }
 }
 
-function determinize(nfa: Nfa, start: number, end: number): State[] | null {
+function determinize(nfa: Nfa, start: number, end: number, maxWork: number): State[] | null {
   const ids = new Map<string, number>();
   const subsets: number[][] = [];
   const idOf = (subset: number[]): number => {
@@ -128,7 +130,7 @@ function determinize(nfa: Nfa, start: number, end: number): State[] | null {
   idOf(closure(nfa, [start]));
   const states: State[] = [];
   for (let i = 0; i < subsets.length; i++) {
-    if (subsets.length > MAX_STATES || nfa.work > MAX_WORK) return null;
+    if (subsets.length > MAX_STATES || nfa.work > maxWork) return null;
     const subset = subsets[i]!;
     states.push({ isAccepting: subset.includes(end), edges: edgesOf(nfa, subset, idOf) });
   }
@@ -139,6 +141,7 @@ function determinize(nfa: Nfa, start: number, end: number): State[] | null {
 function edgesOf(nfa: Nfa, subset: readonly number[], idOf: (subset: number[]) => number): Edge[] {
   const all = subset.flatMap((state) => nfa.edges[state]!);
   const cuts = [...new Set(all.flatMap(({ range }) => [range[0], range[1] + 1]))].sort((a, b) => a - b);
+  nfa.work += (cuts.length * all.length) >> 3;
   const edges: Edge[] = [];
   for (let i = 0; i + 1 < cuts.length; i++) {
     const low = cuts[i]!;

@@ -5,22 +5,30 @@ export interface ConstraintSpec {
   /** json: any JSON value; json_schema: `source` is the schema as JSON text; regex; grammar: EBNF. */
   readonly kind: "json" | "json_schema" | "regex" | "grammar";
   readonly source: string;
+  /** The field it was sent in, for messages about it. */
+  readonly param?: string;
 }
 
 /** The state of one answer under its constraint. */
 export interface TokenConstraint {
+  /** Whether the next token can be chosen now, or never. Other methods are only called then. */
+  isReady(): boolean;
   /** Sets the bit of every token that may come next (bit id & 31 of word id >> 5). false: no restriction here, mask untouched. */
   fillMask(mask: Int32Array): boolean;
   /** Advances by a chosen token; false when the token is not allowed. */
   accept(tokenId: number): boolean;
   isDone(): boolean;
+  /** Another answer under the same constraint, from its beginning; this one must not have begun either. Ready at once. */
+  fork(): TokenConstraint;
   dispose(): void;
 }
 
 export interface ConstraintCompiler {
   /** Resolves once compile(spec) can answer at once. Never rejects: compile says what is wrong with a spec. */
   ready(spec: ConstraintSpec): Promise<void>;
-  /** Throws RequestError for a source that cannot be compiled; other requests are never harmed. */
+  /** After ready(). Throws RequestError for a source that cannot be compiled; other requests are never harmed. */
   compile(spec: ConstraintSpec): TokenConstraint;
+  /** Waits a moment for masks that are about to come. */
+  settle(): void;
   close(): void;
 }

@@ -7,7 +7,7 @@ import { anyOf, type RuleSet, repeat } from "./rules.js";
 
 /** A rule that matches the set and then `tail`, a body that may be empty. */
 export function regularRule(rules: RuleSet, hint: string, node: RegularNode, tail = ""): string {
-  const automaton = automatonOf(node);
+  const automaton = automatonOf(node, rules.budget);
   // Too many states: its own shape must do. Only alternatives that both begin and end alike could go wrong in it.
   if (automaton === null) return rules.add(hint, `${shapeOf(node)} ${tail}`.trim());
   const base = rules.freshName(hint);

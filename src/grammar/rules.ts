@@ -3,6 +3,8 @@
 export class RuleSet {
   readonly #bodies = new Map<string, string>();
   #size = 0;
+  /** Work that may go into automata, over all of the grammar: a few tenths of a second. */
+  readonly budget = { work: 2_000_000 };
 
   /** Characters of all bodies: what a limit on a caller's schema is checked against. */
   get size(): number {

@@ -6,7 +6,7 @@ import { otherKeyRule } from "./other-key.js";
 import type { RegularNode } from "./regular-node.js";
 import { regularRule } from "./regular-rule.js";
 import { regularSchema, typedNode } from "./regular-schema.js";
-import { anyOf, literal, type RuleSet, repeat } from "./rules.js";
+import { literal, type RuleSet, repeat } from "./rules.js";
 import {
   disjointOr,
   failSchema as fail,
@@ -220,24 +220,23 @@ class SchemaGrammar {
   }
 
   /**
-   * `after[i]` matches members i.. once something stands before them; the first member of all can be any one up to the first
-   * required. One rule per member keeps the grammar's size linear.
+   * `from` matches one of the members i.. and what may follow it; `rest` what may follow member i - 1. Each member is a rule of its
+   * own and no rule that may be empty leads to another: the matcher prepares hundreds of optional members in a moment that way.
    */
   #members(members: readonly string[], isRequired: readonly boolean[], other: string | null): string {
-    let after = this.#rules.add(this.#hint, other === null ? '""' : `(", " ${other})*`);
-    const firsts: string[] = [];
-    let canBeEmpty = other === null ? '""' : `(${other} ${after})?`;
+    const rules = this.#rules;
+    let rest = other === null ? null : rules.add(this.#hint, `(", " ${other})*`); // null: nothing
+    let from = other === null ? null : rules.add(this.#hint, `${other} ${rest}`);
+    let canEnd = true;
     for (let i = members.length - 1; i >= 0; i--) {
-      const first = `${members[i]} ${after}`;
-      if (isRequired[i]) {
-        firsts.length = 0;
-        canBeEmpty = "";
-      }
-      firsts.push(first);
-      after = this.#rules.add(this.#hint, isRequired[i] ? `", " ${first}` : `(", " ${members[i]})? ${after}`);
+      const member = rules.add(this.#hint, members[i]!);
+      const here = `${member} ${rest ?? ""}`.trim();
+      canEnd &&= !isRequired[i];
+      from = rules.add(this.#hint, isRequired[i] || from === null ? here : `${here} | ${from}`);
+      rest = rules.add(this.#hint, canEnd ? `"" | ", " ${from}` : `", " ${from}`);
     }
-    if (canBeEmpty !== "") firsts.push(canBeEmpty);
-    return `"{" ${anyOf(firsts)} "}"`;
+    if (from === null) return '"{}"';
+    return canEnd ? `"{" (${from})? "}"` : `"{" ${from} "}"`;
   }
 }
 

@@ -28,7 +28,7 @@ export function grammarOf(spec: ConstraintSpec): string {
 function makeGrammar(spec: ConstraintSpec): string {
   if (spec.source.length > MAX_SOURCE)
     throw new RequestError("invalid_value", {
-      param: "response_format",
+      param: "constraint",
       value: `${spec.source.length} characters`,
       expected: `at most ${MAX_SOURCE} characters`,
     });

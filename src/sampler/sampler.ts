@@ -7,7 +7,7 @@ import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
 import type { Device, Tensor, TokenBuffer } from "../device/device.js";
-import type { ConstraintSpec, TokenConstraint } from "../grammar/constraint.js";
+import type { TokenConstraint } from "../grammar/constraint.js";
 import { hasPenalties, LogitsEditor } from "./logits-editor.js";
 import { logprobsOf } from "./logprobs.js";
 
@@ -19,8 +19,6 @@ export interface SamplingState {
   /** Ids that end the answer: forbidden until minTokens are out. */
   readonly stopIds: Int32Array;
   readonly constraint: TokenConstraint | null;
-  /** What `constraint` was made from, for further samples of the same call. */
-  readonly constraintSpec: ConstraintSpec | null;
   readonly editLogits: LogitsHook | null;
 }
 

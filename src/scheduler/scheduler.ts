@@ -209,7 +209,8 @@ export class Scheduler {
     const { running } = this.#roster;
     for (let i = 0; i < running.size && this.#left > reserved; i++) {
       const request = running.at(i);
-      if (isDecode(request) && request.lastServedStep !== this.#stepNumber) this.#place(request, 1, 1);
+      if (isDecode(request) && request.lastServedStep !== this.#stepNumber && isReady(request))
+        this.#place(request, 1, 1);
     }
   }
 
@@ -259,7 +260,7 @@ export class Scheduler {
     if (request.numPreemptions === 0) request.numCached += gained;
     // A preempted request may have found everything but its last token in the directory: in chunked mode that waits for its turn.
     if (this.#mode === "chunked" && isDecode(request)) return false;
-    if (this.#left < this.#leastBudget(request) || this.#isUnderWay(request)) return false;
+    if (this.#left < this.#leastBudget(request) || this.#isUnderWay(request) || !isReady(request)) return false;
     // What it took over may have brought it near the end of its pages in a window group.
     if (gained > 0 && !this.#cache.tryReserve(request, request.numTokens)) return false;
     const start = request.numComputed;
@@ -311,6 +312,10 @@ export class Scheduler {
     request.lastServedStep = this.#stepNumber;
     if (request.firstScheduledMs < 0) request.firstScheduledMs = this.#nowMs;
   }
+}
+
+function isReady({ readiness }: Request): boolean {
+  return readiness === null || readiness.isReady();
 }
 
 /** One generated token to go. A promised one may be the last: then there is nothing to compute after it. */

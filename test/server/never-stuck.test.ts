@@ -144,3 +144,32 @@ test("clients that hang up in their body or in their answer are no errors of the
   for (const line of lines) assert.ok(line.level < 50 && (line.status ?? 0) < 500, JSON.stringify(line));
   void answer.catch(() => undefined);
 });
+
+test("a grammar without end is refused by its field, and nobody else notices", async () => {
+  await using host = await startServer({ model: MODEL });
+  const constrained = { guided_regex: "[ab]{3}" };
+  assert.equal((await ask(host.url, constrained)).status, 200);
+  let isAnswered = false;
+  const hostile = ask(host.url, { guided_regex: "(.|..|...){200}x" }).finally(() => {
+    isAnswered = true;
+  });
+  const others = await Promise.all(
+    Array.from({ length: 10 }, (_, i) =>
+      ask(host.url, i % 2 === 0 ? {} : i % 3 === 0 ? constrained : { guided_regex: `x{${i}}` }),
+    ),
+  );
+  for (const reply of others) assert.equal(reply.status, 200);
+  assert.ok(!isAnswered, "the others were done first");
+  const reply = await hostile;
+  assert.equal(reply.status, 400);
+  const { error } = (await reply.json()) as { error: Record<string, string> };
+  assert.deepEqual([error.code, error.param], ["invalid_grammar", "guided_regex"]);
+  assert.match(error.message!, /takes longer than 5 s to compile/);
+});
+
+test("three hundred optional properties are compiled within the limits", async () => {
+  await using host = await startServer();
+  const properties = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`property_${i}`, { type: "string" }]));
+  const reply = await ask(host.url, { guided_json: { type: "object", properties } });
+  assert.equal(reply.status, 200, await reply.text());
+});

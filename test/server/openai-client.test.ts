@@ -350,7 +350,7 @@ test("errors in OpenAI's shape: 400 with param, 404, 413", async () => {
     [{ messages: [{ role: "user", content: "dragon ".repeat(20_000) }] }, "messages", /characters/],
     [
       { response_format: { type: "json_schema", json_schema: { schema: { type: "integer", multipleOf: 2 } } } },
-      "response_format",
+      "response_format.json_schema.schema",
       /multipleOf/,
     ],
     [{ guided_regex: "(" }, "guided_regex", /expected/],

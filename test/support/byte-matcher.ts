@@ -1,6 +1,7 @@
 // A matcher over a vocabulary of single bytes, for tests of grammars: whole texts are accepted or not, and random texts can be
 // drawn from a constraint without a model.
 
+import assert from "node:assert/strict";
 import type { ConstraintSpec, TokenConstraint } from "../../src/grammar/constraint.js";
 import { grammarOf } from "../../src/grammar/spec-grammar.js";
 import { XGrammarInstance } from "../../src/grammar/xgrammar/instance.js";
@@ -25,6 +26,8 @@ export async function byteCompiler(): Promise<ByteCompiler> {
     compile: (spec) => {
       const matcher = instance.createMatcher(grammarOf(spec));
       return {
+        isReady: () => true,
+        fork: () => assert.fail("not here"),
         fillMask: (mask) => {
           instance.fillMask(matcher, mask);
           return true;
@@ -34,6 +37,23 @@ export async function byteCompiler(): Promise<ByteCompiler> {
         dispose: () => matcher.delete(),
       };
     },
+  };
+}
+
+/** The same constraint for who can wait: every call waits until its answer is there. */
+export function waiting(constraint: TokenConstraint): TokenConstraint {
+  const pause = new Int32Array(new SharedArrayBuffer(4));
+  const settled = (): TokenConstraint => {
+    while (!constraint.isReady()) Atomics.wait(pause, 0, 0, 1);
+    return constraint;
+  };
+  return {
+    isReady: () => true,
+    fillMask: (mask) => settled().fillMask(mask),
+    accept: (id) => settled().accept(id),
+    isDone: () => constraint.isDone(),
+    fork: () => waiting(settled().fork()),
+    dispose: () => constraint.dispose(),
   };
 }
 

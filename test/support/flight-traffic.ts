@@ -78,7 +78,7 @@ export class FlightTraffic {
       maxLogitRows: 5, // several blocks in a flight
       maxContext: Math.min(MAX_CONTEXT, pages * pageSize),
       eosIds: [0],
-      compiler: { ready: async () => {}, compile: countingConstraint, close: () => {} },
+      compiler: { ready: async () => {}, compile: countingConstraint, settle: () => {}, close: () => {} },
       clock: () => 0,
     });
   }
@@ -223,6 +223,8 @@ function checkAnswer({ message }: Planned, { tokens, finishReason, numScores }: 
 function countingConstraint(spec: ConstraintSpec): TokenConstraint {
   let left = Number(spec.source);
   return {
+    isReady: () => true,
+    fork: () => countingConstraint(spec),
     fillMask: () => false,
     accept: () => {
       left--;

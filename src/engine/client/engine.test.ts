@@ -219,12 +219,6 @@ describe("an engine in its worker thread", () => {
       { constraint: { kind: "yaml", source: "" } as never },
       /constraint is .*yaml.*; it must be \{ kind, source \}: kind one of json, json_schema, regex, grammar/,
     ],
-    [
-      "a schema that cannot be promised",
-      "a",
-      { constraint: { kind: "json_schema", source: "{" } },
-      /The JSON schema cannot be used/,
-    ],
     ["a hook across threads", "a", { editLogits: () => undefined }, /worker: false/],
   ];
   for (const [what, prompt, options, message] of refused) {
@@ -232,6 +226,11 @@ describe("an engine in its worker thread", () => {
       assert.throws(() => engine.generate(prompt, options), message);
     });
   }
+
+  test("refuses a schema that cannot be promised", async () => {
+    const generation = engine.generate("a", { constraint: { kind: "json_schema", source: "{" } });
+    await assert.rejects(generation.result(), { code: "invalid_schema", param: "constraint" });
+  });
 
   test("a failed step fails its own rows and no others", async () => {
     const victim = engine.generate("victim", { ...greedy, maxTokens: 100 });

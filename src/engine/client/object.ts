@@ -32,7 +32,8 @@ export async function generateObject<Schema extends z.ZodType>(
       expected: "one of them",
     });
   }
-  const constraint = { kind: "json_schema", source: JSON.stringify(z.toJSONSchema(schema, { io: "input" })) } as const;
+  const source = JSON.stringify(z.toJSONSchema(schema, { io: "input" }));
+  const constraint = { kind: "json_schema", source, param: "schema" } as const;
   const template = {
     ...(tools === undefined ? {} : { tools }),
     ...(templateArgs === undefined ? {} : { templateArgs }),

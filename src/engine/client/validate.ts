@@ -3,7 +3,6 @@
 import { RequestError } from "../../core/errors.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../core/sampling.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
-import { grammarOf } from "../../grammar/spec-grammar.js";
 import type { EngineFacts } from "../messages.js";
 import type { GenerateOptions } from "../types.js";
 
@@ -133,7 +132,7 @@ export function checkPrompt(prompt: readonly number[], facts: EngineFacts): Int3
 
 const CONSTRAINT_KINDS = ["json", "json_schema", "regex", "grammar"];
 
-/** Refuses at once what no grammar can promise; whether the matcher takes the grammar is found out when it is compiled. */
+/** Its shape only: making a grammar of it may take long, and happens in a thread that can be ended. */
 export function checkConstraint(constraint: unknown): ConstraintSpec | null {
   if (constraint === undefined || constraint === null) return null;
   const { kind, source } = constraint as Partial<ConstraintSpec>;
@@ -141,7 +140,6 @@ export function checkConstraint(constraint: unknown): ConstraintSpec | null {
     const expected = `{ kind, source }: kind one of ${CONSTRAINT_KINDS.join(", ")}, source a string`;
     throw new RequestError("invalid_value", { param: "constraint", value: show(constraint), expected });
   }
-  grammarOf(constraint as ConstraintSpec);
   return constraint as ConstraintSpec;
 }
 

@@ -5,6 +5,9 @@ import type { LogitsHook } from "../../sampler/sampler.js";
 import type { FromEngine, ToEngine } from "../messages.js";
 import type { LoadedEngine } from "./load.js";
 
+/** When every request waits for something outside, such as a grammar's next mask. */
+const IDLE_MS = 1;
+
 export class EngineDriver {
   readonly #engine: LoadedEngine;
   readonly #send: (message: FromEngine) => void;
@@ -61,21 +64,22 @@ export class EngineDriver {
     return what === "cache" ? core.cacheSnapshot() : core.planOf(rows);
   }
 
-  #wake(): void {
+  #wake(canMove = true): void {
     if (this.#isScheduled || this.#isClosed) return;
     this.#isScheduled = true;
     // setImmediate lets messages that arrived during the step in before the next one.
-    setImmediate(this.#tick);
+    if (canMove) setImmediate(this.#tick);
+    else setTimeout(this.#tick, IDLE_MS);
   }
 
   readonly #tick = (): void => {
     this.#isScheduled = false;
     if (this.#isClosed) return;
     const { core } = this.#engine;
-    if (core.hasWork) core.step();
+    const hasMoved = core.hasWork && core.step();
     const outputs = core.takeOutputs();
     const step = core.recorder.takeRecord();
     if (outputs.length > 0 || step !== null) this.#send({ type: "outputs", outputs, step });
-    if (core.hasWork) this.#wake();
+    if (core.hasWork) this.#wake(hasMoved);
   };
 }

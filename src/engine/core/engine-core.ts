@@ -83,7 +83,8 @@ export class EngineCore {
 
   /** The next flight with its rows chosen; null: nothing can run, or not before a flight has landed. */
   #schedule(): Flight | null {
-    const { scheduler, clock } = this.#parts;
+    const { scheduler, clock, compiler } = this.#parts;
+    compiler?.settle();
     const flight = this.#free.at(-1)!;
     const isScheduled = scheduler.schedule(flight.step) !== null;
     for (const request of scheduler.takeRefused()) this.#settlement.refuse(request);

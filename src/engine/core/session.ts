@@ -53,6 +53,7 @@ export class SessionFactory {
       maxLength: this.#maxContext,
       runsAhead: kind === "generate" && isPlain(sampling, state, 0),
     });
+    request.readiness = state.constraint;
     return {
       request,
       callId: message.callId,
@@ -79,12 +80,13 @@ export class SessionFactory {
       runsAhead: request.runsAhead,
     });
     child.firstScheduledMs = request.firstScheduledMs;
-    const { constraintSpec } = sampling;
+    const constraint = sampling.constraint?.fork() ?? null;
+    child.readiness = constraint;
     return {
       request: child,
       callId,
       kind: parent.kind,
-      sampling: { ...sampling, constraint: constraintSpec === null ? null : this.#compiler!.compile(constraintSpec) },
+      sampling: { ...sampling, constraint },
       promptLogprobs: null,
       pooled: null,
       pooledTokens: 0,
@@ -97,7 +99,6 @@ export class SessionFactory {
     return {
       stopIds: Int32Array.from([...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : this.#eosIds)]),
       constraint: constraint === null ? null : this.#compiler!.compile(constraint),
-      constraintSpec: constraint,
       editLogits,
     };
   }

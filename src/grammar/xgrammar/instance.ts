@@ -1,14 +1,8 @@
 // One instance of the matcher with the model's vocabulary in it: compiles grammars and makes matchers. After a trap its memory
 // cannot be trusted; the compiler beside (xgrammar-compiler.ts) then puts a fresh instance in its place.
 
-import type { CompilerHandle, Handle, MatcherHandle, XGrammarModule } from "./module.js";
-
-export interface TokenTexts {
-  /** The bytes each token adds to the text; empty for special tokens, which no grammar can ask for. */
-  readonly bytes: readonly Uint8Array[]; // [V]
-  /** Tokens that end an answer; allowed where the grammar may end. */
-  readonly stopIds: readonly number[];
-}
+import { type CompilerHandle, type Handle, MAX_HEAP_MB, type MatcherHandle, type XGrammarModule } from "./module.js";
+import type { TokenTexts } from "./token-texts.js";
 
 const MAX_CACHED = 64;
 
@@ -45,6 +39,13 @@ export class XGrammarInstance {
     });
   }
 
+  /** Whether any token may come next. */
+  allowsAny(matcher: MatcherHandle): boolean {
+    const mask = new Int32Array(Math.ceil(this.#vocabSize / 32));
+    this.fillMask(matcher, mask);
+    return mask.some((word) => word !== 0);
+  }
+
   /** Runs a call into the instance. Any throw out of it is an abort or a trap: the reason is what it printed last. */
   guard<T>(call: () => T): T {
     try {
@@ -76,6 +77,16 @@ export class XGrammarInstance {
 /** "[FATAL] /path/file.cc:552: EBNF parser error at ..." -> "EBNF parser error at ..." */
 function reasonOf(lines: readonly string[], error: unknown): string {
   const fatal = lines.findLast((line) => line.startsWith("[FATAL]"));
-  if (fatal === undefined) return error instanceof Error ? error.message : String(error);
+  if (fatal === undefined) return trapReason(error);
   return fatal.replace(/^\[FATAL\] \S+:\d+: /, "").replace(/^Check failed: \(.*?\) is false: /, "");
+}
+
+/** A trap prints nothing; its own words speak of the machine, not of the grammar. */
+function trapReason(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  if (/OOM|out of memory|memory access|enlarge memory/i.test(text))
+    return `it needs more than ${MAX_HEAP_MB} MiB to compile`;
+  if (/stack|recursion/i.test(text))
+    return "it is nested too deeply, or a rule leads back to itself without reading anything";
+  return text;
 }

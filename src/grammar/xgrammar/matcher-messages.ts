@@ -1,11 +1,18 @@
-// What crosses between the engine's thread and the matcher's. Masks go through memory that both see:
+// What crosses between the engine's thread and a matcher's. Masks go through memory that both see:
 //
 //   shared   [0] how many masks were written so far: n + 1 after n tokens; FAILED when the answer cannot go on
-//            [1 ..] the mask, one bit per token
+//            [1] microseconds that the last mask took
+//            [2 ..] the mask, one bit per token
+//   control  [0] the id of the message that the thread is at; IDLE between messages
+//            [1] how many messages it has begun
+
+import type { ErrorCode, ErrorDetails } from "../../core/errors.js";
+import type { ConstraintSpec } from "../constraint.js";
+import type { PackedTexts } from "./token-texts.js";
 
 export type ToMatcher =
-  /** Is this grammar usable? Also compiles it ahead of its use. */
-  | { readonly type: "check"; readonly seq: number; readonly ebnf: string }
+  /** Can this be used? Makes its grammar and compiles it. */
+  | { readonly type: "check"; readonly id: number; readonly spec: ConstraintSpec }
   /** Begins an answer, or takes one up again after `tokens`. */
   | {
       readonly type: "open";
@@ -17,10 +24,21 @@ export type ToMatcher =
   | { readonly type: "accept"; readonly id: number; readonly token: number }
   | { readonly type: "close"; readonly id: number };
 
+/** The answer to a check. */
 export interface FromMatcher {
-  readonly seq: number;
-  /** Why the grammar cannot be used; null when it can. */
-  readonly error: string | null;
+  readonly id: number;
+  readonly verdict: Verdict;
 }
 
+export type Verdict =
+  | { readonly ok: true; readonly ebnf: string; readonly ms: number }
+  | { readonly ok: false; readonly code: ErrorCode; readonly details: ErrorDetails };
+
+export interface MatcherInit {
+  readonly vocabulary: PackedTexts;
+  readonly control: Int32Array; // [2]
+}
+
+export const HEADER = 2; // words of `shared` before the mask
 export const FAILED = -1;
+export const IDLE = -1;

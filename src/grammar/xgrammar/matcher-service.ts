@@ -1,15 +1,18 @@
 // The matcher's side of structured output: compiles grammars, follows answers, writes masks. One message after another. An
 // instance that aborted is replaced, and answers that were in it are taken up again by replaying their tokens.
 
-import { type TokenTexts, XGrammarInstance } from "./instance.js";
-import { FAILED, type FromMatcher, type ToMatcher } from "./matcher-messages.js";
+import { PagodaError } from "../../core/errors.js";
+import { grammarOf } from "../spec-grammar.js";
+import { XGrammarInstance } from "./instance.js";
+import { FAILED, type FromMatcher, HEADER, type ToMatcher, type Verdict } from "./matcher-messages.js";
 import { loadXGrammar, type MatcherHandle } from "./module.js";
+import type { TokenTexts } from "./token-texts.js";
 
 interface Matching {
   readonly ebnf: string;
   readonly tokens: number[];
-  readonly shared: Int32Array; // [1 + ceil(V / 32)]
-  readonly mask: Int32Array; // a view of shared without its first element
+  readonly shared: Int32Array; // see matcher-messages.ts
+  readonly mask: Int32Array; // a view of shared without its header
   instance: XGrammarInstance;
   matcher: MatcherHandle;
 }
@@ -23,12 +26,18 @@ export class MatcherService {
     this.#vocabulary = vocabulary;
   }
 
-  /** Returns what to answer, if anything. Must have resolved before the next message is handled. */
-  async handle(message: ToMatcher): Promise<FromMatcher | null> {
-    const instance = await this.#ready();
+  /** An instance that can be trusted. */
+  async ready(): Promise<XGrammarInstance> {
+    if (this.#instance === null || this.#instance.isBroken)
+      this.#instance = new XGrammarInstance(await loadXGrammar(), this.#vocabulary);
+    return this.#instance;
+  }
+
+  /** Returns what to answer, if anything. */
+  handle(instance: XGrammarInstance, message: ToMatcher): FromMatcher | null {
     switch (message.type) {
       case "check":
-        return { seq: message.seq, error: check(instance, message.ebnf) };
+        return { id: message.id, verdict: check(instance, message.spec) };
       case "open":
         this.#open(instance, message);
         return null;
@@ -41,18 +50,12 @@ export class MatcherService {
     }
   }
 
-  async #ready(): Promise<XGrammarInstance> {
-    if (this.#instance === null || this.#instance.isBroken)
-      this.#instance = new XGrammarInstance(await loadXGrammar(), this.#vocabulary);
-    return this.#instance;
-  }
-
   #open(instance: XGrammarInstance, { id, ebnf, tokens, shared }: Extract<ToMatcher, { type: "open" }>): void {
     try {
       const matcher = replay(instance, ebnf, tokens);
-      const answer = { ebnf, tokens: [...tokens], shared, mask: shared.subarray(1), instance, matcher };
+      const answer = { ebnf, tokens: [...tokens], shared, mask: shared.subarray(HEADER), instance, matcher };
       this.#answers.set(id, answer);
-      publish(answer);
+      publish(answer, performance.now());
     } catch {
       fail(shared);
     }
@@ -61,6 +64,7 @@ export class MatcherService {
   #accept(instance: XGrammarInstance, id: number, token: number): void {
     const answer = this.#answers.get(id);
     if (answer === undefined) return; // it had failed
+    const startMs = performance.now();
     try {
       if (answer.instance !== instance) {
         answer.instance = instance;
@@ -70,7 +74,7 @@ export class MatcherService {
         if (!answer.matcher.AcceptToken(token, false)) throw new Error(`token ${token} is not allowed`);
       });
       answer.tokens.push(token);
-      publish(answer);
+      publish(answer, startMs);
     } catch {
       this.#answers.delete(id);
       fail(answer.shared);
@@ -84,12 +88,19 @@ export class MatcherService {
   }
 }
 
-function check(instance: XGrammarInstance, ebnf: string): string | null {
+function check(instance: XGrammarInstance, spec: Extract<ToMatcher, { type: "check" }>["spec"]): Verdict {
+  const startMs = performance.now();
   try {
-    instance.createMatcher(ebnf).delete();
-    return null;
+    const ebnf = grammarOf(spec);
+    const matcher = instance.createMatcher(ebnf);
+    const canBegin = instance.allowsAny(matcher);
+    matcher.delete();
+    if (!canBegin) throw new Error("no text can begin under it");
+    return { ok: true, ebnf, ms: performance.now() - startMs };
   } catch (error) {
-    return (error as Error).message;
+    if (error instanceof PagodaError) return { ok: false, code: error.code, details: error.details };
+    const reason = error instanceof RangeError ? "it is nested too deeply" : (error as Error).message;
+    return { ok: false, code: "invalid_grammar", details: { reason } };
   }
 }
 
@@ -99,8 +110,9 @@ function replay(instance: XGrammarInstance, ebnf: string, tokens: readonly numbe
   return matcher;
 }
 
-function publish({ instance, matcher, mask, shared, tokens }: Matching): void {
+function publish({ instance, matcher, mask, shared, tokens }: Matching, startMs: number): void {
   if (!matcher.IsTerminated()) instance.fillMask(matcher, mask);
+  shared[1] = Math.min(2 ** 30, (performance.now() - startMs) * 1000);
   Atomics.store(shared, 0, tokens.length + 1);
   Atomics.notify(shared, 0);
 }

@@ -1,17 +1,22 @@
-// Entry of the matcher's thread.
+// Entry of a matcher's thread. It says what it is at, so that the engine's side can tell which message it hangs on.
 
 import { parentPort, workerData } from "node:worker_threads";
-import type { TokenTexts } from "./instance.js";
-import type { ToMatcher } from "./matcher-messages.js";
+import { IDLE, type MatcherInit, type ToMatcher } from "./matcher-messages.js";
 import { MatcherService } from "./matcher-service.js";
+import { unpackTexts } from "./token-texts.js";
 
 const port = parentPort!;
-const service = new MatcherService(workerData as TokenTexts);
+const { vocabulary, control } = workerData as MatcherInit;
+const service = new MatcherService(unpackTexts(vocabulary));
 let last: Promise<void> = Promise.resolve();
 
 port.on("message", (message: ToMatcher) => {
   last = last.then(async () => {
-    const reply = await service.handle(message);
+    const instance = await service.ready();
+    Atomics.store(control, 0, message.id);
+    Atomics.add(control, 1, 1);
+    const reply = service.handle(instance, message);
+    Atomics.store(control, 0, IDLE);
     if (reply !== null) port.postMessage(reply);
   });
 });

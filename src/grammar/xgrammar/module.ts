@@ -1,7 +1,7 @@
 // Loads the xgrammar matcher (WebAssembly) into this thread, as many separate instances as asked for. The package ships a UMD
-// script marked as an ES module and opens its binding only behind promises, so its text is evaluated here as CommonJS with two
-// small changes: its one dynamic import becomes a parameter, and the binding is exported. The package is pinned because of it;
-// a version without these two places is refused. What it prints is kept: the last line before an abort says why.
+// script marked as an ES module and opens its binding only behind promises, so its text is evaluated here as CommonJS with a
+// few changes: its one dynamic import becomes a parameter, the binding is exported, and its memory is bounded. The package is
+// pinned because of it; a version without these places is refused. What it prints is kept: the last line before an abort says why.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -55,9 +55,13 @@ interface PackageExports {
   binding(): Binding;
 }
 
+/** A grammar that needs more fails alone. */
+export const MAX_HEAP_MB = 512;
+
 const PACKAGE = "@mlc-ai/web-xgrammar";
 const CHANGES: readonly (readonly [string, string])[] = [
   ["await import('module')", "nodeModule"],
+  ["getHeapMax=()=>2147483648", `getHeapMax=()=>${MAX_HEAP_MB * 2 ** 20}`],
   ["exports.default = index;", "exports.default = index; exports.binding = () => binding;"],
 ];
 

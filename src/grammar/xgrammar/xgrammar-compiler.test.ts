@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { BYTE_VOCABULARY, draw, END, seeded } from "../../../test/support/byte-matcher.js";
+import { BYTE_VOCABULARY, draw, END, seeded, waiting } from "../../../test/support/byte-matcher.js";
 import type { ConstraintSpec, TokenConstraint } from "../constraint.js";
-import type { TokenTexts } from "./instance.js";
+import { Lane } from "./lane.js";
+import type { Verdict } from "./matcher-messages.js";
+import { packTexts, type TokenTexts } from "./token-texts.js";
 import { XGrammarCompiler } from "./xgrammar-compiler.js";
 
 const DIGITS = { kind: "grammar", source: "root ::= [0-9]{3}" } as const;
@@ -18,7 +20,7 @@ async function withCompiler(
   try {
     await body(async (spec) => {
       await compiler.ready(spec);
-      return compiler.compile(spec);
+      return waiting(compiler.compile(spec));
     });
   } finally {
     compiler.close();
@@ -86,9 +88,9 @@ test("a grammar that cannot be used fails alone and says why; answers under way 
 test("a matcher that ends or hangs is started again, and only the answer it hung on ends", async () => {
   const compiler = new XGrammarCompiler(() => BYTE_VOCABULARY);
   await compiler.ready(DIGITS);
-  const [a, b] = [compiler.compile(DIGITS), compiler.compile(DIGITS)];
+  const [a, b] = [waiting(compiler.compile(DIGITS)), waiting(compiler.compile(DIGITS))];
   assert.ok(a.accept(0x31) && b.accept(0x34));
-  compiler.restart(-1); // as after a hang
+  compiler.restart(); // as after a hang
   assert.ok(acceptsAll(a, [0x32, 0x33, END]));
   assert.ok(acceptsAll(b, [0x35, 0x36, END]));
   compiler.close();
@@ -105,5 +107,61 @@ test("many grammars and answers at once, each its own", async () => {
       assert.ok(text !== null && text.length >= 1 && text.length <= i + 1);
       constraint.dispose();
     }
+  });
+});
+
+test("a grammar that takes too long is refused by its field; others are compiled and followed meanwhile", async () => {
+  const slow = { kind: "regex", source: "(.|..|...){200}x", param: "guided_regex" } as const;
+  const compiler = new XGrammarCompiler(() => BYTE_VOCABULARY, { quickCheckMs: 1000, patientCheckMs: 1500 });
+  await compiler.ready(DIGITS);
+  const before = waiting(compiler.compile(DIGITS));
+  assert.ok(before.accept(0x31));
+  const hanging = compiler.ready(slow);
+  await compiler.ready({ kind: "grammar", source: "root ::= [a-c]" });
+  assert.ok(acceptsAll(before, [0x32, 0x33, END]), "answers under way go on");
+  await hanging;
+  assert.throws(() => compiler.compile(slow), {
+    code: "invalid_grammar",
+    param: "guided_regex",
+    message: /longer than 1\.5 s/,
+  });
+  await compiler.ready(slow); // remembered: nothing is compiled again
+  compiler.close();
+});
+
+test("a lane that hangs fails what it hangs on; its other jobs move on to a fresh thread", async () => {
+  const lane = new Lane(() => packTexts(BYTE_VOCABULARY), 1500);
+  const check = (id: number, source: string): Promise<Verdict | string> =>
+    new Promise((resolve) => {
+      const spec = { kind: "regex", source } as const;
+      lane.add(id, { openMessage: () => ({ type: "check", id, spec }), fail: resolve, answer: resolve });
+    });
+  const [quick, hanging, after] = await Promise.all([check(1, "a"), check(2, "(.|..|...){200}x"), check(3, "b")]);
+  assert.equal(hanging, "it takes longer than 1.5 s");
+  assert.ok(typeof quick === "object" && quick.ok && typeof after === "object" && after.ok);
+  lane.close();
+});
+
+test("further samples of an answer are answers of their own, ready at once", async () => {
+  await withCompiler(BYTE_VOCABULARY, async (begin) => {
+    const first = await begin({ kind: "grammar", source: 'root ::= "ab" | "cd"' });
+    const second = first.fork();
+    assert.ok(first.accept(0x61));
+    assert.ok(second.accept(0x63), "the first's choice is not the second's");
+    assert.ok(acceptsAll(first, [0x62, END]));
+    assert.ok(acceptsAll(second, [0x64, END]));
+  });
+});
+
+test("rules that lead nowhere are refused, not run", async () => {
+  await withCompiler(BYTE_VOCABULARY, async (begin) => {
+    for (const source of [
+      "root ::= root",
+      "root ::= a\na ::= b\nb ::= a",
+      'root ::= root "a" | root',
+      "root ::= nowhere",
+      "",
+    ])
+      await assert.rejects(begin({ kind: "grammar", source }), { code: "invalid_grammar" }, source);
   });
 });

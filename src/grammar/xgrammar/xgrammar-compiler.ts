@@ -1,179 +1,207 @@
-// Structured output by xgrammar, as the engine sees it. The matcher runs in a thread of its own: a large grammar is compiled while
-// steps go on, the next mask is made while the next step computes, and a matcher that crashes or hangs takes nothing with it.
-// The thread starts with the first constraint.
+// Structured output by xgrammar, as the engine sees it. Matchers run in threads of their own, so that no grammar holds up a step:
+//
+//   check      makes and compiles a grammar, briefly      ok --> quick     answers whose masks come at once
+//      '-- too slow --> check again, patiently            ok --> patient   answers whose grammar or masks take long
+//                          '-- too slow: refused                ^-- an answer of `quick` that turns out slow
+//
+// Each lane is a thread that starts with its first job and is replaced when a message takes longer than the lane allows.
 
-import { Worker } from "node:worker_threads";
-import { RequestError } from "../../core/errors.js";
+import { errorFor, RequestError } from "../../core/errors.js";
 import type { ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../constraint.js";
-import { grammarOf } from "../spec-grammar.js";
-import type { TokenTexts } from "./instance.js";
-import { FAILED, type FromMatcher, type ToMatcher } from "./matcher-messages.js";
+import { Lane, type LaneJob } from "./lane.js";
+import { FAILED, HEADER, type ToMatcher, type Verdict } from "./matcher-messages.js";
+import { type PackedTexts, packTexts, type TokenTexts } from "./token-texts.js";
 
-/** A matcher that has not written a mask for so long has hung. */
-const MASK_TIMEOUT_MS = 5000;
-const CHECK_TIMEOUT_MS = 20_000;
+const LIMITS = { quickCheckMs: 500, patientCheckMs: 5000, quickMaskMs: 1000, patientMaskMs: 2500 };
+/** A grammar that took longer to compile is followed in the patient lane. */
+const SLOW_COMPILE_MS = 100;
+const SLOW_MASK_US = 20_000;
+/** Masks that usually come faster are worth waiting for before a step is made. */
+const QUICK_MASK_US = 1000;
+const SETTLE_MS = 1;
 const MAX_REMEMBERED = 256;
-const MAX_DEATHS_IN_A_ROW = 3;
 
 export class XGrammarCompiler implements ConstraintCompiler {
   readonly #vocabularyOf: () => TokenTexts;
-  #vocabulary: TokenTexts | null = null;
+  #vocabulary: PackedTexts | null = null;
   #stopIds: ReadonlySet<number> = new Set();
-  #thread: Worker | null = null;
-  readonly #live = new Map<number, XGrammarConstraint>();
-  readonly #checks = new Map<number, (error: string | null) => void>();
-  /** Whether a grammar can be used, by its text: null, or why not. Least recently checked first. */
-  readonly #verdicts = new Map<string, string | null>();
-  #numSent = 0;
-  #numDeaths = 0; // since the thread last said something
+  readonly #lanes: Readonly<Record<"quickCheck" | "patientCheck" | "quick" | "patient", Lane>>;
+  readonly #patientCheckMs: number;
+  readonly #live: XGrammarConstraint[] = [];
+  /** By kind and source, least recently asked for first. */
+  readonly #verdicts = new Map<string, Verdict>();
+  #numIds = 0;
 
   /** The vocabulary is asked for when the first constraint is. */
-  constructor(vocabularyOf: () => TokenTexts) {
+  constructor(vocabularyOf: () => TokenTexts, limits: Partial<typeof LIMITS> = {}) {
+    const { quickCheckMs, patientCheckMs, quickMaskMs, patientMaskMs } = { ...LIMITS, ...limits };
     this.#vocabularyOf = vocabularyOf;
+    this.#patientCheckMs = patientCheckMs;
+    const packed = () => this.#packed();
+    this.#lanes = {
+      quickCheck: new Lane(packed, quickCheckMs),
+      patientCheck: new Lane(packed, patientCheckMs),
+      quick: new Lane(packed, quickMaskMs),
+      patient: new Lane(packed, patientMaskMs),
+    };
   }
 
   async ready(spec: ConstraintSpec): Promise<void> {
-    let ebnf: string;
-    try {
-      ebnf = grammarOf(spec);
-    } catch {
-      return; // compile() says what is wrong
-    }
-    if (this.#verdicts.has(ebnf)) return;
-    const verdict = await this.#check(ebnf);
+    const key = keyOf(spec);
+    if (this.#verdicts.has(key)) return;
+    const verdict =
+      (await this.#check(this.#lanes.quickCheck, spec)) ?? (await this.#check(this.#lanes.patientCheck, spec));
     if (this.#verdicts.size === MAX_REMEMBERED) this.#verdicts.delete(this.#verdicts.keys().next().value!);
-    this.#verdicts.set(ebnf, verdict);
+    this.#verdicts.set(key, verdict ?? refusal(`it takes longer than ${this.#patientCheckMs / 1000} s to compile`));
   }
 
   compile(spec: ConstraintSpec): TokenConstraint {
-    const ebnf = grammarOf(spec);
-    const reason = this.#verdicts.get(ebnf);
-    if (reason !== undefined && reason !== null) throw new RequestError("invalid_grammar", { reason });
-    const id = this.#numSent++;
-    const shared = new Int32Array(new SharedArrayBuffer(4 + 4 * Math.ceil(this.#vocabularyNow().bytes.length / 32)));
-    const constraint = new XGrammarConstraint(this, id, ebnf, shared, this.#stopIds);
-    this.#live.set(id, constraint);
-    this.send(constraint.openMessage());
-    return constraint;
+    const verdict = this.#verdicts.get(keyOf(spec));
+    if (verdict === undefined) throw new Error("a constraint was compiled before it was ready");
+    const { param = "constraint" } = spec;
+    if (!verdict.ok) throw errorFor(verdict.code, { ...verdict.details, param });
+    const lane = verdict.ms > SLOW_COMPILE_MS ? "patient" : "quick";
+    return this.open(verdict.ebnf, param, this.#lanes[lane], null);
+  }
+
+  settle(): void {
+    const endMs = performance.now() + SETTLE_MS;
+    for (let i = 0; i < this.#live.length; i++) {
+      const leftMs = endMs - performance.now();
+      if (leftMs <= 0) return;
+      this.#live[i]!.settle(leftMs);
+    }
   }
 
   close(): void {
-    this.#dropThread("the engine was closed");
+    for (const lane of Object.values(this.#lanes)) lane.close();
+    this.#live.length = 0;
   }
 
-  send(message: ToMatcher): void {
-    this.#threadNow().postMessage(message);
+  /** Begins an answer. `first`: its first mask, where it is known. */
+  open(ebnf: string, param: string, lane: Lane, first: Int32Array | null): XGrammarConstraint {
+    const numWords = Math.ceil((this.#packed().offsets.length - 1) / 32);
+    const shared = new Int32Array(new SharedArrayBuffer(4 * (HEADER + numWords)));
+    if (first !== null) shared.set(first);
+    const constraint = new XGrammarConstraint(this, this.#numIds++, ebnf, param, shared, this.#stopIds, lane);
+    this.#live.push(constraint);
+    lane.add(constraint.id, constraint);
+    return constraint;
   }
 
-  forget(id: number): void {
-    if (!this.#live.delete(id)) return;
-    this.#thread?.postMessage({ type: "close", id } satisfies ToMatcher);
+  get patient(): Lane {
+    return this.#lanes.patient;
   }
 
-  /** The thread hangs or is gone: a new one takes up the answers under way, all but the one it failed on. */
-  restart(culprit: number): void {
-    this.#live.delete(culprit);
-    this.#dropThread("the matcher hung");
-    for (const constraint of this.#live.values()) this.send(constraint.openMessage());
+  forget(constraint: XGrammarConstraint): void {
+    const at = this.#live.indexOf(constraint);
+    if (at < 0) return;
+    this.#live[at] = this.#live.at(-1)!;
+    this.#live.pop();
   }
 
-  #check(ebnf: string): Promise<string | null> {
+  /** Test hook: as if the threads that follow answers had hung, on nothing in particular. */
+  restart(): void {
+    this.#lanes.quick.restart(-1, "");
+    this.#lanes.patient.restart(-1, "");
+  }
+
+  /** null: it took longer than the lane allows. */
+  #check(lane: Lane, spec: ConstraintSpec): Promise<Verdict | null> {
     return new Promise((resolve) => {
-      const seq = this.#numSent++;
-      const timer = setTimeout(() => {
-        this.#checks.delete(seq);
-        this.restart(-1);
-        resolve(`it takes longer than ${CHECK_TIMEOUT_MS / 1000} s to compile`);
-      }, CHECK_TIMEOUT_MS);
-      timer.unref();
-      this.#checks.set(seq, (error) => {
-        clearTimeout(timer);
-        resolve(error);
+      const id = this.#numIds++;
+      lane.add(id, {
+        openMessage: () => ({ type: "check", id, spec }),
+        fail: () => resolve(null),
+        answer: resolve,
       });
-      this.send({ type: "check", seq, ebnf });
     });
   }
 
-  #vocabularyNow(): TokenTexts {
+  #packed(): PackedTexts {
     if (this.#vocabulary === null) {
-      this.#vocabulary = this.#vocabularyOf();
+      this.#vocabulary = packTexts(this.#vocabularyOf());
       this.#stopIds = new Set(this.#vocabulary.stopIds);
     }
     return this.#vocabulary;
   }
-
-  #threadNow(): Worker {
-    if (this.#thread !== null) return this.#thread;
-    const thread = new Worker(new URL("./matcher-thread.js", import.meta.url), { workerData: this.#vocabularyNow() });
-    thread.unref(); // answers keep the process alive, not their matcher
-    thread.on("message", ({ seq, error }: FromMatcher) => {
-      this.#numDeaths = 0;
-      this.#checks.get(seq)?.(error);
-      this.#checks.delete(seq);
-    });
-    const onEnd = (): void => {
-      if (this.#thread !== thread) return;
-      this.#dropThread("the matcher ended unexpectedly");
-      // A thread that cannot even start must not be started for ever.
-      if (++this.#numDeaths > MAX_DEATHS_IN_A_ROW) {
-        for (const constraint of this.#live.values()) constraint.fail();
-        this.#live.clear();
-      }
-      for (const constraint of this.#live.values()) this.send(constraint.openMessage());
-    };
-    thread.on("error", onEnd);
-    thread.on("exit", onEnd);
-    this.#thread = thread;
-    return thread;
-  }
-
-  #dropThread(reason: string): void {
-    void this.#thread?.terminate();
-    this.#thread = null;
-    for (const answer of this.#checks.values()) answer(reason);
-    this.#checks.clear();
-  }
 }
 
-/** Never throws: an answer that cannot go on is left no token, so that its request ends and no other. */
-class XGrammarConstraint implements TokenConstraint {
+function keyOf(spec: ConstraintSpec): string {
+  return `${spec.kind} ${spec.source}`;
+}
+
+function refusal(reason: string): Verdict {
+  return { ok: false, code: "invalid_grammar", details: { reason } };
+}
+
+/** One answer. When it cannot go on, asking for its mask throws, so that its request ends and no other. */
+class XGrammarConstraint implements TokenConstraint, LaneJob {
+  readonly id: number;
   readonly #compiler: XGrammarCompiler;
-  readonly #id: number;
   readonly #ebnf: string;
+  readonly #param: string;
   readonly #shared: Int32Array; // see matcher-messages.ts
   readonly #stopIds: ReadonlySet<number>;
   readonly #accepted: number[] = [];
+  #lane: Lane;
   #isDone = false;
+  #reason = "no text of it can go on from here";
 
-  constructor(compiler: XGrammarCompiler, id: number, ebnf: string, shared: Int32Array, stopIds: ReadonlySet<number>) {
+  constructor(
+    compiler: XGrammarCompiler,
+    id: number,
+    ebnf: string,
+    param: string,
+    shared: Int32Array,
+    stopIds: ReadonlySet<number>,
+    lane: Lane,
+  ) {
+    this.id = id;
     this.#compiler = compiler;
-    this.#id = id;
     this.#ebnf = ebnf;
+    this.#param = param;
     this.#shared = shared;
     this.#stopIds = stopIds;
+    this.#lane = lane;
   }
 
   openMessage(): ToMatcher {
-    return { type: "open", id: this.#id, ebnf: this.#ebnf, tokens: this.#accepted, shared: this.#shared };
+    return { type: "open", id: this.id, ebnf: this.#ebnf, tokens: this.#accepted, shared: this.#shared };
   }
 
-  fail(): void {
+  fail(reason: string): void {
+    this.#reason = `one token: ${reason}`;
     Atomics.store(this.#shared, 0, FAILED);
+  }
+
+  isReady(): boolean {
+    const version = Atomics.load(this.#shared, 0);
+    return this.#isDone || version === FAILED || version === this.#accepted.length + 1;
+  }
+
+  /** Waits a moment for a mask that usually comes at once. */
+  settle(ms: number): void {
+    if (this.isReady() || this.#shared[1]! > QUICK_MASK_US) return;
+    Atomics.wait(this.#shared, 0, Atomics.load(this.#shared, 0), ms);
   }
 
   fillMask(mask: Int32Array): boolean {
     if (this.#isDone) return false;
-    if (this.#waitForMask()) mask.set(this.#shared.subarray(1));
-    else mask.fill(0);
+    this.#requireMask();
+    mask.set(this.#shared.subarray(HEADER));
     return true;
   }
 
   accept(tokenId: number): boolean {
-    if (this.#isDone || !this.#waitForMask()) return false;
-    if (((this.#shared[1 + (tokenId >> 5)]! >>> (tokenId & 31)) & 1) === 0) return false;
+    if (this.#isDone) return false;
+    this.#requireMask();
+    if (((this.#shared[HEADER + (tokenId >> 5)]! >>> (tokenId & 31)) & 1) === 0) return false;
     this.#accepted.push(tokenId);
     this.#isDone = this.#stopIds.has(tokenId);
-    if (!this.#isDone) this.#compiler.send({ type: "accept", id: this.#id, token: tokenId });
+    if (this.#isDone) return true;
+    if (this.#shared[1]! > SLOW_MASK_US && this.#lane !== this.#compiler.patient) this.#move(this.#compiler.patient);
+    else this.#lane.send({ type: "accept", id: this.id, token: tokenId });
     return true;
   }
 
@@ -181,21 +209,28 @@ class XGrammarConstraint implements TokenConstraint {
     return this.#isDone;
   }
 
-  dispose(): void {
-    this.#compiler.forget(this.#id);
+  fork(): TokenConstraint {
+    if (this.#accepted.length > 0) throw new Error("only an answer that has not begun can be forked");
+    this.#requireMask();
+    return this.#compiler.open(this.#ebnf, this.#param, this.#lane, this.#shared);
   }
 
-  /** Blocks until the mask after the accepted tokens is there; false when it never will be. */
-  #waitForMask(): boolean {
-    const expected = this.#accepted.length + 1;
-    for (;;) {
-      const version = Atomics.load(this.#shared, 0);
-      if (version === expected) return true;
-      if (version === FAILED) return false;
-      if (Atomics.wait(this.#shared, 0, version, MASK_TIMEOUT_MS) === "timed-out") {
-        this.fail();
-        this.#compiler.restart(this.#id);
-      }
-    }
+  dispose(): void {
+    this.#lane.remove(this.id);
+    this.#compiler.forget(this);
+  }
+
+  /** Opening it there replays what was accepted, the last token included. */
+  #move(lane: Lane): void {
+    this.#lane.remove(this.id);
+    this.#lane = lane;
+    lane.add(this.id, this);
+  }
+
+  /** The scheduler asks isReady() first; what is not ready here never will be. */
+  #requireMask(): void {
+    const version = Atomics.load(this.#shared, 0);
+    if (version === this.#accepted.length + 1) return;
+    throw new RequestError("invalid_grammar", { reason: this.#reason, param: this.#param });
   }
 }

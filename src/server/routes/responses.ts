@@ -64,7 +64,9 @@ function optionsOf(c: Context<AppEnv>, body: ResponseBody): GenerateOptions {
     ...(body.temperature == null ? {} : { temperature: body.temperature }),
     ...(body.top_p == null ? {} : { topP: body.top_p }),
     ...(body.seed == null ? {} : { seed: body.seed }),
-    ...(schema === null ? {} : { constraint: { kind: "json_schema", source: JSON.stringify(schema) } }),
+    ...(schema === null
+      ? {}
+      : { constraint: { kind: "json_schema", source: JSON.stringify(schema), param: "text.format.schema" } }),
     salt: saltOf(c, body.cache_salt),
   };
 }

@@ -101,18 +101,27 @@ function constraintOf(body: SamplingBody): ConstraintSpec | null {
   const found: [string, ConstraintSpec][] = [];
   const format = body.response_format;
   if (format?.type === "json_object")
-    found.push(["response_format", { kind: "json_schema", source: '{"type":"object"}' }]);
+    found.push(["response_format", { kind: "json_schema", source: '{"type":"object"}', param: "response_format" }]);
   if (format?.type === "json_schema")
-    found.push(["response_format", { kind: "json_schema", source: JSON.stringify(format.json_schema.schema) }]);
+    found.push([
+      "response_format",
+      {
+        kind: "json_schema",
+        source: JSON.stringify(format.json_schema.schema),
+        param: "response_format.json_schema.schema",
+      },
+    ]);
   if (body.guided_json != null) {
     const source = typeof body.guided_json === "string" ? body.guided_json : JSON.stringify(body.guided_json);
-    found.push(["guided_json", { kind: "json_schema", source }]);
+    found.push(["guided_json", { kind: "json_schema", source, param: "guided_json" }]);
   }
-  if (body.guided_regex != null) found.push(["guided_regex", { kind: "regex", source: body.guided_regex }]);
-  if (body.guided_grammar != null) found.push(["guided_grammar", { kind: "grammar", source: body.guided_grammar }]);
+  if (body.guided_regex != null)
+    found.push(["guided_regex", { kind: "regex", source: body.guided_regex, param: "guided_regex" }]);
+  if (body.guided_grammar != null)
+    found.push(["guided_grammar", { kind: "grammar", source: body.guided_grammar, param: "guided_grammar" }]);
   if (body.guided_choice != null) {
     const source = body.guided_choice.map((choice) => choice.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&")).join("|");
-    found.push(["guided_choice", { kind: "regex", source }]);
+    found.push(["guided_choice", { kind: "regex", source, param: "guided_choice" }]);
   }
   if (found.length > 1) {
     const [a, b] = found.map(([name]) => name);
