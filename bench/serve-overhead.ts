@@ -29,7 +29,8 @@ async function direct(engine: Engine, { prompts, output }: Order): Promise<void>
 /** In the client process. */
 function ask({ url, output }: Order, prompt: readonly number[]): Promise<void> {
   return new Promise((resolve, reject) => {
-    const call = request(`${url}/v1/completions`, { method: "POST", agent: false }, (response) => {
+    const headers = { "content-type": "application/json" };
+    const call = request(`${url}/v1/completions`, { method: "POST", agent: false, headers }, (response) => {
       response.resume();
       response.on("end", resolve);
     });

@@ -2,7 +2,7 @@
 
 import { fromConfigFile } from "../config/config-file.js";
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
-import { fromEnvironment, type OptionTable } from "../config/options.js";
+import { fromEnvironment, type OptionTable, refuseUnknownVariables } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
 import { createEngine } from "../engine/client/engine.js";
 import { stderrSink } from "../server/log-sink.js";
@@ -26,6 +26,7 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
     process.stdout.write(`Usage: pagoda serve [options]\n\n${helpOf(SERVE_OPTIONS, { showEnv: true })}\n`);
     return wantsHelp ? 0 : 2;
   }
+  refuseUnknownVariables(SERVE_OPTIONS, process.env);
   const layers = [fromEnvironment(SERVE_OPTIONS, process.env), values];
   const path = layers.map((layer) => layer.config).findLast((value) => typeof value === "string");
   const file = typeof path === "string" ? fromConfigFile({ ...SERVER_OPTIONS, ...ENGINE_OPTIONS }, path) : {};
@@ -37,7 +38,7 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   progress.done();
   const service = createServer(engine, server);
   const { url } = await service.listen();
-  welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length);
+  welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length + server.adminKey.length);
 
   await nextSignal();
   stderrSink.write(dim(`draining for up to ${server.drainSeconds} s; a second signal ends at once\n`));

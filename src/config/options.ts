@@ -21,6 +21,9 @@ export interface OptionRow {
 
 export type OptionTable = Readonly<Record<string, OptionRow>>;
 
+/** Read elsewhere than in option tables: by the build, by tests. */
+const OTHER_VARIABLES: readonly string[] = [];
+
 /** pageSize -> --page-size */
 export function flagOf(key: string): string {
   return `--${kebab(key)}`;
@@ -58,9 +61,26 @@ export function fromEnvironment(table: OptionTable, env: NodeJS.ProcessEnv): Rec
   const found: Record<string, OptionValue> = {};
   for (const [key, row] of Object.entries(table)) {
     const text = env[envOf(key)];
-    if (text !== undefined) found[key] = parseText(envOf(key), row, text);
+    if (text === undefined) continue;
+    // Never taken as "none": an empty key or host would open the server to everybody.
+    if (text.trim() === "")
+      throw new ConfigError("invalid_option", {
+        param: envOf(key),
+        value: "empty",
+        expected: `${expectation(row)}, or unset`,
+      });
+    found[key] = parseText(envOf(key), row, text);
   }
   return found;
+}
+
+/** Refuses variables that look like options and are none: a misspelt PAGODA_API_KEY would leave the server open. */
+export function refuseUnknownVariables(table: OptionTable, env: NodeJS.ProcessEnv): void {
+  const known = new Set([...Object.keys(table).map(envOf), ...OTHER_VARIABLES]);
+  for (const name of Object.keys(env)) {
+    if (name.startsWith("PAGODA_") && !known.has(name))
+      throw new ConfigError("unknown_option", { param: name, known: [...known].join(", ") });
+  }
 }
 
 /** Turns the text of a flag or variable into the row's type, or throws with what was expected. */
@@ -74,7 +94,11 @@ export function parseText(name: string, row: OptionRow, text: string): OptionVal
       if (["0", "false", "no", "off", ""].includes(text.toLowerCase())) return false;
       return checkValue(name, row, text);
     case "list":
-      return text.split(",").filter((part) => part !== "");
+      return checkValue(
+        name,
+        row,
+        text.split(",").map((part) => part.trim()),
+      );
     default:
       return checkValue(name, row, text);
   }
@@ -99,11 +123,11 @@ function isValid(row: OptionRow, value: unknown): boolean {
     case "boolean":
       return typeof value === "boolean";
     case "string":
-      return typeof value === "string";
+      return typeof value === "string" && value !== "";
     case "choice":
       return row.choices!.includes(value as string);
     case "list":
-      return Array.isArray(value) && value.every((item) => typeof item === "string");
+      return Array.isArray(value) && value.every((item) => typeof item === "string" && item !== "");
   }
 }
 
@@ -121,9 +145,9 @@ function expectation(row: OptionRow): string {
     case "choice":
       return `one of ${row.choices!.join(", ")}`;
     case "list":
-      return "a list of strings";
+      return "a list of non-empty strings";
     case "string":
-      return "a string";
+      return "a non-empty string";
   }
 }
 

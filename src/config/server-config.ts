@@ -28,6 +28,9 @@ export interface ServerConfig {
   readonly host: string;
   readonly port: number;
   readonly apiKey: readonly string[];
+  readonly adminKey: readonly string[];
+  readonly openMetrics: boolean;
+  readonly allowedHost: readonly string[];
   readonly servedModelName: readonly string[];
   readonly corsOrigin: readonly string[];
   readonly maxBodyMb: number;
@@ -62,6 +65,18 @@ export const SERVER_OPTIONS = {
     type: "list",
     default: [],
     help: "keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache",
+  },
+  adminKey: {
+    type: "list",
+    default: [],
+    help: "keys that also see every tenant's requests under /api; other keys see their own",
+  },
+  openMetrics: { type: "boolean", default: true, help: "answer /metrics and /openapi.json without a key" },
+  allowedHost: {
+    type: "list",
+    default: [],
+    defaultText: "names of this machine",
+    help: "further names under which clients reach a server on a loopback address; * is all",
   },
   servedModelName: {
     type: "list",

@@ -1,10 +1,18 @@
 // Reads a JSON object from a file of a model folder, with errors that name the file.
 
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { FormatError } from "../core/errors.js";
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A pipe or a device in a model folder would be waited for, for ever. */
+export function requireRegularFile(path: string): void {
+  const stat = statSync(path);
+  if (stat.isFile()) return;
+  const found = stat.isDirectory() ? "a folder" : stat.isFIFO() ? "a pipe" : "a device or socket";
+  throw new FormatError("file_corrupt", { file: path, what: "file", expected: "a regular file", found });
 }
 
 /** The object in the file; throws FormatError when it is absent, not JSON or not an object. */
@@ -25,8 +33,10 @@ export function readJsonObject(path: string): Record<string, unknown> {
 export function tryReadJsonObject(path: string): Record<string, unknown> | null {
   let text: string;
   try {
+    requireRegularFile(path);
     text = readFileSync(path, "utf8");
   } catch (error) {
+    if (error instanceof FormatError) throw error;
     const code = (error as NodeJS.ErrnoException).code;
     if (code === "ENOENT") return null;
     throw new FormatError("file_corrupt", {

@@ -8,6 +8,7 @@ import { ApiError, toHttpError } from "./api-error.js";
 import { authenticate } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { openApiDocument } from "./openapi.js";
+import { originGuard } from "./origin-guard.js";
 import type { Route } from "./route.js";
 import { chatCompletions } from "./routes/chat-completions.js";
 import { completions } from "./routes/completions.js";
@@ -61,13 +62,18 @@ export function createApp(context: ServerContext): Hono<AppEnv> {
     );
   }
 
+  const isOurs = originGuard(context.config);
+  if (isOurs !== null) app.use(isOurs);
   const guard = authenticate(context.keys);
   for (const route of ROUTES) {
     const handle = (c: Context<AppEnv>) => route.handle(c);
-    if (route.isOpen === true) app.on(route.method, route.path, handle);
+    const isOpen = route.isOpen === true && (context.config.openMetrics || route.path !== "/metrics");
+    if (isOpen) app.on(route.method, route.path, handle);
     else app.on(route.method, route.path, guard, handle);
   }
-  app.get("/openapi.json", (c) => c.json(document));
+  const describe = (c: Context<AppEnv>) => c.json(document);
+  if (context.config.openMetrics) app.get("/openapi.json", describe);
+  else app.get("/openapi.json", guard, describe);
 
   app.notFound((c) => {
     const file = c.req.method === "GET" ? staticFile(c.req.path) : null;

@@ -11,15 +11,20 @@ export interface Tenant {
   readonly name: string;
   /** Prefix of the cache salt of all its requests. */
   readonly salt: string;
+  /** Sees everybody's requests. */
+  readonly isAdmin: boolean;
 }
 
-const NOBODY: Tenant = { name: "anonymous", salt: "" };
+const NOBODY: Tenant = { name: "anonymous", salt: "", isAdmin: true };
 
 export class KeyRing {
   readonly #digests: readonly Buffer[];
 
-  constructor(keys: readonly string[]) {
-    this.#digests = keys.map(digest);
+  readonly #numPlain: number;
+
+  constructor(keys: readonly string[], adminKeys: readonly string[] = []) {
+    this.#digests = [...keys, ...adminKeys].map(digest);
+    this.#numPlain = keys.length;
   }
 
   get size(): number {
@@ -35,7 +40,7 @@ export class KeyRing {
     if (found < 0 || key === null) return null;
     // Of the digest, not of the position: keys can be added and removed without mixing up tenants.
     const salt = given.toString("base64url");
-    return { name: `key-${salt.slice(0, 6)}`, salt };
+    return { name: `key-${salt.slice(0, 6)}`, salt, isAdmin: found >= this.#numPlain };
   }
 }
 

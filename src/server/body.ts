@@ -5,11 +5,16 @@ import type { Context } from "hono";
 import type { z } from "zod";
 import { ApiError } from "./api-error.js";
 import type { AppEnv } from "./context.js";
+import { isDeeperThan } from "./json-depth.js";
 
+const MAX_DEPTH = 200;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 export async function readJson<S extends z.ZodType>(c: Context<AppEnv>, schema: S): Promise<z.output<S>> {
+  requireJsonType(c.req.header("content-type"));
   const bytes = await readBounded(c, c.get("server").config.maxBodyMb * 2 ** 20);
+  if (isDeeperThan(MAX_DEPTH, bytes))
+    throw new ApiError(400, "invalid_json", `The body is nested deeper than ${MAX_DEPTH} levels.`);
   let value: unknown;
   try {
     value = JSON.parse(utf8.decode(bytes));
@@ -20,6 +25,14 @@ export async function readJson<S extends z.ZodType>(c: Context<AppEnv>, schema: 
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   throw invalidField(parsed.error.issues[0]!);
+}
+
+/** Any other type can be sent by any web page without asking first. */
+function requireJsonType(type: string | undefined): void {
+  if (type !== undefined && /^application\/([\w.+-]+\+)?json\s*(;|$)/i.test(type)) return;
+  const found = type === undefined ? "none" : JSON.stringify(type);
+  const message = `The content type is ${found}; send the body as application/json.`;
+  throw new ApiError(415, "unsupported_media_type", message, { headers: { accept: "application/json" } });
 }
 
 async function readBounded(c: Context<AppEnv>, limit: number): Promise<Uint8Array> {
@@ -45,7 +58,21 @@ async function readBounded(c: Context<AppEnv>, limit: number): Promise<Uint8Arra
   return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
 }
 
-function invalidField(issue: z.core.$ZodIssue): ApiError {
+/** Of an alternative that nearly held, what is wrong inside it: the issue that is deepest in the value. */
+function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
+  if (issue.code !== "invalid_union") return issue;
+  let best: z.core.$ZodIssue = issue;
+  for (const [first] of issue.errors) {
+    if (first === undefined) continue;
+    const inner = deepest({ ...first, path: [...issue.path, ...first.path] });
+    const isNamed = inner.code === "unrecognized_keys";
+    if (inner.path.length + (isNamed ? 1 : 0) > best.path.length) best = inner;
+  }
+  return best;
+}
+
+function invalidField(outer: z.core.$ZodIssue): ApiError {
+  const issue = deepest(outer);
   const path = issue.path.map(String);
   const unknown = issue.code === "unrecognized_keys" ? issue.keys[0] : undefined;
   if (unknown !== undefined) path.push(unknown);

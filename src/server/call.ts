@@ -23,6 +23,7 @@ export class Call {
     this.id = `${idPrefix}-${randomUUID().replaceAll("-", "")}`;
     this.#context = c.get("server");
     this.#facts = c.get("facts");
+    this.#context.owners.note(this.id, c.get("tenant"));
     setMaxListeners(0, this.#leave.signal); // one for each prompt of the request: many are no leak
     c.req.raw.signal.addEventListener("abort", this.leave, { once: true });
     if (c.req.raw.signal.aborted) this.leave();

@@ -8,6 +8,7 @@ import type { KeyRing, Tenant } from "./auth.js";
 import type { Call } from "./call.js";
 import type { Gate } from "./gate.js";
 import type { ServerMetrics } from "./metrics.js";
+import type { Owners } from "./owners.js";
 import type { ReasoningTags } from "./reasoning.js";
 import type { ToolFormat } from "./tools/tool-format.js";
 
@@ -18,6 +19,7 @@ export interface ServerContext {
   readonly gate: Gate;
   /** Those in the engine now. */
   readonly calls: Set<Call>;
+  readonly owners: Owners;
   readonly metrics: ServerMetrics;
   readonly log: Logger;
   /** How the model writes tool calls; null: it is not asked to, and what it writes is text. */

@@ -15,6 +15,7 @@ import type { AppEnv, ServerContext } from "./context.js";
 import { Gate } from "./gate.js";
 import { stderrLogger, stderrSink } from "./log-sink.js";
 import { ServerMetrics } from "./metrics.js";
+import { Owners } from "./owners.js";
 import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
 
 const LAST_WORDS_MS = 250;
@@ -44,8 +45,9 @@ export class PagodaServer {
       config,
       gate,
       calls: new Set(),
+      owners: new Owners(),
       modelNames,
-      keys: new KeyRing(config.apiKey),
+      keys: new KeyRing(config.apiKey, config.adminKey),
       metrics: new ServerMetrics(engine, gate, modelNames[0]!, () => stderrSink.lost),
       log: logger,
       toolFormat: toolFormatOf(engine, config.toolParser),

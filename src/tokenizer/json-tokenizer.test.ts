@@ -100,7 +100,7 @@ test("what cannot be read is refused with the file and the reason", () => {
   refuses({}, /decoder = undefined/);
   refuses({ decoder: { type: "WordPiece" } }, /WordPiece/);
   refuses({ decoder: { type: "Sequence", decoders: [{ type: "Fuse" }] } }, /Fuse/);
-  refuses({ decoder: { type: "ByteLevel" } }, /tokenizer: expected one that can be read/);
+  refuses({ decoder: { type: "ByteLevel" } }, /model: expected an object, found undefined/);
   refuses({ decoder: { type: "ByteLevel" }, model: { type: "Quantum", vocab: {} } }, /model\.type = Quantum/);
   refuses(
     { decoder: { type: "ByteLevel" }, model: { type: "BPE", vocab: { a: -7 }, merges: [] } },

@@ -4,6 +4,7 @@
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { FormatError } from "../core/errors.js";
 import { ContentEncoder } from "./content-encoder.js";
+import { refuseSlowPatterns } from "./slow-patterns.js";
 import { readTokenDecoder, type TokenDecoder } from "./token-decoder.js";
 import { type DecodeOptions, decodeTokens, type EncodeOptions, type Tokenizer } from "./tokenizer.js";
 
@@ -46,9 +47,13 @@ export class JsonTokenizer implements Tokenizer {
   readonly #added: ReadonlyMap<number, boolean>;
   readonly #bytes: (Uint8Array | undefined)[] = []; // [vocabSize] filled as asked
 
+  readonly #file: string;
+
   constructor({ file, json, config = {}, eosIds = [] }: JsonTokenizerInit) {
+    this.#file = file;
     this.#decoder = readTokenDecoder(json.decoder, file);
     checkModel(json, file);
+    refuseSlowPatterns(json, file);
     this.stripsLeadingSpace = this.#decoder.stripsLeadingSpace;
     try {
       const optional = { normalizer: null, pre_tokenizer: null, post_processor: null, added_tokens: [] };
@@ -56,8 +61,7 @@ export class JsonTokenizer implements Tokenizer {
       this.#encoder = new HuggingFaceTokenizer({ ...optional, ...json, pre_tokenizer }, config);
       this.#ids = this.#encoder.get_vocab();
     } catch (error) {
-      const found = (error as Error).message;
-      throw new FormatError("file_corrupt", { file, what: "tokenizer", expected: "one that can be read", found });
+      throw unusable(file, error);
     }
 
     const tokens: string[] = [];
@@ -82,9 +86,13 @@ export class JsonTokenizer implements Tokenizer {
   }
 
   encode(text: string, options: EncodeOptions = {}): number[] {
-    if (options.content !== undefined && options.content.length > 0)
-      return this.#contentEncoder.encode(text, options.content);
-    return this.#encoder.encode(text, { add_special_tokens: options.addSpecialTokens ?? true }).ids;
+    try {
+      if (options.content !== undefined && options.content.length > 0)
+        return this.#contentEncoder.encode(text, options.content);
+      return this.#encoder.encode(text, { add_special_tokens: options.addSpecialTokens ?? true }).ids;
+    } catch (error) {
+      throw unusable(this.#file, error); // the library reads some fields only when they are needed
+    }
   }
 
   decode(ids: Iterable<number>, options?: DecodeOptions): string {
@@ -114,9 +122,16 @@ export class JsonTokenizer implements Tokenizer {
   }
 }
 
+function unusable(file: string, error: unknown): FormatError {
+  const found = (error as Error).message;
+  return new FormatError("file_corrupt", { file, what: "tokenizer", expected: "one that can be used", found });
+}
+
 /** What the library would take on trust: a kind of model that it knows, and ids that make a vocabulary of sane size. */
 function checkModel(json: Record<string, unknown>, file: string): void {
-  const { type, vocab } = (json.model ?? {}) as { type?: unknown; vocab?: unknown };
+  if (typeof json.model !== "object" || json.model === null || Array.isArray(json.model))
+    throw new FormatError("file_corrupt", { file, what: "model", expected: "an object", found: typeof json.model });
+  const { type, vocab } = json.model as { type?: unknown; vocab?: unknown };
   // The oldest files leave the type out; the library tells by the other fields.
   if (type !== undefined && type !== "BPE" && type !== "Unigram") {
     const known = "BPE, Unigram";

@@ -43,6 +43,7 @@ test("a 10 MB body is refused with 413, announced or not", async () => {
   });
   const streamed = await fetch(`${host.url}/v1/completions`, {
     method: "POST",
+    headers: { "content-type": "application/json" },
     body: chunked,
     duplex: "half",
   } as RequestInit).catch(() => null);
@@ -64,7 +65,11 @@ test("malformed JSON, invalid UTF-8, wrong shapes: 400", async () => {
     ['{"prompt": [99999]}', "token_out_of_range"],
     ['{"prompt": ""}', "empty_prompt"],
     ['{"prompt": "a", "__proto__": {"x": 1}}', "unknown_field"],
-    [`{"prompt": ${"[".repeat(5000)}${"]".repeat(5000)}}`, "invalid_value"],
+    [`{"prompt": ${"[".repeat(150)}${"]".repeat(150)}}`, "invalid_value"],
+    [`{"prompt": ${"[".repeat(50_000)}${"]".repeat(50_000)}}`, "invalid_json"],
+    [`{"prompt": "a", "guided_json": ${'{"items":'.repeat(50_000)}{}${"}".repeat(50_000)}}`, "invalid_json"],
+    [`{"prompt": "a", "guided_json": ${'{"items":'.repeat(150)}{}${"}".repeat(150)}}`, "invalid_schema"],
+    ['{"prompt": "a", "guided_grammar": "root ::= root"}', "invalid_grammar"],
   ];
   for (const [body, code] of cases) {
     const response = await host.post("/v1/completions", body);
@@ -83,7 +88,9 @@ test("a client that sends its request in drops is cut off", async () => {
   });
   const closed = new Promise((resolve) => socket.on("close", resolve));
   socket.on("error", () => undefined);
-  socket.write("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+  socket.write(
+    "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n",
+  );
   const drip = setInterval(() => socket.write("x"), 200);
   await closed;
   clearInterval(drip);

@@ -9,6 +9,7 @@ import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const NUM_STREAMS = 200;
+const headers = { "content-type": "application/json" };
 
 function bodyOf(i: number): Record<string, unknown> {
   const content = `Request ${i % 50}: ${"tell me more. ".repeat(i % 7)}`;
@@ -33,7 +34,7 @@ interface Reply {
 /** Streams a reply; hangs up once `leaveAfter` bytes have come. */
 function stream(host: TestServer, body: unknown, leaveAfter = Number.POSITIVE_INFINITY): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    const call = request(`${host.url}/v1/chat/completions`, { method: "POST", agent: false }, (response) => {
+    const call = request(`${host.url}/v1/chat/completions`, { method: "POST", agent: false, headers }, (response) => {
       assert.equal(response.statusCode, 200);
       let raw = "";
       response.on("data", (piece) => {
@@ -103,7 +104,7 @@ test("200 concurrent streams, a third leaving: the others are exact, nothing lea
 test("a reader that never reads is held back, then dropped, and frees its place", async () => {
   await using host = await startServer({ model: writeTinyCheckpoint({ context: 4096 }) }, { slowReaderSeconds: 0.5 });
   const body = JSON.stringify({ ...bodyOf(1), max_tokens: 4000, logprobs: true, top_logprobs: 20 });
-  const socket = request(`${host.url}/v1/chat/completions`, { method: "POST" });
+  const socket = request(`${host.url}/v1/chat/completions`, { method: "POST", headers });
   socket.on("error", () => undefined);
   socket.end(body);
   const response = await new Promise<import("node:http").IncomingMessage>((resolve) => socket.on("response", resolve));
@@ -119,7 +120,7 @@ test("full: 429 with Retry-After, in OpenAI's shape; room again when one leaves"
   await using host = await startServer({ model }, { maxConcurrent: 1, maxQueued: 1 });
   const leave = new AbortController();
   const body = JSON.stringify({ ...bodyOf(1), max_tokens: 16_000 });
-  const first = await fetch(`${host.url}/v1/chat/completions`, { method: "POST", body, signal: leave.signal });
+  const first = await fetch(`${host.url}/v1/chat/completions`, { method: "POST", headers, body, signal: leave.signal });
   assert.equal(host.server.context.gate.active, 1);
   const second = stream(host, bodyOf(2));
   await until(() => host.server.context.gate.queued === 1, "one waits");
@@ -144,6 +145,7 @@ test("a client that leaves while it waits, or while its prompt is computed, cost
   const send = () =>
     fetch(`${host.url}/v1/chat/completions`, {
       method: "POST",
+      headers,
       body: JSON.stringify(long),
       signal: leave.signal,
     }).catch(() => null);

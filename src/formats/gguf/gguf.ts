@@ -10,6 +10,7 @@ import { basename, dirname, join } from "node:path";
 import { FormatError } from "../../core/errors.js";
 import { alignUp } from "../../core/math.js";
 import { BLOCK_OF, type HostTensor, type TensorDtype, type TensorSource } from "../../core/tensor.js";
+import { requireRegularFile } from "../json-file.js";
 import { elementsOf, fileTensor, TensorTable } from "../tensor-views.js";
 import { GgufReader } from "./gguf-reader.js";
 
@@ -111,8 +112,10 @@ function readAllParts(opened: Part): Part[] {
 function readPart(path: string): Part {
   let fd: number;
   try {
+    requireRegularFile(path);
     fd = openSync(path, "r");
   } catch (error) {
+    if (error instanceof FormatError) throw error;
     const code = (error as NodeJS.ErrnoException).code;
     const reason = code === "ENOENT" ? "there is no such file." : `it cannot be read (${code}).`;
     throw new FormatError("model_not_found", { path, reason });

@@ -6,7 +6,7 @@ import { basename, join, resolve } from "node:path";
 import { FormatError } from "../../core/errors.js";
 import type { SamplingParams } from "../../core/sampling.js";
 import type { TensorSource } from "../../core/tensor.js";
-import { isRecord, readJsonObject, tryReadJsonObject } from "../json-file.js";
+import { isRecord, readJsonObject, requireRegularFile, tryReadJsonObject } from "../json-file.js";
 import { readQuantization, type Unpacked } from "./hf-quantized.js";
 import { openSafetensors, openShardedSafetensors } from "./safetensors.js";
 
@@ -96,11 +96,11 @@ export class ModelFolder {
     }
     // Newer folders keep templates in files of their own, which win over the older field.
     const main = join(this.path, "chat_template.jinja");
-    if (existsSync(main)) templates.set("default", readFileSync(main, "utf8"));
+    if (existsSync(main)) templates.set("default", readText(main));
     const more = join(this.path, "additional_chat_templates");
     if (existsSync(more)) {
       for (const file of readdirSync(more).filter((name) => name.endsWith(".jinja"))) {
-        templates.set(basename(file, ".jinja"), readFileSync(join(more, file), "utf8"));
+        templates.set(basename(file, ".jinja"), readText(join(more, file)));
       }
     }
     return templates;
@@ -109,6 +109,11 @@ export class ModelFolder {
   #tokenizerConfig(): Record<string, unknown> {
     return tryReadJsonObject(join(this.path, "tokenizer_config.json")) ?? {};
   }
+}
+
+function readText(path: string): string {
+  requireRegularFile(path);
+  return readFileSync(path, "utf8");
 }
 
 function requireFolder(path: string): void {

@@ -9,7 +9,7 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { FormatError } from "../../core/errors.js";
 import type { HostTensor, TensorDtype, TensorSource } from "../../core/tensor.js";
-import { isRecord, readJsonObject } from "../json-file.js";
+import { isRecord, readJsonObject, requireRegularFile } from "../json-file.js";
 
 /** The format's own limit on a header. */
 const MAX_HEADER_BYTES = 100_000_000;
@@ -156,8 +156,10 @@ class SafetensorsSource implements TensorSource {
 function openFile(path: string, why?: string): SafetensorsFile {
   let fd: number;
   try {
+    requireRegularFile(path);
     fd = openSync(path, "r");
   } catch (error) {
+    if (error instanceof FormatError) throw error;
     const code = (error as NodeJS.ErrnoException).code;
     const found = code === "ENOENT" ? "no such file; the folder may be half-copied" : String(code);
     throw new FormatError("file_corrupt", {

@@ -1,6 +1,8 @@
 // What the page at / watches: stats, steps as they happen, the page map with the prefixes, the plan of a step. docs/server-api.md.
 
+import type { StepRecord } from "../../engine/types.js";
 import { ApiError } from "../api-error.js";
+import type { Tenant } from "../auth.js";
 import type { ServerContext } from "../context.js";
 import type { Route } from "../route.js";
 import { type ServerEvent, sseResponse } from "../sse.js";
@@ -37,19 +39,29 @@ export const steps: Route = {
   canStream: true,
   handle: (c) => {
     const context = c.get("server");
-    if (c.req.query("format") === "json") return c.json(context.engine.stepHistory());
+    const tenant = c.get("tenant");
+    if (c.req.query("format") === "json")
+      return c.json(context.engine.stepHistory().map((step) => seenBy(context, tenant, step)));
     const leave = new AbortController();
     c.req.raw.signal.addEventListener("abort", () => leave.abort(), { once: true });
-    return sseResponse(c, stepEvents(context, leave.signal), { leave: () => leave.abort() });
+    return sseResponse(c, stepEvents(context, tenant, leave.signal), { leave: () => leave.abort() });
   },
 };
 
-async function* stepEvents({ engine }: ServerContext, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+async function* stepEvents(context: ServerContext, tenant: Tenant, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  const { engine } = context;
   const source = engine.steps({ signal })[Symbol.asyncIterator]();
   const first = source.next(); // follow before the history is taken, so that no step falls between
-  yield { event: "history", data: engine.stepHistory() };
+  yield { event: "history", data: engine.stepHistory().map((step) => seenBy(context, tenant, step)) };
   for (let next = await first; next.done !== true; next = await source.next())
-    yield { event: "step", data: next.value };
+    yield { event: "step", data: seenBy(context, tenant, next.value) };
+}
+
+/** The step with the names of others' requests left out: how full it was is everybody's to know, who was in it is not. */
+function seenBy({ owners }: ServerContext, tenant: Tenant, step: StepRecord): StepRecord {
+  if (tenant.isAdmin) return step;
+  const idOf = (id: string): string => (owners.isOf(id, tenant) ? id : "");
+  return { ...step, rows: step.rows.map((row) => ({ ...row, id: idOf(row.id) })), preempted: step.preempted.map(idOf) };
 }
 
 export const cache: Route = {
@@ -57,11 +69,16 @@ export const cache: Route = {
   path: "/api/cache",
   summary: "The page map and the cached prefixes",
   handle: async (c) => {
-    const { engine, keys } = c.get("server");
+    const { engine, owners } = c.get("server");
+    const tenant = c.get("tenant");
     requireEngine(c.get("server"));
     const picture = await engine.cacheSnapshot();
-    // Several keys are several tenants: one must not read the prompts of another.
-    if (keys.size > 1) return c.json({ ...picture, nodes: picture.nodes.map((node) => ({ ...node, tokens: [] })) });
+    // One tenant must not read the prompts of another, nor see who they are.
+    if (!tenant.isAdmin) {
+      const nodes = picture.nodes.map((node) => ({ ...node, tokens: [] }));
+      const requests = picture.requests.filter(({ id }) => owners.isOf(id, tenant));
+      return c.json({ ...picture, nodes, requests });
+    }
     const nodes = picture.nodes.map((node) => ({ ...node, text: engine.detokenize(node.tokens) }));
     return c.json({ ...picture, nodes });
   },

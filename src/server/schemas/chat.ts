@@ -6,29 +6,42 @@ import { samplingFields } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 
-const textPart = z.looseObject({
-  type: z.enum(["text", "input_text", "output_text", "refusal"]),
+const textPart = z.strictObject({
+  type: z.enum(["text", "input_text", "output_text", "refusal"], {
+    error: ({ input }) => `${JSON.stringify(input)} parts are not supported; only text is`,
+  }),
   text: z.string().optional(),
+  refusal: z.string().optional(),
+  cache_control: z.unknown().optional(), // changes nothing here: every prefix is cached
 });
 
-export const messageSchema = z.looseObject({
+/** What a message may carry beside its text reaches the chat template as it is. */
+export const messageSchema = z.strictObject({
   role: z.enum(ROLES),
   content: z.union([z.string(), z.array(textPart)]).nullish(),
-  name: z.string().optional(),
+  name: maybe(z.string()),
   tool_calls: maybe(
     z.array(
-      z.looseObject({
+      z.strictObject({
         id: z.string().optional(),
-        function: z.looseObject({ name: z.string(), arguments: z.string() }),
+        type: z.literal("function").optional(),
+        index: z.int().optional(),
+        function: z.strictObject({ name: z.string(), arguments: z.string() }),
       }),
     ),
   ),
   tool_call_id: z.string().optional(),
+  reasoning_content: maybe(z.string()),
+  reasoning: maybe(z.string()),
+  refusal: maybe(z.string()),
+  annotations: z.unknown().optional(),
+  audio: z.null().optional(),
+  function_call: maybe(z.strictObject({ name: z.string(), arguments: z.string() })),
 });
 
-export const toolSchema = z.object({
+export const toolSchema = z.strictObject({
   type: z.literal("function"),
-  function: z.looseObject({
+  function: z.strictObject({
     name: z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, dots, dashes or underscores"),
     description: z.string().optional(),
     parameters: z.record(z.string(), z.unknown()).optional(),
@@ -46,7 +59,7 @@ export const chatSchema = z.strictObject({
   tool_choice: maybe(
     z.union([
       z.enum(["auto", "none", "required"]),
-      z.object({ type: z.literal("function"), function: z.object({ name: z.string() }) }),
+      z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: z.string() }) }),
     ]),
   ),
   parallel_tool_calls: maybe(z.boolean()),

@@ -10,7 +10,9 @@ const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 export const samplingFields = {
   model: z.string().optional().meta({ description: "A name from /v1/models; may be left out." }),
   stream: maybe(z.boolean()),
-  stream_options: maybe(z.looseObject({ include_usage: maybe(z.boolean()) })),
+  stream_options: maybe(
+    z.strictObject({ include_usage: maybe(z.boolean()), include_obfuscation: z.unknown().optional() }),
+  ),
   max_tokens: maybe(z.int().min(1)),
   temperature: maybe(z.number().min(0).max(100)),
   top_p: maybe(z.number().min(0).max(1)),
@@ -34,12 +36,13 @@ export const samplingFields = {
   }),
   response_format: maybe(
     z.discriminatedUnion("type", [
-      z.object({ type: z.literal("text") }),
-      z.object({ type: z.literal("json_object") }),
-      z.object({
+      z.strictObject({ type: z.literal("text") }),
+      z.strictObject({ type: z.literal("json_object") }),
+      z.strictObject({
         type: z.literal("json_schema"),
-        json_schema: z.looseObject({
+        json_schema: z.strictObject({
           name: z.string().optional(),
+          description: z.string().optional(),
           schema: z.record(z.string(), z.unknown()),
           strict: maybe(z.boolean()),
         }),

@@ -27,6 +27,10 @@ export function forcedCalls(format: ToolFormat, tools: readonly ChatTool[], isPa
     }
   });
   const root = callsRule(rules, forcedFormat(format).shape!, entries, isParallel ? MAX_PARALLEL_CALLS : 1);
-  return { kind: "grammar", source: `root ::= ${root}
-${rules}`, param: "tool_choice" };
+  return {
+    kind: "grammar",
+    source: `root ::= ${root}
+${rules}`,
+    param: "tool_choice",
+  };
 }

@@ -1,0 +1,46 @@
+// Who may speak to a server on this machine's own address. A web page from elsewhere can make the browser send requests here, and
+// a name that its owner points at 127.0.0.1 makes them look like our own (DNS rebinding). So the Host must be one that means this
+// machine, or one the operator names, and an Origin must be the server itself or one that CORS allows.
+
+import type { MiddlewareHandler } from "hono";
+import type { ServerConfig } from "../config/server-config.js";
+import { ApiError } from "./api-error.js";
+import type { AppEnv } from "./context.js";
+
+type GuardOptions = Pick<ServerConfig, "host" | "allowedHost" | "corsOrigin">;
+
+/** null: the server listens on more than this machine, where any name may be its own. */
+export function originGuard({ host, allowedHost, corsOrigin }: GuardOptions): MiddlewareHandler<AppEnv> | null {
+  if (!isLoopback(host)) return null;
+  return async (c, next) => {
+    const given = c.req.header("host") ?? "";
+    const name = hostnameOf(`http://${given}`);
+    if (name === null || !(isLoopback(name) || allowedHost.includes(name) || allowedHost.includes("*"))) {
+      const message = `This server answers on this machine only, not as ${JSON.stringify(given)}. Allow a name with --allowed-host.`;
+      throw new ApiError(403, "host_not_allowed", message);
+    }
+    const origin = c.req.header("origin");
+    if (origin !== undefined && !isOwn(origin, given) && !corsOrigin.includes(origin) && !corsOrigin.includes("*")) {
+      const message = `Pages of ${JSON.stringify(origin)} may not use this server. Allow them with --cors-origin.`;
+      throw new ApiError(403, "origin_not_allowed", message);
+    }
+    await next();
+  };
+}
+
+function isOwn(origin: string, host: string): boolean {
+  return origin === `http://${host}` || origin === `https://${host}`;
+}
+
+export function isLoopback(name: string): boolean {
+  const bare = name.replace(/^\[|\]$/g, "").toLowerCase();
+  return bare === "localhost" || bare.endsWith(".localhost") || bare === "::1" || /^127(\.\d{1,3}){3}$/.test(bare);
+}
+
+function hostnameOf(url: string): string | null {
+  try {
+    return new URL(url).hostname;
+  } catch {
+    return null;
+  }
+}

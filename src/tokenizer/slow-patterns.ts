@@ -1,0 +1,45 @@
+// Expressions of a tokenizer.json run over every prompt. One that backtracks without end would hold up everybody, so each is tried
+// on texts that provoke it before the tokenizer is used: runs of the characters it speaks of, followed by one that cannot match.
+
+import { runInNewContext } from "node:vm";
+import { FormatError } from "../core/errors.js";
+
+const RUN = 48; // long enough for what grows exponentially, too short for what merely grows
+const LIMIT_MS = 1000;
+const ALWAYS = ["a", "A", "1", " ", "\n", ".", "'", "é"];
+
+export function refuseSlowPatterns(json: Record<string, unknown>, file: string): void {
+  for (const [what, source] of patternsOf(json.pre_tokenizer, "pre_tokenizer", 0)) tryPattern(source, what, file);
+  for (const [what, source] of patternsOf(json.normalizer, "normalizer", 0)) tryPattern(source, what, file);
+}
+
+/** Every `{ Regex: source }` below a part of the file. */
+function patternsOf(value: unknown, path: string, depth: number): [string, string][] {
+  if (typeof value !== "object" || value === null || depth > 20) return [];
+  return Object.entries(value).flatMap(([key, inner]): [string, string][] => {
+    if (key === "Regex" && typeof inner === "string") return [[path, inner]];
+    return patternsOf(inner, `${path}.${key}`, depth + 1);
+  });
+}
+
+function tryPattern(source: string, what: string, file: string): void {
+  let expression: RegExp;
+  try {
+    expression = new RegExp(source, "gu");
+  } catch {
+    return; // of another dialect: who reads it says what is wrong with it
+  }
+  const chars = new Set([...ALWAYS, ...[...source].filter((char) => /[\p{L}\p{N}\p{P}\p{S}]/u.test(char))]);
+  const texts = [...chars].slice(0, 100).map((char) => `${char.repeat(RUN)}\0`);
+  try {
+    runInNewContext(
+      "for (const text of texts) text.replace(expression, '')",
+      { texts, expression },
+      { timeout: LIMIT_MS },
+    );
+  } catch {
+    const found = JSON.stringify(source.length > 100 ? `${source.slice(0, 100)}...` : source);
+    const expected = `an expression that reads ${RUN} characters in less than a second`;
+    throw new FormatError("file_corrupt", { file, what, expected, found });
+  }
+}
