@@ -54,6 +54,18 @@ export interface TokenBuffer {
   readonly ids: Int32Array; // [maxRows]
 }
 
+/** The shape of the state pool: slots of f32 numbers, one for each sequence and for each snapshot. */
+export interface StatePoolSpec {
+  readonly numSlots: number;
+  /** Numbers of a slot: the states of all recurrent layers of one sequence, end to end. */
+  readonly floats: number;
+}
+
+export interface StatePool {
+  readonly spec: StatePoolSpec;
+  readonly byteLength: number;
+}
+
 /** The step's integer arrays where the ops can read them. One for each flight, as long as the engine lives; `stage` refills it. */
 export interface StagedBatch {
   readonly numTokens: number;
@@ -84,7 +96,8 @@ export interface AttentionParams {
   readonly sinks: Tensor | null;
 }
 
-export type Activation = "silu" | "gelu_tanh" | "gelu" | "relu" | "relu2";
+/** "sigmoid" and "identity" gate other things than feed-forwards. */
+export type Activation = "silu" | "gelu_tanh" | "gelu" | "relu" | "relu2" | "sigmoid" | "identity";
 
 /** How a mixture of experts turns router logits into expert ids and weights. */
 export interface RouterSpec {
@@ -111,6 +124,24 @@ export interface ExpertWeights {
   readonly inner: number;
   /** "silu": silu(gate) * up. "oss": gate clamped above by 7, up to [-7, 7]; (up + 1) * gate * sigmoid(1.702 * gate). */
   readonly activation: "silu" | "gelu_tanh" | "oss";
+}
+
+/**
+ * Linear attention with decay. Head h has a state S [keyDim, valueDim] and reads the key head h / (numHeads / numKeyHeads). Token by
+ * token, g the decay and r the rate of the head:
+ *   isDelta (gated delta rule)    u = r * (v - g * S^T k)
+ *   otherwise (Mamba-2, SSD)      u = r * v
+ *   S = g * S + k u^T;  out = S^T q + skip * v
+ * The state takes numHeads * keyDim * valueDim numbers.
+ */
+export interface LinearAttentionSpec {
+  readonly numHeads: number;
+  readonly numKeyHeads: number;
+  readonly keyDim: number;
+  readonly valueDim: number;
+  readonly isDelta: boolean;
+  /** One number per head [1, numHeads]; null: none. */
+  readonly skip: Tensor | null;
 }
 
 /** Everything sampling needs for plain rows (no penalties, masks or hooks); one entry per logit row. */
@@ -152,6 +183,7 @@ export interface Device {
   allocKvPool(spec: KvPoolSpec): KvPool;
   /** Bytes one page takes with this spec; `inspect` predicts memory with it. */
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number;
+  allocStatePool(spec: StatePoolSpec): StatePool;
   createRotary(spec: RotarySpec, maxTokens: number): RotaryTable;
   createStagedBatch(maxTokens: number): StagedBatch;
   createTokenBuffer(maxRows: number): TokenBuffer;
@@ -224,6 +256,45 @@ export interface Device {
   /** The opposite. The pages belong to the caller: nothing queued reads or writes them. */
   writePages(pool: KvPool, pages: Int32Array, count: number, bytes: Uint8Array): void;
 
+  // --- step: recurrent layers ------------------------------------------------------------------------------------------
+  // Their state is the numbers from `offset` on, of the slot of `pool` that the batch gives each row (stateOf).
+  // A row whose first token is at position 0 starts from zeros, whatever its slot holds; the state after its last token is
+  // stored. Tokens are taken one by one in one fixed order: however a sequence is cut into chunks, the bits are the same.
+  /**
+   * Causal convolution of each column with its own kernel: out[t] = act(sum over j < kernel of weight[j] * x[t - kernel + 1 + j] + bias).
+   * weight [kernel, cols]. State: the last kernel - 1 inputs [kernel - 1, cols]. out may not be x.
+   */
+  shortConv(
+    out: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | null,
+    activation: Activation,
+    pool: StatePool,
+    offset: number,
+    batch: StagedBatch,
+  ): void;
+  /**
+   * The time steps of recurrent heads: step = softplus(x + bias) within [min, max]; decay = exp(rate * step). bias, rate [1, heads].
+   * step may be x.
+   */
+  decayGates(decay: Tensor, step: Tensor, x: Tensor, bias: Tensor, rate: Tensor, limits: StepLimits, n: number): void;
+  /** See LinearAttentionSpec. q, k [T, numKeyHeads * keyDim], v, out [T, numHeads * valueDim], decay, rate [T, numHeads]. */
+  linearAttention(
+    out: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    decay: Tensor,
+    rate: Tensor,
+    spec: LinearAttentionSpec,
+    pool: StatePool,
+    offset: number,
+    batch: StagedBatch,
+  ): void;
+  /** Copies all states of one slot to another: forks, snapshots. */
+  copyStates(pool: StatePool, from: number, to: number): void;
+
   /** out = sum over chosen experts of weight * expert(x), experts in ascending rank order. routerLogits [n, E]. */
   mixtureOfExperts(
     out: Tensor,
@@ -248,6 +319,11 @@ export interface Device {
 
   /** Frees everything the device holds. Nothing may be used after it. */
   close(): void;
+}
+
+export interface StepLimits {
+  readonly min: number;
+  readonly max: number;
 }
 
 export interface MatmulOptions {

@@ -11,6 +11,7 @@ import { attentionContract } from "./attention.js";
 import { type ContractOp, Duel, type OpenDevice } from "./duel.js";
 import { elementwiseContract } from "./elementwise.js";
 import { mixtureContract } from "./mixture.js";
+import { recurrentContract } from "./recurrent.js";
 import { rotaryContract } from "./rotary.js";
 import { sampleContract } from "./sample.js";
 import { weightContract } from "./weight.js";
@@ -52,6 +53,7 @@ export function runDeviceContract({ name, make, tolerance = {}, skip = [] }: Dev
     rotaryContract(duel, limits);
     attentionContract(duel, limits);
     mixtureContract(duel, limits);
+    recurrentContract(duel, limits);
     sampleContract(duel);
   });
 }

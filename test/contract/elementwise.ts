@@ -9,7 +9,15 @@ import { numbers, rowsOf, stageTokens, wideRowsOf } from "./inputs.js";
 const ROWS = [1, 2, 3, 5, 17, 65];
 const COLS = [1, 7, 16, 48, 80, 129];
 const MOST = 65;
-const ACTIVATIONS: readonly Activation[] = ["silu", "gelu_tanh", "gelu", "relu", "relu2"];
+const ACTIVATIONS: readonly Activation[] = [
+  "silu",
+  "gelu_tanh",
+  "gelu",
+  "relu",
+  "relu2",
+  "sigmoid",
+  "identity",
+];
 const EPS = 1e-5;
 
 export function elementwiseContract(duel: Duel, { elementwise: tolerance }: Tolerance): void {

@@ -97,11 +97,13 @@ PG_API int32_t pg_add(void* context, float* out, int64_t out_stride, const float
 PG_API int32_t pg_scale(void* context, float* x, int64_t x_stride, float factor, int64_t n, int64_t cols);
 // x = cap * tanh(x / cap).
 PG_API int32_t pg_softcap(void* context, float* x, int64_t x_stride, float cap, int64_t n, int64_t cols);
-// kind: 0 silu, 1 gelu by tanh, 2 gelu by erf, 3 relu, 4 relu squared. out = act(gate) * up.
+// kind: 0 silu, 1 gelu by tanh, 2 gelu by erf, 3 relu, 4 relu squared, 5 sigmoid, 6 identity. out = act(gate) * up.
 PG_API int32_t pg_gated_activation(void* context, float* out, int64_t out_stride, const float* gate, int64_t gate_stride, const float* up, int64_t up_stride, int32_t kind, int64_t n, int64_t cols);
 PG_API int32_t pg_activation(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, int32_t kind, int64_t n, int64_t cols);
 // out[r, h * out_head + out_offset + i] = x[r, h * in_head + in_offset + i] for i < width; out must not be x.
 PG_API int32_t pg_copy_heads(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, int64_t n, int64_t num_heads, int64_t width, int64_t out_head, int64_t out_offset, int64_t in_head, int64_t in_offset);
+// step = softplus(x + bias) within [min, max]; decay = exp(rate * step). step may be x.
+PG_API int32_t pg_decay_gates(void* context, float* decay, int64_t decay_stride, float* step, int64_t step_stride, const float* x, int64_t x_stride, const float* bias, const float* rate, float min, float max, int64_t n, int64_t cols);
 // out[n, cols] dense, for the host.
 PG_API int32_t pg_read_rows(float* out, const float* x, int64_t x_stride, int64_t n, int64_t cols);
 
@@ -126,10 +128,21 @@ PG_API int32_t pg_rotary_append(void* context, float* q, int64_t q_stride, int64
 // softcap 0: off. sinks [H] or null.
 PG_API int32_t pg_attention(void* context, float* out, int64_t out_stride, const float* q, int64_t q_stride, const void* step, int32_t group, int32_t plan, const void* pool, int32_t layer, int32_t num_heads, float scale, float softcap, const float* sinks);
 
+// --- recurrent layers ---------------------------------------------------------------------------------------------------
+// states: [num_slots, slot_floats] in memory of pg_alloc; an op's state is `offset` numbers into the slot of each row (state_of). A
+// row that begins at position 0 starts from zeros. However a sequence is cut into rows of several steps, the bits are the same.
+
+// out[t] = act(bias + sum over j of weight[j] * x[t - kernel + 1 + j]), each column by itself. weight [kernel, cols], bias [cols] or
+// null. State: the last kernel - 1 inputs [kernel - 1, cols]. out must not be x.
+PG_API int32_t pg_short_conv(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight, int64_t weight_stride, const float* bias, int32_t kernel, int64_t cols, int32_t activation, const void* step, float* states, int64_t num_slots, int64_t slot_floats, int64_t offset);
+// Linear attention with decay; src/linear-attention.h has the maths. q, k [T, key_heads * key_dim], v, out [T, heads * value_dim],
+// decay, rate [T, heads], skip [heads] or null. State [heads, key_dim, value_dim].
+PG_API int32_t pg_linear_attention(void* context, float* out, int64_t out_stride, const float* q, int64_t q_stride, const float* k, int64_t k_stride, const float* v, int64_t v_stride, const float* decay, int64_t decay_stride, const float* rate, int64_t rate_stride, const float* skip, int32_t heads, int32_t key_heads, int32_t key_dim, int32_t value_dim, int32_t is_delta, const void* step, float* states, int64_t num_slots, int64_t slot_floats, int64_t offset);
+
 // --- mixture of experts -------------------------------------------------------------------------------------------------
 
 // The experts and router of one layer, for up to max_rows rows. gate_up, down: weight handles [num_experts]; biases have one row
-// per expert, or are null. gate: an activation as in pg_activation, or 5 for gpt-oss's. score: 0 softmax, 1 softmax of the chosen
+// per expert, or are null. gate: an activation as in pg_activation, or 7 for gpt-oss's. score: 0 softmax, 1 softmax of the chosen
 // top_k, 2 sigmoid. Weights, biases and router_bias [num_experts] are borrowed until it is freed.
 PG_API int32_t pg_experts_create(void* context, int32_t num_experts, const uint64_t* gate_up, const uint64_t* down, const float* gate_up_bias, int64_t gate_up_bias_stride, const float* down_bias, int64_t down_bias_stride, int64_t hidden, int64_t inner, int32_t gate, int32_t top_k, int32_t score, int32_t normalize, float scale, const float* router_bias, int32_t num_groups, int32_t topk_group, int64_t max_rows, uint64_t* out_experts);
 PG_API int32_t pg_experts_free(void* experts);

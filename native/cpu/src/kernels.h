@@ -8,6 +8,7 @@
 
 #include "attention.h"
 #include "encoding.h"
+#include "linear-attention.h"
 #include "matmul.h"
 #include "rows.h"
 #include "sample.h"
@@ -30,6 +31,7 @@ struct Kernels {
   // --- one table per kind of op ---
   const AttentionKernels* attention;
   const RowKernels* rows;
+  const RecurrentKernels* recurrent;
   const SampleKernels* sample;
   // --- measurement (kernels/peak.cpp) ---
   int64_t (*peak_float)(int64_t rounds, float* sink);

@@ -7,7 +7,7 @@
 namespace pg {
 
 // Order of Activation in src/device/cpu/codes.ts.
-constexpr int32_t kNumActivations = 5;
+constexpr int32_t kNumActivations = 7;
 // What gates an expert: the activations and gpt-oss's own.
 constexpr int32_t kGateOss = kNumActivations;
 
@@ -36,6 +36,9 @@ struct RowKernels {
   void (*activate[kNumActivations])(float* out, const float* x, int64_t cols);
   // Rotates the 2 * half numbers at x.
   void (*rotate)(float* x, const Rotation& rotation);
+  // step = softplus(x + bias) within [min, max]; decay = exp(rate * step).
+  void (*decay_gates)(float* decay, float* step, const float* x, const float* bias, const float* rate, float min, float max,
+                      int64_t cols);
   // Writes one head's vector to its slot in the pool's dtype; scale receives the factor of an i8 row.
   void (*write_head)(uint8_t* row, float* scale, KvDtype dtype, const float* x, int32_t dim);
 };

@@ -55,6 +55,7 @@ export const ABI = {
   pg_gated_activation: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I32, I64, I64],
   pg_activation: [I32, ADDR, ADDR, I64, ADDR, I64, I32, I64, I64],
   pg_copy_heads: [I32, ADDR, ADDR, I64, ADDR, I64, I64, I64, I64, I64, I64, I64, I64],
+  pg_decay_gates: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, ADDR, F32, F32, I64, I64],
   pg_read_rows: [I32, BUF, ADDR, I64, I64, I64],
 
   pg_kv_page_bytes: [I64, I32, I32, I32, I32, I32, I32],
@@ -67,6 +68,12 @@ export const ABI = {
   pg_rotary: [I32, ADDR, ADDR, I64, I64, I64, I64, I64, ADDR, ADDR, I32, I32],
   pg_rotary_append: [I32, ADDR, ADDR, I64, I64, ADDR, I64, ADDR, I64, ADDR, ADDR, I32, I32, ADDR, I32, ADDR, I32],
   pg_attention: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I32, I32, ADDR, I32, I32, F32, F32, ADDR],
+
+  pg_short_conv: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, I32, I64, I32, ADDR, ADDR, I64, I64, I64],
+  pg_linear_attention: [
+    ...[I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, I64],
+    ...[ADDR, I32, I32, I32, I32, I32, ADDR, ADDR, I64, I64, I64],
+  ],
 
   pg_experts_create: [
     ...[I32, ADDR, I32, BUF, BUF, ADDR, I64, ADDR, I64, I64],

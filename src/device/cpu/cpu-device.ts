@@ -19,9 +19,9 @@ import type {
 } from "../device.js";
 import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import { CpuExperts } from "./experts.js";
-import { CpuKvOps } from "./kv-ops.js";
 import { loadLibrary } from "./library.js";
 import { CpuContext, CpuTensor, viewFloats } from "./memory.js";
+import { CpuRecurrentOps } from "./recurrent-ops.js";
 import { CpuStagedBatch } from "./staged-batch.js";
 import { type CpuWeight, type LoadWeightOptions, loadCpuWeight } from "./weights.js";
 
@@ -32,7 +32,7 @@ export interface CpuDeviceOptions {
   readonly isa?: string;
 }
 
-export class CpuDevice extends CpuKvOps implements Device {
+export class CpuDevice extends CpuRecurrentOps implements Device {
   readonly info: DeviceInfo;
   protected readonly context: CpuContext;
   readonly #weights: CpuWeight[] = [];

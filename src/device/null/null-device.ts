@@ -13,6 +13,8 @@ import type {
   RotarySpec,
   RotaryTable,
   StagedBatch,
+  StatePool,
+  StatePoolSpec,
   Tensor,
   TokenBuffer,
   Weight,
@@ -41,6 +43,10 @@ export const NULL_OPS = [
   "rotaryAppend",
   "attention",
   "copyPage",
+  "shortConv",
+  "decayGates",
+  "linearAttention",
+  "copyStates",
   "mixtureOfExperts",
   "sample",
   "read",
@@ -106,6 +112,9 @@ export class NullDevice implements Device {
     return { rows, cols: parts[0]!.shape[colAxis]!, dtype: "null", byteLength: 0 };
   }
   allocKvPool(spec: KvPoolSpec): KvPool {
+    return { spec, byteLength: 0 };
+  }
+  allocStatePool(spec: StatePoolSpec): StatePool {
     return { spec, byteLength: 0 };
   }
   /** What f32 pages would take, so that sizing by memory gives a plausible number of pages. */
@@ -197,6 +206,18 @@ export class NullDevice implements Device {
     out.fill(0, 0, count * this.kvPageBytes(pool.spec));
   }
   writePages(_pool: KvPool, _pages: Int32Array, _count: number, _bytes: Uint8Array): void {}
+  shortConv(): void {
+    this.calls.shortConv++;
+  }
+  decayGates(): void {
+    this.calls.decayGates++;
+  }
+  linearAttention(): void {
+    this.calls.linearAttention++;
+  }
+  copyStates(): void {
+    this.calls.copyStates++;
+  }
   mixtureOfExperts(): void {
     this.calls.mixtureOfExperts++;
   }

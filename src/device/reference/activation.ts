@@ -14,6 +14,10 @@ export function activate(kind: Activation, x: number): number {
       return Math.max(x, 0);
     case "relu2":
       return Math.max(x, 0) ** 2;
+    case "sigmoid":
+      return sigmoid(x);
+    case "identity":
+      return x;
   }
 }
 

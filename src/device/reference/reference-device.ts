@@ -16,12 +16,16 @@ import type {
   ExpertWeights,
   KvPool,
   KvPoolSpec,
+  LinearAttentionSpec,
   MatmulOptions,
   RotarySpec,
   RotaryTable,
   RouterSpec,
   SampleInputs,
   StagedBatch,
+  StatePool,
+  StatePoolSpec,
+  StepLimits,
   Tensor,
   TokenBuffer,
   Weight,
@@ -37,6 +41,7 @@ import { loadWeight } from "./load-weight.js";
 import { matmul } from "./matmul.js";
 import { ExpertScratch, mixtureOfExperts } from "./moe.js";
 import { layerNorm, rmsNorm } from "./norm.js";
+import { decayGates, linearAttention, ReferenceStatePool, shortConv } from "./recurrent.js";
 import { ReferenceRotary } from "./rotary.js";
 import { ReferenceStagedBatch } from "./staged-batch.js";
 import { ReferenceTensor, type ReferenceWeight } from "./tensor.js";
@@ -71,6 +76,10 @@ export class ReferenceDevice implements Device {
 
   allocKvPool(spec: KvPoolSpec): ReferenceKvPool {
     return new ReferenceKvPool(spec);
+  }
+
+  allocStatePool(spec: StatePoolSpec): ReferenceStatePool {
+    return new ReferenceStatePool(spec);
   }
 
   /** Numbers are held in f32 whatever the kv dtype. */
@@ -295,6 +304,70 @@ export class ReferenceDevice implements Device {
     for (let i = 0; i < count; i++) {
       (pool as ReferenceKvPool).bytesOf(pages[i]!).set(bytes.subarray(i * size, (i + 1) * size));
     }
+  }
+
+  shortConv(
+    out: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | null,
+    activation: Activation,
+    pool: StatePool,
+    offset: number,
+    staged: StagedBatch,
+  ): void {
+    shortConv(
+      out as ReferenceTensor,
+      x as ReferenceTensor,
+      weight as ReferenceTensor,
+      bias as ReferenceTensor | null,
+      activation,
+      pool as ReferenceStatePool,
+      offset,
+      staged as ReferenceStagedBatch,
+    );
+  }
+
+  decayGates(decay: Tensor, step: Tensor, x: Tensor, bias: Tensor, rate: Tensor, limits: StepLimits, n: number): void {
+    decayGates(
+      decay as ReferenceTensor,
+      step as ReferenceTensor,
+      x as ReferenceTensor,
+      bias as ReferenceTensor,
+      rate as ReferenceTensor,
+      limits,
+      n,
+    );
+  }
+
+  linearAttention(
+    out: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    decay: Tensor,
+    rate: Tensor,
+    spec: LinearAttentionSpec,
+    pool: StatePool,
+    offset: number,
+    staged: StagedBatch,
+  ): void {
+    linearAttention(
+      out as ReferenceTensor,
+      q as ReferenceTensor,
+      k as ReferenceTensor,
+      v as ReferenceTensor,
+      decay as ReferenceTensor,
+      rate as ReferenceTensor,
+      spec,
+      pool as ReferenceStatePool,
+      offset,
+      staged as ReferenceStagedBatch,
+    );
+  }
+
+  copyStates(pool: StatePool, from: number, to: number): void {
+    (pool as ReferenceStatePool).copy(from, to);
   }
 
   mixtureOfExperts(

@@ -94,6 +94,13 @@ struct Relu2 {
   PG_INLINE vf of(vf x) { return Relu::of(x) * Relu::of(x); }
 };
 
+struct Sigmoid {
+  PG_INLINE vf of(vf x) { return v_sigmoid(x); }
+};
+struct Identity {
+  PG_INLINE vf of(vf x) { return x; }
+};
+
 template <typename Act>
 void gate(float* out, const float* gate, const float* up, int64_t cols) {
   each_step(cols, [&](int64_t i, int lanes) {
@@ -134,6 +141,18 @@ void rotate(float* x, const Rotation& r) {
       x[2 * i] = a * r.cos[i] - b * r.sin[i];
       x[2 * i + 1] = b * r.cos[i] + a * r.sin[i];
     }
+  }
+}
+
+// One number per head: too few to be worth vectors. A softplus beyond 20 is its argument to the last bit.
+void decay_gates(float* decay, float* step, const float* x, const float* bias, const float* rate, float min, float max,
+                 int64_t cols) {
+  for (int64_t i = 0; i < cols; i++) {
+    const float raised = x[i] + bias[i];
+    float dt = raised > 20.0f ? raised : (float)__builtin_log1p(__builtin_exp((double)raised));
+    dt = dt < min ? min : dt > max ? max : dt;
+    step[i] = dt;
+    decay[i] = (float)__builtin_exp((double)(rate[i] * dt));
   }
 }
 
@@ -189,9 +208,11 @@ const RowKernels row_kernels = {
     add,
     scale,
     softcap,
-    {gate<Silu>, gate<GeluTanh>, gate<Gelu>, gate<Relu>, gate<Relu2>, gate_oss},
-    {activate<Silu>, activate<GeluTanh>, activate<Gelu>, activate<Relu>, activate<Relu2>},
+    {gate<Silu>, gate<GeluTanh>, gate<Gelu>, gate<Relu>, gate<Relu2>, gate<Sigmoid>, gate<Identity>, gate_oss},
+    {activate<Silu>, activate<GeluTanh>, activate<Gelu>, activate<Relu>, activate<Relu2>, activate<Sigmoid>,
+     activate<Identity>},
     rotate,
+    decay_gates,
     write_head,
 };
 

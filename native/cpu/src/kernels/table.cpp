@@ -8,6 +8,7 @@ namespace PG_NS {
 
 extern const AttentionKernels attention_kernels;
 extern const RowKernels row_kernels;
+extern const RecurrentKernels recurrent_kernels;
 extern const SampleKernels sample_kernels;
 
 const Kernels* kernels() {
@@ -21,6 +22,7 @@ const Kernels* kernels() {
        gemm_q2k, gemm_n4, gemm_n4k, gemm_mx4, gemm_q8f},
       &attention_kernels,
       &row_kernels,
+      &recurrent_kernels,
       &sample_kernels,
       peak_float,
       peak_int,

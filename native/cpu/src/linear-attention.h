@@ -1,0 +1,57 @@
+// Linear attention with decay, one head: a state S [key_dim, value_dim] and, token by token, with g the decay and r the rate,
+//
+//   delta rule   u = r (v - g S^T k)          gated delta nets (Qwen3-Next, Qwen3.5)
+//   otherwise    u = r v                      Mamba-2 (SSD): k is B, q is C, r the time step
+//   S = g S + k u^T;   out = S^T q + skip v
+//
+// A block of kStateCols columns of S is independent of the others: v, u and out are cut the same way. It is copied to the stack
+// once, stays in L1 over all tokens of the row, and goes back: a step reads and writes each state once, however many tokens it has.
+#pragma once
+#include <cstdint>
+
+namespace pg {
+
+// Columns of a block, in every variant: S of 128 keys takes 16 KiB.
+constexpr int32_t kStateCols = 32;
+constexpr int32_t kMaxStateKeys = 256;
+
+// The tokens of one row, for one head and one block of columns; rows of tokens lie strides apart.
+struct LinearAttentionWork {
+  float* state;        // [key_dim, value_dim] of the head, from the block's first column on
+  float* out;          // [tokens, cols]
+  const float* q;      // [tokens, key_dim]
+  const float* k;      // [tokens, key_dim]
+  const float* v;      // [tokens, cols]
+  const float* decay;  // [tokens]
+  const float* rate;   // [tokens]
+  int64_t out_stride, q_stride, k_stride, v_stride, decay_stride, rate_stride;
+  float skip;
+  int32_t tokens;
+  int32_t key_dim;
+  int32_t value_dim;  // distance of the state's rows
+  int32_t cols;       // at most kStateCols
+  bool starts;        // from zeros, not from the state
+  bool is_delta;
+};
+
+// The tokens of one row, `cols` columns at a time: a depthwise causal convolution.
+struct ShortConvWork {
+  float* state;        // [kernel - 1, cols] inputs before the row; rows state_stride apart
+  float* out;
+  const float* x;
+  const float* weight;  // [kernel, cols]; rows weight_stride apart
+  const float* bias;    // [cols] or null
+  int64_t state_stride, out_stride, x_stride, weight_stride;
+  int32_t tokens;
+  int32_t kernel;
+  int32_t cols;
+  bool starts;
+};
+
+struct RecurrentKernels {
+  void (*linear_attention)(const LinearAttentionWork& work);
+  // Without the activation, which is a row kernel.
+  void (*short_conv)(const ShortConvWork& work);
+};
+
+}  // namespace pg
