@@ -15,6 +15,8 @@ import { assertSameBits } from "./contract/duel.js";
 import { openCpu } from "./support/cpu.js";
 
 const FOLDERS = ["test/goldens", "test/goldens/variants", "../shared/goldens"];
+/** One family of each kind of recurrent layer. */
+const RECURRENT = ["qwen3.5", "qwen3-next", "lfm2", "mamba2"].map((name) => `../shared/goldens2/${name}`);
 const LENGTH = 64;
 const PAGE = 16;
 const CAPACITY = { maxTokens: 3 * LENGTH, maxLogitRows: 32 };
@@ -31,6 +33,12 @@ for (const folder of FOLDERS) {
     test(`${path} on reference`, () => checkInvariance(path, new ReferenceDevice()));
     test(`${path} on cpu`, { skip: cpu.reason }, () => checkInvariance(path, cpu.device!));
   }
+}
+
+for (const path of RECURRENT) {
+  const skip = existsSync(path) ? false : `${path} is not here`;
+  test(`${path} on reference`, { skip }, () => checkInvariance(path, new ReferenceDevice()));
+  test(`${path} on cpu`, { skip: skip || cpu.reason }, () => checkInvariance(path, cpu.device!));
 }
 
 function modelsOf(folder: string): string[] {

@@ -204,16 +204,25 @@ export interface Device {
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void;
   /** out = x @ weight^T (+ bias), for n rows. With `accumulate`, out += scale * (...). */
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void;
-  /** out = x / rms(x) * weight, rms over each run of `groupCols` columns (default all): per-head norms use the head dim. out may be x. */
+  /**
+   * out = x / rms(x) * weight, rms over each run of `groupCols` columns (default all): per-head norms use the head dim. weight has
+   * groupCols numbers for all runs, or one for each column. out may be x.
+   */
   rmsNorm(out: Tensor, x: Tensor, weight: Tensor, eps: number, n: number, groupCols?: number): void;
   /** residual += x; out = rmsNorm(residual). */
   addRmsNorm(out: Tensor, residual: Tensor, x: Tensor, weight: Tensor, eps: number, n: number): void;
-  /** out = (x - mean) / sqrt(variance + eps) * weight + bias. out may be x. */
-  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number): void;
+  /** out = (x - mean) / sqrt(variance + eps) * weight + bias, over each run of `groupCols` columns as in rmsNorm. out may be x. */
+  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number, groupCols?: number): void;
   /** out = a + scale * b. out may be a. */
   add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void;
   /** x *= factor. */
   scale(x: Tensor, factor: number, n: number): void;
+  /** x[t] *= factors[t, 0]. */
+  scaleRows(x: Tensor, factors: Tensor, n: number): void;
+  /** x[t] *= 1 + beta * ln(1 + floor((position + shift) / period)): queries that sharpen with the length of the context. */
+  scaleByPosition(x: Tensor, scale: PositionScale, batch: StagedBatch): void;
+  /** x = x * (alphaP * x + beta) above 0, alphaN * (e^min(x, eps) - 1 - x) + beta * x below. */
+  xielu(x: Tensor, params: Xielu, n: number): void;
   /** x = cap * tanh(x / cap). */
   softcap(x: Tensor, cap: number, n: number): void;
   /** out = act(gate) * up. */
@@ -319,6 +328,19 @@ export interface Device {
 
   /** Frees everything the device holds. Nothing may be used after it. */
   close(): void;
+}
+
+export interface PositionScale {
+  readonly beta: number;
+  readonly period: number;
+  readonly shift: number;
+}
+
+export interface Xielu {
+  readonly alphaP: number;
+  readonly alphaN: number;
+  readonly beta: number;
+  readonly eps: number;
 }
 
 export interface StepLimits {

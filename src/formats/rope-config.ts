@@ -72,11 +72,23 @@ const FIELDS: Readonly<Record<RopeType, readonly string[]>> = {
   longrope: ["factor", "original_max_position_embeddings", "attention_factor", "short_factor", "long_factor"],
 };
 
-/** `finetuned` marks how yarn weights were made and changes nothing. */
-const COMMON_FIELDS = ["rope_theta", "rope_type", "type", "partial_rotary_factor", "finetuned"];
+/**
+ * `finetuned` marks how yarn weights were made and changes nothing. The sections of multimodal ropes turn with other positions
+ * inside images only: in text, all of them are the token's own.
+ */
+const COMMON_FIELDS = [
+  "rope_theta",
+  "rope_type",
+  "type",
+  "partial_rotary_factor",
+  "finetuned",
+  "mrope_section",
+  "mrope_interleaved",
+  "max_position_embeddings",
+];
 
 /** Older names of the same type. */
-const ALIASES: Readonly<Record<string, RopeType>> = { su: "longrope" };
+const ALIASES: Readonly<Record<string, RopeType>> = { su: "longrope", mrope: "default" };
 
 /**
  * The rope of the layers of `layerType` ("full_attention", "sliding_attention"); models whose layers are all alike leave it out.

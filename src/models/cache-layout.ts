@@ -28,15 +28,26 @@ export interface AttentionPlace {
   readonly plan: number;
 }
 
+/** Where a layer's recurrent state begins in the slots of a state pool. */
+export interface StatePlace {
+  readonly group: number;
+  readonly offset: number;
+}
+
 export interface CacheLayout {
   readonly caches: readonly CacheSpec[];
   readonly plans: readonly PlanSpec[];
   /** [L] null for layers without attention. */
   readonly places: readonly (AttentionPlace | null)[];
+  /** [L] null for layers without recurrent state. */
+  readonly states: readonly (StatePlace | null)[];
 }
 
-/** Lays out the layers' needs in order; null is a layer without attention. */
-export function layoutCaches(needs: readonly (AttentionNeed | null)[]): CacheLayout {
+/** Lays out the layers' needs in order; null is a layer without attention. `stateFloats`: numbers of recurrent state of each layer. */
+export function layoutCaches(
+  needs: readonly (AttentionNeed | null)[],
+  stateFloats: readonly number[] = [],
+): CacheLayout {
   const caches: (CacheSpec & { layers: number[] })[] = [];
   const plans: PlanSpec[] = [];
   const places: (AttentionPlace | null)[] = [];
@@ -61,7 +72,21 @@ export function layoutCaches(needs: readonly (AttentionNeed | null)[]): CacheLay
     if (plan < 0) plan = plans.push({ group, numHeads, window, attentionChunk }) - 1;
     places.push({ group, layer: owner?.layer ?? layers.length - 1, plan });
   });
-  return { caches, plans, places };
+  return { caches, plans, places, states: layoutStates(caches, stateFloats) };
+}
+
+/** One group for the states of all recurrent layers, end to end in a slot. */
+function layoutStates(caches: CacheSpec[], floats: readonly number[]): (StatePlace | null)[] {
+  const group = caches.length;
+  let offset = 0;
+  const states = floats.map((count) => {
+    if (count === 0) return null;
+    offset += count;
+    return { group, offset: offset - count };
+  });
+  const layers = floats.flatMap((count, layer) => (count > 0 ? [layer] : []));
+  if (offset > 0) caches.push({ kind: "state", layers, numKvHeads: 0, keyDim: 0, valueDim: 0, stateFloats: offset });
+  return states;
 }
 
 function holds(cache: CacheSpec, need: AttentionNeed): boolean {

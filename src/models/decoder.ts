@@ -10,7 +10,7 @@ import { loadNorm, type Norm, type NormStyle, rmsStyle } from "./blocks/norm.js"
 import { type Layer, ParallelResidual, Residual } from "./blocks/residual.js";
 import { Rotaries } from "./blocks/rotaries.js";
 import { Vocabulary } from "./blocks/vocabulary.js";
-import { type AttentionPlace, layoutCaches } from "./cache-layout.js";
+import { type AttentionPlace, layoutCaches, type StatePlace } from "./cache-layout.js";
 import { type CommonConfig, specOf } from "./common-config.js";
 import type { ConfigReader } from "./config-reader.js";
 import { DecoderFrame } from "./decoder-frame.js";
@@ -30,6 +30,8 @@ export interface DecoderConfig extends CommonConfig {
   /** Size of the heads, or of the part of them that is rotated on its own. */
   readonly ropeDim: number;
   readonly windows: readonly number[]; // [L] 0 is full attention
+  /** Layers whose attention is a recurrence: numbers of state of each; 0: the layer keeps keys and values. */
+  readonly stateFloats: readonly number[]; // [L]
   readonly ropes: readonly RopeConfig[];
   readonly ropeOf: readonly (number | null)[]; // [L] index into ropes; null: the layer has no rotary embedding
   readonly isRopeInterleaved: boolean;
@@ -69,6 +71,7 @@ export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = c
     ropeDim,
     maxContext: Math.max(common.maxContext, ropeContext(rope)),
     windows: new Array<number>(common.numLayers).fill(0),
+    stateFloats: new Array<number>(common.numLayers).fill(0),
     ropes: [rope],
     ropeOf: new Array<number>(common.numLayers).fill(0),
     isRopeInterleaved: false,
@@ -83,6 +86,9 @@ export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = c
       out: "o_proj",
       isTransposed: false,
       qkNorm: "none",
+      qNorm: "q_norm",
+      kNorm: "k_norm",
+      hasGate: false,
     },
     attentionScale: common.headDim ** -0.5,
     attentionSoftcap: 0,
@@ -98,7 +104,10 @@ export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = c
 
 function cachesOf(config: DecoderConfig) {
   const { numHeads, numKvHeads, headDim: keyDim, valueDim } = config;
-  return layoutCaches(config.windows.map((window) => ({ numHeads, numKvHeads, keyDim, valueDim, window })));
+  const needs = config.windows.map((window, layer) =>
+    config.stateFloats[layer]! > 0 ? null : { numHeads, numKvHeads, keyDim, valueDim, window },
+  );
+  return layoutCaches(needs, config.stateFloats);
 }
 
 export function decoderSpec(config: DecoderConfig): ModelSpec {
@@ -111,7 +120,9 @@ export interface LayerContext {
   /** Prefix of the layer's tensors. */
   readonly name: string;
   readonly layer: number;
-  readonly place: AttentionPlace;
+  /** null: the layer is a recurrence, whose state is in `state`. */
+  readonly place: AttentionPlace | null;
+  readonly state: StatePlace | null;
   readonly rotary: RotaryTable | null;
   readonly project: Project;
 }
@@ -126,7 +137,7 @@ export function loadDecoder(config: DecoderConfig, context: LoadContext, parts: 
   const loader = new Loader(context);
   const { names, hiddenSize } = config;
   const root = loader.decoderPrefix(`${names.embedding}.weight`);
-  const { places } = cachesOf(config);
+  const { places, states } = cachesOf(config);
   const vocabulary = new Vocabulary(loader, {
     ...config,
     embedding: `${root}${names.embedding}.weight`,
@@ -144,7 +155,7 @@ export function loadDecoder(config: DecoderConfig, context: LoadContext, parts: 
     const rope = config.ropeOf[layer]!;
     const name = `${root}${names.layers}.${layer}`;
     const rotary = rope === null ? null : rotaries.tables[rope]!;
-    const own = { loader, name, layer, place: places[layer]!, rotary };
+    const own = { loader, name, layer, place: places[layer]!, state: states[layer]!, rotary };
     return loadLayer(config, own, attention, feedForward);
   });
   const finalNorm = loadNorm(loader, `${root}${names.finalNorm}`, hiddenSize, config.norm);
@@ -185,7 +196,7 @@ export function plainAttention(config: DecoderConfig, context: LayerContext): Bl
   const sinks: Tensor | null = config.hasSinks ? loader.vector(`${name}.sinks`, config.numHeads) : null;
   const weights = loadAttention(loader, name, config, config.attention, config.norm, project);
   return new SelfAttention(loader, config, weights, {
-    place,
+    place: place!,
     rotary,
     params: { numHeads: config.numHeads, scale: config.attentionScale, softcap: config.attentionSoftcap, sinks },
   });

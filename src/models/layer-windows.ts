@@ -18,6 +18,25 @@ export function layerWindows(
   return layers.map((layer) => (isLayerSliding(layer) && window < maxContext ? window : 0));
 }
 
+/** Other names of the same kinds of layers, in older checkpoints. */
+const TYPE_ALIASES: Readonly<Record<string, string>> = { attention: "full_attention", mamba: "linear_attention" };
+
+/** `layer_types` [L], each one of `known`; by the family's rule where the config has none. */
+export function readLayerTypes(
+  c: ConfigReader,
+  numLayers: number,
+  known: readonly string[],
+  rule: (layer: number) => string,
+  field = "layer_types",
+): readonly string[] {
+  if (!c.has(field)) return Array.from({ length: numLayers }, (_, layer) => rule(layer));
+  const types = c.strings(field).map((type) => (known.includes(type) ? type : (TYPE_ALIASES[type] ?? type)));
+  c.check(types.length === numLayers, field, `a list of ${numLayers} names`);
+  const unknown = types.find((type) => !known.includes(type));
+  if (unknown !== undefined) throw c.refuse(field, unknown, known.join(", "));
+  return types;
+}
+
 function byLayerTypes(c: ConfigReader, numLayers: number): (layer: number) => boolean {
   const types = c.strings("layer_types");
   c.check(types.length === numLayers, "layer_types", `a list of ${numLayers} names`);

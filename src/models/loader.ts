@@ -4,6 +4,7 @@
 import { toFloat32 } from "../core/dequantize/dequantize.js";
 import type { HostTensor } from "../core/tensor.js";
 import type { Device, Tensor, Weight, WeightQuantization } from "../device/device.js";
+import { permuteRows } from "../formats/tensor-views.js";
 import type { LoadContext, ModelCapacity } from "./model.js";
 
 const PREFIXES = ["model.", "", "model.language_model.", "language_model.model."];
@@ -14,6 +15,8 @@ export interface MatrixPart {
   readonly rows: number;
   /** Inputs. */
   readonly cols: number;
+  /** Where a row of the result lies in the checkpoint's matrix; left out: in the same place. */
+  readonly rowOf?: (row: number) => number;
 }
 
 export class Loader {
@@ -70,13 +73,33 @@ export class Loader {
     return this.device.loadTensor(offset === 0 ? values : values.map((v) => v + offset), 1, size);
   }
 
+  /** A kernel of a depthwise convolution, stored [channels, 1, taps], as rows of taps [taps, channels]. */
+  convolution(name: string, channels: number, taps: number): Tensor {
+    const values = toFloat32(this.host(name, [channels, 1, taps]));
+    const turned = new Float32Array(values.length);
+    for (let c = 0; c < channels; c++) {
+      for (let j = 0; j < taps; j++) turned[j * channels + c] = values[c * taps + j]!;
+    }
+    return this.device.loadTensor(turned, taps, channels);
+  }
+
+  /** -exp of a stored logarithm: how fast the heads of a recurrence forget. [1, size] */
+  decayRate(name: string, size: number): Tensor {
+    return this.device.loadTensor(
+      toFloat32(this.host(name, [size])).map((log) => -Math.exp(log)),
+      1,
+      size,
+    );
+  }
+
   /** Several vectors end to end, as the bias of a stacked matrix. */
-  vectors(parts: readonly { name: string; size: number }[]): Tensor {
+  vectors(parts: readonly { name: string; size: number; rowOf?: (row: number) => number }[]): Tensor {
     const size = parts.reduce((sum, part) => sum + part.size, 0);
     const values = new Float32Array(size);
     let at = 0;
     for (const part of parts) {
-      values.set(toFloat32(this.host(part.name, [part.size])), at);
+      const stored = toFloat32(this.host(part.name, [part.size]));
+      for (let i = 0; i < part.size; i++) values[at + i] = stored[part.rowOf?.(i) ?? i]!;
       at += part.size;
     }
     return this.device.loadTensor(values, 1, size);
@@ -85,7 +108,10 @@ export class Loader {
   /** One matrix of all parts' rows. Stacking lets one matmul do the work of several. */
   matrix(parts: readonly MatrixPart[], options: { transposed?: boolean; quantize?: WeightQuantization } = {}): Weight {
     const { transposed = false, quantize = this.quantize } = options;
-    const tensors = parts.map(({ name, rows, cols }) => this.host(name, transposed ? [cols, rows] : [rows, cols]));
+    const tensors = parts.map(({ name, rows, cols, rowOf }) => {
+      const tensor = this.host(name, transposed ? [cols, rows] : [rows, cols]);
+      return rowOf === undefined ? tensor : permuteRows(tensor, name, rowOf);
+    });
     return this.device.loadWeight(tensors, { quantize, transposed });
   }
 

@@ -2,7 +2,7 @@
 
 import type { CacheSpec } from "../core/cache-spec.js";
 import type { TensorSource } from "../core/tensor.js";
-import type { Device, KvPool, StagedBatch, Tensor, WeightQuantization } from "../device/device.js";
+import type { Device, KvPool, StagedBatch, StatePool, Tensor, WeightQuantization } from "../device/device.js";
 
 /** One attention plan of each step: which group's pages it walks, and what a token sees of them. */
 export interface PlanSpec {
@@ -15,7 +15,7 @@ export interface PlanSpec {
 }
 
 /** The pools of a model's groups, in the order of `ModelSpec.caches`. */
-export type Caches = readonly KvPool[];
+export type Caches = readonly (KvPool | StatePool)[];
 
 /** The shape of a model, as far as the cache, the plan and the borders need it. */
 export interface ModelSpec {

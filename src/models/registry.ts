@@ -8,14 +8,18 @@ import { gemma2, gemma3 } from "./families/gemma.js";
 import { gptOss } from "./families/gpt-oss.js";
 import { gpt2 } from "./families/gpt2.js";
 import { granite } from "./families/granite.js";
+import { lfm2 } from "./families/lfm2.js";
 import { llama } from "./families/llama.js";
+import { mamba2 } from "./families/mamba2.js";
 import { mistral } from "./families/mistral.js";
 import { mixtral } from "./families/mixtral.js";
 import { olmo2 } from "./families/olmo2.js";
 import { phi3 } from "./families/phi3.js";
 import { qwen2 } from "./families/qwen2.js";
+import { qwen2Moe } from "./families/qwen2-moe.js";
 import { qwen3 } from "./families/qwen3.js";
 import { qwen3Moe } from "./families/qwen3-moe.js";
+import { qwen3Next, qwen35, qwen35Moe } from "./families/qwen3-next.js";
 import { smollm3 } from "./families/smollm3.js";
 import type { ModelFamily } from "./model.js";
 import { COPIED_HEAD, OTHER_MODALITIES, ReadCheck } from "./read-check.js";
@@ -28,6 +32,12 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   qwen2,
   qwen3,
   qwen3Moe,
+  qwen2Moe,
+  qwen3Next,
+  qwen35,
+  qwen35Moe,
+  lfm2,
+  mamba2,
   gemma2,
   gemma3,
   phi3,

@@ -9,15 +9,7 @@ import { numbers, rowsOf, stageTokens, wideRowsOf } from "./inputs.js";
 const ROWS = [1, 2, 3, 5, 17, 65];
 const COLS = [1, 7, 16, 48, 80, 129];
 const MOST = 65;
-const ACTIVATIONS: readonly Activation[] = [
-  "silu",
-  "gelu_tanh",
-  "gelu",
-  "relu",
-  "relu2",
-  "sigmoid",
-  "identity",
-];
+const ACTIVATIONS: readonly Activation[] = ["silu", "gelu_tanh", "gelu", "relu", "relu2", "sigmoid", "identity"];
 const EPS = 1e-5;
 
 export function elementwiseContract(duel: Duel, { elementwise: tolerance }: Tolerance): void {
@@ -67,6 +59,57 @@ export function elementwiseContract(duel: Duel, { elementwise: tolerance }: Tole
         return x;
       });
     }
+  });
+
+  duel.test("rmsNorm", "groups of columns with weights of their own", () => {
+    for (const [groups, cols] of [
+      [3, 16],
+      [2, 33],
+    ] as const) {
+      duel.compare(tolerance, (d) => {
+        const x = wideRowsOf(d, 0, 9, groups * cols, cols);
+        d.rmsNorm(x, x, d.loadTensor(numbers(groups * cols, 4), 1, groups * cols), EPS, 9, cols);
+        return x;
+      });
+    }
+  });
+
+  duel.test("layerNorm", "each head, with one weight or weights of their own", () => {
+    for (const weightCols of [20, 60]) {
+      duel.compare(tolerance, (d) => {
+        const x = wideRowsOf(d, 0, 9, 60, 3);
+        const weight = d.loadTensor(numbers(weightCols, 4), 1, weightCols);
+        const bias = d.loadTensor(numbers(weightCols, 5), 1, weightCols);
+        d.layerNorm(x, x, weight, bias, EPS, 9, 20);
+        return x;
+      });
+    }
+  });
+
+  duel.test("scaleRows", "a factor for each row", () => {
+    duel.compare(tolerance, (d) => {
+      const x = wideRowsOf(d, 0, 9, 37, 3);
+      d.scaleRows(x, wideRowsOf(d, 0, 9, 1, 8), 8); // the last row stays
+      return x;
+    });
+  });
+
+  duel.test("scaleByPosition", "the logarithm of whole periods", () => {
+    for (const start of [0, 30, 4000]) {
+      duel.compare(tolerance, (d) => {
+        const x = wideRowsOf(d, 0, 9, 37, 3);
+        d.scaleByPosition(x, { beta: 0.1, period: 32, shift: 1 }, stageTokens(d, [3, 1, 5], 10, start));
+        return x;
+      });
+    }
+  });
+
+  duel.test("xielu", "both sides of zero", () => {
+    duel.compare(tolerance, (d) => {
+      const x = wideRowsOf(d, 0, 9, 37, 3);
+      d.xielu(x, { alphaP: 0.8, alphaN: 1.3, beta: 0.5, eps: -1e-6 }, 8);
+      return x;
+    });
   });
 
   duel.test("rmsNorm", "a row of zeros stays zero", () => {

@@ -64,13 +64,7 @@ function runCut(device: Device, op: Recurrence, cuts: readonly number[], beside 
   return out;
 }
 
-const CUTS = [
-  [LENGTH],
-  new Array<number>(LENGTH).fill(1),
-  [16, 16, 5],
-  [1, 2, 3, 31],
-  [36, 1],
-];
+const CUTS = [[LENGTH], new Array<number>(LENGTH).fill(1), [16, 16, 5], [1, 2, 3, 31], [36, 1]];
 
 function convolution(cols: number, kernel: number, hasBias: boolean): Recurrence {
   return {

@@ -86,15 +86,22 @@ PG_API int32_t pg_gather_logit_rows(void* context, float* out, int64_t out_strid
 // --- rows of activations ------------------------------------------------------------------------------------------------
 // n rows of `cols` numbers; an output may be the input of the same op unless said otherwise.
 
-// Over each run of group_cols columns: out = x / sqrt(mean(x^2) + eps) * weight[group_cols].
-PG_API int32_t pg_rms_norm(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight, float eps, int64_t n, int64_t cols, int64_t group_cols);
+// Over each run of group_cols columns: out = x / sqrt(mean(x^2) + eps) * weight. weight has group_cols numbers for all runs, or cols.
+PG_API int32_t pg_rms_norm(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight, int64_t weight_cols, float eps, int64_t n, int64_t cols, int64_t group_cols);
 // residual += x; out = rms_norm(residual).
 PG_API int32_t pg_add_rms_norm(void* context, float* out, int64_t out_stride, float* residual, int64_t residual_stride, const float* x, int64_t x_stride, const float* weight, float eps, int64_t n, int64_t cols);
-PG_API int32_t pg_layer_norm(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight, const float* bias, float eps, int64_t n, int64_t cols);
+// Likewise; bias has as many numbers as weight.
+PG_API int32_t pg_layer_norm(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight, const float* bias, int64_t weight_cols, float eps, int64_t n, int64_t cols, int64_t group_cols);
 // out = a + scale * b.
 PG_API int32_t pg_add(void* context, float* out, int64_t out_stride, const float* a, int64_t a_stride, const float* b, int64_t b_stride, float scale, int64_t n, int64_t cols);
 // x *= factor.
 PG_API int32_t pg_scale(void* context, float* x, int64_t x_stride, float factor, int64_t n, int64_t cols);
+// x[r] *= factors[r].
+PG_API int32_t pg_scale_rows(void* context, float* x, int64_t x_stride, const float* factors, int64_t factor_stride, int64_t n, int64_t cols);
+// x[t] *= 1 + beta * ln(1 + floor((positions[t] + shift) / period)), for all tokens of the step.
+PG_API int32_t pg_scale_by_position(void* context, float* x, int64_t x_stride, const void* step, float beta, int32_t period, int32_t shift, int64_t cols);
+// xIELU: x = x * (alpha_p * x + beta) above 0, alpha_n * (e^min(x, eps) - 1 - x) + beta * x below.
+PG_API int32_t pg_xielu(void* context, float* x, int64_t x_stride, float alpha_p, float alpha_n, float beta, float eps, int64_t n, int64_t cols);
 // x = cap * tanh(x / cap).
 PG_API int32_t pg_softcap(void* context, float* x, int64_t x_stride, float cap, int64_t n, int64_t cols);
 // kind: 0 silu, 1 gelu by tanh, 2 gelu by erf, 3 relu, 4 relu squared, 5 sigmoid, 6 identity. out = act(gate) * up.

@@ -1,20 +1,36 @@
 // Norms, elementwise ops and row copies: each is a row kernel of the variant over n rows.
+#include <cmath>
 #include <cstring>
 
 #include "parallel-rows.h"
+#include "step.h"
 
 using namespace pg;
+
+namespace {
+
+bool are_groups(int64_t cols, int64_t group_cols, int64_t weight_cols) {
+  return group_cols > 0 && cols % group_cols == 0 && (weight_cols == group_cols || weight_cols == cols);
+}
+
+int32_t refuse_groups(Context* context, int64_t cols, int64_t group_cols, int64_t weight_cols) {
+  return fail(context, PG_E_ARGUMENT, "norm: %lld columns in groups of %lld, a weight of %lld", static_cast<long long>(cols),
+              static_cast<long long>(group_cols), static_cast<long long>(weight_cols));
+}
+
+}  // namespace
 
 extern "C" {
 
 int32_t pg_rms_norm(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight,
-                    float eps, int64_t n, int64_t cols, int64_t group_cols) {
+                    int64_t weight_cols, float eps, int64_t n, int64_t cols, int64_t group_cols) {
   Context* context = as_context(handle);
-  if (group_cols < 1 || cols % group_cols != 0)
-    return fail(context, PG_E_ARGUMENT, "rms norm: %lld columns in groups of %lld", static_cast<long long>(cols),
-                static_cast<long long>(group_cols));
+  if (!are_groups(cols, group_cols, weight_cols)) return refuse_groups(context, cols, group_cols, weight_cols);
+  const int64_t step = weight_cols == group_cols ? 0 : group_cols;
   const auto kernel = context->kernels->rows->rms_norm;
-  each_row(context, n, cols, [&](int64_t r) { kernel(out + r * out_stride, x + r * x_stride, weight, eps, cols, group_cols); });
+  each_row(context, n, cols, [&](int64_t r) {
+    kernel(out + r * out_stride, x + r * x_stride, weight, eps, cols, group_cols, step);
+  });
   return PG_OK;
 }
 
@@ -29,10 +45,43 @@ int32_t pg_add_rms_norm(void* handle, float* out, int64_t out_stride, float* res
 }
 
 int32_t pg_layer_norm(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* weight,
-                      const float* bias, float eps, int64_t n, int64_t cols) {
+                      const float* bias, int64_t weight_cols, float eps, int64_t n, int64_t cols, int64_t group_cols) {
   Context* context = as_context(handle);
+  if (!are_groups(cols, group_cols, weight_cols)) return refuse_groups(context, cols, group_cols, weight_cols);
+  const int64_t step = weight_cols == group_cols ? 0 : group_cols;
   const auto kernel = context->kernels->rows->layer_norm;
-  each_row(context, n, 2 * cols, [&](int64_t r) { kernel(out + r * out_stride, x + r * x_stride, weight, bias, eps, cols); });
+  each_row(context, n, 2 * cols, [&](int64_t r) {
+    kernel(out + r * out_stride, x + r * x_stride, weight, bias, eps, cols, group_cols, step);
+  });
+  return PG_OK;
+}
+
+int32_t pg_xielu(void* handle, float* x, int64_t x_stride, float alpha_p, float alpha_n, float beta, float eps, int64_t n,
+                 int64_t cols) {
+  Context* context = as_context(handle);
+  const auto kernel = context->kernels->rows->xielu;
+  each_row(context, n, 4 * cols, [&](int64_t r) { kernel(x + r * x_stride, alpha_p, alpha_n, beta, eps, cols); });
+  return PG_OK;
+}
+
+int32_t pg_scale_rows(void* handle, float* x, int64_t x_stride, const float* factors, int64_t factor_stride, int64_t n,
+                      int64_t cols) {
+  Context* context = as_context(handle);
+  const auto kernel = context->kernels->rows->scale;
+  each_row(context, n, cols, [&](int64_t r) { kernel(x + r * x_stride, factors[r * factor_stride], cols); });
+  return PG_OK;
+}
+
+int32_t pg_scale_by_position(void* handle, float* x, int64_t x_stride, const void* handle_of_step, float beta, int32_t period,
+                             int32_t shift, int64_t cols) {
+  Context* context = as_context(handle);
+  const Step& step = *as_step(handle_of_step);
+  if (period < 1) return fail(context, PG_E_ARGUMENT, "scale by position: a period of %d", period);
+  const auto kernel = context->kernels->rows->scale;
+  each_row(context, step.num_tokens, cols, [&](int64_t t) {
+    const double periods = static_cast<double>((int64_t{step.positions[t]} + shift) / period);
+    kernel(x + t * x_stride, static_cast<float>(1.0 + double{beta} * std::log1p(periods)), cols);
+  });
   return PG_OK;
 }
 

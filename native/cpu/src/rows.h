@@ -20,10 +20,13 @@ struct Rotation {
 };
 
 struct RowKernels {
-  void (*rms_norm)(float* out, const float* x, const float* weight, float eps, int64_t cols, int64_t group_cols);
+  // Groups of columns share the weight (weight_step 0), or have parts of it (weight_step = group_cols); bias likewise.
+  void (*rms_norm)(float* out, const float* x, const float* weight, float eps, int64_t cols, int64_t group_cols,
+                   int64_t weight_step);
   // residual += x; out = rms_norm(residual).
   void (*add_rms_norm)(float* out, float* residual, const float* x, const float* weight, float eps, int64_t cols);
-  void (*layer_norm)(float* out, const float* x, const float* weight, const float* bias, float eps, int64_t cols);
+  void (*layer_norm)(float* out, const float* x, const float* weight, const float* bias, float eps, int64_t cols,
+                     int64_t group_cols, int64_t weight_step);
   // out = a + scale * b.
   void (*add)(float* out, const float* a, const float* b, float scale, int64_t cols);
   // x *= factor.
@@ -34,6 +37,8 @@ struct RowKernels {
   void (*gate[kNumActivations + 1])(float* out, const float* gate, const float* up, int64_t cols);
   // out = act(x).
   void (*activate[kNumActivations])(float* out, const float* x, int64_t cols);
+  // xIELU: x (alpha_p x + beta) above 0, alpha_n (e^min(x, eps) - 1 - x) + beta x below.
+  void (*xielu)(float* x, float alpha_p, float alpha_n, float beta, float eps, int64_t cols);
   // Rotates the 2 * half numbers at x.
   void (*rotate)(float* x, const Rotation& rotation);
   // step = softplus(x + bias) within [min, max]; decay = exp(rate * step).

@@ -15,7 +15,7 @@ TEST(norms) {
     Random random(7);
     const std::vector<float> x = random.numbers(n * cols), w = random.numbers(cols), b = random.numbers(cols);
     std::vector<float> out(x.size()), residual = x, normed(x.size());
-    CHECK_OK(pg_rms_norm(context, out.data(), cols, x.data(), cols, w.data(), 1e-5f, n, cols, cols));
+    CHECK_OK(pg_rms_norm(context, out.data(), cols, x.data(), cols, w.data(), cols, 1e-5f, n, cols, cols));
     CHECK_OK(pg_add_rms_norm(context, normed.data(), cols, residual.data(), cols, x.data(), cols, w.data(), 1e-5f, n, cols));
     for (int64_t r = 0; r < n; r++) {
       double squares = 0;
@@ -27,10 +27,10 @@ TEST(norms) {
         CHECK(near(normed[i], 2 * x[i] / std::sqrt(4 * squares / cols + 1e-5) * w[c]));
       }
     }
-    CHECK_OK(pg_layer_norm(context, out.data(), cols, x.data(), cols, w.data(), b.data(), 1e-5f, n, cols));
+    CHECK_OK(pg_layer_norm(context, out.data(), cols, x.data(), cols, w.data(), b.data(), cols, 1e-5f, n, cols, cols));
   }
   std::vector<float> x(12, 1.0f);
-  CHECK(pg_rms_norm(context, x.data(), 12, x.data(), 12, x.data(), 1e-5f, 1, 12, 5) == PG_E_ARGUMENT);
+  CHECK(pg_rms_norm(context, x.data(), 12, x.data(), 12, x.data(), 5, 1e-5f, 1, 12, 5) == PG_E_ARGUMENT);
 }
 
 TEST(elementwise) {

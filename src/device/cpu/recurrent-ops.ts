@@ -44,15 +44,7 @@ export abstract class CpuRecurrentOps extends CpuKvOps {
     (pool as CpuStatePool).data.copyWithin(to * floats, from * floats, (from + 1) * floats);
   }
 
-  decayGates(
-    decay: Tensor,
-    step: Tensor,
-    x: Tensor,
-    bias: Tensor,
-    rate: Tensor,
-    limits: StepLimits,
-    n: number,
-  ): void {
+  decayGates(decay: Tensor, step: Tensor, x: Tensor, bias: Tensor, rate: Tensor, limits: StepLimits, n: number): void {
     const { native, handle } = this.context;
     native.pg_decay_gates(
       handle,

@@ -1,6 +1,6 @@
 // The ops that work on rows one by one: norms, elementwise ops, copies. One native call each.
 
-import type { Activation, CopyHeads, StagedBatch, Tensor } from "../device.js";
+import type { Activation, CopyHeads, PositionScale, StagedBatch, Tensor, Xielu } from "../device.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import type { CpuContext, CpuTensor } from "./memory.js";
 import type { CpuStagedBatch } from "./staged-batch.js";
@@ -12,8 +12,20 @@ export abstract class CpuRowOps {
     const { native, handle } = this.context;
     const o = out as CpuTensor;
     const i = x as CpuTensor;
-    const w = (weight as CpuTensor).address;
-    const status = native.pg_rms_norm(handle, o.address, o.stride, i.address, i.stride, w, eps, n, i.cols, groupCols);
+    const w = weight as CpuTensor;
+    const status = native.pg_rms_norm(
+      handle,
+      o.address,
+      o.stride,
+      i.address,
+      i.stride,
+      w.address,
+      w.cols,
+      eps,
+      n,
+      i.cols,
+      groupCols,
+    );
     if (status !== 0) this.context.check(status, "pg_rms_norm");
   }
 
@@ -26,13 +38,27 @@ export abstract class CpuRowOps {
     native.pg_add_rms_norm(handle, o.address, o.stride, r.address, r.stride, i.address, i.stride, w, eps, n, r.cols);
   }
 
-  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number): void {
+  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number, groupCols = x.cols): void {
     const { native, handle } = this.context;
     const o = out as CpuTensor;
     const i = x as CpuTensor;
-    const w = (weight as CpuTensor).address;
+    const w = weight as CpuTensor;
     const b = (bias as CpuTensor).address;
-    native.pg_layer_norm(handle, o.address, o.stride, i.address, i.stride, w, b, eps, n, i.cols);
+    const status = native.pg_layer_norm(
+      handle,
+      o.address,
+      o.stride,
+      i.address,
+      i.stride,
+      w.address,
+      b,
+      w.cols,
+      eps,
+      n,
+      i.cols,
+      groupCols,
+    );
+    if (status !== 0) this.context.check(status, "pg_layer_norm");
   }
 
   add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
@@ -46,6 +72,25 @@ export abstract class CpuRowOps {
   scale(x: Tensor, factor: number, n: number): void {
     const { address, stride, cols } = x as CpuTensor;
     this.context.native.pg_scale(this.context.handle, address, stride, factor, n, cols);
+  }
+
+  scaleRows(x: Tensor, factors: Tensor, n: number): void {
+    const { address, stride, cols } = x as CpuTensor;
+    const f = factors as CpuTensor;
+    this.context.native.pg_scale_rows(this.context.handle, address, stride, f.address, f.stride, n, cols);
+  }
+
+  scaleByPosition(x: Tensor, { beta, period, shift }: PositionScale, batch: StagedBatch): void {
+    const { native, handle } = this.context;
+    const { address, stride, cols } = x as CpuTensor;
+    const step = (batch as CpuStagedBatch).handle;
+    const status = native.pg_scale_by_position(handle, address, stride, step, beta, period, shift, cols);
+    if (status !== 0) this.context.check(status, "pg_scale_by_position");
+  }
+
+  xielu(x: Tensor, { alphaP, alphaN, beta, eps }: Xielu, n: number): void {
+    const { address, stride, cols } = x as CpuTensor;
+    this.context.native.pg_xielu(this.context.handle, address, stride, alphaP, alphaN, beta, eps, n, cols);
   }
 
   softcap(x: Tensor, cap: number, n: number): void {

@@ -33,6 +33,9 @@ export const NULL_OPS = [
   "layerNorm",
   "add",
   "scale",
+  "scaleRows",
+  "scaleByPosition",
+  "xielu",
   "softcap",
   "gatedActivation",
   "activation",
@@ -169,6 +172,15 @@ export class NullDevice implements Device {
   }
   scale(): void {
     this.calls.scale++;
+  }
+  scaleRows(): void {
+    this.calls.scaleRows++;
+  }
+  scaleByPosition(): void {
+    this.calls.scaleByPosition++;
+  }
+  xielu(): void {
+    this.calls.xielu++;
   }
   softcap(): void {
     this.calls.softcap++;

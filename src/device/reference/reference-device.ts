@@ -18,6 +18,7 @@ import type {
   KvPoolSpec,
   LinearAttentionSpec,
   MatmulOptions,
+  PositionScale,
   RotarySpec,
   RotaryTable,
   RouterSpec,
@@ -30,6 +31,7 @@ import type {
   TokenBuffer,
   Weight,
   WeightQuantization,
+  Xielu,
 } from "../device.js";
 import { keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
 import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
@@ -152,8 +154,9 @@ export class ReferenceDevice implements Device {
     this.rmsNorm(out, residual, weight, eps, n);
   }
 
-  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number): void {
-    layerNorm(out as ReferenceTensor, x as ReferenceTensor, weight as ReferenceTensor, bias as ReferenceTensor, eps, n);
+  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number, groupCols = x.cols): void {
+    const w = weight as ReferenceTensor;
+    layerNorm(out as ReferenceTensor, x as ReferenceTensor, w, bias as ReferenceTensor, eps, n, groupCols);
   }
 
   add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
@@ -171,6 +174,35 @@ export class ReferenceDevice implements Device {
   scale(x: Tensor, factor: number, n: number): void {
     const { data, offset, cols, stride } = x as ReferenceTensor;
     for (let t = 0; t < n; t++) for (let c = 0; c < cols; c++) data[offset + t * stride + c]! *= factor;
+  }
+
+  scaleRows(x: Tensor, factors: Tensor, n: number): void {
+    const { data, offset, cols, stride } = x as ReferenceTensor;
+    const f = factors as ReferenceTensor;
+    for (let t = 0; t < n; t++) {
+      const factor = f.data[f.offset + t * f.stride]!;
+      for (let c = 0; c < cols; c++) data[offset + t * stride + c]! *= factor;
+    }
+  }
+
+  scaleByPosition(x: Tensor, { beta, period, shift }: PositionScale, staged: StagedBatch): void {
+    const { data, offset, cols, stride } = x as ReferenceTensor;
+    const { positions } = (staged as ReferenceStagedBatch).batch;
+    for (let t = 0; t < staged.numTokens; t++) {
+      const factor = 1 + beta * Math.log1p(Math.floor((positions[t]! + shift) / period));
+      for (let c = 0; c < cols; c++) data[offset + t * stride + c]! *= factor;
+    }
+  }
+
+  xielu(x: Tensor, { alphaP, alphaN, beta, eps }: Xielu, n: number): void {
+    const { data, offset, cols, stride } = x as ReferenceTensor;
+    for (let t = 0; t < n; t++) {
+      for (let c = 0; c < cols; c++) {
+        const at = offset + t * stride + c;
+        const v = data[at]!;
+        data[at] = v > 0 ? v * (alphaP * v + beta) : alphaN * (Math.expm1(Math.min(v, eps)) - v) + beta * v;
+      }
+    }
   }
 
   softcap(x: Tensor, cap: number, n: number): void {

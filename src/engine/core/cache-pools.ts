@@ -3,7 +3,7 @@
 import { AttentionPlanner, type PlannerOptions } from "../../attention/planner.js";
 import type { CacheSpec } from "../../core/cache-spec.js";
 import type { Device, KvDtype, KvPoolSpec } from "../../device/device.js";
-import type { PlanSpec } from "../../models/model.js";
+import type { Caches, PlanSpec } from "../../models/model.js";
 
 /** The part of a pool's spec that the model decides; `group` is its place among the model's caches. */
 export function poolShape({ kind, layers, numKvHeads, keyDim, valueDim }: CacheSpec, group: number) {
@@ -16,6 +16,20 @@ export function pageSpecs(
   page: { readonly pageSize: number; readonly dtype: KvDtype },
 ): readonly Omit<KvPoolSpec, "numPages">[] {
   return caches.map((cache, group) => ({ ...page, ...poolShape(cache, group) }));
+}
+
+/** One pool per group, all with the same number of pages; `numSlots` of the state pool, where there is one. */
+export function allocCaches(
+  caches: readonly CacheSpec[],
+  device: Device,
+  page: { readonly pageSize: number; readonly dtype: KvDtype; readonly numPages: number },
+  numSlots: number,
+): Caches {
+  return caches.map((cache, group) =>
+    cache.kind === "state"
+      ? device.allocStatePool({ numSlots, floats: cache.stateFloats! })
+      : device.allocKvPool({ ...page, ...poolShape(cache, group) }),
+  );
 }
 
 export function plannerFor(

@@ -4,7 +4,7 @@
 import type { AttentionPlanner } from "../../attention/planner.js";
 import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
-import type { Device } from "../../device/device.js";
+import type { Device, KvPool } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import type { Caches, Model } from "../../models/model.js";
 import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
@@ -162,7 +162,7 @@ export class EngineCore {
       this.#settlement.sessions.set(child.request.id, child);
       const copy = scheduler.fork(parent.request, child.request);
       if (copy !== null && copy !== NO_COPY) {
-        for (let g = 0; g < caches.length; g++) device.copyPage(caches[g]!, copy.from[g]!, copy.to[g]!);
+        for (let g = 0; g < caches.length; g++) device.copyPage(caches[g] as KvPool, copy.from[g]!, copy.to[g]!);
       }
       if (outcome.kind === "run") this.#settlement.settleAccepted(child, outcome);
       else this.#settlement.settle(child, outcome);

@@ -6,7 +6,7 @@ import { Batch } from "../../core/batch.js";
 import { ceilDiv } from "../../core/math.js";
 import type { Device, KvDtype, StagedBatch } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
-import { plannerFor, poolShape } from "./cache-pools.js";
+import { allocCaches, plannerFor } from "./cache-pools.js";
 
 /** One row of a step: tokens [start, end) of a sequence, whose earlier tokens have been run before. */
 export interface RunRange {
@@ -46,7 +46,7 @@ export class ModelRunner {
     this.#batch = new Batch(pageSize, maxTokens, caches.length);
     this.#staged = device.createStagedBatch(maxTokens);
     const pages = { pageSize, numPages: 1 + numSequences * pagesEach, dtype: kvDtype };
-    this.#caches = caches.map((cache, group) => device.allocKvPool({ ...pages, ...poolShape(cache, group) }));
+    this.#caches = allocCaches(caches, device, pages, numSequences);
     this.#planners = plans.map((plan) => plannerFor(plan, caches, device, "fixed"));
     // Last page first: a sequence's pages are not in ascending order, as in an engine that has run for a while.
     this.#pages = Array.from({ length: numSequences }, (_, s) =>
@@ -61,7 +61,7 @@ export class ModelRunner {
     const batch = this.#batch;
     batch.clear();
     for (const { sequence, tokens, start, end, logitsFrom } of ranges) {
-      batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom);
+      batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom, sequence);
       for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, this.#pages[sequence]!);
     }
     device.stage(

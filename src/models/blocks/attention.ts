@@ -1,12 +1,12 @@
 // Self-attention with query, key and value heads of one size: qkv in one matmul, optional norms on q and k, rotary, pages, output
 // projection. What families differ in is in the options; latent attention is another block.
 
-import type { AttentionParams, Device, RotaryTable, StagedBatch, Tensor } from "../../device/device.js";
+import type { AttentionParams, Device, KvPool, RotaryTable, StagedBatch, Tensor } from "../../device/device.js";
 import type { AttentionPlace } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
 import type { Block, Project } from "./block.js";
-import { type Linear, loadLinear } from "./linear.js";
+import { type Linear, type LinearPart, loadLinear } from "./linear.js";
 import { loadNorm, type Norm, type NormStyle } from "./norm.js";
 
 export interface AttentionShape {
@@ -17,11 +17,13 @@ export interface AttentionShape {
 }
 
 export interface AttentionWeights {
-  readonly qkv: Linear; // [(H + 2K) * D, hidden]
+  readonly qkv: Linear; // [(H + 2K) * D, hidden], with a gate [(2H + 2K) * D, hidden]: q, gate, k, v
   readonly out: Linear; // [hidden, H*D]
   /** Norms of q and k before rotary: over each head, or over all heads at once. */
   readonly qNorm: Norm | null;
   readonly kNorm: Norm | null;
+  /** The heads' outputs are multiplied by the sigmoid of a gate of their size. */
+  readonly hasGate: boolean;
 }
 
 export interface AttentionOptions {
@@ -37,6 +39,7 @@ export class SelfAttention implements Block {
   readonly #options: AttentionOptions;
   readonly #qkv: Tensor; // [T, (H + 2K) * D]
   readonly #q: Tensor; // [T, H*D] view
+  readonly #gate: Tensor | null; // [T, H*D] view
   readonly #k: Tensor; // [T, K*D] view
   readonly #v: Tensor; // [T, K*D] view
   readonly #heads: Tensor; // [T, H*D]
@@ -47,23 +50,26 @@ export class SelfAttention implements Block {
     this.#device = loader.device;
     this.#weights = weights;
     this.#options = options;
-    this.#qkv = loader.scratch("qkv", q + 2 * kv);
+    const first = weights.hasGate ? 2 * q : q; // where k begins
+    this.#qkv = loader.scratch("qkv", first + 2 * kv);
     this.#q = this.#qkv.columns(0, q);
-    this.#k = this.#qkv.columns(q, q + kv);
-    this.#v = this.#qkv.columns(q + kv, q + 2 * kv);
+    this.#gate = weights.hasGate ? this.#qkv.columns(q, first) : null;
+    this.#k = this.#qkv.columns(first, first + kv);
+    this.#v = this.#qkv.columns(first + kv, first + 2 * kv);
     this.#heads = loader.scratch("heads", q);
   }
 
   run(out: Tensor, x: Tensor, batch: StagedBatch, caches: Caches): void {
     const { qkv, qNorm, kNorm, out: project } = this.#weights;
     const { place, rotary, params } = this.#options;
-    const pool = caches[place.group]!;
+    const pool = caches[place.group] as KvPool;
     const n = batch.numTokens;
     qkv.run(this.#qkv, x, n);
     qNorm?.run(this.#q, this.#q, n);
     kNorm?.run(this.#k, this.#k, n);
     this.#device.rotaryAppend(this.#q, this.#k, this.#v, rotary, pool, place.layer, batch);
     this.#device.attention(this.#heads, this.#q, pool, place.layer, batch, place.plan, params);
+    if (this.#gate !== null) this.#device.gatedActivation(this.#heads, this.#gate, this.#heads, "sigmoid", n);
     project.run(out, this.#heads, n);
   }
 }
@@ -78,6 +84,10 @@ export interface AttentionNaming {
   /** Matrices are stored [inputs, outputs]. */
   readonly isTransposed: boolean;
   readonly qkNorm: "none" | "head" | "all";
+  readonly qNorm: string;
+  readonly kNorm: string;
+  /** q_proj holds the gate too: each head's queries, then its gate. */
+  readonly hasGate: boolean;
 }
 
 export const SEPARATE_QKV = ["q_proj", "k_proj", "v_proj"] as const;
@@ -95,8 +105,10 @@ export function loadAttention(
   const { isTransposed: transposed } = naming;
   const q = numHeads * headDim;
   const kv = numKvHeads * headDim;
-  const sizes = naming.qkv.length === 1 ? [q + 2 * kv] : [q, kv, kv];
-  const parts = naming.qkv.map((part, i) => ({ name: `${name}.${part}`, rows: sizes[i]! }));
+  const qRows = naming.hasGate ? 2 * q : q;
+  const sizes = naming.qkv.length === 1 ? [qRows + 2 * kv] : [qRows, kv, kv];
+  const parts: LinearPart[] = naming.qkv.map((part, i) => ({ name: `${name}.${part}`, rows: sizes[i]! }));
+  if (naming.hasGate) parts[0] = { ...parts[0]!, rowOf: (row) => gatedRow(row, numHeads, headDim) };
   const norm = (part: string, all: number): Norm | null =>
     naming.qkNorm === "none"
       ? null
@@ -105,7 +117,15 @@ export function loadAttention(
   return {
     qkv: loadLinear(loader, parts, hiddenSize, { hasBias: naming.qkvBias, transposed }),
     out: loadLinear(loader, [outPart], q, { hasBias: naming.outBias, transposed, project }),
-    qNorm: norm("q_norm", q),
-    kNorm: norm("k_norm", kv),
+    qNorm: norm(naming.qNorm, q),
+    kNorm: norm(naming.kNorm, kv),
+    hasGate: naming.hasGate,
   };
+}
+
+/** Rows [q of all heads; gate of all heads] in a matrix that has them head by head. */
+function gatedRow(row: number, numHeads: number, headDim: number): number {
+  const half = numHeads * headDim;
+  const head = Math.floor((row % half) / headDim);
+  return head * 2 * headDim + (row < half ? 0 : headDim) + (row % headDim);
 }

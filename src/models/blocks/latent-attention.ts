@@ -5,7 +5,15 @@
 //   k head    |<- nope ->|<- rope ->|      nope from kv_b(norm(latent)), rope the same for all heads
 //   v head    |<--- Dv --->|               from kv_b too:  kv_b head = |<- nope ->|<- Dv ->|
 
-import type { AttentionParams, CopyHeads, Device, RotaryTable, StagedBatch, Tensor } from "../../device/device.js";
+import type {
+  AttentionParams,
+  CopyHeads,
+  Device,
+  KvPool,
+  RotaryTable,
+  StagedBatch,
+  Tensor,
+} from "../../device/device.js";
 import type { AttentionPlace } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
@@ -96,7 +104,7 @@ export class LatentAttention implements Block {
     const device = this.#device;
     const { nopeDim, ropeDim } = this.#shape;
     const { place, rotary, params } = this.#options;
-    const pool = caches[place.group]!;
+    const pool = caches[place.group] as KvPool;
     const n = batch.numTokens;
     const q = this.#q;
     const qLatent = this.#qLatent;

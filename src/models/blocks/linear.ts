@@ -25,6 +25,8 @@ export interface LinearPart {
   readonly name: string;
   /** Outputs. */
   readonly rows: number;
+  /** Where an output lies in the checkpoint's matrix; left out: in the same place. */
+  readonly rowOf?: (row: number) => number;
 }
 
 export interface LinearOptions {
@@ -43,9 +45,11 @@ export function loadLinear(
 ): Linear {
   const { hasBias = false, project = {}, transposed = false, quantize = loader.quantize } = options;
   const weight = loader.matrix(
-    parts.map(({ name, rows }) => ({ name: `${name}.weight`, rows, cols })),
+    parts.map(({ name, ...part }) => ({ ...part, name: `${name}.weight`, cols })),
     { transposed, quantize },
   );
-  const bias = hasBias ? loader.vectors(parts.map(({ name, rows }) => ({ name: `${name}.bias`, size: rows }))) : null;
+  const bias = hasBias
+    ? loader.vectors(parts.map(({ name, rows, ...part }) => ({ ...part, name: `${name}.bias`, size: rows })))
+    : null;
   return new Linear(loader.device, weight, bias, project);
 }

@@ -53,6 +53,36 @@ export class MixtureOfExperts implements Block {
   }
 }
 
+/** An expert that every token shares, weighted by the sigmoid of a gate of its own: out += sigmoid(gate(x)) * expert(x). */
+export class GatedSharedExpert implements Block {
+  readonly #device: Device;
+  readonly #expert: Block;
+  readonly #gate: Linear; // [1, hidden]
+  readonly #scale: number;
+  readonly #branch: Tensor; // [T, hidden]
+  readonly #weight: Tensor; // [T, 1]
+
+  /** `expert` gives its output, it does not add. */
+  constructor(loader: Loader, hiddenSize: number, expert: Block, gateName: string, scale: number) {
+    this.#device = loader.device;
+    this.#expert = expert;
+    this.#gate = loadLinear(loader, [{ name: gateName, rows: 1 }], hiddenSize, { quantize: "none" });
+    this.#scale = scale;
+    this.#branch = loader.scratch("shared expert", hiddenSize);
+    this.#weight = loader.scratch("shared gate", 1);
+  }
+
+  run(out: Tensor, x: Tensor, batch: StagedBatch, caches: Caches): void {
+    const device = this.#device;
+    const n = batch.numTokens;
+    this.#expert.run(this.#branch, x, batch, caches);
+    this.#gate.run(this.#weight, x, n);
+    device.activation(this.#weight, this.#weight, "sigmoid", n);
+    device.scaleRows(this.#branch, this.#weight, n);
+    device.add(out, out, this.#branch, this.#scale, n);
+  }
+}
+
 export interface MixtureConfig {
   readonly hiddenSize: number;
   readonly numExperts: number; // E

@@ -114,7 +114,7 @@ function readRouter(c: ConfigReader, numExperts: number, topK: number): Omit<Rou
 
 function attention(config: DeepseekConfig, { loader, name, place, rotary, project }: LayerContext): Block {
   return new LatentAttention(loader, `${name}.self_attn`, config.latent, {
-    place,
+    place: place!,
     rotary: rotary!,
     eps: LATENT_EPS,
     params: { numHeads: config.numHeads, scale: config.attentionScale, softcap: 0, sinks: null },

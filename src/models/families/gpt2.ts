@@ -72,6 +72,9 @@ function load(config: Gpt2Config, context: LoadContext): Model {
     out: "c_proj",
     isTransposed,
     qkNorm: "none",
+    qNorm: "q_norm",
+    kNorm: "k_norm",
+    hasGate: false,
   } as const;
   const mlp = { gateUp: null, up: "c_fc", down: "c_proj", hasBias: true, isTransposed };
   const { places } = cachesOf(config);

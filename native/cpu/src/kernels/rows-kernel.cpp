@@ -28,8 +28,9 @@ PG_INLINE float sum_squares(const float* x, int64_t cols) {
   });
 }
 
-void rms_norm(float* out, const float* x, const float* weight, float eps, int64_t cols, int64_t group_cols) {
-  for (int64_t g = 0; g < cols; g += group_cols) {
+void rms_norm(float* out, const float* x, const float* weight, float eps, int64_t cols, int64_t group_cols,
+              int64_t weight_step) {
+  for (int64_t g = 0; g < cols; g += group_cols, weight += weight_step) {
     const vf factor = v_set(1.0f / __builtin_sqrtf(sum_squares(x + g, group_cols) / (float)group_cols + eps));
     each_step(group_cols, [&](int64_t i, int lanes) {
       v_store_some(out + g + i, v_load_some(x + g + i, lanes) * factor * v_load_some(weight + i, lanes), lanes);
@@ -49,7 +50,7 @@ void add_rms_norm(float* out, float* residual, const float* x, const float* weig
   });
 }
 
-void layer_norm(float* out, const float* x, const float* weight, const float* bias, float eps, int64_t cols) {
+void layer_norm_group(float* out, const float* x, const float* weight, const float* bias, float eps, int64_t cols) {
   const float mean = sum_terms(cols, [&](int64_t i, int lanes) { return v_load_some(x + i, lanes); }) / (float)cols;
   const float squares = sum_terms(cols, [&](int64_t i, int lanes) {
     const vf d = v_load_some(x + i, lanes) - v_set(mean);
@@ -60,6 +61,12 @@ void layer_norm(float* out, const float* x, const float* weight, const float* bi
     const vf normed = (v_load_some(x + i, lanes) - v_set(mean)) * factor;
     v_store_some(out + i, normed * v_load_some(weight + i, lanes) + v_load_some(bias + i, lanes), lanes);
   });
+}
+
+void layer_norm(float* out, const float* x, const float* weight, const float* bias, float eps, int64_t cols,
+                int64_t group_cols, int64_t weight_step) {
+  for (int64_t g = 0; g < cols; g += group_cols, weight += weight_step, bias += weight_step)
+    layer_norm_group(out + g, x + g, weight, bias, eps, group_cols);
 }
 
 void add(float* out, const float* a, const float* b, float scale, int64_t cols) {
@@ -120,6 +127,16 @@ void gate_oss(float* out, const float* gate, const float* up, int64_t cols) {
     const vf g = v_min(limit, v_load_some(gate + i, lanes));
     const vf u = v_min(limit, v_max(v_set(-7.0f), v_load_some(up + i, lanes)));
     v_store_some(out + i, (u + v_set(1.0f)) * (g * v_sigmoid(v_set(1.702f) * g)), lanes);
+  });
+}
+
+void xielu(float* x, float alpha_p, float alpha_n, float beta, float eps, int64_t cols) {
+  each_step(cols, [&](int64_t i, int lanes) {
+    const vf v = v_load_some(x + i, lanes);
+    const vf above = v * v_madd(v_set(alpha_p), v, v_set(beta));
+    const vf exponential = v_exp(v_min(v_set(eps), v)) - v_set(1.0f);
+    const vf below = v_madd(v_set(alpha_n), exponential - v, v_set(beta) * v);
+    v_store_some(x + i, v_select_less(v_set(0.0f), v, above, below), lanes);
   });
 }
 
@@ -211,6 +228,7 @@ const RowKernels row_kernels = {
     {gate<Silu>, gate<GeluTanh>, gate<Gelu>, gate<Relu>, gate<Relu2>, gate<Sigmoid>, gate<Identity>, gate_oss},
     {activate<Silu>, activate<GeluTanh>, activate<Gelu>, activate<Relu>, activate<Relu2>, activate<Sigmoid>,
      activate<Identity>},
+    xielu,
     rotate,
     decay_gates,
     write_head,
