@@ -59,6 +59,11 @@ export class CacheGroup {
     return this.pool.numPages - 1;
   }
 
+  /** Pages that hold nothing. */
+  get numEmpty(): number {
+    return this.pool.numFree - this.numCached;
+  }
+
   /** The first page of a sequence that a token at `position` or later can see. */
   firstVisible(position: number): number {
     return Math.floor(visibleStart(this.#visible, position) / this.#pageSize);
@@ -108,7 +113,7 @@ export class CacheGroup {
     return {
       kind: this.kind,
       pagesTotal: this.pagesTotal,
-      pagesFree: numFree - this.numCached,
+      pagesFree: this.numEmpty,
       pagesCached: this.numCached,
       pagesUsed: this.pagesTotal - numFree,
     };

@@ -15,6 +15,7 @@ import type { Request } from "../core/request.js";
 import type { CacheGroup, GroupOptions, GroupStats } from "./cache-group.js";
 import { GroupBooks } from "./group-books.js";
 import { checkIntegrity } from "./integrity.js";
+import { PageTransfers } from "./page-transfer.js";
 import { PrefixMatcher } from "./prefix-match.js";
 import { adoptHashes, commonLen, forgetPages, hashPages, openTables } from "./request-pages.js";
 import { type CacheSnapshot, takeSnapshot } from "./snapshot.js";
@@ -57,6 +58,8 @@ export class CacheManager {
   readonly states: StateSlots | null;
   /** Tokens of the longest request that the pools can hold. */
   readonly maxTokens: number;
+  /** Pages on their way to disk or another machine, and back. */
+  readonly transfers: PageTransfers;
   readonly #maxChunk: number;
   readonly #books: GroupBooks;
   readonly #matcher: PrefixMatcher;
@@ -77,6 +80,7 @@ export class CacheManager {
     this.#maxChunk = maxChunk;
     this.#books = new GroupBooks(groups, pageSize, options.prefixCaching);
     this.#matcher = new PrefixMatcher(this.#books, pageSize);
+    this.transfers = new PageTransfers(this.#books);
     this.maxTokens = Math.min(...this.#books.groups.map((group) => this.#mostTokens(group)));
     this.#missing = new Int32Array(groups.length);
     this.states = this.#books.stateIndex < 0 ? null : new StateSlots(this.#books, pageSize);
@@ -268,7 +272,7 @@ export class CacheManager {
 
   /** Throws unless every page is free, cached or owned exactly as counted; `live` are all requests that own pages. */
   checkIntegrity(live: Iterable<Request>): void {
-    checkIntegrity(this.stats(), this.pageSize, this.#books, live);
+    checkIntegrity(this.stats(), this.pageSize, this.#books, live, this.transfers);
   }
 
   /** The page after the last that a group must have for a step from `start` on. */

@@ -9,12 +9,20 @@ import type { CacheStats } from "./cache-manager.js";
 import type { GroupBooks } from "./group-books.js";
 import { NO_ENTRY, type PageDirectory } from "./page-directory.js";
 import { HASH_WORDS } from "./page-hash.js";
+import type { PageTransfers } from "./page-transfer.js";
 
-export function checkIntegrity(stats: CacheStats, pageSize: number, books: GroupBooks, live: Iterable<Request>): void {
+export function checkIntegrity(
+  stats: CacheStats,
+  pageSize: number,
+  books: GroupBooks,
+  live: Iterable<Request>,
+  transfers: PageTransfers,
+): void {
   const requests = [...live];
   for (const request of requests) checkRequest(request, pageSize, books);
   for (const [g, group] of books.groups.entries()) {
     const owners = ownersOf(requests, g, group);
+    transfers.countOwners(owners, g);
     const place = checkQueue(group);
     checkPages(stats, g, books, owners, place);
     if (books.directory !== null && group.isFull) checkOrder(g, group, books.directory, owners, place);

@@ -49,19 +49,41 @@ export class PageDirectory {
 
   /** An entry without pages for page `index`; the caller knows from find() that there is none. */
   insert(hashes: Int32Array, index: number, tokens: Int32Array): number {
+    const at = (index + 1) * HASH_WORDS;
+    return this.#insert(hashes, at, hashes, at - HASH_WORDS, hashes[0]!, tokens, index * this.#pageSize);
+  }
+
+  /** The same for a page that comes from elsewhere, with its identity and that of the page before it. */
+  restore(hash: Int32Array, parent: Int32Array, root: number, tokens: Int32Array): number {
+    return this.#insert(hash, 0, parent, 0, root, tokens, 0);
+  }
+
+  has(hash: Int32Array): boolean {
+    let entry = this.#bucket[this.#bucketOf(hash, 0)]!;
+    while (entry !== NO_ENTRY && !sameWords(this.#hash, entry * HASH_WORDS, hash, 0)) entry = this.#next[entry]!;
+    return entry !== NO_ENTRY;
+  }
+
+  #insert(
+    hashes: Int32Array,
+    at: number,
+    parents: Int32Array,
+    parentAt: number,
+    root: number,
+    tokens: Int32Array,
+    from: number,
+  ): number {
     const entry = this.#free;
     if (entry === NO_ENTRY) throw new Error(`the directory's ${this.#capacity} entries are all in use`);
     this.#free = this.#next[entry]!;
-    const at = (index + 1) * HASH_WORDS;
     const base = entry * HASH_WORDS;
     for (let i = 0; i < HASH_WORDS; i++) {
       this.#hash[base + i] = hashes[at + i]!;
-      this.#parent[base + i] = hashes[at - HASH_WORDS + i]!;
+      this.#parent[base + i] = parents[parentAt + i]!;
     }
-    this.#root[entry] = hashes[0]!;
+    this.#root[entry] = root;
     const { numGroups } = this;
     this.#pages.fill(NULL_PAGE, entry * numGroups, (entry + 1) * numGroups);
-    const from = index * this.#pageSize;
     for (let i = 0; i < this.#pageSize; i++) this.#tokens[entry * this.#pageSize + i] = tokens[from + i]!;
     const bucket = this.#bucketOf(hashes, at);
     this.#next[entry] = this.#bucket[bucket]!;

@@ -1,6 +1,6 @@
 // The `pagoda` command: finds the subcommand, runs it, turns errors into one clear line and an exit code.
 
-import { readFileSync } from "node:fs";
+import { packageVersion } from "../config/version.js";
 import { PagodaError } from "../core/errors.js";
 import { COMMANDS } from "./commands.js";
 
@@ -11,7 +11,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   if (name === "--version" || name === "-v" || name === "-V") {
-    process.stdout.write(`pagoda ${version()}\n`);
+    process.stdout.write(`pagoda ${packageVersion()}\n`);
     return 0;
   }
   const command = COMMANDS[name];
@@ -25,12 +25,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 function usage(): string {
   const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(10)} ${summary}`);
-  return `pagoda ${version()}: an LLM inference engine in TypeScript\n\nUsage: pagoda COMMAND [options]\n\n${lines.join("\n")}\n\npagoda COMMAND --help shows the options of a command.\n`;
-}
-
-function version(): string {
-  const file = new URL("../../../package.json", import.meta.url);
-  return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
+  return `pagoda ${packageVersion()}: an LLM inference engine in TypeScript\n\nUsage: pagoda COMMAND [options]\n\n${lines.join("\n")}\n\npagoda COMMAND --help shows the options of a command.\n`;
 }
 
 // A closed pipe (`pagoda ... | head`) is not an error of ours.

@@ -19,6 +19,9 @@ export interface EngineConfig {
   readonly fixedChunk: number;
   readonly split: "fixed" | "balanced";
   readonly prefixCaching: boolean;
+  /** null: cached prefixes end with the engine. */
+  readonly cacheDir: string | null;
+  readonly cacheDiskMb: number;
   readonly maxContext: number | null;
   readonly maxQueue: number;
   /** null: random. */
@@ -103,6 +106,18 @@ export const ENGINE_OPTIONS = {
     help: "how attention is split along KV; fixed gives the same bits whatever the batch",
   },
   prefixCaching: { type: "boolean", default: true, help: "share cached prefixes between requests" },
+  cacheDir: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "folder that keeps hot prefixes across restarts: saved on closing, taken up on starting; holds prompts in the clear",
+  },
+  cacheDiskMb: {
+    type: "integer",
+    min: 1,
+    default: 1024,
+    help: "most space in cacheDir for one model and setting",
+  },
   maxContext: {
     type: "integer",
     min: 2,

@@ -1,12 +1,12 @@
 // The service around an engine: listens, serves, drains, ends. As a library: `createServer(engine, options).listen()`.
 
-import { readFileSync } from "node:fs";
 import { createServer as createHttpServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import type { Hono } from "hono";
 import type { Logger } from "pino";
 import { type ServerConfig, serverConfig } from "../config/server-config.js";
+import { packageVersion } from "../config/version.js";
 import { CapacityError, ConfigError } from "../core/errors.js";
 import type { Engine } from "../engine/types.js";
 import { createApp } from "./app.js";
@@ -126,9 +126,4 @@ async function raceDeadline(done: Promise<void>, ms: number): Promise<boolean> {
   const isDone = await Promise.race([done.then(() => true), late]);
   clearTimeout(timer);
   return isDone;
-}
-
-function packageVersion(): string {
-  const file = new URL("../../../package.json", import.meta.url);
-  return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
 }

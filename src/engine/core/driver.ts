@@ -47,6 +47,8 @@ export class EngineDriver {
         break;
       case "close":
         this.#isClosed = true;
+        core.stop();
+        this.#engine.store?.save();
         core.close();
         break;
     }

@@ -220,6 +220,12 @@ export class EngineCore {
     this.#injectFault = true;
   }
 
+  /** Ends everything that is being served and lands what is in the air: nothing is owned any more. */
+  stop(): void {
+    this.#settlement.abortAll();
+    for (let flight = this.#inAir.shift(); flight !== undefined; flight = this.#inAir.shift()) this.#commit(flight);
+  }
+
   close(): void {
     this.#settlement.dispose();
     this.#parts.compiler?.close();

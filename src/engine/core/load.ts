@@ -2,6 +2,7 @@
 
 import { CacheManager } from "../../cache/cache-manager.js";
 import type { EngineConfig } from "../../config/engine-config.js";
+import { packageVersion } from "../../config/version.js";
 import type { Device } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
@@ -13,12 +14,16 @@ import type { EngineFacts } from "../messages.js";
 import { pageSpecs, plannerFor } from "./cache-pools.js";
 import { kvDtypeOf, openDevice } from "./devices.js";
 import { EngineCore } from "./engine-core.js";
+import { fingerprintOf } from "./fingerprint.js";
 import { poolSizes } from "./pool-sizes.js";
+import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
 
 export interface LoadedEngine {
   readonly core: EngineCore;
   readonly facts: EngineFacts;
   readonly compiler: ConstraintCompiler | null;
+  /** null: no cacheDir. */
+  readonly store: PrefixStore | null;
 }
 
 export async function loadEngine(
@@ -36,7 +41,9 @@ export async function loadEngine(
   const maxLogitRows = logitRowsThatFit(spec, maxTokens);
   const source = checkpoint.openTensors();
   let model: ReturnType<typeof family.load>;
+  let fingerprint = "";
   try {
+    if (config.cacheDir !== null) fingerprint = fingerprintOf(checkpoint.config, source);
     let totalBytes = 0;
     for (const name of source.names()) totalBytes += source.get(name).byteLength;
     let loadedBytes = 0;
@@ -91,7 +98,28 @@ export async function loadEngine(
     device: `${device.info.name}: ${device.info.description}`,
     config,
   };
-  return { core, facts, compiler };
+  const store =
+    config.cacheDir === null ? null : storeOf(config, config.cacheDir, fingerprint, { cache, device, pools: caches });
+  store?.load();
+  return { core, facts, compiler, store };
+}
+
+function storeOf(
+  config: EngineConfig,
+  dir: string,
+  model: string,
+  parts: Pick<PrefixStoreOptions, "cache" | "device" | "pools">,
+): PrefixStore {
+  const { quantize, maxContext } = config;
+  const dtypes = parts.pools.map((pool) => pool.spec.dtype);
+  return new PrefixStore({
+    ...parts,
+    dir,
+    maxBytes: config.cacheDiskMb * 2 ** 20,
+    // The context decides which set of rotary factors some models use.
+    key: { version: packageVersion(), model, quantize, maxContext, dtypes },
+    log: (line) => process.stderr.write(`pagoda: ${line}\n`),
+  });
 }
 
 /** Structured output needs to know what text each token is. */

@@ -44,6 +44,10 @@ export class Settlement {
     }
   }
 
+  abortAll(): void {
+    for (const { callId } of this.sessions.values()) this.abort(callId, -1);
+  }
+
   /** The one way for a row to end its part of a flight. */
   settle(session: Session, outcome: Outcome): void {
     switch (outcome.kind) {

@@ -1,0 +1,109 @@
+// Pages on their way out of the cache or into it: to disk, to another machine, and back. A transfer owns its pages as a request does,
+// so that nobody evicts or writes them meanwhile; what arrives is found by requests only once it has been published.
+
+import { NULL_PAGE } from "../core/ids.js";
+import type { GroupBooks } from "./group-books.js";
+import { NO_ENTRY } from "./page-directory.js";
+import { HASH_WORDS, hashPage } from "./page-hash.js";
+
+/** A page boundary of a prefix, as it is known on every machine. */
+export interface PageRecord {
+  readonly hash: Int32Array; // [4] identity
+  readonly parent: Int32Array; // [4] identity of the page before it
+  /** First word of the salt's root: tells tenants apart. */
+  readonly root: number;
+  readonly tokens: Int32Array; // [P]
+}
+
+/** One record and its pages here. */
+export interface TransferItem {
+  readonly record: PageRecord;
+  readonly pages: Int32Array; // [G] NULL_PAGE: the group has none
+}
+
+export class PageTransfer {
+  readonly items: TransferItem[] = [];
+}
+
+export class PageTransfers {
+  readonly #books: GroupBooks;
+  readonly #open = new Set<PageTransfer>();
+
+  constructor(books: GroupBooks) {
+    this.#books = books;
+  }
+
+  /** Everything cached and owned by nobody, the hottest first and a page before those that follow it. */
+  lend(): PageTransfer {
+    const { groups, directory } = this.#books;
+    const transfer = this.begin();
+    if (directory === null) return transfer;
+    // A full group's queue has every prefix, ends first; without one, the first group stands for all.
+    const group = groups.find((one) => one.isFull) ?? groups[0]!;
+    const queue = group.pool.freeQueue();
+    for (let i = queue.length - 1; i >= 0; i--) {
+      const entry = group.entryOf(queue[i]!);
+      if (entry === NO_ENTRY) continue;
+      const pages = Int32Array.from(groups, (_, g) => directory.pageOf(entry, g));
+      for (let g = 0; g < groups.length; g++) if (pages[g] !== NULL_PAGE) groups[g]!.retain(pages[g]!);
+      const [hash, parent] = [directory.hashOf(entry), directory.parentHashOf(entry)];
+      const record = { hash, parent, root: directory.rootOf(entry), tokens: directory.tokensOf(entry) };
+      transfer.items.push({ record, pages });
+    }
+    return transfer;
+  }
+
+  begin(): PageTransfer {
+    const transfer = new PageTransfer();
+    this.#open.add(transfer);
+    return transfer;
+  }
+
+  /**
+   * An empty page for the record in each group of `wanted`; the caller writes their content and publishes. null: nothing is evicted
+   * for what arrives, the record is here already, or its identity is not that of its tokens.
+   */
+  receive(transfer: PageTransfer, record: PageRecord, wanted: readonly boolean[]): TransferItem | null {
+    const { groups, directory } = this.#books;
+    if (directory === null || !isTrue(record) || directory.has(record.hash)) return null;
+    if (groups.some((group, g) => (wanted[g] ? group.numEmpty < 1 : group.isFull))) return null;
+    const pages = new Int32Array(groups.length);
+    for (let g = 0; g < groups.length; g++) if (wanted[g]) this.#books.tryTake(g, pages, g, 1);
+    const item = { record, pages };
+    transfer.items.push(item);
+    return item;
+  }
+
+  /** The item's pages hold what its record says: from now on requests find them. */
+  publish({ record, pages }: TransferItem): void {
+    const { groups, directory } = this.#books;
+    const entry = directory!.restore(record.hash, record.parent, record.root, record.tokens);
+    for (let g = 0; g < groups.length; g++) if (pages[g] !== NULL_PAGE) this.#books.enter(g, entry, pages[g]!);
+  }
+
+  /** Gives all pages back. The first items were the hottest and stay longest. */
+  end(transfer: PageTransfer): void {
+    const { groups } = this.#books;
+    this.#open.delete(transfer);
+    for (let i = transfer.items.length - 1; i >= 0; i--) {
+      const { pages } = transfer.items[i]!;
+      for (let g = 0; g < groups.length; g++) {
+        if (pages[g] === NULL_PAGE) continue;
+        if (groups[g]!.entryOf(pages[g]!) === NO_ENTRY) groups[g]!.pool.releaseEmpty(pages[g]!);
+        else groups[g]!.release(pages[g]!);
+      }
+    }
+  }
+
+  /** Adds the pages of group g that transfers own. */
+  countOwners(owners: Int32Array, g: number): void {
+    for (const { items } of this.#open) for (const { pages } of items) if (pages[g] !== NULL_PAGE) owners[pages[g]!]!++;
+  }
+}
+
+/** Whether the identity is that of the tokens after the parent: nothing else is ever published under it. */
+function isTrue({ hash, parent, tokens }: PageRecord): boolean {
+  const expected = new Int32Array(HASH_WORDS);
+  hashPage(expected, 0, parent, 0, tokens, 0, tokens.length);
+  return expected.every((word, i) => word === hash[i]);
+}

@@ -1,0 +1,119 @@
+// Hot prefixes across restarts (`cacheDir`): saved when the engine closes, taken up when the next one starts. One file for each
+// model, device numerics and setting; a file that is torn, damaged or another's is ignored with one line.
+
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { CacheManager } from "../../cache/cache-manager.js";
+import { NULL_PAGE } from "../../core/ids.js";
+import type { Device, KvPool } from "../../device/device.js";
+import { PageFileReader, PageFileWriter, type RecordShape, recordBytes } from "./page-file.js";
+
+const SUFFIX = ".pages";
+
+export interface PrefixStoreOptions {
+  readonly dir: string;
+  /** Most bytes of the file. */
+  readonly maxBytes: number;
+  /** What the pages depend on beside the tokens: weights, encodings, kernels. */
+  readonly key: Readonly<Record<string, unknown>>;
+  readonly cache: CacheManager;
+  readonly device: Device;
+  readonly pools: readonly KvPool[]; // [G]
+  readonly log: (line: string) => void;
+}
+
+export class PrefixStore {
+  readonly path: string;
+  readonly #options: PrefixStoreOptions;
+  readonly #key: string;
+  readonly #shape: RecordShape;
+  readonly #page = new Int32Array(1);
+
+  constructor(options: PrefixStoreOptions) {
+    const { device, pools, cache } = options;
+    this.#options = options;
+    this.#shape = { pageSize: cache.pageSize, pageBytes: pools.map((pool) => device.kvPageBytes(pool.spec)) };
+    this.#key = JSON.stringify({ ...options.key, numerics: device.info.numerics, ...this.#shape });
+    const name = createHash("sha256").update(this.#key).digest("hex").slice(0, 32);
+    this.path = join(options.dir, `${name}${SUFFIX}`);
+  }
+
+  /** Fills empty pages with what the file has, the hottest first; returns how many records it took. */
+  load(): number {
+    const { log, dir } = this.#options;
+    if (!existsSync(this.path)) {
+      const others = existsSync(dir) ? readdirSync(dir).filter((name) => name.endsWith(SUFFIX)) : [];
+      if (others.length > 0) {
+        log(`no cached prefixes of this model and setting in ${dir}; ignored: ${others.length} of others`);
+      }
+      return 0;
+    }
+    let numTaken = 0;
+    try {
+      const reader = new PageFileReader(this.path, this.#key, this.#shape);
+      const { transfers } = this.#options.cache;
+      const transfer = transfers.begin();
+      try {
+        while (numTaken < reader.numRecords && this.#take(reader, transfer)) numTaken++;
+      } finally {
+        transfers.end(transfer);
+        reader.close();
+      }
+    } catch (error) {
+      const rest = numTaken === 0 ? "" : ` after ${numTaken} pages`;
+      log(`cached prefixes in ${this.path} are ignored${rest}: ${(error as Error).message}`);
+    }
+    return numTaken;
+  }
+
+  /** Writes what is cached, the hottest first, as far as it fits; nothing is under way any more. */
+  save(): void {
+    const { cache, device, pools, dir, maxBytes, log } = this.#options;
+    const transfer = cache.transfers.lend();
+    try {
+      const kept: { index: number; groups: boolean[] }[] = [];
+      let bytes = 0;
+      for (const [index, { pages }] of transfer.items.entries()) {
+        const groups = Array.from(pages, (page) => page !== NULL_PAGE);
+        bytes += recordBytes(this.#shape, groups);
+        if (bytes > maxBytes) break;
+        kept.push({ index, groups });
+      }
+      mkdirSync(dir, { recursive: true, mode: 0o700 });
+      const records = kept.map(({ groups }) => groups);
+      const writer = new PageFileWriter(this.path, this.#key, this.#shape, records);
+      try {
+        for (const { index, groups } of kept) {
+          const { record, pages } = transfer.items[index]!;
+          writer.write(record, groups, (out, g) => {
+            this.#page[0] = pages[g]!;
+            device.readPages(out, pools[g]!, this.#page, 1);
+          });
+        }
+      } catch (error) {
+        writer.abandon();
+        throw error;
+      }
+      writer.commit();
+    } catch (error) {
+      log(`cached prefixes could not be saved to ${this.path}: ${(error as Error).message}`);
+    } finally {
+      cache.transfers.end(transfer);
+    }
+  }
+
+  #take(reader: PageFileReader, transfer: ReturnType<CacheManager["transfers"]["begin"]>): boolean {
+    const { cache, device, pools } = this.#options;
+    const { record, groups, pageOf } = reader.next();
+    const item = cache.transfers.receive(transfer, record, groups);
+    if (item === null) return false;
+    for (let g = 0; g < pools.length; g++) {
+      if (!groups[g]) continue;
+      this.#page[0] = item.pages[g]!;
+      device.writePages(pools[g]!, this.#page, 1, pageOf(g));
+    }
+    cache.transfers.publish(item);
+    return true;
+  }
+}
