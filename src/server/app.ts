@@ -4,18 +4,28 @@ import { randomUUID } from "node:crypto";
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { errorFor } from "../core/errors.js";
-import { ApiError, toHttpError } from "./api-error.js";
+import { ApiError, type ErrorBody, toHttpError } from "./api-error.js";
 import { authenticate } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { openApiDocument } from "./openapi.js";
 import { originGuard } from "./origin-guard.js";
 import type { Route } from "./route.js";
+import { countTokens, messages } from "./routes/anthropic.js";
 import { chatCompletions } from "./routes/chat-completions.js";
 import { completions } from "./routes/completions.js";
 import { cache, plan, stats, steps } from "./routes/dashboard.js";
 import { embeddings } from "./routes/embeddings.js";
 import { getModel, listModels } from "./routes/models.js";
-import { responses } from "./routes/responses.js";
+import {
+  ollamaChat,
+  ollamaEmbed,
+  ollamaGenerate,
+  ollamaPs,
+  ollamaShow,
+  ollamaTags,
+  ollamaVersion,
+} from "./routes/ollama.js";
+import { deleteResponse, getResponse, responseInput, responses } from "./routes/responses.js";
 import { health, metrics, ready, version } from "./routes/service.js";
 import { detokenize, tokenize } from "./routes/tokenize.js";
 import { staticFile } from "./static-files.js";
@@ -24,7 +34,19 @@ const ROUTES: readonly Route[] = [
   chatCompletions,
   completions,
   responses,
+  getResponse,
+  deleteResponse,
+  responseInput,
   embeddings,
+  messages,
+  countTokens,
+  ollamaChat,
+  ollamaGenerate,
+  ollamaEmbed,
+  ollamaTags,
+  ollamaShow,
+  ollamaPs,
+  ollamaVersion,
   listModels,
   getModel,
   tokenize,
@@ -93,11 +115,13 @@ export function createApp(context: ServerContext): Hono<AppEnv> {
 
 function errorResponse(c: Context<AppEnv>, error: unknown): Response {
   // Whatever went wrong after the client had gone went wrong because of it.
-  const { status, headers, body } = toHttpError(c.req.raw.signal.aborted ? errorFor("aborted") : error);
+  const failure = toHttpError(c.req.raw.signal.aborted ? errorFor("aborted") : error);
+  const { status, headers, body } = failure;
   if (status === 500) c.get("log").error({ err: error }, "a request failed");
   else c.get("facts").failure ??= { status, code: body.error.code, message: body.error.message };
   for (const [name, value] of Object.entries(headers)) c.header(name, value);
-  return c.json(body, status as 400);
+  const route = ROUTES.find((known) => known.path === c.req.path);
+  return c.json((route?.shapeError?.(failure) ?? body) as ErrorBody, status as 400);
 }
 
 function logResponse(c: Context<AppEnv>, ms: number): void {
@@ -105,9 +129,14 @@ function logResponse(c: Context<AppEnv>, ms: number): void {
   const { method, path } = c.req;
   const route =
     ROUTES.find((known) => known.path === path)?.path ??
-    (path.startsWith("/v1/models/") ? "/v1/models/:model" : "other");
+    (path.startsWith("/v1/models/")
+      ? "/v1/models/:model"
+      : path.startsWith("/v1/responses/")
+        ? "/v1/responses/:id"
+        : "other");
   c.get("server").metrics.countHttp(route, method, status);
   const line = { method, path, status, ms: Math.round(ms * 10) / 10, tenant: c.get("tenant")?.name, ...c.get("facts") };
-  const isQuiet = path === "/health" || path === "/ready" || path === "/metrics" || path.startsWith("/api/");
+  const isQuiet =
+    path === "/health" || path === "/ready" || path === "/metrics" || (method === "GET" && path.startsWith("/api/"));
   c.get("log")[isQuiet ? "debug" : status >= 500 ? "error" : "info"](line, "request");
 }

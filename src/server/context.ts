@@ -10,6 +10,7 @@ import type { Gate } from "./gate.js";
 import type { ServerMetrics } from "./metrics.js";
 import type { Owners } from "./owners.js";
 import type { ReasoningTags } from "./reasoning.js";
+import type { ResponseStore } from "./response-store.js";
 import type { ToolFormat } from "./tools/tool-format.js";
 
 export interface ServerContext {
@@ -20,6 +21,7 @@ export interface ServerContext {
   /** Those in the engine now. */
   readonly calls: Set<Call>;
   readonly owners: Owners;
+  readonly responses: ResponseStore;
   readonly metrics: ServerMetrics;
   readonly log: Logger;
   /** How the model writes tool calls; null: it is not asked to, and what it writes is text. */

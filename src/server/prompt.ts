@@ -14,6 +14,7 @@ const MAX_CHARS_PER_TOKEN = 32;
 /** The model a request names must be the one that is served. */
 export function checkModel({ modelNames }: ServerContext, model: string | undefined): void {
   if (model === undefined || model === "" || modelNames.includes(model)) return;
+  if (modelNames.includes(model.replace(/:latest$/, ""))) return; // as Ollama's clients may spell it
   throw new ApiError(
     404,
     "model_not_found",

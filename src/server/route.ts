@@ -2,10 +2,11 @@
 
 import type { Context } from "hono";
 import type { z } from "zod";
+import type { HttpError } from "./api-error.js";
 import type { AppEnv } from "./context.js";
 
 export interface Route {
-  readonly method: "get" | "post";
+  readonly method: "get" | "post" | "delete";
   /** Hono's spelling: /api/plan/:step */
   readonly path: string;
   readonly summary: string;
@@ -14,5 +15,7 @@ export interface Route {
   readonly isOpen?: boolean;
   /** May answer with server-sent events. */
   readonly canStream?: boolean;
+  /** How its API writes errors, where not as OpenAI does. */
+  shapeError?(error: HttpError): unknown;
   handle(c: Context<AppEnv>): Response | Promise<Response>;
 }

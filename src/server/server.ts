@@ -16,6 +16,7 @@ import { Gate } from "./gate.js";
 import { stderrLogger, stderrSink } from "./log-sink.js";
 import { ServerMetrics } from "./metrics.js";
 import { Owners } from "./owners.js";
+import { ResponseStore } from "./response-store.js";
 import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
 
 const LAST_WORDS_MS = 250;
@@ -46,6 +47,7 @@ export class PagodaServer {
       gate,
       calls: new Set(),
       owners: new Owners(),
+      responses: new ResponseStore(),
       modelNames,
       keys: new KeyRing(config.apiKey, config.adminKey),
       metrics: new ServerMetrics(engine, gate, modelNames[0]!, () => stderrSink.lost),

@@ -24,6 +24,8 @@ export interface SseOptions {
   readonly failed?: (error: unknown) => ServerEvent | null;
   /** The stream is over, however it ended; called once. */
   readonly ended?: () => void;
+  /** One JSON object a line; no names, no comments. */
+  readonly isLines?: boolean;
   /** A first event that has been asked for already. */
   readonly first?: Promise<IteratorResult<ServerEvent>>;
 }
@@ -32,7 +34,7 @@ export function sseResponse(c: Context<AppEnv>, source: AsyncIterator<ServerEven
   const stream = new EventStream(c, source, options);
   return new Response(new ReadableStream(stream, { highWaterMark: 0 }), {
     headers: {
-      "content-type": "text/event-stream; charset=utf-8",
+      "content-type": options.isLines === true ? "application/x-ndjson" : "text/event-stream; charset=utf-8",
       "cache-control": "no-cache, no-transform",
       "x-accel-buffering": "no",
     },
@@ -75,10 +77,10 @@ class EventStream implements UnderlyingSource<Uint8Array> {
       const next = await (this.#first ?? this.#source.next());
       this.#first = null;
       if (next.done === true) this.#end();
-      else this.#send(format(next.value));
+      else this.#send(this.#format(next.value));
     } catch (error) {
       const event = this.#isOver ? null : (this.#options.failed?.(error) ?? null);
-      if (event !== null) this.#send(format(event));
+      if (event !== null) this.#send(this.#format(event));
       this.#end();
     }
     this.#note(false);
@@ -93,12 +95,19 @@ class EventStream implements UnderlyingSource<Uint8Array> {
 
   #look(): void {
     const forMs = performance.now() - this.#sinceMs;
-    if (this.#isPulled && forMs >= this.#keepAliveMs) this.#send(": waiting\n\n");
-    else if (!this.#isPulled && forMs >= this.#slowMs) {
+    if (this.#isPulled && forMs >= this.#keepAliveMs) {
+      if (this.#options.isLines !== true) this.#send(": waiting\n\n");
+    } else if (!this.#isPulled && forMs >= this.#slowMs) {
       this.#c.get("log").warn("a stream was dropped: its reader takes nothing");
       this.#c.env.outgoing.destroy();
       void this.cancel();
     }
+  }
+
+  #format({ event, data }: ServerEvent): string {
+    const text = typeof data === "string" ? data : JSON.stringify(data);
+    if (this.#options.isLines === true) return `${text}\n`;
+    return event === undefined ? `data: ${text}\n\n` : `event: ${event}\ndata: ${text}\n\n`;
   }
 
   #send(text: string): void {
@@ -123,9 +132,4 @@ class EventStream implements UnderlyingSource<Uint8Array> {
     clearInterval(this.#timer);
     this.#options.ended?.();
   }
-}
-
-function format({ event, data }: ServerEvent): string {
-  const text = typeof data === "string" ? data : JSON.stringify(data);
-  return event === undefined ? `data: ${text}\n\n` : `event: ${event}\ndata: ${text}\n\n`;
 }

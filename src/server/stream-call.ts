@@ -2,15 +2,24 @@
 // fails with its HTTP status; what fails later ends the stream with an error event, as OpenAI's clients expect.
 
 import type { Context } from "hono";
-import { toHttpError } from "./api-error.js";
+import { type HttpError, toHttpError } from "./api-error.js";
 import type { Call } from "./call.js";
 import type { AppEnv } from "./context.js";
 import { type ServerEvent, sseResponse } from "./sse.js";
+
+/** How an API writes its streams, where it is not as OpenAI does. */
+export interface StreamForm {
+  /** One JSON object a line instead of server-sent events. */
+  readonly isLines?: boolean;
+  /** What a client is told when the stream fails. */
+  failure?(error: HttpError): ServerEvent;
+}
 
 export async function streamCall(
   c: Context<AppEnv>,
   call: Call,
   events: AsyncGenerator<ServerEvent>,
+  form: StreamForm = {},
 ): Promise<Response> {
   const first = events.next();
   let timer: NodeJS.Timeout | undefined;
@@ -24,12 +33,13 @@ export async function streamCall(
   }
   return sseResponse(c, events, {
     first,
+    isLines: form.isLines === true,
     leave: call.leave,
     failed: (error) => {
       if (call.hasLeft) return null; // nobody listens
-      const { body, status } = toHttpError(error);
-      if (status === 500) c.get("log").error({ err: error }, "a stream failed");
-      return { data: body };
+      const failure = toHttpError(error);
+      if (failure.status === 500) c.get("log").error({ err: error }, "a stream failed");
+      return form.failure?.(failure) ?? { data: failure.body };
     },
     ended: () => {
       call.end();

@@ -1,21 +1,17 @@
 // POST /v1/chat/completions
 
 import type { Context } from "hono";
-import type { GenerateOptions, Generation, OutputChunk } from "../../engine/types.js";
-import { Answer, type AnswerDelta, type AnswerOptions, messageOf } from "../answer.js";
-import { planAnswer } from "../answer-plan.js";
-import { ApiError } from "../api-error.js";
+import type { Generation, OutputChunk } from "../../engine/types.js";
+import { Answer, type AnswerDelta, messageOf } from "../answer.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
-import type { AppEnv, ServerContext } from "../context.js";
+import { type ChatPlan, planChat } from "../chat-plan.js";
+import type { AppEnv } from "../context.js";
 import { chatLogprobs, promptLogprobs } from "../logprobs.js";
-import { checkModel, saltOf, toChatMessages, tokenizeChat } from "../prompt.js";
 import type { Route } from "../route.js";
-import { type ChatBody, type ChatTool, chatSchema } from "../schemas/chat.js";
-import { samplingOptions } from "../schemas/sampling.js";
+import { runCall } from "../run-call.js";
+import { type ChatBody, chatSchema } from "../schemas/chat.js";
 import { DONE, type ServerEvent } from "../sse.js";
-import { streamCall } from "../stream-call.js";
-import { forcedCalls } from "../tools/force-call.js";
 import { traceFields, usageOf } from "../usage.js";
 
 export const chatCompletions: Route = {
@@ -26,87 +22,13 @@ export const chatCompletions: Route = {
   canStream: true,
   handle: async (c) => {
     const body = await readJson(c, chatSchema);
-    const plan = planOf(c, body);
+    const plan = planChat(c, body);
     const call = new Call(c, "chatcmpl");
     if (c.get("server").config.logPrompts) c.get("facts").messages = body.messages;
-    await call.enter(body.priority ?? 0);
-    try {
-      const generation = call.start(plan.prompt, plan.options);
-      const reply = new ChatReply(c, call, body, plan, generation);
-      if (body.stream === true) return await streamCall(c, call, reply.events());
-      const whole = await reply.whole();
-      call.end();
-      return c.json(whole);
-    } catch (error) {
-      call.end();
-      throw error;
-    }
+    const options = { priority: body.priority ?? 0, isStream: body.stream === true };
+    return runCall(c, call, options, () => new ChatReply(c, call, body, plan, call.start(plan.prompt, plan.options)));
   },
 };
-
-interface ChatPlan {
-  readonly prompt: readonly number[];
-  readonly options: GenerateOptions;
-  readonly answer: AnswerOptions;
-}
-
-/** Everything that can be decided, and refused, before the engine is asked. */
-function planOf(c: Context<AppEnv>, body: ChatBody): ChatPlan {
-  const context = c.get("server");
-  checkModel(context, body.model);
-  if (body.stream === true && body.prompt_logprobs != null)
-    throw new ApiError(400, "invalid_value", "prompt_logprobs cannot be streamed.", { param: "prompt_logprobs" });
-  if (body.top_logprobs != null && body.logprobs !== true)
-    throw new ApiError(400, "invalid_value", "top_logprobs needs logprobs: true.", { param: "top_logprobs" });
-  const sampling = samplingOptions(body);
-  const choice = toolChoiceOf(context, body);
-  const constraint = choice.forced ?? sampling.constraint;
-  const { text, ids } = tokenizeChat(context, toChatMessages(body.messages), {
-    ...(choice.tools.length === 0 ? {} : { tools: choice.tools }),
-    templateArgs: {
-      ...(body.reasoning_effort == null ? {} : { reasoning_effort: body.reasoning_effort }),
-      ...body.chat_template_kwargs,
-    },
-  });
-  const maxTokens = body.max_completion_tokens ?? body.max_tokens;
-  const constrained = choice.forced !== undefined ? "forced call" : constraint !== undefined ? "text" : "no";
-  const plan = planAnswer(context, text, choice.tools, constrained);
-  return {
-    prompt: ids,
-    options: {
-      ...sampling,
-      ...(maxTokens == null ? {} : { maxTokens }),
-      ...(body.logprobs === true ? { logprobs: body.top_logprobs ?? 0 } : {}),
-      ...(constraint === undefined ? {} : { constraint }),
-      ...plan.options,
-      salt: saltOf(c, body.cache_salt),
-    },
-    answer: plan.answer,
-  };
-}
-
-/** The tools the model is shown, and the constraint when the choice is forced. */
-function toolChoiceOf(
-  context: ServerContext,
-  body: ChatBody,
-): { tools: readonly ChatTool[]; forced?: GenerateOptions["constraint"] } {
-  const tools = body.tools ?? [];
-  const choice = body.tool_choice ?? "auto";
-  if (choice === "none" || (tools.length === 0 && choice === "auto")) return { tools: [] };
-  if (choice === "auto") return { tools };
-  const allowed = choice === "required" ? tools : tools.filter((tool) => tool.function.name === choice.function.name);
-  const refuse = (message: string): never => {
-    throw new ApiError(400, "invalid_value", message, { param: "tool_choice" });
-  };
-  if (allowed.length === 0) refuse("tool_choice asks for a tool that is not among tools.");
-  const { toolFormat } = context;
-  if (toolFormat === null)
-    return refuse("This server does not parse tool calls (toolParser none, or no chat template).");
-  if (body.response_format != null && body.response_format.type !== "text")
-    refuse("tool_choice and response_format cannot both constrain the answer.");
-  const isParallel = choice === "required" && body.parallel_tool_calls !== false;
-  return { tools, forced: forcedCalls(toolFormat, allowed, isParallel) };
-}
 
 /** One call's reply, whole or as events. */
 class ChatReply {
@@ -133,9 +55,9 @@ class ChatReply {
       const message = messageOf([...answer.push(sample.text), ...answer.flush()]);
       return {
         index: sample.index,
-        message,
+        message: this.#body.functions == null ? message : legacyMessage(message),
         logprobs: sample.logprobs === null ? null : chatLogprobs(engine, sample.logprobs),
-        finish_reason: finishOf(sample.finishReason, answer),
+        finish_reason: this.#finishOf(sample.finishReason, answer),
       };
     });
     if (this.#c.get("server").config.logPrompts) this.#c.get("facts").answers = choices.map((choice) => choice.message);
@@ -179,10 +101,11 @@ class ChatReply {
     let logprobs = chunk.logprobs === null || chunk.logprobs.length === 0 ? null : chatLogprobs(engine, chunk.logprobs);
     if (logprobs !== null && deltas.length === 0) deltas.push({ content: "" });
     for (const delta of deltas) {
-      yield this.#chunk(chunk.index, delta, logprobs);
+      yield this.#chunk(chunk.index, this.#body.functions == null ? delta : legacyDelta(delta), logprobs);
       logprobs = null;
     }
-    if (chunk.finishReason !== null) yield this.#chunk(chunk.index, {}, null, finishOf(chunk.finishReason, answer));
+    if (chunk.finishReason !== null)
+      yield this.#chunk(chunk.index, {}, null, this.#finishOf(chunk.finishReason, answer));
   }
 
   /** Serialised by hand: one of these is sent for every token, and most of it is always the same. */
@@ -198,12 +121,22 @@ class ChatReply {
     return { data };
   }
 
+  #finishOf(reason: string, answer: Answer): string {
+    if (reason !== "stop" || answer.numCalls === 0) return reason;
+    return this.#body.functions == null ? "tool_calls" : "function_call";
+  }
+
   #head(object: string): Record<string, unknown> {
     const model = this.#c.get("server").modelNames[0];
     return { id: this.#call.id, object, created: this.#call.createdSeconds, model, system_fingerprint: null };
   }
 }
 
-function finishOf(reason: string, answer: Answer): string {
-  return reason === "stop" && answer.numCalls > 0 ? "tool_calls" : reason;
+/** For clients of `functions`, which knew one call and no ids. */
+function legacyDelta({ tool_calls, ...delta }: AnswerDelta): AnswerDelta & { function_call?: unknown } {
+  return tool_calls === undefined ? delta : { ...delta, function_call: tool_calls[0]!.function };
+}
+
+function legacyMessage({ tool_calls, ...message }: ReturnType<typeof messageOf>): Record<string, unknown> {
+  return tool_calls === undefined ? message : { ...message, function_call: tool_calls[0]!.function };
 }

@@ -10,10 +10,10 @@ import { completionLogprobs, promptLogprobs } from "../logprobs.js";
 import { mergeInOrder } from "../merge.js";
 import { checkModel, checkPromptLength, saltOf, tokenizeText } from "../prompt.js";
 import type { Route } from "../route.js";
+import { runCall } from "../run-call.js";
 import { type CompletionBody, completionSchema } from "../schemas/completions.js";
 import { samplingOptions } from "../schemas/sampling.js";
 import { DONE, type ServerEvent } from "../sse.js";
-import { streamCall } from "../stream-call.js";
 import { traceFields, usageOf } from "../usage.js";
 
 export const completions: Route = {
@@ -30,18 +30,10 @@ export const completions: Route = {
     const options = optionsOf(c, body);
     const call = new Call(c, "cmpl");
     if (context.config.logPrompts) c.get("facts").prompt = body.prompt;
-    await call.enter(body.priority ?? 0);
-    try {
+    return runCall(c, call, { priority: body.priority ?? 0, isStream: body.stream === true }, () => {
       const generations = prompts.map((prompt, i) => call.start(prompt, options, i));
-      const reply = new CompletionReply(c, call, body, prompts, generations);
-      if (body.stream === true) return await streamCall(c, call, reply.events());
-      const whole = await reply.whole();
-      call.end();
-      return c.json(whole);
-    } catch (error) {
-      call.leave(); // one failed: its companions need not go on
-      throw error;
-    }
+      return new CompletionReply(c, call, body, prompts, generations);
+    });
   },
 };
 

@@ -7,6 +7,7 @@ import type { ServerContext } from "../context.js";
 import { checkModel, checkPromptLength, saltOf, tokenizeText } from "../prompt.js";
 import type { Route } from "../route.js";
 import { type EmbeddingBody, embeddingSchema } from "../schemas/others.js";
+import { normalize } from "../vectors.js";
 
 export const embeddings: Route = {
   method: "post",
@@ -58,11 +59,6 @@ function inputsOf(context: ServerContext, input: EmbeddingBody["input"]): (reado
     checkPromptLength(context, item.length, "input");
     return item;
   });
-}
-
-function normalize(vector: Float32Array): Float32Array {
-  const length = Math.hypot(...vector);
-  return length === 0 ? vector : vector.map((value) => value / length);
 }
 
 /** Little-endian floats, as OpenAI's clients expect them. */

@@ -1,19 +1,21 @@
-// POST /v1/responses: text in, text out, whole or as typed events. Responses are not stored.
+// /v1/responses: items in, items out, whole or as typed events; kept for retrieval and continuation unless `store` is false.
 
-import { randomUUID } from "node:crypto";
 import type { Context } from "hono";
 import type { FinishReason } from "../../core/request.js";
-import type { ChatMessage, GenerateOptions, Generation, RequestTrace } from "../../engine/types.js";
-import { Answer, messageOf } from "../answer.js";
-import { planAnswer } from "../answer-plan.js";
+import type { RequestTrace } from "../../engine/types.js";
+import { ApiError, type HttpError } from "../api-error.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
+import { type ChatPlan, planChat } from "../chat-plan.js";
 import type { AppEnv } from "../context.js";
-import { checkModel, saltOf, tokenizeChat } from "../prompt.js";
+import { chatOfResponse, formatOfResponse, itemsOf } from "../response-chat.js";
+import type { StoredResponse } from "../response-store.js";
+import { asInput, type Item, ResponseWriter } from "../response-writer.js";
 import type { Route } from "../route.js";
-import { type ResponseBody, responseSchema } from "../schemas/others.js";
+import { type Reply, runCall } from "../run-call.js";
+import { type InputItem, type ResponseBody, responseSchema } from "../schemas/responses.js";
 import type { ServerEvent } from "../sse.js";
-import { streamCall } from "../stream-call.js";
+import { type TurnEnd, type TurnPart, turnParts, wholeTurn } from "../turn.js";
 import { traceFields } from "../usage.js";
 
 export const responses: Route = {
@@ -23,140 +25,137 @@ export const responses: Route = {
   body: responseSchema,
   canStream: true,
   handle: async (c) => {
-    const context = c.get("server");
     const body = await readJson(c, responseSchema);
-    checkModel(context, body.model);
-    const options = optionsOf(c, body);
-    const { text, ids } = tokenizeChat(context, messagesOf(body), {});
-    const plan = planAnswer(context, text, [], options.constraint === undefined ? "no" : "text");
-    const answer = new Answer(plan.answer);
+    const before = body.previous_response_id ? stored(c, body.previous_response_id, "previous_response_id").items : [];
+    const own = itemsOf(body.input);
+    const items = [...before, ...own];
+    const plan = planChat(c, chatOfResponse(body, items), formatOfResponse(body));
     const call = new Call(c, "resp");
-    await call.enter(0);
-    try {
-      const reply = new ResponseReply(c, call, body, answer, call.start(ids, { ...options, ...plan.options }));
-      if (body.stream === true) return await streamCall(c, call, reply.events());
-      const whole = await reply.whole();
-      call.end();
-      return c.json(whole);
-    } catch (error) {
-      call.end();
-      throw error;
-    }
+    if (c.get("server").config.logPrompts) c.get("facts").input = body.input;
+    const reply = new ResponseReply(c, call, body, plan, items, own.length);
+    const form = { failure: (error: HttpError) => reply.failure(error) };
+    return runCall(c, call, { priority: 0, isStream: body.stream === true, form }, () => reply.start());
   },
 };
 
-function messagesOf(body: ResponseBody): ChatMessage[] {
-  const messages: ChatMessage[] = body.instructions ? [{ role: "system", content: body.instructions }] : [];
-  if (typeof body.input === "string") return [...messages, { role: "user", content: body.input }];
-  for (const { role, content } of body.input) {
-    const text = typeof content === "string" ? content : content.map((part) => part.text).join("\n");
-    messages.push({ role: role === "developer" ? "system" : role, content: text });
-  }
-  return messages;
+export const getResponse: Route = {
+  method: "get",
+  path: "/v1/responses/:id",
+  summary: "A response that was kept",
+  handle: (c) => c.json(stored(c, c.req.param("id")!, null).response),
+};
+
+export const deleteResponse: Route = {
+  method: "delete",
+  path: "/v1/responses/:id",
+  summary: "Forgets a response",
+  handle: (c) => {
+    const id = c.req.param("id")!;
+    stored(c, id, null);
+    c.get("server").responses.delete(c.get("tenant"), id);
+    return c.json({ id, object: "response", deleted: true });
+  },
+};
+
+export const responseInput: Route = {
+  method: "get",
+  path: "/v1/responses/:id/input_items",
+  summary: "What a response that was kept answered",
+  handle: (c) => {
+    const { items, numInput, response } = stored(c, c.req.param("id")!, null);
+    const numOutput = (response.output as unknown[]).length;
+    const end = items.length - numOutput;
+    const data = items.slice(end - numInput, end).map((item, i) => ({ id: `item_${i}`, ...item }));
+    return c.json({ object: "list", data, has_more: false, first_id: "item_0", last_id: `item_${data.length - 1}` });
+  },
+};
+
+function stored(c: Context<AppEnv>, id: string, param: string | null): StoredResponse {
+  const found = c.get("server").responses.get(c.get("tenant"), id);
+  if (found !== null) return found;
+  const message = `There is no response ${JSON.stringify(id)} here: it was not stored, was deleted, or newer ones took its place.`;
+  throw new ApiError(404, "response_not_found", message, { param });
 }
 
-function optionsOf(c: Context<AppEnv>, body: ResponseBody): GenerateOptions {
-  const format = body.text?.format;
-  const schema =
-    format?.type === "json_schema" ? format.schema : format?.type === "json_object" ? { type: "object" } : null;
-  return {
-    ...(body.max_output_tokens == null ? {} : { maxTokens: body.max_output_tokens }),
-    ...(body.temperature == null ? {} : { temperature: body.temperature }),
-    ...(body.top_p == null ? {} : { topP: body.top_p }),
-    ...(body.seed == null ? {} : { seed: body.seed }),
-    ...(schema === null
-      ? {}
-      : { constraint: { kind: "json_schema", source: JSON.stringify(schema), param: "text.format.schema" } }),
-    salt: saltOf(c, body.cache_salt),
-  };
-}
-
-type Item = Record<string, unknown>;
-
-class ResponseReply {
+class ResponseReply implements Reply {
   readonly #c: Context<AppEnv>;
   readonly #call: Call;
   readonly #body: ResponseBody;
-  readonly #answer: Answer;
-  readonly #generation: Generation;
+  readonly #plan: ChatPlan;
+  readonly #items: readonly InputItem[];
+  readonly #numInput: number;
+  readonly #writer: ResponseWriter;
+  #parts!: AsyncGenerator<TurnPart, TurnEnd>;
   #sequence = 0;
 
-  constructor(c: Context<AppEnv>, call: Call, body: ResponseBody, answer: Answer, generation: Generation) {
+  constructor(
+    c: Context<AppEnv>,
+    call: Call,
+    body: ResponseBody,
+    plan: ChatPlan,
+    items: readonly InputItem[],
+    numInput: number,
+  ) {
     this.#c = c;
     this.#call = call;
     this.#body = body;
-    this.#answer = answer;
-    this.#generation = generation;
+    this.#plan = plan;
+    this.#items = items;
+    this.#numInput = numInput;
+    this.#writer = new ResponseWriter(c.get("server").engine);
   }
 
-  async whole(): Promise<Item> {
-    const { samples, trace } = await this.#call.finish(this.#generation);
-    const message = messageOf([...this.#answer.push(samples[0]!.text), ...this.#answer.flush()]);
-    const items: Item[] = [];
-    if (message.reasoning_content !== undefined) items.push(reasoningItem(message.reasoning_content));
-    items.push(messageItem(`msg_${randomUUID()}`, message.content ?? "", samples[0]!.finishReason));
-    return this.#response(items, samples[0]!.finishReason, trace);
+  start(): this {
+    const generation = this.#call.start(this.#plan.prompt, this.#plan.options);
+    this.#parts = turnParts(this.#call, generation, this.#plan.answer);
+    return this;
+  }
+
+  async whole(): Promise<unknown> {
+    const { parts, end } = await wholeTurn(this.#parts);
+    for (const part of parts) for (const _ of this.#writer.take(part));
+    for (const _ of this.#writer.endAll(end.finishReason));
+    return this.#finish(end);
   }
 
   async *events(): AsyncGenerator<ServerEvent> {
     yield this.#event("response.created", { response: this.#response([], null, null) });
     yield this.#event("response.in_progress", { response: this.#response([], null, null) });
-    const id = `msg_${randomUUID()}`;
-    let reasoning = "";
-    let text = "";
-    let hasBegun = false;
-    const at = () => ({ item_id: id, output_index: reasoning === "" ? 0 : 1, content_index: 0 });
-    const begin = function* (this: ResponseReply): Generator<ServerEvent> {
-      if (hasBegun) return;
-      hasBegun = true;
-      const { output_index } = at();
-      if (reasoning !== "")
-        yield this.#event("response.output_item.done", { output_index: 0, item: reasoningItem(reasoning) });
-      yield this.#event("response.output_item.added", { output_index, item: messageItem(id, null, null) });
-      yield this.#event("response.content_part.added", { ...at(), part: textPart("") });
-    }.bind(this);
-
-    let finish: FinishReason = "stop";
-    for await (const chunk of this.#call.chunks(this.#generation)) {
-      const deltas = this.#answer.push(chunk.text);
-      if (chunk.finishReason !== null) {
-        finish = chunk.finishReason;
-        deltas.push(...this.#answer.flush());
-      }
-      for (const { content, reasoning_content } of deltas) {
-        if (reasoning_content !== undefined) {
-          if (reasoning === "")
-            yield this.#event("response.output_item.added", { output_index: 0, item: reasoningItem("") });
-          reasoning += reasoning_content;
-          yield this.#event("response.reasoning_text.delta", {
-            output_index: 0,
-            content_index: 0,
-            delta: reasoning_content,
-          });
-        }
-        if (content !== undefined) {
-          yield* begin();
-          text += content;
-          yield this.#event("response.output_text.delta", { ...at(), delta: content, logprobs: [] });
-        }
-      }
-    }
-    yield* begin();
-    const { trace } = await this.#generation.result();
-    const item = messageItem(id, text, finish);
-    yield this.#event("response.output_text.done", { ...at(), text, logprobs: [] });
-    yield this.#event("response.content_part.done", { ...at(), part: textPart(text) });
-    yield this.#event("response.output_item.done", { output_index: at().output_index, item });
-    const items = reasoning === "" ? [item] : [reasoningItem(reasoning), item];
-    const type = finish === "length" ? "response.incomplete" : "response.completed";
-    yield this.#event(type, { response: this.#response(items, finish, trace) });
+    let next = await this.#parts.next();
+    for (; next.done !== true; next = await this.#parts.next())
+      for (const { type, fields } of this.#writer.take(next.value)) yield this.#event(type, fields);
+    const end = next.value;
+    for (const { type, fields } of this.#writer.endAll(end.finishReason)) yield this.#event(type, fields);
+    const type = end.finishReason === "length" ? "response.incomplete" : "response.completed";
+    yield this.#event(type, { response: this.#finish(end) });
   }
 
-  #event(type: string, fields: Item): ServerEvent {
+  failure({ body }: HttpError): ServerEvent {
+    const { code, message } = body.error;
+    const response = { ...this.#response(this.#writer.items, null, null), status: "failed", error: { code, message } };
+    return this.#event("response.failed", { response });
+  }
+
+  #finish({ finishReason, trace }: TurnEnd): Record<string, unknown> {
+    const output = this.#writer.items;
+    const response = this.#response(output, finishReason, trace);
+    if (this.#body.store !== false) {
+      const items = [...this.#items, ...asInput(output)];
+      const { responses } = this.#c.get("server");
+      responses.put(this.#c.get("tenant"), { response, items, numInput: this.#numInput });
+    }
+    return response;
+  }
+
+  #event(type: string, fields: Record<string, unknown>): ServerEvent {
     return { event: type, data: { type, sequence_number: this.#sequence++, ...fields } };
   }
 
-  #response(output: readonly Item[], finish: FinishReason | null, trace: RequestTrace | null): Item {
+  #response(
+    output: readonly Item[],
+    finish: FinishReason | null,
+    trace: RequestTrace | null,
+  ): Record<string, unknown> & { id: string } {
     const body = this.#body;
     return {
       id: this.#call.id,
@@ -168,40 +167,32 @@ class ResponseReply {
       model: this.#c.get("server").modelNames[0],
       output,
       instructions: body.instructions ?? null,
+      previous_response_id: body.previous_response_id ?? null,
       max_output_tokens: body.max_output_tokens ?? null,
       temperature: body.temperature ?? null,
       top_p: body.top_p ?? null,
+      top_logprobs: body.top_logprobs ?? 0,
       text: body.text ?? { format: { type: "text" } },
-      tools: [],
-      tool_choice: "none",
-      parallel_tool_calls: false,
+      tools: body.tools ?? [],
+      tool_choice: body.tool_choice ?? "auto",
+      parallel_tool_calls: body.parallel_tool_calls ?? true,
+      reasoning: { effort: body.reasoning?.effort ?? null, summary: null },
       metadata: body.metadata ?? {},
-      store: false,
-      usage:
-        trace === null
-          ? null
-          : {
-              input_tokens: trace.promptTokens,
-              input_tokens_details: { cached_tokens: trace.cachedTokens },
-              output_tokens: trace.completionTokens,
-              output_tokens_details: { reasoning_tokens: 0 },
-              total_tokens: trace.promptTokens + trace.completionTokens,
-            },
+      truncation: "disabled",
+      background: false,
+      store: body.store !== false,
+      usage: trace === null ? null : usageOf(trace),
       ...(trace === null ? {} : traceFields(this.#c, [trace])),
     };
   }
 }
 
-function textPart(text: string): Item {
-  return { type: "output_text", text, annotations: [], logprobs: [] };
-}
-
-/** `text` null: the item has just begun. */
-function messageItem(id: string, text: string | null, finish: FinishReason | null): Item {
-  const status = finish === null ? "in_progress" : finish === "length" ? "incomplete" : "completed";
-  return { id, type: "message", role: "assistant", status, content: text === null ? [] : [textPart(text)] };
-}
-
-function reasoningItem(text: string): Item {
-  return { id: `rs_${randomUUID()}`, type: "reasoning", summary: [], content: [{ type: "reasoning_text", text }] };
+function usageOf(trace: RequestTrace): Record<string, unknown> {
+  return {
+    input_tokens: trace.promptTokens,
+    input_tokens_details: { cached_tokens: trace.cachedTokens },
+    output_tokens: trace.completionTokens,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: trace.promptTokens + trace.completionTokens,
+  };
 }

@@ -49,6 +49,9 @@ export const toolSchema = z.strictObject({
   }),
 });
 
+const named = z.strictObject({ name: z.string() });
+const namedTool = z.strictObject({ type: z.literal("function"), function: named });
+
 export const chatSchema = z.strictObject({
   messages: z.array(messageSchema).min(1),
   ...samplingFields,
@@ -59,10 +62,16 @@ export const chatSchema = z.strictObject({
   tool_choice: maybe(
     z.union([
       z.enum(["auto", "none", "required"]),
-      z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: z.string() }) }),
+      namedTool,
+      z.strictObject({
+        type: z.literal("allowed_tools"),
+        allowed_tools: z.strictObject({ mode: z.enum(["auto", "required"]), tools: z.array(namedTool).min(1) }),
+      }),
     ]),
   ),
   parallel_tool_calls: maybe(z.boolean()),
+  functions: maybe(z.array(toolSchema.shape.function).max(128)).meta({ description: "As tools were called before." }),
+  function_call: maybe(z.union([z.enum(["auto", "none"]), named])),
   chat_template_kwargs: maybe(z.record(z.string(), z.unknown())),
   reasoning_effort: maybe(z.string()).meta({ description: "Given to the chat template as reasoning_effort." }),
   modalities: z.unknown().optional(),

@@ -1,0 +1,79 @@
+// Anthropic's conversations as OpenAI's: results of tools are messages of their own there, thinking is a field of a message.
+
+import type { AnthropicConversation, MessagesBody } from "./schemas/anthropic.js";
+import type { ChatBody } from "./schemas/chat.js";
+
+type Message = ChatBody["messages"][number];
+type Block = Exclude<AnthropicConversation["messages"][number]["content"], string>[number];
+
+export function chatOfMessages(body: MessagesBody): ChatBody {
+  const choice = body.tool_choice;
+  return {
+    ...chatOfConversation(body),
+    max_tokens: body.max_tokens,
+    stream: body.stream,
+    stop: body.stop_sequences,
+    temperature: body.temperature,
+    top_k: body.top_k,
+    top_p: body.top_p,
+    ...(choice == null ? {} : { tool_choice: choiceOf(choice) }),
+    parallel_tool_calls: !(choice != null && "disable_parallel_tool_use" in choice && choice.disable_parallel_tool_use),
+  };
+}
+
+export function chatOfConversation(body: AnthropicConversation): ChatBody {
+  const { thinking } = body;
+  return {
+    model: body.model,
+    messages: [...systemOf(body.system), ...body.messages.flatMap(messagesOf)],
+    tools: body.tools?.map(({ name, description, input_schema }) => ({
+      type: "function" as const,
+      function: { name, parameters: input_schema, ...(description === undefined ? {} : { description }) },
+    })),
+    ...(thinking == null ? {} : { chat_template_kwargs: { enable_thinking: thinking.type !== "disabled" } }),
+  };
+}
+
+function systemOf(system: AnthropicConversation["system"]): Message[] {
+  if (system == null || system.length === 0) return [];
+  const content = typeof system === "string" ? system : system.map((part) => part.text).join("\n");
+  return [{ role: "system", content }];
+}
+
+function messagesOf({ role, content }: AnthropicConversation["messages"][number]): Message[] {
+  if (typeof content === "string") return [{ role, content }];
+  const results = content.filter((block) => block.type === "tool_result").map(resultOf);
+  const text = content.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n");
+  const thoughts = content.flatMap((block) => (block.type === "thinking" ? [block.thinking] : [])).join("\n");
+  const calls = content.filter((block) => block.type === "tool_use").map(callOf);
+  const hasOwn = text !== "" || thoughts !== "" || calls.length > 0 || results.length === 0;
+  const message: Message = {
+    role,
+    content: text,
+    ...(thoughts === "" ? {} : { reasoning_content: thoughts }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+  };
+  return hasOwn ? [...results, message] : results;
+}
+
+function resultOf(block: Extract<Block, { type: "tool_result" }>): Message {
+  const { content = "" } = block;
+  const text = typeof content === "string" ? content : content.map((part) => part.text).join("\n");
+  return { role: "tool", tool_call_id: block.tool_use_id, content: text };
+}
+
+function callOf(block: Extract<Block, { type: "tool_use" }>): NonNullable<Message["tool_calls"]>[number] {
+  return { id: block.id, type: "function", function: { name: block.name, arguments: JSON.stringify(block.input) } };
+}
+
+function choiceOf(choice: NonNullable<MessagesBody["tool_choice"]>): NonNullable<ChatBody["tool_choice"]> {
+  switch (choice.type) {
+    case "auto":
+    case "none":
+      return choice.type;
+    case "any":
+      return "required";
+    case "tool":
+      return { type: "function", function: { name: choice.name } };
+  }
+}

@@ -1,0 +1,118 @@
+// A conversation as the engine takes it: everything that can be decided, and refused, before the engine is asked. Every chat API is
+// turned into OpenAI's body first and planned here.
+
+import type { Context } from "hono";
+import type { GenerateOptions } from "../engine/types.js";
+import type { ConstraintSpec } from "../grammar/constraint.js";
+import type { AnswerOptions } from "./answer.js";
+import { planAnswer } from "./answer-plan.js";
+import { ApiError } from "./api-error.js";
+import type { AppEnv, ServerContext } from "./context.js";
+import { checkModel, saltOf, toChatMessages, tokenizeChat } from "./prompt.js";
+import type { ChatBody, ChatTool } from "./schemas/chat.js";
+import { samplingOptions } from "./schemas/sampling.js";
+import { forcedCalls } from "./tools/force-call.js";
+
+/** An answer of JSON under a schema, as a constraint that errors know by the field it came in. */
+export function jsonFormat(schema: unknown, param: string): ConstraintSpec {
+  return { kind: "json_schema", source: JSON.stringify(schema), param };
+}
+
+export interface ChatPlan {
+  readonly prompt: readonly number[];
+  readonly options: GenerateOptions;
+  readonly answer: AnswerOptions;
+}
+
+/** `format`: a constraint on the answer that came in a field which OpenAI's body does not have. */
+export function planChat(c: Context<AppEnv>, body: ChatBody, format: ConstraintSpec | null = null): ChatPlan {
+  const context = c.get("server");
+  checkModel(context, body.model);
+  if (body.stream === true && body.prompt_logprobs != null)
+    throw new ApiError(400, "invalid_value", "prompt_logprobs cannot be streamed.", { param: "prompt_logprobs" });
+  if (body.top_logprobs != null && body.logprobs !== true)
+    throw new ApiError(400, "invalid_value", "top_logprobs needs logprobs: true.", { param: "top_logprobs" });
+  const sampling = samplingOptions(body);
+  const choice = toolChoiceOf(context, body);
+  const constraint = choice.forced ?? format ?? sampling.constraint;
+  const { text, ids } = tokenizeChat(context, toChatMessages(body.messages), {
+    ...(choice.tools.length === 0 ? {} : { tools: choice.tools }),
+    templateArgs: {
+      ...(body.reasoning_effort == null ? {} : { reasoning_effort: body.reasoning_effort }),
+      ...body.chat_template_kwargs,
+    },
+  });
+  const maxTokens = body.max_completion_tokens ?? body.max_tokens;
+  const constrained = choice.forced !== undefined ? "forced call" : constraint !== undefined ? "text" : "no";
+  const plan = planAnswer(context, text, choice.tools, constrained);
+  return {
+    prompt: ids,
+    options: {
+      ...sampling,
+      ...(maxTokens == null ? {} : { maxTokens }),
+      ...(body.logprobs === true ? { logprobs: body.top_logprobs ?? 0 } : {}),
+      ...(constraint === undefined ? {} : { constraint }),
+      ...plan.options,
+      salt: saltOf(c, body.cache_salt),
+    },
+    answer: plan.answer,
+  };
+}
+
+/** The tools the model is shown, and the constraint when the choice is forced. */
+function toolChoiceOf(
+  context: ServerContext,
+  body: ChatBody,
+): { tools: readonly ChatTool[]; forced?: GenerateOptions["constraint"] } {
+  const { tools, choice, isRequired, isParallel } = allowedTools(body);
+  if (choice === "none" || tools.length === 0) return { tools: [] };
+  if (!isRequired) return { tools };
+  const refuse = (message: string): never => {
+    throw new ApiError(400, "invalid_value", message, { param: "tool_choice" });
+  };
+  const { toolFormat } = context;
+  if (toolFormat === null)
+    return refuse("This server does not parse tool calls (toolParser none, or no chat template).");
+  if (body.response_format != null && body.response_format.type !== "text")
+    refuse("tool_choice and response_format cannot both constrain the answer.");
+  return { tools, forced: forcedCalls(toolFormat, tools, isParallel) };
+}
+
+interface Allowed {
+  readonly tools: readonly ChatTool[];
+  readonly choice: "none" | "some";
+  readonly isRequired: boolean;
+  readonly isParallel: boolean;
+}
+
+function allowedTools(body: ChatBody): Allowed {
+  const tools = body.tools ?? body.functions?.map((fn): ChatTool => ({ type: "function", function: fn })) ?? [];
+  const choice = body.tool_choice ?? legacyChoice(body);
+  const isParallel = body.parallel_tool_calls !== false && body.functions == null;
+  if (choice === "none") return { tools: [], choice: "none", isRequired: false, isParallel };
+  if (choice === "auto") return { tools, choice: "some", isRequired: false, isParallel };
+  const isNamed = typeof choice === "object" && choice.type === "function";
+  const names =
+    choice === "required"
+      ? null
+      : isNamed
+        ? [choice.function.name]
+        : choice.allowed_tools.tools.map((tool) => tool.function.name);
+  const unknown = names?.find((name) => !tools.some((tool) => tool.function.name === name));
+  if (unknown !== undefined || (names === null && tools.length === 0)) {
+    const message = "tool_choice asks for a tool that is not among tools.";
+    throw new ApiError(400, "invalid_value", message, { param: "tool_choice" });
+  }
+  return {
+    tools: names === null ? tools : tools.filter((tool) => names.includes(tool.function.name)),
+    choice: "some",
+    isRequired: choice === "required" || isNamed || choice.allowed_tools.mode === "required",
+    isParallel: isParallel && !isNamed,
+  };
+}
+
+/** What function_call was before tool_choice. */
+function legacyChoice({ function_call }: ChatBody): NonNullable<ChatBody["tool_choice"]> {
+  if (function_call == null) return "auto";
+  return typeof function_call === "string" ? function_call : { type: "function", function: function_call };
+}

@@ -1,0 +1,101 @@
+// A request of the Responses API as OpenAI's older one: items become messages. Calls and thoughts that stand before an assistant's
+// text belong to its message.
+
+import type { ConstraintSpec } from "../grammar/constraint.js";
+import { ApiError } from "./api-error.js";
+import { jsonFormat } from "./chat-plan.js";
+import type { ChatBody } from "./schemas/chat.js";
+import type { InputItem, ResponseBody } from "./schemas/responses.js";
+
+type Message = ChatBody["messages"][number];
+
+export function itemsOf(input: ResponseBody["input"]): readonly InputItem[] {
+  return typeof input === "string" ? [{ role: "user", content: input }] : input;
+}
+
+export function formatOfResponse(body: ResponseBody): ConstraintSpec | null {
+  const format = body.text?.format;
+  if (format?.type === "json_object") return jsonFormat({ type: "object" }, "text.format");
+  return format?.type === "json_schema" ? jsonFormat(format.schema, "text.format.schema") : null;
+}
+
+export function chatOfResponse(body: ResponseBody, items: readonly InputItem[]): ChatBody {
+  const wantsLogprobs = body.top_logprobs != null || body.include?.includes("message.output_text.logprobs") === true;
+  const instructions: Message[] = body.instructions ? [{ role: "system", content: body.instructions }] : [];
+  return {
+    model: body.model,
+    messages: [...instructions, ...messagesOf(items)],
+    max_tokens: body.max_output_tokens,
+    temperature: body.temperature,
+    top_p: body.top_p,
+    seed: body.seed,
+    cache_salt: body.cache_salt,
+    ...(wantsLogprobs ? { logprobs: true, top_logprobs: body.top_logprobs ?? 0 } : {}),
+    tools: body.tools?.map(({ name, description, parameters }) => ({
+      type: "function" as const,
+      function: {
+        name,
+        ...(description == null ? {} : { description }),
+        ...(parameters == null ? {} : { parameters }),
+      },
+    })),
+    ...(body.tool_choice == null ? {} : { tool_choice: choiceOf(body.tool_choice) }),
+    parallel_tool_calls: body.parallel_tool_calls,
+    reasoning_effort: body.reasoning?.effort,
+  };
+}
+
+function choiceOf(choice: NonNullable<ResponseBody["tool_choice"]>): NonNullable<ChatBody["tool_choice"]> {
+  if (typeof choice === "string") return choice;
+  const named = (name: string) => ({ type: "function" as const, function: { name } });
+  if (choice.type === "function") return named(choice.name);
+  return {
+    type: "allowed_tools",
+    allowed_tools: { mode: choice.mode, tools: choice.tools.map((tool) => named(tool.name)) },
+  };
+}
+
+function messagesOf(items: readonly InputItem[]): Message[] {
+  const messages: Message[] = [];
+  let open: Message | null = null; // the assistant's, while calls and thoughts are added to it
+  const assistant = (): Message => {
+    if (open === null) {
+      open = { role: "assistant", content: "" };
+      messages.push(open);
+    }
+    return open;
+  };
+  items.forEach((item, i) => {
+    if ("role" in item) {
+      const text = textOf(item.content);
+      if (item.role === "assistant") assistant().content += text;
+      else messages.push({ role: item.role, content: text });
+      if (item.role !== "assistant") open = null;
+    } else if (item.type === "function_call") {
+      const call = {
+        id: item.call_id,
+        type: "function" as const,
+        function: { name: item.name, arguments: item.arguments },
+      };
+      const message = assistant();
+      message.tool_calls = [...(message.tool_calls ?? []), call];
+    } else if (item.type === "function_call_output") {
+      open = null;
+      messages.push({ role: "tool", tool_call_id: item.call_id, content: textOf(item.output) });
+    } else if (item.type === "reasoning") {
+      const text = item.content?.map((part) => part.text).join("") ?? "";
+      if (text !== "") assistant().reasoning_content = (assistant().reasoning_content ?? "") + text;
+    } else {
+      const param = `input.${i}.id`;
+      const message = `There is no item ${JSON.stringify(item.id)} here; send the item itself, or use previous_response_id.`;
+      throw new ApiError(404, "item_not_found", message, { param });
+    }
+  });
+  return messages;
+}
+
+function textOf(
+  content: string | readonly { readonly text?: string | undefined; readonly refusal?: string | undefined }[],
+): string {
+  return typeof content === "string" ? content : content.map((part) => part.text ?? part.refusal ?? "").join("\n");
+}

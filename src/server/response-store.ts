@@ -1,0 +1,51 @@
+// Responses that may be asked for again, or continued: the newest, within a bound on their number and size, each its tenant's own.
+
+import type { Tenant } from "./auth.js";
+import type { InputItem } from "./schemas/responses.js";
+
+export interface StoredResponse {
+  readonly response: Record<string, unknown> & { readonly id: string };
+  /** The conversation up to and including the answer, without instructions. */
+  readonly items: readonly InputItem[];
+  /** How many of them were this request's own input. */
+  readonly numInput: number;
+}
+
+interface Entry {
+  readonly stored: StoredResponse;
+  readonly owner: string;
+  readonly size: number;
+}
+
+const MAX_RESPONSES = 1000;
+const MAX_BYTES = 64 * 2 ** 20;
+
+export class ResponseStore {
+  readonly #entries = new Map<string, Entry>(); // by id, oldest first
+  #size = 0;
+
+  put(tenant: Tenant, stored: StoredResponse): void {
+    const size = 2 * (JSON.stringify(stored.items).length + JSON.stringify(stored.response).length);
+    if (size > MAX_BYTES) return;
+    this.#entries.set(stored.response.id, { stored, owner: tenant.name, size });
+    this.#size += size;
+    while (this.#entries.size > MAX_RESPONSES || this.#size > MAX_BYTES) this.#drop(this.#entries.keys().next().value!);
+  }
+
+  /** null: never kept, gone, or another tenant's. */
+  get(tenant: Tenant, id: string): StoredResponse | null {
+    const entry = this.#entries.get(id);
+    return entry !== undefined && entry.owner === tenant.name ? entry.stored : null;
+  }
+
+  delete(tenant: Tenant, id: string): boolean {
+    if (this.get(tenant, id) === null) return false;
+    this.#drop(id);
+    return true;
+  }
+
+  #drop(id: string): void {
+    this.#size -= this.#entries.get(id)!.size;
+    this.#entries.delete(id);
+  }
+}

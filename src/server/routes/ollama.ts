@@ -1,0 +1,278 @@
+// Ollama's API over the same models: /api/chat, /api/generate, /api/embed, and what its clients ask about models.
+
+import { createHash } from "node:crypto";
+import type { Context } from "hono";
+import type { Generation, RequestTrace } from "../../engine/types.js";
+import { type AnswerDelta, messageOf } from "../answer.js";
+import type { HttpError } from "../api-error.js";
+import { readJson } from "../body.js";
+import { Call } from "../call.js";
+import { type ChatPlan, planChat } from "../chat-plan.js";
+import type { AppEnv, ServerContext } from "../context.js";
+import { chatOfGenerate, chatOfOllama, formatOfOllama } from "../ollama-chat.js";
+import { checkModel, saltOf, tokenizeText } from "../prompt.js";
+import type { Route } from "../route.js";
+import { type Reply, runCall } from "../run-call.js";
+import { ollamaChatSchema, ollamaEmbedSchema, ollamaGenerateSchema, ollamaShowSchema } from "../schemas/ollama.js";
+import { samplingOptions } from "../schemas/sampling.js";
+import type { ServerEvent } from "../sse.js";
+import type { StreamForm } from "../stream-call.js";
+import { type TurnEnd, turnParts, wholeTurn } from "../turn.js";
+import { normalize } from "../vectors.js";
+
+const FORM: StreamForm = { isLines: true, failure: (error) => ({ data: shapeError(error) }) };
+/** Durations are told in nanoseconds. */
+const NS_PER_MS = 1e6;
+
+export const ollamaChat: Route = {
+  method: "post",
+  path: "/api/chat",
+  summary: "Answer a conversation (Ollama's API)",
+  body: ollamaChatSchema,
+  canStream: true,
+  shapeError,
+  handle: async (c) => {
+    const body = await readJson(c, ollamaChatSchema);
+    if (body.messages.length === 0) return c.json(loaded(c, { message: { role: "assistant", content: "" } }));
+    const plan = planChat(c, chatOfOllama(body), formatOfOllama(body));
+    return run(c, plan, body.stream !== false, (delta) => {
+      const { content, reasoning_content, tool_calls } = messageOf([delta]);
+      const calls = tool_calls?.map(({ id, function: fn }) => ({
+        id,
+        function: { name: fn.name, arguments: objectOf(fn.arguments) },
+      }));
+      return {
+        message: {
+          role: "assistant",
+          content: content ?? "",
+          ...(reasoning_content === undefined ? {} : { thinking: reasoning_content }),
+          ...(calls === undefined ? {} : { tool_calls: calls }),
+        },
+      };
+    });
+  },
+};
+
+export const ollamaGenerate: Route = {
+  method: "post",
+  path: "/api/generate",
+  summary: "Answer or continue a prompt (Ollama's API)",
+  body: ollamaGenerateSchema,
+  canStream: true,
+  shapeError,
+  handle: async (c) => {
+    const body = await readJson(c, ollamaGenerateSchema);
+    if (!body.prompt) return c.json(loaded(c, { response: "" }));
+    const plan = body.raw === true ? rawPlan(c, body) : planChat(c, chatOfGenerate(body), formatOfOllama(body));
+    return run(c, plan, body.stream !== false, ({ content = "", reasoning_content }) => ({
+      response: content,
+      ...(reasoning_content === undefined ? {} : { thinking: reasoning_content }),
+    }));
+  },
+};
+
+function rawPlan(c: Context<AppEnv>, body: Parameters<typeof chatOfGenerate>[0]): ChatPlan {
+  const context = c.get("server");
+  checkModel(context, body.model);
+  const { messages: _, ...sampling } = chatOfGenerate(body);
+  const format = formatOfOllama(body);
+  return {
+    prompt: tokenizeText(context, body.prompt!, {}, "prompt"),
+    options: {
+      ...samplingOptions(sampling),
+      ...(format === null ? {} : { constraint: format }),
+      salt: saltOf(c, null),
+    },
+    answer: { reasoning: null, tools: null },
+  };
+}
+
+type Write = (delta: AnswerDelta) => Record<string, unknown>;
+
+function run(c: Context<AppEnv>, plan: ChatPlan, isStream: boolean, write: Write): Promise<Response> {
+  const call = new Call(c, "ollama");
+  const start = (): Reply => new OllamaReply(c, call, plan, call.start(plan.prompt, plan.options), write);
+  return runCall(c, call, { priority: 0, isStream, form: FORM }, start);
+}
+
+class OllamaReply implements Reply {
+  readonly #c: Context<AppEnv>;
+  readonly #parts;
+  readonly #write: Write;
+
+  constructor(c: Context<AppEnv>, call: Call, plan: ChatPlan, generation: Generation, write: Write) {
+    this.#c = c;
+    this.#parts = turnParts(call, generation, plan.answer);
+    this.#write = write;
+  }
+
+  async whole(): Promise<unknown> {
+    const { parts, end } = await wholeTurn(this.#parts);
+    return { ...head(this.#c), ...this.#write(joined(parts.map((part) => part.delta))), ...endOf(end) };
+  }
+
+  async *events(): AsyncGenerator<ServerEvent> {
+    let calls: AnswerDelta[] = [];
+    let next = await this.#parts.next();
+    for (; next.done !== true; next = await this.#parts.next()) {
+      const { delta } = next.value;
+      // A call is told whole: its arguments are an object here.
+      if (delta.tool_calls !== undefined) calls.push(delta);
+      else yield { data: { ...head(this.#c), ...this.#write(delta), done: false } };
+    }
+    if (calls.length > 0) yield { data: { ...head(this.#c), ...this.#write(joined(calls)), done: false } };
+    calls = [];
+    yield { data: { ...head(this.#c), ...this.#write({ content: "" }), ...endOf(next.value) } };
+  }
+}
+
+function joined(deltas: readonly AnswerDelta[]): AnswerDelta {
+  const { content, reasoning_content, tool_calls } = messageOf(deltas);
+  return {
+    content: content ?? "",
+    ...(reasoning_content === undefined ? {} : { reasoning_content }),
+    ...(tool_calls === undefined ? {} : { tool_calls: tool_calls.map((call, index) => ({ ...call, index })) }),
+  };
+}
+
+function head(c: Context<AppEnv>): Record<string, unknown> {
+  return { model: c.get("server").modelNames[0], created_at: new Date().toISOString() };
+}
+
+/** The answer to a request without a prompt, which only asks for the model to be there. */
+function loaded(c: Context<AppEnv>, fields: Record<string, unknown>): Record<string, unknown> {
+  return { ...head(c), ...fields, done: true, done_reason: "load" };
+}
+
+function endOf({ finishReason, trace }: TurnEnd): Record<string, unknown> {
+  return { done: true, done_reason: finishReason, ...durations(trace) };
+}
+
+function durations(trace: RequestTrace): Record<string, number> {
+  const ns = (ms: number): number => Math.max(1, Math.round(ms * NS_PER_MS));
+  return {
+    total_duration: ns(trace.totalMs),
+    load_duration: 0,
+    prompt_eval_count: trace.promptTokens,
+    prompt_eval_duration: ns(trace.timeToFirstTokenMs - trace.queuedMs),
+    eval_count: trace.completionTokens,
+    eval_duration: ns(trace.totalMs - trace.timeToFirstTokenMs),
+  };
+}
+
+function objectOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {}; // cut short
+  }
+}
+
+export const ollamaEmbed: Route = {
+  method: "post",
+  path: "/api/embed",
+  summary: "Embed texts (Ollama's API)",
+  body: ollamaEmbedSchema,
+  shapeError,
+  handle: async (c) => {
+    const context = c.get("server");
+    const body = await readJson(c, ollamaEmbedSchema);
+    checkModel(context, body.model);
+    const texts = typeof body.input === "string" ? [body.input] : body.input;
+    const inputs = texts.map((text) => tokenizeText(context, text, {}, "input"));
+    const call = new Call(c, "embd");
+    const startMs = performance.now();
+    await call.enter(0);
+    try {
+      const salt = saltOf(c, null);
+      const { vectors, promptTokens } = await context.engine.embed(inputs, { salt, signal: call.signal });
+      return c.json({
+        model: context.modelNames[0],
+        embeddings: vectors.map((vector) => [...normalize(vector)]),
+        total_duration: Math.round((performance.now() - startMs) * NS_PER_MS),
+        load_duration: 0,
+        prompt_eval_count: promptTokens,
+      });
+    } finally {
+      call.end();
+    }
+  },
+};
+
+function entry({ engine, startedMs, modelNames }: ServerContext): Record<string, unknown> {
+  const name = modelNames[0]!;
+  return {
+    name,
+    model: name,
+    modified_at: new Date(startedMs).toISOString(),
+    size: 0,
+    digest: createHash("sha256").update(name).digest("hex"),
+    details: detailsOf(engine.model.architecture),
+  };
+}
+
+function detailsOf(family: string): Record<string, unknown> {
+  return { parent_model: "", format: "", family, families: [family], parameter_size: "", quantization_level: "" };
+}
+
+export const ollamaTags: Route = {
+  method: "get",
+  path: "/api/tags",
+  summary: "The models served (Ollama's API)",
+  shapeError,
+  handle: (c) => c.json({ models: [entry(c.get("server"))] }),
+};
+
+export const ollamaPs: Route = {
+  method: "get",
+  path: "/api/ps",
+  summary: "The models loaded (Ollama's API)",
+  shapeError,
+  handle: (c) => {
+    const context = c.get("server");
+    const never = new Date(8.64e15 / 1000).toISOString();
+    const { maxContext } = context.engine.model;
+    return c.json({ models: [{ ...entry(context), expires_at: never, size_vram: 0, context_length: maxContext }] });
+  },
+};
+
+export const ollamaShow: Route = {
+  method: "post",
+  path: "/api/show",
+  summary: "About a model (Ollama's API)",
+  body: ollamaShowSchema,
+  shapeError,
+  handle: async (c) => {
+    const context = c.get("server");
+    const body = await readJson(c, ollamaShowSchema);
+    checkModel(context, body.model ?? body.name);
+    const { engine, toolFormat, startedMs } = context;
+    const { architecture, maxContext, vocabSize, hasChatTemplate } = engine.model;
+    return c.json({
+      modelfile: "",
+      parameters: "",
+      template: "",
+      license: "",
+      modified_at: new Date(startedMs).toISOString(),
+      details: detailsOf(architecture),
+      model_info: {
+        "general.architecture": architecture,
+        [`${architecture}.context_length`]: maxContext,
+        [`${architecture}.vocab_size`]: vocabSize,
+      },
+      capabilities: ["completion", ...(hasChatTemplate && toolFormat !== null ? ["tools"] : []), "embedding"],
+    });
+  },
+};
+
+export const ollamaVersion: Route = {
+  method: "get",
+  path: "/api/version",
+  summary: "The version of the server (Ollama's API)",
+  isOpen: true,
+  handle: (c) => c.json({ version: c.get("server").version }),
+};
+
+function shapeError({ body }: HttpError): { error: string } {
+  return { error: body.error.message };
+}

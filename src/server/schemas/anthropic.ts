@@ -1,0 +1,97 @@
+// The bodies of Anthropic's /v1/messages and /v1/messages/count_tokens.
+
+import { z } from "zod";
+
+const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
+const ignored = z.unknown().optional();
+
+const textBlock = z.strictObject({
+  type: z.literal("text"),
+  text: z.string(),
+  cache_control: ignored,
+  citations: ignored,
+});
+const block = z.discriminatedUnion(
+  "type",
+  [
+    textBlock,
+    z.strictObject({ type: z.literal("thinking"), thinking: z.string(), signature: z.string().optional() }),
+    z.strictObject({ type: z.literal("redacted_thinking"), data: z.string() }),
+    z.strictObject({
+      type: z.literal("tool_use"),
+      id: z.string(),
+      name: z.string(),
+      input: z.record(z.string(), z.unknown()),
+      cache_control: ignored,
+      caller: ignored,
+    }),
+    z.strictObject({
+      type: z.literal("tool_result"),
+      tool_use_id: z.string(),
+      content: z.union([z.string(), z.array(textBlock)]).optional(),
+      is_error: z.boolean().optional(),
+      cache_control: ignored,
+    }),
+  ],
+  { error: "only text, thinking, tool_use and tool_result blocks are supported" },
+);
+
+const tool = z.strictObject({
+  type: z.literal("custom").nullish(),
+  name: z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, dots, dashes or underscores"),
+  description: z.string().optional(),
+  input_schema: z.record(z.string(), z.unknown()),
+  strict: z.boolean().optional(),
+  cache_control: ignored,
+  eager_input_streaming: ignored,
+  input_examples: ignored,
+});
+
+const parallel = { disable_parallel_tool_use: z.boolean().optional() };
+
+const conversation = {
+  model: z.string(),
+  messages: z
+    .array(
+      z.strictObject({ role: z.enum(["user", "assistant", "system"]), content: z.union([z.string(), z.array(block)]) }),
+    )
+    .min(1),
+  system: maybe(z.union([z.string(), z.array(textBlock)])),
+  tools: maybe(z.array(tool).max(128)),
+  tool_choice: maybe(
+    z.discriminatedUnion("type", [
+      z.strictObject({ type: z.literal("auto"), ...parallel }),
+      z.strictObject({ type: z.literal("any"), ...parallel }),
+      z.strictObject({ type: z.literal("none") }),
+      z.strictObject({ type: z.literal("tool"), name: z.string(), ...parallel }),
+    ]),
+  ),
+  thinking: maybe(
+    z.discriminatedUnion("type", [
+      z.strictObject({ type: z.literal("enabled"), budget_tokens: z.int().min(1), display: ignored }),
+      z.strictObject({ type: z.literal("adaptive"), display: ignored }),
+      z.strictObject({ type: z.literal("disabled") }),
+    ]),
+  ),
+};
+
+export const countTokensSchema = z.strictObject(conversation);
+
+export const messagesSchema = z.strictObject({
+  ...conversation,
+  max_tokens: z.int().min(1),
+  stream: maybe(z.boolean()),
+  stop_sequences: maybe(z.array(z.string().min(1)).max(64)),
+  temperature: maybe(z.number().min(0).max(100)),
+  top_k: maybe(z.int().min(0)),
+  top_p: maybe(z.number().min(0).max(1)),
+  // Accepted because clients send them; they change nothing here.
+  metadata: ignored,
+  service_tier: ignored,
+  container: ignored,
+  inference_geo: ignored,
+  cache_control: ignored,
+});
+
+export type MessagesBody = z.output<typeof messagesSchema>;
+export type AnthropicConversation = z.output<typeof countTokensSchema>;

@@ -1,0 +1,119 @@
+// The bodies of Ollama's /api/chat, /api/generate, /api/embed and /api/show.
+
+import { z } from "zod";
+
+const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
+const ignored = z.unknown().optional();
+const noImages = maybe(z.array(z.unknown()).max(0, "images are not supported"));
+
+/** Those that change an answer; those about memory and threads are set when the server starts. */
+const options = z.strictObject({
+  temperature: maybe(z.number().min(0).max(100)),
+  top_k: maybe(z.int().min(-1)),
+  top_p: maybe(z.number().min(0).max(1)),
+  min_p: maybe(z.number().min(0).max(1)),
+  seed: maybe(z.int()),
+  num_predict: maybe(z.int().min(-2)),
+  stop: maybe(z.union([z.string().min(1), z.array(z.string().min(1)).max(64)])),
+  repeat_penalty: maybe(z.number().min(0.01).max(100)),
+  presence_penalty: maybe(z.number().min(-2).max(2)),
+  frequency_penalty: maybe(z.number().min(-2).max(2)),
+  num_ctx: ignored,
+  num_batch: ignored,
+  num_gpu: ignored,
+  main_gpu: ignored,
+  num_thread: ignored,
+  num_keep: ignored,
+  use_mmap: ignored,
+  use_mlock: ignored,
+  numa: ignored,
+  low_vram: ignored,
+  repeat_last_n: ignored,
+  typical_p: ignored,
+  tfs_z: ignored,
+  penalize_newline: ignored,
+  mirostat: ignored,
+  mirostat_tau: ignored,
+  mirostat_eta: ignored,
+});
+
+const common = {
+  model: z.string(),
+  stream: maybe(z.boolean()),
+  format: maybe(z.union([z.enum(["json", ""]), z.record(z.string(), z.unknown())])),
+  options: maybe(options),
+  think: maybe(z.union([z.boolean(), z.enum(["low", "medium", "high"])])),
+  keep_alive: ignored,
+  logprobs: ignored,
+  top_logprobs: ignored,
+};
+
+const tool = z.strictObject({
+  type: z.literal("function"),
+  function: z.strictObject({
+    name: z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, dots, dashes or underscores"),
+    description: z.string().optional(),
+    parameters: z.record(z.string(), z.unknown()).optional(),
+    type: ignored,
+  }),
+});
+
+export const ollamaChatSchema = z.strictObject({
+  ...common,
+  messages: z.array(
+    z.strictObject({
+      role: z.enum(["system", "user", "assistant", "tool"]),
+      content: z.string(),
+      thinking: maybe(z.string()),
+      images: noImages,
+      tool_name: maybe(z.string()),
+      tool_call_id: maybe(z.string()),
+      tool_calls: maybe(
+        z.array(
+          z.strictObject({
+            id: z.string().optional(),
+            type: ignored,
+            function: z.strictObject({
+              name: z.string(),
+              arguments: z.record(z.string(), z.unknown()),
+              index: ignored,
+            }),
+          }),
+        ),
+      ),
+    }),
+  ),
+  tools: maybe(z.array(tool).max(128)),
+});
+
+export const ollamaGenerateSchema = z.strictObject({
+  ...common,
+  prompt: maybe(z.string()),
+  system: maybe(z.string()),
+  raw: maybe(z.boolean()),
+  images: noImages,
+  suffix: maybe(z.literal("", "suffix is not supported by this route; use /v1/completions")),
+  template: maybe(z.literal("", "the model's own template is used")),
+  context: ignored,
+});
+
+export const ollamaEmbedSchema = z.strictObject({
+  model: z.string(),
+  input: z.union([z.string(), z.array(z.string()).min(1).max(2048)]),
+  truncate: ignored,
+  dimensions: maybe(z.int()),
+  options: maybe(options),
+  keep_alive: ignored,
+});
+
+export const ollamaShowSchema = z.strictObject({
+  model: z.string().optional(),
+  name: z.string().optional(),
+  verbose: ignored,
+  system: ignored,
+  template: ignored,
+  options: ignored,
+});
+
+export type OllamaChat = z.output<typeof ollamaChatSchema>;
+export type OllamaGenerate = z.output<typeof ollamaGenerateSchema>;

@@ -1,0 +1,126 @@
+// The body of /v1/responses.
+
+import { z } from "zod";
+
+const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
+const ignored = z.unknown().optional();
+
+const textPart = z.strictObject({
+  type: z.enum(["input_text", "output_text", "text", "refusal"], {
+    error: ({ input }) => `${JSON.stringify(input)} parts are not supported; only text is`,
+  }),
+  text: z.string().optional(),
+  refusal: z.string().optional(),
+  annotations: ignored,
+  logprobs: ignored,
+});
+const content = z.union([z.string(), z.array(textPart)]);
+
+const messageItem = z.strictObject({
+  type: z.literal("message").optional(),
+  id: maybe(z.string()),
+  role: z.enum(["user", "assistant", "system", "developer"]),
+  content,
+  status: ignored,
+  phase: ignored,
+});
+const callItem = z.strictObject({
+  type: z.literal("function_call"),
+  id: maybe(z.string()),
+  call_id: z.string(),
+  name: z.string(),
+  arguments: z.string(),
+  status: ignored,
+  namespace: ignored,
+});
+const outputItem = z.strictObject({
+  type: z.literal("function_call_output"),
+  id: maybe(z.string()),
+  call_id: z.string(),
+  output: content,
+  status: ignored,
+  name: ignored,
+});
+const reasoningItem = z.strictObject({
+  type: z.literal("reasoning"),
+  id: maybe(z.string()),
+  summary: ignored,
+  content: maybe(z.array(z.strictObject({ type: z.literal("reasoning_text"), text: z.string() }))),
+  encrypted_content: ignored,
+  status: ignored,
+});
+const referenceItem = z.strictObject({ type: z.literal("item_reference").optional(), id: z.string() });
+
+export const inputItem = z.union([messageItem, callItem, outputItem, reasoningItem, referenceItem]);
+
+const functionTool = z.strictObject({
+  type: z.literal("function", { error: ({ input }) => `tools of type ${JSON.stringify(input)} are not supported` }),
+  name: z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, dots, dashes or underscores"),
+  description: maybe(z.string()),
+  parameters: maybe(z.record(z.string(), z.unknown())),
+  strict: maybe(z.boolean()),
+  defer_loading: ignored,
+});
+const named = z.strictObject({ type: z.literal("function"), name: z.string() });
+
+export const responseSchema = z.strictObject({
+  model: z.string().optional(),
+  input: z.union([z.string(), z.array(inputItem).min(1)]),
+  instructions: maybe(z.string()),
+  previous_response_id: maybe(z.string()),
+  store: maybe(z.boolean()).meta({ description: "Kept for retrieval and previous_response_id unless false." }),
+  max_output_tokens: maybe(z.int().min(1)),
+  temperature: maybe(z.number().min(0).max(100)),
+  top_p: maybe(z.number().min(0).max(1)),
+  top_logprobs: maybe(z.int().min(0).max(20)),
+  include: maybe(z.array(z.string())),
+  stream: maybe(z.boolean()),
+  stream_options: ignored,
+  text: maybe(
+    z.strictObject({
+      format: maybe(
+        z.discriminatedUnion("type", [
+          z.strictObject({ type: z.literal("text") }),
+          z.strictObject({ type: z.literal("json_object") }),
+          z.strictObject({
+            type: z.literal("json_schema"),
+            name: z.string().optional(),
+            description: z.string().optional(),
+            schema: z.record(z.string(), z.unknown()),
+            strict: maybe(z.boolean()),
+          }),
+        ]),
+      ),
+      verbosity: ignored,
+    }),
+  ),
+  tools: maybe(z.array(functionTool).max(128)),
+  tool_choice: maybe(
+    z.union([
+      z.enum(["auto", "none", "required"]),
+      named,
+      z.strictObject({
+        type: z.literal("allowed_tools"),
+        mode: z.enum(["auto", "required"]),
+        tools: z.array(named).min(1),
+      }),
+    ]),
+  ),
+  parallel_tool_calls: maybe(z.boolean()),
+  reasoning: maybe(z.looseObject({ effort: maybe(z.string()) })),
+  metadata: maybe(z.record(z.string(), z.unknown())),
+  seed: maybe(z.int()),
+  cache_salt: maybe(z.string().max(1000)),
+  // Accepted because clients send them; they change nothing here.
+  background: z.literal(false, "background responses are not supported").nullish(),
+  truncation: ignored,
+  user: ignored,
+  service_tier: ignored,
+  safety_identifier: ignored,
+  prompt_cache_key: ignored,
+  prompt_cache_retention: ignored,
+  max_tool_calls: ignored,
+});
+
+export type ResponseBody = z.output<typeof responseSchema>;
+export type InputItem = z.output<typeof inputItem>;
