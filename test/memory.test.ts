@@ -78,8 +78,19 @@ test("GGUF encodings take what is predicted", {
     "q6_k",
     "iq4_nl",
     "iq4_xs",
+    "iq1_s",
+    "iq1_m",
     "iq2_xxs",
+    "iq2_xs",
+    "iq2_s",
+    "iq3_xxs",
+    "iq3_s",
+    "tq1_0",
+    "tq2_0",
+    "q1_0",
+    "q2_0",
     "mxfp4",
+    "nvfp4",
   ] as const;
   for (const dtype of dtypes) {
     const shape = [64, 512];

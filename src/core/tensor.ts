@@ -23,8 +23,19 @@ export type TensorDtype =
   | "q6_k"
   | "iq4_nl"
   | "iq4_xs"
+  | "iq1_s"
+  | "iq1_m"
   | "iq2_xxs"
-  | "mxfp4";
+  | "iq2_xs"
+  | "iq2_s"
+  | "iq3_xxs"
+  | "iq3_s"
+  | "tq1_0"
+  | "tq2_0"
+  | "q1_0"
+  | "q2_0"
+  | "mxfp4"
+  | "nvfp4";
 
 /** [elements per block, bytes per block]; plain types are blocks of one. */
 export const BLOCK_OF: Readonly<Record<TensorDtype, readonly [number, number]>> = {
@@ -49,8 +60,19 @@ export const BLOCK_OF: Readonly<Record<TensorDtype, readonly [number, number]>> 
   q6_k: [256, 210],
   iq4_nl: [32, 18],
   iq4_xs: [256, 136],
+  iq1_s: [256, 50],
+  iq1_m: [256, 56],
   iq2_xxs: [256, 66],
+  iq2_xs: [256, 74],
+  iq2_s: [256, 82],
+  iq3_xxs: [256, 98],
+  iq3_s: [256, 110],
+  tq1_0: [256, 54],
+  tq2_0: [256, 66],
+  q1_0: [128, 18],
+  q2_0: [64, 18],
   mxfp4: [32, 17],
+  nvfp4: [64, 36],
 };
 
 /** Bytes of `count` elements; count must be a whole number of blocks. */

@@ -22,7 +22,18 @@ const CPU_BITS: Readonly<Partial<Record<TensorDtype, number>>> = {
   iq4_nl: 4.5,
   iq4_xs: 4.3125,
   mxfp4: 4.5,
-  iq2_xxs: 9,
+  nvfp4: 16,
+  iq2_xxs: 4.3125,
+  iq2_xs: 4.5625,
+  iq2_s: 4.5625,
+  iq3_xxs: 4.3125,
+  iq3_s: 4.3125,
+  iq1_s: 4.3125,
+  iq1_m: 4.5625,
+  tq1_0: 4.5,
+  tq2_0: 4.5,
+  q1_0: 4.5,
+  q2_0: 4.5,
 };
 
 const QUANTIZED_BITS = { q8: 8.5, q4: 4.5 };

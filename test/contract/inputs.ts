@@ -47,6 +47,15 @@ const FACTORS: Partial<Record<TensorDtype, { readonly at: readonly number[]; rea
   iq4_nl: { at: [0], size: 0.008 },
   iq4_xs: { at: [0], size: 0.0003 },
   iq2_xxs: { at: [0], size: 0.006 },
+  iq2_xs: { at: [0], size: 0.006 },
+  iq2_s: { at: [0], size: 0.006 },
+  iq3_xxs: { at: [0], size: 0.002 },
+  iq3_s: { at: [0], size: 0.002 },
+  iq1_s: { at: [0], size: 0.06 },
+  tq1_0: { at: [52], size: 1 },
+  tq2_0: { at: [64], size: 1 },
+  q1_0: { at: [0], size: 1 },
+  q2_0: { at: [0], size: 0.5 },
 };
 
 /** Weight encodings that a device loads. */
@@ -73,10 +82,17 @@ export function randomWeight(dtype: TensorDtype, rows: number, cols: number, see
     else if (dtype === "f8_e4m3" || dtype === "f8_e5m2")
       bytes[at]! &= 0xbf; // below the exponents of large numbers, infinities and NaN
     else if (dtype === "mxfp4") bytes[at] = 121 + Math.floor(6 * u);
+    else if (dtype === "nvfp4") for (let i = 0; i < 4; i++) bytes[at + i]! &= 0x2f;
+    else if (dtype === "iq1_m") scatterHalf(bytes, at + 49, f32ToF16(0.06 * value));
     const factors = FACTORS[dtype];
     for (const offset of factors?.at ?? []) view.setUint16(at + offset, f32ToF16(factors!.size * value), true);
   }
   return hostTensor(`${dtype}-${seed}`, dtype, [rows, cols], bytes);
+}
+
+/** iq1_m keeps its factor as the upper nibbles of four words. */
+function scatterHalf(bytes: Uint8Array, at: number, half: number): void {
+  for (let i = 0; i < 4; i++) bytes[at + 2 * i] = (bytes[at + 2 * i]! & 15) | (((half >> (4 * i)) & 15) << 4);
 }
 
 /** A batch of fresh sequences of these lengths, staged without plans; token ids below `vocab`, the last token of each wants logits. */

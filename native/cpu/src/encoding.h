@@ -14,7 +14,7 @@
 //             4-bit [4][32 rows][4 columns]: low nibbles are groups 0..3, high nibbles groups 4..7
 //             5-bit the same, then [32 rows][4 columns]: bit g is the fifth bit of group g
 //             6-bit the same, then [2][32 rows][4 columns]: bits 2j, 2j + 1 of vector p are the upper bits of group 2j + p
-//   scales    [32 rows] of half (f16), bhalf (bf16), float or small int8; super16: [2 half blocks][32 rows] of small int8
+//   scales    [32 rows] of half (f16), bhalf (bf16) or small int8; super16: [2 half blocks][32 rows] of small int8
 //   minimums  in the same shapes; w = scale * value + minimum
 #pragma once
 #include <cstdint>
@@ -45,7 +45,18 @@ enum Dtype : int32_t {
   kDtypeIq4Nl,
   kDtypeIq4Xs,
   kDtypeMxfp4,
-  kDtypeQ8F32,  // no checkpoint's: 32 int8 after an f32 factor, for formats that are re-encoded on the other side
+  kDtypeNvfp4,
+  kDtypeIq2Xxs,
+  kDtypeIq2Xs,
+  kDtypeIq2S,
+  kDtypeIq3Xxs,
+  kDtypeIq3S,
+  kDtypeIq1S,
+  kDtypeIq1M,
+  kDtypeTq1_0,
+  kDtypeTq2_0,
+  kDtypeQ1_0,
+  kDtypeQ2_0,
   kNumDtypes
 };
 
@@ -54,7 +65,7 @@ enum Encoding : int32_t {
   kEncodingF16,
   kEncodingBf16,
   kEncodingQ8,   // 8-bit, half                  q8_0, quantised at load
-  kEncodingQ4,   // 4-bit minus 8, half          q4_0, quantised at load
+  kEncodingQ4,   // 4-bit minus 8, half          q4_0, tq1_0, tq2_0, q1_0, q2_0, quantised at load
   kEncodingQ4M,  // 4-bit, half, minimum         q4_1
   kEncodingQ5,   // 5-bit minus 16, half         q5_0
   kEncodingQ5M,  // 5-bit, half, minimum         q5_1
@@ -66,12 +77,17 @@ enum Encoding : int32_t {
   kEncodingN4,   // 4-bit by table, half         iq4_nl
   kEncodingN4K,  // 4-bit by table, super        iq4_xs
   kEncodingMx4,  // 4-bit by table, bhalf        mxfp4
-  kEncodingQ8F,  // 8-bit, float                 q8_f32 (iq2_xxs)
+  kEncodingN2K,  // 4-bit by table, super        iq2_xxs
+  kEncodingN2H,  // 4-bit by table, super16      iq2_xs, iq2_s
+  kEncodingN3K,  // 4-bit by table, super        iq3_xxs
+  kEncodingN3S,  // 4-bit by table, super        iq3_s
+  kEncodingN1K,  // 4-bit by table, super        iq1_s
+  kEncodingN1H,  // 4-bit by table, super16      iq1_m
   kNumEncodings
 };
 
-enum class Codes : int32_t { kFloat, kByte, kNibble, kNibbleOffset, kFive, kFiveOffset, kSix, kIq4, kMx4 };
-enum class Factor : int32_t { kNone, kHalf, kBhalf, kFloat, kSuper, kSuper16 };
+enum class Codes : int32_t { kFloat, kByte, kNibble, kNibbleOffset, kFive, kFiveOffset, kSix, kIq4, kMx4, kIq2, kIq3, kIq3S, kIq1 };
+enum class Factor : int32_t { kNone, kHalf, kBhalf, kSuper, kSuper16 };
 
 // What an encoding is made of. Kernels take these as template arguments; packing and lookup read them at run time.
 struct EncodingSpec {
@@ -95,7 +111,12 @@ constexpr EncodingSpec spec_of(int32_t encoding) {
     case kEncodingN4: return {Codes::kIq4, Factor::kHalf, Factor::kNone};
     case kEncodingN4K: return {Codes::kIq4, Factor::kSuper, Factor::kNone};
     case kEncodingMx4: return {Codes::kMx4, Factor::kBhalf, Factor::kNone};
-    case kEncodingQ8F: return {Codes::kByte, Factor::kFloat, Factor::kNone};
+    case kEncodingN2K: return {Codes::kIq2, Factor::kSuper, Factor::kNone};
+    case kEncodingN2H: return {Codes::kIq2, Factor::kSuper16, Factor::kNone};
+    case kEncodingN3K: return {Codes::kIq3, Factor::kSuper, Factor::kNone};
+    case kEncodingN3S: return {Codes::kIq3S, Factor::kSuper, Factor::kNone};
+    case kEncodingN1K: return {Codes::kIq1, Factor::kSuper, Factor::kNone};
+    case kEncodingN1H: return {Codes::kIq1, Factor::kSuper16, Factor::kNone};
     default: return {Codes::kFloat, Factor::kNone, Factor::kNone};
   }
 }
@@ -131,7 +152,6 @@ constexpr int64_t factor_bytes(Factor factor) {  // per block
     case Factor::kHalf:
     case Factor::kBhalf:
     case Factor::kSuper16: return kPanelRows * 2;
-    case Factor::kFloat: return kPanelRows * 4;
     case Factor::kSuper: return kPanelRows;
     default: return 0;
   }
@@ -147,8 +167,30 @@ constexpr int64_t record_bytes(const EncodingSpec& spec) {
   return header_bytes(spec) + record_blocks(spec) * block_bytes(spec);
 }
 
-// The signed values behind the nibbles of the table encodings.
+// The signed values behind the nibbles of the table encodings. Those of grids: the levels of a coordinate, then the same with the
+// sign (iq1: the shift) turned.
 constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 constexpr int8_t kMx4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr int8_t kIq2Values[16] = {8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43, 0, 0, 0, 0, 0};
+constexpr int8_t kIq3Values[16] = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
+constexpr int8_t kIq3SValues[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
+constexpr int8_t kIq1Values[16] = {-7, 1, 9, 0, 0, 0, 0, 0, -9, -1, 7, 0, 0, 0, 0, 0};  // eighths
+
+constexpr bool is_table(Codes codes) { return codes >= Codes::kIq4; }
+constexpr const int8_t* table_of(Codes codes) {
+  switch (codes) {
+    case Codes::kIq4: return kIq4Values;
+    case Codes::kMx4: return kMx4Values;
+    case Codes::kIq2: return kIq2Values;
+    case Codes::kIq3: return kIq3Values;
+    case Codes::kIq3S: return kIq3SValues;
+    case Codes::kIq1: return kIq1Values;
+    default: return nullptr;
+  }
+}
+// A power of two that the factor is multiplied by; in the f16 of the super block it could be lost.
+constexpr float unit_of(Codes codes) {
+  return codes == Codes::kIq2 || codes == Codes::kIq1 ? 0.125f : codes == Codes::kIq3 ? 0.25f : 1.0f;
+}
 
 }  // namespace pg

@@ -1,4 +1,6 @@
 // Float sources to float panels.
+#include <cmath>
+
 #include "pack.h"
 #include "scalar.h"
 
@@ -78,6 +80,27 @@ void pack_bf16(uint8_t* panel, const Source& source, int64_t first_row) {
   uint16_t* out = reinterpret_cast<uint16_t*>(panel);  // [cols/2][16][2]
   each_of(source, first_row,
           [out](int64_t k, int64_t r, float value) { out[(k / 2 * kPanelRows + r) * 2 + k % 2] = s_to_bf16(value); });
+}
+
+// Blocks of 64: 4 scales, then for each 16 elements 8 nibble pairs, low nibbles first.
+void pack_nvfp4(uint8_t* panel, const Source& source, int64_t first_row) {
+  uint16_t* out = reinterpret_cast<uint16_t*>(panel);  // [cols/2][32][2]
+  const int64_t rows = source.rows - first_row < kPanelRows ? source.rows - first_row : kPanelRows;
+  for (int64_t r = 0; r < rows; r++) {
+    const uint8_t* row = source.data + source_size(kDtypeNvfp4, first_row + r, source.cols);
+    for (int64_t k = 0; k < source.cols; k++) {
+      const uint8_t* block = row + k / 64 * 36;
+      const int64_t group = k % 64 / 16, i = k % 16;
+      const uint8_t pair = block[4 + group * 8 + i % 8];
+      // An e4m3 without sign, zero where that has its NaN; table values are twice the e2m1 ones.
+      const uint8_t byte = block[group];
+      const int exponent = byte >> 3 & 15, mantissa = byte & 7;
+      const float scale = byte == 0x7f ? 0.0f
+                          : exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -10)
+                                          : std::ldexp(static_cast<float>(8 + mantissa), exponent - 11);
+      out[(k / 2 * kPanelRows + r) * 2 + k % 2] = s_to_bf16(scale * kMx4Values[i < 8 ? pair & 15 : pair >> 4]);
+    }
+  }
 }
 
 void read_row(float* out, const Source& source, int64_t row) {

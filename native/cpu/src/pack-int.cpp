@@ -4,26 +4,19 @@
 #include <cmath>
 #include <vector>
 
+#include "pack-block.h"
 #include "pack.h"
 #include "scalar.h"
 
 namespace pg {
 namespace {
 
-struct Block {
-  uint8_t code[kBlockCols];
-  float scale;                 // kFloat
-  uint16_t half, half_min;     // kHalf, kBhalf; of the super block for kSuper and kSuper16
-  int8_t small[2], small_min[2];  // kSuper uses the first
-};
-
 // at: the factor's place in the block; big: its place in the header.
-void put_factor(uint8_t* at, uint8_t* big, Factor factor, int64_t lane, float scale, uint16_t half, const int8_t* small) {
+void put_factor(uint8_t* at, uint8_t* big, Factor factor, int64_t lane, uint16_t half, const int8_t* small) {
   if (is_super(factor)) memcpy(big + lane * 2, &half, 2);
   switch (factor) {
     case Factor::kHalf:
     case Factor::kBhalf: memcpy(at + lane * 2, &half, 2); break;
-    case Factor::kFloat: memcpy(at + lane * 4, &scale, 4); break;
     case Factor::kSuper: memcpy(at + lane, &small[0], 1); break;
     case Factor::kSuper16:
       for (int64_t i = 0; i < 2; i++) memcpy(at + i * kPanelRows + lane, &small[i], 1);
@@ -49,12 +42,11 @@ void put(uint8_t* panel, const EncodingSpec& spec, int64_t block, int64_t lane, 
     }
   }
   uint8_t* scales = codes + code_bytes(spec.codes);
-  put_factor(scales, record, spec.scale, lane, from.scale, from.half, from.small);
-  put_factor(scales + factor_bytes(spec.scale), record + big_bytes(spec.scale), spec.minimum, lane, 0, from.half_min,
+  put_factor(scales, record, spec.scale, lane, from.half, from.small);
+  put_factor(scales + factor_bytes(spec.scale), record + big_bytes(spec.scale), spec.minimum, lane, from.half_min,
              from.small_min);
 }
 
-uint16_t half_at(const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); }
 uint16_t negated(uint16_t half) { return half ^ 0x8000; }
 
 void nibbles(Block& out, const uint8_t* pairs) {
@@ -86,12 +78,6 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
       const uint8_t* p = row + block * 34;
       out.half = half_at(p);
       for (int j = 0; j < 32; j++) out.code[j] = p[2 + j] ^ 0x80;
-      break;
-    }
-    case kDtypeQ8F32: {
-      const uint8_t* p = row + block * 36;
-      memcpy(&out.scale, p, 4);
-      for (int j = 0; j < 32; j++) out.code[j] = p[4 + j] ^ 0x80;
       break;
     }
     case kDtypeQ4_0:
@@ -189,7 +175,7 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
       for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(codes[j] >> 2 * (g % 4) & 3);
       break;
     }
-    default: break;
+    default: read_few_bit_block(out, dtype, row, block);
   }
 }
 

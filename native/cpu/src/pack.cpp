@@ -29,7 +29,18 @@ constexpr DtypeInfo kDtypes[kNumDtypes] = {
     {32, 18, kEncodingN4},      // iq4_nl
     {256, 136, kEncodingN4K},   // iq4_xs
     {32, 17, kEncodingMx4},     // mxfp4
-    {32, 36, kEncodingQ8F},     // q8_f32
+    {64, 36, kEncodingBf16},    // nvfp4: every value is a bf16
+    {256, 66, kEncodingN2K},    // iq2_xxs
+    {256, 74, kEncodingN2H},    // iq2_xs
+    {256, 82, kEncodingN2H},    // iq2_s
+    {256, 98, kEncodingN3K},    // iq3_xxs
+    {256, 110, kEncodingN3S},   // iq3_s
+    {256, 50, kEncodingN1K},    // iq1_s
+    {256, 56, kEncodingN1H},    // iq1_m
+    {256, 54, kEncodingQ4},     // tq1_0
+    {256, 66, kEncodingQ4},     // tq2_0
+    {128, 18, kEncodingQ4},     // q1_0
+    {64, 18, kEncodingQ4},      // q2_0
 };
 
 bool known(int32_t dtype) { return dtype >= 0 && dtype < kNumDtypes; }
@@ -42,6 +53,7 @@ int32_t own_encoding(int32_t dtype) { return known(dtype) ? kDtypes[dtype].encod
 
 PackFn packer(int32_t dtype, int32_t encoding) {
   if (!known(dtype)) return nullptr;
+  if (dtype == kDtypeNvfp4) return encoding == kEncodingBf16 ? pack_nvfp4 : nullptr;
   if (!is_float(dtype)) return encoding == kDtypes[dtype].encoding ? pack_blocks : nullptr;
   switch (encoding) {
     case kEncodingF32: return pack_f32;

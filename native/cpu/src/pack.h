@@ -23,6 +23,7 @@ void pack_f16(uint8_t* panel, const Source& source, int64_t first_row);
 void pack_bf16(uint8_t* panel, const Source& source, int64_t first_row);
 // out[cols] = one row of a float source.
 void read_row(float* out, const Source& source, int64_t row);
+void pack_nvfp4(uint8_t* panel, const Source& source, int64_t first_row);
 // pack-int.cpp: float sources quantised as q8_0 and q4_0 are; block sources re-ordered without loss.
 void quantize_q8(uint8_t* panel, const Source& source, int64_t first_row);
 void quantize_q4(uint8_t* panel, const Source& source, int64_t first_row);

@@ -19,9 +19,8 @@ int32_t code_value(const uint8_t* codes, Codes kind, int64_t k, int64_t lane) {
   if (kind == Codes::kByte) return static_cast<int32_t>(codes[group * row + at]) - 128;
   const int32_t both = codes[(group & 3) * row + at];
   const int32_t nibble = group < 4 ? both & 15 : both >> 4;
+  if (is_table(kind)) return table_of(kind)[nibble];
   switch (kind) {
-    case Codes::kIq4: return kIq4Values[nibble];
-    case Codes::kMx4: return kMx4Values[nibble];
     case Codes::kFive:
     case Codes::kFiveOffset: return (nibble | (codes[kNibblePlane + at] >> group & 1) << 4) - offset_of(kind);
     case Codes::kSix: return (nibble | (codes[kNibblePlane + (group & 1) * row + at] >> (group & 6) & 3) << 4) - offset_of(kind);
@@ -35,11 +34,6 @@ float factor_value(const uint8_t* at, const uint8_t* big, Factor factor, int64_t
   switch (factor) {
     case Factor::kHalf: memcpy(&bits, at + lane * 2, 2); return s_from_f16(bits);
     case Factor::kBhalf: memcpy(&bits, at + lane * 2, 2); return s_from_bf16(bits);
-    case Factor::kFloat: {
-      float value;
-      memcpy(&value, at + lane * 4, 4);
-      return value;
-    }
     case Factor::kSuper:
     case Factor::kSuper16: {
       const int64_t index = factor == Factor::kSuper ? 0 : half;
@@ -59,7 +53,7 @@ void unpack_int(const uint8_t* panel, const EncodingSpec& spec, int64_t cols, in
     const int64_t half = from % kBlockCols / (kBlockCols / 2);
     const uint8_t* codes = record + header_bytes(spec) + block % record_blocks(spec) * block_bytes(spec);
     const uint8_t* scales = codes + code_bytes(spec.codes);
-    const float scale = factor_value(scales, record, spec.scale, half, lane);
+    const float scale = factor_value(scales, record, spec.scale, half, lane) * unit_of(spec.codes);
     const float minimum = factor_value(scales + factor_bytes(spec.scale), record + big_bytes(spec.scale), spec.minimum, half, lane);
     const int64_t to = from + kBlockCols / 2 < cols ? from + kBlockCols / 2 : cols;
     for (int64_t k = from; k < to; k++)

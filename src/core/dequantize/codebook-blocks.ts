@@ -1,4 +1,4 @@
-// Block formats whose codes index a table of values instead of being numbers: iq4_nl, iq4_xs, mxfp4, iq2_xxs.
+// Block formats whose codes index a table of values instead of being numbers: iq4_nl, iq4_xs, mxfp4.
 
 import { f16At } from "./small-floats.js";
 
@@ -38,74 +38,19 @@ export function decodeMxfp4(bytes: Uint8Array, out: Float32Array, numBlocks: num
   }
 }
 
-function decodeLevels(
+/** `half` nibble pairs: the low nibbles, then the high ones. */
+export function decodeLevels(
   bytes: Uint8Array,
   at: number,
   out: Float32Array,
   to: number,
   scale: number,
   levels: Int8Array | Float32Array,
+  half = 16,
 ): void {
-  for (let i = 0; i < 16; i++) {
+  for (let i = 0; i < half; i++) {
     const pair = bytes[at + i]!;
     out[to + i] = scale * levels[pair & 15]!;
-    out[to + 16 + i] = scale * levels[pair >> 4]!;
+    out[to + half + i] = scale * levels[pair >> 4]!;
   }
-}
-
-/**
- * [d | 8 groups of 8 bytes]; a group of 32 elements is 4 bytes, each the number of a grid point of 8 magnitudes, and a word:
- * 7 sign bits for each of the 4 points (the 8th makes the number of minus signs even) and a 4-bit scale on top.
- * Value: d * (scale + 1/2) / 4 * +-magnitude.
- */
-export function decodeIq2Xxs(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
-  for (let block = 0; block < numBlocks; block++) {
-    const at = block * 66;
-    const d = f16At(bytes, at);
-    for (let group = 0; group < 8; group++) {
-      const from = at + 2 + 8 * group;
-      const word = bytes[from + 4]! | (bytes[from + 5]! << 8) | (bytes[from + 6]! << 16) | (bytes[from + 7]! << 24);
-      const scale = (d * ((word >>> 28) + 0.5)) / 4;
-      for (let point = 0; point < 4; point++) {
-        const magnitudes = bytes[from + point]! * 8;
-        const signs = evenSigns((word >>> (7 * point)) & 127);
-        const to = block * 256 + group * 32 + point * 8;
-        for (let i = 0; i < 8; i++) {
-          const magnitude = IQ2_GRID[magnitudes + i]!;
-          out[to + i] = (signs >> i) & 1 ? -scale * magnitude : scale * magnitude;
-        }
-      }
-    }
-  }
-}
-
-/** 7 sign bits, plus an 8th that makes the number of ones even. */
-function evenSigns(seven: number): number {
-  let parity = seven ^ (seven >> 4);
-  parity ^= parity >> 2;
-  parity ^= parity >> 1;
-  return seven | ((parity & 1) << 7);
-}
-
-/** The grid of iq2_xxs [256 points, 8 magnitudes]: each point is 8 base-4 digits, lowest first, of {8, 25, 43}. */
-export const IQ2_GRID = iq2Grid();
-
-function iq2Grid(): Uint8Array {
-  const points = Buffer.from(
-    "AAACAAUACAAKABEAFAAgACIAKAAqAEEARABQAFgAYQBkAIAAggCKAKIAAQEEARABFQFAAYQBmAEAAgICIgKCAgEEBAQQBCEEJARABEIE" +
-      "SARgBIEEhASQBKQEAAUCBQgFIAVGBWkFgAWRBQkGEAZABoQGpAYACAUICAgUCCgIQQhECFAIUgiICAQJQAkCChQKARAEEBAQIRBAEGAQ" +
-      "hBCQEJUQABEIESARUBFaEYARJBJFEgAUCBQgFCUUSRSAFBgVYhUAFhYWARgEGBAYQBiBGAAZBRmgGVEaACACIAogRCBhIIAggiApIUgh" +
-      "ACICIgEkBCQQJEAkViQAJUElZCWQJggoICiUKEQqAUAEQBBAGEAhQCRAQEBIQFZAYECBQIRAkEAAQSBBYUGAQYVBAUIQQkhCVkJoQgBE" +
-      "CEQgRIBEmUQSRSRFAEYBSARIEEhASEVIAElYSWFJgklFSpBKAFAIUBFQGVAgUIBQiFAEUUJRpFGRUpBUklQKVQFWVFYAWBFYGVhkWEBZ" +
-      "CFoEYBBgQGBoYABhVWEYYmBiAGQFZBBlEmWEZUJoAIACgAqAQYCCgASBGIFAgRGCAYQEhBCEFYRAhGCEAIVGhZSFCYZAhmCGAogEiRGK" +
-      "BJAQkCSQQJChkBaRgJFFkgCUIpRElFGVgZggmQKgUKCFoAmhAKIYpFCoBKk=",
-    "base64",
-  );
-  const magnitudes = [8, 25, 43];
-  const grid = new Uint8Array(256 * 8);
-  for (let i = 0; i < grid.length; i++) {
-    const point = points.readUInt16LE((i >> 3) * 2);
-    grid[i] = magnitudes[(point >> (2 * (i & 7))) & 3]!;
-  }
-  return grid;
 }

@@ -147,6 +147,21 @@ const DIGESTS: Partial<Record<TensorDtype, string>> = {
   mxfp4: "13d783c188ebf3a3c4e028a9cc67009139e6482566f68429a2766a8a3d6c31f3",
 };
 
+// The same of what ggml's own decoders give.
+Object.assign(DIGESTS, {
+  iq1_s: "9284d671ecb1051084b69e4907b988f1164b5d94a364c5a10164e5405c47caa5",
+  iq1_m: "866796a7710826deab766e9f24265e5d2d15956a4adbe90f86f9e6a757d08c37",
+  iq2_xs: "8d17786ab64260cbebe0161983171cafbeb0e8b1885a2a173443cd14b1bf9e75",
+  iq2_s: "065a2975b94caf2ca7e65744c8bb2a2bca6b9ea678ff2375bfb432f0b40501c8",
+  iq3_xxs: "2ad02c4482adc1aa65bcff3357b53278c53b40aa08c138102f23f4544878e8c0",
+  iq3_s: "00a66230bb6be2bc4725c2e63392b53261a248e1810cb7afe5a0ca22520a95ce",
+  tq1_0: "813832add48fee39629d225f4decf5b1c87e64551bb0a0bed65967a86963bf1b",
+  tq2_0: "7833543359f570ba16e27cae21963744e11db0535ca6d7e04f506a6919691f16",
+  q1_0: "f411a61d1934d43c50e05ee2c1811e7260fe53fcc621481794ceac7e9dc5fc48",
+  q2_0: "d6050a3b2691511efb40df35e3861137513f25c933418e0517900e6bf6bc6e42",
+  nvfp4: "7b7fa699cdf2fc8b901e45be346c3fe37528c9eb28d16c7c33abe9e27ab09289",
+} satisfies Partial<Record<TensorDtype, string>>);
+
 for (const [dtype, digest] of Object.entries(DIGESTS) as [TensorDtype, string][]) {
   test(`${dtype}: the values another implementation decodes`, () => {
     const [elements, bytesPerBlock] = BLOCK_OF[dtype];

@@ -1,7 +1,17 @@
 // Any checkpoint encoding to f32: plain, obvious decoders, the oracle of the native ones. Not on the step path.
 
 import { BLOCK_OF, bytesOf, type HostTensor, type TensorDtype } from "../tensor.js";
-import { decodeIq2Xxs, decodeIq4Nl, decodeIq4Xs, decodeMxfp4 } from "./codebook-blocks.js";
+import { decodeIq4Nl, decodeIq4Xs, decodeMxfp4 } from "./codebook-blocks.js";
+import { decodeNvfp4, decodeQ1_0, decodeQ2_0, decodeTq1_0, decodeTq2_0 } from "./few-level-blocks.js";
+import {
+  decodeIq1M,
+  decodeIq1S,
+  decodeIq2S,
+  decodeIq2Xs,
+  decodeIq2Xxs,
+  decodeIq3S,
+  decodeIq3Xxs,
+} from "./grid-blocks.js";
 import { decodeQ2_K, decodeQ3_K, decodeQ4_K, decodeQ5_K, decodeQ6_K } from "./k-blocks.js";
 import { decodeQ4_0, decodeQ4_1, decodeQ5_0, decodeQ5_1, decodeQ8_0 } from "./plain-blocks.js";
 import { F8_E4M3_VALUES, F8_E5M2_VALUES, F16_VALUES } from "./small-floats.js";
@@ -50,8 +60,19 @@ const DECODERS: Readonly<Record<TensorDtype, Decoder>> = {
   q6_k: decodeQ6_K,
   iq4_nl: decodeIq4Nl,
   iq4_xs: decodeIq4Xs,
+  iq1_s: decodeIq1S,
+  iq1_m: decodeIq1M,
   iq2_xxs: decodeIq2Xxs,
+  iq2_xs: decodeIq2Xs,
+  iq2_s: decodeIq2S,
+  iq3_xxs: decodeIq3Xxs,
+  iq3_s: decodeIq3S,
+  tq1_0: decodeTq1_0,
+  tq2_0: decodeTq2_0,
+  q1_0: decodeQ1_0,
+  q2_0: decodeQ2_0,
   mxfp4: decodeMxfp4,
+  nvfp4: decodeNvfp4,
 };
 
 /** Decodes `count` elements (a whole number of blocks) from the start of `bytes` to the start of `out`. */

@@ -14,11 +14,14 @@ import { CpuDevice, type CpuDeviceOptions } from "./cpu-device.js";
 const FLOATS: TensorDtype[] = ["f32", "f16", "bf16", "f8_e4m3", "f8_e5m2"];
 const BLOCKS: TensorDtype[] = [
   ...(["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4"] as const),
-  ...(["q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "iq2_xxs"] as const),
+  ...(["q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs"] as const),
+  ...(["iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq1_s", "tq1_0", "tq2_0", "q1_0", "q2_0"] as const),
 ];
 /** Where a block keeps its f16 factors. */
 const HALVES: Partial<Record<TensorDtype, number[]>> = {
-  ...{ q8_0: [0], q4_0: [0], q4_1: [0, 2], q5_0: [0], q5_1: [0, 2], iq4_nl: [0], iq4_xs: [0], iq2_xxs: [0] },
+  ...{ q8_0: [0], q4_0: [0], q4_1: [0, 2], q5_0: [0], q5_1: [0, 2], iq4_nl: [0], iq4_xs: [0] },
+  ...{ iq2_xxs: [0], iq2_xs: [0], iq2_s: [0], iq3_xxs: [0], iq3_s: [0], iq1_s: [0] },
+  ...{ tq1_0: [52], tq2_0: [64], q1_0: [0], q2_0: [0] },
   ...{ q2_k: [80, 82], q3_k: [108], q4_k: [0, 2], q5_k: [0, 2], q6_k: [208] },
 };
 const ISAS = ["portable", "avx2", "avx512"].filter(isSupported);

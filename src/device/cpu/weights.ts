@@ -1,11 +1,9 @@
 // Handing checkpoint tensors to the native library, which packs them into panels (native/cpu/src/encoding.h).
 //
 // Every checkpoint encoding keeps its own numbers: f32, f16, bf16 as they are; 4-, 5-, 6- and 8-bit codes at their width with
-// their factors; 2- and 3-bit ones as 4-bit codes; f8 becomes bf16 (every f8 value is one); iq2_xxs is re-encoded here to 8-bit
-// codes with f32 factors. `quantize` turns float matrices into q8_0 or q4_0 codes and leaves block formats as they are.
+// their factors; codes of fewer bits, and the coordinates of iq grids, as 4-bit codes; f8 and nvfp4 become bf16 (every value of theirs
+// is one). `quantize` turns float matrices into q8_0 or q4_0 codes and leaves block formats as they are.
 
-import { IQ2_GRID } from "../../core/dequantize/codebook-blocks.js";
-import { F16_VALUES } from "../../core/dequantize/small-floats.js";
 import { errorFor } from "../../core/errors.js";
 import type { HostTensor, TensorDtype } from "../../core/tensor.js";
 import type { Weight, WeightQuantization } from "../device.js";
@@ -31,7 +29,18 @@ const DTYPE_CODE: Partial<Record<TensorDtype, number>> = {
   iq4_nl: 15,
   iq4_xs: 16,
   mxfp4: 17,
-  iq2_xxs: 18, // as q8_f32, see reencodeIq2Xxs
+  nvfp4: 18,
+  iq2_xxs: 19,
+  iq2_xs: 20,
+  iq2_s: 21,
+  iq3_xxs: 22,
+  iq3_s: 23,
+  iq1_s: 24,
+  iq1_m: 25,
+  tq1_0: 26,
+  tq2_0: 27,
+  q1_0: 28,
+  q2_0: 29,
 };
 const NUM_FLOAT_DTYPES = 5;
 /** Numbers of enum Encoding. */
@@ -102,7 +111,7 @@ function append(
   const rows = rowsOf(part, isTransposed);
   const transposed = isTransposed ? 1 : 0;
   const call = `pg_weight_append of ${part.name}`;
-  if (part.file !== null && part.dtype !== "iq2_xxs") {
+  if (part.file !== null) {
     const { path, offset } = part.file;
     const bytes = part.byteLength;
     context.check(
@@ -111,7 +120,7 @@ function append(
     );
     return;
   }
-  const bytes = part.dtype === "iq2_xxs" ? reencodeIq2Xxs(part.bytes()) : part.bytes();
+  const bytes = part.bytes();
   context.check(
     native.pg_weight_append(handle, weight, dtype, encoding, rows, transposed, bytes, bytes.byteLength),
     call,
@@ -121,36 +130,6 @@ function append(
 /** Quantised blocks lie along the row; a matrix that has no whole number of them stays as it is. */
 function canQuantize(part: HostTensor, cols: number): boolean {
   return (DTYPE_CODE[part.dtype] ?? NUM_FLOAT_DTYPES) < NUM_FLOAT_DTYPES && cols % BLOCK === 0;
-}
-
-/** iq2_xxs blocks (66 bytes of 256) to blocks of 32 int8 after an f32 factor: grid magnitudes with their signs, exactly. */
-function reencodeIq2Xxs(bytes: Uint8Array): Uint8Array {
-  const numBlocks = Math.floor(bytes.length / 66);
-  const out = new Uint8Array(numBlocks * 8 * 36);
-  const view = new DataView(out.buffer);
-  for (let block = 0; block < numBlocks; block++) {
-    const at = block * 66;
-    const d = F16_VALUES[bytes[at]! | (bytes[at + 1]! << 8)]!;
-    for (let group = 0; group < 8; group++) {
-      const from = at + 2 + 8 * group;
-      const to = (block * 8 + group) * 36;
-      const word = bytes[from + 4]! | (bytes[from + 5]! << 8) | (bytes[from + 6]! << 16) | (bytes[from + 7]! << 24);
-      view.setFloat32(to, (d * ((word >>> 28) + 0.5)) / 4, true);
-      for (let i = 0; i < 32; i++) {
-        const signs = (word >>> (7 * (i >> 3))) & 127;
-        const magnitude = IQ2_GRID[bytes[from + (i >> 3)]! * 8 + (i & 7)]!;
-        view.setInt8(to + 4 + i, signOf(signs, i & 7) * magnitude);
-      }
-    }
-  }
-  return out;
-}
-
-/** Sign i of 8: seven are stored, the eighth makes the number of minus signs even. */
-function signOf(seven: number, i: number): number {
-  let bit = (seven >> i) & 1;
-  if (i === 7) for (let j = 0; j < 7; j++) bit ^= (seven >> j) & 1;
-  return bit === 1 ? -1 : 1;
 }
 
 /** A tensor of more than two dimensions is rows of its last one. */

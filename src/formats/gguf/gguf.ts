@@ -59,6 +59,8 @@ const TYPES: Readonly<Record<number, string>> = {
   35: "tq2_0",
   39: "mxfp4",
   40: "nvfp4",
+  41: "q1_0",
+  42: "q2_0",
 };
 
 const MAX_DIMS = 4;

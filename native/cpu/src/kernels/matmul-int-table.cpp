@@ -1,4 +1,4 @@
-// The encodings whose nibbles are looked up in a table, and the one with f32 factors.
+// The encodings whose nibbles are looked up in a table of a type's own.
 #include "matmul-int.h"
 
 namespace pg {
@@ -7,7 +7,6 @@ namespace PG_NS {
 const GemmFn gemm_n4 = int_gemm<kEncodingN4>;
 const GemmFn gemm_n4k = int_gemm<kEncodingN4K>;
 const GemmFn gemm_mx4 = int_gemm<kEncodingMx4>;
-const GemmFn gemm_q8f = int_gemm<kEncodingQ8F>;
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -24,9 +24,13 @@ namespace {
 // Vectors whose dot products are made together, sharing the broadcasts of x.
 constexpr int kJoint = PG_ISA == 3 ? 2 : 1;
 
-PG_INLINE int32_t load_i32(const void* p) { int32_t v; memcpy(&v, p, 4); return v; }
+// How many times the side field that a dot product starts from is needed for -offset * sum(q): there are fields for 8 and 128 over
+// whole blocks, for 8 over half ones.
+constexpr int32_t start_times(Codes codes, int groups) {
+  return offset_of(codes) == 128 && groups == 8 ? 1 : offset_of(codes) / 8;
+}
 
-constexpr bool is_table(Codes codes) { return codes == Codes::kIq4 || codes == Codes::kMx4; }
+PG_INLINE int32_t load_i32(const void* p) { int32_t v; memcpy(&v, p, 4); return v; }
 
 // --- dots: for the kJoint vectors from vector v of the panel on, d[j][i] = the integer dot products with x row i over groups
 //     [G0, G1) of the block, as f32. `codes` is at the block, `x` at its [8][MR] groups, `start` holds MR starting values.
@@ -39,8 +43,7 @@ PG_INLINE __m512i load_codes(const uint8_t* codes, int v, int group) {
   const __m512i both = _mm512_loadu_si512(codes + (group & 3) * 128 + v * 64);
   const __m512i nibbles = _mm512_and_si512(group < 4 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
   if constexpr (is_table(C)) {
-    const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
-    const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table), _mm_set1_epi8((char)0x80));
+    const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table_of(C)), _mm_set1_epi8((char)0x80));
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), nibbles);
   }
   // Upper bits: shifted to bit 4, where the mask keeps them; 0xf8 is "first or (second and third)".
@@ -57,11 +60,10 @@ PG_INLINE __m512i load_codes(const uint8_t* codes, int v, int group) {
   return nibbles;
 }
 
-// -offset * sum(q), from the field that holds it for 8 or 128.
-template <Codes C>
+template <Codes C, int Groups>
 PG_INLINE __m512i start_of(int32_t field) {
   if constexpr (offset_of(C) == 0) return _mm512_setzero_si512();
-  return _mm512_set1_epi32(offset_of(C) == 16 ? field * 2 : offset_of(C) == 32 ? field * 4 : field);
+  return _mm512_set1_epi32(field * start_times(C, Groups));
 }
 
 template <Codes C, int MR, int G0, int G1>
@@ -69,7 +71,7 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
   __m512i sum[kJoint][MR];
 #pragma GCC unroll 8
   for (int i = 0; i < MR; i++) {
-    const __m512i first = start_of<C>(start[i]);
+    const __m512i first = start_of<C, G1 - G0>(start[i]);
 #pragma GCC unroll 2
     for (int j = 0; j < kJoint; j++) sum[j][i] = first;
   }
@@ -110,8 +112,7 @@ PG_INLINE void load_codes(__m256i& low, __m256i& high, const uint8_t* codes, int
     if constexpr (C == Codes::kSix)
       high = _mm256_and_si256(shifted(at(kNibblePlane + (group & 1) * 128), group & 6), _mm256_set1_epi8(3));
     if constexpr (!is_table(C)) return;
-    const int8_t* table = C == Codes::kIq4 ? kIq4Values : kMx4Values;
-    const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table), _mm_set1_epi8((char)0x80));
+    const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table_of(C)), _mm_set1_epi8((char)0x80));
     whole = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), low);
   }
   low = _mm256_and_si256(whole, low_bits);
@@ -150,8 +151,7 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
     __m256i sum = _mm256_madd_epi16(low[i], _mm256_set1_epi16(1));
     if constexpr (split) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(high[i], _mm256_set1_epi16(16)));
     if constexpr (offset_of(C) != 0) {
-      const int32_t first = offset_of(C) == 16 ? start[i] * 2 : offset_of(C) == 32 ? start[i] * 4 : start[i];
-      sum = _mm256_add_epi32(sum, _mm256_set1_epi32(first));
+      sum = _mm256_add_epi32(sum, _mm256_set1_epi32(start[i] * start_times(C, G1 - G0)));
     }
     d[0][i] = _mm256_cvtepi32_ps(sum);
   }
@@ -165,8 +165,7 @@ PG_INLINE int32_t code_at(const uint8_t* codes, int row, int group, int column) 
   if constexpr (C == Codes::kByte) return (int32_t)codes[group * 128 + at] - 128;
   const int32_t both = codes[(group & 3) * 128 + at];
   const int32_t nibble = group < 4 ? both & 15 : both >> 4;
-  if constexpr (C == Codes::kIq4) return kIq4Values[nibble];
-  if constexpr (C == Codes::kMx4) return kMx4Values[nibble];
+  if constexpr (is_table(C)) return table_of(C)[nibble];
   int32_t upper = 0;
   if constexpr (is_five(C)) upper = codes[kNibblePlane + at] >> group & 1;
   if constexpr (C == Codes::kSix) upper = codes[kNibblePlane + (group & 1) * 128 + at] >> (group & 6) & 3;
@@ -192,7 +191,6 @@ template <Factor F>
 PG_INLINE vf load_factor(const uint8_t* at, const uint8_t* big, int half, int v) {
   if constexpr (F == Factor::kHalf) return v_load_f16((const uint16_t*)at + v * VL);
   if constexpr (F == Factor::kBhalf) return v_load_bf16((const uint16_t*)at + v * VL);
-  if constexpr (F == Factor::kFloat) return v_load((const float*)at + v * VL);
   const int8_t* small = (const int8_t*)at + (F == Factor::kSuper16 ? half * kPanelRows : 0);
   return v_mul(v_load_f16((const uint16_t*)big + v * VL), v_load_i8(small + v * VL));
 }
@@ -243,7 +241,8 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
         else dots<spec.codes, MR, 4, 8>(d, codes, first + v, x, start);
 #pragma GCC unroll 2
         for (int j = 0; j < kJoint; j++) {
-          const vf w = load_factor<spec.scale>(scales, header, half, first + v + j);
+          vf w = load_factor<spec.scale>(scales, header, half, first + v + j);
+          if constexpr (unit_of(spec.codes) != 1.0f) w = v_mul(w, v_set(unit_of(spec.codes)));
 #pragma GCC unroll 8
           for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(d[j][i], v_mul(w, v_set(scale[i])), sum[v + j][i]);
           if constexpr (spec.minimum != Factor::kNone) {

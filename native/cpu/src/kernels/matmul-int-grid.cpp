@@ -1,0 +1,15 @@
+// The encodings of grid types: their points' coordinates, looked up as nibbles.
+#include "matmul-int.h"
+
+namespace pg {
+namespace PG_NS {
+
+const GemmFn gemm_n2k = int_gemm<kEncodingN2K>;
+const GemmFn gemm_n2h = int_gemm<kEncodingN2H>;
+const GemmFn gemm_n3k = int_gemm<kEncodingN3K>;
+const GemmFn gemm_n3s = int_gemm<kEncodingN3S>;
+const GemmFn gemm_n1k = int_gemm<kEncodingN1K>;
+const GemmFn gemm_n1h = int_gemm<kEncodingN1H>;
+
+}  // namespace PG_NS
+}  // namespace pg
