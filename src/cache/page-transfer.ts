@@ -60,15 +60,16 @@ export class PageTransfers {
   }
 
   /**
-   * An empty page for the record in each group of `wanted`; the caller writes their content and publishes. null: nothing is evicted
-   * for what arrives, the record is here already, or its identity is not that of its tokens.
+   * An empty page for the record in each group of `wanted` that has one; the caller writes their content and publishes. null: a full
+   * group has none (nothing is evicted for what arrives), the record is here already, or its identity is not that of its tokens.
    */
   receive(transfer: PageTransfer, record: PageRecord, wanted: readonly boolean[]): TransferItem | null {
     const { groups, directory } = this.#books;
     if (directory === null || !isTrue(record) || directory.has(record.hash)) return null;
-    if (groups.some((group, g) => (wanted[g] ? group.numEmpty < 1 : group.isFull))) return null;
+    const takes = groups.map((group, g) => wanted[g] === true && group.numEmpty > 0);
+    if (!takes.includes(true) || groups.some((group, g) => group.isFull && !takes[g])) return null;
     const pages = new Int32Array(groups.length);
-    for (let g = 0; g < groups.length; g++) if (wanted[g]) this.#books.tryTake(g, pages, g, 1);
+    for (let g = 0; g < groups.length; g++) if (takes[g]) this.#books.tryTake(g, pages, g, 1);
     const item = { record, pages };
     transfer.items.push(item);
     return item;

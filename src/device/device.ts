@@ -303,6 +303,10 @@ export interface Device {
   ): void;
   /** Copies all states of one slot to another: forks, snapshots. */
   copyStates(pool: StatePool, from: number, to: number): void;
+  /** out [floats] = a slot's states; waits for all that was queued. */
+  readStates(out: Float32Array, pool: StatePool, slot: number): void;
+  /** The opposite. The slot belongs to the caller: nothing queued reads or writes it. */
+  writeStates(pool: StatePool, slot: number, values: Float32Array): void;
 
   /** out = sum over chosen experts of weight * expert(x), experts in ascending rank order. routerLogits [n, E]. */
   mixtureOfExperts(

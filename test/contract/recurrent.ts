@@ -167,7 +167,12 @@ export function recurrentContract(duel: Duel, { elementwise }: Tolerance): void 
     };
     const first = step(0, 0, 9);
     device.copyStates(pool, 0, 2);
-    assertSameBits(step(2, 9, 5), step(0, 9, 5), "the copy");
+    const values = new Float32Array(pool.spec.floats);
+    device.readStates(values, pool, 0);
+    device.writeStates(pool, 1, values);
+    const source = step(0, 9, 5);
+    assertSameBits(step(2, 9, 5), source, "the copy");
+    assertSameBits(step(1, 9, 5), source, "what was read and written");
     assertSameBits(step(2, 0, 9), first, "a new sequence in a used slot");
   });
 }

@@ -28,6 +28,13 @@ export class CpuStatePool implements StatePool {
   get byteLength(): number {
     return this.data.byteLength;
   }
+
+  /** The slot's numbers, where they lie. */
+  slot(index: number): Float32Array {
+    const { floats, numSlots } = this.spec;
+    if (index < 0 || index >= numSlots) throw new RangeError(`slot ${index} of ${numSlots}`);
+    return this.data.subarray(index * floats, (index + 1) * floats);
+  }
 }
 
 export abstract class CpuRecurrentOps extends CpuKvOps {
@@ -37,11 +44,16 @@ export abstract class CpuRecurrentOps extends CpuKvOps {
   }
 
   copyStates(pool: StatePool, from: number, to: number): void {
-    const { numSlots, floats } = pool.spec;
-    if (from < 0 || to < 0 || from >= numSlots || to >= numSlots) {
-      throw new RangeError(`slot ${from} to ${to} of ${numSlots}`);
-    }
-    (pool as CpuStatePool).data.copyWithin(to * floats, from * floats, (from + 1) * floats);
+    const states = pool as CpuStatePool;
+    states.slot(to).set(states.slot(from));
+  }
+
+  readStates(out: Float32Array, pool: StatePool, slot: number): void {
+    out.set((pool as CpuStatePool).slot(slot));
+  }
+
+  writeStates(pool: StatePool, slot: number, values: Float32Array): void {
+    (pool as CpuStatePool).slot(slot).set(values);
   }
 
   decayGates(decay: Tensor, step: Tensor, x: Tensor, bias: Tensor, rate: Tensor, limits: StepLimits, n: number): void {

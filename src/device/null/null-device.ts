@@ -230,6 +230,10 @@ export class NullDevice implements Device {
   copyStates(): void {
     this.calls.copyStates++;
   }
+  readStates(out: Float32Array): void {
+    out.fill(0);
+  }
+  writeStates(): void {}
   mixtureOfExperts(): void {
     this.calls.mixtureOfExperts++;
   }

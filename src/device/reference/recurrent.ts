@@ -25,6 +25,13 @@ export class ReferenceStatePool implements StatePool {
     const { floats } = this.spec;
     this.data.copyWithin(to * floats, from * floats, (from + 1) * floats);
   }
+
+  /** The slot's numbers, where they lie. */
+  slot(index: number): Float32Array {
+    const { floats, numSlots } = this.spec;
+    if (index < 0 || index >= numSlots) throw new RangeError(`slot ${index} of ${numSlots}`);
+    return this.data.subarray(index * floats, (index + 1) * floats);
+  }
 }
 
 /** Where row r keeps its state; zeroed when the row begins its sequence. */

@@ -402,6 +402,14 @@ export class ReferenceDevice implements Device {
     (pool as ReferenceStatePool).copy(from, to);
   }
 
+  readStates(out: Float32Array, pool: StatePool, slot: number): void {
+    out.set((pool as ReferenceStatePool).slot(slot));
+  }
+
+  writeStates(pool: StatePool, slot: number, values: Float32Array): void {
+    (pool as ReferenceStatePool).slot(slot).set(values);
+  }
+
   mixtureOfExperts(
     out: Tensor,
     x: Tensor,

@@ -111,7 +111,7 @@ function storeOf(
   parts: Pick<PrefixStoreOptions, "cache" | "device" | "pools">,
 ): PrefixStore {
   const { quantize, maxContext } = config;
-  const dtypes = parts.pools.map((pool) => pool.spec.dtype);
+  const dtypes = parts.pools.map((pool) => ("dtype" in pool.spec ? pool.spec.dtype : "f32"));
   return new PrefixStore({
     ...parts,
     dir,

@@ -6,7 +6,8 @@ import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { CacheManager } from "../../cache/cache-manager.js";
 import { NULL_PAGE } from "../../core/ids.js";
-import type { Device, KvPool } from "../../device/device.js";
+import type { Device, StatePool } from "../../device/device.js";
+import type { Caches } from "../../models/model.js";
 import { PageFileReader, PageFileWriter, type RecordShape, recordBytes } from "./page-file.js";
 
 const SUFFIX = ".pages";
@@ -19,7 +20,7 @@ export interface PrefixStoreOptions {
   readonly key: Readonly<Record<string, unknown>>;
   readonly cache: CacheManager;
   readonly device: Device;
-  readonly pools: readonly KvPool[]; // [G]
+  readonly pools: Caches; // [G]
   readonly log: (line: string) => void;
 }
 
@@ -33,7 +34,7 @@ export class PrefixStore {
   constructor(options: PrefixStoreOptions) {
     const { device, pools, cache } = options;
     this.#options = options;
-    this.#shape = { pageSize: cache.pageSize, pageBytes: pools.map((pool) => device.kvPageBytes(pool.spec)) };
+    this.#shape = { pageSize: cache.pageSize, pageBytes: pools.map((pool) => bytesOfPage(device, pool)) };
     this.#key = JSON.stringify({ ...options.key, numerics: device.info.numerics, ...this.#shape });
     const name = createHash("sha256").update(this.#key).digest("hex").slice(0, 32);
     this.path = join(options.dir, `${name}${SUFFIX}`);
@@ -69,7 +70,7 @@ export class PrefixStore {
 
   /** Writes what is cached, the hottest first, as far as it fits; nothing is under way any more. */
   save(): void {
-    const { cache, device, pools, dir, maxBytes, log } = this.#options;
+    const { cache, dir, maxBytes, log } = this.#options;
     const transfer = cache.transfers.lend();
     try {
       const kept: { index: number; groups: boolean[] }[] = [];
@@ -86,10 +87,7 @@ export class PrefixStore {
       try {
         for (const { index, groups } of kept) {
           const { record, pages } = transfer.items[index]!;
-          writer.write(record, groups, (out, g) => {
-            this.#page[0] = pages[g]!;
-            device.readPages(out, pools[g]!, this.#page, 1);
-          });
+          writer.write(record, groups, (out, g) => this.#read(out, g, pages[g]!));
         }
       } catch (error) {
         writer.abandon();
@@ -104,16 +102,46 @@ export class PrefixStore {
   }
 
   #take(reader: PageFileReader, transfer: ReturnType<CacheManager["transfers"]["begin"]>): boolean {
-    const { cache, device, pools } = this.#options;
+    const { cache } = this.#options;
     const { record, groups, pageOf } = reader.next();
     const item = cache.transfers.receive(transfer, record, groups);
     if (item === null) return false;
-    for (let g = 0; g < pools.length; g++) {
-      if (!groups[g]) continue;
-      this.#page[0] = item.pages[g]!;
-      device.writePages(pools[g]!, this.#page, 1, pageOf(g));
+    for (let g = 0; g < groups.length; g++) {
+      if (item.pages[g] !== NULL_PAGE) this.#write(g, item.pages[g]!, pageOf(g));
     }
     cache.transfers.publish(item);
     return true;
   }
+
+  #read(out: Uint8Array, g: number, page: number): void {
+    const { device, pools } = this.#options;
+    const pool = pools[g]!;
+    if (isStates(pool)) {
+      const values = new Float32Array(pool.spec.floats);
+      device.readStates(values, pool, page);
+      out.set(new Uint8Array(values.buffer));
+    } else {
+      this.#page[0] = page;
+      device.readPages(out, pool, this.#page, 1);
+    }
+  }
+
+  #write(g: number, page: number, bytes: Uint8Array): void {
+    const { device, pools } = this.#options;
+    const pool = pools[g]!;
+    if (isStates(pool)) device.writeStates(pool, page, new Float32Array(Uint8Array.from(bytes).buffer));
+    else {
+      this.#page[0] = page;
+      device.writePages(pool, this.#page, 1, bytes);
+    }
+  }
+}
+
+function isStates(pool: Caches[number]): pool is StatePool {
+  return "floats" in pool.spec;
+}
+
+/** Of a page, or of a slot of states. */
+function bytesOfPage(device: Device, pool: Caches[number]): number {
+  return isStates(pool) ? pool.spec.floats * 4 : device.kvPageBytes(pool.spec);
 }
