@@ -197,7 +197,8 @@ export interface Engine {
   readonly model: ModelInfo;
   health(): EngineHealth;
   generate(prompt: string | readonly number[], options?: GenerateOptions): Generation;
-  chat(messages: readonly ChatMessage[], options?: GenerateOptions & TemplateOptions): Generation;
+  /** Answers the last message; a string is one message of the user. */
+  chat(messages: string | readonly ChatMessage[], options?: GenerateOptions & TemplateOptions): Generation;
   /** An answer that is a value of a zod schema, typed and checked. */
   object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>>;
   /** The source of the model's chat template. */

@@ -53,6 +53,7 @@ export async function createEngine(options: EngineOptions = {}): Promise<Engine>
 
 /** How often a dying thread is restarted before the engine gives up, as long as no call ends well in between. */
 const MAX_RESTARTS_IN_A_ROW = 3;
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** A call that has not ended. */
 interface OpenCall {
@@ -85,11 +86,13 @@ class ThreadedEngine implements Engine {
   #lastError: string | null = null;
   #numCalls = 0;
   #numQueries = 0;
+  #hold: NodeJS.Timeout | null = null;
 
   constructor(config: EngineConfig, onProgress: EngineOptions["onProgress"] | null) {
     this.#config = config;
     this.#seed = config.seed ?? randomBytes(6).readUIntBE(0, 6);
     this.#checkpoint = openCheckpoint(config.model);
+    this.#holdProcess();
     this.ready = this.#start(onProgress ?? null);
   }
 
@@ -112,7 +115,8 @@ class ThreadedEngine implements Engine {
     return this.#submit(ids, options);
   }
 
-  chat(messages: readonly ChatMessage[], options: GenerateOptions & TemplateOptions = {}): Generation {
+  chat(messages: string | readonly ChatMessage[], options: GenerateOptions & TemplateOptions = {}): Generation {
+    if (typeof messages === "string") return this.chat([{ role: "user", content: messages }], options);
     const { text, content } = this.renderPrompt(messages, options);
     return this.#submit(this.tokenize(text, { addSpecialTokens: false, content }), options);
   }
@@ -255,6 +259,7 @@ class ThreadedEngine implements Engine {
     const call: OpenCall = { message, generation, embedding, editLogits, unlisten };
     this.#calls.set(message.callId, call);
     this.#numCalls++;
+    this.#holdProcess();
     if (this.#state === "ready") this.#host.post(message, editLogits);
     if (signal?.aborted) queueMicrotask(onSignal);
     else signal?.addEventListener("abort", onSignal, { once: true });
@@ -275,6 +280,22 @@ class ThreadedEngine implements Engine {
   #forget(callId: string): void {
     this.#calls.get(callId)?.unlisten();
     this.#calls.delete(callId);
+    this.#holdProcess();
+  }
+
+  /**
+   * The engine's thread by itself does not keep the process alive: loading does, and calls and queries under way. So a program
+   * that forgets close() still ends when its work is done.
+   */
+  #holdProcess(): void {
+    const isBusy = this.#state === "restarting" || this.#calls.size > 0 || this.#replies.size > 0;
+    if (isBusy) this.#hold ??= setInterval(() => undefined, MAX_TIMEOUT_MS);
+    else this.#letGo();
+  }
+
+  #letGo(): void {
+    clearInterval(this.#hold ?? undefined);
+    this.#hold = null;
   }
 
   /** A seed that no caller chose: drawn from the engine's own, in order of arrival. */
@@ -287,6 +308,7 @@ class ThreadedEngine implements Engine {
     const seq = this.#numQueries++;
     return new Promise((resolve, reject) => {
       this.#replies.set(seq, { resolve: resolve as (value: unknown) => void, reject });
+      this.#holdProcess();
       this.#host.post({ type: "query", seq, what, rows }, null);
     });
   }
@@ -300,6 +322,7 @@ class ThreadedEngine implements Engine {
         else if (message.type === "ready") {
           this.#facts = message.facts;
           if (this.#state !== "closed") this.#state = "ready";
+          this.#holdProcess();
           resolve();
         } else if (message.type === "dead") {
           const error = errorFor(message.error.code, message.error.details);
@@ -314,6 +337,7 @@ class ThreadedEngine implements Engine {
     if (message.type === "reply") {
       this.#replies.get(message.seq)?.resolve(message.value);
       this.#replies.delete(message.seq);
+      this.#holdProcess();
       return;
     }
     if (message.step !== null) this.#log.append(message.step);
@@ -342,9 +366,11 @@ class ThreadedEngine implements Engine {
     if (!wasReady || ++this.#restartsInARow > MAX_RESTARTS_IN_A_ROW) {
       this.#state = "dead";
       for (const call of [...this.#calls.values()]) this.#failCall(call, this.#deathError());
+      this.#holdProcess();
       return;
     }
     this.#state = "restarting";
+    this.#holdProcess();
     this.#restarts++;
     for (const call of [...this.#calls.values()]) {
       if (call.generation?.hasBegun === true)
@@ -362,6 +388,7 @@ class ThreadedEngine implements Engine {
   #rejectReplies(): void {
     for (const reply of this.#replies.values()) reply.reject(this.#deathError());
     this.#replies.clear();
+    this.#holdProcess();
   }
 
   #deathError(): EngineDeadError {

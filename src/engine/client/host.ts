@@ -19,10 +19,14 @@ export function startHost(config: EngineConfig, listener: (message: FromEngine) 
 }
 
 function startWorker(config: EngineConfig, listener: (message: FromEngine) => void): EngineHost {
-  const worker = new Worker(new URL("../core/worker.js", import.meta.url), { workerData: config });
+  // A program given by --eval may say what it is written in; a thread started from a file may not. Other flags are inherited.
+  const isEval = process.execArgv.some((arg) => arg.startsWith("--input-type"));
+  const options = { workerData: config, ...(isEval ? { execArgv: [] } : {}) };
+  const worker = new Worker(new URL("../core/worker.js", import.meta.url), options);
   let isClosing = false;
   const gone = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
   worker.on("message", listener);
+  worker.unref(); // what is under way keeps the process alive (engine.ts), not the thread; listening had held it
   worker.on("error", (error) => {
     if (!isClosing) listener({ type: "dead", error: toWire(error, "engine_dead") });
   });
@@ -30,6 +34,7 @@ function startWorker(config: EngineConfig, listener: (message: FromEngine) => vo
     post: (message) => worker.postMessage(message),
     close: () => {
       isClosing = true;
+      worker.ref();
       worker.postMessage({ type: "close" } satisfies ToEngine);
       return gone;
     },
