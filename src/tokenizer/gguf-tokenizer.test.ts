@@ -186,7 +186,7 @@ test("metadata that cannot be honoured is refused by name", () => {
     );
   const good = sentencePiece([]);
   refuses({}, /tokenizer\.ggml\.model = undefined/);
-  refuses({ ...good, model: "bert" }, /tokenizer\.ggml\.model = bert/);
+  refuses({ ...good, model: "rwkv" }, /tokenizer\.ggml\.model = rwkv/);
   refuses({ model: "llama" }, /tokenizer\.ggml\.tokens/);
   refuses({ ...good, tokens: ["a", 7] }, /tokens\[1\].*a string, found number/);
   refuses({ ...good, scores: [0, 1] }, /scores: expected 259 entries/);
@@ -197,4 +197,109 @@ test("metadata that cannot be honoured is refused by name", () => {
   refuses({ model: "gpt2", tokens: ["a"], merges: [], pre: "martian" }, /tokenizer\.ggml\.pre = martian/);
   refuses({ model: "gpt2", tokens: ["a"] }, /merges/);
   assert.equal(make({ ...good, padding_token_id: 0xffff_ffff }).specialTokens.pad_token, undefined);
+});
+
+test("text merged as it is written: spaces as U+2581, unknown characters as bytes, runs of line breaks whole", () => {
+  const tokens = ["<pad>", "<eos>", "<bos>", "\n\n", "▁", "a", "b", "▁a", "ab", "<0xC3>", "<0xA9>", "\n"];
+  const types = [CONTROL, CONTROL, CONTROL, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL, BYTE, BYTE, NORMAL];
+  const fields = {
+    model: "gemma4",
+    tokens,
+    token_type: types,
+    merges: ["▁ a", "a b"],
+    bos_token_id: 2,
+    eos_token_id: 1,
+  };
+  const tokenizer = make(fields);
+  assert.deepEqual(pieces(tokenizer, "ab a\n\né"), ["ab", "▁a", "\n\n", "<0xC3>", "<0xA9>"]);
+  assert.equal(tokenizer.encode("a")[0], 2);
+  assert.equal(tokenizer.decode(tokenizer.encode("ab a\n\né"), { skipSpecialTokens: true }), "ab a\n\né");
+});
+
+test("text is composed where the model's own tokenizer composes it", () => {
+  const decomposed = "Cafe\u0301";
+  const ids = (pre: string, text: string) => make(bundledFields(pre)).encode(text);
+  assert.deepEqual(ids("qwen2", decomposed), ids("qwen2", "Café"));
+  assert.notDeepEqual(ids("llama-bpe", decomposed), ids("llama-bpe", "Café"));
+});
+
+const WORDPIECES = [
+  "[PAD]",
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  "un",
+  "##aff",
+  "##able",
+  "the",
+  "the".toUpperCase(),
+  "cafe",
+  ",",
+  "漢",
+  "##s",
+  "dog",
+];
+
+test("WordPiece: ids equal those of tokenizer.json with the same vocabulary", () => {
+  const special = (id: number) => ({
+    id,
+    content: WORDPIECES[id]!,
+    special: true,
+    normalized: false,
+    lstrip: false,
+    rstrip: false,
+    single_word: false,
+  });
+  const json = new JsonTokenizer({
+    file: "bert",
+    json: {
+      added_tokens: [0, 1, 2, 3].map(special),
+      normalizer: {
+        type: "BertNormalizer",
+        clean_text: true,
+        handle_chinese_chars: true,
+        strip_accents: null,
+        lowercase: true,
+      },
+      pre_tokenizer: { type: "BertPreTokenizer" },
+      post_processor: null,
+      decoder: { type: "WordPiece", prefix: "##", cleanup: true },
+      model: {
+        type: "WordPiece",
+        unk_token: "[UNK]",
+        continuing_subword_prefix: "##",
+        max_input_chars_per_word: 100,
+        vocab: Object.fromEntries(WORDPIECES.map((token, id) => [token, id])),
+      },
+    },
+  });
+  // GGUF files write words with a space before them, and continuations plain.
+  const tokens = WORDPIECES.map((token, id) =>
+    id < 4 ? token : token.startsWith("##") ? token.slice(2) : `▁${token}`,
+  );
+  const gguf = make({
+    model: "bert",
+    tokens,
+    token_type: WORDPIECES.map((_, id) => (id === 1 ? UNKNOWN : id < 4 ? CONTROL : NORMAL)),
+    cls_token_id: 2,
+    seperator_token_id: 3,
+    unknown_token_id: 1,
+  });
+  const text = fc.array(
+    fc.constantFrom("Unaffable", "the", "THE", "Café", ",", "漢字", "dogs", " ", "\t", "[SEP]", "xyz", "\u200b"),
+    { maxLength: 10 },
+  );
+  fc.assert(
+    fc.property(text, (parts) => {
+      const whole = parts.join("");
+      assert.deepEqual(
+        gguf.encode(whole, { addSpecialTokens: false }),
+        json.encode(whole, { addSpecialTokens: false }),
+        JSON.stringify(whole),
+      );
+    }),
+  );
+  assert.deepEqual(gguf.encode("dogs, the"), [2, 13, 12, 10, 7, 3]);
+  assert.equal(gguf.decode([13, 12, 7]), "dogs the");
+  assert.equal(json.decode([13, 12, 7]), "dogs the");
 });

@@ -1,6 +1,7 @@
 // A GGUF vocabulary behind the Tokenizer interface: SentencePiece-style (scores, byte fallback) or byte-level BPE (merges).
 // Ids equal llama.cpp's on the same file.
 
+import { bertWords } from "./bert-words.js";
 import { mergeBigrams } from "./bigram-merge.js";
 import { toByteLevel, tryByteLevelBytes } from "./byte-level.js";
 import { type GgufMetadata, type GgufVocab, readGgufVocab, TokenType } from "./gguf-vocab.js";
@@ -34,7 +35,7 @@ export class GgufTokenizer implements Tokenizer {
     this.vocabSize = vocab.tokens.length;
     this.bosId = vocab.bosId;
     this.eosIds = vocab.eosIds;
-    this.stripsLeadingSpace = vocab.kind === "sentencepiece" && vocab.addsSpacePrefix;
+    this.stripsLeadingSpace = vocab.kind === "wordpiece" || (vocab.kind === "sentencepiece" && vocab.addsSpacePrefix);
 
     const ids = new Map<string, number>();
     const markers: [string, number][] = [];
@@ -72,6 +73,8 @@ export class GgufTokenizer implements Tokenizer {
         // Every stretch of text that begins the whole or follows a marker is a sentence of its own.
         const prefix = this.#vocab.addsSpacePrefix && isAfterMarker ? " " : "";
         this.#encodeSentence(prefix + fragment, ids);
+      } else if (this.#vocab.kind === "wordpiece") {
+        for (const word of bertWords(fragment, this.#vocab)) this.#encodeBertWord(word, ids);
       } else {
         this.#encodeWords(fragment, ids);
       }
@@ -98,7 +101,8 @@ export class GgufTokenizer implements Tokenizer {
     if (token === undefined) return NO_BYTES;
     const type = this.#vocab.types[id];
     if (this.isSpecial(id) || type === TokenType.USER_DEFINED) return Buffer.from(token, "utf8");
-    if (this.#vocab.kind === "byte-level") return tryByteLevelBytes(token) ?? Buffer.from(token, "utf8");
+    const isRaw = this.#vocab.kind === "byte-level" && this.#vocab.preTokenizer.isRaw;
+    if (this.#vocab.kind === "byte-level" && !isRaw) return tryByteLevelBytes(token) ?? Buffer.from(token, "utf8");
     const byte = type === TokenType.BYTE ? tryFallbackByte(token) : null;
     return byte === null ? Buffer.from(token.replaceAll(SPACE, " "), "utf8") : Uint8Array.of(byte);
   }
@@ -140,15 +144,49 @@ export class GgufTokenizer implements Tokenizer {
 
   #encodeWords(text: string, out: number[]): void {
     if (this.#vocab.kind !== "byte-level") return;
-    for (const word of splitWords(text, this.#vocab.preTokenizer.patterns)) {
+    const { patterns, ignoresMerges, isRaw, composes } = this.#vocab.preTokenizer;
+    const composed = composes ? text.normalize("NFC") : text;
+    for (const word of splitWords(isRaw ? composed.replaceAll(" ", SPACE) : composed, patterns)) {
       let ids = this.#words.get(word);
       if (ids === undefined) {
-        ids = this.#encodeWord(toByteLevel(Buffer.from(word, "utf8")), this.#vocab.preTokenizer.ignoresMerges);
+        ids = isRaw
+          ? this.#encodeRawWord(word)
+          : this.#encodeWord(toByteLevel(Buffer.from(word, "utf8")), ignoresMerges);
         if (this.#words.size >= MAX_CACHED_WORDS) this.#words.clear();
         this.#words.set(word, ids);
       }
       for (const id of ids) out.push(id);
     }
+  }
+
+  /** Merged as it is written; what is no token then is its bytes. A run of line breaks may be one token. */
+  #encodeRawWord(word: string): number[] {
+    const whole = /^\n+$/.test(word) ? this.#textId(word) : undefined;
+    if (whole !== undefined) return [whole];
+    const ids: number[] = [];
+    for (const symbol of mergeBigrams(word, (left, right) => this.#ranks.get(`${left} ${right}`) ?? Infinity)) {
+      const id = this.#textId(symbol);
+      if (id !== undefined) ids.push(id);
+      else this.#encodeBytes(symbol, ids);
+    }
+    return ids;
+  }
+
+  /** WordPiece: the longest token first, then the longest that continues; a word that does not come out is unknown. */
+  #encodeBertWord(word: string, out: number[]): void {
+    const text = SPACE + word;
+    const ids: number[] = [];
+    for (let at = 0; at < text.length; ) {
+      let end = text.length;
+      while (end > at && this.#textId(text.slice(at, end)) === undefined) end--;
+      if (end === at) {
+        if (this.#vocab.unkId !== null) out.push(this.#vocab.unkId);
+        return;
+      }
+      ids.push(this.#textId(text.slice(at, end))!);
+      at = end;
+    }
+    out.push(...ids);
   }
 
   #encodeWord(word: string, ignoresMerges: boolean): number[] {

@@ -27,6 +27,7 @@ export type GgufVocab = CommonVocab &
   (
     | { readonly kind: "sentencepiece"; readonly scores: readonly number[]; readonly addsSpacePrefix: boolean }
     | { readonly kind: "byte-level"; readonly merges: readonly string[]; readonly preTokenizer: PreTokenizer }
+    | { readonly kind: "wordpiece"; readonly lowersCase: boolean; readonly stripsAccents: boolean }
   );
 
 /** How files write "none": -1 as 32 bits without a sign. */
@@ -45,6 +46,7 @@ const END_NAMES = [
   "<|endoftext|>",
   "<|end_of_text|>",
   "<end_of_turn>",
+  "<turn|>",
   "<EOT>",
   "[EOT]",
   "[EOS]",
@@ -78,11 +80,12 @@ export function readGgufVocab(metadata: GgufMetadata, file: string): GgufVocab {
   };
 
   const model = metadata.get(key("model"));
-  if (model !== "llama" && model !== "gpt2") {
-    const known = "llama, gpt2";
+  if (model !== "llama" && model !== "gpt2" && model !== "gemma4" && model !== "bert") {
+    const known = "llama, gpt2, gemma4, bert";
     throw new FormatError("unsupported_model_option", { file, param: key("model"), value: String(model), known });
   }
   const isSentencePiece = model === "llama";
+  const isWordPiece = model === "bert";
   const tokens = need("tokens", list<string>("tokens", "string", 1));
   const types = list<number>("token_type", "number", tokens.length) ?? tokens.map(() => TokenType.NORMAL);
   const id = (name: string, fallback: number | null = null): number | null => {
@@ -117,7 +120,21 @@ export function readGgufVocab(metadata: GgufMetadata, file: string): GgufVocab {
       addsSpacePrefix: flag("add_space_prefix", true),
     };
   }
-  const name = metadata.get(key("pre")) ?? "default";
+  if (isWordPiece) {
+    const lowersCase = flag("normalizer.lowercase", true);
+    return {
+      ...common,
+      kind: "wordpiece",
+      bosId: id("cls", id("bos", 101)),
+      eosId: id("seperator", id("eos", 102)),
+      unkId: id("unknown", 100),
+      addsBos: flag("add_bos_token", true),
+      addsEos: flag("add_eos_token", true),
+      lowersCase,
+      stripsAccents: flag("normalizer.strip_accents", lowersCase),
+    };
+  }
+  const name = model === "gemma4" ? "gemma4" : (metadata.get(key("pre")) ?? "default");
   const preTokenizer = findPreTokenizer(String(name));
   if (preTokenizer === null) {
     const known = PRE_TOKENIZER_NAMES.join(", ");
@@ -126,7 +143,7 @@ export function readGgufVocab(metadata: GgufMetadata, file: string): GgufVocab {
   return {
     ...common,
     kind: "byte-level",
-    addsBos: flag("add_bos_token", preTokenizer.addsBos),
+    addsBos: model === "gemma4" || flag("add_bos_token", preTokenizer.addsBos),
     merges: need("merges", list<string>("merges", "string", 0)),
     preTokenizer,
   };

@@ -98,7 +98,7 @@ test("what cannot be read is refused with the file and the reason", () => {
         error instanceof FormatError && /x\/tokenizer\.json/.test(error.message) && message.test(error.message),
     );
   refuses({}, /decoder = undefined/);
-  refuses({ decoder: { type: "WordPiece" } }, /WordPiece/);
+  refuses({ decoder: { type: "CTC" } }, /CTC/);
   refuses({ decoder: { type: "Sequence", decoders: [{ type: "Fuse" }] } }, /Fuse/);
   refuses({ decoder: { type: "ByteLevel" } }, /model: expected an object, found undefined/);
   refuses({ decoder: { type: "ByteLevel" }, model: { type: "Quantum", vocab: {} } }, /model\.type = Quantum/);

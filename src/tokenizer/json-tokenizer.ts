@@ -133,8 +133,8 @@ function checkModel(json: Record<string, unknown>, file: string): void {
     throw new FormatError("file_corrupt", { file, what: "model", expected: "an object", found: typeof json.model });
   const { type, vocab } = json.model as { type?: unknown; vocab?: unknown };
   // The oldest files leave the type out; the library tells by the other fields.
-  if (type !== undefined && type !== "BPE" && type !== "Unigram") {
-    const known = "BPE, Unigram";
+  if (type !== undefined && type !== "BPE" && type !== "Unigram" && type !== "WordPiece") {
+    const known = "BPE, Unigram, WordPiece";
     throw new FormatError("unsupported_model_option", { file, param: "model.type", value: String(type), known });
   }
   const check = (token: unknown, id: unknown): void => {

@@ -2,7 +2,8 @@
 // merges. Each is one or more patterns, applied in turn to what the one before left; what no pattern matches is a word too.
 //
 // The patterns are those the vocabularies were trained with, from the models' own tokenizer.json. llama.cpp approximates the
-// upper and lower case classes of tekken and gpt-4o by ASCII; where the two differ, the model's own are right.
+// upper and lower case classes of tekken and gpt-4o by ASCII, and takes the text before a number with its first digits for afmoe;
+// where the two differ, the model's own are right.
 
 export interface PreTokenizer {
   readonly patterns: readonly RegExp[];
@@ -10,6 +11,10 @@ export interface PreTokenizer {
   readonly ignoresMerges: boolean;
   /** A text begins with BOS unless the file says otherwise. */
   readonly addsBos: boolean;
+  /** Words are merged as they are, spaces as U+2581, unknown characters as byte tokens; not in the byte-level alphabet. */
+  readonly isRaw: boolean;
+  /** Text is composed (NFC) first, as the models' own tokenizers do; llama.cpp does not. */
+  readonly composes: boolean;
 }
 
 const CONTRACTION = "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]";
@@ -29,6 +34,41 @@ const cased = (suffix: string, digits: string): string =>
   `|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|${SPACES}`;
 const TEKKEN = cased("", "\\p{N}");
 const GPT4O = cased(`(?:${CONTRACTION})?`, "\\p{N}{1,3}");
+
+const HAN = "\\p{Script=Han}";
+const notHan = (characters: string): string => `(?:(?!${HAN})${characters})`;
+const KIMI = `${HAN}+|${cased(`(?:${CONTRACTION})?`, "\\p{N}{1,3}")
+  .replaceAll(UPPER, notHan(UPPER))
+  .replaceAll(LOWER, notHan(LOWER))
+  .replace("[\\r\\n/]*", "[\\r\\n]*")}`;
+/** Digits in threes from the right. */
+const THREES = "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))";
+const THREES_OF_WORDS = "\\p{Nd}{1,3}(?=(?:\\p{Nd}{3})*(?![\\p{L}\\p{M}\\p{N}\\p{Pc}]))";
+const PUNCTUATED =
+  "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" +
+  `| ?[\\p{P}\\p{S}]+[\\r\\n]*|${SPACES}`;
+const AFMOE_SCRIPTS = charClass(
+  "4E00-9FFF 3400-4DBF F900-FAFF 3040-309F 30A0-30FF FF65-FF9F 2F00-2FDF E40-E7F E80-EFF 1780-17FF 1000-109F AA60-AA7F " +
+    "A9E0-A9FF AC00-D7AF 1100-11FF",
+);
+const YOUTU_SCRIPTS =
+  `${charClass("AC00-D7A3 3131-318E")}+|${charClass("FF01 2026 201C 201D 2018 2019 2014 FF1A FF1B FF0C 3001-303F FE30-FE4F")}+` +
+  `|${charClass("3105-312F")}+|${charClass("4E00-9FA5 3040-309F 30A0-30FF")}+`;
+const EXAONE_MOE =
+  `${CONTRACTION}|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?` +
+  "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
+const JAIS2_SPACES = [512, 256, 128, 64, 32, 16, 8, 4].map((n) => `\\s{${n}}(?!\\S)`).join("|");
+const JAIS2 = LLAMA3.replace(SPACES, `\\s*[\\r\\n]+|${JAIS2_SPACES}|\\s{1,2}(?!\\S)|\\s`);
+const MINICPM5 = LLAMA3.replace("\\p{N}{1,3}", "\\p{N}+");
+const CHAMELEON = [
+  "<sentinel:[0-9]+>",
+  "IMGIMG[A-I]{1,4}Z",
+  "[\\t\\n]|    |  ",
+  "\\p{N}",
+  "[\\p{P}!-/:-@\\[-`{-~]",
+  GPT2,
+];
+const LINES = "[^\\n]+|[\\n]+";
 
 const CJK = "[一-龥\u0800-一가-\uD7FF]+";
 /** Letters with case, as the vocabulary was trained: code points in hex. */
@@ -51,12 +91,7 @@ const DEEPSEEK_LLM = [
   "\\p{N}+",
 ];
 const DEEPSEEK_CODER = ["[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK, "\\p{N}"];
-const DEEPSEEK3 = [
-  "\\p{N}{1,3}",
-  "[一-龥\u3040-\u309F\u30A0-\u30FF]+",
-  "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" +
-    `| ?[\\p{P}\\p{S}]+[\\r\\n]*|${SPACES}`,
-];
+const DEEPSEEK3 = ["\\p{N}{1,3}", "[一-龥\u3040-\u309F\u30A0-\u30FF]+", PUNCTUATED];
 const FALCON = ["[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"];
 const DEFAULT = ["[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"];
 const BLOOM = " ?[^(\\s|.,!?…。，、।۔،)]+";
@@ -73,23 +108,45 @@ interface Row {
   readonly patterns: readonly string[];
   readonly ignoresMerges?: boolean;
   readonly addsBos?: boolean;
+  readonly isRaw?: boolean;
+  readonly composes?: boolean;
 }
 
 const ROWS: readonly Row[] = [
   { names: "default", patterns: DEFAULT },
   {
-    names: "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2",
+    names: "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
     patterns: [LLAMA3],
     ignoresMerges: true,
     addsBos: true,
   },
   { names: "dbrx smaug-bpe glm4 chatglm-bpe", patterns: [LLAMA3] },
-  { names: "qwen2 deepseek-r1-qwen kormo megrez stablelm2 hunyuan solar-open grok-2", patterns: [QWEN2] },
-  { names: "qwen35", patterns: [QWEN35] },
-  { names: "gpt-2 phi-2 gigachat a.x-4.0 mellum exaone4 mpt olmo jais trillion granite-docling", patterns: [GPT2] },
-  { names: "smollm starcoder refact command-r codeshell exaone minerva-7b", patterns: ["\\p{N}", GPT2] },
+  { names: "qwen2", patterns: [QWEN2], composes: true },
+  { names: "deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2", patterns: [QWEN2] },
+  { names: "qwen35", patterns: [QWEN35], composes: true },
+  {
+    names:
+      "gpt-2 phi-2 gigachat a.x-4.0 mellum exaone4 jais trillion granite-docling roberta-bpe " +
+      "jina-v1-en jina-v2-code jina-es jina-de jina-v2-es jina-v2-de",
+    patterns: [GPT2],
+  },
+  { names: "mpt olmo modern-bert", patterns: [GPT2], composes: true },
+  { names: "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", patterns: ["\\p{N}", GPT2] },
   { names: "tekken", patterns: [TEKKEN], ignoresMerges: true, addsBos: true },
-  { names: "gpt-4o llama4 kanana2 minimax-m2", patterns: [GPT4O] },
+  { names: "gpt-4o llama4 kanana2 minimax-m2 talkie", patterns: [GPT4O] },
+  { names: "granite-embed-multi-97m", patterns: [GPT4O], ignoresMerges: true },
+  { names: "tiny_aya cohere2moe", patterns: [THREES_OF_WORDS, GPT4O] },
+  { names: "kimi-k2", patterns: [KIMI] },
+  { names: "youtu", patterns: [YOUTU_SCRIPTS, cased(`(?:${CONTRACTION})?`, "\\p{N}")], ignoresMerges: true },
+  { names: "afmoe", patterns: [THREES, `${AFMOE_SCRIPTS}+`, PUNCTUATED] },
+  { names: "jais-2", patterns: [JAIS2] },
+  { names: "minicpm5", patterns: ["\\p{N}{1,3}", MINICPM5], ignoresMerges: true },
+  { names: "exaone-moe", patterns: [EXAONE_MOE] },
+  { names: "chameleon", patterns: CHAMELEON, addsBos: true },
+  { names: "laguna", patterns: [LINES, QWEN2] },
+  { names: "superbpe", patterns: ["\\p{N}+", "(?=(?:\\p{Nd}{3})+(?!\\p{Nd}))"] },
+  { names: "gemma4 granite-embed-multi-311m sarvam-moe", patterns: [LINES], isRaw: true },
+  { names: "whitespace", patterns: ["\\S+"], isRaw: true },
   { names: "deepseek-llm", patterns: DEEPSEEK_LLM },
   { names: "deepseek-coder", patterns: DEEPSEEK_CODER },
   { names: "deepseek-v3 hunyuan-dense joyai-llm", patterns: DEEPSEEK3 },
@@ -114,6 +171,8 @@ export function findPreTokenizer(name: string): PreTokenizer | null {
     patterns: row.patterns.map(compile),
     ignoresMerges: row.ignoresMerges ?? false,
     addsBos: row.addsBos ?? false,
+    isRaw: row.isRaw ?? false,
+    composes: row.composes ?? false,
   };
 }
 

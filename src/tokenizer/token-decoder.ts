@@ -1,6 +1,6 @@
 // The `decoder` of tokenizer.json, read as a map from one token to its bytes. That is possible for every decoder that language
-// models use: byte-level BPE, and SentencePiece's spaces (U+2581) with byte fallback tokens (<0x0A>). Decoders that look at
-// neighbouring tokens (WordPiece, CTC) are refused by name.
+// models use: byte-level BPE, SentencePiece's spaces (U+2581) with byte fallback tokens (<0x0A>), WordPiece's words and their
+// continuations (##). Decoders that look at neighbouring tokens (CTC) are refused by name.
 
 import { FormatError } from "../core/errors.js";
 import { tryByteLevelBytes } from "./byte-level.js";
@@ -16,10 +16,12 @@ interface Part {
   readonly [field: string]: unknown;
 }
 
-const SUPPORTED = "ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip";
+const SUPPORTED = "ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip, WordPiece";
 
 export function readTokenDecoder(config: unknown, file: string): TokenDecoder {
   const parts = flatten(config, file);
+  const [only] = parts;
+  if (parts.length === 1 && only!.type === "WordPiece") return wordPieceDecoder(String(only!.prefix ?? "##"));
   let isByteLevel = false;
   let hasByteFallback = false;
   let isFused = false;
@@ -77,6 +79,14 @@ export function readTokenDecoder(config: unknown, file: string): TokenDecoder {
       for (const [from, to] of replacements) token = token.replaceAll(from, to);
       return (isByteLevel && !isAdded ? tryByteLevelBytes(token) : null) ?? Buffer.from(token, "utf8");
     },
+  };
+}
+
+/** Words stand apart by a space; what continues one does not. */
+export function wordPieceDecoder(prefix: string): TokenDecoder {
+  return {
+    stripsLeadingSpace: true,
+    bytes: (token) => Buffer.from(token.startsWith(prefix) ? token.slice(prefix.length) : ` ${token}`, "utf8"),
   };
 }
 
