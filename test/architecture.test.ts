@@ -12,7 +12,7 @@ const LAYERS = [
   ["scheduler", "attention", "sampler", "models"],
   ["engine"],
   ["server"],
-  ["cli"],
+  ["cli", "ai"],
 ];
 const layerOf = new Map(LAYERS.flatMap((folders, layer) => folders.map((folder) => [folder, layer] as const)));
 

@@ -15,7 +15,7 @@ export interface AnswerPlan {
 
 /** `prompt`: its text. `constrained`: by what the answer is bound, if at all. */
 export function planAnswer(
-  { toolFormat, reasoningTags }: ServerContext,
+  { toolFormat, reasoningTags }: Pick<ServerContext, "toolFormat" | "reasoningTags">,
   prompt: string,
   tools: readonly ChatTool[],
   constrained: "no" | "forced call" | "text",

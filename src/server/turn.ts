@@ -3,9 +3,8 @@
 
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs } from "../core/sampling.js";
-import type { Generation, RequestTrace } from "../engine/types.js";
+import type { Generation, OutputChunk, RequestTrace } from "../engine/types.js";
 import { Answer, type AnswerDelta, type AnswerOptions } from "./answer.js";
-import type { Call } from "./call.js";
 
 export interface TurnPart {
   readonly delta: AnswerDelta;
@@ -20,16 +19,16 @@ export interface TurnEnd {
   readonly trace: RequestTrace;
 }
 
-/** Yields parts as they are certain; returns how it ended. */
+/** `chunks`: the generation's, or the same on their way through a meter. Yields parts as they are certain; returns how it ended. */
 export async function* turnParts(
-  call: Call,
+  chunks: AsyncIterable<OutputChunk>,
   generation: Generation,
   options: AnswerOptions,
 ): AsyncGenerator<TurnPart, TurnEnd> {
   const answer = new Answer(options);
   let finishReason: FinishReason = "stop";
   let stopReason: string | number | null = null;
-  for await (const chunk of call.chunks(generation)) {
+  for await (const chunk of chunks) {
     const deltas = answer.push(chunk.text);
     if (chunk.finishReason !== null) {
       finishReason = chunk.finishReason;

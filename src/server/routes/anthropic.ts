@@ -57,7 +57,7 @@ class MessageReply implements Reply {
     this.#c = c;
     this.#call = call;
     this.#plan = plan;
-    this.#parts = turnParts(call, generation, plan.answer);
+    this.#parts = turnParts(call.chunks(generation), generation, plan.answer);
   }
 
   async whole(): Promise<unknown> {

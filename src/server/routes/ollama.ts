@@ -102,7 +102,7 @@ class OllamaReply implements Reply {
 
   constructor(c: Context<AppEnv>, call: Call, plan: ChatPlan, generation: Generation, write: Write) {
     this.#c = c;
-    this.#parts = turnParts(call, generation, plan.answer);
+    this.#parts = turnParts(call.chunks(generation), generation, plan.answer);
     this.#write = write;
   }
 

@@ -107,7 +107,7 @@ class ResponseReply implements Reply {
 
   start(): this {
     const generation = this.#call.start(this.#plan.prompt, this.#plan.options);
-    this.#parts = turnParts(this.#call, generation, this.#plan.answer);
+    this.#parts = turnParts(this.#call.chunks(generation), generation, this.#plan.answer);
     return this;
   }
 

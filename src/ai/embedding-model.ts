@@ -1,0 +1,34 @@
+// An embedding model of the AI SDK that runs here. Vectors have length 1.
+
+import type { EmbeddingModelV3, EmbeddingModelV3CallOptions, EmbeddingModelV3Result } from "@ai-sdk/provider";
+import type { Engine } from "../engine/types.js";
+import { normalize } from "../server/vectors.js";
+import type { PagodaSettings } from "./settings.js";
+
+export class PagodaEmbeddingModel implements EmbeddingModelV3 {
+  readonly specificationVersion = "v3";
+  readonly provider = "pagoda";
+  readonly modelId: string;
+  readonly maxEmbeddingsPerCall = 2048;
+  readonly supportsParallelCalls = true;
+  readonly #engine: () => Promise<Engine>;
+  readonly #settings: PagodaSettings;
+
+  constructor(modelId: string, engine: () => Promise<Engine>, settings: PagodaSettings) {
+    this.modelId = modelId;
+    this.#engine = engine;
+    this.#settings = settings;
+  }
+
+  async doEmbed({ values, abortSignal }: EmbeddingModelV3CallOptions): Promise<EmbeddingModelV3Result> {
+    const engine = await this.#engine();
+    const { pooling, salt } = this.#settings;
+    const { vectors, promptTokens } = await engine.embed(values, {
+      ...(pooling === undefined ? {} : { pooling }),
+      ...(salt === undefined ? {} : { salt }),
+      ...(abortSignal === undefined ? {} : { signal: abortSignal }),
+    });
+    const embeddings = vectors.map((vector) => [...normalize(vector)]);
+    return { embeddings, usage: { tokens: promptTokens }, warnings: [] };
+  }
+}

@@ -1,0 +1,176 @@
+// A language model of the AI SDK that runs here: prompts through the model's own template, tools and thoughts read as its family
+// writes them, objects held to their schema while they are written.
+
+import type {
+  LanguageModelV3,
+  LanguageModelV3CallOptions,
+  LanguageModelV3Content,
+  LanguageModelV3FinishReason,
+  LanguageModelV3FunctionTool,
+  LanguageModelV3GenerateResult,
+  LanguageModelV3StreamPart,
+  LanguageModelV3StreamResult,
+  LanguageModelV3Usage,
+  SharedV3Warning,
+} from "@ai-sdk/provider";
+import type { Engine, GenerateOptions, Generation, RequestTrace } from "../engine/types.js";
+import type { ConstraintSpec } from "../grammar/constraint.js";
+import type { AnswerOptions } from "../server/answer.js";
+import { planAnswer } from "../server/answer-plan.js";
+import type { ChatTool } from "../server/schemas/chat.js";
+import { reasoningTagsOf, toolFormatOf } from "../server/tools/detect-format.js";
+import { forcedCalls } from "../server/tools/force-call.js";
+import { type TurnEnd, turnParts } from "../server/turn.js";
+import { ContentWriter } from "./content-writer.js";
+import { messagesOf } from "./prompt.js";
+import type { PagodaSettings } from "./settings.js";
+
+interface Started {
+  readonly generation: Generation;
+  readonly answer: AnswerOptions;
+  readonly warnings: SharedV3Warning[];
+}
+
+export class PagodaLanguageModel implements LanguageModelV3 {
+  readonly specificationVersion = "v3";
+  readonly provider = "pagoda";
+  readonly modelId: string;
+  readonly supportedUrls = {};
+  readonly #engine: () => Promise<Engine>;
+  readonly #settings: PagodaSettings;
+
+  constructor(modelId: string, engine: () => Promise<Engine>, settings: PagodaSettings) {
+    this.modelId = modelId;
+    this.#engine = engine;
+    this.#settings = settings;
+  }
+
+  async doGenerate(options: LanguageModelV3CallOptions): Promise<LanguageModelV3GenerateResult> {
+    const { generation, answer, warnings } = await this.#start(options);
+    const writer = new ContentWriter();
+    const parts = turnParts(generation, generation, answer);
+    let next = await parts.next();
+    for (; next.done !== true; next = await parts.next()) for (const _ of writer.take(next.value.delta));
+    for (const _ of writer.end());
+    const content: LanguageModelV3Content[] = writer.content;
+    return { content, ...endOf(next.value), warnings, response: this.#about(generation) };
+  }
+
+  async doStream(options: LanguageModelV3CallOptions): Promise<LanguageModelV3StreamResult> {
+    const started = await this.#start(options);
+    const parts = this.#stream(started);
+    const stream = new ReadableStream<LanguageModelV3StreamPart>({
+      pull: async (controller) => {
+        try {
+          const next = await parts.next();
+          if (next.done === true) controller.close();
+          else controller.enqueue(next.value);
+        } catch (error) {
+          controller.enqueue({ type: "error", error });
+          controller.close();
+        }
+      },
+      cancel: () => started.generation.abort(),
+    });
+    return { stream };
+  }
+
+  async *#stream({ generation, answer, warnings }: Started): AsyncGenerator<LanguageModelV3StreamPart> {
+    yield { type: "stream-start", warnings };
+    yield { type: "response-metadata", ...this.#about(generation) };
+    const writer = new ContentWriter();
+    const parts = turnParts(generation, generation, answer);
+    let next = await parts.next();
+    for (; next.done !== true; next = await parts.next()) yield* writer.take(next.value.delta);
+    yield* writer.end();
+    yield { type: "finish", ...endOf(next.value) };
+  }
+
+  async #start(call: LanguageModelV3CallOptions): Promise<Started> {
+    const engine = await this.#engine();
+    const settings = { ...this.#settings, ...(call.providerOptions?.pagoda as PagodaSettings | undefined) };
+    const { templateArgs, pooling: _, ...own } = settings;
+    const warnings: SharedV3Warning[] = [];
+    const tools = toolsOf(call, warnings);
+    const format = toolFormatOf(engine, "auto");
+    const choice = call.toolChoice ?? { type: "auto" };
+    const isForced = tools.length > 0 && format !== null && (choice.type === "required" || choice.type === "tool");
+    const constraint = isForced ? forcedCalls(format, tools, choice.type === "required") : formatOf(call);
+    const { text, content } = engine.renderPrompt(messagesOf(call.prompt), {
+      ...(tools.length === 0 ? {} : { tools }),
+      ...(templateArgs === undefined ? {} : { templateArgs }),
+    });
+    const ids = engine.tokenize(text, { addSpecialTokens: false, content });
+    const bound = isForced ? "forced call" : constraint === null ? "no" : "text";
+    const plan = planAnswer({ toolFormat: format, reasoningTags: reasoningTagsOf(engine, "auto") }, text, tools, bound);
+    const options = given({
+      ...own,
+      ...plan.options,
+      maxTokens: call.maxOutputTokens,
+      temperature: call.temperature,
+      topP: call.topP,
+      topK: call.topK,
+      presencePenalty: call.presencePenalty,
+      frequencyPenalty: call.frequencyPenalty,
+      stop: call.stopSequences,
+      seed: call.seed,
+      signal: call.abortSignal,
+      constraint: constraint ?? own.constraint,
+    });
+    return { generation: engine.generate(ids, options), answer: plan.answer, warnings };
+  }
+
+  #about(generation: Generation): { id: string; modelId: string; timestamp: Date } {
+    return { id: generation.id, modelId: this.modelId, timestamp: new Date() };
+  }
+}
+
+/** The tools that may be called. */
+function toolsOf(call: LanguageModelV3CallOptions, warnings: SharedV3Warning[]): ChatTool[] {
+  const choice = call.toolChoice;
+  if (choice?.type === "none") return [];
+  const tools = (call.tools ?? []).filter((tool): tool is LanguageModelV3FunctionTool => {
+    if (tool.type !== "function") warnings.push({ type: "unsupported", feature: `provider tool ${tool.id}` });
+    return tool.type === "function";
+  });
+  return tools
+    .filter((tool) => choice?.type !== "tool" || tool.name === choice.toolName)
+    .map(({ name, description, inputSchema }) => ({
+      type: "function",
+      function: {
+        name,
+        parameters: inputSchema as Record<string, unknown>,
+        ...(description === undefined ? {} : { description }),
+      },
+    }));
+}
+
+function formatOf({ responseFormat }: LanguageModelV3CallOptions): ConstraintSpec | null {
+  if (responseFormat?.type !== "json") return null;
+  const schema = responseFormat.schema ?? { type: "object" };
+  return { kind: "json_schema", source: JSON.stringify(schema), param: "schema" };
+}
+
+function given(options: Record<string, unknown>): GenerateOptions {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as GenerateOptions;
+}
+
+function endOf({ finishReason, hasCalls, trace }: TurnEnd): {
+  finishReason: LanguageModelV3FinishReason;
+  usage: LanguageModelV3Usage;
+} {
+  const unified = hasCalls && finishReason === "stop" ? "tool-calls" : finishReason === "length" ? "length" : "stop";
+  return { finishReason: { unified, raw: finishReason }, usage: usageOf(trace) };
+}
+
+function usageOf(trace: RequestTrace): LanguageModelV3Usage {
+  return {
+    inputTokens: {
+      total: trace.promptTokens,
+      noCache: trace.promptTokens - trace.cachedTokens,
+      cacheRead: trace.cachedTokens,
+      cacheWrite: undefined,
+    },
+    outputTokens: { total: trace.completionTokens, text: undefined, reasoning: undefined },
+  };
+}

@@ -1,0 +1,83 @@
+// `pagoda/ai` with the AI SDK itself: text, streams, tools, objects, embeddings, in this process.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { embedMany, generateObject, generateText, stepCountIs, streamText, tool } from "ai";
+import { z } from "zod";
+import { createPagoda } from "../src/ai/index.js";
+import { createEngine } from "../src/engine/client/engine.js";
+import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
+
+const pagoda = createPagoda({ threads: 1 });
+after(() => pagoda.close());
+const greedy = { temperature: 0, maxOutputTokens: 20 };
+
+test("text, whole and streamed, is what the engine says", async () => {
+  await using engine = await createEngine({ threads: 1 });
+  const chat = engine.chat([{ role: "user", content: "Tell me a story." }], { temperature: 0, maxTokens: 20 });
+  const expected = (await chat.result()).text;
+  const { text, usage, finishReason } = await generateText({ model: pagoda(), prompt: "Tell me a story.", ...greedy });
+  assert.equal(text, expected);
+  assert.deepEqual([usage.outputTokens, finishReason], [20, "length"]);
+  const stream = streamText({ model: pagoda(), prompt: "Tell me a story.", ...greedy });
+  let joined = "";
+  for await (const piece of stream.textStream) joined += piece;
+  assert.equal(joined, expected);
+  assert.equal(await stream.finishReason, "length");
+});
+
+test("tools are called and their results given back", async () => {
+  const asked: string[] = [];
+  const weather = tool({
+    description: "Weather of a city",
+    inputSchema: z.object({ city: z.enum(["Rome", "Oslo"]) }),
+    execute: async ({ city }) => {
+      asked.push(city);
+      return { sky: "clear" };
+    },
+  });
+  const options = { model: pagoda(), prompt: "Weather?", tools: { weather }, seed: 1, maxOutputTokens: 200 };
+  const result = await generateText({
+    ...options,
+    toolChoice: { type: "tool", toolName: "weather" },
+    stopWhen: stepCountIs(2),
+  });
+  assert.ok(asked.length > 0 && asked.every((city) => ["Rome", "Oslo"].includes(city)));
+  assert.equal(result.steps[0]!.finishReason, "tool-calls");
+  const stream = streamText({ ...options, toolChoice: "required" });
+  assert.equal((await stream.toolCalls)[0]!.toolName, "weather");
+});
+
+test("objects are held to their schema; settings reach the engine", async () => {
+  const schema = z.object({ name: z.string().max(8), age: z.number().int().min(0).max(9) });
+  const { object } = await generateObject({
+    model: pagoda(undefined, { repetitionPenalty: 1.1 }),
+    schema,
+    prompt: "Who?",
+  });
+  assert.ok(schema.safeParse(object).success);
+  const constrained = pagoda(undefined, { constraint: { kind: "regex", source: "ab{3}" } });
+  assert.equal((await generateText({ model: constrained, prompt: "x" })).text, "abbb");
+  await assert.rejects(generateText({ model: pagoda("no/such/folder/at/all"), prompt: "x", maxRetries: 0 }));
+});
+
+test("embeddings, aborting, a file that no model here can read", async () => {
+  const model = pagoda.embeddingModel(writeTinyCheckpoint());
+  const { embeddings } = await embedMany({ model, values: ["a", "b", "a"] });
+  assert.deepEqual(embeddings[0], embeddings[2]);
+  assert.ok(Math.abs(Math.hypot(...embeddings[0]!) - 1) < 1e-3);
+  const leave = new AbortController();
+  const long = generateText({
+    model: pagoda(),
+    prompt: "x",
+    abortSignal: leave.signal,
+    providerOptions: { pagoda: { ignoreEos: true } },
+  });
+  leave.abort();
+  await assert.rejects(long);
+  const content = [{ type: "file" as const, mediaType: "image/png", data: new Uint8Array(4) }];
+  await assert.rejects(
+    generateText({ model: pagoda(), messages: [{ role: "user", content }], maxRetries: 0 }),
+    /image\/png/,
+  );
+});
