@@ -1,0 +1,41 @@
+// A short run of the fuzz command: every kept seed, and some hundreds that are always the same.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { requestOf, routesOf, tryRequest } from "./fuzz/bodies.js";
+import { keptSeeds } from "./fuzz/kept.js";
+import { ModelFuzzer } from "./fuzz/models.js";
+import { startServer } from "./support/test-server.js";
+import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
+
+const NUM_BODIES = 1500;
+const NUM_MODELS = 600;
+
+test("bodies for every route: never a 5xx, never a hang", async () => {
+  await using host = await startServer({ model: writeTinyCheckpoint(), maxContext: 48 }, { maxBodyMb: 1 });
+  const routes = await routesOf(host.url);
+  assert.ok(routes.length >= 12, "every route that takes a body describes it");
+  const seeds = [...keptSeeds().bodies, ...Array.from({ length: NUM_BODIES }, (_, i) => i)];
+  const tried = new Set<string>();
+  const next = seeds[Symbol.iterator]();
+  const work = async (): Promise<void> => {
+    for (const seed of next) {
+      const request = requestOf(routes, seed);
+      tried.add(request.path);
+      const wrong = await tryRequest(host.url, request, 60_000);
+      assert.equal(wrong, null, `seed ${seed}: ${request.path} ${request.body}`);
+    }
+  };
+  await Promise.all(Array.from({ length: 16 }, work));
+  assert.equal(tried.size, routes.length);
+  assert.equal((await fetch(`${host.url}/health`)).status, 200);
+  const { pagesUsed, running } = await host.engine.stats();
+  assert.deepEqual([pagesUsed, running], [0, 0]);
+});
+
+const models = new ModelFuzzer();
+after(() => models.close());
+test("model files: a model, or an error of ours", () => {
+  for (const seed of [...keptSeeds().models, ...Array.from({ length: NUM_MODELS }, (_, i) => i)])
+    assert.equal(models.try(seed), null, `seed ${seed}`);
+});

@@ -1,0 +1,65 @@
+// `npm run fuzz -- --seconds N [--seed S] [--what bodies|models]`: wrong bodies to every route of a real server, wrong model files
+// to the loader, in turns, until the time is up. A seed that finds something is printed and kept.
+
+import { parseArgs } from "node:util";
+import { startServer } from "../support/test-server.js";
+import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+import { requestOf, routesOf, tryRequest } from "./bodies.js";
+import { keepSeed, keptSeeds } from "./kept.js";
+import { ModelFuzzer } from "./models.js";
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "60" },
+    seed: { type: "string", default: String(Date.now() % 1e9) },
+    what: { type: "string", default: "both" },
+  },
+});
+const endMs = performance.now() + Number(values.seconds) * 1000;
+const HANG_MS = 30_000;
+const BATCH = 64;
+let numFound = 0;
+
+function found(kind: "bodies" | "models", seed: number, what: string): void {
+  numFound++;
+  keepSeed(kind, seed);
+  console.error(`${kind} seed ${seed}: ${what.slice(0, 1500)}`);
+}
+
+await using host = await startServer({ model: writeTinyCheckpoint(), maxContext: 48 }, { maxBodyMb: 1 });
+const routes = await routesOf(host.url);
+const models = new ModelFuzzer();
+const counts = { bodies: 0, models: 0 };
+
+async function bodies(seeds: readonly number[]): Promise<void> {
+  await Promise.all(
+    seeds.map(async (seed) => {
+      const request = requestOf(routes, seed);
+      const wrong = await tryRequest(host.url, request, HANG_MS);
+      counts.bodies++;
+      if (wrong !== null) found("bodies", seed, `${wrong}\n  ${request.path} ${request.body}`);
+    }),
+  );
+}
+
+function files(seeds: readonly number[]): void {
+  for (const seed of seeds) {
+    const wrong = models.try(seed);
+    counts.models++;
+    if (wrong !== null) found("models", seed, wrong);
+  }
+}
+
+const kept = keptSeeds();
+await bodies(kept.bodies);
+files(kept.models);
+for (let seed = Number(values.seed); performance.now() < endMs; seed += BATCH) {
+  const seeds = Array.from({ length: BATCH }, (_, i) => seed + i);
+  if (values.what !== "models") await bodies(seeds);
+  if (values.what !== "bodies") files(seeds);
+}
+models.close();
+console.log(
+  `${counts.bodies} bodies over ${routes.length} routes, ${counts.models} model files from seed ${values.seed}: ${numFound} found`,
+);
+process.exitCode = numFound === 0 ? 0 : 1;

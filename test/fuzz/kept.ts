@@ -1,0 +1,22 @@
+// Seeds that once found something: tried again on every run, in the order they were found.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+const FILE = join(process.cwd(), "test", "fuzz", "seeds.json");
+
+export interface KeptSeeds {
+  readonly bodies: number[];
+  readonly models: number[];
+}
+
+export function keptSeeds(): KeptSeeds {
+  return JSON.parse(readFileSync(FILE, "utf8")) as KeptSeeds;
+}
+
+export function keepSeed(kind: keyof KeptSeeds, seed: number): void {
+  const kept = keptSeeds();
+  if (kept[kind].includes(seed)) return;
+  kept[kind].push(seed);
+  writeFileSync(FILE, `${JSON.stringify(kept, null, 2)}\n`);
+}
