@@ -26,7 +26,7 @@ export interface CommonConfig {
 export function readCommon(
   c: ConfigReader,
   architecture: string,
-  absent: { eps?: number; isTied?: boolean; headDim?: number } = {},
+  absent: { eps?: number; epsField?: string; isTied?: boolean; headDim?: number; activation?: string } = {},
 ): CommonConfig {
   refuseQuantization(c);
   const hiddenSize = c.int("hidden_size");
@@ -45,8 +45,11 @@ export function readCommon(
     innerSize: c.int("intermediate_size"),
     vocabSize: c.int("vocab_size"),
     maxContext: c.int("max_position_embeddings"),
-    eps: c.number("rms_norm_eps", absent.eps ?? 1e-6),
-    activation: c.activation(c.has("hidden_activation") ? "hidden_activation" : "hidden_act", "silu"),
+    eps: c.number(absent.epsField ?? "rms_norm_eps", absent.eps ?? 1e-6),
+    activation: c.activation(
+      c.has("hidden_activation") ? "hidden_activation" : "hidden_act",
+      absent.activation ?? "silu",
+    ),
     isTied: c.bool("tie_word_embeddings", absent.isTied ?? false),
   };
 }

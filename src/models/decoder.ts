@@ -1,9 +1,9 @@
 // The decoder most families are: attention and feed-forward in turn, added to a residual stream. `DecoderConfig` is what they
 // differ in; a family's file states its settings, and brings a block of its own where a setting does not do.
 
-import type { RotaryTable, Tensor } from "../device/device.js";
+import type { PositionScale, RotaryTable, Tensor } from "../device/device.js";
 import type { RopeConfig } from "../formats/rope-config.js";
-import { type AttentionNaming, loadAttention, SEPARATE_QKV, SelfAttention } from "./blocks/attention.js";
+import { type AttentionSettings, loadAttention, SEPARATE_QKV, SelfAttention } from "./blocks/attention.js";
 import type { Block, Project } from "./blocks/block.js";
 import { GATED_MLP, loadMlp, type MlpNaming } from "./blocks/mlp.js";
 import { loadNorm, type Norm, type NormStyle, rmsStyle } from "./blocks/norm.js";
@@ -12,10 +12,10 @@ import { Rotaries } from "./blocks/rotaries.js";
 import { Vocabulary } from "./blocks/vocabulary.js";
 import { type AttentionPlace, layoutCaches, type StatePlace } from "./cache-layout.js";
 import { type CommonConfig, specOf } from "./common-config.js";
-import type { ConfigReader } from "./config-reader.js";
+import { ConfigReader } from "./config-reader.js";
 import { DecoderFrame } from "./decoder-frame.js";
 import { Loader } from "./loader.js";
-import type { LoadContext, Model, ModelSpec } from "./model.js";
+import type { LoadContext, Model, ModelFamily, ModelSpec } from "./model.js";
 import { readHeadRope, ropeContext } from "./rope.js";
 
 /** Norms around a block, by their names under the layer; null: none there. */
@@ -40,8 +40,11 @@ export interface DecoderConfig extends CommonConfig {
   readonly mlpNorms: NormNames;
   /** Attention and feed-forward both read x as it was; without a norm of its own the feed-forward reads attention's input. */
   readonly isParallel: boolean;
-  readonly attention: AttentionNaming;
+  readonly attention: AttentionSettings;
   readonly attentionScale: number;
+  /** Queries grow with their position; null: they do not. */
+  readonly queryScales: readonly (PositionScale | null)[]; // [L]
+  readonly keyScale: number;
   readonly attentionSoftcap: number;
   /** One learned logit per head in the softmax (self_attn.sinks). */
   readonly hasSinks: boolean;
@@ -50,6 +53,7 @@ export interface DecoderConfig extends CommonConfig {
   readonly residualScale: number;
   readonly logitsScale: number;
   readonly finalSoftcap: number;
+  readonly hasHeadBias: boolean;
   readonly names: DecoderNames;
 }
 
@@ -60,6 +64,8 @@ export interface DecoderNames {
   readonly finalNorm: string;
   readonly attention: string;
   readonly mlp: string;
+  /** Beside the model, not in it. */
+  readonly head: string;
 }
 
 /** The settings of Llama; families override what differs. */
@@ -88,9 +94,15 @@ export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = c
       qkNorm: "none",
       qNorm: "q_norm",
       kNorm: "k_norm",
+      qkNormStyle: null,
+      isNormedAfterRotary: false,
+      outNorm: null,
+      isByHead: false,
       hasGate: false,
     },
     attentionScale: common.headDim ** -0.5,
+    queryScales: new Array<null>(common.numLayers).fill(null),
+    keyScale: 1,
     attentionSoftcap: 0,
     hasSinks: false,
     mlp: GATED_MLP,
@@ -98,8 +110,35 @@ export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = c
     residualScale: 1,
     logitsScale: 1,
     finalSoftcap: 0,
-    names: { embedding: "embed_tokens", layers: "layers", finalNorm: "norm", attention: "self_attn", mlp: "mlp" },
+    hasHeadBias: false,
+    names: {
+      embedding: "embed_tokens",
+      layers: "layers",
+      finalNorm: "norm",
+      attention: "self_attn",
+      mlp: "mlp",
+      head: "lm_head.weight",
+    },
   };
+}
+
+/** A family that is settings alone. `absent`: what Hugging Face takes for fields that a config leaves out. */
+export function plainFamily(
+  architecture: string,
+  settings: (c: ConfigReader, architecture: string) => DecoderConfig,
+  absent: Record<string, unknown> = {},
+): ModelFamily<DecoderConfig> {
+  return {
+    architectures: [architecture],
+    parseConfig: (raw, file) => settings(new ConfigReader({ ...absent, ...raw }, file), architecture),
+    specOf: decoderSpec,
+    load: (config, context) => loadDecoder(config, context),
+  };
+}
+
+/** One setting of the bias of all four projections of attention. */
+export function attentionBias(plain: DecoderConfig, bias: boolean): AttentionSettings {
+  return { ...plain.attention, qkvBias: bias, outBias: bias };
 }
 
 function cachesOf(config: DecoderConfig) {
@@ -141,7 +180,7 @@ export function loadDecoder(config: DecoderConfig, context: LoadContext, parts: 
   const vocabulary = new Vocabulary(loader, {
     ...config,
     embedding: `${root}${names.embedding}.weight`,
-    head: config.isTied ? null : loader.headName(),
+    head: config.isTied ? null : loader.headName(names.head),
     softcap: config.finalSoftcap,
   });
   const rotaries = new Rotaries(loader, config.ropes, {
@@ -191,18 +230,21 @@ function loadLayer(
 
 /** Self-attention as the settings describe it. */
 export function plainAttention(config: DecoderConfig, context: LayerContext): Block {
-  const { loader, place, rotary, project } = context;
+  const { loader, layer, place, rotary, project } = context;
   const name = `${context.name}.${config.names.attention}`;
   const sinks: Tensor | null = config.hasSinks ? loader.vector(`${name}.sinks`, config.numHeads) : null;
   const weights = loadAttention(loader, name, config, config.attention, config.norm, project);
   return new SelfAttention(loader, config, weights, {
     place: place!,
     rotary,
+    isNormedAfterRotary: config.attention.isNormedAfterRotary,
+    queryScale: config.queryScales[layer]!,
+    keyScale: config.keyScale,
     params: { numHeads: config.numHeads, scale: config.attentionScale, softcap: config.attentionSoftcap, sinks },
   });
 }
 
 /** The feed-forward of dense layers. */
 export function denseMlp(config: DecoderConfig, { loader, name, project }: LayerContext): Block {
-  return loadMlp(loader, `${name}.${config.names.mlp}`, config, config.mlp, project);
+  return loadMlp(loader, `${name}.${config.names.mlp}`, config, config.mlp, project, config.norm);
 }

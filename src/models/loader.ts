@@ -7,7 +7,15 @@ import type { Device, Tensor, Weight, WeightQuantization } from "../device/devic
 import { permuteRows } from "../formats/tensor-views.js";
 import type { LoadContext, ModelCapacity } from "./model.js";
 
-const PREFIXES = ["model.", "", "model.language_model.", "language_model.model."];
+const PREFIXES = [
+  "model.",
+  "",
+  "model.language_model.",
+  "language_model.model.",
+  "language_model.",
+  "gpt_neox.",
+  "backbone.",
+];
 
 export interface MatrixPart {
   readonly name: string;
@@ -43,8 +51,7 @@ export class Loader {
   }
 
   /** The head that is not the embedding table. */
-  headName(): string {
-    const name = "lm_head.weight";
+  headName(name = "lm_head.weight"): string {
     return !this.has(name) && this.has(`language_model.${name}`) ? `language_model.${name}` : name;
   }
 
@@ -71,6 +78,16 @@ export class Loader {
   vector(name: string, size: number, offset = 0): Tensor {
     const values = toFloat32(this.host(name, [size]));
     return this.device.loadTensor(offset === 0 ? values : values.map((v) => v + offset), 1, size);
+  }
+
+  /** A matrix of a few rows as one row [1, rows * cols] in f32. */
+  rows(name: string, rows: number, cols: number): Tensor {
+    return this.device.loadTensor(toFloat32(this.host(name, [rows, cols])), 1, rows * cols);
+  }
+
+  /** One number; `shape` is [] or [1]. */
+  number(name: string, shape: readonly number[]): number {
+    return toFloat32(this.host(name, shape))[0]!;
   }
 
   /** A kernel of a depthwise convolution, stored [channels, 1, taps], as rows of taps [taps, channels]. */

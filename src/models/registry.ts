@@ -3,24 +3,40 @@
 import { errorFor } from "../core/errors.js";
 import type { CommonConfig } from "./common-config.js";
 import { ConfigReader } from "./config-reader.js";
+import { apertus } from "./families/apertus.js";
+import { arcee } from "./families/arcee.js";
+import { bitnet } from "./families/bitnet.js";
+import { cohere, cohere2 } from "./families/cohere.js";
 import { deepseekV3 } from "./families/deepseek-v3.js";
+import { ernie45 } from "./families/ernie4-5.js";
+import { exaone4 } from "./families/exaone4.js";
 import { gemma2, gemma3 } from "./families/gemma.js";
+import { glm, glm4 } from "./families/glm4.js";
+import { gptNeox } from "./families/gpt-neox.js";
 import { gptOss } from "./families/gpt-oss.js";
 import { gpt2 } from "./families/gpt2.js";
 import { granite } from "./families/granite.js";
+import { hunyuan } from "./families/hunyuan.js";
 import { lfm2 } from "./families/lfm2.js";
 import { llama } from "./families/llama.js";
 import { mamba2 } from "./families/mamba2.js";
+import { ministral3 } from "./families/ministral3.js";
 import { mistral } from "./families/mistral.js";
 import { mixtral } from "./families/mixtral.js";
+import { nemotron } from "./families/nemotron.js";
 import { olmo2 } from "./families/olmo2.js";
+import { olmo3 } from "./families/olmo3.js";
+import { phi } from "./families/phi.js";
 import { phi3 } from "./families/phi3.js";
 import { qwen2 } from "./families/qwen2.js";
 import { qwen2Moe } from "./families/qwen2-moe.js";
 import { qwen3 } from "./families/qwen3.js";
 import { qwen3Moe } from "./families/qwen3-moe.js";
 import { qwen3Next, qwen35, qwen35Moe } from "./families/qwen3-next.js";
+import { seedOss } from "./families/seed-oss.js";
 import { smollm3 } from "./families/smollm3.js";
+import { stablelm } from "./families/stablelm.js";
+import { starcoder2 } from "./families/starcoder2.js";
 import type { ModelFamily } from "./model.js";
 import { COPIED_HEAD, OTHER_MODALITIES, ReadCheck } from "./read-check.js";
 
@@ -38,6 +54,24 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   qwen35Moe,
   lfm2,
   mamba2,
+  apertus,
+  arcee,
+  bitnet,
+  cohere,
+  cohere2,
+  ernie45,
+  exaone4,
+  glm,
+  glm4,
+  gptNeox,
+  hunyuan,
+  ministral3,
+  nemotron,
+  olmo3,
+  phi,
+  seedOss,
+  stablelm,
+  starcoder2,
   gemma2,
   gemma3,
   phi3,

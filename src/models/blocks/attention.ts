@@ -1,13 +1,21 @@
 // Self-attention with query, key and value heads of one size: qkv in one matmul, optional norms on q and k, rotary, pages, output
 // projection. What families differ in is in the options; latent attention is another block.
 
-import type { AttentionParams, Device, KvPool, RotaryTable, StagedBatch, Tensor } from "../../device/device.js";
+import type {
+  AttentionParams,
+  Device,
+  KvPool,
+  PositionScale,
+  RotaryTable,
+  StagedBatch,
+  Tensor,
+} from "../../device/device.js";
 import type { AttentionPlace } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
 import type { Block, Project } from "./block.js";
 import { type Linear, type LinearPart, loadLinear } from "./linear.js";
-import { loadNorm, type Norm, type NormStyle } from "./norm.js";
+import { loadNorm, type Norm, type NormStyle, normOf } from "./norm.js";
 
 export interface AttentionShape {
   readonly hiddenSize: number;
@@ -24,6 +32,8 @@ export interface AttentionWeights {
   readonly kNorm: Norm | null;
   /** The heads' outputs are multiplied by the sigmoid of a gate of their size. */
   readonly hasGate: boolean;
+  /** Norm of the heads' outputs before the projection. */
+  readonly outNorm: Norm | null;
 }
 
 export interface AttentionOptions {
@@ -31,12 +41,18 @@ export interface AttentionOptions {
   /** null: the layer has no rotary embedding. */
   readonly rotary: RotaryTable | null;
   readonly params: AttentionParams;
+  /** q and k are normed after rotary, not before it. */
+  readonly isNormedAfterRotary: boolean;
+  /** Queries grow with their position; null: they do not. */
+  readonly queryScale: PositionScale | null;
+  readonly keyScale: number;
 }
 
 export class SelfAttention implements Block {
   readonly #device: Device;
   readonly #weights: AttentionWeights;
   readonly #options: AttentionOptions;
+  readonly #headDim: number;
   readonly #qkv: Tensor; // [T, (H + 2K) * D]
   readonly #q: Tensor; // [T, H*D] view
   readonly #gate: Tensor | null; // [T, H*D] view
@@ -50,6 +66,7 @@ export class SelfAttention implements Block {
     this.#device = loader.device;
     this.#weights = weights;
     this.#options = options;
+    this.#headDim = shape.headDim;
     const first = weights.hasGate ? 2 * q : q; // where k begins
     this.#qkv = loader.scratch("qkv", first + 2 * kv);
     this.#q = this.#qkv.columns(0, q);
@@ -60,32 +77,52 @@ export class SelfAttention implements Block {
   }
 
   run(out: Tensor, x: Tensor, batch: StagedBatch, caches: Caches): void {
-    const { qkv, qNorm, kNorm, out: project } = this.#weights;
-    const { place, rotary, params } = this.#options;
+    const { qkv, qNorm, kNorm, outNorm, out: project } = this.#weights;
+    const { place, rotary, params, isNormedAfterRotary, queryScale, keyScale } = this.#options;
     const pool = caches[place.group] as KvPool;
     const n = batch.numTokens;
+    const device = this.#device;
     qkv.run(this.#qkv, x, n);
+    if (keyScale !== 1) device.scale(this.#k, keyScale, n);
+    if (isNormedAfterRotary && rotary !== null) {
+      device.rotary(this.#q, rotary, this.#headDim, 0, batch);
+      device.rotary(this.#k, rotary, this.#headDim, 0, batch);
+    }
     qNorm?.run(this.#q, this.#q, n);
     kNorm?.run(this.#k, this.#k, n);
-    this.#device.rotaryAppend(this.#q, this.#k, this.#v, rotary, pool, place.layer, batch);
-    this.#device.attention(this.#heads, this.#q, pool, place.layer, batch, place.plan, params);
-    if (this.#gate !== null) this.#device.gatedActivation(this.#heads, this.#gate, this.#heads, "sigmoid", n);
+    if (queryScale !== null) device.scaleByPosition(this.#q, queryScale, batch);
+    const table = isNormedAfterRotary ? null : rotary;
+    device.rotaryAppend(this.#q, this.#k, this.#v, table, pool, place.layer, batch);
+    device.attention(this.#heads, this.#q, pool, place.layer, batch, place.plan, params);
+    if (this.#gate !== null) device.gatedActivation(this.#heads, this.#gate, this.#heads, "sigmoid", n);
+    outNorm?.run(this.#heads, this.#heads, n);
     project.run(out, this.#heads, n);
   }
 }
 
 /** How a checkpoint stores the projections of one layer, under `${name}.`. */
-export interface AttentionNaming {
+export interface AttentionSettings {
   readonly qkvBias: boolean;
   readonly outBias: boolean;
+  /** One matrix holds q, k and v head by head. */
+  readonly isByHead: boolean;
   /** Names of the matrices whose rows, in order, are q, k and v: three of them, or one. */
   readonly qkv: readonly string[];
   readonly out: string;
   /** Matrices are stored [inputs, outputs]. */
   readonly isTransposed: boolean;
-  readonly qkNorm: "none" | "head" | "all";
+  /**
+   * Over each head with one weight; over each head with weights of its own, stored [H, D] ("each") or as one vector per head
+   * ("norms"); or over all heads at once.
+   */
+  readonly qkNorm: "none" | "head" | "each" | "norms" | "all";
   readonly qNorm: string;
   readonly kNorm: string;
+  /** How q and k are normed; null: as everything else. */
+  readonly qkNormStyle: NormStyle | null;
+  readonly isNormedAfterRotary: boolean;
+  /** Norm of the heads' outputs; null: none. */
+  readonly outNorm: string | null;
   /** q_proj holds the gate too: each head's queries, then its gate. */
   readonly hasGate: boolean;
 }
@@ -97,7 +134,7 @@ export function loadAttention(
   loader: Loader,
   name: string,
   shape: AttentionShape,
-  naming: AttentionNaming,
+  naming: AttentionSettings,
   style: NormStyle,
   project: Project,
 ): AttentionWeights {
@@ -108,19 +145,50 @@ export function loadAttention(
   const qRows = naming.hasGate ? 2 * q : q;
   const sizes = naming.qkv.length === 1 ? [qRows + 2 * kv] : [qRows, kv, kv];
   const parts: LinearPart[] = naming.qkv.map((part, i) => ({ name: `${name}.${part}`, rows: sizes[i]! }));
+  if (naming.isByHead) parts[0] = { ...parts[0]!, rowOf: (row) => headRow(row, numHeads, headDim) };
   if (naming.hasGate) parts[0] = { ...parts[0]!, rowOf: (row) => gatedRow(row, numHeads, headDim) };
-  const norm = (part: string, all: number): Norm | null =>
-    naming.qkNorm === "none"
-      ? null
-      : loadNorm(loader, `${name}.${part}`, naming.qkNorm === "head" ? headDim : all, style);
+  const norm = (part: string, heads: number): Norm | null =>
+    loadHeadNorm(loader, `${name}.${part}`, heads, headDim, naming, naming.qkNormStyle ?? style);
   const outPart = { name: `${name}.${naming.out}`, rows: hiddenSize };
   return {
     qkv: loadLinear(loader, parts, hiddenSize, { hasBias: naming.qkvBias, transposed }),
     out: loadLinear(loader, [outPart], q, { hasBias: naming.outBias, transposed, project }),
-    qNorm: norm(naming.qNorm, q),
-    kNorm: norm(naming.kNorm, kv),
+    qNorm: norm(naming.qNorm, numHeads),
+    kNorm: norm(naming.kNorm, numKvHeads),
     hasGate: naming.hasGate,
+    outNorm: naming.outNorm === null ? null : loadNorm(loader, `${name}.${naming.outNorm}`, q, style),
   };
+}
+
+function loadHeadNorm(
+  loader: Loader,
+  name: string,
+  heads: number,
+  headDim: number,
+  { qkNorm }: AttentionSettings,
+  style: NormStyle,
+): Norm | null {
+  switch (qkNorm) {
+    case "none":
+      return null;
+    case "head":
+      return loadNorm(loader, name, headDim, style);
+    case "all":
+      return loadNorm(loader, name, heads * headDim, style);
+    case "each":
+      return normOf(loader, loader.rows(`${name}.weight`, heads, headDim), style, headDim);
+    case "norms": {
+      const parts = Array.from({ length: heads }, (_, h) => ({ name: `${name}.norms.${h}.weight`, size: headDim }));
+      return normOf(loader, loader.vectors(parts), style, headDim);
+    }
+  }
+}
+
+/** Rows [q of all heads; k of all heads; v of all heads] in a matrix that has them head by head. */
+function headRow(row: number, numHeads: number, headDim: number): number {
+  const part = Math.floor(row / (numHeads * headDim));
+  const head = Math.floor(row / headDim) % numHeads;
+  return (head * 3 + part) * headDim + (row % headDim);
 }
 
 /** Rows [q of all heads; gate of all heads] in a matrix that has them head by head. */

@@ -4,6 +4,7 @@ import type { Activation, Device, StagedBatch, Tensor } from "../../device/devic
 import type { Loader } from "../loader.js";
 import type { Block, Project } from "./block.js";
 import { type Linear, loadLinear } from "./linear.js";
+import { loadNorm, type Norm, type NormStyle } from "./norm.js";
 
 export interface MlpShape {
   readonly hiddenSize: number;
@@ -21,6 +22,8 @@ export interface MlpNaming {
   readonly hasBias: boolean;
   /** Matrices are stored [inputs, outputs]. */
   readonly isTransposed: boolean;
+  /** Norm of what goes into down; null: none. */
+  readonly innerNorm: string | null;
 }
 
 export const GATED_MLP: MlpNaming = {
@@ -29,9 +32,17 @@ export const GATED_MLP: MlpNaming = {
   down: "down_proj",
   hasBias: false,
   isTransposed: false,
+  innerNorm: null,
 };
 
-export function loadMlp(loader: Loader, name: string, shape: MlpShape, naming: MlpNaming, project: Project): Block {
+export function loadMlp(
+  loader: Loader,
+  name: string,
+  shape: MlpShape,
+  naming: MlpNaming,
+  project: Project,
+  style?: NormStyle,
+): Block {
   const { hiddenSize, innerSize } = shape;
   const { gateUp, hasBias, isTransposed: transposed } = naming;
   const widths = gateUp === null ? [innerSize] : gateUp.length === 1 ? [2 * innerSize] : [innerSize, innerSize];
@@ -39,23 +50,26 @@ export function loadMlp(loader: Loader, name: string, shape: MlpShape, naming: M
   const first = loadLinear(loader, parts, hiddenSize, { hasBias, transposed });
   const downPart = { name: `${name}.${naming.down}`, rows: hiddenSize };
   const down = loadLinear(loader, [downPart], innerSize, { hasBias, transposed, project });
-  return gateUp === null ? new PlainMlp(loader, shape, first, down) : new GatedMlp(loader, shape, first, down);
+  const norm = naming.innerNorm === null ? null : loadNorm(loader, `${name}.${naming.innerNorm}`, innerSize, style!);
+  return gateUp === null ? new PlainMlp(loader, shape, first, down) : new GatedMlp(loader, shape, first, norm, down);
 }
 
 class GatedMlp implements Block {
   readonly #device: Device;
   readonly #activation: Activation;
   readonly #gateUp: Linear; // [2*inner, hidden]
+  readonly #norm: Norm | null;
   readonly #down: Linear; // [hidden, inner]
   readonly #both: Tensor; // [T, 2*inner]
   readonly #gate: Tensor; // [T, inner] view
   readonly #up: Tensor; // [T, inner] view
   readonly #inner: Tensor; // [T, inner]
 
-  constructor(loader: Loader, { innerSize, activation }: MlpShape, gateUp: Linear, down: Linear) {
+  constructor(loader: Loader, { innerSize, activation }: MlpShape, gateUp: Linear, norm: Norm | null, down: Linear) {
     this.#device = loader.device;
     this.#activation = activation;
     this.#gateUp = gateUp;
+    this.#norm = norm;
     this.#down = down;
     this.#both = loader.scratch("gate and up", 2 * innerSize);
     this.#gate = this.#both.columns(0, innerSize);
@@ -66,6 +80,7 @@ class GatedMlp implements Block {
   run(out: Tensor, x: Tensor, { numTokens: n }: StagedBatch): void {
     this.#gateUp.run(this.#both, x, n);
     this.#device.gatedActivation(this.#inner, this.#gate, this.#up, this.#activation, n);
+    this.#norm?.run(this.#inner, this.#inner, n);
     this.#down.run(out, this.#inner, n);
   }
 }

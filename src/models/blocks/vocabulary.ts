@@ -10,6 +10,8 @@ export interface VocabularyOptions {
   readonly embedding: string;
   /** null: the embedding table is the head. */
   readonly head: string | null;
+  /** The head has a bias of its name. */
+  readonly hasHeadBias?: boolean;
   readonly embeddingScale?: number;
   readonly logitsScale?: number;
   /** cap * tanh(logit / cap); 0 is off. */
@@ -31,7 +33,9 @@ export class Vocabulary {
     this.#device = loader.device;
     this.#table = loader.vocabulary(options.embedding, vocabSize, hiddenSize);
     const head = options.head === null ? this.#table : loader.vocabulary(options.head, vocabSize, hiddenSize);
-    this.#head = new Linear(loader.device, head, null, { scale: options.logitsScale ?? 1 });
+    const bias =
+      options.hasHeadBias === true ? loader.vector(options.head!.replace(/weight$/, "bias"), vocabSize) : null;
+    this.#head = new Linear(loader.device, head, bias, { scale: options.logitsScale ?? 1 });
     this.#rows = loader.device.allocTensor(maxLogitRows, hiddenSize);
     this.logits = loader.device.allocTensor(maxLogitRows, vocabSize);
     this.#embeddingScale = options.embeddingScale ?? 1;

@@ -74,9 +74,13 @@ function load(config: Gpt2Config, context: LoadContext): Model {
     qkNorm: "none",
     qNorm: "q_norm",
     kNorm: "k_norm",
+    qkNormStyle: null,
+    isNormedAfterRotary: false,
+    outNorm: null,
+    isByHead: false,
     hasGate: false,
   } as const;
-  const mlp = { gateUp: null, up: "c_fc", down: "c_proj", hasBias: true, isTransposed };
+  const mlp = { gateUp: null, up: "c_fc", down: "c_proj", hasBias: true, isTransposed, innerNorm: null };
   const { places } = cachesOf(config);
   const vocabulary = new Vocabulary(loader, {
     ...config,
@@ -89,7 +93,14 @@ function load(config: Gpt2Config, context: LoadContext): Model {
   const layers = config.attentionScales.flatMap((scale, layer) => {
     const name = `${root}h.${layer}`;
     const weights = loadAttention(loader, `${name}.attn`, config, attention, style, ADD);
-    const options = { place: places[layer]!, rotary: null, params: { numHeads, scale, softcap: 0, sinks: null } };
+    const options = {
+      place: places[layer]!,
+      rotary: null,
+      params: { numHeads, scale, softcap: 0, sinks: null },
+      isNormedAfterRotary: false,
+      queryScale: null,
+      keyScale: 1,
+    };
     const norm = (part: string) => loadNorm(loader, `${name}.${part}`, hiddenSize, style);
     const heads = new SelfAttention(loader, config, weights, options);
     return [

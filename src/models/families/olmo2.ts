@@ -6,6 +6,12 @@ import { ConfigReader } from "../config-reader.js";
 import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
 import type { ModelFamily } from "../model.js";
 
+/** Norms come after what they norm. */
+export const OLMO_NORMS = {
+  attentionNorms: { before: null, after: "post_attention_layernorm" },
+  mlpNorms: { before: null, after: "post_feedforward_layernorm" },
+};
+
 export const olmo2: ModelFamily<DecoderConfig> = {
   architectures: ["Olmo2ForCausalLM"],
 
@@ -15,8 +21,7 @@ export const olmo2: ModelFamily<DecoderConfig> = {
     const bias = c.bool("attention_bias", false);
     return {
       ...plain,
-      attentionNorms: { before: null, after: "post_attention_layernorm" },
-      mlpNorms: { before: null, after: "post_feedforward_layernorm" },
+      ...OLMO_NORMS,
       attention: { ...plain.attention, qkvBias: bias, outBias: bias, qkNorm: "all" },
     };
   },
