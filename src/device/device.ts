@@ -113,6 +113,10 @@ export interface RouterSpec {
   /** Experts are chosen only from the best `topkGroup` of `numGroups` groups (deepseek); 1, 1 is off. */
   readonly numGroups: number;
   readonly topkGroup: number;
+  /** A group is as good as the sum of this many of its best; 2 when left out. */
+  readonly groupBest?: 1 | 2;
+  /** The weights multiply what the experts read, not what they give (llama 4). */
+  readonly scalesInput?: boolean;
 }
 
 /** The experts of one layer. gateUp has rows [gate; up]: 2 * inner outputs. */
@@ -123,7 +127,9 @@ export interface ExpertWeights {
   readonly downBias: Tensor | null; // [E, hidden]
   readonly inner: number;
   /** "silu": silu(gate) * up. "oss": gate clamped above by 7, up to [-7, 7]; (up + 1) * gate * sigmoid(1.702 * gate). */
-  readonly activation: "silu" | "gelu_tanh" | "oss";
+  readonly activation: "silu" | "gelu_tanh" | "relu2" | "oss";
+  /** false: gateUp is up alone [inner, hidden], and the activation is on it. */
+  readonly isGated?: boolean;
 }
 
 /**

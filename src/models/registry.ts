@@ -7,25 +7,31 @@ import { apertus } from "./families/apertus.js";
 import { arcee } from "./families/arcee.js";
 import { bitnet } from "./families/bitnet.js";
 import { cohere, cohere2 } from "./families/cohere.js";
-import { deepseekV3 } from "./families/deepseek-v3.js";
+import { deepseekV2, deepseekV3, glm4MoeLite, mistral4 } from "./families/deepseek.js";
 import { ernie45 } from "./families/ernie4-5.js";
+import { ernie45Moe } from "./families/ernie4-5-moe.js";
 import { exaone4 } from "./families/exaone4.js";
 import { gemma2, gemma3 } from "./families/gemma.js";
 import { glm, glm4 } from "./families/glm4.js";
+import { glm4Moe } from "./families/glm4-moe.js";
 import { gptNeox } from "./families/gpt-neox.js";
 import { gptOss } from "./families/gpt-oss.js";
 import { gpt2 } from "./families/gpt2.js";
 import { granite } from "./families/granite.js";
+import { graniteMoe, graniteMoeShared } from "./families/granite-moe.js";
 import { hunyuan } from "./families/hunyuan.js";
 import { lfm2 } from "./families/lfm2.js";
+import { lfm2Moe } from "./families/lfm2-moe.js";
 import { llama } from "./families/llama.js";
 import { mamba2 } from "./families/mamba2.js";
+import { minimaxM2 } from "./families/minimax-m2.js";
 import { ministral3 } from "./families/ministral3.js";
 import { mistral } from "./families/mistral.js";
 import { mixtral } from "./families/mixtral.js";
 import { nemotron } from "./families/nemotron.js";
 import { olmo2 } from "./families/olmo2.js";
 import { olmo3 } from "./families/olmo3.js";
+import { olmoe } from "./families/olmoe.js";
 import { phi } from "./families/phi.js";
 import { phi3 } from "./families/phi3.js";
 import { qwen2 } from "./families/qwen2.js";
@@ -80,6 +86,16 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   granite,
   gptOss,
   deepseekV3,
+  deepseekV2,
+  glm4Moe,
+  glm4MoeLite,
+  mistral4,
+  ernie45Moe,
+  graniteMoe,
+  graniteMoeShared,
+  lfm2Moe,
+  minimaxM2,
+  olmoe,
   gpt2,
 ];
 

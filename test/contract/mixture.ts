@@ -36,6 +36,8 @@ const ROUTERS: Record<string, Router> = {
     topkGroup: 2,
     topK: 3,
   },
+  "softmax, the best of each group": { ...SOFTMAX, normalize: false, numGroups: 4, topkGroup: 2, groupBest: 1 },
+  "weights on the input": { ...SOFTMAX, score: "sigmoid", normalize: false, scalesInput: true },
   "one expert": { ...SOFTMAX, topK: 1 },
   "all experts": { ...SOFTMAX, topK: E },
 };
@@ -54,6 +56,14 @@ export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
       duel.compare(tolerance.float, (d) => mix(d, SOFTMAX, experts(d, activation, true), 0, 9));
     });
   }
+
+  duel.test("mixtureOfExperts", "experts without a gate", () => {
+    duel.compare(tolerance.float, (d) => {
+      const { gateUp: _, ...rest } = experts(d, "relu2", false);
+      const gateUp = rest.down.map((_down, e) => d.loadWeight([randomWeight("f32", INNER, HIDDEN, 60 + e)]));
+      return mix(d, SOFTMAX, { ...rest, gateUp, isGated: false }, 0, 9);
+    });
+  });
 
   duel.test("mixtureOfExperts", "equal scores go to the lower ids", () => {
     duel.compare(tolerance.float, (d) => {

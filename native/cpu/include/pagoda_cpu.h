@@ -150,8 +150,9 @@ PG_API int32_t pg_linear_attention(void* context, float* out, int64_t out_stride
 
 // The experts and router of one layer, for up to max_rows rows. gate_up, down: weight handles [num_experts]; biases have one row
 // per expert, or are null. gate: an activation as in pg_activation, or 7 for gpt-oss's. score: 0 softmax, 1 softmax of the chosen
-// top_k, 2 sigmoid. Weights, biases and router_bias [num_experts] are borrowed until it is freed.
-PG_API int32_t pg_experts_create(void* context, int32_t num_experts, const uint64_t* gate_up, const uint64_t* down, const float* gate_up_bias, int64_t gate_up_bias_stride, const float* down_bias, int64_t down_bias_stride, int64_t hidden, int64_t inner, int32_t gate, int32_t top_k, int32_t score, int32_t normalize, float scale, const float* router_bias, int32_t num_groups, int32_t topk_group, int64_t max_rows, uint64_t* out_experts);
+// top_k, 2 sigmoid. group_best: a group is as good as the sum of this many (1, 2) of its best. is_gated 0: gate_up is up alone, through the
+// activation. scale_input: weights multiply what experts read, not what they give. Weights, biases and router_bias [num_experts] are borrowed until it is freed.
+PG_API int32_t pg_experts_create(void* context, int32_t num_experts, const uint64_t* gate_up, const uint64_t* down, const float* gate_up_bias, int64_t gate_up_bias_stride, const float* down_bias, int64_t down_bias_stride, int64_t hidden, int64_t inner, int32_t gate, int32_t top_k, int32_t score, int32_t normalize, float scale, const float* router_bias, int32_t num_groups, int32_t topk_group, int32_t group_best, int32_t is_gated, int32_t scale_input, int64_t max_rows, uint64_t* out_experts);
 PG_API int32_t pg_experts_free(void* experts);
 // out = sum over each row's experts, best first, of weight * expert(x).
 PG_API int32_t pg_mixture_of_experts(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const float* router_logits, int64_t logits_stride, void* experts, int64_t n);

@@ -21,7 +21,9 @@ struct Experts {
   int64_t down_bias_stride;
   int64_t hidden;
   int64_t inner;
-  int32_t gate;  // index into RowKernels::gate
+  int32_t gate;     // index into RowKernels::gate
+  bool is_gated;    // gate_up has gate and up; otherwise up alone, through the activation
+  bool scale_input; // a row's weights multiply what its experts read, not what they give
   int64_t max_rows;
 
   std::vector<int32_t> ids;      // [max_rows, top_k] chosen experts, best first
@@ -29,6 +31,7 @@ struct Experts {
   std::vector<int32_t> place;    // [max_rows, top_k] row of `results` that holds it
   std::vector<int32_t> first;    // [E+1] rows of `results` by expert
   std::vector<int32_t> members;  // [max_rows * top_k] row of x, by expert
+  std::vector<float> factors;    // [max_rows * top_k] of its row of x, by expert; scale_input only
   std::vector<double> work;      // [2 * E]
   Scratch gathered;              // [max_rows, hidden]
   Scratch inside;                // [max_rows, 2*inner]
@@ -44,9 +47,10 @@ const char* check(const Experts& e) {
   if (r.topk_group < 1 || r.topk_group > r.num_groups) return "groups";
   if (r.num_groups > 1 && r.top_k > r.topk_group * (r.num_experts / r.num_groups)) return "groups too small for top-k";
   if (static_cast<int32_t>(r.score) < 0 || static_cast<int32_t>(r.score) > 2) return "score";
-  if (e.gate < 0 || e.gate > kGateOss) return "activation";
+  if (e.gate < 0 || e.gate > (e.is_gated ? kGateOss : kNumActivations - 1)) return "activation";
+  if (r.group_best < 1 || r.group_best > 2) return "the best of a group";
   for (const Weight* w : e.gate_up)
-    if (w == nullptr || w->rows != 2 * e.inner || w->cols != e.hidden) return "the shape of a gate/up weight";
+    if (w == nullptr || w->rows != (e.is_gated ? 2 : 1) * e.inner || w->cols != e.hidden) return "the shape of a gate/up weight";
   for (const Weight* w : e.down)
     if (w == nullptr || w->rows != e.hidden || w->cols != e.inner) return "the shape of a down weight";
   return nullptr;
@@ -65,6 +69,9 @@ void assign(Experts& e, const float* logits, int64_t stride, int64_t n) {
   for (int64_t i = 0; i < n * top_k; i++) {
     e.place[i] = e.first[e.ids[i]]++;
     e.members[e.place[i]] = static_cast<int32_t>(i / top_k);
+    if (!e.scale_input) continue;
+    e.factors[e.place[i]] = e.weights[i];
+    e.weights[i] = 1.0f;
   }
   for (int32_t x = e.router.num_experts; x > 0; x--) e.first[x] = e.first[x - 1];
   e.first[0] = 0;
@@ -79,15 +86,17 @@ int32_t run_expert(Context* context, Experts& e, int32_t expert, const float* x,
   float* results = reinterpret_cast<float*>(e.results.data()) + begin * e.hidden;
   each_row(context, count, e.hidden, [&](int64_t i) {
     std::memcpy(gathered + i * e.hidden, x + e.members[begin + i] * x_stride, sizeof(float) * static_cast<size_t>(e.hidden));
+    if (e.scale_input) context->kernels->rows->scale(gathered + i * e.hidden, e.factors[begin + i], e.hidden);
   });
   const float* up_bias = e.gate_up_bias == nullptr ? nullptr : e.gate_up_bias + expert * e.gate_up_bias_stride;
   const float* down_bias = e.down_bias == nullptr ? nullptr : e.down_bias + expert * e.down_bias_stride;
-  const int64_t width = 2 * e.inner;
+  const int64_t width = (e.is_gated ? 2 : 1) * e.inner;
   int32_t status = pg_matmul(context, inside, width, gathered, e.hidden, e.gate_up[expert], count, up_bias, 1.0f, 0);
   if (status != PG_OK) return status;
-  const auto gate = context->kernels->rows->gate[e.gate];
   each_row(context, count, 4 * e.inner, [&](int64_t i) {
-    gate(inside + i * width, inside + i * width, inside + i * width + e.inner, e.inner);
+    float* row = inside + i * width;
+    if (e.is_gated) context->kernels->rows->gate[e.gate](row, row, row + e.inner, e.inner);
+    else context->kernels->rows->activate[e.gate](row, row, e.inner);
   });
   return pg_matmul(context, results, e.hidden, inside, width, e.down[expert], count, down_bias, 1.0f, 0);
 }
@@ -103,13 +112,15 @@ int32_t pg_experts_create(void* handle, int32_t num_experts, const uint64_t* gat
                           const float* gate_up_bias, int64_t gate_up_bias_stride, const float* down_bias,
                           int64_t down_bias_stride, int64_t hidden, int64_t inner, int32_t gate, int32_t top_k, int32_t score,
                           int32_t normalize, float scale, const float* router_bias, int32_t num_groups, int32_t topk_group,
-                          int64_t max_rows, uint64_t* out_experts) {
+                          int32_t group_best, int32_t is_gated, int32_t scale_input, int64_t max_rows, uint64_t* out_experts) {
   Context* context = as_context(handle);
   if (num_experts < 1 || num_experts > (1 << 16)) return fail(context, PG_E_ARGUMENT, "experts: %d of them", num_experts);
   try {
     Experts* e = new Experts();
     e->router = {num_experts, top_k,       static_cast<RouterScore>(score), normalize, scale, router_bias,
-                 num_groups,  topk_group};
+                 num_groups,  topk_group,  group_best};
+    e->is_gated = is_gated != 0;
+    e->scale_input = scale_input != 0;
     for (int32_t i = 0; i < num_experts; i++) {
       e->gate_up.push_back(reinterpret_cast<const Weight*>(gate_up[i]));
       e->down.push_back(reinterpret_cast<const Weight*>(down[i]));
@@ -131,6 +142,7 @@ int32_t pg_experts_create(void* handle, int32_t num_experts, const uint64_t* gat
     e->weights.resize(places);
     e->place.resize(places);
     e->members.resize(places);
+    e->factors.resize(places);
     e->first.resize(static_cast<size_t>(num_experts) + 1);
     e->work.resize(2 * static_cast<size_t>(num_experts));
     const int64_t size = sizeof(float);

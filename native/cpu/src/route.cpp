@@ -21,7 +21,7 @@ int32_t best_of(const double* values, int32_t count) {
   return best;
 }
 
-// A group is as good as the sum of its two best; the experts of the groups left out cannot be chosen.
+// A group is as good as its best, or the sum of its two best; the experts of the groups left out cannot be chosen.
 void keep_best_groups(double* choice, const Router& router) {
   const int32_t size = router.num_experts / router.num_groups;
   const auto score_of = [&](int32_t group) {
@@ -34,7 +34,7 @@ void keep_best_groups(double* choice, const Router& router) {
         second = choice[i];
       }
     }
-    return size > 1 ? first + second : first;
+    return size > 1 && router.group_best > 1 ? first + second : first;
   };
   // A group stays when fewer than topk_group others beat it; equal scores rank by number.
   bool kept[kMaxGroups];

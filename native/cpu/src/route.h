@@ -18,6 +18,7 @@ struct Router {
   const float* bias;  // [E], for the choice alone; or null
   int32_t num_groups;
   int32_t topk_group;
+  int32_t group_best;  // a group is as good as the sum of this many of its best: 1 or 2
 };
 
 // ids, weights: [top_k]; work: [2 * E] doubles. Ties go to the lower expert id.

@@ -14,6 +14,6 @@ export const ACTIVATION_CODE: Record<Activation, number> = {
   identity: 6,
 };
 
-export const GATE_CODE: Record<ExpertWeights["activation"], number> = { silu: 0, gelu_tanh: 1, oss: 7 };
+export const GATE_CODE: Record<ExpertWeights["activation"], number> = { silu: 0, gelu_tanh: 1, relu2: 4, oss: 7 };
 
 export const SCORE_CODE: Record<RouterSpec["score"], number> = { softmax: 0, softmax_topk: 1, sigmoid: 2 };

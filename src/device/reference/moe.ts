@@ -44,12 +44,12 @@ function softmax(values: readonly number[]): number[] {
   return exps.map((e) => e / sum);
 }
 
-/** A group is as good as the sum of its two best; the experts of the groups left out cannot be chosen. */
+/** A group is as good as its best or the sum of its two best; the experts of the groups left out cannot be chosen. */
 function keepBestGroups(choice: number[], spec: RouterSpec): void {
   const size = spec.numExperts / spec.numGroups;
   const groups = Array.from({ length: spec.numGroups }, (_, g) => {
     const best = choice.slice(g * size, (g + 1) * size).sort((a, b) => b - a);
-    return { g, score: best[0]! + (best[1] ?? 0) };
+    return { g, score: best[0]! + (spec.groupBest === 1 ? 0 : (best[1] ?? 0)) };
   });
   groups.sort((a, b) => b.score - a.score || a.g - b.g);
   for (const { g } of groups.slice(spec.topkGroup)) choice.fill(Number.NEGATIVE_INFINITY, g * size, (g + 1) * size);
@@ -86,8 +86,10 @@ export function mixtureOfExperts(
     const { ids, weights } = route(routerLogits.row(r), router);
     sums.fill(0);
     for (let rank = 0; rank < ids.length; rank++) {
-      runExpert(scratch, token, experts, ids[rank]!);
-      for (let c = 0; c < out.cols; c++) sums[c]! += weights[rank]! * scratch.out.data[c]!;
+      const weight = weights[rank]!;
+      runExpert(scratch, router.scalesInput === true ? scaled(token, weight) : token, experts, ids[rank]!);
+      const factor = router.scalesInput === true ? 1 : weight;
+      for (let c = 0; c < out.cols; c++) sums[c]! += factor * scratch.out.data[c]!;
     }
     out.data.set(sums, out.offset + r * out.stride);
   }
@@ -99,10 +101,16 @@ function runExpert(scratch: ExpertScratch, x: ReferenceTensor, experts: ExpertWe
   linear(gateUp, x, experts.gateUp[e] as ReferenceWeight, biasRow(experts.gateUpBias, e));
   for (let c = 0; c < width; c++) {
     const gate = gateUp.data[c]!;
-    const up = gateUp.data[width + c]!;
+    const up = experts.isGated === false ? 1 : gateUp.data[width + c]!;
     inner.data[c] = activation === "oss" ? gatedOss(gate, up) : activate(activation, gate) * up;
   }
   linear(out, inner, experts.down[e] as ReferenceWeight, biasRow(experts.downBias, e));
+}
+
+/** A row times a factor, in f32. */
+function scaled(x: ReferenceTensor, factor: number): ReferenceTensor {
+  const values = x.row(0).map((value) => value * factor);
+  return new ReferenceTensor(values, 0, 1, x.cols, x.cols);
 }
 
 function linear(out: ReferenceTensor, x: ReferenceTensor, w: ReferenceWeight, bias: ReferenceTensor | null): void {

@@ -10,6 +10,7 @@ import type {
   CopyHeads,
   Device,
   KvPool,
+  PositionScale,
   RotaryTable,
   StagedBatch,
   Tensor,
@@ -38,6 +39,8 @@ export interface LatentOptions {
   readonly eps: number;
   readonly params: AttentionParams;
   readonly hasBias: boolean;
+  /** Queries grow with their position; null: they do not. */
+  readonly queryScale: PositionScale | null;
   readonly project: Project;
 }
 
@@ -103,7 +106,7 @@ export class LatentAttention implements Block {
   run(out: Tensor, x: Tensor, batch: StagedBatch, caches: Caches): void {
     const device = this.#device;
     const { nopeDim, ropeDim } = this.#shape;
-    const { place, rotary, params } = this.#options;
+    const { place, rotary, params, queryScale } = this.#options;
     const pool = caches[place.group] as KvPool;
     const n = batch.numTokens;
     const q = this.#q;
@@ -115,6 +118,7 @@ export class LatentAttention implements Block {
       this.#qANorm!.run(qLatent, qLatent, n);
       this.#qProject.run(q, qLatent, n);
     }
+    if (queryScale !== null) device.scaleByPosition(q, queryScale, batch);
     this.#kvAProject.run(this.#kvA, x, n);
     this.#kvANorm.run(this.#kvNormed, this.#kvLatent, n);
     this.#kvBProject.run(this.#kvB, this.#kvNormed, n);

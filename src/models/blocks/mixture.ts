@@ -6,8 +6,10 @@ import type {
   RouterSpec,
   StagedBatch,
   Tensor,
+  Weight,
   WeightQuantization,
 } from "../../device/device.js";
+import { entryOf } from "../../formats/tensor-views.js";
 import type { ConfigReader } from "../config-reader.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
@@ -110,6 +112,15 @@ export const MLP_EXPERTS: MixtureNames = {
   down: "down_proj",
 };
 
+/** Those of Mixtral and MiniMax. */
+export const W_EXPERTS: MixtureNames = {
+  router: "block_sparse_moe.gate",
+  experts: "block_sparse_moe.experts",
+  gate: "w1",
+  up: "w3",
+  down: "w2",
+};
+
 /** Reads num_experts_per_tok and checks it against the number of experts. */
 export function readTopK(c: ConfigReader, numExperts: number, absent?: number): number {
   const topK = c.int("num_experts_per_tok", absent);
@@ -129,8 +140,10 @@ export function loadRouter(loader: Loader, name: string, config: MixtureConfig, 
   return loadLinear(loader, [{ name, rows: config.numExperts }], config.hiddenSize, { hasBias, quantize });
 }
 
-/** Experts stored one by one, without biases. */
+/** Experts without biases, stored one by one or in two stacks. */
 export function loadExperts(loader: Loader, layer: string, names: MixtureNames, config: MixtureConfig): ExpertWeights {
+  const stack = `${layer}.${names.experts}.gate_up_proj`;
+  if (loader.has(stack)) return loadStackedExperts(loader, stack, `${layer}.${names.experts}.down_proj`, config);
   const { numExperts, hiddenSize, expertSize, activation } = config;
   const ids = Array.from({ length: numExperts }, (_, e) => e);
   const nameOf = (e: number, matrix: string): string => `${layer}.${names.experts}.${e}.${matrix}.weight`;
@@ -142,6 +155,31 @@ export function loadExperts(loader: Loader, layer: string, names: MixtureNames, 
       ]),
     ),
     down: ids.map((e) => loader.matrix([{ name: nameOf(e, names.down), rows: hiddenSize, cols: expertSize }])),
+    gateUpBias: null,
+    downBias: null,
+    inner: expertSize,
+    activation,
+  };
+}
+
+/** Experts in stacks: gate and up [E, 2*inner, hidden], down [E, hidden, inner]; transposed: [E, hidden, 2*inner], [E, inner, hidden]. */
+export function loadStackedExperts(
+  loader: Loader,
+  gateUp: string,
+  down: string,
+  config: MixtureConfig,
+  transposed = false,
+): ExpertWeights {
+  const { numExperts, hiddenSize, expertSize, activation } = config;
+  const each = (name: string, rows: number, cols: number): Weight[] => {
+    const stack = loader.host(name, transposed ? [numExperts, cols, rows] : [numExperts, rows, cols]);
+    return Array.from({ length: numExperts }, (_, e) =>
+      loader.device.loadWeight([entryOf(stack, `${name}[${e}]`, e)], { quantize: loader.quantize, transposed }),
+    );
+  };
+  return {
+    gateUp: each(gateUp, 2 * expertSize, hiddenSize),
+    down: each(down, hiddenSize, expertSize),
     gateUpBias: null,
     downBias: null,
     inner: expertSize,

@@ -1,27 +1,22 @@
 // Granite 3: Llama with four fixed multipliers, on embeddings, attention scores, residual branches and logits.
 
 import { readCommon } from "../common-config.js";
-import { ConfigReader } from "../config-reader.js";
-import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
-import type { ModelFamily } from "../model.js";
+import type { ConfigReader } from "../config-reader.js";
+import { attentionBias, type DecoderConfig, llamaSettings, plainFamily } from "../decoder.js";
 
-export const granite: ModelFamily<DecoderConfig> = {
-  architectures: ["GraniteForCausalLM"],
+export const granite = plainFamily("GraniteForCausalLM", (c, architecture) => {
+  const config = readGranite(c, architecture);
+  return { ...config, mlp: { ...config.mlp, hasBias: c.bool("mlp_bias", false) } };
+});
 
-  parseConfig(raw, file) {
-    const c = new ConfigReader(raw, file);
-    const plain = llamaSettings(c, readCommon(c, "GraniteForCausalLM"));
-    const bias = c.bool("attention_bias", false);
-    return {
-      ...plain,
-      attention: { ...plain.attention, qkvBias: bias, outBias: bias },
-      mlp: { ...plain.mlp, hasBias: c.bool("mlp_bias", false) },
-      embeddingScale: c.number("embedding_multiplier", 1),
-      attentionScale: c.number("attention_multiplier", 1),
-      residualScale: c.number("residual_multiplier", 1),
-      logitsScale: 1 / c.number("logits_scaling", 1),
-    };
-  },
-  specOf: decoderSpec,
-  load: (config, context) => loadDecoder(config, context),
-};
+export function readGranite(c: ConfigReader, architecture: string): DecoderConfig {
+  const plain = llamaSettings(c, readCommon(c, architecture));
+  return {
+    ...plain,
+    attention: attentionBias(plain, c.bool("attention_bias", false)),
+    embeddingScale: c.number("embedding_multiplier", 1),
+    attentionScale: c.number("attention_multiplier", 1),
+    residualScale: c.number("residual_multiplier", 1),
+    logitsScale: 1 / c.number("logits_scaling", 1),
+  };
+}

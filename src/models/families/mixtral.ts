@@ -5,10 +5,10 @@ import {
   loadExperts,
   loadRouter,
   type MixtureConfig,
-  type MixtureNames,
   MixtureOfExperts,
   readTopK,
   softmaxRouter,
+  W_EXPERTS,
 } from "../blocks/mixture.js";
 import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
@@ -19,14 +19,6 @@ import type { ModelFamily } from "../model.js";
 interface MixtralConfig extends DecoderConfig {
   readonly mixture: MixtureConfig;
 }
-
-const NAMES: MixtureNames = {
-  router: "block_sparse_moe.gate",
-  experts: "block_sparse_moe.experts",
-  gate: "w1",
-  up: "w3",
-  down: "w2",
-};
 
 export const mixtral: ModelFamily<MixtralConfig> = {
   architectures: ["MixtralForCausalLM"],
@@ -53,8 +45,8 @@ export const mixtral: ModelFamily<MixtralConfig> = {
 
 function experts({ mixture }: MixtralConfig, { loader, name, project }: LayerContext): Block {
   const weights = {
-    router: loadRouter(loader, `${name}.${NAMES.router}`, mixture),
-    experts: loadExperts(loader, name, NAMES, mixture),
+    router: loadRouter(loader, `${name}.${W_EXPERTS.router}`, mixture),
+    experts: loadExperts(loader, name, W_EXPERTS, mixture),
     shared: null,
   };
   return new MixtureOfExperts(loader, mixture.hiddenSize, weights, softmaxRouter(mixture, true), project);

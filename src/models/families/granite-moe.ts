@@ -1,0 +1,82 @@
+// Granite mixtures: Granite's multipliers, experts stored in stacks, weights a softmax over the chosen ones alone; some have a dense
+// feed-forward that every token shares beside them.
+
+import type { RouterSpec } from "../../device/device.js";
+import { ADD, type Block, type Project } from "../blocks/block.js";
+import { loadRouter, loadStackedExperts, type MixtureConfig, MixtureOfExperts, readTopK } from "../blocks/mixture.js";
+import { loadMlp } from "../blocks/mlp.js";
+import { ConfigReader } from "../config-reader.js";
+import { type DecoderConfig, decoderSpec, type LayerContext, loadDecoder } from "../decoder.js";
+import type { ModelFamily } from "../model.js";
+import { readGranite } from "./granite.js";
+
+export interface GraniteMoe {
+  /** null: the shared feed-forward alone. */
+  readonly mixture: MixtureConfig | null;
+  /** Inner size of the feed-forward that every token shares; 0: none. */
+  readonly sharedSize: number;
+}
+
+interface GraniteMoeConfig extends DecoderConfig {
+  readonly moe: GraniteMoe;
+}
+
+export const graniteMoe: ModelFamily<GraniteMoeConfig> = family("GraniteMoeForCausalLM", () => 0);
+export const graniteMoeShared: ModelFamily<GraniteMoeConfig> = family("GraniteMoeSharedForCausalLM", (c) =>
+  c.count("shared_intermediate_size", 0),
+);
+
+function family(architecture: string, sharedSize: (c: ConfigReader) => number): ModelFamily<GraniteMoeConfig> {
+  return {
+    architectures: [architecture],
+    parseConfig(raw, file) {
+      const c = new ConfigReader(raw, file);
+      const config = readGranite(c, architecture);
+      return { ...config, moe: { mixture: readGraniteMixture(c, config), sharedSize: sharedSize(c) } };
+    },
+    specOf: decoderSpec,
+    load: (config, context) =>
+      loadDecoder(config, context, { feedForward: (layer) => graniteFeedForward(config, config.moe, layer) }),
+  };
+}
+
+export function readGraniteMixture(c: ConfigReader, config: DecoderConfig): MixtureConfig {
+  const numExperts = c.int("num_local_experts", 8);
+  return {
+    hiddenSize: config.hiddenSize,
+    numExperts,
+    topK: readTopK(c, numExperts, 2),
+    expertSize: config.innerSize,
+    activation: c.gatedActivation("hidden_act", "silu"),
+  };
+}
+
+export function graniteFeedForward(
+  config: DecoderConfig,
+  { mixture, sharedSize }: GraniteMoe,
+  { loader, name, project }: LayerContext,
+): Block {
+  const naming = { ...config.mlp, gateUp: ["input_linear"], down: "output_linear", hasBias: false };
+  const shared = (how: Project): Block =>
+    loadMlp(loader, `${name}.shared_mlp`, { ...config, innerSize: sharedSize }, naming, how);
+  if (mixture === null) return shared(project);
+  const { numExperts, topK, hiddenSize } = mixture;
+  const router: RouterSpec = {
+    numExperts,
+    topK,
+    score: "softmax_topk",
+    normalize: false,
+    scale: 1,
+    bias: null,
+    numGroups: 1,
+    topkGroup: 1,
+  };
+  const moe = `${name}.block_sparse_moe`;
+  const weights = {
+    router: loadRouter(loader, `${moe}.router.layer`, mixture),
+    experts: loadStackedExperts(loader, `${moe}.input_linear.weight`, `${moe}.output_linear.weight`, mixture),
+    // What is added to the residual stream is scaled as a whole.
+    shared: sharedSize === 0 ? null : shared({ ...ADD, scale: project.scale ?? 1 }),
+  };
+  return new MixtureOfExperts(loader, hiddenSize, weights, router, project);
+}
