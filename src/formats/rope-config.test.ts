@@ -108,7 +108,7 @@ test("unknown types and fields, missing and wrong values are refused by name", (
   refuses({ rope_scaling: { rope_type: "spiral" } }, /rope_scaling\.rope_type = spiral/);
   refuses({ rope_scaling: { type: "constructor" } }, /constructor/);
   refuses({ rope_scaling: { type: 7 } }, /rope_type = 7/);
-  refuses({ rope_scaling: { mrope_section: [1, 2] } }, /rope_scaling\.mrope_section/);
+  refuses({ rope_scaling: { longitude: [1, 2] } }, /rope_scaling\.longitude/);
   refuses({ rope_parameters: { rope_type: "linear", factor: 2, beta_fast: 3 } }, /rope_parameters\.beta_fast/);
   refuses({ rope_scaling: { type: "linear" } }, /rope_scaling\.factor = missing/);
   refuses({ rope_scaling: { type: "linear", factor: "2" } }, /rope_scaling\.factor = 2/);

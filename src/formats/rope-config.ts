@@ -21,6 +21,8 @@ export type RopeConfig = RopeCommon &
   (
     | { readonly type: "default" }
     | { readonly type: "linear"; readonly factor: number }
+    /** Frequencies of the whole head, of which only the first share turns. */
+    | { readonly type: "proportional"; readonly factor: number }
     | { readonly type: "dynamic"; readonly factor: number; readonly originalMaxPosition: number }
     | {
         readonly type: "yarn";
@@ -57,6 +59,7 @@ export type RopeType = RopeConfig["type"];
 const FIELDS: Readonly<Record<RopeType, readonly string[]>> = {
   default: [],
   linear: ["factor"],
+  proportional: ["factor"],
   dynamic: ["factor", "original_max_position_embeddings"],
   yarn: [
     "factor",
@@ -135,6 +138,8 @@ export function readRope(raw: Record<string, unknown>, file: string, layerType?:
       return { ...common, type };
     case "linear":
       return { ...common, type, factor: need("factor") };
+    case "proportional":
+      return { ...common, type, factor: read("factor") ?? 1 };
     case "dynamic":
       return { ...common, type, factor: need("factor"), originalMaxPosition: needOriginal() };
     case "yarn":

@@ -205,7 +205,7 @@ test("the text part of a larger model is read from text_config", () => {
 
 test("what a family cannot honour is refused by name", () => {
   refuses("LlamaForCausalLM", { hidden_act: "mish" }, /hidden_act = mish .* silu, swish, gelu/);
-  refuses("LlamaForCausalLM", { rope_scaling: { rope_type: "mrope" } }, /rope_type = mrope/);
+  refuses("LlamaForCausalLM", { rope_scaling: { rope_type: "xpos" } }, /rope_type = xpos/);
   refuses("LlamaForCausalLM", { quantization_config: { quant_method: "bitsandbytes" } }, /quant_method = bitsandbytes/);
   refuses("LlamaForCausalLM", { num_key_value_heads: 3 }, /num_key_value_heads = 3 .*divisor of num_attention_heads/);
   refuses("LlamaForCausalLM", { head_dim: 15 }, /head_dim = 15 .*even/);

@@ -30,8 +30,12 @@ export interface DecoderConfig extends CommonConfig {
   /** Size of the heads, or of the part of them that is rotated on its own. */
   readonly ropeDim: number;
   readonly windows: readonly number[]; // [L] 0 is full attention
+  /** Tokens see their own chunk of this many tokens and no more; 0 is off. */
+  readonly attentionChunks: readonly number[]; // [L]
   /** Layers whose attention is a recurrence: numbers of state of each; 0: the layer keeps keys and values. */
   readonly stateFloats: readonly number[]; // [L]
+  /** Layers with a recurrence have attention too, side by side with it. */
+  readonly hasBothMixers: boolean;
   readonly ropes: readonly RopeConfig[];
   readonly ropeOf: readonly (number | null)[]; // [L] index into ropes; null: the layer has no rotary embedding
   readonly isRopeInterleaved: boolean;
@@ -77,7 +81,9 @@ export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = c
     ropeDim,
     maxContext: Math.max(common.maxContext, ropeContext(rope)),
     windows: new Array<number>(common.numLayers).fill(0),
+    attentionChunks: new Array<number>(common.numLayers).fill(0),
     stateFloats: new Array<number>(common.numLayers).fill(0),
+    hasBothMixers: false,
     ropes: [rope],
     ropeOf: new Array<number>(common.numLayers).fill(0),
     isRopeInterleaved: false,
@@ -97,6 +103,7 @@ export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = c
       qkNormStyle: null,
       isNormedAfterRotary: false,
       outNorm: null,
+      inputScale: 1,
       isByHead: false,
       hasGate: false,
     },
@@ -144,7 +151,9 @@ export function attentionBias(plain: DecoderConfig, bias: boolean): AttentionSet
 function cachesOf(config: DecoderConfig) {
   const { numHeads, numKvHeads, headDim: keyDim, valueDim } = config;
   const needs = config.windows.map((window, layer) =>
-    config.stateFloats[layer]! > 0 ? null : { numHeads, numKvHeads, keyDim, valueDim, window },
+    config.stateFloats[layer]! > 0 && !config.hasBothMixers
+      ? null
+      : { numHeads, numKvHeads, keyDim, valueDim, window, attentionChunk: config.attentionChunks[layer]! },
   );
   return layoutCaches(needs, config.stateFloats);
 }

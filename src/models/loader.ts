@@ -110,13 +110,13 @@ export class Loader {
   }
 
   /** Several vectors end to end, as the bias of a stacked matrix. */
-  vectors(parts: readonly { name: string; size: number; rowOf?: (row: number) => number }[]): Tensor {
+  vectors(parts: readonly { name: string; size: number; rowOf?: (row: number) => number }[], scale = 1): Tensor {
     const size = parts.reduce((sum, part) => sum + part.size, 0);
     const values = new Float32Array(size);
     let at = 0;
     for (const part of parts) {
       const stored = toFloat32(this.host(part.name, [part.size]));
-      for (let i = 0; i < part.size; i++) values[at + i] = stored[part.rowOf?.(i) ?? i]!;
+      for (let i = 0; i < part.size; i++) values[at + i] = stored[part.rowOf?.(i) ?? i]! * scale;
       at += part.size;
     }
     return this.device.loadTensor(values, 1, size);

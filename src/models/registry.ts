@@ -11,6 +11,7 @@ import { deepseekV2, deepseekV3, glm4MoeLite, mistral4 } from "./families/deepse
 import { ernie45 } from "./families/ernie4-5.js";
 import { ernie45Moe } from "./families/ernie4-5-moe.js";
 import { exaone4 } from "./families/exaone4.js";
+import { falconH1 } from "./families/falcon-h1.js";
 import { gemma2, gemma3 } from "./families/gemma.js";
 import { glm, glm4 } from "./families/glm4.js";
 import { glm4Moe } from "./families/glm4-moe.js";
@@ -18,17 +19,20 @@ import { gptNeox } from "./families/gpt-neox.js";
 import { gptOss } from "./families/gpt-oss.js";
 import { gpt2 } from "./families/gpt2.js";
 import { granite } from "./families/granite.js";
+import { graniteHybrid } from "./families/granite-hybrid.js";
 import { graniteMoe, graniteMoeShared } from "./families/granite-moe.js";
 import { hunyuan } from "./families/hunyuan.js";
 import { lfm2 } from "./families/lfm2.js";
 import { lfm2Moe } from "./families/lfm2-moe.js";
 import { llama } from "./families/llama.js";
+import { llama4 } from "./families/llama4.js";
 import { mamba2 } from "./families/mamba2.js";
 import { minimaxM2 } from "./families/minimax-m2.js";
 import { ministral3 } from "./families/ministral3.js";
 import { mistral } from "./families/mistral.js";
 import { mixtral } from "./families/mixtral.js";
 import { nemotron } from "./families/nemotron.js";
+import { nemotronH } from "./families/nemotron-h.js";
 import { olmo2 } from "./families/olmo2.js";
 import { olmo3 } from "./families/olmo3.js";
 import { olmoe } from "./families/olmoe.js";
@@ -93,6 +97,10 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   ernie45Moe,
   graniteMoe,
   graniteMoeShared,
+  graniteHybrid,
+  falconH1,
+  nemotronH,
+  llama4,
   lfm2Moe,
   minimaxM2,
   olmoe,

@@ -45,6 +45,10 @@ export function computeRope(config: RopeConfig, headDim: number, maxContext: num
       return { invFreq: plain, scale: 1 };
     case "linear":
       return { invFreq: plain.map((freq) => freq / config.factor), scale: 1 };
+    case "proportional": {
+      const turning = Math.floor((headDim * config.partialRotaryFactor) / 2);
+      return { invFreq: plain.map((freq, i) => (i < turning ? freq / config.factor : 0)), scale: 1 };
+    }
     case "llama3":
       return { invFreq: plain.map((freq) => llama3Frequency(freq, config)), scale: 1 };
     case "yarn":
@@ -58,7 +62,7 @@ export function computeRope(config: RopeConfig, headDim: number, maxContext: num
 }
 
 export function rotaryDimOf(config: RopeConfig, headDim: number): number {
-  return Math.floor(headDim * config.partialRotaryFactor);
+  return config.type === "proportional" ? headDim : Math.floor(headDim * config.partialRotaryFactor);
 }
 
 /** Tokens that the rope is meant for: yarn may state a factor without raising max_position_embeddings. */

@@ -15,7 +15,7 @@ import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
 import type { Block, Project } from "./block.js";
 import { type Linear, type LinearPart, loadLinear } from "./linear.js";
-import { loadNorm, type Norm, type NormStyle, normOf } from "./norm.js";
+import { loadNorm, type Norm, type NormStyle, normOf, plainNorm } from "./norm.js";
 
 export interface AttentionShape {
   readonly hiddenSize: number;
@@ -34,6 +34,10 @@ export interface AttentionWeights {
   readonly hasGate: boolean;
   /** Norm of the heads' outputs before the projection. */
   readonly outNorm: Norm | null;
+  /** Norm of the value heads. */
+  readonly vNorm?: Norm | null;
+  /** The place is another layer's: qkv is q alone [H*D, hidden], and nothing is appended. */
+  readonly isShared?: boolean;
 }
 
 export interface AttentionOptions {
@@ -53,6 +57,8 @@ export class SelfAttention implements Block {
   readonly #weights: AttentionWeights;
   readonly #options: AttentionOptions;
   readonly #headDim: number;
+  readonly #isShared: boolean;
+  readonly #vNorm: Norm | null;
   readonly #qkv: Tensor; // [T, (H + 2K) * D]
   readonly #q: Tensor; // [T, H*D] view
   readonly #gate: Tensor | null; // [T, H*D] view
@@ -69,6 +75,8 @@ export class SelfAttention implements Block {
     this.#headDim = shape.headDim;
     const first = weights.hasGate ? 2 * q : q; // where k begins
     this.#qkv = loader.scratch("qkv", first + 2 * kv);
+    this.#isShared = weights.isShared ?? false;
+    this.#vNorm = weights.vNorm ?? null;
     this.#q = this.#qkv.columns(0, q);
     this.#gate = weights.hasGate ? this.#qkv.columns(q, first) : null;
     this.#k = this.#qkv.columns(first, first + kv);
@@ -82,6 +90,11 @@ export class SelfAttention implements Block {
     const pool = caches[place.group] as KvPool;
     const n = batch.numTokens;
     const device = this.#device;
+    if (this.#isShared) {
+      this.#runShared(x, batch, pool);
+      project.run(out, this.#heads, n);
+      return;
+    }
     qkv.run(this.#qkv, x, n);
     if (keyScale !== 1) device.scale(this.#k, keyScale, n);
     if (isNormedAfterRotary && rotary !== null) {
@@ -90,6 +103,7 @@ export class SelfAttention implements Block {
     }
     qNorm?.run(this.#q, this.#q, n);
     kNorm?.run(this.#k, this.#k, n);
+    this.#vNorm?.run(this.#v, this.#v, n);
     if (queryScale !== null) device.scaleByPosition(this.#q, queryScale, batch);
     const table = isNormedAfterRotary ? null : rotary;
     device.rotaryAppend(this.#q, this.#k, this.#v, table, pool, place.layer, batch);
@@ -97,6 +111,16 @@ export class SelfAttention implements Block {
     if (this.#gate !== null) device.gatedActivation(this.#heads, this.#gate, this.#heads, "sigmoid", n);
     outNorm?.run(this.#heads, this.#heads, n);
     project.run(out, this.#heads, n);
+  }
+
+  /** Queries of this layer over the keys and values of another. */
+  #runShared(x: Tensor, batch: StagedBatch, pool: KvPool): void {
+    const { place, rotary, params } = this.#options;
+    const n = batch.numTokens;
+    this.#weights.qkv.run(this.#q, x, n);
+    this.#weights.qNorm?.run(this.#q, this.#q, n);
+    if (rotary !== null) this.#device.rotary(this.#q, rotary, this.#headDim, 0, batch);
+    this.#device.attention(this.#heads, this.#q, pool, place.layer, batch, place.plan, params);
   }
 }
 
@@ -113,9 +137,9 @@ export interface AttentionSettings {
   readonly isTransposed: boolean;
   /**
    * Over each head with one weight; over each head with weights of its own, stored [H, D] ("each") or as one vector per head
-   * ("norms"); or over all heads at once.
+   * ("norms"); over each head without a weight ("plain"); or over all heads at once.
    */
-  readonly qkNorm: "none" | "head" | "each" | "norms" | "all";
+  readonly qkNorm: "none" | "head" | "each" | "norms" | "plain" | "all";
   readonly qNorm: string;
   readonly kNorm: string;
   /** How q and k are normed; null: as everything else. */
@@ -123,6 +147,8 @@ export interface AttentionSettings {
   readonly isNormedAfterRotary: boolean;
   /** Norm of the heads' outputs; null: none. */
   readonly outNorm: string | null;
+  /** Factor on the input of the projections. */
+  readonly inputScale: number;
   /** q_proj holds the gate too: each head's queries, then its gate. */
   readonly hasGate: boolean;
 }
@@ -151,7 +177,7 @@ export function loadAttention(
     loadHeadNorm(loader, `${name}.${part}`, heads, headDim, naming, naming.qkNormStyle ?? style);
   const outPart = { name: `${name}.${naming.out}`, rows: hiddenSize };
   return {
-    qkv: loadLinear(loader, parts, hiddenSize, { hasBias: naming.qkvBias, transposed }),
+    qkv: loadLinear(loader, parts, hiddenSize, { hasBias: naming.qkvBias, transposed, inputScale: naming.inputScale }),
     out: loadLinear(loader, [outPart], q, { hasBias: naming.outBias, transposed, project }),
     qNorm: norm(naming.qNorm, numHeads),
     kNorm: norm(naming.kNorm, numKvHeads),
@@ -175,6 +201,8 @@ function loadHeadNorm(
       return loadNorm(loader, name, headDim, style);
     case "all":
       return loadNorm(loader, name, heads * headDim, style);
+    case "plain":
+      return plainNorm(loader, headDim, style);
     case "each":
       return normOf(loader, loader.rows(`${name}.weight`, heads, headDim), style, headDim);
     case "norms": {

@@ -34,6 +34,8 @@ export interface LinearOptions {
   readonly project?: Project;
   readonly transposed?: boolean;
   readonly quantize?: WeightQuantization;
+  /** The input is multiplied by it, the bias is not. */
+  readonly inputScale?: number;
 }
 
 /** One Linear of all parts' rows: stacking lets one matmul do the work of several. */
@@ -43,13 +45,17 @@ export function loadLinear(
   cols: number,
   options: LinearOptions = {},
 ): Linear {
-  const { hasBias = false, project = {}, transposed = false, quantize = loader.quantize } = options;
+  const { hasBias = false, project = {}, transposed = false, quantize = loader.quantize, inputScale = 1 } = options;
   const weight = loader.matrix(
     parts.map(({ name, ...part }) => ({ ...part, name: `${name}.weight`, cols })),
     { transposed, quantize },
   );
   const bias = hasBias
-    ? loader.vectors(parts.map(({ name, rows, ...part }) => ({ ...part, name: `${name}.bias`, size: rows })))
+    ? loader.vectors(
+        parts.map(({ name, rows, ...part }) => ({ ...part, name: `${name}.bias`, size: rows })),
+        1 / inputScale, // the result is scaled as a whole
+      )
     : null;
-  return new Linear(loader.device, weight, bias, project);
+  const scale = inputScale * (project.scale ?? 1);
+  return new Linear(loader.device, weight, bias, scale === 1 ? project : { ...project, scale });
 }

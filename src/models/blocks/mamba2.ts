@@ -29,7 +29,8 @@ export interface Mamba2Shape {
   /** Taps of the convolution. */
   readonly kernel: number;
   readonly convBias: boolean;
-  readonly projectBias: boolean;
+  readonly inBias: boolean;
+  readonly outBias: boolean;
   readonly activation: Activation;
   readonly stepLimits: StepLimits;
   readonly eps: number;
@@ -81,8 +82,8 @@ export class Mamba2Mixer implements Block {
     this.#shape = shape;
     this.#place = place;
     this.#in = loadLinear(loader, [{ name: `${name}.in_proj`, rows }], hiddenSize, {
-      hasBias: shape.projectBias,
-      project: { scale: shape.inScale ?? 1 },
+      hasBias: shape.inBias,
+      inputScale: shape.inScale ?? 1,
     });
     this.#conv = loader.convolution(`${name}.conv1d.weight`, channels, kernel);
     this.#convBias = shape.convBias ? loader.vector(`${name}.conv1d.bias`, channels) : null;
@@ -90,7 +91,7 @@ export class Mamba2Mixer implements Block {
     this.#rate = loader.decayRate(`${name}.A_log`, H);
     this.#norm = shape.norm === "none" ? null : loader.vector(`${name}.norm.weight`, inner);
     this.#out = loadLinear(loader, [{ name: `${name}.out_proj`, rows: hiddenSize }], inner, {
-      hasBias: shape.projectBias,
+      hasBias: shape.outBias,
       project,
     });
     const skip = loader.vector(`${name}.D`, H);

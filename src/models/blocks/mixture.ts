@@ -186,3 +186,19 @@ export function loadStackedExperts(
     activation,
   };
 }
+
+/** Experts without a gate, stored one by one: up_proj and down_proj. */
+export function loadUngatedExperts(loader: Loader, name: string, config: MixtureConfig): ExpertWeights {
+  const { numExperts, hiddenSize, expertSize, activation } = config;
+  const each = (part: string, rows: number, cols: number): Weight[] =>
+    Array.from({ length: numExperts }, (_, e) => loader.matrix([{ name: `${name}.${e}.${part}.weight`, rows, cols }]));
+  return {
+    gateUp: each("up_proj", expertSize, hiddenSize),
+    down: each("down_proj", hiddenSize, expertSize),
+    gateUpBias: null,
+    downBias: null,
+    inner: expertSize,
+    activation,
+    isGated: false,
+  };
+}

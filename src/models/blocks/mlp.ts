@@ -10,6 +10,8 @@ export interface MlpShape {
   readonly hiddenSize: number;
   readonly innerSize: number;
   readonly activation: Activation;
+  /** Factor on the gate before its activation; left out: 1. */
+  readonly gateScale?: number;
 }
 
 /** How a checkpoint stores the matrices, under `${name}.`. */
@@ -57,6 +59,7 @@ export function loadMlp(
 class GatedMlp implements Block {
   readonly #device: Device;
   readonly #activation: Activation;
+  readonly #gateScale: number;
   readonly #gateUp: Linear; // [2*inner, hidden]
   readonly #norm: Norm | null;
   readonly #down: Linear; // [hidden, inner]
@@ -65,9 +68,16 @@ class GatedMlp implements Block {
   readonly #up: Tensor; // [T, inner] view
   readonly #inner: Tensor; // [T, inner]
 
-  constructor(loader: Loader, { innerSize, activation }: MlpShape, gateUp: Linear, norm: Norm | null, down: Linear) {
+  constructor(
+    loader: Loader,
+    { innerSize, activation, gateScale = 1 }: MlpShape,
+    gateUp: Linear,
+    norm: Norm | null,
+    down: Linear,
+  ) {
     this.#device = loader.device;
     this.#activation = activation;
+    this.#gateScale = gateScale;
     this.#gateUp = gateUp;
     this.#norm = norm;
     this.#down = down;
@@ -79,6 +89,7 @@ class GatedMlp implements Block {
 
   run(out: Tensor, x: Tensor, { numTokens: n }: StagedBatch): void {
     this.#gateUp.run(this.#both, x, n);
+    if (this.#gateScale !== 1) this.#device.scale(this.#gate, this.#gateScale, n);
     this.#device.gatedActivation(this.#inner, this.#gate, this.#up, this.#activation, n);
     this.#norm?.run(this.#inner, this.#inner, n);
     this.#down.run(out, this.#inner, n);

@@ -51,6 +51,11 @@ export function normOf(loader: Loader, weight: Tensor, { kind, eps }: NormStyle,
   return new Norm(loader.device, weight, kind === "rms" ? null : zeros(), eps, groupCols);
 }
 
+/** A norm without weights, over each run of `size` columns. */
+export function plainNorm(loader: Loader, size: number, style: NormStyle): Norm {
+  return normOf(loader, loader.device.loadTensor(new Float32Array(size).fill(1), 1, size), style, size);
+}
+
 /** `${name}.weight` and, where the style has one, `${name}.bias`. */
 export function loadNorm(loader: Loader, name: string, size: number, style: NormStyle, groupCols = size): Norm {
   const { kind, eps, offset, hasBias } = style;

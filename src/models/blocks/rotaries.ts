@@ -7,7 +7,7 @@ import { computeRope } from "../rope.js";
 
 export interface RotariesOptions {
   /** Size of the heads, or of the part of them that is rotated on its own. */
-  readonly headDim: number;
+  readonly headDim: number | readonly number[]; // a list has one for each rope
   readonly maxContext: number;
   readonly isInterleaved?: boolean;
 }
@@ -20,8 +20,9 @@ export class Rotaries {
     this.#device = loader.device;
     const { device, capacity } = loader;
     const maxContext = Math.min(options.maxContext, capacity.maxContext ?? options.maxContext);
-    this.tables = ropes.map((config) => {
-      const rope = computeRope(config, options.headDim, maxContext);
+    const { headDim } = options;
+    this.tables = ropes.map((config, i) => {
+      const rope = computeRope(config, typeof headDim === "number" ? headDim : headDim[i]!, maxContext);
       return device.createRotary({ ...rope, interleaved: options.isInterleaved ?? false }, capacity.maxTokens);
     });
   }

@@ -77,6 +77,7 @@ function load(config: Gpt2Config, context: LoadContext): Model {
     qkNormStyle: null,
     isNormedAfterRotary: false,
     outNorm: null,
+    inputScale: 1,
     isByHead: false,
     hasGate: false,
   } as const;
