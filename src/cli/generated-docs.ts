@@ -19,6 +19,10 @@ const KINDS: Readonly<Record<ErrorKind, { className: string; meaning: string }>>
   },
   device: { className: "DeviceError", meaning: "A device call or a step failed." },
   dead: { className: "EngineDeadError", meaning: "The engine cannot go on." },
+  http: {
+    className: "Only over HTTP",
+    meaning: "What a server finds itself; its answers may say more than is written here.",
+  },
 };
 
 export function errorsPage(): string {

@@ -1,13 +1,15 @@
 // Every error a user can meet, in one table: code -> class, message template, parameter at fault.
 // A message says the value, the limit and the remedy. docs/errors.md is generated from this table; only the server
-// maps classes to HTTP status. Placeholders in braces are filled from the details given to the constructor.
+// turns them into HTTP. Placeholders in braces are filled from the details given to the constructor.
 
-export type ErrorKind = "request" | "config" | "format" | "capacity" | "device" | "dead";
+export type ErrorKind = "request" | "config" | "format" | "capacity" | "device" | "dead" | "http";
 
 interface ErrorRow {
   readonly kind: ErrorKind;
   /** The request field or option at fault, when it is always the same one; `{param}` in details overrides it. */
   readonly param?: string;
+  /** HTTP status, where it is not that of the kind. */
+  readonly status?: number;
   readonly message: string;
 }
 
@@ -43,7 +45,7 @@ export const ERRORS = {
     param: "messages",
     message: "The chat template refused these messages: {reason}",
   },
-  aborted: { kind: "request", message: "The request was aborted by its caller." },
+  aborted: { kind: "request", status: 499, message: "The request was aborted by its caller." },
   invalid_schema: {
     kind: "request",
     param: "constraint",
@@ -77,7 +79,7 @@ export const ERRORS = {
   },
 
   // --- format: model files --------------------------------------------------------------------------------------
-  model_not_found: { kind: "format", param: "model", message: "No model at {path}: {reason}" },
+  model_not_found: { kind: "format", status: 404, param: "model", message: "No model at {path}: {reason}" },
   file_corrupt: { kind: "format", message: "{file}: {what}: expected {expected}, found {found}." },
   tensor_missing: {
     kind: "format",
@@ -118,11 +120,13 @@ export const ERRORS = {
   queue_full: { kind: "capacity", message: "The queue holds {value} requests, its limit is {limit}. Retry later." },
   draining: {
     kind: "capacity",
+    status: 503,
     message: "The engine is shutting down and takes no new requests. Retry on another server.",
   },
 
   cut_by_shutdown: {
     kind: "capacity",
+    status: 503,
     message:
       "The server shut down before the answer was complete: it was given {value} s to finish (drainSeconds). Retry on another server.",
   },
@@ -135,6 +139,36 @@ export const ERRORS = {
     message: "{device}: cannot allocate {value} bytes for {what}; {limit} bytes are free. {remedy}",
   },
   step_failed: { kind: "device", message: "The step that ran this request failed: {reason}" },
+  // --- http: what only a server can say --------------------------------------------------------------------------
+  invalid_json: { kind: "http", status: 400, message: "The body is not JSON: {reason}" },
+  invalid_api_key: { kind: "http", status: 401, message: "No API key was given, or it is not one of this server's." },
+  host_not_allowed: { kind: "http", status: 403, message: "This server does not answer as {value}." },
+  origin_not_allowed: { kind: "http", status: 403, message: "Pages of {value} may not use this server." },
+  not_found: { kind: "http", status: 404, message: "There is no {value} here. /openapi.json lists what is." },
+  item_not_found: {
+    kind: "http",
+    status: 404,
+    message: "There is no item {value} here; send the item itself, or use previous_response_id.",
+  },
+  response_not_found: {
+    kind: "http",
+    status: 404,
+    message: "There is no response {value} here: it was not stored, was deleted, or newer ones took its place.",
+  },
+  step_not_found: { kind: "http", status: 404, message: "Step {value} is not among the last thousand." },
+  method_not_allowed: { kind: "http", status: 405, message: "{value} takes {expected}." },
+  body_too_large: {
+    kind: "http",
+    status: 413,
+    message: "The body is larger than {limit} bytes. Send less, or raise maxBodyMb.",
+  },
+  unsupported_media_type: {
+    kind: "http",
+    status: 415,
+    message: "The content type is {value}; send the body as application/json.",
+  },
+  internal_error: { kind: "http", status: 500, message: "The server failed unexpectedly; its log says why." },
+  engine_not_ready: { kind: "http", status: 503, message: "The engine is {value}." },
   engine_dead: { kind: "dead", message: "The engine has stopped: {reason} Create a new engine." },
 } as const satisfies Record<string, ErrorRow>;
 
@@ -178,6 +212,7 @@ const CLASS_OF: Record<ErrorKind, typeof PagodaError> = {
   capacity: CapacityError,
   device: DeviceError,
   dead: EngineDeadError,
+  http: PagodaError, // the server has a class of its own
 };
 
 /** Makes the error of the right class for a code; errors cross the worker border as (code, details). */

@@ -1,6 +1,6 @@
 // The one place where errors become HTTP: OpenAI's error shape and the status of each kind.
 
-import { PagodaError } from "../core/errors.js";
+import { ERRORS, type ErrorCode, type ErrorKind, PagodaError } from "../core/errors.js";
 
 /** OpenAI's error object, as every failing response and every failing stream carries it. */
 export interface ErrorBody {
@@ -12,21 +12,18 @@ export interface ErrorBody {
   };
 }
 
-/** An error of HTTP rather than of the engine: authentication, routes, bodies. */
+/** An error that the server finds itself: authentication, routes, bodies. Its code is in the table of all errors. */
 export class ApiError extends Error {
-  readonly status: number;
-  readonly code: string;
+  readonly code: ErrorCode;
   readonly param: string | null;
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
-    status: number,
-    code: string,
+    code: ErrorCode,
     message: string,
     options: { param?: string | null; headers?: Readonly<Record<string, string>> } = {},
   ) {
     super(message);
-    this.status = status;
     this.code = code;
     this.param = options.param ?? null;
     this.headers = options.headers ?? {};
@@ -40,18 +37,19 @@ export interface HttpError {
 }
 
 export function toHttpError(error: unknown): HttpError {
-  if (error instanceof ApiError) return httpError(error.status, error.code, error.message, error.param, error.headers);
+  if (error instanceof ApiError)
+    return httpError(statusOf(error.code), error.code, error.message, error.param, error.headers);
   if (error instanceof PagodaError) {
     const param = error.param === undefined ? null : apiName(error.param);
-    return httpError(statusOf(error), error.code, error.message, param, headersOf(error));
+    return httpError(statusOf(error.code), error.code, error.message, param, headersOf(error));
   }
   // What is not ours may carry paths or secrets in its message; the log has it.
-  return httpError(500, "internal_error", "The server failed unexpectedly; its log says why.", null, {});
+  return httpError(500, "internal_error", ERRORS.internal_error.message, null, {});
 }
 
 function httpError(
   status: number,
-  code: string,
+  code: ErrorCode,
   message: string,
   param: string | null,
   headers: Readonly<Record<string, string>>,
@@ -59,20 +57,19 @@ function httpError(
   return { status, headers, body: { error: { message, type: typeOf(status), param, code } } };
 }
 
-function statusOf(error: PagodaError): number {
-  if (error.code === "aborted") return 499; // the client left; nobody reads it, the log does
-  switch (error.kind) {
-    case "request":
-      return 400;
-    case "capacity":
-      return error.code === "draining" || error.code === "cut_by_shutdown" ? 503 : 429;
-    case "dead":
-      return 503;
-    case "config":
-    case "format":
-    case "device":
-      return 500;
-  }
+const STATUS_OF_KIND: Readonly<Record<ErrorKind, number>> = {
+  request: 400,
+  capacity: 429,
+  dead: 503,
+  config: 500,
+  format: 500,
+  device: 500,
+  http: 500,
+};
+
+function statusOf(code: ErrorCode): number {
+  const row: { readonly kind: ErrorKind; readonly status?: number } = ERRORS[code];
+  return row.status ?? STATUS_OF_KIND[row.kind];
 }
 
 function headersOf(error: PagodaError): Readonly<Record<string, string>> {

@@ -103,8 +103,8 @@ export function createApp(context: ServerContext): Hono<AppEnv> {
     const known = ROUTES.find((route) => route.path === c.req.path);
     const error =
       known === undefined
-        ? new ApiError(404, "not_found", `There is no ${c.req.method} ${c.req.path} here. /openapi.json lists what is.`)
-        : new ApiError(405, "method_not_allowed", `${c.req.path} takes ${known.method.toUpperCase()}.`, {
+        ? new ApiError("not_found", `There is no ${c.req.method} ${c.req.path} here. /openapi.json lists what is.`)
+        : new ApiError("method_not_allowed", `${c.req.path} takes ${known.method.toUpperCase()}.`, {
             headers: { allow: known.method.toUpperCase() },
           });
     return errorResponse(c, error);

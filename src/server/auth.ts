@@ -59,7 +59,7 @@ export function authenticate(keys: KeyRing): MiddlewareHandler<AppEnv> {
         key === null
           ? "No API key was given. Send it as `Authorization: Bearer KEY`."
           : "The API key is not one of this server's.";
-      throw new ApiError(401, "invalid_api_key", message, { headers: { "www-authenticate": "Bearer" } });
+      throw new ApiError("invalid_api_key", message, { headers: { "www-authenticate": "Bearer" } });
     }
     c.set("tenant", tenant);
     await next();

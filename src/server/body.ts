@@ -14,13 +14,13 @@ export async function readJson<S extends z.ZodType>(c: Context<AppEnv>, schema: 
   requireJsonType(c.req.header("content-type"));
   const bytes = await readBounded(c, c.get("server").config.maxBodyMb * 2 ** 20);
   if (isDeeperThan(MAX_DEPTH, bytes))
-    throw new ApiError(400, "invalid_json", `The body is nested deeper than ${MAX_DEPTH} levels.`);
+    throw new ApiError("invalid_json", `The body is nested deeper than ${MAX_DEPTH} levels.`);
   let value: unknown;
   try {
     value = JSON.parse(utf8.decode(bytes));
   } catch (error) {
     const reason = error instanceof SyntaxError ? error.message : "it is not valid UTF-8";
-    throw new ApiError(400, "invalid_json", `The body is not JSON: ${reason}`);
+    throw new ApiError("invalid_json", `The body is not JSON: ${reason}`);
   }
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -32,12 +32,12 @@ function requireJsonType(type: string | undefined): void {
   if (type !== undefined && /^application\/([\w.+-]+\+)?json\s*(;|$)/i.test(type)) return;
   const found = type === undefined ? "none" : JSON.stringify(type);
   const message = `The content type is ${found}; send the body as application/json.`;
-  throw new ApiError(415, "unsupported_media_type", message, { headers: { accept: "application/json" } });
+  throw new ApiError("unsupported_media_type", message, { headers: { accept: "application/json" } });
 }
 
 async function readBounded(c: Context<AppEnv>, limit: number): Promise<Uint8Array> {
   const tooLarge = () =>
-    new ApiError(413, "body_too_large", `The body is larger than ${limit} bytes. Send less, or raise maxBodyMb.`, {
+    new ApiError("body_too_large", `The body is larger than ${limit} bytes. Send less, or raise maxBodyMb.`, {
       headers: { connection: "close" },
     });
   if (Number(c.req.header("content-length") ?? 0) > limit) throw tooLarge();
@@ -81,5 +81,5 @@ function invalidField(outer: z.core.$ZodIssue): ApiError {
     unknown === undefined
       ? `${param ?? "The body"}: ${issue.message}`
       : `${param} is not a field of this request. Leave it out, or check its spelling.`;
-  return new ApiError(400, unknown === undefined ? "invalid_value" : "unknown_field", message, { param });
+  return new ApiError(unknown === undefined ? "invalid_value" : "unknown_field", message, { param });
 }

@@ -29,9 +29,9 @@ export function planChat(c: Context<AppEnv>, body: ChatBody, format: ConstraintS
   const context = c.get("server");
   checkModel(context, body.model);
   if (body.stream === true && body.prompt_logprobs != null)
-    throw new ApiError(400, "invalid_value", "prompt_logprobs cannot be streamed.", { param: "prompt_logprobs" });
+    throw new ApiError("invalid_value", "prompt_logprobs cannot be streamed.", { param: "prompt_logprobs" });
   if (body.top_logprobs != null && body.logprobs !== true)
-    throw new ApiError(400, "invalid_value", "top_logprobs needs logprobs: true.", { param: "top_logprobs" });
+    throw new ApiError("invalid_value", "top_logprobs needs logprobs: true.", { param: "top_logprobs" });
   const sampling = samplingOptions(body);
   const choice = toolChoiceOf(context, body);
   const constraint = choice.forced ?? format ?? sampling.constraint;
@@ -68,7 +68,7 @@ function toolChoiceOf(
   if (choice === "none" || tools.length === 0) return { tools: [] };
   if (!isRequired) return { tools };
   const refuse = (message: string): never => {
-    throw new ApiError(400, "invalid_value", message, { param: "tool_choice" });
+    throw new ApiError("invalid_value", message, { param: "tool_choice" });
   };
   const { toolFormat } = context;
   if (toolFormat === null)
@@ -101,7 +101,7 @@ function allowedTools(body: ChatBody): Allowed {
   const unknown = names?.find((name) => !tools.some((tool) => tool.function.name === name));
   if (unknown !== undefined || (names === null && tools.length === 0)) {
     const message = "tool_choice asks for a tool that is not among tools.";
-    throw new ApiError(400, "invalid_value", message, { param: "tool_choice" });
+    throw new ApiError("invalid_value", message, { param: "tool_choice" });
   }
   return {
     tools: names === null ? tools : tools.filter((tool) => names.includes(tool.function.name)),

@@ -17,12 +17,12 @@ export function originGuard({ host, allowedHost, corsOrigin }: GuardOptions): Mi
     const name = hostnameOf(`http://${given}`);
     if (name === null || !(isLoopback(name) || allowedHost.includes(name) || allowedHost.includes("*"))) {
       const message = `This server answers on this machine only, not as ${JSON.stringify(given)}. Allow a name with --allowed-host.`;
-      throw new ApiError(403, "host_not_allowed", message);
+      throw new ApiError("host_not_allowed", message);
     }
     const origin = c.req.header("origin");
     if (origin !== undefined && !isOwn(origin, given) && !corsOrigin.includes(origin) && !corsOrigin.includes("*")) {
       const message = `Pages of ${JSON.stringify(origin)} may not use this server. Allow them with --cors-origin.`;
-      throw new ApiError(403, "origin_not_allowed", message);
+      throw new ApiError("origin_not_allowed", message);
     }
     await next();
   };

@@ -16,7 +16,6 @@ export function checkModel({ modelNames }: ServerContext, model: string | undefi
   if (model === undefined || model === "" || modelNames.includes(model)) return;
   if (modelNames.includes(model.replace(/:latest$/, ""))) return; // as Ollama's clients may spell it
   throw new ApiError(
-    404,
     "model_not_found",
     `The model ${JSON.stringify(model)} is not served here. Served: ${modelNames.join(", ")}.`,
     {
@@ -45,7 +44,7 @@ function textOf(content: ChatBody["messages"][number]["content"], param: string)
   return (content ?? [])
     .map((part) => {
       if (typeof part.text === "string") return part.text;
-      throw new ApiError(400, "invalid_value", `${param}: only text parts are supported.`, { param });
+      throw new ApiError("invalid_value", `${param}: only text parts are supported.`, { param });
     })
     .join("\n");
 }
@@ -63,7 +62,7 @@ export function tokenizeText(context: ServerContext, text: string, options: Enco
   const { maxContext } = context.engine.model;
   if (text.length > maxContext * MAX_CHARS_PER_TOKEN) {
     const message = `The prompt has ${text.length} characters, more than this model's context of ${maxContext} tokens can hold. Shorten the prompt.`;
-    throw new ApiError(400, "prompt_too_long", message, { param });
+    throw new ApiError("prompt_too_long", message, { param });
   }
   const ids = context.engine.tokenize(text, options);
   checkPromptLength(context, ids.length, param);
@@ -76,7 +75,6 @@ export function checkPromptLength({ config, engine }: ServerContext, length: num
   const limit = config.maxPromptTokens;
   if (limit === null || length <= limit) return;
   throw new ApiError(
-    400,
     "prompt_too_long",
     `The prompt has ${length} tokens; this server takes ${limit}. Shorten the prompt.`,
     { param },

@@ -88,7 +88,7 @@ function messagesOf(items: readonly InputItem[]): Message[] {
     } else {
       const param = `input.${i}.id`;
       const message = `There is no item ${JSON.stringify(item.id)} here; send the item itself, or use previous_response_id.`;
-      throw new ApiError(404, "item_not_found", message, { param });
+      throw new ApiError("item_not_found", message, { param });
     }
   });
   return messages;

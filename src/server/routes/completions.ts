@@ -40,7 +40,7 @@ export const completions: Route = {
 function checkBody(context: ServerContext, body: CompletionBody): void {
   checkModel(context, body.model);
   const refuse = (param: string, message: string): never => {
-    throw new ApiError(400, "invalid_value", message, { param });
+    throw new ApiError("invalid_value", message, { param });
   };
   if (body.best_of != null && body.best_of !== (body.n ?? 1)) refuse("best_of", "best_of is only supported as n.");
   if (body.stream === true && body.prompt_logprobs != null)

@@ -92,7 +92,7 @@ export const plan: Route = {
     requireEngine(c.get("server"));
     const text = c.req.param("step")!;
     const plans = /^\d{1,15}$/.test(text) ? await c.get("server").engine.plan(Number(text)) : null;
-    if (plans === null) throw new ApiError(404, "step_not_found", `Step ${text} is not among the last thousand.`);
+    if (plans === null) throw new ApiError("step_not_found", `Step ${text} is not among the last thousand.`);
     return c.json(plans);
   },
 };
@@ -100,5 +100,5 @@ export const plan: Route = {
 function requireEngine({ engine }: ServerContext): void {
   const { state } = engine.health();
   if (state !== "ready")
-    throw new ApiError(503, "engine_not_ready", `The engine is ${state}.`, { headers: { "retry-after": "1" } });
+    throw new ApiError("engine_not_ready", `The engine is ${state}.`, { headers: { "retry-after": "1" } });
 }

@@ -28,7 +28,7 @@ export const embeddings: Route = {
       const size = vectors[0]!.length;
       if (body.dimensions != null && body.dimensions !== size) {
         const message = `dimensions is ${body.dimensions}; this model's embeddings have ${size}.`;
-        throw new ApiError(400, "invalid_value", message, { param: "dimensions" });
+        throw new ApiError("invalid_value", message, { param: "dimensions" });
       }
       c.get("facts").promptTokens = promptTokens;
       const data = vectors.map((vector, index) => {

@@ -34,7 +34,7 @@ export const getModel: Route = {
     const context = c.get("server");
     const name = c.req.param("model")!;
     if (!context.modelNames.includes(name))
-      throw new ApiError(404, "model_not_found", `The model ${JSON.stringify(name)} is not served here.`, {
+      throw new ApiError("model_not_found", `The model ${JSON.stringify(name)} is not served here.`, {
         param: "model",
       });
     return c.json(entry(context, name));

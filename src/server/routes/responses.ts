@@ -74,7 +74,7 @@ function stored(c: Context<AppEnv>, id: string, param: string | null): StoredRes
   const found = c.get("server").responses.get(c.get("tenant"), id);
   if (found !== null) return found;
   const message = `There is no response ${JSON.stringify(id)} here: it was not stored, was deleted, or newer ones took its place.`;
-  throw new ApiError(404, "response_not_found", message, { param });
+  throw new ApiError("response_not_found", message, { param });
 }
 
 class ResponseReply implements Reply {

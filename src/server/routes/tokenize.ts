@@ -19,7 +19,7 @@ export const tokenize: Route = {
     const body = await readJson(c, tokenizeSchema);
     checkModel(context, body.model);
     if ((body.prompt === undefined) === (body.messages === undefined))
-      throw new ApiError(400, "invalid_value", "Give either prompt or messages.", { param: "prompt" });
+      throw new ApiError("invalid_value", "Give either prompt or messages.", { param: "prompt" });
     const tokens =
       body.messages !== undefined
         ? tokenizeChat(context, toChatMessages(body.messages), body.tools == null ? {} : { tools: body.tools }).ids
@@ -51,7 +51,7 @@ export const detokenize: Route = {
     const index = body.tokens.findIndex((id) => id >= vocabSize);
     if (index >= 0) {
       const message = `Token id ${body.tokens[index]} at index ${index} is outside the vocabulary 0..${vocabSize - 1}.`;
-      throw new ApiError(400, "token_out_of_range", message, { param: "tokens" });
+      throw new ApiError("token_out_of_range", message, { param: "tokens" });
     }
     return c.json({ prompt: context.engine.detokenize(body.tokens) });
   },

@@ -128,7 +128,7 @@ function constraintOf(body: SamplingBody): ConstraintSpec | null {
   }
   if (found.length > 1) {
     const [a, b] = found.map(([name]) => name);
-    throw new ApiError(400, "invalid_value", `${a} and ${b} cannot both be given; use one.`, { param: b! });
+    throw new ApiError("invalid_value", `${a} and ${b} cannot both be given; use one.`, { param: b! });
   }
   return found[0]?.[1] ?? null;
 }
