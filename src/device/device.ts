@@ -38,6 +38,8 @@ export interface KvPoolSpec {
   readonly numKvHeads: number; // K
   readonly keyDim: number; // D
   readonly valueDim: number; // Dv
+  /** A value is the first Dv numbers of its key, stored once; what an append gives as v is not read. */
+  readonly isLatent?: boolean;
   readonly dtype: KvDtype;
   /** Which of the batch's cache groups has its page tables; the first when left out. */
   readonly group?: number;

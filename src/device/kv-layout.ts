@@ -1,5 +1,6 @@
 // Where a key or value lies in the page pool. Layout [page, layer, K|V, kvHead, slotInPage, dim]: a page is one contiguous
-// block of all layers; within a layer all keys come first, then all values, so that Dv may differ from D.
+// block of all layers; within a layer all keys come first, then all values, so that Dv may differ from D. A latent pool stores no
+// values: a value is the first Dv numbers of its key.
 
 import type { KvPoolSpec } from "./device.js";
 
@@ -18,6 +19,18 @@ export interface KvLayout {
 export function kvLayout(spec: Omit<KvPoolSpec, "numPages" | "dtype">): KvLayout {
   const { pageSize, numLayers, numKvHeads, keyDim, valueDim } = spec;
   const keyHead = pageSize * keyDim;
+  if (spec.isLatent) {
+    const layer = numKvHeads * keyHead;
+    return {
+      page: numLayers * layer,
+      layer,
+      values: 0,
+      keyHead,
+      valueHead: keyHead,
+      keySlot: keyDim,
+      valueSlot: keyDim,
+    };
+  }
   const valueHead = pageSize * valueDim;
   const layer = numKvHeads * (keyHead + valueHead);
   return {

@@ -16,6 +16,8 @@ export interface AttentionNeed {
   readonly attentionChunk?: number;
   /** A value is the first valueDim numbers of its key. */
   readonly isLatent?: boolean;
+  /** latent: see CacheSpec. */
+  readonly expandedFloats?: number;
   /** The layer whose keys and values this one reads instead of writing its own. */
   readonly sharedWith?: number;
 }
@@ -61,7 +63,14 @@ export function layoutCaches(
     let group = owner?.group ?? caches.findIndex((cache) => holds(cache, need));
     if (group < 0) {
       group = caches.length;
-      caches.push({ kind: kindOf(need), layers: [], numKvHeads, keyDim, valueDim, window, attentionChunk });
+      const shape = { numKvHeads, keyDim, valueDim, window, attentionChunk };
+      const { expandedFloats } = need;
+      caches.push({
+        kind: kindOf(need),
+        layers: [],
+        ...shape,
+        ...(expandedFloats === undefined ? {} : { expandedFloats }),
+      });
     }
     const { layers } = caches[group]!;
     if (owner === null) layers.push(layer);

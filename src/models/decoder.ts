@@ -5,6 +5,7 @@ import type { PositionScale, RotaryTable, Tensor } from "../device/device.js";
 import type { RopeConfig } from "../formats/rope-config.js";
 import { type AttentionSettings, loadAttention, SEPARATE_QKV, SelfAttention } from "./blocks/attention.js";
 import type { Block, Project } from "./blocks/block.js";
+import { type LatentShape, latentNeed } from "./blocks/latent-attention.js";
 import { GATED_MLP, loadMlp, type MlpNaming } from "./blocks/mlp.js";
 import { loadNorm, type Norm, type NormStyle, rmsStyle } from "./blocks/norm.js";
 import { type Layer, ParallelResidual, Residual } from "./blocks/residual.js";
@@ -27,6 +28,8 @@ export interface NormNames {
 export interface DecoderConfig extends CommonConfig {
   /** Size of the value heads: other than headDim in latent attention. */
   readonly valueDim: number; // Dv
+  /** Latent attention: what the layers keep is not heads. */
+  readonly latent?: LatentShape;
   /** Size of the heads, or of the part of them that is rotated on its own. */
   readonly ropeDim: number;
   readonly windows: readonly number[]; // [L] 0 is full attention
@@ -150,10 +153,11 @@ export function attentionBias(plain: DecoderConfig, bias: boolean): AttentionSet
 
 function cachesOf(config: DecoderConfig) {
   const { numHeads, numKvHeads, headDim: keyDim, valueDim } = config;
+  const need = config.latent === undefined ? { numHeads, numKvHeads, keyDim, valueDim } : latentNeed(config.latent);
   const needs = config.windows.map((window, layer) =>
     config.stateFloats[layer]! > 0 && !config.hasBothMixers
       ? null
-      : { numHeads, numKvHeads, keyDim, valueDim, window, attentionChunk: config.attentionChunks[layer]! },
+      : { ...need, window, attentionChunk: config.attentionChunks[layer]! },
   );
   return layoutCaches(needs, config.stateFloats);
 }

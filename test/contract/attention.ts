@@ -19,6 +19,7 @@ interface Shape {
   readonly softcap: number;
   readonly hasSinks: boolean;
   readonly hasRotary: boolean;
+  readonly isLatent: boolean;
 }
 
 const PLAIN: Shape = {
@@ -32,6 +33,7 @@ const PLAIN: Shape = {
   softcap: 0,
   hasSinks: false,
   hasRotary: true,
+  isLatent: false,
 };
 
 /** Cached tokens and new tokens of each sequence. */
@@ -61,6 +63,8 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     "sinks, softcap and window": { hasSinks: true, softcap: 3, window: 9 },
     "values narrower than keys": { keyDim: 40, valueDim: 20 },
     "values wider than keys": { keyDim: 16, valueDim: 48 },
+    latent: { isLatent: true, numKvHeads: 1, groupSize: 12, keyDim: 40, valueDim: 32 },
+    "latent, 576 and 512": { isLatent: true, numKvHeads: 1, groupSize: 16, keyDim: 576, valueDim: 512 },
     "192 and 128": { keyDim: 192, valueDim: 128, numKvHeads: 1 },
   };
   for (const dim of [16, 48, 64, 80, 96, 128, 256]) cases[`heads of ${dim}`] = { keyDim: dim, valueDim: dim };
@@ -69,6 +73,7 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     cases[dtype] = { dtype };
     cases[`${dtype}, heads of 80, window`] = { dtype, keyDim: 80, valueDim: 80, window: 40 };
     cases[`${dtype}, values narrower than keys`] = { dtype, keyDim: 40, valueDim: 20, pageSize: 4 };
+    cases[`${dtype}, latent`] = { dtype, isLatent: true, numKvHeads: 1, groupSize: 6, keyDim: 40, valueDim: 32 };
   }
 
   for (const [name, changes] of Object.entries(cases)) {
@@ -122,7 +127,7 @@ class PagedCase {
   readonly #numPages: number;
 
   constructor(device: Device, shape: Shape) {
-    const { keyDim, valueDim, numKvHeads, groupSize, pageSize, dtype, window } = shape;
+    const { keyDim, valueDim, numKvHeads, groupSize, pageSize, dtype, window, isLatent } = shape;
     const numHeads = numKvHeads * groupSize;
     this.#device = device;
     this.#shape = shape;
@@ -133,7 +138,7 @@ class PagedCase {
       next += count;
     }
     this.#numPages = next;
-    const spec = { numPages: 2 * next, pageSize, numLayers: LAYERS, numKvHeads, keyDim, valueDim, dtype };
+    const spec = { numPages: 2 * next, pageSize, numLayers: LAYERS, numKvHeads, keyDim, valueDim, isLatent, dtype };
     this.#pool = device.allocKvPool(spec);
     const half = keyDim / 2;
     const invFreq = Float32Array.from({ length: half }, (_, i) => 10_000 ** (-i / half));

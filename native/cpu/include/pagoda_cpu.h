@@ -115,11 +115,11 @@ PG_API int32_t pg_decay_gates(void* context, float* decay, int64_t decay_stride,
 PG_API int32_t pg_read_rows(float* out, const float* x, int64_t x_stride, int64_t n, int64_t cols);
 
 // --- page pool, rotary, attention ---------------------------------------------------------------------------------------
-// Layout in src/kv-pool.h. dtype: 0 f32, 1 f16, 2 bf16, 3 i8 with one scale per slot and head.
+// Layout in src/kv-pool.h. latent: values are the first value_dim numbers of the keys, stored once. dtype: 0 f32, 1 f16, 2 bf16, 3 i8 with one scale per slot and head.
 
 // Returns the bytes of one page, or PG_E_ARGUMENT.
-PG_API int64_t pg_kv_page_bytes(int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim, int32_t dtype);
-PG_API int32_t pg_kv_pool_create(void* context, int32_t num_pages, int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim, int32_t dtype, uint64_t* out_pool);
+PG_API int64_t pg_kv_page_bytes(int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim, int32_t latent, int32_t dtype);
+PG_API int32_t pg_kv_pool_create(void* context, int32_t num_pages, int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim, int32_t latent, int32_t dtype, uint64_t* out_pool);
 PG_API int32_t pg_kv_pool_free(void* pool);
 PG_API int32_t pg_copy_page(void* context, void* pool, int32_t from, int32_t to);
 // out [count, page bytes] = the pages as they lie in the pool; and the opposite. No page is touched unless all are in the pool.

@@ -12,13 +12,14 @@ bool lay_out(KvPool& pool) {
   const int32_t dtype = static_cast<int32_t>(pool.dtype);
   if (dtype < 0 || dtype > 3 || pool.page_size < 1 || pool.num_layers < 1 || pool.num_kv_heads < 1) return false;
   if (pool.key_dim < 1 || pool.value_dim < 1 || pool.key_dim > kMaxHeadDim || pool.value_dim > kMaxHeadDim) return false;
+  if (pool.latent && pool.value_dim > pool.key_dim) return false;
   // Bounded so that no product below overflows.
   if (pool.page_size > (1 << 16) || pool.num_layers > (1 << 16) || pool.num_kv_heads > (1 << 16)) return false;
   constexpr int32_t kBytes[] = {4, 2, 2, 1};
   pool.element_bytes = kBytes[dtype];
   const int64_t elements = pool.num_layers * pool.layer_elements() * pool.element_bytes;
   pool.scales_offset = (elements + 63) / 64 * 64;
-  const int64_t scales = int64_t{pool.num_layers} * 2 * pool.num_kv_heads * pool.page_size * int64_t{sizeof(float)};
+  const int64_t scales = int64_t{pool.num_layers} * (pool.latent ? 1 : 2) * pool.num_kv_heads * pool.page_size * int64_t{sizeof(float)};
   pool.page_bytes = pool.dtype == KvDtype::i8 ? (pool.scales_offset + scales + 63) / 64 * 64 : pool.scales_offset;
   return true;
 }
@@ -30,13 +31,14 @@ using namespace pg;
 namespace {
 
 KvPool shape_of(int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim,
-                int32_t dtype) {
+                int32_t latent, int32_t dtype) {
   KvPool pool;
   pool.page_size = page_size;
   pool.num_layers = num_layers;
   pool.num_kv_heads = num_kv_heads;
   pool.key_dim = key_dim;
   pool.value_dim = value_dim;
+  pool.latent = latent != 0;
   pool.dtype = static_cast<KvDtype>(dtype);
   return pool;
 }
@@ -53,15 +55,15 @@ int32_t check_pages(void* handle, const KvPool& pool, const int32_t* pages, int6
 extern "C" {
 
 int64_t pg_kv_page_bytes(int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim,
-                         int32_t dtype) {
-  KvPool pool = shape_of(page_size, num_layers, num_kv_heads, key_dim, value_dim, dtype);
+                         int32_t latent, int32_t dtype) {
+  KvPool pool = shape_of(page_size, num_layers, num_kv_heads, key_dim, value_dim, latent, dtype);
   return lay_out(pool) ? pool.page_bytes : PG_E_ARGUMENT;
 }
 
 int32_t pg_kv_pool_create(void* handle, int32_t num_pages, int32_t page_size, int32_t num_layers, int32_t num_kv_heads,
-                          int32_t key_dim, int32_t value_dim, int32_t dtype, uint64_t* out_pool) {
+                          int32_t key_dim, int32_t value_dim, int32_t latent, int32_t dtype, uint64_t* out_pool) {
   Context* context = as_context(handle);
-  KvPool shape = shape_of(page_size, num_layers, num_kv_heads, key_dim, value_dim, dtype);
+  KvPool shape = shape_of(page_size, num_layers, num_kv_heads, key_dim, value_dim, latent, dtype);
   // Slots are int32 everywhere.
   if (out_pool == nullptr || num_pages < 1 || !lay_out(shape) || int64_t{num_pages} * page_size > INT32_MAX)
     return fail(context, PG_E_ARGUMENT, "no pool of %d pages x %d slots x %d layers x %d heads x %d/%d", num_pages, page_size,

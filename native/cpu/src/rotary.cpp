@@ -77,6 +77,7 @@ int32_t pg_rotary_append(void* handle, float* q, int64_t q_stride, int64_t q_hea
       uint8_t* key_row = pool.keys(page, layer, h) + slot * key_bytes;
       uint8_t* value_row = pool.values(page, layer, h) + slot * value_bytes;
       kernels.write_head(key_row, scaled ? pool.scales(page, layer, 0, h) + slot : nullptr, pool.dtype, key, key_dim);
+      if (pool.latent) continue;  // the value is part of the key
       kernels.write_head(value_row, scaled ? pool.scales(page, layer, 1, h) + slot : nullptr, pool.dtype,
                          v + t * v_stride + int64_t{h} * value_dim, value_dim);
     }

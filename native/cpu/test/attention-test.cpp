@@ -45,7 +45,7 @@ void run(void* context, const Shape& s, const std::vector<Row>& rows, int32_t q_
   std::vector<float> out(static_cast<size_t>(tokens * s.heads * s.value_dim), NAN);
 
   uint64_t handle = 0;
-  CHECK_OK(pg_kv_pool_create(context, next_page, s.page_size, 2, s.kv_heads, s.key_dim, s.value_dim, s.dtype, &handle));
+  CHECK_OK(pg_kv_pool_create(context, next_page, s.page_size, 2, s.kv_heads, s.key_dim, s.value_dim, 0, s.dtype, &handle));
   void* pool = reinterpret_cast<void*>(handle);
   TestStep append(context);
   append.page_size = s.page_size;
@@ -151,9 +151,9 @@ TEST(attention_of_windows_tall_tiles_and_odd_chunks) {
 TEST(pages_are_copied_whole) {
   for (int32_t dtype = 0; dtype < 4; dtype++) {
     uint64_t handle = 0;
-    CHECK_OK(pg_kv_pool_create(context, 3, 4, 2, 1, 5, 3, dtype, &handle));
+    CHECK_OK(pg_kv_pool_create(context, 3, 4, 2, 1, 5, 3, 0, dtype, &handle));
     void* pool = reinterpret_cast<void*>(handle);
-    CHECK(pg_kv_page_bytes(4, 2, 1, 5, 3, dtype) % 64 == 0);
+    CHECK(pg_kv_page_bytes(4, 2, 1, 5, 3, 0, dtype) % 64 == 0);
     CHECK_OK(pg_copy_page(context, pool, 1, 2));
     CHECK(pg_copy_page(context, pool, 1, 3) == PG_E_ARGUMENT);
     CHECK(pg_copy_page(context, pool, -1, 0) == PG_E_ARGUMENT);
@@ -169,8 +169,9 @@ TEST(pages_are_copied_whole) {
     CHECK(pg_kv_pool_free(pool) == PG_OK);
   }
   uint64_t handle = 0;
-  CHECK(pg_kv_pool_create(context, 0, 4, 2, 1, 5, 3, 0, &handle) == PG_E_ARGUMENT);
-  CHECK(pg_kv_pool_create(context, 1 << 30, 4, 2, 1, 5, 3, 0, &handle) == PG_E_ARGUMENT);
-  CHECK(pg_kv_pool_create(context, 4, 4, 2, 1, 5000, 3, 0, &handle) == PG_E_ARGUMENT);
-  CHECK(pg_kv_pool_create(context, 4, 4, 2, 1, 5, 3, 9, &handle) == PG_E_ARGUMENT);
+  CHECK(pg_kv_pool_create(context, 0, 4, 2, 1, 5, 3, 0, 0, &handle) == PG_E_ARGUMENT);
+  CHECK(pg_kv_pool_create(context, 1 << 30, 4, 2, 1, 5, 3, 0, 0, &handle) == PG_E_ARGUMENT);
+  CHECK(pg_kv_pool_create(context, 4, 4, 2, 1, 5000, 3, 0, 0, &handle) == PG_E_ARGUMENT);
+  CHECK(pg_kv_pool_create(context, 4, 4, 2, 1, 5, 3, 0, 9, &handle) == PG_E_ARGUMENT);
+  CHECK(pg_kv_pool_create(context, 4, 4, 2, 1, 3, 5, 1, 0, &handle) == PG_E_ARGUMENT);  // a latent value within its key
 }

@@ -61,8 +61,8 @@ export const ABI = {
   pg_decay_gates: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, ADDR, F32, F32, I64, I64],
   pg_read_rows: [I32, BUF, ADDR, I64, I64, I64],
 
-  pg_kv_page_bytes: [I64, I32, I32, I32, I32, I32, I32],
-  pg_kv_pool_create: [I32, ADDR, I32, I32, I32, I32, I32, I32, I32, BUF],
+  pg_kv_page_bytes: [I64, I32, I32, I32, I32, I32, I32, I32],
+  pg_kv_pool_create: [I32, ADDR, I32, I32, I32, I32, I32, I32, I32, I32, BUF],
   pg_kv_pool_free: [I32, ADDR],
   pg_copy_page: [I32, ADDR, ADDR, I32, I32],
   pg_read_pages: [I32, ADDR, BUF, ADDR, BUF, I64],

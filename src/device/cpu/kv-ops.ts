@@ -44,10 +44,11 @@ export abstract class CpuKvOps extends CpuRowOps {
   allocKvPool(spec: KvPoolSpec): CpuKvPool {
     const { native, handle } = this.context;
     const { numPages, pageSize, numLayers, numKvHeads, keyDim, valueDim } = spec;
+    const latent = spec.isLatent === true ? 1 : 0;
     const dtype = KV_DTYPE_CODE[spec.dtype];
     const bytes = numPages * this.kvPageBytes(spec);
     const create = (out: BigUint64Array) =>
-      native.pg_kv_pool_create(handle, numPages, pageSize, numLayers, numKvHeads, keyDim, valueDim, dtype, out);
+      native.pg_kv_pool_create(handle, numPages, pageSize, numLayers, numKvHeads, keyDim, valueDim, latent, dtype, out);
     const address = this.context.create("pg_kv_pool_create", create, bytes, `a KV pool of ${numPages} pages`);
     const pool = new CpuKvPool(spec, address, bytes);
     this.#pools.push(pool);
@@ -56,8 +57,17 @@ export abstract class CpuKvOps extends CpuRowOps {
 
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number {
     const { pageSize, numLayers, numKvHeads, keyDim, valueDim } = spec;
+    const latent = spec.isLatent === true ? 1 : 0;
     const dtype = KV_DTYPE_CODE[spec.dtype];
-    const bytes = this.context.native.pg_kv_page_bytes(pageSize, numLayers, numKvHeads, keyDim, valueDim, dtype);
+    const bytes = this.context.native.pg_kv_page_bytes(
+      pageSize,
+      numLayers,
+      numKvHeads,
+      keyDim,
+      valueDim,
+      latent,
+      dtype,
+    );
     if (bytes < 0)
       throw new RangeError(`no page of ${pageSize} x ${numLayers} x ${numKvHeads} x ${keyDim}/${valueDim}`);
     return bytes;

@@ -281,7 +281,7 @@ export class ReferenceDevice implements Device {
     layer: number,
     staged: StagedBatch,
   ): void {
-    const { numKvHeads, keyDim, valueDim, pageSize, dtype } = pool.spec;
+    const { numKvHeads, keyDim, valueDim, pageSize, dtype, isLatent = false } = pool.spec;
     const { data: pages, layout } = pool as ReferenceKvPool;
     const { slots } = (staged as ReferenceStagedBatch).batch.groups[pool.spec.group ?? 0]!;
     if (table !== null) this.rotary(q, table, keyDim, 0, staged);
@@ -292,9 +292,10 @@ export class ReferenceDevice implements Device {
         const keyAt = keyOffset(layout, page, layer, head, slotInPage);
         const valueAt = valueOffset(layout, page, layer, head, slotInPage);
         copyHead(pages, keyAt, k as ReferenceTensor, t, head, keyDim);
-        copyHead(pages, valueAt, v as ReferenceTensor, t, head, valueDim);
         if (table !== null) (table as ReferenceRotary).rotate(pages, keyAt, t);
         roundTo(dtype, pages, keyAt, keyDim);
+        if (isLatent) continue; // the value is part of the key
+        copyHead(pages, valueAt, v as ReferenceTensor, t, head, valueDim);
         roundTo(dtype, pages, valueAt, valueDim);
       }
     }

@@ -1,10 +1,20 @@
 // Multi-head latent attention (DeepSeek): queries, keys and values come from narrow latents through a norm; a head's last dims
-// carry the rotary embedding, and all key heads share theirs. The pages hold full keys and values.
+// carry the rotary embedding, and all key heads share theirs.
 //
 //   q head    |<- nope ->|<- rope ->|      from q_b(norm(q_a(x))), or q_proj(x) where there is no query latent
-//   k head    |<- nope ->|<- rope ->|      nope from kv_b(norm(latent)), rope the same for all heads
-//   v head    |<--- Dv --->|               from kv_b too:  kv_b head = |<- nope ->|<- Dv ->|
+//   k head    |<- nope ->|<- rope ->|      nope = up_k(latent), a matrix for each head; rope the same for all heads
+//   v head    |<--- Dv --->|               = up_v(latent), a matrix for each head
+//
+// The pages hold norm(latent) and the rotated rope part alone, one key for all heads whose first kvRank numbers are the value too. The
+// up-projections are absorbed into the query and the output, which is the same sum in another order:
+//
+//   q . k = (q_nope up_k) . latent + q_rope . k_rope          sum_j p_j v_j = up_v (sum_j p_j latent_j)
+//
+// Always, also where a long prompt would be cheaper with its keys and values expanded: a token's bits must not depend on how its prompt
+// was cut, and expanded and absorbed sums round differently.
 
+import { toFloat32 } from "../../core/dequantize/dequantize.js";
+import { BLOCK_OF, type HostTensor } from "../../core/tensor.js";
 import type {
   AttentionParams,
   CopyHeads,
@@ -14,8 +24,10 @@ import type {
   RotaryTable,
   StagedBatch,
   Tensor,
+  Weight,
 } from "../../device/device.js";
-import type { AttentionPlace } from "../cache-layout.js";
+import { madeTensor, sliceOuter } from "../../formats/tensor-views.js";
+import type { AttentionNeed, AttentionPlace } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
 import type { Block, Project } from "./block.js";
@@ -53,27 +65,27 @@ export class LatentAttention implements Block {
   readonly #qProject: Linear; // [H * (nope + rope), qRank or hidden]
   readonly #kvAProject: Linear; // [kvRank + rope, hidden]
   readonly #kvANorm: Norm;
-  readonly #kvBProject: Linear; // [H * (nope + Dv), kvRank]
+  readonly #upKeys: readonly Weight[]; // [H] of [kvRank, nope]
+  readonly #upValues: readonly Weight[]; // [H] of [Dv, kvRank]
   readonly #out: Linear; // [hidden, H * Dv]
-  readonly #nopePart: CopyHeads;
   readonly #ropePart: CopyHeads;
-  readonly #valuePart: CopyHeads;
   readonly #qLatent: Tensor | null; // [T, qRank]
   readonly #q: Tensor; // [T, H * (nope + rope)]
-  readonly #kvA: Tensor; // [T, kvRank + rope]
+  readonly #qNopes: readonly Tensor[]; // [H] of [T, nope], views of q
+  readonly #absorbed: Tensor; // [T, H * (kvRank + rope)]
+  readonly #absorbedNopes: readonly Tensor[]; // [H] of [T, kvRank], views of absorbed
+  readonly #key: Tensor; // [T, kvRank + rope] one for all heads, and its value
   readonly #kvLatent: Tensor; // [T, kvRank] view
   readonly #kRope: Tensor; // [T, rope] view
-  readonly #kvNormed: Tensor; // [T, kvRank]
-  readonly #kvB: Tensor; // [T, H * (nope + Dv)]
-  readonly #k: Tensor; // [T, H * (nope + rope)]
-  readonly #v: Tensor; // [T, H * Dv]
+  readonly #latents: Tensor; // [T, H * kvRank] what each head attends to
+  readonly #latentOf: readonly Tensor[]; // [H] of [T, kvRank], views of latents
   readonly #heads: Tensor; // [T, H * Dv]
+  readonly #headOf: readonly Tensor[]; // [H] of [T, Dv], views of heads
 
   /** Loads the matrices under `${name}.`. */
   constructor(loader: Loader, name: string, shape: LatentShape, options: LatentOptions) {
     const { hiddenSize, numHeads, qRank, kvRank, nopeDim, ropeDim, valueDim } = shape;
     const keyDim = nopeDim + ropeDim;
-    const kvHead = nopeDim + valueDim;
     const linear = (part: string, rows: number, cols: number, hasBias = false, project: Project = {}): Linear =>
       loadLinear(loader, [{ name: `${name}.${part}`, rows }], cols, { hasBias, project });
     const norm = (part: string, size: number): Norm => loadNorm(loader, `${name}.${part}`, size, rmsStyle(options.eps));
@@ -86,26 +98,38 @@ export class LatentAttention implements Block {
       qRank === 0 ? linear("q_proj", numHeads * keyDim, hiddenSize) : linear("q_b_proj", numHeads * keyDim, qRank);
     this.#kvAProject = linear("kv_a_proj_with_mqa", kvRank + ropeDim, hiddenSize, options.hasBias);
     this.#kvANorm = norm("kv_a_layernorm", kvRank);
-    this.#kvBProject = linear("kv_b_proj", numHeads * kvHead, kvRank);
+    const up = loadUpProjections(loader, `${name}.kv_b_proj.weight`, shape);
+    this.#upKeys = up.keys;
+    this.#upValues = up.values;
     this.#out = linear("o_proj", hiddenSize, numHeads * valueDim, options.hasBias, options.project);
-    this.#nopePart = { numHeads, width: nopeDim, outHead: keyDim, outOffset: 0, inHead: kvHead, inOffset: 0 };
-    this.#ropePart = { numHeads, width: ropeDim, outHead: keyDim, outOffset: nopeDim, inHead: 0, inOffset: 0 };
-    this.#valuePart = { numHeads, width: valueDim, outHead: valueDim, outOffset: 0, inHead: kvHead, inOffset: nopeDim };
+    const width = kvRank + ropeDim;
+    this.#ropePart = {
+      numHeads,
+      width: ropeDim,
+      outHead: width,
+      outOffset: kvRank,
+      inHead: keyDim,
+      inOffset: nopeDim,
+    };
+    const headsOf = (x: Tensor, stride: number, size: number): readonly Tensor[] =>
+      Array.from({ length: numHeads }, (_, h) => x.columns(h * stride, h * stride + size));
     this.#qLatent = qRank === 0 ? null : loader.scratch("q latent", qRank);
     this.#q = loader.scratch("q", numHeads * keyDim);
-    this.#kvA = loader.scratch("kv latent and rope", kvRank + ropeDim);
-    this.#kvLatent = this.#kvA.columns(0, kvRank);
-    this.#kRope = this.#kvA.columns(kvRank, kvRank + ropeDim);
-    this.#kvNormed = loader.scratch("kv latent", kvRank);
-    this.#kvB = loader.scratch("kv heads", numHeads * kvHead);
-    this.#k = loader.scratch("k", numHeads * keyDim);
-    this.#v = loader.scratch("v", numHeads * valueDim);
+    this.#qNopes = headsOf(this.#q, keyDim, nopeDim);
+    this.#absorbed = loader.scratch("absorbed q", numHeads * width);
+    this.#absorbedNopes = headsOf(this.#absorbed, width, kvRank);
+    this.#key = loader.scratch("kv latent and rope", width);
+    this.#kvLatent = this.#key.columns(0, kvRank);
+    this.#kRope = this.#key.columns(kvRank, width);
+    this.#latents = loader.scratch("latents of heads", numHeads * kvRank);
+    this.#latentOf = headsOf(this.#latents, kvRank, kvRank);
     this.#heads = loader.scratch("heads", numHeads * valueDim);
+    this.#headOf = headsOf(this.#heads, valueDim, valueDim);
   }
 
   run(out: Tensor, x: Tensor, batch: StagedBatch, caches: Caches): void {
     const device = this.#device;
-    const { nopeDim, ropeDim } = this.#shape;
+    const { nopeDim, ropeDim, numHeads } = this.#shape;
     const { place, rotary, params, queryScale } = this.#options;
     const pool = caches[place.group] as KvPool;
     const n = batch.numTokens;
@@ -119,16 +143,57 @@ export class LatentAttention implements Block {
       this.#qProject.run(q, qLatent, n);
     }
     if (queryScale !== null) device.scaleByPosition(q, queryScale, batch);
-    this.#kvAProject.run(this.#kvA, x, n);
-    this.#kvANorm.run(this.#kvNormed, this.#kvLatent, n);
-    this.#kvBProject.run(this.#kvB, this.#kvNormed, n);
     device.rotary(q, rotary, nopeDim + ropeDim, nopeDim, batch);
+    device.copyHeads(this.#absorbed, q, this.#ropePart, n);
+    for (let h = 0; h < numHeads; h++) device.matmul(this.#absorbedNopes[h]!, this.#qNopes[h]!, this.#upKeys[h]!, n);
+    this.#kvAProject.run(this.#key, x, n);
+    this.#kvANorm.run(this.#kvLatent, this.#kvLatent, n);
     device.rotary(this.#kRope, rotary, ropeDim, 0, batch);
-    device.copyHeads(this.#k, this.#kvB, this.#nopePart, n);
-    device.copyHeads(this.#k, this.#kRope, this.#ropePart, n);
-    device.copyHeads(this.#v, this.#kvB, this.#valuePart, n);
-    device.rotaryAppend(q, this.#k, this.#v, null, pool, place.layer, batch);
-    device.attention(this.#heads, q, pool, place.layer, batch, place.plan, params);
+    device.rotaryAppend(this.#absorbed, this.#key, this.#key, null, pool, place.layer, batch);
+    device.attention(this.#latents, this.#absorbed, pool, place.layer, batch, place.plan, params);
+    for (let h = 0; h < numHeads; h++) device.matmul(this.#headOf[h]!, this.#latentOf[h]!, this.#upValues[h]!, n);
     this.#out.run(out, this.#heads, n);
   }
+}
+
+/** What a layer keeps of a token. */
+export function latentNeed(shape: LatentShape): Omit<AttentionNeed, "window"> {
+  const { numHeads, kvRank, nopeDim, ropeDim, valueDim } = shape;
+  return {
+    numHeads,
+    numKvHeads: 1,
+    keyDim: kvRank + ropeDim,
+    valueDim: kvRank,
+    isLatent: true,
+    expandedFloats: numHeads * (nopeDim + ropeDim + valueDim),
+  };
+}
+
+/** Each head's matrices out of kv_b [H * (nope + Dv), kvRank]. */
+function loadUpProjections(loader: Loader, name: string, shape: LatentShape): { keys: Weight[]; values: Weight[] } {
+  const { numHeads, kvRank, nopeDim, valueDim } = shape;
+  const { device, quantize } = loader;
+  const size = nopeDim + valueDim;
+  const all = loader.host(name, [numHeads * size, kvRank]);
+  const keys: Weight[] = [];
+  const values: Weight[] = [];
+  for (let h = 0; h < numHeads; h++) {
+    const key = withoutBlocks(sliceOuter(all, `${name}, keys of head ${h}`, h * size, nopeDim));
+    const value = sliceOuter(all, `${name}, values of head ${h}`, h * size + nopeDim, valueDim);
+    keys.push(device.loadWeight([key], { quantize, transposed: true }));
+    values.push(device.loadWeight([value], { quantize }));
+  }
+  return { keys, values };
+}
+
+/** A matrix that is to be transposed cannot have its numbers in blocks along its rows. */
+function withoutBlocks(tensor: HostTensor): HostTensor {
+  if (BLOCK_OF[tensor.dtype][0] === 1) return tensor;
+  const values = toFloat32(tensor);
+  return madeTensor(
+    tensor.name,
+    "f32",
+    tensor.shape,
+    () => new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
+  );
 }

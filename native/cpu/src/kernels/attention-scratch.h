@@ -79,7 +79,7 @@ struct HeadPages {
   // vectors can be read without touching memory that holds no key.
   void point(TileRows& rows, int32_t tile, int32_t from, int32_t to) const {
     const int64_t key_bytes = int64_t{pool.key_dim} * pool.element_bytes;
-    const int64_t value_bytes = int64_t{pool.value_dim} * pool.element_bytes;
+    const int64_t value_bytes = pool.value_stride() * pool.element_bytes;
     each_run(from, to, [&](int32_t at, int32_t page, int32_t slot, int32_t count) {
       const uint8_t* key = pool.keys(page, layer, head) + slot * key_bytes;
       const uint8_t* value = pool.values(page, layer, head) + slot * value_bytes;
