@@ -90,6 +90,11 @@ export class CacheManager {
     return this.#books.directory !== null;
   }
 
+  /** Groups with pages: all but the state group, which comes last. */
+  get numPaged(): number {
+    return this.#books.groups.length - (this.states === null ? 0 : 1);
+  }
+
   /** The group of the states, -1 when the model has none. */
   get stateIndex(): number {
     return this.#books.stateIndex;

@@ -46,6 +46,11 @@ export class StateSlots {
     this.#pageSize = pageSize;
   }
 
+  /** Snapshots are kept, and found again. */
+  get isSharing(): boolean {
+    return this.#books.directory !== null;
+  }
+
   /** The entry's snapshot, which was of use now: the last to be evicted. */
   touch(entry: number): number {
     const slot = this.#books.directory!.pageOf(entry, this.#g);
@@ -70,7 +75,7 @@ export class StateSlots {
    */
   snapshot(request: Request): void {
     const end = request.numComputed;
-    if (this.#books.directory === null || end % this.#pageSize !== 0 || this.#group.pool.numFree < 2) return;
+    if (!this.isSharing || end % this.#pageSize !== 0 || this.#group.pool.numFree < 2) return;
     // Of an answer only the newest snapshot is worth its memory: the next turn goes on from there.
     this.#dropLast(request);
     if (!this.#books.tryTake(this.#g, this.#taken, 0, 1)) return;

@@ -6,7 +6,7 @@ import { fromEnvironment, type OptionTable } from "../config/options.js";
 import type { CacheSpec } from "../core/cache-spec.js";
 import { packedBytes } from "../device/packed-bytes.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
-import { pageSpecs } from "../engine/core/cache-pools.js";
+import { pageBytesOf } from "../engine/core/cache-pools.js";
 import { kvDtypeOf, openDevice } from "../engine/core/devices.js";
 import { poolSizes } from "../engine/core/pool-sizes.js";
 import { resolveModel } from "../formats/hub/hub.js";
@@ -53,8 +53,7 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
   source.close();
   const device = await openDevice(config);
   const kvDtype = kvDtypeOf(config, device);
-  const specs = pageSpecs(spec.caches, { pageSize: config.pageSize, dtype: kvDtype });
-  const pageBytes = specs.map((page) => device.kvPageBytes(page));
+  const pageBytes = pageBytesOf(spec.caches, device, { pageSize: config.pageSize, dtype: kvDtype });
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
   const { pageSize } = config;
   const { caches } = spec;
@@ -65,11 +64,12 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
     window: (cache.window ?? 0) + (cache.attentionChunk ?? 0),
     numPages: sizes[g]!,
     pageBytes: pageBytes[g]!,
-    bytesPerToken: pageBytes[g]! / pageSize,
+    /** 0: what it keeps does not grow with the context. */
+    bytesPerToken: cache.kind === "state" ? 0 : pageBytes[g]! / pageSize,
     poolBytes: sizes[g]! * pageBytes[g]!,
   }));
   const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
-  const kept = pools.filter(({ window }) => window === 0);
+  const kept = pools.filter(({ kind }) => kind === "full" || kind === "latent");
   const report = {
     model: checkpoint.name,
     path: checkpoint.path,
@@ -84,7 +84,7 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
     pageSize: config.pageSize,
     pools,
     pageBytes: sum(pageBytes),
-    bytesPerToken: sum(pageBytes) / pageSize,
+    bytesPerToken: sum(pools.map(({ bytesPerToken }) => bytesPerToken)),
     poolBytes: sum(pools.map(({ poolBytes }) => poolBytes)),
     tokensThatFit: (Math.min(...(kept.length > 0 ? kept : pools).map(({ numPages }) => numPages)) - 1) * pageSize,
     freeMemoryBytes: freemem(),
@@ -96,6 +96,9 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
 
 /** What a cache group keeps, and what that takes. */
 function describePool(pool: InspectReport["pools"][number], { keyDim, expandedFloats }: CacheSpec): string {
+  if (pool.kind === "state") {
+    return `states of ${pool.numLayers} layers: ${bytes(pool.pageBytes)} a request, ${pool.numPages} slots, ${bytes(pool.poolBytes)}`;
+  }
   const kind = pool.window > 0 ? `${pool.kind} of ${pool.window}` : pool.kind;
   const less =
     expandedFloats === undefined ? "" : `, ${Math.round(expandedFloats / keyDim)} times less than full keys and values`;

@@ -268,10 +268,20 @@ export class Scheduler {
     let queryLen = Math.min(remaining, this.#chunk, this.#left);
     // Only the last chunk of a prompt may end inside a page.
     if (queryLen < remaining) queryLen = alignDown(start + queryLen, this.#pageSize) - start;
+    else if (this.#cache.states?.isSharing === true) queryLen = this.#endWithPage(start, remaining);
     if (queryLen > 1 || start < request.promptLen) request.numChunks++;
     // A fixed chunk costs its full size, as the padded kernel arguments of that mode do.
     this.#place(request, queryLen, this.#mode === "chunked" ? this.#chunk : queryLen);
     return true;
+  }
+
+  /**
+   * The last chunk where states are cached: they can be resumed at the ends of chunks alone, so the prompt's last whole page ends one,
+   * and what is left of the prompt is a short chunk of its own.
+   */
+  #endWithPage(start: number, remaining: number): number {
+    const whole = alignDown(start + remaining, this.#pageSize) - start;
+    return whole > 0 ? whole : remaining;
   }
 
   /** An earlier row of this step or a row in the air computes the request's next page: once landed it can be taken over for nothing. */

@@ -1,6 +1,6 @@
 // Writes small random Llama checkpoints for tests, with a tokenizer of bytes and a chat template. Weights are seeded.
 
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { uniformAt } from "../../src/core/random.js";
@@ -115,14 +115,23 @@ function halfMagnitude(bits: number): number {
 }
 
 /** A byte-level BPE without merges: every byte is a token. */
-function byteTokenizer(): unknown {
+/** A copy of a checkpoint that has no tokenizer, with one of bytes for its `vocabSize` ids. */
+export function withByteTokenizer(path: string, vocabSize: number): string {
+  const folder = mkdtempSync(join(tmpdir(), "pagoda-tiny-"));
+  cpSync(path, folder, { recursive: true });
+  const names = Array.from({ length: vocabSize - 256 }, (_, i) => SPECIAL[i] ?? `<${i}>`);
+  writeFileSync(join(folder, "tokenizer.json"), JSON.stringify(byteTokenizer(names)));
+  return folder;
+}
+
+function byteTokenizer(special: readonly string[] = SPECIAL): unknown {
   const vocab: Record<string, number> = {};
   let shifted = 0;
   for (let byte = 0; byte < 256; byte++) {
     const isPlain = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
     vocab[String.fromCodePoint(isPlain ? byte : 256 + shifted++)] = byte;
   }
-  const added_tokens = SPECIAL.map((content, i) => ({
+  const added_tokens = special.map((content, i) => ({
     id: 256 + i,
     content,
     special: true,

@@ -10,26 +10,43 @@ export function poolShape({ kind, layers, numKvHeads, keyDim, valueDim }: CacheS
   return { group, numLayers: layers.length, numKvHeads, keyDim, valueDim, isLatent: kind === "latent" };
 }
 
-/** The specs of one page in each group. */
-export function pageSpecs(
-  caches: readonly CacheSpec[],
-  page: { readonly pageSize: number; readonly dtype: KvDtype },
-): readonly Omit<KvPoolSpec, "numPages">[] {
-  return caches.map((cache, group) => ({ ...page, ...poolShape(cache, group) }));
+/** What the engine decides of every page. */
+export interface PageShape {
+  readonly pageSize: number;
+  readonly dtype: KvDtype;
 }
 
-/** One pool per group, all with the same number of pages; `numSlots` of the state pool, where there is one. */
+/** Groups with pages; the state group, where there is one, comes after them. */
+export function pagedCaches(caches: readonly CacheSpec[]): readonly CacheSpec[] {
+  const paged = caches.filter(({ kind }) => kind !== "state");
+  const isLast = caches.slice(0, paged.length).every(({ kind }) => kind !== "state");
+  if (!isLast || caches.length > paged.length + 1) throw new Error("a model has one state group at most, as its last");
+  return paged;
+}
+
+/** The specs of one page in each group that has pages. */
+export function pageSpecs(caches: readonly CacheSpec[], page: PageShape): readonly Omit<KvPoolSpec, "numPages">[] {
+  return pagedCaches(caches).map((cache, group) => ({ ...page, ...poolShape(cache, group) }));
+}
+
+/** Bytes of a page, or of a state, of each group. */
+export function pageBytesOf(caches: readonly CacheSpec[], device: Device, page: PageShape): number[] {
+  const bytes = pageSpecs(caches, page).map((spec) => device.kvPageBytes(spec));
+  const states = caches[bytes.length];
+  return states === undefined ? bytes : [...bytes, 4 * states.stateFloats!];
+}
+
+/** The pools of all groups; `sizes` counts their pages, or the slots of states. */
 export function allocCaches(
   caches: readonly CacheSpec[],
   device: Device,
-  page: { readonly pageSize: number; readonly dtype: KvDtype; readonly numPages: number },
-  numSlots: number,
+  page: PageShape,
+  sizes: readonly number[],
 ): Caches {
-  return caches.map((cache, group) =>
-    cache.kind === "state"
-      ? device.allocStatePool({ numSlots, floats: cache.stateFloats! })
-      : device.allocKvPool({ ...page, ...poolShape(cache, group) }),
-  );
+  const pools = pageSpecs(caches, page).map((spec, g) => device.allocKvPool({ ...spec, numPages: sizes[g]! }));
+  const states = caches[pools.length];
+  if (states === undefined) return pools;
+  return [...pools, device.allocStatePool({ numSlots: sizes[pools.length]!, floats: states.stateFloats! })];
 }
 
 export function plannerFor(

@@ -62,7 +62,7 @@ export class EngineCore {
     this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
     this.#free = Array.from(
       { length: device.info.asyncDepth },
-      () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget, parts.caches.length),
+      () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget, parts.cache),
     );
   }
 
@@ -150,7 +150,7 @@ export class EngineCore {
 
   /** The other samples of a call begin when its prompt is computed: each draws its own first token from the same logits. */
   #fork(flight: Flight, row: number): void {
-    const { scheduler, device, caches } = this.#parts;
+    const { scheduler, device, caches, cache } = this.#parts;
     const parent = flight.sessions[row]!;
     if (flight.lastLogit[row]! < 0 || !isForking(parent) || parent.request.state === "finished") return;
     const logits = flight.logits.row(flight.keptOf[row]!);
@@ -162,7 +162,7 @@ export class EngineCore {
       this.#settlement.sessions.set(child.request.id, child);
       const copy = scheduler.fork(parent.request, child.request);
       if (copy !== null && copy !== NO_COPY) {
-        for (let g = 0; g < caches.length; g++) device.copyPage(caches[g] as KvPool, copy.from[g]!, copy.to[g]!);
+        for (let g = 0; g < cache.numPaged; g++) device.copyPage(caches[g] as KvPool, copy.from[g]!, copy.to[g]!);
       }
       if (outcome.kind === "run") this.#settlement.settleAccepted(child, outcome);
       else this.#settlement.settle(child, outcome);

@@ -10,6 +10,15 @@ import type { Step } from "../../scheduler/scheduler.js";
 import { KeptRows } from "./kept-rows.js";
 import type { Session } from "./session.js";
 
+/** The cache groups as a row's tables have them. */
+export interface FlightGroups {
+  readonly numPaged: number;
+  /** -1: the model has no states. */
+  readonly stateIndex: number;
+}
+
+const NO_PAGES = new Int32Array(0);
+
 export class Flight {
   readonly step: Step;
   readonly batch: Batch;
@@ -27,13 +36,15 @@ export class Flight {
   readonly logits: KeptRows; // of width V
   readonly hidden: KeptRows; // of width hidden
   readonly scores: (Scores | null)[] = []; // [R]
+  readonly #stateGroup: number;
   startMs = 0;
   /** Why it could not be launched; found out when it lands, in its turn. */
   fault: unknown = null;
 
-  constructor(step: Step, device: Device, pageSize: number, maxTokens: number, numGroups: number) {
+  constructor(step: Step, device: Device, pageSize: number, maxTokens: number, groups: FlightGroups) {
     this.step = step;
-    this.batch = new Batch(pageSize, maxTokens, numGroups);
+    this.batch = new Batch(pageSize, maxTokens, groups.numPaged);
+    this.#stateGroup = groups.stateIndex;
     this.staged = device.createStagedBatch(maxTokens);
     this.rowOfLogit = new Int32Array(maxTokens);
     this.tokens = device.createTokenBuffer(maxTokens);
@@ -62,8 +73,11 @@ export class Flight {
     // Of its last position, or all that its prompt logprobs still lack.
     let logitsFrom = givesToken ? end - 1 : Number.POSITIVE_INFINITY;
     if (promptLogprobs !== null) logitsFrom = Math.min(logitsFrom, promptLogprobs.length - 1);
-    batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, request.tables[0]!.pages, logitsFrom);
-    for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, request.tables[g]!.pages);
+    const { tables } = request;
+    const pages = batch.groups.length > 0 ? tables[0]!.pages : NO_PAGES;
+    const state = this.#stateGroup < 0 ? -1 : tables[this.#stateGroup]!.pages[0]!;
+    batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, pages, logitsFrom, state);
+    for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.pages);
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;

@@ -3,8 +3,10 @@
 // forgotten.
 
 import type { AttentionPlanner } from "../../attention/planner.js";
+import type { CacheManager } from "../../cache/cache-manager.js";
+import type { StateCopies } from "../../cache/state-slots.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
-import type { Device } from "../../device/device.js";
+import type { Device, StatePool } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
 import { isPlain, type Sampler } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
@@ -14,6 +16,7 @@ export interface LauncherParts {
   readonly device: Device;
   readonly model: Model;
   readonly caches: Caches;
+  readonly cache: CacheManager;
   readonly planners: readonly AttentionPlanner[];
   readonly maxLogitRows: number;
 }
@@ -31,12 +34,23 @@ export class Launcher {
   /** `previous` is the flight ahead when it may still be in the air: rows may begin with a token it has not given yet. */
   launch(flight: Flight, previous: Flight | null): void {
     const { device, model, caches, planners } = this.#parts;
+    const { states } = this.#parts.cache;
     for (let i = 0; i < planners.length; i++) this.#plans[i] = planners[i]!.plan(flight.batch);
     device.stage(flight.staged, flight.batch, this.#plans, previous === null ? null : previous.tokens);
+    if (states !== null) this.#copyStates(states.before);
     model.forward(flight.staged, caches);
+    if (states !== null) this.#copyStates(states.after);
     this.#keepHidden(flight);
     this.#sample(flight);
     device.endFlight(flight.tokens);
+  }
+
+  #copyStates(copies: StateCopies): void {
+    const { device, caches, cache } = this.#parts;
+    for (let i = 0; i < copies.count; i++) {
+      device.copyStates(caches[cache.stateIndex] as StatePool, copies.from[i]!, copies.to[i]!);
+    }
+    copies.clear();
   }
 
   /** The rows of hidden states that become vectors: all of a chunk for a mean, else the prompt's last. */

@@ -11,7 +11,7 @@ import { familyOf } from "../../models/registry.js";
 import { chunkOf, Scheduler } from "../../scheduler/scheduler.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
 import type { EngineFacts } from "../messages.js";
-import { pageSpecs, plannerFor } from "./cache-pools.js";
+import { allocCaches, pageBytesOf, plannerFor } from "./cache-pools.js";
 import { kvDtypeOf, openDevice } from "./devices.js";
 import { EngineCore } from "./engine-core.js";
 import { fingerprintOf } from "./fingerprint.js";
@@ -60,13 +60,13 @@ export async function loadEngine(
   } finally {
     source.close();
   }
-  const specs = pageSpecs(spec.caches, { pageSize: config.pageSize, dtype: kvDtypeOf(config, device) });
   const { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, prefixCaching } = config;
   const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
   const maxChunk = chunkOf(schedulerOptions);
-  const pageBytes = specs.map((page) => device.kvPageBytes(page));
+  const page = { pageSize, dtype: kvDtypeOf(config, device) };
+  const pageBytes = pageBytesOf(spec.caches, device, page);
   const sizes = poolSizes(config, device, { caches: spec.caches, pageBytes, pageSize, maxContext, maxChunk });
-  const caches = specs.map((page, g) => device.allocKvPool({ ...page, numPages: sizes[g]! }));
+  const caches = allocCaches(spec.caches, device, page, sizes);
   const groups = spec.caches.map((cache, g) => ({ ...cache, numPages: sizes[g]! }));
   const cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups });
   const clock = () => performance.timeOrigin + performance.now();

@@ -6,7 +6,7 @@ import { Batch } from "../../core/batch.js";
 import { ceilDiv } from "../../core/math.js";
 import type { Device, KvDtype, StagedBatch } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
-import { allocCaches, plannerFor } from "./cache-pools.js";
+import { allocCaches, pagedCaches, plannerFor } from "./cache-pools.js";
 
 /** One row of a step: tokens [start, end) of a sequence, whose earlier tokens have been run before. */
 export interface RunRange {
@@ -43,10 +43,11 @@ export class ModelRunner {
     const { caches, plans } = model.spec;
     const pagesEach = ceilDiv(maxLength, pageSize);
     this.#options = options;
-    this.#batch = new Batch(pageSize, maxTokens, caches.length);
+    this.#batch = new Batch(pageSize, maxTokens, pagedCaches(caches).length);
     this.#staged = device.createStagedBatch(maxTokens);
-    const pages = { pageSize, numPages: 1 + numSequences * pagesEach, dtype: kvDtype };
-    this.#caches = allocCaches(caches, device, pages, numSequences);
+    // A sequence's state is in slot 1 + its number.
+    const sizes = caches.map(({ kind }) => 1 + numSequences * (kind === "state" ? 1 : pagesEach));
+    this.#caches = allocCaches(caches, device, { pageSize, dtype: kvDtype }, sizes);
     this.#planners = plans.map((plan) => plannerFor(plan, caches, device, "fixed"));
     // Last page first: a sequence's pages are not in ascending order, as in an engine that has run for a while.
     this.#pages = Array.from({ length: numSequences }, (_, s) =>
@@ -61,7 +62,7 @@ export class ModelRunner {
     const batch = this.#batch;
     batch.clear();
     for (const { sequence, tokens, start, end, logitsFrom } of ranges) {
-      batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom, sequence);
+      batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom, 1 + sequence);
       for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, this.#pages[sequence]!);
     }
     device.stage(
