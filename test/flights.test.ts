@@ -17,6 +17,19 @@ const CONFIGS: [string, TrafficOptions][] = [
   ["one page a step", { pageSize: 4, pages: 40, maxPagesPerBatch: 1, idealChunk: 8 }],
   ["pages of one token", { pageSize: 1, pages: 160, maxPagesPerBatch: 12, idealChunk: 7 }],
   ["no sharing", { pageSize: 4, pages: 60, maxPagesPerBatch: 8, idealChunk: 8, prefixCaching: false }],
+  [
+    "a window and states beside full attention",
+    {
+      pageSize: 4,
+      pages: 40,
+      maxPagesPerBatch: 4,
+      idealChunk: 8,
+      groups: [
+        { kind: "window", numPages: 37, window: 10 },
+        { kind: "state", numPages: 20 },
+      ],
+    },
+  ],
   ["chunked", { mode: "chunked", pageSize: 4, pages: 40, maxPagesPerBatch: 4, idealChunk: 8 }],
 ];
 

@@ -3,7 +3,8 @@
 //   waiting --admit (pages for all its tokens)--> running --finish, abort, fail--> finished
 //      ^------------- preempt (pages run out) ------'
 //
-// A running request owns pages for all of its tokens, so a chunk never fails for want of memory; only a new token can.
+// A running request owns pages for all of its tokens, so a chunk never fails for want of memory; only a new token can. Of a window
+// group it owns those of its next chunk: secure() gets them as it does for a new token.
 
 import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
 import { errorFor } from "../core/errors.js";

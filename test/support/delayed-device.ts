@@ -1,12 +1,21 @@
 // The null device as if it ran beside the host: work is queued and done as late as the host allows, when it waits for a flight, or
 // earlier by chance. Its KV is one integer per slot, made from the token and its position, and a token chosen is a hash over all
-// slots of the row's context: a wrong, stale or foreign page changes the answer, as it would with a real model.
+// slots of the row's context: a wrong, stale or foreign page changes the answer, as it would with a real model. Further groups hold
+// the same integers, a state the hash of all of them so far: a row in which they differ from the first group gives a wrong token.
 //
 // It knows which slots the flights in the air write, and reports (`hazards`) a page handed to another owner before they have landed.
 
 import type { AttentionPlan } from "../../src/core/attention-plan.js";
 import type { Batch } from "../../src/core/batch.js";
-import type { KvPool, KvPoolSpec, StagedBatch, Tensor, TokenBuffer } from "../../src/device/device.js";
+import type {
+  KvPool,
+  KvPoolSpec,
+  StagedBatch,
+  StatePool,
+  StatePoolSpec,
+  Tensor,
+  TokenBuffer,
+} from "../../src/device/device.js";
 import { NullDevice } from "../../src/device/null/null-device.js";
 import { HostTokenBuffer } from "../../src/device/token-buffer.js";
 
@@ -36,7 +45,10 @@ export class DelayedDevice extends NullDevice {
   readonly #isDue: () => boolean;
   #isFaulty = false;
   #pageSize = 1;
-  #kv = new Int32Array(0); // [numPages * P]
+  readonly #kv: Int32Array[] = []; // [groups with pages] of [numPages * P]
+  #states = new Int32Array(0); // [numSlots]
+  /** Rows whose groups differ, of each batch. Behind a flight that failed they may: what they give is dropped. */
+  readonly #wrongRows = new WeakMap<Batch, Set<number>>();
   #queue: Job[] = [];
   #block: { readonly batch: Batch; readonly first: number } | null = null;
 
@@ -49,8 +61,13 @@ export class DelayedDevice extends NullDevice {
 
   override allocKvPool(spec: KvPoolSpec): KvPool {
     this.#pageSize = spec.pageSize;
-    this.#kv = new Int32Array(spec.numPages * spec.pageSize);
+    this.#kv[spec.group ?? 0] = new Int32Array(spec.numPages * spec.pageSize);
     return super.allocKvPool(spec);
+  }
+
+  override allocStatePool(spec: StatePoolSpec): StatePool {
+    this.#states = new Int32Array(spec.numSlots);
+    return super.allocStatePool(spec);
   }
 
   override createTokenBuffer(maxRows: number): DelayedTokens {
@@ -100,15 +117,25 @@ export class DelayedDevice extends NullDevice {
     this.#read(out, x, firstRow, n, this.#block);
   }
 
-  override copyPage(_pool: KvPool, from: number, to: number): void {
+  override copyStates(_pool?: StatePool, from = 0, to = 0): void {
+    this.calls.copyStates++;
+    this.#queue.push({
+      run: () => {
+        this.#states[to] = this.#states[from]!;
+      },
+    });
+  }
+
+  override copyPage(pool: KvPool, from: number, to: number): void {
     this.calls.copyPage++;
     const P = this.#pageSize;
+    const group = pool.spec.group ?? 0;
     for (const { writes } of this.#queue) {
-      if (writes !== undefined && slotsOf(writes).some((slot) => Math.floor(slot / P) === to)) {
+      if (writes !== undefined && slotsOf(writes, group).some((slot) => Math.floor(slot / P) === to)) {
         this.hazards.push(`page ${to} is the target of a copy while a flight can still write to it`);
       }
     }
-    this.#queue.push({ run: () => this.#kv.copyWithin(to * P, from * P, (from + 1) * P) });
+    this.#queue.push({ run: () => this.#kv[group]!.copyWithin(to * P, from * P, (from + 1) * P) });
   }
 
   override endFlight(tokens: TokenBuffer): void {
@@ -137,28 +164,70 @@ export class DelayedDevice extends NullDevice {
 
   /** A new owner's first write is to the first slots of a page; those in the air belong to another, who has gone. */
   #checkWrites(batch: Batch): void {
+    for (let g = 0; g < batch.groups.length; g++) this.#checkGroup(batch, g);
+  }
+
+  #checkGroup(batch: Batch, g: number): void {
     const P = this.#pageSize;
     const lastInAir = new Map<number, number>(); // page -> the last offset that a flight in the air writes
     for (const { writes } of this.#queue) {
       if (writes === undefined) continue;
-      for (const slot of slotsOf(writes)) {
+      for (const slot of slotsOf(writes, g)) {
         const page = Math.floor(slot / P);
         lastInAir.set(page, Math.max(lastInAir.get(page) ?? -1, slot % P));
       }
     }
-    for (const slot of slotsOf(batch)) {
+    for (const slot of slotsOf(batch, g)) {
       const last = lastInAir.get(Math.floor(slot / P)) ?? -1;
       if (slot % P <= last) this.hazards.push(`slot ${slot} is written while a flight can still write to its page`);
     }
   }
 
   #compute(batch: Batch, previous: TokenBuffer | null): void {
-    const slots = slotsOf(batch);
     for (let t = 0; t < batch.numTokens; t++) {
       const input = batch.inputOf[t]!;
       const id = input < 0 ? (previous as DelayedTokens).onDevice[-input - 1]! : input;
-      this.#kv[slots[t]!] = mix(id, batch.positions[t]!);
+      for (const [g, kv] of this.#kv.entries()) kv[slotsOf(batch, g)[t]!] = mix(id, batch.positions[t]!);
     }
+    const wrong = new Set<number>();
+    for (let row = 0; row < batch.numRows; row++) {
+      for (let g = 1; g < this.#kv.length; g++) if (!this.#isSameIn(g, batch, row)) wrong.add(row);
+      if (batch.stateOf[row]! >= 0 && !this.#advanceState(batch, row)) wrong.add(row);
+    }
+    this.#wrongRows.set(batch, wrong);
+  }
+
+  /** The last keys of the row, which every window of a test shows, are the same in both groups. */
+  #isSameIn(g: number, batch: Batch, row: number): boolean {
+    const end = batch.contextLen(row);
+    for (let pos = Math.max(0, end - LEAST_WINDOW); pos < end; pos++) {
+      if (this.#kv[g]![this.#slotAt(batch, row, g, pos)] !== this.#kv[0]![this.#slotAt(batch, row, 0, pos)])
+        return false;
+    }
+    return true;
+  }
+
+  /** false: the state is not that of the row's context. */
+  #advanceState(batch: Batch, row: number): boolean {
+    const start = batch.positions[batch.qoIndptr[row]!]!;
+    const end = batch.contextLen(row);
+    const slot = batch.stateOf[row]!;
+    let hash = start === 0 ? SEED : this.#states[slot]!;
+    for (let pos = start; pos < end; pos++) hash = mix(hash, this.#kv[0]![this.#slotAt(batch, row, 0, pos)]!);
+    this.#states[slot] = hash;
+    return hash === this.#hashOf(batch, row, end);
+  }
+
+  #slotAt(batch: Batch, row: number, g: number, pos: number): number {
+    const { kvIndptr, kvIndices } = batch.groups[g]!;
+    return kvIndices[kvIndptr[row]! + Math.floor(pos / this.#pageSize)]! * this.#pageSize + (pos % this.#pageSize);
+  }
+
+  /** Over the row's whole context, as attention reads it. */
+  #hashOf(batch: Batch, row: number, end: number): number {
+    let hash = SEED;
+    for (let pos = 0; pos < end; pos++) hash = mix(hash, this.#kv[0]![this.#slotAt(batch, row, 0, pos)]!);
+    return hash;
   }
 
   #read(
@@ -173,24 +242,20 @@ export class DelayedDevice extends NullDevice {
     for (let r = 0; r < n; r++) out[r * x.cols + this.#tokenOf(block!.batch, block!.first + firstRow + r, x.cols)] = 1;
   }
 
-  /** Reads the row's whole context, as attention does. */
   #tokenOf(batch: Batch, logitRow: number, vocab: number): number {
     const t = batch.logitRows[logitRow]!;
     let row = 0;
     while (batch.qoIndptr[row + 1]! <= t) row++;
-    const { kvIndptr, kvIndices } = tableOf(batch);
-    let hash = SEED;
-    for (let pos = 0; pos <= batch.positions[t]!; pos++) {
-      const page = kvIndices[kvIndptr[row]! + Math.floor(pos / this.#pageSize)]!;
-      hash = mix(hash, this.#kv[page * this.#pageSize + (pos % this.#pageSize)]!);
-    }
-    return (hash >>> 3) % vocab;
+    const hash = this.#hashOf(batch, row, batch.positions[t]! + 1);
+    return ((hash >>> 3) + (this.#wrongRows.get(batch)!.has(row) ? 1 : 0)) % vocab;
   }
 }
 
 /** Width of hidden states, by which they are told from logits. */
 export const HIDDEN = 4;
 const SEED = 17;
+/** Windows of tests are no shorter. */
+const LEAST_WINDOW = 8;
 
 /** The token this device chooses after these: the oracle. */
 export function tokenAfter(tokens: ArrayLike<number>, vocab: number): number {
@@ -204,10 +269,6 @@ function mix(hash: number, value: number): number {
   return product ^ (product >>> 13);
 }
 
-function tableOf(batch: Batch): { kvIndptr: Int32Array; kvIndices: Int32Array } {
-  return batch.groups[0]!;
-}
-
-function slotsOf(batch: Batch): Int32Array {
-  return batch.groups[0]!.slots.subarray(0, batch.numTokens);
+function slotsOf(batch: Batch, g: number): Int32Array {
+  return batch.groups[g]!.slots.subarray(0, batch.numTokens);
 }

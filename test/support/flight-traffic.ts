@@ -2,6 +2,7 @@
 // checked against the oracle as far as it goes, and kept for comparison.
 
 import assert from "node:assert/strict";
+import type { GroupOptions } from "../../src/cache/cache-group.js";
 import { CacheManager } from "../../src/cache/cache-manager.js";
 import type { FinishReason } from "../../src/core/request.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
@@ -11,7 +12,7 @@ import type { AddMessage, RequestKind } from "../../src/engine/messages.js";
 import type { EngineStats } from "../../src/engine/types.js";
 import type { ConstraintSpec, TokenConstraint } from "../../src/grammar/constraint.js";
 import type { Model, ModelSpec } from "../../src/models/model.js";
-import { Scheduler, type SchedulerOptions } from "../../src/scheduler/scheduler.js";
+import { chunkOf, Scheduler, type SchedulerOptions } from "../../src/scheduler/scheduler.js";
 import { DelayedDevice, HIDDEN, tokenAfter } from "./delayed-device.js";
 import { makeRandom, type Random } from "./random.js";
 import { tokensOf } from "./simulation.js";
@@ -20,6 +21,8 @@ export interface TrafficOptions extends Omit<SchedulerOptions, "mode"> {
   readonly mode?: SchedulerOptions["mode"];
   readonly pages: number;
   readonly prefixCaching?: boolean;
+  /** Cache groups beside the full one. */
+  readonly groups?: readonly GroupOptions[];
 }
 
 /** What one sample of a call was answered. */
@@ -63,14 +66,21 @@ export class FlightTraffic {
     this.#random = makeRandom(seed * 1000 + depth);
     const device = new DelayedDevice(depth, () => this.#random(3) === 0);
     this.#device = device;
-    this.#cache = new CacheManager({ pageSize, prefixCaching, groups: [{ kind: "full", numPages: pages + 1 }] });
+    const groups: GroupOptions[] = [{ kind: "full", numPages: pages + 1 }, ...(options.groups ?? [])];
+    const maxChunk = chunkOf({ ...options, mode });
+    this.#cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups });
     const scheduler = new Scheduler({ ...options, mode }, this.#cache, () => 0);
-    const poolSpec = { numPages: pages + 1, pageSize, numLayers: 1, numKvHeads: 1, keyDim: 1, valueDim: 1 };
+    const shape = { pageSize, numLayers: 1, numKvHeads: 1, keyDim: 1, valueDim: 1, dtype: "f32" } as const;
+    const caches = groups.map(({ kind, numPages }, group) =>
+      kind === "state"
+        ? device.allocStatePool({ numSlots: numPages, floats: 1 })
+        : device.allocKvPool({ ...shape, group, numPages }),
+    );
     this.core = new EngineCore({
       name: "traffic",
       device,
       model: modelOn(device, scheduler.budget),
-      caches: [device.allocKvPool({ ...poolSpec, dtype: "f32" })],
+      caches,
       pageSize,
       cache: this.#cache,
       scheduler,

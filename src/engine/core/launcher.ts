@@ -35,9 +35,9 @@ export class Launcher {
   launch(flight: Flight, previous: Flight | null): void {
     const { device, model, caches, planners } = this.#parts;
     const { states } = this.#parts.cache;
+    if (states !== null) this.#copyStates(states.before);
     for (let i = 0; i < planners.length; i++) this.#plans[i] = planners[i]!.plan(flight.batch);
     device.stage(flight.staged, flight.batch, this.#plans, previous === null ? null : previous.tokens);
-    if (states !== null) this.#copyStates(states.before);
     model.forward(flight.staged, caches);
     if (states !== null) this.#copyStates(states.after);
     this.#keepHidden(flight);

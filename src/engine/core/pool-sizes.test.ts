@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { CacheSpec } from "../../core/cache-spec.js";
+import { NullDevice } from "../../device/null/null-device.js";
+import { poolSizes } from "./pool-sizes.js";
+
+const SHAPE = { layers: [0], numKvHeads: 1, keyDim: 1, valueDim: 1 };
+const FULL: CacheSpec = { kind: "full", ...SHAPE };
+const WINDOW: CacheSpec = { kind: "window", ...SHAPE, window: 1024 };
+const STATE: CacheSpec = { kind: "state", ...SHAPE, stateFloats: 100 };
+const NEEDS = { pageSize: 16, maxContext: 32_768, maxChunk: 128 };
+const device = new NullDevice();
+const MIB = 2 ** 20;
+
+function sizesFor(
+  caches: CacheSpec[],
+  pageBytes: number[],
+  config: { numPages?: number; kvMemoryMb?: number },
+): number[] {
+  const { numPages = null, kvMemoryMb = null } = config;
+  return poolSizes({ numPages, kvMemoryMb }, device, { ...NEEDS, caches, pageBytes });
+}
+
+test("numPages is the pool of a model with one group, to the page", () => {
+  assert.deepEqual(sizesFor([FULL], [1000], { numPages: 77 }), [77]);
+});
+
+test("a window group gets what its share of typical sequences holds, and enough for one", () => {
+  // A typical sequence has 256 pages, of which (1024 + 128) / 16 + 1 are in the window.
+  assert.deepEqual(sizesFor([FULL, WINDOW], [1, 1], { numPages: 2561 }), [2561, 1 + 10 * 73]);
+  assert.deepEqual(sizesFor([FULL, WINDOW], [1, 1], { numPages: 10 }), [10, 1 + 73]);
+});
+
+test("memory asked for is used up, and not exceeded", () => {
+  for (const pageBytes of [
+    [64_000, 256_000],
+    [256_000, 64_000],
+  ]) {
+    const sizes = sizesFor([FULL, WINDOW], pageBytes, { kvMemoryMb: 4096 });
+    const bytes = sizes.reduce((sum, size, g) => sum + size * pageBytes[g]!, 0);
+    assert.ok(bytes <= 4096 * MIB && bytes > 0.99 * 4096 * MIB, `${bytes}`);
+    assert.ok(Math.abs(sizes[0]! / sizes[1]! - 256 / 73) < 0.02, `${sizes}`);
+  }
+});
+
+test("states have slots to run in and for snapshots, however few pages there are", () => {
+  const [, slots] = sizesFor([FULL, STATE], [1, 1], { numPages: 20 });
+  assert.equal(slots, 1 + 24);
+});
+
+test("too little memory is refused with what two pages take", () => {
+  assert.throws(() => sizesFor([FULL], [MIB], { kvMemoryMb: 1 }), /2097152/);
+});
