@@ -9,7 +9,7 @@ const BUFFERS = [/\.rotary_emb\.inv_freq$/, /\.attn(\.attention)?\.(masked_)?bia
 
 /** The parts of larger models that are not the decoder of text. */
 export const OTHER_MODALITIES = [
-  /^(model\.)?(vision_tower|vision_model|visual|vision_embed_tokens|multi_modal_projector|mm_projector)\./,
+  /^(model\.)?(vision_tower|vision_model|visual|vision_embed_tokens|multi_modal_projector|mm_projector|connector)\./,
   /^(model\.)?(audio_tower|embed_audio|embed_vision|image_newline|vit_large_projector|patch_merger|resampler_model)\b/,
 ];
 

@@ -1,6 +1,7 @@
 // The families by architecture name.
 
 import { errorFor } from "../core/errors.js";
+import { isRecord } from "../formats/json-file.js";
 import type { CommonConfig } from "./common-config.js";
 import { ConfigReader } from "./config-reader.js";
 import { apertus } from "./families/apertus.js";
@@ -12,7 +13,8 @@ import { ernie45 } from "./families/ernie4-5.js";
 import { ernie45Moe } from "./families/ernie4-5-moe.js";
 import { exaone4 } from "./families/exaone4.js";
 import { falconH1 } from "./families/falcon-h1.js";
-import { gemma2, gemma3 } from "./families/gemma.js";
+import { gemma, gemma2, gemma3 } from "./families/gemma.js";
+import { gemma4 } from "./families/gemma4.js";
 import { glm, glm4 } from "./families/glm4.js";
 import { glm4Moe } from "./families/glm4-moe.js";
 import { gptNeox } from "./families/gpt-neox.js";
@@ -82,8 +84,10 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   seedOss,
   stablelm,
   starcoder2,
+  gemma,
   gemma2,
   gemma3,
+  gemma4,
   phi3,
   olmo2,
   smollm3,
@@ -107,28 +111,93 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   gpt2,
 ];
 
-/** Models of text and images: their text part is a family here, the rest of the checkpoint is left unread. */
-const TEXT_PARTS: Readonly<Record<string, string>> = {
-  Gemma3ForConditionalGeneration: "Gemma3ForCausalLM",
-  Mistral3ForConditionalGeneration: "MistralForCausalLM",
+/** Other names of the same forward. */
+const ALIASES: Readonly<Record<string, string>> = {
+  LLaMAForCausalLM: "LlamaForCausalLM",
+  YiForCausalLM: "LlamaForCausalLM",
+  AquilaForCausalLM: "LlamaForCausalLM",
+  Ernie4_5_ForCausalLM: "Ernie4_5ForCausalLM",
+};
+
+/** Models of text and images or sound: their text part is a family here, by its model_type; the rest is left unread. */
+const WHOLE_MODELS: readonly string[] = [
+  "Gemma3ForConditionalGeneration",
+  "Gemma3nForConditionalGeneration",
+  "Gemma4ForConditionalGeneration",
+  "Mistral3ForConditionalGeneration",
+  "Llama4ForConditionalGeneration",
+  "Qwen2VLForConditionalGeneration",
+  "Qwen2_5_VLForConditionalGeneration",
+  "Qwen3VLForConditionalGeneration",
+  "Qwen3VLMoeForConditionalGeneration",
+  "Qwen3_5ForConditionalGeneration",
+  "Qwen3_5MoeForConditionalGeneration",
+  "Cohere2VisionForConditionalGeneration",
+  "Lfm2VlForConditionalGeneration",
+  "LlavaForConditionalGeneration",
+];
+
+const TEXT_TYPES: Readonly<Record<string, string>> = {
+  gemma3_text: "Gemma3ForCausalLM",
+  gemma3n_text: "Gemma3nForCausalLM",
+  gemma4_text: "Gemma4ForCausalLM",
+  mistral: "MistralForCausalLM",
+  ministral3: "Ministral3ForCausalLM",
+  mistral4: "Mistral4ForCausalLM",
+  llama4_text: "Llama4ForCausalLM",
+  qwen2_vl: "Qwen2ForCausalLM",
+  qwen2_vl_text: "Qwen2ForCausalLM",
+  qwen2_5_vl: "Qwen2ForCausalLM",
+  qwen2_5_vl_text: "Qwen2ForCausalLM",
+  qwen3_vl_text: "Qwen3ForCausalLM",
+  qwen3_vl_moe_text: "Qwen3MoeForCausalLM",
+  qwen3_5_text: "Qwen3_5ForCausalLM",
+  qwen3_5_moe_text: "Qwen3_5MoeForCausalLM",
+  cohere2: "Cohere2ForCausalLM",
+  lfm2: "Lfm2ForCausalLM",
+  llama: "LlamaForCausalLM",
+  qwen2: "Qwen2ForCausalLM",
+  qwen3: "Qwen3ForCausalLM",
+};
+
+/** Older configs of these have the fields of the text part beside the others. */
+const FLAT: readonly string[] = ["Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"];
+
+/** What text_config is where it does not say. */
+const DEFAULT_TEXT: Readonly<Record<string, string>> = {
+  Gemma3ForConditionalGeneration: "gemma3_text",
+  Mistral3ForConditionalGeneration: "mistral",
+  LlavaForConditionalGeneration: "llama",
 };
 
 /** Every architecture that can be loaded. */
 export function knownArchitectures(): readonly string[] {
-  return [...FAMILIES.flatMap((family) => family.architectures), ...Object.keys(TEXT_PARTS)];
+  return [...FAMILIES.flatMap((family) => family.architectures), ...Object.keys(ALIASES), ...WHOLE_MODELS];
 }
 
 /** The family of a config.json, by its `architectures`. */
 export function familyOf(raw: Record<string, unknown>, file: string): ModelFamily {
-  const names = Array.isArray(raw.architectures) ? raw.architectures : [];
-  const whole = Object.keys(TEXT_PARTS).find((name) => names.includes(name));
-  const own = whole === undefined ? names : [TEXT_PARTS[whole]];
+  const names = (Array.isArray(raw.architectures) ? raw.architectures : []).map((name) => ALIASES[name] ?? name);
+  const whole = WHOLE_MODELS.find((name) => names.includes(name));
+  const own = whole === undefined ? names : [textArchitecture(raw, file, whole)];
   const family = FAMILIES.find((known) => known.architectures.some((name) => own.includes(name)));
-  if (family !== undefined) return checked(whole === undefined ? family : textPart(family));
+  if (family !== undefined) return checked(whole === undefined ? family : textPart(family, whole));
   throw errorFor("unsupported_architecture", {
     value: names.length > 0 ? names.join(", ") : `"${String(raw.model_type ?? "")}" (no architectures in ${file})`,
     known: knownArchitectures().join(", "),
   });
+}
+
+function textArchitecture(raw: Record<string, unknown>, file: string, whole: string): string {
+  const type = textConfigOf(raw).model_type ?? DEFAULT_TEXT[whole];
+  const known = Object.keys(TEXT_TYPES);
+  if (typeof type === "string" && known.includes(type)) return TEXT_TYPES[type]!;
+  throw new ConfigReader(raw, file).refuse("text_config.model_type", type, known.join(", "));
+}
+
+/** The configuration of the text part. */
+function textConfigOf(raw: Record<string, unknown>): Record<string, unknown> {
+  return isRecord(raw.text_config) ? raw.text_config : raw;
 }
 
 /** The same family, refusing a checkpoint with tensors that it does not read. */
@@ -147,16 +216,16 @@ function checked(family: ModelFamily): ModelFamily {
 }
 
 /** The same family reading `text_config`; what concerns the whole model stays beside it. */
-function textPart(family: ModelFamily): ModelFamily {
+function textPart(family: ModelFamily, whole: string): ModelFamily {
   return {
     ...family,
     ignoredTensors: (config) => [...OTHER_MODALITIES, ...(family.ignoredTensors?.(config) ?? [])],
     parseConfig(raw, file) {
-      const { text_config: text, quantization_config, tie_word_embeddings } = raw;
+      const { quantization_config, tie_word_embeddings } = raw;
       const c = new ConfigReader(raw, file);
-      c.check(typeof text === "object" && text !== null, "text_config", "an object");
-      const whole = tie_word_embeddings === undefined ? {} : { tie_word_embeddings };
-      return family.parseConfig({ ...(text as object), ...whole, quantization_config }, file);
+      c.check(isRecord(raw.text_config) || FLAT.includes(whole), "text_config", "an object");
+      const tied = tie_word_embeddings === undefined ? {} : { tie_word_embeddings };
+      return family.parseConfig({ ...textConfigOf(raw), ...tied, quantization_config }, file);
     },
   };
 }

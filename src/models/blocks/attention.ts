@@ -173,16 +173,30 @@ export function loadAttention(
   const parts: LinearPart[] = naming.qkv.map((part, i) => ({ name: `${name}.${part}`, rows: sizes[i]! }));
   if (naming.isByHead) parts[0] = { ...parts[0]!, rowOf: (row) => headRow(row, numHeads, headDim) };
   if (naming.hasGate) parts[0] = { ...parts[0]!, rowOf: (row) => gatedRow(row, numHeads, headDim) };
-  const norm = (part: string, heads: number): Norm | null =>
-    loadHeadNorm(loader, `${name}.${part}`, heads, headDim, naming, naming.qkNormStyle ?? style);
   const outPart = { name: `${name}.${naming.out}`, rows: hiddenSize };
   return {
     qkv: loadLinear(loader, parts, hiddenSize, { hasBias: naming.qkvBias, transposed, inputScale: naming.inputScale }),
     out: loadLinear(loader, [outPart], q, { hasBias: naming.outBias, transposed, project }),
-    qNorm: norm(naming.qNorm, numHeads),
-    kNorm: norm(naming.kNorm, numKvHeads),
+    ...loadHeadNorms(loader, name, shape, naming, style),
     hasGate: naming.hasGate,
     outNorm: naming.outNorm === null ? null : loadNorm(loader, `${name}.${naming.outNorm}`, q, style),
+  };
+}
+
+/** The norms of q and k under `${name}.`; `isShared`: there are no keys. */
+export function loadHeadNorms(
+  loader: Loader,
+  name: string,
+  { numHeads, numKvHeads, headDim }: AttentionShape,
+  settings: AttentionSettings,
+  style: NormStyle,
+  isShared = false,
+): Pick<AttentionWeights, "qNorm" | "kNorm"> {
+  const load = (part: string, heads: number): Norm | null =>
+    loadHeadNorm(loader, `${name}.${part}`, heads, headDim, settings, settings.qkNormStyle ?? style);
+  return {
+    qNorm: load(settings.qNorm, numHeads),
+    kNorm: isShared ? null : load(settings.kNorm, numKvHeads),
   };
 }
 

@@ -1,5 +1,5 @@
-// Gemma 2 and 3. Other than Llama:
-//   - each half of a layer is normed before and after:  x += postNorm(f(preNorm(x)));  norm weights are stored less one
+// Gemma 1, 2 and 3. Other than Llama:
+//   - each half of a layer is normed before and (not in 1) after:  x += postNorm(f(preNorm(x)));  norm weights are stored less one
 //   - embeddings are scaled by sqrt(hidden), attention scores by query_pre_attn_scalar ** -0.5, the gate is gelu
 //   - most layers see a sliding window: every other one (2), five of six (3)
 //   - Gemma 2 caps attention scores and logits; Gemma 3 norms query and key heads, and its window layers have a rope of their own
@@ -7,10 +7,24 @@
 import { rmsStyle } from "../blocks/norm.js";
 import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
-import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
+import { attentionBias, type DecoderConfig, decoderSpec, llamaSettings, loadDecoder, plainFamily } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
 import type { ModelFamily } from "../model.js";
 import { readHeadRope } from "../rope.js";
+
+export const gemma = plainFamily("GemmaForCausalLM", (c, architecture) => {
+  // Older configs say "gelu" and mean the approximation by tanh.
+  const activation = c.raw.hidden_activation ?? "gelu_pytorch_tanh";
+  const own = new ConfigReader({ ...c.raw, hidden_activation: activation }, c.file);
+  c.only("use_bidirectional_attention", false);
+  const plain = llamaSettings(own, readCommon(own, architecture, { isTied: true, headDim: 256 }));
+  return {
+    ...plain,
+    norm: rmsStyle(plain.eps, 1),
+    attention: attentionBias(plain, c.bool("attention_bias", false)),
+    embeddingScale: Math.sqrt(plain.hiddenSize),
+  };
+});
 
 export const gemma2: ModelFamily<DecoderConfig> = {
   architectures: ["Gemma2ForCausalLM"],
