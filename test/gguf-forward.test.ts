@@ -10,15 +10,16 @@ import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { verifyModel } from "../src/engine/core/verify.js";
 import { convertToGguf, type MatrixDtype } from "./support/gguf-converter.js";
 
-const GOLDENS = "../shared/goldens";
-const skip = existsSync(GOLDENS) ? false : `no golden checkpoints at ${GOLDENS}`;
+const GOLDENS = ["../shared/goldens", "../shared/goldens2"];
+const skip = GOLDENS.every((folder) => existsSync(folder)) ? false : `no golden checkpoints at ${GOLDENS.join(", ")}`;
+const goldenFolder = (name: string): string => join(GOLDENS.find((folder) => existsSync(join(folder, name)))!, name);
 const scratch = mkdtempSync(join(tmpdir(), "pagoda-gguf-forward-"));
 after(() => rmSync(scratch, { recursive: true }));
 
 function verify(name: string, dtype: MatrixDtype, isDecoded = false) {
   const folder = mkdtempSync(join(scratch, name));
-  writeFileSync(join(folder, "model.gguf"), convertToGguf(join(GOLDENS, name), dtype, isDecoded));
-  copyFileSync(join(GOLDENS, name, "golden.json"), join(folder, "golden.json"));
+  writeFileSync(join(folder, "model.gguf"), convertToGguf(goldenFolder(name), dtype, isDecoded));
+  copyFileSync(join(goldenFolder(name), "golden.json"), join(folder, "golden.json"));
   const device = new ReferenceDevice();
   try {
     return verifyModel(folder, device).cases;
@@ -44,6 +45,12 @@ for (const name of [
   "granite",
   "gpt-oss",
   "gpt2",
+  "qwen2-moe",
+  "qwen3-next",
+  "qwen3.5",
+  "qwen3.5-moe",
+  "lfm2",
+  "deepseek-v3",
 ]) {
   test(`${name} as GGUF gives the golden logits and tokens`, { skip }, () => {
     for (const { index, logitDifference, misses } of verify(name, "f32")) {

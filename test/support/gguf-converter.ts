@@ -44,6 +44,43 @@ const LAYER: Readonly<Record<string, string>> = {
   "mlp.router.weight": "ffn_gate_inp.weight",
   "mlp.router.bias": "ffn_gate_inp.bias",
   "block_sparse_moe.gate.weight": "ffn_gate_inp.weight",
+  "mlp.shared_expert_gate.weight": "ffn_gate_inp_shexp.weight",
+  "mlp.shared_expert.gate_proj.weight": "ffn_gate_shexp.weight",
+  "mlp.shared_expert.up_proj.weight": "ffn_up_shexp.weight",
+  "mlp.shared_expert.down_proj.weight": "ffn_down_shexp.weight",
+  // deepseek
+  "self_attn.q_a_proj.weight": "attn_q_a.weight",
+  "self_attn.q_a_layernorm.weight": "attn_q_a_norm.weight",
+  "self_attn.q_b_proj.weight": "attn_q_b.weight",
+  "self_attn.kv_a_proj_with_mqa.weight": "attn_kv_a_mqa.weight",
+  "self_attn.kv_a_layernorm.weight": "attn_kv_a_norm.weight",
+  "mlp.gate.e_score_correction_bias": "exp_probs_b.bias",
+  "mlp.shared_experts.gate_proj.weight": "ffn_gate_shexp.weight",
+  "mlp.shared_experts.up_proj.weight": "ffn_up_shexp.weight",
+  "mlp.shared_experts.down_proj.weight": "ffn_down_shexp.weight",
+  // lfm2
+  "operator_norm.weight": "attn_norm.weight",
+  "ffn_norm.weight": "ffn_norm.weight",
+  "self_attn.out_proj.weight": "attn_output.weight",
+  "self_attn.q_layernorm.weight": "attn_q_norm.weight",
+  "self_attn.k_layernorm.weight": "attn_k_norm.weight",
+  "feed_forward.w1.weight": "ffn_gate.weight",
+  "feed_forward.w3.weight": "ffn_up.weight",
+  "feed_forward.w2.weight": "ffn_down.weight",
+  "conv.conv.weight": "shortconv.conv.weight",
+  "conv.in_proj.weight": "shortconv.in_proj.weight",
+  "conv.out_proj.weight": "shortconv.out_proj.weight",
+  // delta nets
+  "linear_attn.in_proj_qkv.weight": "attn_qkv.weight",
+  "linear_attn.in_proj_z.weight": "attn_gate.weight",
+  "linear_attn.in_proj_a.weight": "ssm_alpha.weight",
+  "linear_attn.in_proj_b.weight": "ssm_beta.weight",
+  "linear_attn.in_proj_ba.weight": "ssm_ba.weight",
+  "linear_attn.conv1d.weight": "ssm_conv1d.weight",
+  "linear_attn.norm.weight": "ssm_norm.weight",
+  "linear_attn.out_proj.weight": "ssm_out.weight",
+  "linear_attn.A_log": "ssm_a",
+  "linear_attn.dt_bias": "ssm_dt.bias",
   // gpt2
   "ln_1.weight": "attn_norm.weight",
   "ln_1.bias": "attn_norm.bias",
@@ -63,6 +100,7 @@ const MODEL: Readonly<Record<string, string>> = {
   "model.embed_tokens.weight": "token_embd.weight",
   "model.norm.weight": "output_norm.weight",
   "lm_head.weight": "output.weight",
+  "model.embedding_norm.weight": "token_embd_norm.weight",
   "transformer.wte.weight": "token_embd.weight",
   "transformer.wpe.weight": "position_embd.weight",
   "transformer.ln_f.weight": "output_norm.weight",
@@ -79,6 +117,12 @@ const ARCHITECTURE: Readonly<Record<string, string>> = {
   Qwen2ForCausalLM: "qwen2",
   Qwen3ForCausalLM: "qwen3",
   Qwen3MoeForCausalLM: "qwen3moe",
+  Qwen2MoeForCausalLM: "qwen2moe",
+  Qwen3NextForCausalLM: "qwen3next",
+  Qwen3_5ForCausalLM: "qwen35",
+  Qwen3_5MoeForCausalLM: "qwen35moe",
+  Lfm2ForCausalLM: "lfm2",
+  DeepseekV3ForCausalLM: "deepseek2",
   Gemma2ForCausalLM: "gemma2",
   Gemma3ForCausalLM: "gemma3",
   Phi3ForCausalLM: "phi3",
@@ -112,7 +156,26 @@ function metadataOf(architecture: string, raw: Raw): Record<string, GgufValue> {
     block_count: raw.num_hidden_layers ?? raw.n_layer,
     feed_forward_length: raw.intermediate_size ?? raw.n_inner ?? 4 * raw.n_embd,
     vocab_size: raw.vocab_size,
-    expert_count: raw.num_local_experts,
+    expert_count: raw.num_local_experts ?? raw.num_experts ?? raw.n_routed_experts,
+    expert_shared_count: raw.n_shared_experts,
+    expert_group_count: raw.n_group,
+    expert_group_used_count: raw.topk_group,
+    expert_weights_scale: raw.routed_scaling_factor,
+    expert_weights_norm: raw.n_routed_experts ? raw.norm_topk_prob : null,
+    expert_gating_func: raw.n_routed_experts ? 2 : null,
+    leading_dense_block_count: raw.first_k_dense_replace,
+    "attention.q_lora_rank": raw.q_lora_rank,
+    "attention.kv_lora_rank": raw.kv_lora_rank,
+    "attention.key_length_mla": raw.kv_lora_rank && raw.qk_nope_head_dim + raw.qk_rope_head_dim,
+    "attention.value_length_mla": raw.v_head_dim,
+    expert_shared_feed_forward_length: raw.shared_expert_intermediate_size,
+    full_attention_interval: raw.linear_num_key_heads && 4,
+    "shortconv.l_cache": raw.conv_L_cache,
+    "ssm.conv_kernel": raw.linear_conv_kernel_dim,
+    "ssm.state_size": raw.linear_key_head_dim,
+    "ssm.group_count": raw.linear_num_key_heads,
+    "ssm.time_step_rank": raw.linear_num_value_heads,
+    "ssm.inner_size": raw.linear_num_value_heads && raw.linear_num_value_heads * raw.linear_value_head_dim,
     expert_used_count: raw.num_experts_per_tok,
     expert_feed_forward_length:
       raw.moe_intermediate_size ?? (architecture === "gpt-oss" ? raw.intermediate_size : null),
@@ -123,15 +186,22 @@ function metadataOf(architecture: string, raw: Raw): Record<string, GgufValue> {
     logit_scale: raw.logits_scaling,
     "attention.scale": raw.attention_multiplier,
     "attention.head_count": raw.num_attention_heads ?? raw.n_head,
-    "attention.head_count_kv": raw.num_key_value_heads,
-    "attention.key_length": raw.head_dim,
-    "attention.value_length": raw.head_dim,
-    "attention.layer_norm_rms_epsilon": raw.rms_norm_eps,
+    "attention.head_count_kv": raw.conv_L_cache
+      ? raw.layer_types.map((type: string) => (type === "conv" ? 0 : raw.num_key_value_heads))
+      : raw.kv_lora_rank
+        ? 1
+        : raw.num_key_value_heads,
+    "attention.key_length": raw.kv_lora_rank ? raw.kv_lora_rank + raw.qk_rope_head_dim : raw.head_dim,
+    "attention.value_length": raw.kv_lora_rank ?? raw.head_dim,
+    "attention.layer_norm_rms_epsilon": raw.rms_norm_eps ?? raw.norm_eps,
     "attention.layer_norm_epsilon": raw.layer_norm_epsilon,
     "attention.sliding_window": architecture === "phi3" ? (raw.sliding_window ?? 0) : raw.sliding_window,
     "attention.sliding_window_pattern": raw._sliding_window_pattern,
     "rope.freq_base": rope.rope_theta,
-    "rope.dimension_count": raw.num_attention_heads && (raw.head_dim ?? raw.hidden_size / raw.num_attention_heads),
+    "rope.dimension_count":
+      raw.num_attention_heads &&
+      (raw.qk_rope_head_dim ?? raw.head_dim ?? raw.hidden_size / raw.num_attention_heads) *
+        (rope.partial_rotary_factor ?? 1),
     "rope.scaling.type": rope.rope_type === "yarn" ? "yarn" : null,
     "rope.scaling.factor": rope.rope_type === "yarn" ? rope.factor : null,
     "rope.scaling.original_context_length":
@@ -156,7 +226,8 @@ function* convertTensors(architecture: string, raw: Raw, source: TensorSource): 
     const tensor = source.get(name);
     let values: Values = { shape: tensor.shape, values: toFloat32(tensor) };
     if (MODEL[name] !== undefined) {
-      yield [MODEL[name], isGemma && name.endsWith("norm.weight") ? plusOne(values) : values];
+      const isPlusOne = isGemma || raw.linear_num_key_heads !== undefined;
+      yield [MODEL[name], isPlusOne && name.endsWith("norm.weight") ? plusOne(values) : values];
       continue;
     }
     const [, layer, part] = /^(?:model\.layers|transformer\.h)\.(\d+)\.(.*)$/.exec(name)!;
@@ -174,11 +245,24 @@ function* convertTensors(architecture: string, raw: Raw, source: TensorSource): 
       yield* convertGptOssExperts(`blk.${layer}`, part!, values);
       continue;
     }
+    if (part === "linear_attn.in_proj_qkvz.weight") {
+      yield* convertQkvz(`blk.${layer}`, raw, values);
+      continue;
+    }
+    if (part === "self_attn.kv_b_proj.weight") {
+      yield* convertLatent(`blk.${layer}`, raw, values);
+      continue;
+    }
     let own = LAYER[part!]!;
+    if (part!.startsWith("linear_attn.")) values = convertDeltaNet(architecture, part!, raw, values);
+    if (part === "conv.conv.weight") values = { ...values, shape: [values.shape[0]!, values.shape[2]!] };
+    if (part === "mlp.shared_expert_gate.weight") values = { ...values, shape: [values.shape[1]!] };
     // Where there is a norm after attention as well, ffn_norm is the one before the feed-forward.
-    const hasPostNorm = isGemma || architecture === "olmo2" || architecture === "gpt-oss";
+    const isHybrid = raw.linear_num_key_heads !== undefined;
+    const hasPostNorm = isGemma || isHybrid || architecture === "olmo2" || architecture === "gpt-oss";
     if (hasPostNorm && part === "post_attention_layernorm.weight") own = "post_attention_norm.weight";
-    if (isGemma && part!.endsWith("norm.weight")) values = plusOne(values);
+    const isPlusOne = isGemma || (isHybrid && part !== "linear_attn.norm.weight");
+    if (isPlusOne && part!.endsWith("norm.weight")) values = plusOne(values);
     if (isPermuted && own.startsWith("attn_q.")) values = permute(values, raw.num_attention_heads);
     if (isPermuted && own.startsWith("attn_k.")) values = permute(values, raw.num_key_value_heads);
     if (architecture === "gpt2" && values.shape.length === 2) values = transpose(values);
@@ -186,6 +270,85 @@ function* convertTensors(architecture: string, raw: Raw, source: TensorSource): 
   }
   for (const [name, experts] of stacks) yield [name, stack(experts)];
   if (raw.rope_parameters?.rope_type === "llama3") yield ["rope_freqs.weight", llama3Factors(raw)];
+}
+
+/** Qwen3-Next keeps [q, k, v, z] of each key head together; files have all q, k, v, and all z apart. */
+function* convertQkvz(block: string, raw: Raw, { shape, values }: Values): Generator<[string, Values]> {
+  const cols = shape[1]!;
+  const K = raw.linear_num_key_heads;
+  const keyDim = raw.linear_key_head_dim;
+  const vDim = (raw.linear_num_value_heads / K) * raw.linear_value_head_dim;
+  const perHead = 2 * keyDim + 2 * vDim;
+  const rowsOf = (first: number, count: number): Float32Array[] => {
+    const rows: Float32Array[] = [];
+    for (let k = 0; k < K; k++)
+      for (let i = 0; i < count; i++) {
+        const row = k * perHead + first + i;
+        rows.push(values.subarray(row * cols, (row + 1) * cols));
+      }
+    return rows;
+  };
+  const join = (rows: Float32Array[]): Values => {
+    const out = new Float32Array(rows.length * cols);
+    rows.forEach((row, i) => {
+      out.set(row, i * cols);
+    });
+    return { shape: [rows.length, cols], values: out };
+  };
+  yield [
+    `${block}.attn_qkv.weight`,
+    join([...rowsOf(0, keyDim), ...rowsOf(keyDim, keyDim), ...rowsOf(2 * keyDim, vDim)]),
+  ];
+  yield [`${block}.attn_gate.weight`, join(rowsOf(2 * keyDim + vDim, vDim))];
+}
+
+/** [heads * (keys + values), latent] -> keys [heads, latent, keys], values [heads, values, latent] */
+function* convertLatent(block: string, raw: Raw, { values }: Values): Generator<[string, Values]> {
+  const H = raw.num_attention_heads;
+  const [nope, v, latent] = [raw.qk_nope_head_dim, raw.v_head_dim, raw.kv_lora_rank];
+  const keys = new Float32Array(H * latent * nope);
+  const rest = new Float32Array(H * v * latent);
+  for (let head = 0; head < H; head++)
+    for (let row = 0; row < nope + v; row++)
+      for (let c = 0; c < latent; c++) {
+        const value = values[(head * (nope + v) + row) * latent + c]!;
+        if (row < nope) keys[(head * latent + c) * nope + row] = value;
+        else rest[(head * v + row - nope) * latent + c] = value;
+      }
+  yield [`${block}.attn_k_b.weight`, { shape: [H, latent, nope], values: keys }];
+  yield [`${block}.attn_v_b.weight`, { shape: [H, v, latent], values: rest }];
+}
+
+function convertDeltaNet(architecture: string, part: string, raw: Raw, given: Values): Values {
+  let { shape, values } = given;
+  if (part.endsWith("A_log")) values = values.map((a) => -Math.exp(a));
+  if (part.endsWith("conv1d.weight")) shape = [shape[0]!, shape[2]!];
+  if (architecture === "qwen3next") return { shape, values };
+  // Value heads in turn: of every key head the first, then of every key head the second, ...
+  const K = raw.linear_num_key_heads;
+  const perKey = raw.linear_num_value_heads / K;
+  const headDim = raw.linear_value_head_dim;
+  const place = (head: number): number => (head % perKey) * K + Math.floor(head / perKey);
+  const out = values.slice();
+  const cols = shape[1] ?? 1;
+  if (part.endsWith("out_proj.weight")) {
+    for (let i = 0; i < values.length; i++) {
+      const col = i % cols;
+      out[i - col + place(Math.floor(col / headDim)) * headDim + (col % headDim)] = values[i]!;
+    }
+    return { shape, values: out };
+  }
+  const isPerHead = /in_proj_[ab]|A_log|dt_bias/.test(part);
+  const hasKeys = /in_proj_qkv|conv1d/.test(part);
+  if (part.endsWith("linear_attn.norm.weight")) return { shape, values };
+  const size = isPerHead ? 1 : headDim;
+  const first = hasKeys ? 2 * K * raw.linear_key_head_dim : 0;
+  for (let row = first; row < shape[0]!; row++) {
+    const head = Math.floor((row - first) / size);
+    const to = first + place(head) * size + ((row - first) % size);
+    out.set(values.subarray(row * cols, (row + 1) * cols), to * cols);
+  }
+  return { shape, values: out };
 }
 
 /** gate_up_proj [E, hidden, 2*inner] has gate and up in alternating columns; all matrices are [inputs, outputs]. */

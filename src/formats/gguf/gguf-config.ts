@@ -35,6 +35,68 @@ export const GGUF_CONFIGS: Readonly<Record<string, Build>> = {
     decoder_sparse_step: 1,
     mlp_only_layers: [],
   }),
+  qwen2moe: (keys, source) => ({
+    ...decoder(keys, source),
+    ...experts(keys),
+    ...sharedExpert(keys),
+    architectures: ["Qwen2MoeForCausalLM"],
+    norm_topk_prob: false,
+    decoder_sparse_step: 1,
+    mlp_only_layers: [],
+  }),
+  qwen3next: (keys, source) => ({ ...hybridMoe(keys, source), architectures: ["Qwen3NextForCausalLM"] }),
+  qwen35: (keys, source) => ({ ...hybrid(keys, source), architectures: ["Qwen3_5ForCausalLM"] }),
+  qwen35moe: (keys, source) => ({ ...hybridMoe(keys, source), architectures: ["Qwen3_5MoeForCausalLM"] }),
+  deepseek2: (keys, source) => {
+    const rank = keys.size("attention.kv_lora_rank");
+    const ropeDim = keys.size("rope.dimension_count");
+    const headDim = keys.size("attention.key_length_mla");
+    if (keys.number("attention.key_length") !== rank + ropeDim)
+      throw keys.refuse("attention.key_length", `${rank + ropeDim}`);
+    if (keys.number("attention.value_length") !== rank) throw keys.refuse("attention.value_length", `${rank}`);
+    // 2: sigmoid scores, as V3, R1 and Kimi K2 have.
+    if (keys.number("expert_gating_func") !== 2) throw keys.refuse("expert_gating_func", "2");
+    keys.number("attention.head_count_kv"); // 1 in files: the latent
+    const heads = keys.size("attention.head_count");
+    const { head_dim: _, ...config } = decoder(keys, source, { headDim, ropeDim, kvHeads: heads });
+    const sharpening = keys.number("rope.scaling.yarn_log_multiplier");
+    const rope = config.rope_parameters as Config;
+    const mscale = sharpening === null ? {} : { mscale: 10 * sharpening, mscale_all_dim: 10 * sharpening };
+    return {
+      ...config,
+      architectures: ["DeepseekV3ForCausalLM"],
+      kv_lora_rank: rank,
+      q_lora_rank: keys.number("attention.q_lora_rank"),
+      qk_nope_head_dim: headDim - ropeDim,
+      qk_rope_head_dim: ropeDim,
+      v_head_dim: keys.size("attention.value_length_mla"),
+      rope_parameters: rope.rope_type === "yarn" ? { ...rope, ...mscale } : rope,
+      first_k_dense_replace: keys.number("leading_dense_block_count") ?? 0,
+      moe_intermediate_size: keys.size("expert_feed_forward_length"),
+      n_routed_experts: keys.size("expert_count", MAX_COUNT),
+      num_local_experts: keys.size("expert_count", MAX_COUNT),
+      num_experts_per_tok: keys.size("expert_used_count"),
+      n_shared_experts: keys.number("expert_shared_count") ?? 0,
+      n_group: keys.number("expert_group_count") || 1,
+      topk_group: keys.number("expert_group_used_count") || 1,
+      routed_scaling_factor: keys.number("expert_weights_scale") || 1,
+      norm_topk_prob: keys.value("expert_weights_norm") === true,
+    };
+  },
+  lfm2: (keys, source) => {
+    // Layers without key heads are convolutions.
+    const kvHeads = perLayer(keys, "attention.head_count_kv");
+    const config = decoder(keys, source, { kvHeads: Math.max(...kvHeads) });
+    return {
+      ...config,
+      architectures: ["Lfm2ForCausalLM"],
+      block_auto_adjust_ff_dim: false,
+      conv_L_cache: keys.size("shortconv.l_cache"),
+      conv_bias: source.has("blk.0.shortconv.conv.bias"),
+      layer_types: kvHeads.map((heads) => (heads === 0 ? "conv" : "full_attention")),
+      norm_eps: config.rms_norm_eps,
+    };
+  },
   gemma2: (keys, source) => ({
     ...gemma(keys, source),
     architectures: ["Gemma2ForCausalLM"],
@@ -66,7 +128,7 @@ export const GGUF_CONFIGS: Readonly<Record<string, Build>> = {
     sliding_window: keys.number("attention.sliding_window") || null,
   }),
   "gpt-oss": (keys, source) => {
-    const config = decoder(keys, source, "expert_feed_forward_length");
+    const config = decoder(keys, source, { innerKey: "expert_feed_forward_length" });
     const rope = config.rope_parameters as Config;
     return {
       ...config,
@@ -121,12 +183,22 @@ export function ggufConfig(metadata: GgufMetadata, source: TensorSource): Config
   return config;
 }
 
+interface DecoderKeys {
+  readonly innerKey?: string;
+  /** Where layers differ in their key heads. */
+  readonly kvHeads?: number;
+  /** Where heads are made from a latent, which attention.key_length speaks of. */
+  readonly headDim?: number;
+  readonly ropeDim?: number;
+}
+
 /** What all decoders with RMS norm and rotary embedding share. */
-function decoder(keys: GgufKeys, source: TensorSource, innerKey = "feed_forward_length"): Config {
+function decoder(keys: GgufKeys, source: TensorSource, own: DecoderKeys = {}): Config {
+  const { innerKey = "feed_forward_length" } = own;
   const hidden = keys.size("embedding_length");
   const heads = keys.size("attention.head_count");
-  const headDim = keys.number("attention.key_length") ?? hidden / heads;
-  if ((keys.number("attention.value_length") ?? headDim) !== headDim) {
+  const headDim = own.headDim ?? keys.number("attention.key_length") ?? hidden / heads;
+  if (own.headDim === undefined && (keys.number("attention.value_length") ?? headDim) !== headDim) {
     throw keys.refuse("attention.value_length", `${headDim}, as attention.key_length`);
   }
   keys.number("feed_forward_length"); // mixtures may state it beside the experts' own
@@ -138,11 +210,45 @@ function decoder(keys: GgufKeys, source: TensorSource, innerKey = "feed_forward_
     max_position_embeddings: keys.size("context_length"),
     num_attention_heads: heads,
     num_hidden_layers: keys.size("block_count", MAX_COUNT),
-    num_key_value_heads: keys.number("attention.head_count_kv") ?? heads,
+    num_key_value_heads: own.kvHeads ?? keys.number("attention.head_count_kv") ?? heads,
     rms_norm_eps: keys.number("attention.layer_norm_rms_epsilon") ?? 1e-5,
-    rope_parameters: ggufRope(keys, source, headDim),
+    rope_parameters: ggufRope(keys, source, own.ropeDim ?? headDim),
     attention_bias: source.has("blk.0.attn_q.bias"),
     ...vocabulary(keys, source),
+  };
+}
+
+/** Qwen3-Next and Qwen3.5: gated delta nets in all but every n-th layer. */
+function hybrid(keys: GgufKeys, source: TensorSource, own: DecoderKeys = {}): Config {
+  const numValueHeads = keys.size("ssm.time_step_rank");
+  const interval = keys.number("full_attention_interval") ?? 4;
+  // Sections of the rotary dimensions are for images; with text alone all positions are equal.
+  keys.value("rope.dimension_sections");
+  return {
+    ...decoder(keys, source, own),
+    full_attention_interval: interval,
+    layer_types: layers(keys, (layer) => ((layer + 1) % interval === 0 ? "full_attention" : "linear_attention")),
+    linear_conv_kernel_dim: keys.size("ssm.conv_kernel"),
+    linear_key_head_dim: keys.size("ssm.state_size"),
+    linear_num_key_heads: keys.size("ssm.group_count"),
+    linear_num_value_heads: numValueHeads,
+    linear_value_head_dim: keys.size("ssm.inner_size") / numValueHeads,
+  };
+}
+
+function hybridMoe(keys: GgufKeys, source: TensorSource): Config {
+  return {
+    ...hybrid(keys, source, { innerKey: "expert_feed_forward_length" }),
+    ...experts(keys),
+    ...sharedExpert(keys),
+    norm_topk_prob: true,
+  };
+}
+
+function sharedExpert(keys: GgufKeys): Config {
+  return {
+    moe_intermediate_size: keys.size("expert_feed_forward_length"),
+    shared_expert_intermediate_size: keys.size("expert_shared_feed_forward_length"),
   };
 }
 
@@ -192,6 +298,17 @@ function layerTypes(keys: GgufKeys, period: number): string[] {
     throw keys.refuse("attention.sliding_window_pattern", "a number from 1 up, or one flag per layer");
   }
   return layers(keys, (layer) => ((layer + 1) % pattern === 0 ? "full_attention" : "sliding_attention"));
+}
+
+/** One number per layer, or one for all. */
+function perLayer(keys: GgufKeys, key: string): number[] {
+  const value = keys.value(key);
+  const count = keys.size("block_count", MAX_COUNT);
+  const numbers = Array.isArray(value) ? value : Array.from({ length: count }, () => value);
+  if (numbers.length !== count || !numbers.every((n) => Number.isSafeInteger(n) && n >= 0)) {
+    throw keys.refuse(key, `one whole number, or one for each of ${count} layers`);
+  }
+  return numbers;
 }
 
 function layers<T>(keys: GgufKeys, of: (layer: number) => T): T[] {

@@ -7,6 +7,8 @@ import { toFloat32 } from "../../core/dequantize/dequantize.js";
 import { FormatError } from "../../core/errors.js";
 import type { HostTensor, TensorSource } from "../../core/tensor.js";
 import { entryOf, madeTensor, permuteRows, renamed, TensorTable } from "../tensor-views.js";
+import { joinLatent } from "./gguf-latent.js";
+import { asConvolution, asRow, groupedDeltaNet, type Restore, tiledDeltaNet, withoutSuffix } from "./gguf-recurrent.js";
 
 /** Names of one architecture: of the whole model, and of a layer's parts. Suffixes (.weight, .bias) are kept. */
 interface Naming {
@@ -19,6 +21,8 @@ interface Naming {
   readonly isPermuted: boolean;
   /** Norm weights have one added. */
   readonly normsPlusOne: boolean;
+  /** Parts that were rearranged in ways of the family's own. */
+  readonly restore?: Readonly<Record<string, Restore>>;
 }
 
 const STANDARD: Naming = {
@@ -56,6 +60,33 @@ const POST_NORMS = {
   post_ffw_norm: "post_feedforward_layernorm",
 };
 
+const SHARED_EXPERT = {
+  ffn_gate_inp_shexp: "mlp.shared_expert_gate",
+  ffn_gate_shexp: "mlp.shared_expert.gate_proj",
+  ffn_up_shexp: "mlp.shared_expert.up_proj",
+  ffn_down_shexp: "mlp.shared_expert.down_proj",
+};
+
+const HYBRID: Naming = {
+  ...STANDARD,
+  layer: {
+    ...STANDARD.layer,
+    ...SHARED_EXPERT,
+    post_attention_norm: "post_attention_layernorm",
+    attn_qkv: "linear_attn.in_proj_qkv",
+    attn_gate: "linear_attn.in_proj_z",
+    ssm_conv1d: "linear_attn.conv1d",
+    ssm_norm: "linear_attn.norm",
+    ssm_out: "linear_attn.out_proj",
+    ssm_alpha: "linear_attn.in_proj_a",
+    ssm_beta: "linear_attn.in_proj_b",
+    ssm_ba: "linear_attn",
+    ssm_a: "linear_attn.A_log",
+    ssm_dt: "linear_attn.dt_bias",
+  },
+  normsPlusOne: true,
+};
+
 const LLAMA: Naming = { ...STANDARD, isPermuted: true };
 const GEMMA: Naming = { ...STANDARD, layer: { ...STANDARD.layer, ...POST_NORMS }, normsPlusOne: true };
 
@@ -75,6 +106,46 @@ const NAMINGS: Readonly<Record<string, Naming>> = {
   qwen2: STANDARD,
   qwen3: STANDARD,
   qwen3moe: STANDARD,
+  qwen2moe: { ...STANDARD, layer: { ...STANDARD.layer, ...SHARED_EXPERT }, restore: { ffn_gate_inp_shexp: asRow } },
+  deepseek2: {
+    ...STANDARD,
+    layer: {
+      ...STANDARD.layer,
+      attn_q_a: "self_attn.q_a_proj",
+      attn_q_a_norm: "self_attn.q_a_layernorm",
+      attn_q_b: "self_attn.q_b_proj",
+      attn_kv_a_mqa: "self_attn.kv_a_proj_with_mqa",
+      attn_kv_a_norm: "self_attn.kv_a_layernorm",
+      attn_kv_b: "self_attn.kv_b_proj",
+      exp_probs_b: "mlp.gate.e_score_correction_bias",
+      ffn_gate_shexp: "mlp.shared_experts.gate_proj",
+      ffn_up_shexp: "mlp.shared_experts.up_proj",
+      ffn_down_shexp: "mlp.shared_experts.down_proj",
+    },
+    restore: { exp_probs_b: withoutSuffix },
+  },
+  qwen3next: { ...HYBRID, restore: groupedDeltaNet },
+  qwen35: { ...HYBRID, restore: tiledDeltaNet },
+  qwen35moe: { ...HYBRID, restore: tiledDeltaNet },
+  lfm2: {
+    ...STANDARD,
+    model: { token_embd: "model.embed_tokens", token_embd_norm: "model.embedding_norm", output: "lm_head" },
+    layer: {
+      ...STANDARD.layer,
+      attn_norm: "operator_norm",
+      attn_output: "self_attn.out_proj",
+      attn_q_norm: "self_attn.q_layernorm",
+      attn_k_norm: "self_attn.k_layernorm",
+      ffn_norm: "ffn_norm",
+      ffn_gate: "feed_forward.w1",
+      ffn_up: "feed_forward.w3",
+      ffn_down: "feed_forward.w2",
+      "shortconv.conv": "conv.conv",
+      "shortconv.in_proj": "conv.in_proj",
+      "shortconv.out_proj": "conv.out_proj",
+    },
+    restore: { "shortconv.conv": asConvolution },
+  },
   gemma2: GEMMA,
   gemma3: GEMMA,
   olmo2: { ...STANDARD, layer: { ...STANDARD.layer, ...POST_NORMS } },
@@ -107,21 +178,33 @@ const NAMINGS: Readonly<Record<string, Naming>> = {
 /** Read into the configuration (gguf-rope.ts), or computed by the engine itself. */
 const NOT_WEIGHTS = /^(rope_freqs|rope_factors_long|rope_factors_short|blk\.\d+\.attn_rot_embd)\.weight$/;
 
+/** The matrix that makes keys and values of a latent, in two parts. */
+const LATENT_KEYS = /^blk\.(\d+)\.attn_k_b\.weight$/;
+const LATENT_VALUES = /^blk\.\d+\.attn_v_b\.weight$/;
+
 /** `config` is what ggufConfig made of the same file. */
 export function ggufTensors(architecture: string, config: Record<string, unknown>, source: TensorSource): TensorSource {
   const isMixtral = architecture === "llama" && config.num_local_experts !== undefined;
   const naming = NAMINGS[isMixtral ? "mixtral" : architecture]!;
   const table = new TensorTable(source.path, () => source.close());
   for (const name of source.names()) {
-    if (NOT_WEIGHTS.test(name)) continue;
+    if (NOT_WEIGHTS.test(name) || LATENT_VALUES.test(name)) continue;
+    const latent = LATENT_KEYS.exec(name);
+    if (latent !== null) {
+      const values = source.get(`blk.${latent[1]}.attn_v_b.weight`);
+      table.add(joinLatent(source.get(name), values, `${naming.layerPrefix}.${latent[1]}.self_attn.kv_b_proj.weight`));
+      continue;
+    }
     for (const tensor of rename(source.get(name), naming, config)) table.add(tensor);
   }
   return table;
 }
 
 function rename(tensor: HostTensor, naming: Naming, config: Record<string, unknown>): HostTensor[] {
-  const match = /^(?:blk\.(\d+)\.)?(\w+?)(_exps|\.\d+)?\.(weight|bias)$/.exec(tensor.name);
+  const match = /^(?:blk\.(\d+)\.)?((?:shortconv\.)?\w+?)(_exps|\.\d+)?(?:\.(weight|bias))?$/.exec(tensor.name);
   const [, layer, part = "", expert, suffix] = match ?? [];
+  // Only the decay rates of recurrent layers have no suffix.
+  if (suffix === undefined && part !== "ssm_a") throw unknown(tensor);
   if (layer === undefined) {
     const own = Object.hasOwn(naming.model, part) ? naming.model[part]! : null;
     if (own === null || expert !== undefined) throw unknown(tensor);
@@ -131,6 +214,8 @@ function rename(tensor: HostTensor, naming: Naming, config: Record<string, unkno
   if (expert === undefined) {
     if (!Object.hasOwn(naming.layer, part)) throw unknown(tensor);
     const own = `${prefix}.${naming.layer[part]}`;
+    const restore = naming.restore?.[part];
+    if (restore !== undefined) return restore(tensor, suffix === undefined ? own : `${own}.${suffix}`, config);
     // The sinks are a bare parameter on Hugging Face, without a suffix.
     return [restored(tensor, part === "attn_sinks" ? own : `${own}.${suffix}`, part, naming, config)];
   }
@@ -159,7 +244,7 @@ function restored(tensor: HostTensor, name: string, part: string, naming: Naming
     }
     return permuteRows(tensor, name, (row) => pairedRow(row, headDim));
   }
-  if (naming.normsPlusOne && part.endsWith("norm")) {
+  if (naming.normsPlusOne && part.endsWith("norm") && part !== "ssm_norm") {
     return madeTensor(name, "f32", tensor.shape, () => new Uint8Array(toFloat32(tensor).map((w) => w - 1).buffer));
   }
   return renamed(tensor, name);
