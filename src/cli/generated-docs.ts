@@ -1,10 +1,14 @@
-// docs/errors.md and docs/configuration.md, written from the tables they describe. scripts/make-docs.mjs saves them; a test
-// fails when they are not current.
+// docs/errors.md, docs/configuration.md and the table of docs/models.md, written from the tables they describe. scripts/make-docs.mjs
+// saves them; a test fails when they are not current.
+
+import { readFileSync } from "node:fs";
 
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { defaultText, envOf, flagOf, type OptionTable } from "../config/options.js";
 import { SERVER_OPTIONS } from "../config/server-config.js";
 import { ERRORS, type ErrorKind } from "../core/errors.js";
+import { knownArchitectures } from "../models/registry.js";
+import { familiesTable } from "./model-catalog.js";
 
 const KINDS: Readonly<Record<ErrorKind, { className: string; meaning: string }>> = {
   request: {
@@ -77,10 +81,18 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|");
 }
 
+/** docs/models.md with a new table between its marks. */
+function modelsPage(): string {
+  const page = readFileSync(new URL("../../../docs/models.md", import.meta.url), "utf8");
+  const table = familiesTable(knownArchitectures());
+  return page.replace(/(<!-- families -->\n)[\s\S]*?(\n<!-- \/families -->)/, `$1${table.replaceAll("$", "$$$$")}$2`);
+}
+
 /** Path under docs/ and content of every generated page. */
 export function generatedPages(): readonly (readonly [string, string])[] {
   return [
     ["errors.md", errorsPage()],
+    ["models.md", modelsPage()],
     [
       "configuration.md",
       configurationPage([

@@ -125,6 +125,10 @@ test("rope scaling as the keys say it", () => {
     beta_slow: 1,
     attention_factor: 0.5 * (0.1 * Math.log(4) + 1),
   });
+  const factorOf = (fields: Record<string, unknown>) => rope({ ...yarn, ...fields }).attention_factor;
+  assert.equal(factorOf({ "scaling.yarn_attn_factor": 1.25 }), 1.25);
+  assert.equal(factorOf({ "scaling.yarn_attn_factor": 1 }), 1);
+  assert.equal(factorOf({ "scaling.yarn_attn_factor": 1.25, "scaling.attn_factor": 2 }), 2.5);
 });
 
 test("quantised matrices keep their encoding when rows are permuted and experts are taken apart", { skip }, () => {

@@ -14,8 +14,8 @@ export function ggufRope(keys: GgufKeys, source: TensorSource, headDim: number):
   const type = keys.text("rope.scaling.type") ?? "linear";
   const factor = keys.number("rope.scaling.factor") || keys.number("rope.scale_linear") || 1; // 0 says nothing
   const original = keys.number("rope.scaling.original_context_length") ?? keys.size("context_length");
-  const attention =
-    (keys.number("rope.scaling.attn_factor") ?? 1) * (keys.number("rope.scaling.yarn_attn_factor") ?? 1);
+  const attention = keys.number("rope.scaling.attn_factor") ?? 1;
+  const yarnAttention = keys.number("rope.scaling.yarn_attn_factor");
 
   // Llama 3 and LongRoPE: the file carries the divisor of each frequency. Llama 3's are the same for every length.
   const [short, long] = source.has("rope_freqs.weight")
@@ -50,8 +50,11 @@ export function ggufRope(keys: GgufKeys, source: TensorSource, headDim: number):
         original_max_position_embeddings: original,
         beta_fast: keys.number("rope.scaling.yarn_beta_fast") ?? 32,
         beta_slow: keys.number("rope.scaling.yarn_beta_slow") ?? 1,
-        // The usual factor comes from `factor`; the file's is on top of it.
-        ...(attention === 1 ? {} : { attention_factor: attention * (0.1 * Math.log(factor) + 1) }),
+        // Converters write the attention_factor of config.json as yarn_attn_factor: it stands in place of the one that follows from
+        // `factor`. attn_factor is on top of either.
+        ...(attention === 1 && yarnAttention === null
+          ? {}
+          : { attention_factor: attention * (yarnAttention ?? 0.1 * Math.log(factor) + 1) }),
       };
     }
     default:
