@@ -125,7 +125,8 @@ test("rope scaling as the keys say it", () => {
     beta_slow: 1,
     attention_factor: 0.5 * (0.1 * Math.log(4) + 1),
   });
-  const factorOf = (fields: Record<string, unknown>) => rope({ ...yarn, ...fields }).attention_factor;
+  const factorOf = (fields: Record<string, number>) =>
+    (rope({ ...yarn, ...fields }) as { attention_factor?: number }).attention_factor;
   assert.equal(factorOf({ "scaling.yarn_attn_factor": 1.25 }), 1.25);
   assert.equal(factorOf({ "scaling.yarn_attn_factor": 1 }), 1);
   assert.equal(factorOf({ "scaling.yarn_attn_factor": 1.25, "scaling.attn_factor": 2 }), 2.5);
