@@ -6,7 +6,7 @@ import { fromEnvironment, type OptionTable } from "../config/options.js";
 import type { CacheSpec } from "../core/cache-spec.js";
 import { packedBytes } from "../device/packed-bytes.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
-import { pageBytesOf } from "../engine/core/cache-pools.js";
+import { pageBytesOf, pagedCaches } from "../engine/core/cache-pools.js";
 import { kvDtypeOf, openDevice } from "../engine/core/devices.js";
 import { poolSizes } from "../engine/core/pool-sizes.js";
 import { resolveModel } from "../formats/hub/hub.js";
@@ -83,7 +83,8 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
     kvDtype,
     pageSize: config.pageSize,
     pools,
-    pageBytes: sum(pageBytes),
+    /** Of all groups that have pages. */
+    pageBytes: sum(pools.filter(({ kind }) => kind !== "state").map((pool) => pool.pageBytes)),
     bytesPerToken: sum(pools.map(({ bytesPerToken }) => bytesPerToken)),
     poolBytes: sum(pools.map(({ poolBytes }) => poolBytes)),
     tokensThatFit: (Math.min(...(kept.length > 0 ? kept : pools).map(({ numPages }) => numPages)) - 1) * pageSize,
@@ -119,7 +120,7 @@ function render(report: InspectReport, withTensors: boolean): string {
     ],
     ["encodings", [...dtypes].map(([dtype, size]) => `${dtype} ${bytes(size)}`).join(", ")],
     ["layers", `${report.numLayers}, hidden ${report.hiddenSize}`],
-    ...report.caches.map((cache): [string, string] => [
+    ...pagedCaches(report.caches).map((cache): [string, string] => [
       "attention",
       `${report.numHeads} query and ${cache.numKvHeads} kv heads, key ${cache.keyDim}, value ${cache.valueDim}, ` +
         `${cache.layers.length} layers`,
