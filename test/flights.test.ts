@@ -33,7 +33,7 @@ const CONFIGS: [string, TrafficOptions][] = [
   ["chunked", { mode: "chunked", pageSize: 4, pages: 40, maxPagesPerBatch: 4, idealChunk: 8 }],
 ];
 
-const numSteps = Number(process.env.FUZZ_STEPS ?? 7_500) / CONFIGS.length;
+const numSteps = Math.ceil(Number(process.env.FUZZ_STEPS ?? 7_500) / CONFIGS.length);
 
 for (const [name, options] of CONFIGS) {
   test(`${name}: ${numSteps} steps with two flights in the air give what one gives`, () => {

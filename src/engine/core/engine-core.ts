@@ -73,12 +73,15 @@ export class EngineCore {
   step(): boolean {
     const flight = this.#schedule();
     if (flight !== null) this.#launch(flight);
-    if (flight === null || this.#free.length === 0) {
-      const oldest = this.#inAir.shift();
-      if (oldest === undefined) return false;
-      this.#commit(oldest);
-    }
+    if (this.#inAir.length === 0) return false;
+    if (flight !== null && flight.fault !== null)
+      this.#landAll(); // nothing is launched on top of what never started
+    else if (flight === null || this.#free.length === 0) this.#commit(this.#inAir.shift()!);
     return true;
+  }
+
+  #landAll(): void {
+    while (this.#inAir.length > 0) this.#commit(this.#inAir.shift()!);
   }
 
   /** The next flight with its rows chosen; null: nothing can run, or not before a flight has landed. */
@@ -223,7 +226,7 @@ export class EngineCore {
   /** Ends everything that is being served and lands what is in the air: nothing is owned any more. */
   stop(): void {
     this.#settlement.abortAll();
-    for (let flight = this.#inAir.shift(); flight !== undefined; flight = this.#inAir.shift()) this.#commit(flight);
+    this.#landAll();
   }
 
   close(): void {
