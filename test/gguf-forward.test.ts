@@ -51,6 +51,15 @@ for (const name of [
   "qwen3.5-moe",
   "lfm2",
   "deepseek-v3",
+  "ministral3",
+  "seed-oss",
+  "ernie4.5",
+  "hunyuan",
+  "glm4",
+  "exaone4",
+  "arcee",
+  "glm4-moe",
+  "olmoe",
 ]) {
   test(`${name} as GGUF gives the golden logits and tokens`, { skip }, () => {
     for (const { index, logitDifference, misses } of verify(name, "f32")) {

@@ -42,6 +42,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Ministral3ForCausalLM: {
     title: "Ministral 3",
+    gguf: "mistral3",
     tools: "mistral",
     reasoning: "[THINK]",
     context: "256k",
@@ -184,6 +185,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   OlmoeForCausalLM: {
     title: "OLMoE",
+    gguf: "olmoe",
     context: "4k",
     differs: "experts; q and k normed over all heads",
     goldens: "olmoe",
@@ -247,6 +249,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Glm4ForCausalLM: {
     title: "GLM-4",
+    gguf: "glm4",
     tools: "glm",
     context: "32k",
     differs: "norms before and after each half, partial interleaved rotation",
@@ -254,6 +257,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Glm4MoeForCausalLM: {
     title: "GLM-4.5, 4.6",
+    gguf: "glm4moe",
     tools: "glm",
     reasoning: "<think>",
     context: "128k",
@@ -329,7 +333,13 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     differs: "LayerNorm, biases, plain feed-forward, window",
     goldens: "starcoder2",
   },
-  Ernie4_5ForCausalLM: { title: "ERNIE 4.5", context: "128k", differs: "interleaved rotation", goldens: "ernie4.5" },
+  Ernie4_5ForCausalLM: {
+    title: "ERNIE 4.5",
+    gguf: "ernie4_5",
+    context: "128k",
+    differs: "interleaved rotation",
+    goldens: "ernie4.5",
+  },
   Ernie4_5_MoeForCausalLM: {
     title: "ERNIE 4.5 MoE",
     context: "128k",
@@ -338,6 +348,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   HunYuanDenseV1ForCausalLM: {
     title: "Hunyuan",
+    gguf: "hunyuan-dense",
     reasoning: "<think>",
     context: "256k",
     differs: "q/k norms after the rotation",
@@ -345,6 +356,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Exaone4ForCausalLM: {
     title: "EXAONE 4",
+    gguf: "exaone4",
     tools: "hermes",
     reasoning: "<think>",
     context: "128k",
@@ -353,6 +365,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   SeedOssForCausalLM: {
     title: "Seed-OSS",
+    gguf: "seed_oss",
     tools: "seed",
     reasoning: "<seed:think>",
     context: "512k",
@@ -368,7 +381,13 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     goldens: "minimax-m2",
   },
   ApertusForCausalLM: { title: "Apertus", context: "64k", differs: "xIELU, q/k norms", goldens: "apertus" },
-  ArceeForCausalLM: { title: "Arcee", context: "64k", differs: "squared relu without a gate", goldens: "arcee" },
+  ArceeForCausalLM: {
+    title: "Arcee",
+    gguf: "arcee",
+    context: "64k",
+    differs: "squared relu without a gate",
+    goldens: "arcee",
+  },
   StableLmForCausalLM: {
     title: "StableLM 2",
     context: "4k",

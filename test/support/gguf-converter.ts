@@ -58,6 +58,10 @@ const LAYER: Readonly<Record<string, string>> = {
   "mlp.shared_experts.gate_proj.weight": "ffn_gate_shexp.weight",
   "mlp.shared_experts.up_proj.weight": "ffn_up_shexp.weight",
   "mlp.shared_experts.down_proj.weight": "ffn_down_shexp.weight",
+  "self_attn.query_layernorm.weight": "attn_q_norm.weight",
+  "self_attn.key_layernorm.weight": "attn_k_norm.weight",
+  "post_self_attn_layernorm.weight": "post_attention_norm.weight",
+  "post_mlp_layernorm.weight": "post_ffw_norm.weight",
   // lfm2
   "operator_norm.weight": "attn_norm.weight",
   "ffn_norm.weight": "ffn_norm.weight",
@@ -122,6 +126,15 @@ const ARCHITECTURE: Readonly<Record<string, string>> = {
   Qwen3_5ForCausalLM: "qwen35",
   Qwen3_5MoeForCausalLM: "qwen35moe",
   Lfm2ForCausalLM: "lfm2",
+  Glm4MoeForCausalLM: "glm4moe",
+  OlmoeForCausalLM: "olmoe",
+  Ministral3ForCausalLM: "mistral3",
+  SeedOssForCausalLM: "seed_oss",
+  Ernie4_5ForCausalLM: "ernie4_5",
+  HunYuanDenseV1ForCausalLM: "hunyuan-dense",
+  Glm4ForCausalLM: "glm4",
+  Exaone4ForCausalLM: "exaone4",
+  ArceeForCausalLM: "arcee",
   DeepseekV3ForCausalLM: "deepseek2",
   Gemma2ForCausalLM: "gemma2",
   Gemma3ForCausalLM: "gemma3",
@@ -196,7 +209,12 @@ function metadataOf(architecture: string, raw: Raw): Record<string, GgufValue> {
     "attention.layer_norm_rms_epsilon": raw.rms_norm_eps ?? raw.norm_eps,
     "attention.layer_norm_epsilon": raw.layer_norm_epsilon,
     "attention.sliding_window": architecture === "phi3" ? (raw.sliding_window ?? 0) : raw.sliding_window,
-    "attention.sliding_window_pattern": raw._sliding_window_pattern,
+    "attention.sliding_window_pattern":
+      architecture === "exaone4"
+        ? raw.layer_types.map((type: string) => type === "sliding_attention")
+        : raw._sliding_window_pattern,
+    "attention.temperature_scale": rope.llama_4_scaling_beta,
+    "rope.scaling.yarn_log_multiplier": rope.llama_4_scaling_beta && rope.mscale_all_dim,
     "rope.freq_base": rope.rope_theta,
     "rope.dimension_count":
       raw.num_attention_heads &&
@@ -219,7 +237,7 @@ function metadataOf(architecture: string, raw: Raw): Record<string, GgufValue> {
 }
 
 function* convertTensors(architecture: string, raw: Raw, source: TensorSource): Generator<[string, Values]> {
-  const isPermuted = ["llama", "granite", "smollm3"].includes(architecture);
+  const isPermuted = ["llama", "granite", "smollm3", "mistral3", "arcee"].includes(architecture);
   const isGemma = architecture.startsWith("gemma");
   const stacks = new Map<string, Values[]>();
   for (const name of source.names()) {
@@ -259,7 +277,8 @@ function* convertTensors(architecture: string, raw: Raw, source: TensorSource): 
     if (part === "mlp.shared_expert_gate.weight") values = { ...values, shape: [values.shape[1]!] };
     // Where there is a norm after attention as well, ffn_norm is the one before the feed-forward.
     const isHybrid = raw.linear_num_key_heads !== undefined;
-    const hasPostNorm = isGemma || isHybrid || architecture === "olmo2" || architecture === "gpt-oss";
+    const hasPostNorm =
+      isGemma || isHybrid || ["olmo2", "gpt-oss", "exaone4", "seed_oss", "glm4moe"].includes(architecture);
     if (hasPostNorm && part === "post_attention_layernorm.weight") own = "post_attention_norm.weight";
     const isPlusOne = isGemma || (isHybrid && part !== "linear_attn.norm.weight");
     if (isPlusOne && part!.endsWith("norm.weight")) values = plusOne(values);

@@ -5,13 +5,23 @@ import { FormatError } from "../../core/errors.js";
 import type { TensorSource } from "../../core/tensor.js";
 import type { GgufMetadata } from "./gguf.js";
 import { GgufKeys } from "./gguf-keys.js";
-import { ggufRope } from "./gguf-rope.js";
+import {
+  type Config,
+  decoder,
+  experts,
+  gemma,
+  groupedExperts,
+  hybrid,
+  hybridMoe,
+  layers,
+  layerTypes,
+  MAX_COUNT,
+  perLayer,
+  sharedExpert,
+  vocabulary,
+} from "./gguf-parts.js";
 
-type Config = Record<string, unknown>;
 type Build = (keys: GgufKeys, source: TensorSource) => Config;
-
-/** Most layers, and most experts of a layer, that a file may speak of. */
-const MAX_COUNT = 10_000;
 
 export const GGUF_CONFIGS: Readonly<Record<string, Build>> = {
   llama: (keys, source) => {
@@ -54,8 +64,6 @@ export const GGUF_CONFIGS: Readonly<Record<string, Build>> = {
     if (keys.number("attention.key_length") !== rank + ropeDim)
       throw keys.refuse("attention.key_length", `${rank + ropeDim}`);
     if (keys.number("attention.value_length") !== rank) throw keys.refuse("attention.value_length", `${rank}`);
-    // 2: sigmoid scores, as V3, R1 and Kimi K2 have.
-    if (keys.number("expert_gating_func") !== 2) throw keys.refuse("expert_gating_func", "2");
     keys.number("attention.head_count_kv"); // 1 in files: the latent
     const heads = keys.size("attention.head_count");
     const { head_dim: _, ...config } = decoder(keys, source, { headDim, ropeDim, kvHeads: heads });
@@ -71,16 +79,7 @@ export const GGUF_CONFIGS: Readonly<Record<string, Build>> = {
       qk_rope_head_dim: ropeDim,
       v_head_dim: keys.size("attention.value_length_mla"),
       rope_parameters: rope.rope_type === "yarn" ? { ...rope, ...mscale } : rope,
-      first_k_dense_replace: keys.number("leading_dense_block_count") ?? 0,
-      moe_intermediate_size: keys.size("expert_feed_forward_length"),
-      n_routed_experts: keys.size("expert_count", MAX_COUNT),
-      num_local_experts: keys.size("expert_count", MAX_COUNT),
-      num_experts_per_tok: keys.size("expert_used_count"),
-      n_shared_experts: keys.number("expert_shared_count") ?? 0,
-      n_group: keys.number("expert_group_count") || 1,
-      topk_group: keys.number("expert_group_used_count") || 1,
-      routed_scaling_factor: keys.number("expert_weights_scale") || 1,
-      norm_topk_prob: keys.value("expert_weights_norm") === true,
+      ...groupedExperts(keys),
     };
   },
   lfm2: (keys, source) => {
@@ -95,6 +94,55 @@ export const GGUF_CONFIGS: Readonly<Record<string, Build>> = {
       conv_bias: source.has("blk.0.shortconv.conv.bias"),
       layer_types: kvHeads.map((heads) => (heads === 0 ? "conv" : "full_attention")),
       norm_eps: config.rms_norm_eps,
+    };
+  },
+  mistral3: (keys, source) => {
+    const window = keys.number("attention.sliding_window") || null;
+    const config: Config = { ...decoder(keys, source), sliding_window: window };
+    const beta = keys.number("attention.temperature_scale");
+    if (beta === null) return { ...config, architectures: ["MistralForCausalLM"] };
+    const mscale = keys.number("rope.scaling.yarn_log_multiplier") ?? 1;
+    const rope = { ...(config.rope_parameters as Config), mscale, mscale_all_dim: mscale, llama_4_scaling_beta: beta };
+    return { ...config, architectures: ["Ministral3ForCausalLM"], rope_parameters: rope };
+  },
+  seed_oss: (keys, source) => ({
+    ...decoder(keys, source),
+    architectures: ["SeedOssForCausalLM"],
+    attention_out_bias: source.has("blk.0.attn_output.bias"),
+  }),
+  ernie4_5: (keys, source) => {
+    const config = decoder(keys, source);
+    return { ...config, architectures: ["Ernie4_5ForCausalLM"], use_bias: config.attention_bias };
+  },
+  "hunyuan-dense": (keys, source) => ({ ...decoder(keys, source), architectures: ["HunYuanDenseV1ForCausalLM"] }),
+  glm4: (keys, source) => ({ ...decoder(keys, source), architectures: ["Glm4ForCausalLM"] }),
+  arcee: (keys, source) => ({ ...decoder(keys, source), architectures: ["ArceeForCausalLM"], hidden_act: "relu2" }),
+  glm4moe: (keys, source) => {
+    // Layers at the end that predict several tokens ahead are counted, but not of the model.
+    const numAhead = keys.number("nextn_predict_layers") ?? 0;
+    const config = decoder(keys, source);
+    return {
+      ...config,
+      ...groupedExperts(keys),
+      architectures: ["Glm4MoeForCausalLM"],
+      num_hidden_layers: (config.num_hidden_layers as number) - numAhead,
+      use_qk_norm: source.has("blk.0.attn_q_norm.weight"),
+    };
+  },
+  olmoe: (keys, source) => ({
+    ...decoder(keys, source),
+    ...experts(keys),
+    architectures: ["OlmoeForCausalLM"],
+    norm_topk_prob: false,
+  }),
+  exaone4: (keys, source) => {
+    const window = keys.number("attention.sliding_window") || null;
+    const types = layerTypes(keys, window === null ? 1 : 4);
+    return {
+      ...decoder(keys, source),
+      architectures: ["Exaone4ForCausalLM"],
+      layer_types: types,
+      sliding_window: window,
     };
   },
   gemma2: (keys, source) => ({
@@ -181,136 +229,4 @@ export function ggufConfig(metadata: GgufMetadata, source: TensorSource): Config
   const config = GGUF_CONFIGS[architecture]!(keys, source);
   keys.checkAllRead();
   return config;
-}
-
-interface DecoderKeys {
-  readonly innerKey?: string;
-  /** Where layers differ in their key heads. */
-  readonly kvHeads?: number;
-  /** Where heads are made from a latent, which attention.key_length speaks of. */
-  readonly headDim?: number;
-  readonly ropeDim?: number;
-}
-
-/** What all decoders with RMS norm and rotary embedding share. */
-function decoder(keys: GgufKeys, source: TensorSource, own: DecoderKeys = {}): Config {
-  const { innerKey = "feed_forward_length" } = own;
-  const hidden = keys.size("embedding_length");
-  const heads = keys.size("attention.head_count");
-  const headDim = own.headDim ?? keys.number("attention.key_length") ?? hidden / heads;
-  if (own.headDim === undefined && (keys.number("attention.value_length") ?? headDim) !== headDim) {
-    throw keys.refuse("attention.value_length", `${headDim}, as attention.key_length`);
-  }
-  keys.number("feed_forward_length"); // mixtures may state it beside the experts' own
-  return {
-    hidden_act: "silu",
-    hidden_size: hidden,
-    head_dim: headDim,
-    intermediate_size: keys.size(innerKey),
-    max_position_embeddings: keys.size("context_length"),
-    num_attention_heads: heads,
-    num_hidden_layers: keys.size("block_count", MAX_COUNT),
-    num_key_value_heads: own.kvHeads ?? keys.number("attention.head_count_kv") ?? heads,
-    rms_norm_eps: keys.number("attention.layer_norm_rms_epsilon") ?? 1e-5,
-    rope_parameters: ggufRope(keys, source, own.ropeDim ?? headDim),
-    attention_bias: source.has("blk.0.attn_q.bias"),
-    ...vocabulary(keys, source),
-  };
-}
-
-/** Qwen3-Next and Qwen3.5: gated delta nets in all but every n-th layer. */
-function hybrid(keys: GgufKeys, source: TensorSource, own: DecoderKeys = {}): Config {
-  const numValueHeads = keys.size("ssm.time_step_rank");
-  const interval = keys.number("full_attention_interval") ?? 4;
-  // Sections of the rotary dimensions are for images; with text alone all positions are equal.
-  keys.value("rope.dimension_sections");
-  return {
-    ...decoder(keys, source, own),
-    full_attention_interval: interval,
-    layer_types: layers(keys, (layer) => ((layer + 1) % interval === 0 ? "full_attention" : "linear_attention")),
-    linear_conv_kernel_dim: keys.size("ssm.conv_kernel"),
-    linear_key_head_dim: keys.size("ssm.state_size"),
-    linear_num_key_heads: keys.size("ssm.group_count"),
-    linear_num_value_heads: numValueHeads,
-    linear_value_head_dim: keys.size("ssm.inner_size") / numValueHeads,
-  };
-}
-
-function hybridMoe(keys: GgufKeys, source: TensorSource): Config {
-  return {
-    ...hybrid(keys, source, { innerKey: "expert_feed_forward_length" }),
-    ...experts(keys),
-    ...sharedExpert(keys),
-    norm_topk_prob: true,
-  };
-}
-
-function sharedExpert(keys: GgufKeys): Config {
-  return {
-    moe_intermediate_size: keys.size("expert_feed_forward_length"),
-    shared_expert_intermediate_size: keys.size("expert_shared_feed_forward_length"),
-  };
-}
-
-function vocabulary(keys: GgufKeys, source: TensorSource): Config {
-  const ends = [keys.tokenId("eos"), keys.tokenId("eot"), keys.tokenId("eom")].filter((id) => id !== null);
-  return {
-    bos_token_id: keys.tokenId("bos"),
-    eos_token_id: [...new Set(ends)],
-    tie_word_embeddings: !source.has("output.weight"),
-    vocab_size: source.get("token_embd.weight").shape[0],
-  };
-}
-
-function gemma(keys: GgufKeys, source: TensorSource): Config {
-  const { hidden_act: _, ...config } = decoder(keys, source);
-  const heads = config.num_attention_heads as number;
-  // No key says so: only the 27B models (46 and 62 layers) scale queries by the width of the model, not of a head.
-  const isLargest = config.num_hidden_layers === (keys.architecture === "gemma2" ? 46 : 62);
-  return {
-    ...config,
-    hidden_activation: "gelu_pytorch_tanh",
-    query_pre_attn_scalar: isLargest ? (config.hidden_size as number) / heads : config.head_dim,
-  };
-}
-
-function experts(keys: GgufKeys): Config {
-  const gating = keys.number("expert_gating_func");
-  const expected = keys.architecture === "gpt-oss" ? 3 : 1; // softmax over the chosen, softmax over all
-  if (gating !== null && gating !== 0 && gating !== expected) throw keys.refuse("expert_gating_func", `${expected}`);
-  const scale = keys.number("expert_weights_scale");
-  if (scale !== null && scale !== 0 && scale !== 1) throw keys.refuse("expert_weights_scale", "1");
-  keys.value("expert_weights_norm"); // all three families normalise what was chosen
-  const count = keys.size("expert_count", MAX_COUNT);
-  return { num_experts: count, num_local_experts: count, num_experts_per_tok: keys.size("expert_used_count") };
-}
-
-/** Every `period`-th layer has full attention, the others a window; the file may say otherwise. */
-function layerTypes(keys: GgufKeys, period: number): string[] {
-  const pattern = keys.value("attention.sliding_window_pattern") ?? period;
-  if (Array.isArray(pattern)) {
-    if (pattern.length !== keys.size("block_count", MAX_COUNT)) {
-      throw keys.refuse("attention.sliding_window_pattern", "a number, or one flag per layer");
-    }
-    return pattern.map((isSliding) => (isSliding ? "sliding_attention" : "full_attention"));
-  }
-  if (typeof pattern !== "number" || !Number.isSafeInteger(pattern) || pattern < 1) {
-    throw keys.refuse("attention.sliding_window_pattern", "a number from 1 up, or one flag per layer");
-  }
-  return layers(keys, (layer) => ((layer + 1) % pattern === 0 ? "full_attention" : "sliding_attention"));
-}
-
-/** One number per layer, or one for all. */
-function perLayer(keys: GgufKeys, key: string): number[] {
-  const value = keys.value(key);
-  const count = keys.size("block_count", MAX_COUNT);
-  const numbers = Array.isArray(value) ? value : Array.from({ length: count }, () => value);
-  if (numbers.length !== count || !numbers.every((n) => Number.isSafeInteger(n) && n >= 0)) {
-    throw keys.refuse(key, `one whole number, or one for each of ${count} layers`);
-  }
-  return numbers;
-}
-
-function layers<T>(keys: GgufKeys, of: (layer: number) => T): T[] {
-  return Array.from({ length: keys.size("block_count", MAX_COUNT) }, (_, layer) => of(layer));
 }

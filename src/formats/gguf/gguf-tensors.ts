@@ -67,6 +67,14 @@ const SHARED_EXPERT = {
   ffn_down_shexp: "mlp.shared_expert.down_proj",
 };
 
+/** DeepSeek's, and whose are made alike. */
+const SHARED_EXPERTS = {
+  exp_probs_b: "mlp.gate.e_score_correction_bias",
+  ffn_gate_shexp: "mlp.shared_experts.gate_proj",
+  ffn_up_shexp: "mlp.shared_experts.up_proj",
+  ffn_down_shexp: "mlp.shared_experts.down_proj",
+};
+
 const HYBRID: Naming = {
   ...STANDARD,
   layer: {
@@ -103,24 +111,46 @@ const NAMINGS: Readonly<Record<string, Naming>> = {
   },
   granite: LLAMA,
   smollm3: LLAMA,
+  mistral3: LLAMA,
+  arcee: LLAMA,
+  ernie4_5: STANDARD,
+  seed_oss: { ...STANDARD, layer: { ...STANDARD.layer, post_attention_norm: "post_attention_layernorm" } },
+  "hunyuan-dense": {
+    ...STANDARD,
+    layer: { ...STANDARD.layer, attn_q_norm: "self_attn.query_layernorm", attn_k_norm: "self_attn.key_layernorm" },
+  },
+  exaone4: { ...STANDARD, layer: { ...STANDARD.layer, ...POST_NORMS } },
+  // GLM's ffn_up holds gate and up.
+  glm4: {
+    ...STANDARD,
+    layer: {
+      ...STANDARD.layer,
+      post_attention_norm: "post_self_attn_layernorm",
+      post_ffw_norm: "post_mlp_layernorm",
+      ffn_up: "mlp.gate_up_proj",
+    },
+  },
   qwen2: STANDARD,
   qwen3: STANDARD,
   qwen3moe: STANDARD,
   qwen2moe: { ...STANDARD, layer: { ...STANDARD.layer, ...SHARED_EXPERT }, restore: { ffn_gate_inp_shexp: asRow } },
+  olmoe: STANDARD,
+  glm4moe: {
+    ...STANDARD,
+    layer: { ...STANDARD.layer, ...SHARED_EXPERTS, post_attention_norm: "post_attention_layernorm" },
+    restore: { exp_probs_b: withoutSuffix },
+  },
   deepseek2: {
     ...STANDARD,
     layer: {
       ...STANDARD.layer,
+      ...SHARED_EXPERTS,
       attn_q_a: "self_attn.q_a_proj",
       attn_q_a_norm: "self_attn.q_a_layernorm",
       attn_q_b: "self_attn.q_b_proj",
       attn_kv_a_mqa: "self_attn.kv_a_proj_with_mqa",
       attn_kv_a_norm: "self_attn.kv_a_layernorm",
       attn_kv_b: "self_attn.kv_b_proj",
-      exp_probs_b: "mlp.gate.e_score_correction_bias",
-      ffn_gate_shexp: "mlp.shared_experts.gate_proj",
-      ffn_up_shexp: "mlp.shared_experts.up_proj",
-      ffn_down_shexp: "mlp.shared_experts.down_proj",
     },
     restore: { exp_probs_b: withoutSuffix },
   },
@@ -178,6 +208,9 @@ const NAMINGS: Readonly<Record<string, Naming>> = {
 /** Read into the configuration (gguf-rope.ts), or computed by the engine itself. */
 const NOT_WEIGHTS = /^(rope_freqs|rope_factors_long|rope_factors_short|blk\.\d+\.attn_rot_embd)\.weight$/;
 
+/** Heads that predict several tokens ahead. */
+const NEXTN = /^blk\.\d+\.nextn\./;
+
 /** The matrix that makes keys and values of a latent, in two parts. */
 const LATENT_KEYS = /^blk\.(\d+)\.attn_k_b\.weight$/;
 const LATENT_VALUES = /^blk\.\d+\.attn_v_b\.weight$/;
@@ -188,7 +221,7 @@ export function ggufTensors(architecture: string, config: Record<string, unknown
   const naming = NAMINGS[isMixtral ? "mixtral" : architecture]!;
   const table = new TensorTable(source.path, () => source.close());
   for (const name of source.names()) {
-    if (NOT_WEIGHTS.test(name) || LATENT_VALUES.test(name)) continue;
+    if (NOT_WEIGHTS.test(name) || NEXTN.test(name) || LATENT_VALUES.test(name)) continue;
     const latent = LATENT_KEYS.exec(name);
     if (latent !== null) {
       const values = source.get(`blk.${latent[1]}.attn_v_b.weight`);
