@@ -47,6 +47,16 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import("./list.js")).listCommand,
     options: async () => (await import("./list.js")).LIST_OPTIONS,
   },
+  ps: {
+    summary: "show the models that a running server holds",
+    load: async () => (await import("./server-models.js")).psCommand,
+    options: async () => (await import("./server-models.js")).SERVER_MODEL_OPTIONS,
+  },
+  stop: {
+    summary: "unload a model of a running server",
+    load: async () => (await import("./server-models.js")).stopCommand,
+    options: async () => (await import("./server-models.js")).SERVER_MODEL_OPTIONS,
+  },
   bench: {
     summary: "measure speed: throughput, latency, serve, modes, attention, matmul",
     load: async () => (await import("./bench/bench.js")).benchCommand,

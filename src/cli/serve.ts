@@ -1,11 +1,15 @@
 // `pagoda serve`: the OpenAI-compatible server, until SIGTERM or SIGINT. The first signal drains, a second one ends at once.
 
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import { fromConfigFile } from "../config/config-file.js";
-import { ENGINE_OPTIONS } from "../config/engine-config.js";
+import { BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable, refuseUnknownVariables } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
 import { createEngine } from "../engine/client/engine.js";
+import { modelNameOf } from "../formats/hub/hub-cache.js";
 import { stderrSink } from "../server/log-sink.js";
+import type { GuestModel } from "../server/model-house.js";
 import { createServer } from "../server/server.js";
 import { helpOf, parseFlags } from "./args.js";
 import { bold, dim, loadProgress } from "./terminal.js";
@@ -18,7 +22,17 @@ const CONFIG_OPTION = {
     help: "JSON file of options; flags and environment win",
   },
 } as const satisfies OptionTable;
-export const SERVE_OPTIONS = { ...CONFIG_OPTION, ...SERVER_OPTIONS, ...ENGINE_OPTIONS } as const satisfies OptionTable;
+/** The first model is loaded at once, the others when a request names them. */
+const MODEL_OPTION = {
+  model: {
+    ...ENGINE_OPTIONS.model,
+    type: "list",
+    default: [BUNDLED_MODEL],
+    help: `${ENGINE_OPTIONS.model.help}; may be given several times`,
+  },
+} as const satisfies OptionTable;
+const FILE_OPTIONS = { ...SERVER_OPTIONS, ...ENGINE_OPTIONS, ...MODEL_OPTION } as const satisfies OptionTable;
+export const SERVE_OPTIONS = { ...CONFIG_OPTION, ...FILE_OPTIONS } as const satisfies OptionTable;
 
 export async function serveCommand(args: readonly string[]): Promise<number> {
   const { values, positionals, wantsHelp } = parseFlags(SERVE_OPTIONS, args);
@@ -29,14 +43,17 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   refuseUnknownVariables(SERVE_OPTIONS, process.env);
   const layers = [fromEnvironment(SERVE_OPTIONS, process.env), values];
   const path = layers.map((layer) => layer.config).findLast((value) => typeof value === "string");
-  const file = typeof path === "string" ? fromConfigFile({ ...SERVER_OPTIONS, ...ENGINE_OPTIONS }, path) : {};
+  const file = typeof path === "string" ? fromConfigFile(FILE_OPTIONS, path) : {};
   const all = Object.assign({}, file, ...layers) as Record<string, unknown>;
   const server = serverConfig(pick(all, SERVER_OPTIONS)); // checked before a model is loaded
 
+  const { model = [BUNDLED_MODEL], ...engineOptions } = pick(all, ENGINE_OPTIONS);
+  const [first, ...others] = (typeof model === "string" ? [model] : model) as string[]; // a file may name one plainly
   const progress = loadProgress("loading");
-  await using engine = await createEngine({ ...pick(all, ENGINE_OPTIONS), onProgress: progress.onProgress });
+  await using engine = await createEngine({ ...engineOptions, model: first!, onProgress: progress.onProgress });
   progress.done();
-  const service = createServer(engine, server);
+  const guests = others.map((guest) => guestOf(guest, engineOptions));
+  const service = createServer(engine, { ...server, guests });
   const { url } = await service.listen();
   welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length + server.adminKey.length);
 
@@ -47,6 +64,13 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   await engine.close();
   // Not by running out of work: a log pipe that nobody reads would keep the process.
   process.exit(isClean ? 0 : 1);
+}
+
+function guestOf(model: string, options: Record<string, unknown>): GuestModel {
+  return {
+    name: existsSync(model) ? modelNameOf(resolve(model)) : model,
+    load: (onBytes) => createEngine({ ...options, model, onProgress: (_, totalBytes) => onBytes(totalBytes) }),
+  };
 }
 
 function welcome(url: string, model: string, device: string, numKeys: number): void {

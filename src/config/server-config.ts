@@ -32,6 +32,7 @@ export interface ServerConfig {
   readonly openMetrics: boolean;
   readonly allowedHost: readonly string[];
   readonly servedModelName: readonly string[];
+  readonly modelMemoryMb: number | null;
   readonly corsOrigin: readonly string[];
   readonly maxBodyMb: number;
   readonly maxPromptTokens: number | null;
@@ -83,6 +84,13 @@ export const SERVER_OPTIONS = {
     default: [],
     defaultText: "the model's own name",
     help: "names under which clients ask for the model",
+  },
+  modelMemoryMb: {
+    type: "integer",
+    min: 1,
+    default: null,
+    defaultText: "no limit",
+    help: "memory for the weights of models after the first; the least recently used are unloaded for others",
   },
   corsOrigin: {
     type: "list",

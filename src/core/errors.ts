@@ -155,6 +155,16 @@ export const ERRORS = {
     status: 404,
     message: "There is no response {value} here: it was not stored, was deleted, or newer ones took its place.",
   },
+  model_in_use: {
+    kind: "http",
+    status: 409,
+    message: "The model {value} stays: it is in use, or it is the server's first.",
+  },
+  model_unavailable: {
+    kind: "http",
+    status: 503,
+    message: "The model {value} could not be loaded, or there is no memory for it while others are in use.",
+  },
   step_not_found: { kind: "http", status: 404, message: "Step {value} is not among the last thousand." },
   method_not_allowed: { kind: "http", status: 405, message: "{value} takes {expected}." },
   body_too_large: {

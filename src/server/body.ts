@@ -23,7 +23,12 @@ export async function readJson<S extends z.ZodType>(c: Context<AppEnv>, schema: 
     throw new ApiError("invalid_json", `The body is not JSON: ${reason}`);
   }
   const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    // From here on the request is the model's it names: its engine, its template, its tools.
+    const { model } = parsed.data as { model?: string };
+    c.set("server", await c.get("server").house.contextFor(model));
+    return parsed.data;
+  }
   throw invalidField(parsed.error.issues[0]!);
 }
 

@@ -24,6 +24,7 @@ export class Call {
     this.#context = c.get("server");
     this.#facts = c.get("facts");
     this.#context.owners.note(this.id, c.get("tenant"));
+    this.#context.calls.add(this);
     setMaxListeners(0, this.#leave.signal); // one for each prompt of the request: many are no leak
     c.req.raw.signal.addEventListener("abort", this.leave, { once: true });
     if (c.req.raw.signal.aborted) this.leave();
@@ -52,9 +53,13 @@ export class Call {
 
   /** Waits for room in the engine. `end` must be called once it has resolved. */
   async enter(priority: number): Promise<void> {
-    this.#release = await this.#context.gate.enter(priority, this.#leave.signal);
+    try {
+      this.#release = await this.#context.gate.enter(priority, this.#leave.signal);
+    } catch (error) {
+      this.end();
+      throw error;
+    }
     if (this.#leave.signal.aborted) this.end();
-    else this.#context.calls.add(this);
   }
 
   end(): void {

@@ -8,6 +8,7 @@ import type { KeyRing, Tenant } from "./auth.js";
 import type { Call } from "./call.js";
 import type { Gate } from "./gate.js";
 import type { ServerMetrics } from "./metrics.js";
+import type { ModelHouse } from "./model-house.js";
 import type { Owners } from "./owners.js";
 import type { ReasoningTags } from "./reasoning.js";
 import type { ResponseStore } from "./response-store.js";
@@ -18,10 +19,12 @@ export interface ServerContext {
   readonly config: ServerConfig;
   readonly keys: KeyRing;
   readonly gate: Gate;
-  /** Those in the engine now. */
+  /** Those in the engine now, or on their way. */
   readonly calls: Set<Call>;
   readonly owners: Owners;
   readonly responses: ResponseStore;
+  /** All models of the server; this context is one's. */
+  readonly house: ModelHouse;
   readonly metrics: ServerMetrics;
   readonly log: Logger;
   /** How the model writes tool calls; null: it is not asked to, and what it writes is text. */

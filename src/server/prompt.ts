@@ -12,12 +12,12 @@ import type { ChatBody } from "./schemas/chat.js";
 const MAX_CHARS_PER_TOKEN = 32;
 
 /** The model a request names must be the one that is served. */
-export function checkModel({ modelNames }: ServerContext, model: string | undefined): void {
+export function checkModel({ modelNames, house }: ServerContext, model: string | undefined): void {
   if (model === undefined || model === "" || modelNames.includes(model)) return;
   if (modelNames.includes(model.replace(/:latest$/, ""))) return; // as Ollama's clients may spell it
   throw new ApiError(
     "model_not_found",
-    `The model ${JSON.stringify(model)} is not served here. Served: ${modelNames.join(", ")}.`,
+    `The model ${JSON.stringify(model)} is not served here. Served: ${house.names.join(", ")}.`,
     {
       param: "model",
     },

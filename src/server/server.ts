@@ -15,6 +15,7 @@ import type { AppEnv, ServerContext } from "./context.js";
 import { Gate } from "./gate.js";
 import { stderrLogger, stderrSink } from "./log-sink.js";
 import { ServerMetrics } from "./metrics.js";
+import { type GuestModel, ModelHouse } from "./model-house.js";
 import { Owners } from "./owners.js";
 import { ResponseStore } from "./response-store.js";
 import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
@@ -24,12 +25,14 @@ const LAST_WORDS_MS = 250;
 export interface ServerOptions extends Partial<ServerConfig> {
   /** Where log lines go; standard error unless given. */
   readonly logger?: Logger;
+  /** Further models, loaded when a request first names them. */
+  readonly guests?: readonly GuestModel[];
 }
 
 /** Makes a server for an engine, which stays the caller's to close. Nothing listens yet. */
 export function createServer(engine: Engine, options: ServerOptions = {}): PagodaServer {
-  const { logger, ...rest } = options;
-  return new PagodaServer(engine, serverConfig(rest), logger);
+  const { logger, guests = [], ...rest } = options;
+  return new PagodaServer(engine, serverConfig(rest), guests, logger);
 }
 
 export class PagodaServer {
@@ -37,26 +40,47 @@ export class PagodaServer {
   readonly app: Hono<AppEnv>;
   readonly #http: Server;
   readonly #watching = new AbortController();
+  readonly #house: ModelHouse;
 
-  constructor(engine: Engine, config: ServerConfig, logger: Logger = stderrLogger(config.logLevel)) {
-    const gate = new Gate(config);
-    const modelNames = config.servedModelName.length > 0 ? config.servedModelName : [engine.model.name];
-    this.context = {
-      engine,
+  constructor(
+    engine: Engine,
+    config: ServerConfig,
+    guests: readonly GuestModel[],
+    logger: Logger = stderrLogger(config.logLevel),
+  ) {
+    const shared = {
       config,
-      gate,
-      calls: new Set(),
+      gate: new Gate(config),
       owners: new Owners(),
       responses: new ResponseStore(),
-      modelNames,
       keys: new KeyRing(config.apiKey, config.adminKey),
-      metrics: new ServerMetrics(engine, gate, modelNames[0]!, () => stderrSink.lost),
       log: logger,
-      toolFormat: toolFormatOf(engine, config.toolParser),
-      reasoningTags: reasoningTagsOf(engine, config.reasoningParser),
       startedMs: Date.now(),
       version: packageVersion(),
     };
+    const furnish = (engine: Engine, modelNames: readonly string[]): ServerContext => {
+      const metrics = new ServerMetrics(engine, shared.gate, modelNames[0]!, () => stderrSink.lost);
+      void metrics.watchSteps(this.#watching.signal);
+      return {
+        ...shared,
+        engine,
+        modelNames,
+        metrics,
+        calls: new Set(),
+        toolFormat: toolFormatOf(engine, config.toolParser),
+        reasoningTags: reasoningTagsOf(engine, config.reasoningParser),
+        get house() {
+          return house();
+        },
+      };
+    };
+    const names = config.servedModelName.length > 0 ? config.servedModelName : [engine.model.name];
+    this.context = furnish(engine, names);
+    this.#house = new ModelHouse(this.context, guests, {
+      maxBytes: config.modelMemoryMb === null ? null : config.modelMemoryMb * 2 ** 20,
+      furnish: (guest, name) => furnish(guest, [name]),
+    });
+    const house = (): ModelHouse => this.#house;
     this.app = createApp(this.context);
     this.#http = createHttpServer(
       {
@@ -69,7 +93,6 @@ export class PagodaServer {
       },
       getRequestListener(this.app.fetch, { overrideGlobalObjects: false }),
     );
-    void this.context.metrics.watchSteps(this.#watching.signal);
   }
 
   /** Resolves to the address once it listens. */
@@ -91,7 +114,8 @@ export class PagodaServer {
    */
   async close(drainSeconds = this.context.config.drainSeconds): Promise<boolean> {
     const isEmpty = await raceDeadline(this.context.gate.drain(), drainSeconds * 1000);
-    for (const call of [...this.context.calls]) call.cut(new CapacityError("cut_by_shutdown", { value: drainSeconds }));
+    const calls = this.#house.loaded.flatMap((context) => [...context.calls]);
+    for (const call of calls) call.cut(new CapacityError("cut_by_shutdown", { value: drainSeconds }));
     this.#watching.abort();
     const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
     this.#http.closeIdleConnections();
@@ -100,6 +124,7 @@ export class PagodaServer {
       this.#http.closeAllConnections();
       await closed;
     }
+    await this.#house.close();
     return isEmpty;
   }
 

@@ -80,7 +80,12 @@ function numberOf({ minimum, maximum }: Schema, random: Random): number {
 }
 
 /** What is wrong with the server's reply; null when nothing is. */
-export async function tryRequest(url: string, { path, body }: FuzzRequest, limitMs: number): Promise<string | null> {
+export async function tryRequest(
+  url: string,
+  { path, body }: FuzzRequest,
+  limitMs: number,
+  isAgain = false,
+): Promise<string | null> {
   const headers = { "content-type": "application/json" };
   try {
     const signal = AbortSignal.timeout(limitMs);
@@ -90,6 +95,8 @@ export async function tryRequest(url: string, { path, body }: FuzzRequest, limit
     if (reply.status === 200) return null;
     return reply.status >= 400 && "error" in JSON.parse(text) ? null : `status ${reply.status}: ${text}`;
   } catch (error) {
-    return String(error);
+    // A kept connection may have been closed just as it was used again.
+    const isCut = error instanceof TypeError && !isAgain;
+    return isCut ? tryRequest(url, { path, body }, limitMs, true) : String(error);
   }
 }

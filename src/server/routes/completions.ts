@@ -23,8 +23,8 @@ export const completions: Route = {
   body: completionSchema,
   canStream: true,
   handle: async (c) => {
-    const context = c.get("server");
     const body = await readJson(c, completionSchema);
+    const context = c.get("server");
     checkBody(context, body);
     const prompts = promptsOf(context, body);
     const options = optionsOf(c, body);

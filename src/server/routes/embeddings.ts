@@ -15,8 +15,8 @@ export const embeddings: Route = {
   summary: "Embed texts",
   body: embeddingSchema,
   handle: async (c) => {
-    const context = c.get("server");
     const body = await readJson(c, embeddingSchema);
+    const context = c.get("server");
     checkModel(context, body.model);
     const inputs = inputsOf(context, body.input);
     const call = new Call(c, "embd");

@@ -4,15 +4,17 @@ import { ApiError } from "../api-error.js";
 import type { ServerContext } from "../context.js";
 import type { Route } from "../route.js";
 
-function entry({ engine, startedMs }: ServerContext, id: string): Record<string, unknown> {
-  const { maxContext, architecture } = engine.model;
+function entry({ house, startedMs }: ServerContext, id: string): Record<string, unknown> {
+  const engine = house.loaded.find(({ modelNames }) => modelNames.includes(id))?.engine;
   return {
     id,
     object: "model",
     created: Math.floor(startedMs / 1000),
     owned_by: "pagoda",
-    max_model_len: maxContext,
-    architecture,
+    is_loaded: engine !== undefined,
+    ...(engine === undefined
+      ? {}
+      : { max_model_len: engine.model.maxContext, architecture: engine.model.architecture }),
   };
 }
 
@@ -22,7 +24,7 @@ export const listModels: Route = {
   summary: "The models served",
   handle: (c) => {
     const context = c.get("server");
-    return c.json({ object: "list", data: context.modelNames.map((name) => entry(context, name)) });
+    return c.json({ object: "list", data: context.house.names.map((name) => entry(context, name)) });
   },
 };
 
@@ -33,7 +35,7 @@ export const getModel: Route = {
   handle: (c) => {
     const context = c.get("server");
     const name = c.req.param("model")!;
-    if (!context.modelNames.includes(name))
+    if (!context.house.names.includes(name))
       throw new ApiError("model_not_found", `The model ${JSON.stringify(name)} is not served here.`, {
         param: "model",
       });

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import type { Context } from "hono";
 import type { Generation, RequestTrace } from "../../engine/types.js";
 import { type AnswerDelta, messageOf } from "../answer.js";
-import type { HttpError } from "../api-error.js";
+import { ApiError, type HttpError } from "../api-error.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import { type ChatPlan, planChat } from "../chat-plan.js";
@@ -62,6 +62,7 @@ export const ollamaGenerate: Route = {
   shapeError,
   handle: async (c) => {
     const body = await readJson(c, ollamaGenerateSchema);
+    if (!body.prompt && isZero(body.keep_alive)) return unload(c);
     if (!body.prompt) return c.json(loaded(c, { response: "" }));
     const plan = body.raw === true ? rawPlan(c, body) : planChat(c, chatOfGenerate(body), formatOfOllama(body));
     return run(c, plan, body.stream !== false, ({ content = "", reasoning_content }) => ({
@@ -139,6 +140,21 @@ function head(c: Context<AppEnv>): Record<string, unknown> {
   return { model: c.get("server").modelNames[0], created_at: new Date().toISOString() };
 }
 
+/** `keep_alive: 0` without a prompt: the model is not needed any more. */
+async function unload(c: Context<AppEnv>): Promise<Response> {
+  const { house, modelNames } = c.get("server");
+  const isGone = await house.unload(modelNames[0]!);
+  if (!isGone) {
+    const message = `The model ${JSON.stringify(modelNames[0])} stays: it is in use, or it is the server's first.`;
+    throw new ApiError("model_in_use", message, { param: "model" });
+  }
+  return c.json({ ...head(c), response: "", done: true, done_reason: "unload" });
+}
+
+function isZero(keepAlive: unknown): boolean {
+  return keepAlive === 0 || keepAlive === "0" || keepAlive === "0s";
+}
+
 /** The answer to a request without a prompt, which only asks for the model to be there. */
 function loaded(c: Context<AppEnv>, fields: Record<string, unknown>): Record<string, unknown> {
   return { ...head(c), ...fields, done: true, done_reason: "load" };
@@ -175,8 +191,8 @@ export const ollamaEmbed: Route = {
   body: ollamaEmbedSchema,
   shapeError,
   handle: async (c) => {
-    const context = c.get("server");
     const body = await readJson(c, ollamaEmbedSchema);
+    const context = c.get("server");
     checkModel(context, body.model);
     const texts = typeof body.input === "string" ? [body.input] : body.input;
     const inputs = texts.map((text) => tokenizeText(context, text, {}, "input"));
@@ -199,15 +215,15 @@ export const ollamaEmbed: Route = {
   },
 };
 
-function entry({ engine, startedMs, modelNames }: ServerContext): Record<string, unknown> {
-  const name = modelNames[0]!;
+function entry({ house, startedMs }: ServerContext, name: string): Record<string, unknown> {
+  const engine = house.loaded.find(({ modelNames }) => modelNames.includes(name))?.engine;
   return {
     name,
     model: name,
     modified_at: new Date(startedMs).toISOString(),
-    size: 0,
+    size: house.bytesOf(name),
     digest: createHash("sha256").update(name).digest("hex"),
-    details: detailsOf(engine.model.architecture),
+    details: detailsOf(engine?.model.architecture ?? ""),
   };
 }
 
@@ -220,7 +236,10 @@ export const ollamaTags: Route = {
   path: "/api/tags",
   summary: "The models served (Ollama's API)",
   shapeError,
-  handle: (c) => c.json({ models: [entry(c.get("server"))] }),
+  handle: (c) => {
+    const context = c.get("server");
+    return c.json({ models: context.house.names.map((name) => entry(context, name)) });
+  },
 };
 
 export const ollamaPs: Route = {
@@ -231,8 +250,14 @@ export const ollamaPs: Route = {
   handle: (c) => {
     const context = c.get("server");
     const never = new Date(8.64e15 / 1000).toISOString();
-    const { maxContext } = context.engine.model;
-    return c.json({ models: [{ ...entry(context), expires_at: never, size_vram: 0, context_length: maxContext }] });
+    const models = context.house.loaded.map(({ engine, modelNames, calls }) => ({
+      ...entry(context, modelNames[0]!),
+      expires_at: never,
+      size_vram: 0,
+      context_length: engine.model.maxContext,
+      active: calls.size,
+    }));
+    return c.json({ models });
   },
 };
 
@@ -243,8 +268,8 @@ export const ollamaShow: Route = {
   body: ollamaShowSchema,
   shapeError,
   handle: async (c) => {
-    const context = c.get("server");
     const body = await readJson(c, ollamaShowSchema);
+    const context = c.get("server");
     checkModel(context, body.model ?? body.name);
     const { engine, toolFormat, startedMs } = context;
     const { architecture, maxContext, vocabSize, hasChatTemplate } = engine.model;

@@ -1,5 +1,6 @@
 // What an orchestrator asks: /health (does the engine serve), /ready (send requests here), /version, /metrics.
 
+import { mergeScrapes } from "../merge-metrics.js";
 import type { Route } from "../route.js";
 
 export const health: Route = {
@@ -40,7 +41,8 @@ export const metrics: Route = {
   summary: "Prometheus metrics",
   isOpen: true,
   handle: async (c) => {
-    const { metrics } = c.get("server");
-    return c.body(await metrics.render(), 200, { "content-type": metrics.registry.contentType });
+    const { metrics, house } = c.get("server");
+    const scrapes = await Promise.all(house.loaded.map((context) => context.metrics.render()));
+    return c.body(mergeScrapes(scrapes), 200, { "content-type": metrics.registry.contentType });
   },
 };

@@ -14,9 +14,9 @@ export const tokenize: Route = {
   summary: "The tokens of a text or a conversation",
   body: tokenizeSchema,
   handle: async (c) => {
+    const body = await readJson(c, tokenizeSchema);
     const context = c.get("server");
     const { engine } = context;
-    const body = await readJson(c, tokenizeSchema);
     checkModel(context, body.model);
     if ((body.prompt === undefined) === (body.messages === undefined))
       throw new ApiError("invalid_value", "Give either prompt or messages.", { param: "prompt" });
@@ -44,8 +44,8 @@ export const detokenize: Route = {
   summary: "The text of tokens",
   body: detokenizeSchema,
   handle: async (c) => {
-    const context = c.get("server");
     const body = await readJson(c, detokenizeSchema);
+    const context = c.get("server");
     checkModel(context, body.model);
     const { vocabSize } = context.engine.model;
     const index = body.tokens.findIndex((id) => id >= vocabSize);

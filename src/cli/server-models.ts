@@ -1,0 +1,87 @@
+// `pagoda ps` and `pagoda stop MODEL`: the models that a running server holds, and letting go of one.
+
+import type { OptionTable } from "../config/options.js";
+import { ConfigError } from "../core/errors.js";
+import { helpOf, parseFlags } from "./args.js";
+import { baseOf } from "./openai-client.js";
+import { bytes } from "./terminal.js";
+
+export const SERVER_MODEL_OPTIONS = {
+  url: { type: "string", default: "http://127.0.0.1:8000", help: "the server" },
+  apiKey: { type: "string", default: null, defaultText: "none", help: "key to send" },
+  json: { type: "boolean", default: false, help: "print as JSON" },
+} as const satisfies OptionTable;
+
+interface LoadedModel {
+  readonly name: string;
+  readonly size: number;
+  readonly context_length: number;
+  readonly active: number;
+}
+
+export async function psCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(SERVER_MODEL_OPTIONS, args);
+  if (wantsHelp || positionals.length > 0) return usage("ps [options]", wantsHelp);
+  const { models } = (await ask(values, "GET", "/api/ps")) as { models: LoadedModel[] };
+  if (values.json === true) process.stdout.write(`${JSON.stringify(models, null, 2)}\n`);
+  else {
+    const width = Math.max(5, ...models.map(({ name }) => name.length));
+    process.stdout.write(`${"model".padEnd(width)}  context  requests      weights\n`);
+    for (const { name, context_length, active, size } of models) {
+      const weights = size === 0 ? "resident" : bytes(size);
+      process.stdout.write(
+        `${name.padEnd(width)}  ${String(context_length).padStart(7)}  ${String(active).padStart(8)}  ${weights.padStart(11)}\n`,
+      );
+    }
+  }
+  return 0;
+}
+
+export async function stopCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(SERVER_MODEL_OPTIONS, args);
+  const [model] = positionals;
+  if (wantsHelp || model === undefined || positionals.length > 1) return usage("stop MODEL [options]", wantsHelp);
+  const { models } = (await ask(values, "GET", "/api/ps")) as { models: LoadedModel[] };
+  if (!models.some(({ name }) => name === model)) {
+    process.stderr.write(`pagoda: ${model} is not loaded. Loaded: ${models.map(({ name }) => name).join(", ")}.\n`);
+    return 1;
+  }
+  await ask(values, "POST", "/api/generate", { model, keep_alive: 0 });
+  process.stdout.write(`${model} is unloaded; its next request loads it again\n`);
+  return 0;
+}
+
+async function ask(
+  values: Readonly<Record<string, unknown>>,
+  method: "GET" | "POST",
+  path: string,
+  body?: unknown,
+): Promise<unknown> {
+  const base = baseOf(String(values.url ?? SERVER_MODEL_OPTIONS.url.default));
+  const key = values.apiKey ?? process.env.PAGODA_API_KEY;
+  const headers = {
+    "content-type": "application/json",
+    ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+  };
+  const fail = (reason: string): never => {
+    throw new ConfigError("invalid_option", {
+      param: "--url",
+      value: base,
+      expected: `a server that answers (${reason})`,
+    });
+  };
+  const reply = await fetch(base + path, {
+    method,
+    headers,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  }).catch(() => fail("nothing listens there"));
+  const answer = (await reply.json()) as { error?: string | { message: string } };
+  if (!reply.ok)
+    fail(typeof answer.error === "string" ? answer.error : (answer.error?.message ?? String(reply.status)));
+  return answer;
+}
+
+function usage(line: string, wantsHelp: boolean): number {
+  process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda ${line}\n\n${helpOf(SERVER_MODEL_OPTIONS)}\n`);
+  return wantsHelp ? 0 : 2;
+}

@@ -1,0 +1,134 @@
+// The models of a server. The first is there from the start; the others are guests: loaded when a request first names them, and
+// unloaded, the least recently used first, when another needs their memory. A guest with calls inside is never unloaded.
+
+import type { Engine } from "../engine/types.js";
+import { ApiError } from "./api-error.js";
+import type { ServerContext } from "./context.js";
+
+export interface GuestModel {
+  readonly name: string;
+  /** Tells how many bytes its weights have as soon as it knows. */
+  load(onBytes: (bytes: number) => void): Promise<Engine>;
+}
+
+interface Room {
+  readonly guest: GuestModel;
+  context: ServerContext | null;
+  loading: Promise<ServerContext> | null;
+  bytes: number;
+  lastUsedMs: number;
+}
+
+export interface HouseOptions {
+  /** For the weights of guests together; null: no limit. */
+  readonly maxBytes: number | null;
+  /** What routes need around a guest's engine. */
+  furnish(engine: Engine, name: string): ServerContext;
+}
+
+/** Between being chosen and being entered a call is not seen in its room yet. */
+const GRACE_MS = 500;
+const LOOK_MS = 100;
+const PATIENCE_MS = 60_000;
+
+export class ModelHouse {
+  readonly #first: ServerContext;
+  readonly #rooms: readonly Room[];
+  readonly #options: HouseOptions;
+
+  constructor(first: ServerContext, guests: readonly GuestModel[], options: HouseOptions) {
+    this.#first = first;
+    this.#options = options;
+    this.#rooms = guests.map((guest) => ({ guest, context: null, loading: null, bytes: 0, lastUsedMs: 0 }));
+  }
+
+  get names(): string[] {
+    return [...this.#first.modelNames, ...this.#rooms.map(({ guest }) => guest.name)];
+  }
+
+  /** The contexts of all models that are loaded, the first model's first. */
+  get loaded(): ServerContext[] {
+    return [this.#first, ...this.#rooms.flatMap(({ context }) => (context === null ? [] : [context]))];
+  }
+
+  bytesOf(name: string): number {
+    return this.#rooms.find(({ guest }) => guest.name === name)?.bytes ?? 0;
+  }
+
+  /** Where a request for the model belongs. Names that nobody has go to the first, whose routes refuse them. */
+  async contextFor(model: string | undefined): Promise<ServerContext> {
+    const name = model?.replace(/:latest$/, "");
+    const room = this.#rooms.find(({ guest }) => guest.name === model || guest.name === name);
+    if (room === undefined) return this.#first;
+    room.lastUsedMs = performance.now();
+    if (room.context !== null) return room.context;
+    room.loading ??= this.#load(room).finally(() => {
+      room.loading = null;
+    });
+    return room.loading;
+  }
+
+  /** Unloads a guest; false when it is in use, or is no guest that is loaded. */
+  async unload(name: string): Promise<boolean> {
+    const room = this.#rooms.find(({ guest, context }) => guest.name === name && context !== null);
+    if (room === undefined || room.context!.calls.size > 0) return false;
+    await this.#empty(room);
+    return true;
+  }
+
+  async close(): Promise<void> {
+    for (const room of this.#rooms) {
+      await room.loading?.catch(() => undefined);
+      if (room.context !== null) await this.#empty(room);
+    }
+  }
+
+  async #load(room: Room): Promise<ServerContext> {
+    await this.#makeRoom(room);
+    let engine: Engine;
+    try {
+      engine = await room.guest.load((bytes) => {
+        room.bytes = bytes;
+      });
+    } catch (error) {
+      this.#first.log.error({ err: error, model: room.guest.name }, "a model could not be loaded");
+      const message = `The model ${JSON.stringify(room.guest.name)} could not be loaded: ${(error as Error).message}`;
+      throw new ApiError("model_unavailable", message, { param: "model" });
+    }
+    room.context = this.#options.furnish(engine, room.guest.name);
+    room.lastUsedMs = performance.now();
+    await this.#makeRoom(room); // its size is known for certain only now
+    return room.context;
+  }
+
+  /** Unloads others until what is known of all sizes fits; waits for those that are in use. */
+  async #makeRoom(room: Room): Promise<void> {
+    const { maxBytes } = this.#options;
+    if (maxBytes === null) return;
+    const endMs = performance.now() + PATIENCE_MS;
+    for (;;) {
+      const others = this.#rooms.filter((other) => other !== room && other.context !== null);
+      const total = others.reduce((sum, other) => sum + other.bytes, room.bytes);
+      // A guest larger than the budget runs alone: refusing it would help nobody.
+      if (total <= maxBytes || others.length === 0) return;
+      const nowMs = performance.now();
+      const idle = others
+        .filter((other) => other.context!.calls.size === 0 && nowMs - other.lastUsedMs > GRACE_MS)
+        .sort((a, b) => a.lastUsedMs - b.lastUsedMs)[0];
+      if (idle !== undefined) await this.#empty(idle);
+      else if (nowMs > endMs) throw busy(room.guest.name);
+      else await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+  }
+
+  async #empty(room: Room): Promise<void> {
+    const { engine } = room.context!;
+    room.context = null;
+    await engine.close();
+  }
+}
+
+function busy(name: string): ApiError {
+  const message = `There is no memory for the model ${JSON.stringify(name)} while others are in use. Retry later, or raise modelMemoryMb.`;
+  return new ApiError("model_unavailable", message, { param: "model", headers: { "retry-after": "5" } });
+}

@@ -1,0 +1,105 @@
+// Several models in one server: loaded when they are named, unloaded when others need their memory, each with answers of its own.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { basename } from "node:path";
+import { test } from "node:test";
+import OpenAI from "openai";
+import { createEngine } from "../../src/engine/client/engine.js";
+import { mergeScrapes } from "../../src/server/merge-metrics.js";
+import type { GuestModel } from "../../src/server/model-house.js";
+import { startProcess } from "../support/served-process.js";
+import { startServer, type TestServer } from "../support/test-server.js";
+import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+
+const folders = [1, 2, 3].map((seed) => writeTinyCheckpoint({ seed }));
+const [A, B, C] = folders.map((folder) => basename(folder)) as [string, string, string];
+
+function ask(host: { client: OpenAI }, model: string): Promise<string> {
+  const body = {
+    model,
+    messages: [{ role: "user" as const, content: "hello" }],
+    max_tokens: 8,
+    temperature: 0,
+    ignore_eos: true,
+  };
+  return host.client.chat.completions.create(body).then((reply) => {
+    assert.equal(reply.model, model);
+    return reply.choices[0]!.message.content!;
+  });
+}
+
+function guests(loads: string[]): GuestModel[] {
+  return folders.slice(1).map((model) => ({
+    name: basename(model),
+    load: async (onBytes) => {
+      loads.push(basename(model));
+      onBytes(2 ** 20);
+      return createEngine({ model, threads: 1 });
+    },
+  }));
+}
+
+async function loadedOf(host: TestServer): Promise<string[]> {
+  const { models } = (await (await fetch(`${host.url}/api/ps`)).json()) as { models: { name: string }[] };
+  return models.map(({ name }) => name);
+}
+
+test("guests are loaded when named, kept while there is room, and unloaded by age", async () => {
+  const loads: string[] = [];
+  await using host = await startServer({ model: folders[0]! }, { guests: guests(loads), modelMemoryMb: 1 });
+  assert.deepEqual(
+    (await host.client.models.list()).data.map(({ id }) => id),
+    [A, B, C],
+  );
+  assert.deepEqual(await loadedOf(host), [A]);
+  const answers = [await ask(host, A), await ask(host, B)];
+  assert.notEqual(answers[0], answers[1], "each has its own weights");
+  assert.deepEqual(await loadedOf(host), [A, B]);
+  const [first, second] = await Promise.all([ask(host, B), ask(host, B)]);
+  assert.deepEqual([first, second], [answers[1], answers[1]]);
+  await ask(host, C); // there is room for one guest
+  assert.deepEqual(await loadedOf(host), [A, C]);
+  assert.equal(await ask(host, B), answers[1], "as before");
+  assert.deepEqual(loads, [B, C, B]);
+  const metrics = await (await fetch(`${host.url}/metrics`)).text();
+  for (const name of [A, B]) assert.match(metrics, new RegExp(`pagoda_engine_up\\{model_name="${name}"\\} 1`));
+  assert.equal(metrics.match(/# TYPE pagoda_engine_up gauge/g)!.length, 1);
+  await assert.rejects(ask(host, "nobody"), new RegExp(`Served: ${A}, ${B}, ${C}`));
+});
+
+test("a guest that cannot be loaded is told to who asked, and to nobody else", async () => {
+  const broken: GuestModel = { name: "broken", load: () => createEngine({ model: "/no/such/model" }) };
+  await using host = await startServer({ model: folders[0]! }, { guests: [broken] });
+  await assert.rejects(ask(host, "broken"), (error: unknown) => {
+    assert.ok(error instanceof OpenAI.APIError && error.status === 503);
+    assert.match(error.message, /"broken" could not be loaded/);
+    return true;
+  });
+  await ask(host, A);
+});
+
+test("pagoda serve --model A --model B, pagoda ps, pagoda stop", async () => {
+  await using served = await startProcess(["--model", folders[0]!, "--model", folders[1]!, "--log-level", "silent"]);
+  const client = new OpenAI({ baseURL: `${served.url}/v1`, apiKey: "none", maxRetries: 0 });
+  await ask({ client }, B);
+  const pagoda = (...args: string[]) => {
+    const run = spawnSync(process.execPath, ["bin/pagoda.js", ...args, "--url", served.url], { encoding: "utf8" });
+    return { status: run.status, out: run.stdout + run.stderr };
+  };
+  assert.match(pagoda("ps").out, new RegExp(`^model[^]*${A}[^]*${B}`));
+  assert.deepEqual(pagoda("stop", B), { status: 0, out: `${B} is unloaded; its next request loads it again\n` });
+  assert.doesNotMatch(pagoda("ps").out, new RegExp(B));
+  assert.equal(pagoda("stop", B).status, 1);
+  assert.match(pagoda("stop", A).out, /stays: it is in use, or it is the server's first/);
+  await ask({ client }, B);
+});
+
+test("scrapes are merged metric by metric", () => {
+  const a = '# HELP x an x\n# TYPE x gauge\nx{m="a"} 1\n\n# HELP y a y\n# TYPE y counter\ny 2\n';
+  const b = '# HELP x an x\n# TYPE x gauge\nx{m="b"} 3\n';
+  assert.equal(
+    mergeScrapes([a, b]),
+    '# HELP x an x\n# TYPE x gauge\nx{m="a"} 1\nx{m="b"} 3\n\n# HELP y a y\n# TYPE y counter\ny 2\n',
+  );
+});
