@@ -56,10 +56,19 @@ export function decodeUtf8(bytes: Uint8Array): string {
 /** The decode of every tokenizer: the tokens' bytes, joined and read as UTF-8. */
 export function decodeTokens(tokenizer: Tokenizer, ids: Iterable<number>, options: DecodeOptions = {}): string {
   const pieces: Uint8Array[] = [];
+  let numBytes = 0;
   for (const id of ids) {
-    if (!(options.skipSpecialTokens && tokenizer.isSpecial(id))) pieces.push(tokenizer.tokenBytes(id));
+    if (options.skipSpecialTokens && tokenizer.isSpecial(id)) continue;
+    const piece = tokenizer.tokenBytes(id);
+    pieces.push(piece);
+    numBytes += piece.length;
   }
-  const bytes = Buffer.concat(pieces);
+  const bytes = new Uint8Array(numBytes);
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
   const isSpaced = tokenizer.stripsLeadingSpace && !options.isContinuation && bytes[0] === 0x20;
   return decodeUtf8(isSpaced ? bytes.subarray(1) : bytes);
 }

@@ -67,12 +67,14 @@ const tojson: Filter = (value, args) => {
   return writeJson(value, style);
 };
 
+const utf8 = new TextEncoder();
+
 const urlencode: Filter = (value) => {
   const encode = (text: Text, safe: RegExp) =>
     text.mapChars((char) =>
       safe.test(char)
         ? char
-        : [...Buffer.from(char)].map((b) => `%${b.toString(16).toUpperCase().padStart(2, "0")}`).join(""),
+        : Array.from(utf8.encode(char), (b) => `%${b.toString(16).toUpperCase().padStart(2, "0")}`).join(""),
     );
   if (value instanceof Text) return encode(value, /[\w.~/-]/);
   if (!(value instanceof Dict)) return encode(str(value), /[\w.~/-]/);
