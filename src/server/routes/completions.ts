@@ -6,6 +6,7 @@ import { ApiError } from "../api-error.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import type { AppEnv, ServerContext } from "../context.js";
+import { infillPrompt } from "../infill.js";
 import { completionLogprobs, promptLogprobs } from "../logprobs.js";
 import { mergeInOrder } from "../merge.js";
 import { checkModel, checkPromptLength, saltOf, tokenizeText } from "../prompt.js";
@@ -59,7 +60,9 @@ function promptsOf(context: ServerContext, body: CompletionBody): readonly (read
         ? [prompt as number[]]
         : (prompt as (string | number[])[]);
   return list.map((item) => {
+    if (typeof item === "string" && body.suffix) return infillPrompt(context, item, body.suffix);
     if (typeof item === "string") return tokenizeText(context, item, options, "prompt");
+    if (body.suffix) throw new ApiError("invalid_value", "suffix needs a prompt of text.", { param: "suffix" });
     checkPromptLength(context, item.length, "prompt");
     return item;
   });

@@ -14,7 +14,7 @@ export const completionSchema = z.strictObject({
   logprobs: maybe(z.int().min(0).max(20)),
   echo: maybe(z.boolean()),
   best_of: maybe(z.int()).meta({ description: "Only as many as n." }),
-  suffix: maybe(z.literal("")).meta({ description: "Not supported." }),
+  suffix: maybe(z.string()).meta({ description: "What follows the gap to fill; for models trained to infill." }),
   add_special_tokens: maybe(z.boolean()),
 });
 

@@ -1,0 +1,33 @@
+// A gap to fill: prefix and suffix between the markers of a model that was trained for it. Which markers, its vocabulary tells.
+
+import { ApiError } from "./api-error.js";
+import type { ServerContext } from "./context.js";
+import { tokenizeText } from "./prompt.js";
+
+/** Before the prefix, before the suffix, before what fills the gap. */
+const MARKERS: readonly (readonly [string, string, string])[] = [
+  ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"], // Qwen, CodeGemma
+  ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"], // StarCoder, Granite, SmolLM
+  ["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"], // DeepSeek
+  ["<|fim▁begin|>", "<|fim▁hole|>", "<|fim▁end|>"],
+  ["▁<PRE>", "▁<SUF>", "▁<MID>"], // Code Llama
+];
+
+export function infillPrompt(context: ServerContext, prefix: string, suffix: string): number[] {
+  const { engine } = context;
+  const idOf = (marker: string): number | null => {
+    const ids = engine.tokenize(marker, { addSpecialTokens: false });
+    return ids.length === 1 ? ids[0]! : null;
+  };
+  for (const markers of MARKERS) {
+    const [before, between, after] = markers.map(idOf);
+    if (before === null || between === null || after === null) continue;
+    const plain = (text: string): number[] =>
+      text === ""
+        ? []
+        : tokenizeText(context, text, { addSpecialTokens: false, content: [[0, text.length]] }, "prompt");
+    return [before!, ...plain(prefix), between!, ...plain(suffix), after!];
+  }
+  const message = `The model ${context.modelNames[0]} has no markers for infilling; leave suffix out.`;
+  throw new ApiError("invalid_value", message, { param: "suffix" });
+}
