@@ -8,8 +8,9 @@ import { test } from "node:test";
 
 const LAYERS = [
   ["core"],
-  ["config", "tokenizer", "formats", "cache", "device", "grammar"],
-  ["scheduler", "attention", "sampler", "models"],
+  ["config", "tokenizer", "formats", "cache", "attention", "grammar"],
+  ["device"],
+  ["scheduler", "sampler", "models"],
   ["engine"],
   ["server"],
   ["cli", "ai"],

@@ -63,7 +63,7 @@ for (const [model, quantize] of [
 test("GGUF encodings take what is predicted", {
   skip: device.info.name === "cpu" ? false : "needs the cpu device",
 }, async () => {
-  const { packedBytes } = await import("../src/device/packed-bytes.js");
+  const { packedBytes } = await import("../src/device/cpu/packed-bytes.js");
   const { bytesOf } = await import("../src/core/tensor.js");
   const dtypes = [
     "q8_0",
@@ -97,7 +97,7 @@ test("GGUF encodings take what is predicted", {
     const bytes = new Uint8Array(bytesOf(dtype, 64 * 512));
     const tensor: HostTensor = { name: "w", dtype, shape, file: null, byteLength: bytes.length, bytes: () => bytes };
     const taken = device.loadWeight([tensor]).byteLength;
-    const predicted = packedBytes("cpu", tensor, "none");
+    const predicted = packedBytes(tensor, "none");
     assert.ok(Math.abs(predicted / taken - 1) < 0.05, `${dtype}: predicted ${predicted}, taken ${taken}`);
   }
 });

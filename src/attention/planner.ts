@@ -14,7 +14,8 @@ import { searchKvChunk } from "./kv-chunk.js";
 import { grownInts, PlanArrays } from "./plan-arrays.js";
 import { chooseQTile } from "./q-tile.js";
 
-export interface PlannerOptions {
+/** The layers a plan is for. */
+export interface PlanShape {
   readonly groupSize: number; // G
   readonly headDim: number; // D
   /** The cache group its layers keep their keys in; the first when left out. */
@@ -23,9 +24,12 @@ export interface PlannerOptions {
   readonly window: number;
   /** 0, or left out, is no chunked attention. */
   readonly attentionChunk?: number;
+  readonly split: "fixed" | "balanced";
+}
+
+export interface PlannerOptions extends PlanShape {
   /** Work units a batch is split for: threads, or CTAs per kv head where a launch runs every item once per kv head (workersPerHead). */
   readonly numWorkers: number;
-  readonly split: "fixed" | "balanced";
   /** fixed: keys per chunk. balanced: the least keys per chunk. */
   readonly kvChunk: number;
   /** A constant tile where a kernel has one; left out: chosen from the batch. */

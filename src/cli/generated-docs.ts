@@ -1,4 +1,4 @@
-// docs/errors.md, docs/configuration.md and the table of docs/models.md, written from the tables they describe. scripts/make-docs.mjs
+// docs/errors.md, docs/sampling.md, docs/configuration.md and the table of docs/models.md, written from the tables they describe. scripts/make-docs.mjs
 // saves them; a test fails when they are not current.
 
 import { readFileSync } from "node:fs";
@@ -7,6 +7,7 @@ import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { defaultText, envOf, flagOf, type OptionTable } from "../config/options.js";
 import { SERVER_OPTIONS } from "../config/server-config.js";
 import { ERRORS, type ErrorKind } from "../core/errors.js";
+import { SAMPLING, type SamplingParam } from "../core/sampling.js";
 import { knownArchitectures } from "../models/registry.js";
 import { familiesTable } from "./model-catalog.js";
 
@@ -71,6 +72,55 @@ export function configurationPage(tables: readonly { title: string; table: Optio
   return `${lines.join("\n")}\n`;
 }
 
+/** The parameters of sampling, and how to add one. */
+export function samplingPage(): string {
+  const lines = [
+    "# Sampling",
+    "",
+    "Generated from `src/core/sampling.ts` by `node scripts/make-docs.mjs`. One table describes every parameter; the library, the command line,",
+    "the server with its OpenAPI description, and the dashboard read it, so names, ranges and defaults are the same everywhere. *the model's*:",
+    "what its generation_config.json suggests, else the value in brackets.",
+    "",
+    "| library | request body | flag | values | default | |",
+    "|---|---|---|---|---|---|",
+  ];
+  for (const [key, param] of Object.entries(SAMPLING as Record<string, SamplingParam>)) {
+    const { type, min, max, api, isFlag, defaultText, help } = param;
+    const isList = type === "strings" || type === "tokens";
+    const values = isList ? `at most ${max} ${type}` : `${type}${range(min, max)}`;
+    const own = JSON.stringify(param.default);
+    const text = defaultText === undefined ? own : param.default === null ? defaultText : `${defaultText} (${own})`;
+    const name = api === null ? "by route" : `\`${api}\``;
+    lines.push(
+      `| \`${key}\` | ${name} | ${isFlag ? `\`${flagOf(key)}\`` : ""} | ${values} | ${cell(text)} | ${cell(help)} |`,
+    );
+  }
+  return `${[...lines, "", ...RULE].join("\n")}\n`;
+}
+
+const RULE = [
+  "`logprobs` is `logprobs: true, top_logprobs: n` of chat completions and `logprobs: n` of completions. `top_k: -1` is 0.",
+  "",
+  "## The rule",
+  "",
+  "In this order: bias, penalties (repetition over prompt and answer; presence and frequency over the answer), stop tokens forbidden until",
+  "`minTokens` are out, the grammar's mask, a caller's `editLogits`; then temperature, top-k, top-p, min-p and the draw",
+  "(`src/core/sample-row.ts`, `src/core/choose-token.ts`). Log-probabilities are of the logits before any of it. The draw depends on the",
+  "seed, the sample and the position alone: the same seed gives the same tokens with and without log-probabilities, alone or as one of",
+  "`n`, whatever else is in the batch. Everything but `editLogits` runs on the device, from packed rows (`src/core/sampling-rows.ts`).",
+  "",
+  "## Adding a parameter",
+  "",
+  "Four files:",
+  "",
+  "1. `src/core/sampling.ts`: a row of the table. Types, validation, flag, request body, OpenAPI, dashboard field and this page follow.",
+  "2. `src/core/sampling-rows.ts`: a field of the packed row, and what `setDraw` (or a setter of its own, for lists) writes into it.",
+  "3. `src/core/sample-row.ts`: what it does, as plainly as it can be said. The reference device runs this.",
+  "4. `native/cpu/src/sample-row.h`: the same field of the struct, and the same rule. A test compares the two layouts.",
+  "",
+  "Then a case in `test/contract/sample.ts`, which every device must pass, and `node scripts/make-docs.mjs`.",
+];
+
 function range(min: number | undefined, max: number | undefined): string {
   if (min === undefined && max === undefined) return "";
   if (max === undefined) return ` of at least ${min}`;
@@ -93,6 +143,7 @@ export function generatedPages(): readonly (readonly [string, string])[] {
   return [
     ["errors.md", errorsPage()],
     ["models.md", modelsPage()],
+    ["sampling.md", samplingPage()],
     [
       "configuration.md",
       configurationPage([

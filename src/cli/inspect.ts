@@ -4,7 +4,6 @@ import { freemem } from "node:os";
 import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import type { CacheSpec } from "../core/cache-spec.js";
-import { packedBytes } from "../device/packed-bytes.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
 import { pageBytesOf, pagedCaches } from "../engine/core/cache-pools.js";
 import { kvDtypeOf, openDevice } from "../engine/core/devices.js";
@@ -76,7 +75,7 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
     ...spec,
     parameters: tensors.reduce((sum, t) => sum + t.shape.reduce((a, b) => a * b, 1), 0),
     checkpointBytes: tensors.reduce((sum, t) => sum + t.bytes, 0),
-    weightBytes: tensors.reduce((sum, t) => sum + packedBytes(device.info.name, t, config.quantize), 0),
+    weightBytes: tensors.reduce((sum, t) => sum + device.packedBytes(t, config.quantize), 0),
     hasTokenizer: checkpoint.tokenizer !== null,
     hasChatTemplate: checkpoint.chatTemplate !== null,
     device: device.info.name,

@@ -1,57 +1,31 @@
 // The sampling flags of generate and chat, and the way from flags to GenerateOptions.
 
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
-import { fromEnvironment, type OptionTable, type OptionValue } from "../config/options.js";
+import { fromEnvironment, type OptionRow, type OptionTable, type OptionValue } from "../config/options.js";
+import { SAMPLING, type SamplingParam } from "../core/sampling.js";
 import type { EngineOptions } from "../engine/client/engine.js";
 import type { GenerateOptions } from "../engine/types.js";
 
-export const SAMPLING_OPTIONS = {
-  maxTokens: {
-    type: "integer",
-    short: "n",
-    min: 1,
-    default: null,
-    defaultText: "what the context leaves",
-    help: "longest answer",
-  },
-  minTokens: { type: "integer", min: 0, default: 0, help: "shortest answer" },
-  temperature: { type: "number", short: "t", min: 0, default: null, defaultText: "the model's", help: "0 is greedy" },
-  topK: {
-    type: "integer",
-    min: 0,
-    default: null,
-    defaultText: "the model's",
-    help: "keep the k most probable tokens; 0 is all",
-  },
-  topP: {
-    type: "number",
-    min: 0,
-    max: 1,
-    default: null,
-    defaultText: "the model's",
-    help: "keep the most probable tokens up to this mass",
-  },
-  minP: {
-    type: "number",
-    min: 0,
-    max: 1,
-    default: null,
-    defaultText: "the model's",
-    help: "drop tokens below this share of the best",
-  },
-  repetitionPenalty: {
-    type: "number",
-    min: 0.01,
-    default: null,
-    defaultText: "the model's",
-    help: "above 1 discourages repeats",
-  },
-  presencePenalty: { type: "number", default: 0, help: "subtracted once from tokens already in the answer" },
-  frequencyPenalty: { type: "number", default: 0, help: "subtracted for each time a token is in the answer" },
-  seed: { type: "integer", default: null, defaultText: "random", help: "the same seed gives the same answer" },
-  stop: { type: "list", default: [], help: "strings that end the answer, separated by commas" },
-  ignoreEos: { type: "boolean", default: false, help: "go on past the model's own end" },
-} as const satisfies OptionTable;
+const FLAG_TYPE = { number: "number", integer: "integer", boolean: "boolean", strings: "list" } as const;
+
+/** The parameters of core/sampling.ts that are flags. What is not given is left to the model and the engine. */
+export const SAMPLING_OPTIONS: OptionTable = Object.fromEntries(
+  Object.entries(SAMPLING as Record<string, SamplingParam>)
+    .filter(([, { isFlag }]) => isFlag)
+    .map(([key, param]) => [key, flagRow(param)]),
+);
+
+function flagRow({ type, short, min, max, default: value, defaultText, help }: SamplingParam): OptionRow {
+  const isList = type === "strings";
+  return {
+    type: FLAG_TYPE[type as keyof typeof FLAG_TYPE],
+    ...(short === undefined ? {} : { short }),
+    ...(min === undefined || isList ? {} : { min }),
+    ...(max === undefined || isList ? {} : { max }),
+    ...(defaultText === undefined ? { default: value as OptionValue } : { default: null, defaultText }),
+    help: isList ? `${help}, separated by commas` : help,
+  };
+}
 
 const { seed: _engineSeed, ...ENGINE_FLAGS } = ENGINE_OPTIONS;
 /** Flags of every command that runs an engine. --seed is the request's. */

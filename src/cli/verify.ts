@@ -47,7 +47,7 @@ export async function verifyCommand(args: readonly string[]): Promise<number> {
     const result = verifyModel(path, device, {
       kvDtype: (values.kvDtype as "f32" | undefined) ?? "f32",
       quantize: (values.quantize as "none" | undefined) ?? "none",
-      tolerance: (values.tolerance as number | undefined) ?? (device.info.name === "reference" ? 1e-3 : 2e-3),
+      tolerance: (values.tolerance as number | undefined) ?? device.info.logitTolerance,
       onCase: (result) => {
         if (!wantsJson) process.stdout.write(`${describe(result)}\n`);
       },

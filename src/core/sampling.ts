@@ -1,47 +1,236 @@
-// What a caller may ask of sampling, and its defaults. Checked once at the border (engine/client/validate.ts); trusted after it.
+// What a caller may ask of sampling. One table describes every parameter; validation, command line, server, OpenAPI, dashboard and
+// docs read it. Values are checked once at the border (engine/client/validate.ts) and trusted after it.
 
-export interface SamplingParams {
-  /** 0 is greedy. */
-  readonly temperature: number;
-  /** 0 is off. */
-  readonly topK: number;
-  readonly topP: number;
-  readonly minP: number;
-  readonly repetitionPenalty: number;
-  readonly presencePenalty: number;
-  readonly frequencyPenalty: number;
-  /** Added to the logits of these tokens: pairs of id and bias. */
-  readonly logitBias: readonly (readonly [number, number])[];
-  readonly seed: number;
-  readonly n: number;
-  readonly maxTokens: number;
-  readonly minTokens: number;
-  readonly stop: readonly string[];
-  readonly stopTokenIds: readonly number[];
-  readonly ignoreEos: boolean;
-  /** Number of alternatives beside the chosen token's logprob; null: no logprobs. */
-  readonly logprobs: number | null;
-  /** The same for every prompt token after the first. */
-  readonly promptLogprobs: number | null;
+/** number, integer: one number. strings, tokens: a list of texts, of token ids. bias: pairs of token id and number. */
+export type SamplingType = "number" | "integer" | "boolean" | "strings" | "tokens" | "bias";
+
+export interface SamplingParam {
+  readonly type: SamplingType;
+  /** Of a number, of each number of a bias; the most entries of a list. */
+  readonly min?: number;
+  readonly max?: number;
+  /** null: see defaultText; for parameters that may be null, off. */
+  readonly default: unknown;
+  /** What holds when nothing is given and it is not `default`; "the model's" may be in its generation_config.json. */
+  readonly defaultText?: string;
+  readonly isNullable?: boolean;
+  /** Name in request bodies of the server; null: each route has its own way to ask for it. */
+  readonly api: string | null;
+  /** A value that means the default there, because other servers have it so. */
+  readonly apiOff?: number;
+  /** It is a flag of the command line. */
+  readonly isFlag: boolean;
+  /** Its one-letter flag. */
+  readonly short?: string;
+  /** Label of its field in the dashboard; left out: it has none. */
+  readonly label?: string;
+  readonly help: string;
 }
 
-export const SAMPLING_DEFAULTS: Omit<SamplingParams, "seed" | "maxTokens"> = {
-  temperature: 1,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  logitBias: [],
-  n: 1,
-  minTokens: 0,
-  stop: [],
-  stopTokenIds: [],
-  ignoreEos: false,
-  logprobs: null,
-  promptLogprobs: null,
+const MODELS_OWN = "the model's";
+const MOST_TOKENS = 2 ** 24;
+
+export const SAMPLING = {
+  temperature: {
+    type: "number",
+    min: 0,
+    max: 100,
+    default: 1,
+    defaultText: MODELS_OWN,
+    api: "temperature",
+    short: "t",
+    isFlag: true,
+    label: "Temperature",
+    help: "0 is greedy",
+  },
+  topK: {
+    type: "integer",
+    min: 0,
+    max: 2 ** 31 - 1,
+    default: 0,
+    defaultText: MODELS_OWN,
+    api: "top_k",
+    apiOff: -1,
+    isFlag: true,
+    label: "Top k",
+    help: "keep the k most probable tokens; 0 is all",
+  },
+  topP: {
+    type: "number",
+    min: 0,
+    max: 1,
+    default: 1,
+    defaultText: MODELS_OWN,
+    api: "top_p",
+    isFlag: true,
+    label: "Top p",
+    help: "keep the most probable tokens up to this mass",
+  },
+  minP: {
+    type: "number",
+    min: 0,
+    max: 1,
+    default: 0,
+    defaultText: MODELS_OWN,
+    api: "min_p",
+    isFlag: true,
+    label: "Min p",
+    help: "drop tokens below this share of the best",
+  },
+  repetitionPenalty: {
+    type: "number",
+    min: 0.01,
+    max: 100,
+    default: 1,
+    defaultText: MODELS_OWN,
+    api: "repetition_penalty",
+    isFlag: true,
+    label: "Repetition",
+    help: "above 1 discourages repeats",
+  },
+  presencePenalty: {
+    type: "number",
+    min: -100,
+    max: 100,
+    default: 0,
+    api: "presence_penalty",
+    isFlag: true,
+    label: "Presence",
+    help: "subtracted once from tokens already in the answer",
+  },
+  frequencyPenalty: {
+    type: "number",
+    min: -100,
+    max: 100,
+    default: 0,
+    api: "frequency_penalty",
+    isFlag: true,
+    label: "Frequency",
+    help: "subtracted for each time a token is in the answer",
+  },
+  logitBias: {
+    type: "bias",
+    min: -100,
+    max: 100,
+    default: [],
+    api: "logit_bias",
+    isFlag: false,
+    help: "added to the logits of these tokens",
+  },
+  maxTokens: {
+    type: "integer",
+    min: 1,
+    max: MOST_TOKENS,
+    default: null,
+    defaultText: "what the context leaves",
+    api: "max_tokens",
+    short: "n",
+    isFlag: true,
+    label: "Max tokens",
+    help: "longest answer",
+  },
+  minTokens: {
+    type: "integer",
+    min: 0,
+    max: MOST_TOKENS,
+    default: 0,
+    api: "min_tokens",
+    isFlag: true,
+    help: "shortest answer",
+  },
+  seed: {
+    type: "integer",
+    min: Number.MIN_SAFE_INTEGER,
+    max: Number.MAX_SAFE_INTEGER,
+    default: null,
+    defaultText: "random",
+    api: "seed",
+    isFlag: true,
+    label: "Seed",
+    help: "the same seed gives the same answer",
+  },
+  n: {
+    type: "integer",
+    min: 1,
+    max: 128,
+    default: 1,
+    api: "n",
+    isFlag: false,
+    help: "answers to the same prompt",
+  },
+  stop: {
+    type: "strings",
+    max: 64,
+    default: [],
+    api: "stop",
+    isFlag: true,
+    label: "Stop at this text",
+    help: "strings that end the answer",
+  },
+  stopTokenIds: {
+    type: "tokens",
+    max: 1024,
+    default: [],
+    api: "stop_token_ids",
+    isFlag: false,
+    help: "tokens that end the answer",
+  },
+  ignoreEos: {
+    type: "boolean",
+    default: false,
+    api: "ignore_eos",
+    isFlag: true,
+    help: "go on past the model's own end",
+  },
+  logprobs: {
+    type: "integer",
+    min: 0,
+    max: 64,
+    default: null,
+    isNullable: true,
+    defaultText: "none",
+    api: null,
+    isFlag: false,
+    help: "log-probabilities of the answer's tokens, with so many alternatives each",
+  },
+  promptLogprobs: {
+    type: "integer",
+    min: 0,
+    max: 64,
+    default: null,
+    isNullable: true,
+    defaultText: "none",
+    api: "prompt_logprobs",
+    isFlag: false,
+    help: "the same for every prompt token after the first",
+  },
+} as const satisfies Record<string, SamplingParam>;
+
+type Table = typeof SAMPLING;
+export type SamplingKey = keyof Table;
+
+interface ValueOf {
+  readonly number: number;
+  readonly integer: number;
+  readonly boolean: boolean;
+  readonly strings: readonly string[];
+  readonly tokens: readonly number[];
+  readonly bias: readonly (readonly [id: number, bias: number])[];
+}
+
+/** The parameters of a request, all of them set. */
+export type SamplingParams = {
+  readonly [Key in SamplingKey]:
+    | ValueOf[Table[Key]["type"]]
+    | (Table[Key] extends { readonly isNullable: true } ? null : never);
 };
+
+/** Those of a request that says nothing; seed and maxTokens are found for each request. */
+export const SAMPLING_DEFAULTS = Object.fromEntries(
+  Object.entries(SAMPLING)
+    .filter(([key]) => key !== "seed" && key !== "maxTokens")
+    .map(([key, param]) => [key, param.default]),
+) as unknown as Omit<SamplingParams, "seed" | "maxTokens">;
 
 /** A token with its log-probability (natural log). */
 export interface TokenLogprob {

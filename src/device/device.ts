@@ -1,13 +1,16 @@
 // The border between the engine and arithmetic. A model is written against this interface alone; reference (plain TypeScript,
-// the oracle), cpu (native), cuda and null (counts calls) implement it and pass the same contract suite.
+// the oracle), cpu (native) and null (counts calls) implement it and pass the same contract suite.
 //
 // Shapes: R rows, T tokens in the batch, H query heads, K kv heads, G = H/K, D head dim, Dv value head dim, P page size,
 // L layers, V vocab. `n` is the number of leading rows an op works on; rows beyond it are not touched. Output first.
 // Guarantees of every op: no allocation; a row's result does not depend on n or on the other rows (bit for bit).
 
+import type { AttentionPlanner, PlanShape } from "../attention/planner.js";
 import type { AttentionPlan } from "../core/attention-plan.js";
 import type { Batch } from "../core/batch.js";
-import type { HostTensor } from "../core/tensor.js";
+import type { Sampled } from "../core/sample-row.js";
+import type { SamplingRows } from "../core/sampling-rows.js";
+import type { HostTensor, TensorDtype } from "../core/tensor.js";
 
 /** Rows of f32 numbers on the device, `stride` elements apart. Allocated once, sized for the largest batch. */
 export interface Tensor {
@@ -25,6 +28,13 @@ export interface Weight {
   /** Encoding as held by the device, for `inspect` and logs: "f32", "bf16", "q8", "q4_k", ... */
   readonly dtype: string;
   readonly byteLength: number;
+}
+
+/** A checkpoint's tensor as far as its memory is concerned. */
+export interface WeightShape {
+  readonly name: string;
+  readonly dtype: TensorDtype;
+  readonly shape: readonly number[];
 }
 
 export type WeightQuantization = "none" | "q8" | "q4";
@@ -51,8 +61,8 @@ export interface KvPool {
 }
 
 /** The tokens that a flight's rows are given, on the device and, once the flight has landed, on the host. */
-export interface TokenBuffer {
-  /** By logit row; valid after waitFor(). */
+export interface TokenBuffer extends Sampled {
+  /** Valid, like all the rest, after waitFor(). */
   readonly ids: Int32Array; // [maxRows]
 }
 
@@ -152,27 +162,28 @@ export interface LinearAttentionSpec {
   readonly skip: Tensor | null;
 }
 
-/** Everything sampling needs for plain rows (no penalties, masks or hooks); one entry per logit row. */
-export interface SampleInputs {
-  readonly temperature: Float32Array; // [n] 0 is greedy
-  readonly topK: Int32Array; // [n] 0 is off
-  readonly topP: Float32Array; // [n]
-  readonly minP: Float32Array; // [n]
-  readonly uniform: Float64Array; // [n] the draw in [0, 1), from the counter-based generator
-}
-
+/** Facts that the engine decides by; it never asks which device it has. */
 export interface DeviceInfo {
+  /** For people. */
   readonly name: string;
   /** Devices of the same numerics give the same bits: pages of one can be used on the other. */
   readonly numerics: string;
   /** One line for people: instruction set, threads, memory. */
   readonly description: string;
-  /** Work units the attention plan balances over: threads or CTAs. */
+  /** Work units that attention is split for: threads or CTAs. */
   readonly numWorkers: number;
   /** Absolute KV chunk of the fixed split, in tokens. */
   readonly kvChunk: number;
   /** Flights that can be in the air at once: 2 when the device computes while the host goes on, 1 when every call computes. */
   readonly asyncDepth: 1 | 2;
+  /** KV elements unless somebody asks for others. */
+  readonly kvDtype: KvDtype;
+  /** Most bytes of a page pool; Infinity: only memory bounds it. */
+  readonly maxPoolBytes: number;
+  /** How far its logits may be from exact arithmetic on f32 weights. */
+  readonly logitTolerance: number;
+  /** Slow on purpose: plain code that others are compared with. */
+  readonly isOracle: boolean;
 }
 
 /**
@@ -188,6 +199,10 @@ export interface Device {
   loadTensor(values: Float32Array, rows: number, cols: number): Tensor;
   /** Stacks the parts along their rows into one matrix and packs it. `transposed` parts are stored [inputs, outputs]. */
   loadWeight(parts: readonly HostTensor[], options?: { quantize?: WeightQuantization; transposed?: boolean }): Weight;
+  /** Bytes that loadWeight would hold for a checkpoint's tensor; `inspect` predicts memory with it. */
+  packedBytes(tensor: WeightShape, quantize: WeightQuantization): number;
+  /** Bytes that page pools may take now, unless somebody asks for another size. */
+  freeMemory(): number;
   allocKvPool(spec: KvPoolSpec): KvPool;
   /** Bytes one page takes with this spec; `inspect` predicts memory with it. */
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number;
@@ -197,6 +212,8 @@ export interface Device {
   createTokenBuffer(maxRows: number): TokenBuffer;
   /** Host memory that readLater() can fill while the host goes on. */
   allocHost(numFloats: number): Float32Array;
+  /** The planner whose plans suit this device's attention. */
+  createPlanner(shape: PlanShape): AttentionPlanner;
 
   // --- step: inputs --------------------------------------------------------------------------------------------------
   /**
@@ -327,8 +344,11 @@ export interface Device {
   ): void;
 
   // --- step: results -------------------------------------------------------------------------------------------------
-  /** Chooses a token for each of n logit rows: tokens [first, first + n) of the buffer. */
-  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, inputs: SampleInputs): void;
+  /**
+   * Samples each of the rows from the first n rows of logits by the rule of core/sample-row.ts: entries [first, first + rows.count)
+   * of the buffer.
+   */
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, rows: SamplingRows): void;
   /** Copies n rows to host memory [n, cols]; waits for all that was queued. */
   read(out: Float32Array, x: Tensor, firstRow: number, n: number): void;
   /** The same, queued: `out`, of allocHost(), is filled once the flight has landed. */

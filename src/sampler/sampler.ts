@@ -1,15 +1,13 @@
-// From logits to tokens. Plain rows are chosen by the device, all of a block in one call; rows that need their logits edited or
-// reported are brought to the host and chosen there by the same rule.
+// From requests to sampling rows: what a request asked for, packed for the device, which edits the logits and draws. Only a caller's
+// hook needs the logits on the host; such a row is chosen here by the same rule.
 
-import { chooseToken } from "../core/choose-token.js";
 import { errorFor } from "../core/errors.js";
 import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
-import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
-import type { Device, Tensor, TokenBuffer } from "../device/device.js";
+import { createSampled, type Sampled, sampleRow } from "../core/sample-row.js";
+import type { PositionLogprobs, SamplingParams, TokenLogprob } from "../core/sampling.js";
+import { MAX_TOP_LOGPROBS, SamplingRows } from "../core/sampling-rows.js";
 import type { TokenConstraint } from "../grammar/constraint.js";
-import { hasPenalties, LogitsEditor } from "./logits-editor.js";
-import { logprobsOf } from "./logprobs.js";
 
 /** Edits one row of logits in place; given by the caller of an in-process engine. */
 export type LogitsHook = (logits: Float32Array, context: { tokens: Int32Array; promptLen: number }) => void;
@@ -23,86 +21,84 @@ export interface SamplingState {
 }
 
 export class Sampler {
-  readonly #device: Device;
-  readonly #editor: LogitsEditor;
-  readonly #row: Float32Array; // [V]
   readonly #mask: Int32Array; // [ceil(V / 32)]
-  readonly #inputs;
-  /** Written by `choose` when the request asked for logprobs, else null. */
-  lastLogprobs: PositionLogprobs | null = null;
+  #hasMask = false;
+  readonly #hookRows = new SamplingRows(1);
+  readonly #hooked = createSampled(1);
 
-  constructor(device: Device, vocabSize: number, maxRows: number) {
-    this.#device = device;
-    this.#editor = new LogitsEditor(vocabSize);
-    this.#row = new Float32Array(vocabSize);
+  constructor(vocabSize: number) {
     this.#mask = new Int32Array(Math.ceil(vocabSize / 32));
-    this.#inputs = {
-      temperature: new Float32Array(maxRows),
-      topK: new Int32Array(maxRows),
-      topP: new Float32Array(maxRows).fill(1),
-      minP: new Float32Array(maxRows),
-      uniform: new Float64Array(maxRows),
-    };
   }
 
-  /** Sets row `row` of the block to be chosen by the device: the request's token at `position`. */
-  prepareRow(row: number, request: Request, position: number): void {
-    const { temperature, topK, topP, minP, seed } = request.sampling;
-    const inputs = this.#inputs;
-    inputs.temperature[row] = temperature;
-    inputs.topK[row] = topK;
-    inputs.topP[row] = topP;
-    inputs.minP[row] = minP;
-    inputs.uniform[row] = uniformAt(seed, request.sampleIndex, position);
+  /**
+   * Appends the row that draws the request's token at `position` from row `logitRow` of a block, and returns its index. What a
+   * constraint throws goes through; the row is there then, without its mask.
+   */
+  addRow(rows: SamplingRows, logitRow: number, request: Request, state: SamplingState, position: number): number {
+    const row = rows.add(logitRow);
+    rows.setDraw(request.sampling, uniformAt(request.sampling.seed, request.sampleIndex, position));
+    this.#setEdits(rows, request, state, position);
+    this.#hasMask = state.constraint?.fillMask(this.#mask) === true;
+    if (this.#hasMask) rows.setMask(this.#mask);
+    return row;
   }
 
-  /** Marks row `row` as one the host chooses; the device's greedy answer for it is ignored. */
-  skipRow(row: number): void {
-    this.#inputs.temperature[row] = 0;
+  /** Appends the row of another sample of the request that addRow() was called for last: the same edits, a draw of its own. */
+  addFork(rows: SamplingRows, logitRow: number, request: Request, state: SamplingState, sampleIndex: number): void {
+    const { sampling, numTokens } = request;
+    rows.add(logitRow);
+    rows.setDraw(sampling, uniformAt(sampling.seed, sampleIndex, numTokens));
+    this.#setEdits(rows, request, state, numTokens);
+    if (this.#hasMask) rows.setMask(this.#mask);
   }
 
-  /** One call for all prepared rows of the block. */
-  chooseOnDevice(out: TokenBuffer, first: number, logits: Tensor, n: number): void {
-    this.#device.sample(out, first, logits, n, this.#inputs);
+  #setEdits(rows: SamplingRows, request: Request, state: SamplingState, position: number): void {
+    const { sampling, promptLen, tokens, numTokens } = request;
+    if (sampling.logitBias.length > 0) rows.setBias(sampling.logitBias);
+    if (hasPenalties(sampling)) rows.setPenalties(sampling, tokens, promptLen, numTokens);
+    if (position - promptLen < sampling.minTokens) rows.setForbidden(state.stopIds);
   }
 
-  /** Chooses the request's next token on the host. Throws when every token is forbidden, and what a constraint or hook throws. */
-  choose(logits: Float32Array, request: Request, state: SamplingState): number {
-    const values = this.#row;
-    const { sampling } = request;
-    values.set(logits);
-    this.#edit(values, request, state);
-    const uniform = uniformAt(sampling.seed, request.sampleIndex, request.numTokens);
-    const token = chooseToken(values, sampling, uniform);
-    if (values[token]! === Number.NEGATIVE_INFINITY) throw errorFor("no_token_left", { index: request.numGenerated });
-    this.lastLogprobs = sampling.logprobs === null ? null : logprobsOf(logits, token, sampling.logprobs);
-    return token;
-  }
-
-  /** Log-probability of the known token `next` under row `row`: prompt logprobs. */
-  scoreRow(logits: Tensor, row: number, next: number, numTop: number): PositionLogprobs {
-    this.#device.read(this.#row, logits, row, 1);
-    return logprobsOf(this.#row, next, numTop);
-  }
-
-  #edit(values: Float32Array, request: Request, state: SamplingState): void {
-    const editor = this.#editor;
-    if (request.sampling.logitBias.length > 0) editor.addBias(values, request.sampling.logitBias);
-    if (hasPenalties(request.sampling)) editor.penalize(values, request);
-    if (request.numGenerated < request.sampling.minTokens) editor.forbid(values, state.stopIds);
-    if (state.constraint?.fillMask(this.#mask) === true) editor.applyMask(values, this.#mask);
-    state.editLogits?.(values, { tokens: request.tokens.subarray(0, request.numTokens), promptLen: request.promptLen });
+  /** Chooses the next token of a request with a hook. Throws when every token is forbidden, and what a constraint or hook throws. */
+  choose(logits: Float32Array, request: Request, state: SamplingState): Drawn {
+    const rows = this.#hookRows;
+    const { tokens, numTokens, promptLen } = request;
+    rows.clear();
+    this.addRow(rows, 0, request, state, numTokens);
+    sampleRow(this.#hooked, 0, logits, rows, 0, (values) =>
+      state.editLogits?.(values, { tokens: tokens.subarray(0, numTokens), promptLen }),
+    );
+    return drawnAt(this.#hooked, 0, request);
   }
 }
 
-/** Whether the device can choose an answer's token alone, once `numGenerated` tokens are out. */
-export function isPlain(sampling: SamplingParams, state: SamplingState, numGenerated: number): boolean {
-  return (
-    sampling.logprobs === null &&
-    state.constraint === null &&
-    state.editLogits === null &&
-    sampling.logitBias.length === 0 &&
-    numGenerated >= sampling.minTokens &&
-    !hasPenalties(sampling)
-  );
+/** A request's token, and its report when the request asked for one. */
+export interface Drawn {
+  readonly token: number;
+  readonly logprobs: PositionLogprobs | null;
+}
+
+/** What entry `index` of the sampled rows gives the request. Throws when every token was forbidden. */
+export function drawnAt(sampled: Sampled, index: number, { sampling, numGenerated }: Request): Drawn {
+  const token = sampled.ids[index]!;
+  if (token < 0) throw errorFor("no_token_left", { index: numGenerated });
+  return { token, logprobs: sampling.logprobs === null ? null : logprobsAt(sampled, index, sampling.logprobs) };
+}
+
+/** The report of entry `index`, with `numTop` alternatives. */
+export function logprobsAt(sampled: Sampled, index: number, numTop: number): PositionLogprobs {
+  const top: TokenLogprob[] = [];
+  for (let i = index * MAX_TOP_LOGPROBS; i < index * MAX_TOP_LOGPROBS + numTop; i++) {
+    if (sampled.topIds[i]! >= 0) top.push({ id: sampled.topIds[i]!, logprob: sampled.topLogprobs[i]! });
+  }
+  return { id: sampled.ids[index]!, logprob: sampled.logprobs[index]!, top };
+}
+
+/** Whether a token can be drawn before the one in front of it is known on the host. */
+export function canRunAhead(sampling: SamplingParams, state: SamplingState): boolean {
+  return state.constraint === null && state.editLogits === null && !hasPenalties(sampling);
+}
+
+function hasPenalties({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingParams): boolean {
+  return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
 }

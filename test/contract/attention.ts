@@ -1,7 +1,7 @@
 // Pages: rotary and append, attention through the page table, page copies. Each case appends a ragged batch in two steps (a cached
 // prefix, then new tokens), so that attention reads pages it did not just write.
 
-import { AttentionPlanner } from "../../src/attention/planner.js";
+import type { AttentionPlanner } from "../../src/attention/planner.js";
 import { Batch } from "../../src/core/batch.js";
 import type { Device, KvDtype, KvPool, RotaryTable, StagedBatch, Tensor } from "../../src/device/device.js";
 import type { Tolerance } from "./device.js";
@@ -144,8 +144,7 @@ class PagedCase {
     const invFreq = Float32Array.from({ length: half }, (_, i) => 10_000 ** (-i / half));
     this.#rotary = shape.hasRotary ? device.createRotary({ invFreq, scale: 1, interleaved: false }, MAX_TOKENS) : null;
     this.#sinks = shape.hasSinks ? device.loadTensor(numbers(numHeads, 40), 1, numHeads) : null;
-    const { numWorkers, kvChunk } = device.info;
-    this.#planner = new AttentionPlanner({ groupSize, headDim: keyDim, window, numWorkers, split: "fixed", kvChunk });
+    this.#planner = device.createPlanner({ groupSize, headDim: keyDim, window, split: "fixed" });
   }
 
   /** The new tokens' outputs [sum of new tokens, H*Dv], computed in chunks of at most `chunk`; `move`: from copies of the pages. */

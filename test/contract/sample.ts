@@ -1,76 +1,122 @@
-// Sampling: the rule of core/choose-token.ts, token for token.
+// Sampling rows: the rule of core/sample-row.ts, token for token.
 
 import assert from "node:assert/strict";
-import type { Device, SampleInputs } from "../../src/device/device.js";
+import { MAX_TOP_LOGPROBS } from "../../src/core/sampling-rows.js";
+import type { Device } from "../../src/device/device.js";
+import { type RowSpec, rowsOf, sampledOf } from "../support/sampled.js";
 import type { Duel } from "./duel.js";
 import { numbers, uniform } from "./inputs.js";
 
 const VOCAB = 307;
+const SEEN = [3, 3, 9, 100, 9, 306, 3];
 
-interface Rule {
-  readonly temperature: number;
-  readonly topK: number;
-  readonly topP: number;
-  readonly minP: number;
-}
-
-const FREE: Rule = { temperature: 1, topK: 0, topP: 1, minP: 0 };
-const RULES: Record<string, Rule> = {
-  greedy: { ...FREE, temperature: 0 },
-  free: FREE,
-  hot: { ...FREE, temperature: 2.5 },
-  "top-k": { ...FREE, topK: 5 },
-  "top-k of one": { ...FREE, topK: 1 },
-  "top-k beyond the vocabulary": { ...FREE, topK: 1000 },
-  "top-p": { ...FREE, topP: 0.7 },
-  "min-p": { ...FREE, minP: 0.2 },
+const RULES: Record<string, RowSpec> = {
+  greedy: { temperature: 0 },
+  free: {},
+  hot: { temperature: 2.5 },
+  "top-k": { topK: 5 },
+  "top-k of one": { topK: 1 },
+  "top-k beyond the vocabulary": { topK: 1000 },
+  "top-p": { topP: 0.7 },
+  "min-p": { minP: 0.2 },
   "all filters": { temperature: 0.8, topK: 40, topP: 0.9, minP: 0.05 },
+  "a temperature that f32 rounds": { temperature: 0.7, topP: 0.95 },
+  bias: {
+    logitBias: [
+      [5, 9.7],
+      [200, -100],
+      [5, 0.1],
+    ],
+  },
+  "greedy, repetition": { temperature: 0, prompt: SEEN, answer: [8, 9], repetitionPenalty: 1.3 },
+  "presence and frequency": { prompt: [1, 2], answer: SEEN, presencePenalty: 0.6, frequencyPenalty: 0.3 },
+  "all penalties": { prompt: SEEN, answer: SEEN, repetitionPenalty: 0.8, presencePenalty: -1, frequencyPenalty: 0.5 },
+  "forbidden tokens": { forbidden: [0, 1, 2, 300, 4000] },
+  mask: { allowed: [0, 31, 32, 63, 64, 95, 200, 306] },
+  "mask of one": { allowed: [306], temperature: 0.1 },
+  "everything at once": {
+    ...{ temperature: 0.9, topK: 50, topP: 0.9, minP: 0.01, prompt: SEEN, answer: SEEN, repetitionPenalty: 1.1 },
+    ...{ presencePenalty: 0.4, frequencyPenalty: 0.2, logitBias: [[7, 3]], forbidden: [11] },
+    allowed: Array.from({ length: 280 }, (_, i) => i),
+    logprobs: 5,
+  },
 };
 
 export function sampleContract(duel: Duel): void {
   for (const [name, rule] of Object.entries(RULES)) {
     duel.test("sample", name, () => {
       const logits = numbers(64 * VOCAB, 90, 6);
-      assert.deepEqual(
-        choose(duel.device, logits, 64, () => rule),
-        choose(duel.reference, logits, 64, () => rule),
-      );
+      const specs = Array.from({ length: 64 }, (_, r) => ({ ...rule, uniform: uniform(92, r) }));
+      assertSame(duel, logits, 64, specs);
+      // Reports change no draw.
+      const plain = sample(duel.device, logits, 64, specs).ids;
+      const reporting = specs.map((spec) => ({ ...spec, logprobs: 3 }));
+      assert.deepEqual(sample(duel.device, logits, 64, reporting).ids, plain);
     });
   }
 
-  duel.test("sample", "a rule of its own for each row", () => {
+  duel.test("sample", "a rule of its own for each row, several from one row of logits", () => {
     const rules = Object.values(RULES);
     const logits = numbers(37 * VOCAB, 91, 6);
-    const ruleOf = (r: number) => rules[r % rules.length]!;
-    assert.deepEqual(choose(duel.device, logits, 37, ruleOf), choose(duel.reference, logits, 37, ruleOf));
+    const specs = Array.from({ length: 100 }, (_, r) => ({
+      ...rules[r % rules.length]!,
+      logitRow: (r * 7) % 37,
+      uniform: uniform(93, r),
+    }));
+    assertSame(duel, logits, 37, specs);
   });
 
-  duel.test("sample", "ties go to the lower id, NaN is never chosen, -inf is never drawn", () => {
-    const logits = new Float32Array(4 * VOCAB).fill(Number.NEGATIVE_INFINITY);
+  duel.test("sample", "reports of drawn and of given tokens, before any edit", () => {
+    const logits = numbers(8 * VOCAB, 94, 6);
+    const specs: RowSpec[] = [0, 1, 5, 20, MAX_TOP_LOGPROBS].map((logprobs) => ({ logprobs, allowed: [5, 6, 7] }));
+    specs.push({ given: 12, logprobs: 0 }, { given: 306, logprobs: 4, forbidden: [306] });
+    assertSame(duel, logits, 8, specs);
+  });
+
+  duel.test("sample", "ties go to the lower id, NaN is never chosen, -inf is never drawn, nothing left is -1", () => {
+    const logits = new Float32Array(5 * VOCAB).fill(Number.NEGATIVE_INFINITY);
     logits[7] = logits[9] = 3; // row 0: a tie
     logits.fill(Number.NaN, VOCAB, 2 * VOCAB); // row 1: one number among NaN
     logits[VOCAB + 300] = -5;
     logits[2 * VOCAB + 306] = 1; // row 2: the last id
     logits[3 * VOCAB] = 1; // row 3: the first id
     for (const temperature of [0, 1]) {
-      const chosen = choose(duel.device, logits, 4, () => ({ ...FREE, temperature, topK: 1 }));
-      assert.deepEqual([...chosen], [7, 300, 306, 0]);
+      const specs = Array.from({ length: 5 }, () => ({ temperature, topK: 1 }));
+      assert.deepEqual([...sample(duel.device, logits, 5, specs).ids], [7, 300, 306, 0, -1]);
+      const none = [
+        { temperature, allowed: [8] },
+        { temperature, logitRow: 0, forbidden: [7, 9] },
+      ];
+      assert.deepEqual([...sample(duel.device, logits, 5, none).ids], [-1, -1]);
     }
   });
 }
 
-function choose(device: Device, logits: Float32Array, n: number, ruleOf: (row: number) => Rule): Int32Array {
-  const rows = Array.from({ length: n }, (_, r) => r);
-  const inputs: SampleInputs = {
-    temperature: Float32Array.from(rows, (r) => ruleOf(r).temperature),
-    topK: Int32Array.from(rows, (r) => ruleOf(r).topK),
-    topP: Float32Array.from(rows, (r) => ruleOf(r).topP),
-    minP: Float32Array.from(rows, (r) => ruleOf(r).minP),
-    uniform: Float64Array.from(rows, (r) => uniform(92, r)),
+function sample(device: Device, logits: Float32Array, n: number, specs: readonly RowSpec[]) {
+  const first = 3; // behind the rows of another block
+  const out = sampledOf(first + specs.length);
+  device.sample(out, first, device.loadTensor(logits, n, VOCAB), n, rowsOf(specs, VOCAB));
+  assert.deepEqual([...out.ids.subarray(0, first)], [-7, -7, -7]);
+  return {
+    ids: out.ids.slice(first),
+    logprobs: out.logprobs.slice(first),
+    topIds: out.topIds.slice(first * MAX_TOP_LOGPROBS),
+    topLogprobs: out.topLogprobs.slice(first * MAX_TOP_LOGPROBS),
   };
-  const out = device.createTokenBuffer(n);
-  device.sample(out, 0, device.loadTensor(logits, n, VOCAB), n, inputs);
-  device.endFlight(out);
-  device.waitFor(out);
-  return out.ids;
+}
+
+/** The same tokens and reports on both devices. Numbers may differ in the last bits, and -7 must stay where nothing is written. */
+function assertSame(duel: Duel, logits: Float32Array, n: number, specs: readonly RowSpec[]): void {
+  const got = sample(duel.device, logits, n, specs);
+  const want = sample(duel.reference, logits, n, specs);
+  assert.deepEqual(got.ids, want.ids);
+  assert.deepEqual(got.topIds, want.topIds);
+  for (const field of ["logprobs", "topLogprobs"] as const) {
+    got[field].forEach((x, i) => {
+      assert.ok(
+        x === want[field][i] || Math.abs(x - want[field][i]!) < 1e-5,
+        `${field} ${i}: ${x}, not ${want[field][i]}`,
+      );
+    });
+  }
 }

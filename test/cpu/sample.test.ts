@@ -6,21 +6,23 @@ import { type ChoiceRule, chooseToken } from "../../src/core/choose-token.js";
 import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
 import { noise } from "../support/attention-case.js";
 import { ISAS } from "../support/isas.js";
+import { rowsOf, sampledOf } from "../support/sampled.js";
 
 function sampleOn(device: CpuDevice, rows: Float32Array[], rules: ChoiceRule[], uniforms: number[]): number[] {
   const n = rows.length;
   const vocab = rows[0]!.length;
   const flat = new Float32Array(n * vocab);
   for (const [r, row] of rows.entries()) flat.set(row, r * vocab);
-  const out = device.createTokenBuffer(n);
-  device.sample(out, 0, device.loadTensor(flat, n, vocab), n, {
-    temperature: Float32Array.from(rules, (rule) => rule.temperature),
-    topK: Int32Array.from(rules, (rule) => rule.topK),
-    topP: Float32Array.from(rules, (rule) => rule.topP),
-    minP: Float32Array.from(rules, (rule) => rule.minP),
-    uniform: Float64Array.from(uniforms),
-  });
+  const out = sampledOf(n);
+  const specs = rules.map((rule, r) => ({ ...rule, uniform: uniforms[r]! }));
+  device.sample(out, 0, device.loadTensor(flat, n, vocab), n, rowsOf(specs, vocab));
   return [...out.ids];
+}
+
+/** The rule, with -1 where nothing can be chosen. */
+function chosen(row: Float32Array, rule: ChoiceRule, uniform: number): number {
+  const token = chooseToken(row, rule, uniform);
+  return row[token] === Number.NEGATIVE_INFINITY ? -1 : token;
 }
 
 const FREE: ChoiceRule = { temperature: 1, topK: 0, topP: 1, minP: 0 };
@@ -62,7 +64,7 @@ for (const isa of ISAS) {
         uniforms.push(0.5 + noise(7, rows.length, 0, 0) / 2);
       }
     }
-    const want = rows.map((row, r) => chooseToken(row, rules[r]!, uniforms[r]!));
+    const want = rows.map((row, r) => chosen(row, rules[r]!, uniforms[r]!));
     assert.deepEqual(sampleOn(device, rows, rules, uniforms), want);
     device.close();
   });
@@ -86,7 +88,7 @@ for (const isa of ISAS) {
       for (const uniform of [0, 0.4999, 0.5, 1 - 2 ** -53]) {
         const rules = rows.map(() => rule);
         const uniforms = rows.map(() => uniform);
-        const want = rows.map((row) => chooseToken(row, rule, uniform));
+        const want = rows.map((row) => chosen(row, rule, uniform));
         assert.deepEqual(sampleOn(device, rows, rules, uniforms), want, JSON.stringify({ rule, uniform }));
       }
     }

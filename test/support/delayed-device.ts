@@ -7,6 +7,9 @@
 
 import type { AttentionPlan } from "../../src/core/attention-plan.js";
 import type { Batch } from "../../src/core/batch.js";
+import { argmax } from "../../src/core/choose-token.js";
+import { sampleRow } from "../../src/core/sample-row.js";
+import { FIELD, isPlainRow, ROW_WORDS, SamplingRows } from "../../src/core/sampling-rows.js";
 import type {
   KvPool,
   KvPoolSpec,
@@ -31,11 +34,18 @@ interface Job {
 const NOT_THERE = -1_000_000;
 
 class DelayedTokens extends HostTokenBuffer {
-  readonly onDevice: Int32Array; // [maxRows]
+  readonly onDevice: HostTokenBuffer;
 
   constructor(maxRows: number) {
     super(maxRows);
-    this.onDevice = new Int32Array(maxRows);
+    this.onDevice = new HostTokenBuffer(maxRows);
+  }
+
+  land(): void {
+    this.ids.set(this.onDevice.ids);
+    this.logprobs.set(this.onDevice.logprobs);
+    this.topIds.set(this.onDevice.topIds);
+    this.topLogprobs.set(this.onDevice.topLogprobs);
   }
 }
 
@@ -92,14 +102,20 @@ export class DelayedDevice extends NullDevice {
     this.#block = { batch, first };
   }
 
-  override sample(out: TokenBuffer, first: number, logits: Tensor, n: number): void {
+  override sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
     this.calls.sample++;
     const { batch, first: firstLogit } = this.#block!;
-    out.ids.fill(NOT_THERE, first, first + n);
+    out.ids.fill(NOT_THERE, first, first + rows.count);
+    const own = copyOf(rows); // the caller's are refilled before this runs
     this.#queue.push({
       run: () => {
-        const { onDevice } = out as DelayedTokens;
-        for (let r = 0; r < n; r++) onDevice[first + r] = this.#tokenOf(batch, firstLogit + r, logits.cols);
+        for (let r = 0; r < own.count; r++) {
+          const logitRow = own.ints[r * ROW_WORDS + FIELD.logitRow]!;
+          const values = new Float32Array(logits.cols);
+          values[this.#tokenOf(batch, firstLogit + logitRow, logits.cols)] = 1;
+          if (isPlainRow(own, r)) (out as DelayedTokens).onDevice.ids[first + r] = argmax(values);
+          else sampleRow((out as DelayedTokens).onDevice, first + r, values, own, r);
+        }
       },
     });
   }
@@ -139,7 +155,7 @@ export class DelayedDevice extends NullDevice {
   }
 
   override endFlight(tokens: TokenBuffer): void {
-    this.#queue.push({ run: () => tokens.ids.set((tokens as DelayedTokens).onDevice), ends: tokens });
+    this.#queue.push({ run: () => (tokens as DelayedTokens).land(), ends: tokens });
   }
 
   override waitFor(tokens: TokenBuffer): void {
@@ -186,7 +202,7 @@ export class DelayedDevice extends NullDevice {
   #compute(batch: Batch, previous: TokenBuffer | null): void {
     for (let t = 0; t < batch.numTokens; t++) {
       const input = batch.inputOf[t]!;
-      const id = input < 0 ? (previous as DelayedTokens).onDevice[-input - 1]! : input;
+      const id = input < 0 ? (previous as DelayedTokens).onDevice.ids[-input - 1]! : input;
       for (const [g, kv] of this.#kv.entries()) kv[slotsOf(batch, g)[t]!] = mix(id, batch.positions[t]!);
     }
     const wrong = new Set<number>();
@@ -267,6 +283,15 @@ export function tokenAfter(tokens: ArrayLike<number>, vocab: number): number {
 function mix(hash: number, value: number): number {
   const product = Math.imul(hash ^ Math.imul(value + 1, 0x9e3779b1), 0x85ebca6b);
   return product ^ (product >>> 13);
+}
+
+function copyOf(rows: SamplingRows): SamplingRows {
+  const copy = new SamplingRows(rows.count);
+  copy.ints.set(rows.ints.subarray(0, rows.count * ROW_WORDS));
+  copy.count = rows.count;
+  copy.lists = rows.lists.slice(0, rows.numLists);
+  copy.numLists = rows.numLists;
+  return copy;
 }
 
 function slotsOf(batch: Batch, g: number): Int32Array {

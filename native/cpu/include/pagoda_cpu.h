@@ -46,7 +46,6 @@ PG_API int32_t pg_isa(const void* context);
 PG_API int32_t pg_alloc(void* context, int64_t bytes, uint64_t* out_address);
 // bytes: as given to pg_alloc.
 PG_API int32_t pg_free(void* context, void* address, int64_t bytes);
-PG_API int32_t pg_copy(void* out, const void* from, int64_t bytes);
 // Makes room for the packed activations of matmuls of up to `rows` x `cols`, so that no matmul allocates.
 PG_API int32_t pg_reserve_activations(void* context, int64_t rows, int64_t cols);
 
@@ -159,8 +158,10 @@ PG_API int32_t pg_mixture_of_experts(void* context, float* out, int64_t out_stri
 
 // --- sampling -----------------------------------------------------------------------------------------------------------
 
-// One token per row by the rule of src/core/choose-token.ts; all arrays but logits have n entries.
-PG_API int32_t pg_sample(void* context, int32_t* out_tokens, const float* logits, int64_t stride, int64_t n, int64_t vocab, const float* temperature, const int32_t* top_k, const float* top_p, const float* min_p, const double* uniform);
+// One token for each of n rows (SamplingRow of src/sample-row.h) by the rule of src/core/sample-row.ts: edits, then the draw.
+// out_tokens [n]: -1 when every token is forbidden. out_logprobs [n]: of the token, from the logits as they were before any edit;
+// out_top_ids, out_top_logprobs [n, max_top]: the most probable ones, best first. Both are written for rows with num_top >= 0.
+PG_API int32_t pg_sample(void* context, int32_t* out_tokens, float* out_logprobs, int32_t* out_top_ids, float* out_top_logprobs, int64_t max_top, const float* logits, int64_t stride, int64_t num_logit_rows, int64_t vocab, const void* rows, int64_t n, const int32_t* lists, int64_t num_lists);
 
 // --- measurement --------------------------------------------------------------------------------------------------------
 

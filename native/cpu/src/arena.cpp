@@ -1,9 +1,6 @@
 #include "arena.h"
 
 #include <algorithm>
-#include <new>
-
-#include "memory.h"
 
 namespace pg {
 namespace {
@@ -16,30 +13,18 @@ int64_t rounded(int64_t value, int64_t multiple) { return (value + multiple - 1)
 
 }  // namespace
 
-Arena::~Arena() {
-  for (ArenaChunk* chunk : chunks_) {
-    release(chunk->mapping, chunk->mapped_bytes);
-    delete chunk;
-  }
-}
-
 ArenaBlock Arena::allocate(int64_t bytes) {
   const int64_t needed = rounded(bytes, kLine);
   // The newest chunk is the one with room, if any is.
-  ArenaChunk* chunk = chunks_.empty() ? nullptr : chunks_.back();
-  if (chunk == nullptr || chunk->used + needed > chunk->capacity) {
-    chunk = new (std::nothrow) ArenaChunk;
-    if (chunk == nullptr) return {};
-    chunk->capacity = std::max(kChunk, rounded(needed, kHugePage));
-    chunk->mapped_bytes = chunk->capacity + kHugePage;
-    chunk->mapping = pg::allocate(chunk->mapped_bytes);
-    if (chunk->mapping == nullptr) {
-      delete chunk;
-      return {};
-    }
-    chunk->data = reinterpret_cast<uint8_t*>(rounded(reinterpret_cast<int64_t>(chunk->mapping), kHugePage));
-    chunks_.push_back(chunk);
+  if (chunks_.empty() || chunks_.back()->used + needed > chunks_.back()->capacity) {
+    auto fresh = std::make_unique<ArenaChunk>();
+    fresh->capacity = std::max(kChunk, rounded(needed, kHugePage));
+    fresh->mapping = allocate_block(fresh->capacity + kHugePage);
+    if (fresh->mapping == nullptr) return {};
+    fresh->data = reinterpret_cast<uint8_t*>(rounded(reinterpret_cast<int64_t>(fresh->mapping.get()), kHugePage));
+    chunks_.push_back(std::move(fresh));
   }
+  ArenaChunk* chunk = chunks_.back().get();
   const ArenaBlock block = {chunk->data + chunk->used, chunk};
   chunk->used += needed;
   chunk->blocks++;
@@ -47,11 +32,9 @@ ArenaBlock Arena::allocate(int64_t bytes) {
 }
 
 void Arena::free(const ArenaBlock& block) {
-  ArenaChunk* chunk = block.chunk;
-  if (chunk == nullptr || --chunk->blocks > 0) return;
-  chunks_.erase(std::find(chunks_.begin(), chunks_.end(), chunk));
-  release(chunk->mapping, chunk->mapped_bytes);
-  delete chunk;
+  if (block.chunk == nullptr || --block.chunk->blocks > 0) return;
+  const auto is_it = [&](const std::unique_ptr<ArenaChunk>& chunk) { return chunk.get() == block.chunk; };
+  chunks_.erase(std::find_if(chunks_.begin(), chunks_.end(), is_it));
 }
 
 }  // namespace pg

@@ -2,13 +2,15 @@
 // back to the system when the last block in it is freed.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+#include "memory.h"
 
 namespace pg {
 
 struct ArenaChunk {
-  void* mapping = nullptr;
-  int64_t mapped_bytes = 0;
+  MemoryBlock mapping;
   uint8_t* data = nullptr;  // aligned to a huge page
   int64_t capacity = 0;
   int64_t used = 0;
@@ -22,15 +24,12 @@ struct ArenaBlock {
 
 class Arena {
  public:
-  Arena() = default;
-  Arena(const Arena&) = delete;
-  ~Arena();
-  // Zeroed, 64-byte aligned. data is null when the system has no more.
+  // Zeroed, 64-byte aligned. data is null when the system has no more; std::bad_alloc when not even a list entry fits.
   ArenaBlock allocate(int64_t bytes);
   void free(const ArenaBlock& block);
 
  private:
-  std::vector<ArenaChunk*> chunks_;
+  std::vector<std::unique_ptr<ArenaChunk>> chunks_;
 };
 
 }  // namespace pg

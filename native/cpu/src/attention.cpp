@@ -27,17 +27,15 @@ extern "C" int32_t pg_attention(void* handle, float* out, int64_t out_stride, co
                                 float softcap, const float* sinks) {
   Context* context = as_context(handle);
   const Step& s = *as_step(step);
-  const char* wrong = nullptr;
-  const StepGroup* table = s.group_of(group, *as_pool(pool), &wrong);
-  if (table == nullptr) return fail(context, PG_E_ARGUMENT, "attention: %s", wrong);
+  const StepGroup* table = find_group(context, s, group, *as_pool(pool), "attention");
+  if (table == nullptr) return PG_E_ARGUMENT;
   if (plan < 0 || plan >= static_cast<int32_t>(s.plans.size()) || s.plans[static_cast<size_t>(plan)].group != group)
     return fail(context, PG_E_ARGUMENT, "attention: the step has no plan %d of group %d", plan, group);
   AttentionArgs args{out,     out_stride, q,  q_stride, as_pool(pool), layer, num_heads, scale,
                      softcap, sinks,      {}, {},       nullptr,       nullptr};
   args.batch = {s.positions, s.visible_end, s.qo_indptr, table->kv_indptr, table->kv_indices};
   args.plan = s.plans[static_cast<size_t>(plan)];
-  wrong = check(args);
-  if (wrong != nullptr) return fail(context, PG_E_ARGUMENT, "attention: %s", wrong);
+  if (const char* wrong = check(args)) return fail(context, PG_E_ARGUMENT, "attention: %s", wrong);
 
   const AttentionKernels& kernels = *context->kernels->attention;
   const int32_t heads = args.pool->num_kv_heads;

@@ -70,7 +70,7 @@ struct AttentionUnit {
 struct AttentionKernels {
   // Bytes of scratch one worker needs for tiles of q_tile rows.
   int64_t (*scratch_bytes)(int32_t q_tile, int32_t key_dim, int32_t value_dim);
-  // next: what the same worker runs after it, or null; its first keys are asked for early.
+  // next: what the same worker runs after it, or null; its first keys are prefetched.
   void (*run_item)(const AttentionArgs& args, void* scratch, const AttentionUnit& unit, const AttentionUnit* next);
   // One merge entry for one kv head.
   void (*run_merge)(const AttentionArgs& args, int32_t merge, int32_t head);

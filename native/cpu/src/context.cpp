@@ -2,7 +2,6 @@
 #include "context.h"
 
 #include <cstdio>
-#include <cstring>
 #include <new>
 
 #include "isa.h"
@@ -39,10 +38,7 @@ int32_t pg_context_create(int32_t threads, int32_t isa, uint64_t* out_context) {
 }
 
 int32_t pg_context_free(void* handle) {
-  if (handle == nullptr) return PG_E_ARGUMENT;
-  Context* context = as_context(handle);
-  release(context->activations, context->activation_bytes);
-  delete context;
+  delete as_context(handle);
   return PG_OK;
 }
 
@@ -65,12 +61,6 @@ int32_t pg_alloc(void* handle, int64_t bytes, uint64_t* out_address) {
 
 int32_t pg_free(void*, void* address, int64_t bytes) {
   release(address, bytes);
-  return PG_OK;
-}
-
-int32_t pg_copy(void* out, const void* from, int64_t bytes) {
-  if (bytes < 0 || (bytes > 0 && (out == nullptr || from == nullptr))) return PG_E_ARGUMENT;
-  if (bytes > 0) std::memcpy(out, from, static_cast<size_t>(bytes));
   return PG_OK;
 }
 

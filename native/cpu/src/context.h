@@ -13,6 +13,9 @@ namespace pg {
 
 struct Context {
   Context(int32_t threads, const Kernels* table) : kernels(table), pool(threads) {}
+  ~Context() { release(activations, activation_bytes); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
 
   const Kernels* kernels;
   Pool pool;
@@ -23,12 +26,24 @@ struct Context {
   // Attention: tiles of every worker, and the partial states of split items.
   Scratch attention_scratch;
   Scratch attention_partials;
-  Scratch sample_scratch;  // block sums, candidate ids and weights of every worker
+  // Sampling: block sums, candidates and an edited row of every worker; occurrences of each token, zero between calls.
+  Scratch sample_scratch;
+  Scratch sample_counts;
   char error[256] = "";
 };
 
 // Records the text and returns the status, so that a failing function is `return fail(context, PG_E_X, "...")`.
 int32_t fail(Context* context, int32_t status, const char* format, ...) __attribute__((format(printf, 3, 4)));
+
+// The body of a call that may run out of memory: nothing throws through the C border.
+template <typename Body>
+int32_t guarded(Context* context, const char* what, Body&& body) {
+  try {
+    return body();
+  } catch (...) {
+    return fail(context, PG_E_MEMORY, "%s: no memory", what);
+  }
+}
 
 inline Context* as_context(void* handle) { return static_cast<Context*>(handle); }
 

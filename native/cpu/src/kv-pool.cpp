@@ -1,7 +1,7 @@
 #include "kv-pool.h"
 
 #include <cstring>
-#include <new>
+#include <memory>
 
 #include "context.h"
 #include "memory.h"
@@ -29,6 +29,11 @@ bool lay_out(KvPool& pool) {
 using namespace pg;
 
 namespace {
+
+struct PoolOwner {
+  KvPool view;
+  MemoryBlock memory;
+};
 
 KvPool shape_of(int32_t page_size, int32_t num_layers, int32_t num_kv_heads, int32_t key_dim, int32_t value_dim,
                 int32_t latent, int32_t dtype) {
@@ -69,25 +74,25 @@ int32_t pg_kv_pool_create(void* handle, int32_t num_pages, int32_t page_size, in
     return fail(context, PG_E_ARGUMENT, "no pool of %d pages x %d slots x %d layers x %d heads x %d/%d", num_pages, page_size,
                 num_layers, num_kv_heads, key_dim, value_dim);
   constexpr int64_t kSlack = 64;
-  shape.num_pages = num_pages;
-  if (__builtin_mul_overflow(shape.page_bytes, int64_t{num_pages}, &shape.bytes) || shape.bytes > INT64_MAX - kSlack)
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(shape.page_bytes, int64_t{num_pages}, &bytes) || bytes > INT64_MAX - kSlack)
     return fail(context, PG_E_MEMORY, "a pool of %d pages has no size", num_pages);
-  shape.bytes += kSlack;
-  shape.base = static_cast<uint8_t*>(allocate(shape.bytes));
-  KvPool* pool = shape.base == nullptr ? nullptr : new (std::nothrow) KvPool(shape);
-  if (pool == nullptr) {
-    release(shape.base, shape.bytes);
-    return fail(context, PG_E_MEMORY, "the system refused %lld bytes", static_cast<long long>(shape.bytes));
-  }
-  *out_pool = reinterpret_cast<uint64_t>(pool);
-  return PG_OK;
+  return guarded(context, "pool", [&]() -> int32_t {
+    auto pool = std::make_unique<PoolOwner>();
+    pool->memory = allocate_block(bytes + kSlack);
+    if (pool->memory == nullptr)
+      return fail(context, PG_E_MEMORY, "the system refused %lld bytes", static_cast<long long>(bytes + kSlack));
+    pool->view = shape;
+    pool->view.num_pages = num_pages;
+    pool->view.base = static_cast<uint8_t*>(pool->memory.get());
+    *out_pool = reinterpret_cast<uint64_t>(&pool.release()->view);
+    return PG_OK;
+  });
 }
 
 int32_t pg_kv_pool_free(void* pool) {
-  KvPool* freed = static_cast<KvPool*>(pool);
-  if (freed == nullptr) return PG_E_ARGUMENT;
-  release(freed->base, freed->bytes);
-  delete freed;
+  // The view is the owner's first member.
+  delete static_cast<PoolOwner*>(pool);
   return PG_OK;
 }
 

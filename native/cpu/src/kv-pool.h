@@ -16,9 +16,9 @@ constexpr int32_t kMaxHeadDim = 1024;
 
 enum class KvDtype : int32_t { f32 = 0, f16 = 1, bf16 = 2, i8 = 3 };
 
+// A view: PoolOwner of kv-pool.cpp holds the memory.
 struct KvPool {
   uint8_t* base = nullptr;
-  int64_t bytes = 0;  // allocated, slack included
   int32_t num_pages = 0;
   int32_t page_size = 0;
   int32_t num_layers = 0;

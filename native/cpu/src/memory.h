@@ -2,12 +2,21 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace pg {
 
 // Zeroed and at least 64-byte aligned; null when the system has no more.
 void* allocate(int64_t bytes);
 void release(void* address, int64_t bytes);
+
+// What allocate() gave, released by its owner.
+struct ReleaseBlock {
+  int64_t bytes = 0;
+  void operator()(void* address) const { release(address, bytes); }
+};
+using MemoryBlock = std::unique_ptr<void, ReleaseBlock>;
+inline MemoryBlock allocate_block(int64_t bytes) { return MemoryBlock(allocate(bytes), ReleaseBlock{bytes}); }
 
 // A byte range of a file, mapped read-only; unmapped when it goes out of scope.
 class FileMap {
@@ -16,6 +25,7 @@ class FileMap {
   FileMap(const char* path, int64_t offset, int64_t bytes);
   ~FileMap();
   FileMap(const FileMap&) = delete;
+  FileMap& operator=(const FileMap&) = delete;
   bool ok() const { return data_ != nullptr; }
   const uint8_t* data() const { return data_; }
   const char* error() const { return error_; }

@@ -2,7 +2,7 @@
 // each row's experts in ascending rank. An expert's matmul gives a row the same bits whatever rows are beside it, and the sum
 // runs by rank, so a row does not depend on the others.
 #include <cstring>
-#include <new>
+#include <memory>
 #include <vector>
 
 #include "parallel-rows.h"
@@ -115,8 +115,8 @@ int32_t pg_experts_create(void* handle, int32_t num_experts, const uint64_t* gat
                           int32_t group_best, int32_t is_gated, int32_t scale_input, int64_t max_rows, uint64_t* out_experts) {
   Context* context = as_context(handle);
   if (num_experts < 1 || num_experts > (1 << 16)) return fail(context, PG_E_ARGUMENT, "experts: %d of them", num_experts);
-  try {
-    Experts* e = new Experts();
+  return guarded(context, "experts", [&]() -> int32_t {
+    auto e = std::make_unique<Experts>();
     e->router = {num_experts, top_k,       static_cast<RouterScore>(score), normalize, scale, router_bias,
                  num_groups,  topk_group,  group_best};
     e->is_gated = is_gated != 0;
@@ -133,10 +133,7 @@ int32_t pg_experts_create(void* handle, int32_t num_experts, const uint64_t* gat
     e->inner = inner;
     e->gate = gate;
     e->max_rows = max_rows;
-    if (const char* wrong = check(*e)) {
-      delete e;
-      return fail(context, PG_E_ARGUMENT, "experts: %s", wrong);
-    }
+    if (const char* wrong = check(*e)) return fail(context, PG_E_ARGUMENT, "experts: %s", wrong);
     const size_t places = static_cast<size_t>(max_rows * top_k);
     e->ids.resize(places);
     e->weights.resize(places);
@@ -148,15 +145,11 @@ int32_t pg_experts_create(void* handle, int32_t num_experts, const uint64_t* gat
     const int64_t size = sizeof(float);
     if (!e->gathered.reserve(max_rows * hidden * size) || !e->inside.reserve(max_rows * 2 * inner * size) ||
         !e->results.reserve(max_rows * top_k * hidden * size) ||
-        pg_reserve_activations(handle, max_rows, hidden > inner ? hidden : inner) != PG_OK) {
-      delete e;
+        pg_reserve_activations(handle, max_rows, hidden > inner ? hidden : inner) != PG_OK)
       return fail(context, PG_E_MEMORY, "experts: no memory for %lld rows", static_cast<long long>(max_rows));
-    }
-    *out_experts = reinterpret_cast<uint64_t>(e);
+    *out_experts = reinterpret_cast<uint64_t>(e.release());
     return PG_OK;
-  } catch (const std::bad_alloc&) {
-    return fail(context, PG_E_MEMORY, "experts: no memory for %lld rows", static_cast<long long>(max_rows));
-  }
+  });
 }
 
 int32_t pg_experts_free(void* experts) {

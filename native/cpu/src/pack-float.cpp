@@ -52,6 +52,13 @@ PG_INLINE void each(const Source& source, int64_t first_row, Body body) {
   }
 }
 
+template <class From>
+void read_some(float* out, const Source& source, int64_t row, int64_t first, int64_t count) {
+  const int64_t start = source.transposed ? first * source.rows + row : row * source.cols + first;
+  const int64_t step = source.transposed ? source.rows : 1;
+  for (int64_t k = 0; k < count; k++) out[k] = From::read(source.data + (start + k * step) * From::kBytes);
+}
+
 template <class Body>
 void each_of(const Source& source, int64_t first_row, Body body) {
   switch (source.dtype) {
@@ -103,12 +110,15 @@ void pack_nvfp4(uint8_t* panel, const Source& source, int64_t first_row) {
   }
 }
 
-void read_row(float* out, const Source& source, int64_t row) {
-  Source one = source;
-  if (!source.transposed) one.rows = row + 1;  // the row at hand is the only one of its "panel"
-  each_of(one, row, [out](int64_t k, int64_t r, float value) {
-    if (r == 0) out[k] = value;
-  });
+void read_cols(float* out, const Source& source, int64_t row, int64_t first, int64_t count) {
+  switch (source.dtype) {
+    case kDtypeF32: return read_some<F32>(out, source, row, first, count);
+    case kDtypeF16: return read_some<F16>(out, source, row, first, count);
+    case kDtypeBf16: return read_some<Bf16>(out, source, row, first, count);
+    case kDtypeF8E4M3: return read_some<F8E4M3>(out, source, row, first, count);
+    case kDtypeF8E5M2: return read_some<F8E5M2>(out, source, row, first, count);
+    default: return;
+  }
 }
 
 }  // namespace pg

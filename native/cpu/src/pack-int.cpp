@@ -2,7 +2,6 @@
 //
 // Each (row, block of 32) becomes a Block: the codes as the panel stores them and the factors; `put` writes it to its lane.
 #include <cmath>
-#include <vector>
 
 #include "pack-block.h"
 #include "pack.h"
@@ -218,11 +217,11 @@ void fill_panel(uint8_t* panel, const EncodingSpec& spec, const Source& source, 
 }
 
 void quantize(uint8_t* panel, Encoding encoding, const Source& source, int64_t first_row, void (*one)(Block&, const float*)) {
-  const int64_t blocks = blocks_of(source.cols);
-  std::vector<float> row(static_cast<size_t>(blocks * kBlockCols));  // past the last column it stays zero
   fill_panel(panel, spec_of(encoding), source, first_row, [&](Block& block, int64_t lane, int64_t b) {
-    if (b == 0) read_row(row.data(), source, first_row + lane);
-    one(block, row.data() + b * kBlockCols);
+    float values[kBlockCols] = {0};  // past the last column they stay zero
+    const int64_t first = b * kBlockCols;
+    read_cols(values, source, first_row + lane, first, source.cols - first < kBlockCols ? source.cols - first : kBlockCols);
+    one(block, values);
   });
 }
 

@@ -21,8 +21,8 @@ using PackFn = void (*)(uint8_t* panel, const Source& source, int64_t first_row)
 void pack_f32(uint8_t* panel, const Source& source, int64_t first_row);
 void pack_f16(uint8_t* panel, const Source& source, int64_t first_row);
 void pack_bf16(uint8_t* panel, const Source& source, int64_t first_row);
-// out[cols] = one row of a float source.
-void read_row(float* out, const Source& source, int64_t row);
+// out[count] = columns [first, first + count) of one row of a float source.
+void read_cols(float* out, const Source& source, int64_t row, int64_t first, int64_t count);
 void pack_nvfp4(uint8_t* panel, const Source& source, int64_t first_row);
 // pack-int.cpp: float sources quantised as q8_0 and q4_0 are; block sources re-ordered without loss.
 void quantize_q8(uint8_t* panel, const Source& source, int64_t first_row);

@@ -50,9 +50,8 @@ int32_t pg_rotary_append(void* handle, float* q, int64_t q_stride, int64_t q_hea
   if (layer < 0 || layer >= pool.num_layers || half < 0 || 2 * half > key_dim)
     return fail(context, PG_E_ARGUMENT, "append: layer %d of %d, %d rotated numbers of %d", layer, pool.num_layers, 2 * half,
                 key_dim);
-  const char* wrong = nullptr;
-  const StepGroup* table = as_step(step)->group_of(group, pool, &wrong);
-  if (table == nullptr) return fail(context, PG_E_ARGUMENT, "append: %s", wrong);
+  const StepGroup* table = find_group(context, *as_step(step), group, pool, "append");
+  if (table == nullptr) return PG_E_ARGUMENT;
 
   const int32_t* slots = table->slots;
   const int64_t key_bytes = int64_t{key_dim} * pool.element_bytes;
@@ -62,7 +61,11 @@ int32_t pg_rotary_append(void* handle, float* q, int64_t q_stride, int64_t q_hea
   each_row(context, as_step(step)->num_tokens, cost, [&](int64_t t) {
     const int32_t page = slots[t] / pool.page_size;
     const int32_t slot = slots[t] % pool.page_size;
-    const Rotation rotation{cos + t * half, sin + t * half, half, interleaved};
+    Rotation rotation{nullptr, nullptr, half, interleaved};
+    if (cos != nullptr) {
+      rotation.cos = cos + t * half;
+      rotation.sin = sin + t * half;
+    }
     if (cos != nullptr)
       for (int64_t h = 0; h < q_heads; h++) kernels.rotate(q + t * q_stride + h * key_dim, rotation);
     for (int32_t h = 0; h < pool.num_kv_heads; h++) {

@@ -1,12 +1,13 @@
-// The choice of one token per row of logits, without the vocabulary crossing to JavaScript. The rule is that of
-// src/core/choose-token.ts, its twin; weights are f64 there and here, and may differ in the last bit.
+// Sampling rows: edits of the logits, the choice of a token, log-probabilities; the vocabulary never crosses to JavaScript. The rule
+// is that of src/core/sample-row.ts and choose-token.ts, their twins; weights are f64 there and here, and may differ in the last bit.
 #include "sample.h"
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <cstring>
 
 #include "context.h"
+#include "sample-row.h"
 
 namespace pg {
 namespace {
@@ -135,33 +136,86 @@ struct Row {
   }
 };
 
+// The log-probability of `token` and of the `num_top` most probable ones, before any edit.
+void report(float* out_logprob, int32_t* top_ids, float* top_logprobs, int32_t num_top, int32_t token, const Row& raw) {
+  const double log_total = raw.max + std::log(raw.sum_all());
+  *out_logprob = token < 0 ? -INFINITY : static_cast<float>(raw.logits[token] - log_total);
+  if (num_top == 0) return;
+  int64_t found = 0;
+  for (double distance = 4; found < num_top; distance *= 4) {
+    const bool is_all = distance > 1000;
+    found = raw.kernels.collect(raw.ids, raw.count, raw.logits, raw.count,
+                                is_all ? -INFINITY : static_cast<float>(raw.max - distance));
+    if (is_all) break;
+  }
+  const int64_t kept = std::min<int64_t>(num_top, found);
+  std::partial_sort(raw.ids, raw.ids + kept, raw.ids + found, [&](int32_t a, int32_t b) {
+    return raw.logits[a] > raw.logits[b] || (raw.logits[a] == raw.logits[b] && a < b);
+  });
+  for (int64_t i = 0; i < num_top; i++) {
+    top_ids[i] = i < kept ? raw.ids[i] : -1;
+    top_logprobs[i] = i < kept ? static_cast<float>(raw.logits[raw.ids[i]] - log_total) : -INFINITY;
+  }
+}
+
 }  // namespace
 }  // namespace pg
 
 using namespace pg;
 
-extern "C" int32_t pg_sample(void* handle, int32_t* out_tokens, const float* logits, int64_t stride, int64_t n, int64_t vocab,
-                             const float* temperature, const int32_t* top_k, const float* top_p, const float* min_p,
-                             const double* uniform) {
+extern "C" int32_t pg_sample(void* handle, int32_t* out_tokens, float* out_logprobs, int32_t* out_top_ids,
+                             float* out_top_logprobs, int64_t max_top, const float* logits, int64_t stride,
+                             int64_t num_logit_rows, int64_t vocab, const void* packed_rows, int64_t n, const int32_t* lists,
+                             int64_t num_lists) {
   Context* context = as_context(handle);
-  if (n < 0 || vocab < 1 || vocab > INT32_MAX || stride < vocab)
+  if (n < 0 || vocab < 1 || vocab > INT32_MAX || stride < vocab || max_top < 0)
     return fail(context, PG_E_ARGUMENT, "sample: %lld rows of %lld", static_cast<long long>(n), static_cast<long long>(vocab));
+  const SamplingRow* rows = static_cast<const SamplingRow*>(packed_rows);
+  for (int64_t r = 0; r < n; r++)
+    if (const char* wrong = check_row(rows[r], num_logit_rows, vocab, max_top, lists, num_lists))
+      return fail(context, PG_E_ARGUMENT, "sample: row %lld: %s", static_cast<long long>(r), wrong);
+
+  // Each worker's part, in doubles: block sums, weights, candidate ids, an edited row.
   const int64_t blocks = (vocab + kSampleBlock - 1) / kSampleBlock;
-  const int64_t per_worker = (blocks + vocab) * int64_t{sizeof(double)} + (vocab + 1) / 2 * 2 * int64_t{sizeof(int32_t)};
-  if (!context->sample_scratch.reserve(per_worker * context->pool.size()))
+  const int64_t halves = (vocab + 1) / 2;
+  const int64_t per_worker = blocks + vocab + 2 * halves;
+  const int64_t workers = context->pool.size();
+  if (!context->sample_scratch.reserve(per_worker * workers * int64_t{sizeof(double)}) ||
+      !context->sample_counts.reserve(vocab * workers * int64_t{sizeof(int32_t)}))
     return fail(context, PG_E_MEMORY, "sample: no memory for a vocabulary of %lld", static_cast<long long>(vocab));
   const SampleKernels& kernels = *context->kernels->sample;
   parallel_for(context->pool, n, [&](int64_t r, int32_t worker) {
-    const float* row = logits + r * stride;
+    const SamplingRow& row = rows[r];
+    double* sums = reinterpret_cast<double*>(context->sample_scratch.data()) + per_worker * worker;
+    double* weights = sums + blocks;
+    int32_t* ids = reinterpret_cast<int32_t*>(weights + vocab);
+    float* edited = reinterpret_cast<float*>(weights + vocab + halves);
+    const float* raw = logits + row.logit_row * stride;
+
+    int32_t token = row.given;
+    if (token < 0) {
+      const float* values = raw;
+      if (is_edited(row)) {
+        std::memcpy(edited, raw, sizeof(float) * static_cast<size_t>(vocab));
+        int32_t* counts = reinterpret_cast<int32_t*>(context->sample_counts.data()) + vocab * worker;
+        edit(edited, vocab, row, lists, counts, kernels);
+        values = edited;
+      }
+      float max;
+      token = static_cast<int32_t>(kernels.argmax(values, vocab, &max));
+      // Without one finite logit there is nothing to draw from.
+      if (row.temperature > 0 && std::isfinite(max)) {
+        const Rule rule{row.temperature, row.top_k < 0 ? 0 : row.top_k, row.top_p, row.min_p};
+        token = Row{kernels, values, vocab, max, rule, sums, ids, weights}.draw(row.uniform);
+      }
+      if (values[token] == -INFINITY) token = -1;
+    }
+    out_tokens[r] = token;
+    if (row.num_top < 0) return;
     float max;
-    const int64_t best = kernels.argmax(row, vocab, &max);
-    out_tokens[r] = static_cast<int32_t>(best);
-    // Without one finite logit there is nothing to draw from.
-    if (!(temperature[r] > 0) || !std::isfinite(max)) return;
-    double* sums = reinterpret_cast<double*>(context->sample_scratch.data() + per_worker * worker);
-    const Rule rule{temperature[r], top_k[r] < 0 ? 0 : top_k[r], top_p[r], min_p[r]};
-    const Row drawn{kernels, row, vocab, max, rule, sums, reinterpret_cast<int32_t*>(sums + blocks + vocab), sums + blocks};
-    out_tokens[r] = drawn.draw(uniform[r]);
+    kernels.argmax(raw, vocab, &max);
+    const Row whole{kernels, raw, vocab, max, {1.0, 0, 1.0, 0.0}, sums, ids, weights};
+    report(out_logprobs + r, out_top_ids + r * max_top, out_top_logprobs + r * max_top, row.num_top, token, whole);
   });
   return PG_OK;
 }

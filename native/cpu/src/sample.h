@@ -14,6 +14,8 @@ struct SampleKernels {
   void (*sum_weights)(double* sums, const float* logits, int64_t count, float max, double temperature);
   // exp((logit - max) / temperature) for at most kSampleBlock logits: the terms of sum_weights.
   void (*weigh)(double* weights, const float* logits, int64_t count, float max, double temperature);
+  // logits[i] = -infinity where bit i of the mask is not set.
+  void (*apply_mask)(float* logits, int64_t count, const int32_t* mask);
   // Ids of the logits >= floor, ascending; writes at most `capacity` and returns how many there are.
   int64_t (*collect)(int32_t* ids, int64_t capacity, const float* logits, int64_t count, float floor);
 };

@@ -1,5 +1,5 @@
 // A block of native memory that grows and keeps no content: per-worker scratch, partial states. Grown at load or the first time
-// an op meets a larger shape, never in a steady step.
+// an op meets a larger shape, never in a steady step. Zeroed when it grows.
 #pragma once
 #include <cstdint>
 
@@ -9,24 +9,18 @@ namespace pg {
 
 class Scratch {
  public:
-  Scratch() = default;
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { release(data_, bytes_); }
   // False when the system has no more; the old block is gone then.
   bool reserve(int64_t bytes) {
-    if (bytes <= bytes_) return true;
-    release(data_, bytes_);
-    data_ = static_cast<uint8_t*>(allocate(bytes));
-    bytes_ = data_ == nullptr ? 0 : bytes;
-    return data_ != nullptr;
+    if (bytes <= this->bytes()) return true;
+    block_.reset();
+    block_ = allocate_block(bytes);
+    return block_ != nullptr;
   }
-  uint8_t* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
+  uint8_t* data() const { return static_cast<uint8_t*>(block_.get()); }
+  int64_t bytes() const { return block_ == nullptr ? 0 : block_.get_deleter().bytes; }
 
  private:
-  uint8_t* data_ = nullptr;
-  int64_t bytes_ = 0;
+  MemoryBlock block_;
 };
 
 }  // namespace pg

@@ -8,6 +8,10 @@
 namespace pg {
 namespace {
 
+// Beyond any model.
+constexpr int32_t kMostGroups = 64;
+constexpr int32_t kMostPlans = 256;
+
 // Takes arrays off the block one after the other; a count that does not fit the rest empties it.
 class Reader {
  public:
@@ -107,7 +111,6 @@ const char* read_plan(PlanView& p, Reader& reader, const Step& step) {
 }
 
 const char* read_all(Step& s, int64_t count) {
-  constexpr int32_t kMost = 1 << 16;  // groups or plans: far beyond any model, so that a wild count reserves nothing
   Reader reader(reinterpret_cast<const int32_t*>(s.ints.data()), count);
   s.num_tokens = reader.next();
   s.num_rows = reader.next();
@@ -122,7 +125,7 @@ const char* read_all(Step& s, int64_t count) {
   s.state_of = reader.take(s.num_rows);
   s.logit_rows = reader.take(s.num_logit_rows);
   if (!reader.ok()) return "the block is too short";
-  if (s.page_size < 1 || num_groups < 0 || num_groups > kMost || num_plans < 0 || num_plans > kMost)
+  if (s.page_size < 1 || num_groups < 0 || num_groups > kMostGroups || num_plans < 0 || num_plans > kMostPlans)
     return "its counts are broken";
   if (s.num_rows > 0 && !is_indptr(s.qo_indptr, s.num_rows, s.num_tokens)) return "its rows are broken";
   for (int32_t t = 0; t < s.num_tokens; t++)
@@ -145,24 +148,31 @@ const char* read_all(Step& s, int64_t count) {
 
 }  // namespace
 
-const char* Step::read(int64_t count) {
-  const char* wrong = read_all(*this, count);
-  if (wrong == nullptr) return nullptr;
+void Step::clear() {
   num_tokens = num_rows = num_logit_rows = 0;
   groups.clear();
   plans.clear();
+}
+
+const char* Step::read(int64_t count) {
+  clear();
+  groups.reserve(kMostGroups);  // once: it is kept
+  plans.reserve(kMostPlans);
+  const char* wrong = read_all(*this, count);
+  if (wrong != nullptr) clear();
   return wrong;
 }
 
-const StepGroup* Step::group_of(int32_t group, const KvPool& pool, const char** error) const {
-  *error = nullptr;
-  if (group < 0 || group >= static_cast<int32_t>(groups.size()))
-    *error = "the step has no such group";
-  else if (page_size != pool.page_size)
-    *error = "the step's pages are not those of the pool";
-  else if (groups[static_cast<size_t>(group)].end_page > pool.num_pages)
-    *error = "a page is outside the pool";
-  return *error == nullptr ? &groups[static_cast<size_t>(group)] : nullptr;
+const StepGroup* find_group(Context* context, const Step& step, int32_t index, const KvPool& pool, const char* op) {
+  if (index < 0 || index >= static_cast<int32_t>(step.groups.size())) {
+    fail(context, PG_E_ARGUMENT, "%s: group %d of a step with %zu", op, index, step.groups.size());
+    return nullptr;
+  }
+  const StepGroup& group = step.groups[static_cast<size_t>(index)];
+  if (step.page_size == pool.page_size && group.end_page <= pool.num_pages) return &group;
+  fail(context, PG_E_ARGUMENT, "%s: page %d of %d slots, the pool has %d of %d", op, group.end_page - 1, step.page_size,
+       pool.num_pages, pool.page_size);
+  return nullptr;
 }
 
 }  // namespace pg
@@ -181,7 +191,6 @@ int32_t pg_step_create(void* handle, uint64_t* out_step) {
 }
 
 int32_t pg_step_free(void* handle) {
-  if (handle == nullptr) return PG_E_ARGUMENT;
   delete static_cast<Step*>(handle);
   return PG_OK;
 }
@@ -191,7 +200,7 @@ int32_t pg_step_reserve(void* handle, void* step, int64_t ints, uint64_t* out_ad
   if (step == nullptr || ints < 1 || ints > INT64_MAX / 4 || out_address == nullptr)
     return fail(context, PG_E_ARGUMENT, "step: no block of %lld numbers", static_cast<long long>(ints));
   Step& s = *static_cast<Step*>(step);
-  s.read(0);  // nothing may point into the old block
+  s.clear();  // nothing may point into the old block
   if (!s.ints.reserve(ints * int64_t{sizeof(int32_t)}))
     return fail(context, PG_E_MEMORY, "step: no memory for %lld numbers", static_cast<long long>(ints));
   *out_address = reinterpret_cast<uint64_t>(s.ints.data());
@@ -204,13 +213,10 @@ int32_t pg_step_stage(void* handle, void* step, int64_t ints) {
   Step& s = *static_cast<Step*>(step);
   if (ints < 0 || ints * int64_t{sizeof(int32_t)} > s.ints.bytes())
     return fail(context, PG_E_ARGUMENT, "step: %lld numbers were not reserved", static_cast<long long>(ints));
-  try {
-    if (const char* wrong = s.read(ints)) return fail(context, PG_E_ARGUMENT, "step: %s", wrong);
-  } catch (...) {  // no memory for the lists of groups and plans
-    s.read(0);
-    return fail(context, PG_E_MEMORY, "step: no memory");
-  }
-  return PG_OK;
+  return guarded(context, "step", [&] {
+    const char* wrong = s.read(ints);
+    return wrong == nullptr ? PG_OK : fail(context, PG_E_ARGUMENT, "step: %s", wrong);
+  });
 }
 
 }  // extern "C"

@@ -43,9 +43,12 @@ struct Step {
 
   // What is wrong with the first `count` int32 of the block, or null; fills everything above. A step with a fault is empty.
   const char* read(int64_t count);
-  // The group for use with a pool of this many pages, or null with `*error` saying why not.
-  const StepGroup* group_of(int32_t group, const KvPool& pool, const char** error) const;
+  void clear();
 };
+
+struct Context;
+// The step's group for use with a pool: null, and the failure of `op` recorded, when they do not fit together.
+const StepGroup* find_group(Context* context, const Step& step, int32_t index, const KvPool& pool, const char* op);
 
 inline const Step* as_step(const void* handle) { return static_cast<const Step*>(handle); }
 

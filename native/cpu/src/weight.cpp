@@ -35,6 +35,7 @@ int32_t append(Context* context, Weight* weight, int32_t dtype, int32_t encoding
   segment.rows = rows;
   segment.panels = (rows + kPanelRows - 1) / kPanelRows;
   segment.panel_bytes = panel_size(segment.encoding, cols);
+  weight->segments.reserve(weight->segments.size() + 1);  // before there is a block to lose
   segment.block = context->weights.allocate(segment.bytes());
   segment.data = segment.block.data;
   if (segment.data == nullptr)
@@ -63,16 +64,17 @@ int32_t pg_weight_create(void* handle, int64_t cols, uint64_t* out_weight) {
 
 int32_t pg_weight_append(void* handle, void* weight, int32_t dtype, int32_t encoding, int64_t rows, int32_t transposed,
                          const void* source, int64_t source_bytes) {
-  return append(as_context(handle), static_cast<Weight*>(weight), dtype, encoding, rows, transposed,
-                static_cast<const uint8_t*>(source), source_bytes);
+  return guarded(as_context(handle), "weight", [&] {
+    return append(as_context(handle), static_cast<Weight*>(weight), dtype, encoding, rows, transposed,
+                  static_cast<const uint8_t*>(source), source_bytes);
+  });
 }
 
 int32_t pg_weight_append_file(void* handle, void* weight, int32_t dtype, int32_t encoding, int64_t rows,
                               int32_t transposed, const char* path, int64_t offset, int64_t source_bytes) {
   const FileMap file(path, offset, source_bytes);
   if (!file.ok()) return fail(as_context(handle), PG_E_FILE, "%s", file.error());
-  return append(as_context(handle), static_cast<Weight*>(weight), dtype, encoding, rows, transposed, file.data(),
-                source_bytes);
+  return pg_weight_append(handle, weight, dtype, encoding, rows, transposed, file.data(), source_bytes);
 }
 
 int64_t pg_weight_bytes(const void* handle) {
@@ -83,7 +85,7 @@ int64_t pg_weight_bytes(const void* handle) {
 
 int32_t pg_weight_free(void* context, void* handle) {
   Weight* weight = static_cast<Weight*>(handle);
-  if (weight == nullptr) return PG_E_ARGUMENT;
+  if (weight == nullptr) return PG_OK;
   for (const Segment& segment : weight->segments) as_context(context)->weights.free(segment.block);
   delete weight;
   return PG_OK;

@@ -1,6 +1,8 @@
 // Row ops, rotary, experts and sampling on exactly sized buffers: every tail length, and rows enough for several workers.
 #include "step.h"
 
+#include "../src/sample-row.h"
+
 namespace {
 
 constexpr int64_t kSizes[][2] = {{1, 1}, {2, 3}, {3, 15}, {5, 17}, {1, 64}, {7, 65}, {40, 700}};
@@ -129,18 +131,38 @@ TEST(sampling_of_every_size_of_vocabulary) {
     const int64_t n = 12;
     std::vector<float> logits = random.numbers(n * vocab);
     if (vocab > 7) logits[3] = NAN, logits[5] = -INFINITY;
-    std::vector<float> temperature, top_p, min_p;
-    std::vector<int32_t> top_k, out(n, -1);
-    std::vector<double> uniform;
-    for (int64_t r = 0; r < n; r++) {
-      temperature.push_back(r % 4 == 0 ? 0.0f : 0.1f);
-      top_k.push_back(r % 3 == 1 ? 5 : 0);
-      top_p.push_back(r % 3 == 2 ? 0.5f : 1.0f);
-      min_p.push_back(r % 5 == 4 ? 0.3f : 0.0f);
-      uniform.push_back(r == 7 ? 0x1.fffffffffffffp-1 : r / 12.0);
+    std::vector<int32_t> out(n, -1), top_ids(n * 3), lists{0, 0, 0};  // a token, then a bias of +0
+    std::vector<int32_t> mask((vocab + 31) / 32, -1);
+    lists.insert(lists.end(), mask.begin(), mask.end());
+    std::vector<float> logprobs(n), top_logprobs(n * 3);
+    std::vector<pg::SamplingRow> rows(n);
+    for (int32_t r = 0; r < n; r++) {
+      pg::SamplingRow& row = rows[r];
+      row = {};
+      row.uniform = r == 7 ? 0x1.fffffffffffffp-1 : r / 12.0;
+      row.temperature = r % 4 == 0 ? 0.0f : 0.1f;
+      row.top_k = r % 3 == 1 ? 5 : 0;
+      row.top_p = r % 3 == 2 ? 0.5f : 1.0f;
+      row.min_p = r % 5 == 4 ? 0.3f : 0.0f;
+      row.repetition_penalty = 1.0f;
+      row.logit_row = r;
+      row.given = -1;
+      row.num_top = r % 3;
+      row.num_prompt = r % 2;
+      row.bias = 1;
+      row.num_bias = r % 2;
+      row.mask = r % 2 == 1 ? 3 : -1;
     }
-    CHECK_OK(pg_sample(context, out.data(), logits.data(), vocab, n, vocab, temperature.data(), top_k.data(), top_p.data(),
-                       min_p.data(), uniform.data()));
+    const auto sample = [&] {
+      return pg_sample(context, out.data(), logprobs.data(), top_ids.data(), top_logprobs.data(), 3, logits.data(), vocab, n, vocab,
+                       rows.data(), n, lists.data(), static_cast<int64_t>(lists.size()));
+    };
+    CHECK_OK(sample());
+    rows[1].mask = 4;
+    CHECK(sample() == PG_E_ARGUMENT);  // past the lists
+    rows[1].mask = 3;
+    rows[1].num_top = 4;
+    CHECK(sample() == PG_E_ARGUMENT);
     for (int64_t r = 0; r < n; r++) {
       CHECK(out[r] >= 0 && out[r] < vocab);
       CHECK(vocab == 1 || logits[r * vocab + out[r]] == logits[r * vocab + out[r]]);  // never NaN

@@ -1,7 +1,6 @@
 // `pagoda bench attention`: the device's attention over pages for given batches, planned as the engine plans them, against what
 // the machine can do at best. One call is one layer.
 
-import { AttentionPlanner } from "../../attention/planner.js";
 import type { OptionTable } from "../../config/options.js";
 import { Batch } from "../../core/batch.js";
 import { errorFor } from "../../core/errors.js";
@@ -147,7 +146,7 @@ function measure(device: Device, rows: readonly CaseRow[], own: Own, { pageSize,
   }, 0);
   const kvBytes = seenTokens * tokenBytes;
   // Layers are used in turns, as in a model, so that pages come from memory.
-  const numLayers = device.info.name === "reference" ? 1 : Math.min(MAX_LAYERS, Math.ceil(COLD_BYTES / kvBytes));
+  const numLayers = device.info.isOracle ? 1 : Math.min(MAX_LAYERS, Math.ceil(COLD_BYTES / kvBytes));
   const pool = device.allocKvPool({ ...layerSpec, numLayers, numPages } satisfies KvPoolSpec);
 
   const numTokens = rows.reduce((sum, row) => sum + row.queryLen, 0);
@@ -157,14 +156,7 @@ function measure(device: Device, rows: readonly CaseRow[], own: Own, { pageSize,
   const q = device.loadTensor(noise(longest * heads * headDim, 1), longest, heads * headDim);
   const kv = device.loadTensor(noise(longest * kvHeads * headDim, 2), longest, kvHeads * headDim);
   const out = device.allocTensor(longest, heads * headDim);
-  const planner = new AttentionPlanner({
-    groupSize: heads / kvHeads,
-    headDim,
-    window,
-    numWorkers: device.info.numWorkers,
-    split,
-    kvChunk: device.info.kvChunk,
-  });
+  const planner = device.createPlanner({ groupSize: heads / kvHeads, headDim, window, split });
   const noTokens = new Int32Array(longest);
   let firstPage = 1;
   const pages = pagesOf.map((count) => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { FIELD, ROW_WORDS } from "../../core/sampling-rows.js";
 import { ABI, ABI_VERSION, type AbiType } from "./abi.js";
 
 const header = readFileSync(new URL("../../../../native/cpu/include/pagoda_cpu.h", import.meta.url), "utf8");
@@ -35,4 +36,17 @@ test("every declaration of the header is seen by this test", () => {
   const mentioned = header.replace(/\/\/.*$/gm, "").match(/\bpg_\w+(?=\()/g) ?? [];
   assert.equal(mentioned.length, declarations().size);
   assert.equal(Number(/#define PG_ABI_VERSION (\d+)/.exec(header)![1]), ABI_VERSION);
+});
+
+test("sampling rows are packed as the native struct lays them out", () => {
+  const source = readFileSync(new URL("../../../../native/cpu/src/sample-row.h", import.meta.url), "utf8");
+  const [, body] = /struct SamplingRow \{([^}]*)\};/.exec(source)!;
+  const fields: Record<string, number> = {};
+  let word = 0;
+  for (const [, type, name] of body!.matchAll(/^ {2}(\w+) (\w+);/gm)) {
+    fields[name!.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase())] = word;
+    word += type === "double" ? 2 : 1;
+  }
+  assert.deepEqual(fields, { ...FIELD });
+  assert.equal(word, ROW_WORDS);
 });

@@ -27,7 +27,6 @@ export const ABI = {
 
   pg_alloc: [I32, ADDR, I64, BUF],
   pg_free: [I32, ADDR, ADDR, I64],
-  pg_copy: [I32, ADDR, BUF, I64],
   pg_reserve_activations: [I32, ADDR, I64, I64],
 
   pg_weight_create: [I32, ADDR, I64, BUF],
@@ -85,7 +84,7 @@ export const ABI = {
   pg_experts_free: [I32, ADDR],
   pg_mixture_of_experts: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, I64],
 
-  pg_sample: [I32, ADDR, BUF, ADDR, I64, I64, I64, BUF, BUF, BUF, BUF, BUF],
+  pg_sample: [I32, ADDR, BUF, BUF, BUF, BUF, I64, ADDR, I64, I64, I64, BUF, I64, BUF, I64],
 
   pg_measure_peak: [I32, ADDR, I32, BUF],
 } as const satisfies Record<string, readonly AbiType[]>;

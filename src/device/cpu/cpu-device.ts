@@ -1,9 +1,11 @@
 // The native CPU device: every op is one call into native/cpu (abi.ts), over the whole ragged batch. Bitwise invariant: a row's
 // result depends on nothing but the row, whatever the batch, the chunking or the number of threads.
 
-import { availableParallelism } from "node:os";
+import { availableParallelism, freemem } from "node:os";
+import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
+import { MAX_TOP_LOGPROBS, type SamplingRows } from "../../core/sampling-rows.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Device,
@@ -11,16 +13,18 @@ import type {
   ExpertWeights,
   MatmulOptions,
   RouterSpec,
-  SampleInputs,
   StagedBatch,
   Tensor,
   TokenBuffer,
   Weight,
+  WeightQuantization,
+  WeightShape,
 } from "../device.js";
 import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import { CpuExperts } from "./experts.js";
 import { loadLibrary } from "./library.js";
 import { CpuContext, CpuTensor, viewFloats } from "./memory.js";
+import { packedBytes } from "./packed-bytes.js";
 import { CpuRecurrentOps } from "./recurrent-ops.js";
 import { CpuStagedBatch } from "./staged-batch.js";
 import { type CpuWeight, type LoadWeightOptions, loadCpuWeight } from "./weights.js";
@@ -52,6 +56,10 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
       numWorkers: threads,
       kvChunk: 256,
       asyncDepth: 1,
+      kvDtype: "f16",
+      maxPoolBytes: Number.POSITIVE_INFINITY,
+      logitTolerance: 2e-3,
+      isOracle: false,
     };
   }
 
@@ -80,6 +88,19 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
     return weight;
   }
 
+  packedBytes(tensor: WeightShape, quantize: WeightQuantization): number {
+    return packedBytes(tensor, quantize);
+  }
+
+  /** A quarter of what the machine has: the rest is for weights to come, for activations and for other programs. */
+  freeMemory(): number {
+    return freemem() / 4;
+  }
+
+  createPlanner(shape: PlanShape): AttentionPlanner {
+    return new AttentionPlanner({ ...shape, numWorkers: this.info.numWorkers, kvChunk: this.info.kvChunk });
+  }
+
   createStagedBatch(maxTokens: number): CpuStagedBatch {
     const staged = new CpuStagedBatch(this.context, maxTokens);
     this.#staged.push(staged);
@@ -105,16 +126,17 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
     const { native, handle } = this.context;
     const step = (batch as CpuStagedBatch).handle;
     const to = (out as CpuTensor).address;
-    const status = native.pg_embed(handle, to, out.stride, (table as CpuWeight).handle, step, scale);
-    if (status !== 0) this.context.check(status, "pg_embed");
+    this.context.check(native.pg_embed(handle, to, out.stride, (table as CpuWeight).handle, step, scale), "pg_embed");
   }
 
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void {
     const { native, handle } = this.context;
     const step = (batch as CpuStagedBatch).handle;
     const to = (out as CpuTensor).address;
-    const status = native.pg_add_positions(handle, to, out.stride, (table as CpuWeight).handle, step);
-    if (status !== 0) this.context.check(status, "pg_add_positions");
+    this.context.check(
+      native.pg_add_positions(handle, to, out.stride, (table as CpuWeight).handle, step),
+      "pg_add_positions",
+    );
   }
 
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
@@ -122,19 +144,21 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
     const to = out as CpuTensor;
     const from = x as CpuTensor;
     const bias = (options?.bias ?? null) as CpuTensor | null;
-    const status = native.pg_matmul(
-      handle,
-      to.address,
-      to.stride,
-      from.address,
-      from.stride,
-      (weight as CpuWeight).handle,
-      n,
-      bias === null ? 0 : bias.address,
-      options?.scale ?? 1,
-      options?.accumulate === true ? 1 : 0,
+    this.context.check(
+      native.pg_matmul(
+        handle,
+        to.address,
+        to.stride,
+        from.address,
+        from.stride,
+        (weight as CpuWeight).handle,
+        n,
+        bias === null ? 0 : bias.address,
+        options?.scale ?? 1,
+        options?.accumulate === true ? 1 : 0,
+      ),
+      "pg_matmul",
     );
-    if (status !== 0) this.context.check(status, "pg_matmul");
   }
 
   mixtureOfExperts(
@@ -150,18 +174,10 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
     const i = x as CpuTensor;
     const l = routerLogits as CpuTensor;
     const e = this.#experts.handleOf(experts, router, i.rows);
-    const status = native.pg_mixture_of_experts(
-      handle,
-      o.address,
-      o.stride,
-      i.address,
-      i.stride,
-      l.address,
-      l.stride,
-      e,
-      n,
+    this.context.check(
+      native.pg_mixture_of_experts(handle, o.address, o.stride, i.address, i.stride, l.address, l.stride, e, n),
+      "pg_mixture_of_experts",
     );
-    if (status !== 0) this.context.check(status, "pg_mixture_of_experts");
   }
 
   /** What the machine can do at best on this device's threads, per second; see pg_measure_peak. Not for use in a step. */
@@ -174,27 +190,31 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
 
   // --- results -----------------------------------------------------------------------------------------------------------
 
-  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, inputs: SampleInputs): void {
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, rows: SamplingRows): void {
     const { native, handle } = this.context;
-    const outTokens = first === 0 ? out.ids : out.ids.subarray(first);
     const { address, stride, cols } = logits as CpuTensor;
-    const { temperature, topK, topP, minP, uniform } = inputs;
-    const room = Math.min(outTokens.length, temperature.length, topK.length, topP.length, minP.length, uniform.length);
-    if (n > room) throw new RangeError(`sampling of ${n} rows, inputs for ${room}`);
-    const status = native.pg_sample(
-      handle,
-      outTokens,
-      address,
-      stride,
-      n,
-      cols,
-      temperature,
-      topK,
-      topP,
-      minP,
-      uniform,
+    if (n > logits.rows || first + rows.count > out.ids.length) {
+      throw new RangeError(`${rows.count} sampling rows from ${first} on, room for ${out.ids.length}`);
+    }
+    this.context.check(
+      native.pg_sample(
+        handle,
+        first === 0 ? out.ids : out.ids.subarray(first),
+        first === 0 ? out.logprobs : out.logprobs.subarray(first),
+        first === 0 ? out.topIds : out.topIds.subarray(first * MAX_TOP_LOGPROBS),
+        first === 0 ? out.topLogprobs : out.topLogprobs.subarray(first * MAX_TOP_LOGPROBS),
+        MAX_TOP_LOGPROBS,
+        address,
+        stride,
+        n,
+        cols,
+        rows.ints,
+        rows.count,
+        rows.lists,
+        rows.numLists,
+      ),
+      "pg_sample",
     );
-    if (status !== 0) this.context.check(status, "pg_sample");
   }
 
   // Every call computes before it returns: there is nothing to wait for.

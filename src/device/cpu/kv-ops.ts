@@ -106,7 +106,10 @@ export abstract class CpuKvOps extends CpuRowOps {
   rotaryTable(table: RotaryTable, batch: StagedBatch): void {
     const { native, handle } = this.context;
     const { cos, sin, invFreq, half, spec } = table as CpuRotary;
-    native.pg_rotary_table(handle, cos, sin, (batch as CpuStagedBatch).handle, invFreq, half, spec.scale);
+    this.context.check(
+      native.pg_rotary_table(handle, cos, sin, (batch as CpuStagedBatch).handle, invFreq, half, spec.scale),
+      "pg_rotary_table",
+    );
   }
 
   rotary(x: Tensor, table: RotaryTable, headDim: number, offset: number, batch: StagedBatch): void {
@@ -115,20 +118,10 @@ export abstract class CpuKvOps extends CpuRowOps {
     const { cos, sin, half, interleaved } = table as CpuRotary;
     const heads = cols / headDim;
     const tokens = batch.numTokens;
-    const status = native.pg_rotary(
-      handle,
-      address,
-      stride,
-      tokens,
-      heads,
-      headDim,
-      offset,
-      cos,
-      sin,
-      half,
-      interleaved,
+    this.context.check(
+      native.pg_rotary(handle, address, stride, tokens, heads, headDim, offset, cos, sin, half, interleaved),
+      "pg_rotary",
     );
-    if (status !== 0) this.context.check(status, "pg_rotary");
   }
 
   rotaryAppend(
@@ -142,25 +135,27 @@ export abstract class CpuKvOps extends CpuRowOps {
   ): void {
     const { native, handle } = this.context;
     const rotary = table as CpuRotary | null;
-    const status = native.pg_rotary_append(
-      handle,
-      (q as CpuTensor).address,
-      q.stride,
-      q.cols / pool.spec.keyDim,
-      (k as CpuTensor).address,
-      k.stride,
-      (v as CpuTensor).address,
-      v.stride,
-      rotary === null ? 0 : rotary.cos,
-      rotary === null ? 0 : rotary.sin,
-      rotary === null ? 0 : rotary.half,
-      rotary === null ? 0 : rotary.interleaved,
-      (batch as CpuStagedBatch).handle,
-      pool.spec.group ?? 0,
-      (pool as CpuKvPool).handle,
-      layer,
+    this.context.check(
+      native.pg_rotary_append(
+        handle,
+        (q as CpuTensor).address,
+        q.stride,
+        q.cols / pool.spec.keyDim,
+        (k as CpuTensor).address,
+        k.stride,
+        (v as CpuTensor).address,
+        v.stride,
+        rotary === null ? 0 : rotary.cos,
+        rotary === null ? 0 : rotary.sin,
+        rotary === null ? 0 : rotary.half,
+        rotary === null ? 0 : rotary.interleaved,
+        (batch as CpuStagedBatch).handle,
+        pool.spec.group ?? 0,
+        (pool as CpuKvPool).handle,
+        layer,
+      ),
+      "pg_rotary_append",
     );
-    if (status !== 0) this.context.check(status, "pg_rotary_append");
   }
 
   attention(
@@ -173,23 +168,25 @@ export abstract class CpuKvOps extends CpuRowOps {
     params: AttentionParams,
   ): void {
     const { native, handle } = this.context;
-    const status = native.pg_attention(
-      handle,
-      (out as CpuTensor).address,
-      out.stride,
-      (q as CpuTensor).address,
-      q.stride,
-      (batch as CpuStagedBatch).handle,
-      pool.spec.group ?? 0,
-      planIndex,
-      (pool as CpuKvPool).handle,
-      layer,
-      params.numHeads,
-      params.scale,
-      params.softcap,
-      params.sinks === null ? 0 : (params.sinks as CpuTensor).address,
+    this.context.check(
+      native.pg_attention(
+        handle,
+        (out as CpuTensor).address,
+        out.stride,
+        (q as CpuTensor).address,
+        q.stride,
+        (batch as CpuStagedBatch).handle,
+        pool.spec.group ?? 0,
+        planIndex,
+        (pool as CpuKvPool).handle,
+        layer,
+        params.numHeads,
+        params.scale,
+        params.softcap,
+        params.sinks === null ? 0 : (params.sinks as CpuTensor).address,
+      ),
+      "pg_attention",
     );
-    if (status !== 0) this.context.check(status, "pg_attention");
   }
 
   protected freePools(): void {

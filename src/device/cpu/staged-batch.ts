@@ -57,8 +57,7 @@ export class CpuStagedBatch implements StagedBatch {
     }
     for (let i = 0; i < plans.length; i++) this.#putPlan(plans[i]!);
     const { native, handle } = this.#context;
-    const status = native.pg_step_stage(handle, this.handle, this.#at);
-    if (status !== 0) this.#context.check(status, "pg_step_stage");
+    this.#context.check(native.pg_step_stage(handle, this.handle, this.#at), "pg_step_stage");
   }
 
   free(): void {

@@ -2,8 +2,12 @@
 // speed. sample() gives each logit row a token that depends on (position, token id) alone: a request's tokens are the same
 // however it is batched, chunked, cached or preempted, which is what a simulation checks. Nothing is allocated per call.
 
+import { freemem } from "node:os";
+import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import { Batch } from "../../core/batch.js";
+import { sampleRow } from "../../core/sample-row.js";
+import { FIELD, isPlainRow, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Device,
@@ -95,6 +99,10 @@ export class NullDevice implements Device {
     numWorkers: 1,
     kvChunk: 256,
     asyncDepth: 1,
+    kvDtype: "f16",
+    maxPoolBytes: Number.POSITIVE_INFINITY,
+    logitTolerance: 0,
+    isOracle: false,
   };
   /** How often each op was called. */
   readonly calls = Object.fromEntries(NULL_OPS.map((op) => [op, 0])) as Record<NullOp, number>;
@@ -102,6 +110,7 @@ export class NullDevice implements Device {
   #batch = new Batch(1, 0);
   #firstLogitRow = 0;
   #logits: Tensor | null = null;
+  #row = new Float32Array(0); // [V] zeros between calls
 
   allocTensor(rows: number, cols: number): Tensor {
     return new NullTensor(rows, cols, cols);
@@ -113,6 +122,15 @@ export class NullDevice implements Device {
     const [rowAxis, colAxis] = options.transposed ? [1, 0] : [0, 1];
     const rows = parts.reduce((sum, part) => sum + part.shape[rowAxis]!, 0);
     return { rows, cols: parts[0]!.shape[colAxis]!, dtype: "null", byteLength: 0 };
+  }
+  packedBytes(): number {
+    return 0;
+  }
+  freeMemory(): number {
+    return freemem() / 4;
+  }
+  createPlanner(shape: PlanShape): AttentionPlanner {
+    return new AttentionPlanner({ ...shape, numWorkers: this.info.numWorkers, kvChunk: this.info.kvChunk });
   }
   allocKvPool(spec: KvPoolSpec): KvPool {
     return { spec, byteLength: 0 };
@@ -238,9 +256,20 @@ export class NullDevice implements Device {
     this.calls.mixtureOfExperts++;
   }
 
-  sample(out: TokenBuffer, first: number, logits: Tensor, n: number): void {
+  /** The token of (position, token id), whatever the rule; a row with edits or reports is sampled from logits that favour it. */
+  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
     this.calls.sample++;
-    for (let r = 0; r < n; r++) out.ids[first + r] = this.#tokenOf(r, logits.cols);
+    for (let r = 0; r < rows.count; r++) {
+      const token = this.#tokenOf(rows.ints[r * ROW_WORDS + FIELD.logitRow]!, logits.cols);
+      if (isPlainRow(rows, r)) {
+        out.ids[first + r] = token;
+        continue;
+      }
+      if (this.#row.length !== logits.cols) this.#row = new Float32Array(logits.cols);
+      this.#row[token] = 1;
+      sampleRow(out, first + r, this.#row, rows, r);
+      this.#row[token] = 0;
+    }
   }
 
   /** Zeros; rows of logits have a one at the token that sample() would give, so that choosing on the host agrees with it. */

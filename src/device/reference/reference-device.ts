@@ -3,9 +3,12 @@
 // not try to be: routing and sampling even allocate, where that reads better. Sums run in f64 in one ascending order and are
 // rounded to f32 when stored.
 
+import { freemem } from "node:os";
+import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import { chooseToken } from "../../core/choose-token.js";
+import { sampleRow } from "../../core/sample-row.js";
+import { FIELD, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Activation,
@@ -22,7 +25,6 @@ import type {
   RotarySpec,
   RotaryTable,
   RouterSpec,
-  SampleInputs,
   StagedBatch,
   StatePool,
   StatePoolSpec,
@@ -31,6 +33,7 @@ import type {
   TokenBuffer,
   Weight,
   WeightQuantization,
+  WeightShape,
   Xielu,
 } from "../device.js";
 import { keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
@@ -56,6 +59,10 @@ export class ReferenceDevice implements Device {
     numWorkers: 1,
     kvChunk: 256,
     asyncDepth: 1,
+    kvDtype: "f32",
+    maxPoolBytes: 2 ** 30,
+    logitTolerance: 1e-3,
+    isOracle: true,
   };
   readonly #experts = new ExpertScratch();
 
@@ -74,6 +81,19 @@ export class ReferenceDevice implements Device {
     options: { quantize?: WeightQuantization; transposed?: boolean } = {},
   ): ReferenceWeight {
     return loadWeight(parts, options.quantize ?? "none", options.transposed ?? false);
+  }
+
+  /** Everything is held in f32. */
+  packedBytes({ shape }: WeightShape): number {
+    return 4 * shape.reduce((a, b) => a * b, 1);
+  }
+
+  freeMemory(): number {
+    return freemem() / 4;
+  }
+
+  createPlanner(shape: PlanShape): AttentionPlanner {
+    return new AttentionPlanner({ ...shape, numWorkers: this.info.numWorkers, kvChunk: this.info.kvChunk });
   }
 
   allocKvPool(spec: KvPoolSpec): ReferenceKvPool {
@@ -430,15 +450,10 @@ export class ReferenceDevice implements Device {
     );
   }
 
-  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, inputs: SampleInputs): void {
-    for (let r = 0; r < n; r++) {
-      const rule = {
-        temperature: inputs.temperature[r]!,
-        topK: inputs.topK[r]!,
-        topP: inputs.topP[r]!,
-        minP: inputs.minP[r]!,
-      };
-      out.ids[first + r] = chooseToken((logits as ReferenceTensor).row(r), rule, inputs.uniform[r]!);
+  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
+    for (let r = 0; r < rows.count; r++) {
+      const logitRow = rows.ints[r * ROW_WORDS + FIELD.logitRow]!;
+      sampleRow(out, first + r, (logits as ReferenceTensor).row(logitRow), rows, r);
     }
   }
 

@@ -1,7 +1,13 @@
 // The border: what a caller gave becomes checked SamplingParams and token ids, or a RequestError that names the field.
 
 import { RequestError } from "../../core/errors.js";
-import { SAMPLING_DEFAULTS, type SamplingParams } from "../../core/sampling.js";
+import {
+  SAMPLING,
+  SAMPLING_DEFAULTS,
+  type SamplingKey,
+  type SamplingParam,
+  type SamplingParams,
+} from "../../core/sampling.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
 import type { EngineFacts } from "../messages.js";
 import type { GenerateOptions } from "../types.js";
@@ -18,56 +24,6 @@ const OTHER_FIELDS = [
   "tools",
   "templateArgs",
 ];
-const MAX_SAMPLES = 128;
-const MAX_TOP_LOGPROBS = 64;
-
-type Check = (value: unknown) => string | null; // what was expected, or null when it is right
-
-const number =
-  (min: number, max: number, text: string): Check =>
-  (value) =>
-    typeof value === "number" && value >= min && value <= max ? null : text;
-const integer =
-  (min: number, max: number): Check =>
-  (value) =>
-    Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max
-      ? null
-      : `a whole number from ${min} to ${max}`;
-const orNull =
-  (check: Check): Check =>
-  (value) =>
-    value === null ? null : check(value);
-const listOf =
-  (what: string, isItem: (item: unknown) => boolean): Check =>
-  (value) =>
-    Array.isArray(value) && value.every(isItem) ? null : `a list of ${what}`;
-
-function checks(vocabSize: number): Record<keyof SamplingParams, Check> {
-  const isToken = (id: unknown) => Number.isSafeInteger(id) && (id as number) >= 0 && (id as number) < vocabSize;
-  return {
-    temperature: number(0, 100, "a number from 0 to 100"),
-    topK: integer(0, 2 ** 31 - 1),
-    topP: number(0, 1, "a number from 0 to 1"),
-    minP: number(0, 1, "a number from 0 to 1"),
-    repetitionPenalty: number(0.01, 100, "a number from 0.01 to 100"),
-    presencePenalty: number(-100, 100, "a number from -100 to 100"),
-    frequencyPenalty: number(-100, 100, "a number from -100 to 100"),
-    logitBias: listOf(
-      `[token id below ${vocabSize}, number] pairs`,
-      (item) => Array.isArray(item) && item.length === 2 && isToken(item[0]) && Number.isFinite(item[1]),
-    ),
-    seed: integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
-    n: integer(1, MAX_SAMPLES),
-    maxTokens: integer(1, 2 ** 24),
-    minTokens: integer(0, 2 ** 24),
-    stop: listOf("non-empty strings", (item) => typeof item === "string" && item !== ""),
-    stopTokenIds: listOf(`token ids below ${vocabSize}`, isToken),
-    ignoreEos: (value) => (typeof value === "boolean" ? null : "true or false"),
-    logprobs: orNull(integer(0, MAX_TOP_LOGPROBS)),
-    promptLogprobs: orNull(integer(0, MAX_TOP_LOGPROBS)),
-  };
-}
-
 /**
  * Sampling parameters of one request. `suggested` are the model's own defaults; maxTokens not given is what the context leaves.
  */
@@ -78,21 +34,22 @@ export function checkSampling(
   promptLen: number,
   freshSeed: () => number,
 ): SamplingParams {
-  const table = checks(facts.vocabSize);
   const room = contextLimit(facts) - promptLen;
   const params: Record<string, unknown> = { ...SAMPLING_DEFAULTS, ...suggested, maxTokens: room };
   for (const [field, value] of Object.entries(options)) {
     if (OTHER_FIELDS.includes(field)) continue;
-    const check = table[field as keyof SamplingParams];
-    if (check === undefined) {
+    if (!Object.hasOwn(SAMPLING, field)) {
       throw new RequestError("unknown_field", {
         param: field,
-        known: [...Object.keys(table), ...OTHER_FIELDS].join(", "),
+        known: [...Object.keys(SAMPLING), ...OTHER_FIELDS].join(", "),
       });
     }
     if (value === undefined) continue;
-    const expected = check(value);
-    if (expected !== null) throw new RequestError("invalid_value", { param: field, value: show(value), expected });
+    const param = SAMPLING[field as SamplingKey];
+    if (!isValidFor(param, value, facts.vocabSize)) {
+      const expected = expectationOf(param, facts.vocabSize);
+      throw new RequestError("invalid_value", { param: field, value: show(value), expected });
+    }
     params[field] = value;
   }
   params.maxTokens = Math.min(params.maxTokens as number, room);
@@ -141,6 +98,51 @@ export function checkConstraint(constraint: unknown): ConstraintSpec | null {
     throw new RequestError("invalid_value", { param: "constraint", value: show(constraint), expected });
   }
   return constraint as ConstraintSpec;
+}
+
+/** What a value must be, in words. */
+function expectationOf(param: SamplingParam, vocabSize: number): string {
+  const { type, min, max } = param;
+  const range = min === undefined ? "" : ` from ${min} to ${max}`;
+  switch (type) {
+    case "number":
+      return `a number${range}`;
+    case "integer":
+      return `a whole number${range}`;
+    case "boolean":
+      return "true or false";
+    case "strings":
+      return `a list of non-empty strings, at most ${max}`;
+    case "tokens":
+      return `a list of token ids below ${vocabSize}, at most ${max}`;
+    case "bias":
+      return `a list of [token id below ${vocabSize}, number${range}] pairs`;
+  }
+}
+
+/** Whether a caller's value is one that the parameter can have. */
+function isValidFor(param: SamplingParam, value: unknown, vocabSize: number): boolean {
+  const { type, min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = param;
+  const isNumber = (x: unknown) => typeof x === "number" && x >= min && x <= max;
+  const isToken = (x: unknown) => Number.isSafeInteger(x) && (x as number) >= 0 && (x as number) < vocabSize;
+  if (value === null) return param.isNullable === true;
+  switch (type) {
+    case "number":
+      return isNumber(value);
+    case "integer":
+      return Number.isSafeInteger(value) && isNumber(value);
+    case "boolean":
+      return typeof value === "boolean";
+    case "strings":
+      return Array.isArray(value) && value.length <= max && value.every((x) => typeof x === "string" && x !== "");
+    case "tokens":
+      return Array.isArray(value) && value.length <= max && value.every(isToken);
+    case "bias":
+      return (
+        Array.isArray(value) &&
+        value.every((x) => Array.isArray(x) && x.length === 2 && isToken(x[0]) && isNumber(x[1]))
+      );
+  }
 }
 
 function show(value: unknown): string {

@@ -1,6 +1,6 @@
 // From a model's cache groups to what the device and the planner need: the shapes of pools, planners, the bytes of a page.
 
-import { AttentionPlanner, type PlannerOptions } from "../../attention/planner.js";
+import type { AttentionPlanner, PlanShape } from "../../attention/planner.js";
 import type { CacheSpec } from "../../core/cache-spec.js";
 import type { Device, KvDtype, KvPoolSpec } from "../../device/device.js";
 import type { Caches, PlanSpec } from "../../models/model.js";
@@ -53,17 +53,10 @@ export function plannerFor(
   plan: PlanSpec,
   caches: readonly CacheSpec[],
   device: Device,
-  split: PlannerOptions["split"],
+  split: PlanShape["split"],
 ): AttentionPlanner {
   const { numKvHeads, keyDim } = caches[plan.group]!;
-  return new AttentionPlanner({
-    groupSize: plan.numHeads / numKvHeads,
-    headDim: keyDim,
-    group: plan.group,
-    window: plan.window,
-    attentionChunk: plan.attentionChunk ?? 0,
-    numWorkers: device.info.numWorkers,
-    split,
-    kvChunk: device.info.kvChunk,
-  });
+  const { group, window, attentionChunk = 0 } = plan;
+  const groupSize = plan.numHeads / numKvHeads;
+  return device.createPlanner({ group, groupSize, headDim: keyDim, window, attentionChunk, split });
 }

@@ -31,6 +31,5 @@ async function openCpu(threads: number): Promise<Device> {
 }
 
 export function kvDtypeOf(config: Pick<EngineConfig, "kvDtype">, device: Device): KvDtype {
-  if (config.kvDtype !== "auto") return config.kvDtype;
-  return device.info.name === "reference" ? "f32" : "f16";
+  return config.kvDtype === "auto" ? device.info.kvDtype : config.kvDtype;
 }

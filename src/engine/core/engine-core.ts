@@ -56,7 +56,7 @@ export class EngineCore {
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
     this.#factory = new SessionFactory({ ...parts, hiddenSize: model.spec.hiddenSize });
-    const sampler = new Sampler(device, model.spec.vocabSize, parts.maxLogitRows);
+    const sampler = new Sampler(model.spec.vocabSize);
     this.#launcher = new Launcher(parts, sampler);
     this.#outcomes = new OutcomeReader(sampler);
     this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
@@ -145,7 +145,7 @@ export class EngineCore {
       this.recorder.countDropped(); // it ended while the flight was in the air
       return;
     }
-    const scores = flight.scores[row]!;
+    const scores = this.#outcomes.readScores(flight, row);
     if (scores !== null) this.#settlement.settle(session, scores);
     const outcome = this.#outcomes.read(flight, row);
     if (outcome !== null) this.#settlement.settle(session, outcome);
@@ -156,10 +156,9 @@ export class EngineCore {
     const { scheduler, device, caches, cache } = this.#parts;
     const parent = flight.sessions[row]!;
     if (flight.lastLogit[row]! < 0 || !isForking(parent) || parent.request.state === "finished") return;
-    const logits = flight.logits.row(flight.keptOf[row]!);
     for (let index = 1; index < parent.request.sampling.n; index++) {
       const child = this.#factory.fork(parent, index);
-      const outcome = this.#outcomes.choose(child, logits);
+      const outcome = this.#outcomes.readFork(flight, row, child);
       // The first token is accepted before the fork: without a free page the child waits, and must know what it has.
       if (outcome.kind === "run") child.request.accept(outcome.tokens, outcome.count);
       this.#settlement.sessions.set(child.request.id, child);

@@ -4,7 +4,6 @@
 //   schedule -> launch (queues all device work, reads nothing) -> ... -> commit (waits, appends, publishes, frees, emits)
 
 import { Batch } from "../../core/batch.js";
-import type { Scores } from "../../core/outcome.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import { KeptRows } from "./kept-rows.js";
@@ -18,6 +17,8 @@ export interface FlightGroups {
 }
 
 const NO_PAGES = new Int32Array(0);
+/** Further samples that can begin in one flight on the device; beyond it the host draws their first tokens. */
+const FORK_ROOM = 1024;
 
 export class Flight {
   readonly step: Step;
@@ -25,17 +26,20 @@ export class Flight {
   readonly staged: StagedBatch;
   readonly sessions: Session[] = []; // [R]
   readonly rowOfLogit: Int32Array; // [numLogitRows] the row a logit row belongs to
-  /** What the device chose. */
-  readonly tokens: TokenBuffer; // [numLogitRows]
+  /** What the device sampled: for each logit row a token or the report on a prompt's token, then the forks' first tokens. */
+  readonly tokens: TokenBuffer; // [maxTokens + FORK_ROOM]
+  numForks = 0;
+  readonly firstLogit: Int32Array; // [R] the row's first logit row, if it has any
   /** The logit row of the row's last token; -1: the row gives no token. */
   readonly lastLogit: Int32Array; // [R]
-  /** 1: the token is the device's choice; 0: the host chooses, from kept logits. */
-  readonly isByDevice: Uint8Array; // [R]
-  /** First of the rows kept for the host: logits of a generation, hidden states of an embedding; -1: none. */
+  /** The entry of the first further sample of the row's call; -1: none, or the host chooses for them. */
+  readonly forkOf: Int32Array; // [R]
+  /** What the row's own constraint threw while its mask was made; undefined: nothing. */
+  readonly faultOf: unknown[] = []; // [R]
+  /** First of the rows kept for the host: logits that a hook edits, hidden states of an embedding; -1: none. */
   readonly keptOf: Int32Array; // [R]
   readonly logits: KeptRows; // of width V
   readonly hidden: KeptRows; // of width hidden
-  readonly scores: (Scores | null)[] = []; // [R]
   readonly #stateGroup: number;
   startMs = 0;
   /** Why it could not be launched; found out when it lands, in its turn. */
@@ -47,9 +51,10 @@ export class Flight {
     this.#stateGroup = groups.stateIndex;
     this.staged = device.createStagedBatch(maxTokens);
     this.rowOfLogit = new Int32Array(maxTokens);
-    this.tokens = device.createTokenBuffer(maxTokens);
+    this.tokens = device.createTokenBuffer(maxTokens + FORK_ROOM);
+    this.firstLogit = new Int32Array(maxTokens);
     this.lastLogit = new Int32Array(maxTokens);
-    this.isByDevice = new Uint8Array(maxTokens);
+    this.forkOf = new Int32Array(maxTokens);
     this.keptOf = new Int32Array(maxTokens);
     this.logits = new KeptRows(device);
     this.hidden = new KeptRows(device);
@@ -60,6 +65,14 @@ export class Flight {
     this.logits.clear();
     this.hidden.clear();
     this.fault = null;
+    this.numForks = 0;
+  }
+
+  /** Entries for `count` first tokens of forks; -1 when there is no room left for so many. */
+  reserveForks(count: number): number {
+    if (this.numForks + count > FORK_ROOM) return -1;
+    this.numForks += count;
+    return this.batch.maxTokens + this.numForks - count;
   }
 
   /** Appends the session's new tokens to the batch as its next row, with the logit rows it needs. */
@@ -82,8 +95,9 @@ export class Flight {
     this.sessions[row] = session;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
     if (givesToken && request.runsAhead) request.expect(end, this.lastLogit[row]!);
-    this.isByDevice[row] = 0;
+    this.firstLogit[row] = firstLogit;
+    this.forkOf[row] = -1;
+    this.faultOf[row] = undefined;
     this.keptOf[row] = -1;
-    this.scores[row] = null;
   }
 }

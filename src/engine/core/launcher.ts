@@ -1,14 +1,14 @@
 // Launches flights: writes the batch, plans, runs the model and has the tokens chosen. Everything is queued on the device and
-// nothing is read, but for prompt logprobs: a row of logits for each prompt token would not fit any flight, so each is scored and
-// forgotten.
+// nothing is read; logits stay there unless a caller's hook edits them.
 
 import type { AttentionPlanner } from "../../attention/planner.js";
 import type { CacheManager } from "../../cache/cache-manager.js";
 import type { StateCopies } from "../../cache/state-slots.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
+import { SamplingRows } from "../../core/sampling-rows.js";
 import type { Device, StatePool } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
-import { isPlain, type Sampler } from "../../sampler/sampler.js";
+import type { Sampler } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
 import type { Session } from "./session.js";
 
@@ -25,6 +25,8 @@ export class Launcher {
   readonly #parts: LauncherParts;
   readonly #sampler: Sampler;
   readonly #plans: AttentionPlan[] = [];
+  readonly #rows = new SamplingRows();
+  readonly #forks = new SamplingRows();
 
   constructor(parts: LauncherParts, sampler: Sampler) {
     this.#parts = parts;
@@ -78,44 +80,51 @@ export class Launcher {
     }
   }
 
+  /** One sampling row for each logit row: a draw, or a report on the prompt's next token. Forks have theirs behind all others. */
   #sampleBlock(flight: Flight, first: number, n: number): void {
-    const sampler = this.#sampler;
-    const { logits } = this.#parts.model;
-    let numPlain = 0;
+    const { device, model } = this.#parts;
+    const rows = this.#rows;
+    const forks = this.#forks;
+    rows.clear();
+    forks.clear();
+    const firstFork = flight.batch.maxTokens + flight.numForks;
     for (let i = 0; i < n; i++) {
       const row = flight.rowOfLogit[first + i]!;
-      const session = flight.sessions[row]!;
-      const { request, sampling } = session;
-      const end = flight.step.endOf(row);
-      sampler.skipRow(i);
-      if (flight.lastLogit[row] === first + i) {
-        const isByDevice = isPlain(request.sampling, sampling, end - request.promptLen);
-        if (isByDevice) {
-          sampler.prepareRow(i, request, end);
-          flight.isByDevice[row] = 1;
-          numPlain++;
+      const { request, promptLogprobs } = flight.sessions[row]!;
+      const position = flight.batch.positions[flight.batch.logitRows[first + i]!]!;
+      if (flight.lastLogit[row] === first + i) this.#draw(flight, row, i);
+      else {
+        rows.add(i);
+        if (promptLogprobs !== null && position < request.promptLen - 1) {
+          rows.setGiven(request.tokens[position + 1]!, request.sampling.promptLogprobs!);
         }
-        // Further samples of the call draw from the same logits.
-        if (!isByDevice || isForking(session)) flight.keptOf[row] = flight.logits.keep(logits, i, 1);
       }
-      this.#score(flight, row, i, flight.batch.positions[flight.batch.logitRows[first + i]!]!);
     }
-    if (numPlain > 0) sampler.chooseOnDevice(flight.tokens, first, logits, n);
+    device.sample(flight.tokens, first, model.logits, n, rows);
+    if (forks.count > 0) device.sample(flight.tokens, firstFork, model.logits, n, forks);
   }
 
-  /** Prompt logprobs: how probable the token after `position` was. */
-  #score(flight: Flight, row: number, blockRow: number, position: number): void {
-    const { request, promptLogprobs } = flight.sessions[row]!;
-    if (promptLogprobs === null || position >= request.promptLen - 1) return;
-    const entry = this.#sampler.scoreRow(
-      this.#parts.model.logits,
-      blockRow,
-      request.tokens[position + 1]!,
-      request.sampling.promptLogprobs!,
-    );
-    const scores = flight.scores[row] ?? { kind: "scores", first: position, entries: [] };
-    scores.entries.push(entry);
-    flight.scores[row] = scores;
+  #draw(flight: Flight, row: number, blockRow: number): void {
+    const session = flight.sessions[row]!;
+    const { request, sampling } = session;
+    const end = flight.step.endOf(row);
+    const numForks = end === request.promptLen && isForking(session) ? request.sampling.n - 1 : 0;
+    const firstFork = sampling.editLogits === null && numForks > 0 ? flight.reserveForks(numForks) : -1;
+    // A hook edits on the host, and further samples of the call draw from what it made.
+    if (sampling.editLogits !== null || (numForks > 0 && firstFork < 0)) {
+      flight.keptOf[row] = flight.logits.keep(this.#parts.model.logits, blockRow, 1);
+      this.#rows.add(blockRow);
+      return;
+    }
+    try {
+      this.#sampler.addRow(this.#rows, blockRow, request, sampling, end);
+      for (let index = 1; index <= numForks; index++) {
+        this.#sampler.addFork(this.#forks, blockRow, request, sampling, index);
+      }
+      flight.forkOf[row] = firstFork;
+    } catch (error) {
+      flight.faultOf[row] = error;
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // Reads what the rows of a landed flight gave. Changes no request; the engine settles what it finds here.
 
-import type { Fault, Outcome, Run } from "../../core/outcome.js";
-import type { Sampler } from "../../sampler/sampler.js";
+import type { Fault, Outcome, Run, Scores } from "../../core/outcome.js";
+import { drawnAt, logprobsAt, type Sampler } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
 import { poolChunk, pooledVector } from "./pooling.js";
 import type { Session } from "./session.js";
@@ -19,28 +19,43 @@ export class OutcomeReader {
     const session = flight.sessions[row]!;
     if (session.kind !== "generate") return this.#vector(flight, row);
     const logitRow = flight.lastLogit[row]!;
-    if (logitRow < 0) return null;
-    if (flight.isByDevice[row] === 1) return this.#runOf(flight.tokens.ids[logitRow]!);
-    return this.choose(session, flight.logits.row(flight.keptOf[row]!));
+    return logitRow < 0 ? null : this.#draw(flight, row, session, logitRow);
   }
 
-  /** Chooses on the host. A grammar or a hook that throws ends its own sample and no other. */
-  choose(session: Session, logits: Float32Array): Run | Fault {
+  /** The first token of a further sample of the row's call, from the logits of the first one. */
+  readFork(flight: Flight, row: number, child: Session): Run | Fault {
+    return this.#draw(flight, row, child, flight.forkOf[row]! + child.request.sampleIndex - 1);
+  }
+
+  /** How probable the prompt's tokens were that the row's chunk computed; null: not asked for, or none. */
+  readScores(flight: Flight, row: number): Scores | null {
+    const { batch, tokens } = flight;
+    const { request, promptLogprobs } = flight.sessions[row]!;
+    if (promptLogprobs === null) return null;
+    const first = flight.firstLogit[row]!;
+    const scores: Scores = { kind: "scores", first: batch.positions[batch.logitRows[first]!]!, entries: [] };
+    for (let i = first; i < batch.numLogitRows && flight.rowOfLogit[i] === row; i++) {
+      if (batch.positions[batch.logitRows[i]!]! >= request.promptLen - 1) break;
+      scores.entries.push(logprobsAt(tokens, i, request.sampling.promptLogprobs!));
+    }
+    return scores.entries.length === 0 ? null : scores;
+  }
+
+  /** A grammar or a hook that throws ends its own sample and no other. */
+  #draw(flight: Flight, row: number, { request, sampling }: Session, entry: number): Run | Fault {
     try {
-      const run = this.#runOf(this.#sampler.choose(logits, session.request, session.sampling));
-      const logprobs = this.#sampler.lastLogprobs;
-      run.logprobs = logprobs === null ? null : [logprobs];
-      return run;
+      if (flight.faultOf[row] !== undefined) throw flight.faultOf[row];
+      const kept = flight.keptOf[row]!;
+      const drawn =
+        kept < 0
+          ? drawnAt(flight.tokens, entry, request)
+          : this.#sampler.choose(flight.logits.row(kept), request, sampling);
+      this.#run.tokens[0] = drawn.token;
+      this.#run.logprobs = drawn.logprobs === null ? null : [drawn.logprobs];
+      return this.#run;
     } catch (error) {
       return { kind: "fault", error };
     }
-  }
-
-  #runOf(token: number): Run {
-    const run = this.#run;
-    run.tokens[0] = token;
-    run.logprobs = null;
-    return run;
   }
 
   #vector(flight: Flight, row: number): Outcome | null {

@@ -5,7 +5,6 @@
 //   window         its pages, at most those of window + chunk
 //   state          a working slot, and snapshots at some of its page boundaries
 
-import { freemem } from "node:os";
 import type { EngineConfig } from "../../config/engine-config.js";
 import type { CacheSpec } from "../../core/cache-spec.js";
 import { DeviceError } from "../../core/errors.js";
@@ -30,7 +29,6 @@ const TYPICAL_TOKENS = 4096;
 const TYPICAL_STATES = 3;
 /** Sequences with states that can run at least, where pages are counted and not memory. */
 const LEAST_SEQUENCES = 8;
-const REFERENCE_POOL_BYTES = 2 ** 30;
 
 /** Pages of each group's pool, the null page included. numPages, where given, is that of the groups that keep everything. */
 export function poolSizes(
@@ -75,11 +73,11 @@ function windowPages({ window = 0, attentionChunk = 0 }: CacheSpec, { pageSize, 
   return ceilDiv(window + attentionChunk + maxChunk, pageSize) + 1;
 }
 
-/** Typical sequences in at most a quarter of the free memory, or in exactly what was asked for. */
+/** Typical sequences in the memory that the device may use, or in exactly what was asked for. */
 function sequencesThatFit(memoryMb: number | null, device: Device, needs: PoolNeeds): number {
   const { caches, pageBytes, maxContext } = needs;
-  const bytes = memoryMb === null ? freemem() / 4 : memoryMb * 2 ** 20;
-  const limit = device.info.name === "reference" ? Math.min(bytes, REFERENCE_POOL_BYTES) : bytes;
+  const bytes = memoryMb === null ? device.freeMemory() : memoryMb * 2 ** 20;
+  const limit = Math.min(bytes, device.info.maxPoolBytes);
   const nullBytes = pageBytes.reduce((sum, size) => sum + size, 0); // of the null pages
   if (limit < 2 * nullBytes) {
     throw new DeviceError("out_of_memory", {

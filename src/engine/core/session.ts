@@ -4,7 +4,7 @@ import type { RequestId } from "../../core/ids.js";
 import { Request } from "../../core/request.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
-import { isPlain, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
+import { canRunAhead, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
 import type { AddMessage, RequestKind } from "../messages.js";
 import type { RequestTrace } from "../types.js";
 
@@ -51,7 +51,7 @@ export class SessionFactory {
       id: message.callId as RequestId,
       readsCache: sampling.promptLogprobs === null && kind !== "embed_mean",
       maxLength: this.#maxContext,
-      runsAhead: kind === "generate" && isPlain(sampling, state, 0),
+      runsAhead: kind === "generate" && canRunAhead(sampling, state),
     });
     request.readiness = state.constraint;
     return {

@@ -69,7 +69,7 @@ export interface VerifyResult {
 
 /** Runs every case of `path`/golden.json on the device. The device stays open. */
 export function verifyModel(path: string, device: Device, options: VerifyOptions = {}): VerifyResult {
-  const tolerance = options.tolerance ?? (device.info.name === "reference" ? 1e-3 : 2e-3);
+  const tolerance = options.tolerance ?? device.info.logitTolerance;
   const goldens = readGoldens(join(path, "golden.json"));
   const checkpoint = openCheckpoint(path);
   const family = familyOf(checkpoint.config, checkpoint.configFile);

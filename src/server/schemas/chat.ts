@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { ROLES } from "../../tokenizer/chat-template.js";
-import { samplingFields } from "./sampling.js";
+import { fieldOf, samplingFields } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 
@@ -55,9 +55,9 @@ const namedTool = z.strictObject({ type: z.literal("function"), function: named 
 export const chatSchema = z.strictObject({
   messages: z.array(messageSchema).min(1),
   ...samplingFields,
-  max_completion_tokens: maybe(z.int().min(1)),
+  max_completion_tokens: maybe(fieldOf("maxTokens")),
   logprobs: maybe(z.boolean()),
-  top_logprobs: maybe(z.int().min(0).max(20)),
+  top_logprobs: maybe(fieldOf("logprobs")),
   tools: maybe(z.array(toolSchema).max(128)),
   tool_choice: maybe(
     z.union([

@@ -1,7 +1,7 @@
 // The body of /v1/completions.
 
 import { z } from "zod";
-import { samplingFields } from "./sampling.js";
+import { fieldOf, samplingFields } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ids = z.array(z.int().min(0)).min(1);
@@ -11,7 +11,7 @@ export const completionSchema = z.strictObject({
     .union([z.string(), ids, z.array(z.string()).min(1).max(128), z.array(ids).min(1).max(128)])
     .meta({ description: "Text or token ids, one or several." }),
   ...samplingFields,
-  logprobs: maybe(z.int().min(0).max(20)),
+  logprobs: maybe(fieldOf("logprobs")),
   echo: maybe(z.boolean()),
   best_of: maybe(z.int()).meta({ description: "Only as many as n." }),
   suffix: maybe(z.string()).meta({ description: "What follows the gap to fill; for models trained to infill." }),

@@ -1,11 +1,60 @@
 // The sampling fields that chat and text completions share, and their way to the engine's options.
 
 import { z } from "zod";
+import { SAMPLING, type SamplingKey, type SamplingParam } from "../../core/sampling.js";
 import type { GenerateOptions } from "../../engine/types.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
 import { ApiError } from "../api-error.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
+
+const TABLE = Object.entries(SAMPLING) as [SamplingKey, SamplingParam][];
+
+/** How a body writes a parameter of each type. */
+interface BodyValue {
+  readonly number: number;
+  readonly integer: number;
+  readonly boolean: boolean;
+  readonly strings: string | string[];
+  readonly tokens: number[];
+  readonly bias: Record<string, number>;
+}
+
+/** The schema of a sampling parameter, its range and help from the table of core/sampling.ts. */
+export function fieldOf<Key extends SamplingKey>(key: Key): z.ZodType<BodyValue[(typeof SAMPLING)[Key]["type"]]> {
+  const param: SamplingParam = SAMPLING[key];
+  return schemaOf(param).meta({ description: param.help }) as never;
+}
+
+function schemaOf({ type, min, max, apiOff }: SamplingParam): z.ZodType {
+  switch (type) {
+    case "number":
+      return z.number().min(min!).max(max!);
+    case "integer":
+      return z
+        .int()
+        .min(apiOff ?? min!)
+        .max(max!);
+    case "boolean":
+      return z.boolean();
+    case "strings":
+      return z.union([z.string().min(1), z.array(z.string().min(1)).max(max!)]);
+    case "tokens":
+      return z.array(z.int().min(0)).max(max!);
+    case "bias":
+      return z.record(z.string().regex(/^\d+$/, "must be a token id"), z.number().min(min!).max(max!));
+  }
+}
+
+type TableFields = {
+  [Key in SamplingKey as (typeof SAMPLING)[Key]["api"] extends string
+    ? (typeof SAMPLING)[Key]["api"]
+    : never]: z.ZodOptional<z.ZodNullable<z.ZodType<BodyValue[(typeof SAMPLING)[Key]["type"]]>>>;
+};
+
+const tableFields = Object.fromEntries(
+  TABLE.filter(([, { api }]) => api !== null).map(([key, { api }]) => [api, maybe(fieldOf(key))]),
+) as unknown as TableFields;
 
 export const samplingFields = {
   model: z.string().optional().meta({ description: "A name from /v1/models; may be left out." }),
@@ -13,23 +62,8 @@ export const samplingFields = {
   stream_options: maybe(
     z.strictObject({ include_usage: maybe(z.boolean()), include_obfuscation: z.unknown().optional() }),
   ),
-  max_tokens: maybe(z.int().min(1)),
-  temperature: maybe(z.number().min(0).max(100)),
-  top_p: maybe(z.number().min(0).max(1)),
-  top_k: maybe(z.int().min(-1)).meta({ description: "0 or -1: off" }),
-  min_p: maybe(z.number().min(0).max(1)),
-  presence_penalty: maybe(z.number().min(-2).max(2)),
-  frequency_penalty: maybe(z.number().min(-2).max(2)),
-  repetition_penalty: maybe(z.number().min(0.01).max(100)),
-  logit_bias: maybe(z.record(z.string().regex(/^\d+$/, "must be a token id"), z.number().min(-100).max(100))),
-  seed: maybe(z.int()),
-  n: maybe(z.int().min(1).max(128)),
-  stop: maybe(z.union([z.string().min(1), z.array(z.string().min(1)).max(64)])),
-  stop_token_ids: maybe(z.array(z.int().min(0))),
-  min_tokens: maybe(z.int().min(0)),
-  ignore_eos: maybe(z.boolean()),
+  ...tableFields,
   skip_special_tokens: maybe(z.boolean()),
-  prompt_logprobs: maybe(z.int().min(0).max(20)),
   priority: maybe(z.int()).meta({ description: "Lower runs first." }),
   cache_salt: maybe(z.string().max(1000)).meta({
     description: "Only requests with the same salt share cached prefixes.",
@@ -67,32 +101,23 @@ export type SamplingBody = z.output<typeof samplingObject>;
 
 /** The engine's options for a checked body, all but the prompt, the salt and the logprobs. */
 export function samplingOptions(body: SamplingBody): GenerateOptions {
-  const stop = typeof body.stop === "string" ? [body.stop] : body.stop;
-  const bias = body.logit_bias
-    ? Object.entries(body.logit_bias).map(([id, value]) => [Number(id), value] as const)
-    : null;
-  const constraint = constraintOf(body);
-  return given({
-    maxTokens: body.max_tokens,
-    temperature: body.temperature,
-    topP: body.top_p,
-    topK: body.top_k === -1 ? 0 : body.top_k,
-    minP: body.min_p,
-    presencePenalty: body.presence_penalty,
-    frequencyPenalty: body.frequency_penalty,
-    repetitionPenalty: body.repetition_penalty,
-    logitBias: bias,
-    seed: body.seed,
-    n: body.n,
-    stop,
-    stopTokenIds: body.stop_token_ids,
-    minTokens: body.min_tokens,
-    ignoreEos: body.ignore_eos,
+  const options: Record<string, unknown> = {
     skipSpecialTokens: body.skip_special_tokens,
-    promptLogprobs: body.prompt_logprobs,
     priority: body.priority,
-    constraint,
-  }) as GenerateOptions;
+    constraint: constraintOf(body),
+  };
+  for (const [key, param] of TABLE) {
+    const value = param.api === null ? null : body[param.api as keyof SamplingBody];
+    if (value !== null && value !== undefined && value !== param.apiOff) options[key] = optionOf(param, value);
+  }
+  return given(options) as GenerateOptions;
+}
+
+/** The engine's form of a value as bodies have it. */
+function optionOf({ type }: SamplingParam, value: unknown): unknown {
+  if (type === "strings" && typeof value === "string") return [value];
+  if (type === "bias") return Object.entries(value as object).map(([id, bias]) => [Number(id), bias]);
+  return value;
 }
 
 /** Without the fields that were null or absent: the engine's defaults hold for them. */

@@ -120,7 +120,7 @@ PG_INLINE vf sum_residues(const vf (&t)[4]) {
 }
 
 // scores[r, j] for M queries and the keys [first, last), in whole steps of VL: lanes are dims. q: [M, q_stride], zero from dim
-// up to a multiple of VL. next: the rows of the tile that follows, to be asked for meanwhile.
+// up to a multiple of VL. next: the rows of the tile that follows, prefetched meanwhile.
 template <int M, typename Row>
 __attribute__((noinline)) void score_rows(float* scores, const float* q, int64_t q_stride, const uint8_t* const* keys,
                                           const uint8_t* const* next, int dim, int first, int last) {

@@ -38,10 +38,11 @@ struct TileScratch {
   TileRows* rows;       // [2] this tile's and the next one's, by turns
 };
 
+// Lays the scratch out in the block and returns its size; without a block, the size alone.
 inline int64_t carve(TileScratch* s, uint8_t* block, int32_t q_tile, int32_t key_dim, int32_t value_dim) {
   int64_t used = 0;
   const auto take = [&](auto*& pointer, int64_t count) {
-    pointer = (__typeof__(+pointer))(block + used);
+    if (block != nullptr) pointer = (__typeof__(+pointer))(block + used);
     used += round_up(count * (int64_t)sizeof(*pointer), 64);
   };
   const int64_t padded = round_up(value_dim, VL);
@@ -132,7 +133,7 @@ struct HeadPages {
   }
 };
 
-// The keys that will be wanted after those at hand: asked for while the last tile runs. No pages: nothing is known of it.
+// The keys of the tile after the last one, prefetched while that one runs. No pages: nothing is known of it.
 struct Ahead {
   const HeadPages* pages;
   int32_t from;

@@ -27,7 +27,7 @@ struct PackedB {
 template <typename Row>
 struct PagedB {
   const uint8_t* const* rows;
-  const uint8_t* const* next;  // the same rows of the tile that follows: asked for one by one, a burst would stall
+  const uint8_t* const* next;  // the same rows of the next tile: prefetched one by one, a burst would stall
   vf load(int k, int64_t col) const {
     __builtin_prefetch(next[k] + col * Row::bytes, 0, 2);
     return Row::load(rows[k], col);

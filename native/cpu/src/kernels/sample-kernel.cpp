@@ -96,6 +96,16 @@ int64_t argmax(const float* logits, int64_t count, float* out_max) {
   return i;
 }
 
+// Grammars allow few tokens or forbid few: most words are all zeros or all ones.
+void apply_mask(float* logits, int64_t count, const int32_t* mask) {
+  for (int64_t at = 0; at < count; at += 32) {
+    const uint32_t word = (uint32_t)mask[at / 32];
+    if (word == 0xffffffffu) continue;
+    const int64_t size = count - at < 32 ? count - at : 32;
+    for (int64_t i = 0; i < size; i++) logits[at + i] = (word >> i & 1) != 0 ? logits[at + i] : kMinusInfinity;
+  }
+}
+
 int64_t collect(int32_t* ids, int64_t capacity, const float* logits, int64_t count, float floor) {
   int64_t found = 0;
   int64_t i = 0;
@@ -115,7 +125,7 @@ int64_t collect(int32_t* ids, int64_t capacity, const float* logits, int64_t cou
 }  // namespace
 
 extern const SampleKernels sample_kernels;
-const SampleKernels sample_kernels = {argmax, sum_weights, weigh, collect};
+const SampleKernels sample_kernels = {argmax, sum_weights, weigh, apply_mask, collect};
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -1,8 +1,8 @@
-// Predicts what weights take in a device's memory, before anything is loaded (`pagoda inspect`). The figures follow from the
+// Predicts what weights take in the cpu device's memory, before anything is loaded (`pagoda inspect`). The figures follow from the
 // layouts of native/cpu/src/encoding.h; a test compares them with what loading really takes.
 
-import type { TensorDtype } from "../core/tensor.js";
-import type { WeightQuantization } from "./device.js";
+import type { TensorDtype } from "../../core/tensor.js";
+import type { WeightQuantization, WeightShape } from "../device.js";
 
 /** Bits a weight takes on the cpu device, its share of scales and minimums included. */
 const CPU_BITS: Readonly<Partial<Record<TensorDtype, number>>> = {
@@ -41,14 +41,9 @@ const QUANTIZED_BITS = { q8: 8.5, q4: 4.5 };
 const VOCABULARY = /(embed_tokens|lm_head|wte)\.weight$/;
 
 /** Bytes of a checkpoint's tensor once a device holds it. */
-export function packedBytes(
-  device: string,
-  tensor: { readonly name: string; readonly dtype: TensorDtype; readonly shape: readonly number[] },
-  quantize: WeightQuantization,
-): number {
-  const { name, dtype, shape } = tensor;
+export function packedBytes({ name, dtype, shape }: WeightShape, quantize: WeightQuantization): number {
   const count = shape.reduce((a, b) => a * b, 1);
-  if (device !== "cpu" || shape.length < 2) return count * 4;
+  if (shape.length < 2) return count * 4;
   const isFloat = dtype === "f32" || dtype === "f16" || dtype === "bf16";
   if (quantize === "none" || !isFloat || shape.at(-1)! % 32 !== 0) return (count * (CPU_BITS[dtype] ?? 16)) / 8;
   return (count * QUANTIZED_BITS[VOCABULARY.test(name) ? "q8" : quantize]) / 8;

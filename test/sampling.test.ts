@@ -1,0 +1,59 @@
+// The host's draw and the device's are one rule, and reports change nothing: the same seed gives the same tokens with and without
+// log-probabilities, with a hook that changes nothing, and as the first of several samples.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createEngine } from "../src/engine/client/engine.js";
+import type { GenerateOptions } from "../src/engine/types.js";
+import { openCpu } from "./support/cpu.js";
+import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
+
+const model = writeTinyCheckpoint({ context: 128 });
+const cpu = await openCpu();
+cpu.device?.close();
+
+const CASES: Record<string, GenerateOptions> = {
+  plain: { temperature: 1 },
+  "a temperature that f32 rounds": { temperature: 0.7, topP: 0.9, minP: 0.01 },
+  "top-k": { temperature: 1.3, topK: 7 },
+  penalties: { temperature: 0.9, repetitionPenalty: 1.2, presencePenalty: 0.3, frequencyPenalty: 0.1 },
+  bias: {
+    temperature: 1.1,
+    logitBias: [
+      [65, 1.7],
+      [66, -3],
+    ],
+  },
+  "a shortest answer": { temperature: 1, minTokens: 20, stopTokenIds: [65, 66, 67, 68], ignoreEos: false },
+};
+
+for (const device of ["reference", "cpu"] as const) {
+  test(`${device}: one rule for every way to a token`, { skip: device === "cpu" && cpu.reason }, async () => {
+    await using engine = await createEngine({ model, device, threads: 2, numPages: 64, worker: false });
+    for (const [name, options] of Object.entries(CASES)) {
+      const run = async (more: GenerateOptions) => {
+        const all = { maxTokens: 24, seed: 9, ignoreEos: true, ...options, ...more };
+        return (await engine.generate("one rule", all).result()).samples;
+      };
+      const [plain] = await run({});
+      const [reporting] = await run({ logprobs: 3 });
+      assert.deepEqual(reporting!.tokenIds, plain!.tokenIds, `${name}, with logprobs`);
+      assert.equal(reporting!.logprobs!.length, plain!.tokenIds.length);
+      assert.deepEqual(
+        (await run({ promptLogprobs: 2 }))[0]!.tokenIds,
+        plain!.tokenIds,
+        `${name}, with prompt logprobs`,
+      );
+      const [hooked] = await run({ editLogits: () => undefined });
+      assert.deepEqual(hooked!.tokenIds, plain!.tokenIds, `${name}, through the host`);
+      const samples = await run({ n: 3 });
+      assert.deepEqual(samples[0]!.tokenIds, plain!.tokenIds, `${name}, as the first of three`);
+      const through = await run({ n: 3, editLogits: () => undefined, logprobs: 0 });
+      assert.deepEqual(
+        through.map(({ tokenIds }) => tokenIds),
+        samples.map(({ tokenIds }) => tokenIds),
+        `${name}, three samples through the host`,
+      );
+    }
+  });
+}
