@@ -1,6 +1,7 @@
 // The bodies of Anthropic's /v1/messages and /v1/messages/count_tokens.
 
 import { z } from "zod";
+import { fieldOf } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
@@ -79,12 +80,12 @@ export const countTokensSchema = z.strictObject(conversation);
 
 export const messagesSchema = z.strictObject({
   ...conversation,
-  max_tokens: z.int().min(1),
+  max_tokens: fieldOf("maxTokens"),
   stream: maybe(z.boolean()),
   stop_sequences: maybe(z.array(z.string().min(1)).max(64)),
-  temperature: maybe(z.number().min(0).max(100)),
-  top_k: maybe(z.int().min(0)),
-  top_p: maybe(z.number().min(0).max(1)),
+  temperature: maybe(fieldOf("temperature")),
+  top_k: maybe(fieldOf("topK")),
+  top_p: maybe(fieldOf("topP")),
   // Accepted because clients send them; they change nothing here.
   metadata: ignored,
   service_tier: ignored,

@@ -1,6 +1,7 @@
 // The bodies of Ollama's /api/chat, /api/generate, /api/embed and /api/show.
 
 import { z } from "zod";
+import { fieldOf } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
@@ -8,16 +9,16 @@ const noImages = maybe(z.array(z.unknown()).max(0, "images are not supported"));
 
 /** Those that change an answer; those about memory and threads are set when the server starts. */
 const options = z.strictObject({
-  temperature: maybe(z.number().min(0).max(100)),
-  top_k: maybe(z.int().min(-1)),
-  top_p: maybe(z.number().min(0).max(1)),
-  min_p: maybe(z.number().min(0).max(1)),
-  seed: maybe(z.int()),
+  temperature: maybe(fieldOf("temperature")),
+  top_k: maybe(fieldOf("topK")),
+  top_p: maybe(fieldOf("topP")),
+  min_p: maybe(fieldOf("minP")),
+  seed: maybe(fieldOf("seed")),
   num_predict: maybe(z.int().min(-2)),
-  stop: maybe(z.union([z.string().min(1), z.array(z.string().min(1)).max(64)])),
-  repeat_penalty: maybe(z.number().min(0.01).max(100)),
-  presence_penalty: maybe(z.number().min(-2).max(2)),
-  frequency_penalty: maybe(z.number().min(-2).max(2)),
+  stop: maybe(fieldOf("stop")),
+  repeat_penalty: maybe(fieldOf("repetitionPenalty")),
+  presence_penalty: maybe(fieldOf("presencePenalty")),
+  frequency_penalty: maybe(fieldOf("frequencyPenalty")),
   num_ctx: ignored,
   num_batch: ignored,
   num_gpu: ignored,

@@ -1,6 +1,7 @@
 // The body of /v1/responses.
 
 import { z } from "zod";
+import { fieldOf } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
@@ -69,10 +70,10 @@ export const responseSchema = z.strictObject({
   instructions: maybe(z.string()),
   previous_response_id: maybe(z.string()),
   store: maybe(z.boolean()).meta({ description: "Kept for retrieval and previous_response_id unless false." }),
-  max_output_tokens: maybe(z.int().min(1)),
-  temperature: maybe(z.number().min(0).max(100)),
-  top_p: maybe(z.number().min(0).max(1)),
-  top_logprobs: maybe(z.int().min(0).max(20)),
+  max_output_tokens: maybe(fieldOf("maxTokens")),
+  temperature: maybe(fieldOf("temperature")),
+  top_p: maybe(fieldOf("topP")),
+  top_logprobs: maybe(fieldOf("logprobs")),
   include: maybe(z.array(z.string())),
   stream: maybe(z.boolean()),
   stream_options: ignored,
