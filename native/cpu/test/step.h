@@ -31,7 +31,7 @@ struct TestStep {
     const int32_t tokens = static_cast<int32_t>(positions.size());
     input_of.resize(positions.size(), 0);
     for (size_t t = visible_end.size(); t < positions.size(); t++) visible_end.push_back(positions[t] + 1);
-    const std::vector<int32_t> states(static_cast<size_t>(rows), -1);
+    std::vector<int32_t> states(static_cast<size_t>(rows), -1);
     std::vector<int32_t> block{tokens, rows, static_cast<int32_t>(logit_rows.size()), page_size, 1, plan.empty() ? 0 : 1};
     for (const auto* part : {&input_of, &positions, &visible_end, &qo_indptr, &states, &logit_rows})
       block.insert(block.end(), part->begin(), part->end());

@@ -2,7 +2,6 @@
 
 import { z } from "zod";
 import { messageSchema, toolSchema } from "./chat.js";
-import { fieldOf } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ids = z.array(z.int().min(0)).min(1);
