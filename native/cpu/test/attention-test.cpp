@@ -157,7 +157,7 @@ TEST(pages_are_copied_whole) {
     CHECK_OK(pg_copy_page(context, pool, 1, 2));
     CHECK(pg_copy_page(context, pool, 1, 3) == PG_E_ARGUMENT);
     CHECK(pg_copy_page(context, pool, -1, 0) == PG_E_ARGUMENT);
-    const int64_t bytes = pg_kv_page_bytes(4, 2, 1, 5, 3, dtype);
+    const int64_t bytes = pg_kv_page_bytes(4, 2, 1, 5, 3, 0, dtype);
     std::vector<uint8_t> sent(2 * bytes), got(2 * bytes);
     for (size_t i = 0; i < sent.size(); i++) sent[i] = static_cast<uint8_t>(i * 7 + dtype);
     const int32_t pages[] = {2, 1}, outside[] = {1, 3};

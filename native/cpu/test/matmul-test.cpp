@@ -8,12 +8,14 @@
 TEST(weights_and_matmul) {
   CHECK_OK(pg_reserve_activations(context, 32, 256));
   // dtype, columns per block, bytes per block; numbers as in src/encoding.h.
-  const int64_t dtypes[][3] = {{0, 1, 4},    {1, 1, 2},    {2, 1, 2},    {3, 1, 1},    {4, 1, 1},   {5, 32, 34},  {6, 32, 18},
-                               {7, 32, 20},  {8, 32, 22},  {9, 32, 24},  {10, 256, 84}, {11, 256, 110}, {12, 256, 144},
-                               {13, 256, 176}, {14, 256, 210}, {15, 32, 18}, {16, 256, 136}, {17, 32, 17}, {18, 32, 36}};
+  const int64_t dtypes[][3] = {{0, 1, 4},      {1, 1, 2},      {2, 1, 2},      {3, 1, 1},     {4, 1, 1},      {5, 32, 34},
+                               {6, 32, 18},    {7, 32, 20},    {8, 32, 22},    {9, 32, 24},   {10, 256, 84},  {11, 256, 110},
+                               {12, 256, 144}, {13, 256, 176}, {14, 256, 210}, {15, 32, 18},  {16, 256, 136}, {17, 32, 17},
+                               {18, 64, 36},   {19, 256, 66},  {20, 256, 74},  {21, 256, 82}, {22, 256, 98},  {23, 256, 110},
+                               {24, 256, 50},  {25, 256, 56},  {26, 256, 54},  {27, 256, 66}, {28, 128, 18},  {29, 64, 18}};
   for (const auto& [dtype, block, block_bytes] : dtypes) {
     for (const int64_t rows : {1, 31, 33, 65}) {
-      const int64_t cols = block == 1 ? 45 : block == 32 ? 96 : 256;
+      const int64_t cols = block == 1 ? 45 : block == 32 ? 96 : block == 64 ? 192 : 256;
       // The exact number of bytes, at an odd address: reading one too many is caught.
       const int64_t bytes = rows * cols / block * block_bytes;
       std::vector<uint8_t> source(static_cast<size_t>(bytes) + 1, 0x11);
@@ -39,6 +41,7 @@ TEST(weights_and_matmul) {
       std::vector<float> row(static_cast<size_t>(2 * cols));
       TestStep ids(context);
       ids.tokens({0, static_cast<int32_t>(rows) - 1});
+      ids.positions[1] = static_cast<int32_t>(rows) - 1;  // the table is looked up by position too
       CHECK_OK(ids.stage());
       CHECK_OK(pg_embed(context, row.data(), cols, handle, ids.step(), 1.0f));
       CHECK_OK(pg_add_positions(context, row.data(), cols, handle, ids.step()));
