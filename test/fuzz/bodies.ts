@@ -1,6 +1,7 @@
 // Request bodies from a server's own description: values that fit a route's schema, then most of them made wrong somewhere. A seed
 // gives the same request every time.
 
+import { request as httpRequest } from "node:http";
 import { seeded } from "../support/byte-matcher.js";
 import { mutateText, mutateValue, pick, type Random } from "./mutate.js";
 
@@ -79,24 +80,33 @@ function numberOf({ minimum, maximum }: Schema, random: Random): number {
   return low + random() * Math.max(0, high - low);
 }
 
-/** What is wrong with the server's reply; null when nothing is. */
-export async function tryRequest(
-  url: string,
-  { path, body }: FuzzRequest,
-  limitMs: number,
-  isAgain = false,
-): Promise<string | null> {
-  const headers = { "content-type": "application/json" };
+/** What is wrong with the server's reply; null when nothing is. A connection that breaks off is wrong too. */
+export async function tryRequest(url: string, request: FuzzRequest, limitMs: number): Promise<string | null> {
   try {
-    const signal = AbortSignal.timeout(limitMs);
-    const reply = await fetch(url + path, { method: "POST", headers, body, signal });
-    const text = await reply.text();
-    if (reply.status >= 500) return `status ${reply.status}: ${text}`;
-    if (reply.status === 200) return null;
-    return reply.status >= 400 && "error" in JSON.parse(text) ? null : `status ${reply.status}: ${text}`;
+    const { status, text } = await post(url, request, limitMs);
+    if (status >= 500) return `status ${status}: ${text}`;
+    if (status === 200) return null;
+    return status >= 400 && "error" in JSON.parse(text) ? null : `status ${status}: ${text}`;
   } catch (error) {
-    // A kept connection may have been closed just as it was used again.
-    const isCut = error instanceof TypeError && !isAgain;
-    return isCut ? tryRequest(url, { path, body }, limitMs, true) : String(error);
+    return String(error);
   }
+}
+
+/** A connection of its own for each request: one that is kept may be closed, rightly, just as it is used again. */
+function post(url: string, { path, body }: FuzzRequest, limitMs: number): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+    const signal = AbortSignal.timeout(limitMs);
+    const sent = httpRequest(url + path, { method: "POST", agent: false, headers, signal }, (reply) => {
+      let text = "";
+      reply.setEncoding("utf8");
+      reply.on("data", (piece: string) => {
+        text += piece;
+      });
+      reply.on("end", () => resolve({ status: reply.statusCode!, text }));
+      reply.on("error", reject);
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
 }
