@@ -58,7 +58,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     options: async () => (await import("./server-models.js")).SERVER_MODEL_OPTIONS,
   },
   bench: {
-    summary: "measure speed: throughput, latency, serve, modes, attention, matmul",
+    summary: "measure speed: throughput, latency, serve, modes, attention, recurrent, matmul",
     load: async () => (await import("./bench/bench.js")).benchCommand,
     options: async () => (await import("./bench/bench.js")).benchOptions(),
     words: async () => (await import("./bench/bench.js")).BENCH_NAMES,

@@ -215,6 +215,12 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     differs: "Granite with experts",
     goldens: "granite-moe",
   },
+  GraniteMoeSharedForCausalLM: {
+    title: "Granite MoE, shared",
+    tools: "granite",
+    context: "128k",
+    differs: "experts beside a shared feed-forward",
+  },
   GraniteMoeHybridForCausalLM: {
     title: "Granite 4",
     tools: "hermes",
@@ -246,6 +252,11 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     context: "160k",
     differs: "latent attention (value heads narrower than key heads), grouped routing, shared experts",
     goldens: "deepseek-v3",
+  },
+  GlmForCausalLM: {
+    title: "GLM-4 of 2024",
+    context: "128k",
+    differs: "partial interleaved rotation, biases on q, k, v",
   },
   Glm4ForCausalLM: {
     title: "GLM-4",
@@ -406,6 +417,10 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     differs: "norms inside each half, squared relu with a gate",
     goldens: "bitnet",
   },
+  LLaMAForCausalLM: { title: "Llama", context: "2k", differs: "another name" },
+  YiForCausalLM: { title: "Yi", context: "4k to 200k", differs: "another name" },
+  AquilaForCausalLM: { title: "Aquila", context: "2k", differs: "another name" },
+  Ernie4_5_ForCausalLM: { title: "ERNIE 4.5", context: "128k", differs: "another name of the dense models" },
   GPT2LMHeadModel: {
     title: "GPT-2",
     gguf: "gpt2",

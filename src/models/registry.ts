@@ -14,6 +14,7 @@ import { ernie45Moe } from "./families/ernie4-5-moe.js";
 import { exaone4 } from "./families/exaone4.js";
 import { falconH1 } from "./families/falcon-h1.js";
 import { gemma, gemma2, gemma3 } from "./families/gemma.js";
+import { gemma3n } from "./families/gemma3n.js";
 import { gemma4 } from "./families/gemma4.js";
 import { glm, glm4 } from "./families/glm4.js";
 import { glm4Moe } from "./families/glm4-moe.js";
@@ -87,6 +88,7 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   gemma,
   gemma2,
   gemma3,
+  gemma3n,
   gemma4,
   phi3,
   olmo2,

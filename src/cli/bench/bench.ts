@@ -31,6 +31,10 @@ const BENCHES: Readonly<Record<string, { readonly summary: string; readonly load
     summary: "attention over pages against this machine's peak",
     load: async () => (await import("./attention.js")).attentionBench,
   },
+  recurrent: {
+    summary: "kernels of recurrent layers against this machine's peak",
+    load: async () => (await import("./recurrent.js")).recurrentBench,
+  },
   matmul: {
     summary: "matrix products against this machine's peak",
     load: async () => (await import("./matmul.js")).matmulBench,

@@ -62,12 +62,20 @@ export class PerLayerBranch {
   readonly #norm: Norm;
   readonly #inner: Tensor; // [T, width]
 
-  constructor(loader: Loader, name: string, layer: number, inputs: PerLayerInputs, shape: PerLayerShape) {
+  /** `gate`: the gate's matrix where it is not the checkpoint's as it is. */
+  constructor(
+    loader: Loader,
+    name: string,
+    layer: number,
+    inputs: PerLayerInputs,
+    shape: PerLayerShape,
+    gate?: Linear,
+  ) {
     const { hiddenSize, width } = shape;
     this.#device = loader.device;
     this.#activation = shape.activation;
     this.#input = inputs.all.columns(layer * width, (layer + 1) * width);
-    this.#gate = loadLinear(loader, [{ name: `${name}.per_layer_input_gate`, rows: width }], hiddenSize);
+    this.#gate = gate ?? loadLinear(loader, [{ name: `${name}.per_layer_input_gate`, rows: width }], hiddenSize);
     this.#project = loadLinear(loader, [{ name: `${name}.per_layer_projection`, rows: hiddenSize }], width);
     this.#norm = loadNorm(loader, `${name}.post_per_layer_input_norm`, hiddenSize, shape.norm);
     this.#inner = loader.scratch("per-layer input", width);

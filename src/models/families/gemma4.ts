@@ -22,12 +22,16 @@ import { Loader } from "../loader.js";
 import type { LoadContext, Model, ModelFamily } from "../model.js";
 import { readHeadRope } from "../rope.js";
 
-interface Gemma4Config extends DecoderConfig {
+/** Attention of layers with heads of their own, some of which read the keys and values of others. */
+export interface SharingConfig extends DecoderConfig {
   readonly isSliding: readonly boolean[]; // [L]
   readonly shapes: readonly AttentionShape[]; // [L]
   /** The layer whose keys and values a layer reads; null: its own. */
   readonly sharedWith: readonly (number | null)[]; // [L]
   readonly areKeysValues: boolean;
+}
+
+interface Gemma4Config extends SharingConfig {
   readonly innerSizes: readonly number[]; // [L]
   /** Rope of full layers, rope of sliding layers, and the heads they turn. */
   readonly ropeDims: readonly number[];
@@ -91,14 +95,17 @@ export const gemma4: ModelFamily<Gemma4Config> = {
             },
     };
   },
-  specOf: (config) => specOf(config, cachesOf(config), config.ropes),
+  specOf: (config) => specOf(config, sharingCaches(config), config.ropes),
   load,
-  // Layers that read the keys and values of others may still come with the matrices they do not use.
-  ignoredTensors: ({ sharedWith }) =>
-    sharedWith.flatMap((owner, layer) =>
-      owner === null ? [] : [new RegExp(`\\.layers\\.${layer}\\.self_attn\\.(k_proj|v_proj|k_norm|v_norm)\\.`)],
-    ),
+  ignoredTensors: unusedKeys,
 };
+
+/** Layers that read the keys and values of others may still come with the matrices they do not use. */
+export function unusedKeys({ sharedWith }: SharingConfig): readonly RegExp[] {
+  return sharedWith.flatMap((owner, layer) =>
+    owner === null ? [] : [new RegExp(`\\.layers\\.${layer}\\.self_attn\\.(k_proj|v_proj|k_norm|v_norm)\\.`)],
+  );
+}
 
 /** Full layers may have other heads: listed per layer, or by the fields of earlier configs. */
 function readShape(c: ConfigReader, plain: DecoderConfig, isSliding: boolean, layer: number): AttentionShape {
@@ -119,7 +126,7 @@ function globalHeads(c: ConfigReader): Record<string, unknown> {
   return isUsed ? { num_key_value_heads: c.int("num_global_key_value_heads") } : {};
 }
 
-function cachesOf({ shapes, windows, sharedWith }: Gemma4Config) {
+export function sharingCaches({ shapes, windows, sharedWith }: SharingConfig) {
   return layoutCaches(
     shapes.map(({ numHeads, numKvHeads, headDim }, layer) => {
       const owner = sharedWith[layer]!;
@@ -133,7 +140,7 @@ function load(config: Gemma4Config, context: LoadContext): Model {
   const loader = new Loader(context);
   const root = loader.decoderPrefix();
   const { hiddenSize, norm } = config;
-  const { places } = cachesOf(config);
+  const { places } = sharingCaches(config);
   const vocabulary = new Vocabulary(loader, {
     ...config,
     embedding: `${root}embed_tokens.weight`,
@@ -145,7 +152,7 @@ function load(config: Gemma4Config, context: LoadContext): Model {
   const layers = config.shapes.flatMap((_, layer): Layer[] => {
     const name = `${root}layers.${layer}`;
     const normOf = (part: string): Norm => loadNorm(loader, `${name}.${part}`, hiddenSize, norm);
-    const attention = loadAttention(config, loader, name, layer, places[layer]!, rotaries);
+    const attention = loadSharingAttention(config, loader, name, layer, places[layer]!, rotaries);
     const mlp = loadMlp(loader, `${name}.mlp`, { ...config, innerSize: config.innerSizes[layer]! }, config.mlp, {});
     const branch = inputs === null ? null : new PerLayerBranch(loader, name, layer, inputs, config.perLayer!);
     return [
@@ -159,8 +166,8 @@ function load(config: Gemma4Config, context: LoadContext): Model {
   return new DecoderFrame(loader, { spec: gemma4.specOf(config), vocabulary, rotaries, layers: all, finalNorm });
 }
 
-function loadAttention(
-  config: Gemma4Config,
+export function loadSharingAttention(
+  config: SharingConfig,
   loader: Loader,
   layerName: string,
   layer: number,
