@@ -2,6 +2,7 @@
 // library is first loaded and absent or older than its sources. Nothing is downloaded.
 //   node scripts/build-native.mjs            build when the sources changed
 //   node scripts/build-native.mjs --test     build the sanitized test program instead; prints its path
+//   CXX=aarch64-linux-gnu-g++ node scripts/build-native.mjs --arch arm64     for another machine
 // CXX names the compiler; without it g++, clang++ and c++ are tried. Without any: one line, exit code 0 (the engine then runs
 // on the reference device).
 import { spawn, spawnSync } from "node:child_process";
@@ -21,9 +22,12 @@ import { availableParallelism } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+/** The architecture to build for: this one, or with --arch another one that CXX compiles for. */
+const archAt = process.argv.indexOf("--arch");
+const arch = archAt < 0 ? process.arch : process.argv[archAt + 1];
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const sourceDir = join(root, "native", "cpu");
-const outDir = join(root, "build", "native");
+const outDir = join(root, "build", arch === "x64" ? "native" : `native-${arch}`);
 const isTest = process.argv.includes("--test");
 
 // The two warnings left out are false alarms inside GCC 12's own AVX-512 header.
@@ -43,23 +47,34 @@ const COMMON = [
 ];
 const TEST = [
   ...COMMON.filter((flag) => flag !== "-O3"),
-  "-O0",
-  "-g1",
-  "-fsanitize=address,undefined",
-  "-fno-sanitize-recover=all",
+  // Sanitizers do not run under an emulator.
+  ...(arch === process.arch ? ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"] : ["-O1"]),
 ];
-/** name -> [PG_ISA, flags]. Kernel files are compiled once per variant, everything else once. */
+const AVX2 = ["-mavx2", "-mfma", "-mf16c"];
+const AVX512 = [...AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"];
+const DOTPROD = "-march=armv8.2-a+dotprod";
+const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-int8", "-mamx-bf16"]];
+/**
+ * name -> [PG_ISA, flags, folder]. Files of src/kernels are compiled once per variant without a folder; a variant with one adds
+ * the files of that folder to another variant. Everything else is compiled once. Tests also run the kernels of amx over plain
+ * memory.
+ */
 const VARIANTS =
-  process.arch === "x64"
+  arch === "x64"
     ? {
         portable: [1, []],
-        avx2: [2, ["-mavx2", "-mfma", "-mf16c"]],
-        avx512: [
-          3,
-          ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"],
-        ],
+        avx2: [2, AVX2],
+        avx512: [3, AVX512],
+        amx: [...AMX, "amx"],
+        ...(isTest ? { amx_twin: [3, [...AMX[1], "-DPG_TILES_TWIN"], "amx"] } : {}),
       }
-    : { portable: [1, []] };
+    : arch === "arm64"
+      ? {
+          neon: [1, ["-DPG_NEON=1"]],
+          dotprod: [1, ["-DPG_NEON=2", DOTPROD]],
+          i8mm: [1, ["-DPG_NEON=3", `${DOTPROD}+i8mm`], "i8mm"],
+        }
+      : { portable: [1, []] };
 
 function filesIn(dir, ending) {
   if (!existsSync(dir)) return [];
@@ -82,14 +97,19 @@ function findCompiler() {
 /** What is to be compiled: [source, object name, extra flags]. */
 function units() {
   const all = filesIn(join(sourceDir, "src"), [".cpp"]);
-  const kernels = all.filter((file) => file.includes(`${join("src", "kernels")}`));
-  const isX86 = process.arch === "x64" ? ["-DPG_HAVE_X86"] : [];
-  const once = all.filter((file) => !kernels.includes(file)).map((file) => [file, basename(file), isX86]);
-  const perVariant = Object.entries(VARIANTS).flatMap(([name, [isa, flags]]) =>
-    kernels.map((file) => [file, `${name}-${basename(file)}`, [`-DPG_NS=${name}`, `-DPG_ISA=${isa}`, ...flags]]),
+  const inFolder = (name) => all.filter((file) => dirname(file) === join(sourceDir, "src", name));
+  const finish = join(sourceDir, "src", "kernels", "finish.cpp");
+  const has = { x64: ["-DPG_HAVE_X86", ...(isTest ? ["-DPG_TILES_TWIN"] : [])], arm64: ["-DPG_HAVE_ARM"] }[arch] ?? [];
+  const once = inFolder(".").map((file) => [file, basename(file), has]);
+  const perVariant = Object.entries(VARIANTS).flatMap(([name, [isa, flags, folder]]) =>
+    (folder === undefined ? inFolder("kernels") : [...inFolder(folder), finish]).map((file) => [
+      file,
+      `${name}-${basename(file)}`,
+      [`-DPG_NS=${name}`, `-DPG_ISA=${isa}`, ...flags],
+    ]),
   );
   const tests = isTest
-    ? filesIn(join(sourceDir, "test"), [".cpp"]).map((file) => [file, `test-${basename(file)}`, isX86])
+    ? filesIn(join(sourceDir, "test"), [".cpp"]).map((file) => [file, `test-${basename(file)}`, has])
     : [];
   // Kernels take longest: start them first.
   return [...perVariant, ...once, ...tests];
@@ -163,7 +183,7 @@ async function main() {
   const flags = isTest ? TEST : COMMON;
   const folders = isTest ? ["include", "src", "test"] : ["include", "src"];
   const sources = folders.flatMap((name) => filesIn(join(sourceDir, name), [".cpp", ".h"]));
-  const hash = createHash("sha256").update(JSON.stringify([compiler.version, flags, VARIANTS, process.arch]));
+  const hash = createHash("sha256").update(JSON.stringify([compiler.version, flags, VARIANTS, arch]));
   for (const file of sources) hash.update(file).update(readFileSync(file));
   const key = hash.digest("hex");
   mkdirSync(outDir, { recursive: true });

@@ -1,6 +1,5 @@
 // `pagoda inspect [MODEL]`: what a checkpoint is, what it needs in memory, how many tokens fit. Loads no weights.
 
-import { freemem } from "node:os";
 import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import type { CacheSpec } from "../core/cache-spec.js";
@@ -87,7 +86,7 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
     bytesPerToken: sum(pools.map(({ bytesPerToken }) => bytesPerToken)),
     poolBytes: sum(pools.map(({ poolBytes }) => poolBytes)),
     tokensThatFit: (Math.min(...(kept.length > 0 ? kept : pools).map(({ numPages }) => numPages)) - 1) * pageSize,
-    freeMemoryBytes: freemem(),
+    freeMemoryBytes: availableMemory(),
     tensors,
   };
   device.close();

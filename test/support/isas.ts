@@ -3,10 +3,11 @@
 
 import { test } from "node:test";
 import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
+import { ISA_NAMES } from "../../src/device/cpu/memory.js";
 
 let reason = "";
 
-export const ISAS: readonly string[] = ["portable", "avx2", "avx512"].filter((isa) => {
+export const ISAS: readonly string[] = ISA_NAMES.slice(1).filter((isa) => {
   try {
     new CpuDevice({ threads: 1, isa }).close();
     return true;

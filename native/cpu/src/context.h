@@ -23,6 +23,8 @@ struct Context {
   // Packed activations of the matmul in progress; grown by pg_reserve_activations only.
   void* activations = nullptr;
   int64_t activation_bytes = 0;
+  Scratch matmul_scratch;  // of every worker, matmul_scratch_bytes each
+  int64_t matmul_scratch_bytes = 0;
   // Attention: tiles of every worker, and the partial states of split items.
   Scratch attention_scratch;
   Scratch attention_partials;

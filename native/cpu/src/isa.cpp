@@ -1,12 +1,71 @@
 #include "isa.h"
 
+#ifdef PG_HAVE_X86
+#include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#elif defined(PG_HAVE_ARM)
+#ifdef __linux__
+#include <sys/auxv.h>
+#else
+#include <sys/sysctl.h>
+#endif
+#endif
+
 namespace pg {
 
-// One table per variant, each from its own compilation of kernels/table.cpp.
+// One table per variant, each from its own compilation of kernels/table.cpp, or of the table of the folder that adds to one.
+#ifdef PG_HAVE_ARM
+namespace neon { const Kernels* kernels(); }
+namespace dotprod { const Kernels* kernels(); }
+namespace i8mm { const Kernels* kernels(); }
+
+namespace {
+
+enum class Feature { dotprod, i8mm };
+
+bool has(Feature feature) {
+#ifdef __linux__
+  return feature == Feature::dotprod ? (getauxval(AT_HWCAP) & 1ul << 20) != 0 : (getauxval(AT_HWCAP2) & 1ul << 13) != 0;
+#else
+  int32_t value = 0;
+  size_t size = sizeof value;
+  const char* name = feature == Feature::dotprod ? "hw.optional.arm.FEAT_DotProd" : "hw.optional.arm.FEAT_I8MM";
+  return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
+#endif
+}
+
+}  // namespace
+#else
 namespace portable { const Kernels* kernels(); }
+#endif
 #ifdef PG_HAVE_X86
 namespace avx2 { const Kernels* kernels(); }
 namespace avx512 { const Kernels* kernels(); }
+namespace amx { const Kernels* kernels(); }
+#ifdef PG_TILES_TWIN
+namespace amx_twin { const Kernels* kernels(); }
+#endif
+
+namespace {
+
+// Tiles, their int8 and bf16 products, and the system's leave to use them: Linux saves their 8 KiB only for processes that ask.
+bool has_amx() {
+#ifdef __linux__
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
+  if ((d & (kBf16 | kTile | kInt8)) != (kBf16 | kTile | kInt8)) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
 #endif
 
 const Kernels* kernels_for(int32_t isa) {
@@ -16,10 +75,21 @@ const Kernels* kernels_for(int32_t isa) {
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                           __builtin_cpu_supports("avx512vnni");
+#ifdef PG_TILES_TWIN
+  if (isa == kIsaAmxTwin) return has_avx512 ? amx_twin::kernels() : nullptr;
+#endif
+  if ((isa == kIsaAmx || isa == kIsaBest) && has_avx512 && has_amx()) return amx::kernels();
   if (isa == kIsaAvx512 || (isa == kIsaBest && has_avx512)) return has_avx512 ? avx512::kernels() : nullptr;
   if (isa == kIsaAvx2 || (isa == kIsaBest && has_avx2)) return has_avx2 ? avx2::kernels() : nullptr;
 #endif
+#ifdef PG_HAVE_ARM
+  const bool has_dotprod = has(Feature::dotprod), has_i8mm = has_dotprod && has(Feature::i8mm);
+  if (isa == kIsaI8mm || (isa == kIsaBest && has_i8mm)) return has_i8mm ? i8mm::kernels() : nullptr;
+  if (isa == kIsaDotprod || (isa == kIsaBest && has_dotprod)) return has_dotprod ? dotprod::kernels() : nullptr;
+  return isa == kIsaNeon || isa == kIsaBest ? neon::kernels() : nullptr;
+#else
   return isa == kIsaPortable || isa == kIsaBest ? portable::kernels() : nullptr;
+#endif
 }
 
 }  // namespace pg

@@ -19,15 +19,22 @@ constexpr int32_t kIsaBest = 0;
 constexpr int32_t kIsaPortable = 1;
 constexpr int32_t kIsaAvx2 = 2;
 constexpr int32_t kIsaAvx512 = 3;
+constexpr int32_t kIsaAmx = 4;
+constexpr int32_t kIsaNeon = 5;
+constexpr int32_t kIsaDotprod = 6;
+constexpr int32_t kIsaI8mm = 7;
+constexpr int32_t kIsaAmxTwin = 100;  // amx over plain memory, in the test program only
 
 struct Kernels {
   int32_t isa;
   // --- matmul (kernels/matmul-*.cpp): see matmul.h ---
-  int32_t float_tile_rows;
-  int32_t int_tile_rows;
-  void (*pack_float)(float* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
-  void (*pack_int)(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
-  GemmFn gemm[kNumEncodings];
+  LayoutSpec layouts[kNumLayouts];
+  MatmulKernel matmul[kNumEncodings];
+  // From many_rows rows on, encodings that have one use this kernel. It gives the same bits.
+  MatmulKernel matmul_many[kNumEncodings];
+  int64_t many_rows;
+  // Bytes that a matmul kernel needs beside its operands, per worker; null: none.
+  int64_t (*matmul_scratch_bytes)(int64_t cols);
   // --- one table per kind of op ---
   const AttentionKernels* attention;
   const RowKernels* rows;

@@ -18,12 +18,22 @@ struct RowTiles {
   int64_t height(int64_t tile) const { return first(tile + 1) - first(tile); }
 };
 
-// Activations as int8 blocks of 32 for integer weights: x = scale * q, |q| <= 127. Tile t begins at quants + t * tile_bytes.
-//   quants [blocks][8 groups][height][4 columns]
-//   side   [blocks][kSideFields][height] of 4 bytes: what the kernels need per (block, row) besides the integers
-struct IntRows {
-  uint8_t* data = nullptr;
-  int64_t tile_bytes = 0;
+// How activations are laid out for a kernel. A matmul packs its x once per layout that its segments read.
+//   float      [cols][height] f32
+//   int        int8 blocks of 32, x = scale * q, |q| <= 127:
+//                quants [blocks][8 groups][height][4 columns]
+//                side   [blocks][kSideFields][height] of 4 bytes: what the kernels need per (block, row) besides the integers
+//   int pairs  the same numbers for matrix instructions of arm64: see i8mm/pair-rows.cpp
+//   int tiles  the same numbers for the tiles of AMX; split tiles: two bf16 a number, for them too: see amx/tile-matmul.h
+enum Layout : int32_t { kLayoutFloat, kLayoutInt, kLayoutIntPairs, kLayoutIntTiles, kLayoutSplitTiles, kNumLayouts };
+
+// A layout as a variant has it. Tile t begins at t * tile_bytes(cols).
+struct LayoutSpec {
+  int32_t tile_rows;  // at most; 0: the variant has no such layout
+  bool equal;         // whether tiles are of nearly equal height
+  int64_t (*tile_bytes)(int64_t cols);
+  // all_fields: half blocks and minimums need more of `side` than the plain encodings do.
+  void (*pack)(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
 };
 
 // Fields of `side`. Stored codes are unsigned and larger than their values by an offset that is a power of two: starting the sum
@@ -51,10 +61,18 @@ struct Gemm {
   int64_t rows;  // of the segment
   int64_t cols;
   RowTiles tiles;
-  const float* x;  // float weights: tile with rows [a, b) is [cols][b - a] at x + a * cols
-  IntRows ints;    // integer weights
+  const uint8_t* x;  // packed in the kernel's layout
+  int64_t x_tile_bytes;
+  const uint8_t* tile_of(int64_t tile) const { return x + tile * x_tile_bytes; }
 };
 
-using GemmFn = void (*)(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
+// The work of one chunk: panels [panel_begin, panel_end) by row tiles [tile_begin, tile_end). scratch: the worker's own.
+using GemmFn = void (*)(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t* scratch);
+
+struct MatmulKernel {
+  GemmFn run;  // null: there is none
+  Layout layout;
+  int32_t panels;  // that a chunk should have where there are enough rows and panels to choose; 0: as few as balance asks for
+};
 
 }  // namespace pg

@@ -14,10 +14,17 @@
 namespace pg {
 namespace {
 
-// Spins until done() or about 50 us have passed; false when time ran out. The clock is read once per 64 pauses.
+// Longer than what the host does between two steps of decode, so that workers are awake when the next one begins.
+constexpr auto kSpin = std::chrono::microseconds(200);
+
+// Spins until done() or kSpin has passed; false when time ran out. The clock is read once per 64 pauses.
 template <typename Done>
 bool spin(Done done) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+  for (int i = 0; i < 64; i++) {
+    if (done()) return true;
+    PG_PAUSE();
+  }
+  const auto until = std::chrono::steady_clock::now() + kSpin;
   do {
     for (int i = 0; i < 64; i++) {
       if (done()) return true;
@@ -29,7 +36,8 @@ bool spin(Done done) {
 
 }  // namespace
 
-Pool::Pool(int32_t threads) {
+Pool::Pool(int32_t threads) : size_(threads), seats_(new Seat[static_cast<size_t>(threads)]) {
+  workers_.reserve(static_cast<size_t>(threads - 1));
   for (int32_t i = 1; i < threads; i++) workers_.emplace_back([this, i] { work(i); });
 }
 
@@ -42,40 +50,61 @@ Pool::~Pool() {
   for (auto& worker : workers_) worker.join();
 }
 
-void Pool::take_chunks(int32_t worker) {
+// The next chunk of a seat's range [seat * chunks / size, (seat + 1) * chunks / size), or -1.
+int64_t Pool::take(int32_t seat, uint64_t job) {
+  const int64_t begin = chunks_ * seat / size_, end = chunks_ * (seat + 1) / size_;
+  const uint64_t number = job << 32;
+  std::atomic<uint64_t>& taken = seats_[static_cast<size_t>(seat)].taken;
+  uint64_t word = taken.load(std::memory_order_relaxed);
   for (;;) {
-    const int64_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
-    if (chunk >= chunks_) return;
-    fn_(arg_, chunk, worker);
+    const uint64_t count = word >> 32 == number >> 32 ? word & 0xffffffffu : 0;
+    if (begin + static_cast<int64_t>(count) >= end) return -1;
+    if (taken.compare_exchange_weak(word, number | (count + 1), std::memory_order_relaxed))
+      return begin + static_cast<int64_t>(count);
   }
+}
+
+void Pool::take_chunks(int32_t worker, uint64_t job) {
+  for (int32_t i = 0; i < size_; i++) {
+    const int32_t seat = worker + i < size_ ? worker + i : worker + i - size_;
+    for (int64_t chunk; (chunk = take(seat, job)) >= 0;) fn_(arg_, chunk, worker);
+  }
+}
+
+bool Pool::all_left() const {
+  for (int32_t i = 1; i < size_; i++)
+    if (seats_[static_cast<size_t>(i)].inside.load() != 0) return false;
+  return true;
 }
 
 void Pool::run(int64_t chunks, ChunkFn fn, void* arg) {
   if (chunks <= 0) return;
-  if (chunks == 1 || workers_.empty()) {
+  if (chunks == 1 || size_ == 1) {
     for (int64_t c = 0; c < chunks; c++) fn(arg, c, 0);
     return;
   }
   fn_ = fn;
   arg_ = arg;
   chunks_ = chunks;
-  next_.store(0, std::memory_order_relaxed);
-  job_.fetch_add(1);  // opens: publishes the fields above
+  const uint64_t job = job_.fetch_add(1) + 1;  // opens: publishes the fields above
   if (parked_.load() > 0) {
     std::lock_guard<std::mutex> lock(mutex_);
     wake_.notify_all();
   }
-  take_chunks(0);
-  job_.fetch_add(1);  // closes: whoever enters from now on leaves at once (both sides sequentially consistent)
-  if (spin([this] { return active_.load() == 0; })) return;
+  take_chunks(0, job);
+  // Closes: whoever enters from now on leaves at once. Both sides write their own word, then read the other's, sequentially
+  // consistent: either the worker sees the job closed or the caller sees the worker inside.
+  job_.fetch_add(1);
+  if (spin([this] { return all_left(); })) return;
   std::unique_lock<std::mutex> lock(mutex_);
   caller_waits_.store(true);
-  done_.wait(lock, [this] { return active_.load() == 0; });
+  done_.wait(lock, [this] { return all_left(); });
   caller_waits_.store(false);
 }
 
 void Pool::work(int32_t worker) {
-  uint64_t seen = 0;  // the job last worked on (or found closed)
+  Seat& own = seats_[static_cast<size_t>(worker)];
+  uint64_t seen = 0;  // the job last worked on
   for (;;) {
     const auto fresh = [&] {
       const uint64_t job = job_.load(std::memory_order_acquire);
@@ -88,13 +117,14 @@ void Pool::work(int32_t worker) {
       parked_.fetch_sub(1);
       if (stop_) return;
     }
-    active_.fetch_add(1);
+    own.inside.store(1);
     const uint64_t job = job_.load();
     if ((job & 1) != 0) {
       seen = job;
-      take_chunks(worker);
+      take_chunks(worker, job);
     }
-    if (active_.fetch_sub(1) == 1 && caller_waits_.load()) {
+    own.inside.store(0);
+    if (caller_waits_.load()) {
       std::lock_guard<std::mutex> lock(mutex_);
       done_.notify_one();
     }

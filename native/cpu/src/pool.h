@@ -1,13 +1,20 @@
-// The thread pool: persistent workers that take chunks of one job by an atomic counter; the caller takes part.
+// The thread pool: persistent workers that share the chunks of one job; the caller takes part.
+//
+// Every worker owns an equal, fixed range of the chunks and takes them from its own cache line; one that has finished helps the
+// others from theirs. So chunks cost no shared line while all are busy, and the same worker meets the same panels of a weight in
+// every step: the pages it first touched when it packed them, and what its cache still holds.
+//
 // Idle workers spin for a bounded time (a step's ops follow each other within microseconds), then park. A worker that the
-// operating system has descheduled never holds up a job it has not entered. Which worker runs which chunk is left to chance,
-// so a chunk's result must not depend on it.
+// operating system has descheduled never holds up a job it has not entered: its range is taken by the others. Which worker runs
+// which chunk is left to chance, so a chunk's result must not depend on it.
 #pragma once
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace pg {
@@ -20,22 +27,32 @@ class Pool {
   explicit Pool(int32_t threads);
   ~Pool();
   Pool(const Pool&) = delete;
-  int32_t size() const { return static_cast<int32_t>(workers_.size()) + 1; }
+  Pool& operator=(const Pool&) = delete;
+  int32_t size() const { return size_; }
   // Runs fn(arg, c, worker) for every c < chunks and returns when all are done.
   void run(int64_t chunks, ChunkFn fn, void* arg);
 
  private:
-  void work(int32_t worker);
-  void take_chunks(int32_t worker);
+  // What one worker writes; others read it, and write `taken` when they help.
+  struct alignas(64) Seat {
+    // The job's number (upper half) and how many chunks of this seat's range are taken; of an older job: none are.
+    std::atomic<uint64_t> taken{0};
+    alignas(64) std::atomic<uint64_t> inside{0};  // the job this worker is in, 0: none
+  };
 
+  void work(int32_t worker);
+  void take_chunks(int32_t worker, uint64_t job);
+  int64_t take(int32_t seat, uint64_t job);
+  bool all_left() const;
+
+  const int32_t size_;
+  std::unique_ptr<Seat[]> seats_;  // [size]
   std::vector<std::thread> workers_;
-  // The job. Written by the caller while closed_, read by workers that entered (active_) while open.
+  // The job. Written by the caller while no job is open, read by workers that entered while one is.
   ChunkFn fn_ = nullptr;
   void* arg_ = nullptr;
   int64_t chunks_ = 0;
-  alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<uint64_t> job_{0};  // odd: a job is open; changes twice per job
-  alignas(64) std::atomic<int32_t> active_{0};  // workers inside the open job
   alignas(64) std::atomic<int32_t> parked_{0};
   std::atomic<bool> caller_waits_{false};
   bool stop_ = false;  // under mutex_

@@ -33,7 +33,8 @@ struct TestStep {
     for (size_t t = visible_end.size(); t < positions.size(); t++) visible_end.push_back(positions[t] + 1);
     std::vector<int32_t> states(static_cast<size_t>(rows), -1);
     std::vector<int32_t> block{tokens, rows, static_cast<int32_t>(logit_rows.size()), page_size, 1, plan.empty() ? 0 : 1};
-    for (const auto* part : {&input_of, &positions, &visible_end, &qo_indptr, &states, &logit_rows})
+    using Column = const std::vector<int32_t>*;
+    for (const Column part : {Column{&input_of}, Column{&positions}, Column{&visible_end}, Column{&qo_indptr}, Column{&states}, Column{&logit_rows}})
       block.insert(block.end(), part->begin(), part->end());
     block.push_back(static_cast<int32_t>(kv_indices.size()));
     for (const auto* part : {&slots, &kv_indptr, &kv_indices, &plan}) block.insert(block.end(), part->begin(), part->end());

@@ -1,6 +1,7 @@
 // The conditions of a measurement: without them its numbers mean nothing.
 
-import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
+import { cpus, loadavg, totalmem } from "node:os";
+import { availableCores } from "../../device/host.js";
 import { bytes } from "../terminal.js";
 
 export type MachineFacts = ReturnType<typeof machineFacts>;
@@ -8,7 +9,7 @@ export type MachineFacts = ReturnType<typeof machineFacts>;
 export function machineFacts() {
   return {
     processor: cpus()[0]?.model.trim() ?? "unknown",
-    cores: availableParallelism(),
+    cores: availableCores(),
     memoryBytes: totalmem(),
     node: process.version,
     platform: `${process.platform} ${process.arch}`,

@@ -1,7 +1,6 @@
 // The native CPU device: every op is one call into native/cpu (abi.ts), over the whole ragged batch. Bitwise invariant: a row's
 // result depends on nothing but the row, whatever the batch, the chunking or the number of threads.
 
-import { availableParallelism, freemem } from "node:os";
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
@@ -20,6 +19,7 @@ import type {
   WeightQuantization,
   WeightShape,
 } from "../device.js";
+import { availableCores, availableMemory } from "../host.js";
 import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import { CpuExperts } from "./experts.js";
 import { loadLibrary } from "./library.js";
@@ -30,9 +30,9 @@ import { CpuStagedBatch } from "./staged-batch.js";
 import { type CpuWeight, type LoadWeightOptions, loadCpuWeight } from "./weights.js";
 
 export interface CpuDeviceOptions {
-  /** Workers, the engine's own thread included; default: one per processor. */
+  /** Workers, the engine's own thread included; default: one per core that the process may use. */
   readonly threads?: number;
-  /** "portable", "avx2" or "avx512"; default: PAGODA_CPU_ISA, else the best one here. */
+  /** "portable", "avx2", "avx512" or "amx"; default: PAGODA_CPU_ISA, else the best one here. */
   readonly isa?: string;
 }
 
@@ -46,7 +46,7 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
   /** Throws DeviceError device_unavailable when the native library is absent and cannot be built. */
   constructor(options: CpuDeviceOptions = {}) {
     super();
-    const threads = options.threads ?? availableParallelism();
+    const threads = options.threads ?? availableCores();
     this.context = new CpuContext(loadLibrary(), threads, options.isa ?? process.env.PAGODA_CPU_ISA);
     this.#experts = new CpuExperts(this.context);
     this.info = {
@@ -94,7 +94,7 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
 
   /** A quarter of what the machine has: the rest is for weights to come, for activations and for other programs. */
   freeMemory(): number {
-    return freemem() / 4;
+    return availableMemory() / 4;
   }
 
   createPlanner(shape: PlanShape): AttentionPlanner {

@@ -9,7 +9,7 @@ import { type NativeLibrary, openLibrary } from "./abi.js";
 
 /** The package's root: this file is dist/src/device/cpu/library.js in it. */
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..", "..");
-const LIBRARY = join(ROOT, "build", "native", "pagoda_cpu.so");
+const LIBRARY = join(ROOT, "build", process.arch === "x64" ? "native" : `native-${process.arch}`, "pagoda_cpu.so");
 /** Folders the library is made of; native/cpu/test is not. */
 const SOURCES = ["include", "src"].map((name) => join(ROOT, "native", "cpu", name));
 

@@ -5,8 +5,8 @@ import type { Tensor } from "../device.js";
 import { type NativeLibrary, viewMemory } from "./abi.js";
 
 const OUT_OF_MEMORY = -2;
-const ISA_CODES: Record<string, number> = { portable: 1, avx2: 2, avx512: 3 };
-const ISA_NAMES = ["", "portable", "avx2", "avx512"];
+/** By the codes of pg_context_create. */
+export const ISA_NAMES = ["", "portable", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"];
 
 /** A native context and everything allocated from it. */
 export class CpuContext {
@@ -18,13 +18,14 @@ export class CpuContext {
   readonly #out = new BigUint64Array(1);
   #isClosed = false;
 
-  /** isa: "portable", "avx2", "avx512" or undefined for the best one here. */
+  /** isa: a name of ISA_NAMES, or undefined for the best one here. */
   constructor(native: NativeLibrary, numThreads: number, isa: string | undefined) {
     this.native = native;
     this.numThreads = numThreads;
-    const code = isa === undefined || isa === "" ? 0 : ISA_CODES[isa];
-    if (code === undefined) {
-      throw errorFor("invalid_option", { param: "PAGODA_CPU_ISA", value: isa, expected: "portable, avx2 or avx512" });
+    const code = isa === undefined ? 0 : ISA_NAMES.indexOf(isa);
+    if (code === -1) {
+      const expected = ISA_NAMES.slice(1).join(", ");
+      throw errorFor("invalid_option", { param: "PAGODA_CPU_ISA", value: isa, expected });
     }
     if (!Number.isInteger(numThreads) || numThreads < 1 || numThreads > 1024) {
       throw errorFor("invalid_option", { param: "threads", value: numThreads, expected: "an integer from 1 to 1024" });

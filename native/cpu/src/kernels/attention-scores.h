@@ -7,7 +7,7 @@ namespace pg {
 namespace PG_NS {
 
 constexpr int kLanes = VL / 4;  // 128-bit lanes of a vector
-#if PG_ISA == 3
+#if PG_ISA == 3 || PG_NEON
 constexpr int kScoreRows = 4;
 #else
 constexpr int kScoreRows = 2;
@@ -69,7 +69,7 @@ inline void score_packed_block(int rows, int first, int last, float* scores, con
       const bool is_pair = last - v > 1;
       switch (rows - r) {
         case 1: is_pair ? score_packed<1, 2>(to, from, q_stride, key, dim) : score_packed<1, 1>(to, from, q_stride, key, dim); break;
-#if PG_ISA == 3
+#if PG_ISA == 3 || PG_NEON
         case 2: is_pair ? score_packed<2, 2>(to, from, q_stride, key, dim) : score_packed<2, 1>(to, from, q_stride, key, dim); break;
         case 3: is_pair ? score_packed<3, 2>(to, from, q_stride, key, dim) : score_packed<3, 1>(to, from, q_stride, key, dim); break;
 #endif
@@ -113,9 +113,9 @@ PG_INLINE vf sum_residues(const vf (&t)[4]) {
   const __m256 first = _mm256_shuffle_ps(a, b, 0x44) + _mm256_shuffle_ps(a, b, 0xee);
   return (first + _mm256_shuffle_ps(c, d, 0x44)) + _mm256_shuffle_ps(c, d, 0xee);
 #else
-  vf r;
-  for (int j = 0; j < 4; j++) r[j] = ((t[j][0] + t[j][1]) + t[j][2]) + t[j][3];
-  return r;
+  vf x[4] = {t[0], t[1], t[2], t[3]};
+  transpose4(x);
+  return ((x[0] + x[1]) + x[2]) + x[3];
 #endif
 }
 
@@ -215,12 +215,7 @@ PG_INLINE void transpose(vf (&x)[VL]) {
     x[c + 4] = _mm256_permute2f128_ps(u[c], u[c + 4], 0x31);
   }
 #else
-  for (int i = 0; i < VL; i++)
-    for (int j = 0; j < i; j++) {
-      const float swapped = x[i][j];
-      x[i][j] = x[j][i];
-      x[j][i] = swapped;
-    }
+  transpose4(x);
 #endif
 }
 

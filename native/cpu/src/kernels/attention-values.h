@@ -12,6 +12,9 @@ constexpr int kCols = 4;
 #elif PG_ISA == 2
 constexpr int kRows = 6;
 constexpr int kCols = 2;
+#elif PG_NEON
+constexpr int kRows = 6;
+constexpr int kCols = 4;
 #else
 constexpr int kRows = 4;
 constexpr int kCols = 2;

@@ -35,8 +35,7 @@ struct RowI8 {
 #elif PG_ISA == 2
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)(row + i))));
 #else
-    const int8_t* p = (const int8_t*)row + i;
-    return vf{(float)p[0], (float)p[1], (float)p[2], (float)p[3]};
+    return v_load_i8((const int8_t*)row + i);
 #endif
   }
 };

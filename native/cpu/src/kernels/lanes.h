@@ -77,6 +77,11 @@ PG_INLINE void v_store_first(float* p, vf x, int count) {
   for (int i = 0; i < count; i++) p[i] = x[i];
 }
 PG_INLINE vf v_abs(vf a) { return (vf)((vu)a & 0x7fffffffu); }
+#if PG_NEON
+PG_INLINE vf v_sqrt(vf a) { return (vf)vsqrtq_f32(neon(a)); }
+PG_INLINE vf v_round(vf a) { return (vf)vrndnq_f32(neon(a)); }
+PG_INLINE vf v_scale_by_power(vf x, vf n) { return (vf)((vu)x + ((vu)vcvtq_s32_f32(neon(n)) << 23)); }
+#else
 PG_INLINE vf v_sqrt(vf a) {
   vf r;
   for (int i = 0; i < VL; i++) r[i] = __builtin_sqrtf(a[i]);
@@ -84,6 +89,12 @@ PG_INLINE vf v_sqrt(vf a) {
 }
 // Adding and taking away 1.5 * 2^23 leaves no fraction; callers stay below 2^22.
 PG_INLINE vf v_round(vf a) { return (a + v_set(12582912.0f)) - v_set(12582912.0f); }
+PG_INLINE vf v_scale_by_power(vf x, vf n) {
+  vu power;
+  for (int i = 0; i < VL; i++) power[i] = (uint32_t)(int32_t)n[i] << 23;
+  return (vf)((vu)x + power);
+}
+#endif
 PG_INLINE vf v_select_less(vf a, vf b, vf yes, vf no) { return a < b ? yes : no; }
 PG_INLINE vf v_copy_sign(vf magnitude, vf sign) { return (vf)(((vu)magnitude & 0x7fffffffu) | ((vu)sign & 0x80000000u)); }
 PG_INLINE vf v_select_lanes(vf x, vf other, int from, int to) {
@@ -91,12 +102,24 @@ PG_INLINE vf v_select_lanes(vf x, vf other, int from, int to) {
   for (int i = from; i < to; i++) r[i] = x[i];
   return r;
 }
-PG_INLINE vf v_scale_by_power(vf x, vf n) {
-  vu power;
-  for (int i = 0; i < VL; i++) power[i] = (uint32_t)(int32_t)n[i] << 23;
-  return (vf)((vu)x + power);
-}
 PG_INLINE float v_lane0(vf a) { return a[0]; }
+// x[i][j] -> x[j][i].
+PG_INLINE void transpose4(vf (&x)[4]) {
+#if PG_NEON
+  const float32x4x2_t a = vtrnq_f32(neon(x[0]), neon(x[1])), b = vtrnq_f32(neon(x[2]), neon(x[3]));
+  for (int i = 0; i < 2; i++) {
+    x[i] = (vf)vtrn1q_f64((float64x2_t)a.val[i], (float64x2_t)b.val[i]);
+    x[i + 2] = (vf)vtrn2q_f64((float64x2_t)a.val[i], (float64x2_t)b.val[i]);
+  }
+#else
+  for (int i = 0; i < 4; i++)
+    for (int j = 0; j < i; j++) {
+      const float swapped = x[i][j];
+      x[i][j] = x[j][i];
+      x[j][i] = swapped;
+    }
+#endif
+}
 PG_INLINE float v_hmax(vf a) {
   const float x = a[0] > a[1] ? a[0] : a[1];
   const float y = a[2] > a[3] ? a[2] : a[3];

@@ -42,11 +42,40 @@ struct Bf16Weights {
   }
 };
 
-// How far ahead of use weights are asked for (into L2), in bytes, where there is enough to compute per byte that the processor's
-// own prefetcher falls behind. Only the first tile of a panel asks: the others find it in cache.
-constexpr int64_t kAhead = 12288;
+// How far ahead of use weights are asked for (into L2), in bytes: the processor's own prefetcher may stop at every page, and falls
+// behind where there is much to compute per byte. Only the first tile of a panel asks: the others find it in cache.
+constexpr int64_t kAhead = 8192;
 template <class W>
-constexpr bool asks_ahead(int rows) { return rows >= (W::kBytes == 4 ? 6 : 4); }
+constexpr bool asks_ahead(int rows) { return W::kBytes < 4 || rows >= 6; }
+
+// sum[i][v] += x[i] * w[v].
+template <int MR, int NV>
+PG_INLINE void add_products(vf (&sum)[MR][NV], const float* x, const vf (&w)[NV]) {
+#if PG_NEON
+  // A vector holds four rows' values and the instruction picks one: a quarter of the loads. What is read past the last row is
+  // the next column's, or the room that a shorter tile leaves.
+  float32x4_t four[(MR + 3) / 4];
+#pragma GCC unroll 4
+  for (int i = 0; i < (MR + 3) / 4; i++) four[i] = vld1q_f32(x + 4 * i);
+#pragma GCC unroll 8
+  for (int v = 0; v < NV; v++) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; i++) {
+      if (i % 4 == 0) sum[i][v] = (vf)vfmaq_laneq_f32(neon(sum[i][v]), neon(w[v]), four[i / 4], 0);
+      if (i % 4 == 1) sum[i][v] = (vf)vfmaq_laneq_f32(neon(sum[i][v]), neon(w[v]), four[i / 4], 1);
+      if (i % 4 == 2) sum[i][v] = (vf)vfmaq_laneq_f32(neon(sum[i][v]), neon(w[v]), four[i / 4], 2);
+      if (i % 4 == 3) sum[i][v] = (vf)vfmaq_laneq_f32(neon(sum[i][v]), neon(w[v]), four[i / 4], 3);
+    }
+  }
+#else
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; i++) {
+    const vf xi = v_set(x[i]);
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; v++) sum[i][v] = v_madd(xi, w[v], sum[i][v]);
+  }
+#endif
+}
 
 // NV vectors of outputs from vector `first` of the panel on; a vector past its panel belongs to the next one.
 template <class W, int MR, int NV>
@@ -73,12 +102,7 @@ void tile(const Gemm& g, int64_t panel, int first, int64_t row, const float* x, 
 #pragma GCC unroll 8
       for (int v = 0; v < NV; v++)
         w[v] = W::load(base + (v / kPanelVectors) * g.panel_bytes, k, first + v % kPanelVectors, odd);
-#pragma GCC unroll 16
-      for (int i = 0; i < MR; i++) {
-        const vf xi = v_set(x[i]);
-#pragma GCC unroll 8
-        for (int v = 0; v < NV; v++) sum[i][v] = v_madd(xi, w[v], sum[i][v]);
-      }
+      add_products<MR, NV>(sum, x, w);
       x += MR;
     }
   }
@@ -107,20 +131,25 @@ PG_INLINE void dispatch(const Gemm& g, int64_t height, int64_t panel, int first,
   }
 }
 
-// Heights that leave registers for twice the vectors, and the panels those span.
+// Heights that leave registers for more vectors, and the panels those span.
+#if PG_NEON
+constexpr int kSkinnyRows = 3;
+constexpr int kSkinnyVectors = 8;
+#else
 constexpr int kSkinnyRows = kFloatTileRows >= 4 ? (kFloatTileRows - 2) / 2 : 1;
 constexpr int kSkinnyVectors = 2 * kFloatVectors;
+#endif
 constexpr int kSkinnyPanels = (kSkinnyVectors * VL + kPanel - 1) / kPanel;
 
 template <class W>
-void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
+void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
   for (int64_t panel = panel_begin; panel < panel_end;) {
     const bool skinny = g.tiles.n <= kSkinnyRows && panel + kSkinnyPanels <= panel_end;
     const int step = skinny ? kSkinnyVectors : kFloatVectors;
     for (int first = 0; first < kPanel / VL; first += step) {
       for (int64_t t = tile_begin; t < tile_end; t++) {
         const int64_t row = g.tiles.first(t);
-        const float* x = g.x + row * g.cols;
+        const float* x = (const float*)g.tile_of(t);
         if (skinny)
           dispatch<W, kSkinnyVectors, kSkinnyRows>(g, g.tiles.height(t), panel, first, row, x, t == tile_begin);
         else

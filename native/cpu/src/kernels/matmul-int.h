@@ -22,7 +22,7 @@ namespace PG_NS {
 namespace {
 
 // Vectors whose dot products are made together, sharing the broadcasts of x.
-constexpr int kJoint = PG_ISA == 3 ? 2 : 1;
+constexpr int kJoint = PG_ISA == 3 || PG_NEON ? 2 : 1;
 
 // How many times the side field that a dot product starts from is needed for -offset * sum(q): there are fields for 8 and 128 over
 // whole blocks, for 8 over half ones.
@@ -157,6 +157,94 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
   }
 }
 
+#elif PG_NEON
+
+// 4 outputs x 4 columns as signed numbers: bytes and table entries their values, the others still larger by their offset.
+template <Codes C>
+PG_INLINE int8x16_t load_codes(const uint8_t* codes, int v, int group) {
+  if constexpr (C == Codes::kByte) return (int8x16_t)veorq_u8(vld1q_u8(codes + group * 128 + v * 16), vdupq_n_u8(0x80));
+  const uint8x16_t both = vld1q_u8(codes + (group & 3) * 128 + v * 16);
+  const uint8x16_t nibbles = group < 4 ? vandq_u8(both, vdupq_n_u8(15)) : vshrq_n_u8(both, 4);
+  if constexpr (is_table(C)) return vqtbl1q_s8(vld1q_s8(table_of(C)), nibbles);
+  // Upper bits: shifted to bit 4, where the mask keeps them.
+  if constexpr (is_five(C)) {
+    const uint8x16_t plane = vld1q_u8(codes + kNibblePlane + v * 16);
+    return (int8x16_t)vorrq_u8(nibbles, vandq_u8(vshlq_u8(plane, vdupq_n_s8((int8_t)(4 - group))), vdupq_n_u8(0x10)));
+  }
+  if constexpr (C == Codes::kSix) {
+    const uint8x16_t plane = vld1q_u8(codes + kNibblePlane + (group & 1) * 128 + v * 16);
+    return (int8x16_t)vorrq_u8(nibbles, vandq_u8(vshlq_u8(plane, vdupq_n_s8((int8_t)(4 - (group & 6)))), vdupq_n_u8(0x30)));
+  }
+  return (int8x16_t)nibbles;
+}
+
+constexpr bool is_offset_left(Codes codes) { return codes != Codes::kByte && !is_table(codes) && offset_of(codes) != 0; }
+
+// -offset * sum(q), from the field that holds it for 8.
+template <Codes C>
+PG_INLINE int32x4_t start_of(int32_t field) {
+  if constexpr (!is_offset_left(C)) return vdupq_n_s32(0);
+  return vdupq_n_s32(offset_of(C) == 16 ? field * 2 : offset_of(C) == 32 ? field * 4 : field);
+}
+
+// Groups in an order that uses both nibbles of a vector one after the other.
+template <int G0, int G1>
+constexpr int nth_group(int i) { return G1 - G0 == 8 ? i / 2 + i % 2 * 4 : G0 + i; }
+
+#if PG_NEON == 1
+// Products in 16 bits for as many groups as cannot overflow: codes are below 2^4, 2^5, 2^6 or 2^7 in magnitude, x below 2^7.
+constexpr int groups_in_16_bits(Codes codes) {
+  return codes == Codes::kByte || is_table(codes) ? 2 : codes == Codes::kSix ? 4 : 8;
+}
+#endif
+
+// sdot takes four columns of four outputs and one row's four columns, picked from a vector that holds four rows'. Without it
+// (PG_NEON 1), products are widened to 16 bits and added up in pairs.
+template <Codes C, int MR, int G0, int G1>
+PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
+  int32x4_t sum[kJoint][MR];
+#pragma GCC unroll 4
+  for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+    for (int j = 0; j < kJoint; j++) sum[j][i] = start_of<C>(start[i]);
+#if PG_NEON == 1
+  int16x8_t low[kJoint][MR], high[kJoint][MR];
+#endif
+#pragma GCC unroll 8
+  for (int step = 0; step < G1 - G0; step++) {
+    const int group = nth_group<G0, G1>(step);
+    const int8x16_t q = vld1q_s8((const int8_t*)x + group * MR * 4);  // past the last row: the next group, or `side`
+    int8x16_t w[kJoint];
+#pragma GCC unroll 2
+    for (int j = 0; j < kJoint; j++) w[j] = load_codes<C>(codes, v + j, group);
+#pragma GCC unroll 2
+    for (int j = 0; j < kJoint; j++)
+#pragma GCC unroll 4
+      for (int i = 0; i < MR; i++) {
+#if PG_NEON >= 2
+        if (i == 0) sum[j][i] = vdotq_laneq_s32(sum[j][i], w[j], q, 0);
+        if (i == 1) sum[j][i] = vdotq_laneq_s32(sum[j][i], w[j], q, 1);
+        if (i == 2) sum[j][i] = vdotq_laneq_s32(sum[j][i], w[j], q, 2);
+        if (i == 3) sum[j][i] = vdotq_laneq_s32(sum[j][i], w[j], q, 3);
+#else
+        const int8x16_t qi = (int8x16_t)(i == 0   ? vdupq_laneq_s32((int32x4_t)q, 0)
+                                         : i == 1 ? vdupq_laneq_s32((int32x4_t)q, 1)
+                                         : i == 2 ? vdupq_laneq_s32((int32x4_t)q, 2)
+                                                  : vdupq_laneq_s32((int32x4_t)q, 3));
+        const bool begins = step % groups_in_16_bits(C) == 0;
+        low[j][i] = begins ? vmull_s8(vget_low_s8(w[j]), vget_low_s8(qi)) : vmlal_s8(low[j][i], vget_low_s8(w[j]), vget_low_s8(qi));
+        high[j][i] = begins ? vmull_high_s8(w[j], qi) : vmlal_high_s8(high[j][i], w[j], qi);
+        if (step % groups_in_16_bits(C) == groups_in_16_bits(C) - 1 || step + 1 == G1 - G0)
+          sum[j][i] = vaddq_s32(sum[j][i], vpaddq_s32(vpaddlq_s16(low[j][i]), vpaddlq_s16(high[j][i])));
+#endif
+      }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+    for (int j = 0; j < kJoint; j++) d[j][i] = (vf)vcvtq_f32_s32(sum[j][i]);
+}
+
 #else
 
 template <Codes C>
@@ -195,11 +283,21 @@ PG_INLINE vf load_factor(const uint8_t* at, const uint8_t* big, int half, int v)
   return v_mul(v_load_f16((const uint16_t*)big + v * VL), v_load_i8(small + v * VL));
 }
 
-// How far ahead of use weights are asked for (into L2), in bytes. The processor's own prefetcher suffices when there is little
-// to compute per byte and the reading is plain; a tile with more rows must ask, or memory and arithmetic take turns instead of
-// overlapping. Whole blocks at once: asking line by line between the multiplications was measured slower than not asking.
-constexpr int64_t kAhead = 12288;
-constexpr bool asks_ahead(Codes codes, int rows) { return rows >= (codes == Codes::kByte ? 4 : codes == Codes::kSix ? 1 : 2); }
+// The scales of VL rows, in units of the encoding's codes.
+template <int E>
+PG_INLINE vf scale_of(const uint8_t* at, const uint8_t* big, int half, int v) {
+  constexpr EncodingSpec spec = spec_of(E);
+  const vf scale = load_factor<spec.scale>(at, big, half, v);
+  if constexpr (unit_of(spec.codes) != 1.0f) return v_mul(scale, v_set(unit_of(spec.codes)));
+  return scale;
+}
+
+// How far ahead of use weights are asked for (into L2), in bytes. Some processors' own prefetcher stops at every page and leaves
+// memory idle for as long as it takes to begin again; and where there is much to compute per byte, memory and arithmetic take
+// turns instead of overlapping. Whole blocks at once: asking line by line between the multiplications was measured slower than
+// not asking. 8-bit codes of few rows are read fast enough without.
+constexpr int64_t kAhead = 8192;
+constexpr bool asks_ahead(Codes codes, int rows) { return codes != Codes::kByte || rows >= 4; }
 
 // kIntVectors vectors of outputs from vector `first` of the panel on. Only the first tile of a panel looks ahead: the others
 // find the panel in cache.
@@ -241,8 +339,7 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
         else dots<spec.codes, MR, 4, 8>(d, codes, first + v, x, start);
 #pragma GCC unroll 2
         for (int j = 0; j < kJoint; j++) {
-          vf w = load_factor<spec.scale>(scales, header, half, first + v + j);
-          if constexpr (unit_of(spec.codes) != 1.0f) w = v_mul(w, v_set(unit_of(spec.codes)));
+          const vf w = scale_of<E>(scales, header, half, first + v + j);
 #pragma GCC unroll 8
           for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(d[j][i], v_mul(w, v_set(scale[i])), sum[v + j][i]);
           if constexpr (spec.minimum != Factor::kNone) {
@@ -275,12 +372,12 @@ PG_INLINE void int_dispatch(const Gemm& g, int64_t height, int64_t panel, int fi
 }
 
 template <int E>
-void int_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
+void int_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
     for (int first = 0; first < kPanelRows / VL; first += kIntVectors)
       for (int64_t t = tile_begin; t < tile_end; t++)
-        int_dispatch<E, kIntTileRows>(g, g.tiles.height(t), panel, first, g.tiles.first(t),
-                                      g.ints.data + t * g.ints.tile_bytes, first == 0 && t == tile_begin);
+        int_dispatch<E, kIntTileRows>(g, g.tiles.height(t), panel, first, g.tiles.first(t), g.tile_of(t),
+                                      first == 0 && t == tile_begin);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Declarations of the matmul kernels of one variant; what they compute is told in matmul-float.cpp.
 #pragma once
+#include "../encoding.h"
 #include "../matmul.h"
 #include "simd.h"
 
@@ -17,11 +18,11 @@ constexpr int kFloatTileRows = 6;
 constexpr int kFloatVectors = 2;  // 16 outputs: half a panel
 constexpr int kIntTileRows = 4;
 constexpr int kIntVectors = 2;
-#elif defined(__aarch64__)
-constexpr int kFloatTileRows = 6;
-constexpr int kFloatVectors = 4;  // 16 outputs: half a panel
+#elif PG_NEON
+constexpr int kFloatTileRows = 12;
+constexpr int kFloatVectors = 2;  // 8 outputs
 constexpr int kIntTileRows = 4;
-constexpr int kIntVectors = 4;
+constexpr int kIntVectors = 2;
 #else
 constexpr int kFloatTileRows = 2;
 constexpr int kFloatVectors = 4;
@@ -29,9 +30,15 @@ constexpr int kIntTileRows = 2;
 constexpr int kIntVectors = 4;
 #endif
 
-void pack_float(float* out, const float* x, int64_t x_stride, int64_t height, int64_t cols);
-// all_fields: half blocks and minimums need more of `side` than the plain encodings do.
+int64_t float_tile_bytes(int64_t cols);
+void pack_float(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
+int64_t int_tile_bytes(int64_t cols);
 void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
+
+// A kernel for each encoding, null where there is none.
+struct EncodingGemms {
+  GemmFn of[kNumEncodings];
+};
 
 extern const GemmFn gemm_f32, gemm_f16, gemm_bf16;
 extern const GemmFn gemm_q8, gemm_q4, gemm_q4m, gemm_q5, gemm_q5m;

@@ -7,9 +7,13 @@
 
 #include "../scalar.h"
 
+// PG_NEON is set on arm64: 1 the base, 2 with dot products, 3 with matrix products of int8. Lanes are those of portable.
+#ifndef PG_NEON
+#define PG_NEON 0
+#endif
 #if PG_ISA >= 2
 #include <immintrin.h>
-#elif defined(__aarch64__)
+#elif PG_NEON
 #include <arm_neon.h>
 #endif
 
@@ -89,14 +93,24 @@ PG_INLINE vf v_mul(vf a, vf b) { return a * b; }
 PG_INLINE vf v_div(vf a, vf b) { return a / b; }
 PG_INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
 PG_INLINE vf v_min(vf a, vf b) { return a < b ? a : b; }
-#if defined(__aarch64__)
-PG_INLINE vf v_madd(vf a, vf b, vf c) { return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
-#else
-PG_INLINE vf v_madd(vf a, vf b, vf c) { return a * b + c; }
-#endif
 #endif
 
-#if PG_ISA < 2
+#if PG_NEON
+// --- arm64: the same lanes, with the instructions that the compiler does not find by itself ---------------------------------
+PG_INLINE float32x4_t neon(vf a) { return (float32x4_t)a; }
+PG_INLINE vf v_madd(vf a, vf b, vf c) { return (vf)vfmaq_f32(neon(c), neon(a), neon(b)); }
+PG_INLINE vf v_load_f16(const uint16_t* p) { return (vf)vcvt_f32_f16((float16x4_t)vld1_u16(p)); }
+PG_INLINE void v_store_f16(uint16_t* p, vf v) { vst1_u16(p, (uint16x4_t)vcvt_f16_f32(neon(v))); }
+PG_INLINE vf v_load_i8(const int8_t* p) {
+  int32_t four;
+  memcpy(&four, p, 4);
+  return (vf)vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8((int8x8_t)vdup_n_s32(four)))));
+}
+PG_INLINE vf v_load_bf16(const uint16_t* p) { return (vf)vshlq_n_u32(vmovl_u16(vld1_u16(p)), 16); }
+PG_INLINE vf v_load_bf16_even(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v << 16); }
+PG_INLINE vf v_load_bf16_odd(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v & 0xffff0000u); }
+#elif PG_ISA < 2
+PG_INLINE vf v_madd(vf a, vf b, vf c) { return a * b + c; }
 PG_INLINE vf v_load_f16(const uint16_t* p) {
   return vf{s_from_f16(p[0]), s_from_f16(p[1]), s_from_f16(p[2]), s_from_f16(p[3])};
 }

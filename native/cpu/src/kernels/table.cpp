@@ -11,16 +11,27 @@ extern const RowKernels row_kernels;
 extern const RecurrentKernels recurrent_kernels;
 extern const SampleKernels sample_kernels;
 
+#if PG_NEON
+constexpr int32_t kVariantIsa = PG_NEON == 2 ? kIsaDotprod : kIsaNeon;
+#else
+constexpr int32_t kVariantIsa = PG_ISA;
+#endif
+
 const Kernels* kernels() {
   static const Kernels table = {
-      PG_ISA,
-      kFloatTileRows,
-      kIntTileRows,
-      pack_float,
-      pack_int,
-      {gemm_f32, gemm_f16, gemm_bf16, gemm_q8, gemm_q4, gemm_q4m, gemm_q5, gemm_q5m, gemm_q4k, gemm_q5k, gemm_q6k, gemm_q3k,
-       gemm_q2k, gemm_n4, gemm_n4k, gemm_mx4, gemm_n2k, gemm_n2h, gemm_n3k, gemm_n3s, gemm_n1k,
-       gemm_n1h},
+      kVariantIsa,
+      {{kFloatTileRows, true, float_tile_bytes, pack_float}, {kIntTileRows, false, int_tile_bytes, pack_int}, {}, {}, {}},
+      {{gemm_f32, kLayoutFloat, 0}, {gemm_f16, kLayoutFloat, 0}, {gemm_bf16, kLayoutFloat, 0},
+       {gemm_q8, kLayoutInt, 0},    {gemm_q4, kLayoutInt, 0},    {gemm_q4m, kLayoutInt, 0},
+       {gemm_q5, kLayoutInt, 0},    {gemm_q5m, kLayoutInt, 0},   {gemm_q4k, kLayoutInt, 0},
+       {gemm_q5k, kLayoutInt, 0},   {gemm_q6k, kLayoutInt, 0},   {gemm_q3k, kLayoutInt, 0},
+       {gemm_q2k, kLayoutInt, 0},   {gemm_n4, kLayoutInt, 0},    {gemm_n4k, kLayoutInt, 0},
+       {gemm_mx4, kLayoutInt, 0},   {gemm_n2k, kLayoutInt, 0},   {gemm_n2h, kLayoutInt, 0},
+       {gemm_n3k, kLayoutInt, 0},   {gemm_n3s, kLayoutInt, 0},   {gemm_n1k, kLayoutInt, 0},
+       {gemm_n1h, kLayoutInt, 0}},
+      {},
+      0,
+      nullptr,
       &attention_kernels,
       &row_kernels,
       &recurrent_kernels,

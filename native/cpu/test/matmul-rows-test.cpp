@@ -1,0 +1,95 @@
+// A row's result is the same bits alone and beside any number of others, in every dtype and at odd sizes; it is right within what
+// the rounding of x allows; and the vector instruction sets with fused multiply-add agree on integer weights.
+#include <cstring>
+#include <map>
+
+#include "step.h"
+
+namespace {
+
+struct Dtype {
+  int32_t code;  // of src/encoding.h
+  int64_t block_cols, block_bytes;
+  std::vector<int64_t> halves;  // where a block has its f16 factors
+};
+
+const std::vector<Dtype>& dtypes() {
+  static const std::vector<Dtype> all = {
+      {0, 1, 4, {}},          {1, 1, 2, {}},         {2, 1, 2, {}},         {5, 32, 34, {0}},       {6, 32, 18, {0}},
+      {7, 32, 20, {0, 2}},    {8, 32, 22, {0}},      {9, 32, 24, {0, 2}},   {10, 256, 84, {80, 82}}, {11, 256, 110, {108}},
+      {12, 256, 144, {0, 2}}, {13, 256, 176, {0, 2}}, {14, 256, 210, {208}}, {15, 32, 18, {0}},      {16, 256, 136, {0}},
+      {17, 32, 17, {}},       {19, 256, 66, {0}},    {20, 256, 74, {0}},    {23, 256, 110, {0}}};
+  return all;
+}
+
+std::vector<uint8_t> random_source(const Dtype& dtype, int64_t rows, int64_t cols, Random& random) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(rows * cols / dtype.block_cols * dtype.block_bytes));
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next() >> 13);
+  for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(dtype.block_bytes)) {
+    uint8_t* block = bytes.data() + at;
+    const auto put_half = [&](int64_t offset) {  // 2^-6 .. 2^-4, either sign
+      const uint16_t half = static_cast<uint16_t>((random.next() & 0x83ff) | 0x2400 | (random.next() & 0x400));
+      std::memcpy(block + offset, &half, 2);
+    };
+    const float number = random.number();
+    for (const int64_t offset : dtype.halves) put_half(offset);
+    if (dtype.code == 1) put_half(0);
+    if (dtype.code == 0) std::memcpy(block, &number, 4);
+    if (dtype.code == 2) std::memcpy(block, reinterpret_cast<const uint8_t*>(&number) + 2, 2);
+    if (dtype.code == 17) block[0] = static_cast<uint8_t>(120 + block[0] % 4);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST(rows_do_not_depend_on_each_other) {
+  static std::map<int32_t, std::vector<float>> by_vectors;  // dtype -> what the instruction sets with FMA agree on
+  constexpr int64_t kRows = 41;
+  CHECK_OK(pg_reserve_activations(context, 64, 1120));
+  for (const Dtype& dtype : dtypes()) {
+    // bf16: more columns than tiles take at once, and not a whole number of them.
+    const int64_t cols = dtype.code == 2 ? 1101 : dtype.block_cols == 1 ? 109 : dtype.block_cols == 32 ? 224 : 512;
+    Random random(static_cast<uint32_t>(31 + dtype.code));
+    const std::vector<uint8_t> source = random_source(dtype, kRows, cols, random);
+    uint64_t weight = 0;
+    CHECK_OK(pg_weight_create(context, cols, &weight));
+    void* handle = reinterpret_cast<void*>(weight);
+    CHECK_OK(pg_weight_append(context, handle, dtype.code, -1, kRows, 0, source.data(), static_cast<int64_t>(source.size())));
+    constexpr int64_t kMost = 35;
+    const std::vector<float> x = random.numbers(kMost * cols);
+    std::vector<float> alone(kMost * kRows), together(kMost * kRows);
+    for (int64_t r = 0; r < kMost; r++)
+      CHECK_OK(pg_matmul(context, &alone[r * kRows], kRows, &x[r * cols], cols, handle, 1, nullptr, 1.0f, 0));
+    for (const int64_t n : {2, 3, 7, 8, 9, 16, 17, 24, 35}) {
+      std::fill(together.begin(), together.end(), -1.0f);
+      CHECK_OK(pg_matmul(context, together.data(), kRows, x.data(), cols, handle, n, nullptr, 1.0f, 0));
+      for (int64_t i = 0; i < n * kRows; i++) CHECK(std::memcmp(&alone[i], &together[i], 4) == 0);
+      for (int64_t i = n * kRows; i < kMost * kRows; i++) CHECK(together[i] == -1.0f);
+    }
+    // Against the dequantised rows, as embed gives them.
+    std::vector<int32_t> ids(kRows);
+    for (int32_t r = 0; r < kRows; r++) ids[r] = r;
+    std::vector<float> dense(kRows * cols);
+    TestStep step(context);
+    step.tokens(ids);
+    CHECK_OK(step.stage());
+    CHECK_OK(pg_embed(context, dense.data(), cols, handle, step.step(), 1.0f));
+    for (int64_t r = 0; r < kMost; r++)
+      for (int64_t j = 0; j < kRows; j++) {
+        double sum = 0, size = 0;
+        for (int64_t c = 0; c < cols; c++) {
+          sum += double{x[r * cols + c]} * dense[j * cols + c];
+          size += std::fabs(double{x[r * cols + c]} * dense[j * cols + c]);
+        }
+        const double allowed = (dtype.block_cols == 1 ? 2e-5 : 1e-2) * size + 1e-6;
+        CHECK(std::fabs(alone[r * kRows + j] - sum) <= allowed);
+      }
+    const bool is_exact = pg_isa(context) != 1 && pg_isa(context) != 4;  // portable may not fuse, tiles have bf16 weights
+    if (is_exact && dtype.block_cols > 1) {
+      if (by_vectors.count(dtype.code) == 0) by_vectors[dtype.code] = alone;
+      CHECK(by_vectors[dtype.code] == alone);
+    }
+    CHECK_OK(pg_weight_free(context, handle));
+  }
+}
