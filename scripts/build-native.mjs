@@ -53,7 +53,7 @@ const TEST = [
 const AVX2 = ["-mavx2", "-mfma", "-mf16c"];
 const AVX512 = [...AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"];
 const DOTPROD = "-march=armv8.2-a+dotprod";
-const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-int8", "-mamx-bf16"]];
+const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16"]];
 /**
  * name -> [PG_ISA, flags, folder]. Files of src/kernels are compiled once per variant without a folder; a variant with one adds
  * the files of that folder to another variant. Everything else is compiled once. Tests also run the kernels of amx over plain

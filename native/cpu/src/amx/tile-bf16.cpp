@@ -148,7 +148,7 @@ void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_be
 
 const GemmFn gemm_bf16_tiles = gemm;
 
-int64_t bf16_tile_scratch_bytes(int64_t) { return kTilePanels * kBandTiles * kSums * (int64_t)sizeof(float); }
+int64_t tile_scratch_bytes(int64_t) { return kTilePanels * kBandTiles * kSums * (int64_t)sizeof(float); }
 
 }  // namespace PG_NS
 }  // namespace pg

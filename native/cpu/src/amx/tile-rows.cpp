@@ -1,5 +1,4 @@
-// Activations into the layouts of tile-matmul.h.
-#include "../kernels/quantize-block.h"
+// Activations into the layout of tile-matmul.h.
 #include "tile-matmul.h"
 
 namespace pg {
@@ -42,30 +41,6 @@ void pack_split_rows(uint8_t* out, const float* x, int64_t x_stride, int64_t hei
         const __mmask16 lanes = left >= 16 ? 0xffff : left <= 0 ? 0 : (__mmask16)((1u << left) - 1);
         store_split(high + c, high + room * kStepCols + c, _mm512_maskz_loadu_ps(lanes, x + i * x_stride + step * kStepCols + c));
       }
-    }
-}
-
-int64_t int_rows_tile_bytes(int64_t cols) { return blocks_of(cols) * (kBlockTileBytes + kBlockSideFloats * 4); }
-
-void pack_int_rows(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
-  const int64_t blocks = blocks_of(cols);
-  float padded[32] = {};  // the last block, where it is short
-  float* side = (float*)(out + blocks * kBlockTileBytes);
-  if (height < kTileRows) memset(out, 0, (size_t)int_rows_tile_bytes(cols));
-  for (int64_t b = 0; b < blocks; b++, out += kBlockTileBytes, side += kBlockSideFloats)
-    for (int64_t i = 0; i < height; i++) {
-      const float* from = x + i * x_stride + b * 32;
-      if (cols - b * 32 < 32) {
-        memcpy(padded, from, (size_t)(cols - b * 32) * sizeof(float));
-        from = padded;
-      }
-      QuantizedBlock block;
-      quantize_block(block, from);
-      memcpy(out + i * 32, block.q, 32);
-      side[kTileScale * kTileRows + i] = block.scale;
-      side[kTileSum * kTileRows + i] = block.scale * (float)(block.sum_lo + block.sum_hi);
-      side[kTileSumLo * kTileRows + i] = block.scale * (float)block.sum_lo;
-      side[kTileSumHi * kTileRows + i] = block.scale * (float)block.sum_hi;
     }
 }
 

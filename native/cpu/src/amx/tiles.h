@@ -1,10 +1,10 @@
 // The matrix tiles of AMX: eight registers of up to 16 rows x 64 bytes, and the products of two into a third.
 //
-//   C[m][n] += sum over k of A[m][k] * B[k][n]     A: 16 rows, k contiguous. B: rows of 4 bytes per n, which are 2 bf16 or 4 int8
-//                                                  with consecutive k. C: 16 x 16 f32 or int32.
+//   C[m][n] += sum over k of A[m][k] * B[k][n]     A: 16 rows of 32 bf16, k contiguous. B: 16 rows of 4 bytes per n, which are 2 bf16
+//                                                  with consecutive k. C: 16 x 16 f32.
 //
-// int8 products are summed exactly. bf16 products: within a tile, even and odd k are two chains of fused multiply-adds from zero,
-// which are then added, and their sum is added to C; subnormals count as zero. A row of C depends on its own row of A alone.
+// Within a product, even and odd k are two chains of fused multiply-adds from zero, which are then added, and their sum is added to C;
+// subnormals count as zero. A row of C depends on its own row of A alone.
 //
 // PG_TILES_TWIN compiles the same kernels over plain memory and loops: tests run them where the processor has no tiles.
 #pragma once
@@ -14,7 +14,6 @@ namespace pg {
 namespace PG_NS {
 
 constexpr int kTileRows = 16;
-constexpr int kTileLanes = 16;  // 4-byte columns of B and C
 
 // Rows and bytes per row of the eight registers, as LDTILECFG takes them.
 struct alignas(64) TileConfig {
@@ -51,8 +50,6 @@ PG_INLINE void tile_store(void* to, int64_t stride) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(T) : "memory");
 }
 template <int C, int A, int B>
-PG_INLINE void tile_dot_int8() { asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
-template <int C, int A, int B>
 PG_INLINE void tile_dot_bf16() { asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
 
 #else
@@ -88,18 +85,6 @@ template <int T>
 PG_INLINE void tile_store(void* to, int64_t stride) {
   for (int r = 0; r < t_tiles.config.rows[T]; r++)
     memcpy((uint8_t*)to + r * stride, t_tiles.data[T][r], t_tiles.config.row_bytes[T]);
-}
-template <int C, int A, int B>
-PG_INLINE void tile_dot_int8() {
-  const TileConfig& c = t_tiles.config;
-  for (int m = 0; m < c.rows[A]; m++)
-    for (int n = 0; n < c.row_bytes[B] / 4; n++) {
-      int32_t sum;
-      memcpy(&sum, t_tiles.data[C][m] + 4 * n, 4);
-      for (int k = 0; k < c.row_bytes[A]; k++)
-        sum += (int8_t)t_tiles.data[A][m][k] * (int8_t)t_tiles.data[B][k / 4][4 * n + k % 4];
-      memcpy(t_tiles.data[C][m] + 4 * n, &sum, 4);
-    }
 }
 template <int C, int A, int B>
 PG_INLINE void tile_dot_bf16() {

@@ -20,7 +20,7 @@ constexpr int32_t kVariantIsa = PG_ISA;
 const Kernels* kernels() {
   static const Kernels table = {
       kVariantIsa,
-      {{kFloatTileRows, true, float_tile_bytes, pack_float}, {kIntTileRows, false, int_tile_bytes, pack_int}, {}, {}, {}},
+      {{kFloatTileRows, true, float_tile_bytes, pack_float}, {kIntTileRows, false, int_tile_bytes, pack_int}, {}, {}},
       {{gemm_f32, kLayoutFloat, 0}, {gemm_f16, kLayoutFloat, 0}, {gemm_bf16, kLayoutFloat, 0},
        {gemm_q8, kLayoutInt, 0},    {gemm_q4, kLayoutInt, 0},    {gemm_q4m, kLayoutInt, 0},
        {gemm_q5, kLayoutInt, 0},    {gemm_q5m, kLayoutInt, 0},   {gemm_q4k, kLayoutInt, 0},
