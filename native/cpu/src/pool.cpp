@@ -14,8 +14,8 @@
 namespace pg {
 namespace {
 
-// Longer than what the host does between two steps of decode, so that workers are awake when the next one begins.
-constexpr auto kSpin = std::chrono::microseconds(200);
+// Longer than what lies between two ops of a step; no longer, since the host's own threads may want the core between steps.
+constexpr auto kSpin = std::chrono::microseconds(50);
 
 // Spins until done() or kSpin has passed; false when time ran out. The clock is read once per 64 pauses.
 template <typename Done>
