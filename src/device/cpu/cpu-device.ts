@@ -32,7 +32,7 @@ import { type CpuWeight, type LoadWeightOptions, loadCpuWeight } from "./weights
 export interface CpuDeviceOptions {
   /** Workers, the engine's own thread included; default: one per core that the process may use. */
   readonly threads?: number;
-  /** "portable", "avx2", "avx512" or "amx"; default: PAGODA_CPU_ISA, else the best one here. */
+  /** A name of ISA_NAMES; default: PAGODA_CPU_ISA, else the best one here. */
   readonly isa?: string;
 }
 
