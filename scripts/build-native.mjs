@@ -115,6 +115,15 @@ function units() {
   return [...perVariant, ...once, ...tests];
 }
 
+/** A source and the headers of ours that it includes, directly or not. */
+function includedBy(file, found = new Set()) {
+  if (found.has(file)) return found;
+  found.add(file);
+  for (const [, name] of readFileSync(file, "utf8").matchAll(/^#include "(.+)"/gm))
+    includedBy(join(dirname(file), name), found);
+  return found;
+}
+
 function run(command, args) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ["ignore", "inherit", "inherit"] });
@@ -127,11 +136,9 @@ function run(command, args) {
 async function build(compiler, flags, target) {
   const objectDir = join(outDir, isTest ? "objects-test" : "objects");
   mkdirSync(objectDir, { recursive: true });
-  const common = createHash("sha256").update(JSON.stringify([compiler.version, flags]));
-  for (const file of filesIn(sourceDir, [".h"])) common.update(file).update(readFileSync(file));
-  const headers = common.digest("hex");
   const queue = units().map(([file, name, extra]) => {
-    const hash = createHash("sha256").update(headers).update(JSON.stringify(extra)).update(readFileSync(file));
+    const hash = createHash("sha256").update(JSON.stringify([compiler.version, flags, extra]));
+    for (const part of includedBy(file)) hash.update(part).update(readFileSync(part));
     return { file, extra, object: join(objectDir, `${name}-${hash.digest("hex").slice(0, 16)}.o`) };
   });
   const stale = queue.filter(({ object }) => !existsSync(object));
