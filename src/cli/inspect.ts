@@ -3,6 +3,7 @@
 import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import type { CacheSpec } from "../core/cache-spec.js";
+import { availableMemory } from "../device/host.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
 import { pageBytesOf, pagedCaches } from "../engine/core/cache-pools.js";
 import { kvDtypeOf, openDevice } from "../engine/core/devices.js";

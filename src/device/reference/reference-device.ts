@@ -3,7 +3,6 @@
 // not try to be: routing and sampling even allocate, where that reads better. Sums run in f64 in one ascending order and are
 // rounded to f32 when stored.
 
-import { freemem } from "node:os";
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
@@ -36,6 +35,7 @@ import type {
   WeightShape,
   Xielu,
 } from "../device.js";
+import { availableMemory } from "../host.js";
 import { keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
 import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import { activate } from "./activation.js";
@@ -89,7 +89,7 @@ export class ReferenceDevice implements Device {
   }
 
   freeMemory(): number {
-    return freemem() / 4;
+    return availableMemory() / 4;
   }
 
   createPlanner(shape: PlanShape): AttentionPlanner {
