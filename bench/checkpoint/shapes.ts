@@ -18,6 +18,8 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
   "135m": { hidden: 576, layers: 30, heads: 9, kvHeads: 3, ffn: 1536, vocab: 49152, context: 8192, ropeTheta: 1e5 },
   // SmolLM2-360M
   "360m": { hidden: 960, layers: 32, heads: 15, kvHeads: 5, ffn: 2560, vocab: 49152, context: 8192, ropeTheta: 1e5 },
+  // Llama-3.1-8B (whose head is not tied; a decode step reads as much)
+  "8b": { hidden: 4096, layers: 32, heads: 32, kvHeads: 8, ffn: 14336, vocab: 128256, context: 16384, ropeTheta: 5e5 },
   // Llama-3.2-1B
   "1b": { hidden: 2048, layers: 16, heads: 32, kvHeads: 8, ffn: 8192, vocab: 128256, context: 8192, ropeTheta: 5e5 },
 };

@@ -5,7 +5,8 @@ import { type OptionTable, resolveOptions } from "./options.js";
 
 export interface EngineConfig {
   readonly model: string;
-  readonly device: "auto" | "cpu" | "reference" | "null";
+  readonly device: "auto" | "cuda" | `cuda:${number}` | "cpu" | "reference" | "null";
+  readonly gpuMemory: number;
   readonly threads: number;
   readonly quantize: "none" | "q8" | "q4";
   readonly kvDtype: "auto" | "f32" | "f16" | "bf16" | "i8";
@@ -43,9 +44,17 @@ export const ENGINE_OPTIONS = {
   },
   device: {
     type: "choice",
-    choices: ["auto", "cpu", "reference", "null"],
+    choices: ["auto", "cuda", "cuda:N", "cpu", "reference", "null"],
+    pattern: /^(auto|cuda|cuda:\d{1,2}|cpu|reference|null)$/,
     default: "auto",
-    help: "where the arithmetic runs; auto is cpu where the native library can be built, else reference",
+    help: "where the arithmetic runs; auto is cuda where a GPU serves, else cpu where the native library can be built, else reference",
+  },
+  gpuMemory: {
+    type: "number",
+    min: 0.01,
+    max: 1,
+    default: 0.9,
+    help: "share of the GPU's memory that the engine takes at most; several engines may share a GPU",
   },
   threads: {
     type: "integer",

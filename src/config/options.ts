@@ -14,6 +14,8 @@ export interface OptionRow {
   readonly choices?: readonly string[];
   /** One letter for the command line: -m for --model. */
   readonly short?: string;
+  /** What a choice must match, where the choices name a whole kind of values (cuda:N). */
+  readonly pattern?: RegExp;
   /** Shown in place of a null default. */
   readonly defaultText?: string;
   readonly help: string;
@@ -22,7 +24,7 @@ export interface OptionRow {
 export type OptionTable = Readonly<Record<string, OptionRow>>;
 
 /** Read elsewhere than in option tables: by the build, by tests. */
-const OTHER_VARIABLES: readonly string[] = [];
+const OTHER_VARIABLES: readonly string[] = ["PAGODA_CUDA_DRIVER", "PAGODA_NVRTC", "PAGODA_CUDA_SERIAL"];
 
 /** pageSize -> --page-size */
 export function flagOf(key: string): string {
@@ -125,6 +127,7 @@ function isValid(row: OptionRow, value: unknown): boolean {
     case "string":
       return typeof value === "string" && value !== "";
     case "choice":
+      if (row.pattern !== undefined) return typeof value === "string" && row.pattern.test(value);
       return row.choices!.includes(value as string);
     case "list":
       return Array.isArray(value) && value.every((item) => typeof item === "string" && item !== "");

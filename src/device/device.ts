@@ -207,6 +207,8 @@ export interface Device {
   /** Bytes one page takes with this spec; `inspect` predicts memory with it. */
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number;
   allocStatePool(spec: StatePoolSpec): StatePool;
+  /** Bytes a pool may take, where the device has memory of its own; left out: the host's. */
+  freeBytes?(): number;
   createRotary(spec: RotarySpec, maxTokens: number): RotaryTable;
   createStagedBatch(maxTokens: number): StagedBatch;
   createTokenBuffer(maxRows: number): TokenBuffer;
@@ -229,6 +231,11 @@ export interface Device {
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void;
   /** out = x @ weight^T (+ bias), for n rows. With `accumulate`, out += scale * (...). */
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void;
+  /**
+   * out = act(gate) * up in one pass, where gate and up are the first and the second half of x @ weight^T. Returns false, having done
+   * nothing, where the device cannot for this weight; left out where it never can.
+   */
+  gatedMatmul?(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean;
   /**
    * out = x / rms(x) * weight, rms over each run of `groupCols` columns (default all): per-head norms use the head dim. weight has
    * groupCols numbers for all runs, or one for each column. out may be x.

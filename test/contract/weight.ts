@@ -120,6 +120,37 @@ export function weightContract(duel: Duel, tolerance: Tolerance): void {
     }
   });
 
+  for (const dtype of ["bf16", "f16", "f32"] as const) {
+    duel.test("gatedMatmul", `${dtype}: what the product and the gate give, one after the other`, () => {
+      for (const n of [1, 9, 20, 70, 300]) {
+        duel.compare(tolerance.float, (d) => {
+          const weight = load(d, dtype, 256, 128);
+          const x = rowsOf(d, 0, n, 128, 14, 0.5);
+          const out = d.allocTensor(n, 128);
+          if (d.gatedMatmul?.(out, x, weight, "silu", n) === true) return out;
+          const both = d.allocTensor(n, 256);
+          d.matmul(both, x, weight, n);
+          d.gatedActivation(out, both.columns(0, 128), both.columns(128, 256), "silu", n);
+          return out;
+        });
+      }
+    });
+  }
+
+  duel.test("gatedMatmul", "rows do not depend on their neighbours, nor on being gated in one pass", () => {
+    const d = duel.device;
+    const weight = load(d, "bf16", 256, 128);
+    duel.compareRows(MOST, (from, n) => {
+      const x = rowsOf(d, from, n, 128, 15, 0.5);
+      const out = d.allocTensor(n, 128);
+      if (n % 2 === 0 && d.gatedMatmul?.(out, x, weight, "silu", n) === true) return out;
+      const both = d.allocTensor(n, 256);
+      d.matmul(both, x, weight, n);
+      d.gatedActivation(out, both.columns(0, 128), both.columns(128, 256), "silu", n);
+      return out;
+    });
+  });
+
   duel.test("matmul", "leaves the rows beyond n alone", () => {
     duel.compare(tolerance.float, (d) => {
       const out = rowsOf(d, 0, 9, 21, 11);

@@ -1,12 +1,16 @@
 // Chooses and opens the device an engine runs on.
 
+import { existsSync } from "node:fs";
 import type { EngineConfig } from "../../config/engine-config.js";
 import type { Device, KvDtype } from "../../device/device.js";
 import { NullDevice } from "../../device/null/null-device.js";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
 
-export async function openDevice(config: Pick<EngineConfig, "device" | "threads">): Promise<Device> {
-  switch (config.device) {
+type DeviceConfig = Pick<EngineConfig, "device" | "threads"> & Partial<Pick<EngineConfig, "gpuMemory">>;
+
+export async function openDevice(config: DeviceConfig): Promise<Device> {
+  const { device } = config;
+  switch (device) {
     case "reference":
       return new ReferenceDevice();
     case "null":
@@ -14,14 +18,35 @@ export async function openDevice(config: Pick<EngineConfig, "device" | "threads"
     case "cpu":
       return openCpu(config.threads);
     case "auto":
-      try {
-        return await openCpu(config.threads);
-      } catch (error) {
-        // One line, then on with the device that always works.
-        process.stderr.write(`pagoda: ${(error as Error).message} Using the reference device, which is slow.\n`);
-        return new ReferenceDevice();
-      }
+      return openBest(config);
+    default:
+      return openCuda(config, device === "cuda" ? 0 : Number(device.slice("cuda:".length)));
   }
+}
+
+/** cuda, else cpu, else reference. A machine without a GPU is nothing to speak of; everything else gets one line. */
+async function openBest(config: DeviceConfig): Promise<Device> {
+  try {
+    return await openCuda(config, 0);
+  } catch (error) {
+    if (mayHaveGpu()) process.stderr.write(`pagoda: ${(error as Error).message} Using the cpu device.\n`);
+  }
+  try {
+    return await openCpu(config.threads);
+  } catch (error) {
+    process.stderr.write(`pagoda: ${(error as Error).message} Using the reference device, which is slow.\n`);
+    return new ReferenceDevice();
+  }
+}
+
+/** Whether the NVIDIA kernel driver has made its device files here. */
+function mayHaveGpu(): boolean {
+  return existsSync("/dev/nvidiactl") || existsSync("/dev/dxg");
+}
+
+async function openCuda({ gpuMemory = 0.9 }: DeviceConfig, index: number): Promise<Device> {
+  const { CudaDevice } = await import("../../device/cuda/cuda-device.js");
+  return new CudaDevice({ index, memoryShare: gpuMemory });
 }
 
 /** Loaded on demand: the library is opened, and built where it is absent, only when it is asked for. threads 0: all cores. */

@@ -38,7 +38,7 @@ export async function loadEngine(
   const device = await open(config);
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
   const maxTokens = config.pageSize * config.maxPagesPerBatch;
-  const maxLogitRows = logitRowsThatFit(spec, maxTokens);
+  const maxLogitRows = logitRowsThatFit(spec, maxTokens, device);
   const source = checkpoint.openTensors();
   let model: ReturnType<typeof family.load>;
   let fingerprint = "";
@@ -132,9 +132,11 @@ function compilerFor({ tokenizer, eosIds }: Checkpoint, vocabSize: number): Cons
   }));
 }
 
-/** Logits of a step are computed in blocks of at most this memory. */
+/** Logits of a step are computed in blocks of at most this memory: a host's, and that of a device with memory of its own. */
 const LOGITS_BYTES = 64 * 2 ** 20;
+const DEVICE_LOGITS_BYTES = 512 * 2 ** 20;
 
-function logitRowsThatFit(spec: ModelSpec, maxTokens: number): number {
-  return Math.min(maxTokens, Math.max(32, Math.floor(LOGITS_BYTES / (spec.vocabSize * 4))));
+function logitRowsThatFit(spec: ModelSpec, maxTokens: number, device: Device): number {
+  const bytes = device.freeBytes === undefined ? LOGITS_BYTES : DEVICE_LOGITS_BYTES;
+  return Math.min(maxTokens, Math.max(32, Math.floor(bytes / (spec.vocabSize * 4))));
 }

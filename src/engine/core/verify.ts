@@ -43,7 +43,7 @@ export interface CaseResult {
   /** Largest difference between the prompt in one batch and in chunks. */
   readonly chunkDifference: number;
   readonly greedyLen: number;
-  /** Differences that are ties: the case's own gap and ours are both below TIE_GAP. */
+  /** Differences that are ties: the case's own gap and ours are both below the tie gap. */
   readonly ties: readonly GreedyMiss[];
   readonly misses: readonly GreedyMiss[];
   readonly isOk: boolean;
@@ -52,6 +52,8 @@ export interface CaseResult {
 export interface VerifyOptions {
   /** Largest logit difference that passes; per prompt token for the sum of log-probabilities. */
   readonly tolerance?: number;
+  /** Two logits closer than this may swap places; default TIE_GAP, more where arithmetic rounds to 16 bits. */
+  readonly tieGap?: number;
   readonly quantize?: WeightQuantization;
   readonly kvDtype?: KvDtype;
   readonly chunk?: number;
@@ -95,7 +97,15 @@ export function verifyModel(path: string, device: Device, options: VerifyOptions
       const isLong = lengthOf(golden) > shortContext;
       const runner = runners.get(isLong) ?? runnerFor(isLong);
       runners.set(isLong, runner);
-      const result = verifyCase(golden, index, runner, vocabSize, tolerance, options.chunk ?? 16);
+      const result = verifyCase(
+        golden,
+        index,
+        runner,
+        vocabSize,
+        tolerance,
+        options.chunk ?? 16,
+        options.tieGap ?? TIE_GAP,
+      );
       options.onCase?.(result);
       cases.push(result);
     }
@@ -119,12 +129,13 @@ function verifyCase(
   vocab: number,
   tolerance: number,
   chunk: number,
+  tieGap: number,
 ): CaseResult {
   const { prompt, last_logits: expected, logprob_sum: expectedSum, greedy = [], min_top2_gap: ownGap } = golden;
   const all = runner.run([{ sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: 0 }]);
   const last = all.subarray((prompt.length - 1) * vocab);
   const chunked = runInChunks(runner, prompt, chunk);
-  const { ties, misses } = decodeGreedy(runner, prompt, greedy, last, ownGap ?? 0);
+  const { ties, misses } = decodeGreedy(runner, prompt, greedy, last, ownGap ?? 0, tieGap);
 
   const logitDifference = expected === undefined ? null : largestDifference(last, expected);
   const logprobDifference = expectedSum === undefined ? null : Math.abs(logprobSum(all, prompt, vocab) - expectedSum);
@@ -164,6 +175,7 @@ function decodeGreedy(
   greedy: readonly number[],
   last: Float32Array,
   ownGap: number,
+  tieGap: number,
 ): { ties: GreedyMiss[]; misses: GreedyMiss[] } {
   const tokens = [...prompt, ...greedy];
   const ties: GreedyMiss[] = [];
@@ -178,7 +190,7 @@ function decodeGreedy(
     const found = argmax(logits);
     if (found === expected) continue;
     const gap = logits[found]! - logits[expected]!;
-    const isTie = gap < TIE_GAP && ownGap < TIE_GAP;
+    const isTie = gap < tieGap && ownGap < tieGap;
     (isTie ? ties : misses).push({ index, expected, found, gap });
   }
   return { ties, misses };

@@ -1,6 +1,6 @@
 // out = x @ weight^T + bias, or out += scale * (...): a matrix with all that belongs to it.
 
-import type { Device, MatmulOptions, Tensor, Weight, WeightQuantization } from "../../device/device.js";
+import type { Activation, Device, MatmulOptions, Tensor, Weight, WeightQuantization } from "../../device/device.js";
 import type { Loader } from "../loader.js";
 import type { Project } from "./block.js";
 
@@ -17,6 +17,12 @@ export class Linear {
 
   run(out: Tensor, x: Tensor, n: number): void {
     this.#device.matmul(out, x, this.weight, n, this.#options);
+  }
+
+  /** out = act(gate) * up of a matrix whose rows are [gate; up], where the device does that in one pass; false: it did nothing. */
+  runGated(out: Tensor, x: Tensor, activation: Activation, n: number): boolean {
+    if (this.#options.bias) return false;
+    return this.#device.gatedMatmul?.(out, x, this.weight, activation, n) ?? false;
   }
 }
 

@@ -88,9 +88,11 @@ class GatedMlp implements Block {
   }
 
   run(out: Tensor, x: Tensor, { numTokens: n }: StagedBatch): void {
-    this.#gateUp.run(this.#both, x, n);
-    if (this.#gateScale !== 1) this.#device.scale(this.#gate, this.#gateScale, n);
-    this.#device.gatedActivation(this.#inner, this.#gate, this.#up, this.#activation, n);
+    if (this.#gateScale !== 1 || !this.#gateUp.runGated(this.#inner, x, this.#activation, n)) {
+      this.#gateUp.run(this.#both, x, n);
+      if (this.#gateScale !== 1) this.#device.scale(this.#gate, this.#gateScale, n);
+      this.#device.gatedActivation(this.#inner, this.#gate, this.#up, this.#activation, n);
+    }
     this.#norm?.run(this.#inner, this.#inner, n);
     this.#down.run(out, this.#inner, n);
   }

@@ -1,0 +1,197 @@
+// Device time of single kernels of the cuda device, on random numbers, as shares of what the machine can do.
+//   node dist/bench/cuda-kernels.js [matmul|attention|all]
+
+import { AttentionPlanner } from "../src/attention/planner.js";
+import { Batch } from "../src/core/batch.js";
+import { f32ToBf16 } from "../src/core/dequantize/small-floats.js";
+import type { HostTensor } from "../src/core/tensor.js";
+import { CudaDevice } from "../src/device/cuda/cuda-device.js";
+import type { Weight } from "../src/device/device.js";
+
+const READ_TB = 4.66; // measured read bandwidth of an H200, TB/s
+const what = process.argv[2] ?? "all";
+const device = new CudaDevice();
+console.log(device.info.description);
+if (what !== "attention") matmuls();
+if (what !== "matmul") attentions();
+device.close();
+
+/** Median of several timings of `count` runs, per run, in microseconds. */
+function microseconds(count: number, run: (i: number) => void): number {
+  const all = () => {
+    for (let i = 0; i < count; i++) run(i);
+  };
+  all();
+  const times = Array.from({ length: 5 }, () => (1000 * device.time(all)) / count);
+  return times.sort((a, b) => a - b)[2]!;
+}
+
+function randomBits(count: number): Uint16Array {
+  const bits = new Uint16Array(count);
+  let h = 12345;
+  for (let i = 0; i < count; i++) {
+    h = (Math.imul(h, 1664525) + 1013904223) | 0;
+    bits[i] = f32ToBf16((h / 2 ** 31) * 0.05);
+  }
+  return bits;
+}
+
+/** Numbers in [-1, 1), one drawn block repeated. */
+function randomFloats(count: number): Float32Array {
+  const values = new Float32Array(count);
+  const drawn = Math.min(count, 1 << 16);
+  for (let i = 0; i < drawn; i++) values[i] = Math.sin(i * 12.9898) * Math.cos(i * 0.37);
+  for (let at = drawn; at < count; at *= 2) values.copyWithin(at, 0, Math.min(at, count - at));
+  return values;
+}
+
+function weightOf(rows: number, cols: number): Weight {
+  const block = new Uint8Array(randomBits(1 << 20).buffer);
+  const bytes = new Uint8Array(rows * cols * 2);
+  for (let at = 0; at < bytes.length; at += block.length) bytes.set(block.subarray(0, bytes.length - at), at);
+  const tensor: HostTensor = {
+    name: "random",
+    dtype: "bf16",
+    shape: [rows, cols],
+    file: null,
+    byteLength: bytes.length,
+    bytes: () => bytes,
+  };
+  return device.loadWeight([tensor]);
+}
+
+function matmuls(): void {
+  const shapes = [
+    [3072, 2048],
+    [2048, 2048],
+    [16384, 2048],
+    [2048, 8192],
+    [128256, 2048],
+    [4096, 4096],
+    [28672, 4096],
+    [8192, 8192],
+  ] as const;
+  for (const [rows, cols] of shapes) {
+    // More weights than L2 holds, so that each product reads its own from memory.
+    const copies = Math.min(8, Math.max(1, Math.ceil(240e6 / (rows * cols * 2))));
+    const weights = Array.from({ length: copies }, () => weightOf(rows, cols));
+    const line: string[] = [];
+    for (const n of [1, 8, 16, 32, 64, 128, 256, 1024, 8192]) {
+      if (n >= 1024 && rows > 100000) continue;
+      const x = device.loadTensor(randomFloats(n * cols), n, cols);
+      const out = device.allocTensor(n, rows);
+      device.matmul(out, x, weights[0]!, n); // makes the operand
+      const us = microseconds(Math.max(copies, n > 512 ? 4 : 24), (i) =>
+        device.matmul(out, x, weights[i % copies]!, n),
+      );
+      const tb = (rows * cols * 2) / us / 1e6;
+      const tflops = (2 * n * rows * cols) / us / 1e6;
+      line.push(
+        n <= 64
+          ? `${n}: ${us.toFixed(1)}us ${((100 * tb) / READ_TB).toFixed(0)}%`
+          : `${n}: ${us.toFixed(0)}us ${tflops.toFixed(0)}T`,
+      );
+      device.free(out);
+      device.free(x);
+    }
+    console.log(`matmul ${rows}x${cols}  ${line.join("  ")}`);
+    for (const weight of weights) device.freeWeight(weight);
+  }
+}
+
+/** Rows of [cached, new] tokens, heads 32/8 of 128, page 16. */
+function attention(name: string, rows: readonly (readonly [number, number])[], dtype: "bf16" | "f16" = "bf16"): void {
+  const [numHeads, numKvHeads, dim, pageSize] = [32, 8, 128, 16];
+  const pagesOf = rows.map(([cached, fresh]) => Math.ceil((cached + fresh) / pageSize));
+  const numPages = 1 + pagesOf.reduce((a, b) => a + b, 0);
+  const tokens = rows.reduce((sum, [, fresh]) => sum + fresh, 0);
+  const layers = Math.max(1, Math.min(8, Math.ceil(200e6 / (numPages * pageSize * numKvHeads * dim * 4))));
+  const pool = device.allocKvPool({
+    numPages,
+    pageSize,
+    numLayers: layers,
+    numKvHeads,
+    keyDim: dim,
+    valueDim: dim,
+    dtype,
+  });
+  fillPool(pool.byteLength, pool as unknown as { address: number });
+  const batch = new Batch(pageSize, tokens);
+  // Pages in a shuffled order, as in an engine that has run for a while.
+  const order = Int32Array.from({ length: numPages - 1 }, (_, i) => i + 1);
+  for (let i = order.length - 1; i > 0; i--) {
+    const j = Math.floor(((Math.imul(i, 2654435761) >>> 0) / 2 ** 32) * i);
+    [order[i], order[j]] = [order[j]!, order[i]!];
+  }
+  let next = 0;
+  rows.forEach(([cached, fresh], r) => {
+    const pages = order.slice(next, next + pagesOf[r]!);
+    next += pagesOf[r]!;
+    batch.addRow(new Int32Array(cached + fresh), cached, fresh, pages, Number.POSITIVE_INFINITY);
+  });
+  const { numWorkers, kvChunk } = device.info;
+  const planner = new AttentionPlanner({ groupSize: 4, headDim: dim, window: 0, numWorkers, split: "fixed", kvChunk });
+  const start = performance.now();
+  const plan = planner.plan(batch);
+  const planMs = performance.now() - start;
+  const staged = device.createStagedBatch(tokens);
+  device.stage(staged, batch, [plan]);
+  const q = device.loadTensor(randomFloats(tokens * numHeads * dim), tokens, numHeads * dim);
+  const out = device.allocTensor(tokens, numHeads * dim);
+  const params = { numHeads, scale: dim ** -0.5, softcap: 0, sinks: null };
+  const us = microseconds(8, (i) => device.attention(out, q, pool, i % layers, staged, 0, params));
+  let pairs = 0;
+  let keys = 0;
+  for (const [cached, fresh] of rows) {
+    keys += cached + fresh;
+    pairs += fresh * cached + (fresh * (fresh + 1)) / 2;
+  }
+  const tb = (keys * numKvHeads * dim * 4) / us / 1e6;
+  const tflops = (4 * pairs * numHeads * dim) / us / 1e6;
+  console.log(
+    `attention ${name}: ${us.toFixed(1)} us, ${tb.toFixed(2)} TB/s (${((100 * tb) / READ_TB).toFixed(0)} %), ${tflops.toFixed(0)} TFLOP/s, ` +
+      `${plan.numItems} items, ${plan.numMerges} merges, plan ${planMs.toFixed(2)} ms`,
+  );
+  device.free(q);
+  device.free(out);
+  device.freePool(pool);
+}
+
+function fillPool(bytes: number, { address }: { address: number }): void {
+  const block = new Uint8Array(randomBits(1 << 22).buffer);
+  for (let at = 0; at < bytes; at += block.length)
+    device.poke(address + at, block.subarray(0, Math.min(block.length, bytes - at)));
+}
+
+function attentions(): void {
+  const ragged = Array.from({ length: 64 }, (_, i) => [Math.round(100 * 160 ** (i / 63)) - 1, 1] as const);
+  attention("decode 1 x 640", [[639, 1]]);
+  attention("decode 1 x 8192", [[8191, 1]]);
+  attention(
+    "decode 32 x 640",
+    Array.from({ length: 32 }, () => [639, 1] as const),
+  );
+  attention(
+    "decode 256 x 640",
+    Array.from({ length: 256 }, () => [639, 1] as const),
+  );
+  attention(
+    "decode 64 x 2048",
+    Array.from({ length: 64 }, () => [2047, 1] as const),
+  );
+  attention("decode ragged 64 rows, 100 to 16,000", ragged);
+  attention(
+    "extend 4 x 4096",
+    Array.from({ length: 4 }, () => [0, 4096] as const),
+  );
+  attention("extend 1 x 8192", [[0, 8192]]);
+  attention(
+    "extend 32 x 512",
+    Array.from({ length: 32 }, () => [0, 512] as const),
+  );
+  const chunks = Array.from({ length: 4 }, () => [8000, 512] as const);
+  const decodes = Array.from({ length: 60 }, () => [2047, 1] as const);
+  attention("4 chunks of 512 on 8000", chunks);
+  attention("60 decodes of 2048", decodes);
+  attention("both in one batch", [...chunks, ...decodes]);
+}

@@ -1,0 +1,91 @@
+// Attention with f32 arithmetic and no tensor cores: for f32 and i8 pages and for head sizes the fast kernels do not take. Any
+// D, Dv up to 1024. The recipe is attention.cuh's, so results do not depend on the batch; it is a reference path, not a fast one.
+//
+// A block per (item, kv head); a warp per packed query row. Lanes first take a key each (scores), then a share of the value's
+// dims each (sums over the unit's keys, ascending).
+#include "attention.cuh"
+
+#define MAX_DIM_SHARE 32
+#define WARPS 4
+
+__device__ __forceinline__ float kv_value(const void* pool, i64 at, int c, int dtype) {
+  if (dtype == 0) return ((const float*)pool)[at + c];
+  if (dtype == 1) return from_bits(((const u16*)pool)[at + c], KIND_F16);
+  if (dtype == 2) return from_bits(((const u16*)pool)[at + c], KIND_BF16);
+  const u8* bytes = (const u8*)pool + at;  // i8: an f32 scale, then the codes
+  return *(const float*)bytes * ((const signed char*)bytes)[4 + c];
+}
+
+KERNEL(32 * WARPS, attention_plain, AttentionArgs) {
+  __shared__ float weights[WARPS][UNIT];
+  const Plan plan(a);
+  const int i = blockIdx.x, kvHead = blockIdx.y, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  if (i >= plan.numItems) return;
+  const int row = plan.row(i), qStart = plan.qStart(i), partial = plan.partial(i);
+  const int kvStart = plan.kvStart(i), kvEnd = plan.kvEnd(i);
+  const int token0 = a.qoIndptr[row];
+  const int packedEnd = min(qStart + plan.qTile, (a.qoIndptr[row + 1] - token0) * plan.group);
+  const int* pages = a.step + a.step[a.kvIndicesAt] + a.kvIndptr[row];
+  const int share = (a.valueDim + 31) / 32;
+  for (int packed = qStart + warp + WARPS * blockIdx.z; packed < packedEnd; packed += WARPS * gridDim.z) {
+    const int token = token0 + packed / plan.group, head = kvHead * plan.group + packed % plan.group;
+    const int from = visible_start(a.positions[token], plan), to = min(kvEnd, a.visibleEnd[token]);
+    const float* q = a.q + (i64)token * a.qStride + (i64)head * a.keyDim;
+    float o[MAX_DIM_SHARE], m = MINUS_INF, d = 0.f;
+    for (int j = 0; j < share; j++) o[j] = 0.f;
+    for (int unit = kvStart; unit < to; unit += UNIT) {
+      const int first = max(unit, from), end = min(unit + UNIT, to);
+      if (first >= end) continue;
+      float top = MINUS_INF;
+      for (int key = first + lane; key < end; key += 32) {
+        const i64 at = (i64)pages[key / a.pageSize] * a.pageStride + a.layerOffset + ((i64)kvHead * a.pageSize + key % a.pageSize) * a.keySlot;
+        float dot = 0.f;
+        for (int c = 0; c < a.keyDim; c++) dot = fmaf(q[c], kv_value(a.pool, at, c, a.dtype), dot);
+        float s = score_of(dot, a.scale, a.softcap);
+        weights[warp][key - unit] = s;
+        top = fmaxf(top, s);
+      }
+      top = warp_max(top);
+      float sum = 0.f;
+      for (int key = first + lane; key < end; key += 32) {
+        float p = exp2_of(__fsub_rn(weights[warp][key - unit], top));
+        weights[warp][key - unit] = p;
+        // Lane and order of a key depend on its place in the unit alone when `first` is the unit's start; a window's start moves
+        // with the row's position, which is the row's own.
+        sum += p;
+      }
+      sum = warp_sum(sum);
+      __syncwarp();
+      Fold fold(m, top);
+      d = fold(d, sum);
+      m = fold.m;
+      for (int j = 0; j < share; j++) {
+        const int c = j * 32 + lane;
+        float v = 0.f;
+        if (c < a.valueDim) {
+          for (int key = first; key < end; key++) {
+            const i64 at = (i64)pages[key / a.pageSize] * a.pageStride + a.layerOffset + a.valueOffset +
+                           ((i64)kvHead * a.pageSize + key % a.pageSize) * a.valueSlot;
+            v = fmaf(weights[warp][key - unit], kv_value(a.pool, at, c, a.dtype), v);
+          }
+        }
+        o[j] = fold(o[j], v);
+      }
+      __syncwarp();
+    }
+    if (partial < 0) {
+      const float factor = final_factor(m, d, a.sinks, head);
+      for (int j = 0; j < share; j++) {
+        const int c = j * 32 + lane;
+        if (c < a.valueDim) put_out(a, token, head * a.valueDim + c, __fmul_rn(o[j], factor));
+      }
+    } else {
+      const i64 state = ((i64)partial * a.numKvHeads + kvHead) * plan.qTile + (packed - qStart);
+      for (int j = 0; j < share; j++) {
+        const int c = j * 32 + lane;
+        if (c < a.valueDim) a.partialO[state * a.valueDim + c] = o[j];
+      }
+      if (lane == 0) a.partialMd[state] = make_float2(m, d);
+    }
+  }
+}

@@ -1,0 +1,28 @@
+// Hopper's bulk copies and the barriers they complete (sm_90): one instruction moves kilobytes, and no thread waits for addresses.
+#pragma once
+#include "ptx.cuh"
+
+#ifdef __CUDACC__
+__device__ __forceinline__ void barrier_init(u64* b, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(b)), "r"(arrivals));
+}
+__device__ __forceinline__ void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void barrier_expect(u64* b, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(b)), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(u64* b) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_at(b)) : "memory");
+}
+__device__ __forceinline__ void barrier_wait(u64* b, int parity) {
+  u32 isDone;
+  do {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(isDone) : "r"(shared_at(b)), "r"(parity) : "memory");
+  } while (!isDone);
+}
+// Contiguous bytes (a multiple of 16) to shared memory; the barrier counts them.
+__device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes, u64* b) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_at(to)), "l"(from),
+               "r"(bytes), "r"(shared_at(b)) : "memory");
+}
+#endif

@@ -1,0 +1,127 @@
+// Up to 16 tokens on Hopper: the product and the order of matmul-strip.cu, with less work per byte. Bound by reading the weights.
+//
+// A block has WARPS warps that multiply, each a strip of 16 outputs in one chain of k16 steps, and one warp that copies: a stage is
+// 64 k's, 2 KB of each strip's fragments and NT KB of the operand, by one bulk copy each, which complete the stage's barrier. The first
+// weights are asked for before the kernel ahead has ended; the operand, its result, after.
+// A multiplying warp loads the fragments of the next step while the tensor cores work on this one: 4 * NT dependent products of about
+// 33 clocks are all that a step takes.
+#include "bulk.cuh"
+#include "epilogue.cuh"
+
+struct StreamArgs {
+  const u16* x;          // operand in strip order, NT groups of 8 tokens
+  const u16* w;          // fragments
+  Epilogue epilogue;
+  Gate gate;             // gated: the second half of the warps has the up projection's strips
+  int n, rows, strips, steps;  // gated: rows and strips of the gate alone; steps: padded K / 64
+};
+
+template <int KIND, int NT, int WARPS, int STAGES>
+__device__ __forceinline__ void stream(const StreamArgs& a) {
+  constexpr int STAGE = WARPS * 2048 + NT * 1024, HALF = WARPS > 1 ? WARPS / 2 : 1;
+  DYNAMIC_SHARED(ring);
+  __shared__ u64 full[STAGES], empty[STAGES];
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const bool isGated = WARPS > 1 && a.gate.isGated != 0;
+  auto strip_of = [&](int w) { return isGated ? (int)blockIdx.x * HALF + w % HALF : (int)blockIdx.x * WARPS + w; };
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < STAGES; s++) {
+      barrier_init(&full[s], 1);
+      barrier_init(&empty[s], WARPS);
+    }
+    barrier_init_done();
+  }
+  __syncthreads();
+
+  if (warp == WARPS) {  // copies: a lane for each strip, one for the operand
+    const int strip = min(strip_of(lane), a.strips - 1) + (isGated && lane >= HALF ? a.strips : 0);
+    const u16* w = a.w + (i64)strip * a.steps * 1024;
+    const int ahead = min(STAGES, a.steps);
+    if (lane == 0) for (int s = 0; s < ahead; s++) barrier_expect(&full[s], STAGE);
+    __syncwarp();
+    if (lane < WARPS) for (int s = 0; s < ahead; s++) bulk_copy(ring + s * STAGE + lane * 2048, w + s * 1024, 2048, &full[s]);
+    wait_for_others();
+    if (lane == WARPS) for (int s = 0; s < ahead; s++) bulk_copy(ring + s * STAGE + WARPS * 2048, a.x + s * NT * 512, NT * 1024, &full[s]);
+    int s = 0, parity = 0;
+    for (int step = ahead; step < a.steps; step++) {
+      barrier_wait(&empty[s], parity);
+      if (lane == 0) barrier_expect(&full[s], STAGE);
+      __syncwarp();
+      if (lane < WARPS) bulk_copy(ring + s * STAGE + lane * 2048, w + (i64)step * 1024, 2048, &full[s]);
+      if (lane == WARPS) bulk_copy(ring + s * STAGE + WARPS * 2048, a.x + (i64)step * NT * 512, NT * 1024, &full[s]);
+      if (++s == STAGES) { s = 0; parity ^= 1; }
+    }
+    if (isGated) { __syncthreads(); __syncthreads(); }
+    return;
+  }
+
+  float sum[NT][4];
+#pragma unroll
+  for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) sum[i][j] = 0.f;
+  uint4 f[2][4], b[2][2 * NT];  // fragments of this step and of the next
+  int s = 0, parity = 0;
+  auto load = [&](uint4* to, uint4* x) {
+    const u8* stage = ring + s * STAGE;
+    barrier_wait(&full[s], parity);
+#pragma unroll
+    for (int k = 0; k < 4; k++) to[k] = *(const uint4*)(stage + warp * 2048 + k * 512 + lane * 16);
+#pragma unroll
+    for (int i = 0; i < 2 * NT; i++) x[i] = *(const uint4*)(stage + WARPS * 2048 + i * 512 + lane * 16);
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&empty[s]);
+    if (++s == STAGES) { s = 0; parity ^= 1; }
+  };
+  auto multiply = [&](const uint4* from, const uint4* x) {
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+      const u32 a4[4] = {from[k].x, from[k].y, from[k].z, from[k].w};
+#pragma unroll
+      for (int i = 0; i < NT; i++) {
+        const uint4& v = x[(k >> 1) * NT + i];
+        mma16816<KIND>(sum[i], a4, k & 1 ? v.z : v.x, k & 1 ? v.w : v.y);
+      }
+    }
+  };
+  load(f[0], b[0]);
+  int step = 0;
+  for (; step + 2 < a.steps; step += 2) {
+    load(f[1], b[1]);
+    multiply(f[0], b[0]);
+    load(f[0], b[0]);
+    multiply(f[1], b[1]);
+  }
+  if (step + 1 < a.steps) {
+    load(f[1], b[1]);
+    multiply(f[0], b[0]);
+    multiply(f[1], b[1]);
+  } else multiply(f[0], b[0]);
+
+  const int strip = strip_of(warp), g = lane >> 2, q = lane & 3;
+  const bool isMine = strip < a.strips;
+  float* ups = (float*)ring + ((warp % HALF) * 32 + lane) * NT * 4;
+  if (isGated) {
+    __syncthreads();  // the ring is free
+    if (warp >= HALF) for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) ups[i * 4 + j] = sum[i][j];
+    __syncthreads();
+    if (warp >= HALF) return;
+  }
+  if (!isMine) return;
+#pragma unroll
+  for (int i = 0; i < NT; i++) {
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      const int o = strip * 16 + g + (j >> 1) * 8, t = i * 8 + 2 * q + (j & 1);
+      if (o >= a.rows || t >= a.n) continue;
+      if (isGated) finish_gated(a.epilogue, a.gate, t, o, sum[i][j], ups[i * 4 + j]);
+      else finish(a.epilogue, t, o, sum[i][j]);
+    }
+  }
+}
+
+#define STREAM(KIND, name, NT, WARPS, STAGES) \
+  EARLY_KERNEL(32 * WARPS + 32, stream_##name##_##NT##_##WARPS, StreamArgs) { stream<KIND, NT, WARPS, STAGES>(a); }
+#define STREAMS(KIND, name)                                                     \
+  STREAM(KIND, name, 1, 1, 24) STREAM(KIND, name, 1, 2, 16) STREAM(KIND, name, 1, 4, 8) \
+  STREAM(KIND, name, 2, 1, 20) STREAM(KIND, name, 2, 2, 12) STREAM(KIND, name, 2, 4, 7)
+STREAMS(KIND_BF16, bf16)
+STREAMS(KIND_F16, f16)

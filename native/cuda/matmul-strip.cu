@@ -1,0 +1,172 @@
+// Few tokens: out[t, o] = sum over k of x[t, k] * w[o, k], 16-bit weights and operands, f32 sums. Bound by reading the weights.
+//
+// Weights are the M operand of mma.sync m16n8k16, tokens the N operand. A warp owns a strip of 16 outputs and sums all of K in
+// one chain of k16 steps, so the bits do not depend on the number of tokens, and they are those of the wgmma kernel
+// (matmul-tile.cu), whose chain is the same.
+//
+// A stage is 64 k's: 2 KB of weights for each warp's strip, which lie in fragment order (weights.cu): a lane copies its own 16
+// bytes and reads them back itself; and tokens/8 KB of the operand, which the block's warps share. cp.async fills a ring of
+// STAGES stages, 48-64 KB in flight per SM, which the H200 needs to read at full rate.
+#include "epilogue.cuh"
+
+struct StripArgs {
+  const u16* x;          // operand in strip order
+  const u16* w;          // fragments
+  Epilogue epilogue;
+  Gate gate;
+  int n, tokens8, rows, strips;  // gated: rows and strips of the gate alone
+  int steps;             // padded K / 64
+  int pad;
+};
+
+// EARLY: the operand is another kernel's result still to come, and is waited for once the first weights are on their way.
+template <int KIND, int NT, int STAGES, bool EARLY>
+__device__ __forceinline__ void strip_block(const u16* w, const u16* x, int tokens8, int firstTile, int steps, int strip, bool isMine,
+                                            u8* ring, float (*sum)[4]) {
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warps = blockDim.x >> 5;
+  const int stageBytes = warps * 2048 + NT * 1024;
+  const u16* mine = w + ((i64)strip * steps * 4 * 32 + lane) * 8;  // [K/16][lane][8]
+  auto fill_weights = [&](int step) {
+    u8* stage = ring + (step % STAGES) * stageBytes;
+    if (!isMine) return;
+#pragma unroll
+    for (int i = 0; i < 4; i++) copy16(stage + warp * 2048 + i * 512 + lane * 16, mine + ((i64)step * 4 + i) * 256);
+  };
+  auto fill_operand = [&](int step) {  // [K/32][tokens8][lane][8]: two k32 blocks of NT tiles each
+    u8* stage = ring + (step % STAGES) * stageBytes;
+    for (int p = threadIdx.x; p < NT * 64; p += blockDim.x) {
+      int half = p / (NT * 32), at = p % (NT * 32);
+      copy16(stage + warps * 2048 + p * 16, x + (((i64)(2 * step + half) * tokens8 + firstTile) * 32 + at) * 8);
+    }
+  };
+  if (EARLY) {
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; s++) if (s < steps) fill_weights(s);
+    wait_for_others();
+  }
+#pragma unroll
+  for (int s = 0; s < STAGES - 1; s++) {
+    if (s < steps) {
+      if (!EARLY) fill_weights(s);
+      fill_operand(s);
+    }
+    copy_commit();
+  }
+  for (int step = 0; step < steps; step++) {
+    copy_wait<STAGES - 2>();
+    __syncthreads();
+    if (step + STAGES - 1 < steps) {
+      fill_weights(step + STAGES - 1);
+      fill_operand(step + STAGES - 1);
+    }
+    copy_commit();
+    if (!isMine) continue;
+    const u8* stage = ring + (step % STAGES) * stageBytes;
+    const u8* xs = stage + warps * 2048;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      uint4 a0 = *(const uint4*)(stage + warp * 2048 + (2 * half) * 512 + lane * 16);
+      uint4 a1 = *(const uint4*)(stage + warp * 2048 + (2 * half + 1) * 512 + lane * 16);
+      uint4 b[NT];
+#pragma unroll
+      for (int i = 0; i < NT; i++) b[i] = *(const uint4*)(xs + ((half * NT + i) * 32 + lane) * 16);
+      const u32 f0[4] = {a0.x, a0.y, a0.z, a0.w}, f1[4] = {a1.x, a1.y, a1.z, a1.w};
+#pragma unroll
+      for (int i = 0; i < NT; i++) mma16816<KIND>(sum[i], f0, b[i].x, b[i].y);
+#pragma unroll
+      for (int i = 0; i < NT; i++) mma16816<KIND>(sum[i], f1, b[i].z, b[i].w);
+    }
+  }
+  copy_wait<0>();
+}
+
+template <int NT>
+__device__ __forceinline__ void strip_finish(const Epilogue& e, float (*sum)[4], int strip, int rows, int firstToken, int end) {
+  const int lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
+#pragma unroll
+  for (int i = 0; i < NT; i++) {
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      int o = strip * 16 + g + (j >> 1) * 8, t = firstToken + i * 8 + 2 * q + (j & 1);
+      if (o < rows && t < end) finish(e, t, o, sum[i][j]);
+    }
+  }
+}
+
+template <int KIND, int NT, int STAGES>
+__device__ __forceinline__ void strip_matmul(const StripArgs& a) {
+  DYNAMIC_SHARED(ring);
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warps = blockDim.x >> 5, firstTile = blockIdx.y * NT;
+  // Gated: the first half of the warps has strips of the gate, the second half those of the up projection, `strips` further on.
+  const bool isGated = a.gate.isGated != 0, isUp = isGated && warp >= warps / 2;
+  const int strip = isGated ? blockIdx.x * (warps / 2) + warp % (warps / 2) : blockIdx.x * warps + warp;
+  const bool isMine = strip < a.strips;
+  float sum[NT][4];
+#pragma unroll
+  for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) sum[i][j] = 0.f;
+  const int from = isMine ? strip + (isUp ? a.strips : 0) : 0;
+  strip_block<KIND, NT, STAGES, true>(a.w, a.x, a.tokens8, firstTile, a.steps, from, isMine, ring, sum);
+  if (!isGated) {
+    if (isMine) strip_finish<NT>(a.epilogue, sum, strip, a.rows, firstTile * 8, a.n);
+    return;
+  }
+  __syncthreads();  // the ring is free
+  float* ups = (float*)ring + ((warp % (warps / 2)) * 32 + lane) * NT * 4;
+  if (isUp) for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) ups[i * 4 + j] = sum[i][j];
+  __syncthreads();
+  if (isUp || !isMine) return;
+  const int g = lane >> 2, q = lane & 3;
+#pragma unroll
+  for (int i = 0; i < NT; i++) {
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      const int o = strip * 16 + g + (j >> 1) * 8, t = (firstTile + i) * 8 + 2 * q + (j & 1);
+      if (o < a.rows && t < a.n) finish_gated(a.epilogue, a.gate, t, o, sum[i][j], ups[i * 4 + j]);
+    }
+  }
+}
+
+// Experts: blockIdx.z is the expert. Its tokens are [range[e], range[e+1]) of a list sorted by expert and padded to 8s, in whose
+// order the operand lies.
+struct ExpertStripArgs {
+  const u16* x; const u64* weights; const int* range; const int* count;
+  Epilogue epilogue; i64 biasStride;
+  int tokens8, rows, strips, steps;
+};
+template <int KIND, int NT, int STAGES>
+__device__ void expert_strip(const ExpertStripArgs& a) {
+  DYNAMIC_SHARED(ring);
+  const int e = blockIdx.z, first = a.range[e], end = first + a.count[e];
+  const int warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+  const int strip = blockIdx.x * warps + warp;
+  const bool isMine = strip < a.strips;
+  for (int t0 = first + blockIdx.y * NT * 8; t0 < end; t0 += gridDim.y * NT * 8) {
+    float sum[NT][4];
+#pragma unroll
+    for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) sum[i][j] = 0.f;
+    strip_block<KIND, NT, STAGES, false>((const u16*)a.weights[e], a.x, a.tokens8, t0 >> 3, a.steps, isMine ? strip : 0, isMine, ring, sum);
+    Epilogue epilogue = a.epilogue;
+    if (epilogue.bias != nullptr) epilogue.bias += e * a.biasStride;
+    if (isMine) strip_finish<NT>(epilogue, sum, strip, a.rows, t0, end);
+    __syncthreads();
+  }
+}
+
+#define STRIP(KIND, name, NT, STAGES)                                                                                       \
+  EARLY_KERNEL(256, strip_##name##_##NT##_##STAGES, StripArgs) {   \
+    strip_matmul<KIND, NT, STAGES>(a);                                                                                      \
+  }
+#define STRIPS(KIND, name) \
+  STRIP(KIND, name, 1, 4) STRIP(KIND, name, 1, 8) STRIP(KIND, name, 1, 20) \
+  STRIP(KIND, name, 2, 4) STRIP(KIND, name, 2, 8) STRIP(KIND, name, 2, 20) \
+  STRIP(KIND, name, 4, 4) STRIP(KIND, name, 4, 8) STRIP(KIND, name, 4, 20) \
+  STRIP(KIND, name, 8, 4) STRIP(KIND, name, 8, 8) STRIP(KIND, name, 8, 12)
+STRIPS(KIND_BF16, bf16)
+STRIPS(KIND_F16, f16)
+
+KERNEL(256, expert_strip_bf16, ExpertStripArgs) {
+  expert_strip<KIND_BF16, 1, 8>(a);
+}
+KERNEL(256, expert_strip_f16, ExpertStripArgs) {
+  expert_strip<KIND_F16, 1, 8>(a);
+}

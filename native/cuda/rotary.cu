@@ -1,0 +1,102 @@
+// Rotary embedding and the append of keys and values to their pages.
+//
+// Angles are the f32 product position * invFreq, as Hugging Face computes them. One thread turns one pair of numbers.
+// Traffic: q is read and written once; k and v are read once and written to the pool in its own dtype.
+#include "common.cuh"
+
+// Codes of KV element types (codes.ts).
+#define KV_F32 0
+#define KV_F16 1
+#define KV_BF16 2
+#define KV_I8 3
+
+struct RotaryTableArgs {
+  float* cos; float* sin; const int* positions; const float* invFreq; int half; float scale;
+};
+KERNEL(256, rotary_table, RotaryTableArgs) {
+  int t = blockIdx.y, i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= a.half) return;
+  float angle = __fmul_rn((float)a.positions[t], a.invFreq[i]);
+  double s, c;
+  sincos((double)angle, &s, &c);
+  a.cos[(i64)t * a.half + i] = (float)c * a.scale;
+  a.sin[(i64)t * a.half + i] = (float)s * a.scale;
+}
+
+__device__ __forceinline__ void turn(float& x, float& y, float cos, float sin) {
+  float a = x, b = y;
+  x = a * cos - b * sin;
+  y = b * cos + a * sin;
+}
+
+struct RotaryArgs {
+  float* x; const float* cos; const float* sin; i64 xStride;
+  int heads, headDim, offset, half, interleaved, pad;
+};
+KERNEL(256, rotary, RotaryArgs) {
+  int t = blockIdx.y, at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at >= a.heads * a.half) return;
+  int h = at / a.half, i = at % a.half;
+  float* x = a.x + t * a.xStride + h * a.headDim + a.offset;
+  float* first = x + (a.interleaved ? 2 * i : i);
+  float* second = a.interleaved ? first + 1 : first + a.half;
+  turn(*first, *second, a.cos[(i64)t * a.half + i], a.sin[(i64)t * a.half + i]);
+}
+
+struct AppendArgs {
+  float* q; const float* k; const float* v; const float* cos; const float* sin; void* pool; const int* slots;
+  i64 qStride, kStride, vStride, pageStride, layerOffset, valueOffset;  // of the pool: in elements, of i8 in bytes
+  int numHeads, numKvHeads, keyDim, valueDim, keySlot, valueSlot, pageSize, half, interleaved, dtype;
+};
+
+__device__ __forceinline__ void put_kv(void* pool, i64 at, float v, int dtype) {
+  if (dtype == KV_F32) ((float*)pool)[at] = v;
+  else if (dtype == KV_F16) ((u16*)pool)[at] = to_bits(v, KIND_F16);
+  else ((u16*)pool)[at] = to_bits(v, KIND_BF16);
+}
+
+// A warp per (token, head): heads of q first, then those of k, then those of v.
+KERNEL(256, rotary_append, AppendArgs) {
+  const int warp = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31, t = blockIdx.y;
+  const int H = a.numHeads, K = a.numKvHeads;
+  if (warp >= (a.v == nullptr ? H + K : H + 2 * K)) return;  // no v: a latent pool, whose values lie in its keys
+  if (warp < H) {
+    if (a.cos == nullptr) return;
+    float* x = a.q + t * a.qStride + (i64)warp * a.keyDim;
+    for (int i = lane; i < a.half; i += 32) {
+      float* first = x + (a.interleaved ? 2 * i : i);
+      float* second = a.interleaved ? first + 1 : first + a.half;
+      turn(*first, *second, a.cos[(i64)t * a.half + i], a.sin[(i64)t * a.half + i]);
+    }
+    return;
+  }
+  const int slot = a.slots[t];
+  if (slot < 0) return;
+  const bool isKey = warp < H + K;
+  const int head = warp - H - (isKey ? 0 : K), dim = isKey ? a.keyDim : a.valueDim;
+  const float* x = isKey ? a.k + t * a.kStride + (i64)head * dim : a.v + t * a.vStride + (i64)head * dim;
+  const int page = slot / a.pageSize, inPage = slot % a.pageSize;
+  const int slotStride = isKey ? a.keySlot : a.valueSlot;
+  i64 at = (i64)page * a.pageStride + a.layerOffset + (isKey ? 0 : a.valueOffset) + ((i64)head * a.pageSize + inPage) * slotStride;
+  const int turned = isKey && a.cos != nullptr ? 2 * a.half : 0;
+  // The number at index c of the turned vector.
+  auto value = [&](int c) -> float {
+    if (c >= turned) return x[c];
+    int i = a.interleaved ? c >> 1 : c % a.half;
+    bool isSecond = a.interleaved ? (c & 1) : c >= a.half;
+    float first = x[a.interleaved ? 2 * i : i], second = x[a.interleaved ? 2 * i + 1 : i + a.half];
+    turn(first, second, a.cos[(i64)t * a.half + i], a.sin[(i64)t * a.half + i]);
+    return isSecond ? second : first;
+  };
+  if (a.dtype != KV_I8) {
+    for (int c = lane; c < dim; c += 32) put_kv(a.pool, at + c, value(c), a.dtype);
+    return;
+  }
+  // i8: one scale per vector, max |x| / 127, kept in f32 before the vector's bytes.
+  float most = 0.f;
+  for (int c = lane; c < dim; c += 32) most = fmaxf(most, fabsf(value(c)));
+  float scale = warp_max(most) / 127.f;
+  u8* bytes = (u8*)a.pool + at;
+  if (lane == 0) *(float*)bytes = scale;
+  for (int c = lane; c < dim; c += 32) ((signed char*)bytes)[4 + c] = scale == 0.f ? 0 : (signed char)rintf(value(c) / scale);
+}

@@ -1,0 +1,100 @@
+// Compiles native/cuda/*.cu with nvcc into build/cuda/, one compressed cubin per source and architecture, which the cuda device
+// prefers to compiling with NVRTC at first use. Without nvcc: one line, exit code 0.
+//   node scripts/build-cuda.mjs                  all architectures
+//   node scripts/build-cuda.mjs sm_90a           one
+//   node scripts/build-cuda.mjs --check sm_90a   compile, print what ptxas says of registers and spills, keep nothing
+import { spawn, spawnSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { gzipSync } from "node:zlib";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const compiled = join(root, "dist", "src", "device", "cuda", "sources.js");
+const outDir = join(root, "build", "cuda");
+const ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"];
+
+const isCheck = process.argv.includes("--check");
+const named = process.argv.slice(2).filter((arg) => arg.startsWith("sm_"));
+const architectures = named.length > 0 ? named : ARCHITECTURES;
+const nvcc = process.env.NVCC ?? "nvcc";
+if (spawnSync(nvcc, ["--version"]).status !== 0) {
+  process.stdout.write("build-cuda: nvcc is not here; the cuda device compiles its kernels with NVRTC at first use.\n");
+  process.exit(0);
+}
+if (!existsSync(compiled)) {
+  process.stderr.write("build-cuda: run tsc first\n");
+  process.exit(1);
+}
+const { sourceNames, sourceText, cubinName, isFor, OPTIONS } = await import(pathToFileURL(compiled).href);
+
+const work = mkdtempSync(join(tmpdir(), "pagoda-cuda-"));
+mkdirSync(outDir, { recursive: true });
+const jobs = [];
+const wanted = new Set();
+for (const arch of architectures) {
+  for (const name of sourceNames().filter((source) => isFor(source, arch))) {
+    const text = sourceText(name);
+    const target = `${cubinName(name, text, arch)}.gz`;
+    wanted.add(target);
+    if (isCheck || !existsSync(join(outDir, target))) jobs.push({ name, arch, text, target });
+  }
+}
+
+function compile({ name, arch, text, target }) {
+  const source = join(work, `${name}-${arch}.cu`);
+  const cubin = join(work, target.replace(/\.gz$/, ""));
+  writeFileSync(source, text);
+  const args = ["-cubin", `-arch=${arch}`, ...OPTIONS, "--split-compile", "0", "-Xptxas", "-v", source, "-o", cubin];
+  return new Promise((resolve) => {
+    const child = spawn(nvcc, args, { stdio: ["ignore", "pipe", "pipe"] });
+    let said = "";
+    child.stdout.on("data", (data) => (said += data));
+    child.stderr.on("data", (data) => (said += data));
+    child.on("exit", (code) => {
+      if (code !== 0) process.stderr.write(`${name} for ${arch}:\n${said}\n`);
+      else if (isCheck) report(name, arch, said);
+      else {
+        writeFileSync(join(outDir, `${target}.new`), gzipSync(readFileSync(cubin), { level: 9 }));
+        renameSync(join(outDir, `${target}.new`), join(outDir, target));
+      }
+      resolve(code === 0);
+    });
+  });
+}
+
+/** One line per kernel that spills or that ptxas warns about; C75xx says that wgmma was serialised. */
+function report(name, arch, said) {
+  const kernels = said.split("Compiling entry function").slice(1);
+  const spilling = kernels.filter((text) => !text.includes("0 bytes spill stores"));
+  const warnings = said.split("\n").filter((line) => /warning|C75\d\d/.test(line));
+  process.stdout.write(
+    `${name} for ${arch}: ${kernels.length} kernels, ${spilling.length} spill, ${warnings.length} warnings\n`,
+  );
+  for (const text of spilling) {
+    process.stdout.write(`  ${/'(\w+)'/.exec(text)?.[1]}: ${/\d+ bytes spill stores/.exec(text)?.[0]}\n`);
+  }
+  for (const line of warnings) process.stdout.write(`  ${line}\n`);
+}
+
+let next = 0;
+let isOk = true;
+const worker = async () => {
+  while (next < jobs.length) if (!(await compile(jobs[next++]))) isOk = false;
+};
+await Promise.all(Array.from({ length: Math.min(jobs.length, availableParallelism()) }, worker));
+rmSync(work, { recursive: true });
+if (isOk && !isCheck && named.length === 0) {
+  for (const file of readdirSync(outDir)) if (!wanted.has(file)) rmSync(join(outDir, file));
+}
+process.exit(isOk ? 0 : 1);

@@ -1,0 +1,24 @@
+#!/bin/bash
+# Packs what scripts/gpu-round.sh needs on a machine without Node and without a network: carry/node.xz and carry/round.tar.xz.
+set -e
+cd "$(dirname "$0")/.."
+mkdir -p carry
+if [ ! -f carry/node.xz ]; then
+  cp "$(command -v node)" carry/node.bin && strip carry/node.bin && xz -6 -c carry/node.bin > carry/node.xz && rm carry/node.bin
+fi
+node -e '
+const fs = require("fs"), seen = new Set();
+const add = (name) => {
+  const file = `node_modules/${name}/package.json`;
+  if (seen.has(name) || !fs.existsSync(file)) return;
+  seen.add(name);
+  const { dependencies, optionalDependencies } = JSON.parse(fs.readFileSync(file));
+  Object.keys({ ...dependencies, ...optionalDependencies }).forEach(add);
+};
+Object.keys(JSON.parse(fs.readFileSync("package.json")).dependencies).forEach(add);
+for (const name of seen) console.log(`node_modules/${name}`);
+' > carry/modules.txt
+mkdir -p build/cuda
+tar cf - --exclude='*.map' --exclude='*.d.ts' --exclude='*.d.cts' --exclude='*.md' --exclude='*/doc/*' --exclude='*/docs/*' \
+  --exclude='*/koffi/vendor/*' --exclude='*/src/*.ts' dist build/cuda native/cuda -T carry/modules.txt | xz -3 -T2 > carry/round.tar.xz
+ls -la carry

@@ -1,0 +1,83 @@
+#!/bin/bash
+# One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
+# Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
+#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels e2e sanitize profile (default: all but profile)
+# Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
+#   scripts/gpu-pack.sh
+set -u
+cd "$(dirname "$0")/.."
+OUT=${OUT:-/tmp/gpu-round}
+mkdir -p "$OUT"
+if [ -f carry/node.xz ]; then
+  [ -x /tmp/pagoda-node/bin/node ] || { mkdir -p /tmp/pagoda-node/bin && xz -dc carry/node.xz > /tmp/pagoda-node/bin/node && chmod +x /tmp/pagoda-node/bin/node; }
+  export PATH=/tmp/pagoda-node/bin:$PATH
+fi
+[ -f carry/round.tar.xz ] && { tar xJf carry/round.tar.xz && echo "unpacked"; }
+export PATH=$PATH:/usr/local/cuda/bin LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64
+NVRTC=$(ls /usr/local/cuda/lib64/libnvrtc.so* /usr/local/cuda/targets/*/lib/libnvrtc.so* 2>/dev/null | head -1)
+[ -n "$NVRTC" ] && export PAGODA_NVRTC=${PAGODA_NVRTC:-$NVRTC}
+node -e "import('koffi').then(() => console.log('koffi loads'))" || exit 1
+node --version; nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader 2>/dev/null
+PHASES="${*:-contract goldens invariance kernels e2e sanitize}"
+TABLE="$OUT/table.txt"
+: > "$TABLE"
+note() { echo "$*" | tee -a "$TABLE"; }
+
+# limit name command...: runs it, keeps the log, notes how it ended.
+phase() {
+  local limit=$1 name=$2; shift 2
+  local start=$SECONDS
+  timeout -k 5 "$limit" "$@" > "$OUT/$name.log" 2>&1
+  local status=$?
+  note "== $name: exit $status, $((SECONDS - start)) s"
+}
+tests() { grep -E "^# (tests|pass|fail) " "$OUT/$1.log" | tr '\n' ' ' >> "$TABLE"; echo >> "$TABLE"; grep -E "^ *not ok" "$OUT/$1.log" | head -40 >> "$TABLE"; }
+
+if command -v nvcc > /dev/null; then phase 150 build node scripts/build-cuda.mjs sm_90a; tail -3 "$OUT/build.log"; fi
+for p in $PHASES; do
+  case $p in
+    contract) phase 60 contract node --test dist/test/contract/cuda.test.js; tests contract ;;
+    goldens) phase 40 goldens node --test dist/test/cuda/goldens.test.js; tests goldens ;;
+    invariance) phase 60 invariance node --test dist/test/cuda/invariance.test.js; tests invariance ;;
+    kernels) phase 90 kernels node dist/bench/cuda-kernels.js; cat "$OUT/kernels.log" >> "$TABLE" ;;
+    e2e)
+      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
+      phase 70 latency1b node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 512,4096 --batch 1,8,32,128,256 --context 512 --steps 64 --repeat 5 --max-pages-per-batch 512 --ideal-chunk 8192
+      grep -vE "^\s*$" "$OUT/latency1b.log" | tail -25 >> "$TABLE"
+      phase 40 prefill1b node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 64 --input-len 512 --output-len 1 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 8192
+      grep -vE "^\s*$" "$OUT/prefill1b.log" | tail -14 >> "$TABLE"
+      phase 60 throughput1b node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 100-1024 --output-len 100-1024 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 1024
+      grep -vE "^\s*$" "$OUT/throughput1b.log" | tail -14 >> "$TABLE" ;;
+    e2e8b)
+      [ -d /tmp/8b ] || phase 120 make8b node dist/bench/make-checkpoint.js --shape 8b --type bf16 --out /tmp/8b
+      phase 180 latency8b node bin/pagoda.js bench latency --device cuda --model /tmp/8b --prefill 512,8192 --batch 1,32,128 --context 512 --steps 32 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 8192
+      grep -vE "^\s*$" "$OUT/latency8b.log" | tail -20 >> "$TABLE" ;;
+    sanitize)
+      phase 60 memcheck compute-sanitizer --tool memcheck node dist/test/cuda/small.js
+      grep -E "ERROR SUMMARY|Invalid|========= +at" "$OUT/memcheck.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE"
+      phase 60 racecheck compute-sanitizer --tool racecheck node dist/test/cuda/small.js
+      grep -E "RACECHECK SUMMARY|Race|hazard" "$OUT/racecheck.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE" ;;
+    profile)
+      # Device time of each kernel over a prefill of 8,192 tokens and some decode steps.
+      phase 70 ncu ncu --clock-control none --metrics gpu__time_duration.sum --csv --page raw --launch-count 1500 node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 8192 --batch 1 --context 512 --steps 8 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 8192
+      python3 - "$OUT/ncu.log" >> "$TABLE" << 'PY'
+import csv, sys
+rows = [r for r in csv.reader(open(sys.argv[1], errors="replace")) if len(r) > 10]
+head = next(r for r in rows if "Kernel Name" in r)
+name, grid, time = head.index("Kernel Name"), head.index("Grid Size"), head.index("gpu__time_duration.sum")
+total = {}
+for r in rows:
+    try: ns = float(r[time].replace(",", ""))
+    except ValueError: continue
+    key = (r[name], r[grid])
+    count, sum_ = total.get(key, (0, 0.0))
+    total[key] = (count + 1, sum_ + ns)
+for (n, g), (count, ns) in sorted(total.items(), key=lambda item: -item[1][1])[:40]:
+    print(f"{n:28s} {g:22s} x{count:5d}  {ns / count / 1000:9.2f} us each  {ns / 1e6:8.2f} ms")
+PY
+      ;;
+  esac
+done
+tar czf "$OUT/logs.tgz" -C "$OUT" $(cd "$OUT" && ls *.log table.txt) && rm -f "$OUT"/*.log
+echo "================ table"
+cat "$TABLE"

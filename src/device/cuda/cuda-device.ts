@@ -1,0 +1,281 @@
+// The CUDA device: kernels of native/cuda, launched from here. Activations are f32; products with 16-bit weights round their input
+// to the weight's type and add in f32. Bitwise invariant: a row's result depends on nothing but the row (native/cuda/common.cuh).
+
+import type { AttentionPlan } from "../../core/attention-plan.js";
+import type { Batch } from "../../core/batch.js";
+import type { HostTensor } from "../../core/tensor.js";
+import type {
+  Activation,
+  Device,
+  DeviceInfo,
+  ExpertWeights,
+  KvPool,
+  MatmulOptions,
+  RouterSpec,
+  SampleInputs,
+  StagedBatch,
+  Tensor,
+  TokenBuffer,
+  Weight,
+} from "../device.js";
+import { check } from "./abi.js";
+import { ACTIVATION_CODE } from "./codes.js";
+import { CudaContext } from "./context.js";
+import { CudaExperts } from "./experts.js";
+import { type CudaKvPool, KV_CHUNK } from "./kv-ops.js";
+import { canGate, launchMatmul } from "./matmul.js";
+import { CudaRecurrentOps } from "./recurrent-ops.js";
+import { addressOf } from "./row-ops.js";
+import { CudaRuntime } from "./runtime.js";
+import { CudaTokenBuffer } from "./sample.js";
+import { CudaStagedBatch } from "./staged-batch.js";
+import { CudaTensor, type CudaWeight } from "./tensor.js";
+import { type LoadWeightOptions, WeightLoader } from "./weights.js";
+
+export interface CudaDeviceOptions {
+  /** Which GPU; default 0. */
+  readonly index?: number;
+  /** Share of the GPU's memory to use at most; default 0.9. */
+  readonly memoryShare?: number;
+}
+
+/** Steps of at most this many tokens are held back and launched as a graph; larger ones go out as they are written. */
+const GRAPH_TOKENS = 512;
+
+export class CudaDevice extends CudaRecurrentOps implements Device {
+  readonly info: DeviceInfo;
+  protected readonly runtime: CudaRuntime;
+  readonly #weights: WeightLoader;
+  readonly #experts: CudaExperts;
+
+  /** Throws DeviceError device_unavailable with one line that says what is missing. */
+  constructor(options: CudaDeviceOptions = {}) {
+    super();
+    const context = new CudaContext(options.index ?? 0, options.memoryShare ?? 0.9);
+    this.runtime = new CudaRuntime(context);
+    this.#weights = new WeightLoader(this.runtime);
+    this.#experts = new CudaExperts(this.runtime);
+    const { name, arch, multiprocessors, memoryBytes } = context.facts;
+    this.info = {
+      name: "cuda",
+      numerics: `cuda-${arch}`,
+      description: `${name}, ${arch}, ${multiprocessors} multiprocessors, ${(memoryBytes / 2 ** 30).toFixed(0)} GiB`,
+      numWorkers: Math.max(1, multiprocessors >> 1),
+      kvChunk: KV_CHUNK,
+      asyncDepth: 2,
+    };
+  }
+
+  // --- memory ----------------------------------------------------------------------------------------------------------
+
+  allocTensor(rows: number, cols: number): CudaTensor {
+    const stride = Math.ceil(cols / 4) * 4;
+    const address = this.runtime.context.alloc(rows * stride * 4, `a tensor of ${rows} x ${cols}`);
+    return new CudaTensor(address, rows, cols, stride, { version: 0 });
+  }
+
+  loadTensor(values: Float32Array, rows: number, cols: number): CudaTensor {
+    if (values.length !== rows * cols) throw new RangeError(`${values.length} values for ${rows} x ${cols}`);
+    const tensor = this.allocTensor(rows, cols);
+    const { stride } = tensor;
+    const padded = new Float32Array(rows * stride);
+    for (let r = 0; r < rows; r++) padded.set(values.subarray(r * cols, (r + 1) * cols), r * stride);
+    this.runtime.upload(tensor.address, new Uint8Array(padded.buffer));
+    return tensor;
+  }
+
+  loadWeight(parts: readonly HostTensor[], options: LoadWeightOptions = {}): CudaWeight {
+    return this.#weights.load(parts, options);
+  }
+
+  /** A tenth of what is left stays free, for operands and partial states that appear with the first steps. */
+  freeBytes(): number {
+    return Math.floor(0.9 * this.runtime.context.freeBytes());
+  }
+
+  createStagedBatch(maxTokens: number): CudaStagedBatch {
+    return new CudaStagedBatch(this.runtime, maxTokens);
+  }
+
+  createTokenBuffer(maxRows: number): CudaTokenBuffer {
+    return new CudaTokenBuffer(this.runtime, maxRows);
+  }
+
+  allocHost(numFloats: number): Float32Array {
+    return new Float32Array(this.runtime.allocPinned(4 * numFloats), 0, numFloats);
+  }
+
+  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous: TokenBuffer | null = null): void {
+    const { queue } = this.runtime;
+    queue.flush();
+    this.#weights.release();
+    (staged as CudaStagedBatch).stage(batch, plans, (previous as CudaTokenBuffer | null)?.address ?? 0);
+    queue.isHeld = batch.numTokens <= GRAPH_TOKENS;
+  }
+
+  // --- matmul and lookups ------------------------------------------------------------------------------------------------
+
+  embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void {
+    const staged = batch as CudaStagedBatch;
+    this.#lookup(out as CudaTensor, table as CudaWeight, staged.inputOf, staged.previous, staged.numTokens, scale, 0);
+  }
+
+  addPositions(out: Tensor, table: Weight, batch: StagedBatch): void {
+    const staged = batch as CudaStagedBatch;
+    this.#lookup(out as CudaTensor, table as CudaWeight, staged.positions, 0, staged.numTokens, 1, 1);
+  }
+
+  #lookup(
+    out: CudaTensor,
+    table: CudaWeight,
+    ids: number,
+    previous: number,
+    count: number,
+    scale: number,
+    accumulate: number,
+  ): void {
+    if (count === 0) return;
+    out.storage.version++;
+    this.runtime
+      .overRows("rows", "lookup_rows", table.cols, count)
+      .long(out.address)
+      .long(table.address)
+      .long(ids)
+      .long(previous)
+      .long(out.stride)
+      .int(table.cols)
+      .int(table.paddedCols)
+      .int(table.rows)
+      .int(table.kind)
+      .int(accumulate)
+      .float(scale)
+      .end();
+  }
+
+  matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
+    launchMatmul(this.runtime, out as CudaTensor, x as CudaTensor, weight as CudaWeight, n, {
+      bias: addressOf(options?.bias ?? null),
+      scale: options?.scale ?? 1,
+      accumulate: options?.accumulate === true,
+      gate: -1,
+    });
+  }
+
+  gatedMatmul(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean {
+    if (!canGate(weight as CudaWeight)) return false;
+    launchMatmul(this.runtime, out as CudaTensor, x as CudaTensor, weight as CudaWeight, n, {
+      bias: 0,
+      scale: 1,
+      accumulate: false,
+      gate: ACTIVATION_CODE[activation],
+    });
+    return true;
+  }
+
+  mixtureOfExperts(
+    out: Tensor,
+    x: Tensor,
+    routerLogits: Tensor,
+    router: RouterSpec,
+    experts: ExpertWeights,
+    n: number,
+  ): void {
+    this.#experts.run(out as CudaTensor, x as CudaTensor, routerLogits as CudaTensor, router, experts, n);
+  }
+
+  // --- results -----------------------------------------------------------------------------------------------------------
+
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, inputs: SampleInputs): void {
+    (out as CudaTokenBuffer).sample(first, logits as CudaTensor, n, inputs);
+  }
+
+  readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    const { address, stride, cols } = x as CudaTensor;
+    const to = this.runtime.pinnedAddress(out);
+    const isWhole = stride === cols;
+    for (let r = 0; r < (isWhole ? Math.min(n, 1) : n); r++) {
+      const bytes = 4 * cols * (isWhole ? n : 1);
+      this.runtime.copyOut(to + 4 * r * cols, address + 4 * (firstRow + r) * stride, bytes);
+    }
+  }
+
+  endFlight(tokens: TokenBuffer): void {
+    (tokens as CudaTokenBuffer).endFlight();
+  }
+
+  waitFor(tokens: TokenBuffer): void {
+    (tokens as CudaTokenBuffer).wait();
+  }
+
+  read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    const { address, stride, cols } = x as CudaTensor;
+    if (n === 0) return;
+    const rows = new Float32Array((n - 1) * stride + cols);
+    this.runtime.download(new Uint8Array(rows.buffer), address + 4 * firstRow * stride);
+    for (let r = 0; r < n; r++) out.set(rows.subarray(r * stride, r * stride + cols), r * cols);
+  }
+
+  // --- for measurements: memory given back, and written, by hand ---------------------------------------------------------
+
+  free(tensor: Tensor): void {
+    this.synchronize();
+    const { address, operand } = tensor as CudaTensor;
+    this.runtime.context.free(address);
+    if (operand !== null) this.runtime.context.free(operand.address);
+  }
+
+  freeWeight(weight: Weight): void {
+    this.synchronize();
+    this.runtime.context.free((weight as CudaWeight).address);
+  }
+
+  freePool(pool: KvPool): void {
+    this.synchronize();
+    const { address, partialO, partialMd } = pool as CudaKvPool;
+    for (const block of [address, partialO, partialMd]) this.runtime.context.free(block);
+  }
+
+  poke(address: number, bytes: Uint8Array): void {
+    this.runtime.upload(address, bytes);
+  }
+
+  /** Waits for everything queued. */
+  synchronize(): void {
+    this.runtime.queue.flush();
+    this.runtime.context.synchronize();
+  }
+
+  /** Launches, graph replays and graphs made since the start. */
+  get counts() {
+    return this.runtime.queue.counts;
+  }
+
+  /** Milliseconds of device time of what `run` queues. Not for use in a step. */
+  time(run: () => void): number {
+    const { context, queue } = this.runtime;
+    const { driver, stream } = context;
+    const out = new BigUint64Array(1);
+    const events = [0, 1].map(() => {
+      check(driver, driver.eventCreate(out, 0), "eventCreate");
+      return Number(out[0]);
+    });
+    queue.flush();
+    // As in a step: one graph, so that short kernels are not hidden behind their launches.
+    const { isHeld } = queue;
+    queue.isHeld = true;
+    check(driver, driver.eventRecord(events[0]!, stream), "eventRecord");
+    run();
+    queue.flush();
+    check(driver, driver.eventRecord(events[1]!, stream), "eventRecord");
+    queue.isHeld = isHeld;
+    this.synchronize();
+    const ms = new Float32Array(1);
+    check(driver, driver.eventElapsed(ms, events[0]!, events[1]!), "eventElapsed");
+    for (const event of events) driver.eventDestroy(event);
+    return ms[0]!;
+  }
+
+  close(): void {
+    this.runtime.close();
+  }
+}

@@ -1,0 +1,208 @@
+// Which matmul kernel serves a product, and how it is launched. All of them sum K in one order that does not depend on the number
+// of rows.
+
+import { KIND, KIND_NAME } from "./codes.js";
+import type { CudaRuntime } from "./runtime.js";
+import { stripWidth } from "./runtime.js";
+import type { CudaTensor, CudaWeight, Operand } from "./tensor.js";
+
+export interface Product {
+  readonly bias: number;
+  readonly scale: number;
+  readonly accumulate: boolean;
+  /** Code of the activation between gate and up, whose rows follow the gate's; -1: a plain product. */
+  readonly gate: number;
+}
+
+/** Warps of a block, each with a strip of 16 rows, and stages of the ring: enough blocks for all SMs, 48-64 KB in flight on each. */
+export function stripShape(strips: number, width: number): { warps: number; stages: number; sharedBytes: number } {
+  const warps = strips >= 2048 ? 8 : strips >= 528 ? 4 : strips >= 264 ? 2 : 1;
+  const stageBytes = warps * 2048 + width * 1024;
+  const choices = width === 8 ? [12, 8, 4] : [20, 8, 4];
+  const room = warps === 1 ? 120 * 1024 : 76 * 1024;
+  const stages = choices.find((count) => count * stageBytes <= room) ?? 4;
+  return { warps, stages, sharedBytes: stages * stageBytes };
+}
+
+export function launchMatmul(
+  runtime: CudaRuntime,
+  out: CudaTensor,
+  x: CudaTensor,
+  weight: CudaWeight,
+  n: number,
+  product: Product,
+): void {
+  if (n === 0) return;
+  const { queue, modules } = runtime;
+  if (weight.kind === KIND.none) {
+    queue
+      .begin(
+        modules.functionOf("matmul-f32", "matmul_f32"),
+        Math.ceil(weight.rows / 8),
+        Math.min(64, Math.ceil(n / 8)),
+        1,
+        256,
+        0,
+      )
+      .long(x.address)
+      .long(weight.address);
+    epilogue(runtime, out, product).long(x.stride).int(n).int(weight.rows).int(weight.cols).int(0).end();
+    return;
+  }
+  const operand = runtime.operandOf(x, n, weight.kind);
+  const launch = operand.isTile ? tiles : runtime.isHopper ? streams : strips;
+  launch(runtime, out, operand, weight, n, product);
+}
+
+/** Stages of the stream kernel's ring (matmul-stream.cu), by groups of 8 tokens and warps. */
+const STREAM_STAGES: Readonly<Record<string, number>> = {
+  "1 1": 24,
+  "1 2": 16,
+  "1 4": 8,
+  "2 1": 20,
+  "2 2": 12,
+  "2 4": 7,
+};
+
+function streams(
+  runtime: CudaRuntime,
+  out: CudaTensor,
+  operand: Operand,
+  weight: CudaWeight,
+  n: number,
+  product: Product,
+): void {
+  const isGated = product.gate >= 0;
+  const all = Math.ceil(weight.rows / 16);
+  // A gate and its up are two warps of a block; large matrices fill the multiprocessors with blocks of 4 strips.
+  const warps = all >= 528 ? 4 : isGated || all >= 264 ? 2 : 1;
+  const width = stripWidth(n);
+  const sharedBytes = STREAM_STAGES[`${width} ${warps}`]! * (warps * 2048 + width * 1024);
+  const name = `stream_${KIND_NAME[weight.kind]}_${width}_${warps}`;
+  const kernel = runtime.modules.functionOf("matmul-stream", name, sharedBytes);
+  runtime.queue
+    .begin(kernel, Math.ceil(all / warps), 1, 1, 32 * (warps + 1), sharedBytes)
+    .long(operand.address)
+    .long(weight.address);
+  epilogue(runtime, out, product);
+  gate(runtime, out, n, product)
+    .int(n)
+    .int(isGated ? weight.rows / 2 : weight.rows)
+    .int(isGated ? all / 2 : all)
+    .int(weight.paddedCols / 64)
+    .end();
+}
+
+/** Forms of the tile kernel (matmul-tile.cu): tokens and warpgroups of 64 rows of a block, and clocks it takes for 64 k's. */
+const TILES = [
+  { tokens: 256, groups: 2, stages: 4, clocks: 1050 },
+  { tokens: 128, groups: 2, stages: 6, clocks: 560 },
+  { tokens: 128, groups: 1, stages: 8, clocks: 390 },
+  { tokens: 64, groups: 1, stages: 8, clocks: 260 },
+  { tokens: 64, groups: 2, stages: 6, clocks: 390 },
+  { tokens: 32, groups: 1, stages: 10, clocks: 210 },
+  { tokens: 32, groups: 2, stages: 8, clocks: 330 },
+] as const;
+/** Clocks to fill the ring and to write a tile out. */
+const TILE_CLOCKS = 4000;
+
+/** The form that finishes first: waves of blocks over the multiprocessors. */
+export function tileShape(
+  multiprocessors: number,
+  rows: number,
+  n: number,
+  steps: number,
+  isGated: boolean,
+): (typeof TILES)[number] {
+  const clocksOf = ({ tokens, groups, clocks }: (typeof TILES)[number]): number => {
+    const blocks = Math.ceil(rows / (64 * groups)) * Math.ceil(n / tokens);
+    return Math.ceil(blocks / multiprocessors) * (steps * clocks + TILE_CLOCKS);
+  };
+  let best: (typeof TILES)[number] = TILES[0];
+  for (const form of TILES) {
+    if ((!isGated || form.groups === 2) && clocksOf(form) < clocksOf(best)) best = form;
+  }
+  return best;
+}
+
+function tiles(
+  runtime: CudaRuntime,
+  out: CudaTensor,
+  operand: Operand,
+  weight: CudaWeight,
+  n: number,
+  product: Product,
+): void {
+  const isGated = product.gate >= 0;
+  const rows = isGated ? weight.rows / 2 : weight.rows;
+  const strips = Math.ceil(rows / 16);
+  const steps = weight.paddedCols / 64;
+  const { tokens, groups, stages } = tileShape(runtime.context.facts.multiprocessors, weight.rows, n, steps, isGated);
+  const tokenTiles = Math.ceil(n / tokens);
+  const sharedBytes = stages * (groups * 8192 + tokens * 128);
+  const name = `tile_${KIND_NAME[weight.kind]}_${tokens}_${groups}`;
+  const kernel = runtime.modules.functionOf("matmul-tile", name, sharedBytes);
+  runtime.queue
+    .begin(kernel, Math.ceil(weight.rows / (64 * groups)) * tokenTiles, 1, 1, 128 * (groups + 1), sharedBytes)
+    .long(operand.address)
+    .long(weight.address);
+  epilogue(runtime, out, product);
+  gate(runtime, out, n, product).int(n).int(operand.tokens8).int(rows).int(strips).int(steps).int(tokenTiles).end();
+}
+
+function strips(
+  runtime: CudaRuntime,
+  out: CudaTensor,
+  operand: Operand,
+  weight: CudaWeight,
+  n: number,
+  product: Product,
+): void {
+  const isGated = product.gate >= 0;
+  const all = Math.ceil(weight.rows / 16);
+  const count = isGated ? all / 2 : all;
+  const width = stripWidth(n);
+  const shape = stripShape(isGated ? Math.max(264, all) : all, width); // a gate and its up are two warps of a block
+  const { warps, stages, sharedBytes } = shape;
+  const kernel = runtime.modules.functionOf(
+    "matmul-strip",
+    `strip_${KIND_NAME[weight.kind]}_${width}_${stages}`,
+    120 * 1024,
+  );
+  runtime.queue
+    .begin(kernel, Math.ceil(all / warps), operand.tokens8 / width, 1, 32 * warps, sharedBytes)
+    .long(operand.address)
+    .long(weight.address);
+  epilogue(runtime, out, product);
+  gate(runtime, out, n, product)
+    .int(n)
+    .int(operand.tokens8)
+    .int(isGated ? weight.rows / 2 : weight.rows)
+    .int(count)
+    .int(weight.paddedCols / 64)
+    .int(0)
+    .end();
+}
+
+/** The arguments of epilogue.cuh. */
+function epilogue(runtime: CudaRuntime, out: CudaTensor, { bias, scale, accumulate }: Product) {
+  out.storage.version++;
+  return runtime.queue
+    .long(out.address)
+    .long(bias)
+    .long(out.stride)
+    .float(scale)
+    .int(accumulate ? 1 : 0);
+}
+
+/** The arguments of Gate in epilogue.cuh; a plain product writes no operand. */
+function gate(runtime: CudaRuntime, out: CudaTensor, n: number, product: Product) {
+  const isGated = product.gate >= 0;
+  const queue = isGated ? runtime.operandOut(out, n) : runtime.noOperand();
+  return queue.int(isGated ? 1 : 0).int(Math.max(0, product.gate));
+}
+
+/** Whether gate and up of this weight can be done in one product: whole strips each, 16-bit fragments. */
+export function canGate(weight: CudaWeight): boolean {
+  return weight.kind !== KIND.none && weight.rows % 128 === 0;
+}

@@ -1,0 +1,133 @@
+// Compiled kernels: cubins made where nvcc was (build/cuda, scripts/build-cuda.mjs), else compiled by NVRTC at first use and kept
+// in a cache folder.
+
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { DeviceError } from "../../core/errors.js";
+import { allocNative, COMPILER, type Compiler, check, openLibrary } from "./abi.js";
+import type { CudaContext } from "./context.js";
+import { cubinName, OPTIONS, ROOT, sourceText } from "./sources.js";
+
+const BUILT = join(ROOT, "build", "cuda");
+const MAX_SHARED_ATTRIBUTE = 8;
+
+export class CudaModules {
+  readonly #context: CudaContext;
+  readonly #modules = new Map<string, number>(); // source -> CUmodule
+  readonly #functions = new Map<string, number>(); // kernel -> CUfunction
+  #compiler: Compiler | null = null;
+
+  constructor(context: CudaContext) {
+    this.#context = context;
+  }
+
+  /** The kernel `name` of native/cuda/`source`.cu; `sharedBytes` is the most dynamic shared memory it will be launched with. */
+  functionOf(source: string, name: string, sharedBytes = 0): number {
+    const known = this.#functions.get(name);
+    if (known !== undefined) return known;
+    const { driver } = this.#context;
+    const out = new BigUint64Array(1);
+    check(driver, driver.moduleFunction(out, this.#moduleOf(source), `${name}\0`), "moduleFunction", name);
+    const handle = Number(out[0]);
+    if (sharedBytes > 48 * 1024) {
+      const status = driver.functionAttribute(handle, MAX_SHARED_ATTRIBUTE, sharedBytes);
+      check(driver, status, "functionAttribute", name, MAX_SHARED_ATTRIBUTE, sharedBytes);
+    }
+    this.#functions.set(name, handle);
+    return handle;
+  }
+
+  #moduleOf(source: string): number {
+    const known = this.#modules.get(source);
+    if (known !== undefined) return known;
+    const image = this.#cubin(source);
+    const { driver } = this.#context;
+    const out = new BigUint64Array(1);
+    check(driver, driver.moduleLoad(out, image), "moduleLoad", source);
+    this.#modules.set(source, Number(out[0]));
+    return Number(out[0]);
+  }
+
+  #cubin(source: string): Uint8Array {
+    const { arch } = this.#context.facts;
+    const text = sourceText(source);
+    const name = cubinName(source, text, arch);
+    const built = join(BUILT, `${name}.gz`);
+    if (existsSync(built)) return gunzipSync(readFileSync(built));
+    const folder = cacheFolder();
+    const cached = join(folder, name);
+    if (existsSync(cached)) return readFileSync(cached);
+    process.stderr.write(`pagoda: compiling ${source}.cu for ${arch}\n`);
+    const image = this.#compile(source, text, arch);
+    try {
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(`${cached}.${process.pid}`, image);
+      renameSync(`${cached}.${process.pid}`, cached);
+    } catch (error) {
+      process.stderr.write(`pagoda: ${folder} cannot keep compiled kernels: ${(error as Error).message}\n`);
+    }
+    return image;
+  }
+
+  #compile(source: string, text: string, arch: string): Uint8Array {
+    this.#compiler ??= openCompiler();
+    const compiler = this.#compiler;
+    const out = new BigUint64Array(1);
+    const fail = (reason: string): never => {
+      throw new DeviceError("device_unavailable", { device: "cuda", reason: `${source}.cu: ${reason}` });
+    };
+    if (compiler.create(out, `${text}\0`, `${source}.cu\0`, 0, 0, 0) !== 0) fail("NVRTC takes no program.");
+    const program = Number(out[0]);
+    const options = [...OPTIONS, `--gpu-architecture=${arch}`];
+    const status = compiler.compile(program, options.length, stringArray(options));
+    if (status !== 0) {
+      compiler.logSize(program, out);
+      const log = new Uint8Array(Number(out[0]));
+      compiler.log(program, log);
+      fail(`NVRTC cannot compile it: ${new TextDecoder().decode(log).trim()}`);
+    }
+    compiler.cubinSize(program, out);
+    const image = new Uint8Array(Number(out[0]));
+    compiler.cubin(program, image);
+    compiler.destroy(BigUint64Array.of(BigInt(program)));
+    return image;
+  }
+
+  close(): void {
+    for (const module of this.#modules.values()) this.#context.driver.moduleUnload(module);
+    this.#modules.clear();
+    this.#functions.clear();
+  }
+}
+
+/** A C array of C strings, in memory that stays. */
+function stringArray(values: readonly string[]): BigUint64Array {
+  const texts = values.map((value) => Buffer.from(`${value}\0`));
+  const { address, buffer } = allocNative(texts.reduce((sum, text) => sum + text.length, 0));
+  const bytes = new Uint8Array(buffer);
+  let at = 0;
+  return BigUint64Array.from(texts, (text) => {
+    bytes.set(text, at);
+    at += text.length;
+    return BigInt(address + at - text.length);
+  });
+}
+
+function openCompiler(): Compiler {
+  const named = process.env.PAGODA_NVRTC;
+  const usual = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"];
+  try {
+    return openLibrary(named === undefined ? usual : [named], COMPILER);
+  } catch {
+    const reason =
+      "its kernels are not compiled for this GPU and NVRTC is not here; install the CUDA toolkit's libnvrtc.";
+    throw new DeviceError("device_unavailable", { device: "cuda", reason });
+  }
+}
+
+function cacheFolder(): string {
+  const base = process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache");
+  return join(base, "pagoda", "cuda");
+}

@@ -1,0 +1,225 @@
+// The ops that work on rows one by one: norms, elementwise ops, copies. One launch each (native/cuda/rows.cu).
+
+import type { Activation, CopyHeads, PositionScale, StagedBatch, Tensor, Xielu } from "../device.js";
+import { ACTIVATION_CODE } from "./codes.js";
+import type { CudaRuntime } from "./runtime.js";
+import type { CudaStagedBatch } from "./staged-batch.js";
+import type { CudaTensor } from "./tensor.js";
+
+const NORM_THREADS = 256;
+
+export abstract class CudaRowOps {
+  protected abstract readonly runtime: CudaRuntime;
+
+  rmsNorm(out: Tensor, x: Tensor, weight: Tensor, eps: number, n: number, groupCols = x.cols): void {
+    if (groupCols === x.cols) this.#norm("rms_norm", out, x, weight, null, null, null, eps, n);
+    else this.#groupNorm(out as CudaTensor, x, weight, null, eps, n, groupCols);
+  }
+
+  addRmsNorm(out: Tensor, residual: Tensor, x: Tensor, weight: Tensor, eps: number, n: number): void {
+    (residual as CudaTensor).storage.version++;
+    this.#norm("add_rms_norm", out, residual, weight, null, residual, x, eps, n);
+  }
+
+  layerNorm(
+    out: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    eps: number,
+    n: number,
+    groupCols: number = x.cols,
+  ): void {
+    if (groupCols === x.cols) this.#norm("layer_norm", out, x, weight, bias, null, null, eps, n);
+    else this.#groupNorm(out as CudaTensor, x, weight, bias, eps, n, groupCols);
+  }
+
+  #norm(
+    kernel: string,
+    out: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | null,
+    residual: Tensor | null,
+    added: Tensor | null,
+    eps: number,
+    n: number,
+  ): void {
+    if (n === 0) return;
+    const { queue, modules } = this.runtime;
+    queue
+      .begin(modules.functionOf("rows", kernel), n, 1, 1, NORM_THREADS, 0)
+      .long((out as CudaTensor).address)
+      .long((x as CudaTensor).address)
+      .long((weight as CudaTensor).address)
+      .long(addressOf(bias))
+      .long(addressOf(residual))
+      .long(addressOf(added));
+    this.runtime
+      .operandOut(out as CudaTensor, n)
+      .long(out.stride)
+      .long(x.stride)
+      .long(residual === null ? 0 : residual.stride)
+      .long(added === null ? 0 : added.stride)
+      .int(x.cols)
+      .float(eps)
+      .end();
+  }
+
+  #groupNorm(
+    out: CudaTensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | null,
+    eps: number,
+    n: number,
+    groupCols: number,
+  ): void {
+    if (n === 0) return;
+    const { queue, modules } = this.runtime;
+    const groups = x.cols / groupCols;
+    out.storage.version++;
+    queue
+      .begin(modules.functionOf("rows", "group_norm"), Math.ceil((n * groups) / 8), 1, 1, 256, 0)
+      .long(out.address)
+      .long((x as CudaTensor).address)
+      .long((weight as CudaTensor).address)
+      .long(addressOf(bias))
+      .long(out.stride)
+      .long(x.stride)
+      .int(n)
+      .int(groups)
+      .int(groupCols)
+      .int(weight.cols === groupCols ? 0 : groupCols)
+      .float(eps)
+      .int(0)
+      .end();
+  }
+
+  add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
+    this.#map("map_add", out, a, b, 0, scale, n);
+  }
+
+  scale(x: Tensor, factor: number, n: number): void {
+    this.#map("map_scale", x, x, null, 0, factor, n);
+  }
+
+  scaleRows(x: Tensor, factors: Tensor, n: number): void {
+    this.#map("map_scale_rows", x, x, factors, 0, 0, n);
+  }
+
+  scaleByPosition(x: Tensor, { beta, period, shift }: PositionScale, batch: StagedBatch): void {
+    const { positions, numTokens } = batch as CudaStagedBatch;
+    if (numTokens === 0) return;
+    (x as CudaTensor).storage.version++;
+    this.runtime
+      .overRows("rows", "scale_by_position", x.cols, numTokens)
+      .long((x as CudaTensor).address)
+      .long(positions)
+      .long(x.stride)
+      .int(x.cols)
+      .float(beta)
+      .float(period)
+      .float(shift)
+      .end();
+  }
+
+  xielu(x: Tensor, { alphaP, alphaN, beta, eps }: Xielu, n: number): void {
+    if (n === 0) return;
+    (x as CudaTensor).storage.version++;
+    this.runtime
+      .overRows("rows", "xielu", x.cols, n)
+      .long((x as CudaTensor).address)
+      .long(x.stride)
+      .int(x.cols)
+      .float(alphaP)
+      .float(alphaN)
+      .float(beta)
+      .float(eps)
+      .int(0)
+      .end();
+  }
+
+  softcap(x: Tensor, cap: number, n: number): void {
+    this.#map("map_softcap", x, x, null, 0, cap, n);
+  }
+
+  gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void {
+    this.#map("map_gated", out, gate, up, ACTIVATION_CODE[activation], 0, n, true);
+  }
+
+  activation(out: Tensor, x: Tensor, activation: Activation, n: number): void {
+    this.#map("map_activation", out, x, null, ACTIVATION_CODE[activation], 0, n, true);
+  }
+
+  #map(
+    kernel: string,
+    out: Tensor,
+    x: Tensor,
+    y: Tensor | null,
+    kind: number,
+    factor: number,
+    n: number,
+    writesOperand = false,
+  ): void {
+    if (n === 0) return;
+    const to = out as CudaTensor;
+    this.runtime
+      .overRows("rows", kernel, to.cols, n)
+      .long(to.address)
+      .long((x as CudaTensor).address)
+      .long(addressOf(y));
+    if (writesOperand) this.runtime.operandOut(to, n);
+    else {
+      to.storage.version++;
+      this.runtime.noOperand();
+    }
+    this.runtime.queue
+      .long(to.stride)
+      .long(x.stride)
+      .long(y === null ? 0 : y.stride)
+      .int(to.cols)
+      .int(kind)
+      .float(factor)
+      .int(0)
+      .end();
+  }
+
+  gatherLogitRows(out: Tensor, x: Tensor, batch: StagedBatch, first: number, n: number): void {
+    if (n === 0) return;
+    this.runtime
+      .overRows("rows", "gather_rows", out.cols, n)
+      .long((out as CudaTensor).address)
+      .long((x as CudaTensor).address)
+      .long((batch as CudaStagedBatch).logitRows + 4 * first);
+    this.runtime
+      .operandOut(out as CudaTensor, n)
+      .long(out.stride)
+      .long(x.stride)
+      .int(out.cols)
+      .int(0)
+      .end();
+  }
+
+  copyHeads(out: Tensor, x: Tensor, shape: CopyHeads, n: number): void {
+    if (n === 0) return;
+    (out as CudaTensor).storage.version++;
+    this.runtime
+      .overRows("rows", "copy_heads", shape.numHeads * shape.width, n)
+      .long((out as CudaTensor).address)
+      .long((x as CudaTensor).address)
+      .long(out.stride)
+      .long(x.stride)
+      .int(shape.numHeads)
+      .int(shape.width)
+      .int(shape.outHead)
+      .int(shape.outOffset)
+      .int(shape.inHead)
+      .int(shape.inOffset)
+      .end();
+  }
+}
+
+export function addressOf(x: Tensor | null): number {
+  return x === null ? 0 : (x as CudaTensor).address;
+}

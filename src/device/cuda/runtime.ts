@@ -1,0 +1,157 @@
+// What every group of ops needs: the context, the compiled kernels, the launch queue, and the operands of matmuls.
+
+import { check } from "./abi.js";
+import { KIND, type Kind } from "./codes.js";
+import type { CudaContext } from "./context.js";
+import { LaunchQueue } from "./launch-queue.js";
+import { CudaModules } from "./modules.js";
+import type { CudaTensor, Operand } from "./tensor.js";
+
+const STAGING_BYTES = 16 * 2 ** 20;
+/** On Hopper the most tokens of an operand in strip order: more go to the tile kernel. */
+const STREAM_TOKENS = 16;
+
+export class CudaRuntime {
+  readonly context: CudaContext;
+  readonly modules: CudaModules;
+  readonly queue: LaunchQueue;
+  /** Whether matmuls have Hopper's kernels (sm_90a): bulk copies for few tokens, wgmma for many. */
+  readonly isHopper: boolean;
+  readonly #pinned = new WeakMap<ArrayBufferLike, number>();
+  readonly #staging: { address: number; buffer: ArrayBuffer };
+
+  constructor(context: CudaContext) {
+    this.context = context;
+    this.modules = new CudaModules(context);
+    this.queue = new LaunchQueue(context);
+    this.isHopper = context.facts.arch === "sm_90a";
+    this.#staging = context.allocPinned(STAGING_BYTES);
+  }
+
+  /** Begins a launch over [n rows] x [columns]: blocks of 256 threads along the columns, one row per blockIdx.y. */
+  overRows(source: string, kernel: string, columns: number, n: number): LaunchQueue {
+    return this.queue.begin(this.modules.functionOf(source, kernel), Math.ceil(columns / 256), n, 1, 256, 0);
+  }
+
+  /** Host bytes to device memory, in stream order. Not for use in a step. */
+  upload(address: number, bytes: Uint8Array): void {
+    this.queue.flush();
+    const { driver, stream } = this.context;
+    const staging = new Uint8Array(this.#staging.buffer);
+    for (let at = 0; at < bytes.length; at += STAGING_BYTES) {
+      const part = bytes.subarray(at, at + STAGING_BYTES);
+      this.context.synchronize(); // the staging memory is free again
+      staging.set(part);
+      check(driver, driver.copyIn(address + at, this.#staging.address, part.length, stream), "copyIn", address + at);
+    }
+  }
+
+  /** Device memory to host bytes; waits. */
+  download(bytes: Uint8Array, address: number): void {
+    this.queue.flush();
+    const { driver, stream } = this.context;
+    const staging = new Uint8Array(this.#staging.buffer);
+    for (let at = 0; at < bytes.length; at += STAGING_BYTES) {
+      const size = Math.min(STAGING_BYTES, bytes.length - at);
+      check(driver, driver.copyOut(this.#staging.address, address + at, size, stream), "copyOut", address + at);
+      this.context.synchronize();
+      bytes.set(staging.subarray(0, size), at);
+    }
+  }
+
+  /** Page-locked memory whose address pinnedAddress() knows. */
+  allocPinned(bytes: number): ArrayBuffer {
+    const { address, buffer } = this.context.allocPinned(bytes);
+    this.#pinned.set(buffer, address);
+    return buffer;
+  }
+
+  pinnedAddress({ buffer, byteOffset }: Float32Array): number {
+    const address = this.#pinned.get(buffer);
+    if (address === undefined) throw new RangeError("the memory is not of allocHost()");
+    return address + byteOffset;
+  }
+
+  /** A queued copy to page-locked memory, after everything queued so far. */
+  copyOut(to: number, from: number, bytes: number): void {
+    this.queue.flush();
+    const { driver, stream } = this.context;
+    check(driver, driver.copyOut(to, from, bytes, stream), "copyOut", to, from, bytes);
+  }
+
+  /** Writes the arguments of `out`'s operand for a producer of n rows, and says that the operand will be up to date. */
+  operandOut(out: CudaTensor, n: number): LaunchQueue {
+    const { operand } = out;
+    out.storage.version++;
+    // Padded columns must stay zero, and only pack_operand writes them.
+    if (operand === null || operand.paddedCols !== out.cols || n === 0) return this.noOperand();
+    this.#layOut(operand, n, operand.kind);
+    operand.version = out.storage.version;
+    return this.operandArgs(operand);
+  }
+
+  operandArgs(operand: Pick<Operand, "address" | "tokens8" | "kind" | "isTile">): LaunchQueue {
+    return this.queue
+      .long(operand.address)
+      .int(operand.tokens8)
+      .int(operand.kind)
+      .int(operand.isTile ? 1 : 0)
+      .int(0);
+  }
+
+  noOperand(): LaunchQueue {
+    return this.queue.long(0).int(0).int(0).int(0).int(0);
+  }
+
+  /** The operand of the first n rows of x in `kind`: the one its producer wrote, else converted now. */
+  operandOf(x: CudaTensor, n: number, kind: Kind): Operand {
+    x.operand ??= this.#newOperand(x, kind);
+    const operand = x.operand;
+    if (operand.version === x.storage.version && operand.kind === kind && operand.n === n) return operand;
+    this.#layOut(operand, n, kind);
+    operand.version = x.storage.version;
+    const pairs = operand.paddedCols / 2;
+    const kernel = this.modules.functionOf("rows", "pack_operand");
+    this.queue.begin(kernel, Math.ceil(pairs / 256), n, 1, 256, 0).long(x.address);
+    this.operandArgs(operand).long(x.stride).int(n).int(x.cols).int(operand.paddedCols).int(0).end();
+    return operand;
+  }
+
+  #newOperand(x: CudaTensor, kind: Kind): Operand {
+    const paddedCols = Math.ceil(x.cols / 64) * 64;
+    const maxTokens = Math.ceil(x.rows / 256) * 256;
+    const address = this.context.alloc(
+      maxTokens * paddedCols * 2,
+      `the matmul operand of a ${x.rows} x ${x.cols} tensor`,
+    );
+    return { address, maxTokens, paddedCols, version: -1, kind, isTile: false, tokens8: 0, n: 0 };
+  }
+
+  #layOut(operand: Operand, n: number, kind: Kind): void {
+    operand.kind = kind;
+    operand.n = n;
+    operand.isTile = this.isHopper && n > STREAM_TOKENS;
+    operand.tokens8 = operand.isTile ? Math.ceil(n / 256) * 32 : stripTiles(n);
+  }
+
+  close(): void {
+    this.queue.close();
+    this.modules.close();
+    this.context.close();
+  }
+}
+
+/** Groups of 8 tokens that the strip kernel works on at a time: 1, 2, 4 or 8. */
+export function stripWidth(n: number): number {
+  return n <= 8 ? 1 : n <= 16 ? 2 : n <= 32 ? 4 : 8;
+}
+
+/** Groups of 8 tokens in an operand in strip order. */
+export function stripTiles(n: number): number {
+  const width = stripWidth(n);
+  return Math.ceil(n / (8 * width)) * width;
+}
+
+export function kindOf(dtype: string): Kind {
+  return dtype === "f16" ? KIND.f16 : KIND.bf16;
+}

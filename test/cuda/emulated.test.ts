@@ -1,0 +1,53 @@
+// The kernels of native/cuda on a CPU (test/cuda/emulator): the contract suite with a driver that runs every CUDA thread as a fibre.
+// What it cannot show is timing, and races that need threads to run at once.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+
+const cache = mkdtempSync(join(tmpdir(), "pagoda-emulator-"));
+after(() => rmSync(cache, { recursive: true, force: true }));
+const hasCompiler = spawnSync(process.env.CXX ?? "g++", ["--version"]).status === 0 && process.arch === "x64";
+const skip = hasCompiler ? false : "the emulator needs g++ on x64";
+
+/** Cases that reach every kernel, in little time. */
+const CASES = [
+  "matmul: (bf16|f16|f32) weights",
+  "gatedMatmul",
+  "bias, scale",
+  "transposed parts",
+  "embed: bf16",
+  "Norm: all columns|Norm: each head|Norm: odd sizes",
+  "shortConv: 4 taps|linearAttention: 4 heads",
+  "rotary: 2 heads",
+  "attention: (heads of (64|128|256)|192 and 128|bf16|f16|i8|window across pages)$",
+  "window 24: no chunking",
+  "copyPage",
+  "mixtureOfExperts: (softmax, normalised|sigmoid|oss)",
+  "sample",
+];
+
+test("the contract on emulated kernels: Hopper's", { skip }, () => runContract({}));
+test("the contract on emulated kernels: those before Hopper", { skip }, () => runContract({ EMULATED_SM_80: "1" }));
+
+function runContract(variables: Record<string, string>): void {
+  const built = spawnSync(process.execPath, ["scripts/build-cuda-emulator.mjs"], { encoding: "utf8" });
+  assert.equal(built.status, 0, built.stderr);
+  const library = built.stdout.trim();
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const run = spawnSync(
+    process.execPath,
+    ["--test", "--test-reporter=tap", `--test-name-pattern=${CASES.join("|")}`, "dist/test/contract/cuda.test.js"],
+    {
+      encoding: "utf8",
+      maxBuffer: 2 ** 26,
+      env: { ...env, ...variables, PAGODA_CUDA_DRIVER: library, PAGODA_NVRTC: library, XDG_CACHE_HOME: cache },
+    },
+  );
+  const failed = run.stdout.split("\n").filter((line) => /^ *not ok/.test(line));
+  assert.equal(run.status, 0, `${failed.join("\n")}\n${run.stderr}`);
+  assert.match(run.stdout, /# pass [1-9]\d/);
+}

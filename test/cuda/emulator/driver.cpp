@@ -1,0 +1,94 @@
+// The CUDA driver's and NVRTC's functions that the cuda device calls, over the emulator: memory is malloc's, a stream runs at once,
+// a graph is a list of launches with copies of their arguments.
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <array>
+#include <vector>
+
+namespace emulator {
+void launch(void* function, const unsigned* grid, unsigned threads, unsigned sharedBytes, const void* arguments);
+}
+
+struct Launch {
+  void* function;
+  unsigned grid[3], threads, sharedBytes;
+  std::array<unsigned char, 512> arguments;
+};
+typedef std::vector<Launch> Graph;
+static Graph* capture = nullptr;
+const uint64_t MEMORY = 8ull << 30;
+
+extern "C" {
+int cuInit(unsigned) { return 0; }
+int cuDriverGetVersion(int* v) { *v = 13000; return 0; }
+int cuDeviceGetCount(int* n) { *n = 1; return 0; }
+int cuDeviceGet(int* d, int i) { *d = i; return i == 0 ? 0 : 101; }
+int cuDeviceGetName(char* out, int n, int) { snprintf(out, n, "CPU emulator"); return 0; }
+int cuDeviceGetAttribute(int* v, int which, int) {
+  *v = which == 75 ? (getenv("EMULATED_SM_80") != nullptr ? 8 : 9) : which == 76 ? 0 : which == 16 ? 132 : which == 97 ? 232448 : 0;
+  return 0;
+}
+int cuDevicePrimaryCtxRetain(void** c, int) { *c = (void*)8; return 0; }
+int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
+int cuCtxSetCurrent(void*) { return 0; }
+int cuMemGetInfo_v2(uint64_t* free, uint64_t* total) { *free = *total = MEMORY; return 0; }
+int cuMemAlloc_v2(void** p, size_t n) { return posix_memalign(p, 256, n) == 0 ? 0 : 2; }
+int cuMemFree_v2(void* p) { free(p); return 0; }
+int cuMemHostAlloc(void** p, size_t n, unsigned) { return posix_memalign(p, 4096, n) == 0 ? 0 : 2; }
+int cuMemFreeHost(void* p) { free(p); return 0; }
+int cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t n, void*) { memcpy(to, from, n); return 0; }
+int cuMemcpyDtoHAsync_v2(void* to, const void* from, size_t n, void*) { memcpy(to, from, n); return 0; }
+int cuMemcpyDtoDAsync_v2(void* to, const void* from, size_t n, void*) { memmove(to, from, n); return 0; }
+int cuMemsetD8Async(void* to, int v, size_t n, void*) { memset(to, v, n); return 0; }
+int cuStreamCreate(void** s, unsigned) { *s = (void*)16; return 0; }
+int cuStreamDestroy_v2(void*) { return 0; }
+int cuStreamSynchronize(void*) { return 0; }
+int cuEventCreate(void** e, unsigned) { *e = (void*)24; return 0; }
+int cuEventDestroy_v2(void*) { return 0; }
+int cuEventRecord(void*, void*) { return 0; }
+int cuEventSynchronize(void*) { return 0; }
+int cuEventQuery(void*) { return 0; }
+int cuEventElapsedTime(float* ms, void*, void*) { *ms = 1; return 0; }
+int cuModuleLoadData(void** m, const void*) { *m = (void*)32; return 0; }
+int cuModuleUnload(void*) { return 0; }
+int cuModuleGetFunction(void** f, void*, const char* name) {
+  static void* self = dlopen(getenv("PAGODA_CUDA_DRIVER"), RTLD_NOW);
+  *f = dlsym(self, name);
+  return *f != nullptr ? 0 : 500;
+}
+int cuFuncSetAttribute(void*, int, int) { return 0; }
+int cuGetErrorName(int, const char** out) { *out = "CUDA_ERROR_EMULATED"; return 0; }
+int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned, unsigned shared, void*, void** params, void*) {
+  if (bx > 1024 || gy > 65535 || gz > 65535 || shared > 232448 || gx * gy * gz == 0) return 1;
+  Launch l = {f, {gx, gy, gz}, bx, shared, {}};
+  memcpy(l.arguments.data(), params[0], 512);
+  if (capture != nullptr) capture->push_back(l);
+  else emulator::launch(f, l.grid, bx, shared, l.arguments.data());
+  return 0;
+}
+struct Config { unsigned grid[3], block[3], sharedBytes; void* stream; void* attributes; unsigned numAttributes; };
+int cuLaunchKernelEx(const Config* c, void* f, void** params, void** extra) {
+  return cuLaunchKernel(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->sharedBytes, c->stream, params, extra);
+}
+int cuStreamBeginCapture_v2(void*, int) { capture = new Graph(); return 0; }
+int cuStreamEndCapture(void*, void** g) { *g = capture; capture = nullptr; return 0; }
+int cuGraphInstantiateWithFlags(void** e, void* g, uint64_t) { *e = new Graph(*(Graph*)g); return 0; }
+int cuGraphLaunch(void* e, void*) {
+  for (Launch& l : *(Graph*)e) emulator::launch(l.function, l.grid, l.threads, l.sharedBytes, l.arguments.data());
+  return 0;
+}
+int cuGraphDestroy(void* g) { delete (Graph*)g; return 0; }
+int cuGraphExecDestroy(void* e) { delete (Graph*)e; return 0; }
+
+int nvrtcCreateProgram(void** p, const char*, const char*, int, void*, void*) { *p = (void*)40; return 0; }
+int nvrtcCompileProgram(void*, int, const char**) { return 0; }
+int nvrtcGetProgramLogSize(void*, size_t* n) { *n = 1; return 0; }
+int nvrtcGetProgramLog(void*, char* out) { *out = 0; return 0; }
+int nvrtcGetCUBINSize(void*, size_t* n) { *n = 1; return 0; }
+int nvrtcGetCUBIN(void*, char* out) { *out = 0; return 0; }
+int nvrtcDestroyProgram(void**) { return 0; }
+int nvrtcVersion(int* major, int* minor) { *major = 13; *minor = 0; return 0; }
+}
