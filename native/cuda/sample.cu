@@ -1,4 +1,4 @@
-// The choice of a token from each row of logits, by the rule of src/core/choose-token.ts, so that only token ids leave the device.
+// The choice of a token for each sampling row, by the rule of src/core/sample-row.ts, so that only tokens leave the device.
 // A block of 1024 threads per row.
 //
 // Weights w = 2^40 * exp((logit - max) / temperature) are rounded to integers: sums of integers are exact in any order, so the
@@ -8,11 +8,19 @@
 // passes of 8 bits, each a histogram over the row's survivors, which lies in L2.
 #include "common.cuh"
 
+// A sampling row: src/core/sampling-rows.ts, word for word. Lists (tokens, biases, masks) are offsets into one array.
 struct Rule {
-  double uniform; float temperature; int topK; float topP, minP;
+  double uniform;
+  float temperature, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty;
+  int topK, logitRow, given, numTop, prompt, numPrompt, numAnswer, bias, numBias, forbidden, numForbidden, mask;
 };
 struct SampleArgs {
-  int* out; const float* logits; const Rule* rules; i64 stride; int vocab, pad;
+  int* out; float* logprobs; int* topIds; float* topLogprobs;  // by row; tops [row][maxTop]
+  const float* logits; const Rule* rules; const int* lists;
+  float* edited;       // [edited rows][vocab]
+  int* counts;         // [edited rows][vocab], all zero before and after
+  const int* editedOf; // [row] its row of `edited`, or -1
+  i64 stride; int vocab, maxTop;
 };
 
 #define THREADS 1024
@@ -81,13 +89,111 @@ __device__ u64 block_sum_u64(u64 v, u64* scratch) {
   return sum;
 }
 
+// The row's logits with bias, penalties, forbidden tokens and mask, in this order (src/core/sample-row.ts).
+KERNEL(THREADS, edit_rows, SampleArgs) {
+  const int row = blockIdx.x, vocab = a.vocab;
+  if (a.editedOf[row] < 0) return;
+  const Rule& rule = a.rules[row];
+  const float* logits = a.logits + rule.logitRow * a.stride;
+  float* edited = a.edited + (i64)a.editedOf[row] * vocab;
+  int* counts = a.counts + (i64)a.editedOf[row] * vocab;
+  for (int id = threadIdx.x; id < vocab; id += THREADS) edited[id] = logits[id];
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < rule.numBias; i++)
+      edited[a.lists[rule.bias + 2 * i]] += __int_as_float(a.lists[rule.bias + 2 * i + 1]);
+  }
+  __syncthreads();
+  // Each token that occurs is penalised once: who takes its count away does it.
+  const int numTokens = rule.numPrompt + rule.numAnswer, SEEN = 1 << 30;
+  for (int i = threadIdx.x; i < numTokens; i += THREADS) {
+    int* count = counts + a.lists[rule.prompt + i];
+    atomicOr(count, SEEN);
+    if (i >= rule.numPrompt) atomicAdd(count, 1);
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < numTokens; i += THREADS) {
+    const int id = a.lists[rule.prompt + i], count = atomicExch(counts + id, 0);
+    if (count == 0) continue;
+    const double logit = edited[id];
+    double v = logit > 0. ? logit / rule.repetitionPenalty : logit * rule.repetitionPenalty;
+    if (count & ~SEEN) v -= (double)rule.presencePenalty + (double)rule.frequencyPenalty * (count & ~SEEN);
+    edited[id] = (float)v;
+  }
+  __syncthreads();
+  const float none = __uint_as_float(0xff800000u);
+  for (int i = threadIdx.x; i < rule.numForbidden; i += THREADS) {
+    const int id = a.lists[rule.forbidden + i];
+    if (id < vocab) edited[id] = none;
+  }
+  __syncthreads();
+  if (rule.mask >= 0)
+    for (int id = threadIdx.x; id < vocab; id += THREADS)
+      if (!(a.lists[rule.mask + (id >> 5)] >> (id & 31) & 1)) edited[id] = none;
+}
+
+// The log-probability of the row's token and the most probable ones, of the logits before any edit.
+KERNEL(THREADS, report_rows, SampleArgs) {
+  __shared__ u64 scratch[32];
+  __shared__ double sums[32];
+  const int row = blockIdx.x, vocab = a.vocab, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const Rule& rule = a.rules[row];
+  if (rule.numTop < 0) return;
+  const float* logits = a.logits + rule.logitRow * a.stride;
+  // The least key that follows `after`: the next most probable token.
+  auto next_key = [&](u64 after, bool isFirst) -> u64 {
+    u64 least = ~0ull;
+    for (int id = threadIdx.x; id < vocab; id += THREADS) {
+      const float logit = logits[id];
+      const u64 key = key_of(logit, id);
+      if (logit == logit && (isFirst || key > after)) least = min(least, key);
+    }
+    for (int d = 16; d > 0; d >>= 1) least = min(least, __shfl_xor_sync(0xffffffffu, least, d));
+    __syncthreads();
+    if (lane == 0) scratch[warp] = least;
+    __syncthreads();
+    for (int w = 0; w < THREADS / 32; w++) least = min(least, scratch[w]);
+    return least;
+  };
+  u64 key = next_key(0, true);
+  const double max = key == ~0ull ? 0. : (double)logits[(u32)key];
+  double sum = 0.;
+  for (int id = threadIdx.x; id < vocab; id += THREADS) {
+    const double w = exp((double)logits[id] - max);
+    if (w == w) sum += w;
+  }
+  for (int d = 16; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+  if (lane == 0) sums[warp] = sum;
+  __syncthreads();
+  sum = 0.;
+  for (int w = 0; w < THREADS / 32; w++) sum += sums[w];
+  const double logTotal = max + log(sum);
+  const float none = __uint_as_float(0xff800000u);
+  if (threadIdx.x == 0) {
+    const int token = a.out[row];
+    a.logprobs[row] = token < 0 ? none : (float)(logits[token] - logTotal);
+  }
+  for (int i = 0; i < rule.numTop; i++) {
+    if (threadIdx.x == 0) {
+      const bool isThere = key != ~0ull;
+      a.topIds[(i64)row * a.maxTop + i] = isThere ? (int)(u32)key : -1;
+      a.topLogprobs[(i64)row * a.maxTop + i] = isThere ? (float)(logits[(u32)key] - logTotal) : none;
+    }
+    if (i + 1 < rule.numTop && key != ~0ull) key = next_key(key, false);
+  }
+}
+
 KERNEL(THREADS, sample_rows, SampleArgs) {
   __shared__ Search search;
   __shared__ u64 scratch[32];
   __shared__ u64 best;
   const int row = blockIdx.x, vocab = a.vocab;
-  const float* logits = a.logits + row * a.stride;
-  const Rule rule = a.rules[row];
+  const Rule& rule = a.rules[row];
+  if (rule.given >= 0) {
+    if (threadIdx.x == 0) a.out[row] = rule.given;
+    return;
+  }
+  const float* logits = a.editedOf[row] >= 0 ? a.edited + (i64)a.editedOf[row] * vocab : a.logits + rule.logitRow * a.stride;
   const float temperature = rule.temperature;
 
   // Greedy: the least key.
@@ -106,9 +212,9 @@ KERNEL(THREADS, sample_rows, SampleArgs) {
   __syncthreads();
   const int bestId = best == ~0ull ? 0 : (int)(u32)best;
   const float max = logits[bestId];
-  // A row of one finite logit or none, or greedy.
+  // Greedy, or no finite logit to draw from; -1: every token is forbidden.
   if (temperature == 0.f || best == ~0ull || fabsf(max) == __uint_as_float(0x7f800000u)) {
-    if (threadIdx.x == 0) a.out[row] = max == __uint_as_float(0xff800000u) ? 0 : bestId;
+    if (threadIdx.x == 0) a.out[row] = max == __uint_as_float(0xff800000u) ? -1 : bestId;
     return;
   }
   u64 total = 0;

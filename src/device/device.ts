@@ -207,8 +207,6 @@ export interface Device {
   /** Bytes one page takes with this spec; `inspect` predicts memory with it. */
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number;
   allocStatePool(spec: StatePoolSpec): StatePool;
-  /** Bytes a pool may take, where the device has memory of its own; left out: the host's. */
-  freeBytes?(): number;
   createRotary(spec: RotarySpec, maxTokens: number): RotaryTable;
   createStagedBatch(maxTokens: number): StagedBatch;
   createTokenBuffer(maxRows: number): TokenBuffer;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { MAX_TOP_LOGPROBS } from "../../src/core/sampling-rows.js";
 import type { Device } from "../../src/device/device.js";
-import { type RowSpec, rowsOf, sampledOf } from "../support/sampled.js";
+import { type RowSpec, rowsOf } from "../support/sampled.js";
 import type { Duel } from "./duel.js";
 import { numbers, uniform } from "./inputs.js";
 
@@ -94,8 +94,11 @@ export function sampleContract(duel: Duel): void {
 
 function sample(device: Device, logits: Float32Array, n: number, specs: readonly RowSpec[]) {
   const first = 3; // behind the rows of another block
-  const out = sampledOf(first + specs.length);
+  const out = device.createTokenBuffer(first + specs.length);
+  for (const array of [out.ids, out.logprobs, out.topIds, out.topLogprobs]) array.fill(-7);
   device.sample(out, first, device.loadTensor(logits, n, VOCAB), n, rowsOf(specs, VOCAB));
+  device.endFlight(out);
+  device.waitFor(out);
   assert.deepEqual([...out.ids.subarray(0, first)], [-7, -7, -7]);
   return {
     ids: out.ids.slice(first),

@@ -6,6 +6,7 @@ import { Batch } from "../../src/core/batch.js";
 import { CudaDevice } from "../../src/device/cuda/cuda-device.js";
 import type { KvDtype, Tensor } from "../../src/device/device.js";
 import { numbers, randomWeight, rowsOf, stageTokens } from "../contract/inputs.js";
+import { rowsOf as samplingRowsOf } from "../support/sampled.js";
 
 const device = new CudaDevice({ memoryShare: 0.2 });
 const checkNumbers = (what: string, x: Tensor, n: number): void => {
@@ -88,14 +89,16 @@ for (const [dtype, dim] of [
 }
 
 const tokens = device.createTokenBuffer(4);
-const rules = {
-  temperature: Float32Array.of(0, 1, 1, 0.7),
-  topK: Int32Array.of(0, 0, 5, 0),
-  topP: Float32Array.of(1, 1, 1, 0.8),
-  minP: new Float32Array(4),
-  uniform: Float64Array.of(0.1, 0.2, 0.3, 0.4),
-};
-device.sample(tokens, 0, rowsOf(device, 0, 4, 1000, 8), 4, rules);
+const rows = samplingRowsOf(
+  [
+    { temperature: 0, logprobs: 3 },
+    { temperature: 1, answer: [1, 2, 1], presencePenalty: 1 },
+    { topK: 5, logitBias: [[3, 2]], forbidden: [7] },
+    { topP: 0.8, allowed: [1, 5, 900] },
+  ],
+  1000,
+);
+device.sample(tokens, 0, rowsOf(device, 0, 4, 1000, 8), 4, rows);
 device.endFlight(tokens);
 device.waitFor(tokens);
 process.stdout.write(`${[...tokens.ids]}\n`);

@@ -1,8 +1,10 @@
 // The CUDA device: kernels of native/cuda, launched from here. Activations are f32; products with 16-bit weights round their input
 // to the weight's type and add in f32. Bitwise invariant: a row's result depends on nothing but the row (native/cuda/common.cuh).
 
+import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
+import type { SamplingRows } from "../../core/sampling-rows.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Activation,
@@ -12,11 +14,12 @@ import type {
   KvPool,
   MatmulOptions,
   RouterSpec,
-  SampleInputs,
   StagedBatch,
   Tensor,
   TokenBuffer,
   Weight,
+  WeightQuantization,
+  WeightShape,
 } from "../device.js";
 import { check } from "./abi.js";
 import { ACTIVATION_CODE } from "./codes.js";
@@ -27,7 +30,7 @@ import { canGate, launchMatmul } from "./matmul.js";
 import { CudaRecurrentOps } from "./recurrent-ops.js";
 import { addressOf } from "./row-ops.js";
 import { CudaRuntime } from "./runtime.js";
-import { CudaTokenBuffer } from "./sample.js";
+import { CudaTokenBuffer, EditScratch } from "./sample.js";
 import { CudaStagedBatch } from "./staged-batch.js";
 import { CudaTensor, type CudaWeight } from "./tensor.js";
 import { type LoadWeightOptions, WeightLoader } from "./weights.js";
@@ -47,6 +50,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   protected readonly runtime: CudaRuntime;
   readonly #weights: WeightLoader;
   readonly #experts: CudaExperts;
+  readonly #scratch: EditScratch;
 
   /** Throws DeviceError device_unavailable with one line that says what is missing. */
   constructor(options: CudaDeviceOptions = {}) {
@@ -55,6 +59,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.runtime = new CudaRuntime(context);
     this.#weights = new WeightLoader(this.runtime);
     this.#experts = new CudaExperts(this.runtime);
+    this.#scratch = new EditScratch(this.runtime);
     const { name, arch, multiprocessors, memoryBytes } = context.facts;
     this.info = {
       name: "cuda",
@@ -63,6 +68,10 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       numWorkers: Math.max(1, multiprocessors >> 1),
       kvChunk: KV_CHUNK,
       asyncDepth: 2,
+      kvDtype: "f16",
+      maxPoolBytes: Number.POSITIVE_INFINITY,
+      logitTolerance: 0.1,
+      isOracle: false,
     };
   }
 
@@ -88,9 +97,22 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return this.#weights.load(parts, options);
   }
 
+  /** f32 stays f32; everything else is held in 16 bits. */
+  packedBytes({ dtype, shape }: WeightShape, quantize: WeightQuantization): number {
+    const count = shape.reduce((product, size) => product * size, 1);
+    if (shape.length < 2) return 4 * count;
+    const cols = shape.at(-1)!;
+    if (dtype === "f32" && (quantize === "none" || cols % 32 !== 0)) return 4 * count;
+    return Math.ceil(count / cols / 16) * 16 * Math.ceil(cols / 64) * 64 * 2;
+  }
+
   /** A tenth of what is left stays free, for operands and partial states that appear with the first steps. */
-  freeBytes(): number {
+  freeMemory(): number {
     return Math.floor(0.9 * this.runtime.context.freeBytes());
+  }
+
+  createPlanner(shape: PlanShape): AttentionPlanner {
+    return new AttentionPlanner({ ...shape, numWorkers: this.info.numWorkers, kvChunk: this.info.kvChunk });
   }
 
   createStagedBatch(maxTokens: number): CudaStagedBatch {
@@ -185,8 +207,8 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   // --- results -----------------------------------------------------------------------------------------------------------
 
-  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, inputs: SampleInputs): void {
-    (out as CudaTokenBuffer).sample(first, logits as CudaTensor, n, inputs);
+  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
+    (out as CudaTokenBuffer).sample(first, logits as CudaTensor, rows, this.#scratch);
   }
 
   readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {

@@ -132,11 +132,11 @@ function compilerFor({ tokenizer, eosIds }: Checkpoint, vocabSize: number): Cons
   }));
 }
 
-/** Logits of a step are computed in blocks of at most this memory: a host's, and that of a device with memory of its own. */
+/** Logits of a step are computed in blocks of at most this memory: on the host, and on a device beside it. */
 const LOGITS_BYTES = 64 * 2 ** 20;
 const DEVICE_LOGITS_BYTES = 512 * 2 ** 20;
 
 function logitRowsThatFit(spec: ModelSpec, maxTokens: number, device: Device): number {
-  const bytes = device.freeBytes === undefined ? LOGITS_BYTES : DEVICE_LOGITS_BYTES;
+  const bytes = device.info.asyncDepth === 1 ? LOGITS_BYTES : DEVICE_LOGITS_BYTES;
   return Math.min(maxTokens, Math.max(32, Math.floor(bytes / (spec.vocabSize * 4))));
 }

@@ -79,6 +79,10 @@ inline int __clz(unsigned v) { return v == 0 ? 32 : __builtin_clz(v); }
 inline int __ffs(unsigned v) { return __builtin_ffs((int)v); }
 inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long v) { auto old = *p; *p += v; return old; }
 
+inline int atomicAdd(int* p, int v) { int old = *p; *p += v; return old; }
+inline int atomicOr(int* p, int v) { int old = *p; *p |= v; return old; }
+inline int atomicExch(int* p, int v) { int old = *p; *p = v; return old; }
+
 template <typename A> inline A min(A a, A b) { return b < a ? b : a; }
 template <typename A> inline A max(A a, A b) { return a < b ? b : a; }
 inline int min(int a, unsigned b) { return a < (int)b ? a : (int)b; }
