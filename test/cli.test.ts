@@ -111,13 +111,14 @@ test("chat --url talks to a server, and says when there is none", async (t) => {
   assert.match(gone.stderr, /^pagoda: Option --url is .*; it must be a server that answers/);
 });
 
-test("generate reads what is piped in, after the words of the command line", () => {
+test("generate reads what is piped in, alone or where the command line says -", () => {
   const model = writeTinyCheckpoint();
   const flags = ["--model", model, "-n", "4", "-t", "0", "--ignore-eos", "--raw", "--json"];
   const run = (input: string, ...words: string[]) =>
     JSON.parse(spawnSync(process.execPath, [BIN, "generate", ...words, ...flags], { encoding: "utf8", input }).stdout);
   assert.equal(run("hello there\n").text, run("", "hello there").text);
-  assert.equal(run("there", "hello").trace.promptTokens, run("", "hello\n\nthere").trace.promptTokens);
+  assert.equal(run("there", "hello", "-").text, run("", "hello \n\nthere").text);
+  assert.equal(run("not looked at", "hello").text, run("", "hello").text);
 });
 
 test("completion scripts name every command, and bash can read its own", () => {

@@ -1,5 +1,5 @@
 // `pagoda generate PROMPT`: one answer on stdout, streamed. A model with a chat template gets the prompt as a user's message. What is
-// piped in is (or follows) the prompt: `git diff | pagoda generate "Describe this change:"`.
+// piped in is the prompt, or takes the place of `-` in it: `git diff | pagoda generate "Describe this change:" -`.
 
 import { fstatSync, readFileSync } from "node:fs";
 
@@ -24,7 +24,7 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
   const prompt = wantsHelp ? "" : promptOf(positionals);
   if (wantsHelp || prompt === "") {
     process.stdout.write(
-      `Usage: pagoda generate PROMPT [options]\n       ... | pagoda generate [PROMPT] [options]\n\n`,
+      `Usage: pagoda generate PROMPT [options]\n       ... | pagoda generate [PROMPT -] [options]\n\n`,
     );
     process.stdout.write(`${helpOf(GENERATE_OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
@@ -47,11 +47,20 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
   return 0;
 }
 
-/** The words of the command line, then what is piped in. */
+/**
+ * The words of the command line, `-` standing for what is piped in; without words, that alone. Words without `-` do not look at the
+ * pipe: whoever starts us may have left it open.
+ */
 function promptOf(words: readonly string[]): string {
+  if (words.length > 0 && !words.includes("-")) return words.join(" ");
   const stdin = fstatSync(0);
   const piped = stdin.isFIFO() || stdin.isFile() || stdin.isSocket() ? readFileSync(0, "utf8").trim() : "";
-  return [words.join(" "), piped].filter((part) => part !== "").join("\n\n");
+  return words.length === 0
+    ? piped
+    : words
+        .map((word) => (word === "-" ? `\n\n${piped}` : word))
+        .join(" ")
+        .trim();
 }
 
 async function print(generation: Generation, n: number): Promise<void> {
