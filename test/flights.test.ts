@@ -30,6 +30,21 @@ const CONFIGS: [string, TrafficOptions][] = [
       ],
     },
   ],
+  ["a second tier in host memory", { pageSize: 4, pages: 32, maxPagesPerBatch: 4, idealChunk: 8, hostBytes: 1500 }],
+  [
+    "a second tier of a window and states",
+    {
+      pageSize: 4,
+      pages: 36,
+      maxPagesPerBatch: 4,
+      idealChunk: 8,
+      groups: [
+        { kind: "window", numPages: 35, window: 10 },
+        { kind: "state", numPages: 16 },
+      ],
+      hostBytes: 6000,
+    },
+  ],
   ["chunked", { mode: "chunked", pageSize: 4, pages: 40, maxPagesPerBatch: 4, idealChunk: 8 }],
 ];
 
@@ -59,6 +74,7 @@ for (const [name, options] of CONFIGS) {
       assert.ok(traffic.stats().preemptions > 3, `${traffic.stats().preemptions} preemptions`);
       for (const reason of ["stop", "length", "abort", "error"] as const)
         assert.ok(traffic.numEnded[reason] > 0, reason);
+      if (options.hostBytes !== undefined) assert.ok(traffic.stats().hostTier!.restored > 20);
       if (options.prefixCaching !== false) assert.ok(traffic.stats().cachedTokens > 100);
     }
     assert.ok(two.numDropped > 0, "no token was computed after an end");

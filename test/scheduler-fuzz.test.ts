@@ -182,6 +182,30 @@ const CONFIGS: [string, number, SimulationOptions][] = [
       groups: [FULL, { kind: "window", numPages: 25, window: 10 }, { kind: "state", numPages: 14 }],
     },
   ],
+  ["a second tier", 5_000, { pageSize: 4, pages: 32, maxPagesPerBatch: 4, idealChunk: 8, hostBytes: 4_000 }],
+  ["a second tier of five pages", 3_000, { pageSize: 4, pages: 32, maxPagesPerBatch: 4, idealChunk: 8, hostBytes: 80 }],
+  [
+    "a second tier of full, window and state",
+    5_000,
+    {
+      pageSize: 4,
+      maxPagesPerBatch: 4,
+      idealChunk: 8,
+      groups: [FULL, { kind: "window", numPages: 29, window: 10 }, { kind: "state", numPages: 14 }],
+      hostBytes: 10_000,
+    },
+  ],
+  [
+    "a second tier of states only",
+    3_000,
+    {
+      pageSize: 4,
+      maxPagesPerBatch: 4,
+      idealChunk: 8,
+      groups: [{ kind: "state", numPages: 9 }],
+      hostBytes: 400,
+    },
+  ],
   ["chunked", 3_000, { mode: "chunked", pageSize: 4, pages: 32, maxPagesPerBatch: 4, idealChunk: 8 }],
 ];
 
@@ -195,6 +219,8 @@ for (const [name, numSteps, options] of CONFIGS) {
     assert.ok(traffic.numPreemptions > 10, `${traffic.numPreemptions} preemptions`);
     assert.ok(traffic.numForks > 0, `${traffic.numForks} forks`);
     for (const reason of ["length", "abort", "error"] as const) assert.ok(traffic.numEnded[reason] > 0, reason);
+    const { hostTier } = traffic.sim.cache.stats();
+    if (hostTier !== null) assert.ok(hostTier.restored > 20, `${hostTier.restored} pages came back`);
     if (options.prefixCaching !== false) assert.ok(traffic.sim.cache.stats().hits > 10);
   });
 }

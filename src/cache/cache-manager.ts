@@ -1,5 +1,5 @@
 // Who owns which page, in every cache group of the model. The only writer of a request's tables and numSharedPages. It never
-// touches device memory: copies it asks for (forks, states) are carried out by the engine.
+// touches device memory: copies it asks for (forks, states) are carried out by the engine, evicted pages are moved by the host tier.
 //
 //   pages of a request   |  behind the window  |  in the directory, maybe shared  |  full, not yet published  |  partial  |
 //                        0                   first                         numSharedPages          numLanded / P      numPages
@@ -14,9 +14,11 @@ import type { PageTable } from "../core/page-table.js";
 import type { Request } from "../core/request.js";
 import type { CacheGroup, GroupOptions, GroupStats } from "./cache-group.js";
 import { GroupBooks } from "./group-books.js";
+import type { HostTier, HostTierStats } from "./host-tier.js";
 import { checkIntegrity } from "./integrity.js";
 import { PageTransfers } from "./page-transfer.js";
 import { PrefixMatcher } from "./prefix-match.js";
+import { Refill } from "./refill.js";
 import { adoptHashes, commonLen, forgetPages, hashPages, openTables } from "./request-pages.js";
 import { type CacheSnapshot, takeSnapshot } from "./snapshot.js";
 import { StateSlots } from "./state-slots.js";
@@ -28,6 +30,8 @@ export interface CacheOptions {
   /** The longest chunk of a step, in tokens: a window group has pages for the next chunk, not for a whole prompt. Default: no limit. */
   readonly maxChunk?: number;
   readonly groups: readonly GroupOptions[];
+  /** Where evicted pages go, and come back from. Default: they are lost. */
+  readonly hostTier?: HostTier | null;
 }
 
 /** Of all groups together. */
@@ -41,6 +45,8 @@ export interface CacheStats extends Omit<GroupStats, "kind"> {
   readonly evictions: number;
   /** Page boundaries in the directory. */
   readonly entries: number;
+  /** null: there is none. */
+  readonly hostTier: HostTierStats | null;
 }
 
 /** In each group g, the engine copies page from[g] to page to[g] before the next step; equal ones need no copy. */
@@ -63,6 +69,8 @@ export class CacheManager {
   readonly #maxChunk: number;
   readonly #books: GroupBooks;
   readonly #matcher: PrefixMatcher;
+  readonly #tier: HostTier | null;
+  readonly #refill: Refill | null;
   readonly #missing: Int32Array; // [G] pages to be taken
   #lookups = 0;
   #hits = 0;
@@ -70,7 +78,7 @@ export class CacheManager {
   #hitTokens = 0;
 
   constructor(options: CacheOptions) {
-    const { pageSize, groups, maxChunk = Infinity } = options;
+    const { pageSize, groups, maxChunk = Infinity, prefixCaching } = options;
     requireCount("pageSize", pageSize, 1, 2 ** 20, "tokens per page");
     for (const { numPages } of groups) {
       // Slots are 32-bit integers.
@@ -78,12 +86,14 @@ export class CacheManager {
     }
     this.pageSize = pageSize;
     this.#maxChunk = maxChunk;
-    this.#books = new GroupBooks(groups, pageSize, options.prefixCaching);
+    this.#tier = (prefixCaching && options.hostTier) || null;
+    this.#books = new GroupBooks(groups, pageSize, prefixCaching, this.#tier);
     this.#matcher = new PrefixMatcher(this.#books, pageSize);
     this.transfers = new PageTransfers(this.#books);
     this.maxTokens = Math.min(...this.#books.groups.map((group) => this.#mostTokens(group)));
     this.#missing = new Int32Array(groups.length);
     this.states = this.#books.stateIndex < 0 ? null : new StateSlots(this.#books, pageSize);
+    this.#refill = this.#tier === null ? null : new Refill(this.#books, this.#tier, this.states, pageSize);
   }
 
   get isSharing(): boolean {
@@ -155,22 +165,13 @@ export class CacheManager {
   }
 
   /**
-   * Between steps of a prefill: takes over the next pages that others have published meanwhile, in place of our empty ones, and
-   * returns the tokens it need not compute any more. As with attach(), one token is left.
+   * Before each chunk of a prefill: takes over the next pages that others have published meanwhile, in place of our empty ones, fills
+   * more of them from the host tier, and returns the tokens it need not compute any more. As with attach(), one token is left.
    */
   advance(request: Request): number {
-    const first = request.numSharedPages;
-    if (!this.isSharing || !request.readsCache || request.numComputed !== first * this.pageSize) return 0;
-    const end = this.#matcher.longest(request, first);
-    if (end === first) return 0;
-    const { groups } = this.#books;
-    for (let g = 0; g < groups.length; g++) if (!groups[g]!.isState) this.#takeOver(request, g, first, end);
-    this.states?.restore(request, this.states.touch(this.#matcher.path[end - 1]!));
-    const gained = (end - first) * this.pageSize;
-    request.numSharedPages = end;
-    request.numComputed += gained;
-    this.#hitTokens += gained;
-    return gained;
+    if (!this.isSharing || !request.readsCache || request.numComputed !== request.numSharedPages * this.pageSize)
+      return 0;
+    return this.#takeOverPublished(request) + this.#fillFromTier(request);
   }
 
   /**
@@ -262,6 +263,7 @@ export class CacheManager {
       hitTokens: this.#hitTokens,
       evictions: this.#books.numEvictions,
       entries: this.#books.directory?.numEntries ?? 0,
+      hostTier: this.#tier?.stats() ?? null,
     };
   }
 
@@ -279,6 +281,34 @@ export class CacheManager {
   checkIntegrity(live: Iterable<Request>): void {
     checkIntegrity(this.stats(), this.pageSize, this.#books, live, this.transfers);
   }
+
+  #takeOverPublished(request: Request): number {
+    const first = request.numSharedPages;
+    const end = this.#matcher.longest(request, first);
+    if (end === first) return 0;
+    const { groups } = this.#books;
+    for (let g = 0; g < groups.length; g++) if (!groups[g]!.isState) this.#takeOver(request, g, first, end);
+    this.states?.restore(request, this.states.touch(this.#matcher.path[end - 1]!));
+    const gained = (end - first) * this.pageSize;
+    request.numSharedPages = end;
+    request.numComputed += gained;
+    this.#hitTokens += gained;
+    return gained;
+  }
+
+  #fillFromTier(request: Request): number {
+    if (this.#refill === null) return 0;
+    const start = request.numComputed;
+    // A window group has pages for one chunk at a time.
+    do {
+      const from = request.numSharedPages;
+      if (this.#refill.fill(request, from, this.#publish) === from) break;
+    } while (this.tryReserve(request, request.numTokens));
+    this.#hitTokens += request.numComputed - start;
+    return request.numComputed - start;
+  }
+
+  readonly #publish = (request: Request): void => this.publish(request);
 
   /** The page after the last that a group must have for a step from `start` on. */
   #end(group: CacheGroup, contextLen: number, start: number): number {

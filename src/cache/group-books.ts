@@ -8,6 +8,7 @@
 import { NULL_PAGE } from "../core/ids.js";
 import type { Request } from "../core/request.js";
 import { CacheGroup, type GroupOptions } from "./cache-group.js";
+import type { HostTier } from "./host-tier.js";
 import { NO_ENTRY, PageDirectory } from "./page-directory.js";
 
 export class GroupBooks {
@@ -20,9 +21,12 @@ export class GroupBooks {
   readonly hasPages: boolean;
   /** Which group is the state group; -1: none. */
   readonly stateIndex: number;
+  /** Where evicted pages go; null: they are lost. */
+  readonly #tier: HostTier | null;
   numEvictions = 0;
 
-  constructor(groups: readonly GroupOptions[], pageSize: number, prefixCaching: boolean) {
+  constructor(groups: readonly GroupOptions[], pageSize: number, prefixCaching: boolean, tier: HostTier | null = null) {
+    this.#tier = tier;
     this.groups = groups.map((group) => new CacheGroup(group, pageSize));
     this.hasFull = this.groups.some((group) => group.isFull);
     this.hasPages = this.groups.some((group) => !group.isState);
@@ -77,12 +81,24 @@ export class GroupBooks {
     const entry = groups[g]!.evict(page);
     if (entry === NO_ENTRY || directory === null) return;
     this.numEvictions++;
+    if (this.#tier !== null) this.#spill(this.#tier, entry, g);
     directory.setPage(entry, g, NULL_PAGE);
     if (groups[g]!.isFull) {
       for (let other = 0; other < groups.length; other++) groups[other]!.drop(directory.pageOf(entry, other));
       directory.remove(entry);
     } else if (directory.isEmpty(entry)) {
       directory.remove(entry);
+    }
+  }
+
+  /** What the entry is about to lose with its page of group g. */
+  #spill(tier: HostTier, entry: number, g: number): void {
+    const directory = this.directory!;
+    const [hash, parent] = [directory.hashOf(entry), directory.parentHashOf(entry)];
+    const record = { hash, parent, tokens: directory.tokensOf(entry) };
+    for (let other = 0; other < this.groups.length; other++) {
+      const page = directory.pageOf(entry, other);
+      if (page !== NULL_PAGE && (other === g || this.groups[g]!.isFull)) tier.spill(record, other, page);
     }
   }
 }

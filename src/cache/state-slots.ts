@@ -25,6 +25,12 @@ export class StateCopies {
     this.to[this.count++] = to;
   }
 
+  /** Some copy reads or writes the slot. */
+  has(slot: number): boolean {
+    for (let i = 0; i < this.count; i++) if (this.from[i] === slot || this.to[i] === slot) return true;
+    return false;
+  }
+
   clear(): void {
     this.count = 0;
   }
@@ -82,6 +88,22 @@ export class StateSlots {
     const slot = this.#taken[0]!;
     this.after.push(this.#working(request), slot);
     request.pendingSnapshots.push({ slot, end });
+  }
+
+  /** A slot for a snapshot that comes from elsewhere, to be written at once; null: none can be had. Others may not wait to be copied. */
+  tryTake(): number | null {
+    if (this.#group.pool.numFree < 2 || !this.#books.tryTake(this.#g, this.#taken, 0, 1)) return null;
+    const slot = this.#taken[0]!;
+    if (!this.before.has(slot)) return slot;
+    this.#group.pool.releaseEmpty(slot);
+    return null;
+  }
+
+  /** The request goes on from the snapshot at page `end`, which is in the slot, or in the directory already (NULL_PAGE). */
+  enter(request: Request, end: number, slot: number): void {
+    const entry = this.#books.entryFor(request, end - 1);
+    if (slot !== NULL_PAGE) this.#group.release(this.#books.enter(this.#g, entry, slot));
+    this.restore(request, this.touch(entry));
   }
 
   /** Enters the snapshots whose boundary is published by now. */

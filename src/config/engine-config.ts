@@ -23,6 +23,8 @@ export interface EngineConfig {
   /** null: cached prefixes end with the engine. */
   readonly cacheDir: string | null;
   readonly cacheDiskMb: number;
+  /** null: by the device. */
+  readonly hostCacheMb: number | null;
   readonly maxContext: number | null;
   readonly maxQueue: number;
   /** null: random. */
@@ -126,6 +128,13 @@ export const ENGINE_OPTIONS = {
     min: 1,
     default: 1024,
     help: "most space in cacheDir for one model and setting",
+  },
+  hostCacheMb: {
+    type: "integer",
+    min: 0,
+    default: null,
+    defaultText: "4096 (a quarter of free memory at most) on devices with memory of their own, else 0",
+    help: "host memory for cached prefixes that the device has no room for; 0 is none",
   },
   maxContext: {
     type: "integer",

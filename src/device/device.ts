@@ -184,6 +184,8 @@ export interface DeviceInfo {
   readonly logitTolerance: number;
   /** Slow on purpose: plain code that others are compared with. */
   readonly isOracle: boolean;
+  /** Its memory is not the host's: what is evicted from it can be kept in host memory. */
+  readonly hasOwnMemory: boolean;
 }
 
 /**
@@ -292,7 +294,7 @@ export interface Device {
   copyPage(pool: KvPool, from: number, to: number): void;
   /** out [count, kvPageBytes] = whole pages as they lie in the pool; waits for all that was queued. */
   readPages(out: Uint8Array, pool: KvPool, pages: Int32Array, count: number): void;
-  /** The opposite. The pages belong to the caller: nothing queued reads or writes them. */
+  /** The opposite. It takes its place among what is queued; the bytes are read before it returns. */
   writePages(pool: KvPool, pages: Int32Array, count: number, bytes: Uint8Array): void;
 
   // --- step: recurrent layers ------------------------------------------------------------------------------------------
@@ -335,7 +337,7 @@ export interface Device {
   copyStates(pool: StatePool, from: number, to: number): void;
   /** out [floats] = a slot's states; waits for all that was queued. */
   readStates(out: Float32Array, pool: StatePool, slot: number): void;
-  /** The opposite. The slot belongs to the caller: nothing queued reads or writes it. */
+  /** The opposite. It takes its place among what is queued; the values are read before it returns. */
   writeStates(pool: StatePool, slot: number, values: Float32Array): void;
 
   /** out = sum over chosen experts of weight * expert(x), experts in ascending rank order. routerLogits [n, E]. */

@@ -2,6 +2,7 @@
 
 import type { z } from "zod";
 import type { GroupStats } from "../cache/cache-group.js";
+import type { HostTierStats } from "../cache/host-tier.js";
 import type { CacheSnapshot } from "../cache/snapshot.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
@@ -150,6 +151,8 @@ export interface EngineStats {
   readonly pagesUsed: number;
   /** The same for each cache group of the model; those of a state group are slots. */
   readonly cacheGroups: readonly GroupStats[];
+  /** Evicted pages in host memory; null: none are kept. */
+  readonly hostTier: HostTierStats | null;
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly generatedTokens: number;

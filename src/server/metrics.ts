@@ -11,14 +11,28 @@ const SHORT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.0
 const TOKENS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072];
 
 /** Counters that mirror totals of EngineStats, which begin at zero again when the engine's thread restarts. */
-const TOTALS: readonly (readonly [name: string, key: keyof EngineStats, help: string])[] = [
-  ["pagoda_prompt_tokens_total", "promptTokens", "Prompt tokens of finished requests"],
-  ["pagoda_generation_tokens_total", "generatedTokens", "Tokens generated"],
-  ["pagoda_prefix_cache_queries_total", "promptTokens", "Prompt tokens looked up in the prefix cache"],
-  ["pagoda_prefix_cache_hits_total", "cachedTokens", "Prompt tokens found in the prefix cache"],
-  ["pagoda_padding_avoided_tokens_total", "paddingAvoided", "Tokens that rectangular batches would have added"],
-  ["pagoda_preemptions_total", "preemptions", "Requests preempted for want of pages"],
-  ["pagoda_steps_total", "steps", "Steps run"],
+const TOTALS: readonly (readonly [name: string, read: (stats: EngineStats) => number, help: string])[] = [
+  ["pagoda_prompt_tokens_total", (stats) => stats.promptTokens, "Prompt tokens of finished requests"],
+  ["pagoda_generation_tokens_total", (stats) => stats.generatedTokens, "Tokens generated"],
+  ["pagoda_prefix_cache_queries_total", (stats) => stats.promptTokens, "Prompt tokens looked up in the prefix cache"],
+  ["pagoda_prefix_cache_hits_total", (stats) => stats.cachedTokens, "Prompt tokens found in the prefix cache"],
+  [
+    "pagoda_padding_avoided_tokens_total",
+    (stats) => stats.paddingAvoided,
+    "Tokens that rectangular batches would have added",
+  ],
+  ["pagoda_preemptions_total", (stats) => stats.preemptions, "Requests preempted for want of pages"],
+  ["pagoda_steps_total", (stats) => stats.steps, "Steps run"],
+  [
+    "pagoda_host_cache_spilled_pages_total",
+    (stats) => stats.hostTier?.spilled ?? 0,
+    "Pages read from the device into host memory when they were evicted",
+  ],
+  [
+    "pagoda_host_cache_restored_pages_total",
+    (stats) => stats.hostTier?.restored ?? 0,
+    "Pages written back from host memory to the device instead of computed",
+  ],
 ];
 
 export class ServerMetrics {
@@ -27,7 +41,7 @@ export class ServerMetrics {
   readonly #gate: Gate;
   readonly #gauges: Readonly<Record<string, Gauge>>;
   readonly #pages: Gauge<"state" | "group">;
-  readonly #totals: readonly { counter: Counter; key: keyof EngineStats; last: number }[];
+  readonly #totals: readonly { counter: Counter; read: (stats: EngineStats) => number; last: number }[];
   readonly #restarts: Counter;
   #lastRestarts = 0;
 
@@ -55,6 +69,8 @@ export class ServerMetrics {
       running: gauge("pagoda_requests_running", "Requests in the running batch"),
       waiting: gauge("pagoda_requests_waiting", "Requests waiting in the engine or at its gate"),
       usage: gauge("pagoda_kv_cache_usage_ratio", "Share of the pages that requests own, 0 to 1"),
+      hostPages: gauge("pagoda_host_cache_pages", "Evicted pages kept in host memory"),
+      hostBytes: gauge("pagoda_host_cache_bytes", "Bytes of the evicted pages kept in host memory"),
       up: gauge("pagoda_engine_up", "1 while the engine's thread serves"),
     };
     this.#pages = new Gauge({
@@ -63,9 +79,9 @@ export class ServerMetrics {
       labelNames: ["state", "group"],
       registers,
     });
-    this.#totals = TOTALS.map(([name, key, help]) => ({
+    this.#totals = TOTALS.map(([name, read, help]) => ({
       counter: new Counter({ name, help, registers }),
-      key,
+      read,
       last: 0,
     }));
     new Counter({
@@ -157,6 +173,8 @@ export class ServerMetrics {
     this.#gauges.running!.set(stats.running);
     this.#gauges.waiting!.set(stats.waiting + this.#gate.queued);
     this.#gauges.usage!.set(stats.pagesUsed / stats.pagesTotal);
+    this.#gauges.hostPages!.set(stats.hostTier?.pages ?? 0);
+    this.#gauges.hostBytes!.set(stats.hostTier?.bytes ?? 0);
     for (const [g, { kind, pagesFree, pagesCached, pagesUsed }] of stats.cacheGroups.entries()) {
       const group = `${g}:${kind}`;
       this.#pages.set({ state: "free", group }, pagesFree);
@@ -164,7 +182,7 @@ export class ServerMetrics {
       this.#pages.set({ state: "used", group }, pagesUsed);
     }
     for (const total of this.#totals) {
-      const now = stats[total.key] as number;
+      const now = total.read(stats);
       total.counter.inc(now >= total.last ? now - total.last : now);
       total.last = now;
     }

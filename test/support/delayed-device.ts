@@ -142,6 +142,40 @@ export class DelayedDevice extends NullDevice {
     });
   }
 
+  /** Waits for everything queued. */
+  override readPages(out: Uint8Array, pool: KvPool, pages: Int32Array): void {
+    this.#runUntil(null);
+    out.set(this.#bytesOf(pool.spec.group ?? 0, pages[0]!));
+  }
+
+  override writePages(pool: KvPool, pages: Int32Array, _count: number, bytes: Uint8Array): void {
+    const [page, copy] = [pages[0]!, bytes.slice()];
+    this.#queue.push({ run: () => this.#bytesOf(pool.spec.group ?? 0, page).set(copy) });
+  }
+
+  override readStates(out: Float32Array, _pool?: StatePool, slot = 0): void {
+    this.#runUntil(null);
+    new Int32Array(out.buffer)[0] = this.#states[slot]!;
+  }
+
+  override writeStates(_pool?: StatePool, slot = 0, values: Float32Array = new Float32Array(1)): void {
+    const state = new Int32Array(values.buffer)[0]!;
+    this.#queue.push({
+      run: () => {
+        this.#states[slot] = state;
+      },
+    });
+  }
+
+  override kvPageBytes(spec: Pick<KvPoolSpec, "pageSize">): number {
+    return 4 * spec.pageSize;
+  }
+
+  #bytesOf(group: number, page: number): Uint8Array {
+    const size = 4 * this.#pageSize;
+    return new Uint8Array(this.#kv[group]!.buffer, page * size, size);
+  }
+
   override copyPage(pool: KvPool, from: number, to: number): void {
     this.calls.copyPage++;
     const P = this.#pageSize;

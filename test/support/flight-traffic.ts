@@ -4,10 +4,12 @@
 import assert from "node:assert/strict";
 import type { GroupOptions } from "../../src/cache/cache-group.js";
 import { CacheManager } from "../../src/cache/cache-manager.js";
+import { HostTier } from "../../src/cache/host-tier.js";
 import type { FinishReason } from "../../src/core/request.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
 import type { StagedBatch } from "../../src/device/device.js";
 import { EngineCore } from "../../src/engine/core/engine-core.js";
+import { PageBytes } from "../../src/engine/core/page-bytes.js";
 import type { AddMessage, RequestKind } from "../../src/engine/messages.js";
 import type { EngineStats } from "../../src/engine/types.js";
 import type { ConstraintSpec, TokenConstraint } from "../../src/grammar/constraint.js";
@@ -23,6 +25,8 @@ export interface TrafficOptions extends Omit<SchedulerOptions, "mode"> {
   readonly prefixCaching?: boolean;
   /** Cache groups beside the full one. */
   readonly groups?: readonly GroupOptions[];
+  /** Bytes of a second tier in host memory; default: none. */
+  readonly hostBytes?: number;
 }
 
 /** What one sample of a call was answered. */
@@ -68,14 +72,16 @@ export class FlightTraffic {
     this.#device = device;
     const groups: GroupOptions[] = [{ kind: "full", numPages: pages + 1 }, ...(options.groups ?? [])];
     const maxChunk = chunkOf({ ...options, mode });
-    this.#cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups });
-    const scheduler = new Scheduler({ ...options, mode }, this.#cache, () => 0);
     const shape = { pageSize, numLayers: 1, numKvHeads: 1, keyDim: 1, valueDim: 1, dtype: "f32" } as const;
     const caches = groups.map(({ kind, numPages }, group) =>
       kind === "state"
         ? device.allocStatePool({ numSlots: numPages, floats: 1 })
         : device.allocKvPool({ ...shape, group, numPages }),
     );
+    const hostTier =
+      options.hostBytes === undefined ? null : new HostTier(options.hostBytes, new PageBytes(device, caches));
+    this.#cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups, hostTier });
+    const scheduler = new Scheduler({ ...options, mode }, this.#cache, () => 0);
     this.core = new EngineCore({
       name: "traffic",
       device,

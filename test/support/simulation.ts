@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import type { GroupOptions } from "../../src/cache/cache-group.js";
 import { CacheManager, type PageCopy } from "../../src/cache/cache-manager.js";
+import { HostTier, type PageMemory } from "../../src/cache/host-tier.js";
 import type { StateCopies } from "../../src/cache/state-slots.js";
 import { visibleStart } from "../../src/core/attention-plan.js";
 import type { RequestId } from "../../src/core/ids.js";
@@ -19,6 +20,8 @@ export interface SimulationOptions extends Partial<SchedulerOptions> {
   /** The model's cache groups; default: one full group of `pages`. */
   readonly groups?: readonly GroupOptions[];
   readonly prefixCaching?: boolean;
+  /** Bytes of a second tier; default: none. A page's content is 4 bytes a token, a state 4. */
+  readonly hostBytes?: number;
 }
 
 export interface RequestOptions {
@@ -84,7 +87,11 @@ export class Simulation {
     this.pageSize = pageSize;
     this.maxChunk = Math.max(pageSize, mode === "extend" ? idealChunk : fixedChunk);
     this.groups = options.groups ?? [{ kind: "full", numPages: (options.pages ?? 1000) + 1 }];
+    this.#kv = this.groups.map(({ kind, numPages }) =>
+      new Int32Array(kind === "state" ? numPages : numPages * pageSize).fill(-1),
+    );
     this.cache = new CacheManager({
+      hostTier: options.hostBytes === undefined ? null : new HostTier(options.hostBytes, this.#pageMemory()),
       pageSize,
       prefixCaching: options.prefixCaching ?? true,
       maxChunk: this.maxChunk,
@@ -92,9 +99,6 @@ export class Simulation {
     });
     const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
     this.scheduler = new Scheduler(schedulerOptions, this.cache, () => this.nowMs);
-    this.#kv = this.groups.map(({ kind, numPages }) =>
-      new Int32Array(kind === "state" ? numPages : numPages * pageSize).fill(-1),
-    );
   }
 
   add(id: string, prompt: ArrayLike<number>, options: RequestOptions = {}): Request {
@@ -238,6 +242,17 @@ export class Simulation {
   checkIntegrity(): void {
     this.cache.checkIntegrity(this.scheduler.running());
     this.cache.checkIntegrity([...this.scheduler.running(), ...this.scheduler.waiting(), ...this.finished]);
+  }
+
+  #pageMemory(): PageMemory {
+    const pageBytes = this.groups.map(({ kind }) => 4 * (kind === "state" ? 1 : this.pageSize));
+    const bytesOf = (g: number, page: number) =>
+      new Uint8Array(this.#kv[g]!.buffer, page * pageBytes[g]!, pageBytes[g]!);
+    return {
+      pageBytes,
+      read: (out, g, page) => out.set(bytesOf(g, page)),
+      write: (g, page, bytes) => bytesOf(g, page).set(bytes),
+    };
   }
 
   #copyStates(copies: StateCopies): void {

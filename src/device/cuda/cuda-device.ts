@@ -68,6 +68,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       numWorkers: Math.max(1, multiprocessors >> 1),
       kvChunk: KV_CHUNK,
       asyncDepth: 2,
+      hasOwnMemory: true,
       kvDtype: "f16",
       maxPoolBytes: Number.POSITIVE_INFINITY,
       logitTolerance: 0.1,

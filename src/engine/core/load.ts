@@ -1,12 +1,13 @@
 // Builds a core from a config: device, weights, page pool, cache, scheduler, planners. Runs on the engine's own thread.
 
 import { CacheManager } from "../../cache/cache-manager.js";
+import { HostTier } from "../../cache/host-tier.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { packageVersion } from "../../config/version.js";
 import type { Device } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
-import type { ModelSpec } from "../../models/model.js";
+import type { Caches, ModelSpec } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
 import { chunkOf, Scheduler } from "../../scheduler/scheduler.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
@@ -15,7 +16,8 @@ import { allocCaches, pageBytesOf, plannerFor } from "./cache-pools.js";
 import { kvDtypeOf, openDevice } from "./devices.js";
 import { EngineCore } from "./engine-core.js";
 import { fingerprintOf } from "./fingerprint.js";
-import { poolSizes } from "./pool-sizes.js";
+import { PageBytes } from "./page-bytes.js";
+import { hostTierBytes, poolSizes } from "./pool-sizes.js";
 import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
 
 export interface LoadedEngine {
@@ -68,7 +70,10 @@ export async function loadEngine(
   const sizes = poolSizes(config, device, { caches: spec.caches, pageBytes, pageSize, maxContext, maxChunk });
   const caches = allocCaches(spec.caches, device, page, sizes);
   const groups = spec.caches.map((cache, g) => ({ ...cache, numPages: sizes[g]! }));
-  const cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups });
+  const pages = new PageBytes(device, caches);
+  const tierBytes = hostTierBytes(config, device);
+  const hostTier = tierBytes === 0 ? null : new HostTier(tierBytes, pages);
+  const cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups, hostTier });
   const clock = () => performance.timeOrigin + performance.now();
   const scheduler = new Scheduler(schedulerOptions, cache, clock);
   const planners = spec.plans.map((plan) => plannerFor(plan, spec.caches, device, config.split));
@@ -99,7 +104,7 @@ export async function loadEngine(
     config,
   };
   const store =
-    config.cacheDir === null ? null : storeOf(config, config.cacheDir, fingerprint, { cache, device, pools: caches });
+    config.cacheDir === null ? null : storeOf(config, config.cacheDir, { fingerprint, device, caches, cache, pages });
   store?.load();
   return { core, facts, compiler, store };
 }
@@ -107,17 +112,19 @@ export async function loadEngine(
 function storeOf(
   config: EngineConfig,
   dir: string,
-  model: string,
-  parts: Pick<PrefixStoreOptions, "cache" | "device" | "pools">,
+  parts: Pick<PrefixStoreOptions, "cache" | "pages"> & { fingerprint: string; device: Device; caches: Caches },
 ): PrefixStore {
   const { quantize, maxContext } = config;
-  const dtypes = parts.pools.map((pool) => ("dtype" in pool.spec ? pool.spec.dtype : "f32"));
+  const { fingerprint: model, cache, pages } = parts;
+  const { numerics } = parts.device.info;
+  const dtypes = parts.caches.map((pool) => ("dtype" in pool.spec ? pool.spec.dtype : "f32"));
   return new PrefixStore({
-    ...parts,
+    cache,
+    pages,
     dir,
     maxBytes: config.cacheDiskMb * 2 ** 20,
     // The context decides which set of rotary factors some models use.
-    key: { version: packageVersion(), model, quantize, maxContext, dtypes },
+    key: { version: packageVersion(), model, quantize, maxContext, dtypes, numerics },
     log: (line) => process.stderr.write(`pagoda: ${line}\n`),
   });
 }

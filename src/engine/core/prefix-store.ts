@@ -6,8 +6,7 @@ import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { CacheManager } from "../../cache/cache-manager.js";
 import { NULL_PAGE } from "../../core/ids.js";
-import type { Device, StatePool } from "../../device/device.js";
-import type { Caches } from "../../models/model.js";
+import type { PageBytes } from "./page-bytes.js";
 import { PageFileReader, PageFileWriter, type RecordShape, recordBytes } from "./page-file.js";
 
 const SUFFIX = ".pages";
@@ -19,8 +18,7 @@ export interface PrefixStoreOptions {
   /** What the pages depend on beside the tokens: weights, encodings, kernels. */
   readonly key: Readonly<Record<string, unknown>>;
   readonly cache: CacheManager;
-  readonly device: Device;
-  readonly pools: Caches; // [G]
+  readonly pages: PageBytes;
   readonly log: (line: string) => void;
 }
 
@@ -29,13 +27,12 @@ export class PrefixStore {
   readonly #options: PrefixStoreOptions;
   readonly #key: string;
   readonly #shape: RecordShape;
-  readonly #page = new Int32Array(1);
 
   constructor(options: PrefixStoreOptions) {
-    const { device, pools, cache } = options;
+    const { cache, pages } = options;
     this.#options = options;
-    this.#shape = { pageSize: cache.pageSize, pageBytes: pools.map((pool) => bytesOfPage(device, pool)) };
-    this.#key = JSON.stringify({ ...options.key, numerics: device.info.numerics, ...this.#shape });
+    this.#shape = { pageSize: cache.pageSize, pageBytes: pages.pageBytes };
+    this.#key = JSON.stringify({ ...options.key, ...this.#shape });
     const name = createHash("sha256").update(this.#key).digest("hex").slice(0, 32);
     this.path = join(options.dir, `${name}${SUFFIX}`);
   }
@@ -87,7 +84,7 @@ export class PrefixStore {
       try {
         for (const { index, groups } of kept) {
           const { record, pages } = transfer.items[index]!;
-          writer.write(record, groups, (out, g) => this.#read(out, g, pages[g]!));
+          writer.write(record, groups, (out, g) => this.#options.pages.read(out, g, pages[g]!));
         }
       } catch (error) {
         writer.abandon();
@@ -107,41 +104,9 @@ export class PrefixStore {
     const item = cache.transfers.receive(transfer, record, groups);
     if (item === null) return false;
     for (let g = 0; g < groups.length; g++) {
-      if (item.pages[g] !== NULL_PAGE) this.#write(g, item.pages[g]!, pageOf(g));
+      if (item.pages[g] !== NULL_PAGE) this.#options.pages.write(g, item.pages[g]!, pageOf(g));
     }
     cache.transfers.publish(item);
     return true;
   }
-
-  #read(out: Uint8Array, g: number, page: number): void {
-    const { device, pools } = this.#options;
-    const pool = pools[g]!;
-    if (isStates(pool)) {
-      const values = new Float32Array(pool.spec.floats);
-      device.readStates(values, pool, page);
-      out.set(new Uint8Array(values.buffer));
-    } else {
-      this.#page[0] = page;
-      device.readPages(out, pool, this.#page, 1);
-    }
-  }
-
-  #write(g: number, page: number, bytes: Uint8Array): void {
-    const { device, pools } = this.#options;
-    const pool = pools[g]!;
-    if (isStates(pool)) device.writeStates(pool, page, new Float32Array(Uint8Array.from(bytes).buffer));
-    else {
-      this.#page[0] = page;
-      device.writePages(pool, this.#page, 1, bytes);
-    }
-  }
-}
-
-function isStates(pool: Caches[number]): pool is StatePool {
-  return "floats" in pool.spec;
-}
-
-/** Of a page, or of a slot of states. */
-function bytesOfPage(device: Device, pool: Caches[number]): number {
-  return isStates(pool) ? pool.spec.floats * 4 : device.kvPageBytes(pool.spec);
 }

@@ -110,6 +110,7 @@ export class StepRecorder {
       pagesCached: pages.pagesCached,
       pagesUsed: pages.pagesUsed,
       cacheGroups: pages.groups,
+      hostTier: pages.hostTier,
       promptTokens: this.#promptTokens,
       cachedTokens: this.#cachedTokens,
       generatedTokens: this.#generatedTokens,

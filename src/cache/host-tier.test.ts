@@ -1,0 +1,112 @@
+// The second tier by itself, and under a cache whose pages are too few: what comes back, what is dropped, what is left behind.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { makeRequest, Simulation, tokensOf } from "../../test/support/simulation.js";
+import { HostTier, type PageMemory } from "./host-tier.js";
+import { HASH_WORDS, hashPage, hashSalt } from "./page-hash.js";
+
+/** One group of pages of four bytes, each full of its page's number. */
+class Memory implements PageMemory {
+  readonly pageBytes = [4];
+  readonly written: [number, number][] = [];
+  numReads = 0;
+
+  read(out: Uint8Array, _group: number, page: number): void {
+    this.numReads++;
+    if (page === 99) throw new Error("it cannot be read");
+    out.fill(page);
+  }
+
+  write(_group: number, page: number, bytes: Uint8Array): void {
+    this.written.push([page, bytes[0]!]);
+  }
+}
+
+/** The identities of a sequence in pages of two tokens, and the records of its pages. */
+function pagesOf(tokens: number[]) {
+  const words = Int32Array.from(tokens);
+  const hashes = new Int32Array((1 + tokens.length / 2) * HASH_WORDS);
+  hashSalt(hashes, 0, "");
+  const records = Array.from({ length: tokens.length / 2 }, (_, i) => {
+    hashPage(hashes, (i + 1) * HASH_WORDS, hashes, i * HASH_WORDS, words, i * 2, 2);
+    const at = (page: number) => hashes.slice(page * HASH_WORDS, (page + 1) * HASH_WORDS);
+    return { hash: at(i + 1), parent: at(i), tokens: words.slice(i * 2, i * 2 + 2) };
+  });
+  return { words, hashes, records };
+}
+
+test("a full tier drops what was used least recently, and reads nothing twice", () => {
+  const memory = new Memory();
+  const tier = new HostTier(12, memory);
+  const { words, hashes, records } = pagesOf([1, 2, 3, 4, 5, 6, 7, 8]);
+  for (const [i, record] of records.slice(0, 3).entries()) tier.spill(record, 0, 10 + i);
+  tier.spill(records[0]!, 0, 50); // its content is here already
+  assert.equal(memory.numReads, 3);
+  tier.spill(records[3]!, 0, 13);
+  assert.equal(tier.find(hashes, 1, words), null, "the oldest is gone");
+  tier.restore(tier.find(hashes, 0, words)!, 0, 7);
+  assert.deepEqual(memory.written, [[7, 10]]);
+  assert.deepEqual(tier.stats(), { pages: 3, bytes: 12, maxBytes: 12, spilled: 4, restored: 1 });
+});
+
+test("tokens and parent are compared; a page that cannot be read or is too large is not kept", () => {
+  const tier = new HostTier(4, new Memory());
+  const { words, hashes, records } = pagesOf([1, 2, 3, 4]);
+  tier.spill({ ...records[0]!, tokens: Int32Array.of(1, 9) }, 0, 1);
+  assert.equal(tier.find(hashes, 0, words), null);
+  tier.spill({ ...records[1]!, parent: new Int32Array(HASH_WORDS) }, 0, 1);
+  assert.equal(tier.find(hashes, 1, words), null);
+  tier.spill(records[0]!, 0, 99);
+  assert.equal(tier.find(hashes, 0, words), null);
+  const small = new HostTier(3, new Memory());
+  small.spill(records[0]!, 0, 1);
+  assert.deepEqual([small.stats().pages, small.stats().bytes], [0, 0]);
+});
+
+const FULL = { kind: "full", numPages: 13 } as const;
+const MODELS = [
+  { name: "full attention", groups: [FULL] },
+  { name: "a window beside it", groups: [FULL, { kind: "window", numPages: 13, window: 6 }] },
+  { name: "a state beside it", groups: [FULL, { kind: "state", numPages: 6 }] },
+] as const;
+
+for (const { name, groups } of MODELS) {
+  test(`${name}: an evicted prefix comes back from the tier and is not computed again`, () => {
+    const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 8, idealChunk: 8, groups, hostBytes: 2000 });
+    const prompt = tokensOf(1, 33);
+    const serve = (id: string, tokens: number[]) => {
+      const request = sim.add(id, tokens, { maxTokens: 2 });
+      sim.runAll();
+      sim.checkIntegrity();
+      return request;
+    };
+    const first = serve("first", prompt);
+    serve("other", tokensOf(2, 45)); // takes every page of the pool
+    const asks = makeRequest("asks", prompt);
+    assert.equal(sim.cache.attach(asks), 0, "the first one's pages are gone");
+    sim.cache.release(asks);
+    const again = serve("again", prompt);
+    assert.equal(again.numCached, 32);
+    assert.deepEqual([...again.tokens.slice(33, 35)], [...first.tokens.slice(33, 35)]);
+    assert.equal(sim.cache.stats().pagesUsed, 0);
+    assert.ok(sim.cache.stats().hostTier!.restored >= 8);
+    assert.equal(serve("of another tenant", tokensOf(3, 33)).numCached, 0);
+  });
+}
+
+test("a request that ends right after its pages came back leaves them cached, and owns nothing", () => {
+  const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 8, idealChunk: 8, groups: [FULL], hostBytes: 2000 });
+  sim.add("first", tokensOf(1, 33));
+  sim.runAll();
+  sim.add("other", tokensOf(2, 45));
+  sim.runAll();
+  const again = sim.add("again", tokensOf(1, 33));
+  const step = sim.scheduler.schedule()!;
+  assert.equal(step.starts[0], 32);
+  sim.scheduler.abort(again.id);
+  sim.scheduler.land(step);
+  sim.checkIntegrity();
+  assert.equal(sim.cache.stats().pagesUsed, 0);
+  assert.equal(sim.cache.attach(makeRequest("asks", tokensOf(1, 33))), 32);
+});
