@@ -1,8 +1,9 @@
-// Up to 16 tokens on Hopper: the product and the order of matmul-strip.cu, with less work per byte. Bound by reading the weights.
+// Up to 64 tokens on Hopper: the product and the order of matmul-strip.cu, with less work per byte. Bound by reading the weights.
 //
 // A block has WARPS warps that multiply, each a strip of 16 outputs in one chain of k16 steps, and one warp that copies: a stage is
-// 64 k's, 2 KB of each strip's fragments and NT KB of the operand, by one bulk copy each, which complete the stage's barrier. The first
-// weights are asked for before the kernel ahead has ended; the operand, its result, after.
+// STEPS times 64 k's, 2 KB of each strip's fragments and NT KB of the operand for each step, by one bulk copy each, which complete the
+// stage's barrier. A multiprocessor issues a bulk copy in about 120 clocks, so copies are kept large. The first weights are asked for
+// before the kernel ahead has ended; the operand, its result, after.
 // A multiplying warp loads the fragments of the next step while the tensor cores work on this one: 4 * NT dependent products of about
 // 33 clocks are all that a step takes.
 #include "bulk.cuh"
@@ -16,9 +17,10 @@ struct StreamArgs {
   int n, rows, strips, steps;  // gated: rows and strips of the gate alone; steps: padded K / 64
 };
 
-template <int KIND, int NT, int WARPS, int STAGES>
+template <int KIND, int NT, int WARPS, int STEPS, int STAGES>
 __device__ __forceinline__ void stream(const StreamArgs& a) {
-  constexpr int STAGE = WARPS * 2048 + NT * 1024, HALF = WARPS > 1 ? WARPS / 2 : 1;
+  constexpr int STRIP_BYTES = STEPS * 2048, X_BYTES = STEPS * NT * 1024, STAGE = WARPS * STRIP_BYTES + X_BYTES;
+  constexpr int HALF = WARPS > 1 ? WARPS / 2 : 1;
   DYNAMIC_SHARED(ring);
   __shared__ u64 full[STAGES], empty[STAGES];
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -36,19 +38,27 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
   if (warp == WARPS) {  // copies: a lane for each strip, one for the operand
     const int strip = min(strip_of(lane), a.strips - 1) + (isGated && lane >= HALF ? a.strips : 0);
     const u16* w = a.w + (i64)strip * a.steps * 1024;
-    const int ahead = min(STAGES, a.steps);
-    if (lane == 0) for (int s = 0; s < ahead; s++) barrier_expect(&full[s], STAGE);
+    const int numStages = (a.steps + STEPS - 1) / STEPS, ahead = min(STAGES, numStages);
+    auto steps_in = [&](int g) { return min(STEPS, a.steps - g * STEPS); };
+    auto expect = [&](int g, int s) { barrier_expect(&full[s], steps_in(g) * (WARPS * 2048 + NT * 1024)); };
+    auto copy_weights = [&](int g, int s) {
+      bulk_copy(ring + s * STAGE + lane * STRIP_BYTES, w + (i64)g * STEPS * 1024, steps_in(g) * 2048, &full[s]);
+    };
+    auto copy_operand = [&](int g, int s) {
+      bulk_copy(ring + s * STAGE + WARPS * STRIP_BYTES, a.x + (i64)g * STEPS * NT * 512, steps_in(g) * NT * 1024, &full[s]);
+    };
+    if (lane == 0) for (int s = 0; s < ahead; s++) expect(s, s);
     __syncwarp();
-    if (lane < WARPS) for (int s = 0; s < ahead; s++) bulk_copy(ring + s * STAGE + lane * 2048, w + s * 1024, 2048, &full[s]);
+    if (lane < WARPS) for (int s = 0; s < ahead; s++) copy_weights(s, s);
     wait_for_others();
-    if (lane == WARPS) for (int s = 0; s < ahead; s++) bulk_copy(ring + s * STAGE + WARPS * 2048, a.x + s * NT * 512, NT * 1024, &full[s]);
+    if (lane == WARPS) for (int s = 0; s < ahead; s++) copy_operand(s, s);
     int s = 0, parity = 0;
-    for (int step = ahead; step < a.steps; step++) {
+    for (int g = ahead; g < numStages; g++) {
       barrier_wait(&empty[s], parity);
-      if (lane == 0) barrier_expect(&full[s], STAGE);
+      if (lane == 0) expect(g, s);
       __syncwarp();
-      if (lane < WARPS) bulk_copy(ring + s * STAGE + lane * 2048, w + (i64)step * 1024, 2048, &full[s]);
-      if (lane == WARPS) bulk_copy(ring + s * STAGE + WARPS * 2048, a.x + (i64)step * NT * 512, NT * 1024, &full[s]);
+      if (lane < WARPS) copy_weights(g, s);
+      if (lane == WARPS) copy_operand(g, s);
       if (++s == STAGES) { s = 0; parity ^= 1; }
     }
     if (isGated) { __syncthreads(); __syncthreads(); }
@@ -59,17 +69,21 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
 #pragma unroll
   for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) sum[i][j] = 0.f;
   uint4 f[2][4], b[2][2 * NT];  // fragments of this step and of the next
-  int s = 0, parity = 0;
+  int s = 0, parity = 0, inStage = 0;
   auto load = [&](uint4* to, uint4* x) {
-    const u8* stage = ring + s * STAGE;
-    barrier_wait(&full[s], parity);
+    if (inStage == 0) barrier_wait(&full[s], parity);
+    const u8* fragments = ring + s * STAGE + warp * STRIP_BYTES + inStage * 2048 + lane * 16;
+    const u8* operand = ring + s * STAGE + WARPS * STRIP_BYTES + inStage * NT * 1024 + lane * 16;
 #pragma unroll
-    for (int k = 0; k < 4; k++) to[k] = *(const uint4*)(stage + warp * 2048 + k * 512 + lane * 16);
+    for (int k = 0; k < 4; k++) to[k] = *(const uint4*)(fragments + k * 512);
 #pragma unroll
-    for (int i = 0; i < 2 * NT; i++) x[i] = *(const uint4*)(stage + WARPS * 2048 + i * 512 + lane * 16);
-    __syncwarp();
-    if (lane == 0) barrier_arrive(&empty[s]);
-    if (++s == STAGES) { s = 0; parity ^= 1; }
+    for (int i = 0; i < 2 * NT; i++) x[i] = *(const uint4*)(operand + i * 512);
+    if (++inStage == STEPS) {
+      __syncwarp();
+      if (lane == 0) barrier_arrive(&empty[s]);
+      inStage = 0;
+      if (++s == STAGES) { s = 0; parity ^= 1; }
+    }
   };
   auto multiply = [&](const uint4* from, const uint4* x) {
 #pragma unroll
@@ -118,10 +132,12 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
   }
 }
 
-#define STREAM(KIND, name, NT, WARPS, STAGES) \
-  EARLY_KERNEL(32 * WARPS + 32, stream_##name##_##NT##_##WARPS, StreamArgs) { stream<KIND, NT, WARPS, STAGES>(a); }
-#define STREAMS(KIND, name)                                                     \
-  STREAM(KIND, name, 1, 1, 24) STREAM(KIND, name, 1, 2, 16) STREAM(KIND, name, 1, 4, 8) \
-  STREAM(KIND, name, 2, 1, 20) STREAM(KIND, name, 2, 2, 12) STREAM(KIND, name, 2, 4, 7)
+#define STREAM(KIND, name, NT, WARPS, STEPS, STAGES) \
+  EARLY_KERNEL(32 * WARPS + 32, stream_##name##_##NT##_##WARPS, StreamArgs) { stream<KIND, NT, WARPS, STEPS, STAGES>(a); }
+#define STREAMS(KIND, name)                                                                            \
+  STREAM(KIND, name, 1, 1, 4, 6) STREAM(KIND, name, 1, 2, 4, 4) STREAM(KIND, name, 1, 4, 4, 3)         \
+  STREAM(KIND, name, 2, 1, 4, 5) STREAM(KIND, name, 2, 2, 4, 4) STREAM(KIND, name, 2, 4, 4, 2)         \
+  STREAM(KIND, name, 4, 1, 4, 4) STREAM(KIND, name, 4, 2, 4, 3) STREAM(KIND, name, 4, 4, 4, 2)         \
+  STREAM(KIND, name, 8, 1, 2, 4) STREAM(KIND, name, 8, 2, 2, 4) STREAM(KIND, name, 8, 4, 2, 3)
 STREAMS(KIND_BF16, bf16)
 STREAMS(KIND_F16, f16)

@@ -15,8 +15,7 @@ struct TileArgs {
   const u16* x;          // operand in tile order
   const u16* w;          // fragments
   Epilogue epilogue;
-  Gate gate;             // with GROUPS 2: the second warpgroup has the up projection's rows
-  int n, tokens8, rows, strips;  // gated: rows and strips of the gate alone
+  int n, tokens8, rows, strips;
   int steps;             // padded K / 64
   int tokenTiles;        // of BN tokens
 };
@@ -31,12 +30,11 @@ __device__ void tile_matmul(const TileArgs& a) {
   __shared__ u64 full[STAGES], empty[STAGES];
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
 
-  const bool isGated = GROUPS == 2 && a.gate.isGated != 0;
-  const int perTile = isGated ? 4 : 4 * GROUPS, rowTiles = (a.strips + perTile - 1) / perTile;  // strips of a tile
+  const int rowTiles = (a.strips + 4 * GROUPS - 1) / (4 * GROUPS);
   const int perGroup = RASTER * a.tokenTiles, group = blockIdx.x / perGroup, in = blockIdx.x % perGroup;
   const int width = min(RASTER, rowTiles - group * RASTER);
   const int rowTile = group * RASTER + in % width, tokenTile = in / width;
-  const int strip0 = rowTile * perTile;
+  const int strip0 = rowTile * 4 * GROUPS;
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; s++) {
@@ -60,8 +58,7 @@ __device__ void tile_matmul(const TileArgs& a) {
       if (lane == 0) barrier_expect(&full[s], STAGE);
       __syncwarp();
       if (lane < 4 * GROUPS) {
-        // Beyond the matrix: any rows, their results are dropped.
-        const int strip = isGated ? min(strip0 + lane % 4, a.strips - 1) + lane / 4 * a.strips : min(strip0 + lane, a.strips - 1);
+        const int strip = min(strip0 + lane, a.strips - 1);  // beyond the matrix: any rows, their results are dropped
         bulk_copy(stage + lane * 2048, a.w + ((i64)strip * a.steps + step) * 1024, 2048, &full[s]);
       } else if (lane == 4 * GROUPS) {
         bulk_copy(stage + W_BYTES, a.x + ((i64)step * a.tokens8 + tokenTile * (BN / 8)) * 512, X_BYTES, &full[s]);
@@ -103,24 +100,6 @@ __device__ void tile_matmul(const TileArgs& a) {
   wgmma_wait<0>();
 
   const int g = lane >> 2, q = lane & 3;
-  if (isGated) {
-    // A thread of the second warpgroup has the same places as its fellow of the first.
-    float* ups = (float*)shared + (threadIdx.x & 127);
-    barrier_among(1, 256);  // both are done with the ring
-    if (warp >= 4) {
-#pragma unroll
-      for (int i = 0; i < BN / 2; i++) ups[i * 128] = sum[i];
-    }
-    barrier_among(1, 256);
-    const int strip = strip0 + warp;
-    if (warp >= 4 || strip >= a.strips) return;
-#pragma unroll
-    for (int i = 0; i < BN / 2; i++) {
-      const int o = strip * 16 + g + ((i & 3) >> 1) * 8, t = tokenTile * BN + (i >> 2) * 8 + 2 * q + (i & 1);
-      if (o < a.rows && t < a.n) finish_gated(a.epilogue, a.gate, t, o, sum[i], ups[i * 128]);
-    }
-    return;
-  }
   const int strip = strip0 + warp;
   if (strip >= a.strips) return;
 #pragma unroll
@@ -141,5 +120,3 @@ TILE(128, 2, 6)
 TILE(128, 1, 8)
 TILE(64, 1, 8)
 TILE(64, 2, 6)
-TILE(32, 1, 10)
-TILE(32, 2, 8)

@@ -21,7 +21,8 @@ for (const folder of ["test/goldens", "test/goldens/variants", "../shared/golden
     test(`${folder}/${name} on cuda`, { skip: reason }, () => {
       // A router that rounds may choose another expert where two are nearly equal.
       const isMixture = /deepseek|mixtral|moe|oss/.test(name);
-      check(join(folder, name), { tolerance: isMixture ? 0.2 : BF16_TOLERANCE, tieGap: BF16_TOLERANCE });
+      const tolerance = isMixture ? 0.2 : BF16_TOLERANCE;
+      check(join(folder, name), { tolerance, tieGap: tolerance });
     });
   }
 }

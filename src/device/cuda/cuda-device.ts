@@ -185,7 +185,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   gatedMatmul(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean {
-    if (!canGate(weight as CudaWeight)) return false;
+    if (!canGate(weight as CudaWeight, n)) return false;
     launchMatmul(this.runtime, out as CudaTensor, x as CudaTensor, weight as CudaWeight, n, {
       bias: 0,
       scale: 1,

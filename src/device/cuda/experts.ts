@@ -109,7 +109,7 @@ export class CudaExperts {
       room.x,
       hidden,
       room.gateUp,
-      2 * inner,
+      width,
       experts.gateUpBias,
       numExperts,
       blocks,
@@ -222,7 +222,7 @@ export class CudaExperts {
     const places = Math.ceil((maxPairs + 7 * Math.min(numExperts, maxPairs)) / 8) * 8;
     const { context } = this.#runtime;
     const take = (bytes: number): number => context.alloc(bytes, "the mixture of experts");
-    const width = isF32 ? 4 : 2;
+    const elementBytes = isF32 ? 4 : 2;
     const room: Room = {
       maxPairs,
       places,
@@ -232,9 +232,9 @@ export class CudaExperts {
       count: take(4 * numExperts),
       pairOf: take(4 * places),
       placeOf: take(4 * maxPairs),
-      x: take(width * places * pad(x.cols)),
+      x: take(elementBytes * places * pad(x.cols)),
       gateUp: take(4 * places * 2 * inner),
-      inner: take(width * places * pad(inner)),
+      inner: take(elementBytes * places * pad(inner)),
       y: take(4 * places * x.cols),
     };
     this.#rooms.set(key, room);

@@ -2,8 +2,7 @@
 // of rows.
 
 import { KIND, KIND_NAME } from "./codes.js";
-import type { CudaRuntime } from "./runtime.js";
-import { stripWidth } from "./runtime.js";
+import { type CudaRuntime, STREAM_TOKENS, stripWidth } from "./runtime.js";
 import type { CudaTensor, CudaWeight, Operand } from "./tensor.js";
 
 export interface Product {
@@ -54,14 +53,20 @@ export function launchMatmul(
   launch(runtime, out, operand, weight, n, product);
 }
 
-/** Stages of the stream kernel's ring (matmul-stream.cu), by groups of 8 tokens and warps. */
-const STREAM_STAGES: Readonly<Record<string, number>> = {
-  "1 1": 24,
-  "1 2": 16,
-  "1 4": 8,
-  "2 1": 20,
-  "2 2": 12,
-  "2 4": 7,
+/** Steps of 64 k's in a stage and stages in the stream kernel's ring (matmul-stream.cu), by groups of 8 tokens and warps. */
+const STREAM_RINGS: Readonly<Record<string, readonly [steps: number, stages: number]>> = {
+  "1 1": [4, 6],
+  "1 2": [4, 4],
+  "1 4": [4, 3],
+  "2 1": [4, 5],
+  "2 2": [4, 4],
+  "2 4": [4, 2],
+  "4 1": [4, 4],
+  "4 2": [4, 3],
+  "4 4": [4, 2],
+  "8 1": [2, 4],
+  "8 2": [2, 4],
+  "8 4": [2, 3],
 };
 
 function streams(
@@ -77,7 +82,8 @@ function streams(
   // A gate and its up are two warps of a block; large matrices fill the multiprocessors with blocks of 4 strips.
   const warps = all >= 528 ? 4 : isGated || all >= 264 ? 2 : 1;
   const width = stripWidth(n);
-  const sharedBytes = STREAM_STAGES[`${width} ${warps}`]! * (warps * 2048 + width * 1024);
+  const [steps, stages] = STREAM_RINGS[`${width} ${warps}`]!;
+  const sharedBytes = stages * steps * (warps * 2048 + width * 1024);
   const name = `stream_${KIND_NAME[weight.kind]}_${width}_${warps}`;
   const kernel = runtime.modules.functionOf("matmul-stream", name, sharedBytes);
   runtime.queue
@@ -100,28 +106,18 @@ const TILES = [
   { tokens: 128, groups: 1, stages: 8, clocks: 390 },
   { tokens: 64, groups: 1, stages: 8, clocks: 260 },
   { tokens: 64, groups: 2, stages: 6, clocks: 390 },
-  { tokens: 32, groups: 1, stages: 10, clocks: 210 },
-  { tokens: 32, groups: 2, stages: 8, clocks: 330 },
 ] as const;
 /** Clocks to fill the ring and to write a tile out. */
 const TILE_CLOCKS = 4000;
 
 /** The form that finishes first: waves of blocks over the multiprocessors. */
-export function tileShape(
-  multiprocessors: number,
-  rows: number,
-  n: number,
-  steps: number,
-  isGated: boolean,
-): (typeof TILES)[number] {
+export function tileShape(multiprocessors: number, rows: number, n: number, steps: number): (typeof TILES)[number] {
   const clocksOf = ({ tokens, groups, clocks }: (typeof TILES)[number]): number => {
     const blocks = Math.ceil(rows / (64 * groups)) * Math.ceil(n / tokens);
     return Math.ceil(blocks / multiprocessors) * (steps * clocks + TILE_CLOCKS);
   };
   let best: (typeof TILES)[number] = TILES[0];
-  for (const form of TILES) {
-    if ((!isGated || form.groups === 2) && clocksOf(form) < clocksOf(best)) best = form;
-  }
+  for (const form of TILES) if (clocksOf(form) < clocksOf(best)) best = form;
   return best;
 }
 
@@ -133,21 +129,25 @@ function tiles(
   n: number,
   product: Product,
 ): void {
-  const isGated = product.gate >= 0;
-  const rows = isGated ? weight.rows / 2 : weight.rows;
-  const strips = Math.ceil(rows / 16);
+  const strips = Math.ceil(weight.rows / 16);
   const steps = weight.paddedCols / 64;
-  const { tokens, groups, stages } = tileShape(runtime.context.facts.multiprocessors, weight.rows, n, steps, isGated);
+  const { tokens, groups, stages } = tileShape(runtime.context.facts.multiprocessors, weight.rows, n, steps);
   const tokenTiles = Math.ceil(n / tokens);
   const sharedBytes = stages * (groups * 8192 + tokens * 128);
   const name = `tile_${KIND_NAME[weight.kind]}_${tokens}_${groups}`;
   const kernel = runtime.modules.functionOf("matmul-tile", name, sharedBytes);
   runtime.queue
-    .begin(kernel, Math.ceil(weight.rows / (64 * groups)) * tokenTiles, 1, 1, 128 * (groups + 1), sharedBytes)
+    .begin(kernel, Math.ceil(strips / (4 * groups)) * tokenTiles, 1, 1, 128 * (groups + 1), sharedBytes)
     .long(operand.address)
     .long(weight.address);
-  epilogue(runtime, out, product);
-  gate(runtime, out, n, product).int(n).int(operand.tokens8).int(rows).int(strips).int(steps).int(tokenTiles).end();
+  epilogue(runtime, out, product)
+    .int(n)
+    .int(operand.tokens8)
+    .int(weight.rows)
+    .int(strips)
+    .int(steps)
+    .int(tokenTiles)
+    .end();
 }
 
 function strips(
@@ -202,7 +202,10 @@ function gate(runtime: CudaRuntime, out: CudaTensor, n: number, product: Product
   return queue.int(isGated ? 1 : 0).int(Math.max(0, product.gate));
 }
 
-/** Whether gate and up of this weight can be done in one product: whole strips each, 16-bit fragments. */
-export function canGate(weight: CudaWeight): boolean {
-  return weight.kind !== KIND.none && weight.rows % 128 === 0;
+/**
+ * Whether gate and up of this weight are done in one product: whole strips each, 16-bit fragments, few tokens. With many, the gate in
+ * the tile kernel's epilogue takes longer than the product itself; a pass of its own is faster.
+ */
+export function canGate(weight: CudaWeight, n: number): boolean {
+  return weight.kind !== KIND.none && weight.rows % 128 === 0 && n <= STREAM_TOKENS;
 }

@@ -9,7 +9,7 @@ import type { CudaTensor, Operand } from "./tensor.js";
 
 const STAGING_BYTES = 16 * 2 ** 20;
 /** On Hopper the most tokens of an operand in strip order: more go to the tile kernel. */
-const STREAM_TOKENS = 16;
+export const STREAM_TOKENS = 64;
 
 export class CudaRuntime {
   readonly context: CudaContext;

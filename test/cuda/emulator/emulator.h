@@ -38,7 +38,6 @@ void warpBarrier();
 uint64_t* exchange();
 unsigned aliveLanes();
 void yieldNow();
-void namedBarrier(int id, int threads);
 void copyLater(void* to, const void* from, bool isWanted);
 void copyCommit();
 void copyWait(int groups);
@@ -183,7 +182,6 @@ inline void wgmma_commit() {}
 template <int N> inline void wgmma_wait() {}
 template <int N> inline void give_registers() {}
 template <int N> inline void take_registers() {}
-inline void barrier_among(int id, int threads) { emulator::namedBarrier(id, threads); }
 template <int KIND, int N>
 struct Wgmma {
   static void run(float* d, const u32* a, u64 b) {

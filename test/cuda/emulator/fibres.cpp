@@ -87,11 +87,6 @@ static void wait(Scope& s) {
   while (s.generation == me->generation) yield();
   me->waitsFor = nullptr;
 }
-static Scope named[16];
-void namedBarrier(int id, int count) {
-  named[id].alive = count;
-  wait(named[id]);
-}
 void blockBarrier() { wait(block); }
 void warpBarrier() { wait(warps[threadIndex.x >> 5]); }
 
@@ -143,7 +138,6 @@ static void prepare(Thread& t, unsigned i) {
 static void runBlock(unsigned count) {
   block = {(int)count, 0, 0};
   for (auto& w : warps) w = {};
-  for (auto& n : named) n = {};
   for (unsigned i = 0; i < count; i++) {
     prepare(threads[i], i);
     warps[i >> 5].alive++;
