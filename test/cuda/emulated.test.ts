@@ -31,7 +31,11 @@ const CASES = [
 ];
 
 test("the contract on emulated kernels: Hopper's", { skip }, () => runContract({}));
-test("the contract on emulated kernels: those before Hopper", { skip }, () => runContract({ EMULATED_SM_80: "1" }));
+const isLong = process.env.PAGODA_LONG_TESTS === "1";
+const skipOlder = isLong ? skip : "takes a minute or two: npm run test:long";
+test("the contract on emulated kernels: those before Hopper", { skip: skipOlder }, () =>
+  runContract({ EMULATED_SM_80: "1" }),
+);
 
 function runContract(variables: Record<string, string>): void {
   const built = spawnSync(process.execPath, ["scripts/build-cuda-emulator.mjs"], { encoding: "utf8" });

@@ -73,7 +73,7 @@ test("a fault of the engine's thread: it restarts, who had not begun is kept, /h
   host.engine.injectFault("thread");
   // Asked without the network, often enough not to miss it.
   await until(
-    async () => (await host.server.app.request("/health")).status === 503,
+    async () => (await host.server.app.request("/health", { headers: { host: "127.0.0.1" } })).status === 503,
     "/health tells that it is down",
     0,
   );
