@@ -11,7 +11,11 @@ import { after, test } from "node:test";
 const cache = mkdtempSync(join(tmpdir(), "pagoda-emulator-"));
 after(() => rmSync(cache, { recursive: true, force: true }));
 const hasCompiler = spawnSync(process.env.CXX ?? "g++", ["--version"]).status === 0 && process.arch === "x64";
-const skip = hasCompiler ? false : "the emulator needs g++ on x64";
+const skip = !hasCompiler
+  ? "the emulator needs g++ on x64"
+  : process.env.PAGODA_LONG_TESTS === "1"
+    ? false
+    : "takes minutes: npm run test:long";
 
 /** Cases that reach every kernel, in little time. */
 const CASES = [
@@ -31,11 +35,7 @@ const CASES = [
 ];
 
 test("the contract on emulated kernels: Hopper's", { skip }, () => runContract({}));
-const isLong = process.env.PAGODA_LONG_TESTS === "1";
-const skipOlder = isLong ? skip : "takes a minute or two: npm run test:long";
-test("the contract on emulated kernels: those before Hopper", { skip: skipOlder }, () =>
-  runContract({ EMULATED_SM_80: "1" }),
-);
+test("the contract on emulated kernels: those before Hopper", { skip }, () => runContract({ EMULATED_SM_80: "1" }));
 
 function runContract(variables: Record<string, string>): void {
   const built = spawnSync(process.execPath, ["scripts/build-cuda-emulator.mjs"], { encoding: "utf8" });

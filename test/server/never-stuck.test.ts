@@ -150,7 +150,7 @@ test("a grammar without end is refused by its field, and nobody else notices", a
   const constrained = { guided_regex: "[ab]{3}" };
   assert.equal((await ask(host.url, constrained)).status, 200);
   let isAnswered = false;
-  const hostile = ask(host.url, { guided_regex: "(.|..|...){30000}x" }).finally(() => {
+  const hostile = ask(host.url, { guided_regex: "(.|..|...){3000}x".repeat(12) }).finally(() => {
     isAnswered = true;
   });
   const others = await Promise.all(

@@ -110,9 +110,13 @@ test("many grammars and answers at once, each its own", async () => {
   });
 });
 
-test("a grammar that takes too long is refused by its field; others are compiled and followed meanwhile", async () => {
-  const slow = { kind: "regex", source: "(.|..|...){3000}x", param: "guided_regex" } as const;
+/** Takes tens of seconds to compile on a fast machine. */
+const ENDLESS = "(.|..|...){3000}x".repeat(12);
+
+test("a grammar that takes too long is refused by its field; others are compiled and followed meanwhile", async (t) => {
+  const slow = { kind: "regex", source: ENDLESS, param: "guided_regex" } as const;
   const compiler = new XGrammarCompiler(() => BYTE_VOCABULARY, { quickCheckMs: 1000, patientCheckMs: 1500 });
+  t.after(() => compiler.close());
   await compiler.ready(DIGITS);
   const before = waiting(compiler.compile(DIGITS));
   assert.ok(before.accept(0x31));
@@ -126,20 +130,19 @@ test("a grammar that takes too long is refused by its field; others are compiled
     message: /longer than 1\.5 s/,
   });
   await compiler.ready(slow); // remembered: nothing is compiled again
-  compiler.close();
 });
 
-test("a lane that hangs fails what it hangs on; its other jobs move on to a fresh thread", async () => {
+test("a lane that hangs fails what it hangs on; its other jobs move on to a fresh thread", async (t) => {
   const lane = new Lane(() => packTexts(BYTE_VOCABULARY), 1500);
+  t.after(() => lane.close());
   const check = (id: number, source: string): Promise<Verdict | string> =>
     new Promise((resolve) => {
       const spec = { kind: "regex", source } as const;
       lane.add(id, { openMessage: () => ({ type: "check", id, spec }), fail: resolve, answer: resolve });
     });
-  const [quick, hanging, after] = await Promise.all([check(1, "a"), check(2, "(.|..|...){3000}x"), check(3, "b")]);
+  const [quick, hanging, after] = await Promise.all([check(1, "a"), check(2, ENDLESS), check(3, "b")]);
   assert.equal(hanging, "it takes longer than 1.5 s");
   assert.ok(typeof quick === "object" && quick.ok && typeof after === "object" && after.ok);
-  lane.close();
 });
 
 test("further samples of an answer are answers of their own, ready at once", async () => {
