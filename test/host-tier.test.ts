@@ -21,17 +21,25 @@ const MODELS = [
 const LENGTH = 75;
 const PAGE = 4;
 
-/** A core whose device says that its memory is not the host's. */
+/** A core with a tier in host memory, on a device of that depth. */
 async function openCore(model: string, asyncDepth: 1 | 2): Promise<EngineCore> {
-  class OwnMemory extends ReferenceDevice {
-    override readonly info = { ...new ReferenceDevice().info, asyncDepth, hasOwnMemory: true };
+  class FlyingDevice extends ReferenceDevice {
+    override readonly info = { ...new ReferenceDevice().info, asyncDepth };
   }
-  const config = engineConfig({ model, device: "reference", pageSize: PAGE, numPages: 28, idealChunk: 16 });
+  const options = {
+    model,
+    device: "reference",
+    pageSize: PAGE,
+    numPages: 28,
+    idealChunk: 16,
+    hostCacheMb: 64,
+  } as const;
+  const config = engineConfig(options);
   return (
     await loadEngine(
       config,
       () => {},
-      async () => new OwnMemory(),
+      async () => new FlyingDevice(),
     )
   ).core;
 }

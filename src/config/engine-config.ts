@@ -24,7 +24,7 @@ export interface EngineConfig {
   readonly cacheDir: string | null;
   readonly cacheDiskMb: number;
   /** null: by the device. */
-  readonly hostCacheMb: number | null;
+  readonly hostCacheMb: number;
   readonly maxContext: number | null;
   readonly maxQueue: number;
   /** null: random. */
@@ -132,9 +132,8 @@ export const ENGINE_OPTIONS = {
   hostCacheMb: {
     type: "integer",
     min: 0,
-    default: null,
-    defaultText: "4096 (a quarter of free memory at most) on devices with memory of their own, else 0",
-    help: "host memory for cached prefixes that the device has no room for; 0 is none",
+    default: 0,
+    help: "host memory that keeps pages evicted from the pool; for devices with memory of their own; 0 is none",
   },
   maxContext: {
     type: "integer",

@@ -184,8 +184,6 @@ export interface DeviceInfo {
   readonly logitTolerance: number;
   /** Slow on purpose: plain code that others are compared with. */
   readonly isOracle: boolean;
-  /** Its memory is not the host's: what is evicted from it can be kept in host memory. */
-  readonly hasOwnMemory: boolean;
 }
 
 /**

@@ -60,7 +60,6 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
       maxPoolBytes: Number.POSITIVE_INFINITY,
       logitTolerance: 2e-3,
       isOracle: false,
-      hasOwnMemory: false,
     };
   }
 

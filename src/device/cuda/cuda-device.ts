@@ -68,8 +68,6 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       numWorkers: Math.max(1, multiprocessors >> 1),
       kvChunk: KV_CHUNK,
       asyncDepth: 2,
-      // It has, but the second tier that this turns on has not run on a GPU yet: --host-cache-mb asks for it.
-      hasOwnMemory: false,
       kvDtype: "f16",
       maxPoolBytes: Number.POSITIVE_INFINITY,
       logitTolerance: 0.1,

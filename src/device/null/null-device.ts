@@ -103,7 +103,6 @@ export class NullDevice implements Device {
     maxPoolBytes: Number.POSITIVE_INFINITY,
     logitTolerance: 0,
     isOracle: false,
-    hasOwnMemory: false,
   };
   /** How often each op was called. */
   readonly calls = Object.fromEntries(NULL_OPS.map((op) => [op, 0])) as Record<NullOp, number>;

@@ -63,7 +63,6 @@ export class ReferenceDevice implements Device {
     maxPoolBytes: 2 ** 30,
     logitTolerance: 1e-3,
     isOracle: true,
-    hasOwnMemory: false,
   };
   readonly #experts = new ExpertScratch();
 

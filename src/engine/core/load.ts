@@ -17,7 +17,7 @@ import { kvDtypeOf, openDevice } from "./devices.js";
 import { EngineCore } from "./engine-core.js";
 import { fingerprintOf } from "./fingerprint.js";
 import { PageBytes } from "./page-bytes.js";
-import { hostTierBytes, poolSizes } from "./pool-sizes.js";
+import { poolSizes } from "./pool-sizes.js";
 import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
 
 export interface LoadedEngine {
@@ -71,7 +71,7 @@ export async function loadEngine(
   const caches = allocCaches(spec.caches, device, page, sizes);
   const groups = spec.caches.map((cache, g) => ({ ...cache, numPages: sizes[g]! }));
   const pages = new PageBytes(device, caches);
-  const tierBytes = hostTierBytes(config, device);
+  const tierBytes = config.hostCacheMb * 2 ** 20;
   const hostTier = tierBytes === 0 ? null : new HostTier(tierBytes, pages);
   const cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups, hostTier });
   const clock = () => performance.timeOrigin + performance.now();

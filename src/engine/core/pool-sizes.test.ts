@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CacheSpec } from "../../core/cache-spec.js";
 import { NullDevice } from "../../device/null/null-device.js";
-import { hostTierBytes, poolSizes } from "./pool-sizes.js";
+import { poolSizes } from "./pool-sizes.js";
 
 const SHAPE = { layers: [0], numKvHeads: 1, keyDim: 1, valueDim: 1 };
 const FULL: CacheSpec = { kind: "full", ...SHAPE };
@@ -50,13 +50,4 @@ test("states have slots to run in and for snapshots, however few pages there are
 
 test("too little memory is refused with what two pages take", () => {
   assert.throws(() => sizesFor([FULL], [MIB], { kvMemoryMb: 1 }), /2097152/);
-});
-
-test("a device with memory of its own has a tier in the host's unless told otherwise; another one has it when told", () => {
-  const own = { info: { ...device.info, hasOwnMemory: true } } as NullDevice;
-  assert.equal(hostTierBytes({ hostCacheMb: null }, device), 0);
-  assert.ok(hostTierBytes({ hostCacheMb: null }, own) > 0);
-  assert.ok(hostTierBytes({ hostCacheMb: null }, own) <= 4096 * MIB);
-  assert.equal(hostTierBytes({ hostCacheMb: 0 }, own), 0);
-  assert.equal(hostTierBytes({ hostCacheMb: 3 }, device), 3 * MIB);
 });

@@ -10,7 +10,6 @@ import type { CacheSpec } from "../../core/cache-spec.js";
 import { DeviceError } from "../../core/errors.js";
 import { ceilDiv } from "../../core/math.js";
 import type { Device } from "../../device/device.js";
-import { availableMemory } from "../../device/host.js";
 
 /** What decides the sizes besides memory. */
 export interface PoolNeeds {
@@ -30,7 +29,6 @@ const TYPICAL_TOKENS = 4096;
 const TYPICAL_STATES = 3;
 /** Sequences with states that can run at least, where pages are counted and not memory. */
 const LEAST_SEQUENCES = 8;
-const HOST_TIER_BYTES = 4 * 2 ** 30;
 
 /** Pages of each group's pool, the null page included. numPages, where given, is that of the groups that keep everything. */
 export function poolSizes(
@@ -51,12 +49,6 @@ export function poolSizes(
     const atLeast = cache.kind === "state" ? Math.max(sequences, LEAST_SEQUENCES) : sequences;
     return 1 + Math.max(leastOf(cache, needs), Math.ceil(atLeast * typicalOf(cache, needs)));
   });
-}
-
-/** Bytes of host memory for evicted pages. Where the pools are host memory themselves, a second tier would only take room from them. */
-export function hostTierBytes({ hostCacheMb }: Pick<EngineConfig, "hostCacheMb">, device: Device): number {
-  if (hostCacheMb !== null) return hostCacheMb * 2 ** 20;
-  return device.info.hasOwnMemory ? Math.min(HOST_TIER_BYTES, Math.floor(availableMemory() / 4)) : 0;
 }
 
 function typicalTokens({ maxContext }: PoolNeeds): number {
