@@ -96,10 +96,12 @@ export class CoreRunner {
   /** Runs a step and takes away what the driver of an engine would; returns the requests that got a token. */
   #step(): string[] {
     this.#core.step();
-    const outputs = this.#core.takeOutputs();
     this.#core.recorder.takeRecord();
-    const failed = outputs.find((output) => output.error !== null);
-    if (failed !== undefined) throw new Error(`a step failed: ${JSON.stringify(failed.error)}`);
-    return outputs.filter((output) => output.tokens.length > 0).map((output) => output.callId);
+    const ids: string[] = [];
+    for (const { callId, tokens, error } of this.#core.takeOutputs()) {
+      if (error !== null) throw new Error(`a step failed: ${JSON.stringify(error)}`);
+      if (tokens.length > 0) ids.push(callId);
+    }
+    return ids;
   }
 }

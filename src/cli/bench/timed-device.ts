@@ -9,11 +9,15 @@ const OPS = [
   "embed",
   "addPositions",
   "matmul",
+  "gatedMatmul",
   "rmsNorm",
   "addRmsNorm",
   "layerNorm",
   "add",
   "scale",
+  "scaleRows",
+  "scaleByPosition",
+  "xielu",
   "softcap",
   "gatedActivation",
   "activation",
@@ -24,10 +28,15 @@ const OPS = [
   "rotaryAppend",
   "attention",
   "copyPage",
+  "shortConv",
+  "decayGates",
+  "linearAttention",
+  "copyStates",
   "mixtureOfExperts",
   "sample",
   "read",
   "readLater",
+  "endFlight",
   "waitFor",
 ] as const;
 
@@ -63,7 +72,6 @@ export class OpTimes {
 }
 
 export function timedDevice(device: Device, times: OpTimes): Device {
-  type Method = (...args: unknown[]) => unknown;
   const methods = device as unknown as Record<string, Method>;
   const timed = {} as Record<string, unknown>;
   for (
@@ -78,14 +86,19 @@ export function timedDevice(device: Device, times: OpTimes): Device {
     }
   }
   for (const [op, time] of times.ops) {
-    const method = methods[op]!;
-    timed[op] = (...args: unknown[]) => {
-      const start = performance.now();
-      const result = method.apply(device, args);
-      time.ms += performance.now() - start;
-      time.calls++;
-      return result;
-    };
+    if (methods[op] !== undefined) timed[op] = timedMethod(device, methods[op], time);
   }
   return timed as unknown as Device;
+}
+
+type Method = (...args: unknown[]) => unknown;
+
+function timedMethod(device: Device, method: Method, time: OpTime): Method {
+  return (...args) => {
+    const start = performance.now();
+    const result = method.apply(device, args);
+    time.ms += performance.now() - start;
+    time.calls++;
+    return result;
+  };
 }

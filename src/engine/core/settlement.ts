@@ -72,10 +72,11 @@ export class Settlement {
     const { request } = session;
     const { constraint, stopIds } = session.sampling;
     const token = run.tokens[run.count - 1]!;
-    const isStop = stopIds.includes(token) && request.numGenerated > request.sampling.minTokens;
+    const isStopId = stopIds.includes(token);
+    const isStop = isStopId && request.numGenerated > request.sampling.minTokens;
     try {
       // A stop token ends the answer and is no part of it.
-      if (constraint !== null && !stopIds.includes(token) && !constraint.accept(token)) {
+      if (constraint !== null && !isStopId && !constraint.accept(token)) {
         throw new Error(`the constraint refuses the chosen token ${token}`);
       }
     } catch (error) {
@@ -89,13 +90,20 @@ export class Settlement {
     else if (request.numTokens >= request.maxLength) finishReason = "length";
     const promptLogprobs = request.numGenerated === run.count ? session.promptLogprobs : null;
     if (finishReason !== null) this.#finish(session, finishReason);
-    this.#emit(session.callId, request.sampleIndex, {
-      tokens: Array.from(run.tokens.subarray(0, run.count)),
+    const tokens: number[] = [];
+    for (let i = 0; i < run.count; i++) tokens.push(run.tokens[i]!);
+    // One for each row of every step: a literal, not #emit()'s spreads.
+    this.#outputs.push({
+      callId: session.callId,
+      index: request.sampleIndex,
+      tokens,
       logprobs: run.logprobs,
       finishReason,
       stopToken: isStop ? token : -1,
       promptLogprobs,
+      vector: null,
       trace: finishReason === null ? null : traceOf(request),
+      error: null,
     });
   }
 
