@@ -17,6 +17,7 @@ import { GroupBooks } from "./group-books.js";
 import type { HostTier, HostTierStats } from "./host-tier.js";
 import { checkIntegrity } from "./integrity.js";
 import { PageTransfers } from "./page-transfer.js";
+import { PrefixJournal } from "./prefix-journal.js";
 import { PrefixMatcher } from "./prefix-match.js";
 import { Refill } from "./refill.js";
 import { adoptHashes, commonLen, forgetPages, hashPages, openTables } from "./request-pages.js";
@@ -265,6 +266,15 @@ export class CacheManager {
       entries: this.#books.directory?.numEntries ?? 0,
       hostTier: this.#tier?.stats() ?? null,
     };
+  }
+
+  /** Follows the prefixes from now on; what is held already comes first. null: there is no directory. */
+  openJournal(): PrefixJournal | null {
+    const { directory } = this.#books;
+    if (directory === null) return null;
+    directory.journal = new PrefixJournal();
+    for (const entry of directory.entries()) directory.journal.note(true, directory.hashOf(entry), 0);
+    return directory.journal;
   }
 
   /** Every page and directory entry, for the dashboard. Off the hot path. */

@@ -7,12 +7,15 @@
 
 import { NULL_PAGE } from "../core/ids.js";
 import { HASH_WORDS } from "./page-hash.js";
+import type { PrefixJournal } from "./prefix-journal.js";
 
 export const NO_ENTRY = -1;
 
 export class PageDirectory {
   readonly numGroups: number; // G
   numEntries = 0;
+  /** Hears of every entry that comes or goes; null: nobody follows. */
+  journal: PrefixJournal | null = null;
   readonly #pageSize: number; // P
   readonly #capacity: number; // E
   readonly #hash: Int32Array; // [E, 4] identity
@@ -89,6 +92,7 @@ export class PageDirectory {
     this.#next[entry] = this.#bucket[bucket]!;
     this.#bucket[bucket] = entry;
     this.numEntries++;
+    this.journal?.note(true, this.#hash, base);
     return entry;
   }
 
@@ -104,6 +108,7 @@ export class PageDirectory {
     this.#next[entry] = this.#free;
     this.#free = entry;
     this.numEntries--;
+    this.journal?.note(false, this.#hash, entry * HASH_WORDS);
   }
 
   pageOf(entry: number, group: number): number {

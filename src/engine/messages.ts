@@ -1,5 +1,6 @@
 // What crosses between the caller's thread and the engine's. Plain data only: every message survives structured cloning.
 
+import type { PrefixChange } from "../cache/prefix-journal.js";
 import type { EngineConfig } from "../config/engine-config.js";
 import type { ErrorCode, ErrorDetails } from "../core/errors.js";
 import { PagodaError } from "../core/errors.js";
@@ -22,6 +23,14 @@ export interface AddMessage {
   readonly salt: string;
   readonly arrivalMs: number;
   readonly constraint: ConstraintSpec | null;
+  /** What another engine has given of one of the call's samples already; absent: nothing. */
+  readonly resumed?: ResumedSample;
+}
+
+/** A sample that goes on where another engine left it. Its tokens are part of the answer: draws, penalties, grammar and limits count them. */
+export interface ResumedSample {
+  readonly index: number;
+  readonly tokens: Int32Array;
 }
 
 export type ToEngine =
@@ -33,6 +42,8 @@ export type ToEngine =
       readonly what: "stats" | "cache" | "plan";
       readonly rows: readonly StepRow[];
     }
+  /** Tells from now on which prefixes it holds: all of them first, then changes. */
+  | { readonly type: "watch_prefixes" }
   | { readonly type: "fault"; readonly where: "step" | "thread" }
   | { readonly type: "close" };
 
@@ -62,6 +73,8 @@ export interface EngineFacts {
   /** Tokens of the longest sequence that the pools can hold; Infinity where all layers have windows. */
   readonly poolTokens: number;
   readonly device: string;
+  /** What pages depend on beside their tokens: weights, encodings, kernels, version. Engines that agree in it give the same bits. */
+  readonly identity: string;
   readonly config: EngineConfig;
 }
 
@@ -70,6 +83,9 @@ export type FromEngine =
   | { readonly type: "progress"; readonly loadedBytes: number; readonly totalBytes: number }
   | { readonly type: "outputs"; readonly outputs: readonly RequestOutput[]; readonly step: StepRecord | null }
   | { readonly type: "reply"; readonly seq: number; readonly value: unknown }
+  | { readonly type: "prefixes"; readonly change: PrefixChange }
+  /** Whether it can serve just now; null: it can. For engines that are elsewhere. */
+  | { readonly type: "away"; readonly reason: string | null }
   | { readonly type: "dead"; readonly error: WireError };
 
 /** An error as data. */

@@ -26,8 +26,11 @@ export interface TokenConstraint {
 export interface ConstraintCompiler {
   /** Resolves once compile(spec) can answer at once. Never rejects: compile says what is wrong with a spec. */
   ready(spec: ConstraintSpec): Promise<void>;
-  /** After ready(). Throws RequestError for a source that cannot be compiled; other requests are never harmed. */
-  compile(spec: ConstraintSpec): TokenConstraint;
+  /**
+   * After ready(). `accepted`: tokens that the answer has already. Throws RequestError for a source that cannot be compiled; other
+   * requests are never harmed.
+   */
+  compile(spec: ConstraintSpec, accepted?: ArrayLike<number>): TokenConstraint;
   /** Waits a moment for masks that are about to come. */
   settle(): void;
   close(): void;

@@ -3,15 +3,16 @@
 
 import { randomBytes, randomUUID } from "node:crypto";
 import type { z } from "zod";
+import type { PrefixChange } from "../../cache/prefix-journal.js";
 import { type EngineConfig, engineConfig } from "../../config/engine-config.js";
-import { CapacityError, EngineDeadError, errorFor, RequestError } from "../../core/errors.js";
+import { CapacityError, EngineDeadError, errorFor, type PagodaError, RequestError } from "../../core/errors.js";
 import { uniformAt } from "../../core/random.js";
 import { resolveModel } from "../../formats/hub/hub.js";
 import type { ChatPrompt } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
-import type { AddMessage, EngineFacts, FromEngine, RequestKind } from "../messages.js";
+import type { AddMessage, EngineFacts, FromEngine, RequestKind, RequestOutput } from "../messages.js";
 import type {
   CachePicture,
   ChatMessage,
@@ -28,11 +29,13 @@ import type {
   StepRow,
   TemplateOptions,
 } from "../types.js";
+import { type CallLine, type CallReader, EmbeddingReader } from "./call-reader.js";
 import { TextGeneration } from "./generation.js";
-import { type EngineHost, startHost } from "./host.js";
+import { type EngineHost, type StartHost, startHost } from "./host.js";
 import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
+import { type RelayCall, type RelayEngine, RelayReader } from "./relay.js";
 import { StepLog } from "./step-log.js";
-import { checkConstraint, checkPrompt, checkSampling } from "./validate.js";
+import { checkConstraint, checkPrompt, checkResumed, checkSampling } from "./validate.js";
 
 export interface EngineOptions extends Partial<EngineConfig> {
   /** Hears how many bytes of weights are loaded. */
@@ -42,11 +45,16 @@ export interface EngineOptions extends Partial<EngineConfig> {
 }
 
 /** Loads a model, pulling it from the hub where need be, and starts its engine. Options are checked before anything is loaded. */
-export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
+export function createEngine(options: EngineOptions = {}): Promise<Engine> {
+  return startEngine(options);
+}
+
+/** The same, as those see it who lend it to other processes. */
+export async function startEngine(options: EngineOptions): Promise<RelayEngine> {
   const { onProgress, onPull, ...rest } = options;
   const config = engineConfig(rest);
   const model = await resolveModel(config.model, onPull === undefined ? {} : { onProgress: onPull });
-  const engine = new ThreadedEngine(Object.freeze({ ...config, model }), onProgress ?? null);
+  const engine = new HostedEngine(Object.freeze({ ...config, model }), onProgress ?? null);
   await engine.ready;
   return engine;
 }
@@ -57,8 +65,7 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** A call that has not ended. */
 interface OpenCall {
-  readonly generation: TextGeneration | null;
-  readonly embedding: { resolve(vector: Float32Array): void; reject(error: Error): void } | null;
+  readonly reader: CallReader;
   readonly message: AddMessage;
   readonly editLogits: GenerateOptions["editLogits"] | null;
   /** Stops listening to the caller's signal. */
@@ -70,7 +77,8 @@ interface Reply {
   reject(error: Error): void;
 }
 
-class ThreadedEngine implements Engine {
+/** An engine behind a host: a thread of its own, the caller's thread, or other machines. */
+export class HostedEngine implements RelayEngine {
   readonly ready: Promise<void>;
   readonly #config: EngineConfig;
   readonly #checkpoint: Checkpoint;
@@ -87,9 +95,14 @@ class ThreadedEngine implements Engine {
   #numCalls = 0;
   #numQueries = 0;
   #hold: NodeJS.Timeout | null = null;
+  readonly #startHost: StartHost;
+  #onPrefixes: ((change: PrefixChange) => void) | null = null;
+  /** Why the host cannot serve just now. */
+  #away: string | null = null;
 
-  constructor(config: EngineConfig, onProgress: EngineOptions["onProgress"] | null) {
+  constructor(config: EngineConfig, onProgress: EngineOptions["onProgress"] | null, start: StartHost = startHost) {
     this.#config = config;
+    this.#startHost = start;
     this.#seed = config.seed ?? randomBytes(6).readUIntBE(0, 6);
     this.#checkpoint = openCheckpoint(config.model);
     this.#holdProcess();
@@ -102,11 +115,21 @@ class ThreadedEngine implements Engine {
     return { name, architecture, vocabSize, maxContext, device, hasChatTemplate: chatTemplate !== null };
   }
 
+  get facts(): EngineFacts {
+    return this.#facts;
+  }
+
+  get eosIds(): readonly number[] {
+    return this.#checkpoint.eosIds;
+  }
+
   get chatTemplate(): string | null {
     return this.#checkpoint.chatTemplate?.source ?? null;
   }
 
   health(): EngineHealth {
+    if (this.#state === "ready" && this.#away !== null)
+      return { state: "restarting", restarts: this.#restarts, lastError: this.#away };
     return { state: this.#state, restarts: this.#restarts, lastError: this.#lastError };
   }
 
@@ -146,10 +169,11 @@ class ThreadedEngine implements Engine {
     const vectors = inputs.map((input) => {
       const ids = typeof input === "string" ? this.tokenize(input) : input;
       promptTokens += ids.length;
-      return new Promise<Float32Array>((resolve, reject) => {
-        const request = { maxTokens: 1, ...(options.salt === undefined ? {} : { salt: options.salt }) };
-        this.#post(this.#message(kind, ids, request), null, { resolve, reject }, options);
-      });
+      const request = { maxTokens: 1, ...(options.salt === undefined ? {} : { salt: options.salt }) };
+      const message = this.#message(kind, ids, request);
+      const reader = new EmbeddingReader(this.#lineOf(message.callId));
+      this.#post(message, reader, options);
+      return reader.vector;
     });
     return { vectors: await Promise.all(vectors), promptTokens };
   }
@@ -187,6 +211,21 @@ class ThreadedEngine implements Engine {
     return this.#log.follow(options.signal);
   }
 
+  relay(call: RelayCall, deliver: (output: RequestOutput | PagodaError) => void): (index: number) => void {
+    const { options, resumed } = call;
+    const message = this.#message(call.kind, call.prompt, options);
+    if (resumed !== null) checkResumed(resumed, message, this.#facts);
+    const line = this.#lineOf(message.callId);
+    const reader = new RelayReader(line, call.kind === "generate" ? message.sampling.n : 1, deliver);
+    this.#post(resumed === null ? message : { ...message, resumed }, reader, options);
+    return (index) => (index < 0 ? reader.fail(errorFor("aborted")) : line.onAbort(index));
+  }
+
+  watchPrefixes(listener: (change: PrefixChange) => void): void {
+    this.#onPrefixes = listener;
+    if (this.#state === "ready") this.#host.post({ type: "watch_prefixes" }, null);
+  }
+
   async close(): Promise<void> {
     if (this.#state === "closed") return;
     this.#state = "closed";
@@ -213,11 +252,17 @@ class ThreadedEngine implements Engine {
       wantsLogprobs: sampling.logprobs !== null,
       makeDetokenizer: () =>
         new StreamDetokenizer(tokenizer, { stop: sampling.stop, minTokens: sampling.minTokens, skipSpecialTokens }),
+      ...this.#lineOf(callId),
+    });
+    this.#post(message, generation, options);
+    return generation;
+  }
+
+  #lineOf(callId: string): CallLine {
+    return {
       onAbort: (index) => this.#host.post({ type: "abort", callId, index }, null),
       onEnd: () => this.#forget(callId),
-    });
-    this.#post(message, generation, null, options);
-    return generation;
+    };
   }
 
   #message(kind: RequestKind, ids: readonly number[], options: GenerateOptions): AddMessage {
@@ -244,8 +289,7 @@ class ThreadedEngine implements Engine {
 
   #post(
     message: AddMessage,
-    generation: TextGeneration | null,
-    embedding: OpenCall["embedding"],
+    reader: CallReader,
     options: { readonly signal?: AbortSignal; readonly editLogits?: GenerateOptions["editLogits"] },
   ): void {
     if (this.#state === "closed" || this.#state === "dead") throw this.#deathError();
@@ -256,7 +300,7 @@ class ThreadedEngine implements Engine {
     const { signal } = options;
     const onSignal = () => this.#failCall(call, errorFor("aborted"));
     const unlisten = () => signal?.removeEventListener("abort", onSignal);
-    const call: OpenCall = { message, generation, embedding, editLogits, unlisten };
+    const call: OpenCall = { message, reader, editLogits, unlisten };
     this.#calls.set(message.callId, call);
     this.#numCalls++;
     this.#holdProcess();
@@ -265,15 +309,8 @@ class ThreadedEngine implements Engine {
     else signal?.addEventListener("abort", onSignal, { once: true });
   }
 
-  #failCall(call: OpenCall, error: Error): void {
-    const { callId } = call.message;
-    if (!this.#calls.has(callId)) return;
-    if (call.generation !== null) call.generation.fail(error as RequestError);
-    else {
-      this.#forget(callId);
-      this.#host.post({ type: "abort", callId, index: -1 }, null);
-      call.embedding!.reject(error);
-    }
+  #failCall(call: OpenCall, error: PagodaError): void {
+    if (this.#calls.has(call.message.callId)) call.reader.fail(error);
   }
 
   /** A call has ended. */
@@ -317,14 +354,17 @@ class ThreadedEngine implements Engine {
 
   #start(onProgress: EngineOptions["onProgress"] | null): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#host = startHost(this.#config, (message: FromEngine) => {
+      this.#host = this.#startHost(this.#config, (message: FromEngine) => {
         if (message.type === "progress") onProgress?.(message.loadedBytes, message.totalBytes);
         else if (message.type === "ready") {
           this.#facts = message.facts;
           if (this.#state !== "closed") this.#state = "ready";
           this.#holdProcess();
+          if (this.#onPrefixes !== null) this.#host.post({ type: "watch_prefixes" }, null);
           resolve();
-        } else if (message.type === "dead") {
+        } else if (message.type === "prefixes") this.#onPrefixes?.(message.change);
+        else if (message.type === "away") this.#away = message.reason;
+        else if (message.type === "dead") {
           const error = errorFor(message.error.code, message.error.details);
           reject(error);
           this.#onDeath(error);
@@ -344,15 +384,7 @@ class ThreadedEngine implements Engine {
     for (const output of message.outputs) {
       const call = this.#calls.get(output.callId);
       if (call === undefined) continue;
-      if (call.generation !== null) call.generation.push(output);
-      else {
-        this.#forget(output.callId);
-        if (output.vector !== null) call.embedding!.resolve(output.vector);
-        else
-          call.embedding!.reject(
-            errorFor(output.error?.code ?? "step_failed", output.error?.details ?? { reason: "no vector" }),
-          );
-      }
+      call.reader.push(output);
       if (output.finishReason === "stop" || output.finishReason === "length") this.#restartsInARow = 0;
     }
   }
@@ -373,8 +405,7 @@ class ThreadedEngine implements Engine {
     this.#holdProcess();
     this.#restarts++;
     for (const call of [...this.#calls.values()]) {
-      if (call.generation?.hasBegun === true)
-        this.#failCall(call, new EngineDeadError("engine_dead", { reason: error.message }));
+      if (call.reader.hasBegun) this.#failCall(call, new EngineDeadError("engine_dead", { reason: error.message }));
     }
     this.#start(null).then(
       () => {

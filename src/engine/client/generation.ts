@@ -6,6 +6,7 @@ import type { PositionLogprobs } from "../../core/sampling.js";
 import type { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { RequestOutput } from "../messages.js";
 import type { GenerateResult, Generation, OutputChunk, RequestTrace, SampleResult } from "../types.js";
+import type { CallLine, CallReader } from "./call-reader.js";
 
 interface Sample {
   readonly detokenizer: StreamDetokenizer;
@@ -22,25 +23,20 @@ interface Sample {
   isFinalTaken: boolean;
 }
 
-export interface GenerationInit {
+export interface GenerationInit extends CallLine {
   readonly id: string;
   readonly n: number;
   readonly wantsLogprobs: boolean;
   readonly makeDetokenizer: () => StreamDetokenizer;
-  /** Tells the engine to stop working on a sample of the call; -1: on all of them. */
-  readonly onAbort: (index: number) => void;
-  /** The call is over: finished, failed or aborted. */
-  readonly onEnd: () => void;
 }
 
-export class TextGeneration implements Generation {
+export class TextGeneration implements Generation, CallReader {
   readonly id: string;
   readonly #init: GenerationInit;
   readonly #samples: Sample[];
   #promptLogprobs: readonly (PositionLogprobs | null)[] | null = null;
   #error: PagodaError | null = null;
   #isOver = false;
-  /** Whether the engine has said anything: a call that has not begun survives a restart of the engine's thread. */
   hasBegun = false;
   #wake: (() => void) | null = null;
   readonly #done: Promise<void>;

@@ -13,6 +13,8 @@ export interface EngineHost {
   close(): Promise<void>;
 }
 
+export type StartHost = (config: EngineConfig, listener: (message: FromEngine) => void) => EngineHost;
+
 /** Starts loading at once. The listener hears progress, then `ready` or `dead`, then outputs. */
 export function startHost(config: EngineConfig, listener: (message: FromEngine) => void): EngineHost {
   return config.worker ? startWorker(config, listener) : startInProcess(config, listener);

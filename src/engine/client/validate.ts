@@ -9,7 +9,7 @@ import {
   type SamplingParams,
 } from "../../core/sampling.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
-import type { EngineFacts } from "../messages.js";
+import type { AddMessage, EngineFacts, ResumedSample } from "../messages.js";
 import type { GenerateOptions } from "../types.js";
 
 /** Fields of GenerateOptions that are not sampling parameters. */
@@ -85,6 +85,25 @@ export function checkPrompt(prompt: readonly number[], facts: EngineFacts): Int3
     }
   }
   return Int32Array.from(prompt);
+}
+
+/** What another engine gave of a sample must be tokens of this model, and leave at least one to give. */
+export function checkResumed({ index, tokens }: ResumedSample, message: AddMessage, facts: EngineFacts): void {
+  const { n, maxTokens } = message.sampling;
+  const isValid =
+    message.kind === "generate" &&
+    n === 1 &&
+    Number.isSafeInteger(index) &&
+    index >= 0 &&
+    tokens.length < maxTokens &&
+    tokens.every((id) => id >= 0 && id < facts.vocabSize);
+  if (isValid) return;
+  const value = `${tokens.length} tokens of sample ${index} of ${n}`;
+  throw new RequestError("invalid_value", {
+    param: "resumed",
+    value,
+    expected: `fewer than ${maxTokens} token ids below ${facts.vocabSize}, of one sample`,
+  });
 }
 
 const CONSTRAINT_KINDS = ["json", "json_schema", "regex", "grammar"];

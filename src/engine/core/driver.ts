@@ -1,17 +1,22 @@
 // Runs a core on the thread it is called from: takes messages between steps, steps while there is work, sends what came out.
 // The same driver serves the worker thread and the in-process engine.
 
+import type { PrefixJournal } from "../../cache/prefix-journal.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import type { FromEngine, ToEngine } from "../messages.js";
 import type { LoadedEngine } from "./load.js";
 
 /** When every request waits for something outside, such as a grammar's next mask. */
 const IDLE_MS = 1;
+/** How long changes of what is cached are gathered for those who follow them. */
+const PREFIXES_MS = 100;
 
 export class EngineDriver {
   readonly #engine: LoadedEngine;
   readonly #send: (message: FromEngine) => void;
   readonly #compiling = new Set<string>(); // call ids
+  #journal: PrefixJournal | null = null;
+  #isTelling = false;
   #isScheduled = false;
   #isClosed = false;
 
@@ -40,6 +45,10 @@ export class EngineDriver {
         break;
       case "query":
         this.#send({ type: "reply", seq: message.seq, value: this.#answer(message) });
+        break;
+      case "watch_prefixes":
+        this.#journal = this.#engine.cache.openJournal();
+        this.#sendPrefixes(true);
         break;
       case "fault":
         if (message.where === "thread") throw new Error("injected fault of the engine thread");
@@ -82,6 +91,22 @@ export class EngineDriver {
     const outputs = core.takeOutputs();
     const step = core.recorder.takeRecord();
     if (outputs.length > 0 || step !== null) this.#send({ type: "outputs", outputs, step });
+    if (this.#journal?.isEmpty === false) this.#tellPrefixes();
     if (core.hasWork) this.#wake(hasMoved);
   };
+
+  /** Changes of a tenth of a second go out together. */
+  #tellPrefixes(): void {
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    setTimeout(() => {
+      this.#isTelling = false;
+      if (!this.#isClosed) this.#sendPrefixes(false);
+    }, PREFIXES_MS).unref();
+  }
+
+  #sendPrefixes(isSnapshot: boolean): void {
+    const changes = this.#journal?.take() ?? new Int32Array(0);
+    this.#send({ type: "prefixes", change: { isSnapshot, changes } });
+  }
 }

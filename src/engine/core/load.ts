@@ -1,5 +1,6 @@
 // Builds a core from a config: device, weights, page pool, cache, scheduler, planners. Runs on the engine's own thread.
 
+import { createHash } from "node:crypto";
 import { CacheManager } from "../../cache/cache-manager.js";
 import { HostTier } from "../../cache/host-tier.js";
 import type { EngineConfig } from "../../config/engine-config.js";
@@ -23,6 +24,7 @@ import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
 export interface LoadedEngine {
   readonly core: EngineCore;
   readonly facts: EngineFacts;
+  readonly cache: CacheManager;
   readonly compiler: ConstraintCompiler | null;
   /** null: no cacheDir. */
   readonly store: PrefixStore | null;
@@ -43,9 +45,9 @@ export async function loadEngine(
   const maxLogitRows = logitRowsThatFit(spec, maxTokens, device);
   const source = checkpoint.openTensors();
   let model: ReturnType<typeof family.load>;
-  let fingerprint = "";
+  let fingerprint: string;
   try {
-    if (config.cacheDir !== null) fingerprint = fingerprintOf(checkpoint.config, source);
+    fingerprint = fingerprintOf(checkpoint.config, source);
     let totalBytes = 0;
     for (const name of source.names()) totalBytes += source.get(name).byteLength;
     let loadedBytes = 0;
@@ -93,6 +95,7 @@ export async function loadEngine(
     compiler,
     clock,
   });
+  const key = pageKey(config, fingerprint, device, caches);
   const facts: EngineFacts = {
     architecture: spec.architecture,
     vocabSize: spec.vocabSize,
@@ -101,32 +104,33 @@ export async function loadEngine(
     pageSize,
     poolTokens: cache.maxTokens,
     device: `${device.info.name}: ${device.info.description}`,
+    identity: createHash("sha256")
+      .update(JSON.stringify({ ...key, pageSize, split: config.split }))
+      .digest("hex")
+      .slice(0, 32),
     config,
   };
   const store =
-    config.cacheDir === null ? null : storeOf(config, config.cacheDir, { fingerprint, device, caches, cache, pages });
+    config.cacheDir === null
+      ? null
+      : new PrefixStore({
+          cache,
+          pages,
+          dir: config.cacheDir,
+          maxBytes: config.cacheDiskMb * 2 ** 20,
+          key,
+          log: (line) => process.stderr.write(`pagoda: ${line}\n`),
+        });
   store?.load();
-  return { core, facts, compiler, store };
+  return { core, facts, cache, compiler, store };
 }
 
-function storeOf(
-  config: EngineConfig,
-  dir: string,
-  parts: Pick<PrefixStoreOptions, "cache" | "pages"> & { fingerprint: string; device: Device; caches: Caches },
-): PrefixStore {
-  const { quantize, maxContext } = config;
-  const { fingerprint: model, cache, pages } = parts;
-  const { numerics } = parts.device.info;
-  const dtypes = parts.caches.map((pool) => ("dtype" in pool.spec ? pool.spec.dtype : "f32"));
-  return new PrefixStore({
-    cache,
-    pages,
-    dir,
-    maxBytes: config.cacheDiskMb * 2 ** 20,
-    // The context decides which set of rotary factors some models use.
-    key: { version: packageVersion(), model, quantize, maxContext, dtypes, numerics },
-    log: (line) => process.stderr.write(`pagoda: ${line}\n`),
-  });
+/** What the bytes of a page depend on beside its tokens. */
+function pageKey(config: EngineConfig, model: string, device: Device, caches: Caches): PrefixStoreOptions["key"] {
+  const { quantize, maxContext } = config; // the context decides which set of rotary factors some models use
+  const { numerics } = device.info;
+  const dtypes = caches.map((pool) => ("dtype" in pool.spec ? pool.spec.dtype : "f32"));
+  return { version: packageVersion(), model, quantize, maxContext, dtypes, numerics };
 }
 
 /** Structured output needs to know what text each token is. */

@@ -52,7 +52,9 @@ export class SessionFactory {
       readsCache: sampling.promptLogprobs === null && kind !== "embed_mean",
       maxLength: this.#maxContext,
       runsAhead: kind === "generate" && canRunAhead(sampling, state),
+      sampleIndex: message.resumed?.index ?? 0,
     });
+    for (const token of message.resumed?.tokens ?? []) request.appendToken(token);
     request.readiness = state.constraint;
     return {
       request,
@@ -93,12 +95,12 @@ export class SessionFactory {
     };
   }
 
-  #samplingState({ sampling, constraint }: AddMessage, editLogits: LogitsHook | null): SamplingState {
+  #samplingState({ sampling, constraint, resumed }: AddMessage, editLogits: LogitsHook | null): SamplingState {
     if (constraint !== null && this.#compiler === null)
       throw new Error("structured output needs a tokenizer, and this model has none");
     return {
       stopIds: Int32Array.from([...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : this.#eosIds)]),
-      constraint: constraint === null ? null : this.#compiler!.compile(constraint),
+      constraint: constraint === null ? null : this.#compiler!.compile(constraint, resumed?.tokens ?? []),
       editLogits,
     };
   }

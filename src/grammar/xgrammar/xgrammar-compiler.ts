@@ -55,13 +55,13 @@ export class XGrammarCompiler implements ConstraintCompiler {
     this.#verdicts.set(key, verdict ?? refusal(`it takes longer than ${this.#patientCheckMs / 1000} s to compile`));
   }
 
-  compile(spec: ConstraintSpec): TokenConstraint {
+  compile(spec: ConstraintSpec, accepted: ArrayLike<number> = []): TokenConstraint {
     const verdict = this.#verdicts.get(keyOf(spec));
     if (verdict === undefined) throw new Error("a constraint was compiled before it was ready");
     const { param = "constraint" } = spec;
     if (!verdict.ok) throw errorFor(verdict.code, { ...verdict.details, param });
     const lane = verdict.ms > SLOW_COMPILE_MS ? "patient" : "quick";
-    return this.open(verdict.ebnf, param, this.#lanes[lane], null);
+    return this.open(verdict.ebnf, param, this.#lanes[lane], null, accepted);
   }
 
   settle(): void {
@@ -79,11 +79,18 @@ export class XGrammarCompiler implements ConstraintCompiler {
   }
 
   /** Begins an answer. `first`: its first mask, where it is known. */
-  open(ebnf: string, param: string, lane: Lane, first: Int32Array | null): XGrammarConstraint {
+  open(
+    ebnf: string,
+    param: string,
+    lane: Lane,
+    first: Int32Array | null,
+    accepted: ArrayLike<number> = [],
+  ): XGrammarConstraint {
     const numWords = Math.ceil((this.#packed().offsets.length - 1) / 32);
     const shared = new Int32Array(new SharedArrayBuffer(4 * (HEADER + numWords)));
     if (first !== null) shared.set(first);
     const constraint = new XGrammarConstraint(this, this.#numIds++, ebnf, param, shared, this.#stopIds, lane);
+    constraint.takeUp(accepted);
     this.#live.push(constraint);
     lane.add(constraint.id, constraint);
     return constraint;
@@ -164,6 +171,11 @@ class XGrammarConstraint implements TokenConstraint, LaneJob {
     this.#shared = shared;
     this.#stopIds = stopIds;
     this.#lane = lane;
+  }
+
+  /** Before it is opened: its answer goes on from these tokens. */
+  takeUp(accepted: ArrayLike<number>): void {
+    for (let i = 0; i < accepted.length; i++) this.#accepted.push(accepted[i]!);
   }
 
   openMessage(): ToMatcher {

@@ -1,0 +1,58 @@
+// An engine whose calls may come from another process, as tokens: what a replica of a cluster lends to its routers. Requests pass the
+// same border as any caller's; answers leave as the engine gives them, before they become text.
+
+import type { PrefixChange } from "../../cache/prefix-journal.js";
+import type { PagodaError } from "../../core/errors.js";
+import type { EngineFacts, RequestKind, RequestOutput, ResumedSample } from "../messages.js";
+import type { Engine, GenerateOptions } from "../types.js";
+import type { CallLine, CallReader } from "./call-reader.js";
+
+export interface RelayCall {
+  readonly kind: RequestKind;
+  readonly prompt: readonly number[];
+  readonly options: GenerateOptions & { readonly id: string };
+  readonly resumed: ResumedSample | null;
+}
+
+export interface RelayEngine extends Engine {
+  readonly facts: EngineFacts;
+  /** Tokens that end an answer, for those who compare engines. */
+  readonly eosIds: readonly number[];
+  /** Starts a call; `deliver` hears every output, the last of each sample with its reason. Returns the way to abort one sample or all (-1). */
+  relay(call: RelayCall, deliver: (output: RequestOutput | PagodaError) => void): (index: number) => void;
+  /** Hears which prefixes are cached: all of them first (and after a restart of the thread), then changes. One listener. */
+  watchPrefixes(listener: (change: PrefixChange) => void): void;
+}
+
+/** Passes outputs on; over when every sample has ended. */
+export class RelayReader implements CallReader {
+  hasBegun = false;
+  readonly #line: CallLine;
+  readonly #deliver: (output: RequestOutput | PagodaError) => void;
+  #numOpen: number;
+
+  constructor(line: CallLine, numSamples: number, deliver: (output: RequestOutput | PagodaError) => void) {
+    this.#line = line;
+    this.#numOpen = numSamples;
+    this.#deliver = deliver;
+  }
+
+  push(output: RequestOutput): void {
+    if (this.#numOpen === 0) return;
+    this.hasBegun = true;
+    if (output.error !== null) {
+      this.#numOpen = 0;
+      this.#line.onAbort(-1); // one failed sample ends the call, here as for callers at home
+    } else if (output.finishReason !== null) this.#numOpen--;
+    if (this.#numOpen === 0) this.#line.onEnd();
+    this.#deliver(output);
+  }
+
+  fail(error: PagodaError): void {
+    if (this.#numOpen === 0) return;
+    this.#numOpen = 0;
+    this.#line.onEnd();
+    this.#line.onAbort(-1);
+    this.#deliver(error);
+  }
+}
