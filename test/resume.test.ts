@@ -11,7 +11,7 @@ import type { GenerateOptions } from "../src/engine/types.js";
 
 let engine: RelayEngine;
 before(async () => {
-  engine = await startEngine({ threads: 1, numPages: 64 });
+  engine = await startEngine({ threads: 1, numPages: 32 });
 });
 after(() => engine.close());
 
