@@ -99,8 +99,8 @@ async function answersOf(model: string, asyncDepth: 1 | 2): Promise<Map<string, 
     { kind: "generate", sampling: { ...base, n: 3, topK: 20 } },
     { kind: "generate", sampling: { ...base, logprobs: 3, promptLogprobs: 1 } },
     { kind: "generate", sampling: { ...base, repetitionPenalty: 1.3, minTokens: 4 } },
-    { kind: "embed_mean", sampling: base },
-    { kind: "embed_last", sampling: base },
+    { kind: "pool", pooling: "mean", sampling: base },
+    { kind: "pool", pooling: "last", sampling: base },
   ] as const;
   for (const [i, call] of calls.entries()) {
     const prompt = Int32Array.from({ length: 40 + 13 * i }, (_, at) => (at < 32 ? at : at * 7 + i) % 250);
@@ -109,6 +109,7 @@ async function answersOf(model: string, asyncDepth: 1 | 2): Promise<Map<string, 
       type: "add",
       callId: `c${i}`,
       kind: call.kind,
+      ...("pooling" in call ? { pooling: call.pooling } : {}),
       prompt,
       sampling,
       priority: 0,

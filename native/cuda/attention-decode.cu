@@ -39,7 +39,7 @@ __device__ void decode(const AttentionArgs& a) {
   const int lastToken = token0 + (packedEnd - 1) / plan.group;
   const int lo = visible_start(a.positions[token0 + qStart / plan.group], plan);
   int hi = 0;
-  for (int t = token0 + qStart / plan.group; t <= lastToken; t++) hi = max(hi, a.visibleEnd[t]);
+  for (int t = token0 + qStart / plan.group; t <= lastToken; t++) hi = max(hi, visible_end(a, plan, t));
   hi = min(hi, kvEnd);
   if (warp == 0) load_q<KIND, DK>(qs, a, token0, plan.group, kvHead, qStart, packedEnd);
   const Rows rows = rows_of(a, plan, token0, qStart, packedEnd, kvEnd);

@@ -24,7 +24,7 @@ __device__ void extend(const AttentionArgs& a) {
   const int firstToken = token0 + block0 / plan.group, lastToken = token0 + (min(block0 + 64, packedEnd) - 1) / plan.group;
   const int lo = visible_start(a.positions[firstToken], plan);
   int hi = 0;  // visibleEnd need not ascend (images): the most of the block's tokens
-  for (int t = firstToken; t <= lastToken; t++) hi = max(hi, a.visibleEnd[t]);
+  for (int t = firstToken; t <= lastToken; t++) hi = max(hi, visible_end(a, plan, t));
   hi = min(hi, kvEnd);
   load_q<KIND, DK>(qs + warp * 16 * DK * 2, a, token0, plan.group, kvHead, packed, packedEnd);
   const Rows rows = rows_of(a, plan, token0, packed, packedEnd, kvEnd);

@@ -140,7 +140,7 @@ __device__ __forceinline__ Rows rows_of(const AttentionArgs& a, const Plan& plan
     if (p < packedEnd) {
       const int token = token0 + p / plan.group;
       rows.from[r] = visible_start(a.positions[token], plan);
-      rows.to[r] = min(kvEnd, a.visibleEnd[token]);
+      rows.to[r] = min(kvEnd, visible_end(a, plan, token));
     }
   }
   return rows;

@@ -29,7 +29,7 @@ KERNEL(32 * WARPS, attention_plain, AttentionArgs) {
   const int share = (a.valueDim + 31) / 32;
   for (int packed = qStart + warp + WARPS * blockIdx.z; packed < packedEnd; packed += WARPS * gridDim.z) {
     const int token = token0 + packed / plan.group, head = kvHead * plan.group + packed % plan.group;
-    const int from = visible_start(a.positions[token], plan), to = min(kvEnd, a.visibleEnd[token]);
+    const int from = visible_start(a.positions[token], plan), to = min(kvEnd, visible_end(a, plan, token));
     const float* q = a.q + (i64)token * a.qStride + (i64)head * a.keyDim;
     float o[MAX_DIM_SHARE], m = MINUS_INF, d = 0.f;
     for (int j = 0; j < share; j++) o[j] = 0.f;

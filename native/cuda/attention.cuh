@@ -48,6 +48,12 @@ __device__ __forceinline__ int visible_start(int position, const Plan& plan) {
   return plan.chunk > 0 ? position - position % plan.chunk : 0;
 }
 
+// The first key that a token does not see any more: a window reaches as far ahead as back, where the batch lets it see ahead.
+__device__ __forceinline__ int visible_end(const AttentionArgs& a, const Plan& plan, int token) {
+  const int end = a.visibleEnd[token], position = a.positions[token];
+  return plan.window > 0 && end - position > plan.window ? position + plan.window : end;
+}
+
 // A raw dot product as a score in units of log2.
 __device__ __forceinline__ float score_of(float dot, float scale, float softcap) {
   if (softcap > 0.f) return __fmul_rn(__fmul_rn(softcap, tanhf(__fdiv_rn(__fmul_rn(dot, scale), softcap))), LOG2E);

@@ -1,6 +1,6 @@
 // The plan's arrays: reused from step to step, grown by doubling when a batch needs more than any before it.
 
-import type { AttentionPlan, VisibleStart } from "../core/attention-plan.js";
+import type { AttentionPlan, VisibleRule } from "../core/attention-plan.js";
 
 export class PlanArrays implements AttentionPlan {
   readonly group: number;
@@ -25,7 +25,7 @@ export class PlanArrays implements AttentionPlan {
   mergePartial = new Int32Array(16);
   mergeCount = new Int32Array(16);
 
-  constructor(group: number, { window, attentionChunk }: VisibleStart, groupSize: number) {
+  constructor(group: number, { window, attentionChunk }: VisibleRule, groupSize: number) {
     this.group = group;
     this.window = window;
     this.attentionChunk = attentionChunk;

@@ -6,7 +6,13 @@
 //             not change a bit of the result (core/attention-plan.ts), so results never depend on the batch.
 //   balanced  the chunk is searched for each batch, the smallest that fits the workers. Results may differ in the last bits.
 
-import { type AttentionPlan, MAX_PARTIAL_ROWS, type VisibleStart, visibleStart } from "../core/attention-plan.js";
+import {
+  type AttentionPlan,
+  MAX_PARTIAL_ROWS,
+  type VisibleRule,
+  visibleEnd,
+  visibleStart,
+} from "../core/attention-plan.js";
 import type { Batch } from "../core/batch.js";
 import { errorFor } from "../core/errors.js";
 import { alignDown, ceilDiv } from "../core/math.js";
@@ -48,7 +54,7 @@ export class AttentionPlanner {
   readonly #pairCost: number;
   readonly #maxPartialRows: number;
   readonly #plan: PlanArrays;
-  readonly #visible: VisibleStart;
+  readonly #visible: VisibleRule;
 
   // The q tiles of the batch, before they are cut into items.
   #numTiles = 0;
@@ -121,7 +127,7 @@ export class AttentionPlanner {
         const lastToken = first + Math.floor((qEnd - 1) / groupSize);
         const tile = this.#numTiles++;
         if (tile === this.#tileRow.length) this.#growTiles();
-        const kvEnd = batch.visibleEnd[lastToken]!;
+        const kvEnd = visibleEnd(this.#visible, batch.positions[lastToken]!, batch.visibleEnd[lastToken]!);
         this.#tileRow[tile] = row;
         this.#tileQStart[tile] = q;
         this.#tileQLen[tile] = qEnd - q;

@@ -1,7 +1,7 @@
 // One cache group's side of the books: its pool, which of its pages are in the directory, and which pages of a sequence it needs.
 // A page is free (holds nothing), cached (in the directory, owned by nobody, evictable) or used (owned).
 
-import { type VisibleStart, visibleStart } from "../core/attention-plan.js";
+import { type VisibleRule, visibleStart } from "../core/attention-plan.js";
 import type { CacheKind } from "../core/cache-spec.js";
 import { NULL_PAGE } from "../core/ids.js";
 import { NO_ENTRY } from "./page-directory.js";
@@ -36,7 +36,7 @@ export class CacheGroup {
   /** In the directory and owned by nobody. */
   numCached = 0;
   readonly #pageSize: number;
-  readonly #visible: VisibleStart;
+  readonly #visible: VisibleRule;
   readonly #entryOf: Int32Array; // [numPages] directory entry of a page, NO_ENTRY for none
 
   constructor(options: GroupOptions, pageSize: number) {

@@ -9,6 +9,7 @@ import { SERVER_OPTIONS } from "../config/server-config.js";
 import { ERRORS, type ErrorKind } from "../core/errors.js";
 import { SAMPLING, type SamplingParam } from "../core/sampling.js";
 import { knownArchitectures } from "../models/registry.js";
+import { ENCODERS, encodersTable } from "./encoder-catalog.js";
 import { familiesTable } from "./model-catalog.js";
 
 const KINDS: Readonly<Record<ErrorKind, { className: string; meaning: string }>> = {
@@ -131,11 +132,17 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|");
 }
 
-/** docs/models.md with a new table between its marks. */
+/** docs/models.md with new tables between its marks. */
 function modelsPage(): string {
   const page = readFileSync(new URL("../../../docs/models.md", import.meta.url), "utf8");
-  const table = familiesTable(knownArchitectures());
-  return page.replace(/(<!-- families -->\n)[\s\S]*?(\n<!-- \/families -->)/, `$1${table.replaceAll("$", "$$$$")}$2`);
+  const listed = ENCODERS.flatMap(({ architectures }) => architectures);
+  const families = familiesTable(knownArchitectures().filter((name) => !listed.includes(name)));
+  return between(between(page, "families", families), "encoders", encodersTable());
+}
+
+function between(page: string, mark: string, text: string): string {
+  const marked = new RegExp(`(<!-- ${mark} -->\\n)[\\s\\S]*?(\\n<!-- /${mark} -->)`);
+  return page.replace(marked, (_, before: string, after: string) => `${before}${text}${after}`);
 }
 
 /** Path under docs/ and content of every generated page. */

@@ -16,21 +16,26 @@
 /** Upper bound of numPartials * qTile in any plan: devices size their partial states by it, once. */
 export const MAX_PARTIAL_ROWS = 16384;
 
-/** The rule for the first key a token sees; at most one of the two is set, none is full attention. */
-export interface VisibleStart {
-  /** Sliding window: a token sees itself and the window - 1 tokens before it; 0: none. */
+/** The rule for the keys a token sees; at most one of the two is set, none is full attention. */
+export interface VisibleRule {
+  /** Sliding window: a token sees itself and window - 1 tokens to either side, as far as visibleEnd lets it see ahead; 0: none. */
   readonly window: number;
   /** Chunked attention (Llama 4): a token sees its own chunk of the sequence, from absolute multiples of this on; 0: none. */
   readonly attentionChunk: number;
 }
 
 /** The first key that the token at `position` sees. Never falls as the position grows, so tiles can be cut to it. */
-export function visibleStart({ window, attentionChunk }: VisibleStart, position: number): number {
+export function visibleStart({ window, attentionChunk }: VisibleRule, position: number): number {
   if (window > 0) return Math.max(0, position - window + 1);
   return attentionChunk > 0 ? position - (position % attentionChunk) : 0;
 }
 
-export interface AttentionPlan extends VisibleStart {
+/** The first key that it does not see any more; `end` is what its batch says (visibleEnd). Never falls along a row. */
+export function visibleEnd({ window }: VisibleRule, position: number, end: number): number {
+  return window > 0 ? Math.min(end, position + window) : end;
+}
+
+export interface AttentionPlan extends VisibleRule {
   /** The cache group whose pages it is about. */
   readonly group: number;
   /** G = H / K. */

@@ -3,7 +3,7 @@
 //
 //   row r owns tokens  [qoIndptr[r], qoIndptr[r+1])  of the columns of tokens
 //         and pages    groups[g].kvIndices[kvIndptr[r] .. kvIndptr[r+1])  of each cache group g
-//   token t sees keys  [visibleStart, visibleEnd[t])  of its row: the end is data, the start is a rule of each attention plan
+//   token t sees keys  [0, visibleEnd[t])  of its row, less what the rule of each attention plan hides of them: a window, a chunk
 //                      (core/attention-plan.ts)
 
 /** Where the batch's keys and values lie in one cache group: the page table in CSR form, and the slot of each new token. */
@@ -37,6 +37,8 @@ export class Batch {
   readonly positions: Int32Array; // [T] absolute position in its sequence
   /** The first key a token may not see: position + 1 in causal text, the sequence's end in an encoder. Never falls in a row. */
   readonly visibleEnd: Int32Array; // [T]
+  /** Which of two texts a token belongs to, for models that tell them apart: 0 or 1. */
+  readonly typeOf: Int32Array; // [T]
   readonly qoIndptr: Int32Array; // [R+1]
   readonly stateOf: Int32Array; // [R] slot in the state pool; -1: none
   readonly logitRows: Int32Array; // [numLogitRows] indices into the columns of tokens
@@ -48,6 +50,7 @@ export class Batch {
     this.inputOf = new Int32Array(maxTokens);
     this.positions = new Int32Array(maxTokens);
     this.visibleEnd = new Int32Array(maxTokens);
+    this.typeOf = new Int32Array(maxTokens);
     this.qoIndptr = new Int32Array(maxTokens + 1);
     this.stateOf = new Int32Array(maxTokens);
     this.logitRows = new Int32Array(maxTokens);
@@ -83,6 +86,7 @@ export class Batch {
       this.inputOf[t] = tokens[pos]!;
       this.positions[t] = pos;
       this.visibleEnd[t] = pos + 1;
+      this.typeOf[t] = 0;
       if (pos >= logitsFrom) this.logitRows[this.numLogitRows++] = t;
     }
     this.qoIndptr[row + 1] = t;
@@ -118,5 +122,12 @@ export class Batch {
     for (let pos = Math.max(from, start); pos < Math.min(to, this.contextLen(row)); pos++) {
       this.visibleEnd[first + pos - start] = end;
     }
+  }
+  /** The last row's tokens from position `from` on are those of its second text. */
+  beginSecond(from: number): void {
+    const row = this.numRows - 1;
+    const first = this.qoIndptr[row]!;
+    const start = this.positions[first]!;
+    for (let pos = Math.max(from, start); pos < this.contextLen(row); pos++) this.typeOf[first + pos - start] = 1;
   }
 }

@@ -22,6 +22,12 @@ export const ERRORS = {
     message:
       "The prompt has {value} tokens; this model's context holds {limit}, at least one of them for the answer. Shorten the prompt.",
   },
+  text_too_long: {
+    kind: "request",
+    param: "input",
+    message:
+      "The text has {value} tokens; this engine takes texts of up to {limit}. Shorten it, or have it cut (truncate).",
+  },
   prompt_exceeds_pool: {
     kind: "request",
     param: "prompt",
@@ -35,6 +41,7 @@ export const ERRORS = {
   },
   invalid_value: { kind: "request", message: "{param} is {value}; it must be {expected}." },
   unknown_field: { kind: "request", message: "Unknown option {param}. Known options: {known}." },
+  task_unsupported: { kind: "request", param: "model", message: "The model {model} cannot {task}: {reason}" },
   no_chat_template: {
     kind: "request",
     param: "messages",

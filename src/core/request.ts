@@ -29,6 +29,10 @@ export interface RequestInit {
   readonly arrivalMs?: number;
   /** false: every position must be computed here (prompt logprobs, mean pooling); the directory is not asked. */
   readonly readsCache?: boolean;
+  /** true: its tokens see those after them, so all of them are computed in one step, and nothing of it is shared. */
+  readonly isWhole?: boolean;
+  /** Where the second text of a pair begins; left out: there is one text. */
+  readonly secondStart?: number;
   /** Which of the n samples of its caller this is. */
   readonly sampleIndex?: number;
   /** The length at which it is ended, whatever its sampling allows: the engine's context. */
@@ -54,6 +58,8 @@ export class Request {
   readonly promptLen: number;
   readonly sampleIndex: number;
   readonly readsCache: boolean;
+  readonly isWhole: boolean;
+  readonly secondStart: number;
   /** Prompt and answer have at most this many tokens. */
   readonly maxLength: number;
   readonly runsAhead: boolean;
@@ -110,6 +116,8 @@ export class Request {
     this.arrivalMs = init.arrivalMs ?? 0;
     this.sampleIndex = init.sampleIndex ?? 0;
     this.readsCache = init.readsCache ?? true;
+    this.isWhole = init.isWhole ?? false;
+    this.secondStart = init.secondStart ?? Number.POSITIVE_INFINITY;
     this.promptLen = init.prompt.length;
     this.maxLength = Math.min(init.maxLength ?? Number.POSITIVE_INFINITY, this.promptLen + init.sampling.maxTokens);
     this.runsAhead = init.runsAhead ?? false;

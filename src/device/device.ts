@@ -6,6 +6,7 @@
 // Guarantees of every op: no allocation; a row's result does not depend on n or on the other rows (bit for bit).
 
 import type { AttentionPlanner, PlanShape } from "../attention/planner.js";
+import type { Activation } from "../core/activation.js";
 import type { AttentionPlan } from "../core/attention-plan.js";
 import type { Batch } from "../core/batch.js";
 import type { Sampled } from "../core/sample-row.js";
@@ -108,8 +109,7 @@ export interface AttentionParams {
   readonly sinks: Tensor | null;
 }
 
-/** "sigmoid" and "identity" gate other things than feed-forwards. */
-export type Activation = "silu" | "gelu_tanh" | "gelu" | "relu" | "relu2" | "sigmoid" | "identity";
+export type { Activation } from "../core/activation.js";
 
 /** How a mixture of experts turns router logits into expert ids and weights. */
 export interface RouterSpec {
@@ -227,6 +227,8 @@ export interface Device {
   embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void;
   /** out[t] += table[positions[t]] (learned positions). */
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void;
+  /** out[t] += table[typeOf[t]] (which text of a pair). */
+  addTypes(out: Tensor, table: Weight, batch: StagedBatch): void;
   /** out = x @ weight^T (+ bias), for n rows. With `accumulate`, out += scale * (...). */
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void;
   /**

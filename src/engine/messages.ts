@@ -4,15 +4,27 @@ import type { PrefixChange } from "../cache/prefix-journal.js";
 import type { EngineConfig } from "../config/engine-config.js";
 import type { ErrorCode, ErrorDetails } from "../core/errors.js";
 import { PagodaError } from "../core/errors.js";
+import type { Pooling } from "../core/pooling.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { EngineStats, RequestTrace, StepRecord, StepRow } from "./types.js";
 
-/** A generation, or an embedding of the last token or of the mean over all tokens. */
-export type RequestKind = "generate" | "embed_last" | "embed_mean";
+/**
+ * A generation; or the prompt as one vector: its pooled hidden states ("pool"), what the checkpoint makes an embedding of them by
+ * ("embed"), or the numbers of its labels ("score").
+ */
+export type RequestKind = "generate" | "pool" | "embed" | "score";
 
-export interface AddMessage {
+/** What requests of all kinds but "generate" have beside their prompt. */
+export interface TextFields {
+  /** "last" when left out. */
+  readonly pooling?: Pooling;
+  /** Where the second text of a pair begins; left out: there is one text. */
+  readonly secondStart?: number;
+}
+
+export interface AddMessage extends TextFields {
   readonly type: "add";
   /** The caller's name for it. Each of its samples is a Request with an id of its own. */
   readonly callId: string;
@@ -68,6 +80,11 @@ export interface EngineFacts {
   readonly architecture: string;
   readonly vocabSize: number;
   readonly hiddenSize: number;
+  readonly isBidirectional: boolean;
+  /** 0: the model does not score texts. */
+  readonly numLabels: number;
+  /** What the model's own scores are pooled by. */
+  readonly scorePooling: Pooling;
   readonly maxContext: number;
   readonly pageSize: number;
   /** Tokens of the longest sequence that the pools can hold; Infinity where all layers have windows. */

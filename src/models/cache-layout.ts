@@ -84,6 +84,21 @@ export function layoutCaches(
   return { caches, plans, places, states: layoutStates(caches, stateFloats) };
 }
 
+/**
+ * Layers whose tokens see the whole text. It is computed at once, so a layer's keys and values serve that layer alone: all layers
+ * write to the same place, one after the other. What they see of it are their plans.
+ */
+export function layoutBidirectional(needs: readonly AttentionNeed[]): CacheLayout {
+  const { numKvHeads, keyDim, valueDim } = needs[0]!;
+  const plans: PlanSpec[] = [];
+  const places = needs.map(({ numHeads, window }) => {
+    const known = plans.findIndex((plan) => plan.numHeads === numHeads && plan.window === window);
+    return { group: 0, layer: 0, plan: known < 0 ? plans.push({ group: 0, numHeads, window }) - 1 : known };
+  });
+  const cache: CacheSpec = { kind: "full", layers: [0], numKvHeads, keyDim, valueDim, window: 0, attentionChunk: 0 };
+  return { caches: [cache], plans, places, states: needs.map(() => null) };
+}
+
 /** One group for the states of all recurrent layers, end to end in a slot. */
 function layoutStates(caches: CacheSpec[], floats: readonly number[]): (StatePlace | null)[] {
   const group = caches.length;

@@ -216,7 +216,7 @@ test("what a family cannot honour is refused by name", () => {
   refuses("LlamaForCausalLM", { num_hidden_layers: 1e9 }, /num_hidden_layers = 1000000000/);
   refuses("Qwen3ForCausalLM", { layer_types: new Array(4).fill("linear_attention") }, /layer_types = linear_attention/);
   refuses("Qwen3ForCausalLM", { layer_types: ["full_attention"] }, /layer_types .*a list of 4 names/);
-  refuses("Gemma3ForCausalLM", { use_bidirectional_attention: true }, /use_bidirectional_attention = true/);
+  refuses("Gemma2ForCausalLM", { use_bidirectional_attention: true }, /use_bidirectional_attention = true/);
   refuses("MixtralForCausalLM", { num_experts_per_tok: 5 }, /num_experts_per_tok = 5 .*at most 4/);
   refuses("MixtralForCausalLM", { hidden_act: "relu" }, /hidden_act = relu/);
   refuses("Phi3ForCausalLM", { attention_bias: true }, /attention_bias = true/);

@@ -3,7 +3,7 @@
 
 import type { PositionScale, RotaryTable, Tensor } from "../device/device.js";
 import type { RopeConfig } from "../formats/rope-config.js";
-import { type AttentionSettings, loadAttention, SEPARATE_QKV, SelfAttention } from "./blocks/attention.js";
+import { type AttentionSettings, loadAttention, PLAIN_ATTENTION, SelfAttention } from "./blocks/attention.js";
 import type { Block, Project } from "./blocks/block.js";
 import { type LatentShape, latentNeed } from "./blocks/latent-attention.js";
 import { GATED_MLP, loadMlp, type MlpNaming } from "./blocks/mlp.js";
@@ -11,7 +11,7 @@ import { loadNorm, type Norm, type NormStyle, rmsStyle } from "./blocks/norm.js"
 import { type Layer, ParallelResidual, Residual } from "./blocks/residual.js";
 import { Rotaries } from "./blocks/rotaries.js";
 import { Vocabulary } from "./blocks/vocabulary.js";
-import { type AttentionPlace, layoutCaches, type StatePlace } from "./cache-layout.js";
+import { type AttentionPlace, layoutBidirectional, layoutCaches, type StatePlace } from "./cache-layout.js";
 import { type CommonConfig, specOf } from "./common-config.js";
 import { ConfigReader } from "./config-reader.js";
 import { DecoderFrame } from "./decoder-frame.js";
@@ -39,6 +39,8 @@ export interface DecoderConfig extends CommonConfig {
   readonly stateFloats: readonly number[]; // [L]
   /** Layers with a recurrence have attention too, side by side with it. */
   readonly hasBothMixers: boolean;
+  /** Tokens see the text after them too; left out: they do not. */
+  readonly isBidirectional?: boolean;
   readonly ropes: readonly RopeConfig[];
   readonly ropeOf: readonly (number | null)[]; // [L] index into ropes; null: the layer has no rotary embedding
   readonly isRopeInterleaved: boolean;
@@ -94,22 +96,7 @@ export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = c
     attentionNorms: { before: "input_layernorm", after: null },
     mlpNorms: { before: "post_attention_layernorm", after: null },
     isParallel: false,
-    attention: {
-      qkvBias: false,
-      outBias: false,
-      qkv: SEPARATE_QKV,
-      out: "o_proj",
-      isTransposed: false,
-      qkNorm: "none",
-      qNorm: "q_norm",
-      kNorm: "k_norm",
-      qkNormStyle: null,
-      isNormedAfterRotary: false,
-      outNorm: null,
-      inputScale: 1,
-      isByHead: false,
-      hasGate: false,
-    },
+    attention: PLAIN_ATTENTION,
     attentionScale: common.headDim ** -0.5,
     queryScales: new Array<null>(common.numLayers).fill(null),
     keyScale: 1,
@@ -154,6 +141,8 @@ export function attentionBias(plain: DecoderConfig, bias: boolean): AttentionSet
 function cachesOf(config: DecoderConfig) {
   const { numHeads, numKvHeads, headDim: keyDim, valueDim } = config;
   const need = config.latent === undefined ? { numHeads, numKvHeads, keyDim, valueDim } : latentNeed(config.latent);
+  if (config.isBidirectional === true)
+    return layoutBidirectional(config.windows.map((window) => ({ ...need, window })));
   const needs = config.windows.map((window, layer) =>
     config.stateFloats[layer]! > 0 && !config.hasBothMixers
       ? null
@@ -163,7 +152,8 @@ function cachesOf(config: DecoderConfig) {
 }
 
 export function decoderSpec(config: DecoderConfig): ModelSpec {
-  return specOf(config, cachesOf(config), config.ropes);
+  const spec = specOf(config, cachesOf(config), config.ropes);
+  return config.isBidirectional === true ? { ...spec, isBidirectional: true } : spec;
 }
 
 /** What a block of a layer is made from. */

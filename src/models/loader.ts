@@ -5,6 +5,7 @@ import { toFloat32 } from "../core/dequantize/dequantize.js";
 import type { HostTensor } from "../core/tensor.js";
 import type { Device, Tensor, Weight, WeightQuantization } from "../device/device.js";
 import { permuteRows } from "../formats/tensor-views.js";
+import { type HostLayer, hostLinear } from "./blocks/host-layers.js";
 import type { LoadContext, ModelCapacity } from "./model.js";
 
 const PREFIXES = [
@@ -59,6 +60,17 @@ export class Loader {
     const tensor = this.#context.source.get(name, shape);
     this.#context.onTensor?.(tensor.byteLength);
     return tensor;
+  }
+
+  /** Numbers for a layer that runs on the host. */
+  hostValues(name: string, shape: readonly number[]): Float32Array {
+    return toFloat32(this.host(name, shape));
+  }
+
+  /** `${name}.weight` and, where there is one, `${name}.bias`, on the host. */
+  hostLinear(name: string, outputs: number, inputs: number, hasBias = true): HostLayer {
+    const bias = hasBias ? this.hostValues(`${name}.bias`, [outputs]) : null;
+    return hostLinear(this.hostValues(`${name}.weight`, [outputs, inputs]), bias, outputs);
   }
 
   /** Activations of every token of a step. */

@@ -1,8 +1,10 @@
 // What the engine knows of a model: its shape, and one straight-line forward over the ragged batch.
 
 import type { CacheSpec } from "../core/cache-spec.js";
+import type { Pooling } from "../core/pooling.js";
 import type { TensorSource } from "../core/tensor.js";
 import type { Device, KvPool, StagedBatch, StatePool, Tensor, WeightQuantization } from "../device/device.js";
+import type { HostLayer } from "./blocks/host-layers.js";
 
 /** One attention plan of each step: which group's pages it walks, and what a token sees of them. */
 export interface PlanSpec {
@@ -28,6 +30,10 @@ export interface ModelSpec {
   readonly caches: readonly CacheSpec[];
   /** The engine makes one attention plan for each, in order. */
   readonly plans: readonly PlanSpec[];
+  /** Tokens see the text after them too: it is computed in one step, nothing of it is kept, and there are no logits. */
+  readonly isBidirectional?: boolean;
+  /** The model scores texts: this many labels. It may still embed; it does not generate. */
+  readonly numLabels?: number;
   /** The longest context that longrope's short factors serve; the capacity's maxContext decides which set is loaded. */
   readonly shortContext?: number;
 }
@@ -44,12 +50,20 @@ export interface Model {
   readonly spec: ModelSpec;
   /** Final hidden states, normed [T, hidden]; valid after forward (embeddings read them). */
   readonly hidden: Tensor;
-  /** Logits [maxLogitRows, V]; its first n rows are valid after computeLogits. */
+  /** Logits [maxLogitRows, V]; its first n rows are valid after computeLogits. Models that do not generate have none. */
   readonly logits: Tensor;
+  /** Of models with labels. */
+  readonly scorer?: Scorer;
   /** Appends what the batch's tokens leave to the caches and computes the hidden states of all T tokens. */
   forward(batch: StagedBatch, caches: Caches): void;
   /** Logits of the batch's logit rows [first, first + n), n <= maxLogitRows; after forward. */
   computeLogits(batch: StagedBatch, first: number, n: number): void;
+}
+
+/** From a pooled hidden state to one number for each label, before any activation. */
+export interface Scorer {
+  readonly pooling: Pooling;
+  readonly score: HostLayer;
 }
 
 export interface LoadContext {

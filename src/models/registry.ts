@@ -6,6 +6,7 @@ import type { CommonConfig } from "./common-config.js";
 import { ConfigReader } from "./config-reader.js";
 import { apertus } from "./families/apertus.js";
 import { arcee } from "./families/arcee.js";
+import { bert, camembert, distilbert, roberta, xlmRoberta } from "./families/bert.js";
 import { bitnet } from "./families/bitnet.js";
 import { cohere, cohere2 } from "./families/cohere.js";
 import { deepseekV2, deepseekV3, glm4MoeLite, mistral4 } from "./families/deepseek.js";
@@ -34,6 +35,7 @@ import { minimaxM2 } from "./families/minimax-m2.js";
 import { ministral3 } from "./families/ministral3.js";
 import { mistral } from "./families/mistral.js";
 import { mixtral } from "./families/mixtral.js";
+import { modernbert } from "./families/modernbert.js";
 import { nemotron } from "./families/nemotron.js";
 import { nemotronH } from "./families/nemotron-h.js";
 import { olmo2 } from "./families/olmo2.js";
@@ -111,6 +113,12 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   minimaxM2,
   olmoe,
   gpt2,
+  bert,
+  roberta,
+  xlmRoberta,
+  camembert,
+  distilbert,
+  modernbert,
 ];
 
 /** Other names of the same forward. */

@@ -265,13 +265,13 @@ export class Scheduler {
     if (gained > 0 && !this.#cache.tryReserve(request, request.numTokens)) return false;
     const start = request.numComputed;
     const remaining = request.numTokens - start;
-    let queryLen = Math.min(remaining, this.#chunk, this.#left);
+    let queryLen = request.isWhole ? remaining : Math.min(remaining, this.#chunk, this.#left);
     // Only the last chunk of a prompt may end inside a page.
     if (queryLen < remaining) queryLen = alignDown(start + queryLen, this.#pageSize) - start;
     else if (this.#cache.states?.isSharing === true) queryLen = this.#endWithPage(start, remaining);
     if (queryLen > 1 || start < request.promptLen) request.numChunks++;
     // A fixed chunk costs its full size, as the padded kernel arguments of that mode do.
-    this.#place(request, queryLen, this.#mode === "chunked" ? this.#chunk : queryLen);
+    this.#place(request, queryLen, this.#mode === "chunked" ? Math.max(this.#chunk, queryLen) : queryLen);
     return true;
   }
 
@@ -308,7 +308,9 @@ export class Scheduler {
 
   /** The smallest budget in which the request can get a chunk. */
   #leastBudget(request: Request): number {
-    return this.#mode === "chunked" ? this.#chunk : Math.min(this.#pageSize, request.numTokens - request.numComputed);
+    const remaining = request.numTokens - request.numComputed;
+    const least = request.isWhole ? remaining : Math.min(this.#pageSize, remaining);
+    return this.#mode === "chunked" ? Math.max(this.#chunk, least) : least;
   }
 
   #place(request: Request, queryLen: number, cost: number): void {

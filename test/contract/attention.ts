@@ -16,6 +16,8 @@ interface Shape {
   readonly pageSize: number;
   readonly dtype: KvDtype;
   readonly window: number;
+  /** The new tokens of a step see each other, later ones too. */
+  readonly seesAhead: boolean;
   readonly softcap: number;
   readonly hasSinks: boolean;
   readonly hasRotary: boolean;
@@ -30,6 +32,7 @@ const PLAIN: Shape = {
   pageSize: 8,
   dtype: "f32",
   window: 0,
+  seesAhead: false,
   softcap: 0,
   hasSinks: false,
   hasRotary: true,
@@ -58,6 +61,9 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     window: { window: 24 },
     "window of one": { window: 1 },
     "window across pages": { window: 67, pageSize: 16 },
+    "sees ahead": { seesAhead: true },
+    "sees ahead, window": { seesAhead: true, window: 9 },
+    "sees ahead, window across pages": { seesAhead: true, window: 67, pageSize: 16, groupSize: 1 },
     softcap: { softcap: 5 },
     sinks: { hasSinks: true },
     "sinks, softcap and window": { hasSinks: true, softcap: 3, window: 9 },
@@ -72,6 +78,7 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
   for (const dtype of ["f16", "bf16", "i8"] as const) {
     cases[dtype] = { dtype };
     cases[`${dtype}, heads of 80, window`] = { dtype, keyDim: 80, valueDim: 80, window: 40 };
+    cases[`${dtype}, sees ahead, window`] = { dtype, seesAhead: true, window: 21 };
     cases[`${dtype}, values narrower than keys`] = { dtype, keyDim: 40, valueDim: 20, pageSize: 4 };
     cases[`${dtype}, latent`] = { dtype, isLatent: true, numKvHeads: 1, groupSize: 6, keyDim: 40, valueDim: 32 };
   }
@@ -209,6 +216,7 @@ class PagedCase {
     const dummy = new Int32Array(MAX_TOKENS);
     for (const [s, from, to] of ranges) {
       batch.addRow(dummy, from, to - from, this.#pages[s]!, Number.POSITIVE_INFINITY);
+      if (this.#shape.seesAhead) batch.showUntil(to, from, to);
     }
     const staged: StagedBatch = d.createStagedBatch(MAX_TOKENS);
     d.stage(staged, batch, [this.#planner.plan(batch)]);

@@ -96,7 +96,13 @@ function scatterHalf(bytes: Uint8Array, at: number, half: number): void {
 }
 
 /** A batch of fresh sequences of these lengths, staged without plans; token ids below `vocab`, the last token of each wants logits. */
-export function stageTokens(device: Device, lengths: readonly number[], vocab: number, start = 0): StagedBatch {
+export function stageTokens(
+  device: Device,
+  lengths: readonly number[],
+  vocab: number,
+  start = 0,
+  second?: number,
+): StagedBatch {
   const pageSize = 4;
   const total = lengths.reduce((sum, length) => sum + length, 0);
   const batch = new Batch(pageSize, total);
@@ -106,6 +112,7 @@ export function stageTokens(device: Device, lengths: readonly number[], vocab: n
     const pages = Int32Array.from({ length: numPages }, (_, i) => firstPage + i);
     const tokens = Int32Array.from({ length: start + length }, (_, i) => uniform(r, i) * vocab);
     batch.addRow(tokens, start, length, pages, start + length - 1);
+    if (second !== undefined) batch.beginSecond(second - r);
     firstPage += numPages;
   });
   const staged = device.createStagedBatch(total);

@@ -159,6 +159,15 @@ export function weightContract(duel: Duel, tolerance: Tolerance): void {
     });
   });
 
+  duel.test("addTypes", "adds the row of the text that each token belongs to", () => {
+    duel.compare(tolerance.float, (d) => {
+      const staged = stageTokens(d, [6, 5], 10, 8, 11);
+      const out = rowsOf(d, 0, 11, 48, 14);
+      d.addTypes(out, load(d, "f32", 2, 48), staged);
+      return out;
+    });
+  });
+
   duel.test("addPositions", "adds the row of each token's position", () => {
     duel.compare(tolerance.float, (d) => {
       const staged = stageTokens(d, [2, 5], 10, 8);

@@ -185,7 +185,8 @@ export class FlightTraffic {
 /** The n-th request, whatever the engine does with it. */
 function planOf(index: number, random: Random): Planned {
   const prompt = [...tokensOf(random(3), random(30)), ...tokensOf(10 + index, 1 + random(random(8) === 0 ? 70 : 20))];
-  const kind: RequestKind = random(12) === 0 ? (random(2) === 0 ? "embed_last" : "embed_mean") : "generate";
+  const kind: RequestKind = random(12) === 0 ? "pool" : "generate";
+  const pooling = random(2) === 0 ? "last" : "mean";
   const isPlain = kind === "generate" && random(3) > 0;
   const sampling: SamplingParams = {
     ...SAMPLING_DEFAULTS,
@@ -203,6 +204,7 @@ function planOf(index: number, random: Random): Planned {
     type: "add",
     callId: `r${index}`,
     kind,
+    pooling,
     prompt: Int32Array.from(prompt, (token) => token % 10_007),
     sampling,
     priority: random(4) === 0 ? random(3) - 1 : 0,

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 3
+#define PG_ABI_VERSION 4
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -79,6 +79,8 @@ PG_API int32_t pg_step_stage(void* context, void* step, int64_t ints);
 PG_API int32_t pg_embed(void* context, float* out, int64_t out_stride, const void* weight, const void* step, float scale);
 // out[t] += W[positions[t]] for all tokens, likewise.
 PG_API int32_t pg_add_positions(void* context, float* out, int64_t out_stride, const void* weight, const void* step);
+// out[t] += W[type_of[t]] for all tokens, likewise.
+PG_API int32_t pg_add_types(void* context, float* out, int64_t out_stride, const void* weight, const void* step);
 // out[i] = x[logit_rows[first + i]] for i < n; out must not be x.
 PG_API int32_t pg_gather_logit_rows(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* step, int64_t first, int64_t n, int64_t cols);
 

@@ -42,6 +42,11 @@ struct PlanView {
     if (window > 0) return position < window ? 0 : position - window + 1;
     return attention_chunk > 0 ? position - position % attention_chunk : 0;
   }
+
+  // The first key that it does not see any more; `end` is what the batch says. A window reaches as far ahead as back.
+  PG_MEMBER int32_t visible_end(int32_t position, int32_t end) const {
+    return window > 0 && end - position > window ? position + window : end;
+  }
 };
 
 struct AttentionArgs {

@@ -1,4 +1,4 @@
-// The ops that turn a step's integers into rows: embedding, learned positions, the rows whose logits are wanted.
+// The ops that turn a step's integers into rows: embedding, learned positions and types, the rows whose logits are wanted.
 #include <cstring>
 
 #include "parallel-rows.h"
@@ -34,6 +34,11 @@ int32_t pg_embed(void* handle, float* out, int64_t out_stride, const void* weigh
 int32_t pg_add_positions(void* handle, float* out, int64_t out_stride, const void* weight, const void* step) {
   const Step& s = *as_step(step);
   return lookup(as_context(handle), out, out_stride, *static_cast<const Weight*>(weight), s.positions, s.num_tokens, 1.0f, true);
+}
+
+int32_t pg_add_types(void* handle, float* out, int64_t out_stride, const void* weight, const void* step) {
+  const Step& s = *as_step(step);
+  return lookup(as_context(handle), out, out_stride, *static_cast<const Weight*>(weight), s.type_of, s.num_tokens, 1.0f, true);
 }
 
 int32_t pg_gather_logit_rows(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* step,

@@ -121,6 +121,7 @@ const char* read_all(Step& s, int64_t count) {
   s.input_of = reader.take(s.num_tokens);
   s.positions = reader.take(s.num_tokens);
   s.visible_end = reader.take(s.num_tokens);
+  s.type_of = reader.take(s.num_tokens);
   s.qo_indptr = reader.take(int64_t{s.num_rows} + 1);
   s.state_of = reader.take(s.num_rows);
   s.logit_rows = reader.take(s.num_logit_rows);

@@ -5,7 +5,7 @@
 #include "check.h"
 
 struct TestStep {
-  std::vector<int32_t> input_of, positions, visible_end, qo_indptr{0}, logit_rows;
+  std::vector<int32_t> input_of, positions, visible_end, type_of, qo_indptr{0}, logit_rows;
   std::vector<int32_t> slots, kv_indptr{0}, kv_indices;  // one group
   int32_t page_size = 1;
   std::vector<int32_t> plan;  // header and arrays; empty: none
@@ -30,11 +30,13 @@ struct TestStep {
     const int32_t rows = static_cast<int32_t>(qo_indptr.size()) - 1;
     const int32_t tokens = static_cast<int32_t>(positions.size());
     input_of.resize(positions.size(), 0);
+    type_of.resize(positions.size(), 0);
     for (size_t t = visible_end.size(); t < positions.size(); t++) visible_end.push_back(positions[t] + 1);
     std::vector<int32_t> states(static_cast<size_t>(rows), -1);
     std::vector<int32_t> block{tokens, rows, static_cast<int32_t>(logit_rows.size()), page_size, 1, plan.empty() ? 0 : 1};
     using Column = const std::vector<int32_t>*;
-    for (const Column part : {Column{&input_of}, Column{&positions}, Column{&visible_end}, Column{&qo_indptr}, Column{&states}, Column{&logit_rows}})
+    for (const Column part : {Column{&input_of}, Column{&positions}, Column{&visible_end}, Column{&type_of}, Column{&qo_indptr},
+                              Column{&states}, Column{&logit_rows}})
       block.insert(block.end(), part->begin(), part->end());
     block.push_back(static_cast<int32_t>(kv_indices.size()));
     for (const auto* part : {&slots, &kv_indptr, &kv_indices, &plan}) block.insert(block.end(), part->begin(), part->end());

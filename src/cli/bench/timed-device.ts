@@ -8,6 +8,7 @@ const OPS = [
   "stage",
   "embed",
   "addPositions",
+  "addTypes",
   "matmul",
   "gatedMatmul",
   "rmsNorm",

@@ -15,7 +15,7 @@ const F32 = "f32";
 const ADDR = "addr";
 const BUF = "buf";
 
-export const ABI_VERSION = 3;
+export const ABI_VERSION = 4;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {
@@ -43,6 +43,7 @@ export const ABI = {
   pg_step_stage: [I32, ADDR, ADDR, I64],
   pg_embed: [I32, ADDR, ADDR, I64, ADDR, ADDR, F32],
   pg_add_positions: [I32, ADDR, ADDR, I64, ADDR, ADDR],
+  pg_add_types: [I32, ADDR, ADDR, I64, ADDR, ADDR],
   pg_gather_logit_rows: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I64, I64],
 
   pg_rms_norm: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, F32, I64, I64, I64],

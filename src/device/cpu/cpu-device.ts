@@ -139,6 +139,13 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
     );
   }
 
+  addTypes(out: Tensor, table: Weight, batch: StagedBatch): void {
+    const { native, handle } = this.context;
+    const step = (batch as CpuStagedBatch).handle;
+    const to = (out as CpuTensor).address;
+    this.context.check(native.pg_add_types(handle, to, out.stride, (table as CpuWeight).handle, step), "pg_add_types");
+  }
+
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
     const { native, handle } = this.context;
     const to = out as CpuTensor;

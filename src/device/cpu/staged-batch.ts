@@ -44,6 +44,7 @@ export class CpuStagedBatch implements StagedBatch {
     this.#copy(batch.inputOf, numTokens);
     this.#copy(batch.positions, numTokens);
     this.#copy(batch.visibleEnd, numTokens);
+    this.#copy(batch.typeOf, numTokens);
     this.#copy(batch.qoIndptr, numRows + 1);
     this.#copy(batch.stateOf, numRows);
     this.#copy(batch.logitRows, numLogitRows);
@@ -115,7 +116,7 @@ export class CpuStagedBatch implements StagedBatch {
 
 /** The block's length. */
 function sizeOf({ numTokens, numRows, numLogitRows, groups }: Batch, plans: readonly AttentionPlan[]): number {
-  let ints = 7 + 3 * numTokens + 2 * numRows + numLogitRows;
+  let ints = 7 + 4 * numTokens + 2 * numRows + numLogitRows;
   for (let g = 0; g < groups.length; g++) {
     ints += 2 + numTokens + numRows + (numRows === 0 ? 0 : groups[g]!.kvIndptr[numRows]!);
   }

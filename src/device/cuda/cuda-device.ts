@@ -147,6 +147,11 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.#lookup(out as CudaTensor, table as CudaWeight, staged.positions, 0, staged.numTokens, 1, 1);
   }
 
+  addTypes(out: Tensor, table: Weight, batch: StagedBatch): void {
+    const staged = batch as CudaStagedBatch;
+    this.#lookup(out as CudaTensor, table as CudaWeight, staged.typeOf, 0, staged.numTokens, 1, 1);
+  }
+
   #lookup(
     out: CudaTensor,
     table: CudaWeight,

@@ -1,7 +1,7 @@
 // The step's integers on the device: the batch's columns and its plans in one block, brought by one copy.
 //
 //   [0, HEADER)                 header: at GROUPS_AT + g the offset of group g's page ids, at PLANS_AT + p that of plan p
-//   inputOf, positions, visibleEnd [T], qoIndptr [R+1], stateOf [R], logitRows, per group slots [T], kvIndptr [R+1]
+//   inputOf, positions, visibleEnd, typeOf [T], qoIndptr [R+1], stateOf [R], logitRows, per group slots [T], kvIndptr [R+1]
 //   then what varies between steps of one size: per group kvIndices, per plan its columns
 //
 // The first part lies at addresses that (T, R, number of logit rows) decide, so that graphs of decode steps keep their arguments;
@@ -45,6 +45,7 @@ export class CudaStagedBatch implements StagedBatch {
   previous = 0;
   positions = 0;
   visibleEnd = 0;
+  typeOf = 0;
   qoIndptr = 0;
   stateOf = 0;
   logitRows = 0;
@@ -82,6 +83,7 @@ export class CudaStagedBatch implements StagedBatch {
     this.inputOf = this.#copy(batch.inputOf, numTokens);
     this.positions = this.#copy(batch.positions, numTokens);
     this.visibleEnd = this.#copy(batch.visibleEnd, numTokens);
+    this.typeOf = this.#copy(batch.typeOf, numTokens);
     this.qoIndptr = this.#copy(batch.qoIndptr, numRows + 1);
     this.stateOf = this.#copy(batch.stateOf, numRows);
     this.logitRows = this.#copy(batch.logitRows, numLogitRows);
@@ -180,7 +182,7 @@ export class CudaStagedBatch implements StagedBatch {
 
 /** An upper bound of the block's length. */
 function sizeOf({ numTokens, numRows, numLogitRows, groups }: Batch, plans: readonly AttentionPlan[]): number {
-  let ints = HEADER + 3 * numTokens + 2 * numRows + numLogitRows + 32;
+  let ints = HEADER + 4 * numTokens + 2 * numRows + numLogitRows + 32;
   for (let g = 0; g < groups.length; g++) {
     ints += 16 + numTokens + numRows + (numRows === 0 ? 0 : groups[g]!.kvIndptr[numRows]!);
   }

@@ -31,6 +31,7 @@ export const NULL_OPS = [
   "stage",
   "embed",
   "addPositions",
+  "addTypes",
   "matmul",
   "rmsNorm",
   "addRmsNorm",
@@ -171,6 +172,9 @@ export class NullDevice implements Device {
   }
   addPositions(): void {
     this.calls.addPositions++;
+  }
+  addTypes(): void {
+    this.calls.addTypes++;
   }
   matmul(out: Tensor): void {
     this.calls.matmul++;

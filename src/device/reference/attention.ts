@@ -4,7 +4,7 @@
 // A row's result depends on its position and plan.kvChunk alone (see core/attention-plan.ts): each chunk starts from an empty
 // state, key tiles inside it ascend from the chunk's start, masked keys are never touched, and chunk states fold left to right.
 
-import { type AttentionPlan, visibleStart } from "../../core/attention-plan.js";
+import { type AttentionPlan, visibleEnd, visibleStart } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { AttentionParams, KvPoolSpec } from "../device.js";
 import { type KvLayout, keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
@@ -141,8 +141,9 @@ function foldItem(
 ): void {
   const { plan, batch } = scratch;
   const { kvChunk } = plan;
-  const kvEnd = Math.min(plan.itemKvEnd[item]!, batch.visibleEnd[token]!);
-  const firstKey = visibleStart(plan, batch.positions[token]!);
+  const position = batch.positions[token]!;
+  const kvEnd = Math.min(plan.itemKvEnd[item]!, visibleEnd(plan, position, batch.visibleEnd[token]!));
+  const firstKey = visibleStart(plan, position);
   scratch.total.clear(0);
   for (let chunkStart = plan.itemKvStart[item]!; chunkStart < kvEnd; chunkStart += kvChunk) {
     const chunkEnd = Math.min(chunkStart + kvChunk, kvEnd);

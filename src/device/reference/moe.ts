@@ -1,7 +1,7 @@
 // A mixture of experts, token by token: choose, run each chosen expert, sum by rank.
 
+import { activate, gatedOss, sigmoid } from "../../core/activation.js";
 import type { ExpertWeights, RouterSpec } from "../device.js";
-import { activate, gatedOss, sigmoid } from "./activation.js";
 import { matmul } from "./matmul.js";
 import { ReferenceTensor, type ReferenceWeight } from "./tensor.js";
 

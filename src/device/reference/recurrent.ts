@@ -1,8 +1,8 @@
 // The recurrent layers as the maths is written: the plain recurrence, token by token, sums in f64. State is kept in f32, as every
 // device keeps it, so that a sequence may be cut anywhere.
 
+import { activate } from "../../core/activation.js";
 import type { Activation, LinearAttentionSpec, StatePool, StatePoolSpec, StepLimits } from "../device.js";
-import { activate } from "./activation.js";
 import { checkBytes } from "./allocation.js";
 import type { ReferenceStagedBatch } from "./staged-batch.js";
 import type { ReferenceTensor } from "./tensor.js";

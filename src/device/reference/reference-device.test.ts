@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { activate, erf, gatedOss } from "../../core/activation.js";
 import { Batch } from "../../core/batch.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type { ExpertWeights, RouterSpec } from "../device.js";
-import { activate, erf, gatedOss } from "./activation.js";
 import { ReferenceKvPool, roundTo } from "./kv-pool.js";
 import { route } from "./moe.js";
 import { ReferenceDevice } from "./reference-device.js";

@@ -4,6 +4,7 @@
 // rounded to f32 when stored.
 
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
+import { activate } from "../../core/activation.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import { sampleRow } from "../../core/sample-row.js";
@@ -38,7 +39,6 @@ import type {
 import { availableMemory } from "../host.js";
 import { keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
 import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
-import { activate } from "./activation.js";
 import { checkBytes } from "./allocation.js";
 import { type HostAttentionParams, runAttention } from "./attention.js";
 import { ReferenceKvPool, roundTo } from "./kv-pool.js";
@@ -142,11 +142,18 @@ export class ReferenceDevice implements Device {
   }
 
   addPositions(out: Tensor, table: Weight, staged: StagedBatch): void {
+    this.#addRows(out, table, (staged as ReferenceStagedBatch).batch.positions, staged.numTokens);
+  }
+
+  addTypes(out: Tensor, table: Weight, staged: StagedBatch): void {
+    this.#addRows(out, table, (staged as ReferenceStagedBatch).batch.typeOf, staged.numTokens);
+  }
+
+  #addRows(out: Tensor, table: Weight, indices: Int32Array, n: number): void {
     const { data, offset, cols, stride } = out as ReferenceTensor;
-    const { positions } = (staged as ReferenceStagedBatch).batch;
     const rows = (table as ReferenceWeight).data;
-    for (let t = 0; t < staged.numTokens; t++) {
-      const from = positions[t]! * cols;
+    for (let t = 0; t < n; t++) {
+      const from = indices[t]! * cols;
       for (let c = 0; c < cols; c++) data[offset + t * stride + c]! += rows[from + c]!;
     }
   }

@@ -12,7 +12,7 @@ import type { ChatPrompt } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
-import type { AddMessage, EngineFacts, FromEngine, RequestKind, RequestOutput } from "../messages.js";
+import type { AddMessage, EngineFacts, FromEngine, RequestKind, RequestOutput, TextFields } from "../messages.js";
 import type {
   CachePicture,
   ChatMessage,
@@ -33,9 +33,9 @@ import { type CallLine, type CallReader, EmbeddingReader } from "./call-reader.j
 import { TextGeneration } from "./generation.js";
 import { type EngineHost, type StartHost, startHost } from "./host.js";
 import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
-import { type RelayCall, type RelayEngine, RelayReader } from "./relay.js";
+import { type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
 import { StepLog } from "./step-log.js";
-import { checkConstraint, checkPrompt, checkResumed, checkSampling } from "./validate.js";
+import { checkConstraint, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
 
 export interface EngineOptions extends Partial<EngineConfig> {
   /** Hears how many bytes of weights are loaded. */
@@ -165,12 +165,12 @@ export class HostedEngine implements RelayEngine {
 
   async embed(inputs: readonly (string | readonly number[])[], options: EmbedOptions = {}): Promise<EmbedResult> {
     let promptTokens = 0;
-    const kind = options.pooling === "mean" ? "embed_mean" : "embed_last";
+    const pooling = options.pooling ?? "last";
     const vectors = inputs.map((input) => {
       const ids = typeof input === "string" ? this.tokenize(input) : input;
       promptTokens += ids.length;
       const request = { maxTokens: 1, ...(options.salt === undefined ? {} : { salt: options.salt }) };
-      const message = this.#message(kind, ids, request);
+      const message = this.#message("pool", ids, request, { pooling });
       const reader = new EmbeddingReader(this.#lineOf(message.callId));
       this.#post(message, reader, options);
       return reader.vector;
@@ -213,7 +213,7 @@ export class HostedEngine implements RelayEngine {
 
   relay(call: RelayCall, deliver: (output: RequestOutput | PagodaError) => void): (index: number) => void {
     const { options, resumed } = call;
-    const message = this.#message(call.kind, call.prompt, options);
+    const message = this.#message(call.kind, call.prompt, options, textFieldsOf(call));
     if (resumed !== null) checkResumed(resumed, message, this.#facts);
     const line = this.#lineOf(message.callId);
     const reader = new RelayReader(line, call.kind === "generate" ? message.sampling.n : 1, deliver);
@@ -242,6 +242,8 @@ export class HostedEngine implements RelayEngine {
   // --- calls -------------------------------------------------------------------------------------------------------
 
   #submit(ids: readonly number[], options: GenerateOptions): Generation {
+    const { isBidirectional, numLabels } = this.#facts;
+    if (isBidirectional || numLabels > 0) throw this.#unsupported("generate", "it embeds or scores texts.");
     const message = this.#message("generate", ids, options);
     const { callId, sampling } = message;
     const tokenizer = this.#checkpoint.requireTokenizer();
@@ -265,9 +267,9 @@ export class HostedEngine implements RelayEngine {
     };
   }
 
-  #message(kind: RequestKind, ids: readonly number[], options: GenerateOptions): AddMessage {
+  #message(kind: RequestKind, ids: readonly number[], options: GenerateOptions, text: TextFields = {}): AddMessage {
     const facts = this.#facts;
-    const prompt = checkPrompt(ids, facts);
+    const prompt = kind === "generate" ? checkPrompt(ids, facts) : checkText(ids, facts);
     const sampling = checkSampling(options, this.#checkpoint.generation.sampling, facts, prompt.length, () =>
       this.#freshSeed(),
     );
@@ -284,7 +286,11 @@ export class HostedEngine implements RelayEngine {
     }
     const callId = options.id ?? `req-${randomUUID()}`;
     if (this.#calls.has(callId)) throw invalid("id", callId, "unique among running requests");
-    return { type: "add", callId, kind, prompt, sampling, priority, salt, arrivalMs: now(), constraint };
+    return { type: "add", callId, kind, ...text, prompt, sampling, priority, salt, arrivalMs: now(), constraint };
+  }
+
+  #unsupported(task: string, reason: string): RequestError {
+    return new RequestError("task_unsupported", { model: this.#checkpoint.name, task, reason });
   }
 
   #post(

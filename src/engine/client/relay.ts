@@ -3,15 +3,20 @@
 
 import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { PagodaError } from "../../core/errors.js";
-import type { EngineFacts, RequestKind, RequestOutput, ResumedSample } from "../messages.js";
+import type { EngineFacts, RequestKind, RequestOutput, ResumedSample, TextFields } from "../messages.js";
 import type { Engine, GenerateOptions } from "../types.js";
 import type { CallLine, CallReader } from "./call-reader.js";
 
-export interface RelayCall {
+export interface RelayCall extends TextFields {
   readonly kind: RequestKind;
   readonly prompt: readonly number[];
   readonly options: GenerateOptions & { readonly id: string };
   readonly resumed: ResumedSample | null;
+}
+
+/** The fields of a call that its message has too. */
+export function textFieldsOf({ pooling, secondStart }: TextFields): TextFields {
+  return { ...(pooling === undefined ? {} : { pooling }), ...(secondStart === undefined ? {} : { secondStart }) };
 }
 
 export interface RelayEngine extends Engine {

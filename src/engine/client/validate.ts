@@ -78,6 +78,18 @@ export function checkPrompt(prompt: readonly number[], facts: EngineFacts): Int3
     const value = Math.ceil((prompt.length + 1) / facts.pageSize);
     throw new RequestError("prompt_exceeds_pool", { value, limit: facts.poolTokens / facts.pageSize });
   }
+  return checkIds(prompt, facts);
+}
+
+/** A text that is embedded or scored: no answer follows, so it may fill the context. */
+export function checkText(ids: readonly number[], facts: EngineFacts): Int32Array {
+  if (ids.length === 0) throw new RequestError("empty_prompt", { param: "input" });
+  const limit = contextLimit(facts);
+  if (ids.length > limit) throw new RequestError("text_too_long", { value: ids.length, limit });
+  return checkIds(ids, facts);
+}
+
+function checkIds(prompt: readonly number[], facts: EngineFacts): Int32Array {
   for (let i = 0; i < prompt.length; i++) {
     const id = prompt[i]!;
     if (!Number.isInteger(id) || id < 0 || id >= facts.vocabSize) {

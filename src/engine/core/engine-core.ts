@@ -6,6 +6,7 @@ import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
 import type { Device, KvPool } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
+import type { HostLayer } from "../../models/blocks/host-layers.js";
 import type { Caches, Model } from "../../models/model.js";
 import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
@@ -35,6 +36,8 @@ export interface EngineParts {
   readonly maxContext: number;
   readonly eosIds: readonly number[];
   readonly compiler: ConstraintCompiler | null;
+  /** What makes a checkpoint's own embeddings of pooled hidden states; null, or left out: nothing more is done. */
+  readonly embedder?: HostLayer | null;
   readonly clock: () => number;
 }
 
@@ -55,10 +58,14 @@ export class EngineCore {
     const { device, model, scheduler, pageSize, clock } = parts;
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
-    this.#factory = new SessionFactory({ ...parts, hiddenSize: model.spec.hiddenSize });
+    this.#factory = new SessionFactory({
+      ...parts,
+      hiddenSize: model.spec.hiddenSize,
+      isBidirectional: model.spec.isBidirectional ?? false,
+    });
     const sampler = new Sampler(model.spec.vocabSize);
     this.#launcher = new Launcher(parts, sampler);
-    this.#outcomes = new OutcomeReader(sampler);
+    this.#outcomes = new OutcomeReader(sampler, { embed: parts.embedder ?? null, score: model.scorer?.score ?? null });
     this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
     this.#free = Array.from(
       { length: device.info.asyncDepth },

@@ -91,6 +91,8 @@ export class Flight {
     const state = this.#stateGroup < 0 ? -1 : tables[this.#stateGroup]!.pages[0]!;
     batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, pages, logitsFrom, state);
     for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.pages);
+    if (request.isWhole) batch.showUntil(end, 0, end);
+    if (request.secondStart < end) batch.beginSecond(request.secondStart);
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;

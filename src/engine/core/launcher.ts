@@ -10,6 +10,7 @@ import type { Device, StatePool } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
 import type { Sampler } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
+import { neededStates } from "./pooling.js";
 import type { Session } from "./session.js";
 
 export interface LauncherParts {
@@ -55,17 +56,17 @@ export class Launcher {
     copies.clear();
   }
 
-  /** The rows of hidden states that become vectors: all of a chunk for a mean, else the prompt's last. */
+  /** The rows of hidden states that become vectors. */
   #keepHidden(flight: Flight): void {
     const { step, batch, sessions } = flight;
     for (let r = 0; r < batch.numRows; r++) {
-      const { kind, request } = sessions[r]!;
-      if (kind === "generate") continue;
-      const isLast = step.endOf(r) === request.numTokens;
-      const count = kind === "embed_mean" ? step.queryLens[r]! : isLast ? 1 : 0;
-      if (count > 0) {
-        flight.keptOf[r] = flight.hidden.keep(this.#parts.model.hidden, batch.qoIndptr[r + 1]! - count, count);
-      }
+      const { pooled, request } = sessions[r]!;
+      if (pooled === null) continue;
+      const start = step.starts[r]!;
+      const [from, to] = neededStates(pooled.pooling, start, step.endOf(r), request.numTokens);
+      if (from === to) continue;
+      const row = batch.qoIndptr[r]! + from - start;
+      flight.keptOf[r] = flight.hidden.keep(this.#parts.model.hidden, row, to - from);
     }
   }
 

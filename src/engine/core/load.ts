@@ -5,6 +5,7 @@ import { CacheManager } from "../../cache/cache-manager.js";
 import { HostTier } from "../../cache/host-tier.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { packageVersion } from "../../config/version.js";
+import { ceilDiv } from "../../core/math.js";
 import type { Device } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
@@ -41,7 +42,11 @@ export async function loadEngine(
   const spec = family.specOf(parsed);
   const device = await open(config);
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
-  const maxTokens = config.pageSize * config.maxPagesPerBatch;
+  const { isBidirectional = false } = spec;
+  // A text whose tokens see each other is computed in one step, so a step must hold the longest.
+  const longest = isBidirectional ? ceilDiv(maxContext, config.pageSize) : 0;
+  const maxPagesPerBatch = Math.max(config.maxPagesPerBatch, longest);
+  const maxTokens = config.pageSize * maxPagesPerBatch;
   const maxLogitRows = logitRowsThatFit(spec, maxTokens, device);
   const source = checkpoint.openTensors();
   let model: ReturnType<typeof family.load>;
@@ -64,7 +69,8 @@ export async function loadEngine(
   } finally {
     source.close();
   }
-  const { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, prefixCaching } = config;
+  const { mode, pageSize, idealChunk, fixedChunk } = config;
+  const prefixCaching = config.prefixCaching && !isBidirectional; // what stands after a prefix changes its keys and values
   const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
   const maxChunk = chunkOf(schedulerOptions);
   const page = { pageSize, dtype: kvDtypeOf(config, device) };
@@ -73,7 +79,7 @@ export async function loadEngine(
   const caches = allocCaches(spec.caches, device, page, sizes);
   const groups = spec.caches.map((cache, g) => ({ ...cache, numPages: sizes[g]! }));
   const pages = new PageBytes(device, caches);
-  const tierBytes = config.hostCacheMb * 2 ** 20;
+  const tierBytes = prefixCaching ? config.hostCacheMb * 2 ** 20 : 0;
   const hostTier = tierBytes === 0 ? null : new HostTier(tierBytes, pages);
   const cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups, hostTier });
   const clock = () => performance.timeOrigin + performance.now();
@@ -100,6 +106,9 @@ export async function loadEngine(
     architecture: spec.architecture,
     vocabSize: spec.vocabSize,
     hiddenSize: spec.hiddenSize,
+    isBidirectional,
+    numLabels: spec.numLabels ?? 0,
+    scorePooling: model.scorer?.pooling ?? "last",
     maxContext,
     pageSize,
     poolTokens: cache.maxTokens,
@@ -111,7 +120,7 @@ export async function loadEngine(
     config,
   };
   const store =
-    config.cacheDir === null
+    config.cacheDir === null || isBidirectional
       ? null
       : new PrefixStore({
           cache,

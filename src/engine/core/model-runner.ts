@@ -57,13 +57,38 @@ export class ModelRunner {
 
   /** Runs the ranges as one batch. Returns the wanted logits [numLogitRows, V], rows in order of the ranges. */
   run(ranges: readonly RunRange[]): Float32Array {
+    this.#forward(ranges);
     const { device, model, maxLogitRows } = this.#options;
     const { vocabSize } = model.spec;
+    const { numLogitRows } = this.#batch;
+    const logits = new Float32Array(numLogitRows * vocabSize);
+    for (let first = 0; first < numLogitRows; first += maxLogitRows) {
+      const n = Math.min(maxLogitRows, numLogitRows - first);
+      model.computeLogits(this.#staged, first, n);
+      device.read(logits.subarray(first * vocabSize), model.logits, 0, n);
+    }
+    return logits;
+  }
+
+  /** The same; returns the hidden states of all tokens [T, hidden]. */
+  runHidden(ranges: readonly RunRange[]): Float32Array {
+    this.#forward(ranges);
+    const { device, model } = this.#options;
+    const { numTokens } = this.#batch;
+    const hidden = new Float32Array(numTokens * model.spec.hiddenSize);
+    device.read(hidden, model.hidden, 0, numTokens);
+    return hidden;
+  }
+
+  #forward(ranges: readonly RunRange[]): void {
+    const { device, model } = this.#options;
+    const { isBidirectional = false } = model.spec;
     const batch = this.#batch;
     batch.clear();
     for (const { sequence, tokens, start, end, logitsFrom } of ranges) {
       batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom, 1 + sequence);
       for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, this.#pages[sequence]!);
+      if (isBidirectional) batch.showUntil(end, start, end);
     }
     device.stage(
       this.#staged,
@@ -71,12 +96,5 @@ export class ModelRunner {
       this.#planners.map((planner) => planner.plan(batch)),
     );
     model.forward(this.#staged, this.#caches);
-    const logits = new Float32Array(batch.numLogitRows * vocabSize);
-    for (let first = 0; first < batch.numLogitRows; first += maxLogitRows) {
-      const n = Math.min(maxLogitRows, batch.numLogitRows - first);
-      model.computeLogits(this.#staged, first, n);
-      device.read(logits.subarray(first * vocabSize), model.logits, 0, n);
-    }
-    return logits;
   }
 }

@@ -1,17 +1,26 @@
 // Reads what the rows of a landed flight gave. Changes no request; the engine settles what it finds here.
 
 import type { Fault, Outcome, Run, Scores } from "../../core/outcome.js";
+import type { HostLayer } from "../../models/blocks/host-layers.js";
 import { drawnAt, logprobsAt, type Sampler } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
-import { poolChunk, pooledVector } from "./pooling.js";
+import { poolChunk } from "./pooling.js";
 import type { Session } from "./session.js";
+
+/** What a pooled vector goes through, by the kind of request. */
+export interface VectorLayers {
+  readonly embed: HostLayer | null;
+  readonly score: HostLayer | null;
+}
 
 export class OutcomeReader {
   readonly #sampler: Sampler;
+  readonly #layers: VectorLayers;
   readonly #run: Run = { kind: "run", tokens: new Int32Array(1), count: 1, logprobs: null };
 
-  constructor(sampler: Sampler) {
+  constructor(sampler: Sampler, layers: VectorLayers) {
     this.#sampler = sampler;
+    this.#layers = layers;
   }
 
   /** What the row ends its part of the flight with; null: nothing, it was a chunk in the middle of a prompt. */
@@ -63,6 +72,9 @@ export class OutcomeReader {
     const session = flight.sessions[row]!;
     const end = step.endOf(row);
     poolChunk(session, flight.hidden, flight.keptOf[row]!, step.starts[row]!, end);
-    return end < session.request.numTokens ? null : { kind: "vector", values: pooledVector(session) };
+    if (end < session.request.numTokens) return null;
+    const vector = session.pooled!.vector();
+    const layer = session.kind === "embed" ? this.#layers.embed : session.kind === "score" ? this.#layers.score : null;
+    return { kind: "vector", values: layer === null ? vector : layer(vector) };
   }
 }

@@ -1,6 +1,7 @@
 // What the engine keeps of one sample beside its Request: who asked, how to sample, what to report.
 
 import type { RequestId } from "../../core/ids.js";
+import { PooledState } from "../../core/pooling.js";
 import { Request } from "../../core/request.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
@@ -16,9 +17,8 @@ export interface Session {
   readonly sampling: SamplingState;
   /** Filled from position 0 on when prompt logprobs were asked for; entry 0 is null. */
   readonly promptLogprobs: (PositionLogprobs | null)[] | null;
-  /** Sum of the hidden states so far, over `pooledTokens` tokens; embeddings only. */
-  readonly pooled: Float64Array | null;
-  pooledTokens: number;
+  /** The hidden states so far; null for generations. */
+  readonly pooled: PooledState | null;
 }
 
 export interface SessionOptions {
@@ -26,6 +26,7 @@ export interface SessionOptions {
   readonly compiler: ConstraintCompiler | null;
   readonly hiddenSize: number;
   readonly maxContext: number;
+  readonly isBidirectional: boolean;
 }
 
 /** Makes sessions from messages, and further samples from a first one. */
@@ -34,9 +35,11 @@ export class SessionFactory {
   readonly #compiler: ConstraintCompiler | null;
   readonly #hiddenSize: number;
   readonly #maxContext: number;
+  readonly #isBidirectional: boolean;
 
   constructor(options: SessionOptions) {
     const { eosIds, compiler, hiddenSize, maxContext } = options;
+    this.#isBidirectional = options.isBidirectional;
     this.#maxContext = maxContext;
     this.#eosIds = eosIds;
     this.#compiler = compiler;
@@ -44,12 +47,14 @@ export class SessionFactory {
   }
 
   open(message: AddMessage, editLogits: LogitsHook | null): Session {
-    const { sampling, kind } = message;
+    const { sampling, kind, pooling = "last" } = message;
     const state = this.#samplingState(message, editLogits);
     const request = new Request({
       ...message,
       id: message.callId as RequestId,
-      readsCache: sampling.promptLogprobs === null && kind !== "embed_mean",
+      // What is taken from the cache has no hidden states.
+      readsCache: sampling.promptLogprobs === null && (kind === "generate" || pooling === "last"),
+      isWhole: this.#isBidirectional,
       maxLength: this.#maxContext,
       runsAhead: kind === "generate" && canRunAhead(sampling, state),
       sampleIndex: message.resumed?.index ?? 0,
@@ -62,8 +67,7 @@ export class SessionFactory {
       kind,
       sampling: state,
       promptLogprobs: sampling.promptLogprobs === null ? null : [null],
-      pooled: kind === "generate" ? null : new Float64Array(this.#hiddenSize),
-      pooledTokens: 0,
+      pooled: kind === "generate" ? null : new PooledState(pooling, this.#hiddenSize),
     };
   }
 
@@ -91,7 +95,6 @@ export class SessionFactory {
       sampling: { ...sampling, constraint },
       promptLogprobs: null,
       pooled: null,
-      pooledTokens: 0,
     };
   }
 

@@ -6,12 +6,14 @@ import { argmax } from "../../core/choose-token.js";
 import { FormatError } from "../../core/errors.js";
 import type { Device, KvDtype, WeightQuantization } from "../../device/device.js";
 import { readJsonObject } from "../../formats/json-file.js";
+import type { Model } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
 import { openCheckpoint } from "../checkpoint.js";
 import { ModelRunner } from "./model-runner.js";
+import { compareVectors, type GoldenVectors, largestDifference, OTHER_TEXT } from "./verify-vectors.js";
 
-/** A case of golden.json; all but the prompt may be absent. */
-export interface GoldenCase {
+/** A case of golden.json; all but the prompt may be absent. `mean`, `first`, `last`, `scores`: of models that do not generate. */
+export interface GoldenCase extends GoldenVectors {
   readonly prompt: readonly number[];
   /** Logits after the last prompt token [V]. */
   readonly last_logits?: readonly number[];
@@ -37,10 +39,10 @@ export interface GreedyMiss {
 export interface CaseResult {
   readonly index: number;
   readonly promptLen: number;
-  /** Largest difference of a logit; null when the case does not say. */
+  /** Largest difference of a logit, or of a number of a vector or score; null when the case does not say. */
   readonly logitDifference: number | null;
   readonly logprobDifference: number | null;
-  /** Largest difference between the prompt in one batch and in chunks. */
+  /** Largest difference between the prompt in one batch and in chunks, or beside another text. */
   readonly chunkDifference: number;
   readonly greedyLen: number;
   /** Differences that are ties: the case's own gap and ours are both below the tie gap. */
@@ -78,34 +80,33 @@ export function verifyModel(path: string, device: Device, options: VerifyOptions
   const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
   const spec = family.specOf(config);
   const { vocabSize, shortContext = Number.POSITIVE_INFINITY } = spec;
+  const generates = spec.isBidirectional !== true && spec.numLabels === undefined;
   checkIds(goldens, vocabSize, path);
   const lengthOf = ({ prompt, greedy = [] }: GoldenCase): number => prompt.length + greedy.length;
   const source = checkpoint.openTensors();
   // Cases of either side of longrope's switch need a model of their own; all others share one.
-  const runners = new Map<boolean, ModelRunner>();
-  const runnerFor = (isLong: boolean): ModelRunner => {
+  const runners = new Map<boolean, LoadedRunner>();
+  const runnerFor = (isLong: boolean): LoadedRunner => {
     const own = goldens.filter((golden) => lengthOf(golden) > shortContext === isLong);
     const maxContext = Math.max(...own.map(lengthOf));
-    const capacity = { maxTokens: Math.max(...own.map(({ prompt }) => prompt.length)), maxLogitRows: 16, maxContext };
+    const capacity = { maxTokens: maxContext + (generates ? 0 : OTHER_TEXT), maxLogitRows: 16, maxContext };
     const model = family.load(config, { device, source, capacity, quantize: options.quantize ?? "none" });
     const kvDtype = options.kvDtype ?? "f32";
-    return new ModelRunner({ ...capacity, device, model, numSequences: 2, maxLength: maxContext, kvDtype });
+    const maxLength = Math.max(maxContext, OTHER_TEXT);
+    const runner = new ModelRunner({ ...capacity, device, model, numSequences: 2, maxLength, kvDtype });
+    return { runner, model };
   };
   const cases: CaseResult[] = [];
   try {
     for (const [index, golden] of goldens.entries()) {
       const isLong = lengthOf(golden) > shortContext;
-      const runner = runners.get(isLong) ?? runnerFor(isLong);
-      runners.set(isLong, runner);
-      const result = verifyCase(
-        golden,
-        index,
-        runner,
-        vocabSize,
-        tolerance,
-        options.chunk ?? 16,
-        options.tieGap ?? TIE_GAP,
-      );
+      const loaded = runners.get(isLong) ?? runnerFor(isLong);
+      runners.set(isLong, loaded);
+      const { runner, model } = loaded;
+      const { chunk = 16, tieGap = TIE_GAP } = options;
+      const result = generates
+        ? verifyCase(golden, index, runner, vocabSize, tolerance, chunk, tieGap)
+        : verifyText(golden, index, runner, model, tolerance);
       options.onCase?.(result);
       cases.push(result);
     }
@@ -119,6 +120,33 @@ export function verifyModel(path: string, device: Device, options: VerifyOptions
     tolerance,
     cases,
     isOk: cases.every((result) => result.isOk),
+  };
+}
+
+interface LoadedRunner {
+  readonly runner: ModelRunner;
+  readonly model: Model;
+}
+
+/** A text of a model that does not generate: its vectors or scores, alone and beside another text. */
+function verifyText(
+  golden: GoldenCase,
+  index: number,
+  runner: ModelRunner,
+  model: Model,
+  tolerance: number,
+): CaseResult {
+  const { vectorDifference, neighbourDifference } = compareVectors(golden, runner, model);
+  return {
+    index,
+    promptLen: golden.prompt.length,
+    logitDifference: vectorDifference,
+    logprobDifference: null,
+    chunkDifference: neighbourDifference,
+    greedyLen: 0,
+    ties: [],
+    misses: [],
+    isOk: vectorDifference <= tolerance && neighbourDifference === 0,
   };
 }
 
@@ -194,12 +222,6 @@ function decodeGreedy(
     (isTie ? ties : misses).push({ index, expected, found, gap });
   }
   return { ties, misses };
-}
-
-function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
-  let largest = a.length === b.length ? 0 : Number.NaN;
-  for (let i = 0; i < b.length; i++) largest = Math.max(largest, Math.abs(a[i]! - b[i]!));
-  return largest;
 }
 
 /** Sum over the prompt's tokens after the first of log p(token | those before it). `logits` [promptLen, V]. */

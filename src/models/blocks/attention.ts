@@ -155,6 +155,24 @@ export interface AttentionSettings {
 
 export const SEPARATE_QKV = ["q_proj", "k_proj", "v_proj"] as const;
 
+/** Three matrices without a bias, under the most common names, and nothing else. */
+export const PLAIN_ATTENTION: AttentionSettings = {
+  qkvBias: false,
+  outBias: false,
+  qkv: SEPARATE_QKV,
+  out: "o_proj",
+  isTransposed: false,
+  qkNorm: "none",
+  qNorm: "q_norm",
+  kNorm: "k_norm",
+  qkNormStyle: null,
+  isNormedAfterRotary: false,
+  outNorm: null,
+  inputScale: 1,
+  isByHead: false,
+  hasGate: false,
+};
+
 /** Loads the projections and the norms of q and k. */
 export function loadAttention(
   loader: Loader,

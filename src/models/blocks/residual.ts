@@ -68,3 +68,19 @@ export class ParallelResidual implements Layer {
     for (let i = 0; i < this.#blocks.length; i++) this.#blocks[i]!.run(x, this.#normed[i]!, batch, caches);
   }
 }
+
+/** x = norm(x + block(x)), as BERT has it: the block adds to x. */
+export class PostNorm implements Layer {
+  readonly #block: Block;
+  readonly #norm: Norm;
+
+  constructor(block: Block, norm: Norm) {
+    this.#block = block;
+    this.#norm = norm;
+  }
+
+  run(x: Tensor, batch: StagedBatch, caches: Caches): void {
+    this.#block.run(x, x, batch, caches);
+    this.#norm.run(x, x, batch.numTokens);
+  }
+}

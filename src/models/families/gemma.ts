@@ -2,7 +2,8 @@
 //   - each half of a layer is normed before and (not in 1) after:  x += postNorm(f(preNorm(x)));  norm weights are stored less one
 //   - embeddings are scaled by sqrt(hidden), attention scores by query_pre_attn_scalar ** -0.5, the gate is gelu
 //   - most layers see a sliding window: every other one (2), five of six (3)
-//   - Gemma 2 caps attention scores and logits; Gemma 3 norms query and key heads, and its window layers have a rope of their own
+//   - Gemma 2 caps attention scores and logits; Gemma 3 norms query and key heads, and its window layers have a rope of their own;
+//     EmbeddingGemma is Gemma 3 with tokens that see the text after them too
 
 import { rmsStyle } from "../blocks/norm.js";
 import { readCommon } from "../common-config.js";
@@ -31,6 +32,7 @@ export const gemma2: ModelFamily<DecoderConfig> = {
   parseConfig(raw, file) {
     const defaults = { attn_logit_softcapping: 50, final_logit_softcapping: 30 };
     const c = new ConfigReader({ ...GEMMA_DEFAULTS, ...defaults, ...raw }, file);
+    c.only("use_bidirectional_attention", false);
     const common = readGemma(c, "Gemma2ForCausalLM");
     return {
       ...common,
@@ -42,18 +44,23 @@ export const gemma2: ModelFamily<DecoderConfig> = {
 };
 
 export const gemma3: ModelFamily<DecoderConfig> = {
-  architectures: ["Gemma3ForCausalLM"],
+  architectures: ["Gemma3ForCausalLM", "Gemma3TextModel"],
   parseConfig(raw, file) {
     const defaults = { ...GEMMA3_SIZES, rope_theta: 1e6, rope_local_base_freq: 1e4, sliding_window_pattern: 6 };
     const c = new ConfigReader({ ...GEMMA_DEFAULTS, ...defaults, ...raw }, file);
-    const common = readGemma(c, "Gemma3ForCausalLM");
+    const isBidirectional = c.bool("use_bidirectional_attention", false);
+    const common = readGemma(c, isBidirectional ? "Gemma3TextModel" : "Gemma3ForCausalLM");
     const period = c.int("sliding_window_pattern");
     const isLocal = (layer: number): boolean => (layer + 1) % period !== 0;
     // A window that is too wide to matter still marks the layer as local, with the local rope.
     const marks = layerWindows(c, { ...common, maxContext: Number.POSITIVE_INFINITY }, isLocal);
+    // EmbeddingGemma states the width of both sides together.
+    const halved = (window: number): number => (window > 0 ? Math.floor(window / 2) + 1 : 0);
+    const windows = layerWindows(c, common, isLocal);
     return {
       ...common,
-      windows: layerWindows(c, common, isLocal),
+      isBidirectional,
+      windows: isBidirectional ? marks.map(halved) : windows,
       ropes: [readHeadRope(c, common.headDim, "full_attention"), readHeadRope(c, common.headDim, "sliding_attention")],
       ropeOf: marks.map((window) => (window > 0 ? 1 : 0)),
       attention: { ...common.attention, qkNorm: "head" },
@@ -73,7 +80,6 @@ const GEMMA3_SIZES = {
 const GEMMA_DEFAULTS = { hidden_activation: "gelu_pytorch_tanh", sliding_window: 4096 };
 
 function readGemma(c: ConfigReader, architecture: string): DecoderConfig {
-  c.only("use_bidirectional_attention", false);
   const plain = llamaSettings(c, readCommon(c, architecture, { isTied: true, headDim: 256 }));
   const bias = c.bool("attention_bias", false);
   return {

@@ -1,7 +1,7 @@
 // GPT-2. Other than Llama: learned positions instead of rotary ones, LayerNorm, biases everywhere, a feed-forward without a gate,
 // and matrices stored as [inputs, outputs].
 
-import { loadAttention, SelfAttention } from "../blocks/attention.js";
+import { loadAttention, PLAIN_ATTENTION, SelfAttention } from "../blocks/attention.js";
 import { ADD } from "../blocks/block.js";
 import { loadMlp } from "../blocks/mlp.js";
 import { loadNorm, type NormStyle } from "../blocks/norm.js";
@@ -65,22 +65,7 @@ function load(config: Gpt2Config, context: LoadContext): Model {
   const root = loader.has("wte.weight") ? "" : "transformer."; // base models are saved without the prefix
   const { hiddenSize, isTransposed, numHeads } = config;
   const style: NormStyle = { kind: "layer", eps: config.eps, offset: 0, hasBias: true };
-  const attention = {
-    qkvBias: true,
-    outBias: true,
-    qkv: ["c_attn"],
-    out: "c_proj",
-    isTransposed,
-    qkNorm: "none",
-    qNorm: "q_norm",
-    kNorm: "k_norm",
-    qkNormStyle: null,
-    isNormedAfterRotary: false,
-    outNorm: null,
-    inputScale: 1,
-    isByHead: false,
-    hasGate: false,
-  } as const;
+  const attention = { ...PLAIN_ATTENTION, qkvBias: true, outBias: true, qkv: ["c_attn"], out: "c_proj", isTransposed };
   const mlp = { gateUp: null, up: "c_fc", down: "c_proj", hasBias: true, isTransposed, innerNorm: null };
   const { places } = cachesOf(config);
   const vocabulary = new Vocabulary(loader, {

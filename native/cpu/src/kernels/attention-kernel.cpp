@@ -1,7 +1,7 @@
 // Attention of one work item (a tile of packed query rows over a chunk of keys) for one kv head, and the merge of split items.
 //
 //   out[i] = sum_j softmax_j(scale * q_i . k_j [softcap]) v_j     over keys j of the row's pages with
-//   visible_start(pos_i) <= j < visible_end_i,  a sink adds one more term to the denominator.
+//   visible_start(pos_i) <= j < visible_end(pos_i),  a sink adds one more term to the denominator.
 //
 // Tiling: chunks of kv_chunk keys (absolute multiples), each summed from an empty state and folded into the running one, as
 // src/core/attention-plan.ts prescribes; in a chunk, tiles of 64 keys at absolute positions. Packed rows (token, head in group)
@@ -54,7 +54,7 @@ int32_t load_queries(TileScratch& s, const AttentionArgs& a, int32_t item, int32
     float* to = s.q + i * q_stride;
     each_step(dim, [&](int64_t d, int lanes) { v_store(to + d, v_load_some(q + d, lanes) * factor); });
     s.visible_start[i] = a.plan.visible_start(a.batch.positions[token]);
-    s.visible_end[i] = a.batch.visible_end[token];
+    s.visible_end[i] = a.plan.visible_end(a.batch.positions[token], a.batch.visible_end[token]);
     s.total_sums[i] = 0.0f;
     s.total_maxima[i] = kMinusInfinity;
   }

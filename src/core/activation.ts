@@ -1,6 +1,7 @@
 // Activation functions, one number at a time, in f64.
 
-import type { Activation } from "../device.js";
+/** Those that devices compute; "sigmoid" and "identity" gate other things than feed-forwards. */
+export type Activation = "silu" | "gelu_tanh" | "gelu" | "relu" | "relu2" | "sigmoid" | "identity";
 
 export function activate(kind: Activation, x: number): number {
   switch (kind) {

@@ -1,0 +1,64 @@
+// What docs/models.md says of the families that embed and score texts, by the base of their architecture names.
+
+export interface EncoderRow {
+  readonly title: string;
+  readonly architectures: readonly string[];
+  /** GGUF architectures it comes under. */
+  readonly gguf?: string;
+  readonly context: string;
+  readonly differs: string;
+  readonly goldens?: string;
+}
+
+const of = (base: string): readonly string[] =>
+  ["Model", "ForMaskedLM", "ForSequenceClassification"].map((kind) => `${base}${kind}`);
+
+export const ENCODERS: readonly EncoderRow[] = [
+  {
+    title: "BERT (bge, e5, gte, MiniLM, mxbai, ms-marco cross-encoders)",
+    architectures: of("Bert"),
+    context: "512",
+    differs: "norms after each half, learned positions, types of tokens",
+    goldens: "bert, bert-reranker",
+  },
+  {
+    title: "XLM-RoBERTa (bge-m3, multilingual-e5, bge-reranker-v2-m3)",
+    architectures: of("XLMRoberta"),
+    context: "512 to 8k",
+    differs: "BERT; positions begin after that of padding",
+    goldens: "xlm-roberta, xlm-roberta-reranker",
+  },
+  { title: "RoBERTa", architectures: of("Roberta"), context: "512", differs: "as XLM-RoBERTa" },
+  { title: "CamemBERT", architectures: of("Camembert"), context: "512", differs: "as XLM-RoBERTa" },
+  { title: "DistilBERT", architectures: of("DistilBert"), context: "512", differs: "BERT without types of tokens" },
+  {
+    title: "ModernBERT (gte-modernbert, granite-embedding)",
+    architectures: of("ModernBert"),
+    context: "8k",
+    differs: "pre-norm, rotary positions, gated feed-forward, windows to either side on two of three layers",
+    goldens: "modernbert, modernbert-reranker",
+  },
+  {
+    title: "EmbeddingGemma",
+    architectures: ["Gemma3TextModel"],
+    context: "2k",
+    differs: "Gemma 3 whose tokens see the text after them too, windows to either side",
+    goldens: "embeddinggemma",
+  },
+];
+
+/** The table of docs/models.md. */
+export function encodersTable(): string {
+  const rows = ENCODERS.map(({ title, architectures, gguf, context, differs, goldens }) => {
+    const cells = [
+      `${title} (${architectures.map((name) => `\`${name}\``).join(", ")})`,
+      gguf ?? "—",
+      context,
+      differs,
+      goldens ?? "—",
+    ];
+    return `| ${cells.join(" | ")} |`;
+  });
+  const head = ["family (`architectures`)", "GGUF", "context", "what differs", "goldens"];
+  return [`| ${head.join(" | ")} |`, `|${"---|".repeat(head.length)}`, ...rows].join("\n");
+}

@@ -1,0 +1,25 @@
+// What the configs of encoders have in common: their architecture names say what is on top of the same encoder.
+
+import type { ConfigReader } from "./config-reader.js";
+
+/** ...Model, ...ForMaskedLM and the like: the encoder alone is used. ...ForSequenceClassification: its labels are scored. */
+export function encoderArchitectures(base: string): readonly string[] {
+  return [`${base}Model`, `${base}ForMaskedLM`, classifierName(base)];
+}
+
+export function classifierName(base: string): string {
+  return `${base}ForSequenceClassification`;
+}
+
+/** The number of labels where the config is of a classifier; 0: it is not. */
+export function readLabels(c: ConfigReader, base: string): number {
+  const names = c.has("architectures") ? c.strings("architectures") : [];
+  return names.includes(classifierName(base)) ? countLabels(c) : 0;
+}
+
+/** Of a config that is known to be a classifier's: id2label where it is given, else num_labels, else two. */
+export function countLabels(c: ConfigReader): number {
+  const labels = c.raw.id2label;
+  if (typeof labels === "object" && labels !== null) return Math.max(1, Object.keys(labels).length);
+  return c.int("num_labels", 2);
+}
