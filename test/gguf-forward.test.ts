@@ -2,7 +2,7 @@
 // give the logits that Hugging Face gives for the folder; quantised files those of the values they stand for.
 
 import assert from "node:assert/strict";
-import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -16,10 +16,18 @@ const goldenFolder = (name: string): string => join(GOLDENS.find((folder) => exi
 const scratch = mkdtempSync(join(tmpdir(), "pagoda-gguf-forward-"));
 after(() => rmSync(scratch, { recursive: true }));
 
-function verify(name: string, dtype: MatrixDtype, isDecoded = false) {
+interface Case {
+  readonly prompt: readonly number[];
+  readonly greedy: readonly number[];
+}
+
+/** The cases of at most `maxTokens` tokens. */
+function verify(name: string, dtype: MatrixDtype, isDecoded = false, maxTokens = Number.POSITIVE_INFINITY) {
   const folder = mkdtempSync(join(scratch, name));
   writeFileSync(join(folder, "model.gguf"), convertToGguf(goldenFolder(name), dtype, isDecoded));
-  copyFileSync(join(goldenFolder(name), "golden.json"), join(folder, "golden.json"));
+  const golden = JSON.parse(readFileSync(join(goldenFolder(name), "golden.json"), "utf8")) as { cases: Case[] };
+  const cases = golden.cases.filter(({ prompt, greedy }) => prompt.length + greedy.length <= maxTokens);
+  writeFileSync(join(folder, "golden.json"), JSON.stringify({ ...golden, cases }));
   const device = new ReferenceDevice();
   try {
     return verifyModel(folder, device).cases;
@@ -60,6 +68,29 @@ for (const name of [
   "arcee",
   "glm4-moe",
   "olmoe",
+  "olmo3",
+  "gemma3n",
+  "gemma4",
+  "gemma4-e",
+  "granite-moe",
+  "granite4-hybrid",
+  "falcon-h1",
+  "mamba2",
+  "nemotron-h",
+  "nemotron",
+  "lfm2-moe",
+  "minimax-m2",
+  "ernie4.5-moe",
+  "cohere2",
+  "stablelm",
+  "gpt-neox",
+  "phi",
+  "starcoder2",
+  "apertus",
+  "bitnet",
+  "deepseek-v2",
+  "glm4-moe-lite",
+  "mistral4",
 ]) {
   test(`${name} as GGUF gives the golden logits and tokens`, { skip }, () => {
     for (const { index, logitDifference, misses } of verify(name, "f32")) {
@@ -68,6 +99,17 @@ for (const name of [
     }
   });
 }
+
+test("llama4 as GGUF gives the golden logits and tokens up to the first chunk's end, which a file cannot state", {
+  skip,
+}, () => {
+  const cases = verify("llama4", "f32", false, 32);
+  assert.equal(cases.length, 2);
+  for (const { index, logitDifference, misses } of cases) {
+    assert.ok(logitDifference! < 1e-3, `case ${index}: ${logitDifference}`);
+    assert.deepEqual(misses, [], `case ${index}`);
+  }
+});
 
 test("f16 files of bf16 checkpoints lose next to nothing", { skip }, () => {
   for (const name of ["llama", "gpt-oss"]) {

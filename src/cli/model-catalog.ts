@@ -26,6 +26,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Llama4ForCausalLM: {
     title: "Llama 4",
+    gguf: "llama4",
     tools: "llama4",
     context: "1M to 10M",
     differs: "chunked attention on most layers, the others without rotary embedding; experts beside a shared one",
@@ -51,6 +52,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Mistral4ForCausalLM: {
     title: "Mistral 4",
+    gguf: "mistral4, deepseek2",
     tools: "mistral",
     reasoning: "[THINK]",
     context: "256k",
@@ -67,7 +69,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Qwen2ForCausalLM: {
     title: "Qwen2, Qwen2.5",
-    gguf: "qwen2",
+    gguf: "qwen2, qwen2vl",
     tools: "hermes",
     context: "32k",
     differs: "biases on q, k, v; windows from some layer on",
@@ -83,7 +85,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Qwen3ForCausalLM: {
     title: "Qwen3",
-    gguf: "qwen3",
+    gguf: "qwen3, qwen3vl",
     tools: "hermes",
     reasoning: "<think>",
     context: "40k",
@@ -126,7 +128,12 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     differs: "Qwen3.5 with experts",
     goldens: "qwen3.5-moe",
   },
-  GemmaForCausalLM: { title: "Gemma", context: "8k", differs: "norm weights less one, gelu, scaled embedding" },
+  GemmaForCausalLM: {
+    title: "Gemma",
+    gguf: "gemma",
+    context: "8k",
+    differs: "norm weights less one, gelu, scaled embedding",
+  },
   Gemma2ForCausalLM: {
     title: "Gemma 2",
     gguf: "gemma2",
@@ -143,12 +150,14 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Gemma3nForCausalLM: {
     title: "Gemma 3n",
+    gguf: "gemma3n",
     context: "32k",
     differs: "several residual streams, per-layer embeddings, shared keys and values",
     goldens: "gemma3n",
   },
   Gemma4ForCausalLM: {
     title: "Gemma 4",
+    gguf: "gemma4",
     tools: "gemma4",
     reasoning: "thought channel",
     context: "256k",
@@ -164,6 +173,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   PhiForCausalLM: {
     title: "Phi-1.5, Phi-2",
+    gguf: "phi2",
     context: "2k",
     differs: "attention and feed-forward side by side, LayerNorm, partial rotation",
     goldens: "phi",
@@ -177,6 +187,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Olmo3ForCausalLM: {
     title: "OLMo 3",
+    gguf: "olmo2",
     tools: "hermes",
     reasoning: "<think>",
     context: "64k",
@@ -210,6 +221,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   GraniteMoeForCausalLM: {
     title: "Granite 3 MoE",
+    gguf: "granitemoe",
     tools: "granite",
     context: "128k",
     differs: "Granite with experts",
@@ -217,12 +229,14 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   GraniteMoeSharedForCausalLM: {
     title: "Granite MoE, shared",
+    gguf: "granitemoe",
     tools: "granite",
     context: "128k",
     differs: "experts beside a shared feed-forward",
   },
   GraniteMoeHybridForCausalLM: {
     title: "Granite 4",
+    gguf: "granitehybrid",
     tools: "hermes",
     context: "128k",
     differs: "Mamba-2 layers beside attention, experts beside a shared one",
@@ -239,6 +253,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   DeepseekV2ForCausalLM: {
     title: "DeepSeek-V2",
+    gguf: "deepseek2",
     tools: "deepseek",
     context: "32k to 160k",
     differs: "latent attention, experts from the best groups by softmax scores",
@@ -277,6 +292,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Glm4MoeLiteForCausalLM: {
     title: "GLM-4.7-Flash",
+    gguf: "deepseek2",
     tools: "glm",
     reasoning: "<think>",
     context: "200k",
@@ -294,6 +310,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Lfm2MoeForCausalLM: {
     title: "LFM2-MoE",
+    gguf: "lfm2moe",
     tools: "lfm2",
     reasoning: "<think>",
     context: "32k",
@@ -302,12 +319,14 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   NemotronForCausalLM: {
     title: "Nemotron, Minitron",
+    gguf: "nemotron",
     context: "4k to 128k",
     differs: "LayerNorm with weights less one, squared relu, partial rotation",
     goldens: "nemotron",
   },
   NemotronHForCausalLM: {
     title: "Nemotron-H, Nemotron 3",
+    gguf: "nemotron_h, nemotron_h_moe",
     tools: "qwen3-coder",
     reasoning: "<think>",
     context: "128k to 1M",
@@ -316,23 +335,27 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   FalconH1ForCausalLM: {
     title: "Falcon-H1",
+    gguf: "falcon-h1",
     context: "256k",
     differs: "Mamba-2 and attention side by side in every layer, many multipliers",
     goldens: "falcon-h1",
   },
   Mamba2ForCausalLM: {
     title: "Mamba-2",
+    gguf: "mamba2",
     context: "any",
     differs: "no attention: state space layers",
     goldens: "mamba2",
   },
   CohereForCausalLM: {
     title: "Command R",
+    gguf: "command-r",
     context: "128k",
     differs: "attention and feed-forward side by side, LayerNorm, scaled logits",
   },
   Cohere2ForCausalLM: {
     title: "Command A, R7B",
+    gguf: "cohere2",
     reasoning: "<|START_THINKING|>",
     context: "128k to 256k",
     differs: "as Command R, windows on three of four layers, the fourth without rotary embedding",
@@ -340,6 +363,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Starcoder2ForCausalLM: {
     title: "StarCoder 2",
+    gguf: "starcoder2",
     context: "16k",
     differs: "LayerNorm, biases, plain feed-forward, window",
     goldens: "starcoder2",
@@ -353,6 +377,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   Ernie4_5_MoeForCausalLM: {
     title: "ERNIE 4.5 MoE",
+    gguf: "ernie4_5-moe",
     context: "128k",
     differs: "ERNIE with experts from some layer on",
     goldens: "ernie4.5-moe",
@@ -385,13 +410,20 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   MiniMaxM2ForCausalLM: {
     title: "MiniMax M2",
+    gguf: "minimax-m2",
     tools: "minimax",
     reasoning: "<think>",
     context: "192k",
     differs: "experts by biased sigmoid scores; q and k normed over all heads; partial rotation",
     goldens: "minimax-m2",
   },
-  ApertusForCausalLM: { title: "Apertus", context: "64k", differs: "xIELU, q/k norms", goldens: "apertus" },
+  ApertusForCausalLM: {
+    title: "Apertus",
+    gguf: "apertus",
+    context: "64k",
+    differs: "xIELU, q/k norms",
+    goldens: "apertus",
+  },
   ArceeForCausalLM: {
     title: "Arcee",
     gguf: "arcee",
@@ -401,18 +433,21 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   StableLmForCausalLM: {
     title: "StableLM 2",
+    gguf: "stablelm",
     context: "4k",
     differs: "LayerNorm, partial rotation",
     goldens: "stablelm",
   },
   GPTNeoXForCausalLM: {
     title: "GPT-NeoX, Pythia",
+    gguf: "gptneox",
     context: "2k",
     differs: "attention and feed-forward side by side, LayerNorm, fused qkv, partial rotation",
     goldens: "gpt-neox",
   },
   BitNetForCausalLM: {
     title: "BitNet b1.58",
+    gguf: "bitnet",
     context: "4k",
     differs: "norms inside each half, squared relu with a gate",
     goldens: "bitnet",

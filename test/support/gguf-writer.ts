@@ -2,13 +2,14 @@
 
 import { BLOCK_OF, type TensorDtype } from "../../src/core/tensor.js";
 
-/** Plain numbers are written as u32, or f32 when fractional; arrays as strings, i32 or f32; bytes as the type given. */
+/** Plain numbers are written as u32, or f32 when fractional; arrays as strings, bool, i32 or f32; bytes as the type given. */
 export type GgufValue =
   | number
   | string
   | boolean
   | readonly string[]
   | readonly number[]
+  | readonly boolean[]
   | { readonly type: number; readonly bytes: Uint8Array };
 
 export interface GgufTensor {
@@ -86,13 +87,15 @@ export function typed(value: GgufValue): Buffer {
     return Number.isInteger(value) ? Buffer.concat([u32(4), u32(value)]) : Buffer.concat([u32(6), f32(value)]);
   }
   if ("bytes" in value) return Buffer.concat([u32(value.type), value.bytes]);
+  if (typeof value[0] === "boolean")
+    return Buffer.concat([u32(9), u32(7), u64(value.length), Buffer.from(value.map(Number))]);
   const isText = typeof value[0] === "string";
   const isWhole = value.every((v) => Number.isInteger(v));
   const items = value.map((v) => {
     if (typeof v === "string") return text(v);
-    if (!isWhole) return f32(v);
+    if (!isWhole) return f32(Number(v));
     const bytes = Buffer.alloc(4);
-    bytes.writeInt32LE(v);
+    bytes.writeInt32LE(Number(v));
     return bytes;
   });
   return Buffer.concat([u32(9), u32(isText ? 8 : isWhole ? 5 : 6), u64(value.length), ...items]);

@@ -49,6 +49,11 @@ export class GgufKeys {
     return this.#metadata.get(`${this.architecture}.${key}`);
   }
 
+  /** A key that has no architecture before it. */
+  general(key: string): unknown {
+    return this.#metadata.get(key);
+  }
+
   /** A token id of the tokenizer's keys; null when absent. */
   tokenId(name: string): number | null {
     const value = this.#metadata.get(`tokenizer.ggml.${name}_token_id`);

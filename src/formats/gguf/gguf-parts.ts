@@ -1,16 +1,19 @@
 // What the configurations of GGUF architectures are made of.
 
 import type { TensorSource } from "../../core/tensor.js";
+import type { Config } from "./gguf-architecture.js";
 import type { GgufKeys } from "./gguf-keys.js";
 import { ggufRope } from "./gguf-rope.js";
 
-export type Config = Record<string, unknown>;
+export type { Config } from "./gguf-architecture.js";
 
 /** Most layers, and most experts of a layer, that a file may speak of. */
 export const MAX_COUNT = 10_000;
 
-interface DecoderKeys {
+export interface DecoderKeys {
   readonly innerKey?: string;
+  /** Where layers differ in their inner size. */
+  readonly innerSize?: number;
   /** Where layers differ in their key heads. */
   readonly kvHeads?: number;
   /** Where heads are made from a latent, which attention.key_length speaks of. */
@@ -27,12 +30,12 @@ export function decoder(keys: GgufKeys, source: TensorSource, own: DecoderKeys =
   if (own.headDim === undefined && (keys.number("attention.value_length") ?? headDim) !== headDim) {
     throw keys.refuse("attention.value_length", `${headDim}, as attention.key_length`);
   }
-  keys.number("feed_forward_length"); // mixtures may state it beside the experts' own
+  keys.value("feed_forward_length"); // mixtures may state it beside the experts' own
   return {
     hidden_act: "silu",
     hidden_size: hidden,
     head_dim: headDim,
-    intermediate_size: keys.size(innerKey),
+    intermediate_size: own.innerSize ?? keys.size(innerKey),
     max_position_embeddings: keys.size("context_length"),
     num_attention_heads: heads,
     num_hidden_layers: keys.size("block_count", MAX_COUNT),
@@ -88,32 +91,41 @@ export function vocabulary(keys: GgufKeys, source: TensorSource): Config {
   };
 }
 
-export function gemma(keys: GgufKeys, source: TensorSource): Config {
-  const { hidden_act: _, ...config } = decoder(keys, source);
-  const heads = config.num_attention_heads as number;
-  // No key says so: only the 27B models (46 and 62 layers) scale queries by the width of the model, not of a head.
-  const isLargest = config.num_hidden_layers === (keys.architecture === "gemma2" ? 46 : 62);
+/** Of layers with windows beside full attention: a plain rope of their own, by default of base `theta`. */
+export function localRope(keys: GgufKeys, config: Config, theta: number): Config {
+  const local = { rope_type: "default", rope_theta: keys.number("rope.freq_base_swa") ?? theta };
+  return { full_attention: config.rope_parameters, sliding_attention: local };
+}
+
+/** Granite's multipliers. A key of another meaning is its switch of the rope, which only hybrid models may turn off. */
+export function graniteScales(keys: GgufKeys): Config {
+  const hasRope = keys.value("rope.scaling.finetuned") !== false;
+  if (!hasRope && keys.architecture !== "granitehybrid") throw keys.refuse("rope.scaling.finetuned", "true");
   return {
-    ...config,
-    hidden_activation: "gelu_pytorch_tanh",
-    query_pre_attn_scalar: isLargest ? (config.hidden_size as number) / heads : config.head_dim,
+    position_embedding_type: hasRope ? "rope" : "nope",
+    attention_multiplier: keys.number("attention.scale"),
+    embedding_multiplier: keys.number("embedding_scale") ?? 1,
+    residual_multiplier: keys.number("residual_scale") ?? 1,
+    logits_scaling: keys.number("logit_scale") ?? 1,
   };
 }
 
-export function experts(keys: GgufKeys): Config {
-  const gating = keys.number("expert_gating_func");
-  const expected = keys.architecture === "gpt-oss" ? 3 : 1; // softmax over the chosen, softmax over all
-  if (gating !== null && gating !== 0 && gating !== expected) throw keys.refuse("expert_gating_func", `${expected}`);
+/** Numbers of the functions that make weights of a router's scores; a file may leave it out, or say 0. */
+export const GATING = { softmax: 1, sigmoid: 2, softmaxOfChosen: 3 };
+
+/** Experts without groups. `gating` is the only function that the family has; weights of the chosen are normalised, or not, as it does. */
+export function experts(keys: GgufKeys, gating = GATING.softmax): Config {
+  const stated = keys.number("expert_gating_func");
+  if (stated !== null && stated !== 0 && stated !== gating) throw keys.refuse("expert_gating_func", `${gating}`);
   const scale = keys.number("expert_weights_scale");
   if (scale !== null && scale !== 0 && scale !== 1) throw keys.refuse("expert_weights_scale", "1");
-  keys.value("expert_weights_norm"); // all three families normalise what was chosen
+  keys.value("expert_weights_norm");
   const count = keys.size("expert_count", MAX_COUNT);
   return { num_experts: count, num_local_experts: count, num_experts_per_tok: keys.size("expert_used_count") };
 }
 
-/** DeepSeek's experts and those after them: sigmoid scores, the best groups first, beside shared experts. */
+/** DeepSeek's experts and those after them: the best groups first, beside shared experts. */
 export function groupedExperts(keys: GgufKeys): Config {
-  if (keys.number("expert_gating_func") !== 2) throw keys.refuse("expert_gating_func", "2"); // sigmoid
   const count = keys.size("expert_count", MAX_COUNT);
   return {
     first_k_dense_replace: keys.number("leading_dense_block_count") ?? 0,
@@ -142,6 +154,13 @@ export function layerTypes(keys: GgufKeys, period: number): string[] {
     throw keys.refuse("attention.sliding_window_pattern", "a number from 1 up, or one flag per layer");
   }
   return layers(keys, (layer) => ((layer + 1) % pattern === 0 ? "full_attention" : "sliding_attention"));
+}
+
+/** Layers at the end that predict several tokens ahead are counted by files, but are not of the model. */
+export function withoutNextn(keys: GgufKeys, config: Config): Config {
+  const numAhead = keys.number("nextn_predict_layers") ?? 0;
+  const numLayers = (config.num_hidden_layers as number) - numAhead;
+  return { ...config, num_hidden_layers: numLayers, num_nextn_predict_layers: numAhead };
 }
 
 /** One number per layer, or one for all. */

@@ -25,7 +25,7 @@ import { loadSharingAttention, type SharingConfig, sharingCaches, unusedKeys } f
 
 interface Gemma3nConfig extends SharingConfig {
   readonly innerSizes: readonly number[]; // [L]
-  readonly sparsity: readonly number[]; // [L] share of the gate that is cut
+  readonly cutoffs: readonly number[]; // [L] standard deviations above the mean below which a gate is cut; -Infinity: nothing is
   readonly numStreams: number;
   readonly activeStream: number;
   readonly isOutputScaled: boolean;
@@ -65,12 +65,7 @@ export const gemma3n: ModelFamily<Gemma3nConfig> = {
       embeddingScale: Math.sqrt(hiddenSize),
       finalSoftcap: c.number("final_logit_softcapping", 30),
       innerSizes: perLayerNumbers(c, raw.intermediate_size, numLayers, "intermediate_size"),
-      sparsity: perLayerNumbers(
-        c,
-        raw.activation_sparsity_pattern ?? types.map((_, layer) => (numLayers > 10 && layer < 10 ? 0.95 : 0)),
-        numLayers,
-        "activation_sparsity_pattern",
-      ),
+      cutoffs: readCutoffs(c, numLayers),
       numStreams,
       activeStream,
       isOutputScaled: c.bool("altup_correct_scale", true),
@@ -89,6 +84,15 @@ export const gemma3n: ModelFamily<Gemma3nConfig> = {
   load,
   ignoredTensors: unusedKeys,
 };
+
+/** Stated as shares that are cut, or (by GGUF files) as the cutoffs themselves. */
+function readCutoffs(c: ConfigReader, numLayers: number): readonly number[] {
+  const { activation_sparsity_scale: scale, activation_sparsity_pattern: pattern } = c.raw;
+  if (scale !== undefined) return perLayerNumbers(c, scale, numLayers, "activation_sparsity_scale");
+  const usual = Array.from({ length: numLayers }, (_, layer) => (numLayers > 10 && layer < 10 ? 0.95 : 0));
+  const shares = perLayerNumbers(c, pattern ?? usual, numLayers, "activation_sparsity_pattern");
+  return shares.map((share) => (share > 0 ? normalQuantile(share) : Number.NEGATIVE_INFINITY));
+}
 
 /** One number for all layers, or a list. */
 function perLayerNumbers(c: ConfigReader, value: unknown, numLayers: number, name: string): readonly number[] {
@@ -222,11 +226,13 @@ function scaledGate({ hiddenSize, perLayer }: Gemma3nConfig, loader: Loader, nam
 
 function loadSparseMlp(config: Gemma3nConfig, loader: Loader, name: string, layer: number): Block {
   const shape = { ...config, innerSize: config.innerSizes[layer]! };
-  const share = config.sparsity[layer]!;
-  return share > 0 ? new SparseMlp(loader, name, shape, share) : loadMlp(loader, name, shape, config.mlp, {});
+  const cutoff = config.cutoffs[layer]!;
+  return Number.isFinite(cutoff)
+    ? new SparseMlp(loader, name, shape, cutoff)
+    : loadMlp(loader, name, shape, config.mlp, {});
 }
 
-/** out = down(act(relu(gate - cutoff)) * up): the cutoff leaves the largest (1 - share) of a normal distribution. */
+/** out = down(act(relu(gate - mean - cutoff * deviation)) * up). */
 class SparseMlp implements Block {
   readonly #device: Device;
   readonly #activation: Activation;
@@ -246,7 +252,7 @@ class SparseMlp implements Block {
     loader: Loader,
     name: string,
     { hiddenSize, innerSize, activation }: { hiddenSize: number; innerSize: number; activation: Activation },
-    share: number,
+    cutoff: number,
   ) {
     const { device } = loader;
     const row = (value: number): Tensor => device.loadTensor(new Float32Array(innerSize).fill(value), 1, innerSize);
@@ -258,7 +264,7 @@ class SparseMlp implements Block {
     this.#mean = loadMean(loader, innerSize);
     this.#ones = row(1);
     this.#zeros = row(0);
-    this.#cutoff = row(-normalQuantile(share));
+    this.#cutoff = row(-cutoff);
     this.#both = loader.scratch("gate and up", 2 * innerSize);
     this.#gate = this.#both.columns(0, innerSize);
     this.#up = this.#both.columns(innerSize, 2 * innerSize);

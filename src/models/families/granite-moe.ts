@@ -3,8 +3,16 @@
 
 import type { RouterSpec } from "../../device/device.js";
 import { ADD, type Block, type Project } from "../blocks/block.js";
-import { loadRouter, loadStackedExperts, type MixtureConfig, MixtureOfExperts, readTopK } from "../blocks/mixture.js";
-import { loadMlp } from "../blocks/mlp.js";
+import {
+  loadExperts,
+  loadRouter,
+  loadStackedExperts,
+  type MixtureConfig,
+  MixtureOfExperts,
+  readTopK,
+  W_EXPERTS,
+} from "../blocks/mixture.js";
+import { GATED_MLP, loadMlp } from "../blocks/mlp.js";
 import { ConfigReader } from "../config-reader.js";
 import { type DecoderConfig, decoderSpec, type LayerContext, loadDecoder } from "../decoder.js";
 import type { ModelFamily } from "../model.js";
@@ -56,7 +64,9 @@ export function graniteFeedForward(
   { mixture, sharedSize }: GraniteMoe,
   { loader, name, project }: LayerContext,
 ): Block {
-  const naming = { ...config.mlp, gateUp: ["input_linear"], down: "output_linear", hasBias: false };
+  // GGUF files have gate and up by themselves, Hugging Face has them in one matrix.
+  const isJoined = loader.has(`${name}.shared_mlp.input_linear.weight`);
+  const naming = isJoined ? { ...GATED_MLP, gateUp: ["input_linear"], down: "output_linear" } : GATED_MLP;
   const shared = (how: Project): Block =>
     loadMlp(loader, `${name}.shared_mlp`, { ...config, innerSize: sharedSize }, naming, how);
   if (mixture === null) return shared(project);
@@ -74,7 +84,9 @@ export function graniteFeedForward(
   const moe = `${name}.block_sparse_moe`;
   const weights = {
     router: loadRouter(loader, `${moe}.router.layer`, mixture),
-    experts: loadStackedExperts(loader, `${moe}.input_linear.weight`, `${moe}.output_linear.weight`, mixture),
+    experts: loader.has(`${moe}.input_linear.weight`)
+      ? loadStackedExperts(loader, `${moe}.input_linear.weight`, `${moe}.output_linear.weight`, mixture)
+      : loadExperts(loader, name, W_EXPERTS, mixture),
     // What is added to the residual stream is scaled as a whole.
     shared: sharedSize === 0 ? null : shared({ ...ADD, scale: project.scale ?? 1 }),
   };

@@ -3,7 +3,15 @@
 // read, beside an expert that every token shares.
 
 import { ADD, type Block } from "../blocks/block.js";
-import { loadRouter, loadStackedExperts, type MixtureConfig, MixtureOfExperts, readTopK } from "../blocks/mixture.js";
+import {
+  loadExperts,
+  loadRouter,
+  loadStackedExperts,
+  type MixtureConfig,
+  MixtureOfExperts,
+  MLP_EXPERTS,
+  readTopK,
+} from "../blocks/mixture.js";
 import { loadMlp } from "../blocks/mlp.js";
 import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
@@ -97,7 +105,10 @@ function experts(config: Llama4Config, { loader, name, project }: LayerContext):
   const stacks = [`${base}.experts.gate_up_proj`, `${base}.experts.down_proj`] as const;
   const weights = {
     router: loadRouter(loader, `${base}.router`, mixture),
-    experts: loadStackedExperts(loader, ...stacks, mixture, true),
+    // One by one in GGUF files.
+    experts: loader.has(stacks[0])
+      ? loadStackedExperts(loader, ...stacks, mixture, true)
+      : loadExperts(loader, name, { ...MLP_EXPERTS, experts: "feed_forward.experts" }, mixture),
     shared: loadMlp(loader, `${base}.shared_expert`, { ...config, innerSize: expertSize }, config.mlp, ADD),
   };
   const router = {

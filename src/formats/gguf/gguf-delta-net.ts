@@ -1,4 +1,4 @@
-// Tensors of recurrent layers, back to how Hugging Face has them: short convolutions, and the gated delta nets of Qwen3-Next and Qwen3.5.
+// The gated delta nets of Qwen3-Next and Qwen3.5, back to how Hugging Face has them.
 //
 // A delta net has several value heads to a key head. Hugging Face keeps a key head's value heads together; Qwen3.5's files have
 // them in turn, the first of every key head, then the second of every key head.
@@ -6,29 +6,8 @@
 import { toFloat32 } from "../../core/dequantize/dequantize.js";
 import { f32ToF16 } from "../../core/dequantize/small-floats.js";
 import { BLOCK_OF, type HostTensor } from "../../core/tensor.js";
-import { madeTensor, permuteRows, renamed, reshaped } from "../tensor-views.js";
-
-type Config = Record<string, unknown>;
-
-/** The tensors of a part of a layer: `name` is what it is called on Hugging Face, with its suffix. */
-export type Restore = (tensor: HostTensor, name: string, config: Config) => HostTensor[];
-
-/** [channels, taps] -> [channels, 1, taps] */
-export const asConvolution: Restore = (tensor, name) => {
-  const [channels, taps] = tensor.shape;
-  return [reshaped(tensor, name, [channels!, 1, taps!])];
-};
-
-/** [n] -> [1, n] */
-export const asRow: Restore = (tensor, name) => [reshaped(tensor, name, [1, tensor.shape.at(-1)!])];
-
-/** -exp(A) -> A */
-const asLogarithm: Restore = (tensor, name) => [
-  madeTensor(name, "f32", tensor.shape, () => new Uint8Array(toFloat32(tensor).map((a) => Math.log(-a)).buffer)),
-];
-
-/** What is a bare parameter on Hugging Face. */
-export const withoutSuffix: Restore = (tensor, name) => [renamed(tensor, name.replace(/\.bias$/, ""))];
+import { madeTensor, permuteRows } from "../tensor-views.js";
+import { asConvolution, asLogarithm, asRow, type Config, type Restore, withoutSuffix } from "./gguf-architecture.js";
 
 interface Heads {
   readonly numKeyHeads: number;
