@@ -1,46 +1,18 @@
-// The dashboard in a real browser, against a real server and engine. The reference device is slow enough to watch, and always here.
+// The dashboard in a real browser, against a real server and engine.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Browser, Page } from "playwright-core";
-import { createEngine } from "../src/engine/client/engine.js";
-import type { Engine } from "../src/engine/types.js";
-import { createServer, type PagodaServer, type ServerOptions } from "../src/server/server.js";
-import { openBrowser, openPage, whyNoBrowser } from "./support/browser.js";
-
-const STORY = "Tell me a story about a dragon.";
+import type { Page } from "playwright-core";
+import { chatTests } from "./dashboard/chat-tests.js";
+import { ask, Lab, STORY, until } from "./dashboard/lab.js";
+import { layoutTests } from "./dashboard/layout-tests.js";
+import { whyNoBrowser } from "./support/browser.js";
 
 describe("dashboard", { skip: whyNoBrowser() }, () => {
-  let engine: Engine;
-  let server: PagodaServer;
-  let browser: Browser;
-  let url: string;
-
-  before(async () => {
-    engine = await createEngine({ device: "reference", numPages: 512, seed: 11 });
-    browser = await openBrowser();
-    ({ server, url } = await serve());
-  });
-  after(async () => {
-    await browser?.close();
-    await server?.close(0);
-    await engine?.close();
-  });
-
-  async function serve(options: ServerOptions = {}): Promise<{ server: PagodaServer; url: string }> {
-    const started = createServer(engine, { port: 0, logLevel: "silent", ...options });
-    return { server: started, url: `${(await started.listen()).url}/` };
-  }
-
-  /** Waits for something that comes by itself. */
-  async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    for (let tries = 0; tries < 400; tries++) {
-      if (await isSo()) return;
-      await sleep(50);
-    }
-    assert.fail(`waited long, and never ${what}`);
-  }
+  const lab = new Lab();
+  before(() => lab.start());
+  after(() => lab.close());
 
   const picture = (page: Page, selector: string): Promise<string> =>
     page.evaluate(`document.querySelector("${selector} canvas").toDataURL()`);
@@ -48,33 +20,27 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     const legend = await page.locator("#pages .legend").innerText();
     return Number(/([\d,]+) in use/.exec(legend)?.[1] ?? Number.NaN);
   };
-  const ask = async (page: Page, text: string, maxTokens: number): Promise<void> => {
-    if ((await page.getByLabel("Max tokens").isVisible()) === false) await page.getByText("Parameters").click();
-    await page.getByLabel("Max tokens").fill(String(maxTokens));
-    await page.getByLabel("Message", { exact: true }).fill(text);
-    await page.keyboard.press("Enter");
-  };
 
   test("loads whole under a strict policy, without complaints", async () => {
-    const response = await fetch(url);
+    const response = await fetch(lab.url);
     const policy = response.headers.get("content-security-policy") ?? "";
     assert.match(policy, /default-src 'none'/);
     assert.doesNotMatch(policy, /unsafe/);
-    const { page, complaints } = await openPage(browser, url);
+    const { page, complaints } = await lab.open();
     await page.getByRole("status").filter({ hasText: "ready" }).waitFor();
     for (const name of ["Playground", "Live", "Steps", "Pages", "Prefixes"])
       assert.equal(await page.getByRole("region", { name, exact: true }).isVisible(), true, name);
     await page.getByText("pagoda-stories-16m").waitFor();
-    assert.equal(await page.locator(".chart canvas").count(), 5);
+    assert.equal(await page.locator(".chart canvas").count(), 6);
     assert.deepEqual(complaints, []);
     await page.context().close();
   });
 
   test("a chat streams, and shows what it cost and what the cache gave", async () => {
-    const { page, complaints } = await openPage(browser, url);
+    const { page, complaints } = await lab.open();
     await ask(page, STORY, 34);
     const answer = page.locator(".turn.assistant").first();
-    const text = answer.locator(".text");
+    const text = answer.locator(".markdown");
     await until("the first words", async () => (await text.innerText()).length > 0);
     const early = await text.innerText();
     await page.locator('.turn.assistant[aria-busy="false"]').waitFor();
@@ -93,15 +59,15 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
   });
 
   test("stop ends the answer, and its pages come free", async () => {
-    const { page, complaints } = await openPage(browser, url);
+    const { page, complaints } = await lab.open();
     await ask(page, STORY, 400);
-    const text = page.locator(".turn.assistant .text");
+    const text = page.locator(".turn.assistant .markdown");
     await until("the first words", async () => (await text.innerText()).length > 0);
     await page.getByRole("button", { name: "Stop", exact: true }).click();
     await page.getByText("stopped", { exact: true }).waitFor();
     const stopped = await text.innerText();
-    await until("free of requests", async () => (await engine.stats()).running === 0);
-    assert.equal((await engine.stats()).pagesUsed, 0);
+    await until("free of requests", async () => (await lab.engine.stats()).running === 0);
+    assert.equal((await lab.engine.stats()).pagesUsed, 0);
     assert.equal(await text.innerText(), stopped);
     await page.getByRole("button", { name: "Send" }).waitFor();
     assert.deepEqual(complaints, []);
@@ -109,14 +75,14 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
   });
 
   test("the page map, the trie, the timeline and the plan follow the requests that run", async () => {
-    // High enough for all of it: what is out of sight is not asked for.
-    const { page, complaints } = await openPage(browser, url, { viewport: { width: 1440, height: 2200 } });
+    // High enough for all of it: what is out of sight is looked at seldom.
+    const { page, complaints } = await lab.open({ viewport: { width: 1440, height: 2200 } });
     await until("the page map", async () => (await inUse(page)) === 0);
     const idleMap = await picture(page, ".page-map");
     const idleSteps = await picture(page, ".timeline");
     const opening = "Once upon a time there was a girl named Lily who had a red boat and a dog. ";
     const runs = ["One", "Two", "Three"].map((word) =>
-      engine.generate(opening + word, { maxTokens: 45, ignoreEos: true }).result(),
+      lab.engine.generate(opening + word, { maxTokens: 45, ignoreEos: true }).result(),
     );
     await until("pages in use", async () => (await inUse(page)) > 0);
     assert.notEqual(await picture(page, ".page-map"), idleMap, "the page map changed");
@@ -147,14 +113,14 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     await Promise.all(runs);
     await until("no page in use", async () => (await inUse(page)) === 0);
     const line = page.getByRole("treeitem").filter({ hasText: "there was a girl named Lily" }).first();
-    await line.locator(".run").first().hover();
+    await line.hover();
     assert.match(await page.locator(".tooltip").innerText(), /tokens 0 to \d+, pages? [\s\S]*Once upon a time/);
     assert.deepEqual(complaints, []);
     await page.context().close();
   });
 
   test("steps are reached by keyboard, and said in words", async () => {
-    const { page } = await openPage(browser, url);
+    const { page } = await lab.open();
     const timeline = page.getByRole("slider", { name: /^Steps/ });
     await until("the history", async () => Number(await timeline.getAttribute("aria-valuemax")) > 20);
     await timeline.focus();
@@ -196,7 +162,7 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
       return { paper, ink: ratio(luminance(color)), soft: ratio(luminance(soft)) };
     })()`;
     type Measure = { paper: number; ink: number; soft: number };
-    const { page, complaints } = await openPage(browser, url, { colorScheme: "dark" });
+    const { page, complaints } = await lab.open({ colorScheme: "dark" });
     const dark = (await page.evaluate(contrastAndPaper)) as Measure;
     await page.locator(".page-map").scrollIntoViewIfNeeded();
     await until("a page map", async () => Number(await page.locator(".page-map").getAttribute("aria-valuemax")) > 0);
@@ -213,8 +179,8 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
   });
 
   test("asks for the API key, keeps it in the tab, and goes on", async () => {
-    const guarded = await serve({ apiKey: ["sesame"] });
-    const { page } = await openPage(browser, guarded.url);
+    const guarded = await lab.serve({ apiKey: ["sesame"] });
+    const { page } = await lab.open({}, guarded.url);
     const dialog = page.getByRole("dialog", { name: "API key" });
     for (const key of ["wrong", "sesame"]) {
       await dialog.getByLabel("Key").fill(key);
@@ -230,15 +196,18 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
   });
 
   test("finds the server again after it was away, and says so meanwhile", async () => {
-    const first = await serve();
-    const { page } = await openPage(browser, first.url);
+    const first = await lab.serve();
+    const { page } = await lab.open({}, first.url);
     const status = page.getByRole("status").first();
     await status.filter({ hasText: "ready" }).waitFor();
     await first.server.close(0);
     await status.filter({ hasText: "offline" }).waitFor();
-    const again = await serve({ port: Number(new URL(first.url).port) });
+    const again = await lab.serve({ port: Number(new URL(first.url).port) });
     await status.filter({ hasText: "ready" }).waitFor();
     await page.context().close();
     await again.server.close(0);
   });
+
+  chatTests(lab);
+  layoutTests(lab);
 });

@@ -21,7 +21,7 @@ mountHeader(feed, keyDialog(api));
 new Playground(api, feed, colors);
 const charts = new LiveCharts();
 const timeline = new Timeline(colors);
-const detail = new StepDetail(api, colors);
+const detail = new StepDetail(api, colors, (path) => feed.pathOf(path));
 const pageMap = new PageMap(colors);
 const trie = new TrieTree();
 
@@ -32,6 +32,7 @@ feed.onStep = (step) => {
   timeline.add(step);
   charts.series.addStep(step);
 };
+feed.model.watch(() => charts.series.clear());
 feed.stats.watch((stats) => {
   if (stats === null) return;
   charts.series.addStats(Date.now() / 1000, stats);

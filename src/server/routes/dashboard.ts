@@ -1,9 +1,10 @@
 // What the page at / watches: stats, steps as they happen, the page map with the prefixes, the plan of a step. docs/server-api.md.
 
+import type { Context } from "hono";
 import type { StepRecord } from "../../engine/types.js";
 import { ApiError } from "../api-error.js";
 import type { Tenant } from "../auth.js";
-import type { ServerContext } from "../context.js";
+import type { AppEnv, ServerContext } from "../context.js";
 import type { Route } from "../route.js";
 import { type ServerEvent, sseResponse } from "../sse.js";
 
@@ -12,7 +13,7 @@ export const stats: Route = {
   path: "/api/stats",
   summary: "Engine and server at a glance",
   handle: async (c) => {
-    const { engine, gate, config, metrics, startedMs, version } = c.get("server");
+    const { engine, gate, config, metrics, startedMs, version } = watched(c);
     const health = engine.health();
     return c.json({
       model: engine.model,
@@ -38,7 +39,7 @@ export const steps: Route = {
   summary: "The last thousand steps, then each new one as an event",
   canStream: true,
   handle: (c) => {
-    const context = c.get("server");
+    const context = watched(c);
     const tenant = c.get("tenant");
     if (c.req.query("format") === "json")
       return c.json(context.engine.stepHistory().map((step) => seenBy(context, tenant, step)));
@@ -69,9 +70,8 @@ export const cache: Route = {
   path: "/api/cache",
   summary: "The page map and the cached prefixes",
   handle: async (c) => {
-    const { engine, owners } = c.get("server");
+    const { engine, owners } = requireEngine(watched(c));
     const tenant = c.get("tenant");
-    requireEngine(c.get("server"));
     const picture = await engine.cacheSnapshot();
     // One tenant must not read the prompts of another, nor see who they are.
     if (!tenant.isAdmin) {
@@ -89,16 +89,30 @@ export const plan: Route = {
   path: "/api/plan/:step",
   summary: "How attention was planned in a step",
   handle: async (c) => {
-    requireEngine(c.get("server"));
+    const { engine } = requireEngine(watched(c));
     const text = c.req.param("step")!;
-    const plans = /^\d{1,15}$/.test(text) ? await c.get("server").engine.plan(Number(text)) : null;
+    const plans = /^\d{1,15}$/.test(text) ? await engine.plan(Number(text)) : null;
     if (plans === null) throw new ApiError("step_not_found", `Step ${text} is not among the last thousand.`);
     return c.json(plans);
   },
 };
 
-function requireEngine({ engine }: ServerContext): void {
-  const { state } = engine.health();
+/** The model that is looked at: `?model=NAME`, or the first. Looking loads none. */
+function watched(c: Context<AppEnv>): ServerContext {
+  const { house } = c.get("server");
+  const name = c.req.query("model");
+  if (name === undefined) return c.get("server");
+  const context = house.loaded.find(({ modelNames }) => modelNames.includes(name));
+  if (context !== undefined) return context;
+  const quoted = JSON.stringify(name);
+  throw house.names.includes(name)
+    ? new ApiError("model_unavailable", `The model ${quoted} is not loaded: the first request that names it loads it.`)
+    : new ApiError("model_not_found", `The model ${quoted} is not served here.`, { param: "model" });
+}
+
+function requireEngine(context: ServerContext): ServerContext {
+  const { state } = context.engine.health();
   if (state !== "ready")
     throw new ApiError("engine_not_ready", `The engine is ${state}.`, { headers: { "retry-after": "1" } });
+  return context;
 }

@@ -34,14 +34,15 @@ test("totals become rates; what did not happen is null, not zero", () => {
     running: 1,
     waiting: 5,
     ttftMs: null,
+    stepMs: null,
     usedShare: 0.1,
     filledShare: 0.5,
     hitRate: null,
   });
-  const { decodeRate, prefillRate, ttftMs, hitRate } = series.samples[1]!;
+  const { decodeRate, prefillRate, ttftMs, stepMs, hitRate } = series.samples[1]!;
   assert.deepEqual(
-    { decodeRate, prefillRate, ttftMs, hitRate },
-    { decodeRate: 25, prefillRate: 15, ttftMs: 8, hitRate: 0.25 },
+    { decodeRate, prefillRate, ttftMs, stepMs, hitRate },
+    { decodeRate: 25, prefillRate: 15, ttftMs: 8, stepMs: prompt.durationMs, hitRate: 0.25 },
   );
 });
 

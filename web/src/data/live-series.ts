@@ -15,6 +15,8 @@ export interface LiveSample {
   readonly running: number;
   readonly waiting: number;
   readonly ttftMs: number | null;
+  /** Mean of the steps since the last sample. */
+  readonly stepMs: number | null;
   readonly usedShare: number;
   /** Used and cached together. */
   readonly filledShare: number;
@@ -35,9 +37,19 @@ export class LiveSeries {
   readonly samples: LiveSample[] = [];
   #totals: Totals[] = [];
   #prefilled = 0;
+  #numSteps = 0;
+  #stepsMs = 0;
+
+  /** Begins again, as for another model. */
+  clear(): void {
+    this.samples.length = 0;
+    this.#totals = [];
+  }
 
   /** Prompt tokens are counted as they are computed; the server counts them when a request is over. */
-  addStep({ rows }: StepRecord): void {
+  addStep({ rows, durationMs }: StepRecord): void {
+    this.#numSteps++;
+    this.#stepsMs += durationMs;
     for (const row of rows) if (row.isPrefill) this.#prefilled += row.queryLen;
   }
 
@@ -66,10 +78,13 @@ export class LiveSeries {
       running: engine.running,
       waiting: engine.waiting + server.queued,
       ttftMs: firsts > 0 ? (now.ttftSumMs - earlier.ttftSumMs) / firsts : null,
+      stepMs: this.#numSteps > 0 ? this.#stepsMs / this.#numSteps : null,
       usedShare: engine.pagesUsed / engine.pagesTotal,
       filledShare: (engine.pagesUsed + engine.pagesCached) / engine.pagesTotal,
       hitRate: prompts > 0 ? (now.cached - earlier.cached) / prompts : null,
     });
+    this.#numSteps = 0;
+    this.#stepsMs = 0;
     this.#totals.push(now);
     while (this.samples.length > 0 && this.samples[0]!.seconds < seconds - WINDOW) this.samples.shift();
     if (this.#totals.length > SPAN) this.#totals.shift();

@@ -30,6 +30,12 @@ export interface Stats {
   };
 }
 
+/** One of /v1/models. */
+export interface ServedModel {
+  readonly id: string;
+  readonly is_loaded: boolean;
+}
+
 type EngineNode = CachePicture["nodes"][number];
 
 /** The text is left out when the server has several API keys. */
@@ -48,7 +54,15 @@ export interface CompletionChunk {
   readonly id: string;
   readonly choices: readonly {
     readonly index: number;
-    readonly delta?: { readonly content?: string | null; readonly reasoning_content?: string | null };
+    readonly delta?: {
+      readonly content?: string | null;
+      readonly reasoning_content?: string | null;
+      readonly tool_calls?: readonly {
+        readonly index: number;
+        readonly id?: string;
+        readonly function?: { readonly name?: string; readonly arguments?: string };
+      }[];
+    };
     readonly text?: string;
     readonly finish_reason: string | null;
   }[];

@@ -1,10 +1,10 @@
 // Who serves, on what, and how it fares.
 
 import { count } from "../data/format.js";
-import type { Stats } from "../data/wire.js";
 import { byId, h, setText } from "./dom.js";
-import type { Connection, Feed } from "./feed.js";
+import type { Feed } from "./feed.js";
 import { themeButton } from "./theme.js";
+import { viewSwitch } from "./view-switch.js";
 
 const SECTIONS = [
   ["live", "Live"],
@@ -19,6 +19,7 @@ export function mountHeader(feed: Feed, keyButton: HTMLElement): void {
   byId("header").append(
     h("h1", { class: "brand" }, h("img", { src: "/favicon.svg", alt: "" }), "Pagoda"),
     facts,
+    viewSwitch(),
     h("nav", { "aria-label": "Sections" }, ...SECTIONS.map(([id, name]) => h("a", { href: `#${id}` }, name))),
     health,
     keyButton,
@@ -26,18 +27,20 @@ export function mountHeader(feed: Feed, keyButton: HTMLElement): void {
   );
 
   const show = (): void => {
-    const state = stateOf(feed.connection.value, feed.stats.value);
+    const state = stateOf(feed);
     health.dataset.state = state;
     setText(health, state);
     health.title = feed.stats.value?.health.lastError ?? "";
   };
   feed.connection.watch(show);
+  feed.models.watch(show);
+  feed.model.watch((name) => facts.replaceChildren(h("span", { class: "model" }, name ?? "")));
   feed.stats.watch((stats) => {
     show();
-    if (stats === null || facts.childElementCount > 0) return;
+    if (stats === null || facts.childElementCount > 1) return;
     const { name, architecture, device, maxContext } = stats.model;
-    facts.append(
-      h("span", { class: "model" }, name),
+    facts.replaceChildren(
+      h("span", { class: "model" }, feed.model.value ?? name),
       h("span", { class: "detail" }, architecture),
       h("span", { class: "detail" }, `${count(maxContext)} tokens of context`),
       h("span", {}, device),
@@ -46,8 +49,10 @@ export function mountHeader(feed: Feed, keyButton: HTMLElement): void {
   show();
 }
 
-function stateOf(connection: Connection, stats: Stats | null): string {
+function stateOf({ connection: { value: connection }, stats: { value: stats }, isLoaded }: Feed): string {
   if (connection === "denied") return "API key needed";
-  if (connection === "offline" || stats === null) return connection === "offline" ? "offline" : "connecting";
+  if (connection === "offline") return "offline";
+  if (!isLoaded) return "not loaded";
+  if (stats === null) return "connecting";
   return stats.server.isDraining ? "draining" : stats.health.state;
 }

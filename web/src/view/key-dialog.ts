@@ -10,7 +10,7 @@ export function keyDialog(api: Api): HTMLButtonElement {
   input.setAttribute("aria-describedby", reason.id);
   const form = h(
     "form",
-    { method: "dialog", class: "key-form" },
+    { method: "dialog", class: "dialog-form" },
     h("h2", { id: "api-key-title" }, "API key"),
     reason,
     h("label", { class: "field", for: input.id }, "Key", input),

@@ -1,4 +1,4 @@
-// Five small charts over the last three minutes, and the same numbers as a table for who prefers to read or hear them.
+// Six small charts over the last three minutes, and the same numbers as a table for who prefers to read or hear them.
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -49,6 +49,12 @@ const CHARTS: readonly Chart[] = [
     format: milliseconds,
     top: 10,
     lines: [{ key: "ttftMs", name: "mean of 5 s", color: "accent" }],
+  },
+  {
+    title: "Time of a step",
+    format: milliseconds,
+    top: 1,
+    lines: [{ key: "stepMs", name: "mean of 1 s", color: "accent" }],
   },
   {
     title: "Pages of the pool",

@@ -1,49 +1,68 @@
-// Talk to the model: a transcript, a composer, a stop button.
+// Talk to the model: the conversation that is open, its answers, and a composer.
 
+import {
+  addMessage,
+  type Conversation,
+  chooseSibling,
+  lineageOf,
+  type Message,
+  newConversation,
+  pathOf,
+  pendingCall,
+  titleOf,
+  withoutOldest,
+} from "../data/conversation.js";
 import { count } from "../data/format.js";
+import { newId } from "../data/new-id.js";
 import type { RequestColors } from "../data/request-colors.js";
-import type { CompletionChunk, Usage } from "../data/wire.js";
+import type { Usage } from "../data/wire.js";
+import { type AnswerEnd, type Question, streamAnswer } from "./answer-stream.js";
 import { type Api, ApiFailure } from "./api.js";
+import { ConversationList } from "./conversation-list.js";
+import { ConversationStore } from "./conversation-store.js";
 import { byId, h, setText } from "./dom.js";
 import type { Feed } from "./feed.js";
+import { LiveAnswer } from "./live-answer.js";
+import { modelPicker } from "./model-picker.js";
 import { Parameters } from "./parameters.js";
 import { isDark } from "./theme.js";
 import { traffic } from "./traffic.js";
-import { AnswerTurn } from "./turn.js";
+import { type LiveTurn, Transcript } from "./transcript.js";
+import { isSendKey, type TurnActions } from "./turn.js";
 
 const SUGGESTIONS = [
   "Tell me a story about a dragon.",
   "Write a story with the words boat, fish, friend.",
   "Tell me a story about a girl who finds a key.",
 ];
-const ENDINGS: Readonly<Record<string, string>> = { length: "cut at the limit of tokens", abort: "aborted" };
 
-interface Message {
-  readonly role: "user" | "assistant";
-  readonly content: string;
-  readonly element: HTMLElement;
-}
-
-export class Playground {
+export class Playground implements TurnActions {
   readonly #api: Api;
   readonly #feed: Feed;
   readonly #colors: RequestColors;
+  readonly #store = new ConversationStore();
   readonly #parameters = new Parameters();
-  readonly #transcript = h("div", { class: "transcript", role: "log", "aria-label": "Conversation", tabindex: "0" });
+  readonly #transcript = new Transcript(this);
+  readonly #list = new ConversationList(this.#store, {
+    open: (conversation) => this.#open(conversation),
+    begin: () => this.#open(null),
+    changed: (conversation) => this.#adopt(conversation),
+  });
+  readonly #title = h("h2", { id: "playground-title" }, "Playground");
   readonly #announcer = h("div", { class: "sr-only", "aria-live": "polite" });
   readonly #input = h("textarea", { id: "prompt", rows: "1", placeholder: "Write a message", "aria-label": "Message" });
   readonly #send = h("button", { class: "primary", type: "submit" }, "Send");
   readonly #stop = h("button", { type: "button", hidden: true }, "Stop");
   readonly #context = h("span", { class: "context" });
-  #messages: Message[] = [];
+  #conversation = blank();
+  /** Messages that no longer fit into the model's context. */
+  readonly #forgotten = new Set<string>();
   #running: AbortController | null = null;
 
   constructor(api: Api, feed: Feed, colors: RequestColors) {
     this.#api = api;
     this.#feed = feed;
     this.#colors = colors;
-    // Streaming into a live region would be read out piece by piece: the answer is announced when it is whole.
-    this.#transcript.setAttribute("aria-live", "off");
     const composer = h(
       "form",
       { class: "composer", onsubmit: this.#onSubmit },
@@ -54,133 +73,225 @@ export class Playground {
       h(
         "div",
         { class: "playground-head" },
-        h("h2", { id: "playground-title" }, "Playground"),
-        h("button", { class: "quiet", type: "button", onclick: this.#clear }, "New chat"),
+        this.#list.button,
+        this.#title,
+        modelPicker(feed),
+        h("button", { class: "quiet", type: "button", onclick: () => this.#open(null) }, "New chat"),
       ),
-      this.#transcript,
-      this.#announcer,
-      traffic(api),
-      this.#parameters.element,
-      composer,
-    );
-    this.#stop.addEventListener("click", () => this.#running?.abort());
-    this.#input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) this.#onSubmit(event);
-      if (event.key === "Escape") this.#running?.abort();
-    });
-    this.#clear();
-  }
-
-  readonly #clear = (): void => {
-    this.#running?.abort();
-    this.#messages = [];
-    this.#transcript.replaceChildren(
       h(
         "div",
-        { class: "welcome" },
-        h("p", { class: "note" }, "Say something to the model, and watch the engine work."),
-        ...SUGGESTIONS.map((text) => h("button", { type: "button", onclick: () => this.#ask(text) }, text)),
+        { class: "playground-body" },
+        this.#list.element,
+        h(
+          "div",
+          { class: "talk" },
+          this.#transcript.element,
+          this.#announcer,
+          h(
+            "div",
+            { class: "drawers" },
+            traffic(api, () => feed.model.value),
+            this.#parameters.element,
+          ),
+          composer,
+        ),
       ),
     );
-    setText(this.#context, "");
+    this.#stop.addEventListener("click", () => this.#running?.abort());
+    this.#input.addEventListener("keydown", this.#onKey);
+    feed.model.watch(() => this.#showContext(null));
+    this.#open(null);
+  }
+
+  readonly #onKey = (event: KeyboardEvent): void => {
+    if (isSendKey(event)) this.#onSubmit(event);
+    if (event.key === "Escape") this.#running?.abort();
+    if (event.key === "ArrowUp" && this.#input.value === "" && this.#running === null) {
+      const last = pathOf(this.#conversation).findLast(({ role }) => role === "user");
+      if (last === undefined) return;
+      event.preventDefault();
+      this.#transcript.turnOf(last.id)?.startEdit();
+    }
   };
 
   readonly #onSubmit = (event: Event): void => {
     event.preventDefault();
     const text = this.#input.value.trim();
-    if (text === "" || this.#running !== null) return;
+    if (text === "" || this.#running !== null || this.#parameters.read() === null) return;
     this.#input.value = "";
-    void this.#ask(text);
+    this.#say(text);
   };
 
-  async #ask(text: string): Promise<void> {
-    const parameters = this.#parameters.read();
-    if (parameters === null || this.#running !== null) {
-      this.#input.value = text;
-      return;
-    }
-    if (this.#messages.length === 0) this.#transcript.replaceChildren();
-    const question = h(
-      "div",
-      { class: "turn user" },
-      h("div", { class: "text" }, h("span", { class: "sr-only" }, "You: "), text),
-    );
-    const turn = new AnswerTurn();
-    this.#messages.push({ role: "user", content: text, element: question });
-    this.#transcript.append(question, turn.element);
-    this.#follow(true);
-    const running = new AbortController();
-    this.#setRunning(running);
-    try {
-      await this.#answer(turn, parameters);
-      setText(this.#announcer, turn.text);
-    } catch (error) {
-      if (running.signal.aborted) turn.finish(null, "stopped");
-      else turn.fail(error instanceof Error ? error.message : String(error));
-    }
-    // What was said so far is part of the conversation, unless a new one has begun.
-    if (this.#messages.at(-1)?.element === question)
-      this.#messages.push({ role: "assistant", content: turn.text, element: turn.element });
-    this.#setRunning(null);
-    this.#follow(false);
-    // Back to the composer, unless somebody is looking at something else.
-    if (document.activeElement === document.body || byId("playground").contains(document.activeElement))
-      this.#input.focus();
+  #say(content: string): void {
+    const parent = pathOf(this.#conversation).at(-1)?.id ?? "";
+    void this.#answer(this.#add({ parent, role: "user", content }));
   }
 
-  /** Streams the answer; forgets the oldest exchange and tries again while the conversation is too long for the model. */
-  async #answer(turn: AnswerTurn, parameters: Record<string, unknown>): Promise<void> {
+  edit({ parent, role }: Message, content: string): void {
+    if (this.#running !== null) return;
+    const edited = this.#add({ parent, role, content, ...(role === "assistant" ? { facts: ["edited"] } : {}) });
+    if (role === "user") void this.#answer(edited);
+    else this.#show();
+  }
+
+  answerAgain(message: Message): void {
+    const question = message.role === "assistant" ? message.parent : message.id;
+    const [asked] = this.#conversation.messages.filter(({ id }) => id === question);
+    if (asked !== undefined) void this.#answer(asked);
+  }
+
+  showSibling(message: Message, by: number): void {
+    if (this.#running !== null) return;
+    chooseSibling(this.#conversation, message, by);
+    this.#keep();
+    this.#show();
+  }
+
+  returnResult({ id }: Message, call: { readonly id: string }, content: string): void {
+    if (this.#running !== null) return;
+    const result = this.#add({ parent: id, role: "tool", content, toolCallId: call.id });
+    if (pendingCall(pathOf(this.#conversation)) === null) void this.#answer(result);
+    else this.#show();
+  }
+
+  #add(message: Omit<Message, "id" | "createdMs">): Message {
+    const whole = { ...message, id: newId(), createdMs: Date.now() };
+    addMessage(this.#conversation, whole);
+    this.#keep();
+    return whole;
+  }
+
+  /** Stores the conversation, with the settings as they are now. */
+  #keep(): void {
+    const conversation = this.#conversation;
+    conversation.settings = this.#parameters.values;
+    conversation.model = this.#feed.model.value;
+    void this.#store.put(conversation).then((kept) => {
+      if (this.#conversation === conversation) this.#conversation = kept;
+      void this.#list.refresh(this.#conversation.id);
+    });
+  }
+
+  /** Null: a new one, which is kept once something was said. An answer on its way is stopped, and kept as far as it came. */
+  #open(conversation: Conversation | null): void {
+    this.#running?.abort();
+    this.#conversation = conversation ?? blank();
+    this.#forgotten.clear();
+    if (conversation !== null) {
+      this.#parameters.values = conversation.settings;
+      this.#feed.choose(conversation.model);
+    }
+    this.#show();
+    this.#transcript.follow(true);
+    this.#showContext(null);
+    void this.#list.refresh(this.#conversation.id);
+    this.#input.focus();
+  }
+
+  /** The list renamed or removed one. */
+  #adopt(conversation: Conversation | null): void {
+    if (conversation === null) this.#open(null);
+    else this.#conversation = conversation;
+    this.#show();
+  }
+
+  #show(live: LiveTurn | null = null): ReturnType<Transcript["show"]> {
+    const isBlank = this.#conversation.messages.length === 0;
+    setText(this.#title, isBlank ? "Playground" : titleOf(this.#conversation));
+    if (isBlank) this.#transcript.showWelcome(this.#welcome());
+    return isBlank ? null : this.#transcript.show(this.#conversation, this.#forgotten, live);
+  }
+
+  #welcome(): HTMLElement {
+    return h(
+      "div",
+      { class: "welcome" },
+      h("p", { class: "note" }, "Say something to the model, and watch the engine work."),
+      ...SUGGESTIONS.map((text) => h("button", { type: "button", onclick: () => this.#say(text) }, text)),
+    );
+  }
+
+  async #answer(question: Message): Promise<void> {
+    const parameters = this.#parameters.read();
+    if (parameters === null || this.#running !== null) {
+      this.#show();
+      return;
+    }
+    const running = new AbortController();
+    this.#setRunning(running);
+    const conversation = this.#conversation;
+    const id = newId();
+    const lineage = lineageOf(conversation, question.id);
+    const turn = this.#show({ id, lineage })!;
+    this.#transcript.follow(true);
+    const live = new LiveAnswer(
+      turn,
+      (request) => this.#colors.colorOf(request, isDark.value),
+      () => this.#transcript.follow(false),
+    );
+    let end: AnswerEnd | null = null;
+    let error: string | null = null;
+    try {
+      end = await this.#stream(conversation, { id, lineage }, live, parameters, running.signal);
+    } catch (cause) {
+      if (!running.signal.aborted) error = cause instanceof Error ? cause.message : String(cause);
+    }
+    this.#setRunning(null);
+    const said = live.finish(end, error === null ? "stopped" : null);
+    const model = this.#feed.stats.value?.model.name;
+    const message: Message = {
+      ...{ id, parent: question.id, role: "assistant", createdMs: Date.now(), ...said },
+      ...(model === undefined ? {} : { model }),
+      ...(error === null ? {} : { error }),
+    };
+    addMessage(conversation, message);
+    if (this.#conversation.id !== conversation.id) {
+      await this.#store.put(conversation); // another one has been opened meanwhile
+      return;
+    }
+    if (this.#conversation !== conversation) addMessage(this.#conversation, message);
+    this.#keep();
+    this.#show();
+    setText(this.#announcer, error ?? turn.body.element.innerText.trim());
+    if (end?.usage != null) this.#showContext(end.usage);
+    this.#transcript.follow(false);
+    // Back to the composer, unless somebody is looking at something else.
+    if (document.activeElement === document.body || byId("playground").contains(document.activeElement))
+      this.#input.focus({ preventScroll: true });
+  }
+
+  /** Leaves out the oldest exchange and tries again while the conversation is too long for the model. */
+  async #stream(
+    conversation: Conversation,
+    live: LiveTurn,
+    sink: LiveAnswer,
+    parameters: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<AnswerEnd> {
+    const all = live.lineage;
+    let messages: readonly Message[] = all.filter(({ id }) => !this.#forgotten.has(id));
     for (;;) {
+      const question: Question = {
+        ...{ messages, parameters, system: this.#parameters.systemMessage, model: this.#feed.model.value },
+        hasChatTemplate: this.#feed.stats.value?.model.hasChatTemplate !== false,
+      };
       try {
-        await this.#stream(turn, parameters);
-        return;
+        return await streamAnswer(this.#api, question, sink, signal);
       } catch (error) {
         const isTooLong = error instanceof ApiFailure && error.code === "prompt_too_long";
-        if (!isTooLong || this.#messages.length < 3) throw error;
-        for (const { element } of this.#messages.splice(0, 2)) element.classList.add("forgotten");
+        const fewer = isTooLong ? withoutOldest(messages) : null;
+        if (fewer === null) throw error;
+        for (const { id } of messages.slice(0, messages.length - fewer.length)) this.#forgotten.add(id);
+        messages = fewer;
+        if (this.#conversation.id === conversation.id) this.#show(live);
       }
     }
   }
 
-  async #stream(turn: AnswerTurn, parameters: Record<string, unknown>): Promise<void> {
-    const { path, body } = this.#request(parameters);
-    let usage: Usage | null = null;
-    let finish: string | null = null;
-    for await (const { data } of this.#api.events(path, body, this.#running!.signal)) {
-      if (data === "[DONE]") break;
-      const chunk = JSON.parse(data) as CompletionChunk;
-      if (chunk.error !== undefined) throw new Error(chunk.error.message);
-      turn.setRequest(chunk.id, this.#colors.colorOf(chunk.id, isDark.value));
-      usage = chunk.usage ?? usage;
-      const choice = chunk.choices[0];
-      if (choice === undefined) continue;
-      const piece = choice.delta?.content ?? choice.text ?? "";
-      if (choice.delta?.reasoning_content) turn.addReasoning(choice.delta.reasoning_content);
-      if (piece !== "") turn.addText(piece);
-      finish = choice.finish_reason ?? finish;
-      this.#follow(false);
-    }
-    turn.finish(usage, finish === null ? null : (ENDINGS[finish] ?? null));
-    if (usage !== null) this.#showContext(usage);
-  }
-
-  #request(parameters: Record<string, unknown>): { path: string; body: unknown } {
-    const common = { ...parameters, stream: true, stream_options: { include_usage: true } };
-    const messages = this.#messages.map(({ role, content }) => ({ role, content }));
-    // A model without a chat template continues text.
-    if (this.#feed.stats.value?.model.hasChatTemplate === false) {
-      const prompt = messages.map(({ content }) => content).join("\n");
-      return { path: "/v1/completions", body: { max_tokens: 256, ...common, prompt } };
-    }
-    const { systemMessage } = this.#parameters;
-    const all = systemMessage === "" ? messages : [{ role: "system", content: systemMessage }, ...messages];
-    return { path: "/v1/chat/completions", body: { ...common, messages: all } };
-  }
-
-  #showContext(usage: Usage): void {
+  #showContext(usage: Usage | null): void {
     const limit = this.#feed.stats.value?.model.maxContext;
-    if (limit !== undefined)
-      setText(this.#context, `${count(usage.total_tokens)} of ${count(limit)} tokens of context`);
+    const isKnown = usage !== null && limit !== undefined;
+    setText(this.#context, isKnown ? `${count(usage.total_tokens)} of ${count(limit)} tokens of context` : "");
   }
 
   #setRunning(running: AbortController | null): void {
@@ -188,10 +299,8 @@ export class Playground {
     this.#stop.hidden = running === null;
     this.#send.hidden = running !== null;
   }
+}
 
-  /** Keeps the end in view for who is at the end. */
-  #follow(always: boolean): void {
-    const { scrollHeight, scrollTop, clientHeight } = this.#transcript;
-    if (always || scrollHeight - scrollTop - clientHeight < 80) this.#transcript.scrollTop = scrollHeight;
-  }
+function blank(): Conversation {
+  return newConversation(newId(), Date.now());
 }

@@ -15,6 +15,7 @@ const FOLLOW_MS = 700;
 export class StepDetail {
   readonly element = h("div", { class: "step-detail" });
   readonly #api: Api;
+  readonly #pathOf: (path: string) => string;
   readonly #colors: RequestColors;
   readonly #rowsHead = h("h3");
   readonly #rows = h("tbody");
@@ -23,8 +24,10 @@ export class StepDetail {
   #wanted: StepRecord | null = null;
   #isBusy = false;
 
-  constructor(api: Api, colors: RequestColors) {
+  /** `pathOf` adds to a path which model is watched. */
+  constructor(api: Api, colors: RequestColors, pathOf: (path: string) => string) {
     this.#api = api;
+    this.#pathOf = pathOf;
     this.#colors = colors;
     this.#canvas = new PlanCanvas(colors);
     const heads = [
@@ -65,7 +68,7 @@ export class StepDetail {
     for (let step = this.#wanted; step !== null; step = this.#wanted) {
       this.#wanted = null;
       try {
-        const plans = await this.#api.json<StepPlan[]>(`/api/plan/${step.step}`);
+        const plans = await this.#api.json<StepPlan[]>(this.#pathOf(`/api/plan/${step.step}`));
         this.#showRows(step);
         this.#showPlans(step, plans);
       } catch (error) {

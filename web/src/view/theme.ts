@@ -50,7 +50,7 @@ export function token(name: string): string {
 export function themeButton(): HTMLButtonElement {
   const button = h("button", { class: "quiet", type: "button" });
   const label = (): void => {
-    button.textContent = `◐ ${NAMES[theme]}`;
+    button.replaceChildren("◐", h("span", { class: "label" }, ` ${NAMES[theme]}`));
     button.setAttribute("aria-label", `Theme: ${NAMES[theme]}. Switch to ${NAMES[NEXT[theme]]}.`);
   };
   button.addEventListener("click", () => {

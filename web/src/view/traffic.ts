@@ -26,7 +26,8 @@ function promptOf(number: number): string {
   return `${OPENING}On day ${number + 1}, ${events.join("Then ")}`;
 }
 
-export function traffic(api: Api): HTMLElement {
+/** `modelOf` names the model that is chosen; null: the server's only one. */
+export function traffic(api: Api, modelOf: () => string | null): HTMLElement {
   const size = h("input", { type: "number", min: "2", max: "128", step: "1", value: "12" });
   const tokens = h("input", { type: "number", min: "1", max: "4096", step: "1", value: "96" });
   const isShared = h("input", { type: "checkbox", checked: true });
@@ -46,7 +47,9 @@ export function traffic(api: Api): HTMLElement {
       });
       // The halves end at different times: batches then mix prompts with running answers.
       const max_tokens = Math.max(1, Math.round(tokens.valueAsNumber * (half === 0 ? 1 : 0.6)));
-      await api.post("/v1/completions", { prompt, max_tokens, temperature: 1 }, signal);
+      const model = modelOf();
+      const body = { prompt, max_tokens, temperature: 1, ...(model === null ? {} : { model }) };
+      await api.post("/v1/completions", body, signal);
       numDone += numPrompts;
       setText(status, `${count(numDone)} answered`);
     }

@@ -47,40 +47,41 @@ export class TrieTree {
   }
 
   #item(run: TrieRun, pageSize: number, level: number): HTMLElement | null {
-    if (this.#linesLeft-- <= 0) return null;
+    const number = this.#linesLeft--;
+    if (number <= 0) return null;
     const numCells = Math.min(run.pages.length, MAX_CELLS);
     const cells = h("span", { class: `cells${run.refs > 0 ? " used" : ""}`, "aria-hidden": "true" });
     cells.style.width = `${numCells * CELL - 2}px`;
-    const line = h("div", { class: "run" }, cells);
-    if (run.pages.length > MAX_CELLS) line.append(h("span", { class: "soft" }, `× ${count(run.pages.length)}`));
-    if (run.refs > 0) line.append(h("span", { class: "refs" }, count(run.refs)));
-    line.append(h("span", { class: "excerpt" }, run.text === null ? "" : oneLine(run.text, EXCERPT)));
     const tip = tipOf(run, pageSize);
+    // Its name is what it contains: the words of the tip for who hears them, an excerpt for who sees it.
+    const line = h(
+      "div",
+      { class: "run", role: "treeitem", tabindex: "-1", "aria-level": level },
+      cells,
+      h("span", { class: "sr-only" }, [tip.title, ...tip.lines, tip.text ?? ""].join(", ")),
+    );
+    const seen = (kind: string, text: string): void =>
+      line.append(h("span", { class: kind, "aria-hidden": "true" }, text));
+    if (run.pages.length > MAX_CELLS) seen("soft", `× ${count(run.pages.length)}`);
+    if (run.refs > 0) seen("refs", count(run.refs));
+    seen("excerpt", run.text === null ? "" : oneLine(run.text, EXCERPT));
     line.addEventListener("mousemove", (event) => showTip(event.clientX, event.clientY, tip));
     line.addEventListener("mouseleave", hideTip);
-    const item = h(
-      "li",
-      {
-        role: "treeitem",
-        tabindex: "-1",
-        "aria-level": level,
-        "aria-label": [tip.title, ...tip.lines!, tip.text ?? ""].join(", "),
-      },
-      line,
-    );
-    item.addEventListener("focus", () => {
+    line.addEventListener("focus", () => {
       const { left, bottom } = line.getBoundingClientRect();
       showTip(left, bottom - 12, tip);
     });
-    item.addEventListener("blur", hideTip);
+    line.addEventListener("blur", hideTip);
+    const item = h("li", { role: "none" }, line);
     const children = run.children
       .map((child) => this.#item(child, pageSize, level + 1))
       .filter((child) => child !== null);
     if (children.length > 0) {
-      const branch = h("ul", { class: "branch", role: "group" }, ...children);
+      const branch = h("ul", { class: "branch", role: "group", id: `prefix-${number}` }, ...children);
       branch.style.marginLeft = `${numCells * CELL - 6}px`;
       item.append(branch);
-      item.setAttribute("aria-expanded", "true");
+      line.setAttribute("aria-owns", branch.id);
+      line.setAttribute("aria-expanded", "true");
     }
     return item;
   }
@@ -92,11 +93,12 @@ export class TrieTree {
   #onKey(event: KeyboardEvent): void {
     const items = this.#items();
     const at = items.indexOf(document.activeElement as HTMLElement);
-    const parent = items[at]?.parentElement?.closest<HTMLElement>('[role="treeitem"]') ?? null;
+    const item = items[at]?.parentElement;
+    const parent = item?.parentElement?.closest("li")?.querySelector<HTMLElement>('[role="treeitem"]');
     const targets: Readonly<Record<string, HTMLElement | null | undefined>> = {
       ArrowDown: items[at + 1],
       ArrowUp: items[at - 1],
-      ArrowRight: items[at]?.querySelector<HTMLElement>('[role="treeitem"]'),
+      ArrowRight: item?.querySelector<HTMLElement>('.branch [role="treeitem"]'),
       ArrowLeft: parent,
       Home: items[0],
       End: items.at(-1),
