@@ -2,7 +2,8 @@
 // prefers to compiling with NVRTC at first use. Without nvcc: one line, exit code 0.
 //   node scripts/build-cuda.mjs                  all architectures
 //   node scripts/build-cuda.mjs sm_90a           one
-//   node scripts/build-cuda.mjs --check sm_90a   compile, print what ptxas says of registers and spills, keep nothing
+//   node scripts/build-cuda.mjs --check sm_90a   compile, print what ptxas says of registers and spills; of what was checked
+//                                                before, what it said then (build/cuda-check/)
 import { spawn, spawnSync } from "node:child_process";
 import {
   existsSync,
@@ -21,7 +22,7 @@ import { gzipSync } from "node:zlib";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const compiled = join(root, "dist", "src", "device", "cuda", "sources.js");
-const outDir = join(root, "build", "cuda");
+const outDir = join(root, "build", process.argv.includes("--check") ? "cuda-check" : "cuda");
 const ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"];
 
 const isCheck = process.argv.includes("--check");
@@ -45,15 +46,15 @@ const wanted = new Set();
 for (const arch of architectures) {
   for (const name of sourceNames().filter((source) => isFor(source, arch))) {
     const text = sourceText(name);
-    const target = `${cubinName(name, text, arch)}.gz`;
+    const target = `${cubinName(name, text, arch)}.${isCheck ? "txt" : "gz"}`;
     wanted.add(target);
-    if (isCheck || !existsSync(join(outDir, target))) jobs.push({ name, arch, text, target });
+    if (!existsSync(join(outDir, target))) jobs.push({ name, arch, text, target });
   }
 }
 
 function compile({ name, arch, text, target }) {
   const source = join(work, `${name}-${arch}.cu`);
-  const cubin = join(work, target.replace(/\.gz$/, ""));
+  const cubin = join(work, target.replace(/\.\w+$/, ""));
   writeFileSync(source, text);
   const args = ["-cubin", `-arch=${arch}`, ...OPTIONS, "--split-compile", "0", "-Xptxas", "-v", source, "-o", cubin];
   return new Promise((resolve) => {
@@ -63,9 +64,9 @@ function compile({ name, arch, text, target }) {
     child.stderr.on("data", (data) => (said += data));
     child.on("exit", (code) => {
       if (code !== 0) process.stderr.write(`${name} for ${arch}:\n${said}\n`);
-      else if (isCheck) report(name, arch, said);
       else {
-        writeFileSync(join(outDir, `${target}.new`), gzipSync(readFileSync(cubin), { level: 9 }));
+        const kept = isCheck ? report(name, arch, said) : gzipSync(readFileSync(cubin), { level: 9 });
+        writeFileSync(join(outDir, `${target}.new`), kept);
         renameSync(join(outDir, `${target}.new`), join(outDir, target));
       }
       resolve(code === 0);
@@ -78,13 +79,12 @@ function report(name, arch, said) {
   const kernels = said.split("Compiling entry function").slice(1);
   const spilling = kernels.filter((text) => !text.includes("0 bytes spill stores"));
   const warnings = said.split("\n").filter((line) => /warning|C75\d\d/.test(line));
-  process.stdout.write(
-    `${name} for ${arch}: ${kernels.length} kernels, ${spilling.length} spill, ${warnings.length} warnings\n`,
-  );
-  for (const text of spilling) {
-    process.stdout.write(`  ${/'(\w+)'/.exec(text)?.[1]}: ${/\d+ bytes spill stores/.exec(text)?.[0]}\n`);
-  }
-  for (const line of warnings) process.stdout.write(`  ${line}\n`);
+  const lines = [
+    `${name} for ${arch}: ${kernels.length} kernels, ${spilling.length} spill, ${warnings.length} warnings`,
+    ...spilling.map((text) => `  ${/'(\w+)'/.exec(text)?.[1]}: ${/\d+ bytes spill stores/.exec(text)?.[0]}`),
+    ...warnings.map((line) => `  ${line}`),
+  ];
+  return `${lines.join("\n")}\n`;
 }
 
 let next = 0;
@@ -94,7 +94,8 @@ const worker = async () => {
 };
 await Promise.all(Array.from({ length: Math.min(jobs.length, availableParallelism()) }, worker));
 rmSync(work, { recursive: true });
-if (isOk && !isCheck && named.length === 0) {
+if (isOk && (isCheck || named.length === 0)) {
   for (const file of readdirSync(outDir)) if (!wanted.has(file)) rmSync(join(outDir, file));
 }
+if (isOk && isCheck) for (const file of wanted) process.stdout.write(readFileSync(join(outDir, file)));
 process.exit(isOk ? 0 : 1);

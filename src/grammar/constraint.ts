@@ -2,8 +2,8 @@
 
 /** What a caller asks for; travels to the engine's thread as plain data. */
 export interface ConstraintSpec {
-  /** json: any JSON value; json_schema: `source` is the schema as JSON text; regex; grammar: EBNF. */
-  readonly kind: "json" | "json_schema" | "regex" | "grammar";
+  /** json: any JSON value; json_schema: `source` is the schema as JSON text; regex; grammar: EBNF; tool_calls: see call-grammar.ts. */
+  readonly kind: "json" | "json_schema" | "regex" | "grammar" | "tool_calls";
   readonly source: string;
   /** The field it was sent in, for messages about it. */
   readonly param?: string;

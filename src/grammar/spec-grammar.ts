@@ -1,6 +1,7 @@
-// A constraint as the EBNF text that the matcher compiles. Pure and quick: the engine's border checks a request by it too.
+// A constraint as the EBNF text that the matcher compiles. A hostile source may take long: this runs in a matcher's thread.
 
 import { RequestError } from "../core/errors.js";
+import { type CallsSource, callsRule } from "./call-grammar.js";
 import type { ConstraintSpec } from "./constraint.js";
 import { valueRule } from "./json-grammar.js";
 import { regexNode } from "./regex-node.js";
@@ -28,7 +29,6 @@ export function grammarOf(spec: ConstraintSpec): string {
 function makeGrammar(spec: ConstraintSpec): string {
   if (spec.source.length > MAX_SOURCE)
     throw new RequestError("invalid_value", {
-      param: "constraint",
       value: `${spec.source.length} characters`,
       expected: `at most ${MAX_SOURCE} characters`,
     });
@@ -42,6 +42,8 @@ function makeGrammar(spec: ConstraintSpec): string {
       return `root ::= ${valueRule(rules)}\n${rules}`;
     case "json_schema":
       return `root ::= ${schemaRule(rules, parseSchema(spec.source))}\n${rules}`;
+    case "tool_calls":
+      return `root ::= ${callsRule(rules, JSON.parse(spec.source) as CallsSource)}\n${rules}`;
   }
 }
 

@@ -64,7 +64,7 @@ function toolChoiceOf(
   context: ServerContext,
   body: ChatBody,
 ): { tools: readonly ChatTool[]; forced?: GenerateOptions["constraint"] } {
-  const { tools, choice, isRequired, isParallel } = allowedTools(body);
+  const { offered, tools, choice, isRequired, isParallel } = allowedTools(body);
   if (choice === "none" || tools.length === 0) return { tools: [] };
   if (!isRequired) return { tools };
   const refuse = (message: string): never => {
@@ -75,10 +75,11 @@ function toolChoiceOf(
     return refuse("This server does not parse tool calls (toolParser none, or no chat template).");
   if (body.response_format != null && body.response_format.type !== "text")
     refuse("tool_choice and response_format cannot both constrain the answer.");
-  return { tools, forced: forcedCalls(toolFormat, tools, isParallel) };
+  return { tools, forced: forcedCalls(toolFormat, tools, isParallel, offered) };
 }
 
 interface Allowed {
+  readonly offered: readonly ChatTool[];
   readonly tools: readonly ChatTool[];
   readonly choice: "none" | "some";
   readonly isRequired: boolean;
@@ -86,11 +87,11 @@ interface Allowed {
 }
 
 function allowedTools(body: ChatBody): Allowed {
-  const tools = body.tools ?? body.functions?.map((fn): ChatTool => ({ type: "function", function: fn })) ?? [];
+  const offered = body.tools ?? body.functions?.map((fn): ChatTool => ({ type: "function", function: fn })) ?? [];
   const choice = body.tool_choice ?? legacyChoice(body);
   const isParallel = body.parallel_tool_calls !== false && body.functions == null;
-  if (choice === "none") return { tools: [], choice: "none", isRequired: false, isParallel };
-  if (choice === "auto") return { tools, choice: "some", isRequired: false, isParallel };
+  if (choice === "none") return { offered, tools: [], choice: "none", isRequired: false, isParallel };
+  if (choice === "auto") return { offered, tools: offered, choice: "some", isRequired: false, isParallel };
   const isNamed = typeof choice === "object" && choice.type === "function";
   const names =
     choice === "required"
@@ -98,13 +99,14 @@ function allowedTools(body: ChatBody): Allowed {
       : isNamed
         ? [choice.function.name]
         : choice.allowed_tools.tools.map((tool) => tool.function.name);
-  const unknown = names?.find((name) => !tools.some((tool) => tool.function.name === name));
-  if (unknown !== undefined || (names === null && tools.length === 0)) {
+  const unknown = names?.find((name) => !offered.some((tool) => tool.function.name === name));
+  if (unknown !== undefined || (names === null && offered.length === 0)) {
     const message = "tool_choice asks for a tool that is not among tools.";
     throw new ApiError("invalid_value", message, { param: "tool_choice" });
   }
   return {
-    tools: names === null ? tools : tools.filter((tool) => names.includes(tool.function.name)),
+    offered,
+    tools: names === null ? offered : offered.filter((tool) => names.includes(tool.function.name)),
     choice: "some",
     isRequired: choice === "required" || isNamed || choice.allowed_tools.mode === "required",
     isParallel: isParallel && !isNamed,

@@ -118,7 +118,7 @@ export function checkResumed({ index, tokens }: ResumedSample, message: AddMessa
   });
 }
 
-const CONSTRAINT_KINDS = ["json", "json_schema", "regex", "grammar"];
+const CONSTRAINT_KINDS = ["json", "json_schema", "regex", "grammar", "tool_calls"];
 
 /** Its shape only: making a grammar of it may take long, and happens in a thread that can be ended. */
 export function checkConstraint(constraint: unknown): ConstraintSpec | null {

@@ -59,7 +59,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
     const verdict = this.#verdicts.get(keyOf(spec));
     if (verdict === undefined) throw new Error("a constraint was compiled before it was ready");
     const { param = "constraint" } = spec;
-    if (!verdict.ok) throw errorFor(verdict.code, { ...verdict.details, param });
+    if (!verdict.ok) throw errorFor(verdict.code, { param, ...verdict.details });
     const lane = verdict.ms > SLOW_COMPILE_MS ? "patient" : "quick";
     return this.open(verdict.ebnf, param, this.#lanes[lane], null, accepted);
   }

@@ -1,12 +1,11 @@
-// A forced tool choice as a constraint: the answer is calls of the allowed tools, with arguments valid under their schemas.
+// A forced tool choice as a constraint: the answer is calls of the allowed tools, with arguments valid under their schemas. The
+// grammar of a hostile schema may take long, so it is made where all grammars are: in a matcher's thread.
 
-import { RequestError } from "../../core/errors.js";
+import type { CallsSource } from "../../grammar/call-grammar.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
-import { RuleSet } from "../../grammar/rules.js";
-import { schemaRule } from "../../grammar/schema-grammar.js";
 import type { ChatTool } from "../schemas/chat.js";
 import { HERMES } from "./hermes.js";
-import { callsRule, type ToolFormat } from "./tool-format.js";
+import type { ToolFormat } from "./tool-format.js";
 
 const MAX_PARALLEL_CALLS = 8;
 
@@ -15,22 +14,21 @@ export function forcedFormat(format: ToolFormat): ToolFormat {
   return format.shape === null ? HERMES : format;
 }
 
-export function forcedCalls(format: ToolFormat, tools: readonly ChatTool[], isParallel: boolean): ConstraintSpec {
-  const rules = new RuleSet();
-  const entries = tools.map((tool, i) => {
-    const { name, parameters } = tool.function;
-    try {
-      return { name, rule: schemaRule(rules, parameters ?? { type: "object" }, `tool_${i}`) };
-    } catch (error) {
-      if (!(error instanceof RequestError)) throw error;
-      throw new RequestError("invalid_schema", { ...error.details, param: `tools.${i}.function.parameters` });
-    }
-  });
-  const root = callsRule(rules, forcedFormat(format).shape!, entries, isParallel ? MAX_PARALLEL_CALLS : 1);
-  return {
-    kind: "grammar",
-    source: `root ::= ${root}
-${rules}`,
-    param: "tool_choice",
+/** `offered`: all tools that were sent, so that errors name a tool's place among them. */
+export function forcedCalls(
+  format: ToolFormat,
+  tools: readonly ChatTool[],
+  isParallel: boolean,
+  offered: readonly ChatTool[] = tools,
+): ConstraintSpec {
+  const source: CallsSource = {
+    shape: forcedFormat(format).shape!,
+    maxCalls: isParallel ? MAX_PARALLEL_CALLS : 1,
+    tools: tools.map((tool) => ({
+      name: tool.function.name,
+      parameters: tool.function.parameters ?? { type: "object" },
+      param: `tools.${offered.indexOf(tool)}.function.parameters`,
+    })),
   };
+  return { kind: "tool_calls", source: JSON.stringify(source), param: "tool_choice" };
 }

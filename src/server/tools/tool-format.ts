@@ -1,6 +1,6 @@
-// How a family of models writes tool calls: a parser that reads them out of streamed text, and the grammar that forces them.
+// How a family of models writes tool calls: a parser that reads them out of streamed text, and the shape that forced ones take.
 
-import { literal, type RuleSet, repeat } from "../../grammar/rules.js";
+import type { CallShape } from "../../grammar/call-grammar.js";
 
 export type ToolEvent =
   | { readonly kind: "text"; readonly text: string }
@@ -14,17 +14,6 @@ export interface ToolParser {
   push(text: string): ToolEvent[];
   /** The rest, when no text will follow. */
   flush(): ToolEvent[];
-}
-
-/** The parts of a forced call around its name and arguments. */
-export interface CallShape {
-  readonly open: string;
-  readonly separator: string;
-  readonly close: string;
-  readonly argumentsKey: "arguments" | "parameters";
-  /** Around all calls together. */
-  readonly before: string;
-  readonly after: string;
 }
 
 /** The tools of a request, as parsers need to know them. */
@@ -43,24 +32,4 @@ export interface ToolFormat {
   /** The parser also parts reasoning from the answer, and so is needed without tools too. */
   readonly partsReasoning?: boolean;
   createParser(tools: ToolSet): ToolParser;
-}
-
-/** A rule for 1 to `maxCalls` calls; `tools` gives each tool's name and the rule of its arguments. */
-export function callsRule(
-  rules: RuleSet,
-  shape: CallShape,
-  tools: readonly { readonly name: string; readonly rule: string }[],
-  maxCalls: number,
-): string {
-  const alternatives = tools.map(
-    ({ name, rule }) =>
-      `${literal(`${shape.open}{"name": ${JSON.stringify(name)}, "${shape.argumentsKey}": `)} ${rule} ${literal(`}${shape.close}`)}`,
-  );
-  const call = rules.add("call", alternatives.join(" | "));
-  const more = maxCalls > 1 ? repeat(`(${literal(shape.separator)} ${call})`, 0, maxCalls - 1) : "";
-  return rules.add("calls", `${quoted(shape.before)} ${call} ${more} ${quoted(shape.after)}`);
-}
-
-function quoted(text: string): string {
-  return text === "" ? "" : literal(text);
 }

@@ -1,0 +1,168 @@
+// Clients that mean ill, one way each. None of them deserves an answer of 5xx: what they send is wrong, or lawful and merely dear.
+
+import { type IncomingMessage, request } from "node:http";
+import { connect } from "node:net";
+
+/** The status of the answer; "left" when the client went before there was one, "cut" when the server ended the connection. */
+export type Outcome = number | "left" | "cut";
+
+type Attack = (url: string, random: () => number, signal: AbortSignal) => Promise<Outcome>;
+
+const CHAT = "/v1/chat/completions";
+const messages = [{ role: "user", content: "hello" }];
+const DEEP = 50_000;
+const whole = (random: () => number): number => Math.floor(random() * 1e9);
+
+function post(
+  url: string,
+  path: string,
+  body: string,
+  read: (response: IncomingMessage, leave: () => void) => void = (response) => response.resume(),
+): Promise<Outcome> {
+  return new Promise((resolve) => {
+    let outcome: Outcome = "cut";
+    const headers = { "content-type": "application/json" };
+    const call = request(url + path, { method: "POST", agent: false, headers }, (response) => {
+      outcome = response.statusCode!;
+      response.on("error", () => undefined);
+      response.on("close", () => resolve(outcome));
+      read(response, () => call.destroy());
+    });
+    call.on("error", () => resolve(outcome));
+    call.end(body);
+  });
+}
+
+const chat = (url: string, extra: object): Promise<Outcome> =>
+  post(url, CHAT, JSON.stringify({ messages, max_tokens: 4, ...extra }));
+
+/** `ms` of waiting that the end of the run shortens. */
+function rest(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done);
+  });
+}
+
+/** Sends its bytes in drops, and never all of them. */
+async function drip(url: string, text: string, signal: AbortSignal): Promise<Outcome> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  let outcome: Outcome = "left";
+  socket.on("error", () => undefined);
+  socket.on("data", (bytes) => {
+    outcome = Number(/^HTTP\/1\.1 (\d+)/.exec(bytes.toString("latin1"))?.[1] ?? 0);
+  });
+  socket.on("close", () => {
+    if (outcome === "left") outcome = "cut";
+  });
+  for (let i = 0; i < text.length && !signal.aborted && !socket.destroyed; i++) {
+    socket.write(text[i]!);
+    await rest(50, signal);
+  }
+  const seen = outcome;
+  socket.destroy();
+  return seen;
+}
+
+const head = (url: string): string => `POST ${CHAT} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n`;
+
+export const ATTACKS: Readonly<Record<string, Attack>> = {
+  "headers in drops": (url, _, signal) => drip(url, `${head(url)}X-Slow: ${"x".repeat(1000)}`, signal),
+  "body in drops": (url, _, signal) =>
+    drip(url, `${head(url)}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"messages": [`, signal),
+  "regex without end": (url, random) =>
+    chat(url, { guided_regex: `(.|..|...){${200 + (whole(random) % 3000)}}x`.repeat(1 + (whole(random) % 12)) }),
+  "grammar without end": (url, random) =>
+    chat(url, {
+      guided_grammar: pick(random, [
+        "root ::= root",
+        `root ::= a\na ::= b a | b\nb ::= a | "${whole(random)}"`,
+        `root ::= ${"(".repeat(DEEP)}"x"${")".repeat(DEEP)}`,
+        `root ::= ("${whole(random)}" | [a-z]*){2000} "x"`,
+      ]),
+    }),
+  "schema without end": (url, random) => {
+    const text = { type: "string", pattern: `(.|..|...){${200 + (whole(random) % 3000)}}x`.repeat(6) };
+    const parameters = { type: "object", properties: { text }, required: ["text"] };
+    const tools = [{ type: "function", function: { name: "f", parameters } }];
+    return random() < 0.5 ? chat(url, { tools, tool_choice: "required" }) : chat(url, { guided_json: parameters });
+  },
+  "JSON 50,000 deep": (url) => post(url, CHAT, `{"messages": ${"[".repeat(DEEP)}${"]".repeat(DEEP)}}`),
+  "prompts too long": (url, random) =>
+    chat(url, { messages: [{ role: "user", content: "word ".repeat(whole(random) % 700_000) }] }),
+  "prompts as long as can be": (url, random) =>
+    chat(url, { messages: [{ role: "user", content: `${whole(random)} ${"once upon a time ".repeat(100)}` }] }),
+  "answers cut short": (url, random) => {
+    const after = Math.floor(random() * 4000);
+    const body = { messages, stream: true, max_tokens: 2000, ignore_eos: true, seed: whole(random) };
+    return post(url, CHAT, JSON.stringify(body), (response, leave) => {
+      let length = 0;
+      response.on("data", (piece: Buffer) => {
+        length += piece.length;
+        if (length > after) leave();
+      });
+    });
+  },
+  "wrong types": (url, random) => chat(url, pick(random, WRONG)),
+  "answers not read": (url, random, signal) => {
+    const body = { messages, stream: true, max_tokens: 100_000, ignore_eos: true, logprobs: true, top_logprobs: 20 };
+    return post(url, CHAT, JSON.stringify({ ...body, seed: whole(random) }), (response, leave) => {
+      response.pause();
+      void rest(5000, signal).then(leave);
+    });
+  },
+  "many samples": (url, random) => chat(url, { n: 16, max_tokens: 50, seed: whole(random), temperature: 1 }),
+};
+
+const WRONG: readonly object[] = [
+  { messages: {} },
+  { messages: [null] },
+  { messages: [{ role: "user", content: 5 }] },
+  { temperature: "hot" },
+  { max_tokens: -1 },
+  { stop: [1] },
+  { logit_bias: { a: [] } },
+  { tools: "all" },
+  { response_format: { type: "json_schema", json_schema: { schema: { type: "objekt" } } } },
+  { n: 1e9 },
+  { stream: "yes" },
+  { unknown: true },
+];
+
+function pick<T>(random: () => number, values: readonly T[]): T {
+  return values[Math.floor(random() * values.length)]!;
+}
+
+/** How often each attack ended how. */
+export type Tally = Map<string, Map<Outcome, number>>;
+
+/** One attack after another of one kind, at most one every `everyMs`, until the signal. */
+export async function hostileClient(
+  url: string,
+  name: string,
+  tally: Tally,
+  { random, signal, everyMs = 100 }: { random: () => number; signal: AbortSignal; everyMs?: number },
+): Promise<void> {
+  const outcomes = tally.get(name) ?? new Map<Outcome, number>();
+  tally.set(name, outcomes);
+  while (!signal.aborted) {
+    const next = rest(everyMs, signal);
+    const outcome = await ATTACKS[name]!(url, random, signal);
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+    await next;
+  }
+}
+
+/** Answers that say the server is at fault. */
+export function numFaults(tally: Tally): number {
+  let count = 0;
+  for (const outcomes of tally.values())
+    for (const [outcome, times] of outcomes) if (typeof outcome === "number" && outcome >= 500) count += times;
+  return count;
+}
