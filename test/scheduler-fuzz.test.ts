@@ -209,7 +209,11 @@ const CONFIGS: [string, number, SimulationOptions][] = [
   ["chunked", 3_000, { mode: "chunked", pageSize: 4, pages: 32, maxPagesPerBatch: 4, idealChunk: 8 }],
 ];
 
-for (const [name, numSteps, options] of CONFIGS) {
+/** `npm run test:long` takes all the steps. */
+const SHARE = process.env.PAGODA_LONG_TESTS === "1" ? 1 : 0.4;
+
+for (const [name, allSteps, options] of CONFIGS) {
+  const numSteps = allSteps * SHARE;
   test(`fuzz, ${name}: ${numSteps} steps with the books checked each step, then drained without a leak`, () => {
     const traffic = new Traffic(options, 12345);
     for (let i = 0; i < numSteps; i++) traffic.step(true);

@@ -44,6 +44,10 @@ export class GoodRecord {
     this.#alone = alone;
   }
 
+  get numRequests(): number {
+    return this.#alone.length;
+  }
+
   add(i: number, reply: StreamReply): void {
     this.firstTokenMs.push(reply.firstTokenMs);
     if (reply.isWhole && reply.text === this.#alone[i]) return;
@@ -52,14 +56,21 @@ export class GoodRecord {
   }
 }
 
-/** Asks until the signal; each good client has its own. */
+export interface GoodClientOptions {
+  readonly random: () => number;
+  readonly signal: AbortSignal;
+  /** It stops after so many. */
+  readonly maxAsked?: number;
+}
+
+/** Asks until the signal, and as often as it may. */
 export async function goodClient(
   url: string,
   record: GoodRecord,
-  { random, signal, numRequests = NUM_REQUESTS }: { random: () => number; signal: AbortSignal; numRequests?: number },
+  { random, signal, maxAsked = Number.POSITIVE_INFINITY }: GoodClientOptions,
 ): Promise<void> {
-  while (!signal.aborted) {
-    const i = Math.floor(random() * numRequests);
+  for (let asked = 0; asked < maxAsked && !signal.aborted; asked++) {
+    const i = Math.floor(random() * record.numRequests);
     record.add(i, await streamChat(url, goodRequest(i)));
     await new Promise((resolve) => setTimeout(resolve, random() * THINK_MS));
   }

@@ -30,9 +30,9 @@ export class RuleSet {
     this.#size += body.length;
   }
 
-  /** Defines a rule under a name of its own. */
+  /** Defines a rule under a name of its own; a body that is a rule's name already needs none. */
   add(hint: string, body: string): string {
-    return this.define(this.freshName(hint), body);
+    return this.#bodies.has(body) ? body : this.define(this.freshName(hint), body);
   }
 
   freshName(hint: string): string {

@@ -340,6 +340,7 @@ test("errors in OpenAI's shape: 400 with param, 404, 413", async () => {
       messages,
       ...extra,
     } as OpenAI.ChatCompletionCreateParamsNonStreaming);
+  const odd = { type: "function", function: { name: "odd", parameters: { type: "integer", multipleOf: 2 } } };
   const cases: [Record<string, unknown>, string, RegExp][] = [
     [{ temperature: -1 }, "temperature", /Too small/],
     [{ max_tokens: 0 }, "max_tokens", /Too small/],
@@ -361,6 +362,11 @@ test("errors in OpenAI's shape: 400 with param, 404, 413", async () => {
       { tools: [WEATHER], tool_choice: { type: "function", function: { name: "other" } } },
       "tool_choice",
       /not among tools/,
+    ],
+    [
+      { tools: [WEATHER, odd], tool_choice: { type: "function", function: { name: "odd" } } },
+      "tools.1.function.parameters",
+      /multipleOf/,
     ],
     [{ logit_bias: { "9999": 1 } }, "logit_bias", /8192/],
   ];

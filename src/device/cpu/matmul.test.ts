@@ -132,6 +132,8 @@ function assertClose(
   }
 }
 
+const TILE_EDGES = [...Array.from({ length: 18 }, (_, i) => i + 1), 24, 25, 31, 32, 33, 47, 48, 49, 63, 64, 65];
+
 for (const isa of ISAS) {
   test(`${isa}: float weights, odd sizes`, () => {
     for (const dtype of FLOATS) {
@@ -175,7 +177,8 @@ for (const isa of ISAS) {
       const tensor = randomTensor(dtype, 81, cols, 7);
       const one = randomFloats(cols, 8);
       const expected = run({ isa, threads: 1 }, [tensor], one, 1);
-      for (const [n, threads] of [...Array.from({ length: 65 }, (_, i) => [i + 1, 1]), [65, 2], [7, 3], [1, 3]]) {
+      // Every tile height, and one row more and less than whole tiles of up to 64.
+      for (const [n, threads] of [...TILE_EDGES.map((n) => [n, 1]), [65, 2], [7, 3], [1, 3]]) {
         const x = randomFloats(n! * cols, n!);
         for (const at of [0, n! >> 1, n! - 1]) x.set(one, at * cols);
         const got = run({ isa, threads: threads! }, [tensor], x, n!);

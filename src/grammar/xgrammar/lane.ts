@@ -21,6 +21,7 @@ const MAX_JS_HEAP_MB = 512;
 export class Lane {
   readonly #vocabularyOf: () => PackedTexts;
   readonly #limitMs: number;
+  readonly #niceness: number;
   readonly #jobs = new Map<number, LaneJob>();
   #thread: Worker | null = null;
   #control: Int32Array = new Int32Array(2); // [2] see matcher-messages.ts
@@ -29,9 +30,10 @@ export class Lane {
   #sinceMs = 0; // when that number last changed
   #numDeaths = 0; // since the thread last began something
 
-  constructor(vocabularyOf: () => PackedTexts, limitMs: number) {
+  constructor(vocabularyOf: () => PackedTexts, limitMs: number, niceness = 0) {
     this.#vocabularyOf = vocabularyOf;
     this.#limitMs = limitMs;
+    this.#niceness = niceness;
   }
 
   add(id: number, job: LaneJob): void {
@@ -81,7 +83,7 @@ export class Lane {
     this.#control[0] = IDLE;
     this.#numSeen = 0;
     this.#sinceMs = performance.now();
-    const init: MatcherInit = { vocabulary: this.#vocabularyOf(), control: this.#control };
+    const init: MatcherInit = { vocabulary: this.#vocabularyOf(), control: this.#control, niceness: this.#niceness };
     const thread = new Worker(new URL("./matcher-thread.js", import.meta.url), {
       workerData: init,
       resourceLimits: { maxOldGenerationSizeMb: MAX_JS_HEAP_MB },

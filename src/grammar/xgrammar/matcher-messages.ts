@@ -37,6 +37,8 @@ export type Verdict =
 export interface MatcherInit {
   readonly vocabulary: PackedTexts;
   readonly control: Int32Array; // [2]
+  /** By how much the thread gives way to others of the process. */
+  readonly niceness: number;
 }
 
 export const HEADER = 2; // words of `shared` before the mask

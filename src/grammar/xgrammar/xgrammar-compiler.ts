@@ -20,6 +20,8 @@ const SLOW_MASK_US = 20_000;
 const QUICK_MASK_US = 1000;
 const SETTLE_MS = 1;
 const MAX_REMEMBERED = 256;
+/** Of threads that may compute for long: the engine's own go first where cores are few. */
+const PATIENT_NICENESS = 5;
 
 export class XGrammarCompiler implements ConstraintCompiler {
   readonly #vocabularyOf: () => TokenTexts;
@@ -39,20 +41,23 @@ export class XGrammarCompiler implements ConstraintCompiler {
     this.#patientCheckMs = patientCheckMs;
     const packed = () => this.#packed();
     this.#lanes = {
-      quickCheck: new Lane(packed, quickCheckMs),
-      patientCheck: new Lane(packed, patientCheckMs),
-      quick: new Lane(packed, quickMaskMs),
-      patient: new Lane(packed, patientMaskMs),
+      quickCheck: new Lane(packed, quickCheckMs, PATIENT_NICENESS),
+      patientCheck: new Lane(packed, patientCheckMs, PATIENT_NICENESS),
+      quick: new Lane(packed, quickMaskMs, 0),
+      patient: new Lane(packed, patientMaskMs, PATIENT_NICENESS),
     };
   }
 
   async ready(spec: ConstraintSpec): Promise<void> {
     const key = keyOf(spec);
-    if (this.#verdicts.has(key)) return;
     const verdict =
-      (await this.#check(this.#lanes.quickCheck, spec)) ?? (await this.#check(this.#lanes.patientCheck, spec));
-    if (this.#verdicts.size === MAX_REMEMBERED) this.#verdicts.delete(this.#verdicts.keys().next().value!);
-    this.#verdicts.set(key, verdict ?? refusal(`it takes longer than ${this.#patientCheckMs / 1000} s to compile`));
+      this.#verdicts.get(key) ??
+      (await this.#check(this.#lanes.quickCheck, spec)) ??
+      (await this.#check(this.#lanes.patientCheck, spec)) ??
+      refusal(`it takes longer than ${this.#patientCheckMs / 1000} s to compile`);
+    this.#verdicts.delete(key); // what is asked for again moves to the end
+    this.#verdicts.set(key, verdict);
+    if (this.#verdicts.size > MAX_REMEMBERED) this.#verdicts.delete(this.#verdicts.keys().next().value!);
   }
 
   compile(spec: ConstraintSpec, accepted: ArrayLike<number> = []): TokenConstraint {
