@@ -1,7 +1,8 @@
 #!/bin/bash
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
-#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels e2e sanitize profile (default: all but profile)
+#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels e2e e2e8b sanitize profile step1b step8b counters
+#                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
 set -u
@@ -57,6 +58,27 @@ for p in $PHASES; do
       grep -E "ERROR SUMMARY|Invalid|========= +at" "$OUT/memcheck.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE"
       phase 60 racecheck compute-sanitizer --tool racecheck node dist/test/cuda/small.js
       grep -E "RACECHECK SUMMARY|Race|hazard" "$OUT/racecheck.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE" ;;
+    step1b | step8b)
+      # The timeline of decode steps as they run, and the host's part of them.
+      shape=${p#step}
+      rows=1,32,256; [ $shape = 8b ] && rows=1,128
+      [ -d /tmp/$shape ] || phase 60 make$shape node dist/bench/make-checkpoint.js --shape $shape --type bf16 --out /tmp/$shape
+      command -v nvcc > /dev/null && PAGODA_CUDA_TRACE=1 phase 100 build-traced node scripts/build-cuda.mjs sm_90a
+      PAGODA_CUDA_TRACE=1 phase 60 trace$shape node dist/bench/cuda-step.js /tmp/$shape $rows
+      cat "$OUT/trace$shape.log" >> "$TABLE"
+      phase 60 host$shape node dist/bench/cuda-step.js /tmp/$shape $rows
+      cat "$OUT/host$shape.log" >> "$TABLE" ;;
+    counters)
+      # What the matmuls, norms and the sampler of a decode step of 1, 32 and 256 rows wait for.
+      for rows in 1 32 256; do
+        phase 60 counters$rows ncu --clock-control none --kernel-name 'regex:stream_|tile_|rms_norm|sample|gated' --launch-skip 140 --launch-count 6 \
+          --section SpeedOfLight --section WarpStateStats --section SchedulerStats --section LaunchStats --section MemoryWorkloadAnalysis \
+          node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 16 --batch $rows --context 16 --steps 8 --repeat 1
+        grep -E "^ +[a-z_0-9]+ \(|Duration|Throughput|Bandwidth|Registers|Shared Memory Per|Stall|stall|cycles being|No Eligible|Issued Warp|Active Warps|One or More" "$OUT/counters$rows.log" >> "$TABLE"
+      done
+      cubin=$(ls -t build/cuda/matmul-stream-sm_90a-*.gz | head -1)
+      gunzip -c "$cubin" > /tmp/stream.cubin
+      for f in stream_bf16_1_1 stream_bf16_1_4 stream_bf16_8_2; do cuobjdump -sass -fun $f /tmp/stream.cubin > "$OUT/$f.sass.log" 2>&1; done ;;
     profile)
       # Device time of each kernel over a prefill of 8,192 tokens and some decode steps.
       phase 70 ncu ncu --clock-control none --metrics gpu__time_duration.sum --csv --page raw --launch-count 1500 node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 8192 --batch 1 --context 512 --steps 8 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 8192

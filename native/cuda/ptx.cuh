@@ -17,12 +17,14 @@ typedef long long i64;
 #ifndef __CUDACC__
 #include "emulator.h"
 #else
+#include "trace.cuh"
 // Kernels of a step are launched so that each may begin before the one ahead of it has ended (programmatic dependent launch): what
 // it reads or writes of others' results comes after wait_for_others(), which returns when everything ahead is done.
 __device__ __forceinline__ void wait_for_others() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+  trace_waited();
 }
 __device__ __forceinline__ void let_others_begin() {
 #if __CUDA_ARCH__ >= 900
@@ -34,16 +36,20 @@ __device__ __forceinline__ void let_others_begin() {
 #define KERNEL(threads, name, Args)                                                                        \
   __device__ __forceinline__ void name##_body(const Args& a);                                              \
   extern "C" __global__ void __launch_bounds__(threads, 1) name(const __grid_constant__ Args a) {          \
+    trace_begin(#name);                                                                                    \
     let_others_begin();                                                                                    \
     wait_for_others();                                                                                     \
     name##_body(a);                                                                                        \
+    trace_end();                                                                                           \
   }                                                                                                        \
   __device__ __forceinline__ void name##_body(const Args& a)
 #define EARLY_KERNEL(threads, name, Args)                                                                  \
   __device__ __forceinline__ void name##_body(const Args& a);                                              \
   extern "C" __global__ void __launch_bounds__(threads, 1) name(const __grid_constant__ Args a) {          \
+    trace_begin(#name);                                                                                    \
     let_others_begin();                                                                                    \
     name##_body(a);                                                                                        \
+    trace_end();                                                                                           \
   }                                                                                                        \
   __device__ __forceinline__ void name##_body(const Args& a)
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(1024) u8 name[]

@@ -52,6 +52,7 @@ export const DRIVER = {
   moduleLoad: ["cuModuleLoadData", BUF, BUF],
   moduleUnload: ["cuModuleUnload", ADDR],
   moduleFunction: ["cuModuleGetFunction", BUF, ADDR, BUF],
+  moduleGlobal: ["cuModuleGetGlobal_v2", BUF, BUF, ADDR, BUF],
   functionAttribute: ["cuFuncSetAttribute", ADDR, I32, I32],
   launch: ["cuLaunchKernelEx", ADDR, ADDR, ADDR, ADDR],
   errorName: ["cuGetErrorName", I32, BUF],

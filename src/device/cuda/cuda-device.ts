@@ -33,6 +33,7 @@ import { CudaRuntime } from "./runtime.js";
 import { CudaTokenBuffer, EditScratch } from "./sample.js";
 import { CudaStagedBatch } from "./staged-batch.js";
 import { CudaTensor, type CudaWeight } from "./tensor.js";
+import type { TraceRecord } from "./trace.js";
 import { type LoadWeightOptions, WeightLoader } from "./weights.js";
 
 export interface CudaDeviceOptions {
@@ -270,6 +271,12 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   synchronize(): void {
     this.runtime.queue.flush();
     this.runtime.context.synchronize();
+  }
+
+  /** The timeline of the latest launches; empty unless kernels are traced (trace.ts). */
+  readTrace(): TraceRecord[] {
+    this.synchronize();
+    return this.runtime.modules.trace?.read((bytes, address) => this.runtime.download(bytes, address)) ?? [];
   }
 
   /** Launches, graph replays and graphs made since the start. */

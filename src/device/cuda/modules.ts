@@ -9,6 +9,7 @@ import { DeviceError } from "../../core/errors.js";
 import { allocNative, COMPILER, type Compiler, check, openLibrary } from "./abi.js";
 import type { CudaContext } from "./context.js";
 import { cubinName, OPTIONS, ROOT, sourceText } from "./sources.js";
+import { isTraced, Trace } from "./trace.js";
 
 const BUILT = join(ROOT, "build", "cuda");
 const MAX_SHARED_ATTRIBUTE = 8;
@@ -18,9 +19,11 @@ export class CudaModules {
   readonly #modules = new Map<string, number>(); // source -> CUmodule
   readonly #functions = new Map<string, number>(); // kernel -> CUfunction
   #compiler: Compiler | null = null;
+  readonly trace: Trace | null;
 
   constructor(context: CudaContext) {
     this.#context = context;
+    this.trace = isTraced() ? new Trace(context) : null;
   }
 
   /** The kernel `name` of native/cuda/`source`.cu; `sharedBytes` is the most dynamic shared memory it will be launched with. */
@@ -47,6 +50,7 @@ export class CudaModules {
     const out = new BigUint64Array(1);
     check(driver, driver.moduleLoad(out, image), "moduleLoad", source);
     this.#modules.set(source, Number(out[0]));
+    this.trace?.attach(Number(out[0]));
     return Number(out[0]);
   }
 

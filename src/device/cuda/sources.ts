@@ -4,13 +4,14 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isTraced } from "./trace.js";
 
 /** The package's root: this file is dist/src/device/cuda/sources.js in it. */
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..", "..");
 const FOLDER = join(ROOT, "native", "cuda");
 
 /** Every option that changes the code; part of a cubin's name. */
-export const OPTIONS = ["--std=c++17"] as const;
+export const OPTIONS: readonly string[] = ["--std=c++17", ...(isTraced() ? ["-DPAGODA_TRACE"] : [])];
 
 /** Names of the sources, without ".cu". */
 export function sourceNames(): string[] {

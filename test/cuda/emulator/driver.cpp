@@ -59,6 +59,7 @@ int cuModuleGetFunction(void** f, void*, const char* name) {
   *f = dlsym(self, name);
   return *f != nullptr ? 0 : 500;
 }
+int cuModuleGetGlobal_v2(void**, size_t*, void*, const char*) { return 500; }
 int cuFuncSetAttribute(void*, int, int) { return 0; }
 int cuGetErrorName(int, const char** out) { *out = "CUDA_ERROR_EMULATED"; return 0; }
 int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned, unsigned shared, void*, void** params, void*) {
