@@ -36,7 +36,7 @@ __device__ void matmul_f32_block(const MatmulF32Args& a, const float* w, const f
       if (lane == 0 && t0 + i < end) {
         Epilogue e = a.epilogue;
         e.bias = bias;
-        finish(e, t0 + i, o, total);
+        finish(e, t0 + i, o, total, bias_of(e, o), before(e, t0 + i, o));
       }
     }
   }

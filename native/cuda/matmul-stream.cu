@@ -4,8 +4,8 @@
 // STEPS times 64 k's, 2 KB of each strip's fragments and NT KB of the operand for each step, by one bulk copy each, which complete the
 // stage's barrier. A multiprocessor issues a bulk copy in about 120 clocks, so copies are kept large. The first weights are asked for
 // before the kernel ahead has ended; the operand, its result, after.
-// A multiplying warp loads the fragments of the next step while the tensor cores work on this one: 4 * NT dependent products of about
-// 33 clocks are all that a step takes.
+// A multiplying warp loads the next fragments while the tensor cores work on these: a chain of dependent products of about 33 clocks
+// for each 16 k's is all that it should take.
 #include "bulk.cuh"
 #include "epilogue.cuh"
 
@@ -65,53 +65,77 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
     return;
   }
 
-  float sum[NT][4];
+  const int strip = strip_of(warp), g = lane >> 2, q = lane & 3;
+  const bool isMine = strip < a.strips;
+  wait_for_others();
+  // What the result is added to comes while the sums are made; with many tokens there are no registers for it until they are done.
+  constexpr bool ASKS_EARLY = NT <= 4;
+  float sum[NT][4], old[NT][4], bias[2];
 #pragma unroll
-  for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) sum[i][j] = 0.f;
-  uint4 f[2][4], b[2][2 * NT];  // fragments of this step and of the next
-  int s = 0, parity = 0, inStage = 0;
-  auto load = [&](uint4* to, uint4* x) {
-    if (inStage == 0) barrier_wait(&full[s], parity);
-    const u8* fragments = ring + s * STAGE + warp * STRIP_BYTES + inStage * 2048 + lane * 16;
-    const u8* operand = ring + s * STAGE + WARPS * STRIP_BYTES + inStage * NT * 1024 + lane * 16;
+  for (int i = 0; i < NT; i++) {
 #pragma unroll
-    for (int k = 0; k < 4; k++) to[k] = *(const uint4*)(fragments + k * 512);
-#pragma unroll
-    for (int i = 0; i < 2 * NT; i++) x[i] = *(const uint4*)(operand + i * 512);
-    if (++inStage == STEPS) {
-      __syncwarp();
-      if (lane == 0) barrier_arrive(&empty[s]);
-      inStage = 0;
-      if (++s == STAGES) { s = 0; parity ^= 1; }
+    for (int j = 0; j < 4; j++) {
+      const int o = strip * 16 + g + (j >> 1) * 8, t = i * 8 + 2 * q + (j & 1);
+      sum[i][j] = 0.f;
+      if (ASKS_EARLY) old[i][j] = o < a.rows && t < a.n && !isGated ? before(a.epilogue, t, o) : 0.f;
+      if (ASKS_EARLY) bias[j >> 1] = o < a.rows ? bias_of(a.epilogue, o) : 0.f;
     }
-  };
-  auto multiply = [&](const uint4* from, const uint4* x) {
+  }
+
+  // 32 k's at a time: their fragments are loaded while the tensor cores work on the 32 before.
+  constexpr int UNITS = 2 * STEPS;
+  uint4 f[2][2], b[2][NT];
+  auto load = [&](int slot, int s, int unit) {
+    const u8* fragments = ring + s * STAGE + warp * STRIP_BYTES + unit * 1024 + lane * 16;
+    const u8* operand = ring + s * STAGE + WARPS * STRIP_BYTES + unit * NT * 512 + lane * 16;
+    f[slot][0] = *(const uint4*)fragments;
+    f[slot][1] = *(const uint4*)(fragments + 512);
 #pragma unroll
-    for (int k = 0; k < 4; k++) {
-      const u32 a4[4] = {from[k].x, from[k].y, from[k].z, from[k].w};
+    for (int i = 0; i < NT; i++) b[slot][i] = *(const uint4*)(operand + i * 512);
+  };
+  auto multiply = [&](int slot) {
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      const uint4& v = f[slot][k];
+      const u32 a4[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
       for (int i = 0; i < NT; i++) {
-        const uint4& v = x[(k >> 1) * NT + i];
-        mma16816<KIND>(sum[i], a4, k & 1 ? v.z : v.x, k & 1 ? v.w : v.y);
+        const uint4& x = b[slot][i];
+        mma16816<KIND>(sum[i], a4, k ? x.z : x.x, k ? x.w : x.y);
       }
     }
   };
-  load(f[0], b[0]);
-  int step = 0;
-  for (; step + 2 < a.steps; step += 2) {
-    load(f[1], b[1]);
-    multiply(f[0], b[0]);
-    load(f[0], b[0]);
-    multiply(f[1], b[1]);
+  auto release = [&](int s) {
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&empty[s]);
+  };
+  int s = 0, parity = 0;
+  barrier_wait(&full[0], 0);
+  load(0, 0, 0);
+  const int whole = a.steps / STEPS, rest = a.steps - whole * STEPS;
+  for (int stage = 0; stage < whole; stage++) {
+    const int here = s;
+    if (++s == STAGES) { s = 0; parity ^= 1; }
+#pragma unroll
+    for (int unit = 0; unit < UNITS; unit++) {
+      if (unit + 1 < UNITS) load((unit + 1) & 1, here, unit + 1);
+      else {
+        release(here);
+        if (stage + 1 < whole || rest > 0) {
+          barrier_wait(&full[s], parity);
+          load(0, s, 0);
+        }
+      }
+      multiply(unit & 1);
+    }
   }
-  if (step + 1 < a.steps) {
-    load(f[1], b[1]);
-    multiply(f[0], b[0]);
-    multiply(f[1], b[1]);
-  } else multiply(f[0], b[0]);
+  for (int unit = 0; unit < 2 * rest; unit += 2) {  // a last stage of fewer steps
+    load(1, s, unit + 1);
+    multiply(0);
+    if (unit + 2 < 2 * rest) load(0, s, unit + 2);
+    multiply(1);
+  }
 
-  const int strip = strip_of(warp), g = lane >> 2, q = lane & 3;
-  const bool isMine = strip < a.strips;
   float* ups = (float*)ring + ((warp % HALF) * 32 + lane) * NT * 4;
   if (isGated) {
     __syncthreads();  // the ring is free
@@ -120,6 +144,7 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
     if (warp >= HALF) return;
   }
   if (!isMine) return;
+  if (!ASKS_EARLY && !isGated) return finish_strip<NT>(a.epilogue, sum[0], 0, strip * 16, a.n, a.rows);
 #pragma unroll
   for (int i = 0; i < NT; i++) {
 #pragma unroll
@@ -127,7 +152,7 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
       const int o = strip * 16 + g + (j >> 1) * 8, t = i * 8 + 2 * q + (j & 1);
       if (o >= a.rows || t >= a.n) continue;
       if (isGated) finish_gated(a.epilogue, a.gate, t, o, sum[i][j], ups[i * 4 + j]);
-      else finish(a.epilogue, t, o, sum[i][j]);
+      else finish(a.epilogue, t, o, sum[i][j], bias[j >> 1], old[i][j]);
     }
   }
 }

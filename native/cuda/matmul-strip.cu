@@ -80,19 +80,6 @@ __device__ __forceinline__ void strip_block(const u16* w, const u16* x, int toke
   copy_wait<0>();
 }
 
-template <int NT>
-__device__ __forceinline__ void strip_finish(const Epilogue& e, float (*sum)[4], int strip, int rows, int firstToken, int end) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
-#pragma unroll
-  for (int i = 0; i < NT; i++) {
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-      int o = strip * 16 + g + (j >> 1) * 8, t = firstToken + i * 8 + 2 * q + (j & 1);
-      if (o < rows && t < end) finish(e, t, o, sum[i][j]);
-    }
-  }
-}
-
 template <int KIND, int NT, int STAGES>
 __device__ __forceinline__ void strip_matmul(const StripArgs& a) {
   DYNAMIC_SHARED(ring);
@@ -107,7 +94,7 @@ __device__ __forceinline__ void strip_matmul(const StripArgs& a) {
   const int from = isMine ? strip + (isUp ? a.strips : 0) : 0;
   strip_block<KIND, NT, STAGES, true>(a.w, a.x, a.tokens8, firstTile, a.steps, from, isMine, ring, sum);
   if (!isGated) {
-    if (isMine) strip_finish<NT>(a.epilogue, sum, strip, a.rows, firstTile * 8, a.n);
+    if (isMine) finish_strip<NT>(a.epilogue, sum[0], firstTile * 8, strip * 16, a.n, a.rows);
     return;
   }
   __syncthreads();  // the ring is free
@@ -147,7 +134,7 @@ __device__ void expert_strip(const ExpertStripArgs& a) {
     strip_block<KIND, NT, STAGES, false>((const u16*)a.weights[e], a.x, a.tokens8, t0 >> 3, a.steps, isMine ? strip : 0, isMine, ring, sum);
     Epilogue epilogue = a.epilogue;
     if (epilogue.bias != nullptr) epilogue.bias += e * a.biasStride;
-    if (isMine) strip_finish<NT>(epilogue, sum, strip, a.rows, t0, end);
+    if (isMine) finish_strip<NT>(epilogue, sum[0], t0, strip * 16, end, a.rows);
     __syncthreads();
   }
 }

@@ -99,41 +99,52 @@ function streams(
     .end();
 }
 
-/** Forms of the tile kernel (matmul-tile.cu): tokens and warpgroups of 64 rows of a block, and clocks it takes for 64 k's. */
-const TILES = [
-  { tokens: 256, groups: 2, stages: 4, clocks: 1050 },
-  { tokens: 128, groups: 2, stages: 6, clocks: 560 },
-  { tokens: 128, groups: 1, stages: 8, clocks: 390 },
-  { tokens: 64, groups: 1, stages: 8, clocks: 260 },
-  { tokens: 64, groups: 2, stages: 6, clocks: 390 },
-] as const;
+/** A form of the tile kernel (matmul-tile.cu): tokens and warpgroups of 64 rows of a block, its rings, clocks it takes for 64 k's. */
+export interface TileForm {
+  readonly tokens: number;
+  readonly groups: number;
+  readonly weightSteps: number;
+  readonly weightStages: number;
+  readonly operandStages: number;
+  readonly clocks: number;
+}
+export const TILES: readonly TileForm[] = [
+  { tokens: 256, groups: 2, weightSteps: 2, weightStages: 3, operandStages: 4, clocks: 1050 },
+  { tokens: 128, groups: 2, weightSteps: 2, weightStages: 3, operandStages: 6, clocks: 620 },
+  { tokens: 128, groups: 1, weightSteps: 4, weightStages: 2, operandStages: 3, clocks: 350 },
+  { tokens: 64, groups: 2, weightSteps: 2, weightStages: 4, operandStages: 6, clocks: 400 },
+  { tokens: 64, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 260 },
+  { tokens: 32, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 230 },
+];
 /** Clocks to fill the ring and to write a tile out. */
 const TILE_CLOCKS = 4000;
 
 /** The form that finishes first: waves of blocks over the multiprocessors. */
-export function tileShape(multiprocessors: number, rows: number, n: number, steps: number): (typeof TILES)[number] {
-  const clocksOf = ({ tokens, groups, clocks }: (typeof TILES)[number]): number => {
+export function tileShape(multiprocessors: number, rows: number, n: number, steps: number): TileForm {
+  const clocksOf = ({ tokens, groups, clocks }: TileForm): number => {
     const blocks = Math.ceil(rows / (64 * groups)) * Math.ceil(n / tokens);
     return Math.ceil(blocks / multiprocessors) * (steps * clocks + TILE_CLOCKS);
   };
-  let best: (typeof TILES)[number] = TILES[0];
+  let best = TILES[0]!;
   for (const form of TILES) if (clocksOf(form) < clocksOf(best)) best = form;
   return best;
 }
 
-function tiles(
+export function tiles(
   runtime: CudaRuntime,
   out: CudaTensor,
   operand: Operand,
   weight: CudaWeight,
   n: number,
   product: Product,
+  form?: TileForm,
 ): void {
   const strips = Math.ceil(weight.rows / 16);
   const steps = weight.paddedCols / 64;
-  const { tokens, groups, stages } = tileShape(runtime.context.facts.multiprocessors, weight.rows, n, steps);
+  const { tokens, groups, weightSteps, weightStages, operandStages } =
+    form ?? tileShape(runtime.context.facts.multiprocessors, weight.rows, n, steps);
   const tokenTiles = Math.ceil(n / tokens);
-  const sharedBytes = stages * (groups * 8192 + tokens * 128);
+  const sharedBytes = weightStages * weightSteps * groups * 8192 + operandStages * tokens * 128;
   const name = `tile_${KIND_NAME[weight.kind]}_${tokens}_${groups}`;
   const kernel = runtime.modules.functionOf("matmul-tile", name, sharedBytes);
   runtime.queue
