@@ -1,19 +1,23 @@
 // Device time of single kernels of the cuda device, on random numbers, as shares of what the machine can do.
-//   node dist/bench/cuda-kernels.js [matmul|attention|all]
+//   node dist/bench/cuda-kernels.js [matmul|attention|all|forms]    forms: every form of the tile kernel, to choose among them
 
 import { AttentionPlanner } from "../src/attention/planner.js";
 import { Batch } from "../src/core/batch.js";
 import { f32ToBf16 } from "../src/core/dequantize/small-floats.js";
 import type { HostTensor } from "../src/core/tensor.js";
 import { CudaDevice } from "../src/device/cuda/cuda-device.js";
+import { TILES, tileShape, tiles } from "../src/device/cuda/matmul.js";
+import type { CudaRuntime } from "../src/device/cuda/runtime.js";
+import type { CudaWeight } from "../src/device/cuda/tensor.js";
 import type { Weight } from "../src/device/device.js";
 
 const READ_TB = 4.66; // measured read bandwidth of an H200, TB/s
 const what = process.argv[2] ?? "all";
 const device = new CudaDevice();
 console.log(device.info.description);
-if (what !== "attention") matmuls();
-if (what !== "matmul") attentions();
+if (what === "matmul" || what === "all") matmuls();
+if (what === "attention" || what === "all") attentions();
+if (what === "forms") tileForms();
 device.close();
 
 /** Median of several timings of `count` runs, per run, in microseconds. */
@@ -60,6 +64,48 @@ function weightOf(rows: number, cols: number): Weight {
   return device.loadWeight([tensor]);
 }
 
+/** Many weights of one shape, more than L2 holds, so that each product reads its own from memory. */
+function withWeights(rows: number, cols: number, run: (weights: readonly CudaWeight[]) => void): void {
+  const copies = Math.min(8, Math.max(1, Math.ceil(240e6 / (rows * cols * 2))));
+  const weights = Array.from({ length: copies }, () => weightOf(rows, cols) as CudaWeight);
+  run(weights);
+  for (const weight of weights) device.freeWeight(weight);
+}
+
+function tileForms(): void {
+  const runtime = (device as unknown as { runtime: CudaRuntime }).runtime;
+  const shapes = [
+    [3072, 2048],
+    [2048, 2048],
+    [16384, 2048],
+    [2048, 8192],
+    [6144, 4096],
+    [4096, 4096],
+    [28672, 4096],
+    [4096, 14336],
+  ] as const;
+  for (const [rows, cols] of shapes) {
+    withWeights(rows, cols, (weights) => {
+      for (const n of [65, 128, 256, 1024]) {
+        const x = device.loadTensor(randomFloats(n * cols), n, cols);
+        const out = device.allocTensor(n, rows);
+        const operand = runtime.operandOf(x, n, weights[0]!.kind);
+        const product = { bias: 0, scale: 1, accumulate: true, gate: -1 };
+        const chosen = tileShape(132, rows, n, cols / 64);
+        const times = TILES.map((form) => {
+          const us = microseconds(Math.max(weights.length, n > 512 ? 4 : 16), (i) =>
+            tiles(runtime, out, operand, weights[i % weights.length]!, n, product, form),
+          );
+          return `${form.tokens}_${form.groups}${form === chosen ? "*" : ""} ${us.toFixed(1)}`;
+        });
+        console.log(`tiles ${rows}x${cols} of ${n} (us): ${times.join("  ")}`);
+        device.free(out);
+        device.free(x);
+      }
+    });
+  }
+}
+
 function matmuls(): void {
   const shapes = [
     [3072, 2048],
@@ -67,35 +113,36 @@ function matmuls(): void {
     [16384, 2048],
     [2048, 8192],
     [128256, 2048],
+    [6144, 4096],
     [4096, 4096],
     [28672, 4096],
+    [4096, 14336],
     [8192, 8192],
   ] as const;
   for (const [rows, cols] of shapes) {
-    // More weights than L2 holds, so that each product reads its own from memory.
-    const copies = Math.min(8, Math.max(1, Math.ceil(240e6 / (rows * cols * 2))));
-    const weights = Array.from({ length: copies }, () => weightOf(rows, cols));
-    const line: string[] = [];
-    for (const n of [1, 8, 16, 32, 64, 128, 256, 1024, 8192]) {
-      if (n >= 1024 && rows > 100000) continue;
-      const x = device.loadTensor(randomFloats(n * cols), n, cols);
-      const out = device.allocTensor(n, rows);
-      device.matmul(out, x, weights[0]!, n); // makes the operand
-      const us = microseconds(Math.max(copies, n > 512 ? 4 : 24), (i) =>
-        device.matmul(out, x, weights[i % copies]!, n),
-      );
-      const tb = (rows * cols * 2) / us / 1e6;
-      const tflops = (2 * n * rows * cols) / us / 1e6;
-      line.push(
-        n <= 64
-          ? `${n}: ${us.toFixed(1)}us ${((100 * tb) / READ_TB).toFixed(0)}%`
-          : `${n}: ${us.toFixed(0)}us ${tflops.toFixed(0)}T`,
-      );
-      device.free(out);
-      device.free(x);
-    }
-    console.log(`matmul ${rows}x${cols}  ${line.join("  ")}`);
-    for (const weight of weights) device.freeWeight(weight);
+    withWeights(rows, cols, (weights) => {
+      const copies = weights.length;
+      const line: string[] = [];
+      for (const n of [1, 8, 16, 32, 64, 128, 256, 1024, 8192]) {
+        if (n >= 1024 && rows > 100000) continue;
+        const x = device.loadTensor(randomFloats(n * cols), n, cols);
+        const out = device.allocTensor(n, rows);
+        device.matmul(out, x, weights[0]!, n); // makes the operand
+        const us = microseconds(Math.max(copies, n > 512 ? 4 : 24), (i) =>
+          device.matmul(out, x, weights[i % copies]!, n),
+        );
+        const tb = (rows * cols * 2) / us / 1e6;
+        const tflops = (2 * n * rows * cols) / us / 1e6;
+        line.push(
+          n <= 64
+            ? `${n}: ${us.toFixed(1)}us ${((100 * tb) / READ_TB).toFixed(0)}%`
+            : `${n}: ${us.toFixed(0)}us ${tflops.toFixed(0)}T`,
+        );
+        device.free(out);
+        device.free(x);
+      }
+      console.log(`matmul ${rows}x${cols}  ${line.join("  ")}`);
+    });
   }
 }
 

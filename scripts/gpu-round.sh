@@ -40,6 +40,7 @@ for p in $PHASES; do
     contract) phase 60 contract node --test dist/test/contract/cuda.test.js; tests contract ;;
     goldens) phase 40 goldens node --test dist/test/cuda/goldens.test.js; tests goldens ;;
     invariance) phase 60 invariance node --test dist/test/cuda/invariance.test.js; tests invariance ;;
+    matmul | forms) phase 90 $p node dist/bench/cuda-kernels.js $p; cat "$OUT/$p.log" >> "$TABLE" ;;
     kernels) phase 90 kernels node dist/bench/cuda-kernels.js; cat "$OUT/kernels.log" >> "$TABLE" ;;
     e2e)
       [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
@@ -76,9 +77,12 @@ for p in $PHASES; do
           node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 16 --batch $rows --context 16 --steps 8 --repeat 1
         grep -E "^ +[a-z_0-9]+ \(|Duration|Throughput|Bandwidth|Registers|Shared Memory Per|Stall|stall|cycles being|No Eligible|Issued Warp|Active Warps|One or More" "$OUT/counters$rows.log" >> "$TABLE"
       done
-      cubin=$(ls -t build/cuda/matmul-stream-sm_90a-*.gz | head -1)
-      gunzip -c "$cubin" > /tmp/stream.cubin
-      for f in stream_bf16_1_1 stream_bf16_1_4 stream_bf16_8_2; do cuobjdump -sass -fun $f /tmp/stream.cubin > "$OUT/$f.sass.log" 2>&1; done ;;
+      ;;
+    sass)
+      for f in matmul-stream:stream_bf16_1_1 matmul-stream:stream_bf16_8_2 matmul-tile:tile_bf16_64_1 rows:rms_norm; do
+        gunzip -c "$(ls -t build/cuda/${f%:*}-sm_90a-*.gz | head -1)" > /tmp/kernel.cubin
+        cuobjdump -sass -fun ${f#*:} /tmp/kernel.cubin > "$OUT/${f#*:}.sass.log" 2>&1
+      done ;;
     profile)
       # Device time of each kernel over a prefill of 8,192 tokens and some decode steps.
       phase 70 ncu ncu --clock-control none --metrics gpu__time_duration.sum --csv --page raw --launch-count 1500 node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 8192 --batch 1 --context 512 --steps 8 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 8192

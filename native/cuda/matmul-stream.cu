@@ -2,8 +2,7 @@
 //
 // A block has WARPS warps that multiply, each a strip of 16 outputs in one chain of k16 steps, and one warp that copies: a stage is
 // STEPS times 64 k's, 2 KB of each strip's fragments and NT KB of the operand for each step, by one bulk copy each, which complete the
-// stage's barrier. A multiprocessor issues a bulk copy in about 120 clocks, so copies are kept large. The first weights are asked for
-// before the kernel ahead has ended; the operand, its result, after.
+// stage's barrier. The first weights are asked for before the kernel ahead has ended; the operand, its result, after.
 // A multiplying warp loads the next fragments while the tensor cores work on these: a chain of dependent products of about 33 clocks
 // for each 16 k's is all that it should take.
 #include "bulk.cuh"
@@ -35,32 +34,34 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
   }
   __syncthreads();
 
-  if (warp == WARPS) {  // copies: a lane for each strip, one for the operand
-    const int strip = min(strip_of(lane), a.strips - 1) + (isGated && lane >= HALF ? a.strips : 0);
-    const u16* w = a.w + (i64)strip * a.steps * 1024;
-    const int numStages = (a.steps + STEPS - 1) / STEPS, ahead = min(STAGES, numStages);
-    auto steps_in = [&](int g) { return min(STEPS, a.steps - g * STEPS); };
-    auto expect = [&](int g, int s) { barrier_expect(&full[s], steps_in(g) * (WARPS * 2048 + NT * 1024)); };
-    auto copy_weights = [&](int g, int s) {
-      bulk_copy(ring + s * STAGE + lane * STRIP_BYTES, w + (i64)g * STEPS * 1024, steps_in(g) * 2048, &full[s]);
-    };
-    auto copy_operand = [&](int g, int s) {
-      bulk_copy(ring + s * STAGE + WARPS * STRIP_BYTES, a.x + (i64)g * STEPS * NT * 512, steps_in(g) * NT * 1024, &full[s]);
-    };
-    if (lane == 0) for (int s = 0; s < ahead; s++) expect(s, s);
-    __syncwarp();
-    if (lane < WARPS) for (int s = 0; s < ahead; s++) copy_weights(s, s);
-    wait_for_others();
-    if (lane == WARPS) for (int s = 0; s < ahead; s++) copy_operand(s, s);
-    int s = 0, parity = 0;
-    for (int g = ahead; g < numStages; g++) {
-      barrier_wait(&empty[s], parity);
-      if (lane == 0) expect(g, s);
-      __syncwarp();
-      if (lane < WARPS) copy_weights(g, s);
-      if (lane == WARPS) copy_operand(g, s);
-      if (++s == STAGES) { s = 0; parity ^= 1; }
+  if (warp == WARPS) {  // copies
+    if (is_elected()) {
+      const int numStages = (a.steps + STEPS - 1) / STEPS, ahead = min(STAGES, numStages);
+      auto steps_in = [&](int g) { return min(STEPS, a.steps - g * STEPS); };
+      auto copy_weights = [&](int g, int s) {
+        barrier_expect(&full[s], steps_in(g) * (WARPS * 2048 + NT * 1024));
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) {
+          const int strip = min(strip_of(w), a.strips - 1) + (isGated && w >= HALF ? a.strips : 0);
+          const u16* from = a.w + ((i64)strip * a.steps + g * STEPS) * 1024;
+          bulk_copy_once(ring + s * STAGE + w * STRIP_BYTES, from, steps_in(g) * 2048, &full[s]);
+        }
+      };
+      auto copy_operand = [&](int g, int s) {
+        bulk_copy(ring + s * STAGE + WARPS * STRIP_BYTES, a.x + (i64)g * STEPS * NT * 512, steps_in(g) * NT * 1024, &full[s]);
+      };
+      for (int s = 0; s < ahead; s++) copy_weights(s, s);
+      wait_for_others();
+      for (int s = 0; s < ahead; s++) copy_operand(s, s);
+      int s = 0, parity = 0;
+      for (int g = ahead; g < numStages; g++) {
+        barrier_wait(&empty[s], parity);
+        copy_weights(g, s);
+        copy_operand(g, s);
+        if (++s == STAGES) { s = 0; parity ^= 1; }
+      }
     }
+    __syncwarp();
     if (isGated) { __syncthreads(); __syncthreads(); }
     return;
   }

@@ -4,9 +4,9 @@
 // A block computes 64 * GROUPS outputs (weights are the M operand, from registers) x BN tokens (the N operand, from shared memory).
 // A warpgroup is set aside for copies by bulk: one warp brings weights, W_STEPS times 64 k's at a time (a strip's 2 KB for each are
 // contiguous, weights.cu), another the operand, BN * 128 bytes for 64 k's in tile order (common.cuh; contiguous, swizzled already). Weights
-// travel in larger pieces because a multiprocessor begins a bulk copy only every 120 clocks or so, and each strip needs its own; they are
-// asked for before the kernel ahead has ended. Each of the GROUPS warpgroups multiplies its 64 rows: one chain of k16 steps over all of K
-// in f32, as in the strip kernel, so the bits are the strip kernel's.
+// travel in larger pieces because each strip needs a copy of its own, and are asked for before the kernel ahead has ended. Each of the
+// GROUPS warpgroups multiplies its 64 rows: one chain of k16 steps over all of K in f32, as in the strip kernel, so the bits are the strip
+// kernel's.
 // Traffic from L2 per block and 64 k's: GROUPS * 8 KB + BN * 128 bytes for 64 * GROUPS * BN * 128 FLOPs.
 #include "bulk.cuh"
 #include "epilogue.cuh"
@@ -55,19 +55,21 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   constexpr bool REBALANCES = BN == 256;
   if (warp >= STRIPS) {
     if (REBALANCES) give_registers<24>();
-    if (warp == STRIPS) {  // weights: a lane for each strip
-      const int strip = min(strip0 + lane, a.strips - 1);  // beyond the matrix: any rows, their results are dropped
-      const u16* w = a.w + (i64)strip * a.steps * 1024;
+    if (warp == STRIPS && is_elected()) {  // weights
       int s = 0, parity = 1;  // the first time around all stages are free
       for (int step = 0; step < a.steps; step += W_STEPS) {
         const int count = min(W_STEPS, a.steps - step);
         barrier_wait(&emptyW[s], parity);
-        if (lane == 0) barrier_expect(&fullW[s], count * STRIPS * 2048);
-        __syncwarp();
-        if (lane < STRIPS) bulk_copy(weights + s * W_STAGE + lane * W_STEPS * 2048, w + (i64)step * 1024, count * 2048, &fullW[s]);
+        barrier_expect(&fullW[s], count * STRIPS * 2048);
+#pragma unroll 1
+        for (int i = 0; i < STRIPS; i++) {
+          const int strip = min(strip0 + i, a.strips - 1);  // beyond the matrix: any rows, their results are dropped
+          const u16* from = a.w + ((i64)strip * a.steps + step) * 1024;
+          bulk_copy(weights + s * W_STAGE + i * W_STEPS * 2048, from, count * 2048, &fullW[s]);
+        }
         if (++s == W_STAGES) { s = 0; parity ^= 1; }
       }
-    } else if (warp == STRIPS + 1 && lane == 0) {  // the operand
+    } else if (warp == STRIPS + 1 && is_elected()) {  // the operand
       wait_for_others();
       const u16* x = a.x + (i64)tokenTile * (BN / 8) * 512;
       int s = 0, parity = 1;

@@ -12,79 +12,86 @@ struct NormArgs {
   int cols; float eps;
 };
 
-#define NORM_THREADS 256
-#define NORM_KEPT 16
+#define NORM_THREADS 1024
+#define NORM_KEPT 4  // pairs of columns a thread keeps in registers: rows of up to 8192 columns are read once
 
-// One block per row. MODE 0: rms; 1: residual += added, then rms; 2: mean and variance.
+// One block per row, a thread per pair of columns: a decode has one row, whose time is the latency of each thing in turn, so it is spread
+// over many threads, and the weights, no kernel's result, are asked for first. MODE 0: rms; 1: residual += added, then rms; 2: mean and
+// variance. The order of the sums depends on the number of columns alone.
 template <int MODE>
-__device__ void norm_row(const NormArgs& a) {
+__device__ __forceinline__ void norm_row(const NormArgs& a) {
   __shared__ float scratch[32];
   const int t = blockIdx.x, cols = a.cols;
-  const float* x = a.x + t * a.xStride;
-  float* out = a.out + t * a.outStride;
-  float sum = 0.f;
-  if (MODE == 1) {
-    float* r = a.residual + t * a.residualStride;
-    const float* y = a.added + t * a.addedStride;
-    for (int c = threadIdx.x; c < cols; c += blockDim.x) {
-      float v = r[c] + y[c];
-      r[c] = v;
-      sum = fmaf(v, v, sum);
+  float* residual = MODE == 1 ? a.residual + t * a.residualStride : nullptr;
+  const float* x = MODE == 1 ? residual : a.x + t * a.xStride;
+  const float* added = MODE == 1 ? a.added + t * a.addedStride : nullptr;
+  auto is_kept = [&](int i) { return i < NORM_KEPT; };
+  auto each = [&](auto body) {  // body(index of the pair in this thread, its first column)
+#pragma unroll
+    for (int i = 0; i < NORM_KEPT; i++) {
+      const int c = 2 * (threadIdx.x + i * NORM_THREADS);
+      if (c < cols) body(i, c);
     }
-    x = r;  // a thread reads back only what it wrote
-  } else if (MODE == 0) {
-    for (int c = threadIdx.x; c < cols; c += blockDim.x) sum = fmaf(x[c], x[c], sum);
-  } else {
-    for (int c = threadIdx.x; c < cols; c += blockDim.x) sum += x[c];
-  }
+    for (int i = NORM_KEPT; 2 * (threadIdx.x + i * NORM_THREADS) < cols; i++) body(i, 2 * (threadIdx.x + i * NORM_THREADS));
+  };
+  float v[NORM_KEPT][2], w[NORM_KEPT][2];
+  each([&](int i, int c) {
+    if (is_kept(i)) { w[i][0] = a.weight[c]; w[i][1] = c + 1 < cols ? a.weight[c + 1] : 0.f; }
+  });
+  wait_for_others();
+  auto read = [&](int c, float* to) {
+    to[0] = x[c];
+    to[1] = c + 1 < cols ? x[c + 1] : 0.f;
+  };
+  float sum = 0.f;
+  each([&](int i, int c) {
+    float own[2];
+    float* to = is_kept(i) ? v[i] : own;
+    read(c, to);
+    if (MODE == 1) {
+      to[0] += added[c];
+      residual[c] = to[0];
+      if (c + 1 < cols) residual[c + 1] = to[1] += added[c + 1];
+    }
+    if (MODE == 2) sum += to[0] + to[1];
+    else sum = fmaf(to[1], to[1], fmaf(to[0], to[0], sum));
+  });
   sum = block_sum(sum, scratch);
   float mean = 0.f;
   if (MODE == 2) {
     mean = sum / cols;
     float squares = 0.f;
-    for (int c = threadIdx.x; c < cols; c += blockDim.x) { float d = x[c] - mean; squares = fmaf(d, d, squares); }
+    each([&](int i, int c) {
+      float own[2];
+      float* from = is_kept(i) ? v[i] : own;
+      if (!is_kept(i)) read(c, own);
+      const float d0 = from[0] - mean, d1 = c + 1 < cols ? from[1] - mean : 0.f;
+      squares = fmaf(d1, d1, fmaf(d0, d0, squares));
+    });
     sum = block_sum(squares, scratch);
   }
   const float factor = 1.f / sqrtf(sum / cols + a.eps);
-  for (int c = threadIdx.x; c < cols; c += blockDim.x) {
-    float v = MODE == 2 ? fmaf((x[c] - mean) * factor, a.weight[c], a.bias[c]) : x[c] * factor * a.weight[c];
-    out[c] = v;
-    if (a.operand.data != nullptr) a.operand.data[operand_index(a.operand, t, c)] = to_bits(v, a.operand.kind);
-  }
-}
-// rms of up to 4096 columns: everything is loaded at once and stays in registers, so a row of a decode waits for memory once. The
-// order of the sum is norm_row's.
-__device__ void short_rms_row(const NormArgs& a) {
-  __shared__ float scratch[32];
-  const int t = blockIdx.x, cols = a.cols;
-  const float* x = a.x + t * a.xStride;
-  float v[NORM_KEPT], w[NORM_KEPT];
-#pragma unroll
-  for (int i = 0; i < NORM_KEPT; i++) {
-    const int c = threadIdx.x + i * NORM_THREADS;
-    v[i] = c < cols ? x[c] : 0.f;
-    w[i] = c < cols ? a.weight[c] : 0.f;
-  }
-  float sum = 0.f;
-#pragma unroll
-  for (int i = 0; i < NORM_KEPT; i++) sum = fmaf(v[i], v[i], sum);
-  const float factor = 1.f / sqrtf(block_sum(sum, scratch) / cols + a.eps);
   float* out = a.out + t * a.outStride;
-#pragma unroll
-  for (int i = 0; i < NORM_KEPT; i++) {
-    const int c = threadIdx.x + i * NORM_THREADS;
-    if (c >= cols) continue;
-    const float y = v[i] * factor * w[i];
-    out[c] = y;
-    if (a.operand.data != nullptr) a.operand.data[operand_index(a.operand, t, c)] = to_bits(y, a.operand.kind);
-  }
+  each([&](int i, int c) {
+    float own[2], scale[2];
+    float* from = is_kept(i) ? v[i] : own;
+    float* by = is_kept(i) ? w[i] : scale;
+    if (!is_kept(i)) {
+      read(c, own);
+      scale[0] = a.weight[c];
+      scale[1] = c + 1 < cols ? a.weight[c + 1] : 0.f;
+    }
+    const bool isPair = c + 1 < cols;
+    float y[2];
+    for (int j = 0; j < 2; j++) y[j] = MODE == 2 ? fmaf((from[j] - mean) * factor, by[j], j == 0 || isPair ? a.bias[c + j] : 0.f) : from[j] * factor * by[j];
+    out[c] = y[0];
+    if (isPair) out[c + 1] = y[1];
+    if (a.operand.data != nullptr) operand_put2(a.operand, t, c, y[0], y[1]);
+  });
 }
-KERNEL(NORM_THREADS, rms_norm, NormArgs) {
-  if (a.cols <= NORM_KEPT * NORM_THREADS) short_rms_row(a);
-  else norm_row<0>(a);
-}
-KERNEL(NORM_THREADS, add_rms_norm, NormArgs) { norm_row<1>(a); }
-KERNEL(NORM_THREADS, layer_norm, NormArgs) { norm_row<2>(a); }
+EARLY_KERNEL(NORM_THREADS, rms_norm, NormArgs) { norm_row<0>(a); }
+EARLY_KERNEL(NORM_THREADS, add_rms_norm, NormArgs) { norm_row<1>(a); }
+EARLY_KERNEL(NORM_THREADS, layer_norm, NormArgs) { norm_row<2>(a); }
 
 struct GroupNormArgs {
   float* out; const float* x; const float* weight; const float* bias;  // bias null: rms, else mean and variance

@@ -6,7 +6,7 @@ import type { CudaRuntime } from "./runtime.js";
 import type { CudaStagedBatch } from "./staged-batch.js";
 import type { CudaTensor } from "./tensor.js";
 
-const NORM_THREADS = 256;
+const NORM_THREADS = 1024;
 
 export abstract class CudaRowOps {
   protected abstract readonly runtime: CudaRuntime;

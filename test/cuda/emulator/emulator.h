@@ -174,6 +174,8 @@ inline void bulk_copy(void* to, const void* from, int bytes, u64* at) {
   barrierAt(at).bytes -= bytes;
   barrierAdvance(at);
 }
+inline void bulk_copy_once(void* to, const void* from, int bytes, u64* at) { bulk_copy(to, from, bytes, at); }
+inline bool is_elected() { return (threadIdx.x & 31) == 0; }
 
 // Warpgroup products, warp by warp: a warp's 16 rows depend on its own registers and on b alone. A descriptor is the address / 16.
 inline u64 describe_b(const void* p) { return (u64)(uintptr_t)p >> 4; }
