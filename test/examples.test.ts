@@ -36,6 +36,16 @@ test("watch-steps shows a step that mixes prefill and decode", async () => {
   assert.match(text, /step \d+: \d+ tokens \((?=[^)]*prefill)(?=[^)]*decode)/);
 });
 
+test("semantic-search ranks all documents", async () => {
+  const lines = (await output("semantic-search")).trim().split("\n");
+  assert.equal(lines.length, 3);
+  const scores = lines.map((line) => Number.parseFloat(line));
+  assert.ok(
+    scores.every((score, i) => Math.abs(score) <= 1.001 && (i === 0 || score <= scores[i - 1]!)),
+    lines.join(),
+  );
+});
+
 test("typed-object gives a value of its schema", async () => {
   const [line, json] = (await output("typed-object")).trim().split("\n");
   const object = JSON.parse(json!) as { name: string; age: number; likes: string[] };

@@ -2,7 +2,6 @@
 
 import type { EmbeddingModelV3, EmbeddingModelV3CallOptions, EmbeddingModelV3Result } from "@ai-sdk/provider";
 import type { Engine } from "../engine/types.js";
-import { normalize } from "../server/vectors.js";
 import type { PagodaSettings } from "./settings.js";
 
 export class PagodaEmbeddingModel implements EmbeddingModelV3 {
@@ -22,13 +21,17 @@ export class PagodaEmbeddingModel implements EmbeddingModelV3 {
 
   async doEmbed({ values, abortSignal }: EmbeddingModelV3CallOptions): Promise<EmbeddingModelV3Result> {
     const engine = await this.#engine();
-    const { pooling, salt } = this.#settings;
+    const { pooling, salt, dimensions, inputType, truncate } = this.#settings;
     const { vectors, promptTokens } = await engine.embed(values, {
+      normalize: true,
+      ...(dimensions === undefined ? {} : { dimensions }),
+      ...(inputType === undefined ? {} : { inputType }),
+      ...(truncate === undefined ? {} : { truncate }),
       ...(pooling === undefined ? {} : { pooling }),
       ...(salt === undefined ? {} : { salt }),
       ...(abortSignal === undefined ? {} : { signal: abortSignal }),
     });
-    const embeddings = vectors.map((vector) => [...normalize(vector)]);
+    const embeddings = vectors.map((vector) => [...vector]);
     return { embeddings, usage: { tokens: promptTokens }, warnings: [] };
   }
 }

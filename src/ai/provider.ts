@@ -1,11 +1,18 @@
 // The provider: models by the names that --model takes, each with an engine of its own that starts with its first call.
 
-import { type EmbeddingModelV3, type LanguageModelV3, NoSuchModelError, type ProviderV3 } from "@ai-sdk/provider";
+import {
+  type EmbeddingModelV3,
+  type LanguageModelV3,
+  NoSuchModelError,
+  type ProviderV3,
+  type RerankingModelV3,
+} from "@ai-sdk/provider";
 import { BUNDLED_MODEL } from "../config/engine-config.js";
 import { createEngine, type EngineOptions } from "../engine/client/engine.js";
 import type { Engine } from "../engine/types.js";
 import { PagodaEmbeddingModel } from "./embedding-model.js";
 import { PagodaLanguageModel } from "./language-model.js";
+import { PagodaRerankingModel } from "./reranking-model.js";
 import type { PagodaSettings } from "./settings.js";
 
 export interface PagodaProvider extends ProviderV3, AsyncDisposable {
@@ -13,6 +20,7 @@ export interface PagodaProvider extends ProviderV3, AsyncDisposable {
   (modelId?: string, settings?: PagodaSettings): LanguageModelV3;
   languageModel(modelId: string, settings?: PagodaSettings): LanguageModelV3;
   embeddingModel(modelId: string, settings?: PagodaSettings): EmbeddingModelV3;
+  rerankingModel(modelId: string, settings?: PagodaSettings): RerankingModelV3;
   /** Ends all engines; models made by this provider start new ones when they are used again. */
   close(): Promise<void>;
 }
@@ -41,6 +49,8 @@ export function createPagoda(options: Omit<EngineOptions, "model"> = {}): Pagoda
     languageModel,
     embeddingModel: (modelId: string = BUNDLED_MODEL, settings: PagodaSettings = {}): EmbeddingModelV3 =>
       new PagodaEmbeddingModel(modelId, engineOf(modelId), settings),
+    rerankingModel: (modelId: string, settings: PagodaSettings = {}): RerankingModelV3 =>
+      new PagodaRerankingModel(modelId, engineOf(modelId), settings),
     imageModel: (modelId: string): never => {
       throw new NoSuchModelError({ modelId, modelType: "imageModel" });
     },

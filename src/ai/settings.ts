@@ -1,6 +1,6 @@
 // What a Pagoda model takes beyond the AI SDK's own settings, for all its calls, or for one as `providerOptions.pagoda`.
 
-import type { GenerateOptions, TemplateOptions } from "../engine/types.js";
+import type { EmbedOptions, GenerateOptions, RerankOptions, TemplateOptions } from "../engine/types.js";
 
 export interface PagodaSettings
   extends Pick<
@@ -15,7 +15,6 @@ export interface PagodaSettings
       | "salt"
       | "constraint"
     >,
-    Pick<TemplateOptions, "templateArgs"> {
-  /** Of embeddings: which hidden states make the vector. */
-  readonly pooling?: "last" | "mean";
-}
+    Pick<TemplateOptions, "templateArgs">,
+    Pick<EmbedOptions, "pooling" | "dimensions" | "inputType" | "truncate">,
+    Pick<RerankOptions, "instruction"> {}

@@ -6,8 +6,10 @@ import type { SamplingParams } from "../core/sampling.js";
 import type { TensorSource } from "../core/tensor.js";
 import { openGgufModel } from "../formats/gguf/gguf-model.js";
 import { ModelFolder } from "../formats/hf/model-folder.js";
+import { readTextRecipe } from "../formats/hf/sentence-transformers.js";
 import { locateModel } from "../formats/hub/hub.js";
 import { modelNameOf } from "../formats/hub/hub-cache.js";
+import { NO_RECIPE, type TextRecipe } from "../formats/text-recipe.js";
 import { ChatTemplate } from "../tokenizer/chat-template.js";
 import { GgufTokenizer } from "../tokenizer/gguf-tokenizer.js";
 import { readGgufChatTemplates } from "../tokenizer/gguf-vocab.js";
@@ -25,6 +27,8 @@ export interface Checkpoint {
   /** null when the checkpoint brings none: only token ids can be used then. */
   readonly tokenizer: Tokenizer | null;
   readonly chatTemplate: ChatTemplate | null;
+  /** How texts become vectors or scores. */
+  readonly recipe: TextRecipe;
   openTensors(): TensorSource;
   requireTokenizer(): Tokenizer;
 }
@@ -46,6 +50,7 @@ function openGguf(path: string): Checkpoint {
     sampling,
     tokenizer: metadata.has("tokenizer.ggml.model") ? new GgufTokenizer(metadata, path) : null,
     templates: readGgufChatTemplates(metadata),
+    recipe: NO_RECIPE,
     openTensors: () => source,
   });
 }
@@ -63,6 +68,7 @@ function openFolder(path: string): Checkpoint {
     sampling: folder.generation.sampling,
     tokenizer,
     templates: folder.readChatTemplates(),
+    recipe: readTextRecipe(folder.path, folder.config),
     openTensors: () => folder.openTensors(),
   });
 }
@@ -76,6 +82,7 @@ interface CheckpointParts {
   readonly sampling: Partial<SamplingParams>;
   readonly tokenizer: Tokenizer | null;
   readonly templates: ReadonlyMap<string, string>;
+  readonly recipe: TextRecipe;
   readonly openTensors: () => TensorSource;
 }
 
@@ -84,6 +91,7 @@ function checkpointOf({ templates, tokenizer, sampling, ...rest }: CheckpointPar
   return {
     ...rest,
     eosIds: [...eosIds],
+    recipe: withVerdict(rest.recipe, rest.name, tokenizer),
     generation: { sampling },
     tokenizer,
     chatTemplate:
@@ -96,4 +104,11 @@ function checkpointOf({ templates, tokenizer, sampling, ...rest }: CheckpointPar
       throw new RequestError("invalid_value", { param: "prompt", value: "text", expected });
     },
   };
+}
+
+/** Qwen's rerankers are causal models like any other: only their name says that "yes" and "no" are verdicts. */
+function withVerdict(recipe: TextRecipe, name: string, tokenizer: Tokenizer | null): TextRecipe {
+  if (recipe.verdict !== null || !/qwen3-reranker/i.test(name) || tokenizer === null) return recipe;
+  const yes = tokenizer.tokenToId("yes");
+  return yes === null ? recipe : { ...recipe, verdict: { yes, no: tokenizer.tokenToId("no") } };
 }

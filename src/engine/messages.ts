@@ -80,10 +80,10 @@ export interface EngineFacts {
   readonly architecture: string;
   readonly vocabSize: number;
   readonly hiddenSize: number;
-  readonly isBidirectional: boolean;
+  readonly task: "generate" | "embed" | "score";
   /** 0: the model does not score texts. */
   readonly numLabels: number;
-  /** What the model's own scores are pooled by. */
+  /** What the scores are pooled by. */
   readonly scorePooling: Pooling;
   readonly maxContext: number;
   readonly pageSize: number;

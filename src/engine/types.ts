@@ -4,6 +4,7 @@ import type { z } from "zod";
 import type { GroupStats } from "../cache/cache-group.js";
 import type { HostTierStats } from "../cache/host-tier.js";
 import type { CacheSnapshot } from "../cache/snapshot.js";
+import type { Pooling } from "../core/pooling.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
@@ -166,14 +167,66 @@ export interface ModelInfo {
   readonly architecture: string;
   readonly vocabSize: number;
   readonly maxContext: number;
+  /** What the checkpoint is for. Models that generate can embed too. */
+  readonly task: "generate" | "embed" | "score";
   readonly hasChatTemplate: boolean;
   readonly device: string;
 }
 
-export interface EmbedOptions {
-  readonly pooling?: "last" | "mean";
+/** Of texts that are embedded or scored. */
+export interface TextOptions {
+  /** true: cut to what the model takes (its max_seq_length where it states one); a number: to so many tokens; else refused. */
+  readonly truncate?: boolean | number;
+  /** Longer texts are refused, whatever the model could take. */
+  readonly maxTokens?: number;
   readonly salt?: string;
   readonly signal?: AbortSignal;
+}
+
+export interface EmbedOptions extends TextOptions {
+  /** The checkpoint's own when left out; where it states none, the last token of a decoder, the mean of an encoder. */
+  readonly pooling?: Pooling;
+  /** The first numbers of each vector alone (Matryoshka embeddings), cut before it is normalised. */
+  readonly dimensions?: number;
+  /** Scaled to length 1; as the checkpoint states when left out. */
+  readonly normalize?: boolean;
+  /** Put before each text. */
+  readonly prompt?: string;
+  /** One of the checkpoint's prompts, by its name. */
+  readonly promptName?: string;
+  /** "query" or "document": the checkpoint's prompt for such texts, where it has one. */
+  readonly inputType?: string;
+}
+
+export interface ScoreOptions extends TextOptions {
+  /** What rerankers that are asked for a verdict judge by. */
+  readonly instruction?: string;
+  /** The numbers before the model's activation. */
+  readonly raw?: boolean;
+}
+
+export interface ScoreResult {
+  /** One for each pair. */
+  readonly scores: readonly number[];
+  readonly promptTokens: number;
+}
+
+export interface RerankOptions extends ScoreOptions {
+  /** The best so many. */
+  readonly topN?: number;
+}
+
+export interface RerankResult {
+  /** Best first; equals in the order they were given in. */
+  readonly results: readonly RankedDocument[];
+  readonly promptTokens: number;
+}
+
+export interface RankedDocument {
+  /** Its place among the documents given. */
+  readonly index: number;
+  readonly score: number;
+  readonly document: string;
 }
 
 export interface EmbedResult {
@@ -210,8 +263,12 @@ export interface Engine {
   renderChat(messages: readonly ChatMessage[], options?: TemplateOptions): string;
   /** The same, and which parts of it came with the messages: tokenize() takes them as plain text when given as `content`. */
   renderPrompt(messages: readonly ChatMessage[], options?: TemplateOptions): ChatPrompt;
-  /** One vector per input: the final hidden state of the last token, or the mean over all tokens; not normalised. */
+  /** One vector per input, made as the checkpoint states or as told. */
   embed(inputs: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<EmbedResult>;
+  /** How well the two texts of each pair go together: by a reranker, or by the angle between an embedding model's vectors. */
+  score(pairs: readonly (readonly [string, string])[], options?: ScoreOptions): Promise<ScoreResult>;
+  /** The documents by how well they answer the query. */
+  rerank(query: string, documents: readonly string[], options?: RerankOptions): Promise<RerankResult>;
   tokenize(text: string, options?: EncodeOptions): number[];
   detokenize(ids: readonly number[]): string;
   /** The bytes a token adds to the text; may be part of a character. */

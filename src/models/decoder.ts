@@ -153,7 +153,7 @@ function cachesOf(config: DecoderConfig) {
 
 export function decoderSpec(config: DecoderConfig): ModelSpec {
   const spec = specOf(config, cachesOf(config), config.ropes);
-  return config.isBidirectional === true ? { ...spec, isBidirectional: true } : spec;
+  return config.isBidirectional === true ? { ...spec, task: "embed", isBidirectional: true } : spec;
 }
 
 /** What a block of a layer is made from. */

@@ -1,6 +1,10 @@
 // What the configs of encoders have in common: their architecture names say what is on top of the same encoder.
 
+import type { RopeConfig } from "../formats/rope-config.js";
+import type { CacheLayout } from "./cache-layout.js";
+import { type CommonConfig, specOf } from "./common-config.js";
 import type { ConfigReader } from "./config-reader.js";
+import type { ModelSpec } from "./model.js";
 
 /** ...Model, ...ForMaskedLM and the like: the encoder alone is used. ...ForSequenceClassification: its labels are scored. */
 export function encoderArchitectures(base: string): readonly string[] {
@@ -22,4 +26,15 @@ export function countLabels(c: ConfigReader): number {
   const labels = c.raw.id2label;
   if (typeof labels === "object" && labels !== null) return Math.max(1, Object.keys(labels).length);
   return c.int("num_labels", 2);
+}
+
+/** `numLabels` 0: not a classifier. */
+export function encoderSpec(
+  config: CommonConfig & { readonly numLabels: number },
+  layout: CacheLayout,
+  ropes: readonly RopeConfig[],
+): ModelSpec {
+  const { numLabels } = config;
+  const spec = { ...specOf(config, layout, ropes), isBidirectional: true };
+  return numLabels > 0 ? { ...spec, task: "score", numLabels } : { ...spec, task: "embed" };
 }

@@ -30,9 +30,11 @@ export interface ModelSpec {
   readonly caches: readonly CacheSpec[];
   /** The engine makes one attention plan for each, in order. */
   readonly plans: readonly PlanSpec[];
-  /** Tokens see the text after them too: it is computed in one step, nothing of it is kept, and there are no logits. */
+  /** What the checkpoint is for; left out: generating. Models with other tasks have no logits worth having. */
+  readonly task?: "embed" | "score";
+  /** Tokens see the text after them too: it is computed in one step, and nothing of it is kept. */
   readonly isBidirectional?: boolean;
-  /** The model scores texts: this many labels. It may still embed; it does not generate. */
+  /** Of a model that scores texts. */
   readonly numLabels?: number;
   /** The longest context that longrope's short factors serve; the capacity's maxContext decides which set is loaded. */
   readonly shortContext?: number;

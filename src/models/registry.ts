@@ -54,6 +54,7 @@ import { stablelm } from "./families/stablelm.js";
 import { starcoder2 } from "./families/starcoder2.js";
 import type { ModelFamily } from "./model.js";
 import { COPIED_HEAD, OTHER_MODALITIES, ReadCheck } from "./read-check.js";
+import { causalNames, withoutHead } from "./text-heads.js";
 
 // biome-ignore lint/suspicious/noExplicitAny: each family has its own config type, which only the family itself reads
 const FAMILIES: readonly ModelFamily<any>[] = [
@@ -192,6 +193,12 @@ export function familyOf(raw: Record<string, unknown>, file: string): ModelFamil
   const own = whole === undefined ? names : [textArchitecture(raw, file, whole)];
   const family = FAMILIES.find((known) => known.architectures.some((name) => own.includes(name)));
   if (family !== undefined) return checked(whole === undefined ? family : textPart(family, whole));
+  for (const name of names) {
+    const causal = FAMILIES.find(({ architectures }) =>
+      causalNames(name).some((known) => architectures.includes(known)),
+    );
+    if (causal !== undefined) return checked(withoutHead(causal, name) as ModelFamily);
+  }
   throw errorFor("unsupported_architecture", {
     value: names.length > 0 ? names.join(", ") : `"${String(raw.model_type ?? "")}" (no architectures in ${file})`,
     known: knownArchitectures().join(", "),

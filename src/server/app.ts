@@ -25,6 +25,7 @@ import {
   ollamaTags,
   ollamaVersion,
 } from "./routes/ollama.js";
+import { rerankRoutes, score } from "./routes/rerank.js";
 import { deleteResponse, getResponse, responseInput, responses } from "./routes/responses.js";
 import { health, metrics, ready, version } from "./routes/service.js";
 import { detokenize, tokenize } from "./routes/tokenize.js";
@@ -38,6 +39,8 @@ const ROUTES: readonly Route[] = [
   deleteResponse,
   responseInput,
   embeddings,
+  ...rerankRoutes,
+  score,
   messages,
   countTokens,
   ollamaChat,

@@ -7,6 +7,7 @@ import { toByteLevel, tryByteLevelBytes } from "./byte-level.js";
 import { type GgufMetadata, type GgufVocab, readGgufVocab, TokenType } from "./gguf-vocab.js";
 import { splitWords } from "./pre-tokenizers.js";
 import { SpecialSplitter } from "./special-splitter.js";
+import type { TextFrame } from "./text-frame.js";
 import { tryFallbackByte } from "./token-decoder.js";
 import { type DecodeOptions, decodeTokens, type EncodeOptions, type Tokenizer } from "./tokenizer.js";
 
@@ -82,6 +83,14 @@ export class GgufTokenizer implements Tokenizer {
     }
     if (addSpecialTokens && addsEos && eosId !== null) ids.push(eosId);
     return ids;
+  }
+
+  frame(isPair: boolean): TextFrame {
+    const { kind, bosId, eosId, addsBos, addsEos } = this.#vocab;
+    const before = addsBos && bosId !== null ? [bosId] : [];
+    const after = addsEos && eosId !== null ? [eosId] : [];
+    const between = isPair ? after : [];
+    return { before, between, after, hasTypes: isPair && kind === "wordpiece" };
   }
 
   decode(ids: Iterable<number>, options?: DecodeOptions): string {

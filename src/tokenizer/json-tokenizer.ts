@@ -5,6 +5,7 @@ import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { FormatError } from "../core/errors.js";
 import { ContentEncoder } from "./content-encoder.js";
 import { refuseSlowPatterns } from "./slow-patterns.js";
+import { frameOf, type TextFrame } from "./text-frame.js";
 import { readTokenDecoder, type TokenDecoder } from "./token-decoder.js";
 import { type DecodeOptions, decodeTokens, type EncodeOptions, type Tokenizer } from "./tokenizer.js";
 
@@ -48,6 +49,7 @@ export class JsonTokenizer implements Tokenizer {
   readonly #bytes: (Uint8Array | undefined)[] = []; // [vocabSize] filled as asked
 
   readonly #file: string;
+  readonly #frames: TextFrame[] = []; // of one text, of a pair
 
   constructor({ file, json, config = {}, eosIds = [] }: JsonTokenizerInit) {
     this.#file = file;
@@ -93,6 +95,28 @@ export class JsonTokenizer implements Tokenizer {
     } catch (error) {
       throw unusable(this.#file, error); // the library reads some fields only when they are needed
     }
+  }
+
+  frame(isPair: boolean): TextFrame {
+    this.#frames[isPair ? 1 : 0] ??= this.#findFrame(isPair);
+    return this.#frames[isPair ? 1 : 0]!;
+  }
+
+  /** Two short words show what the post-processor puts around them; it has no other way to say so. */
+  #findFrame(isPair: boolean): TextFrame {
+    const words = isPair ? ["one", "two"] : ["one"];
+    try {
+      const inner = words.map((word) => this.encode(word, { addSpecialTokens: false }));
+      const whole = this.#encoder.encode(words[0]!, {
+        ...(isPair ? { text_pair: words[1]! } : {}),
+        return_token_type_ids: true,
+      });
+      const frame = frameOf(whole.ids, whole.token_type_ids, inner);
+      if (frame !== null) return frame;
+    } catch (error) {
+      throw unusable(this.#file, error);
+    }
+    throw unusable(this.#file, new Error("a post_processor whose special tokens cannot be told from the text"));
   }
 
   decode(ids: Iterable<number>, options?: DecodeOptions): string {

@@ -4,6 +4,8 @@
 // text as one who waits for the end. Special tokens written out in a text ("<|end|>") are encoded as those tokens, except where the
 // caller says that the text is content: there they are the characters they are written with.
 
+import type { TextFrame } from "./text-frame.js";
+
 export interface EncodeOptions {
   /** Adds what the model expects around a text (usually a BOS token). Off for rendered chat templates, which write their own. */
   readonly addSpecialTokens?: boolean;
@@ -33,6 +35,8 @@ export interface Tokenizer {
   /** SentencePiece habit: a text is encoded with a space before it, which is taken off again when decoding. */
   readonly stripsLeadingSpace: boolean;
 
+  /** What stands around one text, or around and between two. */
+  frame(isPair: boolean): TextFrame;
   /** Special tokens are added unless told otherwise. */
   encode(text: string, options?: EncodeOptions): number[];
   /** Special tokens are kept unless told otherwise. */

@@ -24,10 +24,15 @@ import type {
   GenerateOptions,
   Generation,
   ModelInfo,
+  RerankOptions,
+  RerankResult,
+  ScoreOptions,
+  ScoreResult,
   StepPlan,
   StepRecord,
   StepRow,
   TemplateOptions,
+  TextOptions,
 } from "../types.js";
 import { type CallLine, type CallReader, EmbeddingReader } from "./call-reader.js";
 import { TextGeneration } from "./generation.js";
@@ -35,6 +40,7 @@ import { type EngineHost, type StartHost, startHost } from "./host.js";
 import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
 import { type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
 import { StepLog } from "./step-log.js";
+import { TextTasks } from "./text-tasks.js";
 import { checkConstraint, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
 
 export interface EngineOptions extends Partial<EngineConfig> {
@@ -82,6 +88,7 @@ export class HostedEngine implements RelayEngine {
   readonly ready: Promise<void>;
   readonly #config: EngineConfig;
   readonly #checkpoint: Checkpoint;
+  readonly #texts: TextTasks;
   readonly #calls = new Map<string, OpenCall>();
   readonly #replies = new Map<number, Reply>();
   readonly #log = new StepLog();
@@ -105,14 +112,19 @@ export class HostedEngine implements RelayEngine {
     this.#startHost = start;
     this.#seed = config.seed ?? randomBytes(6).readUIntBE(0, 6);
     this.#checkpoint = openCheckpoint(config.model);
+    this.#texts = new TextTasks(
+      this.#checkpoint,
+      () => this.#facts,
+      (...text) => this.#runText(...text),
+    );
     this.#holdProcess();
     this.ready = this.#start(onProgress ?? null);
   }
 
   get model(): ModelInfo {
-    const { architecture, vocabSize, maxContext, device } = this.#facts;
+    const { architecture, vocabSize, maxContext, task, device } = this.#facts;
     const { name, chatTemplate } = this.#checkpoint;
-    return { name, architecture, vocabSize, maxContext, device, hasChatTemplate: chatTemplate !== null };
+    return { name, architecture, vocabSize, maxContext, task, device, hasChatTemplate: chatTemplate !== null };
   }
 
   get facts(): EngineFacts {
@@ -164,18 +176,15 @@ export class HostedEngine implements RelayEngine {
   }
 
   async embed(inputs: readonly (string | readonly number[])[], options: EmbedOptions = {}): Promise<EmbedResult> {
-    let promptTokens = 0;
-    const pooling = options.pooling ?? "last";
-    const vectors = inputs.map((input) => {
-      const ids = typeof input === "string" ? this.tokenize(input) : input;
-      promptTokens += ids.length;
-      const request = { maxTokens: 1, ...(options.salt === undefined ? {} : { salt: options.salt }) };
-      const message = this.#message("pool", ids, request, { pooling });
-      const reader = new EmbeddingReader(this.#lineOf(message.callId));
-      this.#post(message, reader, options);
-      return reader.vector;
-    });
-    return { vectors: await Promise.all(vectors), promptTokens };
+    return this.#texts.embed(inputs, options);
+  }
+
+  async score(pairs: readonly (readonly [string, string])[], options: ScoreOptions = {}): Promise<ScoreResult> {
+    return this.#texts.score(pairs, options);
+  }
+
+  async rerank(query: string, documents: readonly string[], options: RerankOptions = {}): Promise<RerankResult> {
+    return this.#texts.rerank(query, documents, options);
   }
 
   tokenize(text: string, options: EncodeOptions = {}): number[] {
@@ -242,8 +251,10 @@ export class HostedEngine implements RelayEngine {
   // --- calls -------------------------------------------------------------------------------------------------------
 
   #submit(ids: readonly number[], options: GenerateOptions): Generation {
-    const { isBidirectional, numLabels } = this.#facts;
-    if (isBidirectional || numLabels > 0) throw this.#unsupported("generate", "it embeds or scores texts.");
+    if (this.#facts.task !== "generate") {
+      const { name: model } = this.#checkpoint;
+      throw new RequestError("task_unsupported", { model, task: "generate", reason: "it embeds or scores texts." });
+    }
     const message = this.#message("generate", ids, options);
     const { callId, sampling } = message;
     const tokenizer = this.#checkpoint.requireTokenizer();
@@ -258,6 +269,14 @@ export class HostedEngine implements RelayEngine {
     });
     this.#post(message, generation, options);
     return generation;
+  }
+
+  #runText(kind: RequestKind, ids: readonly number[], fields: TextFields, options: TextOptions): Promise<Float32Array> {
+    const { salt } = options;
+    const message = this.#message(kind, ids, { maxTokens: 1, ...(salt === undefined ? {} : { salt }) }, fields);
+    const reader = new EmbeddingReader(this.#lineOf(message.callId));
+    this.#post(message, reader, options);
+    return reader.vector;
   }
 
   #lineOf(callId: string): CallLine {
@@ -287,10 +306,6 @@ export class HostedEngine implements RelayEngine {
     const callId = options.id ?? `req-${randomUUID()}`;
     if (this.#calls.has(callId)) throw invalid("id", callId, "unique among running requests");
     return { type: "add", callId, kind, ...text, prompt, sampling, priority, salt, arrivalMs: now(), constraint };
-  }
-
-  #unsupported(task: string, reason: string): RequestError {
-    return new RequestError("task_unsupported", { model: this.#checkpoint.name, task, reason });
   }
 
   #post(

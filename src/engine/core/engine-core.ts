@@ -6,7 +6,6 @@ import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
 import type { Device, KvPool } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
-import type { HostLayer } from "../../models/blocks/host-layers.js";
 import type { Caches, Model } from "../../models/model.js";
 import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
@@ -14,7 +13,7 @@ import type { AddMessage, RequestOutput } from "../messages.js";
 import type { CachePicture, EngineStats, StepPlan, StepRow } from "../types.js";
 import { Flight } from "./flight.js";
 import { isForking, Launcher } from "./launcher.js";
-import { OutcomeReader } from "./outcomes.js";
+import { OutcomeReader, type VectorLayers } from "./outcomes.js";
 import { SessionFactory } from "./session.js";
 import { Settlement } from "./settlement.js";
 import { planOfRows } from "./step-plan.js";
@@ -36,8 +35,8 @@ export interface EngineParts {
   readonly maxContext: number;
   readonly eosIds: readonly number[];
   readonly compiler: ConstraintCompiler | null;
-  /** What makes a checkpoint's own embeddings of pooled hidden states; null, or left out: nothing more is done. */
-  readonly embedder?: HostLayer | null;
+  /** What pooled hidden states go through; left out: nothing. */
+  readonly layers?: VectorLayers;
   readonly clock: () => number;
 }
 
@@ -65,7 +64,7 @@ export class EngineCore {
     });
     const sampler = new Sampler(model.spec.vocabSize);
     this.#launcher = new Launcher(parts, sampler);
-    this.#outcomes = new OutcomeReader(sampler, { embed: parts.embedder ?? null, score: model.scorer?.score ?? null });
+    this.#outcomes = new OutcomeReader(sampler, parts.layers ?? { embed: null, score: null });
     this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
     this.#free = Array.from(
       { length: device.info.asyncDepth },

@@ -9,6 +9,7 @@ import { ceilDiv } from "../../core/math.js";
 import type { Device } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
+import type { HostLayer } from "../../models/blocks/host-layers.js";
 import type { Caches, ModelSpec } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
 import { chunkOf, Scheduler } from "../../scheduler/scheduler.js";
@@ -21,6 +22,7 @@ import { fingerprintOf } from "./fingerprint.js";
 import { PageBytes } from "./page-bytes.js";
 import { poolSizes } from "./pool-sizes.js";
 import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
+import { denseLayers, verdictLayer } from "./text-layers.js";
 
 export interface LoadedEngine {
   readonly core: EngineCore;
@@ -51,8 +53,10 @@ export async function loadEngine(
   const source = checkpoint.openTensors();
   let model: ReturnType<typeof family.load>;
   let fingerprint: string;
+  let verdict: HostLayer | null = null;
   try {
     fingerprint = fingerprintOf(checkpoint.config, source);
+    if (checkpoint.recipe.verdict !== null) verdict = verdictLayer(source, checkpoint.recipe.verdict);
     let totalBytes = 0;
     for (const name of source.names()) totalBytes += source.get(name).byteLength;
     let loadedBytes = 0;
@@ -73,7 +77,9 @@ export async function loadEngine(
   const prefixCaching = config.prefixCaching && !isBidirectional; // what stands after a prefix changes its keys and values
   const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
   const maxChunk = chunkOf(schedulerOptions);
-  const page = { pageSize, dtype: kvDtypeOf(config, device) };
+  // On the host, pages that are given back at once may as well be exact.
+  const isExact = isBidirectional && config.kvDtype === "auto" && device.info.asyncDepth === 1;
+  const page = { pageSize, dtype: isExact ? "f32" : kvDtypeOf(config, device) } as const;
   const pageBytes = pageBytesOf(spec.caches, device, page);
   const sizes = poolSizes(config, device, { caches: spec.caches, pageBytes, pageSize, maxContext, maxChunk });
   const caches = allocCaches(spec.caches, device, page, sizes);
@@ -99,6 +105,7 @@ export async function loadEngine(
     maxContext: Math.min(maxContext, cache.maxTokens),
     eosIds: checkpoint.eosIds,
     compiler,
+    layers: { embed: denseLayers(checkpoint.recipe.dense), score: verdict ?? model.scorer?.score ?? null },
     clock,
   });
   const key = pageKey(config, fingerprint, device, caches);
@@ -106,8 +113,8 @@ export async function loadEngine(
     architecture: spec.architecture,
     vocabSize: spec.vocabSize,
     hiddenSize: spec.hiddenSize,
-    isBidirectional,
-    numLabels: spec.numLabels ?? 0,
+    task: spec.task ?? "generate",
+    numLabels: verdict === null ? (spec.numLabels ?? 0) : 1,
     scorePooling: model.scorer?.pooling ?? "last",
     maxContext,
     pageSize,

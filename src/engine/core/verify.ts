@@ -80,7 +80,7 @@ export function verifyModel(path: string, device: Device, options: VerifyOptions
   const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
   const spec = family.specOf(config);
   const { vocabSize, shortContext = Number.POSITIVE_INFINITY } = spec;
-  const generates = spec.isBidirectional !== true && spec.numLabels === undefined;
+  const generates = spec.task === undefined;
   checkIds(goldens, vocabSize, path);
   const lengthOf = ({ prompt, greedy = [] }: GoldenCase): number => prompt.length + greedy.length;
   const source = checkpoint.openTensors();

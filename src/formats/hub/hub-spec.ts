@@ -36,6 +36,9 @@ const FOLDER_FILES = [
   /^(quantize_config|quant_config|model\.safetensors\.index)\.json$/,
   /^(additional_chat_templates\/)?[\w.-]+\.jinja$/,
   /^model(-\d{5}-of-\d{5})?\.safetensors$/,
+  // How texts become vectors or scores, after sentence-transformers.
+  /^(modules|config_sentence_transformers|sentence_bert_config|\d+_\w+\/config)\.json$/,
+  /^\d+_Dense\/model\.safetensors$/,
 ];
 
 /** Taken when a repository has many quantisations and nobody chose: small, and close to the full weights. */

@@ -36,13 +36,6 @@ export function hostLayerNorm(weight: Float32Array, bias: Float32Array | null, e
   };
 }
 
-/** Scaled to length 1; zeros stay as they are. */
-export function hostNormalize(x: Float32Array): Float32Array {
-  let squares = 0;
-  for (const value of x) squares += value * value;
-  return squares === 0 ? x : x.map((value) => value / Math.sqrt(squares));
-}
-
 export function inOrder(layers: readonly HostLayer[]): HostLayer {
   return (x) => layers.reduce((state, layer) => layer(state), x);
 }

@@ -8,12 +8,12 @@ import { loadMlp } from "../blocks/mlp.js";
 import { layerNormStyle, loadNorm } from "../blocks/norm.js";
 import { PostNorm } from "../blocks/residual.js";
 import { type CacheLayout, layoutBidirectional } from "../cache-layout.js";
-import { type CommonConfig, refuseQuantization, specOf } from "../common-config.js";
+import { type CommonConfig, refuseQuantization } from "../common-config.js";
 import { ConfigReader, MAX_LAYERS } from "../config-reader.js";
-import { encoderArchitectures, readLabels } from "../encoder-config.js";
+import { encoderArchitectures, encoderSpec, readLabels } from "../encoder-config.js";
 import { EncoderFrame } from "../encoder-frame.js";
 import { Loader } from "../loader.js";
-import type { LoadContext, Model, ModelFamily, Scorer } from "../model.js";
+import type { LoadContext, Model, ModelFamily, ModelSpec, Scorer } from "../model.js";
 
 interface BertNames {
   readonly layers: string;
@@ -176,13 +176,8 @@ function cachesOf({ numLayers, numHeads, headDim }: BertConfig): CacheLayout {
   return layoutBidirectional(new Array(numLayers).fill(need));
 }
 
-function bertSpec(config: BertConfig) {
-  const { numLabels } = config;
-  return {
-    ...specOf(config, cachesOf(config), []),
-    isBidirectional: true,
-    ...(numLabels > 0 ? { numLabels } : {}),
-  };
+function bertSpec(config: BertConfig): ModelSpec {
+  return encoderSpec(config, cachesOf(config), []);
 }
 
 /** What stands on top of the encoder for other tasks. The pooler belongs to a classifier's head, where it has one. */

@@ -11,13 +11,13 @@ import { loadNorm, type NormStyle } from "../blocks/norm.js";
 import { Residual } from "../blocks/residual.js";
 import { Rotaries } from "../blocks/rotaries.js";
 import { type CacheLayout, layoutBidirectional } from "../cache-layout.js";
-import { type CommonConfig, refuseQuantization, specOf } from "../common-config.js";
+import { type CommonConfig, refuseQuantization } from "../common-config.js";
 import { ConfigReader, MAX_LAYERS } from "../config-reader.js";
-import { encoderArchitectures, readLabels } from "../encoder-config.js";
+import { encoderArchitectures, encoderSpec, readLabels } from "../encoder-config.js";
 import { EncoderFrame } from "../encoder-frame.js";
 import { readLayerTypes } from "../layer-windows.js";
 import { Loader } from "../loader.js";
-import type { LoadContext, Model, ModelFamily, Scorer } from "../model.js";
+import type { LoadContext, Model, ModelFamily, ModelSpec, Scorer } from "../model.js";
 import { readHeadRope } from "../rope.js";
 
 interface ModernBertConfig extends CommonConfig {
@@ -119,10 +119,8 @@ function cachesOf({ windows, numHeads, headDim }: ModernBertConfig): CacheLayout
   return layoutBidirectional(windows.map((window) => ({ ...need, window })));
 }
 
-function modernBertSpec(config: ModernBertConfig) {
-  const { numLabels } = config;
-  const spec = { ...specOf(config, cachesOf(config), config.ropes), isBidirectional: true };
-  return numLabels > 0 ? { ...spec, numLabels } : spec;
+function modernBertSpec(config: ModernBertConfig): ModelSpec {
+  return encoderSpec(config, cachesOf(config), config.ropes);
 }
 
 function load(config: ModernBertConfig, context: LoadContext): Model {

@@ -17,8 +17,8 @@ import { ollamaChatSchema, ollamaEmbedSchema, ollamaGenerateSchema, ollamaShowSc
 import { samplingOptions } from "../schemas/sampling.js";
 import type { ServerEvent } from "../sse.js";
 import type { StreamForm } from "../stream-call.js";
+import { runTexts } from "../text-call.js";
 import { type TurnEnd, turnParts, wholeTurn } from "../turn.js";
-import { normalize } from "../vectors.js";
 
 const FORM: StreamForm = { isLines: true, failure: (error) => ({ data: shapeError(error) }) };
 /** Durations are told in nanoseconds. */
@@ -195,23 +195,22 @@ export const ollamaEmbed: Route = {
     const context = c.get("server");
     checkModel(context, body.model);
     const texts = typeof body.input === "string" ? [body.input] : body.input;
-    const inputs = texts.map((text) => tokenizeText(context, text, {}, "input"));
-    const call = new Call(c, "embd");
     const startMs = performance.now();
-    await call.enter(0);
-    try {
-      const salt = saltOf(c, null);
-      const { vectors, promptTokens } = await context.engine.embed(inputs, { salt, signal: call.signal });
+    return runTexts(c, "embd", async (options) => {
+      const { vectors, promptTokens } = await context.engine.embed(texts, {
+        ...options,
+        truncate: body.truncate ?? true,
+        normalize: true,
+        ...(body.dimensions == null ? {} : { dimensions: body.dimensions }),
+      });
       return c.json({
         model: context.modelNames[0],
-        embeddings: vectors.map((vector) => [...normalize(vector)]),
+        embeddings: vectors.map((vector) => [...vector]),
         total_duration: Math.round((performance.now() - startMs) * NS_PER_MS),
         load_duration: 0,
         prompt_eval_count: promptTokens,
       });
-    } finally {
-      call.end();
-    }
+    });
   },
 };
 
@@ -272,7 +271,7 @@ export const ollamaShow: Route = {
     const context = c.get("server");
     checkModel(context, body.model ?? body.name);
     const { engine, toolFormat, startedMs } = context;
-    const { architecture, maxContext, vocabSize, hasChatTemplate } = engine.model;
+    const { architecture, maxContext, vocabSize, task, hasChatTemplate } = engine.model;
     return c.json({
       modelfile: "",
       parameters: "",
@@ -285,7 +284,11 @@ export const ollamaShow: Route = {
         [`${architecture}.context_length`]: maxContext,
         [`${architecture}.vocab_size`]: vocabSize,
       },
-      capabilities: ["completion", ...(hasChatTemplate && toolFormat !== null ? ["tools"] : []), "embedding"],
+      capabilities: [
+        ...(task === "generate" ? ["completion"] : []),
+        ...(hasChatTemplate && toolFormat !== null ? ["tools"] : []),
+        "embedding",
+      ],
     });
   },
 };

@@ -101,8 +101,8 @@ export const ollamaGenerateSchema = z.strictObject({
 export const ollamaEmbedSchema = z.strictObject({
   model: z.string(),
   input: z.union([z.string(), z.array(z.string()).min(1).max(2048)]),
-  truncate: ignored,
-  dimensions: maybe(z.int()),
+  truncate: maybe(z.boolean()),
+  dimensions: maybe(z.int().min(1)),
   options: maybe(options),
   keep_alive: ignored,
 });

@@ -1,0 +1,200 @@
+// Texts that become vectors or scores instead of answers: prompts and frames, cutting, pooling, Matryoshka sizes, normalisation, the
+// ways of reranking. What runs in the engine is one request for each text or pair.
+
+import { activate } from "../../core/activation.js";
+import { RequestError } from "../../core/errors.js";
+import { POOLINGS } from "../../core/pooling.js";
+import { type FramedText, framePair, frameText } from "../../tokenizer/text-frame.js";
+import type { Checkpoint } from "../checkpoint.js";
+import type { EngineFacts, RequestKind, TextFields } from "../messages.js";
+import type {
+  EmbedOptions,
+  EmbedResult,
+  RerankOptions,
+  RerankResult,
+  ScoreOptions,
+  ScoreResult,
+  TextOptions,
+} from "../types.js";
+import { contextLimit } from "./validate.js";
+import { cosine, cutVector, scaleToOne } from "./vectors.js";
+import { verdictPrompt } from "./verdict-prompt.js";
+
+/** Runs one text; the vector is what its kind of request gives. */
+export type RunText = (
+  kind: RequestKind,
+  ids: readonly number[],
+  fields: TextFields,
+  options: TextOptions,
+) => Promise<Float32Array>;
+
+export class TextTasks {
+  readonly #checkpoint: Checkpoint;
+  readonly #facts: () => EngineFacts;
+  readonly #run: RunText;
+
+  constructor(checkpoint: Checkpoint, facts: () => EngineFacts, run: RunText) {
+    this.#checkpoint = checkpoint;
+    this.#facts = facts;
+    this.#run = run;
+  }
+
+  async embed(inputs: readonly (string | readonly number[])[], options: EmbedOptions): Promise<EmbedResult> {
+    const { recipe } = this.#checkpoint;
+    const own = recipe.pooling ?? (this.#facts().task === "generate" ? "last" : "mean");
+    const pooling = options.pooling ?? own;
+    if (!POOLINGS.includes(pooling)) throw invalid("pooling", pooling, `one of ${POOLINGS.join(", ")}`);
+    const prompt = this.#promptFor(options);
+    const limit = this.#limitOf(options);
+    const texts = inputs.map((input) => this.#encode(prompt, input, limit));
+    // The layers after pooling were trained on the checkpoint's own pooling.
+    const kind = pooling === own ? "embed" : "pool";
+    checkLengths(texts, options);
+    const vectors = await Promise.all(texts.map(({ ids }) => this.#run(kind, ids, { pooling }, options)));
+    const isNormalized = options.normalize ?? recipe.isNormalized;
+    return {
+      vectors: vectors.map((vector) => {
+        const cut = cutVector(vector, options.dimensions);
+        return isNormalized ? scaleToOne(cut) : cut;
+      }),
+      promptTokens: countTokens(texts),
+    };
+  }
+
+  async score(pairs: readonly (readonly [string, string])[], options: ScoreOptions): Promise<ScoreResult> {
+    const { task, numLabels } = this.#facts();
+    if (numLabels > 0) return this.#scorePairs(pairs, options);
+    if (task === "embed" || this.#checkpoint.recipe.pooling !== null) return this.#comparePairs(pairs, options);
+    throw new RequestError("task_unsupported", {
+      model: this.#checkpoint.name,
+      task: "score or rerank texts",
+      reason: "it generates. Serve a reranker or an embedding model.",
+    });
+  }
+
+  async rerank(query: string, documents: readonly string[], options: RerankOptions): Promise<RerankResult> {
+    const { topN = documents.length, ...rest } = options;
+    if (!Number.isSafeInteger(topN) || topN < 1) throw invalid("topN", topN, "a whole number of at least 1");
+    const { scores, promptTokens } = await this.score(
+      documents.map((document) => [query, document] as const),
+      rest,
+    );
+    const results = scores
+      .map((score, index) => ({ index, score, document: documents[index]! }))
+      .sort((a, b) => b.score - a.score || a.index - b.index);
+    return { results: results.slice(0, topN), promptTokens };
+  }
+
+  /** A cross-encoder reads both texts at once. */
+  async #scorePairs(pairs: readonly (readonly [string, string])[], options: ScoreOptions): Promise<ScoreResult> {
+    const { numLabels, scorePooling: pooling } = this.#facts();
+    const { recipe, name } = this.#checkpoint;
+    if (numLabels !== 1) {
+      const reason = `it has ${numLabels} labels, and a score is one number.`;
+      throw new RequestError("task_unsupported", { model: name, task: "score or rerank texts", reason });
+    }
+    const limit = this.#limitOf(options);
+    const texts = pairs.map(([first, second]) =>
+      recipe.verdict === null
+        ? this.#encodePair(first, second, limit)
+        : { ids: verdictPrompt(this.#checkpoint, first, second, options.instruction, limit) },
+    );
+    checkLengths(texts, options);
+    const vectors = await Promise.all(
+      texts.map(({ ids, secondStart }) =>
+        this.#run("score", ids, { pooling, ...(secondStart === undefined ? {} : { secondStart }) }, options),
+      ),
+    );
+    const isRaw = options.raw === true || recipe.scoreActivation === "identity";
+    const scores = vectors.map((vector) => (isRaw ? vector[0]! : activate("sigmoid", vector[0]!)));
+    return { scores, promptTokens: countTokens(texts) };
+  }
+
+  /** An embedding model gives each text a vector; pairs are compared by angle. */
+  async #comparePairs(pairs: readonly (readonly [string, string])[], options: ScoreOptions): Promise<ScoreResult> {
+    const queries = [...new Set(pairs.map(([first]) => first))];
+    const documents = [...new Set(pairs.map(([, second]) => second))];
+    const { instruction: _, raw: __, ...rest } = options;
+    const [left, right] = await Promise.all([
+      this.embed(queries, { ...rest, inputType: "query" }),
+      this.embed(documents, { ...rest, inputType: "document" }),
+    ]);
+    const scores = pairs.map(([first, second]) =>
+      cosine(left.vectors[queries.indexOf(first)]!, right.vectors[documents.indexOf(second)]!),
+    );
+    return { scores, promptTokens: left.promptTokens + right.promptTokens };
+  }
+
+  #promptFor({ prompt, promptName, inputType }: EmbedOptions): string {
+    if (prompt !== undefined) return prompt;
+    const { prompts, defaultPrompt } = this.#checkpoint.recipe;
+    if (promptName === undefined && inputType !== undefined) {
+      const kind = inputType.replace(/^search_/, "");
+      const names = DOCUMENT_NAMES.includes(kind) ? [inputType, kind, ...DOCUMENT_NAMES] : [inputType, kind];
+      return prompts[names.find((name) => prompts[name] !== undefined) ?? ""] ?? "";
+    }
+    const name = promptName ?? defaultPrompt;
+    if (name === null) return "";
+    if (prompts[name] === undefined && promptName !== undefined) {
+      throw invalid(
+        "promptName",
+        promptName,
+        `one of ${Object.keys(prompts).join(", ") || "none: this model has no prompts"}`,
+      );
+    }
+    return prompts[name] ?? "";
+  }
+
+  /** Tokens that a text is cut to; Infinity: it is not cut, and refused when it is too long. */
+  #limitOf({ truncate = false }: TextOptions): number {
+    if (truncate === false) return Number.POSITIVE_INFINITY;
+    const most = Math.min(contextLimit(this.#facts()), this.#checkpoint.recipe.maxLength ?? Number.POSITIVE_INFINITY);
+    if (truncate === true) return most;
+    if (!Number.isSafeInteger(truncate) || truncate < 1)
+      throw invalid("truncate", truncate, "true, false or a number of tokens");
+    return Math.min(truncate, contextLimit(this.#facts()));
+  }
+
+  #encode(prompt: string, input: string | readonly number[], limit: number): FramedText {
+    if (typeof input !== "string") return { ids: input.slice(0, Math.min(limit, input.length)) };
+    const tokenizer = this.#checkpoint.requireTokenizer();
+    return frameText(tokenizer.frame(false), this.#contentIds(prompt, input, limit), limit);
+  }
+
+  #encodePair(first: string, second: string, limit: number): FramedText {
+    const frame = this.#checkpoint.requireTokenizer().frame(true);
+    return framePair(frame, this.#contentIds("", first, limit), this.#contentIds("", second, limit), limit);
+  }
+
+  /** What a caller writes is text: it holds no control tokens, whatever it looks like. */
+  #contentIds(prompt: string, text: string, limit: number): number[] {
+    const whole = prompt + text;
+    const most = contextLimit(this.#facts());
+    if (whole.length > most * MAX_CHARS_PER_TOKEN) {
+      if (limit === Number.POSITIVE_INFINITY)
+        throw new RequestError("text_too_long", { value: `more than ${most}`, limit: most });
+      return this.#contentIds("", whole.slice(0, most * MAX_CHARS_PER_TOKEN), limit);
+    }
+    const content = text === "" ? [] : ([[prompt.length, whole.length]] as const);
+    return this.#checkpoint.requireTokenizer().encode(whole, { addSpecialTokens: false, content });
+  }
+}
+
+/** What checkpoints call the prompt of what is searched, best first. */
+const DOCUMENT_NAMES = ["document", "passage", "corpus"];
+/** No tokenizer writes this many characters a token on average. */
+const MAX_CHARS_PER_TOKEN = 32;
+
+function countTokens(texts: readonly { readonly ids: readonly number[] }[]): number {
+  return texts.reduce((sum, { ids }) => sum + ids.length, 0);
+}
+
+/** Before any of them runs. */
+function checkLengths(texts: readonly { readonly ids: readonly number[] }[], { maxTokens }: TextOptions): void {
+  const long = texts.find(({ ids }) => maxTokens !== undefined && ids.length > maxTokens);
+  if (long !== undefined) throw new RequestError("text_too_long", { value: long.ids.length, limit: maxTokens! });
+}
+
+function invalid(param: string, value: unknown, expected: string): RequestError {
+  return new RequestError("invalid_value", { param, value: String(value).slice(0, 100), expected });
+}
