@@ -12,7 +12,7 @@ const LAYERS = [
   ["device"],
   ["scheduler", "sampler", "models"],
   ["engine"],
-  ["server"],
+  ["server", "cluster"],
   ["cli", "ai"],
 ];
 const layerOf = new Map(LAYERS.flatMap((folders, layer) => folders.map((folder) => [folder, layer] as const)));

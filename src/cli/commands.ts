@@ -22,6 +22,11 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import("./serve.js")).serveCommand,
     options: async () => (await import("./serve.js")).SERVE_OPTIONS,
   },
+  route: {
+    summary: "be the front door of a cluster of servers",
+    load: async () => (await import("./route.js")).routeCommand,
+    options: async () => (await import("./route.js")).ROUTE_OPTIONS,
+  },
   chat: {
     summary: "talk to a model in the terminal",
     load: async () => (await import("./chat/chat.js")).chatCommand,

@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs";
 
+import { CLUSTER_OPTIONS } from "../config/cluster-config.js";
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { defaultText, envOf, flagOf, type OptionTable } from "../config/options.js";
 import { SERVER_OPTIONS } from "../config/server-config.js";
@@ -156,6 +157,7 @@ export function generatedPages(): readonly (readonly [string, string])[] {
       configurationPage([
         { title: "Engine", table: ENGINE_OPTIONS },
         { title: "Server", table: SERVER_OPTIONS },
+        { title: "Cluster", table: CLUSTER_OPTIONS },
       ]),
     ],
   ];

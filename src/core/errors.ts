@@ -84,6 +84,12 @@ export const ERRORS = {
     kind: "config",
     message: "Cannot listen on {value}: {reason}. Choose another address with --host and --port.",
   },
+  nats_unreachable: {
+    kind: "config",
+    param: "nats",
+    message:
+      "Cannot join the cluster over NATS at {value}: {reason}. It needs a nats-server with JetStream (nats-server -js) that lets this member in.",
+  },
 
   // --- format: model files --------------------------------------------------------------------------------------
   model_not_found: { kind: "format", status: 404, param: "model", message: "No model at {path}: {reason}" },
@@ -136,6 +142,19 @@ export const ERRORS = {
     status: 503,
     message:
       "The server shut down before the answer was complete: it was given {value} s to finish (drainSeconds). Retry on another server.",
+  },
+
+  no_replica: {
+    kind: "capacity",
+    status: 503,
+    message:
+      "No replica of {model} that could take this request has been heard in the cluster {cluster} for {value} s. Retry later; pagoda cluster status shows who is there.",
+  },
+  replicas_lost: {
+    kind: "capacity",
+    status: 503,
+    message:
+      "{value} replicas were lost one after another while they served this request; it is given up. The last: {reason}",
   },
 
   // --- device and engine ----------------------------------------------------------------------------------------

@@ -234,9 +234,12 @@ export interface EmbedResult {
   readonly promptTokens: number;
 }
 
-/** Whether the engine's thread serves. A thread that died is started again; requests that had not begun are kept. */
+/**
+ * Whether the engine's thread serves. A thread that died is started again; requests that had not begun are kept. An engine that is elsewhere
+ * may be away: requests wait for it for a while.
+ */
 export interface EngineHealth {
-  readonly state: "ready" | "restarting" | "dead" | "closed";
+  readonly state: "ready" | "restarting" | "away" | "dead" | "closed";
   readonly restarts: number;
   /** What ended the thread last. */
   readonly lastError: string | null;

@@ -1,4 +1,4 @@
-// `pagoda serve` as a process of its own, with whatever standard error a test gives it.
+// `pagoda serve` (or another command that listens) as a process of its own, with whatever standard error a test gives it.
 
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -26,22 +26,24 @@ export async function freePort(): Promise<number> {
 export async function startProcess(
   args: readonly string[],
   stderr: "ignore" | "pipe" | number = "ignore",
+  command: readonly string[] = ["serve", "--threads", "1"],
 ): Promise<ServedProcess> {
   const port = await freePort();
   const bin = join(process.cwd(), "bin", "pagoda.js");
   const stdio: StdioOptions = ["ignore", "ignore", stderr];
-  const child = spawn(process.execPath, [bin, "serve", "--port", String(port), "--threads", "1", ...args], { stdio });
+  const child = spawn(process.execPath, [bin, ...command, "--port", String(port), ...args], { stdio });
   const exit = once(child, "exit").then(([code]) => code as number | null);
   const url = `http://127.0.0.1:${port}`;
-  await until(
-    async () =>
-      child.exitCode !== null ||
-      (await fetch(`${url}/health`).then(
-        (reply) => reply.ok,
-        () => false,
-      )),
-    "the server answers",
-  );
+  const answers = async (): Promise<boolean> =>
+    child.exitCode !== null ||
+    (await fetch(`${url}/health`).then(
+      (reply) => reply.ok,
+      () => false,
+    ));
+  await until(answers, "the server answers").catch((error: unknown) => {
+    child.kill("SIGKILL");
+    throw error;
+  });
   return {
     child,
     url,

@@ -12,7 +12,7 @@ import type { ChatPrompt } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
-import type { AddMessage, EngineFacts, FromEngine, RequestKind, RequestOutput, TextFields } from "../messages.js";
+import type { AddMessage, EngineFacts, FromEngine, RequestKind, TextFields } from "../messages.js";
 import type {
   CachePicture,
   ChatMessage,
@@ -38,7 +38,7 @@ import { type CallLine, type CallReader, EmbeddingReader } from "./call-reader.j
 import { TextGeneration } from "./generation.js";
 import { type EngineHost, type StartHost, startHost } from "./host.js";
 import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
-import { type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
+import { type Deliver, type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
 import { StepLog } from "./step-log.js";
 import { TextTasks } from "./text-tasks.js";
 import { checkConstraint, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
@@ -95,7 +95,7 @@ export class HostedEngine implements RelayEngine {
   readonly #seed: number;
   #host!: EngineHost;
   #facts!: EngineFacts;
-  #state: EngineHealth["state"] = "restarting";
+  #state: Exclude<EngineHealth["state"], "away"> = "restarting";
   #restarts = 0;
   #restartsInARow = 0;
   #lastError: string | null = null;
@@ -107,11 +107,16 @@ export class HostedEngine implements RelayEngine {
   /** Why the host cannot serve just now. */
   #away: string | null = null;
 
-  constructor(config: EngineConfig, onProgress: EngineOptions["onProgress"] | null, start: StartHost = startHost) {
+  constructor(
+    config: EngineConfig,
+    onProgress: EngineOptions["onProgress"] | null,
+    start: StartHost = startHost,
+    checkpoint: Checkpoint = openCheckpoint(config.model),
+  ) {
     this.#config = config;
     this.#startHost = start;
     this.#seed = config.seed ?? randomBytes(6).readUIntBE(0, 6);
-    this.#checkpoint = openCheckpoint(config.model);
+    this.#checkpoint = checkpoint;
     this.#texts = new TextTasks(
       this.#checkpoint,
       () => this.#facts,
@@ -141,7 +146,7 @@ export class HostedEngine implements RelayEngine {
 
   health(): EngineHealth {
     if (this.#state === "ready" && this.#away !== null)
-      return { state: "restarting", restarts: this.#restarts, lastError: this.#away };
+      return { state: "away", restarts: this.#restarts, lastError: this.#away };
     return { state: this.#state, restarts: this.#restarts, lastError: this.#lastError };
   }
 
@@ -220,7 +225,7 @@ export class HostedEngine implements RelayEngine {
     return this.#log.follow(options.signal);
   }
 
-  relay(call: RelayCall, deliver: (output: RequestOutput | PagodaError) => void): (index: number) => void {
+  relay(call: RelayCall, deliver: Deliver): (index: number) => void {
     const { options, resumed } = call;
     const message = this.#message(call.kind, call.prompt, options, textFieldsOf(call));
     if (resumed !== null) checkResumed(resumed, message, this.#facts);

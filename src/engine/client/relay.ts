@@ -19,12 +19,15 @@ export function textFieldsOf({ pooling, secondStart }: TextFields): TextFields {
   return { ...(pooling === undefined ? {} : { pooling }), ...(secondStart === undefined ? {} : { secondStart }) };
 }
 
+/** Hears every output, the last of each sample with its reason, or why the call ends; `isLast`: nothing more comes. */
+export type Deliver = (output: RequestOutput | PagodaError, isLast: boolean) => void;
+
 export interface RelayEngine extends Engine {
   readonly facts: EngineFacts;
   /** Tokens that end an answer, for those who compare engines. */
   readonly eosIds: readonly number[];
-  /** Starts a call; `deliver` hears every output, the last of each sample with its reason. Returns the way to abort one sample or all (-1). */
-  relay(call: RelayCall, deliver: (output: RequestOutput | PagodaError) => void): (index: number) => void;
+  /** Starts a call. Returns the way to abort one sample of it, or all (-1). */
+  relay(call: RelayCall, deliver: Deliver): (index: number) => void;
   /** Hears which prefixes are cached: all of them first (and after a restart of the thread), then changes. One listener. */
   watchPrefixes(listener: (change: PrefixChange) => void): void;
 }
@@ -33,10 +36,10 @@ export interface RelayEngine extends Engine {
 export class RelayReader implements CallReader {
   hasBegun = false;
   readonly #line: CallLine;
-  readonly #deliver: (output: RequestOutput | PagodaError) => void;
+  readonly #deliver: Deliver;
   #numOpen: number;
 
-  constructor(line: CallLine, numSamples: number, deliver: (output: RequestOutput | PagodaError) => void) {
+  constructor(line: CallLine, numSamples: number, deliver: Deliver) {
     this.#line = line;
     this.#numOpen = numSamples;
     this.#deliver = deliver;
@@ -50,7 +53,7 @@ export class RelayReader implements CallReader {
       this.#line.onAbort(-1); // one failed sample ends the call, here as for callers at home
     } else if (output.finishReason !== null) this.#numOpen--;
     if (this.#numOpen === 0) this.#line.onEnd();
-    this.#deliver(output);
+    this.#deliver(output, this.#numOpen === 0);
   }
 
   fail(error: PagodaError): void {
@@ -58,6 +61,6 @@ export class RelayReader implements CallReader {
     this.#numOpen = 0;
     this.#line.onEnd();
     this.#line.onAbort(-1);
-    this.#deliver(error);
+    this.#deliver(error, true);
   }
 }

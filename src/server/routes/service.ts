@@ -6,12 +6,12 @@ import type { Route } from "../route.js";
 export const health: Route = {
   method: "get",
   path: "/health",
-  summary: "200 while the engine serves, 503 while it restarts or when it is dead",
+  summary: "200 while the engine serves (or a router waits for replicas), 503 while it restarts or when it is dead",
   isOpen: true,
   handle: (c) => {
     const { state, restarts, lastError } = c.get("server").engine.health();
-    const isUp = state === "ready";
-    return c.json({ status: isUp ? "ok" : state, restarts, last_error: lastError }, isUp ? 200 : 503);
+    const isUp = state === "ready" || state === "away"; // restarting a router would bring no replica
+    return c.json({ status: state === "ready" ? "ok" : state, restarts, last_error: lastError }, isUp ? 200 : 503);
   },
 };
 

@@ -1,0 +1,84 @@
+// `pagoda route`: the front door of a cluster. The same API as `pagoda serve`; the model's replicas answer. Keeps nothing that another router
+// would need: any number may run, and any may be ended.
+
+import { joinAsRouter } from "../cluster/join.js";
+import { createRoutedEngine } from "../cluster/routed-engine.js";
+import { CLUSTER_OPTIONS, clusterConfig } from "../config/cluster-config.js";
+import { BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
+import type { OptionTable } from "../config/options.js";
+import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
+import { ConfigError } from "../core/errors.js";
+import { stderrSink } from "../server/log-sink.js";
+import { createServer } from "../server/server.js";
+import { helpOf, parseFlags } from "./args.js";
+import { CONFIG_OPTION, guestName, layered, MODEL_OPTION, nextSignal, pick } from "./service.js";
+import { bold, dim } from "./terminal.js";
+
+const ROUTER_OPTIONS = {
+  patienceSeconds: {
+    type: "number",
+    min: 0,
+    max: 3600,
+    default: 10,
+    help: "time a request waits for a replica when none can take it; 503 after it",
+  },
+} as const satisfies OptionTable;
+
+const FILE_OPTIONS = {
+  ...SERVER_OPTIONS,
+  maxConcurrent: {
+    ...SERVER_OPTIONS.maxConcurrent,
+    default: 4096,
+    help: "requests in the cluster at once through this router; more wait",
+  },
+  ...CLUSTER_OPTIONS,
+  ...ROUTER_OPTIONS,
+  ...MODEL_OPTION,
+  controlTokensInContent: ENGINE_OPTIONS.controlTokensInContent,
+} as const satisfies OptionTable;
+export const ROUTE_OPTIONS = { ...CONFIG_OPTION, ...FILE_OPTIONS } as const satisfies OptionTable;
+
+export async function routeCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(ROUTE_OPTIONS, args);
+  if (wantsHelp || positionals.length > 0) {
+    process.stdout.write(`Usage: pagoda route --nats URL [options]\n\n${helpOf(ROUTE_OPTIONS, { showEnv: true })}\n`);
+    return wantsHelp ? 0 : 2;
+  }
+  const all = layered(ROUTE_OPTIONS, FILE_OPTIONS, values);
+  const server = serverConfig({ maxConcurrent: FILE_OPTIONS.maxConcurrent.default }, pick(all, SERVER_OPTIONS));
+  const cluster = clusterConfig(pick(all, CLUSTER_OPTIONS));
+  if (cluster.nats.length === 0)
+    throw new ConfigError("invalid_option", {
+      param: "--nats",
+      value: "missing",
+      expected: "the cluster's NATS servers",
+    });
+  const { model = [BUNDLED_MODEL], patienceSeconds = 10, controlTokensInContent = false } = all;
+  const [first, ...others] = (typeof model === "string" ? [model] : model) as string[];
+
+  const member = await joinAsRouter(cluster);
+  const engineOf = (name: string) =>
+    createRoutedEngine(member.router, {
+      model: name,
+      cluster: cluster.cluster,
+      patienceMs: (patienceSeconds as number) * 1000,
+      controlTokensInContent: controlTokensInContent as boolean,
+    });
+  const engine = await engineOf(first!);
+  const guests = others.map((guest) => ({ name: guestName(guest), load: () => engineOf(guest) }));
+  const service = createServer(engine, { ...server, guests });
+  const { url } = await service.listen();
+  await member.register({ address: url, models: service.context.house.names });
+  stderrSink.write(
+    `${bold("pagoda")} routes ${bold(service.context.house.names.join(", "))} in the cluster ${cluster.cluster}\n`,
+  );
+  stderrSink.write(`  OpenAI API  ${url}/v1\n`);
+
+  await nextSignal();
+  stderrSink.write(dim(`draining for up to ${server.drainSeconds} s; a second signal ends at once\n`));
+  void nextSignal().then((number) => process.exit(128 + number));
+  const isClean = await service.close();
+  await engine.close();
+  await member.close();
+  process.exit(isClean ? 0 : 1);
+}

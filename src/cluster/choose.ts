@@ -1,0 +1,66 @@
+// Where a request goes: to the replica from which its first token is expected soonest. Pure; what it needs is passed in.
+//
+//   wait for a place     calls beyond the slots leave at the pace at which calls end
+//   compute              (backlog + what it does not hold of this prompt) / prompt tokens per second
+//   among others         rows that answer take their share of every step
+//
+// A prefix that everybody asks for spreads by itself: when the backlog of those who hold it costs more than computing it anew, the
+// next request computes it elsewhere, and then one more replica holds it.
+
+export interface Candidate {
+  readonly id: string;
+  /** Tokens of the prompt that it holds. */
+  readonly heldTokens: number;
+  readonly calls: number;
+  readonly slots: number;
+  readonly maxQueued: number;
+  /** Prompt tokens of others that it computes first. */
+  readonly backlogTokens: number;
+  readonly tokensPerSecond: number;
+  readonly meanCallMs: number;
+}
+
+/** Expected times that differ by less count as equal. */
+const SAME_MS = 1;
+/** Share of a step that answers take when all slots are taken. */
+const ANSWER_SHARE = 0.5;
+
+/** Milliseconds until the first token of a prompt. */
+export function expectedFirstTokenMs(candidate: Candidate, promptTokens: number): number {
+  const { heldTokens, calls, slots, backlogTokens, tokensPerSecond, meanCallMs } = candidate;
+  const numAhead = Math.max(0, calls + 1 - slots);
+  const waitMs = (numAhead / slots) * meanCallMs;
+  const busy = ANSWER_SHARE * Math.min(1, calls / slots);
+  const toCompute = backlogTokens + Math.max(1, promptTokens - heldTokens);
+  return waitMs + (1000 * toCompute) / (tokensPerSecond * (1 - busy));
+}
+
+export function isFull({ calls, slots, maxQueued }: Candidate): boolean {
+  return calls >= slots + maxQueued;
+}
+
+/** null: all are full. Among equals `random` (0 to 1) decides, so that routers do not all run to the same one. */
+export function choose(candidates: readonly Candidate[], promptTokens: number, random: number): Candidate | null {
+  let best: Candidate[] = [];
+  let bestMs = Number.POSITIVE_INFINITY;
+  for (const candidate of candidates) {
+    if (isFull(candidate)) continue;
+    const ms = expectedFirstTokenMs(candidate, promptTokens);
+    if (ms < bestMs - SAME_MS) {
+      best = [candidate];
+      bestMs = ms;
+    } else if (ms <= bestMs + SAME_MS) best.push(candidate);
+  }
+  if (best.length < 2) return best[0] ?? null;
+  const fewest = Math.min(...best.map(({ calls }) => calls));
+  const idlest = best.filter(({ calls }) => calls === fewest);
+  return idlest[Math.floor(random * idlest.length)]!;
+}
+
+/** Seconds after which a refused client may come again: when the cluster's slots have been taken over once by those who wait. */
+export function retryAfterSeconds(candidates: readonly Candidate[]): number {
+  const slots = candidates.reduce((sum, { slots: n }) => sum + n, 0);
+  const waiting = candidates.reduce((sum, { calls, slots: n }) => sum + Math.max(0, calls - n), 0);
+  const meanMs = candidates.reduce((sum, { meanCallMs }) => sum + meanCallMs, 0) / Math.max(1, candidates.length);
+  return Math.min(60, Math.max(1, Math.ceil(((meanMs / 1000) * (waiting + 1)) / Math.max(1, slots))));
+}

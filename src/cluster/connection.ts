@@ -1,0 +1,83 @@
+// The way to NATS: who may connect how, and what is said when it fails. The client library is loaded here only, when a cluster is joined.
+// Prompts travel over this connection: off loopback it must be encrypted and both sides must prove who they are.
+
+import { readFileSync } from "node:fs";
+import type { NatsConnection } from "@nats-io/transport-node";
+import type { ClusterConfig } from "../config/cluster-config.js";
+import { ConfigError } from "../core/errors.js";
+
+const RECONNECT_MS = 250;
+/** A server that does not answer this many pings in a row is gone. */
+const PING = { pingInterval: 2000, maxPingOut: 2 };
+
+export async function connectNats(config: ClusterConfig, name: string): Promise<NatsConnection> {
+  checkTrust(config);
+  const { connect, credsAuthenticator } = await import("@nats-io/transport-node");
+  const { natsCreds, natsTlsCa, natsTlsCert, natsTlsKey } = config;
+  const servers = config.nats.map((url) => url.replace(/^(nats|tls):\/\//, ""));
+  const hasTls = usesTls(config);
+  try {
+    return await connect({
+      servers,
+      name,
+      timeout: 5000,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: RECONNECT_MS,
+      ...PING,
+      ...(natsCreds === null ? {} : { authenticator: credsAuthenticator(read("natsCreds", natsCreds)) }),
+      ...(hasTls
+        ? {
+            tls: {
+              ...(natsTlsCa === null ? {} : { ca: read("natsTlsCa", natsTlsCa).toString() }),
+              ...(natsTlsCert === null ? {} : { cert: read("natsTlsCert", natsTlsCert).toString() }),
+              ...(natsTlsKey === null ? {} : { key: read("natsTlsKey", natsTlsKey).toString() }),
+            },
+          }
+        : {}),
+    });
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    throw new ConfigError("nats_unreachable", { value: config.nats.join(", "), reason: (error as Error).message });
+  }
+}
+
+/** Refuses a way to NATS on which others could read prompts or pretend to be a member. */
+export function checkTrust(config: ClusterConfig): void {
+  const { nats, natsCreds, natsTlsCert, natsTlsKey } = config;
+  const refuse = (param: string, value: string, expected: string): never => {
+    throw new ConfigError("invalid_option", { param, value, expected });
+  };
+  if ((natsTlsCert === null) !== (natsTlsKey === null))
+    refuse(natsTlsCert === null ? "natsTlsCert" : "natsTlsKey", "missing", "given together with the other");
+  for (const url of nats) {
+    const match = /^(nats|tls):\/\/([^/@]+@)?(\[[^\]]+\]|[^:/@]+)(:\d{1,5})?$/.exec(url);
+    if (match === null) refuse("nats", JSON.stringify(url), "nats://HOST:PORT or tls://HOST:PORT");
+    const [, , login, host] = match!;
+    if (login !== undefined) refuse("nats", "a URL with a password", "without one: use natsCreds or a certificate");
+    if (isLoopback(host!)) continue;
+    if (!usesTls(config)) refuse("nats", url, "tls://... off loopback (or natsTlsCa given): prompts travel over it");
+    if (natsCreds === null && natsTlsCert === null)
+      refuse(
+        "natsCreds",
+        "missing",
+        `given for ${url} (or natsTlsCert and natsTlsKey): off loopback members prove who they are`,
+      );
+  }
+}
+
+function usesTls({ nats, natsTlsCa, natsTlsCert }: ClusterConfig): boolean {
+  return natsTlsCa !== null || natsTlsCert !== null || nats.some((url) => url.startsWith("tls://"));
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+function read(param: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    const expected = `a file that can be read (${(error as Error).message})`;
+    throw new ConfigError("invalid_option", { param, value: path, expected });
+  }
+}

@@ -1,0 +1,91 @@
+// A member's entry in the cluster's bucket, renewed three times in each lease. Whoever follows the bucket hears every renewal; an entry that is not
+// renewed is forgotten by those who follow after one lease, and dropped by NATS itself after two.
+
+import type { KV } from "@nats-io/kv";
+import { ConfigError } from "../core/errors.js";
+import type { Mailbox } from "./mailbox.js";
+import type { MemberEntry } from "./registration.js";
+
+export const BEATS_PER_LEASE = 3;
+
+export class Lease {
+  readonly #mailbox: Mailbox;
+  readonly #leaseMs: number;
+  #entryOf: (() => MemberEntry) | null = null;
+  #bucket: KV | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #isRenewing = false;
+  #isEnded = false;
+
+  constructor(mailbox: Mailbox, leaseMs: number) {
+    this.#mailbox = mailbox;
+    this.#leaseMs = leaseMs;
+  }
+
+  /** All entries that NATS has. Opens the bucket, which is made if it is not there. */
+  async list(): Promise<MemberEntry[]> {
+    const bucket = await this.#open();
+    const entries: MemberEntry[] = [];
+    const keys: string[] = [];
+    for await (const key of await bucket.keys()) keys.push(key);
+    for (const key of keys) {
+      const entry = await bucket.get(key);
+      if (entry?.operation === "PUT") entries.push(entry.json<MemberEntry>());
+    }
+    return entries;
+  }
+
+  /** Registers, and renews from now on with what `entryOf` says then. Rejects when the first time fails. */
+  async hold(entryOf: () => MemberEntry): Promise<void> {
+    this.#entryOf = entryOf;
+    await this.#put();
+    this.#timer = setInterval(() => void this.renew(), this.#leaseMs / BEATS_PER_LEASE);
+  }
+
+  /** At once, because something changed. Never rejects: without NATS the next beat tries again. */
+  async renew(): Promise<void> {
+    if (this.#isRenewing || this.#isEnded || !this.#mailbox.isConnected) return;
+    this.#isRenewing = true;
+    try {
+      await this.#put();
+    } catch {
+      this.#bucket = null; // a server that lost its state has lost the bucket too
+    } finally {
+      this.#isRenewing = false;
+    }
+  }
+
+  /** The member leaves: its entry goes at once. */
+  async end(): Promise<void> {
+    this.#isEnded = true;
+    clearInterval(this.#timer ?? undefined);
+    if (this.#entryOf === null || !this.#mailbox.isConnected) return;
+    try {
+      await this.#bucket?.delete(keyOf(this.#entryOf()));
+    } catch {
+      // it expires by itself
+    }
+  }
+
+  async #put(): Promise<void> {
+    const bucket = await this.#open();
+    const entry = this.#entryOf!();
+    if (!this.#isEnded) await bucket.put(keyOf(entry), JSON.stringify(entry));
+  }
+
+  async #open(): Promise<KV> {
+    if (this.#bucket !== null) return this.#bucket;
+    const { Kvm } = await import("@nats-io/kv");
+    const { nats, subjects } = this.#mailbox;
+    try {
+      this.#bucket = await new Kvm(nats).create(subjects.bucket, { history: 1, ttl: 2 * this.#leaseMs });
+    } catch (error) {
+      throw new ConfigError("nats_unreachable", { value: nats.getServer(), reason: (error as Error).message });
+    }
+    return this.#bucket;
+  }
+}
+
+function keyOf({ kind, id }: MemberEntry): string {
+  return `${kind}.${id}`;
+}

@@ -1,0 +1,110 @@
+// What members say to each other: JSON to another member's inbox subject. NATS delivers what one member sends to another in order, and
+// at most once: what is lost when a connection breaks, the members find out and make good (replica.ts, routed-calls.ts). While there is no
+// connection, nothing is kept to be said later.
+
+import type { NatsConnection, Subscription } from "@nats-io/transport-node";
+import type { Subjects } from "./subjects.js";
+
+/** A message larger than the server takes goes as parts: "#id part numParts\n", then bytes of it. */
+const PART = "#".charCodeAt(0);
+const MAX_PARTS = 1024;
+const HEAD_BYTES = 64;
+
+interface Pieces {
+  readonly from: string;
+  readonly bytes: Uint8Array[];
+}
+
+export class Mailbox {
+  readonly member: string;
+  readonly subjects: Subjects;
+  readonly nats: NatsConnection;
+  /** When it was last heard that the connection is there; null: it is not. */
+  isConnected = true;
+  readonly #subscriptions: Subscription[] = [];
+  readonly #pieces = new Map<string, Pieces>(); // by the part's id: one message at a time of each sender
+  #numSplit = 0;
+
+  constructor(nats: NatsConnection, subjects: Subjects, member: string) {
+    this.nats = nats;
+    this.subjects = subjects;
+    this.member = member;
+    void this.#watchConnection();
+  }
+
+  /** Hears of every reconnection. */
+  onReconnect: () => void = () => undefined;
+
+  send(to: string, message: object): void {
+    this.publish(this.subjects.inbox(to), message);
+  }
+
+  publish(subject: string, message: object): void {
+    if (!this.isConnected || this.nats.isClosed()) return;
+    const bytes = Buffer.from(JSON.stringify({ ...message, from: this.member }));
+    const most = (this.nats.info?.max_payload ?? 2 ** 20) - HEAD_BYTES;
+    if (bytes.length <= most) {
+      this.nats.publish(subject, bytes);
+      return;
+    }
+    const id = `${this.member}.${this.#numSplit++}`;
+    const numParts = Math.ceil(bytes.length / most);
+    for (let part = 0; part < numParts; part++) {
+      const head = Buffer.from(`#${id} ${part} ${numParts}\n`);
+      this.nats.publish(subject, Buffer.concat([head, bytes.subarray(part * most, (part + 1) * most)]));
+    }
+  }
+
+  /** Whatever comes to a subject, whole messages only. What is not understood is dropped: nobody may end a member by what it says. */
+  listen(subject: string, listener: (message: { readonly from: string }, subject: string) => void): void {
+    const callback = (error: Error | null, { data, subject: at }: { data: Uint8Array; subject: string }): void => {
+      if (error !== null) return;
+      const whole = data[0] === PART ? this.#join(data) : data;
+      const message = whole === null ? null : parse(whole);
+      if (message !== null) listener(message, at);
+    };
+    this.#subscriptions.push(this.nats.subscribe(subject, { callback }));
+  }
+
+  async close(): Promise<void> {
+    for (const subscription of this.#subscriptions) subscription.unsubscribe();
+    await this.nats.drain().catch(() => this.nats.close());
+  }
+
+  #join(data: Uint8Array): Uint8Array | null {
+    const end = data.indexOf(10);
+    const match = /^#(([\w-]+)\.\d+) (\d+) (\d+)$/.exec(Buffer.from(data.subarray(0, Math.max(0, end))).toString());
+    if (match === null) return null;
+    const [, id, from, part, numParts] = match;
+    if (Number(numParts) > MAX_PARTS) return null;
+    if (Number(part) === 0) {
+      for (const [other, pieces] of this.#pieces) if (pieces.from === from) this.#pieces.delete(other);
+      this.#pieces.set(id!, { from: from!, bytes: [] });
+    }
+    const pieces = this.#pieces.get(id!);
+    if (pieces === undefined || pieces.bytes.length !== Number(part)) return null; // its beginning was lost
+    pieces.bytes.push(data.slice(end + 1));
+    if (pieces.bytes.length < Number(numParts)) return null;
+    this.#pieces.delete(id!);
+    return Buffer.concat(pieces.bytes);
+  }
+
+  async #watchConnection(): Promise<void> {
+    for await (const { type } of this.nats.status()) {
+      if (type === "disconnect" || type === "staleConnection") this.isConnected = false;
+      else if (type === "reconnect") {
+        this.isConnected = true;
+        this.onReconnect();
+      }
+    }
+  }
+}
+
+function parse(bytes: Uint8Array): { readonly from: string } | null {
+  try {
+    const message = JSON.parse(Buffer.from(bytes).toString()) as { from?: unknown } | null;
+    return typeof message?.from === "string" ? (message as { from: string }) : null;
+  } catch {
+    return null;
+  }
+}

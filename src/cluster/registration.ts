@@ -1,0 +1,83 @@
+// What a member says of itself in the cluster's bucket, again and again while it lives.
+
+import { createHash } from "node:crypto";
+
+export interface ReplicaEntry {
+  readonly kind: "replica";
+  readonly id: string;
+  /** The model's own name: what routers ask for. */
+  readonly model: string;
+  /** Engines that agree in it give the same bits, and may exchange pages. */
+  readonly identity: string;
+  /** Of what every token is as text: a router must have the same. */
+  readonly vocabulary: string;
+  readonly version: string;
+  readonly architecture: string;
+  readonly device: string;
+  readonly vocabSize: number;
+  readonly hiddenSize: number;
+  readonly maxContext: number;
+  /** null: no limit beside maxContext. */
+  readonly poolTokens: number | null;
+  readonly pageSize: number;
+  /** Where it serves HTTP. */
+  readonly address: string;
+  readonly startedMs: number;
+  readonly leaseMs: number;
+  readonly state: "ready" | "draining" | "restarting";
+  /** Calls that run at once, and that may wait beside them. */
+  readonly slots: number;
+  readonly maxQueued: number;
+  readonly load: ReplicaLoad;
+}
+
+export interface ReplicaLoad {
+  /** Calls of all routers that are here now. */
+  readonly calls: number;
+  /** Prompt tokens of those that have not begun to answer. */
+  readonly backlogTokens: number;
+  /** Prompt tokens that it computes in a second. */
+  readonly tokensPerSecond: number;
+  /** Of a call's stay, lately. */
+  readonly meanCallMs: number;
+  readonly running: number;
+  readonly waiting: number;
+  readonly pagesUsed: number;
+  readonly pagesTotal: number;
+  readonly pagesCached: number;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly generatedTokens: number;
+  readonly requestsFinished: number;
+}
+
+export interface RouterEntry {
+  readonly kind: "router";
+  readonly id: string;
+  readonly version: string;
+  readonly address: string;
+  readonly startedMs: number;
+  readonly leaseMs: number;
+  readonly models: readonly string[];
+  readonly calls: number;
+  /** Calls that went on elsewhere after a replica was lost or drained. */
+  readonly resumed: number;
+}
+
+export type MemberEntry = ReplicaEntry | RouterEntry;
+
+/** A name for the vocabulary: two that agree in it turn the same tokens into the same bytes, and end answers at the same tokens. */
+export function vocabularyHash(
+  vocabSize: number,
+  tokenBytes: (id: number) => Uint8Array,
+  eosIds: readonly number[],
+): string {
+  const hash = createHash("sha256").update(JSON.stringify([vocabSize, [...eosIds].sort((a, b) => a - b)]));
+  const length = new Int32Array(1);
+  for (let id = 0; id < vocabSize; id++) {
+    const bytes = tokenBytes(id);
+    length[0] = bytes.length;
+    hash.update(length).update(bytes);
+  }
+  return hash.digest("hex").slice(0, 32);
+}

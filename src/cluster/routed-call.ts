@@ -1,0 +1,127 @@
+// One call as its router keeps it: what was asked, and every token that has come. Whatever happens to replicas, this is enough to go on.
+//
+//   sample 0   |  prompt  |  tokens that came from replica A  |  from B  |  ...
+//   sample 1   |  prompt  |  from A  |  from C  |
+//
+// A call goes whole to its first replica. One that has begun goes on sample by sample, each with the tokens it has.
+
+import type { AddMessage, RequestOutput } from "../engine/messages.js";
+import type { RequestTrace } from "../engine/types.js";
+import type { Attempt } from "./router.js";
+import { type AddCall, fromWireOutput, type WireOutput } from "./wire.js";
+
+interface Sample {
+  readonly tokens: number[];
+  isOver: boolean;
+  /** Its caller wants no more of it; how it fared is still to be said. */
+  isAborting: boolean;
+}
+
+/** Losses after which a call is given up: without a token in between, and in all. A request that kills replicas must not kill them all. */
+const MAX_LOST_IN_A_ROW = 3;
+const MAX_LOST = 10;
+
+export class RoutedCall {
+  readonly message: AddMessage;
+  readonly samples: readonly Sample[];
+  readonly startMs = performance.now();
+  /** Of the replica that began it: the same bits come from its like only. */
+  identity: string | null = null;
+  /** Replicas that would not take it. */
+  readonly refusedBy = new Set<string>();
+  /** Where it is being served, and which sample of it; -1: all. */
+  readonly attempts = new Map<Attempt, number>();
+  /** Since when it has no replica. */
+  waitingSinceMs = this.startMs;
+  #hasScores = false;
+  #numLost = 0;
+  #numLostInARow = 0;
+  #firstTokenMs = -1;
+
+  constructor(message: AddMessage) {
+    this.message = message;
+    const numSamples = message.kind === "generate" ? message.sampling.n : 1;
+    this.samples = Array.from({ length: numSamples }, () => ({ tokens: [], isOver: false, isAborting: false }));
+  }
+
+  get isOver(): boolean {
+    return this.samples.every(({ isOver }) => isOver);
+  }
+
+  get hasBegun(): boolean {
+    return this.#firstTokenMs >= 0;
+  }
+
+  /** Prompt, and the longest that has come. */
+  get numTokens(): number {
+    return this.message.prompt.length + Math.max(...this.samples.map(({ tokens }) => tokens.length));
+  }
+
+  /** What replicas are to be asked for now, of `only` this sample or of all (-1). */
+  requests(only: number): Omit<AddCall, "id">[] {
+    const { kind, prompt, sampling, priority, salt, constraint } = this.message;
+    const asked = { type: "add", kind, prompt: Array.from(prompt), priority, salt, constraint } as const;
+    if (!this.hasBegun) return [{ ...asked, sampling, resumed: null }];
+    const rest = { ...sampling, n: 1, promptLogprobs: this.#hasScores ? null : sampling.promptLogprobs };
+    return this.samples.flatMap(({ tokens, isOver }, index) => {
+      if (isOver || (only >= 0 && index !== only)) return [];
+      return [{ ...asked, sampling: rest, resumed: { index, tokens: [...tokens] } }];
+    });
+  }
+
+  /** What came from a replica. null: it is not for us any more. "gap": something before it was lost. */
+  take(wire: WireOutput): RequestOutput | "gap" | null {
+    const output = fromWireOutput(this.message.callId, wire);
+    if (output.error !== null) return output;
+    const sample = this.samples[output.index];
+    if (sample === undefined || sample.isOver || wire.at < sample.tokens.length) return null;
+    if (wire.at > sample.tokens.length) return "gap";
+    for (const token of output.tokens) sample.tokens.push(token);
+    if (output.tokens.length > 0) {
+      if (this.#firstTokenMs < 0) this.#firstTokenMs = performance.now();
+      this.#numLostInARow = 0;
+    }
+    if (output.promptLogprobs !== null) this.#hasScores = true;
+    if (output.finishReason === null) return output;
+    sample.isOver = true;
+    return { ...output, trace: this.#trace(output.trace) };
+  }
+
+  /** A replica that served it is gone. false: that was one too many. */
+  lose(): boolean {
+    this.#numLost++;
+    return ++this.#numLostInARow <= MAX_LOST_IN_A_ROW && this.#numLost <= MAX_LOST;
+  }
+
+  get numLost(): number {
+    return this.#numLost;
+  }
+
+  /** The end of a sample that its caller has aborted, when no replica is left to say it. */
+  endOf(index: number): RequestOutput {
+    this.samples[index]!.isOver = true;
+    const end = { id: "", at: 0, index, finishReason: "abort" as const };
+    return { ...fromWireOutput(this.message.callId, end), trace: this.#trace(null) };
+  }
+
+  /** How the call fared as seen from here: over all replicas, by this machine's clock. */
+  #trace(last: RequestTrace | null): RequestTrace {
+    const nowMs = performance.now();
+    const completionTokens = this.samples.reduce((sum, { tokens }) => sum + tokens.length, 0);
+    const firstMs = this.#firstTokenMs < 0 ? nowMs : this.#firstTokenMs;
+    const decodeMs = nowMs - firstMs;
+    return {
+      cachedTokens: 0,
+      chunks: 0,
+      steps: 0,
+      preemptions: 0,
+      queuedMs: 0,
+      ...last,
+      promptTokens: this.message.prompt.length,
+      completionTokens,
+      timeToFirstTokenMs: firstMs - this.startMs,
+      totalMs: nowMs - this.startMs,
+      tokensPerSecond: decodeMs > 0 ? ((completionTokens - 1) * 1000) / decodeMs : 0,
+    };
+  }
+}

@@ -1,0 +1,285 @@
+// The cluster in the place of an engine's thread: takes the same messages, gives the same outputs. Requests go to the replica that is
+// expected to answer first; when it is lost they go on at another, from the last token that came.
+
+import { CapacityError, errorFor, type PagodaError } from "../core/errors.js";
+import type { EngineHost } from "../engine/client/host.js";
+import {
+  type AddMessage,
+  type EngineFacts,
+  type FromEngine,
+  type RequestOutput,
+  type ToEngine,
+  toWire,
+  type WireError,
+} from "../engine/messages.js";
+import { type Candidate, choose, retryAfterSeconds } from "./choose.js";
+import { clusterFacts, clusterStats } from "./cluster-stats.js";
+import type { ReplicaEntry } from "./registration.js";
+import { RoutedCall } from "./routed-call.js";
+import type { Attempt, AttemptOwner, Router } from "./router.js";
+import type { WireOutput } from "./wire.js";
+
+export interface RoutedModelOptions {
+  readonly router: Router;
+  readonly cluster: string;
+  /** The model's own name. */
+  readonly model: string;
+  readonly vocabulary: string;
+  /** What is known of the model without any replica. */
+  readonly facts: EngineFacts;
+  /** How long a request waits for a replica when there is none. */
+  readonly patienceMs: number;
+  readonly listener: (message: FromEngine) => void;
+}
+
+const LOOK_MS = 100;
+
+export class RoutedModel implements EngineHost, AttemptOwner {
+  readonly #options: RoutedModelOptions;
+  readonly #router: Router;
+  readonly #calls = new Map<string, RoutedCall>(); // by call id
+  readonly #callOf = new Map<Attempt, RoutedCall>();
+  /** Those that no replica has. */
+  readonly #waiting = new Set<{ readonly call: RoutedCall; readonly index: number }>();
+  #outputs: RequestOutput[] = [];
+  readonly #unfollow: () => void;
+  readonly #timer: NodeJS.Timeout;
+  #wasAway: string | null = null;
+
+  constructor(options: RoutedModelOptions) {
+    this.#options = options;
+    this.#router = options.router;
+    this.#unfollow = options.router.follow({ onChange: () => this.#onChange() });
+    this.#timer = setInterval(() => this.#tryWaiting(), LOOK_MS);
+    queueMicrotask(() => {
+      options.listener({ type: "ready", facts: this.#facts() });
+      this.#onChange();
+    });
+  }
+
+  post(message: ToEngine): void {
+    switch (message.type) {
+      case "add":
+        this.#add(message);
+        break;
+      case "abort":
+        this.#abort(message.callId, message.index);
+        break;
+      case "query":
+        this.#options.listener({ type: "reply", seq: message.seq, value: this.#answer(message.what) });
+        break;
+      case "close":
+      case "fault":
+      case "watch_prefixes":
+        break;
+    }
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#unfollow();
+    for (const callId of [...this.#calls.keys()]) this.#abort(callId, -1);
+  }
+
+  // --- calls -------------------------------------------------------------------------------------------------------
+
+  #add(message: AddMessage): void {
+    const call = new RoutedCall(message);
+    this.#calls.set(message.callId, call);
+    this.#send(call, -1);
+    this.#flushSoon();
+  }
+
+  #abort(callId: string, index: number): void {
+    const call = this.#calls.get(callId);
+    if (call === undefined) return;
+    if (index < 0) {
+      this.#drop(call);
+      return;
+    }
+    call.samples[index]!.isAborting = true;
+    const attempt = [...call.attempts].find(([, at]) => at < 0 || at === index)?.[0];
+    if (attempt !== undefined) this.#router.abort(attempt, index);
+    else this.#endAborted(call);
+    this.#flushSoon();
+  }
+
+  /** Nobody waits for it any more. */
+  #drop(call: RoutedCall): void {
+    this.#calls.delete(call.message.callId);
+    for (const attempt of [...call.attempts.keys()]) {
+      this.#end(call, attempt);
+      this.#router.abort(attempt, -1);
+    }
+    for (const waiting of this.#waiting) if (waiting.call === call) this.#waiting.delete(waiting);
+  }
+
+  /** To a replica, or into the waiting room. */
+  #send(call: RoutedCall, index: number): void {
+    for (const request of call.requests(index)) {
+      const one = request.resumed?.index ?? -1;
+      const chosen = this.#choose(call);
+      if (chosen instanceof CapacityError) {
+        this.#fail(call, chosen);
+        return;
+      }
+      if (chosen === null) {
+        this.#waiting.add({ call, index: one });
+        continue;
+      }
+      call.identity ??= this.#router.replicas().find(({ id }) => id === chosen.id)!.identity;
+      if (request.resumed !== null) this.#router.numResumed++;
+      const attempt = this.#router.start(chosen.id, request, chosen.heldTokens, this);
+      this.#callOf.set(attempt, call);
+      call.attempts.set(attempt, one);
+    }
+  }
+
+  /** null: none can take it now. An error: all that could are full, and it has not begun. */
+  #choose(call: RoutedCall): Candidate | CapacityError | null {
+    const { prompt, salt } = call.message;
+    const candidates = this.#able(call).map((entry) => this.#router.candidate(entry, prompt, salt));
+    if (candidates.length === 0) return null;
+    const willing = candidates.filter(({ id }) => !call.refusedBy.has(id));
+    const best = choose(willing, prompt.length, Math.random());
+    if (best !== null) return best;
+    if (call.hasBegun) {
+      call.refusedBy.clear();
+      return null;
+    }
+    const value = candidates.reduce((sum, { calls }) => sum + calls, 0);
+    const limit = candidates.reduce((sum, { slots, maxQueued }) => sum + slots + maxQueued, 0);
+    return new CapacityError("queue_full", { value, limit, retryAfter: retryAfterSeconds(candidates) });
+  }
+
+  /** Replicas that can serve the call; one that has begun goes on where its bits are the same, as long as there is such a replica. */
+  #able(call: RoutedCall): ReplicaEntry[] {
+    if (!this.#router.mailbox.isConnected) return [];
+    const { prompt, sampling } = call.message;
+    const mostTokens = prompt.length + sampling.maxTokens;
+    const fitting = this.#replicas().filter(
+      (entry) => Math.min(entry.maxContext, entry.poolTokens ?? Infinity) >= mostTokens,
+    );
+    const alike = fitting.filter(({ identity }) => identity === call.identity);
+    return (alike.length > 0 ? alike : fitting).filter(({ state }) => state === "ready");
+  }
+
+  #replicas(): ReplicaEntry[] {
+    const { model, vocabulary } = this.#options;
+    return this.#router.replicas().filter((entry) => entry.model === model && entry.vocabulary === vocabulary);
+  }
+
+  #tryWaiting(): void {
+    const nowMs = performance.now();
+    for (const waiting of [...this.#waiting]) {
+      if (!this.#waiting.delete(waiting)) continue;
+      const { call, index } = waiting;
+      if (nowMs - call.waitingSinceMs > this.#options.patienceMs) this.#fail(call, this.#noReplica());
+      else this.#send(call, index);
+    }
+    this.onFlush();
+  }
+
+  #noReplica(): PagodaError {
+    const { model, cluster, patienceMs } = this.#options;
+    return errorFor("no_replica", { model, cluster, value: patienceMs / 1000 });
+  }
+
+  #fail(call: RoutedCall, error: PagodaError): void {
+    const { callId } = call.message;
+    this.#drop(call);
+    this.#outputs.push({ ...NOTHING, callId, index: 0, finishReason: "error", error: toWire(error, "step_failed") });
+  }
+
+  // --- what replicas say -------------------------------------------------------------------------------------------
+
+  onOutput(attempt: Attempt, wire: WireOutput): void {
+    const call = this.#callOf.get(attempt);
+    const output = call?.take(wire) ?? null;
+    if (call === undefined || output === null) return;
+    if (output === "gap") {
+      this.#router.forget(attempt);
+      this.#router.abort(attempt, -1);
+      this.onLost(attempt, "something it said was lost", null);
+      return;
+    }
+    this.#outputs.push(output);
+    if (output.error !== null || call.isOver) {
+      this.#calls.delete(call.message.callId);
+      for (const other of [...call.attempts.keys()]) this.#end(call, other);
+    } else if (output.finishReason !== null && call.attempts.get(attempt)! >= 0) this.#end(call, attempt);
+  }
+
+  #end(call: RoutedCall, attempt: Attempt): void {
+    call.attempts.delete(attempt);
+    this.#callOf.delete(attempt);
+    this.#router.forget(attempt);
+  }
+
+  onLost(attempt: Attempt, reason: string, error: WireError | null): void {
+    const call = this.#callOf.get(attempt);
+    if (call === undefined) return;
+    const index = call.attempts.get(attempt)!;
+    this.#end(call, attempt);
+    const isRefusal = error?.code === "queue_full" || error?.code === "draining";
+    if (isRefusal) call.refusedBy.add(attempt.replica);
+    else if (!call.lose()) {
+      this.#fail(call, errorFor("replicas_lost", { value: call.numLost, reason }));
+      return;
+    }
+    this.#endAborted(call);
+    if (call.isOver) return;
+    call.waitingSinceMs = performance.now();
+    this.#send(call, index);
+  }
+
+  /** Samples that need not go on are over. */
+  #endAborted(call: RoutedCall): void {
+    for (const [index, sample] of call.samples.entries())
+      if (sample.isAborting && !sample.isOver) this.#outputs.push(call.endOf(index));
+    if (call.isOver) this.#drop(call);
+  }
+
+  onFlush(): void {
+    if (this.#outputs.length === 0) return;
+    const outputs = this.#outputs;
+    this.#outputs = [];
+    this.#options.listener({ type: "outputs", outputs, step: null });
+  }
+
+  #flushSoon(): void {
+    if (this.#outputs.length > 0) queueMicrotask(() => this.onFlush());
+  }
+
+  // --- the model as a whole ----------------------------------------------------------------------------------------
+
+  #onChange(): void {
+    const replicas = this.#replicas();
+    const isAway = !replicas.some(({ state }) => state === "ready");
+    const reason = isAway ? this.#noReplica().message : null;
+    if (reason !== this.#wasAway) this.#options.listener({ type: "away", reason });
+    this.#wasAway = reason;
+    if (replicas.length > 0) this.#options.listener({ type: "ready", facts: this.#facts() });
+    if (this.#waiting.size > 0) this.#tryWaiting();
+  }
+
+  #facts(): EngineFacts {
+    return clusterFacts(this.#options.facts, this.#replicas());
+  }
+
+  #answer(what: "stats" | "cache" | "plan"): unknown {
+    if (what === "stats") return clusterStats(this.#options.model, this.#replicas());
+    return what === "cache" ? { pageSize: this.#facts().pageSize, groups: [], nodes: [], requests: [] } : [];
+  }
+}
+
+const NOTHING: Omit<RequestOutput, "callId" | "index"> = {
+  tokens: [],
+  logprobs: null,
+  finishReason: null,
+  stopToken: -1,
+  promptLogprobs: null,
+  vector: null,
+  trace: null,
+  error: null,
+};

@@ -1,0 +1,223 @@
+// A router's view of the cluster: which replicas there are, what they hold, what they are doing for this router and for others; and the line to
+// them. What it knows is memory: any router can be killed, and a new one knows the same within a second.
+
+import type { WireError } from "../engine/messages.js";
+import type { Candidate } from "./choose.js";
+import { BEATS_PER_LEASE } from "./lease.js";
+import type { Mailbox } from "./mailbox.js";
+import type { Members } from "./members.js";
+import { PrefixMap, pageKeys } from "./prefix-map.js";
+import type { ReplicaEntry } from "./registration.js";
+import { Subjects } from "./subjects.js";
+import type { AddCall, PrefixMessage, ToRouter, WireOutput } from "./wire.js";
+
+/** A call, or a sample of it, at one replica. */
+export interface Attempt {
+  readonly id: string;
+  readonly replica: string;
+  /** Prompt tokens that the replica was expected to compute for it. */
+  readonly newTokens: number;
+  readonly owner: AttemptOwner;
+  hasBegun: boolean;
+}
+
+export interface AttemptOwner {
+  onOutput(attempt: Attempt, output: WireOutput): void;
+  /** The replica cannot go on with it, or would not begin. `error`: what it said itself. */
+  onLost(attempt: Attempt, reason: string, error: WireError | null): void;
+  /** All that came in one message has been told. */
+  onFlush(): void;
+}
+
+interface View {
+  entry: ReplicaEntry;
+  readonly attempts: Map<string, Attempt>;
+  /** Of this router's attempts that have not begun. */
+  backlogTokens: number;
+  /** What others had there when it was last heard. */
+  otherCalls: number;
+  otherBacklog: number;
+}
+
+export interface RouterListener {
+  /** A replica came, went or changed. */
+  onChange(): void;
+}
+
+const LOOK_MS = 100;
+
+export class Router {
+  readonly mailbox: Mailbox;
+  readonly leaseMs: number;
+  /** Calls that went on elsewhere. */
+  numResumed = 0;
+  readonly #members: Members;
+  readonly #views = new Map<string, View>();
+  readonly #prefixes: PrefixMap;
+  readonly #listeners = new Set<RouterListener>();
+  readonly #timers: readonly NodeJS.Timeout[];
+  #numAttempts = 0;
+
+  constructor(mailbox: Mailbox, members: Members, leaseMs: number) {
+    this.mailbox = mailbox;
+    this.leaseMs = leaseMs;
+    this.#members = members;
+    this.#prefixes = new PrefixMap((replica) => mailbox.send(replica, { type: "prefixes" }));
+    mailbox.listen(mailbox.subjects.inbox(mailbox.member), (message) =>
+      this.#take(message as ToRouter & { from: string }),
+    );
+    mailbox.listen(mailbox.subjects.prefixes("*"), (message, subject) =>
+      this.#prefixes.take(Subjects.memberOf(subject), message as unknown as PrefixMessage),
+    );
+    members.follow({
+      onReplica: (entry) => this.#onReplica(entry),
+      onLost: (id, reason) => this.#onLost(id, reason),
+    });
+    mailbox.onReconnect = () => this.#tellOpen();
+    this.#timers = [
+      setInterval(() => members.expire(), LOOK_MS),
+      setInterval(() => this.#tellOpen(), leaseMs / BEATS_PER_LEASE),
+    ];
+  }
+
+  follow(listener: RouterListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  replicas(): ReplicaEntry[] {
+    return [...this.#views.values()].map(({ entry }) => entry);
+  }
+
+  get numCalls(): number {
+    return [...this.#views.values()].reduce((sum, { attempts }) => sum + attempts.size, 0);
+  }
+
+  /** What choosing needs to know of a replica for this prompt. */
+  candidate({ id }: ReplicaEntry, prompt: Int32Array, salt: string): Candidate {
+    const { entry, attempts, backlogTokens, otherCalls, otherBacklog } = this.#views.get(id)!;
+    const { slots, maxQueued, pageSize, load } = entry;
+    const keys = pageKeys(prompt, salt, pageSize);
+    return {
+      id,
+      heldTokens: this.#prefixes.numHeld(id, keys, performance.now()) * pageSize,
+      calls: otherCalls + attempts.size,
+      slots,
+      maxQueued,
+      backlogTokens: otherBacklog + backlogTokens,
+      tokensPerSecond: load.tokensPerSecond,
+      meanCallMs: load.meanCallMs,
+    };
+  }
+
+  /** Sends a request to a replica. */
+  start(replica: string, request: Omit<AddCall, "id">, heldTokens: number, owner: AttemptOwner): Attempt {
+    const id = (this.#numAttempts++).toString(36);
+    const newTokens = Math.max(1, request.prompt.length - heldTokens);
+    const attempt: Attempt = { id, replica, newTokens, owner, hasBegun: false };
+    const view = this.#views.get(replica)!;
+    view.attempts.set(id, attempt);
+    view.backlogTokens += newTokens;
+    const keys = pageKeys(Int32Array.from(request.prompt), request.salt, view.entry.pageSize);
+    this.#prefixes.expect(replica, keys, performance.now());
+    this.mailbox.send(replica, { ...request, id });
+    return attempt;
+  }
+
+  abort({ id, replica }: Attempt, index: number): void {
+    this.mailbox.send(replica, { type: "abort", id, index });
+  }
+
+  /** It is over, or of no use any more. */
+  forget(attempt: Attempt): void {
+    const view = this.#views.get(attempt.replica);
+    if (view?.attempts.delete(attempt.id) && !attempt.hasBegun) view.backlogTokens -= attempt.newTokens;
+  }
+
+  close(): void {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#members.close();
+  }
+
+  #take(message: ToRouter & { readonly from: string }): void {
+    const { from } = message;
+    this.#members.noteLife(from);
+    if (message.type === "prefixes") {
+      this.#prefixes.take(from, message);
+      return;
+    }
+    const view = this.#views.get(from);
+    if (view === undefined) return;
+    const owners = new Set<AttemptOwner>();
+    if (message.type === "outputs") {
+      for (const output of message.outputs) {
+        const attempt = view.attempts.get(output.id);
+        if (attempt === undefined) continue;
+        owners.add(attempt.owner);
+        this.#output(view, attempt, output);
+      }
+    } else if (message.type === "gone") {
+      for (const id of message.ids) {
+        const attempt = view.attempts.get(id);
+        if (attempt === undefined) continue;
+        owners.add(attempt.owner);
+        this.#lose(attempt, "it knows nothing of the request", null);
+      }
+    }
+    for (const owner of owners) owner.onFlush();
+  }
+
+  #output(view: View, attempt: Attempt, output: WireOutput): void {
+    if (output.error !== undefined && isOfReplica(output.error)) {
+      this.#lose(attempt, output.error.code, output.error);
+      return;
+    }
+    if (!attempt.hasBegun) {
+      attempt.hasBegun = true;
+      view.backlogTokens -= attempt.newTokens;
+    }
+    attempt.owner.onOutput(attempt, output);
+  }
+
+  #lose(attempt: Attempt, reason: string, error: WireError | null): void {
+    this.forget(attempt);
+    attempt.owner.onLost(attempt, reason, error);
+  }
+
+  #onReplica(entry: ReplicaEntry): void {
+    const known = this.#views.get(entry.id);
+    const view = known ?? { entry, attempts: new Map(), backlogTokens: 0, otherCalls: 0, otherBacklog: 0 };
+    view.entry = entry;
+    view.otherCalls = Math.max(0, entry.load.calls - view.attempts.size);
+    view.otherBacklog = Math.max(0, entry.load.backlogTokens - view.backlogTokens);
+    this.#views.set(entry.id, view);
+    this.#prefixes.open(entry.id);
+    for (const listener of this.#listeners) listener.onChange();
+  }
+
+  #onLost(id: string, reason: string): void {
+    const view = this.#views.get(id);
+    if (view === undefined) return;
+    this.#views.delete(id);
+    this.#prefixes.drop(id);
+    const owners = new Set<AttemptOwner>();
+    for (const attempt of view.attempts.values()) {
+      owners.add(attempt.owner);
+      this.abort(attempt, -1); // should it live after all
+      attempt.owner.onLost(attempt, reason, null);
+    }
+    for (const owner of owners) owner.onFlush();
+    for (const listener of this.#listeners) listener.onChange();
+  }
+
+  /** Says to every replica what is open there: what was lost on the way, either way, is found out by it. */
+  #tellOpen(): void {
+    for (const [id, { attempts }] of this.#views)
+      this.mailbox.send(id, { type: "open", ids: [...attempts.keys()], leaseMs: this.leaseMs });
+  }
+}
+
+/** The request is not at fault: another replica may serve it. */
+function isOfReplica({ code }: WireError): boolean {
+  return code === "draining" || code === "queue_full" || code === "engine_dead" || code === "step_failed";
+}

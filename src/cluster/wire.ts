@@ -1,0 +1,127 @@
+// What routers and replicas say to each other, and how outputs look as JSON: plain numbers keep their bits, vectors travel as base64,
+// log-probabilities of minus infinity as null, and what is absent is left out.
+
+import type { SamplingParams } from "../core/sampling.js";
+import type { RequestKind, RequestOutput, WireError } from "../engine/messages.js";
+import type { RequestTrace } from "../engine/types.js";
+import type { ConstraintSpec } from "../grammar/constraint.js";
+
+/** A call, or one sample of it, that a replica is asked to serve. `id` is the router's name for this attempt. */
+export interface AddCall {
+  readonly type: "add";
+  readonly id: string;
+  readonly kind: RequestKind;
+  readonly prompt: readonly number[];
+  readonly sampling: SamplingParams;
+  readonly priority: number;
+  readonly salt: string;
+  readonly constraint: ConstraintSpec | null;
+  /** What other replicas have given of sample `index`. */
+  readonly resumed: { readonly index: number; readonly tokens: readonly number[] } | null;
+}
+
+export type ToReplica =
+  | AddCall
+  | { readonly type: "abort"; readonly id: string; readonly index: number }
+  /** Sent all the time: the attempts that this router believes to be open here. What it does not name is to be ended. */
+  | { readonly type: "open"; readonly ids: readonly string[]; readonly leaseMs: number }
+  | { readonly type: "prefixes" };
+
+export type ToRouter =
+  | { readonly type: "outputs"; readonly outputs: readonly WireOutput[] }
+  /** Attempts that the replica knows nothing of, or no longer. */
+  | { readonly type: "gone"; readonly ids: readonly string[] }
+  | PrefixMessage;
+
+/** Changes of what a replica holds (`seq` counts them within an epoch), or, as an answer, all of it as of change `seq`. */
+export interface PrefixMessage {
+  readonly type: "prefixes";
+  readonly epoch: number;
+  readonly seq: number;
+  readonly isSnapshot: boolean;
+  /** Base64 of 32-bit words (prefix-journal.ts). */
+  readonly changes: string;
+}
+
+export interface WireOutput {
+  readonly id: string;
+  readonly index?: number;
+  /** Tokens of the sample before these: shows what was lost on the way. */
+  readonly at: number;
+  readonly tokens?: readonly number[];
+  readonly logprobs?: readonly WireLogprobs[];
+  readonly finishReason?: RequestOutput["finishReason"];
+  readonly stopToken?: number;
+  readonly promptLogprobs?: readonly (WireLogprobs | null)[];
+  readonly vector?: string;
+  readonly trace?: RequestTrace;
+  readonly error?: WireError;
+}
+
+/** Id and log-probability of the token, then of each alternative. */
+type WireLogprobs = readonly (number | null)[];
+type Logprobs = NonNullable<RequestOutput["logprobs"]>[number];
+
+export function toWireOutput(id: string, at: number, output: RequestOutput): WireOutput {
+  const { index, tokens, logprobs, finishReason, stopToken, promptLogprobs, vector, trace, error } = output;
+  return {
+    id,
+    at,
+    ...(index > 0 ? { index } : {}),
+    ...(tokens.length > 0 ? { tokens } : {}),
+    ...(logprobs === null ? {} : { logprobs: logprobs.map(flatten) }),
+    ...(finishReason === null ? {} : { finishReason }),
+    ...(stopToken < 0 ? {} : { stopToken }),
+    ...(promptLogprobs === null
+      ? {}
+      : { promptLogprobs: promptLogprobs.map((entry) => (entry === null ? null : flatten(entry))) }),
+    ...(vector === null
+      ? {}
+      : { vector: Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString("base64") }),
+    ...(trace === null ? {} : { trace }),
+    ...(error === null ? {} : { error }),
+  };
+}
+
+export function fromWireOutput(callId: string, wire: WireOutput): RequestOutput {
+  return {
+    callId,
+    index: wire.index ?? 0,
+    tokens: wire.tokens ?? [],
+    logprobs: wire.logprobs?.map(unflatten) ?? null,
+    finishReason: wire.finishReason ?? null,
+    stopToken: wire.stopToken ?? -1,
+    promptLogprobs: wire.promptLogprobs?.map((entry) => (entry === null ? null : unflatten(entry))) ?? null,
+    vector: wire.vector === undefined ? null : floatsOf(wire.vector),
+    trace: wire.trace ?? null,
+    error: wire.error ?? null,
+  };
+}
+
+export function wordsToText(words: Int32Array): string {
+  return Buffer.from(words.buffer, words.byteOffset, words.byteLength).toString("base64");
+}
+
+export function textToWords(text: string): Int32Array {
+  const bytes = Buffer.from(text, "base64");
+  return new Int32Array(Uint8Array.from(bytes).buffer, 0, Math.floor(bytes.length / 4));
+}
+
+function floatsOf(text: string): Float32Array {
+  const words = textToWords(text);
+  return new Float32Array(words.buffer, 0, words.length);
+}
+
+function flatten({ id, logprob, top }: Logprobs): WireLogprobs {
+  return [id, finite(logprob), ...top.flatMap((other) => [other.id, finite(other.logprob)])];
+}
+
+function unflatten(flat: WireLogprobs): Logprobs {
+  const at = (i: number) => ({ id: flat[i]!, logprob: flat[i + 1] ?? Number.NEGATIVE_INFINITY });
+  const top = Array.from({ length: flat.length / 2 - 1 }, (_, i) => at(2 * i + 2));
+  return { ...at(0), top };
+}
+
+function finite(logprob: number): number | null {
+  return logprob === Number.NEGATIVE_INFINITY ? null : logprob;
+}

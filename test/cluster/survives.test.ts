@@ -1,0 +1,173 @@
+// A cluster of processes that loses its members one after another: replicas are killed, stopped and drained in turn, and NATS itself is
+// killed and started again, while clients stream. Every stream must end with exactly the text it has alone.
+//   CLUSTER_STREAMS=300 (npm run test:cluster) is the long version.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createEngine } from "../../src/engine/client/engine.js";
+import type { Engine, EngineStats, ModelInfo } from "../../src/engine/types.js";
+import { TestNats, whyNoNats } from "../support/nats.js";
+import { type ServedProcess, startProcess } from "../support/served-process.js";
+import { until } from "../support/test-server.js";
+
+const NUM_STREAMS = Number(process.env.CLUSTER_STREAMS ?? 12);
+const NUM_CLIENTS = NUM_STREAMS < 100 ? 4 : 8;
+const MODEL = "pagoda-stories-16m";
+const STORY = "Once upon a time there was a small dog who lived in a house by the sea with an old man and his cat. ";
+
+interface Asked {
+  readonly prompt: string;
+  readonly max_tokens: number;
+  readonly seed: number;
+  readonly temperature: number;
+  readonly [field: string]: unknown;
+}
+
+/** All that makes continuing an answer hard, in turn. */
+function askFor(i: number): Asked {
+  const base = { prompt: `${i % 3 === 0 ? STORY : ""}Story ${i}: `, max_tokens: 100, seed: i, temperature: 0.9 };
+  const kinds: readonly object[] = [
+    {},
+    { repetition_penalty: 1.2, frequency_penalty: 0.3, min_tokens: 90 },
+    { stop: ["!", " was very"] },
+    { guided_regex: "[a-z, ]{40}[A-Z ]*" },
+    { n: 2, temperature: 1.1, max_tokens: 60 },
+    { temperature: 0 },
+  ];
+  return { ...base, ...kinds[i % kinds.length] };
+}
+
+/** The whole text of each sample, and how it ended, as the client sees it. */
+async function stream(url: string, asked: Asked, onToken: () => void): Promise<string> {
+  const reply = await fetch(`${url}/v1/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: MODEL, stream: true, ...asked }),
+  });
+  assert.equal(reply.status, 200, await (reply.ok ? "" : reply.text()));
+  const texts: string[] = [];
+  const ends: string[] = [];
+  let rest = "";
+  for await (const bytes of reply.body!) {
+    rest += Buffer.from(bytes).toString("utf8");
+    const lines = rest.split("\n");
+    rest = lines.pop()!;
+    for (const line of lines) {
+      if (!line.startsWith("data: {")) continue;
+      const { choices, error } = JSON.parse(line.slice(6));
+      if (error !== undefined) throw new Error(JSON.stringify(error));
+      for (const { index, text, finish_reason } of choices) {
+        texts[index] = (texts[index] ?? "") + text;
+        if (finish_reason !== null) ends[index] = finish_reason;
+        onToken();
+      }
+    }
+  }
+  return JSON.stringify([texts, ends]);
+}
+
+interface ServerStats {
+  readonly model: ModelInfo;
+  readonly engine: EngineStats;
+  readonly server: { readonly active: number };
+}
+
+function statsOf(url: string): Promise<ServerStats> {
+  return fetch(`${url}/api/stats`).then((reply) => reply.json() as Promise<ServerStats>);
+}
+
+/** The same from an engine that nobody disturbs. */
+async function alone(engine: Engine, asked: Asked): Promise<string> {
+  const { samples } = await engine
+    .generate(asked.prompt, {
+      maxTokens: asked.max_tokens,
+      seed: asked.seed,
+      temperature: asked.temperature,
+      repetitionPenalty: (asked.repetition_penalty as number | undefined) ?? 1,
+      frequencyPenalty: (asked.frequency_penalty as number | undefined) ?? 0,
+      minTokens: (asked.min_tokens as number | undefined) ?? 0,
+      stop: (asked.stop as string[] | undefined) ?? [],
+      n: (asked.n as number | undefined) ?? 1,
+      ...(asked.guided_regex === undefined
+        ? {}
+        : { constraint: { kind: "regex", source: asked.guided_regex as string } }),
+    })
+    .result();
+  return JSON.stringify([samples.map(({ text }) => text), samples.map(({ finishReason }) => finishReason)]);
+}
+
+test("streams go on, to the letter, while replicas are killed, stopped and drained and NATS is restarted", {
+  skip: whyNoNats(),
+}, async () => {
+  await using nats = await TestNats.start();
+  const cluster = ["--nats", nats.url, "--lease-seconds", "1.5", "--log-level", "silent"];
+  const startReplica = (): Promise<ServedProcess> =>
+    startProcess([...cluster, "--num-pages", "400", "--drain-seconds", "0.2"]);
+  await using router = await startProcess(cluster, "ignore", ["route"]);
+  const replicas = await Promise.all([startReplica(), startReplica(), startReplica()]);
+  try {
+    const numReplicas = async (): Promise<number> => {
+      const { model } = await statsOf(router.url);
+      return Number(/\d+/.exec(model.device)?.[0] ?? 0);
+    };
+    await until(async () => (await numReplicas()) === 3, "all replicas are known");
+
+    let numTokens = 0;
+    let isTroubled = true;
+    const results: { readonly i: number; readonly got: string }[] = [];
+    let next = 0;
+    const client = async (): Promise<void> => {
+      while (next < NUM_STREAMS || isTroubled) {
+        const i = next++;
+        results.push({ i, got: await stream(router.url, askFor(i), () => numTokens++) });
+      }
+    };
+    const moreTokens = (count: number): Promise<void> => {
+      const from = numTokens;
+      return until(() => numTokens >= from + count, `${count} more tokens`);
+    };
+    const trouble = async (): Promise<void> => {
+      const numRounds = Math.max(1, Math.floor(NUM_STREAMS / 50));
+      for (let round = 0; round < numRounds; round++) {
+        await moreTokens(60);
+        replicas[0]!.child.kill("SIGKILL");
+        await replicas[0]!.exit;
+        replicas[0] = await startReplica();
+        await moreTokens(60);
+        await nats.kill();
+        await nats.start();
+        await moreTokens(60);
+        await until(async () => (await numReplicas()) === 3, "all replicas are back");
+        replicas[1]!.child.kill("SIGSTOP");
+        await until(async () => (await numReplicas()) === 2, "the stopped replica is missed");
+        await moreTokens(60);
+        replicas[1]!.child.kill("SIGCONT");
+        await until(async () => (await numReplicas()) === 3, "the stopped replica is back");
+        replicas[2]!.child.kill("SIGTERM");
+        await replicas[2]!.exit;
+        replicas[2] = await startReplica();
+        await moreTokens(60);
+      }
+      isTroubled = false;
+    };
+    await Promise.all([trouble(), ...Array.from({ length: NUM_CLIENTS }, client)]);
+
+    await using engine = await createEngine({ threads: 2, numPages: 1000 });
+    const expected = await Promise.all(results.map(({ i }) => alone(engine, askFor(i))));
+    for (const [at, { i, got }] of results.entries()) assert.equal(got, expected[at], `stream ${i}`);
+    assert.ok(results.length >= NUM_STREAMS);
+
+    for (const { url } of replicas) {
+      await until(async () => {
+        const { engine: stats } = await statsOf(url);
+        return stats.pagesUsed === 0 && stats.running === 0 && stats.waiting === 0;
+      }, "all pages come back");
+    }
+    assert.equal((await statsOf(router.url)).server.active, 0);
+  } finally {
+    for (const replica of replicas) {
+      replica.child.kill("SIGCONT");
+      await replica[Symbol.asyncDispose]();
+    }
+  }
+});
