@@ -2,11 +2,14 @@
 // Prompts travel over this connection: off loopback it must be encrypted and both sides must prove who they are.
 
 import { readFileSync } from "node:fs";
-import type { NatsConnection } from "@nats-io/transport-node";
+import type { NatsConnection, NodeConnectionOptions } from "@nats-io/transport-node";
 import type { ClusterConfig } from "../config/cluster-config.js";
 import { ConfigError } from "../core/errors.js";
+import { retry } from "./retry.js";
 
 const RECONNECT_MS = 250;
+/** How long a member that starts waits for NATS: machines start in any order. */
+const FIRST_WAIT_MS = 30_000;
 /** A server that does not answer this many pings in a row is gone. */
 const PING = { pingInterval: 2000, maxPingOut: 2 };
 
@@ -15,28 +18,28 @@ export async function connectNats(config: ClusterConfig, name: string): Promise<
   const { connect, credsAuthenticator } = await import("@nats-io/transport-node");
   const { natsCreds, natsTlsCa, natsTlsCert, natsTlsKey } = config;
   const servers = config.nats.map((url) => url.replace(/^(nats|tls):\/\//, ""));
-  const hasTls = usesTls(config);
+  const options: NodeConnectionOptions = {
+    servers,
+    name,
+    timeout: 5000,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: RECONNECT_MS,
+    ...PING,
+    ...(natsCreds === null ? {} : { authenticator: credsAuthenticator(read("natsCreds", natsCreds)) }),
+    ...(usesTls(config)
+      ? {
+          tls: {
+            ...(natsTlsCa === null ? {} : { ca: read("natsTlsCa", natsTlsCa).toString() }),
+            ...(natsTlsCert === null ? {} : { cert: read("natsTlsCert", natsTlsCert).toString() }),
+            ...(natsTlsKey === null ? {} : { key: read("natsTlsKey", natsTlsKey).toString() }),
+          },
+        }
+      : {}),
+  };
+  const isRefusal = ({ name, message }: Error): boolean => /Authorization|Authentication/i.test(`${name} ${message}`);
   try {
-    return await connect({
-      servers,
-      name,
-      timeout: 5000,
-      maxReconnectAttempts: -1,
-      reconnectTimeWait: RECONNECT_MS,
-      ...PING,
-      ...(natsCreds === null ? {} : { authenticator: credsAuthenticator(read("natsCreds", natsCreds)) }),
-      ...(hasTls
-        ? {
-            tls: {
-              ...(natsTlsCa === null ? {} : { ca: read("natsTlsCa", natsTlsCa).toString() }),
-              ...(natsTlsCert === null ? {} : { cert: read("natsTlsCert", natsTlsCert).toString() }),
-              ...(natsTlsKey === null ? {} : { key: read("natsTlsKey", natsTlsKey).toString() }),
-            },
-          }
-        : {}),
-    });
+    return await retry(() => connect(options), FIRST_WAIT_MS, isRefusal);
   } catch (error) {
-    if (error instanceof ConfigError) throw error;
     throw new ConfigError("nats_unreachable", { value: config.nats.join(", "), reason: (error as Error).message });
   }
 }

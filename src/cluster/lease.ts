@@ -5,16 +5,18 @@ import type { KV } from "@nats-io/kv";
 import { ConfigError } from "../core/errors.js";
 import type { Mailbox } from "./mailbox.js";
 import type { MemberEntry } from "./registration.js";
+import { retry } from "./retry.js";
 
 export const BEATS_PER_LEASE = 3;
+/** How long a member that joins waits for the bucket. */
+const JOIN_MS = 10_000;
 
 export class Lease {
   readonly #mailbox: Mailbox;
   readonly #leaseMs: number;
   #entryOf: (() => MemberEntry) | null = null;
-  #bucket: KV | null = null;
+  #bucket: Promise<KV> | null = null;
   #timer: NodeJS.Timeout | null = null;
-  #isRenewing = false;
   #isEnded = false;
 
   constructor(mailbox: Mailbox, leaseMs: number) {
@@ -24,7 +26,7 @@ export class Lease {
 
   /** All entries that NATS has. Opens the bucket, which is made if it is not there. */
   async list(): Promise<MemberEntry[]> {
-    const bucket = await this.#open();
+    const bucket = await retry(() => this.#open(), JOIN_MS);
     const entries: MemberEntry[] = [];
     const keys: string[] = [];
     for await (const key of await bucket.keys()) keys.push(key);
@@ -38,21 +40,17 @@ export class Lease {
   /** Registers, and renews from now on with what `entryOf` says then. Rejects when the first time fails. */
   async hold(entryOf: () => MemberEntry): Promise<void> {
     this.#entryOf = entryOf;
-    await this.#put();
+    await retry(() => this.#put(), JOIN_MS);
     this.#timer = setInterval(() => void this.renew(), this.#leaseMs / BEATS_PER_LEASE);
   }
 
-  /** At once, because something changed. Never rejects: without NATS the next beat tries again. */
+  /**
+   * At once, because something changed. Never rejects: without NATS the next beat tries again. Does not wait for the renewal before it: those
+   * who follow hear a put when it is sent, whether NATS confirms it in time or not.
+   */
   async renew(): Promise<void> {
-    if (this.#isRenewing || this.#isEnded || !this.#mailbox.isConnected) return;
-    this.#isRenewing = true;
-    try {
-      await this.#put();
-    } catch {
-      this.#bucket = null; // a server that lost its state has lost the bucket too
-    } finally {
-      this.#isRenewing = false;
-    }
+    if (this.#isEnded || !this.#mailbox.isConnected) return;
+    await this.#put().catch(() => undefined);
   }
 
   /** The member leaves: its entry goes at once. */
@@ -61,7 +59,7 @@ export class Lease {
     clearInterval(this.#timer ?? undefined);
     if (this.#entryOf === null || !this.#mailbox.isConnected) return;
     try {
-      await this.#bucket?.delete(keyOf(this.#entryOf()));
+      await (await this.#bucket)?.delete(keyOf(this.#entryOf()));
     } catch {
       // it expires by itself
     }
@@ -70,19 +68,29 @@ export class Lease {
   async #put(): Promise<void> {
     const bucket = await this.#open();
     const entry = this.#entryOf!();
-    if (!this.#isEnded) await bucket.put(keyOf(entry), JSON.stringify(entry));
+    if (this.#isEnded) return;
+    try {
+      await bucket.put(keyOf(entry), JSON.stringify(entry));
+    } catch (error) {
+      this.#bucket = null; // a server that lost its state has lost the bucket too
+      throw error;
+    }
   }
 
-  async #open(): Promise<KV> {
-    if (this.#bucket !== null) return this.#bucket;
+  #open(): Promise<KV> {
+    this.#bucket ??= this.#make();
+    return this.#bucket;
+  }
+
+  async #make(): Promise<KV> {
     const { Kvm } = await import("@nats-io/kv");
     const { nats, subjects } = this.#mailbox;
     try {
-      this.#bucket = await new Kvm(nats).create(subjects.bucket, { history: 1, ttl: 2 * this.#leaseMs });
+      return await new Kvm(nats).create(subjects.bucket, { history: 1, ttl: 2 * this.#leaseMs });
     } catch (error) {
+      this.#bucket = null;
       throw new ConfigError("nats_unreachable", { value: nats.getServer(), reason: (error as Error).message });
     }
-    return this.#bucket;
   }
 }
 
