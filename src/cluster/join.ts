@@ -15,7 +15,7 @@ import { Replica, type ReplicaLimits } from "./replica.js";
 import { Router } from "./router.js";
 import { Subjects } from "./subjects.js";
 
-export interface ReplicaMember {
+export interface ReplicaMember extends AsyncDisposable {
   readonly id: string;
   readonly replica: Replica;
   /** Hands calls over to other replicas: those that have begun after so long. */
@@ -26,9 +26,9 @@ export interface ReplicaMember {
 export async function joinAsReplica(
   engine: RelayEngine,
   config: ClusterConfig,
-  options: ReplicaLimits & { readonly address: string },
+  options: ReplicaLimits & { readonly address: string; readonly mailbox?: Mailbox },
 ): Promise<ReplicaMember> {
-  const mailbox = await openMailbox(config);
+  const mailbox = options.mailbox ?? (await openMailbox(config));
   const leaseMs = config.leaseSeconds * 1000;
   const { slots, maxQueued, address } = options;
   const replica = new Replica(engine, mailbox, { slots, maxQueued });
@@ -63,40 +63,49 @@ export async function joinAsReplica(
     const { numCalls: calls, backlogTokens, meanCallMs } = replica;
     return { ...fixed, state, load: { ...gauge.load(), calls, backlogTokens, meanCallMs } };
   });
+  const close = async (): Promise<void> => {
+    await lease.end();
+    replica.close();
+    gauge.close();
+    await mailbox.close();
+  };
   return {
     id: mailbox.member,
     replica,
+    close,
+    [Symbol.asyncDispose]: close,
     drain: async (ms) => {
       const drained = replica.drain(ms);
       await lease.renew(); // routers hear of it before the next call is sent
       await drained;
     },
-    close: async () => {
-      await lease.end();
-      replica.close();
-      gauge.close();
-      await mailbox.close();
-    },
   };
 }
 
-export interface RouterMember {
+export interface RouterMember extends AsyncDisposable {
   readonly router: Router;
+  /** Tells the cluster of it; requests can be routed before. */
+  register(entry: Pick<RouterEntry, "address" | "models">): Promise<void>;
   close(): Promise<void>;
 }
 
-export async function joinAsRouter(
-  config: ClusterConfig,
-): Promise<RouterMember & { register(entry: Pick<RouterEntry, "address" | "models">): Promise<void> }> {
-  const mailbox = await openMailbox(config);
+export async function joinAsRouter(config: ClusterConfig, given: Mailbox | null = null): Promise<RouterMember> {
+  const mailbox = given ?? (await openMailbox(config));
   const leaseMs = config.leaseSeconds * 1000;
   const lease = new Lease(mailbox, leaseMs);
   const members = new Members(mailbox);
   const router = new Router(mailbox, members, leaseMs);
   await members.start(lease);
   const startedMs = Date.now();
+  const close = async (): Promise<void> => {
+    await lease.end();
+    router.close();
+    await mailbox.close();
+  };
   return {
     router,
+    close,
+    [Symbol.asyncDispose]: close,
     register: (said) =>
       lease.hold(
         (): RouterEntry => ({
@@ -110,22 +119,17 @@ export async function joinAsRouter(
           resumed: router.numResumed,
         }),
       ),
-    close: async () => {
-      await lease.end();
-      router.close();
-      await mailbox.close();
-    },
   };
 }
 
 /** Every name but the random end is for people. */
-function openMailbox(config: ClusterConfig): Promise<Mailbox> {
+export function openMailbox(config: ClusterConfig, Kind: typeof Mailbox = Mailbox): Promise<Mailbox> {
   const host = hostname()
     .replaceAll(/[^A-Za-z0-9]+/g, "-")
     .slice(0, 40);
   const member = `${host}-${randomBytes(5).toString("hex")}`;
   const subjects = new Subjects(config.cluster);
-  return connectNats(config, `pagoda ${member}`).then((nats) => new Mailbox(nats, subjects, member));
+  return connectNats(config, `pagoda ${member}`).then((nats) => new Kind(nats, subjects, member));
 }
 
 /** Ids that the tokenizer does not know are no text. */

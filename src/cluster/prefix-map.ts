@@ -89,9 +89,9 @@ export class PrefixMap {
     }
   }
 
-  /** Replicas that hold the page, for those who look at how prefixes are spread. */
-  numHolders(key: number): number {
-    return [...this.#replicas.values()].filter((held) => held.keys.has(key)).length;
+  /** Pages that the replica says it holds. */
+  numPages(replica: string): number {
+    return this.#replicas.get(replica)?.keys.size ?? 0;
   }
 }
 

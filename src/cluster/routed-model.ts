@@ -10,13 +10,12 @@ import {
   type RequestOutput,
   type ToEngine,
   toWire,
-  type WireError,
 } from "../engine/messages.js";
 import { type Candidate, choose, retryAfterSeconds } from "./choose.js";
 import { clusterFacts, clusterStats } from "./cluster-stats.js";
 import type { ReplicaEntry } from "./registration.js";
 import { RoutedCall } from "./routed-call.js";
-import type { Attempt, AttemptOwner, Router } from "./router.js";
+import type { Attempt, AttemptOwner, Loss, Router } from "./router.js";
 import type { WireOutput } from "./wire.js";
 
 export interface RoutedModelOptions {
@@ -200,7 +199,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     if (output === "gap") {
       this.#router.forget(attempt);
       this.#router.abort(attempt, -1);
-      this.onLost(attempt, "something it said was lost", null);
+      this.onLost(attempt, { reason: "something it said was lost", kind: "message" });
       return;
     }
     this.#outputs.push(output);
@@ -216,14 +215,13 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     this.#router.forget(attempt);
   }
 
-  onLost(attempt: Attempt, reason: string, error: WireError | null): void {
+  onLost(attempt: Attempt, { reason, kind }: Loss): void {
     const call = this.#callOf.get(attempt);
     if (call === undefined) return;
     const index = call.attempts.get(attempt)!;
     this.#end(call, attempt);
-    const isRefusal = error?.code === "queue_full" || error?.code === "draining";
-    if (isRefusal) call.refusedBy.add(attempt.replica);
-    else if (!call.lose()) {
+    if (kind === "refused") call.refusedBy.add(attempt.replica);
+    else if (kind === "fault" && !call.lose()) {
       this.#fail(call, errorFor("replicas_lost", { value: call.numLost, reason }));
       return;
     }

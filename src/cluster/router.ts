@@ -1,6 +1,7 @@
 // A router's view of the cluster: which replicas there are, what they hold, what they are doing for this router and for others; and the line to
 // them. What it knows is memory: any router can be killed, and a new one knows the same within a second.
 
+import { errorFor } from "../core/errors.js";
 import type { WireError } from "../engine/messages.js";
 import type { Candidate } from "./choose.js";
 import { BEATS_PER_LEASE } from "./lease.js";
@@ -23,10 +24,16 @@ export interface Attempt {
 
 export interface AttemptOwner {
   onOutput(attempt: Attempt, output: WireOutput): void;
-  /** The replica cannot go on with it, or would not begin. `error`: what it said itself. */
-  onLost(attempt: Attempt, reason: string, error: WireError | null): void;
+  onLost(attempt: Attempt, loss: Loss): void;
   /** All that came in one message has been told. */
   onFlush(): void;
+}
+
+/** Why an attempt ended before its time. */
+export interface Loss {
+  readonly reason: string;
+  /** refused: it would not begin or go on; fault: it died, or its engine did; message: something said was not heard. */
+  readonly kind: "refused" | "fault" | "message";
 }
 
 interface View {
@@ -87,6 +94,11 @@ export class Router {
 
   replicas(): ReplicaEntry[] {
     return [...this.#views.values()].map(({ entry }) => entry);
+  }
+
+  /** Pages of prefixes that a replica is known to hold. */
+  numPages(replica: string): number {
+    return this.#prefixes.numPages(replica);
   }
 
   get numCalls(): number {
@@ -161,15 +173,16 @@ export class Router {
         const attempt = view.attempts.get(id);
         if (attempt === undefined) continue;
         owners.add(attempt.owner);
-        this.#lose(attempt, "it knows nothing of the request", null);
+        this.#lose(attempt, { reason: "it knows nothing of the request", kind: "message" });
       }
     }
     for (const owner of owners) owner.onFlush();
   }
 
   #output(view: View, attempt: Attempt, output: WireOutput): void {
-    if (output.error !== undefined && isOfReplica(output.error)) {
-      this.#lose(attempt, output.error.code, output.error);
+    const loss = output.error === undefined ? null : lossOf(output.error);
+    if (loss !== null) {
+      this.#lose(attempt, loss);
       return;
     }
     if (!attempt.hasBegun) {
@@ -179,9 +192,9 @@ export class Router {
     attempt.owner.onOutput(attempt, output);
   }
 
-  #lose(attempt: Attempt, reason: string, error: WireError | null): void {
+  #lose(attempt: Attempt, loss: Loss): void {
     this.forget(attempt);
-    attempt.owner.onLost(attempt, reason, error);
+    attempt.owner.onLost(attempt, loss);
   }
 
   #onReplica(entry: ReplicaEntry): void {
@@ -204,7 +217,7 @@ export class Router {
     for (const attempt of view.attempts.values()) {
       owners.add(attempt.owner);
       this.abort(attempt, -1); // should it live after all
-      attempt.owner.onLost(attempt, reason, null);
+      attempt.owner.onLost(attempt, { reason, kind: "fault" });
     }
     for (const owner of owners) owner.onFlush();
     for (const listener of this.#listeners) listener.onChange();
@@ -217,7 +230,9 @@ export class Router {
   }
 }
 
-/** The request is not at fault: another replica may serve it. */
-function isOfReplica({ code }: WireError): boolean {
-  return code === "draining" || code === "queue_full" || code === "engine_dead" || code === "step_failed";
+/** What a replica says of itself rather than of the request: another may serve it. null: the request is at fault. */
+function lossOf({ code, details }: WireError): Loss | null {
+  const { message: reason } = errorFor(code, details);
+  if (code === "draining" || code === "queue_full") return { reason, kind: "refused" };
+  return code === "engine_dead" || code === "step_failed" ? { reason, kind: "fault" } : null;
 }

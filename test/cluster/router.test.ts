@@ -1,0 +1,281 @@
+// A router and replicas in one process over a real NATS: where requests go, what happens when messages are lost, when the connection is
+// cut, when there is too much to do. The processes that die are in survives.test.ts.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import {
+  joinAsReplica,
+  joinAsRouter,
+  openMailbox,
+  type ReplicaMember,
+  type RouterMember,
+} from "../../src/cluster/join.js";
+import { Mailbox } from "../../src/cluster/mailbox.js";
+import type { ReplicaLimits } from "../../src/cluster/replica.js";
+import { createRoutedEngine } from "../../src/cluster/routed-engine.js";
+import { type ClusterConfig, clusterConfig } from "../../src/config/cluster-config.js";
+import { startEngine } from "../../src/engine/client/engine.js";
+import type { RelayEngine } from "../../src/engine/client/relay.js";
+import type { Engine, GenerateOptions } from "../../src/engine/types.js";
+import { TestNats, whyNoNats } from "../support/nats.js";
+import { makeRandom } from "../support/random.js";
+import { until } from "../support/test-server.js";
+import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+
+const skip = whyNoNats();
+const LEASE_SECONDS = 1.5;
+const model = writeTinyCheckpoint({ context: 16384 });
+let nats: TestNats;
+let lone: RelayEngine; // the one that nobody disturbs
+before(async () => {
+  if (skip !== false) return;
+  nats = await TestNats.start();
+  lone = await newEngine();
+});
+after(async () => {
+  if (skip !== false) return;
+  await lone.close();
+  await nats[Symbol.asyncDispose]();
+});
+
+const newEngine = (): Promise<RelayEngine> =>
+  startEngine({ model, device: "cpu", threads: 1, worker: false, numPages: 1100 });
+
+interface Small extends AsyncDisposable {
+  readonly config: ClusterConfig;
+  readonly engine: Engine;
+  readonly router: RouterMember;
+  readonly replicas: { readonly engine: RelayEngine; readonly member: ReplicaMember }[];
+}
+
+let numClusters = 0;
+
+async function startCluster(
+  numReplicas: number,
+  options: { limits?: ReplicaLimits; Kind?: typeof Mailbox; patienceMs?: number } = {},
+): Promise<Small> {
+  const { limits = { slots: 64, maxQueued: 64 }, Kind = Mailbox, patienceMs = 5000 } = options;
+  const config = clusterConfig({ nats: [nats.url], cluster: `test-${numClusters++}`, leaseSeconds: LEASE_SECONDS });
+  const replicas = await Promise.all(
+    Array.from({ length: numReplicas }, async () => {
+      const engine = await newEngine();
+      const mailbox = await openMailbox(config, Kind);
+      return { engine, member: await joinAsReplica(engine, config, { ...limits, address: "none", mailbox }) };
+    }),
+  );
+  const router = await joinAsRouter(config, await openMailbox(config, Kind));
+  const engine = await createRoutedEngine(router.router, { model, cluster: config.cluster, patienceMs });
+  await until(() => router.router.replicas().length === numReplicas, "all replicas are known");
+  return {
+    config,
+    engine,
+    router,
+    replicas,
+    [Symbol.asyncDispose]: async () => {
+      await engine.close();
+      await router.close();
+      for (const replica of replicas) {
+        await replica.member.close();
+        await replica.engine.close();
+      }
+    },
+  };
+}
+
+const story = (i: number, length = 40): string =>
+  `${i} once there was a cat who sat on a mat `.repeat(4).slice(0, length);
+const options = (i: number): GenerateOptions => ({
+  maxTokens: 40,
+  seed: i,
+  temperature: 1,
+  ignoreEos: true,
+  logprobs: 2,
+});
+const whole = async (engine: Engine, i: number, more: GenerateOptions = {}): Promise<unknown> => {
+  const { samples } = await engine.generate(story(i), { ...options(i), ...more }).result();
+  return samples;
+};
+const pagesUsed = async (engine: Engine): Promise<number> => (await engine.stats()).pagesUsed;
+
+test("answers through a router are those of an engine alone: text, tokens, log-probabilities, samples, embeddings, errors", {
+  skip,
+}, async () => {
+  await using cluster = await startCluster(2);
+  const { engine } = cluster;
+  const cases: readonly GenerateOptions[] = [
+    {},
+    { n: 3 },
+    { promptLogprobs: 2 },
+    { stop: ["a"] },
+    { logitBias: [[65, -100]] },
+  ];
+  for (const [i, more] of cases.entries())
+    assert.deepEqual(await whole(engine, i, more), await whole(lone, i, more), JSON.stringify(more));
+  const scores = (of: Engine) => of.generate(story(1), { ...options(1), promptLogprobs: 1 }).result();
+  assert.deepEqual((await scores(engine)).promptLogprobs, (await scores(lone)).promptLogprobs);
+  assert.deepEqual(await engine.embed(["a cat", "a dog"]), await lone.embed(["a cat", "a dog"]));
+  assert.throws(() => engine.generate("x", { temperature: -1 }), { code: "invalid_value" });
+  const bad = engine.generate("x", { constraint: { kind: "regex", source: "(" } });
+  await assert.rejects(bad.result(), { code: "invalid_regex" });
+  const { trace } = await engine.generate("a cat", { maxTokens: 3 }).result();
+  assert.equal(trace.completionTokens, 3);
+  assert.ok(trace.timeToFirstTokenMs > 0 && trace.timeToFirstTokenMs <= trace.totalMs);
+});
+
+test("a prompt goes where its prefix is; a router that comes late knows it too; a hot prefix spreads", {
+  skip,
+}, async () => {
+  await using cluster = await startCluster(3);
+  const { engine, replicas, config } = cluster;
+  const prompts = Array.from({ length: 6 }, (_, i) => story(i, 120));
+  for (const prompt of prompts) await engine.generate(prompt, { maxTokens: 2 }).result();
+  const cachedAgain = async (of: Engine): Promise<number[]> => {
+    const cached: number[] = [];
+    for (const prompt of prompts) {
+      const { trace } = await of.generate(`${prompt} and`, { maxTokens: 2 }).result();
+      cached.push(trace.cachedTokens);
+    }
+    return cached;
+  };
+  for (const cached of await cachedAgain(engine)) assert.ok(cached >= 96, `${cached} tokens were cached`);
+  await using late = await joinAsRouter(config);
+  await using lateEngine = await createRoutedEngine(late.router, { model, cluster: config.cluster, patienceMs: 5000 });
+  const numKnown = (of: RouterMember): number =>
+    replicas.reduce((sum, { member }) => sum + of.router.numPages(member.id), 0);
+  await until(() => numKnown(late) > 0 && numKnown(late) === numKnown(cluster.router), "the late router knows as much");
+  for (const cached of await cachedAgain(lateEngine)) assert.ok(cached >= 96, `${cached} tokens were cached`);
+
+  const burst = Array.from({ length: 24 }, (_, i) => engine.generate(`${prompts[0]} ${i}`, { maxTokens: 30 }).result());
+  await Promise.all(burst);
+  const served = await Promise.all(replicas.map(async (replica) => (await replica.engine.stats()).requestsFinished));
+  assert.ok(Math.min(...served) > 0, `one prefix was served by ${served} calls of each replica`);
+});
+
+test("what is lost on the way is made good: every answer is whole, and nothing stays behind", { skip }, async () => {
+  const random = makeRandom(7);
+  let numLost = 0;
+  class Lossy extends Mailbox {
+    override publish(subject: string, message: object): void {
+      if (random(100) < 20) numLost++;
+      else super.publish(subject, message);
+    }
+  }
+  await using cluster = await startCluster(2, { Kind: Lossy, patienceMs: 60_000 });
+  const { engine, replicas } = cluster;
+  const all = Array.from({ length: 16 }, (_, i) => i);
+  const got = await Promise.all(all.map((i) => whole(engine, i, i % 4 === 0 ? { n: 2 } : {})));
+  for (const i of all) assert.deepEqual(got[i], await whole(lone, i, i % 4 === 0 ? { n: 2 } : {}), `answer ${i}`);
+  assert.ok(numLost > 10, `${numLost} messages were lost: the test is too gentle`);
+  for (const replica of replicas)
+    await until(async () => (await pagesUsed(replica.engine)) === 0, "all pages come back");
+});
+
+test("a caller that leaves ends its call at the replica, even when the word of it is lost; so does a router that is silent", {
+  skip,
+}, async () => {
+  let isDeaf = false;
+  class Deaf extends Mailbox {
+    override publish(subject: string, message: object): void {
+      const { type } = message as { type?: string };
+      if (isDeaf || (isForgetful && type === "abort")) return;
+      super.publish(subject, message);
+    }
+  }
+  let isForgetful = false;
+  await using cluster = await startCluster(1, { Kind: Deaf });
+  const { engine, replicas } = cluster;
+  const { member, engine: served } = replicas[0]!;
+  const begin = async (): Promise<AsyncIterator<unknown>> => {
+    const chunks = engine.generate(story(1), { maxTokens: 16000, ignoreEos: true })[Symbol.asyncIterator]();
+    await chunks.next();
+    return chunks;
+  };
+  const isIdle = async (): Promise<boolean> => member.replica.numCalls === 0 && (await pagesUsed(served)) === 0;
+  const before = (await served.stats()).generatedTokens;
+  await (await begin()).return!();
+  await until(isIdle, "the call is aborted");
+  isForgetful = true;
+  await (await begin()).return!();
+  await until(isIdle, "the call is found to be nobody's");
+  isForgetful = false;
+  const chunks = await begin();
+  isDeaf = true; // as if the router were gone
+  await until(isIdle, "the calls of a silent router are ended");
+  isDeaf = false;
+  await chunks.return!();
+  const numTokens = (await served.stats()).generatedTokens - before;
+  assert.ok(numTokens < 16_000, `${numTokens} tokens: the calls ended by themselves`);
+});
+
+test("too much is refused with 429 and when to come again, by the capacity of the cluster; a call that has begun is not", {
+  skip,
+}, async () => {
+  await using cluster = await startCluster(2, { limits: { slots: 1, maxQueued: 1 } });
+  const { engine } = cluster;
+  const long = Array.from({ length: 4 }, (_, i) => engine.generate(story(i), { maxTokens: 60, ignoreEos: true }));
+  const refused = engine.generate(story(9), { maxTokens: 2 });
+  await assert.rejects(refused.result(), (error: { code: string; details: { limit: number; retryAfter: number } }) => {
+    assert.equal(error.code, "queue_full");
+    assert.equal(error.details.limit, 4);
+    assert.ok(error.details.retryAfter >= 1);
+    return true;
+  });
+  for (const { samples } of await Promise.all(long.map((one) => one.result())))
+    assert.equal(samples[0]!.tokenIds.length, 60);
+});
+
+test("a replica that drains hands its calls over; the last one's go on when another comes", { skip }, async () => {
+  await using cluster = await startCluster(2);
+  const { engine, replicas, router, config } = cluster;
+  const all = Array.from({ length: 8 }, (_, i) => i);
+  const got = all.map((i) => whole(engine, i));
+  await until(() => replicas.every(({ member }) => member.replica.numCalls > 0), "both serve");
+  await replicas[0]!.member.drain(0);
+  assert.equal(replicas[0]!.member.replica.numCalls, 0);
+  await replicas[1]!.member.drain(0);
+  const fresh = await newEngine();
+  const member = await joinAsReplica(fresh, config, { slots: 64, maxQueued: 64, address: "none" });
+  replicas.push({ engine: fresh, member });
+  for (const i of all) assert.deepEqual(await got[i], await whole(lone, i), `answer ${i}`);
+  assert.ok(router.router.numResumed > 0);
+});
+
+test("without NATS there is a clear error in time, and no restart is needed when it is back", { skip }, async () => {
+  const own = await TestNats.start();
+  const before = nats;
+  nats = own;
+  try {
+    await using cluster = await startCluster(1, { patienceMs: 300 });
+    const { engine, replicas } = cluster;
+    await own.kill();
+    await assert.rejects(engine.generate(story(1), { maxTokens: 2 }).result(), {
+      code: "no_replica",
+      kind: "capacity",
+    });
+    await until(() => engine.health().state === "away", "the router says that it has no replica");
+    await own.start();
+    await until(() => engine.health().state === "ready", "the replica is back");
+    assert.deepEqual(await whole(engine, 3), await whole(lone, 3));
+    await until(async () => (await pagesUsed(replicas[0]!.engine)) === 0, "all pages come back");
+  } finally {
+    nats = before;
+    await own[Symbol.asyncDispose]();
+  }
+});
+
+test("a message larger than NATS takes goes in parts, and one that lost a part is dropped", { skip }, async () => {
+  const config = clusterConfig({ nats: [nats.url], cluster: "parts" });
+  const [a, b] = [await openMailbox(config), await openMailbox(config)];
+  const heard: string[] = [];
+  b.listen(b.subjects.inbox(b.member), (message) => heard.push((message as unknown as { text: string }).text));
+  await b.nats.flush();
+  const long = "x".repeat(3 * 2 ** 20);
+  a.send(b.member, { text: long });
+  a.nats.publish(b.subjects.inbox(b.member), `#${a.member}.9 1 2\nhalf of something`);
+  a.nats.publish(b.subjects.inbox(b.member), "not even JSON");
+  a.send(b.member, { text: "short" });
+  await until(() => heard.length === 2, "both came");
+  assert.deepEqual(heard, [long, "short"]);
+  await a.close();
+  await b.close();
+});
