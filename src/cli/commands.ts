@@ -27,6 +27,12 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import("./route.js")).routeCommand,
     options: async () => (await import("./route.js")).ROUTE_OPTIONS,
   },
+  cluster: {
+    summary: "show who is in a cluster and how they fare",
+    load: async () => (await import("./cluster.js")).clusterCommand,
+    options: async () => (await import("./cluster.js")).CLUSTER_COMMAND_OPTIONS,
+    words: async () => (await import("./cluster.js")).CLUSTER_WORDS,
+  },
   chat: {
     summary: "talk to a model in the terminal",
     load: async () => (await import("./chat/chat.js")).chatCommand,

@@ -9,9 +9,9 @@ export function clusterFacts(known: EngineFacts, replicas: readonly ReplicaEntry
   if (replicas.length === 0) return known;
   return {
     ...known,
-    maxContext: Math.min(...replicas.map(({ maxContext }) => maxContext)),
-    poolTokens: Math.min(...replicas.map(({ poolTokens }) => poolTokens ?? Number.POSITIVE_INFINITY)),
-    pageSize: replicas[0]!.pageSize,
+    ...replicas[0]!.facts,
+    maxContext: Math.min(...replicas.map(({ facts }) => facts.maxContext)),
+    poolTokens: Math.min(...replicas.map(({ facts }) => facts.poolTokens ?? Number.POSITIVE_INFINITY)),
     device: deviceText(replicas),
   };
 }
@@ -25,7 +25,7 @@ export function clusterStats(model: string, replicas: readonly ReplicaEntry[]): 
     running: sum(({ load }) => load.running),
     waiting: sum(({ load }) => load.waiting),
     steps: 0,
-    pageSize: replicas[0]?.pageSize ?? 0,
+    pageSize: replicas[0]?.facts.pageSize ?? 0,
     pagesTotal: sum(({ load }) => load.pagesTotal),
     pagesFree: sum(({ load }) => load.pagesTotal - load.pagesUsed - load.pagesCached),
     pagesCached: sum(({ load }) => load.pagesCached),

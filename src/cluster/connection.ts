@@ -36,7 +36,8 @@ export async function connectNats(config: ClusterConfig, name: string): Promise<
         }
       : {}),
   };
-  const isRefusal = ({ name, message }: Error): boolean => /Authorization|Authentication/i.test(`${name} ${message}`);
+  const isRefusal = ({ name, message }: Error): boolean =>
+    /authorization|authentication|permissions|certificate|altnames|secure tls/i.test(`${name} ${message}`);
   try {
     return await retry(() => connect(options), FIRST_WAIT_MS, isRefusal);
   } catch (error) {

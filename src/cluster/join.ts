@@ -34,21 +34,15 @@ export async function joinAsReplica(
   const replica = new Replica(engine, mailbox, { slots, maxQueued });
   const gauge = new LoadGauge(engine);
   await gauge.refresh();
-  const { facts, model } = engine;
+  const { model } = engine;
+  const { config: _, ...facts } = engine.facts;
   const fixed = {
     kind: "replica",
     id: mailbox.member,
     model: model.name,
-    identity: facts.identity,
     vocabulary: vocabularyOf(engine),
     version: packageVersion(),
-    architecture: facts.architecture,
-    device: facts.device,
-    vocabSize: facts.vocabSize,
-    hiddenSize: facts.hiddenSize,
-    maxContext: facts.maxContext,
-    poolTokens: Number.isFinite(facts.poolTokens) ? facts.poolTokens : null,
-    pageSize: facts.pageSize,
+    facts: { ...facts, poolTokens: Number.isFinite(facts.poolTokens) ? facts.poolTokens : null },
     address,
     startedMs: Date.now(),
     leaseMs,

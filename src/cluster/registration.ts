@@ -1,25 +1,17 @@
 // What a member says of itself in the cluster's bucket, again and again while it lives.
 
 import { createHash } from "node:crypto";
+import type { EngineFacts } from "../engine/messages.js";
 
 export interface ReplicaEntry {
   readonly kind: "replica";
   readonly id: string;
   /** The model's own name: what routers ask for. */
   readonly model: string;
-  /** Engines that agree in it give the same bits, and may exchange pages. */
-  readonly identity: string;
   /** Of what every token is as text: a router must have the same. */
   readonly vocabulary: string;
   readonly version: string;
-  readonly architecture: string;
-  readonly device: string;
-  readonly vocabSize: number;
-  readonly hiddenSize: number;
-  readonly maxContext: number;
-  /** null: no limit beside maxContext. */
-  readonly poolTokens: number | null;
-  readonly pageSize: number;
+  readonly facts: ReplicaFacts;
   /** Where it serves HTTP. */
   readonly address: string;
   readonly startedMs: number;
@@ -29,6 +21,17 @@ export interface ReplicaEntry {
   readonly slots: number;
   readonly maxQueued: number;
   readonly load: ReplicaLoad;
+}
+
+/** What its engine says of itself. Engines that agree in `identity` give the same bits, and may exchange pages. */
+export interface ReplicaFacts extends Omit<EngineFacts, "config" | "poolTokens"> {
+  /** null: no limit beside maxContext. */
+  readonly poolTokens: number | null;
+}
+
+/** Tokens of the longest sequence that a replica can hold. */
+export function longestOf({ facts }: ReplicaEntry): number {
+  return Math.min(facts.maxContext, facts.poolTokens ?? Number.POSITIVE_INFINITY);
 }
 
 export interface ReplicaLoad {

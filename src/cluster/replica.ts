@@ -11,7 +11,7 @@
 
 import type { PagodaError } from "../core/errors.js";
 import { CapacityError } from "../core/errors.js";
-import type { RelayEngine } from "../engine/client/relay.js";
+import { type RelayEngine, textFieldsOf } from "../engine/client/relay.js";
 import { type RequestOutput, toWire } from "../engine/messages.js";
 import type { Mailbox } from "./mailbox.js";
 import { PrefixFeed } from "./prefix-feed.js";
@@ -155,8 +155,9 @@ export class Replica {
         ...(constraint === null ? {} : { constraint }),
       };
       const given = resumed === null ? null : { index: resumed.index, tokens: Int32Array.from(resumed.tokens) };
-      call.abort = this.#engine.relay({ kind, prompt, options, resumed: given }, (output, isLast) =>
-        this.#deliver(call, output, isLast),
+      call.abort = this.#engine.relay(
+        { kind, prompt, options, resumed: given, ...textFieldsOf(message) },
+        (output, isLast) => this.#deliver(call, output, isLast),
       );
     } catch (error) {
       this.#fail(call, error as PagodaError);

@@ -5,6 +5,7 @@
 //
 // A call goes whole to its first replica. One that has begun goes on sample by sample, each with the tokens it has.
 
+import { textFieldsOf } from "../engine/client/relay.js";
 import type { AddMessage, RequestOutput } from "../engine/messages.js";
 import type { RequestTrace } from "../engine/types.js";
 import type { Attempt } from "./router.js";
@@ -60,7 +61,16 @@ export class RoutedCall {
   /** What replicas are to be asked for now, of `only` this sample or of all (-1). */
   requests(only: number): Omit<AddCall, "id">[] {
     const { kind, prompt, sampling, priority, salt, constraint } = this.message;
-    const asked = { type: "add", kind, prompt: Array.from(prompt), priority, salt, constraint } as const;
+    const ids = Array.from(prompt);
+    const asked = {
+      type: "add",
+      kind,
+      prompt: ids,
+      priority,
+      salt,
+      constraint,
+      ...textFieldsOf(this.message),
+    } as const;
     if (!this.hasBegun) return [{ ...asked, sampling, resumed: null }];
     const rest = { ...sampling, n: 1, promptLogprobs: this.#hasScores ? null : sampling.promptLogprobs };
     return this.samples.flatMap(({ tokens, isOver }, index) => {

@@ -13,7 +13,7 @@ import {
 } from "../engine/messages.js";
 import { type Candidate, choose, retryAfterSeconds } from "./choose.js";
 import { clusterFacts, clusterStats } from "./cluster-stats.js";
-import type { ReplicaEntry } from "./registration.js";
+import { longestOf, type ReplicaEntry } from "./registration.js";
 import { RoutedCall } from "./routed-call.js";
 import type { Attempt, AttemptOwner, Loss, Router } from "./router.js";
 import type { WireOutput } from "./wire.js";
@@ -126,7 +126,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
         this.#waiting.add({ call, index: one });
         continue;
       }
-      call.identity ??= this.#router.replicas().find(({ id }) => id === chosen.id)!.identity;
+      call.identity ??= this.#router.replicas().find(({ id }) => id === chosen.id)!.facts.identity;
       if (request.resumed !== null) this.#router.numResumed++;
       const attempt = this.#router.start(chosen.id, request, chosen.heldTokens, this);
       this.#callOf.set(attempt, call);
@@ -156,10 +156,8 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     if (!this.#router.mailbox.isConnected) return [];
     const { prompt, sampling } = call.message;
     const mostTokens = prompt.length + sampling.maxTokens;
-    const fitting = this.#replicas().filter(
-      (entry) => Math.min(entry.maxContext, entry.poolTokens ?? Infinity) >= mostTokens,
-    );
-    const alike = fitting.filter(({ identity }) => identity === call.identity);
+    const fitting = this.#replicas().filter((entry) => longestOf(entry) >= mostTokens);
+    const alike = fitting.filter(({ facts }) => facts.identity === call.identity);
     return (alike.length > 0 ? alike : fitting).filter(({ state }) => state === "ready");
   }
 

@@ -108,7 +108,8 @@ export class Router {
   /** What choosing needs to know of a replica for this prompt. */
   candidate({ id }: ReplicaEntry, prompt: Int32Array, salt: string): Candidate {
     const { entry, attempts, backlogTokens, otherCalls, otherBacklog } = this.#views.get(id)!;
-    const { slots, maxQueued, pageSize, load } = entry;
+    const { slots, maxQueued, load } = entry;
+    const { pageSize } = entry.facts;
     const keys = pageKeys(prompt, salt, pageSize);
     return {
       id,
@@ -130,7 +131,7 @@ export class Router {
     const view = this.#views.get(replica)!;
     view.attempts.set(id, attempt);
     view.backlogTokens += newTokens;
-    const keys = pageKeys(Int32Array.from(request.prompt), request.salt, view.entry.pageSize);
+    const keys = pageKeys(Int32Array.from(request.prompt), request.salt, view.entry.facts.pageSize);
     this.#prefixes.expect(replica, keys, performance.now());
     this.mailbox.send(replica, { ...request, id });
     return attempt;

@@ -2,12 +2,12 @@
 // log-probabilities of minus infinity as null, and what is absent is left out.
 
 import type { SamplingParams } from "../core/sampling.js";
-import type { RequestKind, RequestOutput, WireError } from "../engine/messages.js";
+import type { RequestKind, RequestOutput, TextFields, WireError } from "../engine/messages.js";
 import type { RequestTrace } from "../engine/types.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 
 /** A call, or one sample of it, that a replica is asked to serve. `id` is the router's name for this attempt. */
-export interface AddCall {
+export interface AddCall extends TextFields {
   readonly type: "add";
   readonly id: string;
   readonly kind: RequestKind;

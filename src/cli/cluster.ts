@@ -1,0 +1,95 @@
+// `pagoda cluster status`: who is in a cluster and how they fare.
+
+import type { ReplicaEntry } from "../cluster/registration.js";
+import { type ClusterStatus, readStatus } from "../cluster/status.js";
+import { CLUSTER_OPTIONS, clusterConfig } from "../config/cluster-config.js";
+import { fromEnvironment, type OptionTable } from "../config/options.js";
+import { ConfigError } from "../core/errors.js";
+import { helpOf, parseFlags } from "./args.js";
+import { renderTable } from "./bench/table.js";
+import { pick } from "./service.js";
+
+export const CLUSTER_COMMAND_OPTIONS = {
+  ...CLUSTER_OPTIONS,
+  json: { type: "boolean", default: false, help: "print as JSON" },
+} as const satisfies OptionTable;
+export const CLUSTER_WORDS = ["status"] as const;
+
+export async function clusterCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(CLUSTER_COMMAND_OPTIONS, args);
+  if (wantsHelp || positionals.length !== 1 || positionals[0] !== "status") {
+    const help = `Usage: pagoda cluster status --nats URL [options]\n\n${helpOf(CLUSTER_COMMAND_OPTIONS)}\n`;
+    process[wantsHelp ? "stdout" : "stderr"].write(help);
+    return wantsHelp ? 0 : 2;
+  }
+  const config = clusterConfig(fromEnvironment(CLUSTER_OPTIONS, process.env), pick(values, CLUSTER_OPTIONS));
+  if (config.nats.length === 0)
+    throw new ConfigError("invalid_option", {
+      param: "--nats",
+      value: "missing",
+      expected: "the cluster's NATS servers",
+    });
+  const status = await readStatus(config);
+  process.stdout.write(values.json === true ? `${JSON.stringify(status, null, 2)}\n` : statusText(status, Date.now()));
+  return 0;
+}
+
+export function statusText({ cluster, models, replicas, routers }: ClusterStatus, nowMs: number): string {
+  if (replicas.length + routers.length === 0) return `Nobody is in the cluster ${cluster}.\n`;
+  const counts = Object.entries(models).map(([model, count]) => `${model}: ${count} ready`);
+  const replicaTable = renderTable({
+    caption: `cluster ${cluster}${counts.length === 0 ? "" : ` (${counts.join(", ")})`}`,
+    head: [
+      "replica",
+      "model",
+      "state",
+      "up",
+      "calls",
+      "waiting",
+      "pages used",
+      "cached",
+      "hit rate",
+      "prompt tok/s",
+      "done",
+      "address",
+    ],
+    rows: replicas.map((entry) => replicaRow(entry, nowMs)),
+  });
+  if (routers.length === 0) return replicaTable;
+  const routerTable = renderTable({
+    caption: "",
+    head: ["router", "up", "calls", "resumed", "address"],
+    rows: routers.map(({ id, startedMs, calls, resumed, address }) => [
+      id,
+      since(startedMs, nowMs),
+      calls,
+      resumed,
+      address,
+    ]),
+  });
+  return replicaTable + routerTable;
+}
+
+function replicaRow({ id, model, state, startedMs, load, address }: ReplicaEntry, nowMs: number): (string | number)[] {
+  const share = (part: number, whole: number): string => (whole === 0 ? "-" : `${Math.round((100 * part) / whole)} %`);
+  return [
+    id,
+    model,
+    state,
+    since(startedMs, nowMs),
+    load.calls,
+    load.waiting,
+    share(load.pagesUsed, load.pagesTotal),
+    share(load.pagesCached, load.pagesTotal),
+    share(load.cachedTokens, load.promptTokens),
+    Math.round(load.tokensPerSecond),
+    load.requestsFinished,
+    address,
+  ];
+}
+
+function since(startedMs: number, nowMs: number): string {
+  const seconds = Math.max(0, Math.round((nowMs - startedMs) / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+}

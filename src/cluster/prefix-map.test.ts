@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { PrefixMap, pageKeys } from "./prefix-map.js";
+import { type PrefixMessage, wordsToText } from "./wire.js";
+
+const message = (seq: number, isSnapshot: boolean, changes: number[], epoch = 1): PrefixMessage => ({
+  type: "prefixes",
+  epoch,
+  seq,
+  isSnapshot,
+  changes: wordsToText(Int32Array.from(changes)),
+});
+
+test("changes are followed in order; after a gap everything is asked for again; old news is ignored", () => {
+  const asked: string[] = [];
+  const map = new PrefixMap((replica) => asked.push(replica));
+  map.open("a");
+  assert.deepEqual(asked, ["a"]);
+  map.take("a", message(4, true, [1, 10, 0, 1, 11, 0]));
+  assert.equal(map.numHeld("a", [10, 11, 12], 0), 2);
+  map.take("a", message(5, false, [1, 12, 0]));
+  assert.equal(map.numHeld("a", [10, 11, 12], 0), 3);
+  map.take("a", message(7, false, [0, 10, 0]));
+  assert.deepEqual(asked, ["a", "a"]);
+  assert.equal(map.numHeld("a", [10, 11, 12], 0), 3);
+  map.take("a", message(8, true, [1, 11, 0]));
+  assert.equal(map.numHeld("a", [10, 11], 0), 0, "a prefix is held from its beginning or not at all");
+  assert.equal(map.numHeld("a", [11], 0), 1);
+  map.take("a", message(6, true, [1, 10, 0]));
+  assert.equal(map.numHeld("a", [11], 0), 1);
+  map.take("a", message(0, true, [], 2)); // a new engine
+  assert.equal(map.numHeld("a", [11], 0), 0);
+  map.drop("a");
+  map.take("a", message(1, false, [1, 11, 0], 2));
+  assert.equal(map.numHeld("a", [11], 0), 0);
+});
+
+test("pages that were sent to be computed are expected for a while, and not after they were evicted", () => {
+  const map = new PrefixMap(() => undefined);
+  map.open("a");
+  map.take("a", message(0, true, []));
+  map.expect("a", [1, 2], 1000);
+  assert.equal(map.numHeld("a", [1, 2, 3], 2000), 2);
+  assert.equal(map.numHeld("a", [1, 2, 3], 1_000_000), 0);
+  map.take("a", message(1, false, [1, 1, 0, 0, 1, 0]));
+  assert.equal(map.numHeld("a", [1, 2, 3], 2000), 0);
+  for (let key = 0; key < 10_000; key++) map.expect("a", [key + 5], 2000);
+  assert.equal(map.numHeld("a", [10_004], 2000), 1);
+  assert.equal(map.numHeld("a", [5], 2000), 0, "the oldest make room");
+});
+
+test("a prompt's pages have the identities of the cache: those of whole pages before its last token, by salt", () => {
+  const prompt = Int32Array.from({ length: 33 }, (_, i) => i);
+  const keys = pageKeys(prompt, "", 16);
+  assert.equal(keys.length, 2);
+  assert.equal(pageKeys(prompt.subarray(0, 32), "", 16).length, 1, "the last token is always computed");
+  assert.deepEqual(pageKeys(prompt.subarray(0, 20), "", 16), keys.slice(0, 1));
+  assert.notDeepEqual(pageKeys(prompt, "tenant", 16), keys);
+});
