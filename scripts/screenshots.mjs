@@ -42,10 +42,14 @@ async function save(target, name) {
 const light = await busyPage("light");
 await save(light, "dashboard-light");
 
+// Without traffic no step is forgotten while one is chosen.
+await light.getByRole("button", { name: "Stop traffic" }).click();
+await light.getByRole("button", { name: "Start" }).waitFor();
+
 // Of the steps that mix prompts and decodes, the largest of the last few hundred.
 const history = engine.stepHistory();
 const [mixed] = history
-  .slice(-400, -60)
+  .slice(-300, -60)
   .filter(({ rows }) => rows.some((row) => row.isPrefill) && rows.some((row) => !row.isPrefill))
   .sort((a, b) => b.tokens - a.tokens);
 await light.getByRole("button", { name: "Pause" }).click();
@@ -58,7 +62,8 @@ await timeline.blur();
 await light.waitForTimeout(1500);
 await save(light.locator("#steps"), "dashboard-steps");
 
-await light.locator(".page-map").scrollIntoViewIfNeeded(); // only what is in sight is asked for
+await light.getByRole("button", { name: "Start" }).click();
+await light.locator(".page-map").scrollIntoViewIfNeeded(); // what is out of sight is looked at seldom
 await light.getByText(/[1-9]\d* in use/).waitFor();
 await light.locator(".page-map").hover({ position: { x: 34, y: 18 } });
 await light.waitForTimeout(300);
@@ -67,6 +72,25 @@ await light.context().close();
 
 const dark = await busyPage("dark");
 await save(dark, "dashboard-dark");
+await dark.context().close();
+
+// The chat alone: three conversations, the last with a second version of its answer.
+const { page: chat } = await openPage(browser, `${url}/`, { ...SIZE, colorScheme: "light" });
+chat.setDefaultTimeout(120_000);
+await chat.getByRole("button", { name: "Chat", exact: true }).click();
+await chat.getByRole("button", { name: "Conversations" }).click();
+const answered = () => chat.locator('.turn.assistant:last-child[aria-busy="false"]').waitFor();
+const suggestions = await chat.locator(".welcome button").allInnerTexts();
+for (const text of suggestions) {
+  await chat.getByRole("button", { name: "New chat" }).click();
+  await chat.locator(".welcome").getByRole("button", { name: text }).click();
+  await answered();
+}
+await chat.getByRole("button", { name: "Regenerate" }).click();
+await chat.locator(".siblings").waitFor();
+await answered();
+await chat.locator(".transcript").evaluate((transcript) => transcript.scrollTo(0, 0));
+await save(chat, "dashboard-chat");
 
 await browser.close();
 await server.close(0);

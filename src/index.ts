@@ -1,12 +1,19 @@
 // Pagoda as a library. See README.md for a program of six lines.
 
+export type { GroupStats } from "./cache/cache-group.js";
+export type { HostTierStats } from "./cache/host-tier.js";
+export type { CacheSnapshot, GroupSnapshot, PageState, PrefixNode } from "./cache/snapshot.js";
 export { ENGINE_OPTIONS, type EngineConfig } from "./config/engine-config.js";
+export type { ServerConfig } from "./config/server-config.js";
+export type { CacheKind } from "./core/cache-spec.js";
 export {
   CapacityError,
   ConfigError,
   DeviceError,
   EngineDeadError,
   type ErrorCode,
+  type ErrorDetails,
+  type ErrorKind,
   FormatError,
   PagodaError,
   RequestError,
@@ -17,4 +24,8 @@ export { createEngine, type EngineOptions } from "./engine/client/engine.js";
 export type { ObjectRequest, ObjectResult } from "./engine/client/object.js";
 export type * from "./engine/types.js";
 export type { ConstraintSpec } from "./grammar/constraint.js";
+export type { LogitsHook } from "./sampler/sampler.js";
+export type { GuestModel } from "./server/model-house.js";
 export { createServer, type PagodaServer, type ServerOptions } from "./server/server.js";
+export type { ChatPrompt } from "./tokenizer/chat-template.js";
+export type { EncodeOptions, Spans } from "./tokenizer/tokenizer.js";

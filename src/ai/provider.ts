@@ -15,17 +15,20 @@ import { PagodaLanguageModel } from "./language-model.js";
 import { PagodaRerankingModel } from "./reranking-model.js";
 import type { PagodaSettings } from "./settings.js";
 
+/** Models for the AI SDK, by id; engines start with their first call and run in this process. */
 export interface PagodaProvider extends ProviderV3, AsyncDisposable {
   /** A folder, a .gguf file or a hub id; the bundled model when none is given. */
   (modelId?: string, settings?: PagodaSettings): LanguageModelV3;
+  /** The same as calling the provider. */
   languageModel(modelId: string, settings?: PagodaSettings): LanguageModelV3;
+  /** Its hidden states as vectors. */
   embeddingModel(modelId: string, settings?: PagodaSettings): EmbeddingModelV3;
   rerankingModel(modelId: string, settings?: PagodaSettings): RerankingModelV3;
   /** Ends all engines; models made by this provider start new ones when they are used again. */
   close(): Promise<void>;
 }
 
-/** `options` are those of createEngine, for every model. */
+/** Makes a provider; `options` are those of `createEngine`, for every model of it. */
 export function createPagoda(options: Omit<EngineOptions, "model"> = {}): PagodaProvider {
   const engines = new Map<string, Promise<Engine>>();
   const engineOf = (model: string) => (): Promise<Engine> => {
@@ -59,4 +62,5 @@ export function createPagoda(options: Omit<EngineOptions, "model"> = {}): Pagoda
   });
 }
 
+/** The provider with the default options: `generateText({ model: pagoda(), prompt })`. */
 export const pagoda = createPagoda();

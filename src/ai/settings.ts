@@ -2,6 +2,7 @@
 
 import type { EmbedOptions, GenerateOptions, RerankOptions, TemplateOptions } from "../engine/types.js";
 
+/** What a model takes beyond the AI SDK's own settings. */
 export interface PagodaSettings
   extends Pick<
       GenerateOptions,

@@ -16,6 +16,7 @@ export interface GroupOptions {
   readonly attentionChunk?: number;
 }
 
+/** How full one cache group is. */
 export interface GroupStats {
   readonly kind: CacheKind;
   /** Without the null page: free + cached + used. */

@@ -15,6 +15,7 @@ export interface PageMemory {
   write(group: number, page: number, bytes: Uint8Array): void;
 }
 
+/** Pages that the device had no room for, kept in host memory. */
 export interface HostTierStats {
   /** Of all groups together. */
   readonly pages: number;

@@ -6,8 +6,10 @@ import type { GroupBooks } from "./group-books.js";
 import { NO_ENTRY } from "./page-directory.js";
 import { HASH_WORDS, hashSalt } from "./page-hash.js";
 
+/** What a page is: never given out, empty, a cached prefix that nobody owns, or owned by requests. */
 export type PageState = "null" | "free" | "cached" | "used";
 
+/** Every page and every cached prefix at one moment. */
 export interface CacheSnapshot {
   readonly pageSize: number;
   /** One per cache group of the model, in its order. */
@@ -16,6 +18,7 @@ export interface CacheSnapshot {
   readonly nodes: readonly PrefixNode[];
 }
 
+/** The pages of one cache group. */
 export interface GroupSnapshot {
   readonly kind: CacheKind;
   /** Tokens; 0 is no window. */
@@ -24,6 +27,7 @@ export interface GroupSnapshot {
   readonly pages: readonly { readonly state: PageState; readonly owners: number }[];
 }
 
+/** One page boundary of a cached prefix. */
 export interface PrefixNode {
   /** From 1 on. */
   readonly id: number;

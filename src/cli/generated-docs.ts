@@ -1,17 +1,18 @@
-// docs/errors.md, docs/sampling.md, docs/configuration.md and the table of docs/models.md, written from the tables they describe. scripts/make-docs.mjs
-// saves them; a test fails when they are not current.
+// docs/errors.md, docs/sampling.md, docs/configuration.md, docs/reference.md and the tables of docs/models.md and docs/library.md, written
+// from what they describe. scripts/make-docs.mjs saves them; a test fails when they are not current.
 
 import { readFileSync } from "node:fs";
 
 import { CLUSTER_OPTIONS } from "../config/cluster-config.js";
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
-import { defaultText, envOf, flagOf, type OptionTable } from "../config/options.js";
+import { defaultText, envOf, flagOf, type OptionRow, type OptionTable } from "../config/options.js";
 import { SERVER_OPTIONS } from "../config/server-config.js";
 import { ERRORS, type ErrorKind } from "../core/errors.js";
 import { SAMPLING, type SamplingParam } from "../core/sampling.js";
 import { knownArchitectures } from "../models/registry.js";
 import { ENCODERS, encodersTable } from "./encoder-catalog.js";
 import { familiesTable } from "./model-catalog.js";
+import { referencePage } from "./reference-page.js";
 
 const KINDS: Readonly<Record<ErrorKind, { className: string; meaning: string }>> = {
   request: {
@@ -65,10 +66,8 @@ export function configurationPage(tables: readonly { title: string; table: Optio
       "|---|---|---|---|---|---|",
     );
     for (const [key, row] of Object.entries(table)) {
-      const values = row.type === "choice" ? row.choices!.join(", ") : row.type + range(row.min, row.max);
-      lines.push(
-        `| \`${key}\` | \`${flagOf(key)}\` | \`${envOf(key)}\` | ${values} | ${cell(defaultText(row))} | ${cell(row.help)} |`,
-      );
+      const rest = `${valuesOf(row)} | ${cell(defaultText(row))} | ${cell(row.help)} |`;
+      lines.push(`| \`${key}\` | \`${flagOf(key)}\` | \`${envOf(key)}\` | ${rest}`);
     }
   }
   return `${lines.join("\n")}\n`;
@@ -87,17 +86,20 @@ export function samplingPage(): string {
     "|---|---|---|---|---|---|",
   ];
   for (const [key, param] of Object.entries(SAMPLING as Record<string, SamplingParam>)) {
-    const { type, min, max, api, isFlag, defaultText, help } = param;
-    const isList = type === "strings" || type === "tokens";
-    const values = isList ? `at most ${max} ${type}` : `${type}${range(min, max)}`;
-    const own = JSON.stringify(param.default);
-    const text = defaultText === undefined ? own : param.default === null ? defaultText : `${defaultText} (${own})`;
-    const name = api === null ? "by route" : `\`${api}\``;
-    lines.push(
-      `| \`${key}\` | ${name} | ${isFlag ? `\`${flagOf(key)}\`` : ""} | ${values} | ${cell(text)} | ${cell(help)} |`,
-    );
+    const name = param.api === null ? "by route" : `\`${param.api}\``;
+    lines.push(`| \`${key}\` | ${name} | ${param.isFlag ? `\`${flagOf(key)}\`` : ""} | ${samplingCells(param)} |`);
   }
   return `${[...lines, "", ...RULE].join("\n")}\n`;
+}
+
+/** Values, default and text of a parameter. */
+function samplingCells(param: SamplingParam): string {
+  const { type, min, max, defaultText, help } = param;
+  const isList = type === "strings" || type === "tokens";
+  const values = isList ? `at most ${max} ${type}` : `${type}${range(min, max)}`;
+  const own = JSON.stringify(param.default);
+  const text = defaultText === undefined ? own : param.default === null ? defaultText : `${defaultText} (${own})`;
+  return `${values} | ${cell(text)} | ${cell(help)}`;
 }
 
 const RULE = [
@@ -123,6 +125,10 @@ const RULE = [
   "Then a case in `test/contract/sample.ts`, which every device must pass, and `node scripts/make-docs.mjs`.",
 ];
 
+function valuesOf(row: OptionRow): string {
+  return row.type === "choice" ? row.choices!.join(", ") : row.type + range(row.min, row.max);
+}
+
 function range(min: number | undefined, max: number | undefined): string {
   if (min === undefined && max === undefined) return "";
   if (max === undefined) return ` of at least ${min}`;
@@ -133,9 +139,27 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|");
 }
 
+/** docs/library.md with new tables between its marks. */
+function libraryPage(): string {
+  const optionsTable = (table: OptionTable): string =>
+    tableOf(table, (row) => `${valuesOf(row)} | ${cell(defaultText(row))} | ${cell(row.help)}`);
+  const samplingTable = tableOf<SamplingParam>(SAMPLING, samplingCells);
+  const withEngine = between(handWritten("library.md"), "engine options", optionsTable(ENGINE_OPTIONS));
+  return between(between(withEngine, "server options", optionsTable(SERVER_OPTIONS)), "sampling", samplingTable);
+}
+
+function tableOf<Row>(table: Readonly<Record<string, Row>>, cells: (row: Row) => string): string {
+  const rows = Object.entries(table).map(([key, row]) => `| \`${key}\` | ${cells(row)} |`);
+  return ["| name | values | default | |", "|---|---|---|---|", ...rows].join("\n");
+}
+
+function handWritten(name: string): string {
+  return readFileSync(new URL(`../../../docs/${name}`, import.meta.url), "utf8");
+}
+
 /** docs/models.md with new tables between its marks. */
 function modelsPage(): string {
-  const page = readFileSync(new URL("../../../docs/models.md", import.meta.url), "utf8");
+  const page = handWritten("models.md");
   const listed = ENCODERS.flatMap(({ architectures }) => architectures);
   const families = familiesTable(knownArchitectures().filter((name) => !listed.includes(name)));
   return between(between(page, "families", families), "encoders", encodersTable());
@@ -143,6 +167,7 @@ function modelsPage(): string {
 
 function between(page: string, mark: string, text: string): string {
   const marked = new RegExp(`(<!-- ${mark} -->\\n)[\\s\\S]*?(\\n<!-- /${mark} -->)`);
+  if (!marked.test(page)) throw new Error(`the page has no marks <!-- ${mark} -->`);
   return page.replace(marked, (_, before: string, after: string) => `${before}${text}${after}`);
 }
 
@@ -150,6 +175,8 @@ function between(page: string, mark: string, text: string): string {
 export function generatedPages(): readonly (readonly [string, string])[] {
   return [
     ["errors.md", errorsPage()],
+    ["library.md", libraryPage()],
+    ["reference.md", referencePage()],
     ["models.md", modelsPage()],
     ["sampling.md", samplingPage()],
     [

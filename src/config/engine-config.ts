@@ -3,39 +3,66 @@
 import { fileURLToPath } from "node:url";
 import { type OptionTable, resolveOptions } from "./options.js";
 
+/** The options of an engine, all of them set. docs/library.md has them in a table. */
 export interface EngineConfig {
+  /** Model folder, .gguf file or hub id ORG/NAME. Default: the bundled pagoda-stories-16m. */
   readonly model: string;
+  /**
+   * Where the arithmetic runs; auto is cuda where a GPU serves, else cpu where the native library can be built, else reference.
+   * Default: auto.
+   */
   readonly device: "auto" | "cuda" | `cuda:${number}` | "cpu" | "reference" | "null";
+  /** Share of the GPU's memory that the engine takes at most; several engines may share a GPU. Default: 0.9. */
   readonly gpuMemory: number;
+  /** Threads of the cpu device. Default: all cores. */
   readonly threads: number;
+  /** Quantise the weights at load. Default: none. */
   readonly quantize: "none" | "q8" | "q4";
+  /** Element type of the KV cache; auto is f32 on reference and f16 elsewhere. Default: auto. */
   readonly kvDtype: "auto" | "f32" | "f16" | "bf16" | "i8";
+  /** Tokens in a page of the KV cache. Default: 16. */
   readonly pageSize: number;
-  /** null: from kvMemoryMb or the machine's memory. */
+  /** Pages in the pool, the null page included. Default: from memory. */
   readonly numPages: number | null;
+  /** Memory for the KV cache, when numPages is not given. Default: a quarter of free memory at most. */
   readonly kvMemoryMb: number | null;
+  /** Token budget of a step, in pages: a step computes at most pageSize x maxPagesPerBatch tokens. Default: 32. */
   readonly maxPagesPerBatch: number;
+  /** Tokens of one prompt computed per step when others wait. Default: 128. */
   readonly idealChunk: number;
+  /** Extend mixes prefill and decode in ragged batches; chunked is the fixed-chunk mode it is compared with. Default: extend. */
   readonly mode: "extend" | "chunked";
+  /** Chunk size of the chunked mode. Default: 32. */
   readonly fixedChunk: number;
+  /** How attention is split along KV; fixed gives the same bits whatever the batch. Default: fixed. */
   readonly split: "fixed" | "balanced";
+  /** Share cached prefixes between requests. Default: true. */
   readonly prefixCaching: boolean;
-  /** null: cached prefixes end with the engine. */
+  /**
+   * Folder that keeps hot prefixes across restarts: saved on closing, taken up on starting; holds prompts in the clear. Default:
+   * none.
+   */
   readonly cacheDir: string | null;
+  /** Most space in cacheDir for one model and setting. Default: 1024. */
   readonly cacheDiskMb: number;
-  /** null: by the device. */
+  /** Host memory that keeps pages evicted from the pool; for devices with memory of their own; 0 is none. Default: 0. */
   readonly hostCacheMb: number;
+  /** Longest sequence, prompt and answer together. Default: the model's. */
   readonly maxContext: number | null;
+  /** Requests that may wait; more are refused. Default: 4096. */
   readonly maxQueue: number;
-  /** null: random. */
+  /** Requests that bring no seed draw theirs from this one, in order of arrival. Default: random. */
   readonly seed: number | null;
+  /** Run the engine in a worker thread. Default: true. */
   readonly worker: boolean;
+  /** Let control tokens written out in messages and tools act as such; off, they are plain text. Default: false. */
   readonly controlTokensInContent: boolean;
 }
 
 /** The model every command uses when none is named. */
 export const BUNDLED_MODEL = fileURLToPath(new URL("../../../models/pagoda-stories-16m", import.meta.url));
 
+/** Every option of an engine: type, range, default and what it is for. */
 export const ENGINE_OPTIONS = {
   model: {
     type: "string",

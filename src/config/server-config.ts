@@ -24,27 +24,49 @@ const TOOL_PARSERS = [
 ] as const;
 const REASONING_PARSERS = ["auto", "think", "seed", "mistral", "gemma4", "cohere", "none"] as const;
 
+/** The options of a server, all of them set. */
 export interface ServerConfig {
+  /** Address to listen on; 0.0.0.0 is every interface: set an API key then. Default: 127.0.0.1. */
   readonly host: string;
+  /** Port to listen on; 0 takes a free one. Default: 8000. */
   readonly port: number;
+  /** Keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache. Default: none. */
   readonly apiKey: readonly string[];
+  /** Keys that also see every tenant's requests under /api; other keys see their own. Default: none. */
   readonly adminKey: readonly string[];
+  /** Answer /metrics and /openapi.json without a key. Default: true. */
   readonly openMetrics: boolean;
+  /** Further names under which clients reach a server on a loopback address; * is all. Default: names of this machine. */
   readonly allowedHost: readonly string[];
+  /** Names under which clients ask for the model. Default: the model's own name. */
   readonly servedModelName: readonly string[];
+  /** Memory for the weights of models after the first; the least recently used are unloaded for others. Default: no limit. */
   readonly modelMemoryMb: number | null;
+  /** Web origins that may call the server from a browser; * is all. Default: none. */
   readonly corsOrigin: readonly string[];
+  /** Largest request body, in MiB. Default: 4. */
   readonly maxBodyMb: number;
+  /** Longest prompt. Default: what the context holds. */
   readonly maxPromptTokens: number | null;
+  /** Requests in the engine at once; more wait. Default: 256. */
   readonly maxConcurrent: number;
+  /** Requests that may wait; more are answered with 429. Default: 1024. */
   readonly maxQueued: number;
+  /** Time a client has to send its whole request. Default: 30. */
   readonly requestTimeoutSeconds: number;
+  /** Silence on a stream after which a comment is sent. Default: 10. */
   readonly streamKeepAliveSeconds: number;
+  /** Time a streaming client may take to read what is buffered before it is dropped. Default: 60. */
   readonly slowReaderSeconds: number;
+  /** Time that running requests have to finish after SIGTERM. Default: 30. */
   readonly drainSeconds: number;
+  /** How the model writes tool calls; auto looks at its chat template. Default: auto. */
   readonly toolParser: (typeof TOOL_PARSERS)[number];
+  /** Which tags enclose reasoning, returned apart as reasoning_content; auto looks at the chat template. Default: auto. */
   readonly reasoningParser: (typeof REASONING_PARSERS)[number];
+  /** Least important log lines to write. Default: info. */
   readonly logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
+  /** Write prompts and answers to the log. Default: false. */
   readonly logPrompts: boolean;
 }
 

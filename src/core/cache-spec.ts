@@ -6,6 +6,7 @@
 //   latent   one compressed key per token that all heads share; its first valueDim numbers are the value too, stored once
 //   state    a recurrence's state, of fixed size: one slot per request, and snapshots at page boundaries
 
+/** What layers keep of a token: keys and values, those in a window, one latent; or a state of fixed size. */
 export type CacheKind = "full" | "window" | "latent" | "state";
 
 export interface CacheSpec {

@@ -2,6 +2,7 @@
 // A message says the value, the limit and the remedy. docs/errors.md is generated from this table; only the server
 // turns them into HTTP. Placeholders in braces are filled from the details given to the constructor.
 
+/** Whose fault an error is; each kind but http has a class of its own. */
 export type ErrorKind = "request" | "config" | "format" | "capacity" | "device" | "dead" | "http";
 
 interface ErrorRow {
@@ -208,15 +209,20 @@ export const ERRORS = {
   engine_dead: { kind: "dead", message: "The engine has stopped: {reason} Create a new engine." },
 } as const satisfies Record<string, ErrorRow>;
 
+/** What went wrong, for programs: docs/errors.md lists all codes. */
 export type ErrorCode = keyof typeof ERRORS;
+/** The values that a message names. */
 export type ErrorDetails = Readonly<Record<string, string | number | boolean | undefined>>;
 
+/** Every error the library throws on purpose. The message says the value, the limit and the remedy. */
 export class PagodaError extends Error {
   readonly code: ErrorCode;
   readonly kind: ErrorKind;
+  /** The option or field at fault, where it is one. */
   readonly param: string | undefined;
   readonly details: ErrorDetails;
 
+  /** The message is the code's, filled with the details. */
   constructor(code: ErrorCode, details: ErrorDetails = {}, options?: ErrorOptions) {
     const row: ErrorRow = ERRORS[code];
     super(fill(row.message, details), options);

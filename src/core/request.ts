@@ -15,6 +15,7 @@ import { PageTable } from "./page-table.js";
 import type { SamplingParams } from "./sampling.js";
 
 export type RequestState = "waiting" | "running" | "finished";
+/** Why an answer ended: a stop token or string, the limit of tokens, the caller, or a failure. */
 export type FinishReason = "stop" | "length" | "abort" | "error";
 
 export interface RequestInit {

@@ -218,7 +218,7 @@ interface ValueOf {
   readonly bias: readonly (readonly [id: number, bias: number])[];
 }
 
-/** The parameters of a request, all of them set. */
+/** The sampling parameters of a request, all of them set. docs/sampling.md has each with its range and default. */
 export type SamplingParams = {
   readonly [Key in SamplingKey]:
     | ValueOf[Table[Key]["type"]]
@@ -238,6 +238,7 @@ export interface TokenLogprob {
   readonly logprob: number;
 }
 
+/** The token of one position, and what else might have stood there. */
 export interface PositionLogprobs extends TokenLogprob {
   /** The most probable alternatives, best first. */
   readonly top: readonly TokenLogprob[];

@@ -13,6 +13,7 @@ import type { ChatPrompt } from "../tokenizer/chat-template.js";
 import type { EncodeOptions } from "../tokenizer/tokenizer.js";
 import type { ObjectRequest, ObjectResult } from "./client/object.js";
 
+/** One message of a conversation, as chat templates see it. */
 export interface ChatMessage {
   readonly role: string;
   readonly content: string | null;
@@ -20,13 +21,19 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 
+/** How to answer one request: sampling parameters, and what is the request's own. Whatever is left out has the model's default. */
 export interface GenerateOptions extends Partial<SamplingParams> {
+  /** Lower numbers are admitted first, and preempted last. Default: 0. */
   readonly priority?: number;
+  /** Requests share cached prefixes only with requests of the same salt: one per tenant keeps tenants apart. */
   readonly salt?: string;
+  /** Aborts the request, as `abort()` of its generation does. */
   readonly signal?: AbortSignal;
+  /** The name of the request in results, steps and logs; made up when left out. */
   readonly id?: string;
   /** Edits logits in place before the choice; in-process engines only (worker: false). */
   readonly editLogits?: LogitsHook;
+  /** Holds the answer to a JSON schema, a regular expression or a grammar. */
   readonly constraint?: ConstraintSpec;
   /** Markers such as end of turn are left out of the text unless this is false. */
   readonly skipSpecialTokens?: boolean;
@@ -60,6 +67,7 @@ export interface RequestTrace {
   readonly tokensPerSecond: number;
 }
 
+/** One of the n answers to a prompt, whole. */
 export interface SampleResult {
   readonly index: number;
   readonly text: string;
@@ -69,6 +77,7 @@ export interface SampleResult {
   readonly stopReason: string | number | null;
 }
 
+/** What a request gave, once it is over. */
 export interface GenerateResult {
   readonly id: string;
   /** Of sample 0. */
@@ -82,7 +91,9 @@ export interface GenerateResult {
 /** Iterate it for chunks as they come, or await `result()` for the whole. Leaving the loop early aborts the request. */
 export interface Generation extends AsyncIterable<OutputChunk> {
   readonly id: string;
+  /** Resolves when all samples are whole; rejects when the request failed. */
   result(): Promise<GenerateResult>;
+  /** Ends the request and frees its pages; the loop and `result()` reject with the code `aborted`. */
   abort(): void;
 }
 
@@ -103,6 +114,7 @@ export interface StepRecord {
   readonly preempted: readonly string[];
 }
 
+/** One request's share of a step: `queryLen` tokens from position `start` on, of a context that then has `contextLen`. */
 export interface StepRow {
   readonly id: string;
   readonly start: number;
@@ -139,6 +151,7 @@ export interface CachePicture extends CacheSnapshot {
   readonly requests: readonly { readonly id: string; readonly tables: readonly (readonly number[])[] }[];
 }
 
+/** The engine at a glance. Totals count from its start. */
 export interface EngineStats {
   readonly model: string;
   readonly device: string;
@@ -162,6 +175,7 @@ export interface EngineStats {
   readonly requestsFinished: number;
 }
 
+/** The model that an engine has loaded. */
 export interface ModelInfo {
   readonly name: string;
   readonly architecture: string;
@@ -183,6 +197,7 @@ export interface TextOptions {
   readonly signal?: AbortSignal;
 }
 
+/** How to make vectors of texts. */
 export interface EmbedOptions extends TextOptions {
   /** The checkpoint's own when left out; where it states none, the last token of a decoder, the mean of an encoder. */
   readonly pooling?: Pooling;
@@ -198,6 +213,7 @@ export interface EmbedOptions extends TextOptions {
   readonly inputType?: string;
 }
 
+/** How to score pairs of texts. */
 export interface ScoreOptions extends TextOptions {
   /** What rerankers that are asked for a verdict judge by. */
   readonly instruction?: string;
@@ -205,23 +221,27 @@ export interface ScoreOptions extends TextOptions {
   readonly raw?: boolean;
 }
 
+/** What `engine.score` gives. */
 export interface ScoreResult {
   /** One for each pair. */
   readonly scores: readonly number[];
   readonly promptTokens: number;
 }
 
+/** How to rank documents. */
 export interface RerankOptions extends ScoreOptions {
   /** The best so many. */
   readonly topN?: number;
 }
 
+/** What `engine.rerank` gives. */
 export interface RerankResult {
   /** Best first; equals in the order they were given in. */
   readonly results: readonly RankedDocument[];
   readonly promptTokens: number;
 }
 
+/** A document, and how well it answers the query. */
 export interface RankedDocument {
   /** Its place among the documents given. */
   readonly index: number;
@@ -229,6 +249,7 @@ export interface RankedDocument {
   readonly document: string;
 }
 
+/** Vectors, in the order of the inputs. */
 export interface EmbedResult {
   readonly vectors: readonly Float32Array[];
   readonly promptTokens: number;
@@ -252,9 +273,12 @@ export interface TemplateOptions {
   readonly templateArgs?: Readonly<Record<string, unknown>>;
 }
 
+/** A model that answers requests, any number at a time. Made by `createEngine`; `await using` closes it. */
 export interface Engine {
   readonly model: ModelInfo;
+  /** Whether it serves; never waits. */
   health(): EngineHealth;
+  /** Continues a text, or token ids. */
   generate(prompt: string | readonly number[], options?: GenerateOptions): Generation;
   /** Answers the last message; a string is one message of the user. */
   chat(messages: string | readonly ChatMessage[], options?: GenerateOptions & TemplateOptions): Generation;
@@ -272,10 +296,13 @@ export interface Engine {
   score(pairs: readonly (readonly [string, string])[], options?: ScoreOptions): Promise<ScoreResult>;
   /** The documents by how well they answer the query. */
   rerank(query: string, documents: readonly string[], options?: RerankOptions): Promise<RerankResult>;
+  /** The token ids of a text. */
   tokenize(text: string, options?: EncodeOptions): number[];
+  /** The text of token ids. */
   detokenize(ids: readonly number[]): string;
   /** The bytes a token adds to the text; may be part of a character. */
   tokenBytes(id: number): Uint8Array;
+  /** Counters and gauges, as of the last step. */
   stats(): Promise<EngineStats>;
   /** The page map and the cached prefixes, for people to look at. */
   cacheSnapshot(): Promise<CachePicture>;

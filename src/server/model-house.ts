@@ -5,6 +5,7 @@ import type { Engine } from "../engine/types.js";
 import { ApiError } from "./api-error.js";
 import type { ServerContext } from "./context.js";
 
+/** A model that a server loads when a request first names it. */
 export interface GuestModel {
   readonly name: string;
   /** Tells how many bytes its weights have as soon as it knows. */

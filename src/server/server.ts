@@ -22,6 +22,7 @@ import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
 
 const LAST_WORDS_MS = 250;
 
+/** What `createServer` takes: any of the server's options, a logger, further models. */
 export interface ServerOptions extends Partial<ServerConfig> {
   /** Where log lines go; standard error unless given. */
   readonly logger?: Logger;
@@ -35,13 +36,17 @@ export function createServer(engine: Engine, options: ServerOptions = {}): Pagod
   return new PagodaServer(engine, serverConfig(rest), guests, logger);
 }
 
+/** An HTTP server over an engine: OpenAI's, Anthropic's and Ollama's APIs, metrics and the dashboard. Made by `createServer`. */
 export class PagodaServer {
+  /** @internal */
   readonly context: ServerContext;
+  /** @internal */
   readonly app: Hono<AppEnv>;
   readonly #http: Server;
   readonly #watching = new AbortController();
   readonly #house: ModelHouse;
 
+  /** @internal */
   constructor(
     engine: Engine,
     config: ServerConfig,

@@ -29,6 +29,7 @@ export interface RenderOptions {
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
+/** Messages as the model reads them. */
 export interface ChatPrompt {
   readonly text: string;
   /** The parts that came with the request: never control tokens. */

@@ -6,6 +6,7 @@
 
 import type { TextFrame } from "./text-frame.js";
 
+/** How to make tokens of a text. */
 export interface EncodeOptions {
   /** Adds what the model expects around a text (usually a BOS token). Off for rendered chat templates, which write their own. */
   readonly addSpecialTokens?: boolean;

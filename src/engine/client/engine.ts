@@ -43,6 +43,7 @@ import { StepLog } from "./step-log.js";
 import { TextTasks } from "./text-tasks.js";
 import { checkConstraint, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
 
+/** What `createEngine` takes: any of the engine's options, and who hears how far loading is. */
 export interface EngineOptions extends Partial<EngineConfig> {
   /** Hears how many bytes of weights are loaded. */
   readonly onProgress?: (loadedBytes: number, totalBytes: number) => void;

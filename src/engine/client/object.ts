@@ -5,6 +5,7 @@ import { z } from "zod";
 import { RequestError } from "../../core/errors.js";
 import type { ChatMessage, Engine, GenerateOptions, GenerateResult, TemplateOptions } from "../types.js";
 
+/** What `engine.object` takes: a zod schema, a prompt or messages, and sampling parameters. */
 export interface ObjectRequest<Schema extends z.ZodType>
   extends Omit<GenerateOptions, "constraint" | "n">,
     TemplateOptions {
@@ -14,6 +15,7 @@ export interface ObjectRequest<Schema extends z.ZodType>
   readonly messages?: readonly ChatMessage[];
 }
 
+/** A value that the schema accepts, and the answer it was read from. */
 export interface ObjectResult<Value> {
   readonly object: Value;
   /** The answer as it was written, with its trace. */

@@ -166,10 +166,14 @@ export class Playground implements TurnActions {
     const conversation = this.#conversation;
     conversation.settings = this.#parameters.values;
     conversation.model = this.#feed.model.value;
-    void this.#store.put(conversation).then((kept) => {
-      if (this.#conversation === conversation) this.#conversation = kept;
-      void this.#list.refresh(this.#conversation.id);
-    });
+    this.#store.put(conversation).then(
+      (kept) => {
+        if (this.#conversation === conversation) this.#conversation = kept;
+        void this.#list.refresh(this.#conversation.id);
+      },
+      // A full disk, most likely: the conversation goes on, and lasts as long as the tab.
+      (error: Error) => setText(this.#context, `not kept: ${error.message}`),
+    );
   }
 
   /** Null: a new one, which is kept once something was said. An answer on its way is stopped, and kept as far as it came. */
@@ -246,7 +250,7 @@ export class Playground implements TurnActions {
     };
     addMessage(conversation, message);
     if (this.#conversation.id !== conversation.id) {
-      await this.#store.put(conversation); // another one has been opened meanwhile
+      await this.#store.put(conversation).catch(() => undefined); // another one has been opened meanwhile
       return;
     }
     if (this.#conversation !== conversation) addMessage(this.#conversation, message);
