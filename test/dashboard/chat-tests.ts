@@ -82,17 +82,19 @@ export function chatTests(lab: Lab): void {
 
   test("while an answer streams, the blocks that are done are left alone", async () => {
     const { page, complaints } = await lab.open();
-    const literal = MARKDOWN.replace(/[[\](){}*+?.\\|^$"/-]/g, "\\$&").replaceAll("\n", "\\n");
+    const literal = "# Hi\n\n```js\ngo();\n```\n\nyes"
+      .replace(/[[\](){}*+?.\\|^$"/-]/g, "\\$&")
+      .replaceAll("\n", "\\n");
     await withFields(page, { guided_regex: literal });
     // As soon as there is code, the title before it is marked: who makes it again loses the mark.
     await page.evaluate(`new MutationObserver(() => {
       if (document.querySelector(".markdown .code")) document.querySelector(".markdown .heading").dataset.mark ??= "kept";
     }).observe(document.querySelector(".transcript"), { childList: true, subtree: true })`);
-    await ask(page, STORY, 120);
+    await ask(page, STORY, 40);
     await answered(page);
     assert.equal(await page.locator(".markdown .heading").getAttribute("data-mark"), "kept");
-    assert.equal(await page.locator(".markdown pre").innerText(), CODE);
-    assert.equal(await page.locator(".markdown td").count(), 2);
+    assert.equal(await page.locator(".markdown pre").innerText(), "go();");
+    assert.equal(await page.locator(".markdown > p").last().innerText(), "yes");
     assert.deepEqual(complaints, []);
     await page.context().close();
   });
