@@ -18,6 +18,7 @@ export {
   PagodaError,
   RequestError,
 } from "./core/errors.js";
+export type { Pooling } from "./core/pooling.js";
 export type { FinishReason } from "./core/request.js";
 export type { PositionLogprobs, SamplingParams, TokenLogprob } from "./core/sampling.js";
 export { createEngine, type EngineOptions } from "./engine/client/engine.js";

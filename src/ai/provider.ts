@@ -23,6 +23,7 @@ export interface PagodaProvider extends ProviderV3, AsyncDisposable {
   languageModel(modelId: string, settings?: PagodaSettings): LanguageModelV3;
   /** Its hidden states as vectors. */
   embeddingModel(modelId: string, settings?: PagodaSettings): EmbeddingModelV3;
+  /** A reranker, or an embedding model that ranks by the angle between vectors. */
   rerankingModel(modelId: string, settings?: PagodaSettings): RerankingModelV3;
   /** Ends all engines; models made by this provider start new ones when they are used again. */
   close(): Promise<void>;

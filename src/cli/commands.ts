@@ -18,7 +18,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     options: async () => (await import("./generate.js")).GENERATE_OPTIONS,
   },
   serve: {
-    summary: "serve the OpenAI API and a dashboard",
+    summary: "serve the OpenAI, Anthropic and Ollama APIs and a dashboard",
     load: async () => (await import("./serve.js")).serveCommand,
     options: async () => (await import("./serve.js")).SERVE_OPTIONS,
   },

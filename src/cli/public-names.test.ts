@@ -7,7 +7,15 @@ import { fieldDoc, publicNames } from "./public-names.js";
 import { MODULES } from "./reference-page.js";
 
 /** Tables and what is computed from them: docs/errors.md, docs/sampling.md and docs/configuration.md show them. */
-const TABLES: readonly string[] = ["ERRORS", "SamplingKey", "Table", "ValueOf", "TOOL_PARSERS", "REASONING_PARSERS"];
+const TABLES: readonly string[] = [
+  "ERRORS",
+  "SamplingKey",
+  "Table",
+  "ValueOf",
+  "TOOL_PARSERS",
+  "REASONING_PARSERS",
+  "POOLINGS",
+];
 
 const all = MODULES.flatMap(({ entry }) => publicNames(entry));
 

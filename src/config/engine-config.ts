@@ -8,54 +8,54 @@ export interface EngineConfig {
   /** Model folder, .gguf file or hub id ORG/NAME. Default: the bundled pagoda-stories-16m. */
   readonly model: string;
   /**
-   * Where the arithmetic runs; auto is cuda where a GPU serves, else cpu where the native library can be built, else reference.
+   * Device to run on; auto is cuda if there is a usable GPU, else cpu if the native library can be built, else reference.
    * Default: auto.
    */
   readonly device: "auto" | "cuda" | `cuda:${number}` | "cpu" | "reference" | "null";
-  /** Share of the GPU's memory that the engine takes at most; several engines may share a GPU. Default: 0.9. */
+  /** Fraction of the GPU's memory that the engine may use; several engines may share a GPU. Default: 0.9. */
   readonly gpuMemory: number;
   /** Threads of the cpu device. Default: all cores. */
   readonly threads: number;
-  /** Quantise the weights at load. Default: none. */
+  /** Quantise the weights at load time. Default: none. */
   readonly quantize: "none" | "q8" | "q4";
-  /** Element type of the KV cache; auto is f32 on reference and f16 elsewhere. Default: auto. */
+  /** Element type of the KV cache; auto is f32 on the reference device, f16 elsewhere. Default: auto. */
   readonly kvDtype: "auto" | "f32" | "f16" | "bf16" | "i8";
-  /** Tokens in a page of the KV cache. Default: 16. */
+  /** Tokens per page of the KV cache. Default: 16. */
   readonly pageSize: number;
-  /** Pages in the pool, the null page included. Default: from memory. */
+  /** Pages in the pool, including the null page. Default: from memory. */
   readonly numPages: number | null;
-  /** Memory for the KV cache, when numPages is not given. Default: a quarter of free memory at most. */
+  /** Memory for the KV cache in MiB, if numPages is not given. Default: at most a quarter of free memory. */
   readonly kvMemoryMb: number | null;
-  /** Token budget of a step, in pages: a step computes at most pageSize x maxPagesPerBatch tokens. Default: 32. */
+  /** Token budget per step, in pages: a step computes at most pageSize x maxPagesPerBatch tokens. Default: 32. */
   readonly maxPagesPerBatch: number;
-  /** Tokens of one prompt computed per step when others wait. Default: 128. */
+  /** Prefill chunk: tokens of one prompt computed per step while other requests wait. Default: 128. */
   readonly idealChunk: number;
-  /** Extend mixes prefill and decode in ragged batches; chunked is the fixed-chunk mode it is compared with. Default: extend. */
+  /** Extend mixes prefill and decode in ragged batches; chunked uses fixed-size chunks, for comparison. Default: extend. */
   readonly mode: "extend" | "chunked";
-  /** Chunk size of the chunked mode. Default: 32. */
+  /** Chunk size in chunked mode. Default: 32. */
   readonly fixedChunk: number;
   /** How attention is split along KV; fixed gives the same bits whatever the batch. Default: fixed. */
   readonly split: "fixed" | "balanced";
   /** Share cached prefixes between requests. Default: true. */
   readonly prefixCaching: boolean;
   /**
-   * Folder that keeps hot prefixes across restarts: saved on closing, taken up on starting; holds prompts in the clear. Default:
-   * none.
+   * Directory that keeps cached prefixes across restarts: written on close, read on start; contains prompts in plain text.
+   * Default: none.
    */
   readonly cacheDir: string | null;
-  /** Most space in cacheDir for one model and setting. Default: 1024. */
+  /** Disk space in cacheDir per model and configuration, in MiB. Default: 1024. */
   readonly cacheDiskMb: number;
-  /** Host memory that keeps pages evicted from the pool; for devices with memory of their own; 0 is none. Default: 0. */
+  /** Host memory in MiB for pages evicted from a device with memory of its own; 0 is off. Default: 0. */
   readonly hostCacheMb: number;
   /** Longest sequence, prompt and answer together. Default: the model's. */
   readonly maxContext: number | null;
-  /** Requests that may wait; more are refused. Default: 4096. */
+  /** Requests that may wait; further ones are refused. Default: 4096. */
   readonly maxQueue: number;
-  /** Requests that bring no seed draw theirs from this one, in order of arrival. Default: random. */
+  /** Requests without a seed draw theirs from this one, in order of arrival. Default: random. */
   readonly seed: number | null;
   /** Run the engine in a worker thread. Default: true. */
   readonly worker: boolean;
-  /** Let control tokens written out in messages and tools act as such; off, they are plain text. Default: false. */
+  /** Treat control tokens spelled out in messages and tools as control tokens; otherwise they are plain text. Default: false. */
   readonly controlTokensInContent: boolean;
 }
 
@@ -76,14 +76,14 @@ export const ENGINE_OPTIONS = {
     choices: ["auto", "cuda", "cuda:N", "cpu", "reference", "null"],
     pattern: /^(auto|cuda|cuda:\d{1,2}|cpu|reference|null)$/,
     default: "auto",
-    help: "where the arithmetic runs; auto is cuda where a GPU serves, else cpu where the native library can be built, else reference",
+    help: "device to run on; auto is cuda if there is a usable GPU, else cpu if the native library can be built, else reference",
   },
   gpuMemory: {
     type: "number",
     min: 0.01,
     max: 1,
     default: 0.9,
-    help: "share of the GPU's memory that the engine takes at most; several engines may share a GPU",
+    help: "fraction of the GPU's memory that the engine may use; several engines may share a GPU",
   },
   threads: {
     type: "integer",
@@ -93,50 +93,55 @@ export const ENGINE_OPTIONS = {
     defaultText: "all cores",
     help: "threads of the cpu device",
   },
-  quantize: { type: "choice", choices: ["none", "q8", "q4"], default: "none", help: "quantise the weights at load" },
+  quantize: {
+    type: "choice",
+    choices: ["none", "q8", "q4"],
+    default: "none",
+    help: "quantise the weights at load time",
+  },
   kvDtype: {
     type: "choice",
     choices: ["auto", "f32", "f16", "bf16", "i8"],
     default: "auto",
-    help: "element type of the KV cache; auto is f32 on reference and f16 elsewhere",
+    help: "element type of the KV cache; auto is f32 on the reference device, f16 elsewhere",
   },
-  pageSize: { type: "integer", min: 1, max: 1024, default: 16, help: "tokens in a page of the KV cache" },
+  pageSize: { type: "integer", min: 1, max: 1024, default: 16, help: "tokens per page of the KV cache" },
   numPages: {
     type: "integer",
     min: 2,
     max: 2 ** 26,
     default: null,
     defaultText: "from memory",
-    help: "pages in the pool, the null page included",
+    help: "pages in the pool, including the null page",
   },
   kvMemoryMb: {
     type: "integer",
     min: 1,
     default: null,
-    defaultText: "a quarter of free memory at most",
-    help: "memory for the KV cache, when numPages is not given",
+    defaultText: "at most a quarter of free memory",
+    help: "memory for the KV cache in MiB, if numPages is not given",
   },
   maxPagesPerBatch: {
     type: "integer",
     min: 1,
     max: 65536,
     default: 32,
-    help: "token budget of a step, in pages: a step computes at most pageSize x maxPagesPerBatch tokens",
+    help: "token budget per step, in pages: a step computes at most pageSize x maxPagesPerBatch tokens",
   },
   idealChunk: {
     type: "integer",
     min: 1,
     max: 2 ** 20,
     default: 128,
-    help: "tokens of one prompt computed per step when others wait",
+    help: "prefill chunk: tokens of one prompt computed per step while other requests wait",
   },
   mode: {
     type: "choice",
     choices: ["extend", "chunked"],
     default: "extend",
-    help: "extend mixes prefill and decode in ragged batches; chunked is the fixed-chunk mode it is compared with",
+    help: "extend mixes prefill and decode in ragged batches; chunked uses fixed-size chunks, for comparison",
   },
-  fixedChunk: { type: "integer", min: 1, max: 2 ** 20, default: 32, help: "chunk size of the chunked mode" },
+  fixedChunk: { type: "integer", min: 1, max: 2 ** 20, default: 32, help: "chunk size in chunked mode" },
   split: {
     type: "choice",
     choices: ["fixed", "balanced"],
@@ -148,19 +153,19 @@ export const ENGINE_OPTIONS = {
     type: "string",
     default: null,
     defaultText: "none",
-    help: "folder that keeps hot prefixes across restarts: saved on closing, taken up on starting; holds prompts in the clear",
+    help: "directory that keeps cached prefixes across restarts: written on close, read on start; contains prompts in plain text",
   },
   cacheDiskMb: {
     type: "integer",
     min: 1,
     default: 1024,
-    help: "most space in cacheDir for one model and setting",
+    help: "disk space in cacheDir per model and configuration, in MiB",
   },
   hostCacheMb: {
     type: "integer",
     min: 0,
     default: 0,
-    help: "host memory that keeps pages evicted from the pool; for devices with memory of their own; 0 is none",
+    help: "host memory in MiB for pages evicted from a device with memory of its own; 0 is off",
   },
   maxContext: {
     type: "integer",
@@ -169,19 +174,19 @@ export const ENGINE_OPTIONS = {
     defaultText: "the model's",
     help: "longest sequence, prompt and answer together",
   },
-  maxQueue: { type: "integer", min: 1, default: 4096, help: "requests that may wait; more are refused" },
+  maxQueue: { type: "integer", min: 1, default: 4096, help: "requests that may wait; further ones are refused" },
   seed: {
     type: "integer",
     min: 0,
     default: null,
     defaultText: "random",
-    help: "requests that bring no seed draw theirs from this one, in order of arrival",
+    help: "requests without a seed draw theirs from this one, in order of arrival",
   },
   worker: { type: "boolean", default: true, help: "run the engine in a worker thread" },
   controlTokensInContent: {
     type: "boolean",
     default: false,
-    help: "let control tokens written out in messages and tools act as such; off, they are plain text",
+    help: "treat control tokens spelled out in messages and tools as control tokens; otherwise they are plain text",
   },
 } as const satisfies OptionTable & Record<keyof EngineConfig, unknown>;
 

@@ -26,21 +26,24 @@ const REASONING_PARSERS = ["auto", "think", "seed", "mistral", "gemma4", "cohere
 
 /** The options of a server, all of them set. */
 export interface ServerConfig {
-  /** Address to listen on; 0.0.0.0 is every interface: set an API key then. Default: 127.0.0.1. */
+  /** Address to listen on; 0.0.0.0 is every interface, and then an API key should be set. Default: 127.0.0.1. */
   readonly host: string;
   /** Port to listen on; 0 takes a free one. Default: 8000. */
   readonly port: number;
-  /** Keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache. Default: none. */
+  /** API keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache. Default: none. */
   readonly apiKey: readonly string[];
   /** Keys that also see every tenant's requests under /api; other keys see their own. Default: none. */
   readonly adminKey: readonly string[];
-  /** Answer /metrics and /openapi.json without a key. Default: true. */
+  /** Serve /metrics and /openapi.json without a key. Default: true. */
   readonly openMetrics: boolean;
-  /** Further names under which clients reach a server on a loopback address; * is all. Default: names of this machine. */
+  /** Further host names that a server on a loopback address answers to; * is all. Default: names of this machine. */
   readonly allowedHost: readonly string[];
-  /** Names under which clients ask for the model. Default: the model's own name. */
+  /** Names by which clients may ask for the model. Default: the model's own name. */
   readonly servedModelName: readonly string[];
-  /** Memory for the weights of models after the first; the least recently used are unloaded for others. Default: no limit. */
+  /**
+   * Memory in MiB for the weights of all models but the first; the least recently used are unloaded to make room. Default: no
+   * limit.
+   */
   readonly modelMemoryMb: number | null;
   /** Web origins that may call the server from a browser; * is all. Default: none. */
   readonly corsOrigin: readonly string[];
@@ -48,23 +51,26 @@ export interface ServerConfig {
   readonly maxBodyMb: number;
   /** Longest prompt. Default: what the context holds. */
   readonly maxPromptTokens: number | null;
-  /** Requests in the engine at once; more wait. Default: 256. */
+  /** Requests in the engine at once; further ones wait. Default: 256. */
   readonly maxConcurrent: number;
-  /** Requests that may wait; more are answered with 429. Default: 1024. */
+  /** Requests that may wait; further ones are answered with 429. Default: 1024. */
   readonly maxQueued: number;
   /** Time a client has to send its whole request. Default: 30. */
   readonly requestTimeoutSeconds: number;
-  /** Silence on a stream after which a comment is sent. Default: 10. */
+  /** Silence on a stream after which a keep-alive comment is sent. Default: 10. */
   readonly streamKeepAliveSeconds: number;
-  /** Time a streaming client may take to read what is buffered before it is dropped. Default: 60. */
+  /** Time a streaming client may take to read what is buffered before it is disconnected. Default: 60. */
   readonly slowReaderSeconds: number;
-  /** Time that running requests have to finish after SIGTERM. Default: 30. */
+  /** Time running requests have to finish after SIGTERM. Default: 30. */
   readonly drainSeconds: number;
-  /** How the model writes tool calls; auto looks at its chat template. Default: auto. */
+  /** Format of the model's tool calls; auto detects it from the chat template. Default: auto. */
   readonly toolParser: (typeof TOOL_PARSERS)[number];
-  /** Which tags enclose reasoning, returned apart as reasoning_content; auto looks at the chat template. Default: auto. */
+  /**
+   * Tags around reasoning, which is returned separately as reasoning_content; auto detects them from the chat template. Default:
+   * auto.
+   */
   readonly reasoningParser: (typeof REASONING_PARSERS)[number];
-  /** Least important log lines to write. Default: info. */
+  /** Lowest level of log lines to write. Default: info. */
   readonly logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
   /** Write prompts and answers to the log. Default: false. */
   readonly logPrompts: boolean;
@@ -74,7 +80,7 @@ export const SERVER_OPTIONS = {
   host: {
     type: "string",
     default: "127.0.0.1",
-    help: "address to listen on; 0.0.0.0 is every interface: set an API key then",
+    help: "address to listen on; 0.0.0.0 is every interface, and then an API key should be set",
   },
   port: {
     type: "integer",
@@ -87,32 +93,32 @@ export const SERVER_OPTIONS = {
   apiKey: {
     type: "list",
     default: [],
-    help: "keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache",
+    help: "API keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache",
   },
   adminKey: {
     type: "list",
     default: [],
     help: "keys that also see every tenant's requests under /api; other keys see their own",
   },
-  openMetrics: { type: "boolean", default: true, help: "answer /metrics and /openapi.json without a key" },
+  openMetrics: { type: "boolean", default: true, help: "serve /metrics and /openapi.json without a key" },
   allowedHost: {
     type: "list",
     default: [],
     defaultText: "names of this machine",
-    help: "further names under which clients reach a server on a loopback address; * is all",
+    help: "further host names that a server on a loopback address answers to; * is all",
   },
   servedModelName: {
     type: "list",
     default: [],
     defaultText: "the model's own name",
-    help: "names under which clients ask for the model",
+    help: "names by which clients may ask for the model",
   },
   modelMemoryMb: {
     type: "integer",
     min: 1,
     default: null,
     defaultText: "no limit",
-    help: "memory for the weights of models after the first; the least recently used are unloaded for others",
+    help: "memory in MiB for the weights of all models but the first; the least recently used are unloaded to make room",
   },
   corsOrigin: {
     type: "list",
@@ -127,8 +133,13 @@ export const SERVER_OPTIONS = {
     defaultText: "what the context holds",
     help: "longest prompt",
   },
-  maxConcurrent: { type: "integer", min: 1, default: 256, help: "requests in the engine at once; more wait" },
-  maxQueued: { type: "integer", min: 0, default: 1024, help: "requests that may wait; more are answered with 429" },
+  maxConcurrent: { type: "integer", min: 1, default: 256, help: "requests in the engine at once; further ones wait" },
+  maxQueued: {
+    type: "integer",
+    min: 0,
+    default: 1024,
+    help: "requests that may wait; further ones are answered with 429",
+  },
   requestTimeoutSeconds: {
     type: "number",
     min: 0.1,
@@ -139,37 +150,37 @@ export const SERVER_OPTIONS = {
     type: "number",
     min: 0.05,
     default: 10,
-    help: "silence on a stream after which a comment is sent",
+    help: "silence on a stream after which a keep-alive comment is sent",
   },
   slowReaderSeconds: {
     type: "number",
     min: 0.1,
     default: 60,
-    help: "time a streaming client may take to read what is buffered before it is dropped",
+    help: "time a streaming client may take to read what is buffered before it is disconnected",
   },
   drainSeconds: {
     type: "number",
     min: 0,
     default: 30,
-    help: "time that running requests have to finish after SIGTERM",
+    help: "time running requests have to finish after SIGTERM",
   },
   toolParser: {
     type: "choice",
     choices: TOOL_PARSERS,
     default: "auto",
-    help: "how the model writes tool calls; auto looks at its chat template",
+    help: "format of the model's tool calls; auto detects it from the chat template",
   },
   reasoningParser: {
     type: "choice",
     choices: REASONING_PARSERS,
     default: "auto",
-    help: "which tags enclose reasoning, returned apart as reasoning_content; auto looks at the chat template",
+    help: "tags around reasoning, which is returned separately as reasoning_content; auto detects them from the chat template",
   },
   logLevel: {
     type: "choice",
     choices: ["trace", "debug", "info", "warn", "error", "silent"],
     default: "info",
-    help: "least important log lines to write",
+    help: "lowest level of log lines to write",
   },
   logPrompts: { type: "boolean", default: false, help: "write prompts and answers to the log" },
 } as const satisfies OptionTable & Record<keyof ServerConfig, unknown>;

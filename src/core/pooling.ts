@@ -3,6 +3,7 @@
 /** Of the first or the last token; over all tokens: mean, largest, sum / sqrt(count), mean weighted by position + 1. */
 export const POOLINGS = ["first", "last", "mean", "max", "mean_sqrt_len", "weighted_mean"] as const;
 
+/** How one vector is made of a text's hidden states. */
 export type Pooling = (typeof POOLINGS)[number];
 
 /** Only one token's state is needed. */

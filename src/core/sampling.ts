@@ -41,7 +41,7 @@ export const SAMPLING = {
     short: "t",
     isFlag: true,
     label: "Temperature",
-    help: "0 is greedy",
+    help: "softmax temperature; 0 is greedy",
   },
   topK: {
     type: "integer",
@@ -64,7 +64,7 @@ export const SAMPLING = {
     api: "top_p",
     isFlag: true,
     label: "Top p",
-    help: "keep the most probable tokens up to this mass",
+    help: "keep the most probable tokens up to this total probability",
   },
   minP: {
     type: "number",
@@ -75,7 +75,7 @@ export const SAMPLING = {
     api: "min_p",
     isFlag: true,
     label: "Min p",
-    help: "drop tokens below this share of the best",
+    help: "drop tokens less probable than this fraction of the best",
   },
   repetitionPenalty: {
     type: "number",
@@ -86,7 +86,7 @@ export const SAMPLING = {
     api: "repetition_penalty",
     isFlag: true,
     label: "Repetition",
-    help: "above 1 discourages repeats",
+    help: "above 1 discourages repetition",
   },
   presencePenalty: {
     type: "number",
@@ -96,7 +96,7 @@ export const SAMPLING = {
     api: "presence_penalty",
     isFlag: true,
     label: "Presence",
-    help: "subtracted once from tokens already in the answer",
+    help: "subtracted from the logit of every token already in the answer",
   },
   frequencyPenalty: {
     type: "number",
@@ -106,7 +106,7 @@ export const SAMPLING = {
     api: "frequency_penalty",
     isFlag: true,
     label: "Frequency",
-    help: "subtracted for each time a token is in the answer",
+    help: "subtracted from a token's logit for each time it is in the answer",
   },
   logitBias: {
     type: "bias",
@@ -127,7 +127,7 @@ export const SAMPLING = {
     short: "n",
     isFlag: true,
     label: "Max tokens",
-    help: "longest answer",
+    help: "maximum length of the answer, in tokens",
   },
   minTokens: {
     type: "integer",
@@ -136,7 +136,7 @@ export const SAMPLING = {
     default: 0,
     api: "min_tokens",
     isFlag: true,
-    help: "shortest answer",
+    help: "minimum length of the answer, in tokens",
   },
   seed: {
     type: "integer",
@@ -156,7 +156,7 @@ export const SAMPLING = {
     default: 1,
     api: "n",
     isFlag: false,
-    help: "answers to the same prompt",
+    help: "number of answers to the same prompt",
   },
   stop: {
     type: "strings",
@@ -180,7 +180,7 @@ export const SAMPLING = {
     default: false,
     api: "ignore_eos",
     isFlag: true,
-    help: "go on past the model's own end",
+    help: "keep generating past the model's end-of-sequence token",
   },
   logprobs: {
     type: "integer",
@@ -191,7 +191,7 @@ export const SAMPLING = {
     defaultText: "none",
     api: null,
     isFlag: false,
-    help: "log-probabilities of the answer's tokens, with so many alternatives each",
+    help: "log-probabilities of the answer's tokens, each with this many alternatives",
   },
   promptLogprobs: {
     type: "integer",
