@@ -28,6 +28,7 @@ export class Feed {
 
   readonly #api: Api;
   #hasNewSteps = true;
+  #knowsModels = false;
   #cacheMs = Number.NEGATIVE_INFINITY;
   #following = new AbortController();
 
@@ -65,9 +66,17 @@ export class Feed {
     return name === null ? path : `${path}?model=${encodeURIComponent(name)}`;
   }
 
+  /** Which models there are is asked once per connection; which of several are loaded, again and again. */
   async #lookAtModels(): Promise<void> {
-    const { data } = await this.#api.json<{ data: readonly ServedModel[] }>("/v1/models");
-    this.models.set(data);
+    if (!this.#knowsModels) {
+      const { data } = await this.#api.json<{ data: readonly ServedModel[] }>("/v1/models");
+      this.#knowsModels = true;
+      this.models.set(data);
+    }
+    if (this.models.value.length < 2) return;
+    const { models } = await this.#api.json<{ models: readonly { readonly name: string }[] }>("/api/ps");
+    const loaded = new Set(models.map(({ name }) => name));
+    this.models.set(this.models.value.map(({ id }) => ({ id, is_loaded: loaded.has(id) })));
   }
 
   async #lookAtStats(): Promise<void> {
@@ -129,7 +138,10 @@ export class Feed {
           this.connection.set("denied");
           await this.#api.nextKey();
         } else {
-          if (!(error instanceof ApiFailure)) this.connection.set("offline");
+          if (!(error instanceof ApiFailure)) {
+            this.connection.set("offline");
+            this.#knowsModels = false; // another server may be there next time
+          }
           await pause(RETRY_MS);
         }
       }

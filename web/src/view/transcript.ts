@@ -21,8 +21,8 @@ export class Transcript {
   }
 
   /**
-   * Shows a conversation; `forgotten` messages of it the model does not see any more. While an answer is on its way, `upTo` is what it
-   * answers, `liveId` the message it becomes; resolves to the turn of that one.
+   * Shows a conversation; `forgotten` messages of it the model does not see any more. While an answer is on its way, `live` says to
+   * what, and its turn is returned.
    */
   show(conversation: Conversation, forgotten: ReadonlySet<string>, live: LiveTurn | null): Turn | null {
     const path = live?.lineage ?? pathOf(conversation);
