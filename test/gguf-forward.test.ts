@@ -18,7 +18,7 @@ after(() => rmSync(scratch, { recursive: true }));
 
 interface Case {
   readonly prompt: readonly number[];
-  readonly greedy: readonly number[];
+  readonly greedy?: readonly number[];
 }
 
 /** The cases of at most `maxTokens` tokens. */
@@ -26,7 +26,7 @@ function verify(name: string, dtype: MatrixDtype, isDecoded = false, maxTokens =
   const folder = mkdtempSync(join(scratch, name));
   writeFileSync(join(folder, "model.gguf"), convertToGguf(goldenFolder(name), dtype, isDecoded));
   const golden = JSON.parse(readFileSync(join(goldenFolder(name), "golden.json"), "utf8")) as { cases: Case[] };
-  const cases = golden.cases.filter(({ prompt, greedy }) => prompt.length + greedy.length <= maxTokens);
+  const cases = golden.cases.filter(({ prompt, greedy = [] }) => prompt.length + greedy.length <= maxTokens);
   writeFileSync(join(folder, "golden.json"), JSON.stringify({ ...golden, cases }));
   const device = new ReferenceDevice();
   try {
@@ -99,6 +99,40 @@ for (const name of [
     }
   });
 }
+
+for (const name of [
+  "bert",
+  "xlm-roberta",
+  "xlm-roberta-reranker",
+  "modernbert",
+  "modernbert-reranker",
+  "embeddinggemma",
+]) {
+  test(`${name} as GGUF gives the golden vectors or scores`, { skip }, () => {
+    for (const { index, logitDifference } of verify(name, "f32")) {
+      assert.ok(logitDifference! < 2e-4, `case ${index}: ${logitDifference}`);
+    }
+  });
+}
+
+test("a reranker that is a decoder scores by two rows of its head", { skip }, () => {
+  const name = "qwen3-yarn"; // whose head is not its embedding
+  const [yes, no] = [17, 42];
+  const folder = mkdtempSync(join(scratch, "judge"));
+  writeFileSync(join(folder, "model.gguf"), convertToGguf(goldenFolder(name), "f32", false, [yes, no]));
+  const golden = JSON.parse(readFileSync(join(goldenFolder(name), "golden.json"), "utf8"));
+  const cases = golden.cases.map(({ prompt, last_logits: logits }: { prompt: number[]; last_logits: number[] }) => {
+    return { prompt, scores: [logits[yes]! - logits[no]!] };
+  });
+  writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases }));
+  const result = verifyModel(folder, new ReferenceDevice());
+  assert.equal(result.architecture, "Qwen3ForSequenceClassification");
+  for (const { logitDifference } of result.cases) assert.ok(logitDifference! < 1e-3, `${logitDifference}`);
+});
+
+test("a cross-encoder whose pooler its GGUF file lacks is refused", { skip }, () => {
+  assert.throws(() => verify("bert-reranker", "f32"), /pooler\.dense\.\w+ is missing/);
+});
 
 test("llama4 as GGUF gives the golden logits and tokens up to the first chunk's end, which a file cannot state", {
   skip,

@@ -17,6 +17,7 @@ export const ENCODERS: readonly EncoderRow[] = [
   {
     title: "BERT (bge, e5, gte, MiniLM, mxbai, ms-marco cross-encoders)",
     architectures: of("Bert"),
+    gguf: "bert",
     context: "512",
     differs: "norms after each half, learned positions, types of tokens",
     goldens: "bert, bert-reranker",
@@ -24,16 +25,24 @@ export const ENCODERS: readonly EncoderRow[] = [
   {
     title: "XLM-RoBERTa (bge-m3, multilingual-e5, bge-reranker-v2-m3)",
     architectures: of("XLMRoberta"),
+    gguf: "bert",
     context: "512 to 8k",
     differs: "BERT; positions begin after that of padding",
     goldens: "xlm-roberta, xlm-roberta-reranker",
   },
-  { title: "RoBERTa", architectures: of("Roberta"), context: "512", differs: "as XLM-RoBERTa" },
-  { title: "CamemBERT", architectures: of("Camembert"), context: "512", differs: "as XLM-RoBERTa" },
-  { title: "DistilBERT", architectures: of("DistilBert"), context: "512", differs: "BERT without types of tokens" },
+  { title: "RoBERTa", architectures: of("Roberta"), gguf: "bert", context: "512", differs: "as XLM-RoBERTa" },
+  { title: "CamemBERT", architectures: of("Camembert"), gguf: "bert", context: "512", differs: "as XLM-RoBERTa" },
+  {
+    title: "DistilBERT",
+    architectures: of("DistilBert"),
+    gguf: "bert",
+    context: "512",
+    differs: "BERT without types of tokens",
+  },
   {
     title: "ModernBERT (gte-modernbert, granite-embedding)",
     architectures: of("ModernBert"),
+    gguf: "modern-bert",
     context: "8k",
     differs: "pre-norm, rotary positions, gated feed-forward, windows to either side on two of three layers",
     goldens: "modernbert, modernbert-reranker",
@@ -41,6 +50,7 @@ export const ENCODERS: readonly EncoderRow[] = [
   {
     title: "EmbeddingGemma",
     architectures: ["Gemma3TextModel"],
+    gguf: "gemma-embedding",
     context: "2k",
     differs: "Gemma 3 whose tokens see the text after them too, windows to either side",
     goldens: "embeddinggemma",

@@ -5,11 +5,12 @@ import { RequestError } from "../core/errors.js";
 import type { SamplingParams } from "../core/sampling.js";
 import type { TensorSource } from "../core/tensor.js";
 import { openGgufModel } from "../formats/gguf/gguf-model.js";
+import { ggufRecipe } from "../formats/gguf/gguf-recipe.js";
 import { ModelFolder } from "../formats/hf/model-folder.js";
 import { readTextRecipe } from "../formats/hf/sentence-transformers.js";
 import { locateModel } from "../formats/hub/hub.js";
 import { modelNameOf } from "../formats/hub/hub-cache.js";
-import { NO_RECIPE, type TextRecipe } from "../formats/text-recipe.js";
+import type { TextRecipe } from "../formats/text-recipe.js";
 import { ChatTemplate } from "../tokenizer/chat-template.js";
 import { GgufTokenizer } from "../tokenizer/gguf-tokenizer.js";
 import { readGgufChatTemplates } from "../tokenizer/gguf-vocab.js";
@@ -50,7 +51,7 @@ function openGguf(path: string): Checkpoint {
     sampling,
     tokenizer: metadata.has("tokenizer.ggml.model") ? new GgufTokenizer(metadata, path) : null,
     templates: readGgufChatTemplates(metadata),
-    recipe: NO_RECIPE,
+    recipe: ggufRecipe(metadata, source),
     openTensors: () => source,
   });
 }
@@ -86,12 +87,13 @@ interface CheckpointParts {
   readonly openTensors: () => TensorSource;
 }
 
-function checkpointOf({ templates, tokenizer, sampling, ...rest }: CheckpointParts): Checkpoint {
+function checkpointOf(parts: CheckpointParts): Checkpoint {
+  const { templates, tokenizer, sampling, ...rest } = parts;
   const eosIds = new Set([...rest.eosIds, ...(tokenizer?.eosIds ?? [])]);
   return {
     ...rest,
     eosIds: [...eosIds],
-    recipe: withVerdict(rest.recipe, rest.name, tokenizer),
+    recipe: withVerdict(parts, tokenizer),
     generation: { sampling },
     tokenizer,
     chatTemplate:
@@ -107,8 +109,10 @@ function checkpointOf({ templates, tokenizer, sampling, ...rest }: CheckpointPar
 }
 
 /** Qwen's rerankers are causal models like any other: only their name says that "yes" and "no" are verdicts. */
-function withVerdict(recipe: TextRecipe, name: string, tokenizer: Tokenizer | null): TextRecipe {
-  if (recipe.verdict !== null || !/qwen3-reranker/i.test(name) || tokenizer === null) return recipe;
+function withVerdict({ recipe, name, config }: CheckpointParts, tokenizer: Tokenizer | null): TextRecipe {
+  if (recipe.isAsked || !/qwen3-reranker/i.test(name) || tokenizer === null) return recipe;
+  const isClassifier = String(config.architectures).includes("ForSequenceClassification");
   const yes = tokenizer.tokenToId("yes");
-  return yes === null ? recipe : { ...recipe, verdict: { yes, no: tokenizer.tokenToId("no") } };
+  if (isClassifier || yes === null) return { ...recipe, isAsked: isClassifier };
+  return { ...recipe, isAsked: true, verdict: { yes, no: tokenizer.tokenToId("no") } };
 }

@@ -4,9 +4,10 @@
 
 import type { Pooling } from "../core/pooling.js";
 
-/** y = act(weight x + bias), in a file of its own. */
+/** y = act(weight x + bias): `${name}.weight`, in a file of its own, or (null) among the model's tensors. */
 export interface DenseModule {
-  readonly file: string;
+  readonly file: string | null;
+  readonly name: string;
   readonly inputs: number;
   readonly outputs: number;
   readonly hasBias: boolean;
@@ -33,6 +34,10 @@ export interface TextRecipe {
   /** Tokens of the longest text; null: what the model takes. */
   readonly maxLength: number | null;
   readonly verdict: VerdictTokens | null;
+  /** Pairs are put to the model as a question, not as two texts. */
+  readonly isAsked: boolean;
+  /** The question, with {query} and {document} in it; null: that of the chat template, or the usual one. */
+  readonly question: string | null;
   /** What the scores of labels go through; null: what is usual. */
   readonly scoreActivation: "sigmoid" | "softmax" | "identity" | null;
 }
@@ -45,5 +50,7 @@ export const NO_RECIPE: TextRecipe = {
   defaultPrompt: null,
   maxLength: null,
   verdict: null,
+  isAsked: false,
+  question: null,
   scoreActivation: null,
 };

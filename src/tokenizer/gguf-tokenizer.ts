@@ -10,6 +10,7 @@ import { SpecialSplitter } from "./special-splitter.js";
 import type { TextFrame } from "./text-frame.js";
 import { tryFallbackByte } from "./token-decoder.js";
 import { type DecodeOptions, decodeTokens, type EncodeOptions, type Tokenizer } from "./tokenizer.js";
+import { Unigram } from "./unigram.js";
 
 const NO_BYTES = new Uint8Array(0);
 const SPACE = "\u2581";
@@ -28,6 +29,7 @@ export class GgufTokenizer implements Tokenizer {
   readonly #ids: ReadonlyMap<string, number>;
   readonly #ranks: ReadonlyMap<string, number>; // "left right" -> rank
   readonly #splitter: SpecialSplitter;
+  readonly #unigram: Unigram | null;
   readonly #words = new Map<string, readonly number[]>();
 
   constructor(metadata: GgufMetadata, file: string) {
@@ -36,7 +38,9 @@ export class GgufTokenizer implements Tokenizer {
     this.vocabSize = vocab.tokens.length;
     this.bosId = vocab.bosId;
     this.eosIds = vocab.eosIds;
-    this.stripsLeadingSpace = vocab.kind === "wordpiece" || (vocab.kind === "sentencepiece" && vocab.addsSpacePrefix);
+    const hasSpaces = vocab.kind === "sentencepiece" || vocab.kind === "unigram";
+    this.stripsLeadingSpace = vocab.kind === "wordpiece" || (hasSpaces && vocab.addsSpacePrefix);
+    this.#unigram = vocab.kind === "unigram" ? unigramOf(vocab, vocab.scores) : null;
 
     const ids = new Map<string, number>();
     const markers: [string, number][] = [];
@@ -74,6 +78,8 @@ export class GgufTokenizer implements Tokenizer {
         // Every stretch of text that begins the whole or follows a marker is a sentence of its own.
         const prefix = this.#vocab.addsSpacePrefix && isAfterMarker ? " " : "";
         this.#encodeSentence(prefix + fragment, ids);
+      } else if (this.#vocab.kind === "unigram") {
+        this.#unigram!.encode(spacedText(fragment, this.#vocab), ids);
       } else if (this.#vocab.kind === "wordpiece") {
         for (const word of bertWords(fragment, this.#vocab)) this.#encodeBertWord(word, ids);
       } else {
@@ -89,7 +95,8 @@ export class GgufTokenizer implements Tokenizer {
     const { kind, bosId, eosId, addsBos, addsEos } = this.#vocab;
     const before = addsBos && bosId !== null ? [bosId] : [];
     const after = addsEos && eosId !== null ? [eosId] : [];
-    const between = isPair ? after : [];
+    // As RoBERTa has it, the end of the first text is followed by that of an empty one.
+    const between = !isPair ? [] : kind === "unigram" ? [...after, ...after] : after;
     return { before, between, after, hasTypes: isPair && kind === "wordpiece" };
   }
 
@@ -216,4 +223,32 @@ export class GgufTokenizer implements Tokenizer {
     }
     return ids;
   }
+}
+
+/** Tokens that text can be made of, whatever their scores; the least score is that of the plain ones. */
+function unigramOf({ tokens, types, unkId }: GgufVocab, scores: readonly number[]): Unigram {
+  const ids = new Map<string, number>();
+  let worstScore = 0;
+  for (let id = 0; id < tokens.length; id++) {
+    if (types[id] === TokenType.NORMAL) worstScore = Math.min(worstScore, scores[id]!);
+    const isText =
+      types[id] === TokenType.NORMAL || types[id] === TokenType.USER_DEFINED || types[id] === TokenType.UNUSED;
+    if (isText) ids.set(tokens[id]!, id);
+  }
+  return new Unigram({ ids, scores, unkId: unkId ?? 0, worstScore });
+}
+
+/** Normalised, its spaces as the vocabulary writes them: one before each word where runs are joined. */
+function spacedText(text: string, vocab: Extract<GgufVocab, { kind: "unigram" }>): string {
+  const { charsmap, addsSpacePrefix, joinsSpaces } = vocab;
+  const normalized = charsmap === null ? text : charsmap.normalize(text);
+  if (joinsSpaces) {
+    const words = normalized.split(" ").filter((word) => word !== "");
+    return words.map((word) => SPACE + word).join("");
+  }
+  // The prefix stands before the first word, behind the spaces that lead to it.
+  const lead = /^ */.exec(normalized)![0].length;
+  const hasWords = lead < normalized.length;
+  const prefixed = addsSpacePrefix && hasWords ? `${normalized.slice(0, lead)} ${normalized.slice(lead)}` : normalized;
+  return prefixed.replaceAll(" ", SPACE);
 }

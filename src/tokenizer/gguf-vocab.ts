@@ -1,6 +1,7 @@
 // The vocabulary in GGUF metadata (tokenizer.ggml.*), checked and named. What it means for text is gguf-tokenizer.ts.
 
 import { FormatError } from "../core/errors.js";
+import { Charsmap } from "./charsmap.js";
 import { findPreTokenizer, PRE_TOKENIZER_NAMES, type PreTokenizer } from "./pre-tokenizers.js";
 
 export type GgufMetadata = ReadonlyMap<string, unknown>;
@@ -27,6 +28,14 @@ export type GgufVocab = CommonVocab &
   (
     | { readonly kind: "sentencepiece"; readonly scores: readonly number[]; readonly addsSpacePrefix: boolean }
     | { readonly kind: "byte-level"; readonly merges: readonly string[]; readonly preTokenizer: PreTokenizer }
+    | {
+        readonly kind: "unigram";
+        readonly scores: readonly number[];
+        readonly addsSpacePrefix: boolean;
+        /** Runs of spaces become one, those at the ends none. */
+        readonly joinsSpaces: boolean;
+        readonly charsmap: Charsmap | null;
+      }
     | { readonly kind: "wordpiece"; readonly lowersCase: boolean; readonly stripsAccents: boolean }
   );
 
@@ -80,8 +89,8 @@ export function readGgufVocab(metadata: GgufMetadata, file: string): GgufVocab {
   };
 
   const model = metadata.get(key("model"));
-  if (model !== "llama" && model !== "gpt2" && model !== "gemma4" && model !== "bert") {
-    const known = "llama, gpt2, gemma4, bert";
+  if (!["llama", "gpt2", "gemma4", "bert", "t5"].includes(String(model))) {
+    const known = "llama, gpt2, gemma4, bert, t5";
     throw new FormatError("unsupported_model_option", { file, param: key("model"), value: String(model), known });
   }
   const isSentencePiece = model === "llama";
@@ -118,6 +127,22 @@ export function readGgufVocab(metadata: GgufMetadata, file: string): GgufVocab {
       addsBos: flag("add_bos_token", true),
       scores: need("scores", list<number>("scores", "number", tokens.length)),
       addsSpacePrefix: flag("add_space_prefix", true),
+    };
+  }
+  if (model === "t5") {
+    const bytes = list<number>("precompiled_charsmap", "number", 0) ?? [];
+    return {
+      ...common,
+      kind: "unigram",
+      eosId: id("eos", 1),
+      unkId: id("unknown", 2),
+      padId: id("padding", 0),
+      addsBos: flag("add_bos_token", false),
+      addsEos: flag("add_eos_token", true),
+      scores: need("scores", list<number>("scores", "number", tokens.length)),
+      addsSpacePrefix: flag("add_space_prefix", true),
+      joinsSpaces: flag("remove_extra_whitespaces", true),
+      charsmap: bytes.length === 0 ? null : new Charsmap(Uint8Array.from(bytes), file),
     };
   }
   if (isWordPiece) {

@@ -3,6 +3,7 @@
 
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { FormatError } from "../core/errors.js";
+import { Charsmap } from "./charsmap.js";
 import { ContentEncoder } from "./content-encoder.js";
 import { refuseSlowPatterns } from "./slow-patterns.js";
 import { frameOf, type TextFrame } from "./text-frame.js";
@@ -62,6 +63,7 @@ export class JsonTokenizer implements Tokenizer {
       const pre_tokenizer = withUnicodeClasses(json.pre_tokenizer as PreTokenizerConfig | null | undefined);
       this.#encoder = new HuggingFaceTokenizer({ ...optional, ...json, pre_tokenizer }, config);
       this.#ids = this.#encoder.get_vocab();
+      useCharsmaps(this.#encoder.normalizer, file);
     } catch (error) {
       throw unusable(file, error);
     }
@@ -186,4 +188,21 @@ function withUnicodeClasses(config: PreTokenizerConfig | null | undefined): PreT
     return { type: "Sequence", pretokenizers: [split(GPT2_WORDS), { ...config, use_regex: false }] };
   }
   return config ?? null;
+}
+
+/** The library's normaliser of this kind is by rules of its own; a file's map says exactly what becomes of a character. */
+function useCharsmaps(normalizer: unknown, file: string): void {
+  const { config, normalizers } = (normalizer ?? {}) as NormalizerParts;
+  for (const part of normalizers ?? []) useCharsmaps(part, file);
+  if (config?.type !== "Precompiled" || typeof config.precompiled_charsmap !== "string") return;
+  const bytes = Buffer.from(config.precompiled_charsmap, "base64");
+  if (bytes.length === 0) return;
+  const charsmap = new Charsmap(bytes, file);
+  (normalizer as NormalizerParts).normalize = (text) => charsmap.normalizeClusters(text);
+}
+
+interface NormalizerParts {
+  readonly config?: { readonly type?: unknown; readonly precompiled_charsmap?: unknown };
+  readonly normalizers?: readonly unknown[];
+  normalize(text: string): string;
 }

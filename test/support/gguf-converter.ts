@@ -7,6 +7,7 @@ import { quantizeQ4, quantizeQ8 } from "../../src/core/dequantize/quantize.js";
 import { f32ToF16 } from "../../src/core/dequantize/small-floats.js";
 import type { TensorSource } from "../../src/core/tensor.js";
 import { ModelFolder } from "../../src/formats/hf/model-folder.js";
+import { convertEncoder, ENCODER_ARCHITECTURE, encoderValues } from "./gguf-encoders.js";
 import { metadataOf, type Raw } from "./gguf-metadata.js";
 import { ARCHITECTURE, ggufName, LAYER, MODEL } from "./gguf-names.js";
 import { type GgufTensor, type GgufValue, writeGguf } from "./gguf-writer.js";
@@ -20,18 +21,37 @@ interface Values {
 
 /**
  * The GGUF file of a folder, with its matrices in `dtype` where their rows are whole blocks; `isDecoded` writes the values
- * they stand for as f32 instead.
+ * they stand for as f32 instead. `verdict`: the rows of two tokens as a reranker's head, in place of the whole one.
  */
-export function convertToGguf(folder: string, dtype: MatrixDtype, isDecoded = false): Buffer {
+export function convertToGguf(
+  folder: string,
+  dtype: MatrixDtype,
+  isDecoded = false,
+  verdict?: readonly [yes: number, no: number],
+): Buffer {
   const model = new ModelFolder(folder);
   const raw: Raw = model.config;
-  const architecture = ARCHITECTURE[raw.architectures[0]]!;
+  const architecture = { ...ARCHITECTURE, ...ENCODER_ARCHITECTURE }[raw.architectures[0] as string]!;
   const source = model.openTensors();
   const tensors: GgufTensor[] = [];
-  const metadata = { ...metadataOf(architecture, raw), ...xieluValues(raw, source) };
-  for (const [name, tensor] of convertTensors(architecture, raw, source)) {
+  const isEncoder = architecture === "bert" || architecture === "modern-bert";
+  const metadata: Record<string, GgufValue> = isEncoder
+    ? encoderValues(architecture, raw)
+    : { ...metadataOf(architecture, raw), ...xieluValues(raw, source) };
+  const convert = isEncoder ? convertEncoder : convertTensors;
+  for (const [name, tensor] of convert(architecture, raw, source)) {
+    if (verdict !== undefined && name === "output.weight") {
+      const row = (id: number) => [...tensor.values.subarray(id * tensor.shape[1]!, (id + 1) * tensor.shape[1]!)];
+      const values = Float32Array.from([...row(verdict[0]), ...row(verdict[1])]);
+      tensors.push(encode("cls.output.weight", { shape: [2, tensor.shape[1]!], values }, dtype));
+      continue;
+    }
     const encoded = encode(name, tensor, dtype);
     tensors.push(isDecoded ? decode(encoded) : encoded);
+  }
+  if (verdict !== undefined) {
+    metadata[`${architecture}.pooling_type`] = 4;
+    metadata[`${architecture}.classifier.output_labels`] = ["yes", "no"];
   }
   source.close();
   return writeGguf(metadata, tensors);
@@ -49,12 +69,14 @@ function* convertTensors(architecture: string, raw: Raw, source: TensorSource): 
     "arcee",
   ].includes(architecture);
   const isGemma = architecture.startsWith("gemma");
-  const isPlusOne = ["gemma2", "gemma3", "nemotron"].includes(architecture) || raw.linear_num_key_heads !== undefined;
+  const isPlusOne =
+    ["gemma2", "gemma3", "gemma-embedding", "nemotron"].includes(architecture) ||
+    raw.linear_num_key_heads !== undefined;
   const stacks = new Map<string, Values[]>();
   for (const name of source.names()) {
     const tensor = source.get(name);
     let values: Values = { shape: tensor.shape, values: toFloat32(tensor) };
-    const ofModel = ggufName(MODEL, name);
+    const ofModel = ggufName(MODEL, name) ?? ggufName(MODEL, `model.${name}`); // base models have no prefix
     if (ofModel !== undefined) {
       yield [ofModel, isPlusOne && name.endsWith("norm.weight") ? plusOne(values) : values];
       continue;
@@ -66,9 +88,8 @@ function* convertTensors(architecture: string, raw: Raw, source: TensorSource): 
       stacks.get(key)![Number(stream[2])] = values;
       continue;
     }
-    const [, layer, part] = /^(?:model\.layers|backbone\.layers|gpt_neox\.layers|transformer\.h)\.(\d+)\.(.*)$/.exec(
-      name,
-    )!;
+    const [, layer, part] =
+      /^(?:(?:model\.)?layers|backbone\.layers|gpt_neox\.layers|transformer\.h)\.(\d+)\.(.*)$/.exec(name)!;
     if (part!.startsWith("mlp.act_fn.")) continue; // in the metadata
     const expert = /experts\.(\d+)\.(\w+)\.weight$/.exec(part!);
     if (expert !== null) {

@@ -138,6 +138,13 @@ function ownValues(architecture: string, raw: Raw): Values {
           share === 0.95 ? 1.6448536 : Number.NEGATIVE_INFINITY,
         ),
       };
+    case "gemma-embedding":
+      return {
+        ...windows,
+        "rope.freq_base_swa": raw.rope_parameters.sliding_attention.rope_theta,
+        "attention.causal": false,
+        pooling_type: 1,
+      };
     case "gemma4":
       return {
         ...windows,

@@ -95,9 +95,9 @@ export class TextTasks {
     }
     const limit = this.#limitOf(options);
     const texts = pairs.map(([first, second]) =>
-      recipe.verdict === null
-        ? this.#encodePair(first, second, limit)
-        : { ids: verdictPrompt(this.#checkpoint, first, second, options.instruction, limit) },
+      recipe.isAsked
+        ? { ids: verdictPrompt(this.#checkpoint, first, second, options.instruction, limit) }
+        : this.#encodePair(first, second, limit),
     );
     checkLengths(texts, options);
     const vectors = await Promise.all(

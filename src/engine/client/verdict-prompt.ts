@@ -19,17 +19,21 @@ export function verdictPrompt(
   const { chatTemplate } = checkpoint;
   const tokenizer = checkpoint.requireTokenizer();
   const knowsRoles = chatTemplate !== null && /['"]document['"]/.test(chatTemplate.source);
+  const { question } = checkpoint.recipe;
   const encode = (shown: string): number[] => {
-    const { text, content } = knowsRoles
-      ? chatTemplate.renderPrompt(
-          [
-            { role: "system", content: instruction },
-            { role: "query", content: query },
-            { role: "document", content: shown },
-          ],
-          { addGenerationPrompt: true },
-        )
-      : qwenPrompt(instruction, query, shown);
+    const { text, content } =
+      question !== null
+        ? fill(question.split(/(\{query\}|\{document\})/), { "{query}": query, "{document}": shown })
+        : knowsRoles
+          ? chatTemplate.renderPrompt(
+              [
+                { role: "system", content: instruction },
+                { role: "query", content: query },
+                { role: "document", content: shown },
+              ],
+              { addGenerationPrompt: true },
+            )
+          : qwenPrompt(instruction, query, shown);
     return tokenizer.encode(text, { addSpecialTokens: false, content });
   };
   const ids = encode(document);
@@ -43,21 +47,32 @@ export function verdictPrompt(
   return ids;
 }
 
-function qwenPrompt(instruction: string, query: string, document: string): { text: string; content: Spans } {
+function qwenPrompt(instruction: string, query: string, document: string): ContentPrompt {
   const pieces = [
     `<|im_start|>system\n${JUDGE}<|im_end|>\n<|im_start|>user\n<Instruct>: `,
-    instruction,
+    "{instruction}",
     "\n<Query>: ",
-    query,
+    "{query}",
     "\n<Document>: ",
-    document,
+    "{document}",
     "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
   ];
+  return fill(pieces, { "{instruction}": instruction, "{query}": query, "{document}": document });
+}
+
+interface ContentPrompt {
+  readonly text: string;
+  readonly content: Spans;
+}
+
+/** The pieces as one text, those that are named in `values` as content. */
+function fill(pieces: readonly string[], values: Readonly<Record<string, string>>): ContentPrompt {
   const content: [number, number][] = [];
-  let at = 0;
-  pieces.forEach((piece, i) => {
-    if (i % 2 === 1 && piece.length > 0) content.push([at, at + piece.length]);
-    at += piece.length;
-  });
-  return { text: pieces.join(""), content };
+  let text = "";
+  for (const piece of pieces) {
+    const value = values[piece];
+    if (value !== undefined && value !== "") content.push([text.length, text.length + value.length]);
+    text += value ?? piece;
+  }
+  return { text, content };
 }

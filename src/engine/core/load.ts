@@ -54,8 +54,10 @@ export async function loadEngine(
   let model: ReturnType<typeof family.load>;
   let fingerprint: string;
   let verdict: HostLayer | null = null;
+  let dense: HostLayer | null = null;
   try {
     fingerprint = fingerprintOf(checkpoint.config, source);
+    dense = denseLayers(checkpoint.recipe.dense, source);
     if (checkpoint.recipe.verdict !== null) verdict = verdictLayer(source, checkpoint.recipe.verdict);
     let totalBytes = 0;
     for (const name of source.names()) totalBytes += source.get(name).byteLength;
@@ -105,7 +107,7 @@ export async function loadEngine(
     maxContext: Math.min(maxContext, cache.maxTokens),
     eosIds: checkpoint.eosIds,
     compiler,
-    layers: { embed: denseLayers(checkpoint.recipe.dense), score: verdict ?? model.scorer?.score ?? null },
+    layers: { embed: dense, score: verdict ?? model.scorer?.score ?? null },
     clock,
   });
   const key = pageKey(config, fingerprint, device, caches);

@@ -9,19 +9,19 @@ import { sliceOuter } from "../../formats/tensor-views.js";
 import type { DenseModule, VerdictTokens } from "../../formats/text-recipe.js";
 import { type HostLayer, hostActivation, hostLinear, inOrder } from "../../models/blocks/host-layers.js";
 
-/** null: nothing comes after pooling. */
-export function denseLayers(modules: readonly DenseModule[]): HostLayer | null {
-  return modules.length === 0 ? null : inOrder(modules.flatMap(loadDense));
+/** null: nothing comes after pooling. `own` holds the model's tensors. */
+export function denseLayers(modules: readonly DenseModule[], own: TensorSource): HostLayer | null {
+  return modules.length === 0 ? null : inOrder(modules.flatMap((module) => loadDense(module, own)));
 }
 
-function loadDense({ file, inputs, outputs, hasBias, activation }: DenseModule): HostLayer[] {
-  const source = openSafetensors(file);
+function loadDense({ file, name, inputs, outputs, hasBias, activation }: DenseModule, own: TensorSource): HostLayer[] {
+  const source = file === null ? own : openSafetensors(file);
   try {
-    const bias = hasBias ? toFloat32(source.get("linear.bias", [outputs])) : null;
-    const linear = hostLinear(toFloat32(source.get("linear.weight", [outputs, inputs])), bias, outputs);
+    const bias = hasBias ? toFloat32(source.get(`${name}.bias`, [outputs])) : null;
+    const linear = hostLinear(toFloat32(source.get(`${name}.weight`, [outputs, inputs])), bias, outputs);
     return activation === "identity" ? [linear] : [linear, hostActivation(activation)];
   } finally {
-    source.close();
+    if (file !== null) source.close();
   }
 }
 

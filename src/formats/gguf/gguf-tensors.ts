@@ -40,14 +40,30 @@ export function ggufTensors(architecture: string, config: Config, source: Tensor
       table.add(joinLatent(source.get(name), values, `${naming.layerPrefix}.${latent[1]}.self_attn.kv_b_proj.weight`));
       continue;
     }
+    if (name === "cls.output.weight" && !Object.hasOwn(naming.model, "cls.output")) {
+      table.add(verdictOf(source.get(name)));
+      continue;
+    }
     for (const tensor of rename(source.get(name), naming, config)) table.add(tensor);
   }
   for (const tensor of naming.stated?.(config) ?? []) table.add(tensor);
   return table;
 }
 
+/** Rows of two tokens, "yes" and "no", as the matrix of one score: how much the first is more likely. */
+function verdictOf(tensor: HostTensor): HostTensor {
+  const [outputs, hidden] = tensor.shape as [number, number];
+  if (outputs !== 2) return renamed(tensor, "score.weight");
+  return madeTensor("score.weight", "f32", [1, hidden], () => {
+    const values = toFloat32(tensor);
+    return new Uint8Array(values.slice(0, hidden).map((yes, i) => yes - values[hidden + i]!).buffer);
+  });
+}
+
 function rename(tensor: HostTensor, naming: Naming, config: Config): HostTensor[] {
-  const match = /^(?:blk\.(\d+)\.)?((?:shortconv\.)?\w+?)(_exps|\.\d+)?(?:\.(weight|bias))?$/.exec(tensor.name);
+  const match = /^(?:blk\.(\d+)\.)?((?:shortconv\.|cls\.(?=output|norm))?\w+?)(_exps|\.\d+)?(?:\.(weight|bias))?$/.exec(
+    tensor.name,
+  );
   const [, layer, part = "", expert, suffix = part === UNSUFFIXED_NORM ? "weight" : undefined] = match ?? [];
   if (suffix === undefined && !BARE.has(part)) throw unknown(tensor);
   if (expert !== undefined) return renameExperts(tensor, naming, config, { layer, part, expert, suffix: suffix! });

@@ -25,8 +25,10 @@ export function readTextRecipe(folder: string, config: Record<string, unknown>):
     if (kind === "Pooling") recipe.pooling = readPooling(readJsonObject(file), file);
     else if (kind === "Dense") dense.push(readDense(readJsonObject(file), file, path));
     else if (kind === "Normalize") recipe.isNormalized = true;
-    else if (kind === "LogitScore") recipe.verdict = readVerdict(readJsonObject(file), file);
-    else if (kind !== "Transformer") {
+    else if (kind === "LogitScore") {
+      recipe.verdict = readVerdict(readJsonObject(file), file);
+      recipe.isAsked = true;
+    } else if (kind !== "Transformer") {
       throw refuse(join(folder, "modules.json"), "type", kind, "Transformer, Pooling, Dense, Normalize, LogitScore");
     }
   }
@@ -120,6 +122,7 @@ function readDense(config: Record<string, unknown>, file: string, folder: string
   if (activation === undefined) throw refuse(file, "activation_function", name, Object.keys(ACTIVATIONS).join(", "));
   return {
     file: join(folder, "model.safetensors"),
+    name: "linear",
     inputs: size("in_features"),
     outputs: size("out_features"),
     hasBias: config.bias !== false,

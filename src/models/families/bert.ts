@@ -77,7 +77,8 @@ function bertFamily(kind: BertKind): ModelFamily<BertConfig> {
       const c = new ConfigReader({ ...BERT_DEFAULTS, ...raw }, file);
       refuseOtherForwards(c);
       const numPositions = c.int("max_position_embeddings");
-      const firstPosition = kind.isAfterPadding ? c.count("pad_token_id", kind.padId) + 1 : 0;
+      const ownFirst = kind.isAfterPadding ? c.count("pad_token_id", kind.padId) + 1 : 0;
+      const firstPosition = c.count("first_position", ownFirst); // a GGUF file's table begins with it, and says so
       c.check(firstPosition < numPositions, "pad_token_id", `below max_position_embeddings (${numPositions}) less one`);
       return {
         ...sizesOf(c, "num_attention_heads", {

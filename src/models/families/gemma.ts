@@ -68,6 +68,8 @@ export const gemma3: ModelFamily<DecoderConfig> = {
   },
   specOf: decoderSpec,
   load: (config, context) => loadDecoder(config, context),
+  // What EmbeddingGemma's GGUF files put after pooling.
+  ignoredTensors: () => [/^dense_[23]\.weight$/],
 };
 
 /** The text_config of larger checkpoints leaves out what the smallest of them has alike. */

@@ -14,7 +14,7 @@ import {
 import type { GgufKeys } from "../gguf-keys.js";
 import { type Config, type DecoderKeys, decoder, layerTypes, localRope, perLayer } from "../gguf-parts.js";
 
-function gemma(keys: GgufKeys, source: TensorSource, own: DecoderKeys = {}): Config {
+export function gemma(keys: GgufKeys, source: TensorSource, own: DecoderKeys = {}): Config {
   const { hidden_act: _, ...config } = decoder(keys, source, own);
   const heads = config.num_attention_heads as number;
   // No key says so: only the 27B models (46 and 62 layers) scale queries by the width of the model, not of a head.

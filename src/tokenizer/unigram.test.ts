@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Charsmap } from "./charsmap.js";
+import { GgufTokenizer } from "./gguf-tokenizer.js";
+import { JsonTokenizer } from "./json-tokenizer.js";
+
+const [NORMAL, UNKNOWN, CONTROL] = [1, 2, 3];
+
+/** A charsmap of single-byte or longer keys, built as a double array with an offset of its own for every node. */
+function charsmap(entries: Readonly<Record<string, string>>): Uint8Array {
+  const replacements: number[] = [];
+  const valueOf = new Map<string, number>();
+  for (const [key, value] of Object.entries(entries)) {
+    valueOf.set(key, replacements.length);
+    replacements.push(...Buffer.from(value), 0);
+  }
+  const keys = [...valueOf.keys()].map((key) => ({ bytes: [...Buffer.from(key)], value: valueOf.get(key)! }));
+  const units: number[] = [0];
+  let nextBase = 256; // every node gets 256 places that nobody else has
+  const place = (node: number, depth: number, own: typeof keys): void => {
+    const base = nextBase;
+    nextBase += 256;
+    const offset = node ^ base;
+    const leaf = own.find(({ bytes }) => bytes.length === depth);
+    units[node] = (units[node] ?? 0) | ((offset << 10) >>> 0) | (leaf === undefined ? 0 : 0x100);
+    if (leaf !== undefined) units[base] = (0x80000000 | leaf.value) >>> 0;
+    for (const byte of new Set(own.flatMap(({ bytes }) => (bytes.length > depth ? [bytes[depth]!] : [])))) {
+      units[base ^ byte] = byte;
+      place(
+        base ^ byte,
+        depth + 1,
+        own.filter(({ bytes }) => bytes[depth] === byte),
+      );
+    }
+  };
+  place(0, 0, keys);
+  const trie = Uint32Array.from({ length: nextBase }, (_, i) => units[i] ?? 0);
+  const size = Buffer.alloc(4);
+  size.writeUInt32LE(trie.byteLength);
+  return Buffer.concat([size, Buffer.from(trie.buffer), Buffer.from(replacements)]);
+}
+
+const MAP = charsmap({ "\t": " ", ﬁ: "fi", Ａ: "A", "e\u0301": "é", "\u0007": "" });
+
+test("a charsmap replaces what it knows and leaves the rest", () => {
+  const map = new Charsmap(MAP, "x");
+  for (const normalize of [map.normalize.bind(map), map.normalizeClusters.bind(map)]) {
+    assert.equal(normalize("ﬁne\tＡ e\u0301 漢🐉\u0007!"), "fine A é 漢🐉!");
+    assert.equal(normalize(""), "");
+  }
+  assert.throws(() => new Charsmap(Uint8Array.of(1, 2, 3), "x"), /precompiled_charsmap/);
+  assert.throws(() => new Charsmap(Uint8Array.of(255, 0, 0, 0, 1), "x"), /precompiled_charsmap/);
+});
+
+const PIECES: [string, number][] = [
+  ["▁", -3],
+  ["▁fi", -4],
+  ["ne", -4],
+  ["▁fine", -9],
+  ["▁A", -5],
+  ["f", -6],
+  ["i", -6],
+  ["n", -6],
+  ["e", -6],
+  ["é", -7],
+];
+
+function gguf(more: Record<string, unknown> = {}): GgufTokenizer {
+  const rows: [string, number, number][] = [
+    ["<s>", 0, CONTROL!],
+    ["<pad>", 0, CONTROL!],
+    ["</s>", 0, CONTROL!],
+    ["<unk>", 0, UNKNOWN!],
+    ...PIECES.map(([token, score]): [string, number, number] => [token, score, NORMAL!]),
+  ];
+  const fields = {
+    model: "t5",
+    tokens: rows.map(([token]) => token),
+    scores: rows.map(([, score]) => score),
+    token_type: rows.map(([, , type]) => type),
+    bos_token_id: 0,
+    eos_token_id: 2,
+    unknown_token_id: 3,
+    add_bos_token: true,
+    add_eos_token: true,
+    precompiled_charsmap: [...MAP],
+    ...more,
+  };
+  return new GgufTokenizer(
+    new Map(Object.entries(fields).map(([key, value]) => [`tokenizer.ggml.${key}`, value])),
+    "x",
+  );
+}
+
+/** The same vocabulary as tokenizer.json has it. */
+function json(): JsonTokenizer {
+  const special = ["<s>", "<pad>", "</s>", "<unk>"];
+  const token = (id: string) => ({ SpecialToken: { id, type_id: 0 } });
+  const text = (id: string) => ({ Sequence: { id, type_id: 0 } });
+  return new JsonTokenizer({
+    file: "x",
+    json: {
+      version: "1.0",
+      added_tokens: special.map((content, id) => ({
+        id,
+        content,
+        special: true,
+        single_word: false,
+        lstrip: false,
+        rstrip: false,
+        normalized: false,
+      })),
+      normalizer: { type: "Precompiled", precompiled_charsmap: Buffer.from(MAP).toString("base64") },
+      pre_tokenizer: {
+        type: "Sequence",
+        pretokenizers: [
+          { type: "WhitespaceSplit" },
+          { type: "Metaspace", replacement: "▁", add_prefix_space: true, prepend_scheme: "always" },
+        ],
+      },
+      post_processor: {
+        type: "TemplateProcessing",
+        single: [token("<s>"), text("A"), token("</s>")],
+        pair: [token("<s>"), text("A"), token("</s>"), token("</s>"), text("B"), token("</s>")],
+        special_tokens: {
+          "<s>": { id: "<s>", ids: [0], tokens: ["<s>"] },
+          "</s>": { id: "</s>", ids: [2], tokens: ["</s>"] },
+        },
+      },
+      decoder: { type: "Metaspace", replacement: "▁", add_prefix_space: true },
+      model: { type: "Unigram", unk_id: 3, vocab: [...special.map((s): [string, number] => [s, 0]), ...PIECES] },
+    },
+  });
+}
+
+test("Unigram: the best sum of scores, unknown runs as one, in both files alike", () => {
+  const [a, b] = [gguf(), json()];
+  const pieces = (tokenizer: GgufTokenizer | JsonTokenizer, text: string) =>
+    tokenizer.encode(text).map((id) => tokenizer.idToToken(id));
+  // -4 -4 is better than -9.
+  assert.deepEqual(pieces(a, "ﬁne"), ["<s>", "▁fi", "ne", "</s>"]);
+  assert.deepEqual(pieces(a, "  fine\t Ａ漢字🐉e\u0301 "), ["<s>", "▁fi", "ne", "▁A", "<unk>", "é", "</s>"]);
+  for (const text of ["ﬁne", "fine Ａ", "e\u0301", "Afi 漢字 nef", "A🐉", "fi\u0007ne"]) {
+    assert.deepEqual(b.encode(text), a.encode(text), text);
+    assert.deepEqual(
+      b.encode(text, { addSpecialTokens: false, content: [[0, text.length]] }),
+      a.encode(text).slice(1, -1),
+      text,
+    );
+  }
+  const frame = { before: [0], between: [2, 2], after: [2], hasTypes: false };
+  assert.deepEqual(a.frame(true), frame);
+  assert.deepEqual(b.frame(true), frame);
+  assert.equal(a.decode(a.encode("fine A"), { skipSpecialTokens: true }), "fine A");
+});
+
+test("Unigram without joined spaces keeps them all", () => {
+  const tokenizer = gguf({ remove_extra_whitespaces: false, add_space_prefix: false });
+  const pieces = tokenizer.encode("  fine", { addSpecialTokens: false }).map((id) => tokenizer.idToToken(id));
+  assert.deepEqual(pieces, ["▁", "▁fi", "ne"]);
+});
