@@ -9,12 +9,12 @@ const [NORMAL, UNKNOWN, CONTROL] = [1, 2, 3];
 /** A charsmap of single-byte or longer keys, built as a double array with an offset of its own for every node. */
 function charsmap(entries: Readonly<Record<string, string>>): Uint8Array {
   const replacements: number[] = [];
-  const valueOf = new Map<string, number>();
+  const starts = new Map<string, number>();
   for (const [key, value] of Object.entries(entries)) {
-    valueOf.set(key, replacements.length);
+    starts.set(key, replacements.length);
     replacements.push(...Buffer.from(value), 0);
   }
-  const keys = [...valueOf.keys()].map((key) => ({ bytes: [...Buffer.from(key)], value: valueOf.get(key)! }));
+  const keys = [...starts.keys()].map((key) => ({ bytes: [...Buffer.from(key)], value: starts.get(key)! }));
   const units: number[] = [0];
   let nextBase = 256; // every node gets 256 places that nobody else has
   const place = (node: number, depth: number, own: typeof keys): void => {
