@@ -12,9 +12,10 @@
 //   then, for each block
 //   codes     8-bit [8 groups][32 rows][4 columns]: value + 128, unsigned
 //             4-bit [4][32 rows][4 columns]: low nibbles are groups 0..3, high nibbles groups 4..7
-//             5-bit the same, then [32 rows][4 columns]: bit g is the fifth bit of group g
-//             6-bit the same, then [2][32 rows][4 columns]: bits 2j, 2j + 1 of vector p are the upper bits of group 2j + p
-//   scales    [32 rows] of half (f16), bhalf (bf16) or small int8; super16: [2 half blocks][32 rows] of small int8
+//             2-bit [2][32 rows][4 columns]: bits 2j, 2j + 1 of vector p are group 2j + p
+//             then, for codes of 5, 6 and 3 bits and for levels with a sign, a plane of upper bits: one bit, [32 rows][4 columns]: bit g is
+//             that of group g; or two, as 2-bit codes
+//   scales    [32 rows] of half (f16), bhalf (bf16) or small int8; super16: [2 half blocks][32 rows] of small int8; big: none
 //   minimums  in the same shapes; w = scale * value + minimum
 #pragma once
 #include <cstdint>
@@ -65,29 +66,33 @@ enum Encoding : int32_t {
   kEncodingF16,
   kEncodingBf16,
   kEncodingQ8,   // 8-bit, half                  q8_0, quantised at load
-  kEncodingQ4,   // 4-bit minus 8, half          q4_0, tq1_0, tq2_0, q1_0, q2_0, quantised at load
+  kEncodingQ4,   // 4-bit minus 8, half          q4_0, quantised at load
   kEncodingQ4M,  // 4-bit, half, minimum         q4_1
   kEncodingQ5,   // 5-bit minus 16, half         q5_0
   kEncodingQ5M,  // 5-bit, half, minimum         q5_1
   kEncodingQ4K,  // 4-bit, super, minimum        q4_k
   kEncodingQ5K,  // 5-bit, super, minimum        q5_k
   kEncodingQ6K,  // 6-bit minus 32, super16      q6_k
-  kEncodingQ3K,  // 4-bit minus 8, super16       q3_k
-  kEncodingQ2K,  // 4-bit, super16, minimum      q2_k
+  kEncodingQ3K,  // 3-bit minus 4, super16       q3_k
+  kEncodingQ2K,  // 2-bit, super16, minimum      q2_k
   kEncodingN4,   // 4-bit by table, half         iq4_nl
   kEncodingN4K,  // 4-bit by table, super        iq4_xs
   kEncodingMx4,  // 4-bit by table, bhalf        mxfp4
-  kEncodingN2K,  // 4-bit by table, super        iq2_xxs
-  kEncodingN2H,  // 4-bit by table, super16      iq2_xs, iq2_s
+  kEncodingN2K,  // 2-bit and sign, super        iq2_xxs
+  kEncodingN2H,  // 2-bit and sign, super16      iq2_xs, iq2_s
   kEncodingN3K,  // 4-bit by table, super        iq3_xxs
   kEncodingN3S,  // 4-bit by table, super        iq3_s
-  kEncodingN1K,  // 4-bit by table, super        iq1_s
-  kEncodingN1H,  // 4-bit by table, super16      iq1_m
+  kEncodingN1K,  // 2-bit and shift, super       iq1_s
+  kEncodingN1H,  // 2-bit and shift, super16     iq1_m
+  kEncodingT2,   // 2-bit minus 1, half          q1_0, q2_0
+  kEncodingT2K,  // 2-bit minus 1, big           tq1_0, tq2_0
   kNumEncodings
 };
 
-enum class Codes : int32_t { kFloat, kByte, kNibble, kNibbleOffset, kFive, kFiveOffset, kSix, kIq4, kMx4, kIq2, kIq3, kIq3S, kIq1 };
-enum class Factor : int32_t { kNone, kHalf, kBhalf, kSuper, kSuper16 };
+enum class Codes : int32_t {
+  kFloat, kByte, kNibble, kNibbleOffset, kFive, kFiveOffset, kSix, kTwo, kTwoOffset, kThreeOffset, kIq4, kMx4, kIq2, kIq3, kIq3S, kIq1
+};
+enum class Factor : int32_t { kNone, kHalf, kBhalf, kSuper, kSuper16, kBig };
 
 // What an encoding is made of. Kernels take these as template arguments; packing and lookup read them at run time.
 struct EncodingSpec {
@@ -106,8 +111,8 @@ constexpr EncodingSpec spec_of(int32_t encoding) {
     case kEncodingQ4K: return {Codes::kNibble, Factor::kSuper, Factor::kSuper};
     case kEncodingQ5K: return {Codes::kFive, Factor::kSuper, Factor::kSuper};
     case kEncodingQ6K: return {Codes::kSix, Factor::kSuper16, Factor::kNone};
-    case kEncodingQ3K: return {Codes::kNibbleOffset, Factor::kSuper16, Factor::kNone};
-    case kEncodingQ2K: return {Codes::kNibble, Factor::kSuper16, Factor::kSuper16};
+    case kEncodingQ3K: return {Codes::kThreeOffset, Factor::kSuper16, Factor::kNone};
+    case kEncodingQ2K: return {Codes::kTwo, Factor::kSuper16, Factor::kSuper16};
     case kEncodingN4: return {Codes::kIq4, Factor::kHalf, Factor::kNone};
     case kEncodingN4K: return {Codes::kIq4, Factor::kSuper, Factor::kNone};
     case kEncodingMx4: return {Codes::kMx4, Factor::kBhalf, Factor::kNone};
@@ -117,6 +122,8 @@ constexpr EncodingSpec spec_of(int32_t encoding) {
     case kEncodingN3S: return {Codes::kIq3S, Factor::kSuper, Factor::kNone};
     case kEncodingN1K: return {Codes::kIq1, Factor::kSuper, Factor::kNone};
     case kEncodingN1H: return {Codes::kIq1, Factor::kSuper16, Factor::kNone};
+    case kEncodingT2: return {Codes::kTwoOffset, Factor::kHalf, Factor::kNone};
+    case kEncodingT2K: return {Codes::kTwoOffset, Factor::kBig, Factor::kNone};
     default: return {Codes::kFloat, Factor::kNone, Factor::kNone};
   }
 }
@@ -124,29 +131,50 @@ constexpr EncodingSpec spec_of(int32_t encoding) {
 constexpr bool is_integer(int32_t encoding) { return spec_of(encoding).codes != Codes::kFloat; }
 constexpr int64_t blocks_of(int64_t cols) { return (cols + kBlockCols - 1) / kBlockCols; }
 
-// The layout of a record, in bytes.
-constexpr int64_t kNibblePlane = 512;
-constexpr int64_t code_bytes(Codes codes) {
+// The planes of a block's codes: the lower bits of each code, then its upper bits, which stand for bits from `upper_from` on.
+constexpr int low_bits(Codes codes) {
   switch (codes) {
-    case Codes::kByte: return 1024;
-    case Codes::kFive:
-    case Codes::kFiveOffset: return kNibblePlane + 128;
-    case Codes::kSix: return kNibblePlane + 256;
-    default: return kNibblePlane;
+    case Codes::kByte: return 8;
+    case Codes::kTwo:
+    case Codes::kTwoOffset:
+    case Codes::kThreeOffset:
+    case Codes::kIq2:
+    case Codes::kIq1: return 2;
+    default: return 4;
   }
 }
+constexpr int upper_bits(Codes codes) {
+  switch (codes) {
+    case Codes::kFive:
+    case Codes::kFiveOffset:
+    case Codes::kThreeOffset:
+    case Codes::kIq2:
+    case Codes::kIq1: return 1;
+    case Codes::kSix: return 2;
+    default: return 0;
+  }
+}
+// The sign (iq1: the shift) of a level is bit 3 of its place in the table.
+constexpr int upper_from(Codes codes) { return codes == Codes::kIq2 || codes == Codes::kIq1 ? 3 : low_bits(codes); }
+
+// The layout of a record, in bytes. A bit of every code takes 128.
+constexpr int64_t kBitPlane = kPanelRows * 4;
+constexpr int64_t upper_plane(Codes codes) { return low_bits(codes) * kBitPlane; }
+constexpr int64_t code_bytes(Codes codes) { return (low_bits(codes) + upper_bits(codes)) * kBitPlane; }
 // What a stored code is larger than its value (tables: as the kernels look them up).
 constexpr int32_t offset_of(Codes codes) {
   switch (codes) {
     case Codes::kNibble:
+    case Codes::kTwo:
     case Codes::kFive: return 0;
+    case Codes::kTwoOffset: return 1;
+    case Codes::kThreeOffset: return 4;
     case Codes::kNibbleOffset: return 8;
     case Codes::kFiveOffset: return 16;
     case Codes::kSix: return 32;
     default: return 128;
   }
 }
-constexpr bool is_five(Codes codes) { return codes == Codes::kFive || codes == Codes::kFiveOffset; }
 constexpr int64_t factor_bytes(Factor factor) {  // per block
   switch (factor) {
     case Factor::kHalf:
@@ -156,7 +184,7 @@ constexpr int64_t factor_bytes(Factor factor) {  // per block
     default: return 0;
   }
 }
-constexpr bool is_super(Factor factor) { return factor == Factor::kSuper || factor == Factor::kSuper16; }
+constexpr bool is_super(Factor factor) { return factor == Factor::kSuper || factor == Factor::kSuper16 || factor == Factor::kBig; }
 constexpr int64_t big_bytes(Factor factor) { return is_super(factor) ? kPanelRows * 2 : 0; }  // in the header
 constexpr int64_t record_blocks(const EncodingSpec& spec) { return is_super(spec.scale) ? kSuperBlocks : 1; }
 constexpr int64_t header_bytes(const EncodingSpec& spec) { return big_bytes(spec.scale) + big_bytes(spec.minimum); }

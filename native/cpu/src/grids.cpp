@@ -17,7 +17,7 @@ bool has(const char* set, int point) {
   return sextet(set[bit / 6]) >> (5 - bit % 6) & 1;
 }
 
-// Points of `digits` coordinates of `levels` levels; each coordinate takes 16 / digits bits.
+// Points of `digits` coordinates of `levels` levels.
 Grid read(const char* set, int levels, int digits) {
   Grid grid = {};
   int count = 1, found = 0;
@@ -25,7 +25,7 @@ Grid read(const char* set, int levels, int digits) {
   for (int point = 0; point < count; point++) {
     if (!has(set, point)) continue;
     int rest = point;
-    for (int i = 0; i < digits; i++, rest /= levels) grid.point[found] = static_cast<uint16_t>(grid.point[found] | rest % levels << i * (16 / digits));
+    for (int i = 0; i < digits; i++, rest /= levels) grid.point[found] |= static_cast<uint64_t>(rest % levels) << 8 * i;
     found++;
   }
   return grid;
@@ -95,15 +95,13 @@ constexpr char kIq1[] =
 }  // namespace
 
 const Grid& grid_of(Dtype dtype) {
-  static const Grid iq2_xxs = read(kIq2Xxs, 3, 8), iq2_xs = read(kIq2Xs, 3, 8), iq2_s = read(kIq2S, 3, 8);
-  static const Grid iq3_xxs = read(kIq3Xxs, 8, 4), iq3_s = read(kIq3S, 8, 4), iq1 = read(kIq1, 3, 8);
   switch (dtype) {
-    case kDtypeIq2Xxs: return iq2_xxs;
-    case kDtypeIq2Xs: return iq2_xs;
-    case kDtypeIq2S: return iq2_s;
-    case kDtypeIq3Xxs: return iq3_xxs;
-    case kDtypeIq3S: return iq3_s;
-    default: return iq1;
+    case kDtypeIq2Xxs: { static const Grid grid = read(kIq2Xxs, 3, 8); return grid; }
+    case kDtypeIq2Xs: { static const Grid grid = read(kIq2Xs, 3, 8); return grid; }
+    case kDtypeIq2S: { static const Grid grid = read(kIq2S, 3, 8); return grid; }
+    case kDtypeIq3Xxs: { static const Grid grid = read(kIq3Xxs, 8, 4); return grid; }
+    case kDtypeIq3S: { static const Grid grid = read(kIq3S, 8, 4); return grid; }
+    default: { static const Grid grid = read(kIq1, 3, 8); return grid; }
   }
 }
 

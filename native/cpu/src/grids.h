@@ -5,9 +5,9 @@
 
 namespace pg {
 
-// Coordinates as numbers of levels: 8 of 2 bits, or 4 of 4 bits (iq3), the first lowest.
+// Coordinates as numbers of levels, a byte each, the first lowest: 8 of them, or 4 (iq3).
 struct Grid {
-  uint16_t point[2048];
+  uint64_t point[2048];
 };
 
 const Grid& grid_of(Dtype dtype);

@@ -1,7 +1,9 @@
 // Into integer panels: block formats re-ordered without loss, float rows quantised.
 //
 // Each (row, block of 32) becomes a Block: the codes as the panel stores them and the factors; `put` writes it to its lane.
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "pack-block.h"
 #include "pack.h"
@@ -11,7 +13,7 @@ namespace pg {
 namespace {
 
 // at: the factor's place in the block; big: its place in the header.
-void put_factor(uint8_t* at, uint8_t* big, Factor factor, int64_t lane, uint16_t half, const int8_t* small) {
+[[gnu::always_inline]] inline void put_factor(uint8_t* at, uint8_t* big, Factor factor, int64_t lane, uint16_t half, const int8_t* small) {
   if (is_super(factor)) memcpy(big + lane * 2, &half, 2);
   switch (factor) {
     case Factor::kHalf:
@@ -24,22 +26,45 @@ void put_factor(uint8_t* at, uint8_t* big, Factor factor, int64_t lane, uint16_t
   }
 }
 
-void put(uint8_t* panel, const EncodingSpec& spec, int64_t block, int64_t lane, const Block& from) {
+uint32_t four_at(const uint8_t* p) { uint32_t v; memcpy(&v, p, 4); return v; }
+void put_four(uint8_t* p, uint32_t v) { memcpy(p, &v, 4); }
+
+// Bits [from, from + 2) of the codes as the layout of 2-bit codes has them, bit `from` as that of single bits; `at` is the lane's.
+[[gnu::always_inline]] inline void put_pairs(uint8_t* at, const uint8_t* code, int from) {
+  uint32_t vector[2] = {0, 0};
+  for (int group = 0; group < 8; group++)
+    vector[group & 1] |= (four_at(code + group * 4) >> from & 0x03030303u) << (group & 6);
+  put_four(at, vector[0]);
+  put_four(at + kBitPlane, vector[1]);
+}
+[[gnu::always_inline]] inline void put_bits(uint8_t* at, const uint8_t* code, int from) {
+  uint32_t plane = 0;
+  for (int group = 0; group < 8; group++) plane |= (four_at(code + group * 4) >> from & 0x01010101u) << group;
+  put_four(at, plane);
+}
+
+// One lane of a block's codes.
+[[gnu::always_inline]] inline void put_codes(uint8_t* at, Codes codes, const uint8_t* code) {
+  switch (low_bits(codes)) {
+    case 8:
+      for (int group = 0; group < 8; group++) put_four(at + group * kBitPlane, four_at(code + group * 4));
+      return;
+    case 4:
+      for (int group = 0; group < 4; group++)
+        put_four(at + group * kBitPlane,
+                 (four_at(code + group * 4) & 0x0f0f0f0fu) | (four_at(code + group * 4 + 16) & 0x0f0f0f0fu) << 4);
+      break;
+    default: put_pairs(at, code, 0);
+  }
+  if (upper_bits(codes) == 2) put_pairs(at + upper_plane(codes), code, upper_from(codes));
+  if (upper_bits(codes) == 1) put_bits(at + upper_plane(codes), code, upper_from(codes));
+}
+
+// Inlined, so that what is known of the encoding when compiling takes no time.
+[[gnu::always_inline]] inline void put(uint8_t* panel, const EncodingSpec& spec, int64_t block, int64_t lane, const Block& from) {
   uint8_t* record = panel + block / record_blocks(spec) * record_bytes(spec);
   uint8_t* codes = record + header_bytes(spec) + block % record_blocks(spec) * block_bytes(spec);
-  for (int64_t group = 0; group < 8; group++) {
-    if (spec.codes == Codes::kByte) {
-      memcpy(codes + (group * kPanelRows + lane) * 4, from.code + group * 4, 4);
-    } else {
-      for (int64_t c = 0; c < 4; c++) {
-        const int code = from.code[group * 4 + c];
-        uint8_t* plane = codes + kNibblePlane + lane * 4 + c;
-        codes[((group & 3) * kPanelRows + lane) * 4 + c] |= static_cast<uint8_t>((code & 15) << (group < 4 ? 0 : 4));
-        if (is_five(spec.codes)) plane[0] |= static_cast<uint8_t>(code >> 4 << group);
-        if (spec.codes == Codes::kSix) plane[(group & 1) * kPanelRows * 4] |= static_cast<uint8_t>(code >> 4 << (group & 6));
-      }
-    }
-  }
+  put_codes(codes + lane * 4, spec.codes, from.code);
   uint8_t* scales = codes + code_bytes(spec.codes);
   put_factor(scales, record, spec.scale, lane, from.half, from.small);
   put_factor(scales + factor_bytes(spec.scale), record + big_bytes(spec.scale), spec.minimum, lane, from.half_min,
@@ -49,16 +74,16 @@ void put(uint8_t* panel, const EncodingSpec& spec, int64_t block, int64_t lane, 
 uint16_t negated(uint16_t half) { return half ^ 0x8000; }
 
 void nibbles(Block& out, const uint8_t* pairs) {
-  for (int j = 0; j < 16; j++) {
-    out.code[j] = pairs[j] & 15;
-    out.code[j + 16] = pairs[j] >> 4;
+  for (int j = 0; j < 16; j += 8) {
+    put_eight(out.code + j, eight_at(pairs + j) & each(15));
+    put_eight(out.code + j + 16, eight_at(pairs + j) >> 4 & each(15));
   }
 }
 
 // 5-bit codes: a fifth bit for each element in a 32-bit word, nibbles as above.
 void five_bits(Block& out, const uint8_t* word, const uint8_t* pairs) {
   nibbles(out, pairs);
-  for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(out.code[j] | (word[j / 8] >> j % 8 & 1) << 4);
+  for (int j = 0; j < 32; j += 8) put_eight(out.code + j, eight_at(out.code + j) | spread(word[j / 8]) << 4);
 }
 
 // The 6-bit scale (or minimum) of group g in the 12 bytes of q4_k and q5_k.
@@ -69,14 +94,14 @@ int8_t packed_min(const uint8_t* p, int g) {
   return static_cast<int8_t>(g < 4 ? p[g + 4] & 63 : p[g + 4] >> 4 | p[g] >> 6 << 4);
 }
 
-void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
+[[gnu::always_inline]] inline void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
   const int64_t super = block / kSuperBlocks;
   const int g = static_cast<int>(block % kSuperBlocks);  // the group of 32 within a block of 256
   switch (dtype) {
     case kDtypeQ8_0: {
       const uint8_t* p = row + block * 34;
       out.half = half_at(p);
-      for (int j = 0; j < 32; j++) out.code[j] = p[2 + j] ^ 0x80;
+      for (int j = 0; j < 32; j += 8) put_eight(out.code + j, eight_at(p + 2 + j) ^ each(0x80));
       break;
     }
     case kDtypeQ4_0:
@@ -130,9 +155,9 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
       out.small[0] = packed_scale(p + 4, g);
       out.small_min[0] = packed_min(p + 4, g);
       const uint8_t* codes = p + (five ? 48 : 16) + 32 * (g / 2);
-      for (int j = 0; j < 32; j++) {
-        const int nibble = codes[j] >> 4 * (g % 2) & 15;
-        out.code[j] = static_cast<uint8_t>(five ? nibble | (p[16 + j] >> g & 1) << 4 : nibble);
+      for (int j = 0; j < 32; j += 8) {
+        const uint64_t nibble = eight_at(codes + j) >> 4 * (g % 2) & each(15);
+        put_eight(out.code + j, five ? nibble | (eight_at(p + 16 + j) >> g & each(1)) << 4 : nibble);
       }
       break;
     }
@@ -142,8 +167,9 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
       for (int i = 0; i < 2; i++) out.small[i] = static_cast<int8_t>(p[192 + 2 * g + i]);
       const uint8_t* low = p + 64 * (g / 4) + 32 * (g % 2);
       const uint8_t* high = p + 128 + 32 * (g / 4);
-      for (int j = 0; j < 32; j++) {
-        out.code[j] = static_cast<uint8_t>((low[j] >> 4 * (g / 2 % 2) & 15) | (high[j] >> 2 * (g % 4) & 3) << 4);
+      for (int j = 0; j < 32; j += 8) {
+        const uint64_t nibble = eight_at(low + j) >> 4 * (g / 2 % 2) & each(15);
+        put_eight(out.code + j, nibble | (eight_at(high + j) >> 2 * (g % 4) & each(3)) << 4);
       }
       break;
     }
@@ -156,9 +182,9 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
         out.small[i] = static_cast<int8_t>((low | high << 4) - 32);
       }
       const uint8_t* codes = p + 32 + 32 * (g / 4);
-      for (int j = 0; j < 32; j++) {
-        const int code = (codes[j] >> 2 * (g % 4) & 3) | (p[j] >> g & 1) << 2;
-        out.code[j] = static_cast<uint8_t>(code - 4 + 8);
+      for (int j = 0; j < 32; j += 8) {
+        const uint64_t low = eight_at(codes + j) >> 2 * (g % 4) & each(3);
+        put_eight(out.code + j, low | (eight_at(p + j) >> g & each(1)) << 2);
       }
       break;
     }
@@ -171,7 +197,7 @@ void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
         out.small_min[i] = static_cast<int8_t>(p[2 * g + i] >> 4);
       }
       const uint8_t* codes = p + 16 + 32 * (g / 4);
-      for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(codes[j] >> 2 * (g % 4) & 3);
+      for (int j = 0; j < 32; j += 8) put_eight(out.code + j, eight_at(codes + j) >> 2 * (g % 4) & each(3));
       break;
     }
     default: read_few_bit_block(out, dtype, row, block);
@@ -206,7 +232,7 @@ void quantize_block_q4(Block& out, const float* x) {
 
 // fill(block, row, index) for every block of the panel's rows; rows that are absent keep factors of zero.
 template <class Fill>
-void fill_panel(uint8_t* panel, const EncodingSpec& spec, const Source& source, int64_t first_row, Fill fill) {
+[[gnu::always_inline]] inline void fill_panel(uint8_t* panel, const EncodingSpec& spec, const Source& source, int64_t first_row, Fill fill) {
   const int64_t blocks = blocks_of(source.cols);
   for (int64_t lane = 0; lane < kPanelRows && first_row + lane < source.rows; lane++)
     for (int64_t b = 0; b < blocks; b++) {
@@ -235,11 +261,29 @@ void quantize_q4(uint8_t* panel, const Source& source, int64_t first_row) {
   quantize(panel, kEncodingQ4, source, first_row, quantize_block_q4);
 }
 
-void pack_blocks(uint8_t* panel, const Source& source, int64_t first_row) {
-  const int64_t row_bytes = source_size(source.dtype, 1, source.cols);
-  fill_panel(panel, spec_of(own_encoding(source.dtype)), source, first_row, [&](Block& block, int64_t lane, int64_t b) {
-    read_block(block, source.dtype, source.data + (first_row + lane) * row_bytes, b);
+namespace {
+
+// The packers of block formats, one for each, so that its layouts are constants.
+template <int32_t D>
+void pack_blocks_of(uint8_t* panel, const Source& source, int64_t first_row) {
+  constexpr Dtype dtype = static_cast<Dtype>(D);
+  constexpr EncodingSpec spec = spec_of(own_encoding(D));
+  const int64_t row_bytes = source_size(D, 1, source.cols);
+  fill_panel(panel, spec, source, first_row, [&](Block& block, int64_t lane, int64_t b) {
+    read_block(block, dtype, source.data + (first_row + lane) * row_bytes, b);
   });
+}
+
+template <size_t... D>
+constexpr std::array<PackFn, sizeof...(D)> block_packers(std::index_sequence<D...>) {
+  return {pack_blocks_of<static_cast<int32_t>(D)>...};
+}
+
+}  // namespace
+
+PackFn block_packer(int32_t dtype) {
+  static constexpr auto kPackers = block_packers(std::make_index_sequence<kNumDtypes>());
+  return kPackers[static_cast<size_t>(dtype)];
 }
 
 }  // namespace pg

@@ -14,18 +14,18 @@ float float_value(const uint8_t* panel, Encoding encoding, int64_t k, int64_t la
   }
 }
 
+// Two bits of a code in a pair of vectors, as 2-bit codes are laid out.
+int32_t pair_at(const uint8_t* plane, int64_t group, int64_t at) { return plane[(group & 1) * kBitPlane + at] >> (group & 6) & 3; }
+
 int32_t code_value(const uint8_t* codes, Codes kind, int64_t k, int64_t lane) {
-  const int64_t group = k % kBlockCols / 4, at = lane * 4 + k % 4, row = kPanelRows * 4;
-  if (kind == Codes::kByte) return static_cast<int32_t>(codes[group * row + at]) - 128;
-  const int32_t both = codes[(group & 3) * row + at];
-  const int32_t nibble = group < 4 ? both & 15 : both >> 4;
-  if (is_table(kind)) return table_of(kind)[nibble];
-  switch (kind) {
-    case Codes::kFive:
-    case Codes::kFiveOffset: return (nibble | (codes[kNibblePlane + at] >> group & 1) << 4) - offset_of(kind);
-    case Codes::kSix: return (nibble | (codes[kNibblePlane + (group & 1) * row + at] >> (group & 6) & 3) << 4) - offset_of(kind);
-    default: return nibble - offset_of(kind);
-  }
+  const int64_t group = k % kBlockCols / 4, at = lane * 4 + k % 4;
+  if (kind == Codes::kByte) return static_cast<int32_t>(codes[group * kBitPlane + at]) - 128;
+  const int32_t both = codes[(group & 3) * kBitPlane + at];
+  int32_t code = low_bits(kind) == 2 ? pair_at(codes, group, at) : group < 4 ? both & 15 : both >> 4;
+  const uint8_t* upper = codes + upper_plane(kind);
+  if (upper_bits(kind) == 1) code |= (upper[at] >> group & 1) << upper_from(kind);
+  if (upper_bits(kind) == 2) code |= pair_at(upper, group, at) << upper_from(kind);
+  return is_table(kind) ? table_of(kind)[code] : code - offset_of(kind);
 }
 
 // at: the factor's place in the block; big: its place in the header; half: of the block.
@@ -34,6 +34,7 @@ float factor_value(const uint8_t* at, const uint8_t* big, Factor factor, int64_t
   switch (factor) {
     case Factor::kHalf: memcpy(&bits, at + lane * 2, 2); return s_from_f16(bits);
     case Factor::kBhalf: memcpy(&bits, at + lane * 2, 2); return s_from_bf16(bits);
+    case Factor::kBig: memcpy(&bits, big + lane * 2, 2); return s_from_f16(bits);
     case Factor::kSuper:
     case Factor::kSuper16: {
       const int64_t index = factor == Factor::kSuper ? 0 : half;

@@ -82,21 +82,21 @@ test("packed weights take the memory of their encoding, in panels of 32 rows", (
   device.close();
 });
 
-test("block formats are held at the width of their codes, fewer than 4 bits as 4", () => {
+test("block formats are held at the width of their codes, levels of grids as 3 or 4 bits", () => {
   const device = new CpuDevice({ threads: 1 });
   // Bits per weight: codes, and factors per 32 (or 16) and 256 columns.
   const expected = { q4_0: 4.5, q4_1: 5, q5_0: 5.5, q5_1: 6, q8_0: 8.5, iq4_nl: 4.5, mxfp4: 4.5, nvfp4: 16 };
-  const superBlocks = { q2_k: 5.125, q3_k: 4.5625, q4_k: 4.625, q5_k: 5.625, q6_k: 6.5625, iq4_xs: 4.3125 };
+  const superBlocks = { q2_k: 3.125, q3_k: 3.5625, q4_k: 4.625, q5_k: 5.625, q6_k: 6.5625, iq4_xs: 4.3125 };
   const grids = {
-    iq1_s: 4.3125,
-    iq1_m: 4.5625,
-    iq2_xxs: 4.3125,
-    iq2_xs: 4.5625,
-    iq2_s: 4.5625,
+    iq1_s: 3.3125,
+    iq1_m: 3.5625,
+    iq2_xxs: 3.3125,
+    iq2_xs: 3.5625,
+    iq2_s: 3.5625,
     iq3_xxs: 4.3125,
     iq3_s: 4.3125,
   };
-  const fewLevels = { tq1_0: 4.5, tq2_0: 4.5, q1_0: 4.5, q2_0: 4.5 };
+  const fewLevels = { tq1_0: 2.0625, tq2_0: 2.0625, q1_0: 2.5, q2_0: 2.5 };
   for (const [dtype, bits] of Object.entries({ ...expected, ...superBlocks, ...grids, ...fewLevels }) as [
     TensorDtype,
     number,

@@ -1,8 +1,7 @@
 // Handing checkpoint tensors to the native library, which packs them into panels (native/cpu/src/encoding.h).
 //
-// Every checkpoint encoding keeps its own numbers: f32, f16, bf16 as they are; 4-, 5-, 6- and 8-bit codes at their width with
-// their factors; codes of fewer bits, and the coordinates of iq grids, as 4-bit codes; f8 and nvfp4 become bf16 (every value of theirs
-// is one). `quantize` turns float matrices into q8_0 or q4_0 codes and leaves block formats as they are.
+// Every checkpoint encoding keeps its own numbers: f32, f16, bf16 as they are; codes of 2 to 8 bits at their width with their factors;
+// the coordinates of iq grids as levels and signs, 3 or 4 bits; f8 and nvfp4 become bf16 (every value of theirs is one). `quantize` turns float matrices into q8_0 or q4_0 codes and leaves block formats as they are.
 
 import { errorFor } from "../../core/errors.js";
 import type { HostTensor, TensorDtype } from "../../core/tensor.js";

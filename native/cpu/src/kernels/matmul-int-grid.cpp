@@ -1,4 +1,4 @@
-// The encodings of grid types: their points' coordinates, looked up as nibbles.
+// The encodings of few bits that are no k-quants: levels of coordinates of grid points, and codes of two bits.
 #include "matmul-int.h"
 
 namespace pg {
@@ -10,6 +10,8 @@ const GemmFn gemm_n3k = int_gemm<kEncodingN3K>;
 const GemmFn gemm_n3s = int_gemm<kEncodingN3S>;
 const GemmFn gemm_n1k = int_gemm<kEncodingN1K>;
 const GemmFn gemm_n1h = int_gemm<kEncodingN1H>;
+const GemmFn gemm_t2 = int_gemm<kEncodingT2>;
+const GemmFn gemm_t2k = int_gemm<kEncodingT2K>;
 
 }  // namespace PG_NS
 }  // namespace pg

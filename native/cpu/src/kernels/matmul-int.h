@@ -24,10 +24,13 @@ namespace {
 // Vectors whose dot products are made together, sharing the broadcasts of x.
 constexpr int kJoint = PG_ISA == 3 || PG_NEON ? 2 : 1;
 
-// How many times the side field that a dot product starts from is needed for -offset * sum(q): there are fields for 8 and 128 over
-// whole blocks, for 8 over half ones.
-constexpr int32_t start_times(Codes codes, int groups) {
-  return offset_of(codes) == 128 && groups == 8 ? 1 : offset_of(codes) / 8;
+// -offset * sum(q), which a dot product starts from, of the side field: there are fields for 8 and 128 over whole blocks, for 8 over
+// half ones.
+template <Codes C, int Groups>
+PG_INLINE int32_t start_from(int32_t field) {
+  if constexpr (offset_of(C) == 128 && Groups == 8) return field;
+  if constexpr (offset_of(C) % 8 == 0) return field * (offset_of(C) / 8);
+  return (field >> 3) * offset_of(C);
 }
 
 PG_INLINE int32_t load_i32(const void* p) { int32_t v; memcpy(&v, p, 4); return v; }
@@ -39,31 +42,35 @@ PG_INLINE int32_t load_i32(const void* p) { int32_t v; memcpy(&v, p, 4); return 
 
 template <Codes C>
 PG_INLINE __m512i load_codes(const uint8_t* codes, int v, int group) {
-  if constexpr (C == Codes::kByte) return _mm512_loadu_si512(codes + group * 128 + v * 64);
-  const __m512i both = _mm512_loadu_si512(codes + (group & 3) * 128 + v * 64);
-  const __m512i nibbles = _mm512_and_si512(group < 4 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
+  const auto at = [&](int64_t offset) { return _mm512_loadu_si512(codes + offset + v * 64); };
+  const auto shifted = [](__m512i bits, int by) {
+    return by < 0 ? _mm512_slli_epi16(bits, -by) : by == 0 ? bits : _mm512_srli_epi16(bits, by);
+  };
+  if constexpr (C == Codes::kByte) return at(group * 128);
+  __m512i code;
+  if constexpr (low_bits(C) == 2) code = _mm512_and_si512(shifted(at((group & 1) * 128), group & 6), _mm512_set1_epi8(3));
+  else code = _mm512_and_si512(shifted(at((group & 3) * 128), group & 4), _mm512_set1_epi8(15));
+  // Upper bits: shifted to where they belong, the mask keeps them; 0xf8 is "first or (second and third)".
+  constexpr int from = upper_from(C);
+  if constexpr (upper_bits(C) == 1) {
+    const __m512i bits = shifted(at(upper_plane(C)), group - from);
+    code = _mm512_ternarylogic_epi32(code, bits, _mm512_set1_epi8(1 << from), 0xf8);
+  }
+  if constexpr (upper_bits(C) == 2) {
+    const __m512i bits = shifted(at(upper_plane(C) + (group & 1) * 128), (group & 6) - from);
+    code = _mm512_ternarylogic_epi32(code, bits, _mm512_set1_epi8(3 << from), 0xf8);
+  }
   if constexpr (is_table(C)) {
     const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table_of(C)), _mm_set1_epi8((char)0x80));
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), nibbles);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), code);
   }
-  // Upper bits: shifted to bit 4, where the mask keeps them; 0xf8 is "first or (second and third)".
-  if constexpr (is_five(C)) {
-    const __m512i plane = _mm512_loadu_si512(codes + kNibblePlane + v * 64);
-    const __m512i bits = group < 4 ? _mm512_slli_epi16(plane, 4 - group) : _mm512_srli_epi16(plane, group - 4);
-    return _mm512_ternarylogic_epi32(nibbles, bits, _mm512_set1_epi8(0x10), 0xf8);
-  }
-  if constexpr (C == Codes::kSix) {
-    const __m512i plane = _mm512_loadu_si512(codes + kNibblePlane + (group & 1) * 128 + v * 64);
-    const __m512i bits = group < 4 ? _mm512_slli_epi16(plane, 4 - (group & 6)) : _mm512_srli_epi16(plane, (group & 6) - 4);
-    return _mm512_ternarylogic_epi32(nibbles, bits, _mm512_set1_epi8(0x30), 0xf8);
-  }
-  return nibbles;
+  return code;
 }
 
 template <Codes C, int Groups>
 PG_INLINE __m512i start_of(int32_t field) {
   if constexpr (offset_of(C) == 0) return _mm512_setzero_si512();
-  return _mm512_set1_epi32(field * start_times(C, Groups));
+  return _mm512_set1_epi32(start_from<C, Groups>(field));
 }
 
 template <Codes C, int MR, int G0, int G1>
@@ -98,7 +105,7 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 // The lower nibble of the codes, and what is above it.
 template <Codes C>
 PG_INLINE void load_codes(__m256i& low, __m256i& high, const uint8_t* codes, int v, int group) {
-  const __m256i low_bits = _mm256_set1_epi8(15);
+  const __m256i low_nibble = _mm256_set1_epi8(15);
   const auto at = [&](int64_t offset) { return _mm256_loadu_si256((const __m256i*)(codes + offset + v * 32)); };
   const auto shifted = [](__m256i bits, int by) {
     return by < 0 ? _mm256_slli_epi16(bits, -by) : by == 0 ? bits : _mm256_srli_epi16(bits, by);
@@ -107,16 +114,22 @@ PG_INLINE void load_codes(__m256i& low, __m256i& high, const uint8_t* codes, int
   if constexpr (C == Codes::kByte) {
     whole = at(group * 128);
   } else {
-    low = _mm256_and_si256(shifted(at((group & 3) * 128), group < 4 ? 0 : 4), low_bits);
-    if constexpr (is_five(C)) high = _mm256_and_si256(shifted(at(kNibblePlane), group), _mm256_set1_epi8(1));
-    if constexpr (C == Codes::kSix)
-      high = _mm256_and_si256(shifted(at(kNibblePlane + (group & 1) * 128), group & 6), _mm256_set1_epi8(3));
+    if constexpr (low_bits(C) == 2) low = _mm256_and_si256(shifted(at((group & 1) * 128), group & 6), _mm256_set1_epi8(3));
+    else low = _mm256_and_si256(shifted(at((group & 3) * 128), group & 4), low_nibble);
+    constexpr int from = upper_from(C);
+    if constexpr (upper_bits(C) == 1 && from < 4) {
+      const __m256i bits = shifted(at(upper_plane(C)), group - from);
+      low = _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(1 << from)));
+    }
+    if constexpr (upper_bits(C) == 1 && from == 4) high = _mm256_and_si256(shifted(at(upper_plane(C)), group), _mm256_set1_epi8(1));
+    if constexpr (upper_bits(C) == 2)
+      high = _mm256_and_si256(shifted(at(upper_plane(C) + (group & 1) * 128), group & 6), _mm256_set1_epi8(3));
     if constexpr (!is_table(C)) return;
     const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table_of(C)), _mm_set1_epi8((char)0x80));
     whole = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), low);
   }
-  low = _mm256_and_si256(whole, low_bits);
-  high = _mm256_and_si256(_mm256_srli_epi16(whole, 4), low_bits);
+  low = _mm256_and_si256(whole, low_nibble);
+  high = _mm256_and_si256(_mm256_srli_epi16(whole, 4), low_nibble);
 }
 
 // vpmaddubsw adds two products (unsigned x signed) in 16 bits, saturating. For nibbles 2 * 15 * 127 * 8 groups = 30,480 fits,
@@ -126,7 +139,7 @@ PG_INLINE void load_codes(__m256i& low, __m256i& high, const uint8_t* codes, int
 // spills what then exceeds 16 registers.
 template <Codes C, int MR, int G0, int G1>
 PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
-  constexpr bool split = C != Codes::kNibble && C != Codes::kNibbleOffset;
+  constexpr bool split = C == Codes::kByte || is_table(C) || low_bits(C) + upper_bits(C) > 4;
   asm volatile("" ::: "memory");
   __m256i low[MR], high[MR];
 #pragma GCC unroll 8
@@ -151,7 +164,7 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
     __m256i sum = _mm256_madd_epi16(low[i], _mm256_set1_epi16(1));
     if constexpr (split) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(high[i], _mm256_set1_epi16(16)));
     if constexpr (offset_of(C) != 0) {
-      sum = _mm256_add_epi32(sum, _mm256_set1_epi32(start[i] * start_times(C, G1 - G0)));
+      sum = _mm256_add_epi32(sum, _mm256_set1_epi32(start_from<C, G1 - G0>(start[i])));
     }
     d[0][i] = _mm256_cvtepi32_ps(sum);
   }
@@ -163,28 +176,27 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 template <Codes C>
 PG_INLINE int8x16_t load_codes(const uint8_t* codes, int v, int group) {
   if constexpr (C == Codes::kByte) return (int8x16_t)veorq_u8(vld1q_u8(codes + group * 128 + v * 16), vdupq_n_u8(0x80));
-  const uint8x16_t both = vld1q_u8(codes + (group & 3) * 128 + v * 16);
-  const uint8x16_t nibbles = group < 4 ? vandq_u8(both, vdupq_n_u8(15)) : vshrq_n_u8(both, 4);
-  if constexpr (is_table(C)) return vqtbl1q_s8(vld1q_s8(table_of(C)), nibbles);
-  // Upper bits: shifted to bit 4, where the mask keeps them.
-  if constexpr (is_five(C)) {
-    const uint8x16_t plane = vld1q_u8(codes + kNibblePlane + v * 16);
-    return (int8x16_t)vorrq_u8(nibbles, vandq_u8(vshlq_u8(plane, vdupq_n_s8((int8_t)(4 - group))), vdupq_n_u8(0x10)));
-  }
-  if constexpr (C == Codes::kSix) {
-    const uint8x16_t plane = vld1q_u8(codes + kNibblePlane + (group & 1) * 128 + v * 16);
-    return (int8x16_t)vorrq_u8(nibbles, vandq_u8(vshlq_u8(plane, vdupq_n_s8((int8_t)(4 - (group & 6)))), vdupq_n_u8(0x30)));
-  }
-  return (int8x16_t)nibbles;
+  const auto at = [&](int64_t offset) { return vld1q_u8(codes + offset + v * 16); };
+  const auto shifted = [](uint8x16_t bits, int left) { return vshlq_u8(bits, vdupq_n_s8((int8_t)left)); };
+  uint8x16_t code;
+  if constexpr (low_bits(C) == 2) code = vandq_u8(shifted(at((group & 1) * 128), -(group & 6)), vdupq_n_u8(3));
+  else code = group < 4 ? vandq_u8(at(group * 128), vdupq_n_u8(15)) : vshrq_n_u8(at((group & 3) * 128), 4);
+  // Upper bits: shifted to where they belong, the mask keeps them.
+  constexpr int from = upper_from(C);
+  if constexpr (upper_bits(C) == 1)
+    code = vorrq_u8(code, vandq_u8(shifted(at(upper_plane(C)), from - group), vdupq_n_u8(1 << from)));
+  if constexpr (upper_bits(C) == 2)
+    code = vorrq_u8(code, vandq_u8(shifted(at(upper_plane(C) + (group & 1) * 128), from - (group & 6)), vdupq_n_u8(3 << from)));
+  if constexpr (is_table(C)) return vqtbl1q_s8(vld1q_s8(table_of(C)), code);
+  return (int8x16_t)code;
 }
 
 constexpr bool is_offset_left(Codes codes) { return codes != Codes::kByte && !is_table(codes) && offset_of(codes) != 0; }
 
-// -offset * sum(q), from the field that holds it for 8.
 template <Codes C>
 PG_INLINE int32x4_t start_of(int32_t field) {
   if constexpr (!is_offset_left(C)) return vdupq_n_s32(0);
-  return vdupq_n_s32(offset_of(C) == 16 ? field * 2 : offset_of(C) == 32 ? field * 4 : field);
+  return vdupq_n_s32(start_from<C, 4>(field));
 }
 
 // Groups in an order that uses both nibbles of a vector one after the other.
@@ -251,13 +263,13 @@ template <Codes C>
 PG_INLINE int32_t code_at(const uint8_t* codes, int row, int group, int column) {
   const int at = row * 4 + column;
   if constexpr (C == Codes::kByte) return (int32_t)codes[group * 128 + at] - 128;
-  const int32_t both = codes[(group & 3) * 128 + at];
-  const int32_t nibble = group < 4 ? both & 15 : both >> 4;
-  if constexpr (is_table(C)) return table_of(C)[nibble];
-  int32_t upper = 0;
-  if constexpr (is_five(C)) upper = codes[kNibblePlane + at] >> group & 1;
-  if constexpr (C == Codes::kSix) upper = codes[kNibblePlane + (group & 1) * 128 + at] >> (group & 6) & 3;
-  return (nibble | upper << 4) - offset_of(C);
+  int32_t code;
+  if constexpr (low_bits(C) == 2) code = codes[(group & 1) * 128 + at] >> (group & 6) & 3;
+  else code = codes[(group & 3) * 128 + at] >> (group & 4) & 15;
+  if constexpr (upper_bits(C) == 1) code |= (codes[upper_plane(C) + at] >> group & 1) << upper_from(C);
+  if constexpr (upper_bits(C) == 2) code |= (codes[upper_plane(C) + (group & 1) * 128 + at] >> (group & 6) & 3) << upper_from(C);
+  if constexpr (is_table(C)) return table_of(C)[code];
+  return code - offset_of(C);
 }
 
 template <Codes C, int MR, int G0, int G1>
@@ -279,6 +291,7 @@ template <Factor F>
 PG_INLINE vf load_factor(const uint8_t* at, const uint8_t* big, int half, int v) {
   if constexpr (F == Factor::kHalf) return v_load_f16((const uint16_t*)at + v * VL);
   if constexpr (F == Factor::kBhalf) return v_load_bf16((const uint16_t*)at + v * VL);
+  if constexpr (F == Factor::kBig) return v_load_f16((const uint16_t*)big + v * VL);
   const int8_t* small = (const int8_t*)at + (F == Factor::kSuper16 ? half * kPanelRows : 0);
   return v_mul(v_load_f16((const uint16_t*)big + v * VL), v_load_i8(small + v * VL));
 }

@@ -43,7 +43,7 @@ struct EncodingGemms {
 extern const GemmFn gemm_f32, gemm_f16, gemm_bf16;
 extern const GemmFn gemm_q8, gemm_q4, gemm_q4m, gemm_q5, gemm_q5m;
 extern const GemmFn gemm_q4k, gemm_q5k, gemm_q6k, gemm_q3k, gemm_q2k;
-extern const GemmFn gemm_n4, gemm_n4k, gemm_mx4, gemm_n2k, gemm_n2h, gemm_n3k, gemm_n3s, gemm_n1k, gemm_n1h;
+extern const GemmFn gemm_n4, gemm_n4k, gemm_mx4, gemm_n2k, gemm_n2h, gemm_n3k, gemm_n3s, gemm_n1k, gemm_n1h, gemm_t2, gemm_t2k;
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -28,7 +28,7 @@ const Kernels* kernels() {
        {gemm_q2k, kLayoutInt, 0},   {gemm_n4, kLayoutInt, 0},    {gemm_n4k, kLayoutInt, 0},
        {gemm_mx4, kLayoutInt, 0},   {gemm_n2k, kLayoutInt, 0},   {gemm_n2h, kLayoutInt, 0},
        {gemm_n3k, kLayoutInt, 0},   {gemm_n3s, kLayoutInt, 0},   {gemm_n1k, kLayoutInt, 0},
-       {gemm_n1h, kLayoutInt, 0}},
+       {gemm_n1h, kLayoutInt, 0},   {gemm_t2, kLayoutInt, 0},    {gemm_t2k, kLayoutInt, 0}},
       {},
       0,
       nullptr,
