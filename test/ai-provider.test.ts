@@ -2,11 +2,12 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { embedMany, generateObject, generateText, stepCountIs, streamText, tool } from "ai";
+import { embedMany, generateObject, generateText, rerank, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 import { createPagoda } from "../src/ai/index.js";
 import { createEngine } from "../src/engine/client/engine.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
+import { writeTinyEncoder } from "./support/tiny-encoder.js";
 
 const pagoda = createPagoda({ threads: 1 });
 after(() => pagoda.close());
@@ -59,6 +60,20 @@ test("objects are held to their schema; settings reach the engine", async () => 
   const constrained = pagoda(undefined, { constraint: { kind: "regex", source: "ab{3}" } });
   assert.equal((await generateText({ model: constrained, prompt: "x" })).text, "abbb");
   await assert.rejects(generateText({ model: pagoda("no/such/folder/at/all"), prompt: "x", maxRetries: 0 }));
+});
+
+test("reranking", async () => {
+  const model = pagoda.rerankingModel(
+    writeTinyEncoder({ architectures: ["BertForSequenceClassification"], num_labels: 1 }),
+  );
+  const documents = ["the cat sat", "a dog", "on the mat"];
+  const { ranking, rerankedDocuments } = await rerank({ model, query: "cat", documents, topN: 2 });
+  assert.equal(ranking.length, 2);
+  assert.ok(ranking[0]!.score >= ranking[1]!.score);
+  assert.deepEqual(
+    rerankedDocuments,
+    ranking.map(({ originalIndex }) => documents[originalIndex]),
+  );
 });
 
 test("embeddings, aborting, a file that no model here can read", async () => {

@@ -48,6 +48,13 @@ export const ENCODERS: readonly EncoderRow[] = [
     goldens: "modernbert, modernbert-reranker",
   },
   {
+    title: "NomicBERT (nomic-embed-text)",
+    architectures: ["NomicBertModel"],
+    gguf: "nomic-bert",
+    context: "2k",
+    differs: "BERT with rotary positions and a gated feed-forward, without biases",
+  },
+  {
     title: "EmbeddingGemma",
     architectures: ["Gemma3TextModel"],
     gguf: "gemma-embedding",

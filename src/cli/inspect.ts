@@ -51,7 +51,7 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
   });
   source.close();
   const device = await openDevice(config);
-  const kvDtype = kvDtypeOf(config, device);
+  const kvDtype = kvDtypeOf(config, device, spec);
   const pageBytes = pageBytesOf(spec.caches, device, { pageSize: config.pageSize, dtype: kvDtype });
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
   const { pageSize } = config;

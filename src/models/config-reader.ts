@@ -8,6 +8,7 @@ const ACTIVATIONS: Readonly<Record<string, Activation>> = {
   silu: "silu",
   swish: "silu",
   gelu: "gelu",
+  gelu_python: "gelu",
   gelu_new: "gelu_tanh",
   gelu_fast: "gelu_tanh",
   gelu_pytorch_tanh: "gelu_tanh",

@@ -38,6 +38,7 @@ import { mixtral } from "./families/mixtral.js";
 import { modernbert } from "./families/modernbert.js";
 import { nemotron } from "./families/nemotron.js";
 import { nemotronH } from "./families/nemotron-h.js";
+import { nomicBert } from "./families/nomic-bert.js";
 import { olmo2 } from "./families/olmo2.js";
 import { olmo3 } from "./families/olmo3.js";
 import { olmoe } from "./families/olmoe.js";
@@ -120,6 +121,7 @@ const FAMILIES: readonly ModelFamily<any>[] = [
   camembert,
   distilbert,
   modernbert,
+  nomicBert,
 ];
 
 /** Other names of the same forward. */

@@ -5,6 +5,7 @@ import type { EngineConfig } from "../../config/engine-config.js";
 import type { Device, KvDtype } from "../../device/device.js";
 import { NullDevice } from "../../device/null/null-device.js";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
+import type { ModelSpec } from "../../models/model.js";
 
 type DeviceConfig = Pick<EngineConfig, "device" | "threads"> & Partial<Pick<EngineConfig, "gpuMemory">>;
 
@@ -55,6 +56,12 @@ async function openCpu(threads: number): Promise<Device> {
   return new CpuDevice(threads > 0 ? { threads } : {});
 }
 
-export function kvDtypeOf(config: Pick<EngineConfig, "kvDtype">, device: Device): KvDtype {
-  return config.kvDtype === "auto" ? device.info.kvDtype : config.kvDtype;
+export function kvDtypeOf(
+  config: Pick<EngineConfig, "kvDtype">,
+  device: Device,
+  { isBidirectional = false }: Pick<ModelSpec, "isBidirectional"> = {},
+): KvDtype {
+  if (config.kvDtype !== "auto") return config.kvDtype;
+  // On the host, pages that are given back at once may as well be exact.
+  return isBidirectional && device.info.asyncDepth === 1 ? "f32" : device.info.kvDtype;
 }

@@ -79,9 +79,7 @@ export async function loadEngine(
   const prefixCaching = config.prefixCaching && !isBidirectional; // what stands after a prefix changes its keys and values
   const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
   const maxChunk = chunkOf(schedulerOptions);
-  // On the host, pages that are given back at once may as well be exact.
-  const isExact = isBidirectional && config.kvDtype === "auto" && device.info.asyncDepth === 1;
-  const page = { pageSize, dtype: isExact ? "f32" : kvDtypeOf(config, device) } as const;
+  const page = { pageSize, dtype: kvDtypeOf(config, device, spec) };
   const pageBytes = pageBytesOf(spec.caches, device, page);
   const sizes = poolSizes(config, device, { caches: spec.caches, pageBytes, pageSize, maxContext, maxChunk });
   const caches = allocCaches(spec.caches, device, page, sizes);

@@ -5,7 +5,7 @@ import { loadAttention, PLAIN_ATTENTION, SelfAttention } from "../blocks/attenti
 import { ADD } from "../blocks/block.js";
 import { hostActivation, inOrder } from "../blocks/host-layers.js";
 import { loadMlp } from "../blocks/mlp.js";
-import { layerNormStyle, loadNorm } from "../blocks/norm.js";
+import { layerNormStyle, loadNorm, Norm, type NormStyle } from "../blocks/norm.js";
 import { PostNorm } from "../blocks/residual.js";
 import { type CacheLayout, layoutBidirectional } from "../cache-layout.js";
 import { type CommonConfig, refuseQuantization } from "../common-config.js";
@@ -206,7 +206,7 @@ function load(config: BertConfig, context: LoadContext): Model {
       queryScale: null,
       keyScale: 1,
     });
-    const norm = (part: string) => loadNorm(loader, `${name}.${part}`, hiddenSize, style);
+    const norm = (part: string) => loadBertNorm(loader, `${name}.${part}`, hiddenSize, style);
     return [
       new PostNorm(heads, norm(names.attentionNorm)),
       new PostNorm(loadMlp(loader, name, config, mlp, ADD), norm(names.mlpNorm)),
@@ -222,12 +222,18 @@ function load(config: BertConfig, context: LoadContext): Model {
     types: numTypes === 0 ? null : table("token_type_embeddings", numTypes),
     // Turned so that position 0 is the first row.
     positions: table("position_embeddings", numPositions, (row) => (row + firstPosition) % numPositions),
-    embeddingNorm: loadNorm(loader, `${root}embeddings.LayerNorm`, hiddenSize, style),
+    embeddingNorm: loadBertNorm(loader, `${root}embeddings.LayerNorm`, hiddenSize, style),
     rotaries: null,
     layers,
     finalNorm: null,
     scorer: config.numLabels === 0 ? null : loadScorer(loader, config, root),
   });
+}
+
+/** The oldest checkpoints call the weights and biases of norms gamma and beta. */
+function loadBertNorm(loader: Loader, name: string, size: number, style: NormStyle): Norm {
+  if (!loader.has(`${name}.gamma`)) return loadNorm(loader, name, size, style);
+  return new Norm(loader.device, loader.vector(`${name}.gamma`, size), loader.vector(`${name}.beta`, size), style.eps);
 }
 
 /** Of the first token: a dense layer, then one number for each label. */

@@ -72,6 +72,26 @@ function gemmaEmbedding(keys: GgufKeys, source: TensorSource): Config {
   };
 }
 
+function nomicBert(keys: GgufKeys, source: TensorSource): Config {
+  const { hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, max_position_embeddings, ...rest } =
+    encoder(keys, source);
+  keys.value("rope.dimension_count");
+  keys.value("attention.head_count_kv");
+  return {
+    ...rest,
+    architectures: ["NomicBertModel"],
+    n_embd: hidden_size,
+    n_layer: num_hidden_layers,
+    n_head: num_attention_heads,
+    n_inner: intermediate_size,
+    n_positions: max_position_embeddings,
+    max_trained_positions: max_position_embeddings,
+    rotary_emb_base: keys.number("rope.freq_base") ?? 10_000,
+    layer_norm_epsilon: keys.number("attention.layer_norm_epsilon") ?? 1e-12,
+    type_vocab_size: source.has("token_types.weight") ? source.get("token_types.weight").shape[0] : 0,
+  };
+}
+
 const BERT: Naming = {
   ...STANDARD,
   model: {
@@ -118,6 +138,23 @@ const MODERN_BERT: Naming = {
 
 export const ENCODERS: GgufArchitectures = {
   bert: { config: bert, naming: BERT },
+  "nomic-bert": {
+    config: nomicBert,
+    naming: {
+      ...BERT,
+      model: { ...BERT.model, token_embd_norm: "emb_ln" },
+      layerPrefix: "encoder.layers",
+      layer: {
+        attn_qkv: "attn.Wqkv",
+        attn_output: "attn.out_proj",
+        attn_output_norm: "norm1",
+        ffn_gate: "mlp.fc12",
+        ffn_up: "mlp.fc11",
+        ffn_down: "mlp.fc2",
+        layer_output_norm: "norm2",
+      },
+    },
+  },
   "modern-bert": { config: modernBert, naming: MODERN_BERT },
   "gemma-embedding": {
     config: gemmaEmbedding,
