@@ -87,8 +87,10 @@ export function chatTests(lab: Lab): void {
       .replaceAll("\n", "\\n");
     await withFields(page, { guided_regex: literal });
     // As soon as there is code, the title before it is marked: who makes it again loses the mark.
-    await page.evaluate(`new MutationObserver(() => {
-      if (document.querySelector(".markdown .code")) document.querySelector(".markdown .heading").dataset.mark ??= "kept";
+    await page.evaluate(`new MutationObserver((_, observer) => {
+      if (document.querySelector(".markdown .code") === null) return;
+      document.querySelector(".markdown .heading").dataset.mark = "kept";
+      observer.disconnect();
     }).observe(document.querySelector(".transcript"), { childList: true, subtree: true })`);
     await ask(page, STORY, 40);
     await answered(page);

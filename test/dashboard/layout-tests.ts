@@ -38,50 +38,60 @@ const IS_SEND_COVERED = `(() => {
 })()`;
 const CHARTS = "[...document.querySelectorAll('.chart')].map(({ offsetWidth, offsetTop }) => [offsetWidth, offsetTop])";
 
+const WIDTHS = [
+  { width: 390, height: 844, colorScheme: "light", rowsOfCharts: 3 },
+  { width: 768, height: 1024, colorScheme: "dark", rowsOfCharts: 2 },
+  { width: 1024, height: 768, colorScheme: "light", rowsOfCharts: 2 },
+  { width: 1440, height: 900, colorScheme: "dark", rowsOfCharts: 1 },
+] as const;
+
 export function layoutTests(lab: Lab): void {
-  for (const [width, height] of [
-    [390, 844],
-    [768, 1024],
-    [1024, 768],
-    [1440, 900],
-  ] as const) {
-    test(`${width} pixels wide: everything fits, and axe finds nothing`, async () => {
-      // Both themes, at two widths each.
-      const colorScheme = width === 768 || width === 1440 ? "dark" : "light";
-      const { page, complaints } = await lab.open({ viewport: { width, height }, colorScheme });
-      const isWide = width > 992;
+  test("at every width everything fits, and axe finds nothing", async () => {
+    await lab.engine
+      .generate("Once upon a time there was a girl named Lily who had a red boat.", { maxTokens: 1 })
+      .result();
+    const { page, complaints } = await lab.open({ viewport: WIDTHS[0] });
+    const press = (name: string): Promise<void> => page.getByRole("button", { name, exact: true }).click();
+    await press("Engine");
+    // Nobody scrolled: the trie is there all the same.
+    await until("the trie", async () => (await page.getByRole("treeitem").count()) > 0);
+    await press("Chat");
+    await importFile(page, SAID);
+    for (const drawer of ["Traffic", "Parameters", "Reasoning"]) await page.getByText(drawer, { exact: true }).click();
+
+    for (const { width, height, colorScheme, rowsOfCharts } of WIDTHS) {
+      await page.setViewportSize({ width, height });
+      await page.emulateMedia({ colorScheme });
       const check = async (view: string): Promise<void> => {
-        assert.ok(Number(await page.evaluate("document.documentElement.scrollWidth")) <= width, `${view} is too wide`);
+        assert.ok(Number(await page.evaluate("document.documentElement.scrollWidth")) <= width, `${view} at ${width}`);
         assert.deepEqual(await objections(page), [], `${view} at ${width}`);
       };
-      await importFile(page, SAID);
-      for (const drawer of ["Traffic", "Parameters"]) await page.getByText(drawer, { exact: true }).click();
-      await page.getByText("Reasoning", { exact: true }).click();
-      assert.equal(await page.evaluate(IS_SEND_COVERED), false, "Send is covered");
-      await check(isWide ? "both" : "chat");
-      if (!isWide) assert.equal(await page.locator("#engine").isVisible(), false);
-      if (width === 1440) {
-        await page.getByRole("button", { name: "Chat", exact: true }).click();
-        assert.equal(await page.locator("#engine").isVisible(), false);
-      }
-      await page.getByRole("button", { name: "Conversations" }).click();
+      await press("Conversations");
       await page.locator(".menu summary").first().click();
       await check("the list");
+      await press("Conversations");
+      if (width > 992) await press("Both");
+      assert.equal(await page.evaluate(IS_SEND_COVERED), false, `Send is covered at ${width}`);
+      await check("the chat");
 
-      await page.getByRole("button", { name: "Engine", exact: true }).click();
-      // Nobody scrolled: the trie is there all the same.
-      await until("the trie", async () => (await page.getByRole("treeitem").count()) > 0);
+      await press("Engine");
       const charts = (await page.evaluate(CHARTS)) as [width: number, top: number][];
       const widths = charts.map(([chart]) => chart);
       assert.ok(Math.max(...widths) - Math.min(...widths) <= 2 && widths.length === 6, `charts of ${widths}`);
-      assert.equal(
-        new Set(charts.map(([, top]) => top)).size,
-        { 390: 3, 768: 2, 1024: 2, 1440: 1 }[width],
-        "rows of charts",
-      );
+      assert.equal(new Set(charts.map(([, top]) => top)).size, rowsOfCharts, `rows of charts at ${width}`);
       await check("the engine");
-      assert.deepEqual(complaints, []);
-      await page.context().close();
-    });
-  }
+      await press("Chat");
+    }
+
+    await press("Engine");
+    await press("As a table");
+    assert.deepEqual(await objections(page), [], "the table");
+    await press("Chat");
+    await press("Conversations");
+    await page.locator(".menu summary").first().click();
+    await press("Delete");
+    assert.deepEqual(await objections(page), [], "a dialog");
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
 }
