@@ -10,7 +10,6 @@ import { h, setText } from "./dom.js";
 
 export interface ListActions {
   open(conversation: Conversation): void;
-  begin(): void;
   /** The open one has another name; null: it is gone. */
   changed(conversation: Conversation | null): void;
 }
@@ -133,9 +132,13 @@ export class ConversationList {
   }
 
   #open(conversation: Conversation): void {
-    // Over the transcript it has done its work; beside it, it may stay.
-    if (getComputedStyle(this.element).position === "absolute") this.toggle(false);
+    this.makeWay();
     this.#actions.open(conversation);
+  }
+
+  /** For a conversation that is opened: over the transcript the list has done its work, beside it, it may stay. */
+  makeWay(): void {
+    if (!this.element.hidden && getComputedStyle(this.element).position === "absolute") this.toggle(false);
   }
 
   #link(id: string): HTMLElement | null {

@@ -1,4 +1,4 @@
-// Talk to the model: the conversation that is open, its answers, and a composer.
+// Talk to the model: the conversation that is open, and its answers as they come.
 
 import {
   addMessage,
@@ -18,6 +18,7 @@ import type { RequestColors } from "../data/request-colors.js";
 import type { Usage } from "../data/wire.js";
 import { type AnswerEnd, type Question, streamAnswer } from "./answer-stream.js";
 import { type Api, ApiFailure } from "./api.js";
+import { Composer } from "./composer.js";
 import { ConversationList } from "./conversation-list.js";
 import { ConversationStore } from "./conversation-store.js";
 import { byId, h, setText } from "./dom.js";
@@ -28,7 +29,7 @@ import { Parameters } from "./parameters.js";
 import { isDark } from "./theme.js";
 import { traffic } from "./traffic.js";
 import { type LiveTurn, Transcript } from "./transcript.js";
-import { isSendKey, type TurnActions } from "./turn.js";
+import type { TurnActions } from "./turn.js";
 
 const SUGGESTIONS = [
   "Tell me a story about a dragon.",
@@ -45,15 +46,15 @@ export class Playground implements TurnActions {
   readonly #transcript = new Transcript(this);
   readonly #list = new ConversationList(this.#store, {
     open: (conversation) => this.#open(conversation),
-    begin: () => this.#open(null),
     changed: (conversation) => this.#adopt(conversation),
   });
   readonly #title = h("h2", { id: "playground-title" }, "Playground");
   readonly #announcer = h("div", { class: "sr-only", "aria-live": "polite" });
-  readonly #input = h("textarea", { id: "prompt", rows: "1", placeholder: "Write a message", "aria-label": "Message" });
-  readonly #send = h("button", { class: "primary", type: "submit" }, "Send");
-  readonly #stop = h("button", { type: "button", hidden: true }, "Stop");
-  readonly #context = h("span", { class: "context" });
+  readonly #composer = new Composer({
+    send: (text) => this.#send(text),
+    stop: () => this.#running?.abort(),
+    editLast: () => this.#editLast(),
+  });
   #conversation = blank();
   /** Messages that no longer fit into the model's context. */
   readonly #forgotten = new Set<string>();
@@ -63,12 +64,6 @@ export class Playground implements TurnActions {
     this.#api = api;
     this.#feed = feed;
     this.#colors = colors;
-    const composer = h(
-      "form",
-      { class: "composer", onsubmit: this.#onSubmit },
-      this.#input,
-      h("div", { class: "actions" }, this.#context, this.#stop, this.#send),
-    );
     byId("playground").append(
       h(
         "div",
@@ -76,7 +71,7 @@ export class Playground implements TurnActions {
         this.#list.button,
         this.#title,
         modelPicker(feed),
-        h("button", { class: "quiet", type: "button", onclick: () => this.#open(null) }, "New chat"),
+        h("button", { class: "quiet", type: "button", onclick: this.#begin }, "New chat"),
       ),
       h(
         "div",
@@ -93,34 +88,31 @@ export class Playground implements TurnActions {
             traffic(api, () => feed.model.value),
             this.#parameters.element,
           ),
-          composer,
+          this.#composer.element,
         ),
       ),
     );
-    this.#stop.addEventListener("click", () => this.#running?.abort());
-    this.#input.addEventListener("keydown", this.#onKey);
     feed.model.watch(() => this.#showContext(null));
-    this.#open(null);
+    this.#show();
   }
 
-  readonly #onKey = (event: KeyboardEvent): void => {
-    if (isSendKey(event)) this.#onSubmit(event);
-    if (event.key === "Escape") this.#running?.abort();
-    if (event.key === "ArrowUp" && this.#input.value === "" && this.#running === null) {
-      const last = pathOf(this.#conversation).findLast(({ role }) => role === "user");
-      if (last === undefined) return;
-      event.preventDefault();
-      this.#transcript.turnOf(last.id)?.startEdit();
-    }
+  readonly #begin = (): void => {
+    this.#list.makeWay();
+    this.#open(null);
   };
 
-  readonly #onSubmit = (event: Event): void => {
-    event.preventDefault();
-    const text = this.#input.value.trim();
-    if (text === "" || this.#running !== null || this.#parameters.read() === null) return;
-    this.#input.value = "";
+  #send(text: string): boolean {
+    if (this.#running !== null || this.#parameters.read() === null) return false;
     this.#say(text);
-  };
+    return true;
+  }
+
+  #editLast(): boolean {
+    const last = pathOf(this.#conversation).findLast(({ role }) => role === "user");
+    if (last === undefined || this.#running !== null) return false;
+    this.#transcript.turnOf(last.id)?.startEdit();
+    return true;
+  }
 
   #say(content: string): void {
     const parent = pathOf(this.#conversation).at(-1)?.id ?? "";
@@ -172,7 +164,7 @@ export class Playground implements TurnActions {
         void this.#list.refresh(this.#conversation.id);
       },
       // A full disk, most likely: the conversation goes on, and lasts as long as the tab.
-      (error: Error) => setText(this.#context, `not kept: ${error.message}`),
+      (error: Error) => this.#composer.say(`not kept: ${error.message}`),
     );
   }
 
@@ -189,7 +181,7 @@ export class Playground implements TurnActions {
     this.#transcript.follow(true);
     this.#showContext(null);
     void this.#list.refresh(this.#conversation.id);
-    this.#input.focus();
+    this.#composer.focus();
   }
 
   /** The list renamed or removed one. */
@@ -261,7 +253,7 @@ export class Playground implements TurnActions {
     this.#transcript.follow(false);
     // Back to the composer, unless somebody is looking at something else.
     if (document.activeElement === document.body || byId("playground").contains(document.activeElement))
-      this.#input.focus({ preventScroll: true });
+      this.#composer.focus();
   }
 
   /** Leaves out the oldest exchange and tries again while the conversation is too long for the model. */
@@ -295,13 +287,12 @@ export class Playground implements TurnActions {
   #showContext(usage: Usage | null): void {
     const limit = this.#feed.stats.value?.model.maxContext;
     const isKnown = usage !== null && limit !== undefined;
-    setText(this.#context, isKnown ? `${count(usage.total_tokens)} of ${count(limit)} tokens of context` : "");
+    this.#composer.say(isKnown ? `${count(usage.total_tokens)} of ${count(limit)} tokens of context` : "");
   }
 
   #setRunning(running: AbortController | null): void {
     this.#running = running;
-    this.#stop.hidden = running === null;
-    this.#send.hidden = running !== null;
+    this.#composer.setRunning(running !== null);
   }
 }
 
