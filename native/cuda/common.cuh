@@ -56,7 +56,7 @@ __device__ __forceinline__ void operand_put2(const Operand& o, int t, int k, flo
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Reductions. Lanes add by halving distance; warps add in ascending order: one tree for a given block size.
+// Reductions. Lanes add by halving distance, then warps do: one tree for a given block size.
 // ---------------------------------------------------------------------------------------------------------------------
 __device__ __forceinline__ float warp_sum(float v) {
   for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
@@ -73,9 +73,7 @@ __device__ __forceinline__ float block_sum(float v, float* scratch) {
   __syncthreads();
   if (lane == 0) scratch[warp] = v;
   __syncthreads();
-  float sum = 0.f;
-  for (int w = 0; w < warps; w++) sum += scratch[w];
-  return sum;
+  return warp_sum(lane < warps ? scratch[lane] : 0.f);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -83,9 +81,8 @@ __device__ __forceinline__ float block_sum(float v, float* scratch) {
 // ---------------------------------------------------------------------------------------------------------------------
 __device__ __forceinline__ float sigmoid_of(float x) { return 1.f / (1.f + expf(-x)); }
 
-__device__ __forceinline__ float activate(int kind, float x) {
+__device__ __noinline__ float activate_other(int kind, float x) {
   switch (kind) {
-    case 0: return x * sigmoid_of(x);                                                                   // silu
     case 1: return 0.5f * x * (1.f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));         // gelu_tanh
     case 2: return 0.5f * x * (1.f + erff(x * 0.70710678118654752f));                                   // gelu
     case 3: return fmaxf(x, 0.f);                                                                       // relu
@@ -94,6 +91,8 @@ __device__ __forceinline__ float activate(int kind, float x) {
   }
   return x;
 }
+// silu in place, the others behind a call: long code in the middle of a loop costs the common case.
+__device__ __forceinline__ float activate(int kind, float x) { return kind == 0 ? x * sigmoid_of(x) : activate_other(kind, x); }
 // gpt-oss: the gate is clamped above, the linear half on both sides, and one is added to it.
 __device__ __forceinline__ float gated_oss(float gate, float up) {
   float g = fminf(gate, 7.f), u = fminf(fmaxf(up, -7.f), 7.f);

@@ -4,6 +4,7 @@
 // Ops whose result is the input of a matmul also write its 16-bit operand (common.cuh), so that no pass over memory is spent on
 // the conversion.
 #include "common.cuh"
+#include "fragments.cuh"
 
 struct NormArgs {
   float* out; const float* x; const float* weight; const float* bias; float* residual; const float* added;
@@ -199,29 +200,32 @@ KERNEL(256, copy_heads, CopyHeadsArgs) {
   a.out[t * a.outStride + h * a.outHead + a.outOffset + i] = a.x[t * a.xStride + h * a.inHead + a.inOffset + i];
 }
 
-// out[t] (+)= factor * table[ids[t]]. The table may be f32 rows or 16-bit fragments (weights.cu). An id -(i + 1) is token i of the
+// out[t] (+)= factor * table[ids[t]]. The table may be f32 rows (format 0) or strips (fragments.cuh). An id -(i + 1) is token i of the
 // flight before, which only the device knows yet.
 struct LookupArgs {
   float* out; const void* table; const int* ids; const int* previous;
-  i64 outStride; int cols, paddedCols, rows, kind, accumulate; float factor;
+  i64 outStride; int cols, paddedCols, rows, format, accumulate; float factor;
 };
+__device__ float table_value(const LookupArgs& a, int row, int c) {
+  const u8* w = (const u8*)a.table;
+  const int steps = a.paddedCols >> 6;
+  switch (a.format) {
+    case FORMAT_BF16: return weight_at<FORMAT_BF16>(w, steps, row, c);
+    case FORMAT_F16: return weight_at<FORMAT_F16>(w, steps, row, c);
+    case FORMAT_Q4: return weight_at<FORMAT_Q4>(w, steps, row, c);
+    case FORMAT_Q4_MIN: return weight_at<FORMAT_Q4_MIN>(w, steps, row, c);
+    case FORMAT_Q8: return weight_at<FORMAT_Q8>(w, steps, row, c);
+    case FORMAT_Q8_MIN: return weight_at<FORMAT_Q8_MIN>(w, steps, row, c);
+    case FORMAT_E4M3: return weight_at<FORMAT_E4M3>(w, steps, row, c);
+  }
+  return ((const float*)a.table)[(i64)row * a.cols + c];
+}
 KERNEL(256, lookup_rows, LookupArgs) {
   int t = blockIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
   if (c >= a.cols) return;
   int row = a.ids[t];
   if (row < 0 && a.previous != nullptr) row = a.previous[-row - 1];
-  float v = 0.f;
-  if (row >= 0 && row < a.rows) {
-    if (a.kind == KIND_NONE) v = ((const float*)a.table)[(i64)row * a.cols + c];
-    else {
-      int r = row & 15, kk = c & 15;
-      int lane = (r & 7) * 4 + ((kk & 7) >> 1);
-      int j = ((kk >> 3) << 2) | ((r >> 3) << 1) | (kk & 1);
-      i64 block = (i64)(row >> 4) * (a.paddedCols >> 4) + (c >> 4);
-      v = from_bits(((const u16*)a.table)[block * 256 + lane * 8 + j], a.kind);
-    }
-  }
-  v *= a.factor;
+  const float v = row >= 0 && row < a.rows ? a.factor * table_value(a, row, c) : 0.f;
   float* out = a.out + t * a.outStride + c;
   *out = a.accumulate ? *out + v : v;
 }

@@ -198,9 +198,13 @@ KERNEL(THREADS, sample_rows, SampleArgs) {
 
   // Greedy: the least key.
   u64 least = ~0ull;
-  for (int id = threadIdx.x; id < vocab; id += THREADS) {
-    const float logit = logits[id];
-    if (logit == logit) least = min(least, key_of(logit, id));
+  constexpr int AT_ONCE = 16;  // numbers a thread asks for before it looks at the first: one row is bound by latency
+  for (int id = threadIdx.x; id < vocab; id += AT_ONCE * THREADS) {
+    float logit[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++) logit[i] = id + i * THREADS < vocab ? logits[id + i * THREADS] : __uint_as_float(0x7fc00000u);
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++) if (logit[i] == logit[i]) least = min(least, key_of(logit[i], id + i * THREADS));
   }
   for (int d = 16; d > 0; d >>= 1) least = min(least, __shfl_xor_sync(0xffffffffu, least, d));
   if ((threadIdx.x & 31) == 0) scratch[threadIdx.x >> 5] = least;

@@ -1,9 +1,8 @@
-// Weights on their way into the device: float matrices of a checkpoint become f32 rows (f32 checkpoints) or 16-bit fragments.
-//
-// Fragments: [rows/16][K/16][lane 32][8]: a block of 16 rows and 16 k's is 512 contiguous bytes, and a lane's 16 bytes are the
-// four registers of its A fragment of m16n8k16, for mma.sync and for wgmma with A in registers alike. K is padded with zeros
-// to 64s, rows to 16s. Traffic: read once, written once.
+// Weights on their way into the device: matrices of a checkpoint become f32 rows (f32 checkpoints) or strips (fragments.cuh): of 16-bit
+// numbers, or of the codes and scales of the checkpoint's blocks. K is padded with zeros to 64s, rows to 16s. Traffic: read once,
+// written once.
 #include "common.cuh"
+#include "fragments.cuh"
 
 // Codes of what the staged bytes are (codes.ts).
 #define FROM_F32 0
@@ -57,4 +56,123 @@ KERNEL(256, pack_weight, PackWeightArgs) {
   int j = ((kk >> 3) << 2) | ((rr >> 3) << 1);
   i64 block = (row >> 4) * (a.paddedCols >> 4) + (c >> 4);
   *(u32*)((u16*)a.out + block * 256 + lane * 8 + j) = pack2(value(c), value(c + 1), a.kind);
+}
+
+// Block encodings, as CODED in codes.ts numbers them. d and m are f16.
+#define BLOCKS_Q4_0 0
+#define BLOCKS_Q4_1 1
+#define BLOCKS_Q5_0 2
+#define BLOCKS_Q5_1 3
+#define BLOCKS_Q8_0 4
+#define BLOCKS_Q4_K 5
+#define BLOCKS_Q5_K 6
+#define BLOCKS_Q6_K 7
+#define BYTES_E4M3 8
+
+// 32 weights of a row, as codes and, for each 16 of them, a scale and a minimum: scale * q + min. Where a block has no minimum, min is
+// what centres the codes: -centre * scale.
+struct Codes {
+  u8 q[32];
+  float scale[2], min[2], centre;
+};
+
+__device__ __forceinline__ float f16_at(const u8* p) { return f16_value((u16)(p[0] | p[1] << 8)); }
+// q4_k and q5_k: 8 scales and 8 mins of 6 bits in 12 bytes; those of groups 4..7 have their top bits in the bytes of groups 0..3.
+__device__ __forceinline__ int k_scale(const u8* p, int g) { return g < 4 ? p[g] & 63 : (p[g + 4] & 15) | (p[g - 4] >> 6) << 4; }
+__device__ __forceinline__ int k_min(const u8* p, int g) { return g < 4 ? p[g + 4] & 63 : p[g + 4] >> 4 | (p[g] >> 6) << 4; }
+
+__device__ __forceinline__ void set_scale(Codes& c, float scale, float min, float centre) {
+  c.scale[0] = c.scale[1] = scale;
+  c.min[0] = c.min[1] = min;
+  c.centre = centre;
+}
+
+__device__ void read_codes(Codes& c, const u8* row, int at, int encoding) {  // `at`: which 32 of the row
+  switch (encoding) {
+    case BLOCKS_Q4_0: case BLOCKS_Q4_1: case BLOCKS_Q5_0: case BLOCKS_Q5_1: {
+      const bool hasMin = encoding == BLOCKS_Q4_1 || encoding == BLOCKS_Q5_1, hasFifth = encoding >= BLOCKS_Q5_0;
+      const u8* b = row + (i64)at * (18 + (hasMin ? 2 : 0) + (hasFifth ? 4 : 0));
+      const u8* fifth = b + (hasMin ? 4 : 2);
+      const u8* pairs = fifth + (hasFifth ? 4 : 0);
+      set_scale(c, f16_at(b), hasMin ? f16_at(b + 2) : 0.f, hasMin ? 0.f : hasFifth ? 16.f : 8.f);
+      for (int i = 0; i < 32; i++) {
+        c.q[i] = i < 16 ? pairs[i] & 15 : pairs[i - 16] >> 4;
+        if (hasFifth) c.q[i] |= (fifth[i >> 3] >> (i & 7) & 1) << 4;
+      }
+      return;
+    }
+    case BLOCKS_Q8_0: {
+      const u8* b = row + (i64)at * 34;
+      set_scale(c, f16_at(b), 0.f, 128.f);
+      for (int i = 0; i < 32; i++) c.q[i] = b[2 + i] ^ 0x80;
+      return;
+    }
+    case BLOCKS_Q4_K: case BLOCKS_Q5_K: {
+      const bool hasFifth = encoding == BLOCKS_Q5_K;
+      const u8* b = row + (i64)(at >> 3) * (hasFifth ? 176 : 144);
+      const int g = at & 7;
+      const u8* from = b + (hasFifth ? 48 : 16) + 32 * (g >> 1);
+      set_scale(c, f16_at(b) * k_scale(b + 4, g), -f16_at(b + 2) * k_min(b + 4, g), 0.f);
+      for (int i = 0; i < 32; i++) {
+        c.q[i] = from[i] >> (4 * (g & 1)) & 15;
+        if (hasFifth) c.q[i] |= (b[16 + i] >> g & 1) << 4;
+      }
+      return;
+    }
+    case BLOCKS_Q6_K: {
+      const u8* b = row + (i64)(at >> 3) * 210;
+      const int part = (at & 7) >> 2, run = at & 3;
+      const float d = f16_at(b + 208);
+      set_scale(c, 0.f, 0.f, 32.f);
+      for (int h = 0; h < 2; h++) c.scale[h] = d * (signed char)b[192 + 2 * (at & 7) + h];
+      for (int i = 0; i < 32; i++) {
+        c.q[i] = (b[64 * part + 32 * (run & 1) + i] >> (4 * (run >> 1)) & 15) | (b[128 + 32 * part + i] >> (2 * run) & 3) << 4;
+      }
+      return;
+    }
+    default:
+      for (int i = 0; i < 32; i++) c.q[i] = row[(i64)at * 32 + i];
+  }
+}
+
+struct PackCodesArgs {
+  u8* out; const u8* from;
+  i64 firstRow, stagedRows, rowBytes;
+  int cols, steps, encoding, format;
+};
+template <int FORMAT>
+__device__ void pack_codes_as(const PackCodesArgs& a, i64 row, int at, const Codes& c) {
+  typedef Fragments<FORMAT> F;
+  const int r = (int)(row & 15);
+  u8* step = a.out + ((row >> 4) * a.steps + (at >> 1)) * F::STEP_BYTES;
+  for (int i = 0; i < 32; i += 2) {
+    u8* to = step + code_at(F::BITS, r, (at & 1) * 32 + i);
+    if (F::BITS == 4) *to = c.q[i] | c.q[i + 1] << 4;
+    else { to[0] = c.q[i]; to[1] = c.q[i + 1]; }
+  }
+  u16* scales = (u16*)(step + F::CODE_BYTES);
+  const int per32 = F::GROUPS / 2;  // groups in these 32
+  for (int h = 0; h < per32; h++) {
+    u16* to = scales + scale_at(F::GROUPS, F::HAS_MIN, r, (at & 1) * per32 + h);
+    to[0] = to_bits(F::HAS_MIN ? c.scale[h] * SCALED_BY : c.scale[h], KIND_F16);
+    // Codes stay centred exactly: the minimum is made from the scale as it was rounded.
+    if (F::HAS_MIN) to[1] = to_bits(c.centre != 0.f ? -c.centre * from_bits(to[0], KIND_F16) : c.min[h] * SCALED_BY, KIND_F16);
+  }
+}
+// A thread per 32 weights of a row.
+KERNEL(128, pack_codes, PackCodesArgs) {
+  const int per = a.cols >> 5;
+  const i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (index >= a.stagedRows * per) return;
+  const i64 r = index / per, row = a.firstRow + r;
+  const int at = (int)(index % per);
+  Codes c;
+  read_codes(c, a.from + r * a.rowBytes, at, a.encoding);
+  switch (a.format) {
+    case FORMAT_Q4: return pack_codes_as<FORMAT_Q4>(a, row, at, c);
+    case FORMAT_Q4_MIN: return pack_codes_as<FORMAT_Q4_MIN>(a, row, at, c);
+    case FORMAT_Q8: return pack_codes_as<FORMAT_Q8>(a, row, at, c);
+    case FORMAT_Q8_MIN: return pack_codes_as<FORMAT_Q8_MIN>(a, row, at, c);
+    case FORMAT_E4M3: return pack_codes_as<FORMAT_E4M3>(a, row, at, c);
+  }
 }

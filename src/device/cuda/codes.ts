@@ -6,7 +6,39 @@ import type { Activation, ExpertWeights, KvDtype, RouterSpec } from "../device.j
 /** Element types of tensor-core operands; NONE is f32. */
 export const KIND = { none: 0, bf16: 1, f16: 2 } as const;
 export type Kind = (typeof KIND)[keyof typeof KIND];
-export const KIND_NAME = ["f32", "bf16", "f16"] as const;
+
+/** How the weights of a matrix lie in device memory (native/cuda/fragments.cuh): bytes of 16 rows x 64 columns, and what they multiply. */
+export interface Format {
+  readonly name: string;
+  readonly code: number;
+  readonly kind: Kind;
+  readonly stepBytes: number;
+  /** Codes of 4 or 8 bits, whose kernels are in files of their own. */
+  readonly isCoded: boolean;
+}
+export const FORMAT = {
+  f32: { name: "f32", code: 0, kind: KIND.none, stepBytes: 4096, isCoded: false },
+  bf16: { name: "bf16", code: 1, kind: KIND.bf16, stepBytes: 2048, isCoded: false },
+  f16: { name: "f16", code: 2, kind: KIND.f16, stepBytes: 2048, isCoded: false },
+  q4: { name: "q4", code: 3, kind: KIND.bf16, stepBytes: 576, isCoded: true },
+  q4Min: { name: "q4_min", code: 4, kind: KIND.bf16, stepBytes: 640, isCoded: true },
+  q8: { name: "q8", code: 5, kind: KIND.bf16, stepBytes: 1088, isCoded: true },
+  q8Min: { name: "q8_min", code: 6, kind: KIND.bf16, stepBytes: 1280, isCoded: true },
+  e4m3: { name: "e4m3", code: 7, kind: KIND.bf16, stepBytes: 1024, isCoded: true },
+} as const satisfies Record<string, Format>;
+
+/** Encodings that are kept at their width, with the format that holds them and the code by which pack_codes knows them. */
+export const CODED: Partial<Record<TensorDtype, { readonly format: Format; readonly code: number }>> = {
+  q4_0: { format: FORMAT.q4, code: 0 },
+  q4_1: { format: FORMAT.q4Min, code: 1 },
+  q5_0: { format: FORMAT.q8Min, code: 2 },
+  q5_1: { format: FORMAT.q8Min, code: 3 },
+  q8_0: { format: FORMAT.q8, code: 4 },
+  q4_k: { format: FORMAT.q4Min, code: 5 },
+  q5_k: { format: FORMAT.q8Min, code: 6 },
+  q6_k: { format: FORMAT.q8Min, code: 7 },
+  f8_e4m3: { format: FORMAT.e4m3, code: 8 },
+};
 
 /** What pack_weight reads. */
 export const STAGED_CODE: Partial<Record<TensorDtype, number>> = { f32: 0, f16: 1, bf16: 2, f8_e4m3: 3, f8_e5m2: 4 };

@@ -34,7 +34,7 @@ import { CudaTokenBuffer, EditScratch } from "./sample.js";
 import { CudaStagedBatch } from "./staged-batch.js";
 import { CudaTensor, type CudaWeight } from "./tensor.js";
 import type { TraceRecord } from "./trace.js";
-import { type LoadWeightOptions, WeightLoader } from "./weights.js";
+import { type LoadWeightOptions, packedBytes, WeightLoader } from "./weights.js";
 
 export interface CudaDeviceOptions {
   /** Which GPU; default 0. */
@@ -98,13 +98,10 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return this.#weights.load(parts, options);
   }
 
-  /** f32 stays f32; everything else is held in 16 bits. */
   packedBytes({ dtype, shape }: WeightShape, quantize: WeightQuantization): number {
     const count = shape.reduce((product, size) => product * size, 1);
     if (shape.length < 2) return 4 * count;
-    const cols = shape.at(-1)!;
-    if (dtype === "f32" && (quantize === "none" || cols % 32 !== 0)) return 4 * count;
-    return Math.ceil(count / cols / 16) * 16 * Math.ceil(cols / 64) * 64 * 2;
+    return packedBytes(dtype, count / shape.at(-1)!, shape.at(-1)!, quantize);
   }
 
   /** A tenth of what is left stays free, for operands and partial states that appear with the first steps. */
@@ -174,7 +171,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       .int(table.cols)
       .int(table.paddedCols)
       .int(table.rows)
-      .int(table.kind)
+      .int(table.format.code)
       .int(accumulate)
       .float(scale)
       .end();
@@ -190,7 +187,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   gatedMatmul(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean {
-    if (!canGate(weight as CudaWeight, n)) return false;
+    if (!canGate(this.runtime, weight as CudaWeight, n)) return false;
     launchMatmul(this.runtime, out as CudaTensor, x as CudaTensor, weight as CudaWeight, n, {
       bias: 0,
       scale: 1,

@@ -3,19 +3,24 @@
 
 import { errorFor } from "../../core/errors.js";
 import type { ExpertWeights, RouterSpec } from "../device.js";
-import { EXPERT_CODE, KIND, KIND_NAME, type Kind, SCORE_CODE } from "./codes.js";
+import { EXPERT_CODE, type Format, KIND, SCORE_CODE } from "./codes.js";
 import { addressOf } from "./row-ops.js";
 import type { CudaRuntime } from "./runtime.js";
 import type { CudaTensor, CudaWeight } from "./tensor.js";
 
 const MAX_EXPERTS = 512;
 const STRIP_WARPS = 4;
-const STRIP_SHARED = 8 * (STRIP_WARPS * 2048 + 1024);
+const STRIP_STAGES = 8;
+
+/** The same matrix of all experts. */
+interface Stack {
+  readonly addresses: number; // device array [E]
+  readonly format: Format;
+}
 
 interface Layer {
-  readonly gateUp: number; // device array of addresses [E]
-  readonly down: number;
-  readonly kind: Kind;
+  readonly gateUp: Stack;
+  readonly down: Stack;
 }
 
 /** Room for the pairs of a step; shared by the layers of one shape. */
@@ -52,7 +57,7 @@ export class CudaExperts {
     const width = isGated ? 2 * inner : inner;
     const hidden = x.cols;
     const layer = this.#layerOf(experts);
-    const isF32 = layer.kind === KIND.none;
+    const isF32 = layer.gateUp.format.kind === KIND.none;
     const room = this.#roomFor(x, router, inner, isF32);
     const places = Math.ceil((n * topK + 7 * Math.min(numExperts, n * topK)) / 8) * 8;
     const paddedHidden = pad(hidden);
@@ -89,10 +94,8 @@ export class CudaExperts {
       .end();
 
     const tokens8 = room.places / 8;
-    const operand = (address: number) =>
-      isF32
-        ? this.#runtime.noOperand()
-        : this.#runtime.operandArgs({ address, tokens8, kind: layer.kind, isTile: false });
+    const operand = (address: number, { format: { kind } }: Stack) =>
+      isF32 ? this.#runtime.noOperand() : this.#runtime.operandArgs({ address, tokens8, kind, isTile: false });
     queue
       .begin(modules.functionOf("experts", "gather_pairs"), Math.ceil(paddedHidden / 512), places, 1, 256, 0)
       .long(x.address)
@@ -100,11 +103,10 @@ export class CudaExperts {
       .long(room.pairOf)
       .long(room.range)
       .long(router.scalesInput === true ? room.weights : 0);
-    operand(room.x).long(x.stride).long(hidden).int(topK).int(numExperts).int(hidden).int(paddedHidden).end();
+    operand(room.x, layer.gateUp).long(x.stride).long(hidden).int(topK).int(numExperts).int(hidden).int(paddedHidden).end();
     const blocks = Math.min(16, Math.ceil(n / 8));
     this.#matmul(
       room,
-      layer.kind,
       layer.gateUp,
       room.x,
       hidden,
@@ -119,7 +121,7 @@ export class CudaExperts {
       .long(room.gateUp)
       .long(isF32 ? room.inner : 0)
       .long(room.range);
-    operand(room.inner)
+    operand(room.inner, layer.down)
       .long(width)
       .long(inner)
       .int(inner)
@@ -129,7 +131,7 @@ export class CudaExperts {
       .int(isGated ? 1 : 0)
       .int(0)
       .end();
-    this.#matmul(room, layer.kind, layer.down, room.inner, inner, room.y, hidden, experts.downBias, numExperts, blocks);
+    this.#matmul(room, layer.down, room.inner, inner, room.y, hidden, experts.downBias, numExperts, blocks);
     out.storage.version++;
     this.#runtime
       .overRows("experts", "combine_experts", hidden, n)
@@ -146,8 +148,7 @@ export class CudaExperts {
 
   #matmul(
     room: Room,
-    kind: Kind,
-    weights: number,
+    { addresses: weights, format }: Stack,
     x: number,
     cols: number,
     out: number,
@@ -159,7 +160,7 @@ export class CudaExperts {
     const { queue, modules } = this.#runtime;
     const epilogue = () => queue.long(out).long(addressOf(bias)).long(rows).float(1).int(0);
     const biasStride = bias === null ? 0 : bias.stride;
-    if (kind === KIND.none) {
+    if (format.kind === KIND.none) {
       queue
         .begin(modules.functionOf("matmul-f32", "expert_matmul_f32"), Math.ceil(rows / 8), blocks, numExperts, 256, 0)
         .long(x)
@@ -178,9 +179,11 @@ export class CudaExperts {
       return;
     }
     const strips = Math.ceil(rows / 16);
-    const kernel = modules.functionOf("matmul-strip", `expert_strip_${KIND_NAME[kind]}`, STRIP_SHARED);
+    const sharedBytes = STRIP_STAGES * (STRIP_WARPS * format.stepBytes + 1024);
+    const source = format.isCoded ? "matmul-strip-codes" : "matmul-strip";
+    const kernel = modules.functionOf(source, `expert_strip_${format.name}`, sharedBytes);
     queue
-      .begin(kernel, Math.ceil(strips / STRIP_WARPS), blocks, numExperts, 32 * STRIP_WARPS, STRIP_SHARED)
+      .begin(kernel, Math.ceil(strips / STRIP_WARPS), blocks, numExperts, 32 * STRIP_WARPS, sharedBytes)
       .long(x)
       .long(weights)
       .long(room.range)
@@ -197,19 +200,23 @@ export class CudaExperts {
   #layerOf(experts: ExpertWeights): Layer {
     const known = this.#layers.get(experts);
     if (known !== undefined) return known;
-    const weights = [...experts.gateUp, ...experts.down] as CudaWeight[];
-    const kind = weights[0]!.kind;
-    if (weights.some((weight) => weight.kind !== kind)) throw unsupported("expert weights of several encodings");
-    const layer = { gateUp: this.#addresses(experts.gateUp), down: this.#addresses(experts.down), kind };
+    const layer = { gateUp: this.#stack(experts.gateUp), down: this.#stack(experts.down) };
+    if ((layer.gateUp.format.kind === KIND.none) !== (layer.down.format.kind === KIND.none)) {
+      throw unsupported("expert weights of which some are f32");
+    }
     this.#layers.set(experts, layer);
     return layer;
   }
 
-  #addresses(weights: ExpertWeights["down"]): number {
+  #stack(weights: ExpertWeights["down"]): Stack {
+    const { format } = weights[0] as CudaWeight;
+    if (weights.some((weight) => (weight as CudaWeight).format !== format)) {
+      throw unsupported("experts of several encodings");
+    }
     const values = BigUint64Array.from(weights, (weight) => BigInt((weight as CudaWeight).address));
-    const address = this.#runtime.context.alloc(values.byteLength, "the experts' addresses");
-    this.#runtime.upload(address, new Uint8Array(values.buffer));
-    return address;
+    const addresses = this.#runtime.context.alloc(values.byteLength, "the experts' addresses");
+    this.#runtime.upload(addresses, new Uint8Array(values.buffer));
+    return { addresses, format };
   }
 
   /** Made at the first step of a shape, for as many rows as its input has. */

@@ -1,7 +1,7 @@
 // Which matmul kernel serves a product, and how it is launched. All of them sum K in one order that does not depend on the number
 // of rows.
 
-import { KIND, KIND_NAME } from "./codes.js";
+import { type Format, KIND } from "./codes.js";
 import { type CudaRuntime, STREAM_TOKENS, stripWidth } from "./runtime.js";
 import type { CudaTensor, CudaWeight, Operand } from "./tensor.js";
 
@@ -14,10 +14,14 @@ export interface Product {
 }
 
 /** Warps of a block, each with a strip of 16 rows, and stages of the ring: enough blocks for all SMs, 48-64 KB in flight on each. */
-export function stripShape(strips: number, width: number): { warps: number; stages: number; sharedBytes: number } {
+export function stripShape(
+  strips: number,
+  width: number,
+  { stepBytes, isCoded }: Pick<Format, "stepBytes" | "isCoded">,
+): { warps: number; stages: number; sharedBytes: number } {
   const warps = strips >= 2048 ? 8 : strips >= 528 ? 4 : strips >= 264 ? 2 : 1;
-  const stageBytes = warps * 2048 + width * 1024;
-  const choices = width === 8 ? [12, 8, 4] : [20, 8, 4];
+  const stageBytes = warps * stepBytes + width * 1024;
+  const choices = isCoded ? [4] : width === 8 ? [12, 8, 4] : [20, 8, 4];
   const room = warps === 1 ? 120 * 1024 : 76 * 1024;
   const stages = choices.find((count) => count * stageBytes <= room) ?? 4;
   return { warps, stages, sharedBytes: stages * stageBytes };
@@ -53,9 +57,9 @@ export function launchMatmul(
   launch(runtime, out, operand, weight, n, product);
 }
 
-/** Steps of 64 k's in a stage and stages in the stream kernel's ring (matmul-stream.cu), by groups of 8 tokens and warps. */
+/** Steps of 64 k's in a stage and stages in the stream kernel's ring (matmul-stream*.cu), by groups of 8 tokens and warps. */
 const STREAM_RINGS: Readonly<Record<string, readonly [steps: number, stages: number]>> = {
-  "1 1": [4, 6],
+  "1 1": [4, 7],
   "1 2": [4, 4],
   "1 4": [4, 3],
   "2 1": [4, 5],
@@ -67,6 +71,16 @@ const STREAM_RINGS: Readonly<Record<string, readonly [steps: number, stages: num
   "8 1": [2, 4],
   "8 2": [2, 4],
   "8 4": [2, 3],
+};
+const CODED_RINGS: typeof STREAM_RINGS = {
+  "1 1": [4, 8],
+  "1 4": [4, 4],
+  "2 1": [4, 6],
+  "2 4": [4, 4],
+  "4 1": [4, 4],
+  "4 4": [4, 3],
+  "8 1": [2, 4],
+  "8 4": [2, 4],
 };
 
 function streams(
@@ -80,12 +94,17 @@ function streams(
   const isGated = product.gate >= 0;
   const all = Math.ceil(weight.rows / 16);
   // A gate and its up are two warps of a block; large matrices fill the multiprocessors with blocks of 4 strips.
-  const warps = all >= 528 ? 4 : isGated || all >= 264 ? 2 : 1;
+  const { name, stepBytes, isCoded } = weight.format;
+  const isNarrow = !isGated && all < 264;
+  const warps = isNarrow ? 1 : isCoded || all >= 528 ? 4 : 2;
   const width = stripWidth(n);
-  const [steps, stages] = STREAM_RINGS[`${width} ${warps}`]!;
-  const sharedBytes = stages * steps * (warps * 2048 + width * 1024);
-  const name = `stream_${KIND_NAME[weight.kind]}_${width}_${warps}`;
-  const kernel = runtime.modules.functionOf("matmul-stream", name, sharedBytes);
+  const [steps, stages] = (isCoded ? CODED_RINGS : STREAM_RINGS)[`${width} ${warps}`]!;
+  const sharedBytes = stages * steps * (warps * stepBytes + width * 1024);
+  const kernel = runtime.modules.functionOf(
+    isCoded ? "matmul-stream-codes" : "matmul-stream",
+    `stream_${name}_${width}_${warps}`,
+    sharedBytes,
+  );
   runtime.queue
     .begin(kernel, Math.ceil(all / warps), 1, 1, 32 * (warps + 1), sharedBytes)
     .long(operand.address)
@@ -120,13 +139,22 @@ export const TILES: readonly TileForm[] = [
 const TILE_CLOCKS = 4000;
 
 /** The form that finishes first: waves of blocks over the multiprocessors. */
-export function tileShape(multiprocessors: number, rows: number, n: number, steps: number): TileForm {
+export function tileShape(
+  multiprocessors: number,
+  rows: number,
+  n: number,
+  steps: number,
+  isGated = false,
+): TileForm {
   const clocksOf = ({ tokens, groups, clocks }: TileForm): number => {
     const blocks = Math.ceil(rows / (64 * groups)) * Math.ceil(n / tokens);
     return Math.ceil(blocks / multiprocessors) * (steps * clocks + TILE_CLOCKS);
   };
   let best = TILES[0]!;
-  for (const form of TILES) if (clocksOf(form) < clocksOf(best)) best = form;
+  for (const form of TILES) {
+    if (isGated && form.groups !== 2) continue; // a warpgroup for the gate, one for the up projection
+    if (clocksOf(form) < clocksOf(best)) best = form;
+  }
   return best;
 }
 
@@ -139,23 +167,29 @@ export function tiles(
   product: Product,
   form?: TileForm,
 ): void {
+  const isGated = product.gate >= 0;
   const strips = Math.ceil(weight.rows / 16);
   const steps = weight.paddedCols / 64;
   const { tokens, groups, weightSteps, weightStages, operandStages } =
-    form ?? tileShape(runtime.context.facts.multiprocessors, weight.rows, n, steps);
+    form ?? tileShape(runtime.context.facts.multiprocessors, weight.rows, n, steps, isGated);
   const tokenTiles = Math.ceil(n / tokens);
-  const sharedBytes = weightStages * weightSteps * groups * 8192 + operandStages * tokens * 128;
-  const name = `tile_${KIND_NAME[weight.kind]}_${tokens}_${groups}`;
-  const kernel = runtime.modules.functionOf("matmul-tile", name, sharedBytes);
+  const { name, stepBytes, isCoded } = weight.format;
+  const sharedBytes = weightStages * weightSteps * groups * 4 * stepBytes + operandStages * tokens * 128;
+  const kernel = runtime.modules.functionOf(
+    isCoded ? "matmul-tile-codes" : "matmul-tile",
+    `tile_${name}_${tokens}_${groups}`,
+    sharedBytes,
+  );
   runtime.queue
     .begin(kernel, Math.ceil(strips / (4 * groups)) * tokenTiles, 1, 1, 128 * (groups + 1), sharedBytes)
     .long(operand.address)
     .long(weight.address);
-  epilogue(runtime, out, product)
+  epilogue(runtime, out, product);
+  gate(runtime, out, n, product)
     .int(n)
     .int(operand.tokens8)
-    .int(weight.rows)
-    .int(strips)
+    .int(isGated ? weight.rows / 2 : weight.rows)
+    .int(isGated ? strips / 2 : strips)
     .int(steps)
     .int(tokenTiles)
     .end();
@@ -173,11 +207,12 @@ function strips(
   const all = Math.ceil(weight.rows / 16);
   const count = isGated ? all / 2 : all;
   const width = stripWidth(n);
-  const shape = stripShape(isGated ? Math.max(264, all) : all, width); // a gate and its up are two warps of a block
-  const { warps, stages, sharedBytes } = shape;
+  const { format } = weight;
+  // A gate and its up are two warps of a block.
+  const { warps, stages, sharedBytes } = stripShape(isGated ? Math.max(264, all) : all, width, format);
   const kernel = runtime.modules.functionOf(
-    "matmul-strip",
-    `strip_${KIND_NAME[weight.kind]}_${width}_${stages}`,
+    format.isCoded ? "matmul-strip-codes" : "matmul-strip",
+    `strip_${format.name}_${width}_${stages}`,
     120 * 1024,
   );
   runtime.queue
@@ -213,10 +248,7 @@ function gate(runtime: CudaRuntime, out: CudaTensor, n: number, product: Product
   return queue.int(isGated ? 1 : 0).int(Math.max(0, product.gate));
 }
 
-/**
- * Whether gate and up of this weight are done in one product: whole strips each, 16-bit fragments, few tokens. With many, the gate in
- * the tile kernel's epilogue takes longer than the product itself; a pass of its own is faster.
- */
-export function canGate(weight: CudaWeight, n: number): boolean {
-  return weight.kind !== KIND.none && weight.rows % 128 === 0 && n <= STREAM_TOKENS;
+/** Whether gate and up of this weight are done in one product: whole strips each, and before Hopper few tokens. */
+export function canGate(runtime: CudaRuntime, weight: CudaWeight, n: number): boolean {
+  return weight.kind !== KIND.none && weight.rows % 128 === 0 && (runtime.isHopper || n <= STREAM_TOKENS);
 }

@@ -22,10 +22,10 @@ export function sourceNames(): string[] {
 }
 
 /** Sources that use what Hopper alone has: wgmma, and bulk copies as it has them. */
-const HOPPER: readonly string[] = ["matmul-tile", "matmul-stream"];
+const HOPPER = /^matmul-(tile|stream)/;
 
 export function isFor(name: string, arch: string): boolean {
-  return !HOPPER.includes(name) || arch === "sm_90a";
+  return !HOPPER.test(name) || arch === "sm_90a";
 }
 
 export function sourceText(name: string): string {

@@ -1,7 +1,7 @@
 // Rows of f32 in device memory, and the 16-bit copies of them that matmuls read.
 
 import type { Tensor, Weight } from "../device.js";
-import type { Kind } from "./codes.js";
+import type { Format, Kind } from "./codes.js";
 
 /** Memory that several views share. `version` grows with every op that writes to it. */
 export interface Storage {
@@ -45,23 +45,35 @@ export class CudaTensor implements Tensor {
   }
 }
 
-/** A matrix as f32 rows (kind NONE) or as fragments of 16 rows x 16 columns (native/cuda/weights.cu). */
+/** A matrix as f32 rows, or as strips of 16 rows in one of the formats of native/cuda/fragments.cuh. */
 export class CudaWeight implements Weight {
   readonly address: number;
   readonly rows: number;
   readonly cols: number;
   readonly paddedCols: number;
-  readonly kind: Kind;
-  readonly dtype: string;
+  readonly format: Format;
   readonly byteLength: number;
 
-  constructor(address: number, rows: number, cols: number, kind: Kind, dtype: string, byteLength: number) {
+  constructor(address: number, rows: number, cols: number, format: Format) {
     this.address = address;
     this.rows = rows;
     this.cols = cols;
     this.paddedCols = Math.ceil(cols / 64) * 64;
-    this.kind = kind;
-    this.dtype = dtype;
-    this.byteLength = byteLength;
+    this.format = format;
+    this.byteLength = weightBytes(rows, cols, format);
   }
+
+  /** Of the operand it is multiplied with. */
+  get kind(): Kind {
+    return this.format.kind;
+  }
+
+  get dtype(): string {
+    return this.format.name;
+  }
+}
+
+export function weightBytes(rows: number, cols: number, format: Format): number {
+  if (format.kind === 0) return rows * cols * 4;
+  return Math.ceil(rows / 16) * Math.ceil(cols / 64) * format.stepBytes;
 }

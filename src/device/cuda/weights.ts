@@ -1,14 +1,14 @@
-// Checkpoint tensors on their way to the device. f32 stays f32; f16 and bf16 keep their numbers in fragment order; f8 becomes bf16,
-// which holds every f8 number; block formats are dequantised and rounded to bf16.
+// Checkpoint tensors on their way to the device. f32 stays f32; f16 and bf16 keep their numbers, the usual block encodings and e4m3
+// their codes and scales (codes.ts); the other encodings are decoded and rounded to bf16.
 
 import { dequantize, toFloat32 } from "../../core/dequantize/dequantize.js";
 import { quantizeQ4, quantizeQ8 } from "../../core/dequantize/quantize.js";
 import { errorFor } from "../../core/errors.js";
-import type { HostTensor } from "../../core/tensor.js";
+import type { HostTensor, TensorDtype } from "../../core/tensor.js";
 import type { WeightQuantization } from "../device.js";
-import { KIND, KIND_NAME, type Kind, STAGED_CODE } from "./codes.js";
+import { CODED, FORMAT, type Format, STAGED_CODE } from "./codes.js";
 import type { CudaRuntime } from "./runtime.js";
-import { CudaWeight } from "./tensor.js";
+import { CudaWeight, weightBytes } from "./tensor.js";
 
 export interface LoadWeightOptions {
   readonly quantize?: WeightQuantization;
@@ -34,22 +34,22 @@ export class WeightLoader {
       if (colsOf(part, transposed) !== cols) throw mismatch(part, `${cols} columns`, `${colsOf(part, transposed)}`);
     }
     const rows = parts.reduce((sum, part) => sum + rowsOf(part, transposed), 0);
-    const isRounded = quantize !== "none" && cols % BLOCK === 0;
-    const kind = isRounded ? KIND.bf16 : kindOfParts(parts);
-    const paddedCols = Math.ceil(cols / 64) * 64;
-    const bytes = kind === KIND.none ? rows * cols * 4 : Math.ceil(rows / 16) * 16 * paddedCols * 2;
+    const isQuantized = quantize !== "none" && cols % BLOCK === 0;
+    const encodings = parts.map(({ dtype }) => (isQuantized && STAGED_CODE[dtype] !== undefined ? QUANTIZED[quantize] : dtype));
+    const format = formatOf(encodings, cols, transposed);
+    const bytes = weightBytes(rows, cols, format);
     const address = this.#runtime.context.alloc(bytes, `the weight ${parts[0]!.name} of ${rows} x ${cols}`);
-    const weight = new CudaWeight(address, rows, cols, kind, KIND_NAME[kind], bytes);
+    const weight = new CudaWeight(address, rows, cols, format);
     let firstRow = 0;
-    for (const part of parts) {
+    for (const [i, part] of parts.entries()) {
       const partRows = rowsOf(part, transposed);
-      const code = STAGED_CODE[part.dtype];
-      if (code !== undefined && !isRounded) this.#append(weight, part.bytes(), code, firstRow, partRows, transposed);
+      const encoding = encodings[i]!;
+      const encoded = encoding === part.dtype ? part.bytes() : encode(part, partRows, cols, quantize as "q8" | "q4");
+      if (format.isCoded) this.#appendCodes(weight, encoded, encoding, firstRow, partRows);
       else {
-        const values = toFloat32(part);
-        if (isRounded && code !== undefined) roundTrip(values, partRows, cols, quantize as "q8" | "q4");
-        const floats = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-        this.#append(weight, floats, STAGED_CODE.f32!, firstRow, partRows, transposed);
+        const isStaged = STAGED_CODE[encoding] !== undefined;
+        const staged = isStaged ? encoded : decode(encoding, encoded, partRows * cols);
+        this.#append(weight, staged, STAGED_CODE[isStaged ? encoding : "f32"]!, firstRow, partRows, transposed);
       }
       firstRow += partRows;
     }
@@ -66,14 +66,8 @@ export class WeightLoader {
     isTransposed: boolean,
   ): void {
     const { queue, modules } = this.#runtime;
-    const rowBytes = bytes.length / rows;
     // A transposed part has its rows side by side: it travels whole.
-    const step = isTransposed ? rows : Math.max(1, Math.floor(STAGED_BYTES / rowBytes));
-    for (let r = 0; r < rows; r += step) {
-      const count = Math.min(step, rows - r);
-      const part = bytes.subarray(r * rowBytes, (r + count) * rowBytes);
-      this.#reserve(part.length);
-      this.#runtime.upload(this.#staged, part);
+    this.#stage(bytes, rows, isTransposed ? rows : 1, (r, count) => {
       const threads = count * (weight.paddedCols / 2);
       queue
         .begin(modules.functionOf("weights", "pack_weight"), Math.ceil(threads / 256), 1, 1, 256, 0)
@@ -88,6 +82,38 @@ export class WeightLoader {
         .int(isTransposed ? 1 : 0)
         .int(0)
         .end();
+    });
+  }
+
+  /** Rows of whole blocks: their codes and scales are put where the format has them. */
+  #appendCodes(weight: CudaWeight, bytes: Uint8Array, encoding: TensorDtype, firstRow: number, rows: number): void {
+    const { queue, modules } = this.#runtime;
+    this.#stage(bytes, rows, 1, (r, count) => {
+      queue
+        .begin(modules.functionOf("weights", "pack_codes"), Math.ceil((count * weight.cols) / BLOCK / 128), 1, 1, 128, 0)
+        .long(weight.address)
+        .long(this.#staged)
+        .long(firstRow + r)
+        .long(count)
+        .long(bytes.length / rows)
+        .int(weight.cols)
+        .int(weight.paddedCols / 64)
+        .int(CODED[encoding]!.code)
+        .int(weight.format.code)
+        .end();
+    });
+  }
+
+  /** Copies rows to the staging memory, as many at a time as it holds but at least `least`; `pack` takes them from there. */
+  #stage(bytes: Uint8Array, rows: number, least: number, pack: (firstRow: number, count: number) => void): void {
+    const rowBytes = bytes.length / rows;
+    const step = Math.max(least, Math.floor(STAGED_BYTES / rowBytes));
+    for (let r = 0; r < rows; r += step) {
+      const count = Math.min(step, rows - r);
+      const part = bytes.subarray(r * rowBytes, (r + count) * rowBytes);
+      this.#reserve(part.length);
+      this.#runtime.upload(this.#staged, part);
+      pack(r, count);
     }
   }
 
@@ -108,15 +134,38 @@ export class WeightLoader {
   }
 }
 
-/** f32 only where all parts are; f16 only where all are f16 (bf16 numbers may be out of its range). */
-function kindOfParts(parts: readonly HostTensor[]): Kind {
-  if (parts.every((part) => part.dtype === "f32")) return KIND.none;
-  return parts.every((part) => part.dtype === "f16") ? KIND.f16 : KIND.bf16;
+const QUANTIZED = { q8: "q8_0", q4: "q4_0" } as const satisfies Record<"q8" | "q4", TensorDtype>;
+
+/** The narrowest format that holds these encodings, one under the other. f32 only where all are; f16 only where all are f16 (bf16
+ * numbers may be out of its range). */
+export function formatOf(encodings: readonly TensorDtype[], cols: number, isTransposed: boolean): Format {
+  if (encodings.every((dtype) => dtype === "f32")) return FORMAT.f32;
+  if (encodings.every((dtype) => dtype === "f16")) return FORMAT.f16;
+  if (isTransposed || cols % BLOCK !== 0) return FORMAT.bf16;
+  const formats = new Set(encodings.map((dtype) => CODED[dtype]?.format));
+  const [only] = formats;
+  if (formats.size === 1) return only ?? FORMAT.bf16;
+  // Codes with a minimum hold those without one, and 7 bits hold 4; 8 bits are no one else's.
+  const canWiden = !formats.has(undefined) && !formats.has(FORMAT.q8) && !formats.has(FORMAT.e4m3);
+  if (!canWiden) return FORMAT.bf16;
+  return formats.has(FORMAT.q8Min) ? FORMAT.q8Min : FORMAT.q4Min;
 }
 
-function roundTrip(data: Float32Array, rows: number, cols: number, quantize: "q8" | "q4"): void {
-  if (quantize === "q8") dequantize("q8_0", quantizeQ8(data, rows, cols), data, data.length);
-  else dequantize("q4_0", quantizeQ4(data, rows, cols), data, data.length);
+/** Bytes of a matrix of this encoding on the device. */
+export function packedBytes(dtype: TensorDtype, rows: number, cols: number, quantize: WeightQuantization): number {
+  const encoding = quantize !== "none" && cols % BLOCK === 0 && STAGED_CODE[dtype] !== undefined ? QUANTIZED[quantize] : dtype;
+  return weightBytes(rows, cols, formatOf([encoding], cols, false));
+}
+
+function decode(encoding: TensorDtype, bytes: Uint8Array, count: number): Uint8Array {
+  const values = new Float32Array(count);
+  dequantize(encoding, bytes, values, count);
+  return new Uint8Array(values.buffer);
+}
+
+function encode(part: HostTensor, rows: number, cols: number, quantize: "q8" | "q4"): Uint8Array {
+  const values = toFloat32(part);
+  return quantize === "q8" ? quantizeQ8(values, rows, cols) : quantizeQ4(values, rows, cols);
 }
 
 /** A tensor of more than two dimensions is rows of its last one. */

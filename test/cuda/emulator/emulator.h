@@ -182,6 +182,7 @@ inline u64 describe_b(const void* p) { return (u64)(uintptr_t)p >> 4; }
 inline void wgmma_fence() {}
 inline void wgmma_commit() {}
 template <int N> inline void wgmma_wait() {}
+inline void group_sync(int) { emulator::blockBarrier(); }  // the others have left by then, or will
 template <int N> inline void give_registers() {}
 template <int N> inline void take_registers() {}
 template <int KIND, int N>

@@ -1,0 +1,120 @@
+// Weights as they lie in memory, and as the tensor cores take them.
+//
+// A strip of 16 rows is cut into steps of 64 k's, each STEP_BYTES of contiguous memory: codes first, [..][lane][16 bytes], so that a lane
+// finds those of its own four A fragments (m16n8k16; mma.sync and wgmma with A in registers alike); then the scales.
+//
+//   BF16, F16        2 bytes a weight: a lane's 16 bytes are the four registers of one fragment
+//   Q4   4.5 bits    4-bit codes, groups of 32: scale * (q - 8)
+//   Q4_MIN   5 bits  4-bit codes, groups of 32: scale * q + min
+//   Q8   8.5 bits    8-bit codes, groups of 32: scale * (q - 128)
+//   Q8_MIN  10 bits  7-bit codes in bytes, groups of 16: scale * q + min
+//   E4M3     8 bits  floats of 8 bits
+//
+// Scales and mins are f16, [row % 8][group][row / 8 % 2], with a min behind each scale; with mins both are held times 1024, so that small
+// ones keep their digits. A weight is bf16(scale * q + min), the sum in f32: the same number in every kernel, whatever the count of tokens.
+#pragma once
+#include "common.cuh"
+
+#define FORMAT_BF16 1
+#define FORMAT_F16 2
+#define FORMAT_Q4 3
+#define FORMAT_Q4_MIN 4
+#define FORMAT_Q8 5
+#define FORMAT_Q8_MIN 6
+#define FORMAT_E4M3 7
+#define SCALED_BY 1024.f
+
+template <int FORMAT>
+struct Fragments {
+  static constexpr bool IS_FLOAT = FORMAT == FORMAT_BF16 || FORMAT == FORMAT_F16, IS_E4M3 = FORMAT == FORMAT_E4M3;
+  static constexpr int KIND = FORMAT == FORMAT_F16 ? KIND_F16 : KIND_BF16;  // of the operand
+  static constexpr bool HAS_MIN = FORMAT == FORMAT_Q4_MIN || FORMAT == FORMAT_Q8_MIN;
+  static constexpr int BITS = IS_FLOAT ? 16 : FORMAT == FORMAT_Q4 || FORMAT == FORMAT_Q4_MIN ? 4 : 8;
+  static constexpr int GROUPS = IS_FLOAT || IS_E4M3 ? 0 : FORMAT == FORMAT_Q8_MIN ? 4 : 2;  // of a row in a step
+  static constexpr int CODE_BYTES = 128 * BITS, SCALE_BYTES = 16 * GROUPS * (HAS_MIN ? 4 : 2), STEP_BYTES = CODE_BYTES + SCALE_BYTES;
+  static constexpr int CODE_WORDS = BITS, SCALE_WORDS = SCALE_BYTES / 32;
+
+  u32 codes[CODE_WORDS], scales[SCALE_WORDS > 0 ? SCALE_WORDS : 1];
+
+  // A lane's part of a step.
+  __device__ __forceinline__ void load(const u8* step, int lane) {
+#pragma unroll
+    for (int i = 0; i < CODE_WORDS / 4; i++) {
+      const uint4 v = *(const uint4*)(step + i * 512 + lane * 16);
+      codes[4 * i] = v.x; codes[4 * i + 1] = v.y; codes[4 * i + 2] = v.z; codes[4 * i + 3] = v.w;
+    }
+    const u32* from = (const u32*)(step + CODE_BYTES + (lane >> 2) * (SCALE_BYTES / 8));
+#pragma unroll
+    for (int i = 0; i < SCALE_WORDS; i++) scales[i] = from[i];
+  }
+
+  // The registers of the k-th 16 k's.
+  __device__ __forceinline__ void get(int k, u32* a) const {
+    if (IS_FLOAT) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) a[i] = codes[4 * k + i];
+      return;
+    }
+    float scale[2], base[2];  // of rows g and g + 8; a code comes as BIAS + q
+#pragma unroll
+    for (int r = 0; r < 2; r++) scale_of(k, r, scale[r], base[r]);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int r = i & 1;
+      a[i] = round2<KIND_BF16>(fmaf(scale[r], number(k, 2 * i), base[r]), fmaf(scale[r], number(k, 2 * i + 1), base[r]));
+    }
+  }
+
+  __device__ __forceinline__ void scale_of(int k, int r, float& scale, float& base) const {
+    if (IS_E4M3) { scale = 256.f; base = 0.f; return; }
+    const int group = GROUPS == 4 ? k : k >> 1;
+    if (!HAS_MIN) {
+      scale = f16_value((u16)(scales[group] >> (16 * r)));
+      base = (BITS == 4 ? -136.f : -32896.f) * scale;
+      return;
+    }
+    const u32 pair = scales[2 * group + r];
+    scale = f16_value((u16)pair) / SCALED_BY;
+    base = fmaf(-128.f, scale, f16_value((u16)(pair >> 16)) / SCALED_BY);
+  }
+
+  // Code j of the k-th 16 k's as a float without a conversion: its bits are put where a power of two has units. 128 + q, or 32768 + q.
+  __device__ __forceinline__ float number(int k, int j) const {
+    if (BITS == 4) {
+      const u32 w = codes[k], at = 4 * j;
+      return __uint_as_float(((at <= 16 ? w << (16 - at) : w >> (at - 16)) & 0x000F0000) | 0x43000000);
+    }
+    const u32 q = codes[(2 * k + (j >> 2)) & (CODE_WORDS - 1)] >> (8 * (j & 3)) & 0xFF;
+    if (IS_E4M3) return f16_value((u16)((q & 0x80) << 8 | (q & 0x7F) << 7));  // the f16 with these bits is 256 times smaller
+    return __uint_as_float(FORMAT == FORMAT_Q8_MIN ? q << 16 | 0x43000000 : q << 8 | 0x47000000);
+  }
+};
+
+// Where the two codes of neighbouring k's of a row begin in its strip's step (4 bits: they share the byte; even k).
+__device__ __forceinline__ int code_at(int bits, int row, int k) {
+  const int lane = (row & 7) * 4 + ((k & 7) >> 1), k16 = (k >> 4) & 3, i = ((k >> 3) & 1) * 2 + ((row >> 3) & 1);
+  return bits == 4 ? lane * 16 + k16 * 4 + i : (k16 >> 1) * 512 + lane * 16 + (k16 & 1) * 8 + i * 2;
+}
+// Where the scale of a group of a row lies, in f16s from the step's scales on.
+__device__ __forceinline__ int scale_at(int groups, bool hasMin, int row, int group) {
+  return ((row & 7) * groups * 2 + group * 2 + ((row >> 3) & 1)) * (hasMin ? 2 : 1);
+}
+
+// One weight of a matrix in format F; `steps` of 64 k's.
+template <int FORMAT>
+__device__ __forceinline__ float weight_at(const u8* w, int steps, int row, int k) {
+  typedef Fragments<FORMAT> F;
+  const u8* step = w + ((i64)(row >> 4) * steps + (k >> 6)) * F::STEP_BYTES;
+  F f;
+  const int kk = k & 15, lane = (row & 7) * 4 + ((kk & 7) >> 1), i = (kk >> 3) * 2 + ((row >> 3) & 1);
+  f.load(step, lane);
+  float v = 0.f;
+#pragma unroll
+  for (int k16 = 0; k16 < 4; k16++) {
+    u32 a[4];
+    f.get(k16, a);
+#pragma unroll
+    for (int j = 0; j < 4; j++) if (k16 == ((k >> 4) & 3) && j == i) v = from_bits((u16)(a[j] >> (16 * (k & 1))), F::KIND);
+  }
+  return v;
+}

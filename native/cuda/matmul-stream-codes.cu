@@ -1,0 +1,11 @@
+// The stream kernel (matmul-stream.cuh) for weights of 4 and 8 bits. Rings as src/device/cuda/matmul.ts has them.
+#include "matmul-stream.cuh"
+
+#define STREAMS(FORMAT, name) \
+  STREAM(FORMAT, name, 1, 4, 4, 4) STREAM(FORMAT, name, 2, 4, 4, 4) STREAM(FORMAT, name, 4, 4, 4, 3) STREAM(FORMAT, name, 8, 4, 2, 4) \
+  STREAM(FORMAT, name, 1, 1, 4, 8) STREAM(FORMAT, name, 2, 1, 4, 6) STREAM(FORMAT, name, 4, 1, 4, 4) STREAM(FORMAT, name, 8, 1, 2, 4)
+STREAMS(FORMAT_Q4, q4)
+STREAMS(FORMAT_Q4_MIN, q4_min)
+STREAMS(FORMAT_Q8, q8)
+STREAMS(FORMAT_Q8_MIN, q8_min)
+STREAMS(FORMAT_E4M3, e4m3)
