@@ -1,7 +1,7 @@
 #!/bin/bash
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
-#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels e2e e2e8b sanitize profile step1b step8b counters
+#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms e2e e2e8b coded sanitize profile step1b step8b counters sass
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -54,6 +54,13 @@ for p in $PHASES; do
       [ -d /tmp/8b ] || phase 120 make8b node dist/bench/make-checkpoint.js --shape 8b --type bf16 --out /tmp/8b
       phase 180 latency8b node bin/pagoda.js bench latency --device cuda --model /tmp/8b --prefill 512,8192 --batch 1,32,128 --context 512 --steps 32 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 8192
       grep -vE "^\s*$" "$OUT/latency8b.log" | tail -20 >> "$TABLE" ;;
+    coded)
+      # Weights of 4 and 8 bits kept at their width.
+      for model in 1b-q4_0 1b-q8_0 8b-q4_0; do
+        [ -f /tmp/$model.gguf ] || phase 60 make-$model node dist/bench/make-checkpoint.js --shape ${model%-*} --type ${model#*-} --out /tmp/$model.gguf
+        phase 60 latency-$model node bin/pagoda.js bench latency --device cuda --model /tmp/$model.gguf --prefill 2048 --batch 1,32,128 --context 512 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192
+        grep -vE "^\s*$" "$OUT/latency-$model.log" | tail -5 >> "$TABLE"
+      done ;;
     sanitize)
       phase 60 memcheck compute-sanitizer --tool memcheck node dist/test/cuda/small.js
       grep -E "ERROR SUMMARY|Invalid|========= +at" "$OUT/memcheck.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE"

@@ -81,7 +81,7 @@ __device__ __forceinline__ float block_sum(float v, float* scratch) {
 // ---------------------------------------------------------------------------------------------------------------------
 __device__ __forceinline__ float sigmoid_of(float x) { return 1.f / (1.f + expf(-x)); }
 
-__device__ __noinline__ float activate_other(int kind, float x) {
+static __device__ __noinline__ float activate_other(int kind, float x) {
   switch (kind) {
     case 1: return 0.5f * x * (1.f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));         // gelu_tanh
     case 2: return 0.5f * x * (1.f + erff(x * 0.70710678118654752f));                                   // gelu

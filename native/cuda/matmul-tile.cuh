@@ -204,5 +204,5 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   }
 // As the table in src/device/cuda/matmul.ts has them.
 #define TILES(FORMAT, name)                                                                                                \
-  TILE(FORMAT, name, 256, 2, 2, 3, 4) TILE(FORMAT, name, 128, 2, 2, 3, 6) TILE(FORMAT, name, 128, 1, 4, 2, 3)              \
+  TILE(FORMAT, name, 256, 2, 2, 3, 4) TILE(FORMAT, name, 128, 2, 2, 3, 6) TILE(FORMAT, name, 128, 1, 4, 3, 6)              \
   TILE(FORMAT, name, 64, 2, 2, 4, 6) TILE(FORMAT, name, 64, 1, 4, 3, 6) TILE(FORMAT, name, 32, 1, 4, 3, 6)

@@ -186,6 +186,18 @@ export interface DeviceInfo {
   readonly isOracle: boolean;
 }
 
+/** What a device that is a machine of its own has done and holds. */
+export interface DeviceUsage {
+  readonly memoryBytes: number;
+  /** Of it, taken by this engine. */
+  readonly memoryUsedBytes: number;
+  /** Time that flights took on the device's own clock, since the start. */
+  readonly busyMs: number;
+  readonly launches: number;
+  /** Launches of a whole step at once, as a graph made before. */
+  readonly graphReplays: number;
+}
+
 /**
  * Ops of a step may be queued: they run in the order of their calls, and what they are given (arrays, inputs) is read before the
  * call returns. The host may only rely on results after waitFor(), or after read(), which waits for all that was queued.
@@ -203,6 +215,8 @@ export interface Device {
   packedBytes(tensor: WeightShape, quantize: WeightQuantization): number;
   /** Bytes that page pools may take now, unless somebody asks for another size. */
   freeMemory(): number;
+  /** null: it computes on the host. */
+  usage(): DeviceUsage | null;
   allocKvPool(spec: KvPoolSpec): KvPool;
   /** Bytes one page takes with this spec; `inspect` predicts memory with it. */
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number;

@@ -7,6 +7,7 @@ import type { CacheSnapshot } from "../cache/snapshot.js";
 import type { Pooling } from "../core/pooling.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
+import type { DeviceUsage } from "../device/device.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { LogitsHook } from "../sampler/sampler.js";
 import type { ChatPrompt } from "../tokenizer/chat-template.js";
@@ -167,6 +168,8 @@ export interface EngineStats {
   readonly cacheGroups: readonly GroupStats[];
   /** Evicted pages in host memory; null: none are kept. */
   readonly hostTier: HostTierStats | null;
+  /** What the GPU has done and holds; null: the device computes on the host. */
+  readonly deviceUsage: DeviceUsage | null;
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly generatedTokens: number;

@@ -33,6 +33,17 @@ const TOTALS: readonly (readonly [name: string, read: (stats: EngineStats) => nu
     (stats) => stats.hostTier?.restored ?? 0,
     "Pages written back from host memory to the device instead of computed",
   ],
+  [
+    "pagoda_gpu_busy_seconds_total",
+    (stats) => (stats.deviceUsage?.busyMs ?? 0) / 1000,
+    "Time that steps took on the GPU's clock",
+  ],
+  ["pagoda_gpu_launches_total", (stats) => stats.deviceUsage?.launches ?? 0, "Kernels launched on the GPU"],
+  [
+    "pagoda_gpu_graph_replays_total",
+    (stats) => stats.deviceUsage?.graphReplays ?? 0,
+    "Steps that ran as a CUDA graph made before",
+  ],
 ];
 
 export class ServerMetrics {
@@ -71,6 +82,8 @@ export class ServerMetrics {
       usage: gauge("pagoda_kv_cache_usage_ratio", "Share of the pages that requests own, 0 to 1"),
       hostPages: gauge("pagoda_host_cache_pages", "Evicted pages kept in host memory"),
       hostBytes: gauge("pagoda_host_cache_bytes", "Bytes of the evicted pages kept in host memory"),
+      gpuMemory: gauge("pagoda_gpu_memory_bytes", "Memory of the GPU"),
+      gpuMemoryUsed: gauge("pagoda_gpu_memory_used_bytes", "Memory of the GPU that this engine has taken"),
       up: gauge("pagoda_engine_up", "1 while the engine's thread serves"),
     };
     this.#pages = new Gauge({
@@ -175,6 +188,8 @@ export class ServerMetrics {
     this.#gauges.usage!.set(stats.pagesUsed / stats.pagesTotal);
     this.#gauges.hostPages!.set(stats.hostTier?.pages ?? 0);
     this.#gauges.hostBytes!.set(stats.hostTier?.bytes ?? 0);
+    this.#gauges.gpuMemory!.set(stats.deviceUsage?.memoryBytes ?? 0);
+    this.#gauges.gpuMemoryUsed!.set(stats.deviceUsage?.memoryUsedBytes ?? 0);
     for (const [g, { kind, pagesFree, pagesCached, pagesUsed }] of stats.cacheGroups.entries()) {
       const group = `${g}:${kind}`;
       this.#pages.set({ state: "free", group }, pagesFree);

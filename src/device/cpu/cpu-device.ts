@@ -92,6 +92,10 @@ export class CpuDevice extends CpuRecurrentOps implements Device {
     return packedBytes(tensor, quantize);
   }
 
+  usage(): null {
+    return null;
+  }
+
   /** A quarter of what the machine has: the rest is for weights to come, for activations and for other programs. */
   freeMemory(): number {
     return availableMemory() / 4;

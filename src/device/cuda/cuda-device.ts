@@ -10,6 +10,7 @@ import type {
   Activation,
   Device,
   DeviceInfo,
+  DeviceUsage,
   ExpertWeights,
   KvPool,
   MatmulOptions,
@@ -22,6 +23,7 @@ import type {
   WeightShape,
 } from "../device.js";
 import { check } from "./abi.js";
+import { BusyTime } from "./busy-time.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import { CudaContext } from "./context.js";
 import { CudaExperts } from "./experts.js";
@@ -52,6 +54,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   readonly #weights: WeightLoader;
   readonly #experts: CudaExperts;
   readonly #scratch: EditScratch;
+  readonly #busy: BusyTime;
 
   /** Throws DeviceError device_unavailable with one line that says what is missing. */
   constructor(options: CudaDeviceOptions = {}) {
@@ -61,6 +64,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.#weights = new WeightLoader(this.runtime);
     this.#experts = new CudaExperts(this.runtime);
     this.#scratch = new EditScratch(this.runtime);
+    this.#busy = new BusyTime(context);
     const { name, arch, multiprocessors, memoryBytes } = context.facts;
     this.info = {
       name: "cuda",
@@ -109,6 +113,18 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return Math.floor(0.9 * this.runtime.context.freeBytes());
   }
 
+  usage(): DeviceUsage {
+    const { context, queue } = this.runtime;
+    const { launches, graphReplays } = queue.counts;
+    return {
+      memoryBytes: context.facts.memoryBytes,
+      memoryUsedBytes: context.allocatedBytes,
+      busyMs: this.#busy.ms,
+      launches,
+      graphReplays,
+    };
+  }
+
   createPlanner(shape: PlanShape): AttentionPlanner {
     return new AttentionPlanner({ ...shape, numWorkers: this.info.numWorkers, kvChunk: this.info.kvChunk });
   }
@@ -129,6 +145,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     const { queue } = this.runtime;
     queue.flush();
     this.#weights.release();
+    this.#busy.begin();
     (staged as CudaStagedBatch).stage(batch, plans, (previous as CudaTokenBuffer | null)?.address ?? 0);
     queue.isHeld = batch.numTokens <= GRAPH_TOKENS;
   }
@@ -226,10 +243,12 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   endFlight(tokens: TokenBuffer): void {
     (tokens as CudaTokenBuffer).endFlight();
+    this.#busy.end(tokens);
   }
 
   waitFor(tokens: TokenBuffer): void {
     (tokens as CudaTokenBuffer).wait();
+    this.#busy.add(tokens);
   }
 
   read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {

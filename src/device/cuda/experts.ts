@@ -103,19 +103,16 @@ export class CudaExperts {
       .long(room.pairOf)
       .long(room.range)
       .long(router.scalesInput === true ? room.weights : 0);
-    operand(room.x, layer.gateUp).long(x.stride).long(hidden).int(topK).int(numExperts).int(hidden).int(paddedHidden).end();
+    operand(room.x, layer.gateUp)
+      .long(x.stride)
+      .long(hidden)
+      .int(topK)
+      .int(numExperts)
+      .int(hidden)
+      .int(paddedHidden)
+      .end();
     const blocks = Math.min(16, Math.ceil(n / 8));
-    this.#matmul(
-      room,
-      layer.gateUp,
-      room.x,
-      hidden,
-      room.gateUp,
-      width,
-      experts.gateUpBias,
-      numExperts,
-      blocks,
-    );
+    this.#matmul(room, layer.gateUp, room.x, hidden, room.gateUp, width, experts.gateUpBias, numExperts, blocks);
     queue
       .begin(modules.functionOf("experts", "expert_gate"), Math.ceil(paddedInner / 512), places, 1, 256, 0)
       .long(room.gateUp)

@@ -128,24 +128,18 @@ export interface TileForm {
   readonly clocks: number;
 }
 export const TILES: readonly TileForm[] = [
-  { tokens: 256, groups: 2, weightSteps: 2, weightStages: 3, operandStages: 4, clocks: 1050 },
-  { tokens: 128, groups: 2, weightSteps: 2, weightStages: 3, operandStages: 6, clocks: 620 },
-  { tokens: 128, groups: 1, weightSteps: 4, weightStages: 2, operandStages: 3, clocks: 350 },
-  { tokens: 64, groups: 2, weightSteps: 2, weightStages: 4, operandStages: 6, clocks: 400 },
-  { tokens: 64, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 260 },
-  { tokens: 32, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 230 },
+  { tokens: 256, groups: 2, weightSteps: 2, weightStages: 3, operandStages: 4, clocks: 1080 },
+  { tokens: 128, groups: 2, weightSteps: 2, weightStages: 3, operandStages: 6, clocks: 670 },
+  { tokens: 128, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 500 },
+  { tokens: 64, groups: 2, weightSteps: 2, weightStages: 4, operandStages: 6, clocks: 560 },
+  { tokens: 64, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 330 },
+  { tokens: 32, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 310 },
 ];
 /** Clocks to fill the ring and to write a tile out. */
-const TILE_CLOCKS = 4000;
+const TILE_CLOCKS = 8000;
 
 /** The form that finishes first: waves of blocks over the multiprocessors. */
-export function tileShape(
-  multiprocessors: number,
-  rows: number,
-  n: number,
-  steps: number,
-  isGated = false,
-): TileForm {
+export function tileShape(multiprocessors: number, rows: number, n: number, steps: number, isGated = false): TileForm {
   const clocksOf = ({ tokens, groups, clocks }: TileForm): number => {
     const blocks = Math.ceil(rows / (64 * groups)) * Math.ceil(n / tokens);
     return Math.ceil(blocks / multiprocessors) * (steps * clocks + TILE_CLOCKS);

@@ -35,7 +35,9 @@ export class WeightLoader {
     }
     const rows = parts.reduce((sum, part) => sum + rowsOf(part, transposed), 0);
     const isQuantized = quantize !== "none" && cols % BLOCK === 0;
-    const encodings = parts.map(({ dtype }) => (isQuantized && STAGED_CODE[dtype] !== undefined ? QUANTIZED[quantize] : dtype));
+    const encodings = parts.map(({ dtype }) =>
+      isQuantized && STAGED_CODE[dtype] !== undefined ? QUANTIZED[quantize] : dtype,
+    );
     const format = formatOf(encodings, cols, transposed);
     const bytes = weightBytes(rows, cols, format);
     const address = this.#runtime.context.alloc(bytes, `the weight ${parts[0]!.name} of ${rows} x ${cols}`);
@@ -90,7 +92,14 @@ export class WeightLoader {
     const { queue, modules } = this.#runtime;
     this.#stage(bytes, rows, 1, (r, count) => {
       queue
-        .begin(modules.functionOf("weights", "pack_codes"), Math.ceil((count * weight.cols) / BLOCK / 128), 1, 1, 128, 0)
+        .begin(
+          modules.functionOf("weights", "pack_codes"),
+          Math.ceil((count * weight.cols) / BLOCK / 128),
+          1,
+          1,
+          128,
+          0,
+        )
         .long(weight.address)
         .long(this.#staged)
         .long(firstRow + r)
@@ -153,7 +162,8 @@ export function formatOf(encodings: readonly TensorDtype[], cols: number, isTran
 
 /** Bytes of a matrix of this encoding on the device. */
 export function packedBytes(dtype: TensorDtype, rows: number, cols: number, quantize: WeightQuantization): number {
-  const encoding = quantize !== "none" && cols % BLOCK === 0 && STAGED_CODE[dtype] !== undefined ? QUANTIZED[quantize] : dtype;
+  const encoding =
+    quantize !== "none" && cols % BLOCK === 0 && STAGED_CODE[dtype] !== undefined ? QUANTIZED[quantize] : dtype;
   return weightBytes(rows, cols, formatOf([encoding], cols, false));
 }
 

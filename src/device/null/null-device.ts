@@ -113,6 +113,10 @@ export class NullDevice implements Device {
   #logits: Tensor | null = null;
   #row = new Float32Array(0); // [V] zeros between calls
 
+  usage(): null {
+    return null;
+  }
+
   allocTensor(rows: number, cols: number): Tensor {
     return new NullTensor(rows, cols, cols);
   }

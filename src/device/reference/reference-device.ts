@@ -88,6 +88,10 @@ export class ReferenceDevice implements Device {
     return 4 * shape.reduce((a, b) => a * b, 1);
   }
 
+  usage(): null {
+    return null;
+  }
+
   freeMemory(): number {
     return availableMemory() / 4;
   }

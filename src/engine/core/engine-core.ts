@@ -202,7 +202,7 @@ export class EngineCore {
 
   stats(): EngineStats {
     const { name, device, pageSize } = this.#parts;
-    return this.recorder.stats(name, device.info.name, pageSize);
+    return this.recorder.stats(name, device, pageSize);
   }
 
   cacheSnapshot(): CachePicture {

@@ -2,6 +2,7 @@
 
 import type { CacheManager } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
+import type { Device } from "../../device/device.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import type { EngineStats, StepRecord, StepRow } from "../types.js";
 import type { Flight } from "./flight.js";
@@ -95,12 +96,12 @@ export class StepRecorder {
     this.#cachedTokens += request.numCached;
   }
 
-  stats(model: string, device: string, pageSize: number): EngineStats {
+  stats(model: string, device: Device, pageSize: number): EngineStats {
     const { scheduler, cache } = this.#watched;
     const pages = cache.stats();
     return {
       model,
-      device,
+      device: device.info.name,
       running: scheduler.numRunning,
       waiting: scheduler.numWaiting,
       steps: this.#numSteps,
@@ -111,6 +112,7 @@ export class StepRecorder {
       pagesUsed: pages.pagesUsed,
       cacheGroups: pages.groups,
       hostTier: pages.hostTier,
+      deviceUsage: device.usage(),
       promptTokens: this.#promptTokens,
       cachedTokens: this.#cachedTokens,
       generatedTokens: this.#generatedTokens,
