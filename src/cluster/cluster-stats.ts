@@ -32,6 +32,7 @@ export function clusterStats(model: string, replicas: readonly ReplicaEntry[]): 
     pagesUsed: sum(({ load }) => load.pagesUsed),
     cacheGroups: [],
     hostTier: null,
+    deviceUsage: null,
     promptTokens: sum(({ load }) => load.promptTokens),
     cachedTokens: sum(({ load }) => load.cachedTokens),
     generatedTokens: sum(({ load }) => load.generatedTokens),
