@@ -29,11 +29,21 @@ function run(args) {
 
 mkdirSync(outDir, { recursive: true });
 const headers = createHash("sha256").update(FLAGS.join(" "));
-for (const file of [...filesIn(kernels, ".cuh"), ...filesIn(emulator, ".h")]) headers.update(readFileSync(file));
+for (const file of filesIn(emulator, ".h")) headers.update(readFileSync(file));
 const common = headers.digest("hex");
+
+/** A source with the kernels' headers that it includes: what an object is made from. */
+function textOf(file, seen = new Set()) {
+  if (seen.has(file)) return "";
+  seen.add(file);
+  const text = readFileSync(file, "utf8");
+  const included = [...text.matchAll(/^#include "(.+\.cuh)"/gm)].map(([, name]) => textOf(join(kernels, name), seen));
+  return text + included.join("");
+}
+
 const sources = [...filesIn(kernels, ".cu"), ...filesIn(emulator, ".cpp")];
 const objects = sources.map((file) => {
-  const hash = createHash("sha256").update(common).update(readFileSync(file)).digest("hex").slice(0, 16);
+  const hash = createHash("sha256").update(common).update(textOf(file)).digest("hex").slice(0, 16);
   return { file, object: join(outDir, `${hash}.o`) };
 });
 for (const { file, object } of objects) {

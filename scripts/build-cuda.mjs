@@ -4,6 +4,7 @@
 //   node scripts/build-cuda.mjs sm_90a           one
 //   node scripts/build-cuda.mjs --check sm_90a   compile, print what ptxas says of registers and spills; of what was checked
 //                                                before, what it said then (build/cuda-check/)
+//   --without WORD                               leave out sources with this word in their name
 import { spawn, spawnSync } from "node:child_process";
 import {
   existsSync,
@@ -28,6 +29,8 @@ const ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"];
 const isCheck = process.argv.includes("--check");
 const named = process.argv.slice(2).filter((arg) => arg.startsWith("sm_"));
 const architectures = named.length > 0 ? named : ARCHITECTURES;
+const without = process.argv.indexOf("--without");
+const isWanted = (name) => without < 0 || !name.includes(process.argv[without + 1]);
 const nvcc = process.env.NVCC ?? "nvcc";
 if (spawnSync(nvcc, ["--version"]).status !== 0) {
   process.stdout.write("build-cuda: nvcc is not here; the cuda device compiles its kernels with NVRTC at first use.\n");
@@ -44,7 +47,7 @@ mkdirSync(outDir, { recursive: true });
 const jobs = [];
 const wanted = new Set();
 for (const arch of architectures) {
-  for (const name of sourceNames().filter((source) => isFor(source, arch))) {
+  for (const name of sourceNames().filter((source) => isFor(source, arch) && isWanted(source))) {
     const text = sourceText(name);
     const target = `${cubinName(name, text, arch)}.${isCheck ? "txt" : "gz"}`;
     wanted.add(target);
@@ -94,7 +97,7 @@ const worker = async () => {
 };
 await Promise.all(Array.from({ length: Math.min(jobs.length, availableParallelism()) }, worker));
 rmSync(work, { recursive: true });
-if (isOk && (isCheck || named.length === 0)) {
+if (isOk && without < 0 && (isCheck || named.length === 0)) {
   for (const file of readdirSync(outDir)) if (!wanted.has(file)) rmSync(join(outDir, file));
 }
 if (isOk && isCheck) for (const file of wanted) process.stdout.write(readFileSync(join(outDir, file)));

@@ -1,7 +1,7 @@
 #!/bin/bash
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
-#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms e2e e2e8b coded sanitize profile step1b step8b counters sass
+#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms e2e e2e8b split serve coded sanitize profile step1b step8b counters sass
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -54,6 +54,21 @@ for p in $PHASES; do
       [ -d /tmp/8b ] || phase 120 make8b node dist/bench/make-checkpoint.js --shape 8b --type bf16 --out /tmp/8b
       phase 180 latency8b node bin/pagoda.js bench latency --device cuda --model /tmp/8b --prefill 512,8192 --batch 1,32,128 --context 512 --steps 32 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 8192
       grep -vE "^\s*$" "$OUT/latency8b.log" | tail -20 >> "$TABLE" ;;
+    split)
+      # What `split: fixed` costs beside `balanced`.
+      for split in fixed balanced; do
+        phase 50 split-$split node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 4096 --batch 1,32,256 --context 2048 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192 --split $split
+        grep -vE "^\s*$" "$OUT/split-$split.log" | tail -4 >> "$TABLE"
+      done ;;
+    serve)
+      # Streaming clients through the server.
+      node bin/pagoda.js serve --device cuda --model /tmp/1b --port 18766 --max-pages-per-batch 512 > "$OUT/server.log" 2>&1 &
+      server=$!
+      for i in $(seq 60); do curl -sf http://127.0.0.1:18766/v1/models > /dev/null && break; sleep 1; done
+      phase 100 serve node bin/pagoda.js bench serve http://127.0.0.1:18766 --requests 256 --input-len 100-1024 --output-len 100-1024 --seed 0 --ignore-eos
+      grep -vE "^\s*$" "$OUT/serve.log" | tail -24 >> "$TABLE"
+      curl -s http://127.0.0.1:18766/metrics | grep "^pagoda_gpu" >> "$TABLE"
+      kill $server ;;
     coded)
       # Weights of 4 and 8 bits kept at their width.
       for model in 1b-q4_0 1b-q8_0 8b-q4_0; do

@@ -1,8 +1,8 @@
 // Up to 64 tokens on Hopper: the product and the order of matmul-strip.cuh, with less work per byte. Bound by reading the weights.
 //
-// A block has WARPS warps that multiply, each a strip of 16 outputs in one chain of k16 steps, and one warp that copies: a stage is
-// STEPS times 64 k's, each a step of each strip (fragments.cuh) and NT KB of the operand, by one bulk copy each, which complete the
-// stage's barrier. The first weights are asked for before the kernel ahead has ended; the operand, its result, after.
+// A block has STRIPS strips of 16 outputs, each a warp's, which sums all of K in one chain of k16 steps (64 tokens: two warps', with half
+// of the tokens each), and one warp that copies: a stage is STEPS times 64 k's, each a step of each strip (fragments.cuh) and NT KB of the
+// operand, by one bulk copy each, which complete the stage's barrier. The first weights are asked for before the kernel ahead has ended; the operand, its result, after.
 // A multiplying warp loads the next fragments while the tensor cores work on these: a chain of dependent products of about 33 clocks
 // for each 16 k's is all that it should take.
 #pragma once
@@ -14,21 +14,22 @@ struct StreamArgs {
   const u16* x;          // operand in strip order, NT groups of 8 tokens
   const u8* w;           // strips
   Epilogue epilogue;
-  Gate gate;             // gated: the second half of the warps has the up projection's strips
+  Gate gate;             // gated: the second half of a block's strips is the up projection's
   int n, rows, strips, steps;  // gated: rows and strips of the gate alone; steps: padded K / 64
 };
 
-template <int FORMAT, int NT, int WARPS, int STEPS, int STAGES>
+template <int FORMAT, int NT, int STRIPS, int STEPS, int STAGES>
 __device__ __forceinline__ void stream(const StreamArgs& a) {
   typedef Fragments<FORMAT> F;
   static_assert(STEPS % 2 == 0, "two sets of registers take turns");
-  constexpr int STRIP_BYTES = STEPS * F::STEP_BYTES, X_BYTES = STEPS * NT * 1024, STAGE = WARPS * STRIP_BYTES + X_BYTES;
-  constexpr int HALF = WARPS > 1 ? WARPS / 2 : 1;
+  constexpr int SPLIT = NT == 8 ? 2 : 1, GROUPS = NT / SPLIT, WARPS = STRIPS * SPLIT;
+  constexpr int STRIP_BYTES = STEPS * F::STEP_BYTES, X_BYTES = STEPS * NT * 1024, STAGE = STRIPS * STRIP_BYTES + X_BYTES;
+  constexpr int HALF = STRIPS > 1 ? STRIPS / 2 : 1;
   DYNAMIC_SHARED(ring);
   __shared__ u64 full[STAGES], empty[STAGES];
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  const bool isGated = WARPS > 1 && a.gate.isGated != 0;
-  auto strip_of = [&](int w) { return isGated ? (int)blockIdx.x * HALF + w % HALF : (int)blockIdx.x * WARPS + w; };
+  const bool isGated = STRIPS > 1 && a.gate.isGated != 0;
+  auto strip_of = [&](int i) { return isGated ? (int)blockIdx.x * HALF + i % HALF : (int)blockIdx.x * STRIPS + i; };
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&full[s], 1);
@@ -43,16 +44,16 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
       const int numStages = (a.steps + STEPS - 1) / STEPS, ahead = min(STAGES, numStages);
       auto steps_in = [&](int g) { return min(STEPS, a.steps - g * STEPS); };
       auto copy_weights = [&](int g, int s) {
-        barrier_expect(&full[s], steps_in(g) * (WARPS * F::STEP_BYTES + NT * 1024));
+        barrier_expect(&full[s], steps_in(g) * (STRIPS * F::STEP_BYTES + NT * 1024));
 #pragma unroll
-        for (int w = 0; w < WARPS; w++) {
-          const int strip = min(strip_of(w), a.strips - 1) + (isGated && w >= HALF ? a.strips : 0);
+        for (int i = 0; i < STRIPS; i++) {
+          const int strip = min(strip_of(i), a.strips - 1) + (isGated && i >= HALF ? a.strips : 0);
           const u8* from = a.w + ((i64)strip * a.steps + g * STEPS) * F::STEP_BYTES;
-          bulk_copy_once(ring + s * STAGE + w * STRIP_BYTES, from, steps_in(g) * F::STEP_BYTES, &full[s]);
+          bulk_copy_once(ring + s * STAGE + i * STRIP_BYTES, from, steps_in(g) * F::STEP_BYTES, &full[s]);
         }
       };
       auto copy_operand = [&](int g, int s) {
-        bulk_copy(ring + s * STAGE + WARPS * STRIP_BYTES, a.x + (i64)g * STEPS * NT * 512, steps_in(g) * NT * 1024, &full[s]);
+        bulk_copy(ring + s * STAGE + STRIPS * STRIP_BYTES, a.x + (i64)g * STEPS * NT * 512, steps_in(g) * NT * 1024, &full[s]);
       };
       for (int s = 0; s < ahead; s++) copy_weights(s, s);
       wait_for_others();
@@ -70,33 +71,33 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
     return;
   }
 
-  const int strip = strip_of(warp), g = lane >> 2, q = lane & 3;
+  const int own = warp / SPLIT, firstGroup = warp % SPLIT * GROUPS;
+  const int strip = strip_of(own), g = lane >> 2, q = lane & 3;
   const bool isMine = strip < a.strips;
   wait_for_others();
-  // What the result is added to comes while the sums are made; with many tokens there are no registers for it until they are done.
-  constexpr bool ASKS_EARLY = NT <= 4;
-  float sum[NT][4], old[NT][4], bias[2];
+  // What the result is added to comes while the sums are made.
+  float sum[GROUPS][4], old[GROUPS][4], bias[2];
 #pragma unroll
-  for (int i = 0; i < NT; i++) {
+  for (int i = 0; i < GROUPS; i++) {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-      const int o = strip * 16 + g + (j >> 1) * 8, t = i * 8 + 2 * q + (j & 1);
+      const int o = strip * 16 + g + (j >> 1) * 8, t = (firstGroup + i) * 8 + 2 * q + (j & 1);
       sum[i][j] = 0.f;
-      if (ASKS_EARLY) old[i][j] = o < a.rows && t < a.n && !isGated ? before(a.epilogue, t, o) : 0.f;
-      if (ASKS_EARLY) bias[j >> 1] = o < a.rows ? bias_of(a.epilogue, o) : 0.f;
+      old[i][j] = o < a.rows && t < a.n && !isGated ? before(a.epilogue, t, o) : 0.f;
+      bias[j >> 1] = o < a.rows ? bias_of(a.epilogue, o) : 0.f;
     }
   }
 
   // The next weights and the next 32 k's of the operand are loaded while the tensor cores work on these.
   F weights[2];
-  uint4 b[2][NT];
+  uint4 b[2][GROUPS];
   auto load_weights = [&](int slot, int s, int step) {
-    weights[slot].load(ring + s * STAGE + warp * STRIP_BYTES + step * F::STEP_BYTES, lane);
+    weights[slot].load(ring + s * STAGE + own * STRIP_BYTES + step * F::STEP_BYTES, lane);
   };
   auto load_operand = [&](int slot, int s, int unit) {
-    const u8* from = ring + s * STAGE + WARPS * STRIP_BYTES + unit * NT * 512 + lane * 16;
+    const u8* from = ring + s * STAGE + STRIPS * STRIP_BYTES + (unit * NT + firstGroup) * 512 + lane * 16;
 #pragma unroll
-    for (int i = 0; i < NT; i++) b[slot][i] = *(const uint4*)(from + i * 512);
+    for (int i = 0; i < GROUPS; i++) b[slot][i] = *(const uint4*)(from + i * 512);
   };
   auto multiply = [&](int slot, int half) {
 #pragma unroll
@@ -104,7 +105,7 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
       u32 a4[4];
       weights[slot].get(2 * half + k, a4);
 #pragma unroll
-      for (int i = 0; i < NT; i++) {
+      for (int i = 0; i < GROUPS; i++) {
         const uint4& x = b[half][i];
         mma16816<F::KIND>(sum[i], a4, k ? x.z : x.x, k ? x.w : x.y);
       }
@@ -150,26 +151,28 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
     multiply(0, 1);
   }
 
-  float* ups = (float*)ring + ((warp % HALF) * 32 + lane) * NT * 4;
   if (isGated) {
+    float* ups = (float*)ring + (((own % HALF) * SPLIT + warp % SPLIT) * 32 + lane) * GROUPS * 4;
     __syncthreads();  // the ring is free
-    if (warp >= HALF) for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) ups[i * 4 + j] = sum[i][j];
+    if (own >= HALF) for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) ups[i * 4 + j] = sum[i][j];
     __syncthreads();
-    if (warp >= HALF) return;
+    if (own >= HALF) return;
+    for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) old[i][j] = ups[i * 4 + j];
   }
   if (!isMine) return;
-  if (!ASKS_EARLY && !isGated) return finish_strip<NT>(a.epilogue, sum[0], 0, strip * 16, a.n, a.rows);
 #pragma unroll
-  for (int i = 0; i < NT; i++) {
+  for (int i = 0; i < GROUPS; i++) {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-      const int o = strip * 16 + g + (j >> 1) * 8, t = i * 8 + 2 * q + (j & 1);
+      const int o = strip * 16 + g + (j >> 1) * 8, t = (firstGroup + i) * 8 + 2 * q + (j & 1);
       if (o >= a.rows || t >= a.n) continue;
-      if (isGated) finish_gated(a.epilogue, a.gate, t, o, sum[i][j], ups[i * 4 + j]);
+      if (isGated) finish_gated(a.epilogue, a.gate, t, o, sum[i][j], old[i][j]);
       else finish(a.epilogue, t, o, sum[i][j], bias[j >> 1], old[i][j]);
     }
   }
 }
 
-#define STREAM(FORMAT, name, NT, WARPS, STEPS, STAGES) \
-  EARLY_KERNEL(32 * WARPS + 32, stream_##name##_##NT##_##WARPS, StreamArgs) { stream<FORMAT, NT, WARPS, STEPS, STAGES>(a); }
+#define STREAM(FORMAT, name, NT, STRIPS, STEPS, STAGES)                                                       \
+  EARLY_KERNEL(32 * (NT == 8 ? 2 : 1) * STRIPS + 32, stream_##name##_##NT##_##STRIPS, StreamArgs) {            \
+    stream<FORMAT, NT, STRIPS, STEPS, STAGES>(a);                                                             \
+  }

@@ -68,6 +68,11 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import("./server-models.js")).stopCommand,
     options: async () => (await import("./server-models.js")).SERVER_MODEL_OPTIONS,
   },
+  warmup: {
+    summary: "compile the kernels for this GPU ahead of the first start",
+    load: async () => (await import("./warmup.js")).warmupCommand,
+    options: async () => (await import("./warmup.js")).WARMUP_OPTIONS,
+  },
   bench: {
     summary: "measure speed: throughput, latency, serve, modes, attention, recurrent, matmul",
     load: async () => (await import("./bench/bench.js")).benchCommand,

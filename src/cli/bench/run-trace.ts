@@ -57,6 +57,8 @@ export interface TraceRun {
   /** Mean time between a request's tokens after its first. */
   readonly tpotMs: Summary;
   readonly totalMs: Summary;
+  /** Share of the time in which the GPU had a step to do; null: the device computes on the host. */
+  readonly busyShare: number | null;
 }
 
 /** `salt` keeps runs from finding each other's prompts in the cache. */
@@ -71,6 +73,7 @@ export async function runTrace(
   const prompts = trace.map(({ promptLen }, i) =>
     promptNumbers(flags.seed, i, promptLen, flags.sharedPrefix, vocabSize),
   );
+  const busyBefore = await busyMs(engine);
   const start = performance.now();
   const traces = await Promise.all(
     trace.map(async ({ arrivalMs, outputLen }, i) => {
@@ -81,10 +84,16 @@ export async function runTrace(
       return trace;
     }),
   );
-  return summarize(traces, performance.now() - start);
+  const wallMs = performance.now() - start;
+  const busy = await busyMs(engine);
+  return summarize(traces, wallMs, busy === null || busyBefore === null ? null : (busy - busyBefore) / wallMs);
 }
 
-function summarize(traces: readonly RequestTrace[], wallMs: number): TraceRun {
+async function busyMs(engine: Engine): Promise<number | null> {
+  return (await engine.stats())?.deviceUsage?.busyMs ?? null;
+}
+
+function summarize(traces: readonly RequestTrace[], wallMs: number, busyShare: number | null): TraceRun {
   const sum = (of: (trace: RequestTrace) => number) => traces.reduce((total, trace) => total + of(trace), 0);
   const promptTokens = sum((t) => t.promptTokens);
   const outputTokens = sum((t) => t.completionTokens);
@@ -105,5 +114,6 @@ function summarize(traces: readonly RequestTrace[], wallMs: number): TraceRun {
         .map((t) => (t.totalMs - t.timeToFirstTokenMs) / (t.completionTokens - 1)),
     ),
     totalMs: summaryOf(traces.map((t) => t.totalMs)),
+    busyShare,
   };
 }

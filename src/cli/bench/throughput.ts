@@ -45,6 +45,7 @@ export const throughputBench: Bench = {
             ["answer tokens/s", run.outputTokensPerSecond],
             ["all tokens/s", run.totalTokensPerSecond],
             ["requests/s", run.requestsPerSecond],
+            ...(run.busyShare === null ? [] : [["GPU busy, %", 100 * run.busyShare]]),
           ],
           notes: [""],
         },

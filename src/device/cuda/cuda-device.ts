@@ -259,6 +259,11 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     for (let r = 0; r < n; r++) out.set(rows.subarray(r * stride, r * stride + cols), r * cols);
   }
 
+  /** Makes every kernel ready, compiling what is not: how many sources there are, and how many were compiled. */
+  compileAll(): { sources: number; compiled: number } {
+    return this.runtime.modules.loadAll();
+  }
+
   // --- for measurements: memory given back, and written, by hand ---------------------------------------------------------
 
   free(tensor: Tensor): void {

@@ -57,7 +57,7 @@ export function launchMatmul(
   launch(runtime, out, operand, weight, n, product);
 }
 
-/** Steps of 64 k's in a stage and stages in the stream kernel's ring (matmul-stream*.cu), by groups of 8 tokens and warps. */
+/** Steps of 64 k's in a stage and stages in the stream kernel's ring (matmul-stream*.cu), by groups of 8 tokens and strips. */
 const STREAM_RINGS: Readonly<Record<string, readonly [steps: number, stages: number]>> = {
   "1 1": [4, 7],
   "1 2": [4, 4],
@@ -93,20 +93,20 @@ function streams(
 ): void {
   const isGated = product.gate >= 0;
   const all = Math.ceil(weight.rows / 16);
-  // A gate and its up are two warps of a block; large matrices fill the multiprocessors with blocks of 4 strips.
+  // A gate and its up are strips of one block; large matrices fill the multiprocessors with blocks of 4. 64 tokens take two warps a strip.
   const { name, stepBytes, isCoded } = weight.format;
   const isNarrow = !isGated && all < 264;
-  const warps = isNarrow ? 1 : isCoded || all >= 528 ? 4 : 2;
+  const strips = isNarrow ? 1 : isCoded || all >= 528 ? 4 : 2;
   const width = stripWidth(n);
-  const [steps, stages] = (isCoded ? CODED_RINGS : STREAM_RINGS)[`${width} ${warps}`]!;
-  const sharedBytes = stages * steps * (warps * stepBytes + width * 1024);
+  const [steps, stages] = (isCoded ? CODED_RINGS : STREAM_RINGS)[`${width} ${strips}`]!;
+  const sharedBytes = stages * steps * (strips * stepBytes + width * 1024);
   const kernel = runtime.modules.functionOf(
     isCoded ? "matmul-stream-codes" : "matmul-stream",
-    `stream_${name}_${width}_${warps}`,
+    `stream_${name}_${width}_${strips}`,
     sharedBytes,
   );
   runtime.queue
-    .begin(kernel, Math.ceil(all / warps), 1, 1, 32 * (warps + 1), sharedBytes)
+    .begin(kernel, Math.ceil(all / strips), 1, 1, 32 * (strips * (width === 8 ? 2 : 1) + 1), sharedBytes)
     .long(operand.address)
     .long(weight.address);
   epilogue(runtime, out, product);

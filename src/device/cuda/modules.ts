@@ -8,7 +8,7 @@ import { gunzipSync } from "node:zlib";
 import { DeviceError } from "../../core/errors.js";
 import { allocNative, COMPILER, type Compiler, check, openLibrary } from "./abi.js";
 import type { CudaContext } from "./context.js";
-import { cubinName, OPTIONS, ROOT, sourceText } from "./sources.js";
+import { cubinName, isFor, OPTIONS, ROOT, sourceNames, sourceText } from "./sources.js";
 import { isTraced, Trace } from "./trace.js";
 
 const BUILT = join(ROOT, "build", "cuda");
@@ -19,6 +19,7 @@ export class CudaModules {
   readonly #modules = new Map<string, number>(); // source -> CUmodule
   readonly #functions = new Map<string, number>(); // kernel -> CUfunction
   #compiler: Compiler | null = null;
+  #numCompiled = 0;
   readonly trace: Trace | null;
 
   constructor(context: CudaContext) {
@@ -40,6 +41,14 @@ export class CudaModules {
     }
     this.#functions.set(name, handle);
     return handle;
+  }
+
+  /** Loads every source's kernels; returns how many sources there are and how many had to be compiled. */
+  loadAll(): { sources: number; compiled: number } {
+    const sources = sourceNames().filter((source) => isFor(source, this.#context.facts.arch));
+    const before = this.#numCompiled;
+    for (const source of sources) this.#moduleOf(source);
+    return { sources: sources.length, compiled: this.#numCompiled - before };
   }
 
   #moduleOf(source: string): number {
@@ -65,6 +74,7 @@ export class CudaModules {
     if (existsSync(cached)) return readFileSync(cached);
     process.stderr.write(`pagoda: compiling ${source}.cu for ${arch}\n`);
     const image = this.#compile(source, text, arch);
+    this.#numCompiled++;
     try {
       mkdirSync(folder, { recursive: true });
       writeFileSync(`${cached}.${process.pid}`, image);
