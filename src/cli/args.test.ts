@@ -57,4 +57,15 @@ test("help shows every option with its default", () => {
   const help = helpOf(TABLE, { showEnv: true });
   assert.match(help, /--page-size INTEGER +tokens in a page \[16\] \(PAGODA_PAGE_SIZE\)/);
   assert.match(help, /--mode extend\|chunked/);
+  const choices = ["one-kind", "another-kind", "a-third-kind"];
+  const long = { ...TABLE, kind: { type: "choice", choices, default: "one-kind", help: "what it is" } } as const;
+  const lines = helpOf(long, { columns: 70 }).split("\n");
+  assert.ok(
+    lines.every((line) => line.length <= 70),
+    lines.join("\n"),
+  );
+  assert.match(
+    lines.join(" ").replace(/ +/g, " "),
+    /--kind CHOICE what it is; one of one-kind, another-kind, a-third-kind \[one-kind\]/,
+  );
 });

@@ -91,20 +91,44 @@ function distance(a: string, b: string): number {
   return row[b.length]!;
 }
 
-/** The help text of a table, one option a line with its default and environment variable. */
-export function helpOf(table: OptionTable, { showEnv = false } = {}): string {
+/** Choices longer than this are told in the text, not beside the flag. */
+const MAX_CHOICES = 24;
+const MAX_LEFT = 38;
+
+/** The help text of a table: each option with its default and environment variable, wrapped to the width of the terminal. */
+export function helpOf(table: OptionTable, { showEnv = false, columns = process.stdout.columns ?? 100 } = {}): string {
   const rows = Object.entries(table).map(([key, row]) => {
-    const type = row.type === "choice" ? row.choices!.join("|") : row.type === "boolean" ? "" : row.type.toUpperCase();
+    const choices = row.choices?.join("|") ?? "";
+    const isLong = choices.length > MAX_CHOICES;
+    const type = row.type === "boolean" ? "" : row.type === "choice" && !isLong ? choices : row.type.toUpperCase();
     const short = row.short === undefined ? "    " : `-${row.short}, `;
+    const help = isLong ? `${row.help}; one of ${row.choices!.join(", ")}` : row.help;
     return {
-      left: `${short}${flagOf(key)} ${type}`.trimEnd(),
-      help: row.help,
-      default: defaultText(row),
-      env: envOf(key),
+      left: `  ${short}${flagOf(key)} ${type}`.trimEnd(),
+      right: `${help} [${defaultText(row)}]${showEnv ? ` (${envOf(key)})` : ""}`,
     };
   });
-  const width = Math.min(44, Math.max(...rows.map((row) => row.left.length)));
+  const width = Math.min(MAX_LEFT, Math.max(...rows.map(({ left }) => left.length))) + 2;
   return rows
-    .map((row) => `  ${row.left.padEnd(width)}  ${row.help} [${row.default}]${showEnv ? ` (${row.env})` : ""}`)
+    .flatMap(({ left, right }) => twoColumns(left, wrap(right, Math.max(40, columns - width)), width))
     .join("\n");
+}
+
+/** A left side that is too wide has a line of its own. */
+function twoColumns(left: string, right: readonly string[], width: number): string[] {
+  const isWide = left.length > width - 2;
+  const lines = right.map((line, i) => (i === 0 && !isWide ? left : "").padEnd(width) + line);
+  return isWide ? [left, ...lines] : lines;
+}
+
+function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line += line === "" ? word : ` ${word}`;
+  }
+  return [...lines, line];
 }
