@@ -1,15 +1,15 @@
-// Every example runs as it is printed, against the bundled model.
+// Every example runs by the README's command, against the bundled model.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
 async function output(name: string): Promise<string> {
-  const { stdout } = await run(process.execPath, [`dist/examples/${name}.js`], { timeout: 120_000 });
+  const { stdout } = await run(process.execPath, ["scripts/run-example.mjs", name], { timeout: 120_000 });
   return stdout;
 }
 
@@ -22,6 +22,13 @@ test("the README shows examples/six-lines.ts as it is", () => {
   const program = readFileSync("examples/six-lines.ts", "utf8").split("\n").slice(1).join("\n");
   assert.ok(readFileSync("README.md", "utf8").includes(program.trim()), "README.md and the example differ");
   assert.ok(program.trim().split("\n").length <= 6, "the README promises six lines");
+});
+
+test("the README links every example; another name is told which there are", async () => {
+  const readme = readFileSync("README.md", "utf8");
+  const names = readdirSync("examples").map((file) => file.replace(/\.ts$/, ""));
+  for (const name of names) assert.ok(readme.includes(`[${name}](examples/${name}.ts)`), name);
+  await assert.rejects(output("no-such"), { code: 2, stderr: new RegExp(`one of: ${names.join(", ")}\n$`) });
 });
 
 test("shared-prefix answers from cached pages", async () => {

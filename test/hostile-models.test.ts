@@ -64,33 +64,36 @@ test("an expression that backtracks without end is refused when the model is ope
   );
 });
 
-test("fields of the wrong type are errors of the file, never of the program", () => {
-  const wrong: [string, unknown][] = [
-    ["model", null],
-    ["model", []],
-    ["model", { type: "BPE", vocab: 3, merges: [] }],
-    ["model", { type: "BPE", vocab: { a: 0 }, merges: 7 }],
-    ["model", { type: "Unigram", vocab: [["a", "b"]] }],
-    ["added_tokens", 5],
-    ["added_tokens", [null]],
-    ["normalizer", { type: 5 }],
-    ["pre_tokenizer", { type: "Sequence", pretokenizers: 3 }],
-    ["post_processor", { type: "TemplateProcessing", single: 1 }],
-    ["decoder", { type: "Sequence", decoders: {} }],
+test("fields of the wrong type are errors of the file, by their path", () => {
+  const token = { id: 0, content: "a", special: false };
+  const wrong: [string, unknown, string][] = [
+    ["model", null, "model"],
+    ["model", [], "model"],
+    ["model", { type: "BPE", vocab: 3, merges: [] }, "model\\.vocab"],
+    ["model", { type: "BPE", vocab: { a: 0.5 }, merges: [] }, "id of token a"],
+    ["model", { type: "BPE", vocab: { a: 2 ** 24 }, merges: [] }, "id of token a"],
+    ["model", { type: "BPE", vocab: { a: 0 }, merges: 7 }, "model\\.merges"],
+    ["model", { type: "BPE", vocab: { a: 0 }, merges: [["a", 1]] }, "model\\.merges"],
+    ["model", { type: "BPE", vocab: { a: 0 }, merges: [], unk_token: 1 }, "model\\.unk_token"],
+    ["model", { type: "Unigram", vocab: [["a", "b"]] }, "model\\.vocab\\.0"],
+    ["added_tokens", 5, "added_tokens"],
+    ["added_tokens", [null], "added_tokens\\.0"],
+    ["added_tokens", [token, { ...token, content: ["a"] }], "added_tokens\\.1\\.content"],
+    ["added_tokens", [{ ...token, content: undefined }], "added_tokens\\.0\\.content"],
+    ["added_tokens", [{ ...token, id: -1 }], "id of token a"],
+    ["added_tokens", [{ ...token, lstrip: "no" }], "added_tokens\\.0\\.lstrip"],
+    ["normalizer", { type: 5 }, "normalizer\\.type"],
+    ["normalizer", { type: "Replace", pattern: { Regex: 3 }, content: "" }, "normalizer\\.pattern"],
+    ["pre_tokenizer", { type: "Sequence", pretokenizers: 3 }, "pre_tokenizer\\.pretokenizers"],
+    ["pre_tokenizer", { type: "Sequence", pretokenizers: [0] }, "pre_tokenizer\\.pretokenizers\\.0"],
+    ["post_processor", { type: "TemplateProcessing", single: 1 }, "post_processor\\.single"],
+    ["post_processor", { type: "BertProcessing", sep: ["a"], cls: ["a", 1] }, "post_processor\\.sep"],
   ];
-  for (const [field, value] of wrong) {
+  for (const [field, value, path] of wrong) {
     const model = withTokenizer((json) => {
       json[field] = value;
     });
-    try {
-      const tokenizer = openCheckpoint(model).requireTokenizer();
-      tokenizer.decode(tokenizer.encode("Hello, wörld! 12 <eos>"));
-    } catch (error) {
-      assert.match(
-        (error as { code?: string }).code ?? String(error),
-        /^(file_corrupt|unsupported_model_option)$/,
-        `${field}: ${error}`,
-      );
-    }
+    const message = new RegExp(`tokenizer\\.json: ${path}:|tokenizer\\.json.*\\b${path}\\b`);
+    assert.throws(() => openCheckpoint(model), { code: "file_corrupt", message }, `${field} ${path}`);
   }
 });

@@ -158,6 +158,16 @@ test("discard publishes nothing", () => {
   assert.equal(a.tables[0]!.numPages, 0);
 });
 
+test("pages that were discarded are used again before anything cached is evicted", () => {
+  const cache = makeCache(6);
+  cache.release(prefill(cache, makeRequest("kept", tokensOf(1, 9))));
+  const failed = makeRequest("failed", tokensOf(2, 16));
+  assert.ok(cache.tryAdmit(failed));
+  cache.discard(failed);
+  assert.ok(cache.tryAdmit(makeRequest("next", tokensOf(3, 16))));
+  assert.equal(cache.attach(makeRequest("again", tokensOf(1, 9))), 8);
+});
+
 test("discard keeps what earlier steps had published", () => {
   const cache = makeCache(8);
   const a = makeRequest("a", tokensOf(1, 10));

@@ -91,7 +91,10 @@ for (const { name, groups } of MODELS) {
     assert.deepEqual([...again.tokens.slice(33, 35)], [...first.tokens.slice(33, 35)]);
     assert.equal(sim.cache.stats().pagesUsed, 0);
     assert.ok(sim.cache.stats().hostTier!.restored >= 8);
-    assert.equal(serve("of another tenant", tokensOf(3, 33)).numCached, 0);
+    const small = serve("small", tokensOf(3, 13)); // takes the last pages of the prompt
+    const partly = serve("partly", prompt);
+    assert.deepEqual([small.numCached, partly.numCached], [0, 32]);
+    assert.equal(sim.cache.stats().hitTokens, again.numCached + partly.numCached, "from the pool and from the tier");
   });
 }
 

@@ -100,7 +100,7 @@ test("what cannot be read is refused with the file and the reason", () => {
   refuses({}, /decoder = undefined/);
   refuses({ decoder: { type: "CTC" } }, /CTC/);
   refuses({ decoder: { type: "Sequence", decoders: [{ type: "Fuse" }] } }, /Fuse/);
-  refuses({ decoder: { type: "ByteLevel" } }, /model: expected an object, found undefined/);
+  refuses({ decoder: { type: "ByteLevel" } }, /model: expected an object, found nothing/);
   refuses({ decoder: { type: "ByteLevel" }, model: { type: "Quantum", vocab: {} } }, /model\.type = Quantum/);
   refuses(
     { decoder: { type: "ByteLevel" }, model: { type: "BPE", vocab: { a: -7 }, merges: [] } },

@@ -9,6 +9,7 @@ import { refuseSlowPatterns } from "./slow-patterns.js";
 import { frameOf, type TextFrame } from "./text-frame.js";
 import { readTokenDecoder, type TokenDecoder } from "./token-decoder.js";
 import { type DecodeOptions, decodeTokens, type EncodeOptions, type Tokenizer } from "./tokenizer.js";
+import { checkTokenizerJson } from "./tokenizer-json.js";
 
 export interface JsonTokenizerInit {
   /** Shown in errors. */
@@ -27,7 +28,6 @@ interface PreTokenizerConfig {
 }
 
 const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-const MAX_VOCAB = 1 << 24;
 const NO_BYTES = new Uint8Array(0);
 const TEMPLATE_NAMES = ["bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"];
 
@@ -55,7 +55,7 @@ export class JsonTokenizer implements Tokenizer {
   constructor({ file, json, config = {}, eosIds = [] }: JsonTokenizerInit) {
     this.#file = file;
     this.#decoder = readTokenDecoder(json.decoder, file);
-    checkModel(json, file);
+    checkTokenizerJson(json, file);
     refuseSlowPatterns(json, file);
     this.stripsLeadingSpace = this.#decoder.stripsLeadingSpace;
     try {
@@ -151,27 +151,6 @@ export class JsonTokenizer implements Tokenizer {
 function unusable(file: string, error: unknown): FormatError {
   const found = (error as Error).message;
   return new FormatError("file_corrupt", { file, what: "tokenizer", expected: "one that can be used", found });
-}
-
-/** What the library would take on trust: a kind of model that it knows, and ids that make a vocabulary of sane size. */
-function checkModel(json: Record<string, unknown>, file: string): void {
-  if (typeof json.model !== "object" || json.model === null || Array.isArray(json.model))
-    throw new FormatError("file_corrupt", { file, what: "model", expected: "an object", found: typeof json.model });
-  const { type, vocab } = json.model as { type?: unknown; vocab?: unknown };
-  // The oldest files leave the type out; the library tells by the other fields.
-  if (type !== undefined && type !== "BPE" && type !== "Unigram" && type !== "WordPiece") {
-    const known = "BPE, Unigram, WordPiece";
-    throw new FormatError("unsupported_model_option", { file, param: "model.type", value: String(type), known });
-  }
-  const check = (token: unknown, id: unknown): void => {
-    if (Number.isSafeInteger(id) && (id as number) >= 0 && (id as number) < MAX_VOCAB) return;
-    const expected = `a whole number under ${MAX_VOCAB}`;
-    throw new FormatError("file_corrupt", { file, what: `id of token ${token}`, expected, found: JSON.stringify(id) });
-  };
-  if (typeof vocab === "object" && vocab !== null && !Array.isArray(vocab)) {
-    for (const token in vocab) check(token, (vocab as Record<string, unknown>)[token]);
-  }
-  if (Array.isArray(json.added_tokens)) for (const token of json.added_tokens) check(token?.content, token?.id);
 }
 
 /**

@@ -1,0 +1,15 @@
+// Runs one of examples/: npm run example -- NAME. Compiles the project first where that was not done.
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+
+const names = readdirSync("examples").map((file) => file.replace(/\.ts$/, ""));
+const name = process.argv[2] ?? "";
+if (!names.includes(name)) {
+  console.error(`npm run example -- NAME, where NAME is one of: ${names.join(", ")}`);
+  process.exit(2);
+}
+if (!existsSync(`dist/examples/${name}.js`)) {
+  const { status } = spawnSync("npx", ["tsc", "-p", "tsconfig.json"], { stdio: "inherit", shell: true });
+  if (status !== 0) process.exit(1);
+}
+await import(`../dist/examples/${name}.js`);
