@@ -16,7 +16,7 @@ export class PageDirectory {
   numEntries = 0;
   /** Hears of every entry that comes or goes; null: nobody follows. */
   journal: PrefixJournal | null = null;
-  readonly #pageSize: number; // P
+  readonly pageSize: number; // P
   readonly #capacity: number; // E
   readonly #hash: Int32Array; // [E, 4] identity
   readonly #parent: Int32Array; // [E, 4] identity of the page before it
@@ -29,7 +29,7 @@ export class PageDirectory {
 
   constructor(capacity: number, pageSize: number, numGroups: number) {
     this.numGroups = numGroups;
-    this.#pageSize = pageSize;
+    this.pageSize = pageSize;
     this.#capacity = capacity;
     this.#hash = new Int32Array(capacity * HASH_WORDS);
     this.#parent = new Int32Array(capacity * HASH_WORDS);
@@ -44,7 +44,7 @@ export class PageDirectory {
   find(hashes: Int32Array, index: number, tokens: Int32Array): number {
     const at = (index + 1) * HASH_WORDS;
     let entry = this.#bucket[this.#bucketOf(hashes, at)]!;
-    while (entry !== NO_ENTRY && !this.#matches(entry, hashes, at, tokens, index * this.#pageSize)) {
+    while (entry !== NO_ENTRY && !this.#matches(entry, hashes, at, tokens, index * this.pageSize)) {
       entry = this.#next[entry]!;
     }
     return entry;
@@ -53,7 +53,7 @@ export class PageDirectory {
   /** An entry without pages for page `index`; the caller knows from find() that there is none. */
   insert(hashes: Int32Array, index: number, tokens: Int32Array): number {
     const at = (index + 1) * HASH_WORDS;
-    return this.#insert(hashes, at, hashes, at - HASH_WORDS, hashes[0]!, tokens, index * this.#pageSize);
+    return this.#insert(hashes, at, hashes, at - HASH_WORDS, hashes[0]!, tokens, index * this.pageSize);
   }
 
   /** The same for a page that comes from elsewhere, with its identity and that of the page before it. */
@@ -87,7 +87,7 @@ export class PageDirectory {
     this.#root[entry] = root;
     const { numGroups } = this;
     this.#pages.fill(NULL_PAGE, entry * numGroups, (entry + 1) * numGroups);
-    for (let i = 0; i < this.#pageSize; i++) this.#tokens[entry * this.#pageSize + i] = tokens[from + i]!;
+    for (let i = 0; i < this.pageSize; i++) this.#tokens[entry * this.pageSize + i] = tokens[from + i]!;
     const bucket = this.#bucketOf(hashes, at);
     this.#next[entry] = this.#bucket[bucket]!;
     this.#bucket[bucket] = entry;
@@ -157,7 +157,7 @@ export class PageDirectory {
   }
 
   tokensOf(entry: number): Int32Array {
-    return this.#tokens.slice(entry * this.#pageSize, (entry + 1) * this.#pageSize);
+    return this.#tokens.slice(entry * this.pageSize, (entry + 1) * this.pageSize);
   }
 
   #bucketOf(words: Int32Array, at: number): number {
@@ -168,8 +168,8 @@ export class PageDirectory {
     const base = entry * HASH_WORDS;
     if (!sameWords(this.#hash, base, hashes, at) || !sameWords(this.#parent, base, hashes, at - HASH_WORDS))
       return false;
-    const from = entry * this.#pageSize;
-    for (let i = 0; i < this.#pageSize; i++) if (this.#tokens[from + i] !== tokens[offset + i]) return false;
+    const from = entry * this.pageSize;
+    for (let i = 0; i < this.pageSize; i++) if (this.#tokens[from + i] !== tokens[offset + i]) return false;
     return true;
   }
 }

@@ -2,9 +2,10 @@
 // so that nobody evicts or writes them meanwhile; what arrives is found by requests only once it has been published.
 
 import { NULL_PAGE } from "../core/ids.js";
+import type { CacheGroup } from "./cache-group.js";
 import type { GroupBooks } from "./group-books.js";
-import { NO_ENTRY } from "./page-directory.js";
-import { HASH_WORDS, hashPage } from "./page-hash.js";
+import { NO_ENTRY, type PageDirectory } from "./page-directory.js";
+import { HASH_WORDS, hashPage, hashSalt } from "./page-hash.js";
 
 /** A page boundary of a prefix, as it is known on every machine. */
 export interface PageRecord {
@@ -44,13 +45,35 @@ export class PageTransfers {
     for (let i = queue.length - 1; i >= 0; i--) {
       const entry = group.entryOf(queue[i]!);
       if (entry === NO_ENTRY) continue;
-      const pages = Int32Array.from(groups, (_, g) => directory.pageOf(entry, g));
-      for (let g = 0; g < groups.length; g++) if (pages[g] !== NULL_PAGE) groups[g]!.retain(pages[g]!);
-      const [hash, parent] = [directory.hashOf(entry), directory.parentHashOf(entry)];
-      const record = { hash, parent, root: directory.rootOf(entry), tokens: directory.tokensOf(entry) };
-      transfer.items.push({ record, pages });
+      this.#lend(transfer, directory, entry);
     }
     return transfer;
+  }
+
+  /** The leading pages of a prompt that are cached, one after another, whoever owns them. */
+  lendPrefix(prompt: Int32Array, salt: string): PageTransfer {
+    const { directory } = this.#books;
+    const transfer = this.begin();
+    if (directory === null) return transfer;
+    const { pageSize } = directory;
+    const hashes = new Int32Array((Math.floor(prompt.length / pageSize) + 1) * HASH_WORDS);
+    hashSalt(hashes, 0, salt);
+    for (let i = 0; (i + 1) * pageSize <= prompt.length; i++) {
+      hashPage(hashes, (i + 1) * HASH_WORDS, hashes, i * HASH_WORDS, prompt, i * pageSize, pageSize);
+      const entry = directory.find(hashes, i, prompt);
+      if (entry === NO_ENTRY) break;
+      this.#lend(transfer, directory, entry);
+    }
+    return transfer;
+  }
+
+  #lend(transfer: PageTransfer, directory: PageDirectory, entry: number): void {
+    const { groups } = this.#books;
+    const pages = Int32Array.from(groups, (_, g) => directory.pageOf(entry, g));
+    for (let g = 0; g < groups.length; g++) if (pages[g] !== NULL_PAGE) groups[g]!.retain(pages[g]!);
+    const [hash, parent] = [directory.hashOf(entry), directory.parentHashOf(entry)];
+    const record = { hash, parent, root: directory.rootOf(entry), tokens: directory.tokensOf(entry) };
+    transfer.items.push({ record, pages });
   }
 
   begin(): PageTransfer {
@@ -60,13 +83,19 @@ export class PageTransfers {
   }
 
   /**
-   * An empty page for the record in each group of `wanted` that has one; the caller writes their content and publishes. null: a full
-   * group has none (nothing is evicted for what arrives), the record is here already, or its identity is not that of its tokens.
+   * A page for the record in each group of `wanted` that has one to give: an empty one, or, if `mayEvict`, the coldest. The caller writes
+   * their content and publishes. null: a full group has none, the record is here already, or its identity is not that of its tokens.
    */
-  receive(transfer: PageTransfer, record: PageRecord, wanted: readonly boolean[]): TransferItem | null {
+  receive(
+    transfer: PageTransfer,
+    record: PageRecord,
+    wanted: readonly boolean[],
+    mayEvict = false,
+  ): TransferItem | null {
     const { groups, directory } = this.#books;
     if (directory === null || !isTrue(record) || directory.has(record.hash)) return null;
-    const takes = groups.map((group, g) => wanted[g] === true && group.numEmpty > 0);
+    const hasRoom = (group: CacheGroup): boolean => (mayEvict ? group.pool.numFree : group.numEmpty) > 0;
+    const takes = groups.map((group, g) => wanted[g] === true && hasRoom(group));
     if (!takes.includes(true) || groups.some((group, g) => group.isFull && !takes[g])) return null;
     const pages = new Int32Array(groups.length);
     for (let g = 0; g < groups.length; g++) if (takes[g]) this.#books.tryTake(g, pages, g, 1);

@@ -61,7 +61,7 @@ async function join(
   address: string,
 ): Promise<ReplicaMember> {
   const { maxConcurrent: slots, maxQueued } = server;
-  const member = await joinAsReplica(engine, cluster, { address, slots, maxQueued });
+  const member = await joinAsReplica(engine, cluster, { address, host: server.host, slots, maxQueued });
   stderrSink.write(`  replica             ${member.id} of the cluster ${cluster.cluster}\n`);
   return member;
 }

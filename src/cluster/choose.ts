@@ -18,6 +18,8 @@ export interface Candidate {
   readonly backlogTokens: number;
   readonly tokensPerSecond: number;
   readonly meanCallMs: number;
+  /** Where it would get more of the prompt from, quicker than by computing. */
+  readonly fetch?: { readonly peer: string; readonly tokens: number; readonly ms: number };
 }
 
 /** Expected times that differ by less count as equal. */
@@ -27,17 +29,34 @@ const ANSWER_SHARE = 0.5;
 
 /** Milliseconds until the first token of a prompt. */
 export function expectedFirstTokenMs(candidate: Candidate, promptTokens: number): number {
-  const { heldTokens, calls, slots, backlogTokens, tokensPerSecond, meanCallMs } = candidate;
+  const { heldTokens, calls, slots, backlogTokens, tokensPerSecond, meanCallMs, fetch } = candidate;
   const numAhead = Math.max(0, calls + 1 - slots);
   const waitMs = (numAhead / slots) * meanCallMs;
   const busy = ANSWER_SHARE * Math.min(1, calls / slots);
-  const toCompute = backlogTokens + Math.max(1, promptTokens - heldTokens);
-  return waitMs + (1000 * toCompute) / (tokensPerSecond * (1 - busy));
+  const toCompute = backlogTokens + Math.max(1, promptTokens - heldTokens - (fetch?.tokens ?? 0));
+  return waitMs + (fetch?.ms ?? 0) + (1000 * toCompute) / (tokensPerSecond * (1 - busy));
 }
 
 export function isFull({ calls, slots, maxQueued }: Candidate): boolean {
   return calls >= slots + maxQueued;
 }
+
+/** Of a transfer between replicas: what it costs to begin, and how fast it is then. */
+const FETCH_MS = 15;
+const FETCH_BYTES_PER_MS = 100_000;
+const MIN_FETCH_TOKENS = 64;
+
+/** The candidate with the way it would get its pages: those that `peer` holds beyond its own, if fetching is quicker than computing. */
+export function withFetch(candidate: Candidate, peer: Candidate, bytesPerToken: number): Candidate {
+  const tokens = peer.heldTokens - candidate.heldTokens;
+  if (tokens < MIN_FETCH_TOKENS || peer.id === candidate.id) return candidate;
+  const ms = FETCH_MS + (tokens * bytesPerToken) / FETCH_BYTES_PER_MS;
+  return ms < (1000 * tokens) / candidate.tokensPerSecond
+    ? { ...candidate, fetch: { peer: peer.id, tokens, ms } }
+    : candidate;
+}
+
+export type Policy = (candidates: readonly Candidate[], promptTokens: number, random: number) => Candidate | null;
 
 /** null: all are full. Among equals `random` (0 to 1) decides, so that routers do not all run to the same one. */
 export function choose(candidates: readonly Candidate[], promptTokens: number, random: number): Candidate | null {

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import type { NatsConnection, NodeConnectionOptions } from "@nats-io/transport-node";
 import type { ClusterConfig } from "../config/cluster-config.js";
 import { ConfigError } from "../core/errors.js";
+import { isLoopback } from "./page-port.js";
 import { retry } from "./retry.js";
 
 const RECONNECT_MS = 250;
@@ -16,7 +17,8 @@ const PING = { pingInterval: 2000, maxPingOut: 2 };
 export async function connectNats(config: ClusterConfig, name: string): Promise<NatsConnection> {
   checkTrust(config);
   const { connect, credsAuthenticator } = await import("@nats-io/transport-node");
-  const { natsCreds, natsTlsCa, natsTlsCert, natsTlsKey } = config;
+  const { natsCreds } = config;
+  const { ca, certificate } = certificatesOf(config);
   const servers = config.nats.map((url) => url.replace(/^(nats|tls):\/\//, ""));
   const options: NodeConnectionOptions = {
     servers,
@@ -26,15 +28,7 @@ export async function connectNats(config: ClusterConfig, name: string): Promise<
     reconnectTimeWait: RECONNECT_MS,
     ...PING,
     ...(natsCreds === null ? {} : { authenticator: credsAuthenticator(read("natsCreds", natsCreds)) }),
-    ...(usesTls(config)
-      ? {
-          tls: {
-            ...(natsTlsCa === null ? {} : { ca: read("natsTlsCa", natsTlsCa).toString() }),
-            ...(natsTlsCert === null ? {} : { cert: read("natsTlsCert", natsTlsCert).toString() }),
-            ...(natsTlsKey === null ? {} : { key: read("natsTlsKey", natsTlsKey).toString() }),
-          },
-        }
-      : {}),
+    ...(usesTls(config) ? { tls: { ...(ca === null ? {} : { ca }), ...certificate } } : {}),
   };
   const isRefusal = ({ name, message }: Error): boolean =>
     /authorization|authentication|permissions|certificate|altnames|secure tls/i.test(`${name} ${message}`);
@@ -43,6 +37,20 @@ export async function connectNats(config: ClusterConfig, name: string): Promise<
   } catch (error) {
     throw new ConfigError("nats_unreachable", { value: config.nats.join(", "), reason: (error as Error).message });
   }
+}
+
+/** What this member shows of itself, and whom it believes; null: nothing given. */
+export function certificatesOf({ natsTlsCa, natsTlsCert, natsTlsKey }: ClusterConfig): {
+  readonly ca: string | null;
+  readonly certificate: { readonly cert: string; readonly key: string } | null;
+} {
+  return {
+    ca: natsTlsCa === null ? null : read("natsTlsCa", natsTlsCa).toString(),
+    certificate:
+      natsTlsCert === null || natsTlsKey === null
+        ? null
+        : { cert: read("natsTlsCert", natsTlsCert).toString(), key: read("natsTlsKey", natsTlsKey).toString() },
+  };
 }
 
 /** Refuses a way to NATS on which others could read prompts or pretend to be a member. */
@@ -71,10 +79,6 @@ export function checkTrust(config: ClusterConfig): void {
 
 function usesTls({ nats, natsTlsCa, natsTlsCert }: ClusterConfig): boolean {
   return natsTlsCa !== null || natsTlsCert !== null || nats.some((url) => url.startsWith("tls://"));
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
 function read(param: string, path: string): Buffer {

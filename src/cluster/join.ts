@@ -5,15 +5,20 @@ import { hostname } from "node:os";
 import type { ClusterConfig } from "../config/cluster-config.js";
 import { packageVersion } from "../config/version.js";
 import type { RelayEngine } from "../engine/client/relay.js";
-import { connectNats } from "./connection.js";
+import { certificatesOf, connectNats } from "./connection.js";
 import { Lease } from "./lease.js";
 import { LoadGauge } from "./load-gauge.js";
 import { Mailbox } from "./mailbox.js";
 import { Members } from "./members.js";
+import { PagePort } from "./page-port.js";
+import { PeerPages } from "./peer-pages.js";
 import { type ReplicaEntry, type RouterEntry, vocabularyHash } from "./registration.js";
 import { Replica, type ReplicaLimits } from "./replica.js";
 import { Router } from "./router.js";
 import { Subjects } from "./subjects.js";
+
+/** How long a replica that drains waits for another to take its hottest prefixes. */
+const GIVE_AWAY_MS = 3000;
 
 export interface ReplicaMember extends AsyncDisposable {
   readonly id: string;
@@ -26,12 +31,16 @@ export interface ReplicaMember extends AsyncDisposable {
 export async function joinAsReplica(
   engine: RelayEngine,
   config: ClusterConfig,
-  options: ReplicaLimits & { readonly address: string; readonly mailbox?: Mailbox },
+  options: ReplicaLimits & { readonly address: string; readonly host: string; readonly mailbox?: Mailbox },
 ): Promise<ReplicaMember> {
   const mailbox = options.mailbox ?? (await openMailbox(config));
   const leaseMs = config.leaseSeconds * 1000;
   const { slots, maxQueued, address } = options;
   const replica = new Replica(engine, mailbox, { slots, maxQueued });
+  const port = await openPort(config, options.host);
+  const peers = port === null ? null : new PeerPages(engine, mailbox, port, replica.prefixes);
+  replica.peers = peers;
+  const members = new Members(mailbox);
   const gauge = new LoadGauge(engine);
   await gauge.refresh();
   const { model } = engine;
@@ -44,6 +53,7 @@ export async function joinAsReplica(
     version: packageVersion(),
     facts: { ...facts, poolTokens: Number.isFinite(facts.poolTokens) ? facts.poolTokens : null },
     address,
+    exchangesPages: peers !== null,
     startedMs: Date.now(),
     leaseMs,
     slots,
@@ -55,12 +65,27 @@ export async function joinAsReplica(
     void gauge.refresh();
     const state = replica.isDraining ? "draining" : engine.health().state === "ready" ? "ready" : "restarting";
     const { numCalls: calls, backlogTokens, meanCallMs } = replica;
-    return { ...fixed, state, load: { ...gauge.load(), calls, backlogTokens, meanCallMs } };
+    const { numFetched: pagesFetched = 0, numFailed: fetchesFailed = 0 } = peers?.counts ?? {};
+    return {
+      ...fixed,
+      state,
+      load: { ...gauge.load(), calls, backlogTokens, meanCallMs, pagesFetched, fetchesFailed },
+    };
   });
+  await members.start(lease);
+  /** One that could go on in our place. */
+  const heir = (): string | null => {
+    const others = members.replicas().filter(({ id, state, facts, exchangesPages }) => {
+      return id !== mailbox.member && state === "ready" && facts.identity === fixed.facts.identity && exchangesPages;
+    });
+    return others.sort((a, b) => a.load.pagesUsed - b.load.pagesUsed)[0]?.id ?? null;
+  };
   const close = async (): Promise<void> => {
     await lease.end();
     replica.close();
     gauge.close();
+    members.close();
+    port?.close();
     await mailbox.close();
   };
   return {
@@ -71,6 +96,9 @@ export async function joinAsReplica(
     drain: async (ms) => {
       const drained = replica.drain(ms);
       await lease.renew(); // routers hear of it before the next call is sent
+      members.expire();
+      const next = heir();
+      if (peers !== null && next !== null) await peers.giveAway(next, GIVE_AWAY_MS);
       await drained;
     },
   };
@@ -114,6 +142,13 @@ export async function joinAsRouter(config: ClusterConfig, given: Mailbox | null 
         }),
       ),
   };
+}
+
+async function openPort(config: ClusterConfig, host: string): Promise<PagePort | null> {
+  if (!config.pageTransfers) return null;
+  const { ca, certificate } = certificatesOf(config);
+  const tls = certificate === null ? null : { ca, ...certificate };
+  return PagePort.open({ host, advertise: config.advertise, tls });
 }
 
 /** Every name but the random end is for people. */

@@ -33,7 +33,7 @@ export class LoadGauge {
     }
   }
 
-  load(): Omit<ReplicaLoad, "calls" | "backlogTokens" | "meanCallMs"> {
+  load(): Pick<ReplicaLoad, keyof ReplicaLoad & (keyof EngineStats | "tokensPerSecond")> {
     const stats = this.#stats;
     return {
       tokensPerSecond: this.#ms > 0 ? Math.max(1, (1000 * this.#tokens) / this.#ms) : FIRST_GUESS,

@@ -1,14 +1,14 @@
 // A replica's side of the prefix directory: which prefixes its engine came to hold or lost, published for all routers; and all of them, for
 // one that comes late or has missed something.
 
-import { CHANGE_WORDS, type PrefixChange } from "../cache/prefix-journal.js";
+import { CHANGE_WORDS, type PrefixChange, prefixKey } from "../cache/prefix-journal.js";
 import type { Mailbox } from "./mailbox.js";
 import { type PrefixMessage, wordsToText } from "./wire.js";
 
 export class PrefixFeed {
   readonly #mailbox: Mailbox;
-  /** First two words of the identities held, by both. */
-  readonly #held = new Map<string, readonly [number, number]>();
+  /** First two words of the identities held, by the name made of them. */
+  readonly #held = new Map<number, readonly [number, number]>();
   #epoch = 0;
   #seq = 0;
 
@@ -20,6 +20,13 @@ export class PrefixFeed {
     return this.#held.size;
   }
 
+  /** Leading pages of a prompt that are held, by their names. */
+  numLeading(keys: readonly number[]): number {
+    let count = 0;
+    while (count < keys.length && this.#held.has(keys[count]!)) count++;
+    return count;
+  }
+
   take({ isSnapshot, changes }: PrefixChange): void {
     if (isSnapshot) {
       // A new engine: nothing that was said before holds.
@@ -29,8 +36,9 @@ export class PrefixFeed {
     }
     for (let at = 0; at < changes.length; at += CHANGE_WORDS) {
       const words = [changes[at + 1]!, changes[at + 2]!] as const;
-      if (changes[at] === 1) this.#held.set(words.join(), words);
-      else this.#held.delete(words.join());
+      const key = prefixKey(...words);
+      if (changes[at] === 1) this.#held.set(key, words);
+      else this.#held.delete(key);
     }
     this.#seq++;
     this.#mailbox.publish(this.#mailbox.subjects.prefixes(this.#mailbox.member), this.#message(isSnapshot, changes));

@@ -12,6 +12,8 @@ export interface ReplicaEntry {
   readonly vocabulary: string;
   readonly version: string;
   readonly facts: ReplicaFacts;
+  /** It gives and takes pages. */
+  readonly exchangesPages: boolean;
   /** Where it serves HTTP. */
   readonly address: string;
   readonly startedMs: number;
@@ -52,6 +54,9 @@ export interface ReplicaLoad {
   readonly cachedTokens: number;
   readonly generatedTokens: number;
   readonly requestsFinished: number;
+  /** Pages that came from other replicas, and transfers that failed. */
+  readonly pagesFetched: number;
+  readonly fetchesFailed: number;
 }
 
 export interface RouterEntry {

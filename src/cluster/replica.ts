@@ -14,6 +14,7 @@ import { CapacityError } from "../core/errors.js";
 import { type RelayEngine, textFieldsOf } from "../engine/client/relay.js";
 import { type RequestOutput, toWire } from "../engine/messages.js";
 import type { Mailbox } from "./mailbox.js";
+import type { PeerPages } from "./peer-pages.js";
 import { PrefixFeed } from "./prefix-feed.js";
 import { type AddCall, type ToReplica, toWireOutput, type WireOutput } from "./wire.js";
 
@@ -51,6 +52,8 @@ export class Replica {
   readonly #watch: NodeJS.Timeout;
   #meanCallMs = 1000;
   #isDraining = false;
+  /** Set once pages can move. */
+  peers: PeerPages | null = null;
   #onIdle: (() => void) | null = null;
 
   constructor(engine: RelayEngine, mailbox: Mailbox, limits: ReplicaLimits) {
@@ -127,11 +130,16 @@ export class Replica {
       case "prefixes":
         this.prefixes.tell(from);
         break;
+      case "lend":
+      case "lent":
+      case "offer":
+        this.peers?.hear(message, from);
+        break;
     }
   }
 
   #add(router: string, message: AddCall): void {
-    const { id, kind, prompt, sampling, priority, salt, constraint, resumed } = message;
+    const { id, prompt, salt, resumed } = message;
     const key = keyOf(router, id);
     if (this.#calls.has(key)) return;
     const call: ServedCall = {
@@ -147,6 +155,20 @@ export class Replica {
     try {
       this.#requireRoom(resumed !== null);
       this.#calls.set(key, call);
+      if (message.peer !== undefined && this.peers !== null)
+        void this.peers.fetch(message.peer, Int32Array.from(prompt), salt).then(() => this.#relay(call, message));
+      else this.#relay(call, message);
+    } catch (error) {
+      this.#fail(call, error as PagodaError);
+    }
+  }
+
+  /** To the engine, unless it was aborted while its pages were fetched. */
+  #relay(call: ServedCall, message: AddCall): void {
+    const { kind, prompt, sampling, priority, salt, constraint, resumed } = message;
+    const { router, id } = call;
+    if (this.#calls.get(keyOf(router, id)) !== call) return;
+    try {
       const options = {
         ...sampling,
         priority,

@@ -8,6 +8,7 @@
 import { textFieldsOf } from "../engine/client/relay.js";
 import type { AddMessage, RequestOutput } from "../engine/messages.js";
 import type { RequestTrace } from "../engine/types.js";
+import { pageKeys } from "./prefix-map.js";
 import type { Attempt } from "./router.js";
 import { type AddCall, fromWireOutput, type WireOutput } from "./wire.js";
 
@@ -34,6 +35,7 @@ export class RoutedCall {
   readonly attempts = new Map<Attempt, number>();
   /** Since when it has no replica. */
   waitingSinceMs = this.startMs;
+  readonly #keys = new Map<number, readonly number[]>(); // by page size
   #hasScores = false;
   #numLost = 0;
   #numLostInARow = 0;
@@ -56,6 +58,14 @@ export class RoutedCall {
   /** Prompt, and the longest that has come. */
   get numTokens(): number {
     return this.message.prompt.length + Math.max(...this.samples.map(({ tokens }) => tokens.length));
+  }
+
+  /** The names of the prompt's pages, for replicas whose pages have this size. */
+  keysFor(pageSize: number): readonly number[] {
+    const { prompt, salt } = this.message;
+    const keys = this.#keys.get(pageSize) ?? pageKeys(prompt, salt, pageSize);
+    this.#keys.set(pageSize, keys);
+    return keys;
   }
 
   /** What replicas are to be asked for now, of `only` this sample or of all (-1). */

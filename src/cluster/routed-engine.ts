@@ -7,6 +7,7 @@ import type { EngineFacts } from "../engine/messages.js";
 import type { Engine } from "../engine/types.js";
 import { resolveModel } from "../formats/hub/hub.js";
 import { familyOf } from "../models/registry.js";
+import type { Policy } from "./choose.js";
 import { vocabularyOf } from "./join.js";
 import { RoutedModel } from "./routed-model.js";
 import type { Router } from "./router.js";
@@ -17,13 +18,14 @@ export interface RoutedEngineOptions {
   readonly cluster: string;
   readonly patienceMs: number;
   readonly controlTokensInContent?: boolean;
+  readonly policy?: Policy;
 }
 
 /** The queue of a router is the cluster's: replicas refuse what is too much. */
 const MAX_QUEUE = 2 ** 20;
 
 export async function createRoutedEngine(router: Router, options: RoutedEngineOptions): Promise<Engine> {
-  const { cluster, patienceMs, controlTokensInContent = false } = options;
+  const { cluster, patienceMs, policy, controlTokensInContent = false } = options;
   const model = await resolveModel(options.model);
   const config = engineConfig({ model, controlTokensInContent, maxQueue: MAX_QUEUE });
   const checkpoint = openCheckpoint(model);
@@ -40,6 +42,7 @@ export async function createRoutedEngine(router: Router, options: RoutedEngineOp
     pageSize: config.pageSize,
     poolTokens: Number.POSITIVE_INFINITY,
     device: "cluster: no replica",
+    pageBytes: 0,
     identity: "",
     config,
   };
@@ -50,7 +53,7 @@ export async function createRoutedEngine(router: Router, options: RoutedEngineOp
     config,
     null,
     (_, listener) =>
-      new RoutedModel({ router, cluster, model: checkpoint.name, vocabulary, facts, patienceMs, listener }),
+      new RoutedModel({ router, cluster, model: checkpoint.name, vocabulary, facts, patienceMs, policy, listener }),
     checkpoint,
   );
   await engine.ready;

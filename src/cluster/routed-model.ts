@@ -11,7 +11,7 @@ import {
   type ToEngine,
   toWire,
 } from "../engine/messages.js";
-import { type Candidate, choose, retryAfterSeconds } from "./choose.js";
+import { type Candidate, choose, type Policy, retryAfterSeconds, withFetch } from "./choose.js";
 import { clusterFacts, clusterStats } from "./cluster-stats.js";
 import { longestOf, type ReplicaEntry } from "./registration.js";
 import { RoutedCall } from "./routed-call.js";
@@ -28,6 +28,8 @@ export interface RoutedModelOptions {
   readonly facts: EngineFacts;
   /** How long a request waits for a replica when there is none. */
   readonly patienceMs: number;
+  /** How a replica is chosen, when not by `choose`: for those who compare ways to do it. */
+  readonly policy?: Policy | undefined;
   readonly listener: (message: FromEngine) => void;
 }
 
@@ -70,6 +72,8 @@ export class RoutedModel implements EngineHost, AttemptOwner {
       case "close":
       case "fault":
       case "watch_prefixes":
+      case "lend_pages":
+      case "take_pages":
         break;
     }
   }
@@ -126,9 +130,10 @@ export class RoutedModel implements EngineHost, AttemptOwner {
         this.#waiting.add({ call, index: one });
         continue;
       }
-      call.identity ??= this.#router.replicas().find(({ id }) => id === chosen.id)!.facts.identity;
+      const { facts } = this.#router.replicas().find(({ id }) => id === chosen.id)!;
+      call.identity ??= facts.identity;
       if (request.resumed !== null) this.#router.numResumed++;
-      const attempt = this.#router.start(chosen.id, request, chosen.heldTokens, this);
+      const attempt = this.#router.start(chosen, request, call.keysFor(facts.pageSize), this);
       this.#callOf.set(attempt, call);
       call.attempts.set(attempt, one);
     }
@@ -136,11 +141,11 @@ export class RoutedModel implements EngineHost, AttemptOwner {
 
   /** null: none can take it now. An error: all that could are full, and it has not begun. */
   #choose(call: RoutedCall): Candidate | CapacityError | null {
-    const { prompt, salt } = call.message;
-    const candidates = this.#able(call).map((entry) => this.#router.candidate(entry, prompt, salt));
+    const candidates = this.#candidates(call);
     if (candidates.length === 0) return null;
     const willing = candidates.filter(({ id }) => !call.refusedBy.has(id));
-    const best = choose(willing, prompt.length, Math.random());
+    const { policy = choose } = this.#options;
+    const best = policy(willing, call.message.prompt.length, Math.random());
     if (best !== null) return best;
     if (call.hasBegun) {
       call.refusedBy.clear();
@@ -149,6 +154,25 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     const value = candidates.reduce((sum, { calls }) => sum + calls, 0);
     const limit = candidates.reduce((sum, { slots, maxQueued }) => sum + slots + maxQueued, 0);
     return new CapacityError("queue_full", { value, limit, retryAfter: retryAfterSeconds(candidates) });
+  }
+
+  /** Those that could serve the call, each with what it holds of the prompt and could get of it from the one that holds most. */
+  #candidates(call: RoutedCall): Candidate[] {
+    const able = this.#able(call);
+    const candidates = able.map(({ id, facts }) => this.#router.candidate(id, call.keysFor(facts.pageSize)));
+    const fullest = new Map<string, Candidate>(); // by identity: pages of one are of no use to another
+    for (const [i, candidate] of candidates.entries()) {
+      const { facts, exchangesPages } = able[i]!;
+      const most = fullest.get(facts.identity);
+      if (exchangesPages && (most === undefined || candidate.heldTokens > most.heldTokens))
+        fullest.set(facts.identity, candidate);
+    }
+    return candidates.map((candidate, i) => {
+      const { facts, exchangesPages } = able[i]!;
+      const peer = fullest.get(facts.identity);
+      if (!exchangesPages || peer === undefined) return candidate;
+      return withFetch(candidate, peer, facts.pageBytes / facts.pageSize);
+    });
   }
 
   /** Replicas that can serve the call; one that has begun goes on where its bits are the same, as long as there is such a replica. */

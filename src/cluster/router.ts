@@ -7,7 +7,7 @@ import type { Candidate } from "./choose.js";
 import { BEATS_PER_LEASE } from "./lease.js";
 import type { Mailbox } from "./mailbox.js";
 import type { Members } from "./members.js";
-import { PrefixMap, pageKeys } from "./prefix-map.js";
+import { PrefixMap } from "./prefix-map.js";
 import type { ReplicaEntry } from "./registration.js";
 import { Subjects } from "./subjects.js";
 import type { AddCall, PrefixMessage, ToRouter, WireOutput } from "./wire.js";
@@ -105,15 +105,13 @@ export class Router {
     return [...this.#views.values()].reduce((sum, { attempts }) => sum + attempts.size, 0);
   }
 
-  /** What choosing needs to know of a replica for this prompt. */
-  candidate({ id }: ReplicaEntry, prompt: Int32Array, salt: string): Candidate {
+  /** What choosing needs to know of a replica for a prompt whose pages have these names. */
+  candidate(id: string, keys: readonly number[]): Candidate {
     const { entry, attempts, backlogTokens, otherCalls, otherBacklog } = this.#views.get(id)!;
     const { slots, maxQueued, load } = entry;
-    const { pageSize } = entry.facts;
-    const keys = pageKeys(prompt, salt, pageSize);
     return {
       id,
-      heldTokens: this.#prefixes.numHeld(id, keys, performance.now()) * pageSize,
+      heldTokens: this.#prefixes.numHeld(id, keys, performance.now()) * entry.facts.pageSize,
       calls: otherCalls + attempts.size,
       slots,
       maxQueued,
@@ -123,17 +121,17 @@ export class Router {
     };
   }
 
-  /** Sends a request to a replica. */
-  start(replica: string, request: Omit<AddCall, "id">, heldTokens: number, owner: AttemptOwner): Attempt {
+  /** Sends a request to the replica that was chosen. */
+  start(chosen: Candidate, request: Omit<AddCall, "id">, keys: readonly number[], owner: AttemptOwner): Attempt {
     const id = (this.#numAttempts++).toString(36);
-    const newTokens = Math.max(1, request.prompt.length - heldTokens);
+    const { id: replica, heldTokens, fetch } = chosen;
+    const newTokens = Math.max(1, request.prompt.length - heldTokens - (fetch?.tokens ?? 0));
     const attempt: Attempt = { id, replica, newTokens, owner, hasBegun: false };
     const view = this.#views.get(replica)!;
     view.attempts.set(id, attempt);
     view.backlogTokens += newTokens;
-    const keys = pageKeys(Int32Array.from(request.prompt), request.salt, view.entry.facts.pageSize);
     this.#prefixes.expect(replica, keys, performance.now());
-    this.mailbox.send(replica, { ...request, id });
+    this.mailbox.send(replica, { ...request, id, ...(fetch === undefined ? {} : { peer: fetch.peer }) });
     return attempt;
   }
 

@@ -16,6 +16,8 @@ export interface AddCall extends TextFields {
   readonly priority: number;
   readonly salt: string;
   readonly constraint: ConstraintSpec | null;
+  /** A replica of the same identity that holds more of the prompt, when fetching it from there is expected to be quicker than computing it. */
+  readonly peer?: string;
   /** What other replicas have given of sample `index`. */
   readonly resumed: { readonly index: number; readonly tokens: readonly number[] } | null;
 }
@@ -25,7 +27,17 @@ export type ToReplica =
   | { readonly type: "abort"; readonly id: string; readonly index: number }
   /** Sent all the time: the attempts that this router believes to be open here. What it does not name is to be ended. */
   | { readonly type: "open"; readonly ids: readonly string[]; readonly leaseMs: number }
-  | { readonly type: "prefixes" };
+  | { readonly type: "prefixes" }
+  /** Between replicas: a prefix is asked for and, at the address that comes back, lent; hot prefixes are offered. */
+  | {
+      readonly type: "lend";
+      readonly id: string;
+      readonly prompt: readonly number[];
+      readonly salt: string;
+      readonly from: number;
+    }
+  | { readonly type: "lent"; readonly id: string; readonly url: string }
+  | { readonly type: "offer"; readonly url: string };
 
 export type ToRouter =
   | { readonly type: "outputs"; readonly outputs: readonly WireOutput[] }

@@ -10,6 +10,8 @@ export interface ClusterConfig {
   readonly natsTlsCert: string | null;
   readonly natsTlsKey: string | null;
   readonly leaseSeconds: number;
+  readonly pageTransfers: boolean;
+  readonly advertise: string | null;
 }
 
 export const CLUSTER_OPTIONS = {
@@ -44,6 +46,17 @@ export const CLUSTER_OPTIONS = {
     max: 600,
     default: 3,
     help: "silence after which a member counts as dead; it is heard three times in it",
+  },
+  pageTransfers: {
+    type: "boolean",
+    default: true,
+    help: "exchange cached pages with other replicas, over connections of their own; off loopback they need natsTlsCert",
+  },
+  advertise: {
+    type: "string",
+    default: null,
+    defaultText: "the host it listens on, or the machine's name",
+    help: "name or address under which other replicas reach this one",
   },
 } as const satisfies OptionTable & Record<keyof ClusterConfig, unknown>;
 

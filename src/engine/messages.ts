@@ -56,8 +56,17 @@ export type ToEngine =
     }
   /** Tells from now on which prefixes it holds: all of them first, then changes. */
   | { readonly type: "watch_prefixes" }
+  /** The pages of a prompt that are cached, from page `from` on, as bytes; and bytes from elsewhere to take up. Both are answered. */
+  | (PromptPages & { readonly type: "lend_pages"; readonly from: number; readonly maxBytes: number })
+  | (PromptPages & { readonly type: "take_pages"; readonly bytes: Uint8Array })
   | { readonly type: "fault"; readonly where: "step" | "thread" }
   | { readonly type: "close" };
+
+interface PromptPages {
+  readonly seq: number;
+  readonly prompt: Int32Array;
+  readonly salt: string;
+}
 
 /** What a request got out of one step. */
 export interface RequestOutput {
@@ -90,6 +99,8 @@ export interface EngineFacts {
   /** Tokens of the longest sequence that the pools can hold; Infinity where all layers have windows. */
   readonly poolTokens: number;
   readonly device: string;
+  /** Of one page in all cache groups. */
+  readonly pageBytes: number;
   /** What pages depend on beside their tokens: weights, encodings, kernels, version. Engines that agree in it give the same bits. */
   readonly identity: string;
   readonly config: EngineConfig;

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { choose, type Policy } from "../../src/cluster/choose.js";
 import {
   joinAsReplica,
   joinAsRouter,
@@ -52,19 +53,22 @@ let numClusters = 0;
 
 async function startCluster(
   numReplicas: number,
-  options: { limits?: ReplicaLimits; Kind?: typeof Mailbox; patienceMs?: number } = {},
+  options: { limits?: ReplicaLimits; Kind?: typeof Mailbox; patienceMs?: number; policy?: Policy } = {},
 ): Promise<Small> {
-  const { limits = { slots: 64, maxQueued: 64 }, Kind = Mailbox, patienceMs = 5000 } = options;
+  const { limits = { slots: 64, maxQueued: 64 }, Kind = Mailbox, patienceMs = 5000, policy = choose } = options;
   const config = clusterConfig({ nats: [nats.url], cluster: `test-${numClusters++}`, leaseSeconds: LEASE_SECONDS });
   const replicas = await Promise.all(
     Array.from({ length: numReplicas }, async () => {
       const engine = await newEngine();
       const mailbox = await openMailbox(config, Kind);
-      return { engine, member: await joinAsReplica(engine, config, { ...limits, address: "none", mailbox }) };
+      return {
+        engine,
+        member: await joinAsReplica(engine, config, { ...limits, address: "none", host: "127.0.0.1", mailbox }),
+      };
     }),
   );
   const router = await joinAsRouter(config, await openMailbox(config, Kind));
-  const engine = await createRoutedEngine(router.router, { model, cluster: config.cluster, patienceMs });
+  const engine = await createRoutedEngine(router.router, { model, cluster: config.cluster, patienceMs, policy });
   await until(() => router.router.replicas().length === numReplicas, "all replicas are known");
   return {
     config,
@@ -234,10 +238,60 @@ test("a replica that drains hands its calls over; the last one's go on when anot
   assert.equal(replicas[0]!.member.replica.numCalls, 0);
   await replicas[1]!.member.drain(0);
   const fresh = await newEngine();
-  const member = await joinAsReplica(fresh, config, { slots: 64, maxQueued: 64, address: "none" });
+  const member = await joinAsReplica(fresh, config, { slots: 64, maxQueued: 64, address: "none", host: "127.0.0.1" });
   replicas.push({ engine: fresh, member });
   for (const i of all) assert.deepEqual(await got[i], await whole(lone, i), `answer ${i}`);
   assert.ok(router.router.numResumed > 0);
+});
+
+test("pages move: a prefix is fetched from the replica that holds it, and computed when the transfer is damaged", {
+  skip,
+}, async () => {
+  let isTurned = false;
+  /** To the one that holds most; once turned, to the other, which is to fetch. */
+  const policy: Policy = (candidates) => {
+    const [most, least] = [...candidates].sort((a, b) => b.heldTokens - a.heldTokens);
+    const tokens = most!.heldTokens - least!.heldTokens;
+    return isTurned ? { ...least!, fetch: { peer: most!.id, tokens, ms: 1 } } : most!;
+  };
+  await using cluster = await startCluster(2, { policy });
+  const { engine, router, replicas } = cluster;
+  const ask = (i: number, of: Engine = engine) => of.generate(story(i, 160), { ...options(i), maxTokens: 5 }).result();
+  const numKnown = (): number => replicas.reduce((sum, { member }) => sum + router.router.numPages(member.id), 0);
+  for (const i of [1, 2]) {
+    isTurned = false;
+    const before = numKnown();
+    await ask(i);
+    await until(() => numKnown() >= before + 9, "the prefix is published");
+    isTurned = true;
+    if (i === 2)
+      for (const { engine: one } of replicas) {
+        const lend = one.lendPages.bind(one);
+        one.lendPages = async (...args) => (await lend(...args)).map((byte, at) => (at === 1000 ? byte ^ 1 : byte));
+      }
+    const { samples, trace } = await ask(i);
+    assert.deepEqual(samples, (await ask(i, lone)).samples);
+    assert.ok(i === 1 ? trace.cachedTokens >= 144 : trace.cachedTokens < 144, `${trace.cachedTokens} were fetched`);
+  }
+  const counts = replicas.map(({ member }) => member.replica.peers!.counts);
+  assert.ok(counts.reduce((sum, { numFetched }) => sum + numFetched, 0) >= 9);
+  assert.equal(
+    counts.reduce((sum, { numFailed }) => sum + numFailed, 0),
+    1,
+  );
+});
+
+test("a replica that drains gives its hot prefixes away", { skip }, async () => {
+  await using cluster = await startCluster(2);
+  const { engine, router, replicas } = cluster;
+  await engine.generate(story(5, 160), { maxTokens: 2 }).result();
+  const holds = (i: number): number => router.router.numPages(replicas[i]!.member.id);
+  await until(() => holds(0) + holds(1) >= 9, "the prefix is published");
+  const holder = holds(0) > 0 ? 0 : 1;
+  await replicas[holder]!.member.drain(0);
+  await until(() => holds(1 - holder) >= 9, "the other holds it");
+  const { trace } = await engine.generate(story(5, 160), { maxTokens: 2 }).result();
+  assert.ok(trace.cachedTokens >= 144);
 });
 
 test("without NATS there is a clear error in time, and no restart is needed when it is back", { skip }, async () => {

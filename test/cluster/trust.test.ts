@@ -3,11 +3,14 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { get } from "node:https";
 import { tmpdir } from "node:os";
+
 import { join } from "node:path";
 import { test } from "node:test";
 import { checkTrust } from "../../src/cluster/connection.js";
 import { joinAsReplica, joinAsRouter } from "../../src/cluster/join.js";
+import { PagePort, type PagePortOptions } from "../../src/cluster/page-port.js";
 import { createRoutedEngine } from "../../src/cluster/routed-engine.js";
 import { readStatus } from "../../src/cluster/status.js";
 import { clusterConfig } from "../../src/config/cluster-config.js";
@@ -44,6 +47,29 @@ function certificates(dir: string): void {
   }
 }
 
+/** Pages go to members only, once, and not more than agreed. */
+async function checkPagePort(dir: string): Promise<void> {
+  const tlsOf = (name: string) => ({
+    ca: readFileSync(join(dir, "ca.pem"), "utf8"),
+    cert: readFileSync(join(dir, `${name}.pem`), "utf8"),
+    key: readFileSync(join(dir, `${name}.key`), "utf8"),
+  });
+  const open = (tls: PagePortOptions["tls"], host = "127.0.0.1") => PagePort.open({ host, advertise: null, tls });
+  assert.equal(await open(null, "0.0.0.0"), null, "off loopback there are no transfers without certificates");
+  const [holder, member, plain] = [await open(tlsOf("replica")), await open(tlsOf("replica")), await open(null)];
+  const pages = new Uint8Array(100_000).fill(7);
+  const offer = (): string => holder!.offer(async () => pages);
+  const url = offer();
+  assert.deepEqual(await member!.fetch(url, 1e6), pages);
+  await assert.rejects(member!.fetch(url, 1e6), /404/, "a ticket is good once");
+  await assert.rejects(member!.fetch(offer(), 1000), /100000 bytes/);
+  await assert.rejects(member!.fetch(`${new URL(offer()).origin}/guessed`, 1e6), /404/);
+  await assert.rejects(plain!.fetch(offer().replace("https", "http"), 1e6));
+  const stranger = { method: "GET", rejectUnauthorized: false };
+  await assert.rejects(new Promise((resolve, reject) => get(offer(), stranger, resolve).on("error", reject)));
+  for (const port of [holder, member, plain]) port!.close();
+}
+
 test("members with certificates and the documented permissions make a cluster; a stranger is refused", {
   skip: whyNoNats() || (hasOpenssl ? false : "no openssl here"),
 }, async () => {
@@ -67,7 +93,7 @@ test("members with certificates and the documented permissions make a cluster; a
       });
     const model = writeTinyCheckpoint();
     await using engine = await startEngine({ model, device: "cpu", threads: 1, worker: false, numPages: 64 });
-    const limits = { slots: 4, maxQueued: 4, address: "none" };
+    const limits = { slots: 4, maxQueued: 4, address: "none", host: "127.0.0.1" };
     await using replica = await joinAsReplica(engine, as("replica"), limits);
     await using router = await joinAsRouter(as("router"));
     await router.register({ address: "none", models: [] });
@@ -79,6 +105,7 @@ test("members with certificates and the documented permissions make a cluster; a
     assert.ok(trace.cachedTokens > 0);
     const status = await readStatus(as("router"));
     assert.deepEqual([status.replicas[0]?.id, status.routers.length], [replica.id, 1]);
+    await checkPagePort(dir);
     await assert.rejects(joinAsRouter(as("stranger")), { code: "nats_unreachable" });
     const open = clusterConfig({ nats: [nats.url], cluster: "tls" });
     await assert.rejects(joinAsRouter(open), { code: "nats_unreachable" });

@@ -12,7 +12,8 @@ import type { ChatPrompt } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
-import type { AddMessage, EngineFacts, FromEngine, RequestKind, TextFields } from "../messages.js";
+import type { PagesTaken } from "../core/page-exchange.js";
+import type { AddMessage, EngineFacts, FromEngine, RequestKind, TextFields, ToEngine } from "../messages.js";
 import type {
   CachePicture,
   ChatMessage,
@@ -236,6 +237,14 @@ export class HostedEngine implements RelayEngine {
     return (index) => (index < 0 ? reader.fail(errorFor("aborted")) : line.onAbort(index));
   }
 
+  lendPages(prompt: Int32Array, salt: string, from: number, maxBytes: number): Promise<Uint8Array> {
+    return this.#ask((seq) => ({ type: "lend_pages", seq, prompt, salt, from, maxBytes }));
+  }
+
+  takePages(prompt: Int32Array, salt: string, bytes: Uint8Array): Promise<PagesTaken> {
+    return this.#ask((seq) => ({ type: "take_pages", seq, prompt, salt, bytes }));
+  }
+
   watchPrefixes(listener: (change: PrefixChange) => void): void {
     this.#onPrefixes = listener;
     if (this.#state === "ready") this.#host.post({ type: "watch_prefixes" }, null);
@@ -368,12 +377,16 @@ export class HostedEngine implements RelayEngine {
   }
 
   #query<T>(what: "stats" | "cache" | "plan", rows: readonly StepRow[] = []): Promise<T> {
+    return this.#ask((seq) => ({ type: "query", seq, what, rows }));
+  }
+
+  #ask<T>(messageOf: (seq: number) => ToEngine): Promise<T> {
     if (this.#state !== "ready") return Promise.reject(this.#deathError());
     const seq = this.#numQueries++;
     return new Promise((resolve, reject) => {
       this.#replies.set(seq, { resolve: resolve as (value: unknown) => void, reject });
       this.#holdProcess();
-      this.#host.post({ type: "query", seq, what, rows }, null);
+      this.#host.post(messageOf(seq), null);
     });
   }
 

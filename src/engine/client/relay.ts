@@ -3,6 +3,7 @@
 
 import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { PagodaError } from "../../core/errors.js";
+import type { PagesTaken } from "../core/page-exchange.js";
 import type { EngineFacts, RequestKind, RequestOutput, ResumedSample, TextFields } from "../messages.js";
 import type { Engine, GenerateOptions } from "../types.js";
 import type { CallLine, CallReader } from "./call-reader.js";
@@ -28,6 +29,9 @@ export interface RelayEngine extends Engine {
   readonly eosIds: readonly number[];
   /** Starts a call. Returns the way to abort one sample of it, or all (-1). */
   relay(call: RelayCall, deliver: Deliver): (index: number) => void;
+  /** The prompt's cached pages from page `from` on, as bytes for takePages() of an engine of the same identity. */
+  lendPages(prompt: Int32Array, salt: string, from: number, maxBytes: number): Promise<Uint8Array>;
+  takePages(prompt: Int32Array, salt: string, bytes: Uint8Array): Promise<PagesTaken>;
   /** Hears which prefixes are cached: all of them first (and after a restart of the thread), then changes. One listener. */
   watchPrefixes(listener: (change: PrefixChange) => void): void;
 }

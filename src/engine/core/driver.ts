@@ -44,11 +44,20 @@ export class EngineDriver {
         this.#wake();
         break;
       case "query":
-        this.#send({ type: "reply", seq: message.seq, value: this.#answer(message) });
+        this.#reply(message.seq, this.#answer(message));
         break;
       case "watch_prefixes":
         this.#journal = this.#engine.cache.openJournal();
         this.#sendPrefixes(true);
+        break;
+      case "lend_pages": {
+        const { prompt, salt, from, maxBytes } = message;
+        this.#reply(message.seq, this.#engine.exchange.lend(prompt, salt, from, maxBytes));
+        break;
+      }
+      case "take_pages":
+        this.#reply(message.seq, this.#engine.exchange.take(message.prompt, message.salt, message.bytes));
+        if (this.#journal?.isEmpty === false) this.#tellPrefixes();
         break;
       case "fault":
         if (message.where === "thread") throw new Error("injected fault of the engine thread");
@@ -67,6 +76,10 @@ export class EngineDriver {
     if (this.#isClosed) return;
     add();
     this.#wake();
+  }
+
+  #reply(seq: number, value: unknown): void {
+    this.#send({ type: "reply", seq, value });
   }
 
   #answer({ what, rows }: Extract<ToEngine, { type: "query" }>): unknown {

@@ -20,6 +20,7 @@ import { kvDtypeOf, openDevice } from "./devices.js";
 import { EngineCore } from "./engine-core.js";
 import { fingerprintOf } from "./fingerprint.js";
 import { PageBytes } from "./page-bytes.js";
+import { PageExchange } from "./page-exchange.js";
 import { poolSizes } from "./pool-sizes.js";
 import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
 import { denseLayers, verdictLayer } from "./text-layers.js";
@@ -29,6 +30,7 @@ export interface LoadedEngine {
   readonly facts: EngineFacts;
   readonly cache: CacheManager;
   readonly compiler: ConstraintCompiler | null;
+  readonly exchange: PageExchange;
   /** null: no cacheDir. */
   readonly store: PrefixStore | null;
 }
@@ -120,6 +122,7 @@ export async function loadEngine(
     pageSize,
     poolTokens: cache.maxTokens,
     device: `${device.info.name}: ${device.info.description}`,
+    pageBytes: pages.pageBytes.reduce((sum, bytes) => sum + bytes, 0),
     identity: createHash("sha256")
       .update(JSON.stringify({ ...key, pageSize, split: config.split }))
       .digest("hex")
@@ -138,7 +141,7 @@ export async function loadEngine(
           log: (line) => process.stderr.write(`pagoda: ${line}\n`),
         });
   store?.load();
-  return { core, facts, cache, compiler, store };
+  return { core, facts, cache, compiler, store, exchange: new PageExchange(cache, pages) };
 }
 
 /** What the bytes of a page depend on beside its tokens. */

@@ -1,35 +1,23 @@
-// Cached prefixes as a file. Every record is a page boundary with its identity, its tokens and the bytes of its page in each cache
-// group, and carries its own checksum.
+// Cached prefixes as a file: records (page-record.ts), each with its own checksum, behind a header.
 //
 //   "PGDPAGES" | u32 length of the header | header: JSON { key, bytes, numRecords } | records
-//   record = identity 16 | identity of the page before 16 | root 4 | bit g: group g has a page 4 | tokens 4 P | pages | checksum 16
 //
-// `key` says whose pages these are. All integers are little-endian; a machine that is not cannot use the pages either.
+// `key` says whose pages these are.
 
-import { createHash } from "node:crypto";
 import { closeSync, fstatSync, fsyncSync, openSync, readSync, renameSync, rmSync, writeSync } from "node:fs";
 import type { PageRecord } from "../../cache/page-transfer.js";
+import {
+  decodeRecord,
+  encodeRecord,
+  headBytes,
+  type ReadRecord,
+  type RecordShape,
+  recordBytes,
+  recordLength,
+} from "./page-record.js";
 
 const MAGIC = "PGDPAGES";
-const CHECKSUM_BYTES = 16;
 const MAX_HEADER = 2 ** 20;
-
-/** The shape of a file's records. */
-export interface RecordShape {
-  readonly pageSize: number; // P
-  /** Bytes of one page in each group. */
-  readonly pageBytes: readonly number[]; // [G]
-}
-
-/** Bytes of a record that has pages in these groups. */
-export function recordBytes({ pageSize, pageBytes }: RecordShape, groups: readonly boolean[]): number {
-  const pages = pageBytes.reduce((sum, bytes, g) => sum + (groups[g] ? bytes : 0), 0);
-  return headBytes(pageSize) + pages + CHECKSUM_BYTES;
-}
-
-function headBytes(pageSize: number): number {
-  return 40 + 4 * pageSize;
-}
 
 /** Writes beside the file and takes its place when everything is on disk: a file that is there is whole. */
 export class PageFileWriter {
@@ -53,24 +41,7 @@ export class PageFileWriter {
 
   /** `readPage` fills the bytes of the record's page in group g. */
   write(record: PageRecord, groups: readonly boolean[], readPage: (out: Uint8Array, g: number) => void): void {
-    const { pageSize, pageBytes } = this.#shape;
-    const bytes = Buffer.alloc(recordBytes(this.#shape, groups));
-    bytes.set(bytesOf(record.hash), 0);
-    bytes.set(bytesOf(record.parent), 16);
-    bytes.writeInt32LE(record.root, 32);
-    bytes.writeUInt32LE(
-      groups.reduce((mask, has, g) => mask + (has ? 2 ** g : 0), 0),
-      36,
-    );
-    bytes.set(bytesOf(record.tokens), 40);
-    let at = headBytes(pageSize);
-    for (let g = 0; g < groups.length; g++) {
-      if (!groups[g]) continue;
-      readPage(bytes.subarray(at, at + pageBytes[g]!), g);
-      at += pageBytes[g]!;
-    }
-    bytes.set(checksum(bytes.subarray(0, at)), at);
-    writeAll(this.#file, bytes);
+    writeAll(this.#file, encodeRecord(this.#shape, record, groups, readPage));
   }
 
   commit(): void {
@@ -83,13 +54,6 @@ export class PageFileWriter {
     closeSync(this.#file);
     rmSync(this.#temporary, { force: true });
   }
-}
-
-/** A record as it was read; the pages' bytes are valid until the next one is. */
-export interface ReadRecord {
-  readonly record: PageRecord;
-  readonly groups: readonly boolean[]; // [G]
-  pageOf(g: number): Uint8Array;
 }
 
 /** Throws an Error that says why the file cannot be used: not ours, of another key, cut off, damaged. */
@@ -122,29 +86,11 @@ export class PageFileReader {
   }
 
   next(): ReadRecord {
-    const { pageSize, pageBytes } = this.#shape;
-    const head = this.#read(this.#at, headBytes(pageSize));
-    if (head.length < headBytes(pageSize)) throw new Error("a record is cut off");
-    const mask = head.readUInt32LE(36);
-    const groups = pageBytes.map((_, g) => Math.floor(mask / 2 ** g) % 2 === 1);
-    const size = recordBytes(this.#shape, groups);
-    const bytes = this.#read(this.#at, size);
-    if (bytes.length < size) throw new Error("a record is cut off");
-    const body = bytes.subarray(0, size - CHECKSUM_BYTES);
-    if (!checksum(body).equals(bytes.subarray(body.length))) throw new Error("a record's checksum is wrong");
-    this.#at += size;
-    const record = {
-      hash: wordsOf(body, 0, 4),
-      parent: wordsOf(body, 16, 4),
-      root: body.readInt32LE(32),
-      tokens: wordsOf(body, 40, pageSize),
-    };
-    const starts: number[] = [];
-    pageBytes.reduce((at, length, g) => {
-      starts[g] = at;
-      return at + (groups[g] ? length : 0);
-    }, headBytes(pageSize));
-    return { record, groups, pageOf: (g) => body.subarray(starts[g]!, starts[g]! + pageBytes[g]!) };
+    const head = this.#read(this.#at, headBytes(this.#shape.pageSize));
+    if (head.length < headBytes(this.#shape.pageSize)) throw new Error("a record is cut off");
+    const read = decodeRecord(this.#shape, this.#read(this.#at, recordLength(this.#shape, head)));
+    this.#at += read.byteLength;
+    return read;
   }
 
   close(): void {
@@ -157,18 +103,6 @@ export class PageFileReader {
   }
 }
 
-function checksum(bytes: Uint8Array): Buffer {
-  return createHash("sha256").update(bytes).digest().subarray(0, CHECKSUM_BYTES);
-}
-
 function writeAll(file: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
-}
-
-function bytesOf(words: Int32Array): Uint8Array {
-  return new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
-}
-
-function wordsOf(bytes: Buffer, at: number, count: number): Int32Array {
-  return Int32Array.from({ length: count }, (_, i) => bytes.readInt32LE(at + 4 * i));
 }

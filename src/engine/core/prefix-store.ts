@@ -7,7 +7,8 @@ import { join } from "node:path";
 import type { CacheManager } from "../../cache/cache-manager.js";
 import { NULL_PAGE } from "../../core/ids.js";
 import type { PageBytes } from "./page-bytes.js";
-import { PageFileReader, PageFileWriter, type RecordShape, recordBytes } from "./page-file.js";
+import { PageFileReader, PageFileWriter } from "./page-file.js";
+import { type RecordShape, recordBytes } from "./page-record.js";
 
 const SUFFIX = ".pages";
 

@@ -1,0 +1,99 @@
+// Prefixes that move between replicas: fetched for a request that came here without them, and given away before a replica ends. Whatever
+// goes wrong, the request is computed: a transfer can only save time.
+
+import type { RelayEngine } from "../engine/client/relay.js";
+import type { Mailbox } from "./mailbox.js";
+import type { PagePort } from "./page-port.js";
+import type { PrefixFeed } from "./prefix-feed.js";
+import { pageKeys } from "./prefix-map.js";
+import type { ToReplica } from "./wire.js";
+
+/** Most bytes of one transfer. */
+const MAX_BYTES = 256 * 2 ** 20;
+/** How long a peer may take to answer whether it lends. */
+const ASK_MS = 2000;
+const NO_PROMPT = new Int32Array(0);
+
+export interface PeerCounts {
+  /** Pages that came from others. */
+  numFetched: number;
+  fetchedBytes: number;
+  numFailed: number;
+}
+
+export class PeerPages {
+  readonly counts: PeerCounts = { numFetched: 0, fetchedBytes: 0, numFailed: 0 };
+  readonly #engine: RelayEngine;
+  readonly #mailbox: Mailbox;
+  readonly #port: PagePort;
+  readonly #feed: PrefixFeed;
+  readonly #asked = new Map<string, (url: string) => void>(); // by id
+  #numAsked = 0;
+
+  constructor(engine: RelayEngine, mailbox: Mailbox, port: PagePort, feed: PrefixFeed) {
+    this.#engine = engine;
+    this.#mailbox = mailbox;
+    this.#port = port;
+    this.#feed = feed;
+  }
+
+  /** Gets the prompt's pages that are not here from a peer that has them. Never rejects. */
+  async fetch(peer: string, prompt: Int32Array, salt: string): Promise<void> {
+    const from = this.#feed.numLeading(pageKeys(prompt, salt, this.#engine.facts.pageSize));
+    try {
+      const url = await this.#ask(peer, { type: "lend", prompt: Array.from(prompt), salt, from });
+      await this.#take(url, prompt, salt);
+    } catch {
+      this.counts.numFailed++;
+    }
+  }
+
+  /** Offers the hottest prefixes to a peer; resolves when it has had the time to fetch them. */
+  async giveAway(peer: string, ms: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      const url = this.#port.offer(async () => {
+        const bytes = await this.#engine.lendPages(NO_PROMPT, "", 0, MAX_BYTES);
+        setImmediate(resolve);
+        return bytes;
+      });
+      this.#mailbox.send(peer, { type: "offer", url });
+      timer = setTimeout(resolve, ms);
+    });
+    clearTimeout(timer);
+  }
+
+  /** What a peer says. */
+  hear(message: Extract<ToReplica, { type: "lend" | "lent" | "offer" }>, from: string): void {
+    if (message.type === "lent") this.#asked.get(message.id)?.(message.url);
+    else if (message.type === "offer") {
+      void this.#take(message.url, NO_PROMPT, "").catch(() => {
+        this.counts.numFailed++;
+      });
+    } else {
+      const { id, prompt, salt, from: firstPage } = message;
+      const url = this.#port.offer(() => this.#engine.lendPages(Int32Array.from(prompt), salt, firstPage, MAX_BYTES));
+      this.#mailbox.send(from, { type: "lent", id, url });
+    }
+  }
+
+  async #take(url: string, prompt: Int32Array, salt: string): Promise<void> {
+    const bytes = await this.#port.fetch(url, MAX_BYTES);
+    const { numTaken, reason } = await this.#engine.takePages(prompt, salt, bytes);
+    this.counts.numFetched += numTaken;
+    this.counts.fetchedBytes += bytes.length;
+    if (reason !== null) this.counts.numFailed++;
+  }
+
+  #ask(peer: string, message: object): Promise<string> {
+    const id = String(this.#numAsked++);
+    return new Promise<string>((resolve, reject) => {
+      const timer = setTimeout(reject, ASK_MS, new Error("the peer does not answer"));
+      this.#asked.set(id, (url) => {
+        clearTimeout(timer);
+        resolve(url);
+      });
+      this.#mailbox.send(peer, { ...message, id });
+    }).finally(() => this.#asked.delete(id));
+  }
+}
