@@ -1,8 +1,17 @@
-// One line over time as SVG: axes from zero, a few grid lines, nothing else.
+// Lines over time as SVG: axes from zero, a few grid lines, nothing else.
 
 const [WIDTH, HEIGHT, LEFT, TOP, BOTTOM] = [720, 260, 60, 40, 40];
 
-export function lineChart(title: string, xLabel: string, points: readonly { x: number; y: number }[]): string {
+export interface Line {
+  readonly label: string;
+  readonly points: readonly { readonly x: number; readonly y: number }[];
+}
+
+const COLORS = ["#2563c9", "#c2570c", "#15803d"];
+
+/** Lines are told apart by their labels, at the right; a single one needs none. */
+export function lineChart(title: string, xLabel: string, lines: readonly Line[]): string {
+  const points = lines.flatMap((line) => line.points);
   const maxX = Math.max(...points.map((point) => point.x), 1);
   const maxY = niceAbove(Math.max(...points.map((point) => point.y), 1));
   const atX = (x: number): number => LEFT + ((WIDTH - LEFT - 20) * x) / maxX;
@@ -23,8 +32,15 @@ export function lineChart(title: string, xLabel: string, points: readonly { x: n
     const x = (maxX * i) / 4;
     out.push(text(atX(x), HEIGHT - BOTTOM + 16, Math.round(x).toLocaleString("en"), "middle"));
   }
-  const line = points.map(({ x, y }, i) => `${i === 0 ? "M" : "L"}${atX(x).toFixed(1)} ${atY(y).toFixed(1)}`).join("");
-  out.push(`<path d="${line}" fill="none" stroke="#2563c9" stroke-width="2"/>`);
+  for (const [i, { label, points: places }] of lines.entries()) {
+    const color = COLORS[i % COLORS.length]!;
+    const path = places
+      .map(({ x, y }, k) => `${k === 0 ? "M" : "L"}${atX(x).toFixed(1)} ${atY(y).toFixed(1)}`)
+      .join("");
+    out.push(`<path d="${path}" fill="none" stroke="${color}" stroke-width="2"/>`);
+    if (label !== "")
+      out.push(`<text x="${WIDTH - 24}" y="${22 + 14 * i}" text-anchor="end" fill="${color}">${label}</text>`);
+  }
   out.push(text(WIDTH / 2, HEIGHT - 8, xLabel, "middle"), "</svg>", "");
   return out.join("\n");
 }

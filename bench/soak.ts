@@ -113,5 +113,5 @@ console.log(
   `\n${total} requests in ${((performance.now() - startMs) / 1000).toFixed(0)} s; second half: ${slope.toFixed(3)} MiB per 1,000 requests`,
 );
 if (values.out !== undefined)
-  writeFileSync(values.out, lineChart("Resident memory of the server, MiB", "requests", points));
+  writeFileSync(values.out, lineChart("Resident memory of the server, MiB", "requests", [{ label: "", points }]));
 server.kill("SIGTERM");

@@ -31,7 +31,8 @@ test("a fast machine gets more, a full one nothing, and one without a free slot 
   assert.ok(waiting > free + 1000, `${waiting} and ${free}`);
 });
 
-test("equals are told apart by their calls, then by chance", () => {
+test("equals are told apart by what they hold, then by their calls, then by chance", () => {
+  assert.equal(chosen([candidate("a"), candidate("b", { heldTokens: 1, calls: 1, slots: 1000 })], 2), "b");
   assert.equal(chosen([candidate("a", { calls: 1, slots: 1000 }), candidate("b", { slots: 1000 })], 10), "b");
   const twins = [candidate("a"), candidate("b"), candidate("c")];
   assert.deepEqual(

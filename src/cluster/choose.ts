@@ -58,7 +58,10 @@ export function withFetch(candidate: Candidate, peer: Candidate, bytesPerToken: 
 
 export type Policy = (candidates: readonly Candidate[], promptTokens: number, random: number) => Candidate | null;
 
-/** null: all are full. Among equals `random` (0 to 1) decides, so that routers do not all run to the same one. */
+/**
+ * null: all are full. Among equals the one that holds most, then the one with fewest calls, then `random` (0 to 1) decides, so that routers
+ * do not all run to the same one.
+ */
 export function choose(candidates: readonly Candidate[], promptTokens: number, random: number): Candidate | null {
   let best: Candidate[] = [];
   let bestMs = Number.POSITIVE_INFINITY;
@@ -70,10 +73,15 @@ export function choose(candidates: readonly Candidate[], promptTokens: number, r
       bestMs = ms;
     } else if (ms <= bestMs + SAME_MS) best.push(candidate);
   }
-  if (best.length < 2) return best[0] ?? null;
-  const fewest = Math.min(...best.map(({ calls }) => calls));
-  const idlest = best.filter(({ calls }) => calls === fewest);
-  return idlest[Math.floor(random * idlest.length)]!;
+  best = those(best, ({ heldTokens }) => -heldTokens);
+  best = those(best, ({ calls }) => calls);
+  return best[Math.floor(random * best.length)] ?? null;
+}
+
+/** Those of which there is least. */
+function those(candidates: readonly Candidate[], cost: (candidate: Candidate) => number): Candidate[] {
+  const least = Math.min(...candidates.map(cost));
+  return candidates.filter((candidate) => cost(candidate) === least);
 }
 
 /** Seconds after which a refused client may come again: when the cluster's slots have been taken over once by those who wait. */
