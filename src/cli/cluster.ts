@@ -77,7 +77,7 @@ function replicaRow({ id, model, state, startedMs, load, address }: ReplicaEntry
     model,
     state,
     since(startedMs, nowMs),
-    load.calls,
+    load.calls.count,
     load.waiting,
     share(load.pagesUsed, load.pagesTotal),
     share(load.pagesCached, load.pagesTotal),

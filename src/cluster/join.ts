@@ -64,13 +64,8 @@ export async function joinAsReplica(
   await lease.hold((): ReplicaEntry => {
     void gauge.refresh();
     const state = replica.isDraining ? "draining" : engine.health().state === "ready" ? "ready" : "restarting";
-    const { numCalls: calls, backlogTokens, meanCallMs } = replica;
     const { numFetched: pagesFetched = 0, numFailed: fetchesFailed = 0 } = peers?.counts ?? {};
-    return {
-      ...fixed,
-      state,
-      load: { ...gauge.load(), calls, backlogTokens, meanCallMs, pagesFetched, fetchesFailed },
-    };
+    return { ...fixed, state, load: { ...gauge.load(), ...replica.load(), pagesFetched, fetchesFailed } };
   });
   await members.start(lease);
   /** One that could go on in our place. */

@@ -36,11 +36,17 @@ export function longestOf({ facts }: ReplicaEntry): number {
   return Math.min(facts.maxContext, facts.poolTokens ?? Number.POSITIVE_INFINITY);
 }
 
-export interface ReplicaLoad {
-  /** Calls of all routers that are here now. */
-  readonly calls: number;
+export interface CallLoad {
+  /** Calls that are here now. */
+  readonly count: number;
   /** Prompt tokens of those that have not begun to answer. */
   readonly backlogTokens: number;
+}
+
+export interface ReplicaLoad {
+  /** Of all routers, and of each: a router knows its own better. */
+  readonly calls: CallLoad;
+  readonly callsOf: Readonly<Record<string, CallLoad>>;
   /** Prompt tokens that it computes in a second. */
   readonly tokensPerSecond: number;
   /** Of a call's stay, lately. */

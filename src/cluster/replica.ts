@@ -16,6 +16,7 @@ import { type RequestOutput, toWire } from "../engine/messages.js";
 import type { Mailbox } from "./mailbox.js";
 import type { PeerPages } from "./peer-pages.js";
 import { PrefixFeed } from "./prefix-feed.js";
+import type { ReplicaLoad } from "./registration.js";
 import { type AddCall, type ToReplica, toWireOutput, type WireOutput } from "./wire.js";
 
 interface ServedCall {
@@ -76,15 +77,18 @@ export class Replica {
     return this.#calls.size;
   }
 
-  get meanCallMs(): number {
-    return this.#meanCallMs;
-  }
-
-  /** Prompt tokens of the calls that have not begun to answer. */
-  get backlogTokens(): number {
-    let sum = 0;
-    for (const { hasBegun, promptTokens } of this.#calls.values()) if (!hasBegun) sum += promptTokens;
-    return sum;
+  /** What is to be done for all routers, and for each. */
+  load(): Pick<ReplicaLoad, "calls" | "callsOf" | "meanCallMs"> {
+    const calls = { count: 0, backlogTokens: 0 };
+    const callsOf: Record<string, { count: number; backlogTokens: number }> = {};
+    for (const { router, hasBegun, promptTokens } of this.#calls.values()) {
+      callsOf[router] ??= { count: 0, backlogTokens: 0 };
+      for (const sum of [calls, callsOf[router]]) {
+        sum.count++;
+        if (!hasBegun) sum.backlogTokens += promptTokens;
+      }
+    }
+    return { calls, callsOf, meanCallMs: this.#meanCallMs };
   }
 
   /**

@@ -200,8 +200,10 @@ export class Router {
     const known = this.#views.get(entry.id);
     const view = known ?? { entry, attempts: new Map(), backlogTokens: 0, otherCalls: 0, otherBacklog: 0 };
     view.entry = entry;
-    view.otherCalls = Math.max(0, entry.load.calls - view.attempts.size);
-    view.otherBacklog = Math.max(0, entry.load.backlogTokens - view.backlogTokens);
+    const { calls, callsOf } = entry.load;
+    const ours = callsOf[this.mailbox.member];
+    view.otherCalls = calls.count - (ours?.count ?? 0);
+    view.otherBacklog = calls.backlogTokens - (ours?.backlogTokens ?? 0);
     this.#views.set(entry.id, view);
     this.#prefixes.open(entry.id);
     for (const listener of this.#listeners) listener.onChange();
