@@ -40,7 +40,7 @@ export class Mailbox {
   }
 
   publish(subject: string, message: object): void {
-    if (!this.isConnected || this.nats.isClosed()) return;
+    if (!this.isConnected || this.nats.isClosed() || this.nats.isDraining()) return;
     const bytes = Buffer.from(JSON.stringify({ ...message, from: this.member }));
     const most = (this.nats.info?.max_payload ?? 2 ** 20) - HEAD_BYTES;
     if (bytes.length <= most) {

@@ -36,6 +36,7 @@ export interface ServerConfig {
   readonly adminKey: readonly string[];
   /** Serve /metrics and /openapi.json without a key. Default: true. */
   readonly openMetrics: boolean;
+  readonly metricsNames: "pagoda" | "vllm";
   /** Further host names that a server on a loopback address answers to; * is all. Default: names of this machine. */
   readonly allowedHost: readonly string[];
   /** Names by which clients may ask for the model. Default: the model's own name. */
@@ -101,6 +102,12 @@ export const SERVER_OPTIONS = {
     help: "keys that also see every tenant's requests under /api; other keys see their own",
   },
   openMetrics: { type: "boolean", default: true, help: "serve /metrics and /openapi.json without a key" },
+  metricsNames: {
+    type: "choice",
+    choices: ["pagoda", "vllm"],
+    default: "pagoda",
+    help: "names of the metrics; vllm is for gateways and dashboards made for vLLM",
+  },
   allowedHost: {
     type: "list",
     default: [],

@@ -52,6 +52,7 @@ export class ServerMetrics {
   readonly #gate: Gate;
   readonly #gauges: Readonly<Record<string, Gauge>>;
   readonly #pages: Gauge<"state" | "group">;
+  readonly #cacheConfig: Gauge<"block_size" | "num_gpu_blocks">;
   readonly #totals: readonly { counter: Counter; read: (stats: EngineStats) => number; last: number }[];
   readonly #restarts: Counter;
   #lastRestarts = 0;
@@ -90,6 +91,12 @@ export class ServerMetrics {
       name: "pagoda_pages",
       help: "Pages of the KV cache by state and cache group; those of a state group are slots",
       labelNames: ["state", "group"],
+      registers,
+    });
+    this.#cacheConfig = new Gauge({
+      name: "pagoda_cache_config_info",
+      help: "1; the labels say how many tokens a page has and how many pages there are",
+      labelNames: ["block_size", "num_gpu_blocks"],
       registers,
     });
     this.#totals = TOTALS.map(([name, read, help]) => ({
@@ -196,6 +203,7 @@ export class ServerMetrics {
       this.#pages.set({ state: "cached", group }, pagesCached);
       this.#pages.set({ state: "used", group }, pagesUsed);
     }
+    this.#cacheConfig.set({ block_size: stats.pageSize, num_gpu_blocks: stats.pagesTotal }, 1);
     for (const total of this.#totals) {
       const now = total.read(stats);
       total.counter.inc(now >= total.last ? now - total.last : now);

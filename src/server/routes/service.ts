@@ -2,6 +2,7 @@
 
 import { mergeScrapes } from "../merge-metrics.js";
 import type { Route } from "../route.js";
+import { toVllmNames } from "../vllm-names.js";
 
 export const health: Route = {
   method: "get",
@@ -41,8 +42,10 @@ export const metrics: Route = {
   summary: "Prometheus metrics",
   isOpen: true,
   handle: async (c) => {
-    const { metrics, house } = c.get("server");
-    const scrapes = await Promise.all(house.loaded.map((context) => context.metrics.render()));
-    return c.body(mergeScrapes(scrapes), 200, { "content-type": metrics.registry.contentType });
+    const { metrics, house, config } = c.get("server");
+    const scrape = mergeScrapes(await Promise.all(house.loaded.map((context) => context.metrics.render())));
+    return c.body(config.metricsNames === "vllm" ? toVllmNames(scrape) : scrape, 200, {
+      "content-type": metrics.registry.contentType,
+    });
   },
 };
