@@ -26,6 +26,7 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     const policy = response.headers.get("content-security-policy") ?? "";
     assert.match(policy, /default-src 'none'/);
     assert.doesNotMatch(policy, /unsafe/);
+    assert.match(policy, /require-trusted-types-for 'script'; trusted-types dompurify$/);
     const { page, complaints } = await lab.open();
     await page.getByRole("status").filter({ hasText: "ready" }).waitFor();
     for (const name of ["Playground", "Live", "Steps", "Pages", "Prefixes"])
