@@ -4,15 +4,12 @@
 //   otherwise    u = r v                      Mamba-2 (SSD): k is B, q is C, r the time step
 //   S = g S + k u^T;   out = S^T q + skip v
 //
-// A block of kStateCols columns of S is independent of the others: v, u and out are cut the same way. It is copied to the stack
-// once, stays in L1 over all tokens of the row, and goes back: a step reads and writes each state once, however many tokens it has.
+// A block of some columns of S is independent of the others: v, u and out are cut the same way.
 #pragma once
 #include <cstdint>
 
 namespace pg {
 
-// Columns of a block, in every variant: S of 128 keys takes 16 KiB.
-constexpr int32_t kStateCols = 32;
 constexpr int32_t kMaxStateKeys = 256;
 
 // The tokens of one row, for one head and one block of columns; rows of tokens lie strides apart.
@@ -29,10 +26,14 @@ struct LinearAttentionWork {
   int32_t tokens;
   int32_t key_dim;
   int32_t value_dim;  // distance of the state's rows
-  int32_t cols;       // at most kStateCols
+  int32_t cols;       // at most the kernel's block
   bool starts;        // from zeros, not from the state
   bool is_delta;
 };
+
+// The most columns of a piece of a convolution, and its most taps.
+constexpr int32_t kConvCols = 256;
+constexpr int32_t kMaxTaps = 64;
 
 // The tokens of one row, `cols` columns at a time: a depthwise causal convolution.
 struct ShortConvWork {
@@ -49,6 +50,7 @@ struct ShortConvWork {
 };
 
 struct RecurrentKernels {
+  int32_t block_cols;  // most columns of a piece of work
   void (*linear_attention)(const LinearAttentionWork& work);
   // Without the activation, which is a row kernel.
   void (*short_conv)(const ShortConvWork& work);

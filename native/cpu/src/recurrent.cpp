@@ -35,20 +35,19 @@ int32_t pg_short_conv(void* handle, float* out, int64_t out_stride, const float*
                       const void* handle_of_step, float* states, int64_t num_slots, int64_t slot_floats, int64_t offset) {
   Context* context = as_context(handle);
   const Step& step = *as_step(handle_of_step);
-  if (kernel < 1 || kernel > 64 || cols < 1 || cols > INT32_MAX)
+  if (kernel < 1 || kernel > kMaxTaps || cols < 1 || cols > INT32_MAX)
     return fail(context, PG_E_ARGUMENT, "short conv: kernel of %d, %lld columns", kernel, static_cast<long long>(cols));
   if (activation < 0 || activation >= kNumActivations)
     return fail(context, PG_E_ARGUMENT, "activation %d is unknown", activation);
   if (const char* error = fault_of(step, num_slots, slot_floats, offset, (kernel - 1) * cols))
     return fail(context, PG_E_ARGUMENT, "short conv: %s", error);
-  constexpr int64_t kBlock = 256;  // columns of one piece of work
-  const int64_t blocks = (cols + kBlock - 1) / kBlock;
+  const int64_t blocks = (cols + kConvCols - 1) / kConvCols;
   const auto run = context->kernels->recurrent->short_conv;
   const auto activate = context->kernels->rows->activate[activation];
-  const int64_t cost = kBlock * kernel * (step.num_rows == 0 ? 1 : step.num_tokens / step.num_rows + 1);
+  const int64_t cost = kConvCols * kernel * (step.num_rows == 0 ? 1 : step.num_tokens / step.num_rows + 1);
   each_row(context, step.num_rows * blocks, cost, [&](int64_t item) {
     const int64_t r = item / blocks;
-    const int64_t col = item % blocks * kBlock;
+    const int64_t col = item % blocks * kConvCols;
     const int64_t first = step.qo_indptr[r];
     ShortConvWork work;
     work.tokens = step.qo_indptr[r + 1] - step.qo_indptr[r];
@@ -63,7 +62,7 @@ int32_t pg_short_conv(void* handle, float* out, int64_t out_stride, const float*
     work.weight_stride = weight_stride;
     work.bias = bias == nullptr ? nullptr : bias + col;
     work.kernel = kernel;
-    work.cols = static_cast<int32_t>(cols - col < kBlock ? cols - col : kBlock);
+    work.cols = static_cast<int32_t>(cols - col < kConvCols ? cols - col : kConvCols);
     work.starts = step.positions[first] == 0;
     run(work);
     for (int32_t t = 0; t < work.tokens; t++) activate(work.out + t * out_stride, work.out + t * out_stride, work.cols);
@@ -84,13 +83,14 @@ int32_t pg_linear_attention(void* handle, float* out, int64_t out_stride, const 
   const int64_t state_floats = int64_t{key_dim} * value_dim;
   if (const char* error = fault_of(step, num_slots, slot_floats, offset, heads * state_floats))
     return fail(context, PG_E_ARGUMENT, "linear attention: %s", error);
-  const int32_t blocks = (value_dim + kStateCols - 1) / kStateCols;
+  const int32_t block = context->kernels->recurrent->block_cols;
+  const int32_t blocks = (value_dim + block - 1) / block;
   const auto run = context->kernels->recurrent->linear_attention;
   const int64_t cost = state_floats / blocks * (step.num_rows == 0 ? 1 : step.num_tokens / step.num_rows + 1);
   each_row(context, int64_t{step.num_rows} * heads * blocks, cost, [&](int64_t item) {
     const int64_t r = item / (heads * blocks);
     const int64_t head = item / blocks % heads;
-    const int64_t col = item % blocks * kStateCols;
+    const int64_t col = item % blocks * block;
     const int64_t key_head = head / (heads / key_heads);
     const int64_t first = step.qo_indptr[r];
     LinearAttentionWork work;
@@ -112,7 +112,7 @@ int32_t pg_linear_attention(void* handle, float* out, int64_t out_stride, const 
     work.skip = skip == nullptr ? 0.0f : skip[head];
     work.key_dim = key_dim;
     work.value_dim = value_dim;
-    work.cols = static_cast<int32_t>(value_dim - col < kStateCols ? value_dim - col : kStateCols);
+    work.cols = static_cast<int32_t>(value_dim - col < block ? value_dim - col : block);
     work.starts = step.positions[first] == 0;
     work.is_delta = is_delta != 0;
     run(work);

@@ -1,5 +1,15 @@
-// The recurrent kernels (linear-attention.h). Sums over keys run in kChains partial sums, key i in chain i % kChains, joined by one
-// tree: the order depends on nothing but key_dim. Per state element and token: two loads and one store to L1, four operations.
+// The recurrent kernels (linear-attention.h), a block of kCols columns of the state at a time.
+//
+// Delta rule: one pass a token. The rows are brought up to date with the token before, and multiplied by this token's key and query on
+// the way; out, which is of the state after the token, needs no second pass:
+//
+//   S = g' S + k' u'^T;   a = S^T k;   b = S^T q;   then  u = r (v - g a),   out = g b + (k . q) u + skip v
+//
+// Otherwise u is known beforehand, and two tokens share a pass. What bounds both is loads and stores of L1, not arithmetic: so blocks are
+// as wide as registers allow, since every key and query is loaded once for a row of the block.
+//
+// Order: sums over keys ascend in one chain for every column; k . q runs in VL partial sums. S depends on nothing but its tokens. So the
+// bits do not depend on how a row is cut into steps.
 //
 // Scalar twin: src/device/reference/recurrent.ts.
 #include "../linear-attention.h"
@@ -10,131 +20,243 @@ namespace pg {
 namespace PG_NS {
 namespace {
 
-constexpr int kVectors = kStateCols / VL;  // of one row of the block
-constexpr int kChains = kVectors >= 8 ? 1 : kVectors >= 4 ? 2 : 4;
+#if PG_ISA == 3
+constexpr int32_t kCols = 64;  // S of 128 keys takes 32 KiB
+#else
+constexpr int32_t kCols = 32;
+#endif
+constexpr int kVectors = kCols / VL;
 
-// The block on the stack: rows padded with zeros to kStateCols.
-struct Block {
-  alignas(64) float rows[kMaxStateKeys * kStateCols];
+// The block: rows `stride` apart, kCols of each.
+struct Rows {
+  float* at;
+  int64_t stride;
 };
 
-void load_block(Block& block, const LinearAttentionWork& w) {
+// Rows padded with zeros to kCols.
+void load_block(const Rows& block, const LinearAttentionWork& w) {
   for (int32_t i = 0; i < w.key_dim; i++) {
-    float* row = block.rows + i * kStateCols;
+    float* row = block.at + i * block.stride;
+    const float* from = w.state + (int64_t)i * w.value_dim;
     const int32_t kept = w.starts ? 0 : w.cols;
-    for (int32_t c = 0; c < kept; c++) row[c] = w.state[(int64_t)i * w.value_dim + c];
-    for (int32_t c = kept; c < kStateCols; c++) row[c] = 0.0f;
-  }
-}
-
-void store_block(const Block& block, const LinearAttentionWork& w) {
-  for (int32_t i = 0; i < w.key_dim; i++)
-    for (int32_t c = 0; c < w.cols; c++) w.state[(int64_t)i * w.value_dim + c] = block.rows[i * kStateCols + c];
-}
-
-// sums[v] = sum over keys of rows[i] * x[i].
-PG_INLINE void dot_keys(vf* sums, const float* rows, const float* x, int32_t key_dim) {
-  vf parts[kChains][kVectors];
-  for (int c = 0; c < kChains; c++)
-    for (int v = 0; v < kVectors; v++) parts[c][v] = v_set(0.0f);
-  int32_t i = 0;
-  for (; i + kChains <= key_dim; i += kChains)
-    for (int c = 0; c < kChains; c++) {
-      const vf factor = v_set(x[i + c]);
-      for (int v = 0; v < kVectors; v++)
-        parts[c][v] = v_madd(v_load(rows + (i + c) * kStateCols + v * VL), factor, parts[c][v]);
-    }
-  for (int c = 0; i < key_dim; i++, c++) {
-    const vf factor = v_set(x[i]);
-    for (int v = 0; v < kVectors; v++) parts[c][v] = v_madd(v_load(rows + i * kStateCols + v * VL), factor, parts[c][v]);
-  }
-  for (int v = 0; v < kVectors; v++) {
-    sums[v] = parts[0][v];
-    if (kChains == 2) sums[v] = sums[v] + parts[kChains - 1][v];
-    if (kChains == 4) sums[v] = (sums[v] + parts[1 % kChains][v]) + (parts[2 % kChains][v] + parts[kChains - 1][v]);
-  }
-}
-
-// rows[i] = decay * rows[i] + k[i] * u;  sums[v] = sum over keys of the new rows[i] * q[i].
-PG_INLINE void update_keys(vf* sums, float* rows, const vf* u, float decay, const float* k, const float* q, int32_t key_dim) {
-  vf parts[kChains][kVectors];
-  for (int c = 0; c < kChains; c++)
-    for (int v = 0; v < kVectors; v++) parts[c][v] = v_set(0.0f);
-  const vf g = v_set(decay);
-  const auto one = [&](int32_t i, int c) __attribute__((always_inline)) {
-    const vf key = v_set(k[i]);
-    const vf query = v_set(q[i]);
-    for (int v = 0; v < kVectors; v++) {
-      float* at = rows + i * kStateCols + v * VL;
-      const vf next = v_madd(v_load(at), g, key * u[v]);
-      v_store(at, next);
-      parts[c][v] = v_madd(next, query, parts[c][v]);
-    }
-  };
-  int32_t i = 0;
-  for (; i + kChains <= key_dim; i += kChains)
-    for (int c = 0; c < kChains; c++) one(i + c, c);
-  for (int c = 0; i < key_dim; i++, c++) one(i, c);
-  for (int v = 0; v < kVectors; v++) {
-    sums[v] = parts[0][v];
-    if (kChains == 2) sums[v] = sums[v] + parts[kChains - 1][v];
-    if (kChains == 4) sums[v] = (sums[v] + parts[1 % kChains][v]) + (parts[2 % kChains][v] + parts[kChains - 1][v]);
-  }
-}
-
-void linear_attention(const LinearAttentionWork& w) {
-  Block block;
-  load_block(block, w);
-  alignas(64) float values[kStateCols] = {};
-  alignas(64) float result[kStateCols];
-  for (int32_t t = 0; t < w.tokens; t++) {
-    const float* k = w.k + t * w.k_stride;
-    const float* v = w.v + t * w.v_stride;
-    const float decay = w.decay[t * w.decay_stride];
-    const vf rate = v_set(w.rate[t * w.rate_stride]);
-    for (int32_t c = 0; c < w.cols; c++) values[c] = v[c];
-    vf u[kVectors];
-    if (w.is_delta) {
-      dot_keys(u, block.rows, k, w.key_dim);
-      for (int i = 0; i < kVectors; i++) u[i] = rate * (v_load(values + i * VL) - v_set(decay) * u[i]);
+    if (kept == kCols) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; v++) v_store(row + v * VL, v_load(from + v * VL));
     } else {
-      for (int i = 0; i < kVectors; i++) u[i] = rate * v_load(values + i * VL);
+      for (int32_t c = 0; c < kept; c++) row[c] = from[c];
+      for (int32_t c = kept; c < kCols; c++) row[c] = 0.0f;
     }
-    vf sums[kVectors];
-    update_keys(sums, block.rows, u, decay, k, w.q + t * w.q_stride, w.key_dim);
-    for (int i = 0; i < kVectors; i++) v_store(result + i * VL, v_madd(v_set(w.skip), v_load(values + i * VL), sums[i]));
-    float* out = w.out + t * w.out_stride;
-    for (int32_t c = 0; c < w.cols; c++) out[c] = result[c];
   }
-  store_block(block, w);
 }
 
-// Input `at` of the row, which may lie before it: in the state, oldest first.
-PG_INLINE vf input_at(const ShortConvWork& w, int32_t at, int32_t col, int lanes) {
-  if (at >= 0) return v_load_some(w.x + at * w.x_stride + col, lanes);
-  if (w.starts) return v_set(0.0f);
-  return v_load_some(w.state + (at + w.kernel - 1) * w.state_stride + col, lanes);
+void store_block(const Rows& block, const LinearAttentionWork& w) {
+  for (int32_t i = 0; i < w.key_dim; i++) {
+    const float* row = block.at + i * block.stride;
+    float* to = w.state + (int64_t)i * w.value_dim;
+    if (w.cols == kCols) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; v++) v_store(to + v * VL, v_load(row + v * VL));
+    } else {
+      for (int32_t c = 0; c < w.cols; c++) to[c] = row[c];
+    }
+  }
 }
 
+// A token: what it reads, and what it adds to the state.
+struct Token {
+  const float* k;
+  const float* q;
+  float decay;
+  vf u[kVectors];
+  vf value[kVectors];
+};
+
+void read_token(Token& token, const LinearAttentionWork& w, int32_t t) {
+  token.k = w.k + t * w.k_stride;
+  token.q = w.q + t * w.q_stride;
+  token.decay = w.decay[t * w.decay_stride];
+  const float* v = w.v + t * w.v_stride;
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; i++) {
+    const int left = w.cols - i * VL;
+    token.value[i] = left >= VL ? v_load(v + i * VL) : left > 0 ? v_load_some(v + i * VL, left) : v_set(0.0f);
+    token.u[i] = v_set(w.rate[t * w.rate_stride]) * token.value[i];
+  }
+}
+
+void write_out(const LinearAttentionWork& w, int32_t t, const Token& token, const vf* out) {
+  float* to = w.out + t * w.out_stride;
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; i++) {
+    const int left = w.cols - i * VL;
+    const vf result = v_madd(v_set(w.skip), token.value[i], out[i]);
+    if (left >= VL) v_store(to + i * VL, result);
+    else if (left > 0) v_store_some(to + i * VL, result, left);
+  }
+}
+
+// S = g S + k u^T of each of the tokens in turn; out[t] = S^T q after it.
+template <int Tokens>
+PG_INLINE void state_space_pass(const Rows& block, const Token* tokens, int32_t key_dim, vf (*out)[kVectors]) {
+  vf u[Tokens][kVectors], sums[Tokens][kVectors];
+#pragma GCC unroll 2
+  for (int t = 0; t < Tokens; t++)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) {
+      u[t][v] = tokens[t].u[v];
+      sums[t][v] = v_set(0.0f);
+    }
+  for (int32_t i = 0; i < key_dim; i++) {
+    float* row = block.at + i * block.stride;
+    vf s[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) s[v] = v_load(row + v * VL);
+#pragma GCC unroll 2
+    for (int t = 0; t < Tokens; t++) {
+      const vf key = v_set(tokens[t].k[i]), query = v_set(tokens[t].q[i]), decay = v_set(tokens[t].decay);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; v++) {
+        s[v] = v_madd(s[v], decay, key * u[t][v]);
+        sums[t][v] = v_madd(s[v], query, sums[t][v]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) v_store(row + v * VL, s[v]);
+  }
+#pragma GCC unroll 2
+  for (int t = 0; t < Tokens; t++)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) out[t][v] = sums[t][v];
+}
+
+void state_space(const Rows& block, const LinearAttentionWork& w) {
+  Token tokens[2];
+  vf out[2][kVectors];
+  int32_t t = 0;
+  for (; t + 2 <= w.tokens; t += 2) {
+    for (int i = 0; i < 2; i++) read_token(tokens[i], w, t + i);
+    state_space_pass<2>(block, tokens, w.key_dim, out);
+    for (int i = 0; i < 2; i++) write_out(w, t + i, tokens[i], out[i]);
+  }
+  if (t == w.tokens) return;
+  read_token(tokens[0], w, t);
+  state_space_pass<1>(block, tokens, w.key_dim, out);
+  write_out(w, t, tokens[0], out[0]);
+}
+
+// Updates: the rows are brought up to date with the token `before`. Dots: a and b are their sums by the key and the query of `token`.
+template <bool Updates, bool Dots>
+PG_INLINE void delta_pass(const Rows& block, const Token& before, const Token& token, int32_t key_dim, vf* a, vf* b) {
+  vf u[kVectors], by_key[kVectors], by_query[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; v++) {
+    if constexpr (Updates) u[v] = before.u[v];
+    by_key[v] = by_query[v] = v_set(0.0f);
+  }
+  for (int32_t i = 0; i < key_dim; i++) {
+    float* row = block.at + i * block.stride;
+    vf s[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) s[v] = v_load(row + v * VL);
+    if constexpr (Updates) {
+      const vf key = v_set(before.k[i]), decay = v_set(before.decay);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; v++) {
+        s[v] = v_madd(s[v], decay, key * u[v]);
+        v_store(row + v * VL, s[v]);
+      }
+    }
+    if constexpr (Dots) {
+      const vf key = v_set(token.k[i]), query = v_set(token.q[i]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; v++) {
+        by_key[v] = v_madd(s[v], key, by_key[v]);
+        by_query[v] = v_madd(s[v], query, by_query[v]);
+      }
+    }
+  }
+  if constexpr (Dots)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) {
+      a[v] = by_key[v];
+      b[v] = by_query[v];
+    }
+}
+
+float dot(const float* k, const float* q, int32_t size) {
+  vf sum = v_set(0.0f);
+  int32_t i = 0;
+  for (; i + VL <= size; i += VL) sum = v_madd(v_load(k + i), v_load(q + i), sum);
+  alignas(64) float lanes[VL];
+  v_store(lanes, sum);
+  for (int c = 0; i < size; i++, c++) lanes[c] += k[i] * q[i];
+  float total = 0;
+  for (int c = 0; c < VL; c++) total += lanes[c];
+  return total;
+}
+
+void delta_rule(const Rows& block, const LinearAttentionWork& w) {
+  Token before = {}, token;
+  for (int32_t t = 0; t < w.tokens; t++) {
+    read_token(token, w, t);
+    vf a[kVectors], b[kVectors];
+    if (t == 0) delta_pass<false, true>(block, before, token, w.key_dim, a, b);
+    else delta_pass<true, true>(block, before, token, w.key_dim, a, b);
+    const vf decay = v_set(token.decay), rate = v_set(w.rate[t * w.rate_stride]);
+    const vf along = v_set(dot(token.k, token.q, w.key_dim));
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) {
+      token.u[v] = rate * (token.value[v] - decay * a[v]);
+      b[v] = v_madd(along, token.u[v], decay * b[v]);
+    }
+    write_out(w, t, token, b);
+    before = token;
+  }
+  delta_pass<true, false>(block, before, token, w.key_dim, nullptr, nullptr);
+}
+
+// A step reads and writes each state once, however many tokens it has: the block is copied to the stack, stays in L1 over all of them, and
+// goes back. One token alone works on the state where it lies.
+void linear_attention(const LinearAttentionWork& w) {
+  alignas(64) float copy[kMaxStateKeys * kCols];
+  const bool in_place = w.tokens == 1 && w.cols == kCols && !w.starts;
+  const Rows block = in_place ? Rows{w.state, w.value_dim} : Rows{copy, kCols};
+  if (!in_place) load_block(block, w);
+  if (w.is_delta) delta_rule(block, w);
+  else state_space(block, w);
+  if (!in_place) store_block(block, w);
+}
+
+// Token by token, so that rows are read in order; a tap that lies before the row is in the state, oldest first.
 void short_conv(const ShortConvWork& w) {
+  static constexpr float kZeros[kConvCols] = {};
   const int32_t history = w.kernel - 1;
-  each_step(w.cols, [&](int64_t col, int lanes) {
-    for (int32_t t = 0; t < w.tokens; t++) {
+  const auto input = [&](int32_t at) {
+    return at >= 0 ? w.x + at * w.x_stride : w.starts ? kZeros : w.state + (at + history) * w.state_stride;
+  };
+  for (int32_t t = 0; t < w.tokens; t++) {
+    const float* from[kMaxTaps];
+    for (int32_t j = 0; j < w.kernel; j++) from[j] = input(t - history + j);
+    float* out = w.out + t * w.out_stride;
+    each_step(w.cols, [&](int64_t col, int lanes) {
       vf sum = w.bias == nullptr ? v_set(0.0f) : v_load_some(w.bias + col, lanes);
       for (int32_t j = 0; j < w.kernel; j++)
-        sum = v_madd(v_load_some(w.weight + j * w.weight_stride + col, lanes), input_at(w, t - history + j, (int32_t)col, lanes), sum);
-      v_store_some(w.out + t * w.out_stride + col, sum, lanes);
-    }
-    // Ascending: each place is read before it is written, since inputs only move towards the front.
-    for (int32_t j = 0; j < history; j++)
-      v_store_some(w.state + j * w.state_stride + col, input_at(w, w.tokens - history + j, (int32_t)col, lanes), lanes);
-  });
+        sum = v_madd(v_load_some(w.weight + j * w.weight_stride + col, lanes), v_load_some(from[j] + col, lanes), sum);
+      v_store_some(out + col, sum, lanes);
+    });
+  }
+  // Ascending: each place is read before it is written, since inputs only move towards the front.
+  for (int32_t j = 0; j < history; j++) {
+    const float* from = input(w.tokens - history + j);
+    float* to = w.state + j * w.state_stride;
+    each_step(w.cols, [&](int64_t col, int lanes) { v_store_some(to + col, v_load_some(from + col, lanes), lanes); });
+  }
 }
 
 }  // namespace
 
 extern const RecurrentKernels recurrent_kernels;
-const RecurrentKernels recurrent_kernels = {linear_attention, short_conv};
+const RecurrentKernels recurrent_kernels = {kCols, linear_attention, short_conv};
 
 }  // namespace PG_NS
 }  // namespace pg
