@@ -3,11 +3,13 @@ show (biases, odd head counts, other ropes, windows on some layers, routers of o
 
     python -m venv /tmp/hf && /tmp/hf/bin/pip install torch transformers safetensors
     /tmp/hf/bin/python test/goldens/variants/make.py        run from the project's root; rewrites the folders beside this file
+                                                            (or those named)
 """
 
 import json
 import math
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -260,6 +262,82 @@ TEXT_PARTS = {
 }
 
 
+# One of each kind of cache and of recurrent layer.
+KINDS = {
+    "qwen3.5-delta": (
+        "Qwen3_5Text",
+        dict(
+            head_dim=8,
+            layer_types=["linear_attention", "full_attention"],
+            linear_conv_kernel_dim=3,
+            linear_num_key_heads=2,
+            linear_num_value_heads=6,
+            linear_key_head_dim=6,
+            linear_value_head_dim=10,
+        ),
+    ),
+    "lfm2-conv": (
+        "Lfm2",
+        dict(conv_L_cache=4, conv_bias=True, layer_types=["conv", "full_attention"], block_auto_adjust_ff_dim=False),
+    ),
+    "mamba2-groups": (
+        "Mamba2",
+        dict(num_heads=6, head_dim=8, hidden_size=24, expand=2, n_groups=2, state_size=10, conv_kernel=3, chunk_size=8),
+    ),
+    "falcon-h1-scaled": (
+        "FalconH1",
+        dict(
+            head_dim=8,
+            mamba_d_ssm=24,
+            mamba_n_heads=3,
+            mamba_d_head=8,
+            mamba_d_state=6,
+            mamba_n_groups=1,
+            mamba_d_conv=3,
+            mamba_chunk_size=8,
+            embedding_multiplier=1.5,
+            attention_in_multiplier=0.8,
+            attention_out_multiplier=1.2,
+            key_multiplier=0.7,
+            ssm_in_multiplier=1.1,
+            ssm_out_multiplier=0.9,
+            ssm_multipliers=[0.9, 1.1, 0.8, 1.2, 1.05],
+            mlp_multipliers=[0.8, 1.3],
+            lm_head_multiplier=0.6,
+        ),
+    ),
+    "llama4-chunks": (
+        "Llama4Text",
+        dict(
+            head_dim=8,
+            num_hidden_layers=4,
+            intermediate_size_mlp=24,
+            num_local_experts=3,
+            num_experts_per_tok=1,
+            interleave_moe_layer_step=2,
+            attention_chunk_size=16,
+            floor_scale=8,
+            attn_scale=0.2,
+        ),
+    ),
+    "gemma3n-shared": (
+        "Gemma3nText",
+        dict(
+            num_hidden_layers=4,
+            head_dim=8,
+            layer_types=["sliding_attention", "full_attention"] * 2,
+            sliding_window=12,
+            num_kv_shared_layers=2,
+            intermediate_size=[24] * 4,
+            activation_sparsity_pattern=[0.9, 0.0, 0.0, 0.0],
+            hidden_size_per_layer_input=6,
+            vocab_size_per_layer_input=VOCAB,
+            laurel_rank=4,
+        ),
+    ),
+}
+
+
 def classes(family):
     config = getattr(hf, f"{family}Config")
     if family in ("Gemma3", "Mistral3"):
@@ -326,7 +404,7 @@ def make(name, family, options, seed):
     shutil.rmtree(folder, ignore_errors=True)
     common = {} if "text_config" in options else dict(vocab_size=VOCAB) if family == "GPT2" else COMMON
     model = model_class(config_class(**(common | options))).eval()
-    fill(model, "Gemma" in family, generator)
+    fill(model, family in ("Gemma2", "Gemma3", "Gemma3Text", "Qwen3_5Text"), generator)
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     model = model_class.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
@@ -337,6 +415,7 @@ def make(name, family, options, seed):
     (folder / "golden.json").write_text(json.dumps(dict(family=family, made_with=made_with, cases=cases)) + "\n")
 
 
-for seed, (name, (family, options)) in enumerate((VARIANTS | TEXT_PARTS).items()):
-    make(name, family, options, seed)
-    print(name)
+for seed, (name, (family, options)) in enumerate((VARIANTS | TEXT_PARTS | KINDS).items()):
+    if len(sys.argv) == 1 or name in sys.argv[1:]:
+        make(name, family, options, seed)
+        print(name)
