@@ -36,6 +36,7 @@ export interface ServerConfig {
   readonly adminKey: readonly string[];
   /** Serve /metrics and /openapi.json without a key. Default: true. */
   readonly openMetrics: boolean;
+  /** Names of the metrics; vllm is for gateways and dashboards made for vLLM. Default: pagoda. */
   readonly metricsNames: "pagoda" | "vllm";
   /** Further host names that a server on a loopback address answers to; * is all. Default: names of this machine. */
   readonly allowedHost: readonly string[];
