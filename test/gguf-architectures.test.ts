@@ -1,0 +1,86 @@
+// Architectures by what their files hold, where no golden has it: older layouts, and choices that a file leaves to its reader.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { toFloat32 } from "../src/core/dequantize/dequantize.js";
+import { openGgufModel } from "../src/formats/gguf/gguf-model.js";
+import { type GgufTensor, type GgufValue, writeGguf } from "./support/gguf-writer.js";
+
+const folder = mkdtempSync(join(tmpdir(), "pagoda-gguf-architectures-"));
+after(() => rmSync(folder, { recursive: true }));
+
+/** Ascending numbers, so that it can be seen where each went. */
+function tensor(name: string, ...shape: number[]): GgufTensor {
+  const count = shape.reduce((product, size) => product * size, 1);
+  return { name, dtype: "f32", shape, bytes: new Uint8Array(Float32Array.from({ length: count }, (_, i) => i).buffer) };
+}
+
+function open(architecture: string, keys: Record<string, GgufValue>, tensors: GgufTensor[]) {
+  const metadata: Record<string, GgufValue> = { "general.architecture": architecture };
+  const common = { context_length: 64, embedding_length: 4, block_count: 1, feed_forward_length: 8 };
+  const all = { ...common, "attention.head_count": 2, ...keys };
+  for (const [key, value] of Object.entries(all)) metadata[`${architecture}.${key}`] = value;
+  const path = join(folder, `${architecture}.gguf`);
+  writeFileSync(path, writeGguf(metadata, [tensor("token_embd.weight", 8, 4), ...tensors]));
+  const { config, source } = openGgufModel(path);
+  return { config, source, values: (name: string) => [...toFloat32(source.get(name))] };
+}
+
+test("phi2: q, k and v of older files, in one matrix, are taken apart", () => {
+  const { source, values } = open("phi2", {}, [
+    tensor("blk.0.attn_qkv.weight", 12, 4),
+    tensor("blk.0.attn_qkv.bias", 12),
+  ]);
+  for (const [i, part] of ["q", "k", "v"].entries()) {
+    assert.deepEqual(source.get(`model.layers.0.self_attn.${part}_proj.weight`).shape, [4, 4]);
+    assert.deepEqual(values(`model.layers.0.self_attn.${part}_proj.bias`), [4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3]);
+  }
+});
+
+test("stablelm: norms of the heads, in one matrix, are taken apart; without a second norm the halves run side by side", () => {
+  const { config, values } = open("stablelm", {}, [tensor("blk.0.attn_q_norm.weight", 2, 2)]);
+  assert.equal(config.qk_layernorm, true);
+  assert.equal(config.use_parallel_residual, true);
+  assert.deepEqual(values("model.layers.0.self_attn.q_layernorm.norms.1.weight"), [2, 3]);
+});
+
+test("gptneox: rows of q, k, v of all heads become those of each head", () => {
+  const { values } = open("gptneox", { use_parallel_residual: false }, [tensor("blk.0.attn_qkv.bias", 12)]);
+  assert.deepEqual(values("gpt_neox.layers.0.attention.query_key_value.bias"), [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]);
+});
+
+test("command-r and gemma: what differs from their successors", () => {
+  const cohere = open("command-r", { logit_scale: 0.5 }, [tensor("blk.0.attn_q_norm.weight", 2, 2)]).config;
+  assert.deepEqual([cohere.use_qk_norm, cohere.logit_scale, cohere.sliding_window], [true, 0.5, undefined]);
+  const gemma = open("gemma", {}, [tensor("output_norm.weight", 4)]);
+  assert.deepEqual(gemma.values("model.norm.weight"), [-1, 0, 1, 2]);
+});
+
+test("stacks of gate and up in one are taken apart, expert by expert", () => {
+  const keys = { expert_count: 2, expert_used_count: 1, expert_feed_forward_length: 1 };
+  const { values } = open("qwen3moe", keys, [tensor("blk.0.ffn_gate_up_exps.weight", 2, 2, 4)]);
+  assert.deepEqual(values("model.layers.0.mlp.experts.0.up_proj.weight"), [4, 5, 6, 7]);
+  assert.deepEqual(values("model.layers.0.mlp.experts.1.gate_proj.weight"), [8, 9, 10, 11]);
+});
+
+test("deepseek2: the router's scores by what the file has; heads as older files state them", () => {
+  const latent = { "attention.kv_lora_rank": 3, "rope.dimension_count": 2, expert_used_count: 1 };
+  const older = { "attention.head_count_kv": 2, "attention.key_length": 5, "attention.value_length": 4 };
+  const moe = { expert_count: 2, expert_feed_forward_length: 4, leading_dense_block_count: 0 };
+  const of = (more: Record<string, GgufValue>, ...tensors: GgufTensor[]) =>
+    open("deepseek2", { ...latent, ...older, ...moe, ...more }, tensors).config;
+  const v2 = of({});
+  assert.deepEqual(v2.architectures, ["DeepseekV2ForCausalLM"]);
+  assert.deepEqual([v2.qk_nope_head_dim, v2.v_head_dim, v2.topk_method], [3, 4, "greedy"]);
+  assert.equal(of({ expert_group_count: 2 }).topk_method, "group_limited_greedy");
+  assert.deepEqual(of({ expert_weights_norm: true }).architectures, ["Mistral4ForCausalLM"]);
+  assert.deepEqual(of({}, tensor("blk.0.exp_probs_b.bias", 2)).architectures, ["DeepseekV3ForCausalLM"]);
+  assert.throws(() => of({ expert_gating_func: 4 }), /expert_gating_func/);
+});
+
+test("granite: a file without rope is refused, a hybrid may be", () => {
+  assert.throws(() => open("granite", { "rope.scaling.finetuned": false }, []), /rope.scaling.finetuned/);
+});
