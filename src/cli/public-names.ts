@@ -3,7 +3,6 @@
 // they are read as text: TypeScript 7 has no stable API for programs, and TypeDoc supports none of its versions yet.
 
 import { readFileSync } from "node:fs";
-import { defaultText, type OptionRow } from "../config/options.js";
 
 export interface PublicName {
   readonly name: string;
@@ -88,9 +87,4 @@ function membersOf(declaration: string): ReadonlyMap<string, string> {
       return [name.replace(/^readonly /, ""), docOf(comment)];
     }),
   );
-}
-
-/** What the JSDoc of an option says: the text of its row, and its default. */
-export function fieldDoc(row: OptionRow): string {
-  return `${row.help[0]!.toUpperCase()}${row.help.slice(1)}. Default: ${defaultText(row)}.`;
 }

@@ -55,7 +55,9 @@ export interface EngineConfig {
   readonly seed: number | null;
   /** Run the engine in a worker thread. Default: true. */
   readonly worker: boolean;
-  /** Treat control tokens spelled out in messages and tools as control tokens; otherwise they are plain text. Default: false. */
+  /**
+   * Treat control tokens spelled out in messages and tools as control tokens; otherwise they are plain text. Default: false.
+   */
   readonly controlTokensInContent: boolean;
 }
 

@@ -30,7 +30,9 @@ export interface ServerConfig {
   readonly host: string;
   /** Port to listen on; 0 takes a free one. Default: 8000. */
   readonly port: number;
-  /** API keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache. Default: none. */
+  /**
+   * API keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache. Default: none.
+   */
   readonly apiKey: readonly string[];
   /** Keys that also see every tenant's requests under /api; other keys see their own. Default: none. */
   readonly adminKey: readonly string[];
@@ -68,8 +70,8 @@ export interface ServerConfig {
   /** Format of the model's tool calls; auto detects it from the chat template. Default: auto. */
   readonly toolParser: (typeof TOOL_PARSERS)[number];
   /**
-   * Tags around reasoning, which is returned separately as reasoning_content; auto detects them from the chat template. Default:
-   * auto.
+   * Tags around reasoning, which is returned separately as reasoning_content; auto detects them from the chat template.
+   * Default: auto.
    */
   readonly reasoningParser: (typeof REASONING_PARSERS)[number];
   /** Lowest level of log lines to write. Default: info. */
