@@ -4,6 +4,7 @@ import { engineConfig } from "../config/engine-config.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
 import { HostedEngine } from "../engine/client/engine.js";
 import type { EngineFacts } from "../engine/messages.js";
+import { textFacts } from "../engine/text-facts.js";
 import type { Engine } from "../engine/types.js";
 import { resolveModel } from "../formats/hub/hub.js";
 import { familyOf } from "../models/registry.js";
@@ -35,9 +36,7 @@ export async function createRoutedEngine(router: Router, options: RoutedEngineOp
     architecture: spec.architecture,
     vocabSize: spec.vocabSize,
     hiddenSize: spec.hiddenSize,
-    task: spec.task ?? "generate",
-    numLabels: spec.numLabels ?? 0,
-    scorePooling: "last",
+    ...textFacts(spec, checkpoint.recipe),
     maxContext: spec.maxContext,
     pageSize: config.pageSize,
     poolTokens: Number.POSITIVE_INFINITY,

@@ -90,6 +90,7 @@ export interface EngineFacts {
   readonly vocabSize: number;
   readonly hiddenSize: number;
   readonly task: "generate" | "embed" | "score";
+  readonly isBidirectional: boolean;
   /** 0: the model does not score texts. */
   readonly numLabels: number;
   /** What the scores are pooled by. */

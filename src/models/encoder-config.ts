@@ -1,5 +1,6 @@
 // What the configs of encoders have in common: their architecture names say what is on top of the same encoder.
 
+import type { Pooling } from "../core/pooling.js";
 import type { RopeConfig } from "../formats/rope-config.js";
 import type { CacheLayout } from "./cache-layout.js";
 import { type CommonConfig, specOf } from "./common-config.js";
@@ -33,8 +34,9 @@ export function encoderSpec(
   config: CommonConfig & { readonly numLabels: number },
   layout: CacheLayout,
   ropes: readonly RopeConfig[],
+  scorePooling: Pooling = "first",
 ): ModelSpec {
   const { numLabels } = config;
   const spec = { ...specOf(config, layout, ropes), isBidirectional: true };
-  return numLabels > 0 ? { ...spec, task: "score", numLabels } : { ...spec, task: "embed" };
+  return numLabels > 0 ? { ...spec, task: "score", numLabels, scorePooling } : { ...spec, task: "embed" };
 }

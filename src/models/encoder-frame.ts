@@ -2,11 +2,12 @@
 // one. The hidden states are the result; there is no head over the vocabulary.
 
 import type { Device, StagedBatch, Tensor, Weight } from "../device/device.js";
+import type { HostLayer } from "./blocks/host-layers.js";
 import type { Norm } from "./blocks/norm.js";
 import type { Layer } from "./blocks/residual.js";
 import type { Rotaries } from "./blocks/rotaries.js";
 import type { Loader } from "./loader.js";
-import type { Caches, Model, ModelSpec, Scorer } from "./model.js";
+import type { Caches, Model, ModelSpec } from "./model.js";
 
 export interface EncoderParts {
   readonly spec: ModelSpec;
@@ -17,12 +18,12 @@ export interface EncoderParts {
   readonly rotaries: Rotaries | null;
   readonly layers: readonly Layer[];
   readonly finalNorm: Norm | null;
-  readonly scorer: Scorer | null;
+  readonly scorer: HostLayer | null;
 }
 
 export class EncoderFrame implements Model {
   readonly hidden: Tensor; // [T, hidden] the residual stream, and the result
-  readonly scorer?: Scorer;
+  readonly scorer?: HostLayer;
   readonly #device: Device;
   readonly #parts: EncoderParts;
 

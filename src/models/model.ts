@@ -34,8 +34,9 @@ export interface ModelSpec {
   readonly task?: "embed" | "score";
   /** Tokens see the text after them too: it is computed in one step, and nothing of it is kept. */
   readonly isBidirectional?: boolean;
-  /** Of a model that scores texts. */
+  /** Of a model that scores texts: what its scorer gives, and of which hidden state. */
   readonly numLabels?: number;
+  readonly scorePooling?: Pooling;
   /** The longest context that longrope's short factors serve; the capacity's maxContext decides which set is loaded. */
   readonly shortContext?: number;
 }
@@ -54,18 +55,12 @@ export interface Model {
   readonly hidden: Tensor;
   /** Logits [maxLogitRows, V]; its first n rows are valid after computeLogits. Models that do not generate have none. */
   readonly logits: Tensor;
-  /** Of models with labels. */
-  readonly scorer?: Scorer;
+  /** Of models with labels: from a pooled hidden state to one number for each, before any activation. */
+  readonly scorer?: HostLayer;
   /** Appends what the batch's tokens leave to the caches and computes the hidden states of all T tokens. */
   forward(batch: StagedBatch, caches: Caches): void;
   /** Logits of the batch's logit rows [first, first + n), n <= maxLogitRows; after forward. */
   computeLogits(batch: StagedBatch, first: number, n: number): void;
-}
-
-/** From a pooled hidden state to one number for each label, before any activation. */
-export interface Scorer {
-  readonly pooling: Pooling;
-  readonly score: HostLayer;
 }
 
 export interface LoadContext {

@@ -22,7 +22,9 @@ interface Headed {
 export function withoutHead(family: ModelFamily, architecture: string): ModelFamily<Headed> {
   const specOf = ({ inner, numLabels }: Headed) => {
     const spec = { ...family.specOf(inner), architecture };
-    return numLabels > 0 ? { ...spec, task: "score" as const, numLabels } : { ...spec, task: "embed" as const };
+    return numLabels > 0
+      ? { ...spec, task: "score" as const, numLabels, scorePooling: "last" as const }
+      : { ...spec, task: "embed" as const };
   };
   return {
     architectures: [architecture],
@@ -48,8 +50,7 @@ export function withoutHead(family: ModelFamily, architecture: string): ModelFam
         computeLogits: (batch, first, n) => model.computeLogits(batch, first, n),
       };
       if (numLabels === 0) return headed;
-      const score = new Loader(context).hostLinear("score", numLabels, hiddenSize, false);
-      return { ...headed, scorer: { pooling: "last", score } };
+      return { ...headed, scorer: new Loader(context).hostLinear("score", numLabels, hiddenSize, false) };
     },
     ignoredTensors: ({ inner }) => [...(family.ignoredTensors?.(inner) ?? []), /^lm_head\./],
   };

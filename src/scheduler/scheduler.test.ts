@@ -27,6 +27,24 @@ test("a request catches up from prompt to last token and then rests", () => {
   assert.deepEqual([request.firstScheduledMs, request.finishedMs], [1, 4]);
 });
 
+test("a request that must be whole is never cut: it waits for a step with room for all of it", () => {
+  for (const mode of ["extend", "chunked"] as const) {
+    const options = { mode, pageSize: 4, maxPagesPerBatch: 6, idealChunk: 8, fixedChunk: 8, prefixCaching: false };
+    const sim = new Simulation(options);
+    for (const [i, length] of [10, 13, 3, 24, 1].entries()) sim.add(`r${i}`, tokensOf(i, length), { isWhole: true });
+    const steps: { id: string; start: number; queryLen: number }[][] = [];
+    while (sim.scheduler.numWaiting + sim.scheduler.numRunning > 0) {
+      // Its vector is all that such a request gives: it ends with its step.
+      const rows = sim.step();
+      steps.push(rows);
+      for (const { id } of rows) sim.scheduler.abort(id as RequestId);
+    }
+    const whole = (i: number, queryLen: number) => ({ id: `r${i}`, start: 0, queryLen });
+    const expected = [[whole(0, 10), whole(1, 13)], [whole(2, 3)], [whole(3, 24)], [whole(4, 1)]];
+    assert.deepEqual(steps, expected, mode);
+  }
+});
+
 test("a prompt found in the cache computes only its tail", () => {
   const sim = new Simulation({ pageSize: 4 });
   sim.add("first", tokensOf(1, 10));

@@ -19,6 +19,7 @@ import { getModel, listModels } from "./routes/models.js";
 import {
   ollamaChat,
   ollamaEmbed,
+  ollamaEmbeddings,
   ollamaGenerate,
   ollamaPs,
   ollamaShow,
@@ -46,6 +47,7 @@ const ROUTES: readonly Route[] = [
   ollamaChat,
   ollamaGenerate,
   ollamaEmbed,
+  ollamaEmbeddings,
   ollamaTags,
   ollamaShow,
   ollamaPs,

@@ -104,4 +104,6 @@ test("embeddings as a checkpoint makes them, with OpenAI's client", async () => 
   assert.deepEqual([tooMany.status, tooMany.body.error.param], [400, "dimensions"]);
   const ollama = await post(embedder, "/api/embed", { model: "embedder", input: "mat ".repeat(100), dimensions: 4 });
   assert.deepEqual([ollama.body.embeddings[0].length, ollama.body.prompt_eval_count], [4, 64]);
+  const older = await post(embedder, "/api/embeddings", { model: "embedder", prompt: "the cat" });
+  assert.deepEqual(older.body.embedding.map(Math.fround), [...own!]);
 });

@@ -29,13 +29,15 @@ export interface RequestOptions {
   readonly salt?: string;
   readonly maxTokens?: number;
   readonly promptLogprobs?: number | null;
+  readonly isWhole?: boolean;
 }
 
 /** A request with these prompt tokens. */
 export function makeRequest(id: string, prompt: ArrayLike<number>, options: RequestOptions = {}): Request {
-  const { priority = 0, salt = "", maxTokens = 1, promptLogprobs = null } = options;
+  const { priority = 0, salt = "", maxTokens = 1, promptLogprobs = null, isWhole = false } = options;
   const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, seed: 0, maxTokens, promptLogprobs };
-  return new Request({ id: id as RequestId, prompt, sampling, priority, salt, readsCache: promptLogprobs === null });
+  const readsCache = promptLogprobs === null;
+  return new Request({ id: id as RequestId, prompt, sampling, priority, salt, readsCache, isWhole });
 }
 
 /** The same prompt and tokens as the parent's, its last token replaced by `token`: as a sampler would fork it. */
@@ -216,7 +218,8 @@ export class Simulation {
       assert.equal(request.state, "running");
       assert.ok(!seen.has(request), `${request.id} has two rows in one step`);
       seen.add(request);
-      assert.ok(queryLen >= 1 && queryLen <= this.maxChunk, `${request.id}: chunk of ${queryLen}`);
+      const most = request.isWhole ? request.numTokens : this.maxChunk;
+      assert.ok(queryLen >= 1 && queryLen <= most, `${request.id}: chunk of ${queryLen}`);
       assert.equal(end, request.numComputed);
       assert.ok(end <= request.numTokens);
       for (const [g, { kind, window = 0, attentionChunk = 0 }] of this.groups.entries()) {

@@ -41,7 +41,7 @@ export class TextTasks {
 
   async embed(inputs: readonly (string | readonly number[])[], options: EmbedOptions): Promise<EmbedResult> {
     const { recipe } = this.#checkpoint;
-    const own = recipe.pooling ?? (this.#facts().task === "generate" ? "last" : "mean");
+    const own = recipe.pooling ?? (this.#facts().isBidirectional ? "mean" : "last");
     const pooling = options.pooling ?? own;
     if (!POOLINGS.includes(pooling)) throw invalid("pooling", pooling, `one of ${POOLINGS.join(", ")}`);
     const prompt = this.#promptFor(options);

@@ -215,7 +215,8 @@ export class EngineCore {
 
   /** The attention plans of a step with these rows. */
   planOf(rows: readonly StepRow[]): StepPlan[] {
-    return planOfRows(rows, this.#parts.planners, this.#parts.pageSize);
+    const { planners, pageSize, model } = this.#parts;
+    return planOfRows(rows, planners, pageSize, model.spec.isBidirectional ?? false);
   }
 
   /** Proves that no page is lost; tests call it between steps. */

@@ -15,6 +15,7 @@ import { familyOf } from "../../models/registry.js";
 import { chunkOf, Scheduler } from "../../scheduler/scheduler.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
 import type { EngineFacts } from "../messages.js";
+import { textFacts } from "../text-facts.js";
 import { allocCaches, pageBytesOf, plannerFor } from "./cache-pools.js";
 import { kvDtypeOf, openDevice } from "./devices.js";
 import { EngineCore } from "./engine-core.js";
@@ -107,7 +108,7 @@ export async function loadEngine(
     maxContext: Math.min(maxContext, cache.maxTokens),
     eosIds: checkpoint.eosIds,
     compiler,
-    layers: { embed: dense, score: verdict ?? model.scorer?.score ?? null },
+    layers: { embed: dense, score: verdict ?? model.scorer ?? null },
     clock,
   });
   const key = pageKey(config, fingerprint, device, caches);
@@ -115,9 +116,7 @@ export async function loadEngine(
     architecture: spec.architecture,
     vocabSize: spec.vocabSize,
     hiddenSize: spec.hiddenSize,
-    task: spec.task ?? "generate",
-    numLabels: verdict === null ? (spec.numLabels ?? 0) : 1,
-    scorePooling: model.scorer?.pooling ?? "last",
+    ...textFacts(spec, checkpoint.recipe),
     maxContext,
     pageSize,
     poolTokens: cache.maxTokens,

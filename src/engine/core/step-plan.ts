@@ -1,5 +1,5 @@
-// The attention plan of a past step, made again from its record. A plan of causal rows depends on their lengths alone, so
-// nothing has to be kept of it.
+// The attention plan of a past step, made again from its record. A plan depends on the lengths of its rows alone, so nothing has to be
+// kept of it.
 
 import type { AttentionPlanner } from "../../attention/planner.js";
 import { Batch } from "../../core/batch.js";
@@ -11,6 +11,7 @@ export function planOfRows(
   rows: readonly StepRow[],
   planners: readonly AttentionPlanner[],
   pageSize: number,
+  isBidirectional: boolean,
 ): StepPlan[] {
   const batch = new Batch(
     pageSize,
@@ -19,6 +20,7 @@ export function planOfRows(
   for (const { start, queryLen, contextLen } of rows) {
     const unused = new Int32Array(contextLen); // tokens and pages do not matter to a plan
     batch.addRow(unused, start, queryLen, unused.subarray(0, ceilDiv(contextLen, pageSize)), Number.POSITIVE_INFINITY);
+    if (isBidirectional) batch.showUntil(contextLen, 0, contextLen);
   }
   return planners.map((planner) => describe(planner.plan(batch)));
 }

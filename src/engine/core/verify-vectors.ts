@@ -36,8 +36,8 @@ export function compareVectors(
     if (golden[pooling] !== undefined) compare(pooled(alone, hiddenSize, pooling), golden[pooling]);
   }
   if (golden.scores !== undefined) {
-    const { pooling, score } = model.scorer!;
-    compare(score(pooled(alone, hiddenSize, pooling)), golden.scores);
+    const { scorePooling = "last" } = model.spec;
+    compare(model.scorer!(pooled(alone, hiddenSize, scorePooling)), golden.scores);
   }
   return { vectorDifference, neighbourDifference: largestDifference(beside, alone) };
 }

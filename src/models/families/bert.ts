@@ -3,7 +3,7 @@
 
 import { loadAttention, PLAIN_ATTENTION, SelfAttention } from "../blocks/attention.js";
 import { ADD } from "../blocks/block.js";
-import { hostActivation, inOrder } from "../blocks/host-layers.js";
+import { type HostLayer, hostActivation, inOrder } from "../blocks/host-layers.js";
 import { loadMlp } from "../blocks/mlp.js";
 import { layerNormStyle, loadNorm, Norm, type NormStyle } from "../blocks/norm.js";
 import { PostNorm } from "../blocks/residual.js";
@@ -13,7 +13,7 @@ import { ConfigReader, MAX_LAYERS } from "../config-reader.js";
 import { encoderArchitectures, encoderSpec, readLabels } from "../encoder-config.js";
 import { EncoderFrame } from "../encoder-frame.js";
 import { Loader } from "../loader.js";
-import type { LoadContext, Model, ModelFamily, ModelSpec, Scorer } from "../model.js";
+import type { LoadContext, Model, ModelFamily, ModelSpec } from "../model.js";
 
 interface BertNames {
   readonly layers: string;
@@ -237,7 +237,7 @@ function loadBertNorm(loader: Loader, name: string, size: number, style: NormSty
 }
 
 /** Of the first token: a dense layer, then one number for each label. */
-function loadScorer(loader: Loader, { head, hiddenSize, numLabels }: BertConfig, root: string): Scorer {
+function loadScorer(loader: Loader, { head, hiddenSize, numLabels }: BertConfig, root: string): HostLayer {
   const dense = { pooler: `${root}pooler.dense`, classifier: "classifier.dense", pre_classifier: "pre_classifier" }[
     head
   ];
@@ -247,5 +247,5 @@ function loadScorer(loader: Loader, { head, hiddenSize, numLabels }: BertConfig,
     hostActivation(head === "pre_classifier" ? "relu" : "tanh"),
     loader.hostLinear(out, numLabels, hiddenSize),
   ];
-  return { pooling: "first", score: inOrder(layers) };
+  return inOrder(layers);
 }

@@ -5,7 +5,7 @@ import type { Activation } from "../../core/activation.js";
 import type { RopeConfig } from "../../formats/rope-config.js";
 import { loadAttention, PLAIN_ATTENTION, SelfAttention } from "../blocks/attention.js";
 import { ADD } from "../blocks/block.js";
-import { hostActivation, hostLayerNorm, inOrder } from "../blocks/host-layers.js";
+import { type HostLayer, hostActivation, hostLayerNorm, inOrder } from "../blocks/host-layers.js";
 import { loadMlp } from "../blocks/mlp.js";
 import { loadNorm, type NormStyle } from "../blocks/norm.js";
 import { Residual } from "../blocks/residual.js";
@@ -17,7 +17,7 @@ import { encoderArchitectures, encoderSpec, readLabels } from "../encoder-config
 import { EncoderFrame } from "../encoder-frame.js";
 import { readLayerTypes } from "../layer-windows.js";
 import { Loader } from "../loader.js";
-import type { LoadContext, Model, ModelFamily, ModelSpec, Scorer } from "../model.js";
+import type { LoadContext, Model, ModelFamily, ModelSpec } from "../model.js";
 import { readHeadRope } from "../rope.js";
 
 interface ModernBertConfig extends CommonConfig {
@@ -120,7 +120,7 @@ function cachesOf({ windows, numHeads, headDim }: ModernBertConfig): CacheLayout
 }
 
 function modernBertSpec(config: ModernBertConfig): ModelSpec {
-  return encoderSpec(config, cachesOf(config), config.ropes);
+  return encoderSpec(config, cachesOf(config), config.ropes, config.classifier.pooling);
 }
 
 function load(config: ModernBertConfig, context: LoadContext): Model {
@@ -167,7 +167,7 @@ function load(config: ModernBertConfig, context: LoadContext): Model {
   });
 }
 
-function loadScorer(loader: Loader, { classifier, norm, hiddenSize, numLabels }: ModernBertConfig): Scorer {
+function loadScorer(loader: Loader, { classifier, norm, hiddenSize, numLabels }: ModernBertConfig): HostLayer {
   const normBias = norm.hasBias ? loader.hostValues("head.norm.bias", [hiddenSize]) : null;
   const layers = [
     loader.hostLinear("head.dense", hiddenSize, hiddenSize, classifier.hasBias),
@@ -175,5 +175,5 @@ function loadScorer(loader: Loader, { classifier, norm, hiddenSize, numLabels }:
     hostLayerNorm(loader.hostValues("head.norm.weight", [hiddenSize]), normBias, norm.eps),
     loader.hostLinear("classifier", numLabels, hiddenSize),
   ];
-  return { pooling: classifier.pooling, score: inOrder(layers) };
+  return inOrder(layers);
 }

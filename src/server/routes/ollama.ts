@@ -13,7 +13,13 @@ import { chatOfGenerate, chatOfOllama, formatOfOllama } from "../ollama-chat.js"
 import { checkModel, saltOf, tokenizeText } from "../prompt.js";
 import type { Route } from "../route.js";
 import { type Reply, runCall } from "../run-call.js";
-import { ollamaChatSchema, ollamaEmbedSchema, ollamaGenerateSchema, ollamaShowSchema } from "../schemas/ollama.js";
+import {
+  ollamaChatSchema,
+  ollamaEmbeddingsSchema,
+  ollamaEmbedSchema,
+  ollamaGenerateSchema,
+  ollamaShowSchema,
+} from "../schemas/ollama.js";
 import { samplingOptions } from "../schemas/sampling.js";
 import type { ServerEvent } from "../sse.js";
 import type { StreamForm } from "../stream-call.js";
@@ -210,6 +216,23 @@ export const ollamaEmbed: Route = {
         load_duration: 0,
         prompt_eval_count: promptTokens,
       });
+    });
+  },
+};
+
+export const ollamaEmbeddings: Route = {
+  method: "post",
+  path: "/api/embeddings",
+  summary: "Embed one text (Ollama's older API)",
+  body: ollamaEmbeddingsSchema,
+  shapeError,
+  handle: async (c) => {
+    const body = await readJson(c, ollamaEmbeddingsSchema);
+    const context = c.get("server");
+    checkModel(context, body.model);
+    return runTexts(c, "embd", async (options) => {
+      const { vectors } = await context.engine.embed([body.prompt], { ...options, truncate: true, normalize: true });
+      return c.json({ embedding: [...vectors[0]!] });
     });
   },
 };

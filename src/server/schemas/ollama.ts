@@ -107,6 +107,14 @@ export const ollamaEmbedSchema = z.strictObject({
   keep_alive: ignored,
 });
 
+/** The older form: one text, one vector. */
+export const ollamaEmbeddingsSchema = z.strictObject({
+  model: z.string(),
+  prompt: z.string(),
+  options: maybe(options),
+  keep_alive: ignored,
+});
+
 export const ollamaShowSchema = z.strictObject({
   model: z.string().optional(),
   name: z.string().optional(),
