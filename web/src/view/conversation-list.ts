@@ -31,6 +31,7 @@ export class ConversationList {
     this.#actions = actions;
     this.button.setAttribute("aria-label", "Conversations");
     this.button.setAttribute("aria-controls", "conversations");
+    this.button.title = "Conversations (Ctrl+K)";
     const quiet = (text: string, onclick: () => void): HTMLElement =>
       h("button", { class: "quiet small", type: "button", onclick }, text);
     this.element = h(
