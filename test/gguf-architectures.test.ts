@@ -40,6 +40,15 @@ test("phi2: q, k and v of older files, in one matrix, are taken apart", () => {
   }
 });
 
+test("chatglm: q, k and v in one matrix, with fewer key heads", () => {
+  const { config, values } = open("chatglm", { "attention.head_count_kv": 1, "rope.dimension_count": 1 }, [
+    tensor("blk.0.attn_qkv.bias", 8),
+  ]);
+  assert.equal(config.attention_bias, true);
+  assert.deepEqual(values("model.layers.0.self_attn.k_proj.bias"), [4, 5]);
+  assert.deepEqual(values("model.layers.0.self_attn.v_proj.bias"), [6, 7]);
+});
+
 test("stablelm: norms of the heads, in one matrix, are taken apart; without a second norm the halves run side by side", () => {
   const { config, values } = open("stablelm", {}, [tensor("blk.0.attn_q_norm.weight", 2, 2)]);
   assert.equal(config.qk_layernorm, true);

@@ -270,6 +270,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
   },
   GlmForCausalLM: {
     title: "GLM-4 of 2024",
+    gguf: "chatglm",
     context: "128k",
     differs: "partial interleaved rotation, biases on q, k, v",
   },

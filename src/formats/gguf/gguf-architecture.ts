@@ -2,7 +2,7 @@
 
 import { toFloat32 } from "../../core/dequantize/dequantize.js";
 import type { HostTensor, TensorSource } from "../../core/tensor.js";
-import { elementsOf, madeTensor, renamed, reshaped } from "../tensor-views.js";
+import { elementsOf, madeTensor, renamed, reshaped, sliceOuter } from "../tensor-views.js";
 import type { GgufKeys } from "./gguf-keys.js";
 
 export type Config = Record<string, unknown>;
@@ -122,3 +122,13 @@ export const asLogarithm: Restore = (tensor, name) => [
     () => new Uint8Array(toFloat32(tensor).map((a) => Math.log(-a)).buffer),
   ),
 ];
+
+/** One matrix of all rows -> q, k and v by themselves. */
+export const splitQkv: Restore = (tensor, name, config) => {
+  const headDim = config.head_dim as number;
+  const q = (config.num_attention_heads as number) * headDim;
+  const kv = (config.num_key_value_heads as number) * headDim;
+  const part = (own: string, from: number, count: number) =>
+    sliceOuter(tensor, name.replace("qkv_proj", own), from, count);
+  return [part("q_proj", 0, q), part("k_proj", q, kv), part("v_proj", q + kv, kv)];
+};

@@ -1,8 +1,8 @@
 // Decoders with LayerNorm.
 
 import type { TensorSource } from "../../../core/tensor.js";
-import { entryOf, permuteRows, sliceOuter } from "../../tensor-views.js";
-import { type GgufArchitectures, type Restore, STANDARD, standard } from "../gguf-architecture.js";
+import { entryOf, permuteRows } from "../../tensor-views.js";
+import { type GgufArchitectures, type Restore, STANDARD, splitQkv, standard } from "../gguf-architecture.js";
 import type { GgufKeys } from "../gguf-keys.js";
 import { type Config, decoder, layerTypes, MAX_COUNT, vocabulary } from "../gguf-parts.js";
 
@@ -28,16 +28,6 @@ const byHead: Restore = (tensor, name, config) => {
       return (part * heads + head) * headDim + (row % headDim);
     }),
   ];
-};
-
-/** One matrix of all rows -> q, k and v by themselves. */
-const splitQkv: Restore = (tensor, name, config) => {
-  const headDim = config.head_dim as number;
-  const q = (config.num_attention_heads as number) * headDim;
-  const kv = (config.num_key_value_heads as number) * headDim;
-  const part = (own: string, from: number, count: number) =>
-    sliceOuter(tensor, name.replace("qkv_proj", own), from, count);
-  return [part("q_proj", 0, q), part("k_proj", q, kv), part("v_proj", q + kv, kv)];
 };
 
 /** [heads, head] -> a norm of each head's own. */

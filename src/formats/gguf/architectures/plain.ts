@@ -1,6 +1,14 @@
 // Dense decoders with RMS norm: Llama and what differs from it in little.
 
-import { type GgufArchitectures, LLAMA, POST_NORMS, STANDARD, standard, W_EXPERTS } from "../gguf-architecture.js";
+import {
+  type GgufArchitectures,
+  LLAMA,
+  POST_NORMS,
+  STANDARD,
+  splitQkv,
+  standard,
+  W_EXPERTS,
+} from "../gguf-architecture.js";
 import { type Config, decoder, experts, graniteScales, layers, layerTypes, localRope } from "../gguf-parts.js";
 import { xieluConfig, xieluTensors } from "../gguf-xielu.js";
 
@@ -76,7 +84,15 @@ export const PLAIN: GgufArchitectures = {
     config: (keys, source) => ({ ...decoder(keys, source), architectures: ["HunYuanDenseV1ForCausalLM"] }),
     naming: standard({ attn_q_norm: "self_attn.query_layernorm", attn_k_norm: "self_attn.key_layernorm" }),
   },
-  // GLM's ffn_up holds gate and up.
+  // GLM-4 of 2024; mostly with q, k and v in one matrix, as in the makers' own checkpoints. GLM's ffn_up holds gate and up.
+  chatglm: {
+    config: (keys, source) => ({
+      ...decoder(keys, source),
+      architectures: ["GlmForCausalLM"],
+      attention_bias: source.has("blk.0.attn_qkv.bias") || source.has("blk.0.attn_q.bias"),
+    }),
+    naming: standard({ ffn_up: "mlp.gate_up_proj" }, { restore: { attn_qkv: splitQkv } }),
+  },
   glm4: {
     config: (keys, source) => ({ ...decoder(keys, source), architectures: ["Glm4ForCausalLM"] }),
     naming: standard({
