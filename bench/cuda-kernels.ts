@@ -1,7 +1,7 @@
 // Device time of single kernels of the cuda device, on random numbers, as shares of what the machine can do.
-//   node dist/bench/cuda-kernels.js [matmul|attention|all|forms]    forms: every form of the tile kernel, to choose among them
+//   node dist/bench/cuda-kernels.js [matmul|attention|all|forms] [PART OF AN ATTENTION'S NAME]
+//   forms: every form of the tile kernel, to choose among them
 
-import { AttentionPlanner } from "../src/attention/planner.js";
 import { Batch } from "../src/core/batch.js";
 import { f32ToBf16 } from "../src/core/dequantize/small-floats.js";
 import type { HostTensor } from "../src/core/tensor.js";
@@ -146,9 +146,10 @@ function matmuls(): void {
   }
 }
 
-/** Rows of [cached, new] tokens, heads 32/8 of 128, page 16. */
-function attention(name: string, rows: readonly (readonly [number, number])[], dtype: "bf16" | "f16" = "bf16"): void {
-  const [numHeads, numKvHeads, dim, pageSize] = [32, 8, 128, 16];
+/** Rows of [cached, new] tokens, heads 32/8, page 16. */
+function attention(name: string, rows: readonly (readonly [number, number])[], dim = 128): void {
+  if (!name.includes(process.argv[3] ?? "")) return;
+  const [numHeads, numKvHeads, pageSize, dtype] = [32, 8, 16, "bf16"] as const;
   const pagesOf = rows.map(([cached, fresh]) => Math.ceil((cached + fresh) / pageSize));
   const numPages = 1 + pagesOf.reduce((a, b) => a + b, 0);
   const tokens = rows.reduce((sum, [, fresh]) => sum + fresh, 0);
@@ -176,8 +177,7 @@ function attention(name: string, rows: readonly (readonly [number, number])[], d
     next += pagesOf[r]!;
     batch.addRow(new Int32Array(cached + fresh), cached, fresh, pages, Number.POSITIVE_INFINITY);
   });
-  const { numWorkers, kvChunk } = device.info;
-  const planner = new AttentionPlanner({ groupSize: 4, headDim: dim, window: 0, numWorkers, split: "fixed", kvChunk });
+  const planner = device.createPlanner({ groupSize: 4, numKvHeads, headDim: dim, window: 0, split: "fixed" });
   const start = performance.now();
   const plan = planner.plan(batch);
   const planMs = performance.now() - start;
@@ -211,34 +211,22 @@ function fillPool(bytes: number, { address }: { address: number }): void {
 }
 
 function attentions(): void {
+  const times = <T>(count: number, row: T): T[] => Array.from({ length: count }, () => row);
   const ragged = Array.from({ length: 64 }, (_, i) => [Math.round(100 * 160 ** (i / 63)) - 1, 1] as const);
-  attention("decode 1 x 640", [[639, 1]]);
-  attention("decode 1 x 8192", [[8191, 1]]);
-  attention(
-    "decode 32 x 640",
-    Array.from({ length: 32 }, () => [639, 1] as const),
-  );
-  attention(
-    "decode 256 x 640",
-    Array.from({ length: 256 }, () => [639, 1] as const),
-  );
-  attention(
-    "decode 64 x 2048",
-    Array.from({ length: 64 }, () => [2047, 1] as const),
-  );
+  const chunks = times(4, [8000, 512] as const);
+  const decodes = times(60, [2047, 1] as const);
+  attention("decode 64 x 2048", times(64, [2047, 1]));
   attention("decode ragged 64 rows, 100 to 16,000", ragged);
-  attention(
-    "extend 4 x 4096",
-    Array.from({ length: 4 }, () => [0, 4096] as const),
-  );
+  attention("extend 4 x 4096", times(4, [0, 4096]));
+  attention("extend 4 x 4096, heads of 64", times(4, [0, 4096]), 64);
   attention("extend 1 x 8192", [[0, 8192]]);
-  attention(
-    "extend 32 x 512",
-    Array.from({ length: 32 }, () => [0, 512] as const),
-  );
-  const chunks = Array.from({ length: 4 }, () => [8000, 512] as const);
-  const decodes = Array.from({ length: 60 }, () => [2047, 1] as const);
-  attention("4 chunks of 512 on 8000", chunks);
-  attention("60 decodes of 2048", decodes);
-  attention("both in one batch", [...chunks, ...decodes]);
+  attention("extend 32 x 512", times(32, [0, 512]));
+  attention("extend 1 x 512", [[0, 512]]);
+  attention("extend 64 on 8000", [[8000, 64]]);
+  attention("mixed: 4 chunks of 512 on 8000", chunks);
+  attention("mixed: 60 decodes of 2048", decodes);
+  attention("mixed: both in one batch", [...chunks, ...decodes]);
+  for (const count of [1, 8, 32, 256]) attention(`decode ${count} x 640, heads of 64`, times(count, [639, 1]), 64);
+  for (const count of [1, 8, 32, 256]) attention(`decode ${count} x 640`, times(count, [639, 1]));
+  attention("decode 1 x 8192", [[8191, 1]]);
 }

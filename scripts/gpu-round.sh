@@ -1,7 +1,7 @@
 #!/bin/bash
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
-#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms e2e e2e8b split serve coded sanitize profile step1b step8b counters sass
+#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms attention e2e e2e8b split serve coded sanitize profile step1b step8b counters sass
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -42,6 +42,14 @@ for p in $PHASES; do
     invariance) phase 60 invariance node --test dist/test/cuda/invariance.test.js; tests invariance ;;
     matmul | forms) phase 90 $p node dist/bench/cuda-kernels.js $p; cat "$OUT/$p.log" >> "$TABLE" ;;
     kernels) phase 90 kernels node dist/bench/cuda-kernels.js; cat "$OUT/kernels.log" >> "$TABLE" ;;
+    attention)
+      phase 60 attention node dist/bench/cuda-kernels.js attention; cat "$OUT/attention.log" >> "$TABLE"
+      # Counters of one launch each: what bounds it.
+      for name in "decode 1 x 640, heads of 64" "decode ragged" "extend 4 x 4096" "extend 1 x 512"; do
+        file="counters-$(echo "$name" | tr -c 'a-z0-9\n' '-')"
+        phase 40 "$file" ncu --clock-control none --section SpeedOfLight --section WarpStateStats --section Occupancy --metrics dram__bytes_read.sum,dram__bytes_write.sum,sm__inst_executed.sum,sm__inst_executed_pipe_tensor.sum,l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum,smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio,smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio,smsp__average_warps_issue_stalled_wait_per_issue_active.ratio,smsp__average_warps_issue_stalled_math_pipe_throttle_per_issue_active.ratio,smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio,smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio,smsp__average_warps_issue_stalled_mio_throttle_per_issue_active.ratio,smsp__average_warps_issue_stalled_no_instruction_per_issue_active.ratio,smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio,smsp__average_warps_issue_stalled_drain_per_issue_active.ratio,smsp__average_warps_issue_stalled_membar_per_issue_active.ratio,smsp__average_warps_issue_stalled_branch_resolve_per_issue_active.ratio,smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio,smsp__average_warps_issue_stalled_sleeping_per_issue_active.ratio,smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio,sm__inst_executed_pipe_tensor_op_gmma.sum -k regex:"decode_|wgmma_" --launch-skip 8 --launch-count 1 node dist/bench/cuda-kernels.js attention "$name"
+        note "counters of $name"; grep -E "decode_|wgmma_|Duration|Throughput|dram__|stalled|Occupancy|sm__inst|conflicts|Cycles Active|Error|error" "$OUT/$file.log" | head -40 >> "$TABLE"
+      done ;;
     e2e)
       [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
       phase 70 latency1b node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 512,4096 --batch 1,8,32,128,256 --context 512 --steps 64 --repeat 5 --max-pages-per-batch 512 --ideal-chunk 8192

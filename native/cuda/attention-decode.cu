@@ -1,208 +1,209 @@
 // Attention of tiles with at most 16 packed query rows: decodes, with the GQA group as the rows of one tensor-core tile. Bound by
 // reading K and V.
 //
-// A block takes an item for one kv head: a whole row, whose units its warps share out in rounds (warp w has unit w, w + WARPS, ...;
-// after a round the unit states meet in shared memory and are folded in ascending order), or up to WARPS neighbouring parts of
-// one unit each, every warp writing its unit's state.
-// Each warp streams its keys through a ring of its own: SUB keys of K, eight times, then the unit's values likewise; no barrier
-// between warps while they stream. With two blocks of 4 warps about 96 KB are in flight per SM.
-#include "attention-mma.cuh"
+// A block of 4 warps takes an item for one kv head and walks its units together, so that a single unit is done as fast as a
+// multiprocessor can and a long row streams. Per unit: warp w scores keys 32w..32w+31; the warps' maxima meet in shared memory;
+// probabilities go there as the fragments they are; then warp w sums all keys for its quarter of the value's dims. Chains over dims
+// and over keys are those of the extend kernels, bit for bit.
+// K and V of a unit are a slot each of a ring: with 96 KB a block and two blocks, 128 KB and more are on their way per SM. From Hopper
+// on, warp 0 asks for pages by bulk copies (ids read a unit ahead); before, all threads copy.
+#include "attention-bulk.cuh"
 
-#define SUB 16
-#define SUBS (UNIT / SUB)
+#define WARPS 4
 
-template <int KIND, int DK, int DV, int WARPS, int SLOTS>
+template <int KIND, int DK, int DV, int SLOTS, bool IS_BULK>
 __device__ void decode(const AttentionArgs& a) {
-  constexpr int DIM = DK > DV ? DK : DV, SLOT_BYTES = SUB * DIM * 2;
+  constexpr int SLOT = UNIT * (DK > DV ? DK : DV) * 2, TILES = DV / (8 * WARPS);
   DYNAMIC_SHARED(shared);
-  u8* qs = shared;                                            // [16][DK]
-  float* unitO = (float*)(qs + 16 * DK * 2);                  // [WARPS][16][DV]
-  float2* unitMd = (float2*)(unitO + WARPS * 16 * DV);        // [WARPS][16]
-  u8* rings = (u8*)(unitMd + WARPS * 16);                     // [WARPS][SLOTS][SUB][DIM]
+  u8* qs = shared + SLOTS * SLOT;                       // [16][DK]
+  uint4* ps = (uint4*)(qs + 16 * DK * 2);               // [UNIT / 16][lane]: A fragments of the probabilities
+  float2* sums = (float2*)(ps + UNIT / 16 * 32);        // [WARPS][lane]
+  float* tops = (float*)(sums + WARPS * 32);            // [WARPS][16]
+  __shared__ u64 full[SLOTS];
+  __shared__ int ids[32];
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
+  if (IS_BULK && threadIdx.x == 0) {
+    for (int s = 0; s < SLOTS; s++) barrier_init(&full[s], 1);
+    barrier_init_done();
+  }
+  if (a.isAlone) let_others_begin();
+  // The plan, page ids and the keys of earlier steps were there before the kernels ahead began: only what this step writes is waited for.
+  if (!IS_BULK) wait_for_others();
   const Plan plan(a);
-  const int i = blockIdx.x, kvHead = blockIdx.y, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  if (i >= plan.numItems) return;
-  const int row = plan.row(i), qStart = plan.qStart(i), partial = plan.partial(i), kvStart = plan.kvStart(i);
-  const int token0 = a.qoIndptr[row];
-  const int packedEnd = min(qStart + plan.qTile, (a.qoIndptr[row + 1] - token0) * plan.group);
-  if (packedEnd - qStart > 16 || packedEnd <= qStart) return;  // the extend kernel's
-  int kvEnd = plan.kvEnd(i);
-  const bool isGrouped = partial >= 0 && plan.kvChunk == UNIT;
-  if (isGrouped) {
-    // Parts of one unit: the first of each aligned group of WARPS units leads, the others ride along.
-    auto isMate = [&](int j) {
-      return j >= 0 && j < plan.numItems && plan.partial(j) >= 0 && plan.row(j) == row && plan.qStart(j) == qStart;
-    };
-    if ((kvStart / UNIT) % WARPS != 0 && isMate(i - 1)) return;
-    for (int j = 1; j < WARPS && (kvStart / UNIT + j) % WARPS != 0 && isMate(i + j); j++) kvEnd = plan.kvEnd(i + j);
-  }
-  const int lastToken = token0 + (packedEnd - 1) / plan.group;
-  const int lo = visible_start(a.positions[token0 + qStart / plan.group], plan);
-  int hi = 0;
-  for (int t = token0 + qStart / plan.group; t <= lastToken; t++) hi = max(hi, visible_end(a, plan, t));
-  hi = min(hi, kvEnd);
-  if (warp == 0) load_q<KIND, DK>(qs, a, token0, plan.group, kvHead, qStart, packedEnd);
-  const Rows rows = rows_of(a, plan, token0, qStart, packedEnd, kvEnd);
-  __syncthreads();
+  const int i = blockIdx.x / a.numKvHeads, kvHead = blockIdx.x % a.numKvHeads;
+  if (i >= plan.numDecodes) return;
+  const Item item(plan, i);
+  const int lo = item.lo, hi = item.kvEnd;
+  const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
+  const int first = item.kvStart + max(0, lo - item.kvStart) / UNIT * UNIT;
+  const int units = max(0, (hi - first + UNIT - 1) / UNIT);
+  const int* pages = a.step + item.pagesAt;
+  const HeadPages keys(a, kvHead, false), values(a, kvHead, true);
+  if (IS_BULK) __syncthreads();
 
-  const HeadPages keys = head_pages(a, kvHead, false), values = head_pages(a, kvHead, true);
-  const int* pages = a.step + a.step[a.kvIndicesAt] + a.kvIndptr[row];
-  const int steps = (a.keyDim + 15) / 16;
-  const int first = isGrouped ? kvStart : kvStart + max(0, lo - kvStart) / UNIT * UNIT;
-  const int numUnits = max(0, (max(hi, isGrouped ? kvEnd : 0) - first + UNIT - 1) / UNIT);
-  const int rounds = (numUnits + WARPS - 1) / WARPS;
-  const int mine = numUnits > warp ? (numUnits - warp + WARPS - 1) / WARPS : 0;  // units of this warp
-  const int numSubs = mine * 2 * SUBS;
-  u8* ring = rings + warp * SLOTS * SLOT_BYTES;
-
-  // Page ids are read a unit ahead of the copies that need them: lane k knows the page of the unit's k-th sub-tile.
-  auto base_of = [&](int sub) { return first + ((sub / (2 * SUBS)) * WARPS + warp) * UNIT + (sub % SUBS) * SUB; };
-  auto pages_of = [&](int sub) {
-    const int key = base_of(sub) + lane * SUB;
-    return sub < numSubs && lane < SUBS && key >= lo && key < hi ? pages[key >> a.pageShift] : 0;
+  // Chunk 2u is the keys of unit u, 2u + 1 its values; chunk c lies in slot c % SLOTS.
+  const UnitPages unitPages(a, item, ids);
+  int page = -1, nextPage = IS_BULK && warp == 0 ? unitPages.of(first) : -1;
+  auto unit_of = [&](int c) { return first + (c >> 1) * UNIT; };
+  auto ask = [&](int c, int id) {
+    HeadPages from = keys;
+    if (c & 1) from = values;
+    unitPages.copy<true>(shared + c % SLOTS * SLOT, from, unit_of(c), id, &full[c % SLOTS]);
   };
-  int ids = 0, nextIds = pages_of(0);
-  auto fill = [&](int sub) {
-    if (sub % (2 * SUBS) == 0) {
-      ids = nextIds;
-      nextIds = pages_of(sub + 2 * SUBS);
+  auto expect = [&](int c) {
+    if ((c & 1) == 0) {
+      page = nextPage;
+      nextPage = unitPages.of(unit_of(c) + UNIT);
     }
-    const int page = __shfl_sync(0xffffffffu, ids, sub % SUBS), base = base_of(sub);
-    if (sub < numSubs && base < hi && base + SUB > lo) {
-      u8* slot = ring + (sub % SLOTS) * SLOT_BYTES;
-      const bool isV = (sub % (2 * SUBS)) >= SUBS;
-      if (DK == DV) copy_16_keys<DK>(slot, isV ? values : keys, pages, page, base, lo, hi);
-      else if (isV) copy_16_keys<DV>(slot, values, pages, page, base, lo, hi);
-      else copy_16_keys<DK>(slot, keys, pages, page, base, lo, hi);
-    }
-    copy_commit();
+    unitPages.expect(&full[c % SLOTS], page, (c & 1) ? a.valueDim : a.keyDim);
   };
-#pragma unroll
-  for (int sub = 0; sub < SLOTS - 1; sub++) fill(sub);
-
-  // The running state of a whole row, spread over the block: thread x has columns x, x + threads, ... of rows 0..15.
-  constexpr int PER_THREAD = 16 * DV / (32 * WARPS);
-  float total[PER_THREAD];
-  float m = MINUS_INF, d = 0.f;  // of row threadIdx.x, in the first 16 threads
-  __shared__ float2 folds[WARPS][16];
-#pragma unroll
-  for (int j = 0; j < PER_THREAD; j++) total[j] = 0.f;
-
-  int sub = 0;
-  for (int round = 0; round < rounds; round++) {
-    const int at = round * WARPS + warp, unit = first + at * UNIT;
-    const bool isActive = at < numUnits;
-    if (isActive) {
-      float s[UNIT / 8][4], um[2], ud[2], o[DV / 8][4];
-#pragma unroll
-      for (int n = 0; n < UNIT / 8; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
-#pragma unroll
-      for (int k = 0; k < SUBS; k++, sub++) {
-        copy_wait<SLOTS - 2>();
-        __syncwarp();
-        fill(sub + SLOTS - 1);
-        const u8* slot = ring + (sub % SLOTS) * SLOT_BYTES;
-        if (unit + k * SUB < hi && unit + k * SUB + SUB > lo) {
-          score_keys<KIND, DK, SUB>(s + 2 * k, qs, slot, 0, steps);
-        }
-        __syncwarp();
+  auto fill = [&](int c) {
+    if (IS_BULK) {
+      if (warp != 0 || c >= 2 * units) return;
+      expect(c);
+      ask(c, page);
+    } else {
+      HeadPages from = keys;
+      if (c & 1) from = values;
+      for (int at = threadIdx.x; at < UNIT / 8 * from.dim && c < 2 * units; at += 32 * WARPS) {
+        const int key = unit_of(c) + at / from.dim * 8;
+        if (key < hi && key + 8 > lo) copy16(shared + c % SLOTS * SLOT + at * 16, from.at(pages[key >> a.pageShift], key) + at % from.dim * 8);
       }
-      softmax_unit(s, rows, unit, a.scale, a.softcap, um, ud);
-#pragma unroll
-      for (int n = 0; n < DV / 8; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
-#pragma unroll
-      for (int k = 0; k < SUBS; k++, sub++) {
-        copy_wait<SLOTS - 2>();
-        __syncwarp();
-        fill(sub + SLOTS - 1);
-        const u8* slot = ring + (sub % SLOTS) * SLOT_BYTES;
-        if (unit + k * SUB < hi && unit + k * SUB + SUB > lo) {
-          u32 p[4];
-          probability_fragment<KIND>(p, s + 2 * k);
-#pragma unroll
-          for (int c = 0; c < DV / 16; c++) add_values<KIND, DV>(o + 2 * c, p, slot, 0, 2 * c);
-        }
-        __syncwarp();
-      }
-      // The unit's state: to the partial it is, or to shared memory for the fold.
-      const int g = lane >> 2, q = lane & 3;
-#pragma unroll
-      for (int r = 0; r < 2; r++) {
-        const int tileRow = g + r * 8;
-        if (isGrouped) {
-          if (qStart + tileRow < packedEnd) {
-            const i64 state = ((i64)(partial + at) * a.numKvHeads + kvHead) * plan.qTile + tileRow;
-            if (q == 0) a.partialMd[state] = make_float2(um[r], ud[r]);
-#pragma unroll
-            for (int n = 0; n < DV / 8; n++)
-#pragma unroll
-              for (int j = 0; j < 2; j++)
-                if (n * 8 + 2 * q + j < a.valueDim) a.partialO[state * a.valueDim + n * 8 + 2 * q + j] = o[n][2 * r + j];
-          }
-        } else {
-          float* to = unitO + (warp * 16 + tileRow) * DV;
-          if (q == 0) unitMd[warp * 16 + tileRow] = make_float2(um[r], ud[r]);
-#pragma unroll
-          for (int n = 0; n < DV / 8; n++)
-#pragma unroll
-            for (int j = 0; j < 2; j++) to[n * 8 + 2 * q + j] = o[n][2 * r + j];
-        }
+      copy_commit();
+    }
+  };
+  // Keys are waited for with SLOTS - 2 later chunks asked for, values with SLOTS - 1.
+  auto wait = [&](int c) {
+    if (IS_BULK) {
+      barrier_wait(&full[c % SLOTS], c / SLOTS & 1);
+    } else {
+      if (c & 1) copy_wait<SLOTS - 1>();
+      else copy_wait<SLOTS - 2>();
+      __syncthreads();
+    }
+  };
+  if (IS_BULK) {
+    auto isNew = [&](int c) { return unit_of(c) + (lane + 1) * unitPages.copyKeys > item.newStart; };
+    if (warp == 0) {
+#pragma unroll 1
+      for (int c = 0; c < SLOTS && c < 2 * units; c++) {
+        expect(c);
+        ask(c, isNew(c) ? -1 : page);
       }
     }
-    if (isGrouped) continue;
-    __syncthreads();
-    const int active = min(WARPS, numUnits - round * WARPS);
-    if (threadIdx.x < 16) {
-      for (int w = 0; w < active; w++) {
-        const float2 md = unitMd[w * 16 + threadIdx.x];
-        const Fold fold(m, md.x);
-        d = fold(d, md.y);
-        m = fold.m;
-        folds[w][threadIdx.x] = make_float2(fold.mine, fold.theirs);
-      }
+    wait_for_others();
+    if (warp == 0) {
+#pragma unroll 1
+      for (int c = 0; c < SLOTS && c < 2 * units; c++)
+        if (unit_of(c) + UNIT > item.newStart) ask(c, isNew(c) ? unitPages.of(unit_of(c)) : -1);
     }
-    __syncthreads();
+  } else {
 #pragma unroll
-    for (int j = 0; j < PER_THREAD; j++) {
-      const int at2 = j * 32 * WARPS + threadIdx.x, r = at2 / DV, c = at2 % DV;
-      if (qStart + r < packedEnd) {
-        for (int w = 0; w < active; w++) {
-          const float2 f = folds[w][r];
-          total[j] = __fadd_rn(__fmul_rn(total[j], f.x), __fmul_rn(unitO[(w * 16 + r) * DV + c], f.y));
-        }
-      }
-    }
-    __syncthreads();
+    for (int c = 0; c < SLOTS; c++) fill(c);
   }
-  copy_wait<0>();
-  if (isGrouped) return;
+  if (!a.isAlone) let_others_begin();  // the extend kernel relies on this one's having waited
+  load_q<KIND, DK>(qs, a, plan, item, kvHead, 0, threadIdx.x, 32 * WARPS);
+  const Rows rows = rows_of(a, plan, item, 0);
+  const int steps = a.keyDim / 16, keyGroup = a.keyDim * 16, valueGroup = a.valueDim * 16, column0 = warp * (DV / WARPS);
   __syncthreads();
-  if (threadIdx.x < 16) {
-    const int head = kvHead * plan.group + (qStart + threadIdx.x) % plan.group;
-    folds[0][threadIdx.x].x = partial < 0 ? final_factor(m, d, a.sinks, head) : 1.f;
-    if (partial >= 0 && qStart + threadIdx.x < packedEnd)
-      a.partialMd[((i64)partial * a.numKvHeads + kvHead) * plan.qTile + threadIdx.x] = make_float2(m, d);
-  }
-  __syncthreads();
+
+  float total[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
 #pragma unroll
-  for (int j = 0; j < PER_THREAD; j++) {
-    const int at2 = j * 32 * WARPS + threadIdx.x, r = at2 / DV, c = at2 % DV, p = qStart + r;
-    if (p < packedEnd && c < a.valueDim) {
-      const int token = token0 + p / plan.group, head = kvHead * plan.group + p % plan.group;
-      if (partial < 0) put_out(a, token, head * a.valueDim + c, __fmul_rn(total[j], folds[0][r].x));
-      else a.partialO[(((i64)partial * a.numKvHeads + kvHead) * plan.qTile + r) * a.valueDim + c] = total[j];
+  for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) total[n][j] = 0.f;
+  for (int u = 0; u < units; u++) {
+    const int unit = first + u * UNIT, c = 2 * u, mine = unit + warp * 32;
+    float s[4][4], um[2], ud[2];
+#pragma unroll
+    for (int n = 0; n < 4; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
+    wait(c);
+    if (mine < hi && mine + 32 > lo) score_keys<KIND, DK, 32>(s, qs, shared + c % SLOTS * SLOT, warp * 32, keyGroup, steps);
+    scores_of<4>(s, rows, mine, a.scale, a.softcap, um);
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+      um[r] = quad_max(um[r]);
+      if (q == 0) tops[warp * 16 + g + 8 * r] = um[r];
+    }
+    __syncthreads();  // all are past the values of the unit before
+    if (u > 0) fill(c - 1 + SLOTS);
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+#pragma unroll
+      for (int w = 0; w < WARPS; w++) um[r] = fmaxf(um[r], tops[w * 16 + g + 8 * r]);
+    float sum[2];
+    probabilities_of(s, um, sum);
+    sums[warp * 32 + lane] = make_float2(sum[0], sum[1]);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      u32 p[4];
+      probability_fragment<KIND>(p, s + 2 * h);
+      ps[(2 * warp + h) * 32 + lane] = {p[0], p[1], p[2], p[3]};
+    }
+    __syncthreads();  // all are past the keys
+    fill(c + SLOTS);
+    const float2 s0 = sums[lane], s1 = sums[32 + lane], s2 = sums[64 + lane], s3 = sums[96 + lane];
+    ud[0] = unit_sum(s0.x, s1.x, s2.x, s3.x);
+    ud[1] = unit_sum(s0.y, s1.y, s2.y, s3.y);
+
+    wait(c + 1);
+    u8* v = shared + (c + 1) % SLOTS * SLOT;
+    if (unit < lo || unit + UNIT > hi) {
+      // Slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN: zeros, where 16 keys are not all seen.
+#pragma unroll 1
+      for (int at = threadIdx.x; at < UNIT * (a.valueDim / 8); at += 32 * WARPS) {
+        const int key = at / (a.valueDim / 8), column = at % (a.valueDim / 8);
+        if (unit + key < lo || unit + key >= hi) *(uint4*)(v + tile_at(key, column, valueGroup)) = {0, 0, 0, 0};
+      }
+      __syncthreads();
+    }
+    float o[TILES][4];
+#pragma unroll
+    for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
+#pragma unroll
+    for (int k = 0; k < UNIT / 16; k++) {
+      if (unit + k * 16 < hi && unit + k * 16 + 16 > lo) {
+        const uint4 f = ps[k * 32 + lane];
+        const u32 p[4] = {f.x, f.y, f.z, f.w};
+#pragma unroll
+        for (int n = 0; n < TILES; n += 2)
+          if (column0 + n * 8 < a.valueDim) add_values<KIND>(o + n, p, v, k * 16, column0 / 8 + n, valueGroup);
+      }
+    }
+    if (isPerUnit) {
+      put_state<TILES>(a, plan, item, kvHead, item.partial + u, 0, o, um, ud, column0 + 2 * q, warp == 0 && q == 0);
+    } else {
+      const Fold fold0(m[0], um[0]), fold1(m[1], um[1]);
+      m[0] = fold0.m; m[1] = fold1.m;
+      d[0] = fold0(d[0], ud[0]); d[1] = fold1(d[1], ud[1]);
+#pragma unroll
+      for (int n = 0; n < TILES; n++) {
+        total[n][0] = fold0(total[n][0], o[n][0]);
+        total[n][1] = fold0(total[n][1], o[n][1]);
+        total[n][2] = fold1(total[n][2], o[n][2]);
+        total[n][3] = fold1(total[n][3], o[n][3]);
+      }
     }
   }
+  if (!IS_BULK) copy_wait<0>();
+  if (item.partial < 0) {
+    put_rows<TILES, false>(a, plan, item, kvHead, 0, total, m, d, column0 + 2 * q);
+    return;
+  }
+  if (!isPerUnit) put_state<TILES>(a, plan, item, kvHead, item.partial, 0, total, m, d, column0 + 2 * q, warp == 0 && q == 0);
+  merge_if_last(a, plan, item, kvHead, 32 * WARPS);
 }
 
-#define DECODE(DK, DV, WARPS, SLOTS)                                                                                               \
-  KERNEL(32 * WARPS, decode_bf16_##DK##_##DV, AttentionArgs) {      \
-    decode<KIND_BF16, DK, DV, WARPS, SLOTS>(a);                                                                                    \
-  }                                                                                                                                \
-  KERNEL(32 * WARPS, decode_f16_##DK##_##DV, AttentionArgs) {       \
-    decode<KIND_F16, DK, DV, WARPS, SLOTS>(a);                                                                                     \
-  }
-DECODE(64, 64, 4, 6)
-DECODE(128, 128, 4, 4)
-DECODE(192, 128, 2, 4)
-DECODE(256, 256, 2, 4)
+#define DECODE(DK, DV, SLOTS, PER_SM, HOW, IS_BULK)                                                                              \
+  OPEN_KERNEL(32 * WARPS, PER_SM, decode_##HOW##_bf16_##DK##_##DV, AttentionArgs) { decode<KIND_BF16, DK, DV, SLOTS, IS_BULK>(a); } \
+  OPEN_KERNEL(32 * WARPS, PER_SM, decode_##HOW##_f16_##DK##_##DV, AttentionArgs) { decode<KIND_F16, DK, DV, SLOTS, IS_BULK>(a); }
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+DECODE(64, 64, 6, 2, bulk, true)
+DECODE(128, 128, 3, 2, bulk, true)
+DECODE(192, 128, 4, 1, bulk, true)
+DECODE(256, 256, 3, 1, bulk, true)
+#endif
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900
+DECODE(64, 64, 3, 2, copy, false)
+DECODE(128, 128, 2, 1, copy, false)
+DECODE(192, 128, 2, 1, copy, false)
+DECODE(256, 256, 2, 1, copy, false)
+#endif

@@ -1,10 +1,29 @@
-// Attention of tiles with more than 16 packed query rows: prompts and chunks of prompts, on mma.sync.
+// Attention of tiles with more than 16 packed query rows on mma.sync: prompts on GPUs before Hopper, and the head sizes that
+// attention-wgmma.cu does not take.
 //
-// A block of 4 warps takes 64 packed rows of an item for one kv head; a warp has 16 rows and their running state in registers
-// (o, DV/2 numbers per lane; m, d). Per unit of 128 keys: K arrives while the values of the unit before are added, V while scores
-// are computed: one buffer each, two blocks per SM.
+// A block of 4 warps takes 64 packed rows of an item for one kv head (blockIdx.y: which 64); a warp has 16 rows and their running
+// state in registers (o, DV/2 numbers per lane; m, d). Per unit of 128 keys: K arrives while the values of the unit before are added,
+// V while scores are computed: one buffer each, two blocks per SM.
 // Traffic: K and V of the item's keys once per 64 packed rows, from L2 mostly. FLOPs: 4 * rows * keys * D.
 #include "attention-mma.cuh"
+
+// 32 keys' vectors from `base` on into rows of a tile, by one warp; lane h < 4 knows the page of the h-th 8 keys. Keys outside
+// [lo, hi) and dims beyond the head's become zeros: their slots may hold anything.
+template <int DIM>
+__device__ __forceinline__ void copy_32_keys(u8* tile, const HeadPages& from, int pageIds, int base, int lo, int hi) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int group = 0; group < 4; group++) {
+    const int key = base + group * 8;
+    const u16* source = from.at(__shfl_sync(0xffffffffu, pageIds, group), key);
+#pragma unroll
+    for (int j = 0; j < DIM / 32; j++) {
+      const int at = j * 32 + lane, row = at & 7;
+      const bool isWanted = key + row >= lo && key + row < hi && at < from.dim;
+      copy16(tile + group * DIM * 16 + at * 16, source + (isWanted ? at * 8 : 0), isWanted);
+    }
+  }
+}
 
 template <int KIND, int DK, int DV>
 __device__ void extend(const AttentionArgs& a) {
@@ -13,47 +32,39 @@ __device__ void extend(const AttentionArgs& a) {
   u8* ks = qs + 64 * DK * 2;                 // [UNIT][DK]
   u8* vs = ks + UNIT * DK * 2;               // [UNIT][DV]
   const Plan plan(a);
-  const int i = blockIdx.x, kvHead = blockIdx.y, warp = threadIdx.x >> 5;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int i = plan.numDecodes + blockIdx.x / a.numKvHeads, kvHead = blockIdx.x % a.numKvHeads;
   if (i >= plan.numItems) return;
-  const int row = plan.row(i), qStart = plan.qStart(i), partial = plan.partial(i), kvEnd = plan.kvEnd(i);
-  const int token0 = a.qoIndptr[row];
-  const int packedEnd = min(qStart + plan.qTile, (a.qoIndptr[row + 1] - token0) * plan.group);
-  const int block0 = qStart + blockIdx.z * 64;
-  if (packedEnd - qStart <= 16 || block0 >= packedEnd) return;  // the decode kernel's, or nothing left
-  const int packed = block0 + warp * 16;
-  const int firstToken = token0 + block0 / plan.group, lastToken = token0 + (min(block0 + 64, packedEnd) - 1) / plan.group;
-  const int lo = visible_start(a.positions[firstToken], plan);
-  int hi = 0;  // visibleEnd need not ascend (images): the most of the block's tokens
-  for (int t = firstToken; t <= lastToken; t++) hi = max(hi, visible_end(a, plan, t));
-  hi = min(hi, kvEnd);
-  load_q<KIND, DK>(qs + warp * 16 * DK * 2, a, token0, plan.group, kvHead, packed, packedEnd);
-  const Rows rows = rows_of(a, plan, token0, packed, packedEnd, kvEnd);
-  const int steps = (a.keyDim + 15) / 16;
-  const HeadPages keys = head_pages(a, kvHead, false), values = head_pages(a, kvHead, true);
-  const int* pages = a.step + a.step[a.kvIndicesAt] + a.kvIndptr[row];
+  Item item(plan, i);
+  item.blocks *= (item.rows + 63) / 64;
+  const int first = blockIdx.y * 64 + warp * 16;
+  if (blockIdx.y * 64 >= item.rows) return;
+  const int lo = item.lo, hi = item.kvEnd;
+  load_q<KIND, DK>(qs + warp * 16 * DK * 2, a, plan, item, kvHead, first, lane, 32);
+  const Rows rows = rows_of(a, plan, item, first);
+  const int warpTo = __reduce_max_sync(0xffffffffu, max(rows.to[0], rows.to[1]));
+  const int steps = a.keyDim / 16;
+  const HeadPages keys(a, kvHead, false), values(a, kvHead, true);
+  const int* pages = a.step + item.pagesAt;
+  const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
 
   float o[DV / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
 #pragma unroll
   for (int n = 0; n < DV / 8; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
 
-  const int from = plan.kvStart(i) + max(0, lo - plan.kvStart(i)) / UNIT * UNIT;
-  // Page ids are read a unit ahead: lane h < 2 of a warp knows that of its h-th 16 keys (warps copy 32 keys of a unit each).
-  const int lane = threadIdx.x & 31;
+  const int from = item.kvStart + max(0, lo - item.kvStart) / UNIT * UNIT;
+  // Page ids are read a unit ahead (warps copy 32 keys of a unit each).
   auto pages_of = [&](int unit) {
-    const int key = unit + warp * 32 + (lane & 1) * 16;
-    return key >= lo && key < hi ? pages[key >> a.pageShift] : 0;
+    const int key = unit + warp * 32 + (lane & 3) * 8;
+    return key + 8 > lo && key < hi ? pages[key >> a.pageShift] : 0;
   };
   int page = from < hi ? pages_of(from) : 0;
   auto load_k = [&](int unit, int ids) {
-#pragma unroll
-    for (int half = 0; half < 2; half++)
-      copy_16_keys<DK>(ks + (warp * 32 + half * 16) * DK * 2, keys, pages, __shfl_sync(0xffffffffu, ids, half), unit + warp * 32 + half * 16, lo, hi);
+    copy_32_keys<DK>(ks + warp * 32 * DK * 2, keys, ids, unit + warp * 32, lo, hi);
     copy_commit();
   };
   auto load_v = [&](int unit, int ids) {
-#pragma unroll
-    for (int half = 0; half < 2; half++)
-      copy_16_keys<DV>(vs + (warp * 32 + half * 16) * DV * 2, values, pages, __shfl_sync(0xffffffffu, ids, half), unit + warp * 32 + half * 16, lo, hi);
+    copy_32_keys<DV>(vs + warp * 32 * DV * 2, values, ids, unit + warp * 32, lo, hi);
     copy_commit();
   };
   if (from < hi) { load_k(from, page); load_v(from, page); }
@@ -61,15 +72,14 @@ __device__ void extend(const AttentionArgs& a) {
     const int nextPage = unit + UNIT < hi ? pages_of(unit + UNIT) : 0;
     copy_wait<1>();   // K is here, V may be on its way
     __syncthreads();
-    const int warpTo = __reduce_max_sync(0xffffffffu, max(rows.to[0], rows.to[1]));
     const bool isSeen = unit < warpTo;
-    float s[UNIT / 8][4], um[2], ud[2];
+    float s[UNIT / 8][4], um[2] = {MINUS_INF, MINUS_INF}, ud[2] = {0.f, 0.f};
     if (isSeen) {
 #pragma unroll
       for (int n = 0; n < UNIT / 8; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
 #pragma unroll
       for (int n = 0; n < UNIT / 64; n++)
-        if (unit + n * 64 < warpTo) score_keys<KIND, DK, 64>(s + 8 * n, qs + warp * 16 * DK * 2, ks, n * 64, steps);
+        if (unit + n * 64 < warpTo) score_keys<KIND, DK, 64>(s + 8 * n, qs + warp * 16 * DK * 2, ks, n * 64, DK * 16, steps);
     }
     __syncthreads();
     if (unit + UNIT < hi) load_k(unit + UNIT, nextPage); else copy_commit();
@@ -93,52 +103,42 @@ __device__ void extend(const AttentionArgs& a) {
         for (int n = 0; n < UNIT / 16; n++) {
           if (unit + n * 16 < warpTo) {
 #pragma unroll
-            for (int h = 0; h < 4; h++) add_values<KIND, DV>(sum + 2 * h, p[n], vs, n * 16, 8 * c + 2 * h);
+            for (int h = 0; h < 4; h++) add_values<KIND>(sum + 2 * h, p[n], vs, n * 16, 8 * c + 2 * h, DV * 16);
           }
         }
 #pragma unroll
         for (int h = 0; h < 8; h++) {
-          o[8 * c + h][0] = fold0(o[8 * c + h][0], sum[h][0]);
-          o[8 * c + h][1] = fold0(o[8 * c + h][1], sum[h][1]);
-          o[8 * c + h][2] = fold1(o[8 * c + h][2], sum[h][2]);
-          o[8 * c + h][3] = fold1(o[8 * c + h][3], sum[h][3]);
+          if (isPerUnit) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) o[8 * c + h][j] = sum[h][j];
+          } else {
+            o[8 * c + h][0] = fold0(o[8 * c + h][0], sum[h][0]);
+            o[8 * c + h][1] = fold0(o[8 * c + h][1], sum[h][1]);
+            o[8 * c + h][2] = fold1(o[8 * c + h][2], sum[h][2]);
+            o[8 * c + h][3] = fold1(o[8 * c + h][3], sum[h][3]);
+          }
         }
       }
+    }
+    if (isPerUnit) {  // a unit that this warp's rows do not see leaves m = -inf, and what o holds then does not matter if it is finite
+      const int partial = item.partial + (unit - item.kvStart) / UNIT;
+      put_state<DV / 8>(a, plan, item, kvHead, partial, first, o, um, ud, 2 * (lane & 3), (lane & 3) == 0);
     }
     __syncthreads();
     if (unit + UNIT < hi) load_v(unit + UNIT, nextPage); else copy_commit();
   }
   copy_wait<0>();
-
-  const int g = lane >> 2, q = lane & 3;
-#pragma unroll
-  for (int r = 0; r < 2; r++) {
-    const int p = packed + g + r * 8;
-    if (p >= packedEnd) continue;
-    const int token = token0 + p / plan.group, head = kvHead * plan.group + p % plan.group;
-    const i64 state = partial < 0 ? 0 : ((i64)partial * a.numKvHeads + kvHead) * plan.qTile + (p - qStart);
-    const float factor = partial < 0 ? final_factor(m[r], d[r], a.sinks, head) : 1.f;
-    if (partial >= 0 && q == 0) a.partialMd[state] = make_float2(m[r], d[r]);
-#pragma unroll
-    for (int n = 0; n < DV / 8; n++) {
-#pragma unroll
-      for (int j = 0; j < 2; j++) {
-        const int c = n * 8 + 2 * q + j;
-        if (c >= a.valueDim) continue;
-        if (partial < 0) put_out(a, token, head * a.valueDim + c, __fmul_rn(o[n][2 * r + j], factor));
-        else a.partialO[state * a.valueDim + c] = o[n][2 * r + j];
-      }
-    }
+  if (item.partial < 0) {
+    put_rows<DV / 8, false>(a, plan, item, kvHead, first, o, m, d, 2 * (lane & 3));
+    return;
   }
+  if (!isPerUnit) put_state<DV / 8>(a, plan, item, kvHead, item.partial, first, o, m, d, 2 * (lane & 3), (lane & 3) == 0);
+  merge_if_last(a, plan, item, kvHead, 128);
 }
 
-#define EXTEND(DK, DV)                                                                                                          \
-  KERNEL(128, extend_bf16_##DK##_##DV, AttentionArgs) {          \
-    extend<KIND_BF16, DK, DV>(a);                                                                                               \
-  }                                                                                                                             \
-  KERNEL(128, extend_f16_##DK##_##DV, AttentionArgs) {           \
-    extend<KIND_F16, DK, DV>(a);                                                                                                \
-  }
+#define EXTEND(DK, DV)                                                                                \
+  KERNEL(128, extend_bf16_##DK##_##DV, AttentionArgs) { extend<KIND_BF16, DK, DV>(a); }               \
+  KERNEL(128, extend_f16_##DK##_##DV, AttentionArgs) { extend<KIND_F16, DK, DV>(a); }
 EXTEND(64, 64)
 EXTEND(128, 128)
 EXTEND(192, 128)

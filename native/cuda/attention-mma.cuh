@@ -1,31 +1,30 @@
-// The tensor-core pieces of attention on 16 packed query rows: scores of 16 keys, the softmax of a unit, values of 16 keys.
-// Shared by the decode and the extend kernel, so that both give the same bits.
+// The tensor-core pieces of attention: scores of keys, the softmax of a unit, sums of values. Shared by the kernels, so that all give
+// the same bits: the fragments of mma.sync and of wgmma are the same registers.
 //
-// Tiles in shared memory are rows of DIM 16-bit numbers (DIM a multiple of 64), their 16-byte columns XORed with row % 8, which
-// keeps ldmatrix free of bank conflicts. Dims beyond the head's own are zero.
+// Pages and tiles of 16-bit numbers lie in core matrices: [row / 8][dim / 8][8 rows][8 dims], 128 bytes each (kv_at). That is what
+// ldmatrix reads without bank conflicts and what wgmma's descriptors name, so a page comes to shared memory as it lies.
 #pragma once
 #include "attention.cuh"
 
-template <int DIM>
-__device__ __forceinline__ int tile_at(int row, int column) {  // byte offset of a 16-byte column
-  return row * (DIM * 2) + ((column ^ (row & 7)) << 4);
+// Byte offset of a 16-byte column; groupBytes: 16 * dims of a row.
+__device__ __forceinline__ int tile_at(int row, int column, int groupBytes) {
+  return (row >> 3) * groupBytes + column * 128 + (row & 7) * 16;
 }
 
 // s[KEYS/8][4] (16 rows x KEYS keys) += q . k. q: A fragments by ldmatrix from a [16][DK] tile; k: the keys from row `key` on.
 template <int KIND, int DK, int KEYS>
-__device__ __forceinline__ void score_keys(float (*s)[4], const u8* q, const u8* k, int key, int steps) {
+__device__ __forceinline__ void score_keys(float (*s)[4], const u8* q, const u8* k, int key, int groupBytes, int steps) {
   const int lane = threadIdx.x & 31, matrix = lane >> 3, in = lane & 7;
-  // The XOR of tile_at needs the row's low bits alone, and rows here are `in` modulo 8.
-  const u8* qRow = q + ((matrix & 1) * 8 + in) * (DK * 2);
-  const u8* kRow = k + (key + (matrix >> 1) * 8 + in) * (DK * 2);
+  const u8* qAt = q + (matrix & 1) * (DK * 16) + (matrix >> 1) * 128 + in * 16;
+  const u8* kAt = k + ((key >> 3) + (matrix >> 1)) * groupBytes + (matrix & 1) * 128 + in * 16;
 #pragma unroll
   for (int i = 0; i < DK / 16; i++) {
     if (i < steps) {
       // All fragments of the step first: their loads overlap, and the products then follow one another without waiting.
       u32 a[4], b[KEYS / 16][4];
-      ldmatrix_x4(a, qRow + (((2 * i + (matrix >> 1)) ^ in) << 4));
+      ldmatrix_x4(a, qAt + i * 256);
 #pragma unroll
-      for (int n = 0; n < KEYS / 16; n++) ldmatrix_x4(b[n], kRow + n * 16 * DK * 2 + (((2 * i + (matrix & 1)) ^ in) << 4));
+      for (int n = 0; n < KEYS / 16; n++) ldmatrix_x4(b[n], kAt + 2 * n * groupBytes + i * 256);
 #pragma unroll
       for (int n = 0; n < KEYS / 16; n++) {
         mma16816<KIND>(s[2 * n], a, b[n][0], b[n][1]);
@@ -39,62 +38,95 @@ __device__ __forceinline__ void score_keys(float (*s)[4], const u8* q, const u8*
 struct Rows {
   int from[2], to[2];
 };
+__device__ __forceinline__ Rows rows_of(const AttentionArgs& a, const Plan& plan, const Item& item, int first) {
+  const int g = (threadIdx.x & 31) >> 2;
+  Rows rows;
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const int row = first + g + r * 8;
+    rows.from[r] = rows.to[r] = 0;
+    if (row < item.rows) {
+      const int token = item.token0 + plan.token_of(item.packed0 + row);
+      rows.from[r] = visible_start(a.positions[token], plan);
+      rows.to[r] = min(item.kvEnd, visible_end(a, plan, token));
+    }
+  }
+  return rows;
+}
 
-// Turns the unit's raw dots s[UNIT/8][4] into probabilities; gives each row's m and d. Keys count from `unit`.
-__device__ __forceinline__ void softmax_unit(float (*s)[4], const Rows& rows, int unit, float scale, float softcap, float* m,
-                                             float* d) {
+// Raw dots of 8 * TILES keys from `key` on become scores, those of keys a row does not see -inf; top: each row's highest in this lane.
+template <int TILES>
+__device__ __forceinline__ void scores_of(float (*s)[4], const Rows& rows, int key, float scale, float softcap, float* top) {
   const int q = threadIdx.x & 3;
-  m[0] = m[1] = MINUS_INF;
   if (softcap > 0.f) {
 #pragma unroll
-    for (int i = 0; i < UNIT / 8; i++)
+    for (int i = 0; i < TILES; i++)
 #pragma unroll
       for (int j = 0; j < 4; j++) s[i][j] = score_of(s[i][j], scale, softcap);
   } else {
     const float factor = __fmul_rn(scale, LOG2E);
 #pragma unroll
-    for (int i = 0; i < UNIT / 8; i++)
+    for (int i = 0; i < TILES; i++)
 #pragma unroll
       for (int j = 0; j < 4; j++) s[i][j] = __fmul_rn(s[i][j], factor);
   }
   // Most units are seen whole by all rows: no masks there.
-  const bool isWhole = rows.from[0] <= unit && rows.from[1] <= unit && rows.to[0] >= unit + UNIT && rows.to[1] >= unit + UNIT;
-  if (!isWhole) {
+  const int end = key + 8 * TILES;
+  if (rows.from[0] > key || rows.from[1] > key || rows.to[0] < end || rows.to[1] < end) {
 #pragma unroll
-    for (int i = 0; i < UNIT / 8; i++) {
+    for (int i = 0; i < TILES; i++) {
 #pragma unroll
       for (int j = 0; j < 4; j++) {
-        const int r = j >> 1, key = unit + i * 8 + 2 * q + (j & 1);
-        if (key < rows.from[r] || key >= rows.to[r]) s[i][j] = MINUS_INF;
+        const int r = j >> 1, at = key + i * 8 + 2 * q + (j & 1);
+        if (at < rows.from[r] || at >= rows.to[r]) s[i][j] = MINUS_INF;
       }
     }
   }
+  top[0] = top[1] = MINUS_INF;
 #pragma unroll
-  for (int i = 0; i < UNIT / 8; i++)
+  for (int i = 0; i < TILES; i++)
 #pragma unroll
-    for (int j = 0; j < 4; j++) m[j >> 1] = fmaxf(m[j >> 1], s[i][j]);
-#pragma unroll
-  for (int r = 0; r < 2; r++) {
-    m[r] = fmaxf(m[r], __shfl_xor_sync(0xffffffffu, m[r], 1));
-    m[r] = fmaxf(m[r], __shfl_xor_sync(0xffffffffu, m[r], 2));
-    d[r] = 0.f;
-  }
+    for (int j = 0; j < 4; j++) top[j >> 1] = fmaxf(top[j >> 1], s[i][j]);
+}
+__device__ __forceinline__ float quad_max(float v) {
+  v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 1));
+  return fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 2));
+}
+__device__ __forceinline__ float quad_sum(float v) {
+  v = __fadd_rn(v, __shfl_xor_sync(0xffffffffu, v, 1));
+  return __fadd_rn(v, __shfl_xor_sync(0xffffffffu, v, 2));
+}
+
+// Scores of 32 keys (4 tiles) become probabilities relative to m; sum: this lane's of each row. A unit's d is the four groups'
+// lane sums added ascending (unit_sum), then the quad's.
+__device__ __forceinline__ void probabilities_of(float (*s)[4], const float* m, float* sum) {
   // A row that sees nothing: any finite number in m's place makes all its probabilities 2^-inf = 0.
   const float top[2] = {m[0] == MINUS_INF ? 0.f : m[0], m[1] == MINUS_INF ? 0.f : m[1]};
+  sum[0] = sum[1] = 0.f;
 #pragma unroll
-  for (int i = 0; i < UNIT / 8; i++) {
+  for (int i = 0; i < 4; i++) {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       const int r = j >> 1;
       s[i][j] = exp2_of(__fsub_rn(s[i][j], top[r]));
-      d[r] = __fadd_rn(d[r], s[i][j]);
+      sum[r] = __fadd_rn(sum[r], s[i][j]);
     }
   }
+}
+__device__ __forceinline__ float unit_sum(float a, float b, float c, float d) {
+  return quad_sum(__fadd_rn(__fadd_rn(__fadd_rn(a, b), c), d));
+}
+
+// Turns the unit's raw dots s[UNIT/8][4] into probabilities; gives each row's m and d.
+__device__ __forceinline__ void softmax_unit(float (*s)[4], const Rows& rows, int unit, float scale, float softcap, float* m, float* d) {
+  scores_of<UNIT / 8>(s, rows, unit, scale, softcap, m);
+  m[0] = quad_max(m[0]);
+  m[1] = quad_max(m[1]);
+  float sum[4][2];
 #pragma unroll
-  for (int r = 0; r < 2; r++) {
-    d[r] = __fadd_rn(d[r], __shfl_xor_sync(0xffffffffu, d[r], 1));
-    d[r] = __fadd_rn(d[r], __shfl_xor_sync(0xffffffffu, d[r], 2));
-  }
+  for (int i = 0; i < 4; i++) probabilities_of(s + 4 * i, m, sum[i]);
+  d[0] = unit_sum(sum[0][0], sum[1][0], sum[2][0], sum[3][0]);
+  d[1] = unit_sum(sum[0][1], sum[1][1], sum[2][1], sum[3][1]);
 }
 
 // The A fragment of 16 keys' probabilities: the scores' own registers, rounded to 16 bits.
@@ -106,92 +138,100 @@ __device__ __forceinline__ void probability_fragment(u32* a, float (*s)[4]) {
   a[3] = round2<KIND>(s[1][2], s[1][3]);
 }
 
-// o[16 rows x 16 dims] (two n8 tiles) += p (16 keys from `key`) . v at 16-byte columns `column`, `column + 1`.
-template <int KIND, int DV>
-__device__ __forceinline__ void add_values(float (*o)[4], const u32* p, const u8* v, int key, int column) {
+// o[16 rows x 16 dims] (two n8 tiles) += p (16 keys from `key` on) . v at 16-byte columns `column`, `column + 1`.
+template <int KIND>
+__device__ __forceinline__ void add_values(float (*o)[4], const u32* p, const u8* v, int key, int column, int groupBytes) {
   const int lane = threadIdx.x & 31, matrix = lane >> 3, in = lane & 7;
   u32 b[4];
-  ldmatrix_x4_trans(b, v + tile_at<DV>(key + (matrix & 1) * 8 + in, column + (matrix >> 1)));
+  ldmatrix_x4_trans(b, v + ((key >> 3) + (matrix & 1)) * groupBytes + (column + (matrix >> 1)) * 128 + in * 16);
   mma16816<KIND>(o[0], p, b[0], b[1]);
   mma16816<KIND>(o[1], p, b[2], b[3]);
 }
 
-// 16 packed rows of q, from `packed` on, as a [16][DK] tile; rows at or beyond packedEnd and dims beyond keyDim are zero.
-template <int KIND, int DK>
-__device__ __forceinline__ void load_q(u8* tile, const AttentionArgs& a, int token0, int group, int kvHead, int packed, int packedEnd) {
-  for (int at = threadIdx.x & 31; at < 16 * (DK / 2); at += 32) {
-    const int r = at / (DK / 2), c = 2 * (at % (DK / 2)), p = packed + r;
-    u32 bits = 0;
-    if (p < packedEnd && c < a.keyDim) {
-      const float* x = a.q + (i64)(token0 + p / group) * a.qStride + (i64)(kvHead * group + p % group) * a.keyDim + c;
-      bits = pack2(x[0], x[1], KIND);
-    }
-    *(u32*)(tile + tile_at<DK>(r, c >> 3) + (c & 7) * 2) = bits;
+// 8 dims of packed row `row` of the item, from dim c on, as the tile's 16 bytes; zero beyond the item's rows and the head's dims.
+template <int KIND>
+__device__ __forceinline__ uint4 query_column(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int row, int c) {
+  uint4 bits = {0, 0, 0, 0};
+  if (row < item.rows && c < a.keyDim) {
+    const int p = item.packed0 + row;
+    const float2* x = (const float2*)(a.q + (i64)(item.token0 + plan.token_of(p)) * a.qStride + (i64)plan.head_of(p, kvHead) * a.keyDim + c);
+    const float2 v[4] = {x[0], x[1], x[2], x[3]};
+    bits.x = pack2(v[0].x, v[0].y, KIND);
+    bits.y = pack2(v[1].x, v[1].y, KIND);
+    bits.z = pack2(v[2].x, v[2].y, KIND);
+    bits.w = pack2(v[3].x, v[3].y, KIND);
   }
+  return bits;
 }
-
-__device__ __forceinline__ Rows rows_of(const AttentionArgs& a, const Plan& plan, int token0, int packed, int packedEnd, int kvEnd) {
-  const int g = (threadIdx.x & 31) >> 2;
-  Rows rows;
-#pragma unroll
-  for (int r = 0; r < 2; r++) {
-    const int p = packed + g + r * 8;
-    rows.from[r] = rows.to[r] = 0;
-    if (p < packedEnd) {
-      const int token = token0 + p / plan.group;
-      rows.from[r] = visible_start(a.positions[token], plan);
-      rows.to[r] = min(kvEnd, visible_end(a, plan, token));
-    }
+// 16 packed rows of q, from `first` on, as a [16][DK] tile, by `threads` threads.
+template <int KIND, int DK>
+__device__ __forceinline__ void load_q(u8* tile, const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int first, int thread, int threads) {
+  for (int at = thread; at < 2 * DK; at += threads) {
+    const int row = at / (DK / 8), column = at % (DK / 8);
+    *(uint4*)(tile + tile_at(row, column, DK * 16)) = query_column<KIND>(a, plan, item, kvHead, first + row, column * 8);
   }
-  return rows;
 }
 
 // Where keys or values of one kv head lie in the pool, in elements.
 struct HeadPages {
   const u16* first;   // of page 0
   i64 pageStride;
-  int slotStride, shift, mask, dim;
+  int dim, shift, mask;
+  __device__ __forceinline__ HeadPages(const AttentionArgs& a, int kvHead, bool isValue) {
+    dim = isValue ? a.valueDim : a.keyDim;
+    first = (const u16*)a.pool + a.layerOffset + (isValue ? a.valueOffset : 0) + (i64)kvHead * a.pageSize * dim;
+    pageStride = a.pageStride;
+    shift = a.pageShift;
+    mask = a.pageSize - 1;
+  }
+  // Of a key that is a multiple of 8: the 8 keys' core matrices, and those of the page's keys behind them.
+  __device__ __forceinline__ const u16* at(int page, int key) const { return first + page * pageStride + (key & mask) * dim; }
 };
-__device__ __forceinline__ HeadPages head_pages(const AttentionArgs& a, int kvHead, bool isValue) {
-  HeadPages h;
-  h.slotStride = isValue ? a.valueSlot : a.keySlot;
-  h.first = (const u16*)a.pool + a.layerOffset + (isValue ? a.valueOffset : 0) + (i64)kvHead * a.pageSize * h.slotStride;
-  h.pageStride = a.pageStride;
-  h.shift = a.pageShift;
-  h.mask = a.pageSize - 1;
-  h.dim = isValue ? a.valueDim : a.keyDim;
-  return h;
-}
 
-// The copy of 16 keys' vectors, from key `base` (a multiple of 16) on, into rows of a tile, by one warp. `pages` is the row's table.
-// Keys outside [lo, hi) become zeros: their pages may hold anything.
-template <int DIM>
-__device__ __noinline__ void copy_16_any(u8* tile, const HeadPages& h, const int* pages, int base, int lo, int hi) {
-  constexpr int COLUMNS = DIM / 8;
-  for (int at = threadIdx.x & 31; at < 16 * COLUMNS; at += 32) {
-    const int r = at / COLUMNS, c = at % COLUMNS, key = base + r;
-    const bool isWanted = key >= lo && key < hi && c * 8 < h.dim;
-    const i64 page = isWanted ? pages[key >> h.shift] : 0;
-    copy16(tile + tile_at<DIM>(r, c), h.first + page * h.pageStride + (key & h.mask) * h.slotStride + c * 8, isWanted);
-  }
-}
-
-// The same for 16 keys that all are wanted and lie in one page, whose id is known: a few instructions for each copy. Short code
-// matters here: the kernels run through it once per 16 keys, and longer code would not stay in the instruction cache.
-template <int DIM>
-__device__ __forceinline__ void copy_16_keys(u8* tile, const HeadPages& h, const int* pages, int page, int base, int lo, int hi) {
-  constexpr int COLUMNS = DIM / 8, ROWS = 32 / COLUMNS;  // rows copied at a time
-  if (32 % COLUMNS != 0 || h.shift < 4 || base < lo || base + 16 > hi || h.dim != DIM) {
-    copy_16_any<DIM>(tile, h, pages, base, lo, hi);
-    return;
-  }
-  const int lane = threadIdx.x & 31, first = lane / COLUMNS, c = lane % COLUMNS;
-  const u16* from = h.first + (i64)page * h.pageStride + ((base & h.mask) + first) * h.slotStride + c * 8;
-  u8* to = tile + tile_at<DIM>(first, c);
+// A state's o of two rows and m, d to a partial, by the lanes of the tile they are in. `column`: of o[0][0] in this lane.
+template <int TILES>
+__device__ __forceinline__ void put_state(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int partial, int first,
+                                          float (*o)[4], const float* m, const float* d, int column, bool putsMd) {
+  const int g = (threadIdx.x & 31) >> 2;
 #pragma unroll
-  for (int i = 0; i < 16 / (ROWS > 0 ? ROWS : 1); i++) {
-    // Row first + i * ROWS: the column's XOR changes by the bits that i adds to the row.
-    u8* at = (u8*)((u64)(to + i * ROWS * DIM * 2) ^ (u64)(((i * ROWS) & 7) << 4));
-    copy16(at, from + i * ROWS * h.slotStride);
+  for (int r = 0; r < 2; r++) {
+    const int row = first + g + r * 8;
+    if (row >= item.rows) continue;
+    const i64 state = state_of(a, plan, partial, kvHead, row);
+    if (putsMd) a.partialMd[state] = make_float2(m[r], d[r]);
+#pragma unroll
+    for (int n = 0; n < TILES; n++)
+      if (column + n * 8 < a.valueDim) *(float2*)(a.partialO + state * a.valueDim + column + n * 8) = make_float2(o[n][2 * r], o[n][2 * r + 1]);
+  }
+}
+// The same as the tile's output. IS_WHOLE: `column` is below 8 and o has all of the value's dims, a multiple of 64.
+template <int TILES, bool IS_WHOLE>
+__device__ __forceinline__ void put_rows(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int first, float (*o)[4],
+                                         const float* m, const float* d, int column) {
+  const int g = (threadIdx.x & 31) >> 2;
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const int row = first + g + r * 8, p = item.packed0 + row;
+    if (row >= item.rows) continue;
+    const int token = item.token0 + plan.token_of(p), head = plan.head_of(p, kvHead), k0 = head * a.valueDim + column;
+    const float factor = final_factor(m[r], d[r], a.sinks, head);
+    float* out = a.out + (i64)token * a.outStride + k0;
+#pragma unroll
+    for (int n = 0; n < TILES; n++) {
+      o[n][2 * r] = __fmul_rn(o[n][2 * r], factor);
+      o[n][2 * r + 1] = __fmul_rn(o[n][2 * r + 1], factor);
+      if (IS_WHOLE || column + n * 8 < a.valueDim) *(float2*)(out + n * 8) = make_float2(o[n][2 * r], o[n][2 * r + 1]);
+    }
+    if (a.operand.data == nullptr) continue;
+    if (IS_WHOLE && a.operand.isTile) {  // tile_index, whose steps along n are known
+      u16* to = a.operand.data + tile_index(token, k0 & ~63, a.operand.tokens8) - (token & 7) * 8 + column;
+#pragma unroll
+      for (int n = 0; n < TILES; n++)
+        *(u32*)(to + (i64)(n >> 3) * (a.operand.tokens8 << 9) + (((n & 7) ^ (token & 7)) << 3)) = pack2(o[n][2 * r], o[n][2 * r + 1], a.operand.kind);
+    } else {
+#pragma unroll
+      for (int n = 0; n < TILES; n++)
+        if (IS_WHOLE || column + n * 8 < a.valueDim) put_pair(a.operand, token, k0 + n * 8, o[n][2 * r], o[n][2 * r + 1]);
+    }
   }
 }

@@ -19,23 +19,37 @@ __device__ __forceinline__ float kv_value(const void* pool, i64 at, int c, int d
 KERNEL(32 * WARPS, attention_plain, AttentionArgs) {
   __shared__ float weights[WARPS][UNIT];
   const Plan plan(a);
-  const int i = blockIdx.x, kvHead = blockIdx.y, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int i = blockIdx.x / a.numKvHeads, kvHead = blockIdx.x % a.numKvHeads, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   if (i >= plan.numItems) return;
-  const int row = plan.row(i), qStart = plan.qStart(i), partial = plan.partial(i);
-  const int kvStart = plan.kvStart(i), kvEnd = plan.kvEnd(i);
-  const int token0 = a.qoIndptr[row];
-  const int packedEnd = min(qStart + plan.qTile, (a.qoIndptr[row + 1] - token0) * plan.group);
-  const int* pages = a.step + a.step[a.kvIndicesAt] + a.kvIndptr[row];
+  const Item item(plan, i);
+  const int* pages = a.step + item.pagesAt;
   const int share = (a.valueDim + 31) / 32;
-  for (int packed = qStart + warp + WARPS * blockIdx.z; packed < packedEnd; packed += WARPS * gridDim.z) {
-    const int token = token0 + packed / plan.group, head = kvHead * plan.group + packed % plan.group;
-    const int from = visible_start(a.positions[token], plan), to = min(kvEnd, visible_end(a, plan, token));
+  const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
+  for (int r = warp; r < item.rows; r += WARPS) {
+    const int packed = item.packed0 + r, token = item.token0 + plan.token_of(packed), head = plan.head_of(packed, kvHead);
+    const int from = visible_start(a.positions[token], plan), to = min(item.kvEnd, visible_end(a, plan, token));
+    auto put_state = [&](int partial, float m, float d, const float* o) {
+      const i64 state = state_of(a, plan, partial, kvHead, r);
+      for (int j = 0; j < share; j++) {
+        const int c = j * 32 + lane;
+        if (c < a.valueDim) a.partialO[state * a.valueDim + c] = o[j];
+      }
+      if (lane == 0) a.partialMd[state] = make_float2(m, d);
+    };
     const float* q = a.q + (i64)token * a.qStride + (i64)head * a.keyDim;
     float o[MAX_DIM_SHARE], m = MINUS_INF, d = 0.f;
     for (int j = 0; j < share; j++) o[j] = 0.f;
-    for (int unit = kvStart; unit < to; unit += UNIT) {
+    for (int unit = item.kvStart; unit < item.kvEnd; unit += UNIT) {
       const int first = max(unit, from), end = min(unit + UNIT, to);
-      if (first >= end) continue;
+      if (isPerUnit) {
+        m = MINUS_INF;
+        d = 0.f;
+        for (int j = 0; j < share; j++) o[j] = 0.f;
+      }
+      if (first >= end) {
+        if (isPerUnit) put_state(item.partial + (unit - item.kvStart) / UNIT, m, d, o);
+        continue;
+      }
       float top = MINUS_INF;
       for (int key = first + lane; key < end; key += 32) {
         const i64 at = (i64)pages[key / a.pageSize] * a.pageStride + a.layerOffset + ((i64)kvHead * a.pageSize + key % a.pageSize) * a.keySlot;
@@ -71,21 +85,18 @@ KERNEL(32 * WARPS, attention_plain, AttentionArgs) {
         }
         o[j] = fold(o[j], v);
       }
+      if (isPerUnit) put_state(item.partial + (unit - item.kvStart) / UNIT, m, d, o);
       __syncwarp();
     }
-    if (partial < 0) {
+    if (item.partial < 0) {
       const float factor = final_factor(m, d, a.sinks, head);
       for (int j = 0; j < share; j++) {
         const int c = j * 32 + lane;
         if (c < a.valueDim) put_out(a, token, head * a.valueDim + c, __fmul_rn(o[j], factor));
       }
-    } else {
-      const i64 state = ((i64)partial * a.numKvHeads + kvHead) * plan.qTile + (packed - qStart);
-      for (int j = 0; j < share; j++) {
-        const int c = j * 32 + lane;
-        if (c < a.valueDim) a.partialO[state * a.valueDim + c] = o[j];
-      }
-      if (lane == 0) a.partialMd[state] = make_float2(m, d);
+    } else if (!isPerUnit) {
+      put_state(item.partial, m, d, o);
     }
   }
+  if (item.partial >= 0) merge_if_last(a, plan, item, kvHead, 32 * WARPS);
 }

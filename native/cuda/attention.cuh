@@ -1,4 +1,4 @@
-// What the attention kernels share: the step's integers, the rule of what a token sees, and the algebra of softmax states.
+// What the attention kernels share: the step's work list, the rule of what a token sees, the algebra of softmax states, the merge.
 //
 // A unit is UNIT keys that begin at an absolute multiple of UNIT (the plan's kvChunk). It is summed from an empty state (o, m, d):
 // all scores of the unit, their maximum m, then d = sum 2^(s-m) and o = sum 2^(s-m) v. Unit states are folded left to right. That
@@ -14,32 +14,52 @@
 struct AttentionArgs {
   float* out; const float* q; const void* pool; const float* sinks;
   const int* step;        // staged integers: src/device/cuda/staged-batch.ts
-  const int* positions; const int* visibleEnd; const int* qoIndptr; const int* kvIndptr;
-  float* partialO;        // [partial][kvHead][qTile][Dv]
-  float2* partialMd;      // [partial][kvHead][qTile] (m, d)
+  const int* positions; const int* visibleEnd;
+  float* partialO;        // [partial][kvHead][stateRows][Dv]
+  float2* partialMd;      // [partial][kvHead][stateRows] (m, d)
+  int* arrivals;          // [split tile][kvHead] blocks that have written their states; zero between launches
   Operand operand;        // of `out`
   i64 outStride, qStride, pageStride, layerOffset, valueOffset;
-  int planAt, kvIndicesAt;  // where step[] holds the offsets of the plan and of the page ids
-  int numHeads, numKvHeads, keyDim, valueDim, keySlot, valueSlot, pageSize, pageShift, dtype, pad;  // pageShift: log2 of pageSize where the tensor-core kernels run
+  int planAt;             // where step[] holds the offset of the plan
+  int numKvHeads, keyDim, valueDim, keySlot, valueSlot, pageSize, pageShift, dtype;  // pageShift: log2 of pageSize where the tensor-core kernels run
+  int isAlone;            // no other attention kernel follows this one on the same batch
   float scale, softcap;
 };
 
-// The plan as staged: a header, then the item and merge columns (src/device/cuda/staged-plan.ts).
+// The plan as staged (src/device/cuda/staged-plan.ts): a header, then the items, those of the decode kernel first.
 #define PLAN_HEADER 8
+#define ITEM_INTS 16
 struct Plan {
   const int* at;
-  int window, group, qTile, kvChunk, numItems, chunk, numMerges;
+  int window, group, stateRows, isPerUnit, numItems, chunk, numDecodes;
+  u32 inverse;  // 2^32 / group, rounded up; 0 of group 1
   __device__ __forceinline__ Plan(const AttentionArgs& a) {
     at = a.step + a.step[a.planAt];
-    window = at[0]; group = at[1]; qTile = at[2]; kvChunk = at[3]; numItems = at[4]; chunk = at[5]; numMerges = at[6];
+    const uint4 x = *(const uint4*)at, y = *(const uint4*)(at + 4);
+    window = x.x; group = x.y; stateRows = x.z; isPerUnit = x.w;
+    numItems = y.x; chunk = y.y; numDecodes = y.z; inverse = y.w;
   }
-  __device__ __forceinline__ int item(int column, int i) const { return at[PLAN_HEADER + column * numItems + i]; }
-  __device__ __forceinline__ int row(int i) const { return item(0, i); }
-  __device__ __forceinline__ int qStart(int i) const { return item(1, i); }
-  __device__ __forceinline__ int kvStart(int i) const { return item(2, i); }
-  __device__ __forceinline__ int kvEnd(int i) const { return item(3, i); }
-  __device__ __forceinline__ int partial(int i) const { return item(4, i); }
-  __device__ __forceinline__ int merge(int column, int i) const { return at[PLAN_HEADER + 5 * numItems + column * numMerges + i]; }
+  // A packed row's token, counted from the batch row's first; and its head, of a kv head's group.
+  __device__ __forceinline__ int token_of(int packed) const { return inverse == 0 ? packed : (int)__umulhi((u32)packed, inverse); }
+  __device__ __forceinline__ int head_of(int packed, int kvHead) const { return kvHead * group + packed - token_of(packed) * group; }
+};
+
+// A block's work for one kv head: keys [kvStart, kvEnd) for up to 128 packed query rows (token * G + head in group) of a batch row.
+// partial -1: all keys of the tile, the output is written. Else some of them: states go to partials `partial`, `partial` + 1, ...,
+// one for each unit (isPerUnit) or one in all, and the tile's last block to come folds all of its states.
+struct Item {
+  int token0, packed0, rows;          // the batch row's first token; the tile's first packed row and how many
+  int kvStart, kvEnd, lo;             // lo: the first key that any row of the tile sees
+  int pagesAt;                        // of the batch row's page ids in step[]
+  int partial, tile, blocks, firstPartial, numPartials;
+  int newStart;                       // the first key that this step writes
+  __device__ __forceinline__ Item(const Plan& plan, int i) {
+    const uint4* from = (const uint4*)(plan.at + PLAN_HEADER + i * ITEM_INTS);
+    const uint4 x = from[0], y = from[1], z = from[2], w = from[3];
+    token0 = x.x; packed0 = x.y; rows = x.z; kvStart = x.w;
+    kvEnd = y.x; lo = y.y; pagesAt = y.z; partial = y.w;
+    tile = z.x; blocks = z.y; firstPartial = z.z; numPartials = z.w; newStart = w.x;
+  }
 };
 
 // The first key that a token sees: of a sliding window, of its own chunk (Llama 4), or of all.
@@ -54,10 +74,13 @@ __device__ __forceinline__ int visible_end(const AttentionArgs& a, const Plan& p
   return plan.window > 0 && end - position > plan.window ? position + plan.window : end;
 }
 
-// A raw dot product as a score in units of log2.
+// A raw dot product as a score in units of log2. What is seldom run or run once is not inlined: the kernels' code is fetched anew by
+// every launch, and a short launch waits for it.
+__device__ __noinline__ float capped_score(float dot, float scale, float softcap) {
+  return __fmul_rn(__fmul_rn(softcap, tanhf(__fdiv_rn(__fmul_rn(dot, scale), softcap))), LOG2E);
+}
 __device__ __forceinline__ float score_of(float dot, float scale, float softcap) {
-  if (softcap > 0.f) return __fmul_rn(__fmul_rn(softcap, tanhf(__fdiv_rn(__fmul_rn(dot, scale), softcap))), LOG2E);
-  return __fmul_rn(dot, __fmul_rn(scale, LOG2E));
+  return softcap > 0.f ? capped_score(dot, scale, softcap) : __fmul_rn(dot, __fmul_rn(scale, LOG2E));
 }
 
 #define MINUS_INF __int_as_float(0xff800000)
@@ -65,8 +88,9 @@ __device__ __forceinline__ float score_of(float dot, float scale, float softcap)
 // Factors that bring a running state and a unit's state to their common maximum.
 struct Fold {
   float m, mine, theirs;
-  __device__ __forceinline__ Fold(float running, float unit) {
-    m = fmaxf(running, unit);
+  __device__ __forceinline__ Fold(float running, float unit) : Fold(running, unit, fmaxf(running, unit)) {}
+  __device__ __forceinline__ Fold(float running, float unit, float top) {
+    m = top;
     mine = m == MINUS_INF ? 1.f : exp2_of(__fsub_rn(running, m));
     theirs = m == MINUS_INF ? 0.f : exp2_of(__fsub_rn(unit, m));
   }
@@ -76,14 +100,105 @@ struct Fold {
 };
 
 // What o is multiplied by at the end: 1/d, or with a sink in the denominator. A row that saw no key gives zeros.
-__device__ __forceinline__ float final_factor(float m, float d, const float* sinks, int head) {
+__device__ __noinline__ float final_factor(float m, float d, const float* sinks, int head) {
   if (d == 0.f) return 0.f;
   if (sinks == nullptr) return __fdiv_rn(1.f, d);
   float sink = __fmul_rn(sinks[head], LOG2E), top = fmaxf(m, sink), mine = exp2_of(__fsub_rn(m, top));
   return __fdiv_rn(mine, __fadd_rn(__fmul_rn(d, mine), exp2_of(__fsub_rn(sink, top))));
 }
 
-__device__ __forceinline__ void put_out(const AttentionArgs& a, int token, int column, float v) {
+__device__ __noinline__ void put_out(const AttentionArgs& a, int token, int column, float v) {
   a.out[(i64)token * a.outStride + column] = v;
   if (a.operand.data != nullptr) a.operand.data[operand_index(a.operand, token, column)] = to_bits(v, a.operand.kind);
+}
+__device__ __noinline__ void put_pair(const Operand& o, int token, int column, float v, float w) { operand_put2(o, token, column, v, w); }
+
+__device__ __forceinline__ i64 state_of(const AttentionArgs& a, const Plan& plan, int partial, int kvHead, int r) {
+  return ((i64)partial * a.numKvHeads + kvHead) * plan.stateRows + r;
+}
+
+// Whether this block is the last of its split tile to have written its states. Its first `threads` threads come here.
+__device__ __forceinline__ bool comes_last(const AttentionArgs& a, const Item& item, int kvHead, int threads) {
+  __shared__ int isLast;
+  __threadfence();
+  group_wait(1, threads);
+  if (threadIdx.x == 0) {
+    int* count = a.arrivals + item.tile * a.numKvHeads + kvHead;
+    isLast = atomicAdd(count, 1) == item.blocks - 1;
+    if (isLast) *count = 0;
+  }
+  group_wait(1, threads);
+  if (isLast) __threadfence();
+  return isLast;
+}
+
+// Folds row r's partial states, ascending, and writes its output: by one warp. A part's factors need the maximum of the parts up to
+// it alone, so lanes find those of 32 parts at once; the sums over parts are chains whose loads do not wait for each other.
+__device__ __noinline__ void merge_row(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int r) {
+  const int lane = threadIdx.x & 31, packed = item.packed0 + r;
+  const int token = item.token0 + plan.token_of(packed), head = plan.head_of(packed, kvHead);
+  const i64 first = state_of(a, plan, item.firstPartial, kvHead, r), stride = (i64)a.numKvHeads * plan.stateRows;
+  for (int c0 = 0; c0 < a.valueDim; c0 += 128) {
+    float o[4] = {0.f, 0.f, 0.f, 0.f}, m = MINUS_INF, d = 0.f;
+    for (int p0 = 0; p0 < item.numPartials; p0 += 32) {
+      const int parts = min(32, item.numPartials - p0);
+      float v[8][4];
+      const float* from = a.partialO + (first + p0 * stride) * a.valueDim + c0 + lane;
+      auto fetch = [&](int p) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+          const float* at = from + min(p + i, parts - 1) * stride * a.valueDim;
+#pragma unroll
+          for (int j = 0; j < 4; j++) v[i][j] = c0 + j * 32 + lane < a.valueDim ? load_past_l1(at + j * 32) : 0.f;
+        }
+      };
+      float2 md = make_float2(MINUS_INF, 0.f);
+      if (lane < parts) {
+        const float* at = (const float*)(a.partialMd + first + (p0 + lane) * stride);
+        md = make_float2(load_past_l1(at), load_past_l1(at + 1));
+      }
+      float top = m, mine = 1.f, theirs = 0.f;
+#pragma unroll 1
+      for (int p = 0; p < parts; p += 8) {
+        fetch(p);
+        if (p == 0) {
+          const float before = m;
+          top = fmaxf(md.x, m);
+#pragma unroll
+          for (int step = 1; step < 32; step <<= 1) {
+            const float other = __shfl_up_sync(0xffffffffu, top, step);
+            if (lane >= step) top = fmaxf(top, other);
+          }
+          const float last = __shfl_up_sync(0xffffffffu, top, 1);
+          const Fold fold(lane == 0 ? before : last, md.x, top);
+          mine = fold.mine;
+          theirs = fold.theirs;
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+          const float x = __shfl_sync(0xffffffffu, mine, p + i), y = __shfl_sync(0xffffffffu, theirs, p + i);
+          const float part = __shfl_sync(0xffffffffu, md.y, p + i);
+          if (p + i < parts) {
+            d = __fadd_rn(__fmul_rn(d, x), __fmul_rn(part, y));
+#pragma unroll
+            for (int j = 0; j < 4; j++) o[j] = __fadd_rn(__fmul_rn(o[j], x), __fmul_rn(v[i][j], y));
+          }
+        }
+      }
+      m = __shfl_sync(0xffffffffu, top, 31);
+    }
+    const float factor = final_factor(m, d, a.sinks, head);
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      const int c = c0 + j * 32 + lane;
+      if (c < a.valueDim) put_out(a, token, head * a.valueDim + c, __fmul_rn(o[j], factor));
+    }
+  }
+}
+
+// The end of a split tile's block: whoever comes last merges. The block's first `threads` threads come here.
+__device__ __forceinline__ void merge_if_last(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int threads) {
+  if (!comes_last(a, item, kvHead, threads)) return;
+#pragma unroll 1
+  for (int r = threadIdx.x >> 5; r < item.rows; r += threads >> 5) merge_row(a, plan, item, kvHead, r);
 }

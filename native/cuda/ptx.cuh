@@ -52,6 +52,15 @@ __device__ __forceinline__ void let_others_begin() {
     trace_end();                                                                                           \
   }                                                                                                        \
   __device__ __forceinline__ void name##_body(const Args& a)
+// Waits and lets others begin itself; `perSm` blocks of it should fit a multiprocessor.
+#define OPEN_KERNEL(threads, perSm, name, Args)                                                            \
+  __device__ __forceinline__ void name##_body(const Args& a);                                              \
+  extern "C" __global__ void __launch_bounds__(threads, perSm) name(const __grid_constant__ Args a) { \
+    trace_begin(#name);                                                                                    \
+    name##_body(a);                                                                                        \
+    trace_end();                                                                                           \
+  }                                                                                                        \
+  __device__ __forceinline__ void name##_body(const Args& a)
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(1024) u8 name[]
 
 __device__ __forceinline__ u16 bf16_bits(float x) {
@@ -83,6 +92,17 @@ __device__ __forceinline__ float exp2_of(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 }
+
+// What another block of the same launch wrote: L1 may hold what was there before.
+__device__ __forceinline__ float load_past_l1(const float* p) {
+  float r;
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(r) : "l"(p) : "memory");
+  return r;
+}
+
+// Barrier `id` (1 to 15) of `threads` threads of the block, in whole warps: those that wait and those that only say they have come.
+__device__ __forceinline__ void group_wait(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+__device__ __forceinline__ void group_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 __device__ __forceinline__ u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 

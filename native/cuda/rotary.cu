@@ -47,6 +47,7 @@ struct AppendArgs {
   float* q; const float* k; const float* v; const float* cos; const float* sin; void* pool; const int* slots;
   i64 qStride, kStride, vStride, pageStride, layerOffset, valueOffset;  // of the pool: in elements, of i8 in bytes
   int numHeads, numKvHeads, keyDim, valueDim, keySlot, valueSlot, pageSize, half, interleaved, dtype;
+  int isTiled, pad;  // whether a head's slots lie in core matrices (attention-mma.cuh)
 };
 
 __device__ __forceinline__ void put_kv(void* pool, i64 at, float v, int dtype) {
@@ -77,7 +78,7 @@ KERNEL(256, rotary_append, AppendArgs) {
   const float* x = isKey ? a.k + t * a.kStride + (i64)head * dim : a.v + t * a.vStride + (i64)head * dim;
   const int page = slot / a.pageSize, inPage = slot % a.pageSize;
   const int slotStride = isKey ? a.keySlot : a.valueSlot;
-  i64 at = (i64)page * a.pageStride + a.layerOffset + (isKey ? 0 : a.valueOffset) + ((i64)head * a.pageSize + inPage) * slotStride;
+  const i64 headAt = (i64)page * a.pageStride + a.layerOffset + (isKey ? 0 : a.valueOffset) + (i64)head * a.pageSize * slotStride;
   const int turned = isKey && a.cos != nullptr ? 2 * a.half : 0;
   // The number at index c of the turned vector.
   auto value = [&](int c) -> float {
@@ -88,6 +89,12 @@ KERNEL(256, rotary_append, AppendArgs) {
     turn(first, second, a.cos[(i64)t * a.half + i], a.sin[(i64)t * a.half + i]);
     return isSecond ? second : first;
   };
+  if (a.isTiled) {
+    const i64 at = headAt + (inPage >> 3) * 8 * dim + (inPage & 7) * 8;
+    for (int c = lane; c < dim; c += 32) put_kv(a.pool, at + (c >> 3) * 64 + (c & 7), value(c), a.dtype);
+    return;
+  }
+  const i64 at = headAt + (i64)inPage * slotStride;
   if (a.dtype != KV_I8) {
     for (int c = lane; c < dim; c += 32) put_kv(a.pool, at + c, value(c), a.dtype);
     return;

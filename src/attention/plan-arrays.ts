@@ -7,6 +7,7 @@ export class PlanArrays implements AttentionPlan {
   readonly window: number;
   readonly attentionChunk: number;
   readonly groupSize: number;
+  numWorkers = 1;
   qTile = 16;
   kvChunk = 1;
 

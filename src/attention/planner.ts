@@ -24,6 +24,8 @@ import { chooseQTile } from "./q-tile.js";
 export interface PlanShape {
   readonly groupSize: number; // G
   readonly headDim: number; // D
+  /** K; a device that runs an item once for each kv head counts its workers by it. 1 when left out. */
+  readonly numKvHeads?: number;
   /** The cache group its layers keep their keys in; the first when left out. */
   readonly group?: number;
   /** 0 is no window. */
@@ -45,8 +47,18 @@ export interface PlannerOptions extends PlanShape {
    * (a sixteenth: 16 lanes work while one key arrives), hardly on a GPU (0).
    */
   readonly pairCost?: number;
-  /** Most packed rows in partial states, numPartials * qTile. */
+  /** Most packed rows in partial states, numPartials * qTile; MAX_PARTIAL_ROWS when left out. */
   readonly maxPartialRows?: number;
+  /**
+   * Where tiles of more than 16 rows run on fewer workers (one block on a multiprocessor where two decodes fit): their number. A
+   * batch with such tiles is cut for these.
+   */
+  readonly tallWorkers?: number;
+  /**
+   * fixed: no tile is split when whole tiles keep the longest worker within this share above the fair one, of a batch of decodes
+   * and of one with taller tiles. Left out: every tile of more than half a fair share is split.
+   */
+  readonly slack?: { readonly decode: number; readonly tall: number };
 }
 
 export class AttentionPlanner {
@@ -77,7 +89,7 @@ export class AttentionPlanner {
     atLeast("qTile", options.qTile ?? 1, 1);
     this.#options = options;
     this.#pairCost = options.pairCost ?? 1 / 16;
-    this.#maxPartialRows = Math.min(options.maxPartialRows ?? MAX_PARTIAL_ROWS, MAX_PARTIAL_ROWS);
+    this.#maxPartialRows = options.maxPartialRows ?? MAX_PARTIAL_ROWS;
     this.#visible = { window: options.window, attentionChunk: options.attentionChunk ?? 0 };
     this.#plan = new PlanArrays(options.group ?? 0, this.#visible, options.groupSize);
   }
@@ -91,7 +103,9 @@ export class AttentionPlanner {
     plan.clear();
     plan.qTile = this.#options.qTile ?? chooseQTile(this.#typicalPackedLen(batch, padItems > 0), this.#options.headDim);
     this.#makeTiles(batch, plan.qTile);
-    const budget = padItems > 0 ? Math.min(padItems, this.#options.numWorkers) : this.#options.numWorkers;
+    const { numWorkers, tallWorkers = numWorkers } = this.#options;
+    plan.numWorkers = plan.qTile > 16 ? tallWorkers : numWorkers;
+    const budget = padItems > 0 ? Math.min(padItems, plan.numWorkers) : plan.numWorkers;
     plan.kvChunk = this.#options.split === "fixed" ? this.#options.kvChunk : this.#searchChunk(batch, budget);
     this.#makeItems(padItems);
     plan.pad(padItems);
@@ -153,14 +167,7 @@ export class AttentionPlanner {
   #makeItems(padItems: number): void {
     const plan = this.#plan;
     const { kvChunk, qTile } = plan;
-    let threshold = 0;
-    if (this.#options.split === "fixed") {
-      let total = 0;
-      for (let i = 0; i < this.#numTiles; i++) {
-        total += this.#cost(this.#tileQLen[i]!, this.#tileKvEnd[i]! - this.#tileKvStart[i]!);
-      }
-      threshold = total / this.#options.numWorkers / 2;
-    }
+    const threshold = this.#options.split === "fixed" ? this.#splitThreshold() : 0;
     let partialRoom = Math.floor(this.#maxPartialRows / qTile);
     let itemRoom = padItems > 0 ? padItems - this.#numTiles : Infinity;
 
@@ -173,7 +180,7 @@ export class AttentionPlanner {
       const cost = this.#cost(qLen, kvEnd - this.#tileKvStart[i]!);
       const numChunks = ceilDiv(kvEnd - kvStart, kvChunk);
       const canSplit = numChunks > 1 && numChunks <= partialRoom && numChunks - 1 <= itemRoom;
-      if (!canSplit || cost <= threshold || this.#options.numWorkers === 1) {
+      if (!canSplit || cost <= threshold || plan.numWorkers === 1) {
         plan.addItem(row, q, kvStart, kvEnd, -1);
         continue;
       }
@@ -185,6 +192,22 @@ export class AttentionPlanner {
         plan.addItem(row, q, chunk, chunkEnd, plan.numPartials++);
       }
     }
+  }
+
+  /** The cost above which a tile is split in fixed mode. */
+  #splitThreshold(): number {
+    const { numWorkers } = this.#plan;
+    const slack = this.#options.slack?.[this.#plan.qTile > 16 ? "tall" : "decode"];
+    let total = 0;
+    let most = 0;
+    for (let i = 0; i < this.#numTiles; i++) {
+      const cost = this.#cost(this.#tileQLen[i]!, this.#tileKvEnd[i]! - this.#tileKvStart[i]!);
+      total += cost;
+      most = Math.max(most, cost);
+    }
+    const share = total / numWorkers;
+    if (slack !== undefined && most * ceilDiv(this.#numTiles, numWorkers) <= (1 + slack) * share) return Infinity;
+    return share / 2;
   }
 
   #cost(q: number, kv: number): number {

@@ -13,7 +13,7 @@
 // A row of a tile that sees no key of a chunk has an empty state there (m = -inf, d = 0), and folding an empty state changes
 // nothing. Sinks join once, after the last fold.
 
-/** Upper bound of numPartials * qTile in any plan: devices size their partial states by it, once. */
+/** Upper bound of numPartials * qTile in a plan, where a planner is not told another: devices size their partial states by it. */
 export const MAX_PARTIAL_ROWS = 16384;
 
 /** The rule for the keys a token sees; at most one of the two is set, none is full attention. */
@@ -40,6 +40,8 @@ export interface AttentionPlan extends VisibleRule {
   readonly group: number;
   /** G = H / K. */
   readonly groupSize: number;
+  /** Work units that its items were cut for. */
+  numWorkers: number;
   /** Packed query rows per tile. */
   qTile: number;
   /** Keys per chunk, in tokens, a multiple of the page size in balanced mode. */

@@ -80,6 +80,15 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     cases[`${dtype}, heads of 80, window`] = { dtype, keyDim: 80, valueDim: 80, window: 40 };
     cases[`${dtype}, sees ahead, window`] = { dtype, seesAhead: true, window: 21 };
     cases[`${dtype}, values narrower than keys`] = { dtype, keyDim: 40, valueDim: 20, pageSize: 4 };
+    for (const dim of [64, 128]) {
+      cases[`${dtype}, heads of ${dim} in pages of 16`] = {
+        dtype,
+        keyDim: dim,
+        valueDim: dim,
+        pageSize: 16,
+        groupSize: 4,
+      };
+    }
     cases[`${dtype}, latent`] = { dtype, isLatent: true, numKvHeads: 1, groupSize: 6, keyDim: 40, valueDim: 32 };
   }
 
@@ -91,15 +100,25 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
   }
 
   for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
-    for (const window of [0, 24]) {
-      const shape = { ...PLAIN, dtype, window, hasSinks: true };
-      duel.test("attention", `${dtype}, window ${window}: no chunking or neighbour changes a bit`, () => {
-        const whole = readAll(duel.device, new PagedCase(duel.device, shape).run());
-        for (const chunk of [1, 8, 13, 48]) {
-          const chunked = readAll(duel.device, new PagedCase(duel.device, shape).run(chunk));
-          assertSameBits(chunked, whole, `in chunks of ${chunk}`);
-        }
-      });
+    for (const [window, dim] of [
+      [0, 16],
+      [24, 16],
+      [40, 64],
+      [0, 128],
+    ] as const) {
+      if (dim > 16 && dtype !== "f16" && dtype !== "bf16") continue; // sizes with kernels of their own
+      const shape = { ...PLAIN, dtype, window, keyDim: dim, valueDim: dim, hasSinks: true };
+      duel.test(
+        "attention",
+        `${dtype}, heads of ${dim}, window ${window}: no chunking or neighbour changes a bit`,
+        () => {
+          const whole = readAll(duel.device, new PagedCase(duel.device, shape).run());
+          for (const chunk of [1, 8, 13, 48]) {
+            const chunked = readAll(duel.device, new PagedCase(duel.device, shape).run(chunk));
+            assertSameBits(chunked, whole, `in chunks of ${chunk}`);
+          }
+        },
+      );
     }
   }
 
@@ -151,7 +170,7 @@ class PagedCase {
     const invFreq = Float32Array.from({ length: half }, (_, i) => 10_000 ** (-i / half));
     this.#rotary = shape.hasRotary ? device.createRotary({ invFreq, scale: 1, interleaved: false }, MAX_TOKENS) : null;
     this.#sinks = shape.hasSinks ? device.loadTensor(numbers(numHeads, 40), 1, numHeads) : null;
-    this.#planner = device.createPlanner({ groupSize, headDim: keyDim, window, split: "fixed" });
+    this.#planner = device.createPlanner({ groupSize, numKvHeads, headDim: keyDim, window, split: "fixed" });
   }
 
   /** The new tokens' outputs [sum of new tokens, H*Dv], computed in chunks of at most `chunk`; `move`: from copies of the pages. */

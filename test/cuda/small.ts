@@ -1,7 +1,6 @@
 // Small sizes of every kernel, run by hand under compute-sanitizer: node dist/test/cuda/small.js. No comparisons; the contract suite
 // makes those. Ends with exit code 1 when a result is not a number.
 
-import { AttentionPlanner } from "../../src/attention/planner.js";
 import { Batch } from "../../src/core/batch.js";
 import { CudaDevice } from "../../src/device/cuda/cuda-device.js";
 import type { KvDtype, Tensor } from "../../src/device/device.js";
@@ -68,8 +67,7 @@ for (const [dtype, dim] of [
     valueDim: dim,
     dtype,
   });
-  const { numWorkers, kvChunk } = device.info;
-  const planner = new AttentionPlanner({ groupSize, headDim: dim, window: 0, numWorkers, split: "fixed", kvChunk });
+  const planner = device.createPlanner({ groupSize, numKvHeads, headDim: dim, window: 0, split: "fixed" });
   const staged = device.createStagedBatch(256);
   device.stage(staged, batch, [planner.plan(batch)]);
   const numHeads = numKvHeads * groupSize;

@@ -156,7 +156,7 @@ function measure(device: Device, rows: readonly CaseRow[], own: Own, { pageSize,
   const q = device.loadTensor(noise(longest * heads * headDim, 1), longest, heads * headDim);
   const kv = device.loadTensor(noise(longest * kvHeads * headDim, 2), longest, kvHeads * headDim);
   const out = device.allocTensor(longest, heads * headDim);
-  const planner = device.createPlanner({ groupSize: heads / kvHeads, headDim, window, split });
+  const planner = device.createPlanner({ groupSize: heads / kvHeads, numKvHeads: kvHeads, headDim, window, split });
   const noTokens = new Int32Array(longest);
   let firstPage = 1;
   const pages = pagesOf.map((count) => {

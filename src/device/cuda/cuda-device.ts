@@ -27,13 +27,14 @@ import { BusyTime } from "./busy-time.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import { CudaContext } from "./context.js";
 import { CudaExperts } from "./experts.js";
-import { type CudaKvPool, KV_CHUNK } from "./kv-ops.js";
+import { type CudaKvPool, plannerLimits } from "./kv-ops.js";
 import { canGate, launchMatmul } from "./matmul.js";
 import { CudaRecurrentOps } from "./recurrent-ops.js";
 import { addressOf } from "./row-ops.js";
 import { CudaRuntime } from "./runtime.js";
 import { CudaTokenBuffer, EditScratch } from "./sample.js";
 import { CudaStagedBatch } from "./staged-batch.js";
+import { UNIT } from "./staged-plan.js";
 import { CudaTensor, type CudaWeight } from "./tensor.js";
 import type { TraceRecord } from "./trace.js";
 import { type LoadWeightOptions, packedBytes, WeightLoader } from "./weights.js";
@@ -71,7 +72,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       numerics: `cuda-${arch}`,
       description: `${name}, ${arch}, ${multiprocessors} multiprocessors, ${(memoryBytes / 2 ** 30).toFixed(0)} GiB`,
       numWorkers: Math.max(1, multiprocessors >> 1),
-      kvChunk: KV_CHUNK,
+      kvChunk: UNIT,
       asyncDepth: 2,
       kvDtype: "f16",
       maxPoolBytes: Number.POSITIVE_INFINITY,
@@ -126,7 +127,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   createPlanner(shape: PlanShape): AttentionPlanner {
-    return new AttentionPlanner({ ...shape, numWorkers: this.info.numWorkers, kvChunk: this.info.kvChunk });
+    return new AttentionPlanner({ ...shape, ...plannerLimits(this.runtime.context.facts, shape.numKvHeads ?? 1) });
   }
 
   createStagedBatch(maxTokens: number): CudaStagedBatch {
@@ -280,8 +281,8 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   freePool(pool: KvPool): void {
     this.synchronize();
-    const { address, partialO, partialMd } = pool as CudaKvPool;
-    for (const block of [address, partialO, partialMd]) this.runtime.context.free(block);
+    const { address, partialO, partialMd, arrivals } = pool as CudaKvPool;
+    for (const block of [address, partialO, partialMd, arrivals]) this.runtime.context.free(block);
   }
 
   poke(address: number, bytes: Uint8Array): void {

@@ -1,27 +1,46 @@
 // The page pool, rotary embedding and attention of the cuda device (native/cuda/rotary.cu, attention-*.cu).
 
-import { MAX_PARTIAL_ROWS } from "../../core/attention-plan.js";
+import { workersPerHead } from "../../attention/kv-chunk.js";
+import type { PlannerOptions } from "../../attention/planner.js";
 import type { AttentionParams, KvPool, KvPoolSpec, RotarySpec, RotaryTable, StagedBatch, Tensor } from "../device.js";
 import { type KvLayout, kvLayout } from "../kv-layout.js";
 import { check } from "./abi.js";
 import { KV_CODE } from "./codes.js";
+import type { GpuFacts } from "./context.js";
 import { addressOf, CudaRowOps } from "./row-ops.js";
 import type { CudaRuntime } from "./runtime.js";
-import { type CudaStagedBatch, GROUPS_AT, PLANS_AT, type StagedPlan } from "./staged-batch.js";
+import { type CudaStagedBatch, PLANS_AT } from "./staged-batch.js";
+import { type StagedPlan, UNIT } from "./staged-plan.js";
 import type { CudaTensor } from "./tensor.js";
 
-const UNIT = 128; // keys of a unit: attention.cuh
-export const KV_CHUNK = UNIT;
 const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1 } as const;
 
-/** Kernels on the tensor cores: the largest dims each takes, warps and ring slots of its decode form (attention-decode.cu). */
+/**
+ * Kernels on the tensor cores: the largest dims each takes, ring slots of its decode form with bulk copies and without, and whether
+ * the extend kernel on wgmma takes exactly these dims (attention-decode.cu, attention-wgmma.cu).
+ */
 const SHAPES = [
-  { dk: 64, dv: 64, warps: 4, slots: 6 },
-  { dk: 128, dv: 128, warps: 4, slots: 4 },
-  { dk: 192, dv: 128, warps: 2, slots: 4 },
-  { dk: 256, dv: 256, warps: 2, slots: 4 },
+  { dk: 64, dv: 64, bulkSlots: 6, copySlots: 3, hasWgmma: true },
+  { dk: 128, dv: 128, bulkSlots: 3, copySlots: 2, hasWgmma: true },
+  { dk: 192, dv: 128, bulkSlots: 4, copySlots: 2, hasWgmma: false },
+  { dk: 256, dv: 256, bulkSlots: 3, copySlots: 2, hasWgmma: false },
 ] as const;
 type Shape = (typeof SHAPES)[number];
+
+/**
+ * What plans are cut for: two decode blocks on each multiprocessor, one of the extend kernel, each item once for each kv head. Costs
+ * are those of reading K and V: a tile of 128 rows takes a unit about as long. Partial states of 4,096 decode tiles at most.
+ */
+export function plannerLimits({ multiprocessors }: GpuFacts, numKvHeads: number) {
+  return {
+    numWorkers: workersPerHead(2 * multiprocessors, numKvHeads),
+    tallWorkers: workersPerHead(multiprocessors, numKvHeads),
+    kvChunk: UNIT,
+    pairCost: 0,
+    maxPartialRows: 65536,
+    slack: { decode: 0.15, tall: 1 },
+  } satisfies Partial<PlannerOptions>;
+}
 
 export class CudaKvPool implements KvPool {
   readonly spec: KvPoolSpec;
@@ -30,15 +49,18 @@ export class CudaKvPool implements KvPool {
   readonly layout: KvLayout; // in elements; of i8 in bytes
   /** null: attention-plain.cu serves this pool. */
   readonly shape: Shape | null;
-  partialO = 0; // [partials, K, qTile, Dv] f32
-  partialMd = 0; // [partials, K, qTile] two f32
+  // Partial states of split tiles, for `stateRows` rows and each kv head; and how many blocks of a tile have written theirs.
+  stateRows = 0;
+  partialO = 0; // [stateRows, K, Dv] f32
+  partialMd = 0; // [stateRows, K] two f32
+  arrivals = 0; // [tile, K] i32
 
-  constructor(spec: KvPoolSpec, address: number, byteLength: number) {
+  constructor(spec: KvPoolSpec, address: number, byteLength: number, shape: Shape | null) {
     this.spec = spec;
     this.address = address;
     this.byteLength = byteLength;
     this.layout = layoutOf(spec);
-    this.shape = shapeOf(spec);
+    this.shape = shape;
   }
 }
 
@@ -49,10 +71,14 @@ function layoutOf(spec: Omit<KvPoolSpec, "numPages">): KvLayout {
   return kvLayout({ ...spec, keyDim: bytes(spec.keyDim), valueDim: bytes(spec.valueDim) });
 }
 
-function shapeOf({ dtype, keyDim, valueDim, pageSize }: KvPoolSpec): Shape | null {
-  if (!Number.isInteger(Math.log2(pageSize))) return null;
-  if ((dtype !== "f16" && dtype !== "bf16") || keyDim % 8 !== 0 || valueDim % 8 !== 0) return null;
-  return SHAPES.find(({ dk, dv }) => keyDim <= dk && valueDim <= dv) ?? null;
+/** Pages of the tensor-core kernels hold their heads in core matrices of 8 slots x 8 dims (attention-mma.cuh). */
+function shapeOf({ dtype, keyDim, valueDim, pageSize, isLatent }: KvPoolSpec, facts: GpuFacts): Shape | null {
+  if ((dtype !== "f16" && dtype !== "bf16") || isLatent === true) return null;
+  if (pageSize < 8 || !Number.isInteger(Math.log2(pageSize)) || keyDim % 16 !== 0 || valueDim % 16 !== 0) return null;
+  const shape = SHAPES.find(({ dk, dv }) => keyDim <= dk && valueDim <= dv);
+  if (shape === undefined) return null;
+  const bytes = Math.max(decodeShared(shape, facts.canOverlap), extendShared(shape));
+  return bytes <= facts.sharedBytes ? shape : null;
 }
 
 export class CudaRotary implements RotaryTable {
@@ -80,7 +106,7 @@ export abstract class CudaKvOps extends CudaRowOps {
   allocKvPool(spec: KvPoolSpec): CudaKvPool {
     const bytes = spec.numPages * this.kvPageBytes(spec);
     const address = this.runtime.context.alloc(bytes, `a KV pool of ${spec.numPages} pages`);
-    return new CudaKvPool(spec, address, bytes);
+    return new CudaKvPool(spec, address, bytes, shapeOf(spec, this.runtime.context.facts));
   }
 
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number {
@@ -162,7 +188,7 @@ export abstract class CudaKvOps extends CudaRowOps {
   ): void {
     const staged = batch as CudaStagedBatch;
     if (staged.numTokens === 0) return;
-    const { spec, layout, address } = pool as CudaKvPool;
+    const { spec, layout, address, shape } = pool as CudaKvPool;
     const rotary = table as CudaRotary | null;
     const numHeads = q.cols / spec.keyDim;
     const warps = numHeads + (spec.isLatent === true ? 1 : 2) * spec.numKvHeads;
@@ -199,6 +225,8 @@ export abstract class CudaKvOps extends CudaRowOps {
       .int(rotary === null ? 0 : rotary.half)
       .int(rotary === null ? 0 : rotary.interleaved)
       .int(KV_CODE[spec.dtype])
+      .int(shape === null ? 0 : 1)
+      .int(0)
       .end();
   }
 
@@ -213,29 +241,35 @@ export abstract class CudaKvOps extends CudaRowOps {
   ): void {
     const staged = batch as CudaStagedBatch;
     const plan = staged.plans[planIndex]!;
-    if (staged.numTokens === 0 || plan.numItems === 0) return;
+    const { numDecodes, numExtends } = plan;
+    if (staged.numTokens === 0 || numDecodes + numExtends === 0) return;
     const { spec, shape } = pool as CudaKvPool;
-    const { numKvHeads } = spec;
     this.#reservePartials(pool as CudaKvPool, plan);
-    const launch = (source: string, kernel: string, x: number, z: number, threads: number, shared: number): void => {
+    const { canOverlap, multiprocessors } = this.runtime.context.facts;
+    const decodes = bucket(numDecodes) * spec.numKvHeads; // blocks: an item for one kv head
+    const extends_ = bucket(numExtends) * spec.numKvHeads;
+    const launch = (source: string, kernel: string, x: number, y: number, threads: number, shared: number): void => {
       const handle = this.runtime.modules.functionOf(source, kernel, shared);
-      this.runtime.queue.begin(handle, bucket(x), numKvHeads, z, threads, shared);
+      this.runtime.queue.begin(handle, x, y, 1, threads, shared);
       this.#arguments(out as CudaTensor, q as CudaTensor, pool as CudaKvPool, layer, staged, plan, planIndex, params);
     };
     (out as CudaTensor).storage.version++;
-    if (shape === null) launch("attention-plain", "attention_plain", plan.numItems, 1, 128, 0);
-    else {
-      const name = `${spec.dtype}_${shape.dk}_${shape.dv}`;
-      if (plan.hasDecodes) {
-        launch("attention-decode", `decode_${name}`, plan.numItems, 1, 32 * shape.warps, decodeShared(shape));
-      }
-      if (plan.hasExtends) {
-        const blocks = Math.ceil(plan.qTile / 64);
-        launch("attention-extend", `extend_${name}`, plan.numItems, blocks, 128, extendShared(shape));
-      }
+    if (shape === null) {
+      launch("attention-plain", "attention_plain", bucket(numDecodes + numExtends) * spec.numKvHeads, 1, 128, 0);
+      return;
     }
-    if (plan.numMerges > 0) {
-      launch("attention-merge", "attention_merge", plan.numMerges, plan.hasExtends ? 4 : 1, 128, 0);
+    const name = `${spec.dtype}_${shape.dk}_${shape.dv}`;
+    if (numDecodes > 0) {
+      const kernel = `decode_${canOverlap ? "bulk" : "copy"}_${name}`;
+      launch("attention-decode", kernel, decodes, 1, 128, decodeShared(shape, canOverlap));
+    }
+    if (numExtends === 0) return;
+    const isExact = spec.keyDim === shape.dk && spec.valueDim === shape.dv;
+    if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0) {
+      const blocks = Math.min(multiprocessors, extends_); // each goes through several
+      launch("attention-wgmma", `wgmma_${name}`, blocks, 1, 384, wgmmaShared(shape));
+    } else {
+      launch("attention-extend", `extend_${name}`, extends_, Math.ceil(plan.maxRows / 64), 128, extendShared(shape));
     }
   }
 
@@ -258,10 +292,9 @@ export abstract class CudaKvOps extends CudaRowOps {
       .long(staged.step)
       .long(staged.positions)
       .long(staged.visibleEnd)
-      .long(staged.qoIndptr)
-      .long(staged.kvIndptr[plan.group]!)
       .long(pool.partialO)
-      .long(pool.partialMd);
+      .long(pool.partialMd)
+      .long(pool.arrivals);
     this.runtime
       .operandOut(out, staged.numTokens)
       .long(out.stride)
@@ -270,8 +303,6 @@ export abstract class CudaKvOps extends CudaRowOps {
       .long(layer * layout.layer)
       .long(layout.values)
       .int(PLANS_AT + planIndex)
-      .int(GROUPS_AT + plan.group)
-      .int(params.numHeads)
       .int(spec.numKvHeads)
       .int(spec.keyDim)
       .int(spec.valueDim)
@@ -280,19 +311,26 @@ export abstract class CudaKvOps extends CudaRowOps {
       .int(spec.pageSize)
       .int(Math.log2(spec.pageSize))
       .int(KV_CODE[spec.dtype])
-      .int(0)
+      .int(plan.numDecodes > 0 && plan.numExtends > 0 ? 0 : 1)
       .float(params.scale)
       .float(params.softcap)
       .end();
   }
 
-  /** Room for the partial states of any plan, taken when a plan first has some. */
-  #reservePartials(pool: CudaKvPool, plan: StagedPlan): void {
-    if (plan.numPartials === 0 || pool.partialO !== 0) return;
-    const states = MAX_PARTIAL_ROWS * pool.spec.numKvHeads;
-    const { context } = this.runtime;
+  /** Room for the plan's partial states; grows by doubling. */
+  #reservePartials(pool: CudaKvPool, { numPartials, stateRows }: StagedPlan): void {
+    const rows = numPartials * stateRows;
+    if (rows <= pool.stateRows) return;
+    const { context, queue } = this.runtime;
+    queue.flush();
+    context.synchronize();
+    for (const block of [pool.partialO, pool.partialMd, pool.arrivals]) if (block !== 0) context.free(block);
+    pool.stateRows = Math.max(rows, 2 * pool.stateRows, 4096);
+    const states = pool.stateRows * pool.spec.numKvHeads;
     pool.partialO = context.alloc(4 * states * pool.spec.valueDim, "partial attention states");
     pool.partialMd = context.alloc(8 * states, "partial attention states");
+    pool.arrivals = context.alloc(4 * states, "partial attention states");
+    check(context.driver, context.driver.fill(pool.arrivals, 0, 4 * states, context.stream), "fill", pool.arrivals);
   }
 }
 
@@ -303,8 +341,15 @@ function bucket(count: number): number {
   return Math.ceil(count / step) * step;
 }
 
-function decodeShared({ dk, dv, warps, slots }: Shape): number {
-  return 16 * dk * 2 + warps * 16 * (dv * 4 + 8) + warps * slots * 16 * Math.max(dk, dv) * 2;
+/** Of attention-decode.cu: the ring, q, the probabilities' fragments, sums and maxima. */
+function decodeShared({ dk, dv, bulkSlots, copySlots }: Shape, isBulk: boolean): number {
+  const slot = UNIT * Math.max(dk, dv) * 2;
+  return (isBulk ? bulkSlots : copySlots) * slot + 16 * dk * 2 + (UNIT / 16) * 512 + 4 * 32 * 8 + 4 * 16 * 4;
+}
+
+/** Of attention-wgmma.cu: three slots of keys and of values, queries. */
+function wgmmaShared({ dk, dv }: Shape): number {
+  return (3 * UNIT * (dk + dv) + 128 * dk) * 2;
 }
 
 function extendShared({ dk, dv }: Shape): number {

@@ -1,8 +1,8 @@
 // The step's integers on the device: the batch's columns and its plans in one block, brought by one copy.
 //
 //   [0, HEADER)                 header: at GROUPS_AT + g the offset of group g's page ids, at PLANS_AT + p that of plan p
-//   inputOf, positions, visibleEnd, typeOf [T], qoIndptr [R+1], stateOf [R], logitRows, per group slots [T], kvIndptr [R+1]
-//   then what varies between steps of one size: per group kvIndices, per plan its columns
+//   inputOf, positions, visibleEnd, typeOf [T], qoIndptr [R+1], stateOf [R], logitRows, per group slots [T]
+//   then what varies between steps of one size: per group kvIndices, per plan its items (staged-plan.ts)
 //
 // The first part lies at addresses that (T, R, number of logit rows) decide, so that graphs of decode steps keep their arguments;
 // what varies is found through the header.
@@ -12,26 +12,13 @@ import type { Batch } from "../../core/batch.js";
 import type { StagedBatch } from "../device.js";
 import { check } from "./abi.js";
 import type { CudaRuntime } from "./runtime.js";
+import { newStagedPlan, PlanWriter, planInts, type StagedPlan } from "./staged-plan.js";
 
 const HEADER = 64;
 export const GROUPS_AT = 8;
 export const PLANS_AT = 32;
-const PLAN_HEADER = 8;
-const MAX_INT32 = 0x7fffffff;
 /** Pinned blocks that take turns, so that a step is written while the copy of the one before runs. */
 const RING = 3;
-
-/** What the host must know of a staged plan to launch its kernels. */
-export interface StagedPlan {
-  group: number;
-  qTile: number;
-  numItems: number;
-  numMerges: number;
-  numPartials: number;
-  /** Whether any item has at most 16, or more than 16, packed rows: the decode and the extend kernel's. */
-  hasDecodes: boolean;
-  hasExtends: boolean;
-}
 
 export class CudaStagedBatch implements StagedBatch {
   numTokens = 0;
@@ -50,13 +37,13 @@ export class CudaStagedBatch implements StagedBatch {
   stateOf = 0;
   logitRows = 0;
   readonly slots: number[] = []; // per group
-  readonly kvIndptr: number[] = []; // per group
   readonly #runtime: CudaRuntime;
   readonly #ring: { address: number; ints: Int32Array; event: number; isUsed: boolean }[] = [];
   #turn = 0;
   #capacity = 0;
   #ints: Int32Array = new Int32Array(0);
   #at = 0;
+  readonly #plans = new PlanWriter();
 
   constructor(runtime: CudaRuntime, maxTokens: number) {
     this.#runtime = runtime;
@@ -89,7 +76,6 @@ export class CudaStagedBatch implements StagedBatch {
     this.logitRows = this.#copy(batch.logitRows, numLogitRows);
     for (let g = 0; g < groups.length; g++) {
       this.slots[g] = this.#copy(groups[g]!.slots, numTokens);
-      this.kvIndptr[g] = this.#copy(groups[g]!.kvIndptr, numRows + 1);
     }
     for (let g = 0; g < groups.length; g++) {
       const { kvIndptr, kvIndices } = groups[g]!;
@@ -98,7 +84,10 @@ export class CudaStagedBatch implements StagedBatch {
     }
     for (let p = 0; p < plans.length; p++) {
       slot.ints[PLANS_AT + p] = this.#at;
-      this.#putPlan(p, plans[p]!, batch);
+      if (p === this.plans.length) this.plans.push(newStagedPlan());
+      const plan = plans[p]!;
+      const pagesAt = slot.ints[GROUPS_AT + plan.group]!;
+      this.#at = this.#plans.write(slot.ints, this.#at, plan, batch, pagesAt, this.plans[p]!);
     }
     queue.flush();
     check(driver, driver.copyIn(this.step, slot.address, 4 * this.#at, stream), "copyIn", this.step, 4 * this.#at);
@@ -106,59 +95,13 @@ export class CudaStagedBatch implements StagedBatch {
     slot.isUsed = true;
   }
 
-  #putPlan(index: number, plan: AttentionPlan, batch: Batch): void {
-    const { numItems, numMerges } = plan;
-    const ints = this.#ints;
-    const at = this.#at;
-    ints[at] = plan.window;
-    ints[at + 1] = plan.groupSize;
-    ints[at + 2] = plan.qTile;
-    ints[at + 3] = Math.min(plan.kvChunk, MAX_INT32);
-    ints[at + 4] = numItems;
-    ints[at + 5] = plan.attentionChunk;
-    ints[at + 6] = numMerges;
-    ints[at + 7] = 0;
-    this.#at = at + PLAN_HEADER;
-    // Columns follow each other without padding: the kernels find them by numItems and numMerges.
-    this.#column(plan.itemRow, numItems);
-    this.#column(plan.itemQStart, numItems);
-    this.#column(plan.itemKvStart, numItems);
-    this.#column(plan.itemKvEnd, numItems);
-    this.#column(plan.itemPartial, numItems);
-    this.#column(plan.mergeRow, numMerges);
-    this.#column(plan.mergeQStart, numMerges);
-    this.#column(plan.mergePartial, numMerges);
-    this.#column(plan.mergeCount, numMerges);
-    this.#at = (this.#at + 3) & ~3;
-    if (index === this.plans.length) this.plans.push(newPlan());
-    const staged = this.plans[index]!;
-    staged.group = plan.group;
-    staged.qTile = plan.qTile;
-    staged.numItems = numItems;
-    staged.numMerges = numMerges;
-    staged.numPartials = plan.numPartials;
-    staged.hasDecodes = false;
-    staged.hasExtends = false;
-    for (let i = 0; i < numItems; i++) {
-      const packed = batch.queryLen(plan.itemRow[i]!) * plan.groupSize - plan.itemQStart[i]!;
-      if (Math.min(packed, plan.qTile) > 16) staged.hasExtends = true;
-      else staged.hasDecodes = true;
-    }
-  }
-
   /** Appends a column, aligned to 16 bytes; returns its device address. */
   #copy(from: Int32Array, count: number): number {
-    const address = this.step + 4 * this.#at;
-    this.#column(from, count);
-    this.#at = (this.#at + 3) & ~3;
-    return address;
-  }
-
-  #column(from: Int32Array, count: number): void {
     const ints = this.#ints;
     const at = this.#at;
     for (let i = 0; i < count; i++) ints[at + i] = from[i]!;
-    this.#at = at + count;
+    this.#at = (at + count + 3) & ~3;
+    return this.step + 4 * at;
   }
 
   /** Grows by doubling. */
@@ -186,18 +129,6 @@ function sizeOf({ numTokens, numRows, numLogitRows, groups }: Batch, plans: read
   for (let g = 0; g < groups.length; g++) {
     ints += 16 + numTokens + numRows + (numRows === 0 ? 0 : groups[g]!.kvIndptr[numRows]!);
   }
-  for (let i = 0; i < plans.length; i++) ints += 16 + 5 * plans[i]!.numItems + 4 * plans[i]!.numMerges;
+  for (let i = 0; i < plans.length; i++) ints += planInts(plans[i]!);
   return ints;
-}
-
-function newPlan(): StagedPlan {
-  return {
-    group: 0,
-    qTile: 0,
-    numItems: 0,
-    numMerges: 0,
-    numPartials: 0,
-    hasDecodes: false,
-    hasExtends: false,
-  };
 }

@@ -58,5 +58,5 @@ export function plannerFor(
   const { numKvHeads, keyDim } = caches[plan.group]!;
   const { group, window, attentionChunk = 0 } = plan;
   const groupSize = plan.numHeads / numKvHeads;
-  return device.createPlanner({ group, groupSize, headDim: keyDim, window, attentionChunk, split });
+  return device.createPlanner({ group, groupSize, numKvHeads, headDim: keyDim, window, attentionChunk, split });
 }

@@ -28,7 +28,7 @@ int cuDeviceGetCount(int* n) { *n = 1; return 0; }
 int cuDeviceGet(int* d, int i) { *d = i; return i == 0 ? 0 : 101; }
 int cuDeviceGetName(char* out, int n, int) { snprintf(out, n, "CPU emulator"); return 0; }
 int cuDeviceGetAttribute(int* v, int which, int) {
-  *v = which == 75 ? (getenv("EMULATED_SM_80") != nullptr ? 8 : 9) : which == 76 ? 0 : which == 16 ? 132 : which == 97 ? 232448 : 0;
+  *v = which == 75 ? (getenv("EMULATED_SM_80") != nullptr ? 8 : 9) : which == 76 ? 0 : which == 16 ? (getenv("EMULATED_SMS") != nullptr ? atoi(getenv("EMULATED_SMS")) : 132) : which == 97 ? 232448 : 0;
   return 0;
 }
 int cuDevicePrimaryCtxRetain(void** c, int) { *c = (void*)8; return 0; }

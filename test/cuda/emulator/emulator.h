@@ -10,7 +10,7 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
-#define __noinline__
+#define __noinline__ inline
 #define __shared__ static
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
@@ -19,7 +19,11 @@
   extern "C" void name(const void* p) { name##_body(*(const Args*)p); }       \
   static void name##_body(const Args& a)
 #define EARLY_KERNEL KERNEL
+#define OPEN_KERNEL(threads, perSm, name, Args) KERNEL(threads, name, Args)
 inline void wait_for_others() {}
+inline void let_others_begin() {}
+inline void __threadfence() {}
+inline float load_past_l1(const float* p) { return *p; }
 #define DYNAMIC_SHARED(name) u8* name = emulator::dynamicShared()
 
 struct alignas(8) float2 { float x, y; };
@@ -38,6 +42,7 @@ void warpBarrier();
 uint64_t* exchange();
 unsigned aliveLanes();
 void yieldNow();
+void groupBarrier(int id, int threads, bool waits);
 void copyLater(void* to, const void* from, bool isWanted);
 void copyCommit();
 void copyWait(int groups);
@@ -48,6 +53,8 @@ void copyWait(int groups);
 #define threadIdx emulator::threadIndex
 
 inline void __syncthreads() { emulator::blockBarrier(); }
+inline void group_wait(int id, int threads) { emulator::groupBarrier(id, threads, true); }
+inline void group_arrive(int id, int threads) { emulator::groupBarrier(id, threads, false); }
 inline void __syncwarp() { emulator::warpBarrier(); }
 
 template <typename T>
@@ -74,6 +81,8 @@ inline int __reduce_max_sync(unsigned, int v) {
   for (int d = 16; d > 0; d >>= 1) { int o = __shfl_xor_sync(0, v, d); v = o > v ? o : v; }
   return v;
 }
+inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __clz(unsigned v) { return v == 0 ? 32 : __builtin_clz(v); }
 inline int __ffs(unsigned v) { return __builtin_ffs((int)v); }
 inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long v) { auto old = *p; *p += v; return old; }
@@ -201,6 +210,51 @@ struct Wgmma {
           uintptr_t at = (uintptr_t)(b << 4) + token / 8 * 1024 + token % 8 * 128 + k * 2;
           at ^= (at >> 7 & 7) << 4;
           const u16 bits = *(const u16*)at;
+          sum += (double)element<KIND>(rows[j >> 1][k / 2], k & 1) * (KIND == KIND_BF16 ? __uint_as_float((u32)bits << 16) : f16_value(bits));
+        }
+        d[4 * i + j] = (float)sum;
+      }
+  }
+};
+
+// Products on core matrices of 8 x 8: a descriptor is the address / 16 and both distances / 16, in 44, 10 and 10 bits.
+inline u64 describe_cores(const void* p, int leading, int stride) {
+  return (u64)(uintptr_t)p >> 4 | (u64)(leading >> 4) << 44 | (u64)(stride >> 4) << 54;
+}
+inline void fence_stores() {}
+template <int COUNT> inline void settle(float*) {}
+struct Cores {
+  const u8* base;
+  int leading, stride;
+  explicit Cores(u64 d) : base((const u8*)(uintptr_t)((d & (1ull << 44) - 1) << 4)), leading((d >> 44 & 1023) * 16), stride((d >> 54) * 16) {}
+};
+template <int KIND, int N, bool IS_TRANSPOSED>
+struct CoreProduct {
+  // a from shared memory: the warp's 16 of the 64 rows.
+  static void run(float* d, u64 a, u64 b) {
+    const Cores from(a);
+    const int lane = threadIdx.x & 31, row = (threadIdx.x >> 5 & 3) * 16 + (lane >> 2);
+    u32 fragment[4];
+    for (int i = 0; i < 4; i++) memcpy(&fragment[i], from.base + (row / 8 + (i & 1)) * from.stride + (i >> 1) * from.leading + row % 8 * 16 + (lane & 3) * 4, 4);
+    run(d, fragment, b);
+  }
+  static void run(float* d, const u32* a, u64 b) {
+    const int lane = threadIdx.x & 31, q = lane & 3;
+    const auto [base, leading, stride] = Cores(b);
+    u32 rows[2][8];
+    for (int r = 0; r < 2; r++)
+      for (int h = 0; h < 2; h++)
+        for (int p = 0; p < 4; p++) rows[r][h * 4 + p] = laneValue(a[2 * h + r], (lane >> 2) * 4 + p);
+    for (int i = 0; i < N / 8; i++)
+      for (int j = 0; j < 4; j++) {
+        const int n = i * 8 + 2 * q + (j & 1);
+        double sum = d[4 * i + j];
+        for (int k = 0; k < 16; k++) {
+          // Rows of a core matrix are keys: n of keys, k of values.
+          const u8* at = IS_TRANSPOSED ? base + n / 8 * stride + k / 8 * leading + k % 8 * 16 + n % 8 * 2
+                                       : base + n / 8 * stride + k / 8 * leading + n % 8 * 16 + k % 8 * 2;
+          u16 bits;
+          memcpy(&bits, at, 2);
           sum += (double)element<KIND>(rows[j >> 1][k / 2], k & 1) * (KIND == KIND_BF16 ? __uint_as_float((u32)bits << 16) : f16_value(bits));
         }
         d[4 * i + j] = (float)sum;

@@ -54,7 +54,7 @@ const size_t STACK = 128 * 1024;
 Thread* current = nullptr;
 Index blockIndex, gridSize, blockSize, threadIndex;
 static Thread threads[1024];
-static Scope block, warps[32];
+static Scope block, warps[32], groups[16];
 static uint64_t lanes[32][32];
 static void* scheduler;
 static void (*kernel)(const void*);
@@ -88,6 +88,13 @@ static void wait(Scope& s) {
   me->waitsFor = nullptr;
 }
 void blockBarrier() { wait(block); }
+void groupBarrier(int id, int threads, bool waits) {
+  Scope& s = groups[id];
+  s.alive = threads;
+  if (waits) return wait(s);
+  s.arrived++;
+  arriveIfComplete(s);
+}
 void warpBarrier() { wait(warps[threadIndex.x >> 5]); }
 
 static void perform(const Copy& c) {
@@ -138,6 +145,7 @@ static void prepare(Thread& t, unsigned i) {
 static void runBlock(unsigned count) {
   block = {(int)count, 0, 0};
   for (auto& w : warps) w = {};
+  for (auto& g : groups) g = {};
   for (unsigned i = 0; i < count; i++) {
     prepare(threads[i], i);
     warps[i >> 5].alive++;

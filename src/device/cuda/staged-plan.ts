@@ -1,0 +1,145 @@
+// An attention plan as the kernels read it (native/cuda/attention.cuh): a header, then a record for each block's work, those of the
+// decode kernel first, long ones before short ones so that the last blocks to run are short.
+//
+// The plan's parts of one unit each are put together again in spans of neighbours: enough blocks to keep the GPU busy, and no more.
+
+import { type AttentionPlan, visibleStart } from "../../core/attention-plan.js";
+import type { Batch } from "../../core/batch.js";
+import { ceilDiv } from "../../core/math.js";
+
+/** Keys of a unit: attention.cuh. */
+export const UNIT = 128;
+/** Tiles of at most this many packed rows are the decode kernel's. */
+const DECODE_ROWS = 16;
+const HEADER = 8;
+const ITEM = 16;
+const MAX_SPAN = 16;
+
+/** What the host must know of a staged plan to launch its kernels. */
+export interface StagedPlan {
+  group: number;
+  /** Packed rows in the largest tile, and those a partial state has room for. */
+  maxRows: number;
+  stateRows: number;
+  numDecodes: number;
+  numExtends: number;
+  numPartials: number;
+  numTiles: number; // split ones
+}
+
+/** An upper bound of a plan's integers. */
+export function planInts({ numItems }: AttentionPlan): number {
+  return 4 + HEADER + ITEM * numItems;
+}
+
+export class PlanWriter {
+  // Spans of the plan being written.
+  #item = new Int32Array(256); // first item
+  #length = new Int32Array(256); // items
+  #tile = new Int32Array(256); // of a split tile: its merge
+  #order = new Float64Array(256); // units * 2^32 + span, ascending
+  readonly #blocks: number[] = []; // spans of each merge
+
+  /** Writes the plan at ints[at]; `pagesAt` is where the group's page ids lie in it. Returns the end. */
+  write(ints: Int32Array, at: number, plan: AttentionPlan, batch: Batch, pagesAt: number, staged: StagedPlan): number {
+    const { kvIndptr } = batch.groups[plan.group]!;
+    const { groupSize } = plan;
+    const rowsOf = (item: number): number => {
+      const left = batch.queryLen(plan.itemRow[item]!) * groupSize - plan.itemQStart[item]!;
+      return Math.min(left, plan.qTile);
+    };
+    const numSpans = this.#cut(plan);
+    staged.group = plan.group;
+    staged.numPartials = plan.numPartials;
+    staged.numTiles = plan.numMerges;
+    staged.numDecodes = staged.maxRows = staged.stateRows = 0;
+    for (let s = 0; s < numSpans; s++) {
+      const rows = rowsOf(this.#item[s]!);
+      if (rows <= DECODE_ROWS) staged.numDecodes++;
+      staged.maxRows = Math.max(staged.maxRows, rows);
+      if (this.#tile[s]! >= 0) staged.stateRows = Math.max(staged.stateRows, rows);
+    }
+    staged.numExtends = numSpans - staged.numDecodes;
+
+    ints[at] = plan.window;
+    ints[at + 1] = groupSize;
+    ints[at + 2] = staged.stateRows;
+    ints[at + 3] = plan.kvChunk === UNIT ? 1 : 0;
+    ints[at + 4] = numSpans;
+    ints[at + 5] = plan.attentionChunk;
+    ints[at + 6] = staged.numDecodes;
+    ints[at + 7] = groupSize === 1 ? 0 : Math.ceil(2 ** 32 / groupSize);
+    let decode = at + HEADER;
+    let extend = decode + ITEM * staged.numDecodes;
+    for (let i = numSpans - 1; i >= 0; i--) {
+      const span = this.#order[i]! % 2 ** 32;
+      const item = this.#item[span]!;
+      const tile = this.#tile[span]!;
+      const row = plan.itemRow[item]!;
+      const rows = rowsOf(item);
+      const token0 = batch.qoIndptr[row]!;
+      const firstToken = token0 + Math.floor(plan.itemQStart[item]! / groupSize);
+      const to = rows <= DECODE_ROWS ? decode : extend;
+      if (rows <= DECODE_ROWS) decode += ITEM;
+      else extend += ITEM;
+      ints[to] = token0;
+      ints[to + 1] = plan.itemQStart[item]!;
+      ints[to + 2] = rows;
+      ints[to + 3] = plan.itemKvStart[item]!;
+      ints[to + 4] = plan.itemKvEnd[item + this.#length[span]! - 1]!;
+      ints[to + 5] = visibleStart(plan, batch.positions[firstToken]!);
+      ints[to + 6] = pagesAt + kvIndptr[row]!;
+      ints[to + 7] = plan.itemPartial[item]!;
+      ints[to + 8] = tile;
+      ints[to + 9] = tile < 0 ? 0 : this.#blocks[tile]!;
+      ints[to + 10] = tile < 0 ? 0 : plan.mergePartial[tile]!;
+      ints[to + 11] = tile < 0 ? 0 : plan.mergeCount[tile]!;
+      ints[to + 12] = batch.positions[token0]!;
+    }
+    return extend;
+  }
+
+  /** Puts neighbouring parts together and sorts the spans by length; returns how many there are. */
+  #cut(plan: AttentionPlan): number {
+    const { numItems, numMerges } = plan;
+    if (this.#item.length < numItems) this.#grow(numItems);
+    let units = 0;
+    for (let i = 0; i < numItems; i++) units += ceilDiv(plan.itemKvEnd[i]! - plan.itemKvStart[i]!, UNIT);
+    const isPerUnit = plan.kvChunk === UNIT;
+    const most = isPerUnit ? Math.min(MAX_SPAN, Math.max(1, Math.floor(units / (3 * plan.numWorkers)))) : 1;
+    for (let t = 0; t < numMerges; t++) this.#blocks[t] = 0;
+    let spans = 0;
+    let tile = -1;
+    for (let i = 0; i < numItems; ) {
+      const partial = plan.itemPartial[i]!;
+      let length = 1;
+      if (partial >= 0) {
+        if (tile + 1 < numMerges && plan.mergePartial[tile + 1] === partial) tile++;
+        const left = plan.mergePartial[tile]! + plan.mergeCount[tile]! - partial;
+        length = Math.min(most, left);
+        this.#blocks[tile]!++;
+      }
+      const span = spans++;
+      this.#item[span] = i;
+      this.#length[span] = length;
+      this.#tile[span] = partial < 0 ? -1 : tile;
+      const keys = plan.itemKvEnd[i + length - 1]! - plan.itemKvStart[i]!;
+      this.#order[span] = ceilDiv(keys, UNIT) * 2 ** 32 + span;
+      i += length;
+    }
+    this.#order.subarray(0, spans).sort();
+    return spans;
+  }
+
+  #grow(numItems: number): void {
+    const size = 2 * numItems;
+    this.#item = new Int32Array(size);
+    this.#length = new Int32Array(size);
+    this.#tile = new Int32Array(size);
+    this.#order = new Float64Array(size);
+  }
+}
+
+export function newStagedPlan(): StagedPlan {
+  return { group: 0, maxRows: 0, stateRows: 0, numDecodes: 0, numExtends: 0, numPartials: 0, numTiles: 0 };
+}
