@@ -1,17 +1,19 @@
 // Attention of tiles with at most 16 packed query rows: decodes, with the GQA group as the rows of one tensor-core tile. Bound by
 // reading K and V.
 //
-// A block of 4 warps takes an item for one kv head and walks its units together, so that a single unit is done as fast as a
-// multiprocessor can and a long row streams. Per unit: warp w scores keys 32w..32w+31; the warps' maxima meet in shared memory;
-// probabilities go there as the fragments they are; then warp w sums all keys for its quarter of the value's dims. Chains over dims
-// and over keys are those of the extend kernels, bit for bit.
-// K and V of a unit are a slot each of a ring: with 96 KB a block and two blocks, 128 KB and more are on their way per SM. From Hopper
-// on, warp 0 asks for pages by bulk copies (ids read a unit ahead); before, all threads copy.
+// A block takes an item for one kv head; 4 warps walk its units together, so that a single unit is done as fast as a multiprocessor
+// can and a long row streams. Per unit: warp w scores keys 32w..32w+31; the warps' maxima meet in shared memory; probabilities go
+// there as the fragments they are; then warp w sums all keys for its quarter of the value's dims. Chains over dims and over keys are
+// those of the extend kernels, bit for bit.
+// K and V of a unit are a slot each of a ring. From Hopper on, a fifth warp asks for pages by bulk copies (ids read a unit ahead);
+// before, all threads copy.
 #include "attention-bulk.cuh"
 
 #define WARPS 4
+#define COMPUTING (32 * WARPS)
 
-template <int KIND, int DK, int DV, int SLOTS, bool IS_BULK>
+// IS_EXACT: the head's dims are DK and DV, so that addresses are constants.
+template <int KIND, int DK, int DV, int SLOTS, bool IS_BULK, bool IS_EXACT>
 __device__ void decode(const AttentionArgs& a) {
   constexpr int SLOT = UNIT * (DK > DV ? DK : DV) * 2, TILES = DV / (8 * WARPS);
   DYNAMIC_SHARED(shared);
@@ -19,11 +21,15 @@ __device__ void decode(const AttentionArgs& a) {
   uint4* ps = (uint4*)(qs + 16 * DK * 2);               // [UNIT / 16][lane]: A fragments of the probabilities
   float2* sums = (float2*)(ps + UNIT / 16 * 32);        // [WARPS][lane]
   float* tops = (float*)(sums + WARPS * 32);            // [WARPS][16]
-  __shared__ u64 full[SLOTS];
+  __shared__ u64 full[SLOTS], empty[SLOTS];
   __shared__ int ids[32];
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
+  const int keyDim = IS_EXACT ? DK : a.keyDim, valueDim = IS_EXACT ? DV : a.valueDim;
   if (IS_BULK && threadIdx.x == 0) {
-    for (int s = 0; s < SLOTS; s++) barrier_init(&full[s], 1);
+    for (int s = 0; s < SLOTS; s++) {
+      barrier_init(&full[s], 1);
+      barrier_init(&empty[s], WARPS);
+    }
     barrier_init_done();
   }
   if (a.isAlone) let_others_begin();
@@ -37,42 +43,61 @@ __device__ void decode(const AttentionArgs& a) {
   const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
   const int first = item.kvStart + max(0, lo - item.kvStart) / UNIT * UNIT;
   const int units = max(0, (hi - first + UNIT - 1) / UNIT);
-  const int* pages = a.step + item.pagesAt;
   const HeadPages keys(a, kvHead, false), values(a, kvHead, true);
   if (IS_BULK) __syncthreads();
 
   // Chunk 2u is the keys of unit u, 2u + 1 its values; chunk c lies in slot c % SLOTS.
-  const UnitPages unitPages(a, item, ids);
-  int page = -1, nextPage = IS_BULK && warp == 0 ? unitPages.of(first) : -1;
   auto unit_of = [&](int c) { return first + (c >> 1) * UNIT; };
-  auto ask = [&](int c, int id) {
-    HeadPages from = keys;
-    if (c & 1) from = values;
-    unitPages.copy<true>(shared + c % SLOTS * SLOT, from, unit_of(c), id, &full[c % SLOTS]);
-  };
-  auto expect = [&](int c) {
-    if ((c & 1) == 0) {
-      page = nextPage;
-      nextPage = unitPages.of(unit_of(c) + UNIT);
-    }
-    unitPages.expect(&full[c % SLOTS], page, (c & 1) ? a.valueDim : a.keyDim);
-  };
-  auto fill = [&](int c) {
-    if (IS_BULK) {
-      if (warp != 0 || c >= 2 * units) return;
-      expect(c);
-      ask(c, page);
-    } else {
+  if (IS_BULK && warp == WARPS) {
+    const UnitPages unitPages(a, item, ids);
+    int page = -1, nextPage = unitPages.of(first);
+    auto ask = [&](int c, int id) {
       HeadPages from = keys;
       if (c & 1) from = values;
-      for (int at = threadIdx.x; at < UNIT / 8 * from.dim && c < 2 * units; at += 32 * WARPS) {
-        const int key = unit_of(c) + at / from.dim * 8;
-        if (key < hi && key + 8 > lo) copy16(shared + c % SLOTS * SLOT + at * 16, from.at(pages[key >> a.pageShift], key) + at % from.dim * 8);
+      unitPages.copy<true>(shared + c % SLOTS * SLOT, from, unit_of(c), id, &full[c % SLOTS]);
+    };
+    auto expect = [&](int c) {
+      if ((c & 1) == 0) {
+        page = nextPage;
+        nextPage = unitPages.of(unit_of(c) + UNIT);
       }
-      copy_commit();
+      unitPages.expect(&full[c % SLOTS], page, (c & 1) ? valueDim : keyDim);
+    };
+    auto isNew = [&](int c) { return unit_of(c) + (lane + 1) * unitPages.copyKeys > item.newStart; };
+    const int early = min(SLOTS, 2 * units);
+#pragma unroll 1
+    for (int c = 0; c < early; c++) {
+      expect(c);
+      ask(c, isNew(c) ? -1 : page);
     }
+    wait_for_others();
+    if (!a.isAlone) let_others_begin();  // the extend kernel relies on this one's having waited
+#pragma unroll 1
+    for (int c = 0; c < early; c++)
+      if (unit_of(c) + UNIT > item.newStart) ask(c, isNew(c) ? unitPages.of(unit_of(c)) : -1);
+#pragma unroll 1
+    for (int c = SLOTS; c < 2 * units; c++) {
+      barrier_wait(&empty[c % SLOTS], (c / SLOTS - 1) & 1);
+      expect(c);
+      ask(c, page);
+    }
+    return;
+  }
+  if (IS_BULK) wait_for_others();
+  else if (!a.isAlone) let_others_begin();
+
+  const int* pages = a.step + item.pagesAt;
+  auto fill = [&](int c) {
+    if (IS_BULK) return;
+    HeadPages from = keys;
+    if (c & 1) from = values;
+    for (int at = threadIdx.x; at < UNIT / 8 * from.dim && c < 2 * units; at += COMPUTING) {
+      const int key = unit_of(c) + at / from.dim * 8;
+      if (key < hi && key + 8 > lo) copy16(shared + c % SLOTS * SLOT + at * 16, from.at(pages[key >> a.pageShift], key) + at % from.dim * 8);
+    }
+    copy_commit();
   };
-  // Keys are waited for with SLOTS - 2 later chunks asked for, values with SLOTS - 1.
+  // Without barriers, keys are waited for with SLOTS - 2 later chunks asked for, values with SLOTS - 1.
   auto wait = [&](int c) {
     if (IS_BULK) {
       barrier_wait(&full[c % SLOTS], c / SLOTS & 1);
@@ -82,48 +107,37 @@ __device__ void decode(const AttentionArgs& a) {
       __syncthreads();
     }
   };
-  if (IS_BULK) {
-    auto isNew = [&](int c) { return unit_of(c) + (lane + 1) * unitPages.copyKeys > item.newStart; };
-    if (warp == 0) {
-#pragma unroll 1
-      for (int c = 0; c < SLOTS && c < 2 * units; c++) {
-        expect(c);
-        ask(c, isNew(c) ? -1 : page);
-      }
-    }
-    wait_for_others();
-    if (warp == 0) {
-#pragma unroll 1
-      for (int c = 0; c < SLOTS && c < 2 * units; c++)
-        if (unit_of(c) + UNIT > item.newStart) ask(c, isNew(c) ? unitPages.of(unit_of(c)) : -1);
-    }
-  } else {
+  auto release = [&](int c) {
+    if (!IS_BULK) return;
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&empty[c % SLOTS]);
+  };
 #pragma unroll
-    for (int c = 0; c < SLOTS; c++) fill(c);
-  }
-  if (!a.isAlone) let_others_begin();  // the extend kernel relies on this one's having waited
-  load_q<KIND, DK>(qs, a, plan, item, kvHead, 0, threadIdx.x, 32 * WARPS);
+  for (int c = 0; c < SLOTS; c++) fill(c);
+  load_q<KIND, DK>(qs, a, plan, item, kvHead, 0, threadIdx.x, COMPUTING);
   const Rows rows = rows_of(a, plan, item, 0);
-  const int steps = a.keyDim / 16, keyGroup = a.keyDim * 16, valueGroup = a.valueDim * 16, column0 = warp * (DV / WARPS);
-  __syncthreads();
+  const int column0 = warp * (DV / WARPS);
+  group_wait(1, COMPUTING);
 
   float total[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
 #pragma unroll
   for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) total[n][j] = 0.f;
+#pragma unroll 1
   for (int u = 0; u < units; u++) {
-    const int unit = first + u * UNIT, c = 2 * u, mine = unit + warp * 32;
+    const int unit = first + u * UNIT, c = 2 * u;
     float s[4][4], um[2], ud[2];
 #pragma unroll
     for (int n = 0; n < 4; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
     wait(c);
-    if (mine < hi && mine + 32 > lo) score_keys<KIND, DK, 32>(s, qs, shared + c % SLOTS * SLOT, warp * 32, keyGroup, steps);
-    scores_of<4>(s, rows, mine, a.scale, a.softcap, um);
+    score_keys<KIND, DK, 32>(s, qs, shared + c % SLOTS * SLOT, warp * 32, keyDim * 16, keyDim / 16);
+    scores_of<4>(s, rows, unit + warp * 32, a.scale, a.softcap, um);
+    release(c);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       um[r] = quad_max(um[r]);
       if (q == 0) tops[warp * 16 + g + 8 * r] = um[r];
     }
-    __syncthreads();  // all are past the values of the unit before
+    group_wait(1, COMPUTING);  // all are past the values of the unit before
     if (u > 0) fill(c - 1 + SLOTS);
 #pragma unroll
     for (int r = 0; r < 2; r++)
@@ -138,36 +152,34 @@ __device__ void decode(const AttentionArgs& a) {
       probability_fragment<KIND>(p, s + 2 * h);
       ps[(2 * warp + h) * 32 + lane] = {p[0], p[1], p[2], p[3]};
     }
-    __syncthreads();  // all are past the keys
+    group_wait(1, COMPUTING);  // all are past the keys
     fill(c + SLOTS);
-    const float2 s0 = sums[lane], s1 = sums[32 + lane], s2 = sums[64 + lane], s3 = sums[96 + lane];
-    ud[0] = unit_sum(s0.x, s1.x, s2.x, s3.x);
-    ud[1] = unit_sum(s0.y, s1.y, s2.y, s3.y);
 
     wait(c + 1);
     u8* v = shared + (c + 1) % SLOTS * SLOT;
     if (unit < lo || unit + UNIT > hi) {
-      // Slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN: zeros, where 16 keys are not all seen.
+      // Slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN.
 #pragma unroll 1
-      for (int at = threadIdx.x; at < UNIT * (a.valueDim / 8); at += 32 * WARPS) {
-        const int key = at / (a.valueDim / 8), column = at % (a.valueDim / 8);
-        if (unit + key < lo || unit + key >= hi) *(uint4*)(v + tile_at(key, column, valueGroup)) = {0, 0, 0, 0};
+      for (int at = threadIdx.x; at < UNIT * (valueDim / 8); at += COMPUTING) {
+        const int key = at / (valueDim / 8), column = at % (valueDim / 8);
+        if (unit + key < lo || unit + key >= hi) *(uint4*)(v + tile_at(key, column, valueDim * 16)) = {0, 0, 0, 0};
       }
-      __syncthreads();
+      group_wait(1, COMPUTING);
     }
     float o[TILES][4];
 #pragma unroll
     for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
 #pragma unroll
     for (int k = 0; k < UNIT / 16; k++) {
-      if (unit + k * 16 < hi && unit + k * 16 + 16 > lo) {
-        const uint4 f = ps[k * 32 + lane];
-        const u32 p[4] = {f.x, f.y, f.z, f.w};
+      const uint4 f = ps[k * 32 + lane];
+      const u32 p[4] = {f.x, f.y, f.z, f.w};
 #pragma unroll
-        for (int n = 0; n < TILES; n += 2)
-          if (column0 + n * 8 < a.valueDim) add_values<KIND>(o + n, p, v, k * 16, column0 / 8 + n, valueGroup);
-      }
+      for (int n = 0; n < TILES; n += 2)
+        if (IS_EXACT || column0 + n * 8 < valueDim) add_values<KIND>(o + n, p, v, k * 16, column0 / 8 + n, valueDim * 16);
     }
+    const float2 s0 = sums[lane], s1 = sums[32 + lane], s2 = sums[64 + lane], s3 = sums[96 + lane];
+    ud[0] = unit_sum(s0.x, s1.x, s2.x, s3.x);
+    ud[1] = unit_sum(s0.y, s1.y, s2.y, s3.y);
     if (isPerUnit) {
       put_state<TILES>(a, plan, item, kvHead, item.partial + u, 0, o, um, ud, column0 + 2 * q, warp == 0 && q == 0);
     } else {
@@ -182,6 +194,7 @@ __device__ void decode(const AttentionArgs& a) {
         total[n][3] = fold1(total[n][3], o[n][3]);
       }
     }
+    release(c + 1);
   }
   if (!IS_BULK) copy_wait<0>();
   if (item.partial < 0) {
@@ -189,21 +202,23 @@ __device__ void decode(const AttentionArgs& a) {
     return;
   }
   if (!isPerUnit) put_state<TILES>(a, plan, item, kvHead, item.partial, 0, total, m, d, column0 + 2 * q, warp == 0 && q == 0);
-  merge_if_last(a, plan, item, kvHead, 32 * WARPS);
+  merge_if_last(a, plan, item, kvHead, COMPUTING);
 }
 
-#define DECODE(DK, DV, SLOTS, PER_SM, HOW, IS_BULK)                                                                              \
-  OPEN_KERNEL(32 * WARPS, PER_SM, decode_##HOW##_bf16_##DK##_##DV, AttentionArgs) { decode<KIND_BF16, DK, DV, SLOTS, IS_BULK>(a); } \
-  OPEN_KERNEL(32 * WARPS, PER_SM, decode_##HOW##_f16_##DK##_##DV, AttentionArgs) { decode<KIND_F16, DK, DV, SLOTS, IS_BULK>(a); }
+#define DECODE(HOW, THREADS, DK, DV, SLOTS, PER_SM, IS_BULK, IS_EXACT)                                                                     \
+  OPEN_KERNEL(THREADS, PER_SM, decode_##HOW##_bf16_##DK##_##DV, AttentionArgs) { decode<KIND_BF16, DK, DV, SLOTS, IS_BULK, IS_EXACT>(a); }  \
+  OPEN_KERNEL(THREADS, PER_SM, decode_##HOW##_f16_##DK##_##DV, AttentionArgs) { decode<KIND_F16, DK, DV, SLOTS, IS_BULK, IS_EXACT>(a); }
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-DECODE(64, 64, 6, 2, bulk, true)
-DECODE(128, 128, 3, 2, bulk, true)
-DECODE(192, 128, 4, 1, bulk, true)
-DECODE(256, 256, 3, 1, bulk, true)
+DECODE(exact, COMPUTING + 32, 64, 64, 4, 3, true, true)
+DECODE(exact, COMPUTING + 32, 128, 128, 3, 2, true, true)
+DECODE(bulk, COMPUTING + 32, 64, 64, 4, 3, true, false)
+DECODE(bulk, COMPUTING + 32, 128, 128, 3, 2, true, false)
+DECODE(bulk, COMPUTING + 32, 192, 128, 4, 1, true, false)
+DECODE(bulk, COMPUTING + 32, 256, 256, 3, 1, true, false)
 #endif
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900
-DECODE(64, 64, 3, 2, copy, false)
-DECODE(128, 128, 2, 1, copy, false)
-DECODE(192, 128, 2, 1, copy, false)
-DECODE(256, 256, 2, 1, copy, false)
+DECODE(copy, COMPUTING, 64, 64, 3, 2, false, false)
+DECODE(copy, COMPUTING, 128, 128, 2, 1, false, false)
+DECODE(copy, COMPUTING, 192, 128, 2, 1, false, false)
+DECODE(copy, COMPUTING, 256, 256, 2, 1, false, false)
 #endif

@@ -20,7 +20,7 @@ const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1 } as const;
  * the extend kernel on wgmma takes exactly these dims (attention-decode.cu, attention-wgmma.cu).
  */
 const SHAPES = [
-  { dk: 64, dv: 64, bulkSlots: 6, copySlots: 3, hasWgmma: true },
+  { dk: 64, dv: 64, bulkSlots: 4, copySlots: 3, hasWgmma: true },
   { dk: 128, dv: 128, bulkSlots: 3, copySlots: 2, hasWgmma: true },
   { dk: 192, dv: 128, bulkSlots: 4, copySlots: 2, hasWgmma: false },
   { dk: 256, dv: 256, bulkSlots: 3, copySlots: 2, hasWgmma: false },
@@ -259,12 +259,13 @@ export abstract class CudaKvOps extends CudaRowOps {
       return;
     }
     const name = `${spec.dtype}_${shape.dk}_${shape.dv}`;
+    const isExact = spec.keyDim === shape.dk && spec.valueDim === shape.dv;
     if (numDecodes > 0) {
-      const kernel = `decode_${canOverlap ? "bulk" : "copy"}_${name}`;
-      launch("attention-decode", kernel, decodes, 1, 128, decodeShared(shape, canOverlap));
+      const how = !canOverlap ? "copy" : isExact && shape.dk <= 128 ? "exact" : "bulk";
+      const kernel = `decode_${how}_${name}`;
+      launch("attention-decode", kernel, decodes, 1, canOverlap ? 160 : 128, decodeShared(shape, canOverlap));
     }
     if (numExtends === 0) return;
-    const isExact = spec.keyDim === shape.dk && spec.valueDim === shape.dv;
     if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0) {
       const blocks = Math.min(multiprocessors, extends_); // each goes through several
       launch("attention-wgmma", `wgmma_${name}`, blocks, 1, 384, wgmmaShared(shape));
