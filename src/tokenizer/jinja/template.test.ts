@@ -54,6 +54,11 @@ test("chat templates of many shapes render every conversation as in jinja2", () 
   }
 });
 
+test("%g drops zeros of a fraction, never of a whole number", () => {
+  const text = renderWith("{{ '%g|%#g|%g|%.3g|%g' % (100.0, 1.5, 1200000.0, 0.00001234, 2.50) }}", {});
+  assert.equal(text.s, "100|1.50000|1.2e+06|1.23e-05|2.5"); // as Python writes them
+});
+
 test("what runs away ends with an error", () => {
   const fails = (source: string, message: RegExp) =>
     assert.throws(
