@@ -11,6 +11,7 @@ import { ConfigError } from "../core/errors.js";
 import { stderrSink } from "../server/log-sink.js";
 import { createServer } from "../server/server.js";
 import { helpOf, parseFlags } from "./args.js";
+import { clusterRoute, watchCluster } from "./cluster-view.js";
 import { CONFIG_OPTION, guestName, layered, MODEL_OPTION, nextSignal, pick } from "./service.js";
 import { bold, dim } from "./terminal.js";
 
@@ -66,7 +67,9 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
     });
   const engine = await engineOf(first!);
   const guests = others.map((guest) => ({ name: guestName(guest), load: () => engineOf(guest) }));
-  const service = createServer(engine, { ...server, guests });
+  const routes = [clusterRoute(member.router, cluster.cluster)];
+  const service = createServer(engine, { ...server, guests, routes });
+  watchCluster(member.router, service.context);
   const { url } = await service.listen();
   await member.register({ address: url, models: service.context.house.names });
   stderrSink.write(

@@ -58,6 +58,11 @@ export class Router {
   readonly leaseMs: number;
   /** Calls that went on elsewhere. */
   numResumed = 0;
+  /** Replicas that left or were not heard any more. */
+  numLost = 0;
+  /** Hears of replicas that come and go. */
+  onMember: (event: { readonly replica: string; readonly isHere: boolean; readonly reason: string | null }) => void =
+    () => undefined;
   readonly #members: Members;
   readonly #views = new Map<string, View>();
   readonly #prefixes: PrefixMap;
@@ -206,6 +211,7 @@ export class Router {
     view.otherBacklog = calls.backlogTokens - (ours?.backlogTokens ?? 0);
     this.#views.set(entry.id, view);
     this.#prefixes.open(entry.id);
+    if (known === undefined) this.onMember({ replica: entry.id, isHere: true, reason: null });
     for (const listener of this.#listeners) listener.onChange();
   }
 
@@ -214,6 +220,8 @@ export class Router {
     if (view === undefined) return;
     this.#views.delete(id);
     this.#prefixes.drop(id);
+    this.numLost++;
+    this.onMember({ replica: id, isHere: false, reason });
     const owners = new Set<AttemptOwner>();
     for (const attempt of view.attempts.values()) {
       owners.add(attempt.owner);

@@ -66,9 +66,11 @@ const ROUTES: readonly Route[] = [
   plan,
 ];
 
-export function createApp(context: ServerContext): Hono<AppEnv> {
+/** `more`: endpoints beside those that every server has. */
+export function createApp(context: ServerContext, more: readonly Route[] = []): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
-  const document = openApiDocument(ROUTES, context.version);
+  const routes = [...ROUTES, ...more];
+  const document = openApiDocument(routes, context.version);
 
   app.use(async (c, next) => {
     const given = c.req.header("x-request-id");
@@ -92,7 +94,7 @@ export function createApp(context: ServerContext): Hono<AppEnv> {
   const isOurs = originGuard(context.config);
   if (isOurs !== null) app.use(isOurs);
   const guard = authenticate(context.keys);
-  for (const route of ROUTES) {
+  for (const route of routes) {
     const handle = (c: Context<AppEnv>) => route.handle(c);
     const isOpen = route.isOpen === true && (context.config.openMetrics || route.path !== "/metrics");
     if (isOpen) app.on(route.method, route.path, handle);
@@ -105,7 +107,7 @@ export function createApp(context: ServerContext): Hono<AppEnv> {
   app.notFound((c) => {
     const file = c.req.method === "GET" ? staticFile(c.req.path) : null;
     if (file !== null) return file;
-    const known = ROUTES.find((route) => route.path === c.req.path);
+    const known = routes.find((route) => route.path === c.req.path);
     const error =
       known === undefined
         ? new ApiError("not_found", `There is no ${c.req.method} ${c.req.path} here. /openapi.json lists what is.`)

@@ -18,6 +18,7 @@ import { ServerMetrics } from "./metrics.js";
 import { type GuestModel, ModelHouse } from "./model-house.js";
 import { Owners } from "./owners.js";
 import { ResponseStore } from "./response-store.js";
+import type { Route } from "./route.js";
 import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
 
 const LAST_WORDS_MS = 250;
@@ -28,12 +29,14 @@ export interface ServerOptions extends Partial<ServerConfig> {
   readonly logger?: Logger;
   /** Further models, loaded when a request first names them. */
   readonly guests?: readonly GuestModel[];
+  /** Further endpoints. */
+  readonly routes?: readonly Route[];
 }
 
 /** Makes a server for an engine, which stays the caller's to close. Nothing listens yet. */
 export function createServer(engine: Engine, options: ServerOptions = {}): PagodaServer {
-  const { logger, guests = [], ...rest } = options;
-  return new PagodaServer(engine, serverConfig(rest), guests, logger);
+  const { logger, guests = [], routes = [], ...rest } = options;
+  return new PagodaServer(engine, serverConfig(rest), guests, routes, logger);
 }
 
 /** An HTTP server over an engine: OpenAI's, Anthropic's and Ollama's APIs, metrics and the dashboard. Made by `createServer`. */
@@ -51,6 +54,7 @@ export class PagodaServer {
     engine: Engine,
     config: ServerConfig,
     guests: readonly GuestModel[],
+    routes: readonly Route[],
     logger: Logger = stderrLogger(config.logLevel),
   ) {
     const shared = {
@@ -86,7 +90,7 @@ export class PagodaServer {
       furnish: (guest, name) => furnish(guest, [name]),
     });
     const house = (): ModelHouse => this.#house;
-    this.app = createApp(this.context);
+    this.app = createApp(this.context, routes);
     this.#http = createHttpServer(
       {
         // A client that sends its request in drops is cut off.
