@@ -2,6 +2,7 @@
 
 import { RequestColors } from "./data/request-colors.js";
 import { Api } from "./view/api.js";
+import { ClusterTable } from "./view/cluster-table.js";
 import { byId } from "./view/dom.js";
 import { Feed } from "./view/feed.js";
 import { mountHeader } from "./view/header.js";
@@ -24,6 +25,7 @@ const timeline = new Timeline(colors);
 const detail = new StepDetail(api, colors, (path) => feed.pathOf(path));
 const pageMap = new PageMap(colors);
 const trie = new TrieTree();
+const cluster = new ClusterTable(api);
 
 timeline.panel.append(detail.element);
 timeline.chosen.watch((step) => detail.show(step));
@@ -35,6 +37,7 @@ feed.onStep = (step) => {
 feed.model.watch(() => charts.series.clear());
 feed.stats.watch((stats) => {
   if (stats === null) return;
+  if (stats.model.device.startsWith("cluster: ")) cluster.start();
   charts.series.addStats(Date.now() / 1000, stats);
   charts.update();
 });

@@ -69,3 +69,27 @@ export interface CompletionChunk {
   readonly usage?: Usage | null;
   readonly error?: { readonly message: string };
 }
+
+/** GET /api/cluster of a router. */
+export interface ClusterView {
+  readonly cluster: string;
+  readonly resumed: number;
+  readonly lost: number;
+  readonly replicas: readonly ReplicaRow[];
+}
+
+export interface ReplicaRow {
+  readonly id: string;
+  readonly state: string;
+  readonly load: {
+    readonly calls: { readonly count: number };
+    readonly waiting: number;
+    readonly pagesUsed: number;
+    readonly pagesCached: number;
+    readonly pagesTotal: number;
+    readonly promptTokens: number;
+    readonly cachedTokens: number;
+    readonly tokensPerSecond: number;
+    readonly requestsFinished: number;
+  };
+}
