@@ -29,7 +29,10 @@ export interface ServerOptions extends Partial<ServerConfig> {
   readonly logger?: Logger;
   /** Further models, loaded when a request first names them. */
   readonly guests?: readonly GuestModel[];
-  /** Further endpoints. */
+  /**
+   * Further endpoints.
+   * @internal
+   */
   readonly routes?: readonly Route[];
 }
 
