@@ -34,6 +34,22 @@ test("objects: order of the schema, required always, optional at choice, nothing
     assert.ok(!accepts(compiler, schema, text), text);
 });
 
+test("propertyNames holds for every key where no property is described", () => {
+  const schema = spec({
+    type: "object",
+    propertyNames: { pattern: "^[ab]{2}$" },
+    additionalProperties: { type: "null" },
+  });
+  assert.ok(accepts(compiler, schema, '{"ab": null, "bb": null}'));
+  assert.ok(!accepts(compiler, schema, '{"abc": null}'));
+});
+
+test("oneOf of disjoint schemas takes each of them", () => {
+  const schema = spec({ oneOf: [{ type: "boolean" }, { type: "array", items: { type: "null" } }] });
+  for (const text of ["true", "[null, null]", "[]"]) assert.ok(accepts(compiler, schema, text), text);
+  assert.ok(!accepts(compiler, schema, "null"));
+});
+
 test("additional properties never repeat a described one", () => {
   const schema = spec({
     properties: { ab: { type: "null" }, a: { type: "null" } },

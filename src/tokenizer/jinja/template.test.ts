@@ -59,6 +59,11 @@ test("%g drops zeros of a fraction, never of a whole number", () => {
   assert.equal(text.s, "100|1.50000|1.2e+06|1.23e-05|2.5"); // as Python writes them
 });
 
+test("rsplit takes words from the end, the first one whole", () => {
+  const text = renderWith("{{ 'ab c'.rsplit() | join('/') }} {{ 'ab cd e'.rsplit(none, 1) | join('/') }}", {});
+  assert.equal(text.s, "ab/c ab cd/e");
+});
+
 test("what runs away ends with an error", () => {
   const fails = (source: string, message: RegExp) =>
     assert.throws(
