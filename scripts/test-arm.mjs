@@ -41,10 +41,7 @@ for (const tool of ["aarch64-linux-gnu-g++", "qemu-aarch64"]) {
   process.exit(1);
 }
 const cross = { env: { ...process.env, CXX: "aarch64-linux-gnu-g++" } };
-const program = run(process.execPath, ["scripts/build-native.mjs", "--arch", "arm64", "--test"], cross)
-  .trim()
-  .split("\n")
-  .at(-1);
+const program = run(process.execPath, ["scripts/build-native.mjs", "--arch", "arm64", "--test"], cross).trim();
 for (const processor of PROCESSORS) console.log(emulated(processor, [program]).trim());
 
 run(process.execPath, ["scripts/build-native.mjs", "--arch", "arm64"], cross);

@@ -1,7 +1,7 @@
 // The invariance suite on the native device: every encoding of weights and KV, 1, 2 and 3 threads against one another.
 
 import { test } from "node:test";
-import { CpuDevice } from "../src/device/cpu/cpu-device.js";
+import { openCpu } from "./support/cpu.js";
 import { runInvariance } from "./support/invariance.js";
 import { LogitLedger } from "./support/logit-ledger.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
@@ -15,17 +15,9 @@ const WEIGHTS = [
 ] as const;
 const KV = ["f32", "f16", "bf16", "i8"] as const;
 
-function whyNot(): string | null {
-  try {
-    new CpuDevice({ threads: 1 }).close();
-    return null;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
-
-const reason = whyNot();
-if (reason !== null) test("invariance on the cpu device", { skip: reason });
+const { device, reason } = await openCpu(1);
+device?.close();
+if (device === null) test("invariance on the cpu device", { skip: reason });
 else {
   for (const [w, { dtype, quantize }] of WEIGHTS.entries()) {
     const model = writeTinyCheckpoint({ hidden: 96, heads: 6, kvHeads: 2, ffn: 160, dtype });

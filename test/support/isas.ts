@@ -3,9 +3,11 @@
 
 import { test } from "node:test";
 import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
+import { ensureLibrary } from "../../src/device/cpu/library.js";
 import { ISA_NAMES } from "../../src/device/cpu/memory.js";
 
 let reason = "";
+await ensureLibrary();
 
 export const ISAS: readonly string[] = ISA_NAMES.slice(1).filter((isa) => {
   try {

@@ -1,6 +1,7 @@
 // What this machine can do at best on the device's threads, measured by the native library: the yardstick of the kernel benches.
 
 import { CpuDevice } from "../../device/cpu/cpu-device.js";
+import { ensureLibrary } from "../../device/cpu/library.js";
 import type { Device, DeviceInfo } from "../../device/device.js";
 
 interface PeakMeter {
@@ -22,6 +23,7 @@ export async function measurePeaks(open: () => Promise<Device>): Promise<{ info:
   const { info } = device;
   device.close();
   try {
+    await ensureLibrary();
     const cpu = new CpuDevice({ threads: info.numWorkers }) as unknown as PeakMeter;
     const peaks = {
       floatPerSecond: cpu.measurePeak("float"),

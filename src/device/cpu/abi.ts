@@ -1,11 +1,8 @@
-// The only file of the cpu device that touches the FFI: native/cpu/include/pagoda_cpu.h, line by line. abi.test.ts parses the
-// header and compares names, argument counts and types.
+// native/cpu/include/pagoda_cpu.h, line by line. abi.test.ts parses the header and compares names, argument counts and types.
+// The same functions are reached in two ways: in a shared library (koffi-abi.ts) and in a WebAssembly module (wasm/).
 //
 // Argument types: "addr" is a native address held in a plain number (48 bits fit a double), "buf" a typed array or string
 // lent for the call; both are pointers in the header.
-
-import koffi from "koffi";
-import { errorFor } from "../../core/errors.js";
 
 export type AbiType = "i32" | "i64" | "f32" | "f64" | "addr" | "buf";
 
@@ -93,40 +90,16 @@ export const ABI = {
 type Argument<T> = T extends "buf" ? ArrayBufferView | string : number;
 type Arguments<T> = T extends readonly [unknown, ...infer Rest] ? { [I in keyof Rest]: Argument<Rest[I]> } : never;
 
-/** The library's functions; results are statuses unless the header says otherwise. */
-export type NativeLibrary = { readonly [Name in keyof typeof ABI]: (...args: Arguments<(typeof ABI)[Name]>) => number };
-
-const KOFFI_TYPE: Record<AbiType, string> = {
-  i32: "int32_t",
-  i64: "int64_t",
-  f32: "float",
-  f64: "double",
-  addr: "uintptr_t",
-  buf: "void *",
+/** The header's functions; results are statuses unless it says otherwise. */
+export type NativeFunctions = {
+  readonly [Name in keyof typeof ABI]: (...args: Arguments<(typeof ABI)[Name]>) => number;
 };
 
-/** Opens the shared library; throws DeviceError device_unavailable when it cannot be used. */
-export function openLibrary(path: string): NativeLibrary {
-  try {
-    const library = koffi.load(path);
-    const functions: Record<string, (...args: unknown[]) => number> = {};
-    for (const [name, [result, ...args]] of Object.entries(ABI)) {
-      functions[name] = library.func(
-        name,
-        KOFFI_TYPE[result],
-        args.map((type: AbiType) => KOFFI_TYPE[type]),
-      );
-    }
-    const native = functions as NativeLibrary;
-    const version = native.pg_abi_version();
-    if (version !== ABI_VERSION) throw new Error(`it has interface ${version}, this program needs ${ABI_VERSION}`);
-    return native;
-  } catch (error) {
-    throw errorFor("device_unavailable", { device: "cpu", reason: `${path}: ${(error as Error).message}` });
-  }
-}
-
-/** The memory at a native address as an ArrayBuffer; the caller keeps the memory alive. */
-export function viewMemory(address: number, bytes: number): ArrayBuffer {
-  return koffi.view(address, bytes);
+export interface NativeLibrary extends NativeFunctions {
+  /** The device that it makes, as errors name it. */
+  readonly device: "cpu" | "wasm";
+  /** Whether weights can be read from files by name; otherwise their bytes are passed. */
+  readonly readsFiles: boolean;
+  /** The memory at a native address; the caller keeps it alive. */
+  view(address: number, bytes: number): { readonly buffer: ArrayBufferLike; readonly byteOffset: number };
 }

@@ -2,7 +2,7 @@
 
 import type { AttentionParams, KvPool, KvPoolSpec, RotarySpec, RotaryTable, StagedBatch, Tensor } from "../device.js";
 import { KV_DTYPE_CODE } from "./codes.js";
-import { type CpuContext, type CpuTensor, viewFloats } from "./memory.js";
+import type { CpuContext, CpuTensor } from "./memory.js";
 import { CpuRowOps } from "./row-ops.js";
 import type { CpuStagedBatch } from "./staged-batch.js";
 
@@ -34,7 +34,7 @@ export class CpuRotary implements RotaryTable {
     this.sin = context.alloc(4 * maxTokens * this.half, "the rotary table");
     this.invFreq = context.alloc(4 * this.half, "the rotary table");
     this.interleaved = spec.interleaved ? 1 : 0;
-    viewFloats(this.invFreq, this.half).set(spec.invFreq);
+    context.floats(this.invFreq, this.half).set(spec.invFreq);
   }
 }
 

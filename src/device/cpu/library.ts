@@ -1,36 +1,73 @@
-// Finds the native library in build/native/, building it first when it is absent or older than its sources.
+// Finds the native library: a package made for this system, else what was compiled here, else compiles it now.
 
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { errorFor } from "../../core/errors.js";
-import { type NativeLibrary, openLibrary } from "./abi.js";
+import type { NativeLibrary } from "./abi.js";
+import { openLibrary } from "./koffi-abi.js";
 
 /** The package's root: this file is dist/src/device/cpu/library.js in it. */
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..", "..");
-const LIBRARY = join(ROOT, "build", process.arch === "x64" ? "native" : `native-${process.arch}`, "pagoda_cpu.so");
+const FILE = process.platform === "win32" ? "pagoda_cpu.dll" : "pagoda_cpu.so";
+const BUILT = join(ROOT, "build", process.arch === "x64" ? "native" : `native-${process.arch}`, FILE);
 /** Folders the library is made of; native/cpu/test is not. */
 const SOURCES = ["include", "src"].map((name) => join(ROOT, "native", "cpu", name));
 
-let opened: NativeLibrary | null = null;
+export interface LibraryChoice {
+  readonly path: string;
+  readonly why: string;
+}
 
-/** Throws DeviceError device_unavailable when there is no library and none can be built here. */
+let opened: NativeLibrary | null = null;
+let choice: LibraryChoice | null = null;
+
+/** The library in use, and why this one; null before one is. */
+export function libraryChoice(): LibraryChoice | null {
+  return choice;
+}
+
+/** Throws DeviceError device_unavailable when the library is not at hand. */
 export function loadLibrary(): NativeLibrary {
   if (opened !== null) return opened;
-  if (!isCurrent()) build();
-  if (!existsSync(LIBRARY)) {
-    throw errorFor("device_unavailable", {
-      device: "cpu",
-      reason: "the native library is not built; install g++ or clang++ and run: node scripts/build-native.mjs",
-    });
-  }
-  opened = openLibrary(LIBRARY);
+  const prebuilt = openPrebuilt();
+  if (prebuilt !== null) return prebuilt;
+  if (isCurrent()) return open(BUILT, "compiled here");
+  const state = existsSync(BUILT) ? "is older than its sources" : "is not built";
+  const remedy = "install g++ or clang++ and run: node scripts/build-native.mjs";
+  throw errorFor("device_unavailable", { device: "cpu", reason: `the native library ${state}; ${remedy}` });
+}
+
+/** Makes sure that loadLibrary() has one, compiling it in a process of its own where there is none. Says on stderr what it does. */
+export async function ensureLibrary(): Promise<void> {
+  if (opened !== null || openPrebuilt() !== null || isCurrent()) return;
+  const path = await build();
+  if (path !== "") open(path, "compiled here");
+  else if (existsSync(BUILT)) open(BUILT, "compiled here, from older sources");
+}
+
+function open(path: string, why: string): NativeLibrary {
+  opened = openLibrary(path);
+  choice = { path, why };
   return opened;
 }
 
+/** Packages of this system, each with the library in it; one that cannot be loaded (another libc) is passed over. */
+function openPrebuilt(): NativeLibrary | null {
+  const require = createRequire(import.meta.url);
+  const system = `${process.platform}-${process.arch}`;
+  for (const name of [`@pagoda/native-${system}`, `@pagoda/native-${system}-musl`]) {
+    try {
+      return open(join(dirname(require.resolve(`${name}/package.json`)), FILE), `prebuilt, from ${name}`);
+    } catch {} // not installed, or for another libc
+  }
+  return null;
+}
+
 function isCurrent(): boolean {
-  const built = statSync(LIBRARY, { throwIfNoEntry: false })?.mtimeMs;
+  const built = statSync(BUILT, { throwIfNoEntry: false })?.mtimeMs;
   if (built === undefined) return false;
   for (const folder of SOURCES) {
     for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
@@ -40,8 +77,17 @@ function isCurrent(): boolean {
   return true;
 }
 
-function build(): void {
-  const result = spawnSync(process.execPath, [join(ROOT, "scripts", "build-native.mjs")], { encoding: "utf8" });
-  const said = `${result.stdout ?? ""}${result.stderr ?? ""}`.trim();
-  if (said !== "") process.stderr.write(`${said}\n`);
+/** The path of what the script built; empty when it could not. Its words go straight to stderr, whatever this thread is doing. */
+function build(): Promise<string> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [join(ROOT, "scripts", "build-native.mjs")], {
+      stdio: ["ignore", "pipe", 2],
+    });
+    let path = "";
+    child.stdout!.setEncoding("utf8").on("data", (text: string) => {
+      path += text;
+    });
+    child.on("error", () => resolve(""));
+    child.on("close", (code) => resolve(code === 0 ? path.trim() : ""));
+  });
 }

@@ -11,7 +11,10 @@ import { dequantize } from "../../core/dequantize/dequantize.js";
 import { f32ToF16 } from "../../core/dequantize/small-floats.js";
 import { BLOCK_OF, bytesOf, type HostTensor, type TensorDtype } from "../../core/tensor.js";
 import { CpuDevice, type CpuDeviceOptions } from "./cpu-device.js";
+import { ensureLibrary } from "./library.js";
 import { ISA_NAMES } from "./memory.js";
+
+await ensureLibrary();
 
 const FLOATS: TensorDtype[] = ["f32", "f16", "bf16", "f8_e4m3", "f8_e5m2"];
 const BLOCKS: TensorDtype[] = [

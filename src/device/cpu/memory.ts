@@ -2,11 +2,11 @@
 
 import { type ErrorDetails, errorFor } from "../../core/errors.js";
 import type { Tensor } from "../device.js";
-import { type NativeLibrary, viewMemory } from "./abi.js";
+import type { NativeLibrary } from "./abi.js";
 
 const OUT_OF_MEMORY = -2;
 /** By the codes of pg_context_create. */
-export const ISA_NAMES = ["", "portable", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"];
+export const ISA_NAMES = ["", "portable", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm", "simd128", "relaxed"];
 
 /** A native context and everything allocated from it. */
 export class CpuContext {
@@ -33,7 +33,7 @@ export class CpuContext {
     const status = native.pg_context_create(numThreads, code, this.#out);
     if (status !== 0) {
       const reason = status === -4 ? `this processor has no ${isa}` : `no context for ${numThreads} threads`;
-      throw errorFor("device_unavailable", { device: "cpu", reason });
+      throw errorFor("device_unavailable", { device: native.device, reason });
     }
     this.handle = Number(this.#out[0]);
     this.isa = ISA_NAMES[native.pg_isa(this.handle)] ?? "unknown";
@@ -48,13 +48,13 @@ export class CpuContext {
     const text = new Uint8Array(256);
     this.native.pg_last_error(this.handle, text, text.length);
     const reason = new TextDecoder().decode(text.subarray(0, text.indexOf(0)));
-    throw errorFor("device_call", { device: "cpu", call, status, reason } satisfies ErrorDetails);
+    throw errorFor("device_call", { device: this.native.device, call, status, reason } satisfies ErrorDetails);
   }
 
   /** Zeroed native memory; `what` names it when there is none left. */
   alloc(bytes: number, what: string): number {
     const status = this.native.pg_alloc(this.handle, bytes, this.#out);
-    if (status === OUT_OF_MEMORY) throw outOfMemory(bytes, what);
+    if (status === OUT_OF_MEMORY) throw this.#outOfMemory(bytes, what);
     this.check(status, "pg_alloc");
     const address = Number(this.#out[0]);
     this.#blocks.set(address, bytes);
@@ -71,9 +71,22 @@ export class CpuContext {
   /** The result of a call that writes one handle; `bytes` and `what` say what was asked for when there is no memory. */
   create(call: string, run: (out: BigUint64Array) => number, bytes = 0, what = call): number {
     const status = run(this.#out);
-    if (status === OUT_OF_MEMORY) throw outOfMemory(bytes, what);
+    if (status === OUT_OF_MEMORY) throw this.#outOfMemory(bytes, what);
     this.check(status, call);
     return Number(this.#out[0]);
+  }
+
+  /** The f32 values at a native address, as a view (no copy). */
+  floats(address: number, count: number): Float32Array {
+    const { buffer, byteOffset } = this.native.view(address, count * 4);
+    return new Float32Array(buffer as ArrayBuffer, byteOffset, count);
+  }
+
+  #outOfMemory(bytes: number, what: string): Error {
+    const remedy = "Use a smaller model, fewer pages or a smaller batch.";
+    const { device } = this.native;
+    const limit = device === "wasm" ? "4 GiB less what is in use; the cpu device has no such limit" : "too few";
+    return errorFor("out_of_memory", { device, value: bytes, what, limit, remedy });
   }
 
   close(): void {
@@ -82,11 +95,6 @@ export class CpuContext {
     for (const address of [...this.#blocks.keys()]) this.free(address);
     this.native.pg_context_free(this.handle);
   }
-}
-
-function outOfMemory(bytes: number, what: string): Error {
-  const remedy = "Use a smaller model, fewer pages or a smaller batch.";
-  return errorFor("out_of_memory", { device: "cpu", value: bytes, what, limit: "too few", remedy });
 }
 
 /** Rows of f32 in native memory, or a view of some of their columns. */
@@ -109,9 +117,4 @@ export class CpuTensor implements Tensor {
     }
     return new CpuTensor(this.address + from * 4, this.rows, to - from, this.stride);
   }
-}
-
-/** `count` f32 values at a native address, as a view (no copy). */
-export function viewFloats(address: number, count: number): Float32Array {
-  return new Float32Array(viewMemory(address, count * 4));
 }

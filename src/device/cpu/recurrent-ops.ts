@@ -11,7 +11,7 @@ import type {
 } from "../device.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import { CpuKvOps } from "./kv-ops.js";
-import { type CpuTensor, viewFloats } from "./memory.js";
+import type { CpuContext, CpuTensor } from "./memory.js";
 import type { CpuStagedBatch } from "./staged-batch.js";
 
 export class CpuStatePool implements StatePool {
@@ -19,10 +19,10 @@ export class CpuStatePool implements StatePool {
   readonly address: number;
   readonly data: Float32Array; // [numSlots, floats]
 
-  constructor(spec: StatePoolSpec, address: number) {
+  constructor(context: CpuContext, spec: StatePoolSpec, address: number) {
     this.spec = spec;
     this.address = address;
-    this.data = viewFloats(address, spec.numSlots * spec.floats);
+    this.data = context.floats(address, spec.numSlots * spec.floats);
   }
 
   get byteLength(): number {
@@ -40,7 +40,7 @@ export class CpuStatePool implements StatePool {
 export abstract class CpuRecurrentOps extends CpuKvOps {
   allocStatePool(spec: StatePoolSpec): CpuStatePool {
     const address = this.context.alloc(spec.numSlots * spec.floats * 4, `a state pool of ${spec.numSlots} slots`);
-    return new CpuStatePool(spec, address);
+    return new CpuStatePool(this.context, spec, address);
   }
 
   copyStates(pool: StatePool, from: number, to: number): void {

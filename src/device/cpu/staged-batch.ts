@@ -4,7 +4,6 @@
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { StagedBatch } from "../device.js";
-import { viewMemory } from "./abi.js";
 import type { CpuContext } from "./memory.js";
 
 const MAX_INT32 = 0x7fffffff;
@@ -110,7 +109,8 @@ export class CpuStagedBatch implements StagedBatch {
       4 * capacity,
       "the staged step",
     );
-    this.#block = new Int32Array(viewMemory(address, 4 * capacity));
+    const { buffer, byteOffset } = native.view(address, 4 * capacity);
+    this.#block = new Int32Array(buffer as ArrayBuffer, byteOffset, capacity);
   }
 }
 

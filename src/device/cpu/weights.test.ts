@@ -11,6 +11,9 @@ import { quantizeQ4, quantizeQ8 } from "../../core/dequantize/quantize.js";
 import { bytesOf, type HostTensor, type TensorDtype } from "../../core/tensor.js";
 import type { StagedBatch, Weight } from "../device.js";
 import { CpuDevice } from "./cpu-device.js";
+import { ensureLibrary } from "./library.js";
+
+await ensureLibrary();
 
 function floats(rows: number, cols: number): Float32Array {
   return Float32Array.from({ length: rows * cols }, (_, i) => Math.sin(i * 12.9898) * (1 + (i % 7)));

@@ -110,7 +110,7 @@ function append(
   const rows = rowsOf(part, isTransposed);
   const transposed = isTransposed ? 1 : 0;
   const call = `pg_weight_append of ${part.name}`;
-  if (part.file !== null) {
+  if (part.file !== null && native.readsFiles) {
     const { path, offset } = part.file;
     const bytes = part.byteLength;
     context.check(

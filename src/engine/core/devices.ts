@@ -50,8 +50,10 @@ async function openCuda({ gpuMemory = 0.9 }: DeviceConfig, index: number): Promi
   return new CudaDevice({ index, memoryShare: gpuMemory });
 }
 
-/** Loaded on demand: the library is opened, and built where it is absent, only when it is asked for. threads 0: all cores. */
+/** Loaded on demand: the library is opened, and compiled where it is absent, only when it is asked for. threads 0: all cores. */
 async function openCpu(threads: number): Promise<Device> {
+  const { ensureLibrary } = await import("../../device/cpu/library.js");
+  await ensureLibrary();
   const { CpuDevice } = await import("../../device/cpu/cpu-device.js");
   return new CpuDevice(threads > 0 ? { threads } : {});
 }

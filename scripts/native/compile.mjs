@@ -1,0 +1,182 @@
+// Compiles native/cpu: which files, with which flags for which instruction set, as many at a time as there are processors.
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const sourceDir = join(root, "native", "cpu");
+
+// The two warnings left out are false alarms inside GCC 12's own AVX-512 header.
+// -ffp-contract=off: a multiply and an add are fused only where a kernel says so, so that every tile shape rounds alike.
+const COMMON = [
+  "-std=c++17",
+  "-O3",
+  "-fPIC",
+  "-fvisibility=hidden",
+  "-fno-math-errno",
+  "-ffp-contract=off",
+  "-Wall",
+  "-Wextra",
+  "-Wno-unknown-warning-option",
+  "-Wno-uninitialized",
+  "-Wno-maybe-uninitialized",
+];
+const AVX2 = ["-mavx2", "-mfma", "-mf16c"];
+const AVX512 = [...AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"];
+const DOTPROD = "-march=armv8.2-a+dotprod";
+const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16"]];
+
+/** What a build is for; `kind` is "library" or "test". */
+export function flagsOf({ arch, kind }) {
+  if (kind === "library") return COMMON;
+  // Sanitizers do not run under an emulator.
+  const how =
+    arch === process.arch ? ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"] : ["-O1"];
+  return [...COMMON.filter((flag) => flag !== "-O3"), ...how];
+}
+
+/**
+ * name -> [PG_ISA, flags, folder]. Files of src/kernels are compiled once per variant without a folder; a variant with one adds
+ * the files of that folder to another variant. Everything else is compiled once. Tests also run the kernels of amx over plain
+ * memory.
+ */
+export function variantsOf({ arch, kind }) {
+  switch (arch) {
+    case "x64":
+      return {
+        portable: [1, []],
+        avx2: [2, AVX2],
+        avx512: [3, AVX512],
+        amx: [...AMX, "amx"],
+        ...(kind === "test" ? { amx_twin: [3, [...AMX[1], "-DPG_TILES_TWIN"], "amx"] } : {}),
+      };
+    case "arm64":
+      return {
+        neon: [1, ["-DPG_NEON=1"]],
+        dotprod: [1, ["-DPG_NEON=2", DOTPROD]],
+        i8mm: [1, ["-DPG_NEON=3", `${DOTPROD}+i8mm`], "i8mm"],
+      };
+    default:
+      return { portable: [1, []] };
+  }
+}
+
+export function filesIn(dir, ending) {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir, { recursive: true })
+    .map(String)
+    .filter((name) => ending.some((e) => name.endsWith(e)))
+    .sort()
+    .map((name) => join(dir, name));
+}
+
+/** The first of these compilers that runs, with the first line of what it says of itself. */
+export function findCompiler(candidates) {
+  for (const name of candidates) {
+    const probe = spawnSync(name, ["--version"], { encoding: "utf8" });
+    if (probe.status === 0) return { name, version: probe.stdout.split("\n")[0] };
+  }
+  return null;
+}
+
+/** What is to be compiled: [source, object name, extra flags]. */
+function unitsOf(target) {
+  const all = filesIn(join(sourceDir, "src"), [".cpp"]);
+  const inFolder = (name) => all.filter((file) => dirname(file) === join(sourceDir, "src", name));
+  const finish = join(sourceDir, "src", "kernels", "finish.cpp");
+  const isTest = target.kind === "test";
+  const has = { x64: ["-DPG_HAVE_X86", ...(isTest ? ["-DPG_TILES_TWIN"] : [])], arm64: ["-DPG_HAVE_ARM"] };
+  const defines = has[target.arch] ?? [];
+  const once = inFolder(".").map((file) => [file, basename(file), defines]);
+  const perVariant = Object.entries(variantsOf(target)).flatMap(([name, [isa, flags, folder]]) =>
+    (folder === undefined ? inFolder("kernels") : [...inFolder(folder), finish]).map((file) => [
+      file,
+      `${name}-${basename(file)}`,
+      [`-DPG_NS=${name}`, `-DPG_ISA=${isa}`, ...flags],
+    ]),
+  );
+  const tests = isTest ? filesIn(join(sourceDir, "test"), [".cpp"]) : [];
+  // Kernels take longest: start them first.
+  return [...perVariant, ...once, ...tests.map((file) => [file, `test-${basename(file)}`, defines])];
+}
+
+/** A source and the headers of ours that it includes, directly or not. */
+function includedBy(file, found = new Set()) {
+  if (found.has(file)) return found;
+  found.add(file);
+  for (const [, name] of readFileSync(file, "utf8").matchAll(/^#include "(.+)"/gm))
+    includedBy(join(dirname(file), name), found);
+  return found;
+}
+
+/** The state of everything that a build is made of. Paths are those in the package: the same sources have one key everywhere. */
+export function keyOf(target, compiler) {
+  const folders = target.kind === "test" ? ["include", "src", "test"] : ["include", "src"];
+  const hash = createHash("sha256");
+  hash.update(JSON.stringify([compiler, flagsOf(target), variantsOf(target), target.arch]));
+  for (const file of folders.flatMap((name) => filesIn(join(sourceDir, name), [".cpp", ".h"])))
+    hash.update(file.slice(root.length)).update(readFileSync(file));
+  return hash.digest("hex");
+}
+
+/** Ends with the compilers when this process is told to end; what they had under way is left as a file that nobody takes. */
+export function run(command, args) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: ["ignore", 2, 2] });
+    const kill = () => child.kill();
+    process.once("exit", kill);
+    child.on("error", reject);
+    child.on("exit", (code) => {
+      process.off("exit", kill);
+      if (code === 0) resolve();
+      else reject(new Error(`${command} ended with ${code}`));
+    });
+  });
+}
+
+/**
+ * Compiles the units whose sources changed into outDir and links them into `library`. target: { arch, platform, kind, link },
+ * link: more flags for the linker. onProgress(done, total) hears of every unit.
+ */
+export async function compile(target, compiler, outDir, library, onProgress = () => undefined) {
+  const flags = flagsOf(target);
+  const objectDir = join(outDir, target.kind === "test" ? "objects-test" : "objects");
+  mkdirSync(objectDir, { recursive: true });
+  const queue = unitsOf(target).map(([file, name, extra]) => {
+    const hash = createHash("sha256").update(JSON.stringify([compiler.version, flags, extra]));
+    for (const part of includedBy(file)) hash.update(part).update(readFileSync(part));
+    return { file, extra, object: join(objectDir, `${name}-${hash.digest("hex").slice(0, 16)}.o`) };
+  });
+  const stale = queue.filter(({ object }) => !existsSync(object));
+  let next = 0;
+  let done = queue.length - stale.length;
+  onProgress(done, queue.length);
+  const worker = async () => {
+    while (next < stale.length) {
+      const { file, extra, object } = stale[next++];
+      await run(compiler.name, [...flags, ...extra, "-c", file, "-o", `${object}.new`]);
+      renameSync(`${object}.new`, object);
+      onProgress(++done, queue.length);
+    }
+  };
+  process.setMaxListeners(availableParallelism() + 16);
+  await Promise.all(Array.from({ length: availableParallelism() }, worker));
+  const objects = queue.map(({ object }) => object);
+  await run(compiler.name, [...flags, ...linkFlags(target), ...objects, "-o", `${library}.new`, "-lpthread"]);
+  renameSync(`${library}.new`, library); // atomic: a process that has the old one loaded keeps it
+  for (const file of filesIn(objectDir, [""])) if (!objects.includes(file)) rmSync(file, { force: true });
+}
+
+function linkFlags({ kind, platform, link = [] }) {
+  if (kind === "test") return ["-pthread", ...link];
+  // nodelete: a worker thread that dies unloads its libraries while our own threads may still run in this one.
+  return ["-shared", ...(platform === "linux" ? ["-Wl,-z,nodelete"] : []), ...link];
+}
+
+/** The library's file name on a system. */
+export function libraryName(platform) {
+  return platform === "win32" ? "pagoda_cpu.dll" : "pagoda_cpu.so";
+}

@@ -1,0 +1,249 @@
+// The device over the kernels of native/cpu, wherever they run: every op is one call (abi.ts) over the whole ragged batch. Bitwise
+// invariant: a row's result depends on nothing but the row, whatever the batch, the chunking or the number of threads.
+
+import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
+import type { AttentionPlan } from "../../core/attention-plan.js";
+import type { Batch } from "../../core/batch.js";
+import { MAX_TOP_LOGPROBS, type SamplingRows } from "../../core/sampling-rows.js";
+import type { HostTensor } from "../../core/tensor.js";
+import type {
+  Device,
+  DeviceInfo,
+  ExpertWeights,
+  MatmulOptions,
+  RouterSpec,
+  StagedBatch,
+  Tensor,
+  TokenBuffer,
+  Weight,
+  WeightQuantization,
+  WeightShape,
+} from "../device.js";
+import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
+import type { NativeLibrary } from "./abi.js";
+import { CpuExperts } from "./experts.js";
+import { CpuContext, CpuTensor } from "./memory.js";
+import { packedBytes } from "./packed-bytes.js";
+import { CpuRecurrentOps } from "./recurrent-ops.js";
+import { CpuStagedBatch } from "./staged-batch.js";
+import { type CpuWeight, type LoadWeightOptions, loadCpuWeight } from "./weights.js";
+
+export interface KernelDeviceOptions {
+  /** Workers, the engine's own thread included. */
+  readonly threads: number;
+  /** A name of ISA_NAMES; undefined: the best one here. */
+  readonly isa: string | undefined;
+  /** Bytes that a new allocation can have. */
+  readonly availableMemory: () => number;
+  readonly maxPoolBytes: number;
+}
+
+export class KernelDevice extends CpuRecurrentOps implements Device {
+  readonly info: DeviceInfo;
+  protected readonly context: CpuContext;
+  readonly #options: KernelDeviceOptions;
+  readonly #weights: CpuWeight[] = [];
+  readonly #experts: CpuExperts;
+  readonly #staged: CpuStagedBatch[] = [];
+
+  constructor(library: NativeLibrary, options: KernelDeviceOptions) {
+    super();
+    const { threads, isa, maxPoolBytes } = options;
+    this.#options = options;
+    this.context = new CpuContext(library, threads, isa);
+    this.#experts = new CpuExperts(this.context);
+    this.info = {
+      name: library.device,
+      numerics: `${library.device}-${this.context.isa}`,
+      description: `native kernels for ${this.context.isa}, ${threads} threads`,
+      numWorkers: threads,
+      kvChunk: 256,
+      asyncDepth: 1,
+      kvDtype: "f16",
+      maxPoolBytes,
+      logitTolerance: 2e-3,
+      isOracle: false,
+    };
+  }
+
+  // --- memory ----------------------------------------------------------------------------------------------------------
+
+  allocTensor(rows: number, cols: number): CpuTensor {
+    // Rows begin on cache lines.
+    const stride = Math.ceil(cols / 16) * 16;
+    const address = this.context.alloc(rows * stride * 4, `a tensor of ${rows} x ${cols}`);
+    // Any tensor may be the input of a matmul; untouched room costs no memory.
+    this.context.check(this.context.native.pg_reserve_activations(this.context.handle, rows, cols), "reserve");
+    return new CpuTensor(address, rows, cols, stride);
+  }
+
+  loadTensor(values: Float32Array, rows: number, cols: number): CpuTensor {
+    if (values.length !== rows * cols) throw new RangeError(`${values.length} values for ${rows} x ${cols}`);
+    const tensor = this.allocTensor(rows, cols);
+    const floats = this.context.floats(tensor.address, rows * tensor.stride);
+    for (let r = 0; r < rows; r++) floats.set(values.subarray(r * cols, (r + 1) * cols), r * tensor.stride);
+    return tensor;
+  }
+
+  loadWeight(parts: readonly HostTensor[], options: LoadWeightOptions = {}): CpuWeight {
+    const weight = loadCpuWeight(this.context, parts, options);
+    this.#weights.push(weight);
+    return weight;
+  }
+
+  packedBytes(tensor: WeightShape, quantize: WeightQuantization): number {
+    return packedBytes(tensor, quantize);
+  }
+
+  usage(): null {
+    return null;
+  }
+
+  /** A quarter of what the machine has: the rest is for weights to come, for activations and for other programs. */
+  freeMemory(): number {
+    return this.#options.availableMemory() / 4;
+  }
+
+  createPlanner(shape: PlanShape): AttentionPlanner {
+    return new AttentionPlanner({ ...shape, numWorkers: this.info.numWorkers, kvChunk: this.info.kvChunk });
+  }
+
+  createStagedBatch(maxTokens: number): CpuStagedBatch {
+    const staged = new CpuStagedBatch(this.context, maxTokens);
+    this.#staged.push(staged);
+    return staged;
+  }
+
+  createTokenBuffer(maxRows: number): HostTokenBuffer {
+    return new HostTokenBuffer(maxRows);
+  }
+
+  allocHost(numFloats: number): Float32Array {
+    return new Float32Array(numFloats);
+  }
+
+  stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous: TokenBuffer | null = null): void {
+    resolveInputs(batch, previous);
+    (staged as CpuStagedBatch).stage(batch, plans);
+  }
+
+  // --- matmul and lookups ------------------------------------------------------------------------------------------------
+
+  embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void {
+    const { native, handle } = this.context;
+    const step = (batch as CpuStagedBatch).handle;
+    const to = (out as CpuTensor).address;
+    this.context.check(native.pg_embed(handle, to, out.stride, (table as CpuWeight).handle, step, scale), "pg_embed");
+  }
+
+  addPositions(out: Tensor, table: Weight, batch: StagedBatch): void {
+    const { native, handle } = this.context;
+    const step = (batch as CpuStagedBatch).handle;
+    const to = (out as CpuTensor).address;
+    this.context.check(
+      native.pg_add_positions(handle, to, out.stride, (table as CpuWeight).handle, step),
+      "pg_add_positions",
+    );
+  }
+
+  addTypes(out: Tensor, table: Weight, batch: StagedBatch): void {
+    const { native, handle } = this.context;
+    const step = (batch as CpuStagedBatch).handle;
+    const to = (out as CpuTensor).address;
+    this.context.check(native.pg_add_types(handle, to, out.stride, (table as CpuWeight).handle, step), "pg_add_types");
+  }
+
+  matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
+    const { native, handle } = this.context;
+    const to = out as CpuTensor;
+    const from = x as CpuTensor;
+    const bias = (options?.bias ?? null) as CpuTensor | null;
+    this.context.check(
+      native.pg_matmul(
+        handle,
+        to.address,
+        to.stride,
+        from.address,
+        from.stride,
+        (weight as CpuWeight).handle,
+        n,
+        bias === null ? 0 : bias.address,
+        options?.scale ?? 1,
+        options?.accumulate === true ? 1 : 0,
+      ),
+      "pg_matmul",
+    );
+  }
+
+  mixtureOfExperts(
+    out: Tensor,
+    x: Tensor,
+    routerLogits: Tensor,
+    router: RouterSpec,
+    experts: ExpertWeights,
+    n: number,
+  ): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const i = x as CpuTensor;
+    const l = routerLogits as CpuTensor;
+    const e = this.#experts.handleOf(experts, router, i.rows);
+    this.context.check(
+      native.pg_mixture_of_experts(handle, o.address, o.stride, i.address, i.stride, l.address, l.stride, e, n),
+      "pg_mixture_of_experts",
+    );
+  }
+
+  /** What the machine can do at best on this device's threads, per second; see pg_measure_peak. Not for use in a step. */
+  measurePeak(kind: "float" | "int8" | "memory"): number {
+    const out = new Float64Array(1);
+    const code = { float: 0, int8: 1, memory: 2 }[kind];
+    this.context.check(this.context.native.pg_measure_peak(this.context.handle, code, out), "pg_measure_peak");
+    return out[0]!;
+  }
+
+  // --- results -----------------------------------------------------------------------------------------------------------
+
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, rows: SamplingRows): void {
+    const { native, handle } = this.context;
+    const { address, stride, cols } = logits as CpuTensor;
+    if (n > logits.rows || first + rows.count > out.ids.length) {
+      throw new RangeError(`${rows.count} sampling rows from ${first} on, room for ${out.ids.length}`);
+    }
+    this.context.check(
+      native.pg_sample(
+        handle,
+        first === 0 ? out.ids : out.ids.subarray(first),
+        first === 0 ? out.logprobs : out.logprobs.subarray(first),
+        first === 0 ? out.topIds : out.topIds.subarray(first * MAX_TOP_LOGPROBS),
+        first === 0 ? out.topLogprobs : out.topLogprobs.subarray(first * MAX_TOP_LOGPROBS),
+        MAX_TOP_LOGPROBS,
+        address,
+        stride,
+        n,
+        cols,
+        rows.ints,
+        rows.count,
+        rows.lists,
+        rows.numLists,
+      ),
+      "pg_sample",
+    );
+  }
+
+  // Every call computes before it returns: there is nothing to wait for.
+  readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    this.read(out, x, firstRow, n);
+  }
+  endFlight(_tokens: TokenBuffer): void {}
+  waitFor(_tokens: TokenBuffer): void {}
+
+  close(): void {
+    const { native, handle } = this.context;
+    this.#experts.close();
+    this.freePools();
+    for (const staged of this.#staged.splice(0)) staged.free();
+    for (const weight of this.#weights.splice(0)) native.pg_weight_free(handle, weight.handle);
+    this.context.close();
+  }
+}
