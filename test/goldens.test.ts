@@ -5,9 +5,10 @@ import assert from "node:assert/strict";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { BUNDLED_MODEL } from "../src/config/engine-config.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
+import { openDevice } from "../src/engine/core/devices.js";
 import { type VerifyResult, verifyModel } from "../src/engine/core/verify.js";
 import { knownArchitectures } from "../src/models/registry.js";
 import { openCpu } from "./support/cpu.js";
@@ -21,9 +22,16 @@ const LEAST: Record<string, number> = { [OWN]: 5, [VARIANTS]: 31, [SHARED]: 17, 
 const TIGHT = { tolerance: 2e-4 };
 
 const cpu = await openCpu();
+const wasm = await openDevice({ device: "wasm", threads: 2 });
+after(() => wasm.close());
+const everywhere = () => true;
+/** The kernels of wasm are those of cpu: the families whose ops differ most stand for all, unless all are asked for. */
+const SELECTION = /^(llama|gemma3|mixtral|deepseek-v3|qwen3-next|mamba2|gpt-oss.*)$/;
+const isForWasm = (model: string) => process.env.PAGODA_LONG_TESTS !== undefined || SELECTION.test(model);
 const devices = [
-  { name: "reference", device: new ReferenceDevice(), skip: false },
-  { name: "cpu", device: cpu.device, skip: cpu.reason },
+  { name: "reference", device: new ReferenceDevice(), skip: false, isFor: everywhere },
+  { name: "cpu", device: cpu.device, skip: cpu.reason, isFor: everywhere },
+  { name: "wasm", device: wasm, skip: false, isFor: isForWasm },
 ];
 
 for (const folder of [OWN, VARIANTS, SHARED, SHARED2]) {
@@ -32,11 +40,11 @@ for (const folder of [OWN, VARIANTS, SHARED, SHARED2]) {
     continue;
   }
   const models = readdirSync(folder).filter((name) => isDecoder(join(folder, name)));
-  for (const { name, device, skip } of devices) {
-    for (const model of models) {
+  for (const { name, device, skip, isFor } of devices) {
+    for (const model of models.filter(isFor)) {
       test(`${folder}/${model} on ${name}`, { skip }, () => {
-        // With 4-bit weights the cpu device rounds activations to 8 bits.
-        const tolerance = name === "cpu" && model.endsWith("mxfp4") ? { tolerance: 0.2 } : TIGHT;
+        // With 4-bit weights the kernels round activations to 8 bits.
+        const tolerance = name !== "reference" && model.endsWith("mxfp4") ? { tolerance: 0.2 } : TIGHT;
         assertRight(verifyModel(join(folder, model), device!, tolerance));
       });
     }

@@ -27,10 +27,23 @@ const COMMON = [
 const AVX2 = ["-mavx2", "-mfma", "-mf16c"];
 const AVX512 = [...AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"];
 const DOTPROD = "-march=armv8.2-a+dotprod";
+// -fignore-exceptions: there are none in WebAssembly; what would throw for want of memory ends the instance.
+const WASM = [
+  "--target=wasm32-wasi",
+  "-fignore-exceptions",
+  "-matomics",
+  "-mbulk-memory",
+  "-mmutable-globals",
+  "-mnontrapping-fptoint",
+  "-msign-ext",
+  "-msimd128",
+];
 const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16"]];
 
 /** What a build is for; `kind` is "library" or "test". */
 export function flagsOf({ arch, kind }) {
+  if (arch === "wasm") return [...COMMON.filter((flag) => flag !== "-fPIC"), ...WASM];
+  if (arch === "wasm-relaxed") return [...flagsOf({ arch: "wasm", kind }), "-mrelaxed-simd"];
   if (kind === "library") return COMMON;
   // Sanitizers do not run under an emulator.
   const how =
@@ -59,6 +72,10 @@ export function variantsOf({ arch, kind }) {
         dotprod: [1, ["-DPG_NEON=2", DOTPROD]],
         i8mm: [1, ["-DPG_NEON=3", `${DOTPROD}+i8mm`], "i8mm"],
       };
+    case "wasm":
+      return { wasm: [1, ["-DPG_WASM=1"]] };
+    case "wasm-relaxed":
+      return { wasm: [1, ["-DPG_WASM=2"]] };
     default:
       return { portable: [1, []] };
   }
@@ -117,8 +134,10 @@ export function keyOf(target, compiler) {
   const folders = target.kind === "test" ? ["include", "src", "test"] : ["include", "src"];
   const hash = createHash("sha256");
   hash.update(JSON.stringify([compiler, flagsOf(target), variantsOf(target), target.arch]));
-  for (const file of folders.flatMap((name) => filesIn(join(sourceDir, name), [".cpp", ".h"])))
+  for (const file of folders.flatMap((name) => filesIn(join(sourceDir, name), [".cpp", ".h"]))) {
+    if (target.platform === "wasm" && /\/(amx|i8mm)\//.test(file)) continue; // not part of it
     hash.update(file.slice(root.length)).update(readFileSync(file));
+  }
   return hash.digest("hex");
 }
 
@@ -165,15 +184,16 @@ export async function compile(target, compiler, outDir, library, onProgress = ()
   process.setMaxListeners(availableParallelism() + 16);
   await Promise.all(Array.from({ length: availableParallelism() }, worker));
   const objects = queue.map(({ object }) => object);
-  await run(compiler.name, [...flags, ...linkFlags(target), ...objects, "-o", `${library}.new`, "-lpthread"]);
+  await run(compiler.name, [...flags, ...linkFlags(target), ...objects, "-o", `${library}.new`]);
   renameSync(`${library}.new`, library); // atomic: a process that has the old one loaded keeps it
   for (const file of filesIn(objectDir, [""])) if (!objects.includes(file)) rmSync(file, { force: true });
 }
 
 function linkFlags({ kind, platform, link = [] }) {
   if (kind === "test") return ["-pthread", ...link];
+  if (platform === "wasm") return link;
   // nodelete: a worker thread that dies unloads its libraries while our own threads may still run in this one.
-  return ["-shared", ...(platform === "linux" ? ["-Wl,-z,nodelete"] : []), ...link];
+  return ["-shared", "-pthread", ...(platform === "linux" ? ["-Wl,-z,nodelete"] : []), ...link];
 }
 
 /** The library's file name on a system. */

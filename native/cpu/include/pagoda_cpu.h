@@ -13,7 +13,11 @@
 #include <stdint.h>
 
 // Everything else in the library is hidden.
+#ifdef _WIN32
+#define PG_API __attribute__((dllexport))
+#else
 #define PG_API __attribute__((visibility("default")))
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,13 +35,13 @@ extern "C" {
 
 // Returns PG_ABI_VERSION; checked at load before anything else is called.
 PG_API int32_t pg_abi_version(void);
-// isa: 0 best of this processor, 1 portable, 2 avx2, 3 avx512, 4 amx. PG_E_UNSUPPORTED when the processor lacks it.
+// isa: 0 best of this processor, else a code of src/kernels.h. PG_E_UNSUPPORTED when the processor lacks it.
 // threads: workers of the pool, the caller included.
 PG_API int32_t pg_context_create(int32_t threads, int32_t isa, uint64_t* out_context);
 PG_API int32_t pg_context_free(void* context);
 // Writes the text of the last failure (or an empty string), zero-terminated, cut to `capacity` bytes.
 PG_API int32_t pg_last_error(const void* context, char* out, int32_t capacity);
-// Returns the instruction set in use: 1 portable, 2 avx2, 3 avx512, 4 amx.
+// Returns the code of the instruction set in use.
 PG_API int32_t pg_isa(const void* context);
 
 // --- memory -------------------------------------------------------------------------------------------------------------

@@ -38,6 +38,8 @@ bool has(Feature feature) {
 }
 
 }  // namespace
+#elif defined(__wasm__)
+namespace wasm { const Kernels* kernels(); }
 #else
 namespace portable { const Kernels* kernels(); }
 #endif
@@ -87,6 +89,9 @@ const Kernels* kernels_for(int32_t isa) {
   if (isa == kIsaI8mm || (isa == kIsaBest && has_i8mm)) return has_i8mm ? i8mm::kernels() : nullptr;
   if (isa == kIsaDotprod || (isa == kIsaBest && has_dotprod)) return has_dotprod ? dotprod::kernels() : nullptr;
   return isa == kIsaNeon || isa == kIsaBest ? neon::kernels() : nullptr;
+#elif defined(__wasm__)
+  const Kernels* built = wasm::kernels();
+  return isa == kIsaBest || isa == built->isa ? built : nullptr;
 #else
   return isa == kIsaPortable || isa == kIsaBest ? portable::kernels() : nullptr;
 #endif

@@ -23,6 +23,8 @@ constexpr int32_t kIsaAmx = 4;
 constexpr int32_t kIsaNeon = 5;
 constexpr int32_t kIsaDotprod = 6;
 constexpr int32_t kIsaI8mm = 7;
+constexpr int32_t kIsaSimd128 = 8;
+constexpr int32_t kIsaRelaxed = 9;
 constexpr int32_t kIsaAmxTwin = 100;  // amx over plain memory, in the test program only
 
 struct Kernels {

@@ -31,8 +31,8 @@ class FileMap {
   const char* error() const { return error_; }
 
  private:
-  void* base_ = nullptr;
-  size_t mapped_ = 0;
+  [[maybe_unused]] void* base_ = nullptr;
+  [[maybe_unused]] size_t mapped_ = 0;
   const uint8_t* data_ = nullptr;
   const char* error_ = "";
 };

@@ -221,9 +221,13 @@ void quantize_block_q8(Block& out, const float* x) {
 
 // q4_0: the value of largest magnitude becomes code 0, which stands for -8.
 void quantize_block_q4(Block& out, const float* x) {
-  float largest = 0;
-  for (int j = 0; j < 32; j++)
-    if (std::fabs(x[j]) > std::fabs(largest)) largest = x[j];
+  // The magnitude is kept beside the value: taking it again at every step is what V8 11 gets wrong.
+  float largest = 0, most = 0;
+  for (int j = 0; j < 32; j++) {
+    const float magnitude = std::fabs(x[j]);
+    largest = magnitude > most ? x[j] : largest;
+    most = magnitude > most ? magnitude : most;
+  }
   const float d = largest / -8.0f;
   const float inverse = d == 0 ? 0.0f : 1.0f / d;
   out.half = s_to_f16(d);

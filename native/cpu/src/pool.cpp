@@ -43,7 +43,7 @@ Pool::Pool(int32_t threads) : size_(threads), seats_(new Seat[static_cast<size_t
 
 Pool::~Pool() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
@@ -88,7 +88,7 @@ void Pool::run(int64_t chunks, ChunkFn fn, void* arg) {
   chunks_ = chunks;
   const uint64_t job = job_.fetch_add(1) + 1;  // opens: publishes the fields above
   if (parked_.load() > 0) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     wake_.notify_all();
   }
   take_chunks(0, job);
@@ -96,7 +96,7 @@ void Pool::run(int64_t chunks, ChunkFn fn, void* arg) {
   // consistent: either the worker sees the job closed or the caller sees the worker inside.
   job_.fetch_add(1);
   if (spin([this] { return all_left(); })) return;
-  std::unique_lock<std::mutex> lock(mutex_);
+  Lock lock(mutex_);
   caller_waits_.store(true);
   done_.wait(lock, [this] { return all_left(); });
   caller_waits_.store(false);
@@ -111,7 +111,7 @@ void Pool::work(int32_t worker) {
       return (job & 1) != 0 && job != seen;
     };
     if (!spin(fresh)) {
-      std::unique_lock<std::mutex> lock(mutex_);
+      Lock lock(mutex_);
       parked_.fetch_add(1);  // before the last look at job_: the caller opens first and looks at parked_ after
       wake_.wait(lock, [&] { return stop_ || fresh(); });
       parked_.fetch_sub(1);
@@ -125,7 +125,7 @@ void Pool::work(int32_t worker) {
     }
     own.inside.store(0);
     if (caller_waits_.load()) {
-      std::lock_guard<std::mutex> lock(mutex_);
+      const Lock lock(mutex_);
       done_.notify_one();
     }
   }

@@ -9,13 +9,12 @@
 // which chunk is left to chance, so a chunk's result must not depend on it.
 #pragma once
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <type_traits>
 #include <vector>
+
+#include "threads.h"
 
 namespace pg {
 
@@ -47,7 +46,7 @@ class Pool {
 
   const int32_t size_;
   std::unique_ptr<Seat[]> seats_;  // [size]
-  std::vector<std::thread> workers_;
+  std::vector<Thread> workers_;
   // The job. Written by the caller while no job is open, read by workers that entered while one is.
   ChunkFn fn_ = nullptr;
   void* arg_ = nullptr;
@@ -56,9 +55,9 @@ class Pool {
   alignas(64) std::atomic<int32_t> parked_{0};
   std::atomic<bool> caller_waits_{false};
   bool stop_ = false;  // under mutex_
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable done_;
+  Mutex mutex_;
+  Condition wake_;
+  Condition done_;
 };
 
 // Convenience over a lambda without captures being copied: body(chunk, worker).

@@ -7,6 +7,9 @@
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
+#ifdef __wasm_relaxed_simd__
+#include <wasm_simd128.h>
+#endif
 
 #define PG_INLINE static inline __attribute__((always_inline))
 
@@ -15,6 +18,9 @@ namespace pg {
 PG_INLINE float s_madd(float a, float b, float c) {
 #if defined(__FMA__) || defined(__aarch64__)
   return __builtin_fmaf(a, b, c);
+#elif defined(__wasm_relaxed_simd__)  // fused or not: as the vectors are
+  const v128_t fused = wasm_f32x4_relaxed_madd(wasm_f32x4_splat(a), wasm_f32x4_splat(b), wasm_f32x4_splat(c));
+  return wasm_f32x4_extract_lane(fused, 0);
 #else
   return a * b + c;
 #endif

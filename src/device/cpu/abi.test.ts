@@ -6,7 +6,7 @@ import { ABI, ABI_VERSION, type AbiType } from "./abi.js";
 
 const header = readFileSync(new URL("../../../../native/cpu/include/pagoda_cpu.h", import.meta.url), "utf8");
 
-/** The header's declarations: name -> [result, ...arguments] with every pointer as "pointer". */
+/** The header's declarations: name -> [result, ...arguments] with every pointer as "pointer" or "const pointer". */
 function declarations(): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const [, result, name, args] of header.matchAll(/^PG_API (\w+) (pg_\w+)\(([^)]*)\);$/gm)) {
@@ -17,7 +17,7 @@ function declarations(): Map<string, string[]> {
 }
 
 function kindOf(declaration: string): string {
-  if (declaration.includes("*")) return "pointer";
+  if (declaration.includes("*")) return declaration.startsWith("const ") ? "const pointer" : "pointer";
   const type = declaration.replace("const ", "").split(" ")[0]!;
   const kinds: Record<string, string> = { int32_t: "i32", int64_t: "i64", float: "f32", double: "f64" };
   return kinds[type] ?? `unknown ${type}`;
@@ -27,8 +27,13 @@ test("abi.ts mirrors the header: names, argument counts and types", () => {
   const expected = declarations();
   assert.deepEqual(Object.keys(ABI), [...expected.keys()]);
   for (const [name, types] of Object.entries(ABI)) {
-    const kinds = types.map((type: AbiType) => (type === "addr" || type === "buf" ? "pointer" : type));
-    assert.deepEqual(kinds, expected.get(name), name);
+    // Addresses are passed for both kinds.
+    const declared = expected.get(name)!;
+    const kinds = types.map((type: AbiType, i) => {
+      if (type === "addr" && declared[i]?.endsWith("pointer")) return declared[i];
+      return type === "in" ? "const pointer" : type === "out" ? "pointer" : type;
+    });
+    assert.deepEqual(kinds, declared, name);
   }
 });
 

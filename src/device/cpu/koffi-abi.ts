@@ -10,7 +10,8 @@ const KOFFI_TYPE: Record<AbiType, string> = {
   f32: "float",
   f64: "double",
   addr: "uintptr_t",
-  buf: "void *",
+  in: "void *",
+  out: "void *",
 };
 
 /** Opens the shared library; throws DeviceError device_unavailable when it cannot be used. */

@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs";
 import type { EngineConfig } from "../../config/engine-config.js";
 import type { Device, KvDtype } from "../../device/device.js";
+import { availableCores, availableMemory } from "../../device/host.js";
 import { NullDevice } from "../../device/null/null-device.js";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
 import type { ModelSpec } from "../../models/model.js";
@@ -18,6 +19,8 @@ export async function openDevice(config: DeviceConfig): Promise<Device> {
       return new NullDevice();
     case "cpu":
       return openCpu(config.threads);
+    case "wasm":
+      return openWasm(config.threads);
     case "auto":
       return openBest(config);
     default:
@@ -25,7 +28,7 @@ export async function openDevice(config: DeviceConfig): Promise<Device> {
   }
 }
 
-/** cuda, else cpu, else reference. A machine without a GPU is nothing to speak of; everything else gets one line. */
+/** cuda, else cpu, else wasm, else reference. A machine without a GPU is nothing to speak of; everything else gets one line. */
 async function openBest(config: DeviceConfig): Promise<Device> {
   try {
     return await openCuda(config, 0);
@@ -34,6 +37,11 @@ async function openBest(config: DeviceConfig): Promise<Device> {
   }
   try {
     return await openCpu(config.threads);
+  } catch (error) {
+    process.stderr.write(`pagoda: ${(error as Error).message} Using the wasm device.\n`);
+  }
+  try {
+    return await openWasm(config.threads);
   } catch (error) {
     process.stderr.write(`pagoda: ${(error as Error).message} Using the reference device, which is slow.\n`);
     return new ReferenceDevice();
@@ -56,6 +64,12 @@ async function openCpu(threads: number): Promise<Device> {
   await ensureLibrary();
   const { CpuDevice } = await import("../../device/cpu/cpu-device.js");
   return new CpuDevice(threads > 0 ? { threads } : {});
+}
+
+async function openWasm(threads: number): Promise<Device> {
+  const { WasmDevice } = await import("../../device/wasm/wasm-device.js");
+  const { nodeWasmHost } = await import("../../device/wasm/node-host.js");
+  return WasmDevice.open(nodeWasmHost, { threads: threads > 0 ? threads : availableCores(), availableMemory });
 }
 
 export function kvDtypeOf(

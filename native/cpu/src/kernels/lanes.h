@@ -81,6 +81,12 @@ PG_INLINE vf v_abs(vf a) { return (vf)((vu)a & 0x7fffffffu); }
 PG_INLINE vf v_sqrt(vf a) { return (vf)vsqrtq_f32(neon(a)); }
 PG_INLINE vf v_round(vf a) { return (vf)vrndnq_f32(neon(a)); }
 PG_INLINE vf v_scale_by_power(vf x, vf n) { return (vf)((vu)x + ((vu)vcvtq_s32_f32(neon(n)) << 23)); }
+#elif PG_WASM
+PG_INLINE vf v_sqrt(vf a) { return (vf)wasm_f32x4_sqrt((v128_t)a); }
+PG_INLINE vf v_round(vf a) { return (vf)wasm_f32x4_nearest((v128_t)a); }
+PG_INLINE vf v_scale_by_power(vf x, vf n) {
+  return (vf)((vu)x + ((vu)wasm_i32x4_trunc_sat_f32x4((v128_t)n) << 23));
+}
 #else
 PG_INLINE vf v_sqrt(vf a) {
   vf r;
@@ -111,6 +117,14 @@ PG_INLINE void transpose4(vf (&x)[4]) {
     x[i] = (vf)vtrn1q_f64((float64x2_t)a.val[i], (float64x2_t)b.val[i]);
     x[i + 2] = (vf)vtrn2q_f64((float64x2_t)a.val[i], (float64x2_t)b.val[i]);
   }
+#elif PG_WASM
+  const v128_t a = (v128_t)x[0], b = (v128_t)x[1], c = (v128_t)x[2], d = (v128_t)x[3];
+  const v128_t ab = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5), ab2 = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7);
+  const v128_t cd = wasm_i32x4_shuffle(c, d, 0, 4, 1, 5), cd2 = wasm_i32x4_shuffle(c, d, 2, 6, 3, 7);
+  x[0] = (vf)wasm_i64x2_shuffle(ab, cd, 0, 2);
+  x[1] = (vf)wasm_i64x2_shuffle(ab, cd, 1, 3);
+  x[2] = (vf)wasm_i64x2_shuffle(ab2, cd2, 0, 2);
+  x[3] = (vf)wasm_i64x2_shuffle(ab2, cd2, 1, 3);
 #else
   for (int i = 0; i < 4; i++)
     for (int j = 0; j < i; j++) {

@@ -135,6 +135,9 @@ PG_INLINE void dispatch(const Gemm& g, int64_t height, int64_t panel, int first,
 #if PG_NEON
 constexpr int kSkinnyRows = 3;
 constexpr int kSkinnyVectors = 8;
+#elif PG_WASM
+constexpr int kSkinnyRows = 1;
+constexpr int kSkinnyVectors = 8;
 #else
 constexpr int kSkinnyRows = kFloatTileRows >= 4 ? (kFloatTileRows - 2) / 2 : 1;
 constexpr int kSkinnyVectors = 2 * kFloatVectors;

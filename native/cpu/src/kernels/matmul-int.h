@@ -22,7 +22,7 @@ namespace PG_NS {
 namespace {
 
 // Vectors whose dot products are made together, sharing the broadcasts of x.
-constexpr int kJoint = PG_ISA == 3 || PG_NEON ? 2 : 1;
+constexpr int kJoint = PG_WASM ? 4 : PG_ISA == 3 || PG_NEON ? 2 : 1;
 
 // -offset * sum(q), which a dot product starts from, of the side field: there are fields for 8 and 128 over whole blocks, for 8 over
 // half ones.
@@ -257,6 +257,63 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
     for (int j = 0; j < kJoint; j++) d[j][i] = (vf)vcvtq_f32_s32(sum[j][i]);
 }
 
+#elif PG_WASM
+
+// 4 outputs x 4 columns, bytes: table entries as signed numbers, the others unsigned and larger by their offset.
+template <Codes C>
+PG_INLINE v128_t load_codes(const uint8_t* codes, int v, int group) {
+  if constexpr (C == Codes::kByte) return wasm_v128_load(codes + group * 128 + v * 16);
+  const v128_t both = wasm_v128_load(codes + (group & 3) * 128 + v * 16);
+  const v128_t nibbles = group < 4 ? wasm_v128_and(both, wasm_i8x16_splat(15)) : wasm_u8x16_shr(both, 4);
+  if constexpr (is_table(C)) return wasm_i8x16_swizzle(wasm_v128_load(table_of(C)), nibbles);
+  // Upper bits: shifted to bit 4, where the mask keeps them.
+  const auto upper = [&](const uint8_t* plane, int from, int mask) {
+    const v128_t bits = wasm_v128_load(plane + v * 16);
+    return wasm_v128_and(from <= 4 ? wasm_i16x8_shl(bits, 4 - from) : wasm_u16x8_shr(bits, from - 4), wasm_i8x16_splat(mask));
+  };
+  if constexpr (is_five(C)) return wasm_v128_or(nibbles, upper(codes + kNibblePlane, group, 0x10));
+  if constexpr (C == Codes::kSix)
+    return wasm_v128_or(nibbles, upper(codes + kNibblePlane + (group & 1) * 128, group & 6, 0x30));
+  return nibbles;
+}
+
+// Even and odd columns as 16-bit numbers, so that a multiply-add of pairs leaves one sum per output, exactly.
+template <Codes C, int MR, int G0, int G1>
+PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
+  v128_t sum[kJoint][MR];
+#pragma GCC unroll 4
+  for (int i = 0; i < MR; i++) {
+    const int32_t first = is_table(C) || offset_of(C) == 0 ? 0 : start[i] * start_times(C, G1 - G0);
+#pragma GCC unroll 4
+    for (int j = 0; j < kJoint; j++) sum[j][i] = wasm_i32x4_splat(first);
+  }
+#pragma GCC unroll 8
+  for (int group = G0; group < G1; group++) {
+    v128_t even[MR], odd[MR];
+#pragma GCC unroll 4
+    for (int i = 0; i < MR; i++) {
+      const v128_t four = wasm_v128_load32_splat(x + (group * MR + i) * 4);
+      even[i] = wasm_i16x8_shr(wasm_i16x8_shl(four, 8), 8);
+      odd[i] = wasm_i16x8_shr(four, 8);
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < kJoint; j++) {
+      const v128_t w = load_codes<C>(codes, v + j, group);
+      const v128_t w_even = is_table(C) ? wasm_i16x8_shr(wasm_i16x8_shl(w, 8), 8) : wasm_v128_and(w, wasm_i16x8_splat(255));
+      const v128_t w_odd = is_table(C) ? wasm_i16x8_shr(w, 8) : wasm_u16x8_shr(w, 8);
+#pragma GCC unroll 4
+      for (int i = 0; i < MR; i++) {
+        sum[j][i] = wasm_i32x4_add(sum[j][i], wasm_i32x4_dot_i16x8(w_even, even[i]));
+        sum[j][i] = wasm_i32x4_add(sum[j][i], wasm_i32x4_dot_i16x8(w_odd, odd[i]));
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < MR; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < kJoint; j++) d[j][i] = (vf)wasm_f32x4_convert_i32x4(sum[j][i]);
+}
+
 #else
 
 template <Codes C>
@@ -350,7 +407,7 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
         if constexpr (!halves) dots<spec.codes, MR, 0, 8>(d, codes, first + v, x, start);
         else if (half == 0) dots<spec.codes, MR, 0, 4>(d, codes, first + v, x, start);
         else dots<spec.codes, MR, 4, 8>(d, codes, first + v, x, start);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int j = 0; j < kJoint; j++) {
           const vf w = scale_of<E>(scales, header, half, first + v + j);
 #pragma GCC unroll 8

@@ -23,6 +23,11 @@ constexpr int kFloatTileRows = 12;
 constexpr int kFloatVectors = 2;  // 8 outputs
 constexpr int kIntTileRows = 4;
 constexpr int kIntVectors = 2;
+#elif PG_WASM
+constexpr int kFloatTileRows = 4;
+constexpr int kFloatVectors = 2;  // 8 outputs; the compiler behind has 16 registers on most machines
+constexpr int kIntTileRows = 2;
+constexpr int kIntVectors = 4;
 #else
 constexpr int kFloatTileRows = 2;
 constexpr int kFloatVectors = 4;

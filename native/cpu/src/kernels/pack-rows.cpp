@@ -86,7 +86,7 @@ void pack_float(uint8_t* tile, const float* x, int64_t x_stride, int64_t height,
 #pragma GCC unroll 16
     for (int j = 0; j < VL; j++) v_store(out + (k + j) * height, square[j]);
   }
-#elif PG_NEON
+#elif PG_NEON || PG_WASM
   const int64_t fours = height / 4 * 4;
   for (; k + 4 <= cols; k += 4) {
     for (int64_t i = 0; i < fours; i += 4) {

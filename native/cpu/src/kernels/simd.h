@@ -11,10 +11,16 @@
 #ifndef PG_NEON
 #define PG_NEON 0
 #endif
+// PG_WASM is set for WebAssembly: 1 simd128, 2 with relaxed instructions. Lanes are those of portable.
+#ifndef PG_WASM
+#define PG_WASM 0
+#endif
 #if PG_ISA >= 2
 #include <immintrin.h>
 #elif PG_NEON
 #include <arm_neon.h>
+#elif PG_WASM
+#include <wasm_simd128.h>
 #endif
 
 namespace pg {
@@ -91,8 +97,13 @@ PG_INLINE vf v_add(vf a, vf b) { return a + b; }
 PG_INLINE vf v_sub(vf a, vf b) { return a - b; }
 PG_INLINE vf v_mul(vf a, vf b) { return a * b; }
 PG_INLINE vf v_div(vf a, vf b) { return a / b; }
+#if PG_WASM
+PG_INLINE vf v_max(vf a, vf b) { return (vf)wasm_f32x4_pmax((v128_t)b, (v128_t)a); }
+PG_INLINE vf v_min(vf a, vf b) { return (vf)wasm_f32x4_pmin((v128_t)b, (v128_t)a); }
+#else
 PG_INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
 PG_INLINE vf v_min(vf a, vf b) { return a < b ? a : b; }
+#endif
 #endif
 
 #if PG_NEON
@@ -107,6 +118,30 @@ PG_INLINE vf v_load_i8(const int8_t* p) {
   return (vf)vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8((int8x8_t)vdup_n_s32(four)))));
 }
 PG_INLINE vf v_load_bf16(const uint16_t* p) { return (vf)vshlq_n_u32(vmovl_u16(vld1_u16(p)), 16); }
+PG_INLINE vf v_load_bf16_even(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v << 16); }
+PG_INLINE vf v_load_bf16_odd(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v & 0xffff0000u); }
+#elif PG_WASM
+// --- WebAssembly: likewise ------------------------------------------------------------------------------------------------
+#if PG_WASM == 2
+PG_INLINE vf v_madd(vf a, vf b, vf c) { return (vf)wasm_f32x4_relaxed_madd((v128_t)a, (v128_t)b, (v128_t)c); }
+#else
+PG_INLINE vf v_madd(vf a, vf b, vf c) { return a * b + c; }
+#endif
+// As s_from_f16, four at a time.
+PG_INLINE vf v_load_f16(const uint16_t* p) {
+  const v128_t half = wasm_u32x4_load16x4(p);
+  const v128_t rest = wasm_i32x4_shl(wasm_v128_and(half, wasm_i32x4_splat(0x7fff)), 13);
+  const v128_t sign = wasm_i32x4_shl(wasm_v128_and(half, wasm_i32x4_splat(0x8000)), 16);
+  const v128_t finite = wasm_f32x4_mul(rest, wasm_i32x4_splat(0x77800000));
+  const v128_t special = wasm_v128_and(wasm_i32x4_gt(rest, wasm_i32x4_splat((0x7c00 << 13) - 1)), wasm_i32x4_splat(0x7f800000));
+  return (vf)wasm_v128_or(wasm_v128_or(finite, special), sign);
+}
+PG_INLINE void v_store_f16(uint16_t* p, vf v) { for (int i = 0; i < VL; i++) p[i] = s_to_f16(v[i]); }
+PG_INLINE vf v_load_i8(const int8_t* p) {
+  const v128_t bytes = wasm_v128_load32_zero(p);
+  return (vf)wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(bytes)));
+}
+PG_INLINE vf v_load_bf16(const uint16_t* p) { return (vf)wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16); }
 PG_INLINE vf v_load_bf16_even(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v << 16); }
 PG_INLINE vf v_load_bf16_odd(const uint16_t* p) { vu v; memcpy(&v, p, sizeof v); return (vf)(v & 0xffff0000u); }
 #elif PG_ISA < 2

@@ -13,6 +13,8 @@ extern const SampleKernels sample_kernels;
 
 #if PG_NEON
 constexpr int32_t kVariantIsa = PG_NEON == 2 ? kIsaDotprod : kIsaNeon;
+#elif PG_WASM
+constexpr int32_t kVariantIsa = PG_WASM == 2 ? kIsaRelaxed : kIsaSimd128;
 #else
 constexpr int32_t kVariantIsa = PG_ISA;
 #endif

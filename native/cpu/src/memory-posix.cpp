@@ -1,3 +1,5 @@
+// Memory of POSIX systems.
+#if !defined(_WIN32) && !defined(__wasm__)
 #include "memory.h"
 
 #include <fcntl.h>
@@ -71,3 +73,4 @@ FileMap::~FileMap() {
 }
 
 }  // namespace pg
+#endif
