@@ -78,7 +78,7 @@ export const ENGINE_OPTIONS = {
     choices: ["auto", "cuda", "cuda:N", "cpu", "wasm", "reference", "null"],
     pattern: /^(auto|cuda|cuda:\d{1,2}|cpu|wasm|reference|null)$/,
     default: "auto",
-    help: "device to run on; auto is cuda if there is a usable GPU, else cpu if the native library can be built, else reference",
+    help: "device to run on; auto is cuda if there is a usable GPU, else cpu if there is a native library or a compiler, else wasm",
   },
   gpuMemory: {
     type: "number",
