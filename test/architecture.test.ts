@@ -13,7 +13,7 @@ const LAYERS = [
   ["scheduler", "sampler", "models"],
   ["engine"],
   ["server", "cluster"],
-  ["cli", "ai"],
+  ["cli", "ai", "browser"],
 ];
 const layerOf = new Map(LAYERS.flatMap((folders, layer) => folders.map((folder) => [folder, layer] as const)));
 

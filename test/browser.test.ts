@@ -1,0 +1,71 @@
+// `pagoda/browser` in a real browser: docs/chat-in-a-tab.html with nothing behind it but files.
+
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { extname, join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import type { Browser } from "playwright-core";
+import { openBrowser, openPage, whyNoBrowser } from "./support/browser.js";
+
+const BUNDLE = "dist/browser";
+const skip = existsSync(BUNDLE) ? whyNoBrowser() : "the bundle is not built: node scripts/build-browser.mjs";
+const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".wasm": "application/wasm" };
+
+describe("the engine in a browser", { skip }, () => {
+  let server: Server;
+  let browser: Browser;
+  let url: string;
+  let asked: string[] = [];
+
+  before(async () => {
+    server = createServer(async (request, response) => {
+      const path = new URL(request.url!, "http://here").pathname.slice(1);
+      asked.push(path);
+      // With these two a page may share memory between threads.
+      response.setHeader("Cross-Origin-Opener-Policy", "same-origin");
+      response.setHeader("Cross-Origin-Embedder-Policy", "require-corp");
+      response.setHeader("Content-Type", TYPES[extname(path)] ?? "application/octet-stream");
+      const bytes = path.includes("..") ? null : await readFile(path).catch(() => null);
+      response.writeHead(bytes === null ? 404 : 200, bytes === null ? {} : { "Content-Length": bytes.length });
+      response.end(bytes);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    browser = await openBrowser();
+  });
+  after(async () => {
+    await browser?.close();
+    server?.close();
+  });
+
+  test("chats with the bundled model on several threads, and keeps its files for the next visit", async () => {
+    const { page } = await openPage(browser, `${url}docs/chat-in-a-tab.html`);
+    const ready = page.locator("#state", { hasText: /pagoda-stories-16m, wasm: .* threads/ });
+    await ready.waitFor({ timeout: 60_000 });
+    await page.getByLabel("Message").fill("Tell me a story about a dragon.");
+    await page.keyboard.press("Enter");
+    const answer = page.locator(".assistant[data-done]");
+    await answer.waitFor({ timeout: 60_000 });
+    assert.match(await answer.innerText(), /[a-z]+ [a-z]+ [a-z]+/);
+
+    asked = [];
+    await page.reload();
+    await ready.waitFor({ timeout: 60_000 });
+    assert.deepEqual(
+      asked.filter((path) => path.endsWith(".safetensors")),
+      [],
+    );
+  });
+});
+
+test("what pagoda/browser reaches imports nothing of Node", { skip: existsSync(BUNDLE) ? false : "not built" }, () => {
+  for (const name of readdirSync(BUNDLE, { recursive: true, encoding: "utf8" }).filter((file) =>
+    file.endsWith(".js"),
+  )) {
+    const text = readFileSync(join(BUNDLE, name), "utf8");
+    assert.doesNotMatch(text, /\b(from|import)\s*\(?["'](node:|koffi|fs["'])/, name);
+  }
+});
