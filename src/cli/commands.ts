@@ -79,6 +79,11 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     options: async () => (await import("./bench/bench.js")).benchOptions(),
     words: async () => (await import("./bench/bench.js")).BENCH_NAMES,
   },
+  doctor: {
+    summary: "show what this machine has and which device is used",
+    load: async () => (await import("./doctor.js")).doctorCommand,
+    options: async () => (await import("./doctor.js")).DOCTOR_OPTIONS,
+  },
   verify: {
     summary: "check a model against its golden.json",
     load: async () => (await import("./verify.js")).verifyCommand,

@@ -1,0 +1,111 @@
+// Builds the native library for every system that this machine has a compiler for, each into its folder of packages/. A system whose
+// compiler is absent is named and left out; .github/workflows/packages.yml builds the others where they are at home.
+//   node scripts/build-packages.mjs [NAME...]     linux-x64 linux-arm64 win32-x64 ...
+//   node scripts/build-packages.mjs --release     adds the packages to package.json as optional dependencies, for publishing only: a
+//                                                 lock file cannot name what is not published yet
+// Needs: apt-get install g++ g++-aarch64-linux-gnu g++-mingw-w64-x86-64 binutils binutils-aarch64-linux-gnu
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { compile, findCompiler, libraryName, root } from "./native/compile.mjs";
+
+/** Libraries are self-contained: nothing but the system's C library is asked for when they are loaded. */
+const STATIC = ["-static-libstdc++", "-static-libgcc"];
+/** The oldest glibc that must do: RHEL 8, Debian 10. */
+const OLDEST_GLIBC = [2, 28];
+const isHere = (platform, arch) => process.platform === platform && process.arch === arch;
+const isMusl = existsSync("/etc/alpine-release");
+
+/** name -> { platform, arch, compilers, link }. */
+const TARGETS = {
+  "linux-x64": {
+    platform: "linux",
+    arch: "x64",
+    compilers: !isMusl && isHere("linux", "x64") ? ["g++"] : ["x86_64-linux-gnu-g++"],
+  },
+  "linux-x64-musl": { platform: "linux", arch: "x64", compilers: isMusl ? ["g++"] : [] },
+  "linux-arm64": { platform: "linux", arch: "arm64", compilers: ["aarch64-linux-gnu-g++"] },
+  "win32-x64": { platform: "win32", arch: "x64", compilers: ["x86_64-w64-mingw32-g++-posix"], link: ["-static"] },
+  "darwin-arm64": {
+    platform: "darwin",
+    arch: "arm64",
+    compilers: isHere("darwin", "arm64") ? ["clang++"] : [],
+    link: [],
+  },
+  "darwin-x64": { platform: "darwin", arch: "x64", compilers: isHere("darwin", "x64") ? ["clang++"] : [], link: [] },
+};
+
+/**
+ * Functions of newer versions than the oldest glibc, in their older form: the linker puts ours (packages/glibc.c) before them, which
+ * call the old ones by name.
+ */
+const WRAPPED = [
+  "exp",
+  "log",
+  "pow",
+  "fstat",
+  "pthread_create",
+  "pthread_join",
+  "pthread_detach",
+  "pthread_once",
+  "pthread_key_create",
+];
+
+async function oldGlibc(target, compiler, folder) {
+  const object = join(folder, "glibc.o");
+  const said = spawnSync(
+    compiler.name,
+    ["-x", "c", "-O2", "-fPIC", "-c", join(root, "packages", "glibc.c"), "-o", object],
+    { encoding: "utf8" },
+  );
+  if (said.status !== 0) throw new Error(said.stderr);
+  return [object, `-Wl,${WRAPPED.map((name) => `--wrap=${name}`).join(",")}`];
+}
+
+/** Throws when the library asks for a newer glibc than the oldest that must do. */
+function checkGlibc(file, objdump) {
+  const { stdout } = spawnSync(objdump, ["-T", file], { encoding: "utf8" });
+  const newer = [...stdout.matchAll(/GLIBC_(\d+)\.(\d+)[\d.]*\)? +(\w+)/g)].filter(
+    ([, major, minor]) => Number(major) > OLDEST_GLIBC[0] || Number(minor) > OLDEST_GLIBC[1],
+  );
+  if (newer.length > 0) throw new Error(`${file} needs a newer glibc for ${newer.map(([what]) => what).join(", ")}`);
+  if (/GLIBCXX|CXXABI/.test(stdout)) throw new Error(`${file} needs a C++ library`);
+}
+
+async function buildOne(name) {
+  const target = { kind: "library", link: STATIC, ...TARGETS[name] };
+  const compiler = findCompiler(target.compilers);
+  if (compiler === null) {
+    console.log(`${name}: no compiler for it here`);
+    return;
+  }
+  const objects = join(root, "build", `package-${name}`);
+  mkdirSync(objects, { recursive: true });
+  const isGlibc = target.platform === "linux" && !name.endsWith("musl");
+  const compat = isGlibc ? await oldGlibc(target, compiler, objects) : [];
+  const file = join(root, "packages", name, libraryName(target.platform));
+  const onProgress = (done, total) =>
+    process.stderr.write(`\r${name}: ${done} of ${total}${done === total ? "\n" : ""}`);
+  await compile({ ...target, link: [...target.link, ...compat, "-s"] }, compiler, objects, file, onProgress);
+  if (isGlibc) checkGlibc(file, target.arch === "arm64" ? "aarch64-linux-gnu-objdump" : "objdump");
+  console.log(`${name}: ${file}, by ${compiler.version}`);
+}
+
+/** Every package at the version of this one, and this one with all of them as optional dependencies. */
+function prepareRelease() {
+  const main = join(root, "package.json");
+  const own = JSON.parse(readFileSync(main, "utf8"));
+  const folders = readdirSync(join(root, "packages"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  own.optionalDependencies = {};
+  for (const { name } of folders) {
+    const file = join(root, "packages", name, "package.json");
+    const part = JSON.parse(readFileSync(file, "utf8"));
+    writeFileSync(file, `${JSON.stringify({ ...part, version: own.version }, null, 2)}\n`);
+    own.optionalDependencies[part.name] = own.version;
+  }
+  writeFileSync(main, `${JSON.stringify(own, null, 2)}\n`);
+}
+
+const names = process.argv.slice(2).filter((arg) => !arg.startsWith("--"));
+if (process.argv.includes("--release")) prepareRelease();
+else for (const name of names.length > 0 ? names : Object.keys(TARGETS)) await buildOne(name);

@@ -1,0 +1,173 @@
+// `pagoda doctor`: what this machine has, which device and library an engine takes here and why, and what would make it faster. Opens
+// devices, compiles nothing.
+
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { availableParallelism, cpus, totalmem } from "node:os";
+import type { OptionTable } from "../config/options.js";
+import { packageVersion } from "../config/version.js";
+import { CpuDevice } from "../device/cpu/cpu-device.js";
+import type { KernelDevice } from "../device/cpu/kernel-device.js";
+import { libraryChoice } from "../device/cpu/library.js";
+import { ISA_NAMES } from "../device/cpu/memory.js";
+import type { Device } from "../device/device.js";
+import { availableCores, availableMemory, quotaCores } from "../device/host.js";
+import { openDevice } from "../engine/core/devices.js";
+import { helpOf, parseFlags } from "./args.js";
+import { bytes } from "./terminal.js";
+
+export const DOCTOR_OPTIONS = {
+  json: { type: "boolean", default: false, help: "print as JSON" },
+} as const satisfies OptionTable;
+
+export interface Findings {
+  readonly pagoda: string;
+  readonly node: string;
+  readonly system: string;
+  readonly processor: string;
+  /** Of the native library, those that run here, best last. */
+  readonly instructionSets: readonly string[];
+  readonly cores: { readonly visible: number; readonly quota: number | null; readonly used: number };
+  readonly memory: { readonly total: number; readonly available: number };
+  /** Bytes read per second on all used cores; null where nothing could measure it. */
+  readonly memoryBandwidth: number | null;
+  readonly gpu: string;
+  readonly compiler: string | null;
+  readonly device: { readonly name: string; readonly description: string; readonly why: string };
+  readonly library: string | null;
+  readonly advice: readonly string[];
+}
+
+export async function doctorCommand(args: readonly string[]): Promise<number> {
+  const { values, positionals, wantsHelp } = parseFlags(DOCTOR_OPTIONS, args);
+  if (wantsHelp || positionals.length > 0) {
+    process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda doctor [options]\n\n${helpOf(DOCTOR_OPTIONS)}\n`);
+    return wantsHelp ? 0 : 2;
+  }
+  const findings = await examine();
+  process.stdout.write(values.json === true ? `${JSON.stringify(findings, null, 2)}\n` : screenOf(findings));
+  return 0;
+}
+
+async function examine(): Promise<Findings> {
+  const compiler = findCompiler();
+  const cuda = await tryOpen("cuda");
+  const cpu = tryCpu();
+  const kernels = cpu.device ?? ((await tryOpen("wasm")).device as KernelDevice | null);
+  const chosen = cuda.device ?? kernels;
+  const quota = quotaCores();
+  const findings = {
+    pagoda: packageVersion(),
+    node: process.version,
+    system: `${process.platform} ${process.arch}`,
+    processor: cpus()[0]?.model ?? "unknown",
+    instructionSets: cpu.device === null ? [] : instructionSets(),
+    cores: { visible: availableParallelism(), quota: Number.isFinite(quota) ? quota : null, used: availableCores() },
+    memory: { total: totalmem(), available: availableMemory() },
+    memoryBandwidth: kernels?.measurePeak("memory") ?? null,
+    gpu: cuda.device?.info.description ?? gpuState(cuda.reason),
+    compiler,
+    device: {
+      name: chosen?.info.name ?? "reference",
+      description: chosen?.info.description ?? "plain TypeScript, slow",
+      why: whyChosen(cuda.device, cpu.device, cpu.reason, compiler),
+    },
+    library: cpu.device === null ? null : `${libraryChoice()!.path} (${libraryChoice()!.why})`,
+  };
+  for (const device of [cuda.device, kernels]) device?.close();
+  return { ...findings, advice: adviceFor(findings) };
+}
+
+async function tryOpen(device: "cuda" | "wasm"): Promise<{ device: Device | null; reason: string }> {
+  try {
+    return { device: await openDevice({ device, threads: 0 }), reason: "" };
+  } catch (error) {
+    return { device: null, reason: (error as Error).message };
+  }
+}
+
+/** Without compiling. */
+function tryCpu(): { device: CpuDevice | null; reason: string } {
+  try {
+    return { device: new CpuDevice(), reason: "" };
+  } catch (error) {
+    return { device: null, reason: (error as Error).message };
+  }
+}
+
+function instructionSets(): string[] {
+  return ISA_NAMES.slice(1).filter((isa) => {
+    try {
+      new CpuDevice({ threads: 1, isa }).close();
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+function findCompiler(): string | null {
+  for (const name of process.env.CXX ? [process.env.CXX] : ["g++", "clang++", "c++"]) {
+    const { status, stdout } = spawnSync(name, ["--version"], { encoding: "utf8" });
+    if (status === 0) return stdout.split("\n")[0]!;
+  }
+  return null;
+}
+
+function gpuState(reason: string): string {
+  return existsSync("/dev/nvidiactl") || existsSync("/dev/dxg") ? `not usable: ${reason}` : "none";
+}
+
+function whyChosen(cuda: Device | null, cpu: Device | null, reason: string, compiler: string | null): string {
+  if (cuda !== null) return "an NVIDIA GPU serves";
+  if (cpu !== null) return "the native library is there";
+  if (compiler !== null) return "the native library will be compiled by the first engine; until then";
+  return `no native library and no compiler: ${reason}`;
+}
+
+function adviceFor(found: Omit<Findings, "advice">): string[] {
+  const advice: string[] = [];
+  const { cores, device, compiler, gpu } = found;
+  if (gpu.startsWith("not usable"))
+    advice.push("Make the GPU usable: driver of CUDA 12 or newer, sm_80 or newer (docs/cuda.md).");
+  if (device.name === "wasm" && compiler !== null)
+    advice.push("Compile the native library now: node scripts/build-native.mjs");
+  if (device.name === "wasm" && compiler === null) {
+    advice.push(
+      "Install the package for this system if there is one (docs/platforms.md), or g++ or clang++: about twice as fast.",
+    );
+  }
+  if (device.name === "wasm" && Number(process.versions.node.split(".")[0]) < 22)
+    advice.push("Node 22 or newer has more vector instructions in WebAssembly.");
+  if (cores.quota !== null && cores.quota < cores.visible)
+    advice.push(`The control group allows ${cores.quota} of ${cores.visible} cores: raise its quota.`);
+  if (process.env.PAGODA_CPU_ISA !== undefined)
+    advice.push(`PAGODA_CPU_ISA holds the kernels to ${process.env.PAGODA_CPU_ISA}: unset it.`);
+  if (device.name !== "cuda")
+    advice.push("Decode reads every weight once a token: --quantize q8 or q4 makes them smaller.");
+  return advice;
+}
+
+function screenOf(found: Findings): string {
+  const { cores, memory, memoryBandwidth } = found;
+  const quota = cores.quota === null ? "no quota" : `quota ${cores.quota}`;
+  const rows = [
+    ["pagoda", `${found.pagoda}, Node ${found.node}, ${found.system}`],
+    ["processor", found.processor],
+    ["kernels for", found.instructionSets.length === 0 ? "none native" : found.instructionSets.join(", ")],
+    ["cores", `${cores.used} used; ${cores.visible} visible, ${quota}`],
+    ["memory", `${bytes(memory.available)} available of ${bytes(memory.total)}`],
+    [
+      "bandwidth",
+      memoryBandwidth === null ? "not measured" : `${(memoryBandwidth / 1e9).toFixed(1)} GB/s read on these cores`,
+    ],
+    ["GPU", found.gpu],
+    ["compiler", found.compiler ?? "none"],
+    ["device", `${found.device.name}: ${found.device.description}`],
+    ["why", found.device.why],
+    ["library", found.library ?? "none"],
+  ];
+  const lines = rows.map(([name, text]) => `${name!.padEnd(12)} ${text}`);
+  const advice = found.advice.map((line) => `  - ${line}`);
+  return `${[...lines, ...(advice.length === 0 ? [] : ["", "What would make it faster:", ...advice])].join("\n")}\n`;
+}
