@@ -1,7 +1,9 @@
 // Functions that newer versions of glibc have in a new form, bound to the old one, so that a library linked here loads on glibc 2.28.
 // scripts/build-packages.mjs links this with --wrap.
+#define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #ifdef __aarch64__
 #define OLD "GLIBC_2.17"
@@ -20,7 +22,11 @@ int old_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void
 int old_pthread_join(pthread_t thread, void** result);
 int old_pthread_detach(pthread_t thread);
 int old_pthread_once(pthread_once_t* once, void (*run)(void));
+int old___pthread_key_create(pthread_key_t* key, void (*end)(void*));
 int old_pthread_key_create(pthread_key_t* key, void (*end)(void*));
+int old_pthread_key_delete(pthread_key_t key);
+int old_pthread_setspecific(pthread_key_t key, const void* value);
+void* old_pthread_getspecific(pthread_key_t key);
 BIND(exp);
 BIND(log);
 BIND(pow);
@@ -29,7 +35,11 @@ BIND(pthread_create);
 BIND(pthread_join);
 BIND(pthread_detach);
 BIND(pthread_once);
+BIND(__pthread_key_create);
 BIND(pthread_key_create);
+BIND(pthread_key_delete);
+BIND(pthread_setspecific);
+BIND(pthread_getspecific);
 
 double __wrap_exp(double x) { return old_exp(x); }
 double __wrap_log(double x) { return old_log(x); }
@@ -41,4 +51,20 @@ int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, v
 int __wrap_pthread_join(pthread_t thread, void** result) { return old_pthread_join(thread, result); }
 int __wrap_pthread_detach(pthread_t thread) { return old_pthread_detach(thread); }
 int __wrap_pthread_once(pthread_once_t* once, void (*run)(void)) { return old_pthread_once(once, run); }
+int __wrap___pthread_key_create(pthread_key_t* key, void (*end)(void*)) { return old___pthread_key_create(key, end); }
 int __wrap_pthread_key_create(pthread_key_t* key, void (*end)(void*)) { return old_pthread_key_create(key, end); }
+int __wrap_pthread_key_delete(pthread_key_t key) { return old_pthread_key_delete(key); }
+int __wrap_pthread_setspecific(pthread_key_t key, const void* value) { return old_pthread_setspecific(key, value); }
+void* __wrap_pthread_getspecific(pthread_key_t key) { return old_pthread_getspecific(key); }
+
+// What came new, in a form that says "not here": the static C++ library then takes its older ways.
+char __wrap___libc_single_threaded = 0;
+int __wrap__dl_find_object(void* address, void* out) {
+  (void)address;
+  (void)out;
+  return -1;
+}
+unsigned __wrap_arc4random(void) {
+  unsigned value = 0;
+  return getentropy(&value, sizeof value) == 0 ? value : 0;
+}

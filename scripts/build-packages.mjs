@@ -40,15 +40,9 @@ const TARGETS = {
  * call the old ones by name.
  */
 const WRAPPED = [
-  "exp",
-  "log",
-  "pow",
-  "fstat",
-  "pthread_create",
-  "pthread_join",
-  "pthread_detach",
-  "pthread_once",
-  "pthread_key_create",
+  ...["exp", "log", "pow", "fstat", "arc4random", "_dl_find_object", "__libc_single_threaded"],
+  ...["create", "join", "detach", "once", "key_create", "key_delete", "setspecific", "getspecific"].map((name) => `pthread_${name}`),
+  "__pthread_key_create",
 ];
 
 async function oldGlibc(target, compiler, folder) {
