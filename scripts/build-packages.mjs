@@ -41,7 +41,9 @@ const TARGETS = {
  */
 const WRAPPED = [
   ...["exp", "log", "pow", "fstat", "arc4random", "_dl_find_object", "__libc_single_threaded"],
-  ...["create", "join", "detach", "once", "key_create", "key_delete", "setspecific", "getspecific"].map((name) => `pthread_${name}`),
+  ...["create", "join", "detach", "once", "key_create", "key_delete", "setspecific", "getspecific"].map(
+    (name) => `pthread_${name}`,
+  ),
   "__pthread_key_create",
 ];
 

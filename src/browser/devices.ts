@@ -1,9 +1,11 @@
 // In the place of src/engine/core/devices.ts: a browser has the wasm device.
 
 import type { EngineConfig } from "../config/engine-config.js";
-import type { Device, KvDtype } from "../device/device.js";
+import type { Device } from "../device/device.js";
 import { WasmDevice } from "../device/wasm/wasm-device.js";
 import { browserWasmHost } from "./wasm-host.js";
+
+export { kvDtypeOf } from "../engine/core/kv-dtype.js";
 
 /** A page cannot ask how much memory there is; pools take a quarter of this. */
 const ASSUMED_MEMORY = 2 ** 30;
@@ -13,8 +15,4 @@ export function openDevice({ threads }: Pick<EngineConfig, "threads">): Promise<
   const most = crossOriginIsolated === true ? navigator.hardwareConcurrency : 1;
   const count = threads > 0 ? Math.min(threads, most) : most;
   return WasmDevice.open(browserWasmHost, { threads: count, availableMemory: () => ASSUMED_MEMORY });
-}
-
-export function kvDtypeOf(config: Pick<EngineConfig, "kvDtype">, device: Device): KvDtype {
-  return config.kvDtype === "auto" ? device.info.kvDtype : config.kvDtype;
 }

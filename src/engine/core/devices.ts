@@ -2,11 +2,12 @@
 
 import { existsSync } from "node:fs";
 import type { EngineConfig } from "../../config/engine-config.js";
-import type { Device, KvDtype } from "../../device/device.js";
+import type { Device } from "../../device/device.js";
 import { availableCores, availableMemory } from "../../device/host.js";
 import { NullDevice } from "../../device/null/null-device.js";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
-import type { ModelSpec } from "../../models/model.js";
+
+export { kvDtypeOf } from "./kv-dtype.js";
 
 type DeviceConfig = Pick<EngineConfig, "device" | "threads"> & Partial<Pick<EngineConfig, "gpuMemory">>;
 
@@ -70,14 +71,4 @@ async function openWasm(threads: number): Promise<Device> {
   const { WasmDevice } = await import("../../device/wasm/wasm-device.js");
   const { nodeWasmHost } = await import("../../device/wasm/node-host.js");
   return WasmDevice.open(nodeWasmHost, { threads: threads > 0 ? threads : availableCores(), availableMemory });
-}
-
-export function kvDtypeOf(
-  config: Pick<EngineConfig, "kvDtype">,
-  device: Device,
-  { isBidirectional = false }: Pick<ModelSpec, "isBidirectional"> = {},
-): KvDtype {
-  if (config.kvDtype !== "auto") return config.kvDtype;
-  // On the host, pages that are given back at once may as well be exact.
-  return isBidirectional && device.info.asyncDepth === 1 ? "f32" : device.info.kvDtype;
 }

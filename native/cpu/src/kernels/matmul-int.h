@@ -262,19 +262,23 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 // 4 outputs x 4 columns, bytes: table entries as signed numbers, the others unsigned and larger by their offset.
 template <Codes C>
 PG_INLINE v128_t load_codes(const uint8_t* codes, int v, int group) {
-  if constexpr (C == Codes::kByte) return wasm_v128_load(codes + group * 128 + v * 16);
-  const v128_t both = wasm_v128_load(codes + (group & 3) * 128 + v * 16);
-  const v128_t nibbles = group < 4 ? wasm_v128_and(both, wasm_i8x16_splat(15)) : wasm_u8x16_shr(both, 4);
-  if constexpr (is_table(C)) return wasm_i8x16_swizzle(wasm_v128_load(table_of(C)), nibbles);
-  // Upper bits: shifted to bit 4, where the mask keeps them.
-  const auto upper = [&](const uint8_t* plane, int from, int mask) {
-    const v128_t bits = wasm_v128_load(plane + v * 16);
-    return wasm_v128_and(from <= 4 ? wasm_i16x8_shl(bits, 4 - from) : wasm_u16x8_shr(bits, from - 4), wasm_i8x16_splat(mask));
+  const auto at = [&](int64_t offset) { return wasm_v128_load(codes + offset + v * 16); };
+  // By 16-bit lanes: what crosses from one byte into the other is masked away.
+  const auto shifted = [](v128_t bits, int by) {
+    return by < 0 ? wasm_i16x8_shl(bits, (uint32_t)-by) : by == 0 ? bits : wasm_u16x8_shr(bits, (uint32_t)by);
   };
-  if constexpr (is_five(C)) return wasm_v128_or(nibbles, upper(codes + kNibblePlane, group, 0x10));
-  if constexpr (C == Codes::kSix)
-    return wasm_v128_or(nibbles, upper(codes + kNibblePlane + (group & 1) * 128, group & 6, 0x30));
-  return nibbles;
+  const auto masked = [](v128_t bits, int mask) { return wasm_v128_and(bits, wasm_i8x16_splat((int8_t)mask)); };
+  if constexpr (C == Codes::kByte) return at(group * 128);
+  v128_t code;
+  if constexpr (low_bits(C) == 2) code = masked(shifted(at((group & 1) * 128), group & 6), 3);
+  else code = masked(shifted(at((group & 3) * 128), group & 4), 15);
+  // Upper bits: shifted to where they belong, the mask keeps them.
+  constexpr int from = upper_from(C);
+  if constexpr (upper_bits(C) == 1) code = wasm_v128_or(code, masked(shifted(at(upper_plane(C)), group - from), 1 << from));
+  if constexpr (upper_bits(C) == 2)
+    code = wasm_v128_or(code, masked(shifted(at(upper_plane(C) + (group & 1) * 128), (group & 6) - from), 3 << from));
+  if constexpr (is_table(C)) return wasm_i8x16_swizzle(wasm_v128_load(table_of(C)), code);
+  return code;
 }
 
 // Even and odd columns as 16-bit numbers, so that a multiply-add of pairs leaves one sum per output, exactly.
@@ -283,7 +287,7 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
   v128_t sum[kJoint][MR];
 #pragma GCC unroll 4
   for (int i = 0; i < MR; i++) {
-    const int32_t first = is_table(C) || offset_of(C) == 0 ? 0 : start[i] * start_times(C, G1 - G0);
+    const int32_t first = is_table(C) || offset_of(C) == 0 ? 0 : start_from<C, G1 - G0>(start[i]);
 #pragma GCC unroll 4
     for (int j = 0; j < kJoint; j++) sum[j][i] = wasm_i32x4_splat(first);
   }
