@@ -1,7 +1,8 @@
 #!/bin/bash
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
-#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms attention e2e e2e8b split serve coded sanitize profile step1b step8b counters sass
+#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms attention e2e e2e8b split serve coded
+#                                         sanitize sanitize-contract profile step1b step8b counters sass
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -113,6 +114,10 @@ for p in $PHASES; do
         gunzip -c "$(ls -t build/cuda/${f%:*}-sm_90a-*.gz | head -1)" > /tmp/kernel.cubin
         cuobjdump -sass -fun ${f#*:} /tmp/kernel.cubin > "$OUT/${f#*:}.sass.log" 2>&1
       done ;;
+    sanitize-contract)
+      # The contract suite's matmuls, norms, lookups, mixtures and samples under memcheck; the file runs its tests itself.
+      phase 240 memcheck-contract compute-sanitizer --tool memcheck node --test-name-pattern='matmul|gatedMatmul|Norm|embed|mixture|sample' dist/test/contract/cuda.test.js
+      grep -E "ERROR SUMMARY|Invalid|========= +at|^# (pass|fail)" "$OUT/memcheck-contract.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE" ;;
     profile)
       # Device time of each kernel over a prefill of 8,192 tokens and some decode steps.
       phase 70 ncu ncu --clock-control none --metrics gpu__time_duration.sum --csv --page raw --launch-count 1500 node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 8192 --batch 1 --context 512 --steps 8 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 8192

@@ -1,6 +1,6 @@
 // Up to 64 tokens on Hopper: the product and the order of matmul-strip.cuh, with less work per byte. Bound by reading the weights.
 //
-// A block has STRIPS strips of 16 outputs, each a warp's, which sums all of K in one chain of k16 steps (64 tokens: two warps', with half
+// A block has STRIPS strips of 16 outputs, each a warp's, which sums all of K in one chain of k16 steps (64 tokens of few strips: two, with half
 // of the tokens each), and one warp that copies: a stage is STEPS times 64 k's, each a step of each strip (fragments.cuh) and NT KB of the
 // operand, by one bulk copy each, which complete the stage's barrier. The first weights are asked for before the kernel ahead has ended; the operand, its result, after.
 // A multiplying warp loads the next fragments while the tensor cores work on these: a chain of dependent products of about 33 clocks
@@ -22,7 +22,7 @@ template <int FORMAT, int NT, int STRIPS, int STEPS, int STAGES>
 __device__ __forceinline__ void stream(const StreamArgs& a) {
   typedef Fragments<FORMAT> F;
   static_assert(STEPS % 2 == 0, "two sets of registers take turns");
-  constexpr int SPLIT = NT == 8 ? 2 : 1, GROUPS = NT / SPLIT, WARPS = STRIPS * SPLIT;
+  constexpr int SPLIT = NT == 8 && STRIPS < 4 ? 2 : 1, GROUPS = NT / SPLIT, WARPS = STRIPS * SPLIT;
   constexpr int STRIP_BYTES = STEPS * F::STEP_BYTES, X_BYTES = STEPS * NT * 1024, STAGE = STRIPS * STRIP_BYTES + X_BYTES;
   constexpr int HALF = STRIPS > 1 ? STRIPS / 2 : 1;
   DYNAMIC_SHARED(ring);
@@ -173,6 +173,6 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
 }
 
 #define STREAM(FORMAT, name, NT, STRIPS, STEPS, STAGES)                                                       \
-  EARLY_KERNEL(32 * (NT == 8 ? 2 : 1) * STRIPS + 32, stream_##name##_##NT##_##STRIPS, StreamArgs) {            \
+  EARLY_KERNEL(32 * (NT == 8 && STRIPS < 4 ? 2 : 1) * STRIPS + 32, stream_##name##_##NT##_##STRIPS, StreamArgs) {            \
     stream<FORMAT, NT, STRIPS, STEPS, STAGES>(a);                                                             \
   }

@@ -90,6 +90,41 @@ __device__ __forceinline__ void norm_row(const NormArgs& a) {
     if (a.operand.data != nullptr) operand_put2(a.operand, t, c, y[0], y[1]);
   });
 }
+
+// rms of rows of up to PAIRS * 2048 columns whose pairs are aligned, in norm_row's order. Short: on a multiprocessor that has not run it
+// for a while, a row waits for instructions longer than for its numbers.
+struct alignas(8) Two { float x, y; };
+template <int PAIRS>
+__device__ __forceinline__ void short_rms_row(const NormArgs& a) {
+  __shared__ float scratch[32];
+  const int t = blockIdx.x;
+  Two v[PAIRS], w[PAIRS];
+#pragma unroll
+  for (int i = 0; i < PAIRS; i++) {
+    const int c = 2 * (threadIdx.x + i * NORM_THREADS);
+    w[i] = c < a.cols ? *(const Two*)(a.weight + c) : Two{0.f, 0.f};
+  }
+  wait_for_others();
+  float sum = 0.f;
+#pragma unroll
+  for (int i = 0; i < PAIRS; i++) {
+    const int c = 2 * (threadIdx.x + i * NORM_THREADS);
+    v[i] = c < a.cols ? *(const Two*)(a.x + t * a.xStride + c) : Two{0.f, 0.f};
+  }
+#pragma unroll
+  for (int i = 0; i < PAIRS; i++) sum = fmaf(v[i].y, v[i].y, fmaf(v[i].x, v[i].x, sum));
+  const float factor = 1.f / sqrtf(block_sum(sum, scratch) / a.cols + a.eps);
+#pragma unroll
+  for (int i = 0; i < PAIRS; i++) {
+    const int c = 2 * (threadIdx.x + i * NORM_THREADS);
+    if (c >= a.cols) break;
+    const Two y = {v[i].x * factor * w[i].x, v[i].y * factor * w[i].y};
+    *(Two*)(a.out + t * a.outStride + c) = y;
+    if (a.operand.data != nullptr) operand_put2(a.operand, t, c, y.x, y.y);
+  }
+}
+EARLY_KERNEL(NORM_THREADS, rms_norm_1, NormArgs) { short_rms_row<1>(a); }
+EARLY_KERNEL(NORM_THREADS, rms_norm_2, NormArgs) { short_rms_row<2>(a); }
 EARLY_KERNEL(NORM_THREADS, rms_norm, NormArgs) { norm_row<0>(a); }
 EARLY_KERNEL(NORM_THREADS, add_rms_norm, NormArgs) { norm_row<1>(a); }
 EARLY_KERNEL(NORM_THREADS, layer_norm, NormArgs) { norm_row<2>(a); }

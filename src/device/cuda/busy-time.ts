@@ -1,54 +1,61 @@
-// How long flights took on the GPU's clock: an event before each flight's first copy, which comes when the flight ahead is done, and one
-// behind its last.
+// How long flights took on the GPU's clock: from the end of the flight ahead, or from an event of its own where none was in the air, to
+// its end. While flights follow one another nothing is recorded that would not be recorded anyway.
 
 import type { TokenBuffer } from "../device.js";
 import { check } from "./abi.js";
 import type { CudaContext } from "./context.js";
 
-/** More than the flights that can be in the air. */
-const NUM_PAIRS = 4;
+/** More than twice the flights that can be in the air: an end is read when the flight behind it has landed too. */
+const NUM_EVENTS = 8;
 
 export class BusyTime {
   ms = 0;
   readonly #context: CudaContext;
-  readonly #pairs: { begin: number; end: number }[];
+  readonly #events: readonly number[];
   readonly #out = new Float32Array(1);
-  readonly #pairOf = new Map<TokenBuffer, number>(); // of flights that have not landed
-  #current = 0;
+  readonly #inAir = new Map<TokenBuffer, { begin: number; end: number }>();
+  #turn = 0;
+  #begin = 0;
+  #lastEnd = 0;
 
   constructor(context: CudaContext) {
     this.#context = context;
     const { driver } = context;
     const out = new BigUint64Array(1);
-    const create = (): number => {
+    this.#events = Array.from({ length: NUM_EVENTS }, () => {
       check(driver, driver.eventCreate(out, 0), "eventCreate");
       return Number(out[0]);
-    };
-    this.#pairs = Array.from({ length: NUM_PAIRS }, () => ({ begin: create(), end: create() }));
+    });
   }
 
+  #next(): number {
+    this.#turn = (this.#turn + 1) % NUM_EVENTS;
+    return this.#events[this.#turn]!;
+  }
+
+  /** Before the first copy of a flight. */
   begin(): void {
+    this.#begin = this.#lastEnd;
+    if (this.#inAir.size > 0) return;
     const { driver, stream } = this.#context;
-    this.#current = (this.#current + 1) % NUM_PAIRS;
-    check(driver, driver.eventRecord(this.#pairs[this.#current]!.begin, stream), "eventRecord");
+    this.#begin = this.#next();
+    check(driver, driver.eventRecord(this.#begin, stream), "eventRecord");
   }
 
-  end(flight: TokenBuffer): void {
-    const { driver, stream } = this.#context;
-    check(driver, driver.eventRecord(this.#pairs[this.#current]!.end, stream), "eventRecord");
-    this.#pairOf.set(flight, this.#current);
+  /** The event to record behind the flight's last copy. */
+  end(flight: TokenBuffer): number {
+    this.#lastEnd = this.#next();
+    this.#inAir.set(flight, { begin: this.#begin, end: this.#lastEnd });
+    return this.#lastEnd;
   }
 
   /** Counts a flight that has landed. */
   add(flight: TokenBuffer): void {
-    const index = this.#pairOf.get(flight);
-    if (index === undefined) return;
-    this.#pairOf.delete(flight);
+    const events = this.#inAir.get(flight);
+    if (events === undefined) return;
+    this.#inAir.delete(flight);
     const { driver } = this.#context;
-    const { begin, end } = this.#pairs[index]!;
-    // The flight's own event came just before this one.
-    check(driver, driver.eventSynchronize(end), "eventSynchronize");
-    check(driver, driver.eventElapsed(this.#out, begin, end), "eventElapsed");
+    check(driver, driver.eventElapsed(this.#out, events.begin, events.end), "eventElapsed");
     this.ms += this.#out[0]!;
   }
 }

@@ -243,8 +243,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   endFlight(tokens: TokenBuffer): void {
-    (tokens as CudaTokenBuffer).endFlight();
-    this.#busy.end(tokens);
+    (tokens as CudaTokenBuffer).endFlight(this.#busy.end(tokens));
   }
 
   waitFor(tokens: TokenBuffer): void {

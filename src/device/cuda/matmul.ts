@@ -106,7 +106,7 @@ function streams(
     sharedBytes,
   );
   runtime.queue
-    .begin(kernel, Math.ceil(all / strips), 1, 1, 32 * (strips * (width === 8 ? 2 : 1) + 1), sharedBytes)
+    .begin(kernel, Math.ceil(all / strips), 1, 1, 32 * (strips * (width === 8 && strips < 4 ? 2 : 1) + 1), sharedBytes)
     .long(operand.address)
     .long(weight.address);
   epilogue(runtime, out, product);

@@ -12,7 +12,7 @@ export abstract class CudaRowOps {
   protected abstract readonly runtime: CudaRuntime;
 
   rmsNorm(out: Tensor, x: Tensor, weight: Tensor, eps: number, n: number, groupCols = x.cols): void {
-    if (groupCols === x.cols) this.#norm("rms_norm", out, x, weight, null, null, null, eps, n);
+    if (groupCols === x.cols) this.#norm(rmsKernel(out, x, weight), out, x, weight, null, null, null, eps, n);
     else this.#groupNorm(out as CudaTensor, x, weight, null, eps, n, groupCols);
   }
 
@@ -218,6 +218,17 @@ export abstract class CudaRowOps {
       .int(shape.inOffset)
       .end();
   }
+}
+
+/** The short kernels take rows of pairs that are aligned to 8 bytes. */
+function rmsKernel(out: Tensor, x: Tensor, weight: Tensor): string {
+  const isPaired = x.cols % 2 === 0 && hasPairs(out) && hasPairs(x) && hasPairs(weight);
+  if (!isPaired || x.cols > 4 * NORM_THREADS) return "rms_norm";
+  return x.cols <= 2 * NORM_THREADS ? "rms_norm_1" : "rms_norm_2";
+}
+
+function hasPairs(x: Tensor): boolean {
+  return x.stride % 2 === 0 && (x as CudaTensor).address % 8 === 0;
 }
 
 export function addressOf(x: Tensor | null): number {

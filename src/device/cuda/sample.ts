@@ -20,7 +20,7 @@ export class CudaTokenBuffer implements TokenBuffer {
   readonly address: number;
   readonly #runtime: CudaRuntime;
   readonly #hostAddress: number;
-  readonly #event: number;
+  #event = 0; // comes when the flight has landed
   /** Pinned and device blocks of rows, editedOf and lists, one for each call of `sample` in a flight. */
   readonly #calls: { host: number; ints: Int32Array; device: number; capacity: number }[] = [];
   #numCalls = 0;
@@ -50,9 +50,6 @@ export class CudaTokenBuffer implements TokenBuffer {
     this.#hostLogprobs = new Float32Array(host.buffer, 4 * maxRows, maxRows);
     this.#hostTopIds = new Int32Array(host.buffer, 8 * maxRows, tops);
     this.#hostTopLogprobs = new Float32Array(host.buffer, 8 * maxRows + 4 * tops, tops);
-    const out = new BigUint64Array(1);
-    check(context.driver, context.driver.eventCreate(out, 2), "eventCreate");
-    this.#event = Number(out[0]);
   }
 
   /** Samples entries [first, first + rows.count). */
@@ -120,8 +117,8 @@ export class CudaTokenBuffer implements TokenBuffer {
       .end();
   }
 
-  /** Everything queued goes to the driver, then the copies of what was found. */
-  endFlight(): void {
+  /** Everything queued goes to the driver, then the copies of what was found, then `event`. */
+  endFlight(event: number): void {
     const { context, queue } = this.#runtime;
     const { driver, stream } = context;
     queue.flush();
@@ -140,7 +137,8 @@ export class CudaTokenBuffer implements TokenBuffer {
     this.#from = 0;
     this.#to = 0;
     this.#numCalls = 0;
-    check(driver, driver.eventRecord(this.#event, stream), "eventRecord");
+    this.#event = event;
+    check(driver, driver.eventRecord(event, stream), "eventRecord");
   }
 
   wait(): void {
