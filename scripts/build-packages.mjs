@@ -47,7 +47,7 @@ const WRAPPED = [
   "__pthread_key_create",
 ];
 
-async function oldGlibc(target, compiler, folder) {
+function oldGlibc(compiler, folder) {
   const object = join(folder, "glibc.o");
   const said = spawnSync(
     compiler.name,
@@ -78,7 +78,7 @@ async function buildOne(name) {
   const objects = join(root, "build", `package-${name}`);
   mkdirSync(objects, { recursive: true });
   const isGlibc = target.platform === "linux" && !name.endsWith("musl");
-  const compat = isGlibc ? await oldGlibc(target, compiler, objects) : [];
+  const compat = isGlibc ? oldGlibc(compiler, objects) : [];
   const file = join(root, "packages", name, libraryName(target.platform));
   const onProgress = (done, total) =>
     process.stderr.write(`\r${name}: ${done} of ${total}${done === total ? "\n" : ""}`);
