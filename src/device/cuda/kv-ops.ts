@@ -29,7 +29,8 @@ type Shape = (typeof SHAPES)[number];
 
 /**
  * What plans are cut for: two decode blocks on each multiprocessor, one of the extend kernel, each item once for each kv head. Costs
- * are those of reading K and V: a tile of 128 rows takes a unit about as long. Partial states of 4,096 decode tiles at most.
+ * are those of reading K and V: a tile of 128 rows takes a unit about as long. Tall tiles are not split: their states are as large as the
+ * keys, and merging them took longer than what it saved.
  */
 export function plannerLimits({ multiprocessors }: GpuFacts, numKvHeads: number) {
   return {
@@ -38,7 +39,7 @@ export function plannerLimits({ multiprocessors }: GpuFacts, numKvHeads: number)
     kvChunk: UNIT,
     pairCost: 0,
     maxPartialRows: 65536,
-    slack: { decode: 0.15, tall: 1 },
+    slack: { decode: 0.15, tall: Infinity },
   } satisfies Partial<PlannerOptions>;
 }
 
@@ -245,7 +246,7 @@ export abstract class CudaKvOps extends CudaRowOps {
     if (staged.numTokens === 0 || numDecodes + numExtends === 0) return;
     const { spec, shape } = pool as CudaKvPool;
     this.#reservePartials(pool as CudaKvPool, plan);
-    const { canOverlap, multiprocessors } = this.runtime.context.facts;
+    const { canOverlap } = this.runtime.context.facts;
     const decodes = bucket(numDecodes) * spec.numKvHeads; // blocks: an item for one kv head
     const extends_ = bucket(numExtends) * spec.numKvHeads;
     const launch = (source: string, kernel: string, x: number, y: number, threads: number, shared: number): void => {
@@ -267,8 +268,7 @@ export abstract class CudaKvOps extends CudaRowOps {
     }
     if (numExtends === 0) return;
     if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0) {
-      const blocks = Math.min(multiprocessors, extends_); // each goes through several
-      launch("attention-wgmma", `wgmma_${name}`, blocks, 1, 384, wgmmaShared(shape));
+      launch("attention-wgmma", `wgmma_${name}`, extends_, 1, 384, wgmmaShared(shape));
     } else {
       launch("attention-extend", `extend_${name}`, extends_, Math.ceil(plan.maxRows / 64), 128, extendShared(shape));
     }
