@@ -54,19 +54,28 @@ export function tokenizeChat(
   messages: readonly ChatMessage[],
   options: TemplateOptions,
 ): { text: string; ids: number[] } {
+  // Before it is rendered too: what a template does with megabytes of text holds up everybody.
+  checkTextLength(
+    context,
+    messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0),
+    "messages",
+  );
   const { text, content } = context.engine.renderPrompt(messages, options);
   return { text, ids: tokenizeText(context, text, { addSpecialTokens: false, content }, "messages") };
 }
 
 export function tokenizeText(context: ServerContext, text: string, options: EncodeOptions, param: string): number[] {
-  const { maxContext } = context.engine.model;
-  if (text.length > maxContext * MAX_CHARS_PER_TOKEN) {
-    const message = `The prompt has ${text.length} characters, more than this model's context of ${maxContext} tokens can hold. Shorten the prompt.`;
-    throw new ApiError("prompt_too_long", message, { param });
-  }
+  checkTextLength(context, text.length, param);
   const ids = context.engine.tokenize(text, options);
   checkPromptLength(context, ids.length, param);
   return ids;
+}
+
+function checkTextLength({ engine }: ServerContext, length: number, param: string): void {
+  const { maxContext } = engine.model;
+  if (length <= maxContext * MAX_CHARS_PER_TOKEN) return;
+  const message = `The prompt has ${length} characters, more than this model's context of ${maxContext} tokens can hold. Shorten the prompt.`;
+  throw new ApiError("prompt_too_long", message, { param });
 }
 
 export function checkPromptLength({ config, engine }: ServerContext, length: number, param: string): void {
