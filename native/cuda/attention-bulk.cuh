@@ -3,7 +3,7 @@
 #include "attention-mma.cuh"
 #include "bulk.cuh"
 
-// Lane l knows the l-th page of a unit; the elected lane, which copies, finds all of them in `ids`.
+// Lane l knows the l-th page of a unit; the elected lane, where one copies for all, finds them in `ids`.
 struct UnitPages {
   const int* pages;  // the batch row's
   int* ids;          // [32], shared memory
@@ -22,9 +22,8 @@ struct UnitPages {
     if (lane == 0) barrier_expect(barrier, count * copyKeys * dim * 2);
     __syncwarp();
   }
-  // Copies the pages whose ids the lanes give. IS_ONCE: nobody will read them again soon.
-  template <bool IS_ONCE>
-  __device__ __forceinline__ void copy(u8* slot, const HeadPages& from, int unit, int id, u64* barrier) const {
+  // Copies the pages whose ids the lanes give, by one elected lane; nobody will read them again soon.
+  __device__ __forceinline__ void copy_once(u8* slot, const HeadPages& from, int unit, int id, u64* barrier) const {
     const int bytes = copyKeys * from.dim * 2, copies = UNIT / copyKeys;
     __syncwarp();
     ids[lane] = id;
@@ -33,10 +32,13 @@ struct UnitPages {
 #pragma unroll 1
       for (int i = 0; i < copies; i++) {
         const int page = ids[i];
-        if (page < 0) continue;
-        if (IS_ONCE) bulk_copy_once(slot + i * bytes, from.at(page, unit + i * copyKeys), bytes, barrier);
-        else bulk_copy(slot + i * bytes, from.at(page, unit + i * copyKeys), bytes, barrier);
+        if (page >= 0) bulk_copy_once(slot + i * bytes, from.at(page, unit + i * copyKeys), bytes, barrier);
       }
     }
+  }
+  // The same by the lanes, each its own page: the form in which the extend kernel was measured.
+  __device__ __forceinline__ void copy(u8* slot, const HeadPages& from, int unit, int id, u64* barrier) const {
+    const int bytes = copyKeys * from.dim * 2;
+    if (id >= 0) bulk_copy(slot + lane * bytes, from.at(id, unit + lane * copyKeys), bytes, barrier);
   }
 };

@@ -54,7 +54,7 @@ __device__ void decode(const AttentionArgs& a) {
     auto ask = [&](int c, int id) {
       HeadPages from = keys;
       if (c & 1) from = values;
-      unitPages.copy<true>(shared + c % SLOTS * SLOT, from, unit_of(c), id, &full[c % SLOTS]);
+      unitPages.copy_once(shared + c % SLOTS * SLOT, from, unit_of(c), id, &full[c % SLOTS]);
     };
     auto expect = [&](int c) {
       if ((c & 1) == 0) {

@@ -1,6 +1,7 @@
 // Attention of tiles with more than 16 packed query rows on Hopper's wgmma: prompts and chunks of prompts, heads of 64 and 128.
 //
-// A block takes an item of up to 128 packed rows for one kv head: two warpgroups of 64 rows each and a warp that copies (a warpgroup is set aside for it). K and V of a
+// A block takes an item of up to 128 packed rows for one kv head: two warpgroups of 64 rows each and a warp that copies (a warpgroup
+// is set aside for it). K and V of a
 // unit are a slot each of two rings, brought as pages lie in the pool by bulk copies.
 // A warpgroup multiplies its queries with the keys (64 x 128 scores), makes probabilities of them, and multiplies those, in the
 // registers they are in, with the values; the unit's sums are folded into the running state while the next scores are multiplied.
@@ -59,10 +60,10 @@ __device__ void extend(const AttentionArgs& a) {
       nextPage = unitPages.of(unit + UNIT);
       if (u >= STAGES) barrier_wait(&keysEmpty[s], (u / STAGES - 1) & 1);
       unitPages.expect(&keysFull[s], page, D);
-      unitPages.copy<false>(ks + s * SLOT, keys, unit, page, &keysFull[s]);
+      unitPages.copy(ks + s * SLOT, keys, unit, page, &keysFull[s]);
       if (u >= STAGES) barrier_wait(&valuesEmpty[s], (u / STAGES - 1) & 1);
       unitPages.expect(&valuesFull[s], page, D);
-      unitPages.copy<false>(vs + s * SLOT, values, unit, page, &valuesFull[s]);
+      unitPages.copy(vs + s * SLOT, values, unit, page, &valuesFull[s]);
     }
     return;
   }
