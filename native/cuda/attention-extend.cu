@@ -46,7 +46,6 @@ __device__ void extend(const AttentionArgs& a) {
   const int steps = a.keyDim / 16;
   const HeadPages keys(a, kvHead, false), values(a, kvHead, true);
   const int* pages = a.step + item.pagesAt;
-  const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
 
   float o[DV / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
 #pragma unroll
@@ -73,7 +72,7 @@ __device__ void extend(const AttentionArgs& a) {
     copy_wait<1>();   // K is here, V may be on its way
     __syncthreads();
     const bool isSeen = unit < warpTo;
-    float s[UNIT / 8][4], um[2] = {MINUS_INF, MINUS_INF}, ud[2] = {0.f, 0.f};
+    float s[UNIT / 8][4], um[2], ud[2];
     if (isSeen) {
 #pragma unroll
       for (int n = 0; n < UNIT / 8; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
@@ -108,21 +107,12 @@ __device__ void extend(const AttentionArgs& a) {
         }
 #pragma unroll
         for (int h = 0; h < 8; h++) {
-          if (isPerUnit) {
-#pragma unroll
-            for (int j = 0; j < 4; j++) o[8 * c + h][j] = sum[h][j];
-          } else {
-            o[8 * c + h][0] = fold0(o[8 * c + h][0], sum[h][0]);
-            o[8 * c + h][1] = fold0(o[8 * c + h][1], sum[h][1]);
-            o[8 * c + h][2] = fold1(o[8 * c + h][2], sum[h][2]);
-            o[8 * c + h][3] = fold1(o[8 * c + h][3], sum[h][3]);
-          }
+          o[8 * c + h][0] = fold0(o[8 * c + h][0], sum[h][0]);
+          o[8 * c + h][1] = fold0(o[8 * c + h][1], sum[h][1]);
+          o[8 * c + h][2] = fold1(o[8 * c + h][2], sum[h][2]);
+          o[8 * c + h][3] = fold1(o[8 * c + h][3], sum[h][3]);
         }
       }
-    }
-    if (isPerUnit) {  // a unit that this warp's rows do not see leaves m = -inf, and what o holds then does not matter if it is finite
-      const int partial = item.partial + (unit - item.kvStart) / UNIT;
-      put_state<DV / 8>(a, plan, item, kvHead, partial, first, o, um, ud, 2 * (lane & 3), (lane & 3) == 0);
     }
     __syncthreads();
     if (unit + UNIT < hi) load_v(unit + UNIT, nextPage); else copy_commit();
@@ -132,7 +122,7 @@ __device__ void extend(const AttentionArgs& a) {
     put_rows<DV / 8, false>(a, plan, item, kvHead, first, o, m, d, 2 * (lane & 3));
     return;
   }
-  if (!isPerUnit) put_state<DV / 8>(a, plan, item, kvHead, item.partial, first, o, m, d, 2 * (lane & 3), (lane & 3) == 0);
+  put_state<DV / 8>(a, plan, item, kvHead, item.partial, first, o, m, d, 2 * (lane & 3), (lane & 3) == 0);
   merge_if_last(a, plan, item, kvHead, 128);
 }
 

@@ -1,8 +1,7 @@
 // Attention of tiles with more than 16 packed query rows on Hopper's wgmma: prompts and chunks of prompts, heads of 64 and 128.
 //
 // A block takes an item of up to 128 packed rows for one kv head: two warpgroups of 64 rows each and a warp that copies (a warpgroup
-// is set aside for it). K and V of a
-// unit are a slot each of two rings, brought as pages lie in the pool by bulk copies.
+// is set aside for it). K and V of a unit are a slot each of two rings, brought as pages lie in the pool by bulk copies.
 // A warpgroup multiplies its queries with the keys (64 x 128 scores), makes probabilities of them, and multiplies those, in the
 // registers they are in, with the values; the unit's sums are folded into the running state while the next scores are multiplied.
 // The warpgroups take turns on the tensor cores: one multiplies while the other makes probabilities.
@@ -46,7 +45,6 @@ __device__ void extend(const AttentionArgs& a) {
   const int lo = item.lo, hi = item.kvEnd;
   const int first = item.kvStart + max(0, lo - item.kvStart) / UNIT * UNIT;
   const int units = max(0, (hi - first + UNIT - 1) / UNIT);
-  const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
   __syncthreads();
 
   if (warp >= CONSUMERS / 32) {
@@ -138,7 +136,6 @@ __device__ void extend(const AttentionArgs& a) {
     wgmma_wait<0>();
     settle<D / 2>(sum[0]);
     if (lane == 0) barrier_arrive(&valuesEmpty[u % STAGES]);
-    if (isPerUnit) put_state<D / 8>(a, plan, item, kvHead, item.partial + (unit - item.kvStart) / UNIT, row0, sum, um, ud, 2 * q, q == 0);
     if (hasNext) multiply_keys(u + 1);
 #pragma unroll
     for (int n = 0; n < D / 8; n++) {
@@ -172,13 +169,9 @@ __device__ void extend(const AttentionArgs& a) {
     barrier_wait(&valuesFull[u % STAGES], u / STAGES & 1);
     if (lane == 0) barrier_arrive(&valuesEmpty[u % STAGES]);
     end_turn(u);
-    if (isPerUnit) {  // an empty state; what o holds does not matter, as it is finite
-      const float um[2] = {MINUS_INF, MINUS_INF}, ud[2] = {0.f, 0.f};
-      put_state<D / 8>(a, plan, item, kvHead, item.partial + (first + u * UNIT - item.kvStart) / UNIT, row0, o, um, ud, 2 * q, q == 0);
-    }
   }
   if (item.partial < 0) put_rows<D / 8, true>(a, plan, item, kvHead, row0, o, m, d, 2 * q);
-  else if (!isPerUnit) put_state<D / 8>(a, plan, item, kvHead, item.partial, row0, o, m, d, 2 * q, q == 0);
+  else put_state<D / 8>(a, plan, item, kvHead, item.partial, row0, o, m, d, 2 * q, q == 0);
   if (item.partial >= 0) merge_if_last(a, plan, item, kvHead, CONSUMERS);
   if (!a.isAlone) wait_for_others();
 }

@@ -46,7 +46,7 @@ struct Plan {
 
 // A block's work for one kv head: keys [kvStart, kvEnd) for up to 128 packed query rows (token * G + head in group) of a batch row.
 // partial -1: all keys of the tile, the output is written. Else some of them: states go to partials `partial`, `partial` + 1, ...,
-// one for each unit (isPerUnit) or one in all, and the tile's last block to come folds all of its states.
+// one for each unit of a decode (isPerUnit) or one in all, and the tile's last block to come folds all of its states.
 struct Item {
   int token0, packed0, rows;          // the batch row's first token; the tile's first packed row and how many
   int kvStart, kvEnd, lo;             // lo: the first key that any row of the tile sees

@@ -48,7 +48,7 @@ export class PlanWriter {
       const left = batch.queryLen(plan.itemRow[item]!) * groupSize - plan.itemQStart[item]!;
       return Math.min(left, plan.qTile);
     };
-    const numSpans = this.#cut(plan);
+    const numSpans = this.#cut(plan, rowsOf);
     staged.group = plan.group;
     staged.numPartials = plan.numPartials;
     staged.numTiles = plan.numMerges;
@@ -100,7 +100,7 @@ export class PlanWriter {
   }
 
   /** Puts neighbouring parts together and sorts the spans by length; returns how many there are. */
-  #cut(plan: AttentionPlan): number {
+  #cut(plan: AttentionPlan, rowsOf: (item: number) => number): number {
     const { numItems, numMerges } = plan;
     if (this.#item.length < numItems) this.#grow(numItems);
     let units = 0;
@@ -116,7 +116,7 @@ export class PlanWriter {
       if (partial >= 0) {
         if (tile + 1 < numMerges && plan.mergePartial[tile + 1] === partial) tile++;
         const left = plan.mergePartial[tile]! + plan.mergeCount[tile]! - partial;
-        length = Math.min(most, left);
+        if (rowsOf(i) <= DECODE_ROWS) length = Math.min(most, left); // a taller tile's block writes one state
         this.#blocks[tile]!++;
       }
       const span = spans++;
