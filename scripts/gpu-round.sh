@@ -66,7 +66,7 @@ for p in $PHASES; do
     split)
       # What `split: fixed` costs beside `balanced`.
       for split in fixed balanced; do
-        phase 50 split-$split node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 4096 --batch 1,32,256 --context 2048 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192 --split $split
+        phase 40 split-$split node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 4096 --batch 1,32 --context 2048 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192 --split $split
         grep -vE "^\s*$" "$OUT/split-$split.log" | tail -4 >> "$TABLE"
       done ;;
     serve)

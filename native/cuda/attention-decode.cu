@@ -164,6 +164,7 @@ __device__ void decode(const AttentionArgs& a) {
         const int key = at / (valueDim / 8), column = at % (valueDim / 8);
         if (unit + key < lo || unit + key >= hi) *(uint4*)(v + tile_at(key, column, valueDim * 16)) = {0, 0, 0, 0};
       }
+      if (IS_BULK) fence_stores();  // the next copy to this slot comes after them
       group_wait(1, COMPUTING);
     }
     float o[TILES][4];

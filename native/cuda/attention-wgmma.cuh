@@ -10,8 +10,6 @@
 __device__ __forceinline__ u64 describe_cores(const void* p, int leading, int stride) {
   return ((u64)(shared_at(p) & 0x3FFFF) >> 4) | ((u64)(leading >> 4) << 16) | ((u64)(stride >> 4) << 32);
 }
-// What ordinary stores wrote to shared memory becomes visible to wgmma.
-__device__ __forceinline__ void fence_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Sums are read after the wait and not before.
 template <int COUNT>
 __device__ __forceinline__ void settle(float* d) {

@@ -27,6 +27,8 @@ __device__ __forceinline__ bool is_elected() {
   asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(isElected));
   return isElected != 0;
 }
+// What ordinary stores wrote to shared memory comes before what wgmma reads and bulk copies write there from now on.
+__device__ __forceinline__ void fence_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Contiguous bytes (a multiple of 16) to shared memory; the barrier counts them.
 __device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes, u64* b) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_at(to)), "l"(from),

@@ -43,9 +43,11 @@ struct Fragments {
       const uint4 v = *(const uint4*)(step + i * 512 + lane * 16);
       codes[4 * i] = v.x; codes[4 * i + 1] = v.y; codes[4 * i + 2] = v.z; codes[4 * i + 3] = v.w;
     }
-    const u32* from = (const u32*)(step + CODE_BYTES + (lane >> 2) * (SCALE_BYTES / 8));
+    if constexpr (SCALE_WORDS > 0) {
+      const u32* from = (const u32*)(step + CODE_BYTES + (lane >> 2) * (SCALE_BYTES / 8));
 #pragma unroll
-    for (int i = 0; i < SCALE_WORDS; i++) scales[i] = from[i];
+      for (int i = 0; i < SCALE_WORDS; i++) scales[i] = from[i];
+    }
   }
 
   // The registers of the k-th 16 k's.

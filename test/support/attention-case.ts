@@ -155,7 +155,8 @@ export class AttentionCase {
           const chunkStart = attentionChunk > 0 ? Math.floor(pos / attentionChunk) * attentionChunk : 0;
           const first = window > 0 ? Math.max(0, pos - window + 1) : chunkStart;
           const [from, to] = row.together ?? [0, 0];
-          const end = pos >= from && pos < to ? to : pos + 1;
+          const ahead = window > 0 ? pos + window : to; // a window reaches ahead as far as back
+          const end = pos >= from && pos < to ? Math.min(to, ahead) : pos + 1;
           const scores: number[] = [];
           for (let key = first; key < end; key++) {
             let dot = 0;
