@@ -65,6 +65,7 @@ for p in $PHASES; do
       grep -vE "^\s*$" "$OUT/latency8b.log" | tail -20 >> "$TABLE" ;;
     split)
       # What `split: fixed` costs beside `balanced`.
+      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
       for split in fixed balanced; do
         phase 40 split-$split node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 4096 --batch 1,32 --context 2048 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192 --split $split
         grep -vE "^\s*$" "$OUT/split-$split.log" | tail -4 >> "$TABLE"

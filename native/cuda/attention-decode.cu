@@ -28,7 +28,7 @@ __device__ void decode(const AttentionArgs& a) {
   if (IS_BULK && threadIdx.x == 0) {
     for (int s = 0; s < SLOTS; s++) {
       barrier_init(&full[s], 1);
-      barrier_init(&empty[s], WARPS);
+      barrier_init(&empty[s], COMPUTING);
     }
     barrier_init_done();
   }
@@ -110,7 +110,7 @@ __device__ void decode(const AttentionArgs& a) {
   auto release = [&](int c) {
     if (!IS_BULK) return;
     __syncwarp();
-    if (lane == 0) barrier_arrive(&empty[c % SLOTS]);
+    barrier_arrive(&empty[c % SLOTS]);  // every lane for its own reads: as fast as one for its warp, and racecheck can follow it
   };
 #pragma unroll
   for (int c = 0; c < SLOTS; c++) fill(c);
