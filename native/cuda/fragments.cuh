@@ -52,18 +52,18 @@ struct Fragments {
 
   // The registers of the k-th 16 k's.
   __device__ __forceinline__ void get(int k, u32* a) const {
-    if (IS_FLOAT) {
+    if constexpr (IS_FLOAT) {
 #pragma unroll
       for (int i = 0; i < 4; i++) a[i] = codes[4 * k + i];
-      return;
-    }
-    float scale[2], base[2];  // of rows g and g + 8; a code comes as BIAS + q
+    } else {
+      float scale[2], base[2];  // of rows g and g + 8; a code comes as BIAS + q
 #pragma unroll
-    for (int r = 0; r < 2; r++) scale_of(k, r, scale[r], base[r]);
+      for (int r = 0; r < 2; r++) scale_of(k, r, scale[r], base[r]);
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const int r = i & 1;
-      a[i] = round2<KIND_BF16>(fmaf(scale[r], number(k, 2 * i), base[r]), fmaf(scale[r], number(k, 2 * i + 1), base[r]));
+      for (int i = 0; i < 4; i++) {
+        const int r = i & 1;
+        a[i] = round2<KIND_BF16>(fmaf(scale[r], number(k, 2 * i), base[r]), fmaf(scale[r], number(k, 2 * i + 1), base[r]));
+      }
     }
   }
 
