@@ -2,6 +2,7 @@
 
 import type { ReplicaEntry } from "../cluster/registration.js";
 import { type ClusterStatus, readStatus } from "../cluster/status.js";
+import { PROTOCOL } from "../cluster/wire.js";
 import { CLUSTER_OPTIONS, clusterConfig } from "../config/cluster-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { ConfigError } from "../core/errors.js";
@@ -36,12 +37,28 @@ export async function clusterCommand(args: readonly string[]): Promise<number> {
 
 export function statusText({ cluster, models, replicas, routers }: ClusterStatus, nowMs: number): string {
   if (replicas.length + routers.length === 0) return `Nobody is in the cluster ${cluster}.\n`;
-  const counts = Object.entries(models).map(([model, count]) => `${model}: ${count} ready`);
+  const modelTable = renderTable({
+    caption: `cluster ${cluster}`,
+    head: ["model", "ready", "draining", "restarting", "versions", "calls", "waiting", "hit rate", "done", "failed"],
+    rows: Object.entries(models).map(([name, model]) => [
+      name,
+      model.ready,
+      model.draining,
+      model.restarting,
+      model.versions,
+      model.calls,
+      model.waiting,
+      share(model.cachedTokens, model.promptTokens),
+      model.requestsFinished,
+      model.callsFailed,
+    ]),
+  });
   const replicaTable = renderTable({
-    caption: `cluster ${cluster}${counts.length === 0 ? "" : ` (${counts.join(", ")})`}`,
+    caption: "",
     head: [
       "replica",
       "model",
+      "role",
       "state",
       "up",
       "calls",
@@ -51,31 +68,40 @@ export function statusText({ cluster, models, replicas, routers }: ClusterStatus
       "hit rate",
       "prompt tok/s",
       "done",
+      "failed",
+      "refused",
+      "pages fetched",
+      "fetches failed",
       "address",
     ],
     rows: replicas.map((entry) => replicaRow(entry, nowMs)),
   });
-  if (routers.length === 0) return replicaTable;
   const routerTable = renderTable({
     caption: "",
-    head: ["router", "up", "calls", "resumed", "address"],
-    rows: routers.map(({ id, startedMs, calls, resumed, address }) => [
+    head: ["router", "models", "up", "calls", "resumed", "prefilled", "replicas lost", "address"],
+    rows: routers.map(({ id, models: names, startedMs, calls, resumed, prefilled, lost, address }) => [
       id,
+      names.join(", "),
       since(startedMs, nowMs),
       calls,
       resumed,
+      prefilled,
+      lost,
       address,
     ]),
   });
-  return replicaTable + routerTable;
+  return (replicas.length === 0 ? "" : modelTable + replicaTable) + (routers.length === 0 ? "" : routerTable);
 }
 
-function replicaRow({ id, model, state, startedMs, load, address }: ReplicaEntry, nowMs: number): (string | number)[] {
-  const share = (part: number, whole: number): string => (whole === 0 ? "-" : `${Math.round((100 * part) / whole)} %`);
+function replicaRow(
+  { id, model, role, protocol, state, startedMs, load, address }: ReplicaEntry,
+  nowMs: number,
+): (string | number)[] {
   return [
     id,
     model,
-    state,
+    role,
+    protocol === PROTOCOL ? state : `${state} (protocol ${protocol})`,
     since(startedMs, nowMs),
     load.calls.count,
     load.waiting,
@@ -84,8 +110,16 @@ function replicaRow({ id, model, state, startedMs, load, address }: ReplicaEntry
     share(load.cachedTokens, load.promptTokens),
     Math.round(load.tokensPerSecond),
     load.requestsFinished,
+    load.callsFailed,
+    load.callsRefused,
+    load.pagesFetched,
+    load.fetchesFailed,
     address,
   ];
+}
+
+function share(part: number, whole: number): string {
+  return whole === 0 ? "-" : `${Math.round((100 * part) / whole)} %`;
 }
 
 function since(startedMs: number, nowMs: number): string {

@@ -3,7 +3,7 @@
 
 import { readFileSync } from "node:fs";
 
-import { CLUSTER_OPTIONS } from "../config/cluster-config.js";
+import { CLUSTER_OPTIONS, REPLICA_OPTIONS, ROUTER_OPTIONS } from "../config/cluster-config.js";
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { defaultText, envOf, flagOf, type OptionRow, type OptionTable } from "../config/options.js";
 import { SERVER_OPTIONS } from "../config/server-config.js";
@@ -185,6 +185,8 @@ export function generatedPages(): readonly (readonly [string, string])[] {
         { title: "Engine", table: ENGINE_OPTIONS },
         { title: "Server", table: SERVER_OPTIONS },
         { title: "Cluster", table: CLUSTER_OPTIONS },
+        { title: "Replicas", table: REPLICA_OPTIONS },
+        { title: "Routers", table: ROUTER_OPTIONS },
       ]),
     ],
   ];

@@ -3,9 +3,9 @@
 
 import { joinAsRouter } from "../cluster/join.js";
 import { createRoutedEngine } from "../cluster/routed-engine.js";
-import { CLUSTER_OPTIONS, clusterConfig } from "../config/cluster-config.js";
+import { CLUSTER_OPTIONS, clusterConfig, ROUTER_OPTIONS } from "../config/cluster-config.js";
 import { BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
-import type { OptionTable } from "../config/options.js";
+import { type OptionTable, resolveOptions } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
 import { ConfigError } from "../core/errors.js";
 import { stderrSink } from "../server/log-sink.js";
@@ -14,16 +14,6 @@ import { helpOf, parseFlags } from "./args.js";
 import { clusterRoute, watchCluster } from "./cluster-view.js";
 import { CONFIG_OPTION, guestName, layered, MODEL_OPTION, nextSignal, pick } from "./service.js";
 import { bold, dim } from "./terminal.js";
-
-const ROUTER_OPTIONS = {
-  patienceSeconds: {
-    type: "number",
-    min: 0,
-    max: 3600,
-    default: 10,
-    help: "time a request waits for a replica when none can take it; 503 after it",
-  },
-} as const satisfies OptionTable;
 
 const FILE_OPTIONS = {
   ...SERVER_OPTIONS,
@@ -54,7 +44,11 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
       value: "missing",
       expected: "the cluster's NATS servers",
     });
-  const { model = [BUNDLED_MODEL], patienceSeconds = 10, controlTokensInContent = false } = all;
+  const { model = [BUNDLED_MODEL], controlTokensInContent = false } = all;
+  const { patienceSeconds, prefillTokens } = resolveOptions<{ patienceSeconds: number; prefillTokens: number }>(
+    ROUTER_OPTIONS,
+    pick(all, ROUTER_OPTIONS),
+  );
   const [first, ...others] = (typeof model === "string" ? [model] : model) as string[];
 
   const member = await joinAsRouter(cluster);
@@ -62,7 +56,8 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
     createRoutedEngine(member.router, {
       model: name,
       cluster: cluster.cluster,
-      patienceMs: (patienceSeconds as number) * 1000,
+      patienceMs: patienceSeconds * 1000,
+      prefillTokens,
       controlTokensInContent: controlTokensInContent as boolean,
     });
   const engine = await engineOf(first!);

@@ -2,7 +2,13 @@
 // it is also a replica of a cluster.
 
 import { joinAsReplica, type ReplicaMember } from "../cluster/join.js";
-import { CLUSTER_OPTIONS, type ClusterConfig, clusterConfig } from "../config/cluster-config.js";
+import {
+  CLUSTER_OPTIONS,
+  type ClusterConfig,
+  clusterConfig,
+  REPLICA_OPTIONS,
+  type Role,
+} from "../config/cluster-config.js";
 import { BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
 import type { OptionTable } from "../config/options.js";
 import { SERVER_OPTIONS, type ServerConfig, serverConfig } from "../config/server-config.js";
@@ -18,6 +24,7 @@ import { bold, dim, loadProgress } from "./terminal.js";
 const FILE_OPTIONS = {
   ...SERVER_OPTIONS,
   ...CLUSTER_OPTIONS,
+  ...REPLICA_OPTIONS,
   ...ENGINE_OPTIONS,
   ...MODEL_OPTION,
 } as const satisfies OptionTable;
@@ -42,7 +49,8 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   const service = createServer(engine, { ...server, guests });
   const { url } = await service.listen();
   welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length + server.adminKey.length);
-  const member = cluster.nats.length === 0 ? null : await join(engine, cluster, server, url);
+  const member =
+    cluster.nats.length === 0 ? null : await join(engine, cluster, server, { url, role: all.role as Role | undefined });
 
   await nextSignal();
   stderrSink.write(dim(`draining for up to ${server.drainSeconds} s; a second signal ends at once\n`));
@@ -58,11 +66,12 @@ async function join(
   engine: RelayEngine,
   cluster: ClusterConfig,
   server: ServerConfig,
-  address: string,
+  { url, role = "both" }: { readonly url: string; readonly role: Role | undefined },
 ): Promise<ReplicaMember> {
   const { maxConcurrent: slots, maxQueued } = server;
-  const member = await joinAsReplica(engine, cluster, { address, host: server.host, slots, maxQueued });
-  stderrSink.write(`  replica             ${member.id} of the cluster ${cluster.cluster}\n`);
+  const member = await joinAsReplica(engine, cluster, { address: url, host: server.host, role, slots, maxQueued });
+  const as = role === "both" ? "replica" : role;
+  stderrSink.write(`  ${as.padEnd(18)}  ${member.id} of the cluster ${cluster.cluster}\n`);
   return member;
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Candidate, choose, expectedFirstTokenMs, retryAfterSeconds } from "./choose.js";
+import { type Candidate, choose, expectedFirstTokenMs, retryAfterSeconds, worthPrefill } from "./choose.js";
 
 const candidate = (id: string, more: Partial<Candidate> = {}): Candidate => ({
   id,
@@ -45,4 +45,15 @@ test("a refused client is told to come when the cluster has made room", () => {
   assert.equal(retryAfterSeconds([candidate("a", { calls: 16 })]), 3); // 9 of 2 s over 8 slots
   assert.equal(retryAfterSeconds([candidate("a", { calls: 16 }), candidate("b", { calls: 16 })]), 3);
   assert.equal(retryAfterSeconds([candidate("a", { calls: 1000, meanCallMs: 60_000 })]), 60);
+});
+
+test("a prompt is computed elsewhere first when its pages come quicker than they are computed and its place is soon", () => {
+  const worth = (prefill: Partial<Candidate>, bytesPerToken = 1000, here: Partial<Candidate> = {}): boolean =>
+    worthPrefill(candidate("here", here), candidate("prefill", prefill), 1000, bytesPerToken);
+  assert.equal(worth({}), true);
+  assert.equal(worth({}, 1e6), false); // ten seconds of transfer against one of computing
+  assert.equal(worth({}, 1000, { heldTokens: 990 }), false);
+  assert.equal(worth({ backlogTokens: 900 }), true);
+  assert.equal(worth({ backlogTokens: 1100 }), false);
+  assert.equal(worth({ backlogTokens: 1100 }, 1000, { backlogTokens: 500 }), true);
 });

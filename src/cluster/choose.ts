@@ -56,6 +56,25 @@ export function withFetch(candidate: Candidate, peer: Candidate, bytesPerToken: 
     : candidate;
 }
 
+/** How much later a first token may come for the sake of the answers that a prompt computed among them would hold up. */
+const PREFILL_PATIENCE = 2;
+
+/**
+ * Whether a prompt that `chosen` is to answer is computed by `prefill` first: its pages must come quicker than they are computed, and its
+ * queue must not be so long that the first token would come much later than without it.
+ */
+export function worthPrefill(
+  chosen: Candidate,
+  prefill: Candidate,
+  promptTokens: number,
+  bytesPerToken: number,
+): boolean {
+  const { fetch } = withFetch(chosen, { ...prefill, heldTokens: promptTokens }, bytesPerToken);
+  if (fetch === undefined) return false;
+  const ms = expectedFirstTokenMs(prefill, promptTokens) + fetch.ms;
+  return ms <= PREFILL_PATIENCE * expectedFirstTokenMs(chosen, promptTokens);
+}
+
 export type Policy = (candidates: readonly Candidate[], promptTokens: number, random: number) => Candidate | null;
 
 /**

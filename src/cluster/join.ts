@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import type { ClusterConfig } from "../config/cluster-config.js";
+import type { ClusterConfig, Role } from "../config/cluster-config.js";
 import { packageVersion } from "../config/version.js";
 import type { RelayEngine } from "../engine/client/relay.js";
 import { certificatesOf, connectNats } from "./connection.js";
@@ -13,9 +13,11 @@ import { Members } from "./members.js";
 import { PagePort } from "./page-port.js";
 import { PeerPages } from "./peer-pages.js";
 import { type ReplicaEntry, type RouterEntry, vocabularyHash } from "./registration.js";
-import { Replica, type ReplicaLimits } from "./replica.js";
+import { Replica } from "./replica.js";
 import { Router } from "./router.js";
+import type { ReplicaLimits } from "./served-calls.js";
 import { Subjects } from "./subjects.js";
+import { PROTOCOL } from "./wire.js";
 
 /** How long a replica that drains waits for another to take its hottest prefixes. */
 const GIVE_AWAY_MS = 3000;
@@ -28,14 +30,23 @@ export interface ReplicaMember extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+export interface ReplicaOptions extends ReplicaLimits {
+  /** Where it serves HTTP. */
+  readonly address: string;
+  /** On which it lends pages. */
+  readonly host: string;
+  readonly role?: Role;
+  readonly mailbox?: Mailbox;
+}
+
 export async function joinAsReplica(
   engine: RelayEngine,
   config: ClusterConfig,
-  options: ReplicaLimits & { readonly address: string; readonly host: string; readonly mailbox?: Mailbox },
+  options: ReplicaOptions,
 ): Promise<ReplicaMember> {
   const mailbox = options.mailbox ?? (await openMailbox(config));
   const leaseMs = config.leaseSeconds * 1000;
-  const { slots, maxQueued, address } = options;
+  const { slots, maxQueued, address, role = "both" } = options;
   const replica = new Replica(engine, mailbox, { slots, maxQueued });
   const port = await openPort(config, options.host);
   const peers = port === null ? null : new PeerPages(engine, mailbox, port, replica.prefixes);
@@ -51,6 +62,8 @@ export async function joinAsReplica(
     model: model.name,
     vocabulary: vocabularyOf(engine),
     version: packageVersion(),
+    protocol: PROTOCOL,
+    role,
     facts: { ...facts, poolTokens: Number.isFinite(facts.poolTokens) ? facts.poolTokens : null },
     address,
     exchangesPages: peers !== null,
@@ -60,6 +73,7 @@ export async function joinAsReplica(
     maxQueued,
   } as const;
   const lease = new Lease(mailbox, leaseMs);
+  replica.onFull = () => lease.renewNow();
   // Says what it knows and asks nobody: an engine in a long step must not look dead.
   await lease.hold((): ReplicaEntry => {
     void gauge.refresh();
@@ -130,10 +144,13 @@ export async function joinAsRouter(config: ClusterConfig, given: Mailbox | null 
           kind: "router",
           id: mailbox.member,
           version: packageVersion(),
+          protocol: PROTOCOL,
           startedMs,
           leaseMs,
           calls: router.numCalls,
           resumed: router.numResumed,
+          prefilled: router.numPrefilled,
+          lost: router.numLost,
         }),
       ),
   };

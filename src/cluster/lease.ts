@@ -10,6 +10,7 @@ import { retry } from "./retry.js";
 export const BEATS_PER_LEASE = 3;
 /** How long a member that joins waits for the bucket. */
 const JOIN_MS = 10_000;
+const AGAIN_MS = 100;
 
 export class Lease {
   readonly #mailbox: Mailbox;
@@ -18,6 +19,7 @@ export class Lease {
   #bucket: Promise<KV> | null = null;
   #timer: NodeJS.Timeout | null = null;
   #isEnded = false;
+  #renewedMs = Number.NEGATIVE_INFINITY;
 
   constructor(mailbox: Mailbox, leaseMs: number) {
     this.#mailbox = mailbox;
@@ -49,8 +51,14 @@ export class Lease {
    * who follow hear a put when it is sent, whether NATS confirms it in time or not.
    */
   async renew(): Promise<void> {
+    this.#renewedMs = performance.now();
     if (this.#isEnded || !this.#mailbox.isConnected) return;
     await this.#put().catch(() => undefined);
+  }
+
+  /** As renew(), unless that was only just done: what changed so soon again waits for the next beat. */
+  renewNow(): void {
+    if (performance.now() - this.#renewedMs >= AGAIN_MS) void this.renew();
   }
 
   /** The member leaves: its entry goes at once. */

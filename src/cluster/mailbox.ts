@@ -4,11 +4,14 @@
 
 import type { NatsConnection, Subscription } from "@nats-io/transport-node";
 import type { Subjects } from "./subjects.js";
+import { PROTOCOL } from "./wire.js";
 
 /** A message larger than the server takes goes as parts: "#id part numParts\n", then bytes of it. */
 const PART = "#".charCodeAt(0);
 const MAX_PARTS = 1024;
 const HEAD_BYTES = 64;
+/** At most so often it is said that a message was not understood. */
+const UNSUPPORTED_MS = 100;
 
 interface Pieces {
   readonly from: string;
@@ -24,6 +27,7 @@ export class Mailbox {
   readonly #subscriptions: Subscription[] = [];
   readonly #pieces = new Map<string, Pieces>(); // by the part's id: one message at a time of each sender
   #numSplit = 0;
+  #refusedMs = Number.NEGATIVE_INFINITY;
 
   constructor(nats: NatsConnection, subjects: Subjects, member: string) {
     this.nats = nats;
@@ -34,6 +38,8 @@ export class Mailbox {
 
   /** Hears of every reconnection. */
   onReconnect: () => void = () => undefined;
+  /** Hears of members that did not understand what was sent to them. */
+  onUnsupported: (from: string) => void = () => undefined;
 
   send(to: string, message: object): void {
     this.publish(this.subjects.inbox(to), message);
@@ -41,7 +47,7 @@ export class Mailbox {
 
   publish(subject: string, message: object): void {
     if (!this.isConnected || this.nats.isClosed() || this.nats.isDraining()) return;
-    const bytes = Buffer.from(JSON.stringify({ ...message, from: this.member }));
+    const bytes = Buffer.from(JSON.stringify({ ...message, from: this.member, v: PROTOCOL }));
     const most = (this.nats.info?.max_payload ?? 2 ** 20) - HEAD_BYTES;
     if (bytes.length <= most) {
       this.nats.publish(subject, bytes);
@@ -61,7 +67,10 @@ export class Mailbox {
       if (error !== null) return;
       const whole = data[0] === PART ? this.#join(data) : data;
       const message = whole === null ? null : parse(whole);
-      if (message !== null) listener(message, at);
+      if (message === null) return;
+      if (message.type === "unsupported") this.onUnsupported(message.from);
+      else if (message.v === PROTOCOL) listener(message, at);
+      else if (at === this.subjects.inbox(this.member)) this.#refuse(message.from);
     };
     this.#subscriptions.push(this.nats.subscribe(subject, { callback }));
   }
@@ -69,6 +78,13 @@ export class Mailbox {
   async close(): Promise<void> {
     for (const subscription of this.#subscriptions) subscription.unsubscribe();
     await this.nats.drain().catch(() => this.nats.close());
+  }
+
+  #refuse(from: string): void {
+    const nowMs = performance.now();
+    if (nowMs - this.#refusedMs < UNSUPPORTED_MS) return;
+    this.#refusedMs = nowMs;
+    this.send(from, { type: "unsupported" });
   }
 
   #join(data: Uint8Array): Uint8Array | null {
@@ -100,10 +116,16 @@ export class Mailbox {
   }
 }
 
-function parse(bytes: Uint8Array): { readonly from: string } | null {
+interface Message {
+  readonly from: string;
+  readonly v?: unknown;
+  readonly type?: unknown;
+}
+
+function parse(bytes: Uint8Array): Message | null {
   try {
-    const message = JSON.parse(Buffer.from(bytes).toString()) as { from?: unknown } | null;
-    return typeof message?.from === "string" ? (message as { from: string }) : null;
+    const message = JSON.parse(Buffer.from(bytes).toString()) as Partial<Message> | null;
+    return typeof message?.from === "string" ? (message as Message) : null;
   } catch {
     return null;
   }

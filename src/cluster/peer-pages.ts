@@ -27,7 +27,7 @@ export class PeerPages {
   readonly #mailbox: Mailbox;
   readonly #port: PagePort;
   readonly #feed: PrefixFeed;
-  readonly #asked = new Map<string, (url: string) => void>(); // by id
+  readonly #asked = new Map<string, (url: string | null) => void>(); // by id
   #numAsked = 0;
 
   constructor(engine: RelayEngine, mailbox: Mailbox, port: PagePort, feed: PrefixFeed) {
@@ -41,7 +41,8 @@ export class PeerPages {
   async fetch(peer: string, prompt: Int32Array, salt: string): Promise<void> {
     const from = this.#feed.numLeading(pageKeys(prompt, salt, this.#engine.facts.pageSize));
     try {
-      const url = await this.#ask(peer, { type: "lend", prompt: Array.from(prompt), salt, from });
+      const { identity } = this.#engine.facts;
+      const url = await this.#ask(peer, { type: "lend", identity, prompt: Array.from(prompt), salt, from });
       await this.#take(url, prompt, salt);
     } catch {
       this.counts.numFailed++;
@@ -57,22 +58,28 @@ export class PeerPages {
         setImmediate(resolve);
         return bytes;
       });
-      this.#mailbox.send(peer, { type: "offer", url });
+      this.#mailbox.send(peer, { type: "offer", identity: this.#engine.facts.identity, url });
       timer = setTimeout(resolve, ms);
     });
     clearTimeout(timer);
   }
 
-  /** What a peer says. */
+  /** What a peer says. Pages of another identity are neither given nor taken, whatever a router believes of it. */
   hear(message: Extract<ToReplica, { type: "lend" | "lent" | "offer" }>, from: string): void {
-    if (message.type === "lent") this.#asked.get(message.id)?.(message.url);
-    else if (message.type === "offer") {
+    if (message.type === "lent") {
+      this.#asked.get(message.id)?.(message.url);
+      return;
+    }
+    const isAlike = message.identity === this.#engine.facts.identity;
+    if (message.type === "offer") {
+      if (!isAlike) return;
       void this.#take(message.url, NO_PROMPT, "").catch(() => {
         this.counts.numFailed++;
       });
     } else {
       const { id, prompt, salt, from: firstPage } = message;
-      const url = this.#port.offer(() => this.#engine.lendPages(Int32Array.from(prompt), salt, firstPage, MAX_BYTES));
+      const lend = () => this.#engine.lendPages(Int32Array.from(prompt), salt, firstPage, MAX_BYTES);
+      const url = isAlike ? this.#port.offer(lend) : null;
       this.#mailbox.send(from, { type: "lent", id, url });
     }
   }
@@ -91,7 +98,8 @@ export class PeerPages {
       const timer = setTimeout(reject, ASK_MS, new Error("the peer does not answer"));
       this.#asked.set(id, (url) => {
         clearTimeout(timer);
-        resolve(url);
+        if (url === null) reject(new Error("the peer lends nothing: its engine is another"));
+        else resolve(url);
       });
       this.#mailbox.send(peer, { ...message, id });
     }).finally(() => this.#asked.delete(id));

@@ -1,7 +1,9 @@
 // What a member says of itself in the cluster's bucket, again and again while it lives.
 
 import { createHash } from "node:crypto";
+import type { Role } from "../config/cluster-config.js";
 import type { EngineFacts } from "../engine/messages.js";
+import type { Queued } from "./backlog.js";
 
 export interface ReplicaEntry {
   readonly kind: "replica";
@@ -11,6 +13,10 @@ export interface ReplicaEntry {
   /** Of what every token is as text: a router must have the same. */
   readonly vocabulary: string;
   readonly version: string;
+  /** What it says and understands (wire.ts). */
+  readonly protocol: number;
+  /** What routers send it: whole requests, or only their prompts to compute, or those whose prompts others compute. */
+  readonly role: Role;
   readonly facts: ReplicaFacts;
   /** It gives and takes pages. */
   readonly exchangesPages: boolean;
@@ -39,8 +45,8 @@ export function longestOf({ facts }: ReplicaEntry): number {
 export interface CallLoad {
   /** Calls that are here now. */
   readonly count: number;
-  /** Prompt tokens of those that have not begun to answer. */
-  readonly backlogTokens: number;
+  /** Those of them that have not begun to answer. */
+  readonly queued: Queued;
 }
 
 export interface ReplicaLoad {
@@ -60,6 +66,9 @@ export interface ReplicaLoad {
   readonly cachedTokens: number;
   readonly generatedTokens: number;
   readonly requestsFinished: number;
+  /** Calls that ended with an error, and that were turned away for want of room. */
+  readonly callsFailed: number;
+  readonly callsRefused: number;
   /** Pages that came from other replicas, and transfers that failed. */
   readonly pagesFetched: number;
   readonly fetchesFailed: number;
@@ -69,6 +78,7 @@ export interface RouterEntry {
   readonly kind: "router";
   readonly id: string;
   readonly version: string;
+  readonly protocol: number;
   readonly address: string;
   readonly startedMs: number;
   readonly leaseMs: number;
@@ -76,6 +86,10 @@ export interface RouterEntry {
   readonly calls: number;
   /** Calls that went on elsewhere after a replica was lost or drained. */
   readonly resumed: number;
+  /** Prompts that a prefill replica computed for another. */
+  readonly prefilled: number;
+  /** Replicas that left or were not heard any more. */
+  readonly lost: number;
 }
 
 export type MemberEntry = ReplicaEntry | RouterEntry;

@@ -17,27 +17,12 @@ import type { Mailbox } from "./mailbox.js";
 import type { PeerPages } from "./peer-pages.js";
 import { PrefixFeed } from "./prefix-feed.js";
 import type { ReplicaLoad } from "./registration.js";
+import { type ReplicaLimits, ServedCall, ServedCalls } from "./served-calls.js";
 import { type AddCall, type ToReplica, toWireOutput, type WireOutput } from "./wire.js";
-
-interface ServedCall {
-  readonly router: string;
-  readonly id: string;
-  readonly promptTokens: number;
-  readonly startMs: number;
-  /** Tokens sent of each sample. */
-  readonly numSent: number[];
-  abort: (index: number) => void;
-  hasBegun: boolean;
-}
 
 interface Router {
   heardMs: number;
   leaseMs: number;
-}
-
-export interface ReplicaLimits {
-  readonly slots: number;
-  readonly maxQueued: number;
 }
 
 const DEFAULT_LEASE_MS = 3000;
@@ -46,13 +31,15 @@ export class Replica {
   readonly prefixes: PrefixFeed;
   readonly #engine: RelayEngine;
   readonly #mailbox: Mailbox;
-  readonly #limits: ReplicaLimits;
-  readonly #calls = new Map<string, ServedCall>(); // by router and id
+  readonly #calls: ServedCalls;
   readonly #routers = new Map<string, Router>();
   readonly #outbox = new Map<string, WireOutput[]>(); // by router
   readonly #watch: NodeJS.Timeout;
-  #meanCallMs = 1000;
+  #numFailed = 0;
+  #numRefused = 0;
   #isDraining = false;
+  /** Hears that there is no room for more. */
+  onFull: () => void = () => undefined;
   /** Set once pages can move. */
   peers: PeerPages | null = null;
   #onIdle: (() => void) | null = null;
@@ -60,7 +47,7 @@ export class Replica {
   constructor(engine: RelayEngine, mailbox: Mailbox, limits: ReplicaLimits) {
     this.#engine = engine;
     this.#mailbox = mailbox;
-    this.#limits = limits;
+    this.#calls = new ServedCalls(limits);
     this.prefixes = new PrefixFeed(mailbox);
     engine.watchPrefixes((change) => this.prefixes.take(change));
     mailbox.listen(mailbox.subjects.inbox(mailbox.member), (message) =>
@@ -77,18 +64,9 @@ export class Replica {
     return this.#calls.size;
   }
 
-  /** What is to be done for all routers, and for each. */
-  load(): Pick<ReplicaLoad, "calls" | "callsOf" | "meanCallMs"> {
-    const calls = { count: 0, backlogTokens: 0 };
-    const callsOf: Record<string, { count: number; backlogTokens: number }> = {};
-    for (const { router, hasBegun, promptTokens } of this.#calls.values()) {
-      callsOf[router] ??= { count: 0, backlogTokens: 0 };
-      for (const sum of [calls, callsOf[router]]) {
-        sum.count++;
-        if (!hasBegun) sum.backlogTokens += promptTokens;
-      }
-    }
-    return { calls, callsOf, meanCallMs: this.#meanCallMs };
+  /** What is to be done, and what was not. */
+  load(): ReturnType<ServedCalls["load"]> & Pick<ReplicaLoad, "callsFailed" | "callsRefused"> {
+    return { ...this.#calls.load(), callsFailed: this.#numFailed, callsRefused: this.#numRefused };
   }
 
   /**
@@ -112,7 +90,8 @@ export class Replica {
 
   close(): void {
     clearInterval(this.#watch);
-    for (const call of [...this.#calls.values()]) this.#end(call);
+    this.#isDraining = true;
+    for (const call of this.#calls.list()) this.#end(call);
   }
 
   #take(message: ToReplica & { readonly from: string }): void {
@@ -143,35 +122,40 @@ export class Replica {
   }
 
   #add(router: string, message: AddCall): void {
-    const { id, prompt, salt, resumed } = message;
-    const key = keyOf(router, id);
-    if (this.#calls.has(key)) return;
-    const call: ServedCall = {
-      router,
-      id,
-      promptTokens: prompt.length,
-      startMs: performance.now(),
-      numSent: [],
-      abort: () => undefined,
-      hasBegun: false,
-    };
-    if (resumed !== null) call.numSent[resumed.index] = resumed.tokens.length;
+    if (this.#calls.get(router, message.id) !== undefined) return;
+    const call = new ServedCall(router, message);
     try {
-      this.#requireRoom(resumed !== null);
-      this.#calls.set(key, call);
-      if (message.peer !== undefined && this.peers !== null)
-        void this.peers.fetch(message.peer, Int32Array.from(prompt), salt).then(() => this.#relay(call, message));
-      else this.#relay(call, message);
+      if (this.#isDraining) throw new CapacityError("draining");
+      const other = this.#calls.inTheWayOf(call);
+      if (other !== null) this.#fail(other, this.#calls.full());
     } catch (error) {
       this.#fail(call, error as PagodaError);
+      return;
     }
+    this.#calls.add(call);
+    if (this.#calls.isFull) this.onFull();
+    if (call.isRunning) this.#begin(call);
+    else this.#beginNext();
+  }
+
+  #beginNext(): void {
+    if (this.#isDraining) return;
+    for (let next = this.#calls.runNext(); next !== undefined; next = this.#calls.runNext()) this.#begin(next);
+  }
+
+  #begin(call: ServedCall): void {
+    const { peer, prompt, salt } = call.message;
+    if (peer !== undefined && this.peers !== null)
+      void this.peers.fetch(peer, Int32Array.from(prompt), salt).then(() => this.#relay(call));
+    else this.#relay(call);
   }
 
   /** To the engine, unless it was aborted while its pages were fetched. */
-  #relay(call: ServedCall, message: AddCall): void {
+  #relay(call: ServedCall): void {
+    const { message } = call;
     const { kind, prompt, sampling, priority, salt, constraint, resumed } = message;
     const { router, id } = call;
-    if (this.#calls.get(keyOf(router, id)) !== call) return;
+    if (!this.#calls.has(call)) return;
     try {
       const options = {
         ...sampling,
@@ -190,23 +174,15 @@ export class Replica {
     }
   }
 
-  /** A call that goes on was accepted by the cluster long ago: it does not wait at the door again. */
-  #requireRoom(isResumed: boolean): void {
-    if (this.#isDraining) throw new CapacityError("draining");
-    const { slots, maxQueued } = this.#limits;
-    if (!isResumed && this.#calls.size >= slots + maxQueued)
-      throw new CapacityError("queue_full", { value: this.#calls.size, limit: slots + maxQueued });
-  }
-
   #abort(router: string, id: string, index: number): void {
-    const call = this.#calls.get(keyOf(router, id));
+    const call = this.#calls.get(router, id);
     if (call === undefined) return;
     if (index >= 0) call.abort(index);
     else this.#end(call);
   }
 
   #deliver(call: ServedCall, output: RequestOutput | PagodaError, isLast: boolean): void {
-    if (this.#calls.get(keyOf(call.router, call.id)) !== call) return; // ended here
+    if (!this.#calls.has(call)) return; // ended here
     if (!("callId" in output)) {
       this.#fail(call, output);
       return;
@@ -215,10 +191,13 @@ export class Replica {
     const at = call.numSent[output.index] ?? 0;
     call.numSent[output.index] = at + output.tokens.length;
     this.#send(call.router, toWireOutput(call.id, at, output));
+    if (output.error !== null) this.#numFailed++;
     if (isLast) this.#forget(call);
   }
 
   #fail(call: ServedCall, error: PagodaError): void {
+    if (error.code === "queue_full") this.#numRefused++;
+    else if (error.code !== "draining") this.#numFailed++;
     this.#send(call.router, { id: call.id, at: 0, finishReason: "error", error: toWire(error, "step_failed") });
     this.#forget(call);
   }
@@ -230,23 +209,23 @@ export class Replica {
   }
 
   #forget(call: ServedCall): void {
-    if (!this.#calls.delete(keyOf(call.router, call.id))) return;
-    this.#meanCallMs += 0.1 * (performance.now() - call.startMs - this.#meanCallMs);
+    if (!this.#calls.remove(call)) return;
     if (this.#calls.size === 0) this.#onIdle?.();
+    else this.#beginNext();
   }
 
   /** They go on elsewhere. */
   #handOver(isMoved: (call: ServedCall) => boolean): void {
-    for (const call of [...this.#calls.values()].filter(isMoved)) {
+    for (const call of this.#calls.list().filter(isMoved)) {
       this.#fail(call, new CapacityError("draining"));
       call.abort(-1);
     }
   }
 
   #compare(router: string, named: ReadonlySet<string>): void {
-    for (const call of [...this.#calls.values()]) if (call.router === router && !named.has(call.id)) this.#end(call);
+    for (const call of this.#calls.list()) if (call.router === router && !named.has(call.id)) this.#end(call);
     this.#flush(); // what was said of a call goes before the word that it is gone
-    const ids = [...named].filter((id) => !this.#calls.has(keyOf(router, id)));
+    const ids = [...named].filter((id) => this.#calls.get(router, id) === undefined);
     if (ids.length > 0) this.#mailbox.send(router, { type: "gone", ids });
   }
 
@@ -255,7 +234,7 @@ export class Replica {
     for (const [id, { heardMs, leaseMs }] of this.#routers) {
       if (nowMs - heardMs <= leaseMs) continue;
       this.#routers.delete(id);
-      for (const call of [...this.#calls.values()]) if (call.router === id) this.#end(call);
+      for (const call of this.#calls.list()) if (call.router === id) this.#end(call);
     }
   }
 
@@ -271,8 +250,4 @@ export class Replica {
     for (const [router, outputs] of this.#outbox) this.#mailbox.send(router, { type: "outputs", outputs });
     this.#outbox.clear();
   }
-}
-
-function keyOf(router: string, id: string): string {
-  return `${router} ${id}`;
 }

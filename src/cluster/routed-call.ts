@@ -5,6 +5,7 @@
 //
 // A call goes whole to its first replica. One that has begun goes on sample by sample, each with the tokens it has.
 
+import { SAMPLING_DEFAULTS } from "../core/sampling.js";
 import { textFieldsOf } from "../engine/client/relay.js";
 import type { AddMessage, RequestOutput } from "../engine/messages.js";
 import type { RequestTrace } from "../engine/types.js";
@@ -27,8 +28,10 @@ export class RoutedCall {
   readonly message: AddMessage;
   readonly samples: readonly Sample[];
   readonly startMs = performance.now();
-  /** Of the replica that began it: the same bits come from its like only. */
-  identity: string | null = null;
+  /** Of the replica that it went to: once it has begun, the same bits come from its like only. */
+  identity = "";
+  /** A prefill replica was asked to compute its prompt. */
+  wasPrefilled = false;
   /** Replicas that would not take it. */
   readonly refusedBy = new Set<string>();
   /** Where it is being served, and which sample of it; -1: all. */
@@ -55,9 +58,9 @@ export class RoutedCall {
     return this.#firstTokenMs >= 0;
   }
 
-  /** Prompt, and the longest that has come. */
-  get numTokens(): number {
-    return this.message.prompt.length + Math.max(...this.samples.map(({ tokens }) => tokens.length));
+  /** Prompt, and the longest that may come. */
+  get mostTokens(): number {
+    return this.message.prompt.length + this.message.sampling.maxTokens;
   }
 
   /** The names of the prompt's pages, for replicas whose pages have this size. */
@@ -87,6 +90,14 @@ export class RoutedCall {
       if (isOver || (only >= 0 && index !== only)) return [];
       return [{ ...asked, sampling: rest, resumed: { index, tokens: [...tokens] } }];
     });
+  }
+
+  /** Computes the prompt and no more; the one token that comes of it is nobody's. */
+  prefillRequest(): Omit<AddCall, "id"> {
+    const { prompt, priority, salt } = this.message;
+    const sampling = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 1 };
+    const asked = { type: "add", kind: "generate", priority, salt, constraint: null, resumed: null } as const;
+    return { ...asked, prompt: Array.from(prompt), sampling };
   }
 
   /** What came from a replica. null: it is not for us any more. "gap": something before it was lost. */

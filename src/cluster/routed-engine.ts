@@ -1,5 +1,6 @@
 // An engine whose steps run elsewhere: validates, renders and tokenises here like any engine, and gives the rest to the cluster.
 
+import { ROUTER_OPTIONS } from "../config/cluster-config.js";
 import { engineConfig } from "../config/engine-config.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
 import { HostedEngine } from "../engine/client/engine.js";
@@ -18,6 +19,7 @@ export interface RoutedEngineOptions {
   readonly model: string;
   readonly cluster: string;
   readonly patienceMs: number;
+  readonly prefillTokens?: number;
   readonly controlTokensInContent?: boolean;
   readonly policy?: Policy;
 }
@@ -27,6 +29,7 @@ const MAX_QUEUE = 2 ** 20;
 
 export async function createRoutedEngine(router: Router, options: RoutedEngineOptions): Promise<Engine> {
   const { cluster, patienceMs, policy, controlTokensInContent = false } = options;
+  const { prefillTokens = ROUTER_OPTIONS.prefillTokens.default } = options;
   const model = await resolveModel(options.model);
   const config = engineConfig({ model, controlTokensInContent, maxQueue: MAX_QUEUE });
   const checkpoint = openCheckpoint(model);
@@ -48,13 +51,8 @@ export async function createRoutedEngine(router: Router, options: RoutedEngineOp
   const tokenizer = checkpoint.requireTokenizer();
   const tokenBytes = (id: number): Uint8Array => tokenizer.tokenBytes(id);
   const vocabulary = vocabularyOf({ facts, eosIds: checkpoint.eosIds, tokenBytes });
-  const engine = new HostedEngine(
-    config,
-    null,
-    (_, listener) =>
-      new RoutedModel({ router, cluster, model: checkpoint.name, vocabulary, facts, patienceMs, policy, listener }),
-    checkpoint,
-  );
+  const routed = { router, cluster, model: checkpoint.name, vocabulary, facts, patienceMs, prefillTokens, policy };
+  const engine = new HostedEngine(config, null, (_, listener) => new RoutedModel({ ...routed, listener }), checkpoint);
   await engine.ready;
   return engine;
 }

@@ -11,33 +11,31 @@ import {
   type ToEngine,
   toWire,
 } from "../engine/messages.js";
-import { type Candidate, choose, type Policy, retryAfterSeconds, withFetch } from "./choose.js";
+import type { Candidate } from "./choose.js";
 import { clusterFacts, clusterStats } from "./cluster-stats.js";
-import { longestOf, type ReplicaEntry } from "./registration.js";
+import { Placement, type PlacementOptions } from "./placement.js";
 import { RoutedCall } from "./routed-call.js";
 import type { Attempt, AttemptOwner, Loss, Router } from "./router.js";
-import type { WireOutput } from "./wire.js";
+import type { AddCall, WireOutput } from "./wire.js";
 
-export interface RoutedModelOptions {
+export interface RoutedModelOptions extends PlacementOptions {
   readonly router: Router;
   readonly cluster: string;
-  /** The model's own name. */
-  readonly model: string;
-  readonly vocabulary: string;
   /** What is known of the model without any replica. */
   readonly facts: EngineFacts;
   /** How long a request waits for a replica when there is none. */
   readonly patienceMs: number;
-  /** How a replica is chosen, when not by `choose`: for those who compare ways to do it. */
-  readonly policy?: Policy | undefined;
   readonly listener: (message: FromEngine) => void;
 }
 
 const LOOK_MS = 100;
+/** In the place of a sample's index: an attempt that only computes the prompt. */
+const PREFILL = -2;
 
 export class RoutedModel implements EngineHost, AttemptOwner {
   readonly #options: RoutedModelOptions;
   readonly #router: Router;
+  readonly #placement: Placement;
   readonly #calls = new Map<string, RoutedCall>(); // by call id
   readonly #callOf = new Map<Attempt, RoutedCall>();
   /** Those that no replica has. */
@@ -50,6 +48,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   constructor(options: RoutedModelOptions) {
     this.#options = options;
     this.#router = options.router;
+    this.#placement = new Placement(options.router, options);
     this.#unfollow = options.router.follow({ onChange: () => this.#onChange() });
     this.#timer = setInterval(() => this.#tryWaiting(), LOOK_MS);
     queueMicrotask(() => {
@@ -101,7 +100,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
       return;
     }
     call.samples[index]!.isAborting = true;
-    const attempt = [...call.attempts].find(([, at]) => at < 0 || at === index)?.[0];
+    const attempt = [...call.attempts].find(([, at]) => at === -1 || at === index)?.[0];
     if (attempt !== undefined) this.#router.abort(attempt, index);
     else this.#endAborted(call);
     this.#flushSoon();
@@ -121,7 +120,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   #send(call: RoutedCall, index: number): void {
     for (const request of call.requests(index)) {
       const one = request.resumed?.index ?? -1;
-      const chosen = this.#choose(call);
+      const chosen = this.#placement.choose(call);
       if (chosen instanceof CapacityError) {
         this.#fail(call, chosen);
         return;
@@ -130,64 +129,23 @@ export class RoutedModel implements EngineHost, AttemptOwner {
         this.#waiting.add({ call, index: one });
         continue;
       }
-      const { facts } = this.#router.replicas().find(({ id }) => id === chosen.id)!;
-      call.identity ??= facts.identity;
+      const prefill = this.#placement.choosePrefill(call, chosen);
+      if (prefill !== null) {
+        call.wasPrefilled = true;
+        this.#start(call, prefill, call.prefillRequest(), PREFILL);
+        return;
+      }
       if (request.resumed !== null) this.#router.numResumed++;
-      const attempt = this.#router.start(chosen, request, call.keysFor(facts.pageSize), this);
-      this.#callOf.set(attempt, call);
-      call.attempts.set(attempt, one);
+      this.#start(call, chosen, request, one);
     }
   }
 
-  /** null: none can take it now. An error: all that could are full, and it has not begun. */
-  #choose(call: RoutedCall): Candidate | CapacityError | null {
-    const candidates = this.#candidates(call);
-    if (candidates.length === 0) return null;
-    const willing = candidates.filter(({ id }) => !call.refusedBy.has(id));
-    const { policy = choose } = this.#options;
-    const best = policy(willing, call.message.prompt.length, Math.random());
-    if (best !== null) return best;
-    if (call.hasBegun) {
-      call.refusedBy.clear();
-      return null;
-    }
-    const value = candidates.reduce((sum, { calls }) => sum + calls, 0);
-    const limit = candidates.reduce((sum, { slots, maxQueued }) => sum + slots + maxQueued, 0);
-    return new CapacityError("queue_full", { value, limit, retryAfter: retryAfterSeconds(candidates) });
-  }
-
-  /** Those that could serve the call, each with what it holds of the prompt and could get of it from the one that holds most. */
-  #candidates(call: RoutedCall): Candidate[] {
-    const able = this.#able(call);
-    const candidates = able.map(({ id, facts }) => this.#router.candidate(id, call.keysFor(facts.pageSize)));
-    const fullest = new Map<string, Candidate>(); // by identity: pages of one are of no use to another
-    for (const [i, candidate] of candidates.entries()) {
-      const { facts, exchangesPages } = able[i]!;
-      const most = fullest.get(facts.identity);
-      if (exchangesPages && (most === undefined || candidate.heldTokens > most.heldTokens))
-        fullest.set(facts.identity, candidate);
-    }
-    return candidates.map((candidate, i) => {
-      const { facts, exchangesPages } = able[i]!;
-      const peer = fullest.get(facts.identity);
-      if (!exchangesPages || peer === undefined) return candidate;
-      return withFetch(candidate, peer, facts.pageBytes / facts.pageSize);
-    });
-  }
-
-  /** Replicas that can serve the call; one that has begun goes on where its bits are the same, as long as there is such a replica. */
-  #able(call: RoutedCall): ReplicaEntry[] {
-    if (!this.#router.mailbox.isConnected) return [];
-    const { prompt, sampling } = call.message;
-    const mostTokens = prompt.length + sampling.maxTokens;
-    const fitting = this.#replicas().filter((entry) => longestOf(entry) >= mostTokens);
-    const alike = fitting.filter(({ facts }) => facts.identity === call.identity);
-    return (alike.length > 0 ? alike : fitting).filter(({ state }) => state === "ready");
-  }
-
-  #replicas(): ReplicaEntry[] {
-    const { model, vocabulary } = this.#options;
-    return this.#router.replicas().filter((entry) => entry.model === model && entry.vocabulary === vocabulary);
+  #start(call: RoutedCall, chosen: Candidate, request: Omit<AddCall, "id">, index: number): void {
+    const { facts } = this.#router.replicas().find(({ id }) => id === chosen.id)!;
+    if (!call.hasBegun) call.identity = facts.identity;
+    const attempt = this.#router.start(chosen, request, call.keysFor(facts.pageSize), this);
+    this.#callOf.set(attempt, call);
+    call.attempts.set(attempt, index);
   }
 
   #tryWaiting(): void {
@@ -195,10 +153,17 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     for (const waiting of [...this.#waiting]) {
       if (!this.#waiting.delete(waiting)) continue;
       const { call, index } = waiting;
-      if (nowMs - call.waitingSinceMs > this.#options.patienceMs) this.#fail(call, this.#noReplica());
+      if (nowMs - call.waitingSinceMs > this.#options.patienceMs) this.#fail(call, this.#missing(call));
       else this.#send(call, index);
     }
     this.onFlush();
+  }
+
+  /** Why nobody takes it. Another version would not give the rest of an answer, but of another answer. */
+  #missing(call: RoutedCall): PagodaError {
+    const isReplaced = call.hasBegun && this.#placement.replicas().some(({ state }) => state === "ready");
+    const { model, patienceMs } = this.#options;
+    return isReplaced ? errorFor("replicas_replaced", { model, value: patienceMs / 1000 }) : this.#noReplica();
   }
 
   #noReplica(): PagodaError {
@@ -216,8 +181,13 @@ export class RoutedModel implements EngineHost, AttemptOwner {
 
   onOutput(attempt: Attempt, wire: WireOutput): void {
     const call = this.#callOf.get(attempt);
-    const output = call?.take(wire) ?? null;
-    if (call === undefined || output === null) return;
+    if (call === undefined) return;
+    if (call.attempts.get(attempt) === PREFILL) {
+      if (wire.finishReason !== undefined) this.#onPrefilled(call, attempt, wire);
+      return;
+    }
+    const output = call.take(wire);
+    if (output === null) return;
     if (output === "gap") {
       this.#router.forget(attempt);
       this.#router.abort(attempt, -1);
@@ -231,6 +201,14 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     } else if (output.finishReason !== null && call.attempts.get(attempt)! >= 0) this.#end(call, attempt);
   }
 
+  /** The prompt's pages are there, or will not be: either way it is answered now, by the one that is best placed for it. */
+  #onPrefilled(call: RoutedCall, attempt: Attempt, { error }: WireOutput): void {
+    this.#end(call, attempt);
+    if (error === undefined) this.#router.numPrefilled++;
+    call.waitingSinceMs = performance.now();
+    this.#send(call, -1);
+  }
+
   #end(call: RoutedCall, attempt: Attempt): void {
     call.attempts.delete(attempt);
     this.#callOf.delete(attempt);
@@ -240,7 +218,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   onLost(attempt: Attempt, { reason, kind }: Loss): void {
     const call = this.#callOf.get(attempt);
     if (call === undefined) return;
-    const index = call.attempts.get(attempt)!;
+    const index = Math.max(-1, call.attempts.get(attempt)!);
     this.#end(call, attempt);
     if (kind === "refused") call.refusedBy.add(attempt.replica);
     else if (kind === "fault" && !call.lose()) {
@@ -274,7 +252,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   // --- the model as a whole ----------------------------------------------------------------------------------------
 
   #onChange(): void {
-    const replicas = this.#replicas();
+    const replicas = this.#placement.replicas();
     const isAway = !replicas.some(({ state }) => state === "ready");
     const reason = isAway ? this.#noReplica().message : null;
     if (reason !== this.#wasAway) this.#options.listener({ type: "away", reason });
@@ -284,11 +262,11 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   }
 
   #facts(): EngineFacts {
-    return clusterFacts(this.#options.facts, this.#replicas());
+    return clusterFacts(this.#options.facts, this.#placement.replicas());
   }
 
   #answer(what: "stats" | "cache" | "plan"): unknown {
-    if (what === "stats") return clusterStats(this.#options.model, this.#replicas());
+    if (what === "stats") return clusterStats(this.#options.model, this.#placement.replicas());
     return what === "cache" ? { pageSize: this.#facts().pageSize, groups: [], nodes: [], requests: [] } : [];
   }
 }

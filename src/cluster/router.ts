@@ -3,6 +3,7 @@
 
 import { errorFor } from "../core/errors.js";
 import type { WireError } from "../engine/messages.js";
+import { Backlog, type Queued, seenBy } from "./backlog.js";
 import type { Candidate } from "./choose.js";
 import { BEATS_PER_LEASE } from "./lease.js";
 import type { Mailbox } from "./mailbox.js";
@@ -10,7 +11,7 @@ import type { Members } from "./members.js";
 import { PrefixMap } from "./prefix-map.js";
 import type { ReplicaEntry } from "./registration.js";
 import { Subjects } from "./subjects.js";
-import type { AddCall, PrefixMessage, ToRouter, WireOutput } from "./wire.js";
+import { type AddCall, PROTOCOL, type PrefixMessage, type ToRouter, type WireOutput } from "./wire.js";
 
 /** A call, or a sample of it, at one replica. */
 export interface Attempt {
@@ -18,6 +19,7 @@ export interface Attempt {
   readonly replica: string;
   /** Prompt tokens that the replica was expected to compute for it. */
   readonly newTokens: number;
+  readonly priority: number;
   readonly owner: AttemptOwner;
   hasBegun: boolean;
 }
@@ -39,11 +41,11 @@ export interface Loss {
 interface View {
   entry: ReplicaEntry;
   readonly attempts: Map<string, Attempt>;
-  /** Of this router's attempts that have not begun. */
-  backlogTokens: number;
+  /** This router's attempts that have not begun. */
+  readonly backlog: Backlog;
   /** What others had there when it was last heard. */
   otherCalls: number;
-  otherBacklog: number;
+  otherQueued: Queued;
 }
 
 export interface RouterListener {
@@ -58,6 +60,8 @@ export class Router {
   readonly leaseMs: number;
   /** Calls that went on elsewhere. */
   numResumed = 0;
+  /** Prompts that a prefill replica computed for another. */
+  numPrefilled = 0;
   /** Replicas that left or were not heard any more. */
   numLost = 0;
   /** Hears of replicas that come and go. */
@@ -65,6 +69,7 @@ export class Router {
     () => undefined;
   readonly #members: Members;
   readonly #views = new Map<string, View>();
+  readonly #refused = new Set<string>();
   readonly #prefixes: PrefixMap;
   readonly #listeners = new Set<RouterListener>();
   readonly #timers: readonly NodeJS.Timeout[];
@@ -86,6 +91,7 @@ export class Router {
       onLost: (id, reason) => this.#onLost(id, reason),
     });
     mailbox.onReconnect = () => this.#tellOpen();
+    mailbox.onUnsupported = (from) => this.#onUnsupported(from);
     this.#timers = [
       setInterval(() => members.expire(), LOOK_MS),
       setInterval(() => this.#tellOpen(), leaseMs / BEATS_PER_LEASE),
@@ -110,17 +116,19 @@ export class Router {
     return [...this.#views.values()].reduce((sum, { attempts }) => sum + attempts.size, 0);
   }
 
-  /** What choosing needs to know of a replica for a prompt whose pages have these names. */
-  candidate(id: string, keys: readonly number[]): Candidate {
-    const { entry, attempts, backlogTokens, otherCalls, otherBacklog } = this.#views.get(id)!;
+  /** What choosing needs to know of a replica for a prompt whose pages have these names. Calls of worse priority are in nobody's way. */
+  candidate(id: string, keys: readonly number[], priority: number): Candidate {
+    const { entry, attempts, backlog, otherCalls, otherQueued } = this.#views.get(id)!;
     const { slots, maxQueued, load } = entry;
+    const ours = seenBy(priority, backlog.list());
+    const others = seenBy(priority, otherQueued);
     return {
       id,
       heldTokens: this.#prefixes.numHeld(id, keys, performance.now()) * entry.facts.pageSize,
-      calls: otherCalls + attempts.size,
+      calls: otherCalls + attempts.size - ours.numWorse - others.numWorse,
       slots,
       maxQueued,
-      backlogTokens: otherBacklog + backlogTokens,
+      backlogTokens: ours.tokensAhead + others.tokensAhead,
       tokensPerSecond: load.tokensPerSecond,
       meanCallMs: load.meanCallMs,
     };
@@ -131,10 +139,11 @@ export class Router {
     const id = (this.#numAttempts++).toString(36);
     const { id: replica, heldTokens, fetch } = chosen;
     const newTokens = Math.max(1, request.prompt.length - heldTokens - (fetch?.tokens ?? 0));
-    const attempt: Attempt = { id, replica, newTokens, owner, hasBegun: false };
+    const { priority } = request;
+    const attempt: Attempt = { id, replica, newTokens, priority, owner, hasBegun: false };
     const view = this.#views.get(replica)!;
     view.attempts.set(id, attempt);
-    view.backlogTokens += newTokens;
+    view.backlog.add(priority, newTokens);
     this.#prefixes.expect(replica, keys, performance.now());
     this.mailbox.send(replica, { ...request, id, ...(fetch === undefined ? {} : { peer: fetch.peer }) });
     return attempt;
@@ -147,7 +156,8 @@ export class Router {
   /** It is over, or of no use any more. */
   forget(attempt: Attempt): void {
     const view = this.#views.get(attempt.replica);
-    if (view?.attempts.delete(attempt.id) && !attempt.hasBegun) view.backlogTokens -= attempt.newTokens;
+    if (view?.attempts.delete(attempt.id) && !attempt.hasBegun)
+      view.backlog.remove(attempt.priority, attempt.newTokens);
   }
 
   close(): void {
@@ -191,7 +201,7 @@ export class Router {
     }
     if (!attempt.hasBegun) {
       attempt.hasBegun = true;
-      view.backlogTokens -= attempt.newTokens;
+      view.backlog.remove(attempt.priority, attempt.newTokens);
     }
     attempt.owner.onOutput(attempt, output);
   }
@@ -202,20 +212,41 @@ export class Router {
   }
 
   #onReplica(entry: ReplicaEntry): void {
+    if (entry.protocol !== PROTOCOL) {
+      this.#refuse(entry);
+      return;
+    }
     const known = this.#views.get(entry.id);
-    const view = known ?? { entry, attempts: new Map(), backlogTokens: 0, otherCalls: 0, otherBacklog: 0 };
+    const view = known ?? { entry, attempts: new Map(), backlog: new Backlog(), otherCalls: 0, otherQueued: [] };
     view.entry = entry;
     const { calls, callsOf } = entry.load;
     const ours = callsOf[this.mailbox.member];
     view.otherCalls = calls.count - (ours?.count ?? 0);
-    view.otherBacklog = calls.backlogTokens - (ours?.backlogTokens ?? 0);
+    view.otherQueued = Backlog.of(calls.queued).without(ours?.queued ?? []);
     this.#views.set(entry.id, view);
     this.#prefixes.open(entry.id);
     if (known === undefined) this.onMember({ replica: entry.id, isHere: true, reason: null });
     for (const listener of this.#listeners) listener.onChange();
   }
 
+  /** One that speaks another protocol is named in the log, once, and sent nothing. */
+  #refuse({ id, protocol, version }: ReplicaEntry): void {
+    if (this.#refused.has(id)) return;
+    this.#refused.add(id);
+    const reason = `it is of version ${version} and speaks protocol ${protocol}, this router ${PROTOCOL}`;
+    this.onMember({ replica: id, isHere: false, reason });
+  }
+
+  /** It says that it understands nothing of what it was sent. */
+  #onUnsupported(id: string): void {
+    const attempts = [...(this.#views.get(id)?.attempts.values() ?? [])];
+    const loss = { reason: "it speaks another protocol", kind: "refused" } as const;
+    for (const attempt of attempts) this.#lose(attempt, loss);
+    for (const owner of new Set(attempts.map(({ owner }) => owner))) owner.onFlush();
+  }
+
   #onLost(id: string, reason: string): void {
+    this.#refused.delete(id);
     const view = this.#views.get(id);
     if (view === undefined) return;
     this.#views.delete(id);

@@ -6,6 +6,12 @@ import type { RequestKind, RequestOutput, TextFields, WireError } from "../engin
 import type { RequestTrace } from "../engine/types.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 
+/**
+ * Of everything said here and of the members' entries. A member that hears another one says so ("unsupported", which is the same in every
+ * protocol) and leaves the message alone; routers send nothing to replicas whose entry has another.
+ */
+export const PROTOCOL = 1;
+
 /** A call, or one sample of it, that a replica is asked to serve. `id` is the router's name for this attempt. */
 export interface AddCall extends TextFields {
   readonly type: "add";
@@ -32,12 +38,15 @@ export type ToReplica =
   | {
       readonly type: "lend";
       readonly id: string;
+      /** Of the engine that asks: pages of another are of no use to it. */
+      readonly identity: string;
       readonly prompt: readonly number[];
       readonly salt: string;
       readonly from: number;
     }
-  | { readonly type: "lent"; readonly id: string; readonly url: string }
-  | { readonly type: "offer"; readonly url: string };
+  /** url null: it is not lent. */
+  | { readonly type: "lent"; readonly id: string; readonly url: string | null }
+  | { readonly type: "offer"; readonly identity: string; readonly url: string };
 
 export type ToRouter =
   | { readonly type: "outputs"; readonly outputs: readonly WireOutput[] }

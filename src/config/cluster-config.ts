@@ -2,6 +2,8 @@
 
 import { type OptionTable, resolveOptions } from "./options.js";
 
+export type Role = "both" | "prefill" | "decode";
+
 export interface ClusterConfig {
   readonly nats: readonly string[];
   readonly cluster: string;
@@ -59,6 +61,33 @@ export const CLUSTER_OPTIONS = {
     help: "name or address under which other replicas reach this one",
   },
 } as const satisfies OptionTable & Record<keyof ClusterConfig, unknown>;
+
+/** Of replicas alone. */
+export const REPLICA_OPTIONS = {
+  role: {
+    type: "choice",
+    choices: ["both", "prefill", "decode"],
+    default: "both",
+    help: "what routers send here: whole requests; long prompts to compute for others (prefill); requests whose long prompts others compute (decode)",
+  },
+} as const satisfies OptionTable;
+
+/** Of routers alone. */
+export const ROUTER_OPTIONS = {
+  patienceSeconds: {
+    type: "number",
+    min: 0,
+    max: 3600,
+    default: 10,
+    help: "time a request waits for a replica when none can take it; 503 after it",
+  },
+  prefillTokens: {
+    type: "integer",
+    min: 1,
+    default: 512,
+    help: "prompt tokens that are nowhere to be fetched from, from which on a prefill replica computes them first, if there is one",
+  },
+} as const satisfies OptionTable;
 
 export function clusterConfig(...layers: readonly Readonly<Record<string, unknown>>[]): ClusterConfig {
   return resolveOptions<ClusterConfig>(CLUSTER_OPTIONS, ...layers);

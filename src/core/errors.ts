@@ -158,6 +158,13 @@ export const ERRORS = {
       "{value} replicas were lost one after another while they served this request; it is given up. The last: {reason}",
   },
 
+  replicas_replaced: {
+    kind: "capacity",
+    status: 503,
+    message:
+      "The replicas of {model} that began this answer are gone and none of their version came back within {value} s; those that are left are of another version and would go on differently. Ask again.",
+  },
+
   // --- device and engine ----------------------------------------------------------------------------------------
   device_unavailable: { kind: "device", param: "device", message: "Device {device} cannot be used here: {reason}" },
   device_call: { kind: "device", message: "{device}: {call} failed with status {status}: {reason}" },

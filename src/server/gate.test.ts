@@ -4,7 +4,7 @@ import { Gate } from "./gate.js";
 
 const never = new AbortController().signal;
 
-test("so many inside, so many waiting, by priority then arrival", async () => {
+test("so many inside, so many waiting, by priority then arrival; the worst gives way to one that is better", async () => {
   const gate = new Gate({ maxConcurrent: 1, maxQueued: 3 });
   const leave = await gate.enter(0, never);
   const order: string[] = [];
@@ -15,11 +15,14 @@ test("so many inside, so many waiting, by priority then arrival", async () => {
   };
   const all = [come("a", 5), come("b", 0), come("c", 0)];
   assert.equal(gate.queued, 3);
-  await assert.rejects(gate.enter(0, never), /The queue holds 3 requests, its limit is 3/);
+  await assert.rejects(gate.enter(5, never), /The queue holds 3 requests, its limit is 3/);
+  const [displaced] = all.splice(0, 1, come("d", 4));
+  await assert.rejects(displaced!, /its limit is 3/);
+  assert.equal(gate.queued, 3);
   leave();
   leave(); // twice is once
   await Promise.all(all);
-  assert.deepEqual(order, ["b", "c", "a"]);
+  assert.deepEqual(order, ["b", "c", "d"]);
   assert.equal(gate.active, 0);
 });
 

@@ -1,4 +1,5 @@
-// Admission: so many requests in the engine at once, so many waiting, no more. Who waits is served by priority, then arrival.
+// Admission: so many requests in the engine at once, so many waiting, no more. Who waits is served by priority, then arrival; when no more
+// may wait, the worst of them makes room for one that is better.
 
 import { CapacityError, errorFor } from "../core/errors.js";
 
@@ -63,11 +64,11 @@ export class Gate {
   }
 
   #wait(priority: number, signal: AbortSignal): Promise<void> {
-    const { maxQueued, maxConcurrent } = this.#options;
-    if (this.#waiters.length >= maxQueued) {
-      const seconds = (this.#meanMs / 1000) * ((this.#waiters.length + 1) / maxConcurrent);
-      const retryAfter = Math.min(60, Math.max(1, Math.ceil(seconds)));
-      throw new CapacityError("queue_full", { value: this.#waiters.length, limit: maxQueued, retryAfter });
+    if (this.#waiters.length >= this.#options.maxQueued) {
+      const worst = this.#waiters.at(-1);
+      if (worst === undefined || worst.priority <= priority) throw this.#full();
+      worst.refuse(this.#full());
+      this.#waiters.pop();
     }
     return new Promise((resolve, reject) => {
       const leave = (): void => {
@@ -91,6 +92,13 @@ export class Gate {
       const after = this.#waiters.findIndex((other) => other.priority > priority);
       this.#waiters.splice(after < 0 ? this.#waiters.length : after, 0, waiter);
     });
+  }
+
+  #full(): CapacityError {
+    const { maxQueued, maxConcurrent } = this.#options;
+    const seconds = (this.#meanMs / 1000) * ((this.#waiters.length + 1) / maxConcurrent);
+    const retryAfter = Math.min(60, Math.max(1, Math.ceil(seconds)));
+    return new CapacityError("queue_full", { value: this.#waiters.length, limit: maxQueued, retryAfter });
   }
 
   /** The place of one who leaves goes to the next who waits. */

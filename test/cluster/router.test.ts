@@ -4,34 +4,31 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { choose, type Policy } from "../../src/cluster/choose.js";
-import {
-  joinAsReplica,
-  joinAsRouter,
-  openMailbox,
-  type ReplicaMember,
-  type RouterMember,
-} from "../../src/cluster/join.js";
+import { openMailbox, type RouterMember } from "../../src/cluster/join.js";
 import { Mailbox } from "../../src/cluster/mailbox.js";
-import type { ReplicaLimits } from "../../src/cluster/replica.js";
-import { createRoutedEngine } from "../../src/cluster/routed-engine.js";
-import { type ClusterConfig, clusterConfig } from "../../src/config/cluster-config.js";
-import { startEngine } from "../../src/engine/client/engine.js";
+import { clusterConfig } from "../../src/config/cluster-config.js";
 import type { RelayEngine } from "../../src/engine/client/relay.js";
 import type { Engine, GenerateOptions } from "../../src/engine/types.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { makeRandom } from "../support/random.js";
+import {
+  drawn,
+  pagesUsed,
+  SmallCluster,
+  type SmallClusterOptions,
+  story,
+  tinyEngine,
+  whole,
+} from "../support/small-cluster.js";
 import { until } from "../support/test-server.js";
-import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const skip = whyNoNats();
-const LEASE_SECONDS = 1.5;
-const model = writeTinyCheckpoint({ context: 16384 });
 let nats: TestNats;
 let lone: RelayEngine; // the one that nobody disturbs
 before(async () => {
   if (skip !== false) return;
   nats = await TestNats.start();
-  lone = await newEngine();
+  lone = await tinyEngine();
 });
 after(async () => {
   if (skip !== false) return;
@@ -39,67 +36,8 @@ after(async () => {
   await nats[Symbol.asyncDispose]();
 });
 
-const newEngine = (): Promise<RelayEngine> =>
-  startEngine({ model, device: "cpu", threads: 1, worker: false, numPages: 1100 });
-
-interface Small extends AsyncDisposable {
-  readonly config: ClusterConfig;
-  readonly engine: Engine;
-  readonly router: RouterMember;
-  readonly replicas: { readonly engine: RelayEngine; readonly member: ReplicaMember }[];
-}
-
-let numClusters = 0;
-
-async function startCluster(
-  numReplicas: number,
-  options: { limits?: ReplicaLimits; Kind?: typeof Mailbox; patienceMs?: number; policy?: Policy } = {},
-): Promise<Small> {
-  const { limits = { slots: 64, maxQueued: 64 }, Kind = Mailbox, patienceMs = 5000, policy = choose } = options;
-  const config = clusterConfig({ nats: [nats.url], cluster: `test-${numClusters++}`, leaseSeconds: LEASE_SECONDS });
-  const replicas = await Promise.all(
-    Array.from({ length: numReplicas }, async () => {
-      const engine = await newEngine();
-      const mailbox = await openMailbox(config, Kind);
-      return {
-        engine,
-        member: await joinAsReplica(engine, config, { ...limits, address: "none", host: "127.0.0.1", mailbox }),
-      };
-    }),
-  );
-  const router = await joinAsRouter(config, await openMailbox(config, Kind));
-  const engine = await createRoutedEngine(router.router, { model, cluster: config.cluster, patienceMs, policy });
-  await until(() => router.router.replicas().length === numReplicas, "all replicas are known");
-  return {
-    config,
-    engine,
-    router,
-    replicas,
-    [Symbol.asyncDispose]: async () => {
-      await engine.close();
-      await router.close();
-      for (const replica of replicas) {
-        await replica.member.close();
-        await replica.engine.close();
-      }
-    },
-  };
-}
-
-const story = (i: number, length = 40): string =>
-  `${i} once there was a cat who sat on a mat `.repeat(4).slice(0, length);
-const options = (i: number): GenerateOptions => ({
-  maxTokens: 40,
-  seed: i,
-  temperature: 1,
-  ignoreEos: true,
-  logprobs: 2,
-});
-const whole = async (engine: Engine, i: number, more: GenerateOptions = {}): Promise<unknown> => {
-  const { samples } = await engine.generate(story(i), { ...options(i), ...more }).result();
-  return samples;
-};
-const pagesUsed = async (engine: Engine): Promise<number> => (await engine.stats()).pagesUsed;
+const startCluster = (numReplicas: number, options: SmallClusterOptions = {}): Promise<SmallCluster> =>
+  SmallCluster.start(nats.url, { replicas: Array.from({ length: numReplicas }, () => ({})), ...options });
 
 test("answers through a router are those of an engine alone: text, tokens, log-probabilities, samples, embeddings, errors", {
   skip,
@@ -115,7 +53,7 @@ test("answers through a router are those of an engine alone: text, tokens, log-p
   ];
   for (const [i, more] of cases.entries())
     assert.deepEqual(await whole(engine, i, more), await whole(lone, i, more), JSON.stringify(more));
-  const scores = (of: Engine) => of.generate(story(1), { ...options(1), promptLogprobs: 1 }).result();
+  const scores = (of: Engine) => of.generate(story(1), { ...drawn(1), promptLogprobs: 1 }).result();
   assert.deepEqual((await scores(engine)).promptLogprobs, (await scores(lone)).promptLogprobs);
   assert.deepEqual(await engine.embed(["a cat", "a dog"]), await lone.embed(["a cat", "a dog"]));
   assert.throws(() => engine.generate("x", { temperature: -1 }), { code: "invalid_value" });
@@ -136,7 +74,7 @@ test("a prompt goes where its prefix is; a router that comes late knows it too; 
       ...rest,
     );
   await using cluster = await startCluster(3, { policy });
-  const { engine, replicas, config } = cluster;
+  const { engine, replicas } = cluster;
   const prompts = Array.from({ length: 6 }, (_, i) => story(i, 120));
   for (const prompt of prompts) await engine.generate(prompt, { maxTokens: 2 }).result();
   const cachedAgain = async (of: Engine): Promise<number[]> => {
@@ -148,17 +86,14 @@ test("a prompt goes where its prefix is; a router that comes late knows it too; 
     return cached;
   };
   for (const cached of await cachedAgain(engine)) assert.ok(cached >= 96, `${cached} tokens were cached`);
-  await using late = await joinAsRouter(config);
-  await using lateEngine = await createRoutedEngine(late.router, {
-    model,
-    cluster: config.cluster,
-    patienceMs: 5000,
-    policy,
-  });
+  await using late = await cluster.addRouter();
   const numKnown = (of: RouterMember): number =>
     replicas.reduce((sum, { member }) => sum + of.router.numPages(member.id), 0);
-  await until(() => numKnown(late) > 0 && numKnown(late) === numKnown(cluster.router), "the late router knows as much");
-  for (const cached of await cachedAgain(lateEngine)) assert.ok(cached >= 96, `${cached} tokens were cached`);
+  await until(
+    () => numKnown(late.member) > 0 && numKnown(late.member) === numKnown(cluster.router),
+    "the late router knows as much",
+  );
+  for (const cached of await cachedAgain(late.engine)) assert.ok(cached >= 96, `${cached} tokens were cached`);
 
   const burst = Array.from({ length: 24 }, (_, i) => engine.generate(`${prompts[0]} ${i}`, { maxTokens: 30 }).result());
   await Promise.all(burst);
@@ -225,7 +160,8 @@ test("a caller that leaves ends its call at the replica, even when the word of i
 test("too much is refused with 429 and when to come again, by the capacity of the cluster; a call that has begun is not", {
   skip,
 }, async () => {
-  await using cluster = await startCluster(2, { limits: { slots: 1, maxQueued: 1 } });
+  const limits = { slots: 1, maxQueued: 1 };
+  await using cluster = await startCluster(2, { replicas: [{ limits }, { limits }] });
   const { engine } = cluster;
   const long = Array.from({ length: 4 }, (_, i) => engine.generate(story(i), { maxTokens: 60, ignoreEos: true }));
   const refused = engine.generate(story(9), { maxTokens: 2 });
@@ -241,16 +177,14 @@ test("too much is refused with 429 and when to come again, by the capacity of th
 
 test("a replica that drains hands its calls over; the last one's go on when another comes", { skip }, async () => {
   await using cluster = await startCluster(2);
-  const { engine, replicas, router, config } = cluster;
+  const { engine, replicas, router } = cluster;
   const all = Array.from({ length: 8 }, (_, i) => i);
   const got = all.map((i) => whole(engine, i));
   await until(() => replicas.every(({ member }) => member.replica.numCalls > 0), "both serve");
   await replicas[0]!.member.drain(0);
   assert.equal(replicas[0]!.member.replica.numCalls, 0);
   await replicas[1]!.member.drain(0);
-  const fresh = await newEngine();
-  const member = await joinAsReplica(fresh, config, { slots: 64, maxQueued: 64, address: "none", host: "127.0.0.1" });
-  replicas.push({ engine: fresh, member });
+  await cluster.addReplica();
   for (const i of all) assert.deepEqual(await got[i], await whole(lone, i), `answer ${i}`);
   assert.ok(router.router.numResumed > 0);
 });
@@ -267,7 +201,7 @@ test("pages move: a prefix is fetched from the replica that holds it, and comput
   };
   await using cluster = await startCluster(2, { policy });
   const { engine, router, replicas } = cluster;
-  const ask = (i: number, of: Engine = engine) => of.generate(story(i, 160), { ...options(i), maxTokens: 5 }).result();
+  const ask = (i: number, of: Engine = engine) => of.generate(story(i, 160), { ...drawn(i), maxTokens: 5 }).result();
   const numKnown = (): number => replicas.reduce((sum, { member }) => sum + router.router.numPages(member.id), 0);
   for (const i of [1, 2]) {
     isTurned = false;

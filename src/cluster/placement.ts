@@ -1,0 +1,108 @@
+// Where a call of one model goes: which replicas could serve it, and from which of them its first token is expected soonest. Knows roles and
+// identities; what a choice costs is in choose.ts.
+//
+//   replicas of the model ─> ready, large enough, and, once the answer has begun, of the identity that began it
+//                         ─> those that answer (any role but prefill); prefill replicas only when no other is left
+//   a long prompt          ─> a prefill replica first, whose pages the one that answers then fetches
+
+import { CapacityError } from "../core/errors.js";
+import { type Candidate, choose, type Policy, retryAfterSeconds, withFetch, worthPrefill } from "./choose.js";
+import { longestOf, type ReplicaEntry } from "./registration.js";
+import type { RoutedCall } from "./routed-call.js";
+import type { Router } from "./router.js";
+
+export interface PlacementOptions {
+  /** The model's own name. */
+  readonly model: string;
+  readonly vocabulary: string;
+  /** Prompt tokens nobody holds from which on they are computed by a prefill replica. */
+  readonly prefillTokens: number;
+  /** How a replica is chosen, when not by `choose`: for those who compare ways to do it. */
+  readonly policy?: Policy | undefined;
+}
+
+export class Placement {
+  readonly #router: Router;
+  readonly #options: PlacementOptions;
+  readonly #policy: Policy;
+
+  constructor(router: Router, options: PlacementOptions) {
+    this.#router = router;
+    this.#options = options;
+    this.#policy = options.policy ?? choose;
+  }
+
+  /** All that serve the model, whatever their state. */
+  replicas(): ReplicaEntry[] {
+    const { model, vocabulary } = this.#options;
+    return this.#router.replicas().filter((entry) => entry.model === model && entry.vocabulary === vocabulary);
+  }
+
+  /** null: none can take it now. An error: all that could are full, and it has not begun. */
+  choose(call: RoutedCall): Candidate | CapacityError | null {
+    const able = this.#able(call, call.mostTokens);
+    const answering = able.filter(({ role }) => role !== "prefill");
+    const candidates = this.#candidates(call, answering.length > 0 ? answering : able);
+    if (candidates.length === 0) return null;
+    const willing = candidates.filter(({ id }) => !call.refusedBy.has(id));
+    const best = this.#policy(willing, call.message.prompt.length, Math.random());
+    if (best !== null) return best;
+    if (call.hasBegun) {
+      call.refusedBy.clear();
+      return null;
+    }
+    const value = candidates.reduce((sum, { calls }) => sum + calls, 0);
+    const limit = candidates.reduce((sum, { slots, maxQueued }) => sum + slots + maxQueued, 0);
+    return new CapacityError("queue_full", { value, limit, retryAfter: retryAfterSeconds(candidates) });
+  }
+
+  /** The prefill replica that computes the prompt for the one that was chosen to answer. null: that one computes it itself. */
+  choosePrefill(call: RoutedCall, chosen: Candidate): Candidate | null {
+    const { prompt, kind, sampling } = call.message;
+    if (call.wasPrefilled || call.hasBegun || kind !== "generate" || sampling.promptLogprobs !== null) return null;
+    if (prompt.length - chosen.heldTokens - (chosen.fetch?.tokens ?? 0) < this.#options.prefillTokens) return null;
+    const { facts, role, exchangesPages } = this.#entry(chosen.id);
+    if (!exchangesPages || role === "prefill") return null;
+    const able = this.#able(call, prompt.length + 1).filter((entry) => {
+      return entry.role === "prefill" && entry.exchangesPages && entry.facts.identity === facts.identity;
+    });
+    const best = this.#policy(this.#candidates(call, able), prompt.length, Math.random());
+    if (best === null || call.refusedBy.has(best.id)) return null;
+    const bytesPerToken = facts.pageBytes / facts.pageSize;
+    return worthPrefill(chosen, best, prompt.length, bytesPerToken) ? best : null;
+  }
+
+  #entry(id: string): ReplicaEntry {
+    return this.#router.replicas().find((entry) => entry.id === id)!;
+  }
+
+  /** Replicas that can hold so many tokens of the call. One that has begun goes on where its bits are the same, or nowhere. */
+  #able(call: RoutedCall, numTokens: number): ReplicaEntry[] {
+    if (!this.#router.mailbox.isConnected) return [];
+    return this.replicas().filter((entry) => {
+      const isAlike = !call.hasBegun || entry.facts.identity === call.identity;
+      return isAlike && entry.state === "ready" && longestOf(entry) >= numTokens;
+    });
+  }
+
+  /** Each with what it holds of the prompt and could get of it from the one that holds most. */
+  #candidates(call: RoutedCall, able: readonly ReplicaEntry[]): Candidate[] {
+    const { priority } = call.message;
+    const candidateOf = ({ id, facts }: ReplicaEntry): Candidate =>
+      this.#router.candidate(id, call.keysFor(facts.pageSize), priority);
+    const fullest = new Map<string, Candidate>(); // by identity: pages of one are of no use to another
+    for (const entry of this.#able(call, 0)) {
+      if (!entry.exchangesPages) continue;
+      const candidate = candidateOf(entry);
+      const most = fullest.get(entry.facts.identity);
+      if (most === undefined || candidate.heldTokens > most.heldTokens) fullest.set(entry.facts.identity, candidate);
+    }
+    return able.map((entry) => {
+      const { facts, exchangesPages } = entry;
+      const peer = fullest.get(facts.identity);
+      const candidate = candidateOf(entry);
+      if (!exchangesPages || peer === undefined) return candidate;
+      return withFetch(candidate, peer, facts.pageBytes / facts.pageSize);
+    });
+  }
+}

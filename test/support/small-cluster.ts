@@ -1,0 +1,142 @@
+// A router and replicas of a tiny model in one process, over a real NATS: for tests of what they say to each other.
+
+import { choose, type Policy } from "../../src/cluster/choose.js";
+import {
+  joinAsReplica,
+  joinAsRouter,
+  openMailbox,
+  type ReplicaMember,
+  type RouterMember,
+} from "../../src/cluster/join.js";
+import { Mailbox } from "../../src/cluster/mailbox.js";
+import { createRoutedEngine } from "../../src/cluster/routed-engine.js";
+import type { ReplicaLimits } from "../../src/cluster/served-calls.js";
+import { type ClusterConfig, clusterConfig, type Role } from "../../src/config/cluster-config.js";
+import { type EngineOptions, startEngine } from "../../src/engine/client/engine.js";
+import type { RelayEngine } from "../../src/engine/client/relay.js";
+import type { Engine, GenerateOptions } from "../../src/engine/types.js";
+import { until } from "./test-server.js";
+import { writeTinyCheckpoint } from "./tiny-checkpoint.js";
+
+export const LEASE_SECONDS = 1.5;
+export const TINY_MODEL = writeTinyCheckpoint({ context: 16384 });
+
+export function tinyEngine(options: Partial<EngineOptions> = {}): Promise<RelayEngine> {
+  return startEngine({ model: TINY_MODEL, device: "cpu", threads: 1, worker: false, numPages: 1100, ...options });
+}
+
+/** A prompt of so many letters, each one a token or so; `i` makes it differ from the first page on. */
+export function story(i: number, length = 40): string {
+  const words = `${i} once there was a cat who sat on a mat `;
+  return words.repeat(Math.ceil(length / words.length)).slice(0, length);
+}
+
+export function drawn(i: number): GenerateOptions {
+  return { maxTokens: 40, seed: i, temperature: 1, ignoreEos: true, logprobs: 2 };
+}
+
+/** All of an answer but how long it took. */
+export async function whole(engine: Engine, i: number, more: GenerateOptions = {}): Promise<unknown> {
+  const { samples } = await engine.generate(story(i), { ...drawn(i), ...more }).result();
+  return samples;
+}
+
+export async function pagesUsed(engine: Engine): Promise<number> {
+  return (await engine.stats()).pagesUsed;
+}
+
+export interface SmallReplica {
+  readonly engine: RelayEngine;
+  readonly member: ReplicaMember;
+}
+
+export interface ReplicaSpec {
+  readonly role?: Role;
+  readonly limits?: ReplicaLimits;
+  readonly engine?: Partial<EngineOptions>;
+  /** Where its NATS is, when not where all others have it. */
+  readonly nats?: string;
+}
+
+export interface SmallClusterOptions {
+  readonly replicas?: readonly ReplicaSpec[];
+  readonly Kind?: typeof Mailbox;
+  readonly patienceMs?: number;
+  readonly policy?: Policy;
+  readonly prefillTokens?: number;
+  /** Where the router's NATS is. */
+  readonly routerNats?: string;
+}
+
+export interface SmallRouter extends AsyncDisposable {
+  readonly member: RouterMember;
+  readonly engine: Engine;
+}
+
+let numClusters = 0;
+
+export class SmallCluster implements AsyncDisposable {
+  readonly config: ClusterConfig;
+  readonly replicas: SmallReplica[] = [];
+  readonly #options: SmallClusterOptions;
+  #router: SmallRouter | null = null;
+
+  private constructor(nats: string, options: SmallClusterOptions) {
+    this.config = clusterConfig({ nats: [nats], cluster: `test-${numClusters++}`, leaseSeconds: LEASE_SECONDS });
+    this.#options = options;
+  }
+
+  static async start(nats: string, options: SmallClusterOptions = {}): Promise<SmallCluster> {
+    const cluster = new SmallCluster(nats, options);
+    const { replicas = [{}], routerNats = nats } = options;
+    for (const spec of replicas) await cluster.addReplica(spec);
+    cluster.#router = await cluster.addRouter(routerNats);
+    const { router } = cluster.#router.member;
+    await until(() => router.replicas().length === replicas.length, "all replicas are known");
+    return cluster;
+  }
+
+  /** Its answers come from the cluster. */
+  get engine(): Engine {
+    return this.#router!.engine;
+  }
+
+  get router(): RouterMember {
+    return this.#router!.member;
+  }
+
+  async addReplica(spec: ReplicaSpec = {}): Promise<SmallReplica> {
+    const { role = "both", limits = { slots: 64, maxQueued: 64 } } = spec;
+    const engine = await tinyEngine(spec.engine);
+    const config = { ...this.config, ...(spec.nats === undefined ? {} : { nats: [spec.nats] }) };
+    const mailbox = await openMailbox(config, this.#options.Kind ?? Mailbox);
+    const options = { ...limits, role, address: "none", host: "127.0.0.1", mailbox };
+    const replica = { engine, member: await joinAsReplica(engine, config, options) };
+    this.replicas.push(replica);
+    return replica;
+  }
+
+  async addRouter(nats = this.config.nats[0]!): Promise<SmallRouter> {
+    const { Kind = Mailbox, patienceMs = 5000, policy = choose, prefillTokens = 512 } = this.#options;
+    const config = { ...this.config, nats: [nats] };
+    const member = await joinAsRouter(config, await openMailbox(config, Kind));
+    const options = { model: TINY_MODEL, cluster: config.cluster, patienceMs, policy, prefillTokens };
+    const engine = await createRoutedEngine(member.router, options);
+    return {
+      member,
+      engine,
+      [Symbol.asyncDispose]: async () => {
+        await engine.close();
+        await member.close();
+      },
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#router?.[Symbol.asyncDispose]();
+    for (const { member, engine } of this.replicas) {
+      await member.close();
+      await engine.close();
+    }
+  }
+}
