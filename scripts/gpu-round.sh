@@ -2,7 +2,7 @@
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
 #   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms attention e2e e2e8b split serve coded
-#                                         sanitize sanitize-contract profile step1b step8b counters sass
+#                                         sanitize sanitize-contract tier profile step1b step8b counters sass
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -116,9 +116,21 @@ for p in $PHASES; do
         cuobjdump -sass -fun ${f#*:} /tmp/kernel.cubin > "$OUT/${f#*:}.sass.log" 2>&1
       done ;;
     sanitize-contract)
-      # The contract suite's matmuls, norms, lookups, mixtures and samples under memcheck; the file runs its tests itself.
-      phase 240 memcheck-contract compute-sanitizer --tool memcheck node --test-name-pattern='matmul|gatedMatmul|Norm|embed|mixture|sample' dist/test/contract/cuda.test.js
-      grep -E "ERROR SUMMARY|Invalid|========= +at|^# (pass|fail)" "$OUT/memcheck-contract.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE" ;;
+      # The contract suite's small sizes, every kernel: the file runs its tests itself. Reads and writes first, then races in shared memory.
+      SMALL='matmul: (bf16|f16|f32|q4_0|q4_k|q8_0|f8_e4m3) weights$|gatedMatmul|Norm|embed: (bf16|q4_0|f32)|mixtureOfExperts: (softmax, normalised|sigmoid|oss)|sample|shortConv|linearAttention|rotary: 2|copyPage|savePage|copyStates|attention: (plain|window|sinks|softcap|latent|f16|bf16|i8|192 and 128|heads of (64|128|256)|(f16|bf16), (heads of (64|128) in pages of 16|sees ahead, window))$'
+      phase 110 memcheck-contract compute-sanitizer --tool memcheck node --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js
+      grep -E "ERROR SUMMARY|Invalid|========= +at|^# (pass|fail)" "$OUT/memcheck-contract.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE"
+      phase 110 racecheck-contract compute-sanitizer --tool racecheck node --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js
+      grep -E "RACECHECK SUMMARY|Race|hazard|^# (pass|fail)" "$OUT/racecheck-contract.log" | sort | uniq -c | sort -rn | head -12 >> "$TABLE" ;;
+    tier)
+      # Evicted pages in host memory: the same bits under random traffic, then what bringing a prefix back saves, and what spilling costs.
+      phase 60 tier node --test dist/test/cuda/host-tier.test.js; tests tier
+      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
+      phase 30 tier1b node dist/bench/host-tier.js /tmp/1b cuda 4000; tail -3 "$OUT/tier1b.log" >> "$TABLE"
+      for megabytes in 0 16384; do
+        phase 30 spill-$megabytes node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 512 --output-len 64 --repeat 1 --num-pages 3000 --max-pages-per-batch 512 --ideal-chunk 1024 --host-cache-mb $megabytes
+        grep -vE "^\s*$" "$OUT/spill-$megabytes.log" | tail -6 >> "$TABLE"
+      done ;;
     profile)
       # Device time of each kernel over a prefill of 8,192 tokens and some decode steps.
       phase 70 ncu ncu --clock-control none --metrics gpu__time_duration.sum --csv --page raw --launch-count 1500 node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 8192 --batch 1 --context 512 --steps 8 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 8192

@@ -6,19 +6,30 @@ import { makeRequest, Simulation, tokensOf } from "../../test/support/simulation
 import { HostTier, type PageMemory } from "./host-tier.js";
 import { HASH_WORDS, hashPage, hashSalt } from "./page-hash.js";
 
-/** One group of pages of four bytes, each full of its page's number. */
+/** One group of pages of four bytes, each full of its page's number; the host has `hostBytes`. */
 class Memory implements PageMemory {
   readonly pageBytes = [4];
+  readonly numPages = [100];
   readonly written: [number, number][] = [];
+  readonly #hostBytes: number;
   numReads = 0;
 
-  read(out: Uint8Array, _group: number, page: number): void {
+  constructor(hostBytes = 1000) {
+    this.#hostBytes = hostBytes;
+  }
+
+  allocHost(bytes: number): Uint8Array {
+    if (bytes > this.#hostBytes) throw new Error("the host has no more");
+    return new Uint8Array(bytes);
+  }
+
+  save(out: Uint8Array, _group: number, page: number): void {
     this.numReads++;
     if (page === 99) throw new Error("it cannot be read");
     out.fill(page);
   }
 
-  write(_group: number, page: number, bytes: Uint8Array): void {
+  load(_group: number, page: number, bytes: Uint8Array): void {
     this.written.push([page, bytes[0]!]);
   }
 }
@@ -59,9 +70,26 @@ test("tokens and parent are compared; a page that cannot be read or is too large
   assert.equal(tier.find(hashes, 1, words), null);
   tier.spill(records[0]!, 0, 99);
   assert.equal(tier.find(hashes, 0, words), null);
-  const small = new HostTier(3, new Memory());
-  small.spill(records[0]!, 0, 1);
-  assert.deepEqual([small.stats().pages, small.stats().bytes], [0, 0]);
+  for (const small of [new HostTier(3, new Memory()), new HostTier(400, new Memory(3))]) {
+    small.spill(records[0]!, 0, 1);
+    assert.deepEqual([small.stats().pages, small.stats().bytes], [0, 0]);
+  }
+});
+
+test("each group has its pool's share, and drops its own pages only", () => {
+  const memory = Object.assign(new Memory(), { pageBytes: [4, 8], numPages: [30, 15] });
+  const tier = new HostTier(24, memory); // three pages and, as large together, one and a half
+  const { words, hashes, records } = pagesOf([1, 2, 3, 4, 5, 6]);
+  for (const [i, record] of records.entries()) for (const group of [0, 1]) tier.spill(record, group, 10 + i);
+  assert.deepEqual(
+    records.map((_, i) => tier.find(hashes, i, words)?.pages.map((page) => page?.[0] ?? null)),
+    [
+      [10, null],
+      [11, null],
+      [12, 12],
+    ],
+  );
+  assert.deepEqual([tier.stats().pages, tier.stats().bytes], [4, 20]);
 });
 
 const FULL = { kind: "full", numPages: 13 } as const;

@@ -1,18 +1,25 @@
-// The second tier: pages that were evicted from the device's pools, kept in host memory by identity, the least recently used dropped
-// first. It pays where the device has memory of its own: bringing a page back is a copy, not a forward.
+// The second tier: pages that were evicted from the device's pools, kept in host memory by identity. It pays where the device has
+// memory of its own: bringing a page back is a copy, not a forward.
 //
-// A page stays here when it is brought back, so evicting it again costs nothing. Whatever is found must have the tokens and the
-// parent that are asked for. The bytes are moved by the memory handed in; nothing else is known of the device.
+// Each group has the share of the tier that its pool has of all pools, and drops its own least recently used page when that is full. The
+// memory is taken block by block as the tier fills, and a dropped page's place is used again. A page stays here when it is brought
+// back, so evicting it again costs nothing. Whatever is found must have the tokens and the parent that are asked for. The bytes are
+// moved by the memory handed in; nothing else is known of the device.
 
 import { sameWords } from "./page-directory.js";
 import { HASH_WORDS } from "./page-hash.js";
 import type { PageRecord } from "./page-transfer.js";
 
-/** Where the groups' pages are. Both calls take their place among what is queued on the device. */
+/** Where the groups' pages are, and host memory to keep them in. Copies may be queued; they happen in the order of the calls. */
 export interface PageMemory {
   readonly pageBytes: readonly number[]; // [G] of a page, or of a slot of states
-  read(out: Uint8Array, group: number, page: number): void;
-  write(group: number, page: number, bytes: Uint8Array): void;
+  readonly numPages: readonly number[]; // [G] of a pool
+  /** Host memory for `save`; throws when there is no more. */
+  allocHost(bytes: number): Uint8Array;
+  /** Keeps the content of a page that is about to get another. */
+  save(out: Uint8Array, group: number, page: number): void;
+  /** The opposite: what save() wrote goes to a page that belongs to the caller. */
+  load(group: number, page: number, bytes: Uint8Array): void;
 }
 
 /** Pages that the device had no room for, kept in host memory. */
@@ -35,43 +42,61 @@ export interface HostEntry {
   readonly pages: (Uint8Array | null)[]; // [G]
 }
 
+/** One group's places. */
+interface Shelf {
+  maxPages: number;
+  /** Places there are, used or free. */
+  numPages: number;
+  readonly free: Uint8Array[];
+  /** Entries that have a page here, the least recently used first. */
+  readonly used: Set<HostEntry>;
+}
+
+/** Memory is taken in blocks of this size: locking it in place takes about 4 ms. */
+const BLOCK_BYTES = 16 * 2 ** 20;
+
 export class HostTier {
   readonly #maxBytes: number;
   readonly #memory: PageMemory;
-  readonly #entries = new Map<string, HostEntry>(); // the least recently used first
-  #numPages = 0;
-  #bytes = 0;
+  readonly #entries = new Map<string, HostEntry>();
+  readonly #shelves: readonly Shelf[]; // [G]
   #numSpilled = 0;
   #numRestored = 0;
 
   constructor(maxBytes: number, memory: PageMemory) {
     this.#maxBytes = maxBytes;
     this.#memory = memory;
+    const { pageBytes, numPages } = memory;
+    const poolBytes = pageBytes.reduce((sum, bytes, g) => sum + bytes * numPages[g]!, 0);
+    this.#shelves = numPages.map((count) => ({
+      maxPages: Math.floor((maxBytes * count) / poolBytes),
+      numPages: 0,
+      free: [],
+      used: new Set(),
+    }));
   }
 
-  /** The page, which is about to be given to another, is read and kept. A device that cannot read it says so in its next flight. */
+  /** The page, which is about to be given to another, is kept. A device that cannot read it says so in its next flight. */
   spill(record: Omit<PageRecord, "root">, group: number, page: number): void {
     const key = keyOf(record.hash, 0);
-    const entry = this.#entries.get(key) ?? { ...record, key, pages: this.#memory.pageBytes.map(() => null) };
-    const size = this.#memory.pageBytes[group]!;
-    if (entry.pages[group] !== null) this.touch(entry);
-    else if (this.#bytesOf(entry) + size <= this.#maxBytes) {
-      const bytes = new Uint8Array(size);
-      try {
-        this.#memory.read(bytes, group, page);
-      } catch {
-        return;
-      }
+    const { parent, tokens } = record;
+    const entry = this.#entries.get(key) ?? { key, parent, tokens, pages: this.#shelves.map(() => null) };
+    if (entry.pages[group] !== null) {
       this.touch(entry);
-      for (const oldest of this.#entries.values()) {
-        if (this.#bytes + size <= this.#maxBytes) break;
-        this.#drop(oldest);
-      }
-      entry.pages[group] = bytes;
-      this.#bytes += size;
-      this.#numPages++;
-      this.#numSpilled++;
+      return;
     }
+    const bytes = this.#placeIn(group);
+    if (bytes === undefined) return;
+    try {
+      this.#memory.save(bytes, group, page);
+    } catch {
+      this.#shelves[group]!.free.push(bytes);
+      return;
+    }
+    entry.pages[group] = bytes;
+    this.#entries.set(key, entry);
+    this.touch(entry);
+    this.#numSpilled++;
   }
 
   /** What is kept of page `index` of a sequence; null: nothing. `hashes` holds the root first, then the identity of each page. */
@@ -85,36 +110,60 @@ export class HostTier {
 
   /** It was of use now: the last to be dropped. */
   touch(entry: HostEntry): void {
-    this.#entries.delete(entry.key);
-    this.#entries.set(entry.key, entry);
+    for (let g = 0; g < this.#shelves.length; g++) {
+      if (entry.pages[g] === null) continue;
+      const { used } = this.#shelves[g]!;
+      used.delete(entry);
+      used.add(entry);
+    }
   }
 
   /** Writes what is kept of the group to a page that belongs to the caller. */
   restore(entry: HostEntry, group: number, page: number): void {
-    this.#memory.write(group, page, entry.pages[group]!);
+    this.#memory.load(group, page, entry.pages[group]!);
     this.#numRestored++;
   }
 
   stats(): HostTierStats {
-    return {
-      pages: this.#numPages,
-      bytes: this.#bytes,
-      maxBytes: this.#maxBytes,
-      spilled: this.#numSpilled,
-      restored: this.#numRestored,
-    };
+    let pages = 0;
+    let bytes = 0;
+    for (let g = 0; g < this.#shelves.length; g++) {
+      const { size } = this.#shelves[g]!.used;
+      pages += size;
+      bytes += size * this.#memory.pageBytes[g]!;
+    }
+    return { pages, bytes, maxBytes: this.#maxBytes, spilled: this.#numSpilled, restored: this.#numRestored };
   }
 
-  #bytesOf({ pages }: HostEntry): number {
-    let sum = 0;
-    for (const bytes of pages) sum += bytes?.length ?? 0;
-    return sum;
+  /** A free place of the group, the least recently used one's if need be; undefined: the tier has none for it. */
+  #placeIn(group: number): Uint8Array | undefined {
+    const shelf = this.#shelves[group]!;
+    if (shelf.free.length === 0) this.#grow(shelf, this.#memory.pageBytes[group]!);
+    if (shelf.free.length === 0) for (const oldest of shelf.used) return this.#drop(oldest, group);
+    return shelf.free.pop();
   }
 
-  #drop(entry: HostEntry): void {
-    this.#entries.delete(entry.key);
-    this.#bytes -= this.#bytesOf(entry);
-    for (const bytes of entry.pages) if (bytes !== null) this.#numPages--;
+  #grow(shelf: Shelf, size: number): void {
+    const count = Math.min(shelf.maxPages - shelf.numPages, Math.max(1, Math.floor(BLOCK_BYTES / size)));
+    if (count <= 0) return;
+    let block: Uint8Array;
+    try {
+      block = this.#memory.allocHost(count * size);
+    } catch {
+      shelf.maxPages = shelf.numPages; // the host has no more: the tier stays as large as it is
+      return;
+    }
+    for (let i = count - 1; i >= 0; i--) shelf.free.push(block.subarray(i * size, (i + 1) * size));
+    shelf.numPages += count;
+  }
+
+  /** Takes the group's page out of an entry; returns its place. */
+  #drop(entry: HostEntry, group: number): Uint8Array {
+    const bytes = entry.pages[group]!;
+    entry.pages[group] = null;
+    this.#shelves[group]!.used.delete(entry);
+    if (entry.pages.every((page) => page === null)) this.#entries.delete(entry.key);
+    return bytes;
   }
 }
 

@@ -35,7 +35,7 @@ export class Refill {
     const slot = this.#states === null ? NULL_PAGE : this.#takeSlot(request, end);
     if (slot === null) return from;
     try {
-      if (slot !== NULL_PAGE) this.#tier.restore(this.#found.at(-1)!, this.#books.stateIndex, slot);
+      if (slot !== NULL_PAGE) this.#restoreState(this.#found.at(-1)!, slot);
       this.#restorePages(request, from, end);
     } catch {
       // A device that cannot write says so in its next flight; the tokens are computed.
@@ -84,6 +84,12 @@ export class Refill {
     const entry = directory!.find(request.hashes, end - 1, request.tokens);
     if (entry !== NO_ENTRY && directory!.pageOf(entry, stateIndex) !== NULL_PAGE) return NULL_PAGE;
     return this.#states!.tryTake();
+  }
+
+  /** The slot may have been another snapshot's, which took the place of the one that was found. */
+  #restoreState(found: HostEntry, slot: number): void {
+    if (found.pages[this.#books.stateIndex] === null) throw new Error("the state was dropped");
+    this.#tier.restore(found, this.#books.stateIndex, slot);
   }
 
   /** Where the directory has a page, publishing puts it in the place of ours. */

@@ -45,8 +45,11 @@ export interface EngineConfig {
   readonly cacheDir: string | null;
   /** Disk space in cacheDir per model and configuration, in MiB. Default: 1024. */
   readonly cacheDiskMb: number;
-  /** Host memory in MiB for pages evicted from a device with memory of its own; 0 is off. Default: 0. */
-  readonly hostCacheMb: number;
+  /**
+   * Host memory in MiB for evicted pages; 0 is off. Default: on a GPU a quarter of the free host memory, at most the pools'
+   * size; else 0.
+   */
+  readonly hostCacheMb: number | null;
   /** Longest sequence, prompt and answer together. Default: the model's. */
   readonly maxContext: number | null;
   /** Requests that may wait; further ones are refused. Default: 4096. */
@@ -166,8 +169,9 @@ export const ENGINE_OPTIONS = {
   hostCacheMb: {
     type: "integer",
     min: 0,
-    default: 0,
-    help: "host memory in MiB for pages evicted from a device with memory of its own; 0 is off",
+    default: null,
+    defaultText: "on a GPU a quarter of the free host memory, at most the pools' size; else 0",
+    help: "host memory in MiB for evicted pages; 0 is off",
   },
   maxContext: {
     type: "integer",

@@ -184,6 +184,8 @@ export interface DeviceInfo {
   readonly logitTolerance: number;
   /** Slow on purpose: plain code that others are compared with. */
   readonly isOracle: boolean;
+  /** Host memory for pages that it has no room for, unless somebody asks for more or less; 0: its pools are host memory. */
+  readonly hostTierBytes: number;
 }
 
 /** What a device that is a machine of its own has done and holds. */
@@ -224,7 +226,7 @@ export interface Device {
   createRotary(spec: RotarySpec, maxTokens: number): RotaryTable;
   createStagedBatch(maxTokens: number): StagedBatch;
   createTokenBuffer(maxRows: number): TokenBuffer;
-  /** Host memory that readLater() can fill while the host goes on. */
+  /** Host memory that readLater() and savePage() can fill while the host goes on; throws when there is none. */
   allocHost(numFloats: number): Float32Array;
   /** The planner whose plans suit this device's attention. */
   createPlanner(shape: PlanShape): AttentionPlanner;
@@ -310,6 +312,14 @@ export interface Device {
   readPages(out: Uint8Array, pool: KvPool, pages: Int32Array, count: number): void;
   /** The opposite. It takes its place among what is queued; the bytes are read before it returns. */
   writePages(pool: KvPool, pages: Int32Array, count: number, bytes: Uint8Array): void;
+
+  /**
+   * A page, or a slot of states, to memory of allocHost(), copied beside the flights: `out` is for loadPage() alone. The content is that
+   * after the last flight that has landed and all calls since; a flight in the air may not write it. Left out where pools are host memory.
+   */
+  savePage?(out: Uint8Array, pool: KvPool | StatePool, page: number): void;
+  /** The opposite; it takes its place among what is queued. What savePage() writes to `bytes` later is not loaded. */
+  loadPage?(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void;
 
   // --- step: recurrent layers ------------------------------------------------------------------------------------------
   // Their state is the numbers from `offset` on, of the slot of `pool` that the batch gives each row (stateOf).

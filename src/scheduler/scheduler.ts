@@ -261,8 +261,8 @@ export class Scheduler {
     // A preempted request may have found everything but its last token in the directory: in chunked mode that waits for its turn.
     if (this.#mode === "chunked" && isDecode(request)) return false;
     if (this.#left < this.#leastBudget(request) || this.#isUnderWay(request) || !isReady(request)) return false;
-    // What it took over may have brought it near the end of its pages in a window group.
-    if (gained > 0 && !this.#cache.tryReserve(request, request.numTokens)) return false;
+    // What it took over, now or when it was tried before in this step, may have brought it to the end of its pages in a window group.
+    if (!this.#cache.tryReserve(request, request.numTokens)) return false;
     const start = request.numComputed;
     const remaining = request.numTokens - start;
     let queryLen = request.isWhole ? remaining : Math.min(remaining, this.#chunk, this.#left);

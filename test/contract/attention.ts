@@ -131,14 +131,20 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     }
   });
 
-  duel.test("writePages", "pages that were read and written elsewhere give the same bits", () => {
-    for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
-      const shape = { ...PLAIN, dtype };
-      const stayed = readAll(duel.device, new PagedCase(duel.device, shape).run());
-      const moved = readAll(duel.device, new PagedCase(duel.device, shape).run(MAX_TOKENS, "transfer"));
-      assertSameBits(moved, stayed, dtype);
-    }
-  });
+  for (const [op, move, how] of [
+    ["writePages", "transfer", "read and written elsewhere"],
+    ["savePage", "tier", "in host memory meanwhile"],
+  ] as const) {
+    duel.test(op, `pages that were ${how} give the same bits`, () => {
+      if (duel.device[op] === undefined) return; // its pools are host memory
+      for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
+        const shape = { ...PLAIN, dtype };
+        const stayed = readAll(duel.device, new PagedCase(duel.device, shape).run());
+        const moved = readAll(duel.device, new PagedCase(duel.device, shape).run(MAX_TOKENS, move));
+        assertSameBits(moved, stayed, dtype);
+      }
+    });
+  }
 }
 
 /** The sequences of the case on one device. q, k and v of a token depend on its sequence and position alone. */
@@ -174,7 +180,7 @@ class PagedCase {
   }
 
   /** The new tokens' outputs [sum of new tokens, H*Dv], computed in chunks of at most `chunk`; `move`: from copies of the pages. */
-  run(chunk = MAX_TOKENS, move: "copy" | "transfer" | null = null): Tensor {
+  run(chunk = MAX_TOKENS, move: "copy" | "transfer" | "tier" | null = null): Tensor {
     const d = this.#device;
     const { numKvHeads, groupSize, valueDim } = this.#shape;
     const width = numKvHeads * groupSize * valueDim;
@@ -210,7 +216,8 @@ class PagedCase {
   }
 
   /** Moves every page elsewhere, and what was there over the original. */
-  #move(how: "copy" | "transfer"): void {
+  #move(how: "copy" | "transfer" | "tier"): void {
+    if (how === "tier") readAll(this.#device, this.#device.allocTensor(1, 1)); // waits: what is saved has landed
     const bytes = new Uint8Array(MAX_TOKENS * this.#device.kvPageBytes(this.#pool.spec));
     for (const pages of this.#pages) {
       const elsewhere = pages.map((page) => page + this.#numPages);
@@ -218,12 +225,24 @@ class PagedCase {
         this.#device.readPages(bytes, this.#pool, pages, pages.length);
         this.#device.writePages(this.#pool, elsewhere, pages.length, bytes);
       }
+      const kept = how === "tier" ? this.#save(pages) : [];
       for (let i = 0; i < pages.length; i++) {
         if (how === "copy") this.#device.copyPage(this.#pool, pages[i]!, elsewhere[i]!);
         this.#device.copyPage(this.#pool, 0, pages[i]!);
+        if (how === "tier") this.#device.loadPage!(this.#pool, elsewhere[i]!, kept[i]!);
         pages[i] = elsewhere[i]!;
       }
     }
+  }
+
+  #save(pages: Int32Array): Uint8Array[] {
+    const size = this.#device.kvPageBytes(this.#pool.spec);
+    const { buffer, byteOffset } = this.#device.allocHost((pages.length * size) / 4);
+    return Array.from(pages, (page, i) => {
+      const bytes = new Uint8Array(buffer, byteOffset + i * size, size);
+      this.#device.savePage!(bytes, this.#pool, page);
+      return bytes;
+    });
   }
 
   /** Runs [sequence, from, to) ranges as one batch; both layers are written, one is attended. */

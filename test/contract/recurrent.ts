@@ -170,9 +170,16 @@ export function recurrentContract(duel: Duel, { elementwise }: Tolerance): void 
     const values = new Float32Array(pool.spec.floats);
     device.readStates(values, pool, 0);
     device.writeStates(pool, 1, values);
+    if (device.savePage !== undefined) {
+      const { buffer } = device.allocHost(pool.spec.floats);
+      const bytes = new Uint8Array(buffer, 0, 4 * pool.spec.floats);
+      device.savePage(bytes, pool, 1);
+      device.copyStates(pool, 0, 1);
+      device.loadPage!(pool, 1, bytes);
+    }
     const source = step(0, 9, 5);
     assertSameBits(step(2, 9, 5), source, "the copy");
-    assertSameBits(step(1, 9, 5), source, "what was read and written");
+    assertSameBits(step(1, 9, 5), source, "what was read and written, and saved and loaded where that can be");
     assertSameBits(step(2, 0, 9), first, "a new sequence in a used slot");
   });
 }

@@ -31,6 +31,7 @@ const CASES = [
   "addTypes",
   "window 24: no chunking|bf16, heads of 128, window 0: no chunking|f16, heads of 64, window 40: no chunking",
   "copyPage",
+  "savePage|copyStates",
   "mixtureOfExperts: (softmax, normalised|sigmoid|oss)",
   "sample",
 ];

@@ -54,6 +54,8 @@ export class DelayedDevice extends NullDevice {
   readonly hazards: string[] = [];
   readonly #isDue: () => boolean;
   #isFaulty = false;
+  /** Pages or states were written beside the flights, and may be in the queue yet. */
+  #hasWritten = false;
   #pageSize = 1;
   readonly #kv: Int32Array[] = []; // [groups with pages] of [numPages * P]
   #states = new Int32Array(0); // [numSlots]
@@ -135,6 +137,7 @@ export class DelayedDevice extends NullDevice {
 
   override copyStates(_pool?: StatePool, from = 0, to = 0): void {
     this.calls.copyStates++;
+    this.#hasWritten = true;
     this.#queue.push({
       run: () => {
         this.#states[to] = this.#states[from]!;
@@ -150,6 +153,7 @@ export class DelayedDevice extends NullDevice {
 
   override writePages(pool: KvPool, pages: Int32Array, _count: number, bytes: Uint8Array): void {
     const [page, copy] = [pages[0]!, bytes.slice()];
+    this.#hasWritten = true;
     this.#queue.push({ run: () => this.#bytesOf(pool.spec.group ?? 0, page).set(copy) });
   }
 
@@ -160,11 +164,30 @@ export class DelayedDevice extends NullDevice {
 
   override writeStates(_pool?: StatePool, slot = 0, values: Float32Array = new Float32Array(1)): void {
     const state = new Int32Array(values.buffer)[0]!;
+    this.#hasWritten = true;
     this.#queue.push({
       run: () => {
         this.#states[slot] = state;
       },
     });
+  }
+
+  /** At once, beside the flights in the air: their pages are not to be saved. Writes beside the flights are done first. */
+  savePage(out: Uint8Array, pool: KvPool | StatePool, page: number): void {
+    if (this.#hasWritten) this.#runUntil(null);
+    this.#hasWritten = false;
+    if ("floats" in pool.spec) {
+      out.set(new Uint8Array(this.#states.buffer, 4 * page, 4));
+      return;
+    }
+    const group = pool.spec.group ?? 0;
+    if (this.#isWritten(group, page)) this.hazards.push(`page ${page} is saved while a flight can still write to it`);
+    out.set(this.#bytesOf(group, page));
+  }
+
+  loadPage(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void {
+    if ("floats" in pool.spec) this.writeStates(pool as StatePool, page, new Float32Array(bytes.slice().buffer));
+    else this.writePages(pool as KvPool, Int32Array.of(page), 1, bytes);
   }
 
   override kvPageBytes(spec: Pick<KvPoolSpec, "pageSize">): number {
@@ -180,12 +203,19 @@ export class DelayedDevice extends NullDevice {
     this.calls.copyPage++;
     const P = this.#pageSize;
     const group = pool.spec.group ?? 0;
-    for (const { writes } of this.#queue) {
-      if (writes !== undefined && slotsOf(writes, group).some((slot) => Math.floor(slot / P) === to)) {
-        this.hazards.push(`page ${to} is the target of a copy while a flight can still write to it`);
-      }
+    this.#hasWritten = true;
+    if (this.#isWritten(group, to)) {
+      this.hazards.push(`page ${to} is the target of a copy while a flight can still write to it`);
     }
     this.#queue.push({ run: () => this.#kv[group]!.copyWithin(to * P, from * P, (from + 1) * P) });
+  }
+
+  /** A flight in the air writes the page. */
+  #isWritten(group: number, page: number): boolean {
+    const P = this.#pageSize;
+    return this.#queue.some(
+      ({ writes }) => writes !== undefined && slotsOf(writes, group).some((slot) => Math.floor(slot / P) === page),
+    );
   }
 
   override endFlight(tokens: TokenBuffer): void {

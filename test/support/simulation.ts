@@ -253,8 +253,10 @@ export class Simulation {
       new Uint8Array(this.#kv[g]!.buffer, page * pageBytes[g]!, pageBytes[g]!);
     return {
       pageBytes,
-      read: (out, g, page) => out.set(bytesOf(g, page)),
-      write: (g, page, bytes) => bytesOf(g, page).set(bytes),
+      numPages: this.groups.map(({ numPages }) => numPages),
+      allocHost: (bytes) => new Uint8Array(bytes),
+      save: (out, g, page) => out.set(bytesOf(g, page)),
+      load: (g, page, bytes) => bytesOf(g, page).set(bytes),
     };
   }
 

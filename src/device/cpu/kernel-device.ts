@@ -63,6 +63,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
       maxPoolBytes,
       logitTolerance: 2e-3,
       isOracle: false,
+      hostTierBytes: 0,
     };
   }
 

@@ -37,6 +37,7 @@ export const DRIVER = {
   fill: ["cuMemsetD8Async", ADDR, I32, U64, ADDR],
   streamCreate: ["cuStreamCreate", BUF, U32],
   streamDestroy: ["cuStreamDestroy_v2", ADDR],
+  streamWait: ["cuStreamWaitEvent", ADDR, ADDR, U32],
   streamSynchronize: ["cuStreamSynchronize", ADDR],
   captureBegin: ["cuStreamBeginCapture_v2", ADDR, I32],
   captureEnd: ["cuStreamEndCapture", ADDR, BUF],

@@ -22,6 +22,7 @@ import type {
   WeightQuantization,
   WeightShape,
 } from "../device.js";
+import { availableMemory } from "../host.js";
 import { check } from "./abi.js";
 import { BusyTime } from "./busy-time.js";
 import { ACTIVATION_CODE } from "./codes.js";
@@ -78,6 +79,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       maxPoolBytes: Number.POSITIVE_INFINITY,
       logitTolerance: 0.1,
       isOracle: false,
+      hostTierBytes: Math.floor(availableMemory() / 4),
     };
   }
 
@@ -148,6 +150,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.#weights.release();
     this.#busy.begin();
     (staged as CudaStagedBatch).stage(batch, plans, (previous as CudaTokenBuffer | null)?.address ?? 0);
+    this.runtime.pageCopies.join(false);
     queue.isHeld = batch.numTokens <= GRAPH_TOKENS;
   }
 

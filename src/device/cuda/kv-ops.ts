@@ -119,6 +119,7 @@ export abstract class CudaKvOps extends CudaRowOps {
     const { address, spec } = pool as CudaKvPool;
     const bytes = this.kvPageBytes(spec);
     queue.flush();
+    this.runtime.pageCopies.join(true);
     const status = context.driver.copyWithin(address + to * bytes, address + from * bytes, bytes, context.stream);
     check(context.driver, status, "copyWithin", from, to, bytes);
   }
@@ -126,6 +127,7 @@ export abstract class CudaKvOps extends CudaRowOps {
   readPages(out: Uint8Array, pool: KvPool, pages: Int32Array, count: number): void {
     const { address, spec } = pool as CudaKvPool;
     const bytes = this.kvPageBytes(spec);
+    this.runtime.pageCopies.join(false);
     for (let i = 0; i < count; i++) {
       this.runtime.download(out.subarray(i * bytes, (i + 1) * bytes), address + pages[i]! * bytes);
     }
@@ -134,6 +136,7 @@ export abstract class CudaKvOps extends CudaRowOps {
   writePages(pool: KvPool, pages: Int32Array, count: number, bytes: Uint8Array): void {
     const { address, spec } = pool as CudaKvPool;
     const size = this.kvPageBytes(spec);
+    this.runtime.pageCopies.join(true);
     for (let i = 0; i < count; i++) {
       this.runtime.upload(address + pages[i]! * size, bytes.subarray(i * size, (i + 1) * size));
     }

@@ -2,6 +2,7 @@
 
 import type {
   Activation,
+  KvPool,
   LinearAttentionSpec,
   StagedBatch,
   StatePool,
@@ -11,7 +12,7 @@ import type {
 } from "../device.js";
 import { check } from "./abi.js";
 import { ACTIVATION_CODE } from "./codes.js";
-import { CudaKvOps } from "./kv-ops.js";
+import { CudaKvOps, type CudaKvPool } from "./kv-ops.js";
 import { addressOf } from "./row-ops.js";
 import type { CudaStagedBatch } from "./staged-batch.js";
 import type { CudaTensor } from "./tensor.js";
@@ -45,6 +46,7 @@ export abstract class CudaRecurrentOps extends CudaKvOps {
     const { address, spec } = pool as CudaStatePool;
     const bytes = 4 * spec.floats;
     queue.flush();
+    this.runtime.pageCopies.join(true);
     const status = context.driver.copyWithin(address + to * bytes, address + from * bytes, bytes, context.stream);
     check(context.driver, status, "copyWithin", from, to, bytes);
   }
@@ -52,13 +54,33 @@ export abstract class CudaRecurrentOps extends CudaKvOps {
   readStates(out: Float32Array, pool: StatePool, slot: number): void {
     const { address, spec } = pool as CudaStatePool;
     const bytes = new Uint8Array(out.buffer, out.byteOffset, 4 * spec.floats);
+    this.runtime.pageCopies.join(false);
     this.runtime.download(bytes, address + 4 * slot * spec.floats);
   }
 
   writeStates(pool: StatePool, slot: number, values: Float32Array): void {
     const { address, spec } = pool as CudaStatePool;
     const bytes = new Uint8Array(values.buffer, values.byteOffset, 4 * spec.floats);
+    this.runtime.pageCopies.join(true);
     this.runtime.upload(address + 4 * slot * spec.floats, bytes);
+  }
+
+  savePage(out: Uint8Array, pool: KvPool | StatePool, page: number): void {
+    this.runtime.queue.flush();
+    this.runtime.pageCopies.save(this.runtime.pinnedAddress(out), this.#pageAt(pool, page, out), out.length);
+  }
+
+  loadPage(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void {
+    this.runtime.queue.flush();
+    this.runtime.pageCopies.load(this.#pageAt(pool, page, bytes), this.runtime.pinnedAddress(bytes), bytes.length);
+  }
+
+  /** The address of a page, or of a slot of states, that has as many bytes as `like`. */
+  #pageAt(pool: KvPool | StatePool, page: number, like: Uint8Array): number {
+    const isStates = pool instanceof CudaStatePool;
+    const bytes = isStates ? 4 * pool.spec.floats : this.kvPageBytes((pool as CudaKvPool).spec);
+    if (like.length !== bytes) throw new RangeError(`${like.length} bytes for a page of ${bytes}`);
+    return (pool as CudaStatePool | CudaKvPool).address + page * bytes;
   }
 
   shortConv(

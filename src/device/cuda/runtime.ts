@@ -5,6 +5,7 @@ import { KIND, type Kind } from "./codes.js";
 import type { CudaContext } from "./context.js";
 import { LaunchQueue } from "./launch-queue.js";
 import { CudaModules } from "./modules.js";
+import { PageCopies } from "./page-copies.js";
 import type { CudaTensor, Operand } from "./tensor.js";
 
 const STAGING_BYTES = 16 * 2 ** 20;
@@ -15,6 +16,7 @@ export class CudaRuntime {
   readonly context: CudaContext;
   readonly modules: CudaModules;
   readonly queue: LaunchQueue;
+  readonly pageCopies: PageCopies;
   /** Whether matmuls have Hopper's kernels (sm_90a): bulk copies for few tokens, wgmma for many. */
   readonly isHopper: boolean;
   readonly #pinned = new WeakMap<ArrayBufferLike, number>();
@@ -24,6 +26,7 @@ export class CudaRuntime {
     this.context = context;
     this.modules = new CudaModules(context);
     this.queue = new LaunchQueue(context);
+    this.pageCopies = new PageCopies(context);
     this.isHopper = context.facts.arch === "sm_90a";
     this.#staging = context.allocPinned(STAGING_BYTES);
   }
@@ -66,7 +69,7 @@ export class CudaRuntime {
     return buffer;
   }
 
-  pinnedAddress({ buffer, byteOffset }: Float32Array): number {
+  pinnedAddress({ buffer, byteOffset }: ArrayBufferView): number {
     const address = this.#pinned.get(buffer);
     if (address === undefined) throw new RangeError("the memory is not of allocHost()");
     return address + byteOffset;
@@ -136,6 +139,7 @@ export class CudaRuntime {
 
   close(): void {
     this.queue.close();
+    this.pageCopies.close();
     this.modules.close();
     this.context.close();
   }

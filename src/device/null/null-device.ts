@@ -104,6 +104,7 @@ export class NullDevice implements Device {
     maxPoolBytes: Number.POSITIVE_INFINITY,
     logitTolerance: 0,
     isOracle: false,
+    hostTierBytes: 0,
   };
   /** How often each op was called. */
   readonly calls = Object.fromEntries(NULL_OPS.map((op) => [op, 0])) as Record<NullOp, number>;

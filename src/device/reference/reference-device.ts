@@ -63,6 +63,7 @@ export class ReferenceDevice implements Device {
     maxPoolBytes: 2 ** 30,
     logitTolerance: 1e-3,
     isOracle: true,
+    hostTierBytes: 0,
   };
   readonly #experts = new ExpertScratch();
 

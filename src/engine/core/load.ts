@@ -88,7 +88,7 @@ export async function loadEngine(
   const caches = allocCaches(spec.caches, device, page, sizes);
   const groups = spec.caches.map((cache, g) => ({ ...cache, numPages: sizes[g]! }));
   const pages = new PageBytes(device, caches);
-  const tierBytes = prefixCaching ? config.hostCacheMb * 2 ** 20 : 0;
+  const tierBytes = prefixCaching ? tierBytesOf(config.hostCacheMb, device, caches) : 0;
   const hostTier = tierBytes === 0 ? null : new HostTier(tierBytes, pages);
   const cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups, hostTier });
   const clock = () => performance.timeOrigin + performance.now();
@@ -141,6 +141,13 @@ export async function loadEngine(
         });
   store?.load();
   return { core, facts, cache, compiler, store, exchange: new PageExchange(cache, pages) };
+}
+
+/** Memory of the second tier: what was asked for, else what the device has for it, at most as much as its pools. */
+function tierBytesOf(megabytes: number | null, device: Device, caches: Caches): number {
+  if (megabytes !== null) return megabytes * 2 ** 20;
+  const poolBytes = caches.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  return Math.min(device.info.hostTierBytes, poolBytes);
 }
 
 /** What the bytes of a page depend on beside its tokens. */

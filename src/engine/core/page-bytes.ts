@@ -6,6 +6,7 @@ import type { Caches } from "../../models/model.js";
 
 export class PageBytes implements PageMemory {
   readonly pageBytes: readonly number[]; // [G] of a page, or of a slot of states
+  readonly numPages: readonly number[]; // [G]
   readonly #device: Device;
   readonly #pools: Caches; // [G]
   readonly #page = new Int32Array(1);
@@ -14,6 +15,7 @@ export class PageBytes implements PageMemory {
     this.#device = device;
     this.#pools = pools;
     this.pageBytes = pools.map((pool) => (isStates(pool) ? pool.spec.floats * 4 : device.kvPageBytes(pool.spec)));
+    this.numPages = pools.map((pool) => (isStates(pool) ? pool.spec.numSlots : pool.spec.numPages));
   }
 
   read(out: Uint8Array, group: number, page: number): void {
@@ -35,6 +37,21 @@ export class PageBytes implements PageMemory {
       this.#page[0] = page;
       this.#device.writePages(pool, this.#page, 1, bytes);
     }
+  }
+
+  allocHost(bytes: number): Uint8Array {
+    const { buffer, byteOffset } = this.#device.allocHost(Math.ceil(bytes / 4));
+    return new Uint8Array(buffer, byteOffset, bytes);
+  }
+
+  save(out: Uint8Array, group: number, page: number): void {
+    if (this.#device.savePage === undefined) this.read(out, group, page);
+    else this.#device.savePage(out, this.#pools[group]!, page);
+  }
+
+  load(group: number, page: number, bytes: Uint8Array): void {
+    if (this.#device.loadPage === undefined) this.write(group, page, bytes);
+    else this.#device.loadPage(this.#pools[group]!, page, bytes);
   }
 }
 

@@ -1,11 +1,15 @@
-// The CUDA driver's and NVRTC's functions that the cuda device calls, over the emulator: memory is malloc's, a stream runs at once,
-// a graph is a list of launches with copies of their arguments.
+// The CUDA driver's and NVRTC's functions that the cuda device calls, over the emulator: memory is malloc's, a graph is a list of launches
+// with copies of their arguments. What is queued on a stream is done as late as can be, when somebody waits for it, so that a wait that
+// is missing shows.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <array>
+#include <deque>
+#include <functional>
+#include <set>
 #include <vector>
 
 namespace emulator {
@@ -19,6 +23,36 @@ struct Launch {
 };
 typedef std::vector<Launch> Graph;
 static Graph* capture = nullptr;
+struct Stream {
+  uint64_t done = 0;  // operations so far
+  std::deque<std::function<void()>> queue;
+  void runUntil(uint64_t count) {
+    while (done < count && !queue.empty()) {
+      queue.front()();
+      queue.pop_front();
+      done++;
+    }
+  }
+};
+static std::set<Stream*> streams;
+static int queueOn(void* stream, std::function<void()> run) {
+  ((Stream*)stream)->queue.push_back(run);
+  return 0;
+}
+static void runAll() {
+  for (Stream* stream : streams) stream->runUntil(UINT64_MAX);
+}
+struct Event {
+  Stream* stream = nullptr;
+  uint64_t count = 0;
+  void wait() { if (stream != nullptr) stream->runUntil(count); }
+};
+static int launchOn(void* stream, const Launch& l) {
+  return queueOn(stream, [l] { emulator::launch(l.function, l.grid, l.threads, l.sharedBytes, l.arguments.data()); });
+}
+static int copyOn(void* stream, void* to, const void* from, size_t n) {
+  return queueOn(stream, [=] { memmove(to, from, n); });
+}
 const uint64_t MEMORY = 8ull << 30;
 
 extern "C" {
@@ -36,21 +70,28 @@ int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 int cuCtxSetCurrent(void*) { return 0; }
 int cuMemGetInfo_v2(uint64_t* free, uint64_t* total) { *free = *total = MEMORY; return 0; }
 int cuMemAlloc_v2(void** p, size_t n) { return posix_memalign(p, 256, n) == 0 ? 0 : 2; }
-int cuMemFree_v2(void* p) { free(p); return 0; }
+int cuMemFree_v2(void* p) { runAll(); free(p); return 0; }
 int cuMemHostAlloc(void** p, size_t n, unsigned) { return posix_memalign(p, 4096, n) == 0 ? 0 : 2; }
-int cuMemFreeHost(void* p) { free(p); return 0; }
-int cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t n, void*) { memcpy(to, from, n); return 0; }
-int cuMemcpyDtoHAsync_v2(void* to, const void* from, size_t n, void*) { memcpy(to, from, n); return 0; }
-int cuMemcpyDtoDAsync_v2(void* to, const void* from, size_t n, void*) { memmove(to, from, n); return 0; }
-int cuMemsetD8Async(void* to, int v, size_t n, void*) { memset(to, v, n); return 0; }
-int cuStreamCreate(void** s, unsigned) { *s = (void*)16; return 0; }
-int cuStreamDestroy_v2(void*) { return 0; }
-int cuStreamSynchronize(void*) { return 0; }
-int cuEventCreate(void** e, unsigned) { *e = (void*)24; return 0; }
-int cuEventDestroy_v2(void*) { return 0; }
-int cuEventRecord(void*, void*) { return 0; }
-int cuEventSynchronize(void*) { return 0; }
-int cuEventQuery(void*) { return 0; }
+int cuMemFreeHost(void* p) { runAll(); free(p); return 0; }
+int cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t n, void* s) { return copyOn(s, to, from, n); }
+int cuMemcpyDtoHAsync_v2(void* to, const void* from, size_t n, void* s) { return copyOn(s, to, from, n); }
+int cuMemcpyDtoDAsync_v2(void* to, const void* from, size_t n, void* s) { return copyOn(s, to, from, n); }
+int cuMemsetD8Async(void* to, int v, size_t n, void* s) { return queueOn(s, [=] { memset(to, v, n); }); }
+int cuStreamCreate(void** s, unsigned) { *s = *streams.insert(new Stream()).first; return 0; }
+int cuStreamDestroy_v2(void* s) { runAll(); streams.erase((Stream*)s); delete (Stream*)s; return 0; }
+int cuStreamSynchronize(void* s) { ((Stream*)s)->runUntil(UINT64_MAX); return 0; }
+int cuStreamWaitEvent(void* s, void* e, unsigned) {
+  Event event = *(Event*)e;  // as it was recorded last
+  return queueOn(s, [event]() mutable { event.wait(); });
+}
+int cuEventCreate(void** e, unsigned) { *e = new Event(); return 0; }
+int cuEventDestroy_v2(void* e) { delete (Event*)e; return 0; }
+int cuEventRecord(void* e, void* s) {
+  Stream* stream = (Stream*)s;
+  *(Event*)e = {stream, stream->done + stream->queue.size()};
+  return 0;
+}
+int cuEventSynchronize(void* e) { ((Event*)e)->wait(); return 0; }
 int cuEventElapsedTime(float* ms, void*, void*) { *ms = 1; return 0; }
 int cuModuleLoadData(void** m, const void*) { *m = (void*)32; return 0; }
 int cuModuleUnload(void*) { return 0; }
@@ -62,12 +103,12 @@ int cuModuleGetFunction(void** f, void*, const char* name) {
 int cuModuleGetGlobal_v2(void**, size_t*, void*, const char*) { return 500; }
 int cuFuncSetAttribute(void*, int, int) { return 0; }
 int cuGetErrorName(int, const char** out) { *out = "CUDA_ERROR_EMULATED"; return 0; }
-int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned, unsigned shared, void*, void** params, void*) {
+int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned, unsigned shared, void* s, void** params, void*) {
   if (bx > 1024 || gy > 65535 || gz > 65535 || shared > 232448 || gx * gy * gz == 0) return 1;
   Launch l = {f, {gx, gy, gz}, bx, shared, {}};
   memcpy(l.arguments.data(), params[0], 512);
   if (capture != nullptr) capture->push_back(l);
-  else emulator::launch(f, l.grid, bx, shared, l.arguments.data());
+  else launchOn(s, l);
   return 0;
 }
 struct Config { unsigned grid[3], block[3], sharedBytes; void* stream; void* attributes; unsigned numAttributes; };
@@ -77,8 +118,8 @@ int cuLaunchKernelEx(const Config* c, void* f, void** params, void** extra) {
 int cuStreamBeginCapture_v2(void*, int) { capture = new Graph(); return 0; }
 int cuStreamEndCapture(void*, void** g) { *g = capture; capture = nullptr; return 0; }
 int cuGraphInstantiateWithFlags(void** e, void* g, uint64_t) { *e = new Graph(*(Graph*)g); return 0; }
-int cuGraphLaunch(void* e, void*) {
-  for (Launch& l : *(Graph*)e) emulator::launch(l.function, l.grid, l.threads, l.sharedBytes, l.arguments.data());
+int cuGraphLaunch(void* e, void* s) {
+  for (const Launch& l : *(Graph*)e) launchOn(s, l);
   return 0;
 }
 int cuGraphDestroy(void* g) { delete (Graph*)g; return 0; }
