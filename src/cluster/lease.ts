@@ -30,8 +30,8 @@ export class Lease {
   async list(): Promise<MemberEntry[]> {
     const bucket = await retry(() => this.#open(), JOIN_MS);
     const entries: MemberEntry[] = [];
-    const keys: string[] = [];
-    for await (const key of await bucket.keys()) keys.push(key);
+    const keys = new Set<string>(); // one that is renewed meanwhile is named twice
+    for await (const key of await bucket.keys()) keys.add(key);
     for (const key of keys) {
       const entry = await bucket.get(key);
       if (entry?.operation === "PUT") entries.push(entry.json<MemberEntry>());

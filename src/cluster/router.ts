@@ -240,7 +240,7 @@ export class Router {
   /** It says that it understands nothing of what it was sent. */
   #onUnsupported(id: string): void {
     const attempts = [...(this.#views.get(id)?.attempts.values() ?? [])];
-    const loss = { reason: "it speaks another protocol", kind: "refused" } as const;
+    const loss = { reason: "it speaks another protocol", kind: "fault" } as const;
     for (const attempt of attempts) this.#lose(attempt, loss);
     for (const owner of new Set(attempts.map(({ owner }) => owner))) owner.onFlush();
   }

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createEngine } from "../../src/engine/client/engine.js";
-import type { Engine, EngineStats, ModelInfo } from "../../src/engine/types.js";
+import { type Asked, alone, numReplicas, statsOf, stream } from "../support/cluster-streams.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { type ServedProcess, startProcess } from "../support/served-process.js";
 import { until } from "../support/test-server.js";
@@ -13,16 +13,7 @@ import { until } from "../support/test-server.js";
 const NUM_STREAMS = Number(process.env.CLUSTER_STREAMS ?? 12);
 const IS_LONG = NUM_STREAMS > 100;
 const NUM_CLIENTS = IS_LONG ? 8 : 4;
-const MODEL = "pagoda-stories-16m";
 const STORY = "Once upon a time there was a small dog who lived in a house by the sea with an old man and his cat. ";
-
-interface Asked {
-  readonly prompt: string;
-  readonly max_tokens: number;
-  readonly seed: number;
-  readonly temperature: number;
-  readonly [field: string]: unknown;
-}
 
 /** All that makes continuing an answer hard, in turn. */
 function askFor(i: number): Asked {
@@ -37,62 +28,6 @@ function askFor(i: number): Asked {
   return { ...base, ...kinds[i % kinds.length] };
 }
 
-/** The whole text of each sample, and how it ended, as the client sees it. */
-async function stream(url: string, asked: Asked, onToken: () => void): Promise<string> {
-  const reply = await fetch(`${url}/v1/completions`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ model: MODEL, stream: true, ...asked }),
-  });
-  assert.equal(reply.status, 200, await (reply.ok ? "" : reply.text()));
-  const texts: string[] = [];
-  const ends: string[] = [];
-  let rest = "";
-  for await (const bytes of reply.body!) {
-    rest += Buffer.from(bytes).toString("utf8");
-    const lines = rest.split("\n");
-    rest = lines.pop()!;
-    for (const line of lines) {
-      if (!line.startsWith("data: {")) continue;
-      const { choices, error } = JSON.parse(line.slice(6));
-      if (error !== undefined) throw new Error(JSON.stringify(error));
-      for (const { index, text, finish_reason } of choices) {
-        texts[index] = (texts[index] ?? "") + text;
-        if (finish_reason !== null) ends[index] = finish_reason;
-        onToken();
-      }
-    }
-  }
-  return JSON.stringify([texts, ends]);
-}
-
-interface ServerStats {
-  readonly model: ModelInfo;
-  readonly engine: EngineStats;
-  readonly server: { readonly active: number };
-}
-
-function statsOf(url: string): Promise<ServerStats> {
-  return fetch(`${url}/api/stats`).then((reply) => reply.json() as Promise<ServerStats>);
-}
-
-/** The same from an engine that nobody disturbs. */
-async function alone(engine: Engine, asked: Asked): Promise<string> {
-  const { samples } = await engine
-    .generate(asked.prompt, {
-      maxTokens: asked.max_tokens,
-      seed: asked.seed,
-      temperature: asked.temperature,
-      repetitionPenalty: (asked.repetition_penalty as number | undefined) ?? 1,
-      frequencyPenalty: (asked.frequency_penalty as number | undefined) ?? 0,
-      minTokens: (asked.min_tokens as number | undefined) ?? 0,
-      stop: (asked.stop as string[] | undefined) ?? [],
-      n: (asked.n as number | undefined) ?? 1,
-    })
-    .result();
-  return JSON.stringify([samples.map(({ text }) => text), samples.map(({ finishReason }) => finishReason)]);
-}
-
 test("streams go on, to the letter, while replicas are killed, stopped and drained and NATS is restarted", {
   skip: whyNoNats(),
 }, async () => {
@@ -103,11 +38,9 @@ test("streams go on, to the letter, while replicas are killed, stopped and drain
   await using router = await startProcess(cluster, "ignore", ["route"]);
   const replicas = await Promise.all([startReplica(), startReplica(), startReplica()]);
   try {
-    const numReplicas = async (): Promise<number> => {
-      const { model } = await statsOf(router.url);
-      return Number(/\d+/.exec(model.device)?.[0] ?? 0);
-    };
-    await until(async () => (await numReplicas()) === 3, "all replicas are known", 100);
+    const known = (count: number, what: string) =>
+      until(async () => (await numReplicas(router.url)) === count, what, 100);
+    await known(3, "all replicas are known");
 
     let numTokens = 0;
     let numWanted = 0;
@@ -136,12 +69,12 @@ test("streams go on, to the letter, while replicas are killed, stopped and drain
         await nats.start();
         await moreTokens();
         replicas[0] = await startReplica();
-        await until(async () => (await numReplicas()) === 3, "all replicas are back", 100);
+        await known(3, "all replicas are back");
         await moreTokens();
         replicas[1]!.child.kill("SIGSTOP");
-        await until(async () => (await numReplicas()) === 2, "the stopped replica is missed", 100);
+        await known(2, "the stopped replica is missed");
         replicas[1]!.child.kill("SIGCONT");
-        await until(async () => (await numReplicas()) === 3, "the stopped replica is back", 100);
+        await known(3, "the stopped replica is back");
         await moreTokens();
         replicas[2]!.child.kill("SIGTERM");
         await replicas[2]!.exit;

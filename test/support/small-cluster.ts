@@ -116,11 +116,11 @@ export class SmallCluster implements AsyncDisposable {
     return replica;
   }
 
-  async addRouter(nats = this.config.nats[0]!): Promise<SmallRouter> {
+  async addRouter(nats = this.config.nats[0]!, model = TINY_MODEL): Promise<SmallRouter> {
     const { Kind = Mailbox, patienceMs = 5000, policy = choose, prefillTokens = 512 } = this.#options;
     const config = { ...this.config, nats: [nats] };
     const member = await joinAsRouter(config, await openMailbox(config, Kind));
-    const options = { model: TINY_MODEL, cluster: config.cluster, patienceMs, policy, prefillTokens };
+    const options = { model, cluster: config.cluster, patienceMs, policy, prefillTokens };
     const engine = await createRoutedEngine(member.router, options);
     return {
       member,
