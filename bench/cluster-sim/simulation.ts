@@ -68,10 +68,11 @@ export function simulate(options: SimulationOptions, policy: Policy): Simulation
   const arrive = (turn: Turn): void => {
     const prompt = SimulatedReplica.prompt(turn);
     const keys = pageKeys(prompt, "", PAGE_SIZE);
+    const held = map.match(keys, nowMs);
     const candidates = replicas.map(
       ({ id, calls, backlogTokens }): Candidate => ({
         id,
-        heldTokens: map.numHeld(id, keys, nowMs) * PAGE_SIZE,
+        heldTokens: (held.get(id) ?? 0) * PAGE_SIZE,
         calls: calls.size,
         slots: SLOTS,
         maxQueued: 1024,

@@ -11,28 +11,31 @@ const message = (seq: number, isSnapshot: boolean, changes: number[], epoch = 1)
   changes: wordsToText(Int32Array.from(changes)),
 });
 
+const numHeld = (map: PrefixMap, keys: readonly number[], nowMs: number): number =>
+  map.match(keys, nowMs).get("a") ?? 0;
+
 test("changes are followed in order; after a gap everything is asked for again; old news is ignored", () => {
   const asked: string[] = [];
   const map = new PrefixMap((replica) => asked.push(replica));
   map.open("a");
   assert.deepEqual(asked, ["a"]);
   map.take("a", message(4, true, [1, 10, 0, 1, 11, 0]));
-  assert.equal(map.numHeld("a", [10, 11, 12], 0), 2);
+  assert.equal(numHeld(map, [10, 11, 12], 0), 2);
   map.take("a", message(5, false, [1, 12, 0]));
-  assert.equal(map.numHeld("a", [10, 11, 12], 0), 3);
+  assert.equal(numHeld(map, [10, 11, 12], 0), 3);
   map.take("a", message(7, false, [0, 10, 0]));
   assert.deepEqual(asked, ["a", "a"]);
-  assert.equal(map.numHeld("a", [10, 11, 12], 0), 3);
+  assert.equal(numHeld(map, [10, 11, 12], 0), 3);
   map.take("a", message(8, true, [1, 11, 0]));
-  assert.equal(map.numHeld("a", [10, 11], 0), 0, "a prefix is held from its beginning or not at all");
-  assert.equal(map.numHeld("a", [11], 0), 1);
+  assert.equal(numHeld(map, [10, 11], 0), 0, "a prefix is held from its beginning or not at all");
+  assert.equal(numHeld(map, [11], 0), 1);
   map.take("a", message(6, true, [1, 10, 0]));
-  assert.equal(map.numHeld("a", [11], 0), 1);
+  assert.equal(numHeld(map, [11], 0), 1);
   map.take("a", message(0, true, [], 2)); // a new engine
-  assert.equal(map.numHeld("a", [11], 0), 0);
+  assert.equal(numHeld(map, [11], 0), 0);
   map.drop("a");
   map.take("a", message(1, false, [1, 11, 0], 2));
-  assert.equal(map.numHeld("a", [11], 0), 0);
+  assert.equal(numHeld(map, [11], 0), 0);
 });
 
 test("pages that were sent to be computed are expected for a while, and not after they were evicted", () => {
@@ -40,13 +43,57 @@ test("pages that were sent to be computed are expected for a while, and not afte
   map.open("a");
   map.take("a", message(0, true, []));
   map.expect("a", [1, 2], 1000);
-  assert.equal(map.numHeld("a", [1, 2, 3], 2000), 2);
-  assert.equal(map.numHeld("a", [1, 2, 3], 1_000_000), 0);
+  assert.equal(numHeld(map, [1, 2, 3], 2000), 2);
+  assert.equal(numHeld(map, [1, 2, 3], 1_000_000), 0);
   map.take("a", message(1, false, [1, 1, 0, 0, 1, 0]));
-  assert.equal(map.numHeld("a", [1, 2, 3], 2000), 0);
+  assert.equal(numHeld(map, [1, 2, 3], 2000), 0);
   for (let key = 0; key < 10_000; key++) map.expect("a", [key + 5], 2000);
-  assert.equal(map.numHeld("a", [10_004], 2000), 1);
-  assert.equal(map.numHeld("a", [5], 2000), 0, "the oldest make room");
+  assert.equal(numHeld(map, [10_004], 2000), 1);
+  assert.equal(numHeld(map, [5], 2000), 0, "the oldest make room");
+});
+
+test("one walk says what each replica holds from the beginning on, and how many hold a page", () => {
+  const map = new PrefixMap(() => undefined);
+  for (const id of ["a", "b", "c", "d"]) {
+    map.open(id);
+    map.take(id, message(0, true, []));
+  }
+  map.take("a", message(1, false, [1, 1, 0, 1, 2, 0, 1, 3, 0]));
+  map.take("b", message(1, false, [1, 1, 0, 1, 3, 0])); // the page between is missing
+  map.expect("c", [1, 2], 0);
+  map.take("c", message(1, false, [1, 1, 0])); // what was expected came
+  assert.deepEqual(
+    [...map.match([1, 2, 3, 4], 5)],
+    [
+      ["a", 3],
+      ["b", 1],
+      ["c", 2],
+    ],
+  );
+  assert.deepEqual(
+    [...map.match([1, 2, 3, 4], 20_000)],
+    [
+      ["a", 3],
+      ["b", 1],
+      ["c", 1],
+    ],
+  );
+  assert.deepEqual(
+    [1, 2, 3, 4].map((key) => map.numHolders(key)),
+    [3, 1, 2, 0],
+  );
+  map.take("a", message(2, false, [0, 1, 0]));
+  map.drop("b");
+  assert.deepEqual(
+    [1, 2, 3].map((key) => map.numHolders(key)),
+    [1, 1, 1],
+  );
+  map.drop("a");
+  map.drop("c");
+  assert.deepEqual(
+    [1, 2, 3].map((key) => map.numHolders(key)),
+    [0, 0, 0],
+  );
 });
 
 test("a prompt's pages have the identities of the cache: those of whole pages before its last token, by salt", () => {

@@ -3,6 +3,9 @@
 //
 // Beside what replicas publish there is what this router expects: the pages of a prompt it has just sent will be there soon. Without it,
 // a burst of requests with one prefix would be sent all over the cluster before the first page is published.
+//
+//   page name ─> the replicas that hold it, or are about to      one walk over a prompt's pages finds what every replica holds of it
+//   replica   ─> its pages                                       so that those of one that leaves are forgotten
 
 import { HASH_WORDS, hashPage, hashSalt } from "../cache/page-hash.js";
 import { CHANGE_WORDS, prefixKey } from "../cache/prefix-journal.js";
@@ -16,15 +19,16 @@ class Held {
   epoch = -1;
   seq = -1;
   readonly keys = new Set<number>();
-  readonly expected = new Map<number, number>(); // until when; oldest first
-
-  has(key: number, nowMs: number): boolean {
-    return this.keys.has(key) || (this.expected.get(key) ?? 0) > nowMs;
-  }
+  readonly expected = new Map<number, number>(); // until when; oldest first; none that is in keys
+  /** When the oldest of them is expected no more. */
+  expiryMs = Number.POSITIVE_INFINITY;
+  /** Leading pages of the prompt that is being matched. */
+  numMatched = 0;
 }
 
 export class PrefixMap {
   readonly #replicas = new Map<string, Held>();
+  readonly #holders = new Map<number, Held[]>(); // of each page in some replica's keys or expected
   readonly #askFor: (replica: string) => void;
 
   /** `askFor` asks a replica for all that it holds. */
@@ -40,7 +44,11 @@ export class PrefixMap {
   }
 
   drop(replica: string): void {
+    const held = this.#replicas.get(replica);
+    if (held === undefined) return;
     this.#replicas.delete(replica);
+    this.#forgetKeys(held);
+    for (const key of held.expected.keys()) this.#removeHolder(key, held);
   }
 
   take(replica: string, { epoch, seq, isSnapshot, changes }: PrefixMessage): void {
@@ -52,27 +60,41 @@ export class PrefixMap {
       this.#askFor(replica); // something was missed
       return;
     }
-    if (isSnapshot) held.keys.clear();
+    if (isSnapshot) this.#forgetKeys(held);
     held.epoch = epoch;
     held.seq = seq;
     const words = textToWords(changes);
     for (let at = 0; at + CHANGE_WORDS <= words.length; at += CHANGE_WORDS) {
       const key = prefixKey(words[at + 1]!, words[at + 2]!);
-      if (words[at] === 1) held.keys.add(key);
-      else {
+      const wasKnown = held.expected.delete(key) || held.keys.has(key);
+      if (words[at] === 1) {
+        held.keys.add(key);
+        if (!wasKnown) this.#addHolder(key, held);
+      } else {
         held.keys.delete(key);
-        held.expected.delete(key);
+        if (wasKnown) this.#removeHolder(key, held);
       }
     }
   }
 
-  /** Leading pages of `keys` that the replica holds, or is about to. */
-  numHeld(replica: string, keys: readonly number[], nowMs: number): number {
-    const held = this.#replicas.get(replica);
-    if (held === undefined) return 0;
-    let count = 0;
-    while (count < keys.length && held.has(keys[count]!, nowMs)) count++;
-    return count;
+  /** Leading pages of `keys` that each replica holds, or is about to; replicas that hold none are left out. */
+  match(keys: readonly number[], nowMs: number): ReadonlyMap<string, number> {
+    for (const held of this.#replicas.values()) {
+      held.numMatched = 0;
+      if (held.expiryMs <= nowMs) this.#expire(held, nowMs);
+    }
+    for (let page = 0; page < keys.length; page++) {
+      let isHeld = false;
+      for (const held of this.#holders.get(keys[page]!) ?? NOBODY) {
+        if (held.numMatched !== page) continue; // a page before this one is missing there
+        held.numMatched++;
+        isHeld = true;
+      }
+      if (!isHeld) break;
+    }
+    const matched = new Map<string, number>();
+    for (const [replica, { numMatched }] of this.#replicas) if (numMatched > 0) matched.set(replica, numMatched);
+    return matched;
   }
 
   /** The replica is about to compute these pages. */
@@ -80,20 +102,58 @@ export class PrefixMap {
     const held = this.#replicas.get(replica);
     if (held === undefined) return;
     for (const key of keys) {
-      held.expected.delete(key);
+      if (held.keys.has(key)) continue;
+      if (!held.expected.delete(key)) this.#addHolder(key, held);
       held.expected.set(key, nowMs + EXPECTED_MS);
     }
-    for (const [key, untilMs] of held.expected) {
-      if (held.expected.size <= MAX_EXPECTED && untilMs > nowMs) break;
-      held.expected.delete(key);
-    }
+    this.#expire(held, nowMs);
   }
 
   /** Pages that the replica says it holds. */
   numPages(replica: string): number {
     return this.#replicas.get(replica)?.keys.size ?? 0;
   }
+
+  /** Replicas that hold this page, or are about to. */
+  numHolders(key: number): number {
+    return this.#holders.get(key)?.length ?? 0;
+  }
+
+  /** Forgets what was expected for too long, or is too much. */
+  #expire(held: Held, nowMs: number): void {
+    held.expiryMs = Number.POSITIVE_INFINITY;
+    for (const [key, untilMs] of held.expected) {
+      if (held.expected.size <= MAX_EXPECTED && untilMs > nowMs) {
+        held.expiryMs = untilMs;
+        return;
+      }
+      held.expected.delete(key);
+      this.#removeHolder(key, held);
+    }
+  }
+
+  #forgetKeys(held: Held): void {
+    for (const key of held.keys) this.#removeHolder(key, held);
+    held.keys.clear();
+  }
+
+  #addHolder(key: number, held: Held): void {
+    const holders = this.#holders.get(key);
+    if (holders === undefined) this.#holders.set(key, [held]);
+    else holders.push(held);
+  }
+
+  #removeHolder(key: number, held: Held): void {
+    const holders = this.#holders.get(key)!;
+    if (holders.length === 1) this.#holders.delete(key);
+    else {
+      holders[holders.indexOf(held)] = holders.at(-1)!;
+      holders.pop();
+    }
+  }
 }
+
+const NOBODY: readonly Held[] = [];
 
 /** The names of a prompt's pages. The last token is always computed, so a page that ends with it is of no use. */
 export function pageKeys(prompt: Int32Array, salt: string, pageSize: number): number[] {
