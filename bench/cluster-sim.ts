@@ -1,72 +1,104 @@
-// What choosing by prefix is worth at a scale that no test machine has: 200 replicas, a day's traffic, three ways to choose.
-//   node dist/bench/cluster-sim.js [--replicas 200 --rate 0.5 --hour-seconds 20 --pages 8000 --svg docs/images/cluster-sim.svg]
+// What choosing by prefix is worth at a scale that no test machine has: 200 replicas, a day's traffic, three ways to choose, each in a thread of
+// its own.
+//   node dist/bench/cluster-sim.js [--replicas 200 --rate 20 --hours 24 --pages 8000 --svg docs/images/cluster-sim]
 
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { renderTable } from "../src/cli/bench/table.js";
-import { type Candidate, choose, isFull, type Policy } from "../src/cluster/choose.js";
-import { simulate } from "./cluster-sim/simulation.js";
-import { lineChart } from "./line-chart.js";
+import { POLICIES } from "./cluster-sim/policies.js";
+import { factsOf, type Hour, type SimulationOptions, simulate } from "./cluster-sim/simulation.js";
+import { type Line, lineChart } from "./line-chart.js";
 
-function roundRobin(): Policy {
-  let turn = 0;
-  return (candidates) => candidates[turn++ % candidates.length]!;
+if (isMainThread) await main();
+else parentPort!.postMessage(simulate(workerData.options, POLICIES.get(workerData.policy)!));
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      replicas: { type: "string", default: "200" },
+      /** Requests in a second, over the day. */
+      rate: { type: "string", default: "20" },
+      hours: { type: "string", default: "24" },
+      pages: { type: "string", default: "8000" },
+      seed: { type: "string", default: "1" },
+      /** Where plots go: NAME-hits.svg and so on. */
+      svg: { type: "string" },
+    },
+  });
+  const options: SimulationOptions = {
+    numReplicas: Number(values.replicas),
+    pagesPerReplica: Number(values.pages),
+    seed: Number(values.seed),
+    requestsPerSecond: Number(values.rate),
+    dayMs: 3_600_000 * Number(values.hours),
+  };
+  const { numRequests, promptTokens, answerTokens, reusable } = factsOf(options);
+  const lengths = (tokens: readonly number[]): string => `${at(tokens, 0.5)} at the median, ${mean(tokens)} on average`;
+  process.stdout.write(
+    `${numRequests} requests; prompt tokens: ${lengths(promptTokens)}; answer tokens: ${lengths(answerTokens)}; ${percent(reusable)} of the prompt tokens were there before\n`,
+  );
+  const days = await Promise.all(
+    [...POLICIES.keys()].map(async (policy) => ({ policy, hours: await inThread(options, policy) })),
+  );
+  process.stdout.write(
+    renderTable({
+      caption: `${values.replicas} replicas of ${values.pages} pages, ${values.rate} requests/s over ${values.hours} h`,
+      head: [
+        ...["choice", "requests", "hit rate", "computed Mtok", "TTFT p50 s", "p99 s"],
+        ...["good", "good in the worst hour", "refused"],
+      ],
+      rows: days.map(({ policy, hours }) => [policy, ...rowOf(hours)]),
+    }),
+  );
+  if (values.svg === undefined) return;
+  const plot = (name: string, title: string, read: (hour: Hour) => number): void => {
+    const lines: Line[] = days.map(({ policy, hours }) => ({
+      label: policy,
+      points: hours.map((hour, i) => ({ x: i, y: read(hour) })),
+    }));
+    writeFileSync(`${values.svg}-${name}.svg`, lineChart(title, "hour of the day", lines));
+  };
+  plot("hits", "Prompt tokens found in the cache, %", (hour) => (100 * hour.cachedTokens) / hour.promptTokens);
+  plot("ttft", "Time to first token, 99th percentile, s", ({ ttftMs }) => at(ttftMs, 0.99) / 1000);
+  plot("goodput", "Good requests in a second", ({ numGood }) => numGood / 3600);
 }
 
-/** The fewest calls; among equals, by chance. */
-const leastLoad: Policy = (candidates, _, random) => {
-  const fewest = Math.min(...candidates.map(({ calls }) => calls));
-  const idlest: Candidate[] = candidates.filter((one) => one.calls === fewest && !isFull(one));
-  return idlest[Math.floor(random * idlest.length)] ?? null;
-};
-
-const { values } = parseArgs({
-  options: {
-    replicas: { type: "string", default: "200" },
-    /** Conversations in a second and replica. */
-    rate: { type: "string", default: "0.5" },
-    "hour-seconds": { type: "string", default: "20" },
-    pages: { type: "string", default: "8000" },
-    seed: { type: "string", default: "1" },
-    svg: { type: "string" },
-  },
-});
-const numReplicas = Number(values.replicas);
-const dayMs = 24_000 * Number(values["hour-seconds"]);
-const options = {
-  numReplicas,
-  pagesPerReplica: Number(values.pages),
-  seed: Number(values.seed),
-  numTemplates: 500,
-  conversationsPerSecond: Number(values.rate) * numReplicas,
-  dayMs,
-};
-const at = (sorted: readonly number[], share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? 0;
-const rows: (string | number)[][] = [];
-const lines: { label: string; points: { x: number; y: number }[] }[] = [];
-for (const [name, policy] of [
-  ["round robin", roundRobin()],
-  ["least load", leastLoad],
-  ["prefix-aware", choose],
-] as const) {
-  const { numRequests, promptTokens, cachedTokens, ttftMs, goodput, hitRateByHour } = simulate(options, policy);
-  rows.push([
-    name,
-    numRequests,
-    `${((100 * cachedTokens) / promptTokens).toFixed(1)} %`,
-    (promptTokens - cachedTokens) / 1e6,
-    at(ttftMs, 0.5),
-    at(ttftMs, 0.99),
-    goodput,
-  ]);
-  lines.push({ label: name, points: hitRateByHour.map((rate, hour) => ({ x: hour, y: 100 * rate })) });
+async function inThread(options: SimulationOptions, policy: string): Promise<readonly Hour[]> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: { options, policy } });
+  const hours = await new Promise<readonly Hour[]>((resolve, reject) => {
+    worker.once("message", resolve);
+    worker.once("error", reject);
+  });
+  for (const { ttftMs } of hours) ttftMs.sort((a, b) => a - b);
+  return hours;
 }
-process.stdout.write(
-  renderTable({
-    caption: `${numReplicas} replicas of ${options.pagesPerReplica} pages, ${options.conversationsPerSecond} conversations/s, a day of ${dayMs / 1000} s`,
-    head: ["choice", "requests", "hit rate", "computed Mtok", "TTFT p50 ms", "p99 ms", "good req/s"],
-    rows,
-  }),
-);
-if (values.svg !== undefined)
-  writeFileSync(values.svg, lineChart("Prompt tokens found in the cache, %", "hour of the simulated day", lines));
+
+function rowOf(hours: readonly Hour[]): (string | number)[] {
+  const sum = (read: (hour: Hour) => number): number => hours.reduce((total, hour) => total + read(hour), 0);
+  const [asked, prompt] = [sum(({ numAsked }) => numAsked), sum(({ promptTokens }) => promptTokens)];
+  const computed = prompt - sum(({ cachedTokens }) => cachedTokens);
+  const ttftMs = hours.flatMap((hour) => hour.ttftMs).sort((a, b) => a - b);
+  return [
+    asked,
+    percent(1 - computed / prompt),
+    computed / 1e6,
+    at(ttftMs, 0.5) / 1000,
+    at(ttftMs, 0.99) / 1000,
+    percent(sum(({ numGood }) => numGood) / asked),
+    percent(Math.min(...hours.map(({ numGood, numAsked }) => numGood / numAsked))),
+    percent(sum(({ numRefused }) => numRefused) / asked),
+  ];
+}
+
+function at(sorted: readonly number[], share: number): number {
+  return sorted[Math.floor(share * (sorted.length - 1))] ?? 0;
+}
+
+function mean(numbers: readonly number[]): number {
+  return Math.round(numbers.reduce((sum, number) => sum + number, 0) / numbers.length);
+}
+
+function percent(share: number): string {
+  return `${(100 * share).toFixed(1)} %`;
+}

@@ -1,178 +1,171 @@
-// A day of a cluster in virtual time: the router's own choice and prefix map, the replicas' own schedulers and caches, events in order.
+// A day of a cluster in virtual time: the router's own code, the replicas' own schedulers and caches, events in order.
 
-import type { Candidate, Policy } from "../../src/cluster/choose.js";
-import { PrefixMap, pageKeys } from "../../src/cluster/prefix-map.js";
-import { wordsToText } from "../../src/cluster/wire.js";
+import type { Policy } from "../../src/cluster/choose.js";
 import { makeRandom } from "../../test/support/random.js";
-import { PAGE_SIZE, type Served, SimulatedReplica, STEP_COST } from "./simulated-replica.js";
+import { type Event, EventQueue } from "./event-queue.js";
+import { PAGE_SIZE, type Served, SimulatedReplica } from "./simulated-replica.js";
+import { SimulatedRouter } from "./simulated-router.js";
 import { Traffic, type TrafficOptions, type Turn } from "./traffic.js";
 
 export interface SimulationOptions extends TrafficOptions {
   readonly numReplicas: number;
   readonly pagesPerReplica: number;
   readonly seed: number;
+  /** Steps that are run as one at most; 1: every step alone. */
+  readonly maxStretch?: number;
 }
 
-export interface SimulationResult {
-  readonly numRequests: number;
-  readonly promptTokens: number;
-  readonly cachedTokens: number;
-  readonly ttftMs: readonly number[];
-  /** Requests in a second whose first token came within a second and the others 50 ms apart or less on average. */
-  readonly goodput: number;
-  /** Share of prompt tokens that were cached, in each twenty-fourth of the day. */
-  readonly hitRateByHour: readonly number[];
+/** Of the requests that came in one hour. */
+export interface Hour {
+  numAsked: number;
+  numRefused: number;
+  /** The first token came within ten seconds and then three in a second or more. */
+  numGood: number;
+  promptTokens: number;
+  cachedTokens: number;
+  readonly ttftMs: number[];
 }
 
 const PUBLISH_MS = 100;
-const SLOTS = 64;
-const GOOD = { ttftMs: 1000, tpotMs: 50 } as const;
-const TOKENS_PER_SECOND = 1000 / STEP_COST.tokenMs;
+const RENEW_MS = 1000;
+const GOOD = { ttftMs: 10_000, tpotMs: 333 } as const;
+const HOUR_MS = 3_600_000;
 
-type Event = { readonly atMs: number } & (
-  | { readonly type: "arrival"; readonly turn: Turn; readonly isFirst: boolean }
-  | { readonly type: "step"; readonly replica: number }
-  | { readonly type: "publish" }
-);
+type SimulatedEvent = Event &
+  (
+    | { readonly type: "arrival"; readonly turn: Turn; readonly isFirst: boolean }
+    | { readonly type: "step"; readonly replica: number }
+    | { readonly type: "publish" | "renew" }
+  );
 
-export function simulate(options: SimulationOptions, policy: Policy): SimulationResult {
-  const { numReplicas, pagesPerReplica, seed, dayMs } = options;
+export function simulate(options: SimulationOptions, policy: Policy): readonly Hour[] {
+  const { numReplicas, pagesPerReplica, seed, dayMs, maxStretch } = options;
   const random = makeRandom(seed);
-  const uniform = (): number => random(2 ** 30) / 2 ** 30;
   const conversations = new Traffic(options, makeRandom(seed + 1)).conversations();
   let nowMs = 0;
+  const clock = (): number => nowMs;
+  // Ties are drawn from the seed, not from Math.random().
+  const router = new SimulatedRouter((some, tokens) => policy(some, tokens, random(2 ** 30) / 2 ** 30), clock);
   const replicas = Array.from(
     { length: numReplicas },
-    (_, i) => new SimulatedReplica(String(i), pagesPerReplica, () => nowMs),
+    (_, i) => new SimulatedReplica(String(i), pagesPerReplica, clock, maxStretch),
   );
-  const map = new PrefixMap(() => undefined);
-  for (const { id } of replicas) {
-    map.open(id);
-    map.take(id, { type: "prefixes", epoch: 1, seq: 0, isSnapshot: true, changes: "" });
+  for (const replica of replicas) {
+    router.hear(replica);
+    router.hearPrefixes(replica);
   }
-  const seqs = new Int32Array(numReplicas);
-  const events = new EventQueue();
-  const ttftMs: number[] = [];
-  const hours = Array.from({ length: 24 }, () => ({ prompt: 0, cached: 0 }));
-  let numGood = 0;
-  let numCalls = 0;
+  const hours = Array.from({ length: Math.ceil(dayMs / HOUR_MS) }, newHour);
+  const hourOf = (atMs: number): Hour => hours[Math.min(hours.length - 1, Math.floor(atMs / HOUR_MS))]!;
+  const events = new EventQueue<SimulatedEvent>();
+  const changed = new Set<SimulatedReplica>(); // since their load was last heard
+  let numOpen = 0;
 
   const nextConversation = (): void => {
     const { value, done } = conversations.next();
     if (done !== true) events.push({ atMs: value.atMs, type: "arrival", turn: value.turn, isFirst: true });
   };
-  const beginStep = (index: number): void => {
-    const ms = replicas[index]!.begin();
-    if (ms !== null) events.push({ atMs: nowMs + ms, type: "step", replica: index });
+  const endAt = (index: number): void => {
+    const atMs = replicas[index]!.endMs;
+    if (atMs < Number.POSITIVE_INFINITY) events.push({ atMs, type: "step", replica: index });
   };
   const arrive = (turn: Turn): void => {
-    const prompt = SimulatedReplica.prompt(turn);
-    const keys = pageKeys(prompt, "", PAGE_SIZE);
-    const held = map.match(keys, nowMs);
-    const candidates = replicas.map(
-      ({ id, calls, backlogTokens }): Candidate => ({
-        id,
-        heldTokens: (held.get(id) ?? 0) * PAGE_SIZE,
-        calls: calls.size,
-        slots: SLOTS,
-        maxQueued: 1024,
-        backlogTokens,
-        tokensPerSecond: TOKENS_PER_SECOND,
-        meanCallMs: 4000,
-      }),
-    );
-    const chosen = policy(candidates, prompt.length, uniform())!;
-    const index = Number(chosen.id);
-    map.expect(chosen.id, keys, nowMs);
-    const replica = replicas[index]!;
-    replica.add(String(numCalls++), turn, nowMs, prompt);
-    replica.backlogTokens += turn.promptTokens - chosen.heldTokens;
-    if (!replica.isBusy) beginStep(index);
+    const hour = hourOf(nowMs);
+    hour.numAsked++;
+    const isTaken = router.route(turn, nowMs, (index, id, prompt) => {
+      const replica = replicas[index]!;
+      const before = replica.endMs;
+      replica.add(id, turn, prompt, nowMs);
+      if (before === Number.POSITIVE_INFINITY) replica.begin(nowMs);
+      if (replica.endMs !== before) endAt(index);
+    });
+    if (isTaken) numOpen++;
+    else hour.numRefused++;
   };
-  const finish = ({ turn, request, arrivalMs, firstMs }: Served): void => {
-    const ttft = firstMs - arrivalMs;
-    ttftMs.push(ttft);
-    const tpot = (nowMs - firstMs) / Math.max(1, turn.answerTokens - 1);
-    if (ttft <= GOOD.ttftMs && tpot <= GOOD.tpotMs) numGood++;
-    const hour = hours[Math.min(23, Math.floor((24 * arrivalMs) / dayMs))]!;
-    hour.prompt += request.promptLen;
-    hour.cached += request.numCached;
-    if (turn.next !== null && nowMs < dayMs)
-      events.push({ atMs: nowMs + turn.next.afterMs, type: "arrival", turn: turn.next.turn, isFirst: false });
+  const finish = (replica: SimulatedReplica, { id, turn, request, firstMs }: Served): void => {
+    router.hearOutput(replica.id, { id, at: turn.answerTokens, finishReason: "stop" });
+    changed.add(replica);
+    numOpen--;
+    const hour = hourOf(request.arrivalMs);
+    const ttftMs = firstMs - request.arrivalMs;
+    const tpotMs = (nowMs - firstMs) / Math.max(1, turn.answerTokens - 1);
+    hour.ttftMs.push(ttftMs);
+    if (ttftMs <= GOOD.ttftMs && tpotMs <= GOOD.tpotMs) hour.numGood++;
+    hour.promptTokens += request.promptLen;
+    hour.cachedTokens += request.numCached;
+    const { next } = turn;
+    if (next !== null && nowMs + next.afterMs < dayMs)
+      events.push({ atMs: nowMs + next.afterMs, type: "arrival", turn: next.turn, isFirst: false });
   };
   const endStep = (index: number): void => {
     const replica = replicas[index]!;
-    for (const served of replica.end(nowMs)) finish(served);
-    let waiting = 0;
-    for (const { firstMs, request } of replica.calls.values())
-      if (firstMs < 0) waiting += request.promptLen - request.numComputed;
-    replica.backlogTokens = waiting;
-    beginStep(index);
+    if (replica.endMs !== nowMs) return; // a newcomer has moved the end
+    replica.end(
+      nowMs,
+      ({ id }) => router.hearOutput(replica.id, { id, at: 0, tokens: [0] }),
+      (call) => finish(replica, call),
+    );
+    replica.begin(nowMs);
+    endAt(index);
   };
-  const publish = (): void => {
-    for (const [i, { id, journal }] of replicas.entries()) {
-      if (journal.isEmpty) continue;
-      const changes = wordsToText(journal.take());
-      map.take(id, { type: "prefixes", epoch: 1, seq: ++seqs[i]!, isSnapshot: false, changes });
-    }
-    if (events.size > 0) events.push({ atMs: nowMs + PUBLISH_MS, type: "publish" });
+  const again = (type: "publish" | "renew", afterMs: number): void => {
+    if (nowMs < dayMs || numOpen > 0) events.push({ atMs: nowMs + afterMs, type });
   };
 
   nextConversation();
-  events.push({ atMs: PUBLISH_MS, type: "publish" });
+  again("publish", PUBLISH_MS);
+  again("renew", RENEW_MS);
   for (let event = events.pop(); event !== null; event = events.pop()) {
     nowMs = event.atMs;
     if (event.type === "step") endStep(event.replica);
-    else if (event.type === "publish") publish();
-    else {
+    else if (event.type === "arrival") {
       arrive(event.turn);
       if (event.isFirst) nextConversation();
+    } else if (event.type === "publish") {
+      for (const replica of replicas) if (!replica.journal.isEmpty) router.hearPrefixes(replica);
+      again("publish", PUBLISH_MS);
+    } else {
+      for (const replica of changed) router.hear(replica);
+      changed.clear();
+      again("renew", RENEW_MS);
     }
   }
-  return {
-    numRequests: ttftMs.length,
-    promptTokens: hours.reduce((sum, { prompt }) => sum + prompt, 0),
-    cachedTokens: hours.reduce((sum, { cached }) => sum + cached, 0),
-    ttftMs: ttftMs.sort((a, b) => a - b),
-    goodput: numGood / (dayMs / 1000),
-    hitRateByHour: hours.map(({ prompt, cached }) => (prompt === 0 ? 0 : cached / prompt)),
-  };
+  router.close();
+  return hours;
 }
 
-/** A binary heap by time. */
-class EventQueue {
-  readonly #heap: Event[] = [];
+function newHour(): Hour {
+  return { numAsked: 0, numRefused: 0, numGood: 0, promptTokens: 0, cachedTokens: 0, ttftMs: [] };
+}
 
-  get size(): number {
-    return this.#heap.length;
-  }
+/** What the traffic is, measured on it: lengths, and the share of prompt tokens that a cache that forgets nothing would have. */
+export interface TrafficFacts {
+  readonly numRequests: number;
+  readonly promptTokens: readonly number[]; // sorted
+  readonly answerTokens: readonly number[]; // sorted
+  readonly reusable: number;
+}
 
-  push(event: Event): void {
-    const heap = this.#heap;
-    let at = heap.push(event) - 1;
-    for (let parent = (at - 1) >> 1; at > 0 && heap[parent]!.atMs > event.atMs; parent = (at - 1) >> 1) {
-      heap[at] = heap[parent]!;
-      at = parent;
-    }
-    heap[at] = event;
+export function factsOf(options: SimulationOptions): TrafficFacts {
+  const [prompts, answers]: [number[], number[]] = [[], []];
+  const seen = new Set<number>();
+  let reusable = 0;
+  const note = (turn: Turn, knownTokens: number): void => {
+    prompts.push(turn.promptTokens);
+    answers.push(turn.answerTokens);
+    const known = Math.min(knownTokens, turn.promptTokens - 1);
+    reusable += known - (known % PAGE_SIZE);
+    if (turn.next !== null) note(turn.next.turn, turn.promptTokens + turn.answerTokens - 1);
+  };
+  for (const { turn } of new Traffic(options, makeRandom(options.seed + 1)).conversations()) {
+    note(turn, seen.has(turn.opening) ? turn.openingTokens : 0);
+    seen.add(turn.opening);
   }
-
-  pop(): Event | null {
-    const heap = this.#heap;
-    const first = heap[0];
-    const last = heap.pop();
-    if (first === undefined || last === undefined) return null;
-    if (heap.length === 0) return first;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && heap[child + 1]!.atMs < heap[child]!.atMs) child++;
-      if (heap[child]!.atMs >= last.atMs) break;
-      heap[at] = heap[child]!;
-      at = child;
-    }
-    heap[at] = last;
-    return first;
-  }
+  const byLength = (a: number, b: number): number => a - b;
+  const total = prompts.reduce((sum, length) => sum + length, 0);
+  return {
+    numRequests: prompts.length,
+    promptTokens: prompts.sort(byLength),
+    answerTokens: answers.sort(byLength),
+    reusable: reusable / total,
+  };
 }

@@ -7,13 +7,28 @@ import type { ReplicaLoad } from "./registration.js";
 const FIRST_GUESS = 1000;
 const DECAY = 0.9;
 
+/** Prompt tokens in a second, over the steps of late. */
+export class PromptSpeed {
+  #tokens = 0;
+  #ms = 0;
+
+  /** A step that computed some of a prompt; those that only answer say little of how fast a prompt is computed. */
+  note(tokens: number, ms: number): void {
+    this.#tokens = DECAY * this.#tokens + tokens;
+    this.#ms = DECAY * this.#ms + ms;
+  }
+
+  get tokensPerSecond(): number {
+    return this.#ms > 0 ? Math.max(1, (1000 * this.#tokens) / this.#ms) : FIRST_GUESS;
+  }
+}
+
 export class LoadGauge {
   readonly #engine: Engine;
   readonly #leave = new AbortController();
   #stats: EngineStats | null = null;
   #isAsking = false;
-  #tokens = 0;
-  #ms = 0;
+  readonly #speed = new PromptSpeed();
 
   constructor(engine: Engine) {
     this.#engine = engine;
@@ -36,7 +51,7 @@ export class LoadGauge {
   load(): Pick<ReplicaLoad, keyof ReplicaLoad & (keyof EngineStats | "tokensPerSecond")> {
     const stats = this.#stats;
     return {
-      tokensPerSecond: this.#ms > 0 ? Math.max(1, (1000 * this.#tokens) / this.#ms) : FIRST_GUESS,
+      tokensPerSecond: this.#speed.tokensPerSecond,
       running: stats?.running ?? 0,
       waiting: stats?.waiting ?? 0,
       pagesUsed: stats?.pagesUsed ?? 0,
@@ -57,10 +72,7 @@ export class LoadGauge {
     for await (const step of this.#engine.steps({ signal: this.#leave.signal })) this.measure(step);
   }
 
-  /** Steps that compute prompts; those that only answer say little of how fast a prompt is computed. */
   measure({ rows, tokens, durationMs }: StepRecord): void {
-    if (!rows.some(({ isPrefill }) => isPrefill)) return;
-    this.#tokens = DECAY * this.#tokens + tokens;
-    this.#ms = DECAY * this.#ms + durationMs;
+    if (rows.some(({ isPrefill }) => isPrefill)) this.#speed.note(tokens, durationMs);
   }
 }

@@ -87,9 +87,12 @@ export class Placement {
 
   /** Each with what it holds of the prompt and could get of it from the one that holds most. */
   #candidates(call: RoutedCall, able: readonly ReplicaEntry[]): Candidate[] {
-    const { priority } = call.message;
-    const candidateOf = ({ id, facts }: ReplicaEntry): Candidate =>
-      this.#router.candidate(id, call.keysFor(facts.pageSize), priority);
+    const held = new Map<number, ReadonlyMap<string, number>>(); // by page size
+    const candidateOf = ({ id, facts: { pageSize } }: ReplicaEntry): Candidate => {
+      const pages = held.get(pageSize) ?? this.#router.match(call.keysFor(pageSize));
+      held.set(pageSize, pages);
+      return this.#router.candidate(id, pages.get(id) ?? 0, call.message.priority);
+    };
     const fullest = new Map<string, Candidate>(); // by identity: pages of one are of no use to another
     for (const entry of this.#able(call, 0)) {
       if (!entry.exchangesPages) continue;

@@ -55,8 +55,15 @@ export interface RouterListener {
 
 const LOOK_MS = 100;
 
+/** The line to the others, and who they are: over NATS, or within a simulation. */
+export type Line = Pick<
+  Mailbox,
+  "member" | "subjects" | "isConnected" | "send" | "listen" | "onReconnect" | "onUnsupported"
+>;
+export type Membership = Pick<Members, "follow" | "noteLife" | "expire" | "close">;
+
 export class Router {
-  readonly mailbox: Mailbox;
+  readonly mailbox: Line;
   readonly leaseMs: number;
   /** Calls that went on elsewhere. */
   numResumed = 0;
@@ -67,7 +74,8 @@ export class Router {
   /** Hears of replicas that come and go. */
   onMember: (event: { readonly replica: string; readonly isHere: boolean; readonly reason: string | null }) => void =
     () => undefined;
-  readonly #members: Members;
+  readonly #members: Membership;
+  readonly #clock: () => number;
   readonly #views = new Map<string, View>();
   readonly #refused = new Set<string>();
   readonly #prefixes: PrefixMap;
@@ -75,9 +83,10 @@ export class Router {
   readonly #timers: readonly NodeJS.Timeout[];
   #numAttempts = 0;
 
-  constructor(mailbox: Mailbox, members: Members, leaseMs: number) {
+  constructor(mailbox: Line, members: Membership, leaseMs: number, clock = (): number => performance.now()) {
     this.mailbox = mailbox;
     this.leaseMs = leaseMs;
+    this.#clock = clock;
     this.#members = members;
     this.#prefixes = new PrefixMap((replica) => mailbox.send(replica, { type: "prefixes" }));
     mailbox.listen(mailbox.subjects.inbox(mailbox.member), (message) =>
@@ -116,15 +125,20 @@ export class Router {
     return [...this.#views.values()].reduce((sum, { attempts }) => sum + attempts.size, 0);
   }
 
-  /** What choosing needs to know of a replica for a prompt whose pages have these names. Calls of worse priority are in nobody's way. */
-  candidate(id: string, keys: readonly number[], priority: number): Candidate {
+  /** Leading pages, of those with these names, that each replica holds; those that hold none are left out. */
+  match(keys: readonly number[]): ReadonlyMap<string, number> {
+    return this.#prefixes.match(keys, this.#clock());
+  }
+
+  /** What choosing needs to know of a replica that holds so many pages of a prompt. Calls of worse priority are in nobody's way. */
+  candidate(id: string, heldPages: number, priority: number): Candidate {
     const { entry, attempts, backlog, otherCalls, otherQueued } = this.#views.get(id)!;
     const { slots, maxQueued, load } = entry;
     const ours = seenBy(priority, backlog.list());
     const others = seenBy(priority, otherQueued);
     return {
       id,
-      heldTokens: this.#prefixes.numHeld(id, keys, performance.now()) * entry.facts.pageSize,
+      heldTokens: heldPages * entry.facts.pageSize,
       calls: otherCalls + attempts.size - ours.numWorse - others.numWorse,
       slots,
       maxQueued,
@@ -144,7 +158,7 @@ export class Router {
     const view = this.#views.get(replica)!;
     view.attempts.set(id, attempt);
     view.backlog.add(priority, newTokens);
-    this.#prefixes.expect(replica, keys, performance.now());
+    this.#prefixes.expect(replica, keys, this.#clock());
     this.mailbox.send(replica, { ...request, id, ...(fetch === undefined ? {} : { peer: fetch.peer }) });
     return attempt;
   }

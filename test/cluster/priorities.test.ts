@@ -31,7 +31,7 @@ test("what is urgent goes before what waits, through another router too; when al
   const numCalls = (count: number) => until(() => member.replica.numCalls === count, `${count} calls are there`);
   const low = [ask(a, "low 1", 9, 1), ask(a, "low 2", 8, 2), ask(a, "low 3", 9, 3)];
   await numCalls(4);
-  const isFull = () => second.member.router.candidate(member.id, [], 9).calls === 4;
+  const isFull = () => second.member.router.candidate(member.id, 0, 9).calls === 4;
   await until(isFull, "the other router hears that the replica is full");
 
   const isRefused = (error: { code: string; details: { limit: number; retryAfter: number } }): boolean =>
