@@ -1,6 +1,6 @@
 // What choosing by prefix is worth at a scale that no test machine has: 200 replicas, a day's traffic, three ways to choose, each in a thread of
 // its own.
-//   node dist/bench/cluster-sim.js [--replicas 200 --rate 20 --hours 24 --pages 8000 --svg docs/images/cluster-sim]
+//   node dist/bench/cluster-sim.js [--replicas 200 --rate 24 --hours 24 --pages 8000 --svg docs/images/cluster-sim]
 
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -18,7 +18,7 @@ async function main(): Promise<void> {
     options: {
       replicas: { type: "string", default: "200" },
       /** Requests in a second, over the day. */
-      rate: { type: "string", default: "20" },
+      rate: { type: "string", default: "24" },
       hours: { type: "string", default: "24" },
       pages: { type: "string", default: "8000" },
       seed: { type: "string", default: "1" },

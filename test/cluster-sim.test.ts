@@ -9,8 +9,8 @@ const options: SimulationOptions = {
   numReplicas: 4,
   pagesPerReplica: 2000,
   seed: 3,
-  requestsPerSecond: 0.8, // more than they can do without sharing
-  dayMs: 180_000,
+  requestsPerSecond: 0.5, // more than they can do without sharing
+  dayMs: 600_000,
 };
 const day = (policy: string, more: Partial<SimulationOptions> = {}): Hour =>
   simulate({ ...options, ...more }, POLICIES.get(policy)!)[0]!;
@@ -18,7 +18,7 @@ const day = (policy: string, more: Partial<SimulationOptions> = {}): Hour =>
 test("a simulated day: every request is answered or refused; by prefix less is computed and first tokens come sooner", () => {
   const [inTurn, byPrefix] = [day("round robin"), day("prefix-aware")];
   for (const { numAsked, numRefused, ttftMs } of [inTurn, byPrefix]) {
-    assert.ok(numAsked > 80);
+    assert.ok(numAsked > 150);
     assert.equal(ttftMs.length + numRefused, numAsked);
   }
   const mean = ({ ttftMs }: Hour): number => ttftMs.reduce((sum, ms) => sum + ms, 0) / ttftMs.length;

@@ -13,11 +13,8 @@ import { SAMPLING_DEFAULTS } from "../../src/core/sampling.js";
 import { Scheduler, type Step } from "../../src/scheduler/scheduler.js";
 import { FIRST_CONVERSATION, type Turn, tokenAt } from "./traffic.js";
 
-/**
- * Assumed: an 8B model in 4 bits on a CPU server of 16 cores or so. A step reads the weights once (80 ms: 5 GB at 60 GB/s) and computes 250
- * tokens in a second.
- */
-const STEP_COST = { baseMs: 80, tokenMs: 4 } as const;
+/** Assumed: an 8B model in 4 bits on a small CPU server. A step reads the weights once (5 GB at 50 GB/s) and computes 200 tokens in a second. */
+const STEP_COST = { baseMs: 100, tokenMs: 5 } as const;
 export const PAGE_SIZE = 16;
 /** Requests that run at once. */
 export const SLOTS = 32;
@@ -55,7 +52,7 @@ export class SimulatedReplica {
     this.id = id;
     this.#maxStretch = maxStretch;
     this.#cache = new CacheManager({ pageSize: PAGE_SIZE, prefixCaching: true, groups: [{ kind: "full", numPages }] });
-    const options = { mode: "extend", pageSize: PAGE_SIZE, maxPagesPerBatch: 32, idealChunk: 256 } as const;
+    const options = { mode: "extend", pageSize: PAGE_SIZE, maxPagesPerBatch: 32, idealChunk: 128 } as const;
     this.#scheduler = new Scheduler(options, this.#cache, clock);
     this.journal = this.#cache.openJournal()!;
   }

@@ -4,7 +4,7 @@
 //   id(page 0) is chained to the root = BLAKE2s-128(the request's salt as UTF-8)
 //
 // BLAKE2s (RFC 7693) takes 16 bytes beside the message in its parameter block, so the parent costs nothing: a page of 16 tokens
-// is one compression, about a microsecond. A cryptographic hash, because prompts come from strangers: nobody can make two
+// is one compression, a third of a microsecond. A cryptographic hash, because prompts come from strangers: nobody can make two
 // prefixes of one identity and have the pages of one taken for the other's.
 
 /** 32-bit words of an identity. */
@@ -42,7 +42,6 @@ const SIGMA = Uint8Array.from(
 const NO_PARENT = new Int32Array(HASH_WORDS);
 // One hash at a time: the state lives here, not on the heap.
 const h = new Int32Array(8);
-const v = new Int32Array(16);
 const m = new Int32Array(BLOCK_WORDS);
 
 /** out[at ..+4) = identity of the page words[offset ..+count) that follows the identity parent[parentAt ..+4). */
@@ -94,46 +93,100 @@ function absorb(words: Int32Array, offset: number, count: number, byteLength: nu
   } while (done < count);
 }
 
-/** `length` counts the message's bytes so far. */
+/** `length` counts the message's bytes so far. The sixteen words of the state are locals: they stay in registers, which a table of them does not. */
 function compress(length: number, isLast: boolean): void {
-  for (let i = 0; i < 8; i++) {
-    v[i] = h[i]!;
-    v[i + 8] = IV[i]!;
-  }
-  v[12]! ^= length;
-  if (isLast) v[14] = ~v[14]!;
+  let v0 = h[0]!;
+  let v1 = h[1]!;
+  let v2 = h[2]!;
+  let v3 = h[3]!;
+  let v4 = h[4]!;
+  let v5 = h[5]!;
+  let v6 = h[6]!;
+  let v7 = h[7]!;
+  let v8 = IV[0]!;
+  let v9 = IV[1]!;
+  let v10 = IV[2]!;
+  let v11 = IV[3]!;
+  let v12 = IV[4]! ^ length;
+  let v13 = IV[5]!;
+  let v14 = isLast ? ~IV[6]! : IV[6]!;
+  let v15 = IV[7]!;
   for (let s = 0; s < SIGMA.length; s += 16) {
-    mix(0, 4, 8, 12, s);
-    mix(1, 5, 9, 13, s + 2);
-    mix(2, 6, 10, 14, s + 4);
-    mix(3, 7, 11, 15, s + 6);
-    mix(0, 5, 10, 15, s + 8);
-    mix(1, 6, 11, 12, s + 10);
-    mix(2, 7, 8, 13, s + 12);
-    mix(3, 4, 9, 14, s + 14);
+    v0 = (v0 + v4 + m[SIGMA[s + 0]!]!) | 0;
+    v12 = rotate(v12 ^ v0, 16);
+    v8 = (v8 + v12) | 0;
+    v4 = rotate(v4 ^ v8, 12);
+    v0 = (v0 + v4 + m[SIGMA[s + 1]!]!) | 0;
+    v12 = rotate(v12 ^ v0, 8);
+    v8 = (v8 + v12) | 0;
+    v4 = rotate(v4 ^ v8, 7);
+    v1 = (v1 + v5 + m[SIGMA[s + 2]!]!) | 0;
+    v13 = rotate(v13 ^ v1, 16);
+    v9 = (v9 + v13) | 0;
+    v5 = rotate(v5 ^ v9, 12);
+    v1 = (v1 + v5 + m[SIGMA[s + 3]!]!) | 0;
+    v13 = rotate(v13 ^ v1, 8);
+    v9 = (v9 + v13) | 0;
+    v5 = rotate(v5 ^ v9, 7);
+    v2 = (v2 + v6 + m[SIGMA[s + 4]!]!) | 0;
+    v14 = rotate(v14 ^ v2, 16);
+    v10 = (v10 + v14) | 0;
+    v6 = rotate(v6 ^ v10, 12);
+    v2 = (v2 + v6 + m[SIGMA[s + 5]!]!) | 0;
+    v14 = rotate(v14 ^ v2, 8);
+    v10 = (v10 + v14) | 0;
+    v6 = rotate(v6 ^ v10, 7);
+    v3 = (v3 + v7 + m[SIGMA[s + 6]!]!) | 0;
+    v15 = rotate(v15 ^ v3, 16);
+    v11 = (v11 + v15) | 0;
+    v7 = rotate(v7 ^ v11, 12);
+    v3 = (v3 + v7 + m[SIGMA[s + 7]!]!) | 0;
+    v15 = rotate(v15 ^ v3, 8);
+    v11 = (v11 + v15) | 0;
+    v7 = rotate(v7 ^ v11, 7);
+    v0 = (v0 + v5 + m[SIGMA[s + 8]!]!) | 0;
+    v15 = rotate(v15 ^ v0, 16);
+    v10 = (v10 + v15) | 0;
+    v5 = rotate(v5 ^ v10, 12);
+    v0 = (v0 + v5 + m[SIGMA[s + 9]!]!) | 0;
+    v15 = rotate(v15 ^ v0, 8);
+    v10 = (v10 + v15) | 0;
+    v5 = rotate(v5 ^ v10, 7);
+    v1 = (v1 + v6 + m[SIGMA[s + 10]!]!) | 0;
+    v12 = rotate(v12 ^ v1, 16);
+    v11 = (v11 + v12) | 0;
+    v6 = rotate(v6 ^ v11, 12);
+    v1 = (v1 + v6 + m[SIGMA[s + 11]!]!) | 0;
+    v12 = rotate(v12 ^ v1, 8);
+    v11 = (v11 + v12) | 0;
+    v6 = rotate(v6 ^ v11, 7);
+    v2 = (v2 + v7 + m[SIGMA[s + 12]!]!) | 0;
+    v13 = rotate(v13 ^ v2, 16);
+    v8 = (v8 + v13) | 0;
+    v7 = rotate(v7 ^ v8, 12);
+    v2 = (v2 + v7 + m[SIGMA[s + 13]!]!) | 0;
+    v13 = rotate(v13 ^ v2, 8);
+    v8 = (v8 + v13) | 0;
+    v7 = rotate(v7 ^ v8, 7);
+    v3 = (v3 + v4 + m[SIGMA[s + 14]!]!) | 0;
+    v14 = rotate(v14 ^ v3, 16);
+    v9 = (v9 + v14) | 0;
+    v4 = rotate(v4 ^ v9, 12);
+    v3 = (v3 + v4 + m[SIGMA[s + 15]!]!) | 0;
+    v14 = rotate(v14 ^ v3, 8);
+    v9 = (v9 + v14) | 0;
+    v4 = rotate(v4 ^ v9, 7);
   }
-  for (let i = 0; i < 8; i++) h[i]! ^= v[i]! ^ v[i + 8]!;
+  h[0]! ^= v0 ^ v8;
+  h[1]! ^= v1 ^ v9;
+  h[2]! ^= v2 ^ v10;
+  h[3]! ^= v3 ^ v11;
+  h[4]! ^= v4 ^ v12;
+  h[5]! ^= v5 ^ v13;
+  h[6]! ^= v6 ^ v14;
+  h[7]! ^= v7 ^ v15;
 }
 
-function mix(a: number, b: number, c: number, d: number, s: number): void {
-  let va = v[a]!;
-  let vb = v[b]!;
-  let vc = v[c]!;
-  let vd = v[d]!;
-  va = (va + vb + m[SIGMA[s]!]!) | 0;
-  vd ^= va;
-  vd = (vd >>> 16) | (vd << 16);
-  vc = (vc + vd) | 0;
-  vb ^= vc;
-  vb = (vb >>> 12) | (vb << 20);
-  va = (va + vb + m[SIGMA[s + 1]!]!) | 0;
-  vd ^= va;
-  vd = (vd >>> 8) | (vd << 24);
-  vc = (vc + vd) | 0;
-  vb ^= vc;
-  vb = (vb >>> 7) | (vb << 25);
-  v[a] = va;
-  v[b] = vb;
-  v[c] = vc;
-  v[d] = vd;
+function rotate(word: number, right: number): number {
+  return (word >>> right) | (word << (32 - right));
 }

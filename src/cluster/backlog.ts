@@ -4,6 +4,12 @@
 /** Priority (lower is served first), calls, and the prompt tokens they are expected to compute. */
 export type Queued = readonly (readonly [priority: number, count: number, tokens: number])[];
 
+/** The calls that a call would be served before, and the tokens that are computed before its own. */
+export interface Seen {
+  readonly numWorse: number;
+  readonly tokensAhead: number;
+}
+
 export class Backlog {
   readonly #levels = new Map<number, { count: number; tokens: number }>();
 
@@ -16,16 +22,28 @@ export class Backlog {
   }
 
   /** What is queued here and not in `part`, which was counted at another time. */
-  without(part: Queued): Queued {
+  without(part: Queued): Backlog {
     const less = new Map(part.map(([priority, count, tokens]) => [priority, { count, tokens }]));
-    return this.list().map(([priority, count, tokens]) => {
+    const rest = this.list().map(([priority, count, tokens]) => {
       const { count: lessCount = 0, tokens: lessTokens = 0 } = less.get(priority) ?? {};
-      return [priority, Math.max(0, count - lessCount), Math.max(0, tokens - lessTokens)];
+      return [priority, Math.max(0, count - lessCount), Math.max(0, tokens - lessTokens)] as const;
     });
+    return Backlog.of(rest);
   }
 
   list(): Queued {
     return [...this.#levels].map(([priority, { count, tokens }]) => [priority, count, tokens]);
+  }
+
+  /** As a call of this priority sees it. */
+  seenBy(priority: number): Seen {
+    let numWorse = 0;
+    let tokensAhead = 0;
+    for (const [other, { count, tokens }] of this.#levels) {
+      if (other > priority) numWorse += count;
+      else tokensAhead += tokens;
+    }
+    return { numWorse, tokensAhead };
   }
 
   static of(queued: Queued): Backlog {
@@ -41,15 +59,4 @@ export class Backlog {
     if (level.count === 0) this.#levels.delete(priority);
     else this.#levels.set(priority, level);
   }
-}
-
-/** As a call of this priority sees it: the calls that it would be served before, and the tokens that are computed before its own. */
-export function seenBy(priority: number, queued: Queued): { readonly numWorse: number; readonly tokensAhead: number } {
-  let numWorse = 0;
-  let tokensAhead = 0;
-  for (const [other, count, tokens] of queued) {
-    if (other > priority) numWorse += count;
-    else tokensAhead += tokens;
-  }
-  return { numWorse, tokensAhead };
 }

@@ -44,7 +44,8 @@ export class Placement {
     const answering = able.filter(({ role }) => role !== "prefill");
     const candidates = this.#candidates(call, answering.length > 0 ? answering : able);
     if (candidates.length === 0) return null;
-    const willing = candidates.filter(({ id }) => !call.refusedBy.has(id));
+    const { refusedBy } = call;
+    const willing = refusedBy.size === 0 ? candidates : candidates.filter(({ id }) => !refusedBy.has(id));
     const best = this.#policy(willing, call.message.prompt.length, Math.random());
     if (best !== null) return best;
     if (call.hasBegun) {

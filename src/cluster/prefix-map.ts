@@ -24,11 +24,16 @@ class Held {
   expiryMs = Number.POSITIVE_INFINITY;
   /** Leading pages of the prompt that is being matched. */
   numMatched = 0;
+
+  /** It holds this page of the prompt: that counts unless one before it is missing. */
+  match(page: number): void {
+    if (this.numMatched === page) this.numMatched++;
+  }
 }
 
 export class PrefixMap {
   readonly #replicas = new Map<string, Held>();
-  readonly #holders = new Map<number, Held[]>(); // of each page in some replica's keys or expected
+  readonly #holders = new Map<number, Held | Held[]>(); // of each page in some replica's keys or expected; most have one
   readonly #askFor: (replica: string) => void;
 
   /** `askFor` asks a replica for all that it holds. */
@@ -84,13 +89,10 @@ export class PrefixMap {
       if (held.expiryMs <= nowMs) this.#expire(held, nowMs);
     }
     for (let page = 0; page < keys.length; page++) {
-      let isHeld = false;
-      for (const held of this.#holders.get(keys[page]!) ?? NOBODY) {
-        if (held.numMatched !== page) continue; // a page before this one is missing there
-        held.numMatched++;
-        isHeld = true;
-      }
-      if (!isHeld) break;
+      const holders = this.#holders.get(keys[page]!);
+      if (holders === undefined) break;
+      if (holders instanceof Held) holders.match(page);
+      else for (const held of holders) held.match(page);
     }
     const matched = new Map<string, number>();
     for (const [replica, { numMatched }] of this.#replicas) if (numMatched > 0) matched.set(replica, numMatched);
@@ -116,7 +118,9 @@ export class PrefixMap {
 
   /** Replicas that hold this page, or are about to. */
   numHolders(key: number): number {
-    return this.#holders.get(key)?.length ?? 0;
+    const holders = this.#holders.get(key);
+    if (holders === undefined) return 0;
+    return holders instanceof Held ? 1 : holders.length;
   }
 
   /** Forgets what was expected for too long, or is too much. */
@@ -139,13 +143,14 @@ export class PrefixMap {
 
   #addHolder(key: number, held: Held): void {
     const holders = this.#holders.get(key);
-    if (holders === undefined) this.#holders.set(key, [held]);
+    if (holders === undefined) this.#holders.set(key, held);
+    else if (holders instanceof Held) this.#holders.set(key, [holders, held]);
     else holders.push(held);
   }
 
   #removeHolder(key: number, held: Held): void {
     const holders = this.#holders.get(key)!;
-    if (holders.length === 1) this.#holders.delete(key);
+    if (holders instanceof Held || holders.length === 1) this.#holders.delete(key);
     else {
       holders[holders.indexOf(held)] = holders.at(-1)!;
       holders.pop();
@@ -153,15 +158,15 @@ export class PrefixMap {
   }
 }
 
-const NOBODY: readonly Held[] = [];
-
 /** The names of a prompt's pages. The last token is always computed, so a page that ends with it is of no use. */
 export function pageKeys(prompt: Int32Array, salt: string, pageSize: number): number[] {
   const numPages = Math.floor((prompt.length - 1) / pageSize);
   const hash = new Int32Array(HASH_WORDS);
   hashSalt(hash, 0, salt);
-  return Array.from({ length: numPages }, (_, page) => {
+  const keys: number[] = [];
+  for (let page = 0; page < numPages; page++) {
     hashPage(hash, 0, hash, 0, prompt, page * pageSize, pageSize);
-    return prefixKey(hash[0]!, hash[1]!);
-  });
+    keys.push(prefixKey(hash[0]!, hash[1]!));
+  }
+  return keys;
 }

@@ -3,7 +3,7 @@
 
 import { errorFor } from "../core/errors.js";
 import type { WireError } from "../engine/messages.js";
-import { Backlog, type Queued, seenBy } from "./backlog.js";
+import { Backlog } from "./backlog.js";
 import type { Candidate } from "./choose.js";
 import { BEATS_PER_LEASE } from "./lease.js";
 import type { Mailbox } from "./mailbox.js";
@@ -45,7 +45,7 @@ interface View {
   readonly backlog: Backlog;
   /** What others had there when it was last heard. */
   otherCalls: number;
-  otherQueued: Queued;
+  otherQueued: Backlog;
 }
 
 export interface RouterListener {
@@ -134,8 +134,8 @@ export class Router {
   candidate(id: string, heldPages: number, priority: number): Candidate {
     const { entry, attempts, backlog, otherCalls, otherQueued } = this.#views.get(id)!;
     const { slots, maxQueued, load } = entry;
-    const ours = seenBy(priority, backlog.list());
-    const others = seenBy(priority, otherQueued);
+    const ours = backlog.seenBy(priority);
+    const others = otherQueued.seenBy(priority);
     return {
       id,
       heldTokens: heldPages * entry.facts.pageSize,
@@ -231,7 +231,7 @@ export class Router {
       return;
     }
     const known = this.#views.get(entry.id);
-    const view = known ?? { entry, attempts: new Map(), backlog: new Backlog(), otherCalls: 0, otherQueued: [] };
+    const view = known ?? newView(entry);
     view.entry = entry;
     const { calls, callsOf } = entry.load;
     const ours = callsOf[this.mailbox.member];
@@ -282,6 +282,10 @@ export class Router {
     for (const [id, { attempts }] of this.#views)
       this.mailbox.send(id, { type: "open", ids: [...attempts.keys()], leaseMs: this.leaseMs });
   }
+}
+
+function newView(entry: ReplicaEntry): View {
+  return { entry, attempts: new Map(), backlog: new Backlog(), otherCalls: 0, otherQueued: new Backlog() };
 }
 
 /** What a replica says of itself rather than of the request: another may serve it. null: the request is at fault. */
