@@ -2,7 +2,7 @@
 // Prompts travel over this connection: off loopback it must be encrypted and both sides must prove who they are.
 
 import { readFileSync } from "node:fs";
-import type { NatsConnection, NodeConnectionOptions } from "@nats-io/transport-node";
+import type { Authenticator, NatsConnection, NodeConnectionOptions } from "@nats-io/transport-node";
 import type { ClusterConfig } from "../config/cluster-config.js";
 import { ConfigError } from "../core/errors.js";
 import { isLoopback } from "./page-port.js";
@@ -11,13 +11,15 @@ import { retry } from "./retry.js";
 const RECONNECT_MS = 250;
 /** How long a member that starts waits for NATS: machines start in any order. */
 const FIRST_WAIT_MS = 30_000;
+/** Ways to say who one is, beside a certificate. */
+const LOGINS = ["natsCreds", "natsNkey", "natsUser", "natsToken"] as const;
 /** A server that does not answer this many pings in a row is gone. */
 const PING = { pingInterval: 2000, maxPingOut: 2 };
 
 export async function connectNats(config: ClusterConfig, name: string): Promise<NatsConnection> {
   checkTrust(config);
-  const { connect, credsAuthenticator } = await import("@nats-io/transport-node");
-  const { natsCreds } = config;
+  const { connect } = await import("@nats-io/transport-node");
+  const authenticator = await authenticatorOf(config);
   const { ca, certificate } = certificatesOf(config);
   const servers = config.nats.map((url) => url.replace(/^(nats|tls):\/\//, ""));
   const options: NodeConnectionOptions = {
@@ -27,7 +29,7 @@ export async function connectNats(config: ClusterConfig, name: string): Promise<
     maxReconnectAttempts: -1,
     reconnectTimeWait: RECONNECT_MS,
     ...PING,
-    ...(natsCreds === null ? {} : { authenticator: credsAuthenticator(read("natsCreds", natsCreds)) }),
+    ...(authenticator === null ? {} : { authenticator }),
     ...(usesTls(config) ? { tls: { ...(ca === null ? {} : { ca }), ...certificate } } : {}),
   };
   const isRefusal = ({ name, message }: Error): boolean =>
@@ -37,6 +39,21 @@ export async function connectNats(config: ClusterConfig, name: string): Promise<
   } catch (error) {
     throw new ConfigError("nats_unreachable", { value: config.nats.join(", "), reason: (error as Error).message });
   }
+}
+
+/** How this member says who it is; null: not, or by its certificate. */
+async function authenticatorOf(config: ClusterConfig): Promise<Authenticator | null> {
+  const { natsCreds, natsNkey, natsUser, natsPassword, natsToken } = config;
+  const nats = await import("@nats-io/transport-node");
+  if (natsCreds !== null) return nats.credsAuthenticator(read("natsCreds", natsCreds));
+  if (natsNkey !== null) {
+    const seed = /^SU[A-Z2-7]{56}$/m.exec(read("natsNkey", natsNkey).toString())?.[0];
+    if (seed === undefined)
+      refuse("natsNkey", natsNkey, "a file with the seed of a user's nkey: SU and 56 letters or digits");
+    return nats.nkeyAuthenticator(Buffer.from(seed!));
+  }
+  if (natsUser !== null) return nats.usernamePasswordAuthenticator(natsUser, natsPassword!);
+  return natsToken === null ? null : nats.tokenAuthenticator(natsToken);
 }
 
 /** What this member shows of itself, and whom it believes; null: nothing given. */
@@ -55,26 +72,35 @@ export function certificatesOf({ natsTlsCa, natsTlsCert, natsTlsKey }: ClusterCo
 
 /** Refuses a way to NATS on which others could read prompts or pretend to be a member. */
 export function checkTrust(config: ClusterConfig): void {
-  const { nats, natsCreds, natsTlsCert, natsTlsKey } = config;
-  const refuse = (param: string, value: string, expected: string): never => {
-    throw new ConfigError("invalid_option", { param, value, expected });
-  };
-  if ((natsTlsCert === null) !== (natsTlsKey === null))
-    refuse(natsTlsCert === null ? "natsTlsCert" : "natsTlsKey", "missing", "given together with the other");
+  const { nats, natsTlsCert } = config;
+  for (const pair of [
+    ["natsTlsCert", "natsTlsKey"],
+    ["natsUser", "natsPassword"],
+  ] as const) {
+    const missing = pair.filter((key) => config[key] === null);
+    if (missing.length === 1) refuse(missing[0]!, "missing", "given together with the other");
+  }
+  const logins = LOGINS.filter((key) => config[key] !== null);
+  if (logins.length > 1) refuse(logins[1]!, "given", `left out when ${logins[0]} is given: a member has one login`);
   for (const url of nats) {
     const match = /^(nats|tls):\/\/([^/@]+@)?(\[[^\]]+\]|[^:/@]+)(:\d{1,5})?$/.exec(url);
     if (match === null) refuse("nats", JSON.stringify(url), "nats://HOST:PORT or tls://HOST:PORT");
     const [, , login, host] = match!;
-    if (login !== undefined) refuse("nats", "a URL with a password", "without one: use natsCreds or a certificate");
+    if (login !== undefined)
+      refuse("nats", "a URL with a password", `without one: use ${LOGINS.join(", ")} or a certificate`);
     if (isLoopback(host!)) continue;
     if (!usesTls(config)) refuse("nats", url, "tls://... off loopback (or natsTlsCa given): prompts travel over it");
-    if (natsCreds === null && natsTlsCert === null)
+    if (logins.length === 0 && natsTlsCert === null)
       refuse(
         "natsCreds",
         "missing",
-        `given for ${url} (or natsTlsCert and natsTlsKey): off loopback members prove who they are`,
+        `given for ${url} (or ${LOGINS.slice(1).join(", ")}, or natsTlsCert): off loopback members prove who they are`,
       );
   }
+}
+
+function refuse(param: string, value: string, expected: string): never {
+  throw new ConfigError("invalid_option", { param, value, expected });
 }
 
 function usesTls({ nats, natsTlsCa, natsTlsCert }: ClusterConfig): boolean {

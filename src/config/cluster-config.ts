@@ -8,6 +8,10 @@ export interface ClusterConfig {
   readonly nats: readonly string[];
   readonly cluster: string;
   readonly natsCreds: string | null;
+  readonly natsNkey: string | null;
+  readonly natsUser: string | null;
+  readonly natsPassword: string | null;
+  readonly natsToken: string | null;
   readonly natsTlsCa: string | null;
   readonly natsTlsCert: string | null;
   readonly natsTlsKey: string | null;
@@ -23,7 +27,26 @@ export const CLUSTER_OPTIONS = {
     help: "NATS servers of the cluster, nats://HOST:PORT or tls://HOST:PORT; off loopback they need TLS and credentials",
   },
   cluster: { type: "string", default: "pagoda", help: "the cluster's name: letters, digits, dashes" },
-  natsCreds: { type: "string", default: null, defaultText: "none", help: "credentials file for NATS (a .creds file)" },
+  natsCreds: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "credentials file for NATS: a .creds file, which has a JWT and its seed",
+  },
+  natsNkey: { type: "string", default: null, defaultText: "none", help: "file with the seed of an nkey for NATS" },
+  natsUser: { type: "string", default: null, defaultText: "none", help: "user name for NATS, with natsPassword" },
+  natsPassword: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "its password; better in the environment than on a command line, which others can read",
+  },
+  natsToken: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "token for NATS; better in the environment too",
+  },
   natsTlsCa: {
     type: "string",
     default: null,

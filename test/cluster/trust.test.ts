@@ -5,19 +5,21 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { get } from "node:https";
 import { tmpdir } from "node:os";
-
 import { join } from "node:path";
 import { test } from "node:test";
+import { nkeys } from "@nats-io/transport-node";
 import { checkTrust } from "../../src/cluster/connection.js";
 import { joinAsReplica, joinAsRouter } from "../../src/cluster/join.js";
 import { PagePort, type PagePortOptions } from "../../src/cluster/page-port.js";
 import { createRoutedEngine } from "../../src/cluster/routed-engine.js";
 import { readStatus } from "../../src/cluster/status.js";
-import { clusterConfig } from "../../src/config/cluster-config.js";
+import { type ClusterConfig, clusterConfig } from "../../src/config/cluster-config.js";
 import { startEngine } from "../../src/engine/client/engine.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
+import { NatsOperator, type NatsPermissions } from "../support/nats-jwt.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
+const model = writeTinyCheckpoint();
 const hasOpenssl = spawnSync("openssl", ["version"]).status === 0;
 
 test("off loopback a member needs TLS and credentials", () => {
@@ -31,6 +33,14 @@ test("off loopback a member needs TLS and credentials", () => {
   assert.throws(check({ nats: ["tls://10.0.0.1"], natsTlsCert: "c.pem" }), /natsTlsKey is missing/);
   check({ nats: ["tls://10.0.0.1:4222"], natsCreds: "a.creds" })();
   check({ nats: ["tls://nats.example.org"], natsTlsCert: "c.pem", natsTlsKey: "c.key" })();
+  check({ nats: ["tls://nats.example.org"], natsNkey: "a.nk" })();
+  check({ nats: ["tls://nats.example.org"], natsToken: "secret" })();
+  check({ nats: ["tls://nats.example.org"], natsUser: "a", natsPassword: "secret" })();
+  assert.throws(check({ nats: ["nats://10.0.0.1:4222"], natsToken: "secret" }), /tls:\/\//);
+  assert.throws(check({ nats: ["nats://127.0.0.1"], natsUser: "a" }), /natsPassword is missing/);
+  assert.throws(check({ nats: ["nats://127.0.0.1"], natsCreds: "a.creds", natsToken: "secret" }), (error: Error) => {
+    return /natsToken is given/.test(error.message) && !error.message.includes("secret");
+  });
 });
 
 function certificates(dir: string): void {
@@ -70,44 +80,132 @@ async function checkPagePort(dir: string): Promise<void> {
   for (const port of [holder, member, plain]) port!.close();
 }
 
+/** The configuration of nats-server that docs/cluster.md gives, for the cluster "trust". */
+const documented = /```\n(jetstream \{\}\n[\s\S]*?)```/
+  .exec(readFileSync("docs/cluster.md", "utf8"))![1]!
+  .replaceAll("CLUSTER", "trust")
+  .replace("jetstream {}", "");
+const authorization = documented.slice(documented.indexOf("authorization"));
+const KINDS = ["replica", "router"] as const;
+type Kind = (typeof KINDS)[number];
+
+/** What the documented configuration allows a replica or a router. */
+function permissionsOf(kind: Kind): NatsPermissions {
+  const user = documented.slice(documented.indexOf(`"CN=${kind}"`));
+  const list = (what: string): string[] =>
+    JSON.parse(new RegExp(`${what}: (\\[[^\\]]*\\])`).exec(user)![1]!) as string[];
+  return { publish: list("publish"), subscribe: list("subscribe") };
+}
+
+/** A replica and a router that log in so make a cluster that works. */
+async function checkCluster(as: (kind: Kind) => ClusterConfig): Promise<void> {
+  const limits = { slots: 4, maxQueued: 4, address: "none", host: "127.0.0.1" };
+  await using engine = await startEngine({ model, device: "cpu", threads: 1, worker: false, numPages: 64 });
+  await using replica = await joinAsReplica(engine, as("replica"), limits);
+  await using router = await joinAsRouter(as("router"));
+  await router.register({ address: "none", models: [] });
+  await using routed = await createRoutedEngine(router.router, { model, cluster: "trust", patienceMs: 10_000 });
+  const prompt = "a long enough prompt to fill a page or two of the cache with its tokens";
+  const { samples } = await routed.generate(prompt, { maxTokens: 4 }).result();
+  assert.equal(samples[0]!.tokenIds.length, 4);
+  const { trace } = await routed.generate(`${prompt} again`, { maxTokens: 4 }).result();
+  assert.ok(trace.cachedTokens > 0);
+  const status = await readStatus(as("router"));
+  assert.deepEqual([status.replicas[0]?.id, status.routers.length], [replica.id, 1]);
+}
+
+interface Login {
+  readonly way: string;
+  /** Configuration of nats-server. */
+  readonly server: string;
+  of(kind: Kind): Record<string, string>;
+  /** Options of one that must not be let in. */
+  readonly stranger: Record<string, string>;
+}
+
+function logins(dir: string): Login[] {
+  const file = (name: string, content: string): string => {
+    writeFileSync(join(dir, name), content);
+    return join(dir, name);
+  };
+  const users = { replica: nkeys.createUser(), router: nkeys.createUser(), stranger: nkeys.createUser() };
+  const seedOf = (name: keyof typeof users): string =>
+    file(`${name}.nk`, Buffer.from(users[name].getSeed()).toString());
+  const operator = new NatsOperator();
+  const credsOf = (of: NatsOperator, kind: Kind): string => file(`${kind}.creds`, of.creds(permissionsOf(kind)));
+  return [
+    {
+      way: "user and password",
+      server: authorization.replace(/user: "CN=(\w+)"/g, 'user: "$1", password: "of $1"'),
+      of: (kind) => ({ natsUser: kind, natsPassword: `of ${kind}` }),
+      stranger: { natsUser: "router", natsPassword: "of replica" },
+    },
+    {
+      way: "token",
+      server: 'authorization { token: "one for all" }',
+      of: () => ({ natsToken: "one for all" }),
+      stranger: { natsToken: "another" },
+    },
+    {
+      way: "nkey",
+      server: authorization.replace(/user: "CN=(\w+)"/g, (_, kind: Kind) => `nkey: ${users[kind].getPublicKey()}`),
+      of: (kind) => ({ natsNkey: seedOf(kind) }),
+      stranger: { natsNkey: seedOf("stranger") },
+    },
+    {
+      way: ".creds",
+      server: operator.config(),
+      of: (kind) => ({ natsCreds: credsOf(operator, kind) }),
+      stranger: { natsCreds: file("stranger.creds", new NatsOperator().creds(permissionsOf("router"))) },
+    },
+  ];
+}
+
+test("members log in by user and password, token, nkey or .creds file with the documented permissions; strangers are refused", {
+  skip: whyNoNats(),
+}, async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), "pagoda-login-"));
+  try {
+    for (const { way, server, of, stranger } of logins(dir))
+      await t.test(way, async () => {
+        writeFileSync(join(dir, "nats.conf"), server);
+        await using nats = await TestNats.start(["-c", join(dir, "nats.conf")]);
+        const as = (login: Record<string, string>) => clusterConfig({ nats: [nats.url], cluster: "trust", ...login });
+        await checkCluster((kind) => as(of(kind)));
+        for (const login of [stranger, {}])
+          await assert.rejects(joinAsRouter(as(login)), { code: "nats_unreachable" }, JSON.stringify(login));
+      });
+    const empty = join(dir, "empty.nk");
+    writeFileSync(empty, "nothing\n");
+    await assert.rejects(
+      joinAsRouter(clusterConfig({ nats: ["nats://127.0.0.1:1"], natsNkey: empty })),
+      /seed of a user/,
+    );
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
 test("members with certificates and the documented permissions make a cluster; a stranger is refused", {
   skip: whyNoNats() || (hasOpenssl ? false : "no openssl here"),
 }, async () => {
   const dir = mkdtempSync(join(tmpdir(), "pagoda-tls-"));
   try {
     certificates(dir);
-    const text = /```\n(jetstream \{\}\n[\s\S]*?)```/.exec(readFileSync("docs/cluster.md", "utf8"))![1]!;
-    const config = text
-      .replaceAll("CLUSTER", "tls")
-      .replace(/"(\w+\.(pem|key))"/g, `"${dir}/$1"`)
-      .replace("jetstream {}", "");
-    writeFileSync(join(dir, "nats.conf"), config);
+    writeFileSync(join(dir, "nats.conf"), documented.replace(/"(\w+\.(pem|key))"/g, `"${dir}/$1"`));
     await using nats = await TestNats.start(["-c", join(dir, "nats.conf")]);
     const as = (name: string) =>
       clusterConfig({
         nats: [nats.url.replace("nats://127.0.0.1", "tls://localhost")],
-        cluster: "tls",
+        cluster: "trust",
         natsTlsCa: join(dir, "ca.pem"),
         natsTlsCert: join(dir, `${name}.pem`),
         natsTlsKey: join(dir, `${name}.key`),
       });
-    const model = writeTinyCheckpoint();
-    await using engine = await startEngine({ model, device: "cpu", threads: 1, worker: false, numPages: 64 });
-    const limits = { slots: 4, maxQueued: 4, address: "none", host: "127.0.0.1" };
-    await using replica = await joinAsReplica(engine, as("replica"), limits);
-    await using router = await joinAsRouter(as("router"));
-    await router.register({ address: "none", models: [] });
-    await using routed = await createRoutedEngine(router.router, { model, cluster: "tls", patienceMs: 10_000 });
-    const prompt = "a long enough prompt to fill a page or two of the cache with its tokens";
-    const { samples } = await routed.generate(prompt, { maxTokens: 4 }).result();
-    assert.equal(samples[0]!.tokenIds.length, 4);
-    const { trace } = await routed.generate(`${prompt} again`, { maxTokens: 4 }).result();
-    assert.ok(trace.cachedTokens > 0);
-    const status = await readStatus(as("router"));
-    assert.deepEqual([status.replicas[0]?.id, status.routers.length], [replica.id, 1]);
+    await checkCluster(as);
     await checkPagePort(dir);
     await assert.rejects(joinAsRouter(as("stranger")), { code: "nats_unreachable" });
-    const open = clusterConfig({ nats: [nats.url], cluster: "tls" });
+    const open = clusterConfig({ nats: [nats.url], cluster: "trust" });
     await assert.rejects(joinAsRouter(open), { code: "nats_unreachable" });
   } finally {
     rmSync(dir, { recursive: true, force: true });
