@@ -1,38 +1,34 @@
 // Do the tests bite? Changes one small thing of the compiled source at a time and runs the tests that reach it; a change that no
 // test notices is shown, and is a test that is missing (or a change without effect: look before you write one).
-//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--timeout 240] [--nearest N]
-// With --nearest only the N test files nearest by imports are run: quicker, and a survivor may still be caught by one further away.
+//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--budget 120]
+// The first run of a tree notes which tests run which lines (reach.mjs), which takes as long as the suite; after it a mutation costs
+// the tests that run its line, those that are quick and near first, until one fails or `budget` seconds of tests have passed.
 // Works in a temporary copy; the tree itself is not touched. Run `npm run build` first.
 
-import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { copyOfTree } from "./copy-of-tree.mjs";
 import { mutationsOf } from "./mutations.mjs";
-import { importersOf, relatedTests } from "./related-tests.mjs";
+import { noteReach, testsOf } from "./reach.mjs";
+import { importersOf } from "./related-tests.mjs";
+import { runTest } from "./run-test.mjs";
 
 const { values } = parseArgs({
   options: {
     files: { type: "string", default: "" },
     count: { type: "string", default: "40" },
     seed: { type: "string", default: "1" },
-    timeout: { type: "string", default: "240" },
-    nearest: { type: "string", default: "1000" },
+    budget: { type: "string", default: "120" },
+    list: { type: "boolean", default: false },
   },
 });
 const filters = values.files.split(",").filter((part) => part !== "");
 const random = generator(Number(values.seed));
 
-// The copy has a folder of its own, so that ../shared (the golden checkpoints) can stand beside it.
-const folder = mkdtempSync(join(tmpdir(), "pagoda-mutate-"));
-const root = join(folder, "pagoda");
-process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-for (const name of ["dist", "src", "bin", "native", "scripts", "docs", "web", "test", "package.json"]) {
-  cpSync(name, join(root, name), { recursive: true });
-}
-for (const name of ["node_modules", "models", "build"]) symlinkSync(resolve(name), join(root, name));
-if (existsSync("../shared")) symlinkSync(resolve("../shared"), join(folder, "shared"));
+const root = copyOfTree();
+process.on("exit", () => rmSync(join(root, ".."), { recursive: true, force: true }));
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
 
 const importers = importersOf(root, ["dist/src", "dist/test"]);
 const sources = [...new Set([...importers.keys(), ...[...importers.values()].flat()])]
@@ -44,37 +40,43 @@ const candidates = sources.flatMap((file) =>
 );
 console.log(`${candidates.length} possible mutations in ${sources.length} files`);
 
-const survivors = [];
 const count = Math.min(Number(values.count), candidates.length);
-for (let i = 0; i < count; i++) {
-  const [mutation] = candidates.splice(Math.floor(random() * candidates.length), 1);
-  const killer = runWith(mutation);
+const chosen = Array.from({ length: count }, () => candidates.splice(Math.floor(random() * candidates.length), 1)[0]);
+const reach = values.list ? null : await noteReach(root);
+let numCaught = 0;
+for (const mutation of chosen) {
   const name = `${mutation.file.slice("dist/".length)}:${mutation.line}`;
-  if (killer === null) survivors.push(mutation);
-  console.log(
-    `${killer === null ? "SURVIVED" : "caught  "} ${name}  ${mutation.from}  ->  ${mutation.to || "(left out)"}`,
-  );
-  if (killer !== null) console.log(`         by ${killer}`);
+  const change = `${name}  ${mutation.from}  ->  ${mutation.to || "(left out)"}`;
+  if (reach === null) {
+    console.log(change);
+    continue;
+  }
+  const { killer, numRun, numLeft } = await tried(mutation);
+  if (killer !== null) numCaught++;
+  console.log(`${killer === null ? "SURVIVED" : "caught  "} ${change}`);
+  const left = numLeft > 0 ? `, ${numLeft} more reach it and were not run (--budget)` : "";
+  console.log(killer === null ? `         after ${numRun} test files${left}` : `         by ${killer}`);
 }
-console.log(
-  `\n${count - survivors.length} of ${count} caught (${((100 * (count - survivors.length)) / count).toFixed(1)} %)`,
-);
+if (reach !== null) console.log(`\n${numCaught} of ${count} caught (${((100 * numCaught) / count).toFixed(1)} %)`);
 
-/** The first test file that fails with the mutation in place; null when all pass. */
-function runWith({ file, text }) {
+/** Runs tests with the mutation in place until one fails. */
+async function tried({ file, line, text }) {
   const path = join(root, file);
   const original = readFileSync(path, "utf8");
+  const tests = testsOf({ file, line, original }, reach, importers);
+  let seconds = 0;
+  let numRun = 0;
   writeFileSync(path, text);
   try {
-    for (const test of relatedTests(file, importers).slice(0, Number(values.nearest))) {
-      const { status } = spawnSync(process.execPath, ["--expose-gc", "--test", test], {
-        cwd: root,
-        timeout: Number(values.timeout) * 1000,
-        stdio: "ignore",
-      });
-      if (status !== 0) return test;
+    for (const test of tests) {
+      if (seconds > Number(values.budget)) break;
+      const { status, isOverdue } = await runTest(root, test.name, { expectedSeconds: test.seconds });
+      seconds += test.seconds;
+      numRun++;
+      if (status !== 0)
+        return { killer: isOverdue ? `${test.name}, which did not end` : test.name, numRun, numLeft: 0 };
     }
-    return null;
+    return { killer: null, numRun, numLeft: tests.length - numRun };
   } finally {
     writeFileSync(path, original);
   }

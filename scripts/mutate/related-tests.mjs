@@ -1,4 +1,4 @@
-// Which test files reach a source file by imports, the nearest first.
+// Which test files reach a source file by imports, and how far they are from it.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -21,22 +21,20 @@ export function importersOf(root, folders) {
   return importers;
 }
 
-/** Breadth first from the file upwards; tests that start the command line or a server reach everything and come last. */
-export function relatedTests(file, importers) {
+/** Map from each test file that reaches `file` by imports to how many imports away it is. */
+export function distancesTo(file, importers) {
+  const distances = new Map();
   const seen = new Set([file]);
-  const tests = [];
   let layer = [file];
-  while (layer.length > 0) {
+  for (let distance = 1; layer.length > 0; distance++) {
     const next = [];
-    for (const each of layer) {
-      for (const importer of importers.get(each) ?? []) {
-        if (seen.has(importer)) continue;
-        seen.add(importer);
-        if (importer.endsWith(".test.js")) tests.push(importer);
-        next.push(importer);
-      }
+    for (const importer of layer.flatMap((each) => importers.get(each) ?? [])) {
+      if (seen.has(importer)) continue;
+      seen.add(importer);
+      if (importer.endsWith(".test.js")) distances.set(importer, distance);
+      next.push(importer);
     }
     layer = next;
   }
-  return tests;
+  return distances;
 }

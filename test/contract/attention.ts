@@ -186,7 +186,7 @@ class PagedCase {
     const width = numKvHeads * groupSize * valueDim;
     for (let s = 0; s < SEQUENCES.length; s++) {
       for (let start = 0; start < SEQUENCES[s]![0]; start += 64) {
-        this.#step([[s, start, Math.min(start + 64, SEQUENCES[s]![0])]]);
+        this.#append([[s, start, Math.min(start + 64, SEQUENCES[s]![0])]]);
       }
     }
     if (move !== null) this.#move(move);
@@ -198,7 +198,7 @@ class PagedCase {
         const end = Math.min(done[s]! + chunk, fresh);
         if (end > done[s]!) ranges.push([s, cached + done[s]!, cached + end]);
       });
-      const out = readAll(d, this.#step(ranges));
+      const out = readAll(d, this.#attend(ranges));
       let row = 0;
       for (const [s, from, to] of ranges) {
         results[s]!.set(out.subarray(row * width, (row + to - from) * width), done[s]! * width);
@@ -245,11 +245,10 @@ class PagedCase {
     });
   }
 
-  /** Runs [sequence, from, to) ranges as one batch; both layers are written, one is attended. */
-  #step(ranges: readonly (readonly [number, number, number])[]): Tensor {
+  /** Writes the keys and values of [sequence, from, to) ranges, as one batch, in both layers; their queries q [n, H*D]. */
+  #append(ranges: readonly (readonly [number, number, number])[]): { readonly q: Tensor; readonly staged: StagedBatch } {
     const d = this.#device;
-    const { numKvHeads, groupSize, keyDim, valueDim, softcap } = this.#shape;
-    const numHeads = numKvHeads * groupSize;
+    const { numKvHeads, groupSize, keyDim, valueDim } = this.#shape;
     const batch = new Batch(this.#shape.pageSize, MAX_TOKENS);
     const dummy = new Int32Array(MAX_TOKENS);
     for (const [s, from, to] of ranges) {
@@ -259,30 +258,24 @@ class PagedCase {
     const staged: StagedBatch = d.createStagedBatch(MAX_TOKENS);
     d.stage(staged, batch, [this.#planner.plan(batch)]);
     if (this.#rotary !== null) d.rotaryTable(this.#rotary, staged);
-    const n = batch.numTokens;
-    const q = this.#rows(ranges, numHeads * keyDim, 1);
-    const out = d.allocTensor(n, numHeads * valueDim);
-    // Layer 0 holds other numbers: reading the wrong layer shows.
-    const other = this.#rows(ranges, numHeads * keyDim, 9);
-    d.rotaryAppend(
-      other,
-      this.#rows(ranges, numKvHeads * keyDim, 4),
-      this.#rows(ranges, numKvHeads * valueDim, 5),
-      this.#rotary,
-      this.#pool,
-      0,
-      staged,
-    );
-    d.rotaryAppend(
-      q,
-      this.#rows(ranges, numKvHeads * keyDim, 2),
-      this.#rows(ranges, numKvHeads * valueDim, 3),
-      this.#rotary,
-      this.#pool,
-      LAYER,
-      staged,
-    );
-    d.attention(out, q, this.#pool, LAYER, staged, 0, {
+    const write = (layer: number, kind: number): Tensor => {
+      const q = this.#rows(ranges, numKvHeads * groupSize * keyDim, kind);
+      const k = this.#rows(ranges, numKvHeads * keyDim, kind + 1);
+      const v = this.#rows(ranges, numKvHeads * valueDim, kind + 2);
+      d.rotaryAppend(q, k, v, this.#rotary, this.#pool, layer, staged);
+      return q;
+    };
+    write(0, 4); // other numbers: reading the wrong layer shows
+    return { q: write(LAYER, 1), staged };
+  }
+
+  /** The same, and what they attend to in one layer: [n, H*Dv]. */
+  #attend(ranges: readonly (readonly [number, number, number])[]): Tensor {
+    const { numKvHeads, groupSize, keyDim, valueDim, softcap } = this.#shape;
+    const numHeads = numKvHeads * groupSize;
+    const { q, staged } = this.#append(ranges);
+    const out = this.#device.allocTensor(q.rows, numHeads * valueDim);
+    this.#device.attention(out, q, this.#pool, LAYER, staged, 0, {
       numHeads,
       scale: keyDim ** -0.5,
       softcap,

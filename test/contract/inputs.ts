@@ -13,20 +13,21 @@ export function uniform(seed: number, i: number): number {
   return ((h ^ (h >>> 15)) >>> 0) / 2 ** 32;
 }
 
-/** `count` numbers in [-range, range). */
-export function numbers(count: number, seed: number, range = 2): Float32Array {
-  return Float32Array.from({ length: count }, (_, i) => (2 * uniform(seed, i) - 1) * range);
+/** `count` numbers in [-range, range), from the `first` of the series. */
+export function numbers(count: number, seed: number, range = 2, first = 0): Float32Array {
+  const found = new Float32Array(count);
+  for (let i = 0; i < count; i++) found[i] = (2 * uniform(seed, first + i) - 1) * range;
+  return found;
 }
 
 /** The rows [from, from + n) of a seeded matrix, as a tensor of its own. */
 export function rowsOf(device: Device, from: number, n: number, cols: number, seed: number, range = 2): Tensor {
-  const all = numbers((from + n) * cols, seed, range);
-  return device.loadTensor(all.slice(from * cols), n, cols);
+  return device.loadTensor(numbers(n * cols, seed, range, from * cols), n, cols);
 }
 
 /** The same in the middle of a wider tensor: a view whose rows are not contiguous. */
 export function wideRowsOf(device: Device, from: number, n: number, cols: number, seed: number, pad = 5): Tensor {
-  const narrow = numbers((from + n) * cols, seed).subarray(from * cols);
+  const narrow = numbers(n * cols, seed, 2, from * cols);
   const wide = numbers(n * (cols + 2 * pad), seed + 1);
   for (let r = 0; r < n; r++) wide.set(narrow.subarray(r * cols, (r + 1) * cols), r * (cols + 2 * pad) + pad);
   return device.loadTensor(wide, n, cols + 2 * pad).columns(pad, pad + cols);
@@ -110,7 +111,8 @@ export function stageTokens(
   lengths.forEach((length, r) => {
     const numPages = Math.ceil((start + length) / pageSize);
     const pages = Int32Array.from({ length: numPages }, (_, i) => firstPage + i);
-    const tokens = Int32Array.from({ length: start + length }, (_, i) => uniform(r, i) * vocab);
+    const tokens = new Int32Array(start + length);
+    for (let i = start; i < start + length; i++) tokens[i] = uniform(r, i) * vocab;
     batch.addRow(tokens, start, length, pages, start + length - 1);
     if (second !== undefined) batch.beginSecond(second - r);
     firstPage += numPages;

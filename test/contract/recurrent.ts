@@ -25,7 +25,7 @@ function stageChunks(device: Device, chunks: readonly Chunk[]): StagedBatch {
 
 /** Rows [from, from + n) of a seeded matrix. */
 function noiseRows(seed: number, from: number, n: number, cols: number): Float32Array {
-  return numbers((from + n) * cols, seed).subarray(from * cols);
+  return numbers(n * cols, seed, 2, from * cols);
 }
 
 /** An op on rows of inputs [T, inCols] that keeps `floats` numbers of state. */
