@@ -1,17 +1,17 @@
 // Do the tests bite? Changes one small thing of the compiled source at a time and runs the tests that reach it; a change that no
 // test notices is shown, and is a test that is missing (or a change without effect: look before you write one).
-//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--budget 120]
-// The first run of a tree notes which tests run which lines (reach.mjs), which takes as long as the suite; after it a mutation costs
-// the tests that run its line, those that are quick and near first, until one fails or `budget` seconds of tests have passed.
-// Works in a temporary copy; the tree itself is not touched. Run `npm run build` first.
+//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--budget 120] [--list]
+// Tests are tried from the nearest by imports on, those that run the line alone (reach.mjs), until one fails or `budget` seconds
+// have passed.
+// --list only shows the mutations. Works in a temporary copy; the tree itself is not touched. Run `npm run build` first.
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { copyOfTree } from "./copy-of-tree.mjs";
 import { mutationsOf } from "./mutations.mjs";
-import { noteReach, testsOf } from "./reach.mjs";
-import { importersOf } from "./related-tests.mjs";
+import { Reach } from "./reach.mjs";
+import { importersOf, relatedTests } from "./related-tests.mjs";
 import { runTest } from "./run-test.mjs";
 
 const { values } = parseArgs({
@@ -42,7 +42,7 @@ console.log(`${candidates.length} possible mutations in ${sources.length} files`
 
 const count = Math.min(Number(values.count), candidates.length);
 const chosen = Array.from({ length: count }, () => candidates.splice(Math.floor(random() * candidates.length), 1)[0]);
-const reach = values.list ? null : await noteReach(root);
+const reach = values.list ? null : new Reach(root);
 let numCaught = 0;
 for (const mutation of chosen) {
   const name = `${mutation.file.slice("dist/".length)}:${mutation.line}`;
@@ -54,7 +54,7 @@ for (const mutation of chosen) {
   const { killer, numRun, numLeft } = await tried(mutation);
   if (killer !== null) numCaught++;
   console.log(`${killer === null ? "SURVIVED" : "caught  "} ${change}`);
-  const left = numLeft > 0 ? `, ${numLeft} more reach it and were not run (--budget)` : "";
+  const left = numLeft > 0 ? `, ${numLeft} more may reach it and were not run (--budget)` : "";
   console.log(killer === null ? `         after ${numRun} test files${left}` : `         by ${killer}`);
 }
 if (reach !== null) console.log(`\n${numCaught} of ${count} caught (${((100 * numCaught) / count).toFixed(1)} %)`);
@@ -63,23 +63,23 @@ if (reach !== null) console.log(`\n${numCaught} of ${count} caught (${((100 * nu
 async function tried({ file, line, text }) {
   const path = join(root, file);
   const original = readFileSync(path, "utf8");
-  const tests = testsOf({ file, line, original }, reach, importers);
-  let seconds = 0;
+  const tests = relatedTests(file, importers);
+  let spent = 0;
   let numRun = 0;
-  writeFileSync(path, text);
-  try {
-    for (const test of tests) {
-      if (seconds > Number(values.budget)) break;
-      const { status, isOverdue } = await runTest(root, test.name, { expectedSeconds: test.seconds });
-      seconds += test.seconds;
+  for (const [at, test] of tests.entries()) {
+    if (spent > Number(values.budget)) return { killer: null, numRun, numLeft: tests.length - at };
+    const started = performance.now();
+    const expectedSeconds = await reach.secondsAt(test, { file, line, original });
+    if (expectedSeconds !== null) {
+      writeFileSync(path, text);
+      const { status, isOverdue } = await runTest(root, test, { expectedSeconds });
+      writeFileSync(path, original);
       numRun++;
-      if (status !== 0)
-        return { killer: isOverdue ? `${test.name}, which did not end` : test.name, numRun, numLeft: 0 };
+      if (status !== 0) return { killer: isOverdue ? `${test}, which did not end` : test, numRun, numLeft: 0 };
     }
-    return { killer: null, numRun, numLeft: tests.length - numRun };
-  } finally {
-    writeFileSync(path, original);
+    spent += (performance.now() - started) / 1000;
   }
+  return { killer: null, numRun, numLeft: 0 };
 }
 
 /** Numbers in [0, 1) from a seed (mulberry32). */

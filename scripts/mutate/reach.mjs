@@ -1,56 +1,42 @@
-// Which test files run which lines of the compiled source, and how long each takes: noted once for a tree, from V8's own coverage,
-// and kept in build/mutate/ until the code changes.
+// Which lines of the compiled source a test file runs, and how long it takes: noted once, from V8's own coverage, and kept in
+// build/mutate/ until the test changes.
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { distancesTo } from "./related-tests.mjs";
 import { runTest } from "./run-test.mjs";
 
 const hashOf = (text) => createHash("sha256").update(text).digest("hex").slice(0, 16);
 
-/** Map from a test file to { seconds, isPassing, reached: { source file: { hash, lines: [number, ...] } } }. */
-export async function noteReach(root) {
-  const reach = new Map();
-  const tests = ["dist/src", "dist/test"]
-    .flatMap((folder) => readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, String(name))))
-    .filter((name) => name.endsWith(".test.js"));
-  const kept = "build/mutate";
-  mkdirSync(kept, { recursive: true });
-  for (const [at, test] of tests.entries()) {
-    const file = join(kept, `${hashOf(test + readFileSync(join(root, test), "utf8"))}.json`);
-    if (!existsSync(file)) {
-      console.error(`notes what ${test} reaches (${at + 1} of ${tests.length})`);
-      writeFileSync(file, JSON.stringify(await reachOf(root, test)));
-    }
-    reach.set(test, JSON.parse(readFileSync(file, "utf8")));
-  }
-  return reach;
-}
+/** What test files reach; each is run once, when it is first asked about. */
+export class Reach {
+  #root;
+  #folder = "build/mutate";
+  /** Map from a test file to { seconds, isPassing, reached: { source file: { hash, lines: [number, ...] } } }. */
+  #known = new Map();
 
-/**
- * Passing tests that run a line, those that are quick and near by imports first. A file that changed since is reached in every line.
- * Where coverage knows of no test (the thread was ended before it could say), all that import the file.
- */
-export function testsOf({ file, line, original }, reach, importers) {
-  const distances = distancesTo(file, importers);
-  const passing = [...reach].filter(([, { isPassing }]) => isPassing);
-  const running = passing.filter(
-    ([
-      ,
-      {
-        reached: { [file]: found },
-      },
-    ]) => {
-      return found !== undefined && (found.hash !== hashOf(original) || found.lines.includes(line));
-    },
-  );
-  const found = running.length > 0 ? running : passing.filter(([name]) => distances.has(name));
-  return found
-    .map(([name, { seconds }]) => ({ name, seconds, cost: seconds * (distances.get(name) ?? 10) }))
-    .sort((a, b) => a.cost - b.cost);
+  constructor(root) {
+    this.#root = root;
+    mkdirSync(this.#folder, { recursive: true });
+  }
+
+  /** How long the test takes when it passes and runs the line; null otherwise. A file that changed since is reached in every line. */
+  async secondsAt(test, { file, line, original }) {
+    const { seconds, isPassing, reached } = this.#known.get(test) ?? (await this.#note(test));
+    const found = reached[file];
+    const isReached = found !== undefined && (found.hash !== hashOf(original) || found.lines.includes(line));
+    return isPassing && isReached ? seconds : null;
+  }
+
+  async #note(test) {
+    const kept = join(this.#folder, `${hashOf(test + readFileSync(join(this.#root, test), "utf8"))}.json`);
+    if (!existsSync(kept)) writeFileSync(kept, JSON.stringify(await reachOf(this.#root, test)));
+    const noted = JSON.parse(readFileSync(kept, "utf8"));
+    this.#known.set(test, noted);
+    return noted;
+  }
 }
 
 async function reachOf(root, test) {

@@ -1,4 +1,4 @@
-// Which test files reach a source file by imports, and how far they are from it.
+// Which test files reach a source file by imports, the nearest first.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -21,20 +21,28 @@ export function importersOf(root, folders) {
   return importers;
 }
 
-/** Map from each test file that reaches `file` by imports to how many imports away it is. */
-export function distancesTo(file, importers) {
-  const distances = new Map();
+/** Test files that reach `file` by imports, the nearest first; of those at one distance, those whose path is most like its own. */
+export function relatedTests(file, importers) {
   const seen = new Set([file]);
+  const tests = [];
   let layer = [file];
-  for (let distance = 1; layer.length > 0; distance++) {
+  while (layer.length > 0) {
     const next = [];
     for (const importer of layer.flatMap((each) => importers.get(each) ?? [])) {
       if (seen.has(importer)) continue;
       seen.add(importer);
-      if (importer.endsWith(".test.js")) distances.set(importer, distance);
       next.push(importer);
     }
+    const found = next.filter((name) => name.endsWith(".test.js"));
+    tests.push(...found.sort((a, b) => likeness(b, file) - likeness(a, file) || (a < b ? -1 : 1)));
     layer = next;
   }
-  return distances;
+  return tests;
+}
+
+/** How many characters two paths have in common at their beginnings. */
+function likeness(a, b) {
+  let i = 0;
+  while (i < a.length && a[i] === b[i]) i++;
+  return i;
 }
