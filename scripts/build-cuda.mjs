@@ -3,7 +3,7 @@
 //   node scripts/build-cuda.mjs                  all architectures
 //   node scripts/build-cuda.mjs sm_90a           one
 //   node scripts/build-cuda.mjs --check sm_90a   compile, print what ptxas says of registers and spills; of what was checked
-//                                                before, what it said then (build/cuda-check/)
+//                                                before in any tree, what it said then (kept in the user's cache folder)
 //   --without WORD                               leave out sources with this word in their name
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -20,19 +20,19 @@ import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
+import { cacheFolder } from "./native/place.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const compiled = join(root, "dist", "src", "device", "cuda", "sources.js");
-const outDir = join(root, "build", process.argv.includes("--check") ? "cuda-check" : "cuda");
 const ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"];
-
 const isCheck = process.argv.includes("--check");
 const named = process.argv.slice(2).filter((arg) => arg.startsWith("sm_"));
 const architectures = named.length > 0 ? named : ARCHITECTURES;
 const without = process.argv.indexOf("--without");
 const isWanted = (name) => without < 0 || !name.includes(process.argv[without + 1]);
 const nvcc = process.env.NVCC ?? "nvcc";
-if (spawnSync(nvcc, ["--version"]).status !== 0) {
+const version = spawnSync(nvcc, ["--version"], { encoding: "utf8" });
+if (version.status !== 0) {
   process.stdout.write("build-cuda: nvcc is not here; the cuda device compiles its kernels with NVRTC at first use.\n");
   process.exit(0);
 }
@@ -42,6 +42,8 @@ if (!existsSync(compiled)) {
 }
 const { sourceNames, sourceText, cubinName, isFor, OPTIONS } = await import(pathToFileURL(compiled).href);
 
+const toolkit = /V[\d.]+/.exec(version.stdout)?.[0] ?? "unknown";
+const outDir = isCheck ? join(cacheFolder(), `cuda-check-${toolkit}`) : join(root, "build", "cuda");
 const work = mkdtempSync(join(tmpdir(), "pagoda-cuda-"));
 mkdirSync(outDir, { recursive: true });
 const jobs = [];
@@ -69,8 +71,9 @@ function compile({ name, arch, text, target }) {
       if (code !== 0) process.stderr.write(`${name} for ${arch}:\n${said}\n`);
       else {
         const kept = isCheck ? report(name, arch, said) : gzipSync(readFileSync(cubin), { level: 9 });
-        writeFileSync(join(outDir, `${target}.new`), kept);
-        renameSync(join(outDir, `${target}.new`), join(outDir, target));
+        const half = join(outDir, `${target}.${process.pid}`);
+        writeFileSync(half, kept);
+        renameSync(half, join(outDir, target));
       }
       resolve(code === 0);
     });
@@ -97,7 +100,7 @@ const worker = async () => {
 };
 await Promise.all(Array.from({ length: Math.min(jobs.length, availableParallelism()) }, worker));
 rmSync(work, { recursive: true });
-if (isOk && without < 0 && (isCheck || named.length === 0)) {
+if (isOk && without < 0 && !isCheck && named.length === 0) {
   for (const file of readdirSync(outDir)) if (!wanted.has(file)) rmSync(join(outDir, file));
 }
 if (isOk && isCheck) for (const file of wanted) process.stdout.write(readFileSync(join(outDir, file)));

@@ -1,26 +1,32 @@
-// Runs every compiled test with node:test, as many files at a time as a small machine has cores. Arguments are name filters on the
-// file path.
+// Runs every compiled test with node:test, a file more at a time than there are cores, since some wait for what they started.
+// Arguments are name filters on the file path.
 //   node scripts/run-tests.mjs            all tests
 //   node scripts/run-tests.mjs cache trie only files whose path contains "cache" or "trie"
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { run } from "node:test";
 import { spec, tap } from "node:test/reporters";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
-const CONCURRENCY = 2;
 /** Begun first, so that none of them is alone on the machine at the end. */
 const LONGEST = [
   "cuda/compile",
+  "test/dashboard",
   "sanitizers",
   "test/cli",
+  "cluster/",
+  "examples",
   "contract/",
   "fuzz",
   "invariance",
   "goldens",
   "test/server/",
 ];
+/** Unit tests stand beside their source. Those that leave the process as it was share one, since starting it takes longer. */
+const UNITS = /^dist[\\/]src[\\/](\w+)[\\/]/;
+const NEEDS_ITS_OWN = /\bprocess\.|\bglobalThis\b|^(?:before|after)\(/m;
 
 if (globalThis.gc === undefined) {
   // Tests that weigh the heap collect it first; their processes take over this one's flags.
@@ -42,10 +48,29 @@ if (files.length === 0) {
   console.error(`no test file matches ${filters.join(" ")}`);
   process.exit(1);
 }
+const folder = mkdtempSync(join(tmpdir(), "pagoda-tests-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const reporter = process.stdout.isTTY ? new spec() : tap;
-run({ files: files.map((file) => join(process.cwd(), file)), concurrency: CONCURRENCY })
+run({ files: processesFor(files), concurrency: availableParallelism() + 1 })
   .on("test:fail", ({ todo }) => {
     if (todo === undefined || todo === false) process.exitCode = 1;
   })
   .compose(reporter)
   .pipe(process.stdout);
+
+/** What each process begins with: a test file, or a file that imports the unit tests of a folder. */
+function processesFor(tests) {
+  const shared = new Map();
+  const begun = [];
+  for (const test of tests) {
+    const unit = UNITS.exec(test)?.[1];
+    if (unit === undefined || NEEDS_ITS_OWN.test(readFileSync(test, "utf8"))) begun.push(resolve(test));
+    else shared.set(unit, [...(shared.get(unit) ?? []), pathToFileURL(resolve(test)).href]);
+  }
+  for (const [name, urls] of shared) {
+    const file = join(folder, `${name}.test.mjs`);
+    writeFileSync(file, urls.map((url) => `import ${JSON.stringify(url)};\n`).join(""));
+    begun.push(file);
+  }
+  return begun;
+}
