@@ -10,7 +10,7 @@ import { runTest } from "./run-test.mjs";
 
 const hashOf = (text) => createHash("sha256").update(text).digest("hex").slice(0, 16);
 
-/** What test files reach; each is run once, when it is first asked about. */
+/** What test files reach, of those that were run to know. */
 export class Reach {
   #root;
   #folder = "build/mutate";
@@ -22,20 +22,31 @@ export class Reach {
     mkdirSync(this.#folder, { recursive: true });
   }
 
-  /** How long the test takes when it passes and runs the line; null otherwise. A file that changed since is reached in every line. */
-  async secondsAt(test, { file, line, original }) {
-    const { seconds, isPassing, reached } = this.#known.get(test) ?? (await this.#note(test));
+  /** Whether it is known what the test reaches. */
+  has(test) {
+    if (!this.#known.has(test) && existsSync(this.#fileOf(test)))
+      this.#known.set(test, JSON.parse(readFileSync(this.#fileOf(test), "utf8")));
+    return this.#known.has(test);
+  }
+
+  /** Runs the test to know; the seconds it took. */
+  async note(test) {
+    const noted = await reachOf(this.#root, test);
+    if (noted.isPassing) writeFileSync(this.#fileOf(test), JSON.stringify(noted));
+    this.#known.set(test, noted);
+    return noted.seconds;
+  }
+
+  /** How long a known test takes, when it passes and runs the line; null otherwise. In a file that changed since, it runs every line. */
+  secondsAt(test, { file, line, original }) {
+    const { seconds, isPassing, reached } = this.#known.get(test);
     const found = reached[file];
     const isReached = found !== undefined && (found.hash !== hashOf(original) || found.lines.includes(line));
     return isPassing && isReached ? seconds : null;
   }
 
-  async #note(test) {
-    const kept = join(this.#folder, `${hashOf(test + readFileSync(join(this.#root, test), "utf8"))}.json`);
-    if (!existsSync(kept)) writeFileSync(kept, JSON.stringify(await reachOf(this.#root, test)));
-    const noted = JSON.parse(readFileSync(kept, "utf8"));
-    this.#known.set(test, noted);
-    return noted;
+  #fileOf(test) {
+    return join(this.#folder, `${hashOf(test + readFileSync(join(this.#root, test), "utf8"))}.json`);
   }
 }
 
