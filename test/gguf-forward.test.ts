@@ -8,13 +8,19 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { verifyModel } from "../src/engine/core/verify.js";
+import { openCpu } from "./support/cpu.js";
 import { convertToGguf, type MatrixDtype } from "./support/gguf-converter.js";
 
 const GOLDENS = ["../shared/goldens", "../shared/goldens2"];
 const skip = GOLDENS.every((folder) => existsSync(folder)) ? false : `no golden checkpoints at ${GOLDENS.join(", ")}`;
 const goldenFolder = (name: string): string => join(GOLDENS.find((folder) => existsSync(join(folder, name)))!, name);
 const scratch = mkdtempSync(join(tmpdir(), "pagoda-gguf-forward-"));
-after(() => rmSync(scratch, { recursive: true }));
+// That the devices agree is in goldens.test.ts: the quickest runs the files.
+const device = (await openCpu(1)).device ?? new ReferenceDevice();
+after(() => {
+  device.close();
+  rmSync(scratch, { recursive: true });
+});
 
 interface Case {
   readonly prompt: readonly number[];
@@ -22,18 +28,13 @@ interface Case {
 }
 
 /** The cases of at most `maxTokens` tokens. */
-function verify(name: string, dtype: MatrixDtype, isDecoded = false, maxTokens = Number.POSITIVE_INFINITY) {
+function verify(name: string, dtype: MatrixDtype, { isDecoded = false, maxTokens = 1e9, on = device } = {}) {
   const folder = mkdtempSync(join(scratch, name));
   writeFileSync(join(folder, "model.gguf"), convertToGguf(goldenFolder(name), dtype, isDecoded));
   const golden = JSON.parse(readFileSync(join(goldenFolder(name), "golden.json"), "utf8")) as { cases: Case[] };
   const cases = golden.cases.filter(({ prompt, greedy = [] }) => prompt.length + greedy.length <= maxTokens);
   writeFileSync(join(folder, "golden.json"), JSON.stringify({ ...golden, cases }));
-  const device = new ReferenceDevice();
-  try {
-    return verifyModel(folder, device).cases;
-  } finally {
-    device.close();
-  }
+  return verifyModel(folder, on).cases;
 }
 
 // smollm3 is missing: a GGUF file cannot say which layers have no rope, and its golden has others than the usual ones.
@@ -125,7 +126,7 @@ test("a reranker that is a decoder scores by two rows of its head", { skip }, ()
     return { prompt, scores: [logits[yes]! - logits[no]!] };
   });
   writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases }));
-  const result = verifyModel(folder, new ReferenceDevice());
+  const result = verifyModel(folder, device);
   assert.equal(result.architecture, "Qwen3ForSequenceClassification");
   for (const { logitDifference } of result.cases) assert.ok(logitDifference! < 1e-3, `${logitDifference}`);
 });
@@ -137,7 +138,7 @@ test("a cross-encoder whose pooler its GGUF file lacks is refused", { skip }, ()
 test("llama4 as GGUF gives the golden logits and tokens up to the first chunk's end, which a file cannot state", {
   skip,
 }, () => {
-  const cases = verify("llama4", "f32", false, 32);
+  const cases = verify("llama4", "f32", { maxTokens: 32 });
   assert.equal(cases.length, 2);
   for (const { index, logitDifference, misses } of cases) {
     assert.ok(logitDifference! < 1e-3, `case ${index}: ${logitDifference}`);
@@ -159,8 +160,9 @@ test("quantised files give the logits of the values they stand for, to the bit",
     ["gpt2", "q8_0"],
     ["gpt-oss", "q8_0"],
   ] as const) {
-    const packed = verify(name, dtype).map(({ logitDifference }) => logitDifference!);
-    const decoded = verify(name, dtype, true).map(({ logitDifference }) => logitDifference!);
+    const on = new ReferenceDevice(); // which alone takes codes for the numbers they stand for, to the bit
+    const packed = verify(name, dtype, { on }).map(({ logitDifference }) => logitDifference!);
+    const decoded = verify(name, dtype, { on, isDecoded: true }).map(({ logitDifference }) => logitDifference!);
     assert.deepEqual(packed, decoded, `${name} ${dtype}`);
     assert.ok(
       packed.every((difference) => difference > 1e-3),
