@@ -44,16 +44,16 @@ describe("the engine in a browser", { skip }, () => {
   test("chats with the bundled model on several threads, and keeps its files for the next visit", async () => {
     const { page } = await openPage(browser, `${url}docs/chat-in-a-tab.html`);
     const ready = page.locator("#state", { hasText: /pagoda-stories-16m, wasm: .* threads/ });
-    await ready.waitFor({ timeout: 60_000 });
+    await ready.waitFor();
     await page.getByLabel("Message").fill("Tell me a story about a dragon.");
     await page.keyboard.press("Enter");
     const answer = page.locator(".assistant[data-done]");
-    await answer.waitFor({ timeout: 60_000 });
+    await answer.waitFor();
     assert.match(await answer.innerText(), /[a-z]+ [a-z]+ [a-z]+/);
 
     asked = [];
     await page.reload();
-    await ready.waitFor({ timeout: 60_000 });
+    await ready.waitFor();
     assert.deepEqual(
       asked.filter((path) => path.endsWith(".safetensors")),
       [],

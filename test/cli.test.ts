@@ -17,7 +17,7 @@ const BUNDLED = join(process.cwd(), "models", "pagoda-stories-16m");
 function pagoda(...args: string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [BIN, ...args], {
     encoding: "utf8",
-    timeout: 120_000,
+    timeout: 240_000,
   });
   return { status, stdout, stderr };
 }

@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 
 async function output(name: string): Promise<string> {
-  const { stdout } = await run(process.execPath, ["scripts/run-example.mjs", name], { timeout: 120_000 });
+  const { stdout } = await run(process.execPath, ["scripts/run-example.mjs", name], { timeout: 240_000 });
   return stdout;
 }
 

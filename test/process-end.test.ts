@@ -10,7 +10,7 @@ const library = new URL("../src/index.js", import.meta.url).href;
 function run(program: string) {
   const source = `import { createEngine } from ${JSON.stringify(library)};\n${program}`;
   const args = ["--input-type=module", "--eval", source];
-  return spawnSync(process.execPath, args, { encoding: "utf8", timeout: 120_000 });
+  return spawnSync(process.execPath, args, { encoding: "utf8", timeout: 240_000 });
 }
 
 for (const worker of [true, false]) {

@@ -20,7 +20,7 @@ import {
   tinyEngine,
   whole,
 } from "../support/small-cluster.js";
-import { until } from "../support/test-server.js";
+import { until } from "../support/until.js";
 
 const skip = whyNoNats();
 let nats: TestNats;

@@ -8,7 +8,7 @@ import { createEngine } from "../../src/engine/client/engine.js";
 import { type Asked, alone, numReplicas, statsOf, stream } from "../support/cluster-streams.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { type ServedProcess, startProcess } from "../support/served-process.js";
-import { until } from "../support/test-server.js";
+import { until } from "../support/until.js";
 
 const NUM_STREAMS = Number(process.env.CLUSTER_STREAMS ?? 12);
 const IS_LONG = NUM_STREAMS > 100;

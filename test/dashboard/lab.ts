@@ -43,7 +43,7 @@ export class Lab {
 
 /** Waits for something that comes by itself. */
 export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 1200; tries++) {
+  for (let tries = 0; tries < 4800; tries++) {
     if (await isSo()) return;
     await sleep(50);
   }

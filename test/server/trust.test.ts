@@ -120,7 +120,12 @@ test("pagoda serve: options from file, environment and flags; SIGTERM drains and
       headers: { authorization: "Bearer env-key", "content-type": "application/json" },
       body: JSON.stringify({ ...long, max_tokens: 60, ignore_eos: true }),
     });
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const isRunning = async (): Promise<boolean> => {
+      const stats = await fetch(new URL("/api/stats", url), { headers: { authorization: "Bearer env-key" } });
+      const { server } = (await stats.json()) as { server: { active: number } };
+      return server.active > 0;
+    };
+    await Promise.race([running, until(isRunning, "the call runs")]);
     child.kill("SIGTERM");
     assert.equal((await running).status, 200, "it finished before the end");
     assert.equal(await exit, 0, output);

@@ -6,6 +6,8 @@ import { createEngine, type EngineOptions } from "../../src/engine/client/engine
 import type { Engine } from "../../src/engine/types.js";
 import { createServer, type PagodaServer, type ServerOptions } from "../../src/server/server.js";
 
+export { until } from "./until.js";
+
 export interface TestServer extends AsyncDisposable {
   readonly engine: Engine & { injectFault(where: "step" | "thread"): void };
   readonly server: PagodaServer;
@@ -40,14 +42,4 @@ export async function startServer(
       await engine.close();
     },
   };
-}
-
-/** Waits until the condition holds, asking every `everyMs`; the limit only ends a test that would hang. */
-export async function until(condition: () => boolean | Promise<boolean>, what: string, everyMs = 10): Promise<void> {
-  const endMs = performance.now() + 60_000;
-  while (performance.now() < endMs) {
-    if (await condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, everyMs));
-  }
-  throw new Error(`never happened: ${what}`);
 }
