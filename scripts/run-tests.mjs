@@ -14,15 +14,16 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const LONGEST = [
   "cuda/compile",
   "test/dashboard",
+  "goldens.test",
   "sanitizers",
-  "test/cli",
+  "never-stuck",
   "cluster/",
+  "invariance",
+  "test/cli",
   "examples",
   "contract/",
-  "fuzz",
-  "invariance",
-  "goldens",
   "test/server/",
+  "fuzz",
 ];
 /** Unit tests stand beside their source. Those that leave the process as it was share one, since starting it takes longer. */
 const UNITS = /^dist[\\/]src[\\/](\w+)[\\/]/;

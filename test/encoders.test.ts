@@ -112,6 +112,9 @@ test("a folder's modules, prompts and lengths", async () => {
     assert.deepEqual(cut.vectors, (await engine.embed(["cat cat cat cat cat cat"])).vectors, "[SEP] stays");
     assert.equal((await engine.embed(["cat ".repeat(300)], { truncate: 20 })).promptTokens, 20);
     await assert.rejects(engine.embed(["cat ".repeat(300)]), /302 tokens.*up to 64.*truncate/s);
+    for (const truncate of [0, 1.5, -1]) {
+      await assert.rejects(engine.embed(["cat"], { truncate }), /truncate is .*true, false or a number of tokens/);
+    }
     assert.equal((await engine.embed(["cat ".repeat(62)])).promptTokens, 64, "all positions can be used");
   } finally {
     await engine.close();

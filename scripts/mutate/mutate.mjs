@@ -1,8 +1,9 @@
 // Do the tests bite? Changes one small thing of the compiled source at a time and runs the tests that reach it; a change that no
 // test notices is shown, and is a test that is missing (or a change without effect: look before you write one).
-//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--budget 60] [--list]
+//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--budget 60] [--line N] [--list]
 // Only tests that run the line are tried (reach.mjs), until one fails or `budget` seconds of processor time are spent.
-// --list only shows the mutations. Works in a temporary copy; the tree itself is not touched. Run `npm run build` first.
+// --line takes only those of one line, --list only shows them. Works in a temporary copy; the tree itself is not touched.
+// Run `npm run build` first.
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,6 +20,7 @@ const { values } = parseArgs({
     count: { type: "string", default: "40" },
     seed: { type: "string", default: "1" },
     budget: { type: "string", default: "60" },
+    line: { type: "string", default: "" },
     list: { type: "boolean", default: false },
   },
 });
@@ -35,7 +37,9 @@ const sources = [...new Set([...importers.keys(), ...[...importers.values()].fla
   .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)))
   .sort();
 const candidates = sources.flatMap((file) =>
-  mutationsOf(readFileSync(join(root, file), "utf8")).map((mutation) => ({ file, ...mutation })),
+  mutationsOf(readFileSync(join(root, file), "utf8"))
+    .filter(({ line }) => values.line === "" || line === Number(values.line))
+    .map((mutation) => ({ file, ...mutation })),
 );
 console.log(`${candidates.length} possible mutations in ${sources.length} files`);
 

@@ -246,7 +246,10 @@ class PagedCase {
   }
 
   /** Writes the keys and values of [sequence, from, to) ranges, as one batch, in both layers; their queries q [n, H*D]. */
-  #append(ranges: readonly (readonly [number, number, number])[]): { readonly q: Tensor; readonly staged: StagedBatch } {
+  #append(ranges: readonly (readonly [number, number, number])[]): {
+    readonly q: Tensor;
+    readonly staged: StagedBatch;
+  } {
     const d = this.#device;
     const { numKvHeads, groupSize, keyDim, valueDim } = this.#shape;
     const batch = new Batch(this.#shape.pageSize, MAX_TOKENS);

@@ -90,6 +90,25 @@ test("a fault of the engine's thread: it restarts, who had not begun is kept, /h
   assert.match(await (await fetch(`${host.url}/metrics`)).text(), /pagoda_engine_restarts_total\{[^}]*\} 1/);
 });
 
+test("a thread that dies again and again is restarted three times, counted anew after an answer, and then given up", async () => {
+  await using host = await start();
+  const { engine } = host;
+  const die = async (): Promise<string> => {
+    const { restarts } = engine.health();
+    engine.injectFault("thread");
+    await until(() => {
+      const health = engine.health();
+      return health.state === "dead" || (health.state === "ready" && health.restarts > restarts);
+    }, "it is back, or given up");
+    return engine.health().state;
+  };
+  assert.equal(await die(), "ready");
+  await ask(host);
+  for (let i = 0; i < 3; i++) assert.equal(await die(), "ready");
+  assert.equal(await die(), "dead");
+  await assert.rejects(ask(host), /The engine has stopped: injected fault/);
+});
+
 test("a grammar that crashes the matcher fails alone; another constrained answer goes on", async () => {
   await using host = await start();
   const body = { model: MODEL, messages, stream: true as const, max_tokens: 300, guided_regex: "[ab]{200}" };
