@@ -15,8 +15,8 @@ import { PROTOCOL } from "../../src/cluster/wire.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { startProcess } from "../support/served-process.js";
 import { LEASE_SECONDS, SmallCluster, story, TINY_MODEL, tinyEngine, whole } from "../support/small-cluster.js";
-import { until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+import { until } from "../support/until.js";
 
 const skip = whyNoNats();
 let nats: TestNats;

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { Engine } from "../../src/engine/types.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { pagesUsed, SmallCluster, story } from "../support/small-cluster.js";
-import { until } from "../support/test-server.js";
+import { until } from "../support/until.js";
 
 test("what is urgent goes before what waits, through another router too; when all is full the least urgent is turned away", {
   skip: whyNoNats(),

@@ -8,7 +8,7 @@ import type { RelayEngine } from "../../src/engine/client/relay.js";
 import type { Engine } from "../../src/engine/types.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { drawn, pagesUsed, SmallCluster, story, tinyEngine } from "../support/small-cluster.js";
-import { until } from "../support/test-server.js";
+import { until } from "../support/until.js";
 
 const skip = whyNoNats();
 let nats: TestNats;

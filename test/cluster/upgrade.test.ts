@@ -8,7 +8,7 @@ import { type Asked, alone, numReplicas, stream } from "../support/cluster-strea
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { type ServedProcess, startProcess } from "../support/served-process.js";
 import { drawn, LEASE_SECONDS, SmallCluster, story, tinyEngine, whole } from "../support/small-cluster.js";
-import { until } from "../support/test-server.js";
+import { until } from "../support/until.js";
 
 const skip = whyNoNats();
 let nats: TestNats;

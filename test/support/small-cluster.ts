@@ -15,8 +15,8 @@ import { type ClusterConfig, clusterConfig, type Role } from "../../src/config/c
 import { type EngineOptions, startEngine } from "../../src/engine/client/engine.js";
 import type { RelayEngine } from "../../src/engine/client/relay.js";
 import type { Engine, GenerateOptions } from "../../src/engine/types.js";
-import { until } from "./test-server.js";
 import { writeTinyCheckpoint } from "./tiny-checkpoint.js";
+import { until } from "./until.js";
 
 export const LEASE_SECONDS = 1.5;
 export const TINY_MODEL = writeTinyCheckpoint({ context: 16384 });
@@ -117,7 +117,7 @@ export class SmallCluster implements AsyncDisposable {
   }
 
   async addRouter(nats = this.config.nats[0]!, model = TINY_MODEL): Promise<SmallRouter> {
-    const { Kind = Mailbox, patienceMs = 5000, policy = choose, prefillTokens = 512 } = this.#options;
+    const { Kind = Mailbox, patienceMs = 60_000, policy = choose, prefillTokens = 512 } = this.#options;
     const config = { ...this.config, nats: [nats] };
     const member = await joinAsRouter(config, await openMailbox(config, Kind));
     const options = { model, cluster: config.cluster, patienceMs, policy, prefillTokens };
