@@ -17,7 +17,8 @@ const STORY = "Once upon a time there was a small dog who lived in a house by th
 
 /** All that makes continuing an answer hard, in turn. */
 function askFor(i: number): Asked {
-  const base = { prompt: `${i % 3 === 0 ? STORY : ""}Story ${i}: `, max_tokens: 100, seed: i, temperature: 0.9 };
+  const beginning = ["", STORY, `Book ${i}. ${STORY.repeat(4)}`][i % 3]; // short; shared; long enough for a prefill replica
+  const base = { prompt: `${beginning}Story ${i}: `, max_tokens: 100, seed: i, temperature: 0.9 };
   const kinds: readonly object[] = [
     {},
     { repetition_penalty: 1.2, frequency_penalty: 0.3, min_tokens: 90 },
@@ -33,10 +34,10 @@ test("streams go on, to the letter, while replicas are killed, stopped and drain
 }, async () => {
   await using nats = await TestNats.start();
   const cluster = ["--nats", nats.url, "--lease-seconds", "1.5", "--log-level", "silent"];
-  const startReplica = (): Promise<ServedProcess> =>
-    startProcess([...cluster, "--num-pages", "400", "--drain-seconds", "0.2"]);
-  await using router = await startProcess(cluster, "ignore", ["route"]);
-  const replicas = await Promise.all([startReplica(), startReplica(), startReplica()]);
+  const startReplica = (role = "both"): Promise<ServedProcess> =>
+    startProcess([...cluster, "--role", role, "--num-pages", "400", "--drain-seconds", "0.2"]);
+  await using router = await startProcess([...cluster, "--prefill-tokens", "64"], "ignore", ["route"]);
+  const replicas = await Promise.all([startReplica(), startReplica("decode"), startReplica("prefill")]);
   try {
     const known = (count: number, what: string) =>
       until(async () => (await numReplicas(router.url)) === count, what, 100);
@@ -79,7 +80,7 @@ test("streams go on, to the letter, while replicas are killed, stopped and drain
         replicas[2]!.child.kill("SIGTERM");
         await replicas[2]!.exit;
         if (next >= NUM_STREAMS) return;
-        replicas[2] = await startReplica();
+        replicas[2] = await startReplica("prefill");
       }
     };
     const troubled = trouble().finally(() => {
