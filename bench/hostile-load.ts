@@ -11,8 +11,10 @@ import { once, setMaxListeners } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { GoodRecord, goodClient, goodRequest, textsAlone } from "./load/good-clients.js";
-import { ATTACKS, hostileClient, numFaults, type Tally } from "./load/hostile-clients.js";
+import { seeded } from "../test/support/byte-matcher.js";
+import { GoodRecord, goodClient, goodRequest, textsAlone, type Waits } from "./load/good-clients.js";
+import { numFaults, type Tally } from "./load/hostile-clients.js";
+import { hostileThread } from "./load/hostile-thread.js";
 import { streamChat } from "./load/stream-chat.js";
 
 const MAX_RATIO = 3; // of the good clients' first token at p99, hostile to quiet
@@ -31,19 +33,24 @@ const { values } = parseArgs({
 const [seconds, numStreams, numGood, numHostile] = [values.seconds, values.streams, values.good, values.hostile].map(
   Number,
 ) as [number, number, number, number];
-let randomState = Number(values.seed);
+const random = seeded(Number(values.seed)); // the same clients do the same each time
 const problems: string[] = [];
 
-/** Mulberry32: the same clients do the same each time. */
-function random(): number {
-  randomState = (randomState + 0x6d2b79f5) | 0;
-  let t = Math.imul(randomState ^ (randomState >>> 15), 1 | randomState);
-  t ^= t + Math.imul(t ^ (t >>> 7), 61 | t);
-  return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+function quantile(values: readonly number[], q: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!;
 }
 
-function quantile(sorted: readonly number[], q: number): number {
-  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!;
+const firstTokens = (waits: readonly Waits[]): number[] => waits.map(({ total }) => total);
+
+/** Median and p99 of the first token, and of each part of it. */
+function waitsRow(name: string, waits: readonly Waits[]): string {
+  const cell = (part: keyof Waits): string => {
+    const values = waits.map((wait) => wait[part]);
+    return `${quantile(values, 0.5).toFixed(0)} / ${quantile(values, 0.99).toFixed(0)}`;
+  };
+  const parts = (["total", "http", "accept", "queue", "compute"] as const).map(cell);
+  return `| ${name} | ${waits.length} | ${parts.join(" | ")} |`;
 }
 
 /** Nobody runs or waits, and every page is free or cached. */
@@ -83,27 +90,25 @@ async function streams(url: string, alone: readonly string[]): Promise<void> {
   );
 }
 
-async function timed(url: string, alone: readonly string[], attackers: number): Promise<[number[], Tally]> {
+async function timed(url: string, alone: readonly string[], attackers: number): Promise<[Waits[], Tally]> {
   const record = new GoodRecord(alone);
-  const tally: Tally = new Map();
   const signal = AbortSignal.timeout(seconds * 1000);
   setMaxListeners(0, signal);
-  const names = values.attacks?.split(",") ?? Object.keys(ATTACKS);
-  await Promise.all([
+  const attacks = values.attacks?.split(",");
+  const [tally] = await Promise.all([
+    hostileThread({ url, seconds, count: attackers, seed: Number(values.seed), ...(attacks && { attacks }) }),
     ...Array.from({ length: numGood }, () => goodClient(url, record, { random, signal })),
-    ...Array.from({ length: attackers }, (_, i) =>
-      hostileClient(url, names[i % names.length]!, tally, { random, signal }),
-    ),
   ]);
   await untilEmpty(url, attackers > 0 ? "the attack" : "the quiet run");
   problems.push(...record.wrong);
-  return [record.firstTokenMs.sort((a, b) => a - b), tally];
+  return [record.waits, tally];
 }
 
 const bin = fileURLToPath(new URL("../../bin/pagoda.js", import.meta.url));
 const args = [bin, "serve", "--port", "0", "--log-level", "silent"];
 if (values.model !== undefined) args.push("--model", values.model);
 const server = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
+process.once("exit", () => server.kill("SIGKILL")); // whatever became of the run
 const ended = once(server, "exit");
 const url = await new Promise<string>((resolve) => {
   createInterface(server.stderr).on("line", (line) => {
@@ -116,16 +121,17 @@ const alone = await textsAlone(url);
 await streams(url, alone);
 const [quiet] = await timed(url, alone, 0);
 const [hostile, tally] = await timed(url, alone, numHostile);
-const row = (name: string, ms: readonly number[]): string =>
-  `| ${name} | ${ms.length} | ${quantile(ms, 0.5).toFixed(0)} ms | ${quantile(ms, 0.99).toFixed(0)} ms |`;
-console.log(`| ${numGood} good clients for ${seconds} s | answers | first token, median | p99 |\n|---|---|---|---|`);
-console.log(`${row("alone", quiet)}\n${row(`beside ${numHostile} hostile ones`, hostile)}\n`);
+console.log(`First tokens of ${numGood} good clients over ${seconds} s, median / p99 in ms, and where they waited:\n`);
+console.log(
+  "| good clients | answers | first token | HTTP thread | grammar | queue | prefill |\n|---|---|---|---|---|---|---|",
+);
+console.log(`${waitsRow("alone", quiet)}\n${waitsRow(`beside ${numHostile} hostile ones`, hostile)}\n`);
 console.log("| hostile client | how its requests ended |\n|---|---|");
 for (const [name, outcomes] of tally) {
   const ends = [...outcomes].map(([outcome, times]) => `${times} x ${outcome}`);
   console.log(`| ${name} | ${ends.join(", ")} |`);
 }
-const ratio = quantile(hostile, 0.99) / quantile(quiet, 0.99);
+const ratio = quantile(firstTokens(hostile), 0.99) / quantile(firstTokens(quiet), 0.99);
 if (!(ratio <= MAX_RATIO))
   problems.push(`the first token at p99 came ${ratio.toFixed(1)} x as late as in the quiet run`);
 if (numFaults(tally) > 0) problems.push(`${numFaults(tally)} answers of 5xx`);

@@ -1,13 +1,15 @@
 // Does a server that answers many short requests stay the size it was? Sends them in a fixed mix (chat, streams, several samples,
-// structured output, embeddings, refused bodies, clients that hang up) and notes the process's memory after every so many.
+// structured output, embeddings, refused bodies, clients that hang up) and notes the process's memory after every so many. Of a
+// model of random weights, so small that the server is nearly all that runs, unless another is named.
 //   node dist/bench/soak.js [--requests 200000 --every 5000 --clients 16 --model DIR --out docs/images/soak.svg]
 
 import { spawn } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { writeTinyCheckpoint } from "../test/support/tiny-checkpoint.js";
 import { lineChart } from "./line-chart.js";
 
 interface Shot {
@@ -59,15 +61,24 @@ function send(url: string, { path, body, leaves }: Shot): Promise<void> {
       response.on("close", resolve);
       if ((response.statusCode ?? 500) >= 500) reject(new Error(`${path} answered ${response.statusCode}`));
     });
-    call.on("error", reject);
+    // A kept connection may be closed, rightly, just as it is used again.
+    call.on("error", (error) => (call.reusedSocket ? resolve(send(url, { path, body })) : reject(error)));
     call.end(JSON.stringify(body));
   });
 }
 
-/** Resident memory of a process, in MiB. */
-function residentMb(pid: number): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024;
+interface Memory {
+  readonly residentMb: number; // of the whole process
+  readonly heapMb: number; // JavaScript heap of the HTTP thread
 }
+
+async function memoryOf(url: string): Promise<Memory> {
+  const scrape = await (await fetch(`${url}/metrics`)).text();
+  const mb = (name: string): number => Number(new RegExp(`^${name}\\S* (\\d+)`, "m").exec(scrape)![1]) / 2 ** 20;
+  return { residentMb: mb("process_resident_memory_bytes"), heapMb: mb("nodejs_heap_size_used_bytes") };
+}
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 const { values } = parseArgs({
   options: {
@@ -80,9 +91,11 @@ const { values } = parseArgs({
 });
 const [total, every, clients] = [Number(values.requests), Number(values.every), Number(values.clients)];
 const bin = fileURLToPath(new URL("../../bin/pagoda.js", import.meta.url));
-const args = [bin, "serve", "--port", "0", "--log-level", "silent", "--threads", "1", "--kv-memory-mb", "64"];
-if (values.model !== undefined) args.push("--model", values.model);
+const model = values.model ?? writeTinyCheckpoint();
+const args = [bin, "serve", "--model", model, "--port", "0", "--log-level", "silent"];
+args.push("--threads", "1", "--kv-memory-mb", "64");
 const server = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
+process.once("exit", () => server.kill("SIGKILL")); // whatever became of the run
 const url = await new Promise<string>((resolve) => {
   createInterface(server.stderr).on("line", (line) => {
     const found = /dashboard\s+(http:\S+)/.exec(line);
@@ -90,28 +103,36 @@ const url = await new Promise<string>((resolve) => {
   });
 });
 
-const points: { x: number; y: number }[] = [];
+const taken: (Memory & { readonly requests: number })[] = [];
 let sent = 0;
 const startMs = performance.now();
-console.log("| requests | resident MiB | requests/s |\n|---|---|---|");
+console.log("| requests | resident MiB | heap MiB | requests/s |\n|---|---|---|---|");
 while (sent < total) {
-  const end = Math.min(total, sent + every);
   const beganMs = performance.now();
-  const count = end - sent;
+  const count = Math.min(total - sent, every);
+  const end = sent + count;
   await Promise.all(
     Array.from({ length: clients }, async () => {
       while (sent < end) await send(url, shotOf(sent++));
     }),
   );
-  const mb = residentMb(server.pid!);
-  points.push({ x: sent, y: mb });
-  console.log(`| ${sent} | ${mb.toFixed(1)} | ${((count * 1000) / (performance.now() - beganMs)).toFixed(0)} |`);
+  const perSecond = (count * 1000) / (performance.now() - beganMs);
+  const memory = await memoryOf(url);
+  taken.push({ requests: sent, ...memory });
+  console.log(`| ${sent} | ${memory.residentMb.toFixed(1)} | ${memory.heapMb.toFixed(1)} | ${perSecond.toFixed(0)} |`);
 }
-const half = points.slice(points.length >> 1);
-const slope = ((half.at(-1)!.y - half[0]!.y) * 1000) / Math.max(1, half.at(-1)!.x - half[0]!.x);
-console.log(
-  `\n${total} requests in ${((performance.now() - startMs) / 1000).toFixed(0)} s; second half: ${slope.toFixed(3)} MiB per 1,000 requests`,
-);
-if (values.out !== undefined)
-  writeFileSync(values.out, lineChart("Resident memory of the server, MiB", "requests", [{ label: "", points }]));
+console.log(`\n${total} requests in ${((performance.now() - startMs) / 1000).toFixed(0)} s. Means by quarter:`);
+const size = Math.max(1, taken.length >> 2);
+for (const read of ["residentMb", "heapMb"] as const) {
+  const quarters = [0, 1, 2, 3].map((q) => mean(taken.slice(q * size, q * size + size).map((at) => at[read])));
+  console.log(`${read}: ${quarters.map((mb) => mb.toFixed(1)).join(", ")}`);
+}
+if (values.out !== undefined) {
+  const line = (label: string, read: keyof Memory) => ({
+    label,
+    points: taken.map((at) => ({ x: at.requests, y: at[read] })),
+  });
+  const lines = [line("resident", "residentMb"), line("JavaScript heap of the HTTP thread", "heapMb")];
+  writeFileSync(values.out, lineChart("Memory of the server, MiB", "requests", lines));
+}
 server.kill("SIGTERM");

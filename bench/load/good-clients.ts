@@ -34,8 +34,21 @@ export async function textsAlone(url: string, count = NUM_REQUESTS): Promise<str
   return texts;
 }
 
+/** Where the time to a first token went. */
+export interface Waits {
+  readonly total: number;
+  /** HTTP thread, on both ways: reading, parsing, tokenising, writing. */
+  readonly http: number;
+  /** Until the engine had it in its queue, with a grammar that is compiled. */
+  readonly accept: number;
+  /** From there to its first step. */
+  readonly queue: number;
+  /** From there to its first token. */
+  readonly compute: number;
+}
+
 export class GoodRecord {
-  readonly firstTokenMs: number[] = [];
+  readonly waits: Waits[] = [];
   /** What was wrong with each answer that was not its request's own. */
   readonly wrong: string[] = [];
   readonly #alone: readonly string[];
@@ -49,7 +62,16 @@ export class GoodRecord {
   }
 
   add(i: number, reply: StreamReply): void {
-    this.firstTokenMs.push(reply.firstTokenMs);
+    if (reply.trace !== null) {
+      const { acceptedMs, queuedMs, timeToFirstTokenMs } = reply.trace;
+      this.waits.push({
+        total: reply.firstTokenMs,
+        http: reply.firstTokenMs - timeToFirstTokenMs,
+        accept: acceptedMs,
+        queue: queuedMs - acceptedMs,
+        compute: timeToFirstTokenMs - queuedMs,
+      });
+    }
     if (reply.isWhole && reply.text === this.#alone[i]) return;
     const seen = reply.isWhole ? `another text: ${reply.text}` : `not whole: ${reply.status} ${reply.raw.slice(-300)}`;
     this.wrong.push(`request ${i}: ${seen}`);

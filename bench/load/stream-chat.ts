@@ -2,6 +2,13 @@
 
 import { request } from "node:http";
 
+/** The part of `pagoda_trace` that says when, in milliseconds from its arrival at the engine. */
+export interface Trace {
+  readonly acceptedMs: number;
+  readonly queuedMs: number;
+  readonly timeToFirstTokenMs: number;
+}
+
 export interface StreamReply {
   /** 0: the connection ended before there was one. */
   readonly status: number;
@@ -9,6 +16,8 @@ export interface StreamReply {
   readonly isWhole: boolean;
   /** From sending the request to its first text; NaN when there was none. */
   readonly firstTokenMs: number;
+  /** Where the engine spent it; null when the answer did not come to its end. */
+  readonly trace: Trace | null;
   /** Bytes of the answer, for errors. */
   readonly raw: string;
 }
@@ -17,10 +26,10 @@ export interface StreamReply {
 export function streamChat(url: string, body: unknown, leaveAfter = Number.POSITIVE_INFINITY): Promise<StreamReply> {
   return new Promise((resolve) => {
     const startMs = performance.now();
-    const headers = { "content-type": "application/json" };
+    const headers = { "content-type": "application/json", "x-pagoda-trace": "1" };
     let [status, raw, firstTokenMs] = [0, "", Number.NaN];
     const end = (): void =>
-      resolve({ status, raw, firstTokenMs, text: textOf(raw), isWhole: raw.endsWith("data: [DONE]\n\n") });
+      resolve({ status, raw, firstTokenMs, ...contentOf(raw), isWhole: raw.endsWith("data: [DONE]\n\n") });
     const call = request(`${url}/v1/chat/completions`, { method: "POST", agent: false, headers }, (response) => {
       status = response.statusCode!;
       response.setEncoding("utf8");
@@ -37,10 +46,15 @@ export function streamChat(url: string, body: unknown, leaveAfter = Number.POSIT
   });
 }
 
-/** The content of all chunks that arrived whole. */
-function textOf(raw: string): string {
+/** Of all chunks that arrived whole. */
+function contentOf(raw: string): Pick<StreamReply, "text" | "trace"> {
   let text = "";
-  for (const event of raw.split("\n\n").slice(0, -1))
-    if (event.startsWith("data: {")) text += JSON.parse(event.slice(6)).choices?.[0]?.delta.content ?? "";
-  return text;
+  let trace: Trace | null = null;
+  for (const event of raw.split("\n\n").slice(0, -1)) {
+    if (!event.startsWith("data: {")) continue;
+    const { choices, pagoda_trace } = JSON.parse(event.slice(6));
+    text += choices?.[0]?.delta.content ?? "";
+    trace ??= pagoda_trace ?? null;
+  }
+  return { text, trace };
 }

@@ -147,6 +147,7 @@ export class RoutedCall {
       chunks: 0,
       steps: 0,
       preemptions: 0,
+      acceptedMs: 0,
       queuedMs: 0,
       ...last,
       promptTokens: this.message.prompt.length,

@@ -105,6 +105,7 @@ export class Request {
   numChunks = 0;
   numSteps = 0;
   numPreemptions = 0;
+  acceptedMs = -1;
   firstScheduledMs = -1;
   firstTokenMs = -1;
   finishedMs = -1;

@@ -62,6 +62,9 @@ export interface RequestTrace {
   readonly chunks: number;
   readonly steps: number;
   readonly preemptions: number;
+  /** From arrival until it joined the engine's queue, its grammar compiled. */
+  readonly acceptedMs: number;
+  /** From arrival to its first step. */
   readonly queuedMs: number;
   readonly timeToFirstTokenMs: number;
   readonly totalMs: number;

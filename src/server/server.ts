@@ -17,6 +17,7 @@ import { stderrLogger, stderrSink } from "./log-sink.js";
 import { ServerMetrics } from "./metrics.js";
 import { type GuestModel, ModelHouse } from "./model-house.js";
 import { Owners } from "./owners.js";
+import { measureProcess } from "./process-metrics.js";
 import { ResponseStore } from "./response-store.js";
 import type { Route } from "./route.js";
 import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
@@ -88,6 +89,7 @@ export class PagodaServer {
     };
     const names = config.servedModelName.length > 0 ? config.servedModelName : [engine.model.name];
     this.context = furnish(engine, names);
+    measureProcess(this.context.metrics.registry);
     this.#house = new ModelHouse(this.context, guests, {
       maxBytes: config.modelMemoryMb === null ? null : config.modelMemoryMb * 2 ** 20,
       furnish: (guest, name) => furnish(guest, [name]),

@@ -1,5 +1,6 @@
 // `npm run fuzz -- --seconds N [--seed S] [--what bodies|models]`: wrong bodies to every route of a real server, wrong model files
-// to the loader, in turns, until the time is up. A seed that finds something is printed and kept.
+// to the loader, in turns, until the time is up; with `--count N`, until there were N of each. A seed that finds something is
+// printed and kept. Files go to the folder for temporary ones: TMPDIR=/dev/shm spares the disk.
 
 import { parseArgs } from "node:util";
 import { startServer } from "../support/test-server.js";
@@ -10,12 +11,16 @@ import { ModelFuzzer } from "./models.js";
 
 const { values } = parseArgs({
   options: {
-    seconds: { type: "string", default: "60" },
+    seconds: { type: "string" },
+    count: { type: "string" },
     seed: { type: "string", default: String(Date.now() % 1e9) },
     what: { type: "string", default: "both" },
   },
 });
-const endMs = performance.now() + Number(values.seconds) * 1000;
+const maxCount = Number(values.count ?? Number.POSITIVE_INFINITY);
+const endMs =
+  performance.now() + Number(values.seconds ?? (values.count === undefined ? 60 : Number.POSITIVE_INFINITY)) * 1000;
+const startMs = performance.now();
 const HANG_MS = 120_000; // far more than any body needs, on a busy machine too
 const BATCH = 64;
 let numFound = 0;
@@ -53,13 +58,13 @@ function files(seeds: readonly number[]): void {
 const kept = keptSeeds();
 await bodies(kept.bodies);
 files(kept.models);
-for (let seed = Number(values.seed); performance.now() < endMs; seed += BATCH) {
-  const seeds = Array.from({ length: BATCH }, (_, i) => seed + i);
+for (let done = 0; done < maxCount && performance.now() < endMs; done += BATCH) {
+  const seeds = Array.from({ length: Math.min(BATCH, maxCount - done) }, (_, i) => Number(values.seed) + done + i);
   if (values.what !== "models") await bodies(seeds);
   if (values.what !== "bodies") files(seeds);
 }
 models.close();
 console.log(
-  `${counts.bodies} bodies over ${routes.length} routes, ${counts.models} model files from seed ${values.seed}: ${numFound} found`,
+  `${counts.bodies} bodies over ${routes.length} routes, ${counts.models} model files from seed ${values.seed} in ${((performance.now() - startMs) / 1000).toFixed(0)} s: ${numFound} found`,
 );
 process.exitCode = numFound === 0 ? 0 : 1;

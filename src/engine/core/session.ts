@@ -85,6 +85,7 @@ export class SessionFactory {
       maxLength: request.maxLength,
       runsAhead: request.runsAhead,
     });
+    child.acceptedMs = request.acceptedMs;
     child.firstScheduledMs = request.firstScheduledMs;
     const constraint = sampling.constraint?.fork() ?? null;
     child.readiness = constraint;
@@ -120,6 +121,7 @@ export function traceOf(request: Request): RequestTrace {
     chunks: request.numChunks,
     steps: request.numSteps,
     preemptions: request.numPreemptions,
+    acceptedMs: request.acceptedMs - request.arrivalMs,
     queuedMs: (request.firstScheduledMs < 0 ? end : request.firstScheduledMs) - request.arrivalMs,
     timeToFirstTokenMs: first - request.arrivalMs,
     totalMs: end - request.arrivalMs,

@@ -27,6 +27,7 @@ export class Settlement {
   open(message: AddMessage, editLogits: LogitsHook | null): void {
     try {
       const session = this.#parts.factory.open(message, editLogits);
+      session.request.acceptedMs = this.#parts.clock();
       this.#parts.scheduler.add(session.request);
       this.sessions.set(session.request.id, session);
     } catch (error) {
