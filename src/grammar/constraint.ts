@@ -24,8 +24,11 @@ export interface TokenConstraint {
 }
 
 export interface ConstraintCompiler {
-  /** Resolves once compile(spec) can answer at once. Never rejects: compile says what is wrong with a spec. */
-  ready(spec: ConstraintSpec): Promise<void>;
+  /**
+   * Resolves once compile(spec) can answer at once, or nobody wants it any more. Never rejects: compile says what is wrong with a
+   * spec.
+   */
+  ready(spec: ConstraintSpec, isWanted?: () => boolean): Promise<void>;
   /**
    * After ready(). `accepted`: tokens that the answer has already. Throws RequestError for a source that cannot be compiled; other
    * requests are never harmed.

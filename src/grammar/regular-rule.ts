@@ -7,6 +7,10 @@ import { anyOf, type RuleSet, repeat } from "./rules.js";
 
 /** A rule that matches the set and then `tail`, a body that may be empty. */
 export function regularRule(rules: RuleSet, hint: string, node: RegularNode, tail = ""): string {
+  return rules.once(JSON.stringify([node, tail]), () => makeRule(rules, hint, node, tail));
+}
+
+function makeRule(rules: RuleSet, hint: string, node: RegularNode, tail: string): string {
   const automaton = automatonOf(node, rules.budget);
   // Too many states: its own shape must do. Only alternatives that both begin and end alike could go wrong in it.
   if (automaton === null) return rules.add(hint, `${shapeOf(node)} ${tail}`.trim());

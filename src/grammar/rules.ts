@@ -2,6 +2,7 @@
 
 export class RuleSet {
   readonly #bodies = new Map<string, string>();
+  readonly #made = new Map<string, string>(); // names, by what they were made of
   #size = 0;
   /** Work that may go into automata, over all of the grammar: a few tenths of a second. */
   readonly budget = { work: 2_000_000 };
@@ -30,9 +31,20 @@ export class RuleSet {
     this.#size += body.length;
   }
 
-  /** Defines a rule under a name of its own; a body that is a rule's name already needs none. */
+  /** Defines a rule under a name of its own; a body that is a rule's name already, or a rule's body, needs none. */
   add(hint: string, body: string): string {
-    return this.#bodies.has(body) ? body : this.define(this.freshName(hint), body);
+    if (this.#bodies.has(body)) return body;
+    return this.once(body, () => this.define(this.freshName(hint), body));
+  }
+
+  /** What is made of the same twice is made once: three hundred integers are one rule. */
+  once(key: string, make: () => string): string {
+    let name = this.#made.get(key);
+    if (name === undefined) {
+      name = make();
+      this.#made.set(key, name);
+    }
+    return name;
   }
 
   freshName(hint: string): string {

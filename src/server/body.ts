@@ -13,8 +13,6 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 export async function readJson<S extends z.ZodType>(c: Context<AppEnv>, schema: S): Promise<z.output<S>> {
   requireJsonType(c.req.header("content-type"));
   const bytes = await readBounded(c, c.get("server").config.maxBodyMb * 2 ** 20);
-  if (isDeeperThan(MAX_DEPTH, bytes))
-    throw new ApiError("invalid_json", `The body is nested deeper than ${MAX_DEPTH} levels.`);
   let value: unknown;
   try {
     value = JSON.parse(utf8.decode(bytes));
@@ -22,6 +20,8 @@ export async function readJson<S extends z.ZodType>(c: Context<AppEnv>, schema: 
     const reason = error instanceof SyntaxError ? error.message : "it is not valid UTF-8";
     throw new ApiError("invalid_json", `The body is not JSON: ${reason}`);
   }
+  if (isDeeperThan(MAX_DEPTH, value))
+    throw new ApiError("invalid_json", `The body is nested deeper than ${MAX_DEPTH} levels.`);
   const parsed = schema.safeParse(value);
   if (parsed.success) {
     // From here on the request is the model's it names: its engine, its template, its tools.

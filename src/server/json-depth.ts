@@ -1,19 +1,16 @@
-// How deep a JSON text is nested, without parsing it: what walks the parsed value later is recursive, and a stack is not endless.
+// How deep a parsed JSON value is nested. The parser itself takes any depth; what walks the value later is recursive, and a stack is
+// not endless. Level by level, and not by bytes: a long text is one value.
 
-const [QUOTE, BACKSLASH] = [0x22, 0x5c];
-
-export function isDeeperThan(limit: number, bytes: Uint8Array): boolean {
-  let depth = 0;
-  let isInString = false;
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i]!;
-    if (isInString) {
-      if (byte === BACKSLASH) i++;
-      else if (byte === QUOTE) isInString = false;
-    } else if (byte === QUOTE) isInString = true;
-    else if (byte === 0x5b || byte === 0x7b) {
-      if (++depth > limit) return true;
-    } else if (byte === 0x5d || byte === 0x7d) depth--;
+export function isDeeperThan(limit: number, value: unknown): boolean {
+  let level = typeof value === "object" && value !== null ? [value] : [];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth >= limit) return true;
+    const inner: object[] = [];
+    for (const item of level) {
+      for (const child of Array.isArray(item) ? item : Object.values(item))
+        if (typeof child === "object" && child !== null) inner.push(child);
+    }
+    level = inner;
   }
   return false;
 }

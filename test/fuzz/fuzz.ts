@@ -31,7 +31,10 @@ function found(kind: "bodies" | "models", seed: number, what: string): void {
   console.error(`${kind} seed ${seed}: ${what.slice(0, 1500)}`);
 }
 
-await using host = await startServer({ model: writeTinyCheckpoint(), maxContext: 48 }, { maxBodyMb: 1 });
+await using host = await startServer(
+  { model: writeTinyCheckpoint(), maxContext: 48 },
+  { maxBodyMb: 1, requestTimeoutSeconds: HANG_MS / 1000 },
+);
 const routes = await routesOf(host.url);
 const models = new ModelFuzzer();
 const counts = { bodies: 0, models: 0 };

@@ -32,10 +32,13 @@ export class EngineDriver {
       case "add":
         if (message.constraint !== null && compiler !== null) {
           // The request joins the queue once its grammar is compiled, unless it is aborted before.
-          this.#compiling.add(message.callId);
-          void compiler.ready(message.constraint).finally(() => {
-            if (this.#compiling.delete(message.callId)) this.#add(() => core.add(message, editLogits));
-          });
+          const { callId, constraint } = message;
+          this.#compiling.add(callId);
+          void compiler
+            .ready(constraint, () => this.#compiling.has(callId))
+            .finally(() => {
+              if (this.#compiling.delete(callId)) this.#add(() => core.add(message, editLogits));
+            });
         } else this.#add(() => core.add(message, editLogits));
         break;
       case "abort":

@@ -1,8 +1,9 @@
-// A matcher thread as the engine's thread sees it, with the jobs that it holds. A message that takes longer than the limit ends
-// the thread: the job it belongs to fails, all others move on to a fresh thread and know nothing of it.
+// A matcher thread as the engine's thread sees it, with the jobs that it holds. A message that computes for longer than the limit
+// ends the thread: the job it belongs to fails, all others move on to a fresh thread and know nothing of it.
 
 import { Worker } from "node:worker_threads";
 import { type FromMatcher, IDLE, type MatcherInit, type ToMatcher, type Verdict } from "./matcher-messages.js";
+import { threadTimeMs } from "./thread-time.js";
 import type { PackedTexts } from "./token-texts.js";
 
 /** Something that a lane holds under an id: a grammar to check, or an answer to follow. */
@@ -17,6 +18,8 @@ export interface LaneJob {
 
 const MAX_DEATHS_IN_A_ROW = 3;
 const MAX_JS_HEAP_MB = 512;
+/** A thread that gets no time on a busy machine may take so many times its limit, and no longer. */
+const MAX_WAIT_FACTOR = 4;
 
 export class Lane {
   readonly #vocabularyOf: () => PackedTexts;
@@ -24,10 +27,11 @@ export class Lane {
   readonly #niceness: number;
   readonly #jobs = new Map<number, LaneJob>();
   #thread: Worker | null = null;
-  #control: Int32Array = new Int32Array(2); // [2] see matcher-messages.ts
+  #control: Int32Array = new Int32Array(3); // [3] see matcher-messages.ts
   #watch: NodeJS.Timeout | null = null;
   #numSeen = 0; // messages begun when last looked
   #sinceMs = 0; // when that number last changed
+  #sinceThreadMs: number | null = null; // the thread's own time then
   #numDeaths = 0; // since the thread last began something
 
   constructor(vocabularyOf: () => PackedTexts, limitMs: number, niceness = 0) {
@@ -71,18 +75,30 @@ export class Lane {
       this.#numSeen = numBegun;
       this.#numDeaths = 0;
       this.#sinceMs = nowMs;
+      this.#sinceThreadMs = this.#threadMs();
     }
     const at = Atomics.load(this.#control, 0);
-    if (at !== IDLE && nowMs - this.#sinceMs > this.#limitMs)
-      this.restart(at, `it takes longer than ${this.#limitMs / 1000} s`);
+    if (at !== IDLE && this.#isOverdue(nowMs)) this.restart(at, `it takes longer than ${this.#limitMs / 1000} s`);
+  }
+
+  #isOverdue(nowMs: number): boolean {
+    const waitedMs = nowMs - this.#sinceMs;
+    if (waitedMs <= this.#limitMs || waitedMs > MAX_WAIT_FACTOR * this.#limitMs) return waitedMs > this.#limitMs;
+    const threadMs = this.#threadMs();
+    return threadMs === null || this.#sinceThreadMs === null || threadMs - this.#sinceThreadMs > this.#limitMs;
+  }
+
+  #threadMs(): number | null {
+    return threadTimeMs(Atomics.load(this.#control, 2));
   }
 
   #threadNow(): Worker {
     if (this.#thread !== null) return this.#thread;
-    this.#control = new Int32Array(new SharedArrayBuffer(8));
+    this.#control = new Int32Array(new SharedArrayBuffer(12));
     this.#control[0] = IDLE;
     this.#numSeen = 0;
     this.#sinceMs = performance.now();
+    this.#sinceThreadMs = null;
     const init: MatcherInit = { vocabulary: this.#vocabularyOf(), control: this.#control, niceness: this.#niceness };
     const thread = new Worker(new URL("./matcher-thread.js", import.meta.url), {
       workerData: init,

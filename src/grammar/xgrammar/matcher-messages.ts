@@ -5,6 +5,7 @@
 //            [2 ..] the mask, one bit per token
 //   control  [0] the id of the message that the thread is at; IDLE between messages
 //            [1] how many messages it has begun
+//            [2] the thread's id in the system; 0 where that cannot be told
 
 import type { ErrorCode, ErrorDetails } from "../../core/errors.js";
 import type { ConstraintSpec } from "../constraint.js";
@@ -31,12 +32,13 @@ export interface FromMatcher {
 }
 
 export type Verdict =
+  /** `ms`: of the thread's own time. */
   | { readonly ok: true; readonly ebnf: string; readonly ms: number }
   | { readonly ok: false; readonly code: ErrorCode; readonly details: ErrorDetails };
 
 export interface MatcherInit {
   readonly vocabulary: PackedTexts;
-  readonly control: Int32Array; // [2]
+  readonly control: Int32Array; // [3]
   /** By how much the thread gives way to others of the process. */
   readonly niceness: number;
 }

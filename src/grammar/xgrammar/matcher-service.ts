@@ -6,6 +6,7 @@ import { grammarOf } from "../spec-grammar.js";
 import { XGrammarInstance } from "./instance.js";
 import { FAILED, type FromMatcher, HEADER, type ToMatcher, type Verdict } from "./matcher-messages.js";
 import { loadXGrammar, type MatcherHandle } from "./module.js";
+import { systemThreadId, threadTimeMs } from "./thread-time.js";
 import type { TokenTexts } from "./token-texts.js";
 
 interface Matching {
@@ -88,15 +89,18 @@ export class MatcherService {
   }
 }
 
+const threadId = systemThreadId();
+const threadMs = (): number => threadTimeMs(threadId) ?? performance.now();
+
 function check(instance: XGrammarInstance, spec: Extract<ToMatcher, { type: "check" }>["spec"]): Verdict {
-  const startMs = performance.now();
+  const startMs = threadMs();
   try {
     const ebnf = grammarOf(spec);
     const matcher = instance.createMatcher(ebnf);
     const canBegin = instance.allowsAny(matcher);
     matcher.delete();
     if (!canBegin) throw new Error("no text can begin under it");
-    return { ok: true, ebnf, ms: performance.now() - startMs };
+    return { ok: true, ebnf, ms: threadMs() - startMs };
   } catch (error) {
     if (error instanceof PagodaError) return { ok: false, code: error.code, details: error.details };
     const reason = error instanceof RangeError ? "it is nested too deeply" : (error as Error).message;

@@ -4,12 +4,14 @@ import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { IDLE, type MatcherInit, type ToMatcher } from "./matcher-messages.js";
 import { MatcherService } from "./matcher-service.js";
+import { systemThreadId } from "./thread-time.js";
 import { unpackTexts } from "./token-texts.js";
 
 const port = parentPort!;
 const { vocabulary, control, niceness } = workerData as MatcherInit;
 // Linux alone has a priority for each thread; elsewhere this would slow the whole process down.
 if (niceness > 0 && process.platform === "linux") setPriority(0, niceness);
+Atomics.store(control, 2, systemThreadId());
 const service = new MatcherService(unpackTexts(vocabulary));
 let last: Promise<void> = Promise.resolve();
 

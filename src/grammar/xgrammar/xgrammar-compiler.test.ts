@@ -115,19 +115,25 @@ const ENDLESS = "(.|..|...){3000}x".repeat(12);
 
 test("a grammar that takes too long is refused by its field; others are compiled and followed meanwhile", async (t) => {
   const slow = { kind: "regex", source: ENDLESS, param: "guided_regex" } as const;
-  const compiler = new XGrammarCompiler(() => BYTE_VOCABULARY, { quickCheckMs: 1000, patientCheckMs: 1500 });
+  const compiler = new XGrammarCompiler(() => BYTE_VOCABULARY, { checkMs: [300, 900] });
   t.after(() => compiler.close());
   await compiler.ready(DIGITS);
   const before = waiting(compiler.compile(DIGITS));
   assert.ok(before.accept(0x31));
   const hanging = compiler.ready(slow);
+  const left = { kind: "grammar", source: 'root ::= "left"' } as const;
+  let isWanted = true;
+  const leaving = compiler.ready(left, () => isWanted);
+  isWanted = false;
   await compiler.ready({ kind: "grammar", source: "root ::= [a-c]" });
+  await leaving;
+  assert.throws(() => compiler.compile(left), /before it was ready/, "what nobody waits for is not compiled");
   assert.ok(acceptsAll(before, [0x32, 0x33, END]), "answers under way go on");
   await hanging;
   assert.throws(() => compiler.compile(slow), {
     code: "invalid_grammar",
     param: "guided_regex",
-    message: /longer than 1\.5 s/,
+    message: /longer than 0\.9 s/,
   });
   await compiler.ready(slow); // remembered: nothing is compiled again
 });

@@ -1,34 +1,40 @@
 // Structured output by xgrammar, as the engine sees it. Matchers run in threads of their own, so that no grammar holds up a step:
 //
-//   check      makes and compiles a grammar, briefly      ok --> quick     answers whose masks come at once
-//      '-- too slow --> check again, patiently            ok --> patient   answers whose grammar or masks take long
-//                          '-- too slow: refused                ^-- an answer of `quick` that turns out slow
+//   checks[0]   makes and compiles a grammar, briefly     ok --> quick     answers whose masks come at once
+//      '-- too slow --> checks[1]: longer                 ok --> patient   answers whose grammar or masks take long
+//                          '-- too slow --> checks[2]           ^-- an answer of `quick` that turns out slow
+//                                 '-- too slow: refused
 //
-// Each lane is a thread that starts with its first job and is replaced when a message takes longer than the lane allows.
+// Each lane is a thread that starts with its first job and is replaced when a message takes longer than the lane allows. What is
+// cheap never stands behind what is dear for long, and the dearer a grammar, the less of the processor it gets while others want it.
 
-import { errorFor, RequestError } from "../../core/errors.js";
+import { errorFor } from "../../core/errors.js";
 import type { ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../constraint.js";
-import { Lane, type LaneJob } from "./lane.js";
-import { FAILED, HEADER, type ToMatcher, type Verdict } from "./matcher-messages.js";
+import { CheckQueue } from "./check-queue.js";
+import { Lane } from "./lane.js";
+import { HEADER, type Verdict } from "./matcher-messages.js";
 import { type PackedTexts, packTexts, type TokenTexts } from "./token-texts.js";
+import { XGrammarConstraint } from "./xgrammar-constraint.js";
 
-const LIMITS = { quickCheckMs: 500, patientCheckMs: 5000, quickMaskMs: 1000, patientMaskMs: 2500 };
+/** In time of the lane's own thread, where the system tells it. */
+const LIMITS = { checkMs: [200, 1000, 5000], quickMaskMs: 1000, patientMaskMs: 2500 };
 /** A grammar that took longer to compile is followed in the patient lane. */
-const SLOW_COMPILE_MS = 100;
-const SLOW_MASK_US = 20_000;
-/** Masks that usually come faster are worth waiting for before a step is made. */
-const QUICK_MASK_US = 1000;
+const SLOW_COMPILE_MS = 50;
 const SETTLE_MS = 1;
 const MAX_REMEMBERED = 256;
-/** Of threads that may compute for long: the engine's own go first where cores are few. */
-const PATIENT_NICENESS = 5;
+/** Of threads that may compute for long: the engine's own go first where cores are few. The last check takes what is left over. */
+const CHECK_NICENESS = [5, 10, 19];
+const PATIENT_NICENESS = 10;
 
 export class XGrammarCompiler implements ConstraintCompiler {
   readonly #vocabularyOf: () => TokenTexts;
   #vocabulary: PackedTexts | null = null;
   #stopIds: ReadonlySet<number> = new Set();
-  readonly #lanes: Readonly<Record<"quickCheck" | "patientCheck" | "quick" | "patient", Lane>>;
-  readonly #patientCheckMs: number;
+  readonly #lanes: Readonly<Record<"quick" | "patient", Lane>>;
+  readonly #checks: readonly CheckQueue[];
+  /** Grammars that are being checked, by kind and source. */
+  readonly #checking = new Map<string, Checking>();
+  readonly #maxCheckMs: number;
   readonly #live: XGrammarConstraint[] = [];
   /** By kind and source, least recently asked for first. */
   readonly #verdicts = new Map<string, Verdict>();
@@ -36,25 +42,43 @@ export class XGrammarCompiler implements ConstraintCompiler {
 
   /** The vocabulary is asked for when the first constraint is. */
   constructor(vocabularyOf: () => TokenTexts, limits: Partial<typeof LIMITS> = {}) {
-    const { quickCheckMs, patientCheckMs, quickMaskMs, patientMaskMs } = { ...LIMITS, ...limits };
+    const { checkMs, quickMaskMs, patientMaskMs } = { ...LIMITS, ...limits };
     this.#vocabularyOf = vocabularyOf;
-    this.#patientCheckMs = patientCheckMs;
+    this.#maxCheckMs = checkMs.at(-1)!;
     const packed = () => this.#packed();
+    this.#checks = checkMs.map((ms, i) => new CheckQueue(new Lane(packed, ms, CHECK_NICENESS[i])));
     this.#lanes = {
-      quickCheck: new Lane(packed, quickCheckMs, PATIENT_NICENESS),
-      patientCheck: new Lane(packed, patientCheckMs, PATIENT_NICENESS),
       quick: new Lane(packed, quickMaskMs, 0),
       patient: new Lane(packed, patientMaskMs, PATIENT_NICENESS),
     };
   }
 
-  async ready(spec: ConstraintSpec): Promise<void> {
+  async ready(spec: ConstraintSpec, isWanted: () => boolean = () => true): Promise<void> {
     const key = keyOf(spec);
-    const verdict =
-      this.#verdicts.get(key) ??
-      (await this.#check(this.#lanes.quickCheck, spec)) ??
-      (await this.#check(this.#lanes.patientCheck, spec)) ??
-      refusal(`it takes longer than ${this.#patientCheckMs / 1000} s to compile`);
+    while (!this.#verdicts.has(key)) {
+      if (!isWanted()) return;
+      await this.#checkOnce(key, spec, isWanted);
+    }
+    this.#remember(key, this.#verdicts.get(key)!);
+  }
+
+  /** Whoever asks for a grammar that is being checked waits for the same check. */
+  #checkOnce(key: string, spec: ConstraintSpec, isWanted: () => boolean): Promise<void> {
+    const known = this.#checking.get(key);
+    if (known !== undefined) {
+      known.askers.push(isWanted);
+      return known.done;
+    }
+    const askers = [isWanted];
+    const done = this.#check(spec, () => askers.some((asks) => asks())).then((verdict) => {
+      this.#checking.delete(key);
+      if (verdict !== null) this.#remember(key, verdict);
+    });
+    this.#checking.set(key, { askers, done });
+    return done;
+  }
+
+  #remember(key: string, verdict: Verdict): void {
     this.#verdicts.delete(key); // what is asked for again moves to the end
     this.#verdicts.set(key, verdict);
     if (this.#verdicts.size > MAX_REMEMBERED) this.#verdicts.delete(this.#verdicts.keys().next().value!);
@@ -79,7 +103,9 @@ export class XGrammarCompiler implements ConstraintCompiler {
   }
 
   close(): void {
-    for (const lane of Object.values(this.#lanes)) lane.close();
+    for (const { lane } of this.#checks) lane.close();
+    this.#lanes.quick.close();
+    this.#lanes.patient.close();
     this.#live.length = 0;
   }
 
@@ -118,16 +144,14 @@ export class XGrammarCompiler implements ConstraintCompiler {
     this.#lanes.patient.restart(-1, "");
   }
 
-  /** null: it took longer than the lane allows. */
-  #check(lane: Lane, spec: ConstraintSpec): Promise<Verdict | null> {
-    return new Promise((resolve) => {
-      const id = this.#numIds++;
-      lane.add(id, {
-        openMessage: () => ({ type: "check", id, spec }),
-        fail: () => resolve(null),
-        answer: resolve,
-      });
-    });
+  /** null: nobody waits for it any more. */
+  async #check(spec: ConstraintSpec, isWanted: () => boolean): Promise<Verdict | null> {
+    for (const queue of this.#checks) {
+      const result = await queue.check(this.#numIds++, spec, isWanted);
+      if (result === "unwanted") return null;
+      if (result !== "too slow") return result;
+    }
+    return refusal(`it takes longer than ${this.#maxCheckMs / 1000} s to compile`);
   }
 
   #packed(): PackedTexts {
@@ -139,115 +163,16 @@ export class XGrammarCompiler implements ConstraintCompiler {
   }
 }
 
+interface Checking {
+  /** Each says whether it still waits. */
+  readonly askers: (() => boolean)[];
+  readonly done: Promise<void>;
+}
+
 function keyOf(spec: ConstraintSpec): string {
   return `${spec.kind} ${spec.source}`;
 }
 
 function refusal(reason: string): Verdict {
   return { ok: false, code: "invalid_grammar", details: { reason } };
-}
-
-/** One answer. When it cannot go on, asking for its mask throws, so that its request ends and no other. */
-class XGrammarConstraint implements TokenConstraint, LaneJob {
-  readonly id: number;
-  readonly #compiler: XGrammarCompiler;
-  readonly #ebnf: string;
-  readonly #param: string;
-  readonly #shared: Int32Array; // see matcher-messages.ts
-  readonly #stopIds: ReadonlySet<number>;
-  readonly #accepted: number[] = [];
-  #lane: Lane;
-  #isDone = false;
-  #reason = "no text of it can go on from here";
-
-  constructor(
-    compiler: XGrammarCompiler,
-    id: number,
-    ebnf: string,
-    param: string,
-    shared: Int32Array,
-    stopIds: ReadonlySet<number>,
-    lane: Lane,
-  ) {
-    this.id = id;
-    this.#compiler = compiler;
-    this.#ebnf = ebnf;
-    this.#param = param;
-    this.#shared = shared;
-    this.#stopIds = stopIds;
-    this.#lane = lane;
-  }
-
-  /** Before it is opened: its answer goes on from these tokens. */
-  takeUp(accepted: ArrayLike<number>): void {
-    for (let i = 0; i < accepted.length; i++) this.#accepted.push(accepted[i]!);
-  }
-
-  openMessage(): ToMatcher {
-    return { type: "open", id: this.id, ebnf: this.#ebnf, tokens: this.#accepted, shared: this.#shared };
-  }
-
-  fail(reason: string): void {
-    this.#reason = `one token: ${reason}`;
-    Atomics.store(this.#shared, 0, FAILED);
-  }
-
-  isReady(): boolean {
-    const version = Atomics.load(this.#shared, 0);
-    return this.#isDone || version === FAILED || version === this.#accepted.length + 1;
-  }
-
-  /** Waits a moment for a mask that usually comes at once. */
-  settle(ms: number): void {
-    if (this.isReady() || this.#shared[1]! > QUICK_MASK_US) return;
-    Atomics.wait(this.#shared, 0, Atomics.load(this.#shared, 0), ms);
-  }
-
-  fillMask(mask: Int32Array): boolean {
-    if (this.#isDone) return false;
-    this.#requireMask();
-    mask.set(this.#shared.subarray(HEADER));
-    return true;
-  }
-
-  accept(tokenId: number): boolean {
-    if (this.#isDone) return false;
-    this.#requireMask();
-    if (((this.#shared[HEADER + (tokenId >> 5)]! >>> (tokenId & 31)) & 1) === 0) return false;
-    this.#accepted.push(tokenId);
-    this.#isDone = this.#stopIds.has(tokenId);
-    if (this.#isDone) return true;
-    if (this.#shared[1]! > SLOW_MASK_US && this.#lane !== this.#compiler.patient) this.#move(this.#compiler.patient);
-    else this.#lane.send({ type: "accept", id: this.id, token: tokenId });
-    return true;
-  }
-
-  isDone(): boolean {
-    return this.#isDone;
-  }
-
-  fork(): TokenConstraint {
-    if (this.#accepted.length > 0) throw new Error("only an answer that has not begun can be forked");
-    this.#requireMask();
-    return this.#compiler.open(this.#ebnf, this.#param, this.#lane, this.#shared);
-  }
-
-  dispose(): void {
-    this.#lane.remove(this.id);
-    this.#compiler.forget(this);
-  }
-
-  /** Opening it there replays what was accepted, the last token included. */
-  #move(lane: Lane): void {
-    this.#lane.remove(this.id);
-    this.#lane = lane;
-    lane.add(this.id, this);
-  }
-
-  /** The scheduler asks isReady() first; what is not ready here never will be. */
-  #requireMask(): void {
-    const version = Atomics.load(this.#shared, 0);
-    if (version === this.#accepted.length + 1) return;
-    throw new RequestError("invalid_grammar", { reason: this.#reason, param: this.#param });
-  }
 }
