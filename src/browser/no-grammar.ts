@@ -14,6 +14,8 @@ export class XGrammarCompiler implements ConstraintCompiler {
     throw new RequestError("invalid_value", { param: spec.param ?? "constraint", value: spec.kind, expected });
   }
 
+  warm(): void {}
+
   settle(): void {}
 
   close(): void {}

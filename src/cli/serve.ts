@@ -49,6 +49,7 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   const service = createServer(engine, { ...server, guests });
   const { url } = await service.listen();
   welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length + server.adminKey.length);
+  engine.warm();
   const member =
     cluster.nats.length === 0 ? null : await join(engine, cluster, server, { url, role: all.role as Role | undefined });
 

@@ -70,6 +70,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
         break;
       case "close":
       case "fault":
+      case "warm":
       case "watch_prefixes":
       case "lend_pages":
       case "take_pages":

@@ -54,6 +54,8 @@ export type ToEngine =
       readonly what: "stats" | "cache" | "plan";
       readonly rows: readonly StepRow[];
     }
+  /** Gets ready for what a first request of some kind would otherwise wait for. */
+  | { readonly type: "warm" }
   /** Tells from now on which prefixes it holds: all of them first, then changes. */
   | { readonly type: "watch_prefixes" }
   /** The pages of a prompt that are cached, from page `from` on, as bytes; and bytes from elsewhere to take up. Both are answered. */

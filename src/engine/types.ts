@@ -304,6 +304,8 @@ export interface Engine {
   rerank(query: string, documents: readonly string[], options?: RerankOptions): Promise<RerankResult>;
   /** The token ids of a text. */
   tokenize(text: string, options?: EncodeOptions): number[];
+  /** The same, and a long text is tokenised in a thread of its own: for callers that serve others meanwhile. */
+  tokenizeAside(text: string, options?: EncodeOptions, signal?: AbortSignal): Promise<number[]>;
   /** The text of token ids. */
   detokenize(ids: readonly number[]): string;
   /** The bytes a token adds to the text; may be part of a character. */

@@ -34,6 +34,8 @@ export interface ConstraintCompiler {
    * requests are never harmed.
    */
   compile(spec: ConstraintSpec, accepted?: ArrayLike<number>): TokenConstraint;
+  /** Gets ready for a first constraint, which otherwise waits for it. */
+  warm(): void;
   /** Waits a moment for masks that are about to come. */
   settle(): void;
   close(): void;

@@ -25,7 +25,11 @@ export interface ChatPlan {
 }
 
 /** `format`: a constraint on the answer that came in a field which OpenAI's body does not have. */
-export function planChat(c: Context<AppEnv>, body: ChatBody, format: ConstraintSpec | null = null): ChatPlan {
+export async function planChat(
+  c: Context<AppEnv>,
+  body: ChatBody,
+  format: ConstraintSpec | null = null,
+): Promise<ChatPlan> {
   const context = c.get("server");
   checkModel(context, body.model);
   if (body.stream === true && body.prompt_logprobs != null)
@@ -35,7 +39,7 @@ export function planChat(c: Context<AppEnv>, body: ChatBody, format: ConstraintS
   const sampling = samplingOptions(body);
   const choice = toolChoiceOf(context, body);
   const constraint = choice.forced ?? format ?? sampling.constraint;
-  const { text, ids } = tokenizeChat(context, toChatMessages(body.messages), {
+  const { text, ids } = await tokenizeChat(c, toChatMessages(body.messages), {
     ...(choice.tools.length === 0 ? {} : { tools: choice.tools }),
     templateArgs: {
       ...(body.reasoning_effort == null ? {} : { reasoning_effort: body.reasoning_effort }),

@@ -1,7 +1,8 @@
 // A gap to fill: prefix and suffix between the markers of a model that was trained for it. Which markers, its vocabulary tells.
 
+import type { Context } from "hono";
 import { ApiError } from "./api-error.js";
-import type { ServerContext } from "./context.js";
+import type { AppEnv } from "./context.js";
 import { tokenizeText } from "./prompt.js";
 
 /** Before the prefix, before the suffix, before what fills the gap. */
@@ -13,8 +14,8 @@ const MARKERS: readonly (readonly [string, string, string])[] = [
   ["▁<PRE>", "▁<SUF>", "▁<MID>"], // Code Llama
 ];
 
-export function infillPrompt(context: ServerContext, prefix: string, suffix: string): number[] {
-  const { engine } = context;
+export async function infillPrompt(c: Context<AppEnv>, prefix: string, suffix: string): Promise<number[]> {
+  const { engine, modelNames } = c.get("server");
   const idOf = (marker: string): number | null => {
     const ids = engine.tokenize(marker, { addSpecialTokens: false });
     return ids.length === 1 ? ids[0]! : null;
@@ -22,12 +23,10 @@ export function infillPrompt(context: ServerContext, prefix: string, suffix: str
   for (const markers of MARKERS) {
     const [before, between, after] = markers.map(idOf);
     if (before === null || between === null || after === null) continue;
-    const plain = (text: string): number[] =>
-      text === ""
-        ? []
-        : tokenizeText(context, text, { addSpecialTokens: false, content: [[0, text.length]] }, "prompt");
-    return [before!, ...plain(prefix), between!, ...plain(suffix), after!];
+    const plain = async (text: string): Promise<number[]> =>
+      text === "" ? [] : tokenizeText(c, text, { addSpecialTokens: false, content: [[0, text.length]] }, "prompt");
+    return [before!, ...(await plain(prefix)), between!, ...(await plain(suffix)), after!];
   }
-  const message = `The model ${context.modelNames[0]} has no markers for infilling; leave suffix out.`;
+  const message = `The model ${modelNames[0]} has no markers for infilling; leave suffix out.`;
   throw new ApiError("invalid_value", message, { param: "suffix" });
 }

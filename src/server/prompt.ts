@@ -49,11 +49,12 @@ function textOf(content: ChatBody["messages"][number]["content"], param: string)
     .join("\n");
 }
 
-export function tokenizeChat(
-  context: ServerContext,
+export async function tokenizeChat(
+  c: Context<AppEnv>,
   messages: readonly ChatMessage[],
   options: TemplateOptions,
-): { text: string; ids: number[] } {
+): Promise<{ text: string; ids: number[] }> {
+  const context = c.get("server");
   // Before it is rendered too: what a template does with megabytes of text holds up everybody.
   checkTextLength(
     context,
@@ -61,12 +62,19 @@ export function tokenizeChat(
     "messages",
   );
   const { text, content } = context.engine.renderPrompt(messages, options);
-  return { text, ids: tokenizeText(context, text, { addSpecialTokens: false, content }, "messages") };
+  return { text, ids: await tokenizeText(c, text, { addSpecialTokens: false, content }, "messages") };
 }
 
-export function tokenizeText(context: ServerContext, text: string, options: EncodeOptions, param: string): number[] {
+/** Long texts elsewhere: other requests of this thread go on. */
+export async function tokenizeText(
+  c: Context<AppEnv>,
+  text: string,
+  options: EncodeOptions,
+  param: string,
+): Promise<number[]> {
+  const context = c.get("server");
   checkTextLength(context, text.length, param);
-  const ids = context.engine.tokenize(text, options);
+  const ids = await context.engine.tokenizeAside(text, options, c.req.raw.signal);
   checkPromptLength(context, ids.length, param);
   return ids;
 }

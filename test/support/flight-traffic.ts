@@ -94,7 +94,13 @@ export class FlightTraffic {
       maxLogitRows: 5, // several blocks in a flight
       maxContext: Math.min(MAX_CONTEXT, pages * pageSize),
       eosIds: [0],
-      compiler: { ready: async () => {}, compile: countingConstraint, settle: () => {}, close: () => {} },
+      compiler: {
+        ready: async () => {},
+        compile: countingConstraint,
+        warm: () => {},
+        settle: () => {},
+        close: () => {},
+      },
       clock: () => 0,
     });
   }

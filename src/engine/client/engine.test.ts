@@ -35,6 +35,31 @@ describe("an engine in its worker thread", () => {
     assert.ok(result.trace.steps >= 20 && result.trace.timeToFirstTokenMs > 0 && result.trace.tokensPerSecond > 0);
   });
 
+  test("long texts are tokenised elsewhere, many short ones in turns, both as by tokenize", async () => {
+    const long = "Hello <eos> wörld. ".repeat(20_000);
+    const options = { addSpecialTokens: false, content: [[0, 12]] } as const;
+    let numTurns = 0;
+    let isCounting = true;
+    const count = (): void => {
+      numTurns++;
+      if (isCounting) setImmediate(count);
+    };
+    count();
+    const leaving = new AbortController();
+    const first = engine.tokenizeAside(long, options);
+    const left = assert.rejects(engine.tokenizeAside(long, options, leaving.signal), { code: "aborted" });
+    leaving.abort();
+    await left;
+    assert.deepEqual(await first, engine.tokenize(long, options));
+    assert.ok(numTurns > 0, "the thread went on meanwhile");
+    numTurns = 0;
+    const short = "x".repeat(10_000);
+    const all = await Promise.all(Array.from({ length: 10 }, () => engine.tokenizeAside(short)));
+    isCounting = false;
+    assert.ok(numTurns >= 3, "and had its turns");
+    for (const ids of all) assert.deepEqual(ids, engine.tokenize(short));
+  });
+
   test("chat renders the template", async () => {
     const messages = [{ role: "user", content: "hi" }];
     assert.equal(engine.renderChat(messages), "<|user|>hi<eos><|assistant|>");

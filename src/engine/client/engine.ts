@@ -42,6 +42,8 @@ import { generateObject, type ObjectRequest, type ObjectResult } from "./object.
 import { type Deliver, type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
 import { StepLog } from "./step-log.js";
 import { TextTasks } from "./text-tasks.js";
+import { TokenizerThread } from "./tokenizer-thread.js";
+import { Turns } from "./turns.js";
 import { checkConstraint, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
 
 /** What `createEngine` takes: any of the engine's options, and who hears how far loading is. */
@@ -70,6 +72,8 @@ export async function startEngine(options: EngineOptions): Promise<RelayEngine> 
 /** How often a dying thread is restarted before the engine gives up, as long as no call ends well in between. */
 const MAX_RESTARTS_IN_A_ROW = 3;
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+/** Characters that are tokenised in about ten milliseconds. */
+const LONG_TEXT = 16_384;
 
 /** A call that has not ended. */
 interface OpenCall {
@@ -91,6 +95,8 @@ export class HostedEngine implements RelayEngine {
   readonly #config: EngineConfig;
   readonly #checkpoint: Checkpoint;
   readonly #texts: TextTasks;
+  readonly #longTexts: TokenizerThread;
+  readonly #turns = new Turns(LONG_TEXT);
   readonly #calls = new Map<string, OpenCall>();
   readonly #replies = new Map<number, Reply>();
   readonly #log = new StepLog();
@@ -122,8 +128,10 @@ export class HostedEngine implements RelayEngine {
     this.#texts = new TextTasks(
       this.#checkpoint,
       () => this.#facts,
+      (...text) => this.tokenizeAside(...text),
       (...text) => this.#runText(...text),
     );
+    this.#longTexts = new TokenizerThread(config.model);
     this.#holdProcess();
     this.ready = this.#start(onProgress ?? null);
   }
@@ -198,12 +206,25 @@ export class HostedEngine implements RelayEngine {
     return this.#checkpoint.requireTokenizer().encode(text, options);
   }
 
+  async tokenizeAside(text: string, options: EncodeOptions = {}, signal?: AbortSignal): Promise<number[]> {
+    if (!this.#config.worker) return this.tokenize(text, options);
+    this.#checkpoint.requireTokenizer(); // says so at once where there is none
+    if (text.length > LONG_TEXT) return this.#longTexts.encode(text, options, signal);
+    await this.#turns.take(text.length);
+    if (signal?.aborted) throw errorFor("aborted");
+    return this.tokenize(text, options);
+  }
+
   detokenize(ids: readonly number[]): string {
     return this.#checkpoint.requireTokenizer().decode(ids);
   }
 
   tokenBytes(id: number): Uint8Array {
     return this.#checkpoint.requireTokenizer().tokenBytes(id);
+  }
+
+  warm(): void {
+    if (this.#state === "ready") this.#host.post({ type: "warm" }, null);
   }
 
   stats(): Promise<EngineStats> {
@@ -256,7 +277,7 @@ export class HostedEngine implements RelayEngine {
     for (const call of [...this.#calls.values()]) this.#failCall(call, this.#deathError());
     this.#log.end();
     this.#rejectReplies();
-    await this.#host.close();
+    await Promise.all([this.#host.close(), this.#longTexts.close()]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -27,6 +27,8 @@ export interface RelayEngine extends Engine {
   readonly facts: EngineFacts;
   /** Tokens that end an answer, for those who compare engines. */
   readonly eosIds: readonly number[];
+  /** Starts the threads of structured output, so that the first such request does not wait for them. */
+  warm(): void;
   /** Starts a call. Returns the way to abort one sample of it, or all (-1). */
   relay(call: RelayCall, deliver: Deliver): (index: number) => void;
   /** The prompt's cached pages from page `from` on, as bytes for takePages() of an engine of the same identity. */

@@ -5,6 +5,7 @@ import { activate } from "../../core/activation.js";
 import { RequestError } from "../../core/errors.js";
 import { POOLINGS } from "../../core/pooling.js";
 import { type FramedText, framePair, frameText } from "../../tokenizer/text-frame.js";
+import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import type { Checkpoint } from "../checkpoint.js";
 import type { EngineFacts, RequestKind, TextFields } from "../messages.js";
 import type {
@@ -20,6 +21,9 @@ import { contextLimit } from "./validate.js";
 import { cosine, cutVector, scaleToOne } from "./vectors.js";
 import { verdictPrompt } from "./verdict-prompt.js";
 
+/** Makes tokens of a text without holding up the thread for long. */
+type Tokenize = (text: string, options: EncodeOptions, signal?: AbortSignal) => Promise<number[]>;
+
 /** Runs one text; the vector is what its kind of request gives. */
 export type RunText = (
   kind: RequestKind,
@@ -31,11 +35,13 @@ export type RunText = (
 export class TextTasks {
   readonly #checkpoint: Checkpoint;
   readonly #facts: () => EngineFacts;
+  readonly #tokenize: Tokenize;
   readonly #run: RunText;
 
-  constructor(checkpoint: Checkpoint, facts: () => EngineFacts, run: RunText) {
+  constructor(checkpoint: Checkpoint, facts: () => EngineFacts, tokenize: Tokenize, run: RunText) {
     this.#checkpoint = checkpoint;
     this.#facts = facts;
+    this.#tokenize = tokenize;
     this.#run = run;
   }
 
@@ -46,7 +52,7 @@ export class TextTasks {
     if (!POOLINGS.includes(pooling)) throw invalid("pooling", pooling, `one of ${POOLINGS.join(", ")}`);
     const prompt = this.#promptFor(options);
     const limit = this.#limitOf(options);
-    const texts = inputs.map((input) => this.#encode(prompt, input, limit));
+    const texts = await Promise.all(inputs.map((input) => this.#encode(prompt, input, limit, options.signal)));
     // The layers after pooling were trained on the checkpoint's own pooling.
     const kind = pooling === own ? "embed" : "pool";
     checkLengths(texts, options);
@@ -94,10 +100,12 @@ export class TextTasks {
       throw new RequestError("task_unsupported", { model: name, task: "score or rerank texts", reason });
     }
     const limit = this.#limitOf(options);
-    const texts = pairs.map(([first, second]) =>
-      recipe.isAsked
-        ? { ids: verdictPrompt(this.#checkpoint, first, second, options.instruction, limit) }
-        : this.#encodePair(first, second, limit),
+    const texts = await Promise.all(
+      pairs.map(([first, second]) =>
+        recipe.isAsked
+          ? { ids: verdictPrompt(this.#checkpoint, first, second, options.instruction, limit), secondStart: undefined }
+          : this.#encodePair(first, second, limit, options.signal),
+      ),
     );
     checkLengths(texts, options);
     const vectors = await Promise.all(
@@ -155,28 +163,34 @@ export class TextTasks {
     return Math.min(truncate, contextLimit(this.#facts()));
   }
 
-  #encode(prompt: string, input: string | readonly number[], limit: number): FramedText {
+  async #encode(
+    prompt: string,
+    input: string | readonly number[],
+    limit: number,
+    signal?: AbortSignal,
+  ): Promise<FramedText> {
     if (typeof input !== "string") return { ids: input.slice(0, Math.min(limit, input.length)) };
     const tokenizer = this.#checkpoint.requireTokenizer();
-    return frameText(tokenizer.frame(false), this.#contentIds(prompt, input, limit), limit);
+    return frameText(tokenizer.frame(false), await this.#contentIds(prompt, input, limit, signal), limit);
   }
 
-  #encodePair(first: string, second: string, limit: number): FramedText {
+  async #encodePair(first: string, second: string, limit: number, signal?: AbortSignal): Promise<FramedText> {
     const frame = this.#checkpoint.requireTokenizer().frame(true);
-    return framePair(frame, this.#contentIds("", first, limit), this.#contentIds("", second, limit), limit);
+    const ids = (text: string): Promise<number[]> => this.#contentIds("", text, limit, signal);
+    return framePair(frame, await ids(first), await ids(second), limit);
   }
 
   /** What a caller writes is text: it holds no control tokens, whatever it looks like. */
-  #contentIds(prompt: string, text: string, limit: number): number[] {
+  async #contentIds(prompt: string, text: string, limit: number, signal?: AbortSignal): Promise<number[]> {
     const whole = prompt + text;
     const most = contextLimit(this.#facts());
     if (whole.length > most * MAX_CHARS_PER_TOKEN) {
       if (limit === Number.POSITIVE_INFINITY)
         throw new RequestError("text_too_long", { value: `more than ${most}`, limit: most });
-      return this.#contentIds("", whole.slice(0, most * MAX_CHARS_PER_TOKEN), limit);
+      return this.#contentIds("", whole.slice(0, most * MAX_CHARS_PER_TOKEN), limit, signal);
     }
     const content = text === "" ? [] : ([[prompt.length, whole.length]] as const);
-    return this.#checkpoint.requireTokenizer().encode(whole, { addSpecialTokens: false, content });
+    return this.#tokenize(whole, { addSpecialTokens: false, content }, signal);
   }
 }
 

@@ -46,6 +46,9 @@ export class EngineDriver {
         core.abort(message.callId, message.index);
         this.#wake();
         break;
+      case "warm":
+        compiler?.warm();
+        break;
       case "query":
         this.#reply(message.seq, this.#answer(message));
         break;

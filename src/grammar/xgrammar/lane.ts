@@ -59,12 +59,18 @@ export class Lane {
     this.#jobs.clear();
   }
 
-  /** A fresh thread takes up all jobs but the culprit. */
+  /** Starts the thread ahead of its first job. */
+  warm(): void {
+    this.#threadNow();
+  }
+
+  /** A fresh thread takes up all jobs but the culprit. It starts at once: the next job may be an honest one. */
   restart(culprit: number, reason: string): void {
     this.#drop();
     const job = this.#jobs.get(culprit);
     this.#jobs.delete(culprit);
     job?.fail(reason);
+    this.warm();
     for (const other of this.#jobs.values()) this.send(other.openMessage());
   }
 

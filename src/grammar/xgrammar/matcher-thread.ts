@@ -13,7 +13,7 @@ const { vocabulary, control, niceness } = workerData as MatcherInit;
 if (niceness > 0 && process.platform === "linux") setPriority(0, niceness);
 Atomics.store(control, 2, systemThreadId());
 const service = new MatcherService(unpackTexts(vocabulary));
-let last: Promise<void> = Promise.resolve();
+let last: Promise<unknown> = service.ready();
 
 port.on("message", (message: ToMatcher) => {
   last = last.then(async () => {

@@ -25,7 +25,7 @@ export const messages: Route = {
   shapeError,
   handle: async (c) => {
     const body = await readJson(c, messagesSchema);
-    const plan = planChat(c, chatOfMessages(body));
+    const plan = await planChat(c, chatOfMessages(body));
     const call = new Call(c, "msg");
     if (c.get("server").config.logPrompts) c.get("facts").messages = body.messages;
     const form = { failure: (error: HttpError) => ({ event: "error", data: shapeError(error) }) };
@@ -42,7 +42,7 @@ export const countTokens: Route = {
   shapeError,
   handle: async (c) => {
     const body = await readJson(c, countTokensSchema);
-    const { prompt } = planChat(c, chatOfConversation(body));
+    const { prompt } = await planChat(c, chatOfConversation(body));
     return c.json({ input_tokens: prompt.length });
   },
 };

@@ -22,7 +22,7 @@ export const chatCompletions: Route = {
   canStream: true,
   handle: async (c) => {
     const body = await readJson(c, chatSchema);
-    const plan = planChat(c, body);
+    const plan = await planChat(c, body);
     const call = new Call(c, "chatcmpl");
     if (c.get("server").config.logPrompts) c.get("facts").messages = body.messages;
     const options = { priority: body.priority ?? 0, isStream: body.stream === true };

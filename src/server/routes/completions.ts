@@ -27,7 +27,7 @@ export const completions: Route = {
     const body = await readJson(c, completionSchema);
     const context = c.get("server");
     checkBody(context, body);
-    const prompts = promptsOf(context, body);
+    const prompts = await promptsOf(c, body);
     const options = optionsOf(c, body);
     const call = new Call(c, "cmpl");
     if (context.config.logPrompts) c.get("facts").prompt = body.prompt;
@@ -50,7 +50,7 @@ function checkBody(context: ServerContext, body: CompletionBody): void {
     refuse("echo", "echo with logprobs cannot be streamed.");
 }
 
-function promptsOf(context: ServerContext, body: CompletionBody): readonly (readonly number[])[] {
+function promptsOf(c: Context<AppEnv>, body: CompletionBody): Promise<(readonly number[])[]> {
   const { prompt } = body;
   const options = body.add_special_tokens == null ? {} : { addSpecialTokens: body.add_special_tokens };
   const list: readonly (string | readonly number[])[] =
@@ -59,13 +59,14 @@ function promptsOf(context: ServerContext, body: CompletionBody): readonly (read
       : typeof prompt[0] === "number"
         ? [prompt as number[]]
         : (prompt as (string | number[])[]);
-  return list.map((item) => {
-    if (typeof item === "string" && body.suffix) return infillPrompt(context, item, body.suffix);
-    if (typeof item === "string") return tokenizeText(context, item, options, "prompt");
+  const idsOf = async (item: string | readonly number[]): Promise<readonly number[]> => {
+    if (typeof item === "string" && body.suffix) return infillPrompt(c, item, body.suffix);
+    if (typeof item === "string") return tokenizeText(c, item, options, "prompt");
     if (body.suffix) throw new ApiError("invalid_value", "suffix needs a prompt of text.", { param: "suffix" });
-    checkPromptLength(context, item.length, "prompt");
+    checkPromptLength(c.get("server"), item.length, "prompt");
     return item;
-  });
+  };
+  return Promise.all(list.map(idsOf));
 }
 
 function optionsOf(c: Context<AppEnv>, body: CompletionBody): GenerateOptions {

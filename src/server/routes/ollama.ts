@@ -40,7 +40,7 @@ export const ollamaChat: Route = {
   handle: async (c) => {
     const body = await readJson(c, ollamaChatSchema);
     if (body.messages.length === 0) return c.json(loaded(c, { message: { role: "assistant", content: "" } }));
-    const plan = planChat(c, chatOfOllama(body), formatOfOllama(body));
+    const plan = await planChat(c, chatOfOllama(body), formatOfOllama(body));
     return run(c, plan, body.stream !== false, (delta) => {
       const { content, reasoning_content, tool_calls } = messageOf([delta]);
       const calls = tool_calls?.map(({ id, function: fn }) => ({
@@ -70,7 +70,8 @@ export const ollamaGenerate: Route = {
     const body = await readJson(c, ollamaGenerateSchema);
     if (!body.prompt && isZero(body.keep_alive)) return unload(c);
     if (!body.prompt) return c.json(loaded(c, { response: "" }));
-    const plan = body.raw === true ? rawPlan(c, body) : planChat(c, chatOfGenerate(body), formatOfOllama(body));
+    const plan =
+      body.raw === true ? await rawPlan(c, body) : await planChat(c, chatOfGenerate(body), formatOfOllama(body));
     return run(c, plan, body.stream !== false, ({ content = "", reasoning_content }) => ({
       response: content,
       ...(reasoning_content === undefined ? {} : { thinking: reasoning_content }),
@@ -78,13 +79,13 @@ export const ollamaGenerate: Route = {
   },
 };
 
-function rawPlan(c: Context<AppEnv>, body: Parameters<typeof chatOfGenerate>[0]): ChatPlan {
+async function rawPlan(c: Context<AppEnv>, body: Parameters<typeof chatOfGenerate>[0]): Promise<ChatPlan> {
   const context = c.get("server");
   checkModel(context, body.model);
   const { messages: _, ...sampling } = chatOfGenerate(body);
   const format = formatOfOllama(body);
   return {
-    prompt: tokenizeText(context, body.prompt!, {}, "prompt"),
+    prompt: await tokenizeText(c, body.prompt!, {}, "prompt"),
     options: {
       ...samplingOptions(sampling),
       ...(format === null ? {} : { constraint: format }),

@@ -22,10 +22,11 @@ export const tokenize: Route = {
       throw new ApiError("invalid_value", "Give either prompt or messages.", { param: "prompt" });
     const tokens =
       body.messages !== undefined
-        ? tokenizeChat(context, toChatMessages(body.messages), body.tools == null ? {} : { tools: body.tools }).ids
-        : engine.tokenize(
+        ? (await tokenizeChat(c, toChatMessages(body.messages), body.tools == null ? {} : { tools: body.tools })).ids
+        : await engine.tokenizeAside(
             body.prompt!,
             body.add_special_tokens == null ? {} : { addSpecialTokens: body.add_special_tokens },
+            c.req.raw.signal,
           );
     return c.json({
       count: tokens.length,

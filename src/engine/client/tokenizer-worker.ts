@@ -1,0 +1,13 @@
+// Entry of the thread that tokenises long texts.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { openCheckpoint } from "../checkpoint.js";
+import type { ToTokenizer } from "./tokenizer-thread.js";
+
+const port = parentPort!;
+const tokenizer = openCheckpoint(workerData as string).requireTokenizer();
+
+port.on("message", ({ text, options }: ToTokenizer) => {
+  const ids = Int32Array.from(tokenizer.encode(text, options));
+  port.postMessage(ids, [ids.buffer]);
+});
