@@ -9,7 +9,7 @@
 #define MAX_TOPK 64
 
 struct RouteArgs {
-  const float* logits; const float* bias; int* ids; float* weights;  // ids, weights: [n, topK]
+  const float* logits; const float* bias; const float* expertScale; int* ids; float* weights;  // ids, weights: [n, topK]
   i64 stride; int n, numExperts, topK, score, normalize, numGroups, topkGroup, groupBest; float scale; int pad;
 };
 
@@ -82,7 +82,10 @@ KERNEL(64, route, RouteArgs) {
     sumOf = 1e-20;
     for (int i = 0; i < a.topK; i++) sumOf += weights[i];
   }
-  for (int i = 0; i < a.topK; i++) weights[i] = (float)(weights[i] / sumOf * a.scale);
+  for (int i = 0; i < a.topK; i++) {
+    const double own = a.expertScale == nullptr ? 1. : (double)a.expertScale[ids[i]];
+    weights[i] = (float)(weights[i] / sumOf * (a.scale * own));
+  }
 }
 
 struct OrderArgs {

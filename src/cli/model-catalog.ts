@@ -161,7 +161,8 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     tools: "gemma4",
     reasoning: "thought channel",
     context: "256k",
-    differs: "wider heads on full-attention layers, per-layer embeddings and shared keys and values in the small ones",
+    differs:
+      "wider heads on full-attention layers, per-layer embeddings and shared keys and values in the small ones, experts beside each feed-forward in the A models",
     goldens: "gemma4, gemma4-e",
   },
   Phi3ForCausalLM: {

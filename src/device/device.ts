@@ -127,6 +127,8 @@ export interface RouterSpec {
   readonly topkGroup: number;
   /** A group is as good as the sum of this many of its best; 2 when left out. */
   readonly groupBest?: 1 | 2;
+  /** Multiplies the weight of an expert once weights are made (gemma 4); left out: ones. [1, E] */
+  readonly expertScale?: Tensor;
   /** The weights multiply what the experts read, not what they give (llama 4). */
   readonly scalesInput?: boolean;
 }

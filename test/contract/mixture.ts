@@ -10,7 +10,7 @@ const HIDDEN = 64;
 const INNER = 40;
 const MOST = 65;
 
-type Router = Omit<RouterSpec, "bias"> & { readonly hasBias: boolean };
+type Router = Omit<RouterSpec, "bias" | "expertScale"> & { readonly hasBias: boolean; readonly hasScales?: boolean };
 
 const SOFTMAX: Router = {
   numExperts: E,
@@ -38,6 +38,7 @@ const ROUTERS: Record<string, Router> = {
   },
   "softmax, the best of each group": { ...SOFTMAX, normalize: false, numGroups: 4, topkGroup: 2, groupBest: 1 },
   "weights on the input": { ...SOFTMAX, score: "sigmoid", normalize: false, scalesInput: true },
+  "weights with factors": { ...SOFTMAX, topK: 3, hasScales: true },
   "one expert": { ...SOFTMAX, topK: 1 },
   "all experts": { ...SOFTMAX, topK: E },
 };
@@ -83,11 +84,13 @@ export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
   }
 }
 
-function mix(device: Device, { hasBias, ...router }: Router, weights: ExpertWeights, from: number, n: number): Tensor {
+function mix(device: Device, given: Router, weights: ExpertWeights, from: number, n: number): Tensor {
+  const { hasBias, hasScales, ...router } = given;
   const out = device.allocTensor(n, HIDDEN);
   const logits = rowsOf(device, from, n, E, 51, 3);
   const bias = hasBias ? device.loadTensor(numbers(E, 52, 0.3), 1, E) : null;
-  device.mixtureOfExperts(out, rowsOf(device, from, n, HIDDEN, 53), logits, { ...router, bias }, weights, n);
+  const scales = hasScales ? { expertScale: device.loadTensor(numbers(E, 56), 1, E) } : {};
+  device.mixtureOfExperts(out, rowsOf(device, from, n, HIDDEN, 53), logits, { ...router, bias, ...scales }, weights, n);
   return out;
 }
 

@@ -111,14 +111,14 @@ extern "C" {
 int32_t pg_experts_create(void* handle, int32_t num_experts, const uint64_t* gate_up, const uint64_t* down,
                           const float* gate_up_bias, int64_t gate_up_bias_stride, const float* down_bias,
                           int64_t down_bias_stride, int64_t hidden, int64_t inner, int32_t gate, int32_t top_k, int32_t score,
-                          int32_t normalize, float scale, const float* router_bias, int32_t num_groups, int32_t topk_group,
-                          int32_t group_best, int32_t is_gated, int32_t scale_input, int64_t max_rows, uint64_t* out_experts) {
+                          int32_t normalize, float scale, const float* router_bias, const float* expert_scale, int32_t num_groups,
+                          int32_t topk_group, int32_t group_best, int32_t is_gated, int32_t scale_input, int64_t max_rows, uint64_t* out_experts) {
   Context* context = as_context(handle);
   if (num_experts < 1 || num_experts > (1 << 16)) return fail(context, PG_E_ARGUMENT, "experts: %d of them", num_experts);
   return guarded(context, "experts", [&]() -> int32_t {
     auto e = std::make_unique<Experts>();
-    e->router = {num_experts, top_k,       static_cast<RouterScore>(score), normalize, scale, router_bias,
-                 num_groups,  topk_group,  group_best};
+    e->router = {num_experts,  top_k,      static_cast<RouterScore>(score), normalize, scale, router_bias,
+                 expert_scale, num_groups, topk_group,                      group_best};
     e->is_gated = is_gated != 0;
     e->scale_input = scale_input != 0;
     for (int32_t i = 0; i < num_experts; i++) {

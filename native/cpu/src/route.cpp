@@ -73,7 +73,10 @@ void route(int32_t* ids, float* weights, const float* logits, const Router& rout
     sum = 1e-20;  // all sigmoid scores may vanish
     for (int32_t k = 0; k < router.top_k; k++) sum += choice[k];
   }
-  for (int32_t k = 0; k < router.top_k; k++) weights[k] = static_cast<float>(choice[k] / sum * router.scale);
+  for (int32_t k = 0; k < router.top_k; k++) {
+    const double own = router.expert_scale == nullptr ? 1.0 : static_cast<double>(router.expert_scale[ids[k]]);
+    weights[k] = static_cast<float>(choice[k] / sum * (router.scale * own));
+  }
 }
 
 }  // namespace pg

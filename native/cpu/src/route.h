@@ -16,6 +16,7 @@ struct Router {
   int32_t normalize;
   float scale;
   const float* bias;  // [E], for the choice alone; or null
+  const float* expert_scale;  // [E], multiplies the weights; or null
   int32_t num_groups;
   int32_t topk_group;
   int32_t group_best;  // a group is as good as the sum of this many of its best: 1 or 2

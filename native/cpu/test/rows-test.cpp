@@ -104,7 +104,7 @@ TEST(experts_sum_by_rank) {
   }
   uint64_t handle = 0;
   CHECK_OK(pg_experts_create(context, kExperts, up.data(), down.data(), nullptr, 0, nullptr, 0, kHidden, kInner, 0, kTopK, 0, 1,
-                             1.0f, nullptr, 1, 1, 2, 1, 0, kRows, &handle));
+                             1.0f, nullptr, nullptr, 1, 1, 2, 1, 0, kRows, &handle));
   void* experts = reinterpret_cast<void*>(handle);
   const std::vector<float> x = random.numbers(kRows * kHidden), logits = random.numbers(kRows * kExperts);
   std::vector<float> all(kRows * kHidden), one(kHidden);
@@ -118,7 +118,7 @@ TEST(experts_sum_by_rank) {
         PG_E_ARGUMENT);
   CHECK(pg_experts_free(experts) == PG_OK);
   CHECK(pg_experts_create(context, kExperts, up.data(), down.data(), nullptr, 0, nullptr, 0, kHidden, kInner + 1, 0, kTopK, 0, 1,
-                          1.0f, nullptr, 1, 1, 2, 1, 0, kRows, &handle) == PG_E_ARGUMENT);
+                          1.0f, nullptr, nullptr, 1, 1, 2, 1, 0, kRows, &handle) == PG_E_ARGUMENT);
   for (int32_t e = 0; e < kExperts; e++) {
     CHECK_OK(pg_weight_free(context, reinterpret_cast<void*>(up[e])));
     CHECK_OK(pg_weight_free(context, reinterpret_cast<void*>(down[e])));

@@ -78,7 +78,7 @@ export const ABI = {
 
   pg_experts_create: [
     ...[I32, ADDR, I32, IN, IN, ADDR, I64, ADDR, I64, I64],
-    ...[I64, I32, I32, I32, I32, F32, ADDR, I32, I32, I32, I32, I32, I64, OUT],
+    ...[I64, I32, I32, I32, I32, F32, ADDR, ADDR, I32, I32, I32, I32, I32, I64, OUT],
   ],
   pg_experts_free: [I32, ADDR],
   pg_mixture_of_experts: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, I64],

@@ -53,6 +53,7 @@ export class CpuExperts {
         router.normalize ? 1 : 0,
         router.scale,
         router.bias === null ? 0 : (router.bias as CpuTensor).address,
+        router.expertScale === undefined ? 0 : (router.expertScale as CpuTensor).address,
         router.numGroups,
         router.topkGroup,
         router.groupBest ?? 2,

@@ -66,6 +66,7 @@ export class CudaExperts {
       .begin(modules.functionOf("experts", "route"), Math.ceil(n / 64), 1, 1, 64, 0)
       .long(logits.address)
       .long(addressOf(router.bias))
+      .long(addressOf(router.expertScale ?? null))
       .long(room.ids)
       .long(room.weights)
       .long(logits.stride)

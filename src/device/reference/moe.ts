@@ -27,7 +27,9 @@ export function route(logits: ArrayLike<number>, spec: RouterSpec): Route {
     const sum = weights.reduce((a, b) => a + b, 0) + 1e-20; // all sigmoid scores may vanish
     weights = weights.map((w) => w / sum);
   }
-  return { ids, weights: weights.map((w) => w * spec.scale) };
+  const own = spec.expertScale as ReferenceTensor | undefined;
+  const scaleOf = (e: number): number => (own === undefined ? spec.scale : spec.scale * own.data[own.offset + e]!);
+  return { ids, weights: weights.map((w, k) => w * scaleOf(ids[k]!)) };
 }
 
 function scoresOf(logits: ArrayLike<number>, spec: RouterSpec): number[] {

@@ -10,7 +10,7 @@ export interface VocabularyOptions {
   readonly embedding: string;
   /** null: the embedding table is the head. */
   readonly head: string | null;
-  /** The head has a bias of its name. */
+  /** The head has a bias, also where its matrix is the embedding table; a base model has neither. */
   readonly hasHeadBias?: boolean;
   readonly embeddingScale?: number;
   readonly logitsScale?: number;
@@ -33,8 +33,9 @@ export class Vocabulary {
     this.#device = loader.device;
     this.#table = loader.vocabulary(options.embedding, vocabSize, hiddenSize);
     const head = options.head === null ? this.#table : loader.vocabulary(options.head, vocabSize, hiddenSize);
-    const bias =
-      options.hasHeadBias === true ? loader.vector(options.head!.replace(/weight$/, "bias"), vocabSize) : null;
+    const biasName = (options.head ?? loader.headName()).replace(/weight$/, "bias");
+    const hasBias = options.hasHeadBias === true && (options.head !== null || loader.has(biasName));
+    const bias = hasBias ? loader.vector(biasName, vocabSize) : null;
     this.#head = new Linear(loader.device, head, bias, { scale: options.logitsScale ?? 1 });
     this.#rows = loader.device.allocTensor(maxLogitRows, hiddenSize);
     this.logits = loader.device.allocTensor(maxLogitRows, vocabSize);

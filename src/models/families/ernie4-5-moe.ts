@@ -27,6 +27,7 @@ export const ernie45Moe: ModelFamily<ErnieMoeConfig> = {
     const step = c.int("moe_layer_interval", 1);
     return {
       ...plain,
+      hasHeadBias: c.bool("use_bias", false),
       moe: {
         mixture: { hiddenSize, numExperts, topK, expertSize, activation: c.gatedActivation("hidden_act", "silu") },
         router: { numExperts, topK, score: "softmax", normalize: true, scale: 1, numGroups: 1, topkGroup: 1 },

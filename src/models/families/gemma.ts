@@ -59,6 +59,7 @@ export const gemma3: ModelFamily<DecoderConfig> = {
     const windows = layerWindows(c, common, isLocal);
     return {
       ...common,
+      isTied: common.isTied || isBidirectional, // which has no head
       isBidirectional,
       windows: isBidirectional ? marks.map(halved) : windows,
       ropes: [readHeadRope(c, common.headDim, "full_attention"), readHeadRope(c, common.headDim, "sliding_attention")],

@@ -1,11 +1,13 @@
 // Gemma 4. Other than Gemma 3: norm weights as they are, attention scores unscaled, value heads normed too; full layers have wider
 // heads, rotated in part (a proportional rope), and may use their keys as values; the last layers may read the keys and values of earlier
-// ones; each layer's output has a factor; the E models add per-layer embeddings.
+// ones; each layer's output has a factor; the E models add per-layer embeddings, the A models experts beside each feed-forward.
 
 import type { Device, StagedBatch, Tensor } from "../../device/device.js";
 import type { RopeConfig } from "../../formats/rope-config.js";
 import { type AttentionShape, loadHeadNorms, SelfAttention } from "../blocks/attention.js";
+import { ExpertsBesideMlp, readExpertsBeside } from "../blocks/experts-beside.js";
 import { type Linear, loadLinear } from "../blocks/linear.js";
+import type { MixtureConfig } from "../blocks/mixture.js";
 import { loadMlp } from "../blocks/mlp.js";
 import { loadNorm, type Norm, plainNorm } from "../blocks/norm.js";
 import { PerLayerBranch, PerLayerInputs, type PerLayerShape } from "../blocks/per-layer-input.js";
@@ -36,6 +38,7 @@ interface Gemma4Config extends SharingConfig {
   /** Rope of full layers, rope of sliding layers, and the heads they turn. */
   readonly ropeDims: readonly number[];
   readonly perLayer: PerLayerShape | null;
+  readonly mixture: MixtureConfig | null;
 }
 
 const DEFAULT_ROPES = {
@@ -50,7 +53,6 @@ export const gemma4: ModelFamily<Gemma4Config> = {
       { hidden_activation: "gelu_pytorch_tanh", rope_parameters: DEFAULT_ROPES, ...raw },
       file,
     );
-    c.only("enable_moe_block", false);
     c.check(c.raw.use_bidirectional_attention !== "all", "use_bidirectional_attention", "null, vision");
     const plain = llamaSettings(c, readCommon(c, "Gemma4ForCausalLM", { isTied: true, headDim: 256 }));
     const { numLayers, maxContext, hiddenSize, headDim } = plain;
@@ -82,6 +84,7 @@ export const gemma4: ModelFamily<Gemma4Config> = {
       embeddingScale: Math.sqrt(hiddenSize),
       finalSoftcap: c.number("final_logit_softcapping", 0),
       attention: { ...plain.attention, qkNorm: "head", qkvBias: c.bool("attention_bias", false) },
+      mixture: readExpertsBeside(c, hiddenSize),
       perLayer:
         width === 0
           ? null
@@ -155,9 +158,19 @@ function load(config: Gemma4Config, context: LoadContext): Model {
     const attention = loadSharingAttention(config, loader, name, layer, places[layer]!, rotaries);
     const mlp = loadMlp(loader, `${name}.mlp`, { ...config, innerSize: config.innerSizes[layer]! }, config.mlp, {});
     const branch = inputs === null ? null : new PerLayerBranch(loader, name, layer, inputs, config.perLayer!);
+    const feedForward =
+      config.mixture === null
+        ? new Residual(
+            loader,
+            hiddenSize,
+            normOf("pre_feedforward_layernorm"),
+            mlp,
+            normOf("post_feedforward_layernorm"),
+          )
+        : new ExpertsBesideMlp(loader, name, mlp, config.mixture, norm);
     return [
       new Residual(loader, hiddenSize, normOf("input_layernorm"), attention, normOf("post_attention_layernorm")),
-      new Residual(loader, hiddenSize, normOf("pre_feedforward_layernorm"), mlp, normOf("post_feedforward_layernorm")),
+      feedForward,
       new LayerEnd(loader, hiddenSize, branch, loader.number(`${name}.layer_scalar`, [1])),
     ];
   });

@@ -114,10 +114,12 @@ function load(config: NemotronHConfig, context: LoadContext): Model {
   const { hiddenSize, norm } = config;
   const root = loader.decoderPrefix("embeddings.weight");
   const { places, states } = cachesOf(config);
+  // The head is a matrix of its own wherever there is one, whatever tie_word_embeddings says.
+  const isTied = config.isTied && !loader.has(loader.headName());
   const vocabulary = new Vocabulary(loader, {
     ...config,
     embedding: `${root}embeddings.weight`,
-    head: config.isTied ? null : loader.headName(),
+    head: isTied ? null : loader.headName(),
   });
   const layers = config.types.map((type, layer) => {
     const name = `${root}layers.${layer}`;

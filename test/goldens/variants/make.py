@@ -335,11 +335,62 @@ KINDS = {
             laurel_rank=4,
         ),
     ),
+    "gemma4-experts": (
+        "Gemma4Text",
+        dict(
+            num_hidden_layers=3,
+            head_dim=6,
+            global_head_dim=8,
+            num_global_key_value_heads=1,
+            layer_types=["sliding_attention", "full_attention", "full_attention"],
+            sliding_window=12,
+            attention_k_eq_v=True,
+            enable_moe_block=True,
+            num_experts=5,
+            top_k_experts=2,
+            moe_intermediate_size=10,
+            hidden_size_per_layer_input=0,
+            vocab_size_per_layer_input=VOCAB,
+        ),
+    ),
+}
+
+
+# Encoders and rerankers, whose goldens are vectors and scores.
+BERT = dict(
+    vocab_size=VOCAB,
+    hidden_size=20,
+    intermediate_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=5,
+    max_position_embeddings=64,
+)
+MODERN = BERT | dict(
+    global_attn_every_n_layers=2, local_attention=6, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2
+)
+ENCODERS = {
+    "bert-types": ("Bert", BERT | dict(type_vocab_size=3, hidden_act="gelu_new", layer_norm_eps=1e-5)),
+    "bert-scores": ("BertForSequenceClassification", BERT | dict(num_labels=3)),
+    "xlm-roberta-padded": ("XLMRoberta", BERT | dict(pad_token_id=1, type_vocab_size=1)),
+    "xlm-roberta-score": ("XLMRobertaForSequenceClassification", BERT | dict(pad_token_id=1, type_vocab_size=1, num_labels=1)),
+    "modernbert-bias": ("ModernBert", MODERN | dict(attention_bias=True, mlp_bias=True, norm_bias=True)),
+    "modernbert-mean": (
+        "ModernBertForSequenceClassification",
+        MODERN | dict(num_labels=2, classifier_pooling="mean", classifier_bias=True, num_hidden_layers=3),
+    ),
+    "embeddinggemma-window": (
+        "Gemma3Text",
+        COMMON | dict(head_dim=6, query_pre_attn_scalar=10, sliding_window=9, num_hidden_layers=3, use_bidirectional_attention=True),
+    ),
 }
 
 
 def classes(family):
+    if family.endswith("ForSequenceClassification"):
+        return getattr(hf, f"{family.removesuffix('ForSequenceClassification')}Config"), getattr(hf, family)
     config = getattr(hf, f"{family}Config")
+    if family in ("Bert", "XLMRoberta", "ModernBert"):
+        return config, getattr(hf, f"{family}Model")
     if family in ("Gemma3", "Mistral3"):
         return config, getattr(hf, f"{family}ForConditionalGeneration")
     model = getattr(hf, "GPT2LMHeadModel" if family == "GPT2" else f"{family.removesuffix('Text')}ForCausalLM")
@@ -378,6 +429,16 @@ def pack_experts(folder, model, generator):
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
+def text_case(model, length, generator):
+    ids = torch.randint(3, VOCAB, (1, length), generator=generator)
+    output = model(ids)
+    if "logits" in output:
+        return dict(prompt=ids[0].tolist(), scores=[round(float(x), 6) for x in output.logits[0]])
+    states = output.last_hidden_state[0]
+    vectors = dict(mean=states.mean(0), first=states[0], last=states[-1])
+    return dict(prompt=ids[0].tolist()) | {name: [round(float(x), 5) for x in v] for name, v in vectors.items()}
+
+
 def golden_case(model, length, generator):
     ids = torch.randint(3, VOCAB, (1, length), generator=generator)
     logits = model(ids, use_cache=False).logits[0]
@@ -399,23 +460,26 @@ def golden_case(model, length, generator):
 @torch.no_grad()
 def make(name, family, options, seed):
     config_class, model_class = classes(family)
+    is_text = name in ENCODERS
+    if name.startswith("embeddinggemma"):
+        model_class = hf.Gemma3TextModel
     generator = torch.Generator().manual_seed(seed)
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
-    common = {} if "text_config" in options else dict(vocab_size=VOCAB) if family == "GPT2" else COMMON
+    common = {} if "text_config" in options or is_text else dict(vocab_size=VOCAB) if family == "GPT2" else COMMON
     model = model_class(config_class(**(common | options))).eval()
     fill(model, family in ("Gemma2", "Gemma3", "Gemma3Text", "Qwen3_5Text"), generator)
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    model = model_class.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    model = model_class.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager").eval()
     if name.endswith("mxfp4"):
         pack_experts(folder, model, generator)
-    cases = [golden_case(model, length, generator) for length in PROMPTS]
+    cases = [(text_case if is_text else golden_case)(model, length, generator) for length in PROMPTS]
     made_with = f"Hugging Face transformers {hf.__version__}, weights bf16, math float32"
     (folder / "golden.json").write_text(json.dumps(dict(family=family, made_with=made_with, cases=cases)) + "\n")
 
 
-for seed, (name, (family, options)) in enumerate((VARIANTS | TEXT_PARTS | KINDS).items()):
+for seed, (name, (family, options)) in enumerate((VARIANTS | TEXT_PARTS | KINDS | ENCODERS).items()):
     if len(sys.argv) == 1 or name in sys.argv[1:]:
         make(name, family, options, seed)
         print(name)
