@@ -1,7 +1,7 @@
-// Compiles native/cuda/*.cu with nvcc into build/cuda/, one compressed cubin per source and architecture, which the cuda device
-// prefers to compiling with NVRTC at first use. Without nvcc: one line, exit code 0.
+// Compiles native/cuda/*.cu with nvcc into build/cuda/, one compressed cubin per source and architecture, and PTX for GPUs that are not
+// among them; the cuda device prefers both to compiling with NVRTC at first use. Without nvcc: one line, exit code 0.
 //   node scripts/build-cuda.mjs                  all architectures
-//   node scripts/build-cuda.mjs sm_90a           one
+//   node scripts/build-cuda.mjs sm_90a           one; compute_80: the PTX
 //   node scripts/build-cuda.mjs --check sm_90a   compile, print what ptxas says of registers and spills; of what was checked
 //                                                before in any tree, what it said then (kept in the user's cache folder)
 //   --without WORD                               leave out sources with this word in their name
@@ -24,10 +24,8 @@ import { cacheFolder } from "./native/place.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const compiled = join(root, "dist", "src", "device", "cuda", "sources.js");
-const ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"];
 const isCheck = process.argv.includes("--check");
-const named = process.argv.slice(2).filter((arg) => arg.startsWith("sm_"));
-const architectures = named.length > 0 ? named : ARCHITECTURES;
+const named = process.argv.slice(2).filter((arg) => /^(sm|compute)_/.test(arg));
 const without = process.argv.indexOf("--without");
 const isWanted = (name) => without < 0 || !name.includes(process.argv[without + 1]);
 const nvcc = process.env.NVCC ?? "nvcc";
@@ -40,7 +38,10 @@ if (!existsSync(compiled)) {
   process.stderr.write("build-cuda: run tsc first\n");
   process.exit(1);
 }
-const { sourceNames, sourceText, cubinName, isFor, OPTIONS } = await import(pathToFileURL(compiled).href);
+const { ARCHITECTURES, PTX, sourceNames, sourceText, imageName, isFor, OPTIONS } = await import(
+  pathToFileURL(compiled).href
+);
+const architectures = named.length > 0 ? named : [...ARCHITECTURES, PTX];
 
 const toolkit = /V[\d.]+/.exec(version.stdout)?.[0] ?? "unknown";
 const outDir = isCheck ? join(cacheFolder(), `cuda-check-${toolkit}`) : join(root, "build", "cuda");
@@ -51,7 +52,7 @@ const wanted = new Set();
 for (const arch of architectures) {
   for (const name of sourceNames().filter((source) => isFor(source, arch) && isWanted(source))) {
     const text = sourceText(name);
-    const target = `${cubinName(name, text, arch)}.${isCheck ? "txt" : "gz"}`;
+    const target = `${imageName(name, text, arch)}.${isCheck ? "txt" : "gz"}`;
     wanted.add(target);
     if (!existsSync(join(outDir, target))) jobs.push({ name, arch, text, target });
   }
@@ -59,9 +60,10 @@ for (const arch of architectures) {
 
 function compile({ name, arch, text, target }) {
   const source = join(work, `${name}-${arch}.cu`);
-  const cubin = join(work, target.replace(/\.\w+$/, ""));
+  const image = join(work, target.replace(/\.\w+$/, ""));
   writeFileSync(source, text);
-  const args = ["-cubin", `-arch=${arch}`, ...OPTIONS, "--split-compile", "0", "-Xptxas", "-v", source, "-o", cubin];
+  const kind = arch === PTX ? ["-ptx"] : ["-cubin", "--split-compile", "0", "-Xptxas", "-v"];
+  const args = [...kind, `-arch=${arch}`, ...OPTIONS, source, "-o", image];
   return new Promise((resolve) => {
     const child = spawn(nvcc, args, { stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
@@ -70,7 +72,7 @@ function compile({ name, arch, text, target }) {
     child.on("exit", (code) => {
       if (code !== 0) process.stderr.write(`${name} for ${arch}:\n${said}\n`);
       else {
-        const kept = isCheck ? report(name, arch, said) : gzipSync(readFileSync(cubin), { level: 9 });
+        const kept = isCheck ? report(name, arch, said) : gzipSync(readFileSync(image), { level: 9 });
         const half = join(outDir, `${target}.${process.pid}`);
         writeFileSync(half, kept);
         renameSync(half, join(outDir, target));

@@ -2,7 +2,7 @@
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
 #   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms attention e2e e2e8b split serve coded
-#                                         sanitize sanitize-contract tier profile step1b step8b counters sass
+#                                         sanitize sanitize-contract tier share architectures profile step1b step8b counters sass
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -122,14 +122,34 @@ for p in $PHASES; do
       grep -E "ERROR SUMMARY|Invalid|========= +at|^# (pass|fail)" "$OUT/memcheck-contract.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE"
       phase 110 racecheck-contract compute-sanitizer --tool racecheck node --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js
       grep -E "RACECHECK SUMMARY|Race|hazard|^# (pass|fail)" "$OUT/racecheck-contract.log" | sort | uniq -c | sort -rn | head -12 >> "$TABLE" ;;
+    architectures)
+      # Kernels for every architecture of the package, and its size; then those of GPUs before Hopper as PTX, compiled by this one's driver.
+      phase 200 build-all node scripts/build-cuda.mjs; tail -5 "$OUT/build-all.log" >> "$TABLE"
+      for arch in sm_80 sm_86 sm_89 sm_90a sm_100 sm_120 compute_80; do
+        note "$arch: $(ls build/cuda/*-$arch-* | wc -l) files, $(cat build/cuda/*-$arch-* | wc -c) bytes compressed"
+      done
+      # The driver compiles a module in one thread: all at once, each in a process of its own, and keeps them.
+      jit() { for f in native/cuda/*.cu; do node -e 'import("./dist/src/device/cuda/cuda-device.js").then(({ CudaDevice }) => { const d = new CudaDevice({ memoryShare: 0.05 }); const start = performance.now(); d.compileAll([process.argv[1]]); console.log(process.argv[1], Math.round(performance.now() - start), "ms"); d.close(); })' "$(basename "${f%.cu}")" & done; wait; }
+      export -f jit
+      PAGODA_CUDA_ARCH=sm_80 phase 150 jit bash -c jit; sort -k2n "$OUT/jit.log" | tail -3 >> "$TABLE"
+      PAGODA_CUDA_ARCH=sm_80 phase 60 jit-contract node --test dist/test/contract/cuda.test.js; tests jit-contract
+      PAGODA_CUDA_ARCH=sm_86 phase 60 jit-small-contract node --test dist/test/contract/cuda.test.js; tests jit-small-contract
+      PAGODA_CUDA_ARCH=sm_80 phase 40 jit-goldens node --test dist/test/cuda/goldens.test.js; tests jit-goldens
+      PAGODA_CUDA_ARCH=sm_86 phase 60 jit-invariance node --test dist/test/cuda/invariance.test.js; tests jit-invariance ;;
+    share)
+      # Two engines on one GPU, each with its part of the memory.
+      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
+      both() { for i in 1 2; do node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 64 --input-len 512 --output-len 64 --repeat 2 --gpu-memory 0.45 & pids[$i]=$!; done; wait ${pids[1]}; first=$?; wait ${pids[2]} && return $first; }
+      export -f both
+      phase 60 share bash -c both; grep -E "answer tokens/s|GPU busy" "$OUT/share.log" >> "$TABLE" ;;
     tier)
       # Evicted pages in host memory: the same bits under random traffic, then what bringing a prefix back saves, and what spilling costs.
       phase 60 tier node --test dist/test/cuda/host-tier.test.js; tests tier
       [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
       phase 30 tier1b node dist/bench/host-tier.js /tmp/1b cuda 4000; tail -3 "$OUT/tier1b.log" >> "$TABLE"
-      for megabytes in 0 16384; do
-        phase 30 spill-$megabytes node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 512 --output-len 64 --repeat 1 --num-pages 3000 --max-pages-per-batch 512 --ideal-chunk 1024 --host-cache-mb $megabytes
-        grep -vE "^\s*$" "$OUT/spill-$megabytes.log" | tail -6 >> "$TABLE"
+      for megabytes in 0 128; do # so little that it is full soon: what spilling costs, without what locking its memory costs once
+        phase 30 spill-$megabytes node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 512 --output-len 64 --repeat 6 --num-pages 3000 --max-pages-per-batch 512 --ideal-chunk 1024 --host-cache-mb $megabytes
+        grep -E "answer tokens/s|per token" "$OUT/spill-$megabytes.log" >> "$TABLE"
       done ;;
     profile)
       # Device time of each kernel over a prefill of 8,192 tokens and some decode steps.

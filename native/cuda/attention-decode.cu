@@ -217,7 +217,7 @@ DECODE(bulk, COMPUTING + 32, 128, 128, 3, 2, true, false)
 DECODE(bulk, COMPUTING + 32, 192, 128, 4, 1, true, false)
 DECODE(bulk, COMPUTING + 32, 256, 256, 3, 1, true, false)
 #endif
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200 // shared memory too small for the ring
 DECODE(copy, COMPUTING, 64, 64, 3, 2, false, false)
 DECODE(copy, COMPUTING, 128, 128, 2, 1, false, false)
 DECODE(copy, COMPUTING, 192, 128, 2, 1, false, false)

@@ -14,8 +14,8 @@ import type { PageRecord } from "./page-transfer.js";
 export interface PageMemory {
   readonly pageBytes: readonly number[]; // [G] of a page, or of a slot of states
   readonly numPages: readonly number[]; // [G] of a pool
-  /** Host memory for `save`; throws when there is no more. */
-  allocHost(bytes: number): Uint8Array;
+  /** Host memory for `save`; null: not now, it would hold up the steps. Throws when there is no more. */
+  allocHost(bytes: number): Uint8Array | null;
   /** Keeps the content of a page that is about to get another. */
   save(out: Uint8Array, group: number, page: number): void;
   /** The opposite: what save() wrote goes to a page that belongs to the caller. */
@@ -52,8 +52,8 @@ interface Shelf {
   readonly used: Set<HostEntry>;
 }
 
-/** Memory is taken in blocks of this size: locking it in place takes about 4 ms. */
-const BLOCK_BYTES = 16 * 2 ** 20;
+/** Memory is taken in blocks of this size: locking one in place takes a few milliseconds. */
+const BLOCK_BYTES = 4 * 2 ** 20;
 
 export class HostTier {
   readonly #maxBytes: number;
@@ -146,13 +146,14 @@ export class HostTier {
   #grow(shelf: Shelf, size: number): void {
     const count = Math.min(shelf.maxPages - shelf.numPages, Math.max(1, Math.floor(BLOCK_BYTES / size)));
     if (count <= 0) return;
-    let block: Uint8Array;
+    let block: Uint8Array | null;
     try {
       block = this.#memory.allocHost(count * size);
     } catch {
       shelf.maxPages = shelf.numPages; // the host has no more: the tier stays as large as it is
       return;
     }
+    if (block === null) return;
     for (let i = count - 1; i >= 0; i--) shelf.free.push(block.subarray(i * size, (i + 1) * size));
     shelf.numPages += count;
   }

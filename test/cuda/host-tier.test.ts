@@ -1,5 +1,5 @@
-// The second tier on the GPU, or its emulator: pages go to page-locked memory and come back on a stream beside the flights'. It is on
-// without being asked for.
+// The second tier on the GPU, or its emulator: pages go to page-locked memory and come back on a stream beside the flights'. Where nobody
+// asks for a size it is as large as the pool.
 
 import { existsSync } from "node:fs";
 import { test } from "node:test";
@@ -20,7 +20,7 @@ const turns = Number(process.env.TIER_TURNS ?? 40);
 for (const { name, model } of GOLDENS) {
   const skip = reason || (existsSync(model) ? false : `${model} is not here`);
   test(`${name}: prefixes that were evicted come back with the same bits`, { skip }, () =>
-    run({ model: withByteTokenizer(model, 320), pageSize: 4, idealChunk: 16 }, 43),
+    run({ model: withByteTokenizer(model, 320), pageSize: 4, idealChunk: 16, hostCacheMb: 64 }, 43),
   );
 }
 

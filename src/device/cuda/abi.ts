@@ -66,6 +66,8 @@ export const COMPILER = {
   log: ["nvrtcGetProgramLog", ADDR, BUF],
   cubinSize: ["nvrtcGetCUBINSize", ADDR, BUF],
   cubin: ["nvrtcGetCUBIN", ADDR, BUF],
+  ptxSize: ["nvrtcGetPTXSize", ADDR, BUF],
+  ptx: ["nvrtcGetPTX", ADDR, BUF],
   destroy: ["nvrtcDestroyProgram", BUF],
   version: ["nvrtcVersion", BUF, BUF],
 } as const satisfies Record<string, readonly [string, ...AbiType[]]>;

@@ -2,20 +2,25 @@
 
 import { DeviceError, errorFor } from "../../core/errors.js";
 import { check, DRIVER, type Driver, openLibrary, viewMemory } from "./abi.js";
+import { archOf, imagesFor, PTX } from "./sources.js";
 
 /** CUDA 12.0: the first driver that knows sm_90 and all calls this device makes. */
 const LEAST_DRIVER = 12000;
 /** mma.sync on bf16 and cp.async begin with sm_80. */
 const LEAST_MAJOR = 8;
 const OUT_OF_MEMORY = 2;
+/** Where a block has 99 KB of shared memory, not 163 or more. */
+const SMALL_SHARED = ["sm_86", "sm_89", "sm_120"];
 const ATTRIBUTE = { multiprocessors: 16, major: 75, minor: 76, sharedPerBlock: 97 };
 
 /** What must be known of a GPU before anything runs on it. */
 export interface GpuFacts {
   readonly index: number;
   readonly name: string;
-  /** "sm_90a": the architecture kernels are compiled for. */
+  /** "sm_90a": the architecture whose kernels are used. */
   readonly arch: string;
+  /** What they may be compiled for, the best first. */
+  readonly images: readonly string[];
   readonly multiprocessors: number;
   /** Most shared memory of one block. */
   readonly sharedBytes: number;
@@ -39,9 +44,8 @@ export class CudaContext {
   #isClosed = false;
 
   /** Throws DeviceError device_unavailable with one line that says what is missing. */
-  constructor(index: number, memoryShare: number) {
-    this.driver = openDriver();
-    const driver = this.driver;
+  constructor(index: number, memoryShare: number, driver: Driver = openDriver()) {
+    this.driver = driver;
     const status = driver.init(0);
     if (status !== 0) throw unavailable(index, `the driver finds no GPU it can use (cuInit gave ${status})`);
     this.facts = readFacts(driver, index);
@@ -128,10 +132,12 @@ export class CudaContext {
 
 function openDriver(): Driver {
   const named = process.env.PAGODA_CUDA_DRIVER;
+  const paths = named === undefined ? ["libcuda.so.1", "libcuda.so", "nvcuda.dll"] : [named];
   try {
-    return openLibrary(named === undefined ? ["libcuda.so.1", "libcuda.so", "nvcuda.dll"] : [named], DRIVER);
+    return openLibrary(paths, DRIVER);
   } catch (error) {
-    throw unavailable(0, `no NVIDIA driver is installed (${(error as Error).message.split("\n")[0]})`);
+    const [line] = (error as Error).message.split("\n");
+    throw unavailable(0, `no NVIDIA driver is installed (${paths.join(", ")}: ${line})`);
   }
 }
 
@@ -152,8 +158,13 @@ function readFacts(driver: Driver, index: number): GpuFacts {
   const text = new Uint8Array(128);
   check(driver, driver.deviceName(text, text.length, device), "deviceName");
   const name = new TextDecoder().decode(text.subarray(0, text.indexOf(0)));
-  const [major, minor] = [attribute(ATTRIBUTE.major), attribute(ATTRIBUTE.minor)];
-  if (major < LEAST_MAJOR) throw unavailable(index, `${name} is sm_${major}${minor}; sm_${LEAST_MAJOR}0 is needed`);
+  const major = attribute(ATTRIBUTE.major);
+  const gpu = archOf(major, attribute(ATTRIBUTE.minor));
+  if (major < LEAST_MAJOR) throw unavailable(index, `${name} is ${gpu}; sm_${LEAST_MAJOR}0 is needed`);
+  // For tests: the kernels of an earlier GPU.
+  const wanted = process.env.PAGODA_CUDA_ARCH ?? gpu;
+  const images = imagesFor(gpu, wanted);
+  const arch = images[0] !== PTX ? images[0]! : wanted === gpu ? "sm_80" : wanted;
   const free = new BigUint64Array(1);
   const total = new BigUint64Array(1);
   const context = new BigUint64Array(1);
@@ -165,12 +176,13 @@ function readFacts(driver: Driver, index: number): GpuFacts {
   return {
     index,
     name,
-    arch: `sm_${major}${minor}${major === 9 ? "a" : ""}`,
+    arch,
+    images,
     multiprocessors: attribute(ATTRIBUTE.multiprocessors),
-    sharedBytes: attribute(ATTRIBUTE.sharedPerBlock),
+    sharedBytes: Math.min(attribute(ATTRIBUTE.sharedPerBlock), SMALL_SHARED.includes(arch) ? 99 * 1024 : Infinity),
     memoryBytes: Number(total[0]),
     driverVersion: version,
-    canOverlap: major >= 9,
+    canOverlap: !/^sm_8\d$/.test(arch),
   };
 }
 

@@ -263,8 +263,8 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   /** Makes every kernel ready, compiling what is not: how many sources there are, and how many were compiled. */
-  compileAll(): { sources: number; compiled: number } {
-    return this.runtime.modules.loadAll();
+  compileAll(names?: readonly string[]): { sources: number; compiled: number } {
+    return this.runtime.modules.loadAll(names);
   }
 
   // --- for measurements: memory given back, and written, by hand ---------------------------------------------------------

@@ -50,18 +50,21 @@ export class CudaKvPool implements KvPool {
   readonly layout: KvLayout; // in elements; of i8 in bytes
   /** null: attention-plain.cu serves this pool. */
   readonly shape: Shape | null;
+  /** Pages of decodes come by bulk copies, from sm_90 on where shared memory has room for the ring. */
+  readonly isBulk: boolean;
   // Partial states of split tiles, for `stateRows` rows and each kv head; and how many blocks of a tile have written theirs.
   stateRows = 0;
   partialO = 0; // [stateRows, K, Dv] f32
   partialMd = 0; // [stateRows, K] two f32
   arrivals = 0; // [tile, K] i32
 
-  constructor(spec: KvPoolSpec, address: number, byteLength: number, shape: Shape | null) {
+  constructor(spec: KvPoolSpec, address: number, byteLength: number, facts: GpuFacts) {
     this.spec = spec;
     this.address = address;
     this.byteLength = byteLength;
     this.layout = layoutOf(spec);
-    this.shape = shape;
+    this.shape = shapeOf(spec, facts);
+    this.isBulk = this.shape !== null && hasBulk(this.shape, facts);
   }
 }
 
@@ -78,8 +81,12 @@ function shapeOf({ dtype, keyDim, valueDim, pageSize, isLatent }: KvPoolSpec, fa
   if (pageSize < 8 || !Number.isInteger(Math.log2(pageSize)) || keyDim % 16 !== 0 || valueDim % 16 !== 0) return null;
   const shape = SHAPES.find(({ dk, dv }) => keyDim <= dk && valueDim <= dv);
   if (shape === undefined) return null;
-  const bytes = Math.max(decodeShared(shape, facts.canOverlap), extendShared(shape));
+  const bytes = Math.max(decodeShared(shape, hasBulk(shape, facts)), extendShared(shape));
   return bytes <= facts.sharedBytes ? shape : null;
+}
+
+function hasBulk(shape: Shape, { canOverlap, sharedBytes }: GpuFacts): boolean {
+  return canOverlap && decodeShared(shape, true) <= sharedBytes;
 }
 
 export class CudaRotary implements RotaryTable {
@@ -107,7 +114,7 @@ export abstract class CudaKvOps extends CudaRowOps {
   allocKvPool(spec: KvPoolSpec): CudaKvPool {
     const bytes = spec.numPages * this.kvPageBytes(spec);
     const address = this.runtime.context.alloc(bytes, `a KV pool of ${spec.numPages} pages`);
-    return new CudaKvPool(spec, address, bytes, shapeOf(spec, this.runtime.context.facts));
+    return new CudaKvPool(spec, address, bytes, this.runtime.context.facts);
   }
 
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number {
@@ -247,9 +254,8 @@ export abstract class CudaKvOps extends CudaRowOps {
     const plan = staged.plans[planIndex]!;
     const { numDecodes, numExtends } = plan;
     if (staged.numTokens === 0 || numDecodes + numExtends === 0) return;
-    const { spec, shape } = pool as CudaKvPool;
+    const { spec, shape, isBulk } = pool as CudaKvPool;
     this.#reservePartials(pool as CudaKvPool, plan);
-    const { canOverlap } = this.runtime.context.facts;
     const decodes = bucket(numDecodes) * spec.numKvHeads; // blocks: an item for one kv head
     const extends_ = bucket(numExtends) * spec.numKvHeads;
     const launch = (source: string, kernel: string, x: number, y: number, threads: number, shared: number): void => {
@@ -265,9 +271,9 @@ export abstract class CudaKvOps extends CudaRowOps {
     const name = `${spec.dtype}_${shape.dk}_${shape.dv}`;
     const isExact = spec.keyDim === shape.dk && spec.valueDim === shape.dv;
     if (numDecodes > 0) {
-      const how = !canOverlap ? "copy" : isExact && shape.dk <= 128 ? "exact" : "bulk";
+      const how = !isBulk ? "copy" : isExact && shape.dk <= 128 ? "exact" : "bulk";
       const kernel = `decode_${how}_${name}`;
-      launch("attention-decode", kernel, decodes, 1, canOverlap ? 160 : 128, decodeShared(shape, canOverlap));
+      launch("attention-decode", kernel, decodes, 1, isBulk ? 160 : 128, decodeShared(shape, isBulk));
     }
     if (numExtends === 0) return;
     if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0) {

@@ -14,15 +14,16 @@ export interface Product {
 }
 
 /** Warps of a block, each with a strip of 16 rows, and stages of the ring: enough blocks for all SMs, 48-64 KB in flight on each. */
-export function stripShape(
+function stripShape(
   strips: number,
   width: number,
   { stepBytes, isCoded }: Pick<Format, "stepBytes" | "isCoded">,
+  mostShared: number,
 ): { warps: number; stages: number; sharedBytes: number } {
   const warps = strips >= 2048 ? 8 : strips >= 528 ? 4 : strips >= 264 ? 2 : 1;
   const stageBytes = warps * stepBytes + width * 1024;
   const choices = isCoded ? [4] : width === 8 ? [12, 8, 4] : [20, 8, 4];
-  const room = warps === 1 ? 120 * 1024 : 76 * 1024;
+  const room = warps === 1 ? mostShared : 76 * 1024;
   const stages = choices.find((count) => count * stageBytes <= room) ?? 4;
   return { warps, stages, sharedBytes: stages * stageBytes };
 }
@@ -203,11 +204,12 @@ function strips(
   const width = stripWidth(n);
   const { format } = weight;
   // A gate and its up are two warps of a block.
-  const { warps, stages, sharedBytes } = stripShape(isGated ? Math.max(264, all) : all, width, format);
+  const mostShared = Math.min(120 * 1024, runtime.context.facts.sharedBytes);
+  const { warps, stages, sharedBytes } = stripShape(isGated ? Math.max(264, all) : all, width, format, mostShared);
   const kernel = runtime.modules.functionOf(
     format.isCoded ? "matmul-strip-codes" : "matmul-strip",
     `strip_${format.name}_${width}_${stages}`,
-    120 * 1024,
+    mostShared,
   );
   runtime.queue
     .begin(kernel, Math.ceil(all / warps), operand.tokens8 / width, 1, 32 * warps, sharedBytes)

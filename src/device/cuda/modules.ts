@@ -1,5 +1,5 @@
-// Compiled kernels: cubins made where nvcc was (build/cuda, scripts/build-cuda.mjs), else compiled by NVRTC at first use and kept
-// in a cache folder.
+// Compiled kernels: cubins made where nvcc was (build/cuda, scripts/build-cuda.mjs), of this GPU or of one before it in its generation; else
+// PTX, which the driver compiles and keeps; else compiled by NVRTC at first use and kept in a cache folder.
 
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -8,11 +8,13 @@ import { gunzipSync } from "node:zlib";
 import { DeviceError } from "../../core/errors.js";
 import { allocNative, COMPILER, type Compiler, check, openLibrary } from "./abi.js";
 import type { CudaContext } from "./context.js";
-import { cubinName, isFor, OPTIONS, ROOT, sourceNames, sourceText } from "./sources.js";
+import { imageName, isFor, OPTIONS, PTX, ROOT, sourceNames, sourceText } from "./sources.js";
 import { isTraced, Trace } from "./trace.js";
 
 const BUILT = join(ROOT, "build", "cuda");
 const MAX_SHARED_ATTRIBUTE = 8;
+/** PTX is a C string; behind a cubin it does no harm. */
+const END_OF_TEXT = Buffer.alloc(1);
 
 export class CudaModules {
   readonly #context: CudaContext;
@@ -43,9 +45,9 @@ export class CudaModules {
     return handle;
   }
 
-  /** Loads every source's kernels; returns how many sources there are and how many had to be compiled. */
-  loadAll(): { sources: number; compiled: number } {
-    const sources = sourceNames().filter((source) => isFor(source, this.#context.facts.arch));
+  /** Loads the kernels of these sources; returns how many there are for this GPU and how many had to be compiled. */
+  loadAll(names: readonly string[] = sourceNames()): { sources: number; compiled: number } {
+    const sources = names.filter((source) => isFor(source, this.#context.facts.arch));
     const before = this.#numCompiled;
     for (const source of sources) this.#moduleOf(source);
     return { sources: sources.length, compiled: this.#numCompiled - before };
@@ -54,7 +56,7 @@ export class CudaModules {
   #moduleOf(source: string): number {
     const known = this.#modules.get(source);
     if (known !== undefined) return known;
-    const image = this.#cubin(source);
+    const image = this.#image(source);
     const { driver } = this.#context;
     const out = new BigUint64Array(1);
     check(driver, driver.moduleLoad(out, image), "moduleLoad", source);
@@ -63,14 +65,16 @@ export class CudaModules {
     return Number(out[0]);
   }
 
-  #cubin(source: string): Uint8Array {
-    const { arch } = this.#context.facts;
+  #image(source: string): Uint8Array {
+    const { images } = this.#context.facts;
+    const arch = images[0]!;
     const text = sourceText(source);
-    const name = cubinName(source, text, arch);
-    const built = join(BUILT, `${name}.gz`);
-    if (existsSync(built)) return gunzipSync(readFileSync(built));
+    for (const built of images) {
+      const file = join(BUILT, `${imageName(source, text, built)}.gz`);
+      if (existsSync(file)) return Buffer.concat([gunzipSync(readFileSync(file)), END_OF_TEXT]);
+    }
     const folder = cacheFolder();
-    const cached = join(folder, name);
+    const cached = join(folder, imageName(source, text, arch));
     if (existsSync(cached)) return readFileSync(cached);
     process.stderr.write(`pagoda: compiling ${source}.cu for ${arch}\n`);
     const image = this.#compile(source, text, arch);
@@ -102,9 +106,9 @@ export class CudaModules {
       compiler.log(program, log);
       fail(`NVRTC cannot compile it: ${new TextDecoder().decode(log).trim()}`);
     }
-    compiler.cubinSize(program, out);
+    compiler[arch === PTX ? "ptxSize" : "cubinSize"](program, out);
     const image = new Uint8Array(Number(out[0]));
-    compiler.cubin(program, image);
+    compiler[arch === PTX ? "ptx" : "cubin"](program, image);
     compiler.destroy(BigUint64Array.of(BigInt(program)));
     return image;
   }

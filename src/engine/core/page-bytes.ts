@@ -10,6 +10,7 @@ export class PageBytes implements PageMemory {
   readonly #device: Device;
   readonly #pools: Caches; // [G]
   readonly #page = new Int32Array(1);
+  #nextAlloc = 0; // not before this time
 
   constructor(device: Device, pools: Caches) {
     this.#device = device;
@@ -39,8 +40,13 @@ export class PageBytes implements PageMemory {
     }
   }
 
-  allocHost(bytes: number): Uint8Array {
+  /** Memory that a device can copy to is locked in place, page by page: at most a twentieth of the time goes to that. */
+  allocHost(bytes: number): Uint8Array | null {
+    const start = performance.now();
+    if (start < this.#nextAlloc) return null;
     const { buffer, byteOffset } = this.#device.allocHost(Math.ceil(bytes / 4));
+    const end = performance.now();
+    this.#nextAlloc = end + 19 * (end - start);
     return new Uint8Array(buffer, byteOffset, bytes);
   }
 

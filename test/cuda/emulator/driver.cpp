@@ -131,6 +131,8 @@ int nvrtcGetProgramLogSize(void*, size_t* n) { *n = 1; return 0; }
 int nvrtcGetProgramLog(void*, char* out) { *out = 0; return 0; }
 int nvrtcGetCUBINSize(void*, size_t* n) { *n = 1; return 0; }
 int nvrtcGetCUBIN(void*, char* out) { *out = 0; return 0; }
+int nvrtcGetPTXSize(void*, size_t* n) { *n = 1; return 0; }
+int nvrtcGetPTX(void*, char* out) { *out = 0; return 0; }
 int nvrtcDestroyProgram(void**) { return 0; }
 int nvrtcVersion(int* major, int* minor) { *major = 13; *minor = 0; return 0; }
 }
