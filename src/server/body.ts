@@ -5,14 +5,22 @@ import type { Context } from "hono";
 import type { z } from "zod";
 import { ApiError } from "./api-error.js";
 import type { AppEnv } from "./context.js";
-import { isDeeperThan } from "./json-depth.js";
+import { exceededLimit } from "./json-shape.js";
 
-const MAX_DEPTH = 200;
+const JSON_LIMITS = { depth: 200, containers: 100_000 };
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 export async function readJson<S extends z.ZodType>(c: Context<AppEnv>, schema: S): Promise<z.output<S>> {
   requireJsonType(c.req.header("content-type"));
   const bytes = await readBounded(c, c.get("server").config.maxBodyMb * 2 ** 20);
+  const exceeded = exceededLimit(bytes, JSON_LIMITS);
+  if (exceeded === "depth")
+    throw new ApiError("invalid_json", `The body is nested deeper than ${JSON_LIMITS.depth} levels.`);
+  if (exceeded === "containers")
+    throw new ApiError(
+      "invalid_json",
+      `The body has more than ${JSON_LIMITS.containers} objects and lists. Send fewer.`,
+    );
   let value: unknown;
   try {
     value = JSON.parse(utf8.decode(bytes));
@@ -20,8 +28,6 @@ export async function readJson<S extends z.ZodType>(c: Context<AppEnv>, schema: 
     const reason = error instanceof SyntaxError ? error.message : "it is not valid UTF-8";
     throw new ApiError("invalid_json", `The body is not JSON: ${reason}`);
   }
-  if (isDeeperThan(MAX_DEPTH, value))
-    throw new ApiError("invalid_json", `The body is nested deeper than ${MAX_DEPTH} levels.`);
   const parsed = schema.safeParse(value);
   if (parsed.success) {
     // From here on the request is the model's it names: its engine, its template, its tools.

@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { seeded } from "../../test/support/byte-matcher.js";
+import { exceededLimit } from "./json-shape.js";
+
+const isDeeperThan = (depth: number, bytes: Uint8Array): boolean =>
+  exceededLimit(bytes, { depth, containers: 1e9 }) === "depth";
+
+const nested = (depth: number, inner: string): Uint8Array =>
+  new TextEncoder().encode("[".repeat(depth) + inner + "]".repeat(depth));
+
+test("depth is counted outside of strings, whatever they hold and however long they are", () => {
+  const random = seeded(3);
+  const pieces = ["[", "{", '"', "\\", "]", "a", "b".repeat(300), "\\\\", '\\"', "é"];
+  for (let i = 0; i < 300; i++) {
+    const text = Array.from({ length: 1 + random() * 12 }, () => pieces[Math.floor(random() * pieces.length)]).join("");
+    const body = nested(5, `${JSON.stringify(text)}, [{}]`);
+    assert.deepEqual([isDeeperThan(7, body), isDeeperThan(6, body)], [false, true], text);
+  }
+});
+
+test("objects and lists are counted", () => {
+  const body = nested(3, '{"a": [], "[]": "{}"}');
+  const exceeded = [4, 5].map((containers) => exceededLimit(body, { depth: 200, containers }));
+  assert.deepEqual(exceeded, ["containers", null]);
+});
+
+test("texts that are not JSON end too", () => {
+  for (const inner of ['"', `"${"x".repeat(400)}`, `"${"x".repeat(400)}\\"`, '"\\'])
+    assert.equal(isDeeperThan(5, nested(5, inner)), false);
+  assert.equal(isDeeperThan(200, nested(50_000, "")), true);
+});
