@@ -84,10 +84,10 @@ export class SimulatedRouter implements AttemptOwner {
       constraint: null,
     };
     const call = new RoutedCall(message);
-    const chosen = this.#placement.choose(call);
-    if (chosen === null || chosen instanceof CapacityError) return false;
+    const choice = this.#placement.choose(call);
+    if (choice === null || choice instanceof CapacityError) return false;
     this.#onAdd = (replica, { id, prompt }) => add(Number(replica), id, prompt);
-    this.#router.start(chosen, call.requests(-1)[0]!, call.keysFor(PAGE_SIZE), this);
+    this.#router.start(choice.chosen, call.requests(-1)[0]!, call.keysFor(PAGE_SIZE), this);
     return true;
   }
 

@@ -54,4 +54,4 @@ export const CHAT_SHARE = 0.5;
 /** whose prompts begin with the text of one of so many applications, used by Zipf's law, */
 export const NUM_APPLICATIONS = 2000;
 /** that is this share of them. */
-export const APPLICATION_SHARE = 0.62;
+export const APPLICATION_SHARE = 0.55;

@@ -1,21 +1,49 @@
 // What a router shows of its cluster beside what every server shows: GET /api/cluster, metrics, and lines of the log when replicas come and go.
 
 import { Counter, Gauge } from "prom-client";
+import type { ClusterPicture } from "../cluster/picture.js";
 import type { Router } from "../cluster/router.js";
 import { statusOf } from "../cluster/status.js";
 import type { ServerContext } from "../server/context.js";
 import type { Route } from "../server/route.js";
 
-/** The replicas as this router knows them, with the pages of prefixes that each is known to hold. */
-export function clusterRoute(router: Router, cluster: string): Route {
+/** How many prefixes are told at most. */
+const NUM_PREFIXES = 24;
+
+/**
+ * What the router's page shows: the replicas as this router knows them, the ways of the last requests, the hottest prefixes. `textOf` spells
+ * tokens of a model. One tenant must not read the prompts of another, nor see who they are.
+ */
+export function clusterRoute(
+  router: Router,
+  cluster: string,
+  textOf: (model: string, tokens: readonly number[]) => string,
+): Route {
   return {
     method: "get",
     path: "/api/cluster",
-    summary: "The replicas of the cluster, as this router knows them",
+    summary:
+      "The replicas of the cluster, the ways of the last requests and the hottest prefixes, as this router knows them",
     handle: (c) => {
       const { models, replicas } = statusOf(cluster, router.replicas());
-      const rows = replicas.map((entry) => ({ ...entry, prefixPages: router.numPages(entry.id) }));
-      return c.json({ cluster, models, resumed: router.numResumed, lost: router.numLost, replicas: rows });
+      const tenant = c.get("tenant");
+      const { owners } = c.get("server");
+      const { numResumed: resumed, numPrefilled: prefilled, numLost: lost } = router;
+      const picture: ClusterPicture = {
+        ...{ cluster, models, resumed, prefilled, lost },
+        replicas: replicas.map((entry) => ({
+          ...entry,
+          prefixPages: router.numPages(entry.id),
+          firstTokenMs: router.firstTokenMs(entry.id),
+        })),
+        requests: router.journeys.list().filter(({ id }) => tenant.isAdmin || owners.isOf(id, tenant)),
+        prefixes: router.heat.hottest(NUM_PREFIXES).map(({ key, tokens, ...prefix }) => ({
+          ...prefix,
+          replicas: router.numHolders(key),
+          ...(tenant.isAdmin ? { text: textOf(prefix.model, tokens) } : {}),
+        })),
+      };
+      return c.json(picture);
     },
   };
 }

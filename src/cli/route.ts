@@ -8,6 +8,7 @@ import { BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
 import { type OptionTable, resolveOptions } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
 import { ConfigError } from "../core/errors.js";
+import type { Engine } from "../engine/types.js";
 import { stderrSink } from "../server/log-sink.js";
 import { createServer } from "../server/server.js";
 import { helpOf, parseFlags } from "./args.js";
@@ -52,17 +53,22 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
   const [first, ...others] = (typeof model === "string" ? [model] : model) as string[];
 
   const member = await joinAsRouter(cluster);
-  const engineOf = (name: string) =>
-    createRoutedEngine(member.router, {
+  const engines = new Map<string, Engine>(); // by the model's own name
+  const engineOf = async (name: string): Promise<Engine> => {
+    const routed = await createRoutedEngine(member.router, {
       model: name,
       cluster: cluster.cluster,
       patienceMs: patienceSeconds * 1000,
       prefillTokens,
       controlTokensInContent: controlTokensInContent as boolean,
     });
+    engines.set(routed.model.name, routed);
+    return routed;
+  };
+  const textOf = (name: string, tokens: readonly number[]): string => engines.get(name)?.detokenize(tokens) ?? "";
   const engine = await engineOf(first!);
   const guests = others.map((guest) => ({ name: guestName(guest), load: () => engineOf(guest) }));
-  const routes = [clusterRoute(member.router, cluster.cluster)];
+  const routes = [clusterRoute(member.router, cluster.cluster, textOf)];
   const service = createServer(engine, { ...server, guests, routes });
   watchCluster(member.router, service.context);
   const { url } = await service.listen();

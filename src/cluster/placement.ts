@@ -21,6 +21,12 @@ export interface PlacementOptions {
   readonly policy?: Policy | undefined;
 }
 
+/** The replica that a request goes to, and all that could have been chosen. */
+export interface Choice {
+  readonly chosen: Candidate;
+  readonly candidates: readonly Candidate[];
+}
+
 export class Placement {
   readonly #router: Router;
   readonly #options: PlacementOptions;
@@ -39,7 +45,7 @@ export class Placement {
   }
 
   /** null: none can take it now. An error: all that could are full, and it has not begun. */
-  choose(call: RoutedCall): Candidate | CapacityError | null {
+  choose(call: RoutedCall): Choice | CapacityError | null {
     const able = this.#able(call, call.mostTokens);
     const answering = able.filter(({ role }) => role !== "prefill");
     const candidates = this.#candidates(call, answering.length > 0 ? answering : able);
@@ -47,7 +53,7 @@ export class Placement {
     const { refusedBy } = call;
     const willing = refusedBy.size === 0 ? candidates : candidates.filter(({ id }) => !refusedBy.has(id));
     const best = this.#policy(willing, call.message.prompt.length, Math.random());
-    if (best !== null) return best;
+    if (best !== null) return { chosen: best, candidates };
     if (call.hasBegun) {
       call.refusedBy.clear();
       return null;
@@ -58,7 +64,7 @@ export class Placement {
   }
 
   /** The prefill replica that computes the prompt for the one that was chosen to answer. null: that one computes it itself. */
-  choosePrefill(call: RoutedCall, chosen: Candidate): Candidate | null {
+  choosePrefill(call: RoutedCall, { chosen }: Choice): Choice | null {
     const { prompt, kind, sampling } = call.message;
     if (call.wasPrefilled || call.hasBegun || kind !== "generate" || sampling.promptLogprobs !== null) return null;
     if (prompt.length - chosen.heldTokens - (chosen.fetch?.tokens ?? 0) < this.#options.prefillTokens) return null;
@@ -67,10 +73,11 @@ export class Placement {
     const able = this.#able(call, prompt.length + 1).filter((entry) => {
       return entry.role === "prefill" && entry.exchangesPages && entry.facts.identity === facts.identity;
     });
-    const best = this.#policy(this.#candidates(call, able), prompt.length, Math.random());
+    const candidates = this.#candidates(call, able);
+    const best = this.#policy(candidates, prompt.length, Math.random());
     if (best === null || call.refusedBy.has(best.id)) return null;
     const bytesPerToken = facts.pageBytes / facts.pageSize;
-    return worthPrefill(chosen, best, prompt.length, bytesPerToken) ? best : null;
+    return worthPrefill(chosen, best, prompt.length, bytesPerToken) ? { chosen: best, candidates } : null;
   }
 
   #entry(id: string): ReplicaEntry {

@@ -63,6 +63,11 @@ export class RoutedCall {
     return this.message.prompt.length + this.message.sampling.maxTokens;
   }
 
+  /** Tokens that have come, of all samples. */
+  get numGiven(): number {
+    return this.samples.reduce((sum, { tokens }) => sum + tokens.length, 0);
+  }
+
   /** The names of the prompt's pages, for replicas whose pages have this size. */
   keysFor(pageSize: number): readonly number[] {
     const { prompt, salt } = this.message;
@@ -139,7 +144,7 @@ export class RoutedCall {
   /** How the call fared as seen from here: over all replicas, by this machine's clock. */
   #trace(last: RequestTrace | null): RequestTrace {
     const nowMs = performance.now();
-    const completionTokens = this.samples.reduce((sum, { tokens }) => sum + tokens.length, 0);
+    const completionTokens = this.numGiven;
     const firstMs = this.#firstTokenMs < 0 ? nowMs : this.#firstTokenMs;
     const decodeMs = nowMs - firstMs;
     return {

@@ -11,9 +11,8 @@ import {
   type ToEngine,
   toWire,
 } from "../engine/messages.js";
-import type { Candidate } from "./choose.js";
 import { clusterFacts, clusterStats } from "./cluster-stats.js";
-import { Placement, type PlacementOptions } from "./placement.js";
+import { type Choice, Placement, type PlacementOptions } from "./placement.js";
 import { RoutedCall } from "./routed-call.js";
 import type { Attempt, AttemptOwner, Loss, Router } from "./router.js";
 import type { AddCall, WireOutput } from "./wire.js";
@@ -89,6 +88,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   #add(message: AddMessage): void {
     const call = new RoutedCall(message);
     this.#calls.set(message.callId, call);
+    this.#router.journeys.begin(message.callId, this.#options.model, message.prompt.length);
     this.#send(call, -1);
     this.#flushSoon();
   }
@@ -97,6 +97,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     const call = this.#calls.get(callId);
     if (call === undefined) return;
     if (index < 0) {
+      this.#noteEnd(call, "abort");
       this.#drop(call);
       return;
     }
@@ -121,30 +122,39 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   #send(call: RoutedCall, index: number): void {
     for (const request of call.requests(index)) {
       const one = request.resumed?.index ?? -1;
-      const chosen = this.#placement.choose(call);
-      if (chosen instanceof CapacityError) {
-        this.#fail(call, chosen);
+      const choice = this.#placement.choose(call);
+      if (choice instanceof CapacityError) {
+        this.#fail(call, choice);
         return;
       }
-      if (chosen === null) {
+      if (choice === null) {
         this.#waiting.add({ call, index: one });
+        this.#router.journeys.note(call.message.callId, { type: "waiting" });
         continue;
       }
-      const prefill = this.#placement.choosePrefill(call, chosen);
+      const prefill = this.#placement.choosePrefill(call, choice);
       if (prefill !== null) {
         call.wasPrefilled = true;
         this.#start(call, prefill, call.prefillRequest(), PREFILL);
         return;
       }
       if (request.resumed !== null) this.#router.numResumed++;
-      this.#start(call, chosen, request, one);
+      this.#start(call, choice, request, one);
     }
   }
 
-  #start(call: RoutedCall, chosen: Candidate, request: Omit<AddCall, "id">, index: number): void {
+  #start(call: RoutedCall, choice: Choice, request: Omit<AddCall, "id">, index: number): void {
+    const { chosen } = choice;
+    const { callId, prompt } = call.message;
     const { facts } = this.#router.replicas().find(({ id }) => id === chosen.id)!;
-    if (!call.hasBegun) call.identity = facts.identity;
-    const attempt = this.#router.start(chosen, request, call.keysFor(facts.pageSize), this);
+    const keys = call.keysFor(facts.pageSize);
+    const numHeld = chosen.heldTokens / facts.pageSize;
+    if (!call.hasBegun) {
+      call.identity = facts.identity;
+      this.#router.heat.note(this.#options.model, prompt, facts.pageSize, keys, numHeld);
+    }
+    this.#router.journeys.note(callId, { ...choice, task: index === PREFILL ? "prefill" : "answer" });
+    const attempt = this.#router.start(chosen, request, keys, this);
     this.#callOf.set(attempt, call);
     call.attempts.set(attempt, index);
   }
@@ -174,6 +184,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
 
   #fail(call: RoutedCall, error: PagodaError): void {
     const { callId } = call.message;
+    this.#noteEnd(call, error.code);
     this.#drop(call);
     this.#outputs.push({ ...NOTHING, callId, index: 0, finishReason: "error", error: toWire(error, "step_failed") });
   }
@@ -187,6 +198,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
       if (wire.finishReason !== undefined) this.#onPrefilled(call, attempt, wire);
       return;
     }
+    const { hasBegun } = call;
     const output = call.take(wire);
     if (output === null) return;
     if (output === "gap") {
@@ -196,7 +208,11 @@ export class RoutedModel implements EngineHost, AttemptOwner {
       return;
     }
     this.#outputs.push(output);
+    const { callId } = call.message;
+    if (call.hasBegun && !hasBegun)
+      this.#router.journeys.note(callId, { type: "first_token", replica: attempt.replica });
     if (output.error !== null || call.isOver) {
+      this.#noteEnd(call, output.error?.code ?? output.finishReason!, output.trace?.cachedTokens);
       this.#calls.delete(call.message.callId);
       for (const other of [...call.attempts.keys()]) this.#end(call, other);
     } else if (output.finishReason !== null && call.attempts.get(attempt)! >= 0) this.#end(call, attempt);
@@ -205,7 +221,10 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   /** The prompt's pages are there, or will not be: either way it is answered now, by the one that is best placed for it. */
   #onPrefilled(call: RoutedCall, attempt: Attempt, { error }: WireOutput): void {
     this.#end(call, attempt);
-    if (error === undefined) this.#router.numPrefilled++;
+    if (error === undefined) {
+      this.#router.numPrefilled++;
+      this.#router.journeys.note(call.message.callId, { type: "prefilled", replica: attempt.replica });
+    }
     call.waitingSinceMs = performance.now();
     this.#send(call, -1);
   }
@@ -221,6 +240,8 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     if (call === undefined) return;
     const index = Math.max(-1, call.attempts.get(attempt)!);
     this.#end(call, attempt);
+    const numTokens = call.numGiven;
+    this.#router.journeys.note(call.message.callId, { type: "lost", replica: attempt.replica, reason, numTokens });
     if (kind === "refused") call.refusedBy.add(attempt.replica);
     else if (kind === "fault" && !call.lose()) {
       this.#fail(call, errorFor("replicas_lost", { value: call.numLost, reason }));
@@ -236,7 +257,14 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   #endAborted(call: RoutedCall): void {
     for (const [index, sample] of call.samples.entries())
       if (sample.isAborting && !sample.isOver) this.#outputs.push(call.endOf(index));
-    if (call.isOver) this.#drop(call);
+    if (!call.isOver) return;
+    this.#noteEnd(call, "abort");
+    this.#drop(call);
+  }
+
+  #noteEnd(call: RoutedCall, reason: string, cachedTokens: number | null = null): void {
+    const { callId } = call.message;
+    this.#router.journeys.note(callId, { type: "end", reason, numTokens: call.numGiven, cachedTokens });
   }
 
   onFlush(): void {

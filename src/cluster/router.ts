@@ -5,10 +5,13 @@ import { errorFor } from "../core/errors.js";
 import type { WireError } from "../engine/messages.js";
 import { Backlog } from "./backlog.js";
 import type { Candidate } from "./choose.js";
+import { Journeys } from "./journeys.js";
 import { BEATS_PER_LEASE } from "./lease.js";
 import type { Mailbox } from "./mailbox.js";
 import type { Members } from "./members.js";
+import { PrefixHeat } from "./prefix-heat.js";
 import { PrefixMap } from "./prefix-map.js";
+import { RecentTimes } from "./recent-times.js";
 import type { ReplicaEntry } from "./registration.js";
 import { Subjects } from "./subjects.js";
 import { type AddCall, PROTOCOL, type PrefixMessage, type ToRouter, type WireOutput } from "./wire.js";
@@ -21,6 +24,7 @@ export interface Attempt {
   readonly newTokens: number;
   readonly priority: number;
   readonly owner: AttemptOwner;
+  readonly startMs: number;
   hasBegun: boolean;
 }
 
@@ -46,6 +50,8 @@ interface View {
   /** What others had there when it was last heard. */
   otherCalls: number;
   otherQueued: Backlog;
+  /** From sending a request there to its first token. */
+  readonly firstTokenMs: RecentTimes;
 }
 
 export interface RouterListener {
@@ -74,6 +80,9 @@ export class Router {
   /** Hears of replicas that come and go. */
   onMember: (event: { readonly replica: string; readonly isHere: boolean; readonly reason: string | null }) => void =
     () => undefined;
+  /** For those who look at it. */
+  readonly journeys = new Journeys();
+  readonly heat = new PrefixHeat();
   readonly #members: Membership;
   readonly #clock: () => number;
   readonly #views = new Map<string, View>();
@@ -121,6 +130,18 @@ export class Router {
     return this.#prefixes.numPages(replica);
   }
 
+  /** How long first tokens of this router's requests have taken there lately; null: there were none. */
+  firstTokenMs(replica: string): { readonly p50: number; readonly p99: number } | null {
+    const times = this.#views.get(replica)?.firstTokenMs;
+    const [p50, p99] = [times?.percentile(0.5) ?? null, times?.percentile(0.99) ?? null];
+    return p50 === null || p99 === null ? null : { p50, p99 };
+  }
+
+  /** Replicas that hold the page with this name, or are about to. */
+  numHolders(key: number): number {
+    return this.#prefixes.numHolders(key);
+  }
+
   get numCalls(): number {
     return [...this.#views.values()].reduce((sum, { attempts }) => sum + attempts.size, 0);
   }
@@ -154,11 +175,12 @@ export class Router {
     const { id: replica, heldTokens, fetch } = chosen;
     const newTokens = Math.max(1, request.prompt.length - heldTokens - (fetch?.tokens ?? 0));
     const { priority } = request;
-    const attempt: Attempt = { id, replica, newTokens, priority, owner, hasBegun: false };
+    const startMs = this.#clock();
+    const attempt: Attempt = { id, replica, newTokens, priority, owner, startMs, hasBegun: false };
     const view = this.#views.get(replica)!;
     view.attempts.set(id, attempt);
     view.backlog.add(priority, newTokens);
-    this.#prefixes.expect(replica, keys, this.#clock());
+    this.#prefixes.expect(replica, keys, startMs);
     this.mailbox.send(replica, { ...request, id, ...(fetch === undefined ? {} : { peer: fetch.peer }) });
     return attempt;
   }
@@ -216,6 +238,7 @@ export class Router {
     if (!attempt.hasBegun) {
       attempt.hasBegun = true;
       view.backlog.remove(attempt.priority, attempt.newTokens);
+      view.firstTokenMs.note(this.#clock() - attempt.startMs);
     }
     attempt.owner.onOutput(attempt, output);
   }
@@ -285,7 +308,14 @@ export class Router {
 }
 
 function newView(entry: ReplicaEntry): View {
-  return { entry, attempts: new Map(), backlog: new Backlog(), otherCalls: 0, otherQueued: new Backlog() };
+  return {
+    entry,
+    attempts: new Map(),
+    backlog: new Backlog(),
+    otherCalls: 0,
+    otherQueued: new Backlog(),
+    firstTokenMs: new RecentTimes(),
+  };
 }
 
 /** What a replica says of itself rather than of the request: another may serve it. null: the request is at fault. */

@@ -1,8 +1,9 @@
 // The dashboard: wires the feed to the views.
 
 import { RequestColors } from "./data/request-colors.js";
+import { isRouter } from "./data/wire.js";
 import { Api } from "./view/api.js";
-import { ClusterTable } from "./view/cluster-table.js";
+import { Cluster } from "./view/cluster.js";
 import { byId } from "./view/dom.js";
 import { Feed } from "./view/feed.js";
 import { mountHeader } from "./view/header.js";
@@ -25,7 +26,7 @@ const timeline = new Timeline(colors);
 const detail = new StepDetail(api, colors, (path) => feed.pathOf(path));
 const pageMap = new PageMap(colors);
 const trie = new TrieTree();
-const cluster = new ClusterTable(api);
+const cluster = new Cluster(api);
 
 timeline.panel.append(detail.element);
 timeline.chosen.watch((step) => detail.show(step));
@@ -37,7 +38,7 @@ feed.onStep = (step) => {
 feed.model.watch(() => charts.series.clear());
 feed.stats.watch((stats) => {
   if (stats === null) return;
-  if (stats.model.device.startsWith("cluster: ")) cluster.start();
+  if (isRouter(stats)) cluster.start();
   charts.series.addStats(Date.now() / 1000, stats);
   charts.update();
 });

@@ -11,6 +11,7 @@ import type {
   StepRow,
 } from "../../../src/engine/types.js";
 
+export type { ClusterPicture, Journey, JourneyEvent, ReplicaPicture } from "../../../src/cluster/picture.js";
 export type { PlanItem, StepPlan, StepRecord, StepRow };
 
 export interface Stats {
@@ -28,6 +29,11 @@ export interface Stats {
     readonly maxQueued: number;
     readonly ttftMs: { readonly count: number; readonly mean: number };
   };
+}
+
+/** Whether the server is a router: its engine is a cluster. */
+export function isRouter({ model }: Stats): boolean {
+  return model.device.startsWith("cluster: ");
 }
 
 /** One of /v1/models. */
@@ -68,28 +74,4 @@ export interface CompletionChunk {
   }[];
   readonly usage?: Usage | null;
   readonly error?: { readonly message: string };
-}
-
-/** GET /api/cluster of a router. */
-export interface ClusterView {
-  readonly cluster: string;
-  readonly resumed: number;
-  readonly lost: number;
-  readonly replicas: readonly ReplicaRow[];
-}
-
-export interface ReplicaRow {
-  readonly id: string;
-  readonly state: string;
-  readonly load: {
-    readonly calls: { readonly count: number };
-    readonly waiting: number;
-    readonly pagesUsed: number;
-    readonly pagesCached: number;
-    readonly pagesTotal: number;
-    readonly promptTokens: number;
-    readonly cachedTokens: number;
-    readonly tokensPerSecond: number;
-    readonly requestsFinished: number;
-  };
 }

@@ -65,3 +65,15 @@ export function sectionHead(id: string, title: string, note: string, ...controls
     h("p", { class: "note" }, note),
   );
 }
+
+/** A table that may be wider than the screen: it scrolls within, by keyboard too. */
+export function scrollPanel(labelId: string, table: HTMLElement): HTMLElement {
+  return h("div", { class: "panel scroll", tabindex: "0", role: "group", "aria-labelledby": labelId }, table);
+}
+
+/** A share as words over a bar. */
+export function meter(share: number, text: string): HTMLElement {
+  const element = h("span", { class: "meter" }, text);
+  element.style.setProperty("--share", `${Math.round(100 * Math.min(1, share))}%`);
+  return element;
+}

@@ -1,26 +1,33 @@
 // Who serves, on what, and how it fares.
 
 import { count } from "../data/format.js";
+import { isRouter } from "../data/wire.js";
 import { byId, h, setText } from "./dom.js";
 import type { Feed } from "./feed.js";
 import { themeButton } from "./theme.js";
 import { viewSwitch } from "./view-switch.js";
 
-const SECTIONS = [
-  ["live", "Live"],
-  ["steps", "Steps"],
-  ["pages", "Pages"],
-  ["prefixes", "Prefixes"],
-] as const;
+const SECTIONS = {
+  engine: { live: "Live", steps: "Steps", pages: "Pages", prefixes: "Prefixes" },
+  router: { live: "Live", replicas: "Replicas", requests: "Requests", heat: "Prefix heat" },
+} as const;
 
 export function mountHeader(feed: Feed, keyButton: HTMLElement): void {
   const facts = h("div", { class: "facts" });
+  const links = h("nav", { "aria-label": "Sections" });
+  const switchOfViews = viewSwitch();
+  const showLinks = (kind: keyof typeof SECTIONS): void => {
+    if (links.dataset.kind === kind) return;
+    links.dataset.kind = kind;
+    links.replaceChildren(...Object.entries(SECTIONS[kind]).map(([id, name]) => h("a", { href: `#${id}` }, name)));
+    switchOfViews.name(kind === "router" ? "Cluster" : "Engine");
+  };
   const health = h("div", { class: "health", role: "status" });
   byId("header").append(
     h("h1", { class: "brand" }, h("img", { src: "/favicon.svg", alt: "" }), "Pagoda"),
     facts,
-    viewSwitch(),
-    h("nav", { "aria-label": "Sections" }, ...SECTIONS.map(([id, name]) => h("a", { href: `#${id}` }, name))),
+    switchOfViews.element,
+    links,
     health,
     keyButton,
     themeButton(),
@@ -37,6 +44,7 @@ export function mountHeader(feed: Feed, keyButton: HTMLElement): void {
   feed.model.watch((name) => facts.replaceChildren(h("span", { class: "model" }, name ?? "")));
   feed.stats.watch((stats) => {
     show();
+    if (stats !== null) showLinks(isRouter(stats) ? "router" : "engine");
     if (stats === null || facts.childElementCount > 1) return;
     const { name, architecture, device, maxContext } = stats.model;
     facts.replaceChildren(
@@ -46,6 +54,7 @@ export function mountHeader(feed: Feed, keyButton: HTMLElement): void {
       h("span", {}, device),
     );
   });
+  showLinks("engine");
   show();
 }
 
