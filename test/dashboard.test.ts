@@ -5,6 +5,7 @@ import { after, before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { chatTests } from "./dashboard/chat-tests.js";
+import { clusterTests } from "./dashboard/cluster-tests.js";
 import { ask, Lab, STORY, until } from "./dashboard/lab.js";
 import { layoutTests } from "./dashboard/layout-tests.js";
 import { whyNoBrowser } from "./support/browser.js";
@@ -211,4 +212,5 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
 
   chatTests(lab);
   layoutTests(lab);
+  clusterTests(lab);
 });

@@ -2,8 +2,8 @@
 
 export interface ClusterPicture {
   readonly cluster: string;
-  /** How many replicas of each model take requests. */
-  readonly models: Readonly<Record<string, number>>;
+  /** As `pagoda cluster status` counts them. */
+  readonly models: Readonly<Record<string, unknown>>;
   /** Answers that went on at another replica, prompts that one computed for another, replicas that were lost. */
   readonly resumed: number;
   readonly prefilled: number;

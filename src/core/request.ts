@@ -128,6 +128,11 @@ export class Request {
     this.numTokens = init.prompt.length;
   }
 
+  /** Of its prompt: an answer that goes on where another engine left it may find tokens of its own in the cache, too. */
+  get numCachedPrompt(): number {
+    return Math.min(this.numCached, this.promptLen);
+  }
+
   get numGenerated(): number {
     return this.numTokens - this.promptLen;
   }

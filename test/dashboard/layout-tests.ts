@@ -18,7 +18,7 @@ const SAID = fileOf("A little of everything", [
   { role: "assistant", content: "", toolCalls: [{ id: "c", name: "look_up", arguments: '{"a":[1,null]}' }] },
 ]);
 
-async function objections(page: Page): Promise<string[]> {
+export async function objections(page: Page): Promise<string[]> {
   if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axe());
   // What passes is not worked out.
   const run = `axe.run({ resultTypes: ["violations"] }).then(({ violations }) => violations)`;
@@ -40,7 +40,7 @@ const IS_SEND_COVERED = `(() => {
 })()`;
 const CHARTS = "[...document.querySelectorAll('.chart')].map(({ offsetWidth, offsetTop }) => [offsetWidth, offsetTop])";
 
-const WIDTHS = [
+export const WIDTHS = [
   { width: 390, height: 844, colorScheme: "light", rowsOfCharts: 3 },
   { width: 768, height: 1024, colorScheme: "dark", rowsOfCharts: 2 },
   { width: 1024, height: 768, colorScheme: "light", rowsOfCharts: 2 },

@@ -59,6 +59,8 @@ export interface ReplicaSpec {
 }
 
 export interface SmallClusterOptions {
+  /** What the router serves, when not the tiny model. */
+  readonly model?: string;
   readonly replicas?: readonly ReplicaSpec[];
   readonly Kind?: typeof Mailbox;
   readonly patienceMs?: number;
@@ -116,7 +118,7 @@ export class SmallCluster implements AsyncDisposable {
     return replica;
   }
 
-  async addRouter(nats = this.config.nats[0]!, model = TINY_MODEL): Promise<SmallRouter> {
+  async addRouter(nats = this.config.nats[0]!, model = this.#options.model ?? TINY_MODEL): Promise<SmallRouter> {
     const { Kind = Mailbox, patienceMs = 60_000, policy = choose, prefillTokens = 512 } = this.#options;
     const config = { ...this.config, nats: [nats] };
     const member = await joinAsRouter(config, await openMailbox(config, Kind));

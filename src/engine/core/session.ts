@@ -117,7 +117,7 @@ export function traceOf(request: Request): RequestTrace {
   return {
     promptTokens: request.promptLen,
     completionTokens: request.numGenerated,
-    cachedTokens: request.numCached,
+    cachedTokens: request.numCachedPrompt,
     chunks: request.numChunks,
     steps: request.numSteps,
     preemptions: request.numPreemptions,

@@ -93,7 +93,7 @@ export class StepRecorder {
     this.#requestsFinished++;
     if (request.sampleIndex > 0) return; // forks share one prompt
     this.#promptTokens += request.promptLen;
-    this.#cachedTokens += request.numCached;
+    this.#cachedTokens += request.numCachedPrompt;
   }
 
   stats(model: string, device: Device, pageSize: number): EngineStats {

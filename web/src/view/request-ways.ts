@@ -10,7 +10,7 @@ const MAX_ROWS = 16;
 
 export class RequestWays {
   readonly #body = h("tbody");
-  readonly #way = h("div", { class: "way", "aria-live": "off" });
+  readonly #way = h("div", { class: "way", tabindex: "0", role: "group", "aria-label": "The way of the request" });
   /** null: the newest. */
   #chosen: string | null = null;
   #requests: readonly Journey[] = [];
