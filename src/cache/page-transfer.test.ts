@@ -83,3 +83,22 @@ test("nothing is evicted for what arrives, and an identity that is not that of i
   to.checkIntegrity([]);
   assert.equal(to.stats().pagesFree, to.stats().pagesTotal, "what was never published is empty again");
 });
+
+test("a pool whose pages are all remembered takes what arrives only if it may evict, and then the coldest goes", () => {
+  const from = makeCache();
+  remember(from, "a", tokensOf(1, 5));
+  const [first] = from.transfers.lend().items;
+  const to = makeCache(3);
+  const [cold, hot] = [tokensOf(2, 4), tokensOf(3, 4)];
+  remember(to, "cold", cold);
+  remember(to, "hot", hot);
+  const arriving = to.transfers.begin();
+  assert.equal(to.transfers.receive(arriving, first!.record, [true, true]), null);
+  assert.equal(cachedTokens(to, [...cold, 1]), 4);
+  assert.equal(cachedTokens(to, [...hot, 1]), 4);
+  assert.ok(to.transfers.receive(arriving, first!.record, [true, true], true));
+  to.transfers.end(arriving);
+  to.checkIntegrity([]);
+  assert.equal(cachedTokens(to, [...cold, 1]), 0);
+  assert.equal(cachedTokens(to, [...hot, 1]), 4);
+});
