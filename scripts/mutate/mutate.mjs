@@ -24,6 +24,8 @@ const { values } = parseArgs({
     list: { type: "boolean", default: false },
   },
 });
+/** Tests that are tried before it is known whether they run the line. */
+const NUM_LIKELY = 3;
 const filters = values.files.split(",").filter((part) => part !== "");
 const random = generator(Number(values.seed));
 
@@ -62,7 +64,7 @@ for (const mutation of chosen) {
 }
 if (reach !== null) console.log(`\n${numCaught} of ${count} caught (${((100 * numCaught) / count).toFixed(1)} %)`);
 
-/** Runs tests with the mutation in place until one fails: first those that are known to run the line, the quickest of them first. */
+/** Runs tests with the mutation in place until one fails: the likeliest, then those known to run the line, then all others. */
 async function tried({ file, line, text }) {
   const path = join(root, file);
   const place = { file, line, original: readFileSync(path, "utf8") };
@@ -71,7 +73,7 @@ async function tried({ file, line, text }) {
   known.sort((a, b) => reach.secondsAt(a, place) - reach.secondsAt(b, place));
   let spent = 0;
   let numRun = 0;
-  for (const test of new Set([...known, ...tests])) {
+  for (const test of new Set([...tests.slice(0, NUM_LIKELY), ...known, ...tests])) {
     if (spent > Number(values.budget)) return { killer: null, numRun, numLeft: tests.length - numRun };
     if (!reach.has(test)) spent += await reach.note(test);
     const expectedSeconds = reach.secondsAt(test, place);

@@ -1,4 +1,4 @@
-// Which test files reach a source file by imports, the nearest first.
+// Which test files reach a source file by imports, and which of them are likely to be about it.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -21,7 +21,7 @@ export function importersOf(root, folders) {
   return importers;
 }
 
-/** Test files that reach `file` by imports, the nearest first; of those at one distance, those whose path is most like its own. */
+/** Test files that reach `file` by imports: those first whose path has most words of its own, of these the nearest. */
 export function relatedTests(file, importers) {
   const seen = new Set([file]);
   const tests = [];
@@ -31,18 +31,17 @@ export function relatedTests(file, importers) {
     for (const importer of layer.flatMap((each) => importers.get(each) ?? [])) {
       if (seen.has(importer)) continue;
       seen.add(importer);
+      if (importer.endsWith(".test.js")) tests.push(importer);
       next.push(importer);
     }
-    const found = next.filter((name) => name.endsWith(".test.js"));
-    tests.push(...found.sort((a, b) => likeness(b, file) - likeness(a, file) || (a < b ? -1 : 1)));
     layer = next;
   }
-  return tests;
+  const words = wordsOf(file);
+  const numShared = (test) => [...wordsOf(test)].filter((word) => words.has(word)).length;
+  return tests.sort((a, b) => numShared(b) - numShared(a)); // a stable sort: otherwise from near to far
 }
 
-/** How many characters two paths have in common at their beginnings. */
-function likeness(a, b) {
-  let i = 0;
-  while (i < a.length && a[i] === b[i]) i++;
-  return i;
+/** Of "dist/src/server/log-sink.js": server, log, sink. */
+function wordsOf(path) {
+  return new Set(path.split(/[\\/.-]/).filter((word) => !["dist", "src", "test", "js"].includes(word)));
 }

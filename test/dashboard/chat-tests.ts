@@ -102,7 +102,7 @@ export function chatTests(lab: Lab): void {
   });
 
   test("regenerating and editing make versions, kept over a reload; conversations are renamed, found, exported and deleted", async () => {
-    const { page, complaints } = await lab.open();
+    const { page, complaints } = await lab.open({}, lab.quick.url);
     const heading = page.locator("#playground-title");
     await ask(page, STORY, 4);
     await answered(page);
@@ -174,7 +174,7 @@ export function chatTests(lab: Lab): void {
   });
 
   test("tool calls are shown, and take their result; the model's words to itself are folded", async () => {
-    const { page, complaints } = await lab.open();
+    const { page, complaints } = await lab.open({}, lab.quick.url);
     await withFields(page, { tool_choice: "required", parallel_tool_calls: false });
     await page.getByText("Parameters").click();
     const tools = page.getByLabel("Tools, as a JSON list");
@@ -213,7 +213,7 @@ export function chatTests(lab: Lab): void {
   });
 
   test("of several models one is chosen: its first request loads it, and then its steps are seen", async () => {
-    const load = () => createEngine({ device: "reference", numPages: 64, seed: 12 });
+    const load = () => createEngine({ numPages: 64, seed: 12 });
     const host = await lab.serve({ guests: [{ name: "guest", load }] });
     const { page, complaints } = await lab.open({}, host.url);
     const model = page.getByLabel("Model");

@@ -12,27 +12,39 @@ import { openBrowser, openPage, type WatchedPage } from "../support/browser.js";
 
 export const STORY = "Tell me a story about a dragon.";
 
+interface Served {
+  readonly server: PagodaServer;
+  readonly url: string;
+}
+
 export class Lab {
+  /** On the reference device, which is slow enough to watch. */
   engine!: Engine;
+  /** For answers that nobody watches. */
+  quickEngine!: Engine;
   browser!: Browser;
   server!: PagodaServer;
   url!: string;
+  quick!: Served;
 
   async start(): Promise<void> {
-    // The reference device is slow enough to watch, and always here.
     this.engine = await createEngine({ device: "reference", numPages: 512, seed: 11 });
+    this.quickEngine = await createEngine({ numPages: 512, seed: 11 });
     this.browser = await openBrowser();
     ({ server: this.server, url: this.url } = await this.serve());
+    this.quick = await this.serve({}, this.quickEngine);
   }
 
   async close(): Promise<void> {
     await this.browser?.close();
     await this.server?.close(0);
+    await this.quick?.server.close(0);
     await this.engine?.close();
+    await this.quickEngine?.close();
   }
 
-  async serve(options: ServerOptions = {}): Promise<{ server: PagodaServer; url: string }> {
-    const server = createServer(this.engine, { port: 0, logLevel: "silent", ...options });
+  async serve(options: ServerOptions = {}, engine = this.engine): Promise<Served> {
+    const server = createServer(engine, { port: 0, logLevel: "silent", ...options });
     return { server, url: `${(await server.listen()).url}/` };
   }
 

@@ -49,10 +49,10 @@ export const WIDTHS = [
 
 export function layoutTests(lab: Lab): void {
   test("at every width everything fits, and axe finds nothing", async () => {
-    await lab.engine
+    await lab.quickEngine
       .generate("Once upon a time there was a girl named Lily who had a red boat.", { maxTokens: 1 })
       .result();
-    const { page, complaints } = await lab.open({ viewport: WIDTHS[0] });
+    const { page, complaints } = await lab.open({ viewport: WIDTHS[0] }, lab.quick.url);
     const press = (name: string): Promise<void> => page.getByRole("button", { name, exact: true }).click();
     await press("Engine");
     // Nobody scrolled: the trie is there all the same.

@@ -64,6 +64,12 @@ test("rsplit takes words from the end, the first one whole", () => {
   assert.equal(text.s, "ab/c ab cd/e");
 });
 
+test("a filter of what is not there names it", () => {
+  for (const filter of ["dictsort", "last", "reverse"]) {
+    assert.throws(() => renderWith(`{{ missing | ${filter} }}`, {}), /'missing' is undefined/, filter);
+  }
+});
+
 test("what runs away ends with an error", () => {
   const fails = (source: string, message: RegExp) =>
     assert.throws(
