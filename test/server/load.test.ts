@@ -106,8 +106,9 @@ test("full: 429 with Retry-After, in OpenAI's shape; room again when one leaves"
 });
 
 test("a client that leaves while it waits, or while its prompt is computed, costs nothing", async () => {
+  // On this thread: it cannot compute on while the leaving is not heard of, however busy the machine.
   await using host = await startServer(
-    { model: writeTinyCheckpoint({ context: 4096 }), idealChunk: 16, maxPagesPerBatch: 1 },
+    { model: writeTinyCheckpoint({ context: 4096 }), worker: false, idealChunk: 16, maxPagesPerBatch: 1 },
     { maxConcurrent: 1 },
   );
   const long = { ...bodyOf(1), messages: [{ role: "user", content: "word ".repeat(700) }], max_tokens: 8 };
