@@ -41,6 +41,29 @@ test("words as each family's vocabulary was trained on them", () => {
   assert.deepEqual(split("chameleon", "a,b 1"), ["a", ",", "b", " ", "1"]);
 });
 
+test("which families take whole words, compose text, begin with a token of their own, have no byte alphabet", () => {
+  const are = (has: (pre: NonNullable<ReturnType<typeof findPreTokenizer>>) => boolean): string =>
+    PRE_TOKENIZER_NAMES.filter((name) => has(findPreTokenizer(name)!))
+      .toSorted()
+      .join(" ");
+  assert.equal(
+    are(({ ignoresMerges }) => ignoresMerges),
+    "falcon-h1 falcon3 granite-embed-multi-97m jina-v5-nano lfm2 llama-bpe llama-v3 llama3 midm-2.0 minicpm5 pixtral tekken youtu",
+  );
+  assert.equal(
+    are(({ addsBos }) => addsBos),
+    "chameleon falcon-h1 falcon3 jina-v5-nano lfm2 llama-bpe llama-v3 llama3 midm-2.0 pixtral tekken",
+  );
+  assert.equal(
+    are(({ composes }) => composes),
+    "modern-bert mpt olmo qwen2 qwen35",
+  );
+  assert.equal(
+    are(({ isRaw }) => isRaw),
+    "gemma4 granite-embed-multi-311m sarvam-moe whitespace",
+  );
+});
+
 test("spaces are Unicode's: a byte order mark is none, U+0085 is one", () => {
   assert.deepEqual(split("gpt-2", "\uFEFF#x\u0085y"), ["\uFEFF#", "x", "\u0085", "y"]);
 });

@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { BrowserContext, Page } from "playwright-core";
 import { createEngine } from "../../src/engine/client/engine.js";
 import type { Engine } from "../../src/engine/types.js";
 import { createServer, type PagodaServer, type ServerOptions } from "../../src/server/server.js";
 import type { Conversation, Message } from "../../web/src/data/conversation.js";
 import { toJson } from "../../web/src/data/conversation-file.js";
-import { openBrowser, openPage, type WatchedPage } from "../support/browser.js";
+import { openBrowser, SIZE, type WatchedPage, watchPage } from "../support/browser.js";
 
 export const STORY = "Tell me a story about a dragon.";
 
@@ -17,12 +17,18 @@ interface Served {
   readonly url: string;
 }
 
+interface Visit {
+  readonly viewport?: { readonly width: number; readonly height: number };
+  readonly colorScheme?: "light" | "dark";
+  readonly permissions?: string[];
+}
+
 export class Lab {
   /** On the reference device, which is slow enough to watch. */
   engine!: Engine;
   /** For answers that nobody watches. */
   quickEngine!: Engine;
-  browser!: Browser;
+  window!: BrowserContext;
   server!: PagodaServer;
   url!: string;
   quick!: Served;
@@ -30,13 +36,13 @@ export class Lab {
   async start(): Promise<void> {
     this.engine = await createEngine({ device: "reference", numPages: 512, seed: 11 });
     this.quickEngine = await createEngine({ numPages: 512, seed: 11 });
-    this.browser = await openBrowser();
+    this.window = await (await openBrowser()).newContext();
     ({ server: this.server, url: this.url } = await this.serve());
     this.quick = await this.serve({}, this.quickEngine);
   }
 
   async close(): Promise<void> {
-    await this.browser?.close();
+    await this.window?.browser()?.close();
     await this.server?.close(0);
     await this.quick?.server.close(0);
     await this.engine?.close();
@@ -48,8 +54,17 @@ export class Lab {
     return { server, url: `${(await server.listen()).url}/` };
   }
 
-  open(options: BrowserContextOptions = {}, url = this.url): Promise<WatchedPage> {
-    return openPage(this.browser, url, options);
+  /** A page as a new visitor sees it. All are tabs of one window: to open a window takes longer than most tests. */
+  async open(options: Visit = {}, url = this.url): Promise<WatchedPage> {
+    const { viewport = SIZE, colorScheme = "light", permissions = [] } = options;
+    const { origin } = new URL(url);
+    const page = await this.window.newPage();
+    const devtools = await this.window.newCDPSession(page);
+    await devtools.send("Storage.clearDataForOrigin", { origin, storageTypes: "all" });
+    await page.setViewportSize(viewport);
+    await page.emulateMedia({ colorScheme });
+    await this.window.grantPermissions(permissions, { origin });
+    return watchPage(page, url);
   }
 }
 

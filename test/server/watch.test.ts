@@ -32,6 +32,23 @@ async function get<T>(path: string): Promise<T> {
   return (await response.json()) as T;
 }
 
+test("what a GPU tells is in the metrics: its clock in seconds, and counters that go on", async () => {
+  const { engine } = host;
+  const stats = engine.stats.bind(engine);
+  let deviceUsage = { memoryBytes: 8e9, memoryUsedBytes: 3e9, busyMs: 1500, launches: 7, graphReplays: 2 };
+  engine.stats = async () => ({ ...(await stats()), deviceUsage }); // no GPU is here
+  const read = async (): Promise<number[]> => {
+    const text = await (await fetch(`${host.url}/metrics`)).text();
+    return ["memory_bytes", "memory_used_bytes", "busy_seconds_total", "launches_total", "graph_replays_total"].map(
+      (name) => Number(new RegExp(`^pagoda_gpu_${name}\\{[^}]*\\} (\\S+)$`, "m").exec(text)?.[1]),
+    );
+  };
+  assert.deepEqual(await read(), [8e9, 3e9, 1.5, 7, 2]);
+  deviceUsage = { ...deviceUsage, memoryUsedBytes: 4e9, busyMs: 4000, launches: 9 };
+  assert.deepEqual(await read(), [8e9, 4e9, 4, 9, 2]);
+  engine.stats = stats;
+});
+
 test("steps: history first, then each as it happens; the plan of one", async () => {
   await (await host.post("/v1/chat/completions", { messages, max_tokens: 4, temperature: 0 })).json();
   const leave = new AbortController();

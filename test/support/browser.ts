@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 
 const EXECUTABLE = process.env.PAGODA_CHROMIUM ?? "/usr/bin/chromium";
+export const SIZE = { width: 1440, height: 900 };
 const FLAGS = [
   "--no-sandbox", // chromium refuses to run as root with it, and tests in containers are root
   "--disable-gpu",
@@ -35,8 +36,12 @@ export async function openPage(
   url: string,
   options: BrowserContextOptions = {},
 ): Promise<WatchedPage> {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
-  const page = await context.newPage();
+  const context = await browser.newContext({ viewport: SIZE, ...options });
+  return watchPage(await context.newPage(), url);
+}
+
+/** Goes there. */
+export async function watchPage(page: Page, url: string): Promise<WatchedPage> {
   page.setDefaultTimeout(240_000); // a machine may be busy with other tests
   const complaints: string[] = [];
   page.on("console", (message) => {

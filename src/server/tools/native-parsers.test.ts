@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { check, checkCuts } from "./check-parser.js";
+import { check, checkCuts } from "../../../test/support/tool-parser-check.js";
 import { GEMMA4 } from "./gemma4.js";
 import { GLM } from "./glm.js";
 import { GRANITE } from "./granite.js";
@@ -241,6 +241,8 @@ test("LFM2 and Llama 4: calls as Python", () => {
       [`${open}[1, 2]${close}`, `${open}[1, 2]${close}`, []],
     ]);
     checkCuts(format, open + list + close);
+    const escaped = String.raw`[get(city="\x41\u00e9\n\t\\\'.", days=1)]`;
+    check(format, [[open + escaped + close, "", [["get", String.raw`{"city": "Aé\n\t\\'.", "days": 1}`]]]]);
   }
 });
 

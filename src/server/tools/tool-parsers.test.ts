@@ -1,5 +1,5 @@
 import { test } from "node:test";
-import { check, checkCuts } from "./check-parser.js";
+import { check, checkCuts } from "../../../test/support/tool-parser-check.js";
 import { HERMES } from "./hermes.js";
 import { LLAMA3 } from "./llama3.js";
 import { MISTRAL } from "./mistral.js";
