@@ -46,6 +46,7 @@ export function runInvariance(given: InvarianceCase): void {
       expectAlone(again);
       assert.equal(alone.trace.cachedTokens, 0);
       assert.ok(again.trace.cachedTokens >= promptLen - 32, `${again.trace.cachedTokens} tokens were cached`);
+      assert.equal((await engine.stats()).cachedTokens, again.trace.cachedTokens);
     });
   });
 
