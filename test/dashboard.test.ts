@@ -35,7 +35,6 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     await page.getByText("pagoda-stories-16m").waitFor();
     assert.equal(await page.locator(".chart canvas").count(), 6);
     assert.deepEqual(complaints, []);
-    await page.close();
   });
 
   test("a chat streams, and shows what it cost and what the cache gave", async () => {
@@ -57,7 +56,6 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     const cached = Number(/prompt \d+, (\d+) cached/.exec(await second.innerText())?.[1]);
     assert.ok(cached >= 32, `the conversation so far is cached: ${cached}`);
     assert.deepEqual(complaints, []);
-    await page.close();
   });
 
   test("stop ends the answer, and its pages come free", async () => {
@@ -73,7 +71,6 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     assert.equal(await text.innerText(), stopped);
     await page.getByRole("button", { name: "Send" }).waitFor();
     assert.deepEqual(complaints, []);
-    await page.close();
   });
 
   test("the page map, the trie, the timeline and the plan follow the requests that run", async () => {
@@ -118,7 +115,6 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     await line.hover();
     assert.match(await page.locator(".tooltip").innerText(), /tokens 0 to \d+, pages? [\s\S]*Once upon a time/);
     assert.deepEqual(complaints, []);
-    await page.close();
   });
 
   test("steps are reached by keyboard, and said in words", async () => {
@@ -148,7 +144,6 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
         .filter((e) => !(e.tagName === "CANVAS" && e.closest("[role=img]"))).map((e) => e.outerHTML)`,
     );
     assert.deepEqual(nameless, []);
-    await page.close();
   });
 
   test("both themes, by the system's wish or one's own, readable and remembered", async () => {
@@ -177,7 +172,6 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     await page.reload();
     assert.deepEqual(await page.evaluate(contrastAndPaper), light);
     assert.deepEqual(complaints, []);
-    await page.close();
   });
 
   test("asks for the API key, keeps it in the tab, and goes on", async () => {
@@ -193,7 +187,6 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     assert.deepEqual(await page.evaluate("[sessionStorage.length, localStorage.length]"), [1, 0]);
     await ask(page, STORY, 3);
     await page.locator('.turn.assistant[aria-busy="false"]').filter({ hasText: "3 tokens" }).waitFor();
-    await page.close();
     await guarded.server.close(0);
   });
 
@@ -206,7 +199,6 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     await status.filter({ hasText: "offline" }).waitFor();
     const again = await lab.serve({ port: Number(new URL(first.url).port) });
     await status.filter({ hasText: "ready" }).waitFor();
-    await page.close();
     await again.server.close(0);
   });
 

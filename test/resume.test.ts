@@ -43,6 +43,9 @@ function run(
       sample.logprobs.push(...(output.logprobs ?? []));
       sample.finishReason = output.finishReason;
       sample.stopToken = output.stopToken;
+      const { queuedMs = 0, timeToFirstTokenMs = 0 } = output.trace ?? {};
+      if (queuedMs > timeToFirstTokenMs)
+        reject(new Error(`sample ${output.index} had a token before it was scheduled`));
       if ([...samples.values()].filter(({ finishReason }) => finishReason !== null).length === numSamples)
         resolve(samples);
     };

@@ -77,7 +77,6 @@ export function chatTests(lab: Lab): void {
     );
     assert.equal(await page.evaluate("globalThis.isHit"), undefined);
     assert.deepEqual(complaints, [], "nothing was asked for elsewhere, and the policy had nothing to stop");
-    await page.close();
   });
 
   test("while an answer streams, the blocks that are done are left alone", async () => {
@@ -98,7 +97,6 @@ export function chatTests(lab: Lab): void {
     assert.equal(await page.locator(".markdown pre").innerText(), "go();");
     assert.equal(await page.locator(".markdown > p").last().innerText(), "yes");
     assert.deepEqual(complaints, []);
-    await page.close();
   });
 
   test("regenerating and editing make versions, kept over a reload; conversations are renamed, found, exported and deleted", async () => {
@@ -170,7 +168,6 @@ export function chatTests(lab: Lab): void {
     await page.locator('input[type="file"]').setInputFiles({ ...fileOf(null, []), buffer: Buffer.from("{}") });
     await page.getByText("no conversations of Pagoda").waitFor();
     assert.deepEqual(complaints, []);
-    await page.close();
   });
 
   test("tool calls are shown, and take their result; the model's words to itself are folded", async () => {
@@ -209,7 +206,6 @@ export function chatTests(lab: Lab): void {
     await page.getByText("Reasoning", { exact: true }).click();
     assert.equal(await page.getByText(reasoning).isVisible(), true);
     assert.deepEqual(complaints, []);
-    await page.close();
   });
 
   test("of several models one is chosen: its first request loads it, and then its steps are seen", async () => {
@@ -232,7 +228,6 @@ export function chatTests(lab: Lab): void {
     const refusal = await fetch(`${host.url}api/stats?model=nobody`);
     assert.equal(refusal.status, 404);
     assert.deepEqual(complaints, []);
-    await page.close();
     await host.server.close(0);
   });
 }

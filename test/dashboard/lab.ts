@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { BrowserContext, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { createEngine } from "../../src/engine/client/engine.js";
 import type { Engine } from "../../src/engine/types.js";
 import { createServer, type PagodaServer, type ServerOptions } from "../../src/server/server.js";
@@ -28,7 +28,7 @@ export class Lab {
   engine!: Engine;
   /** For answers that nobody watches. */
   quickEngine!: Engine;
-  window!: BrowserContext;
+  page!: Page;
   server!: PagodaServer;
   url!: string;
   quick!: Served;
@@ -36,13 +36,13 @@ export class Lab {
   async start(): Promise<void> {
     this.engine = await createEngine({ device: "reference", numPages: 512, seed: 11 });
     this.quickEngine = await createEngine({ numPages: 512, seed: 11 });
-    this.window = await (await openBrowser()).newContext();
+    this.page = await (await openBrowser()).newPage();
     ({ server: this.server, url: this.url } = await this.serve());
     this.quick = await this.serve({}, this.quickEngine);
   }
 
   async close(): Promise<void> {
-    await this.window?.browser()?.close();
+    await this.page?.context().browser()?.close();
     await this.server?.close(0);
     await this.quick?.server.close(0);
     await this.engine?.close();
@@ -54,16 +54,19 @@ export class Lab {
     return { server, url: `${(await server.listen()).url}/` };
   }
 
-  /** A page as a new visitor sees it. All are tabs of one window: to open a window takes longer than most tests. */
+  /** The page as a new visitor sees it, always in the same tab: to open another takes longer than most tests. */
   async open(options: Visit = {}, url = this.url): Promise<WatchedPage> {
     const { viewport = SIZE, colorScheme = "light", permissions = [] } = options;
+    const { page } = this;
     const { origin } = new URL(url);
-    const page = await this.window.newPage();
-    const devtools = await this.window.newCDPSession(page);
+    page.removeAllListeners();
+    await page.goto("about:blank"); // the visitor before leaves
+    const devtools = await page.context().newCDPSession(page);
     await devtools.send("Storage.clearDataForOrigin", { origin, storageTypes: "all" });
+    await devtools.detach();
     await page.setViewportSize(viewport);
     await page.emulateMedia({ colorScheme });
-    await this.window.grantPermissions(permissions, { origin });
+    await page.context().grantPermissions(permissions, { origin });
     return watchPage(page, url);
   }
 }

@@ -94,6 +94,5 @@ export function layoutTests(lab: Lab): void {
     await press("Delete");
     assert.deepEqual(await objections(page), [], "a dialog");
     assert.deepEqual(complaints, []);
-    await page.close();
   });
 }

@@ -64,6 +64,14 @@ test("rsplit takes words from the end, the first one whole", () => {
   assert.equal(text.s, "ab/c ab cd/e");
 });
 
+test("strip takes both sides, lstrip and rstrip their own", () => {
+  const text = renderWith("[{{ x.strip() }}] [{{ x.lstrip() }}] [{{ x.rstrip() }}] [{{ y.rstrip('-') }}]", {
+    x: " a ",
+    y: "--b--",
+  });
+  assert.equal(text.s, "[a] [a ] [ a] [--b]");
+});
+
 test("a filter of what is not there names it", () => {
   for (const filter of ["dictsort", "last", "reverse"]) {
     assert.throws(() => renderWith(`{{ missing | ${filter} }}`, {}), /'missing' is undefined/, filter);
