@@ -52,6 +52,13 @@ const WORDS: [string, number, number?][] = [
   ["<turn>", 0, USER_DEFINED],
 ];
 
+test("tokens that a user defined are text as it stands, whatever the alphabet of the others", () => {
+  const spm = make(sentencePiece([...WORDS, ["<a▁b>", 0, USER_DEFINED]]));
+  const text = (tokenizer: GgufTokenizer, token: string) =>
+    Buffer.from(tokenizer.tokenBytes(tokenizer.tokenToId(token)!)).toString();
+  assert.deepEqual([text(spm, "<a▁b>"), text(spm, "▁a")], ["<a▁b>", " a"]);
+});
+
 test("SentencePiece-style: the highest score is joined first, whatever its place", () => {
   const tokenizer = make(sentencePiece(WORDS));
   assert.deepEqual(pieces(tokenizer, "ab"), ["▁a", "b"]);

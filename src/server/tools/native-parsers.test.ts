@@ -197,6 +197,7 @@ test("Gemma 4: bare keys, strings between markers of their own", () => {
       ],
     ],
     ["<|tool_call>nothing", "<|tool_call>nothing", []],
+    ["<|tool_call>call:ge", "<|tool_call>call:ge", []],
   ]);
   checkCuts(GEMMA4, two);
 });
