@@ -15,6 +15,7 @@ function stats(engine: Partial<NonNullable<Stats["engine"]>>, ttft = { count: 0,
       promptTokens: 0,
       cachedTokens: 0,
       generatedTokens: 0,
+      deviceUsage: null,
       ...engine,
     },
     server: { queued: 3, ttftMs: ttft },
@@ -38,12 +39,24 @@ test("totals become rates; what did not happen is null, not zero", () => {
     usedShare: 0.1,
     filledShare: 0.5,
     hitRate: null,
+    busyShare: null,
+    memoryShare: null,
+    replayRate: null,
   });
   const { decodeRate, prefillRate, ttftMs, stepMs, hitRate } = series.samples[1]!;
   assert.deepEqual(
     { decodeRate, prefillRate, ttftMs, stepMs, hitRate },
     { decodeRate: 25, prefillRate: 15, ttftMs: 8, stepMs: prompt.durationMs, hitRate: 0.25 },
   );
+});
+
+test("a GPU's clock, memory and graphs become shares and a rate", () => {
+  const series = new LiveSeries();
+  const usage = { memoryBytes: 200, memoryUsedBytes: 50, busyMs: 1000, launches: 10, graphReplays: 7 };
+  series.addStats(0, stats({ deviceUsage: usage }));
+  series.addStats(2, stats({ deviceUsage: { ...usage, busyMs: 2500, graphReplays: 107 } }));
+  const { busyShare, memoryShare, replayRate } = series.samples[1]!;
+  assert.deepEqual({ busyShare, memoryShare, replayRate }, { busyShare: 0.75, memoryShare: 0.25, replayRate: 50 });
 });
 
 test("a restarted engine gives no negative rates, and old samples leave", () => {

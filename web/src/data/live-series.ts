@@ -21,6 +21,10 @@ export interface LiveSample {
   /** Used and cached together. */
   readonly filledShare: number;
   readonly hitRate: number | null;
+  /** Of a GPU: of the time, and of its memory; and steps replayed as graphs a second. null: the device is the host. */
+  readonly busyShare: number | null;
+  readonly memoryShare: number | null;
+  readonly replayRate: number | null;
 }
 
 interface Totals {
@@ -31,6 +35,8 @@ interface Totals {
   readonly cached: number;
   readonly ttftCount: number;
   readonly ttftSumMs: number;
+  readonly busyMs: number;
+  readonly replays: number;
 }
 
 export class LiveSeries {
@@ -55,6 +61,7 @@ export class LiveSeries {
 
   addStats(seconds: number, { engine, server }: Stats): void {
     if (engine === null) return;
+    const gpu = engine.deviceUsage;
     const now: Totals = {
       seconds,
       generated: engine.generatedTokens,
@@ -63,6 +70,8 @@ export class LiveSeries {
       cached: engine.cachedTokens,
       ttftCount: server.ttftMs.count,
       ttftSumMs: server.ttftMs.count * server.ttftMs.mean,
+      busyMs: gpu?.busyMs ?? 0,
+      replays: gpu?.graphReplays ?? 0,
     };
     const last = this.#totals.at(-1);
     if (last !== undefined && now.generated < last.generated) this.#totals = []; // the engine restarted: totals begin again
@@ -82,6 +91,9 @@ export class LiveSeries {
       usedShare: engine.pagesUsed / engine.pagesTotal,
       filledShare: (engine.pagesUsed + engine.pagesCached) / engine.pagesTotal,
       hitRate: prompts > 0 ? (now.cached - earlier.cached) / prompts : null,
+      busyShare: gpu === null ? null : Math.min(1, (now.busyMs - before.busyMs) / (1000 * elapsed)),
+      memoryShare: gpu === null ? null : gpu.memoryUsedBytes / gpu.memoryBytes,
+      replayRate: gpu === null ? null : (now.replays - before.replays) / elapsed,
     });
     this.#numSteps = 0;
     this.#stepsMs = 0;

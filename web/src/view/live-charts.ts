@@ -1,4 +1,4 @@
-// Six small charts over the last three minutes, and the same numbers as a table for who prefers to read or hear them.
+// Small charts over the last three minutes, those of a GPU where there is one, and the same numbers as a table for who prefers to read or hear them.
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -23,7 +23,21 @@ interface Chart {
   /** Upper end of the axis: at least this; shares have it fixed. */
   readonly top: number;
   readonly isShare?: boolean;
+  /** Shown only where there is something to tell. */
+  readonly isOptional?: boolean;
 }
+
+const GPU_CHART: Chart = {
+  title: "GPU",
+  format: percent,
+  top: 1,
+  isShare: true,
+  isOptional: true,
+  lines: [
+    { key: "busyShare", name: "busy", color: "accent" },
+    { key: "memoryShare", name: "memory", color: "second" },
+  ],
+};
 
 const CHARTS: readonly Chart[] = [
   {
@@ -73,6 +87,14 @@ const CHARTS: readonly Chart[] = [
     isShare: true,
     lines: [{ key: "hitRate", name: "hit rate of 5 s", color: "accent" }],
   },
+  GPU_CHART,
+  {
+    title: "Steps replayed as graphs",
+    format: rate,
+    top: 10,
+    isOptional: true,
+    lines: [{ key: "replayRate", name: "per second", color: "accent" }],
+  },
 ];
 
 const HEIGHT = 92;
@@ -121,12 +143,14 @@ export class LiveCharts {
   }
 
   update(): void {
+    this.#charts.classList.toggle("of-gpu", isShown(GPU_CHART, this.series.samples));
     if (this.#tablePanel.hidden) for (const card of this.#cards) card.update(this.series.samples);
     else this.#fillTable();
   }
 
   #fillTable(): void {
-    const rows = CHARTS.flatMap(({ title, format, lines }) =>
+    const shown = CHARTS.filter((chart) => isShown(chart, this.series.samples));
+    const rows = shown.flatMap(({ title, format, lines }) =>
       lines.map(({ key, name }) => {
         const { now, mean, min, max } = summarize(this.series.samples, key);
         const cells = [now, mean, min, max].map((value) =>
@@ -137,6 +161,10 @@ export class LiveCharts {
     );
     this.#table.replaceChildren(...rows);
   }
+}
+
+function isShown({ isOptional, lines }: Chart, samples: readonly LiveSample[]): boolean {
+  return isOptional !== true || summarize(samples, lines[0]!.key).now !== null;
 }
 
 class Card {
@@ -152,7 +180,7 @@ class Card {
     this.#values = chart.lines.map(() => h("b", {}, "–"));
     this.element = h(
       "figure",
-      { class: "chart" },
+      { class: "chart", hidden: chart.isOptional === true },
       h(
         "figcaption",
         {},
@@ -178,6 +206,7 @@ class Card {
   update(samples: readonly LiveSample[]): void {
     this.#samples = samples;
     const { title, format, lines } = this.#chart;
+    this.element.hidden = !isShown(this.#chart, samples);
     this.#show(this.#plot?.cursor.idx ?? -1);
     const spoken = lines.map(({ key, name }) => {
       const { now, min, max } = summarize(samples, key);
