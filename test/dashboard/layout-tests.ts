@@ -38,7 +38,8 @@ const IS_SEND_COVERED = `(() => {
   const isInside = left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
   return !isInside || document.elementFromPoint((left + right) / 2, (top + bottom) / 2) !== button;
 })()`;
-const CHARTS = "[...document.querySelectorAll('.chart')].map(({ offsetWidth, offsetTop }) => [offsetWidth, offsetTop])";
+const CHARTS =
+  "[...document.querySelectorAll('.chart:not([hidden])')].map(({ offsetWidth, offsetTop }) => [offsetWidth, offsetTop])";
 
 export const WIDTHS = [
   { width: 390, height: 844, colorScheme: "light", rowsOfCharts: 3 },
