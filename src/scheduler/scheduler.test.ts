@@ -45,6 +45,23 @@ test("a request that must be whole is never cut: it waits for a step with room f
   }
 });
 
+test("a request whose mask is not ready sits out, prompt or token, and the others go on", () => {
+  const sim = new Simulation({ pageSize: 4 });
+  const slow = sim.add("slow", tokensOf(1, 6), { maxTokens: 3 });
+  let isReady = false;
+  slow.readiness = { isReady: () => isReady };
+  sim.add("other", tokensOf(2, 5), { maxTokens: 6 });
+  const ids = (): string[] => sim.step().map(({ id }) => id);
+  assert.deepEqual([ids(), ids()], [["other"], ["other"]], "its prompt waits");
+  isReady = true;
+  assert.deepEqual(ids().sort(), ["other", "slow"]);
+  isReady = false;
+  assert.deepEqual(ids(), ["other"], "its next token waits");
+  isReady = true;
+  sim.runAll();
+  assert.deepEqual([...slow.tokens.slice(6, 9)], expectedTokens(tokensOf(1, 6), 3));
+});
+
 test("a prompt found in the cache computes only its tail", () => {
   const sim = new Simulation({ pageSize: 4 });
   sim.add("first", tokensOf(1, 10));

@@ -2,8 +2,11 @@
 // tenants' requests, fields that nobody reads.
 
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { request } from "node:http";
+import { join } from "node:path";
 import { test } from "node:test";
+import { fromConfigFile } from "../../src/config/config-file.js";
 import { fromEnvironment, parseText, refuseUnknownVariables } from "../../src/config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../../src/config/server-config.js";
 import { startServer } from "../support/test-server.js";
@@ -70,6 +73,9 @@ test("empty settings are refused, never taken as none; misspelt ones are named",
   assert.throws(() => serverConfig({ apiKey: [""] }), /apiKey/);
   assert.throws(() => refuseUnknownVariables(SERVER_OPTIONS, { PAGODA_API_KEYS: "secret" }), /PAGODA_API_KEYS/);
   refuseUnknownVariables(SERVER_OPTIONS, { PAGODA_API_KEY: "secret", OTHER: "1" });
+  const file = join(model, "pagoda.json");
+  writeFileSync(file, '{"apiKeys": ["secret"]}');
+  assert.throws(() => fromConfigFile(SERVER_OPTIONS, file), /apiKeys in .*pagoda\.json/);
 });
 
 test("a key sees its own requests under /api, an admin key everybody's", async () => {
