@@ -1,6 +1,6 @@
 // Entry of a matcher's thread. It says what it is at, so that the engine's side can tell which message it hangs on.
 
-import { setPriority } from "node:os";
+import { getPriority, setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { IDLE, type MatcherInit, type ToMatcher } from "./matcher-messages.js";
 import { MatcherService } from "./matcher-service.js";
@@ -9,8 +9,9 @@ import { unpackTexts } from "./token-texts.js";
 
 const port = parentPort!;
 const { vocabulary, control, niceness } = workerData as MatcherInit;
-// Linux alone has a priority for each thread; elsewhere this would slow the whole process down.
-if (niceness > 0 && process.platform === "linux") setPriority(0, niceness);
+// Linux alone has a priority for each thread; elsewhere this would slow the whole process down. Counted from the process's own: nobody
+// but the administrator may go above that.
+if (niceness > 0 && process.platform === "linux") setPriority(0, Math.min(19, getPriority(0) + niceness));
 Atomics.store(control, 2, systemThreadId());
 const service = new MatcherService(unpackTexts(vocabulary));
 let last: Promise<unknown> = service.ready();
