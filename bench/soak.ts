@@ -104,6 +104,16 @@ const url = await new Promise<string>((resolve) => {
 });
 
 const taken: (Memory & { readonly requests: number })[] = [];
+/** After every sample: a run that is ended early leaves its plot too. */
+function draw(path: string): void {
+  const line = (label: string, read: keyof Memory) => ({
+    label,
+    points: taken.map((at) => ({ x: at.requests, y: at[read] })),
+  });
+  const lines = [line("resident", "residentMb"), line("JavaScript heap of the HTTP thread", "heapMb")];
+  writeFileSync(path, lineChart("Memory of the server, MiB", "requests", lines));
+}
+
 let sent = 0;
 const startMs = performance.now();
 console.log("| requests | resident MiB | heap MiB | requests/s |\n|---|---|---|---|");
@@ -119,6 +129,7 @@ while (sent < total) {
   const perSecond = (count * 1000) / (performance.now() - beganMs);
   const memory = await memoryOf(url);
   taken.push({ requests: sent, ...memory });
+  if (values.out !== undefined) draw(values.out);
   console.log(`| ${sent} | ${memory.residentMb.toFixed(1)} | ${memory.heapMb.toFixed(1)} | ${perSecond.toFixed(0)} |`);
 }
 console.log(`\n${total} requests in ${((performance.now() - startMs) / 1000).toFixed(0)} s. Means by quarter:`);
@@ -126,13 +137,5 @@ const size = Math.max(1, taken.length >> 2);
 for (const read of ["residentMb", "heapMb"] as const) {
   const quarters = [0, 1, 2, 3].map((q) => mean(taken.slice(q * size, q * size + size).map((at) => at[read])));
   console.log(`${read}: ${quarters.map((mb) => mb.toFixed(1)).join(", ")}`);
-}
-if (values.out !== undefined) {
-  const line = (label: string, read: keyof Memory) => ({
-    label,
-    points: taken.map((at) => ({ x: at.requests, y: at[read] })),
-  });
-  const lines = [line("resident", "residentMb"), line("JavaScript heap of the HTTP thread", "heapMb")];
-  writeFileSync(values.out, lineChart("Memory of the server, MiB", "requests", lines));
 }
 server.kill("SIGTERM");

@@ -22,7 +22,8 @@ const endMs =
   performance.now() + Number(values.seconds ?? (values.count === undefined ? 60 : Number.POSITIVE_INFINITY)) * 1000;
 const startMs = performance.now();
 const HANG_MS = 120_000; // far more than any body needs, on a busy machine too
-const BATCH = 64;
+const BATCH = 50;
+const TELL_EVERY = 10_000;
 let numFound = 0;
 
 function found(kind: "bodies" | "models", seed: number, what: string): void {
@@ -61,13 +62,14 @@ function files(seeds: readonly number[]): void {
 const kept = keptSeeds();
 await bodies(kept.bodies);
 files(kept.models);
+const sum = (): string =>
+  `${counts.bodies} bodies over ${routes.length} routes, ${counts.models} model files from seed ${values.seed} in ${((performance.now() - startMs) / 1000).toFixed(0)} s: ${numFound} found`;
 for (let done = 0; done < maxCount && performance.now() < endMs; done += BATCH) {
   const seeds = Array.from({ length: Math.min(BATCH, maxCount - done) }, (_, i) => Number(values.seed) + done + i);
   if (values.what !== "models") await bodies(seeds);
   if (values.what !== "bodies") files(seeds);
+  if ((done + BATCH) % TELL_EVERY === 0) console.error(sum());
 }
 models.close();
-console.log(
-  `${counts.bodies} bodies over ${routes.length} routes, ${counts.models} model files from seed ${values.seed} in ${((performance.now() - startMs) / 1000).toFixed(0)} s: ${numFound} found`,
-);
+console.log(sum());
 process.exitCode = numFound === 0 ? 0 : 1;
