@@ -1,5 +1,5 @@
 // Device time of single kernels of the cuda device, on random numbers, as shares of what the machine can do.
-//   node dist/bench/cuda-kernels.js [matmul|attention|all|forms] [PART OF AN ATTENTION'S NAME]
+//   node dist/bench/cuda-kernels.js [matmul|codes|attention|all|forms] [PART OF AN ATTENTION'S OR ENCODING'S NAME]
 //   forms: every form of the tile kernel, to choose among them
 
 import { Batch } from "../src/core/batch.js";
@@ -11,11 +11,16 @@ import type { CudaRuntime } from "../src/device/cuda/runtime.js";
 import type { CudaWeight } from "../src/device/cuda/tensor.js";
 import type { Weight } from "../src/device/device.js";
 
+/** Encodings that are multiplied at their width: columns and bytes of a block. */
+const CODED = { q4_0: [32, 18], q4_k: [256, 144], q8_0: [32, 34], q6_k: [256, 210] } as const;
+type Encoding = "bf16" | keyof typeof CODED;
+
 const READ_TB = 4.66; // measured read bandwidth of an H200, TB/s
 const what = process.argv[2] ?? "all";
 const device = new CudaDevice();
 console.log(device.info.description);
 if (what === "matmul" || what === "all") matmuls();
+if (what === "codes" || what === "all") codes();
 if (what === "attention" || what === "all") attentions();
 if (what === "forms") tileForms();
 device.close();
@@ -49,13 +54,27 @@ function randomFloats(count: number): Float32Array {
   return values;
 }
 
-function weightOf(rows: number, cols: number): Weight {
-  const block = new Uint8Array(randomBits(1 << 20).buffer);
-  const bytes = new Uint8Array(rows * cols * 2);
-  for (let at = 0; at < bytes.length; at += block.length) bytes.set(block.subarray(0, bytes.length - at), at);
+/** Bytes of which every block of an encoding begins or ends with small scales. */
+function codedBytes(encoding: keyof typeof CODED, count: number): Uint8Array {
+  const [, size] = CODED[encoding];
+  const block = new Uint8Array(randomBits(size * 4096).buffer, 0, size * 8192);
+  const scalesAt = encoding === "q6_k" ? [208] : encoding === "q4_k" ? [0, 2] : [0];
+  for (let at = 0; at < block.length; at += size) for (const i of scalesAt) block.set([at & 255, 0x14], at + i);
+  const bytes = new Uint8Array(count);
+  for (let at = 0; at < count; at += block.length) bytes.set(block.subarray(0, count - at), at);
+  return bytes;
+}
+
+function weightOf(rows: number, cols: number, encoding: Encoding = "bf16"): Weight {
+  let bytes: Uint8Array;
+  if (encoding === "bf16") {
+    const block = new Uint8Array(randomBits(1 << 20).buffer);
+    bytes = new Uint8Array(rows * cols * 2);
+    for (let at = 0; at < bytes.length; at += block.length) bytes.set(block.subarray(0, bytes.length - at), at);
+  } else bytes = codedBytes(encoding, ((rows * cols) / CODED[encoding][0]) * CODED[encoding][1]);
   const tensor: HostTensor = {
     name: "random",
-    dtype: "bf16",
+    dtype: encoding,
     shape: [rows, cols],
     file: null,
     byteLength: bytes.length,
@@ -65,9 +84,14 @@ function weightOf(rows: number, cols: number): Weight {
 }
 
 /** Many weights of one shape, more than L2 holds, so that each product reads its own from memory. */
-function withWeights(rows: number, cols: number, run: (weights: readonly CudaWeight[]) => void): void {
+function withWeights(
+  rows: number,
+  cols: number,
+  run: (weights: readonly CudaWeight[]) => void,
+  encoding: Encoding = "bf16",
+): void {
   const copies = Math.min(8, Math.max(1, Math.ceil(240e6 / (rows * cols * 2))));
-  const weights = Array.from({ length: copies }, () => weightOf(rows, cols) as CudaWeight);
+  const weights = Array.from({ length: copies }, () => weightOf(rows, cols, encoding) as CudaWeight);
   run(weights);
   for (const weight of weights) device.freeWeight(weight);
 }
@@ -143,6 +167,36 @@ function matmuls(): void {
       }
       console.log(`matmul ${rows}x${cols}  ${line.join("  ")}`);
     });
+  }
+}
+
+/** Weights of 4 to 8 bits a number: time, and the share of the bandwidth at which their own bytes are read. */
+function codes(): void {
+  for (const encoding of Object.keys(CODED) as (keyof typeof CODED)[]) {
+    if (!encoding.includes(process.argv[3] ?? "")) continue;
+    for (const [rows, cols] of [
+      [2048, 8192],
+      [6144, 4096],
+      [28672, 4096],
+      [4096, 14336],
+    ] as const) {
+      const measure = (weights: readonly CudaWeight[]) => {
+        const line = [1, 8, 32, 64, 256, 2048].map((n) => {
+          const x = device.loadTensor(randomFloats(n * cols), n, cols);
+          const out = device.allocTensor(n, rows);
+          device.matmul(out, x, weights[0]!, n); // makes the operand
+          const us = microseconds(n > 512 ? 4 : 24, (i) => device.matmul(out, x, weights[i % weights.length]!, n));
+          device.free(out);
+          device.free(x);
+          const share = ((100 * weights[0]!.byteLength) / us / 1e6 / READ_TB).toFixed(0);
+          return n <= 64
+            ? `${n}: ${us.toFixed(1)}us ${share}%`
+            : `${n}: ${us.toFixed(0)}us ${((2 * n * rows * cols) / us / 1e6).toFixed(0)}T`;
+        });
+        console.log(`${encoding} ${rows}x${cols}  ${line.join("  ")}`);
+      };
+      withWeights(rows, cols, measure, encoding);
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
-#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul forms attention e2e e2e8b split serve coded
+#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul codes forms attention e2e e2e8b split serve coded
 #                                         sanitize sanitize-contract tier share architectures profile step1b step8b counters sass
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
@@ -41,7 +41,7 @@ for p in $PHASES; do
     contract) phase 60 contract node --test dist/test/contract/cuda.test.js; tests contract ;;
     goldens) phase 40 goldens node --test dist/test/cuda/goldens.test.js; tests goldens ;;
     invariance) phase 60 invariance node --test dist/test/cuda/invariance.test.js; tests invariance ;;
-    matmul | forms) phase 90 $p node dist/bench/cuda-kernels.js $p; cat "$OUT/$p.log" >> "$TABLE" ;;
+    matmul | codes | forms) phase 90 $p node dist/bench/cuda-kernels.js $p; cat "$OUT/$p.log" >> "$TABLE" ;;
     kernels) phase 90 kernels node dist/bench/cuda-kernels.js; cat "$OUT/kernels.log" >> "$TABLE" ;;
     attention)
       phase 60 attention node dist/bench/cuda-kernels.js attention; cat "$OUT/attention.log" >> "$TABLE"
