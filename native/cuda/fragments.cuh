@@ -10,8 +10,9 @@
 //   Q8_MIN  10 bits  7-bit codes in bytes, groups of 16: scale * q + min
 //   E4M3     8 bits  floats of 8 bits
 //
-// Scales and mins are f16, [row % 8][group][row / 8 % 2], with a min behind each scale; with mins both are held times 1024, so that small
-// ones keep their digits. A weight is bf16(scale * q + min), the sum in f32: the same number in every kernel, whatever the count of tokens.
+// Scales and mins lie as [row % 8][group][row / 8 % 2], with a min behind each scale. Those of 8-bit codes are f16; with mins both are held
+// times 1024, so that small ones keep their digits. Those of 4-bit codes are bf16, so that two weights are made by one instruction.
+// A weight is bf16(scale * q + min), rounded once: the same number in every kernel, whatever the count of tokens.
 #pragma once
 #include "common.cuh"
 
@@ -55,6 +56,16 @@ struct Fragments {
     if constexpr (IS_FLOAT) {
 #pragma unroll
       for (int i = 0; i < 4; i++) a[i] = codes[4 * k + i];
+    } else if constexpr (BITS == 4) {
+      // Bits put behind those of 128 are 128 + q; 128 (of centred codes 136) is taken off exactly.
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int r = i & 1, at = 8 * r + 4 * (i >> 1);
+        const u32 q = fma_bf16x2((codes[k] >> at & 0x000F000F) | 0x43004300, 0x3F803F80, HAS_MIN ? 0xC300C300 : 0xC308C308);
+        const u32 word = scales[HAS_MIN ? 2 * (k >> 1) + r : k >> 1];
+        const u32 scale = permute_bytes(word, 0, HAS_MIN || r == 0 ? 0x1010 : 0x3232);
+        a[i] = fma_bf16x2(q, scale, HAS_MIN ? permute_bytes(word, 0, 0x3232) : 0x80008000);
+      }
     } else {
       float scale[2], base[2];  // of rows g and g + 8; a code comes as BIAS + q
 #pragma unroll
@@ -72,7 +83,7 @@ struct Fragments {
     const int group = GROUPS == 4 ? k : k >> 1;
     if (!HAS_MIN) {
       scale = f16_value((u16)(scales[group] >> (16 * r)));
-      base = (BITS == 4 ? -136.f : -32896.f) * scale;
+      base = -32896.f * scale;
       return;
     }
     const u32 pair = scales[2 * group + r];
@@ -80,22 +91,23 @@ struct Fragments {
     base = fmaf(-128.f, scale, f16_value((u16)(pair >> 16)) / SCALED_BY);
   }
 
-  // Code j of the k-th 16 k's as a float without a conversion: its bits are put where a power of two has units. 128 + q, or 32768 + q.
+  // Byte j of the k-th 16 k's as a float without a conversion: its bits are put where a power of two has units. 128 + q, or 32768 + q.
   __device__ __forceinline__ float number(int k, int j) const {
-    if (BITS == 4) {
-      const u32 w = codes[k], at = 4 * j;
-      return __uint_as_float(((at <= 16 ? w << (16 - at) : w >> (at - 16)) & 0x000F0000) | 0x43000000);
+    const u32 w = codes[(2 * k + (j >> 2)) & (CODE_WORDS - 1)];
+    if (IS_E4M3) {
+      const u32 q = w >> (8 * (j & 3)) & 0xFF;
+      return f16_value((u16)((q & 0x80) << 8 | (q & 0x7F) << 7));  // the f16 with these bits is 256 times smaller
     }
-    const u32 q = codes[(2 * k + (j >> 2)) & (CODE_WORDS - 1)] >> (8 * (j & 3)) & 0xFF;
-    if (IS_E4M3) return f16_value((u16)((q & 0x80) << 8 | (q & 0x7F) << 7));  // the f16 with these bits is 256 times smaller
-    return __uint_as_float(FORMAT == FORMAT_Q8_MIN ? q << 16 | 0x43000000 : q << 8 | 0x47000000);
+    if (FORMAT == FORMAT_Q8_MIN) return __uint_as_float(permute_bytes(w, 0x43000000, 0x7044 | (j & 3) << 8));
+    return __uint_as_float(permute_bytes(w, 0x47000000, 0x7404 | (j & 3) << 4));
   }
 };
 
-// Where the two codes of neighbouring k's of a row begin in its strip's step (4 bits: they share the byte; even k).
+// Where the codes of an even k and the next of a row begin in its strip's step. 4 bits, k % 16 < 8: the byte of k and k + 8, two bytes before
+// that of k + 1 and k + 9.
 __device__ __forceinline__ int code_at(int bits, int row, int k) {
   const int lane = (row & 7) * 4 + ((k & 7) >> 1), k16 = (k >> 4) & 3, i = ((k >> 3) & 1) * 2 + ((row >> 3) & 1);
-  return bits == 4 ? lane * 16 + k16 * 4 + i : (k16 >> 1) * 512 + lane * 16 + (k16 & 1) * 8 + i * 2;
+  return bits == 4 ? lane * 16 + k16 * 4 + (i & 1) : (k16 >> 1) * 512 + lane * 16 + (k16 & 1) * 8 + i * 2;
 }
 // Where the scale of a group of a row lies, in f16s from the step's scales on.
 __device__ __forceinline__ int scale_at(int groups, bool hasMin, int row, int group) {

@@ -86,6 +86,18 @@ __device__ __forceinline__ u32 round2(float low, float high) {
   else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
+// a * b + c of two bf16 numbers each, rounded once.
+__device__ __forceinline__ u32 fma_bf16x2(u32 a, u32 b, u32 c) {
+  u32 r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
+// Each nibble of `choice` says which of the bytes 0-3 of a and 4-7 of b its byte is, the lowest first.
+__device__ __forceinline__ u32 permute_bytes(u32 a, u32 b, u32 choice) {
+  u32 r;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(choice));
+  return r;
+}
 // 2^x to 2 units in the last place; 2^-inf = 0, 2^0 = 1 exactly.
 __device__ __forceinline__ float exp2_of(float x) {
   float r;
@@ -98,6 +110,10 @@ __device__ __forceinline__ float load_past_l1(const float* p) {
   float r;
   asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(r) : "l"(p) : "memory");
   return r;
+}
+// The same for four numbers, aligned to 16 bytes.
+__device__ __forceinline__ void load_past_l1(float* to, const float* p) {
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(p) : "memory");
 }
 
 // Barrier `id` (1 to 15) of `threads` threads of the block, in whole warps: those that wait and those that only say they have come.

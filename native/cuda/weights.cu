@@ -147,16 +147,18 @@ __device__ void pack_codes_as(const PackCodesArgs& a, i64 row, int at, const Cod
   u8* step = a.out + ((row >> 4) * a.steps + (at >> 1)) * F::STEP_BYTES;
   for (int i = 0; i < 32; i += 2) {
     u8* to = step + code_at(F::BITS, r, (at & 1) * 32 + i);
-    if (F::BITS == 4) *to = c.q[i] | c.q[i + 1] << 4;
-    else { to[0] = c.q[i]; to[1] = c.q[i + 1]; }
+    if (F::BITS != 4) { to[0] = c.q[i]; to[1] = c.q[i + 1]; }
+    else if ((i & 8) == 0) { to[0] = c.q[i] | c.q[i + 8] << 4; to[2] = c.q[i + 1] | c.q[i + 9] << 4; }
   }
   u16* scales = (u16*)(step + F::CODE_BYTES);
   const int per32 = F::GROUPS / 2;  // groups in these 32
   for (int h = 0; h < per32; h++) {
     u16* to = scales + scale_at(F::GROUPS, F::HAS_MIN, r, (at & 1) * per32 + h);
-    to[0] = to_bits(F::HAS_MIN ? c.scale[h] * SCALED_BY : c.scale[h], KIND_F16);
+    const int kind = F::BITS == 4 ? KIND_BF16 : KIND_F16;
+    const float factor = F::BITS == 8 && F::HAS_MIN ? SCALED_BY : 1.f;
+    to[0] = to_bits(c.scale[h] * factor, kind);
     // Codes stay centred exactly: the minimum is made from the scale as it was rounded.
-    if (F::HAS_MIN) to[1] = to_bits(c.centre != 0.f ? -c.centre * from_bits(to[0], KIND_F16) : c.min[h] * SCALED_BY, KIND_F16);
+    if (F::HAS_MIN) to[1] = to_bits(c.centre != 0.f ? -c.centre * from_bits(to[0], kind) : c.min[h] * factor, kind);
   }
 }
 // A thread per 32 weights of a row.

@@ -24,6 +24,7 @@ inline void wait_for_others() {}
 inline void let_others_begin() {}
 inline void __threadfence() {}
 inline float load_past_l1(const float* p) { return *p; }
+inline void load_past_l1(float* to, const float* p) { for (int i = 0; i < 4; i++) to[i] = p[i]; }
 #define DYNAMIC_SHARED(name) u8* name = emulator::dynamicShared()
 
 struct alignas(8) float2 { float x, y; };
@@ -113,6 +114,18 @@ inline u16 bf16_bits(float x) {
 inline u16 f16_bits(float x) { _Float16 h = (_Float16)x; u16 b; memcpy(&b, &h, 2); return b; }
 inline float f16_value(u16 b) { _Float16 h; memcpy(&h, &b, 2); return (float)h; }
 
+inline u32 fma_bf16x2(u32 a, u32 b, u32 c) {
+  auto half = [](u32 x, int h) { return __uint_as_float(h ? x & 0xFFFF0000 : x << 16); };
+  u32 r = 0;
+  for (int h = 0; h < 2; h++) r |= (u32)bf16_bits(fmaf(half(a, h), half(b, h), half(c, h))) << (16 * h);
+  return r;
+}
+inline u32 permute_bytes(u32 a, u32 b, u32 choice) {
+  const u64 bytes = a | (u64)b << 32;
+  u32 r = 0;
+  for (int i = 0; i < 4; i++) r |= (u32)(bytes >> (8 * (choice >> (4 * i) & 7)) & 0xFF) << (8 * i);
+  return r;
+}
 template <int KIND> inline u32 round2(float low, float high) {
   return KIND == KIND_BF16 ? bf16_bits(low) | (u32)bf16_bits(high) << 16 : f16_bits(low) | (u32)f16_bits(high) << 16;
 }
