@@ -18,6 +18,7 @@ struct AttentionArgs {
   float* partialO;        // [partial][kvHead][stateRows][Dv]
   float2* partialMd;      // [partial][kvHead][stateRows] (m, d)
   int* arrivals;          // [split tile][kvHead] blocks that have written their states; zero between launches
+  int* taken;             // of the decode kernel, then of the extend kernel: work that blocks took, blocks that ended; zero between launches
   Operand operand;        // of `out`
   i64 outStride, qStride, pageStride, layerOffset, valueOffset;
   int planAt;             // where step[] holds the offset of the plan
@@ -29,12 +30,19 @@ struct AttentionArgs {
 // The plan as staged (src/device/cuda/staged-plan.ts): a header, then the items, those of the decode kernel first.
 #define PLAN_HEADER 8
 #define ITEM_INTS 16
+#define ITEM_END 4  // kvEnd in an item's record
+#define ITEM_LO 5
 struct Plan {
   const int* at;
   int window, group, stateRows, isPerUnit, numItems, chunk, numDecodes;
   u32 inverse;  // 2^32 / group, rounded up; 0 of group 1
   __device__ __forceinline__ Plan(const AttentionArgs& a) {
     at = a.step + a.step[a.planAt];
+    read();
+  }
+  // Of a header elsewhere, without the items.
+  __device__ __forceinline__ Plan(const int* header) : at(header) { read(); }
+  __device__ __forceinline__ void read() {
     const uint4 x = *(const uint4*)at, y = *(const uint4*)(at + 4);
     window = x.x; group = x.y; stateRows = x.z; isPerUnit = x.w;
     numItems = y.x; chunk = y.y; numDecodes = y.z; inverse = y.w;
@@ -53,8 +61,9 @@ struct Item {
   int pagesAt;                        // of the batch row's page ids in step[]
   int partial, tile, blocks, firstPartial, numPartials;
   int newStart;                       // the first key that this step writes
-  __device__ __forceinline__ Item(const Plan& plan, int i) {
-    const uint4* from = (const uint4*)(plan.at + PLAN_HEADER + i * ITEM_INTS);
+  __device__ __forceinline__ Item(const Plan& plan, int i) : Item(plan.at + PLAN_HEADER + i * ITEM_INTS) {}
+  __device__ __forceinline__ Item(const int* numbers) {
+    const uint4* from = (const uint4*)numbers;
     const uint4 x = from[0], y = from[1], z = from[2], w = from[3];
     token0 = x.x; packed0 = x.y; rows = x.z; kvStart = x.w;
     kvEnd = y.x; lo = y.y; pagesAt = y.z; partial = y.w;
@@ -132,26 +141,20 @@ __device__ __forceinline__ bool comes_last(const AttentionArgs& a, const Item& i
   return isLast;
 }
 
-// Folds row r's partial states, ascending, and writes its output: by one warp. A part's factors need the maximum of the parts up to
-// it alone, so lanes find those of 32 parts at once; the sums over parts are chains whose loads do not wait for each other.
+// Folds row r's partial states, ascending, and writes its output: by one warp, a lane for four dims. A part's factors need the maximum of
+// the parts up to it alone, so lanes find those of 32 parts at once; the sums over parts are chains whose loads do not wait for each other.
+#define MERGED 8  // parts that are asked for at once
 __device__ __noinline__ void merge_row(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int r) {
   const int lane = threadIdx.x & 31, packed = item.packed0 + r;
   const int token = item.token0 + plan.token_of(packed), head = plan.head_of(packed, kvHead);
   const i64 first = state_of(a, plan, item.firstPartial, kvHead, r), stride = (i64)a.numKvHeads * plan.stateRows;
   for (int c0 = 0; c0 < a.valueDim; c0 += 128) {
+    const int c = c0 + 4 * lane;
+    const bool isAligned = (a.valueDim & 3) == 0;  // else dims are read one by one
     float o[4] = {0.f, 0.f, 0.f, 0.f}, m = MINUS_INF, d = 0.f;
     for (int p0 = 0; p0 < item.numPartials; p0 += 32) {
       const int parts = min(32, item.numPartials - p0);
-      float v[8][4];
-      const float* from = a.partialO + (first + p0 * stride) * a.valueDim + c0 + lane;
-      auto fetch = [&](int p) {
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-          const float* at = from + min(p + i, parts - 1) * stride * a.valueDim;
-#pragma unroll
-          for (int j = 0; j < 4; j++) v[i][j] = c0 + j * 32 + lane < a.valueDim ? load_past_l1(at + j * 32) : 0.f;
-        }
-      };
+      const float* from = a.partialO + (first + p0 * stride) * a.valueDim;
       float2 md = make_float2(MINUS_INF, 0.f);
       if (lane < parts) {
         const float* at = (const float*)(a.partialMd + first + (p0 + lane) * stride);
@@ -159,8 +162,14 @@ __device__ __noinline__ void merge_row(const AttentionArgs& a, const Plan& plan,
       }
       float top = m, mine = 1.f, theirs = 0.f;
 #pragma unroll 1
-      for (int p = 0; p < parts; p += 8) {
-        fetch(p);
+      for (int p = 0; p < parts; p += MERGED) {
+        float v[MERGED][4];
+#pragma unroll
+        for (int i = 0; i < MERGED; i++) {
+          const float* at = from + min(p + i, parts - 1) * stride * a.valueDim;
+          if (isAligned) load_past_l1(v[i], at + min(c, a.valueDim - 4));
+          else for (int j = 0; j < 4; j++) v[i][j] = load_past_l1(at + min(c + j, a.valueDim - 1));
+        }
         if (p == 0) {
           const float before = m;
           top = fmaxf(md.x, m);
@@ -175,7 +184,7 @@ __device__ __noinline__ void merge_row(const AttentionArgs& a, const Plan& plan,
           theirs = fold.theirs;
         }
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < MERGED; i++) {
           const float x = __shfl_sync(0xffffffffu, mine, p + i), y = __shfl_sync(0xffffffffu, theirs, p + i);
           const float part = __shfl_sync(0xffffffffu, md.y, p + i);
           if (p + i < parts) {
@@ -189,10 +198,8 @@ __device__ __noinline__ void merge_row(const AttentionArgs& a, const Plan& plan,
     }
     const float factor = final_factor(m, d, a.sinks, head);
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
-      const int c = c0 + j * 32 + lane;
-      if (c < a.valueDim) put_out(a, token, head * a.valueDim + c, __fmul_rn(o[j], factor));
-    }
+    for (int j = 0; j < 4; j++)
+      if (c + j < a.valueDim) put_out(a, token, head * a.valueDim + c + j, __fmul_rn(o[j], factor));
   }
 }
 

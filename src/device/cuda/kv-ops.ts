@@ -16,14 +16,15 @@ import type { CudaTensor } from "./tensor.js";
 const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1 } as const;
 
 /**
- * Kernels on the tensor cores: the largest dims each takes, ring slots of its decode form with bulk copies and without, and whether
- * the extend kernel on wgmma takes exactly these dims (attention-decode.cu, attention-wgmma.cu).
+ * Kernels on the tensor cores: the largest dims each takes, ring slots of its decode form with bulk copies, how many blocks of it fit a
+ * multiprocessor, ring slots without bulk copies, and whether the extend kernel on wgmma takes exactly these dims (attention-decode.cu,
+ * attention-wgmma.cu).
  */
 const SHAPES = [
-  { dk: 64, dv: 64, bulkSlots: 4, copySlots: 3, hasWgmma: true },
-  { dk: 128, dv: 128, bulkSlots: 3, copySlots: 2, hasWgmma: true },
-  { dk: 192, dv: 128, bulkSlots: 4, copySlots: 2, hasWgmma: false },
-  { dk: 256, dv: 256, bulkSlots: 3, copySlots: 2, hasWgmma: false },
+  { dk: 64, dv: 64, bulkSlots: 4, bulkBlocks: 3, copySlots: 3, hasWgmma: true },
+  { dk: 128, dv: 128, bulkSlots: 3, bulkBlocks: 2, copySlots: 2, hasWgmma: true },
+  { dk: 192, dv: 128, bulkSlots: 4, bulkBlocks: 1, copySlots: 2, hasWgmma: false },
+  { dk: 256, dv: 256, bulkSlots: 3, bulkBlocks: 1, copySlots: 2, hasWgmma: false },
 ] as const;
 type Shape = (typeof SHAPES)[number];
 
@@ -256,7 +257,8 @@ export abstract class CudaKvOps extends CudaRowOps {
     if (staged.numTokens === 0 || numDecodes + numExtends === 0) return;
     const { spec, shape, isBulk } = pool as CudaKvPool;
     this.#reservePartials(pool as CudaKvPool, plan);
-    const decodes = bucket(numDecodes) * spec.numKvHeads; // blocks: an item for one kv head
+    const { multiprocessors } = this.runtime.context.facts;
+    const decodes = bucket(numDecodes) * spec.numKvHeads; // blocks, if each took one item for one kv head
     const extends_ = bucket(numExtends) * spec.numKvHeads;
     const launch = (source: string, kernel: string, x: number, y: number, threads: number, shared: number): void => {
       const handle = this.runtime.modules.functionOf(source, kernel, shared);
@@ -273,11 +275,13 @@ export abstract class CudaKvOps extends CudaRowOps {
     if (numDecodes > 0) {
       const how = !isBulk ? "copy" : isExact && shape.dk <= 128 ? "exact" : "bulk";
       const kernel = `decode_${how}_${name}`;
-      launch("attention-decode", kernel, decodes, 1, isBulk ? 160 : 128, decodeShared(shape, isBulk));
+      // Blocks that stay keep their next item for themselves: beside long rows that are split, a block for each item was faster.
+      const blocks = isBulk && plan.numTiles === 0 ? Math.min(decodes, shape.bulkBlocks * multiprocessors) : decodes;
+      launch("attention-decode", kernel, blocks, 1, isBulk ? 160 : 128, decodeShared(shape, isBulk));
     }
     if (numExtends === 0) return;
     if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0) {
-      launch("attention-wgmma", `wgmma_${name}`, extends_, 1, 384, wgmmaShared(shape));
+      launch("attention-wgmma", `wgmma_${name}`, Math.min(extends_, multiprocessors), 1, 384, wgmmaShared(shape));
     } else {
       launch("attention-extend", `extend_${name}`, extends_, Math.ceil(plan.maxRows / 64), 128, extendShared(shape));
     }
@@ -304,7 +308,8 @@ export abstract class CudaKvOps extends CudaRowOps {
       .long(staged.visibleEnd)
       .long(pool.partialO)
       .long(pool.partialMd)
-      .long(pool.arrivals);
+      .long(pool.arrivals)
+      .long(this.runtime.counters);
     this.runtime
       .operandOut(out, staged.numTokens)
       .long(out.stride)
@@ -357,9 +362,9 @@ function decodeShared({ dk, dv, bulkSlots, copySlots }: Shape, isBulk: boolean):
   return (isBulk ? bulkSlots : copySlots) * slot + 16 * dk * 2 + (UNIT / 16) * 512 + 4 * 32 * 8 + 4 * 16 * 4;
 }
 
-/** Of attention-wgmma.cu: three slots of keys and of values, queries. */
+/** Of attention-wgmma.cu: three slots of keys, two of values, queries of two items. */
 function wgmmaShared({ dk, dv }: Shape): number {
-  return (3 * UNIT * (dk + dv) + 128 * dk) * 2;
+  return (UNIT * (3 * dk + 2 * dv) + 2 * 128 * dk) * 2;
 }
 
 function extendShared({ dk, dv }: Shape): number {

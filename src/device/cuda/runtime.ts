@@ -9,6 +9,7 @@ import { PageCopies } from "./page-copies.js";
 import type { CudaTensor, Operand } from "./tensor.js";
 
 const STAGING_BYTES = 16 * 2 ** 20;
+const COUNTER_BYTES = 16;
 /** On Hopper the most tokens of an operand in strip order: more go to the tile kernel. */
 export const STREAM_TOKENS = 64;
 
@@ -19,6 +20,8 @@ export class CudaRuntime {
   readonly pageCopies: PageCopies;
   /** Whether matmuls have Hopper's kernels (sm_90a): bulk copies for few tokens, wgmma for many. */
   readonly isHopper: boolean;
+  /** Integers that kernels count in, zero between launches: what blocks of the attention kernels have taken. */
+  readonly counters: number;
   readonly #pinned = new WeakMap<ArrayBufferLike, number>();
   readonly #staging: { address: number; buffer: ArrayBuffer };
 
@@ -29,6 +32,7 @@ export class CudaRuntime {
     this.pageCopies = new PageCopies(context);
     this.isHopper = context.facts.arch === "sm_90a";
     this.#staging = context.allocPinned(STAGING_BYTES);
+    this.counters = context.alloc(COUNTER_BYTES, "counters");
   }
 
   /** Begins a launch over [n rows] x [columns]: blocks of 256 threads along the columns, one row per blockIdx.y. */
