@@ -1,9 +1,13 @@
-// Takes the pictures of docs/dashboard.md and the README: the built dashboard (npm run build) in the system's chromium, with a real
+// Takes the pictures of docs/dashboard.md, docs/cluster.md and the README: the built dashboard (npm run build) in the system's chromium, with a real
 // engine under traffic that the page itself makes.
 //   node scripts/screenshots.mjs
+import { clusterRoute } from "../dist/src/cli/cluster-view.js";
+import { BUNDLED_MODEL } from "../dist/src/config/engine-config.js";
 import { createEngine } from "../dist/src/engine/client/engine.js";
 import { createServer } from "../dist/src/server/server.js";
 import { openBrowser, openPage } from "../dist/test/support/browser.js";
+import { TestNats } from "../dist/test/support/nats.js";
+import { SmallCluster } from "../dist/test/support/small-cluster.js";
 
 const FOLDER = "docs/images";
 const SIZE = { viewport: { width: 1440, height: 900 }, deviceScaleFactor: 1.5 };
@@ -92,6 +96,44 @@ await answered();
 await chat.locator(".transcript").evaluate((transcript) => transcript.scrollTo(0, 0));
 await save(chat, "dashboard-chat");
 
-await browser.close();
 await server.close(0);
 await engine.close();
+
+// A router in front of three replicas, one of which leaves in the middle of an answer.
+const nats = await TestNats.start();
+const replica = { engine: { model: BUNDLED_MODEL, numPages: 513 } };
+const model = BUNDLED_MODEL;
+const cluster = await SmallCluster.start(nats.url, { model, replicas: [replica, replica, replica] });
+const { engine: routed, router, config } = cluster;
+const view = clusterRoute(router.router, config.cluster, (_, tokens) => routed.detokenize(tokens));
+const front = createServer(routed, { port: 0, logLevel: "warn", routes: [view] });
+const openings = [
+  "Once upon a time there was a girl named Lily who had a red boat and a dog named Max. ",
+  "The king was old. ",
+];
+const ask = (text, maxTokens) => routed.generate(text, { maxTokens, ignoreEos: true });
+for (let i = 0; i < 12; i++) await ask(`${openings[i % 3 === 2 ? 1 : 0].repeat(4)} Day ${i}.`, 8).result();
+const long = ask(`${openings[0].repeat(4)} Day 99.`, 160);
+await long[Symbol.asyncIterator]().next();
+const [{ events }] = router.router.journeys.list();
+const serving = events.find(({ type }) => type === "chosen").replica;
+await cluster.replicas.find(({ member }) => member.id === serving).member.close();
+await long.result();
+const { page: clusterPage } = await openPage(browser, `${(await front.listen()).url}/`, {
+  viewport: { width: 1440, height: 1180 },
+  deviceScaleFactor: 1.5,
+  colorScheme: "light",
+});
+clusterPage.setDefaultTimeout(120_000);
+await clusterPage.getByRole("button", { name: "Cluster", exact: true }).click();
+await clusterPage.locator(".way li").first().waitFor();
+await clusterPage.locator("#replicas").scrollIntoViewIfNeeded();
+await clusterPage.evaluate(
+  'scrollTo({ top: document.querySelector("#replicas").offsetTop - 70, behavior: "instant" })',
+);
+await save(clusterPage, "dashboard-cluster");
+
+await browser.close();
+await front.close(0);
+await cluster[Symbol.asyncDispose]();
+await nats[Symbol.asyncDispose]();
