@@ -50,6 +50,16 @@ test("a 10 MB body is refused with 413, announced or not", async () => {
   await isUp();
 });
 
+test("a long text is tokenised as any other, a body of too many values is not parsed", async () => {
+  const prompt = "Once upon a time, wörld! ".repeat(3000);
+  const reply = await host.post("/tokenize", { prompt });
+  const { tokens } = (await reply.json()) as { tokens: number[] };
+  assert.deepEqual(tokens, host.engine.tokenize(prompt));
+  const many = await host.post("/v1/completions", `{"prompt": "a", "logit_bias": [${"{},".repeat(100_000)}{}]}`);
+  assert.equal(many.status, 400);
+  assert.match((await errorOf(many)).message, /more than 100000 objects and lists/);
+});
+
 test("malformed JSON, invalid UTF-8, wrong shapes: 400", async () => {
   const cases: [string | Uint8Array, string][] = [
     ["", "invalid_json"],

@@ -224,7 +224,7 @@ export class HostedEngine implements RelayEngine {
   }
 
   warm(): void {
-    if (this.#state === "ready") this.#host.post({ type: "warm" }, null);
+    if (this.#state === "ready" && this.#facts.task === "generate") this.#host.post({ type: "warm" }, null);
   }
 
   stats(): Promise<EngineStats> {
