@@ -1,7 +1,7 @@
 // `pagoda serve`: the OpenAI-compatible server, until SIGTERM or SIGINT. The first signal drains, a second one ends at once. With --nats
 // it is also a replica of a cluster.
 
-import { joinAsReplica, type ReplicaMember } from "../cluster/join.js";
+import { checkRole, joinAsReplica, type ReplicaMember } from "../cluster/join.js";
 import {
   CLUSTER_OPTIONS,
   type ClusterConfig,
@@ -10,7 +10,7 @@ import {
   type Role,
 } from "../config/cluster-config.js";
 import { BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
-import type { OptionTable } from "../config/options.js";
+import { type OptionTable, resolveOptions } from "../config/options.js";
 import { SERVER_OPTIONS, type ServerConfig, serverConfig } from "../config/server-config.js";
 import { createEngine, startEngine } from "../engine/client/engine.js";
 import type { RelayEngine } from "../engine/client/relay.js";
@@ -39,6 +39,8 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   const all = layered(SERVE_OPTIONS, FILE_OPTIONS, values);
   const server = serverConfig(pick(all, SERVER_OPTIONS)); // checked before a model is loaded
   const cluster = clusterConfig(pick(all, CLUSTER_OPTIONS));
+  const { role } = resolveOptions<{ role: Role }>(REPLICA_OPTIONS, pick(all, REPLICA_OPTIONS));
+  if (cluster.nats.length > 0) checkRole(cluster, { host: server.host, role });
 
   const { model = [BUNDLED_MODEL], ...engineOptions } = pick(all, ENGINE_OPTIONS);
   const [first, ...others] = (typeof model === "string" ? [model] : model) as string[]; // a file may name one plainly
@@ -50,8 +52,7 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   const { url } = await service.listen();
   welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length + server.adminKey.length);
   engine.warm();
-  const member =
-    cluster.nats.length === 0 ? null : await join(engine, cluster, server, { url, role: all.role as Role | undefined });
+  const member = cluster.nats.length === 0 ? null : await join(engine, cluster, server, { url, role });
 
   await nextSignal();
   stderrSink.write(dim(`draining for up to ${server.drainSeconds} s; a second signal ends at once\n`));
@@ -67,7 +68,7 @@ async function join(
   engine: RelayEngine,
   cluster: ClusterConfig,
   server: ServerConfig,
-  { url, role = "both" }: { readonly url: string; readonly role: Role | undefined },
+  { url, role }: { readonly url: string; readonly role: Role },
 ): Promise<ReplicaMember> {
   const { maxConcurrent: slots, maxQueued } = server;
   const member = await joinAsReplica(engine, cluster, { address: url, host: server.host, role, slots, maxQueued });

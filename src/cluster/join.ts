@@ -4,13 +4,14 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import type { ClusterConfig, Role } from "../config/cluster-config.js";
 import { packageVersion } from "../config/version.js";
+import { ConfigError } from "../core/errors.js";
 import type { RelayEngine } from "../engine/client/relay.js";
 import { certificatesOf, connectNats } from "./connection.js";
 import { Lease } from "./lease.js";
 import { LoadGauge } from "./load-gauge.js";
 import { Mailbox } from "./mailbox.js";
 import { Members } from "./members.js";
-import { PagePort } from "./page-port.js";
+import { isLoopback, PagePort } from "./page-port.js";
 import { PeerPages } from "./peer-pages.js";
 import { type ReplicaEntry, type RouterEntry, vocabularyHash } from "./registration.js";
 import { Replica } from "./replica.js";
@@ -39,11 +40,20 @@ export interface ReplicaOptions extends ReplicaLimits {
   readonly mailbox?: Mailbox;
 }
 
+/** Roles are of no use without pages that move. */
+export function checkRole(config: ClusterConfig, { host, role = "both" }: Pick<ReplicaOptions, "host" | "role">): void {
+  const canMove = config.pageTransfers && (config.natsTlsCert !== null || isLoopback(host));
+  if (role === "both" || canMove) return;
+  const expected = "both where pages cannot move: it needs pageTransfers and, off loopback, natsTlsCert";
+  throw new ConfigError("invalid_option", { param: "role", value: role, expected });
+}
+
 export async function joinAsReplica(
   engine: RelayEngine,
   config: ClusterConfig,
   options: ReplicaOptions,
 ): Promise<ReplicaMember> {
+  checkRole(config, options);
   const mailbox = options.mailbox ?? (await openMailbox(config));
   const leaseMs = config.leaseSeconds * 1000;
   const { slots, maxQueued, address, role = "both" } = options;

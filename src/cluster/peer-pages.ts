@@ -39,10 +39,10 @@ export class PeerPages {
 
   /** Gets the prompt's pages that are not here from a peer that has them. Never rejects. */
   async fetch(peer: string, prompt: Int32Array, salt: string): Promise<void> {
-    const from = this.#feed.numLeading(pageKeys(prompt, salt, this.#engine.facts.pageSize));
+    const firstPage = this.#feed.numLeading(pageKeys(prompt, salt, this.#engine.facts.pageSize));
     try {
       const { identity } = this.#engine.facts;
-      const url = await this.#ask(peer, { type: "lend", identity, prompt: Array.from(prompt), salt, from });
+      const url = await this.#ask(peer, { type: "lend", identity, prompt: Array.from(prompt), salt, firstPage });
       await this.#take(url, prompt, salt);
     } catch {
       this.counts.numFailed++;
@@ -77,7 +77,7 @@ export class PeerPages {
         this.counts.numFailed++;
       });
     } else {
-      const { id, prompt, salt, from: firstPage } = message;
+      const { id, prompt, salt, firstPage } = message;
       const lend = () => this.#engine.lendPages(Int32Array.from(prompt), salt, firstPage, MAX_BYTES);
       const url = isAlike ? this.#port.offer(lend) : null;
       this.#mailbox.send(from, { type: "lent", id, url });

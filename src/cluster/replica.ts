@@ -19,6 +19,7 @@ import { PrefixFeed } from "./prefix-feed.js";
 import type { ReplicaLoad } from "./registration.js";
 import { type ReplicaLimits, ServedCall, ServedCalls } from "./served-calls.js";
 import { type AddCall, type ToReplica, toWireOutput, type WireOutput } from "./wire.js";
+import { isToReplica } from "./wire-check.js";
 
 interface Router {
   heardMs: number;
@@ -50,9 +51,9 @@ export class Replica {
     this.#calls = new ServedCalls(limits);
     this.prefixes = new PrefixFeed(mailbox);
     engine.watchPrefixes((change) => this.prefixes.take(change));
-    mailbox.listen(mailbox.subjects.inbox(mailbox.member), (message) =>
-      this.#take(message as ToReplica & { from: string }),
-    );
+    mailbox.listen(mailbox.subjects.inbox(mailbox.member), (message) => {
+      if (isToReplica(message)) this.#take(message, message.from);
+    });
     this.#watch = setInterval(() => this.#endOrphans(), 250);
   }
 
@@ -94,8 +95,7 @@ export class Replica {
     for (const call of this.#calls.list()) this.#end(call);
   }
 
-  #take(message: ToReplica & { readonly from: string }): void {
-    const { from } = message;
+  #take(message: ToReplica, from: string): void {
     const router = this.#routers.get(from) ?? { heardMs: 0, leaseMs: DEFAULT_LEASE_MS };
     router.heardMs = performance.now();
     this.#routers.set(from, router);

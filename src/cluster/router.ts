@@ -1,7 +1,7 @@
 // A router's view of the cluster: which replicas there are, what they hold, what they are doing for this router and for others; and the line to
 // them. What it knows is memory: any router can be killed, and a new one knows the same within a second.
 
-import { errorFor } from "../core/errors.js";
+import { ERRORS, errorFor } from "../core/errors.js";
 import type { WireError } from "../engine/messages.js";
 import { Backlog } from "./backlog.js";
 import type { Candidate } from "./choose.js";
@@ -14,7 +14,8 @@ import { PrefixMap } from "./prefix-map.js";
 import { RecentTimes } from "./recent-times.js";
 import type { ReplicaEntry } from "./registration.js";
 import { Subjects } from "./subjects.js";
-import { type AddCall, PROTOCOL, type PrefixMessage, type ToRouter, type WireOutput } from "./wire.js";
+import { type AddCall, PROTOCOL, type ToRouter, type WireOutput } from "./wire.js";
+import { isToRouter } from "./wire-check.js";
 
 /** A call, or a sample of it, at one replica. */
 export interface Attempt {
@@ -98,12 +99,12 @@ export class Router {
     this.#clock = clock;
     this.#members = members;
     this.#prefixes = new PrefixMap((replica) => mailbox.send(replica, { type: "prefixes" }));
-    mailbox.listen(mailbox.subjects.inbox(mailbox.member), (message) =>
-      this.#take(message as ToRouter & { from: string }),
-    );
-    mailbox.listen(mailbox.subjects.prefixes("*"), (message, subject) =>
-      this.#prefixes.take(Subjects.memberOf(subject), message as unknown as PrefixMessage),
-    );
+    mailbox.listen(mailbox.subjects.inbox(mailbox.member), (message) => {
+      if (isToRouter(message)) this.#take(message, message.from);
+    });
+    mailbox.listen(mailbox.subjects.prefixes("*"), (message, subject) => {
+      if (isToRouter(message) && message.type === "prefixes") this.#prefixes.take(Subjects.memberOf(subject), message);
+    });
     members.follow({
       onReplica: (entry) => this.#onReplica(entry),
       onLost: (id, reason) => this.#onLost(id, reason),
@@ -201,8 +202,7 @@ export class Router {
     this.#members.close();
   }
 
-  #take(message: ToRouter & { readonly from: string }): void {
-    const { from } = message;
+  #take(message: ToRouter, from: string): void {
     this.#members.noteLife(from);
     if (message.type === "prefixes") {
       this.#prefixes.take(from, message);
@@ -320,6 +320,8 @@ function newView(entry: ReplicaEntry): View {
 
 /** What a replica says of itself rather than of the request: another may serve it. null: the request is at fault. */
 function lossOf({ code, details }: WireError): Loss | null {
+  if (!Object.hasOwn(ERRORS, code))
+    return { reason: `it failed with ${code}, which this version does not know`, kind: "fault" };
   const { message: reason } = errorFor(code, details);
   if (code === "draining" || code === "queue_full") return { reason, kind: "refused" };
   return code === "engine_dead" || code === "step_failed" ? { reason, kind: "fault" } : null;

@@ -42,7 +42,8 @@ export type ToReplica =
       readonly identity: string;
       readonly prompt: readonly number[];
       readonly salt: string;
-      readonly from: number;
+      /** What comes before it is there already. */
+      readonly firstPage: number;
     }
   /** url null: it is not lent. */
   | { readonly type: "lent"; readonly id: string; readonly url: string | null }

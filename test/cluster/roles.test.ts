@@ -33,22 +33,26 @@ const policy: Policy = (candidates, ...rest) =>
 const PREFILL_AND_DECODE = [{ role: "prefill" }, { role: "decode" }] as const;
 const LONG = 2000;
 const ask = (of: Engine, i: number, length: number) => of.generate(story(i, length), drawn(i)).result();
-const finished = async ({ engine }: { readonly engine: Engine }): Promise<number> =>
-  (await engine.stats()).requestsFinished;
+/** An engine counts a request a moment after its caller has the last of it. */
+const served = (replicas: readonly { readonly engine: Engine }[], counts: readonly number[]): Promise<void> =>
+  until(async () => {
+    const all = await Promise.all(replicas.map(({ engine }) => engine.stats()));
+    return all.every(({ requestsFinished }, i) => requestsFinished === counts[i]);
+  }, `the replicas have served ${counts}`);
 
 test("a long prompt is computed by the prefill replica and answered by the other, a short one by the other alone", {
   skip,
 }, async () => {
-  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy });
+  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy, leaseSeconds: 30 });
   const { engine, router, replicas } = cluster;
   const [prefill, decode] = [replicas[0]!, replicas[1]!];
   assert.deepEqual((await ask(engine, 1, 100)).samples, (await ask(lone, 1, 100)).samples);
-  assert.deepEqual([await finished(prefill), await finished(decode)], [0, 1]);
+  await served(replicas, [0, 1]);
 
   const { samples, trace } = await ask(engine, 2, LONG);
   assert.deepEqual(samples, (await ask(lone, 2, LONG)).samples);
   assert.ok(trace.cachedTokens > LONG - 100, `${trace.cachedTokens} tokens were fetched`);
-  assert.deepEqual([await finished(prefill), await finished(decode)], [1, 2]);
+  await served(replicas, [1, 2]);
   assert.equal((await prefill.engine.stats()).generatedTokens, 1);
   assert.equal(router.router.numPrefilled, 1);
   assert.ok(decode.member.replica.peers!.counts.numFetched > 100);
@@ -69,6 +73,7 @@ test("when the prefill replica is lost, full or gives damaged pages, the prompt 
   await using cluster = await SmallCluster.start(nats.url, {
     replicas: [{ role: "prefill", limits }, { role: "decode" }],
     policy,
+    leaseSeconds: 30,
   });
   const { engine, router, replicas } = cluster;
   const [prefill, decode] = [replicas[0]!, replicas[1]!];
@@ -95,14 +100,14 @@ test("when the prefill replica is lost, full or gives damaged pages, the prompt 
 test("a prefill replica answers only when no other is left, and then the others take over again", {
   skip,
 }, async () => {
-  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy });
+  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy, leaseSeconds: 30 });
   const { engine, replicas } = cluster;
   await replicas[1]!.member.drain(0);
   assert.deepEqual((await ask(engine, 1, 100)).samples, (await ask(lone, 1, 100)).samples);
-  assert.equal(await finished(replicas[0]!), 1);
+  await served(replicas, [1, 0]);
   const fresh = await cluster.addReplica({ role: "decode" });
   const isKnown = () => cluster.router.router.replicas().some(({ id }) => id === fresh.member.id);
   await until(isKnown, "the new replica is known");
   await ask(engine, 2, 100);
-  assert.deepEqual([await finished(replicas[0]!), await finished(fresh)], [1, 1]);
+  await served([replicas[0]!, fresh], [1, 1]);
 });

@@ -203,21 +203,37 @@ test("pages move: a prefix is fetched from the replica that holds it, and comput
   const { engine, router, replicas } = cluster;
   const ask = (i: number, of: Engine = engine) => of.generate(story(i, 160), { ...drawn(i), maxTokens: 5 }).result();
   const numKnown = (): number => replicas.reduce((sum, { member }) => sum + router.router.numPages(member.id), 0);
-  for (const i of [1, 2]) {
+  const firstPages: number[] = [];
+  for (const { engine: one } of replicas) {
+    const lend = one.lendPages.bind(one);
+    one.lendPages = (...args) => {
+      firstPages.push(args[2]);
+      return lend(...args);
+    };
+  }
+  for (const i of [2, 1]) {
     isTurned = false;
     const before = numKnown();
     await ask(i);
     await until(() => numKnown() >= before + 9, "the prefix is published");
     isTurned = true;
+    const lenders = replicas.map(({ engine: one }) => [one, one.lendPages] as const);
     if (i === 2)
-      for (const { engine: one } of replicas) {
-        const lend = one.lendPages.bind(one);
+      for (const [one, lend] of lenders)
         one.lendPages = async (...args) => (await lend(...args)).map((byte, at) => (at === 1000 ? byte ^ 1 : byte));
-      }
     const { samples, trace } = await ask(i);
+    for (const [one, lend] of lenders) one.lendPages = lend;
     assert.deepEqual(samples, (await ask(i, lone)).samples);
     assert.ok(i === 1 ? trace.cachedTokens >= 144 : trace.cachedTokens < 144, `${trace.cachedTokens} were fetched`);
   }
+  isTurned = false;
+  const longer = `${story(1, 160)}${story(8, 100)}`; // both hold its beginning
+  const before = numKnown();
+  await engine.generate(longer, { maxTokens: 2 }).result();
+  await until(() => numKnown() >= before + 6, "the rest of it is published");
+  isTurned = true;
+  await engine.generate(longer, { maxTokens: 2 }).result();
+  assert.deepEqual(firstPages, [0, 0, 10], "only what is not there is lent");
   const counts = replicas.map(({ member }) => member.replica.peers!.counts);
   assert.ok(counts.reduce((sum, { numFetched }) => sum + numFetched, 0) >= 9);
   assert.equal(

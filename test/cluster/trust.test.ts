@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { nkeys } from "@nats-io/transport-node";
 import { checkTrust } from "../../src/cluster/connection.js";
-import { joinAsReplica, joinAsRouter } from "../../src/cluster/join.js";
+import { checkRole, joinAsReplica, joinAsRouter } from "../../src/cluster/join.js";
 import { PagePort, type PagePortOptions } from "../../src/cluster/page-port.js";
 import { createRoutedEngine } from "../../src/cluster/routed-engine.js";
 import { readStatus } from "../../src/cluster/status.js";
@@ -41,6 +41,15 @@ test("off loopback a member needs TLS and credentials", () => {
   assert.throws(check({ nats: ["nats://127.0.0.1"], natsCreds: "a.creds", natsToken: "secret" }), (error: Error) => {
     return /natsToken is given/.test(error.message) && !error.message.includes("secret");
   });
+});
+
+test("a role needs pages that can move", () => {
+  const check = (options: Record<string, unknown>, host: string) => () =>
+    checkRole(clusterConfig(options), { host, role: "prefill" });
+  check({}, "127.0.0.1")();
+  check({ natsTlsCert: "c.pem", natsTlsKey: "c.key" }, "0.0.0.0")();
+  assert.throws(check({}, "0.0.0.0"), /role is prefill; it must be both/);
+  assert.throws(check({ pageTransfers: false }, "127.0.0.1"), /role is prefill; it must be both/);
 });
 
 function certificates(dir: string): void {
