@@ -26,8 +26,6 @@ interface Router {
   leaseMs: number;
 }
 
-const DEFAULT_LEASE_MS = 3000;
-
 export class Replica {
   readonly prefixes: PrefixFeed;
   readonly #engine: RelayEngine;
@@ -96,11 +94,12 @@ export class Replica {
   }
 
   #take(message: ToReplica, from: string): void {
-    const router = this.#routers.get(from) ?? { heardMs: 0, leaseMs: DEFAULT_LEASE_MS };
+    const router = this.#routers.get(from) ?? { heardMs: 0, leaseMs: 0 };
     router.heardMs = performance.now();
     this.#routers.set(from, router);
     switch (message.type) {
       case "add":
+        router.leaseMs = message.leaseMs;
         this.#add(from, message);
         break;
       case "abort":

@@ -11,7 +11,7 @@ import type { AddMessage, RequestOutput } from "../engine/messages.js";
 import type { RequestTrace } from "../engine/types.js";
 import { pageKeys } from "./prefix-map.js";
 import type { Attempt } from "./router.js";
-import { type AddCall, fromWireOutput, type WireOutput } from "./wire.js";
+import { type CallRequest, fromWireOutput, type WireOutput } from "./wire.js";
 
 interface Sample {
   readonly tokens: number[];
@@ -77,7 +77,7 @@ export class RoutedCall {
   }
 
   /** What replicas are to be asked for now, of `only` this sample or of all (-1). */
-  requests(only: number): Omit<AddCall, "id">[] {
+  requests(only: number): CallRequest[] {
     const { kind, prompt, sampling, priority, salt, constraint } = this.message;
     const ids: number[] = [];
     for (let i = 0; i < prompt.length; i++) ids.push(prompt[i]!); // four times as fast as Array.from
@@ -99,7 +99,7 @@ export class RoutedCall {
   }
 
   /** Computes the prompt and no more; the one token that comes of it is nobody's. */
-  prefillRequest(): Omit<AddCall, "id"> {
+  prefillRequest(): CallRequest {
     const { prompt, priority, salt } = this.message;
     const sampling = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 1 };
     const asked = { type: "add", kind: "generate", priority, salt, constraint: null, resumed: null } as const;

@@ -15,7 +15,7 @@ import { clusterFacts, clusterStats } from "./cluster-stats.js";
 import { type Choice, Placement, type PlacementOptions } from "./placement.js";
 import { RoutedCall } from "./routed-call.js";
 import type { Attempt, AttemptOwner, Loss, Router } from "./router.js";
-import type { AddCall, WireOutput } from "./wire.js";
+import type { CallRequest, WireOutput } from "./wire.js";
 
 export interface RoutedModelOptions extends PlacementOptions {
   readonly router: Router;
@@ -143,7 +143,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     }
   }
 
-  #start(call: RoutedCall, choice: Choice, request: Omit<AddCall, "id">, index: number): void {
+  #start(call: RoutedCall, choice: Choice, request: CallRequest, index: number): void {
     const { chosen } = choice;
     const { callId, prompt } = call.message;
     const { facts } = this.#router.replicas().find(({ id }) => id === chosen.id)!;

@@ -14,7 +14,7 @@ import { PrefixMap } from "./prefix-map.js";
 import { RecentTimes } from "./recent-times.js";
 import type { ReplicaEntry } from "./registration.js";
 import { Subjects } from "./subjects.js";
-import { type AddCall, PROTOCOL, type ToRouter, type WireOutput } from "./wire.js";
+import { type CallRequest, PROTOCOL, type ToRouter, type WireOutput } from "./wire.js";
 import { isToRouter } from "./wire-check.js";
 
 /** A call, or a sample of it, at one replica. */
@@ -171,7 +171,7 @@ export class Router {
   }
 
   /** Sends a request to the replica that was chosen. */
-  start(chosen: Candidate, request: Omit<AddCall, "id">, keys: readonly number[], owner: AttemptOwner): Attempt {
+  start(chosen: Candidate, request: CallRequest, keys: readonly number[], owner: AttemptOwner): Attempt {
     const id = (this.#numAttempts++).toString(36);
     const { id: replica, heldTokens, fetch } = chosen;
     const newTokens = Math.max(1, request.prompt.length - heldTokens - (fetch?.tokens ?? 0));
@@ -182,7 +182,8 @@ export class Router {
     view.attempts.set(id, attempt);
     view.backlog.add(priority, newTokens);
     this.#prefixes.expect(replica, keys, startMs);
-    this.mailbox.send(replica, { ...request, id, ...(fetch === undefined ? {} : { peer: fetch.peer }) });
+    const { leaseMs } = this;
+    this.mailbox.send(replica, { ...request, id, leaseMs, ...(fetch === undefined ? {} : { peer: fetch.peer }) });
     return attempt;
   }
 

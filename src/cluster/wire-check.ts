@@ -34,6 +34,7 @@ const TO_REPLICA: Readonly<Record<ToReplica["type"], Shape>> = {
     sampling: object,
     priority: number,
     salt: text,
+    leaseMs: number,
     constraint: orNull(object),
     peer: maybe(text),
     resumed: orNull(shaped({ index: number, tokens: list(number) })),

@@ -22,11 +22,16 @@ export interface AddCall extends TextFields {
   readonly priority: number;
   readonly salt: string;
   readonly constraint: ConstraintSpec | null;
+  /** Silence of the router after which it is dead, and this call nobody's. */
+  readonly leaseMs: number;
   /** A replica of the same identity that holds more of the prompt, when fetching it from there is expected to be quicker than computing it. */
   readonly peer?: string;
   /** What other replicas have given of sample `index`. */
   readonly resumed: { readonly index: number; readonly tokens: readonly number[] } | null;
 }
+
+/** What is asked for, before it is known where and under which name. */
+export type CallRequest = Omit<AddCall, "id" | "leaseMs" | "peer">;
 
 export type ToReplica =
   | AddCall
