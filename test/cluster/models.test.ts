@@ -33,10 +33,11 @@ test("requests go to the replicas of the model they name, and cluster status cou
   const other = writeTinyCheckpoint({ context: 16384, seed: 9 });
   await using cluster = await SmallCluster.start(nats.url, {
     replicas: [{ role: "decode" }, { role: "prefill" }, { engine: { model: other } }],
+    leaseSeconds: 9,
   });
   const { config, replicas } = cluster;
   const flags = ["--nats", nats.url, "--cluster", config.cluster];
-  const lease = ["--lease-seconds", String(LEASE_SECONDS), "--log-level", "silent"];
+  const lease = ["--lease-seconds", String(config.leaseSeconds), "--log-level", "silent"];
   await using router = await startProcess([...flags, ...lease, "--model", TINY_MODEL, "--model", other], "ignore", [
     "route",
   ]);
