@@ -96,6 +96,9 @@ function prepareRelease() {
   for (const { name } of folders) {
     const file = join(root, "packages", name, "package.json");
     const part = JSON.parse(readFileSync(file, "utf8"));
+    for (const needed of part.files) {
+      if (!existsSync(join(root, "packages", name, needed))) throw new Error(`packages/${name} has no ${needed}`);
+    }
     writeFileSync(file, `${JSON.stringify({ ...part, version: own.version }, null, 2)}\n`);
     own.optionalDependencies[part.name] = own.version;
   }

@@ -38,7 +38,7 @@ const WASM = [
   "-msign-ext",
   "-msimd128",
 ];
-const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16"]];
+const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8"]];
 
 /** What a build is for; `kind` is "library" or "test". */
 export function flagsOf({ arch, kind }) {

@@ -1,6 +1,6 @@
 // The library measured without a host language: what the machine can do, every matmul kernel by number of rows, and the matmuls of
 // a whole model (the 1b shape) by number of threads. Built by build.sh beside it; prints tables.
-//   bench SECTION[:TYPE]...   peak, barrier, kernels, stack, one (the stack for one row alone)
+//   bench SECTION[:TYPE]...   peak, barrier, kernels, stack, one (the stack for one row alone), many (for several rows, all threads)
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -184,7 +184,9 @@ struct Stack {
   }
 };
 
-void stack(const char* filter, bool one_row_only) {
+enum class Rows { all, one, many };
+
+void stack(const char* filter, Rows rows) {
   std::printf("\n## matmuls of the 1b shape, tok/s (GB/s of weights for one row, TOP/s for 512)\n");
   const int32_t most = thread_counts().back();
   for (const Type& type : {kTypes[0], kTypes[1], kTypes[2], kTypes[3]}) {
@@ -193,17 +195,18 @@ void stack(const char* filter, bool one_row_only) {
     Stack model(owner.context, type.dtype, 512);
     for (const int32_t isa : {3, 4, 5, 6, 7})
       for (const int32_t threads : thread_counts()) {
+        if (rows == Rows::many && threads < most) continue;
         Handle h(threads, isa);
         if (h.context == nullptr) continue;
         check(h.context, pg_reserve_activations(h.context, 512, 8192));
         std::printf("%-5s %-7s %2d thr:", type.name, isa_name(isa), threads);
-        const double one = best(0.4, [&] { model.step(h.context, 1, 1); });
-        std::printf("  1: %.1f (%.1f GB/s)", 1 / one, static_cast<double>(model.bytes) / one / 1e9);
+        const double one = rows == Rows::many ? 0 : best(0.4, [&] { model.step(h.context, 1, 1); });
+        if (one > 0) std::printf("  1: %.1f (%.1f GB/s)", 1 / one, static_cast<double>(model.bytes) / one / 1e9);
         for (const int64_t n : {8, 32}) {
-          if (threads < most || one_row_only) continue;
+          if (threads < most || rows == Rows::one) continue;
           std::printf("  %lld: %.0f", (long long)n, n / best(0.3, [&] { model.step(h.context, n, n); }));
         }
-        if (!one_row_only && (threads == most || threads == 4)) {
+        if (rows != Rows::one && (threads == most || threads == 4)) {
           const double many = best(0.5, [&] { model.step(h.context, 512, 1); });
           std::printf("  512: %.0f (%.2f TOP/s)", 512 / many, 512 * 2.0 * 973.1e6 / many / 1e12);
         }
@@ -230,7 +233,8 @@ int main(int count, char** args) {
       std::printf("\n## kernels, GOP/s by rows of x\n");
       kernels_table({3, 4, 5, 6, 7}, {1, 2, 4, 6, 8, 12, 16, 32, 64, 128, 512}, filter);
     }
-    if (name == "stack") stack(filter, false);
-    if (name == "one") stack(filter, true);
+    if (name == "stack") stack(filter, Rows::all);
+    if (name == "one") stack(filter, Rows::one);
+    if (name == "many") stack(filter, Rows::many);
   }
 }

@@ -59,13 +59,14 @@ test("latency reports prefill, decode and where a step goes", async () => {
     decode.map((d: { rows: number }) => d.rows),
     [1, 3],
   );
-  for (const { profile } of decode) {
+  for (const { profile } of [...prefill, ...decode]) {
     const calls = new Map(profile.ops.map((op: { op: string; calls: number }) => [op.op, op.calls]));
     assert.equal(calls.get("attention"), 2, "one per layer");
     assert.equal(calls.get("sample"), 1);
     assert.ok(profile.outsideShare > 0 && profile.outsideShare < 1);
   }
   const plain = await report("latency", "--model", model, "--prefill", "16", "--batch", "1", "--repeat", "1");
+  assert.equal(plain.prefill[0].profile, null);
   assert.equal(plain.decode[0].profile, null);
 });
 

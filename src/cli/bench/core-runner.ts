@@ -5,7 +5,7 @@ import type { EngineCore } from "../../engine/core/engine-core.js";
 import type { OpTimes } from "./timed-device.js";
 import { promptNumbers } from "./trace.js";
 
-export interface DecodeRun {
+export interface StepsRun {
   /** Of each step. */
   readonly stepMs: readonly number[];
   /** Per step, when ops are timed. */
@@ -35,25 +35,22 @@ export class CoreRunner {
     this.#times = times;
   }
 
-  /** Milliseconds from the request to its first token. */
-  prefill(length: number): number {
+  /** From the request to its first token. */
+  prefill(length: number): StepsRun {
     this.#add(length, 1);
-    const start = performance.now();
-    while (this.#core.hasWork) this.#step();
-    return performance.now() - start;
+    this.#times.reset();
+    const stepMs: number[] = [];
+    while (this.#core.hasWork) stepMs.push(this.#timedStep());
+    return { stepMs, profile: this.#profile(stepMs) };
   }
 
-  decode(rows: number, context: number, steps: number): DecodeRun {
+  decode(rows: number, context: number, steps: number): StepsRun {
     const ids = Array.from({ length: rows }, () => this.#add(context, steps + rows * context));
     const waiting = new Set(ids);
     while (waiting.size > 0) for (const id of this.#step()) waiting.delete(id);
     this.#step(); // the first step of all rows together
     this.#times.reset();
-    const stepMs = Array.from({ length: steps }, () => {
-      const start = performance.now();
-      this.#step();
-      return performance.now() - start;
-    });
+    const stepMs = Array.from({ length: steps }, () => this.#timedStep());
     const profile = this.#profile(stepMs);
     for (const id of ids) this.#core.abort(id, -1);
     this.#core.takeOutputs();
@@ -91,6 +88,12 @@ export class CoreRunner {
       constraint: null,
     });
     return id;
+  }
+
+  #timedStep(): number {
+    const start = performance.now();
+    this.#step();
+    return performance.now() - start;
   }
 
   /** Runs a step and takes away what the driver of an engine would; returns the requests that got a token. */

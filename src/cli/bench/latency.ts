@@ -9,7 +9,7 @@ import { loadEngine } from "../../engine/core/load.js";
 import { resolveModel } from "../../formats/hub/hub.js";
 import { RUN_OPTIONS } from "../sampling-options.js";
 import { type Bench, countsOf, splitValues } from "./benchmark.js";
-import { CoreRunner, type DecodeRun, type Profile } from "./core-runner.js";
+import { CoreRunner, type Profile, type StepsRun } from "./core-runner.js";
 import { BenchProgress, withLoadProgress } from "./progress.js";
 import { median } from "./statistics.js";
 import type { Table } from "./table.js";
@@ -26,7 +26,7 @@ const OWN = {
     default: 5,
     help: "runs of each kind in turns, after a warm-up; medians are shown",
   },
-  profile: { type: "boolean", default: false, help: "time every op, to see where a decode step goes" },
+  profile: { type: "boolean", default: false, help: "time every op, to see where a step goes" },
   seed: { type: "integer", min: 0, default: 1, help: "the same seed gives the same prompts" },
 } as const satisfies OptionTable;
 
@@ -65,11 +65,11 @@ export const latencyBench: Bench = {
     const progress = new BenchProgress("latency", own.repeat * (lengths.length + batches.length));
     for (const length of lengths) runner.prefill(length);
     for (const rows of batches) runner.decode(rows, own.context, WARMUP_STEPS);
-    const prefillMs = lengths.map((): number[] => []);
-    const decodes = batches.map((): DecodeRun[] => []);
+    const prefills = lengths.map((): StepsRun[] => []);
+    const decodes = batches.map((): StepsRun[] => []);
     for (let i = 0; i < own.repeat; i++) {
       for (const [l, length] of lengths.entries()) {
-        prefillMs[l]!.push(runner.prefill(length));
+        prefills[l]!.push(runner.prefill(length));
         progress.advance(`prefill ${length}`);
       }
       for (const [b, rows] of batches.entries()) {
@@ -81,8 +81,15 @@ export const latencyBench: Bench = {
     const { model } = core.stats();
     core.close();
     const prefill = lengths.map((length, l) => {
-      const ms = median(prefillMs[l]!);
-      return { tokens: length, ms, tokensPerSecond: (1000 * length) / ms, runsMs: prefillMs[l]! };
+      const runsMs = prefills[l]!.map(({ stepMs }) => stepMs.reduce((sum, ms) => sum + ms, 0));
+      const ms = median(runsMs);
+      return {
+        tokens: length,
+        ms,
+        tokensPerSecond: (1000 * length) / ms,
+        runsMs,
+        profile: profileOf(prefills[l]!, own.profile),
+      };
     });
     const decode = batches.map((rows, b) => decodeReport(rows, decodes[b]!, own.profile));
     return {
@@ -96,7 +103,8 @@ export const latencyBench: Bench = {
             ...decode.map((d) => [`decode step of ${d.rows} rows`, d.stepMs, d.tokensPerSecond]),
           ],
         },
-        ...decode.flatMap((d) => (d.profile === null ? [] : [profileTable(d.rows, d.profile)])),
+        ...prefill.flatMap((p) => profileTable(`a step of a prefill of ${p.tokens} tokens`, p.profile)),
+        ...decode.flatMap((d) => profileTable(`a decode step of ${d.rows} rows`, d.profile)),
       ],
       charts: [
         {
@@ -115,24 +123,31 @@ export const latencyBench: Bench = {
   },
 };
 
-function decodeReport(rows: number, runs: readonly DecodeRun[], hasProfile: boolean) {
+function decodeReport(rows: number, runs: readonly StepsRun[], hasProfile: boolean) {
   const stepMs = median(runs.flatMap((run) => run.stepMs));
-  // The run whose mean step is the median one stands for all.
-  const middle = median(runs.map((run) => run.profile.stepMs));
-  const profiles = runs.map((run) => run.profile);
-  const profile = profiles.toSorted((a, b) => Math.abs(a.stepMs - middle) - Math.abs(b.stepMs - middle))[0]!;
-  return { rows, stepMs, tokensPerSecond: (1000 * rows) / stepMs, profile: hasProfile ? profile : null };
+  return { rows, stepMs, tokensPerSecond: (1000 * rows) / stepMs, profile: profileOf(runs, hasProfile) };
 }
 
-function profileTable(rows: number, profile: Profile): Table {
+/** The run whose mean step is the median one stands for all. */
+function profileOf(runs: readonly StepsRun[], hasProfile: boolean): Profile | null {
+  if (!hasProfile) return null;
+  const profiles = runs.map((run) => run.profile);
+  const middle = median(profiles.map(({ stepMs }) => stepMs));
+  return profiles.toSorted((a, b) => Math.abs(a.stepMs - middle) - Math.abs(b.stepMs - middle))[0]!;
+}
+
+function profileTable(step: string, profile: Profile | null): Table[] {
+  if (profile === null) return [];
   const share = (ms: number) => (100 * ms) / profile.stepMs;
   const outsideMs = profile.stepMs - profile.computeMs;
-  return {
-    caption: `Where a decode step of ${rows} rows goes`,
-    head: ["", "calls", "ms", "%"],
-    rows: [
-      ...profile.ops.filter(({ op }) => op !== "stage").map(({ op, calls, ms }) => [op, calls, ms, share(ms)]),
-      ["outside the device's ops", "", outsideMs, share(outsideMs)],
-    ],
-  };
+  return [
+    {
+      caption: `Where ${step} goes`,
+      head: ["", "calls", "ms", "%"],
+      rows: [
+        ...profile.ops.filter(({ op }) => op !== "stage").map(({ op, calls, ms }) => [op, calls, ms, share(ms)]),
+        ["outside the device's ops", "", outsideMs, share(outsideMs)],
+      ],
+    },
+  ];
 }

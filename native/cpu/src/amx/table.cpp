@@ -1,5 +1,5 @@
-// The amx variant: everything of avx512, with bf16 weights on tiles. For any number of rows: the sums are in another order than those
-// of avx512, and a row must not depend on the rows beside it.
+// The amx variant: everything of avx512, with bf16 weights on tiles, and q8 and q4 for several rows. bf16 for any number of rows: the
+// sums are in another order than those of avx512, and a row must not depend on the rows beside it. Integers give avx512's bits.
 #include "../kernels.h"
 #include "tile-matmul.h"
 
@@ -9,13 +9,20 @@ const Kernels* kernels();
 }
 namespace PG_NS {
 
+// From here on tiles do more than vpdpbusd does.
+constexpr int64_t kManyRows = 7;
+
 const Kernels* kernels() {
   static const Kernels table = [] {
     Kernels t = *avx512::kernels();
     t.isa = kIsaAmx;
-    t.layouts[kLayoutSplitTiles] = {kTileRows, false, split_tile_bytes, pack_split_rows};
+    t.layouts[kLayoutSplitTiles] = {kSplitRows, false, split_tile_bytes, pack_split_rows};
     t.matmul[kEncodingBf16] = {gemm_bf16_tiles, kLayoutSplitTiles, kTilePanels};
-    t.matmul_scratch_bytes = tile_scratch_bytes;
+    t.layouts[kLayoutIntPairs] = {kIntRows, false, int_tiles_bytes, pack_int_tiles};
+    t.matmul_many[kEncodingQ8] = {gemm_q8_tiles, kLayoutIntPairs, kTilePanels};
+    t.matmul_many[kEncodingQ4] = {gemm_q4_tiles, kLayoutIntPairs, kTilePanels};
+    t.many_rows = kManyRows;
+    t.matmul_scratch_bytes = [](int64_t) { return bf16_scratch_bytes() > int_scratch_bytes() ? bf16_scratch_bytes() : int_scratch_bytes(); };
     return t;
   }();
   return &table;

@@ -12,17 +12,27 @@ constexpr int64_t kStepCols = 32;
 constexpr int64_t kStepTileBytes = kTileRows * kStepCols * 2;
 constexpr int64_t steps_of(int64_t cols) { return (cols + kStepCols - 1) / kStepCols; }
 
-// Split tiles: [steps][1 or 2 tiles][16 rows][32] bf16; rows and columns beyond x are zero.
-// x = high + low, each a bf16, together 16 bits of fraction. Two tiles are the high and the low parts of 16 rows; up to 8 rows there
-// is one: high parts in its rows 0..7, low parts in rows 8..15.
+// Split tiles: up to 32 rows, [steps][1 or 2 halves of 16 rows][high, low][16 rows][32] bf16; rows and columns beyond x are zero.
+// x = high + low, each a bf16, together 16 bits of fraction. Up to 16 rows there is one half.
+constexpr int64_t kSplitRows = 2 * kTileRows;
 int64_t split_tile_bytes(int64_t cols);
 void pack_split_rows(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
 
-// Panels of bf16 weights that a worker runs side by side over the same rows of x, and the bytes it needs for their sums.
-constexpr int32_t kTilePanels = 4;
-int64_t tile_scratch_bytes(int64_t cols);
+// Int tiles, in the place of kLayoutIntPairs (the integers of kLayoutInt for matrix instructions): up to 32 rows, [blocks][2][16 rows][32 columns], then their scales, [blocks][32] f32.
+// Rows beyond x are zero; the second 16 may be absent from a tile's use, never from its room.
+constexpr int64_t kIntRows = 32;
+int64_t int_tiles_bytes(int64_t cols);
+void pack_int_tiles(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
 
-extern const GemmFn gemm_bf16_tiles;  // reads split tiles
+// Panels of bf16 weights that a worker runs side by side over the same rows of x.
+constexpr int32_t kTilePanels = 4;
+
+extern const GemmFn gemm_bf16_tiles;                // reads split tiles
+extern const GemmFn gemm_q8_tiles, gemm_q4_tiles;  // read int tiles; the bits of gemm_q8 and gemm_q4
+
+// Bytes that a worker needs beside the operands: the most of any kernel here.
+int64_t bf16_scratch_bytes();
+int64_t int_scratch_bytes();
 
 }  // namespace PG_NS
 }  // namespace pg

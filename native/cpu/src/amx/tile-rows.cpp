@@ -1,4 +1,5 @@
 // Activations into the layout of tile-matmul.h.
+#include "../kernels/quantize-block.h"
 #include "tile-matmul.h"
 
 namespace pg {
@@ -27,20 +28,41 @@ PG_INLINE void store_split(uint16_t* high, uint16_t* low, __m512 x) {
 
 }  // namespace
 
-int64_t split_tile_bytes(int64_t cols) { return steps_of(cols) * 2 * kStepTileBytes; }
+int64_t split_tile_bytes(int64_t cols) { return steps_of(cols) * 4 * kStepTileBytes; }
 
 void pack_split_rows(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
-  const int64_t room = height <= kTileRows / 2 ? kTileRows / 2 : kTileRows;  // rows of high parts before those of low ones
-  const int64_t step_bytes = 2 * room * kStepCols * 2;
-  if (height < room) memset(out, 0, (size_t)(steps_of(cols) * step_bytes));
+  const int64_t halves = height > kTileRows ? 2 : 1;
+  const int64_t step_bytes = halves * 2 * kStepTileBytes;
+  if (height < halves * kTileRows) memset(out, 0, (size_t)(steps_of(cols) * step_bytes));
   for (int64_t step = 0; step < steps_of(cols); step++)
     for (int64_t i = 0; i < height; i++) {
-      uint16_t* high = (uint16_t*)(out + step * step_bytes) + i * kStepCols;
+      uint16_t* high = (uint16_t*)(out + step * step_bytes + i / kTileRows * 2 * kStepTileBytes) + i % kTileRows * kStepCols;
       for (int64_t c = 0; c < kStepCols; c += 16) {
         const int64_t left = cols - step * kStepCols - c;
         const __mmask16 lanes = left >= 16 ? 0xffff : left <= 0 ? 0 : (__mmask16)((1u << left) - 1);
-        store_split(high + c, high + room * kStepCols + c, _mm512_maskz_loadu_ps(lanes, x + i * x_stride + step * kStepCols + c));
+        store_split(high + c, high + kStepTileBytes / 2 + c, _mm512_maskz_loadu_ps(lanes, x + i * x_stride + step * kStepCols + c));
       }
+    }
+}
+
+int64_t int_tiles_bytes(int64_t cols) { return blocks_of(cols) * kIntRows * (kBlockCols + 4); }
+
+void pack_int_tiles(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
+  const int64_t blocks = blocks_of(cols);
+  float padded[kBlockCols] = {};  // the last block, where it is short
+  float* scales = (float*)(out + blocks * kIntRows * kBlockCols);
+  if (height < kIntRows) memset(out, 0, (size_t)int_tiles_bytes(cols));
+  for (int64_t b = 0; b < blocks; b++)
+    for (int64_t i = 0; i < height; i++) {
+      const float* from = x + i * x_stride + b * kBlockCols;
+      if (cols - b * kBlockCols < kBlockCols) {
+        memcpy(padded, from, (size_t)(cols - b * kBlockCols) * sizeof(float));
+        from = padded;
+      }
+      QuantizedBlock block;
+      quantize_block(block, from);
+      memcpy(out + (b * kIntRows + i) * kBlockCols, block.q, kBlockCols);
+      scales[b * kIntRows + i] = block.scale;
     }
 }
 
