@@ -18,8 +18,8 @@ constexpr int64_t kSplitRows = 2 * kTileRows;
 int64_t split_tile_bytes(int64_t cols);
 void pack_split_rows(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
 
-// Int tiles, in the place of kLayoutIntPairs (the integers of kLayoutInt for matrix instructions): up to 32 rows, [blocks][2][16 rows][32 columns], then their scales, [blocks][32] f32.
-// Rows beyond x are zero; the second 16 may be absent from a tile's use, never from its room.
+// Int tiles, in the place of kLayoutIntPairs (integers for matrix instructions): those of kLayoutInt for up to 32 rows,
+// [blocks][2][16 rows][32 columns], then their scales, [blocks][32] f32. Rows beyond x are zero.
 constexpr int64_t kIntRows = 32;
 int64_t int_tiles_bytes(int64_t cols);
 void pack_int_tiles(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
