@@ -60,7 +60,7 @@ function interleaved({ rows, rotaryHeads }: TensorSpec): (row: number) => number
   };
 }
 
-function metadataOf(name: string, shape: Shape, type: MatrixType, vocabulary: Vocabulary): [string, Buffer][] {
+export function metadataOf(name: string, shape: Shape, type: MatrixType, vocabulary: Vocabulary): [string, Buffer][] {
   const { hidden, layers, heads, kvHeads, ffn, vocab, context, ropeTheta } = shape;
   const { tokens, merges, special, bosId, eosId, chatTemplate } = vocabulary;
   const float = (value: number) => Buffer.concat([u32(FLOAT), f32(value)]);

@@ -213,8 +213,14 @@ export interface Device {
   allocTensor(rows: number, cols: number): Tensor;
   /** A tensor filled from host values (norm weights, biases, sinks). */
   loadTensor(values: Float32Array, rows: number, cols: number): Tensor;
-  /** Stacks the parts along their rows into one matrix and packs it. `transposed` parts are stored [inputs, outputs]. */
-  loadWeight(parts: readonly HostTensor[], options?: { quantize?: WeightQuantization; transposed?: boolean }): Weight;
+  /**
+   * Stacks the parts along their rows into one matrix and packs it. `transposed` parts are stored [inputs, outputs]. The rows of a table
+   * (`isTable`) are only looked up, never multiplied: a device may leave them in the file.
+   */
+  loadWeight(
+    parts: readonly HostTensor[],
+    options?: { quantize?: WeightQuantization; transposed?: boolean; isTable?: boolean },
+  ): Weight;
   /** Bytes that loadWeight would hold for a checkpoint's tensor; `inspect` predicts memory with it. */
   packedBytes(tensor: WeightShape, quantize: WeightQuantization): number;
   /** Bytes that page pools may take now, unless somebody asks for another size. */

@@ -26,7 +26,14 @@ export interface CommonConfig {
 export function readCommon(
   c: ConfigReader,
   architecture: string,
-  absent: { eps?: number; epsField?: string; isTied?: boolean; headDim?: number; activation?: string } = {},
+  absent: {
+    eps?: number;
+    epsField?: string;
+    isTied?: boolean;
+    headDim?: number;
+    activation?: string;
+    ropeDim?: number;
+  } = {},
 ): CommonConfig {
   refuseQuantization(c);
   const hiddenSize = c.int("hidden_size");
@@ -34,7 +41,9 @@ export function readCommon(
   const numKvHeads = c.int("num_key_value_heads", numHeads);
   c.check(numHeads % numKvHeads === 0, "num_key_value_heads", `a divisor of num_attention_heads (${numHeads})`);
   const headDim = c.int("head_dim", absent.headDim ?? hiddenSize / numHeads);
-  c.check(headDim % 2 === 0, "head_dim", "an even number");
+  // Pairs are turned; the rest of a head may be odd.
+  if (absent.ropeDim === undefined) c.check(headDim % 2 === 0, "head_dim", "an even number");
+  else c.check(absent.ropeDim % 2 === 0, "qk_rope_head_dim", "an even number");
   return {
     architecture,
     hiddenSize,

@@ -135,17 +135,25 @@ export class Loader {
   }
 
   /** One matrix of all parts' rows. Stacking lets one matmul do the work of several. */
-  matrix(parts: readonly MatrixPart[], options: { transposed?: boolean; quantize?: WeightQuantization } = {}): Weight {
-    const { transposed = false, quantize = this.quantize } = options;
+  matrix(
+    parts: readonly MatrixPart[],
+    options: { transposed?: boolean; quantize?: WeightQuantization; isTable?: boolean } = {},
+  ): Weight {
+    const { transposed = false, quantize = this.quantize, isTable = false } = options;
     const tensors = parts.map(({ name, rows, cols, rowOf }) => {
       const tensor = this.host(name, transposed ? [cols, rows] : [rows, cols]);
       return rowOf === undefined ? tensor : permuteRows(tensor, name, rowOf);
     });
-    return this.device.loadWeight(tensors, { quantize, transposed });
+    return this.device.loadWeight(tensors, { quantize, transposed, isTable });
   }
 
   /** Embedding table or head: the outputs are compared with each other, so 4 bits are too few. */
-  vocabulary(name: string, rows: number, cols: number): Weight {
-    return this.matrix([{ name, rows, cols }], { quantize: this.quantize === "none" ? "none" : "q8" });
+  vocabulary(name: string, rows: number, cols: number, isTable = false): Weight {
+    return this.matrix([{ name, rows, cols }], { quantize: this.quantize === "none" ? "none" : "q8", isTable });
+  }
+
+  /** An embedding table that is no head: rows are looked up and never multiplied. */
+  table(name: string, rows: number, cols: number): Weight {
+    return this.vocabulary(name, rows, cols, true);
   }
 }

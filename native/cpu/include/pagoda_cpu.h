@@ -64,6 +64,8 @@ PG_API int32_t pg_weight_append(void* context, void* weight, int32_t dtype, int3
 // The same, from a file mapped for the duration of the call.
 PG_API int32_t pg_weight_append_file(void* context, void* weight, int32_t dtype, int32_t encoding, int64_t rows, int32_t transposed, const char* path, int64_t offset, int64_t source_bytes);
 // Returns the bytes held by the packed panels.
+// The rows stay in the file, mapped as long as the weight lives: for tables that are looked up and never multiplied.
+PG_API int32_t pg_weight_map_file(void* context, void* weight, int32_t dtype, int64_t rows, const char* path, int64_t offset, int64_t source_bytes);
 PG_API int64_t pg_weight_bytes(const void* weight);
 PG_API int32_t pg_weight_free(void* context, void* weight);
 

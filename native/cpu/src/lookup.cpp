@@ -9,7 +9,7 @@ using namespace pg;
 
 namespace {
 
-int32_t lookup(Context* context, float* out, int64_t out_stride, const Weight& weight, const int32_t* ids, int64_t count,
+int32_t lookup(Context* context, float* out, int64_t out_stride, Weight& weight, const int32_t* ids, int64_t count,
                float scale, bool accumulate) {
   if (out_stride < weight.cols) return fail(context, PG_E_ARGUMENT, "lookup: the output is too narrow");
   for (int64_t t = 0; t < count; t++)
@@ -18,7 +18,9 @@ int32_t lookup(Context* context, float* out, int64_t out_stride, const Weight& w
                   static_cast<long long>(weight.rows));
   constexpr int64_t kCost = 4;  // of unpacking a number, in numbers touched
   each_row(context, count, weight.cols * kCost,
-           [&](int64_t t) { unpack_row(out + t * out_stride, weight, ids[t], scale, accumulate); });
+           [&](int64_t t, int32_t worker) {
+             unpack_row(out + t * out_stride, weight, ids[t], scale, accumulate, weight.room.data() + worker * weight.room_bytes);
+           });
   return PG_OK;
 }
 
@@ -28,17 +30,17 @@ extern "C" {
 
 int32_t pg_embed(void* handle, float* out, int64_t out_stride, const void* weight, const void* step, float scale) {
   const Step& s = *as_step(step);
-  return lookup(as_context(handle), out, out_stride, *static_cast<const Weight*>(weight), s.input_of, s.num_tokens, scale, false);
+  return lookup(as_context(handle), out, out_stride, *static_cast<Weight*>(const_cast<void*>(weight)), s.input_of, s.num_tokens, scale, false);
 }
 
 int32_t pg_add_positions(void* handle, float* out, int64_t out_stride, const void* weight, const void* step) {
   const Step& s = *as_step(step);
-  return lookup(as_context(handle), out, out_stride, *static_cast<const Weight*>(weight), s.positions, s.num_tokens, 1.0f, true);
+  return lookup(as_context(handle), out, out_stride, *static_cast<Weight*>(const_cast<void*>(weight)), s.positions, s.num_tokens, 1.0f, true);
 }
 
 int32_t pg_add_types(void* handle, float* out, int64_t out_stride, const void* weight, const void* step) {
   const Step& s = *as_step(step);
-  return lookup(as_context(handle), out, out_stride, *static_cast<const Weight*>(weight), s.type_of, s.num_tokens, 1.0f, true);
+  return lookup(as_context(handle), out, out_stride, *static_cast<Weight*>(const_cast<void*>(weight)), s.type_of, s.num_tokens, 1.0f, true);
 }
 
 int32_t pg_gather_logit_rows(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* step,

@@ -106,6 +106,8 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
   if (n < 0 || out_stride < weight.rows || x_stride < weight.cols)
     return fail(context, PG_E_ARGUMENT, "matmul: n %lld, strides %lld and %lld do not fit [%lld, %lld]", (long long)n,
                 (long long)out_stride, (long long)x_stride, (long long)weight.rows, (long long)weight.cols);
+  for (const Segment& segment : weight.segments)
+    if (segment.file != nullptr) return fail(context, PG_E_ARGUMENT, "matmul: a table in a file is only looked up");
   const Kernels& kernels = *context->kernels;
   const Places places(kernels, n, weight.cols);
   if (places.offset[kNumLayouts] > context->activation_bytes)

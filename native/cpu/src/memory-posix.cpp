@@ -43,7 +43,7 @@ void release(void* address, int64_t bytes) {
     munmap(address, static_cast<size_t>(bytes));
 }
 
-FileMap::FileMap(const char* path, int64_t offset, int64_t bytes) {
+FileMap::FileMap(const char* path, int64_t offset, int64_t bytes, bool sequential) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) {
     error_ = "the file cannot be opened";
@@ -61,7 +61,7 @@ FileMap::FileMap(const char* path, int64_t offset, int64_t bytes) {
       base_ = nullptr;
       error_ = "the file cannot be mapped";
     } else {
-      madvise(base_, mapped_, MADV_SEQUENTIAL);
+      madvise(base_, mapped_, sequential ? MADV_SEQUENTIAL : MADV_RANDOM);
       data_ = static_cast<const uint8_t*>(base_) + lead;
     }
   }

@@ -77,7 +77,7 @@ void release(void* address, int64_t bytes) {
   }
 }
 
-FileMap::FileMap(const char*, int64_t, int64_t) : error_("there are no files here") {}
+FileMap::FileMap(const char*, int64_t, int64_t, bool) : error_("there are no files here") {}
 FileMap::~FileMap() {}
 
 }  // namespace pg

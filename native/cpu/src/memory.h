@@ -21,8 +21,8 @@ inline MemoryBlock allocate_block(int64_t bytes) { return MemoryBlock(allocate(b
 // A byte range of a file, mapped read-only; unmapped when it goes out of scope.
 class FileMap {
  public:
-  // ok() tells; `error` says why not. The range must lie inside the file.
-  FileMap(const char* path, int64_t offset, int64_t bytes);
+  // ok() tells; `error` says why not. The range must lie inside the file. sequential: it is read once, from front to back.
+  FileMap(const char* path, int64_t offset, int64_t bytes, bool sequential = true);
   ~FileMap();
   FileMap(const FileMap&) = delete;
   FileMap& operator=(const FileMap&) = delete;

@@ -1,5 +1,6 @@
 #include "unpack.h"
 
+#include "pack.h"
 #include "scalar.h"
 
 namespace pg {
@@ -62,14 +63,24 @@ void unpack_int(const uint8_t* panel, const EncodingSpec& spec, int64_t cols, in
   }
 }
 
+// A row that stayed in the file: as if its panel had been packed, and so the same bits.
+const uint8_t* panel_from_file(const Segment& segment, int64_t row, int64_t cols, uint8_t* room) {
+  const uint8_t* bytes = segment.file->data() + row * segment.row_bytes;
+  const Source one = {bytes, static_cast<Dtype>(segment.dtype), 1, cols, false};
+  packer(segment.dtype, segment.encoding)(room, one, 0);
+  return room;
+}
+
 }  // namespace
 
-void unpack_row(float* out, const Weight& weight, int64_t row, float scale, bool accumulate) {
+void unpack_row(float* out, const Weight& weight, int64_t row, float scale, bool accumulate, uint8_t* room) {
   const Segment* segment = weight.segments.data();
   while (row >= segment->first_row + segment->rows) segment++;
   const int64_t local = row - segment->first_row;
-  const uint8_t* panel = segment->data + local / kPanelRows * segment->panel_bytes;
-  const int64_t lane = local % kPanelRows;
+  const bool in_file = segment->file != nullptr;
+  const uint8_t* panel = in_file ? panel_from_file(*segment, local, weight.cols, room)
+                                 : segment->data + local / kPanelRows * segment->panel_bytes;
+  const int64_t lane = in_file ? 0 : local % kPanelRows;
   const EncodingSpec spec = spec_of(segment->encoding);
   const auto store = [=](int64_t k, float value) { out[k] = accumulate ? out[k] + scale * value : scale * value; };
   if (spec.codes != Codes::kFloat) return unpack_int(panel, spec, weight.cols, lane, store);

@@ -4,7 +4,7 @@
 
 namespace pg {
 
-// out[cols] = scale * W[row], or += when accumulating. The row must exist.
-void unpack_row(float* out, const Weight& weight, int64_t row, float scale, bool accumulate);
+// out[cols] = scale * W[row], or += when accumulating. The row must exist. room: for one panel, where rows stay in a file.
+void unpack_row(float* out, const Weight& weight, int64_t row, float scale, bool accumulate, uint8_t* room);
 
 }  // namespace pg

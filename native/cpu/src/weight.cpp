@@ -2,6 +2,7 @@
 #include "weight.h"
 
 #include <new>
+#include <utility>
 
 #include "context.h"
 #include "memory.h"
@@ -29,7 +30,7 @@ int32_t append(Context* context, Weight* weight, int32_t dtype, int32_t encoding
   if (expected < 0 || expected != source_bytes)
     return fail(context, PG_E_ARGUMENT, "%lld rows of %lld columns take %lld bytes, %lld were given", (long long)rows,
                 (long long)cols, (long long)expected, (long long)source_bytes);
-  Segment segment;
+  Segment segment = {};
   segment.encoding = static_cast<Encoding>(encoding);
   segment.first_row = weight->rows;
   segment.rows = rows;
@@ -75,6 +76,35 @@ int32_t pg_weight_append_file(void* handle, void* weight, int32_t dtype, int32_t
   const FileMap file(path, offset, source_bytes);
   if (!file.ok()) return fail(as_context(handle), PG_E_FILE, "%s", file.error());
   return pg_weight_append(handle, weight, dtype, encoding, rows, transposed, file.data(), source_bytes);
+}
+
+int32_t pg_weight_map_file(void* handle, void* weight, int32_t dtype, int64_t rows, const char* path, int64_t offset,
+                           int64_t source_bytes) {
+  Context* context = as_context(handle);
+  return guarded(context, "weight", [&]() -> int32_t {
+    Weight& w = *static_cast<Weight*>(weight);
+    const int64_t expected = rows < 1 || rows > kMostRows ? -1 : source_size(dtype, rows, w.cols);
+    if (expected < 0 || expected != source_bytes)
+      return fail(context, PG_E_ARGUMENT, "%lld rows of %lld columns do not take %lld bytes", (long long)rows,
+                  (long long)w.cols, (long long)source_bytes);
+    auto file = std::make_shared<const FileMap>(path, offset, source_bytes, false);
+    if (!file->ok()) return fail(context, PG_E_FILE, "%s", file->error());
+    Segment segment = {};
+    segment.encoding = static_cast<Encoding>(own_encoding(dtype));
+    segment.first_row = w.rows;
+    segment.rows = rows;
+    segment.panel_bytes = panel_size(segment.encoding, w.cols);
+    segment.file = std::move(file);
+    segment.dtype = dtype;
+    segment.row_bytes = source_bytes / rows;
+    if (segment.panel_bytes > w.room_bytes) {
+      w.room.resize(static_cast<size_t>(segment.panel_bytes * context->pool.size()));
+      w.room_bytes = segment.panel_bytes;
+    }
+    w.segments.push_back(std::move(segment));
+    w.rows += rows;
+    return PG_OK;
+  });
 }
 
 int64_t pg_weight_bytes(const void* handle) {

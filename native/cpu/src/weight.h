@@ -2,10 +2,12 @@
 // queries and 6-bit values into one matrix).
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "arena.h"
 #include "encoding.h"
+#include "memory.h"
 
 namespace pg {
 
@@ -15,15 +17,22 @@ struct Segment {
   int64_t rows;
   int64_t panels;
   int64_t panel_bytes;
-  uint8_t* data;  // [panels][panel_bytes], of `block`
+  uint8_t* data;  // [panels][panel_bytes], of `block`; null where the rows stay in the file
   ArenaBlock block;
-  int64_t bytes() const { return panels * panel_bytes; }
+  // Rows as the file has them, to be looked up one by one.
+  std::shared_ptr<const FileMap> file;
+  int32_t dtype;
+  int64_t row_bytes;  // in the file
+  int64_t bytes() const { return file == nullptr ? panels * panel_bytes : rows * row_bytes; }
 };
 
 struct Weight {
   int64_t rows = 0;
   int64_t cols = 0;
   std::vector<Segment> segments;
+  // A panel for each worker, where rows stay in a file.
+  std::vector<uint8_t> room;
+  int64_t room_bytes = 0;  // of one worker
 };
 
 }  // namespace pg

@@ -30,6 +30,7 @@ export const ABI = {
   pg_weight_create: [I32, ADDR, I64, OUT],
   pg_weight_append: [I32, ADDR, ADDR, I32, I32, I64, I32, IN, I64],
   pg_weight_append_file: [I32, ADDR, ADDR, I32, I32, I64, I32, IN, I64, I64],
+  pg_weight_map_file: [I32, ADDR, ADDR, I32, I64, IN, I64, I64],
   pg_weight_bytes: [I64, ADDR],
   pg_weight_free: [I32, ADDR, ADDR],
 

@@ -111,6 +111,43 @@ test("block formats are held at the width of their codes, levels of grids as 3 o
   device.close();
 });
 
+test("a table's rows are looked up in the file, the same bits as packed; they cannot be multiplied", () => {
+  const folder = mkdtempSync(join(tmpdir(), "pagoda-tables-"));
+  const device = new CpuDevice({ threads: 2 });
+  try {
+    const [rows, cols] = [37, 512];
+    for (const dtype of [
+      "f32",
+      "f16",
+      "bf16",
+      "f8_e4m3",
+      "q8_0",
+      "q4_k",
+      "q6_k",
+      "iq2_xs",
+      "iq3_s",
+      "nvfp4",
+    ] as const) {
+      const bytes = Uint8Array.from(
+        { length: bytesOf(dtype, rows * cols) },
+        (_, i) => (Math.imul(i, 2654435761) >>> 9) & 0x37,
+      );
+      const tensor = { name: dtype, dtype, shape: [rows, cols], byteLength: bytes.length, bytes: () => bytes };
+      const path = join(folder, dtype);
+      writeFileSync(path, Buffer.concat([Buffer.from("odd"), bytes]));
+      const packed = device.loadWeight([{ ...tensor, file: null }]);
+      const table = device.loadWeight([{ ...tensor, file: { path, offset: 3 } }], { isTable: true });
+      assert.deepEqual(rowsOf(device, table), rowsOf(device, packed), dtype);
+      assert.equal(table.byteLength, bytes.length, "as in the file");
+      const [out, x] = [device.allocTensor(1, rows), device.allocTensor(1, cols)];
+      assert.throws(() => device.matmul(out, x, table, 1), /only looked up/);
+    }
+  } finally {
+    device.close();
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test("weights are read from a file at an odd offset; a file too short is refused", () => {
   const folder = mkdtempSync(join(tmpdir(), "pagoda-weights-"));
   const device = new CpuDevice({ threads: 2 });

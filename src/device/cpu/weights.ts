@@ -66,6 +66,7 @@ export class CpuWeight implements Weight {
 export interface LoadWeightOptions {
   readonly quantize?: WeightQuantization;
   readonly transposed?: boolean;
+  readonly isTable?: boolean;
 }
 
 export function loadCpuWeight(
@@ -85,7 +86,8 @@ export function loadCpuWeight(
         throw mismatch(part, `${cols} columns as in ${parts[0]!.name}`, `${colsOf(part, isTransposed)}`);
       }
       const quantize = canQuantize(part, cols) ? (options.quantize ?? "none") : "none";
-      append(context, weight, part, quantize, isTransposed);
+      if (options.isTable === true && quantize === "none" && isInFile(context, part)) mapRows(context, weight, part);
+      else append(context, weight, part, quantize, isTransposed);
       rows += rowsOf(part, isTransposed);
       dtypes.add(quantize === "none" ? part.dtype : quantize);
     }
@@ -96,6 +98,25 @@ export function loadCpuWeight(
   }
 }
 
+function isInFile({ native }: CpuContext, part: HostTensor): boolean {
+  return part.file !== null && native.readsFiles;
+}
+
+/** A table's rows are looked up where they lie in the file: nothing is copied. */
+function mapRows(context: CpuContext, weight: number, part: HostTensor): void {
+  const { native, handle } = context;
+  const { path, offset } = part.file!;
+  const rows = rowsOf(part, false);
+  const status = native.pg_weight_map_file(handle, weight, codeOf(part), rows, `${path}\0`, offset, part.byteLength);
+  context.check(status, `pg_weight_map_file of ${part.name}`);
+}
+
+function codeOf(part: HostTensor): number {
+  const dtype = DTYPE_CODE[part.dtype];
+  if (dtype === undefined) throw mismatch(part, `a dtype of ${Object.keys(DTYPE_CODE).join(", ")}`, part.dtype);
+  return dtype;
+}
+
 function append(
   context: CpuContext,
   weight: number,
@@ -104,14 +125,13 @@ function append(
   isTransposed: boolean,
 ): void {
   const { native, handle } = context;
-  const dtype = DTYPE_CODE[part.dtype];
-  if (dtype === undefined) throw mismatch(part, `a dtype of ${Object.keys(DTYPE_CODE).join(", ")}`, part.dtype);
+  const dtype = codeOf(part);
   const encoding = quantize === "none" ? OWN_ENCODING : QUANTIZED_ENCODING[quantize];
   const rows = rowsOf(part, isTransposed);
   const transposed = isTransposed ? 1 : 0;
   const call = `pg_weight_append of ${part.name}`;
-  if (part.file !== null && native.readsFiles) {
-    const { path, offset } = part.file;
+  if (isInFile(context, part)) {
+    const { path, offset } = part.file!;
     const bytes = part.byteLength;
     context.check(
       native.pg_weight_append_file(handle, weight, dtype, encoding, rows, transposed, `${path}\0`, offset, bytes),

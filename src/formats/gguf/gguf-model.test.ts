@@ -217,6 +217,57 @@ test("what cannot be honoured is refused by name", () => {
   ]);
 });
 
+test("scales beside matrices and stacks of experts are multiplied in", () => {
+  // A block of NVFP4: four e4m3 scales, halved, then four times 16 codes of e2m1, low nibbles first.
+  const levels = [0, 1, 2, 3, 4, 6, 8, 12].flatMap((level) => level / 2);
+  const block = Uint8Array.from({ length: 36 }, (_, i) => (i < 4 ? 0x38 + i : (i * 37) & 0xff));
+  const plain = Array.from({ length: 64 }, (_, i) => {
+    const part = Math.floor(i / 16);
+    const byte = block[4 + part * 8 + (i % 8)]!;
+    const code = i % 16 < 8 ? byte & 15 : byte >> 4;
+    return (code & 8 ? -1 : 1) * levels[code & 7]! * (1 + part / 8); // 0x38 + p is 1 + p / 8 in e4m3
+  });
+  const numbers = (...values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
+  const of = (name: string, dtype: "f32" | "nvfp4", shape: number[], bytes: Uint8Array) => ({
+    name,
+    dtype,
+    shape,
+    bytes,
+  });
+  const tensors = [
+    of("token_embd.weight", "f32", [4, 64], new Uint8Array(4 * 256)),
+    of("blk.0.attn_v.weight", "nvfp4", [1, 64], block),
+    of("blk.0.attn_v.scale", "f32", [1], numbers(0.3)),
+    of("blk.0.attn_v.input_scale", "f32", [1], numbers(7)),
+    of("blk.0.ffn_down_exps.weight", "nvfp4", [2, 1, 64], Uint8Array.from([...block, ...block])),
+    of("blk.0.ffn_down_exps.scale", "f32", [2], numbers(0.25, -3)),
+  ];
+  const metadata = {
+    "general.architecture": "llama",
+    ...SHAPE,
+    "llama.embedding_length": 64,
+    "llama.expert_count": 2,
+    "llama.expert_used_count": 1,
+  };
+  const { source } = openGgufModel(save("scales.gguf", writeGguf(metadata, tensors)));
+  const check = (name: string, scale: number) => {
+    const found = toFloat32(source.get(name));
+    plain.forEach((value, i) => {
+      const expected = value * Math.fround(scale);
+      assert.ok(
+        Math.abs(found[i]! - expected) <= Math.abs(expected) * 2 ** -11,
+        `${name}[${i}]: ${found[i]}, ${expected}`,
+      );
+    });
+  };
+  check("model.layers.0.self_attn.v_proj.weight", 0.3);
+  check("model.layers.0.block_sparse_moe.experts.0.w2.weight", 0.25);
+  check("model.layers.0.block_sparse_moe.experts.1.w2.weight", -3);
+  assert.equal([...source.names()].filter((name) => name.includes("scale")).length, 0);
+  const wrong = [...tensors.slice(1, 2), of("blk.0.attn_v.scale", "f32", [2], numbers(1, 2))];
+  refuses({ "llama.embedding_length": 64 }, /blk\.0\.attn_v\.scale.*expected 1 number, found 2/, wrong);
+});
+
 test("a key that says nothing does no harm", () => {
   const metadata = { "general.architecture": "llama", ...SHAPE, "llama.logit_scale": 0, "llama.vocab_size": 4 };
   const { config } = openGgufModel(save("ok.gguf", writeGguf(metadata, [embedding])));

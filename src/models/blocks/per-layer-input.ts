@@ -32,7 +32,7 @@ export class PerLayerInputs implements Layer {
     const { hiddenSize, numLayers, width, vocabSize } = shape;
     const cols = numLayers * width;
     this.#device = loader.device;
-    this.#table = loader.vocabulary(`${root}embed_tokens_per_layer.weight`, vocabSize, cols);
+    this.#table = loader.table(`${root}embed_tokens_per_layer.weight`, vocabSize, cols);
     this.#project = loadLinear(loader, [{ name: `${root}per_layer_model_projection`, rows: cols }], hiddenSize, {
       project: { scale: hiddenSize ** -0.5 },
     });

@@ -31,8 +31,9 @@ export class Vocabulary {
     const { vocabSize, hiddenSize } = options;
     const { maxLogitRows } = loader.capacity;
     this.#device = loader.device;
-    this.#table = loader.vocabulary(options.embedding, vocabSize, hiddenSize);
-    const head = options.head === null ? this.#table : loader.vocabulary(options.head, vocabSize, hiddenSize);
+    const isTied = options.head === null;
+    this.#table = loader.vocabulary(options.embedding, vocabSize, hiddenSize, !isTied);
+    const head = isTied ? this.#table : loader.vocabulary(options.head!, vocabSize, hiddenSize);
     const biasName = (options.head ?? loader.headName()).replace(/weight$/, "bias");
     const hasBias = options.hasHeadBias === true && (options.head !== null || loader.has(biasName));
     const bias = hasBias ? loader.vector(biasName, vocabSize) : null;

@@ -218,7 +218,7 @@ function load(config: BertConfig, context: LoadContext): Model {
     });
   return new EncoderFrame(loader, {
     spec: bertSpec(config),
-    words: loader.vocabulary(`${root}embeddings.word_embeddings.weight`, vocabSize, hiddenSize),
+    words: loader.table(`${root}embeddings.word_embeddings.weight`, vocabSize, hiddenSize),
     types: numTypes === 0 ? null : table("token_type_embeddings", numTypes),
     // Turned so that position 0 is the first row.
     positions: table("position_embeddings", numPositions, (row) => (row + firstPosition) % numPositions),

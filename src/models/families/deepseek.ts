@@ -113,7 +113,10 @@ function readLatent(whole: ConfigReader, architecture: string, absent: LatentDef
   // Every head has its own key and value once they leave the latent, whatever num_key_value_heads says.
   const shaped = { ...raw, head_dim: nopeDim + ropeDim, num_key_value_heads: raw.num_attention_heads };
   const c = new ConfigReader(shaped, file);
-  const common = readCommon(c, architecture, absent.eps === undefined ? {} : { eps: absent.eps });
+  const common = readCommon(c, architecture, {
+    ropeDim,
+    ...(absent.eps === undefined ? {} : { eps: absent.eps }),
+  });
   const plain = llamaSettings(c, common, ropeDim);
   const { hiddenSize, numHeads } = plain;
   const valueDim = c.int("v_head_dim", absent.value);

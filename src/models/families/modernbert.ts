@@ -156,7 +156,7 @@ function load(config: ModernBertConfig, context: LoadContext): Model {
   });
   return new EncoderFrame(loader, {
     spec: modernBertSpec(config),
-    words: loader.vocabulary(`${root}embeddings.tok_embeddings.weight`, vocabSize, hiddenSize),
+    words: loader.table(`${root}embeddings.tok_embeddings.weight`, vocabSize, hiddenSize),
     types: null,
     positions: null,
     embeddingNorm: loadNorm(loader, `${root}embeddings.norm`, hiddenSize, style),

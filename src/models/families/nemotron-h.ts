@@ -95,7 +95,6 @@ function readMixer(c: ConfigReader, { hiddenSize, eps }: DecoderConfig): Mamba2S
 function readMoe(c: ConfigReader, plain: DecoderConfig): DeepseekMoe {
   const read = new ConfigReader({ ...c.raw, hidden_act: "silu" }, c.file);
   c.check(plain.activation === "relu2", "mlp_hidden_act", "relu2");
-  c.check(!c.bool("mlp_bias", false), "mlp_bias", "false");
   const moe = readDeepseekMoe(read, plain, { numExperts: 8, topK: 2, expertSize: 7688 });
   const sharedSize = c.int("moe_shared_expert_intermediate_size", 7688);
   return { ...moe, mixture: { ...moe.mixture, activation: "relu2" }, sharedSize };

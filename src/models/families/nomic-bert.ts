@@ -118,7 +118,7 @@ function load(config: NomicBertConfig, context: LoadContext): Model {
   const types = { name: `${root}embeddings.token_type_embeddings.weight`, rows: numTypes, cols: hiddenSize };
   return new EncoderFrame(loader, {
     spec: nomicSpec(config),
-    words: loader.vocabulary(`${root}embeddings.word_embeddings.weight`, config.vocabSize, hiddenSize),
+    words: loader.table(`${root}embeddings.word_embeddings.weight`, config.vocabSize, hiddenSize),
     types: numTypes === 0 ? null : loader.matrix([types], { quantize: "none" }),
     positions: null,
     embeddingNorm: loadNorm(loader, `${root}emb_ln`, hiddenSize, style),

@@ -8,7 +8,7 @@
 // Otherwise u is known beforehand, and two tokens share a pass. What bounds both is loads and stores of L1, not arithmetic: so blocks are
 // as wide as registers allow, since every key and query is loaded once for a row of the block.
 //
-// Order: sums over keys ascend in one chain for every column; k . q runs in VL partial sums. S depends on nothing but its tokens. So the
+// Order: sums over keys ascend in one chain for every column; k . q runs in VL partial sums, added by a tree. S depends on nothing but its tokens. So the
 // bits do not depend on how a row is cut into steps.
 //
 // Scalar twin: src/device/reference/recurrent.ts.
@@ -190,20 +190,21 @@ float dot(const float* k, const float* q, int32_t size) {
   alignas(64) float lanes[VL];
   v_store(lanes, sum);
   for (int c = 0; i < size; i++, c++) lanes[c] += k[i] * q[i];
-  float total = 0;
-  for (int c = 0; c < VL; c++) total += lanes[c];
-  return total;
+  for (int half = VL / 2; half > 0; half /= 2)
+    for (int c = 0; c < half; c++) lanes[c] += lanes[c + half];
+  return lanes[0];
 }
 
 void delta_rule(const Rows& block, const LinearAttentionWork& w) {
   Token before = {}, token;
   for (int32_t t = 0; t < w.tokens; t++) {
     read_token(token, w, t);
+    // Before the pass, so that its latency hides behind the first rows.
+    const vf along = v_set(dot(token.k, token.q, w.key_dim));
     vf a[kVectors], b[kVectors];
     if (t == 0) delta_pass<false, true>(block, before, token, w.key_dim, a, b);
     else delta_pass<true, true>(block, before, token, w.key_dim, a, b);
     const vf decay = v_set(token.decay), rate = v_set(w.rate[t * w.rate_stride]);
-    const vf along = v_set(dot(token.k, token.q, w.key_dim));
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) {
       token.u[v] = rate * (token.value[v] - decay * a[v]);
