@@ -30,7 +30,14 @@ export const ENCODERS: readonly EncoderRow[] = [
     differs: "BERT; positions begin after that of padding",
     goldens: "xlm-roberta, xlm-roberta-reranker",
   },
-  { title: "RoBERTa", architectures: of("Roberta"), gguf: "bert", context: "512", differs: "as XLM-RoBERTa" },
+  {
+    title: "RoBERTa",
+    architectures: of("Roberta"),
+    gguf: "bert",
+    context: "512",
+    differs: "as XLM-RoBERTa",
+    goldens: "roberta-scores",
+  },
   { title: "CamemBERT", architectures: of("Camembert"), gguf: "bert", context: "512", differs: "as XLM-RoBERTa" },
   {
     title: "DistilBERT",
@@ -38,6 +45,7 @@ export const ENCODERS: readonly EncoderRow[] = [
     gguf: "bert",
     context: "512",
     differs: "BERT without types of tokens",
+    goldens: "distilbert-plain",
   },
   {
     title: "ModernBERT (gte-modernbert, granite-embedding)",

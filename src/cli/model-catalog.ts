@@ -133,6 +133,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     gguf: "gemma",
     context: "8k",
     differs: "norm weights less one, gelu, scaled embedding",
+    goldens: "gemma-first",
   },
   Gemma2ForCausalLM: {
     title: "Gemma 2",
@@ -234,6 +235,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     tools: "granite",
     context: "128k",
     differs: "experts beside a shared feed-forward",
+    goldens: "granite-moe-shared",
   },
   GraniteMoeHybridForCausalLM: {
     title: "Granite 4",
@@ -274,6 +276,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     gguf: "chatglm",
     context: "128k",
     differs: "partial interleaved rotation, biases on q, k, v",
+    goldens: "glm-partial",
   },
   Glm4ForCausalLM: {
     title: "GLM-4",
@@ -354,6 +357,7 @@ export const CATALOG: Readonly<Record<string, CatalogRow>> = {
     gguf: "command-r",
     context: "128k",
     differs: "attention and feed-forward side by side, LayerNorm, scaled logits",
+    goldens: "cohere-normed",
   },
   Cohere2ForCausalLM: {
     title: "Command A, R7B",

@@ -356,6 +356,25 @@ KINDS = {
 }
 
 
+# Families that no other golden has.
+OTHERS = {
+    "gemma-first": ("Gemma", dict(head_dim=6, hidden_activation="gelu_pytorch_tanh", tie_word_embeddings=True)),
+    "glm-partial": ("Glm", dict(head_dim=8, attention_bias=True) | rope(rope_type="default", partial_rotary_factor=0.5)),
+    "cohere-normed": ("Cohere", dict(use_qk_norm=True, logit_scale=0.3, tie_word_embeddings=True)),
+    "granite-moe-shared": (
+        "GraniteMoeShared",
+        dict(
+            num_local_experts=5,
+            num_experts_per_tok=2,
+            shared_intermediate_size=14,
+            embedding_multiplier=2.0,
+            attention_multiplier=0.3,
+            residual_multiplier=0.7,
+            logits_scaling=3.0,
+        ),
+    ),
+}
+
 # Encoders and rerankers, whose goldens are vectors and scores.
 BERT = dict(
     vocab_size=VOCAB,
@@ -378,6 +397,11 @@ ENCODERS = {
         "ModernBertForSequenceClassification",
         MODERN | dict(num_labels=2, classifier_pooling="mean", classifier_bias=True, num_hidden_layers=3),
     ),
+    "roberta-scores": ("RobertaForSequenceClassification", BERT | dict(pad_token_id=1, type_vocab_size=1, num_labels=2)),
+    "distilbert-plain": (
+        "DistilBert",
+        dict(vocab_size=VOCAB, dim=20, hidden_dim=24, n_layers=2, n_heads=5, max_position_embeddings=64, activation="gelu"),
+    ),
     "embeddinggemma-window": (
         "Gemma3Text",
         COMMON | dict(head_dim=6, query_pre_attn_scalar=10, sliding_window=9, num_hidden_layers=3, use_bidirectional_attention=True),
@@ -389,7 +413,7 @@ def classes(family):
     if family.endswith("ForSequenceClassification"):
         return getattr(hf, f"{family.removesuffix('ForSequenceClassification')}Config"), getattr(hf, family)
     config = getattr(hf, f"{family}Config")
-    if family in ("Bert", "XLMRoberta", "ModernBert"):
+    if family in ("Bert", "XLMRoberta", "ModernBert", "DistilBert"):
         return config, getattr(hf, f"{family}Model")
     if family in ("Gemma3", "Mistral3"):
         return config, getattr(hf, f"{family}ForConditionalGeneration")
@@ -468,7 +492,7 @@ def make(name, family, options, seed):
     shutil.rmtree(folder, ignore_errors=True)
     common = {} if "text_config" in options or is_text else dict(vocab_size=VOCAB) if family == "GPT2" else COMMON
     model = model_class(config_class(**(common | options))).eval()
-    fill(model, family in ("Gemma2", "Gemma3", "Gemma3Text", "Qwen3_5Text"), generator)
+    fill(model, family in ("Gemma", "Gemma2", "Gemma3", "Gemma3Text", "Qwen3_5Text"), generator)
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     model = model_class.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager").eval()
@@ -479,7 +503,7 @@ def make(name, family, options, seed):
     (folder / "golden.json").write_text(json.dumps(dict(family=family, made_with=made_with, cases=cases)) + "\n")
 
 
-for seed, (name, (family, options)) in enumerate((VARIANTS | TEXT_PARTS | KINDS | ENCODERS).items()):
+for seed, (name, (family, options)) in enumerate((VARIANTS | TEXT_PARTS | KINDS | ENCODERS | OTHERS).items()):
     if len(sys.argv) == 1 or name in sys.argv[1:]:
         make(name, family, options, seed)
         print(name)
