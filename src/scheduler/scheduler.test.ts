@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { expectedTokens, forkOf, makeRequest, Simulation, tokensOf } from "../../test/support/simulation.js";
+import { expectedTokens, forkOf, makeRequest, rowsOf, Simulation, tokensOf } from "../../test/support/simulation.js";
 import { CacheManager } from "../cache/cache-manager.js";
 import type { RequestId } from "../core/ids.js";
 import { Scheduler } from "./scheduler.js";
@@ -262,4 +262,24 @@ test("when the twin's step fails, the one that waited computes the page itself",
   sim.scheduler.crash(step);
   sim.scheduler.fail(first);
   assert.deepEqual(sim.step(), [{ id: "second", start: 0, queryLen: 10 }]);
+});
+
+test("a prompt whose next page is computed in the air waits until it has landed, and then takes it over", () => {
+  const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8 });
+  const launch = () => sim.scheduler.schedule(sim.scheduler.createStep());
+  const prompt = tokensOf(1, 17);
+  sim.add("first", prompt);
+  const flights = [launch()!];
+  const second = sim.add("second", prompt);
+  flights.push(launch()!);
+  assert.deepEqual(
+    flights.map((step) => rowsOf(step).map(({ id, start }) => `${id} ${start}`)),
+    [["first 0"], ["first 8"]],
+  );
+  for (const step of flights) {
+    sim.computeStep(step);
+    sim.scheduler.land(step);
+  }
+  sim.runAll();
+  assert.equal(second.numCached, 16);
 });

@@ -49,6 +49,8 @@ test("Llama 3: the answer is a call of a known tool, or text", () => {
     ['{"answer": 42}', '{"answer": 42}', []],
     ["Hello {", "Hello {", []],
     ["{broken", "{broken", []],
+    ["<|python", "<|python", []],
+    ['{"name": "get", "parameters": {}} ;', "", [["get", "{}"]]],
   ]);
 });
 
