@@ -311,8 +311,10 @@ test("impossible sizes are refused with the option's name", () => {
       /Option numPages is/,
     );
   }
-  assert.throws(
-    () => new CacheManager({ pageSize: 0, prefixCaching: true, groups: [{ kind: "full", numPages: 4 }] }),
-    /Option pageSize is 0/,
-  );
+  for (const pageSize of [0, 2 ** 20 + 1]) {
+    assert.throws(
+      () => new CacheManager({ pageSize, prefixCaching: true, groups: [{ kind: "full", numPages: 4 }] }),
+      new RegExp(`Option pageSize is ${pageSize}`),
+    );
+  }
 });

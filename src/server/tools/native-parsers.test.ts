@@ -182,6 +182,8 @@ test("gpt-oss: channels of reasoning, calls and text", () => {
     ["<|channel|>analysis<|message|>cut of", "", [], "cut of"],
   ]);
   checkCuts(HARMONY, call);
+  const parser = HARMONY.createParser({ names: new Set(), parameter: () => undefined });
+  assert.deepEqual(parser.push("Just words"), [{ kind: "text", text: "Just words" }], "as they come");
 });
 
 test("Gemma 4: bare keys, strings between markers of their own", () => {
