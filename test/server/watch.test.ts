@@ -5,7 +5,7 @@ import { Writable } from "node:stream";
 import { after, before, test } from "node:test";
 import { pino } from "pino";
 import type { CachePicture, StepPlan, StepRecord } from "../../src/engine/types.js";
-import { startServer, type TestServer } from "../support/test-server.js";
+import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const messages = [{ role: "user", content: "a secret prompt that is long enough for two pages" }];
@@ -25,6 +25,12 @@ before(async () => {
   );
 });
 after(async () => host?.[Symbol.asyncDispose]());
+
+/** What was logged of a request. */
+function linesOf(requestId: string): { msg: string; status?: number; completionTokens?: number }[] {
+  const lines = logged.trim().split("\n");
+  return lines.map((line) => JSON.parse(line)).filter((entry) => entry.requestId === requestId);
+}
 
 async function get<T>(path: string): Promise<T> {
   const response = await fetch(host.url + path);
@@ -125,13 +131,13 @@ test("a trace when asked for, request ids echoed, no prompt in the log", async (
   const traced = (await response.json()) as { pagoda_trace: { cachedTokens: number; steps: number } };
   assert.ok(traced.pagoda_trace.cachedTokens > 0 && traced.pagoda_trace.steps >= 2);
   assert.equal(response.headers.get("x-request-id"), "my-id");
-  const lines = logged
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line));
-  const line = lines.find((entry) => entry.requestId === "my-id" && entry.msg === "request");
+  const line = linesOf("my-id").find(({ msg }) => msg === "request")!;
   assert.equal(line.status, 200);
   assert.equal(line.completionTokens, 2);
+  const streamed = { messages, max_tokens: 3, ignore_eos: true, stream: true };
+  await (await host.post("/v1/chat/completions", streamed, { "x-request-id": "my-stream" })).text();
+  await until(() => linesOf("my-stream").some(({ msg }) => msg === "stream ended"), "the end of a stream is logged");
+  assert.equal(linesOf("my-stream").find(({ msg }) => msg === "stream ended")!.completionTokens, 3);
   assert.ok(!logged.includes("secret"), "prompts are not logged");
 });
 
