@@ -11,7 +11,20 @@ import { factsOf, type Hour, type SimulationOptions, simulate } from "./cluster-
 import { type Line, lineChart } from "./line-chart.js";
 
 if (isMainThread) await main();
-else parentPort!.postMessage(simulate(workerData.options, POLICIES.get(workerData.policy)!));
+else runThread(workerData as Work);
+
+interface Work {
+  readonly options: SimulationOptions;
+  readonly policy: string;
+}
+
+function runThread({ options, policy }: Work): void {
+  const startMs = performance.now();
+  const onHour = (hour: number): void => {
+    process.stderr.write(`${policy}: ${hour} h simulated in ${((performance.now() - startMs) / 1000).toFixed(0)} s\n`);
+  };
+  parentPort!.postMessage(simulate(options, POLICIES.get(policy)!, onHour));
+}
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -65,7 +78,7 @@ async function main(): Promise<void> {
 }
 
 async function inThread(options: SimulationOptions, policy: string): Promise<readonly Hour[]> {
-  const worker = new Worker(new URL(import.meta.url), { workerData: { options, policy } });
+  const worker = new Worker(new URL(import.meta.url), { workerData: { options, policy } satisfies Work });
   const hours = await new Promise<readonly Hour[]>((resolve, reject) => {
     worker.once("message", resolve);
     worker.once("error", reject);

@@ -38,7 +38,12 @@ type SimulatedEvent = Event &
     | { readonly type: "publish" | "renew" }
   );
 
-export function simulate(options: SimulationOptions, policy: Policy): readonly Hour[] {
+/** `onHour` hears of every hour that is over. */
+export function simulate(
+  options: SimulationOptions,
+  policy: Policy,
+  onHour: (hour: number) => void = () => undefined,
+): readonly Hour[] {
   const { numReplicas, pagesPerReplica, seed, dayMs, maxStretch } = options;
   const random = makeRandom(seed);
   const conversations = new Traffic(options, makeRandom(seed + 1)).conversations();
@@ -59,6 +64,7 @@ export function simulate(options: SimulationOptions, policy: Policy): readonly H
   const events = new EventQueue<SimulatedEvent>();
   const changed = new Set<SimulatedReplica>(); // since their load was last heard
   let numOpen = 0;
+  let numHours = 0;
 
   const nextConversation = (): void => {
     const { value, done } = conversations.next();
@@ -126,6 +132,7 @@ export function simulate(options: SimulationOptions, policy: Policy): readonly H
     } else {
       for (const replica of changed) router.hear(replica);
       changed.clear();
+      if (nowMs >= (numHours + 1) * HOUR_MS) onHour(++numHours);
       again("renew", RENEW_MS);
     }
   }
