@@ -73,9 +73,10 @@ export function watchCluster(router: Router, { log, metrics }: ServerContext): v
     });
   };
   counter("pagoda_cluster_resumed_total", "Answers that went on at another replica", () => router.numResumed);
+  counter("pagoda_cluster_prefilled_total", "Prompts computed ahead by a prefill replica", () => router.numPrefilled);
   counter("pagoda_cluster_lost_total", "Replicas that left or were not heard any more", () => router.numLost);
   router.onMember = ({ replica, isHere, reason }) => {
     if (isHere) log.info({ replica }, "a replica is here");
-    else log.warn({ replica, reason }, "a replica is gone; its answers go on elsewhere");
+    else log.warn({ replica, reason }, "a replica is not there, or of no use; answers go on elsewhere");
   };
 }

@@ -199,7 +199,7 @@ test("pages move: a prefix is fetched from the replica that holds it, and comput
     const tokens = most!.heldTokens - least!.heldTokens;
     return isTurned ? { ...least!, fetch: { peer: most!.id, tokens, ms: 1 } } : most!;
   };
-  await using cluster = await startCluster(2, { policy });
+  await using cluster = await startCluster(2, { policy, leaseSeconds: 30 });
   const { engine, router, replicas } = cluster;
   const ask = (i: number, of: Engine = engine) => of.generate(story(i, 160), { ...drawn(i), maxTokens: 5 }).result();
   const numKnown = (): number => replicas.reduce((sum, { member }) => sum + router.router.numPages(member.id), 0);

@@ -7,7 +7,7 @@ import { createEngine } from "../../src/engine/client/engine.js";
 import { type Asked, alone, numReplicas, stream } from "../support/cluster-streams.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { type ServedProcess, startProcess } from "../support/served-process.js";
-import { drawn, LEASE_SECONDS, SmallCluster, story, tinyEngine, whole } from "../support/small-cluster.js";
+import { drawn, SmallCluster, story, tinyEngine, whole } from "../support/small-cluster.js";
 import { until } from "../support/until.js";
 
 const skip = whyNoNats();
@@ -27,7 +27,7 @@ test("a rolling upgrade: both replicas are replaced by another version under loa
   skip,
 }, async () => {
   const cluster = ["--nats", nats.url, "--cluster", "upgrade", "--log-level", "silent"];
-  const lease = ["--lease-seconds", String(LEASE_SECONDS)];
+  const lease = ["--lease-seconds", "9"]; // nobody is to be missed here
   const startReplica = (drainSeconds: number, ...more: string[]): Promise<ServedProcess> => {
     const drain = ["--drain-seconds", String(drainSeconds)];
     return startProcess([...cluster, ...lease, ...drain, "--num-pages", "400", ...more]);
@@ -91,12 +91,12 @@ test("an answer that has begun waits for its own version and ends with an error 
   await using other = await tinyEngine(OTHER);
   let wanted = "";
   const policy: Policy = (candidates) => candidates.find(({ id }) => id === wanted) ?? candidates[0] ?? null;
-  await using cluster = await SmallCluster.start(nats.url, { patienceMs: 2000, policy });
+  await using cluster = await SmallCluster.start(nats.url, { policy, leaseSeconds: 30 });
   const { engine, replicas } = cluster;
   const rest = async (answer: AsyncIterator<unknown>): Promise<void> => {
     while ((await answer.next()).done !== true);
   };
-  const long = engine.generate(story(1), { ...drawn(1), maxTokens: 600 });
+  const long = engine.generate(story(1), { ...drawn(1), maxTokens: 1500 });
   const begun = long[Symbol.asyncIterator]();
   await begun.next();
   const fresh = await cluster.addReplica({ engine: OTHER });
@@ -108,10 +108,12 @@ test("an answer that has begun waits for its own version and ends with an error 
   await cluster.addReplica(); // its own version again, in time
   await rest(begun);
   const whatCame = (await long.result()).samples;
-  assert.deepEqual(whatCame, (await lone.generate(story(1), { ...drawn(1), maxTokens: 600 }).result()).samples);
+  assert.deepEqual(whatCame, (await lone.generate(story(1), { ...drawn(1), maxTokens: 1500 }).result()).samples);
 
+  await using hasty = await cluster.addRouter({ patienceMs: 300 });
+  await until(() => hasty.member.router.replicas().length === 3, "it knows them all");
   wanted = replicas[2]!.member.id;
-  const lost = engine.generate(story(3), { ...drawn(3), maxTokens: 6000 })[Symbol.asyncIterator]();
+  const lost = hasty.engine.generate(story(3), { ...drawn(3), maxTokens: 6000 })[Symbol.asyncIterator]();
   await lost.next();
   assert.equal(replicas[2]!.member.replica.numCalls, 1);
   await replicas[2]!.member.drain(0);
@@ -129,6 +131,7 @@ test("pages of another page size or dtype are neither lent nor taken, whatever a
   await using cluster = await SmallCluster.start(nats.url, {
     replicas: [{ engine: f32 }, { engine: f16 }],
     policy: forced,
+    leaseSeconds: 30,
   });
   const { engine, replicas, router } = cluster;
   const [first, second] = [replicas[0]!, replicas[1]!];

@@ -95,7 +95,7 @@ export class SmallCluster implements AsyncDisposable {
     const cluster = new SmallCluster(nats, options);
     const { replicas = [{}], routerNats = nats } = options;
     for (const spec of replicas) await cluster.addReplica(spec);
-    cluster.#router = await cluster.addRouter(routerNats);
+    cluster.#router = await cluster.addRouter({ nats: routerNats });
     const { router } = cluster.#router.member;
     await until(() => router.replicas().length === replicas.length, "all replicas are known");
     return cluster;
@@ -121,8 +121,9 @@ export class SmallCluster implements AsyncDisposable {
     return replica;
   }
 
-  async addRouter(nats = this.config.nats[0]!, model = this.#options.model ?? TINY_MODEL): Promise<SmallRouter> {
-    const { Kind = Mailbox, patienceMs = 60_000, policy = choose, prefillTokens = 512 } = this.#options;
+  async addRouter(own: { readonly nats?: string; readonly patienceMs?: number } = {}): Promise<SmallRouter> {
+    const { Kind = Mailbox, policy = choose, prefillTokens = 512, model = TINY_MODEL } = this.#options;
+    const { nats = this.config.nats[0]!, patienceMs = this.#options.patienceMs ?? 60_000 } = own;
     const config = { ...this.config, nats: [nats] };
     const member = await joinAsRouter(config, await openMailbox(config, Kind));
     const options = { model, cluster: config.cluster, patienceMs, policy, prefillTokens };
