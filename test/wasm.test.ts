@@ -1,9 +1,11 @@
 // What is the wasm device's own: the committed modules are those of the sources, a model too large for its memory is refused in
-// words, and a device that is closed gives its threads back.
+// words, a thread that traps fails the call it works for, and a device that is closed gives its threads back.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { nodeWasmHost } from "../src/device/wasm/node-host.js";
+import { WasmLibrary } from "../src/device/wasm/wasm-library.js";
 import { openDevice } from "../src/engine/core/devices.js";
 
 test("the committed modules were made from the present sources", async () => {
@@ -21,4 +23,21 @@ test("what does not fit into 4 GiB is refused with the size and the limit", asyn
   });
   assert.equal(device.allocTensor(4, 4).rows, 4, "and the device goes on");
   device.close();
+});
+
+test("a trap in any thread fails the call, and every later one; nobody waits for it", async () => {
+  const library = await WasmLibrary.open(nodeWasmHost, 2);
+  const { native } = library;
+  const out = new BigUint64Array(1);
+  assert.equal(native.pg_context_create(2, 0, out), 0);
+  const context = Number(out[0]);
+  const cols = 16384; // two rows: a chunk for each thread
+  assert.equal(native.pg_alloc(context, cols * 4, out), 0);
+  const first = Number(out[0]);
+  const beyond = (2 ** 32 - 4096 - first) / 4; // the second row lies where there is no memory
+  const trap = { code: "device_call", message: /wasm: pg_scale failed with status trap: .+cannot be used any more/ };
+  assert.throws(() => native.pg_scale(context, first, beyond, 2, 2, cols), trap);
+  assert.throws(() => native.pg_scale(context, first, 0, 2, 1, cols), trap);
+  native.pg_context_free(context);
+  library.close();
 });

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 4
+#define PG_ABI_VERSION 5
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -41,6 +41,9 @@ PG_API int32_t pg_context_create(int32_t threads, int32_t isa, uint64_t* out_con
 PG_API int32_t pg_context_free(void* context);
 // Writes the text of the last failure (or an empty string), zero-terminated, cut to `capacity` bytes.
 PG_API int32_t pg_last_error(const void* context, char* out, int32_t capacity);
+// Holds every thread of the pool to a processor of its own, in the order of those this process may use; the caller to the first.
+// PG_E_UNSUPPORTED where there are fewer processors than threads, or the system has no such call.
+PG_API int32_t pg_pin_threads(void* context);
 // Returns the code of the instruction set in use.
 PG_API int32_t pg_isa(const void* context);
 

@@ -48,6 +48,12 @@ int32_t pg_last_error(const void* handle, char* out, int32_t capacity) {
   return PG_OK;
 }
 
+int32_t pg_pin_threads(void* handle) {
+  Context* context = as_context(handle);
+  if (context->pool.pin()) return PG_OK;
+  return fail(context, PG_E_UNSUPPORTED, "the system does not hold %d threads to a processor each", context->pool.size());
+}
+
 int32_t pg_isa(const void* handle) { return static_cast<const Context*>(handle)->kernels->isa; }
 
 int32_t pg_alloc(void* handle, int64_t bytes, uint64_t* out_address) {

@@ -53,13 +53,13 @@ namespace amx_twin { const Kernels* kernels(); }
 
 namespace {
 
-// Tiles, their bf16 products, and the system's leave to use them: Linux saves their 8 KiB only for processes that ask.
+// Tiles, their bf16 and int8 products, and the system's leave to use them: Linux saves their 8 KiB only for processes that ask.
 bool has_amx() {
 #ifdef __linux__
   unsigned a, b, c, d;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
-  if ((d & (kBf16 | kTile)) != (kBf16 | kTile)) return false;
+  constexpr unsigned kNeeded = 1u << 22 | 1u << 24 | 1u << 25;  // amx_bf16, amx_tile, amx_int8
+  if ((d & kNeeded) != kNeeded) return false;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else

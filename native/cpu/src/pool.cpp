@@ -2,6 +2,11 @@
 
 #include <chrono>
 
+#ifdef __linux__
+#include <pthread.h>
+#include <sched.h>
+#endif
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define PG_PAUSE() _mm_pause()
@@ -48,6 +53,26 @@ Pool::~Pool() {
   }
   wake_.notify_all();
   for (auto& worker : workers_) worker.join();
+}
+
+bool Pool::pin() {
+#ifdef __linux__
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < size_) return false;
+  int processor = -1;
+  for (int32_t i = 0; i < size_; i++) {
+    do processor++;
+    while (!CPU_ISSET(processor, &allowed));
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    const pthread_t thread = i == 0 ? pthread_self() : workers_[static_cast<size_t>(i - 1)].native_handle();
+    if (pthread_setaffinity_np(thread, sizeof one, &one) != 0) return false;
+  }
+  return true;
+#else
+  return false;
+#endif
 }
 
 // The next chunk of a seat's range [seat * chunks / size, (seat + 1) * chunks / size), or -1.

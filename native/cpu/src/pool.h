@@ -28,6 +28,8 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   int32_t size() const { return size_; }
+  // Holds the caller and every worker to a processor each; false: nothing was changed.
+  bool pin();
   // Runs fn(arg, c, worker) for every c < chunks and returns when all are done.
   void run(int64_t chunks, ChunkFn fn, void* arg);
 

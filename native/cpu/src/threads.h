@@ -21,9 +21,14 @@ using Thread = std::thread;
 
 namespace pg {
 
+// Set when an instance has trapped: what it held is never given back. Whoever waits then traps too, within kPatience.
+extern std::atomic<int32_t> has_failed;
+constexpr int64_t kPatience = 100'000'000;  // ns
+
 // Never inlined: after this instruction V8 11 (Node 20) calls through wrong function tables in the same function.
 __attribute__((noinline)) inline void wait_while(std::atomic<int32_t>& word, int32_t value) {
-  __builtin_wasm_memory_atomic_wait32(reinterpret_cast<int32_t*>(&word), value, -1);
+  __builtin_wasm_memory_atomic_wait32(reinterpret_cast<int32_t*>(&word), value, kPatience);
+  if (has_failed.load() != 0) __builtin_trap();
 }
 inline void wake(std::atomic<int32_t>& word, uint32_t count) {
   __builtin_wasm_memory_atomic_notify(reinterpret_cast<int32_t*>(&word), count);

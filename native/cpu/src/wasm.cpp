@@ -22,6 +22,8 @@ Seat seats[kSeats];
 
 }  // namespace
 
+std::atomic<int32_t> has_failed{0};
+
 int32_t start_on_worker(void (*run)(void*), void* body) {
   for (int32_t i = 0; i < kSeats; i++) {
     if (seats[i].state.load() != kIdle) continue;
@@ -74,6 +76,9 @@ PG_API void pg_wasm_leave(int32_t count) {
     wake(seats[i].state, 1);
   }
 }
+
+// Called by the host of an instance that has trapped.
+PG_API void pg_wasm_fail() { has_failed.store(1); }
 
 // Memory for the host's own use, where a block may be larger than a signed number.
 PG_API void* pg_wasm_allocate(uint32_t bytes) { return allocate(bytes); }

@@ -13,7 +13,7 @@ const ADDR = "addr";
 const IN = "in";
 const OUT = "out";
 
-export const ABI_VERSION = 4;
+export const ABI_VERSION = 5;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {
@@ -21,6 +21,7 @@ export const ABI = {
   pg_context_create: [I32, I32, I32, OUT],
   pg_context_free: [I32, ADDR],
   pg_last_error: [I32, ADDR, OUT, I32],
+  pg_pin_threads: [I32, ADDR],
   pg_isa: [I32, ADDR],
 
   pg_alloc: [I32, ADDR, I64, OUT],

@@ -9,6 +9,8 @@ export interface CpuDeviceOptions {
   readonly threads?: number;
   /** A name of ISA_NAMES; default: PAGODA_CPU_ISA, else the best one here. */
   readonly isa?: string;
+  /** Every thread to a processor of its own; default: whether PAGODA_PIN_THREADS is 1. */
+  readonly pinThreads?: boolean;
 }
 
 export class CpuDevice extends KernelDevice {
@@ -20,5 +22,7 @@ export class CpuDevice extends KernelDevice {
       availableMemory,
       maxPoolBytes: Number.POSITIVE_INFINITY,
     });
+    if (!(options.pinThreads ?? process.env.PAGODA_PIN_THREADS === "1")) return;
+    this.context.check(this.context.native.pg_pin_threads(this.context.handle), "pg_pin_threads");
   }
 }

@@ -10,6 +10,7 @@ export interface KernelExports {
   readonly pg_wasm_serve: (seat: number) => void;
   readonly pg_wasm_ready: (count: number) => number;
   readonly pg_wasm_leave: (count: number) => void;
+  readonly pg_wasm_fail: () => void;
   readonly pg_wasm_allocate: (bytes: number) => number;
   readonly pg_wasm_release: (address: number, bytes: number) => void;
   readonly __stack_pointer: WebAssembly.Global;
@@ -30,13 +31,18 @@ export async function instantiate(module: WebAssembly.Module, memory: WebAssembl
   return (await WebAssembly.instantiate(module, imports)).exports as unknown as KernelExports;
 }
 
-/** Runs until the device is closed. */
+/** Runs until the device is closed. When it traps, the others are told: they would wait for what it had taken. */
 export async function serve({ module, memory, seat, stack }: WorkerStart, onReady: () => void): Promise<void> {
   const exports = await instantiate(module, memory);
   exports.__stack_pointer.value = stack + STACK_BYTES; // grows down
   exports.__wasm_init_tls(stack + STACK_BYTES);
   onReady();
-  exports.pg_wasm_serve(seat);
+  try {
+    exports.pg_wasm_serve(seat);
+  } catch (error) {
+    exports.pg_wasm_fail();
+    throw error;
+  }
 }
 
 /** All that the C library asks of a system: the clock. It never writes but to say why it aborts, and that goes nowhere. */

@@ -18,10 +18,7 @@ export const nodeWasmHost: WasmHost = {
     worker.unref();
     const ready = new Promise<void>((resolve, reject) => {
       worker.once("message", resolve);
-      worker.on("error", (error) => {
-        reject(error);
-        throw error; // a thread that fails at work takes the engine's thread with it
-      });
+      worker.on("error", reject); // at work: the call that it works for fails, see #guarded of wasm-library.ts
     });
     return { ready, terminate: () => void worker.terminate() };
   },

@@ -29,6 +29,8 @@ export class WasmLibrary {
   #bytes: Uint8Array;
   #scratch = 0;
   #scratchBytes = 0;
+  /** What the first trap said. */
+  #failure: string | null = null;
 
   private constructor(exports: KernelExports, memory: WebAssembly.Memory) {
     this.#exports = exports;
@@ -36,7 +38,7 @@ export class WasmLibrary {
     this.#bytes = new Uint8Array(memory.buffer);
     const functions: Record<string, (...args: never[]) => number> = {};
     for (const [name, [result, ...args]] of Object.entries(ABI)) {
-      functions[name] = this.#wrap(exports[name as keyof KernelExports] as Call, result, args);
+      functions[name] = this.#wrap(this.#guarded(name), result, args);
     }
     const view = (address: number) => ({ buffer: this.#memory.buffer, byteOffset: address });
     this.native = { ...(functions as NativeFunctions), device: "wasm", readsFiles: false, view };
@@ -71,6 +73,23 @@ export class WasmLibrary {
     await Promise.all(this.#workers.map((worker) => worker.ready));
     // A worker says that it is ready just before it sits down: a few microseconds.
     while (this.#exports.pg_wasm_ready(count) === 0) await new Promise((resolve) => setTimeout(resolve, 0));
+  }
+
+  /** A trap, here or in a worker, is the end of the device: what was under way is held for ever. */
+  #guarded(name: string): Call {
+    const call = this.#exports[name as keyof KernelExports] as Call;
+    const frees = name.endsWith("_free"); // then the memory goes as a whole
+    return (...args) => {
+      try {
+        if (this.#failure === null) return call(...args);
+      } catch (error) {
+        this.#exports.pg_wasm_fail();
+        this.#failure = (error as Error).message;
+      }
+      if (frees) return 0;
+      const reason = `${this.#failure}; the device cannot be used any more`;
+      throw errorFor("device_call", { device: "wasm", call: name, status: "trap", reason });
+    };
   }
 
   /** Buffers lie one after the other in scratch memory while the call runs. */
