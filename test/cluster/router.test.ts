@@ -76,7 +76,13 @@ test("a prompt goes where its prefix is; a router that comes late knows it too; 
   await using cluster = await startCluster(3, { policy });
   const { engine, replicas } = cluster;
   const prompts = Array.from({ length: 6 }, (_, i) => story(i, 120));
-  for (const prompt of prompts) await engine.generate(prompt, { maxTokens: 2 }).result();
+  const numKnown = (of: RouterMember): number =>
+    replicas.reduce((sum, { member }) => sum + of.router.numPages(member.id), 0);
+  for (const prompt of prompts) {
+    const before = numKnown(cluster.router);
+    await engine.generate(prompt, { maxTokens: 2 }).result();
+    await until(() => numKnown(cluster.router) > before, "the router hears of the prompt's pages");
+  }
   const cachedAgain = async (of: Engine): Promise<number[]> => {
     const cached: number[] = [];
     for (const prompt of prompts) {
@@ -87,8 +93,6 @@ test("a prompt goes where its prefix is; a router that comes late knows it too; 
   };
   for (const cached of await cachedAgain(engine)) assert.ok(cached >= 96, `${cached} tokens were cached`);
   await using late = await cluster.addRouter();
-  const numKnown = (of: RouterMember): number =>
-    replicas.reduce((sum, { member }) => sum + of.router.numPages(member.id), 0);
   await until(
     () => numKnown(late.member) > 0 && numKnown(late.member) === numKnown(cluster.router),
     "the late router knows as much",
