@@ -49,7 +49,9 @@ export function clusterTests(lab: Lab): void {
       const rows = region("Replicas").locator("tbody tr");
       await rows.filter({ hasText: left.id }).waitFor();
       assert.equal(await rows.filter({ hasText: gone.id }).count(), 0);
-      assert.match(await rows.innerText(), /both\tready\t\d+ of 64\t.*\t(\d\d?(\.\d)?|100) %\t[\d.]+ m?s\t/);
+      // The hit rate is there once the replica has told of an answer that ended.
+      const told = /both\tready\t\d+ of 64\t.*\t(\d\d?(\.\d)?|100) %\t[\d.]+ m?s\t/;
+      await until("its load, hit rate and latency", async () => told.test(await rows.innerText()));
       await region("Replicas")
         .getByText(/[1-9]\d* lost/)
         .waitFor();
