@@ -107,6 +107,7 @@ export function chatTests(lab: Lab): void {
     const first = await page.locator(".turn.assistant .markdown").innerText();
     await page.getByRole("button", { name: "Regenerate" }).click();
     await until("a second version", async () => (await page.locator(".siblings").count()) === 1);
+    await answered(page);
     assert.equal(await version(page, 0), "‹\n2/2\n›");
     await page.getByRole("button", { name: "Previous version" }).click();
     assert.equal(await page.locator(".turn.assistant .markdown").innerText(), first);
@@ -124,6 +125,7 @@ export function chatTests(lab: Lab): void {
     await page.reload();
     await page.keyboard.press("Control+k");
     await page.getByLabel("Search conversations").fill("owls dragon");
+    await until("the conversation is found", async () => (await listed(page)).length === 1);
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
     await page.locator(".turn.user").filter({ hasText: "Tell me of owls." }).waitFor();
