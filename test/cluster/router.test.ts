@@ -219,7 +219,7 @@ test("pages move: a prefix is fetched from the replica that holds it, and comput
     isTurned = false;
     const before = numKnown();
     await ask(i);
-    await until(() => numKnown() >= before + 9, "the prefix is published");
+    await until(() => numKnown() >= before + 10, "the prefix is published");
     isTurned = true;
     const lenders = replicas.map(({ engine: one }) => [one, one.lendPages] as const);
     if (i === 2)
@@ -229,6 +229,7 @@ test("pages move: a prefix is fetched from the replica that holds it, and comput
     for (const [one, lend] of lenders) one.lendPages = lend;
     assert.deepEqual(samples, (await ask(i, lone)).samples);
     assert.ok(i === 1 ? trace.cachedTokens >= 144 : trace.cachedTokens < 144, `${trace.cachedTokens} were fetched`);
+    await until(() => numKnown() >= before + 2 * 10, "both hold it");
   }
   isTurned = false;
   const longer = `${story(1, 160)}${story(8, 100)}`; // both hold its beginning
