@@ -1,5 +1,6 @@
 #!/bin/bash
 # Packs what scripts/gpu-round.sh needs on a machine without Node and without a network: carry/node.xz and carry/round.tar.xz.
+#   scripts/gpu-pack.sh [LLAMA_CPP]    with llama.cpp's source folder also carry/llama.cpp.tar.xz, what bench/gpu-peers builds of it
 set -e
 cd "$(dirname "$0")/.."
 mkdir -p carry
@@ -21,4 +22,11 @@ for (const name of seen) console.log(`node_modules/${name}`);
 mkdir -p build/cuda
 tar cf - --exclude='*.map' --exclude='*.d.ts' --exclude='*.d.cts' --exclude='*.md' --exclude='*/doc/*' --exclude='*/docs/*' \
   --exclude='*/koffi/vendor/*' --exclude='*/src/*.ts' dist build/cuda native/cuda -T carry/modules.txt | xz -3 -T2 > carry/round.tar.xz
+if [ -n "${1:-}" ]; then
+  slim=$(mktemp -d)
+  others=$(cd "$1/ggml/src" && ls -d ggml-*/ | grep -vE '^ggml-(cpu|cuda)/' | sed 's,\(.*\)/,--exclude=ggml/src/\1,')
+  tar cf - -C "$1" $others CMakeLists.txt LICENSE cmake common ggml include licenses src vendor tools/llama-bench tools/batched-bench | tar xf - -C "$slim"
+  printf 'find_package(Threads REQUIRED)\nllama_add_compile_flags()\nadd_subdirectory(batched-bench)\nadd_subdirectory(llama-bench)\n' > "$slim/tools/CMakeLists.txt"
+  tar cJf carry/llama.cpp.tar.xz -C "$slim" . && rm -r "$slim"
+fi
 ls -la carry

@@ -2,7 +2,7 @@
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
 #   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul codes forms attention e2e e2e8b split serve coded
-#                                         sanitize sanitize-contract tier share architectures profile step1b step8b counters sass
+#                                         sanitize sanitize-contract tier share architectures profile step1b step8b counters sass peers
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -151,6 +151,13 @@ for p in $PHASES; do
         phase 30 spill-$megabytes node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 512 --output-len 64 --repeat 6 --num-pages 3000 --max-pages-per-batch 512 --ideal-chunk 1024 --host-cache-mb $megabytes
         grep -E "answer tokens/s|per token" "$OUT/spill-$megabytes.log" >> "$TABLE"
       done ;;
+    peers)
+      # llama.cpp built here (its source: carry/llama.cpp.tar.xz, or LLAMA_CPP) and PyTorch, beside Pagoda on the same shapes.
+      [ -f carry/llama.cpp.tar.xz ] && mkdir -p /tmp/llama.cpp && tar xJf carry/llama.cpp.tar.xz -C /tmp/llama.cpp
+      phase 430 peers1b node bench/gpu-peers/compare.mjs --shape 1b --llama-cpp "${LLAMA_CPP:-/tmp/llama.cpp}" --torch
+      cat "$OUT/peers1b.log" >> "$TABLE"
+      phase 200 peers8b node bench/gpu-peers/compare.mjs --shape 8b --torch --prefill 512,8192 --rows 1,32,128 --steps 32 --repeat 2
+      cat "$OUT/peers8b.log" >> "$TABLE" ;;
     profile)
       # Device time of each kernel over a prefill of 8,192 tokens and some decode steps.
       phase 70 ncu ncu --clock-control none --metrics gpu__time_duration.sum --csv --page raw --launch-count 1500 node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 8192 --batch 1 --context 512 --steps 8 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 8192

@@ -1,6 +1,6 @@
 # A Llama of the given shape in plain PyTorch, random f16 weights: tok/s of prefills, and of decode steps over a filled KV cache, captured as a
 # CUDA graph where there is a GPU. What a user gets who writes the model down; no serving engine.
-#   python3 torch-llama.py '{"hidden": 2048, ..., "lengths": [512], "rows": [1, 32], "context": 512, "steps": 64, "repeat": 3, "device": "cuda"}'
+#   python3 torch-llama.py '{"hidden": 2048, ..., "lengths": [512], "many": [32, 512], "rows": [1, 32], "context": 512, "steps": 64, "repeat": 3, "device": "cuda"}'
 import json
 import statistics
 import sys
@@ -74,6 +74,10 @@ with torch.inference_mode():
         tokens = torch.randint(V, (1, length), device=device)
         position, cache = torch.arange(length, device=device), caches(1, length)
         rates[f"prefill {length}"] = length / seconds(lambda: forward(tokens, position, cache, length))
+    prompts, length = given["many"]
+    tokens = torch.randint(V, (prompts, length), device=device)
+    position, cache = torch.arange(length, device=device), caches(prompts, length)
+    rates[f"prefill {prompts} x {length}"] = prompts * length / seconds(lambda: forward(tokens, position, cache, length))
     for rows in given["rows"]:
         end = given["context"] + 1
         tokens = torch.randint(V, (rows, 1), device=device)
