@@ -21,8 +21,14 @@ const leastLoad: Policy = (candidates, _, random) => {
   return idlest[Math.floor(random * idlest.length)] ?? null;
 };
 
-export const POLICIES: ReadonlyMap<string, Policy> = new Map([
-  ["round robin", roundRobin()],
-  ["least load", leastLoad],
-  ["prefix-aware", choose],
+/** A way to choose, and whether it wants to know what replicas hold. */
+export interface NamedPolicy {
+  readonly choose: Policy;
+  readonly looksAtPrefixes: boolean;
+}
+
+export const POLICIES: ReadonlyMap<string, NamedPolicy> = new Map([
+  ["round robin", { choose: roundRobin(), looksAtPrefixes: false }],
+  ["least load", { choose: leastLoad, looksAtPrefixes: false }],
+  ["prefix-aware", { choose, looksAtPrefixes: true }],
 ]);

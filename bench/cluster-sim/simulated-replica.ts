@@ -32,7 +32,8 @@ export interface Served {
 
 export class SimulatedReplica {
   readonly id: string;
-  readonly journal: PrefixJournal;
+  /** What its cache takes up and gives up; null where nobody asks. */
+  readonly journal: PrefixJournal | null;
   readonly speed = new PromptSpeed();
   /** Of a call's stay, lately. */
   meanCallMs = 1000;
@@ -48,13 +49,13 @@ export class SimulatedReplica {
   /** Steps of the stretch that runs. */
   #numSteps = 0;
 
-  constructor(id: string, numPages: number, clock: () => number, maxStretch = MAX_STRETCH) {
+  constructor(id: string, numPages: number, clock: () => number, isWatched: boolean, maxStretch = MAX_STRETCH) {
     this.id = id;
     this.#maxStretch = maxStretch;
     this.#cache = new CacheManager({ pageSize: PAGE_SIZE, prefixCaching: true, groups: [{ kind: "full", numPages }] });
     const options = { mode: "extend", pageSize: PAGE_SIZE, maxPagesPerBatch: 32, idealChunk: 128 } as const;
     this.#scheduler = new Scheduler(options, this.#cache, clock);
-    this.journal = this.#cache.openJournal()!;
+    this.journal = isWatched ? this.#cache.openJournal() : null;
   }
 
   /** When the steps that run end; infinite when none does. */

@@ -18,6 +18,8 @@ import { type Turn, tokensOf } from "./traffic.js";
 const MODEL = "simulated";
 const LEASE_MS = 3000;
 const MAX_QUEUED = 32;
+/** Page size of replicas as a choice that does not look at prefixes sees them: no prompt has a page of it, so nothing is hashed or looked up. */
+const NO_PAGES = 2 ** 30;
 
 type Listener = Parameters<Line["listen"]>[1];
 
@@ -27,11 +29,13 @@ export class SimulatedRouter implements AttemptOwner {
   readonly #subjects = new Subjects(MODEL);
   readonly #listeners = new Map<string, Listener>(); // by subject
   readonly #seqs = new Map<string, number>();
+  readonly #pageSize: number;
   #members!: MembersListener;
   #onAdd: (replica: string, message: AddCall) => void = () => undefined;
   #numCalls = 0;
 
-  constructor(policy: Policy, clock: () => number) {
+  constructor(policy: Policy, looksAtPrefixes: boolean, clock: () => number) {
+    this.#pageSize = looksAtPrefixes ? PAGE_SIZE : NO_PAGES;
     const line: Line = {
       member: "router",
       subjects: this.#subjects,
@@ -57,7 +61,7 @@ export class SimulatedRouter implements AttemptOwner {
 
   /** A replica is here, or says something new of itself. */
   hear(replica: SimulatedReplica): void {
-    this.#members.onReplica(entryOf(replica));
+    this.#members.onReplica(entryOf(replica, this.#pageSize));
   }
 
   /** What the replica's cache has taken up and given up since the last time. */
@@ -66,7 +70,7 @@ export class SimulatedRouter implements AttemptOwner {
     this.#seqs.set(id, seq);
     const message = { from: id, type: "prefixes", epoch: 1, seq, isSnapshot: seq === 0 } as const;
     const subject = this.#subjects.prefixes(id);
-    const changes = wordsToText(journal.take());
+    const changes = wordsToText(journal!.take());
     this.#listeners.get(this.#subjects.prefixes("*"))!({ ...message, changes } as { from: string }, subject);
   }
 
@@ -87,7 +91,7 @@ export class SimulatedRouter implements AttemptOwner {
     const choice = this.#placement.choose(call);
     if (choice === null || choice instanceof CapacityError) return false;
     this.#onAdd = (replica, { id, prompt }) => add(Number(replica), id, prompt);
-    this.#router.start(choice.chosen, call.requests(-1)[0]!, call.keysFor(PAGE_SIZE), this);
+    this.#router.start(choice.chosen, call.requests(-1)[0]!, call.keysFor(this.#pageSize), this);
     return true;
   }
 
@@ -114,9 +118,9 @@ export class SimulatedRouter implements AttemptOwner {
   }
 }
 
-function entryOf({ id, speed, meanCallMs }: SimulatedReplica): ReplicaEntry {
+function entryOf({ id, speed, meanCallMs }: SimulatedReplica, pageSize: number): ReplicaEntry {
   const load: ReplicaLoad = { ...NO_LOAD, tokensPerSecond: speed.tokensPerSecond, meanCallMs };
-  return { ...ENTRY, id, load };
+  return { ...ENTRY, facts: { ...ENTRY.facts, pageSize }, id, load };
 }
 
 const NO_LOAD: ReplicaLoad = {

@@ -3,6 +3,7 @@
 import type { Policy } from "../../src/cluster/choose.js";
 import { makeRandom } from "../../test/support/random.js";
 import { type Event, EventQueue } from "./event-queue.js";
+import type { NamedPolicy } from "./policies.js";
 import { PAGE_SIZE, type Served, SimulatedReplica } from "./simulated-replica.js";
 import { SimulatedRouter } from "./simulated-router.js";
 import { Traffic, type TrafficOptions, type Turn } from "./traffic.js";
@@ -41,7 +42,7 @@ type SimulatedEvent = Event &
 /** `onHour` hears of every hour that is over. */
 export function simulate(
   options: SimulationOptions,
-  policy: Policy,
+  { choose, looksAtPrefixes }: NamedPolicy,
   onHour: (hour: number) => void = () => undefined,
 ): readonly Hour[] {
   const { numReplicas, pagesPerReplica, seed, dayMs, maxStretch } = options;
@@ -50,14 +51,15 @@ export function simulate(
   let nowMs = 0;
   const clock = (): number => nowMs;
   // Ties are drawn from the seed, not from Math.random().
-  const router = new SimulatedRouter((some, tokens) => policy(some, tokens, random(2 ** 30) / 2 ** 30), clock);
+  const chooseFrom: Policy = (some, tokens) => choose(some, tokens, random(2 ** 30) / 2 ** 30);
+  const router = new SimulatedRouter(chooseFrom, looksAtPrefixes, clock);
   const replicas = Array.from(
     { length: numReplicas },
-    (_, i) => new SimulatedReplica(String(i), pagesPerReplica, clock, maxStretch),
+    (_, i) => new SimulatedReplica(String(i), pagesPerReplica, clock, looksAtPrefixes, maxStretch),
   );
   for (const replica of replicas) {
     router.hear(replica);
-    router.hearPrefixes(replica);
+    if (looksAtPrefixes) router.hearPrefixes(replica);
   }
   const hours = Array.from({ length: Math.ceil(dayMs / HOUR_MS) }, newHour);
   const hourOf = (atMs: number): Hour => hours[Math.min(hours.length - 1, Math.floor(atMs / HOUR_MS))]!;
@@ -118,7 +120,7 @@ export function simulate(
   };
 
   nextConversation();
-  again("publish", PUBLISH_MS);
+  if (looksAtPrefixes) again("publish", PUBLISH_MS);
   again("renew", RENEW_MS);
   for (let event = events.pop(); event !== null; event = events.pop()) {
     nowMs = event.atMs;
@@ -127,7 +129,7 @@ export function simulate(
       arrive(event.turn);
       if (event.isFirst) nextConversation();
     } else if (event.type === "publish") {
-      for (const replica of replicas) if (!replica.journal.isEmpty) router.hearPrefixes(replica);
+      for (const replica of replicas) if (replica.journal?.isEmpty === false) router.hearPrefixes(replica);
       again("publish", PUBLISH_MS);
     } else {
       for (const replica of changed) router.hear(replica);

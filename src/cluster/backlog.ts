@@ -10,6 +10,8 @@ export interface Seen {
   readonly tokensAhead: number;
 }
 
+const NONE: Seen = { numWorse: 0, tokensAhead: 0 };
+
 export class Backlog {
   readonly #levels = new Map<number, { count: number; tokens: number }>();
 
@@ -37,6 +39,7 @@ export class Backlog {
 
   /** As a call of this priority sees it. */
   seenBy(priority: number): Seen {
+    if (this.#levels.size === 0) return NONE;
     let numWorse = 0;
     let tokensAhead = 0;
     for (const [other, { count, tokens }] of this.#levels) {

@@ -31,6 +31,8 @@ export class Placement {
   readonly #router: Router;
   readonly #options: PlacementOptions;
   readonly #policy: Policy;
+  #all: readonly ReplicaEntry[] = [];
+  #ofModel: readonly ReplicaEntry[] = []; // of them
 
   constructor(router: Router, options: PlacementOptions) {
     this.#router = router;
@@ -39,9 +41,14 @@ export class Placement {
   }
 
   /** All that serve the model, whatever their state. */
-  replicas(): ReplicaEntry[] {
-    const { model, vocabulary } = this.#options;
-    return this.#router.replicas().filter((entry) => entry.model === model && entry.vocabulary === vocabulary);
+  replicas(): readonly ReplicaEntry[] {
+    const all = this.#router.replicas();
+    if (all !== this.#all) {
+      const { model, vocabulary } = this.#options;
+      this.#all = all;
+      this.#ofModel = all.filter((entry) => entry.model === model && entry.vocabulary === vocabulary);
+    }
+    return this.#ofModel;
   }
 
   /** null: none can take it now. An error: all that could are full, and it has not begun. */
@@ -87,19 +94,25 @@ export class Placement {
   /** Replicas that can hold so many tokens of the call. One that has begun goes on where its bits are the same, or nowhere. */
   #able(call: RoutedCall, numTokens: number): ReplicaEntry[] {
     if (!this.#router.mailbox.isConnected) return [];
+    const { hasBegun, identity } = call;
     return this.replicas().filter((entry) => {
-      const isAlike = !call.hasBegun || entry.facts.identity === call.identity;
+      const isAlike = !hasBegun || entry.facts.identity === identity;
       return isAlike && entry.state === "ready" && longestOf(entry) >= numTokens;
     });
   }
 
   /** Each with what it holds of the prompt and could get of it from the one that holds most. */
   #candidates(call: RoutedCall, able: readonly ReplicaEntry[]): Candidate[] {
-    const held = new Map<number, ReadonlyMap<string, number>>(); // by page size
-    const candidateOf = ({ id, facts: { pageSize } }: ReplicaEntry): Candidate => {
-      const pages = held.get(pageSize) ?? this.#router.match(call.keysFor(pageSize));
-      held.set(pageSize, pages);
-      return this.#router.candidate(id, pages.get(id) ?? 0, call.message.priority);
+    const bySize = new Map<number, ReadonlyMap<string, number>>();
+    let pageSize = 0; // of the last one; mostly the same for all
+    let held: ReadonlyMap<string, number> = new Map();
+    const candidateOf = ({ id, facts }: ReplicaEntry): Candidate => {
+      if (facts.pageSize !== pageSize) {
+        pageSize = facts.pageSize;
+        held = bySize.get(pageSize) ?? this.#router.match(call.keysFor(pageSize));
+        bySize.set(pageSize, held);
+      }
+      return this.#router.candidate(id, held.get(id) ?? 0, call.message.priority);
     };
     const fullest = new Map<string, Candidate>(); // by identity: pages of one are of no use to another
     for (const entry of this.#able(call, 0)) {

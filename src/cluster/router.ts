@@ -91,6 +91,7 @@ export class Router {
   readonly #prefixes: PrefixMap;
   readonly #listeners = new Set<RouterListener>();
   readonly #timers: readonly NodeJS.Timeout[];
+  #entries: readonly ReplicaEntry[] | null = null; // of the views
   #numAttempts = 0;
 
   constructor(mailbox: Line, members: Membership, leaseMs: number, clock = (): number => performance.now()) {
@@ -122,8 +123,10 @@ export class Router {
     return () => this.#listeners.delete(listener);
   }
 
-  replicas(): ReplicaEntry[] {
-    return [...this.#views.values()].map(({ entry }) => entry);
+  /** The same list until one of them comes, goes or says something new: every request looks at all of them. */
+  replicas(): readonly ReplicaEntry[] {
+    this.#entries ??= [...this.#views.values()].map(({ entry }) => entry);
+    return this.#entries;
   }
 
   /** Pages of prefixes that a replica is known to hold. */
@@ -262,6 +265,7 @@ export class Router {
     view.otherCalls = calls.count - (ours?.count ?? 0);
     view.otherQueued = Backlog.of(calls.queued).without(ours?.queued ?? []);
     this.#views.set(entry.id, view);
+    this.#entries = null;
     this.#prefixes.open(entry.id);
     if (known === undefined) this.onMember({ replica: entry.id, isHere: true, reason: null });
     for (const listener of this.#listeners) listener.onChange();
@@ -288,6 +292,7 @@ export class Router {
     const view = this.#views.get(id);
     if (view === undefined) return;
     this.#views.delete(id);
+    this.#entries = null;
     this.#prefixes.drop(id);
     this.numLost++;
     this.onMember({ replica: id, isHere: false, reason });
