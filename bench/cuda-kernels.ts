@@ -115,7 +115,7 @@ function tileForms(): void {
         const out = device.allocTensor(n, rows);
         const operand = runtime.operandOf(x, n, weights[0]!.kind);
         const product = { bias: 0, scale: 1, accumulate: true, gate: -1 };
-        const chosen = tileShape(132, rows, n, cols / 64);
+        const chosen = tileShape(132, weights[0]!, n);
         const times = TILES.map((form) => {
           const us = microseconds(Math.max(weights.length, n > 512 ? 4 : 16), (i) =>
             tiles(runtime, out, operand, weights[i % weights.length]!, n, product, form),

@@ -7,6 +7,8 @@
 
 #define LOG2E 1.4426950408889634f
 
+struct alignas(16) Quad { float v[4]; };
+
 __device__ __forceinline__ u16 to_bits(float x, int kind) {
   // f16 holds no more than 65504: a larger number saturates instead of becoming an infinity that poisons the row.
   return kind == KIND_BF16 ? bf16_bits(x) : f16_bits(fminf(fmaxf(x, -65504.f), 65504.f));

@@ -1,10 +1,9 @@
 // Up to 64 tokens on Hopper: the product and the order of matmul-strip.cuh, with less work per byte. Bound by reading the weights.
 //
-// A block has STRIPS strips of 16 outputs, each a warp's, which sums all of K in one chain of k16 steps (64 tokens of few strips: two, with half
+// A block has STRIPS strips of 16 outputs, each a warp's, which sums K chain by chain in k16 steps (64 tokens of few strips: two, with half
 // of the tokens each), and one warp that copies: a stage is STEPS times 64 k's, each a step of each strip (fragments.cuh) and NT KB of the
 // operand, by one bulk copy each, which complete the stage's barrier. The first weights are asked for before the kernel ahead has ended; the operand, its result, after.
-// A multiplying warp loads the next fragments while the tensor cores work on these: a chain of dependent products of about 33 clocks
-// for each 16 k's is all that it should take.
+// Few strips with several chains have a kernel of their own, in which the chains run side by side (matmul-chains.cuh).
 #pragma once
 #include "bulk.cuh"
 #include "epilogue.cuh"
@@ -16,12 +15,87 @@ struct StreamArgs {
   Epilogue epilogue;
   Gate gate;             // gated: the second half of a block's strips is the up projection's
   int n, rows, strips, steps;  // gated: rows and strips of the gate alone; steps: padded K / 64
+  int chain, pad;        // steps of a chain, a multiple of 4: sums of chains are added in order
 };
+
+// A warp's place in its ring of STAGES stages.
+struct RingPlace { int stage, parity; };
+
+// One chain: a warp's strip times GROUPS groups of 8 tokens. `weights` and `operand` are the warp's in the first stage of the ring, STAGE
+// bytes from one to the next; 32 k's of the operand are UNIT bytes. The next weights and the next 32 k's of the operand are loaded while the
+// tensor cores work on these: dependent products of about 24 clocks for each 16 k's are all that it should take.
+template <int FORMAT, int GROUPS, int STEPS, int STAGES, int STAGE, int UNIT>
+__device__ __forceinline__ void sum_chain(float (*sum)[4], const u8* weights, const u8* operand, u64* full, u64* empty, RingPlace& at, int steps) {
+  typedef Fragments<FORMAT> F;
+  static_assert(STEPS % 2 == 0, "two sets of registers take turns");
+  const int lane = threadIdx.x & 31;
+  F taken[2];
+  uint4 b[2][GROUPS];
+  auto load_weights = [&](int slot, int s, int step) { taken[slot].load(weights + s * STAGE + step * F::STEP_BYTES, lane); };
+  auto load_operand = [&](int slot, int s, int unit) {
+    const u8* from = operand + s * STAGE + unit * UNIT + lane * 16;
+#pragma unroll
+    for (int i = 0; i < GROUPS; i++) b[slot][i] = *(const uint4*)(from + i * 512);
+  };
+  auto multiply = [&](int slot, int half) {
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      u32 a4[4];
+      taken[slot].get(2 * half + k, a4);
+#pragma unroll
+      for (int i = 0; i < GROUPS; i++) {
+        const uint4& x = b[half][i];
+        mma16816<F::KIND>(sum[i], a4, k ? x.z : x.x, k ? x.w : x.y);
+      }
+    }
+  };
+  auto release = [&](int s) {
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&empty[s]);
+  };
+#pragma unroll
+  for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) sum[i][j] = 0.f;
+  int s = at.stage, parity = at.parity;
+  barrier_wait(&full[s], parity);
+  const int whole = steps / STEPS, rest = steps - whole * STEPS;
+  if (whole > 0) {
+    load_weights(0, s, 0);
+    load_operand(0, s, 0);
+  }
+  for (int stage = 0; stage < whole; stage++) {
+    const int here = s;
+    if (++s == STAGES) { s = 0; parity ^= 1; }
+#pragma unroll
+    for (int step = 0; step < STEPS; step++) {
+      load_operand(1, here, 2 * step + 1);
+      multiply(step & 1, 0);
+      if (step + 1 < STEPS) {
+        load_weights((step + 1) & 1, here, step + 1);
+        load_operand(0, here, 2 * step + 2);
+      } else {
+        release(here);
+        if (stage + 1 < whole || rest > 0) barrier_wait(&full[s], parity);
+        if (stage + 1 < whole) {
+          load_weights(0, s, 0);
+          load_operand(0, s, 0);
+        }
+      }
+      multiply(step & 1, 1);
+    }
+  }
+  for (int step = 0; step < rest; step++) {  // a last stage of fewer steps
+    load_weights(0, s, step);
+    load_operand(0, s, 2 * step);
+    load_operand(1, s, 2 * step + 1);
+    multiply(0, 0);
+    multiply(0, 1);
+  }
+  at = {s, parity};
+}
 
 template <int FORMAT, int NT, int STRIPS, int STEPS, int STAGES>
 __device__ __forceinline__ void stream(const StreamArgs& a) {
   typedef Fragments<FORMAT> F;
-  static_assert(STEPS % 2 == 0, "two sets of registers take turns");
   constexpr int SPLIT = NT == 8 && STRIPS < 4 ? 2 : 1, GROUPS = NT / SPLIT, WARPS = STRIPS * SPLIT;
   constexpr int STRIP_BYTES = STEPS * F::STEP_BYTES, X_BYTES = STEPS * NT * 1024, STAGE = STRIPS * STRIP_BYTES + X_BYTES;
   constexpr int HALF = STRIPS > 1 ? STRIPS / 2 : 1;
@@ -76,85 +150,30 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
   const bool isMine = strip < a.strips;
   wait_for_others();
   // What the result is added to comes while the sums are made.
-  float sum[GROUPS][4], old[GROUPS][4], bias[2];
+  float total[GROUPS][4], old[GROUPS][4], bias[2];
 #pragma unroll
   for (int i = 0; i < GROUPS; i++) {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       const int o = strip * 16 + g + (j >> 1) * 8, t = (firstGroup + i) * 8 + 2 * q + (j & 1);
-      sum[i][j] = 0.f;
+      total[i][j] = 0.f;
       old[i][j] = o < a.rows && t < a.n && !isGated ? before(a.epilogue, t, o) : 0.f;
       bias[j >> 1] = o < a.rows ? bias_of(a.epilogue, o) : 0.f;
     }
   }
-
-  // The next weights and the next 32 k's of the operand are loaded while the tensor cores work on these.
-  F weights[2];
-  uint4 b[2][GROUPS];
-  auto load_weights = [&](int slot, int s, int step) {
-    weights[slot].load(ring + s * STAGE + own * STRIP_BYTES + step * F::STEP_BYTES, lane);
-  };
-  auto load_operand = [&](int slot, int s, int unit) {
-    const u8* from = ring + s * STAGE + STRIPS * STRIP_BYTES + (unit * NT + firstGroup) * 512 + lane * 16;
+  RingPlace at = {0, 0};
+  for (int first = 0; first < a.steps; first += a.chain) {
+    float sum[GROUPS][4];
+    sum_chain<FORMAT, GROUPS, STEPS, STAGES, STAGE, NT * 512>(sum, ring + own * STRIP_BYTES, ring + STRIPS * STRIP_BYTES + firstGroup * 512, full,
+                                                              empty, at, min(a.chain, a.steps - first));
 #pragma unroll
-    for (int i = 0; i < GROUPS; i++) b[slot][i] = *(const uint4*)(from + i * 512);
-  };
-  auto multiply = [&](int slot, int half) {
-#pragma unroll
-    for (int k = 0; k < 2; k++) {
-      u32 a4[4];
-      weights[slot].get(2 * half + k, a4);
-#pragma unroll
-      for (int i = 0; i < GROUPS; i++) {
-        const uint4& x = b[half][i];
-        mma16816<F::KIND>(sum[i], a4, k ? x.z : x.x, k ? x.w : x.y);
-      }
-    }
-  };
-  auto release = [&](int s) {
-    __syncwarp();
-    if (lane == 0) barrier_arrive(&empty[s]);
-  };
-  int s = 0, parity = 0;
-  barrier_wait(&full[0], 0);
-  const int whole = a.steps / STEPS, rest = a.steps - whole * STEPS;
-  if (whole > 0) {
-    load_weights(0, 0, 0);
-    load_operand(0, 0, 0);
-  }
-  for (int stage = 0; stage < whole; stage++) {
-    const int here = s;
-    if (++s == STAGES) { s = 0; parity ^= 1; }
-#pragma unroll
-    for (int step = 0; step < STEPS; step++) {
-      load_operand(1, here, 2 * step + 1);
-      multiply(step & 1, 0);
-      if (step + 1 < STEPS) {
-        load_weights((step + 1) & 1, here, step + 1);
-        load_operand(0, here, 2 * step + 2);
-      } else {
-        release(here);
-        if (stage + 1 < whole || rest > 0) barrier_wait(&full[s], parity);
-        if (stage + 1 < whole) {
-          load_weights(0, s, 0);
-          load_operand(0, s, 0);
-        }
-      }
-      multiply(step & 1, 1);
-    }
-  }
-  for (int step = 0; step < rest; step++) {  // a last stage of fewer steps
-    load_weights(0, s, step);
-    load_operand(0, s, 2 * step);
-    load_operand(1, s, 2 * step + 1);
-    multiply(0, 0);
-    multiply(0, 1);
+    for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) total[i][j] += sum[i][j];
   }
 
   if (isGated) {
     float* ups = (float*)ring + (((own % HALF) * SPLIT + warp % SPLIT) * 32 + lane) * GROUPS * 4;
     __syncthreads();  // the ring is free
-    if (own >= HALF) for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) ups[i * 4 + j] = sum[i][j];
+    if (own >= HALF) for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) ups[i * 4 + j] = total[i][j];
     __syncthreads();
     if (own >= HALF) return;
     for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) old[i][j] = ups[i * 4 + j];
@@ -166,8 +185,8 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
     for (int j = 0; j < 4; j++) {
       const int o = strip * 16 + g + (j >> 1) * 8, t = (firstGroup + i) * 8 + 2 * q + (j & 1);
       if (o >= a.rows || t >= a.n) continue;
-      if (isGated) finish_gated(a.epilogue, a.gate, t, o, sum[i][j], old[i][j]);
-      else finish(a.epilogue, t, o, sum[i][j], bias[j >> 1], old[i][j]);
+      if (isGated) finish_gated(a.epilogue, a.gate, t, o, total[i][j], old[i][j]);
+      else finish(a.epilogue, t, o, total[i][j], bias[j >> 1], old[i][j]);
     }
   }
 }

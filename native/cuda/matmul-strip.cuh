@@ -1,8 +1,8 @@
 // Few tokens: out[t, o] = sum over k of x[t, k] * w[o, k], 16-bit weights and operands, f32 sums. Bound by reading the weights.
 //
-// Weights are the M operand of mma.sync m16n8k16, tokens the N operand. A warp owns a strip of 16 outputs and sums all of K in
-// one chain of k16 steps, so the bits do not depend on the number of tokens, and they are those of the wgmma kernel
-// (matmul-tile.cu), whose chain is the same.
+// Weights are the M operand of mma.sync m16n8k16, tokens the N operand. A warp owns a strip of 16 outputs and sums K in chains of k16
+// steps, whose number the matrix decides (src/device/cuda/matmul.ts), and adds the chains' sums in order: so the bits do not depend on the
+// number of tokens, and they are those of the wgmma kernel (matmul-tile.cu), whose chains are the same.
 //
 // A stage is 64 k's: a step of each warp's strip (fragments.cuh) and tokens/8 KB of the operand, which the block's warps share. cp.async
 // fills a ring of STAGES stages.
@@ -17,13 +17,13 @@ struct StripArgs {
   Gate gate;
   int n, tokens8, rows, strips;  // gated: rows and strips of the gate alone
   int steps;             // padded K / 64
-  int pad;
+  int chain;             // steps of a chain
 };
 
 // EARLY: the operand is another kernel's result still to come, and is waited for once the first weights are on their way.
 template <int FORMAT, int NT, int STAGES, bool EARLY>
-__device__ __forceinline__ void strip_block(const u8* w, const u16* x, int tokens8, int firstTile, int steps, int strip, bool isMine,
-                                            u8* ring, float (*sum)[4]) {
+__device__ __forceinline__ void strip_block(const u8* w, const u16* x, int tokens8, int firstTile, int steps, int chain, int strip, bool isMine,
+                                            u8* ring, float (*total)[4]) {
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warps = blockDim.x >> 5;
   typedef Fragments<FORMAT> F;
   const int stageBytes = warps * F::STEP_BYTES + NT * 1024;
@@ -57,6 +57,14 @@ __device__ __forceinline__ void strip_block(const u8* w, const u16* x, int token
     }
     copy_commit();
   }
+  float sum[NT][4];
+  auto fold = [&] {
+#pragma unroll
+    for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) { total[i][j] += sum[i][j]; sum[i][j] = 0.f; }
+  };
+#pragma unroll
+  for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) total[i][j] = sum[i][j] = 0.f;
+  int left = chain;
   for (int step = 0; step < steps; step++) {
     copy_wait<STAGES - 2>();
     __syncthreads();
@@ -83,7 +91,9 @@ __device__ __forceinline__ void strip_block(const u8* w, const u16* x, int token
         for (int i = 0; i < NT; i++) mma16816<F::KIND>(sum[i], f, k ? b[i].z : b[i].x, k ? b[i].w : b[i].y);
       }
     }
+    if (--left == 0) { fold(); left = chain; }
   }
+  fold();
   copy_wait<0>();
 }
 
@@ -96,10 +106,8 @@ __device__ __forceinline__ void strip_matmul(const StripArgs& a) {
   const int strip = isGated ? blockIdx.x * (warps / 2) + warp % (warps / 2) : blockIdx.x * warps + warp;
   const bool isMine = strip < a.strips;
   float sum[NT][4];
-#pragma unroll
-  for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) sum[i][j] = 0.f;
   const int from = isMine ? strip + (isUp ? a.strips : 0) : 0;
-  strip_block<FORMAT, NT, STAGES, true>(a.w, a.x, a.tokens8, firstTile, a.steps, from, isMine, ring, sum);
+  strip_block<FORMAT, NT, STAGES, true>(a.w, a.x, a.tokens8, firstTile, a.steps, a.chain, from, isMine, ring, sum);
   if (!isGated) {
     if (isMine) finish_strip<NT>(a.epilogue, sum[0], firstTile * 8, strip * 16, a.n, a.rows);
     return;
@@ -136,9 +144,7 @@ __device__ void expert_strip(const ExpertStripArgs& a) {
   const bool isMine = strip < a.strips;
   for (int t0 = first + blockIdx.y * NT * 8; t0 < end; t0 += gridDim.y * NT * 8) {
     float sum[NT][4];
-#pragma unroll
-    for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) sum[i][j] = 0.f;
-    strip_block<FORMAT, NT, STAGES, false>((const u8*)a.weights[e], a.x, a.tokens8, t0 >> 3, a.steps, isMine ? strip : 0, isMine, ring, sum);
+    strip_block<FORMAT, NT, STAGES, false>((const u8*)a.weights[e], a.x, a.tokens8, t0 >> 3, a.steps, a.steps, isMine ? strip : 0, isMine, ring, sum);
     Epilogue epilogue = a.epilogue;
     if (epilogue.bias != nullptr) epilogue.bias += e * a.biasStride;
     if (isMine) finish_strip<NT>(epilogue, sum[0], t0, strip * 16, end, a.rows);

@@ -5,8 +5,8 @@
 // A warpgroup is set aside for copies by bulk: one warp brings weights, W_STEPS times 64 k's at a time (a strip's bytes for them are
 // contiguous, fragments.cuh), another the operand, BN * 128 bytes for 64 k's in tile order (common.cuh; contiguous, swizzled already). Weights
 // travel in larger pieces because each strip needs a copy of its own, and are asked for before the kernel ahead has ended. Each of the
-// GROUPS warpgroups multiplies its 64 rows: one chain of k16 steps over all of K in f32, as in the strip kernel, so the bits are the strip
-// kernel's.
+// GROUPS warpgroups multiplies its 64 rows: K chain by chain of k16 steps in f32, as in the strip kernel, so the bits are the strip
+// kernel's. Sums of earlier chains stay in registers, for which tiles of 256 tokens have no room: they have one chain.
 // The sums go out through shared memory, so that rows are written whole and the code stays short: a block runs it once, and would wait
 // for instructions longer than for memory.
 // Traffic from L2 per block and 64 k's: GROUPS * 8 KB + BN * 128 bytes for 64 * GROUPS * BN * 128 FLOPs.
@@ -24,12 +24,11 @@ struct TileArgs {
   int n, tokens8, rows, strips;  // gated: rows and strips of the gate alone
   int steps;             // padded K / 64
   int tokenTiles;        // of BN tokens
+  int chain, pad;        // steps of a chain, a multiple of 4
 };
 
 // Blocks that run at the same time share rows and tokens: groups of 16 row tiles, tokens outside, rows inside.
 #define RASTER 16
-
-struct alignas(16) Quad { float v[4]; };
 
 // Rows of a tile's sums, 4 outputs a thread: out = scale * (sum + bias), or out += that.
 template <int QUADS, int PITCH>
@@ -111,7 +110,7 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   __syncthreads();
 
   // 128 sums, fragments of two steps and addresses need more registers than 384 threads can have alike.
-  constexpr bool REBALANCES = BN == 256;
+  constexpr bool HAS_CHAINS = BN < 256, REBALANCES = BN >= 128 && GROUPS == 2;
   if (warp >= STRIPS) {
     if (REBALANCES) give_registers<24>();
     if (warp == STRIPS && is_elected()) {  // weights
@@ -144,9 +143,11 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   }
   if (REBALANCES) take_registers<240>();
 
-  float sum[BN / 2];
+  float sum[BN / 2], total[HAS_CHAINS ? BN / 2 : 1];
+  if constexpr (HAS_CHAINS) {
 #pragma unroll
-  for (int i = 0; i < BN / 2; i++) sum[i] = 0.f;
+    for (int i = 0; i < BN / 2; i++) total[i] = 0.f;
+  }
   // A step's registers are free once the step after it is issued and the wait leaves no more than that one in flight: two sets in turns,
   // indexed by constants.
   u32 fragments[2][4][4];
@@ -167,21 +168,32 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
     last = sx;
     if (++sx == X_STAGES) { sx = 0; parityX ^= 1; }
   };
-  const int whole = a.steps / W_STEPS, rest = a.steps % W_STEPS;
-  for (int stage = 0; stage < whole; stage++) {
-    barrier_wait(&fullW[sw], parityW);
+  auto sum_chain = [&](int steps) {
 #pragma unroll
-    for (int i = 0; i < W_STEPS; i++) multiply(i, fragments[i & 1]);
-    __syncwarp();
-    if (lane == 0) barrier_arrive(&emptyW[sw]);
-    if (++sw == W_STAGES) { sw = 0; parityW ^= 1; }
-  }
-  wgmma_wait<0>();
-  if (rest > 0) barrier_wait(&fullW[sw], parityW);
-  for (int i = 0; i < rest; i++) {
-    multiply(i, fragments[0]);
+    for (int i = 0; i < BN / 2; i++) sum[i] = 0.f;
+    const int whole = steps / W_STEPS, rest = steps % W_STEPS;
+    for (int stage = 0; stage < whole; stage++) {
+      barrier_wait(&fullW[sw], parityW);
+#pragma unroll
+      for (int i = 0; i < W_STEPS; i++) multiply(i, fragments[i & 1]);
+      __syncwarp();
+      if (lane == 0) barrier_arrive(&emptyW[sw]);
+      if (++sw == W_STAGES) { sw = 0; parityW ^= 1; }
+    }
     wgmma_wait<0>();
-  }
+    if (rest > 0) barrier_wait(&fullW[sw], parityW);
+    for (int i = 0; i < rest; i++) {  // a last stage of fewer steps
+      multiply(i, fragments[0]);
+      wgmma_wait<0>();
+    }
+  };
+  if constexpr (HAS_CHAINS) {
+    for (int first = 0; first < a.steps; first += a.chain) {
+      sum_chain(min(a.chain, a.steps - first));
+#pragma unroll
+      for (int i = 0; i < BN / 2; i++) total[i] += sum[i];
+    }
+  } else sum_chain(a.steps);
   constexpr int PITCH = 64 * GROUPS + 4;  // the threads of a warp write to 32 banks
   float* const sums = (float*)shared;     // [BN][PITCH]: the rings are free once all warps are here
   group_sync(128 * GROUPS);
@@ -189,7 +201,7 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
 #pragma unroll
   for (int i = 0; i < BN / 8; i++) {
 #pragma unroll
-    for (int j = 0; j < 4; j++) to[(i * 8 + (j & 1)) * PITCH + (j >> 1) * 8] = sum[4 * i + j];
+    for (int j = 0; j < 4; j++) to[(i * 8 + (j & 1)) * PITCH + (j >> 1) * 8] = HAS_CHAINS ? total[HAS_CHAINS ? 4 * i + j : 0] : sum[4 * i + j];
   }
   group_sync(128 * GROUPS);
   wait_for_others();  // what the sums are added to may be another kernel's result

@@ -3,7 +3,7 @@
 
 import { type Format, KIND } from "./codes.js";
 import { type CudaRuntime, STREAM_TOKENS, stripWidth } from "./runtime.js";
-import type { CudaTensor, CudaWeight, Operand } from "./tensor.js";
+import { CHAINS, type CudaTensor, type CudaWeight, type Operand } from "./tensor.js";
 
 export interface Product {
   readonly bias: number;
@@ -74,15 +74,15 @@ const STREAM_RINGS: Readonly<Record<string, readonly [steps: number, stages: num
   "8 4": [2, 3],
 };
 const CODED_RINGS: typeof STREAM_RINGS = {
-  "1 1": [4, 8],
   "1 4": [4, 4],
-  "2 1": [4, 6],
   "2 4": [4, 4],
-  "4 1": [4, 4],
   "4 4": [4, 3],
   "8 1": [2, 4],
   "8 4": [2, 4],
 };
+/** The same of each of a strip's chains (matmul-chains.cuh), by groups of 8 tokens; more tokens than these keep the tensor cores busy. */
+const CHAIN_RINGS: typeof STREAM_RINGS = { "1": [2, 4], "2": [2, 3], "4": [2, 2] };
+const CODED_CHAIN_RINGS: typeof STREAM_RINGS = { "1": [2, 5], "2": [2, 3], "4": [2, 2] };
 
 function streams(
   runtime: CudaRuntime,
@@ -94,20 +94,26 @@ function streams(
 ): void {
   const isGated = product.gate >= 0;
   const all = Math.ceil(weight.rows / 16);
-  // A gate and its up are strips of one block; large matrices fill the multiprocessors with blocks of 4. 64 tokens take two warps a strip.
   const { name, stepBytes, isCoded } = weight.format;
-  const isNarrow = !isGated && all < 264;
-  const strips = isNarrow ? 1 : isCoded || all >= 528 ? 4 : 2;
   const width = stripWidth(n);
-  const [steps, stages] = (isCoded ? CODED_RINGS : STREAM_RINGS)[`${width} ${strips}`]!;
-  const sharedBytes = stages * steps * (strips * stepBytes + width * 1024);
-  const kernel = runtime.modules.functionOf(
-    isCoded ? "matmul-stream-codes" : "matmul-stream",
-    `stream_${name}_${width}_${strips}`,
-    sharedBytes,
-  );
+  const source = isCoded ? "matmul-stream-codes" : "matmul-stream";
+  const chainRing = (isCoded ? CODED_CHAIN_RINGS : CHAIN_RINGS)[`${width}`];
+  if (weight.isCut && !isGated && chainRing !== undefined) {
+    const [steps, stages] = chainRing;
+    const sharedBytes = CHAINS * stages * steps * (stepBytes + width * 1024);
+    const kernel = runtime.modules.functionOf(source, `chains_${name}_${width}`, sharedBytes);
+    runtime.queue.begin(kernel, all, 1, 1, 32 * (CHAINS + 1), sharedBytes);
+  } else {
+    // A gate and its up are strips of one block; large matrices fill the multiprocessors with blocks of 4. 64 tokens take two warps a strip.
+    const isNarrow = !isGated && all < 264;
+    const strips = isCoded ? (isNarrow && width === 8 ? 1 : 4) : isNarrow ? 1 : all >= 528 ? 4 : 2;
+    const [steps, stages] = (isCoded ? CODED_RINGS : STREAM_RINGS)[`${width} ${strips}`]!;
+    const sharedBytes = stages * steps * (strips * stepBytes + width * 1024);
+    const kernel = runtime.modules.functionOf(source, `stream_${name}_${width}_${strips}`, sharedBytes);
+    const warps = strips * (width === 8 && strips < 4 ? 2 : 1);
+    runtime.queue.begin(kernel, Math.ceil(all / strips), 1, 1, 32 * (warps + 1), sharedBytes);
+  }
   runtime.queue
-    .begin(kernel, Math.ceil(all / strips), 1, 1, 32 * (strips * (width === 8 && strips < 4 ? 2 : 1) + 1), sharedBytes)
     .long(operand.address)
     .long(weight.address);
   epilogue(runtime, out, product);
@@ -116,6 +122,8 @@ function streams(
     .int(isGated ? weight.rows / 2 : weight.rows)
     .int(isGated ? all / 2 : all)
     .int(weight.paddedCols / 64)
+    .int(weight.chainSteps)
+    .int(0)
     .end();
 }
 
@@ -140,17 +148,20 @@ export const TILES: readonly TileForm[] = [
 const TILE_CLOCKS = 8000;
 
 /** The form that finishes first: waves of blocks over the multiprocessors. */
-export function tileShape(multiprocessors: number, rows: number, n: number, steps: number, isGated = false): TileForm {
+export function tileShape(multiprocessors: number, weight: CudaWeight, n: number, isGated = false): TileForm {
+  const { rows, isCut } = weight;
+  const steps = weight.paddedCols / 64;
   const clocksOf = ({ tokens, groups, clocks }: TileForm): number => {
     const blocks = Math.ceil(rows / (64 * groups)) * Math.ceil(n / tokens);
     return Math.ceil(blocks / multiprocessors) * (steps * clocks + TILE_CLOCKS);
   };
-  let best = TILES[0]!;
+  let best: TileForm | undefined;
   for (const form of TILES) {
     if (isGated && form.groups !== 2) continue; // a warpgroup for the gate, one for the up projection
-    if (clocksOf(form) < clocksOf(best)) best = form;
+    if (isCut && form.tokens > 128) continue; // sums of earlier chains take as many registers as this one's
+    if (best === undefined || clocksOf(form) < clocksOf(best)) best = form;
   }
-  return best;
+  return best!;
 }
 
 export function tiles(
@@ -166,7 +177,7 @@ export function tiles(
   const strips = Math.ceil(weight.rows / 16);
   const steps = weight.paddedCols / 64;
   const { tokens, groups, weightSteps, weightStages, operandStages } =
-    form ?? tileShape(runtime.context.facts.multiprocessors, weight.rows, n, steps, isGated);
+    form ?? tileShape(runtime.context.facts.multiprocessors, weight, n, isGated);
   const tokenTiles = Math.ceil(n / tokens);
   const { name, stepBytes, isCoded } = weight.format;
   const sharedBytes = weightStages * weightSteps * groups * 4 * stepBytes + operandStages * tokens * 128;
@@ -187,6 +198,8 @@ export function tiles(
     .int(isGated ? strips / 2 : strips)
     .int(steps)
     .int(tokenTiles)
+    .int(weight.chainSteps)
+    .int(0)
     .end();
 }
 
@@ -222,7 +235,7 @@ function strips(
     .int(isGated ? weight.rows / 2 : weight.rows)
     .int(count)
     .int(weight.paddedCols / 64)
-    .int(0)
+    .int(weight.chainSteps)
     .end();
 }
 

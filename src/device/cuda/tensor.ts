@@ -53,6 +53,8 @@ export class CudaWeight implements Weight {
   readonly paddedCols: number;
   readonly format: Format;
   readonly byteLength: number;
+  /** Steps of 64 columns that are summed in one chain; the sums of chains are added in order, in every kernel. */
+  readonly chainSteps: number;
 
   constructor(address: number, rows: number, cols: number, format: Format) {
     this.address = address;
@@ -61,6 +63,16 @@ export class CudaWeight implements Weight {
     this.paddedCols = Math.ceil(cols / 64) * 64;
     this.format = format;
     this.byteLength = weightBytes(rows, cols, format);
+    const chains = this.isCut ? CHAINS : 1;
+    this.chainSteps = CHAIN_STEPS * Math.ceil(this.paddedCols / 64 / chains / CHAIN_STEPS);
+  }
+
+  /**
+   * Matrices of few rows have few strips, and would wait for one chain of products a strip: K is cut into four, which may run side by side
+   * (native/cuda/matmul-chains.cuh). It depends on the matrix alone, so that every kernel gives the same bits.
+   */
+  get isCut(): boolean {
+    return this.rows <= (this.format.isCoded ? 6144 : 3072);
   }
 
   /** Of the operand it is multiplied with. */
@@ -72,6 +84,10 @@ export class CudaWeight implements Weight {
     return this.format.name;
   }
 }
+
+export const CHAINS = 4;
+/** Chains begin at multiples of this many steps: where stages of the kernels' rings do. */
+const CHAIN_STEPS = 4;
 
 export function weightBytes(rows: number, cols: number, format: Format): number {
   if (format.kind === 0) return rows * cols * 4;
