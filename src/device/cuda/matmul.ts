@@ -113,9 +113,7 @@ function streams(
     const warps = strips * (width === 8 && strips < 4 ? 2 : 1);
     runtime.queue.begin(kernel, Math.ceil(all / strips), 1, 1, 32 * (warps + 1), sharedBytes);
   }
-  runtime.queue
-    .long(operand.address)
-    .long(weight.address);
+  runtime.queue.long(operand.address).long(weight.address);
   epilogue(runtime, out, product);
   gate(runtime, out, n, product)
     .int(n)
