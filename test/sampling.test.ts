@@ -3,8 +3,11 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { SAMPLING_DEFAULTS, type SamplingParams } from "../src/core/sampling.js";
 import { createEngine } from "../src/engine/client/engine.js";
 import type { GenerateOptions } from "../src/engine/types.js";
+import type { TokenConstraint } from "../src/grammar/constraint.js";
+import { canRunAhead } from "../src/sampler/sampler.js";
 import { openCpu } from "./support/cpu.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
@@ -57,3 +60,14 @@ for (const device of ["reference", "cpu"] as const) {
     }
   });
 }
+
+test("a row runs ahead of its own token unless what it may draw depends on that token", () => {
+  const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, maxTokens: 1, seed: 0 };
+  const plain = { stopIds: new Int32Array(0), constraint: null, editLogits: null };
+  const constraint = { fillMask: () => true } as unknown as TokenConstraint;
+  assert.equal(canRunAhead(sampling, plain), true);
+  assert.equal(canRunAhead(sampling, { ...plain, constraint }), false);
+  assert.equal(canRunAhead(sampling, { ...plain, editLogits: () => {} }), false);
+  for (const penalty of [{ repetitionPenalty: 1.1 }, { frequencyPenalty: 0.1 }, { presencePenalty: -0.1 }])
+    assert.equal(canRunAhead({ ...sampling, ...penalty }, plain), false);
+});

@@ -40,6 +40,8 @@ test("a window group gives back what no later token sees, and keeps it cached", 
   assert.deepEqual([...window.pages.slice(0, 7)], [0, 0, 0, 0, 0, 0, 0]);
   assert.equal(cache.stats().groups[1]!.pagesCached, 7);
   cache.checkIntegrity([a]);
+  window.pages[6] = 3;
+  assert.throws(() => cache.checkIntegrity([a]), /a: page 6 is behind the window/);
 });
 
 test("admission asks a window group for a chunk, not for the whole prompt", () => {
@@ -107,8 +109,8 @@ test("losing a full page takes what hangs under it; losing a snapshot takes noth
   assert.equal(cache.attach(makeRequest("c", tokensOf(1, 33))), 24);
 });
 
-test("snapshots leave a slot for the next request, and an answer keeps its newest alone", () => {
-  const cache = makeCache({ kind: "state", numPages: 4 });
+/** A prompt of 8 tokens and an answer of 32. */
+function answer(cache: CacheManager): void {
   const a = makeRequest("a", tokensOf(1, 8), { maxTokens: 40 });
   prefill(cache, a);
   assert.equal(cache.stats().pagesCached, 1, "one at 8");
@@ -117,6 +119,14 @@ test("snapshots leave a slot for the next request, and an answer keeps its newes
     computeTo(cache, a, a.numTokens);
   }
   assert.deepEqual([cache.stats().pagesCached, cache.stats().pagesUsed], [2, 1], "8 and 40");
+}
+
+test("snapshots leave a slot for the next request, and an answer keeps its newest alone", () => {
+  const roomy = makeCache({ kind: "state", numPages: 40 });
+  answer(roomy);
+  assert.equal(roomy.attach(makeRequest("again", [...tokensOf(1, 8), 9])), 8, "the prompt's own is not the answer's");
+  const cache = makeCache({ kind: "state", numPages: 4 });
+  answer(cache);
   assert.ok(cache.tryAdmit(makeRequest("b", tokensOf(2, 3))));
   assert.ok(cache.tryAdmit(makeRequest("c", tokensOf(3, 3))), "snapshots make room for running requests");
   assert.equal(cache.tryAdmit(makeRequest("d", tokensOf(4, 3))), false);

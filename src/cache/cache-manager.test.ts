@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { forkOf, makeRequest, tokensOf } from "../../test/support/simulation.js";
 import type { Request } from "../core/request.js";
 import { CacheManager, NO_COPY } from "./cache-manager.js";
-import { hashPages } from "./request-pages.js";
+import { hashPages, haveSamePage } from "./request-pages.js";
 
 function makeCache(pages: number, pageSize = 4, prefixCaching = true): CacheManager {
   return new CacheManager({ pageSize, prefixCaching, groups: [{ kind: "full", numPages: pages + 1 }] });
@@ -218,7 +218,14 @@ test("fork publishes what the parent has computed, so that shared pages are all 
   const child = forkOf(parent, "child", 5);
   assert.ok(cache.fork(parent, child));
   assert.deepEqual([parent.numSharedPages, child.numSharedPages], [2, 2]);
+  assert.equal(child.numHashedPages, 2, "what the parent hashed is not hashed again");
   cache.checkIntegrity([parent, child]);
+});
+
+test("comparing a page hashes none after it: that one may not be full yet", () => {
+  const [a, b] = ["a", "b"].map((id) => makeRequest(id, tokensOf(1, 6))) as [Request, Request];
+  assert.ok(haveSamePage(a, b, 0, 4));
+  assert.deepEqual([a.numHashedPages, b.numHashedPages], [1, 1]);
 });
 
 test("fork without a free page changes nothing", () => {

@@ -264,6 +264,23 @@ test("when the twin's step fails, the one that waited computes the page itself",
   assert.deepEqual(sim.step(), [{ id: "second", start: 0, queryLen: 10 }]);
 });
 
+test("a page computed long ago, and evicted since, is not waited for", () => {
+  const sim = new Simulation({ pageSize: 4, idealChunk: 8, groups: [{ kind: "window", numPages: 8, window: 6 }] });
+  sim.add("c", tokensOf(3, 1), { maxTokens: 2 });
+  sim.step();
+  sim.add("a", tokensOf(1, 40), { maxTokens: 40 });
+  assert.deepEqual(
+    sim.step().map(({ id, start }) => `${id} ${start}`),
+    ["c 1", "a 0"],
+  );
+  for (let i = 0; i < 5; i++) assert.equal(sim.step()[0]?.id, "a"); // its row in the second place stays as it was
+  sim.add("b", tokensOf(1, 9));
+  assert.deepEqual(
+    sim.step().map(({ id, start }) => `${id} ${start}`),
+    ["a 41", "b 0"],
+  );
+});
+
 test("a prompt whose next page is computed in the air waits until it has landed, and then takes it over", () => {
   const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8 });
   const launch = () => sim.scheduler.schedule(sim.scheduler.createStep());

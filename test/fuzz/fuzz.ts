@@ -51,9 +51,9 @@ async function bodies(seeds: readonly number[]): Promise<void> {
   );
 }
 
-function files(seeds: readonly number[]): void {
+async function files(seeds: readonly number[]): Promise<void> {
   for (const seed of seeds) {
-    const wrong = models.try(seed);
+    const wrong = await models.try(seed);
     counts.models++;
     if (wrong !== null) found("models", seed, wrong);
   }
@@ -61,13 +61,13 @@ function files(seeds: readonly number[]): void {
 
 const kept = keptSeeds();
 await bodies(kept.bodies);
-files(kept.models);
+await files(kept.models);
 const sum = (): string =>
   `${counts.bodies} bodies over ${routes.length} routes, ${counts.models} model files from seed ${values.seed} in ${((performance.now() - startMs) / 1000).toFixed(0)} s: ${numFound} found`;
 for (let done = 0; done < maxCount && performance.now() < endMs; done += BATCH) {
   const seeds = Array.from({ length: Math.min(BATCH, maxCount - done) }, (_, i) => Number(values.seed) + done + i);
   if (values.what !== "models") await bodies(seeds);
-  if (values.what !== "bodies") files(seeds);
+  if (values.what !== "bodies") await files(seeds);
   if ((done + BATCH) % TELL_EVERY === 0) console.error(sum());
 }
 models.close();

@@ -29,6 +29,7 @@ const STRANGE: readonly unknown[] = [
 
 /** One value somewhere inside replaced, removed, doubled or put under another key. */
 export function mutateValue(value: unknown, random: Random): unknown {
+  if (typeof value === "number" && random() < 0.5) return nearby(value, random);
   if (typeof value !== "object" || value === null || random() < 0.15) return pick(random, STRANGE);
   if (Array.isArray(value)) {
     const copy = [...value];
@@ -47,6 +48,11 @@ export function mutateValue(value: unknown, random: Random): unknown {
   if (random() < 0.1) return rest;
   if (random() < 0.1) return { ...rest, [`${key}s`]: inner };
   return { ...rest, [key]: mutateValue(inner, random) };
+}
+
+/** Numbers that look right go further than strange ones before they are found to be wrong. */
+function nearby(value: number, random: Random): number {
+  return pick(random, [value + 1, value - 1, value * 2, Math.floor(value / 2), -value, 1, 3]);
 }
 
 /** Characters removed, doubled or replaced. */

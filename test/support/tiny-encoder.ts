@@ -60,7 +60,8 @@ export function writeDense(folder: string, outputs: number, inputs: number): voi
   );
 }
 
-function wordPiece(): unknown {
+/** A tokenizer.json in the manner of BERT. */
+export function wordPiece(): unknown {
   const special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
   const piece = (id: string, type_id: number) => ({ SpecialToken: { id, type_id } });
   const text = (id: "A" | "B", type_id: number) => ({ Sequence: { id, type_id } });

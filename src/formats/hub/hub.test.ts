@@ -9,6 +9,7 @@ import {
   readFileSync,
   readlinkSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -272,6 +273,14 @@ test("a half-fetched folder is not found, and listed as incomplete", async () =>
   rmSync(join(path, "model-00002-of-00002.safetensors"));
   assert.equal(findModel("org/model", environment()), null);
   assert.equal(listCache(cache)[0]!.isComplete, false);
+  const index = join(path, "model.safetensors.index.json");
+  rmSync(index);
+  writeFileSync(index, "{");
+  assert.equal(listCache(cache)[0]!.isComplete, false, "nobody knows what it needs");
+  rmSync(index);
+  symlinkSync("gone", index);
+  assert.equal(listCache(cache)[0]!.isComplete, false, "a link to nothing is no file");
+  rmSync(index);
   await pull("org/model", options());
   assert.equal(findModel("org/model", environment()), path);
 });

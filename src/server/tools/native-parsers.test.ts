@@ -242,6 +242,7 @@ test("LFM2 and Llama 4: calls as Python", () => {
     check(format, [
       [`Hm.${open}${list}${close} Done`, "Hm.Done", calls],
       [`${open}[1, 2]${close}`, `${open}[1, 2]${close}`, []],
+      [`${open}put()${close}Done`, "Done", [["put", "{}"]]],
     ]);
     checkCuts(format, open + list + close);
     const escaped = String.raw`[get(city="\x41\u00e9\n\t\\\'.", days=1)]`;

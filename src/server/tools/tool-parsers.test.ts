@@ -18,6 +18,11 @@ test("Hermes: calls between tags, text around them", () => {
     ["plain <tool text", "plain <tool text", []],
     ["ends with space \n", "ends with space \n", []],
     ["<tool_call>not json</tool_call> x", "<tool_call>not json</tool_call> x", []],
+    [
+      '<tool_call>{name}</tool_call><tool_call>{"name": "get", "arguments": {}}</tool_call>',
+      "<tool_call>{name}</tool_call>",
+      [["get", "{}"]],
+    ],
     ['<tool_call>\n{"name": "get", "arguments": "{\\"a\\": 1}"}\n</tool_call>', "", [["get", '{"a": 1}']]],
     [
       '<tool_call>{"name": "get", "arguments": {"q": "a \\"quoted\\" </tool_call> \\\\"}}</tool_call>',
@@ -76,6 +81,8 @@ test("Mistral: the list, the newer form, the bare list of forced calls", () => {
     ['[{"x": 1}]', '[{"x": 1}]', []],
     ["[1, 2]", "[1, 2]", []],
     ["plain [TOOL", "plain [TOOL", []],
+    [" [", " [", []],
+    ['[TOOL_CALLS][{"name": "get", "arguments": {}}] [TOOL_', "", [["get", "{}"]]],
   ]);
 });
 
