@@ -1,11 +1,12 @@
 // Do the tests bite? Changes one small thing of the compiled source at a time and runs the tests that reach it; a change that no
 // test notices is shown, and is a test that is missing (or a change without effect: look before you write one).
-//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--budget 60] [--line N] [--list]
-// Only tests that run the line are tried (reach.mjs), until one fails or `budget` seconds of processor time are spent.
+//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--budget 60] [--tests PATH-PART,...] [--line N] [--list]
+// Only tests that run the line are tried (reach.mjs), until one fails or `budget` seconds of processor time are spent; with --tests
+// those alone, in that order.
 // --line takes only those of one line, --list only shows them. Works in a temporary copy; the tree itself is not touched.
 // Run `npm run build` first.
 
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { copyOfTree } from "./copy-of-tree.mjs";
@@ -20,13 +21,15 @@ const { values } = parseArgs({
     count: { type: "string", default: "40" },
     seed: { type: "string", default: "1" },
     budget: { type: "string", default: "60" },
+    tests: { type: "string", default: "" },
     line: { type: "string", default: "" },
     list: { type: "boolean", default: false },
   },
 });
 /** Tests that are tried before it is known whether they run the line. */
 const NUM_LIKELY = 3;
-const filters = values.files.split(",").filter((part) => part !== "");
+const partsOf = (list) => list.split(",").filter((part) => part !== "");
+const filters = partsOf(values.files);
 const random = generator(Number(values.seed));
 
 const root = copyOfTree();
@@ -47,6 +50,11 @@ console.log(`${candidates.length} possible mutations in ${sources.length} files`
 
 const count = Math.min(Number(values.count), candidates.length);
 const chosen = Array.from({ length: count }, () => candidates.splice(Math.floor(random() * candidates.length), 1)[0]);
+const ownTests = partsOf(values.tests).flatMap((part) =>
+  ["dist/src", "dist/test"]
+    .flatMap((folder) => readdirSync(folder, { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)))
+    .filter((file) => file.endsWith(".test.js") && file.includes(part)),
+);
 const reach = values.list ? null : new Reach(root);
 let numCaught = 0;
 for (const mutation of chosen) {
@@ -68,6 +76,7 @@ if (reach !== null) console.log(`\n${numCaught} of ${count} caught (${((100 * nu
 async function tried({ file, line, text }) {
   const path = join(root, file);
   const place = { file, line, original: readFileSync(path, "utf8") };
+  if (ownTests.length > 0) return triedBy(ownTests, path, text, place.original);
   const tests = relatedTests(file, importers);
   const known = tests.filter((test) => reach.has(test));
   known.sort((a, b) => reach.secondsAt(a, place) - reach.secondsAt(b, place));
@@ -86,6 +95,20 @@ async function tried({ file, line, text }) {
     if (run.status !== 0) return { killer: run.hangs ? `${test}, which hangs` : test, numRun, numLeft: 0 };
   }
   return { killer: null, numRun, numLeft: 0 };
+}
+
+/** The tests that were asked for, in their order. */
+async function triedBy(tests, path, text, original) {
+  writeFileSync(path, text);
+  try {
+    for (const [i, test] of tests.entries()) {
+      const { status, hangs } = await runTest(root, test, { expectedSeconds: 30 });
+      if (status !== 0) return { killer: hangs ? `${test}, which hangs` : test, numRun: i + 1, numLeft: 0 };
+    }
+    return { killer: null, numRun: tests.length, numLeft: 0 };
+  } finally {
+    writeFileSync(path, original);
+  }
 }
 
 /** Numbers in [0, 1) from a seed (mulberry32). */
