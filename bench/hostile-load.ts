@@ -15,7 +15,7 @@ import { seeded } from "../test/support/byte-matcher.js";
 import { GoodRecord, goodClient, goodRequest, textsAlone, type Waits } from "./load/good-clients.js";
 import { numFaults, type Tally } from "./load/hostile-clients.js";
 import { hostileThread } from "./load/hostile-thread.js";
-import { streamChat } from "./load/stream-chat.js";
+import { ownAddress, streamChat } from "./load/stream-chat.js";
 
 const MAX_RATIO = 3; // of the good clients' first token at p99, hostile to quiet
 
@@ -77,7 +77,7 @@ async function streams(url: string, alone: readonly string[]): Promise<void> {
     Array.from({ length: numStreams }, async (_, k) => {
       const i = k % alone.length;
       const leaveAfter = k % 3 === 0 ? Math.floor(random() * 6000) : undefined;
-      const reply = await streamChat(url, goodRequest(i), leaveAfter);
+      const reply = await streamChat(url, goodRequest(i), { leaveAfter });
       if (leaveAfter === undefined || reply.isWhole) record.add(i, reply);
       else if (reply.status === 200 && alone[i]!.startsWith(reply.text)) numCut++;
       else problems.push(`cut stream ${k}: ${reply.status} ${reply.text}`);
@@ -97,7 +97,9 @@ async function timed(url: string, alone: readonly string[], attackers: number): 
   const attacks = values.attacks?.split(",");
   const [tally] = await Promise.all([
     hostileThread({ url, seconds, count: attackers, seed: Number(values.seed), ...(attacks && { attacks }) }),
-    ...Array.from({ length: numGood }, () => goodClient(url, record, { random, signal })),
+    ...Array.from({ length: numGood }, (_, i) =>
+      goodClient(url, record, { random, signal, address: ownAddress(1, i) }),
+    ),
   ]);
   await untilEmpty(url, attackers > 0 ? "the attack" : "the quiet run");
   problems.push(...record.wrong);

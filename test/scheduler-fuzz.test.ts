@@ -54,6 +54,7 @@ class Traffic {
     const request = this.sim.add(`r${this.numArrived++}`, prompt, {
       priority: random(4) === 0 ? random(3) - 1 : 0,
       salt: random(5) === 0 ? `tenant ${random(50)}` : "",
+      client: `client ${this.numArrived % 3}`,
       maxTokens: 1 + random(25),
       promptLogprobs: random(10) === 0 ? 0 : null,
     });
@@ -118,6 +119,11 @@ const FULL = { kind: "full", numPages: 33 } as const;
 
 const CONFIGS: [string, number, SimulationOptions][] = [
   ["extend", 10_000, { pageSize: 4, pages: 32, maxPagesPerBatch: 4, idealChunk: 8 }],
+  [
+    "extend, a target",
+    3_000,
+    { pageSize: 4, pages: 32, maxPagesPerBatch: 8, idealChunk: 16, targetStepMs: 9, msPerToken: 1 },
+  ],
   ["extend, one page a step", 3_000, { pageSize: 4, pages: 30, maxPagesPerBatch: 1, idealChunk: 16 }],
   ["extend, pages of one token", 3_000, { pageSize: 1, pages: 150, maxPagesPerBatch: 16, idealChunk: 7 }],
   ["extend, plain cache", 3_000, { pageSize: 4, pages: 32, maxPagesPerBatch: 8, idealChunk: 8, prefixCaching: false }],

@@ -83,17 +83,18 @@ export interface GoodClientOptions {
   readonly signal: AbortSignal;
   /** It stops after so many. */
   readonly maxAsked?: number;
+  readonly address?: string | undefined;
 }
 
 /** Asks until the signal, and as often as it may. */
 export async function goodClient(
   url: string,
   record: GoodRecord,
-  { random, signal, maxAsked = Number.POSITIVE_INFINITY }: GoodClientOptions,
+  { random, signal, maxAsked = Number.POSITIVE_INFINITY, address }: GoodClientOptions,
 ): Promise<void> {
   for (let asked = 0; asked < maxAsked && !signal.aborted; asked++) {
     const i = Math.floor(random() * record.numRequests);
-    record.add(i, await streamChat(url, goodRequest(i)));
+    record.add(i, await streamChat(url, goodRequest(i), { address }));
     await new Promise((resolve) => setTimeout(resolve, random() * THINK_MS));
   }
 }

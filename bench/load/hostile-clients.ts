@@ -6,7 +6,13 @@ import { connect } from "node:net";
 /** The status of the answer; "left" when the client went before there was one, "cut" when the server ended the connection. */
 export type Outcome = number | "left" | "cut";
 
-type Attack = (url: string, random: () => number, signal: AbortSignal) => Promise<Outcome>;
+/** Where it is aimed, and from which address. */
+export interface Target {
+  readonly url: string;
+  readonly address?: string | undefined;
+}
+
+type Attack = (target: Target, random: () => number, signal: AbortSignal) => Promise<Outcome>;
 
 const CHAT = "/v1/chat/completions";
 const messages = [{ role: "user", content: "hello" }];
@@ -14,7 +20,7 @@ const DEEP = 50_000;
 const whole = (random: () => number): number => Math.floor(random() * 1e9);
 
 function post(
-  url: string,
+  { url, address }: Target,
   path: string,
   body: string,
   read: (response: IncomingMessage, leave: () => void) => void = (response) => response.resume(),
@@ -22,7 +28,8 @@ function post(
   return new Promise((resolve) => {
     let outcome: Outcome = "cut";
     const headers = { "content-type": "application/json" };
-    const call = request(url + path, { method: "POST", agent: false, headers }, (response) => {
+    const init = { method: "POST", agent: false, headers, localAddress: address } as const;
+    const call = request(url + path, init, (response) => {
       outcome = response.statusCode!;
       response.on("error", () => undefined);
       response.on("close", () => resolve(outcome));
@@ -33,8 +40,8 @@ function post(
   });
 }
 
-const chat = (url: string, extra: object): Promise<Outcome> =>
-  post(url, CHAT, JSON.stringify({ messages, max_tokens: 4, ...extra }));
+const chat = (target: Target, extra: object): Promise<Outcome> =>
+  post(target, CHAT, JSON.stringify({ messages, max_tokens: 4, ...extra }));
 
 /** `ms` of waiting that the end of the run shortens. */
 function rest(ms: number, signal: AbortSignal): Promise<void> {
@@ -50,9 +57,9 @@ function rest(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /** Sends its bytes in drops, and never all of them. */
-async function drip(url: string, text: string, signal: AbortSignal): Promise<Outcome> {
+async function drip({ url, address }: Target, text: string, signal: AbortSignal): Promise<Outcome> {
   const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
+  const socket = connect({ port: Number(port), host: hostname, localAddress: address });
   let outcome: Outcome = "left";
   socket.on("error", () => undefined);
   socket.on("data", (bytes) => {
@@ -70,16 +77,16 @@ async function drip(url: string, text: string, signal: AbortSignal): Promise<Out
   return seen;
 }
 
-const head = (url: string): string => `POST ${CHAT} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n`;
+const head = ({ url }: Target): string => `POST ${CHAT} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n`;
 
 export const ATTACKS: Readonly<Record<string, Attack>> = {
-  "headers in drops": (url, _, signal) => drip(url, `${head(url)}X-Slow: ${"x".repeat(1000)}`, signal),
-  "body in drops": (url, _, signal) =>
-    drip(url, `${head(url)}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"messages": [`, signal),
-  "regex without end": (url, random) =>
-    chat(url, { guided_regex: `(.|..|...){${200 + (whole(random) % 3000)}}x`.repeat(1 + (whole(random) % 12)) }),
-  "grammar without end": (url, random) =>
-    chat(url, {
+  "headers in drops": (target, _, signal) => drip(target, `${head(target)}X-Slow: ${"x".repeat(1000)}`, signal),
+  "body in drops": (target, _, signal) =>
+    drip(target, `${head(target)}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"messages": [`, signal),
+  "regex without end": (target, random) =>
+    chat(target, { guided_regex: `(.|..|...){${200 + (whole(random) % 3000)}}x`.repeat(1 + (whole(random) % 12)) }),
+  "grammar without end": (target, random) =>
+    chat(target, {
       guided_grammar: pick(random, [
         "root ::= root",
         `root ::= a\na ::= b a | b\nb ::= a | "${whole(random)}"`,
@@ -87,21 +94,23 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
         `root ::= ("${whole(random)}" | [a-z]*){2000} "x"`,
       ]),
     }),
-  "schema without end": (url, random) => {
+  "schema without end": (target, random) => {
     const text = { type: "string", pattern: `(.|..|...){${200 + (whole(random) % 3000)}}x`.repeat(6) };
     const parameters = { type: "object", properties: { text }, required: ["text"] };
     const tools = [{ type: "function", function: { name: "f", parameters } }];
-    return random() < 0.5 ? chat(url, { tools, tool_choice: "required" }) : chat(url, { guided_json: parameters });
+    return random() < 0.5
+      ? chat(target, { tools, tool_choice: "required" })
+      : chat(target, { guided_json: parameters });
   },
-  "JSON 50,000 deep": (url) => post(url, CHAT, `{"messages": ${"[".repeat(DEEP)}${"]".repeat(DEEP)}}`),
-  "prompts too long": (url, random) =>
-    chat(url, { messages: [{ role: "user", content: "word ".repeat(whole(random) % 700_000) }] }),
-  "prompts as long as can be": (url, random) =>
-    chat(url, { messages: [{ role: "user", content: `${whole(random)} ${"once upon a time ".repeat(100)}` }] }),
-  "answers cut short": (url, random) => {
+  "JSON 50,000 deep": (target) => post(target, CHAT, `{"messages": ${"[".repeat(DEEP)}${"]".repeat(DEEP)}}`),
+  "prompts too long": (target, random) =>
+    chat(target, { messages: [{ role: "user", content: "word ".repeat(whole(random) % 700_000) }] }),
+  "prompts as long as can be": (target, random) =>
+    chat(target, { messages: [{ role: "user", content: `${whole(random)} ${"once upon a time ".repeat(100)}` }] }),
+  "answers cut short": (target, random) => {
     const after = Math.floor(random() * 4000);
     const body = { messages, stream: true, max_tokens: 2000, ignore_eos: true, seed: whole(random) };
-    return post(url, CHAT, JSON.stringify(body), (response, leave) => {
+    return post(target, CHAT, JSON.stringify(body), (response, leave) => {
       let length = 0;
       response.on("data", (piece: Buffer) => {
         length += piece.length;
@@ -109,15 +118,15 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       });
     });
   },
-  "wrong types": (url, random) => chat(url, pick(random, WRONG)),
-  "answers not read": (url, random, signal) => {
+  "wrong types": (target, random) => chat(target, pick(random, WRONG)),
+  "answers not read": (target, random, signal) => {
     const body = { messages, stream: true, max_tokens: 100_000, ignore_eos: true, logprobs: true, top_logprobs: 20 };
-    return post(url, CHAT, JSON.stringify({ ...body, seed: whole(random) }), (response, leave) => {
+    return post(target, CHAT, JSON.stringify({ ...body, seed: whole(random) }), (response, leave) => {
       response.pause();
       void rest(5000, signal).then(leave);
     });
   },
-  "many samples": (url, random) => chat(url, { n: 16, max_tokens: 50, seed: whole(random), temperature: 1 }),
+  "many samples": (target, random) => chat(target, { n: 16, max_tokens: 50, seed: whole(random), temperature: 1 }),
 };
 
 const WRONG: readonly object[] = [
@@ -144,7 +153,7 @@ export type Tally = Map<string, Map<Outcome, number>>;
 
 /** One attack after another of one kind, at most one every `everyMs`, until the signal. */
 export async function hostileClient(
-  url: string,
+  target: Target,
   name: string,
   tally: Tally,
   { random, signal, everyMs = 100 }: { random: () => number; signal: AbortSignal; everyMs?: number },
@@ -153,7 +162,7 @@ export async function hostileClient(
   tally.set(name, outcomes);
   while (!signal.aborted) {
     const next = rest(everyMs, signal);
-    const outcome = await ATTACKS[name]!(url, random, signal);
+    const outcome = await ATTACKS[name]!(target, random, signal);
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
     await next;
   }

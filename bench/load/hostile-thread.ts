@@ -4,6 +4,7 @@ import { once, setMaxListeners } from "node:events";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { seeded } from "../../test/support/byte-matcher.js";
 import { ATTACKS, hostileClient, type Tally } from "./hostile-clients.js";
+import { ownAddress } from "./stream-chat.js";
 
 export interface HostileOptions {
   readonly url: string;
@@ -27,7 +28,7 @@ async function attack({ url, seconds, count, seed, attacks }: HostileOptions): P
   setMaxListeners(0, signal);
   const names = attacks ?? Object.keys(ATTACKS);
   const clients = Array.from({ length: count }, (_, i) =>
-    hostileClient(url, names[i % names.length]!, tally, { random, signal }),
+    hostileClient({ url, address: ownAddress(2, i) }, names[i % names.length]!, tally, { random, signal }),
   );
   await Promise.all(clients);
   return tally;

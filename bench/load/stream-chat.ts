@@ -22,15 +22,29 @@ export interface StreamReply {
   readonly raw: string;
 }
 
-/** Each on a connection of its own. Hangs up once `leaveAfter` bytes have come. */
-export function streamChat(url: string, body: unknown, leaveAfter = Number.POSITIVE_INFINITY): Promise<StreamReply> {
+export interface StreamOptions {
+  /** It hangs up once so many bytes have come. */
+  readonly leaveAfter?: number | undefined;
+  /** The client's own address; left out: the system's choice. */
+  readonly address?: string | undefined;
+}
+
+/** An address of this machine for a client of its own; servers tell clients without keys apart by it. Linux has a whole network of them. */
+export function ownAddress(group: number, index: number): string | undefined {
+  return process.platform === "linux" ? `127.${group}.0.${1 + index}` : undefined;
+}
+
+/** Each on a connection of its own. */
+export function streamChat(url: string, body: unknown, options: StreamOptions = {}): Promise<StreamReply> {
+  const { leaveAfter = Number.POSITIVE_INFINITY, address } = options;
   return new Promise((resolve) => {
     const startMs = performance.now();
     const headers = { "content-type": "application/json", "x-pagoda-trace": "1" };
     let [status, raw, firstTokenMs] = [0, "", Number.NaN];
     const end = (): void =>
       resolve({ status, raw, firstTokenMs, ...contentOf(raw), isWhole: raw.endsWith("data: [DONE]\n\n") });
-    const call = request(`${url}/v1/chat/completions`, { method: "POST", agent: false, headers }, (response) => {
+    const init = { method: "POST", agent: false, headers, localAddress: address } as const;
+    const call = request(`${url}/v1/chat/completions`, init, (response) => {
       status = response.statusCode!;
       response.setEncoding("utf8");
       response.on("data", (piece: string) => {

@@ -152,7 +152,7 @@ export class Replica {
   /** To the engine, unless it was aborted while its pages were fetched. */
   #relay(call: ServedCall): void {
     const { message } = call;
-    const { kind, prompt, sampling, priority, salt, constraint, resumed } = message;
+    const { kind, prompt, sampling, priority, salt, client = "", constraint, resumed } = message;
     const { router, id } = call;
     if (!this.#calls.has(call)) return;
     try {
@@ -160,6 +160,7 @@ export class Replica {
         ...sampling,
         priority,
         salt,
+        client,
         id: `${router}.${id}`,
         ...(constraint === null ? {} : { constraint }),
       };

@@ -78,7 +78,7 @@ export class RoutedCall {
 
   /** What replicas are to be asked for now, of `only` this sample or of all (-1). */
   requests(only: number): CallRequest[] {
-    const { kind, prompt, sampling, priority, salt, constraint } = this.message;
+    const { kind, prompt, sampling, priority, salt, client = "", constraint } = this.message;
     const ids: number[] = [];
     for (let i = 0; i < prompt.length; i++) ids.push(prompt[i]!); // four times as fast as Array.from
     const asked = {
@@ -87,6 +87,7 @@ export class RoutedCall {
       prompt: ids,
       priority,
       salt,
+      client,
       constraint,
       ...textFieldsOf(this.message),
     } as const;
@@ -100,9 +101,9 @@ export class RoutedCall {
 
   /** Computes the prompt and no more; the one token that comes of it is nobody's. */
   prefillRequest(): CallRequest {
-    const { prompt, priority, salt } = this.message;
+    const { prompt, priority, salt, client = "" } = this.message;
     const sampling = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 1 };
-    const asked = { type: "add", kind: "generate", priority, salt, constraint: null, resumed: null } as const;
+    const asked = { type: "add", kind: "generate", priority, salt, client, constraint: null, resumed: null } as const;
     return { ...asked, prompt: Array.from(prompt), sampling };
   }
 

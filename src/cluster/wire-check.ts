@@ -34,6 +34,7 @@ const TO_REPLICA: Readonly<Record<ToReplica["type"], Shape>> = {
     sampling: object,
     priority: number,
     salt: text,
+    client: maybe(text),
     leaseMs: number,
     constraint: orNull(object),
     peer: maybe(text),

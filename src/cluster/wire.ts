@@ -21,6 +21,8 @@ export interface AddCall extends TextFields {
   readonly sampling: SamplingParams;
   readonly priority: number;
   readonly salt: string;
+  /** Left out: "". */
+  readonly client?: string;
   readonly constraint: ConstraintSpec | null;
   /** Silence of the router after which it is dead, and this call nobody's. */
   readonly leaseMs: number;

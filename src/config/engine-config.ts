@@ -30,6 +30,11 @@ export interface EngineConfig {
   readonly maxPagesPerBatch: number;
   /** Prefill chunk: tokens of one prompt computed per step while other requests wait. Default: 128. */
   readonly idealChunk: number;
+  /**
+   * Milliseconds that a step should take at most while several clients are served; prompts' chunks are cut to it; 0: no target.
+   * Default: 20.
+   */
+  readonly targetStepMs: number;
   /** Extend mixes prefill and decode in ragged batches; chunked uses fixed-size chunks, for comparison. Default: extend. */
   readonly mode: "extend" | "chunked";
   /** Chunk size in chunked mode. Default: 32. */
@@ -139,6 +144,13 @@ export const ENGINE_OPTIONS = {
     max: 2 ** 20,
     default: 128,
     help: "prefill chunk: tokens of one prompt computed per step while other requests wait",
+  },
+  targetStepMs: {
+    type: "integer",
+    min: 0,
+    max: 60_000,
+    default: 20,
+    help: "milliseconds that a step should take at most while several clients are served; prompts' chunks are cut to it; 0: no target",
   },
   mode: {
     type: "choice",

@@ -26,6 +26,8 @@ export interface RequestInit {
   readonly priority?: number;
   /** Requests share cached prefixes only with the same salt. */
   readonly salt?: string;
+  /** Whose it is: clients share the steps fairly, whatever each asks for. Default: "", one and the same. */
+  readonly client?: string;
   /** Clock of the caller, in milliseconds. */
   readonly arrivalMs?: number;
   /** false: every position must be computed here (prompt logprobs, mean pooling); the directory is not asked. */
@@ -48,6 +50,20 @@ export interface PendingSnapshot {
   readonly end: number;
 }
 
+/** What the requests of one client have been served, and their turns in the step being made. Owned by the scheduler. */
+export interface ClientShare {
+  /** Tokens. */
+  served: number;
+  /** Waiting and running ones. */
+  numRequests: number;
+  /** The one that has waited longest for a chunk. */
+  first: Request | null;
+  /** Where its next chunk of this step would start. */
+  turn: number;
+  /** Of its waiting requests, how many have a turn. */
+  numWaiting: number;
+}
+
 const NO_HASHES = new Int32Array(0);
 
 export class Request {
@@ -55,6 +71,7 @@ export class Request {
   readonly sampling: SamplingParams;
   readonly priority: number;
   readonly salt: string;
+  readonly client: string;
   readonly arrivalMs: number;
   readonly promptLen: number;
   readonly sampleIndex: number;
@@ -98,6 +115,10 @@ export class Request {
   arrivalOrder = 0;
   /** The last step that gave it tokens; until then, the step in which it arrived. Owned by the scheduler. */
   lastServedStep = 0;
+  /** Of its client; while it waits or runs. Owned by the scheduler. */
+  share: ClientShare | null = null;
+  /** Its client's tokens before its chunk in this step. Owned by the scheduler. */
+  turn = 0;
 
   // --- what the finished request reports ---
   /** Tokens it took from the cache instead of computing them; those found again after a preemption do not count. */
@@ -115,6 +136,7 @@ export class Request {
     this.sampling = init.sampling;
     this.priority = init.priority ?? 0;
     this.salt = init.salt ?? "";
+    this.client = init.client ?? "";
     this.arrivalMs = init.arrivalMs ?? 0;
     this.sampleIndex = init.sampleIndex ?? 0;
     this.readsCache = init.readsCache ?? true;

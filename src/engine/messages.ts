@@ -33,6 +33,8 @@ export interface AddMessage extends TextFields {
   readonly sampling: SamplingParams;
   readonly priority: number;
   readonly salt: string;
+  /** Left out: "". */
+  readonly client?: string;
   readonly arrivalMs: number;
   readonly constraint: ConstraintSpec | null;
   /** What another engine has given of one of the call's samples already; absent: nothing. */

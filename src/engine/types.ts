@@ -28,6 +28,11 @@ export interface GenerateOptions extends Partial<SamplingParams> {
   readonly priority?: number;
   /** Requests share cached prefixes only with requests of the same salt: one per tenant keeps tenants apart. */
   readonly salt?: string;
+  /**
+   * Whose request it is: where several clients are served, each has its share of the steps, whatever it asks for. Default: "", one and
+   * the same for all.
+   */
+  readonly client?: string;
   /** Aborts the request, as `abort()` of its generation does. */
   readonly signal?: AbortSignal;
   /** The name of the request in results, steps and logs; made up when left out. */
@@ -200,6 +205,7 @@ export interface TextOptions {
   /** Longer texts are refused, whatever the model could take. */
   readonly maxTokens?: number;
   readonly salt?: string;
+  readonly client?: string;
   readonly signal?: AbortSignal;
 }
 

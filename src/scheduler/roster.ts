@@ -10,12 +10,14 @@ import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
 import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
 import type { FinishReason, Request } from "../core/request.js";
+import { ClientShares } from "./client-shares.js";
 import { RequestQueue } from "./request-queue.js";
 import type { Step } from "./step.js";
 
 export class Roster {
   readonly running = new RequestQueue();
   readonly waiting = new RequestQueue();
+  readonly clients = new ClientShares();
   readonly #maxRunning: number;
   readonly #cache: CacheManager;
   readonly #clock: () => number;
@@ -54,11 +56,15 @@ export class Roster {
   /** The first waiting request; those that could never run are ended on the way. */
   nextWaiting(): Request | undefined {
     let head = this.waiting.first();
-    while (head !== undefined && this.#exceedsPool(head)) {
-      this.#refuse(head);
-      head = this.waiting.first();
-    }
+    while (head !== undefined && this.refuseImpossible(head)) head = this.waiting.first();
     return head;
+  }
+
+  /** Ends a request that could never run; false: it could. */
+  refuseImpossible(request: Request): boolean {
+    if (!this.#exceedsPool(request)) return false;
+    this.#refuse(request);
+    return true;
   }
 
   tryAdmit(request: Request): boolean {
@@ -74,9 +80,8 @@ export class Roster {
     const { running } = this;
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
-      if (this.#exceedsPool(request)) {
-        if (isInAir) return false;
-        this.#refuse(request);
+      if (isInAir && this.#exceedsPool(request)) return false;
+      if (this.refuseImpossible(request)) {
         i--;
         continue;
       }
@@ -109,6 +114,7 @@ export class Roster {
     if (request.state === "finished") return;
     (request.state === "running" ? this.running : this.waiting).remove(request);
     this.#byId.delete(request.id);
+    this.clients.close(request);
     request.state = "finished";
     request.finishReason = reason;
     request.finishedMs = this.#clock();
@@ -149,6 +155,7 @@ export class Roster {
       throw errorFor("invalid_value", { param: "id", value: request.id, expected: "different from all ids in use" });
     }
     this.#byId.set(request.id, request);
+    this.clients.open(request);
     request.state = "waiting";
     request.arrivalOrder = arrivalOrder;
   }

@@ -7,8 +7,11 @@ import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
 import { alignDown } from "../core/math.js";
 import type { FinishReason, Request } from "../core/request.js";
+import { FairOrder } from "./fair-order.js";
+import { hasWaitedLonger, isDecode, isPrefill } from "./progress.js";
 import { Roster } from "./roster.js";
 import { Step } from "./step.js";
+import { StepPace } from "./step-pace.js";
 
 export type { Step } from "./step.js";
 
@@ -23,6 +26,8 @@ export interface SchedulerOptions {
   readonly idealChunk: number;
   /** The same for the chunked mode; idealChunk when absent. */
   readonly fixedChunk?: number;
+  /** How long a step should take, in milliseconds, while several clients are served: prompts' chunks are cut to it. 0, the default: any. */
+  readonly targetStepMs?: number;
 }
 
 /** The longest chunk of a step: a multiple of the page size within the budget. */
@@ -40,6 +45,9 @@ export class Scheduler {
   readonly #cache: CacheManager;
   readonly #roster: Roster;
   readonly #clock: () => number;
+  readonly #order: FairOrder;
+  readonly #pace: StepPace;
+  #lastLandedMs = 0;
   readonly #ownStep: Step;
   /** The step being made. */
   #step: Step;
@@ -77,6 +85,8 @@ export class Scheduler {
     // Every running request may need a row in the same step, and a row costs at least one token.
     this.#roster = new Roster(this.budget, cache, clock);
     this.#clock = clock;
+    this.#order = new FairOrder(this.#roster.clients, maxPagesPerBatch);
+    this.#pace = new StepPace(options.targetStepMs ?? 0);
     this.#ownStep = this.createStep();
     this.#step = this.#ownStep;
   }
@@ -132,6 +142,7 @@ export class Scheduler {
     if (step.numRows === 0) return null;
     this.#stepNumber++;
     step.isInAir = true;
+    step.scheduledMs = this.#nowMs;
     this.#inAir.push(step);
     return step;
   }
@@ -139,6 +150,10 @@ export class Scheduler {
   /** The step's K and V are in their pages: full ones are published, those of requests that ended meanwhile come back. */
   land(step: Step): void {
     this.#takeDown(step);
+    const landedMs = this.#clock();
+    // The device begins a step once the one before it has landed.
+    this.#pace.observe(step, landedMs - Math.max(step.scheduledMs, this.#lastLandedMs));
+    this.#lastLandedMs = landedMs;
     this.#roster.land(step, true);
   }
 
@@ -214,26 +229,68 @@ export class Scheduler {
     }
   }
 
+  #placeChunks(): void {
+    this.#firstChunkRow = this.#step.numRows;
+    this.#owesPrompt = false;
+    if (this.#roster.clients.size > 1) this.#shareChunks();
+    else this.#placeInOrder();
+  }
+
+  /**
+   * Several clients: each prompt in its client's turn, and all together no longer than a step of the target's length computes. That is
+   * parted among the clients; what one does not need is for those after it. Who waits may be admitted before another
+   * client's earlier request, but nobody after one for which pages are short.
+   */
+  #shareChunks(): void {
+    const { running, waiting } = this.#roster;
+    const target = this.#mode === "extend" ? Math.floor(this.#pace.targetTokens) - this.#step.numTokens : this.budget;
+    const order = this.#order.arrange(running, waiting, Math.min(this.#chunk, Math.max(this.#pageSize, target)));
+    const first = order[0];
+    if (first === undefined) return;
+    const kept = Math.max(0, this.#left - Math.max(this.#leastBudget(first), target));
+    this.#left -= kept;
+    let canAdmit = true;
+    for (let i = 0, numClients = this.#order.numClients; i < order.length && this.#left > 0; i++) {
+      const request = order[i]!;
+      const isFirstOfClient = request.share!.first === request;
+      const most = this.#portion(numClients + (isFirstOfClient ? 0 : 1));
+      if (isFirstOfClient) numClients--;
+      const isWaiting = request.state === "waiting";
+      if (isWaiting && this.#roster.refuseImpossible(request)) continue;
+      const isServed = isWaiting ? canAdmit && this.#admit(request, most) : this.#placeChunk(request, most);
+      if (isWaiting && !isServed) canAdmit = false;
+      if (i === 0) this.#owesPrompt = !isServed && this.#isShortOfBudget(first);
+    }
+    this.#left += kept;
+  }
+
+  /** Tokens for one of so many that share what is left. */
+  #portion(count: number): number {
+    return Math.min(this.#chunk, Math.max(this.#pageSize, Math.floor(this.#left / count)));
+  }
+
   /**
    * The first chunk goes to the prompt that has waited longest for one, so each has its turn; the others go by order of arrival,
    * so early prompts finish early. Waiting requests are admitted while budget and pages last, none overtaking another.
    */
-  #placeChunks(): void {
+  #placeInOrder(): void {
     const { running } = this.#roster;
-    this.#firstChunkRow = this.#step.numRows;
-    this.#owesPrompt = false;
     const first = this.#longestUnserved();
     if (first === null) return;
     const isWaiting = first.state === "waiting";
     const isServed = isWaiting ? this.#admitNext() : this.#placeChunk(first);
     let canAdmit = isServed || !isWaiting;
-    // Short of budget, not of pages: without decodes in this step it would have been served.
-    this.#owesPrompt = !isServed && this.#left < this.#leastBudget(first);
+    this.#owesPrompt = !isServed && this.#isShortOfBudget(first);
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
       if (isPrefill(request) && request.lastServedStep !== this.#stepNumber) this.#placeChunk(request);
     }
     while (canAdmit) canAdmit = this.#admitNext();
+  }
+
+  /** And not of pages: without decodes in this step it would have been served. */
+  #isShortOfBudget(request: Request): boolean {
+    return this.#left < this.#leastBudget(request);
   }
 
   #longestUnserved(): Request | null {
@@ -247,25 +304,30 @@ export class Scheduler {
     return head !== undefined && (best === null || hasWaitedLonger(head, best)) ? head : best;
   }
 
-  /** Admits the first waiting request and gives it its first chunk; false when it must go on waiting. */
   #admitNext(): boolean {
     const head = this.#roster.nextWaiting();
-    if (head === undefined || this.#left < this.#leastBudget(head) || !this.#roster.tryAdmit(head)) return false;
-    this.#placeChunk(head);
+    return head !== undefined && this.#admit(head);
+  }
+
+  /** Admits a waiting request and gives it its first chunk; false when it must go on waiting. */
+  #admit(request: Request, most = this.#chunk): boolean {
+    if (this.#isShortOfBudget(request) || !this.#roster.tryAdmit(request)) return false;
+    this.#placeChunk(request, most);
     return true;
   }
 
-  #placeChunk(request: Request): boolean {
+  /** `most`: the tokens it may get, a page at least. */
+  #placeChunk(request: Request, most = this.#chunk): boolean {
     const gained = this.#cache.advance(request);
     if (request.numPreemptions === 0) request.numCached += gained;
     // A preempted request may have found everything but its last token in the directory: in chunked mode that waits for its turn.
     if (this.#mode === "chunked" && isDecode(request)) return false;
-    if (this.#left < this.#leastBudget(request) || this.#isUnderWay(request) || !isReady(request)) return false;
+    if (this.#isShortOfBudget(request) || this.#isUnderWay(request) || !isReady(request)) return false;
     // What it took over, now or when it was tried before in this step, may have brought it to the end of its pages in a window group.
     if (!this.#cache.tryReserve(request, request.numTokens)) return false;
     const start = request.numComputed;
     const remaining = request.numTokens - start;
-    let queryLen = request.isWhole ? remaining : Math.min(remaining, this.#chunk, this.#left);
+    let queryLen = request.isWhole ? remaining : Math.min(remaining, most, this.#left);
     // Only the last chunk of a prompt may end inside a page.
     if (queryLen < remaining) queryLen = alignDown(start + queryLen, this.#pageSize) - start;
     else if (this.#cache.states?.isSharing === true) queryLen = this.#endWithPage(start, remaining);
@@ -314,6 +376,7 @@ export class Scheduler {
   }
 
   #place(request: Request, queryLen: number, cost: number): void {
+    this.#roster.clients.charge(request, queryLen);
     this.#step.addRow(request, queryLen);
     this.#left -= cost;
     request.numComputed += queryLen;
@@ -330,28 +393,10 @@ function isReady({ readiness }: Request): boolean {
   return readiness === null || readiness.isReady();
 }
 
-/** One generated token to go. A promised one may be the last: then there is nothing to compute after it. */
-function isDecode(request: Request): boolean {
-  return (
-    request.numExpected - request.numComputed === 1 &&
-    request.numComputed >= request.promptLen &&
-    (request.numPromised === 0 || request.numExpected < request.maxLength)
-  );
-}
-
-/** Prompt tokens to go, or those of a preempted request. Neither this nor isDecode: all its tokens are computed. */
-function isPrefill(request: Request): boolean {
-  return request.numComputed < request.numTokens && !isDecode(request);
-}
-
 /** The page from a.numComputed on is the same for both and whole, with at least one token of `a` after it. */
 function sharesNextPage(a: Request, b: Request, pageSize: number): boolean {
   const start = a.numComputed;
   return a.numTokens > start + pageSize && haveSamePage(a, b, start / pageSize, pageSize);
-}
-
-function hasWaitedLonger(a: Request, b: Request): boolean {
-  return a.priority < b.priority || (a.priority === b.priority && a.lastServedStep < b.lastServedStep);
 }
 
 function requireCount(param: string, value: number): void {

@@ -2,7 +2,7 @@
 // one key's cached prefixes never serve another's prompts (their timing would tell what was asked).
 
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import { ApiError } from "./api-error.js";
 import type { AppEnv } from "./context.js";
 
@@ -42,6 +42,11 @@ export class KeyRing {
     const salt = given.toString("base64url");
     return { name: `key-${salt.slice(0, 6)}`, salt, isAdmin: found >= this.#numPlain };
   }
+}
+
+/** Whose request it is, to the engine: its key's, or without keys its address's. */
+export function clientOf(c: Context<AppEnv>): string {
+  return c.get("tenant").salt || (c.env.incoming?.socket.remoteAddress ?? "");
 }
 
 function digest(key: string): Buffer {

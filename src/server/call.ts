@@ -7,11 +7,13 @@ import type { Context } from "hono";
 import type { PagodaError } from "../core/errors.js";
 import type { GenerateOptions, GenerateResult, Generation, OutputChunk } from "../engine/types.js";
 import { toHttpError } from "./api-error.js";
+import { clientOf } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
 
 export class Call {
   readonly id: string;
   readonly createdSeconds = Math.floor(Date.now() / 1000);
+  readonly client: string;
   readonly #context: ServerContext;
   readonly #facts: Record<string, unknown>;
   readonly #leave = new AbortController();
@@ -21,6 +23,7 @@ export class Call {
   constructor(c: Context<AppEnv>, idPrefix: string) {
     // Not the client's own request id: two requests may carry the same.
     this.id = `${idPrefix}-${randomUUID().replaceAll("-", "")}`;
+    this.client = clientOf(c);
     this.#context = c.get("server");
     this.#facts = c.get("facts");
     this.#context.owners.note(this.id, c.get("tenant"));
@@ -69,7 +72,8 @@ export class Call {
 
   start(prompt: readonly number[], options: GenerateOptions, index = 0): Generation {
     const id = index === 0 ? this.id : `${this.id}-${index}`;
-    return this.#context.engine.generate(prompt, { ...options, id, signal: this.#leave.signal });
+    const { client, signal } = this;
+    return this.#context.engine.generate(prompt, { ...options, id, client, signal });
   }
 
   /** The generation's chunks, measured. */

@@ -17,7 +17,7 @@ export async function runTexts(
   try {
     const { maxPromptTokens } = c.get("server").config;
     const limit = maxPromptTokens === null ? {} : { maxTokens: maxPromptTokens };
-    return await run({ salt: saltOf(c, null), signal: call.signal, ...limit }, call);
+    return await run({ salt: saltOf(c, null), client: call.client, signal: call.signal, ...limit }, call);
   } finally {
     call.end();
   }

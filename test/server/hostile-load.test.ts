@@ -6,6 +6,7 @@ import { setMaxListeners } from "node:events";
 import { test } from "node:test";
 import { GoodRecord, goodClient, textsAlone } from "../../bench/load/good-clients.js";
 import { ATTACKS, hostileClient, numFaults, type Tally } from "../../bench/load/hostile-clients.js";
+import { ownAddress } from "../../bench/load/stream-chat.js";
 import { seeded } from "../support/byte-matcher.js";
 import { startServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
@@ -20,10 +21,18 @@ test("beside hostile clients good ones get exactly what they get alone, and noth
   const over = new AbortController();
   setMaxListeners(0, over.signal);
   const names = Object.keys(ATTACKS).filter((name) => !name.endsWith("without end"));
-  const attack = names.map((name) =>
-    hostileClient(host.url, name, tally, { random, signal: over.signal, everyMs: 30 }),
+  const attack = names.map((name, i) =>
+    hostileClient({ url: host.url, address: ownAddress(2, i) }, name, tally, {
+      random,
+      signal: over.signal,
+      everyMs: 30,
+    }),
   );
-  await Promise.all(Array.from({ length: 6 }, () => goodClient(host.url, record, { random, signal, maxAsked: 5 })));
+  await Promise.all(
+    Array.from({ length: 6 }, (_, i) =>
+      goodClient(host.url, record, { random, signal, maxAsked: 5, address: ownAddress(1, i) }),
+    ),
+  );
   over.abort();
   await Promise.all(attack);
   assert.deepEqual(record.wrong, []);

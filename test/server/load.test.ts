@@ -51,7 +51,9 @@ test("120 concurrent streams, a third leaving: the others are exact, nothing lea
   const round = async (seed: number): Promise<void> => {
     const random = seeded(seed);
     const replies = await Promise.all(
-      bodies.map((body, i) => streamChat(host.url, body, leavesEarly(i) ? Math.floor(random() * 10_000) : undefined)),
+      bodies.map((body, i) =>
+        streamChat(host.url, body, { leaveAfter: leavesEarly(i) ? Math.floor(random() * 10_000) : undefined }),
+      ),
     );
     for (const [i, { isWhole, text }] of replies.entries()) {
       assert.ok(isWhole || leavesEarly(i), `stream ${i} was cut`);

@@ -53,6 +53,26 @@ test("one key's cached prefix never serves another; a salt parts further", async
   assert.ok(cache.nodes.length > 0 && cache.nodes.every((node) => node.tokens.length === 0 && node.text === undefined));
 });
 
+test("the engine is told whose a request is: its key's, or without keys its address's", async () => {
+  const model = writeTinyCheckpoint();
+  const clientsOf = async (host: TestServer, keys: readonly string[]): Promise<(string | undefined)[]> => {
+    const clients: (string | undefined)[] = [];
+    const { engine } = host;
+    const generate = engine.generate.bind(engine);
+    engine.generate = (prompt, options) => {
+      clients.push(options?.client);
+      return generate(prompt, options);
+    };
+    for (const key of keys) await cachedTokens(host, key);
+    return clients;
+  };
+  await using keyed = await startServer({ model }, { apiKey: ["alpha", "beta"] });
+  const [alpha, beta, again] = await clientsOf(keyed, ["alpha", "beta", "alpha"]);
+  assert.ok(alpha && beta && alpha !== beta && again === alpha, `${alpha} ${beta} ${again}`);
+  await using open = await startServer({ model });
+  assert.match((await clientsOf(open, ["none"]))[0]!, /127\.0\.0\.1$/);
+});
+
 test("CORS is off unless origins are named", async () => {
   await using closed = await startServer({ model: writeTinyCheckpoint() });
   const origin = { origin: "https://example.com" };

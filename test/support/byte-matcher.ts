@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import type { ConstraintSpec, TokenConstraint } from "../../src/grammar/constraint.js";
 import { grammarOf } from "../../src/grammar/spec-grammar.js";
 import { XGrammarInstance } from "../../src/grammar/xgrammar/instance.js";
-import { loadXGrammar } from "../../src/grammar/xgrammar/module.js";
+import { loadXGrammar, matcherCode } from "../../src/grammar/xgrammar/module.js";
 
 export const END = 256;
 const VOCAB_SIZE = 257;
@@ -21,7 +21,7 @@ export interface ByteCompiler {
 
 /** Compiles on this thread, so that a test of thousands of texts need not wait for another. */
 export async function byteCompiler(): Promise<ByteCompiler> {
-  const instance = new XGrammarInstance(await loadXGrammar(), BYTE_VOCABULARY);
+  const instance = new XGrammarInstance(await loadXGrammar(await matcherCode()), BYTE_VOCABULARY);
   return {
     compile: (spec) => {
       const matcher = instance.createMatcher(grammarOf(spec));

@@ -215,6 +215,7 @@ function planOf(index: number, random: Random): Planned {
     sampling,
     priority: random(4) === 0 ? random(3) - 1 : 0,
     salt: random(5) === 0 ? `tenant ${random(20)}` : "",
+    client: `client ${index % 3}`,
     arrivalMs: 0,
     constraint:
       !isPlain && kind === "generate" && random(3) === 0 ? { kind: "json", source: `${1 + random(9)}` } : null,

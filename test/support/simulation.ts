@@ -22,11 +22,14 @@ export interface SimulationOptions extends Partial<SchedulerOptions> {
   readonly prefixCaching?: boolean;
   /** Bytes of a second tier; default: none. A page's content is 4 bytes a token, a state 4. */
   readonly hostBytes?: number;
+  /** Time that a token takes; default: none at all. */
+  readonly msPerToken?: number;
 }
 
 export interface RequestOptions {
   readonly priority?: number;
   readonly salt?: string;
+  readonly client?: string;
   readonly maxTokens?: number;
   readonly promptLogprobs?: number | null;
   readonly isWhole?: boolean;
@@ -34,15 +37,19 @@ export interface RequestOptions {
 
 /** A request with these prompt tokens. */
 export function makeRequest(id: string, prompt: ArrayLike<number>, options: RequestOptions = {}): Request {
-  const { priority = 0, salt = "", maxTokens = 1, promptLogprobs = null, isWhole = false } = options;
+  const { priority = 0, salt = "", client = "", maxTokens = 1, promptLogprobs = null, isWhole = false } = options;
   const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, seed: 0, maxTokens, promptLogprobs };
   const readsCache = promptLogprobs === null;
-  return new Request({ id: id as RequestId, prompt, sampling, priority, salt, readsCache, isWhole });
+  return new Request({ id: id as RequestId, prompt, sampling, priority, salt, client, readsCache, isWhole });
 }
 
 /** The same prompt and tokens as the parent's, its last token replaced by `token`: as a sampler would fork it. */
 export function forkOf(parent: Request, id: string, token: number, options: RequestOptions = {}): Request {
-  const child = makeRequest(id, parent.tokens.slice(0, parent.promptLen), { ...options, salt: parent.salt });
+  const child = makeRequest(id, parent.tokens.slice(0, parent.promptLen), {
+    ...options,
+    salt: parent.salt,
+    client: parent.client,
+  });
   for (let i = parent.promptLen; i < parent.numTokens - 1; i++) child.appendToken(parent.tokens[i]!);
   child.appendToken(token);
   return child;
@@ -73,6 +80,7 @@ export class Simulation {
   readonly maxChunk: number;
   readonly mode: "extend" | "chunked";
   readonly finished: Request[] = [];
+  readonly #msPerToken: number;
   nowMs = 0;
   readonly groups: readonly GroupOptions[];
   readonly #kv: readonly Int32Array[]; // [G] of [pages * P], or of [slots] for a state
@@ -85,6 +93,7 @@ export class Simulation {
       idealChunk = 128,
       fixedChunk = idealChunk,
     } = options;
+    this.#msPerToken = options.msPerToken ?? 0;
     this.mode = mode;
     this.pageSize = pageSize;
     this.maxChunk = Math.max(pageSize, mode === "extend" ? idealChunk : fixedChunk);
@@ -99,7 +108,8 @@ export class Simulation {
       maxChunk: this.maxChunk,
       groups: this.groups,
     });
-    const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
+    const { targetStepMs = 0 } = options;
+    const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, targetStepMs };
     this.scheduler = new Scheduler(schedulerOptions, this.cache, () => this.nowMs);
   }
 
@@ -120,6 +130,7 @@ export class Simulation {
     }
     this.checkRules(step);
     this.computeStep(step);
+    this.nowMs += this.#msPerToken * step.numTokens;
     this.scheduler.land(step);
     const rows = rowsOf(step);
     for (const request of step.rows.slice(0, step.numRows)) {

@@ -308,8 +308,8 @@ export class HostedEngine implements RelayEngine {
   }
 
   #runText(kind: RequestKind, ids: readonly number[], fields: TextFields, options: TextOptions): Promise<Float32Array> {
-    const { salt } = options;
-    const message = this.#message(kind, ids, { maxTokens: 1, ...(salt === undefined ? {} : { salt }) }, fields);
+    const { salt = "", client = "" } = options;
+    const message = this.#message(kind, ids, { maxTokens: 1, salt, client }, fields);
     const reader = new EmbeddingReader(this.#lineOf(message.callId));
     this.#post(message, reader, options);
     return reader.vector;
@@ -328,10 +328,11 @@ export class HostedEngine implements RelayEngine {
     const sampling = checkSampling(options, this.#checkpoint.generation.sampling, facts, prompt.length, () =>
       this.#freshSeed(),
     );
-    const { priority = 0, salt = "", editLogits } = options;
+    const { priority = 0, salt = "", client = "", editLogits } = options;
     const constraint = checkConstraint(options.constraint);
     if (!Number.isSafeInteger(priority)) throw invalid("priority", priority, "a whole number");
     if (typeof salt !== "string") throw invalid("salt", salt, "a string");
+    if (typeof client !== "string") throw invalid("client", client, "a string");
     if (editLogits !== undefined && this.#config.worker) {
       throw invalid(
         "editLogits",
@@ -341,7 +342,8 @@ export class HostedEngine implements RelayEngine {
     }
     const callId = options.id ?? `req-${randomUUID()}`;
     if (this.#calls.has(callId)) throw invalid("id", callId, "unique among running requests");
-    return { type: "add", callId, kind, ...text, prompt, sampling, priority, salt, arrivalMs: now(), constraint };
+    const asked = { prompt, sampling, priority, salt, client, constraint };
+    return { type: "add", callId, kind, ...text, ...asked, arrivalMs: now() };
   }
 
   #post(

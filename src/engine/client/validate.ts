@@ -16,6 +16,7 @@ import type { GenerateOptions } from "../types.js";
 const OTHER_FIELDS = [
   "priority",
   "salt",
+  "client",
   "signal",
   "id",
   "editLogits",

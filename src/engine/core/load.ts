@@ -78,9 +78,9 @@ export async function loadEngine(
   } finally {
     source.close();
   }
-  const { mode, pageSize, idealChunk, fixedChunk } = config;
+  const { mode, pageSize, idealChunk, fixedChunk, targetStepMs } = config;
   const prefixCaching = config.prefixCaching && !isBidirectional; // what stands after a prefix changes its keys and values
-  const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
+  const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, targetStepMs };
   const maxChunk = chunkOf(schedulerOptions);
   const page = { pageSize, dtype: kvDtypeOf(config, device, spec) };
   const pageBytes = pageBytesOf(spec.caches, device, page);

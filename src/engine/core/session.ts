@@ -80,6 +80,7 @@ export class SessionFactory {
       sampling: request.sampling,
       priority: request.priority,
       salt: request.salt,
+      client: request.client,
       arrivalMs: request.arrivalMs,
       sampleIndex,
       maxLength: request.maxLength,

@@ -2,7 +2,15 @@
 // ends the thread: the job it belongs to fails, all others move on to a fresh thread and know nothing of it.
 
 import { Worker } from "node:worker_threads";
-import { type FromMatcher, IDLE, type MatcherInit, type ToMatcher, type Verdict } from "./matcher-messages.js";
+import {
+  type CodeMessage,
+  type FromMatcher,
+  IDLE,
+  type MatcherInit,
+  type ToMatcher,
+  type Verdict,
+} from "./matcher-messages.js";
+import { matcherCode } from "./module.js";
 import { threadTimeMs } from "./thread-time.js";
 import type { PackedTexts } from "./token-texts.js";
 
@@ -110,6 +118,10 @@ export class Lane {
       workerData: init,
       resourceLimits: { maxOldGenerationSizeMb: MAX_JS_HEAP_MB },
     });
+    void matcherCode().then(
+      (code) => thread.postMessage({ type: "code", code } satisfies CodeMessage),
+      () => thread.terminate(), // as one that cannot start
+    );
     thread.unref(); // answers keep the process alive, not their matcher
     thread.on("message", ({ id, verdict }: FromMatcher) => {
       const job = this.#jobs.get(id);

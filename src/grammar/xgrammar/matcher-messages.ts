@@ -9,7 +9,14 @@
 
 import type { ErrorCode, ErrorDetails } from "../../core/errors.js";
 import type { ConstraintSpec } from "../constraint.js";
+import type { MatcherCode } from "./module.js";
 import type { PackedTexts } from "./token-texts.js";
+
+/** Comes once; messages before it wait for it. */
+export interface CodeMessage {
+  readonly type: "code";
+  readonly code: MatcherCode;
+}
 
 export type ToMatcher =
   /** Can this be used? Makes its grammar and compiles it. */

@@ -5,7 +5,7 @@ import { PagodaError } from "../../core/errors.js";
 import { grammarOf } from "../spec-grammar.js";
 import { XGrammarInstance } from "./instance.js";
 import { FAILED, type FromMatcher, HEADER, type ToMatcher, type Verdict } from "./matcher-messages.js";
-import { loadXGrammar, type MatcherHandle } from "./module.js";
+import { loadXGrammar, type MatcherCode, type MatcherHandle, matcherCode } from "./module.js";
 import { systemThreadId, threadTimeMs } from "./thread-time.js";
 import type { TokenTexts } from "./token-texts.js";
 
@@ -20,17 +20,19 @@ interface Matching {
 
 export class MatcherService {
   readonly #vocabulary: TokenTexts;
+  readonly #code: Promise<MatcherCode>;
   readonly #answers = new Map<number, Matching>();
   #instance: XGrammarInstance | null = null;
 
-  constructor(vocabulary: TokenTexts) {
+  constructor(vocabulary: TokenTexts, code = matcherCode()) {
     this.#vocabulary = vocabulary;
+    this.#code = code;
   }
 
   /** An instance that can be trusted. */
   async ready(): Promise<XGrammarInstance> {
     if (this.#instance === null || this.#instance.isBroken)
-      this.#instance = new XGrammarInstance(await loadXGrammar(), this.#vocabulary);
+      this.#instance = new XGrammarInstance(await loadXGrammar(await this.#code), this.#vocabulary);
     return this.#instance;
   }
 

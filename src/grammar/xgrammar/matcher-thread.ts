@@ -2,8 +2,9 @@
 
 import { getPriority, setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
-import { IDLE, type MatcherInit, type ToMatcher } from "./matcher-messages.js";
+import { type CodeMessage, IDLE, type MatcherInit, type ToMatcher } from "./matcher-messages.js";
 import { MatcherService } from "./matcher-service.js";
+import type { MatcherCode } from "./module.js";
 import { systemThreadId } from "./thread-time.js";
 import { unpackTexts } from "./token-texts.js";
 
@@ -13,10 +14,18 @@ const { vocabulary, control, niceness } = workerData as MatcherInit;
 // but the administrator may go above that.
 if (niceness > 0 && process.platform === "linux") setPriority(0, Math.min(19, getPriority(0) + niceness));
 Atomics.store(control, 2, systemThreadId());
-const service = new MatcherService(unpackTexts(vocabulary));
+let useCode: (code: MatcherCode) => void;
+const code = new Promise<MatcherCode>((resolve) => {
+  useCode = resolve;
+});
+const service = new MatcherService(unpackTexts(vocabulary), code);
 let last: Promise<unknown> = service.ready();
 
-port.on("message", (message: ToMatcher) => {
+port.on("message", (message: ToMatcher | CodeMessage) => {
+  if (message.type === "code") {
+    useCode(message.code);
+    return;
+  }
   last = last.then(async () => {
     const instance = await service.ready();
     Atomics.store(control, 0, message.id);

@@ -1,7 +1,8 @@
 // Loads the xgrammar matcher (WebAssembly) into this thread, as many separate instances as asked for. The package ships a UMD
 // script marked as an ES module and opens its binding only behind promises, so its text is evaluated here as CommonJS with a
-// few changes: its one dynamic import becomes a parameter, the binding is exported, and its memory is bounded. The package is
-// pinned because of it; a version without these places is refused. What it prints is kept: the last line before an abort says why.
+// few changes: its one dynamic import becomes a parameter, the binding is exported, its memory is bounded, and the binary comes from
+// outside, compiled. The package is pinned because of it; a version without these places is refused. What it prints is kept: the last
+// line before an abort says why.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -59,29 +60,60 @@ interface PackageExports {
 export const MAX_HEAP_MB = 512;
 
 const PACKAGE = "@mlc-ai/web-xgrammar";
+const BINARY = /wasmBinaryFile="data:application\/octet-stream;base64,([^"]+)"/;
 const CHANGES: readonly (readonly [string, string])[] = [
   ["await import('module')", "nodeModule"],
   ["getHeapMax=()=>2147483648", `getHeapMax=()=>${MAX_HEAP_MB * 2 ** 20}`],
   ["exports.default = index;", "exports.default = index; exports.binding = () => binding;"],
+  [
+    "getBinaryPromise(binaryFile).then(binary=>WebAssembly.instantiate(binary,imports))",
+    "WebAssembly.instantiate(compiled,imports).then(instance=>({instance}))",
+  ],
 ];
 
-export async function loadXGrammar(): Promise<XGrammarModule> {
-  const require = createRequire(import.meta.url);
-  const path = require.resolve(PACKAGE);
-  let text = readFileSync(path, "utf8");
+/** The matcher's code, which all threads share: compiling the binary takes a good part of a second, and is done once. */
+export interface MatcherCode {
+  readonly path: string;
+  /** Of the script, without the binary. */
+  readonly text: string;
+  readonly binary: WebAssembly.Module;
+}
+
+let code: Promise<MatcherCode> | null = null;
+
+/** The same promise for all callers of a thread. */
+export function matcherCode(): Promise<MatcherCode> {
+  code ??= compileCode();
+  return code;
+}
+
+async function compileCode(): Promise<MatcherCode> {
+  const path = createRequire(import.meta.url).resolve(PACKAGE);
+  const whole = readFileSync(path, "utf8");
+  const bytes = BINARY.exec(whole)?.[1];
+  if (bytes === undefined) throw unknownVersion();
+  let text = whole.replace(bytes, "");
   for (const [from, to] of CHANGES) {
-    if (!text.includes(from)) throw new Error(`${PACKAGE} is of a version that this loader does not know`);
+    if (!text.includes(from)) throw unknownVersion();
     text = text.replace(from, to);
   }
+  return { path, text, binary: await WebAssembly.compile(Buffer.from(bytes, "base64")) };
+}
+
+function unknownVersion(): Error {
+  return new Error(`${PACKAGE} is of a version that this loader does not know`);
+}
+
+export async function loadXGrammar({ path, text, binary }: MatcherCode): Promise<XGrammarModule> {
+  const require = createRequire(import.meta.url);
   const lines: string[] = [];
   const print = (...items: unknown[]): void => {
     lines.push(items.join(" "));
   };
   const exports = {} as PackageExports;
-  const evaluate = compileFunction(text, ["exports", "module", "require", "__filename", "nodeModule", "console"], {
-    filename: path,
-  });
-  evaluate(exports, { exports }, require, path, { createRequire }, { log: print, warn: print, error: print });
+  const parameters = ["exports", "module", "require", "__filename", "nodeModule", "console", "compiled"];
+  const evaluate = compileFunction(text, parameters, { filename: path });
+  evaluate(exports, { exports }, require, path, { createRequire }, { log: print, warn: print, error: print }, binary);
   // The binding appears once anything was made.
   (await exports.Grammar.builtinJSONGrammar()).dispose();
   return { binding: exports.binding(), takeOutput: () => lines.splice(0) };

@@ -1,0 +1,137 @@
+// Clients share the steps (docs/scheduler.md, "Several clients"), whatever each of them asks for.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Row, Simulation, tokensOf } from "../../test/support/simulation.js";
+
+const ROOM = { pageSize: 4, maxPagesPerBatch: 8, idealChunk: 32, prefixCaching: false } as const;
+
+/** Tokens of each client's rows; ids begin with the client's name. */
+function tokensByClient(steps: readonly Row[][]): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const { id, queryLen } of steps.flat()) {
+    const client = id.split(" ")[0]!;
+    sums[client] = (sums[client] ?? 0) + queryLen;
+  }
+  return sums;
+}
+
+test("a newcomer's short prompt is in the next step, however many prompts another client has", () => {
+  const sim = new Simulation(ROOM);
+  for (let i = 0; i < 40; i++) sim.add(`many ${i}`, tokensOf(i + 1, 200), { client: "many" });
+  for (let i = 0; i < 10; i++) {
+    sim.step();
+    const short = sim.add(`other ${i}`, tokensOf(100 + i, 12), { client: "other" });
+    sim.step();
+    assert.equal(short.state, "finished");
+  }
+});
+
+test("two clients compute as many prompt tokens, though one has one prompt and the other twenty", () => {
+  const sim = new Simulation({ ...ROOM, pages: 4000 });
+  for (let i = 0; i < 20; i++) sim.add(`many ${i}`, tokensOf(i + 1, 400), { client: "many" });
+  sim.add("one 0", tokensOf(50, 800), { client: "one" });
+  const { many, one } = tokensByClient(Array.from({ length: 40 }, () => sim.step()));
+  assert.equal(many! + one!, 40 * 32, "and the budget is used");
+  assert.ok(Math.abs(many! - one!) <= 32, `${many} and ${one}`);
+});
+
+test("what a client does not need is for the others", () => {
+  const sim = new Simulation(ROOM);
+  sim.add("long 0", tokensOf(1, 100), { client: "long" });
+  sim.add("short 0", tokensOf(2, 3), { client: "short" });
+  const [first] = [sim.step()];
+  assert.deepEqual(
+    first.map(({ id, queryLen }) => [id, queryLen]),
+    [
+      ["long 0", 16],
+      ["short 0", 3],
+    ],
+  );
+  assert.deepEqual(tokensByClient([sim.step()]), { long: 32 }, "the other has left");
+});
+
+test("decodes count: who writes sixteen answers has its turn later", () => {
+  const sim = new Simulation({ ...ROOM, maxPagesPerBatch: 16, targetStepMs: 24, msPerToken: 1 });
+  for (let i = 0; i < 16; i++) sim.add(`writer ${i}`, tokensOf(i + 1, 1), { client: "writer", maxTokens: 500 });
+  sim.add("reader 0", tokensOf(40, 1), { client: "reader", maxTokens: 500 });
+  for (let i = 0; i < 20; i++) sim.step();
+  sim.add("writer prompt", tokensOf(50, 400), { client: "writer" });
+  sim.add("reader prompt", tokensOf(51, 400), { client: "reader" });
+  const chunks = sim.step().filter(({ queryLen }) => queryLen > 1);
+  assert.deepEqual(chunks[0]!.id, "reader prompt");
+});
+
+test("nobody is starved by clients that come and go with short prompts", () => {
+  const sim = new Simulation({ ...ROOM, maxPagesPerBatch: 4 });
+  const long = sim.add("long", tokensOf(1, 160), { client: "long" });
+  let steps = 0;
+  while (long.state !== "finished") {
+    sim.add(`${steps}`, tokensOf(steps + 2, 16), { client: `new ${steps}` }); // as much as a step computes
+    sim.step();
+    assert.ok(++steps < 300, "the long prompt starves");
+  }
+});
+
+test("better priority goes before a smaller share", () => {
+  const sim = new Simulation({ ...ROOM, maxPagesPerBatch: 4 });
+  sim.add("greedy 0", tokensOf(1, 64), { client: "greedy" });
+  sim.step();
+  sim.add("greedy 1", tokensOf(2, 64), { client: "greedy", priority: -1 });
+  sim.add("modest 0", tokensOf(3, 64), { client: "modest" });
+  assert.equal(sim.step()[0]!.id, "greedy 1");
+});
+
+test("what could never run is refused, and holds up no other client", () => {
+  const sim = new Simulation({ ...ROOM, pages: 20 });
+  const running = sim.add("a 0", tokensOf(1, 60), { client: "a" });
+  sim.step();
+  const waits = sim.add("a 1", tokensOf(2, 60), { client: "a" });
+  const tooLong = sim.add("b 0", tokensOf(3, 100), { client: "b" });
+  sim.runAll();
+  assert.equal(tooLong.finishReason, "error");
+  assert.deepEqual([running.finishReason, waits.finishReason], ["length", "length"]);
+});
+
+const LONG = { pageSize: 4, maxPagesPerBatch: 32, idealChunk: 64, prefixCaching: false, msPerToken: 1 } as const;
+const longest = (steps: readonly Row[][]): number =>
+  Math.max(...steps.map((rows) => rows.reduce((sum, { queryLen }) => sum + queryLen, 0)));
+
+test("a step of several clients takes no longer than its target; that of a client alone uses the budget", () => {
+  const sim = new Simulation({ ...LONG, targetStepMs: 20 });
+  const steps = (count: number): Row[][] => Array.from({ length: count }, () => sim.step());
+  sim.add("a 0", tokensOf(1, 2000), { client: "a" });
+  sim.add("a 1", tokensOf(2, 2000), { client: "a" });
+  assert.equal(longest(steps(4)), 128);
+  const other = sim.add("b 0", tokensOf(3, 1), { client: "b", maxTokens: 30 });
+  assert.ok(longest(steps(20)) <= 20);
+  sim.scheduler.abort(other.id);
+  assert.equal(longest(steps(2)), 128);
+});
+
+test("where decodes alone take longer than the target, prompts may stretch the step to three times that, and get a page at least", () => {
+  for (const [numWriters, atMost] of [
+    [30, 90],
+    [2, 6],
+  ] as const) {
+    const sim = new Simulation({ ...LONG, targetStepMs: 1 });
+    for (let i = 0; i < numWriters; i++) sim.add(`w ${i}`, tokensOf(i + 1, 1), { client: "w", maxTokens: 200 });
+    for (let i = 0; i < 20; i++) sim.step();
+    sim.add("long", tokensOf(90, 400), { client: "long" });
+    sim.step(); // the first with a chunk: what a token takes is not known yet
+    const rows = sim.step();
+    assert.ok(longest([rows]) <= atMost, `${longest([rows])} tokens`);
+    assert.ok(rows.find(({ id }) => id === "long")!.queryLen >= 4);
+  }
+});
+
+test("one slow step changes the length of the next ones little", () => {
+  const sim = new Simulation({ ...LONG, targetStepMs: 32 });
+  sim.add("a 0", tokensOf(1, 4000), { client: "a" });
+  sim.add("b 0", tokensOf(2, 4000), { client: "b" });
+  sim.step();
+  const step = sim.scheduler.schedule()!;
+  sim.computeStep(step);
+  sim.nowMs += 5000;
+  sim.scheduler.land(step);
+  assert.ok(longest([sim.step()]) >= 24);
+});
