@@ -10,7 +10,7 @@ import {
   type ToMatcher,
   type Verdict,
 } from "./matcher-messages.js";
-import { matcherCode } from "./module.js";
+import { type MatcherCode, matcherCode } from "./module.js";
 import { threadTimeMs } from "./thread-time.js";
 import type { PackedTexts } from "./token-texts.js";
 
@@ -118,10 +118,12 @@ export class Lane {
       workerData: init,
       resourceLimits: { maxOldGenerationSizeMb: MAX_JS_HEAP_MB },
     });
-    void matcherCode().then(
-      (code) => thread.postMessage({ type: "code", code } satisfies CodeMessage),
-      () => thread.terminate(), // as one that cannot start
-    );
+    const give = (code: MatcherCode): void => thread.postMessage({ type: "code", code } satisfies CodeMessage);
+    const code = matcherCode();
+    // Once there is code, at once: the caller may have no turn of its event loop to spare.
+    if (code instanceof Promise)
+      code.then(give, () => thread.terminate()); // as one that cannot start
+    else give(code);
     thread.unref(); // answers keep the process alive, not their matcher
     thread.on("message", ({ id, verdict }: FromMatcher) => {
       const job = this.#jobs.get(id);

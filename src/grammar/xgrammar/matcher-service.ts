@@ -20,11 +20,11 @@ interface Matching {
 
 export class MatcherService {
   readonly #vocabulary: TokenTexts;
-  readonly #code: Promise<MatcherCode>;
+  readonly #code: MatcherCode | Promise<MatcherCode>;
   readonly #answers = new Map<number, Matching>();
   #instance: XGrammarInstance | null = null;
 
-  constructor(vocabulary: TokenTexts, code = matcherCode()) {
+  constructor(vocabulary: TokenTexts, code: MatcherCode | Promise<MatcherCode> = matcherCode()) {
     this.#vocabulary = vocabulary;
     this.#code = code;
   }

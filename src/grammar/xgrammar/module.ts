@@ -79,11 +79,14 @@ export interface MatcherCode {
   readonly binary: WebAssembly.Module;
 }
 
-let code: Promise<MatcherCode> | null = null;
+let code: MatcherCode | Promise<MatcherCode> | null = null;
 
-/** The same promise for all callers of a thread. */
-export function matcherCode(): Promise<MatcherCode> {
-  code ??= compileCode();
+/** Once it is compiled, the code itself: who must not wait need not. */
+export function matcherCode(): MatcherCode | Promise<MatcherCode> {
+  code ??= compileCode().then((compiled) => {
+    code = compiled;
+    return compiled;
+  });
   return code;
 }
 
