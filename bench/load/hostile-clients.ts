@@ -17,12 +17,15 @@ type Attack = (target: Target, random: () => number, signal: AbortSignal) => Pro
 const CHAT = "/v1/chat/completions";
 const messages = [{ role: "user", content: "hello" }];
 const DEEP = 50_000;
+const DEEP_JSON = Buffer.from(`{"messages": ${"[".repeat(DEEP)}${"]".repeat(DEEP)}}`);
+const MAX_WORDS = 700_000;
+const WORDS = Buffer.from("word ".repeat(MAX_WORDS)); // made once: what an attack costs the attacker is not measured here
 const whole = (random: () => number): number => Math.floor(random() * 1e9);
 
 function post(
   { url, address }: Target,
   path: string,
-  body: string,
+  body: string | Buffer,
   read: (response: IncomingMessage, leave: () => void) => void = (response) => response.resume(),
 ): Promise<Outcome> {
   return new Promise((resolve) => {
@@ -38,6 +41,11 @@ function post(
     call.on("error", () => resolve(outcome));
     call.end(body);
   });
+}
+
+function longChat(numWords: number): Buffer {
+  const head = Buffer.from('{"max_tokens": 4, "messages": [{"role": "user", "content": "');
+  return Buffer.concat([head, WORDS.subarray(0, 5 * numWords), Buffer.from('"}]}')]);
 }
 
 const chat = (target: Target, extra: object): Promise<Outcome> =>
@@ -102,9 +110,8 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       ? chat(target, { tools, tool_choice: "required" })
       : chat(target, { guided_json: parameters });
   },
-  "JSON 50,000 deep": (target) => post(target, CHAT, `{"messages": ${"[".repeat(DEEP)}${"]".repeat(DEEP)}}`),
-  "prompts too long": (target, random) =>
-    chat(target, { messages: [{ role: "user", content: "word ".repeat(whole(random) % 700_000) }] }),
+  "JSON 50,000 deep": (target) => post(target, CHAT, DEEP_JSON),
+  "prompts too long": (target, random) => post(target, CHAT, longChat(whole(random) % MAX_WORDS)),
   "prompts as long as can be": (target, random) =>
     chat(target, { messages: [{ role: "user", content: `${whole(random)} ${"once upon a time ".repeat(100)}` }] }),
   "answers cut short": (target, random) => {

@@ -224,8 +224,9 @@ export class Scheduler {
     const { running } = this.#roster;
     for (let i = 0; i < running.size && this.#left > reserved; i++) {
       const request = running.at(i);
-      if (isDecode(request) && request.lastServedStep !== this.#stepNumber && isReady(request))
-        this.#place(request, 1, 1);
+      if (!isDecode(request) || request.lastServedStep === this.#stepNumber || !isReady(request)) continue;
+      this.#place(request, 1, 1);
+      this.#step.numDecodes++;
     }
   }
 
@@ -243,7 +244,7 @@ export class Scheduler {
    */
   #shareChunks(): void {
     const { running, waiting } = this.#roster;
-    const target = this.#mode === "extend" ? Math.floor(this.#pace.targetTokens) - this.#step.numTokens : this.budget;
+    const target = this.#mode === "extend" ? this.#pace.promptTokens(this.#step.numDecodes) : this.budget;
     const order = this.#order.arrange(running, waiting, Math.min(this.#chunk, Math.max(this.#pageSize, target)));
     const first = order[0];
     if (first === undefined) return;

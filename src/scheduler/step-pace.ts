@@ -7,11 +7,13 @@ import type { Step } from "./step.js";
 const MAX_CHANGE = 1.25;
 /** Where a step of decodes alone takes longer than the target, prompts may stretch it to so many times that. */
 const MAX_STRETCH = 3;
+/** Of a step with decodes, prompts take this part at least, whatever a step of decodes alone took last. */
+const MIN_PART = 0.1;
 
 export class StepPace {
   readonly #targetMs: number;
-  #msPerToken = 0; // of steps with chunks; 0: not known yet
-  #decodeMs = 0; // of steps without
+  #decodeMs = 0; // of a step without chunks; 0: not known
+  #msPerToken = 0; // of prompt: by how much chunks make a step longer; 0: not known
 
   /** 0: no target. */
   constructor(targetMs: number) {
@@ -20,14 +22,17 @@ export class StepPace {
 
   observe(step: Step, ms: number): void {
     if (!(ms > 0)) return;
-    if (step.numTokens === step.numRows) this.#decodeMs = follow(this.#decodeMs, ms);
-    else this.#msPerToken = follow(this.#msPerToken, ms / step.numTokens);
+    const numPrompt = step.numTokens - step.numDecodes;
+    if (numPrompt === 0) this.#decodeMs = follow(this.#decodeMs, ms);
+    else if (step.numDecodes === 0) this.#msPerToken = follow(this.#msPerToken, ms / numPrompt);
+    else this.#msPerToken = follow(this.#msPerToken, Math.max(ms - this.#decodeMs, MIN_PART * ms) / numPrompt);
   }
 
-  /** Tokens of a step that takes as long as it should. */
-  get targetTokens(): number {
+  /** Prompt tokens in a step of the length that it should have. */
+  promptTokens(numDecodes: number): number {
     if (this.#targetMs === 0 || this.#msPerToken === 0) return Number.POSITIVE_INFINITY;
-    return Math.max(this.#targetMs, MAX_STRETCH * this.#decodeMs) / this.#msPerToken;
+    const decodeMs = numDecodes === 0 ? 0 : this.#decodeMs;
+    return Math.floor((Math.max(this.#targetMs, MAX_STRETCH * decodeMs) - decodeMs) / this.#msPerToken);
   }
 }
 

@@ -6,20 +6,35 @@ import type { z } from "zod";
 import { ApiError } from "./api-error.js";
 import type { AppEnv } from "./context.js";
 import { exceededLimit } from "./json-shape.js";
+import { MAX_CHARS_PER_TOKEN } from "./prompt.js";
 
 const JSON_LIMITS = { depth: 200, containers: 100_000 };
+/** An escape such as \u0041. */
+const MAX_BYTES_PER_CHAR = 6;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-export async function readJson<S extends z.ZodType>(c: Context<AppEnv>, schema: S): Promise<z.output<S>> {
+/** `takesLongTexts`: they need not fit into a context, for they are cut to it on request, or only counted. */
+export async function readJson<S extends z.ZodType>(
+  c: Context<AppEnv>,
+  schema: S,
+  { takesLongTexts = false } = {},
+): Promise<z.output<S>> {
   requireJsonType(c.req.header("content-type"));
   const bytes = await readBounded(c, c.get("server").config.maxBodyMb * 2 ** 20);
-  const exceeded = exceededLimit(bytes, JSON_LIMITS);
+  const { maxContext } = c.get("server").house;
+  const string = takesLongTexts ? Number.POSITIVE_INFINITY : maxContext * MAX_CHARS_PER_TOKEN * MAX_BYTES_PER_CHAR;
+  const exceeded = exceededLimit(bytes, { ...JSON_LIMITS, string });
   if (exceeded === "depth")
     throw new ApiError("invalid_json", `The body is nested deeper than ${JSON_LIMITS.depth} levels.`);
   if (exceeded === "containers")
     throw new ApiError(
       "invalid_json",
       `The body has more than ${JSON_LIMITS.containers} objects and lists. Send fewer.`,
+    );
+  if (exceeded === "string")
+    throw new ApiError(
+      "prompt_too_long",
+      `A text of the body has more than ${string} bytes, more than a context of ${maxContext} tokens can hold. Shorten it.`,
     );
   let value: unknown;
   try {

@@ -3,8 +3,9 @@ import { test } from "node:test";
 import { seeded } from "../../test/support/byte-matcher.js";
 import { exceededLimit } from "./json-shape.js";
 
+const NO_LIMITS = { depth: 200, containers: 1e9, string: 1e9 };
 const isDeeperThan = (depth: number, bytes: Uint8Array): boolean =>
-  exceededLimit(bytes, { depth, containers: 1e9 }) === "depth";
+  exceededLimit(bytes, { ...NO_LIMITS, depth }) === "depth";
 
 const nested = (depth: number, inner: string): Uint8Array =>
   new TextEncoder().encode("[".repeat(depth) + inner + "]".repeat(depth));
@@ -21,8 +22,21 @@ test("depth is counted outside of strings, whatever they hold and however long t
 
 test("objects and lists are counted", () => {
   const body = nested(3, '{"a": [], "[]": "{}"}');
-  const exceeded = [4, 5].map((containers) => exceededLimit(body, { depth: 200, containers }));
+  const exceeded = [4, 5].map((containers) => exceededLimit(body, { ...NO_LIMITS, containers }));
   assert.deepEqual(exceeded, ["containers", null]);
+});
+
+test("strings are measured as they are written, keys too", () => {
+  for (const [body, length] of [
+    ['{"a": "xyz"}', 3],
+    ['{"long": 1}', 4],
+    ['["\\"\\u0041"]', 8],
+    [`["${"x".repeat(1000)}", "y"]`, 1000],
+  ] as const) {
+    const bytes = new TextEncoder().encode(body);
+    const exceeded = [length - 1, length].map((string) => exceededLimit(bytes, { ...NO_LIMITS, string }));
+    assert.deepEqual(exceeded, ["string", null], body);
+  }
 });
 
 test("texts that are not JSON end too", () => {

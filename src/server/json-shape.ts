@@ -1,5 +1,5 @@
-// How deep a JSON text is nested and how many objects and lists it has, without parsing it: a million of them take a good part of a
-// second to parse, and what walks the parsed value later is recursive, and a stack is not endless.
+// How deep a JSON text is nested, how many objects and lists it has and how long its strings are, without parsing it: a million objects
+// or megabytes of text hold up the thread, and what walks the parsed value later is recursive, and a stack is not endless.
 
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 /** In a text that has gone on for so long without a quote, the next one is looked for by the system's own search. */
@@ -9,6 +9,8 @@ export interface JsonLimits {
   readonly depth: number;
   /** Objects and lists. */
   readonly containers: number;
+  /** Bytes of a string, as it is written. */
+  readonly string: number;
 }
 
 /** Which limit a text exceeds; null: none. */
@@ -17,8 +19,11 @@ export function exceededLimit(bytes: Uint8Array, limits: JsonLimits): keyof Json
   let containers = 0;
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]!;
-    if (byte === QUOTE) i = endOfString(bytes, i);
-    else if (byte === 0x5b || byte === 0x7b) {
+    if (byte === QUOTE) {
+      const start = i;
+      i = endOfString(bytes, start);
+      if (i - start - 1 > limits.string) return "string";
+    } else if (byte === 0x5b || byte === 0x7b) {
       if (++depth > limits.depth) return "depth";
       if (++containers > limits.containers) return "containers";
     } else if (byte === 0x5d || byte === 0x7d) depth--;

@@ -52,6 +52,12 @@ export class ModelHouse {
     return [this.#first, ...this.#rooms.flatMap(({ context }) => (context === null ? [] : [context]))];
   }
 
+  /** The longest of all models'; Infinity while one is not loaded, and not known. */
+  get maxContext(): number {
+    const contexts = this.#rooms.map(({ context }) => context?.engine.model.maxContext ?? Number.POSITIVE_INFINITY);
+    return Math.max(this.#first.engine.model.maxContext, ...contexts);
+  }
+
   bytesOf(name: string): number {
     return this.#rooms.find(({ guest }) => guest.name === name)?.bytes ?? 0;
   }

@@ -9,7 +9,7 @@ import type { AppEnv, ServerContext } from "./context.js";
 import type { ChatBody } from "./schemas/chat.js";
 
 /** No tokenizer writes this many characters a token on average; longer texts are refused without tokenising them. */
-const MAX_CHARS_PER_TOKEN = 32;
+export const MAX_CHARS_PER_TOKEN = 32;
 
 /** The model a request names must be the one that is served. */
 export function checkModel({ modelNames, house }: ServerContext, model: string | undefined): void {

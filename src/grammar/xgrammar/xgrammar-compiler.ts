@@ -23,8 +23,8 @@ const SLOW_COMPILE_MS = 50;
 const SETTLE_MS = 1;
 const MAX_REMEMBERED = 256;
 /** Of threads that may compute for long: the engine's own go first where cores are few. The last check takes what is left over. */
-const CHECK_NICENESS = [5, 10, 19];
-const PATIENT_NICENESS = 10;
+const CHECK_NICENESS = [5, 15, 19];
+const PATIENT_NICENESS = 15;
 
 export class XGrammarCompiler implements ConstraintCompiler {
   readonly #vocabularyOf: () => TokenTexts;

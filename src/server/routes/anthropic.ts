@@ -41,7 +41,7 @@ export const countTokens: Route = {
   body: countTokensSchema,
   shapeError,
   handle: async (c) => {
-    const body = await readJson(c, countTokensSchema);
+    const body = await readJson(c, countTokensSchema, { takesLongTexts: true });
     const { prompt } = await planChat(c, chatOfConversation(body));
     return c.json({ input_tokens: prompt.length });
   },

@@ -12,7 +12,7 @@ export const embeddings: Route = {
   summary: "Embed texts",
   body: embeddingSchema,
   handle: async (c) => {
-    const body = await readJson(c, embeddingSchema);
+    const body = await readJson(c, embeddingSchema, { takesLongTexts: true });
     const context = c.get("server");
     checkModel(context, body.model);
     return runTexts(c, "embd", async (options) => {

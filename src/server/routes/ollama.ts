@@ -198,7 +198,7 @@ export const ollamaEmbed: Route = {
   body: ollamaEmbedSchema,
   shapeError,
   handle: async (c) => {
-    const body = await readJson(c, ollamaEmbedSchema);
+    const body = await readJson(c, ollamaEmbedSchema, { takesLongTexts: true });
     const context = c.get("server");
     checkModel(context, body.model);
     const texts = typeof body.input === "string" ? [body.input] : body.input;
@@ -228,7 +228,7 @@ export const ollamaEmbeddings: Route = {
   body: ollamaEmbeddingsSchema,
   shapeError,
   handle: async (c) => {
-    const body = await readJson(c, ollamaEmbeddingsSchema);
+    const body = await readJson(c, ollamaEmbeddingsSchema, { takesLongTexts: true });
     const context = c.get("server");
     checkModel(context, body.model);
     return runTexts(c, "embd", async (options) => {

@@ -20,7 +20,7 @@ const rerankAt = (path: string): Route => ({
 export const rerankRoutes: readonly Route[] = ["/v1/rerank", "/v2/rerank", "/rerank"].map(rerankAt);
 
 async function rank(c: Context<AppEnv>): Promise<Response> {
-  const body = await readJson(c, rerankSchema);
+  const body = await readJson(c, rerankSchema, { takesLongTexts: true });
   const context = c.get("server");
   checkModel(context, body.model);
   const documents = body.documents.map((document) => (typeof document === "string" ? document : document.text));
@@ -61,7 +61,7 @@ export const score: Route = {
   summary: "Score pairs of texts",
   body: scoreSchema,
   handle: async (c) => {
-    const body = await readJson(c, scoreSchema);
+    const body = await readJson(c, scoreSchema, { takesLongTexts: true });
     const context = c.get("server");
     checkModel(context, body.model);
     const pairs = pairsOf(body);
