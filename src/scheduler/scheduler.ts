@@ -152,7 +152,7 @@ export class Scheduler {
     this.#takeDown(step);
     const landedMs = this.#clock();
     // The device begins a step once the one before it has landed.
-    this.#pace.observe(step, landedMs - Math.max(step.scheduledMs, this.#lastLandedMs));
+    this.#pace.observe(step.numTokens, landedMs - Math.max(step.scheduledMs, this.#lastLandedMs));
     this.#lastLandedMs = landedMs;
     this.#roster.land(step, true);
   }
@@ -224,9 +224,8 @@ export class Scheduler {
     const { running } = this.#roster;
     for (let i = 0; i < running.size && this.#left > reserved; i++) {
       const request = running.at(i);
-      if (!isDecode(request) || request.lastServedStep === this.#stepNumber || !isReady(request)) continue;
-      this.#place(request, 1, 1);
-      this.#step.numDecodes++;
+      if (isDecode(request) && request.lastServedStep !== this.#stepNumber && isReady(request))
+        this.#place(request, 1, 1);
     }
   }
 
@@ -244,8 +243,8 @@ export class Scheduler {
    */
   #shareChunks(): void {
     const { running, waiting } = this.#roster;
-    const target = this.#mode === "extend" ? this.#pace.promptTokens(this.#step.numDecodes) : this.budget;
-    const order = this.#order.arrange(running, waiting, Math.min(this.#chunk, Math.max(this.#pageSize, target)));
+    const target = this.#mode === "extend" ? this.#targetTokens() : this.budget;
+    const order = this.#order.arrange(running, waiting, Math.min(this.#chunk, target));
     const first = order[0];
     if (first === undefined) return;
     const kept = Math.max(0, this.#left - Math.max(this.#leastBudget(first), target));
@@ -263,6 +262,12 @@ export class Scheduler {
       if (i === 0) this.#owesPrompt = !isServed && this.#isShortOfBudget(first);
     }
     this.#left += kept;
+  }
+
+  /** Prompt tokens that keep the step short; half a chunk at least, below which steps cost more than the tokens in them. */
+  #targetTokens(): number {
+    const least = Math.max(this.#pageSize, alignDown(this.#chunk / 2, this.#pageSize));
+    return Math.max(least, this.#pace.targetTokens - this.#step.numTokens);
   }
 
   /** Tokens for one of so many that share what is left. */

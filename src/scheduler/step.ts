@@ -9,8 +9,6 @@ export class Step {
   numRows = 0;
   /** Sum of queryLens. */
   numTokens = 0;
-  /** Rows of one generated token. */
-  numDecodes = 0;
   readonly rows: Request[] = []; // [numRows]
   readonly starts: Int32Array; // [numRows] first position computed: the tokens before it are in the cache
   readonly queryLens: Int32Array; // [numRows] tokens computed; the context is start + queryLen
@@ -28,7 +26,6 @@ export class Step {
   clear(): void {
     this.numRows = 0;
     this.numTokens = 0;
-    this.numDecodes = 0;
     this.numPreempted = 0;
   }
 
