@@ -26,8 +26,9 @@ export class GgufTokenizer implements Tokenizer {
   readonly stripsLeadingSpace: boolean;
 
   readonly #vocab: GgufVocab;
-  readonly #ids: ReadonlyMap<string, number>;
-  readonly #ranks: ReadonlyMap<string, number>; // "left right" -> rank
+  // Made when text is first encoded: whoever loads the weights alone needs neither.
+  #madeIds: ReadonlyMap<string, number> | null = null;
+  #madeRanks: ReadonlyMap<string, number> | null = null;
   readonly #splitter: SpecialSplitter;
   readonly #unigram: Unigram | null;
   readonly #words = new Map<string, readonly number[]>();
@@ -42,27 +43,39 @@ export class GgufTokenizer implements Tokenizer {
     this.stripsLeadingSpace = vocab.kind === "wordpiece" || (hasSpaces && vocab.addsSpacePrefix);
     this.#unigram = vocab.kind === "unigram" ? unigramOf(vocab, vocab.scores) : null;
 
-    const ids = new Map<string, number>();
     const markers: [string, number][] = [];
     for (let id = 0; id < vocab.tokens.length; id++) {
-      ids.set(vocab.tokens[id]!, id);
       if (this.isSpecial(id) || vocab.types[id] === TokenType.USER_DEFINED) markers.push([vocab.tokens[id]!, id]);
     }
-    this.#ids = ids;
     const keepsSpaces = ["<unk>", "<s>", "<|endoftext|>"];
     const stripsAfter = (id: number) => vocab.controlStripsSpaces && !keepsSpaces.includes(vocab.tokens[id]!);
     this.#splitter = new SpecialSplitter(markers, stripsAfter, (id) => this.isSpecial(id));
-
-    const ranks = new Map<string, number>();
-    const merges = vocab.kind === "byte-level" ? vocab.merges : [];
-    for (let rank = merges.length - 1; rank >= 0; rank--) ranks.set(merges[rank]!, rank);
-    this.#ranks = ranks;
 
     const specialTokens: Record<string, string> = {};
     const named = { bos_token: vocab.bosId, eos_token: vocab.eosId, unk_token: vocab.unkId, pad_token: vocab.padId };
     for (const [name, id] of Object.entries(named)) if (id !== null) specialTokens[name] = vocab.tokens[id]!;
     this.specialTokens = specialTokens;
     this.chatPrefix = vocab.addsBos ? (specialTokens.bos_token ?? "") : "";
+  }
+
+  get #ids(): ReadonlyMap<string, number> {
+    if (this.#madeIds !== null) return this.#madeIds;
+    const ids = new Map<string, number>();
+    this.#vocab.tokens.forEach((token, id) => {
+      ids.set(token, id);
+    });
+    this.#madeIds = ids;
+    return ids;
+  }
+
+  /** "left right" -> rank; of merges that are listed twice the first counts. */
+  get #ranks(): ReadonlyMap<string, number> {
+    if (this.#madeRanks !== null) return this.#madeRanks;
+    const ranks = new Map<string, number>();
+    const merges = this.#vocab.kind === "byte-level" ? this.#vocab.merges : [];
+    for (let rank = merges.length - 1; rank >= 0; rank--) ranks.set(merges[rank]!, rank);
+    this.#madeRanks = ranks;
+    return ranks;
   }
 
   encode(text: string, options: EncodeOptions = {}): number[] {

@@ -5,7 +5,6 @@
 namespace pg {
 namespace {
 
-constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int64_t kChunk = int64_t{64} << 20;
 constexpr int64_t kLine = 64;
 
@@ -19,7 +18,7 @@ ArenaBlock Arena::allocate(int64_t bytes) {
   if (chunks_.empty() || chunks_.back()->used + needed > chunks_.back()->capacity) {
     auto fresh = std::make_unique<ArenaChunk>();
     fresh->capacity = std::max(kChunk, rounded(needed, kHugePage));
-    fresh->mapping = allocate_block(fresh->capacity + kHugePage);
+    fresh->mapping = allocate_block(fresh->capacity + kHugePage, HugePages::can_join() ? Pages::kSmall : Pages::kHuge);
     if (fresh->mapping == nullptr) return {};
     fresh->data = reinterpret_cast<uint8_t*>(rounded(reinterpret_cast<int64_t>(fresh->mapping.get()), kHugePage));
     chunks_.push_back(std::move(fresh));
@@ -28,12 +27,16 @@ ArenaBlock Arena::allocate(int64_t bytes) {
   const ArenaBlock block = {chunk->data + chunk->used, chunk};
   chunk->used += needed;
   chunk->blocks++;
+  const int64_t whole = chunk->used / kHugePage * kHugePage;
+  if (whole > chunk->joined) huge_pages_.add(chunk->data + chunk->joined, whole - chunk->joined);
+  chunk->joined = whole;
   return block;
 }
 
 void Arena::free(const ArenaBlock& block) {
   if (block.chunk == nullptr || --block.chunk->blocks > 0) return;
   const auto is_it = [&](const std::unique_ptr<ArenaChunk>& chunk) { return chunk.get() == block.chunk; };
+  huge_pages_.remove(block.chunk->data, block.chunk->capacity);
   chunks_.erase(std::find_if(chunks_.begin(), chunks_.end(), is_it));
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "huge-pages.h"
 #include "memory.h"
 
 namespace pg {
@@ -14,6 +15,7 @@ struct ArenaChunk {
   uint8_t* data = nullptr;  // aligned to a huge page
   int64_t capacity = 0;
   int64_t used = 0;
+  int64_t joined = 0;  // handed over to become huge pages
   int64_t blocks = 0;
 };
 
@@ -30,6 +32,7 @@ class Arena {
 
  private:
   std::vector<std::unique_ptr<ArenaChunk>> chunks_;
+  HugePages huge_pages_;  // last: it stops before the chunks go
 };
 
 }  // namespace pg

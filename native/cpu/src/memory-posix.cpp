@@ -14,11 +14,10 @@ namespace pg {
 namespace {
 
 constexpr int64_t kMapFrom = int64_t{1} << 20;  // below it, the heap does as well
-constexpr int64_t kHugePage = int64_t{1} << 21;
 
 }  // namespace
 
-void* allocate(int64_t bytes) {
+void* allocate(int64_t bytes, [[maybe_unused]] Pages pages) {
   if (bytes < kMapFrom) {
     void* block = nullptr;
     if (posix_memalign(&block, 64, static_cast<size_t>(bytes < 64 ? 64 : bytes)) != 0) return nullptr;
@@ -30,7 +29,7 @@ void* allocate(int64_t bytes) {
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (block == MAP_FAILED) return nullptr;
 #ifdef MADV_HUGEPAGE
-  if (bytes >= kHugePage) madvise(block, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  if (pages == Pages::kHuge && bytes >= kHugePage) madvise(block, static_cast<size_t>(bytes), MADV_HUGEPAGE);
 #endif
   return block;
 }

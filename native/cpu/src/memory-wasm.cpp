@@ -33,7 +33,7 @@ int64_t whole_pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage;
 
 }  // namespace
 
-void* allocate(int64_t bytes) {
+void* allocate(int64_t bytes, Pages) {
   if (bytes < kMapFrom) {
     void* block = nullptr;
     if (posix_memalign(&block, 64, static_cast<size_t>(bytes < 64 ? 64 : bytes)) != 0) return nullptr;

@@ -18,7 +18,7 @@ constexpr int64_t kMapFrom = int64_t{1} << 20;  // below it, the heap does as we
 
 }  // namespace
 
-void* allocate(int64_t bytes) {
+void* allocate(int64_t bytes, Pages) {
   if (bytes >= kMapFrom)
     return VirtualAlloc(nullptr, static_cast<SIZE_T>(bytes), MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
   void* block = _aligned_malloc(static_cast<size_t>(bytes < 64 ? 64 : bytes), 64);

@@ -6,8 +6,11 @@
 
 namespace pg {
 
-// Zeroed and at least 64-byte aligned; null when the system has no more.
-void* allocate(int64_t bytes);
+constexpr int64_t kHugePage = int64_t{2} << 20;
+enum class Pages { kSmall, kHuge };
+
+// Zeroed and at least 64-byte aligned; null when the system has no more. Huge pages are advised where they fit.
+void* allocate(int64_t bytes, Pages pages = Pages::kHuge);
 void release(void* address, int64_t bytes);
 
 // What allocate() gave, released by its owner.
@@ -16,7 +19,9 @@ struct ReleaseBlock {
   void operator()(void* address) const { release(address, bytes); }
 };
 using MemoryBlock = std::unique_ptr<void, ReleaseBlock>;
-inline MemoryBlock allocate_block(int64_t bytes) { return MemoryBlock(allocate(bytes), ReleaseBlock{bytes}); }
+inline MemoryBlock allocate_block(int64_t bytes, Pages pages = Pages::kHuge) {
+  return MemoryBlock(allocate(bytes, pages), ReleaseBlock{bytes});
+}
 
 // A byte range of a file, mapped read-only; unmapped when it goes out of scope.
 class FileMap {

@@ -1,89 +1,29 @@
 // Into integer panels: block formats re-ordered without loss, float rows quantised.
 //
-// Each (row, block of 32) becomes a Block: the codes as the panel stores them and the factors; `put` writes it to its lane.
+// Each (row, block of 32) becomes a Block: the codes as the panel stores them and the factors; four rows at a time go to their lanes.
 #include <array>
 #include <cmath>
 #include <utility>
 
-#include "pack-block.h"
+#include "pack-few-bits.h"
+#include "pack-lanes.h"
 #include "pack.h"
 #include "scalar.h"
 
 namespace pg {
 namespace {
 
-// at: the factor's place in the block; big: its place in the header.
-[[gnu::always_inline]] inline void put_factor(uint8_t* at, uint8_t* big, Factor factor, int64_t lane, uint16_t half, const int8_t* small) {
-  if (is_super(factor)) memcpy(big + lane * 2, &half, 2);
-  switch (factor) {
-    case Factor::kHalf:
-    case Factor::kBhalf: memcpy(at + lane * 2, &half, 2); break;
-    case Factor::kSuper: memcpy(at + lane, &small[0], 1); break;
-    case Factor::kSuper16:
-      for (int64_t i = 0; i < 2; i++) memcpy(at + i * kPanelRows + lane, &small[i], 1);
-      break;
-    default: break;
-  }
-}
-
-uint32_t four_at(const uint8_t* p) { uint32_t v; memcpy(&v, p, 4); return v; }
-void put_four(uint8_t* p, uint32_t v) { memcpy(p, &v, 4); }
-
-// Bits [from, from + 2) of the codes as the layout of 2-bit codes has them, bit `from` as that of single bits; `at` is the lane's.
-[[gnu::always_inline]] inline void put_pairs(uint8_t* at, const uint8_t* code, int from) {
-  uint32_t vector[2] = {0, 0};
-  for (int group = 0; group < 8; group++)
-    vector[group & 1] |= (four_at(code + group * 4) >> from & 0x03030303u) << (group & 6);
-  put_four(at, vector[0]);
-  put_four(at + kBitPlane, vector[1]);
-}
-[[gnu::always_inline]] inline void put_bits(uint8_t* at, const uint8_t* code, int from) {
-  uint32_t plane = 0;
-  for (int group = 0; group < 8; group++) plane |= (four_at(code + group * 4) >> from & 0x01010101u) << group;
-  put_four(at, plane);
-}
-
-// One lane of a block's codes.
-[[gnu::always_inline]] inline void put_codes(uint8_t* at, Codes codes, const uint8_t* code) {
-  switch (low_bits(codes)) {
-    case 8:
-      for (int group = 0; group < 8; group++) put_four(at + group * kBitPlane, four_at(code + group * 4));
-      return;
-    case 4:
-      for (int group = 0; group < 4; group++)
-        put_four(at + group * kBitPlane,
-                 (four_at(code + group * 4) & 0x0f0f0f0fu) | (four_at(code + group * 4 + 16) & 0x0f0f0f0fu) << 4);
-      break;
-    default: put_pairs(at, code, 0);
-  }
-  if (upper_bits(codes) == 2) put_pairs(at + upper_plane(codes), code, upper_from(codes));
-  if (upper_bits(codes) == 1) put_bits(at + upper_plane(codes), code, upper_from(codes));
-}
-
-// Inlined, so that what is known of the encoding when compiling takes no time.
-[[gnu::always_inline]] inline void put(uint8_t* panel, const EncodingSpec& spec, int64_t block, int64_t lane, const Block& from) {
-  uint8_t* record = panel + block / record_blocks(spec) * record_bytes(spec);
-  uint8_t* codes = record + header_bytes(spec) + block % record_blocks(spec) * block_bytes(spec);
-  put_codes(codes + lane * 4, spec.codes, from.code);
-  uint8_t* scales = codes + code_bytes(spec.codes);
-  put_factor(scales, record, spec.scale, lane, from.half, from.small);
-  put_factor(scales + factor_bytes(spec.scale), record + big_bytes(spec.scale), spec.minimum, lane, from.half_min,
-             from.small_min);
-}
-
 uint16_t negated(uint16_t half) { return half ^ 0x8000; }
 
-void nibbles(Block& out, const uint8_t* pairs) {
-  for (int j = 0; j < 16; j += 8) {
-    put_eight(out.code + j, eight_at(pairs + j) & each(15));
-    put_eight(out.code + j + 16, eight_at(pairs + j) >> 4 & each(15));
-  }
+[[gnu::always_inline]] inline void nibbles(Block& out, const uint8_t* pairs) {
+  out.code[0] = bytes_at(pairs) & 15;
+  out.code[1] = down(bytes_at(pairs), 4) & 15;
 }
 
 // 5-bit codes: a fifth bit for each element in a 32-bit word, nibbles as above.
-void five_bits(Block& out, const uint8_t* word, const uint8_t* pairs) {
+[[gnu::always_inline]] inline void five_bits(Block& out, const uint8_t* word, const uint8_t* pairs) {
   nibbles(out, pairs);
-  for (int j = 0; j < 32; j += 8) put_eight(out.code + j, eight_at(out.code + j) | spread(word[j / 8]) << 4);
+  for (int j = 0; j < 2; j++) out.code[j] |= bytes_of(spread(word[2 * j]) << 4, spread(word[2 * j + 1]) << 4);
 }
 
 // The 6-bit scale (or minimum) of group g in the 12 bytes of q4_k and q5_k.
@@ -94,14 +34,14 @@ int8_t packed_min(const uint8_t* p, int g) {
   return static_cast<int8_t>(g < 4 ? p[g + 4] & 63 : p[g + 4] >> 4 | p[g] >> 6 << 4);
 }
 
-[[gnu::always_inline]] inline void read_block(Block& out, Dtype dtype, const uint8_t* row, int64_t block) {
+[[gnu::always_inline]] inline void read_block(Block& out, Dtype dtype, const uint64_t* grid, const uint8_t* row, int64_t block) {
   const int64_t super = block / kSuperBlocks;
   const int g = static_cast<int>(block % kSuperBlocks);  // the group of 32 within a block of 256
   switch (dtype) {
     case kDtypeQ8_0: {
       const uint8_t* p = row + block * 34;
       out.half = half_at(p);
-      for (int j = 0; j < 32; j += 8) put_eight(out.code + j, eight_at(p + 2 + j) ^ each(0x80));
+      for (int j = 0; j < 2; j++) out.code[j] = bytes_at(p + 2 + 16 * j) ^ 0x80;
       break;
     }
     case kDtypeQ4_0:
@@ -155,9 +95,9 @@ int8_t packed_min(const uint8_t* p, int g) {
       out.small[0] = packed_scale(p + 4, g);
       out.small_min[0] = packed_min(p + 4, g);
       const uint8_t* codes = p + (five ? 48 : 16) + 32 * (g / 2);
-      for (int j = 0; j < 32; j += 8) {
-        const uint64_t nibble = eight_at(codes + j) >> 4 * (g % 2) & each(15);
-        put_eight(out.code + j, five ? nibble | (eight_at(p + 16 + j) >> g & each(1)) << 4 : nibble);
+      for (int j = 0; j < 2; j++) {
+        const Bytes nibble = down(bytes_at(codes + 16 * j), 4 * (g % 2)) & 15;
+        out.code[j] = five ? nibble | up(down(bytes_at(p + 16 + 16 * j), g) & 1, 4) : nibble;
       }
       break;
     }
@@ -167,9 +107,9 @@ int8_t packed_min(const uint8_t* p, int g) {
       for (int i = 0; i < 2; i++) out.small[i] = static_cast<int8_t>(p[192 + 2 * g + i]);
       const uint8_t* low = p + 64 * (g / 4) + 32 * (g % 2);
       const uint8_t* high = p + 128 + 32 * (g / 4);
-      for (int j = 0; j < 32; j += 8) {
-        const uint64_t nibble = eight_at(low + j) >> 4 * (g / 2 % 2) & each(15);
-        put_eight(out.code + j, nibble | (eight_at(high + j) >> 2 * (g % 4) & each(3)) << 4);
+      for (int j = 0; j < 2; j++) {
+        const Bytes nibble = down(bytes_at(low + 16 * j), 4 * (g / 2 % 2)) & 15;
+        out.code[j] = nibble | up(down(bytes_at(high + 16 * j), 2 * (g % 4)) & 3, 4);
       }
       break;
     }
@@ -182,9 +122,9 @@ int8_t packed_min(const uint8_t* p, int g) {
         out.small[i] = static_cast<int8_t>((low | high << 4) - 32);
       }
       const uint8_t* codes = p + 32 + 32 * (g / 4);
-      for (int j = 0; j < 32; j += 8) {
-        const uint64_t low = eight_at(codes + j) >> 2 * (g % 4) & each(3);
-        put_eight(out.code + j, low | (eight_at(p + j) >> g & each(1)) << 2);
+      for (int j = 0; j < 2; j++) {
+        const Bytes low = down(bytes_at(codes + 16 * j), 2 * (g % 4)) & 3;
+        out.code[j] = low | up(down(bytes_at(p + 16 * j), g) & 1, 2);
       }
       break;
     }
@@ -197,10 +137,10 @@ int8_t packed_min(const uint8_t* p, int g) {
         out.small_min[i] = static_cast<int8_t>(p[2 * g + i] >> 4);
       }
       const uint8_t* codes = p + 16 + 32 * (g / 4);
-      for (int j = 0; j < 32; j += 8) put_eight(out.code + j, eight_at(codes + j) >> 2 * (g % 4) & each(3));
+      for (int j = 0; j < 2; j++) out.code[j] = down(bytes_at(codes + 16 * j), 2 * (g % 4)) & 3;
       break;
     }
-    default: read_few_bit_block(out, dtype, row, block);
+    default: read_few_bit_block(out, dtype, grid, row, block);
   }
 }
 
@@ -216,7 +156,7 @@ void quantize_block_q8(Block& out, const float* x) {
   const float d = max / 127.0f;
   const float inverse = d == 0 ? 0.0f : 1.0f / d;
   out.half = s_to_f16(d);
-  for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(to_int(std::round(x[j] * inverse), -127, 127) + 128);
+  for (int j = 0; j < 32; j++) out.code[j / 16][j % 16] = static_cast<uint8_t>(to_int(std::round(x[j] * inverse), -127, 127) + 128);
 }
 
 // q4_0: the value of largest magnitude becomes code 0, which stands for -8.
@@ -231,23 +171,27 @@ void quantize_block_q4(Block& out, const float* x) {
   const float d = largest / -8.0f;
   const float inverse = d == 0 ? 0.0f : 1.0f / d;
   out.half = s_to_f16(d);
-  for (int j = 0; j < 32; j++) out.code[j] = static_cast<uint8_t>(to_int(x[j] * inverse + 8.5f, 0, 15));
+  for (int j = 0; j < 32; j++) out.code[j / 16][j % 16] = static_cast<uint8_t>(to_int(x[j] * inverse + 8.5f, 0, 15));
 }
 
-// fill(block, row, index) for every block of the panel's rows; rows that are absent keep factors of zero.
+// fill(block, lane, index) for every block of the panel's rows; rows that are absent keep factors of zero.
 template <class Fill>
 [[gnu::always_inline]] inline void fill_panel(uint8_t* panel, const EncodingSpec& spec, const Source& source, int64_t first_row, Fill fill) {
   const int64_t blocks = blocks_of(source.cols);
-  for (int64_t lane = 0; lane < kPanelRows && first_row + lane < source.rows; lane++)
+  const int64_t rows = source.rows - first_row < kPanelRows ? source.rows - first_row : kPanelRows;
+  for (int64_t lane = 0; lane < rows; lane += kPackLanes)
     for (int64_t b = 0; b < blocks; b++) {
-      Block block = {};
-      fill(block, lane, b);
-      put(panel, spec, b, lane, block);
+      Block lanes[kPackLanes];
+      each_lane([&](int i) __attribute__((always_inline)) {
+        lanes[i] = {};
+        if (lane + i < rows) fill(lanes[i], lane + i, b);
+      });
+      put_lanes(panel, spec, b, lane, lanes);
     }
 }
 
 void quantize(uint8_t* panel, Encoding encoding, const Source& source, int64_t first_row, void (*one)(Block&, const float*)) {
-  fill_panel(panel, spec_of(encoding), source, first_row, [&](Block& block, int64_t lane, int64_t b) {
+  fill_panel(panel, spec_of(encoding), source, first_row, [&](Block& block, int64_t lane, int64_t b) __attribute__((always_inline)) {
     float values[kBlockCols] = {0};  // past the last column they stay zero
     const int64_t first = b * kBlockCols;
     read_cols(values, source, first_row + lane, first, source.cols - first < kBlockCols ? source.cols - first : kBlockCols);
@@ -273,8 +217,9 @@ void pack_blocks_of(uint8_t* panel, const Source& source, int64_t first_row) {
   constexpr Dtype dtype = static_cast<Dtype>(D);
   constexpr EncodingSpec spec = spec_of(own_encoding(D));
   const int64_t row_bytes = source_size(D, 1, source.cols);
-  fill_panel(panel, spec, source, first_row, [&](Block& block, int64_t lane, int64_t b) {
-    read_block(block, dtype, source.data + (first_row + lane) * row_bytes, b);
+  const uint64_t* grid = grid_block_bytes(dtype) == 0 ? nullptr : grid_of(dtype).point;
+  fill_panel(panel, spec, source, first_row, [&](Block& block, int64_t lane, int64_t b) __attribute__((always_inline)) {
+    read_block(block, dtype, grid, source.data + (first_row + lane) * row_bytes, b);
   });
 }
 

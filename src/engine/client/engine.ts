@@ -134,6 +134,7 @@ export class HostedEngine implements RelayEngine {
     this.#longTexts = new TokenizerThread(config.model);
     this.#holdProcess();
     this.ready = this.#start(onProgress ?? null);
+    this.#checkpoint.tokenizer?.encode("its tables are made while the weights are loaded");
   }
 
   get model(): ModelInfo {

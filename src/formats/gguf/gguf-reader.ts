@@ -120,8 +120,21 @@ export class GgufReader {
     const count = this.size(`length of ${what}`, max);
     this.#elementsLeft -= count;
     const values: unknown[] = [];
-    for (let i = 0; i < count; i++) values.push(this.#value(type, what, depth + 1));
+    if (type === STRING) for (let i = 0; i < count; i++) values.push(this.#word() ?? this.string(what));
+    else for (let i = 0; i < count; i++) values.push(this.#value(type, what, depth + 1));
     return values;
+  }
+
+  /** A string that lies in the window as a whole, as nearly all of a vocabulary's do; null for any other. */
+  #word(): string | null {
+    const at = this.#position - this.#windowStart;
+    const end = at + 8;
+    if (this.#position + 8 > this.#windowEnd) return null;
+    const length = this.#window.readUInt32LE(at);
+    if (this.#position + 8 + length > this.#windowEnd || this.#window.readUInt32LE(at + 4) !== 0) return null;
+    if (8 + length > this.bytesLeft) return null;
+    this.#position += 8 + length;
+    return this.#window.toString("utf8", end, end + length);
   }
 
   /** Moves past n bytes (at most a window) and returns where in the window they are. */
