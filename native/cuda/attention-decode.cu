@@ -231,7 +231,8 @@ __device__ void decode(const AttentionArgs& a) {
       return;
     }
     if (!isPerUnit) put_state<TILES>(a, plan, item, kvHead, item.partial, 0, total, m, d, column0 + 2 * q, warp == 0 && q == 0);
-    merge_if_last(a, plan, item, kvHead, COMPUTING);
+    constexpr int ROOMS = SLOTS * SLOT / (WARPS * ROOM_BYTES);
+    merge_if_last<ROOMS>(a, plan, item, kvHead, COMPUTING, shared);  // rows that are split have a block for each item: the ring is free
   };
   if (!IS_BULK) {
     take_item(Item(plan, blockIdx.x / a.numKvHeads), blockIdx.x % a.numKvHeads, 0);

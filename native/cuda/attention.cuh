@@ -143,58 +143,74 @@ __device__ __forceinline__ bool comes_last(const AttentionArgs& a, const Item& i
 
 // Folds row r's partial states, ascending, and writes its output: by one warp, a lane for four dims. A part's factors need the maximum of
 // the parts up to it alone, so lanes find those of 32 parts at once; the sums over parts are chains whose loads do not wait for each other.
-#define MERGED 8  // parts that are asked for at once
-__device__ __noinline__ void merge_row(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int r) {
-  const int lane = threadIdx.x & 31, packed = item.packed0 + r;
+// ROOMS: sets of parts that are on their way to shared memory while one is summed (`room`, a warp's own, ROOM_BYTES each); 0: to registers.
+#define MERGED 8        // parts that are asked for at once: into registers,
+#define MERGED_STAGED 16  // into shared memory
+#define ROOM_BYTES (MERGED_STAGED * 512)
+template <int ROOMS>
+__device__ __noinline__ void merge_row(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int r, u8* room) {
+  constexpr int AT_ONCE = ROOMS > 0 ? MERGED_STAGED : MERGED;
+  const int lane = threadIdx.x & 31, packed = item.packed0 + r, parts = item.numPartials;
   const int token = item.token0 + plan.token_of(packed), head = plan.head_of(packed, kvHead);
   const i64 first = state_of(a, plan, item.firstPartial, kvHead, r), stride = (i64)a.numKvHeads * plan.stateRows;
   for (int c0 = 0; c0 < a.valueDim; c0 += 128) {
     const int c = c0 + 4 * lane;
     const bool isAligned = (a.valueDim & 3) == 0;  // else dims are read one by one
-    float o[4] = {0.f, 0.f, 0.f, 0.f}, m = MINUS_INF, d = 0.f;
-    for (int p0 = 0; p0 < item.numPartials; p0 += 32) {
-      const int parts = min(32, item.numPartials - p0);
-      const float* from = a.partialO + (first + p0 * stride) * a.valueDim;
-      float2 md = make_float2(MINUS_INF, 0.f);
-      if (lane < parts) {
-        const float* at = (const float*)(a.partialMd + first + (p0 + lane) * stride);
-        md = make_float2(load_past_l1(at), load_past_l1(at + 1));
+    auto part_at = [&](int p) { return a.partialO + (first + min(p, parts - 1) * stride) * a.valueDim; };
+    auto staged_at = [&](int p) { return room + ((p % (ROOMS > 0 ? ROOMS * AT_ONCE : 1)) * 32 + lane) * 16; };
+    auto ask = [&](int p) {  // a lane copies what it will read itself
+      if (p < parts) {
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) copy16(staged_at(p + i), part_at(p + i) + min(c, a.valueDim - 4));
       }
-      float top = m, mine = 1.f, theirs = 0.f;
+      copy_commit();
+    };
+    if (ROOMS > 0) for (int i = 0; i < ROOMS; i++) ask(i * AT_ONCE);
+    float o[4] = {0.f, 0.f, 0.f, 0.f}, m = MINUS_INF, d = 0.f, top = MINUS_INF, mine = 1.f, theirs = 0.f;
+    auto md_of = [&](int p) {
+      const float* at = (const float*)(a.partialMd + first + p * stride);
+      return p < parts ? make_float2(load_past_l1(at), load_past_l1(at + 1)) : make_float2(MINUS_INF, 0.f);
+    };
+    float2 md, next = md_of(lane);  // of this lane's part of 32, and of the 32 behind them
 #pragma unroll 1
-      for (int p = 0; p < parts; p += MERGED) {
-        float v[MERGED][4];
+    for (int p = 0; p < parts; p += AT_ONCE) {
+      Quad v[ROOMS > 0 ? 1 : AT_ONCE];
+      if constexpr (ROOMS == 0) {
 #pragma unroll
-        for (int i = 0; i < MERGED; i++) {
-          const float* at = from + min(p + i, parts - 1) * stride * a.valueDim;
-          if (isAligned) load_past_l1(v[i], at + min(c, a.valueDim - 4));
-          else for (int j = 0; j < 4; j++) v[i][j] = load_past_l1(at + min(c + j, a.valueDim - 1));
-        }
-        if (p == 0) {
-          const float before = m;
-          top = fmaxf(md.x, m);
-#pragma unroll
-          for (int step = 1; step < 32; step <<= 1) {
-            const float other = __shfl_up_sync(0xffffffffu, top, step);
-            if (lane >= step) top = fmaxf(top, other);
-          }
-          const float last = __shfl_up_sync(0xffffffffu, top, 1);
-          const Fold fold(lane == 0 ? before : last, md.x, top);
-          mine = fold.mine;
-          theirs = fold.theirs;
-        }
-#pragma unroll
-        for (int i = 0; i < MERGED; i++) {
-          const float x = __shfl_sync(0xffffffffu, mine, p + i), y = __shfl_sync(0xffffffffu, theirs, p + i);
-          const float part = __shfl_sync(0xffffffffu, md.y, p + i);
-          if (p + i < parts) {
-            d = __fadd_rn(__fmul_rn(d, x), __fmul_rn(part, y));
-#pragma unroll
-            for (int j = 0; j < 4; j++) o[j] = __fadd_rn(__fmul_rn(o[j], x), __fmul_rn(v[i][j], y));
-          }
+        for (int i = 0; i < AT_ONCE; i++) {
+          if (isAligned) load_past_l1(v[i].v, part_at(p + i) + min(c, a.valueDim - 4));
+          else for (int j = 0; j < 4; j++) v[i].v[j] = load_past_l1(part_at(p + i) + min(c + j, a.valueDim - 1));
         }
       }
-      m = __shfl_sync(0xffffffffu, top, 31);
+      if (p % 32 == 0) {
+        md = next;
+        next = md_of(p + 32 + lane);
+        top = fmaxf(md.x, m);
+#pragma unroll
+        for (int step = 1; step < 32; step <<= 1) {
+          const float other = __shfl_up_sync(0xffffffffu, top, step);
+          if (lane >= step) top = fmaxf(top, other);
+        }
+        const float last = __shfl_up_sync(0xffffffffu, top, 1);
+        const Fold fold(lane == 0 ? m : last, md.x, top);
+        mine = fold.mine;
+        theirs = fold.theirs;
+        m = __shfl_sync(0xffffffffu, top, 31);
+      }
+      if constexpr (ROOMS > 0) copy_wait<ROOMS - 1>();
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; i++) {
+        const int from = (p + i) % 32;
+        const float x = __shfl_sync(0xffffffffu, mine, from), y = __shfl_sync(0xffffffffu, theirs, from);
+        const float sum = __shfl_sync(0xffffffffu, md.y, from);
+        const Quad part = ROOMS > 0 ? *(const Quad*)staged_at(p + i) : v[ROOMS > 0 ? 0 : i];
+        if (p + i < parts) {
+          d = __fadd_rn(__fmul_rn(d, x), __fmul_rn(sum, y));
+#pragma unroll
+          for (int j = 0; j < 4; j++) o[j] = __fadd_rn(__fmul_rn(o[j], x), __fmul_rn(part.v[j], y));
+        }
+      }
+      if (ROOMS > 0) ask(p + ROOMS * AT_ONCE);
     }
     const float factor = final_factor(m, d, a.sinks, head);
 #pragma unroll
@@ -203,9 +219,12 @@ __device__ __noinline__ void merge_row(const AttentionArgs& a, const Plan& plan,
   }
 }
 
-// The end of a split tile's block: whoever comes last merges. The block's first `threads` threads come here.
-__device__ __forceinline__ void merge_if_last(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int threads) {
+// The end of a split tile's block: whoever comes last merges. The block's first `threads` threads come here; with ROOMS, each of their warps
+// has that many rooms in `shared`, and value dims are a multiple of 4.
+template <int ROOMS = 0>
+__device__ __forceinline__ void merge_if_last(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int threads, u8* shared = nullptr) {
   if (!comes_last(a, item, kvHead, threads)) return;
+  const int warp = threadIdx.x >> 5;
 #pragma unroll 1
-  for (int r = threadIdx.x >> 5; r < item.rows; r += threads >> 5) merge_row(a, plan, item, kvHead, r);
+  for (int r = warp; r < item.rows; r += threads >> 5) merge_row<ROOMS>(a, plan, item, kvHead, r, shared + warp * ROOMS * ROOM_BYTES);
 }

@@ -131,11 +131,12 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
     } else if (warp == STRIPS + 1 && is_elected()) {  // the operand
       wait_for_others();
       const u16* x = a.x + (i64)tokenTile * (BN / 8) * 512;
+      const int bytes = min(BN / 8, a.tokens8 - tokenTile * (BN / 8)) * 1024;  // behind the operand: whatever lies there, dropped later
       int s = 0, parity = 1;
       for (int step = 0; step < a.steps; step++) {
         barrier_wait(&emptyX[s], parity);
-        barrier_expect(&fullX[s], X_STAGE);
-        bulk_copy(shared + s * X_STAGE, x + (i64)step * a.tokens8 * 512, X_STAGE, &fullX[s]);
+        barrier_expect(&fullX[s], bytes);
+        bulk_copy(shared + s * X_STAGE, x + (i64)step * a.tokens8 * 512, bytes, &fullX[s]);
         if (++s == X_STAGES) { s = 0; parity ^= 1; }
       }
     }
@@ -216,5 +217,6 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   }
 // As the table in src/device/cuda/matmul.ts has them.
 #define TILES(FORMAT, name)                                                                                                \
-  TILE(FORMAT, name, 256, 2, 2, 3, 4) TILE(FORMAT, name, 128, 2, 2, 3, 6) TILE(FORMAT, name, 128, 1, 4, 3, 6)              \
+  TILE(FORMAT, name, 256, 2, 2, 3, 4) TILE(FORMAT, name, 192, 2, 2, 3, 5) TILE(FORMAT, name, 128, 2, 2, 3, 6)              \
+  TILE(FORMAT, name, 128, 1, 4, 3, 6)                                                                                      \
   TILE(FORMAT, name, 64, 2, 2, 4, 6) TILE(FORMAT, name, 64, 1, 4, 3, 6) TILE(FORMAT, name, 32, 1, 4, 3, 6)

@@ -22,6 +22,8 @@ interface Shape {
   readonly hasSinks: boolean;
   readonly hasRotary: boolean;
   readonly isLatent: boolean;
+  /** Cached tokens and new tokens of each sequence. */
+  readonly sequences: readonly (readonly [number, number])[];
 }
 
 const PLAIN: Shape = {
@@ -37,17 +39,16 @@ const PLAIN: Shape = {
   hasSinks: false,
   hasRotary: true,
   isLatent: false,
+  sequences: [
+    [0, 1],
+    [0, 33],
+    [70, 1],
+    [16, 20],
+    [5, 3],
+    [129, 2],
+  ],
 };
 
-/** Cached tokens and new tokens of each sequence. */
-const SEQUENCES: readonly (readonly [number, number])[] = [
-  [0, 1],
-  [0, 33],
-  [70, 1],
-  [16, 20],
-  [5, 3],
-  [129, 2],
-];
 const LAYERS = 2;
 const LAYER = 1;
 const MAX_TOKENS = 256;
@@ -122,6 +123,21 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     }
   }
 
+  duel.test("attention", "a row of many parts: not being split changes no bit", () => {
+    const shape = {
+      ...PLAIN,
+      dtype: "f16",
+      keyDim: 64,
+      valueDim: 64,
+      pageSize: 64,
+      numKvHeads: 1,
+      groupSize: 6,
+    } as const;
+    const long = { ...shape, hasRotary: false, sequences: [[6500, 3]] } as const;
+    const whole = readAll(duel.device, new PagedCase(duel.device, long).run());
+    assertSameBits(readAll(duel.device, new PagedCase(duel.device, long).run(1)), whole, "token by token");
+  });
+
   duel.test("copyPage", "the copy holds what the page held, in all layers", () => {
     for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
       duel.compare(tolerance.kv[dtype], (d) => {
@@ -164,7 +180,7 @@ class PagedCase {
     this.#device = device;
     this.#shape = shape;
     let next = 1;
-    for (const [cached, fresh] of SEQUENCES) {
+    for (const [cached, fresh] of shape.sequences) {
       const count = Math.ceil((cached + fresh) / pageSize);
       this.#pages.push(Int32Array.from({ length: count }, (_, i) => next + count - 1 - i));
       next += count;
@@ -182,19 +198,19 @@ class PagedCase {
   /** The new tokens' outputs [sum of new tokens, H*Dv], computed in chunks of at most `chunk`; `move`: from copies of the pages. */
   run(chunk = MAX_TOKENS, move: "copy" | "transfer" | "tier" | null = null): Tensor {
     const d = this.#device;
-    const { numKvHeads, groupSize, valueDim } = this.#shape;
+    const { numKvHeads, groupSize, valueDim, sequences } = this.#shape;
     const width = numKvHeads * groupSize * valueDim;
-    for (let s = 0; s < SEQUENCES.length; s++) {
-      for (let start = 0; start < SEQUENCES[s]![0]; start += 64) {
-        this.#append([[s, start, Math.min(start + 64, SEQUENCES[s]![0])]]);
+    for (let s = 0; s < sequences.length; s++) {
+      for (let start = 0; start < sequences[s]![0]; start += 64) {
+        this.#append([[s, start, Math.min(start + 64, sequences[s]![0])]]);
       }
     }
     if (move !== null) this.#move(move);
-    const results: Float32Array[] = SEQUENCES.map(([, fresh]) => new Float32Array(fresh * width));
-    const done = SEQUENCES.map(() => 0);
-    while (SEQUENCES.some(([, fresh], s) => done[s]! < fresh)) {
+    const results: Float32Array[] = sequences.map(([, fresh]) => new Float32Array(fresh * width));
+    const done = sequences.map(() => 0);
+    while (sequences.some(([, fresh], s) => done[s]! < fresh)) {
       const ranges: [number, number, number][] = [];
-      SEQUENCES.forEach(([cached, fresh], s) => {
+      sequences.forEach(([cached, fresh], s) => {
         const end = Math.min(done[s]! + chunk, fresh);
         if (end > done[s]!) ranges.push([s, cached + done[s]!, cached + end]);
       });

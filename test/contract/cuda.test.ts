@@ -1,8 +1,13 @@
 // The CUDA device under the contract, where there is a GPU.
 
 import { test } from "node:test";
+import { TILES, tiles } from "../../src/device/cuda/matmul.js";
+import type { CudaRuntime } from "../../src/device/cuda/runtime.js";
+import type { CudaTensor, CudaWeight } from "../../src/device/cuda/tensor.js";
 import { CUDA_TOLERANCE, openCuda } from "../support/cuda.js";
 import { runDeviceContract } from "./device.js";
+import { assertSameBits, readAll } from "./duel.js";
+import { randomWeight, rowsOf } from "./inputs.js";
 
 const { device, reason } = await openCuda();
 device?.close();
@@ -13,3 +18,29 @@ else
     make: async () => (await openCuda()).device!,
     tolerance: CUDA_TOLERANCE,
   });
+
+test("every form of the tile kernel gives the bits that few rows at a time have", { skip: reason }, async () => {
+  const { device } = await openCuda();
+  const runtime = (device as unknown as { runtime: CudaRuntime }).runtime;
+  const [rows, cols, n] = [150, 704, 250];
+  try {
+    for (const dtype of runtime.isHopper ? (["bf16", "q4_0"] as const) : []) {
+      const weight = device!.loadWeight([randomWeight(dtype, rows, cols, 1)]) as CudaWeight;
+      const x = rowsOf(device!, 0, n, cols, 2);
+      const few = new Float32Array(n * rows);
+      for (let first = 0; first < n; first += 50) {
+        const out = device!.allocTensor(50, rows);
+        device!.matmul(out, rowsOf(device!, first, 50, cols, 2), weight, 50);
+        few.set(readAll(device!, out), first * rows);
+      }
+      for (const form of TILES.filter(({ tokens }) => tokens < 256)) {
+        const out = device!.allocTensor(n, rows) as CudaTensor;
+        const operand = runtime.operandOf(x as CudaTensor, n, weight.kind);
+        tiles(runtime, out, operand, weight, n, { bias: 0, scale: 1, accumulate: false, gate: -1 }, form);
+        assertSameBits(readAll(device!, out), few, `${dtype}, ${form.tokens} tokens, ${form.groups} groups`);
+      }
+    }
+  } finally {
+    device!.close();
+  }
+});

@@ -136,6 +136,7 @@ export interface TileForm {
 }
 export const TILES: readonly TileForm[] = [
   { tokens: 256, groups: 2, weightSteps: 2, weightStages: 3, operandStages: 4, clocks: 1080 },
+  { tokens: 192, groups: 2, weightSteps: 2, weightStages: 3, operandStages: 5, clocks: 890 },
   { tokens: 128, groups: 2, weightSteps: 2, weightStages: 3, operandStages: 6, clocks: 670 },
   { tokens: 128, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 500 },
   { tokens: 64, groups: 2, weightSteps: 2, weightStages: 4, operandStages: 6, clocks: 560 },
@@ -156,7 +157,8 @@ export function tileShape(multiprocessors: number, weight: CudaWeight, n: number
   let best: TileForm | undefined;
   for (const form of TILES) {
     if (isGated && form.groups !== 2) continue; // a warpgroup for the gate, one for the up projection
-    if (isCut && form.tokens > 128) continue; // sums of earlier chains take as many registers as this one's
+    // Sums of earlier chains take as many registers as this one's: there is no room for those of 256 tokens.
+    if (isCut ? form.tokens > 192 : form.tokens === 192) continue;
     if (best === undefined || clocksOf(form) < clocksOf(best)) best = form;
   }
   return best!;
