@@ -108,8 +108,8 @@ test("a step of several clients takes no longer than its target; that of a clien
   assert.equal(longest(steps(2)), 128);
 });
 
-test("however slow tokens are, half a chunk of prompts goes with the decodes, and short prompts share it", () => {
-  const sim = new Simulation({ ...LONG, targetStepMs: 1 });
+test("however slow tokens are, a quarter of a chunk of prompts goes with the decodes, and short prompts share it", () => {
+  const sim = new Simulation({ ...LONG, idealChunk: 128, targetStepMs: 1 });
   sim.add("long", tokensOf(1, 400), { client: "long" });
   sim.step();
   sim.add("writer", tokensOf(2, 1), { client: "writer", maxTokens: 90 });

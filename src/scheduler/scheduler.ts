@@ -264,9 +264,9 @@ export class Scheduler {
     this.#left += kept;
   }
 
-  /** Prompt tokens that keep the step short; half a chunk at least, below which steps cost more than the tokens in them. */
+  /** Prompt tokens that keep the step short; a quarter of a chunk at least: in shorter ones the step itself would cost too much. */
   #targetTokens(): number {
-    const least = Math.max(this.#pageSize, alignDown(this.#chunk / 2, this.#pageSize));
+    const least = Math.max(this.#pageSize, alignDown(this.#chunk / 4, this.#pageSize));
     return Math.max(least, this.#pace.targetTokens - this.#step.numTokens);
   }
 
