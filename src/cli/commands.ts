@@ -69,7 +69,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     options: async () => (await import("./server-models.js")).SERVER_MODEL_OPTIONS,
   },
   warmup: {
-    summary: "compile the kernels for this GPU ahead of the first start",
+    summary: "compile the kernels for this GPU ahead of the first start; show what first steps cost",
     load: async () => (await import("./warmup.js")).warmupCommand,
     options: async () => (await import("./warmup.js")).WARMUP_OPTIONS,
   },

@@ -1,13 +1,24 @@
-// `pagoda warmup`: compiles every kernel for this GPU now, so that the first start of a model does not wait for it. Needed only where
-// the package holds no compiled kernels for the GPU.
+// `pagoda warmup`: compiles every kernel for this GPU now, so that the first start of a model does not wait for it; needed only where the
+// package holds no compiled kernels for the GPU. With --model it also shows what the first decode steps of each size cost, and that the
+// later ones are replays of graphs; `--warmup` of an engine takes those steps before it is ready.
 
+import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { errorFor } from "../core/errors.js";
+import { loadEngine } from "../engine/core/load.js";
+import { STEPS, warmUp } from "../engine/core/warm-up.js";
+import { resolveModel } from "../formats/hub/hub.js";
 import { helpOf, parseFlags } from "./args.js";
+import { withLoadProgress } from "./bench/progress.js";
+import { renderTable } from "./bench/table.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 
 export const WARMUP_OPTIONS = {
   device: { ...RUN_OPTIONS.device, default: "cuda", defaultText: "cuda" },
+  model: { ...RUN_OPTIONS.model, default: null, defaultText: "none: kernels only" },
+  gpuMemory: RUN_OPTIONS.gpuMemory,
+  kvDtype: RUN_OPTIONS.kvDtype,
+  maxRows: { type: "integer", min: 1, max: 4096, default: 256, help: "rows of the largest decode step" },
 } as const satisfies OptionTable;
 
 export async function warmupCommand(args: readonly string[]): Promise<number> {
@@ -17,10 +28,17 @@ export async function warmupCommand(args: readonly string[]): Promise<number> {
     return wantsHelp ? 0 : 2;
   }
   const given: Record<string, unknown> = { ...fromEnvironment(WARMUP_OPTIONS, process.env), ...values };
+  const { maxRows = WARMUP_OPTIONS.maxRows.default, ...engine } = given;
   const device = String(given.device ?? "cuda");
-  if (!device.startsWith("cuda")) {
-    throw errorFor("invalid_option", { param: "--device", value: device, expected: "cuda or cuda:N" });
+  if (device.startsWith("cuda")) await compileKernels(device);
+  else if (given.model === undefined) {
+    throw errorFor("invalid_option", { param: "--device", value: device, expected: "cuda or cuda:N without --model" });
   }
+  if (given.model !== undefined) await takeFirstSteps({ ...engine, device }, Number(maxRows));
+  return 0;
+}
+
+async function compileKernels(device: string): Promise<void> {
   const { CudaDevice } = await import("../device/cuda/cuda-device.js");
   const cuda = new CudaDevice({ index: device === "cuda" ? 0 : Number(device.slice("cuda:".length)) });
   try {
@@ -33,5 +51,21 @@ export async function warmupCommand(args: readonly string[]): Promise<number> {
   } finally {
     cuda.close();
   }
-  return 0;
+}
+
+async function takeFirstSteps(options: Record<string, unknown>, maxRows: number): Promise<void> {
+  const config = engineConfig(options);
+  const model = await resolveModel(config.model);
+  const { core, facts } = await withLoadProgress((onProgress) => loadEngine({ ...config, model }, onProgress));
+  const start = performance.now();
+  const sizes = warmUp(core, maxRows);
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  core.close();
+  process.stdout.write(
+    renderTable({
+      caption: `Decode steps of a new engine on ${facts.device}: ${sizes.length} sizes in ${seconds} s`,
+      head: ["rows", "longest of the first, ms", "later, ms", `replays of ${STEPS} steps`],
+      rows: sizes.map(({ rows, firstMs, laterMs, replays }) => [rows, firstMs, laterMs, replays]),
+    }),
+  );
 }

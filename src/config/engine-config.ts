@@ -61,6 +61,8 @@ export interface EngineConfig {
   readonly maxQueue: number;
   /** Requests without a seed draw theirs from this one, in order of arrival. Default: random. */
   readonly seed: number | null;
+  /** Take decode steps of 1 to 256 rows before the engine is ready: kernels loaded, CUDA graphs captured. Default: false. */
+  readonly warmup: boolean;
   /** Run the engine in a worker thread. Default: true. */
   readonly worker: boolean;
   /**
@@ -199,6 +201,11 @@ export const ENGINE_OPTIONS = {
     default: null,
     defaultText: "random",
     help: "requests without a seed draw theirs from this one, in order of arrival",
+  },
+  warmup: {
+    type: "boolean",
+    default: false,
+    help: "take decode steps of 1 to 256 rows before the engine is ready: kernels loaded, CUDA graphs captured",
   },
   worker: { type: "boolean", default: true, help: "run the engine in a worker thread" },
   controlTokensInContent: {

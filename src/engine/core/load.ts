@@ -25,6 +25,7 @@ import { PageExchange } from "./page-exchange.js";
 import { poolSizes } from "./pool-sizes.js";
 import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
 import { denseLayers, verdictLayer } from "./text-layers.js";
+import { warmUp } from "./warm-up.js";
 
 export interface LoadedEngine {
   readonly core: EngineCore;
@@ -111,6 +112,7 @@ export async function loadEngine(
     layers: { embed: dense, score: verdict ?? model.scorer ?? null },
     clock,
   });
+  if (config.warmup && !isBidirectional) warmUp(core, Math.min(maxLogitRows, WARMED_ROWS));
   const key = pageKey(config, fingerprint, device, caches);
   const facts: EngineFacts = {
     architecture: spec.architecture,
@@ -142,6 +144,9 @@ export async function loadEngine(
   store?.load();
   return { core, facts, cache, compiler, store, exchange: new PageExchange(cache, pages) };
 }
+
+/** Rows of the largest step that a warm-up takes. */
+const WARMED_ROWS = 256;
 
 /** Memory of the second tier: what was asked for, else what the device has for it, at most as much as its pools. */
 function tierBytesOf(megabytes: number | null, device: Device, caches: Caches): number {

@@ -69,6 +69,19 @@ export class StepRecorder {
     };
   }
 
+  /** Forgets what was counted so far. */
+  clear(): void {
+    this.#numSteps = 0;
+    this.#promptTokens = 0;
+    this.#cachedTokens = 0;
+    this.#generatedTokens = 0;
+    this.#paddingAvoided = 0;
+    this.#preemptions = 0;
+    this.#requestsFinished = 0;
+    this.numDropped = 0;
+    this.#last = null;
+  }
+
   get numSteps(): number {
     return this.#numSteps;
   }
