@@ -5,6 +5,7 @@ import { CacheManager } from "../../cache/cache-manager.js";
 import { HostTier } from "../../cache/host-tier.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { packageVersion } from "../../config/version.js";
+import { PagodaError } from "../../core/errors.js";
 import { ceilDiv } from "../../core/math.js";
 import type { Device } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
@@ -37,16 +38,41 @@ export interface LoadedEngine {
   readonly store: PrefixStore | null;
 }
 
+type OnProgress = (loadedBytes: number, totalBytes: number) => void;
+
+/** With `auto`, a model that does not fit the GPU goes to the cpu device, with one line. */
 export async function loadEngine(
   config: EngineConfig,
-  onProgress: (loadedBytes: number, totalBytes: number) => void,
+  onProgress: OnProgress,
   open: (config: EngineConfig) => Promise<Device> = openDevice,
 ): Promise<LoadedEngine> {
-  const checkpoint = openCheckpoint(config.model);
+  const parts = readModel(config.model);
+  const device = await open(config);
+  try {
+    return loadOn(device, parts, config, onProgress);
+  } catch (error) {
+    device.close();
+    const isTooLarge = error instanceof PagodaError && error.code === "out_of_memory";
+    if (config.device !== "auto" || device.info.asyncDepth === 1 || !isTooLarge) throw error;
+    process.stderr.write(`pagoda: ${error.message} Using the cpu device.\n`);
+  }
+  return loadOn(await open({ ...config, device: "cpu" }), parts, config, onProgress);
+}
+
+/** What a checkpoint says of its model: refused before a device is opened. */
+function readModel(path: string) {
+  const checkpoint = openCheckpoint(path);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const parsed = family.parseConfig(checkpoint.config, checkpoint.configFile);
-  const spec = family.specOf(parsed);
-  const device = await open(config);
+  return { checkpoint, family, parsed, spec: family.specOf(parsed) };
+}
+
+function loadOn(
+  device: Device,
+  { checkpoint, family, parsed, spec }: ReturnType<typeof readModel>,
+  config: EngineConfig,
+  onProgress: OnProgress,
+): LoadedEngine {
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
   const { isBidirectional = false } = spec;
   // A text whose tokens see each other is computed in one step, so a step must hold the longest.
