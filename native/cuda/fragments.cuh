@@ -9,6 +9,7 @@
 //   Q8   8.5 bits    8-bit codes, groups of 32: scale * (q - 128)
 //   Q8_MIN  10 bits  7-bit codes in bytes, groups of 16: scale * q + min
 //   E4M3     8 bits  floats of 8 bits
+//   E2M1  4.5 bits   floats of 4 bits, groups of 32: scale * q
 //
 // Scales and mins lie as [row % 8][group][row / 8 % 2], with a min behind each scale. Those of 8-bit codes are f16; with mins both are held
 // times 1024, so that small ones keep their digits. Those of 4-bit codes are bf16, so that two weights are made by one instruction.
@@ -23,14 +24,15 @@
 #define FORMAT_Q8 5
 #define FORMAT_Q8_MIN 6
 #define FORMAT_E4M3 7
+#define FORMAT_E2M1 8
 #define SCALED_BY 1024.f
 
 template <int FORMAT>
 struct Fragments {
-  static constexpr bool IS_FLOAT = FORMAT == FORMAT_BF16 || FORMAT == FORMAT_F16, IS_E4M3 = FORMAT == FORMAT_E4M3;
+  static constexpr bool IS_FLOAT = FORMAT == FORMAT_BF16 || FORMAT == FORMAT_F16, IS_E4M3 = FORMAT == FORMAT_E4M3, IS_E2M1 = FORMAT == FORMAT_E2M1;
   static constexpr int KIND = FORMAT == FORMAT_F16 ? KIND_F16 : KIND_BF16;  // of the operand
   static constexpr bool HAS_MIN = FORMAT == FORMAT_Q4_MIN || FORMAT == FORMAT_Q8_MIN;
-  static constexpr int BITS = IS_FLOAT ? 16 : FORMAT == FORMAT_Q4 || FORMAT == FORMAT_Q4_MIN ? 4 : 8;
+  static constexpr int BITS = IS_FLOAT ? 16 : FORMAT == FORMAT_Q4 || FORMAT == FORMAT_Q4_MIN || IS_E2M1 ? 4 : 8;
   static constexpr int GROUPS = IS_FLOAT || IS_E4M3 ? 0 : FORMAT == FORMAT_Q8_MIN ? 4 : 2;  // of a row in a step
   static constexpr int CODE_BYTES = 128 * BITS, SCALE_BYTES = 16 * GROUPS * (HAS_MIN ? 4 : 2), STEP_BYTES = CODE_BYTES + SCALE_BYTES;
   static constexpr int CODE_WORDS = BITS, SCALE_WORDS = SCALE_BYTES / 32;
@@ -57,11 +59,12 @@ struct Fragments {
 #pragma unroll
       for (int i = 0; i < 4; i++) a[i] = codes[4 * k + i];
     } else if constexpr (BITS == 4) {
-      // Bits put behind those of 128 are 128 + q; 128 (of centred codes 136) is taken off exactly.
+      // Bits put behind those of 128 are 128 + q; 128 (of centred codes 136) is taken off exactly. A float's bits in their places are q * 2^-126.
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int r = i & 1, at = 8 * r + 4 * (i >> 1);
-        const u32 q = fma_bf16x2((codes[k] >> at & 0x000F000F) | 0x43004300, 0x3F803F80, HAS_MIN ? 0xC300C300 : 0xC308C308);
+        const u32 q = IS_E2M1 ? fma_bf16x2((moved(codes[k], 6 - at) & 0x01C001C0) | (moved(codes[k], 12 - at) & 0x80008000), 0x7E807E80, 0x80008000)
+                              : fma_bf16x2((codes[k] >> at & 0x000F000F) | 0x43004300, 0x3F803F80, HAS_MIN ? 0xC300C300 : 0xC308C308);
         const u32 word = scales[HAS_MIN ? 2 * (k >> 1) + r : k >> 1];
         const u32 scale = permute_bytes(word, 0, HAS_MIN || r == 0 ? 0x1010 : 0x3232);
         a[i] = fma_bf16x2(q, scale, HAS_MIN ? permute_bytes(word, 0, 0x3232) : 0x80008000);
@@ -77,6 +80,8 @@ struct Fragments {
       }
     }
   }
+
+  static __device__ __forceinline__ u32 moved(u32 bits, int left) { return left >= 0 ? bits << left : bits >> -left; }
 
   __device__ __forceinline__ void scale_of(int k, int r, float& scale, float& base) const {
     if (IS_E4M3) { scale = 256.f; base = 0.f; return; }

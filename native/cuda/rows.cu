@@ -252,6 +252,7 @@ __device__ float table_value(const LookupArgs& a, int row, int c) {
     case FORMAT_Q8: return weight_at<FORMAT_Q8>(w, steps, row, c);
     case FORMAT_Q8_MIN: return weight_at<FORMAT_Q8_MIN>(w, steps, row, c);
     case FORMAT_E4M3: return weight_at<FORMAT_E4M3>(w, steps, row, c);
+    case FORMAT_E2M1: return weight_at<FORMAT_E2M1>(w, steps, row, c);
   }
   return ((const float*)a.table)[(i64)row * a.cols + c];
 }

@@ -68,6 +68,11 @@ KERNEL(256, pack_weight, PackWeightArgs) {
 #define BLOCKS_Q5_K 6
 #define BLOCKS_Q6_K 7
 #define BYTES_E4M3 8
+#define BLOCKS_MXFP4 9
+#define BLOCKS_IQ4_NL 10
+#define BLOCKS_IQ4_XS 11
+#define BLOCKS_Q2_K 12
+#define BLOCKS_Q3_K 13
 
 // 32 weights of a row, as codes and, for each 16 of them, a scale and a minimum: scale * q + min. Where a block has no minimum, min is
 // what centres the codes: -centre * scale.
@@ -85,6 +90,12 @@ __device__ __forceinline__ void set_scale(Codes& c, float scale, float min, floa
   c.scale[0] = c.scale[1] = scale;
   c.min[0] = c.min[1] = min;
   c.centre = centre;
+}
+
+// The 16 levels of iq4_nl and iq4_xs, 128 higher; nibbles of 16 bytes, the low ones first.
+__device__ __forceinline__ void read_levels(Codes& c, const u8* pairs) {
+  const u8 levels[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+  for (int i = 0; i < 32; i++) c.q[i] = levels[i < 16 ? pairs[i] & 15 : pairs[i - 16] >> 4];
 }
 
 __device__ void read_codes(Codes& c, const u8* row, int at, int encoding) {  // `at`: which 32 of the row
@@ -128,6 +139,49 @@ __device__ void read_codes(Codes& c, const u8* row, int at, int encoding) {  // 
       for (int i = 0; i < 32; i++) {
         c.q[i] = (b[64 * part + 32 * (run & 1) + i] >> (4 * (run >> 1)) & 15) | (b[128 + 32 * part + i] >> (2 * run) & 3) << 4;
       }
+      return;
+    }
+    case BLOCKS_Q2_K: {
+      const u8* b = row + (i64)(at >> 3) * 84;
+      const u8* from = b + 16 + 32 * ((at & 7) >> 2);
+      set_scale(c, 0.f, 0.f, 0.f);
+      for (int h = 0; h < 2; h++) {
+        const u8 both = b[2 * (at & 7) + h];
+        c.scale[h] = f16_at(b + 80) * (both & 15);
+        c.min[h] = -f16_at(b + 82) * (both >> 4);
+      }
+      for (int i = 0; i < 32; i++) c.q[i] = from[i] >> (2 * (at & 3)) & 3;
+      return;
+    }
+    case BLOCKS_Q3_K: {
+      const u8* b = row + (i64)(at >> 3) * 110;
+      const u8* from = b + 32 + 32 * ((at & 7) >> 2);
+      set_scale(c, 0.f, 0.f, 4.f);
+      for (int h = 0; h < 2; h++) {
+        const int g = 2 * (at & 7) + h;
+        const int low = b[96 + (g & 7)] >> (4 * (g >> 3)) & 15, high = b[104 + (g & 3)] >> (2 * (g >> 2)) & 3;
+        c.scale[h] = f16_at(b + 108) * ((low | high << 4) - 32);
+      }
+      for (int i = 0; i < 32; i++) c.q[i] = (from[i] >> (2 * (at & 3)) & 3) | (b[i] >> (at & 7) & 1) << 2;
+      return;
+    }
+    case BLOCKS_IQ4_NL: {
+      const u8* b = row + (i64)at * 18;
+      set_scale(c, f16_at(b), 0.f, 128.f);
+      read_levels(c, b + 2);
+      return;
+    }
+    case BLOCKS_IQ4_XS: {
+      const u8* b = row + (i64)(at >> 3) * 136;
+      const int g = at & 7, low = b[4 + (g >> 1)] >> (4 * (g & 1)) & 15, high = (b[2] | b[3] << 8) >> (2 * g) & 3;
+      set_scale(c, f16_at(b) * ((low | high << 4) - 32), 0.f, 128.f);
+      read_levels(c, b + 8 + 16 * g);
+      return;
+    }
+    case BLOCKS_MXFP4: {
+      const u8* b = row + (i64)at * 17;
+      set_scale(c, ldexpf(1.f, b[0] - 127), 0.f, 0.f);
+      for (int i = 0; i < 32; i++) c.q[i] = i < 16 ? b[1 + i] & 15 : b[1 + i - 16] >> 4;
       return;
     }
     default:
@@ -176,5 +230,6 @@ KERNEL(128, pack_codes, PackCodesArgs) {
     case FORMAT_Q8: return pack_codes_as<FORMAT_Q8>(a, row, at, c);
     case FORMAT_Q8_MIN: return pack_codes_as<FORMAT_Q8_MIN>(a, row, at, c);
     case FORMAT_E4M3: return pack_codes_as<FORMAT_E4M3>(a, row, at, c);
+    case FORMAT_E2M1: return pack_codes_as<FORMAT_E2M1>(a, row, at, c);
   }
 }

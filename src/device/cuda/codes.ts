@@ -25,9 +25,10 @@ export const FORMAT = {
   q8: { name: "q8", code: 5, kind: KIND.bf16, stepBytes: 1088, isCoded: true },
   q8Min: { name: "q8_min", code: 6, kind: KIND.bf16, stepBytes: 1280, isCoded: true },
   e4m3: { name: "e4m3", code: 7, kind: KIND.bf16, stepBytes: 1024, isCoded: true },
+  e2m1: { name: "e2m1", code: 8, kind: KIND.bf16, stepBytes: 576, isCoded: true },
 } as const satisfies Record<string, Format>;
 
-/** Encodings that are kept at their width, with the format that holds them and the code by which pack_codes knows them. */
+/** Encodings whose codes are kept, with the format that holds them and the code by which pack_codes knows them. */
 export const CODED: Partial<Record<TensorDtype, { readonly format: Format; readonly code: number }>> = {
   q4_0: { format: FORMAT.q4, code: 0 },
   q4_1: { format: FORMAT.q4Min, code: 1 },
@@ -38,6 +39,12 @@ export const CODED: Partial<Record<TensorDtype, { readonly format: Format; reado
   q5_k: { format: FORMAT.q8Min, code: 6 },
   q6_k: { format: FORMAT.q8Min, code: 7 },
   f8_e4m3: { format: FORMAT.e4m3, code: 8 },
+  mxfp4: { format: FORMAT.e2m1, code: 9 },
+  // Levels of a table, which 8 bits hold as they are; 2 and 3 bits with scales for each 16.
+  iq4_nl: { format: FORMAT.q8, code: 10 },
+  iq4_xs: { format: FORMAT.q8, code: 11 },
+  q2_k: { format: FORMAT.q8Min, code: 12 },
+  q3_k: { format: FORMAT.q8Min, code: 13 },
 };
 
 /** What pack_weight reads. */

@@ -1,4 +1,4 @@
-// Checkpoint tensors on their way to the device. f32 stays f32; f16 and bf16 keep their numbers, the usual block encodings and e4m3
+// Checkpoint tensors on their way to the device. f32 stays f32; f16 and bf16 keep their numbers, most block encodings and e4m3
 // their codes and scales (codes.ts); the other encodings are decoded and rounded to bf16.
 
 import { dequantize, toFloat32 } from "../../core/dequantize/dequantize.js";
@@ -155,7 +155,7 @@ export function formatOf(encodings: readonly TensorDtype[], cols: number, isTran
   const [only] = formats;
   if (formats.size === 1) return only ?? FORMAT.bf16;
   // Codes with a minimum hold those without one, and 7 bits hold 4; 8 bits are no one else's.
-  const canWiden = !formats.has(undefined) && !formats.has(FORMAT.q8) && !formats.has(FORMAT.e4m3);
+  const canWiden = [...formats].every((f) => f === FORMAT.q4 || f === FORMAT.q4Min || f === FORMAT.q8Min);
   if (!canWiden) return FORMAT.bf16;
   return formats.has(FORMAT.q8Min) ? FORMAT.q8Min : FORMAT.q4Min;
 }
