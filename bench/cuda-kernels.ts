@@ -12,7 +12,7 @@ import type { CudaWeight } from "../src/device/cuda/tensor.js";
 import type { Weight } from "../src/device/device.js";
 
 /** Encodings that are multiplied at their width: columns and bytes of a block. */
-const CODED = { q4_0: [32, 18], q4_k: [256, 144], q8_0: [32, 34], q6_k: [256, 210] } as const;
+const CODED = { q4_0: [32, 18], mxfp4: [32, 17], q4_k: [256, 144], q8_0: [32, 34], q6_k: [256, 210] } as const;
 type Encoding = "bf16" | keyof typeof CODED;
 
 const READ_TB = 4.66; // measured read bandwidth of an H200, TB/s
@@ -59,7 +59,8 @@ function codedBytes(encoding: keyof typeof CODED, count: number): Uint8Array {
   const [, size] = CODED[encoding];
   const block = new Uint8Array(randomBits(size * 4096).buffer, 0, size * 8192);
   const scalesAt = encoding === "q6_k" ? [208] : encoding === "q4_k" ? [0, 2] : [0];
-  for (let at = 0; at < block.length; at += size) for (const i of scalesAt) block.set([at & 255, 0x14], at + i);
+  for (let at = 0; at < block.length; at += size)
+    for (const i of scalesAt) block.set(encoding === "mxfp4" ? [121] : [at & 255, 0x14], at + i);
   const bytes = new Uint8Array(count);
   for (let at = 0; at < count; at += block.length) bytes.set(block.subarray(0, count - at), at);
   return bytes;

@@ -1,5 +1,6 @@
 // Mixtures of experts: every kind of router, biases, the activations of experts.
 
+import type { TensorDtype } from "../../src/core/tensor.js";
 import type { Device, ExpertWeights, RouterSpec, Tensor } from "../../src/device/device.js";
 import type { Tolerance } from "./device.js";
 import type { Duel } from "./duel.js";
@@ -58,6 +59,13 @@ export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
     });
   }
 
+  for (const dtype of ["bf16", "q4_0", "mxfp4"] as const) {
+    duel.test("mixtureOfExperts", `oss experts of ${dtype} weights`, () => {
+      const rounding = 3 * tolerance.integer; // of two products, one of them through a gate
+      duel.compare(rounding, (d) => mix(d, SOFTMAX, experts(d, "oss", true, dtype, 64), 0, 21));
+    });
+  }
+
   duel.test("mixtureOfExperts", "experts without a gate", () => {
     duel.compare(tolerance.float, (d) => {
       const { gateUp: _, ...rest } = experts(d, "relu2", false);
@@ -94,16 +102,22 @@ function mix(device: Device, given: Router, weights: ExpertWeights, from: number
   return out;
 }
 
-function experts(device: Device, activation: ExpertWeights["activation"], hasBias: boolean): ExpertWeights {
+function experts(
+  device: Device,
+  activation: ExpertWeights["activation"],
+  hasBias: boolean,
+  dtype: TensorDtype = "f32",
+  inner = INNER,
+): ExpertWeights {
   const ids = Array.from({ length: E }, (_, e) => e);
   return {
     gateUp: ids.map((e) =>
-      device.loadWeight([randomWeight("f32", INNER, HIDDEN, 60 + e), randomWeight("f32", INNER, HIDDEN, 70 + e)]),
+      device.loadWeight([randomWeight(dtype, inner, HIDDEN, 60 + e), randomWeight(dtype, inner, HIDDEN, 70 + e)]),
     ),
-    down: ids.map((e) => device.loadWeight([randomWeight("f32", HIDDEN, INNER, 80 + e)])),
-    gateUpBias: hasBias ? device.loadTensor(numbers(E * 2 * INNER, 54), E, 2 * INNER) : null,
+    down: ids.map((e) => device.loadWeight([randomWeight(dtype, HIDDEN, inner, 80 + e)])),
+    gateUpBias: hasBias ? device.loadTensor(numbers(E * 2 * inner, 54), E, 2 * inner) : null,
     downBias: hasBias ? device.loadTensor(numbers(E * HIDDEN, 55), E, HIDDEN) : null,
-    inner: INNER,
+    inner,
     activation,
   };
 }
