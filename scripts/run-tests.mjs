@@ -49,7 +49,9 @@ if (files.length === 0) {
   console.error(`no test file matches ${filters.join(" ")}`);
   process.exit(1);
 }
+// Whatever tests leave among temporary files goes with this folder.
 const folder = mkdtempSync(join(tmpdir(), "pagoda-tests-"));
+for (const name of ["TMPDIR", "TMP", "TEMP"]) process.env[name] = folder;
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const reporter = process.stdout.isTTY ? new spec() : tap;
 run({ files: processesFor(files), concurrency: availableParallelism() + 1 })

@@ -8,8 +8,8 @@ import { ModelFuzzer } from "./fuzz/models.js";
 import { startServer, until } from "./support/test-server.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
-const NUM_BODIES = 1500;
-const NUM_MODELS = 600;
+const NUM_BODIES = 700;
+const NUM_MODELS = 400;
 
 test("bodies for every route: never a 5xx, never a hang", async () => {
   await using host = await startServer({ model: writeTinyCheckpoint(), maxContext: 48 }, { maxBodyMb: 1 });

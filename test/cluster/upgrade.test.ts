@@ -42,30 +42,35 @@ test("a rolling upgrade: both replicas are replaced by another version under loa
 
   let isOver = false;
   let numTokens = 0;
+  let numWanted = 0;
   const results: string[] = [];
   let next = 0;
   const client = async (): Promise<void> => {
-    while (!isOver) {
+    for (;;) {
+      await until(() => isOver || numTokens < numWanted, "more is asked for");
+      if (isOver) return;
       const i = next++;
       results[i] = await stream(router.url, askFor(i), () => numTokens++);
     }
   };
   const clients = Promise.all(Array.from({ length: 2 }, client));
-  const moreTokens = (count: number): Promise<void> => {
-    const wanted = numTokens + count;
-    return until(() => numTokens >= wanted, "more tokens");
+  /** Returns while the clients are in the middle of a stream. */
+  const moreTokens = (): Promise<void> => {
+    numWanted = numTokens + 40;
+    return until(() => numTokens >= numWanted, "more tokens");
   };
-  await moreTokens(40);
+  await moreTokens();
   await using _third = await startOther();
   await known(3);
+  await moreTokens();
   first.child.kill("SIGTERM");
   assert.equal(await first.exit, 0);
-  await moreTokens(40);
   await using _fourth = await startOther();
   await known(3);
+  await moreTokens();
   second.child.kill("SIGTERM");
   assert.equal(await second.exit, 0);
-  await moreTokens(90);
+  await moreTokens();
   isOver = true;
   await clients;
 

@@ -2,6 +2,7 @@
 // to the loader, in turns, until the time is up; with `--count N`, until there were N of each. A seed that finds something is
 // printed and kept. Files go to the folder for temporary ones: TMPDIR=/dev/shm spares the disk.
 
+import { rmSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { startServer } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
@@ -32,8 +33,9 @@ function found(kind: "bodies" | "models", seed: number, what: string): void {
   console.error(`${kind} seed ${seed}: ${what.slice(0, 1500)}`);
 }
 
+const model = writeTinyCheckpoint();
 await using host = await startServer(
-  { model: writeTinyCheckpoint(), maxContext: 48 },
+  { model, maxContext: 48 },
   { maxBodyMb: 1, requestTimeoutSeconds: HANG_MS / 1000 },
 );
 const routes = await routesOf(host.url);
@@ -71,5 +73,6 @@ for (let done = 0; done < maxCount && performance.now() < endMs; done += BATCH) 
   if ((done + BATCH) % TELL_EVERY === 0) console.error(sum());
 }
 models.close();
+rmSync(model, { recursive: true });
 console.log(sum());
 process.exitCode = numFound === 0 ? 0 : 1;

@@ -52,6 +52,13 @@ test("rerank: best first, with indices, scores, texts, usage and meta", async ()
     body.results.slice(0, 2).map(({ document: _, ...result }: Json) => result),
   );
   assert.equal(second.body.meta.api_version.version, "2");
+  for (const [top_n, expected] of [
+    [1, 1],
+    [0, DOCUMENTS.length],
+  ] as const) {
+    const few = await post(ranker, "/v2/rerank", { model: "ranker", query: "cat", documents: objects, top_n });
+    assert.equal(few.body.results.length, expected, `top_n ${top_n}`);
+  }
   const bare = await post(ranker, "/rerank", { query: "cat", documents: DOCUMENTS, return_documents: false });
   assert.deepEqual(Object.keys(bare.body.results[0]), ["index", "relevance_score"]);
 });

@@ -59,6 +59,19 @@ test("%g drops zeros of a fraction, never of a whole number", () => {
   assert.equal(text.s, "100|1.50000|1.2e+06|1.23e-05|2.5"); // as Python writes them
 });
 
+test("a sign is that of the number, whatever the format", () => {
+  assert.equal(
+    renderWith("{{ '{:d}|{:+}|{: }|{:.1f}|{:06d}'.format(-3, 3, 3, -0.0, -42) }}", {}).s,
+    "-3|+3| 3|-0.0|-00042",
+  );
+});
+
+test("islower and isupper need a letter of their case, and none of the other", () => {
+  const source = "{% for s in words %}{{ s.islower() }} {{ s.isupper() }};{% endfor %}";
+  const words = ["ab1", "AB1", "aB", "12", ""];
+  assert.equal(renderWith(source, { words }).s, "True False;False True;False False;False False;False False;");
+});
+
 test("rsplit takes words from the end, the first one whole", () => {
   const text = renderWith("{{ 'ab c'.rsplit() | join('/') }} {{ 'ab cd e'.rsplit(none, 1) | join('/') }}", {});
   assert.equal(text.s, "ab/c ab cd/e");
