@@ -11,7 +11,7 @@ import { verifyModel } from "../src/engine/core/verify.js";
 import { openCpu } from "./support/cpu.js";
 import { convertToGguf, type MatrixDtype } from "./support/gguf-converter.js";
 
-const GOLDENS = ["../shared/goldens", "../shared/goldens2"];
+const GOLDENS = ["../shared/goldens", "../shared/goldens2", "test/goldens/variants"];
 const skip = GOLDENS.every((folder) => existsSync(folder)) ? false : `no golden checkpoints at ${GOLDENS.join(", ")}`;
 const goldenFolder = (name: string): string => join(GOLDENS.find((folder) => existsSync(join(folder, name)))!, name);
 const scratch = mkdtempSync(join(tmpdir(), "pagoda-gguf-forward-"));
@@ -73,6 +73,7 @@ for (const name of [
   "gemma3n",
   "gemma4",
   "gemma4-e",
+  "gemma4-experts",
   "granite-moe",
   "granite4-hybrid",
   "falcon-h1",

@@ -163,7 +163,7 @@ function* convertStacks(
   const suffix = isStack ? "exps" : "shexp";
   if (part.endsWith("down_proj")) {
     yield [`${block}.ffn_down_exps.weight`, whole];
-  } else if (architecture === "mistral4") {
+  } else if (architecture === "mistral4" || architecture === "gemma4") {
     yield [`${block}.ffn_gate_up_exps.weight`, whole];
   } else {
     const [gate, up] = halves(whole);

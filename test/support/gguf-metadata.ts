@@ -34,7 +34,7 @@ export function metadataOf(architecture: string, raw: Raw): Record<string, GgufV
     "ssm.group_count": raw.linear_num_key_heads,
     "ssm.time_step_rank": raw.linear_num_value_heads,
     "ssm.inner_size": raw.linear_num_value_heads && raw.linear_num_value_heads * raw.linear_value_head_dim,
-    expert_used_count: raw.num_experts_per_tok,
+    expert_used_count: raw.num_experts_per_tok ?? raw.top_k_experts,
     expert_feed_forward_length:
       raw.moe_intermediate_size ?? (architecture === "gpt-oss" ? raw.intermediate_size : null),
     attn_logit_softcapping: raw.attn_logit_softcapping,

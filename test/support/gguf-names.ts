@@ -73,6 +73,12 @@ export const LAYER: Readonly<Record<string, string>> = {
   "post_per_layer_input_norm.weight": "post_norm.weight",
   layer_scalar: "layer_output_scale.weight",
   // mixtures
+  "pre_feedforward_layernorm_2.weight": "pre_ffw_norm_2.weight",
+  "post_feedforward_layernorm_1.weight": "post_ffw_norm_1.weight",
+  "post_feedforward_layernorm_2.weight": "post_ffw_norm_2.weight",
+  "router.proj.weight": "ffn_gate_inp.weight",
+  "router.scale": "ffn_gate_inp.scale",
+  "router.per_expert_scale": "ffn_down_exps.scale",
   "block_sparse_moe.router.layer.weight": "ffn_gate_inp.weight",
   "block_sparse_moe.e_score_correction_bias": "exp_probs_b.bias",
   "feed_forward.expert_bias": "exp_probs_b.bias",

@@ -28,6 +28,8 @@ export interface Naming {
   readonly isPermuted: boolean;
   /** Norm weights have one added. */
   readonly normsPlusOne: boolean;
+  /** Parts of a layer whose `.scale` is a parameter of the model's own, not a factor of the matrix, and its name. */
+  readonly scales?: Readonly<Record<string, string>>;
   /** Parts that were rearranged in ways of the family's own. */
   readonly restore?: Readonly<Record<string, Restore>>;
   /** Tensors that the file states in its metadata. */

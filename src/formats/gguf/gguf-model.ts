@@ -5,7 +5,6 @@ import type { SamplingParams } from "../../core/sampling.js";
 import type { TensorSource } from "../../core/tensor.js";
 import { type GgufMetadata, openGguf } from "./gguf.js";
 import { ggufConfig } from "./gguf-config.js";
-import { withScales } from "./gguf-scales.js";
 import { ggufTensors } from "./gguf-tensors.js";
 
 export interface GgufModel {
@@ -31,7 +30,7 @@ const SAMPLING_KEYS = {
 export function openGgufModel(path: string): GgufModel {
   const file = openGguf(path);
   const config = ggufConfig(file.metadata, file.source);
-  const source = ggufTensors(file.metadata.get("general.architecture") as string, config, withScales(file.source));
+  const source = ggufTensors(file.metadata.get("general.architecture") as string, config, file.source);
   return {
     path: file.path,
     name: basename(file.path).replace(/(-\d{5}-of-\d{5})?\.gguf$/, ""),

@@ -11,16 +11,17 @@ import { elementsOf, madeTensor, TensorTable } from "../tensor-views.js";
 
 const SCALE = /\.(scale|input_scale)$/;
 
-/** The same tensors with their scales multiplied in; a scale without its matrix stays, and is refused as unknown later. */
-export function withScales(source: TensorSource): TensorSource {
+/** The same tensors with their scales multiplied in; `kept` ones stay, and so does one without its matrix, which is refused as unknown later. */
+export function withScales(source: TensorSource, kept: (name: string) => boolean): TensorSource {
   const names = [...source.names()];
-  if (!names.some((name) => SCALE.test(name))) return source;
+  const isScale = (name: string) => SCALE.test(name) && !kept(name);
+  if (!names.some(isScale)) return source;
   const table = new TensorTable(source.path, () => source.close());
   for (const name of names) {
-    if (SCALE.test(name) && source.has(name.replace(SCALE, ".weight"))) continue;
+    if (isScale(name) && source.has(name.replace(SCALE, ".weight"))) continue;
     const scale = name.endsWith(".weight") ? name.replace(/weight$/, "scale") : null;
     const tensor = source.get(name);
-    table.add(scale !== null && source.has(scale) ? scaled(tensor, source.get(scale)) : tensor);
+    table.add(scale !== null && isScale(scale) && source.has(scale) ? scaled(tensor, source.get(scale)) : tensor);
   }
   return table;
 }

@@ -10,6 +10,7 @@ import { entryOf, madeTensor, permuteRows, renamed, sliceOuter, TensorTable } fr
 import type { Config, Naming } from "./gguf-architecture.js";
 import { GGUF_ARCHITECTURES } from "./gguf-config.js";
 import { joinLatent } from "./gguf-latent.js";
+import { withScales } from "./gguf-scales.js";
 
 /** Read into the configuration (gguf-rope.ts), or computed by the engine itself. */
 const NOT_WEIGHTS = /^(rope_freqs|rope_factors_long|rope_factors_short|blk\.\d+\.attn_rot_embd)\.weight$/;
@@ -26,14 +27,20 @@ const BARE = new Set(["ssm_a", "ssm_d"]);
 const UNSUFFIXED_NORM = "ffn_norm";
 
 /** `config` is what ggufConfig made of the same file. */
-export function ggufTensors(architecture: string, config: Config, source: TensorSource): TensorSource {
+export function ggufTensors(architecture: string, config: Config, file: TensorSource): TensorSource {
   const { naming: given } = GGUF_ARCHITECTURES[architecture]!;
   const naming = typeof given === "function" ? given(config) : given;
+  const source = withScales(file, (name) => ownScale(name, naming) !== null);
   const table = new TensorTable(source.path, () => source.close());
   const numLayers = config.num_nextn_predict_layers ? (config.num_hidden_layers as number) : Number.POSITIVE_INFINITY;
   for (const name of source.names()) {
     if (NOT_WEIGHTS.test(name) || NEXTN.test(name) || LATENT_VALUES.test(name)) continue;
     if (Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? -1) >= numLayers) continue;
+    const scale = ownScale(name, naming);
+    if (scale !== null) {
+      table.add(renamed(source.get(name), scale));
+      continue;
+    }
     const latent = LATENT_KEYS.exec(name);
     if (latent !== null) {
       const values = source.get(`blk.${latent[1]}.attn_v_b.weight`);
@@ -48,6 +55,12 @@ export function ggufTensors(architecture: string, config: Config, source: Tensor
   }
   for (const tensor of naming.stated?.(config) ?? []) table.add(tensor);
   return table;
+}
+
+/** What a scale that is a parameter of the model's own is called; null for any other tensor. */
+function ownScale(name: string, { scales, layerPrefix }: Naming): string | null {
+  const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)\.scale$/.exec(name) ?? [];
+  return scales !== undefined && Object.hasOwn(scales, part) ? `${layerPrefix}.${layer}.${scales[part]}` : null;
 }
 
 /** Rows of two tokens, "yes" and "no", as the matrix of one score: how much the first is more likely. */

@@ -10,9 +10,18 @@ import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
 import type { Block } from "./block.js";
 import type { Linear } from "./linear.js";
-import { loadRouter, loadStackedExperts, type MixtureConfig, softmaxRouter } from "./mixture.js";
+import {
+  loadExperts,
+  loadRouter,
+  type MixtureConfig,
+  type MixtureNames,
+  MLP_EXPERTS,
+  softmaxRouter,
+} from "./mixture.js";
 import { loadNorm, Norm, type NormStyle } from "./norm.js";
 import type { Layer } from "./residual.js";
+
+const NAMES: MixtureNames = { ...MLP_EXPERTS, router: "router.proj", experts: "experts" };
 
 export function readExpertsBeside(c: ConfigReader, hiddenSize: number): MixtureConfig | null {
   if (!c.bool("enable_moe_block", false)) return null;
@@ -56,10 +65,10 @@ export class ExpertsBesideMlp implements Layer {
     ];
     const scale = loader.hostValues(`${name}.router.scale`, [hiddenSize]).map((s) => s / Math.sqrt(hiddenSize));
     this.#routerNorm = new Norm(loader.device, loader.device.loadTensor(scale, 1, hiddenSize), null, style.eps);
-    this.#router = loadRouter(loader, `${name}.router.proj`, config);
+    this.#router = loadRouter(loader, `${name}.${NAMES.router}`, config);
     const expertScale = loader.vector(`${name}.router.per_expert_scale`, numExperts);
     this.#spec = { ...softmaxRouter(config, true), expertScale };
-    this.#experts = loadStackedExperts(loader, `${name}.experts.gate_up_proj`, `${name}.experts.down_proj`, config);
+    this.#experts = loadExperts(loader, name, NAMES, config);
     this.#normed = loader.scratch("normed", hiddenSize);
     this.#branch = loader.scratch("branch", hiddenSize);
     this.#mixed = loader.scratch("mixture", hiddenSize);

@@ -6,7 +6,8 @@
 //   S = g' S + k' u'^T;   a = S^T k;   b = S^T q;   then  u = r (v - g a),   out = g b + (k . q) u + skip v
 //
 // Otherwise u is known beforehand, and two tokens share a pass. What bounds both is loads and stores of L1, not arithmetic: so blocks are
-// as wide as registers allow, since every key and query is loaded once for a row of the block.
+// as wide as registers allow, since every key and query is loaded once for a row of the block, and the delta rule loads those of four rows at
+// once where one instruction spreads them.
 //
 // Order: sums over keys ascend in one chain for every column; k . q runs in VL partial sums, added by a tree. S depends on nothing but its tokens. So the
 // bits do not depend on how a row is cut into steps.
@@ -26,6 +27,7 @@ constexpr int32_t kCols = 64;  // S of 128 keys takes 32 KiB
 constexpr int32_t kCols = 32;
 #endif
 constexpr int kVectors = kCols / VL;
+constexpr int32_t kConvAhead = 2;  // tokens
 
 // The block: rows `stride` apart, kCols of each.
 struct Rows {
@@ -144,42 +146,72 @@ void state_space(const Rows& block, const LinearAttentionWork& w) {
   write_out(w, t, tokens[0], out[0]);
 }
 
-// Updates: the rows are brought up to date with the token `before`. Dots: a and b are their sums by the key and the query of `token`.
-template <bool Updates, bool Dots>
-PG_INLINE void delta_pass(const Rows& block, const Token& before, const Token& token, int32_t key_dim, vf* a, vf* b) {
+#if PG_ISA == 3
+// Four numbers, to be spread over all lanes one by one.
+typedef __m512 Quad;
+PG_INLINE Quad quad_at(const float* p) { return _mm512_broadcast_f32x4(_mm_loadu_ps(p)); }
+template <int I>
+PG_INLINE vf spread(Quad four) { return _mm512_permute_ps(four, I * 0x55); }
+#else
+typedef const float* Quad;
+PG_INLINE Quad quad_at(const float* p) { return p; }
+template <int I>
+PG_INLINE vf spread(Quad four) { return v_set(four[I]); }
+#endif
+
+// Sums over the rows so far, and what the token before adds.
+struct DeltaSums {
   vf u[kVectors], by_key[kVectors], by_query[kVectors];
+  vf decay;
+};
+
+template <bool Updates, bool Dots>
+PG_INLINE void delta_row(DeltaSums& sums, float* row, vf key_before, vf key, vf query) {
+  vf s[kVectors];
 #pragma GCC unroll 8
-  for (int v = 0; v < kVectors; v++) {
-    if constexpr (Updates) u[v] = before.u[v];
-    by_key[v] = by_query[v] = v_set(0.0f);
-  }
-  for (int32_t i = 0; i < key_dim; i++) {
-    float* row = block.at + i * block.stride;
-    vf s[kVectors];
+  for (int v = 0; v < kVectors; v++) s[v] = v_load(row + v * VL);
+  if constexpr (Updates)
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; v++) s[v] = v_load(row + v * VL);
-    if constexpr (Updates) {
-      const vf key = v_set(before.k[i]), decay = v_set(before.decay);
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; v++) {
-        s[v] = v_madd(s[v], decay, key * u[v]);
-        v_store(row + v * VL, s[v]);
-      }
+    for (int v = 0; v < kVectors; v++) {
+      s[v] = v_madd(s[v], sums.decay, key_before * sums.u[v]);
+      v_store(row + v * VL, s[v]);
     }
-    if constexpr (Dots) {
-      const vf key = v_set(token.k[i]), query = v_set(token.q[i]);
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; v++) {
-        by_key[v] = v_madd(s[v], key, by_key[v]);
-        by_query[v] = v_madd(s[v], query, by_query[v]);
-      }
-    }
-  }
   if constexpr (Dots)
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) {
-      a[v] = by_key[v];
-      b[v] = by_query[v];
+      sums.by_key[v] = v_madd(s[v], key, sums.by_key[v]);
+      sums.by_query[v] = v_madd(s[v], query, sums.by_query[v]);
+    }
+}
+
+// Updates: the rows are brought up to date with the token `before`. Dots: a and b are their sums by the key and the query of `token`.
+template <bool Updates, bool Dots>
+PG_INLINE void delta_pass(const Rows& block, const Token& before, const Token& token, int32_t key_dim, vf* a, vf* b) {
+  DeltaSums sums;
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; v++) {
+    if constexpr (Updates) sums.u[v] = before.u[v];
+    sums.by_key[v] = sums.by_query[v] = v_set(0.0f);
+  }
+  sums.decay = v_set(before.decay);
+  // What a pass does not use it does not read: the keys of `token` stand in for those of no token before.
+  const float* key_before = Updates ? before.k : token.k;
+  int32_t i = 0;
+  for (; i + 4 <= key_dim; i += 4) {
+    float* row = block.at + i * block.stride;
+    const Quad p = quad_at(key_before + i), k = quad_at(token.k + i), q = quad_at(token.q + i);
+    delta_row<Updates, Dots>(sums, row, spread<0>(p), spread<0>(k), spread<0>(q));
+    delta_row<Updates, Dots>(sums, row + block.stride, spread<1>(p), spread<1>(k), spread<1>(q));
+    delta_row<Updates, Dots>(sums, row + 2 * block.stride, spread<2>(p), spread<2>(k), spread<2>(q));
+    delta_row<Updates, Dots>(sums, row + 3 * block.stride, spread<3>(p), spread<3>(k), spread<3>(q));
+  }
+  for (; i < key_dim; i++)
+    delta_row<Updates, Dots>(sums, block.at + i * block.stride, v_set(key_before[i]), v_set(token.k[i]), v_set(token.q[i]));
+  if constexpr (Dots)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) {
+      a[v] = sums.by_key[v];
+      b[v] = sums.by_query[v];
     }
 }
 
@@ -228,7 +260,8 @@ void linear_attention(const LinearAttentionWork& w) {
   if (!in_place) store_block(block, w);
 }
 
-// Token by token, so that rows are read in order; a tap that lies before the row is in the state, oldest first.
+// Token by token, so that rows are read in order; a tap that lies before the row is in the state, oldest first. A token's piece is too
+// short for the processor to see what comes: the rows of the token after next are fetched meanwhile.
 void short_conv(const ShortConvWork& w) {
   static constexpr float kZeros[kConvCols] = {};
   const int32_t history = w.kernel - 1;
@@ -239,7 +272,10 @@ void short_conv(const ShortConvWork& w) {
     const float* from[kMaxTaps];
     for (int32_t j = 0; j < w.kernel; j++) from[j] = input(t - history + j);
     float* out = w.out + t * w.out_stride;
+    const int32_t later = t + kConvAhead < w.tokens ? kConvAhead : 0;
     each_step(w.cols, [&](int64_t col, int lanes) {
+      __builtin_prefetch(w.x + (t + later) * w.x_stride + col, 0);
+      __builtin_prefetch(out + later * w.out_stride + col, 1);
       vf sum = w.bias == nullptr ? v_set(0.0f) : v_load_some(w.bias + col, lanes);
       for (int32_t j = 0; j < w.kernel; j++)
         sum = v_madd(v_load_some(w.weight + j * w.weight_stride + col, lanes), v_load_some(from[j] + col, lanes), sum);

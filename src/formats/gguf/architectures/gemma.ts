@@ -12,7 +12,7 @@ import {
   withoutSuffix,
 } from "../gguf-architecture.js";
 import type { GgufKeys } from "../gguf-keys.js";
-import { type Config, type DecoderKeys, decoder, layerTypes, localRope, perLayer } from "../gguf-parts.js";
+import { type Config, type DecoderKeys, decoder, experts, layerTypes, localRope, perLayer } from "../gguf-parts.js";
 
 export function gemma(keys: GgufKeys, source: TensorSource, own: DecoderKeys = {}): Config {
   const { hidden_act: _, ...config } = decoder(keys, source, own);
@@ -49,6 +49,18 @@ function proportionalRope(keys: GgufKeys, source: TensorSource): Config {
   };
 }
 
+/** Of the mixtures among Gemma 4: every layer has experts beside its feed-forward. */
+function expertsBeside(keys: GgufKeys, source: TensorSource): Config {
+  if (!source.has("blk.0.ffn_gate_inp.weight")) return {};
+  const { num_experts_per_tok: top_k_experts, ...counts } = experts(keys);
+  return {
+    ...counts,
+    top_k_experts,
+    enable_moe_block: true,
+    moe_intermediate_size: keys.size("expert_feed_forward_length"),
+  };
+}
+
 /** Full layers have heads of their own; without a value matrix, keys serve as values. */
 function gemma4(keys: GgufKeys, source: TensorSource): Config {
   const types = layerTypes(keys, 6);
@@ -75,6 +87,7 @@ function gemma4(keys: GgufKeys, source: TensorSource): Config {
   return {
     ...gemma(keys, source, own),
     ...perLayerInputs(keys, source),
+    ...expertsBeside(keys, source),
     architectures: ["Gemma4ForCausalLM"],
     per_layer_config: Object.fromEntries(
       isFull.flatMap((full, layer) => (full ? [[layer, { head_dim: fullDim, num_key_value_heads: fullHeads }]] : [])),
@@ -188,8 +201,20 @@ export const GEMMA: GgufArchitectures = {
   gemma4: {
     config: gemma4,
     naming: standard(
-      { ...PER_LAYER, layer_output_scale: "layer_scalar" },
-      { model: PER_LAYER_MODEL, restore: { layer_output_scale: withoutSuffix } },
+      {
+        ...PER_LAYER,
+        layer_output_scale: "layer_scalar",
+        pre_ffw_norm_2: "pre_feedforward_layernorm_2",
+        post_ffw_norm_1: "post_feedforward_layernorm_1",
+        post_ffw_norm_2: "post_feedforward_layernorm_2",
+        ffn_gate_inp: "router.proj",
+      },
+      {
+        model: PER_LAYER_MODEL,
+        restore: { layer_output_scale: withoutSuffix },
+        experts: { gate: "experts.{e}.gate_proj", up: "experts.{e}.up_proj", down: "experts.{e}.down_proj" },
+        scales: { ffn_gate_inp: "router.scale", ffn_down_exps: "router.per_expert_scale" },
+      },
     ),
   },
 };
