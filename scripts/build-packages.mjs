@@ -1,9 +1,10 @@
 // Builds the native library for every system that this machine has a compiler for, each into its folder of packages/. A system whose
-// compiler is absent is named and left out; .github/workflows/packages.yml builds the others where they are at home.
-//   node scripts/build-packages.mjs [NAME...]     linux-x64 linux-arm64 win32-x64 ...
-//   node scripts/build-packages.mjs --release     adds the packages to package.json as optional dependencies, for publishing only: a
+// compiler is absent is named and left out; .github/workflows/packages.yml builds each where it is at home.
+//   npm run build:packages [NAME...]              linux-x64 linux-arm64 win32-x64 ...
+//   npm run build:packages -- --release           adds the packages to package.json as optional dependencies, for publishing only: a
 //                                                 lock file cannot name what is not published yet
-// Needs: apt-get install g++ g++-aarch64-linux-gnu g++-mingw-w64-x86-64 binutils binutils-aarch64-linux-gnu
+// Needs: apt-get install g++ g++-aarch64-linux-gnu g++-mingw-w64-x86-64 binutils binutils-aarch64-linux-gnu; and `zig` on the path (its
+// compiler has the C libraries of other systems with it) for musl and macOS elsewhere than at home.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,6 +16,7 @@ const STATIC = ["-static-libstdc++", "-static-libgcc"];
 const OLDEST_GLIBC = [2, 28];
 const isHere = (platform, arch) => process.platform === platform && process.arch === arch;
 const isMusl = existsSync("/etc/alpine-release");
+const zig = (target, ...args) => ["zig", "c++", "-target", target, ...args];
 
 /** name -> { platform, arch, compilers, link }. */
 const TARGETS = {
@@ -23,16 +25,26 @@ const TARGETS = {
     arch: "x64",
     compilers: !isMusl && isHere("linux", "x64") ? ["g++"] : ["x86_64-linux-gnu-g++"],
   },
-  "linux-x64-musl": { platform: "linux", arch: "x64", compilers: isMusl ? ["g++"] : [] },
+  "linux-x64-musl": {
+    platform: "linux",
+    arch: "x64",
+    compilers: isMusl ? ["g++"] : [zig("x86_64-linux-musl")],
+    link: isMusl ? STATIC : [],
+  },
   "linux-arm64": { platform: "linux", arch: "arm64", compilers: ["aarch64-linux-gnu-g++"] },
   "win32-x64": { platform: "win32", arch: "x64", compilers: ["x86_64-w64-mingw32-g++-posix"], link: ["-static"] },
   "darwin-arm64": {
     platform: "darwin",
     arch: "arm64",
-    compilers: isHere("darwin", "arm64") ? ["clang++"] : [],
+    compilers: isHere("darwin", "arm64") ? ["clang++"] : [zig("aarch64-macos.11.0")],
     link: [],
   },
-  "darwin-x64": { platform: "darwin", arch: "x64", compilers: isHere("darwin", "x64") ? ["clang++"] : [], link: [] },
+  "darwin-x64": {
+    platform: "darwin",
+    arch: "x64",
+    compilers: isHere("darwin", "x64") ? ["clang++"] : [zig("x86_64-macos.11.0")],
+    link: [],
+  },
 };
 
 /**

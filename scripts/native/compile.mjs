@@ -90,11 +90,12 @@ export function filesIn(dir, ending) {
     .map((name) => join(dir, name));
 }
 
-/** The first of these compilers that runs, with the first line of what it says of itself. */
+/** The first of these compilers that runs, with the first line of what it says of itself. A candidate is a command, or one with arguments. */
 export function findCompiler(candidates) {
-  for (const name of candidates) {
-    const probe = spawnSync(name, ["--version"], { encoding: "utf8" });
-    if (probe.status === 0) return { name, version: probe.stdout.split("\n")[0] };
+  for (const candidate of candidates) {
+    const [name, ...args] = [candidate].flat();
+    const probe = spawnSync(name, [...args, "--version"], { encoding: "utf8" });
+    if (probe.status === 0) return { name, args, version: [probe.stdout.split("\n")[0], ...args].join(" ") };
   }
   return null;
 }
@@ -176,7 +177,7 @@ export async function compile(target, compiler, outDir, library, onProgress = ()
   const worker = async () => {
     while (next < stale.length) {
       const { file, extra, object } = stale[next++];
-      await run(compiler.name, [...flags, ...extra, "-c", file, "-o", `${object}.new`]);
+      await run(compiler.name, [...compiler.args, ...flags, ...extra, "-c", file, "-o", `${object}.new`]);
       renameSync(`${object}.new`, object);
       onProgress(++done, queue.length);
     }
@@ -184,7 +185,7 @@ export async function compile(target, compiler, outDir, library, onProgress = ()
   process.setMaxListeners(availableParallelism() + 16);
   await Promise.all(Array.from({ length: availableParallelism() }, worker));
   const objects = queue.map(({ object }) => object);
-  await run(compiler.name, [...flags, ...linkFlags(target), ...objects, "-o", `${library}.new`]);
+  await run(compiler.name, [...compiler.args, ...flags, ...linkFlags(target), ...objects, "-o", `${library}.new`]);
   renameSync(`${library}.new`, library); // atomic: a process that has the old one loaded keeps it
   for (const file of filesIn(objectDir, [""])) if (!objects.includes(file)) rmSync(file, { force: true });
 }
