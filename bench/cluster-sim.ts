@@ -2,7 +2,7 @@
 // its own.
 //   node dist/bench/cluster-sim.js [--replicas 200 --rate 24 --hours 24 --pages 8000 --svg docs/images/cluster-sim]
 
-import { writeFileSync } from "node:fs";
+import { writeFileSync, writeSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { renderTable } from "../src/cli/bench/table.js";
@@ -21,7 +21,8 @@ interface Work {
 function runThread({ options, policy }: Work): void {
   const startMs = performance.now();
   const onHour = (hour: number): void => {
-    process.stderr.write(`${policy}: ${hour} h simulated in ${((performance.now() - startMs) / 1000).toFixed(0)} s\n`);
+    // Not process.stderr: a thread's streams are written by its event loop, which does not turn before the day is over.
+    writeSync(2, `${policy}: ${hour} h simulated in ${((performance.now() - startMs) / 1000).toFixed(0)} s\n`);
   };
   parentPort!.postMessage(simulate(options, POLICIES.get(policy)!, onHour));
 }
