@@ -5,7 +5,7 @@ import type { Context } from "hono";
 import type { z } from "zod";
 import { ApiError } from "./api-error.js";
 import type { AppEnv } from "./context.js";
-import { exceededLimit } from "./json-shape.js";
+import { type Excess, exceededLimit } from "./json-shape.js";
 import { MAX_CHARS_PER_TOKEN } from "./prompt.js";
 
 const JSON_LIMITS = { depth: 200, containers: 100_000 };
@@ -24,18 +24,7 @@ export async function readJson<S extends z.ZodType>(
   const { maxContext } = c.get("server").house;
   const string = takesLongTexts ? Number.POSITIVE_INFINITY : maxContext * MAX_CHARS_PER_TOKEN * MAX_BYTES_PER_CHAR;
   const exceeded = exceededLimit(bytes, { ...JSON_LIMITS, string });
-  if (exceeded === "depth")
-    throw new ApiError("invalid_json", `The body is nested deeper than ${JSON_LIMITS.depth} levels.`);
-  if (exceeded === "containers")
-    throw new ApiError(
-      "invalid_json",
-      `The body has more than ${JSON_LIMITS.containers} objects and lists. Send fewer.`,
-    );
-  if (exceeded === "string")
-    throw new ApiError(
-      "prompt_too_long",
-      `A text of the body has more than ${string} bytes, more than a context of ${maxContext} tokens can hold. Shorten it.`,
-    );
+  if (exceeded !== null) throw tooMuch(exceeded, string, maxContext);
   let value: unknown;
   try {
     value = JSON.parse(utf8.decode(bytes));
@@ -51,6 +40,19 @@ export async function readJson<S extends z.ZodType>(
     return parsed.data;
   }
   throw invalidField(parsed.error.issues[0]!);
+}
+
+function tooMuch({ limit, field: param }: Excess, maxBytes: number, maxContext: number): ApiError {
+  const where = param === null ? "the body" : `"${param}"`;
+  if (limit === "string") {
+    const message = `A text in ${where} has more than ${maxBytes} bytes, more than a context of ${maxContext} tokens can hold. Shorten it.`;
+    return new ApiError("prompt_too_long", message, { param });
+  }
+  const message =
+    limit === "depth"
+      ? `The body is nested deeper than ${JSON_LIMITS.depth} levels.`
+      : `The body has more than ${JSON_LIMITS.containers} objects and lists. Send fewer.`;
+  return new ApiError("invalid_json", message, { param });
 }
 
 /** Any other type can be sent by any web page without asking first. */

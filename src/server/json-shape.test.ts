@@ -5,7 +5,7 @@ import { exceededLimit } from "./json-shape.js";
 
 const NO_LIMITS = { depth: 200, containers: 1e9, string: 1e9 };
 const isDeeperThan = (depth: number, bytes: Uint8Array): boolean =>
-  exceededLimit(bytes, { ...NO_LIMITS, depth }) === "depth";
+  exceededLimit(bytes, { ...NO_LIMITS, depth })?.limit === "depth";
 
 const nested = (depth: number, inner: string): Uint8Array =>
   new TextEncoder().encode("[".repeat(depth) + inner + "]".repeat(depth));
@@ -23,7 +23,7 @@ test("depth is counted outside of strings, whatever they hold and however long t
 test("objects and lists are counted", () => {
   const body = nested(3, '{"a": [], "[]": "{}"}');
   const exceeded = [4, 5].map((containers) => exceededLimit(body, { ...NO_LIMITS, containers }));
-  assert.deepEqual(exceeded, ["containers", null]);
+  assert.deepEqual(exceeded, [{ limit: "containers", field: null }, null]);
 });
 
 test("strings are measured as they are written, keys too", () => {
@@ -34,9 +34,18 @@ test("strings are measured as they are written, keys too", () => {
     [`["${"x".repeat(1000)}", "y"]`, 1000],
   ] as const) {
     const bytes = new TextEncoder().encode(body);
-    const exceeded = [length - 1, length].map((string) => exceededLimit(bytes, { ...NO_LIMITS, string }));
-    assert.deepEqual(exceeded, ["string", null], body);
+    const exceeded = [length - 1, length].map((string) => exceededLimit(bytes, { ...NO_LIMITS, string })?.limit);
+    assert.deepEqual(exceeded, ["string", undefined], body);
   }
+});
+
+test("the field is named: a key of the outermost object, not one further in, nor a text", () => {
+  const fieldOf = (body: string) => exceededLimit(new TextEncoder().encode(body), { ...NO_LIMITS, string: 8 })?.field;
+  const long = "x".repeat(9);
+  assert.equal(fieldOf(`{"model": "tools", "prompt" : "${long}"}`), "prompt");
+  assert.equal(fieldOf(`{"messages": [{"role": "user", "content": "${long}"}]}`), "messages");
+  assert.equal(fieldOf(`{"a\\"b": "${long}"}`), null);
+  assert.equal(fieldOf(`["${long}"]`), null);
 });
 
 test("texts that are not JSON end too", () => {

@@ -348,7 +348,8 @@ test("errors in OpenAI's shape: 400 with param, 404, 413", async () => {
     [{ temprature: 1 }, "temprature", /not a field of this request/],
     [{ min_tokens: 9, max_tokens: 3 }, "min_tokens", /at most maxTokens \(3/],
     [{ messages: [{ role: "user", content: "dragon ".repeat(1000) }] }, "messages", /context holds 512/],
-    [{ messages: [{ role: "user", content: "dragon ".repeat(20_000) }] }, "messages", /characters/],
+    [{ messages: [{ role: "user", content: "dragon ".repeat(10_000) }] }, "messages", /characters/],
+    [{ messages: [{ role: "user", content: "dragon ".repeat(20_000) }] }, "messages", /bytes/],
     [
       { response_format: { type: "json_schema", json_schema: { schema: { type: "integer", multipleOf: 2 } } } },
       "response_format.json_schema.schema",
