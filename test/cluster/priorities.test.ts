@@ -21,7 +21,8 @@ test("what is urgent goes before what waits, through another router too; when al
   await until(() => second.member.router.replicas().length === 1, "the other router knows the replica");
   const order: string[] = [];
   const ask = async (of: Engine, name: string, priority: number, i: number): Promise<void> => {
-    for await (const _ of of.generate(story(i), { maxTokens: 4, ignoreEos: true, priority })) {
+    // So long that the next one begins only when this one is given up, after its turn was noted.
+    for await (const _ of of.generate(story(i), { maxTokens: 8_000, ignoreEos: true, priority })) {
       order.push(name);
       break;
     }
