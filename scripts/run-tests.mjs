@@ -5,10 +5,11 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { run } from "node:test";
 import { spec, tap } from "node:test/reporters";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { inspect } from "node:util";
 
 /** Begun first, so that none of them is alone on the machine at the end. */
 const LONGEST = [
@@ -54,12 +55,24 @@ const folder = mkdtempSync(join(tmpdir(), "pagoda-tests-"));
 for (const name of ["TMPDIR", "TMP", "TEMP"]) process.env[name] = folder;
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const reporter = process.stdout.isTTY ? new spec() : tap;
+const failures = [];
 run({ files: processesFor(files), concurrency: availableParallelism() + 1 })
-  .on("test:fail", ({ todo }) => {
-    if (todo === undefined || todo === false) process.exitCode = 1;
+  .on("test:fail", ({ todo, name, file, details }) => {
+    if (todo !== undefined && todo !== false) return;
+    process.exitCode = 1;
+    if (details.error.failureType !== "subtestsFailed") failures.push({ name, file, error: details.error });
   })
   .compose(reporter)
+  .on("end", sayFailures)
   .pipe(process.stdout);
+
+/** Again at the very end: the log of three thousand tests is long, and often only its end is kept. */
+function sayFailures() {
+  for (const { name, file, error } of failures) {
+    const text = `failed: ${file === undefined ? "" : `${relative(".", file)}: `}${name}\n${inspect(error.cause ?? error)}`;
+    console.log(text.replace(/^/gm, "# "));
+  }
+}
 
 /** What each process begins with: a test file, or a file that imports the unit tests of a folder. */
 function processesFor(tests) {
