@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { chatTests } from "./dashboard/chat-tests.js";
 import { clusterTests } from "./dashboard/cluster-tests.js";
 import { ask, Lab, STORY, until } from "./dashboard/lab.js";
 import { layoutTests } from "./dashboard/layout-tests.js";
 import { whyNoBrowser } from "./support/browser.js";
+import { holdAnswers } from "./support/held-answers.js";
 
 describe("dashboard", { skip: whyNoBrowser() }, () => {
   const lab = new Lab();
@@ -38,12 +38,14 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
   });
 
   test("a chat streams, and shows what it cost and what the cache gave", async () => {
-    const { page, complaints } = await lab.open();
+    const { page, complaints } = await lab.open({}, lab.quick.url);
+    const letGo = holdAnswers(lab.quickEngine, " ");
     await ask(page, STORY, 34);
     const answer = page.locator(".turn.assistant").first();
     const text = answer.locator(".markdown");
     await until("the first words", async () => (await text.innerText()).length > 0);
     const early = await text.innerText();
+    letGo();
     await page.locator('.turn.assistant[aria-busy="false"]').waitFor();
     const whole = await text.innerText();
     assert.ok(whole.startsWith(early) && whole.length > early.length, `streamed: ${early} | ${whole}`);
@@ -81,27 +83,28 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     const idleSteps = await picture(page, ".timeline");
     const opening = "Once upon a time there was a girl named Lily who had a red boat and a dog. ";
     const runs = ["One", "Two", "Three"].map((word) =>
-      lab.engine.generate(opening + word, { maxTokens: 45, ignoreEos: true }).result(),
+      lab.engine.generate(opening + word, { maxTokens: 400, ignoreEos: true }),
     );
+    const ends = runs.map((run) => assert.rejects(run.result(), { code: "aborted" })); // once all was seen
     await until("pages in use", async () => (await inUse(page)) > 0);
     assert.notEqual(await picture(page, ".page-map"), idleMap, "the page map changed");
     await until("another timeline", async () => (await picture(page, ".timeline")) !== idleSteps);
     await until("a step of three rows", async () => (await page.locator(".step-detail tbody tr").count()) === 3);
     await until("its plan", async () => /[3-9] work items/.test(await page.locator(".step-detail").innerText()));
 
-    const isLong = async () => Number(await page.locator(".timeline").getAttribute("aria-valuemax")) > 12;
-    await until("a timeline of a dozen steps", isLong);
+    const isLong = async () => Number(await page.locator(".timeline").getAttribute("aria-valuemax")) > 24;
+    await until("a timeline of two dozen steps", isLong);
     // Paused, the timeline stands still while steps go on.
     await page.getByRole("button", { name: "Pause" }).click();
-    let frozen = await picture(page, ".timeline");
-    await until("a timeline that stands still", async () => {
-      const before = frozen;
-      await sleep(150); // several steps: what was being painted at the click is painted by then
-      frozen = await picture(page, ".timeline");
-      return frozen === before;
-    });
-    await page.getByText(/newer steps/).waitFor();
-    assert.ok((await picture(page, ".timeline")) === frozen, "the paused timeline changed");
+    const behind = page.getByText(/newer steps/);
+    const stillPicture = async (): Promise<string> => {
+      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"); // all is painted
+      return picture(page, ".timeline");
+    };
+    const few = await behind.innerText();
+    const frozen = await stillPicture();
+    await until("more steps", async () => (await behind.innerText()) !== few);
+    assert.ok((await stillPicture()) === frozen, "the paused timeline changed");
     const box = (await page.locator(".timeline").boundingBox())!;
     await page.mouse.click(box.x + 160, box.y + 200); // a whole column: one that is cut would scroll into view
     const chosen = (await page.locator(".timeline").getAttribute("aria-valuetext"))!;
@@ -109,7 +112,8 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     await until(`the chosen step: ${chosen}`, async () => chosen.startsWith(`${await shown()},`));
     await page.getByRole("button", { name: "Follow" }).click();
 
-    await Promise.all(runs);
+    for (const run of runs) run.abort();
+    await Promise.all(ends);
     await until("no page in use", async () => (await inUse(page)) === 0);
     const line = page.getByRole("treeitem").filter({ hasText: "there was a girl named Lily" }).first();
     await line.hover();

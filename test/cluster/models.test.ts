@@ -14,7 +14,7 @@ import { type ClusterStatus, readStatus } from "../../src/cluster/status.js";
 import { PROTOCOL } from "../../src/cluster/wire.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { startProcess } from "../support/served-process.js";
-import { LEASE_SECONDS, SmallCluster, story, TINY_MODEL, tinyEngine, whole } from "../support/small-cluster.js";
+import { LONG_LEASE, SmallCluster, story, TINY_MODEL, tinyEngine, whole } from "../support/small-cluster.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 import { until } from "../support/until.js";
 
@@ -33,7 +33,6 @@ test("requests go to the replicas of the model they name, and cluster status cou
   const other = writeTinyCheckpoint({ context: 16384, seed: 9 });
   await using cluster = await SmallCluster.start(nats.url, {
     replicas: [{ role: "decode" }, { role: "prefill" }, { engine: { model: other } }],
-    leaseSeconds: 9,
   });
   const { config, replicas } = cluster;
   const flags = ["--nats", nats.url, "--cluster", config.cluster];
@@ -127,7 +126,7 @@ test("a member of another protocol is named and left alone, and what it says is 
 
   const reasons: (string | null)[] = [];
   router.router.onMember = ({ reason }) => reasons.push(reason);
-  const lease = new Lease(strange, LEASE_SECONDS * 1000);
+  const lease = new Lease(strange, LONG_LEASE * 1000);
   const entry: ReplicaEntry = { ...router.router.replicas()[0]!, id: strange.member, protocol: 99, version: "9.0.0" };
   await lease.hold(() => entry);
   await until(() => reasons.length > 0, "the router hears of it");

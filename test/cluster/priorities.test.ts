@@ -14,7 +14,6 @@ test("what is urgent goes before what waits, through another router too; when al
   await using nats = await TestNats.start();
   await using cluster = await SmallCluster.start(nats.url, {
     replicas: [{ limits: { slots: 1, maxQueued: 3 } }],
-    leaseSeconds: 30,
   });
   await using second = await cluster.addRouter();
   const { member, engine: served } = cluster.replicas[0]!;

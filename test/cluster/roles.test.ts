@@ -43,7 +43,7 @@ const served = (replicas: readonly { readonly engine: Engine }[], counts: readon
 test("a long prompt is computed by the prefill replica and answered by the other, a short one by the other alone", {
   skip,
 }, async () => {
-  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy, leaseSeconds: 30 });
+  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy });
   const { engine, router, replicas } = cluster;
   const [prefill, decode] = [replicas[0]!, replicas[1]!];
   assert.deepEqual((await ask(engine, 1, 100)).samples, (await ask(lone, 1, 100)).samples);
@@ -73,7 +73,6 @@ test("when the prefill replica is lost, full or gives damaged pages, the prompt 
   await using cluster = await SmallCluster.start(nats.url, {
     replicas: [{ role: "prefill", limits }, { role: "decode" }],
     policy,
-    leaseSeconds: 30,
   });
   const { engine, router, replicas } = cluster;
   const [prefill, decode] = [replicas[0]!, replicas[1]!];
@@ -100,7 +99,7 @@ test("when the prefill replica is lost, full or gives damaged pages, the prompt 
 test("a prefill replica answers only when no other is left, and then the others take over again", {
   skip,
 }, async () => {
-  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy, leaseSeconds: 30 });
+  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy });
   const { engine, replicas } = cluster;
   await replicas[1]!.member.drain(0);
   assert.deepEqual((await ask(engine, 1, 100)).samples, (await ask(lone, 1, 100)).samples);

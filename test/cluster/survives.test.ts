@@ -100,7 +100,7 @@ test("streams go on, to the letter, while replicas are killed, stopped and drain
         return stats.pagesUsed === 0 && stats.running === 0 && stats.waiting === 0;
       }, "all pages come back");
     }
-    assert.equal((await statsOf(router.url)).server.active, 0);
+    await until(async () => (await statsOf(router.url)).server.active === 0, "every place is free");
   } finally {
     for (const replica of replicas) {
       replica.child.kill("SIGCONT");

@@ -96,7 +96,7 @@ test("an answer that has begun waits for its own version and ends with an error 
   await using other = await tinyEngine(OTHER);
   let wanted = "";
   const policy: Policy = (candidates) => candidates.find(({ id }) => id === wanted) ?? candidates[0] ?? null;
-  await using cluster = await SmallCluster.start(nats.url, { policy, leaseSeconds: 30 });
+  await using cluster = await SmallCluster.start(nats.url, { policy });
   const { engine, replicas } = cluster;
   const rest = async (answer: AsyncIterator<unknown>): Promise<void> => {
     while ((await answer.next()).done !== true);
@@ -136,7 +136,6 @@ test("pages of another page size or dtype are neither lent nor taken, whatever a
   await using cluster = await SmallCluster.start(nats.url, {
     replicas: [{ engine: f32 }, { engine: f16 }],
     policy: forced,
-    leaseSeconds: 30,
   });
   const { engine, replicas, router } = cluster;
   const [first, second] = [replicas[0]!, replicas[1]!];

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
 import { createEngine } from "../../src/engine/client/engine.js";
+import { holdAnswers } from "../support/held-answers.js";
 import { answered, ask, fileOf, importFile, type Lab, STORY, until, withFields } from "./lab.js";
 
 const CODE = 'const a = "<b>"; // one\nif (a) go();';
@@ -80,18 +81,17 @@ export function chatTests(lab: Lab): void {
   });
 
   test("while an answer streams, the blocks that are done are left alone", async () => {
-    const { page, complaints } = await lab.open();
+    const { page, complaints } = await lab.open({}, lab.quick.url);
     const literal = "# Hi\n\n```js\ngo();\n```\n\nyes"
       .replace(/[[\](){}*+?.\\|^$"/-]/g, "\\$&")
       .replaceAll("\n", "\\n");
     await withFields(page, { guided_regex: literal });
-    // As soon as there is code, the title before it is marked: who makes it again loses the mark.
-    await page.evaluate(`new MutationObserver((_, observer) => {
-      if (document.querySelector(".markdown .code") === null) return;
-      document.querySelector(".markdown .heading").dataset.mark = "kept";
-      observer.disconnect();
-    }).observe(document.querySelector(".transcript"), { childList: true, subtree: true })`);
+    const letGo = holdAnswers(lab.quickEngine, "go");
     await ask(page, STORY, 40);
+    await page.locator(".markdown .code").waitFor();
+    // The title is marked: who makes it again loses the mark.
+    await page.evaluate("document.querySelector('.markdown .heading').dataset.mark = 'kept'");
+    letGo();
     await answered(page);
     assert.equal(await page.locator(".markdown .heading").getAttribute("data-mark"), "kept");
     assert.equal(await page.locator(".markdown pre").innerText(), "go();");

@@ -56,7 +56,6 @@ export function clusterTests(lab: Lab): void {
         .getByText(/[1-9]\d* lost/)
         .waitFor();
 
-      // On a machine that has much to do the other replica may count as lost for a while, too.
       const way = page.locator(".way");
       await way.getByText("length after 300 tokens").waitFor();
       const titles = await way.locator("li b").allInnerTexts();

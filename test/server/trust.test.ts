@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import OpenAI from "openai";
+import { holdAnswers } from "../support/held-answers.js";
 import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
@@ -92,13 +93,15 @@ test("CORS is off unless origins are named", async () => {
 
 test("draining: 503 to newcomers, those inside finish; a deadline ends the rest", async () => {
   await using host = await startServer({ model: writeTinyCheckpoint() });
-  const inside = host.post("/v1/chat/completions", { ...long, max_tokens: 100, ignore_eos: true });
+  const letGo = holdAnswers(host.engine);
+  const inside = host.post("/v1/chat/completions", long);
   await until(() => host.server.context.gate.active === 1, "one inside");
   const closing = host.server.close(30);
   const refused = await host.post("/v1/chat/completions", long);
   assert.equal(refused.status, 503);
   assert.ok(refused.headers.has("retry-after"));
   assert.equal((await fetch(`${host.url}/ready`)).status, 503);
+  letGo();
   assert.equal((await inside).status, 200);
   assert.equal(await closing, true);
   await assert.rejects(fetch(`${host.url}/health`));

@@ -2,12 +2,11 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort } from "./served-process.js";
-import { until } from "./test-server.js";
+import { until } from "./until.js";
 
 const EXECUTABLE = ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/usr/bin/nats-server"].find(existsSync);
 
@@ -17,28 +16,41 @@ export function whyNoNats(): string | false {
 }
 
 export class TestNats implements AsyncDisposable {
-  readonly url: string;
   readonly #args: readonly string[];
-  readonly #port: number;
-  readonly #dir: string;
+  readonly #dir = mkdtempSync(join(tmpdir(), "pagoda-nats-"));
+  #port = -1; // its own choice the first time, and the same ever after
   #child: ChildProcess | null = null;
 
-  private constructor(port: number, args: readonly string[]) {
-    this.#port = port;
-    this.url = `nats://127.0.0.1:${port}`;
-    this.#dir = mkdtempSync(join(tmpdir(), "pagoda-nats-"));
-    this.#args = ["-a", "127.0.0.1", "-p", String(port), "-js", "-sd", this.#dir, ...args];
+  private constructor(args: readonly string[]) {
+    this.#args = ["-a", "127.0.0.1", "-js", "-sd", this.#dir, "--ports_file_dir", this.#dir, ...args];
   }
 
   static async start(args: readonly string[] = []): Promise<TestNats> {
-    const nats = new TestNats(await freePort(), args);
+    const nats = new TestNats(args);
     await nats.start();
     return nats;
   }
 
+  get url(): string {
+    return `nats://127.0.0.1:${this.#port}`;
+  }
+
   async start(): Promise<void> {
-    this.#child = spawn(EXECUTABLE!, this.#args, { stdio: "ignore" });
-    await until(() => answers(this.#port), "nats-server listens");
+    const child = spawn(EXECUTABLE!, [...this.#args, "-p", String(this.#port)], { stdio: "ignore" });
+    this.#child = child;
+    await until(() => {
+      if (child.exitCode !== null) throw new Error(`nats-server ended with ${child.exitCode}`);
+      this.#port = this.#portSaid() ?? this.#port;
+      return this.#port > 0 && answers(this.#port);
+    }, "nats-server listens");
+  }
+
+  /** From the file that it writes once it listens. */
+  #portSaid(): number | null {
+    const file = readdirSync(this.#dir).find((name) => name.endsWith(".ports"));
+    const text = file === undefined ? "" : readFileSync(join(this.#dir, file), "utf8");
+    const port = /:(\d+)"/.exec(text)?.[1];
+    return port === undefined ? null : Number(port);
   }
 
   /** Not gently. */

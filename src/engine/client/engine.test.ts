@@ -5,13 +5,14 @@ import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import type { Engine, GenerateOptions } from "../types.js";
 import { createEngine } from "./engine.js";
 
-const model = writeTinyCheckpoint({ context: 128 });
+const CONTEXT = 16_384; // more than an answer has by the time its caller acts, on however busy a machine
+const model = writeTinyCheckpoint({ context: CONTEXT });
 const greedy = { temperature: 0, ignoreEos: true } as const;
 
 describe("an engine in its worker thread", () => {
   let engine: Engine;
   before(async () => {
-    engine = await createEngine({ model, device: "reference", numPages: 64, seed: 5 });
+    engine = await createEngine({ model, device: "reference", numPages: 1 + CONTEXT / 16, seed: 5 });
   });
   after(() => engine.close());
 
@@ -210,7 +211,12 @@ describe("an engine in its worker thread", () => {
 
   const refused: [string, string | number[], GenerateOptions, RegExp][] = [
     ["an empty prompt", "", {}, /The prompt is empty/],
-    ["a prompt longer than the context", Array(128).fill(1), {}, /has 128 tokens; this model's context holds 128/],
+    [
+      "a prompt longer than the context",
+      Array(CONTEXT).fill(1),
+      {},
+      /has 16384 tokens; this model's context holds 16384/,
+    ],
     ["a token out of range", [1, 260], {}, /Token id 260 at index 1 is outside the vocabulary 0\.\.259/],
     ["a fractional token", [1.5], {}, /Token id 1\.5/],
     ["n of 0", "a", { n: 0 }, /n is 0; it must be a whole number from 1 to 128/],
@@ -258,7 +264,7 @@ describe("an engine in its worker thread", () => {
   });
 
   test("a failed step fails its own rows and no others", async () => {
-    const victim = engine.generate("victim", { ...greedy, maxTokens: 100 });
+    const victim = engine.generate("victim", greedy);
     const reading = victim[Symbol.asyncIterator]();
     await reading.next();
     (engine as unknown as { injectFault(where: string): void }).injectFault("step");
@@ -269,7 +275,7 @@ describe("an engine in its worker thread", () => {
   });
 
   test("a dead thread is started again; calls that had not begun are kept", async () => {
-    const begun = engine.generate("begun", { ...greedy, maxTokens: 100 });
+    const begun = engine.generate("begun", greedy);
     await begun[Symbol.asyncIterator]().next();
     (engine as unknown as { injectFault(where: string): void }).injectFault("thread");
     const kept = engine.generate("kept", { ...greedy, maxTokens: 3 });
