@@ -26,13 +26,14 @@ export interface LaneJob {
 
 const MAX_DEATHS_IN_A_ROW = 3;
 const MAX_JS_HEAP_MB = 512;
-/** A thread that gets no time on a busy machine may take so many times its limit, and no longer. */
+/** A thread that gets no time on a busy machine may take so many times its limit, and no longer, unless its lane is more patient. */
 const MAX_WAIT_FACTOR = 4;
 
 export class Lane {
   readonly #vocabularyOf: () => PackedTexts;
   readonly #limitMs: number;
   readonly #niceness: number;
+  readonly #maxWaitMs: number;
   readonly #jobs = new Map<number, LaneJob>();
   #thread: Worker | null = null;
   #control: Int32Array = new Int32Array(3); // [3] see matcher-messages.ts
@@ -42,10 +43,16 @@ export class Lane {
   #sinceThreadMs: number | null = null; // the thread's own time then
   #numDeaths = 0; // since the thread last began something
 
-  constructor(vocabularyOf: () => PackedTexts, limitMs: number, niceness = 0) {
+  constructor(
+    vocabularyOf: () => PackedTexts,
+    limitMs: number,
+    niceness = 0,
+    maxWaitMs: number = MAX_WAIT_FACTOR * limitMs,
+  ) {
     this.#vocabularyOf = vocabularyOf;
     this.#limitMs = limitMs;
     this.#niceness = niceness;
+    this.#maxWaitMs = maxWaitMs;
   }
 
   add(id: number, job: LaneJob): void {
@@ -97,7 +104,7 @@ export class Lane {
 
   #isOverdue(nowMs: number): boolean {
     const waitedMs = nowMs - this.#sinceMs;
-    if (waitedMs <= this.#limitMs || waitedMs > MAX_WAIT_FACTOR * this.#limitMs) return waitedMs > this.#limitMs;
+    if (waitedMs <= this.#limitMs || waitedMs > this.#maxWaitMs) return waitedMs > this.#limitMs;
     const threadMs = this.#threadMs();
     return threadMs === null || this.#sinceThreadMs === null || threadMs - this.#sinceThreadMs > this.#limitMs;
   }

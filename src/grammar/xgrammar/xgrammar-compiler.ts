@@ -22,9 +22,11 @@ const LIMITS = { checkMs: [200, 1000, 5000], quickMaskMs: 1000, patientMaskMs: 2
 const SLOW_COMPILE_MS = 50;
 const SETTLE_MS = 1;
 const MAX_REMEMBERED = 256;
-/** Of threads that may compute for long: the engine's own go first where cores are few. The last check takes what is left over. */
-const CHECK_NICENESS = [5, 15, 19];
+/** Of threads that may compute for long: the engine's own go first where cores are few. */
+const CHECK_NICENESS = [5, 15, 15];
 const PATIENT_NICENESS = 15;
+/** Lanes with none behind them end what they hold for its own time; that a busy machine gives them little is nobody's fault. */
+const LAST_WAIT_MS = 60_000;
 
 export class XGrammarCompiler implements ConstraintCompiler {
   readonly #vocabularyOf: () => TokenTexts;
@@ -46,10 +48,11 @@ export class XGrammarCompiler implements ConstraintCompiler {
     this.#vocabularyOf = vocabularyOf;
     this.#maxCheckMs = checkMs.at(-1)!;
     const packed = () => this.#packed();
-    this.#checks = checkMs.map((ms, i) => new CheckQueue(new Lane(packed, ms, CHECK_NICENESS[i])));
+    const waitMs = (i: number) => (i === checkMs.length - 1 ? LAST_WAIT_MS : undefined);
+    this.#checks = checkMs.map((ms, i) => new CheckQueue(new Lane(packed, ms, CHECK_NICENESS[i], waitMs(i))));
     this.#lanes = {
       quick: new Lane(packed, quickMaskMs, 0),
-      patient: new Lane(packed, patientMaskMs, PATIENT_NICENESS),
+      patient: new Lane(packed, patientMaskMs, PATIENT_NICENESS, LAST_WAIT_MS),
     };
   }
 
