@@ -1,11 +1,12 @@
-// Reads a JSON body: bounded in size, valid UTF-8, valid JSON, valid under a schema. Anything else is the client's error, told
+// Reads a JSON body: bounded in size and shape, valid UTF-8, valid JSON, valid under a schema. Anything else is the client's error, told
 // with the field at fault.
 
 import type { Context } from "hono";
 import type { z } from "zod";
 import { ApiError } from "./api-error.js";
+import { readBounded } from "./bounded-body.js";
 import type { AppEnv } from "./context.js";
-import { type Excess, exceededLimit } from "./json-shape.js";
+import { type Excess, JsonShape } from "./json-shape.js";
 import { MAX_CHARS_PER_TOKEN } from "./prompt.js";
 
 const JSON_LIMITS = { depth: 200, containers: 100_000 };
@@ -20,11 +21,13 @@ export async function readJson<S extends z.ZodType>(
   { takesLongTexts = false } = {},
 ): Promise<z.output<S>> {
   requireJsonType(c.req.header("content-type"));
-  const bytes = await readBounded(c, c.get("server").config.maxBodyMb * 2 ** 20);
   const { maxContext } = c.get("server").house;
   const string = takesLongTexts ? Number.POSITIVE_INFINITY : maxContext * MAX_CHARS_PER_TOKEN * MAX_BYTES_PER_CHAR;
-  const exceeded = exceededLimit(bytes, { ...JSON_LIMITS, string });
-  if (exceeded !== null) throw tooMuch(exceeded, string, maxContext);
+  const shape = new JsonShape({ ...JSON_LIMITS, string });
+  const bytes = await readBounded(c.env.incoming, c.get("server").config.maxBodyMb * 2 ** 20, (piece) => {
+    const excess = shape.exceeds(piece);
+    return excess === null ? null : tooMuch(excess, string, maxContext);
+  });
   let value: unknown;
   try {
     value = JSON.parse(utf8.decode(bytes));
@@ -61,29 +64,6 @@ function requireJsonType(type: string | undefined): void {
   const found = type === undefined ? "none" : JSON.stringify(type);
   const message = `The content type is ${found}; send the body as application/json.`;
   throw new ApiError("unsupported_media_type", message, { headers: { accept: "application/json" } });
-}
-
-async function readBounded(c: Context<AppEnv>, limit: number): Promise<Uint8Array> {
-  const tooLarge = () =>
-    new ApiError("body_too_large", `The body is larger than ${limit} bytes. Send less, or raise maxBodyMb.`, {
-      headers: { connection: "close" },
-    });
-  if (Number(c.req.header("content-length") ?? 0) > limit) throw tooLarge();
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  const reader = c.req.raw.body?.getReader();
-  if (reader === undefined) return new Uint8Array(0);
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    size += value.length;
-    if (size > limit) {
-      void reader.cancel();
-      throw tooLarge();
-    }
-    chunks.push(value);
-  }
-  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
 }
 
 /** Of an alternative that nearly held, what is wrong inside it: the issue that is deepest in the value. */

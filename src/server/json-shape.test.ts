@@ -1,9 +1,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { seeded } from "../../test/support/byte-matcher.js";
-import { exceededLimit } from "./json-shape.js";
+import { type Excess, type JsonLimits, JsonShape } from "./json-shape.js";
 
 const NO_LIMITS = { depth: 200, containers: 1e9, string: 1e9 };
+
+/** Read whole, byte by byte and in pieces: all alike. */
+function exceededLimit(bytes: Uint8Array, limits: JsonLimits): Excess | null {
+  const [whole, ...others] = [bytes.length, 1, 7, 301].map((size) => {
+    const shape = new JsonShape(limits);
+    for (let i = 0; i < bytes.length; i += size) {
+      const excess = shape.exceeds(bytes.subarray(i, i + size));
+      if (excess !== null) return excess;
+    }
+    return null;
+  });
+  for (const other of others) assert.deepEqual(other, whole);
+  return whole!;
+}
+
 const isDeeperThan = (depth: number, bytes: Uint8Array): boolean =>
   exceededLimit(bytes, { ...NO_LIMITS, depth })?.limit === "depth";
 
@@ -46,6 +61,12 @@ test("the field is named: a key of the outermost object, not one further in, nor
   assert.equal(fieldOf(`{"messages": [{"role": "user", "content": "${long}"}]}`), "messages");
   assert.equal(fieldOf(`{"a\\"b": "${long}"}`), null);
   assert.equal(fieldOf(`["${long}"]`), null);
+});
+
+test("a text that is too long is known before its end", () => {
+  const shape = new JsonShape({ ...NO_LIMITS, string: 1000 });
+  assert.equal(shape.exceeds(Buffer.from(`{"prompt": "${"x".repeat(900)}`)), null);
+  assert.deepEqual(shape.exceeds(Buffer.from("x".repeat(101))), { limit: "string", field: "prompt" });
 });
 
 test("texts that are not JSON end too", () => {

@@ -1,9 +1,12 @@
 // How deep a JSON text is nested, how many objects and lists it has and how long its strings are, without parsing it: a million objects
-// or megabytes of text hold up the thread, and what walks the parsed value later is recursive, and a stack is not endless.
+// or megabytes of text hold up the thread, and what walks the parsed value later is recursive, and a stack is not endless. The text
+// is read piece by piece as it arrives: what exceeds a limit is known long before its end.
 
 const [QUOTE, BACKSLASH, COLON] = [0x22, 0x5c, 0x3a];
 /** In a text that has gone on for so long without a quote, the next one is looked for by the system's own search. */
 const LONG_RUN = 256;
+/** Bytes of a field's name that are worth repeating to a client. */
+const MAX_NAME = 64;
 
 export interface JsonLimits {
   readonly depth: number;
@@ -19,55 +22,86 @@ export interface Excess {
   readonly field: string | null;
 }
 
-/** null: none. */
-export function exceededLimit(bytes: Uint8Array, limits: JsonLimits): Excess | null {
-  let depth = 0;
-  let containers = 0;
-  let [keyStart, keyEnd] = [0, 0]; // quotes of the last key of the outermost object
-  const excess = (limit: keyof JsonLimits): Excess => ({ limit, field: fieldAt(bytes, keyStart, keyEnd) });
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i]!;
-    if (byte === QUOTE) {
-      const start = i;
-      i = endOfString(bytes, start);
-      if (i - start - 1 > limits.string) return excess("string");
-      if (depth === 1 && isKey(bytes, i)) [keyStart, keyEnd] = [start, i];
-    } else if (byte === 0x5b || byte === 0x7b) {
-      if (++depth > limits.depth) return excess("depth");
-      if (++containers > limits.containers) return excess("containers");
-    } else if (byte === 0x5d || byte === 0x7d) depth--;
+export class JsonShape {
+  readonly #limits: JsonLimits;
+  #depth = 0;
+  #numContainers = 0;
+  /** Inside a string. */
+  #isText = false;
+  #isEscaped = false;
+  /** Bytes of the string so far. */
+  #textLen = 0;
+  /** The last string of the outermost object begins so. */
+  readonly #start = new Uint8Array(MAX_NAME + 1);
+  #startLen = 0;
+  /** A colon followed that string, the last time one did. */
+  #field = "";
+
+  constructor(limits: JsonLimits) {
+    this.#limits = limits;
   }
-  return null;
-}
 
-/** A colon follows the string that ends at `end`. */
-function isKey(bytes: Uint8Array, end: number): boolean {
-  let next = end + 1;
-  while (bytes[next]! <= 0x20) next++;
-  return bytes[next] === COLON;
-}
-
-/** Only names that a field could have are worth repeating to a client. */
-function fieldAt(bytes: Uint8Array, keyStart: number, keyEnd: number): string | null {
-  const name = Buffer.from(bytes.subarray(keyStart + 1, keyEnd)).toString("latin1");
-  return /^\w{1,64}$/.test(name) ? name : null;
-}
-
-/** Where the string that begins at `start` has its closing quote; past the end when it has none. */
-function endOfString(bytes: Uint8Array, start: number): number {
-  let runStart = start;
-  for (let i = start + 1; i < bytes.length; i++) {
-    const byte = bytes[i]!;
-    if (byte === QUOTE) return i;
-    if (byte === BACKSLASH) runStart = ++i;
-    else if (i - runStart > LONG_RUN) {
-      const next = bytes.indexOf(QUOTE, i);
-      if (next < 0) return bytes.length;
-      let from = next;
-      while (bytes[from - 1] === BACKSLASH) from--;
-      if ((next - from) % 2 === 0) return next;
-      runStart = i = next;
+  /** The next piece of the text; null: it is within the limits so far. */
+  exceeds(piece: Uint8Array): Excess | null {
+    const { depth, containers, string } = this.#limits;
+    for (let i = 0; i < piece.length; i++) {
+      if (this.#isText) {
+        i = this.#readText(piece, i);
+        if (this.#textLen > string) return this.#excess("string");
+        continue;
+      }
+      const byte = piece[i]!;
+      if (byte === QUOTE) {
+        this.#isText = true;
+        this.#textLen = 0;
+        if (this.#depth === 1) this.#startLen = 0;
+      } else if (byte === COLON) {
+        if (this.#depth === 1) this.#field = Buffer.from(this.#start.subarray(0, this.#startLen)).toString("latin1");
+      } else if (byte === 0x5b || byte === 0x7b) {
+        if (++this.#depth > depth) return this.#excess("depth");
+        if (++this.#numContainers > containers) return this.#excess("containers");
+      } else if (byte === 0x5d || byte === 0x7d) this.#depth--;
     }
+    return null;
   }
-  return bytes.length;
+
+  /** From `from` on, inside a string: returns where its closing quote is, or the end of the piece. */
+  #readText(piece: Uint8Array, from: number): number {
+    let runStart = from;
+    let i = from;
+    for (; i < piece.length; i++) {
+      const byte = piece[i]!;
+      if (this.#isEscaped) {
+        this.#isEscaped = false;
+        runStart = i;
+      } else if (byte === QUOTE) {
+        this.#isText = false;
+        break;
+      } else if (byte === BACKSLASH) this.#isEscaped = true;
+      else if (i - runStart > LONG_RUN) {
+        const next = piece.indexOf(QUOTE, i);
+        const end = next < 0 ? piece.length : next;
+        let lastOther = end - 1;
+        while (piece[lastOther] === BACKSLASH) lastOther--;
+        this.#isEscaped = (end - 1 - lastOther) % 2 === 1;
+        runStart = end;
+        i = end - 1;
+      }
+    }
+    this.#keepStart(piece, from, i);
+    this.#textLen += i - from;
+    return i;
+  }
+
+  #keepStart(piece: Uint8Array, from: number, end: number): void {
+    if (this.#depth !== 1 || this.#startLen > MAX_NAME) return;
+    const kept = piece.subarray(from, Math.min(end, from + this.#start.length - this.#startLen));
+    this.#start.set(kept, this.#startLen);
+    this.#startLen += kept.length;
+  }
+
+  /** Only names that a field could have are worth repeating to a client. */
+  #excess(limit: keyof JsonLimits): Excess {
+    return { limit, field: /^\w{1,64}$/.test(this.#field) ? this.#field : null };
+  }
 }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, test } from "node:test";
-import { startServer, type TestServer } from "../support/test-server.js";
+import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 let host: TestServer;
@@ -48,6 +48,27 @@ test("a 10 MB body is refused with 413, announced or not", async () => {
   } as RequestInit).catch(() => null);
   if (streamed !== null) assert.equal(streamed.status, 413); // or the connection was closed on the sender
   await isUp();
+});
+
+test("a text that no context can hold is refused while it is being sent, and its connection serves on", async () => {
+  const { port, hostname } = new URL(host.url);
+  const socket = connect(Number(port), hostname);
+  let answer = "";
+  socket.on("data", (data) => {
+    answer += data;
+  });
+  const answered = (status: number) => until(() => answer.includes(`HTTP/1.1 ${status}`), `an answer of ${status}`);
+  const start = '{"prompt": "';
+  const length = 500_000;
+  const head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+  socket.write(`${head}Content-Length: ${length}\r\n\r\n${start}${"x".repeat(20_000)}`);
+  await answered(400);
+  assert.match(answer, /"prompt_too_long"/);
+  const body = '{"prompt": "a", "max_tokens": 2}';
+  socket.write("x".repeat(length - 20_000 - start.length)); // nobody looks at it
+  socket.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}`);
+  await answered(200);
+  socket.destroy();
 });
 
 test("a long text is tokenised as any other, a body of too many values is not parsed", async () => {
