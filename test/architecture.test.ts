@@ -7,7 +7,7 @@ import { dirname, join, normalize, sep } from "node:path";
 import { test } from "node:test";
 
 const LAYERS = [
-  ["core"],
+  ["core", "threads"],
   ["config", "tokenizer", "formats", "cache", "attention", "grammar"],
   ["device"],
   ["scheduler", "sampler", "models"],

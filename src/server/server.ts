@@ -9,6 +9,7 @@ import { type ServerConfig, serverConfig } from "../config/server-config.js";
 import { packageVersion } from "../config/version.js";
 import { CapacityError, ConfigError } from "../core/errors.js";
 import type { Engine } from "../engine/types.js";
+import { takeTurn } from "../threads/turn.js";
 import { createApp } from "./app.js";
 import { KeyRing } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
@@ -110,8 +111,9 @@ export class PagodaServer {
   }
 
   /** Resolves to the address once it listens. */
-  listen(): Promise<{ host: string; port: number; url: string }> {
+  async listen(): Promise<{ host: string; port: number; url: string }> {
     const { host, port } = this.context.config;
+    await takeTurn("answers");
     return new Promise((resolve, reject) => {
       this.#http.once("error", (error: NodeJS.ErrnoException) => reject(unavailable(host, port, error)));
       this.#http.listen(port, host, () => {

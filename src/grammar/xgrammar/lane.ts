@@ -2,6 +2,8 @@
 // ends the thread: the job it belongs to fails, all others move on to a fresh thread and know nothing of it.
 
 import { Worker } from "node:worker_threads";
+import { threadTimeMs } from "../../threads/thread-time.js";
+import type { Turn } from "../../threads/turn.js";
 import {
   type CodeMessage,
   type FromMatcher,
@@ -11,7 +13,6 @@ import {
   type Verdict,
 } from "./matcher-messages.js";
 import { type MatcherCode, matcherCode } from "./module.js";
-import { threadTimeMs } from "./thread-time.js";
 import type { PackedTexts } from "./token-texts.js";
 
 /** Something that a lane holds under an id: a grammar to check, or an answer to follow. */
@@ -32,7 +33,7 @@ const MAX_WAIT_FACTOR = 4;
 export class Lane {
   readonly #vocabularyOf: () => PackedTexts;
   readonly #limitMs: number;
-  readonly #niceness: number;
+  readonly #turn: Turn;
   readonly #maxWaitMs: number;
   readonly #jobs = new Map<number, LaneJob>();
   #thread: Worker | null = null;
@@ -46,12 +47,12 @@ export class Lane {
   constructor(
     vocabularyOf: () => PackedTexts,
     limitMs: number,
-    niceness = 0,
+    turn: Turn = "computes",
     maxWaitMs: number = MAX_WAIT_FACTOR * limitMs,
   ) {
     this.#vocabularyOf = vocabularyOf;
     this.#limitMs = limitMs;
-    this.#niceness = niceness;
+    this.#turn = turn;
     this.#maxWaitMs = maxWaitMs;
   }
 
@@ -120,7 +121,7 @@ export class Lane {
     this.#numSeen = 0;
     this.#sinceMs = performance.now();
     this.#sinceThreadMs = null;
-    const init: MatcherInit = { vocabulary: this.#vocabularyOf(), control: this.#control, niceness: this.#niceness };
+    const init: MatcherInit = { vocabulary: this.#vocabularyOf(), control: this.#control, turn: this.#turn };
     const thread = new Worker(new URL("./matcher-thread.js", import.meta.url), {
       workerData: init,
       resourceLimits: { maxOldGenerationSizeMb: MAX_JS_HEAP_MB },

@@ -8,6 +8,7 @@
 //            [2] the thread's id in the system; 0 where that cannot be told
 
 import type { ErrorCode, ErrorDetails } from "../../core/errors.js";
+import type { Turn } from "../../threads/turn.js";
 import type { ConstraintSpec } from "../constraint.js";
 import type { MatcherCode } from "./module.js";
 import type { PackedTexts } from "./token-texts.js";
@@ -46,8 +47,7 @@ export type Verdict =
 export interface MatcherInit {
   readonly vocabulary: PackedTexts;
   readonly control: Int32Array; // [3]
-  /** By how much the thread gives way to others of the process. */
-  readonly niceness: number;
+  readonly turn: Turn;
 }
 
 export const HEADER = 2; // words of `shared` before the mask

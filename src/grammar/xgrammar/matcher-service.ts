@@ -2,11 +2,11 @@
 // instance that aborted is replaced, and answers that were in it are taken up again by replaying their tokens.
 
 import { PagodaError } from "../../core/errors.js";
+import { systemThreadId, threadTimeMs } from "../../threads/thread-time.js";
 import { grammarOf } from "../spec-grammar.js";
 import { XGrammarInstance } from "./instance.js";
 import { FAILED, type FromMatcher, HEADER, type ToMatcher, type Verdict } from "./matcher-messages.js";
 import { loadXGrammar, type MatcherCode, type MatcherHandle, matcherCode } from "./module.js";
-import { systemThreadId, threadTimeMs } from "./thread-time.js";
 import type { TokenTexts } from "./token-texts.js";
 
 interface Matching {

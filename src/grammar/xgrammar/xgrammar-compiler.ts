@@ -9,6 +9,7 @@
 // cheap never stands behind what is dear for long, and the dearer a grammar, the less of the processor it gets while others want it.
 
 import { errorFor } from "../../core/errors.js";
+import type { Turn } from "../../threads/turn.js";
 import type { ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../constraint.js";
 import { CheckQueue } from "./check-queue.js";
 import { Lane } from "./lane.js";
@@ -23,8 +24,7 @@ const SLOW_COMPILE_MS = 50;
 const SETTLE_MS = 1;
 const MAX_REMEMBERED = 256;
 /** Of threads that may compute for long: the engine's own go first where cores are few. */
-const CHECK_NICENESS = [5, 15, 15];
-const PATIENT_NICENESS = 15;
+const CHECK_TURNS: readonly Turn[] = ["soon", "later", "later"];
 /** Lanes with none behind them end what they hold for its own time; that a busy machine gives them little is nobody's fault. */
 const LAST_WAIT_MS = 60_000;
 
@@ -49,10 +49,10 @@ export class XGrammarCompiler implements ConstraintCompiler {
     this.#maxCheckMs = checkMs.at(-1)!;
     const packed = () => this.#packed();
     const waitMs = (i: number) => (i === checkMs.length - 1 ? LAST_WAIT_MS : undefined);
-    this.#checks = checkMs.map((ms, i) => new CheckQueue(new Lane(packed, ms, CHECK_NICENESS[i], waitMs(i))));
+    this.#checks = checkMs.map((ms, i) => new CheckQueue(new Lane(packed, ms, CHECK_TURNS[i], waitMs(i))));
     this.#lanes = {
-      quick: new Lane(packed, quickMaskMs, 0),
-      patient: new Lane(packed, patientMaskMs, PATIENT_NICENESS, LAST_WAIT_MS),
+      quick: new Lane(packed, quickMaskMs),
+      patient: new Lane(packed, patientMaskMs, "later", LAST_WAIT_MS),
     };
   }
 
