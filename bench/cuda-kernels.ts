@@ -202,9 +202,14 @@ function codes(): void {
 }
 
 /** Rows of [cached, new] tokens, heads 32/8, page 16. */
-function attention(name: string, rows: readonly (readonly [number, number])[], dim = 128): void {
+function attention(
+  name: string,
+  rows: readonly (readonly [number, number])[],
+  dim = 128,
+  dtype: "bf16" | "fp8" = "bf16",
+): void {
   if (!name.includes(process.argv[3] ?? "")) return;
-  const [numHeads, numKvHeads, pageSize, dtype] = [32, 8, 16, "bf16"] as const;
+  const [numHeads, numKvHeads, pageSize] = [32, 8, 16] as const;
   const pagesOf = rows.map(([cached, fresh]) => Math.ceil((cached + fresh) / pageSize));
   const numPages = 1 + pagesOf.reduce((a, b) => a + b, 0);
   const tokens = rows.reduce((sum, [, fresh]) => sum + fresh, 0);
@@ -248,7 +253,8 @@ function attention(name: string, rows: readonly (readonly [number, number])[], d
     keys += cached + fresh;
     pairs += fresh * cached + (fresh * (fresh + 1)) / 2;
   }
-  const tb = (keys * numKvHeads * dim * 4) / us / 1e6;
+  const slotBytes = dtype === "fp8" ? dim + 2 : 2 * dim;
+  const tb = (keys * numKvHeads * 2 * slotBytes) / us / 1e6;
   const tflops = (4 * pairs * numHeads * dim) / us / 1e6;
   console.log(
     `attention ${name}: ${us.toFixed(1)} us, ${tb.toFixed(2)} TB/s (${((100 * tb) / READ_TB).toFixed(0)} %), ${tflops.toFixed(0)} TFLOP/s, ` +
@@ -285,4 +291,9 @@ function attentions(): void {
   for (const count of [1, 8, 32, 256]) attention(`decode ${count} x 640, heads of 64`, times(count, [639, 1]), 64);
   for (const count of [1, 8, 32, 256]) attention(`decode ${count} x 640`, times(count, [639, 1]));
   attention("decode 1 x 8192", [[8191, 1]]);
+  attention("extend 4 x 4096, fp8", times(4, [0, 4096]), 128, "fp8");
+  attention("mixed: 4 chunks of 512 on 8000, fp8", chunks, 128, "fp8");
+  attention("decode 64 x 2048, fp8", times(64, [2047, 1]), 128, "fp8");
+  attention("decode ragged 64 rows, 100 to 16,000, fp8", ragged, 128, "fp8");
+  attention("decode 256 x 640, heads of 64, fp8", times(256, [639, 1]), 64, "fp8");
 }

@@ -2,7 +2,7 @@
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
 # Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
 #   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul codes forms attention e2e e2e8b split serve coded
-#                                         sanitize sanitize-contract tier share architectures profile step1b step8b counters sass peers warmup
+#                                         sanitize sanitize-contract tier share architectures profile step1b step8b counters sass peers fp8 warmup
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -150,6 +150,14 @@ for p in $PHASES; do
       for megabytes in 0 128; do # so little that it is full soon: what spilling costs, without what locking its memory costs once
         phase 30 spill-$megabytes node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 512 --output-len 64 --repeat 6 --num-pages 3000 --max-pages-per-batch 512 --ideal-chunk 1024 --host-cache-mb $megabytes
         grep -E "answer tokens/s|per token" "$OUT/spill-$megabytes.log" >> "$TABLE"
+      done ;;
+    fp8)
+      # Pages of fp8: attention by itself, and decode steps of long contexts beside those of f16 pages.
+      phase 30 attention-fp8 node dist/bench/cuda-kernels.js attention fp8; cat "$OUT/attention-fp8.log" >> "$TABLE"
+      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
+      for dtype in f16 fp8; do
+        phase 40 pages-$dtype node bin/pagoda.js bench latency --device cuda --model /tmp/1b --kv-dtype $dtype --prefill 4096 --batch 1,32,128 --context 4096 --steps 16 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192
+        grep -vE "^\s*$" "$OUT/pages-$dtype.log" | tail -6 >> "$TABLE"
       done ;;
     warmup)
       # What the first decode steps of a new engine cost, and which of them are replays of graphs.

@@ -6,21 +6,24 @@
 // there as the fragments they are; then warp w sums all keys for its quarter of the value's dims. Chains over dims and over keys are
 // those of the extend kernels, bit for bit.
 // K and V of a unit are a slot each of a ring. From Hopper on, a fifth warp asks for pages by bulk copies (ids read a unit ahead);
-// before, all threads copy.
+// before, all threads copy. fp8 pages: each warp makes bf16 of what it multiplies, in a tile of its own, and lets the ring's slot go at once.
 #include "attention-bulk.cuh"
 
 #define WARPS 4
 #define COMPUTING (32 * WARPS)
 
 // IS_EXACT: the head's dims are DK and DV, so that addresses are constants.
-template <int KIND, int DK, int DV, int SLOTS, bool IS_BULK, bool IS_EXACT>
+template <int PAGES, int DK, int DV, int SLOTS, bool IS_BULK, bool IS_EXACT>
 __device__ void decode(const AttentionArgs& a) {
-  constexpr int SLOT = UNIT * (DK > DV ? DK : DV) * 2, TILES = DV / (8 * WARPS);
+  constexpr bool IS_FP8 = PAGES == KIND_FP8;
+  constexpr int KIND = KIND_OF(PAGES), DIM = DK > DV ? DK : DV, TILES = DV / (8 * WARPS);
+  constexpr int SLOT = IS_FP8 ? UNIT * (DIM + 2) : UNIT * DIM * 2, WIDENED = UNIT / WARPS * DIM * 2;
   DYNAMIC_SHARED(shared);
   u8* qs = shared + SLOTS * SLOT;                       // [16][DK]
   uint4* ps = (uint4*)(qs + 16 * DK * 2);               // [UNIT / 16][lane]: A fragments of the probabilities
   float2* sums = (float2*)(ps + UNIT / 16 * 32);        // [WARPS][lane]
   float* tops = (float*)(sums + WARPS * 32);            // [WARPS][16]
+  u8* widened = (u8*)(tops + WARPS * 16) + (threadIdx.x >> 5) * WIDENED;  // fp8: [WARPS] tiles of [32][DK] or [UNIT][DV / WARPS]
   __shared__ u64 full[SLOTS], empty[SLOTS], given[WORKS], done[WORKS];
   __shared__ Work slots[WORKS];
   __shared__ int ids[32];
@@ -60,7 +63,7 @@ __device__ void decode(const AttentionArgs& a) {
       works.give(number, kvHead);
       const Item item(slots[(works.n - 1) % WORKS].item);
       const int first = first_of(item), units = units_of(item);
-      const HeadPages keys(a, kvHead, false), values(a, kvHead, true);
+      const HeadPages keys = HeadPages::of<PAGES>(a, kvHead, false), values = HeadPages::of<PAGES>(a, kvHead, true);
       const UnitPages unitPages(a, item, ids);
       auto unit_of = [&](int c) { return first + (c >> 1) * UNIT; };
       int page = -1, nextPage = unitPages.of(first);
@@ -75,7 +78,7 @@ __device__ void decode(const AttentionArgs& a) {
           page = nextPage;
           nextPage = unitPages.of(unit_of(c) + UNIT);
         }
-        unitPages.expect(&full[(chunks + c) % SLOTS], page, (c & 1) ? valueDim : keyDim);
+        unitPages.expect(&full[(chunks + c) % SLOTS], page, IS_FP8 ? fp8_slot((c & 1) ? valueDim : keyDim) : 2 * ((c & 1) ? valueDim : keyDim));
       };
       int early = 0;
       if (isFirst) {
@@ -119,10 +122,11 @@ __device__ void decode(const AttentionArgs& a) {
     auto slot_of = [&](int c) { return shared + (chunks + c) % SLOTS * SLOT; };
     auto fill = [&](int c) {
       if (IS_BULK) return;
-      const HeadPages from(a, kvHead, (c & 1) != 0);
-      for (int at = threadIdx.x; at < UNIT / 8 * from.dim && c < 2 * units; at += COMPUTING) {
-        const int key = first + (c >> 1) * UNIT + at / from.dim * 8;
-        if (key < hi && key + 8 > lo) copy16(slot_of(c) + at * 16, from.at(pages[key >> a.pageShift], key) + at % from.dim * 8);
+      const HeadPages from = HeadPages::of<PAGES>(a, kvHead, (c & 1) != 0);
+      const int pieces = from.slot / 2;  // of 16 bytes, in 8 keys
+      for (int at = threadIdx.x; at < UNIT / 8 * pieces && c < 2 * units; at += COMPUTING) {
+        const int key = first + (c >> 1) * UNIT + at / pieces * 8;
+        if (key < hi && key + 8 > lo) copy16(slot_of(c) + at * 16, from.at(pages[key >> a.pageShift], key) + at % pieces * 16);
       }
       copy_commit();
     };
@@ -157,9 +161,21 @@ __device__ void decode(const AttentionArgs& a) {
 #pragma unroll
       for (int n = 0; n < 4; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
       wait(c);
-      score_keys<KIND, DK, 32>(s, qs, slot_of(c), warp * 32, keyDim * 16, keyDim / 16);
+      if (IS_FP8) {
+        __syncwarp();
+#pragma unroll 4
+        for (int at = lane; at < 32 * (keyDim / 8); at += 32) {
+          const int key = at / keyDim * 8 + (at & 7), column = at % keyDim >> 3;
+          *(uint4*)(widened + at * 16) = fp8_column(slot_of(c), warp * 32 + key, column, keyDim);
+        }
+        __syncwarp();
+        release(c);
+        score_keys<KIND, DK, 32>(s, qs, widened, 0, keyDim * 16, keyDim / 16);
+      } else {
+        score_keys<KIND, DK, 32>(s, qs, slot_of(c), warp * 32, keyDim * 16, keyDim / 16);
+      }
       scores_of<4>(s, rows, unit + warp * 32, a.scale, a.softcap, um);
-      release(c);
+      if (!IS_FP8) release(c);
 #pragma unroll
       for (int r = 0; r < 2; r++) {
         um[r] = quad_max(um[r]);
@@ -185,7 +201,17 @@ __device__ void decode(const AttentionArgs& a) {
 
       wait(c + 1);
       u8* v = slot_of(c + 1);
-      if (unit < lo || unit + UNIT > hi) {
+      if (IS_FP8) {
+        // The warp's own columns; slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN.
+#pragma unroll 4
+        for (int at = lane; at < UNIT * TILES; at += 32) {
+          const int key = at / (8 * TILES) * 8 + (at & 7), column = column0 / 8 + (at >> 3) % TILES;
+          const bool isSeen = unit + key >= lo && unit + key < hi && (IS_EXACT || column * 8 < valueDim);
+          *(uint4*)(widened + at * 16) = isSeen ? fp8_column(v, key, column, valueDim) : uint4{0, 0, 0, 0};
+        }
+        __syncwarp();
+        release(c + 1);
+      } else if (unit < lo || unit + UNIT > hi) {
         // Slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN.
 #pragma unroll 1
         for (int at = threadIdx.x; at < UNIT * (valueDim / 8); at += COMPUTING) {
@@ -204,7 +230,10 @@ __device__ void decode(const AttentionArgs& a) {
         const u32 p[4] = {f.x, f.y, f.z, f.w};
 #pragma unroll
         for (int n = 0; n < TILES; n += 2)
-          if (IS_EXACT || column0 + n * 8 < valueDim) add_values<KIND>(o + n, p, v, k * 16, column0 / 8 + n, valueDim * 16);
+          if (IS_EXACT || column0 + n * 8 < valueDim) {
+            if (IS_FP8) add_values<KIND>(o + n, p, widened, k * 16, n, TILES * 128);
+            else add_values<KIND>(o + n, p, v, k * 16, column0 / 8 + n, valueDim * 16);
+          }
       }
       const float2 s0 = sums[lane], s1 = sums[32 + lane], s2 = sums[64 + lane], s3 = sums[96 + lane];
       ud[0] = unit_sum(s0.x, s1.x, s2.x, s3.x);
@@ -223,7 +252,7 @@ __device__ void decode(const AttentionArgs& a) {
           total[n][3] = fold1(total[n][3], o[n][3]);
         }
       }
-      release(c + 1);
+      if (!IS_FP8) release(c + 1);
     }
     if (!IS_BULK) copy_wait<0>();
     if (item.partial < 0) {
@@ -253,7 +282,8 @@ __device__ void decode(const AttentionArgs& a) {
 
 #define DECODE(HOW, THREADS, DK, DV, SLOTS, PER_SM, IS_BULK, IS_EXACT)                                                                     \
   OPEN_KERNEL(THREADS, PER_SM, decode_##HOW##_bf16_##DK##_##DV, AttentionArgs) { decode<KIND_BF16, DK, DV, SLOTS, IS_BULK, IS_EXACT>(a); }  \
-  OPEN_KERNEL(THREADS, PER_SM, decode_##HOW##_f16_##DK##_##DV, AttentionArgs) { decode<KIND_F16, DK, DV, SLOTS, IS_BULK, IS_EXACT>(a); }
+  OPEN_KERNEL(THREADS, PER_SM, decode_##HOW##_f16_##DK##_##DV, AttentionArgs) { decode<KIND_F16, DK, DV, SLOTS, IS_BULK, IS_EXACT>(a); }  \
+  OPEN_KERNEL(THREADS, PER_SM, decode_##HOW##_fp8_##DK##_##DV, AttentionArgs) { decode<KIND_FP8, DK, DV, SLOTS, IS_BULK, IS_EXACT>(a); }
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 DECODE(exact, COMPUTING + 32, 64, 64, 4, 3, true, true)
 DECODE(exact, COMPUTING + 32, 128, 128, 3, 2, true, true)

@@ -3,7 +3,8 @@
 //
 // A block of 4 warps takes 64 packed rows of an item for one kv head (blockIdx.y: which 64); a warp has 16 rows and their running
 // state in registers (o, DV/2 numbers per lane; m, d). Per unit of 128 keys: K arrives while the values of the unit before are added,
-// V while scores are computed: one buffer each, two blocks per SM.
+// V while scores are computed: one buffer each, two blocks per SM. fp8 pages arrive as they are, in two buffers of codes, and take turns in
+// one tile of bf16.
 // Traffic: K and V of the item's keys once per 64 packed rows, from L2 mostly. FLOPs: 4 * rows * keys * D.
 #include "attention-mma.cuh"
 
@@ -15,22 +16,48 @@ __device__ __forceinline__ void copy_32_keys(u8* tile, const HeadPages& from, in
 #pragma unroll
   for (int group = 0; group < 4; group++) {
     const int key = base + group * 8;
-    const u16* source = from.at(__shfl_sync(0xffffffffu, pageIds, group), key);
+    const u8* source = from.at(__shfl_sync(0xffffffffu, pageIds, group), key);
 #pragma unroll
     for (int j = 0; j < DIM / 32; j++) {
       const int at = j * 32 + lane, row = at & 7;
       const bool isWanted = key + row >= lo && key + row < hi && at < from.dim;
-      copy16(tile + group * DIM * 16 + at * 16, source + (isWanted ? at * 8 : 0), isWanted);
+      copy16(tile + group * DIM * 16 + at * 16, source + (isWanted ? at * 16 : 0), isWanted);
     }
   }
 }
 
-template <int KIND, int DK, int DV>
+// The same of fp8 pages: codes and factors as they lie, 8 keys after the other. What is not seen is left out by widen.
+__device__ __forceinline__ void copy_32_codes(u8* codes, const HeadPages& from, int pageIds, int base, int lo, int hi) {
+  const int lane = threadIdx.x & 31, pieces = from.slot / 2;  // of 16 bytes, in 8 keys
+#pragma unroll
+  for (int group = 0; group < 4; group++) {
+    const int key = base + group * 8;
+    const u8* source = from.at(__shfl_sync(0xffffffffu, pageIds, group), key);
+    if (key + 8 > lo && key < hi)
+      for (int at = lane; at < pieces; at += 32) copy16(codes + (group * pieces + at) * 16, source + at * 16);
+  }
+}
+// A unit's codes as a tile of bf16 [UNIT][DIM], by all threads; keys outside [lo, hi) and dims beyond the head's are zeros.
+template <int DIM>
+__device__ __forceinline__ void widen(u8* tile, const u8* codes, int dim, int unit, int lo, int hi) {
+#pragma unroll 4
+  for (int at = threadIdx.x; at < UNIT * (DIM / 8); at += 128) {
+    const int row = at / DIM * 8 + (at & 7), column = at % DIM >> 3;
+    const bool isSeen = unit + row >= lo && unit + row < hi && column * 8 < dim;
+    *(uint4*)(tile + at * 16) = isSeen ? fp8_column(codes, row, column, dim) : uint4{0, 0, 0, 0};
+  }
+}
+
+template <int PAGES, int DK, int DV>
 __device__ void extend(const AttentionArgs& a) {
+  constexpr bool IS_FP8 = PAGES == KIND_FP8;
+  constexpr int KIND = KIND_OF(PAGES), DIM = DK > DV ? DK : DV;
   DYNAMIC_SHARED(shared);
   u8* qs = shared;                           // [4 warps][16][DK]
   u8* ks = qs + 64 * DK * 2;                 // [UNIT][DK]
-  u8* vs = ks + UNIT * DK * 2;               // [UNIT][DV]
+  u8* vs = IS_FP8 ? ks : ks + UNIT * DK * 2; // [UNIT][DV]
+  u8* keyCodes = ks + UNIT * DIM * 2;        // fp8: [UNIT][DK + 2]
+  u8* valueCodes = keyCodes + UNIT * (DK + 2);
   const Plan plan(a);
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int i = plan.numDecodes + blockIdx.x / a.numKvHeads, kvHead = blockIdx.x % a.numKvHeads;
@@ -44,7 +71,7 @@ __device__ void extend(const AttentionArgs& a) {
   const Rows rows = rows_of(a, plan, item, first);
   const int warpTo = __reduce_max_sync(0xffffffffu, max(rows.to[0], rows.to[1]));
   const int steps = a.keyDim / 16;
-  const HeadPages keys(a, kvHead, false), values(a, kvHead, true);
+  const HeadPages keys = HeadPages::of<PAGES>(a, kvHead, false), values = HeadPages::of<PAGES>(a, kvHead, true);
   const int* pages = a.step + item.pagesAt;
 
   float o[DV / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
@@ -59,11 +86,13 @@ __device__ void extend(const AttentionArgs& a) {
   };
   int page = from < hi ? pages_of(from) : 0;
   auto load_k = [&](int unit, int ids) {
-    copy_32_keys<DK>(ks + warp * 32 * DK * 2, keys, ids, unit + warp * 32, lo, hi);
+    if (IS_FP8) copy_32_codes(keyCodes + warp * 32 * keys.slot, keys, ids, unit + warp * 32, lo, hi);
+    else copy_32_keys<DK>(ks + warp * 32 * DK * 2, keys, ids, unit + warp * 32, lo, hi);
     copy_commit();
   };
   auto load_v = [&](int unit, int ids) {
-    copy_32_keys<DV>(vs + warp * 32 * DV * 2, values, ids, unit + warp * 32, lo, hi);
+    if (IS_FP8) copy_32_codes(valueCodes + warp * 32 * values.slot, values, ids, unit + warp * 32, lo, hi);
+    else copy_32_keys<DV>(vs + warp * 32 * DV * 2, values, ids, unit + warp * 32, lo, hi);
     copy_commit();
   };
   if (from < hi) { load_k(from, page); load_v(from, page); }
@@ -71,6 +100,11 @@ __device__ void extend(const AttentionArgs& a) {
     const int nextPage = unit + UNIT < hi ? pages_of(unit + UNIT) : 0;
     copy_wait<1>();   // K is here, V may be on its way
     __syncthreads();
+    if (IS_FP8) {
+      widen<DK>(ks, keyCodes, a.keyDim, unit, lo, hi);
+      __syncthreads();
+      if (unit + UNIT < hi) load_k(unit + UNIT, nextPage); else copy_commit();
+    }
     const bool isSeen = unit < warpTo;
     float s[UNIT / 8][4], um[2], ud[2];
     if (isSeen) {
@@ -81,10 +115,15 @@ __device__ void extend(const AttentionArgs& a) {
         if (unit + n * 64 < warpTo) score_keys<KIND, DK, 64>(s + 8 * n, qs + warp * 16 * DK * 2, ks, n * 64, DK * 16, steps);
     }
     __syncthreads();
-    if (unit + UNIT < hi) load_k(unit + UNIT, nextPage); else copy_commit();
+    if (!IS_FP8) { if (unit + UNIT < hi) load_k(unit + UNIT, nextPage); else copy_commit(); }
     if (isSeen) softmax_unit(s, rows, unit, a.scale, a.softcap, um, ud);
     copy_wait<1>();   // V is here
     __syncthreads();
+    if (IS_FP8) {
+      widen<DV>(vs, valueCodes, a.valueDim, unit, lo, hi);
+      __syncthreads();
+      if (unit + UNIT < hi) load_v(unit + UNIT, nextPage); else copy_commit();
+    }
     if (isSeen) {
       const Fold fold0(m[0], um[0]), fold1(m[1], um[1]);
       d[0] = fold0(d[0], ud[0]); d[1] = fold1(d[1], ud[1]);
@@ -115,7 +154,7 @@ __device__ void extend(const AttentionArgs& a) {
       }
     }
     __syncthreads();
-    if (unit + UNIT < hi) load_v(unit + UNIT, nextPage); else copy_commit();
+    if (!IS_FP8) { if (unit + UNIT < hi) load_v(unit + UNIT, nextPage); else copy_commit(); }
   }
   copy_wait<0>();
   if (item.partial < 0) {
@@ -128,7 +167,8 @@ __device__ void extend(const AttentionArgs& a) {
 
 #define EXTEND(DK, DV)                                                                                \
   KERNEL(128, extend_bf16_##DK##_##DV, AttentionArgs) { extend<KIND_BF16, DK, DV>(a); }               \
-  KERNEL(128, extend_f16_##DK##_##DV, AttentionArgs) { extend<KIND_F16, DK, DV>(a); }
+  KERNEL(128, extend_f16_##DK##_##DV, AttentionArgs) { extend<KIND_F16, DK, DV>(a); }                 \
+  KERNEL(128, extend_fp8_##DK##_##DV, AttentionArgs) { extend<KIND_FP8, DK, DV>(a); }
 EXTEND(64, 64)
 EXTEND(128, 128)
 EXTEND(192, 128)

@@ -5,6 +5,7 @@
 // ldmatrix reads without bank conflicts and what wgmma's descriptors name, so a page comes to shared memory as it lies.
 #pragma once
 #include "attention.cuh"
+#include "kv-fp8.cuh"
 
 // Byte offset of a 16-byte column; groupBytes: 16 * dims of a row.
 __device__ __forceinline__ int tile_at(int row, int column, int groupBytes) {
@@ -172,20 +173,28 @@ __device__ __forceinline__ void load_q(u8* tile, const AttentionArgs& a, const P
   }
 }
 
-// Where keys or values of one kv head lie in the pool, in elements.
+// The type in which pages of kind PAGES are multiplied.
+#define KIND_OF(PAGES) ((PAGES) == KIND_FP8 ? KIND_BF16 : (PAGES))
+
+// Where keys or values of one kv head lie in the pool; slot: bytes of a key.
 struct HeadPages {
-  const u16* first;   // of page 0
-  i64 pageStride;
-  int dim, shift, mask;
-  __device__ __forceinline__ HeadPages(const AttentionArgs& a, int kvHead, bool isValue) {
-    dim = isValue ? a.valueDim : a.keyDim;
-    first = (const u16*)a.pool + a.layerOffset + (isValue ? a.valueOffset : 0) + (i64)kvHead * a.pageSize * dim;
-    pageStride = a.pageStride;
-    shift = a.pageShift;
-    mask = a.pageSize - 1;
+  const u8* first;   // of page 0
+  i64 pageBytes;
+  int dim, slot, shift, mask;
+  template <int PAGES>
+  static __device__ __forceinline__ HeadPages of(const AttentionArgs& a, int kvHead, bool isValue) {
+    constexpr int ELEMENT = PAGES == KIND_FP8 ? 1 : 2;  // what the layout counts in
+    HeadPages pages;
+    pages.dim = isValue ? a.valueDim : a.keyDim;
+    pages.slot = PAGES == KIND_FP8 ? fp8_slot(pages.dim) : 2 * pages.dim;
+    pages.first = (const u8*)a.pool + (a.layerOffset + (isValue ? a.valueOffset : 0)) * ELEMENT + (i64)kvHead * a.pageSize * pages.slot;
+    pages.pageBytes = a.pageStride * ELEMENT;
+    pages.shift = a.pageShift;
+    pages.mask = a.pageSize - 1;
+    return pages;
   }
   // Of a key that is a multiple of 8: the 8 keys' core matrices, and those of the page's keys behind them.
-  __device__ __forceinline__ const u16* at(int page, int key) const { return first + page * pageStride + (key & mask) * dim; }
+  __device__ __forceinline__ const u8* at(int page, int key) const { return first + page * pageBytes + (key & mask) * slot; }
 };
 
 // A state's o of two rows and m, d to a partial, by the lanes of the tile they are in. `column`: of o[0][0] in this lane.

@@ -1,9 +1,10 @@
-// Attention with f32 arithmetic and no tensor cores: for f32 and i8 pages and for head sizes the fast kernels do not take. Any
+// Attention with f32 arithmetic and no tensor cores: for f32 and i8 pages, and for head sizes the fast kernels do not take. Any
 // D, Dv up to 1024. The recipe is attention.cuh's, so results do not depend on the batch; it is a reference path, not a fast one.
 //
 // A block per (item, kv head); a warp per packed query row. Lanes first take a key each (scores), then a share of the value's
 // dims each (sums over the unit's keys, ascending).
 #include "attention.cuh"
+#include "kv-fp8.cuh"
 
 #define MAX_DIM_SHARE 32
 #define WARPS 4
@@ -12,8 +13,8 @@ __device__ __forceinline__ float kv_value(const void* pool, i64 at, int c, int d
   if (dtype == 0) return ((const float*)pool)[at + c];
   if (dtype == 1) return from_bits(((const u16*)pool)[at + c], KIND_F16);
   if (dtype == 2) return from_bits(((const u16*)pool)[at + c], KIND_BF16);
-  const u8* bytes = (const u8*)pool + at;  // i8: an f32 scale, then the codes
-  return *(const float*)bytes * ((const signed char*)bytes)[4 + c];
+  const u8* bytes = (const u8*)pool + at;  // an f32 scale, then the codes
+  return *(const float*)bytes * (dtype == 3 ? (float)((const signed char*)bytes)[4 + c] : fp8_value(bytes[4 + c]));
 }
 
 KERNEL(32 * WARPS, attention_plain, AttentionArgs) {

@@ -2,13 +2,14 @@
 //
 // Angles are the f32 product position * invFreq, as Hugging Face computes them. One thread turns one pair of numbers.
 // Traffic: q is read and written once; k and v are read once and written to the pool in its own dtype.
-#include "common.cuh"
+#include "kv-fp8.cuh"
 
 // Codes of KV element types (codes.ts).
 #define KV_F32 0
 #define KV_F16 1
 #define KV_BF16 2
 #define KV_I8 3
+#define KV_FP8 4
 
 struct RotaryTableArgs {
   float* cos; float* sin; const int* positions; const float* invFreq; int half; float scale;
@@ -45,7 +46,7 @@ KERNEL(256, rotary, RotaryArgs) {
 
 struct AppendArgs {
   float* q; const float* k; const float* v; const float* cos; const float* sin; void* pool; const int* slots;
-  i64 qStride, kStride, vStride, pageStride, layerOffset, valueOffset;  // of the pool: in elements, of i8 in bytes
+  i64 qStride, kStride, vStride, pageStride, layerOffset, valueOffset;  // of the pool: in elements, of i8 and fp8 in bytes
   int numHeads, numKvHeads, keyDim, valueDim, keySlot, valueSlot, pageSize, half, interleaved, dtype;
   int isTiled, pad;  // whether a head's slots lie in core matrices (attention-mma.cuh)
 };
@@ -89,21 +90,35 @@ KERNEL(256, rotary_append, AppendArgs) {
     turn(first, second, a.cos[(i64)t * a.half + i], a.sin[(i64)t * a.half + i]);
     return isSecond ? second : first;
   };
+  if (a.dtype >= KV_I8) {
+    int top = 0;  // the bits of a magnitude grow with it; NaN is above all
+    for (int c = lane; c < dim; c += 32) top = max(top, (int)__float_as_uint(fabsf(value(c))));
+    const float most = __int_as_float(__reduce_max_sync(0xffffffffu, top));
+    u8* vector = (u8*)a.pool + headAt + (i64)inPage * slotStride;
+    if (a.dtype == KV_I8) {  // an f32 scale, max |x| / 127, then the codes
+      const float scale = most / 127.f;
+      if (lane == 0) *(float*)vector = scale;
+      for (int c = lane; c < dim; c += 32) ((signed char*)vector)[4 + c] = scale == 0.f ? 0 : (signed char)rintf(value(c) / scale);
+      return;
+    }
+    const int exponent = fp8_exponent(most);
+    const bool isFinite = most < __int_as_float(0x7F800000);
+    const float inverse = __uint_as_float((u32)(127 - exponent) << 23);
+    if (!a.isTiled) {  // as i8
+      if (lane == 0) *(float*)vector = isFinite ? __uint_as_float((u32)(127 + exponent) << 23) : __int_as_float(0x7FC00000);
+      for (int c = lane; c < dim; c += 32) vector[4 + c] = fp8_code(__fmul_rn(value(c), inverse));
+      return;
+    }
+    u8* group = (u8*)a.pool + headAt + (inPage >> 3) * 8 * fp8_slot(dim);
+    if (lane == 0) ((u16*)(group + 8 * dim))[inPage & 7] = isFinite ? (u16)((247 + exponent) << 7) : 0x7FC0;
+    for (int c = lane; c < dim; c += 32) group[(c >> 3) * 64 + (inPage & 7) * 8 + (c & 7)] = fp8_code(__fmul_rn(value(c), inverse));
+    return;
+  }
   if (a.isTiled) {
     const i64 at = headAt + (inPage >> 3) * 8 * dim + (inPage & 7) * 8;
     for (int c = lane; c < dim; c += 32) put_kv(a.pool, at + (c >> 3) * 64 + (c & 7), value(c), a.dtype);
     return;
   }
   const i64 at = headAt + (i64)inPage * slotStride;
-  if (a.dtype != KV_I8) {
-    for (int c = lane; c < dim; c += 32) put_kv(a.pool, at + c, value(c), a.dtype);
-    return;
-  }
-  // i8: one scale per vector, max |x| / 127, kept in f32 before the vector's bytes.
-  float most = 0.f;
-  for (int c = lane; c < dim; c += 32) most = fmaxf(most, fabsf(value(c)));
-  float scale = warp_max(most) / 127.f;
-  u8* bytes = (u8*)a.pool + at;
-  if (lane == 0) *(float*)bytes = scale;
-  for (int c = lane; c < dim; c += 32) ((signed char*)bytes)[4 + c] = scale == 0.f ? 0 : (signed char)rintf(value(c) / scale);
+  for (int c = lane; c < dim; c += 32) put_kv(a.pool, at + c, value(c), a.dtype);
 }

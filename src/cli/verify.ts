@@ -14,7 +14,7 @@ export const VERIFY_OPTIONS = {
   quantize: RUN_OPTIONS.quantize,
   kvDtype: {
     ...RUN_OPTIONS.kvDtype,
-    choices: ["f32", "f16", "bf16", "i8"],
+    choices: ["f32", "f16", "bf16", "i8", "fp8"],
     default: "f32",
     help: "element type of the KV cache",
   },

@@ -19,7 +19,7 @@ export interface EngineConfig {
   /** Quantise the weights at load time. Default: none. */
   readonly quantize: "none" | "q8" | "q4";
   /** Element type of the KV cache; auto is f32 on the reference device, f16 elsewhere. Default: auto. */
-  readonly kvDtype: "auto" | "f32" | "f16" | "bf16" | "i8";
+  readonly kvDtype: "auto" | "f32" | "f16" | "bf16" | "i8" | "fp8";
   /** Tokens per page of the KV cache. Default: 16. */
   readonly pageSize: number;
   /** Pages in the pool, including the null page. Default: from memory. */
@@ -113,7 +113,7 @@ export const ENGINE_OPTIONS = {
   },
   kvDtype: {
     type: "choice",
-    choices: ["auto", "f32", "f16", "bf16", "i8"],
+    choices: ["auto", "f32", "f16", "bf16", "i8", "fp8"],
     default: "auto",
     help: "element type of the KV cache; auto is f32 on the reference device, f16 elsewhere",
   },

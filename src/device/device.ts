@@ -39,7 +39,7 @@ export interface WeightShape {
 }
 
 export type WeightQuantization = "none" | "q8" | "q4";
-export type KvDtype = "f32" | "f16" | "bf16" | "i8";
+export type KvDtype = "f32" | "f16" | "bf16" | "i8" | "fp8";
 
 /** The shape of the page pool. Layout [page, layer, K|V, kvHead, slotInPage, dim]: a page is one contiguous block. */
 export interface KvPoolSpec {

@@ -76,7 +76,7 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
   };
   for (const dim of [16, 48, 64, 80, 96, 128, 256]) cases[`heads of ${dim}`] = { keyDim: dim, valueDim: dim };
   for (const pageSize of [1, 8, 16, 32]) cases[`pages of ${pageSize}`] = { pageSize };
-  for (const dtype of ["f16", "bf16", "i8"] as const) {
+  for (const dtype of ["f16", "bf16", "i8", "fp8"] as const) {
     cases[dtype] = { dtype };
     cases[`${dtype}, heads of 80, window`] = { dtype, keyDim: 80, valueDim: 80, window: 40 };
     cases[`${dtype}, sees ahead, window`] = { dtype, seesAhead: true, window: 21 };
@@ -100,14 +100,14 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     });
   }
 
-  for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
+  for (const dtype of ["f32", "f16", "bf16", "i8", "fp8"] as const) {
     for (const [window, dim] of [
       [0, 16],
       [24, 16],
       [40, 64],
       [0, 128],
     ] as const) {
-      if (dim > 16 && dtype !== "f16" && dtype !== "bf16") continue; // sizes with kernels of their own
+      if (dim > 16 && (dtype === "f32" || dtype === "i8")) continue; // sizes with kernels of their own
       const shape = { ...PLAIN, dtype, window, keyDim: dim, valueDim: dim, hasSinks: true };
       duel.test(
         "attention",
@@ -139,7 +139,7 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
   });
 
   duel.test("copyPage", "the copy holds what the page held, in all layers", () => {
-    for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
+    for (const dtype of ["f32", "f16", "bf16", "i8", "fp8"] as const) {
       duel.compare(tolerance.kv[dtype], (d) => {
         const paged = new PagedCase(d, { ...PLAIN, dtype });
         return paged.run(MAX_TOKENS, "copy");
@@ -153,7 +153,7 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
   ] as const) {
     duel.test(op, `pages that were ${how} give the same bits`, () => {
       if (duel.device[op] === undefined) return; // its pools are host memory
-      for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
+      for (const dtype of ["f32", "f16", "bf16", "i8", "fp8"] as const) {
         const shape = { ...PLAIN, dtype };
         const stayed = readAll(duel.device, new PagedCase(duel.device, shape).run());
         const moved = readAll(duel.device, new PagedCase(duel.device, shape).run(MAX_TOKENS, move));

@@ -32,7 +32,7 @@ export const TOLERANCE: Tolerance = {
   elementwise: 1e-5,
   float: 1e-5,
   integer: 1e-2,
-  kv: { f32: 1e-5, f16: 2e-3, bf16: 1.5e-2, i8: 2e-2 },
+  kv: { f32: 1e-5, f16: 2e-3, bf16: 1.5e-2, i8: 2e-2, fp8: 5e-2 },
 };
 
 export interface DeviceContract {

@@ -72,7 +72,7 @@ const MASKINGS: readonly Masking[] = [
 ];
 
 for (const isa of ISAS) {
-  for (const dtype of ["f32", "f16", "bf16", "i8"] as const) {
+  for (const dtype of ["f32", "f16", "bf16", "i8", "fp8"] as const) {
     test(`${isa} ${dtype}: same bits in every way to run it`, () => {
       // D = 40 is a whole number of vectors in no instruction set but the portable one.
       const shape = { seed: 9, numKvHeads: 2, groupSize: 3, keyDim: 40, valueDim: 24, pageSize: 16 };

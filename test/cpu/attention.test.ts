@@ -18,7 +18,7 @@ import { runOnDevice } from "../support/device-attention.js";
 import { ISAS } from "../support/isas.js";
 
 /** Outputs are averages of numbers in [-1, 1). The reference rounds K and V to the same type, so only sums differ. */
-const TOLERANCE: Record<KvDtype, number> = { f32: 4e-6, f16: 4e-6, bf16: 4e-6, i8: 2e-3 };
+const TOLERANCE: Record<KvDtype, number> = { f32: 4e-6, f16: 4e-6, bf16: 4e-6, i8: 2e-3, fp8: 4e-6 };
 
 const RAGGED: CaseRow[] = [
   { sequence: 0, start: 0, queryLen: 37 },
@@ -67,7 +67,7 @@ for (const isa of ISAS) {
       [7, 3],
     ];
     const pageSizes = [1, 8, 16, 32];
-    const dtypes: KvDtype[] = ["f32", "f16", "bf16", "i8"];
+    const dtypes: KvDtype[] = ["f32", "f16", "bf16", "i8", "fp8"];
     for (const [i, [keyDim, valueDim]] of dims.entries()) {
       for (const [j, dtype] of dtypes.entries()) {
         const pageSize = pageSizes[(i + j) % 4]!;

@@ -76,7 +76,7 @@ for (const isa of ISAS) {
   });
 }
 
-test("a page is as large as its elements and, for i8, its scales", { skip: whyNoCpu }, () => {
+test("a page is as large as its elements and, for i8 and fp8, its scales", { skip: whyNoCpu }, () => {
   const device = new CpuDevice({ threads: 1 });
   const spec = { pageSize: 16, numLayers: 32, numKvHeads: 8, keyDim: 128, valueDim: 128 };
   const bytes = (dtype: KvDtype) => device.kvPageBytes({ ...spec, dtype });
@@ -84,6 +84,7 @@ test("a page is as large as its elements and, for i8, its scales", { skip: whyNo
   assert.equal(bytes("f16"), 2 * 1_048_576);
   assert.equal(bytes("bf16"), 2 * 1_048_576);
   assert.equal(bytes("i8"), 1_048_576 + 32 * 2 * 8 * 16 * 4);
+  assert.equal(bytes("fp8"), bytes("i8"));
   device.close();
 });
 

@@ -14,6 +14,7 @@ else {
     ["F16", "f16"],
     ["F32", "f32"],
     ["BF16", "i8"],
+    ["BF16", "fp8"],
   ] as const) {
     const model = writeTinyCheckpoint({ hidden: 256, heads: 8, kvHeads: 2, ffn: 160, dtype });
     const name = `cuda, ${dtype} weights, ${kvDtype} KV`;

@@ -37,6 +37,8 @@ for (const [dtype, dim] of [
   ["bf16", 256],
   ["f32", 48],
   ["i8", 64],
+  ["fp8", 64],
+  ["fp8", 128],
 ] as const satisfies readonly (readonly [KvDtype, number])[]) {
   const [numKvHeads, groupSize, pageSize] = [2, 4, 16];
   const rows = [

@@ -10,17 +10,17 @@ namespace pg {
 
 bool lay_out(KvPool& pool) {
   const int32_t dtype = static_cast<int32_t>(pool.dtype);
-  if (dtype < 0 || dtype > 3 || pool.page_size < 1 || pool.num_layers < 1 || pool.num_kv_heads < 1) return false;
+  if (dtype < 0 || dtype > 4 || pool.page_size < 1 || pool.num_layers < 1 || pool.num_kv_heads < 1) return false;
   if (pool.key_dim < 1 || pool.value_dim < 1 || pool.key_dim > kMaxHeadDim || pool.value_dim > kMaxHeadDim) return false;
   if (pool.latent && pool.value_dim > pool.key_dim) return false;
   // Bounded so that no product below overflows.
   if (pool.page_size > (1 << 16) || pool.num_layers > (1 << 16) || pool.num_kv_heads > (1 << 16)) return false;
-  constexpr int32_t kBytes[] = {4, 2, 2, 1};
+  constexpr int32_t kBytes[] = {4, 2, 2, 1, 1};
   pool.element_bytes = kBytes[dtype];
   const int64_t elements = pool.num_layers * pool.layer_elements() * pool.element_bytes;
   pool.scales_offset = (elements + 63) / 64 * 64;
   const int64_t scales = int64_t{pool.num_layers} * (pool.latent ? 1 : 2) * pool.num_kv_heads * pool.page_size * int64_t{sizeof(float)};
-  pool.page_bytes = pool.dtype == KvDtype::i8 ? (pool.scales_offset + scales + 63) / 64 * 64 : pool.scales_offset;
+  pool.page_bytes = pool.has_scales() ? (pool.scales_offset + scales + 63) / 64 * 64 : pool.scales_offset;
   return true;
 }
 

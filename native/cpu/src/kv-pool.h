@@ -1,7 +1,8 @@
 // The page pool: [page, layer, K|V, kvHead, slotInPage, dim], a page one contiguous block of page_bytes. A latent pool has no V: a
 // value is the first value_dim numbers of its key.
 //
-// i8 pages carry one f32 scale per (layer, K|V, kvHead, slot) behind their elements: value = element * scale. Rows may be read
+// i8 and fp8 pages carry one f32 scale per (layer, K|V, kvHead, slot) behind their elements: value = element * scale. An fp8 scale is a
+// power of two, so that what is read is a number of 4 significant bits, which f16 and bf16 hold too. Rows may be read
 // up to 64 bytes past their end (vector loads of odd head dims), so the block has that much slack behind the last page.
 #pragma once
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace pg {
 // The largest head dim of a key or value: bounds the stack copies of one head.
 constexpr int32_t kMaxHeadDim = 1024;
 
-enum class KvDtype : int32_t { f32 = 0, f16 = 1, bf16 = 2, i8 = 3 };
+enum class KvDtype : int32_t { f32 = 0, f16 = 1, bf16 = 2, i8 = 3, fp8 = 4 };
 
 // A view: PoolOwner of kv-pool.cpp holds the memory.
 struct KvPool {
@@ -41,7 +42,8 @@ struct KvPool {
     const int64_t all_keys = int64_t{num_kv_heads} * page_size * key_dim;
     return base + page * page_bytes + (layer_elements() * layer + all_keys + head * page_size * value_dim) * element_bytes;
   }
-  // Scales of a head's slots; i8 only. is_value: 0 K, 1 V.
+  PG_MEMBER bool has_scales() const { return dtype == KvDtype::i8 || dtype == KvDtype::fp8; }
+  // Scales of a head's slots, where there are any. is_value: 0 K, 1 V.
   PG_MEMBER float* scales(int64_t page, int64_t layer, int64_t is_value, int64_t head) const {
     const int64_t index = latent ? (layer * num_kv_heads + head) * page_size
                                  : ((layer * 2 + is_value) * num_kv_heads + head) * page_size;

@@ -76,7 +76,7 @@ int32_t pg_rotary_append(void* handle, float* q, int64_t q_stride, int64_t q_hea
         kernels.rotate(rotated, rotation);
         key = rotated;
       }
-      const bool scaled = pool.dtype == KvDtype::i8;
+      const bool scaled = pool.has_scales();
       uint8_t* key_row = pool.keys(page, layer, h) + slot * key_bytes;
       uint8_t* value_row = pool.values(page, layer, h) + slot * value_bytes;
       kernels.write_head(key_row, scaled ? pool.scales(page, layer, 0, h) + slot : nullptr, pool.dtype, key, key_dim);

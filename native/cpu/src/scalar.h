@@ -60,5 +60,16 @@ PG_INLINE uint16_t s_to_f16(float f) {
   return (uint16_t)(sign | ((rest + 0xfff + (rest >> 13 & 1)) - 0x38000000u) >> 13);
 #endif
 }
+// Nearest f8 e4m3, ties to even; 448 and more, and NaN, become 448.
+PG_INLINE uint8_t s_to_e4m3(float f) {
+  const uint32_t bits = s_bits(f);
+  const uint8_t sign = (uint8_t)(bits >> 24 & 0x80);
+  const uint32_t rest = bits & 0x7fffffffu;
+  if (rest >= 0x43e00000u) return (uint8_t)(sign | 0x7e);
+  if (rest < 0x3c800000u) {  // below 2^-6: adding 2^14 leaves the value in units of 2^-9, rounded to even, in the low bits
+    return (uint8_t)(sign | (s_bits(s_from_bits(rest) + 16384.0f) - 0x46800000u));
+  }
+  return (uint8_t)(sign | ((rest + 0x7ffff + (rest >> 20 & 1)) - 0x3c000000u) >> 20);
+}
 
 }  // namespace pg

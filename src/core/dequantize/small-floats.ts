@@ -76,6 +76,17 @@ export function f32ToBf16(x: number): number {
   return ((b + 0x7fff + ((b >>> 16) & 1)) >>> 16) & 0xffff;
 }
 
+/** Nearest f8 e4m3 code, ties to even; 448 and more, and NaN, become 448. */
+export function f32ToE4m3(x: number): number {
+  value[0] = x;
+  const b = bits[0]!;
+  const sign = (b >>> 24) & 0x80;
+  const magnitude = b & 0x7fffffff;
+  if (magnitude >= 0x43e00000) return sign | 0x7e;
+  if (magnitude < 0x3c800000) return sign | roundEven(Math.abs(value[0]!) * 2 ** 9); // subnormal: units of 2^-9
+  return sign | ((magnitude + 0x7ffff + ((magnitude >>> 20) & 1) - 0x3c000000) >>> 20);
+}
+
 function roundEven(x: number): number {
   const down = Math.floor(x);
   const rest = x - down;

@@ -2,7 +2,7 @@
 
 import type { Activation, ExpertWeights, KvDtype, RouterSpec } from "../device.js";
 
-export const KV_DTYPE_CODE: Record<KvDtype, number> = { f32: 0, f16: 1, bf16: 2, i8: 3 };
+export const KV_DTYPE_CODE: Record<KvDtype, number> = { f32: 0, f16: 1, bf16: 2, i8: 3, fp8: 4 };
 
 export const ACTIVATION_CODE: Record<Activation, number> = {
   silu: 0,

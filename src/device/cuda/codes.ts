@@ -50,7 +50,7 @@ export const CODED: Partial<Record<TensorDtype, { readonly format: Format; reado
 /** What pack_weight reads. */
 export const STAGED_CODE: Partial<Record<TensorDtype, number>> = { f32: 0, f16: 1, bf16: 2, f8_e4m3: 3, f8_e5m2: 4 };
 
-export const KV_CODE: Record<KvDtype, number> = { f32: 0, f16: 1, bf16: 2, i8: 3 };
+export const KV_CODE: Record<KvDtype, number> = { f32: 0, f16: 1, bf16: 2, i8: 3, fp8: 4 };
 export const ACTIVATION_CODE: Record<Activation, number> = {
   silu: 0,
   gelu_tanh: 1,

@@ -2,7 +2,16 @@
 
 import { workersPerHead } from "../../attention/kv-chunk.js";
 import type { PlannerOptions } from "../../attention/planner.js";
-import type { AttentionParams, KvPool, KvPoolSpec, RotarySpec, RotaryTable, StagedBatch, Tensor } from "../device.js";
+import type {
+  AttentionParams,
+  KvDtype,
+  KvPool,
+  KvPoolSpec,
+  RotarySpec,
+  RotaryTable,
+  StagedBatch,
+  Tensor,
+} from "../device.js";
 import { type KvLayout, kvLayout } from "../kv-layout.js";
 import { check } from "./abi.js";
 import { KV_CODE } from "./codes.js";
@@ -13,7 +22,7 @@ import { type CudaStagedBatch, PLANS_AT } from "./staged-batch.js";
 import { type StagedPlan, UNIT } from "./staged-plan.js";
 import type { CudaTensor } from "./tensor.js";
 
-const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1 } as const;
+const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;
 
 /**
  * Kernels on the tensor cores: the largest dims each takes, ring slots of its decode form with bulk copies, how many blocks of it fit a
@@ -48,7 +57,7 @@ export class CudaKvPool implements KvPool {
   readonly spec: KvPoolSpec;
   readonly address: number;
   readonly byteLength: number;
-  readonly layout: KvLayout; // in elements; of i8 in bytes
+  readonly layout: KvLayout; // in elements; of i8 and fp8 in bytes
   /** null: attention-plain.cu serves this pool. */
   readonly shape: Shape | null;
   /** Pages of decodes come by bulk copies, from sm_90 on where shared memory has room for the ring. */
@@ -63,31 +72,37 @@ export class CudaKvPool implements KvPool {
     this.spec = spec;
     this.address = address;
     this.byteLength = byteLength;
-    this.layout = layoutOf(spec);
+    this.layout = layoutOf(spec, facts);
     this.shape = shapeOf(spec, facts);
-    this.isBulk = this.shape !== null && hasBulk(this.shape, facts);
+    this.isBulk = this.shape !== null && hasBulk(this.shape, spec.dtype, facts);
   }
 }
 
-/** An i8 vector is its f32 scale and its codes, together a multiple of 4 bytes. */
-function layoutOf(spec: Omit<KvPoolSpec, "numPages">): KvLayout {
-  if (spec.dtype !== "i8") return kvLayout(spec);
-  const bytes = (dim: number): number => 4 + Math.ceil(dim / 4) * 4;
+/**
+ * An i8 vector is its f32 scale and its codes, together a multiple of 4 bytes; so is one of fp8 where attention-plain.cu reads it. For the
+ * tensor-core kernels it has a factor of 16 bits, with its neighbours' behind the codes of 8 slots (kv-fp8.cuh).
+ */
+function layoutOf(spec: PageSpec, facts: GpuFacts): KvLayout {
+  if (spec.dtype !== "i8" && spec.dtype !== "fp8") return kvLayout(spec);
+  const isTiled = shapeOf(spec, facts) !== null;
+  const bytes = (dim: number): number => (isTiled ? dim + 2 : 4 + Math.ceil(dim / 4) * 4);
   return kvLayout({ ...spec, keyDim: bytes(spec.keyDim), valueDim: bytes(spec.valueDim) });
 }
 
+type PageSpec = Omit<KvPoolSpec, "numPages">;
+
 /** Pages of the tensor-core kernels hold their heads in core matrices of 8 slots x 8 dims (attention-mma.cuh). */
-function shapeOf({ dtype, keyDim, valueDim, pageSize, isLatent }: KvPoolSpec, facts: GpuFacts): Shape | null {
-  if ((dtype !== "f16" && dtype !== "bf16") || isLatent === true) return null;
+function shapeOf({ dtype, keyDim, valueDim, pageSize, isLatent }: PageSpec, facts: GpuFacts): Shape | null {
+  if (dtype === "f32" || dtype === "i8" || isLatent === true) return null;
   if (pageSize < 8 || !Number.isInteger(Math.log2(pageSize)) || keyDim % 16 !== 0 || valueDim % 16 !== 0) return null;
   const shape = SHAPES.find(({ dk, dv }) => keyDim <= dk && valueDim <= dv);
   if (shape === undefined) return null;
-  const bytes = Math.max(decodeShared(shape, hasBulk(shape, facts)), extendShared(shape));
+  const bytes = Math.max(decodeShared(shape, dtype, hasBulk(shape, dtype, facts)), extendShared(shape, dtype));
   return bytes <= facts.sharedBytes ? shape : null;
 }
 
-function hasBulk(shape: Shape, { canOverlap, sharedBytes }: GpuFacts): boolean {
-  return canOverlap && decodeShared(shape, true) <= sharedBytes;
+function hasBulk(shape: Shape, dtype: KvDtype, { canOverlap, sharedBytes }: GpuFacts): boolean {
+  return canOverlap && decodeShared(shape, dtype, true) <= sharedBytes;
 }
 
 export class CudaRotary implements RotaryTable {
@@ -118,8 +133,8 @@ export abstract class CudaKvOps extends CudaRowOps {
     return new CudaKvPool(spec, address, bytes, this.runtime.context.facts);
   }
 
-  kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number {
-    return layoutOf(spec).page * ELEMENT_BYTES[spec.dtype];
+  kvPageBytes(spec: PageSpec): number {
+    return layoutOf(spec, this.runtime.context.facts).page * ELEMENT_BYTES[spec.dtype];
   }
 
   copyPage(pool: KvPool, from: number, to: number): void {
@@ -277,13 +292,20 @@ export abstract class CudaKvOps extends CudaRowOps {
       const kernel = `decode_${how}_${name}`;
       // Blocks that stay keep their next item for themselves: beside long rows that are split, a block for each item was faster.
       const blocks = isBulk && plan.numTiles === 0 ? Math.min(decodes, shape.bulkBlocks * multiprocessors) : decodes;
-      launch("attention-decode", kernel, blocks, 1, isBulk ? 160 : 128, decodeShared(shape, isBulk));
+      launch("attention-decode", kernel, blocks, 1, isBulk ? 160 : 128, decodeShared(shape, spec.dtype, isBulk));
     }
     if (numExtends === 0) return;
-    if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0) {
+    if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0 && spec.dtype !== "fp8") {
       launch("attention-wgmma", `wgmma_${name}`, Math.min(extends_, multiprocessors), 1, 384, wgmmaShared(shape));
     } else {
-      launch("attention-extend", `extend_${name}`, extends_, Math.ceil(plan.maxRows / 64), 128, extendShared(shape));
+      launch(
+        "attention-extend",
+        `extend_${name}`,
+        extends_,
+        Math.ceil(plan.maxRows / 64),
+        128,
+        extendShared(shape, spec.dtype),
+      );
     }
   }
 
@@ -356,10 +378,11 @@ function bucket(count: number): number {
   return Math.ceil(count / step) * step;
 }
 
-/** Of attention-decode.cu: the ring, q, the probabilities' fragments, sums and maxima. */
-function decodeShared({ dk, dv, bulkSlots, copySlots }: Shape, isBulk: boolean): number {
-  const slot = UNIT * Math.max(dk, dv) * 2;
-  return (isBulk ? bulkSlots : copySlots) * slot + 16 * dk * 2 + (UNIT / 16) * 512 + 4 * 32 * 8 + 4 * 16 * 4;
+/** Of attention-decode.cu: the ring, q, the probabilities' fragments, sums and maxima; for fp8 the warps' tiles of bf16. */
+function decodeShared({ dk, dv, bulkSlots, copySlots }: Shape, dtype: KvDtype, isBulk: boolean): number {
+  const dim = Math.max(dk, dv);
+  const ring = (isBulk ? bulkSlots : copySlots) * UNIT * (dtype === "fp8" ? dim + 2 : 2 * dim);
+  return ring + (dtype === "fp8" ? UNIT * dim * 2 : 0) + 16 * dk * 2 + (UNIT / 16) * 512 + 4 * 32 * 8 + 4 * 16 * 4;
 }
 
 /** Of attention-wgmma.cu: three slots of keys, two of values, queries of two items. */
@@ -367,6 +390,8 @@ function wgmmaShared({ dk, dv }: Shape): number {
   return (UNIT * (3 * dk + 2 * dv) + 2 * 128 * dk) * 2;
 }
 
-function extendShared({ dk, dv }: Shape): number {
-  return 64 * dk * 2 + UNIT * (dk + dv) * 2;
+/** Of attention-extend.cu: queries, keys and values; of fp8 their codes, and one tile for both. */
+function extendShared({ dk, dv }: Shape, dtype: KvDtype): number {
+  const pages = dtype === "fp8" ? Math.max(dk, dv) * 2 + (dk + 2) + (dv + 2) : (dk + dv) * 2;
+  return 64 * dk * 2 + UNIT * pages;
 }

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { activate, erf, gatedOss } from "../../core/activation.js";
 import { Batch } from "../../core/batch.js";
 import type { HostTensor } from "../../core/tensor.js";
-import type { ExpertWeights, RouterSpec } from "../device.js";
+import type { ExpertWeights, KvDtype, RouterSpec } from "../device.js";
 import { ReferenceKvPool, roundTo } from "./kv-pool.js";
 import { route } from "./moe.js";
 import { ReferenceDevice } from "./reference-device.js";
@@ -98,7 +98,7 @@ test("rotary: a quarter turn, both pairings, positions from the batch", () => {
 
 test("KV dtypes: what is written is what the dtype holds", () => {
   const values = Float32Array.of(1.0009765625, 1.00048828125, 65519, -1e-8, 3);
-  const rounded = (dtype: "f16" | "bf16" | "i8"): number[] => {
+  const rounded = (dtype: KvDtype): number[] => {
     const copy = values.slice();
     roundTo(dtype, copy, 0, copy.length);
     return [...copy];
@@ -109,6 +109,10 @@ test("KV dtypes: what is written is what the dtype holds", () => {
   const small = Float32Array.of(254, 1.4 * 2, -5);
   roundTo("i8", small, 0, 3);
   assert.deepEqual([...small], [254, 2, -4], "steps of 2, ties to even");
+  assert.deepEqual(rounded("fp8"), [1, 1, 57344, -0, 3], "cut off where the largest scale, 2^7, ends");
+  const halves = Float32Array.of(449, 34, -38, 2 ** -9);
+  roundTo("fp8", halves, 0, 4);
+  assert.deepEqual([...halves], [448, 32, -40, 0], "steps of 4 from 32 on, ties to even; the scale is 2");
 });
 
 test("the pool refuses what cannot be allocated, before it tries", () => {

@@ -223,6 +223,7 @@ void run_item(const AttentionArgs& a, void* scratch, const AttentionUnit& unit, 
     case KvDtype::f16: return run_item_of<RowF16>(a, scratch, unit, next);
     case KvDtype::bf16: return run_item_of<RowBf16>(a, scratch, unit, next);
     case KvDtype::i8: return run_item_of<RowI8>(a, scratch, unit, next);
+    case KvDtype::fp8: return run_item_of<RowFp8>(a, scratch, unit, next);
   }
 }
 

@@ -15,7 +15,7 @@ PG_INLINE int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple -
 struct TileRows {
   const uint8_t* keys[kTileKeys];
   const uint8_t* values[kTileKeys];
-  float key_scales[kTileKeys];  // i8 only
+  float key_scales[kTileKeys];  // i8 and fp8
   float value_scales[kTileKeys];
 };
 
@@ -89,7 +89,7 @@ struct HeadPages {
         rows.keys[j + i] = key + i * key_bytes;
         rows.values[j + i] = value + i * value_bytes;
       }
-      if (pool.dtype == KvDtype::i8) {
+      if (pool.has_scales()) {
         __builtin_prefetch(pool.scales(page, layer, 0, head) + slot);
         __builtin_prefetch(pool.scales(page, layer, 1, head) + slot);
       }

@@ -198,6 +198,21 @@ void write_int8(int8_t* row, float* scale, const float* x, int32_t dim) {
   });
 }
 
+// value = code * scale * 256 with the least power of two that brings all codes within 448 (RowFp8). Beyond 448 * 2^7, where the bf16
+// kernels of GPUs end, numbers are cut off. A row that is not finite becomes NaN as a whole.
+void write_fp8(uint8_t* row, float* scale, const float* x, int32_t dim) {
+  uint32_t top = 0;  // bits of the largest magnitude
+  for (int32_t i = 0; i < dim; i++) {
+    const uint32_t rest = s_bits(x[i]) & 0x7fffffffu;
+    top = rest > top ? rest : top;
+  }
+  int32_t exponent = (int32_t)(top >> 23) - 127 - 8 + ((top & 0x7fffff) > 0x600000);  // 448 = 1.75 * 2^8
+  exponent = exponent < -100 ? -100 : exponent > 7 ? 7 : exponent;
+  *scale = top >= 0x7f800000u ? s_from_bits(0x7fc00000u) : s_from_bits((uint32_t)(exponent + 8 + 127) << 23);
+  const float inverse = s_from_bits((uint32_t)(127 - exponent) << 23);
+  for (int32_t i = 0; i < dim; i++) row[i] = s_to_e4m3(x[i] * inverse);
+}
+
 void write_head(uint8_t* row, float* scale, KvDtype dtype, const float* x, int32_t dim) {
   switch (dtype) {
     case KvDtype::f32: memcpy(row, x, sizeof(float) * dim); break;
@@ -212,6 +227,7 @@ void write_head(uint8_t* row, float* scale, KvDtype dtype, const float* x, int32
       for (int32_t i = 0; i < dim; i++) ((uint16_t*)row)[i] = s_to_bf16(x[i]);
       break;
     case KvDtype::i8: write_int8((int8_t*)row, scale, x, dim); break;
+    case KvDtype::fp8: write_fp8(row, scale, x, dim); break;
   }
 }
 
