@@ -17,14 +17,16 @@ struct UnitPages {
     return lane * copyKeys < UNIT && key < hi && key + copyKeys > lo ? pages[key >> shift] : -1;
   }
   // Says how many bytes the barrier will see of the unit's pages.
-  __device__ __forceinline__ void expect(u64* barrier, int id, int slotBytes) const {
+  template <int PAGES>
+  __device__ __forceinline__ void expect(u64* barrier, int id, int dim) const {
     const int count = __popc(__ballot_sync(0xffffffffu, id >= 0));
-    if (lane == 0) barrier_expect(barrier, count * copyKeys * slotBytes);
+    if (lane == 0) barrier_expect(barrier, count * copyKeys * HeadPages<PAGES>::slot(dim) * HeadPages<PAGES>::BYTES);
     __syncwarp();
   }
   // Copies the pages whose ids the lanes give, by one elected lane; nobody will read them again soon.
-  __device__ __forceinline__ void copy_once(u8* slot, const HeadPages& from, int unit, int id, u64* barrier) const {
-    const int bytes = copyKeys * from.slot, copies = UNIT / copyKeys;
+  template <int PAGES>
+  __device__ __forceinline__ void copy_once(u8* slot, const HeadPages<PAGES>& from, int unit, int id, u64* barrier) const {
+    const int bytes = copyKeys * from.slot(from.dim) * from.BYTES, copies = UNIT / copyKeys;
     __syncwarp();
     ids[lane] = id;
     __syncwarp();
@@ -37,8 +39,9 @@ struct UnitPages {
     }
   }
   // The same by the lanes, each its own page: the form in which the extend kernel was measured.
-  __device__ __forceinline__ void copy(u8* slot, const HeadPages& from, int unit, int id, u64* barrier) const {
-    const int bytes = copyKeys * from.slot;
+  template <int PAGES>
+  __device__ __forceinline__ void copy(u8* slot, const HeadPages<PAGES>& from, int unit, int id, u64* barrier) const {
+    const int bytes = copyKeys * from.slot(from.dim) * from.BYTES;
     if (id >= 0) bulk_copy(slot + lane * bytes, from.at(id, unit + lane * copyKeys), bytes, barrier);
   }
 };

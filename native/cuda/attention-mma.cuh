@@ -173,28 +173,30 @@ __device__ __forceinline__ void load_q(u8* tile, const AttentionArgs& a, const P
   }
 }
 
-// The type in which pages of kind PAGES are multiplied.
+// The type in which pages of kind PAGES are multiplied, and that of which they consist.
 #define KIND_OF(PAGES) ((PAGES) == KIND_FP8 ? KIND_BF16 : (PAGES))
+template <int PAGES> struct ElementOf { using Type = u16; };
+template <> struct ElementOf<KIND_FP8> { using Type = u8; };
 
-// Where keys or values of one kv head lie in the pool; slot: bytes of a key.
+// Where keys or values of one kv head lie in the pool, in elements: codes of fp8, 16-bit numbers of the others.
+template <int PAGES>
 struct HeadPages {
-  const u8* first;   // of page 0
-  i64 pageBytes;
-  int dim, slot, shift, mask;
-  template <int PAGES>
-  static __device__ __forceinline__ HeadPages of(const AttentionArgs& a, int kvHead, bool isValue) {
-    constexpr int ELEMENT = PAGES == KIND_FP8 ? 1 : 2;  // what the layout counts in
-    HeadPages pages;
-    pages.dim = isValue ? a.valueDim : a.keyDim;
-    pages.slot = PAGES == KIND_FP8 ? fp8_slot(pages.dim) : 2 * pages.dim;
-    pages.first = (const u8*)a.pool + (a.layerOffset + (isValue ? a.valueOffset : 0)) * ELEMENT + (i64)kvHead * a.pageSize * pages.slot;
-    pages.pageBytes = a.pageStride * ELEMENT;
-    pages.shift = a.pageShift;
-    pages.mask = a.pageSize - 1;
-    return pages;
+  using Element = typename ElementOf<PAGES>::Type;
+  static constexpr int BYTES = sizeof(Element), PIECE = 16 / BYTES;  // of an element; elements of 16 bytes
+  const Element* first;   // of page 0
+  i64 pageStride;
+  int dim, shift, mask;
+  // Of a key of `dim` numbers.
+  static __device__ __forceinline__ int slot(int dim) { return PAGES == KIND_FP8 ? fp8_slot(dim) : dim; }
+  __device__ __forceinline__ HeadPages(const AttentionArgs& a, int kvHead, bool isValue) {
+    dim = isValue ? a.valueDim : a.keyDim;
+    first = (const Element*)a.pool + a.layerOffset + (isValue ? a.valueOffset : 0) + (i64)kvHead * a.pageSize * slot(dim);
+    pageStride = a.pageStride;
+    shift = a.pageShift;
+    mask = a.pageSize - 1;
   }
   // Of a key that is a multiple of 8: the 8 keys' core matrices, and those of the page's keys behind them.
-  __device__ __forceinline__ const u8* at(int page, int key) const { return first + page * pageBytes + (key & mask) * slot; }
+  __device__ __forceinline__ const Element* at(int page, int key) const { return first + page * pageStride + (key & mask) * slot(dim); }
 };
 
 // A state's o of two rows and m, d to a partial, by the lanes of the tile they are in. `column`: of o[0][0] in this lane.

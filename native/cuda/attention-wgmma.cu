@@ -72,7 +72,7 @@ __device__ void extend(const AttentionArgs& a) {
       const int kvHead = work / items;
       const Item item(slots[(works.n - 1) % WORKS].item);
       const int first = first_of(item), units = units_of(item);
-      const HeadPages keys = HeadPages::of<KIND>(a, kvHead, false), values = HeadPages::of<KIND>(a, kvHead, true);
+      const HeadPages<KIND> keys(a, kvHead, false), values(a, kvHead, true);
       const UnitPages unitPages(a, item, ids);
       int nextPage = unitPages.of(first);
       work = take_work(a.taken + 2, total);
@@ -82,10 +82,10 @@ __device__ void extend(const AttentionArgs& a) {
         const int unit = first + u * UNIT, page = nextPage;
         nextPage = unitPages.of(unit + UNIT);
         if (keyRound > 0) barrier_wait(&keysEmpty[key], (keyRound - 1) & 1);
-        unitPages.expect(&keysFull[key], page, 2 * D);
+        unitPages.expect<KIND>(&keysFull[key], page, D);
         unitPages.copy(ks + key * SLOT, keys, unit, page, &keysFull[key]);
         if (valueRound > 0) barrier_wait(&valuesEmpty[value], (valueRound - 1) & 1);
-        unitPages.expect(&valuesFull[value], page, 2 * D);
+        unitPages.expect<KIND>(&valuesFull[value], page, D);
         unitPages.copy(vs + value * SLOT, values, unit, page, &valuesFull[value]);
         if (++key == KEY_STAGES) { key = 0; keyRound++; }
         if (++value == VALUE_STAGES) { value = 0; valueRound++; }

@@ -9,7 +9,6 @@
 #define KV_F16 1
 #define KV_BF16 2
 #define KV_I8 3
-#define KV_FP8 4
 
 struct RotaryTableArgs {
   float* cos; float* sin; const int* positions; const float* invFreq; int half; float scale;
@@ -58,7 +57,8 @@ __device__ __forceinline__ void put_kv(void* pool, i64 at, float v, int dtype) {
 }
 
 // A warp per (token, head): heads of q first, then those of k, then those of v.
-KERNEL(256, rotary_append, AppendArgs) {
+template <bool IS_FP8>
+__device__ __forceinline__ void rotary_append_to(const AppendArgs& a) {
   const int warp = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31, t = blockIdx.y;
   const int H = a.numHeads, K = a.numKvHeads;
   if (warp >= (a.v == nullptr ? H + K : H + 2 * K)) return;  // no v: a latent pool, whose values lie in its keys
@@ -90,28 +90,22 @@ KERNEL(256, rotary_append, AppendArgs) {
     turn(first, second, a.cos[(i64)t * a.half + i], a.sin[(i64)t * a.half + i]);
     return isSecond ? second : first;
   };
-  if (a.dtype >= KV_I8) {
+  if constexpr (IS_FP8) {
     int top = 0;  // the bits of a magnitude grow with it; NaN is above all
     for (int c = lane; c < dim; c += 32) top = max(top, (int)__float_as_uint(fabsf(value(c))));
     const float most = __int_as_float(__reduce_max_sync(0xffffffffu, top));
-    u8* vector = (u8*)a.pool + headAt + (i64)inPage * slotStride;
-    if (a.dtype == KV_I8) {  // an f32 scale, max |x| / 127, then the codes
-      const float scale = most / 127.f;
-      if (lane == 0) *(float*)vector = scale;
-      for (int c = lane; c < dim; c += 32) ((signed char*)vector)[4 + c] = scale == 0.f ? 0 : (signed char)rintf(value(c) / scale);
-      return;
-    }
     const int exponent = fp8_exponent(most);
     const bool isFinite = most < __int_as_float(0x7F800000);
     const float inverse = __uint_as_float((u32)(127 - exponent) << 23);
-    if (!a.isTiled) {  // as i8
+    if (a.isTiled) {
+      u8* group = (u8*)a.pool + headAt + (inPage >> 3) * 8 * fp8_slot(dim);
+      if (lane == 0) ((u16*)(group + 8 * dim))[inPage & 7] = isFinite ? (u16)((247 + exponent) << 7) : 0x7FC0;
+      for (int c = lane; c < dim; c += 32) group[(c >> 3) * 64 + (inPage & 7) * 8 + (c & 7)] = fp8_code(__fmul_rn(value(c), inverse));
+    } else {  // an f32 scale, then the codes
+      u8* vector = (u8*)a.pool + headAt + (i64)inPage * slotStride;
       if (lane == 0) *(float*)vector = isFinite ? __uint_as_float((u32)(127 + exponent) << 23) : __int_as_float(0x7FC00000);
       for (int c = lane; c < dim; c += 32) vector[4 + c] = fp8_code(__fmul_rn(value(c), inverse));
-      return;
     }
-    u8* group = (u8*)a.pool + headAt + (inPage >> 3) * 8 * fp8_slot(dim);
-    if (lane == 0) ((u16*)(group + 8 * dim))[inPage & 7] = isFinite ? (u16)((247 + exponent) << 7) : 0x7FC0;
-    for (int c = lane; c < dim; c += 32) group[(c >> 3) * 64 + (inPage & 7) * 8 + (c & 7)] = fp8_code(__fmul_rn(value(c), inverse));
     return;
   }
   if (a.isTiled) {
@@ -120,5 +114,18 @@ KERNEL(256, rotary_append, AppendArgs) {
     return;
   }
   const i64 at = headAt + (i64)inPage * slotStride;
-  for (int c = lane; c < dim; c += 32) put_kv(a.pool, at + c, value(c), a.dtype);
+  if (a.dtype != KV_I8) {
+    for (int c = lane; c < dim; c += 32) put_kv(a.pool, at + c, value(c), a.dtype);
+    return;
+  }
+  // i8: one scale per vector, max |x| / 127, kept in f32 before the vector's bytes.
+  float most = 0.f;
+  for (int c = lane; c < dim; c += 32) most = fmaxf(most, fabsf(value(c)));
+  float scale = warp_max(most) / 127.f;
+  u8* bytes = (u8*)a.pool + at;
+  if (lane == 0) *(float*)bytes = scale;
+  for (int c = lane; c < dim; c += 32) ((signed char*)bytes)[4 + c] = scale == 0.f ? 0 : (signed char)rintf(value(c) / scale);
 }
+
+KERNEL(256, rotary_append, AppendArgs) { rotary_append_to<false>(a); }
+KERNEL(256, rotary_append_fp8, AppendArgs) { rotary_append_to<true>(a); }

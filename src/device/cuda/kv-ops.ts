@@ -26,7 +26,7 @@ const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;
 
 /**
  * Kernels on the tensor cores: the largest dims each takes, ring slots of its decode form with bulk copies, how many blocks of it fit a
- * multiprocessor, ring slots without bulk copies, and whether the extend kernel on wgmma takes exactly these dims (attention-decode.cu,
+ * multiprocessor, ring slots without bulk copies, and whether the extend kernel on wgmma takes exactly these dims (attention-decode.cuh,
  * attention-wgmma.cu).
  */
 const SHAPES = [
@@ -58,7 +58,7 @@ export class CudaKvPool implements KvPool {
   readonly address: number;
   readonly byteLength: number;
   readonly layout: KvLayout; // in elements; of i8 and fp8 in bytes
-  /** null: attention-plain.cu serves this pool. */
+  /** null: attention-plain.cuh serves this pool. */
   readonly shape: Shape | null;
   /** Pages of decodes come by bulk copies, from sm_90 on where shared memory has room for the ring. */
   readonly isBulk: boolean;
@@ -79,7 +79,7 @@ export class CudaKvPool implements KvPool {
 }
 
 /**
- * An i8 vector is its f32 scale and its codes, together a multiple of 4 bytes; so is one of fp8 where attention-plain.cu reads it. For the
+ * An i8 vector is its f32 scale and its codes, together a multiple of 4 bytes; so is one of fp8 where attention-plain.cuh reads it. For the
  * tensor-core kernels it has a factor of 16 bits, with its neighbours' behind the codes of 8 slots (kv-fp8.cuh).
  */
 function layoutOf(spec: PageSpec, facts: GpuFacts): KvLayout {
@@ -222,7 +222,7 @@ export abstract class CudaKvOps extends CudaRowOps {
     (q as CudaTensor).storage.version++;
     this.runtime.queue
       .begin(
-        this.runtime.modules.functionOf("rotary", "rotary_append"),
+        this.runtime.modules.functionOf("rotary", spec.dtype === "fp8" ? "rotary_append_fp8" : "rotary_append"),
         Math.ceil(warps / 4),
         staged.numTokens,
         1,
@@ -281,8 +281,11 @@ export abstract class CudaKvOps extends CudaRowOps {
       this.#arguments(out as CudaTensor, q as CudaTensor, pool as CudaKvPool, layer, staged, plan, planIndex, params);
     };
     (out as CudaTensor).storage.version++;
+    const isFp8 = spec.dtype === "fp8";
+    const sourceOf = (form: string): string => (isFp8 ? "attention-fp8" : `attention-${form}`);
     if (shape === null) {
-      launch("attention-plain", "attention_plain", bucket(numDecodes + numExtends) * spec.numKvHeads, 1, 128, 0);
+      const kernel = isFp8 ? "attention_plain_fp8" : "attention_plain";
+      launch(sourceOf("plain"), kernel, bucket(numDecodes + numExtends) * spec.numKvHeads, 1, 128, 0);
       return;
     }
     const name = `${spec.dtype}_${shape.dk}_${shape.dv}`;
@@ -292,20 +295,14 @@ export abstract class CudaKvOps extends CudaRowOps {
       const kernel = `decode_${how}_${name}`;
       // Blocks that stay keep their next item for themselves: beside long rows that are split, a block for each item was faster.
       const blocks = isBulk && plan.numTiles === 0 ? Math.min(decodes, shape.bulkBlocks * multiprocessors) : decodes;
-      launch("attention-decode", kernel, blocks, 1, isBulk ? 160 : 128, decodeShared(shape, spec.dtype, isBulk));
+      launch(sourceOf("decode"), kernel, blocks, 1, isBulk ? 160 : 128, decodeShared(shape, spec.dtype, isBulk));
     }
     if (numExtends === 0) return;
-    if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0 && spec.dtype !== "fp8") {
+    if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0 && !isFp8) {
       launch("attention-wgmma", `wgmma_${name}`, Math.min(extends_, multiprocessors), 1, 384, wgmmaShared(shape));
     } else {
-      launch(
-        "attention-extend",
-        `extend_${name}`,
-        extends_,
-        Math.ceil(plan.maxRows / 64),
-        128,
-        extendShared(shape, spec.dtype),
-      );
+      const tiles = Math.ceil(plan.maxRows / 64);
+      launch(sourceOf("extend"), `extend_${name}`, extends_, tiles, 128, extendShared(shape, spec.dtype));
     }
   }
 
@@ -378,7 +375,7 @@ function bucket(count: number): number {
   return Math.ceil(count / step) * step;
 }
 
-/** Of attention-decode.cu: the ring, q, the probabilities' fragments, sums and maxima; for fp8 the warps' tiles of bf16. */
+/** Of attention-decode.cuh: the ring, q, the probabilities' fragments, sums and maxima; for fp8 the warps' tiles of bf16. */
 function decodeShared({ dk, dv, bulkSlots, copySlots }: Shape, dtype: KvDtype, isBulk: boolean): number {
   const dim = Math.max(dk, dv);
   const ring = (isBulk ? bulkSlots : copySlots) * UNIT * (dtype === "fp8" ? dim + 2 : 2 * dim);
@@ -390,7 +387,7 @@ function wgmmaShared({ dk, dv }: Shape): number {
   return (UNIT * (3 * dk + 2 * dv) + 2 * 128 * dk) * 2;
 }
 
-/** Of attention-extend.cu: queries, keys and values; of fp8 their codes, and one tile for both. */
+/** Of attention-extend.cuh: queries, keys and values; of fp8 their codes, and one tile for both. */
 function extendShared({ dk, dv }: Shape, dtype: KvDtype): number {
   const pages = dtype === "fp8" ? Math.max(dk, dv) * 2 + (dk + 2) + (dv + 2) : (dk + dv) * 2;
   return 64 * dk * 2 + UNIT * pages;

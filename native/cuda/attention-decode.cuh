@@ -1,0 +1,307 @@
+// Attention of tiles with at most 16 packed query rows: decodes, with the GQA group as the rows of one tensor-core tile. Bound by
+// reading K and V.
+//
+// A block takes items for one kv head, one after the other (WorkList); 4 warps walk an item's units together, so that a single unit is done as fast as a multiprocessor
+// can and a long row streams. Per unit: warp w scores keys 32w..32w+31; the warps' maxima meet in shared memory; probabilities go
+// there as the fragments they are; then warp w sums all keys for its quarter of the value's dims. Chains over dims and over keys are
+// those of the extend kernels, bit for bit.
+// K and V of a unit are a slot each of a ring. From Hopper on, a fifth warp asks for pages by bulk copies (ids read a unit ahead);
+// before, all threads copy. fp8 pages: each warp makes bf16 of what it multiplies, in a tile of its own, and lets the ring's slot go at once.
+#pragma once
+#include "attention-bulk.cuh"
+
+#define WARPS 4
+#define COMPUTING (32 * WARPS)
+
+// IS_EXACT: the head's dims are DK and DV, so that addresses are constants.
+template <int PAGES, int DK, int DV, int SLOTS, bool IS_BULK, bool IS_EXACT>
+__device__ void decode(const AttentionArgs& a) {
+  constexpr bool IS_FP8 = PAGES == KIND_FP8;
+  constexpr int KIND = KIND_OF(PAGES), DIM = DK > DV ? DK : DV, TILES = DV / (8 * WARPS);
+  constexpr int SLOT = IS_FP8 ? UNIT * (DIM + 2) : UNIT * DIM * 2, WIDENED = UNIT / WARPS * DIM * 2;
+  DYNAMIC_SHARED(shared);
+  u8* qs = shared + SLOTS * SLOT;                       // [16][DK]
+  uint4* ps = (uint4*)(qs + 16 * DK * 2);               // [UNIT / 16][lane]: A fragments of the probabilities
+  float2* sums = (float2*)(ps + UNIT / 16 * 32);        // [WARPS][lane]
+  float* tops = (float*)(sums + WARPS * 32);            // [WARPS][16]
+  u8* widened = (u8*)(tops + WARPS * 16) + (threadIdx.x >> 5) * WIDENED;  // fp8: [WARPS] tiles of [32][DK] or [UNIT][DV / WARPS]
+  __shared__ u64 full[SLOTS], empty[SLOTS], given[WORKS], done[WORKS];
+  __shared__ Work slots[WORKS];
+  __shared__ int ids[32];
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
+  const int keyDim = IS_EXACT ? DK : a.keyDim, valueDim = IS_EXACT ? DV : a.valueDim;
+  if (IS_BULK && threadIdx.x == 0) {
+    for (int s = 0; s < SLOTS; s++) {
+      barrier_init(&full[s], 1);
+      barrier_init(&empty[s], COMPUTING);
+    }
+    for (int s = 0; s < WORKS; s++) {
+      barrier_init(&given[s], 32);
+      barrier_init(&done[s], COMPUTING);
+    }
+    barrier_init_done();
+  }
+  if (a.isAlone) let_others_begin();
+  // The plan, page ids and the keys of earlier steps were there before the kernels ahead began: only what this step writes is waited for.
+  if (!IS_BULK) wait_for_others();
+  const Plan plan(a);
+  const int total = plan.numDecodes * a.numKvHeads;
+  if ((int)blockIdx.x >= total) return;
+  if (IS_BULK) __syncthreads();
+
+  // Chunk 2u is the keys of an item's unit u, 2u + 1 its values. Counted over all items, chunk c lies in slot c % SLOTS.
+  auto first_of = [&](const Item& item) { return item.kvStart + max(0, item.lo - item.kvStart) / UNIT * UNIT; };
+  auto units_of = [&](const Item& item) { return max(0, (item.kvEnd - first_of(item) + UNIT - 1) / UNIT); };
+  WorkList works = {slots, given, done, 0};
+  if (IS_BULK && warp == WARPS) {
+    int work = blockIdx.x, chunks = 0;
+    auto number_of = [&](int work) { return lane < ITEM_INTS && work < total ? plan.at[PLAN_HEADER + work / a.numKvHeads * ITEM_INTS + lane] : 0; };
+    int number = number_of(work);
+#pragma unroll 1
+    while (work < total) {
+      const bool isFirst = works.n == 0;
+      const int kvHead = work % a.numKvHeads;
+      works.give(number, kvHead);
+      const Item item(slots[(works.n - 1) % WORKS].item);
+      const int first = first_of(item), units = units_of(item);
+      const HeadPages<PAGES> keys(a, kvHead, false), values(a, kvHead, true);
+      const UnitPages unitPages(a, item, ids);
+      auto unit_of = [&](int c) { return first + (c >> 1) * UNIT; };
+      int page = -1, nextPage = unitPages.of(first);
+      auto ask = [&](int c, int id) {
+        HeadPages<PAGES> from = keys;
+        if (c & 1) from = values;
+        const int slot = (chunks + c) % SLOTS;
+        unitPages.copy_once(shared + slot * SLOT, from, unit_of(c), id, &full[slot]);
+      };
+      auto expect = [&](int c) {
+        if ((c & 1) == 0) {
+          page = nextPage;
+          nextPage = unitPages.of(unit_of(c) + UNIT);
+        }
+        unitPages.template expect<PAGES>(&full[(chunks + c) % SLOTS], page, (c & 1) ? valueDim : keyDim);
+      };
+      int early = 0;
+      if (isFirst) {
+        auto isNew = [&](int c) { return unit_of(c) + (lane + 1) * unitPages.copyKeys > item.newStart; };
+        early = min(SLOTS, 2 * units);
+#pragma unroll 1
+        for (int c = 0; c < early; c++) {
+          expect(c);
+          ask(c, isNew(c) ? -1 : page);
+        }
+        wait_for_others();
+        if (!a.isAlone) let_others_begin();  // the extend kernel relies on this one's having waited
+#pragma unroll 1
+        for (int c = 0; c < early; c++)
+          if (unit_of(c) + UNIT > item.newStart) ask(c, isNew(c) ? unitPages.of(unit_of(c)) : -1);
+      }
+      work = take_work(a.taken, total);
+      number = number_of(work);
+#pragma unroll 1
+      for (int c = early; c < 2 * units; c++) {
+        const int all = chunks + c;
+        if (all >= SLOTS) barrier_wait(&empty[all % SLOTS], (all / SLOTS - 1) & 1);
+        expect(c);
+        ask(c, page);
+      }
+      chunks += 2 * units;
+    }
+    works.give(0, -1);
+    end_work(a.taken, total);
+    return;
+  }
+  if (IS_BULK) wait_for_others();
+  else if (!a.isAlone) let_others_begin();
+
+  const int column0 = warp * (DV / WARPS);
+  // An item, whose chunks are counted from `chunks` on.
+  auto take_item = [&](const Item& item, int kvHead, int chunks) {
+    const int lo = item.lo, hi = item.kvEnd, first = first_of(item), units = units_of(item);
+    const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
+    const int* pages = a.step + item.pagesAt;
+    auto slot_of = [&](int c) { return shared + (chunks + c) % SLOTS * SLOT; };
+    auto fill = [&](int c) {
+      if (IS_BULK) return;
+      const HeadPages<PAGES> from(a, kvHead, (c & 1) != 0);
+      const int pieces = from.slot(from.dim) * 8 / from.PIECE;  // of 8 keys
+      for (int at = threadIdx.x; at < UNIT / 8 * pieces && c < 2 * units; at += COMPUTING) {
+        const int key = first + (c >> 1) * UNIT + at / pieces * 8;
+        if (key < hi && key + 8 > lo) copy16(slot_of(c) + at * 16, from.at(pages[key >> a.pageShift], key) + at % pieces * from.PIECE);
+      }
+      copy_commit();
+    };
+    // Without barriers, keys are waited for with SLOTS - 2 later chunks asked for, values with SLOTS - 1.
+    auto wait = [&](int c) {
+      if (IS_BULK) {
+        barrier_wait(&full[(chunks + c) % SLOTS], (chunks + c) / SLOTS & 1);
+      } else {
+        if (c & 1) copy_wait<SLOTS - 1>();
+        else copy_wait<SLOTS - 2>();
+        __syncthreads();
+      }
+    };
+    auto release = [&](int c) {
+      if (!IS_BULK) return;
+      __syncwarp();
+      barrier_arrive(&empty[(chunks + c) % SLOTS]);  // every lane for its own reads: as fast as one for its warp, and racecheck can follow it
+    };
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++) fill(c);
+    load_q<KIND, DK>(qs, a, plan, item, kvHead, 0, threadIdx.x, COMPUTING);
+    const Rows rows = rows_of(a, plan, item, 0);
+    group_wait(1, COMPUTING);
+
+    float total[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
+#pragma unroll
+    for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) total[n][j] = 0.f;
+#pragma unroll 1
+    for (int u = 0; u < units; u++) {
+      const int unit = first + u * UNIT, c = 2 * u;
+      float s[4][4], um[2], ud[2];
+#pragma unroll
+      for (int n = 0; n < 4; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
+      wait(c);
+      if constexpr (IS_FP8) {
+        __syncwarp();
+#pragma unroll 4
+        for (int at = lane; at < 32 * (keyDim / 8); at += 32) {
+          const int key = at / keyDim * 8 + (at & 7), column = at % keyDim >> 3;
+          *(uint4*)(widened + at * 16) = fp8_column(slot_of(c), warp * 32 + key, column, keyDim);
+        }
+        __syncwarp();
+        release(c);
+        score_keys<KIND, DK, 32>(s, qs, widened, 0, keyDim * 16, keyDim / 16);
+      } else {
+        score_keys<KIND, DK, 32>(s, qs, slot_of(c), warp * 32, keyDim * 16, keyDim / 16);
+      }
+      scores_of<4>(s, rows, unit + warp * 32, a.scale, a.softcap, um);
+      if (!IS_FP8) release(c);
+#pragma unroll
+      for (int r = 0; r < 2; r++) {
+        um[r] = quad_max(um[r]);
+        if (q == 0) tops[warp * 16 + g + 8 * r] = um[r];
+      }
+      group_wait(1, COMPUTING);  // all are past the values of the unit before
+      if (u > 0) fill(c - 1 + SLOTS);
+#pragma unroll
+      for (int r = 0; r < 2; r++)
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) um[r] = fmaxf(um[r], tops[w * 16 + g + 8 * r]);
+      float sum[2];
+      probabilities_of(s, um, sum);
+      sums[warp * 32 + lane] = make_float2(sum[0], sum[1]);
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        u32 p[4];
+        probability_fragment<KIND>(p, s + 2 * h);
+        ps[(2 * warp + h) * 32 + lane] = {p[0], p[1], p[2], p[3]};
+      }
+      group_wait(1, COMPUTING);  // all are past the keys
+      fill(c + SLOTS);
+
+      wait(c + 1);
+      u8* v = slot_of(c + 1);
+      if constexpr (IS_FP8) {
+        // The warp's own columns; slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN.
+#pragma unroll 4
+        for (int at = lane; at < UNIT * TILES; at += 32) {
+          const int key = at / (8 * TILES) * 8 + (at & 7), column = column0 / 8 + (at >> 3) % TILES;
+          const bool isSeen = unit + key >= lo && unit + key < hi && (IS_EXACT || column * 8 < valueDim);
+          *(uint4*)(widened + at * 16) = isSeen ? fp8_column(v, key, column, valueDim) : uint4{0, 0, 0, 0};
+        }
+        __syncwarp();
+        release(c + 1);
+      } else if (unit < lo || unit + UNIT > hi) {
+        // Slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN.
+#pragma unroll 1
+        for (int at = threadIdx.x; at < UNIT * (valueDim / 8); at += COMPUTING) {
+          const int key = at / (valueDim / 8), column = at % (valueDim / 8);
+          if (unit + key < lo || unit + key >= hi) *(uint4*)(v + tile_at(key, column, valueDim * 16)) = {0, 0, 0, 0};
+        }
+        if (IS_BULK) fence_stores();  // the next copy to this slot comes after them
+        group_wait(1, COMPUTING);
+      }
+      float o[TILES][4];
+#pragma unroll
+      for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
+#pragma unroll
+      for (int k = 0; k < UNIT / 16; k++) {
+        const uint4 f = ps[k * 32 + lane];
+        const u32 p[4] = {f.x, f.y, f.z, f.w};
+#pragma unroll
+        for (int n = 0; n < TILES; n += 2)
+          if (IS_EXACT || column0 + n * 8 < valueDim) {
+            if (IS_FP8) add_values<KIND>(o + n, p, widened, k * 16, n, TILES * 128);
+            else add_values<KIND>(o + n, p, v, k * 16, column0 / 8 + n, valueDim * 16);
+          }
+      }
+      const float2 s0 = sums[lane], s1 = sums[32 + lane], s2 = sums[64 + lane], s3 = sums[96 + lane];
+      ud[0] = unit_sum(s0.x, s1.x, s2.x, s3.x);
+      ud[1] = unit_sum(s0.y, s1.y, s2.y, s3.y);
+      if (isPerUnit) {
+        put_state<TILES>(a, plan, item, kvHead, item.partial + u, 0, o, um, ud, column0 + 2 * q, warp == 0 && q == 0);
+      } else {
+        const Fold fold0(m[0], um[0]), fold1(m[1], um[1]);
+        m[0] = fold0.m; m[1] = fold1.m;
+        d[0] = fold0(d[0], ud[0]); d[1] = fold1(d[1], ud[1]);
+#pragma unroll
+        for (int n = 0; n < TILES; n++) {
+          total[n][0] = fold0(total[n][0], o[n][0]);
+          total[n][1] = fold0(total[n][1], o[n][1]);
+          total[n][2] = fold1(total[n][2], o[n][2]);
+          total[n][3] = fold1(total[n][3], o[n][3]);
+        }
+      }
+      if (!IS_FP8) release(c + 1);
+    }
+    if (!IS_BULK) copy_wait<0>();
+    if (item.partial < 0) {
+      put_rows<TILES, false>(a, plan, item, kvHead, 0, total, m, d, column0 + 2 * q);
+      return;
+    }
+    if (!isPerUnit) put_state<TILES>(a, plan, item, kvHead, item.partial, 0, total, m, d, column0 + 2 * q, warp == 0 && q == 0);
+    constexpr int ROOMS = SLOTS * SLOT / (WARPS * ROOM_BYTES);
+    merge_if_last<ROOMS>(a, plan, item, kvHead, COMPUTING, shared);  // rows that are split have a block for each item: the ring is free
+  };
+  if (!IS_BULK) {
+    take_item(Item(plan, blockIdx.x / a.numKvHeads), blockIdx.x % a.numKvHeads, 0);
+    return;
+  }
+  int chunks = 0;
+#pragma unroll 1
+  for (;;) {
+    const Work& work = works.next();
+    const int kvHead = work.kvHead;
+    if (kvHead < 0) break;
+    const Item item(work.item);
+    take_item(item, kvHead, chunks);
+    chunks += 2 * units_of(item);
+    works.end();
+  }
+}
+
+// The forms of one kind of pages.
+#define DECODE(PAGES, name, HOW, THREADS, DK, DV, SLOTS, PER_SM, IS_BULK, IS_EXACT)                                                        \
+  OPEN_KERNEL(THREADS, PER_SM, decode_##HOW##_##name##_##DK##_##DV, AttentionArgs) { decode<PAGES, DK, DV, SLOTS, IS_BULK, IS_EXACT>(a); }
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define BULK_DECODES(PAGES, name)                                              \
+  DECODE(PAGES, name, exact, COMPUTING + 32, 64, 64, 4, 3, true, true)         \
+  DECODE(PAGES, name, exact, COMPUTING + 32, 128, 128, 3, 2, true, true)       \
+  DECODE(PAGES, name, bulk, COMPUTING + 32, 64, 64, 4, 3, true, false)         \
+  DECODE(PAGES, name, bulk, COMPUTING + 32, 128, 128, 3, 2, true, false)       \
+  DECODE(PAGES, name, bulk, COMPUTING + 32, 192, 128, 4, 1, true, false)       \
+  DECODE(PAGES, name, bulk, COMPUTING + 32, 256, 256, 3, 1, true, false)
+#else
+#define BULK_DECODES(PAGES, name)
+#endif
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200 // shared memory too small for the ring
+#define COPY_DECODES(PAGES, name)                                              \
+  DECODE(PAGES, name, copy, COMPUTING, 64, 64, 3, 2, false, false)             \
+  DECODE(PAGES, name, copy, COMPUTING, 128, 128, 2, 1, false, false)           \
+  DECODE(PAGES, name, copy, COMPUTING, 192, 128, 2, 1, false, false)           \
+  DECODE(PAGES, name, copy, COMPUTING, 256, 256, 2, 1, false, false)
+#else
+#define COPY_DECODES(PAGES, name)
+#endif
+#define DECODES(PAGES, name) BULK_DECODES(PAGES, name) COPY_DECODES(PAGES, name)
