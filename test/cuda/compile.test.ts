@@ -1,5 +1,5 @@
-// Kernels compile for Hopper, where nvcc is: no GPU is needed. Nothing that matters spills, and wgmma is not serialised. The matmuls
-// for codes are the same templates as those for 16-bit weights and take minutes: npm run test:long.
+// Kernels compile for Hopper, where nvcc is: no GPU is needed. Nothing that matters spills, and wgmma is not serialised. The kernels
+// for codes are the same templates as those for 16-bit numbers and take minutes: npm run test:long.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

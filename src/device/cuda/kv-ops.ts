@@ -282,7 +282,7 @@ export abstract class CudaKvOps extends CudaRowOps {
     };
     (out as CudaTensor).storage.version++;
     const isFp8 = spec.dtype === "fp8";
-    const sourceOf = (form: string): string => (isFp8 ? "attention-fp8" : `attention-${form}`);
+    const sourceOf = (form: string): string => (isFp8 ? "attention-codes" : `attention-${form}`);
     if (shape === null) {
       const kernel = isFp8 ? "attention_plain_fp8" : "attention_plain";
       launch(sourceOf("plain"), kernel, bucket(numDecodes + numExtends) * spec.numKvHeads, 1, 128, 0);

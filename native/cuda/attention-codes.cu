@@ -1,4 +1,4 @@
-// Attention over fp8 pages (kv-fp8.cuh): the forms that 16-bit pages have, in a source of their own, so that those are compiled as before.
+// Attention over pages of codes: fp8 (kv-fp8.cuh). A source of its own, so that the kernels of 16-bit pages are compiled without it.
 #include "attention-decode.cuh"
 #include "attention-extend.cuh"
 #include "attention-plain.cuh"
