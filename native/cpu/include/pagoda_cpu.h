@@ -180,6 +180,10 @@ PG_API int32_t pg_sample(void* context, int32_t* out_tokens, float* out_logprobs
 // kind: 0 f32 multiply-adds (two operations each), 1 int8 multiply-adds (two each), 2 bytes read from memory.
 PG_API int32_t pg_measure_peak(void* context, int32_t kind, double* out);
 
+// One run of it, of some hundred microseconds; work: operations or bytes done. data [count]: what kind 2 reads, and kind 3 reads and writes back
+// (both count); null otherwise.
+PG_API int32_t pg_run_peak(void* context, int32_t kind, float* data, int64_t count, double* work);
+
 #ifdef __cplusplus
 }
 #endif

@@ -46,6 +46,7 @@ struct Kernels {
   int64_t (*peak_float)(int64_t rounds, float* sink);
   int64_t (*peak_int)(int64_t rounds, float* sink);
   void (*peak_read)(const float* data, int64_t count, float* sink);
+  void (*peak_update)(float* data, int64_t count, const float* by);
 };
 
 }  // namespace pg

@@ -47,12 +47,12 @@ struct ShortConvWork {
   int32_t kernel;
   int32_t cols;
   bool starts;
+  bool silu;  // of every output
 };
 
 struct RecurrentKernels {
   int32_t block_cols;  // most columns of a piece of work
   void (*linear_attention)(const LinearAttentionWork& work);
-  // Without the activation, which is a row kernel.
   void (*short_conv)(const ShortConvWork& work);
 };
 

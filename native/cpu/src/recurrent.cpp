@@ -64,7 +64,9 @@ int32_t pg_short_conv(void* handle, float* out, int64_t out_stride, const float*
     work.kernel = kernel;
     work.cols = static_cast<int32_t>(cols - col < kConvCols ? cols - col : kConvCols);
     work.starts = step.positions[first] == 0;
+    work.silu = activation == kSilu;
     run(work);
+    if (activation == kSilu || activation == kIdentity) return;
     for (int32_t t = 0; t < work.tokens; t++) activate(work.out + t * out_stride, work.out + t * out_stride, work.cols);
   });
   return PG_OK;

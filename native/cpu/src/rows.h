@@ -8,6 +8,7 @@ namespace pg {
 
 // Order of Activation in src/device/cpu/codes.ts.
 constexpr int32_t kNumActivations = 7;
+constexpr int32_t kSilu = 0, kIdentity = kNumActivations - 1;
 // What gates an expert: the activations and gpt-oss's own.
 constexpr int32_t kGateOss = kNumActivations;
 

@@ -72,4 +72,5 @@ TEST(hostile_arguments) {
   CHECK_OK(pg_weight_free(context, handle));
   double peak = 0;
   REFUSED(pg_measure_peak(context, 9, &peak));
+  REFUSED(pg_run_peak(context, 9, nullptr, 0, &peak));
 }

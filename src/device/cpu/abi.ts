@@ -88,6 +88,7 @@ export const ABI = {
   pg_sample: [I32, ADDR, OUT, OUT, OUT, OUT, I64, ADDR, I64, I64, I64, IN, I64, IN, I64],
 
   pg_measure_peak: [I32, ADDR, I32, OUT],
+  pg_run_peak: [I32, ADDR, I32, ADDR, I64, OUT],
 } as const satisfies Record<string, readonly AbiType[]>;
 
 type Argument<T> = T extends "in" | "out" ? ArrayBufferView | string : number;

@@ -38,6 +38,12 @@ export interface KernelDeviceOptions {
   readonly maxPoolBytes: number;
 }
 
+/** f32 or int8 multiply-adds, bytes read. */
+export type PeakKind = "float" | "int8" | "memory";
+/** Beside them: bytes read and written back. */
+export type PeakRun = PeakKind | "update";
+const PEAK_CODE: Record<PeakRun, number> = { float: 0, int8: 1, memory: 2, update: 3 };
+
 export class KernelDevice extends CpuRecurrentOps implements Device {
   readonly info: DeviceInfo;
   protected readonly context: CpuContext;
@@ -196,10 +202,20 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   }
 
   /** What the machine can do at best on this device's threads, per second; see pg_measure_peak. Not for use in a step. */
-  measurePeak(kind: "float" | "int8" | "memory"): number {
+  measurePeak(kind: PeakKind): number {
     const out = new Float64Array(1);
-    const code = { float: 0, int8: 1, memory: 2 }[kind];
-    this.context.check(this.context.native.pg_measure_peak(this.context.handle, code, out), "pg_measure_peak");
+    const { native, handle } = this.context;
+    this.context.check(native.pg_measure_peak(handle, PEAK_CODE[kind], out), "pg_measure_peak");
+    return out[0]!;
+  }
+
+  /** One short run of it, to be timed beside other work: operations done, or bytes of `data` moved. */
+  runPeak(kind: PeakRun, data: Tensor | null): number {
+    const out = new Float64Array(1);
+    const { native, handle } = this.context;
+    const address = data === null ? 0 : (data as CpuTensor).address;
+    const count = data === null ? 0 : data.rows * data.cols;
+    this.context.check(native.pg_run_peak(handle, PEAK_CODE[kind], address, count, out), "pg_run_peak");
     return out[0]!;
   }
 

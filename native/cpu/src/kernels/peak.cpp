@@ -70,5 +70,10 @@ void peak_read(const float* data, int64_t count, float* sink) {
   for (int i = 0; i < 8; i++) *sink += sum[i][0];
 }
 
+void peak_update(float* data, int64_t count, const float* by) {
+  const vf add = v_set(*by);
+  for (int64_t k = 0; k + VL <= count; k += VL) v_store(data + k, v_add(v_load(data + k), add));
+}
+
 }  // namespace PG_NS
 }  // namespace pg

@@ -9,6 +9,8 @@ namespace PG_NS {
 int64_t peak_float(int64_t rounds, float* sink);
 int64_t peak_int(int64_t rounds, float* sink);
 void peak_read(const float* data, int64_t count, float* sink);
+// Reads all and writes it back.
+void peak_update(float* data, int64_t count, const float* by);
 
 }  // namespace PG_NS
 }  // namespace pg

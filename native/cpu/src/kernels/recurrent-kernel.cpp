@@ -27,6 +27,7 @@ constexpr int32_t kCols = 64;  // S of 128 keys takes 32 KiB
 constexpr int32_t kCols = 32;
 #endif
 constexpr int kVectors = kCols / VL;
+constexpr int32_t kLine = 16;      // numbers of a cache line
 constexpr int32_t kConvAhead = 2;  // tokens
 
 // The block: rows `stride` apart, kCols of each.
@@ -68,15 +69,29 @@ void store_block(const Rows& block, const LinearAttentionWork& w) {
 struct Token {
   const float* k;
   const float* q;
+  const float* later_k;  // of the token in its place in the next pass
+  const float* later_q;
   float decay;
   vf u[kVectors];
   vf value[kVectors];
 };
 
+// Tokens lie far apart, each on pages of its own, so nothing but this fetches them in time: what token t + ahead reads and writes is fetched
+// while t is worked on, its values here and its key and query along the rows of the pass.
+template <int Ahead>
 void read_token(Token& token, const LinearAttentionWork& w, int32_t t) {
+  const int32_t later = t + Ahead < w.tokens ? t + Ahead : t;
   token.k = w.k + t * w.k_stride;
   token.q = w.q + t * w.q_stride;
+  token.later_k = w.k + later * w.k_stride;
+  token.later_q = w.q + later * w.q_stride;
   token.decay = w.decay[t * w.decay_stride];
+  __builtin_prefetch(w.decay + later * w.decay_stride, 0);
+  __builtin_prefetch(w.rate + later * w.rate_stride, 0);
+  for (int c = 0; c < kCols; c += kLine) {
+    __builtin_prefetch(w.v + later * w.v_stride + c, 0);
+    __builtin_prefetch(w.out + later * w.out_stride + c, 1);
+  }
   const float* v = w.v + t * w.v_stride;
 #pragma GCC unroll 8
   for (int i = 0; i < kVectors; i++) {
@@ -84,6 +99,11 @@ void read_token(Token& token, const LinearAttentionWork& w, int32_t t) {
     token.value[i] = left >= VL ? v_load(v + i * VL) : left > 0 ? v_load_some(v + i * VL, left) : v_set(0.0f);
     token.u[i] = v_set(w.rate[t * w.rate_stride]) * token.value[i];
   }
+}
+
+PG_INLINE void fetch_later(const Token& token, int32_t i) {
+  __builtin_prefetch(token.later_k + i, 0);
+  __builtin_prefetch(token.later_q + i, 0);
 }
 
 void write_out(const LinearAttentionWork& w, int32_t t, const Token& token, const vf* out) {
@@ -97,38 +117,54 @@ void write_out(const LinearAttentionWork& w, int32_t t, const Token& token, cons
   }
 }
 
+// What the tokens add, and their sums over the rows so far.
+template <int Tokens>
+struct StateSpaceSums {
+  vf u[Tokens][kVectors], by_query[Tokens][kVectors];
+};
+
+template <int Tokens>
+PG_INLINE void state_space_row(StateSpaceSums<Tokens>& sums, float* row, const Token* tokens, int32_t i) {
+  vf s[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; v++) s[v] = v_load(row + v * VL);
+#pragma GCC unroll 2
+  for (int t = 0; t < Tokens; t++) {
+    const vf key = v_set(tokens[t].k[i]), query = v_set(tokens[t].q[i]), decay = v_set(tokens[t].decay);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) {
+      s[v] = v_madd(s[v], decay, key * sums.u[t][v]);
+      sums.by_query[t][v] = v_madd(s[v], query, sums.by_query[t][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; v++) v_store(row + v * VL, s[v]);
+}
+
 // S = g S + k u^T of each of the tokens in turn; out[t] = S^T q after it.
 template <int Tokens>
 PG_INLINE void state_space_pass(const Rows& block, const Token* tokens, int32_t key_dim, vf (*out)[kVectors]) {
-  vf u[Tokens][kVectors], sums[Tokens][kVectors];
+  StateSpaceSums<Tokens> sums;
 #pragma GCC unroll 2
   for (int t = 0; t < Tokens; t++)
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) {
-      u[t][v] = tokens[t].u[v];
-      sums[t][v] = v_set(0.0f);
+      sums.u[t][v] = tokens[t].u[v];
+      sums.by_query[t][v] = v_set(0.0f);
     }
-  for (int32_t i = 0; i < key_dim; i++) {
-    float* row = block.at + i * block.stride;
-    vf s[kVectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; v++) s[v] = v_load(row + v * VL);
+  int32_t i = 0;
+  for (; i + 4 <= key_dim; i += 4) {
 #pragma GCC unroll 2
-    for (int t = 0; t < Tokens; t++) {
-      const vf key = v_set(tokens[t].k[i]), query = v_set(tokens[t].q[i]), decay = v_set(tokens[t].decay);
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; v++) {
-        s[v] = v_madd(s[v], decay, key * u[t][v]);
-        sums[t][v] = v_madd(s[v], query, sums[t][v]);
-      }
-    }
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; v++) v_store(row + v * VL, s[v]);
+    for (int t = 0; t < Tokens; t++) fetch_later(tokens[t], i);
+    float* row = block.at + i * block.stride;
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++) state_space_row<Tokens>(sums, row + r * block.stride, tokens, i + r);
   }
+  for (; i < key_dim; i++) state_space_row<Tokens>(sums, block.at + i * block.stride, tokens, i);
 #pragma GCC unroll 2
   for (int t = 0; t < Tokens; t++)
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; v++) out[t][v] = sums[t][v];
+    for (int v = 0; v < kVectors; v++) out[t][v] = sums.by_query[t][v];
 }
 
 void state_space(const Rows& block, const LinearAttentionWork& w) {
@@ -136,12 +172,12 @@ void state_space(const Rows& block, const LinearAttentionWork& w) {
   vf out[2][kVectors];
   int32_t t = 0;
   for (; t + 2 <= w.tokens; t += 2) {
-    for (int i = 0; i < 2; i++) read_token(tokens[i], w, t + i);
+    for (int i = 0; i < 2; i++) read_token<2>(tokens[i], w, t + i);
     state_space_pass<2>(block, tokens, w.key_dim, out);
     for (int i = 0; i < 2; i++) write_out(w, t + i, tokens[i], out[i]);
   }
   if (t == w.tokens) return;
-  read_token(tokens[0], w, t);
+  read_token<2>(tokens[0], w, t);
   state_space_pass<1>(block, tokens, w.key_dim, out);
   write_out(w, t, tokens[0], out[0]);
 }
@@ -198,6 +234,7 @@ PG_INLINE void delta_pass(const Rows& block, const Token& before, const Token& t
   const float* key_before = Updates ? before.k : token.k;
   int32_t i = 0;
   for (; i + 4 <= key_dim; i += 4) {
+    if constexpr (Dots) fetch_later(token, i);
     float* row = block.at + i * block.stride;
     const Quad p = quad_at(key_before + i), k = quad_at(token.k + i), q = quad_at(token.q + i);
     delta_row<Updates, Dots>(sums, row, spread<0>(p), spread<0>(k), spread<0>(q));
@@ -230,7 +267,7 @@ float dot(const float* k, const float* q, int32_t size) {
 void delta_rule(const Rows& block, const LinearAttentionWork& w) {
   Token before = {}, token;
   for (int32_t t = 0; t < w.tokens; t++) {
-    read_token(token, w, t);
+    read_token<1>(token, w, t);
     // Before the pass, so that its latency hides behind the first rows.
     const vf along = v_set(dot(token.k, token.q, w.key_dim));
     vf a[kVectors], b[kVectors];
@@ -261,25 +298,27 @@ void linear_attention(const LinearAttentionWork& w) {
 }
 
 // Token by token, so that rows are read in order; a tap that lies before the row is in the state, oldest first. A token's piece is too
-// short for the processor to see what comes: the rows of the token after next are fetched meanwhile.
-void short_conv(const ShortConvWork& w) {
+// short for the processor to see what comes: the rows of the token after next are fetched meanwhile. Taps: 0 when known at run time only.
+template <int Taps, bool Silu>
+void conv_tokens(const ShortConvWork& w) {
   static constexpr float kZeros[kConvCols] = {};
-  const int32_t history = w.kernel - 1;
+  const int32_t taps = Taps == 0 ? w.kernel : Taps, history = taps - 1;
   const auto input = [&](int32_t at) {
     return at >= 0 ? w.x + at * w.x_stride : w.starts ? kZeros : w.state + (at + history) * w.state_stride;
   };
   for (int32_t t = 0; t < w.tokens; t++) {
     const float* from[kMaxTaps];
-    for (int32_t j = 0; j < w.kernel; j++) from[j] = input(t - history + j);
+    for (int32_t j = 0; j < taps; j++) from[j] = input(t - history + j);
     float* out = w.out + t * w.out_stride;
     const int32_t later = t + kConvAhead < w.tokens ? kConvAhead : 0;
     each_step(w.cols, [&](int64_t col, int lanes) {
       __builtin_prefetch(w.x + (t + later) * w.x_stride + col, 0);
       __builtin_prefetch(out + later * w.out_stride + col, 1);
       vf sum = w.bias == nullptr ? v_set(0.0f) : v_load_some(w.bias + col, lanes);
-      for (int32_t j = 0; j < w.kernel; j++)
+#pragma GCC unroll 4
+      for (int32_t j = 0; j < taps; j++)
         sum = v_madd(v_load_some(w.weight + j * w.weight_stride + col, lanes), v_load_some(from[j] + col, lanes), sum);
-      v_store_some(out + col, sum, lanes);
+      v_store_some(out + col, Silu ? v_silu(sum) : sum, lanes);
     });
   }
   // Ascending: each place is read before it is written, since inputs only move towards the front.
@@ -288,6 +327,11 @@ void short_conv(const ShortConvWork& w) {
     float* to = w.state + j * w.state_stride;
     each_step(w.cols, [&](int64_t col, int lanes) { v_store_some(to + col, v_load_some(from + col, lanes), lanes); });
   }
+}
+
+void short_conv(const ShortConvWork& w) {
+  if (w.kernel == 4) (w.silu ? conv_tokens<4, true> : conv_tokens<4, false>)(w);
+  else (w.silu ? conv_tokens<0, true> : conv_tokens<0, false>)(w);
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ const Kernels* kernels() {
       peak_float,
       peak_int,
       peak_read,
+      peak_update,
   };
   return &table;
 }
