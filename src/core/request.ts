@@ -62,6 +62,8 @@ export interface ClientShare {
   turn: number;
   /** Of its waiting requests, how many have a turn. */
   numWaiting: number;
+  /** Of its running requests, those that could get their next token. */
+  numDecodes: number;
 }
 
 const NO_HASHES = new Int32Array(0);

@@ -17,7 +17,7 @@ export class ClientShares {
     const { client } = request;
     let share = this.#active.get(client);
     if (share === undefined) {
-      share = { served: 0, numRequests: 0, first: null, turn: 0, numWaiting: 0 };
+      share = { served: 0, numRequests: 0, first: null, turn: 0, numWaiting: 0, numDecodes: 0 };
       this.#active.set(client, share);
     }
     share.numRequests++;

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Row, Simulation, tokensOf } from "../../test/support/simulation.js";
+import type { RequestId } from "../core/ids.js";
 
 const ROOM = { pageSize: 4, maxPagesPerBatch: 8, idealChunk: 32, prefixCaching: false } as const;
 
@@ -59,6 +60,28 @@ test("decodes count: who writes sixteen answers has its turn later", () => {
   sim.add("reader prompt", tokensOf(51, 400), { client: "reader" });
   const chunks = sim.step().filter(({ queryLen }) => queryLen > 1);
   assert.deepEqual(chunks[0]!.id, "reader prompt");
+});
+
+test("decodes of one client take turns where they make the step long; another's single one is in every step", () => {
+  const sim = new Simulation({ ...ROOM, maxPagesPerBatch: 16, targetStepMs: 20, msPerToken: 1 });
+  sim.add("pace", tokensOf(60, 40), { client: "writer" }); // how long a token takes is known after a long step
+  sim.runAll();
+  const answers = { writer: 16, pair: 2, reader: 1 };
+  for (const [client, count] of Object.entries(answers))
+    for (let i = 0; i < count; i++) sim.add(`${client} ${i}`, tokensOf(i + 1, 1), { client, maxTokens: 100 });
+  for (let i = 0; i < 8; i++) sim.step();
+  const lastSteps = new Map<string, number>();
+  for (let i = 0; i < 30; i++) {
+    const rows = sim.step();
+    assert.deepEqual(tokensByClient([rows]), { writer: 7, pair: 2, reader: 1 }, "half of the step, parted");
+    for (const { id } of rows) {
+      assert.ok(i - (lastSteps.get(id) ?? i) <= 3, `${id} waited for ${i - lastSteps.get(id)!} steps`);
+      lastSteps.set(id, i);
+    }
+  }
+  assert.equal(lastSteps.size, 19, "each of them has its turns");
+  for (const name of ["pair 0", "pair 1", "reader 0"]) sim.scheduler.abort(name as RequestId);
+  assert.deepEqual(tokensByClient([sim.step()]), { writer: 16 }, "alone it has them all");
 });
 
 test("nobody is starved by clients that come and go with short prompts", () => {

@@ -7,6 +7,7 @@ import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
 import { alignDown } from "../core/math.js";
 import type { FinishReason, Request } from "../core/request.js";
+import { DecodeTurns } from "./decode-turns.js";
 import { FairOrder } from "./fair-order.js";
 import { hasWaitedLonger, isDecode, isPrefill } from "./progress.js";
 import { Roster } from "./roster.js";
@@ -46,6 +47,7 @@ export class Scheduler {
   readonly #roster: Roster;
   readonly #clock: () => number;
   readonly #order: FairOrder;
+  readonly #decodeTurns: DecodeTurns;
   readonly #pace: StepPace;
   #lastLandedMs = 0;
   readonly #ownStep: Step;
@@ -86,6 +88,7 @@ export class Scheduler {
     this.#roster = new Roster(this.budget, cache, clock);
     this.#clock = clock;
     this.#order = new FairOrder(this.#roster.clients, maxPagesPerBatch);
+    this.#decodeTurns = new DecodeTurns(this.#roster.clients);
     this.#pace = new StepPace(options.targetStepMs ?? 0);
     this.#ownStep = this.createStep();
     this.#step = this.#ownStep;
@@ -204,9 +207,11 @@ export class Scheduler {
 
   /** extend mode. Decodes first, for each has a reader waiting; but a prompt they shut out comes before them in the next step. */
   #mix(): void {
-    this.#placeDecodes(this.#owesPrompt ? this.#pageSize : 0);
+    const reserved = this.#owesPrompt ? this.#pageSize : 0;
+    if (this.#roster.clients.size > 1) this.#shareDecodes(reserved);
+    else this.#placeDecodes(reserved);
     this.#placeChunks();
-    this.#placeDecodes(0); // what was reserved for a prompt and not used
+    if (reserved > 0) this.#placeDecodes(0); // what a prompt was to have and did not use
   }
 
   /** chunked mode. Prefill and decode steps take turns while there is work for both. */
@@ -227,6 +232,12 @@ export class Scheduler {
       if (isDecode(request) && request.lastServedStep !== this.#stepNumber && isReady(request))
         this.#place(request, 1, 1);
     }
+  }
+
+  /** Several clients: decodes get half of a step of the target's length. */
+  #shareDecodes(reserved: number): void {
+    const decodes = this.#decodeTurns.arrange(this.#roster.running, this.#pace.targetDecodes);
+    for (let i = 0; i < decodes.length && this.#left > reserved; i++) this.#place(decodes[i]!, 1, 1);
   }
 
   #placeChunks(): void {

@@ -1,13 +1,17 @@
-// How long a token takes here, measured as steps land: it follows the model, the device and how busy the machine is.
+// How long a step takes here: so much for itself and so much for each token, both measured as steps land. They follow the model, the
+// device and how busy the machine is.
 
-/** The estimate moves towards what it sees by at most this factor: one slow step says little. */
-const MAX_CHANGE = 1.25;
-/** Shorter steps tell more of what every step takes than of what tokens take. */
-const MIN_TOKENS = 32;
+/** What is seen counts as at most so far from what was expected: one slow step says little. */
+const MAX_SURPRISE = 0.25;
+/** How much of a surprise is believed. */
+const LEARNING_RATE = 0.5;
+/** A step of so many tokens says as much about the tokens as about the step itself; shorter ones more about the step. */
+const EVEN_TOKENS = 32;
 
 export class StepPace {
   readonly #targetMs: number;
-  #msPerToken = 0; // 0: not known
+  #stepMs = 0;
+  #tokenMs = 0; // 0: not known
 
   /** 0: no target. */
   constructor(targetMs: number) {
@@ -15,15 +19,33 @@ export class StepPace {
   }
 
   observe(numTokens: number, ms: number): void {
-    if (!(ms > 0) || numTokens < MIN_TOKENS) return;
-    const seen = ms / numTokens;
-    const known = this.#msPerToken;
-    this.#msPerToken = known === 0 ? seen : Math.min(known * MAX_CHANGE, Math.max(known / MAX_CHANGE, seen));
+    if (!(ms > 0)) return;
+    if (this.#tokenMs === 0) {
+      if (numTokens >= EVEN_TOKENS) this.#tokenMs = ms / numTokens;
+      return;
+    }
+    const expected = this.#stepMs + this.#tokenMs * numTokens;
+    const most = MAX_SURPRISE * expected;
+    // Both parts move towards the line of what was seen, by the shortest way (normalised least mean squares).
+    const length = numTokens / EVEN_TOKENS;
+    const move = (LEARNING_RATE * Math.max(-most, Math.min(most, ms - expected))) / (1 + length * length);
+    this.#stepMs = Math.max(0, this.#stepMs + move);
+    this.#tokenMs = Math.max(this.#tokenMs / 2, this.#tokenMs + (move * length) / EVEN_TOKENS);
   }
 
   /** Tokens of a step that takes as long as it should. */
   get targetTokens(): number {
-    if (this.#targetMs === 0 || this.#msPerToken === 0) return Number.POSITIVE_INFINITY;
-    return Math.floor(this.#targetMs / this.#msPerToken);
+    return this.#tokensIn(this.#targetMs - this.#stepMs);
+  }
+
+  /** Decodes that take half of it. */
+  get targetDecodes(): number {
+    return this.#tokensIn((this.#targetMs - this.#stepMs) / 2);
+  }
+
+  /** As many at least as take as long as the step itself: where that is dear, fewer tokens save little. */
+  #tokensIn(ms: number): number {
+    if (this.#targetMs === 0 || this.#tokenMs === 0) return Number.POSITIVE_INFINITY;
+    return Math.floor(Math.max(ms, this.#stepMs) / this.#tokenMs);
   }
 }

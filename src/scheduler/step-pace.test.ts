@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { seeded } from "../../test/support/byte-matcher.js";
+import { StepPace } from "./step-pace.js";
+
+/** After 500 steps of 1 to 100 tokens that take `stepMs` and `tokenMs` for each token. */
+function paceOf(stepMs: number, tokenMs: number, targetMs: number): StepPace {
+  const random = seeded(5);
+  const pace = new StepPace(targetMs);
+  for (let i = 0; i < 500; i++) {
+    const numTokens = 1 + Math.floor(100 * random());
+    pace.observe(numTokens, stepMs + tokenMs * numTokens);
+  }
+  return pace;
+}
+
+const isNear = (value: number, expected: number): void =>
+  assert.ok(Math.abs(value - expected) <= 0.1 * expected + 1, `${value}, not about ${expected}`);
+
+test("what the step takes and what a token takes are told apart", () => {
+  const pace = paceOf(4, 0.5, 20);
+  isNear(pace.targetTokens, 32);
+  isNear(pace.targetDecodes, 16);
+});
+
+test("where the step itself is dear, tokens are not cut to a target that fewer of them would not reach", () => {
+  const pace = paceOf(100, 2, 20);
+  isNear(pace.targetTokens, 50);
+  isNear(pace.targetDecodes, 50);
+});
+
+test("nothing is limited without a target, nor before a step of some length was seen", () => {
+  assert.equal(paceOf(1, 1, 0).targetTokens, Number.POSITIVE_INFINITY);
+  const pace = new StepPace(20);
+  pace.observe(3, 1000);
+  assert.equal(pace.targetDecodes, Number.POSITIVE_INFINITY);
+});
+
+test("a machine that gets busier or quieter is followed within a few steps; one slow step changes little", () => {
+  const pace = paceOf(0, 0.5, 20);
+  pace.observe(40, 5000);
+  assert.ok(pace.targetTokens >= 34, `${pace.targetTokens}`);
+  for (const [tokenMs, expected] of [
+    [1, 20],
+    [0.25, 80],
+  ] as const) {
+    for (let i = 0; i < 30; i++) pace.observe(40, 40 * tokenMs);
+    const seen = pace.targetTokens;
+    assert.ok(seen > 0.6 * expected && seen < 1.4 * expected, `${seen}, not about ${expected}`);
+  }
+});
