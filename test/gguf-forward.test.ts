@@ -6,10 +6,15 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { ENCODERS as CATALOGUED_ENCODERS } from "../src/cli/encoder-catalog.js";
+import { CATALOG } from "../src/cli/model-catalog.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { verifyModel } from "../src/engine/core/verify.js";
 import { openCpu } from "./support/cpu.js";
 import { convertToGguf, type MatrixDtype } from "./support/gguf-converter.js";
+import { ENCODER_ARCHITECTURE } from "./support/gguf-encoders.js";
+import { ARCHITECTURE } from "./support/gguf-names.js";
+import type { GgufTensor } from "./support/gguf-writer.js";
 
 const GOLDENS = ["../shared/goldens", "../shared/goldens2", "test/goldens/variants"];
 const skip = GOLDENS.every((folder) => existsSync(folder)) ? false : `no golden checkpoints at ${GOLDENS.join(", ")}`;
@@ -38,7 +43,7 @@ function verify(name: string, dtype: MatrixDtype, { isDecoded = false, maxTokens
 }
 
 // smollm3 is missing: a GGUF file cannot say which layers have no rope, and its golden has others than the usual ones.
-for (const name of [
+const DECODERS = [
   "llama",
   "llama-tied-rope3",
   "mistral-swa",
@@ -93,7 +98,12 @@ for (const name of [
   "deepseek-v2",
   "glm4-moe-lite",
   "mistral4",
-]) {
+  "gemma-first",
+  "glm-partial",
+  "cohere-normed",
+  "granite-moe-shared",
+];
+for (const name of DECODERS) {
   test(`${name} as GGUF gives the golden logits and tokens`, { skip }, () => {
     for (const { index, logitDifference, misses } of verify(name, "f32")) {
       assert.ok(logitDifference! < 1e-3, `case ${index}: ${logitDifference}`);
@@ -102,20 +112,59 @@ for (const name of [
   });
 }
 
-for (const name of [
+const ENCODERS = [
   "bert",
   "xlm-roberta",
   "xlm-roberta-reranker",
   "modernbert",
   "modernbert-reranker",
   "embeddinggemma",
-]) {
+  "roberta-scores",
+  "distilbert-plain",
+];
+for (const name of ENCODERS) {
   test(`${name} as GGUF gives the golden vectors or scores`, { skip }, () => {
     for (const { index, logitDifference } of verify(name, "f32")) {
       assert.ok(logitDifference! < 2e-4, `case ${index}: ${logitDifference}`);
     }
   });
 }
+
+test("every GGUF architecture of docs/models.md has a file here", { skip }, () => {
+  const elsewhere: Record<string, string> = {
+    "nomic-bert": "nomic-bert.test.ts",
+    smollm3: "gguf-model.test.ts, its tensors and configuration",
+    llama4: "below",
+    qwen2vl: "qwen2 under another name",
+    qwen3vl: "qwen3 under another name",
+    nemotron_h: "nemotron_h_moe without experts",
+  };
+  const made = [...DECODERS, ...ENCODERS].map((name) => {
+    const { architectures } = JSON.parse(readFileSync(join(goldenFolder(name), "config.json"), "utf8"));
+    return { ...ARCHITECTURE, ...ENCODER_ARCHITECTURE }[architectures[0] as string]!;
+  });
+  const documented = [...Object.values(CATALOG), ...CATALOGUED_ENCODERS].flatMap(({ gguf }) => gguf?.split(", ") ?? []);
+  const missing = new Set(documented.filter((name) => !made.includes(name)));
+  assert.deepEqual([...missing].sort(), Object.keys(elsewhere).sort());
+});
+
+test("a tensor that nothing reads is refused by name, and so is one that the architecture does not have", {
+  skip,
+}, () => {
+  const scale: GgufTensor = { name: "", dtype: "f32", shape: [4], bytes: new Uint8Array(16) };
+  const open = (name: string) => {
+    const folder = mkdtempSync(join(scratch, "more"));
+    const file = convertToGguf(goldenFolder("llama"), "f32", false, undefined, [{ ...scale, name }]);
+    writeFileSync(join(folder, "model.gguf"), file);
+    writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases: [{ prompt: [1] }] }));
+    return verifyModel(folder, device);
+  };
+  assert.throws(
+    () => open("blk.0.attn_q_norm.weight"),
+    /tensor_unread|reads tensor model\.layers\.0\.self_attn\.q_norm\.weight/,
+  );
+  assert.throws(() => open("blk.0.attn_new.weight"), /tensor = blk\.0\.attn_new\.weight/);
+});
 
 test("a reranker that is a decoder scores by two rows of its head", { skip }, () => {
   const name = "qwen3-yarn"; // whose head is not its embedding

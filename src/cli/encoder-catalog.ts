@@ -38,7 +38,14 @@ export const ENCODERS: readonly EncoderRow[] = [
     differs: "as XLM-RoBERTa",
     goldens: "roberta-scores",
   },
-  { title: "CamemBERT", architectures: of("Camembert"), gguf: "bert", context: "512", differs: "as XLM-RoBERTa" },
+  {
+    title: "CamemBERT",
+    architectures: of("Camembert"),
+    gguf: "bert",
+    context: "512",
+    differs: "as XLM-RoBERTa",
+    goldens: "— (the code of XLM-RoBERTa)",
+  },
   {
     title: "DistilBERT",
     architectures: of("DistilBert"),
@@ -61,6 +68,7 @@ export const ENCODERS: readonly EncoderRow[] = [
     gguf: "nomic-bert",
     context: "2k",
     differs: "BERT with rotary positions and a gated feed-forward, without biases",
+    goldens: "— (its definition written out in f64, `test/nomic-bert.test.ts`)",
   },
   {
     title: "EmbeddingGemma",

@@ -45,5 +45,19 @@ test("every family's tags part in the same way", () => {
     const expected = { reasoning: `why ${tags.close.slice(0, -1)} not`, content: "so" };
     for (let size = 1; size <= text.length; size++) assert.deepEqual(split(text, false, size, tags), expected);
     assert.ok(endsThinking(`x${tags.open}\n`, tags));
+    // Cut anywhere: a beginning of both, plus what there is of a tag.
+    for (let length = 0; length < text.length; length++) {
+      const cut = text.slice(0, length);
+      const part = split(cut, false, 3, tags);
+      assert.deepEqual(split(cut, false, cut.length || 1, tags), part, JSON.stringify(cut));
+      const isPartOf = (piece: string, whole: string) => {
+        let same = 0;
+        while (same < piece.length && piece[same] === whole[same]) same++;
+        return (
+          cut.endsWith(piece.slice(same)) && piece.length - same < Math.max(tags.open.length, tags.close.length) + 2
+        );
+      };
+      assert.ok(isPartOf(part.reasoning, expected.reasoning) && isPartOf(part.content, expected.content), cut);
+    }
   }
 });

@@ -21,13 +21,14 @@ interface Values {
 
 /**
  * The GGUF file of a folder, with its matrices in `dtype` where their rows are whole blocks; `isDecoded` writes the values
- * they stand for as f32 instead. `verdict`: the rows of two tokens as a reranker's head, in place of the whole one.
+ * they stand for as f32 instead. `verdict`: the rows of two tokens as a reranker's head, in place of the whole one. `more`: what else is in the file.
  */
 export function convertToGguf(
   folder: string,
   dtype: MatrixDtype,
   isDecoded = false,
   verdict?: readonly [yes: number, no: number],
+  more: readonly GgufTensor[] = [],
 ): Buffer {
   const model = new ModelFolder(folder);
   const raw: Raw = model.config;
@@ -54,7 +55,7 @@ export function convertToGguf(
     metadata[`${architecture}.classifier.output_labels`] = ["yes", "no"];
   }
   source.close();
-  return writeGguf(metadata, tensors);
+  return writeGguf(metadata, [...tensors, ...more]);
 }
 
 function* convertTensors(architecture: string, raw: Raw, source: TensorSource): Generator<[string, Values]> {
@@ -70,7 +71,7 @@ function* convertTensors(architecture: string, raw: Raw, source: TensorSource): 
   ].includes(architecture);
   const isGemma = architecture.startsWith("gemma");
   const isPlusOne =
-    ["gemma2", "gemma3", "gemma-embedding", "nemotron"].includes(architecture) ||
+    ["gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"].includes(architecture) ||
     raw.linear_num_key_heads !== undefined;
   const stacks = new Map<string, Values[]>();
   for (const name of source.names()) {
@@ -128,7 +129,9 @@ function* convertTensors(architecture: string, raw: Raw, source: TensorSource): 
     // Where there is a norm after attention as well, ffn_norm is the one before the feed-forward.
     const isHybrid = raw.linear_num_key_heads !== undefined;
     const hasPostNorm =
-      isGemma || isHybrid || ["olmo2", "gpt-oss", "exaone4", "seed_oss", "glm4moe"].includes(architecture);
+      (isGemma && architecture !== "gemma") ||
+      isHybrid ||
+      ["olmo2", "gpt-oss", "exaone4", "seed_oss", "glm4moe"].includes(architecture);
     if (hasPostNorm && part === "post_attention_layernorm.weight") own = "post_attention_norm.weight";
     if (isPlusOne && part!.endsWith("norm.weight") && part !== "linear_attn.norm.weight") values = plusOne(values);
     if (isPermuted && own.startsWith("attn_q.")) values = permute(values, raw.num_attention_heads);

@@ -13,6 +13,8 @@ interface Values {
 export const ENCODER_ARCHITECTURE: Readonly<Record<string, string>> = {
   BertModel: "bert",
   BertForSequenceClassification: "bert",
+  DistilBertModel: "bert",
+  RobertaForSequenceClassification: "bert",
   XLMRobertaModel: "bert",
   XLMRobertaForSequenceClassification: "bert",
   ModernBertModel: "modern-bert",
@@ -36,6 +38,15 @@ const BERT: Readonly<Record<string, string>> = {
   "classifier.dense": "cls",
   "classifier.out_proj": "cls.output",
   classifier: "cls.output",
+  // distilbert
+  "attention.q_lin": "attn_q",
+  "attention.k_lin": "attn_k",
+  "attention.v_lin": "attn_v",
+  "attention.out_lin": "attn_output",
+  sa_layer_norm: "attn_output_norm",
+  "ffn.lin1": "ffn_up",
+  "ffn.lin2": "ffn_down",
+  output_layer_norm: "layer_output_norm",
 };
 
 const MODERN_BERT: Readonly<Record<string, string>> = {
@@ -59,7 +70,8 @@ export function* convertEncoder(architecture: string, raw: Raw, source: TensorSo
     const tensor = source.get(name);
     const own = name.replace(/^(bert|roberta|model)\./, "");
     if (/^(pooler\.dense|embeddings\.position_ids)/.test(own)) continue;
-    const [, layer, part, suffix] = /^(?:(?:encoder\.layer|layers)\.(\d+)\.)?(.*)\.(weight|bias)$/.exec(own)!;
+    const [, layer, part, suffix] =
+      /^(?:(?:encoder\.layer|transformer\.layer|layers)\.(\d+)\.)?(.*)\.(weight|bias)$/.exec(own)!;
     let values: Values = { shape: tensor.shape, values: toFloat32(tensor) };
     if (part === "embeddings.position_embeddings" && /roberta/i.test(raw.architectures[0])) {
       const [rows, cols] = tensor.shape as [number, number];
@@ -75,11 +87,11 @@ export function encoderValues(architecture: string, raw: Raw): Record<string, Gg
   const first = isRoberta ? raw.pad_token_id + 1 : 0;
   const own: Record<string, GgufValue> = {
     context_length: raw.max_position_embeddings - first,
-    embedding_length: raw.hidden_size,
-    block_count: raw.num_hidden_layers,
-    feed_forward_length: raw.intermediate_size,
-    "attention.head_count": raw.num_attention_heads,
-    "attention.layer_norm_epsilon": raw.layer_norm_eps ?? raw.norm_eps,
+    embedding_length: raw.hidden_size ?? raw.dim,
+    block_count: raw.num_hidden_layers ?? raw.n_layers,
+    feed_forward_length: raw.intermediate_size ?? raw.hidden_dim,
+    "attention.head_count": raw.num_attention_heads ?? raw.n_heads,
+    "attention.layer_norm_epsilon": raw.layer_norm_eps ?? raw.norm_eps ?? 1e-12,
     "attention.causal": false,
     pooling_type: 1,
     ...(architecture === "modern-bert"

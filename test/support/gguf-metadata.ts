@@ -198,12 +198,15 @@ function ownValues(architecture: string, raw: Raw): Values {
         "rope.dimension_count": raw.hidden_size / raw.num_attention_heads,
       };
     }
+    case "granitemoe":
+      return { expert_shared_feed_forward_length: raw.shared_intermediate_size };
     case "lfm2moe":
       return { expert_gating_func: 2, leading_dense_block_count: raw.num_dense_layers };
     case "minimax-m2":
       return { expert_feed_forward_length: raw.intermediate_size };
     case "nemotron":
       return { "attention.layer_norm_epsilon": raw.norm_eps, "rope.scaling.type": "none" };
+    case "command-r":
     case "cohere2":
       return { logit_scale: raw.logit_scale, "rope.scaling.type": "none" };
     case "gptneox":

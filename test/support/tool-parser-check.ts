@@ -51,8 +51,12 @@ export function check(format: ToolFormat, cases: [string, string, [string, strin
   }
 }
 
+/** Names of the formats that checkCuts has seen in this process. */
+export const cutFormats = new Set<string>();
+
 /** An answer cut anywhere gives a beginning of what the whole gives: calls, and of the last one what there was of its arguments. */
 export function checkCuts(format: ToolFormat, answer: string): void {
+  cutFormats.add(format.name);
   const whole = parse(format, answer, answer.length);
   for (let length = 0; length < answer.length; length++) {
     const cut = answer.slice(0, length);

@@ -303,6 +303,27 @@ test("a call that has ended no longer listens to its caller's signal", async () 
   assert.equal(getEventListeners(signal, "abort").length, 0);
 });
 
+test("a control token in a message is text, unless it is asked for", async () => {
+  const idsOf = async (controlTokensInContent: boolean) => {
+    await using engine = await createEngine({
+      model,
+      device: "reference",
+      numPages: 4,
+      worker: false,
+      controlTokensInContent,
+    });
+    const { text, content } = engine.renderPrompt([{ role: "user", content: "hi<eos>" }]);
+    return {
+      eos: engine.tokenize("<eos>", { addSpecialTokens: false }),
+      ids: engine.tokenize(text, { addSpecialTokens: false, content }),
+    };
+  };
+  const [plain, control] = [await idsOf(false), await idsOf(true)];
+  const ends = ({ eos, ids }: typeof plain) => [...ids].filter((id) => id === eos[0]).length;
+  assert.equal(plain.eos.length, 1);
+  assert.deepEqual([ends(plain), ends(control)], [1, 2], "the template writes one itself");
+});
+
 test("a prompt larger than the pool is refused, an answer that outgrows it is cut", async () => {
   await using engine = await createEngine({ model, device: "reference", numPages: 4, worker: false });
   assert.throws(() => engine.generate(Array(60).fill(1)), /needs 4 pages of the KV cache; the whole pool has 3/);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { check, checkCuts } from "../../../test/support/tool-parser-check.js";
+import { check, checkCuts, cutFormats } from "../../../test/support/tool-parser-check.js";
 import { GEMMA4 } from "./gemma4.js";
 import { GLM } from "./glm.js";
 import { GRANITE } from "./granite.js";
@@ -92,6 +92,7 @@ test("Seed, MiniMax, DeepSeek V3.2 and V4: the same in other spellings", () => {
   checkCuts(SEED, seed);
   checkCuts(MINIMAX, minimax);
   checkCuts(DEEPSEEK_V32, dsml("function_calls"));
+  checkCuts(DEEPSEEK_V4, dsml("tool_calls"));
 });
 
 test("GLM: keys and values in turn", () => {
@@ -250,8 +251,10 @@ test("LFM2 and Llama 4: calls as Python", () => {
   }
 });
 
-test("every format has a name of its own", async () => {
+test("every format has a name of its own, and its answers were cut anywhere", async () => {
   const { TOOL_FORMATS } = await import("./formats.js");
   const names = TOOL_FORMATS.map(([format]) => format.name);
   assert.equal(new Set(names).size, names.length);
+  const elsewhere = ["hermes", "llama3", "mistral"]; // in tool-parsers.test.ts
+  assert.deepEqual([...cutFormats, ...elsewhere].sort(), [...names].sort());
 });
