@@ -1,9 +1,9 @@
 // Compiles native/cpu: which files, with which flags for which instruction set, as many at a time as there are processors.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -40,15 +40,16 @@ const WASM = [
 ];
 const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8"]];
 
+// Not under an emulator, where sanitizers do not run. Inlining where nothing is optimised would copy every format's code into every
+// packer, which takes a minute to compile.
+const SANITIZED = ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Dalways_inline=unused"];
+
 /** What a build is for; `kind` is "library" or "test". */
 export function flagsOf({ arch, kind }) {
   if (arch === "wasm") return [...COMMON.filter((flag) => flag !== "-fPIC"), ...WASM];
   if (arch === "wasm-relaxed") return [...flagsOf({ arch: "wasm", kind }), "-mrelaxed-simd"];
   if (kind === "library") return COMMON;
-  // Sanitizers do not run under an emulator.
-  const how =
-    arch === process.arch ? ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"] : ["-O1"];
-  return [...COMMON.filter((flag) => flag !== "-O3"), ...how];
+  return [...COMMON.filter((flag) => flag !== "-O3"), ...(arch === process.arch ? SANITIZED : ["-O1"])];
 }
 
 /**
@@ -100,15 +101,24 @@ export function findCompiler(candidates) {
   return null;
 }
 
+/** A source that includes these: headers are read once for all of them. */
+function together(files, folder) {
+  const file = join(folder, "once.cpp");
+  writeFileSync(file, files.map((name) => `#include "${relative(folder, name)}"\n`).join(""));
+  return file;
+}
+
 /** What is to be compiled: [source, object name, extra flags]. */
-function unitsOf(target) {
+function unitsOf(target, objectDir) {
   const all = filesIn(join(sourceDir, "src"), [".cpp"]);
   const inFolder = (name) => all.filter((file) => dirname(file) === join(sourceDir, "src", name));
   const finish = join(sourceDir, "src", "kernels", "finish.cpp");
   const isTest = target.kind === "test";
   const has = { x64: ["-DPG_HAVE_X86", ...(isTest ? ["-DPG_TILES_TWIN"] : [])], arm64: ["-DPG_HAVE_ARM"] };
   const defines = has[target.arch] ?? [];
-  const once = inFolder(".").map((file) => [file, basename(file), defines]);
+  const once = isTest
+    ? [[together(inFolder("."), objectDir), "once.cpp", defines]]
+    : inFolder(".").map((file) => [file, basename(file), defines]);
   const perVariant = Object.entries(variantsOf(target)).flatMap(([name, [isa, flags, folder]]) =>
     (folder === undefined ? inFolder("kernels") : [...inFolder(folder), finish]).map((file) => [
       file,
@@ -165,7 +175,7 @@ export async function compile(target, compiler, outDir, library, onProgress = ()
   const flags = flagsOf(target);
   const objectDir = join(outDir, target.kind === "test" ? "objects-test" : "objects");
   mkdirSync(objectDir, { recursive: true });
-  const queue = unitsOf(target).map(([file, name, extra]) => {
+  const queue = unitsOf(target, objectDir).map(([file, name, extra]) => {
     const hash = createHash("sha256").update(JSON.stringify([compiler.version, flags, extra]));
     for (const part of includedBy(file)) hash.update(part).update(readFileSync(part));
     return { file, extra, object: join(objectDir, `${name}-${hash.digest("hex").slice(0, 16)}.o`) };
@@ -187,7 +197,8 @@ export async function compile(target, compiler, outDir, library, onProgress = ()
   const objects = queue.map(({ object }) => object);
   await run(compiler.name, [...compiler.args, ...flags, ...linkFlags(target), ...objects, "-o", `${library}.new`]);
   renameSync(`${library}.new`, library); // atomic: a process that has the old one loaded keeps it
-  for (const file of filesIn(objectDir, [""])) if (!objects.includes(file)) rmSync(file, { force: true });
+  for (const file of filesIn(objectDir, [""]))
+    if (!objects.includes(file) && !file.endsWith(".cpp")) rmSync(file, { force: true });
 }
 
 function linkFlags({ kind, platform, link = [] }) {
