@@ -23,12 +23,20 @@ export interface TokenConstraint {
   dispose(): void;
 }
 
+/** Who waits for a constraint. */
+export interface Asker {
+  /** Clients take turns, whatever each of them asks for. */
+  readonly client: string;
+  /** false: it has left, and waits no more. */
+  isWanted(): boolean;
+}
+
 export interface ConstraintCompiler {
   /**
    * Resolves once compile(spec) can answer at once, or nobody wants it any more. Never rejects: compile says what is wrong with a
    * spec.
    */
-  ready(spec: ConstraintSpec, isWanted?: () => boolean): Promise<void>;
+  ready(spec: ConstraintSpec, asker?: Asker): Promise<void>;
   /**
    * After ready(). `accepted`: tokens that the answer has already. Throws RequestError for a source that cannot be compiled; other
    * requests are never harmed.

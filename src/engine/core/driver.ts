@@ -32,13 +32,11 @@ export class EngineDriver {
       case "add":
         if (message.constraint !== null && compiler !== null) {
           // The request joins the queue once its grammar is compiled, unless it is aborted before.
-          const { callId, constraint } = message;
+          const { callId, client = "", constraint } = message;
           this.#compiling.add(callId);
-          void compiler
-            .ready(constraint, () => this.#compiling.has(callId))
-            .finally(() => {
-              if (this.#compiling.delete(callId)) this.#add(() => core.add(message, editLogits));
-            });
+          void compiler.ready(constraint, { client, isWanted: () => this.#compiling.has(callId) }).finally(() => {
+            if (this.#compiling.delete(callId)) this.#add(() => core.add(message, editLogits));
+          });
         } else this.#add(() => core.add(message, editLogits));
         break;
       case "abort":

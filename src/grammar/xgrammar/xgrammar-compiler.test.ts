@@ -123,7 +123,7 @@ test("a grammar that takes too long is refused by its field; others are compiled
   const hanging = compiler.ready(slow);
   const left = { kind: "grammar", source: 'root ::= "left"' } as const;
   let isWanted = true;
-  const leaving = compiler.ready(left, () => isWanted);
+  const leaving = compiler.ready(left, { client: "", isWanted: () => isWanted });
   isWanted = false;
   await compiler.ready({ kind: "grammar", source: "root ::= [a-c]" });
   await leaving;

@@ -10,7 +10,7 @@
 
 import { errorFor } from "../../core/errors.js";
 import type { Turn } from "../../threads/turn.js";
-import type { ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../constraint.js";
+import type { Asker, ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../constraint.js";
 import { CheckQueue } from "./check-queue.js";
 import { Lane } from "./lane.js";
 import { HEADER, type Verdict } from "./matcher-messages.js";
@@ -21,6 +21,7 @@ import { XGrammarConstraint } from "./xgrammar-constraint.js";
 const LIMITS = { checkMs: [200, 1000, 5000], quickMaskMs: 1000, patientMaskMs: 2500 };
 /** A grammar that took longer to compile is followed in the patient lane. */
 const SLOW_COMPILE_MS = 50;
+const ANYBODY: Asker = { client: "", isWanted: () => true };
 const SETTLE_MS = 1;
 const MAX_REMEMBERED = 256;
 /** Of threads that may compute for long: the engine's own go first where cores are few. */
@@ -56,24 +57,25 @@ export class XGrammarCompiler implements ConstraintCompiler {
     };
   }
 
-  async ready(spec: ConstraintSpec, isWanted: () => boolean = () => true): Promise<void> {
+  async ready(spec: ConstraintSpec, asker: Asker = ANYBODY): Promise<void> {
     const key = keyOf(spec);
     while (!this.#verdicts.has(key)) {
-      if (!isWanted()) return;
-      await this.#checkOnce(key, spec, isWanted);
+      if (!asker.isWanted()) return;
+      await this.#checkOnce(key, spec, asker);
     }
     this.#remember(key, this.#verdicts.get(key)!);
   }
 
   /** Whoever asks for a grammar that is being checked waits for the same check. */
-  #checkOnce(key: string, spec: ConstraintSpec, isWanted: () => boolean): Promise<void> {
+  #checkOnce(key: string, spec: ConstraintSpec, asker: Asker): Promise<void> {
     const known = this.#checking.get(key);
     if (known !== undefined) {
-      known.askers.push(isWanted);
+      known.askers.push(asker);
       return known.done;
     }
-    const askers = [isWanted];
-    const done = this.#check(spec, () => askers.some((asks) => asks())).then((verdict) => {
+    const askers = [asker];
+    const isWanted = (): boolean => askers.some((other) => other.isWanted());
+    const done = this.#check(spec, { client: asker.client, isWanted }).then((verdict) => {
       this.#checking.delete(key);
       if (verdict !== null) this.#remember(key, verdict);
     });
@@ -154,9 +156,9 @@ export class XGrammarCompiler implements ConstraintCompiler {
   }
 
   /** null: nobody waits for it any more. */
-  async #check(spec: ConstraintSpec, isWanted: () => boolean): Promise<Verdict | null> {
+  async #check(spec: ConstraintSpec, asker: Asker): Promise<Verdict | null> {
     for (const queue of this.#checks) {
-      const result = await queue.check(this.#numIds++, spec, isWanted);
+      const result = await queue.check(this.#numIds++, spec, asker);
       if (result === "unwanted") return null;
       if (result !== "too slow") return result;
     }
@@ -173,8 +175,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
 }
 
 interface Checking {
-  /** Each says whether it still waits. */
-  readonly askers: (() => boolean)[];
+  readonly askers: Asker[];
   readonly done: Promise<void>;
 }
 
