@@ -84,6 +84,16 @@ test("decodes of one client take turns where they make the step long; another's 
   assert.deepEqual(tokensByClient([sim.step()]), { writer: 16 }, "alone it has them all");
 });
 
+test("clients that all have many answers have them all in every step: nobody would gain by turns", () => {
+  const sim = new Simulation({ ...ROOM, maxPagesPerBatch: 16, targetStepMs: 20, msPerToken: 1 });
+  sim.add("pace", tokensOf(60, 40), { client: "a" });
+  sim.runAll();
+  for (const client of ["a", "b"])
+    for (let i = 0; i < 16; i++) sim.add(`${client} ${i}`, tokensOf(i + 1, 1), { client, maxTokens: 100 });
+  for (let i = 0; i < 8; i++) sim.step();
+  assert.deepEqual(tokensByClient([sim.step()]), { a: 16, b: 16 });
+});
+
 test("nobody is starved by clients that come and go with short prompts", () => {
   const sim = new Simulation({ ...ROOM, maxPagesPerBatch: 4 });
   const long = sim.add("long", tokensOf(1, 160), { client: "long" });

@@ -1,5 +1,9 @@
 // Which decodes go into a step that several clients share, where there are more than it should have: each client has an equal part of
 // the rows, what one does not need is for the others, and a client's own decodes take turns, the longest unserved first.
+//
+// Clients that all have many gain nothing by it: steps would be shorter and rows rarer for everybody. So a client may have more rows
+// as long as the others do without fewer rows, all together, than take as long as the step itself. There the product of the clients'
+// rates is greatest (proportional fairness): one row more of those who have many is worth what it costs all others.
 
 import type { Request } from "../core/request.js";
 import type { ClientShares } from "./client-shares.js";
@@ -14,8 +18,8 @@ export class DecodeTurns {
     this.#shares = shares;
   }
 
-  /** At most `maxRows` of them, but one of each client; valid until the next call. */
-  arrange(running: RequestQueue, maxRows: number): readonly Request[] {
+  /** `maxRows`: of steps that are short enough; `stepRows`: that take as long as the step itself. Valid until the next call. */
+  arrange(running: RequestQueue, maxRows: number, stepRows: number): readonly Request[] {
     const items = this.#items;
     items.length = 0;
     for (const share of this.#shares.all()) share.numDecodes = 0;
@@ -26,7 +30,7 @@ export class DecodeTurns {
       request.share!.numDecodes++;
     }
     if (items.length <= maxRows) return items;
-    const most = this.#rowsOfClient(maxRows);
+    const most = this.#rowsOfClient(items.length, maxRows, stepRows);
     items.sort(byWait);
     for (const share of this.#shares.all()) share.numDecodes = 0;
     let count = 0;
@@ -38,17 +42,20 @@ export class DecodeTurns {
     return items;
   }
 
-  /** The most rows that one client may have so that all together have at most `maxRows`; one at least. */
-  #rowsOfClient(maxRows: number): number {
-    let most = 1;
-    while (this.#numRows(most + 1) <= maxRows) most++;
-    return most;
-  }
-
-  #numRows(most: number): number {
-    let sum = 0;
-    for (const { numDecodes } of this.#shares.all()) sum += Math.min(numDecodes, most);
-    return sum;
+  /** The most that one client may have; one at least. */
+  #rowsOfClient(numDecodes: number, maxRows: number, stepRows: number): number {
+    for (let most = 1; ; most++) {
+      // With one more for each client:
+      let numRows = 0;
+      let numUnused = 0;
+      for (const share of this.#shares.all()) {
+        if (share.numDecodes === 0) continue;
+        numRows += Math.min(share.numDecodes, most + 1);
+        numUnused += Math.max(0, most + 1 - share.numDecodes);
+      }
+      if (numRows > maxRows && numUnused > stepRows) return most;
+      if (numRows === numDecodes) return most + 1; // all of them
+    }
   }
 }
 

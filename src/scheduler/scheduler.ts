@@ -234,9 +234,10 @@ export class Scheduler {
     }
   }
 
-  /** Several clients: decodes get half of a step of the target's length. */
+  /** Several clients: where decodes take more than half of a step of the target's length, clients share them. */
   #shareDecodes(reserved: number): void {
-    const decodes = this.#decodeTurns.arrange(this.#roster.running, this.#pace.targetDecodes);
+    const { targetDecodes, stepTokens } = this.#pace;
+    const decodes = this.#decodeTurns.arrange(this.#roster.running, targetDecodes, stepTokens);
     for (let i = 0; i < decodes.length && this.#left > reserved; i++) this.#place(decodes[i]!, 1, 1);
   }
 

@@ -33,9 +33,12 @@ export class StepPace {
     this.#tokenMs = Math.max(this.#tokenMs / 2, this.#tokenMs + (move * length) / EVEN_TOKENS);
   }
 
-  /** Tokens of a step that takes as long as it should. */
+  /**
+   * Tokens of a step that takes as long as it should; as many at least as take as long as the step itself: where that is dear, fewer save
+   * little.
+   */
   get targetTokens(): number {
-    return this.#tokensIn(this.#targetMs - this.#stepMs);
+    return Math.max(this.#tokensIn(this.#targetMs - this.#stepMs), this.stepTokens);
   }
 
   /** Decodes that take half of it. */
@@ -43,9 +46,13 @@ export class StepPace {
     return this.#tokensIn((this.#targetMs - this.#stepMs) / 2);
   }
 
-  /** As many at least as take as long as the step itself: where that is dear, fewer tokens save little. */
+  /** Tokens that take as long as the step itself. */
+  get stepTokens(): number {
+    return this.#tokensIn(this.#stepMs);
+  }
+
   #tokensIn(ms: number): number {
     if (this.#targetMs === 0 || this.#tokenMs === 0) return Number.POSITIVE_INFINITY;
-    return Math.floor(Math.max(ms, this.#stepMs) / this.#tokenMs);
+    return Math.floor(Math.max(0, ms) / this.#tokenMs);
   }
 }
