@@ -103,6 +103,7 @@ export class Roofline {
       const { work, span } = spanOf(this.#threads, ms, () => this.#meter.runPeak(kind, data));
       return { wall: work / span.wall, cpu: work / span.cpu };
     };
+    this.#meter.runPeak("float", null); // wakes the threads
     const float = rate("float", PEAK_MS, null);
     return { float, memory: rate("update", 0, this.#cold[this.#turn++ % this.#cold.length]!) };
   }
