@@ -1,8 +1,11 @@
 #!/bin/bash
 # One whole round on a machine with a GPU and nothing else: unpack, contract suite, goldens, invariance, sanitizer, benches, profiles.
-# Every phase has its own time limit, so that one failure does not hide the rest; logs go to $OUT (logs.tgz), the table is printed last.
-#   scripts/gpu-round.sh [phase ...]      phases: contract goldens invariance kernels matmul codes forms attention e2e e2e8b split serve coded
-#                                         sanitize sanitize-contract tier share architectures profile step1b step8b counters sass peers fp8 warmup
+# Phases that check run first, side by side, while the models are made; then those that measure, one after the other as they are given. Each
+# has a time limit, so that one failure does not hide the rest, and all together BUDGET seconds (560): what is left over is named as not run.
+# Logs go to $OUT (logs.tgz); the table is printed at the end, however it comes.
+#   scripts/gpu-round.sh [phase ...]      checks: contract goldens invariance sanitize sanitize-contract tier
+#                                         measurements: attention kernels matmul codes forms e2e e2e8b split serve coded fp8 warmup spill share
+#                                         profile step1b step8b counters attention-counters sass peers architectures
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -21,30 +24,78 @@ NVRTC=$(ls /usr/local/cuda/lib64/libnvrtc.so* /usr/local/cuda/targets/*/lib/libn
 node -e "import('koffi').then(() => console.log('koffi loads'))" || exit 1
 node --version; nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader 2>/dev/null
 PHASES="${*:-contract goldens invariance kernels e2e sanitize}"
+BUDGET=${BUDGET:-560}
 TABLE="$OUT/table.txt"
 : > "$TABLE"
 note() { echo "$*" | tee -a "$TABLE"; }
-
-# limit name command...: runs it, keeps the log, notes how it ended.
-phase() {
-  local limit=$1 name=$2; shift 2
-  local start=$SECONDS
-  timeout -k 5 "$limit" "$@" > "$OUT/$name.log" 2>&1
-  local status=$?
-  note "== $name: exit $status, $((SECONDS - start)) s"
+finish() {
+  tar czf "$OUT/logs.tgz" -C "$OUT" $(cd "$OUT" && ls *.log table.txt) && rm -f "$OUT"/*.log
+  echo "================ table, after $SECONDS s"
+  cat "$TABLE"
 }
-tests() { grep -E "^# (tests|pass|fail) " "$OUT/$1.log" | tr '\n' ' ' >> "$TABLE"; echo >> "$TABLE"; grep -E "^ *not ok" "$OUT/$1.log" | head -40 >> "$TABLE"; }
+trap finish EXIT
+trap 'note "== cut off after $SECONDS s"; exit 143' TERM INT
+
+# limit name command...: runs it, keeps the log, notes how it ended. In the background and waited for, so that a signal is heard at once.
+phase() {
+  local limit=$1 name=$2 left=$((BUDGET - SECONDS)) start=$SECONDS; shift 2
+  if [ $left -lt 5 ]; then note "== $name: not run, no time left"; : > "$OUT/$name.log"; return; fi
+  timeout -k 5 $((limit < left ? limit : left)) "$@" > "$OUT/$name.log" 2>&1 &
+  wait $!
+  note "== $name: exit $?, $((SECONDS - start)) s"
+}
+# A phase that is a file of tests: its counts and what failed, in one piece beside those of others.
+tests() {
+  phase "$1" "$2" node --test --test-reporter=tap "$3"
+  note "$(echo "$2:" $(grep -E "^# (tests|pass|fail) " "$OUT/$2.log"); grep -E "^ *not ok" "$OUT/$2.log" | head -40)"
+}
+# A phase under compute-sanitizer: limit, name, tool, then what node runs.
+sanitized() {
+  local limit=$1 name=$2 tool=$3; shift 3
+  phase "$limit" "$name" compute-sanitizer --tool "$tool" node "$@"
+  note "$(echo "$name:"; grep -E "SUMMARY|Invalid|========= +at|Race|hazard|^# (pass|fail)" "$OUT/$name.log" | sort | uniq -c | sort -rn | head -12)"
+}
+# The models that phases measure. 1b and 8b: folders of bf16; others, such as 8b-q4_0: GGUF files.
+model() {
+  local shape=${1%%-*} file=$1 type=bf16
+  [ "$1" != "$shape" ] && { file=$1.gguf; type=${1#*-}; }
+  [ -e "/tmp/$file" ] && return
+  nice node dist/bench/make-checkpoint.js --shape "$shape" --type "$type" --out "/tmp/part-$file" > "$OUT/make-$1.log" 2>&1 && mv "/tmp/part-$file" "/tmp/$file"
+}
 
 if command -v nvcc > /dev/null; then phase 150 build node scripts/build-cuda.mjs sm_90a; tail -3 "$OUT/build.log"; fi
 for p in $PHASES; do
   case $p in
-    contract) phase 60 contract node --test dist/test/contract/cuda.test.js; tests contract ;;
-    goldens) phase 40 goldens node --test dist/test/cuda/goldens.test.js; tests goldens ;;
-    invariance) phase 60 invariance node --test dist/test/cuda/invariance.test.js; tests invariance ;;
+    e2e8b | step8b) echo 8b ;;
+    coded) echo 1b-q4_0 1b-q8_0 8b-q4_0 ;;
+    e2e | split | serve | step1b | counters | profile | share | spill | warmup | fp8) echo 1b ;;
+  esac
+done | tr ' ' '\n' | sort -u > /tmp/models.txt
+for name in $(cat /tmp/models.txt); do model "$name" & done
+for p in $PHASES; do
+  case $p in
+    contract) tests 150 contract dist/test/contract/cuda.test.js & ;;
+    goldens) tests 120 goldens dist/test/cuda/goldens.test.js & ;;
+    invariance) tests 150 invariance dist/test/cuda/invariance.test.js & ;;
+    tier) tests 100 tier dist/test/cuda/host-tier.test.js & ;; # evicted pages in host memory: the same bits under random traffic
+    sanitize)
+      sanitized 120 memcheck memcheck dist/test/cuda/small.js &
+      sanitized 120 racecheck racecheck dist/test/cuda/small.js & ;;
+    sanitize-contract)
+      # The contract suite's small sizes, every kernel: the file runs its tests itself.
+      SMALL='matmul: (bf16|f16|f32|q4_0|q4_k|q8_0|f8_e4m3) weights$|gatedMatmul|Norm|embed: (bf16|q4_0|f32)|mixtureOfExperts: (softmax, normalised|sigmoid|oss)|sample|shortConv|linearAttention|rotary: 2|copyPage|savePage|copyStates|attention: (plain|window|sinks|softcap|latent|f16|bf16|i8|fp8|192 and 128|heads of (64|128|256)|(f16|bf16|fp8), (heads of (64|128) in pages of 16|sees ahead, window))$'
+      sanitized 170 memcheck-contract memcheck --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js &
+      sanitized 170 racecheck-contract racecheck --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js & ;;
+  esac
+done
+wait
+note "== checks and models: done after $SECONDS s"
+for p in $PHASES; do
+  case $p in
     matmul | codes | forms) phase 90 $p node dist/bench/cuda-kernels.js $p; cat "$OUT/$p.log" >> "$TABLE" ;;
     kernels) phase 90 kernels node dist/bench/cuda-kernels.js; cat "$OUT/kernels.log" >> "$TABLE" ;;
-    attention)
-      phase 60 attention node dist/bench/cuda-kernels.js attention; cat "$OUT/attention.log" >> "$TABLE"
+    attention) phase 60 attention node dist/bench/cuda-kernels.js attention; cat "$OUT/attention.log" >> "$TABLE" ;;
+    attention-counters)
       # Counters of one launch each: what bounds it.
       for name in "decode 1 x 640, heads of 64" "decode ragged" "extend 4 x 4096" "extend 1 x 512"; do
         file="counters-$(echo "$name" | tr -c 'a-z0-9\n' '-')"
@@ -52,7 +103,6 @@ for p in $PHASES; do
         note "counters of $name"; grep -E "decode_|wgmma_|Duration|Throughput|dram__|stalled|Occupancy|sm__inst|conflicts|Cycles Active|Error|error" "$OUT/$file.log" | head -40 >> "$TABLE"
       done ;;
     e2e)
-      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
       phase 70 latency1b node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 512,4096 --batch 1,8,32,128,256 --context 512 --steps 64 --repeat 5 --max-pages-per-batch 512 --ideal-chunk 8192
       grep -vE "^\s*$" "$OUT/latency1b.log" | tail -25 >> "$TABLE"
       phase 40 prefill1b node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 64 --input-len 512 --output-len 1 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 8192
@@ -60,12 +110,10 @@ for p in $PHASES; do
       phase 60 throughput1b node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 100-1024 --output-len 100-1024 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 1024
       grep -vE "^\s*$" "$OUT/throughput1b.log" | tail -14 >> "$TABLE" ;;
     e2e8b)
-      [ -d /tmp/8b ] || phase 120 make8b node dist/bench/make-checkpoint.js --shape 8b --type bf16 --out /tmp/8b
       phase 180 latency8b node bin/pagoda.js bench latency --device cuda --model /tmp/8b --prefill 512,8192 --batch 1,32,128 --context 512 --steps 32 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 8192
       grep -vE "^\s*$" "$OUT/latency8b.log" | tail -20 >> "$TABLE" ;;
     split)
       # What `split: fixed` costs beside `balanced`.
-      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
       for split in fixed balanced; do
         phase 40 split-$split node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 4096 --batch 1,32 --context 2048 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192 --split $split
         grep -vE "^\s*$" "$OUT/split-$split.log" | tail -4 >> "$TABLE"
@@ -82,20 +130,13 @@ for p in $PHASES; do
     coded)
       # Weights of 4 and 8 bits kept at their width.
       for model in 1b-q4_0 1b-q8_0 8b-q4_0; do
-        [ -f /tmp/$model.gguf ] || phase 60 make-$model node dist/bench/make-checkpoint.js --shape ${model%-*} --type ${model#*-} --out /tmp/$model.gguf
         phase 60 latency-$model node bin/pagoda.js bench latency --device cuda --model /tmp/$model.gguf --prefill 2048 --batch 1,32,128 --context 512 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192
         grep -vE "^\s*$" "$OUT/latency-$model.log" | tail -5 >> "$TABLE"
       done ;;
-    sanitize)
-      phase 60 memcheck compute-sanitizer --tool memcheck node dist/test/cuda/small.js
-      grep -E "ERROR SUMMARY|Invalid|========= +at" "$OUT/memcheck.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE"
-      phase 60 racecheck compute-sanitizer --tool racecheck node dist/test/cuda/small.js
-      grep -E "RACECHECK SUMMARY|Race|hazard" "$OUT/racecheck.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE" ;;
     step1b | step8b)
       # The timeline of decode steps as they run, and the host's part of them.
       shape=${p#step}
       rows=1,32,256; [ $shape = 8b ] && rows=1,128
-      [ -d /tmp/$shape ] || phase 60 make$shape node dist/bench/make-checkpoint.js --shape $shape --type bf16 --out /tmp/$shape
       command -v nvcc > /dev/null && PAGODA_CUDA_TRACE=1 phase 100 build-traced node scripts/build-cuda.mjs sm_90a
       PAGODA_CUDA_TRACE=1 phase 60 trace$shape node dist/bench/cuda-step.js /tmp/$shape $rows
       cat "$OUT/trace$shape.log" >> "$TABLE"
@@ -115,13 +156,6 @@ for p in $PHASES; do
         gunzip -c "$(ls -t build/cuda/${f%:*}-sm_90a-*.gz | head -1)" > /tmp/kernel.cubin
         cuobjdump -sass -fun ${f#*:} /tmp/kernel.cubin > "$OUT/${f#*:}.sass.log" 2>&1
       done ;;
-    sanitize-contract)
-      # The contract suite's small sizes, every kernel: the file runs its tests itself. Reads and writes first, then races in shared memory.
-      SMALL='matmul: (bf16|f16|f32|q4_0|q4_k|q8_0|f8_e4m3) weights$|gatedMatmul|Norm|embed: (bf16|q4_0|f32)|mixtureOfExperts: (softmax, normalised|sigmoid|oss)|sample|shortConv|linearAttention|rotary: 2|copyPage|savePage|copyStates|attention: (plain|window|sinks|softcap|latent|f16|bf16|i8|192 and 128|heads of (64|128|256)|(f16|bf16), (heads of (64|128) in pages of 16|sees ahead, window))$'
-      phase 110 memcheck-contract compute-sanitizer --tool memcheck node --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js
-      grep -E "ERROR SUMMARY|Invalid|========= +at|^# (pass|fail)" "$OUT/memcheck-contract.log" | sort | uniq -c | sort -rn | head -8 >> "$TABLE"
-      phase 110 racecheck-contract compute-sanitizer --tool racecheck node --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js
-      grep -E "RACECHECK SUMMARY|Race|hazard|^# (pass|fail)" "$OUT/racecheck-contract.log" | sort | uniq -c | sort -rn | head -12 >> "$TABLE" ;;
     architectures)
       # Kernels for every architecture of the package, and its size; then those of GPUs before Hopper as PTX, compiled by this one's driver.
       phase 200 build-all node scripts/build-cuda.mjs; tail -5 "$OUT/build-all.log" >> "$TABLE"
@@ -132,20 +166,17 @@ for p in $PHASES; do
       jit() { for f in native/cuda/*.cu; do node -e 'import("./dist/src/device/cuda/cuda-device.js").then(({ CudaDevice }) => { const d = new CudaDevice({ memoryShare: 0.05 }); const start = performance.now(); d.compileAll([process.argv[1]]); console.log(process.argv[1], Math.round(performance.now() - start), "ms"); d.close(); })' "$(basename "${f%.cu}")" & done; wait; }
       export -f jit
       PAGODA_CUDA_ARCH=sm_80 phase 150 jit bash -c jit; sort -k2n "$OUT/jit.log" | tail -3 >> "$TABLE"
-      PAGODA_CUDA_ARCH=sm_80 phase 60 jit-contract node --test dist/test/contract/cuda.test.js; tests jit-contract
-      PAGODA_CUDA_ARCH=sm_86 phase 60 jit-small-contract node --test dist/test/contract/cuda.test.js; tests jit-small-contract
-      PAGODA_CUDA_ARCH=sm_80 phase 40 jit-goldens node --test dist/test/cuda/goldens.test.js; tests jit-goldens
-      PAGODA_CUDA_ARCH=sm_86 phase 60 jit-invariance node --test dist/test/cuda/invariance.test.js; tests jit-invariance ;;
+      PAGODA_CUDA_ARCH=sm_80 tests 60 jit-contract dist/test/contract/cuda.test.js
+      PAGODA_CUDA_ARCH=sm_86 tests 60 jit-small-contract dist/test/contract/cuda.test.js
+      PAGODA_CUDA_ARCH=sm_80 tests 40 jit-goldens dist/test/cuda/goldens.test.js
+      PAGODA_CUDA_ARCH=sm_86 tests 60 jit-invariance dist/test/cuda/invariance.test.js ;;
     share)
       # Two engines on one GPU, each with its part of the memory.
-      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
       both() { for i in 1 2; do node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 64 --input-len 512 --output-len 64 --repeat 2 --gpu-memory 0.45 & pids[$i]=$!; done; wait ${pids[1]}; first=$?; wait ${pids[2]} && return $first; }
       export -f both
       phase 60 share bash -c both; grep -E "answer tokens/s|GPU busy" "$OUT/share.log" >> "$TABLE" ;;
-    tier)
-      # Evicted pages in host memory: the same bits under random traffic, then what bringing a prefix back saves, and what spilling costs.
-      phase 60 tier node --test dist/test/cuda/host-tier.test.js; tests tier
-      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
+    spill)
+      # Evicted pages in host memory: what bringing a prefix back saves, and what spilling costs.
       phase 30 tier1b node dist/bench/host-tier.js /tmp/1b cuda 4000; tail -3 "$OUT/tier1b.log" >> "$TABLE"
       for megabytes in 0 128; do # so little that it is full soon: what spilling costs, without what locking its memory costs once
         phase 30 spill-$megabytes node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 512 --output-len 64 --repeat 6 --num-pages 3000 --max-pages-per-batch 512 --ideal-chunk 1024 --host-cache-mb $megabytes
@@ -154,14 +185,12 @@ for p in $PHASES; do
     fp8)
       # Pages of fp8: attention by itself, and decode steps of long contexts beside those of f16 pages.
       phase 30 attention-fp8 node dist/bench/cuda-kernels.js attention fp8; cat "$OUT/attention-fp8.log" >> "$TABLE"
-      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
       for dtype in f16 fp8; do
         phase 40 pages-$dtype node bin/pagoda.js bench latency --device cuda --model /tmp/1b --kv-dtype $dtype --prefill 4096 --batch 1,32,128 --context 4096 --steps 16 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192
         grep -vE "^\s*$" "$OUT/pages-$dtype.log" | tail -6 >> "$TABLE"
       done ;;
     warmup)
       # What the first decode steps of a new engine cost, and which of them are replays of graphs.
-      [ -d /tmp/1b ] || phase 60 make1b node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out /tmp/1b
       phase 40 warmup node bin/pagoda.js warmup --device cuda --model /tmp/1b; cat "$OUT/warmup.log" >> "$TABLE" ;;
     peers)
       # llama.cpp built here (its source: carry/llama.cpp.tar.xz, or LLAMA_CPP) and PyTorch, beside Pagoda on the same shapes.
@@ -191,6 +220,3 @@ PY
       ;;
   esac
 done
-tar czf "$OUT/logs.tgz" -C "$OUT" $(cd "$OUT" && ls *.log table.txt) && rm -f "$OUT"/*.log
-echo "================ table"
-cat "$TABLE"
