@@ -22,6 +22,7 @@ test("what the step takes and what a token takes are told apart", () => {
   isNear(pace.targetTokens, 32);
   isNear(pace.targetDecodes, 16);
   isNear(pace.stepTokens, 8);
+  isNear(paceOf(0.1, 0.005, 0.5).targetTokens, 80); // as fast as a GPU's
 });
 
 test("where the step itself is dear, tokens are not cut to a target that fewer of them would not reach", () => {

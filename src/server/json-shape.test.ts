@@ -35,6 +35,10 @@ test("depth is counted outside of strings, whatever they hold and however long t
   }
 });
 
+test("what is closed again is not deep, however much of it there is", () => {
+  assert.equal(isDeeperThan(6, nested(5, `${"[],{},".repeat(300)}[]`)), false);
+});
+
 test("objects and lists are counted", () => {
   const body = nested(3, '{"a": [], "[]": "{}"}');
   const exceeded = [4, 5].map((containers) => exceededLimit(body, { ...NO_LIMITS, containers }));
