@@ -26,8 +26,8 @@ const LONGEST = [
   "test/server/",
   "fuzz",
 ];
-/** Unit tests stand beside their source. Those that leave the process as it was share one, since starting it takes longer. */
-const UNITS = /^dist[\\/]src[\\/](\w+)[\\/]/;
+/** Folders of short tests. Those that leave the process as it was share one, since starting it takes longer. */
+const SHORT = /^dist[\\/](src[\\/]\w+|web|test[\\/](?:attention|checklist|cpu|cuda))[\\/]/;
 const NEEDS_ITS_OWN = /\bprocess\.|\bglobalThis\b|^(?:before|after)\(/m;
 
 if (globalThis.gc === undefined) {
@@ -74,12 +74,12 @@ function sayFailures() {
   }
 }
 
-/** What each process begins with: a test file, or a file that imports the unit tests of a folder. */
+/** What each process begins with: a test file, or a file that imports the short tests of a folder. */
 function processesFor(tests) {
   const shared = new Map();
   const begun = [];
   for (const test of tests) {
-    const unit = UNITS.exec(test)?.[1];
+    const unit = SHORT.exec(test)?.[1].replace(/\W/, "-");
     if (unit === undefined || NEEDS_ITS_OWN.test(readFileSync(test, "utf8"))) begun.push(resolve(test));
     else shared.set(unit, [...(shared.get(unit) ?? []), pathToFileURL(resolve(test)).href]);
   }
