@@ -35,7 +35,7 @@ export class Lab {
 
   async start(): Promise<void> {
     this.engine = await createEngine({ device: "reference", numPages: 512, seed: 11 });
-    this.quickEngine = await createEngine({ numPages: 512, seed: 11 });
+    this.quickEngine = await createEngine({ numPages: 512, seed: 11, threads: 1 });
     this.page = await (await openBrowser()).newPage();
     ({ server: this.server, url: this.url } = await this.serve());
     this.quick = await this.serve({}, this.quickEngine);

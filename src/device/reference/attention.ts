@@ -9,6 +9,7 @@ import type { Batch } from "../../core/batch.js";
 import type { AttentionParams, KvPoolSpec } from "../device.js";
 import { type KvLayout, keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
 import { exp2, SoftmaxStates } from "./softmax-state.js";
+import { addWeighted, dots } from "./tile-sums.js";
 
 /** Rows of f32 in host memory: row i starts at offset + i * stride. */
 export interface HostRows {
@@ -39,6 +40,7 @@ export class AttentionScratch {
   readonly chunk: SoftmaxStates; // [1] the chunk being summed
   readonly total: SoftmaxStates; // [1] the fold of the chunks so far
   readonly scores = new Float64Array(KEY_TILE);
+  readonly at = new Uint32Array(KEY_TILE); // where the tile's keys begin, then its values
   readonly sum: Float64Array; // [Dv] o of the chunk being summed, before it is rounded
   partials: SoftmaxStates; // [numPartials, K, qTile]
 
@@ -164,7 +166,7 @@ function sumChunk(
   chunkEnd: number,
   firstKey: number,
 ): void {
-  const { q, layer, layout, scores, sum } = scratch;
+  const { q, layer, layout, scores, sum, at } = scratch;
   const { kvIndptr, kvIndices } = scratch.batch.groups[scratch.plan.group]!;
   const { data } = scratch.pool;
   const { pageSize, keyDim, valueDim } = scratch.pool.spec;
@@ -181,12 +183,13 @@ function sumChunk(
     let tileMax = m;
     for (let key = from; key < to; key++) {
       const page = kvIndices[firstPage + Math.floor(key / pageSize)]!;
-      const kAt = keyOffset(layout, page, layer, kvHead, key % pageSize);
-      let dot = 0;
-      for (let i = 0; i < keyDim; i++) dot += q.data[qAt + i]! * data[kAt + i]!;
-      const capped = softcap > 0 ? softcap * Math.tanh((dot * scale) / softcap) : dot * scale;
-      const score = capped * Math.LOG2E;
-      scores[key - tile] = score;
+      at[key - tile] = keyOffset(layout, page, layer, kvHead, key % pageSize);
+    }
+    dots(scores, q.data, qAt, data, at, from - tile, to - tile, keyDim);
+    for (let i = from - tile; i < to - tile; i++) {
+      const scaled = scores[i]! * scale;
+      const score = (softcap > 0 ? softcap * Math.tanh(scaled / softcap) : scaled) * Math.LOG2E;
+      scores[i] = score;
       if (score > tileMax) tileMax = score;
     }
     // m is rounded before it is used, so that the stored f32 m is the very one that o and d refer to.
@@ -199,11 +202,12 @@ function sumChunk(
     m = newMax;
     for (let key = from; key < to; key++) {
       const page = kvIndices[firstPage + Math.floor(key / pageSize)]!;
-      const vAt = valueOffset(layout, page, layer, kvHead, key % pageSize);
+      at[key - tile] = valueOffset(layout, page, layer, kvHead, key % pageSize);
       const p = exp2(scores[key - tile]! - m);
       d += p;
-      for (let i = 0; i < valueDim; i++) sum[i] = sum[i]! + p * data[vAt + i]!;
+      scores[key - tile] = p;
     }
+    addWeighted(sum, scores, data, at, from - tile, to - tile);
   }
   scratch.chunk.o.set(sum);
   scratch.chunk.m[0] = m;
