@@ -1,7 +1,9 @@
 // An attention plan as the kernels read it (native/cuda/attention.cuh): a header, then a record for each block's work, those of the
-// decode kernel first, long ones before short ones so that the last blocks to run are short.
+// decode kernel first, long ones before short ones so that the last blocks to run are short. Decodes that are split come before all
+// others, those of most units first: the last block of such a row also folds its states, which must not begin when nothing else is left.
 //
-// The plan's parts of one unit each are put together again in spans of neighbours: enough blocks to keep the GPU busy, and no more.
+// The plan's parts of one unit each are put together again in spans of neighbours of about one length: enough blocks to keep the GPU
+// busy, and no more.
 
 import { type AttentionPlan, visibleStart } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
@@ -14,6 +16,8 @@ const DECODE_ROWS = 16;
 const HEADER = 8;
 const ITEM = 16;
 const MAX_SPAN = 16;
+const SPANS = 2 ** 24; // more than any plan has
+const SPLIT_FIRST = 2 ** 24; // more units than any item has
 
 /** What the host must know of a staged plan to launch its kernels. */
 export interface StagedPlan {
@@ -37,7 +41,7 @@ export class PlanWriter {
   #item = new Int32Array(256); // first item
   #length = new Int32Array(256); // items
   #tile = new Int32Array(256); // of a split tile: its merge
-  #order = new Float64Array(256); // units * 2^32 + span, ascending
+  #order = new Float64Array(256); // rank * SPANS + span, ascending
   readonly #blocks: number[] = []; // spans of each merge
 
   /** Writes the plan at ints[at]; `pagesAt` is where the group's page ids lie in it. Returns the end. */
@@ -72,7 +76,7 @@ export class PlanWriter {
     let decode = at + HEADER;
     let extend = decode + ITEM * staged.numDecodes;
     for (let i = numSpans - 1; i >= 0; i--) {
-      const span = this.#order[i]! % 2 ** 32;
+      const span = this.#order[i]! % SPANS;
       const item = this.#item[span]!;
       const tile = this.#tile[span]!;
       const row = plan.itemRow[item]!;
@@ -99,7 +103,7 @@ export class PlanWriter {
     return extend;
   }
 
-  /** Puts neighbouring parts together and sorts the spans by length; returns how many there are. */
+  /** Puts neighbouring parts together and sorts the spans; returns how many there are. */
   #cut(plan: AttentionPlan, rowsOf: (item: number) => number): number {
     const { numItems, numMerges } = plan;
     if (this.#item.length < numItems) this.#grow(numItems);
@@ -113,18 +117,24 @@ export class PlanWriter {
     for (let i = 0; i < numItems; ) {
       const partial = plan.itemPartial[i]!;
       let length = 1;
+      let rank = 0;
       if (partial >= 0) {
         if (tile + 1 < numMerges && plan.mergePartial[tile + 1] === partial) tile++;
-        const left = plan.mergePartial[tile]! + plan.mergeCount[tile]! - partial;
-        if (rowsOf(i) <= DECODE_ROWS) length = Math.min(most, left); // a taller tile's block writes one state
-        this.#blocks[tile]!++;
+        const before = this.#blocks[tile]!++;
+        if (rowsOf(i) <= DECODE_ROWS) {
+          // A taller tile's block writes one state.
+          const parts = plan.mergeCount[tile]!;
+          const count = ceilDiv(parts, most);
+          length = Math.floor((parts * (before + 1)) / count) - Math.floor((parts * before) / count);
+          rank = SPLIT_FIRST + parts;
+        }
       }
       const span = spans++;
       this.#item[span] = i;
       this.#length[span] = length;
       this.#tile[span] = partial < 0 ? -1 : tile;
-      const keys = plan.itemKvEnd[i + length - 1]! - plan.itemKvStart[i]!;
-      this.#order[span] = ceilDiv(keys, UNIT) * 2 ** 32 + span;
+      if (rank === 0) rank = ceilDiv(plan.itemKvEnd[i]! - plan.itemKvStart[i]!, UNIT);
+      this.#order[span] = rank * SPANS + span;
       i += length;
     }
     this.#order.subarray(0, spans).sort();
