@@ -7,10 +7,18 @@ namespace pg {
 
 inline uint32_t word_at(const uint8_t* p) { return half_at(p) | static_cast<uint32_t>(half_at(p + 2)) << 16; }
 
-// 7 sign bits, plus an 8th that makes the number of ones even.
-inline uint32_t even_signs(uint32_t seven) { return seven | (static_cast<uint32_t>(__builtin_parity(seven)) << 7); }
-
-constexpr Bytes kEachBit = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+// Signs as they are in codes: byte i is 8 where bit i is set. Looked up, since taking bits apart costs more than all else of a block.
+struct SignBytes {
+  uint64_t of[256];
+  uint64_t of_seven[128];  // whose 8th makes the number of ones even
+};
+constexpr SignBytes sign_bytes() {
+  SignBytes out = {};
+  for (uint32_t bits = 0; bits < 256; bits++) out.of[bits] = spread(bits) << 3;
+  for (uint32_t bits = 0; bits < 128; bits++) out.of_seven[bits] = out.of[bits | static_cast<uint32_t>(__builtin_parity(bits)) << 7];
+  return out;
+}
+constexpr SignBytes kSigns = sign_bytes();
 
 inline int8_t odd(int scale) { return static_cast<int8_t>(2 * scale + 1); }
 
@@ -18,7 +26,7 @@ inline int8_t odd(int scale) { return static_cast<int8_t>(2 * scale + 1); }
 [[gnu::always_inline]] inline void read_grid_group(Block& out, Dtype dtype, const uint64_t* grid, const uint8_t* p, int g) {
   out.half = half_at(p);
   uint64_t point[4];
-  uint32_t signs[4];
+  uint64_t signs[4];  // bytes
   switch (dtype) {
     case kDtypeIq2Xxs: {
       const uint8_t* q = p + 2 + 8 * g;
@@ -26,7 +34,7 @@ inline int8_t odd(int scale) { return static_cast<int8_t>(2 * scale + 1); }
       out.small[0] = odd(static_cast<int>(word >> 28));
       for (int i = 0; i < 4; i++) {
         point[i] = grid[q[i]];
-        signs[i] = even_signs(word >> 7 * i & 127);
+        signs[i] = kSigns.of_seven[word >> 7 * i & 127];
       }
       break;
     }
@@ -35,14 +43,14 @@ inline int8_t odd(int scale) { return static_cast<int8_t>(2 * scale + 1); }
       for (int i = 0; i < 4; i++) {
         const uint32_t word = half_at(p + 2 + 8 * g + 2 * i);
         point[i] = grid[word & 511];
-        signs[i] = even_signs(word >> 9);
+        signs[i] = kSigns.of_seven[word >> 9];
       }
       break;
     case kDtypeIq2S:
       for (int i = 0; i < 2; i++) out.small[i] = odd(p[74 + g] >> 4 * i & 15);
       for (int i = 0; i < 4; i++) {
-        point[i] = grid[p[2 + 4 * g + i] | (p[66 + g] >> 2 * i & 3) << 8];
-        signs[i] = p[34 + 4 * g + i];
+        point[i] = grid[p[2 + 4 * g + i] | (p[66 + g] << (8 - 2 * i) & 768)];
+        signs[i] = kSigns.of[p[34 + 4 * g + i]];
       }
       break;
     case kDtypeIq3Xxs: {
@@ -51,7 +59,7 @@ inline int8_t odd(int scale) { return static_cast<int8_t>(2 * scale + 1); }
       out.small[0] = odd(static_cast<int>(word >> 28));
       for (int i = 0; i < 4; i++) {
         point[i] = grid[q[2 * i]] | grid[q[2 * i + 1]] << 32;
-        signs[i] = even_signs(word >> 7 * i & 127);
+        signs[i] = kSigns.of_seven[word >> 7 * i & 127];
       }
       break;
     }
@@ -60,8 +68,8 @@ inline int8_t odd(int scale) { return static_cast<int8_t>(2 * scale + 1); }
       const int ninth = p[66 + g];
       out.small[0] = odd(p[106 + g / 2] >> 4 * (g % 2) & 15);
       for (int i = 0; i < 4; i++) {
-        point[i] = grid[q[2 * i] | (ninth >> 2 * i & 1) << 8] | grid[q[2 * i + 1] | (ninth >> (2 * i + 1) & 1) << 8] << 32;
-        signs[i] = p[74 + 4 * g + i];
+        point[i] = grid[q[2 * i] | (ninth << (8 - 2 * i) & 256)] | grid[q[2 * i + 1] | (ninth << (7 - 2 * i) & 256)] << 32;
+        signs[i] = kSigns.of[p[74 + 4 * g + i]];
       }
       break;
     }
@@ -70,7 +78,7 @@ inline int8_t odd(int scale) { return static_cast<int8_t>(2 * scale + 1); }
       out.small[0] = odd(word >> 12 & 7);
       for (int i = 0; i < 4; i++) {
         point[i] = grid[p[2 + 4 * g + i] | (word >> 3 * i & 7) << 8];
-        signs[i] = word & 0x8000 ? 255 : 0;
+        signs[i] = each(static_cast<uint64_t>(word >> 12 & 8));
       }
       break;
     }
@@ -83,14 +91,11 @@ inline int8_t odd(int scale) { return static_cast<int8_t>(2 * scale + 1); }
       for (int i = 0; i < 4; i++) {
         const int nibble = p[32 + 2 * g + i / 2] >> 4 * (i % 2) & 15;
         point[i] = grid[p[4 * g + i] | (nibble & 7) << 8];
-        signs[i] = nibble & 8 ? 255 : 0;
+        signs[i] = each(static_cast<uint64_t>(nibble & 8));
       }
     }
   }
-  for (int i = 0; i < 2; i++) {
-    const Bytes bit = bytes_of(signs[2 * i] * each(1), signs[2 * i + 1] * each(1)) & kEachBit;
-    out.code[i] = bytes_of(point[2 * i], point[2 * i + 1]) | (reinterpret_cast<Bytes>(bit != 0) & 8);
-  }
+  for (int i = 0; i < 2; i++) out.code[i] = bytes_of(point[2 * i] | signs[2 * i], point[2 * i + 1] | signs[2 * i + 1]);
 }
 
 // The digit of every byte that `power` brings to the front, of numbers in base 3 as fractions of 256.
