@@ -57,6 +57,11 @@ test("answers through a router are those of an engine alone: text, tokens, log-p
   const scores = (of: Engine) => of.generate(story(1), { ...drawn(1), promptLogprobs: 1 }).result();
   assert.deepEqual((await scores(engine)).promptLogprobs, (await scores(lone)).promptLogprobs);
   assert.deepEqual(await engine.embed(["a cat", "a dog"]), await lone.embed(["a cat", "a dog"]));
+  const times = cluster.replicas.map(({ member }) => cluster.router.router.firstTokenMs(member.id));
+  assert.ok(
+    times.some((ms) => ms !== null && ms.p50 > 0 && ms.p99 >= ms.p50),
+    "how long first tokens took",
+  );
   assert.throws(() => engine.generate("x", { temperature: -1 }), { code: "invalid_value" });
   const bad = engine.generate("x", { constraint: { kind: "regex", source: "(" } });
   await assert.rejects(bad.result(), { code: "invalid_regex" });
