@@ -42,6 +42,11 @@ test("a call goes whole until it has begun, then sample by sample with what each
   assert.deepEqual([end.finishReason, end.trace?.completionTokens, call.isOver], ["abort", 3, true]);
 });
 
+test("a call that was aborted before its first token has no rate", () => {
+  const { trace } = new RoutedCall(message(1)).endOf(0);
+  assert.deepEqual([trace?.completionTokens, trace?.tokensPerSecond], [0, 0]);
+});
+
 test("a request that loses replica after replica is given up, so that it does not take them all", () => {
   const call = new RoutedCall(message(1));
   assert.deepEqual([call.lose(), call.lose(), call.lose(), call.lose()], [true, true, true, false]);

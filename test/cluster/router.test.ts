@@ -62,6 +62,7 @@ test("answers through a router are those of an engine alone: text, tokens, log-p
     times.some((ms) => ms !== null && ms.p50 > 0 && ms.p99 >= ms.p50),
     "how long first tokens took",
   );
+  assert.equal(cluster.router.router.numResumed, 0, "none had to go on elsewhere");
   assert.throws(() => engine.generate("x", { temperature: -1 }), { code: "invalid_value" });
   const bad = engine.generate("x", { constraint: { kind: "regex", source: "(" } });
   await assert.rejects(bad.result(), { code: "invalid_regex" });

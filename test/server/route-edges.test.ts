@@ -67,6 +67,9 @@ test("Ollama: keep_alive of nothing unloads, which the first model is never; wit
     const [status, body] = await post("/api/generate", { model: "tiny", keep_alive });
     assert.deepEqual([status, body.done_reason, body.response], [200, "load", ""]);
   }
+  const [, said] = await post("/api/generate", { model: "tiny", prompt: "a", raw: true, stream: false });
+  assert.deepEqual([said.done, said.load_duration, said.eval_count > 0], [true, 0, true]);
+  assert.equal((await fetch(`${host.url}/health`)).status, 200);
 });
 
 test("Ollama: the older way to embed is the newer one of one text, and cuts what is too long; models are shown by either name", async () => {
