@@ -260,6 +260,19 @@ test("tools: streamed deltas put together by the client's own helper", async () 
   assert.ok(deltas > 3, `${deltas} deltas`);
 });
 
+test("functions, as tools were called before: one call without an id, whole and streamed; text stays text", async () => {
+  const asked = { model: MODEL, messages, temperature: 1, seed: 3, functions: [WEATHER.function] };
+  const whole = await host.client.chat.completions.create({ ...asked, function_call: { name: "get_weather" } });
+  const { message, finish_reason } = whole.choices[0]!;
+  assert.deepEqual([finish_reason, message.tool_calls], ["function_call", undefined]);
+  const { city, days } = JSON.parse(message.function_call!.arguments);
+  assert.ok(message.function_call!.name === "get_weather" && typeof city === "string" && days >= 1 && days <= 7);
+  const runner = host.client.chat.completions.stream({ ...asked, function_call: { name: "get_weather" } });
+  assert.deepEqual((await runner.finalMessage()).function_call, message.function_call);
+  const text = host.client.chat.completions.stream({ ...asked, temperature: 0, max_tokens: 12 });
+  assert.match((await text.finalMessage()).content as string, /^Once upon/);
+});
+
 test("tools: with auto the model may answer in text, or call", async () => {
   const text = await host.client.chat.completions.create({
     model: MODEL,
