@@ -11,6 +11,6 @@ const watch = (async () => {
 })();
 
 const prompts = ["Tell me a story.", "One day, a boy named Tim went to the park with his dog. ".repeat(6)];
-await Promise.all(prompts.map((prompt) => engine.generate(prompt, { maxTokens: 6, ignoreEos: true }).result()));
+await Promise.all(prompts.map((prompt) => engine.generate(prompt, { maxTokens: 24, ignoreEos: true }).result()));
 watching.abort();
 await watch;

@@ -6,6 +6,7 @@ import { cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { completionScript } from "../src/cli/completion.js";
 import { serverConfig } from "../src/config/server-config.js";
 import { createEngine } from "../src/engine/client/engine.js";
 import { createServer } from "../src/server/server.js";
@@ -124,7 +125,7 @@ test("generate reads what is piped in, alone or where the command line says -", 
   assert.equal(run("not looked at", "hello").text, await told("hello"));
 });
 
-test("completion scripts name every command, and bash can read its own", () => {
+test("completion scripts name every command, and bash can read its own", async () => {
   const bash = pagoda("completion", "bash").stdout;
   for (const name of ["serve", "chat", "bench", "--temperature", "--device", "throughput"])
     assert.ok(bash.includes(name));
@@ -136,9 +137,9 @@ test("completion scripts name every command, and bash can read its own", () => {
   assert.deepEqual(ask("pagoda gen"), ["generate"]);
   assert.deepEqual(ask("pagoda chat --temp"), ["--temperature"]);
   assert.ok(ask("pagoda serve --device re").includes("reference"));
-  assert.match(pagoda("completion", "zsh").stdout, /^autoload -U \+X bashcompinit/);
-  assert.match(pagoda("completion", "fish").stdout, /complete -c pagoda .*-s m -l model -r/);
-  assert.equal(pagoda("completion", "tcsh").status, 2);
+  assert.match(await completionScript("zsh"), /^autoload -U \+X bashcompinit/);
+  assert.match(await completionScript("fish"), /complete -c pagoda .*-s m -l model -r/);
+  await assert.rejects(completionScript("tcsh"), { code: "invalid_option" });
 });
 
 test("inspect predicts memory without loading", () => {

@@ -24,6 +24,11 @@ export async function completionCommand(args: readonly string[]): Promise<number
     );
     return args.length === 1 ? 0 : 2;
   }
+  process.stdout.write(await completionScript(shell));
+  return 0;
+}
+
+export async function completionScript(shell: string): Promise<string> {
   if (!(SHELLS as readonly string[]).includes(shell))
     throw errorFor("invalid_option", { param: "shell", value: shell, expected: `one of ${SHELLS.join(", ")}` });
   const commands = await Promise.all(
@@ -34,8 +39,7 @@ export async function completionCommand(args: readonly string[]): Promise<number
       words: (await command.words?.()) ?? [],
     })),
   );
-  process.stdout.write(shell === "fish" ? fishScript(commands) : bashScript(commands, shell === "zsh"));
-  return 0;
+  return shell === "fish" ? fishScript(commands) : bashScript(commands, shell === "zsh");
 }
 
 /** zsh runs bash's completions once it is told to. */

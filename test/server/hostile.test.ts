@@ -10,7 +10,7 @@ let host: TestServer;
 before(async () => {
   host = await startServer(
     { model: writeTinyCheckpoint(), maxContext: 48 },
-    { requestTimeoutSeconds: 1, maxBodyMb: 1 },
+    { requestTimeoutSeconds: 4, maxBodyMb: 1 },
   );
 });
 after(async () => host?.[Symbol.asyncDispose]());
