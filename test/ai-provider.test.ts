@@ -14,7 +14,7 @@ after(() => pagoda.close());
 const greedy = { temperature: 0, maxOutputTokens: 20 };
 
 test("text, whole and streamed, is what the engine says", async () => {
-  await using engine = await createEngine({ threads: 1 });
+  await using engine = await createEngine({ threads: 1, seed: 1 });
   const chat = engine.chat([{ role: "user", content: "Tell me a story." }], { temperature: 0, maxTokens: 20 });
   const expected = (await chat.result()).text;
   const { text, usage, finishReason } = await generateText({ model: pagoda(), prompt: "Tell me a story.", ...greedy });

@@ -12,7 +12,7 @@ import { until } from "./support/until.js";
 
 let engine: RelayEngine;
 before(async () => {
-  engine = await startEngine({ threads: 1, numPages: 32 });
+  engine = await startEngine({ threads: 1, numPages: 32, seed: 1 });
 });
 after(() => engine.close());
 

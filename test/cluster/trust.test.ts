@@ -115,9 +115,9 @@ async function checkCluster(as: (kind: Kind) => ClusterConfig): Promise<void> {
   await router.register({ address: "none", models: [] });
   await using routed = await createRoutedEngine(router.router, { model, cluster: "trust", patienceMs: 10_000 });
   const prompt = "a long enough prompt to fill a page or two of the cache with its tokens";
-  const { samples } = await routed.generate(prompt, { maxTokens: 4 }).result();
+  const { samples } = await routed.generate(prompt, { maxTokens: 4, ignoreEos: true }).result();
   assert.equal(samples[0]!.tokenIds.length, 4);
-  const { trace } = await routed.generate(`${prompt} again`, { maxTokens: 4 }).result();
+  const { trace } = await routed.generate(`${prompt} again`, { maxTokens: 4, ignoreEos: true }).result();
   assert.ok(trace.cachedTokens > 0);
   const status = await readStatus(as("router"));
   assert.deepEqual([status.replicas[0]?.id, status.routers.length], [replica.id, 1]);

@@ -35,7 +35,7 @@ function guests(loads: string[]): GuestModel[] {
     load: async (onBytes) => {
       loads.push(basename(model));
       onBytes(2 ** 20);
-      return createEngine({ model, threads: 1 });
+      return createEngine({ model, threads: 1, seed: 1 });
     },
   }));
 }

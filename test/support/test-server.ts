@@ -17,12 +17,15 @@ export interface TestServer extends AsyncDisposable {
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
 }
 
-/** Without `model` in the engine's options, the bundled one. One thread: other tests want the other cores, and the bits are the same. */
+/**
+ * Without `model` in the engine's options, the bundled one. One thread: other tests want the other cores, and the bits are the same.
+ * A seed: an answer without one of its own would end early once in a while, by chance.
+ */
 export async function startServer(
   engineOptions: EngineOptions = {},
   serverOptions: ServerOptions = {},
 ): Promise<TestServer> {
-  const engine = (await createEngine({ threads: 1, ...engineOptions })) as TestServer["engine"];
+  const engine = (await createEngine({ threads: 1, seed: 1, ...engineOptions })) as TestServer["engine"];
   const server = createServer(engine, { port: 0, logger: pino({ level: "silent" }), ...serverOptions });
   const { url } = await server.listen();
   const apiKey = serverOptions.apiKey?.[0] ?? "none";
