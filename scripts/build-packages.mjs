@@ -1,6 +1,8 @@
 // Builds the native library for every system that this machine has a compiler for, each into its folder of packages/. A system whose
 // compiler is absent is named and left out; .github/workflows/packages.yml builds each where it is at home.
 //   npm run build:packages [NAME...]              linux-x64 linux-arm64 win32-x64 ...
+//   npm run build:packages -- --check [NAME...]   builds the native tests over the same objects too, as build/package-NAME/check;
+//                                                 scripts/test-packages.mjs runs them
 //   npm run build:packages -- --release           adds the packages to package.json as optional dependencies, for publishing only: a
 //                                                 lock file cannot name what is not published yet
 // Needs: apt-get install g++ g++-aarch64-linux-gnu g++-mingw-w64-x86-64 binutils binutils-aarch64-linux-gnu; and `zig` on the path (its
@@ -94,8 +96,11 @@ async function buildOne(name) {
   const file = join(root, "packages", name, libraryName(target.platform));
   const onProgress = (done, total) =>
     process.stderr.write(`\r${name}: ${done} of ${total}${done === total ? "\n" : ""}`);
-  await compile({ ...target, link: [...target.link, ...compat, "-s"] }, compiler, objects, file, onProgress);
+  const linked = { ...target, link: [...target.link, ...compat, "-s"] };
+  await compile(linked, compiler, objects, file, onProgress);
   if (isGlibc) checkGlibc(file, target.arch === "arm64" ? "aarch64-linux-gnu-objdump" : "objdump");
+  if (process.argv.includes("--check"))
+    await compile({ ...linked, kind: "check" }, compiler, objects, join(objects, "check"), onProgress);
   console.log(`${name}: ${file}, by ${compiler.version}`);
 }
 

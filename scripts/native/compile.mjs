@@ -38,17 +38,23 @@ const WASM = [
   "-msign-ext",
   "-msimd128",
 ];
+// GCC takes the stack to be aligned for vectors of 32 and 64 bytes, and on Windows it is not: the assembler is told to make every move of
+// one that bears it.
+const UNALIGNED = "-Wa,-muse-unaligned-vector-move";
 const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8"]];
 
 // Not under an emulator, where sanitizers do not run. Inlining where nothing is optimised would copy every format's code into every
 // packer, which takes a minute to compile.
 const SANITIZED = ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Dalways_inline=unused"];
 
-/** What a build is for; `kind` is "library" or "test". */
+/**
+ * What a build is for; `kind` is "library", "test" (the native tests under sanitizers, kernels of amx over plain memory among them) or
+ * "check" (the native tests over the very objects of the library).
+ */
 export function flagsOf({ arch, kind }) {
   if (arch === "wasm") return [...COMMON.filter((flag) => flag !== "-fPIC"), ...WASM];
   if (arch === "wasm-relaxed") return [...flagsOf({ arch: "wasm", kind }), "-mrelaxed-simd"];
-  if (kind === "library") return COMMON;
+  if (kind !== "test") return COMMON;
   return [...COMMON.filter((flag) => flag !== "-O3"), ...(arch === process.arch ? SANITIZED : ["-O1"])];
 }
 
@@ -126,7 +132,7 @@ function unitsOf(target, objectDir) {
       [`-DPG_NS=${name}`, `-DPG_ISA=${isa}`, ...flags],
     ]),
   );
-  const tests = isTest ? filesIn(join(sourceDir, "test"), [".cpp"]) : [];
+  const tests = target.kind !== "library" ? filesIn(join(sourceDir, "test"), [".cpp"]) : [];
   // Kernels take longest: start them first.
   return [...perVariant, ...once, ...tests.map((file) => [file, `test-${basename(file)}`, defines])];
 }
@@ -142,7 +148,7 @@ function includedBy(file, found = new Set()) {
 
 /** The state of everything that a build is made of. Paths are those in the package: the same sources have one key everywhere. */
 export function keyOf(target, compiler) {
-  const folders = target.kind === "test" ? ["include", "src", "test"] : ["include", "src"];
+  const folders = target.kind !== "library" ? ["include", "src", "test"] : ["include", "src"];
   const hash = createHash("sha256");
   hash.update(JSON.stringify([compiler, flagsOf(target), variantsOf(target), target.arch]));
   for (const file of folders.flatMap((name) => filesIn(join(sourceDir, name), [".cpp", ".h"]))) {
@@ -172,7 +178,8 @@ export function run(command, args) {
  * link: more flags for the linker. onProgress(done, total) hears of every unit.
  */
 export async function compile(target, compiler, outDir, library, onProgress = () => undefined) {
-  const flags = flagsOf(target);
+  const isWindowsGcc = target.platform === "win32" && !compiler.version.includes("clang");
+  const flags = [...flagsOf(target), ...(isWindowsGcc ? [UNALIGNED] : [])];
   const objectDir = join(outDir, target.kind === "test" ? "objects-test" : "objects");
   mkdirSync(objectDir, { recursive: true });
   const queue = unitsOf(target, objectDir).map(([file, name, extra]) => {
@@ -202,7 +209,7 @@ export async function compile(target, compiler, outDir, library, onProgress = ()
 }
 
 function linkFlags({ kind, platform, link = [] }) {
-  if (kind === "test") return ["-pthread", ...link];
+  if (kind !== "library") return ["-pthread", ...link];
   if (platform === "wasm") return link;
   // nodelete: a worker thread that dies unloads its libraries while our own threads may still run in this one.
   return ["-shared", "-pthread", ...(platform === "linux" ? ["-Wl,-z,nodelete"] : []), ...link];

@@ -53,6 +53,12 @@ namespace amx_twin { const Kernels* kernels(); }
 
 namespace {
 
+// Conversions of f16. Asked of the processor: older clangs do not know the name.
+bool has_f16c() {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & 1u << 29) != 0;
+}
+
 // Tiles, their bf16 and int8 products, and the system's leave to use them: Linux saves their 8 KiB only for processes that ask.
 bool has_amx() {
 #ifdef __linux__
@@ -73,7 +79,7 @@ bool has_amx() {
 const Kernels* kernels_for(int32_t isa) {
 #ifdef PG_HAVE_X86
   __builtin_cpu_init();
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                           __builtin_cpu_supports("avx512vnni");

@@ -166,7 +166,7 @@ const char* Step::read(int64_t count) {
 
 const StepGroup* find_group(Context* context, const Step& step, int32_t index, const KvPool& pool, const char* op) {
   if (index < 0 || index >= static_cast<int32_t>(step.groups.size())) {
-    fail(context, PG_E_ARGUMENT, "%s: group %d of a step with %zu", op, index, step.groups.size());
+    fail(context, PG_E_ARGUMENT, "%s: group %d of a step with %d", op, index, static_cast<int32_t>(step.groups.size()));
     return nullptr;
   }
   const StepGroup& group = step.groups[static_cast<size_t>(index)];

@@ -16,6 +16,9 @@
 #include "../encoding.h"
 #include "finish.h"
 #include "matmul.h"
+#if PG_WASM
+#include "dots-wasm.h"
+#endif
 
 namespace pg {
 namespace PG_NS {
@@ -259,62 +262,19 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 
 #elif PG_WASM
 
-// 4 outputs x 4 columns, bytes: table entries as signed numbers, the others unsigned and larger by their offset.
-template <Codes C>
-PG_INLINE v128_t load_codes(const uint8_t* codes, int v, int group) {
-  const auto at = [&](int64_t offset) { return wasm_v128_load(codes + offset + v * 16); };
-  // By 16-bit lanes: what crosses from one byte into the other is masked away.
-  const auto shifted = [](v128_t bits, int by) {
-    return by < 0 ? wasm_i16x8_shl(bits, (uint32_t)-by) : by == 0 ? bits : wasm_u16x8_shr(bits, (uint32_t)by);
-  };
-  const auto masked = [](v128_t bits, int mask) { return wasm_v128_and(bits, wasm_i8x16_splat((int8_t)mask)); };
-  if constexpr (C == Codes::kByte) return at(group * 128);
-  v128_t code;
-  if constexpr (low_bits(C) == 2) code = masked(shifted(at((group & 1) * 128), group & 6), 3);
-  else code = masked(shifted(at((group & 3) * 128), group & 4), 15);
-  // Upper bits: shifted to where they belong, the mask keeps them.
-  constexpr int from = upper_from(C);
-  if constexpr (upper_bits(C) == 1) code = wasm_v128_or(code, masked(shifted(at(upper_plane(C)), group - from), 1 << from));
-  if constexpr (upper_bits(C) == 2)
-    code = wasm_v128_or(code, masked(shifted(at(upper_plane(C) + (group & 1) * 128), (group & 6) - from), 3 << from));
-  if constexpr (is_table(C)) return wasm_i8x16_swizzle(wasm_v128_load(table_of(C)), code);
-  return code;
-}
-
-// Even and odd columns as 16-bit numbers, so that a multiply-add of pairs leaves one sum per output, exactly.
 template <Codes C, int MR, int G0, int G1>
 PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
   v128_t sum[kJoint][MR];
 #pragma GCC unroll 4
   for (int i = 0; i < MR; i++) {
     const int32_t first = is_table(C) || offset_of(C) == 0 ? 0 : start_from<C, G1 - G0>(start[i]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < kJoint; j++) sum[j][i] = wasm_i32x4_splat(first);
   }
-#pragma GCC unroll 8
-  for (int group = G0; group < G1; group++) {
-    v128_t even[MR], odd[MR];
-#pragma GCC unroll 4
-    for (int i = 0; i < MR; i++) {
-      const v128_t four = wasm_v128_load32_splat(x + (group * MR + i) * 4);
-      even[i] = wasm_i16x8_shr(wasm_i16x8_shl(four, 8), 8);
-      odd[i] = wasm_i16x8_shr(four, 8);
-    }
-#pragma GCC unroll 4
-    for (int j = 0; j < kJoint; j++) {
-      const v128_t w = load_codes<C>(codes, v + j, group);
-      const v128_t w_even = is_table(C) ? wasm_i16x8_shr(wasm_i16x8_shl(w, 8), 8) : wasm_v128_and(w, wasm_i16x8_splat(255));
-      const v128_t w_odd = is_table(C) ? wasm_i16x8_shr(w, 8) : wasm_u16x8_shr(w, 8);
-#pragma GCC unroll 4
-      for (int i = 0; i < MR; i++) {
-        sum[j][i] = wasm_i32x4_add(sum[j][i], wasm_i32x4_dot_i16x8(w_even, even[i]));
-        sum[j][i] = wasm_i32x4_add(sum[j][i], wasm_i32x4_dot_i16x8(w_odd, odd[i]));
-      }
-    }
-  }
+  add_products<C, kJoint, MR, G0, G1>(sum, codes, v, x);
 #pragma GCC unroll 4
   for (int i = 0; i < MR; i++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < kJoint; j++) d[j][i] = (vf)wasm_f32x4_convert_i32x4(sum[j][i]);
 }
 
