@@ -1,18 +1,21 @@
 // Functions that newer versions of glibc have in a new form, bound to the old one, so that a library linked here loads on glibc 2.28.
 // scripts/build-packages.mjs links this with --wrap.
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef __aarch64__
 #define OLD "GLIBC_2.17"
+#define OLD_AFFINITY OLD
 #define STAT_VERSION 0
 #else
 #define OLD "GLIBC_2.2.5"
+#define OLD_AFFINITY "GLIBC_2.3.4"
 #define STAT_VERSION 1
 #endif
-#define BIND(name) __asm__(".symver old_" #name "," #name "@" OLD)
+#define BIND_TO(name, version) __asm__(".symver old_" #name "," #name "@" version)
+#define BIND(name) BIND_TO(name, OLD)
 
 double old_exp(double x);
 double old_log(double x);
@@ -21,6 +24,7 @@ int old___fxstat(int version, int file, struct stat* out);
 int old_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument);
 int old_pthread_join(pthread_t thread, void** result);
 int old_pthread_detach(pthread_t thread);
+int old_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t* processors);
 int old_pthread_once(pthread_once_t* once, void (*run)(void));
 int old___pthread_key_create(pthread_key_t* key, void (*end)(void*));
 int old_pthread_key_create(pthread_key_t* key, void (*end)(void*));
@@ -34,6 +38,7 @@ BIND(__fxstat);
 BIND(pthread_create);
 BIND(pthread_join);
 BIND(pthread_detach);
+BIND_TO(pthread_setaffinity_np, OLD_AFFINITY);
 BIND(pthread_once);
 BIND(__pthread_key_create);
 BIND(pthread_key_create);
@@ -50,6 +55,9 @@ int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, v
 }
 int __wrap_pthread_join(pthread_t thread, void** result) { return old_pthread_join(thread, result); }
 int __wrap_pthread_detach(pthread_t thread) { return old_pthread_detach(thread); }
+int __wrap_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t* processors) {
+  return old_pthread_setaffinity_np(thread, size, processors);
+}
 int __wrap_pthread_once(pthread_once_t* once, void (*run)(void)) { return old_pthread_once(once, run); }
 int __wrap___pthread_key_create(pthread_key_t* key, void (*end)(void*)) { return old___pthread_key_create(key, end); }
 int __wrap_pthread_key_create(pthread_key_t* key, void (*end)(void*)) { return old_pthread_key_create(key, end); }

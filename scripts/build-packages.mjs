@@ -55,9 +55,17 @@ const TARGETS = {
  */
 const WRAPPED = [
   ...["exp", "log", "pow", "fstat", "arc4random", "_dl_find_object", "__libc_single_threaded"],
-  ...["create", "join", "detach", "once", "key_create", "key_delete", "setspecific", "getspecific"].map(
-    (name) => `pthread_${name}`,
-  ),
+  ...[
+    "create",
+    "join",
+    "detach",
+    "setaffinity_np",
+    "once",
+    "key_create",
+    "key_delete",
+    "setspecific",
+    "getspecific",
+  ].map((name) => `pthread_${name}`),
   "__pthread_key_create",
 ];
 
@@ -82,6 +90,8 @@ function checkGlibc(file, objdump) {
   if (/GLIBCXX|CXXABI/.test(stdout)) throw new Error(`${file} needs a C++ library`);
 }
 
+const checkName = ({ platform }) => (platform === "win32" ? "check.exe" : "check");
+
 async function buildOne(name) {
   const target = { kind: "library", link: STATIC, ...TARGETS[name] };
   const compiler = findCompiler(target.compilers);
@@ -100,7 +110,7 @@ async function buildOne(name) {
   await compile(linked, compiler, objects, file, onProgress);
   if (isGlibc) checkGlibc(file, target.arch === "arm64" ? "aarch64-linux-gnu-objdump" : "objdump");
   if (process.argv.includes("--check"))
-    await compile({ ...linked, kind: "check" }, compiler, objects, join(objects, "check"), onProgress);
+    await compile({ ...linked, kind: "check" }, compiler, objects, join(objects, checkName(target)), onProgress);
   console.log(`${name}: ${file}, by ${compiler.version}`);
 }
 

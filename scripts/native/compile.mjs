@@ -182,7 +182,10 @@ export async function compile(target, compiler, outDir, library, onProgress = ()
   const flags = [...flagsOf(target), ...(isWindowsGcc ? [UNALIGNED] : [])];
   const objectDir = join(outDir, target.kind === "test" ? "objects-test" : "objects");
   mkdirSync(objectDir, { recursive: true });
-  const queue = unitsOf(target, objectDir).map(([file, name, extra]) => {
+  // zig names processors, not architectures.
+  const named = (flag) => (compiler.name === "zig" ? flag.replace("-march=armv8.2-a", "-mcpu=generic") : flag);
+  const queue = unitsOf(target, objectDir).map(([file, name, given]) => {
+    const extra = given.map(named);
     const hash = createHash("sha256").update(JSON.stringify([compiler.version, flags, extra]));
     for (const part of includedBy(file)) hash.update(part).update(readFileSync(part));
     return { file, extra, object: join(objectDir, `${name}-${hash.digest("hex").slice(0, 16)}.o`) };

@@ -54,9 +54,10 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
   const kvDtype = kvDtypeOf(config, device, spec);
   const pageBytes = pageBytesOf(spec.caches, device, { pageSize: config.pageSize, dtype: kvDtype });
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
-  const { pageSize } = config;
+  const { pageSize, idealChunk } = config;
   const { caches } = spec;
-  const sizes = poolSizes(config, device, { caches, pageBytes, pageSize, maxContext, maxChunk: chunkOf(config) });
+  const maxChunk = chunkOf({ ...config, idealChunk: idealChunk ?? device.info.promptChunk });
+  const sizes = poolSizes(config, device, { caches, pageBytes, pageSize, maxContext, maxChunk });
   const pools = caches.map((cache, g) => ({
     kind: cache.kind,
     numLayers: cache.layers.length,

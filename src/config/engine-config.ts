@@ -28,8 +28,11 @@ export interface EngineConfig {
   readonly kvMemoryMb: number | null;
   /** Token budget per step, in pages: a step computes at most pageSize x maxPagesPerBatch tokens. Default: 32. */
   readonly maxPagesPerBatch: number;
-  /** Prefill chunk: tokens of one prompt computed per step while other requests wait. Default: 128. */
-  readonly idealChunk: number;
+  /**
+   * Prefill chunk: tokens of one prompt computed per step, within its token budget. Default: by device: 32 for each thread, 64
+   * with AMX, at least 128; 512 on a GPU.
+   */
+  readonly idealChunk: number | null;
   /**
    * Milliseconds that a step should take at most while several clients are served; prompts' chunks are cut to it; 0: no target.
    * Default: 20.
@@ -144,8 +147,9 @@ export const ENGINE_OPTIONS = {
     type: "integer",
     min: 1,
     max: 2 ** 20,
-    default: 128,
-    help: "prefill chunk: tokens of one prompt computed per step while other requests wait",
+    default: null,
+    defaultText: "by device: 32 for each thread, 64 with AMX, at least 128; 512 on a GPU",
+    help: "prefill chunk: tokens of one prompt computed per step, within its token budget",
   },
   targetStepMs: {
     type: "integer",

@@ -174,6 +174,8 @@ export interface DeviceInfo {
   readonly description: string;
   /** Work units that attention is split for: threads or CTAs. */
   readonly numWorkers: number;
+  /** Tokens of one prompt that a step should have, unless somebody asks for others: with fewer it waits for memory more than it computes. */
+  readonly promptChunk: number;
   /** Absolute KV chunk of the fixed split, in tokens. */
   readonly kvChunk: number;
   /** Flights that can be in the air at once: 2 when the device computes while the host goes on, 1 when every call computes. */

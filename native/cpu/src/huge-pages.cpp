@@ -55,7 +55,8 @@ void HugePages::run() {
     changed_.wait(lock, [&] { return stops_ || !ranges_.empty(); });
     while (has_grown_ && !stops_) {
       has_grown_ = false;
-      changed_.wait_for(lock, kPause, [&] { return stops_ || has_grown_; });
+      // By the system's clock, which glibc 2.28 can wait by.
+      changed_.wait_until(lock, std::chrono::system_clock::now() + kPause, [&] { return stops_ || has_grown_; });
     }
     while (!stops_ && !has_grown_ && !ranges_.empty()) {
       Range& range = ranges_.front();

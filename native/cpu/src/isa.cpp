@@ -53,19 +53,43 @@ namespace amx_twin { const Kernels* kernels(); }
 
 namespace {
 
-// Conversions of f16. Asked of the processor: older clangs do not know the name.
-bool has_f16c() {
-  unsigned a, b, c, d;
-  return __get_cpuid(1, &a, &b, &c, &d) && (c & 1u << 29) != 0;
+// Asked of the processor itself: what compilers offer for it is not in every one's runtime.
+struct Cpuid {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  explicit Cpuid(unsigned leaf) { __get_cpuid_count(leaf, 0, &a, &b, &c, &d); }
+};
+
+constexpr bool has_all(unsigned word, unsigned bits) { return (word & bits) == bits; }
+
+// The registers that the system saves when it switches threads; only of use where the processor has `osxsave`.
+unsigned saved_registers() {
+  unsigned low, high;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+bool has_avx2() {
+  constexpr unsigned kFma = 1u << 12, kOsxsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29, kAvx2 = 1u << 5;
+  if (!has_all(Cpuid(1).c, kFma | kOsxsave | kAvx | kF16c) || !has_all(Cpuid(7).b, kAvx2)) return false;
+  return has_all(saved_registers(), 0x6);  // xmm, ymm
+}
+
+bool has_avx512() {
+  constexpr unsigned kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31, kVnni = 1u << 11;
+  const Cpuid seven(7);
+  if (!has_avx2() || !has_all(seven.b, kF | kDq | kBw | kVl) || !has_all(seven.c, kVnni)) return false;
+#ifdef __APPLE__
+  return true;  // saved from their first use on
+#else
+  return has_all(saved_registers(), 0xe0);  // masks, zmm
+#endif
 }
 
 // Tiles, their bf16 and int8 products, and the system's leave to use them: Linux saves their 8 KiB only for processes that ask.
 bool has_amx() {
 #ifdef __linux__
-  unsigned a, b, c, d;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-  constexpr unsigned kNeeded = 1u << 22 | 1u << 24 | 1u << 25;  // amx_bf16, amx_tile, amx_int8
-  if ((d & kNeeded) != kNeeded) return false;
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
+  if (!has_all(Cpuid(7).d, kBf16 | kTile | kInt8)) return false;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
@@ -78,17 +102,12 @@ bool has_amx() {
 
 const Kernels* kernels_for(int32_t isa) {
 #ifdef PG_HAVE_X86
-  __builtin_cpu_init();
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
-  const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vnni");
 #ifdef PG_TILES_TWIN
-  if (isa == kIsaAmxTwin) return has_avx512 ? amx_twin::kernels() : nullptr;
+  if (isa == kIsaAmxTwin) return has_avx512() ? amx_twin::kernels() : nullptr;
 #endif
-  if ((isa == kIsaAmx || isa == kIsaBest) && has_avx512 && has_amx()) return amx::kernels();
-  if (isa == kIsaAvx512 || (isa == kIsaBest && has_avx512)) return has_avx512 ? avx512::kernels() : nullptr;
-  if (isa == kIsaAvx2 || (isa == kIsaBest && has_avx2)) return has_avx2 ? avx2::kernels() : nullptr;
+  if ((isa == kIsaAmx || isa == kIsaBest) && has_avx512() && has_amx()) return amx::kernels();
+  if (isa == kIsaAvx512 || (isa == kIsaBest && has_avx512())) return has_avx512() ? avx512::kernels() : nullptr;
+  if (isa == kIsaAvx2 || (isa == kIsaBest && has_avx2())) return has_avx2() ? avx2::kernels() : nullptr;
 #endif
 #ifdef PG_HAVE_ARM
   const bool has_dotprod = has(Feature::dotprod), has_i8mm = has_dotprod && has(Feature::i8mm);

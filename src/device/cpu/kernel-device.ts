@@ -44,6 +44,14 @@ export type PeakKind = "float" | "int8" | "memory";
 export type PeakRun = PeakKind | "update";
 const PEAK_CODE: Record<PeakRun, number> = { float: 0, int8: 1, memory: 2, update: 3 };
 
+/**
+ * A step reads every weight once, however many threads share the work: the more they compute in that time, the more tokens it takes to
+ * keep them at it. Two threads gain nothing beyond 128; for 16 with the tiles of AMX 512 were 1.9 times as fast.
+ */
+export function promptChunkOf(threads: number, isa: string): number {
+  return Math.max(128, threads * (isa === "amx" ? 64 : 32));
+}
+
 export class KernelDevice extends CpuRecurrentOps implements Device {
   readonly info: DeviceInfo;
   protected readonly context: CpuContext;
@@ -63,6 +71,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
       numerics: `${library.device}-${this.context.isa}`,
       description: `native kernels for ${this.context.isa}, ${threads} threads`,
       numWorkers: threads,
+      promptChunk: promptChunkOf(threads, this.context.isa),
       kvChunk: 256,
       asyncDepth: 1,
       kvDtype: "f16",

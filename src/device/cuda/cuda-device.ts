@@ -73,6 +73,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       numerics: `cuda-${arch}`,
       description: `${name}, ${arch}, ${multiprocessors} multiprocessors, ${(memoryBytes / 2 ** 30).toFixed(0)} GiB`,
       numWorkers: Math.max(1, multiprocessors >> 1),
+      promptChunk: 512,
       kvChunk: UNIT,
       asyncDepth: 2,
       kvDtype: "f16",

@@ -98,6 +98,7 @@ export class NullDevice implements Device {
     numerics: "null",
     description: "counts calls, computes nothing",
     numWorkers: 1,
+    promptChunk: 128,
     kvChunk: 256,
     asyncDepth: 1,
     kvDtype: "f16",

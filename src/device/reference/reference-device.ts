@@ -57,6 +57,7 @@ export class ReferenceDevice implements Device {
     numerics: "reference",
     description: "plain TypeScript, one thread",
     numWorkers: 1,
+    promptChunk: 128,
     kvChunk: 256,
     asyncDepth: 1,
     kvDtype: "f32",

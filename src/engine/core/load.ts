@@ -105,7 +105,8 @@ function loadOn(
   } finally {
     source.close();
   }
-  const { mode, pageSize, idealChunk, fixedChunk, targetStepMs } = config;
+  const { mode, pageSize, fixedChunk, targetStepMs } = config;
+  const idealChunk = config.idealChunk ?? device.info.promptChunk;
   const prefixCaching = config.prefixCaching && !isBidirectional; // what stands after a prefix changes its keys and values
   const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, targetStepMs };
   const maxChunk = chunkOf(schedulerOptions);

