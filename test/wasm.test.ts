@@ -41,3 +41,29 @@ test("a trap in any thread fails the call, and every later one; nobody waits for
   native.pg_context_free(context);
   library.close();
 });
+
+test("the largest codes and activations leave exact sums: nothing saturates on the way", async () => {
+  const device = await openDevice({ device: "wasm", threads: 1 });
+  const [rows, cols, n] = [40, 96, 3];
+  // Blocks of 32 with a factor of 1, all codes the largest, and the value they stand for.
+  for (const [dtype, bytesPerBlock, code, value] of [
+    ["q4_0", 18, 0xff, 7],
+    ["q4_0", 18, 0x00, -8],
+    ["q5_0", 22, 0xff, 15],
+    ["q8_0", 34, 0x7f, 127],
+  ] as const) {
+    const bytes = new Uint8Array((rows * cols * bytesPerBlock) / 32).fill(code);
+    for (let at = 0; at < bytes.length; at += bytesPerBlock) bytes.set([0x00, 0x3c], at); // 1 in f16
+    const weight = device.loadWeight([
+      { name: dtype, dtype, shape: [rows, cols], file: null, byteLength: bytes.length, bytes: () => bytes },
+    ]);
+    for (const most of [127, -127]) {
+      const out = device.allocTensor(n, rows);
+      device.matmul(out, device.loadTensor(new Float32Array(n * cols).fill(most), n, cols), weight, n);
+      const read = new Float32Array(n * rows);
+      device.read(read, out, 0, n);
+      assert.deepEqual(read, new Float32Array(n * rows).fill(value * most * cols), `${dtype}, ${code} times ${most}`);
+    }
+  }
+  device.close();
+});

@@ -134,7 +134,7 @@ function adviceFor(found: Omit<Findings, "advice">): string[] {
     advice.push("Compile the native library now: node scripts/build-native.mjs");
   if (device.name === "wasm" && compiler === null) {
     advice.push(
-      "Install the package for this system if there is one (docs/platforms.md), or g++ or clang++: about twice as fast.",
+      "Install the package for this system if there is one (docs/platforms.md), or g++ or clang++: two to three times as fast.",
     );
   }
   if (device.name === "wasm" && Number(process.versions.node.split(".")[0]) < 22)

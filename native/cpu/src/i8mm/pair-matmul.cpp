@@ -22,15 +22,21 @@ PG_INLINE void spread(vf (&out)[2], vf w) {
   out[1] = (vf)vdupq_laneq_f64((float64x2_t)w, 1);
 }
 
+// As start_of, for the -8 * sum(q) of two rows.
+template <Codes C>
+PG_INLINE int32x4_t starts_of(int32x4_t field) {
+  if constexpr (!is_offset_left(C)) return vdupq_n_s32(0);
+  if constexpr (offset_of(C) % 8 == 0) return vmulq_n_s32(field, offset_of(C) / 8);
+  return vmulq_n_s32(vshrq_n_s32(field, 3), offset_of(C));
+}
+
 // Integer products over the groups of 8 columns [G0, G1) of a block: d[o][p] is outputs {2 o, 2 o + 1} by the rows of pair p.
 template <Codes C, int G0, int G1>
 PG_INLINE void pair_dots(vf (&d)[2][kPairs], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
   int32x4_t sum[2][kPairs];
 #pragma GCC unroll 4
   for (int p = 0; p < kPairs; p++) {
-    const int32x4_t field = vld1q_s32(start + 4 * p);
-    sum[0][p] = !is_offset_left(C) ? vdupq_n_s32(0) : offset_of(C) == 16 ? vshlq_n_s32(field, 1) : offset_of(C) == 32 ? vshlq_n_s32(field, 2) : field;
-    sum[1][p] = sum[0][p];
+    sum[0][p] = sum[1][p] = starts_of<C>(vld1q_s32(start + 4 * p));
   }
 #pragma GCC unroll 4
   for (int step = 0; step < G1 - G0; step++) {
