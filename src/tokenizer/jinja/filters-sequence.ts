@@ -146,7 +146,6 @@ const reverse: Filter = (value) => {
 };
 
 const last: Filter = (value) => {
-  if (value instanceof Undefined) value.fail();
   if (value instanceof Iterator) throw new TemplateError(`'${value.typeName}' object is not reversible`);
   return orUndefined([...iterate(value)].at(-1), "No last item, sequence was empty.");
 };

@@ -6,7 +6,7 @@ import { escapeMarkup } from "./markup.js";
 import { toIndex, tryNumber } from "./semantics.js";
 import { repr, str } from "./show.js";
 import { Text } from "./text.js";
-import { Dict, Tuple, typeName, type Value } from "./values.js";
+import { Dict, List, Tuple, typeName, type Value } from "./values.js";
 
 const DIRECTIVE =
   /%(?:\((?<name>[^)]*)\))?(?<flags>[#0\- +]*)(?<width>\*|\d+)?(?:\.(?<precision>\*|\d*))?[hlL]?(?<type>[\s\S])?/g;
@@ -50,7 +50,8 @@ export function formatPercent(format: Text, values: Value, budget: Budget): Text
     parts.push(pad(text, Math.abs(width ?? 0), flags, isNegative, isNumeric(type), budget));
   }
   parts.push(format.units(at));
-  if (!usesNames && !(values instanceof Dict) && numTaken < items.length) {
+  const isMapping = values instanceof Dict || values instanceof List; // to Python's %: whatever has items and is no tuple or string
+  if (!usesNames && !isMapping && numTaken < items.length) {
     throw new TemplateError("not all arguments converted during string formatting");
   }
   return Text.join(parts).asMarkup(format.isMarkup);

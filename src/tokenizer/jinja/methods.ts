@@ -151,7 +151,8 @@ const isHashable = (key: Value): boolean => !(key instanceof List || key instanc
 export function getSlice(value: Value, start: Value, stop: Value, step: Value): Value {
   if (value instanceof Undefined) value.fail();
   const isSequence = value instanceof Text || value instanceof List || value instanceof Tuple || value instanceof Range;
-  if (!isSequence) return new Undefined(`'${typeName(value)}' object is not subscriptable`);
+  // Unlike an item, which may be absent: Python's own slicing, which fails.
+  if (!isSequence) throw new TemplateError(`'${typeName(value)}' object cannot be sliced`);
   const stride = step === null ? 1 : toIndex(step);
   if (stride === 0) throw new TemplateError("slice step cannot be zero");
   if (value instanceof Text && stride === 1) {

@@ -107,6 +107,9 @@ function floats(operator: string, x: number, y: number): number {
       return x * y;
     case "**":
       if (x === 0 && y < 0) throw new TemplateError("0.0 cannot be raised to a negative power");
+      if (Number.isFinite(x) && Number.isFinite(y) && !Number.isFinite(x ** y)) {
+        throw new TemplateError("the result of ** is out of range");
+      }
       return x ** y;
   }
   if (y === 0) throw new TemplateError(operator === "/" ? "division by zero" : "float floor division by zero");
