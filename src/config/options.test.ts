@@ -7,7 +7,7 @@ test("later layers win, and the result is frozen", () => {
   const config = engineConfig({ pageSize: 8, threads: 2 }, { pageSize: 32 }, { threads: undefined });
   assert.equal(config.pageSize, 32);
   assert.equal(config.threads, 2);
-  assert.equal(config.idealChunk, 128);
+  assert.equal(config.maxPagesPerBatch, 32);
   assert.throws(() => {
     (config as { pageSize: number }).pageSize = 1;
   }, TypeError);
