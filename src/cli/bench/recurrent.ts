@@ -133,16 +133,16 @@ export const recurrentBench: Bench = {
       tables: [
         {
           caption: `recurrent layers on ${info.name}: ${info.description}`,
-          head: ["kernel", "rows x tokens", "ms", "% of compute", "% of memory", "% of roofline", "by CPU time"],
+          head: ["kernel", "rows x tokens", "ms", "% of compute", "% of memory", "% of roofline"],
           rows: results.map((r) => [
             r.kernel,
             `${r.rows} x ${r.tokens}`,
             r.ms,
-            ...[r.compute, r.memory, r.roofline, r.rooflineByCpu].map(percent),
+            ...[r.compute, r.memory, r.roofline].map(percent),
           ]),
           notes: [
             "compute: f32 multiply-adds; memory: bytes read and written back in place. Both peaks are run before and after the kernel in every window of some",
-            "milliseconds; shares are medians over windows. By CPU time: without what other programs took.",
+            "milliseconds; shares are medians over windows.",
             "bytes: states read and written once, inputs read, outputs read and written, as a processor does it.",
           ],
         },
@@ -169,6 +169,6 @@ function measure(device: Device, kernel: Kernel, shape: Shape, roofline: Rooflin
   const run = kernel.prepare(device, numTokens);
   const call = (round: number) => run(pool, (round % layers) * kernel.floats, staged);
   if (roofline !== null) return roofline.measure(call, workOf(kernel, shape), budgetMs);
-  const none = { compute: null, memory: null, roofline: null, rooflineByCpu: null, windows: null };
+  const none = { compute: null, memory: null, roofline: null, windows: null };
   return { ms: 1000 * timeCall(call, budgetMs), ...none };
 }

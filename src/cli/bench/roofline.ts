@@ -20,32 +20,22 @@ export interface CallWork {
   readonly bytes: number;
 }
 
-/** Seconds on the clock, and seconds that the process's threads ran, as if shared by all of them. */
-interface Span {
-  readonly wall: number;
-  readonly cpu: number;
-}
-
 export interface RooflineResult {
   /** Of a call, the median. */
   readonly ms: number;
-  /** Shares of the peaks, by the clock; of the roofline: of whichever bound is the nearer one. Medians over windows. */
+  /** Shares of the peaks; of the roofline: of whichever bound is the nearer one. Medians over windows. */
   readonly compute: number;
   readonly memory: number;
   readonly roofline: number;
-  /** The same by the time that the threads ran: what other programs took away is not in it, nor is waiting for each other. */
-  readonly rooflineByCpu: number;
   readonly windows: number;
 }
 
 export class Roofline {
   readonly #meter: CpuDevice;
-  readonly #threads: number;
   readonly #cold: Tensor[]; // MOVED_BYTES each
   #turn = 0;
 
   private constructor(threads: number) {
-    this.#threads = threads;
     this.#meter = new CpuDevice({ threads });
     const ones = new Float32Array(MOVED_BYTES / 4).fill(1);
     this.#cold = Array.from({ length: COLD_BYTES / MOVED_BYTES }, () => this.#meter.loadTensor(ones, 1, ones.length));
@@ -70,21 +60,20 @@ export class Roofline {
   measure(call: (round: number) => void, work: CallWork, budgetMs: number): RooflineResult {
     let round = 0;
     call(round++);
-    const seen: { ms: number; compute: number; memory: number; roofline: number; byCpu: number }[] = [];
+    const seen: { ms: number; compute: number; memory: number; roofline: number }[] = [];
     const end = performance.now() + budgetMs;
     while (seen.length < 5 || performance.now() < end) {
       const before = this.#peaks();
-      const calls = spanOf(this.#threads, WINDOW_MS, () => {
+      const calls = timed(WINDOW_MS, () => {
         call(round++);
         return 1;
       });
       const after = this.#peaks();
-      const share = (clock: keyof Span, kind: "float" | "memory", amount: number) =>
-        (amount * calls.work) / calls.span[clock] / ((before[kind][clock] + after[kind][clock]) / 2);
-      const [compute, memory] = [share("wall", "float", work.operations), share("wall", "memory", work.bytes)];
-      const byCpu = Math.max(share("cpu", "float", work.operations), share("cpu", "memory", work.bytes));
-      const ms = (1000 * calls.span.wall) / calls.work;
-      seen.push({ ms, compute, memory, roofline: Math.max(compute, memory), byCpu });
+      const share = (kind: "float" | "memory", amount: number) =>
+        (amount * calls.work) / calls.seconds / ((before[kind] + after[kind]) / 2);
+      const [compute, memory] = [share("float", work.operations), share("memory", work.bytes)];
+      const ms = (1000 * calls.seconds) / calls.work;
+      seen.push({ ms, compute, memory, roofline: Math.max(compute, memory) });
     }
     const middle = (key: keyof (typeof seen)[number]) => median(seen.map((window) => window[key]));
     return {
@@ -92,16 +81,15 @@ export class Roofline {
       compute: middle("compute"),
       memory: middle("memory"),
       roofline: middle("roofline"),
-      rooflineByCpu: middle("byCpu"),
       windows: seen.length,
     };
   }
 
   /** Per second. */
-  #peaks(): { float: Span; memory: Span } {
-    const rate = (kind: PeakRun, ms: number, data: Tensor | null): Span => {
-      const { work, span } = spanOf(this.#threads, ms, () => this.#meter.runPeak(kind, data));
-      return { wall: work / span.wall, cpu: work / span.cpu };
+  #peaks(): { float: number; memory: number } {
+    const rate = (kind: PeakRun, ms: number, data: Tensor | null): number => {
+      const { work, seconds } = timed(ms, () => this.#meter.runPeak(kind, data));
+      return work / seconds;
     };
     this.#meter.runPeak("float", null); // wakes the threads
     const float = rate("float", PEAK_MS, null);
@@ -110,15 +98,13 @@ export class Roofline {
 }
 
 /** Runs `part` until `ms` have passed, at least once; the sum of what it returns. */
-function spanOf(threads: number, ms: number, part: () => number): { work: number; span: Span } {
-  const cpu = process.cpuUsage();
+function timed(ms: number, part: () => number): { work: number; seconds: number } {
   const start = performance.now();
   let work = 0;
-  let wall: number;
+  let passed: number;
   do {
     work += part();
-    wall = performance.now() - start;
-  } while (wall < ms);
-  const { user, system } = process.cpuUsage(cpu);
-  return { work, span: { wall: wall / 1000, cpu: (user + system) / 1e6 / threads } };
+    passed = performance.now() - start;
+  } while (passed < ms);
+  return { work, seconds: passed / 1000 };
 }
