@@ -13,7 +13,7 @@ import { stderrSink } from "../server/log-sink.js";
 import { createServer } from "../server/server.js";
 import { helpOf, parseFlags } from "./args.js";
 import { clusterRoute, watchCluster } from "./cluster-view.js";
-import { CONFIG_OPTION, guestName, layered, MODEL_OPTION, nextSignal, pick } from "./service.js";
+import { CONFIG_OPTION, catchSignals, guestName, layered, MODEL_OPTION, pick } from "./service.js";
 import { bold, dim } from "./terminal.js";
 
 const FILE_OPTIONS = {
@@ -78,6 +78,7 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
   );
   stderrSink.write(`  OpenAI API  ${url}/v1\n`);
 
+  const nextSignal = catchSignals();
   await nextSignal();
   stderrSink.write(dim(`draining for up to ${server.drainSeconds} s; a second signal ends at once\n`));
   void nextSignal().then((number) => process.exit(128 + number));

@@ -18,7 +18,7 @@ import { stderrSink } from "../server/log-sink.js";
 import type { GuestModel } from "../server/model-house.js";
 import { createServer } from "../server/server.js";
 import { helpOf, parseFlags } from "./args.js";
-import { CONFIG_OPTION, guestName, layered, MODEL_OPTION, nextSignal, pick } from "./service.js";
+import { CONFIG_OPTION, catchSignals, guestName, layered, MODEL_OPTION, pick } from "./service.js";
 import { bold, dim, loadProgress } from "./terminal.js";
 
 const FILE_OPTIONS = {
@@ -54,6 +54,7 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   engine.warm();
   const member = cluster.nats.length === 0 ? null : await join(engine, cluster, server, { url, role });
 
+  const nextSignal = catchSignals();
   await nextSignal();
   stderrSink.write(dim(`draining for up to ${server.drainSeconds} s; a second signal ends at once\n`));
   void nextSignal().then((number) => process.exit(128 + number));

@@ -48,15 +48,25 @@ export function guestName(model: string): string {
   return existsSync(model) ? modelNameOf(resolve(model)) : model;
 }
 
-/** Resolves to the number of the next SIGTERM or SIGINT. */
-export function nextSignal(): Promise<number> {
-  return new Promise((resolve) => {
-    const onSignal = (_: NodeJS.Signals, number: number): void => {
-      process.off("SIGTERM", onSignal);
-      process.off("SIGINT", onSignal);
-      resolve(number);
-    };
-    process.on("SIGTERM", onSignal);
-    process.on("SIGINT", onSignal);
-  });
+/**
+ * Catches SIGTERM and SIGINT from now on. The function it returns resolves to the number of the next one, also of one that came meanwhile:
+ * between two calls none ends the process by itself.
+ */
+export function catchSignals(): () => Promise<number> {
+  const numbers: number[] = [];
+  let wake = (): void => {};
+  const onSignal = (_: NodeJS.Signals, number: number): void => {
+    numbers.push(number);
+    wake();
+  };
+  process.on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal);
+  return async () => {
+    while (numbers.length === 0) {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+    return numbers.shift()!;
+  };
 }
