@@ -30,7 +30,8 @@ export async function takeTurn(turn: Turn): Promise<void> {
   const { sliceUs, niceness }: Terms = TERMS[turn];
   const own = getPriority(0); // of this thread
   const nice = Math.min(19, own + niceness); // nobody but the administrator may go above its own
-  if (nice > own) return setPriority(0, nice); // the FFI is not loaded for this: a process that ends while a thread loads it aborts
+  if (nice > own) setPriority(0, nice);
+  if (sliceUs === 0) return; // the FFI is not loaded in threads of the engine for this: a process that ends meanwhile aborts
   try {
     const { setSchedule } = await import("./sched-abi.js");
     setSchedule(nice, sliceUs);
