@@ -2,7 +2,6 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import type { EngineConfig } from "../../config/engine-config.js";
-import { takeTurn } from "../../threads/turn.js";
 import { type FromEngine, type ToEngine, toWire } from "../messages.js";
 import { EngineDriver } from "./driver.js";
 import { loadEngine } from "./load.js";
@@ -11,7 +10,6 @@ const port = parentPort!;
 const send = (message: FromEngine): void => port.postMessage(message);
 
 try {
-  await takeTurn("computes"); // and the threads of its device with it
   const engine = await loadEngine(workerData as EngineConfig, (loadedBytes, totalBytes) =>
     send({ type: "progress", loadedBytes, totalBytes }),
   );
