@@ -84,16 +84,7 @@ export class ModelFolder {
 
   /** Chat templates by name; the usual one is "default". Empty when the model has none. */
   readChatTemplates(): ReadonlyMap<string, string> {
-    const templates = new Map<string, string>();
-    const inline = this.#tokenizerConfig().chat_template;
-    if (typeof inline === "string") templates.set("default", inline);
-    if (Array.isArray(inline)) {
-      for (const entry of inline) {
-        if (isRecord(entry) && typeof entry.name === "string" && typeof entry.template === "string") {
-          templates.set(entry.name, entry.template);
-        }
-      }
-    }
+    const templates = chatTemplatesOf(this.#tokenizerConfig().chat_template);
     // Newer folders keep templates in files of their own, which win over the older field.
     const main = join(this.path, "chat_template.jinja");
     if (existsSync(main)) templates.set("default", readText(main));
@@ -109,6 +100,18 @@ export class ModelFolder {
   #tokenizerConfig(): Record<string, unknown> {
     return tryReadJsonObject(join(this.path, "tokenizer_config.json")) ?? {};
   }
+}
+
+/** The chat_template field of tokenizer_config.json: one template, or a list of named ones. */
+export function chatTemplatesOf(field: unknown): Map<string, string> {
+  const templates = new Map<string, string>();
+  if (typeof field === "string") templates.set("default", field);
+  for (const entry of Array.isArray(field) ? field : []) {
+    if (isRecord(entry) && typeof entry.name === "string" && typeof entry.template === "string") {
+      templates.set(entry.name, entry.template);
+    }
+  }
+  return templates;
 }
 
 function readText(path: string): string {

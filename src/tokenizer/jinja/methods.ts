@@ -98,8 +98,9 @@ function unsafe(value: Value, name: string): Undefined {
 }
 
 function missing(value: Value, key: Value, name: string): Undefined {
-  if (key instanceof Text) return new Undefined(`'${typeName(value)} object' has no attribute '${name}'`);
-  return new Undefined(`${typeName(value)} object has no element ${name}`);
+  const owner = value === null ? "None" : `${typeName(value)} object`;
+  if (key instanceof Text) return new Undefined(`'${owner}' has no attribute '${name}'`);
+  return new Undefined(`${owner} has no element ${name}`);
 }
 
 /** `value.name`: an attribute, else the item of that name. */

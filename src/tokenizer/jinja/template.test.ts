@@ -1,56 +1,36 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { type Render, readFixture, render, renderAll } from "../../../test/templates/renders.js";
 import { TemplateError } from "./errors.js";
 import { readJson } from "./json.js";
 import { JinjaTemplate } from "./template.js";
 import { CONTENT, OWN, type Text } from "./text.js";
-import { Dict, fromOutside, type List, type Value } from "./values.js";
+import { type Dict, fromOutside } from "./values.js";
 
 // What Python's jinja2 made of the same templates (test/fixtures/jinja/make.py).
-const FIXTURES = new URL("../../../../test/fixtures/jinja/", import.meta.url);
-const read = (name: string): string => readFileSync(new URL(name, FIXTURES), "utf8");
-const goldens = JSON.parse(read("goldens.json")) as {
+const goldens = JSON.parse(readFixture("goldens.json")) as {
   constructs: (string | null)[];
   chats: Record<string, (string | null)[]>;
 };
-const NOW = () => new Date(2025, 2, 9, 14, 5, 7);
 
 /** null: the template fails. */
-function render(source: string, context: Value): string | null {
-  assert.ok(context instanceof Dict);
-  try {
-    const text = new JinjaTemplate(source).render(
-      context.entries().map(([name, value]) => [(name as Text).s, value]),
-      NOW,
-    );
-    assert.equal(text.origins.length, text.s.length);
-    return text.s;
-  } catch (error) {
-    if (error instanceof TemplateError) return null;
-    throw error;
-  }
-}
+const textOf = (render: Render): string | null => ("text" in render ? render.text : null);
 
 const renderWith = (source: string, context: Record<string, unknown>, origin = CONTENT): Text =>
   new JinjaTemplate(source).render(Object.entries(context).map(([name, value]) => [name, fromOutside(value, origin)]));
 
 test("every construct renders as in jinja2, or fails as it does", () => {
-  const file = read("constructs.json");
+  const file = readFixture("constructs.json");
   const { templates } = JSON.parse(file) as { templates: string[] };
   const context = () => (readJson(file, CONTENT) as Dict).getName("context")!;
   assert.equal(templates.length, goldens.constructs.length);
-  for (const [i, source] of templates.entries()) assert.equal(render(source, context()), goldens.constructs[i], source);
+  for (const [i, source] of templates.entries())
+    assert.equal(textOf(render(source, context())), goldens.constructs[i], source);
 });
 
 test("chat templates of many shapes render every conversation as in jinja2", () => {
   for (const [name, expected] of Object.entries(goldens.chats)) {
-    const source = read(`chats/${name}`);
-    const conversations = (readJson(read("conversations.json"), CONTENT) as List).items;
-    assert.equal(conversations.length, expected.length);
-    for (const [i, context] of conversations.entries()) {
-      assert.equal(render(source, context), expected[i], `${name}, conversation ${i}`);
-    }
+    assert.deepEqual(renderAll(readFixture(`chats/${name}`)).map(textOf), expected, name);
   }
 });
 
@@ -89,6 +69,13 @@ test("a filter of what is not there names it", () => {
   for (const filter of ["dictsort", "reverse"]) {
     assert.throws(() => renderWith(`{{ missing | ${filter} }}`, {}), /'missing' is undefined/, filter);
   }
+});
+
+test("an attribute that is not there is named with its owner's type, None by its name", () => {
+  const refused = (source: string, message: RegExp) => assert.throws(() => renderWith(source, { none: null }), message);
+  refused("{{ none.split(',') }}", /^TemplateError: 'None' has no attribute 'split'$/);
+  refused("{{ none[0][1] }}", /^TemplateError: None has no element 0$/);
+  refused("{{ 'a'.b.c }}", /^TemplateError: 'str object' has no attribute 'b'$/);
 });
 
 test("what runs away ends with an error", () => {
