@@ -4,16 +4,17 @@
 
 import { Batch } from "../src/core/batch.js";
 import { f32ToBf16 } from "../src/core/dequantize/small-floats.js";
-import type { HostTensor } from "../src/core/tensor.js";
+import { BLOCK_OF, bytesOf, type HostTensor } from "../src/core/tensor.js";
 import { CudaDevice } from "../src/device/cuda/cuda-device.js";
 import { TILES, tileShape, tiles } from "../src/device/cuda/matmul.js";
 import type { CudaRuntime } from "../src/device/cuda/runtime.js";
 import type { CudaWeight } from "../src/device/cuda/tensor.js";
 import type { Weight } from "../src/device/device.js";
 
-/** Encodings that are multiplied at their width: columns and bytes of a block. */
-const CODED = { q4_0: [32, 18], mxfp4: [32, 17], q4_k: [256, 144], q8_0: [32, 34], q6_k: [256, 210] } as const;
-type Encoding = "bf16" | keyof typeof CODED;
+/** Encodings that are multiplied at their width. */
+const CODED = ["q4_0", "mxfp4", "q4_k", "q8_0", "f8_e4m3_64", "q6_k"] as const;
+type Coded = (typeof CODED)[number];
+type Encoding = "bf16" | Coded;
 
 const READ_TB = 4.66; // measured read bandwidth of an H200, TB/s
 const what = process.argv[2] ?? "all";
@@ -54,13 +55,16 @@ function randomFloats(count: number): Float32Array {
   return values;
 }
 
+/** Small scales that are no f16. */
+const SMALL: Partial<Record<Encoding, readonly number[]>> = { mxfp4: [121], f8_e4m3_64: [17, 34, 0x83, 0x39] };
+
 /** Bytes of which every block of an encoding begins or ends with small scales. */
-function codedBytes(encoding: keyof typeof CODED, count: number): Uint8Array {
-  const [, size] = CODED[encoding];
+function codedBytes(encoding: Coded, count: number): Uint8Array {
+  const [, size] = BLOCK_OF[encoding];
   const block = new Uint8Array(randomBits(size * 4096).buffer, 0, size * 8192);
   const scalesAt = encoding === "q6_k" ? [208] : encoding === "q4_k" ? [0, 2] : [0];
   for (let at = 0; at < block.length; at += size)
-    for (const i of scalesAt) block.set(encoding === "mxfp4" ? [121] : [at & 255, 0x14], at + i);
+    for (const i of scalesAt) block.set(SMALL[encoding] ?? [at & 255, 0x14], at + i);
   const bytes = new Uint8Array(count);
   for (let at = 0; at < count; at += block.length) bytes.set(block.subarray(0, count - at), at);
   return bytes;
@@ -72,7 +76,7 @@ function weightOf(rows: number, cols: number, encoding: Encoding = "bf16"): Weig
     const block = new Uint8Array(randomBits(1 << 20).buffer);
     bytes = new Uint8Array(rows * cols * 2);
     for (let at = 0; at < bytes.length; at += block.length) bytes.set(block.subarray(0, bytes.length - at), at);
-  } else bytes = codedBytes(encoding, ((rows * cols) / CODED[encoding][0]) * CODED[encoding][1]);
+  } else bytes = codedBytes(encoding, bytesOf(encoding, rows * cols));
   const tensor: HostTensor = {
     name: "random",
     dtype: encoding,
@@ -173,7 +177,7 @@ function matmuls(): void {
 
 /** Weights of 4 to 8 bits a number: time, and the share of the bandwidth at which their own bytes are read. */
 function codes(): void {
-  for (const encoding of Object.keys(CODED) as (keyof typeof CODED)[]) {
+  for (const encoding of CODED) {
     if (!encoding.includes(process.argv[3] ?? "")) continue;
     for (const [rows, cols] of [
       [2048, 8192],

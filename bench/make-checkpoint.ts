@@ -18,7 +18,7 @@ import { writeGgufModel } from "./checkpoint/write-gguf.js";
 
 export interface CheckpointOptions {
   readonly shape: string;
-  readonly type: MatrixType;
+  readonly type: MatrixType | "fp8";
   readonly seed: number;
   readonly out: string;
 }
@@ -27,9 +27,9 @@ const OPTIONS = {
   shape: { type: "choice", choices: Object.keys(SHAPES), default: "135m", help: "shape of the model" },
   type: {
     type: "choice",
-    choices: MATRIX_TYPES,
+    choices: [...MATRIX_TYPES, "fp8"],
     default: "f16",
-    help: "encoding of the matrices; q8_0 and q4_0 are for GGUF files",
+    help: "encoding of the matrices; q8_0 and q4_0 are for GGUF files, fp8 (blocks of 128 x 128) is for folders",
   },
   seed: { type: "integer", min: 0, max: 2 ** 32 - 1, default: 1, help: "the same seed gives the same weights" },
   out: { type: "string", default: "", defaultText: "required", help: "FILE.gguf, or a folder for safetensors" },
@@ -40,10 +40,12 @@ export function makeCheckpoint({ shape: name, type, seed, out }: CheckpointOptio
   const shape = SHAPES[name]!;
   const weights = new RandomWeights(seed);
   const vocabulary = makeVocabulary(shape.vocab);
-  if (out.endsWith(".gguf")) return writeGgufModel(out, `random-${name}`, shape, type, weights, vocabulary);
-  if (type === "q8_0" || type === "q4_0") {
-    throw errorFor("invalid_option", { param: "--type", value: type, expected: "f32, f16 or bf16 for a folder" });
+  const refused = (expected: string) => errorFor("invalid_option", { param: "--type", value: type, expected });
+  if (out.endsWith(".gguf")) {
+    if (type === "fp8") throw refused(`${MATRIX_TYPES.join(", ")} for a GGUF file`);
+    return writeGgufModel(out, `random-${name}`, shape, type, weights, vocabulary);
   }
+  if (type === "q8_0" || type === "q4_0") throw refused("f32, f16, bf16 or fp8 for a folder");
   return writeModelFolder(out, shape, type satisfies FolderType, weights, vocabulary);
 }
 

@@ -25,6 +25,7 @@ node -e "import('koffi').then(() => console.log('koffi loads'))" || exit 1
 node --version; nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader 2>/dev/null
 PHASES="${*:-contract goldens invariance kernels e2e sanitize}"
 BUDGET=${BUDGET:-560}
+CODED=${CODED:-1b-q4_0 1b-q8_0 1b-fp8 8b-q4_0 8b-fp8} # of the phase coded; 1b and 8b are those of bf16
 TABLE="$OUT/table.txt"
 : > "$TABLE"
 note() { echo "$*" | tee -a "$TABLE"; }
@@ -55,10 +56,12 @@ sanitized() {
   phase "$limit" "$name" compute-sanitizer --tool "$tool" node "$@"
   note "$(echo "$name:"; grep -E "SUMMARY|Invalid|========= +at|Race|hazard|^# (pass|fail)" "$OUT/$name.log" | sort | uniq -c | sort -rn | head -12)"
 }
-# The models that phases measure. 1b and 8b: folders of bf16; others, such as 8b-q4_0: GGUF files.
+# The models that phases measure. 1b and 8b: folders of bf16; 8b-fp8: a folder with scales for blocks of 128 x 128; others, such as
+# 8b-q4_0: GGUF files.
+path_of() { case $1 in *-fp8 | 1b | 8b) echo "$1" ;; *) echo "$1.gguf" ;; esac; }
 model() {
-  local shape=${1%%-*} file=$1 type=bf16
-  [ "$1" != "$shape" ] && { file=$1.gguf; type=${1#*-}; }
+  local shape=${1%%-*} file=$(path_of "$1") type=bf16
+  [ "$1" != "$shape" ] && type=${1#*-}
   [ -e "/tmp/$file" ] && return
   nice node dist/bench/make-checkpoint.js --shape "$shape" --type "$type" --out "/tmp/part-$file" > "$OUT/make-$1.log" 2>&1 && mv "/tmp/part-$file" "/tmp/$file"
 }
@@ -67,7 +70,7 @@ if command -v nvcc > /dev/null; then phase 150 build node scripts/build-cuda.mjs
 for p in $PHASES; do
   case $p in
     e2e8b | step8b) echo 8b ;;
-    coded) echo 1b-q4_0 1b-q8_0 8b-q4_0 ;;
+    coded) echo $CODED ;;
     e2e | split | serve | step1b | counters | profile | share | spill | warmup | fp8) echo 1b ;;
   esac
 done | tr ' ' '\n' | sort -u > /tmp/models.txt
@@ -83,7 +86,7 @@ for p in $PHASES; do
       sanitized 120 racecheck racecheck dist/test/cuda/small.js & ;;
     sanitize-contract)
       # The contract suite's small sizes, every kernel: the file runs its tests itself.
-      SMALL='matmul: (bf16|f16|f32|q4_0|q4_k|q8_0|f8_e4m3) weights$|gatedMatmul|Norm|embed: (bf16|q4_0|f32)|mixtureOfExperts: (softmax, normalised|sigmoid|oss)|sample|shortConv|linearAttention|rotary: 2|copyPage|savePage|copyStates|attention: (plain|window|sinks|softcap|latent|f16|bf16|i8|fp8|192 and 128|heads of (64|128|256)|(f16|bf16|fp8), (heads of (64|128) in pages of 16|sees ahead, window))$'
+      SMALL='matmul: (bf16|f16|f32|q4_0|q4_k|q8_0|f8_e4m3|f8_e4m3_64) weights$|gatedMatmul|Norm|embed: (bf16|q4_0|f32)|mixtureOfExperts: (softmax, normalised|sigmoid|oss)|sample|shortConv|linearAttention|rotary: 2|copyPage|savePage|copyStates|attention: (plain|window|sinks|softcap|latent|f16|bf16|i8|fp8|192 and 128|heads of (64|128|256)|(f16|bf16|fp8), (heads of (64|128) in pages of 16|sees ahead, window))$'
       sanitized 170 memcheck-contract memcheck --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js &
       sanitized 170 racecheck-contract racecheck --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js & ;;
   esac
@@ -129,8 +132,8 @@ for p in $PHASES; do
       kill $server ;;
     coded)
       # Weights of 4 and 8 bits kept at their width.
-      for model in 1b-q4_0 1b-q8_0 8b-q4_0; do
-        phase 60 latency-$model node bin/pagoda.js bench latency --device cuda --model /tmp/$model.gguf --prefill 2048 --batch 1,32,128 --context 512 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192
+      for model in $CODED; do
+        phase 60 latency-$model node bin/pagoda.js bench latency --device cuda --model "/tmp/$(path_of $model)" --prefill 2048 --batch 1,32,128 --context 512 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192
         grep -vE "^\s*$" "$OUT/latency-$model.log" | tail -5 >> "$TABLE"
       done ;;
     step1b | step8b)

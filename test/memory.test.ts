@@ -91,6 +91,7 @@ test("GGUF encodings take what is predicted", {
     "q2_0",
     "mxfp4",
     "nvfp4",
+    "f8_e4m3_64",
   ] as const;
   for (const dtype of dtypes) {
     const shape = [64, 512];

@@ -2,7 +2,7 @@
 // a slice of it at a drawn, block-aligned place. All encodings of one seed hold the same weights.
 
 import { encodeValues, type MatrixType } from "../../src/cli/bench/random-matrix.js";
-import { F16_VALUES, f32ToF16 } from "../../src/core/dequantize/small-floats.js";
+import { F16_VALUES, f32ToE4m3, f32ToF16 } from "../../src/core/dequantize/small-floats.js";
 import { philox4x32 } from "../../src/core/random.js";
 import { bytesOf } from "../../src/core/tensor.js";
 import type { TensorSpec } from "./shapes.js";
@@ -12,10 +12,15 @@ const LONGEST_ROW = 2 ** 14;
 const BLOCK = 32;
 const STD = 0.02; // what such models are initialised with
 
+/** FP8 codes are all under this scale: the largest draws are a little below 448 of it. */
+export const FP8_SCALE = 2.5e-4;
+/** Encodings of a matrix's rows. */
+export type RowType = MatrixType | "f8_e4m3";
+
 export class RandomWeights {
   readonly #seed: number;
   readonly #values: Float32Array; // [POOL + LONGEST_ROW] rounded to f16
-  readonly #encoded = new Map<MatrixType, Uint8Array>();
+  readonly #encoded = new Map<RowType, Uint8Array>();
 
   constructor(seed: number) {
     this.#seed = seed;
@@ -34,12 +39,12 @@ export class RandomWeights {
   rows(
     tensor: TensorSpec,
     index: number,
-    type: MatrixType,
+    type: RowType,
     put: (bytes: Uint8Array) => void,
     order: (row: number) => number,
   ): void {
     if (tensor.rows === 0) {
-      put(encodeValues(type, new Float32Array(tensor.cols).fill(1)));
+      put(encode(type, new Float32Array(tensor.cols).fill(1)));
       return;
     }
     const pool = this.#poolOf(type);
@@ -52,9 +57,13 @@ export class RandomWeights {
     }
   }
 
-  #poolOf(type: MatrixType): Uint8Array {
-    const made = this.#encoded.get(type) ?? encodeValues(type, this.#values);
+  #poolOf(type: RowType): Uint8Array {
+    const made = this.#encoded.get(type) ?? encode(type, this.#values);
     this.#encoded.set(type, made);
     return made;
   }
+}
+
+function encode(type: RowType, values: Float32Array): Uint8Array {
+  return type === "f8_e4m3" ? Uint8Array.from(values, (x) => f32ToE4m3(x / FP8_SCALE)) : encodeValues(type, values);
 }

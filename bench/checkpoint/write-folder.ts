@@ -3,13 +3,17 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bytesOf } from "../../src/core/tensor.js";
+import { elementsOf } from "../../src/formats/tensor-views.js";
 import { FileWriter } from "./file-writer.js";
-import type { RandomWeights } from "./random-weights.js";
-import { NORM_EPS, type Shape, tensorsOf } from "./shapes.js";
+import { FP8_SCALE, type RandomWeights, type RowType } from "./random-weights.js";
+import { NORM_EPS, type Shape, type TensorSpec, tensorsOf } from "./shapes.js";
 import type { Vocabulary } from "./vocabulary.js";
 
-export type FolderType = "f32" | "f16" | "bf16";
-const TORCH_NAME: Record<FolderType, string> = { f32: "float32", f16: "float16", bf16: "bfloat16" };
+/** fp8: the layers' matrices in e4m3 with a scale for each block of 128 x 128, the rest in bf16. */
+export type FolderType = "f32" | "f16" | "bf16" | "fp8";
+const TORCH_NAME: Record<FolderType, string> = { f32: "float32", f16: "float16", bf16: "bfloat16", fp8: "bfloat16" };
+const FP8_BLOCK = 128;
+const FP8_CONFIG = { quant_method: "fp8", activation_scheme: "dynamic", weight_block_size: [FP8_BLOCK, FP8_BLOCK] };
 
 export function writeModelFolder(
   folder: string,
@@ -31,10 +35,15 @@ function writeTensors(file: string, shape: Shape, type: FolderType, weights: Ran
   const tensors = tensorsOf(shape);
   const header: Record<string, unknown> = { __metadata__: { format: "pt" } };
   let offset = 0;
-  for (const { hf, rows, cols } of tensors) {
-    const end = offset + bytesOf(type, Math.max(1, rows) * cols);
-    header[hf] = { dtype: type.toUpperCase(), shape: rows === 0 ? [cols] : [rows, cols], data_offsets: [offset, end] };
+  const declare = (name: string, dtype: RowType, shape: number[]) => {
+    const end = offset + bytesOf(dtype, elementsOf(shape));
+    header[name] = { dtype: dtype.toUpperCase(), shape, data_offsets: [offset, end] };
     offset = end;
+  };
+  for (const tensor of tensors) {
+    const { hf, rows, cols } = tensor;
+    declare(hf, rowType(tensor, type), rows === 0 ? [cols] : [rows, cols]);
+    if (rowType(tensor, type) === "f8_e4m3") declare(`${hf}_scale_inv`, "f32", scaleShape(tensor));
   }
   // Spaces after the header align the data, as the format allows.
   const json = JSON.stringify(header);
@@ -44,8 +53,22 @@ function writeTensors(file: string, shape: Shape, type: FolderType, weights: Ran
   const writer = new FileWriter(file);
   writer.put(length);
   writer.put(text);
-  for (const [index, tensor] of tensors.entries()) weights.rows(tensor, index, type, writer.put, (row) => row);
+  for (const [index, tensor] of tensors.entries()) {
+    const rows = rowType(tensor, type);
+    weights.rows(tensor, index, rows, writer.put, (row) => row);
+    if (rows !== "f8_e4m3") continue;
+    writer.put(new Uint8Array(new Float32Array(elementsOf(scaleShape(tensor))).fill(FP8_SCALE).buffer));
+  }
   return writer.close();
+}
+
+function rowType({ hf, rows }: TensorSpec, type: FolderType): RowType {
+  if (type !== "fp8") return type;
+  return rows > 0 && hf.includes(".layers.") ? "f8_e4m3" : "bf16";
+}
+
+function scaleShape({ rows, cols }: TensorSpec): number[] {
+  return [Math.ceil(rows / FP8_BLOCK), Math.ceil(cols / FP8_BLOCK)];
 }
 
 function configOf(shape: Shape, type: FolderType, { bosId, eosId }: Vocabulary): unknown {
@@ -66,6 +89,7 @@ function configOf(shape: Shape, type: FolderType, { bosId, eosId }: Vocabulary):
     bos_token_id: bosId,
     eos_token_id: eosId,
     torch_dtype: TORCH_NAME[type],
+    ...(type === "fp8" ? { quantization_config: FP8_CONFIG } : {}),
   };
 }
 

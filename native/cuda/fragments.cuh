@@ -8,11 +8,12 @@
 //   Q4_MIN   5 bits  4-bit codes, groups of 32: scale * q + min
 //   Q8   8.5 bits    8-bit codes, groups of 32: scale * (q - 128)
 //   Q8_MIN  10 bits  7-bit codes in bytes, groups of 16: scale * q + min
-//   E4M3     8 bits  floats of 8 bits
+//   E4M3   8.5 bits  floats of 8 bits, groups of 64: scale * q
 //   E2M1  4.5 bits   floats of 4 bits, groups of 32: scale * q
 //
 // Scales and mins lie as [row % 8][group][row / 8 % 2], with a min behind each scale. Those of 8-bit codes are f16; with mins both are held
-// times 1024, so that small ones keep their digits. Those of 4-bit codes are bf16, so that two weights are made by one instruction.
+// times 1024, so that small ones keep their digits. Those of 4-bit codes are bf16, so that two weights are made by one instruction. Those of
+// E4M3 are f32 in checkpoints: a bf16 and a bf16 of what that leaves, two instructions for two weights, times 2^120 (see `get`).
 // A weight is bf16(scale * q + min), rounded once: the same number in every kernel, whatever the count of tokens.
 #pragma once
 #include "common.cuh"
@@ -31,10 +32,10 @@ template <int FORMAT>
 struct Fragments {
   static constexpr bool IS_FLOAT = FORMAT == FORMAT_BF16 || FORMAT == FORMAT_F16, IS_E4M3 = FORMAT == FORMAT_E4M3, IS_E2M1 = FORMAT == FORMAT_E2M1;
   static constexpr int KIND = FORMAT == FORMAT_F16 ? KIND_F16 : KIND_BF16;  // of the operand
-  static constexpr bool HAS_MIN = FORMAT == FORMAT_Q4_MIN || FORMAT == FORMAT_Q8_MIN;
+  static constexpr bool HAS_MIN = FORMAT == FORMAT_Q4_MIN || FORMAT == FORMAT_Q8_MIN, HAS_TWO = HAS_MIN || IS_E4M3;  // numbers a group
   static constexpr int BITS = IS_FLOAT ? 16 : FORMAT == FORMAT_Q4 || FORMAT == FORMAT_Q4_MIN || IS_E2M1 ? 4 : 8;
-  static constexpr int GROUPS = IS_FLOAT || IS_E4M3 ? 0 : FORMAT == FORMAT_Q8_MIN ? 4 : 2;  // of a row in a step
-  static constexpr int CODE_BYTES = 128 * BITS, SCALE_BYTES = 16 * GROUPS * (HAS_MIN ? 4 : 2), STEP_BYTES = CODE_BYTES + SCALE_BYTES;
+  static constexpr int GROUPS = IS_FLOAT ? 0 : IS_E4M3 ? 1 : FORMAT == FORMAT_Q8_MIN ? 4 : 2;  // of a row in a step
+  static constexpr int CODE_BYTES = 128 * BITS, SCALE_BYTES = 16 * GROUPS * (HAS_TWO ? 4 : 2), STEP_BYTES = CODE_BYTES + SCALE_BYTES;
   static constexpr int CODE_WORDS = BITS, SCALE_WORDS = SCALE_BYTES / 32;
 
   u32 codes[CODE_WORDS], scales[SCALE_WORDS > 0 ? SCALE_WORDS : 1];
@@ -69,6 +70,15 @@ struct Fragments {
         const u32 scale = permute_bytes(word, 0, HAS_MIN || r == 0 ? 0x1010 : 0x3232);
         a[i] = fma_bf16x2(q, scale, HAS_MIN ? permute_bytes(word, 0, 0x3232) : 0x80008000);
       }
+    } else if constexpr (IS_E4M3) {
+      // A float's bits in their places (e4m3_word) are q * 2^-120, which the scales make up for.
+#pragma unroll
+      for (int r = 0; r < 2; r++) {
+        const u32 w = codes[2 * k + r], high = permute_bytes(scales[r], 0, 0x1010), low = permute_bytes(scales[r], 0, 0x3232);
+        const u32 q[2] = {w & 0x87F087F0, ((w >> 4 | w << 28) & 0x87808780) | (w << 4 & 0x00700070)};
+#pragma unroll
+        for (int i = 0; i < 2; i++) a[r + 2 * i] = fma_bf16x2(q[i], high, fma_bf16x2(q[i], low, 0x80008000));
+      }
     } else {
       float scale[2], base[2];  // of rows g and g + 8; a code comes as BIAS + q
 #pragma unroll
@@ -84,7 +94,6 @@ struct Fragments {
   static __device__ __forceinline__ u32 moved(u32 bits, int left) { return left >= 0 ? bits << left : bits >> -left; }
 
   __device__ __forceinline__ void scale_of(int k, int r, float& scale, float& base) const {
-    if (IS_E4M3) { scale = 256.f; base = 0.f; return; }
     const int group = GROUPS == 4 ? k : k >> 1;
     if (!HAS_MIN) {
       scale = f16_value((u16)(scales[group] >> (16 * r)));
@@ -99,20 +108,25 @@ struct Fragments {
   // Byte j of the k-th 16 k's as a float without a conversion: its bits are put where a power of two has units. 128 + q, or 32768 + q.
   __device__ __forceinline__ float number(int k, int j) const {
     const u32 w = codes[(2 * k + (j >> 2)) & (CODE_WORDS - 1)];
-    if (IS_E4M3) {
-      const u32 q = w >> (8 * (j & 3)) & 0xFF;
-      return f16_value((u16)((q & 0x80) << 8 | (q & 0x7F) << 7));  // the f16 with these bits is 256 times smaller
-    }
     if (FORMAT == FORMAT_Q8_MIN) return __uint_as_float(permute_bytes(w, 0x43000000, 0x7044 | (j & 3) << 8));
     return __uint_as_float(permute_bytes(w, 0x47000000, 0x7404 | (j & 3) << 4));
   }
 };
 
 // Where the codes of an even k and the next of a row begin in its strip's step. 4 bits, k % 16 < 8: the byte of k and k + 8, two bytes before
-// that of k + 1 and k + 9.
-__device__ __forceinline__ int code_at(int bits, int row, int k) {
+// that of k + 1 and k + 9. E4M3, k % 16 < 8: the word of k, k + 1, k + 8 and k + 9.
+template <int FORMAT>
+__device__ __forceinline__ int code_at(int row, int k) {
+  typedef Fragments<FORMAT> F;
   const int lane = (row & 7) * 4 + ((k & 7) >> 1), k16 = (k >> 4) & 3, i = ((k >> 3) & 1) * 2 + ((row >> 3) & 1);
-  return bits == 4 ? lane * 16 + k16 * 4 + (i & 1) : (k16 >> 1) * 512 + lane * 16 + (k16 & 1) * 8 + i * 2;
+  if (F::BITS == 4) return lane * 16 + k16 * 4 + (i & 1);
+  return (k16 >> 1) * 512 + lane * 16 + (k16 & 1) * 8 + (F::IS_E4M3 ? (i & 1) * 4 : i * 2);
+}
+// The word of four e4m3 codes. k and k + 1: sign, exponent and fraction where a bf16 has them, so that a mask takes them out. k + 8 and
+// k + 9 in the bits between: exponents four further up, fractions four further down, signs where a rotation by four brings them to the top.
+__device__ __forceinline__ u32 e4m3_word(u32 k0, u32 k1, u32 k8, u32 k9) {
+  const u32 first = k0 | k1 << 16, second = k8 | k9 << 16, signs = second & 0x00800080;
+  return (first & 0x00800080) << 8 | (first & 0x007F007F) << 4 | (second & 0x00780078) << 8 | (second & 0x00070007) | signs >> 20 | signs << 12;
 }
 // Where the scale of a group of a row lies, in f16s from the step's scales on.
 __device__ __forceinline__ int scale_at(int groups, bool hasMin, int row, int group) {

@@ -73,6 +73,7 @@ KERNEL(256, pack_weight, PackWeightArgs) {
 #define BLOCKS_IQ4_XS 11
 #define BLOCKS_Q2_K 12
 #define BLOCKS_Q3_K 13
+#define BLOCKS_E4M3_64 14
 
 // 32 weights of a row, as codes and, for each 16 of them, a scale and a minimum: scale * q + min. Where a block has no minimum, min is
 // what centres the codes: -centre * scale.
@@ -184,7 +185,14 @@ __device__ void read_codes(Codes& c, const u8* row, int at, int encoding) {  // 
       for (int i = 0; i < 32; i++) c.q[i] = i < 16 ? b[1 + i] & 15 : b[1 + i - 16] >> 4;
       return;
     }
+    case BLOCKS_E4M3_64: {
+      const u8* b = row + (i64)(at >> 1) * 68;
+      set_scale(c, *(const float*)b, 0.f, 0.f);
+      for (int i = 0; i < 32; i++) c.q[i] = b[4 + 32 * (at & 1) + i];
+      return;
+    }
     default:
+      set_scale(c, 1.f, 0.f, 0.f);
       for (int i = 0; i < 32; i++) c.q[i] = row[(i64)at * 32 + i];
   }
 }
@@ -200,11 +208,21 @@ __device__ void pack_codes_as(const PackCodesArgs& a, i64 row, int at, const Cod
   const int r = (int)(row & 15);
   u8* step = a.out + ((row >> 4) * a.steps + (at >> 1)) * F::STEP_BYTES;
   for (int i = 0; i < 32; i += 2) {
-    u8* to = step + code_at(F::BITS, r, (at & 1) * 32 + i);
-    if (F::BITS != 4) { to[0] = c.q[i]; to[1] = c.q[i + 1]; }
-    else if ((i & 8) == 0) { to[0] = c.q[i] | c.q[i + 8] << 4; to[2] = c.q[i + 1] | c.q[i + 9] << 4; }
+    u8* to = step + code_at<FORMAT>(r, (at & 1) * 32 + i);
+    const bool isFirst = (i & 8) == 0;  // of two that lie together
+    if (F::IS_E4M3) { if (isFirst) *(u32*)to = e4m3_word(c.q[i], c.q[i + 1], c.q[i + 8], c.q[i + 9]); }
+    else if (F::BITS != 4) { to[0] = c.q[i]; to[1] = c.q[i + 1]; }
+    else if (isFirst) { to[0] = c.q[i] | c.q[i + 8] << 4; to[2] = c.q[i + 1] | c.q[i + 9] << 4; }
   }
   u16* scales = (u16*)(step + F::CODE_BYTES);
+  if (F::IS_E4M3) {
+    if (at & 1) return;
+    u16* to = scales + scale_at(F::GROUPS, F::HAS_TWO, r, 0);
+    const float scale = c.scale[0] * 0x1p120f;
+    to[0] = bf16_bits(scale);
+    to[1] = bf16_bits(scale - from_bits(to[0], KIND_BF16));
+    return;
+  }
   const int per32 = F::GROUPS / 2;  // groups in these 32
   for (int h = 0; h < per32; h++) {
     u16* to = scales + scale_at(F::GROUPS, F::HAS_MIN, r, (at & 1) * per32 + h);

@@ -1,12 +1,16 @@
 // A tensor of a checkpoint, on disk or in memory, before a device has taken it. Formats make these; devices consume them.
 
-/** Element or block encodings of checkpoint tensors. Names of block encodings are GGUF's, in lower case. */
+/**
+ * Element or block encodings of checkpoint tensors. Names of block encodings are GGUF's, in lower case; f8_e4m3_64 is the form that FP8 weights
+ * with scales beside them are given: an f32 and the 64 codes it multiplies, products rounded to bf16.
+ */
 export type TensorDtype =
   | "f32"
   | "f16"
   | "bf16"
   | "f8_e4m3"
   | "f8_e5m2"
+  | "f8_e4m3_64"
   | "i8"
   | "u8"
   | "i32"
@@ -44,6 +48,7 @@ export const BLOCK_OF: Readonly<Record<TensorDtype, readonly [number, number]>> 
   bf16: [1, 2],
   f8_e4m3: [1, 1],
   f8_e5m2: [1, 1],
+  f8_e4m3_64: [64, 68],
   i8: [1, 1],
   u8: [1, 1],
   i32: [1, 4],

@@ -51,6 +51,7 @@ test("a GGUF file and a folder hold the same model", () => {
   assert.ok(largestDifference(logitsOf(make("bf16", "bf16")), expected) < 0.02);
   assert.ok(largestDifference(logitsOf(make("q8_0", "q8.gguf")), expected) < 0.02);
   assert.ok(largestDifference(logitsOf(make("q4_0", "q4.gguf")), expected) < 0.2);
+  assert.ok(largestDifference(logitsOf(make("fp8", "fp8")), expected) < 0.1);
 });
 
 test("the same seed writes the same bytes", () => {
@@ -78,6 +79,7 @@ test("vocabularies come in the sizes of the shapes, without repeats", () => {
   assert.throws(() => makeVocabulary(200), RangeError);
 });
 
-test("quantised folders do not exist", () => {
-  assert.throws(() => make("q4_0", "q4"), /--type is q4_0; it must be f32, f16 or bf16 for a folder/);
+test("each type has its kind of file", () => {
+  assert.throws(() => make("q4_0", "q4"), /--type is q4_0; it must be f32, f16, bf16 or fp8 for a folder/);
+  assert.throws(() => make("fp8", "fp8.gguf"), /--type is fp8; it must be .* for a GGUF file/);
 });

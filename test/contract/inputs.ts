@@ -82,7 +82,10 @@ export function randomWeight(dtype: TensorDtype, rows: number, cols: number, see
     else if (dtype === "bf16") view.setUint16(at, f32ToBf16(value), true);
     else if (dtype === "f8_e4m3" || dtype === "f8_e5m2")
       bytes[at]! &= 0xbf; // below the exponents of large numbers, infinities and NaN
-    else if (dtype === "mxfp4") bytes[at] = 121 + Math.floor(6 * u);
+    else if (dtype === "f8_e4m3_64") {
+      view.setFloat32(at, 0.005 * value, true);
+      for (let i = at + 4; i < at + blockBytes; i++) if ((bytes[i]! & 0x7f) === 0x7f) bytes[i]! -= 1; // no NaN
+    } else if (dtype === "mxfp4") bytes[at] = 121 + Math.floor(6 * u);
     else if (dtype === "nvfp4") for (let i = 0; i < 4; i++) bytes[at + i]! &= 0x2f;
     else if (dtype === "iq1_m") scatterHalf(bytes, at + 49, f32ToF16(0.06 * value));
     const factors = FACTORS[dtype];

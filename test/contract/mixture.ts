@@ -59,7 +59,7 @@ export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
     });
   }
 
-  for (const dtype of ["bf16", "q4_0", "mxfp4"] as const) {
+  for (const dtype of ["bf16", "q4_0", "mxfp4", "f8_e4m3_64"] as const) {
     duel.test("mixtureOfExperts", `oss experts of ${dtype} weights`, () => {
       const rounding = 3 * tolerance.integer; // of two products, one of them through a gate
       duel.compare(rounding, (d) => mix(d, SOFTMAX, experts(d, "oss", true, dtype, 64), 0, 21));

@@ -120,10 +120,10 @@ export function weightContract(duel: Duel, tolerance: Tolerance): void {
     }
   });
 
-  for (const dtype of ["bf16", "f16", "f32", "q4_0"] as const) {
+  for (const dtype of ["bf16", "f16", "f32", "q4_0", "f8_e4m3_64"] as const) {
     duel.test("gatedMatmul", `${dtype}: what the product and the gate give, one after the other`, () => {
       for (const n of [1, 9, 20, 40, 70, 300]) {
-        duel.compare(dtype === "q4_0" ? tolerance.integer : tolerance.float, (d) => {
+        duel.compare(BLOCK_DTYPES.includes(dtype) ? tolerance.integer : tolerance.float, (d) => {
           const weight = load(d, dtype, 256, 128);
           const x = rowsOf(d, 0, n, 128, 14, 0.5);
           const out = d.allocTensor(n, 128);

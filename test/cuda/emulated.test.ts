@@ -19,7 +19,7 @@ const skip = !hasCompiler
 
 /** Cases that reach every kernel, in little time. */
 const CASES = [
-  "matmul: (bf16|f16|f32) weights",
+  "matmul: (bf16|f16|f32|f8_e4m3_64) weights",
   "gatedMatmul",
   "bias, scale",
   "transposed parts",
@@ -33,6 +33,7 @@ const CASES = [
   "copyPage",
   "savePage|copyStates",
   "mixtureOfExperts: (softmax, normalised|sigmoid|oss)",
+  "FP8 weights",
   "sample",
 ];
 

@@ -58,6 +58,7 @@ enum Dtype : int32_t {
   kDtypeTq2_0,
   kDtypeQ1_0,
   kDtypeQ2_0,
+  kDtypeF8E4M3_64,
   kNumDtypes
 };
 

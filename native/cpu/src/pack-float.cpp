@@ -7,32 +7,36 @@
 namespace pg {
 namespace {
 
-// Source elements: bytes and value. Sources need not be aligned.
+// Source elements by their number. Sources need not be aligned.
+template <class T>
+PG_INLINE T element(const uint8_t* data, int64_t i) { T value; memcpy(&value, data + i * sizeof(T), sizeof(T)); return value; }
 struct F32 {
-  static constexpr int64_t kBytes = 4;
-  PG_INLINE float read(const uint8_t* p) { float value; memcpy(&value, p, 4); return value; }
+  PG_INLINE float read(const uint8_t* data, int64_t i) { return element<float>(data, i); }
 };
 struct F16 {
-  static constexpr int64_t kBytes = 2;
-  PG_INLINE float read(const uint8_t* p) { uint16_t half; memcpy(&half, p, 2); return s_from_f16(half); }
+  PG_INLINE float read(const uint8_t* data, int64_t i) { return s_from_f16(element<uint16_t>(data, i)); }
 };
 struct Bf16 {
-  static constexpr int64_t kBytes = 2;
-  PG_INLINE float read(const uint8_t* p) { uint16_t half; memcpy(&half, p, 2); return s_from_bf16(half); }
+  PG_INLINE float read(const uint8_t* data, int64_t i) { return s_from_bf16(element<uint16_t>(data, i)); }
 };
 // 4 exponent bits (bias 7), 3 of fraction, no infinities, all ones is NaN.
 struct F8E4M3 {
-  static constexpr int64_t kBytes = 1;
-  PG_INLINE float read(const uint8_t* p) {
-    const uint32_t sign = (uint32_t)(*p & 0x80) << 24, rest = *p & 0x7f;
+  PG_INLINE float read(const uint8_t* data, int64_t i) {
+    const uint32_t sign = (uint32_t)(data[i] & 0x80) << 24, rest = data[i] & 0x7f;
     if (rest == 0x7f) return s_from_bits(sign | 0x7fc00000u);
     return s_from_bits(sign | s_bits(s_from_bits(rest << 20) * s_from_bits(0x7b800000u)));  // * 2^120
   }
 };
 // The upper half of an f16.
 struct F8E5M2 {
-  static constexpr int64_t kBytes = 1;
-  PG_INLINE float read(const uint8_t* p) { return s_from_f16((uint16_t)(*p << 8)); }
+  PG_INLINE float read(const uint8_t* data, int64_t i) { return s_from_f16((uint16_t)(data[i] << 8)); }
+};
+// Blocks of 64: a scale, then the codes. Every value is a bf16.
+struct F8E4M3Block {
+  PG_INLINE float read(const uint8_t* data, int64_t i) {
+    const uint8_t* block = data + i / 64 * 68;
+    return s_from_bf16(s_to_bf16(element<float>(block, 0) * F8E4M3::read(block + 4, i % 64)));
+  }
 };
 
 // Calls body(column, row in panel, value) for the source rows of the panel.
@@ -41,14 +45,12 @@ PG_INLINE void each(const Source& source, int64_t first_row, Body body) {
   const int64_t rows = source.rows - first_row < kPanelRows ? source.rows - first_row : kPanelRows;
   if (source.transposed) {
     for (int64_t k = 0; k < source.cols; k++) {
-      const uint8_t* from = source.data + (k * source.rows + first_row) * From::kBytes;
-      for (int64_t r = 0; r < rows; r++) body(k, r, From::read(from + r * From::kBytes));
+      for (int64_t r = 0; r < rows; r++) body(k, r, From::read(source.data, k * source.rows + first_row + r));
     }
     return;
   }
   for (int64_t r = 0; r < rows; r++) {
-    const uint8_t* from = source.data + (first_row + r) * source.cols * From::kBytes;
-    for (int64_t k = 0; k < source.cols; k++) body(k, r, From::read(from + k * From::kBytes));
+    for (int64_t k = 0; k < source.cols; k++) body(k, r, From::read(source.data, (first_row + r) * source.cols + k));
   }
 }
 
@@ -56,7 +58,7 @@ template <class From>
 void read_some(float* out, const Source& source, int64_t row, int64_t first, int64_t count) {
   const int64_t start = source.transposed ? first * source.rows + row : row * source.cols + first;
   const int64_t step = source.transposed ? source.rows : 1;
-  for (int64_t k = 0; k < count; k++) out[k] = From::read(source.data + (start + k * step) * From::kBytes);
+  for (int64_t k = 0; k < count; k++) out[k] = From::read(source.data, start + k * step);
 }
 
 template <class Body>
@@ -67,6 +69,7 @@ void each_of(const Source& source, int64_t first_row, Body body) {
     case kDtypeBf16: return each<Bf16>(source, first_row, body);
     case kDtypeF8E4M3: return each<F8E4M3>(source, first_row, body);
     case kDtypeF8E5M2: return each<F8E5M2>(source, first_row, body);
+    case kDtypeF8E4M3_64: return each<F8E4M3Block>(source, first_row, body);
     default: return;
   }
 }
@@ -117,6 +120,7 @@ void read_cols(float* out, const Source& source, int64_t row, int64_t first, int
     case kDtypeBf16: return read_some<Bf16>(out, source, row, first, count);
     case kDtypeF8E4M3: return read_some<F8E4M3>(out, source, row, first, count);
     case kDtypeF8E5M2: return read_some<F8E5M2>(out, source, row, first, count);
+    case kDtypeF8E4M3_64: return read_some<F8E4M3Block>(out, source, row, first, count);
     default: return;
   }
 }

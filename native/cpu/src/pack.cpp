@@ -8,7 +8,7 @@ bool known(int32_t dtype) { return dtype >= 0 && dtype < kNumDtypes; }
 
 }  // namespace
 
-bool is_float(int32_t dtype) { return known(dtype) && kDtypes[dtype].block_cols == 1; }
+bool is_float(int32_t dtype) { return known(dtype) && (kDtypes[dtype].block_cols == 1 || dtype == kDtypeF8E4M3_64); }
 
 PackFn packer(int32_t dtype, int32_t encoding) {
   if (!known(dtype)) return nullptr;

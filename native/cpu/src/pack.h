@@ -43,6 +43,7 @@ constexpr DtypeInfo kDtypes[kNumDtypes] = {
     {256, 66, kEncodingT2K},    // tq2_0
     {128, 18, kEncodingT2},     // q1_0
     {64, 18, kEncodingT2},      // q2_0
+    {64, 68, kEncodingBf16},    // f8_e4m3_64: products that are rounded to bf16
 };
 
 // The encoding a dtype is held in without loss; -1 for an unknown dtype.

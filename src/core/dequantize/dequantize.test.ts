@@ -211,6 +211,11 @@ test("f8: known values of both formats", () => {
   dequantize("f8_e4m3", Uint8Array.of(0x38, 0x7e), out, 2);
   dequantize("f8_e5m2", Uint8Array.of(0x3c, 0x7b), out.subarray(2), 2);
   assert.deepEqual([...out], [1, 448, 1, 57344]);
+  const block = new Uint8Array(68).fill(0xb9, 4);
+  new DataView(block.buffer).setFloat32(0, 1 + 2 ** -7, true);
+  const values = new Float32Array(64);
+  dequantize("f8_e4m3_64", block, values, 64);
+  assert.deepEqual([...values], new Array(64).fill(-1.1328125)); // -1.125 * (1 + 2^-7) to 8 bits
 });
 
 test("plain types: f32, bf16 and integers, from any alignment", () => {

@@ -14,7 +14,7 @@ import {
 } from "./grid-blocks.js";
 import { decodeQ2_K, decodeQ3_K, decodeQ4_K, decodeQ5_K, decodeQ6_K } from "./k-blocks.js";
 import { decodeQ4_0, decodeQ4_1, decodeQ5_0, decodeQ5_1, decodeQ8_0 } from "./plain-blocks.js";
-import { F8_E4M3_VALUES, F8_E5M2_VALUES, F16_VALUES } from "./small-floats.js";
+import { bf16ToF32, F8_E4M3_VALUES, F8_E5M2_VALUES, F16_VALUES, f32ToBf16 } from "./small-floats.js";
 
 /** Decodes `numBlocks` whole blocks from the start of `bytes` to the start of `out`. */
 type Decoder = (bytes: Uint8Array, out: Float32Array, numBlocks: number) => void;
@@ -33,6 +33,16 @@ const DECODERS: Readonly<Record<TensorDtype, Decoder>> = {
   },
   f8_e5m2: (bytes, out, n) => {
     for (let i = 0; i < n; i++) out[i] = F8_E5M2_VALUES[bytes[i]!]!;
+  },
+  f8_e4m3_64: (bytes, out, n) => {
+    const view = viewOf(bytes);
+    for (let block = 0; block < n; block++) {
+      const scale = view.getFloat32(68 * block, true);
+      for (let i = 0; i < 64; i++) {
+        const product = Math.fround(scale * F8_E4M3_VALUES[bytes[68 * block + 4 + i]!]!);
+        out[64 * block + i] = bf16ToF32(f32ToBf16(product));
+      }
+    }
   },
   u8: (bytes, out, n) => {
     for (let i = 0; i < n; i++) out[i] = bytes[i]!;

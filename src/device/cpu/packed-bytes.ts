@@ -44,7 +44,7 @@ const VOCABULARY = /(embed_tokens|lm_head|wte)\.weight$/;
 export function packedBytes({ name, dtype, shape }: WeightShape, quantize: WeightQuantization): number {
   const count = shape.reduce((a, b) => a * b, 1);
   if (shape.length < 2) return count * 4;
-  const isFloat = dtype === "f32" || dtype === "f16" || dtype === "bf16";
+  const isFloat = dtype === "f32" || dtype === "f16" || dtype === "bf16" || dtype.startsWith("f8_");
   if (quantize === "none" || !isFloat || shape.at(-1)! % 32 !== 0) return (count * (CPU_BITS[dtype] ?? 16)) / 8;
   return (count * QUANTIZED_BITS[VOCABULARY.test(name) ? "q8" : quantize]) / 8;
 }

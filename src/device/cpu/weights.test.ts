@@ -88,7 +88,17 @@ test("packed weights take the memory of their encoding, in panels of 32 rows", (
 test("block formats are held at the width of their codes, levels of grids as 3 or 4 bits", () => {
   const device = new CpuDevice({ threads: 1 });
   // Bits per weight: codes, and factors per 32 (or 16) and 256 columns.
-  const expected = { q4_0: 4.5, q4_1: 5, q5_0: 5.5, q5_1: 6, q8_0: 8.5, iq4_nl: 4.5, mxfp4: 4.5, nvfp4: 16 };
+  const expected = {
+    q4_0: 4.5,
+    q4_1: 5,
+    q5_0: 5.5,
+    q5_1: 6,
+    q8_0: 8.5,
+    iq4_nl: 4.5,
+    mxfp4: 4.5,
+    nvfp4: 16,
+    f8_e4m3_64: 16,
+  };
   const superBlocks = { q2_k: 3.125, q3_k: 3.5625, q4_k: 4.625, q5_k: 5.625, q6_k: 6.5625, iq4_xs: 4.3125 };
   const grids = {
     iq1_s: 3.3125,

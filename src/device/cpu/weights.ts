@@ -1,7 +1,7 @@
 // Handing checkpoint tensors to the native library, which packs them into panels (native/cpu/src/encoding.h).
 //
 // Every checkpoint encoding keeps its own numbers: f32, f16, bf16 as they are; codes of 2 to 8 bits at their width with their factors;
-// the coordinates of iq grids as levels and signs, 3 or 4 bits; f8 and nvfp4 become bf16 (every value of theirs is one). `quantize` turns float matrices into q8_0 or q4_0 codes and leaves block formats as they are.
+// the coordinates of iq grids as levels and signs, 3 or 4 bits; f8 (with scales or without) and nvfp4 become bf16 (every value of theirs is one). `quantize` turns float matrices into q8_0 or q4_0 codes and leaves block formats as they are.
 
 import { errorFor } from "../../core/errors.js";
 import type { HostTensor, TensorDtype } from "../../core/tensor.js";
@@ -40,6 +40,7 @@ const DTYPE_CODE: Partial<Record<TensorDtype, number>> = {
   tq2_0: 27,
   q1_0: 28,
   q2_0: 29,
+  f8_e4m3_64: 30,
 };
 const NUM_FLOAT_DTYPES = 5;
 /** Numbers of enum Encoding. */
@@ -148,7 +149,8 @@ function append(
 
 /** Quantised blocks lie along the row; a matrix that has no whole number of them stays as it is. */
 function canQuantize(part: HostTensor, cols: number): boolean {
-  return (DTYPE_CODE[part.dtype] ?? NUM_FLOAT_DTYPES) < NUM_FLOAT_DTYPES && cols % BLOCK === 0;
+  const isFloat = (DTYPE_CODE[part.dtype] ?? NUM_FLOAT_DTYPES) < NUM_FLOAT_DTYPES || part.dtype === "f8_e4m3_64";
+  return isFloat && cols % BLOCK === 0;
 }
 
 /** A tensor of more than two dimensions is rows of its last one. */

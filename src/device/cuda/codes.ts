@@ -24,7 +24,7 @@ export const FORMAT = {
   q4Min: { name: "q4_min", code: 4, kind: KIND.bf16, stepBytes: 640, isCoded: true },
   q8: { name: "q8", code: 5, kind: KIND.bf16, stepBytes: 1088, isCoded: true },
   q8Min: { name: "q8_min", code: 6, kind: KIND.bf16, stepBytes: 1280, isCoded: true },
-  e4m3: { name: "e4m3", code: 7, kind: KIND.bf16, stepBytes: 1024, isCoded: true },
+  e4m3: { name: "e4m3", code: 7, kind: KIND.bf16, stepBytes: 1088, isCoded: true },
   e2m1: { name: "e2m1", code: 8, kind: KIND.bf16, stepBytes: 576, isCoded: true },
 } as const satisfies Record<string, Format>;
 
@@ -45,6 +45,7 @@ export const CODED: Partial<Record<TensorDtype, { readonly format: Format; reado
   iq4_xs: { format: FORMAT.q8, code: 11 },
   q2_k: { format: FORMAT.q8Min, code: 12 },
   q3_k: { format: FORMAT.q8Min, code: 13 },
+  f8_e4m3_64: { format: FORMAT.e4m3, code: 14 },
 };
 
 /** What pack_weight reads. */

@@ -1,5 +1,5 @@
-// Checkpoint tensors on their way to the device. f32 stays f32; f16 and bf16 keep their numbers, most block encodings and e4m3
-// their codes and scales (codes.ts); the other encodings are decoded and rounded to bf16.
+// Checkpoint tensors on their way to the device. f32 stays f32; f16 and bf16 keep their numbers, most block encodings and FP8
+// (e4m3) their codes and scales (codes.ts); the other encodings are decoded and rounded to bf16.
 
 import { dequantize, toFloat32 } from "../../core/dequantize/dequantize.js";
 import { quantizeQ4, quantizeQ8 } from "../../core/dequantize/quantize.js";
@@ -35,9 +35,7 @@ export class WeightLoader {
     }
     const rows = parts.reduce((sum, part) => sum + rowsOf(part, transposed), 0);
     const isQuantized = quantize !== "none" && cols % BLOCK === 0;
-    const encodings = parts.map(({ dtype }) =>
-      isQuantized && STAGED_CODE[dtype] !== undefined ? QUANTIZED[quantize] : dtype,
-    );
+    const encodings = parts.map(({ dtype }) => (isQuantized && isFloat(dtype) ? QUANTIZED[quantize] : dtype));
     const format = formatOf(encodings, cols, transposed);
     const bytes = weightBytes(rows, cols, format);
     const address = this.#runtime.context.alloc(bytes, `the weight ${parts[0]!.name} of ${rows} x ${cols}`);
@@ -47,6 +45,7 @@ export class WeightLoader {
       const partRows = rowsOf(part, transposed);
       const encoding = encodings[i]!;
       const encoded = encoding === part.dtype ? part.bytes() : encode(part, partRows, cols, quantize as "q8" | "q4");
+      if (encoding === "f8_e4m3_64" && format.isCoded) checkScales(part, encoded);
       if (format.isCoded) this.#appendCodes(weight, encoded, encoding, firstRow, partRows);
       else {
         const isStaged = STAGED_CODE[encoding] !== undefined;
@@ -145,6 +144,22 @@ export class WeightLoader {
 
 const QUANTIZED = { q8: "q8_0", q4: "q4_0" } as const satisfies Record<"q8" | "q4", TensorDtype>;
 
+/** What `quantize` may turn into codes of its own. */
+function isFloat(dtype: TensorDtype): boolean {
+  return STAGED_CODE[dtype] !== undefined || dtype === "f8_e4m3_64";
+}
+
+/** Kernels hold scales times 2^120 (native/cuda/fragments.cuh). */
+const MAX_F8_SCALE = 256;
+
+function checkScales(part: HostTensor, blocks: Uint8Array): void {
+  const view = new DataView(blocks.buffer, blocks.byteOffset, blocks.byteLength);
+  for (let at = 0; at < blocks.length; at += 68) {
+    const scale = view.getFloat32(at, true);
+    if (!(Math.abs(scale) < MAX_F8_SCALE)) throw mismatch(part, `scales below ${MAX_F8_SCALE}`, `${scale}`);
+  }
+}
+
 /** The narrowest format that holds these encodings, one under the other. f32 only where all are; f16 only where all are f16 (bf16
  * numbers may be out of its range). */
 export function formatOf(encodings: readonly TensorDtype[], cols: number, isTransposed: boolean): Format {
@@ -162,8 +177,7 @@ export function formatOf(encodings: readonly TensorDtype[], cols: number, isTran
 
 /** Bytes of a matrix of this encoding on the device. */
 export function packedBytes(dtype: TensorDtype, rows: number, cols: number, quantize: WeightQuantization): number {
-  const encoding =
-    quantize !== "none" && cols % BLOCK === 0 && STAGED_CODE[dtype] !== undefined ? QUANTIZED[quantize] : dtype;
+  const encoding = quantize !== "none" && cols % BLOCK === 0 && isFloat(dtype) ? QUANTIZED[quantize] : dtype;
   return weightBytes(rows, cols, formatOf([encoding], cols, false));
 }
 

@@ -113,39 +113,49 @@ test("compressed-tensors: plain 8-bit integers with a scale per row", () => {
   check(model, m, "q8_0", 0);
 });
 
-test("FP8 with a scale for all, for a row, or for a block, as bf16", () => {
-  const [out, inputs] = [5, 12];
-  const codes = Uint8Array.from({ length: out * inputs }, () => random(127) | (random(2) << 7));
-  const weight: [string, SafetensorsEntry] = ["x.weight", { dtype: "F8_E4M3", shape: [out, inputs], data: codes }];
-  const scale = (name: string, shape: number[]): [string, SafetensorsEntry] => {
-    const count = shape.reduce((a, b) => a * b, 1);
-    return [`x.${name}`, { dtype: "F32", shape, data: Float32Array.from({ length: count }, (_, i) => 0.01 * (i + 1)) }];
-  };
-  const groups = { group_0: { weights: { num_bits: 8, type: "float", strategy: "channel" } } };
-  const compressedConfig = { quant_method: "compressed-tensors", format: "float-quantized", config_groups: groups };
-  const input: [string, SafetensorsEntry] = ["x.input_scale", { dtype: "F32", shape: [], data: Float32Array.of(1) }];
-  for (const [config, entry, indexOf] of [
-    [
-      { quant_method: "fp8", weight_block_size: [2, 8] },
-      scale("weight_scale_inv", [3, 2]),
-      (o, i) => (o >> 1) * 2 + (i >> 3),
-    ],
-    [{ quant_method: "fp8", activation_scheme: "static" }, scale("weight_scale", []), () => 0],
-    [{ quant_method: "fbgemm_fp8" }, scale("weight_scale", [5, 1]), (o) => o],
-    [compressedConfig, scale("weight_scale", [5, 1]), (o) => o],
-    [compressedConfig, scale("weight_scale", [1]), () => 0],
-  ] as [object, [string, SafetensorsEntry], (o: number, i: number) => number][]) {
-    const source = folderOf(config, [weight, entry, input, plain]).openTensors();
-    const tensor = source.get("x.weight", [out, inputs]);
-    assert.equal(tensor.dtype, "bf16");
-    const read = toFloat32(tensor);
-    for (let k = 0; k < codes.length; k++) {
-      const exact = F8_E4M3_VALUES[codes[k]!]! * Math.fround(0.01 * (indexOf(Math.floor(k / inputs), k % inputs) + 1));
-      const bf16 = new Float32Array(Uint32Array.of(f32ToBf16(Math.fround(exact)) << 16).buffer)[0];
-      assert.equal(read[k], bf16, `element ${k}`);
+test("FP8 with a scale for all, for a row, or for a block: codes where each 64 of a row have one scale, else bf16", () => {
+  for (const [inputs, blockCols, dtype, dtypeOfBlocks] of [
+    [12, 8, "bf16", "bf16"],
+    [192, 128, "f8_e4m3_64", "f8_e4m3_64"],
+    [192, 96, "f8_e4m3_64", "bf16"],
+  ] as const) {
+    const out = 5;
+    const codes = Uint8Array.from({ length: out * inputs }, () => random(127) | (random(2) << 7));
+    const weight: [string, SafetensorsEntry] = ["x.weight", { dtype: "F8_E4M3", shape: [out, inputs], data: codes }];
+    const scale = (name: string, shape: number[]): [string, SafetensorsEntry] => {
+      const count = shape.reduce((a, b) => a * b, 1);
+      return [
+        `x.${name}`,
+        { dtype: "F32", shape, data: Float32Array.from({ length: count }, (_, i) => 0.01 * (i + 1)) },
+      ];
+    };
+    const groups = { group_0: { weights: { num_bits: 8, type: "float", strategy: "channel" } } };
+    const compressedConfig = { quant_method: "compressed-tensors", format: "float-quantized", config_groups: groups };
+    const input: [string, SafetensorsEntry] = ["x.input_scale", { dtype: "F32", shape: [], data: Float32Array.of(1) }];
+    for (const [config, entry, indexOf] of [
+      [
+        { quant_method: "fp8", weight_block_size: [2, blockCols] },
+        scale("weight_scale_inv", [3, 2]),
+        (o, i) => (o >> 1) * 2 + Math.floor(i / blockCols),
+      ],
+      [{ quant_method: "fp8", activation_scheme: "static" }, scale("weight_scale", []), () => 0],
+      [{ quant_method: "fbgemm_fp8" }, scale("weight_scale", [5, 1]), (o) => o],
+      [compressedConfig, scale("weight_scale", [5, 1]), (o) => o],
+      [compressedConfig, scale("weight_scale", [1]), () => 0],
+    ] as [object, [string, SafetensorsEntry], (o: number, i: number) => number][]) {
+      const source = folderOf(config, [weight, entry, input, plain]).openTensors();
+      const tensor = source.get("x.weight", [out, inputs]);
+      assert.equal(tensor.dtype, entry[0].endsWith("_inv") ? dtypeOfBlocks : dtype);
+      const read = toFloat32(tensor);
+      for (let k = 0; k < codes.length; k++) {
+        const exact =
+          F8_E4M3_VALUES[codes[k]!]! * Math.fround(0.01 * (indexOf(Math.floor(k / inputs), k % inputs) + 1));
+        const bf16 = new Float32Array(Uint32Array.of(f32ToBf16(Math.fround(exact)) << 16).buffer)[0];
+        assert.equal(read[k], bf16, `element ${k}`);
+      }
+      assert.deepEqual([...source.names()].sort(), ["x.bias", "x.weight"]);
+      source.close();
     }
-    assert.deepEqual([...source.names()].sort(), ["x.bias", "x.weight"]);
-    source.close();
   }
 });
 

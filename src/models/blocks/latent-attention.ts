@@ -14,6 +14,7 @@
 // was cut, and expanded and absorbed sums round differently.
 
 import { toFloat32 } from "../../core/dequantize/dequantize.js";
+import { f32ToBf16 } from "../../core/dequantize/small-floats.js";
 import { BLOCK_OF, type HostTensor } from "../../core/tensor.js";
 import type {
   AttentionParams,
@@ -174,7 +175,7 @@ function loadUpProjections(loader: Loader, name: string, shape: LatentShape): { 
   const { numHeads, kvRank, nopeDim, valueDim } = shape;
   const { device, quantize } = loader;
   const size = nopeDim + valueDim;
-  const all = loader.host(name, [numHeads * size, kvRank]);
+  const all = inMemory(loader.host(name, [numHeads * size, kvRank]));
   const keys: Weight[] = [];
   const values: Weight[] = [];
   for (let h = 0; h < numHeads; h++) {
@@ -186,14 +187,18 @@ function loadUpProjections(loader: Loader, name: string, shape: LatentShape): { 
   return { keys, values };
 }
 
+/** Bytes that would be made anew for each slice are made once. */
+function inMemory(tensor: HostTensor): HostTensor {
+  if (tensor.file !== null) return tensor;
+  const bytes = tensor.bytes();
+  return madeTensor(tensor.name, tensor.dtype, tensor.shape, () => bytes);
+}
+
 /** A matrix that is to be transposed cannot have its numbers in blocks along its rows. */
 function withoutBlocks(tensor: HostTensor): HostTensor {
   if (BLOCK_OF[tensor.dtype][0] === 1) return tensor;
   const values = toFloat32(tensor);
-  return madeTensor(
-    tensor.name,
-    "f32",
-    tensor.shape,
-    () => new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
-  );
+  const isBf16 = tensor.dtype === "f8_e4m3_64"; // its values are
+  const plain = isBf16 ? Uint16Array.from(values, f32ToBf16) : values;
+  return madeTensor(tensor.name, isBf16 ? "bf16" : "f32", tensor.shape, () => new Uint8Array(plain.buffer));
 }
