@@ -74,6 +74,9 @@ test("FP8 weights are the products rounded to bf16: exactly where scales are bf1
       }
       assert.ok(isRounded ? others === 0 : others < (n * cols) / 200, `${others} of ${n * cols} differ`);
     }
+    const large = randomWeight("f8_e4m3_64", 1, 64, 5);
+    new DataView(large.bytes().buffer).setFloat32(0, 300, true);
+    assert.throws(() => device.loadWeight([large]), /expected scales below 256, found 300/);
   } finally {
     device.close();
   }

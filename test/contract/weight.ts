@@ -67,11 +67,13 @@ export function weightContract(duel: Duel, tolerance: Tolerance): void {
   }
 
   for (const quantize of ["q8", "q4"] satisfies WeightQuantization[]) {
-    for (const dtype of ["f32", "bf16"] as const) {
+    for (const dtype of ["f32", "bf16", "f8_e4m3_64"] as const) {
       duel.test("matmul", `${dtype} weights quantised to ${quantize} at load`, () => {
         for (const n of [1, 9]) {
           duel.compare(tolerance.integer, (d) => {
-            const weight = d.loadWeight([randomWeight(dtype, 35, 96, 3), randomWeight(dtype, 4, 96, 4)], { quantize });
+            const weight = d.loadWeight([randomWeight(dtype, 35, 128, 3), randomWeight(dtype, 4, 128, 4)], {
+              quantize,
+            });
             return multiply(d, weight, n);
           });
         }
