@@ -149,6 +149,13 @@ export class SamplingRows {
   }
 }
 
+/** The most alternatives that any row reports; -1: all report nothing but their token. */
+export function mostAlternatives({ ints, count }: SamplingRows): number {
+  let most = -1;
+  for (let row = 0; row < count; row++) most = Math.max(most, ints[row * ROW_WORDS + FIELD.numTop]!);
+  return most;
+}
+
 /** Whether a row draws from the logits as they are and reports nothing but its token. */
 export function isPlainRow({ ints }: SamplingRows, row: number): boolean {
   const at = row * ROW_WORDS;

@@ -4,7 +4,7 @@
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import { MAX_TOP_LOGPROBS, type SamplingRows } from "../../core/sampling-rows.js";
+import { MAX_TOP_LOGPROBS, mostAlternatives, type SamplingRows } from "../../core/sampling-rows.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Device,
@@ -42,6 +42,10 @@ export interface KernelDeviceOptions {
 export type PeakKind = "float" | "int8" | "memory";
 /** Beside them: bytes read and written back. */
 export type PeakRun = PeakKind | "update";
+/** Handed over where nothing is to be read or written: WebAssembly copies what it is given, so a step gives it no more than it must. */
+const NO_INTS = new Int32Array(0);
+const NO_FLOATS = new Float32Array(0);
+
 const PEAK_CODE: Record<PeakRun, number> = { float: 0, int8: 1, memory: 2, update: 3 };
 
 /**
@@ -236,13 +240,14 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     if (n > logits.rows || first + rows.count > out.ids.length) {
       throw new RangeError(`${rows.count} sampling rows from ${first} on, room for ${out.ids.length}`);
     }
+    const numTop = mostAlternatives(rows);
     this.context.check(
       native.pg_sample(
         handle,
-        first === 0 ? out.ids : out.ids.subarray(first),
-        first === 0 ? out.logprobs : out.logprobs.subarray(first),
-        first === 0 ? out.topIds : out.topIds.subarray(first * MAX_TOP_LOGPROBS),
-        first === 0 ? out.topLogprobs : out.topLogprobs.subarray(first * MAX_TOP_LOGPROBS),
+        from(out.ids, first),
+        numTop < 0 ? NO_FLOATS : from(out.logprobs, first),
+        numTop < 1 ? NO_INTS : from(out.topIds, first * MAX_TOP_LOGPROBS),
+        numTop < 1 ? NO_FLOATS : from(out.topLogprobs, first * MAX_TOP_LOGPROBS),
         MAX_TOP_LOGPROBS,
         address,
         stride,
@@ -250,7 +255,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
         cols,
         rows.ints,
         rows.count,
-        rows.lists,
+        rows.numLists === 0 ? NO_INTS : rows.lists,
         rows.numLists,
       ),
       "pg_sample",
@@ -272,4 +277,9 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     for (const weight of this.#weights.splice(0)) native.pg_weight_free(handle, weight.handle);
     this.context.close();
   }
+}
+
+/** What lies behind `first`; the array itself where that is all of it, since a step makes no views. */
+function from<T extends Int32Array | Float32Array>(array: T, first: number): T {
+  return first === 0 ? array : (array.subarray(first) as T);
 }
