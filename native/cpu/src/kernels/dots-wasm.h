@@ -12,6 +12,10 @@ namespace pg {
 namespace PG_NS {
 namespace {
 
+// A loop that stays one. Unrolled, the engine's compiler takes one sum after the other through all groups and keeps every group's x in
+// memory meanwhile (1.3 to 1.6 times the time).
+#define PG_LOOP _Pragma("clang loop unroll(disable)")
+
 // 4 outputs x 4 columns, bytes: table entries as signed numbers, the others unsigned and larger by their offset.
 template <Codes C>
 PG_INLINE v128_t load_codes(const uint8_t* codes, int v, int group) {
@@ -78,12 +82,11 @@ template <int J, int MR>
 PG_INLINE void add_nibbles(v128_t (&sum)[J][MR], const uint8_t* codes, int v, const uint8_t* x) {
   v128_t scaled[J][MR];
   each_sum<J, MR>([&](int j, int i) { scaled[j][i] = wasm_i32x4_splat(0); });
-#pragma GCC unroll 4
-  for (int group = 0; group < 4; group++) {
+  PG_LOOP for (int group = 0; group < 4; group++, codes += 128, x += 4 * MR) {
     v128_t low_even[MR], low_odd[MR], high_even[MR], high_odd[MR];  // of x
 #pragma GCC unroll 4
     for (int i = 0; i < MR; i++) {
-      const v128_t low = load_x<MR>(x, group, i), high = load_x<MR>(x, group + 4, i);
+      const v128_t low = load_x<MR>(x, 0, i), high = load_x<MR>(x, 4, i);
       low_even[i] = wasm_i16x8_shl(low, 8);                            // 256 x
       low_odd[i] = wasm_i16x8_shr(low, 8);                             // x
       high_even[i] = wasm_i16x8_shr(wasm_i16x8_shl(high, 8), 4);       // 16 x
@@ -91,7 +94,7 @@ PG_INLINE void add_nibbles(v128_t (&sum)[J][MR], const uint8_t* codes, int v, co
     }
 #pragma GCC unroll 8
     for (int j = 0; j < J; j++) {
-      const v128_t w = wasm_v128_load(codes + group * 128 + (v + j) * 16);
+      const v128_t w = wasm_v128_load(codes + (v + j) * 16);
       const v128_t w_low_even = wasm_v128_and(w, wasm_i16x8_splat(0x000f));
       const v128_t w_high_even = wasm_v128_and(w, wasm_i16x8_splat(0x00f0));
       const v128_t w_low_odd = wasm_v128_and(w, wasm_i16x8_splat(0x0f00));
@@ -108,28 +111,35 @@ PG_INLINE void add_nibbles(v128_t (&sum)[J][MR], const uint8_t* codes, int v, co
   each_sum<J, MR>([&](int j, int i) { sum[j][i] = wasm_i32x4_add(sum[j][i], wasm_i32x4_shr(scaled[j][i], 8)); });
 }
 
-template <Codes C, int J, int MR, int G0, int G1>
-PG_INLINE void add_bytes(v128_t (&sum)[J][MR], const uint8_t* codes, int v, const uint8_t* x) {
+template <Codes C, int J, int MR>
+PG_INLINE void add_group(v128_t (&sum)[J][MR], const uint8_t* codes, int v, const uint8_t* x, int group) {
+  v128_t even[MR], odd[MR];
+#pragma GCC unroll 4
+  for (int i = 0; i < MR; i++) {
+    const v128_t four = load_x<MR>(x, group, i);
+    even[i] = wasm_i16x8_shr(wasm_i16x8_shl(four, 8), 8);
+    odd[i] = wasm_i16x8_shr(four, 8);
+  }
 #pragma GCC unroll 8
-  for (int group = G0; group < G1; group++) {
-    v128_t even[MR], odd[MR];
+  for (int j = 0; j < J; j++) {
+    const v128_t w = load_codes<C>(codes, v + j, group);
+    const v128_t w_even = is_table(C) ? wasm_i16x8_shr(wasm_i16x8_shl(w, 8), 8) : wasm_v128_and(w, wasm_i16x8_splat(255));
+    const v128_t w_odd = is_table(C) ? wasm_i16x8_shr(w, 8) : wasm_u16x8_shr(w, 8);
 #pragma GCC unroll 4
     for (int i = 0; i < MR; i++) {
-      const v128_t four = load_x<MR>(x, group, i);
-      even[i] = wasm_i16x8_shr(wasm_i16x8_shl(four, 8), 8);
-      odd[i] = wasm_i16x8_shr(four, 8);
+      sum[j][i] = wasm_i32x4_add(sum[j][i], wasm_i32x4_dot_i16x8(w_even, even[i]));
+      sum[j][i] = wasm_i32x4_add(sum[j][i], wasm_i32x4_dot_i16x8(w_odd, odd[i]));
     }
+  }
+}
+
+template <Codes C, int J, int MR, int G0, int G1>
+PG_INLINE void add_bytes(v128_t (&sum)[J][MR], const uint8_t* codes, int v, const uint8_t* x) {
+  if constexpr (C == Codes::kByte) {
+    PG_LOOP for (int group = G0; group < G1; group++, codes += 128, x += 4 * MR) add_group<C, J, MR>(sum, codes, v, x, 0);
+  } else {
 #pragma GCC unroll 8
-    for (int j = 0; j < J; j++) {
-      const v128_t w = load_codes<C>(codes, v + j, group);
-      const v128_t w_even = is_table(C) ? wasm_i16x8_shr(wasm_i16x8_shl(w, 8), 8) : wasm_v128_and(w, wasm_i16x8_splat(255));
-      const v128_t w_odd = is_table(C) ? wasm_i16x8_shr(w, 8) : wasm_u16x8_shr(w, 8);
-#pragma GCC unroll 4
-      for (int i = 0; i < MR; i++) {
-        sum[j][i] = wasm_i32x4_add(sum[j][i], wasm_i32x4_dot_i16x8(w_even, even[i]));
-        sum[j][i] = wasm_i32x4_add(sum[j][i], wasm_i32x4_dot_i16x8(w_odd, odd[i]));
-      }
-    }
+    for (int group = G0; group < G1; group++) add_group<C, J, MR>(sum, codes, v, x, group);
   }
 }
 

@@ -147,6 +147,7 @@ constexpr int kSkinnyPanels = (kSkinnyVectors * VL + kPanel - 1) / kPanel;
 template <class W>
 void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
   for (int64_t panel = panel_begin; panel < panel_end;) {
+    touch_next(g, panel);
     const bool skinny = g.tiles.n <= kSkinnyRows && panel + kSkinnyPanels <= panel_end;
     const int step = skinny ? kSkinnyVectors : kFloatVectors;
     for (int first = 0; first < kPanel / VL; first += step) {
@@ -163,8 +164,31 @@ void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_be
   }
 }
 
+#if PG_WASM
+// For many rows: weights become f32 in scratch once per panel rather than once per row tile.
+template <class W>
+void gemm_widened(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t* scratch) {
+  Gemm wide = g;
+  wide.panels = scratch;
+  wide.panel_bytes = 0;  // whichever panel it is, it lies at the beginning
+  for (int64_t panel = panel_begin; panel < panel_end; panel++) {
+    touch_next(g, panel);
+    const uint8_t* narrow = g.panels + panel * g.panel_bytes;
+    for (int64_t k = 0; k < g.cols; k++)
+      for (int v = 0; v < kPanel / VL; v++)
+        v_store((float*)scratch + k * kPanel + v * VL, W::load(narrow, k - k % W::kStep, v, (int)(k % W::kStep)));
+    gemm<F32Weights>(wide, panel, panel + 1, tile_begin, tile_end, nullptr);
+  }
+}
+#endif
+
 }  // namespace
 
+#if PG_WASM
+const GemmFn gemm_f16_many = gemm_widened<F16Weights>;
+const GemmFn gemm_bf16_many = gemm_widened<Bf16Weights>;
+int64_t widened_bytes(int64_t cols) { return cols * kPanel * 4; }
+#endif
 const GemmFn gemm_f32 = gemm<F32Weights>;
 const GemmFn gemm_f16 = gemm<F16Weights>;
 const GemmFn gemm_bf16 = gemm<Bf16Weights>;

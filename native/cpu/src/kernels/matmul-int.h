@@ -8,7 +8,8 @@
 //          with fused multiply-add agree bit for bit.
 // Tiling   kIntVectors vectors of outputs by up to kIntTileRows rows of x. AVX-512: one vector of 16 outputs x 4 columns per
 //          instruction (vpdpbusd), the whole panel side by side so that a broadcast of x serves two. AVX2: vpmaddubsw, made
-//          safe from saturation (see dots), half a panel at a time. Accumulators, integer and float, stay in registers.
+//          safe from saturation (see dots), half a panel at a time. WebAssembly: half a panel, for a single row the whole.
+//          Accumulators, integer and float, stay in registers.
 // Traffic  codes and factors stream once per row tile; for decode that is once from memory, at 8.5 or 4.5 bits a weight.
 //
 // Included by the matmul-int-*.cpp files, which share the encodings among them so that they compile in parallel.
@@ -333,9 +334,9 @@ PG_INLINE vf scale_of(const uint8_t* at, const uint8_t* big, int half, int v) {
 constexpr int64_t kAhead = 8192;
 constexpr bool asks_ahead(Codes codes, int rows) { return codes != Codes::kByte || rows >= 4; }
 
-// kIntVectors vectors of outputs from vector `first` of the panel on. Only the first tile of a panel looks ahead: the others
-// find the panel in cache.
-template <int E, int MR>
+// NV vectors of outputs from vector `first` of the panel on. Only the first tile of a panel looks ahead: the others find the
+// panel in cache.
+template <int E, int MR, int NV>
 void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_t* x, bool ahead) {
   constexpr EncodingSpec spec = spec_of(E);
   constexpr bool halves = spec.scale == Factor::kSuper16;
@@ -344,9 +345,9 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
   const uint8_t* header = codes;
   const uint8_t* side = x + blocks * 32 * MR;
   // Every loop over the accumulators is unrolled, or the compiler keeps them in memory.
-  vf sum[kIntVectors][MR];
-#pragma GCC unroll 4
-  for (int v = 0; v < kIntVectors; v++)
+  vf sum[NV][MR];
+#pragma GCC unroll 8
+  for (int v = 0; v < NV; v++)
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) sum[v][i] = v_set(0.0f);
 
@@ -362,7 +363,7 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
       for (int64_t line = 0; line < block_bytes(spec); line += 64)
         __builtin_prefetch(codes + kAhead + line, 0, 2);
 #pragma GCC unroll 4
-    for (int v = 0; v < kIntVectors; v += kJoint) {
+    for (int v = 0; v < NV; v += kJoint) {
 #pragma GCC unroll 2
       for (int half = 0; half < (halves ? 2 : 1); half++) {
         const int field = halves ? kSideMinus8Lo + half : offset_of(spec.codes) == 128 ? kSideMinus128 : kSideMinus8;
@@ -389,29 +390,40 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
     x += 32 * MR;
     side += kSideFields * 4 * MR;
   }
-  alignas(64) float sums[MR][kIntVectors * VL];
-#pragma GCC unroll 4
-  for (int v = 0; v < kIntVectors; v++)
+  alignas(64) float sums[MR][NV * VL];
+#pragma GCC unroll 8
+  for (int v = 0; v < NV; v++)
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) v_store(&sums[i][v * VL], sum[v][i]);
-  finish(g, sums[0], row, MR, panel * kPanelRows + first * VL, kIntVectors * VL);
+  finish(g, sums[0], row, MR, panel * kPanelRows + first * VL, NV * VL);
 }
 
 template <int E, int MR>
 PG_INLINE void int_dispatch(const Gemm& g, int64_t height, int64_t panel, int first, int64_t row, const uint8_t* x, bool ahead) {
   if constexpr (MR >= 1) {
-    if (height == MR) return int_tile<E, MR>(g, panel, first, row, x, ahead);
+    if (height == MR) return int_tile<E, MR, kIntVectors>(g, panel, first, row, x, ahead);
     int_dispatch<E, MR - 1>(g, height, panel, first, row, x, ahead);
   }
 }
 
 template <int E>
 void int_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
-  for (int64_t panel = panel_begin; panel < panel_end; panel++)
+#if PG_WASM
+  if (g.tiles.n == 1) {  // the whole panel at once: nothing fetches ahead but the processor itself, which likes one stream
+    for (int64_t panel = panel_begin; panel < panel_end; panel++) {
+      touch_next(g, panel);
+      int_tile<E, 1, kPanelRows / VL>(g, panel, 0, 0, g.x, false);
+    }
+    return;
+  }
+#endif
+  for (int64_t panel = panel_begin; panel < panel_end; panel++) {
+    touch_next(g, panel);
     for (int first = 0; first < kPanelRows / VL; first += kIntVectors)
       for (int64_t t = tile_begin; t < tile_end; t++)
         int_dispatch<E, kIntTileRows>(g, g.tiles.height(t), panel, first, g.tiles.first(t), g.tile_of(t),
                                       first == 0 && t == tile_begin);
+  }
 }
 
 }  // namespace

@@ -127,14 +127,14 @@ PG_INLINE vf v_madd(vf a, vf b, vf c) { return (vf)wasm_f32x4_relaxed_madd((v128
 #else
 PG_INLINE vf v_madd(vf a, vf b, vf c) { return a * b + c; }
 #endif
-// As s_from_f16, four at a time.
+// Sign, exponent and fraction where an f32 has them, then scaled: subnormals come out right too. An exponent of all ones (infinite, or no
+// number) is put in by hand.
 PG_INLINE vf v_load_f16(const uint16_t* p) {
-  const v128_t half = wasm_u32x4_load16x4(p);
-  const v128_t rest = wasm_i32x4_shl(wasm_v128_and(half, wasm_i32x4_splat(0x7fff)), 13);
-  const v128_t sign = wasm_i32x4_shl(wasm_v128_and(half, wasm_i32x4_splat(0x8000)), 16);
-  const v128_t finite = wasm_f32x4_mul(rest, wasm_i32x4_splat(0x77800000));
-  const v128_t special = wasm_v128_and(wasm_i32x4_gt(rest, wasm_i32x4_splat((0x7c00 << 13) - 1)), wasm_i32x4_splat(0x7f800000));
-  return (vf)wasm_v128_or(wasm_v128_or(finite, special), sign);
+  const v128_t half = wasm_i32x4_load16x4(p);
+  const v128_t small = wasm_v128_and(wasm_i32x4_shl(half, 13), wasm_i32x4_splat((int32_t)0x8fffffff));
+  const v128_t top = wasm_i32x4_splat(0x7c00);
+  const v128_t special = wasm_v128_and(wasm_i32x4_eq(wasm_v128_and(half, top), top), wasm_i32x4_splat(0x7f800000));
+  return (vf)wasm_v128_or(wasm_f32x4_mul(small, wasm_i32x4_splat(0x77800000)), special);
 }
 PG_INLINE void v_store_f16(uint16_t* p, vf v) { for (int i = 0; i < VL; i++) p[i] = s_to_f16(v[i]); }
 PG_INLINE vf v_load_i8(const int8_t* p) {

@@ -31,9 +31,15 @@ const Kernels* kernels() {
        {gemm_mx4, kLayoutInt, 0},   {gemm_n2k, kLayoutInt, 0},   {gemm_n2h, kLayoutInt, 0},
        {gemm_n3k, kLayoutInt, 0},   {gemm_n3s, kLayoutInt, 0},   {gemm_n1k, kLayoutInt, 0},
        {gemm_n1h, kLayoutInt, 0},   {gemm_t2, kLayoutInt, 0},    {gemm_t2k, kLayoutInt, 0}},
+#if PG_WASM
+      {{}, {gemm_f16_many, kLayoutFloat, 0}, {gemm_bf16_many, kLayoutFloat, 0}},
+      kWidenedFrom,
+      widened_bytes,
+#else
       {},
       0,
       nullptr,
+#endif
       &attention_kernels,
       &row_kernels,
       &recurrent_kernels,
