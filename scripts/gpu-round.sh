@@ -5,7 +5,7 @@
 # Logs go to $OUT (logs.tgz); the table is printed at the end, however it comes.
 #   scripts/gpu-round.sh [phase ...]      checks: contract goldens invariance sanitize sanitize-contract tier
 #                                         measurements: attention kernels matmul codes forms e2e e2e8b split serve coded fp8 warmup spill share
-#                                         profile step1b step8b counters attention-counters sass peers architectures
+#                                         profile step1b step8b counters attention-counters sass peers cublaslt architectures
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
 #   scripts/gpu-pack.sh
@@ -202,6 +202,11 @@ for p in $PHASES; do
       cat "$OUT/peers1b.log" >> "$TABLE"
       phase 200 peers8b node bench/gpu-peers/compare.mjs --shape 8b --torch --prefill 512,8192 --rows 1,32,128 --steps 32 --repeat 2
       cat "$OUT/peers8b.log" >> "$TABLE" ;;
+    cublaslt)
+      # Products of prompts beside cuBLASLt's: times, and whose bits are ours.
+      library=$(ls /usr/local/cuda/lib64/libcublasLt.so* /usr/local/cuda/targets/*/lib/libcublasLt.so* 2>/dev/null | head -1)
+      [ -z "$library" ] && library=$(find / -name 'libcublasLt.so.1*' -not -path '/proc/*' 2>/dev/null | head -1)
+      phase 90 cublaslt node bench/gpu-peers/cublaslt.mjs --library "$library"; cat "$OUT/cublaslt.log" >> "$TABLE" ;;
     profile)
       # Device time of each kernel over a prefill of 8,192 tokens and some decode steps.
       phase 70 ncu ncu --clock-control none --metrics gpu__time_duration.sum --csv --page raw --launch-count 1500 node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 8192 --batch 1 --context 512 --steps 8 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 8192
