@@ -189,7 +189,7 @@ for p in $PHASES; do
       # Pages of fp8: attention by itself, and decode steps of long contexts beside those of f16 pages.
       phase 30 attention-fp8 node dist/bench/cuda-kernels.js attention fp8; cat "$OUT/attention-fp8.log" >> "$TABLE"
       for dtype in f16 fp8; do
-        phase 40 pages-$dtype node bin/pagoda.js bench latency --device cuda --model /tmp/1b --kv-dtype $dtype --prefill 4096 --batch 1,32,128 --context 4096 --steps 16 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192
+        phase 40 pages-$dtype node bin/pagoda.js bench latency --device cuda --model /tmp/1b --kv-dtype $dtype --prefill 4096 --batch 1,32,128 --context 4096 --steps 16 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192 --num-pages 36000
         grep -vE "^\s*$" "$OUT/pages-$dtype.log" | tail -6 >> "$TABLE"
       done ;;
     warmup)

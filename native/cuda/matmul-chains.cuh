@@ -21,7 +21,7 @@ __device__ __forceinline__ void stream_chains(const StreamArgs& a) {
     for (int c = 0; c < CHAINS; c++) {
       for (int s = 0; s < STAGES; s++) {
         barrier_init(&full[c][s], 1);
-        barrier_init(&empty[c][s], 1);
+        barrier_init(&empty[c][s], 32);
       }
     }
     barrier_init_done();

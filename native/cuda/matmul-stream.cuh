@@ -51,7 +51,7 @@ __device__ __forceinline__ void sum_chain(float (*sum)[4], const u8* weights, co
   };
   auto release = [&](int s) {
     __syncwarp();
-    if (lane == 0) barrier_arrive(&empty[s]);
+    barrier_arrive(&empty[s]);  // every lane for its own reads, so that racecheck can follow it
   };
 #pragma unroll
   for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) sum[i][j] = 0.f;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&full[s], 1);
-      barrier_init(&empty[s], WARPS);
+      barrier_init(&empty[s], 32 * WARPS);
     }
     barrier_init_done();
   }

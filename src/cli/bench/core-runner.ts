@@ -1,5 +1,6 @@
 // Drives an engine's core by hand, without threads or text: every step is timed from schedule to outputs.
 
+import { errorFor } from "../../core/errors.js";
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
 import type { EngineCore } from "../../engine/core/engine-core.js";
 import type { OpTimes } from "./timed-device.js";
@@ -47,7 +48,12 @@ export class CoreRunner {
   decode(rows: number, context: number, steps: number): StepsRun {
     const ids = Array.from({ length: rows }, () => this.#add(context, steps + rows * context));
     const waiting = new Set(ids);
-    while (waiting.size > 0) for (const id of this.#step()) waiting.delete(id);
+    const { preemptions } = this.#core.stats();
+    while (waiting.size > 0) {
+      for (const id of this.#step()) waiting.delete(id);
+      // Rows that take turns in a pool too small for all would do so for ever.
+      if (this.#core.stats().preemptions > preemptions) throw this.#tooManyRows(rows, context);
+    }
     this.#step(); // the first step of all rows together
     this.#times.reset();
     const stepMs = Array.from({ length: steps }, () => this.#timedStep());
@@ -55,6 +61,15 @@ export class CoreRunner {
     for (const id of ids) this.#core.abort(id, -1);
     this.#core.takeOutputs();
     return { stepMs, profile };
+  }
+
+  #tooManyRows(rows: number, context: number): Error {
+    const { pagesTotal, pageSize } = this.#core.stats();
+    return errorFor("invalid_option", {
+      param: "--batch",
+      value: rows,
+      expected: `as many rows of ${context} tokens as ${pagesTotal} pages of ${pageSize} hold; --num-pages gives more`,
+    });
   }
 
   #profile(stepMs: readonly number[]): Profile {
