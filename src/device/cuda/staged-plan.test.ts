@@ -35,14 +35,17 @@ function workOf(contexts: readonly number[]): Work[] {
   });
 }
 
-test("split decodes come first, most units first; then the others, long before short", () => {
+test("decodes longer than a split one's spans come first, then the split ones, most units first, then the others", () => {
   const contexts = Array.from({ length: 64 }, (_, i) => Math.round(100 * 160 ** (((i * 37) % 64) / 63)));
   const work = workOf(contexts);
-  const parts = work.findLastIndex(({ isPart }) => isPart) + 1;
-  assert.ok(parts > 64 && work.length - parts > 16);
-  assert.ok(work.slice(0, parts).every(({ isPart }) => isPart));
+  const from = work.findIndex(({ isPart }) => isPart);
+  const to = work.findLastIndex(({ isPart }) => isPart) + 1;
+  const span = Math.max(...work.slice(from, to).map(({ first, end }) => end - first));
   const units = work.map(({ row }) => Math.ceil(contexts[row]! / UNIT));
-  for (let i = 1; i < work.length; i++) if (i !== parts) assert.ok(units[i - 1]! >= units[i]!, `work ${i}`);
+  assert.ok(from > 0 && to - from > 64 && work.length - to > 16);
+  assert.ok(work.slice(from, to).every(({ isPart }) => isPart));
+  assert.ok(units.slice(0, from).every((count) => count > span) && units.slice(to).every((count) => count <= span));
+  for (let i = 1; i < work.length; i++) if (i !== from && i !== to) assert.ok(units[i - 1]! >= units[i]!, `work ${i}`);
 });
 
 test("a split row's spans cover it once, and differ by one unit at most", () => {

@@ -1,6 +1,7 @@
 // An attention plan as the kernels read it (native/cuda/attention.cuh): a header, then a record for each block's work, those of the
 // decode kernel first, long ones before short ones so that the last blocks to run are short. Decodes that are split come before all
-// others, those of most units first: the last block of such a row also folds its states, which must not begin when nothing else is left.
+// others that are no longer than their spans, those of most units first: the last block of such a row also folds its states, which must
+// not begin when nothing else is left.
 //
 // The plan's parts of one unit each are put together again in spans of neighbours of about one length: enough blocks to keep the GPU
 // busy, and no more.
@@ -17,7 +18,7 @@ const HEADER = 8;
 const ITEM = 16;
 const MAX_SPAN = 16;
 const SPANS = 2 ** 24; // more than any plan has
-const SPLIT_FIRST = 2 ** 24; // more units than any item has
+const MOST_UNITS = 2 ** 24; // more than any item has
 
 /** What the host must know of a staged plan to launch its kernels. */
 export interface StagedPlan {
@@ -126,14 +127,17 @@ export class PlanWriter {
           const parts = plan.mergeCount[tile]!;
           const count = ceilDiv(parts, most);
           length = Math.floor((parts * (before + 1)) / count) - Math.floor((parts * before) / count);
-          rank = SPLIT_FIRST + parts;
+          rank = MOST_UNITS + parts;
         }
       }
       const span = spans++;
       this.#item[span] = i;
       this.#length[span] = length;
       this.#tile[span] = partial < 0 ? -1 : tile;
-      if (rank === 0) rank = ceilDiv(plan.itemKvEnd[i]! - plan.itemKvStart[i]!, UNIT);
+      if (rank === 0) {
+        rank = ceilDiv(plan.itemKvEnd[i]! - plan.itemKvStart[i]!, UNIT);
+        if (rank > most && rowsOf(i) <= DECODE_ROWS) rank += 2 * MOST_UNITS;
+      }
       this.#order[span] = rank * SPANS + span;
       i += length;
     }
