@@ -164,7 +164,10 @@ test("wrong arguments are named, with what would be right", async () => {
   await assert.rejects(bench("throughput", "--input-len", "9-3"), /--input-len is 9-3; it must be a count such as/);
   await assert.rejects(bench("latency", "--batch", "0"), /--batch is 0/);
   const small = ["--device", "reference", "--model", model, "--num-pages", "9", "--prefill", "16", "--context", "48"];
-  await assert.rejects(bench("latency", ...small, "--batch", "4"), /--batch is 4; .* rows of 48 tokens as 8 pages of 16/);
+  await assert.rejects(
+    bench("latency", ...small, "--batch", "4"),
+    /--batch is 4; .* rows of 48 tokens as 8 pages of 16/,
+  );
   await assert.rejects(bench("matmul", "--shapes", "8x8"), /--shapes is 8x8/);
   await assert.rejects(bench("matmul", "--types", "f17"), /--types is f17/);
   await assert.rejects(bench("attention", "--cases", "1x9@8"), /--cases is 1x9@8/);
