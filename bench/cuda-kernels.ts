@@ -16,6 +16,9 @@ const CODED = ["q4_0", "mxfp4", "q4_k", "q8_0", "f8_e4m3_64", "q6_k"] as const;
 type Coded = (typeof CODED)[number];
 type Encoding = "bf16" | Coded;
 
+/** Small scales that are no f16. */
+const SMALL: Partial<Record<Encoding, readonly number[]>> = { mxfp4: [121], f8_e4m3_64: [17, 34, 0x83, 0x39] };
+
 const READ_TB = 4.66; // measured read bandwidth of an H200, TB/s
 const what = process.argv[2] ?? "all";
 const device = new CudaDevice();
@@ -54,9 +57,6 @@ function randomFloats(count: number): Float32Array {
   for (let at = drawn; at < count; at *= 2) values.copyWithin(at, 0, Math.min(at, count - at));
   return values;
 }
-
-/** Small scales that are no f16. */
-const SMALL: Partial<Record<Encoding, readonly number[]>> = { mxfp4: [121], f8_e4m3_64: [17, 34, 0x83, 0x39] };
 
 /** Bytes of which every block of an encoding begins or ends with small scales. */
 function codedBytes(encoding: Coded, count: number): Uint8Array {

@@ -86,7 +86,7 @@ for p in $PHASES; do
       sanitized 120 racecheck racecheck dist/test/cuda/small.js & ;;
     sanitize-contract)
       # The contract suite's small sizes, every kernel: the file runs its tests itself.
-      SMALL='matmul: (bf16|f16|f32|q4_0|q4_k|q8_0|f8_e4m3|f8_e4m3_64) weights$|gatedMatmul|Norm|embed: (bf16|q4_0|f32)|mixtureOfExperts: (softmax, normalised|sigmoid|oss)|sample|shortConv|linearAttention|rotary: 2|copyPage|savePage|copyStates|attention: (plain|window|sinks|softcap|latent|f16|bf16|i8|fp8|192 and 128|heads of (64|128|256)|(f16|bf16|fp8), (heads of (64|128) in pages of 16|sees ahead, window))$'
+      SMALL='matmul: (bf16|f16|f32|q4_0|q4_k|q8_0|f8_e4m3|f8_e4m3_64) weights$|matmul: (bf16|f8_e4m3_64) weights: rows|gatedMatmul|Norm|embed: (bf16|q4_0|f32)|mixtureOfExperts: (softmax, normalised|sigmoid|oss)|sample|shortConv|linearAttention|rotary: 2|copyPage|savePage|copyStates|attention: (plain|window|sinks|softcap|latent|f16|bf16|i8|fp8|192 and 128|heads of (64|128|256)|(f16|bf16|fp8), (heads of (64|128) in pages of 16|sees ahead, window))$'
       sanitized 170 memcheck-contract memcheck --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js &
       sanitized 170 racecheck-contract racecheck --test-name-pattern="$SMALL" dist/test/contract/cuda.test.js & ;;
   esac
