@@ -6,8 +6,8 @@
 // Tiling   a tile is MR rows of x by kFloatVectors vectors of outputs, held in registers over the whole of k. Per k it loads
 //          the weight vectors once (converted in registers) and MR broadcast values of x. Few rows of x (decode) leave
 //          registers free: then twice the panels are taken side by side to cover the latency of the additions.
-// Traffic  weights stream once per row tile, from memory for the first tile of a panel and from L1/L2 for the others; packed x
-//          ([k][MR], contiguous) streams from L1/L2 once per panel group.
+// Traffic  weights stream once per row tile, from L1/L2 but for the first tile of a worker's first panel: the other tiles prefetch
+//          the next panel meanwhile. Packed x ([k][MR], contiguous) streams from L1/L2 once per panel group.
 #include "finish.h"
 #include "matmul.h"
 
@@ -42,11 +42,25 @@ struct Bf16Weights {
   }
 };
 
-// How far ahead of use weights are asked for (into L2), in bytes: the processor's own prefetcher may stop at every page, and falls
-// behind where there is much to compute per byte. Only the first tile of a panel asks: the others find it in cache.
+// What a tile prefetches into L2 as it goes over the columns: `bytes` bytes from `from` on, evenly. The first tile of a panel asks for
+// the panel itself, kAhead bytes before their use: the processor's own prefetcher may stop at every page, and falls behind where
+// there is much to compute per byte. The others find the panel in cache and share the next one among them, so that memory is read
+// all the time. Null: nothing.
+struct Ahead {
+  const uint8_t* from;
+  int64_t bytes;
+};
 constexpr int64_t kAhead = 8192;
 template <class W>
 constexpr bool asks_ahead(int rows) { return W::kBytes < 4 || rows >= 6; }
+
+PG_INLINE Ahead ahead_of(const Gemm& g, int64_t panel, int64_t nth, int64_t tiles) {
+  const uint8_t* base = g.panels + panel * g.panel_bytes;
+  if (nth == 0) return {base + kAhead, g.panel_bytes};
+  if ((panel + 1) * kPanel >= g.rows) return {nullptr, 0};
+  const int64_t share = g.panel_bytes / (tiles - 1);
+  return {base + g.panel_bytes + (nth - 1) * share, share};
+}
 
 // sum[i][v] += x[i] * w[v].
 template <int MR, int NV>
@@ -79,7 +93,7 @@ PG_INLINE void add_products(vf (&sum)[MR][NV], const float* x, const vf (&w)[NV]
 
 // NV vectors of outputs from vector `first` of the panel on; a vector past its panel belongs to the next one.
 template <class W, int MR, int NV>
-void tile(const Gemm& g, int64_t panel, int first, int64_t row, const float* x, bool ahead) {
+void tile(const Gemm& g, int64_t panel, int first, int64_t row, const float* x, Ahead ahead) {
   constexpr int kPanelVectors = kPanel / VL;
   const uint8_t* base = g.panels + panel * g.panel_bytes;
   // Every loop over the accumulators is unrolled, or the compiler keeps them in memory.
@@ -89,12 +103,15 @@ void tile(const Gemm& g, int64_t panel, int first, int64_t row, const float* x, 
 #pragma GCC unroll 8
     for (int v = 0; v < NV; v++) sum[i][v] = v_set(0.0f);
   const int64_t cols = g.cols;
+  constexpr int kLines = W::kStep * W::kBytes * kPanel / 64;
+  const uint8_t* ask = ahead.from;
+  const int64_t between = ahead.bytes * W::kStep / (cols * kLines);
   int64_t k = 0;
   for (; k + W::kStep <= cols; k += W::kStep) {
-    if (asks_ahead<W>(MR) && ahead) {
+    if (asks_ahead<W>(MR) && ahead.from != nullptr) {
       for (int p = 0; p < (NV + kPanelVectors - 1) / kPanelVectors; p++)
-        for (int line = 0; line < W::kStep * W::kBytes * kPanel; line += 64)
-          __builtin_prefetch(base + p * g.panel_bytes + k * W::kBytes * kPanel + kAhead + line, 0, 2);
+        for (int line = 0; line < kLines; line++) __builtin_prefetch(ask + p * g.panel_bytes + line * between, 0, 2);
+      ask += kLines * between;
     }
 #pragma GCC unroll 2
     for (int odd = 0; odd < W::kStep; odd++) {
@@ -124,7 +141,7 @@ void tile(const Gemm& g, int64_t panel, int first, int64_t row, const float* x, 
 
 // Calls the tile of the height at hand.
 template <class W, int NV, int MR>
-PG_INLINE void dispatch(const Gemm& g, int64_t height, int64_t panel, int first, int64_t row, const float* x, bool ahead) {
+PG_INLINE void dispatch(const Gemm& g, int64_t height, int64_t panel, int first, int64_t row, const float* x, Ahead ahead) {
   if constexpr (MR >= 1) {
     if (height == MR) return tile<W, MR, NV>(g, panel, first, row, x, ahead);
     dispatch<W, NV, MR - 1>(g, height, panel, first, row, x, ahead);
@@ -154,10 +171,11 @@ void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_be
       for (int64_t t = tile_begin; t < tile_end; t++) {
         const int64_t row = g.tiles.first(t);
         const float* x = (const float*)g.tile_of(t);
+        const Ahead ahead = ahead_of(g, panel, t - tile_begin, tile_end - tile_begin);
         if (skinny)
-          dispatch<W, kSkinnyVectors, kSkinnyRows>(g, g.tiles.height(t), panel, first, row, x, t == tile_begin);
+          dispatch<W, kSkinnyVectors, kSkinnyRows>(g, g.tiles.height(t), panel, first, row, x, ahead);
         else
-          dispatch<W, kFloatVectors, kFloatTileRows>(g, g.tiles.height(t), panel, first, row, x, t == tile_begin);
+          dispatch<W, kFloatVectors, kFloatTileRows>(g, g.tiles.height(t), panel, first, row, x, ahead);
       }
     }
     panel += skinny ? kSkinnyPanels : 1;
