@@ -99,7 +99,7 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   if (threadIdx.x == 0) {
     for (int s = 0; s < W_STAGES; s++) {
       barrier_init(&fullW[s], 1);
-      barrier_init(&emptyW[s], STRIPS);
+      barrier_init(&emptyW[s], 32 * STRIPS);
     }
     for (int s = 0; s < X_STAGES; s++) {
       barrier_init(&fullX[s], 1);
@@ -178,7 +178,7 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
 #pragma unroll
       for (int i = 0; i < W_STEPS; i++) multiply(i, fragments[i & 1]);
       __syncwarp();
-      if (lane == 0) barrier_arrive(&emptyW[sw]);
+      barrier_arrive(&emptyW[sw]);  // every lane for its own reads, so that racecheck can follow it
       if (++sw == W_STAGES) { sw = 0; parityW ^= 1; }
     }
     wgmma_wait<0>();

@@ -179,14 +179,14 @@ inline void mma16816(float* d, const u32* a, u32 b0, u32 b1) {
 }
 
 // Barriers that copies complete: 8 bytes as in shared memory. A bulk copy is made at once.
-struct CopyBarrier { u8 arrivals, pending, phase, unused; int bytes; };
+struct CopyBarrier { u16 arrivals, pending; int bytes : 31; u32 phase : 1; };
 static_assert(sizeof(CopyBarrier) == 8, "as large as the machine's");
 inline CopyBarrier& barrierAt(u64* b) { return *(CopyBarrier*)b; }
 inline void barrierAdvance(u64* at) {
   CopyBarrier& b = barrierAt(at);
   if (b.pending == 0 && b.bytes == 0) { b.phase ^= 1; b.pending = b.arrivals; }
 }
-inline void barrier_init(u64* at, int arrivals) { barrierAt(at) = {(u8)arrivals, (u8)arrivals, 0, 0, 0}; }
+inline void barrier_init(u64* at, int arrivals) { barrierAt(at) = {(u16)arrivals, (u16)arrivals, 0, 0}; }
 inline void barrier_init_done() {}
 inline void barrier_arrive(u64* at) { barrierAt(at).pending--; barrierAdvance(at); }
 inline void barrier_expect(u64* at, int bytes) { barrierAt(at).bytes += bytes; barrier_arrive(at); }
