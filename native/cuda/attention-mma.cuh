@@ -234,7 +234,7 @@ __device__ __forceinline__ void put_rows(const AttentionArgs& a, const Plan& pla
       if (IS_WHOLE || column + n * 8 < a.valueDim) *(float2*)(out + n * 8) = make_float2(o[n][2 * r], o[n][2 * r + 1]);
     }
     if (a.operand.data == nullptr) continue;
-    if (IS_WHOLE && a.operand.isTile) {  // tile_index, whose steps along n are known
+    if (IS_WHOLE && a.operand.order == ORDER_TILE) {  // tile_index, whose steps along n are known
       u16* to = a.operand.data + tile_index(token, k0 & ~63, a.operand.tokens8) - (token & 7) * 8 + column;
 #pragma unroll
       for (int n = 0; n < TILES; n++)

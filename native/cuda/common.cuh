@@ -29,12 +29,17 @@ __device__ __forceinline__ u32 pack2(float a, float b, int kind) {
 // tile (many tokens, wgmma): [K/64][tokens/8][8 tokens][128 bytes, 16-byte columns XOR token % 8]: the 128-byte swizzle that
 // wgmma's shared-memory descriptors name, laid out in global memory already, so that a tile of any number of tokens is one
 // contiguous block per 64 k's and comes by one bulk copy.
+//
+// rows (many tokens, cuBLASLt): [tokens][K].
 // ---------------------------------------------------------------------------------------------------------------------
+#define ORDER_STRIP 0
+#define ORDER_TILE 1
+#define ORDER_ROWS 2
 struct Operand {
   u16* data;     // null: none is wanted
-  int tokens8;   // groups of 8 tokens in the layout
+  int tokens8;   // groups of 8 tokens in the layout; of rows: K
   int kind;      // KIND_*
-  int isTile;    // 0 strip, 1 tile
+  int order;     // ORDER_*
   int pad;
 };
 
@@ -50,7 +55,8 @@ __device__ __forceinline__ u64 tile_index(int t, int k, int tokens8) {
   return (atom << 9) + row * 64 + (((((k & 63) >> 3) ^ row)) << 3) + (k & 7);
 }
 __device__ __forceinline__ u64 operand_index(const Operand& o, int t, int k) {
-  return o.isTile ? tile_index(t, k, o.tokens8) : strip_index(t, k, o.tokens8);
+  if (o.order == ORDER_ROWS) return (u64)t * o.tokens8 + k;
+  return o.order == ORDER_TILE ? tile_index(t, k, o.tokens8) : strip_index(t, k, o.tokens8);
 }
 // Two neighbouring k's, the first of them even: 4 bytes.
 __device__ __forceinline__ void operand_put2(const Operand& o, int t, int k, float a, float b) {

@@ -58,6 +58,22 @@ KERNEL(256, pack_weight, PackWeightArgs) {
   *(u32*)((u16*)a.out + block * 256 + lane * 8 + j) = pack2(value(c), value(c + 1), a.kind);
 }
 
+struct UnpackWeightArgs {
+  u16* out; const u16* from;  // [rows, cols]; strips
+  i64 rows, cols, paddedCols;
+};
+// The rows of a matrix of 16-bit numbers from its strips. A thread per pair of k's.
+KERNEL(256, unpack_weight, UnpackWeightArgs) {
+  i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x, pairs = a.cols >> 1;
+  if (at >= a.rows * pairs) return;
+  i64 row = at / pairs, c = 2 * (at % pairs);
+  int rr = (int)(row & 15), kk = (int)(c & 15);
+  int lane = (rr & 7) * 4 + ((kk & 7) >> 1);
+  int j = ((kk >> 3) << 2) | ((rr >> 3) << 1);
+  i64 block = (row >> 4) * (a.paddedCols >> 4) + (c >> 4);
+  *(u32*)(a.out + row * a.cols + c) = *(const u32*)(a.from + block * 256 + lane * 8 + j);
+}
+
 // Block encodings, as CODED in codes.ts numbers them. d and m are f16.
 #define BLOCKS_Q4_0 0
 #define BLOCKS_Q4_1 1

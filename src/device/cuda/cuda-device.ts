@@ -23,7 +23,6 @@ import type {
   WeightShape,
 } from "../device.js";
 import { availableMemory } from "../host.js";
-import { check } from "./abi.js";
 import { BusyTime } from "./busy-time.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import { CudaContext } from "./context.js";
@@ -279,7 +278,8 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   freeWeight(weight: Weight): void {
     this.synchronize();
-    this.runtime.context.free((weight as CudaWeight).address);
+    const { address, rowsAddress } = weight as CudaWeight;
+    for (const block of [address, rowsAddress]) this.runtime.context.free(block);
   }
 
   freePool(pool: KvPool): void {
@@ -311,27 +311,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   /** Milliseconds of device time of what `run` queues. Not for use in a step. */
   time(run: () => void): number {
-    const { context, queue } = this.runtime;
-    const { driver, stream } = context;
-    const out = new BigUint64Array(1);
-    const events = [0, 1].map(() => {
-      check(driver, driver.eventCreate(out, 0), "eventCreate");
-      return Number(out[0]);
-    });
-    queue.flush();
-    // As in a step: one graph, so that short kernels are not hidden behind their launches.
-    const { isHeld } = queue;
-    queue.isHeld = true;
-    check(driver, driver.eventRecord(events[0]!, stream), "eventRecord");
-    run();
-    queue.flush();
-    check(driver, driver.eventRecord(events[1]!, stream), "eventRecord");
-    queue.isHeld = isHeld;
-    this.synchronize();
-    const ms = new Float32Array(1);
-    check(driver, driver.eventElapsed(ms, events[0]!, events[1]!), "eventElapsed");
-    for (const event of events) driver.eventDestroy(event);
-    return ms[0]!;
+    return this.runtime.time(run);
   }
 
   close(): void {

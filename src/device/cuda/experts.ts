@@ -6,7 +6,7 @@ import type { ExpertWeights, RouterSpec } from "../device.js";
 import { EXPERT_CODE, type Format, KIND, SCORE_CODE } from "./codes.js";
 import { addressOf } from "./row-ops.js";
 import type { CudaRuntime } from "./runtime.js";
-import type { CudaTensor, CudaWeight } from "./tensor.js";
+import { type CudaTensor, type CudaWeight, ORDER } from "./tensor.js";
 
 const MAX_EXPERTS = 512;
 const STRIP_WARPS = 4;
@@ -96,7 +96,7 @@ export class CudaExperts {
 
     const tokens8 = room.places / 8;
     const operand = (address: number, { format: { kind } }: Stack) =>
-      isF32 ? this.#runtime.noOperand() : this.#runtime.operandArgs({ address, tokens8, kind, isTile: false });
+      isF32 ? this.#runtime.noOperand() : this.#runtime.operandArgs({ address, tokens8, kind, order: ORDER.strip });
     queue
       .begin(modules.functionOf("experts", "gather_pairs"), Math.ceil(paddedHidden / 512), places, 1, 256, 0)
       .long(x.address)

@@ -3,7 +3,7 @@
 
 import { type Format, KIND } from "./codes.js";
 import { type CudaRuntime, STREAM_TOKENS, stripWidth } from "./runtime.js";
-import { CHAINS, type CudaTensor, type CudaWeight, type Operand } from "./tensor.js";
+import { CHAINS, type CudaTensor, type CudaWeight, type Operand, ORDER } from "./tensor.js";
 
 export interface Product {
   readonly bias: number;
@@ -53,8 +53,9 @@ export function launchMatmul(
     epilogue(runtime, out, product).long(x.stride).int(n).int(weight.rows).int(weight.cols).int(0).end();
     return;
   }
+  if (runtime.products?.take(out, x, weight, n, product) === true) return;
   const operand = runtime.operandOf(x, n, weight.kind);
-  const launch = operand.isTile ? tiles : runtime.isHopper ? streams : strips;
+  const launch = operand.order === ORDER.tile ? tiles : runtime.isHopper ? streams : strips;
   launch(runtime, out, operand, weight, n, product);
 }
 

@@ -145,7 +145,8 @@ function openCompiler(): Compiler {
   }
 }
 
-function cacheFolder(): string {
+/** Where this user's GPU things are kept. */
+export function cacheFolder(): string {
   const base = process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache");
   return join(base, "pagoda", "cuda");
 }

@@ -6,7 +6,8 @@ import type { CudaContext } from "./context.js";
 import { LaunchQueue } from "./launch-queue.js";
 import { CudaModules } from "./modules.js";
 import { PageCopies } from "./page-copies.js";
-import type { CudaTensor, Operand } from "./tensor.js";
+import { type CudaProducts, openProducts } from "./products.js";
+import { type CudaTensor, type Operand, ORDER, type Order } from "./tensor.js";
 
 const STAGING_BYTES = 16 * 2 ** 20;
 const COUNTER_BYTES = 16;
@@ -18,6 +19,8 @@ export class CudaRuntime {
   readonly modules: CudaModules;
   readonly queue: LaunchQueue;
   readonly pageCopies: PageCopies;
+  /** Products of many tokens by cuBLASLt; null: it is not here, or its results would not be this GPU's kernels'. */
+  readonly products: CudaProducts | null;
   /** Whether matmuls have Hopper's kernels (sm_90a): bulk copies for few tokens, wgmma for many. */
   readonly isHopper: boolean;
   /** Integers that kernels count in, zero between launches: what blocks of the attention kernels have taken. */
@@ -33,6 +36,7 @@ export class CudaRuntime {
     this.isHopper = context.facts.arch === "sm_90a";
     this.#staging = context.allocPinned(STAGING_BYTES);
     this.counters = context.alloc(COUNTER_BYTES, "counters");
+    this.products = this.isHopper ? openProducts(this) : null;
   }
 
   /** Begins a launch over [n rows] x [columns]: blocks of 256 threads along the columns, one row per blockIdx.y. */
@@ -97,24 +101,21 @@ export class CudaRuntime {
     return this.operandArgs(operand);
   }
 
-  operandArgs(operand: Pick<Operand, "address" | "tokens8" | "kind" | "isTile">): LaunchQueue {
-    return this.queue
-      .long(operand.address)
-      .int(operand.tokens8)
-      .int(operand.kind)
-      .int(operand.isTile ? 1 : 0)
-      .int(0);
+  operandArgs(operand: Pick<Operand, "address" | "tokens8" | "kind" | "order">): LaunchQueue {
+    return this.queue.long(operand.address).int(operand.tokens8).int(operand.kind).int(operand.order).int(0);
   }
 
   noOperand(): LaunchQueue {
     return this.queue.long(0).int(0).int(0).int(0).int(0);
   }
 
-  /** The operand of the first n rows of x in `kind`: the one its producer wrote, else converted now. */
-  operandOf(x: CudaTensor, n: number, kind: Kind): Operand {
+  /** The operand of the first n rows of x in `kind`: the one its producer wrote, else converted now. `wanted`: the order of many tokens. */
+  operandOf(x: CudaTensor, n: number, kind: Kind, wanted: Order = ORDER.tile): Operand {
     x.operand ??= this.#newOperand(x, kind);
     const operand = x.operand;
-    if (operand.version === x.storage.version && operand.kind === kind && operand.n === n) return operand;
+    operand.wanted = wanted;
+    const isReady = operand.version === x.storage.version && operand.kind === kind && operand.n === n;
+    if (isReady && operand.order === this.#orderOf(operand, n)) return operand;
     this.#layOut(operand, n, kind);
     operand.version = x.storage.version;
     const pairs = operand.paddedCols / 2;
@@ -131,17 +132,60 @@ export class CudaRuntime {
       maxTokens * paddedCols * 2,
       `the matmul operand of a ${x.rows} x ${x.cols} tensor`,
     );
-    return { address, maxTokens, paddedCols, version: -1, kind, isTile: false, tokens8: 0, n: 0 };
+    return {
+      address,
+      maxTokens,
+      paddedCols,
+      version: -1,
+      kind,
+      order: ORDER.strip,
+      wanted: ORDER.tile,
+      tokens8: 0,
+      n: 0,
+    };
+  }
+
+  #orderOf({ wanted }: Operand, n: number): Order {
+    return this.isHopper && n > STREAM_TOKENS ? wanted : ORDER.strip;
   }
 
   #layOut(operand: Operand, n: number, kind: Kind): void {
     operand.kind = kind;
     operand.n = n;
-    operand.isTile = this.isHopper && n > STREAM_TOKENS;
-    operand.tokens8 = operand.isTile ? Math.ceil(n / 256) * 32 : stripTiles(n);
+    operand.order = this.#orderOf(operand, n);
+    const { order, paddedCols } = operand;
+    operand.tokens8 =
+      order === ORDER.rows ? paddedCols : order === ORDER.tile ? Math.ceil(n / 256) * 32 : stripTiles(n);
+  }
+
+  /** Milliseconds of device time of what `run` queues. Not for use in a step. */
+  time(run: () => void): number {
+    const { context, queue } = this;
+    const { driver, stream } = context;
+    const out = new BigUint64Array(1);
+    const events = [0, 1].map(() => {
+      check(driver, driver.eventCreate(out, 0), "eventCreate");
+      return Number(out[0]);
+    });
+    queue.flush();
+    // As in a step: one graph, so that short kernels are not hidden behind their launches.
+    const { isHeld } = queue;
+    queue.isHeld = true;
+    check(driver, driver.eventRecord(events[0]!, stream), "eventRecord");
+    run();
+    queue.flush();
+    check(driver, driver.eventRecord(events[1]!, stream), "eventRecord");
+    queue.isHeld = isHeld;
+    queue.flush();
+    context.synchronize();
+    const ms = new Float32Array(1);
+    check(driver, driver.eventElapsed(ms, events[0]!, events[1]!), "eventElapsed");
+    for (const event of events) driver.eventDestroy(event);
+    return ms[0]!;
   }
 
   close(): void {
+    this.products?.close();
     this.queue.close();
     this.pageCopies.close();
     this.modules.close();

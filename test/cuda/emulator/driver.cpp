@@ -1,5 +1,5 @@
-// The CUDA driver's and NVRTC's functions that the cuda device calls, over the emulator: memory is malloc's, a graph is a list of launches
-// with copies of their arguments. What is queued on a stream is done as late as can be, when somebody waits for it, so that a wait that
+// The CUDA driver's and NVRTC's functions that the cuda device calls, over the emulator: memory is malloc's, a graph is a list of what to run,
+// with copies of the arguments. What is queued on a stream is done as late as can be, when somebody waits for it, so that a wait that
 // is missing shows.
 #include <dlfcn.h>
 #include <stdint.h>
@@ -7,12 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <array>
+#include <chrono>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <set>
 #include <vector>
 
 namespace emulator {
+int enqueue(void* stream, std::function<void()> run);
 void launch(void* function, const unsigned* grid, unsigned threads, unsigned sharedBytes, const void* arguments);
 }
 
@@ -21,7 +24,7 @@ struct Launch {
   unsigned grid[3], threads, sharedBytes;
   std::array<unsigned char, 512> arguments;
 };
-typedef std::vector<Launch> Graph;
+typedef std::vector<std::function<void()>> Graph;
 static Graph* capture = nullptr;
 struct Stream {
   uint64_t done = 0;  // operations so far
@@ -45,10 +48,14 @@ static void runAll() {
 struct Event {
   Stream* stream = nullptr;
   uint64_t count = 0;
+  std::shared_ptr<double> ms = std::make_shared<double>(0);  // the clock when it was reached
   void wait() { if (stream != nullptr) stream->runUntil(count); }
 };
-static int launchOn(void* stream, const Launch& l) {
-  return queueOn(stream, [l] { emulator::launch(l.function, l.grid, l.threads, l.sharedBytes, l.arguments.data()); });
+// On the stream, or into the graph that is being captured.
+int emulator::enqueue(void* stream, std::function<void()> run) {
+  if (capture == nullptr) return queueOn(stream, run);
+  capture->push_back(run);
+  return 0;
 }
 static int copyOn(void* stream, void* to, const void* from, size_t n) {
   return queueOn(stream, [=] { memmove(to, from, n); });
@@ -88,11 +95,12 @@ int cuEventCreate(void** e, unsigned) { *e = new Event(); return 0; }
 int cuEventDestroy_v2(void* e) { delete (Event*)e; return 0; }
 int cuEventRecord(void* e, void* s) {
   Stream* stream = (Stream*)s;
-  *(Event*)e = {stream, stream->done + stream->queue.size()};
-  return 0;
+  Event& event = *(Event*)e = {stream, stream->done + stream->queue.size() + 1};
+  auto ms = event.ms;
+  return queueOn(s, [ms] { *ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); });
 }
 int cuEventSynchronize(void* e) { ((Event*)e)->wait(); return 0; }
-int cuEventElapsedTime(float* ms, void*, void*) { *ms = 1; return 0; }
+int cuEventElapsedTime(float* ms, void* from, void* to) { *ms = (float)(*((Event*)to)->ms - *((Event*)from)->ms); return 0; }
 int cuModuleLoadData(void** m, const void*) { *m = (void*)32; return 0; }
 int cuModuleUnload(void*) { return 0; }
 int cuModuleGetFunction(void** f, void*, const char* name) {
@@ -107,9 +115,7 @@ int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
   if (bx > 1024 || gy > 65535 || gz > 65535 || shared > 232448 || gx * gy * gz == 0) return 1;
   Launch l = {f, {gx, gy, gz}, bx, shared, {}};
   memcpy(l.arguments.data(), params[0], 512);
-  if (capture != nullptr) capture->push_back(l);
-  else launchOn(s, l);
-  return 0;
+  return emulator::enqueue(s, [l] { emulator::launch(l.function, l.grid, l.threads, l.sharedBytes, l.arguments.data()); });
 }
 struct Config { unsigned grid[3], block[3], sharedBytes; void* stream; void* attributes; unsigned numAttributes; };
 int cuLaunchKernelEx(const Config* c, void* f, void** params, void** extra) {
@@ -119,7 +125,7 @@ int cuStreamBeginCapture_v2(void*, int) { capture = new Graph(); return 0; }
 int cuStreamEndCapture(void*, void** g) { *g = capture; capture = nullptr; return 0; }
 int cuGraphInstantiateWithFlags(void** e, void* g, uint64_t) { *e = new Graph(*(Graph*)g); return 0; }
 int cuGraphLaunch(void* e, void* s) {
-  for (const Launch& l : *(Graph*)e) launchOn(s, l);
+  for (const auto& run : *(Graph*)e) queueOn(s, run);
   return 0;
 }
 int cuGraphDestroy(void* g) { delete (Graph*)g; return 0; }
