@@ -12,6 +12,8 @@ import { type CudaTensor, type CudaWeight, ORDER } from "./tensor.js";
 
 /** Of the memory that is free, the share that one copy or scratch tensor may take. */
 const ROOM = 1 / 8;
+/** What cuBLASLt takes addresses to be multiples of. */
+const ALIGNED = 256;
 
 export class CudaProducts {
   readonly #runtime: CudaRuntime;
@@ -38,7 +40,7 @@ export class CudaProducts {
     if (cols !== paddedCols || rows % 8 !== 0 || weight.rowsAddress < 0) return false;
     const isGated = product.gate >= 0;
     const outStride = isGated ? rows : out.stride;
-    if (outStride % 4 !== 0) return false;
+    if (outStride % 4 !== 0 || (!isGated && out.address % ALIGNED !== 0)) return false;
     const shape = { rows, cols, kind, outStride };
     const algorithm = this.#tuner.algorithmOf(shape, n, isGated ? "gated" : product.accumulate ? "added" : "plain");
     if (algorithm === null || !this.#hasRows(weight)) return false;
