@@ -24,7 +24,12 @@ export interface OptionRow {
 export type OptionTable = Readonly<Record<string, OptionRow>>;
 
 /** Read elsewhere than in option tables: by the build, by tests. */
-const OTHER_VARIABLES: readonly string[] = ["PAGODA_CUDA_DRIVER", "PAGODA_NVRTC", "PAGODA_CUBLASLT", "PAGODA_CUDA_SERIAL"];
+const OTHER_VARIABLES: readonly string[] = [
+  "PAGODA_CUDA_DRIVER",
+  "PAGODA_NVRTC",
+  "PAGODA_CUBLASLT",
+  "PAGODA_CUDA_SERIAL",
+];
 
 /** pageSize -> --page-size */
 export function flagOf(key: string): string {

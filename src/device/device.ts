@@ -257,6 +257,8 @@ export interface Device {
   addTypes(out: Tensor, table: Weight, batch: StagedBatch): void;
   /** out = x @ weight^T (+ bias), for n rows. With `accumulate`, out += scale * (...). */
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void;
+  /** From here on, where a library could serve an op in place of a kernel, both are tried and the faster one is remembered: before traffic. */
+  tryKernels?(): void;
   /**
    * out = act(gate) * up in one pass, where gate and up are the first and the second half of x @ weight^T. Returns false, having done
    * nothing, where the device cannot for this weight; left out where it never can.

@@ -267,6 +267,10 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return this.runtime.modules.loadAll(names);
   }
 
+  tryKernels(): void {
+    if (this.runtime.products !== null) this.runtime.products.tuner.isTrying = true;
+  }
+
   // --- for measurements: memory given back, and written, by hand ---------------------------------------------------------
 
   free(tensor: Tensor): void {

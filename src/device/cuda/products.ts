@@ -18,7 +18,7 @@ const ALIGNED = 256;
 export class CudaProducts {
   readonly #runtime: CudaRuntime;
   readonly #cublas: CublasLt;
-  readonly #tuner: ProductTuner;
+  readonly tuner: ProductTuner;
   /** What launches name by number: the algorithms and shapes in use. */
   readonly #shapes: ProductShape[] = [];
   readonly #algorithms: Uint8Array[] = [];
@@ -29,7 +29,7 @@ export class CudaProducts {
   constructor(runtime: CudaRuntime, cublas: CublasLt) {
     this.#runtime = runtime;
     this.#cublas = cublas;
-    this.#tuner = new ProductTuner(runtime, cublas, this);
+    this.tuner = new ProductTuner(runtime, cublas, this);
     runtime.queue.external = (words, at) => this.#multiply(words, at);
   }
 
@@ -42,7 +42,7 @@ export class CudaProducts {
     const outStride = isGated ? rows : out.stride;
     if (outStride % 4 !== 0 || (!isGated && out.address % ALIGNED !== 0)) return false;
     const shape = { rows, cols, kind, outStride };
-    const algorithm = this.#tuner.algorithmOf(shape, n, isGated ? "gated" : product.accumulate ? "added" : "plain");
+    const algorithm = this.tuner.algorithmOf(shape, n, isGated ? "gated" : product.accumulate ? "added" : "plain");
     if (algorithm === null || !this.#hasRows(weight)) return false;
     if (!isGated) {
       this.queue(shape, algorithm, n, out.address, this.#operand(x, weight, n), weight.rowsAddress, product.accumulate);

@@ -32,31 +32,51 @@ export function warmUp(core: EngineCore, maxRows: number): WarmedSize[] {
   return warmed;
 }
 
+/** Steps of prompts of 128, 256, ... up to `maxTokens` in all, at most `chunk` of them of one prompt. Their pages stay in the cache. */
+export function warmPrompts(core: EngineCore, maxTokens: number, chunk: number): number[] {
+  const { pagesFree, pageSize } = core.stats();
+  const sizes: number[] = [];
+  for (let size = 128; size <= Math.min(maxTokens, (pageSize * pagesFree) / 2); size *= 2) sizes.push(size);
+  for (const size of sizes) {
+    const length = Math.min(size, chunk);
+    for (let r = 0; r < size / length; r++) addRow(core, `warm-up-prompt-${size}-${r}`, length, 1);
+    runAll(core, `${size} prompt tokens`);
+  }
+  core.recorder.clear();
+  return sizes;
+}
+
 function warmSize(core: EngineCore, rows: number): WarmedSize {
   const replaysOf = () => core.stats().deviceUsage?.graphReplays ?? 0;
   const before = replaysOf();
-  for (let r = 0; r < rows; r++) addRow(core, `warm-up-${rows}-${r}`);
+  // Prompts of one token: their first step has the shape of a decode step.
+  for (let r = 0; r < rows; r++) addRow(core, `warm-up-${rows}-${r}`, 1, STEPS);
+  const stepMs = runAll(core, `${rows} rows`);
+  const later = stepMs.slice(FIRST_STEPS, STEPS).sort((a, b) => a - b);
+  const firstMs = Math.max(...stepMs.slice(0, FIRST_STEPS));
+  return { rows, firstMs, laterMs: later[later.length >> 1] ?? firstMs, replays: replaysOf() - before };
+}
+
+/** Milliseconds of the steps until nothing is left. */
+function runAll(core: EngineCore, what: string): number[] {
   const stepMs: number[] = [];
   while (core.hasWork) {
     const start = performance.now();
     core.step();
     stepMs.push(performance.now() - start);
     const failed = core.takeOutputs().find(({ error }) => error !== null);
-    if (failed !== undefined) throw new Error(`the warm-up of ${rows} rows failed: ${JSON.stringify(failed.error)}`);
+    if (failed !== undefined) throw new Error(`the warm-up of ${what} failed: ${JSON.stringify(failed.error)}`);
   }
-  const later = stepMs.slice(FIRST_STEPS, STEPS).sort((a, b) => a - b);
-  const firstMs = Math.max(...stepMs.slice(0, FIRST_STEPS));
-  return { rows, firstMs, laterMs: later[later.length >> 1] ?? firstMs, replays: replaysOf() - before };
+  return stepMs;
 }
 
-/** A prompt of one token: its first step has the shape of a decode step. */
-function addRow(core: EngineCore, id: string): void {
+function addRow(core: EngineCore, id: string, length: number, maxTokens: number): void {
   core.add({
     type: "add",
     callId: id,
     kind: "generate",
-    prompt: Int32Array.of(0),
-    sampling: { ...SAMPLING_DEFAULTS, temperature: 0, ignoreEos: true, seed: 0, maxTokens: STEPS },
+    prompt: new Int32Array(length),
+    sampling: { ...SAMPLING_DEFAULTS, temperature: 0, ignoreEos: true, seed: 0, maxTokens },
     priority: 0,
     salt: id,
     arrivalMs: performance.timeOrigin + performance.now(),
