@@ -34,9 +34,9 @@ export function warmUp(core: EngineCore, maxRows: number): WarmedSize[] {
 
 /** Steps of prompts of 128, 256, ... up to `maxTokens` in all, at most `chunk` of them of one prompt. Their pages stay in the cache. */
 export function warmPrompts(core: EngineCore, maxTokens: number, chunk: number): number[] {
-  const { pagesFree, pageSize } = core.stats();
+  const { pagesTotal, pageSize } = core.stats();
   const sizes: number[] = [];
-  for (let size = 128; size <= Math.min(maxTokens, (pageSize * pagesFree) / 2); size *= 2) sizes.push(size);
+  for (let size = 128; size <= Math.min(maxTokens, (pageSize * pagesTotal) / 2); size *= 2) sizes.push(size);
   for (const size of sizes) {
     const length = Math.min(size, chunk);
     for (let r = 0; r < size / length; r++) addRow(core, `warm-up-prompt-${size}-${r}`, length, 1);
