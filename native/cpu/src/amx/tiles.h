@@ -1,10 +1,10 @@
 // The matrix tiles of AMX: eight registers of up to 16 rows x 64 bytes, and the products of two into a third.
 //
 //   C[m][n] += sum over k of A[m][k] * B[k][n]     A: 16 rows of 32 bf16, k contiguous. B: 16 rows of 4 bytes per n, which are 2 bf16
-//                                                  with consecutive k. C: 16 x 16 f32. With int8: 64 and 4 of them, and C is i32.
+//                                                  with consecutive k. C: 16 x 16 f32.
 //
-// Products of int8 are exact. Within one of bf16, even and odd k are two chains of fused multiply-adds from zero, which are then added, and their sum is added to C;
-// subnormals count as zero. A row of C depends on its own row of A alone.
+// Even and odd k are two chains of fused multiply-adds from zero, which are then added, and their sum is added to C; subnormals count
+// as zero. A row of C depends on its own row of A alone.
 //
 // PG_TILES_TWIN compiles the same kernels over plain memory and loops: tests run them where the processor has no tiles.
 #pragma once
@@ -51,8 +51,13 @@ PG_INLINE void tile_store(void* to, int64_t stride) {
 }
 template <int C, int A, int B>
 PG_INLINE void tile_dot_bf16() { asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
-template <int C, int A, int B>
-PG_INLINE void tile_dot_int8() { asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
+
+// 32 numbers to bf16: the nearest, ties to even, subnormals to zero. Words 0 to 15 are of `first`, the others of `second`.
+PG_INLINE __m512i to_bf16(__m512 first, __m512 second) { return (__m512i)_mm512_cvtne2ps_pbh(second, first); }
+// `into`, with the bytes of `from` that `index` names at the places that `places` marks.
+PG_INLINE __m512i put_bytes(__m512i into, uint64_t places, __m512i index, __m512i from) {
+  return _mm512_mask_permutexvar_epi8(into, places, index, from);
+}
 
 #else
 
@@ -108,16 +113,23 @@ PG_INLINE void tile_dot_bf16() {
       memcpy(t_tiles.data[C][m] + 4 * n, &sum, 4);
     }
 }
-template <int C, int A, int B>
-PG_INLINE void tile_dot_int8() {
-  const TileConfig& c = t_tiles.config;
-  for (int m = 0; m < c.rows[A]; m++)
-    for (int n = 0; n < c.row_bytes[B] / 4; n++) {
-      int32_t sum;
-      memcpy(&sum, t_tiles.data[C][m] + 4 * n, 4);
-      for (int k = 0; k < c.row_bytes[A]; k++) sum += (int8_t)t_tiles.data[A][m][k] * (int8_t)t_tiles.data[B][k / 4][4 * n + k % 4];
-      memcpy(t_tiles.data[C][m] + 4 * n, &sum, 4);
-    }
+
+PG_INLINE __m512i to_bf16(__m512 first, __m512 second) {
+  float numbers[32];
+  uint16_t words[32];
+  _mm512_storeu_ps(numbers, first);
+  _mm512_storeu_ps(numbers + 16, second);
+  for (int i = 0; i < 32; i++) words[i] = s_to_bf16(flushed(numbers[i]));
+  return _mm512_loadu_si512(words);
+}
+PG_INLINE __m512i put_bytes(__m512i into, uint64_t places, __m512i index, __m512i from) {
+  uint8_t out[64], at[64], bytes[64];
+  _mm512_storeu_si512(out, into);
+  _mm512_storeu_si512(at, index);
+  _mm512_storeu_si512(bytes, from);
+  for (int i = 0; i < 64; i++)
+    if (places >> i & 1) out[i] = bytes[at[i]];
+  return _mm512_loadu_si512(out);
 }
 
 #endif
