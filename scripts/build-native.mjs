@@ -2,6 +2,7 @@
 // and absent or older than its sources. Nothing is downloaded. Prints the library's path, and on stderr what it does.
 //   node scripts/build-native.mjs            build when the sources changed
 //   node scripts/build-native.mjs --test     build the sanitized test program instead
+//   node scripts/build-native.mjs --twin     the library with the tiles of amx over plain memory, until the next build without it
 //   CXX=aarch64-linux-gnu-g++ node scripts/build-native.mjs --arch arm64     for another machine
 // CXX names the compiler; without it g++, clang++ and c++ are tried. Without any: one line, exit code 0 (the engine then runs
 // on the wasm device). The result is in build/, or in the user's cache folder where the package's cannot be written.
@@ -16,6 +17,7 @@ const target = {
   arch: archAt < 0 ? process.arch : process.argv[archAt + 1],
   platform: process.platform,
   kind: process.argv.includes("--test") ? "test" : "library",
+  twin: process.argv.includes("--twin"),
 };
 const say = (line) => process.stderr.write(`pagoda: ${line}\n`);
 

@@ -41,7 +41,8 @@ const WASM = [
 // GCC takes the stack to be aligned for vectors of 32 and 64 bytes, and on Windows it is not: the assembler is told to make every move of
 // one that bears it.
 const UNALIGNED = "-Wa,-muse-unaligned-vector-move";
-const AMX = [3, [...AVX512, "-mavx512vbmi", "-mavx512bf16", "-mamx-tile", "-mamx-bf16"]];
+const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16"]];
+const AMX_TWIN = [3, [...AVX512, "-DPG_TILES_TWIN"], "amx"];
 
 // Not under an emulator, where sanitizers do not run. Inlining where nothing is optimised would copy every format's code into every
 // packer, which takes a minute to compile.
@@ -49,7 +50,7 @@ const SANITIZED = ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-
 
 /**
  * What a build is for; `kind` is "library", "test" (the native tests under sanitizers, kernels of amx over plain memory among them) or
- * "check" (the native tests over the very objects of the library).
+ * "check" (the native tests over the very objects of the library). `twin`: the library's own kernels of amx are those over plain memory.
  */
 export function flagsOf({ arch, kind }) {
   if (arch === "wasm") return [...COMMON.filter((flag) => flag !== "-fPIC"), ...WASM];
@@ -63,15 +64,15 @@ export function flagsOf({ arch, kind }) {
  * the files of that folder to another variant. Everything else is compiled once. Tests also run the kernels of amx over plain
  * memory.
  */
-export function variantsOf({ arch, kind }) {
+export function variantsOf({ arch, kind, twin = false }) {
   switch (arch) {
     case "x64":
       return {
         portable: [1, []],
         avx2: [2, AVX2],
         avx512: [3, AVX512],
-        amx: [...AMX, "amx"],
-        ...(kind === "test" ? { amx_twin: [3, [...AMX[1], "-DPG_TILES_TWIN"], "amx"] } : {}),
+        amx: twin ? AMX_TWIN : [...AMX, "amx"],
+        ...(kind === "test" ? { amx_twin: AMX_TWIN } : {}),
       };
     case "arm64":
       return {
@@ -120,7 +121,8 @@ function unitsOf(target, objectDir) {
   const inFolder = (name) => all.filter((file) => dirname(file) === join(sourceDir, "src", name));
   const finish = join(sourceDir, "src", "kernels", "finish.cpp");
   const isTest = target.kind === "test";
-  const has = { x64: ["-DPG_HAVE_X86", ...(isTest ? ["-DPG_TILES_TWIN"] : [])], arm64: ["-DPG_HAVE_ARM"] };
+  const twin = [...(isTest ? ["-DPG_TILES_TWIN"] : []), ...(target.twin ? ["-DPG_TWIN_FOR_AMX"] : [])];
+  const has = { x64: ["-DPG_HAVE_X86", ...twin], arm64: ["-DPG_HAVE_ARM"] };
   const defines = has[target.arch] ?? [];
   const once = isTest
     ? [[together(inFolder("."), objectDir), "once.cpp", defines]]

@@ -85,11 +85,13 @@ bool has_avx512() {
 #endif
 }
 
-// Tiles, their bf16 and int8 products, and the system's leave to use them: Linux saves their 8 KiB only for processes that ask.
+// Tiles, their bf16 products, and the system's leave to use them: Linux saves their 8 KiB only for processes that ask.
 bool has_amx() {
-#ifdef __linux__
-  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
-  if (!has_all(Cpuid(7).d, kBf16 | kTile | kInt8)) return false;
+#ifdef PG_TWIN_FOR_AMX
+  return true;
+#elif defined(__linux__)
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
+  if (!has_all(Cpuid(7).d, kBf16 | kTile)) return false;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else

@@ -83,8 +83,8 @@ TEST(rows_do_not_depend_on_each_other) {
           sum += double{x[r * cols + c]} * dense[j * cols + c];
           size += std::fabs(double{x[r * cols + c]} * dense[j * cols + c]);
         }
-        // Tiles round x to bf16, and codes times their factors; other integer kernels round x to 8 bits.
-        const double allowed = (on_tiles ? 4e-3 : dtype.block_cols == 1 ? 2e-5 : 1e-2) * size + 1e-6;
+        // Tiles round x to bf16, and cut codes times their factors to one; other integer kernels round x to 8 bits.
+        const double allowed = (on_tiles ? 8e-3 : dtype.block_cols == 1 ? 2e-5 : 1e-2) * size + 1e-6;
         CHECK(std::fabs(alone[r * kRows + j] - sum) <= allowed);
       }
     const bool fuses = pg_isa(context) != 1;

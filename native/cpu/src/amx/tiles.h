@@ -52,13 +52,6 @@ PG_INLINE void tile_store(void* to, int64_t stride) {
 template <int C, int A, int B>
 PG_INLINE void tile_dot_bf16() { asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
 
-// 32 numbers to bf16: the nearest, ties to even, subnormals to zero. Words 0 to 15 are of `first`, the others of `second`.
-PG_INLINE __m512i to_bf16(__m512 first, __m512 second) { return (__m512i)_mm512_cvtne2ps_pbh(second, first); }
-// `into`, with the bytes of `from` that `index` names at the places that `places` marks.
-PG_INLINE __m512i put_bytes(__m512i into, uint64_t places, __m512i index, __m512i from) {
-  return _mm512_mask_permutexvar_epi8(into, places, index, from);
-}
-
 #else
 
 struct TileFile {
@@ -78,7 +71,11 @@ class TileScope {
   TileScope& operator=(const TileScope&) = delete;
 };
 
-PG_INLINE float flushed(float x) { return (s_bits(x) & 0x7f800000u) == 0 ? s_from_bits(s_bits(x) & 0x80000000u) : x; }
+PG_INLINE __m512 flushed(__m512 x) {
+  const __m512i bits = _mm512_castps_si512(x);
+  const __mmask16 is_small = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7f800000));
+  return _mm512_castsi512_ps(_mm512_mask_and_epi32(bits, is_small, bits, _mm512_set1_epi32((int)0x80000000u)));
+}
 
 template <int T>
 PG_INLINE void tile_zero() { memset(t_tiles.data[T], 0, sizeof t_tiles.data[T]); }
@@ -96,42 +93,23 @@ PG_INLINE void tile_store(void* to, int64_t stride) {
 template <int C, int A, int B>
 PG_INLINE void tile_dot_bf16() {
   const TileConfig& c = t_tiles.config;
-  const auto bf16_at = [](int tile, int row, int index) {
-    uint16_t bits;
-    memcpy(&bits, t_tiles.data[tile][row] + 2 * index, 2);
-    return flushed(s_from_bf16(bits));
-  };
-  for (int m = 0; m < c.rows[A]; m++)
-    for (int n = 0; n < c.row_bytes[B] / 4; n++) {
-      float chain[2] = {0.0f, 0.0f};
-      for (int k = 0; k < c.row_bytes[A] / 4; k++)
-        for (int odd = 0; odd < 2; odd++)
-          chain[odd] = flushed(s_madd(bf16_at(A, m, 2 * k + odd), bf16_at(B, k, 2 * n + odd), chain[odd]));
-      float sum;
-      memcpy(&sum, t_tiles.data[C][m] + 4 * n, 4);
-      sum = flushed(flushed(sum) + flushed(chain[0] + chain[1]));
-      memcpy(t_tiles.data[C][m] + 4 * n, &sum, 4);
+  const __m512i upper = _mm512_set1_epi32((int)0xffff0000u);
+  for (int m = 0; m < c.rows[A]; m++) {
+    __m512 even = _mm512_setzero_ps(), odd = even;
+    for (int k = 0; k < c.row_bytes[A] / 4; k++) {
+      int32_t pair;
+      memcpy(&pair, t_tiles.data[A][m] + 4 * k, 4);
+      const __m512i a = _mm512_set1_epi32(pair), b = _mm512_load_si512(t_tiles.data[B][k]);
+      const auto chain = [](__m512i x, __m512i w, __m512 sum) {
+        return flushed(_mm512_fmadd_ps(flushed(_mm512_castsi512_ps(x)), flushed(_mm512_castsi512_ps(w)), sum));
+      };
+      even = chain(_mm512_slli_epi32(a, 16), _mm512_slli_epi32(b, 16), even);
+      odd = chain(_mm512_and_si512(a, upper), _mm512_and_si512(b, upper), odd);
     }
+    float* sums = (float*)t_tiles.data[C][m];
+    _mm512_store_ps(sums, flushed(_mm512_add_ps(flushed(_mm512_load_ps(sums)), flushed(_mm512_add_ps(even, odd)))));
+  }
 }
-
-PG_INLINE __m512i to_bf16(__m512 first, __m512 second) {
-  float numbers[32];
-  uint16_t words[32];
-  _mm512_storeu_ps(numbers, first);
-  _mm512_storeu_ps(numbers + 16, second);
-  for (int i = 0; i < 32; i++) words[i] = s_to_bf16(flushed(numbers[i]));
-  return _mm512_loadu_si512(words);
-}
-PG_INLINE __m512i put_bytes(__m512i into, uint64_t places, __m512i index, __m512i from) {
-  uint8_t out[64], at[64], bytes[64];
-  _mm512_storeu_si512(out, into);
-  _mm512_storeu_si512(at, index);
-  _mm512_storeu_si512(bytes, from);
-  for (int i = 0; i < 64; i++)
-    if (places >> i & 1) out[i] = bytes[at[i]];
-  return _mm512_loadu_si512(out);
-}
-
 #endif
 
 }  // namespace PG_NS
