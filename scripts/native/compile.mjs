@@ -41,7 +41,7 @@ const WASM = [
 // GCC takes the stack to be aligned for vectors of 32 and 64 bytes, and on Windows it is not: the assembler is told to make every move of
 // one that bears it.
 const UNALIGNED = "-Wa,-muse-unaligned-vector-move";
-const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16"]];
+const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8"]];
 const AMX_TWIN = [3, [...AVX512, "-DPG_TILES_TWIN"], "amx"];
 
 // Not under an emulator, where sanitizers do not run. Inlining where nothing is optimised would copy every format's code into every

@@ -12,3 +12,8 @@ export async function openCpu(
     return { device: null, reason: (error as Error).message };
   }
 }
+
+/** Whether the kernels round the activations that bf16 weights meet to bf16 as well: tiles of AMX do, like a GPU. */
+export function roundsToBf16(device: Device | null): boolean {
+  return device?.info.numerics === "cpu-amx";
+}

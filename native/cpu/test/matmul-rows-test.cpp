@@ -1,5 +1,5 @@
 // A row's result is the same bits alone and beside any number of others, in every dtype and at odd sizes; it is right within what
-// rounding allows; and the instruction sets with fused multiply-add agree on integer weights, but for tiles, which have their own sums.
+// the rounding of x allows; and the instruction sets with fused multiply-add agree on integer weights.
 #include <cstring>
 #include <map>
 
@@ -50,7 +50,6 @@ TEST(rows_do_not_depend_on_each_other) {
   for (const Dtype& dtype : dtypes()) {
     // bf16, q8_0 and q4_0: more columns than tiles take at once, and not a whole number of groups of them.
     const int64_t cols = dtype.code == 2 ? 1101 : dtype.code == 5 || dtype.code == 6 ? 544 : dtype.block_cols == 1 ? 109 : dtype.block_cols == 32 ? 224 : 512;
-    const bool on_tiles = pg_isa(context) == 4 && dtype.code > 1;
     Random random(static_cast<uint32_t>(31 + dtype.code));
     const std::vector<uint8_t> source = random_source(dtype, kRows, cols, random);
     uint64_t weight = 0;
@@ -83,12 +82,12 @@ TEST(rows_do_not_depend_on_each_other) {
           sum += double{x[r * cols + c]} * dense[j * cols + c];
           size += std::fabs(double{x[r * cols + c]} * dense[j * cols + c]);
         }
-        // Tiles round x to bf16, and cut codes times their factors to one; other integer kernels round x to 8 bits.
-        const double allowed = (on_tiles ? 8e-3 : dtype.block_cols == 1 ? 2e-5 : 1e-2) * size + 1e-6;
+        const bool is_rounded = pg_isa(context) == 4 && dtype.code == 2;  // tiles: x to bf16
+        const double allowed = (is_rounded ? 2e-3 : dtype.block_cols == 1 ? 2e-5 : 1e-2) * size + 1e-6;
         CHECK(std::fabs(alone[r * kRows + j] - sum) <= allowed);
       }
     const bool fuses = pg_isa(context) != 1;
-    if (fuses && dtype.block_cols > 1 && !on_tiles) {
+    if (fuses && dtype.block_cols > 1) {
       if (by_vectors.count(dtype.code) == 0) by_vectors[dtype.code] = alone;
       CHECK(by_vectors[dtype.code] == alone);
     }

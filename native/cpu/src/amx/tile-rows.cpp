@@ -1,4 +1,5 @@
-// Activations into the layout of tile-matmul.h: x to the nearest bf16.
+// Activations into the layouts of tile-matmul.h.
+#include "../kernels/quantize-block.h"
 #include "tile-matmul.h"
 
 namespace pg {
@@ -22,10 +23,10 @@ PG_INLINE __m512 load_up_to(const float* x, int64_t left) {
 
 }  // namespace
 
-int64_t row_tile_bytes(int64_t cols) { return steps_of(cols) * 2 * kTileBytes; }
+int64_t bf16_tile_bytes(int64_t cols) { return steps_of(cols) * 2 * kStepTileBytes; }
 
-void pack_row_tile(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
-  const int64_t halves = height > kTileRows ? 2 : 1, step_bytes = halves * kTileBytes;
+void pack_bf16_rows(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
+  const int64_t halves = height > kTileRows ? 2 : 1, step_bytes = halves * kStepTileBytes;
   if (height < halves * kTileRows) memset(out, 0, (size_t)(steps_of(cols) * step_bytes));
   for (int64_t step = 0; step < steps_of(cols); step++)
     for (int64_t i = 0; i < height; i++) {
@@ -34,6 +35,27 @@ void pack_row_tile(uint8_t* out, const float* x, int64_t x_stride, int64_t heigh
       __m256i* to = (__m256i*)(out + step * step_bytes + i * kStepCols * 2);
       _mm256_storeu_si256(to, to_bf16(load_up_to(from, left)));
       _mm256_storeu_si256(to + 1, to_bf16(load_up_to(from + 16, left - 16)));
+    }
+}
+
+int64_t int_tiles_bytes(int64_t cols) { return blocks_of(cols) * kIntRows * (kBlockCols + 4); }
+
+void pack_int_tiles(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
+  const int64_t blocks = blocks_of(cols);
+  float padded[kBlockCols] = {};  // the last block, where it is short
+  float* scales = (float*)(out + blocks * kIntRows * kBlockCols);
+  if (height < kIntRows) memset(out, 0, (size_t)int_tiles_bytes(cols));
+  for (int64_t b = 0; b < blocks; b++)
+    for (int64_t i = 0; i < height; i++) {
+      const float* from = x + i * x_stride + b * kBlockCols;
+      if (cols - b * kBlockCols < kBlockCols) {
+        memcpy(padded, from, (size_t)(cols - b * kBlockCols) * sizeof(float));
+        from = padded;
+      }
+      QuantizedBlock block;
+      quantize_block(block, from);
+      memcpy(out + (b * kIntRows + i) * kBlockCols, block.q, kBlockCols);
+      scales[b * kIntRows + i] = block.scale;
     }
 }
 

@@ -1,10 +1,10 @@
 // The matrix tiles of AMX: eight registers of up to 16 rows x 64 bytes, and the products of two into a third.
 //
 //   C[m][n] += sum over k of A[m][k] * B[k][n]     A: 16 rows of 32 bf16, k contiguous. B: 16 rows of 4 bytes per n, which are 2 bf16
-//                                                  with consecutive k. C: 16 x 16 f32.
+//                                                  with consecutive k. C: 16 x 16 f32. With int8: 64 and 4 of them, and C is i32.
 //
-// Even and odd k are two chains of fused multiply-adds from zero, which are then added, and their sum is added to C; subnormals count
-// as zero. A row of C depends on its own row of A alone.
+// Products of int8 are exact. Of bf16, even and odd k are two chains of fused multiply-adds from zero, which are then added, and their
+// sum is added to C; subnormals count as zero. A row of C depends on its own row of A alone.
 //
 // PG_TILES_TWIN compiles the same kernels over plain memory and loops: tests run them where the processor has no tiles.
 #pragma once
@@ -51,6 +51,8 @@ PG_INLINE void tile_store(void* to, int64_t stride) {
 }
 template <int C, int A, int B>
 PG_INLINE void tile_dot_bf16() { asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
+template <int C, int A, int B>
+PG_INLINE void tile_dot_int8() { asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
 
 #else
 
@@ -110,6 +112,18 @@ PG_INLINE void tile_dot_bf16() {
     _mm512_store_ps(sums, flushed(_mm512_add_ps(flushed(_mm512_load_ps(sums)), flushed(_mm512_add_ps(even, odd)))));
   }
 }
+template <int C, int A, int B>
+PG_INLINE void tile_dot_int8() {
+  const TileConfig& c = t_tiles.config;
+  for (int m = 0; m < c.rows[A]; m++)
+    for (int n = 0; n < c.row_bytes[B] / 4; n++) {
+      int32_t sum;
+      memcpy(&sum, t_tiles.data[C][m] + 4 * n, 4);
+      for (int k = 0; k < c.row_bytes[A]; k++) sum += (int8_t)t_tiles.data[A][m][k] * (int8_t)t_tiles.data[B][k / 4][4 * n + k % 4];
+      memcpy(t_tiles.data[C][m] + 4 * n, &sum, 4);
+    }
+}
+
 #endif
 
 }  // namespace PG_NS
