@@ -1,6 +1,7 @@
 // The library measured without a host language: what the machine can do, every matmul kernel by number of rows, and the matmuls of
 // a whole model (the 1b shape) by number of threads. Built by build.sh beside it; prints tables.
-//   bench SECTION[:TYPE]...   peak, barrier, kernels, stack, one (the stack for one row alone), many (for several rows, all threads)
+//   bench SECTION[:TYPE]...   peak, barrier, kernels, stack, one (the stack for one row alone), many (for several rows, all threads);
+//                             settle: sections after it wait until weights are in huge pages, as they are in a server
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -186,6 +187,22 @@ struct Stack {
 
 enum class Rows { all, one, many };
 
+bool settles = false;
+
+// Weights become huge pages once loading has paused (huge-pages.h); waits until no more do, and says how many did.
+void settle() {
+  long before = -1, joined = 0;
+  while (settles && joined != before) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    before = joined;
+    char line[256];
+    std::FILE* file = std::fopen("/proc/self/smaps_rollup", "r");
+    while (file != nullptr && std::fgets(line, sizeof line, file) != nullptr) std::sscanf(line, "AnonHugePages: %ld", &joined);
+    if (file != nullptr) std::fclose(file);
+  }
+  if (settles) std::printf("%ld MiB in huge pages\n", joined / 1024);
+}
+
 void stack(const char* filter, Rows rows) {
   std::printf("\n## matmuls of the 1b shape, tok/s (GB/s of weights for one row, TOP/s for 512)\n");
   const int32_t most = thread_counts().back();
@@ -193,6 +210,7 @@ void stack(const char* filter, Rows rows) {
     if (filter != nullptr && std::strcmp(filter, type.name) != 0) continue;
     const Handle owner(most, 0);
     Stack model(owner.context, type.dtype, 512);
+    settle();
     for (const int32_t isa : {3, 4, 5, 6, 7})
       for (const int32_t threads : thread_counts()) {
         if (rows == Rows::many && threads < most) continue;
@@ -227,6 +245,7 @@ int main(int count, char** args) {
     const size_t colon = section.find(':');
     const std::string name = section.substr(0, colon);
     const char* filter = colon == std::string::npos ? nullptr : args[i] + colon + 1;
+    if (name == "settle") settles = true;
     if (name == "peak") peak();
     if (name == "barrier") barrier();
     if (name == "kernels") {
