@@ -116,13 +116,7 @@ function run(options: CpuDeviceOptions, parts: HostTensor[], x: Float32Array, n:
   return result;
 }
 
-function assertClose(
-  got: Float32Array,
-  x: ArrayLike<number>,
-  w: Float32Array,
-  n: number,
-  cols: number,
-): void {
+function assertClose(got: Float32Array, x: ArrayLike<number>, w: Float32Array, n: number, cols: number): void {
   const rows = w.length / cols;
   const tolerance = 2 ** -23 * (cols + 8);
   for (let i = 0; i < n; i++) {
