@@ -154,8 +154,9 @@ export function keyOf(target, compiler) {
   const hash = createHash("sha256");
   hash.update(JSON.stringify([compiler, flagsOf(target), variantsOf(target), target.arch]));
   for (const file of folders.flatMap((name) => filesIn(join(sourceDir, name), [".cpp", ".h"]))) {
-    if (target.platform === "wasm" && /\/(amx|i8mm)\//.test(file)) continue; // not part of it
-    hash.update(file.slice(root.length)).update(readFileSync(file));
+    const name = file.slice(root.length);
+    if (target.platform === "wasm" && /\/(amx|i8mm)\//.test(name)) continue; // not part of it
+    hash.update(name).update(readFileSync(file));
   }
   return hash.digest("hex");
 }

@@ -24,8 +24,8 @@ struct RowTiles {
 //                quants [blocks][8 groups][height][4 columns]
 //                side   [blocks][kSideFields][height] of 4 bytes: what the kernels need per (block, row) besides the integers
 //   int pairs  the same numbers for matrix instructions of arm64: see i8mm/pair-rows.cpp
-//   split tiles  two bf16 a number, for the tiles of AMX: see amx/tile-matmul.h
-enum Layout : int32_t { kLayoutFloat, kLayoutInt, kLayoutIntPairs, kLayoutSplitTiles, kNumLayouts };
+//   bf16 tiles  for the tiles of AMX: see amx/tile-matmul.h
+enum Layout : int32_t { kLayoutFloat, kLayoutInt, kLayoutIntPairs, kLayoutBf16Tiles, kNumLayouts };
 
 // A layout as a variant has it. Tile t begins at t * tile_bytes(cols).
 struct LayoutSpec {

@@ -16,8 +16,8 @@ const Kernels* kernels() {
   static const Kernels table = [] {
     Kernels t = *avx512::kernels();
     t.isa = kIsaAmx;
-    t.layouts[kLayoutSplitTiles] = {kBf16Rows, false, bf16_tile_bytes, pack_bf16_rows};
-    t.matmul[kEncodingBf16] = {gemm_bf16_tiles, kLayoutSplitTiles, kTilePanels};
+    t.layouts[kLayoutBf16Tiles] = {kBf16Rows, false, bf16_tile_bytes, pack_bf16_rows};
+    t.matmul[kEncodingBf16] = {gemm_bf16_tiles, kLayoutBf16Tiles, kTilePanels};
     t.layouts[kLayoutIntPairs] = {kIntRows, false, int_tiles_bytes, pack_int_tiles};
     t.matmul_many[kEncodingQ8] = {gemm_q8_tiles, kLayoutIntPairs, kTilePanels};
     t.matmul_many[kEncodingQ4] = {gemm_q4_tiles, kLayoutIntPairs, kTilePanels};

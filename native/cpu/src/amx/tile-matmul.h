@@ -12,7 +12,7 @@ constexpr int64_t kStepCols = 32;
 constexpr int64_t kStepTileBytes = kTileRows * kStepCols * 2;
 constexpr int64_t steps_of(int64_t cols) { return (cols + kStepCols - 1) / kStepCols; }
 
-// Row tiles, in the place of kLayoutSplitTiles: x to the nearest bf16, up to 32 rows, [steps][1 or 2 halves of 16 rows][16 rows][32];
+// Bf16 tiles: x to the nearest bf16, up to 32 rows, [steps][1 or 2 halves of 16 rows][16 rows][32];
 // rows and columns beyond x are zero. Up to 16 rows there is one half.
 constexpr int64_t kBf16Rows = 2 * kTileRows;
 int64_t bf16_tile_bytes(int64_t cols);
@@ -27,7 +27,7 @@ void pack_int_tiles(uint8_t* out, const float* x, int64_t x_stride, int64_t heig
 // Panels that a worker runs side by side over the same rows of x.
 constexpr int32_t kTilePanels = 4;
 
-extern const GemmFn gemm_bf16_tiles;                // reads row tiles
+extern const GemmFn gemm_bf16_tiles;                // reads bf16 tiles
 extern const GemmFn gemm_q8_tiles, gemm_q4_tiles;  // read int tiles; the bits of gemm_q8 and gemm_q4
 
 // Bytes that a worker needs beside the operands: the most of any kernel here.
