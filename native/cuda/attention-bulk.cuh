@@ -3,18 +3,19 @@
 #include "attention-mma.cuh"
 #include "bulk.cuh"
 
-// Lane l knows the l-th page of a unit; the elected lane, where one copies for all, finds them in `ids`.
+// KEYS: of a unit, or of a part of one that is copied by itself. Lane l knows the l-th page of a unit; the elected lane, where one copies for all, finds them in `ids`.
+template <int KEYS = UNIT>
 struct UnitPages {
   const int* pages;  // the batch row's
   int* ids;          // [32], shared memory
   int lo, hi, copyKeys, shift, lane;
   __device__ __forceinline__ UnitPages(const AttentionArgs& a, const Item& item, int* ids_)
-      : pages(a.step + item.pagesAt), ids(ids_), lo(item.lo), hi(item.kvEnd), copyKeys(min(a.pageSize, UNIT)), shift(a.pageShift), lane(threadIdx.x & 31) {}
+      : pages(a.step + item.pagesAt), ids(ids_), lo(item.lo), hi(item.kvEnd), copyKeys(min(a.pageSize, KEYS)), shift(a.pageShift), lane(threadIdx.x & 31) {}
 
   // This lane's page id; -1: none, or none of its keys is seen.
   __device__ __forceinline__ int of(int unit) const {
     const int key = unit + lane * copyKeys;
-    return lane * copyKeys < UNIT && key < hi && key + copyKeys > lo ? pages[key >> shift] : -1;
+    return lane * copyKeys < KEYS && key < hi && key + copyKeys > lo ? pages[key >> shift] : -1;
   }
   // Says how many bytes the barrier will see of the unit's pages.
   template <int PAGES>
@@ -26,7 +27,7 @@ struct UnitPages {
   // Copies the pages whose ids the lanes give, by one elected lane; nobody will read them again soon.
   template <int PAGES>
   __device__ __forceinline__ void copy_once(u8* slot, const HeadPages<PAGES>& from, int unit, int id, u64* barrier) const {
-    const int bytes = copyKeys * from.slot(from.dim) * from.BYTES, copies = UNIT / copyKeys;
+    const int bytes = copyKeys * from.slot(from.dim) * from.BYTES, copies = KEYS / copyKeys;
     __syncwarp();
     ids[lane] = id;
     __syncwarp();

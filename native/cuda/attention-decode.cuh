@@ -6,9 +6,10 @@
 // there as the fragments they are; then warp w sums all keys for its quarter of the value's dims. Chains over dims and over keys are
 // those of the extend kernels, bit for bit.
 // K and V of a unit are a slot each of a ring. From Hopper on, a fifth warp asks for pages by bulk copies (ids read a unit ahead);
-// before, all threads copy. fp8 pages: each warp makes bf16 of what it multiplies, in a tile of its own, and lets the ring's slot go at once.
+// before, all threads copy. fp8 pages: codes become fragments in the registers of the warp that multiplies them (attention-fp8.cuh).
 #pragma once
 #include "attention-bulk.cuh"
+#include "attention-fp8.cuh"
 
 #define WARPS 4
 #define COMPUTING (32 * WARPS)
@@ -18,13 +19,12 @@ template <int PAGES, int DK, int DV, int SLOTS, bool IS_BULK, bool IS_EXACT>
 __device__ void decode(const AttentionArgs& a) {
   constexpr bool IS_FP8 = PAGES == KIND_FP8;
   constexpr int KIND = KIND_OF(PAGES), DIM = DK > DV ? DK : DV, TILES = DV / (8 * WARPS);
-  constexpr int SLOT = IS_FP8 ? UNIT * (DIM + 2) : UNIT * DIM * 2, WIDENED = UNIT / WARPS * DIM * 2;
+  constexpr int SLOT = IS_FP8 ? UNIT * (DIM + 2) : UNIT * DIM * 2;
   DYNAMIC_SHARED(shared);
   u8* qs = shared + SLOTS * SLOT;                       // [16][DK]
   uint4* ps = (uint4*)(qs + 16 * DK * 2);               // [UNIT / 16][lane]: A fragments of the probabilities
   float2* sums = (float2*)(ps + UNIT / 16 * 32);        // [WARPS][lane]
   float* tops = (float*)(sums + WARPS * 32);            // [WARPS][16]
-  u8* widened = (u8*)(tops + WARPS * 16) + (threadIdx.x >> 5) * WIDENED;  // fp8: [WARPS] tiles of [32][DK] or [UNIT][DV / WARPS]
   __shared__ u64 full[SLOTS], empty[SLOTS], given[WORKS], done[WORKS];
   __shared__ Work slots[WORKS];
   __shared__ int ids[32];
@@ -65,7 +65,7 @@ __device__ void decode(const AttentionArgs& a) {
       const Item item(slots[(works.n - 1) % WORKS].item);
       const int first = first_of(item), units = units_of(item);
       const HeadPages<PAGES> keys(a, kvHead, false), values(a, kvHead, true);
-      const UnitPages unitPages(a, item, ids);
+      const UnitPages<> unitPages(a, item, ids);
       auto unit_of = [&](int c) { return first + (c >> 1) * UNIT; };
       int page = -1, nextPage = unitPages.of(first);
       auto ask = [&](int c, int id) {
@@ -131,12 +131,12 @@ __device__ void decode(const AttentionArgs& a) {
       }
       copy_commit();
     };
-    // Without barriers, keys are waited for with SLOTS - 2 later chunks asked for, values with SLOTS - 1.
+    // Without barriers, keys are waited for with SLOTS - 2 later chunks asked for, values with SLOTS - 1; those of fp8 earlier.
     auto wait = [&](int c) {
       if (IS_BULK) {
         barrier_wait(&full[(chunks + c) % SLOTS], (chunks + c) / SLOTS & 1);
       } else {
-        if (c & 1) copy_wait<SLOTS - 1>();
+        if (!IS_FP8 && (c & 1)) copy_wait<SLOTS - 1>();
         else copy_wait<SLOTS - 2>();
         __syncthreads();
       }
@@ -148,7 +148,7 @@ __device__ void decode(const AttentionArgs& a) {
     };
 #pragma unroll
     for (int c = 0; c < SLOTS; c++) fill(c);
-    load_q<KIND, DK>(qs, a, plan, item, kvHead, 0, threadIdx.x, COMPUTING);
+    load_q<KIND, DK, IS_FP8 ? QUERY_SHIFT : 0>(qs, a, plan, item, kvHead, 0, threadIdx.x, COMPUTING);
     const Rows rows = rows_of(a, plan, item, 0);
     group_wait(1, COMPUTING);
 
@@ -163,20 +163,19 @@ __device__ void decode(const AttentionArgs& a) {
       for (int n = 0; n < 4; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
       wait(c);
       if constexpr (IS_FP8) {
-        __syncwarp();
-#pragma unroll 4
-        for (int at = lane; at < 32 * (keyDim / 8); at += 32) {
-          const int key = at / keyDim * 8 + (at & 7), column = at % keyDim >> 3;
-          *(uint4*)(widened + at * 16) = fp8_column(slot_of(c), warp * 32 + key, column, keyDim);
-        }
-        __syncwarp();
-        release(c);
-        score_keys<KIND, DK, 32>(s, qs, widened, 0, keyDim * 16, keyDim / 16);
+        const u8* codes = slot_of(c) + warp * 32 * fp8_slot(keyDim);
+        float factors[4][2];
+        factors_of<4>(factors, codes, keyDim);
+        score_codes<DK, 4>(s, qs, codes, keyDim, keyDim / 16);
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+          for (int j = 0; j < 4; j++) s[n][j] = __fmul_rn(s[n][j], __fmul_rn(factors[n][j & 1], POWER_OF_TWO(-QUERY_SHIFT)));
       } else {
         score_keys<KIND, DK, 32>(s, qs, slot_of(c), warp * 32, keyDim * 16, keyDim / 16);
       }
       scores_of<4>(s, rows, unit + warp * 32, a.scale, a.softcap, um);
-      if (!IS_FP8) release(c);
+      release(c);
 #pragma unroll
       for (int r = 0; r < 2; r++) {
         um[r] = quad_max(um[r]);
@@ -190,6 +189,19 @@ __device__ void decode(const AttentionArgs& a) {
         for (int w = 0; w < WARPS; w++) um[r] = fmaxf(um[r], tops[w * 16 + g + 8 * r]);
       float sum[2];
       probabilities_of(s, um, sum);
+      if constexpr (IS_FP8) {
+        // Slots of a page that hold no key of the row may hold any factor, and 0 * NaN is NaN; their codes are finite, whatever they are.
+        wait(c + 1);
+        float factors[4][2];
+        factors_of<4>(factors, slot_of(c + 1) + warp * 32 * fp8_slot(valueDim), valueDim);
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+          for (int j = 0; j < 4; j++) {
+            const int key = unit + warp * 32 + n * 8 + 2 * q + (j & 1);
+            s[n][j] = __fmul_rn(s[n][j], key < lo || key >= hi ? 0.f : factors[n][j & 1]);
+          }
+      }
       sums[warp * 32 + lane] = make_float2(sum[0], sum[1]);
 #pragma unroll
       for (int h = 0; h < 2; h++) {
@@ -200,19 +212,9 @@ __device__ void decode(const AttentionArgs& a) {
       group_wait(1, COMPUTING);  // all are past the keys
       fill(c + SLOTS);
 
-      wait(c + 1);
+      if (!IS_FP8) wait(c + 1);
       u8* v = slot_of(c + 1);
-      if constexpr (IS_FP8) {
-        // The warp's own columns; slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN.
-#pragma unroll 4
-        for (int at = lane; at < UNIT * TILES; at += 32) {
-          const int key = at / (8 * TILES) * 8 + (at & 7), column = column0 / 8 + (at >> 3) % TILES;
-          const bool isSeen = unit + key >= lo && unit + key < hi && (IS_EXACT || column * 8 < valueDim);
-          *(uint4*)(widened + at * 16) = isSeen ? fp8_column(v, key, column, valueDim) : uint4{0, 0, 0, 0};
-        }
-        __syncwarp();
-        release(c + 1);
-      } else if (unit < lo || unit + UNIT > hi) {
+      if (!IS_FP8 && (unit < lo || unit + UNIT > hi)) {
         // Slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN.
 #pragma unroll 1
         for (int at = threadIdx.x; at < UNIT * (valueDim / 8); at += COMPUTING) {
@@ -232,7 +234,7 @@ __device__ void decode(const AttentionArgs& a) {
 #pragma unroll
         for (int n = 0; n < TILES; n += 2)
           if (IS_EXACT || column0 + n * 8 < valueDim) {
-            if (IS_FP8) add_values<KIND>(o + n, p, widened, k * 16, n, TILES * 128);
+            if (IS_FP8) add_codes(o + n, p, v + k * 16 * fp8_slot(valueDim) + (column0 / 16 + n / 2) * 128, valueDim);
             else add_values<KIND>(o + n, p, v, k * 16, column0 / 8 + n, valueDim * 16);
           }
       }
@@ -253,7 +255,7 @@ __device__ void decode(const AttentionArgs& a) {
           total[n][3] = fold1(total[n][3], o[n][3]);
         }
       }
-      if (!IS_FP8) release(c + 1);
+      release(c + 1);
     }
     if (!IS_BULK) copy_wait<0>();
     if (item.partial < 0) {
@@ -285,12 +287,12 @@ __device__ void decode(const AttentionArgs& a) {
 #define DECODE(PAGES, name, HOW, THREADS, DK, DV, SLOTS, PER_SM, IS_BULK, IS_EXACT)                                                        \
   OPEN_KERNEL(THREADS, PER_SM, decode_##HOW##_##name##_##DK##_##DV, AttentionArgs) { decode<PAGES, DK, DV, SLOTS, IS_BULK, IS_EXACT>(a); }
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-#define BULK_DECODES(PAGES, name)                                              \
-  DECODE(PAGES, name, exact, COMPUTING + 32, 64, 64, 4, 3, true, true)         \
-  DECODE(PAGES, name, exact, COMPUTING + 32, 128, 128, 3, 2, true, true)       \
-  DECODE(PAGES, name, bulk, COMPUTING + 32, 64, 64, 4, 3, true, false)         \
-  DECODE(PAGES, name, bulk, COMPUTING + 32, 128, 128, 3, 2, true, false)       \
-  DECODE(PAGES, name, bulk, COMPUTING + 32, 192, 128, 4, 1, true, false)       \
+#define BULK_DECODES(PAGES, name)                                                                \
+  DECODE(PAGES, name, exact, COMPUTING + 32, 64, 64, 4, PAGES == KIND_FP8 ? 4 : 3, true, true)   \
+  DECODE(PAGES, name, exact, COMPUTING + 32, 128, 128, 3, PAGES == KIND_FP8 ? 3 : 2, true, true) \
+  DECODE(PAGES, name, bulk, COMPUTING + 32, 64, 64, 4, PAGES == KIND_FP8 ? 4 : 3, true, false)   \
+  DECODE(PAGES, name, bulk, COMPUTING + 32, 128, 128, 3, PAGES == KIND_FP8 ? 3 : 2, true, false) \
+  DECODE(PAGES, name, bulk, COMPUTING + 32, 192, 128, 4, 1, true, false)                         \
   DECODE(PAGES, name, bulk, COMPUTING + 32, 256, 256, 3, 1, true, false)
 #else
 #define BULK_DECODES(PAGES, name)

@@ -7,7 +7,7 @@
 // one tile of bf16.
 // Traffic: K and V of the item's keys once per 64 packed rows, from L2 mostly. FLOPs: 4 * rows * keys * D.
 #pragma once
-#include "attention-mma.cuh"
+#include "attention-fp8.cuh"
 
 // 32 keys' vectors from `base` on into rows of a tile, by one warp; lane h < 4 knows the page of the h-th 8 keys. Keys outside
 // [lo, hi) and dims beyond the head's become zeros: their slots may hold anything.
@@ -27,7 +27,7 @@ __device__ __forceinline__ void copy_32_keys(u8* tile, const HeadPages<PAGES>& f
   }
 }
 
-// The same of fp8 pages: codes and factors as they lie, 8 keys after the other. What is not seen is left out by widen.
+// The same of fp8 pages: codes and factors as they lie, 8 keys after the other. What is not seen is left out by widen_codes.
 __device__ __forceinline__ void copy_32_codes(u8* codes, const HeadPages<KIND_FP8>& from, int pageIds, int base, int lo, int hi) {
   const int lane = threadIdx.x & 31, pieces = from.slot(from.dim) * 8 / from.PIECE;  // of 8 keys
 #pragma unroll
@@ -36,16 +36,6 @@ __device__ __forceinline__ void copy_32_codes(u8* codes, const HeadPages<KIND_FP
     const u8* source = from.at(__shfl_sync(0xffffffffu, pageIds, group), key);
     if (key + 8 > lo && key < hi)
       for (int at = lane; at < pieces; at += 32) copy16(codes + (group * pieces + at) * 16, source + at * 16);
-  }
-}
-// A unit's codes as a tile of bf16 [UNIT][DIM], by all threads; keys outside [lo, hi) and dims beyond the head's are zeros.
-template <int DIM>
-__device__ __forceinline__ void widen(u8* tile, const u8* codes, int dim, int unit, int lo, int hi) {
-#pragma unroll 4
-  for (int at = threadIdx.x; at < UNIT * (DIM / 8); at += 128) {
-    const int row = at / DIM * 8 + (at & 7), column = at % DIM >> 3;
-    const bool isSeen = unit + row >= lo && unit + row < hi && column * 8 < dim;
-    *(uint4*)(tile + at * 16) = isSeen ? fp8_column(codes, row, column, dim) : uint4{0, 0, 0, 0};
   }
 }
 
@@ -102,7 +92,7 @@ __device__ void extend(const AttentionArgs& a) {
     copy_wait<1>();   // K is here, V may be on its way
     __syncthreads();
     if constexpr (IS_FP8) {
-      widen<DK>(ks, keyCodes, a.keyDim, unit, lo, hi);
+      widen_codes<DK, false, UNIT, 128>(ks, keyCodes, threadIdx.x, a.keyDim, unit, lo, hi);
       __syncthreads();
       if (unit + UNIT < hi) load_k(unit + UNIT, nextPage); else copy_commit();
     }
@@ -121,7 +111,7 @@ __device__ void extend(const AttentionArgs& a) {
     copy_wait<1>();   // V is here
     __syncthreads();
     if constexpr (IS_FP8) {
-      widen<DV>(vs, valueCodes, a.valueDim, unit, lo, hi);
+      widen_codes<DV, true, UNIT, 128>(vs, valueCodes, threadIdx.x, a.valueDim, unit, lo, hi);
       __syncthreads();
       if (unit + UNIT < hi) load_v(unit + UNIT, nextPage); else copy_commit();
     }

@@ -149,14 +149,21 @@ __device__ __forceinline__ void add_values(float (*o)[4], const u32* p, const u8
   mma16816<KIND>(o[1], p, b[2], b[3]);
 }
 
+// Queries that multiply codes without their factors (attention-fp8.cuh) are brought * 2^QUERY_SHIFT.
+#define QUERY_SHIFT 96
+#define POWER_OF_TWO(n) __int_as_float((127 + (n)) << 23)
 // 8 dims of packed row `row` of the item, from dim c on, as the tile's 16 bytes; zero beyond the item's rows and the head's dims.
-template <int KIND>
+template <int KIND, int SHIFT = 0>
 __device__ __forceinline__ uint4 query_column(const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int row, int c) {
   uint4 bits = {0, 0, 0, 0};
   if (row < item.rows && c < a.keyDim) {
     const int p = item.packed0 + row;
     const float2* x = (const float2*)(a.q + (i64)(item.token0 + plan.token_of(p)) * a.qStride + (i64)plan.head_of(p, kvHead) * a.keyDim + c);
-    const float2 v[4] = {x[0], x[1], x[2], x[3]};
+    float2 v[4] = {x[0], x[1], x[2], x[3]};
+    if constexpr (SHIFT != 0) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) v[i] = make_float2(__fmul_rn(v[i].x, POWER_OF_TWO(SHIFT)), __fmul_rn(v[i].y, POWER_OF_TWO(SHIFT)));
+    }
     bits.x = pack2(v[0].x, v[0].y, KIND);
     bits.y = pack2(v[1].x, v[1].y, KIND);
     bits.z = pack2(v[2].x, v[2].y, KIND);
@@ -165,11 +172,11 @@ __device__ __forceinline__ uint4 query_column(const AttentionArgs& a, const Plan
   return bits;
 }
 // 16 packed rows of q, from `first` on, as a [16][DK] tile, by `threads` threads.
-template <int KIND, int DK>
+template <int KIND, int DK, int SHIFT = 0>
 __device__ __forceinline__ void load_q(u8* tile, const AttentionArgs& a, const Plan& plan, const Item& item, int kvHead, int first, int thread, int threads) {
   for (int at = thread; at < 2 * DK; at += threads) {
     const int row = at / (DK / 8), column = at % (DK / 8);
-    *(uint4*)(tile + tile_at(row, column, DK * 16)) = query_column<KIND>(a, plan, item, kvHead, first + row, column * 8);
+    *(uint4*)(tile + tile_at(row, column, DK * 16)) = query_column<KIND, SHIFT>(a, plan, item, kvHead, first + row, column * 8);
   }
 }
 

@@ -100,7 +100,11 @@ __device__ __forceinline__ void rotary_append_to(const AppendArgs& a) {
     if (a.isTiled) {
       u8* group = (u8*)a.pool + headAt + (inPage >> 3) * 8 * fp8_slot(dim);
       if (lane == 0) ((u16*)(group + 8 * dim))[inPage & 7] = isFinite ? (u16)((247 + exponent) << 7) : 0x7FC0;
-      for (int c = lane; c < dim; c += 32) group[(c >> 3) * 64 + (inPage & 7) * 8 + (c & 7)] = fp8_code(__fmul_rn(value(c), inverse));
+      for (int i = lane; i < dim / 2; i += 32) {
+        const int c = (i >> 3) * 16 + (i & 7);
+        const u16 bits = fp8_mix(fp8_code(__fmul_rn(value(c), inverse)), fp8_code(__fmul_rn(value(c + 8), inverse)));
+        *(u16*)(group + (isKey ? fp8_key_at(inPage & 7, i) : fp8_value_at(inPage & 7, i))) = bits;
+      }
     } else {  // an f32 scale, then the codes
       u8* vector = (u8*)a.pool + headAt + (i64)inPage * slotStride;
       if (lane == 0) *(float*)vector = isFinite ? __uint_as_float((u32)(127 + exponent) << 23) : __int_as_float(0x7FC00000);

@@ -26,14 +26,14 @@ const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;
 
 /**
  * Kernels on the tensor cores: the largest dims each takes, ring slots of its decode form with bulk copies, how many blocks of it fit a
- * multiprocessor, ring slots without bulk copies, and whether the extend kernel on wgmma takes exactly these dims (attention-decode.cuh,
- * attention-wgmma.cu).
+ * multiprocessor, of fp8 pages too, ring slots without bulk copies, and whether the extend kernel on wgmma takes exactly these dims (attention-decode.cuh,
+ * attention-prompts.cuh).
  */
 const SHAPES = [
-  { dk: 64, dv: 64, bulkSlots: 4, bulkBlocks: 3, copySlots: 3, hasWgmma: true },
-  { dk: 128, dv: 128, bulkSlots: 3, bulkBlocks: 2, copySlots: 2, hasWgmma: true },
-  { dk: 192, dv: 128, bulkSlots: 4, bulkBlocks: 1, copySlots: 2, hasWgmma: false },
-  { dk: 256, dv: 256, bulkSlots: 3, bulkBlocks: 1, copySlots: 2, hasWgmma: false },
+  { dk: 64, dv: 64, bulkSlots: 4, bulkBlocks: 3, codeBlocks: 4, copySlots: 3, hasWgmma: true },
+  { dk: 128, dv: 128, bulkSlots: 3, bulkBlocks: 2, codeBlocks: 3, copySlots: 2, hasWgmma: true },
+  { dk: 192, dv: 128, bulkSlots: 4, bulkBlocks: 1, codeBlocks: 1, copySlots: 2, hasWgmma: false },
+  { dk: 256, dv: 256, bulkSlots: 3, bulkBlocks: 1, codeBlocks: 1, copySlots: 2, hasWgmma: false },
 ] as const;
 type Shape = (typeof SHAPES)[number];
 
@@ -294,12 +294,14 @@ export abstract class CudaKvOps extends CudaRowOps {
       const how = !isBulk ? "copy" : isExact && shape.dk <= 128 ? "exact" : "bulk";
       const kernel = `decode_${how}_${name}`;
       // Blocks that stay keep their next item for themselves: beside long rows that are split, a block for each item was faster.
-      const blocks = isBulk && plan.numTiles === 0 ? Math.min(decodes, shape.bulkBlocks * multiprocessors) : decodes;
+      const fitting = (isFp8 ? shape.codeBlocks : shape.bulkBlocks) * multiprocessors;
+      const blocks = isBulk && plan.numTiles === 0 ? Math.min(decodes, fitting) : decodes;
       launch(sourceOf("decode"), kernel, blocks, 1, isBulk ? 160 : 128, decodeShared(shape, spec.dtype, isBulk));
     }
     if (numExtends === 0) return;
-    if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0 && !isFp8) {
-      launch("attention-wgmma", `wgmma_${name}`, Math.min(extends_, multiprocessors), 1, 384, wgmmaShared(shape));
+    if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0) {
+      const source = isFp8 ? "attention-wgmma-codes" : "attention-wgmma";
+      launch(source, `wgmma_${name}`, Math.min(extends_, multiprocessors), 1, 384, wgmmaShared(shape, spec.dtype));
     } else {
       const tiles = Math.ceil(plan.maxRows / 64);
       launch(sourceOf("extend"), `extend_${name}`, extends_, tiles, 128, extendShared(shape, spec.dtype));
@@ -375,16 +377,18 @@ function bucket(count: number): number {
   return Math.ceil(count / step) * step;
 }
 
-/** Of attention-decode.cuh: the ring, q, the probabilities' fragments, sums and maxima; for fp8 the warps' tiles of bf16. */
+/** Of attention-decode.cuh: the ring, q, the probabilities' fragments, sums and maxima. */
 function decodeShared({ dk, dv, bulkSlots, copySlots }: Shape, dtype: KvDtype, isBulk: boolean): number {
   const dim = Math.max(dk, dv);
   const ring = (isBulk ? bulkSlots : copySlots) * UNIT * (dtype === "fp8" ? dim + 2 : 2 * dim);
-  return ring + (dtype === "fp8" ? UNIT * dim * 2 : 0) + 16 * dk * 2 + (UNIT / 16) * 512 + 4 * 32 * 8 + 4 * 16 * 4;
+  return ring + 16 * dk * 2 + (UNIT / 16) * 512 + 4 * 32 * 8 + 4 * 16 * 4;
 }
 
-/** Of attention-wgmma.cu: three slots of keys, two of values, queries of two items. */
-function wgmmaShared({ dk, dv }: Shape): number {
-  return (UNIT * (3 * dk + 2 * dv) + 2 * 128 * dk) * 2;
+/** Of attention-prompts.cuh: three slots of keys (of fp8 two), two of values, queries of two items; for fp8 three slots of 64 keys' codes. */
+function wgmmaShared({ dk, dv }: Shape, dtype: KvDtype): number {
+  const queries = 2 * 128 * dk * 2;
+  if (dtype === "fp8") return UNIT * (2 * dk + 2 * dv) * 2 + queries + 3 * 64 * (dk + 2);
+  return UNIT * (3 * dk + 2 * dv) * 2 + queries;
 }
 
 /** Of attention-extend.cuh: queries, keys and values; of fp8 their codes, and one tile for both. */

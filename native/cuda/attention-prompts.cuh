@@ -1,0 +1,326 @@
+// Attention of tiles with more than 16 packed query rows on Hopper's wgmma: prompts and chunks of prompts, heads of 64 and 128.
+//
+// A block takes items of up to 128 packed rows for one kv head, one after the other (WorkList): two warpgroups of 64 rows each, a warp that
+// copies, and three that bring queries. K and V of a unit are a slot each of two rings, brought as pages lie in the pool by bulk copies.
+// A warpgroup multiplies its queries with the keys (64 x 128 scores), makes probabilities of them, and multiplies those, in the
+// registers they are in, with the values; the unit's sums are folded into the running state while the next scores are multiplied.
+// The warpgroups take turns on the tensor cores: one multiplies while the other makes probabilities.
+// Softcapped scores are attention-extend.cu's: their code would push the loop out of the instruction cache.
+// fp8 pages: codes of 64 keys are a slot each of a ring of their own; the warps that bring queries make bf16 of them, in the slots of K and V.
+// Traffic: K and V of the item's keys once per 128 packed rows, from L2 mostly. FLOPs: 4 * rows * keys * D.
+#pragma once
+#include "attention-bulk.cuh"
+#include "attention-fp8.cuh"
+#include "attention-wgmma.cuh"
+
+#define CONSUMERS 256
+#define LOADERS 96
+// Registers of a thread that multiplies and of one that brings; all of them begin with an equal share. Whoever takes more than others gave
+// waits for ever.
+#define TAKEN 232
+#define GIVEN 40
+static_assert(TAKEN * CONSUMERS + GIVEN * 128 <= 65536 / (CONSUMERS + 128) / 8 * 8 * (CONSUMERS + 128), "registers of a block");
+// Barriers: whose turn it is on the tensor cores, and of a warpgroup for itself.
+#define TURN 2
+#define OWN 4
+
+// Of fp8 pages: slots of codes, and keys in each.
+#define CODE_SLOTS 3
+#define CODE_KEYS 64
+
+template <bool IS>
+struct Flag { static constexpr bool VALUE = IS; };
+
+template <int PAGES, int D, int KEY_STAGES, int VALUE_STAGES>
+__device__ void extend(const AttentionArgs& a) {
+  constexpr bool IS_FP8 = PAGES == KIND_FP8;
+  constexpr int KIND = KIND_OF(PAGES), CODE_SLOT = CODE_KEYS * (D + 2);
+  constexpr int SLOT = UNIT * D * 2, GROUP = D * 16, QUERIES = 128 * D * 2;  // GROUP: bytes of 8 keys
+  DYNAMIC_SHARED(shared);
+  u8* ks = shared;                      // [KEY_STAGES][UNIT][D]
+  u8* vs = ks + KEY_STAGES * SLOT;      // [VALUE_STAGES][UNIT][D]
+  u8* qs = vs + VALUE_STAGES * SLOT;    // [2 items][128][D]
+  u8* codes = qs + 2 * QUERIES;         // fp8: [CODE_SLOTS][CODE_KEYS][D + 2]
+  __shared__ int ids[32], visible[2][2][128];  // of two items: the first key that each row sees, and the first that it does not see any more
+  __shared__ Work slots[WORKS];
+  alignas(16) __shared__ int header[PLAN_HEADER];  // the plan's
+  __shared__ u64 keysFull[KEY_STAGES], keysEmpty[KEY_STAGES], valuesFull[VALUE_STAGES], valuesEmpty[VALUE_STAGES];
+  __shared__ u64 given[WORKS], done[WORKS], queriesFull[2], queriesEmpty[2];
+  __shared__ u64 codesFull[IS_FP8 ? CODE_SLOTS : 1], codesEmpty[IS_FP8 ? CODE_SLOTS : 1];
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < KEY_STAGES; s++) {
+      barrier_init(&keysFull[s], IS_FP8 ? LOADERS : 1);
+      barrier_init(&keysEmpty[s], CONSUMERS / 32);
+    }
+    for (int s = 0; s < VALUE_STAGES; s++) {
+      barrier_init(&valuesFull[s], IS_FP8 ? LOADERS : 1);
+      barrier_init(&valuesEmpty[s], CONSUMERS / 32);
+    }
+    for (int s = 0; s < WORKS; s++) {
+      barrier_init(&given[s], 32);
+      barrier_init(&done[s], CONSUMERS + LOADERS);
+    }
+    for (int s = 0; s < 2; s++) {
+      barrier_init(&queriesFull[s], LOADERS);
+      barrier_init(&queriesEmpty[s], CONSUMERS);
+    }
+    for (int s = 0; IS_FP8 && s < CODE_SLOTS; s++) {
+      barrier_init(&codesFull[s], 1);
+      barrier_init(&codesEmpty[s], LOADERS);
+    }
+    barrier_init_done();
+  }
+  let_others_begin();
+  // Beside decodes: their kernel lets this one begin when all that both depend on is done, and is waited for at the end.
+  if (a.isAlone) wait_for_others();
+  const Plan plan(a);
+  const int items = plan.numItems - plan.numDecodes, total = items * a.numKvHeads;
+  if ((int)blockIdx.x >= total) return;
+  if (threadIdx.x < PLAN_HEADER) header[threadIdx.x] = plan.at[threadIdx.x];
+  __syncthreads();
+
+  auto first_of = [&](const Item& item) { return item.kvStart + max(0, item.lo - item.kvStart) / UNIT * UNIT; };
+  auto units_of = [&](const Item& item) { return max(1, (item.kvEnd - first_of(item) + UNIT - 1) / UNIT); };
+  WorkList works = {slots, given, done, 0};
+  if (warp >= CONSUMERS / 32) give_registers<GIVEN>();
+  if (warp == CONSUMERS / 32) {  // copies
+    // Blocks that run at the same time share a head's keys, in L2: items inside, heads outside.
+    auto number_of = [&](int work) { return lane < ITEM_INTS && work < total ? plan.at[PLAN_HEADER + (plan.numDecodes + work % items) * ITEM_INTS + lane] : 0; };
+    int work = blockIdx.x, key = 0, keyRound = 0, value = 0, valueRound = 0;  // the rings' next stages, and how often they were filled
+    auto give = [&]() { works.give(number_of(work), work < total ? work / items : -1); };
+    give();
+#pragma unroll 1
+    while (work < total) {
+      const int kvHead = work / items;
+      const Item item(slots[(works.n - 1) % WORKS].item);
+      const int first = first_of(item), units = units_of(item);
+      const HeadPages<PAGES> keys(a, kvHead, false), values(a, kvHead, true);
+      const UnitPages<IS_FP8 ? CODE_KEYS : UNIT> unitPages(a, item, ids);
+      int nextPage = unitPages.of(first);
+      work = take_work(a.taken + 2, total);
+      give();  // so early that its queries are there in time
+      if constexpr (IS_FP8) {
+        // Per unit two slots of keys, then two of values.
+        int nextHalf = unitPages.of(first + CODE_KEYS);
+#pragma unroll 1
+        for (int u = 0; u < units; u++) {
+          const int unit = first + u * UNIT, page = nextPage, half = nextHalf;
+          nextPage = unitPages.of(unit + UNIT);
+          nextHalf = unitPages.of(unit + UNIT + CODE_KEYS);
+#pragma unroll
+          for (int c = 0; c < 4; c++) {
+            const int id = c & 1 ? half : page;
+            if (keyRound > 0) barrier_wait(&codesEmpty[key], (keyRound - 1) & 1);
+            unitPages.template expect<PAGES>(&codesFull[key], id, D);
+            unitPages.copy(codes + key * CODE_SLOT, c < 2 ? keys : values, unit + (c & 1) * CODE_KEYS, id, &codesFull[key]);
+            if (++key == CODE_SLOTS) { key = 0; keyRound++; }
+          }
+        }
+      } else {
+#pragma unroll 1
+        for (int u = 0; u < units; u++) {
+          const int unit = first + u * UNIT, page = nextPage;
+          nextPage = unitPages.of(unit + UNIT);
+          if (keyRound > 0) barrier_wait(&keysEmpty[key], (keyRound - 1) & 1);
+          unitPages.template expect<PAGES>(&keysFull[key], page, D);
+          unitPages.copy(ks + key * SLOT, keys, unit, page, &keysFull[key]);
+          if (valueRound > 0) barrier_wait(&valuesEmpty[value], (valueRound - 1) & 1);
+          unitPages.template expect<PAGES>(&valuesFull[value], page, D);
+          unitPages.copy(vs + value * SLOT, values, unit, page, &valuesFull[value]);
+          if (++key == KEY_STAGES) { key = 0; keyRound++; }
+          if (++value == VALUE_STAGES) { value = 0; valueRound++; }
+        }
+      }
+    }
+    end_work(a.taken + 2, total);
+    return;
+  }
+  if (warp > CONSUMERS / 32) {  // brings the next item's queries while this one's are multiplied
+    const int thread = threadIdx.x - CONSUMERS - 32;
+    int key = 0, keyRound = 0, value = 0, valueRound = 0, slot = 0, slotParity = 0;  // fp8: the rings' next stages
+    // fp8: a unit's codes, of which half are in a slot each, as a tile.
+    auto widen = [&](u8* tile, auto isValue, int unit, const Item& item) {
+#pragma unroll 1
+      for (int h = 0; h < UNIT / CODE_KEYS; h++) {
+        barrier_wait(&codesFull[slot], slotParity);
+        widen_codes<D, decltype(isValue)::VALUE, CODE_KEYS, LOADERS>(tile + h * CODE_KEYS * D * 2, codes + slot * CODE_SLOT, thread, D,
+                                                                     unit + h * CODE_KEYS, item.lo, item.kvEnd);
+        barrier_arrive(&codesEmpty[slot]);
+        if (++slot == CODE_SLOTS) { slot = 0; slotParity ^= 1; }
+      }
+      fence_stores();
+    };
+#pragma unroll 1
+    for (;;) {
+      const Work& work = works.next();
+      const int kvHead = work.kvHead, s = works.n & 1;
+      if (kvHead < 0) break;
+      const Item item(work.item);
+      if (works.n >= 2) barrier_wait(&queriesEmpty[s], (works.n / 2 - 1) & 1);
+#pragma unroll 2
+      for (int at = thread; at < 128 * (D / 8); at += LOADERS) {
+        const int row = at / (D / 8), column = at % (D / 8);
+        *(uint4*)(qs + s * QUERIES + tile_at(row, column, GROUP)) = query_column<KIND>(a, plan, item, kvHead, row, column * 8);
+      }
+      for (int row = thread; row < 128; row += LOADERS) {
+        const bool isRow = row < item.rows;
+        const int token = item.token0 + plan.token_of(item.packed0 + (isRow ? row : 0));
+        visible[s][0][row] = isRow ? visible_start(a.positions[token], plan) : 0;
+        visible[s][1][row] = isRow ? min(item.kvEnd, visible_end(a, plan, token)) : 0;
+      }
+      fence_stores();
+      barrier_arrive(&queriesFull[s]);
+      if constexpr (IS_FP8) {
+        const int first = first_of(item), units = units_of(item);
+#pragma unroll 1
+        for (int u = 0; u < units; u++) {
+          if (keyRound > 0) barrier_wait(&keysEmpty[key], (keyRound - 1) & 1);
+          widen(ks + key * SLOT, Flag<false>(), first + u * UNIT, item);
+          barrier_arrive(&keysFull[key]);
+          if (++key == KEY_STAGES) { key = 0; keyRound++; }
+          if (valueRound > 0) barrier_wait(&valuesEmpty[value], (valueRound - 1) & 1);
+          widen(vs + value * SLOT, Flag<true>(), first + u * UNIT, item);
+          barrier_arrive(&valuesFull[value]);
+          if (++value == VALUE_STAGES) { value = 0; valueRound++; }
+        }
+      }
+      works.end();
+    }
+    return;
+  }
+  take_registers<TAKEN>();
+  const int warpgroup = warp >> 2, row0 = warp * 16, group0 = warpgroup * 64, thread = threadIdx.x & 127;
+  int keyStage = 0, keyParity = 0, valueStage = 0, valueParity = 0;
+  auto next_keys = [&]() { if (++keyStage == KEY_STAGES) { keyStage = 0; keyParity ^= 1; } };
+  auto next_values = [&]() { if (++valueStage == VALUE_STAGES) { valueStage = 0; valueParity ^= 1; } };
+#pragma unroll 1
+  for (;;) {
+    const Work& work = works.next();
+    const int s = works.n & 1;
+    if (work.kvHead < 0) break;
+    // Registers are few: what the loop over units seldom needs of the item is read where it is needed.
+    int first, units, seen;  // seen: units that a row of the warpgroup sees
+    barrier_wait(&queriesFull[s], works.n / 2 & 1);
+    {
+      const Item item(work.item);
+      const int groupRows = min(item.rows - group0, 64), groupTo = groupRows <= 0 ? 0 : visible[s][1][group0 + groupRows - 1];
+      first = first_of(item);
+      units = units_of(item);
+      seen = max(0, (groupTo - first + UNIT - 1) / UNIT);
+    }
+    float o[D / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f}, scores[UNIT / 8][4];
+#pragma unroll
+    for (int n = 0; n < D / 8; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
+    const u64 queryCores = describe_cores(qs + s * QUERIES + warpgroup * 64 * D * 2, 128, GROUP);
+    // Scores of the next unit: asked for, and waited for.
+    auto multiply_keys = [&]() {
+#pragma unroll
+      for (int n = 0; n < UNIT / 8; n++) for (int j = 0; j < 4; j++) scores[n][j] = 0.f;
+      const u64 cores = describe_cores(ks + keyStage * SLOT, 128, GROUP);
+      barrier_wait(&keysFull[keyStage], keyParity);
+      settle<UNIT / 2>(scores[0]);
+      wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < D / 16; k++) CoreProduct<KIND, UNIT, false>::run(scores[0], queryCores + k * (256 >> 4), cores + k * (256 >> 4));
+      wgmma_commit();
+    };
+    auto end_keys = [&]() {
+      wgmma_wait<0>();
+      settle<UNIT / 2>(scores[0]);
+      if (lane == 0) barrier_arrive(&keysEmpty[keyStage]);
+      next_keys();
+    };
+    // The warpgroups' turns alternate over all items: the second follows the first, the first, its very first turn excepted, the second.
+    auto begin_turn = [&](int u) {
+      if (warpgroup == 1 || u > 0 || works.n > 0) group_wait(TURN + warpgroup, CONSUMERS);
+    };
+    // Unit u from its scores on; the scores of the next are multiplied while its sums are folded.
+    auto take_unit = [&](int u, bool hasNext) {
+      const int unit = first + u * UNIT;
+      u32 p[UNIT / 16][4];
+      float um[2], ud[2], sum[D / 8][4];
+      Rows rows;
+#pragma unroll
+      for (int r = 0; r < 2; r++) {
+        rows.from[r] = visible[s][0][row0 + g + 8 * r];
+        rows.to[r] = visible[s][1][row0 + g + 8 * r];
+      }
+      softmax_unit(scores, rows, unit, a.scale, 0.f, um, ud);
+#pragma unroll
+      for (int n = 0; n < UNIT / 16; n++) probability_fragment<KIND>(p[n], scores + 2 * n);
+      const Fold fold0(m[0], um[0]), fold1(m[1], um[1]);
+      m[0] = fold0.m; m[1] = fold1.m;
+      d[0] = fold0(d[0], ud[0]); d[1] = fold1(d[1], ud[1]);
+
+      const int lo = work.item[ITEM_LO], hi = work.item[ITEM_END];
+      begin_turn(u);
+      barrier_wait(&valuesFull[valueStage], valueParity);
+      u8* v = vs + valueStage * SLOT;
+      if (!IS_FP8 && (unit < lo || unit + UNIT > hi)) {
+        // Slots that hold no key of the row may hold anything, and 0 * NaN is NaN. Both warpgroups write the same zeros.
+#pragma unroll 1
+        for (int at = thread; at < UNIT * (D / 8); at += 128) {
+          const int key = at / (D / 8), column = at % (D / 8);
+          if (unit + key < lo || unit + key >= hi) *(uint4*)(v + tile_at(key, column, GROUP)) = {0, 0, 0, 0};
+        }
+        fence_stores();
+        group_wait(OWN + warpgroup, 128);
+      }
+#pragma unroll
+      for (int n = 0; n < D / 8; n++) for (int j = 0; j < 4; j++) sum[n][j] = 0.f;
+      const u64 cores = describe_cores(v, GROUP, 128);
+      settle<D / 2>(sum[0]);
+      wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < UNIT / 16; k++) CoreProduct<KIND, D, true>::run(sum[0], p[k], cores + k * (2 * GROUP >> 4));
+      wgmma_commit();
+      wgmma_wait<0>();
+      settle<D / 2>(sum[0]);
+      if (lane == 0) barrier_arrive(&valuesEmpty[valueStage]);
+      next_values();
+      if (hasNext) multiply_keys();
+#pragma unroll
+      for (int n = 0; n < D / 8; n++) {
+        o[n][0] = fold0(o[n][0], sum[n][0]);
+        o[n][1] = fold0(o[n][1], sum[n][1]);
+        o[n][2] = fold1(o[n][2], sum[n][2]);
+        o[n][3] = fold1(o[n][3], sum[n][3]);
+      }
+      if (hasNext) end_keys();
+    };
+    // The last turn of all excepted, which nobody waits for.
+    auto end_turn = [&](int u) {
+      if (warpgroup == 0 || u + 1 < units || works.has_more()) group_arrive(TURN + 1 - warpgroup, CONSUMERS);
+    };
+    if (seen > 0) {
+      multiply_keys();
+      end_keys();
+      for (int u = 0; u + 1 < seen; u++) {
+        take_unit(u, true);
+        end_turn(u);
+      }
+      take_unit(seen - 1, false);
+      end_turn(seen - 1);
+    }
+    barrier_arrive(&queriesEmpty[s]);
+    for (int u = seen; u < units; u++) {
+      barrier_wait(&keysFull[keyStage], keyParity);
+      if (lane == 0) barrier_arrive(&keysEmpty[keyStage]);
+      next_keys();
+      begin_turn(u);
+      barrier_wait(&valuesFull[valueStage], valueParity);
+      if (lane == 0) barrier_arrive(&valuesEmpty[valueStage]);
+      next_values();
+      end_turn(u);
+    }
+    const int kvHead = work.kvHead;
+    const Item item(work.item);
+    const Plan plan(header);
+    if (item.partial < 0) put_rows<D / 8, true>(a, plan, item, kvHead, row0, o, m, d, 2 * q);
+    else put_state<D / 8>(a, plan, item, kvHead, item.partial, row0, o, m, d, 2 * q, q == 0);
+    if (item.partial >= 0) merge_if_last(a, plan, item, kvHead, CONSUMERS);
+    works.end();
+  }
+  if (!a.isAlone) wait_for_others();
+}
