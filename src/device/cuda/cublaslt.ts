@@ -143,10 +143,10 @@ export class CublasLt {
   }
 }
 
-/** PAGODA_CUBLASLT names the library, "off" none. Its absence is normal. */
+/** PAGODA_CUBLASLT: a path, or "on" for where the loader looks; else none, since whole steps were no faster with it (docs/cuda.md). */
 export function openCublasLt(context: CudaContext): CublasLt | null {
   const named = process.env.PAGODA_CUBLASLT;
-  if (named === "off") return null;
+  if (named === undefined || named === "off") return null;
   const versions = ["13", "12"];
   const usual = [
     ...versions.map((version) => `libcublasLt.so.${version}`),
@@ -154,7 +154,7 @@ export function openCublasLt(context: CudaContext): CublasLt | null {
     ...versions.map((version) => `cublasLt64_${version}.dll`),
   ];
   try {
-    return new CublasLt(openLibrary(named === undefined ? usual : [named], CUBLASLT), context);
+    return new CublasLt(openLibrary(named === "on" ? usual : [named], CUBLASLT), context);
   } catch {
     return null;
   }
