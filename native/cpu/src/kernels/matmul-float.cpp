@@ -8,6 +8,8 @@
 //          registers free: then twice the panels are taken side by side to cover the latency of the additions.
 // Traffic  weights stream once per row tile, from L1/L2 but for the first tile of a worker's first panel: the other tiles prefetch
 //          the next panel meanwhile. Packed x ([k][MR], contiguous) streams from L1/L2 once per panel group.
+#include <algorithm>
+
 #include "finish.h"
 #include "matmul.h"
 
@@ -44,21 +46,23 @@ struct Bf16Weights {
 
 // What a tile prefetches into L2 as it goes over the columns: `bytes` bytes from `from` on, evenly. The first tile of a panel asks for
 // the panel itself, kAhead bytes before their use: the processor's own prefetcher may stop at every page, and falls behind where
-// there is much to compute per byte. The others find the panel in cache and share the next one among them, so that memory is read
-// all the time. Null: nothing.
+// there is much to compute per byte. The next kSharers find the panel in cache and share the next one among them, so that memory is read
+// all the time; where there are more tiles, waiting for the first matters little, and the others ask for nothing. Null: nothing.
 struct Ahead {
   const uint8_t* from;
   int64_t bytes;
 };
 constexpr int64_t kAhead = 8192;
+constexpr int64_t kSharers = 4;
 template <class W>
 constexpr bool asks_ahead(int rows) { return W::kBytes < 4 || rows >= 6; }
 
 PG_INLINE Ahead ahead_of(const Gemm& g, int64_t panel, int64_t nth, int64_t tiles) {
   const uint8_t* base = g.panels + panel * g.panel_bytes;
   if (nth == 0) return {base + kAhead, g.panel_bytes};
-  if ((panel + 1) * kPanel >= g.rows) return {nullptr, 0};
-  const int64_t share = g.panel_bytes / (tiles - 1);
+  const int64_t sharers = std::min(tiles - 1, kSharers);
+  if (nth > sharers || (panel + 1) * kPanel >= g.rows) return {nullptr, 0};
+  const int64_t share = g.panel_bytes / sharers;
   return {base + g.panel_bytes + (nth - 1) * share, share};
 }
 
