@@ -143,7 +143,10 @@ export class CublasLt {
   }
 }
 
-/** PAGODA_CUBLASLT: a path, or "on" for where the loader looks; else none, since whole steps were no faster with it (docs/cuda.md). */
+/**
+ * PAGODA_CUBLASLT: a path, or "on" for where the loader looks; else none, since whole steps were no faster with it (docs/cuda.md). Asked for
+ * and not found: a line says so, and our own kernels serve.
+ */
 export function openCublasLt(context: CudaContext): CublasLt | null {
   const named = process.env.PAGODA_CUBLASLT;
   if (named === undefined || named === "off") return null;
@@ -155,7 +158,10 @@ export function openCublasLt(context: CudaContext): CublasLt | null {
   ];
   try {
     return new CublasLt(openLibrary(named === "on" ? usual : [named], CUBLASLT), context);
-  } catch {
+  } catch (error) {
+    process.stderr.write(
+      `pagoda: PAGODA_CUBLASLT is ${named}, but cuBLASLt cannot be used: ${(error as Error).message}\n`,
+    );
     return null;
   }
 }
