@@ -66,7 +66,7 @@ async function buildIn(folder, compiler, key) {
 async function main() {
   const compiler = findAnyCompiler();
   if (compiler === null) {
-    const tried = process.env.CXX ?? "g++, clang++, c++";
+    const tried = process.env.CXX || "g++, clang++, c++";
     say(`no C++ compiler (${tried}) found: the cpu device is not built, the wasm device will be used`);
     return;
   }

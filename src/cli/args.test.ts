@@ -47,7 +47,7 @@ test("wrong flags get a message that names the right ones", () => {
   assert.throws(() => parseFlags(TABLE, ["--quite-different"]), /Known options: --page-size, --json, --stop, --mode\./);
   assert.throws(
     () => parseFlags(TABLE, ["--page-size", "x"]),
-    /--page-size is NaN; it must be a whole number of at least 1/,
+    /--page-size is "x"; it must be a whole number of at least 1/,
   );
   assert.throws(() => parseFlags(TABLE, ["--page-size"]), /--page-size is missing; it must be followed by a value/);
   assert.throws(() => parseFlags(TABLE, ["--mode=fast"]), /--mode is "fast"; it must be one of extend, chunked/);

@@ -8,7 +8,7 @@ import type { OptionTable } from "../config/options.js";
 import { packageVersion } from "../config/version.js";
 import { CpuDevice } from "../device/cpu/cpu-device.js";
 import type { KernelDevice } from "../device/cpu/kernel-device.js";
-import { libraryChoice } from "../device/cpu/library.js";
+import { BUILD_COMMAND, libraryChoice } from "../device/cpu/library.js";
 import { ISA_NAMES } from "../device/cpu/memory.js";
 import type { Device } from "../device/device.js";
 import { availableCores, availableMemory, quotaCores } from "../device/host.js";
@@ -130,8 +130,7 @@ function adviceFor(found: Omit<Findings, "advice">): string[] {
   const { cores, device, compiler, gpu } = found;
   if (gpu.startsWith("not usable"))
     advice.push("Make the GPU usable: driver of CUDA 12 or newer, sm_80 or newer (docs/cuda.md).");
-  if (device.name === "wasm" && compiler !== null)
-    advice.push("Compile the native library now: node scripts/build-native.mjs");
+  if (device.name === "wasm" && compiler !== null) advice.push(`Compile the native library now: ${BUILD_COMMAND}`);
   if (device.name === "wasm" && compiler === null) {
     advice.push(
       "Install the package for this system if there is one (docs/platforms.md), or g++ or clang++: two to three times as fast.",

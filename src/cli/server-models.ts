@@ -75,10 +75,12 @@ async function ask(
     headers,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   }).catch(() => fail("nothing listens there"));
-  const answer = (await reply.json()) as { error?: string | { message: string } };
-  if (!reply.ok)
-    fail(typeof answer.error === "string" ? answer.error : (answer.error?.message ?? String(reply.status)));
-  return answer;
+  const answer = (await reply.json().catch(() => fail("what is there speaks no JSON"))) as {
+    error?: string | { message: string };
+  };
+  if (reply.ok) return answer;
+  const reason = typeof answer.error === "string" ? answer.error : (answer.error?.message ?? String(reply.status));
+  throw new ConfigError("server_refused", { value: base, reason });
 }
 
 function usage(line: string, wantsHelp: boolean): number {

@@ -15,7 +15,7 @@ export function fromConfigFile(table: OptionTable, path: string): Record<string,
   };
   let value: unknown;
   try {
-    value = JSON.parse(readFileSync(path, "utf8"));
+    value = JSON.parse(readFileSync(path, "utf8").replace(/^\ufeff/, "")); // editors on Windows write a byte order mark
   } catch (error) {
     return fail((error as Error).message);
   }

@@ -33,6 +33,6 @@ test("environment variables are named after the option and parsed by its type", 
   assert.deepEqual(fromEnvironment(ENGINE_OPTIONS, env), { pageSize: 32, prefixCaching: false });
   assert.throws(
     () => fromEnvironment(ENGINE_OPTIONS, { PAGODA_PAGE_SIZE: "many" }),
-    /PAGODA_PAGE_SIZE is NaN; it must be a whole number/,
+    /PAGODA_PAGE_SIZE is "many"; it must be a whole number/,
   );
 });

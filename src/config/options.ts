@@ -95,7 +95,7 @@ export function parseText(name: string, row: OptionRow, text: string): OptionVal
   switch (row.type) {
     case "integer":
     case "number":
-      return checkValue(name, row, text.trim() === "" ? Number.NaN : Number(text));
+      return checkValue(name, row, text.trim() === "" || Number.isNaN(Number(text)) ? text : Number(text));
     case "boolean":
       if (["1", "true", "yes", "on"].includes(text.toLowerCase())) return true;
       if (["0", "false", "no", "off", ""].includes(text.toLowerCase())) return false;

@@ -85,6 +85,7 @@ export const ERRORS = {
     kind: "config",
     message: "Cannot listen on {value}: {reason}. Choose another address with --host and --port.",
   },
+  server_refused: { kind: "config", message: "The server at {value} refuses: {reason}" },
   nats_unreachable: {
     kind: "config",
     param: "nats",

@@ -283,6 +283,8 @@ export interface TemplateOptions {
   readonly tools?: readonly unknown[];
   /** Further variables of the template, such as enable_thinking. */
   readonly templateArgs?: Readonly<Record<string, unknown>>;
+  /** The answer goes on with the text of the last message, an assistant's, instead of beginning one. */
+  readonly continueFinalMessage?: boolean;
 }
 
 /** A model that answers requests, any number at a time. Made by `createEngine`; `await using` closes it. */

@@ -1,5 +1,6 @@
 // Anthropic's conversations as OpenAI's: results of tools are messages of their own there, thinking is a field of a message.
 
+import { endsWithAnswer } from "./chat-plan.js";
 import type { AnthropicConversation, MessagesBody } from "./schemas/anthropic.js";
 import type { ChatBody } from "./schemas/chat.js";
 
@@ -23,9 +24,11 @@ export function chatOfMessages(body: MessagesBody): ChatBody {
 
 export function chatOfConversation(body: AnthropicConversation): ChatBody {
   const { thinking } = body;
+  const messages = [...systemOf(body.system), ...body.messages.flatMap(messagesOf)];
   return {
     model: body.model,
-    messages: [...systemOf(body.system), ...body.messages.flatMap(messagesOf)],
+    messages,
+    continue_final_message: endsWithAnswer(messages),
     tools: body.tools?.map(({ name, description, input_schema }) => ({
       type: "function" as const,
       function: { name, parameters: input_schema, ...(description === undefined ? {} : { description }) },

@@ -1,6 +1,7 @@
 // The one place where errors become HTTP: OpenAI's error shape and the status of each kind.
 
 import { ERRORS, type ErrorCode, type ErrorKind, PagodaError } from "../core/errors.js";
+import { SAMPLING } from "../core/sampling.js";
 
 /** OpenAI's error object, as every failing response and every failing stream carries it. */
 export interface ErrorBody {
@@ -41,7 +42,7 @@ export function toHttpError(error: unknown): HttpError {
     return httpError(statusOf(error.code), error.code, error.message, error.param, error.headers);
   if (error instanceof PagodaError) {
     const param = error.param === undefined ? null : apiName(error.param);
-    return httpError(statusOf(error.code), error.code, error.message, param, headersOf(error));
+    return httpError(statusOf(error.code), error.code, inApiNames(error.message), param, headersOf(error));
   }
   // What is not ours may carry paths or secrets in its message; the log has it.
   return httpError(500, "internal_error", ERRORS.internal_error.message, null, {});
@@ -83,6 +84,11 @@ function typeOf(status: number): string {
   if (status === 429) return "rate_limit_error";
   if (status >= 500) return "server_error";
   return "invalid_request_error";
+}
+
+/** A message of the engine's with the sampling parameters as bodies name them. */
+function inApiNames(message: string): string {
+  return message.replace(/\b[a-z]+[A-Z]\w*\b/g, (word) => (Object.hasOwn(SAMPLING, word) ? apiName(word) : word));
 }
 
 /** The engine's option names as the API spells them: maxTokens -> max_tokens, salt -> cache_salt. */

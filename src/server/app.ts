@@ -66,6 +66,9 @@ const ROUTES: readonly Route[] = [
   plan,
 ];
 
+/** What Ollama has and Pagoda does not: models are fetched and deleted by whoever runs the server. */
+const OLLAMAS_OWN = /^\/api\/(pull|push|create|copy|delete|blobs)(\/|$)/;
+
 /** `more`: endpoints beside those that every server has. */
 export function createApp(context: ServerContext, more: readonly Route[] = []): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
@@ -127,8 +130,15 @@ function errorResponse(c: Context<AppEnv>, error: unknown): Response {
   if (status === 500) c.get("log").error({ err: error }, "a request failed");
   else c.get("facts").failure ??= { status, code: body.error.code, message: body.error.message };
   for (const [name, value] of Object.entries(headers)) c.header(name, value);
-  const route = ROUTES.find((known) => known.path === c.req.path);
-  return c.json((route?.shapeError?.(failure) ?? body) as ErrorBody, status as 400);
+  return c.json((shaperOf(c.req.path)?.(failure) ?? body) as ErrorBody, status as 400);
+}
+
+/** How the API that a path belongs to writes errors: its clients also ask for what is not there. */
+function shaperOf(path: string): Route["shapeError"] {
+  const route = ROUTES.find((known) => known.path === path);
+  if (route !== undefined) return route.shapeError;
+  if (path.startsWith("/v1/messages/")) return messages.shapeError;
+  return OLLAMAS_OWN.test(path) ? ollamaChat.shapeError : undefined;
 }
 
 function logResponse(c: Context<AppEnv>, ms: number): void {

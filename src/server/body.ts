@@ -20,7 +20,7 @@ export async function readJson<S extends z.ZodType>(
   schema: S,
   { takesLongTexts = false } = {},
 ): Promise<z.output<S>> {
-  requireJsonType(c.req.header("content-type"));
+  requireJson(c.req.header("content-type"), c.req.header("content-encoding"));
   const { maxContext } = c.get("server").house;
   const string = takesLongTexts ? Number.POSITIVE_INFINITY : maxContext * MAX_CHARS_PER_TOKEN * MAX_BYTES_PER_CHAR;
   const shape = new JsonShape({ ...JSON_LIMITS, string });
@@ -59,16 +59,24 @@ function tooMuch({ limit, field: param }: Excess, maxBytes: number, maxContext: 
 }
 
 /** Any other type can be sent by any web page without asking first. */
-function requireJsonType(type: string | undefined): void {
-  if (type !== undefined && /^application\/([\w.+-]+\+)?json\s*(;|$)/i.test(type)) return;
-  const found = type === undefined ? "none" : JSON.stringify(type);
-  const message = `The content type is ${found}; send the body as application/json.`;
-  throw new ApiError("unsupported_media_type", message, { headers: { accept: "application/json" } });
+function requireJson(type: string | undefined, encoding: string | undefined): void {
+  const show = (value: string | undefined): string => (value === undefined ? "none" : JSON.stringify(value));
+  if (type === undefined || !/^application\/([\w.+-]+\+)?json\s*(;|$)/i.test(type)) {
+    const message = `The content type is ${show(type)}; send the body as application/json.`;
+    throw new ApiError("unsupported_media_type", message, { headers: { accept: "application/json" } });
+  }
+  if (encoding === undefined || encoding.toLowerCase() === "identity") return;
+  const message = `The content encoding is ${show(encoding)}; send the body as it is, uncompressed.`;
+  throw new ApiError("unsupported_media_type", message, { headers: { "accept-encoding": "identity" } });
 }
 
-/** Of an alternative that nearly held, what is wrong inside it: the issue that is deepest in the value. */
+/** Of an alternative that nearly held, what is wrong inside it: its size alone, else the issue that is deepest in the value. */
 function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   if (issue.code !== "invalid_union") return issue;
+  const isSize = ({ code, path }: z.core.$ZodIssue): boolean =>
+    path.length === 0 && (code === "too_big" || code === "too_small");
+  const size = issue.errors.find((errors) => errors.length === 1 && isSize(errors[0]!))?.[0];
+  if (size !== undefined) return { ...size, path: issue.path };
   let best: z.core.$ZodIssue = issue;
   for (const [first] of issue.errors) {
     if (first === undefined) continue;

@@ -41,5 +41,5 @@ export function readBounded(
 
 function tooLarge(maxBytes: number): ApiError {
   const message = `The body is larger than ${maxBytes} bytes. Send less, or raise maxBodyMb.`;
-  return new ApiError("body_too_large", message, { headers: { connection: "close" } });
+  return new ApiError("body_too_large", message);
 }

@@ -18,6 +18,12 @@ export function jsonFormat(schema: unknown, param: string): ConstraintSpec {
   return { kind: "json_schema", source: JSON.stringify(schema), param };
 }
 
+/** Of APIs where a conversation that ends with an assistant's text asks for the rest of it. */
+export function endsWithAnswer(messages: ChatBody["messages"]): boolean {
+  const last = messages.at(-1);
+  return last?.role === "assistant" && typeof last.content === "string" && last.content !== "" && !last.tool_calls;
+}
+
 export interface ChatPlan {
   readonly prompt: readonly number[];
   readonly options: GenerateOptions;
@@ -36,11 +42,17 @@ export async function planChat(
     throw new ApiError("invalid_value", "prompt_logprobs cannot be streamed.", { param: "prompt_logprobs" });
   if (body.top_logprobs != null && body.logprobs !== true)
     throw new ApiError("invalid_value", "top_logprobs needs logprobs: true.", { param: "top_logprobs" });
+  const isContinued = body.continue_final_message === true;
+  if (body.add_generation_prompt === isContinued) {
+    const message = "add_generation_prompt is only supported as the opposite of continue_final_message.";
+    throw new ApiError("invalid_value", message, { param: "add_generation_prompt" });
+  }
   const sampling = samplingOptions(body);
   const choice = toolChoiceOf(context, body);
   const constraint = choice.forced ?? format ?? sampling.constraint;
   const { text, ids } = await tokenizeChat(c, toChatMessages(body.messages), {
     ...(choice.tools.length === 0 ? {} : { tools: choice.tools }),
+    continueFinalMessage: isContinued,
     templateArgs: {
       ...(body.reasoning_effort == null ? {} : { reasoning_effort: body.reasoning_effort }),
       ...body.chat_template_kwargs,

@@ -1,7 +1,7 @@
 // Ollama's bodies as OpenAI's.
 
 import type { ConstraintSpec } from "../grammar/constraint.js";
-import { jsonFormat } from "./chat-plan.js";
+import { endsWithAnswer, jsonFormat } from "./chat-plan.js";
 import type { ChatBody } from "./schemas/chat.js";
 import type { OllamaChat, OllamaGenerate } from "./schemas/ollama.js";
 
@@ -37,6 +37,7 @@ export function chatOfOllama(body: OllamaChat): ChatBody {
   return {
     ...common(body),
     messages,
+    continue_final_message: endsWithAnswer(messages),
     tools: body.tools?.map(({ function: { type: _, ...fn } }) => ({ type: "function" as const, function: fn })),
   };
 }

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { ServerConfig } from "../config/server-config.js";
+import type { Engine } from "../engine/types.js";
 import { endsThinking, REASONING_TAGS, ReasoningSplitter, type ReasoningTags, THINK } from "./reasoning.js";
+import { reasoningTagsOf } from "./tools/detect-format.js";
 
 function split(
   text: string,
@@ -60,4 +63,15 @@ test("every family's tags part in the same way", () => {
       assert.ok(isPartOf(part.reasoning, expected.reasoning) && isPartOf(part.content, expected.content), cut);
     }
   }
+});
+
+test("tags are those that are named, else those of the template, else the usual ones", () => {
+  const of = (chatTemplate: string | null, choice: string) =>
+    reasoningTagsOf({ chatTemplate } as Engine, choice as ServerConfig["reasoningParser"])?.name;
+  for (const { name, open } of REASONING_TAGS) {
+    assert.equal(of("[THINK] <think>", name), name);
+    assert.equal(of(`says ${open} somewhere`, "auto"), name);
+  }
+  assert.equal(of("plain", "auto"), THINK.name);
+  assert.equal(of(null, "none"), undefined);
 });

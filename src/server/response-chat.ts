@@ -13,6 +13,15 @@ export function itemsOf(input: ResponseBody["input"]): readonly InputItem[] {
   return typeof input === "string" ? [{ role: "user", content: input }] : input;
 }
 
+/** An input item as it is listed: what may be left out of a request is spelt out. */
+export function listedItem(item: InputItem, index: number): Record<string, unknown> {
+  const listed = { id: `item_${index}`, ...item };
+  if (!("role" in item)) return listed;
+  const type = item.role === "assistant" ? "output_text" : "input_text";
+  const content = typeof item.content === "string" ? [{ type, text: item.content }] : item.content;
+  return { ...listed, type: "message", status: "completed", content };
+}
+
 export function formatOfResponse(body: ResponseBody): ConstraintSpec | null {
   const format = body.text?.format;
   if (format?.type === "json_object") return jsonFormat({ type: "object" }, "text.format");

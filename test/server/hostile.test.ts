@@ -30,9 +30,12 @@ async function isUp(): Promise<void> {
 
 test("a 10 MB body is refused with 413, announced or not", async () => {
   const big = `{"prompt": "${"x".repeat(10 * 2 ** 20)}"}`;
-  const response = await host.post("/v1/completions", big);
-  assert.equal(response.status, 413);
-  assert.equal((await errorOf(response)).code, "body_too_large");
+  // A client that is still sending hears the answer: the connection is not closed on it, or it would be told of a broken pipe.
+  for (let i = 0; i < 5; i++) {
+    const response = await host.post("/v1/completions", big);
+    assert.equal(response.status, 413);
+    assert.equal((await errorOf(response)).code, "body_too_large");
+  }
   // Chunked: no content-length tells ahead.
   const chunked = new ReadableStream({
     start: (controller) => {
@@ -45,8 +48,8 @@ test("a 10 MB body is refused with 413, announced or not", async () => {
     headers: { "content-type": "application/json" },
     body: chunked,
     duplex: "half",
-  } as RequestInit).catch(() => null);
-  if (streamed !== null) assert.equal(streamed.status, 413); // or the connection was closed on the sender
+  } as RequestInit);
+  assert.equal(streamed.status, 413);
   await isUp();
 });
 

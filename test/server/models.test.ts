@@ -66,6 +66,11 @@ test("guests are loaded when named, kept while there is room, and unloaded by ag
   for (const name of [A, B]) assert.match(metrics, new RegExp(`pagoda_engine_up\\{model_name="${name}"\\} 1`));
   assert.equal(metrics.match(/# TYPE pagoda_engine_up gauge/g)!.length, 1);
   await assert.rejects(ask(host, "nobody"), new RegExp(`Served: ${A}, ${B}, ${C}`));
+  const gone = (await (await host.post("/api/generate", { model: B, keep_alive: 0 })).json()) as Record<
+    string,
+    unknown
+  >;
+  assert.deepEqual([gone.done, gone.done_reason, await loadedOf(host)], [true, "unload", [A]]);
 });
 
 test("a guest that cannot be loaded is told to who asked, and to nobody else", async () => {
@@ -91,7 +96,10 @@ test("pagoda serve --model A --model B, pagoda ps, pagoda stop", async () => {
   assert.deepEqual(pagoda("stop", B), { status: 0, out: `${B} is unloaded; its next request loads it again\n` });
   assert.doesNotMatch(pagoda("ps").out, new RegExp(B));
   assert.equal(pagoda("stop", B).status, 1);
-  assert.match(pagoda("stop", A).out, /stays: it is in use, or it is the server's first/);
+  assert.match(
+    pagoda("stop", A).out,
+    /^pagoda: The server at .* refuses: .* stays: it is in use, or it is the server's first/,
+  );
   await ask({ client }, B);
 });
 

@@ -76,6 +76,8 @@ test("empty settings are refused, never taken as none; misspelt ones are named",
   const file = join(model, "pagoda.json");
   writeFileSync(file, '{"apiKeys": ["secret"]}');
   assert.throws(() => fromConfigFile(SERVER_OPTIONS, file), /apiKeys in .*pagoda\.json/);
+  writeFileSync(file, '\ufeff{"port": 1}'); // as editors on Windows write it
+  assert.deepEqual(fromConfigFile(SERVER_OPTIONS, file), { port: 1 });
 });
 
 test("a key sees its own requests under /api, an admin key everybody's", async () => {

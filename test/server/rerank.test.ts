@@ -43,6 +43,7 @@ test("rerank: best first, with indices, scores, texts, usage and meta", async ()
     assert.equal(document.text, DOCUMENTS[index]);
     assert.ok(relevance_score > 0 && relevance_score < 1);
   }
+  assert.equal(body.usage.completion_tokens, 0);
   assert.ok(body.usage.total_tokens > 9 && body.meta.billed_units.search_units === 1 && body.id.startsWith("rerank-"));
 
   const objects = DOCUMENTS.map((text) => ({ text }));

@@ -86,11 +86,108 @@ test("Ollama: the older way to embed is the newer one of one text, and cuts what
   }
 });
 
-test("responses: what was asked for is repeated, and nothing is where nothing was", async () => {
+test("responses: what was asked for is repeated, and nothing is where nothing was; input is listed as items", async () => {
   const ask = { input: "a", store: false };
   const [, limited] = await post("/v1/responses", { ...ask, max_output_tokens: 3, metadata: { a: "b" } });
   assert.deepEqual([limited.max_output_tokens, limited.metadata], [3, { a: "b" }]);
   assert.equal(limited.usage.output_tokens, 3);
   const [, free] = await post("/v1/responses", ask);
   assert.deepEqual([free.max_output_tokens, free.metadata], [null, {}]);
+  const [, { id }] = await post("/v1/responses", { input: "a", max_output_tokens: 1 });
+  const listed = await (await fetch(`${host.url}/v1/responses/${id}/input_items`)).json();
+  const content = [{ type: "input_text", text: "a" }];
+  assert.deepEqual((listed as Json).data, [
+    { id: "item_0", type: "message", role: "user", status: "completed", content },
+  ]);
+});
+
+test("every endpoint that takes a model refuses one that is not served, as its API writes errors", async () => {
+  const messages = [{ role: "user", content: "a" }];
+  for (const [path, body, told] of [
+    ["/v1/completions", { prompt: "a" }, (error: Json) => error.message],
+    ["/v1/chat/completions", { messages }, (error: Json) => error.message],
+    ["/v1/responses", { input: "a" }, (error: Json) => error.message],
+    ["/v1/embeddings", { input: "a" }, (error: Json) => error.message],
+    ["/v1/rerank", { query: "a", documents: ["b"] }, (error: Json) => error.message],
+    ["/v1/messages", { messages, max_tokens: 1 }, (error: Json) => error.message],
+    ["/tokenize", { prompt: "a" }, (error: Json) => error.message],
+    ["/api/chat", { messages }, (error: Json) => error],
+    ["/api/generate", { prompt: "a" }, (error: Json) => error],
+    ["/api/embed", { input: "a" }, (error: Json) => error],
+    ["/api/embeddings", { prompt: "a" }, (error: Json) => error],
+  ] as const) {
+    const [status, { error }] = await post(path, { ...body, model: "large" });
+    assert.equal(status, 404, path);
+    assert.match(told(error), /"large" is not served here/, path);
+  }
+  // What their clients know and Pagoda has not.
+  assert.match((await post("/api/pull", { model: "a" }))[1].error, /no POST \/api\/pull/);
+  assert.equal((await post("/v1/messages/batches", {}))[1].type, "error");
+});
+
+test("refusals name fields as the body has them, and say what is wrong with a list's size", async () => {
+  const ask = { prompt: "a", max_tokens: 2 };
+  for (const [body, said] of [
+    [{ min_tokens: 3 }, /^min_tokens is 3; it must be at most max_tokens \(2/],
+    [{ logit_bias: { 99999: 1 } }, /^logit_bias is \[\[99999,1\]\]/],
+    [{ prompt: Array(129).fill("a") }, /^prompt: Too big: expected array to have <=128 items/],
+    [{ structured_outputs: { regex: "(" } }, /^The regular expression cannot be used/],
+    [{ structured_outputs: { regexp: "a" } }, /^structured_outputs\.regexp is not a field/],
+    [
+      { structured_outputs: { regex: "a", choice: ["b"] } },
+      /^structured_outputs\.regex and structured_outputs\.choice cannot both/,
+    ],
+  ] as const) {
+    const [status, { error }] = await post("/v1/completions", { ...ask, ...body });
+    assert.equal(status, 400);
+    assert.match(error.message, said);
+  }
+  const [, { choices }] = await post("/v1/completions", { ...ask, structured_outputs: { choice: ["yes", "no"] } });
+  assert.match(choices[0].text, /^(y|n)/);
+  const zipped = await host.post("/v1/completions", ask, { "content-encoding": "gzip" });
+  assert.equal(zipped.status, 415);
+  assert.match(await zipped.text(), /content encoding is \\"gzip\\"/);
+});
+
+test("a conversation that ends with the assistant's text: its answer is the rest, where the API or the request says so", async () => {
+  const messages = [
+    { role: "user", content: "a" },
+    { role: "assistant", content: "b c" },
+  ] as const;
+  const text = `${host.engine.renderChat([messages[0]])}b c`;
+  const prompt = host.engine.tokenize(text, { addSpecialTokens: false });
+  const limits = { max_tokens: 4, temperature: 0 };
+  const [, { choices }] = await post("/v1/completions", { prompt, ...limits });
+  const rest = choices[0].text;
+  const answerOf = async (body: object) =>
+    (await post("/v1/chat/completions", { messages, ...limits, ...body }))[1].choices[0].message.content;
+  assert.equal(await answerOf({ continue_final_message: true, add_generation_prompt: false }), rest);
+  assert.notEqual(await answerOf({}), rest);
+  const [, { content }] = await post("/v1/messages", { model: "tiny", messages, ...limits });
+  assert.equal(content[0].text, rest);
+  const options = { num_predict: 4, temperature: 0 };
+  assert.equal((await post("/api/chat", { model: "tiny", messages, options, stream: false }))[1].message.content, rest);
+  const both = { messages, continue_final_message: true, add_generation_prompt: true };
+  assert.equal((await post("/v1/chat/completions", both))[1].error.param, "add_generation_prompt");
+});
+
+test("a streamed chat: the role once, and every token's logprobs though its text is held back", async () => {
+  const ask = { messages: [{ role: "user", content: "a" }], max_tokens: 6, temperature: 0, logprobs: true };
+  const [, whole] = await post("/v1/chat/completions", ask);
+  const said: string = whole.choices[0].message.content;
+  const body = { ...ask, stream: true, stop: [`${said.slice(0, 4)}\u0001`] };
+  const stream = await (await host.post("/v1/chat/completions", body)).text();
+  const deltas = [...stream.matchAll(/^data: (\{.*)$/gm)].map(([, data]) => JSON.parse(data!).choices[0]);
+  assert.equal(deltas.filter(({ delta }) => "role" in delta).length, 1);
+  assert.equal(deltas.map(({ delta }) => delta.content ?? "").join(""), said);
+  assert.deepEqual(
+    deltas.flatMap(({ logprobs }) => logprobs?.content ?? []),
+    whole.choices[0].logprobs.content,
+  );
+});
+
+test("openapi.json tells which endpoints stream", async () => {
+  const { paths } = (await (await fetch(`${host.url}/openapi.json`)).json()) as Json;
+  const streams = (path: string) => "text/event-stream" in paths[path].post.responses["200"].content;
+  assert.deepEqual(["/v1/chat/completions", "/v1/embeddings"].map(streams), [true, false]);
 });

@@ -32,7 +32,7 @@ test("wrong arguments are named, with what would be right", async () => {
   await assert.rejects(explainCommand(["--reqests", "5"]), /Unknown option --reqests\. Known options: --requests/);
   await assert.rejects(explainCommand(["--requests", "5,-3"]), /--requests is -3; it must be whole numbers/);
   await assert.rejects(explainCommand(["--requests"]), /--requests is missing/);
-  await assert.rejects(explainCommand(["--budget", "x"]), /--budget is NaN; it must be a whole number/);
+  await assert.rejects(explainCommand(["--budget", "x"]), /--budget is "x"; it must be a whole number/);
   assert.throws(() => runExplain({ requests: [0] }), /--requests is 0/);
   assert.throws(() => runExplain({ requests: [1e9] }), /--requests is 1000000000/);
   assert.throws(() => runExplain({ requests: [] }), /at least one length/);

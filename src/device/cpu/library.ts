@@ -11,6 +11,9 @@ import { openLibrary } from "./koffi-abi.js";
 
 /** The package's root: this file is dist/src/device/cpu/library.js in it. */
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..", "..");
+const BUILD_SCRIPT = join(ROOT, "scripts", "build-native.mjs");
+/** What compiles the library, wherever the package lies. */
+export const BUILD_COMMAND = `node ${BUILD_SCRIPT}`;
 const FILE = process.platform === "win32" ? "pagoda_cpu.dll" : "pagoda_cpu.so";
 const BUILT = join(ROOT, "build", process.arch === "x64" ? "native" : `native-${process.arch}`, FILE);
 /** Folders the library is made of; native/cpu/test is not. */
@@ -36,7 +39,7 @@ export function loadLibrary(): NativeLibrary {
   if (prebuilt !== null) return prebuilt;
   if (isCurrent()) return open(BUILT, "compiled here");
   const state = existsSync(BUILT) ? "is older than its sources" : "is not built";
-  const remedy = "install g++ or clang++ and run: node scripts/build-native.mjs";
+  const remedy = `install g++ or clang++ and run: ${BUILD_COMMAND}`;
   throw errorFor("device_unavailable", { device: "cpu", reason: `the native library ${state}; ${remedy}` });
 }
 
@@ -80,7 +83,7 @@ function isCurrent(): boolean {
 /** The path of what the script built; empty when it could not. Its words go straight to stderr, whatever this thread is doing. */
 function build(): Promise<string> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [join(ROOT, "scripts", "build-native.mjs")], {
+    const child = spawn(process.execPath, [BUILD_SCRIPT], {
       stdio: ["ignore", "pipe", 2],
     });
     let path = "";

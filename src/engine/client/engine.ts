@@ -184,7 +184,7 @@ export class HostedEngine implements RelayEngine {
     const { chatTemplate, name } = this.#checkpoint;
     if (chatTemplate === null) throw new RequestError("no_chat_template", { model: name });
     const prompt = chatTemplate.renderPrompt(messages, {
-      addGenerationPrompt: true,
+      continueFinalMessage: options.continueFinalMessage === true,
       ...(options.tools === undefined ? {} : { tools: options.tools }),
       ...(options.templateArgs === undefined ? {} : { variables: options.templateArgs }),
     });

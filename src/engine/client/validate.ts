@@ -24,6 +24,7 @@ const OTHER_FIELDS = [
   "skipSpecialTokens",
   "tools",
   "templateArgs",
+  "continueFinalMessage",
 ];
 /**
  * Sampling parameters of one request. `suggested` are the model's own defaults; maxTokens not given is what the context leaves.

@@ -88,5 +88,5 @@ function trapReason(error: unknown): string {
     return `it needs more than ${MAX_HEAP_MB} MiB to compile`;
   if (/stack|recursion/i.test(text))
     return "it is nested too deeply, or a rule leads back to itself without reading anything";
-  return text;
+  return text.startsWith("Aborted") ? "it is too large to compile" : text;
 }

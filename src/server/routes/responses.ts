@@ -8,7 +8,7 @@ import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import { type ChatPlan, planChat } from "../chat-plan.js";
 import type { AppEnv } from "../context.js";
-import { chatOfResponse, formatOfResponse, itemsOf } from "../response-chat.js";
+import { chatOfResponse, formatOfResponse, itemsOf, listedItem } from "../response-chat.js";
 import type { StoredResponse } from "../response-store.js";
 import { asInput, type Item, ResponseWriter } from "../response-writer.js";
 import type { Route } from "../route.js";
@@ -65,8 +65,8 @@ export const responseInput: Route = {
     const { items, numInput, response } = stored(c, c.req.param("id")!, null);
     const numOutput = (response.output as unknown[]).length;
     const end = items.length - numOutput;
-    const data = items.slice(end - numInput, end).map((item, i) => ({ id: `item_${i}`, ...item }));
-    return c.json({ object: "list", data, has_more: false, first_id: "item_0", last_id: `item_${data.length - 1}` });
+    const data = items.slice(end - numInput, end).map(listedItem);
+    return c.json({ object: "list", data, has_more: false, first_id: data[0]?.id, last_id: data.at(-1)?.id });
   },
 };
 
@@ -132,6 +132,7 @@ class ResponseReply implements Reply {
 
   failure({ body }: HttpError): ServerEvent {
     const { code, message } = body.error;
+    for (const _ of this.#writer.end("length")); // what was said so far, as incomplete
     const response = { ...this.#response(this.#writer.items, null, null), status: "failed", error: { code, message } };
     return this.#event("response.failed", { response });
   }

@@ -72,6 +72,10 @@ export const chatSchema = z.strictObject({
   parallel_tool_calls: maybe(z.boolean()),
   functions: maybe(z.array(toolSchema.shape.function).max(128)).meta({ description: "As tools were called before." }),
   function_call: maybe(z.union([z.enum(["auto", "none"]), named])),
+  continue_final_message: maybe(z.boolean()).meta({
+    description: "The answer goes on with the last message instead of beginning one.",
+  }),
+  add_generation_prompt: maybe(z.boolean()).meta({ description: "Only as the opposite of continue_final_message." }),
   chat_template_kwargs: maybe(z.record(z.string(), z.unknown())),
   reasoning_effort: maybe(z.string()).meta({ description: "Given to the chat template as reasoning_effort." }),
   modalities: z.unknown().optional(),

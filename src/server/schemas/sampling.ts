@@ -56,6 +56,9 @@ const tableFields = Object.fromEntries(
   TABLE.filter(([, { api }]) => api !== null).map(([key, { api }]) => [api, maybe(fieldOf(key))]),
 ) as unknown as TableFields;
 
+const jsonSchema = z.union([z.string(), z.record(z.string(), z.unknown())]);
+const choices = z.array(z.string().min(1)).min(1);
+
 export const samplingFields = {
   model: z.string().optional().meta({ description: "A name from /v1/models; may be left out." }),
   stream: maybe(z.boolean()),
@@ -83,10 +86,18 @@ export const samplingFields = {
       }),
     ]),
   ),
-  guided_json: maybe(z.union([z.string(), z.record(z.string(), z.unknown())])),
+  guided_json: maybe(jsonSchema),
   guided_regex: maybe(z.string()),
   guided_grammar: maybe(z.string()),
-  guided_choice: maybe(z.array(z.string().min(1)).min(1)),
+  guided_choice: maybe(choices),
+  structured_outputs: maybe(
+    z.strictObject({
+      json: maybe(jsonSchema),
+      regex: maybe(z.string()),
+      grammar: maybe(z.string()),
+      choice: maybe(choices),
+    }),
+  ).meta({ description: "The guided_ fields under their newer name." }),
   // Accepted because clients send them; they change nothing here.
   user: z.unknown().optional(),
   metadata: z.unknown().optional(),
@@ -139,21 +150,28 @@ function constraintOf(body: SamplingBody): ConstraintSpec | null {
         param: "response_format.json_schema.schema",
       },
     ]);
-  if (body.guided_json != null) {
-    const source = typeof body.guided_json === "string" ? body.guided_json : JSON.stringify(body.guided_json);
-    found.push(["guided_json", { kind: "json_schema", source, param: "guided_json" }]);
-  }
-  if (body.guided_regex != null)
-    found.push(["guided_regex", { kind: "regex", source: body.guided_regex, param: "guided_regex" }]);
-  if (body.guided_grammar != null)
-    found.push(["guided_grammar", { kind: "grammar", source: body.guided_grammar, param: "guided_grammar" }]);
-  if (body.guided_choice != null) {
-    const source = body.guided_choice.map((choice) => choice.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&")).join("|");
-    found.push(["guided_choice", { kind: "regex", source, param: "guided_choice" }]);
-  }
+  const { guided_json: json, guided_regex: regex, guided_grammar: grammar, guided_choice: choice } = body;
+  for (const spec of guidesOf("guided_", { json, regex, grammar, choice })) found.push([spec.param!, spec]);
+  for (const spec of guidesOf("structured_outputs.", body.structured_outputs ?? {})) found.push([spec.param!, spec]);
   if (found.length > 1) {
     const [a, b] = found.map(([name]) => name);
     throw new ApiError("invalid_value", `${a} and ${b} cannot both be given; use one.`, { param: b! });
   }
   return found[0]?.[1] ?? null;
+}
+
+function* guidesOf(
+  prefix: string,
+  { json, regex, grammar, choice }: NonNullable<SamplingBody["structured_outputs"]>,
+): Generator<ConstraintSpec> {
+  if (json != null) {
+    const source = typeof json === "string" ? json : JSON.stringify(json);
+    yield { kind: "json_schema", source, param: `${prefix}json` };
+  }
+  if (regex != null) yield { kind: "regex", source: regex, param: `${prefix}regex` };
+  if (grammar != null) yield { kind: "grammar", source: grammar, param: `${prefix}grammar` };
+  if (choice != null) {
+    const source = choice.map((text) => text.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&")).join("|");
+    yield { kind: "regex", source, param: `${prefix}choice` };
+  }
 }
