@@ -3,6 +3,7 @@ odd sizes, other layer patterns and options, chosen by a seed, each with the log
 around the chunk boundaries of 64 and 128. Weights bf16, arithmetic float32.
 
     /tmp/hf/bin/python test/goldens/held-out.py OUT SEEDS GOLDENS...       e.g. /tmp/held-out 3 ../shared/goldens ../shared/goldens2
+                                                                           SEEDS: how many, or FIRST:END
     node dist/test/goldens/held-out.js OUT                                 what Pagoda makes of them
 """
 
@@ -335,9 +336,10 @@ def make(folder, config, seed):
     (folder / "golden.json").write_text(text + "\n")
 
 
-out, seeds = Path(sys.argv[1]), int(sys.argv[2])
+out = Path(sys.argv[1])
+first, last = map(int, sys.argv[2].split(":")) if ":" in sys.argv[2] else (0, int(sys.argv[2]))
 for base in sorted(path for root in sys.argv[3:] for path in ([Path(root)] if (Path(root) / "config.json").exists() else Path(root).iterdir())):
-    for seed in range(seeds):
+    for seed in range(first, last):
         config = odd_config((base / "config.json").read_text(), seed)
         try:
             make(out / f"{base.name}-{seed}", config, seed)
