@@ -1,11 +1,12 @@
 // Matmul with q8 and q4 weights on int8 tiles, for many rows: the maths, the order and the bits of kernels/matmul-int.h.
 //
 // Tiling   A tile product takes one block of 32 columns of 16 rows of x and 16 outputs; its sums, 16 x 16 integers, are stored and
-//          folded into f32 sums with the block's factors by vector instructions. Folding lags a block behind the products: what a
-//          tile stores is not forwarded to loads, which must find it in L1. A chunk of kChunkBlocks blocks of a panel is made signed
-//          bytes in L1 once for all the rows of a band, which stay in L2.
-// Traffic  weights come from memory once per band of rows; per block of 32 rows by 32 outputs, 2 KiB of operands from L1 and L2, 4 KiB
-//          stored and loaded again in L1, and that is what bounds it.
+//          folded with the block's factors into f32 sums, which stay in 16 vector registers for a chunk of kChunkBlocks blocks. Folding
+//          lags kLag blocks behind the products: what a tile stores is not forwarded to loads, which must find it in L1. Few tile
+//          registers are in use: where two threads share a core, those in use are taken from those in flight (docs/kernels.md). A
+//          chunk of a panel is made signed bytes in L1 once for all the rows of a band, which stay in L2.
+// Traffic  weights come from memory once per band of rows; per block of 16 rows by 16 outputs, 1 KiB of operands from L1 and L2, and 1 KiB
+//          of products stored and loaded again in L1. Folding takes three vector instructions for 16 products, and that is what bounds it.
 #include "../kernels/finish.h"
 #include "tile-matmul.h"
 
@@ -19,24 +20,24 @@ constexpr int64_t kAhead = 16384;                         // of the panels, whil
 constexpr int64_t kXBlockBytes = kIntRows * kBlockCols;   // a block of a tile of x
 constexpr int64_t kCodeTileBytes = kBlockCols * 16;       // [8 groups of columns][16 outputs][4 columns]
 constexpr int64_t kTileSums = kTileRows * kTileRows;
+constexpr int64_t kLag = 3;
+constexpr int64_t kRing = 4;  // products of blocks that are not folded yet
 
-// Of a block: [halves of the rows][halves of the outputs].
-using Products = int32_t[4][kTileSums];
-
-// A worker's: a chunk of a panel, the products of two blocks, and the sums of a band.
+// A worker's: a chunk of a panel, the products of the last blocks, and the sums of a band.
 struct alignas(64) Room {
   uint8_t codes[kChunkBlocks][2][kCodeTileBytes];
   float factors[kChunkBlocks][kPanelRows];
-  Products products[2];
+  int32_t products[kRing][kTileSums];
   float sums[kBandTiles][kIntRows][kPanelRows];
 };
 
-// tmm0..3: products of the halves of rows by the halves of outputs; tmm4, 5: x; tmm6, 7: codes.
+// tmm0, 1: products of even and odd blocks; tmm2: x; tmm3: codes.
 TileConfig block_tiles() {
   TileConfig config;
-  for (int tile = 0; tile < 4; tile++) config.set(tile, kTileRows, 64);
-  for (int tile = 4; tile < 6; tile++) config.set(tile, kTileRows, kBlockCols);
-  for (int tile = 6; tile < 8; tile++) config.set(tile, 8, 64);
+  config.set(0, kTileRows, 64);
+  config.set(1, kTileRows, 64);
+  config.set(2, kTileRows, kBlockCols);
+  config.set(3, 8, 64);
   return config;
 }
 
@@ -69,55 +70,54 @@ void prepare_chunk(Room& room, const uint8_t* panel, int64_t first, int64_t coun
   }
 }
 
-// One block of a tile of x by the panel.
-PG_INLINE void multiply(const uint8_t* x, const uint8_t (&codes)[2][kCodeTileBytes], Products& products) {
-  tile_load<4>(x, kBlockCols);
-  tile_load<6>(codes[0], 64);
-  tile_zero<0>();
-  tile_dot_int8<0, 4, 6>();
-  tile_load<7>(codes[1], 64);
-  tile_zero<1>();
-  tile_dot_int8<1, 4, 7>();
-  tile_load<5>(x + kXBlockBytes / 2, kBlockCols);
-  tile_zero<2>();
-  tile_dot_int8<2, 5, 6>();
-  tile_zero<3>();
-  tile_dot_int8<3, 5, 7>();
-  tile_store<0>(products[0], 64);
-  tile_store<1>(products[1], 64);
-  tile_store<2>(products[2], 64);
-  tile_store<3>(products[3], 64);
+// One block of 16 rows by 16 outputs.
+template <int C>
+PG_INLINE void multiply(const uint8_t* x, const uint8_t* codes, int32_t* products) {
+  tile_load<2>(x, kBlockCols);
+  tile_load<3>(codes, 64);
+  tile_zero<C>();
+  tile_dot_int8<C, 2, 3>();
+  tile_store<C>(products, 64);
 }
 
-// sums [32 rows][32 outputs] += product * (factor of the output * scale of the row).
-PG_INLINE void fold(float* sums, const Products& products, const float* factors, const float* scales) {
-  for (int quarter = 0; quarter < 4; quarter++) {
-    const int row = quarter / 2 * kTileRows, col = quarter % 2 * 16;
-    const vf factor = v_load(factors + col);
+// sums [16 rows][16 outputs] += product * (factor of the output * scale of the row).
+PG_INLINE void fold(vf (&sums)[kTileRows], const int32_t* products, const float* factors, const float* scales) {
+  const vf factor = v_load(factors);
 #pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; i++) {
-      float* sum = sums + (row + i) * kPanelRows + col;
-      const vf product = _mm512_cvtepi32_ps(_mm512_load_si512(products[quarter] + i * 16));
-      v_store(sum, v_madd(product, v_mul(factor, v_set(scales[row + i])), v_load(sum)));
-    }
+  for (int i = 0; i < kTileRows; i++) {
+    const vf product = _mm512_cvtepi32_ps(_mm512_load_si512(products + i * 16));
+    sums[i] = v_madd(product, v_mul(factor, v_set(scales[i])), sums[i]);
   }
 }
 
-// A chunk of a panel by the tiles of a band: the products of a block, then the folding of the one before.
+// A chunk of half a panel by 16 rows of x. x: [blocks][2][16][32], scales: [blocks][32], sums: [16][32], each at the rows' and outputs' half.
+void run_blocks(Room& room, int half, const uint8_t* x, const float* scales, float* sums, int64_t count) {
+  vf held[kTileRows];
+#pragma GCC unroll 16
+  for (int i = 0; i < kTileRows; i++) held[i] = v_load(sums + i * kPanelRows);
+  for (int64_t b = 0; b < count + kLag; b++) {
+    if (b < count) {
+      int32_t* products = room.products[b % kRing];
+      if (b % 2 == 0) multiply<0>(x + b * kXBlockBytes, room.codes[b][half], products);
+      else multiply<1>(x + b * kXBlockBytes, room.codes[b][half], products);
+    }
+    const int64_t done = b - kLag;
+    if (done >= 0) fold(held, room.products[done % kRing], room.factors[done] + half * 16, scales + done * kIntRows);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kTileRows; i++) v_store(sums + i * kPanelRows, held[i]);
+}
+
+// A chunk of a panel by the tiles of a band.
 void run_chunk(const Gemm& g, Room& room, int64_t tile_begin, int64_t tile_end, int64_t first, int64_t count) {
   const int64_t x_bytes = blocks_of(g.cols) * kXBlockBytes;
-  const auto fold_nth = [&](int64_t n) {
-    const int64_t t = n / count, b = n % count;
-    const float* scales = (const float*)(g.tile_of(tile_begin + t) + x_bytes);
-    fold(room.sums[t][0], room.products[n % 2], room.factors[b], scales + (first + b) * kIntRows);
-  };
-  const int64_t end = (tile_end - tile_begin) * count;
-  for (int64_t n = 0; n < end; n++) {
-    const int64_t b = n % count;
-    multiply(g.tile_of(tile_begin + n / count) + (first + b) * kXBlockBytes, room.codes[b], room.products[n % 2]);
-    if (n > 0) fold_nth(n - 1);
+  for (int64_t t = tile_begin; t < tile_end; t++) {
+    const uint8_t* tile = g.tile_of(t);
+    const float* scales = (const float*)(tile + x_bytes) + first * kIntRows;
+    for (int64_t row = 0; row < g.tiles.height(t); row += kTileRows)
+      for (int half = 0; half < 2; half++)
+        run_blocks(room, half, tile + first * kXBlockBytes + row * kBlockCols, scales + row, room.sums[t - tile_begin][row] + half * 16, count);
   }
-  fold_nth(end - 1);
 }
 
 // Tiles of x that stay in L2 for all panels of a chunk of work.
