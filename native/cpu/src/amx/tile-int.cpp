@@ -1,10 +1,11 @@
 // Matmul with q8 and q4 weights on int8 tiles, for many rows: the maths, the order and the bits of kernels/matmul-int.h.
 //
 // Tiling   A tile product takes one block of 32 columns of 16 rows of x and 16 outputs; its sums, 16 x 16 integers, are stored and
-//          folded with the block's factors into f32 sums, which stay in 16 vector registers for a chunk of kChunkBlocks blocks. Folding
-//          lags kLag blocks behind the products: what a tile stores is not forwarded to loads, which must find it in L1. Few tile
-//          registers are in use: where two threads share a core, those in use are taken from those in flight (docs/kernels.md). A
-//          chunk of a panel is made signed bytes in L1 once for all the rows of a band, which stay in L2.
+//          folded with the block's factors into f32 sums, which stay in 16 vector registers for a chunk of kChunkBlocks blocks: those of
+//          the first half of a panel while the products are made, those of the second after that. Folding lags a block behind: what a
+//          tile stores is not forwarded to loads, which must find it in L1. Few tile registers are in use: where two threads share a
+//          core, those in use are taken from those in flight (docs/kernels.md). A chunk of a panel is made signed bytes in L1 once for all
+//          the rows of a band, which stay in L2.
 // Traffic  weights come from memory once per band of rows; per block of 16 rows by 16 outputs, 1 KiB of operands from L1 and L2, and 1 KiB
 //          of products stored and loaded again in L1. Folding takes three vector instructions for 16 products, and that is what bounds it.
 #include "../kernels/finish.h"
@@ -14,24 +15,24 @@ namespace pg {
 namespace PG_NS {
 namespace {
 
-constexpr int64_t kChunkBlocks = 16;
+constexpr int64_t kChunkBlocks = 8;
 constexpr int64_t kBandTiles = 8;                         // of 32 rows
 constexpr int64_t kAhead = 16384;                         // of the panels, while they come from memory
 constexpr int64_t kXBlockBytes = kIntRows * kBlockCols;   // a block of a tile of x
 constexpr int64_t kCodeTileBytes = kBlockCols * 16;       // [8 groups of columns][16 outputs][4 columns]
 constexpr int64_t kTileSums = kTileRows * kTileRows;
-constexpr int64_t kLag = 3;
-constexpr int64_t kRing = 4;  // products of blocks that are not folded yet
 
-// A worker's: a chunk of a panel, the products of the last blocks, and the sums of a band.
+// A worker's: a chunk of a panel, the products by the first half of its outputs (of two blocks) and by the second (of all), and the
+// sums of a band.
 struct alignas(64) Room {
   uint8_t codes[kChunkBlocks][2][kCodeTileBytes];
   float factors[kChunkBlocks][kPanelRows];
-  int32_t products[kRing][kTileSums];
+  int32_t first[2][kTileSums];
+  int32_t second[kChunkBlocks][kTileSums];
   float sums[kBandTiles][kIntRows][kPanelRows];
 };
 
-// tmm0, 1: products of even and odd blocks; tmm2: x; tmm3: codes.
+// tmm0, 1: products by the halves of the outputs; tmm2: x; tmm3: codes.
 TileConfig block_tiles() {
   TileConfig config;
   config.set(0, kTileRows, 64);
@@ -70,14 +71,17 @@ void prepare_chunk(Room& room, const uint8_t* panel, int64_t first, int64_t coun
   }
 }
 
-// One block of 16 rows by 16 outputs.
-template <int C>
-PG_INLINE void multiply(const uint8_t* x, const uint8_t* codes, int32_t* products) {
+// One block of 16 rows by both halves of the outputs.
+PG_INLINE void multiply(const uint8_t* x, const uint8_t (&codes)[2][kCodeTileBytes], int32_t* first, int32_t* second) {
   tile_load<2>(x, kBlockCols);
-  tile_load<3>(codes, 64);
-  tile_zero<C>();
-  tile_dot_int8<C, 2, 3>();
-  tile_store<C>(products, 64);
+  tile_load<3>(codes[0], 64);
+  tile_zero<0>();
+  tile_dot_int8<0, 2, 3>();
+  tile_store<0>(first, 64);
+  tile_load<3>(codes[1], 64);
+  tile_zero<1>();
+  tile_dot_int8<1, 2, 3>();
+  tile_store<1>(second, 64);
 }
 
 // sums [16 rows][16 outputs] += product * (factor of the output * scale of the row).
@@ -90,22 +94,29 @@ PG_INLINE void fold(vf (&sums)[kTileRows], const int32_t* products, const float*
   }
 }
 
-// A chunk of half a panel by 16 rows of x. x: [blocks][2][16][32], scales: [blocks][32], sums: [16][32], each at the rows' and outputs' half.
-void run_blocks(Room& room, int half, const uint8_t* x, const float* scales, float* sums, int64_t count) {
-  vf held[kTileRows];
+PG_INLINE void load_sums(vf (&held)[kTileRows], const float* sums) {
 #pragma GCC unroll 16
   for (int i = 0; i < kTileRows; i++) held[i] = v_load(sums + i * kPanelRows);
-  for (int64_t b = 0; b < count + kLag; b++) {
-    if (b < count) {
-      int32_t* products = room.products[b % kRing];
-      if (b % 2 == 0) multiply<0>(x + b * kXBlockBytes, room.codes[b][half], products);
-      else multiply<1>(x + b * kXBlockBytes, room.codes[b][half], products);
-    }
-    const int64_t done = b - kLag;
-    if (done >= 0) fold(held, room.products[done % kRing], room.factors[done] + half * 16, scales + done * kIntRows);
-  }
+}
+
+PG_INLINE void store_sums(float* sums, const vf (&held)[kTileRows]) {
 #pragma GCC unroll 16
   for (int i = 0; i < kTileRows; i++) v_store(sums + i * kPanelRows, held[i]);
+}
+
+// A chunk of a panel by 16 rows of x: [blocks][2][16][32] and its scales, [blocks][32], at these rows. sums: [16][32].
+void run_blocks(Room& room, const uint8_t* x, const float* scales, float* sums, int64_t count) {
+  vf held[kTileRows];
+  load_sums(held, sums);
+  for (int64_t b = 0; b < count; b++) {
+    multiply(x + b * kXBlockBytes, room.codes[b], room.first[b % 2], room.second[b]);
+    if (b > 0) fold(held, room.first[(b - 1) % 2], room.factors[b - 1], scales + (b - 1) * kIntRows);
+  }
+  fold(held, room.first[(count - 1) % 2], room.factors[count - 1], scales + (count - 1) * kIntRows);
+  store_sums(sums, held);
+  load_sums(held, sums + 16);
+  for (int64_t b = 0; b < count; b++) fold(held, room.second[b], room.factors[b] + 16, scales + b * kIntRows);
+  store_sums(sums + 16, held);
 }
 
 // A chunk of a panel by the tiles of a band.
@@ -115,8 +126,7 @@ void run_chunk(const Gemm& g, Room& room, int64_t tile_begin, int64_t tile_end, 
     const uint8_t* tile = g.tile_of(t);
     const float* scales = (const float*)(tile + x_bytes) + first * kIntRows;
     for (int64_t row = 0; row < g.tiles.height(t); row += kTileRows)
-      for (int half = 0; half < 2; half++)
-        run_blocks(room, half, tile + first * kXBlockBytes + row * kBlockCols, scales + row, room.sums[t - tile_begin][row] + half * 16, count);
+      run_blocks(room, tile + first * kXBlockBytes + row * kBlockCols, scales + row, room.sums[t - tile_begin][row], count);
   }
 }
 
