@@ -33,6 +33,7 @@ export function clusterStats(model: string, replicas: readonly ReplicaEntry[]): 
     cacheGroups: [],
     hostTier: null,
     deviceUsage: null,
+    hostTimes: null,
     promptTokens: sum(({ load }) => load.promptTokens),
     cachedTokens: sum(({ load }) => load.cachedTokens),
     generatedTokens: sum(({ load }) => load.generatedTokens),

@@ -160,6 +160,26 @@ export interface CachePicture extends CacheSnapshot {
   readonly requests: readonly { readonly id: string; readonly tables: readonly (readonly number[])[] }[];
 }
 
+/** What the engine's thread has done since its start, in milliseconds. All but `wait` is host time: while it lasts the GPU computes the step before. */
+export interface HostTimes {
+  /** Choosing rows, and writing them into a batch. */
+  readonly schedule: number;
+  /** Cutting attention into work items. */
+  readonly plan: number;
+  /** The step's integers to the device. */
+  readonly stage: number;
+  /** Writing launches and handing them to the driver, as a graph where they are one. */
+  readonly launch: number;
+  /** For the GPU. */
+  readonly wait: number;
+  /** Tokens to their requests: pages published, requests ended, outputs made. */
+  readonly commit: number;
+  /** Outputs to the thread that reads them. */
+  readonly deliver: number;
+  /** Between steps: messages that came, the event loop's own. */
+  readonly loop: number;
+}
+
 /** The engine at a glance. Totals count from its start. */
 export interface EngineStats {
   readonly model: string;
@@ -178,6 +198,8 @@ export interface EngineStats {
   readonly hostTier: HostTierStats | null;
   /** What the GPU has done and holds; null: the device computes on the host. */
   readonly deviceUsage: DeviceUsage | null;
+  /** null: the device computes in the engine's own thread. */
+  readonly hostTimes: HostTimes | null;
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly generatedTokens: number;

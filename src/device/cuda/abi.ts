@@ -48,6 +48,7 @@ export const DRIVER = {
   eventCreate: ["cuEventCreate", BUF, U32],
   eventDestroy: ["cuEventDestroy_v2", ADDR],
   eventRecord: ["cuEventRecord", ADDR, ADDR],
+  eventQuery: ["cuEventQuery", ADDR],
   eventSynchronize: ["cuEventSynchronize", ADDR],
   eventElapsed: ["cuEventElapsedTime", BUF, ADDR, ADDR],
   moduleLoad: ["cuModuleLoadData", BUF, BUF],

@@ -1,5 +1,6 @@
-// How long flights took on the GPU's clock: from the end of the flight ahead, or from an event of its own where none was in the air, to
-// its end. While flights follow one another nothing is recorded that would not be recorded anyway.
+// How long flights took on the GPU's clock: from the end of the flight ahead to its own; from an event of its own where the GPU had come
+// to that end before the flight's launches were handed over, so that what it waited for the host does not count. While flights follow one
+// another nothing is recorded that would not be recorded anyway.
 
 import type { TokenBuffer } from "../device.js";
 import { check } from "./abi.js";
@@ -7,6 +8,8 @@ import type { CudaContext } from "./context.js";
 
 /** More than twice the flights that can be in the air: an end is read when the flight behind it has landed too. */
 const NUM_EVENTS = 8;
+
+const NOT_READY = 600; // CUDA_ERROR_NOT_READY
 
 export class BusyTime {
   ms = 0;
@@ -33,11 +36,11 @@ export class BusyTime {
     return this.#events[this.#turn]!;
   }
 
-  /** Before the first copy of a flight. */
+  /** As a flight's launches are about to be handed to the driver. */
   begin(): void {
-    this.#begin = this.#lastEnd;
-    if (this.#inAir.size > 0) return;
     const { driver, stream } = this.#context;
+    this.#begin = this.#lastEnd;
+    if (this.#inAir.size > 0 && driver.eventQuery(this.#lastEnd) === NOT_READY) return;
     this.#begin = this.#next();
     check(driver, driver.eventRecord(this.#begin, stream), "eventRecord");
   }

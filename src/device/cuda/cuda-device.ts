@@ -148,10 +148,10 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     const { queue } = this.runtime;
     queue.flush();
     this.#weights.release();
-    this.#busy.begin();
     (staged as CudaStagedBatch).stage(batch, plans, (previous as CudaTokenBuffer | null)?.address ?? 0);
     this.runtime.pageCopies.join(false);
     queue.isHeld = batch.numTokens <= GRAPH_TOKENS;
+    if (!queue.isHeld) this.#busy.begin();
   }
 
   // --- matmul and lookups ------------------------------------------------------------------------------------------------
@@ -246,6 +246,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   endFlight(tokens: TokenBuffer): void {
+    if (this.runtime.queue.isHeld) this.#busy.begin();
     (tokens as CudaTokenBuffer).endFlight(this.#busy.end(tokens));
   }
 

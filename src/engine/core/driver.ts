@@ -18,6 +18,8 @@ export class EngineDriver {
   #journal: PrefixJournal | null = null;
   #isTelling = false;
   #isScheduled = false;
+  /** The next step follows at once: what lies between is the thread's work. */
+  #isStepping = false;
   #isClosed = false;
 
   constructor(engine: LoadedEngine, send: (message: FromEngine) => void) {
@@ -104,11 +106,16 @@ export class EngineDriver {
     this.#isScheduled = false;
     if (this.#isClosed) return;
     const { core } = this.#engine;
+    const { clock } = core.recorder;
+    if (this.#isStepping) clock.mark("loop");
+    else clock.begin();
     const hasMoved = core.hasWork && core.step();
     const outputs = core.takeOutputs();
     const step = core.recorder.takeRecord();
     if (outputs.length > 0 || step !== null) this.#send({ type: "outputs", outputs, step });
     if (this.#journal?.isEmpty === false) this.#tellPrefixes();
+    clock.mark("deliver");
+    this.#isStepping = core.hasWork && hasMoved;
     if (core.hasWork) this.#wake(hasMoved);
   };
 

@@ -63,7 +63,7 @@ export class EngineCore {
       isBidirectional: model.spec.isBidirectional ?? false,
     });
     const sampler = new Sampler(model.spec.vocabSize);
-    this.#launcher = new Launcher(parts, sampler);
+    this.#launcher = new Launcher(parts, sampler, this.recorder.clock);
     this.#outcomes = new OutcomeReader(sampler, parts.layers ?? { embed: null, score: null });
     this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
     this.#free = Array.from(
@@ -122,6 +122,7 @@ export class EngineCore {
   #commit(flight: Flight): void {
     const { step, sessions } = flight;
     this.#wait(flight);
+    this.recorder.clock.mark("wait");
     if (flight.fault === null) {
       this.recorder.record(flight);
       this.#parts.scheduler.land(step);
@@ -134,6 +135,7 @@ export class EngineCore {
     }
     sessions.length = 0;
     this.#free.push(flight);
+    this.recorder.clock.mark("commit");
   }
 
   #wait(flight: Flight): void {

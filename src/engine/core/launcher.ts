@@ -10,6 +10,7 @@ import type { Device, StatePool } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
 import type { Sampler } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
+import type { HostClock } from "./host-time.js";
 import { neededStates } from "./pooling.js";
 import type { Session } from "./session.js";
 
@@ -25,13 +26,15 @@ export interface LauncherParts {
 export class Launcher {
   readonly #parts: LauncherParts;
   readonly #sampler: Sampler;
+  readonly #clock: HostClock;
   readonly #plans: AttentionPlan[] = [];
   readonly #rows = new SamplingRows();
   readonly #forks = new SamplingRows();
 
-  constructor(parts: LauncherParts, sampler: Sampler) {
+  constructor(parts: LauncherParts, sampler: Sampler, clock: HostClock) {
     this.#parts = parts;
     this.#sampler = sampler;
+    this.#clock = clock;
   }
 
   /** `previous` is the flight ahead when it may still be in the air: rows may begin with a token it has not given yet. */
@@ -39,13 +42,17 @@ export class Launcher {
     const { device, model, caches, planners } = this.#parts;
     const { states } = this.#parts.cache;
     if (states !== null) this.#copyStates(states.before);
+    this.#clock.mark("schedule");
     for (let i = 0; i < planners.length; i++) this.#plans[i] = planners[i]!.plan(flight.batch);
+    this.#clock.mark("plan");
     device.stage(flight.staged, flight.batch, this.#plans, previous === null ? null : previous.tokens);
+    this.#clock.mark("stage");
     model.forward(flight.staged, caches);
     if (states !== null) this.#copyStates(states.after);
     this.#keepHidden(flight);
     this.#sample(flight);
     device.endFlight(flight.tokens);
+    this.#clock.mark("launch");
   }
 
   #copyStates(copies: StateCopies): void {

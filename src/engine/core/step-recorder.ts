@@ -6,6 +6,7 @@ import type { Device } from "../../device/device.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import type { EngineStats, StepRecord, StepRow } from "../types.js";
 import type { Flight } from "./flight.js";
+import { HostClock } from "./host-time.js";
 
 interface Watched {
   readonly scheduler: Scheduler;
@@ -14,6 +15,7 @@ interface Watched {
 }
 
 export class StepRecorder {
+  readonly clock = new HostClock();
   readonly #watched: Watched;
   #numSteps = 0;
   #promptTokens = 0;
@@ -80,6 +82,7 @@ export class StepRecorder {
     this.#requestsFinished = 0;
     this.numDropped = 0;
     this.#last = null;
+    this.clock.clear();
   }
 
   get numSteps(): number {
@@ -112,6 +115,7 @@ export class StepRecorder {
   stats(model: string, device: Device, pageSize: number): EngineStats {
     const { scheduler, cache } = this.#watched;
     const pages = cache.stats();
+    const deviceUsage = device.usage();
     return {
       model,
       device: device.info.name,
@@ -125,7 +129,8 @@ export class StepRecorder {
       pagesUsed: pages.pagesUsed,
       cacheGroups: pages.groups,
       hostTier: pages.hostTier,
-      deviceUsage: device.usage(),
+      deviceUsage,
+      hostTimes: deviceUsage === null ? null : { ...this.clock.ms },
       promptTokens: this.#promptTokens,
       cachedTokens: this.#cachedTokens,
       generatedTokens: this.#generatedTokens,
