@@ -1,8 +1,8 @@
 // What the host does for a decode step, as `pagoda serve` runs it: the engine's thread by stage, and the thread that turns tokens into text.
 //   node dist/bench/host-time.js MODEL [rows,rows,...] [context] [steps]
 // host: all that the engine's thread does beside waiting for the GPU; exposed: the part of the step in which the GPU had nothing to do.
-// Without a GPU, the host's part alone (the emulated driver runs nothing, memory is not touched):
-//   EMULATED_IDLE=1 PAGODA_CUDA_DRIVER=$(node scripts/build-cuda-emulator.mjs) PAGODA_NVRTC=$PAGODA_CUDA_DRIVER node dist/bench/host-time.js MODEL
+// Without a GPU, the host's part alone (of the emulated driver, whose graphs only take the microseconds it is told):
+//   EMULATED_IDLE=2000 PAGODA_CUDA_DRIVER=$(node scripts/build-cuda-emulator.mjs) PAGODA_NVRTC=$PAGODA_CUDA_DRIVER node dist/bench/host-time.js MODEL
 
 import { performance } from "node:perf_hooks";
 import { promptNumbers } from "../src/cli/bench/trace.js";
@@ -13,7 +13,6 @@ import type { Engine, EngineStats, Generation, HostTimes } from "../src/engine/t
 const [model = "", rowList = "1,8,64,256", context = "512", stepCount = "1000"] = process.argv.slice(2);
 const STAGES = ["schedule", "plan", "stage", "launch", "commit", "deliver", "loop"] as const satisfies (keyof HostTimes)[];
 const STEPS = Number(stepCount);
-const isIdle = process.env.EMULATED_IDLE !== undefined;
 
 const engine = await createEngine({ model, device: "cuda", maxPagesPerBatch: 512, idealChunk: 8192, maxQueue: 1024 });
 console.log(`${engine.model.device}; ${context} of context, microseconds a step`);
@@ -45,7 +44,7 @@ async function decode(engine: Engine, rows: number, steps: number): Promise<stri
   const step = each(({ wallMs }) => wallMs);
   const host = stages.reduce((sum, us) => sum + us, 0);
   const exposed = step - each(({ busyMs }) => busyMs);
-  const share = (us: number): string => (isIdle ? "-" : ((100 * us) / step).toFixed(1));
+  const share = (us: number): string => ((100 * us) / step).toFixed(1);
   const columns = [step, step - exposed, ...stages, host].map((us) => us.toFixed(1));
   return [`${rows}`, ...columns, share(host), exposed.toFixed(1), share(exposed), each(({ activeMs }) => activeMs).toFixed(1)]
     .map((column) => column.padStart(9))

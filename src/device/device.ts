@@ -248,6 +248,12 @@ export interface Device {
    */
   stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous?: TokenBuffer | null): void;
 
+  /**
+   * Runs the rest of the staged step, its ops and the sampling of its rows from entry 0 on, where the device knows them from steps
+   * before. Returns false, having computed nothing, where it does not: then come the ops. Left out where it never does.
+   */
+  runKnown?(batch: StagedBatch, out: TokenBuffer, logits: Tensor, rows: SamplingRows): boolean;
+
   // --- step: ops -----------------------------------------------------------------------------------------------------
   /** out[t] = scale * table[inputOf[t]]  for all T tokens. */
   embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void;

@@ -41,6 +41,8 @@ export class CudaContext {
   readonly #blocks = new Map<number, number>(); // device address -> bytes
   readonly #pinned: number[] = [];
   #allocated = 0;
+  /** Grows when device memory is taken or given back: addresses noted before may be another's now. */
+  generation = 0;
   #isClosed = false;
 
   /** Throws DeviceError device_unavailable with one line that says what is missing. */
@@ -84,6 +86,7 @@ export class CudaContext {
     }
     check(driver, status, "memAlloc", size);
     const address = Number(this.#out[0]);
+    this.generation++;
     this.#blocks.set(address, size);
     this.#allocated += size;
     check(driver, driver.fill(address, 0, size, this.stream), "fill", address, 0, size);
@@ -93,6 +96,7 @@ export class CudaContext {
   free(address: number): void {
     const bytes = this.#blocks.get(address);
     if (bytes === undefined) return;
+    this.generation++;
     this.#blocks.delete(address);
     this.#allocated -= bytes;
     check(this.driver, this.driver.memFree(address), "memFree", address);

@@ -27,7 +27,9 @@ import { BusyTime } from "./busy-time.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import { CudaContext } from "./context.js";
 import { CudaExperts } from "./experts.js";
+import { KnownSteps } from "./known-steps.js";
 import { type CudaKvPool, plannerLimits } from "./kv-ops.js";
+import type { Graph } from "./launch-queue.js";
 import { canGate, launchMatmul } from "./matmul.js";
 import { CudaRecurrentOps } from "./recurrent-ops.js";
 import { addressOf } from "./row-ops.js";
@@ -56,6 +58,11 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   readonly #experts: CudaExperts;
   readonly #scratch: EditScratch;
   readonly #busy: BusyTime;
+  readonly #known: KnownSteps;
+  /** Known steps are written all the same, and compared. */
+  readonly #isChecking = process.env.PAGODA_CUDA_CHECK !== undefined;
+  #expected: Graph | null = null;
+  #flushesAtStage = 0;
 
   /** Throws DeviceError device_unavailable with one line that says what is missing. */
   constructor(options: CudaDeviceOptions = {}) {
@@ -66,6 +73,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.#experts = new CudaExperts(this.runtime);
     this.#scratch = new EditScratch(this.runtime);
     this.#busy = new BusyTime(context);
+    this.#known = new KnownSteps(context);
     const { name, arch, multiprocessors, memoryBytes } = context.facts;
     this.info = {
       name: "cuda",
@@ -152,6 +160,28 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.runtime.pageCopies.join(false);
     queue.isHeld = batch.numTokens <= GRAPH_TOKENS;
     if (!queue.isHeld) this.#busy.begin();
+    this.#known.forget();
+    this.#expected = null;
+    this.#flushesAtStage = queue.numFlushes;
+  }
+
+  runKnown(batch: StagedBatch, out: TokenBuffer, logits: Tensor, rows: SamplingRows): boolean {
+    const { queue } = this.runtime;
+    if (!queue.isHeld || rows.count === 0) return false;
+    const tokens = out as CudaTokenBuffer;
+    tokens.bring(0, logits.cols, rows, this.#scratch);
+    this.#known.begin();
+    (batch as CudaStagedBatch).identify(this.#known);
+    tokens.identify(this.#known, rows);
+    const graph = this.#known.find();
+    if (graph === null || this.#isChecking) {
+      this.#expected = graph;
+      return false;
+    }
+    tokens.skip();
+    this.#busy.begin();
+    queue.replay(graph);
+    return true;
   }
 
   // --- matmul and lookups ------------------------------------------------------------------------------------------------
@@ -246,7 +276,13 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   endFlight(tokens: TokenBuffer): void {
-    if (this.runtime.queue.isHeld) this.#busy.begin();
+    const { queue } = this.runtime;
+    if (!queue.isEmpty) {
+      if (this.#expected !== null && !queue.holds(this.#expected)) throw new Error("a known step has other launches");
+      if (queue.isHeld) this.#busy.begin();
+      queue.flush();
+      if (queue.lastGraph !== null && queue.numFlushes === this.#flushesAtStage + 1) this.#known.learn(queue.lastGraph);
+    }
     (tokens as CudaTokenBuffer).endFlight(this.#busy.end(tokens));
   }
 

@@ -19,7 +19,7 @@ import type { GpuFacts } from "./context.js";
 import { addressOf, CudaRowOps } from "./row-ops.js";
 import type { CudaRuntime } from "./runtime.js";
 import { type CudaStagedBatch, PLANS_AT } from "./staged-batch.js";
-import { type StagedPlan, UNIT } from "./staged-plan.js";
+import { bucket, type StagedPlan, UNIT } from "./staged-plan.js";
 import type { CudaTensor } from "./tensor.js";
 
 const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;
@@ -368,13 +368,6 @@ export abstract class CudaKvOps extends CudaRowOps {
     pool.arrivals = context.alloc(4 * states, "partial attention states");
     check(context.driver, context.driver.fill(pool.arrivals, 0, 4 * states, context.stream), "fill", pool.arrivals);
   }
-}
-
-/** The next of 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ...: grids of few sizes, so that few graphs serve growing contexts. */
-function bucket(count: number): number {
-  if (count <= 8) return count;
-  const step = 2 ** (Math.floor(Math.log2(count - 1)) - 2);
-  return Math.ceil(count / step) * step;
 }
 
 /** Of attention-decode.cuh: the ring, q, the probabilities' fragments, sums and maxima. */

@@ -19,9 +19,13 @@ const PROGRAMMATIC_SERIALIZATION = 6;
 /** Shorter lists are launched as they are. */
 const LEAST_GRAPH = 8;
 
-interface Graph {
+export interface Graph {
+  readonly hash: number;
   readonly words: Int32Array; // every launch's meta and argument words
+  readonly numLaunches: number;
   readonly executable: number;
+  /** Not destroyed yet. */
+  isAlive: boolean;
 }
 
 export interface QueueCounts {
@@ -44,6 +48,9 @@ export class LaunchQueue {
   readonly #configWords: Uint32Array;
   readonly #meta = new Int32Array(CAPACITY * META_WORDS);
   #count = 0;
+  /** Since the start: lists handed over, and the graph that the last of them was. */
+  numFlushes = 0;
+  lastGraph: Graph | null = null;
   #at = 0; // next argument word of the launch being written
   #hash = 0;
   readonly #seen = new Set<number>();
@@ -119,13 +126,39 @@ export class LaunchQueue {
     words[ATTRIBUTE_AT + 2] = 1;
   }
 
+  get isEmpty(): boolean {
+    return this.#count === 0;
+  }
+
   /** Hands everything queued to the driver. */
   flush(): void {
     if (this.#count === 0) return;
     this.counts.launches += this.#count;
+    this.numFlushes++;
+    this.lastGraph = null;
     if (!this.isHeld || this.#count < LEAST_GRAPH) this.#launchAll();
     else this.#launchGraph();
     this.#count = 0;
+  }
+
+  /** Launches a graph of lastGraph again. */
+  replay(graph: Graph): void {
+    const { driver, stream } = this.#context;
+    check(driver, driver.graphLaunch(graph.executable, stream), "graphLaunch");
+    this.counts.launches += graph.numLaunches;
+    this.#used(graph);
+  }
+
+  /** Whether what is queued is what the graph launches. */
+  holds({ words }: Graph): boolean {
+    return this.#isSame(words);
+  }
+
+  #used(graph: Graph): void {
+    this.counts.graphReplays++;
+    this.lastGraph = graph;
+    this.#graphs.delete(graph.hash);
+    this.#graphs.set(graph.hash, graph);
   }
 
   close(): void {
@@ -170,9 +203,7 @@ export class LaunchQueue {
     const known = this.#graphs.get(hash);
     if (known !== undefined && this.#isSame(known.words)) {
       check(driver, driver.graphLaunch(known.executable, stream), "graphLaunch");
-      this.counts.graphReplays++;
-      this.#graphs.delete(hash);
-      this.#graphs.set(hash, known);
+      this.#used(known);
       return;
     }
     if (!this.#seen.has(hash)) {
@@ -181,12 +212,12 @@ export class LaunchQueue {
       this.#launchAll();
       return;
     }
-    if (known !== undefined) this.#drop(hash, known);
+    if (known !== undefined) this.#drop(known);
     const graph = this.#capture();
     this.#graphs.set(hash, graph);
+    this.lastGraph = graph;
     if (this.#graphs.size > MAX_GRAPHS) {
-      const [oldest, old] = this.#graphs.entries().next().value!;
-      this.#drop(oldest, old);
+      this.#drop(this.#graphs.values().next().value!);
     }
     check(driver, driver.graphLaunch(graph.executable, stream), "graphLaunch");
   }
@@ -204,12 +235,14 @@ export class LaunchQueue {
     check(driver, driver.graphInstantiate(out, graph, 0), "graphInstantiate");
     driver.graphDestroy(graph);
     this.counts.graphsMade++;
-    return { words: this.#copyWords(), executable: Number(out[0]) };
+    const executable = Number(out[0]);
+    return { hash: this.#hash, words: this.#copyWords(), numLaunches: this.#count, executable, isAlive: true };
   }
 
-  #drop(hash: number, { executable }: Graph): void {
-    this.#graphs.delete(hash);
-    this.#context.driver.graphExecDestroy(executable);
+  #drop(graph: Graph): void {
+    graph.isAlive = false;
+    this.#graphs.delete(graph.hash);
+    this.#context.driver.graphExecDestroy(graph.executable);
   }
 
   #hashWords(): void {

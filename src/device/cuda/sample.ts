@@ -4,10 +4,18 @@
 import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
 import type { TokenBuffer } from "../device.js";
 import { check } from "./abi.js";
+import type { KnownSteps } from "./known-steps.js";
 import type { CudaRuntime } from "./runtime.js";
 import type { CudaTensor } from "./tensor.js";
 
 const THREADS = 1024;
+
+interface Block {
+  readonly host: number;
+  readonly ints: Int32Array;
+  readonly device: number;
+  readonly capacity: number;
+}
 
 /** What one flight's rows are sampled by and what they give, on both sides of the bus. */
 export class CudaTokenBuffer implements TokenBuffer {
@@ -22,8 +30,12 @@ export class CudaTokenBuffer implements TokenBuffer {
   readonly #hostAddress: number;
   #event = 0; // comes when the flight has landed
   /** Pinned and device blocks of rows, editedOf and lists, one for each call of `sample` in a flight. */
-  readonly #calls: { host: number; ints: Int32Array; device: number; capacity: number }[] = [];
+  readonly #calls: Block[] = [];
   #numCalls = 0;
+  /** Of rows whose launches are still to come. */
+  #brought: Block | null = null;
+  #numEdited = 0;
+  #numReports = 0;
   /** Entries written since the flight before ended. */
   #from = 0;
   #to = 0;
@@ -54,49 +66,59 @@ export class CudaTokenBuffer implements TokenBuffer {
 
   /** Samples entries [first, first + rows.count). */
   sample(first: number, logits: CudaTensor, rows: SamplingRows, scratch: EditScratch): void {
+    if (rows.count === 0) return;
+    if (this.#brought === null) this.bring(first, logits.cols, rows, scratch);
+    if (this.#numEdited > 0) this.#launch("edit_rows", first, rows.count, logits, scratch);
+    this.#launch("sample_rows", first, rows.count, logits, scratch);
+    if (this.#numReports > 0) this.#launch("report_rows", first, rows.count, logits, scratch);
+    this.#brought = null;
+  }
+
+  /** The rows to the device: for the sample() to come, or for a graph that has its launches. */
+  bring(first: number, vocabSize: number, rows: SamplingRows, scratch: EditScratch): void {
     const { count } = rows;
-    if (count === 0) return;
     if (first + count > this.maxRows) {
       throw new RangeError(`sampling of ${count} rows from ${first} on, room for ${this.maxRows}`);
     }
-    const rowWords = count * ROW_WORDS;
-    const listsAt = Math.ceil((rowWords + count) / 4) * 4;
+    const listsAt = listsOf(count);
     const call = this.#callFor(listsAt + rows.numLists);
-    let numEdited = 0;
-    const numReports = this.#reports.length;
+    this.#brought = call;
+    this.#numEdited = this.#numReports = 0;
+    const rowWords = count * ROW_WORDS;
     for (let r = 0; r < count; r++) {
       const at = r * ROW_WORDS;
-      call.ints[rowWords + r] = isEdited(rows, at) ? numEdited++ : -1;
+      call.ints[rowWords + r] = isEdited(rows, at) ? this.#numEdited++ : -1;
       const numTop = rows.ints[at + FIELD.numTop]!;
-      if (numTop >= 0) this.#reports.push(first + r, numTop);
+      if (numTop < 0) continue;
+      this.#reports.push(first + r, numTop);
+      this.#numReports++;
     }
     call.ints.set(rows.ints.subarray(0, rowWords));
-    call.ints.set(rows.lists.subarray(0, rows.numLists), listsAt);
-    if (numEdited > 0) scratch.reserve(numEdited, logits.cols);
-    const { context } = this.#runtime;
+    if (rows.numLists > 0) call.ints.set(rows.lists.subarray(0, rows.numLists), listsAt);
+    if (this.#numEdited > 0) scratch.reserve(this.#numEdited, vocabSize);
+    const { driver, stream } = this.#runtime.context;
     const bytes = 4 * (listsAt + rows.numLists);
     // Ahead of what is queued: nothing queued reads this call's block.
-    check(context.driver, context.driver.copyIn(call.device, call.host, bytes, context.stream), "copyIn", bytes);
-    if (numEdited > 0) this.#launch("edit_rows", first, count, logits, call.device, rowWords, listsAt, scratch);
-    this.#launch("sample_rows", first, count, logits, call.device, rowWords, listsAt, scratch);
-    if (this.#reports.length > numReports)
-      this.#launch("report_rows", first, count, logits, call.device, rowWords, listsAt, scratch);
+    check(driver, driver.copyIn(call.device, call.host, bytes, stream), "copyIn", bytes);
     this.#from = this.#to === 0 ? first : Math.min(this.#from, first);
     this.#to = Math.max(this.#to, first + count);
   }
 
-  #launch(
-    kernel: string,
-    first: number,
-    count: number,
-    logits: CudaTensor,
-    block: number,
-    rowWords: number,
-    listsAt: number,
-    scratch: EditScratch,
-  ): void {
+  /** What the launches of a sample() of these rows from entry 0 on depend on; they have been brought. */
+  identify(key: KnownSteps, { count }: SamplingRows): void {
+    key.add(this.address).add(this.#brought!.device).add(count);
+    key.add(this.#numEdited > 0 ? 1 : 0).add(this.#numReports > 0 ? 1 : 0);
+  }
+
+  /** The launches of what was brought are in a graph. */
+  skip(): void {
+    this.#brought = null;
+  }
+
+  #launch(kernel: string, first: number, count: number, logits: CudaTensor, scratch: EditScratch): void {
     const { queue, modules } = this.#runtime;
     const { maxRows, address } = this;
+    const block = this.#brought!.device;
     const tops = maxRows * MAX_TOP_LOGPROBS;
     const top = first * MAX_TOP_LOGPROBS;
     queue
@@ -107,10 +129,10 @@ export class CudaTokenBuffer implements TokenBuffer {
       .long(address + 4 * (2 * maxRows + tops + top))
       .long(logits.address)
       .long(block)
-      .long(block + 4 * listsAt)
+      .long(block + 4 * listsOf(count))
       .long(scratch.edited)
       .long(scratch.counts)
-      .long(block + 4 * rowWords)
+      .long(block + 4 * count * ROW_WORDS)
       .long(logits.stride)
       .int(logits.cols)
       .int(MAX_TOP_LOGPROBS)
@@ -137,6 +159,7 @@ export class CudaTokenBuffer implements TokenBuffer {
     this.#from = 0;
     this.#to = 0;
     this.#numCalls = 0;
+    this.#brought = null;
     this.#event = event;
     check(driver, driver.eventRecord(event, stream), "eventRecord");
   }
@@ -165,7 +188,7 @@ export class CudaTokenBuffer implements TokenBuffer {
   }
 
   /** The next block of the flight, with room for so many words; grows by doubling, outside the hot path. */
-  #callFor(words: number): { host: number; ints: Int32Array; device: number; capacity: number } {
+  #callFor(words: number): Block {
     const index = this.#numCalls++;
     const known = this.#calls[index];
     if (known !== undefined && known.capacity >= words) return known;
@@ -206,6 +229,11 @@ export class EditScratch {
     this.edited = context.alloc(4 * this.#numbers, "edited logits");
     this.counts = context.alloc(4 * this.#numbers, "token counts");
   }
+}
+
+/** Where the lists begin behind so many rows and what edits them, in words. */
+function listsOf(count: number): number {
+  return Math.ceil((count * ROW_WORDS + count) / 4) * 4;
 }
 
 /** Whether anything changes the row's logits before the choice. */

@@ -11,8 +11,9 @@ import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { StagedBatch } from "../device.js";
 import { check } from "./abi.js";
+import type { KnownSteps } from "./known-steps.js";
 import type { CudaRuntime } from "./runtime.js";
-import { newStagedPlan, PlanWriter, planInts, type StagedPlan } from "./staged-plan.js";
+import { identifyPlan, newStagedPlan, PlanWriter, planInts, type StagedPlan } from "./staged-plan.js";
 
 const HEADER = 64;
 export const GROUPS_AT = 8;
@@ -44,6 +45,7 @@ export class CudaStagedBatch implements StagedBatch {
   #ints: Int32Array = new Int32Array(0);
   #at = 0;
   readonly #plans = new PlanWriter();
+  #numPlans = 0;
 
   constructor(runtime: CudaRuntime, maxTokens: number) {
     this.#runtime = runtime;
@@ -82,6 +84,7 @@ export class CudaStagedBatch implements StagedBatch {
       slot.ints[GROUPS_AT + g] = this.#at;
       this.#copy(kvIndices, numRows === 0 ? 0 : kvIndptr[numRows]!);
     }
+    this.#numPlans = plans.length;
     for (let p = 0; p < plans.length; p++) {
       slot.ints[PLANS_AT + p] = this.#at;
       if (p === this.plans.length) this.plans.push(newStagedPlan());
@@ -93,6 +96,12 @@ export class CudaStagedBatch implements StagedBatch {
     check(driver, driver.copyIn(this.step, slot.address, 4 * this.#at, stream), "copyIn", this.step, 4 * this.#at);
     check(driver, driver.eventRecord(slot.event, stream), "eventRecord");
     slot.isUsed = true;
+  }
+
+  /** Everything of it that launches depend on: what lies at the addresses is no part of it. */
+  identify(key: KnownSteps): void {
+    key.add(this.step).add(this.previous).add(this.numTokens).add(this.numRows).add(this.numLogitRows);
+    for (let p = 0; p < this.#numPlans; p++) identifyPlan(key, this.plans[p]!);
   }
 
   /** Appends a column, aligned to 16 bytes; returns its device address. */

@@ -11,8 +11,8 @@ import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import type { AddMessage, RequestOutput } from "../messages.js";
 import type { CachePicture, EngineStats, StepPlan, StepRow } from "../types.js";
-import { Flight } from "./flight.js";
-import { isForking, Launcher } from "./launcher.js";
+import { Flight, isForking } from "./flight.js";
+import { Launcher } from "./launcher.js";
 import { OutcomeReader, type VectorLayers } from "./outcomes.js";
 import { SessionFactory } from "./session.js";
 import { Settlement } from "./settlement.js";
@@ -163,7 +163,7 @@ export class EngineCore {
   #fork(flight: Flight, row: number): void {
     const { scheduler, device, caches, cache } = this.#parts;
     const parent = flight.sessions[row]!;
-    if (flight.lastLogit[row]! < 0 || !isForking(parent) || parent.request.state === "finished") return;
+    if (flight.lastLogit[row]! < 0 || !isForking(parent.request) || parent.request.state === "finished") return;
     for (let index = 1; index < parent.request.sampling.n; index++) {
       const child = this.#factory.fork(parent, index);
       const outcome = this.#outcomes.readFork(flight, row, child);

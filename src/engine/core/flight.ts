@@ -4,6 +4,7 @@
 //   schedule -> launch (queues all device work, reads nothing) -> ... -> commit (waits, appends, publishes, frees, emits)
 
 import { Batch } from "../../core/batch.js";
+import type { Request } from "../../core/request.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import { KeptRows } from "./kept-rows.js";
@@ -42,6 +43,8 @@ export class Flight {
   readonly hidden: KeptRows; // of width hidden
   readonly #stateGroup: number;
   startMs = 0;
+  /** Its rows are decodes and chunks whose tokens the device chooses, and nothing else is asked of them. */
+  isPlain = true;
   /** Why it could not be launched; found out when it lands, in its turn. */
   fault: unknown = null;
 
@@ -66,6 +69,7 @@ export class Flight {
     this.hidden.clear();
     this.fault = null;
     this.numForks = 0;
+    this.isPlain = true;
   }
 
   /** Entries for `count` first tokens of forks; -1 when there is no room left for so many. */
@@ -95,6 +99,8 @@ export class Flight {
     if (request.secondStart < end) batch.beginSecond(request.secondStart);
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
+    if (kind !== "generate" || promptLogprobs !== null || session.sampling.editLogits !== null || isForking(request))
+      this.isPlain = false;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
     if (givesToken && request.runsAhead) request.expect(end, this.lastLogit[row]!);
     this.firstLogit[row] = firstLogit;
@@ -102,4 +108,9 @@ export class Flight {
     this.faultOf[row] = undefined;
     this.keptOf[row] = -1;
   }
+}
+
+/** The first token of a call with several samples: the others begin from the same logits. */
+export function isForking({ sampling, sampleIndex, numGenerated }: Request): boolean {
+  return sampling.n > 1 && sampleIndex === 0 && numGenerated === 0;
 }

@@ -9,10 +9,9 @@ import { SamplingRows } from "../../core/sampling-rows.js";
 import type { Device, StatePool } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
 import type { Sampler } from "../../sampler/sampler.js";
-import type { Flight } from "./flight.js";
+import { type Flight, isForking } from "./flight.js";
 import type { HostClock } from "./host-time.js";
 import { neededStates } from "./pooling.js";
-import type { Session } from "./session.js";
 
 export interface LauncherParts {
   readonly device: Device;
@@ -47,12 +46,30 @@ export class Launcher {
     this.#clock.mark("plan");
     device.stage(flight.staged, flight.batch, this.#plans, previous === null ? null : previous.tokens);
     this.#clock.mark("stage");
-    model.forward(flight.staged, caches);
-    if (states !== null) this.#copyStates(states.after);
-    this.#keepHidden(flight);
-    this.#sample(flight);
+    if (states !== null && states.after.count > 0) flight.isPlain = false;
+    if (flight.isPlain && flight.batch.numLogitRows <= this.#parts.maxLogitRows) this.#runPlain(flight);
+    else {
+      model.forward(flight.staged, caches);
+      if (states !== null) this.#copyStates(states.after);
+      this.#keepHidden(flight);
+      this.#sample(flight);
+    }
     device.endFlight(flight.tokens);
     this.#clock.mark("launch");
+  }
+
+  /** Every logit row is a draw, and nothing is read but tokens: what is sampled is written first, and the device may know the step. */
+  #runPlain(flight: Flight): void {
+    const { device, model, caches } = this.#parts;
+    const { staged, tokens, batch, lastLogit } = flight;
+    const rows = this.#rows;
+    rows.clear();
+    for (let r = 0; r < batch.numRows; r++) if (lastLogit[r]! >= 0) this.#draw(flight, r, lastLogit[r]!);
+    if (device.runKnown?.(staged, tokens, model.logits, rows) === true) return;
+    model.forward(staged, caches);
+    if (rows.count === 0) return;
+    model.computeLogits(staged, 0, rows.count);
+    device.sample(tokens, 0, model.logits, rows.count, rows);
   }
 
   #copyStates(copies: StateCopies): void {
@@ -116,7 +133,7 @@ export class Launcher {
     const session = flight.sessions[row]!;
     const { request, sampling } = session;
     const end = flight.step.endOf(row);
-    const numForks = end === request.promptLen && isForking(session) ? request.sampling.n - 1 : 0;
+    const numForks = end === request.promptLen && isForking(request) ? request.sampling.n - 1 : 0;
     const firstFork = sampling.editLogits === null && numForks > 0 ? flight.reserveForks(numForks) : -1;
     // A hook edits on the host, and further samples of the call draw from what it made.
     if (sampling.editLogits !== null || (numForks > 0 && firstFork < 0)) {
@@ -134,9 +151,4 @@ export class Launcher {
       flight.faultOf[row] = error;
     }
   }
-}
-
-/** The first token of a call with several samples: the others begin from the same logits. */
-export function isForking({ request }: Session): boolean {
-  return request.sampling.n > 1 && request.sampleIndex === 0 && request.numGenerated === 0;
 }

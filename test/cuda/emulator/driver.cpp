@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace emulator {
@@ -28,6 +29,7 @@ typedef std::vector<std::function<void()>> Graph;
 static Graph* capture = nullptr;
 struct Stream {
   uint64_t done = 0;  // operations so far
+  double freeMs = 0;  // when an idle one comes to the end of what it has
   std::deque<std::function<void()>> queue;
   void runUntil(uint64_t count) {
     while (done < count && !queue.empty()) {
@@ -38,8 +40,13 @@ struct Stream {
   }
 };
 static std::set<Stream*> streams;
-// Nothing is run and no memory is touched: what is left is the host's part of a step (bench/host-time).
+// EMULATED_IDLE=MICROSECONDS: nothing is run and no memory is touched, each graph only takes so long. What is left is the host's part of a
+// step (bench/host-time).
 static const bool isIdle = getenv("EMULATED_IDLE") != nullptr;
+static const double graphMs = isIdle ? atof(getenv("EMULATED_IDLE")) / 1000 : 0;
+static double nowMs() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 template <class Run> static int queueOn(void* stream, Run&& run) {
   if (isIdle) return 0;
   ((Stream*)stream)->queue.push_back(run);
@@ -52,7 +59,10 @@ struct Event {
   Stream* stream = nullptr;
   uint64_t count = 0;
   std::shared_ptr<double> ms = std::make_shared<double>(0);  // the clock when it was reached
-  void wait() { if (stream != nullptr) stream->runUntil(count); }
+  void wait() {
+    if (isIdle && *ms > nowMs()) std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(*ms - nowMs()));
+    if (stream != nullptr) stream->runUntil(count);
+  }
 };
 // On the stream, or into the graph that is being captured.
 int emulator::enqueue(void* stream, std::function<void()> run) {
@@ -104,9 +114,13 @@ int cuEventRecord(void* e, void* s) {
   Stream* stream = (Stream*)s;
   Event& event = *(Event*)e = {stream, stream->done + stream->queue.size() + 1};
   auto ms = event.ms;
-  return queueOn(s, [ms] { *ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); });
+  *ms = stream->freeMs = std::max(stream->freeMs, nowMs());
+  return queueOn(s, [ms] { *ms = nowMs(); });
 }
-int cuEventQuery(void* e) { return ((Event*)e)->stream->done >= ((Event*)e)->count || isIdle ? 0 : 600; }
+int cuEventQuery(void* e) {
+  const Event& event = *(Event*)e;
+  return (isIdle ? *event.ms <= nowMs() : event.stream->done >= event.count) ? 0 : 600;
+}
 int cuEventSynchronize(void* e) { ((Event*)e)->wait(); return 0; }
 int cuEventElapsedTime(float* ms, void* from, void* to) { *ms = (float)(*((Event*)to)->ms - *((Event*)from)->ms); return 0; }
 int cuModuleLoadData(void** m, const void*) { *m = (void*)32; return 0; }
@@ -134,6 +148,7 @@ int cuStreamBeginCapture_v2(void*, int) { capture = new Graph(); return 0; }
 int cuStreamEndCapture(void*, void** g) { *g = capture; capture = nullptr; return 0; }
 int cuGraphInstantiateWithFlags(void** e, void* g, uint64_t) { *e = new Graph(*(Graph*)g); return 0; }
 int cuGraphLaunch(void* e, void* s) {
+  ((Stream*)s)->freeMs = std::max(((Stream*)s)->freeMs, nowMs()) + graphMs;
   for (const auto& run : *(Graph*)e) queueOn(s, std::function<void()>(run));
   return 0;
 }
