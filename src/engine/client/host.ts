@@ -6,6 +6,7 @@ import type { LogitsHook } from "../../sampler/sampler.js";
 import { EngineDriver } from "../core/driver.js";
 import { loadEngine } from "../core/load.js";
 import { type FromEngine, type ToEngine, toWire } from "../messages.js";
+import { OutputUnpacker, type PackedOutputs } from "../packed-outputs.js";
 
 export interface EngineHost {
   post(message: ToEngine, editLogits: LogitsHook | null): void;
@@ -27,7 +28,10 @@ function startWorker(config: EngineConfig, listener: (message: FromEngine) => vo
   const worker = new Worker(new URL("../core/worker.js", import.meta.url), options);
   let isClosing = false;
   const gone = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
-  worker.on("message", listener);
+  const unpacker = new OutputUnpacker();
+  worker.on("message", (message: PackedOutputs | Exclude<FromEngine, { type: "outputs" }>) =>
+    listener(message.type === "packed" ? unpacker.unpack(message) : message),
+  );
   worker.unref(); // what is under way keeps the process alive (engine.ts), not the thread; listening had held it
   worker.on("error", (error) => {
     if (!isClosing) listener({ type: "dead", error: toWire(error, "engine_dead") });
