@@ -11,12 +11,24 @@ import { createEngine } from "../src/engine/client/engine.js";
 import type { Engine, EngineStats, Generation, HostTimes } from "../src/engine/types.js";
 
 const [model = "", rowList = "1,8,64,256", context = "512", stepCount = "1000"] = process.argv.slice(2);
-const STAGES = ["schedule", "plan", "stage", "launch", "commit", "deliver", "loop"] as const satisfies (keyof HostTimes)[];
+const STAGES = [
+  "schedule",
+  "plan",
+  "stage",
+  "launch",
+  "commit",
+  "deliver",
+  "loop",
+] as const satisfies (keyof HostTimes)[];
 const STEPS = Number(stepCount);
 
 const engine = await createEngine({ model, device: "cuda", maxPagesPerBatch: 512, idealChunk: 8192, maxQueue: 1024 });
 console.log(`${engine.model.device}; ${context} of context, microseconds a step`);
-console.log(["rows", "step", "GPU", ...STAGES, "host", "% of step", "exposed", "% of step", "readers"].map((name) => name.padStart(9)).join(""));
+console.log(
+  ["rows", "step", "GPU", ...STAGES, "host", "% of step", "exposed", "% of step", "readers"]
+    .map((name) => name.padStart(9))
+    .join(""),
+);
 for (const rows of rowList.split(",").map(Number)) {
   await decode(engine, rows, 300); // compiles and captures
   console.log(await decode(engine, rows, STEPS));
@@ -39,14 +51,22 @@ async function decode(engine: Engine, rows: number, steps: number): Promise<stri
   const after = await reading(engine);
   for (const stream of streams) stream.abort();
   await Promise.all(read);
-  const each = (of: (value: typeof before) => number): number => (1000 * (of(after) - of(before))) / (after.steps - before.steps);
+  const each = (of: (value: typeof before) => number): number =>
+    (1000 * (of(after) - of(before))) / (after.steps - before.steps);
   const stages = STAGES.map((stage) => each(({ times }) => times[stage]));
   const step = each(({ wallMs }) => wallMs);
   const host = stages.reduce((sum, us) => sum + us, 0);
   const exposed = step - each(({ busyMs }) => busyMs);
   const share = (us: number): string => ((100 * us) / step).toFixed(1);
   const columns = [step, step - exposed, ...stages, host].map((us) => us.toFixed(1));
-  return [`${rows}`, ...columns, share(host), exposed.toFixed(1), share(exposed), each(({ activeMs }) => activeMs).toFixed(1)]
+  return [
+    `${rows}`,
+    ...columns,
+    share(host),
+    exposed.toFixed(1),
+    share(exposed),
+    each(({ activeMs }) => activeMs).toFixed(1),
+  ]
     .map((column) => column.padStart(9))
     .join("");
 }

@@ -4,7 +4,7 @@
 # has a time limit, so that one failure does not hide the rest, and all together BUDGET seconds (560): what is left over is named as not run.
 # Logs go to $OUT (logs.tgz); the table is printed at the end, however it comes.
 #   scripts/gpu-round.sh [phase ...]      checks: contract goldens invariance sanitize sanitize-contract tier
-#                                         measurements: attention kernels matmul codes forms e2e e2e8b split serve coded fp8 warmup spill share
+#                                         measurements: attention kernels matmul codes forms e2e e2e8b split host serve coded fp8 warmup spill share
 #                                         profile step1b step8b counters attention-counters sass peers cublaslt architectures
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
@@ -71,7 +71,7 @@ for p in $PHASES; do
   case $p in
     e2e8b | step8b) echo 8b ;;
     coded) echo $CODED ;;
-    e2e | split | serve | step1b | counters | profile | share | spill | warmup | fp8) echo 1b ;;
+    e2e | split | serve | host | step1b | counters | profile | share | spill | warmup | fp8) echo 1b ;;
   esac
 done | tr ' ' '\n' | sort -u > /tmp/models.txt
 for name in $(cat /tmp/models.txt); do model "$name" & done
@@ -121,6 +121,11 @@ for p in $PHASES; do
         phase 40 split-$split node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 4096 --batch 1,32 --context 2048 --steps 32 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 8192 --split $split
         grep -vE "^\s*$" "$OUT/split-$split.log" | tail -4 >> "$TABLE"
       done ;;
+    host)
+      # What the host does for a step: by stage and number of rows, and over 256 requests of all lengths.
+      phase 60 host-time node dist/bench/host-time.js /tmp/1b 1,8,64,256; cat "$OUT/host-time.log" >> "$TABLE"
+      phase 60 host-requests node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 100-1024 --output-len 100-1024 --seed 0 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 1024
+      grep -vE "^\s*$" "$OUT/host-requests.log" | tail -14 >> "$TABLE" ;;
     serve)
       # Streaming clients through the server.
       node bin/pagoda.js serve --device cuda --model /tmp/1b --port 18766 --max-pages-per-batch 512 > "$OUT/server.log" 2>&1 &
@@ -128,7 +133,7 @@ for p in $PHASES; do
       for i in $(seq 60); do curl -sf http://127.0.0.1:18766/v1/models > /dev/null && break; sleep 1; done
       phase 100 serve node bin/pagoda.js bench serve http://127.0.0.1:18766 --requests 256 --input-len 100-1024 --output-len 100-1024 --seed 0 --ignore-eos
       grep -vE "^\s*$" "$OUT/serve.log" | tail -24 >> "$TABLE"
-      curl -s http://127.0.0.1:18766/metrics | grep "^pagoda_gpu" >> "$TABLE"
+      curl -s http://127.0.0.1:18766/metrics | grep -E "^pagoda_(gpu|host_busy|steps_total)" >> "$TABLE"
       kill $server ;;
     coded)
       # Weights of 4 and 8 bits kept at their width.

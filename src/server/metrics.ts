@@ -2,6 +2,7 @@
 // end and steps happen. docs/operations.md maps the names to vLLM's.
 
 import { Counter, Gauge, Registry } from "prom-client";
+import { hostMsOf } from "../engine/core/host-time.js";
 import type { Engine, EngineStats, RequestTrace } from "../engine/types.js";
 import type { Gate } from "./gate.js";
 import { QuickHistogram } from "./quick-histogram.js";
@@ -43,6 +44,11 @@ const TOTALS: readonly (readonly [name: string, read: (stats: EngineStats) => nu
     "pagoda_gpu_graph_replays_total",
     (stats) => stats.deviceUsage?.graphReplays ?? 0,
     "Steps that ran as a CUDA graph made before",
+  ],
+  [
+    "pagoda_host_busy_seconds_total",
+    (stats) => (stats.hostTimes === null ? 0 : hostMsOf(stats.hostTimes) / 1000),
+    "Time the engine's thread worked, beside waiting for the GPU",
   ],
 ];
 

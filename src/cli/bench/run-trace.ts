@@ -1,7 +1,8 @@
 // Runs a trace through an engine of this process and times it as its callers see it.
 
 import type { OptionTable } from "../../config/options.js";
-import type { Engine, RequestTrace } from "../../engine/types.js";
+import { hostMsOf } from "../../engine/core/host-time.js";
+import type { Engine, EngineStats, RequestTrace } from "../../engine/types.js";
 import { rangeOf } from "./benchmark.js";
 import type { BenchProgress } from "./progress.js";
 import { type Summary, summaryOf } from "./statistics.js";
@@ -59,6 +60,9 @@ export interface TraceRun {
   readonly totalMs: Summary;
   /** Share of the time in which the GPU had a step to do; null: the device computes on the host. */
   readonly busyShare: number | null;
+  /** What the engine's thread did for a step beside waiting for the GPU, and the whole of it; null as above. */
+  readonly hostMsPerStep: number | null;
+  readonly msPerStep: number;
 }
 
 /** `salt` keeps runs from finding each other's prompts in the cache. */
@@ -73,7 +77,7 @@ export async function runTrace(
   const prompts = trace.map(({ promptLen }, i) =>
     promptNumbers(flags.seed, i, promptLen, flags.sharedPrefix, vocabSize),
   );
-  const busyBefore = await busyMs(engine);
+  const before = await engine.stats();
   const start = performance.now();
   const traces = await Promise.all(
     trace.map(async ({ arrivalMs, outputLen }, i) => {
@@ -85,15 +89,23 @@ export async function runTrace(
     }),
   );
   const wallMs = performance.now() - start;
-  const busy = await busyMs(engine);
-  return summarize(traces, wallMs, busy === null || busyBefore === null ? null : (busy - busyBefore) / wallMs);
+  const after = await engine.stats();
+  const grown = (of: (stats: EngineStats) => number | undefined): number | null => {
+    const [from, to] = [of(before), of(after)];
+    return from === undefined || to === undefined ? null : to - from;
+  };
+  const busyMs = grown(({ deviceUsage }) => deviceUsage?.busyMs);
+  const hostMs = grown(({ hostTimes }) => (hostTimes === null ? undefined : hostMsOf(hostTimes)));
+  const steps = after.steps - before.steps;
+  return {
+    ...summarize(traces, wallMs),
+    busyShare: busyMs === null ? null : busyMs / wallMs,
+    hostMsPerStep: hostMs === null ? null : hostMs / steps,
+    msPerStep: wallMs / steps,
+  };
 }
 
-async function busyMs(engine: Engine): Promise<number | null> {
-  return (await engine.stats())?.deviceUsage?.busyMs ?? null;
-}
-
-function summarize(traces: readonly RequestTrace[], wallMs: number, busyShare: number | null): TraceRun {
+function summarize(traces: readonly RequestTrace[], wallMs: number) {
   const sum = (of: (trace: RequestTrace) => number) => traces.reduce((total, trace) => total + of(trace), 0);
   const promptTokens = sum((t) => t.promptTokens);
   const outputTokens = sum((t) => t.completionTokens);
@@ -114,6 +126,5 @@ function summarize(traces: readonly RequestTrace[], wallMs: number, busyShare: n
         .map((t) => (t.totalMs - t.timeToFirstTokenMs) / (t.completionTokens - 1)),
     ),
     totalMs: summaryOf(traces.map((t) => t.totalMs)),
-    busyShare,
   };
 }

@@ -46,6 +46,7 @@ export const throughputBench: Bench = {
             ["all tokens/s", run.totalTokensPerSecond],
             ["requests/s", run.requestsPerSecond],
             ...(run.busyShare === null ? [] : [["GPU busy, %", 100 * run.busyShare]]),
+            ...(run.hostMsPerStep === null ? [] : [["host ms a step", hostText(run.hostMsPerStep, run.msPerStep)]]),
           ],
           notes: [""],
         },
@@ -67,6 +68,10 @@ export const throughputBench: Bench = {
     };
   },
 };
+
+function hostText(hostMs: number, stepMs: number): string {
+  return `${hostMs.toFixed(3)} of ${stepMs.toFixed(3)} (${((100 * hostMs) / stepMs).toFixed(1)} %)`;
+}
 
 function latencyTable({ ttftMs, tpotMs, totalMs }: TraceRun) {
   const row = (name: string, { mean, p50, p90, p99 }: Summary) => [name, mean, p50, p90, p99];

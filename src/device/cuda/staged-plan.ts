@@ -158,8 +158,15 @@ export class PlanWriter {
 /** What launches take of a plan (kv-ops.ts): grids of few sizes, and room for its partial states. */
 export function identifyPlan(key: KnownSteps, plan: StagedPlan): void {
   const { group, maxRows, stateRows, numDecodes, numExtends, numPartials, numTiles } = plan;
-  key.add(group).add(bucket(numDecodes)).add(bucket(numExtends)).add(bucket(numDecodes + numExtends));
-  key.add(numTiles === 0 ? 0 : 1).add(numExtends === 0 ? 0 : maxRows).atMost(numPartials * stateRows);
+  key
+    .add(group)
+    .add(bucket(numDecodes))
+    .add(bucket(numExtends))
+    .add(bucket(numDecodes + numExtends));
+  key
+    .add(numTiles === 0 ? 0 : 1)
+    .add(numExtends === 0 ? 0 : maxRows)
+    .atMost(numPartials * stateRows);
 }
 
 /** The next of 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ...: grids of few sizes, so that few graphs serve growing contexts. */

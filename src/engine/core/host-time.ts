@@ -8,6 +8,11 @@ const { performance } = globalThis;
 
 const NONE: HostTimes = { schedule: 0, plan: 0, stage: 0, launch: 0, wait: 0, commit: 0, deliver: 0, loop: 0 };
 
+/** All but waiting. */
+export function hostMsOf({ wait: _, ...stages }: HostTimes): number {
+  return Object.values(stages).reduce((sum, ms) => sum + ms, 0);
+}
+
 export class HostClock {
   readonly ms: { -readonly [Stage in keyof HostTimes]: number } = { ...NONE };
   #at = performance.now();
