@@ -17,8 +17,11 @@ export interface GroupOptions {
 }
 
 /** How full one cache group is. */
-export interface GroupStats {
+export interface GroupStats extends PageCounts {
   readonly kind: CacheKind;
+}
+
+export interface PageCounts {
   /** Without the null page: free + cached + used. */
   readonly pagesTotal: number;
   /** Owned by nobody, holding nothing. */

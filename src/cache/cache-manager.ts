@@ -12,7 +12,7 @@ import { NULL_PAGE } from "../core/ids.js";
 import { alignDown, ceilDiv } from "../core/math.js";
 import type { PageTable } from "../core/page-table.js";
 import type { Request } from "../core/request.js";
-import type { CacheGroup, GroupOptions, GroupStats } from "./cache-group.js";
+import type { CacheGroup, GroupOptions, GroupStats, PageCounts } from "./cache-group.js";
 import { GroupBooks } from "./group-books.js";
 import type { HostTier, HostTierStats } from "./host-tier.js";
 import { checkIntegrity } from "./integrity.js";
@@ -36,7 +36,7 @@ export interface CacheOptions {
 }
 
 /** Of all groups together. */
-export interface CacheStats extends Omit<GroupStats, "kind"> {
+export interface CacheStats extends PageCounts {
   readonly groups: readonly GroupStats[];
   readonly lookups: number;
   /** Lookups that found at least one page. */
@@ -248,16 +248,24 @@ export class CacheManager {
     return { from: this.#pagesAt(parent, numFull), to: this.#pagesAt(child, numFull) };
   }
 
+  /** Of all groups together; for every step's record. */
+  countPages(): PageCounts {
+    const { groups } = this.#books;
+    const counts = { pagesTotal: 0, pagesFree: 0, pagesCached: 0, pagesUsed: 0 };
+    for (let g = 0; g < groups.length; g++) {
+      const { pagesTotal, numEmpty, numCached, pool } = groups[g]!;
+      counts.pagesTotal += pagesTotal;
+      counts.pagesFree += numEmpty;
+      counts.pagesCached += numCached;
+      counts.pagesUsed += pagesTotal - pool.numFree;
+    }
+    return counts;
+  }
+
   stats(): CacheStats {
-    const groups = this.#books.groups.map((group) => group.stats());
-    const sum = (key: Exclude<keyof GroupStats, "kind">): number =>
-      groups.reduce((total, group) => total + group[key], 0);
     return {
-      groups,
-      pagesTotal: sum("pagesTotal"),
-      pagesFree: sum("pagesFree"),
-      pagesCached: sum("pagesCached"),
-      pagesUsed: sum("pagesUsed"),
+      groups: this.#books.groups.map((group) => group.stats()),
+      ...this.countPages(),
       lookups: this.#lookups,
       hits: this.#hits,
       queriedTokens: this.#queriedTokens,

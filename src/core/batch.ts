@@ -25,6 +25,9 @@ export class BatchGroup {
   }
 }
 
+/** From so many pages on a table is copied as a block: twice as fast, though a view of it is made. */
+const LONG_TABLE = 24;
+
 export class Batch {
   readonly pageSize: number;
   readonly maxTokens: number;
@@ -106,7 +109,8 @@ export class Batch {
     if (first + numPages > this.groups[g]!.kvIndices.length) this.groups[g]!.growPages(first + numPages);
     const { kvIndices } = this.groups[g]!;
     kvIndptr[row] = first;
-    for (let i = 0; i < numPages; i++) kvIndices[first + i] = pages[i]!;
+    if (numPages < LONG_TABLE) for (let i = 0; i < numPages; i++) kvIndices[first + i] = pages[i]!;
+    else kvIndices.set(pages.subarray(0, numPages), first);
     kvIndptr[row + 1] = first + numPages;
     for (let t = this.qoIndptr[row]!; t < this.numTokens; t++) {
       const pos = this.positions[t]!;

@@ -33,6 +33,17 @@ export const ROW_WORDS = 20;
 /** Most alternatives of a row that a device reports. */
 export const MAX_TOP_LOGPROBS = SAMPLING.logprobs.max;
 
+/** The words of a greedy row without edits. */
+const GREEDY = greedyRow();
+
+function greedyRow(): Int32Array {
+  const ints = new Int32Array(ROW_WORDS);
+  const floats = new Float32Array(ints.buffer);
+  floats[FIELD.topP] = floats[FIELD.repetitionPenalty] = 1;
+  ints[FIELD.given] = ints[FIELD.numTop] = ints[FIELD.mask] = -1;
+  return ints;
+}
+
 export class SamplingRows {
   count = 0;
   numLists = 0;
@@ -58,13 +69,9 @@ export class SamplingRows {
     const row = this.count++;
     if (this.count * ROW_WORDS > this.ints.length) this.#growRows(2 * this.count);
     const at = row * ROW_WORDS;
-    this.ints.fill(0, at, at + ROW_WORDS);
-    this.floats[at + FIELD.topP] = 1;
-    this.floats[at + FIELD.repetitionPenalty] = 1;
-    this.ints[at + FIELD.logitRow] = logitRow;
-    this.ints[at + FIELD.given] = -1;
-    this.ints[at + FIELD.numTop] = -1;
-    this.ints[at + FIELD.mask] = -1;
+    const { ints } = this;
+    for (let i = 0; i < ROW_WORDS; i++) ints[at + i] = GREEDY[i]!;
+    ints[at + FIELD.logitRow] = logitRow;
     return row;
   }
 

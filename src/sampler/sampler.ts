@@ -2,6 +2,7 @@
 // hook needs the logits on the host; such a row is chosen here by the same rule.
 
 import { errorFor } from "../core/errors.js";
+import type { Run } from "../core/outcome.js";
 import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
 import { createSampled, type Sampled, sampleRow } from "../core/sample-row.js";
@@ -36,7 +37,7 @@ export class Sampler {
    */
   addRow(rows: SamplingRows, logitRow: number, request: Request, state: SamplingState, position: number): number {
     const row = rows.add(logitRow);
-    rows.setDraw(request.sampling, uniformAt(request.sampling.seed, request.sampleIndex, position));
+    rows.setDraw(request.sampling, uniformOf(request, request.sampleIndex, position));
     this.#setEdits(rows, request, state, position);
     this.#hasMask = state.constraint?.fillMask(this.#mask) === true;
     if (this.#hasMask) rows.setMask(this.#mask);
@@ -47,7 +48,7 @@ export class Sampler {
   addFork(rows: SamplingRows, logitRow: number, request: Request, state: SamplingState, sampleIndex: number): void {
     const { sampling, numTokens } = request;
     rows.add(logitRow);
-    rows.setDraw(sampling, uniformAt(sampling.seed, sampleIndex, numTokens));
+    rows.setDraw(sampling, uniformOf(request, sampleIndex, numTokens));
     this.#setEdits(rows, request, state, numTokens);
     if (this.#hasMask) rows.setMask(this.#mask);
   }
@@ -60,7 +61,7 @@ export class Sampler {
   }
 
   /** Chooses the next token of a request with a hook. Throws when every token is forbidden, and what a constraint or hook throws. */
-  choose(logits: Float32Array, request: Request, state: SamplingState): Drawn {
+  choose(run: Run, logits: Float32Array, request: Request, state: SamplingState): void {
     const rows = this.#hookRows;
     const { tokens, numTokens, promptLen } = request;
     rows.clear();
@@ -68,21 +69,21 @@ export class Sampler {
     sampleRow(this.#hooked, 0, logits, rows, 0, (values) =>
       state.editLogits?.(values, { tokens: tokens.subarray(0, numTokens), promptLen }),
     );
-    return drawnAt(this.#hooked, 0, request);
+    takeDrawn(run, this.#hooked, 0, request);
   }
 }
 
-/** A request's token, and its report when the request asked for one. */
-export interface Drawn {
-  readonly token: number;
-  readonly logprobs: PositionLogprobs | null;
-}
-
-/** What entry `index` of the sampled rows gives the request. Throws when every token was forbidden. */
-export function drawnAt(sampled: Sampled, index: number, { sampling, numGenerated }: Request): Drawn {
+/** What entry `index` of the sampled rows gives the request: its token, and its report when the request asked for one. */
+export function takeDrawn(run: Run, sampled: Sampled, index: number, { sampling, numGenerated }: Request): void {
   const token = sampled.ids[index]!;
   if (token < 0) throw errorFor("no_token_left", { index: numGenerated });
-  return { token, logprobs: sampling.logprobs === null ? null : logprobsAt(sampled, index, sampling.logprobs) };
+  run.tokens[0] = token;
+  run.logprobs = sampling.logprobs === null ? null : [logprobsAt(sampled, index, sampling.logprobs)];
+}
+
+/** The number that a token is drawn by; the most probable one takes none. */
+function uniformOf({ sampling }: Request, sampleIndex: number, position: number): number {
+  return sampling.temperature === 0 ? 0 : uniformAt(sampling.seed, sampleIndex, position);
 }
 
 /** The report of entry `index`, with `numTop` alternatives. */

@@ -18,6 +18,8 @@ import { identifyPlan, newStagedPlan, PlanWriter, planInts, type StagedPlan } fr
 const HEADER = 64;
 export const GROUPS_AT = 8;
 export const PLANS_AT = 32;
+/** From so many numbers on a column is copied as a block. */
+const LONG_COLUMN = 128;
 /** Pinned blocks that take turns, so that a step is written while the copy of the one before runs. */
 const RING = 3;
 
@@ -108,7 +110,8 @@ export class CudaStagedBatch implements StagedBatch {
   #copy(from: Int32Array, count: number): number {
     const ints = this.#ints;
     const at = this.#at;
-    for (let i = 0; i < count; i++) ints[at + i] = from[i]!;
+    if (count < LONG_COLUMN) for (let i = 0; i < count; i++) ints[at + i] = from[i]!;
+    else ints.set(from.subarray(0, count), at);
     this.#at = (at + count + 3) & ~3;
     return this.step + 4 * at;
   }

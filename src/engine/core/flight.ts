@@ -97,7 +97,7 @@ export class Flight {
     for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.pages);
     if (request.isWhole) batch.showUntil(end, 0, end);
     if (request.secondStart < end) batch.beginSecond(request.secondStart);
-    this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
+    for (let i = firstLogit; i < batch.numLogitRows; i++) this.rowOfLogit[i] = row;
     this.sessions[row] = session;
     if (kind !== "generate" || promptLogprobs !== null || session.sampling.editLogits !== null || isForking(request))
       this.isPlain = false;

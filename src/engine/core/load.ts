@@ -119,7 +119,8 @@ function loadOn(
   const tierBytes = prefixCaching ? tierBytesOf(config.hostCacheMb, device, caches) : 0;
   const hostTier = tierBytes === 0 ? null : new HostTier(tierBytes, pages);
   const cache = new CacheManager({ pageSize, prefixCaching, maxChunk, groups, hostTier });
-  const clock = () => performance.timeOrigin + performance.now();
+  const { timeOrigin } = performance;
+  const clock = () => timeOrigin + performance.now();
   const scheduler = new Scheduler(schedulerOptions, cache, clock);
   const planners = spec.plans.map((plan) => plannerFor(plan, spec.caches, device, config.split));
   const compiler = compilerFor(checkpoint, spec.vocabSize);

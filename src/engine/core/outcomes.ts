@@ -2,7 +2,7 @@
 
 import type { Fault, Outcome, Run, Scores } from "../../core/outcome.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
-import { drawnAt, logprobsAt, type Sampler } from "../../sampler/sampler.js";
+import { logprobsAt, type Sampler, takeDrawn } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
 import { poolChunk } from "./pooling.js";
 import type { Session } from "./session.js";
@@ -55,12 +55,8 @@ export class OutcomeReader {
     try {
       if (flight.faultOf[row] !== undefined) throw flight.faultOf[row];
       const kept = flight.keptOf[row]!;
-      const drawn =
-        kept < 0
-          ? drawnAt(flight.tokens, entry, request)
-          : this.#sampler.choose(flight.logits.row(kept), request, sampling);
-      this.#run.tokens[0] = drawn.token;
-      this.#run.logprobs = drawn.logprobs === null ? null : [drawn.logprobs];
+      if (kept < 0) takeDrawn(this.#run, flight.tokens, entry, request);
+      else this.#sampler.choose(this.#run, flight.logits.row(kept), request, sampling);
       return this.#run;
     } catch (error) {
       return { kind: "fault", error };

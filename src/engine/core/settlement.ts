@@ -73,7 +73,7 @@ export class Settlement {
     const { request } = session;
     const { constraint, stopIds } = session.sampling;
     const token = run.tokens[run.count - 1]!;
-    const isStopId = stopIds.includes(token);
+    const isStopId = isIn(stopIds, token);
     const isStop = isStopId && request.numGenerated > request.sampling.minTokens;
     try {
       // A stop token ends the answer and is no part of it.
@@ -91,8 +91,8 @@ export class Settlement {
     else if (request.numTokens >= request.maxLength) finishReason = "length";
     const promptLogprobs = request.numGenerated === run.count ? session.promptLogprobs : null;
     if (finishReason !== null) this.#finish(session, finishReason);
-    const tokens: number[] = [];
-    for (let i = 0; i < run.count; i++) tokens.push(run.tokens[i]!);
+    const tokens = [run.tokens[0]!];
+    for (let i = 1; i < run.count; i++) tokens.push(run.tokens[i]!);
     // One for each row of every step: a literal, not #emit()'s spreads.
     this.#outputs.push({
       callId: session.callId,
@@ -168,6 +168,12 @@ export class Settlement {
   #emit(callId: string, index: number, output: Partial<RequestOutput>): void {
     this.#outputs.push({ ...NOTHING, ...output, callId, index });
   }
+}
+
+/** In a list of a few: without the call of includes(), for each row of every step. */
+function isIn(ids: Int32Array, token: number): boolean {
+  for (let i = 0; i < ids.length; i++) if (ids[i] === token) return true;
+  return false;
 }
 
 const NOTHING: Omit<RequestOutput, "callId" | "index"> = {

@@ -54,7 +54,7 @@ export class StepRecorder {
     const paddingAvoided = step.numRows * longest - step.numTokens;
     this.#paddingAvoided += paddingAvoided;
     this.#preemptions += step.numPreempted;
-    const pages = cache.stats();
+    const pages = cache.countPages();
     this.#last = {
       step: this.#numSteps++,
       startMs,
