@@ -20,6 +20,7 @@ export class StreamDetokenizer {
   stopReason: string | null = null;
 
   readonly #tokenizer: Tokenizer;
+  readonly #texts: Map<number, string>;
   readonly #stops: StopMatcher;
   readonly #minTokens: number;
   readonly #skipSpecialTokens: boolean;
@@ -32,6 +33,7 @@ export class StreamDetokenizer {
 
   constructor(tokenizer: Tokenizer, options: StreamOptions = {}) {
     this.#tokenizer = tokenizer;
+    this.#texts = textsOf(tokenizer);
     this.#stops = new StopMatcher(options.stop ?? []);
     this.#minTokens = options.minTokens ?? 0;
     this.#skipSpecialTokens = options.skipSpecialTokens ?? true;
@@ -43,6 +45,9 @@ export class StreamDetokenizer {
     if (this.stopReason !== null) return "";
     this.#numTokens++;
     if (this.#skipSpecialTokens && this.#tokenizer.isSpecial(id)) return "";
+    const isPlain = this.#partial.length === 0 && !this.#dropsSpace;
+    const known = isPlain ? this.#texts.get(id) : undefined;
+    if (known !== undefined) return this.#release(known);
     let bytes = this.#tokenizer.tokenBytes(id);
     if (bytes.length === 0) return "";
     if (this.#dropsSpace) {
@@ -52,7 +57,9 @@ export class StreamDetokenizer {
     if (this.#partial.length > 0) bytes = Buffer.concat([this.#partial, bytes]);
     const whole = bytes.length - partialCharLen(bytes);
     this.#partial = bytes.subarray(whole);
-    return this.#release(decodeUtf8(bytes.subarray(0, whole)));
+    const text = decodeUtf8(bytes.subarray(0, whole));
+    if (isPlain && whole === bytes.length) this.#texts.set(id, text);
+    return this.#release(text);
   }
 
   /** The text that was still held back, when no token will follow. Bytes of half a character become U+FFFD. */
@@ -80,6 +87,15 @@ export class StreamDetokenizer {
     this.#held = all.slice(safe);
     return all.slice(0, safe);
   }
+}
+
+/** Texts of tokens that are whole characters, as streams have met them: for all streams of a tokenizer. */
+const known = new WeakMap<Tokenizer, Map<number, string>>();
+
+function textsOf(tokenizer: Tokenizer): Map<number, string> {
+  const texts = known.get(tokenizer) ?? new Map<number, string>();
+  known.set(tokenizer, texts);
+  return texts;
 }
 
 /** Length of the unfinished character that the bytes end with; 0 when they end with a whole or a broken one. */
