@@ -174,6 +174,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     (batch as CudaStagedBatch).identify(this.#known);
     tokens.identify(this.#known, rows);
     const graph = this.#known.find();
+    if (graph !== null) queue.counts.knownSteps++;
     if (graph === null || this.#isChecking) {
       this.#expected = graph;
       return false;

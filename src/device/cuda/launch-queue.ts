@@ -32,12 +32,14 @@ export interface QueueCounts {
   launches: number;
   graphReplays: number;
   graphsMade: number;
+  /** Steps that were found by what decides them (known-steps.ts). */
+  knownSteps: number;
 }
 
 export class LaunchQueue {
   /** Hold launches back until `flush`, so that they can become a graph; else they go out as they come. */
   isHeld = false;
-  readonly counts: QueueCounts = { launches: 0, graphReplays: 0, graphsMade: 0 };
+  readonly counts: QueueCounts = { launches: 0, graphReplays: 0, graphsMade: 0, knownSteps: 0 };
   /** Makes the launches that are begun with kernel 0, from their arguments: words[at] and those behind it. */
   external: (words: Int32Array, at: number) => void = () => {};
   readonly #context: CudaContext;

@@ -1,0 +1,101 @@
+// Steps that are replayed without writing their launches, on the GPU or its emulator: they are the launches that would have been written,
+// and the answers are those of an engine that writes them all. With EMULATED_IDLE=1 the emulator computes nothing, and it takes seconds.
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { test } from "node:test";
+import { engineConfig } from "../../src/config/engine-config.js";
+import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
+import type { EngineCore } from "../../src/engine/core/engine-core.js";
+import { loadEngine } from "../../src/engine/core/load.js";
+import { openCuda } from "../support/cuda.js";
+import { withByteTokenizer, writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+
+const { device, reason } = await openCuda();
+device?.close();
+
+const STATES = "../shared/goldens2/qwen3.5";
+const MODELS: readonly (readonly [string, () => string, string | false])[] = [
+  ["windows beside full attention", () => withByteTokenizer("test/goldens/gemma3", 320), false],
+  [
+    "states beside full attention",
+    () => withByteTokenizer(STATES, 320),
+    existsSync(STATES) ? false : `${STATES} is not here`,
+  ],
+  [
+    "tensor-core kernels",
+    () => writeTinyCheckpoint({ hidden: 256, heads: 4, kvHeads: 2, ffn: 160, dtype: "BF16" }),
+    false,
+  ],
+];
+
+for (const [name, modelOf, skip] of MODELS) {
+  test(`${name}: known steps are what writing them gives`, { skip: reason || skip }, async () => {
+    const model = modelOf();
+    const written = await answersOf(model, true);
+    assert.ok(written.numKnown > 20, `${written.numKnown} steps were known`);
+    const replayed = await answersOf(model, false);
+    assert.ok(replayed.numKnown > 20, `${replayed.numKnown} steps were known`);
+    assert.deepEqual(replayed.answers, written.answers);
+  });
+}
+
+/** Every answer of some traffic. `isChecked`: known steps are written all the same and compared; one that differs fails its requests. */
+async function answersOf(model: string, isChecked: boolean): Promise<{ answers: string[]; numKnown: number }> {
+  if (isChecked) process.env.PAGODA_CUDA_CHECK = "1";
+  else delete process.env.PAGODA_CUDA_CHECK;
+  const device = (await openCuda()).device!;
+  const config = engineConfig({ model, device: "cuda", pageSize: 8, maxPagesPerBatch: 16, idealChunk: 32 });
+  const { core, facts } = await loadEngine(
+    config,
+    () => {},
+    async () => device,
+  );
+  const answers = new Map<string, number[]>();
+  // Rows that stay while others join and leave, so that sizes come back; one whose keys are split, into more parts as it grows; some that
+  // ask for what changes the launches of sampling.
+  add(core, answers, "split", 236, facts.vocabSize, { maxTokens: 100 });
+  for (let wave = 0; wave < 6; wave++) {
+    add(core, answers, `${wave}-long`, 5 + wave, facts.vocabSize, { maxTokens: 60 });
+    add(core, answers, `${wave}-short`, 40, facts.vocabSize, { maxTokens: 7, temperature: 1, seed: wave });
+    if (wave % 2 === 0) add(core, answers, `${wave}-report`, 3, facts.vocabSize, { maxTokens: 9, logprobs: 2 });
+    if (wave % 3 === 0) add(core, answers, `${wave}-late`, 3, facts.vocabSize, { maxTokens: 9, minTokens: 8 });
+    run(core, answers, 24);
+  }
+  run(core, answers, Number.POSITIVE_INFINITY);
+  const { knownSteps } = device.counts;
+  core.close();
+  return { answers: [...answers].map(([id, tokens]) => `${id}: ${tokens}`), numKnown: knownSteps };
+}
+
+function add(
+  core: EngineCore,
+  answers: Map<string, number[]>,
+  id: string,
+  length: number,
+  vocabSize: number,
+  sampling: Partial<SamplingParams>,
+): void {
+  answers.set(id, []);
+  core.add({
+    type: "add",
+    callId: id,
+    kind: "generate",
+    prompt: Int32Array.from({ length }, (_, i) => (i * 7 + length) % vocabSize),
+    sampling: { ...SAMPLING_DEFAULTS, maxTokens: 9, temperature: 0, ignoreEos: true, seed: 0, ...sampling },
+    priority: 0,
+    salt: id,
+    arrivalMs: 0,
+    constraint: null,
+  });
+}
+
+function run(core: EngineCore, answers: Map<string, number[]>, steps: number): void {
+  for (let i = 0; i < steps && core.hasWork; i++) {
+    core.step();
+    for (const { callId, tokens, error } of core.takeOutputs()) {
+      assert.equal(error, null, JSON.stringify(error));
+      answers.get(callId)!.push(...tokens);
+    }
+  }
+}
