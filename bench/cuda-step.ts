@@ -2,10 +2,10 @@
 //   PAGODA_CUDA_TRACE=1 node dist/bench/cuda-step.js MODEL [rows,rows,...] [context]
 // `own`: from the end of the launch ahead to the end of this one, the time by which it makes the step longer; all of them are the step.
 // `waits`: from that end to when this launch knew of it; `runs`: from there to the end of its last block.
-// Without PAGODA_CUDA_TRACE: the step's time on the host's clock, and what of it the host was busy.
+// What the host does meanwhile: bench/host-time.ts.
 
 import { CoreRunner } from "../src/cli/bench/core-runner.js";
-import { OpTimes, timedDevice } from "../src/cli/bench/timed-device.js";
+import { OpTimes } from "../src/cli/bench/timed-device.js";
 import { engineConfig } from "../src/config/engine-config.js";
 import { CudaDevice } from "../src/device/cuda/cuda-device.js";
 import type { TraceRecord } from "../src/device/cuda/trace.js";
@@ -13,27 +13,21 @@ import { loadEngine } from "../src/engine/core/load.js";
 
 const [model = "", rowList = "1,32,256", context = "512"] = process.argv.slice(2);
 const STEPS = 24;
-const isTraced = process.env.PAGODA_CUDA_TRACE !== undefined;
+if (process.env.PAGODA_CUDA_TRACE === undefined) throw new Error("kernels write their times where PAGODA_CUDA_TRACE is set");
 const device = new CudaDevice();
-const times = new OpTimes();
 const config = engineConfig({ model, device: "cuda", maxPagesPerBatch: 512, idealChunk: 8192 });
 const { core, facts } = await loadEngine(
   config,
   () => {},
-  async () => (isTraced ? device : timedDevice(device, times)),
+  async () => device,
 );
-const runner = new CoreRunner(core, facts.vocabSize, 1, times);
+const runner = new CoreRunner(core, facts.vocabSize, 1, new OpTimes());
 for (const rows of rowList.split(",").map(Number)) {
   runner.decode(rows, Number(context), 8); // compiles and captures
-  const { profile, stepMs } = runner.decode(rows, Number(context), STEPS);
+  const { stepMs } = runner.decode(rows, Number(context), STEPS);
   const sorted = stepMs.toSorted((a, b) => a - b);
   console.log(`\n${rows} rows: ${sorted[STEPS >> 1]!.toFixed(3)} ms a step on the host's clock`);
-  if (isTraced) timeline(device.readTrace());
-  else {
-    const waited = profile.ops.find(({ op }) => op === "waitFor")?.ms ?? 0;
-    console.log(`host busy ${(profile.stepMs - waited).toFixed(3)} ms of a step`);
-    for (const { op, calls, ms } of profile.ops) console.log(`${op.padEnd(24)} x${calls}  ${ms.toFixed(3)} ms`);
-  }
+  timeline(device.readTrace());
 }
 core.close();
 

@@ -148,7 +148,7 @@ for p in $PHASES; do
       command -v nvcc > /dev/null && PAGODA_CUDA_TRACE=1 phase 100 build-traced node scripts/build-cuda.mjs sm_90a
       PAGODA_CUDA_TRACE=1 phase 60 trace$shape node dist/bench/cuda-step.js /tmp/$shape $rows
       cat "$OUT/trace$shape.log" >> "$TABLE"
-      phase 60 host$shape node dist/bench/cuda-step.js /tmp/$shape $rows
+      phase 60 host$shape node dist/bench/host-time.js /tmp/$shape $rows
       cat "$OUT/host$shape.log" >> "$TABLE" ;;
     counters)
       # What the matmuls, norms and the sampler of a decode step of 1, 32 and 256 rows wait for.
