@@ -13,7 +13,8 @@ import { loadEngine } from "../src/engine/core/load.js";
 
 const [model = "", rowList = "1,32,256", context = "512"] = process.argv.slice(2);
 const STEPS = 24;
-if (process.env.PAGODA_CUDA_TRACE === undefined) throw new Error("kernels write their times where PAGODA_CUDA_TRACE is set");
+if (process.env.PAGODA_CUDA_TRACE === undefined)
+  throw new Error("kernels write their times where PAGODA_CUDA_TRACE is set");
 const device = new CudaDevice();
 const config = engineConfig({ model, device: "cuda", maxPagesPerBatch: 512, idealChunk: 8192 });
 const { core, facts } = await loadEngine(
