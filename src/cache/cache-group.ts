@@ -17,11 +17,8 @@ export interface GroupOptions {
 }
 
 /** How full one cache group is. */
-export interface GroupStats extends PageCounts {
+export interface GroupStats {
   readonly kind: CacheKind;
-}
-
-export interface PageCounts {
   /** Without the null page: free + cached + used. */
   readonly pagesTotal: number;
   /** Owned by nobody, holding nothing. */
@@ -30,6 +27,8 @@ export interface PageCounts {
   readonly pagesCached: number;
   readonly pagesUsed: number;
 }
+
+export type PageCounts = Omit<GroupStats, "kind">;
 
 export class CacheGroup {
   readonly kind: CacheKind;
