@@ -1,12 +1,13 @@
 // Device time of single kernels of the cuda device, on random numbers, as shares of what the machine can do.
-//   node dist/bench/cuda-kernels.js [matmul|codes|attention|all|forms] [PART OF AN ATTENTION'S OR ENCODING'S NAME]
-//   forms: every form of the tile kernel, to choose among them
+//   node dist/bench/cuda-kernels.js [matmul|codes|attention|all|gated|forms] [PART OF AN ATTENTION'S OR ENCODING'S NAME]
+//   gated: gate and up with their activation beside the plain product; forms: every form of the tile kernel, to choose among them (bf16, or
+//   the encoding that is named)
 
 import { Batch } from "../src/core/batch.js";
 import { f32ToBf16 } from "../src/core/dequantize/small-floats.js";
 import { BLOCK_OF, bytesOf, type HostTensor } from "../src/core/tensor.js";
 import { CudaDevice } from "../src/device/cuda/cuda-device.js";
-import { TILES, tileShape, tiles } from "../src/device/cuda/matmul.js";
+import { canPart, TILES, tileChoice, tiles } from "../src/device/cuda/matmul.js";
 import type { CudaRuntime } from "../src/device/cuda/runtime.js";
 import type { CudaWeight } from "../src/device/cuda/tensor.js";
 import type { Weight } from "../src/device/device.js";
@@ -26,7 +27,8 @@ console.log(device.info.description);
 if (what === "matmul" || what === "all") matmuls();
 if (what === "codes" || what === "all") codes();
 if (what === "attention" || what === "all") attentions();
-if (what === "forms") tileForms();
+if (what === "gated") gated();
+if (what === "forms") tileForms((process.argv[3] ?? "bf16") as Encoding);
 device.close();
 
 /** Median of several timings of `count` runs, per run, in microseconds. */
@@ -101,7 +103,7 @@ function withWeights(
   for (const weight of weights) device.freeWeight(weight);
 }
 
-function tileForms(): void {
+function tileForms(encoding: Encoding): void {
   const runtime = (device as unknown as { runtime: CudaRuntime }).runtime;
   const shapes = [
     [3072, 2048],
@@ -113,24 +115,54 @@ function tileForms(): void {
     [28672, 4096],
     [4096, 14336],
   ] as const;
+  const product = { bias: 0, scale: 1, accumulate: true, gate: -1 };
   for (const [rows, cols] of shapes) {
-    withWeights(rows, cols, (weights) => {
-      for (const n of [65, 128, 256, 1024]) {
+    const measure = (weights: readonly CudaWeight[]) => {
+      for (const n of [33, 64, 128, 256, 512, 1024]) {
         const x = device.loadTensor(randomFloats(n * cols), n, cols);
         const out = device.allocTensor(n, rows);
+        const count = Math.max(weights.length, n > 512 ? 4 : 16);
+        const time = (run: (weight: CudaWeight) => void) =>
+          microseconds(count, (i) => run(weights[i % weights.length]!)).toFixed(1);
+        const times: string[] = [];
         const operand = runtime.operandOf(x, n, weights[0]!.kind);
-        const product = { bias: 0, scale: 1, accumulate: true, gate: -1 };
-        const chosen = tileShape(132, weights[0]!, n);
-        const times = TILES.map((form) => {
-          const us = microseconds(Math.max(weights.length, n > 512 ? 4 : 16), (i) =>
-            tiles(runtime, out, operand, weights[i % weights.length]!, n, product, form),
-          );
-          return `${form.tokens}_${form.groups}${form === chosen ? "*" : ""} ${us.toFixed(1)}`;
-        });
-        console.log(`tiles ${rows}x${cols} of ${n} (us): ${times.join("  ")}`);
+        const chosen = tileChoice(132, weights[0]!, n);
+        for (const form of TILES) {
+          for (const isSideBySide of canPart(form, weights[0]!, n) ? [false, true] : [false]) {
+            const isChosen = form === chosen.form && isSideBySide === chosen.isSideBySide;
+            const us = time((weight) => tiles(runtime, out, operand, weight, n, product, { form, isSideBySide }));
+            times.push(`${form.tokens}_${form.groups}${isSideBySide ? "|" : ""}${isChosen ? "*" : ""} ${us}`);
+          }
+        }
+        console.log(`tiles ${encoding} ${rows}x${cols} of ${n} (us): ${times.join("  ")}`);
         device.free(out);
         device.free(x);
       }
+    };
+    withWeights(rows, cols, measure, encoding);
+  }
+}
+
+/** The product of gate and up with and without the activation in its epilogue. */
+function gated(): void {
+  for (const [rows, cols] of [
+    [16384, 2048],
+    [28672, 4096],
+  ] as const) {
+    withWeights(rows, cols, (weights) => {
+      const line = [128, 256, 512, 2048, 4096, 8192].map((n) => {
+        const x = device.loadTensor(randomFloats(n * cols), n, cols);
+        const [out, half] = [rows, rows / 2].map((columns) => device.allocTensor(n, columns));
+        device.matmul(out!, x, weights[0]!, n); // makes the operand
+        const runtime = (device as unknown as { runtime: CudaRuntime }).runtime;
+        runtime.operandOf(half!, n, weights[0]!.kind); // as in a model: the activation writes what the next product reads
+        const count = n > 512 ? 4 : 16;
+        const plain = microseconds(count, (i) => device.matmul(out!, x, weights[i % weights.length]!, n));
+        const fused = microseconds(count, (i) => device.gatedMatmul(half!, x, weights[i % weights.length]!, "silu", n));
+        for (const tensor of [x, out!, half!]) device.free(tensor);
+        return `${n}: ${plain.toFixed(0)} / ${fused.toFixed(0)}`;
+      });
+      console.log(`gate and up ${rows}x${cols}, plain / with activation (us)  ${line.join("  ")}`);
     });
   }
 }
@@ -241,7 +273,14 @@ function attention(
     next += pagesOf[r]!;
     batch.addRow(new Int32Array(cached + fresh), cached, fresh, pages, Number.POSITIVE_INFINITY);
   });
-  const planner = device.createPlanner({ groupSize: 4, numKvHeads, headDim: dim, window: 0, split: "fixed" });
+  const planner = device.createPlanner({
+    groupSize: 4,
+    numKvHeads,
+    headDim: dim,
+    window: 0,
+    split: "fixed",
+    kvDtype: dtype,
+  });
   const start = performance.now();
   const plan = planner.plan(batch);
   const planMs = performance.now() - start;

@@ -246,6 +246,10 @@ __device__ __forceinline__ void put_rows(const AttentionArgs& a, const Plan& pla
 #pragma unroll
       for (int n = 0; n < TILES; n++)
         *(u32*)(to + (i64)(n >> 3) * (a.operand.tokens8 << 9) + (((n & 7) ^ (token & 7)) << 3)) = pack2(o[n][2 * r], o[n][2 * r + 1], a.operand.kind);
+    } else if (IS_WHOLE && a.operand.order == ORDER_ROWS) {
+      u16* to = a.operand.data + (i64)token * a.operand.tokens8 + k0;
+#pragma unroll
+      for (int n = 0; n < TILES; n++) *(u32*)(to + n * 8) = pack2(o[n][2 * r], o[n][2 * r + 1], a.operand.kind);
     } else {
 #pragma unroll
       for (int n = 0; n < TILES; n++)

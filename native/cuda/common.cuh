@@ -17,7 +17,7 @@ __device__ __forceinline__ float from_bits(u16 b, int kind) {
   return kind == KIND_BF16 ? __uint_as_float((u32)b << 16) : f16_value(b);
 }
 __device__ __forceinline__ u32 pack2(float a, float b, int kind) {
-  return (u32)to_bits(a, kind) | ((u32)to_bits(b, kind) << 16);
+  return kind == KIND_BF16 ? round2<KIND_BF16>(a, b) : (u32)to_bits(a, KIND_F16) | ((u32)to_bits(b, KIND_F16) << 16);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -62,6 +62,13 @@ __device__ __forceinline__ u64 operand_index(const Operand& o, int t, int k) {
 __device__ __forceinline__ void operand_put2(const Operand& o, int t, int k, float a, float b) {
   *(u32*)(o.data + operand_index(o, t, k)) = pack2(a, b, o.kind);
 }
+// Four, the first a multiple of 4: 8 bytes, but of strips.
+__device__ __forceinline__ void operand_put4(const Operand& o, int t, int k, const Quad& v) {
+  if (o.order == ORDER_STRIP) {
+    operand_put2(o, t, k, v.v[0], v.v[1]);
+    operand_put2(o, t, k + 2, v.v[2], v.v[3]);
+  } else *(uint2*)(o.data + operand_index(o, t, k)) = {pack2(v.v[0], v.v[1], o.kind), pack2(v.v[2], v.v[3], o.kind)};
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reductions. Lanes add by halving distance, then warps do: one tree for a given block size.
@@ -87,7 +94,9 @@ __device__ __forceinline__ float block_sum(float v, float* scratch) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Activations, codes as in codes.ts.
 // ---------------------------------------------------------------------------------------------------------------------
-__device__ __forceinline__ float sigmoid_of(float x) { return 1.f / (1.f + expf(-x)); }
+// The quotient by the machine's reciprocal, to 1 unit in the last place: a division has a branch, behind which no other number is computed.
+__device__ __forceinline__ float sigmoid_of(float x) { return reciprocal_of(1.f + expf(-x)); }
+__device__ __forceinline__ float silu_of(float x) { return x * sigmoid_of(x); }
 
 static __device__ __noinline__ float activate_other(int kind, float x) {
   switch (kind) {
@@ -100,7 +109,7 @@ static __device__ __noinline__ float activate_other(int kind, float x) {
   return x;
 }
 // silu in place, the others behind a call: long code in the middle of a loop costs the common case.
-__device__ __forceinline__ float activate(int kind, float x) { return kind == 0 ? x * sigmoid_of(x) : activate_other(kind, x); }
+__device__ __forceinline__ float activate(int kind, float x) { return kind == 0 ? silu_of(x) : activate_other(kind, x); }
 // gpt-oss: the gate is clamped above, the linear half on both sides, and one is added to it.
 __device__ __forceinline__ float gated_oss(float gate, float up) {
   float g = fminf(gate, 7.f), u = fminf(fmaxf(up, -7.f), 7.f);

@@ -1,7 +1,6 @@
-// Up to 64 tokens on Hopper: the product and the order of matmul-strip.cuh, with less work per byte. Bound by reading the weights.
+// Up to 32 tokens on Hopper: the product and the order of matmul-strip.cuh, with less work per byte. Bound by reading the weights.
 //
-// A block has STRIPS strips of 16 outputs, each a warp's, which sums K chain by chain in k16 steps (64 tokens of few strips: two, with half
-// of the tokens each), and one warp that copies: a stage is STEPS times 64 k's, each a step of each strip (fragments.cuh) and NT KB of the
+// A block has STRIPS strips of 16 outputs, each a warp's, which sums K chain by chain in k16 steps, and one warp that copies: a stage is STEPS times 64 k's, each a step of each strip (fragments.cuh) and NT KB of the
 // operand, by one bulk copy each, which complete the stage's barrier. The first weights are asked for before the kernel ahead has ended; the operand, its result, after.
 // Few strips with several chains have a kernel of their own, in which the chains run side by side (matmul-chains.cuh).
 #pragma once
@@ -96,7 +95,6 @@ __device__ __forceinline__ void sum_chain(float (*sum)[4], const u8* weights, co
 template <int FORMAT, int NT, int STRIPS, int STEPS, int STAGES>
 __device__ __forceinline__ void stream(const StreamArgs& a) {
   typedef Fragments<FORMAT> F;
-  constexpr int SPLIT = NT == 8 && STRIPS < 4 ? 2 : 1, GROUPS = NT / SPLIT, WARPS = STRIPS * SPLIT;
   constexpr int STRIP_BYTES = STEPS * F::STEP_BYTES, X_BYTES = STEPS * NT * 1024, STAGE = STRIPS * STRIP_BYTES + X_BYTES;
   constexpr int HALF = STRIPS > 1 ? STRIPS / 2 : 1;
   DYNAMIC_SHARED(ring);
@@ -107,13 +105,13 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&full[s], 1);
-      barrier_init(&empty[s], 32 * WARPS);
+      barrier_init(&empty[s], 32 * STRIPS);
     }
     barrier_init_done();
   }
   __syncthreads();
 
-  if (warp == WARPS) {  // copies
+  if (warp == STRIPS) {  // copies
     if (is_elected()) {
       const int numStages = (a.steps + STEPS - 1) / STEPS, ahead = min(STAGES, numStages);
       auto steps_in = [&](int g) { return min(STEPS, a.steps - g * STEPS); };
@@ -145,17 +143,16 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
     return;
   }
 
-  const int own = warp / SPLIT, firstGroup = warp % SPLIT * GROUPS;
-  const int strip = strip_of(own), g = lane >> 2, q = lane & 3;
+  const int strip = strip_of(warp), g = lane >> 2, q = lane & 3;
   const bool isMine = strip < a.strips;
   wait_for_others();
   // What the result is added to comes while the sums are made.
-  float total[GROUPS][4], old[GROUPS][4], bias[2];
+  float total[NT][4], old[NT][4], bias[2];
 #pragma unroll
-  for (int i = 0; i < GROUPS; i++) {
+  for (int i = 0; i < NT; i++) {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-      const int o = strip * 16 + g + (j >> 1) * 8, t = (firstGroup + i) * 8 + 2 * q + (j & 1);
+      const int o = strip * 16 + g + (j >> 1) * 8, t = i * 8 + 2 * q + (j & 1);
       total[i][j] = 0.f;
       old[i][j] = o < a.rows && t < a.n && !isGated ? before(a.epilogue, t, o) : 0.f;
       bias[j >> 1] = o < a.rows ? bias_of(a.epilogue, o) : 0.f;
@@ -163,27 +160,26 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
   }
   RingPlace at = {0, 0};
   for (int first = 0; first < a.steps; first += a.chain) {
-    float sum[GROUPS][4];
-    sum_chain<FORMAT, GROUPS, STEPS, STAGES, STAGE, NT * 512>(sum, ring + own * STRIP_BYTES, ring + STRIPS * STRIP_BYTES + firstGroup * 512, full,
-                                                              empty, at, min(a.chain, a.steps - first));
+    float sum[NT][4];
+    sum_chain<FORMAT, NT, STEPS, STAGES, STAGE, NT * 512>(sum, ring + warp * STRIP_BYTES, ring + STRIPS * STRIP_BYTES, full, empty, at, min(a.chain, a.steps - first));
 #pragma unroll
-    for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) total[i][j] += sum[i][j];
+    for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) total[i][j] += sum[i][j];
   }
 
   if (isGated) {
-    float* ups = (float*)ring + (((own % HALF) * SPLIT + warp % SPLIT) * 32 + lane) * GROUPS * 4;
+    float* ups = (float*)ring + (warp % HALF * 32 + lane) * NT * 4;
     __syncthreads();  // the ring is free
-    if (own >= HALF) for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) ups[i * 4 + j] = total[i][j];
+    if (warp >= HALF) for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) ups[i * 4 + j] = total[i][j];
     __syncthreads();
-    if (own >= HALF) return;
-    for (int i = 0; i < GROUPS; i++) for (int j = 0; j < 4; j++) old[i][j] = ups[i * 4 + j];
+    if (warp >= HALF) return;
+    for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) old[i][j] = ups[i * 4 + j];
   }
   if (!isMine) return;
 #pragma unroll
-  for (int i = 0; i < GROUPS; i++) {
+  for (int i = 0; i < NT; i++) {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-      const int o = strip * 16 + g + (j >> 1) * 8, t = (firstGroup + i) * 8 + 2 * q + (j & 1);
+      const int o = strip * 16 + g + (j >> 1) * 8, t = i * 8 + 2 * q + (j & 1);
       if (o >= a.rows || t >= a.n) continue;
       if (isGated) finish_gated(a.epilogue, a.gate, t, o, total[i][j], old[i][j]);
       else finish(a.epilogue, t, o, total[i][j], bias[j >> 1], old[i][j]);
@@ -192,6 +188,6 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
 }
 
 #define STREAM(FORMAT, name, NT, STRIPS, STEPS, STAGES)                                                       \
-  EARLY_KERNEL(32 * (NT == 8 && STRIPS < 4 ? 2 : 1) * STRIPS + 32, stream_##name##_##NT##_##STRIPS, StreamArgs) {            \
+  EARLY_KERNEL(32 * STRIPS + 32, stream_##name##_##NT##_##STRIPS, StreamArgs) {            \
     stream<FORMAT, NT, STRIPS, STEPS, STAGES>(a);                                                             \
   }

@@ -6,7 +6,8 @@
 // contiguous, fragments.cuh), another the operand, BN * 128 bytes for 64 k's in tile order (common.cuh; contiguous, swizzled already). Weights
 // travel in larger pieces because each strip needs a copy of its own, and are asked for before the kernel ahead has ended. Each of the
 // GROUPS warpgroups multiplies its 64 rows: K chain by chain of k16 steps in f32, as in the strip kernel, so the bits are the strip
-// kernel's. Sums of earlier chains stay in registers, for which tiles of 256 tokens have no room: they have one chain.
+// kernel's. Sums of earlier chains stay in registers, for which tiles of 256 tokens have no room: they have one chain. Where tiles are few,
+// chains run side by side, a block each (blockIdx.y): sums go to memory, and the block that comes last adds them in order.
 // The sums go out through shared memory, so that rows are written whole and the code stays short: a block runs it once, and would wait
 // for instructions longer than for memory.
 // Traffic from L2 per block and 64 k's: GROUPS * 8 KB + BN * 128 bytes for 64 * GROUPS * BN * 128 FLOPs.
@@ -19,6 +20,8 @@
 struct TileArgs {
   const u16* x;          // operand in tile order
   const u8* w;           // strips
+  float* parts;          // chains side by side: [tile][chain] their sums, as threads have them; null: one after the other
+  int* arrived;          // [tile] chains whose sums are there; zero between launches
   Epilogue epilogue;
   Gate gate;             // gated: the second warpgroup has the up projection's strips
   int n, tokens8, rows, strips;  // gated: rows and strips of the gate alone
@@ -64,20 +67,62 @@ __device__ __forceinline__ void finish_rows(const TileArgs& a, const float* sums
   }
 }
 
-// act(gate) * up, whose sums lie side by side: whole strips, so no row is beyond the matrix.
-template <int PITCH>
+// act(gate) * up, whose sums lie side by side: whole strips, so no row is beyond the matrix. A thread has four tokens in hand at a time, none
+// of whose instructions waits for another's: two warps a scheduler cannot hide a chain of an exponential and a reciprocal.
+template <int PITCH, bool IS_SILU>
 __device__ __forceinline__ void gate_rows(const TileArgs& a, const float* sums, int first, int count, int o0) {
   const int c = threadIdx.x % 16 * 4;
-  for (int t = threadIdx.x / 16; t < count; t += 16) {
-    const Quad gate = *(const Quad*)(sums + t * PITCH + c), up = *(const Quad*)(sums + t * PITCH + 64 + c);
-    Quad v;
+  constexpr int AT_ONCE = 4, STEP = 16;
+  for (int t = threadIdx.x / 16; t < count; t += AT_ONCE * STEP) {
+    Quad v[AT_ONCE];
 #pragma unroll
-    for (int j = 0; j < 4; j++) v.v[j] = activate(a.gate.activation, gate.v[j]) * up.v[j];
-    *(Quad*)(a.epilogue.out + (first + t) * a.epilogue.outStride + o0 + c) = v;
-    if (a.gate.operand.data == nullptr) continue;
-    operand_put2(a.gate.operand, first + t, o0 + c, v.v[0], v.v[1]);
-    operand_put2(a.gate.operand, first + t, o0 + c + 2, v.v[2], v.v[3]);
+    for (int i = 0; i < AT_ONCE; i++) {  // tokens behind the last: whatever lies there
+      const float* from = sums + (t + i * STEP) * PITCH + c;
+      const Quad gate = *(const Quad*)from, up = *(const Quad*)(from + 64);
+#pragma unroll
+      for (int j = 0; j < 4; j++) v[i].v[j] = (IS_SILU ? silu_of(gate.v[j]) : activate(a.gate.activation, gate.v[j])) * up.v[j];
+    }
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++) {
+      const int token = t + i * STEP;
+      if (token >= count) break;
+      *(Quad*)(a.epilogue.out + (first + token) * a.epilogue.outStride + o0 + c) = v[i];
+      if (a.gate.operand.data != nullptr) operand_put4(a.gate.operand, first + token, o0 + c, v[i]);
+    }
   }
+}
+
+// Sums of the chains of a tile, COUNT a thread, added in order by the block that comes last; false: this one did not.
+template <int COUNT, int THREADS>
+__device__ __forceinline__ bool fold_chains(const TileArgs& a, const float* sum, float* total) {
+  __shared__ int isLast;
+  const int chains = gridDim.y;
+  float* const parts = a.parts + ((i64)blockIdx.x * chains * COUNT * THREADS + threadIdx.x * 4);
+  wait_for_others();  // an earlier product may use the same memory
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 4)
+    *(Quad*)(parts + (blockIdx.y * COUNT + i) * THREADS) = Quad{{sum[i], sum[i + 1], sum[i + 2], sum[i + 3]}};
+  __threadfence();
+  group_sync(THREADS);
+  if (threadIdx.x == 0) {
+    isLast = atomicAdd(a.arrived + blockIdx.x, 1) == chains - 1;
+    if (isLast) a.arrived[blockIdx.x] = 0;
+    __threadfence();
+  }
+  group_sync(THREADS);
+  if (!isLast) return false;
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) total[i] = 0.f;
+  for (int c = 0; c < chains; c++) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 4) {
+      float part[4];
+      load_past_l1(part, parts + (c * COUNT + i) * THREADS);
+#pragma unroll
+      for (int j = 0; j < 4; j++) total[i + j] += part[j];
+    }
+  }
+  return true;
 }
 
 template <int FORMAT, int BN, int GROUPS, int W_STEPS, int W_STAGES, int X_STAGES>
@@ -95,6 +140,8 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   const int width = min(RASTER, rowTiles - group * RASTER);
   const int rowTile = group * RASTER + in % width, tokenTile = in / width;
   const int strip0 = rowTile * perTile;
+  const bool isPart = BN <= 128 && a.parts != nullptr;
+  const int firstStep = isPart ? blockIdx.y * a.chain : 0, endStep = isPart ? min(firstStep + a.chain, a.steps) : a.steps;
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < W_STAGES; s++) {
@@ -115,8 +162,8 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
     if (REBALANCES) give_registers<24>();
     if (warp == STRIPS && is_elected()) {  // weights
       int s = 0, parity = 1;  // the first time around all stages are free
-      for (int step = 0; step < a.steps; step += W_STEPS) {
-        const int count = min(W_STEPS, a.steps - step);
+      for (int step = firstStep; step < endStep; step += W_STEPS) {
+        const int count = min(W_STEPS, endStep - step);
         barrier_wait(&emptyW[s], parity);
         barrier_expect(&fullW[s], count * STRIPS * F::STEP_BYTES);
 #pragma unroll 1
@@ -133,7 +180,7 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
       const u16* x = a.x + (i64)tokenTile * (BN / 8) * 512;
       const int bytes = min(BN / 8, a.tokens8 - tokenTile * (BN / 8)) * 1024;  // behind the operand: whatever lies there, dropped later
       int s = 0, parity = 1;
-      for (int step = 0; step < a.steps; step++) {
+      for (int step = firstStep; step < endStep; step++) {
         barrier_wait(&emptyX[s], parity);
         barrier_expect(&fullX[s], bytes);
         bulk_copy(shared + s * X_STAGE, x + (i64)step * a.tokens8 * 512, bytes, &fullX[s]);
@@ -189,10 +236,15 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
     }
   };
   if constexpr (HAS_CHAINS) {
-    for (int first = 0; first < a.steps; first += a.chain) {
+    for (int first = firstStep; first < endStep; first += a.chain) {
       sum_chain(min(a.chain, a.steps - first));
 #pragma unroll
       for (int i = 0; i < BN / 2; i++) total[i] += sum[i];
+    }
+    if (isPart) {
+      if (!fold_chains<BN / 2, 128 * GROUPS>(a, total, sum)) return;
+#pragma unroll
+      for (int i = 0; i < BN / 2; i++) total[i] = sum[i];
     }
   } else sum_chain(a.steps);
   constexpr int PITCH = 64 * GROUPS + 4;  // the threads of a warp write to 32 banks
@@ -207,7 +259,8 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   group_sync(128 * GROUPS);
   wait_for_others();  // what the sums are added to may be another kernel's result
   const int first = tokenTile * BN, count = min(BN, a.n - first);
-  if (isGated) gate_rows<PITCH>(a, sums, first, count, strip0 * 16);
+  if (isGated && a.gate.activation == 0) gate_rows<PITCH, true>(a, sums, first, count, strip0 * 16);
+  else if (isGated) gate_rows<PITCH, false>(a, sums, first, count, strip0 * 16);
   else finish_rows<16 * GROUPS, PITCH>(a, sums, first, count, strip0 * 16);
 }
 

@@ -104,6 +104,12 @@ __device__ __forceinline__ float exp2_of(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 }
+// 1 / x to 1 unit in the last place, for x of at least 1; of infinity 0.
+__device__ __forceinline__ float reciprocal_of(float x) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
 
 // What another block of the same launch wrote: L1 may hold what was there before.
 __device__ __forceinline__ float load_past_l1(const float* p) {

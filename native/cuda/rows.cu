@@ -180,25 +180,6 @@ KERNEL(256, map_softcap, MapArgs) { FOR_COLUMN *out = a.factor * tanhf(x / a.fac
 KERNEL(256, map_activation, MapArgs) { FOR_COLUMN put(a, out, t, c, activate(a.kind, x)); }
 KERNEL(256, map_gated, MapArgs) { FOR_COLUMN put(a, out, t, c, activate(a.kind, x) * a.y[t * a.yStride + c]); }
 
-struct GateColumnsArgs {
-  float* out; const float* x; Operand operand;
-  i64 outStride, xStride; int cols, kind;  // x: [gate | up], cols each
-};
-// act(gate) * up of products that lie side by side, four columns a thread; all strides and cols are multiples of 4.
-KERNEL(256, gate_columns, GateColumnsArgs) {
-  const int t = blockIdx.y, c = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
-  if (c >= a.cols) return;
-  const float* x = a.x + t * a.xStride + c;
-  const Quad gate = *(const Quad*)x, up = *(const Quad*)(x + a.cols);
-  Quad v;
-#pragma unroll
-  for (int j = 0; j < 4; j++) v.v[j] = activate(a.kind, gate.v[j]) * up.v[j];
-  *(Quad*)(a.out + t * a.outStride + c) = v;
-  if (a.operand.data == nullptr) return;
-  operand_put2(a.operand, t, c, v.v[0], v.v[1]);
-  operand_put2(a.operand, t, c + 2, v.v[2], v.v[3]);
-}
-
 struct PositionScaleArgs {
   float* x; const int* positions; i64 xStride; int cols; float beta, period, shift;
 };

@@ -33,6 +33,8 @@ export interface PlanShape {
   /** 0, or left out, is no chunked attention. */
   readonly attentionChunk?: number;
   readonly split: "fixed" | "balanced";
+  /** The type of its pages, where a device has more workers for some. */
+  readonly kvDtype?: string;
 }
 
 export interface PlannerOptions extends PlanShape {

@@ -38,7 +38,7 @@ function simulation() {
   const caches = pageSpecs(spec.caches, { pageSize: 16, dtype: "f32" }).map((page) =>
     device.allocKvPool({ ...page, numPages: 200 }),
   );
-  const planner = plannerFor(spec.plans[0]!, spec.caches, device, "fixed");
+  const planner = plannerFor(spec.plans[0]!, spec.caches, device, "fixed", "f32");
   const counts = { plans: 0 };
   const counting = {
     plan: (batch: Batch) => {

@@ -192,7 +192,14 @@ class PagedCase {
     const invFreq = Float32Array.from({ length: half }, (_, i) => 10_000 ** (-i / half));
     this.#rotary = shape.hasRotary ? device.createRotary({ invFreq, scale: 1, interleaved: false }, MAX_TOKENS) : null;
     this.#sinks = shape.hasSinks ? device.loadTensor(numbers(numHeads, 40), 1, numHeads) : null;
-    this.#planner = device.createPlanner({ groupSize, numKvHeads, headDim: keyDim, window, split: "fixed" });
+    this.#planner = device.createPlanner({
+      groupSize,
+      numKvHeads,
+      headDim: keyDim,
+      window,
+      split: "fixed",
+      kvDtype: dtype,
+    });
   }
 
   /** The new tokens' outputs [sum of new tokens, H*Dv], computed in chunks of at most `chunk`; `move`: from copies of the pages. */

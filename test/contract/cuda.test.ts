@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { toFloat32 } from "../../src/core/dequantize/dequantize.js";
 import { bf16ToF32, f32ToBf16 } from "../../src/core/dequantize/small-floats.js";
-import { TILES, tiles } from "../../src/device/cuda/matmul.js";
+import { canPart, TILES, tiles } from "../../src/device/cuda/matmul.js";
 import type { CudaRuntime } from "../../src/device/cuda/runtime.js";
 import type { CudaTensor, CudaWeight } from "../../src/device/cuda/tensor.js";
 import { CUDA_TOLERANCE, openCuda } from "../support/cuda.js";
@@ -31,16 +31,21 @@ test("every form of the tile kernel gives the bits that few rows at a time have"
       const weight = device!.loadWeight([randomWeight(dtype, rows, cols, 1)]) as CudaWeight;
       const x = rowsOf(device!, 0, n, cols, 2);
       const few = new Float32Array(n * rows);
-      for (let first = 0; first < n; first += 50) {
-        const out = device!.allocTensor(50, rows);
-        device!.matmul(out, rowsOf(device!, first, 50, cols, 2), weight, 50);
+      for (let first = 0; first < n; first += 25) {
+        const out = device!.allocTensor(25, rows);
+        device!.matmul(out, rowsOf(device!, first, 25, cols, 2), weight, 25);
         few.set(readAll(device!, out), first * rows);
       }
-      for (const form of TILES.filter(({ tokens }) => tokens < 256)) {
+      const choices = TILES.filter(({ tokens }) => tokens < 256).flatMap((form) =>
+        [false, true].map((isSideBySide) => ({ form, isSideBySide })),
+      );
+      for (const choice of choices.filter(({ form, isSideBySide }) => !isSideBySide || canPart(form, weight, n))) {
+        const { form, isSideBySide } = choice;
         const out = device!.allocTensor(n, rows) as CudaTensor;
         const operand = runtime.operandOf(x as CudaTensor, n, weight.kind);
-        tiles(runtime, out, operand, weight, n, { bias: 0, scale: 1, accumulate: false, gate: -1 }, form);
-        assertSameBits(readAll(device!, out), few, `${dtype}, ${form.tokens} tokens, ${form.groups} groups`);
+        tiles(runtime, out, operand, weight, n, { bias: 0, scale: 1, accumulate: false, gate: -1 }, choice);
+        const name = `${dtype}, ${form.tokens} tokens, ${form.groups} groups, chains side by side: ${isSideBySide}`;
+        assertSameBits(readAll(device!, out), few, name);
       }
     }
   } finally {
@@ -90,16 +95,15 @@ test("products by cuBLASLt have the bits of our own kernels", { skip: reason }, 
     device.tryKernels!();
     const [n, cols] = [70, 512];
     const x = rowsOf(device, 0, n, cols, 2) as CudaTensor;
-    for (const [dtype, rows, gate] of [
-      ["bf16", 64, -1],
-      ["f16", 128, 0],
+    for (const [dtype, rows, accumulate] of [
+      ["bf16", 64, false],
+      ["f16", 128, true],
     ] as const) {
       const weight = device.loadWeight([randomWeight(dtype, rows, cols, 1)]) as CudaWeight;
-      const outs = [0, 1].map(() => device.allocTensor(n, gate < 0 ? rows : rows / 2) as CudaTensor);
-      if (gate < 0) device.matmul(outs[0]!, x, weight, n);
-      else device.gatedMatmul(outs[0]!, x, weight, "silu", n);
+      const outs = [0, 1].map(() => device.allocTensor(n, rows) as CudaTensor);
+      device.matmul(outs[0]!, x, weight, n, { accumulate });
       const operand = runtime.operandOf(x, n, weight.kind);
-      tiles(runtime, outs[1]!, operand, weight, n, { bias: 0, scale: 1, accumulate: false, gate });
+      tiles(runtime, outs[1]!, operand, weight, n, { bias: 0, scale: 1, accumulate, gate: -1 });
       assertSameBits(readAll(device, outs[0]!), readAll(device, outs[1]!), dtype);
       if (device.info.description.includes("emulator")) assert.ok(weight.rowsAddress > 0, "our own kernel served it");
     }

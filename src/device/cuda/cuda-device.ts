@@ -137,7 +137,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   createPlanner(shape: PlanShape): AttentionPlanner {
-    return new AttentionPlanner({ ...shape, ...plannerLimits(this.runtime.context.facts, shape.numKvHeads ?? 1) });
+    return new AttentionPlanner({ ...shape, ...plannerLimits(this.runtime.context.facts, shape) });
   }
 
   createStagedBatch(maxTokens: number): CudaStagedBatch {

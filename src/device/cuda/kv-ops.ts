@@ -1,7 +1,7 @@
 // The page pool, rotary embedding and attention of the cuda device (native/cuda/rotary.cu, attention-*.cu).
 
 import { workersPerHead } from "../../attention/kv-chunk.js";
-import type { PlannerOptions } from "../../attention/planner.js";
+import type { PlannerOptions, PlanShape } from "../../attention/planner.js";
 import type {
   AttentionParams,
   KvDtype,
@@ -38,13 +38,15 @@ const SHAPES = [
 type Shape = (typeof SHAPES)[number];
 
 /**
- * What plans are cut for: two decode blocks on each multiprocessor, one of the extend kernel, each item once for each kv head. Costs
+ * What plans are cut for: two decode blocks on each multiprocessor (of fp8 pages as many as fit), one of the extend kernel, each item once for
+ * each kv head. Costs
  * are those of reading K and V: a tile of 128 rows takes a unit about as long. Tall tiles are not split: their states are as large as the
  * keys, and merging them took longer than what it saved.
  */
-export function plannerLimits({ multiprocessors }: GpuFacts, numKvHeads: number) {
+export function plannerLimits({ multiprocessors }: GpuFacts, { numKvHeads = 1, headDim, kvDtype }: PlanShape) {
+  const blocks = kvDtype === "fp8" ? (SHAPES.find(({ dk }) => headDim <= dk)?.codeBlocks ?? 2) : 2;
   return {
-    numWorkers: workersPerHead(2 * multiprocessors, numKvHeads),
+    numWorkers: workersPerHead(blocks * multiprocessors, numKvHeads),
     tallWorkers: workersPerHead(multiprocessors, numKvHeads),
     kvChunk: UNIT,
     pairCost: 0,

@@ -2,7 +2,7 @@
 // of rows.
 
 import { type Format, KIND } from "./codes.js";
-import { type CudaRuntime, STREAM_TOKENS, stripWidth } from "./runtime.js";
+import { type CudaRuntime, MOST_TILES, PARTS_BYTES, stripWidth } from "./runtime.js";
 import { CHAINS, type CudaTensor, type CudaWeight, type Operand, ORDER } from "./tensor.js";
 
 export interface Product {
@@ -70,18 +70,13 @@ const STREAM_RINGS: Readonly<Record<string, readonly [steps: number, stages: num
   "4 1": [4, 4],
   "4 2": [4, 3],
   "4 4": [4, 2],
-  "8 1": [2, 4],
-  "8 2": [2, 4],
-  "8 4": [2, 3],
 };
 const CODED_RINGS: typeof STREAM_RINGS = {
   "1 4": [4, 4],
   "2 4": [4, 4],
   "4 4": [4, 3],
-  "8 1": [2, 4],
-  "8 4": [2, 4],
 };
-/** The same of each of a strip's chains (matmul-chains.cuh), by groups of 8 tokens; more tokens than these keep the tensor cores busy. */
+/** The same of each of a strip's chains (matmul-chains.cuh), by groups of 8 tokens. */
 const CHAIN_RINGS: typeof STREAM_RINGS = { "1": [2, 4], "2": [2, 3], "4": [2, 2] };
 const CODED_CHAIN_RINGS: typeof STREAM_RINGS = { "1": [2, 5], "2": [2, 3], "4": [2, 2] };
 
@@ -98,21 +93,18 @@ function streams(
   const { name, stepBytes, isCoded } = weight.format;
   const width = stripWidth(n);
   const source = isCoded ? "matmul-stream-codes" : "matmul-stream";
-  const chainRing = (isCoded ? CODED_CHAIN_RINGS : CHAIN_RINGS)[`${width}`];
-  if (weight.isCut && !isGated && chainRing !== undefined) {
-    const [steps, stages] = chainRing;
+  if (weight.isCut && !isGated) {
+    const [steps, stages] = (isCoded ? CODED_CHAIN_RINGS : CHAIN_RINGS)[`${width}`]!;
     const sharedBytes = CHAINS * stages * steps * (stepBytes + width * 1024);
     const kernel = runtime.modules.functionOf(source, `chains_${name}_${width}`, sharedBytes);
     runtime.queue.begin(kernel, all, 1, 1, 32 * (CHAINS + 1), sharedBytes);
   } else {
-    // A gate and its up are strips of one block; large matrices fill the multiprocessors with blocks of 4. 64 tokens take two warps a strip.
-    const isNarrow = !isGated && all < 264;
-    const strips = isCoded ? (isNarrow && width === 8 ? 1 : 4) : isNarrow ? 1 : all >= 528 ? 4 : 2;
+    // A gate and its up are strips of one block; large matrices fill the multiprocessors with blocks of 4.
+    const strips = isCoded || all >= 528 ? 4 : isGated || all >= 264 ? 2 : 1;
     const [steps, stages] = (isCoded ? CODED_RINGS : STREAM_RINGS)[`${width} ${strips}`]!;
     const sharedBytes = stages * steps * (strips * stepBytes + width * 1024);
     const kernel = runtime.modules.functionOf(source, `stream_${name}_${width}_${strips}`, sharedBytes);
-    const warps = strips * (width === 8 && strips < 4 ? 2 : 1);
-    runtime.queue.begin(kernel, Math.ceil(all / strips), 1, 1, 32 * (warps + 1), sharedBytes);
+    runtime.queue.begin(kernel, Math.ceil(all / strips), 1, 1, 32 * (strips + 1), sharedBytes);
   }
   runtime.queue.long(operand.address).long(weight.address);
   epilogue(runtime, out, product);
@@ -144,25 +136,54 @@ export const TILES: readonly TileForm[] = [
   { tokens: 64, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 330 },
   { tokens: 32, groups: 1, weightSteps: 4, weightStages: 3, operandStages: 6, clocks: 310 },
 ];
-/** Clocks to fill the ring and to write a tile out. */
+/** Clocks to fill the ring and to write a tile out; for each sum of a chain by itself, to write it and to add up those of all. */
 const TILE_CLOCKS = 8000;
+const PART_CLOCKS = 1;
 
-/** The form that finishes first: waves of blocks over the multiprocessors. */
-export function tileShape(multiprocessors: number, weight: CudaWeight, n: number, isGated = false): TileForm {
-  const { rows, isCut } = weight;
+/** A form, and whether the chains of a matrix that is cut run side by side, a block each. */
+export interface TileChoice {
+  readonly form: TileForm;
+  readonly isSideBySide: boolean;
+}
+
+/** What finishes first: waves of blocks over the multiprocessors. */
+export function tileChoice(multiprocessors: number, weight: CudaWeight, n: number, isGated = false): TileChoice {
   const steps = weight.paddedCols / 64;
-  const clocksOf = ({ tokens, groups, clocks }: TileForm): number => {
-    const blocks = Math.ceil(rows / (64 * groups)) * Math.ceil(n / tokens);
-    return Math.ceil(blocks / multiprocessors) * (steps * clocks + TILE_CLOCKS);
+  let best: TileChoice | undefined;
+  let least = Infinity;
+  const consider = (form: TileForm, isSideBySide: boolean, blocks: number, clocks: number): void => {
+    const all = Math.ceil(blocks / multiprocessors) * clocks;
+    if (all >= least) return;
+    least = all;
+    best = { form, isSideBySide };
   };
-  let best: TileForm | undefined;
   for (const form of TILES) {
-    if (isGated && form.groups !== 2) continue; // a warpgroup for the gate, one for the up projection
+    const { tokens, groups, clocks } = form;
+    if (isGated && groups !== 2) continue; // a warpgroup for the gate, one for the up projection
     // Sums of earlier chains take as many registers as this one's: there is no room for those of 256 tokens.
-    if (isCut ? form.tokens > 192 : form.tokens === 192) continue;
-    if (best === undefined || clocksOf(form) < clocksOf(best)) best = form;
+    if (weight.isCut ? tokens > 192 : tokens === 192) continue;
+    const blocks = Math.ceil(weight.rows / (64 * groups)) * Math.ceil(n / tokens);
+    consider(form, false, blocks, steps * clocks + TILE_CLOCKS);
+    if (!canPart(form, weight, n)) continue;
+    consider(
+      form,
+      true,
+      blocks * chainsOf(weight),
+      weight.chainSteps * clocks + TILE_CLOCKS + PART_CLOCKS * 64 * groups * tokens,
+    );
   }
   return best!;
+}
+
+function chainsOf(weight: CudaWeight): number {
+  return Math.ceil(weight.paddedCols / 64 / weight.chainSteps);
+}
+
+/** Whether a matrix' chains may run side by side: several, with room for their sums. */
+export function canPart({ tokens, groups }: TileForm, weight: CudaWeight, n: number): boolean {
+  const chains = chainsOf(weight);
+  const tiles = Math.ceil(weight.rows / (64 * groups)) * Math.ceil(n / tokens);
+  return chains > 1 && tokens <= 128 && tiles <= MOST_TILES && tiles * chains * tokens * groups * 256 <= PARTS_BYTES;
 }
 
 export function tiles(
@@ -172,13 +193,13 @@ export function tiles(
   weight: CudaWeight,
   n: number,
   product: Product,
-  form?: TileForm,
+  choice?: TileChoice,
 ): void {
   const isGated = product.gate >= 0;
   const strips = Math.ceil(weight.rows / 16);
   const steps = weight.paddedCols / 64;
-  const { tokens, groups, weightSteps, weightStages, operandStages } =
-    form ?? tileShape(runtime.context.facts.multiprocessors, weight, n, isGated);
+  const { form, isSideBySide } = choice ?? tileChoice(runtime.context.facts.multiprocessors, weight, n, isGated);
+  const { tokens, groups, weightSteps, weightStages, operandStages } = form;
   const tokenTiles = Math.ceil(n / tokens);
   const { name, stepBytes, isCoded } = weight.format;
   const sharedBytes = weightStages * weightSteps * groups * 4 * stepBytes + operandStages * tokens * 128;
@@ -187,10 +208,13 @@ export function tiles(
     `tile_${name}_${tokens}_${groups}`,
     sharedBytes,
   );
+  const blocks = Math.ceil(strips / (4 * groups)) * tokenTiles;
   runtime.queue
-    .begin(kernel, Math.ceil(strips / (4 * groups)) * tokenTiles, 1, 1, 128 * (groups + 1), sharedBytes)
+    .begin(kernel, blocks, isSideBySide ? chainsOf(weight) : 1, 1, 128 * (groups + 1), sharedBytes)
     .long(operand.address)
-    .long(weight.address);
+    .long(weight.address)
+    .long(isSideBySide ? runtime.parts : 0)
+    .long(isSideBySide ? runtime.parts + PARTS_BYTES : 0);
   epilogue(runtime, out, product);
   gate(runtime, out, n, product)
     .int(n)
@@ -258,7 +282,10 @@ function gate(runtime: CudaRuntime, out: CudaTensor, n: number, product: Product
   return queue.int(isGated ? 1 : 0).int(Math.max(0, product.gate));
 }
 
+/** Before Hopper: the most tokens of gate and up in one product. */
+const GATED_TOKENS = 64;
+
 /** Whether gate and up of this weight are done in one product: whole strips each, and before Hopper few tokens. */
 export function canGate(runtime: CudaRuntime, weight: CudaWeight, n: number): boolean {
-  return weight.kind !== KIND.none && weight.rows % 128 === 0 && (runtime.isHopper || n <= STREAM_TOKENS);
+  return weight.kind !== KIND.none && weight.rows % 128 === 0 && (runtime.isHopper || n <= GATED_TOKENS);
 }

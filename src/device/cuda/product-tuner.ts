@@ -16,18 +16,14 @@ import { imageName, sourceText } from "./sources.js";
 import { CudaTensor, type CudaWeight, ORDER } from "./tensor.js";
 import { WeightLoader } from "./weights.js";
 
-/** Written; added to what is there; gate and up, whose activation follows. */
-export type ProductUse = "plain" | "added" | "gated";
+/** Written; added to what is there. */
+export type ProductUse = "plain" | "added";
 
-/**
- * What it must at least win, since in a step its kernels do not begin before the ones ahead have ended; of a gated product more: other
- * readers of its input may want another order.
- */
-const MOST_TIME: Record<ProductUse, number> = { plain: 0.95, added: 0.95, gated: 0.9 };
+/** What it must at least win: in a step its kernels do not begin before the ones ahead have ended, and other readers of its input may want another order. */
+const MOST_TIME = 0.9;
 /** Tokens whose results are compared, spread over all. */
 const COMPARED = 32;
 const RUNS = 8; // in a timing: enough to be a graph
-const SILU = 0;
 
 export class ProductTuner {
   /** Whether products of a new kind are tried. */
@@ -67,7 +63,7 @@ export class ProductTuner {
   #tune(shape: ProductShape, n: number, use: ProductUse): Uint8Array | null {
     const { rows, cols } = shape;
     const { context, queue } = this.#runtime;
-    const bytes = 4 * rows * cols + 6 * n * cols + 4 * n * rows * 4;
+    const bytes = 4 * rows * cols + 6 * n * cols + 4 * n * rows;
     if (bytes > context.freeBytes() / 2) return null;
     if (!this.#isAnnounced) process.stderr.write(`pagoda: trying cuBLASLt's algorithms; kept in ${this.#file}\n`);
     this.#isAnnounced = true;
@@ -84,7 +80,7 @@ export class ProductTuner {
   }
 
   #best(trial: Trial, use: ProductUse): Uint8Array | null {
-    let most = MOST_TIME[use] * trial.measureOurs(use);
+    let most = MOST_TIME * trial.measureOurs(use);
     let best: Uint8Array | null = null;
     for (const algorithm of this.#cublas.choices(trial.shape, trial.n)) {
       if (!trial.isEqual(algorithm)) continue;
@@ -129,7 +125,6 @@ class Trial {
   readonly #rows: number; // the weight in rows
   readonly #x: CudaTensor;
   readonly #out: CudaTensor; // [n, rows]
-  readonly #gated: CudaTensor; // [n, rows / 2]
   /** Numbers of tokens that are tried, and our results of them: written, and added once more. */
   readonly #expected: { readonly tokens: number; readonly written: Uint32Array; readonly added: Uint32Array }[];
 
@@ -157,8 +152,6 @@ class Trial {
     this.#x = this.#tensor(cols);
     runtime.upload(this.#x.address, new Uint8Array(randomFloats(n * cols).buffer));
     this.#out = this.#tensor(rows);
-    this.#gated = this.#tensor(rows / 2);
-    runtime.operandOf(this.#gated, n, kind); // as in a model: the activation writes what the next product reads
     const fewer = Math.max(STREAM_TOKENS + 1, n - 13);
     this.#expected = [n, fewer].map((tokens) => {
       this.#ours(tokens, false);
@@ -170,18 +163,15 @@ class Trial {
 
   measureOurs(use: ProductUse): number {
     const operand = this.#runtime.operandOf(this.#x, this.n, this.shape.kind);
-    const product = { bias: 0, scale: 1, accumulate: use === "added", gate: use === "gated" ? SILU : -1 };
-    const out = use === "gated" ? this.#gated : this.#out;
-    return this.#time(() => tiles(this.#runtime, out, operand, this.#weight, this.n, product));
+    const product = { bias: 0, scale: 1, accumulate: use === "added", gate: -1 };
+    return this.#time(() => tiles(this.#runtime, this.#out, operand, this.#weight, this.n, product));
   }
 
   measure(algorithm: Uint8Array, use: ProductUse): number {
     const { address } = this.#runtime.operandOf(this.#x, this.n, this.shape.kind, ORDER.rows);
-    const { rows } = this.shape;
-    return this.#time(() => {
-      this.#products.queue(this.shape, algorithm, this.n, this.#out.address, address, this.#rows, use === "added");
-      if (use === "gated") this.#products.activate(this.#gated, this.#out.address, rows / 2, SILU, this.n);
-    });
+    return this.#time(() =>
+      this.#products.queue(this.shape, algorithm, this.n, this.#out.address, address, this.#rows, use === "added"),
+    );
   }
 
   /** Whether an algorithm gives our bits, written and added; an algorithm that fails does not. */
@@ -205,7 +195,7 @@ class Trial {
   free(): void {
     const { context } = this.#runtime;
     context.synchronize();
-    const tensors = [this.#x, this.#out, this.#gated];
+    const tensors = [this.#x, this.#out];
     const operands = tensors.flatMap(({ operand }) => (operand === null ? [] : [operand.address]));
     for (const address of [this.#weight.address, this.#rows, ...tensors.map((tensor) => tensor.address), ...operands]) {
       context.free(address);

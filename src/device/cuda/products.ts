@@ -2,7 +2,8 @@
 // (product-tuner.ts). Then nothing but time depends on whether the library is there, and `split: fixed` stays what it says.
 //
 // It reads weights in rows, ours lie in strips: each matrix that goes its way has a copy in rows, made at its first product, as long as
-// the GPU has room to spare. Gate and up go to a scratch tensor, and the activation follows in a kernel of its own.
+// the GPU has room to spare. Gate and up stay with our own kernel, whose epilogue is the activation: one of its own costs more than any
+// algorithm gains.
 
 import { type CublasLt, openCublasLt, type ProductShape } from "./cublaslt.js";
 import type { Product } from "./matmul.js";
@@ -10,7 +11,7 @@ import { ProductTuner } from "./product-tuner.js";
 import { type CudaRuntime, STREAM_TOKENS } from "./runtime.js";
 import { type CudaTensor, type CudaWeight, ORDER } from "./tensor.js";
 
-/** Of the memory that is free, the share that one copy or scratch tensor may take. */
+/** Of the memory that is free, the share that one copy may take. */
 const ROOM = 1 / 8;
 /** What cuBLASLt takes addresses to be multiples of. */
 const ALIGNED = 256;
@@ -23,8 +24,6 @@ export class CudaProducts {
   readonly #shapes: ProductShape[] = [];
   readonly #algorithms: Uint8Array[] = [];
   readonly #numbers = new Map<string, number>();
-  #scratch = 0;
-  #scratchBytes = 0;
 
   constructor(runtime: CudaRuntime, cublas: CublasLt) {
     this.#runtime = runtime;
@@ -36,23 +35,16 @@ export class CudaProducts {
   /** Whether the product was queued: where its algorithm wins and there is room for the weights' copy. */
   take(out: CudaTensor, x: CudaTensor, weight: CudaWeight, n: number, product: Product): boolean {
     const { rows, cols, paddedCols, format, kind } = weight;
-    if (n <= STREAM_TOKENS || format.isCoded || product.bias !== 0 || product.scale !== 1) return false;
+    if (n <= STREAM_TOKENS || format.isCoded || product.bias !== 0 || product.scale !== 1 || product.gate >= 0)
+      return false;
     if (cols !== paddedCols || rows % 8 !== 0 || weight.rowsAddress < 0) return false;
-    const isGated = product.gate >= 0;
-    const outStride = isGated ? rows : out.stride;
-    if (outStride % 4 !== 0 || (!isGated && out.address % ALIGNED !== 0)) return false;
-    const shape = { rows, cols, kind, outStride };
-    const algorithm = this.tuner.algorithmOf(shape, n, isGated ? "gated" : product.accumulate ? "added" : "plain");
+    if (out.stride % 4 !== 0 || out.address % ALIGNED !== 0) return false;
+    const shape = { rows, cols, kind, outStride: out.stride };
+    const algorithm = this.tuner.algorithmOf(shape, n, product.accumulate ? "added" : "plain");
     if (algorithm === null || !this.#hasRows(weight)) return false;
-    if (!isGated) {
-      this.queue(shape, algorithm, n, out.address, this.#operand(x, weight, n), weight.rowsAddress, product.accumulate);
-      out.storage.version++;
-      return true;
-    }
-    const scratch = this.#scratchOf(4 * n * rows);
-    if (scratch === 0) return false;
-    this.queue(shape, algorithm, n, scratch, this.#operand(x, weight, n), weight.rowsAddress, false);
-    this.activate(out, scratch, rows / 2, product.gate, n);
+    const operand = this.#runtime.operandOf(x, n, kind, ORDER.rows);
+    this.queue(shape, algorithm, n, out.address, operand.address, weight.rowsAddress, product.accumulate);
+    out.storage.version++;
     return true;
   }
 
@@ -74,20 +66,6 @@ export class CudaProducts {
       .int(this.#numberOf(shape, algorithm))
       .int(n)
       .int(accumulate ? 1 : 0)
-      .end();
-  }
-
-  /** out = act(gate) * up of [gate | up] in `from`, cols each. */
-  activate(out: CudaTensor, from: number, cols: number, activation: number, n: number): void {
-    const { modules, queue } = this.#runtime;
-    queue.begin(modules.functionOf("rows", "gate_columns"), Math.ceil(cols / 1024), n, 1, 256, 0);
-    queue.long(out.address).long(from);
-    this.#runtime
-      .operandOut(out, n)
-      .long(out.stride)
-      .long(2 * cols)
-      .int(cols)
-      .int(activation)
       .end();
   }
 
@@ -115,23 +93,6 @@ export class CudaProducts {
 
   close(): void {
     this.#cublas.close();
-  }
-
-  #operand(x: CudaTensor, weight: CudaWeight, n: number): number {
-    return this.#runtime.operandOf(x, n, weight.kind, ORDER.rows).address;
-  }
-
-  /** Room for the products of gate and up; 0: there is none. What was queued may still use the old one. */
-  #scratchOf(bytes: number): number {
-    if (bytes <= this.#scratchBytes) return this.#scratch;
-    const { context, queue } = this.#runtime;
-    if (bytes > ROOM * context.freeBytes()) return 0;
-    queue.flush();
-    context.synchronize();
-    if (this.#scratch !== 0) context.free(this.#scratch);
-    this.#scratch = context.alloc(bytes, "products of gate and up");
-    this.#scratchBytes = bytes;
-    return this.#scratch;
   }
 
   #numberOf(shape: ProductShape, algorithm: Uint8Array): number {

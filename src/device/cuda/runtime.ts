@@ -11,8 +11,14 @@ import { type CudaTensor, type Operand, ORDER, type Order } from "./tensor.js";
 
 const STAGING_BYTES = 16 * 2 ** 20;
 const COUNTER_BYTES = 16;
-/** On Hopper the most tokens of an operand in strip order: more go to the tile kernel. */
-export const STREAM_TOKENS = 64;
+/**
+ * On Hopper the most tokens of an operand in strip order. More go to the tile kernel, whose warps share what they read of them; each warp of
+ * the stream kernel would read all of them for its strip.
+ */
+export const STREAM_TOKENS = 32;
+/** On Hopper: room for the sums of chains that run side by side, and tiles of which they may be (matmul-tile.cuh). */
+export const PARTS_BYTES = 24 * 2 ** 20;
+export const MOST_TILES = 1024;
 
 export class CudaRuntime {
   readonly context: CudaContext;
@@ -25,6 +31,8 @@ export class CudaRuntime {
   readonly isHopper: boolean;
   /** Integers that kernels count in, zero between launches: what blocks of the attention kernels have taken. */
   readonly counters: number;
+  /** Sums of chains, then how many of each tile have come; zero between launches. */
+  readonly parts: number;
   readonly #pinned = new WeakMap<ArrayBufferLike, number>();
   readonly #staging: { address: number; buffer: ArrayBuffer };
 
@@ -36,6 +44,7 @@ export class CudaRuntime {
     this.isHopper = context.facts.arch === "sm_90a";
     this.#staging = context.allocPinned(STAGING_BYTES);
     this.counters = context.alloc(COUNTER_BYTES, "counters");
+    this.parts = this.isHopper ? context.alloc(PARTS_BYTES + 4 * MOST_TILES, "sums of chains") : 0;
     this.products = this.isHopper ? openProducts(this) : null;
   }
 

@@ -23,7 +23,7 @@ function workOf(contexts: readonly number[]): Work[] {
     batch.addRow(new Int32Array(context), context - 1, 1, new Int32Array(Math.ceil(context / 16)), Infinity);
   }
   const shape = { groupSize: 4, headDim: 128, numKvHeads: 8, window: 0, split: "fixed" } as const;
-  const plan = new AttentionPlanner({ ...shape, ...plannerLimits({ multiprocessors: 132 } as GpuFacts, 8) }).plan(
+  const plan = new AttentionPlanner({ ...shape, ...plannerLimits({ multiprocessors: 132 } as GpuFacts, shape) }).plan(
     batch,
   );
   const ints = new Int32Array(planInts(plan));

@@ -54,9 +54,19 @@ export function plannerFor(
   caches: readonly CacheSpec[],
   device: Device,
   split: PlanShape["split"],
+  kvDtype: KvDtype,
 ): AttentionPlanner {
   const { numKvHeads, keyDim } = caches[plan.group]!;
   const { group, window, attentionChunk = 0 } = plan;
   const groupSize = plan.numHeads / numKvHeads;
-  return device.createPlanner({ group, groupSize, numKvHeads, headDim: keyDim, window, attentionChunk, split });
+  return device.createPlanner({
+    group,
+    groupSize,
+    numKvHeads,
+    headDim: keyDim,
+    window,
+    attentionChunk,
+    split,
+    kvDtype,
+  });
 }

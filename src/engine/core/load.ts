@@ -122,7 +122,7 @@ function loadOn(
   const { timeOrigin } = performance;
   const clock = () => timeOrigin + performance.now();
   const scheduler = new Scheduler(schedulerOptions, cache, clock);
-  const planners = spec.plans.map((plan) => plannerFor(plan, spec.caches, device, config.split));
+  const planners = spec.plans.map((plan) => plannerFor(plan, spec.caches, device, config.split, page.dtype));
   const compiler = compilerFor(checkpoint, spec.vocabSize);
   const core = new EngineCore({
     name: checkpoint.name,

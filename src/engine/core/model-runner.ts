@@ -48,7 +48,7 @@ export class ModelRunner {
     // A sequence's state is in slot 1 + its number.
     const sizes = caches.map(({ kind }) => 1 + numSequences * (kind === "state" ? 1 : pagesEach));
     this.#caches = allocCaches(caches, device, { pageSize, dtype: kvDtype }, sizes);
-    this.#planners = plans.map((plan) => plannerFor(plan, caches, device, "fixed"));
+    this.#planners = plans.map((plan) => plannerFor(plan, caches, device, "fixed", kvDtype));
     // Last page first: a sequence's pages are not in ascending order, as in an engine that has run for a while.
     this.#pages = Array.from({ length: numSequences }, (_, s) =>
       Int32Array.from({ length: pagesEach }, (_, i) => 1 + s * pagesEach + (pagesEach - 1 - i)),

@@ -28,6 +28,7 @@ inline void load_past_l1(float* to, const float* p) { for (int i = 0; i < 4; i++
 #define DYNAMIC_SHARED(name) u8* name = emulator::dynamicShared()
 
 struct alignas(8) float2 { float x, y; };
+struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 inline float2 make_float2(float x, float y) { return {x, y}; }
 
@@ -105,6 +106,7 @@ inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float exp2_of(float x) { return exp2f(x); }
+inline float reciprocal_of(float x) { return 1.f / x; }
 
 inline u16 bf16_bits(float x) {
   unsigned v = __float_as_uint(x);
