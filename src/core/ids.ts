@@ -7,6 +7,5 @@ export type PageId = Brand<number, "PageId">;
 /** One token's place in the pool: page * pageSize + offset. */
 export type SlotId = Brand<number, "SlotId">;
 export type RequestId = Brand<string, "RequestId">;
-export type TokenId = number;
 
 export const NULL_PAGE = 0 as PageId;

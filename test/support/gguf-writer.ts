@@ -22,7 +22,8 @@ export interface GgufTensor {
   readonly offset?: number;
 }
 
-const GGML_TYPE: Partial<Record<TensorDtype, number>> = {
+/** By ggml.h: written down a second time, so that the reader is held against it. */
+export const GGML_TYPE: Partial<Record<TensorDtype, number>> = {
   f32: 0,
   f16: 1,
   q4_0: 2,

@@ -41,6 +41,7 @@ import { keyOffset, kvLayout, valueOffset } from "../kv-layout.js";
 import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import { checkBytes } from "./allocation.js";
 import { type HostAttentionParams, runAttention } from "./attention.js";
+import { combine, replace } from "./elementwise.js";
 import { ReferenceKvPool, roundTo } from "./kv-pool.js";
 import { loadWeight } from "./load-weight.js";
 import { matmul } from "./matmul.js";
@@ -193,81 +194,37 @@ export class ReferenceDevice implements Device {
   }
 
   add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
-    const o = out as ReferenceTensor;
-    const l = a as ReferenceTensor;
-    const r = b as ReferenceTensor;
-    for (let t = 0; t < n; t++) {
-      for (let c = 0; c < o.cols; c++) {
-        o.data[o.offset + t * o.stride + c] =
-          l.data[l.offset + t * l.stride + c]! + scale * r.data[r.offset + t * r.stride + c]!;
-      }
-    }
+    combine(out, a, b, n, (left, right) => left + scale * right);
   }
 
   scale(x: Tensor, factor: number, n: number): void {
-    const { data, offset, cols, stride } = x as ReferenceTensor;
-    for (let t = 0; t < n; t++) for (let c = 0; c < cols; c++) data[offset + t * stride + c]! *= factor;
+    replace(x, n, (v) => v * factor);
   }
 
   scaleRows(x: Tensor, factors: Tensor, n: number): void {
-    const { data, offset, cols, stride } = x as ReferenceTensor;
-    const f = factors as ReferenceTensor;
-    for (let t = 0; t < n; t++) {
-      const factor = f.data[f.offset + t * f.stride]!;
-      for (let c = 0; c < cols; c++) data[offset + t * stride + c]! *= factor;
-    }
+    const { data, offset, stride } = factors as ReferenceTensor;
+    replace(x, n, (v, t) => v * data[offset + t * stride]!);
   }
 
   scaleByPosition(x: Tensor, { beta, period, shift }: PositionScale, staged: StagedBatch): void {
-    const { data, offset, cols, stride } = x as ReferenceTensor;
     const { positions } = (staged as ReferenceStagedBatch).batch;
-    for (let t = 0; t < staged.numTokens; t++) {
-      const factor = 1 + beta * Math.log1p(Math.floor((positions[t]! + shift) / period));
-      for (let c = 0; c < cols; c++) data[offset + t * stride + c]! *= factor;
-    }
+    replace(x, staged.numTokens, (v, t) => v * (1 + beta * Math.log1p(Math.floor((positions[t]! + shift) / period))));
   }
 
   xielu(x: Tensor, { alphaP, alphaN, beta, eps }: Xielu, n: number): void {
-    const { data, offset, cols, stride } = x as ReferenceTensor;
-    for (let t = 0; t < n; t++) {
-      for (let c = 0; c < cols; c++) {
-        const at = offset + t * stride + c;
-        const v = data[at]!;
-        data[at] = v > 0 ? v * (alphaP * v + beta) : alphaN * (Math.expm1(Math.min(v, eps)) - v) + beta * v;
-      }
-    }
+    replace(x, n, (v) => (v > 0 ? v * (alphaP * v + beta) : alphaN * (Math.expm1(Math.min(v, eps)) - v) + beta * v));
   }
 
   softcap(x: Tensor, cap: number, n: number): void {
-    const { data, offset, cols, stride } = x as ReferenceTensor;
-    for (let t = 0; t < n; t++) {
-      for (let c = 0; c < cols; c++) {
-        const i = offset + t * stride + c;
-        data[i] = cap * Math.tanh(data[i]! / cap);
-      }
-    }
+    replace(x, n, (v) => cap * Math.tanh(v / cap));
   }
 
   gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void {
-    const o = out as ReferenceTensor;
-    const g = gate as ReferenceTensor;
-    const u = up as ReferenceTensor;
-    for (let t = 0; t < n; t++) {
-      for (let c = 0; c < o.cols; c++) {
-        o.data[o.offset + t * o.stride + c] =
-          activate(activation, g.data[g.offset + t * g.stride + c]!) * u.data[u.offset + t * u.stride + c]!;
-      }
-    }
+    combine(out, gate, up, n, (g, u) => activate(activation, g) * u);
   }
 
   activation(out: Tensor, x: Tensor, activation: Activation, n: number): void {
-    const o = out as ReferenceTensor;
-    const i = x as ReferenceTensor;
-    for (let t = 0; t < n; t++) {
-      for (let c = 0; c < o.cols; c++) {
-        o.data[o.offset + t * o.stride + c] = activate(activation, i.data[i.offset + t * i.stride + c]!);
-      }
-    }
+    combine(out, x, x, n, (v) => activate(activation, v));
   }
 
   gatherLogitRows(out: Tensor, x: Tensor, staged: StagedBatch, first: number, n: number): void {

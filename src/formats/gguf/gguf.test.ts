@@ -3,8 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { f32, typed, u32, u64, writeGguf } from "../../../test/support/gguf-writer.js";
+import { f32, GGML_TYPE, typed, u32, u64, writeGguf } from "../../../test/support/gguf-writer.js";
 import { FormatError } from "../../core/errors.js";
+import { bytesOf, type TensorDtype } from "../../core/tensor.js";
 import { openGguf } from "./gguf.js";
 
 const folder = mkdtempSync(join(tmpdir(), "pagoda-gguf-"));
@@ -92,6 +93,21 @@ test("metadata of every type, and tensors outermost first", () => {
     assert.throws(() => source.get("w", [1]), /tensor w is missing; expected shape \[1\]/);
     assert.throws(() => source.get("m", [3, 2]), /expected shape \[3, 2\], found \[2, 3\]/);
   }
+});
+
+test("tensors of every type are known by its number", () => {
+  const dtypes = Object.keys(GGML_TYPE) as TensorDtype[];
+  const tensors = dtypes.map((dtype) => ({
+    name: dtype,
+    dtype,
+    shape: [256],
+    bytes: new Uint8Array(bytesOf(dtype, 256)),
+  }));
+  const { source } = openGguf(save("types.gguf", writeGguf({}, tensors)));
+  assert.deepEqual(
+    dtypes.map((dtype) => source.get(dtype).dtype),
+    dtypes,
+  );
 });
 
 test("alignment is the file's own", () => {
