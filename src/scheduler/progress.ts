@@ -19,3 +19,13 @@ export function isPrefill(request: Request): boolean {
 export function hasWaitedLonger(a: Request, b: Request): boolean {
   return a.priority < b.priority || (a.priority === b.priority && a.lastServedStep < b.lastServedStep);
 }
+
+/** The first token of a call with several samples: the others begin from the same logits. */
+export function isForking({ sampling, sampleIndex, numGenerated }: Request): boolean {
+  return sampling.n > 1 && sampleIndex === 0 && numGenerated === 0;
+}
+
+/** Further samples that begin when the request is computed up to `end`: each is a draw from the same logits. */
+export function forksAt(request: Request, end: number): number {
+  return end === request.promptLen && isForking(request) ? request.sampling.n - 1 : 0;
+}

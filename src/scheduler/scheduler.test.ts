@@ -45,6 +45,23 @@ test("a request that must be whole is never cut: it waits for a step with room f
   }
 });
 
+test("first tokens of further samples count: a step draws no more than its budget, but for those of its last prompt", () => {
+  for (const clients of [["a"], ["a", "b"]]) {
+    const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8 });
+    for (let i = 0; i < 5; i++) sim.add(`r${i}`, tokensOf(i, 2), { n: 7, client: clients[i % clients.length]! });
+    const ends = sim.runAll().map((rows) => rows.map(({ id }) => id));
+    assert.deepEqual(ends, [["r0", "r1"], ["r2", "r3"], ["r4"]]);
+  }
+  // Only what ends a prompt is drawn from.
+  const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8 });
+  sim.add("long", tokensOf(1, 10), { n: 9 });
+  sim.add("next", tokensOf(2, 8));
+  assert.deepEqual(
+    sim.runAll().map((rows) => rows.map(({ id, queryLen }) => `${id} ${queryLen}`)),
+    [["long 8", "next 8"], ["long 2"]],
+  );
+});
+
 test("a request whose mask is not ready sits out, prompt or token, and the others go on", () => {
   const sim = new Simulation({ pageSize: 4 });
   const slow = sim.add("slow", tokensOf(1, 6), { maxTokens: 3 });

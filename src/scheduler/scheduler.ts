@@ -9,7 +9,7 @@ import { alignDown } from "../core/math.js";
 import type { FinishReason, Request } from "../core/request.js";
 import { DecodeTurns } from "./decode-turns.js";
 import { FairOrder } from "./fair-order.js";
-import { hasWaitedLonger, isDecode, isPrefill } from "./progress.js";
+import { forksAt, hasWaitedLonger, isDecode, isPrefill } from "./progress.js";
 import { Roster } from "./roster.js";
 import { Step } from "./step.js";
 import { StepPace } from "./step-pace.js";
@@ -350,8 +350,10 @@ export class Scheduler {
     if (queryLen < remaining) queryLen = alignDown(start + queryLen, this.#pageSize) - start;
     else if (this.#cache.states?.isSharing === true) queryLen = this.#endWithPage(start, remaining);
     if (queryLen > 1 || start < request.promptLen) request.numChunks++;
-    // A fixed chunk costs its full size, as the padded kernel arguments of that mode do.
-    this.#place(request, queryLen, this.#mode === "chunked" ? Math.max(this.#chunk, queryLen) : queryLen);
+    // A fixed chunk costs its full size, as the padded kernel arguments of that mode do; a first token of a further sample costs as
+    // much as a decode, so that no step draws more tokens than it may, but for those of its last prompt.
+    const cost = this.#mode === "chunked" ? Math.max(this.#chunk, queryLen) : queryLen;
+    this.#place(request, queryLen, cost + forksAt(request, start + queryLen));
     return true;
   }
 

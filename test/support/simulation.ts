@@ -31,14 +31,23 @@ export interface RequestOptions {
   readonly salt?: string;
   readonly client?: string;
   readonly maxTokens?: number;
+  readonly n?: number;
   readonly promptLogprobs?: number | null;
   readonly isWhole?: boolean;
 }
 
 /** A request with these prompt tokens. */
 export function makeRequest(id: string, prompt: ArrayLike<number>, options: RequestOptions = {}): Request {
-  const { priority = 0, salt = "", client = "", maxTokens = 1, promptLogprobs = null, isWhole = false } = options;
-  const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, seed: 0, maxTokens, promptLogprobs };
+  const {
+    priority = 0,
+    salt = "",
+    client = "",
+    maxTokens = 1,
+    n = 1,
+    promptLogprobs = null,
+    isWhole = false,
+  } = options;
+  const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, seed: 0, maxTokens, n, promptLogprobs };
   const readsCache = promptLogprobs === null;
   return new Request({ id: id as RequestId, prompt, sampling, priority, salt, client, readsCache, isWhole });
 }

@@ -4,8 +4,9 @@
 //   schedule -> launch (queues all device work, reads nothing) -> ... -> commit (waits, appends, publishes, frees, emits)
 
 import { Batch } from "../../core/batch.js";
-import type { Request } from "../../core/request.js";
+import { SAMPLING } from "../../core/sampling.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
+import { isForking } from "../../scheduler/progress.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import { KeptRows } from "./kept-rows.js";
 import type { Session } from "./session.js";
@@ -18,8 +19,8 @@ export interface FlightGroups {
 }
 
 const NO_PAGES = new Int32Array(0);
-/** Further samples that can begin in one flight on the device; beyond it the host draws their first tokens. */
-const FORK_ROOM = 1024;
+/** Further samples that can begin in one flight on the device: as many as the scheduler lets. Beyond it the host would draw. */
+const forkRoom = (maxTokens: number): number => maxTokens + SAMPLING.n.max;
 
 export class Flight {
   readonly step: Step;
@@ -28,7 +29,7 @@ export class Flight {
   readonly sessions: Session[] = []; // [R]
   readonly rowOfLogit: Int32Array; // [numLogitRows] the row a logit row belongs to
   /** What the device sampled: for each logit row a token or the report on a prompt's token, then the forks' first tokens. */
-  readonly tokens: TokenBuffer; // [maxTokens + FORK_ROOM]
+  readonly tokens: TokenBuffer; // [maxTokens + forkRoom]
   numForks = 0;
   readonly firstLogit: Int32Array; // [R] the row's first logit row, if it has any
   /** The logit row of the row's last token; -1: the row gives no token. */
@@ -54,7 +55,7 @@ export class Flight {
     this.#stateGroup = groups.stateIndex;
     this.staged = device.createStagedBatch(maxTokens);
     this.rowOfLogit = new Int32Array(maxTokens);
-    this.tokens = device.createTokenBuffer(maxTokens + FORK_ROOM);
+    this.tokens = device.createTokenBuffer(maxTokens + forkRoom(maxTokens));
     this.firstLogit = new Int32Array(maxTokens);
     this.lastLogit = new Int32Array(maxTokens);
     this.forkOf = new Int32Array(maxTokens);
@@ -74,7 +75,7 @@ export class Flight {
 
   /** Entries for `count` first tokens of forks; -1 when there is no room left for so many. */
   reserveForks(count: number): number {
-    if (this.numForks + count > FORK_ROOM) return -1;
+    if (this.numForks + count > forkRoom(this.batch.maxTokens)) return -1;
     this.numForks += count;
     return this.batch.maxTokens + this.numForks - count;
   }
@@ -108,9 +109,4 @@ export class Flight {
     this.faultOf[row] = undefined;
     this.keptOf[row] = -1;
   }
-}
-
-/** The first token of a call with several samples: the others begin from the same logits. */
-export function isForking({ sampling, sampleIndex, numGenerated }: Request): boolean {
-  return sampling.n > 1 && sampleIndex === 0 && numGenerated === 0;
 }

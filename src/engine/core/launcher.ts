@@ -9,7 +9,8 @@ import { SamplingRows } from "../../core/sampling-rows.js";
 import type { Device, StatePool } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
 import type { Sampler } from "../../sampler/sampler.js";
-import { type Flight, isForking } from "./flight.js";
+import { forksAt } from "../../scheduler/progress.js";
+import type { Flight } from "./flight.js";
 import type { HostClock } from "./host-time.js";
 import { neededStates } from "./pooling.js";
 
@@ -133,7 +134,7 @@ export class Launcher {
     const session = flight.sessions[row]!;
     const { request, sampling } = session;
     const end = flight.step.endOf(row);
-    const numForks = end === request.promptLen && isForking(request) ? request.sampling.n - 1 : 0;
+    const numForks = forksAt(request, end);
     const firstFork = sampling.editLogits === null && numForks > 0 ? flight.reserveForks(numForks) : -1;
     // A hook edits on the host, and further samples of the call draw from what it made.
     if (sampling.editLogits !== null || (numForks > 0 && firstFork < 0)) {
