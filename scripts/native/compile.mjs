@@ -46,7 +46,7 @@ const AMX_TWIN = [3, [...AVX512, "-DPG_TILES_TWIN"], "amx"];
 
 // Not under an emulator, where sanitizers do not run. Inlining where nothing is optimised would copy every format's code into every
 // packer, which takes a minute to compile.
-const SANITIZED = ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Dalways_inline=unused"];
+const SANITIZED = ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize=object-size", "-fno-sanitize-recover=all", "-Dalways_inline=unused"];
 
 /**
  * What a build is for; `kind` is "library", "test" (the native tests under sanitizers, kernels of amx over plain memory among them) or
@@ -108,14 +108,14 @@ export function findCompiler(candidates) {
   return null;
 }
 
-/** A source that includes these: headers are read once for all of them. */
-function together(files, folder) {
-  const file = join(folder, "once.cpp");
-  writeFileSync(file, files.map((name) => `#include "${relative(folder, name)}"\n`).join(""));
+/** A source that includes these: headers are read and their templates made once for all of them. */
+function together(files, folder, name) {
+  const file = join(folder, name);
+  writeFileSync(file, files.map((part) => `#include "${relative(folder, part)}"\n`).join(""));
   return file;
 }
 
-/** What is to be compiled: [source, object name, extra flags]. */
+/** What is to be compiled: [source, object name, extra flags]. The sanitized tests take many sources at once. */
 function unitsOf(target, objectDir) {
   const all = filesIn(join(sourceDir, "src"), [".cpp"]);
   const inFolder = (name) => all.filter((file) => dirname(file) === join(sourceDir, "src", name));
@@ -124,19 +124,25 @@ function unitsOf(target, objectDir) {
   const twin = [...(isTest ? ["-DPG_TILES_TWIN"] : []), ...(target.twin ? ["-DPG_TWIN_FOR_AMX"] : [])];
   const has = { x64: ["-DPG_HAVE_X86", ...twin], arm64: ["-DPG_HAVE_ARM"] };
   const defines = has[target.arch] ?? [];
-  const once = isTest
-    ? [[together(inFolder("."), objectDir), "once.cpp", defines]]
-    : inFolder(".").map((file) => [file, basename(file), defines]);
+  const unitsFrom = (files, prefix, flags) => {
+    if (!isTest) return files.map((file) => [file, `${prefix}${basename(file)}`, flags]);
+    const groups = new Map();
+    for (const file of files) {
+      const name = `${prefix}${/^(?:attention|matmul-int|tile-int)/.exec(basename(file))?.[0] ?? ""}all.cpp`;
+      groups.set(name, [...(groups.get(name) ?? []), file]);
+    }
+    return Array.from(groups, ([name, some]) => [together(some, objectDir, name), name, flags]);
+  };
   const perVariant = Object.entries(variantsOf(target)).flatMap(([name, [isa, flags, folder]]) =>
-    (folder === undefined ? inFolder("kernels") : [...inFolder(folder), finish]).map((file) => [
-      file,
-      `${name}-${basename(file)}`,
-      [`-DPG_NS=${name}`, `-DPG_ISA=${isa}`, ...flags],
+    unitsFrom(folder === undefined ? inFolder("kernels") : [...inFolder(folder), finish], `${name}-`, [
+      `-DPG_NS=${name}`,
+      `-DPG_ISA=${isa}`,
+      ...flags,
     ]),
   );
   const tests = target.kind !== "library" ? filesIn(join(sourceDir, "test"), [".cpp"]) : [];
   // Kernels take longest: start them first.
-  return [...perVariant, ...once, ...tests.map((file) => [file, `test-${basename(file)}`, defines])];
+  return [...perVariant, ...unitsFrom(inFolder("."), "", defines), ...unitsFrom(tests, "test-", defines)];
 }
 
 /** A source and the headers of ours that it includes, directly or not. */

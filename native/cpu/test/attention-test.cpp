@@ -108,16 +108,16 @@ void run(void* context, const Shape& s, const std::vector<Row>& rows, int32_t q_
         const int32_t from = window > 0 && p - window + 1 > 0 ? p - window + 1 : 0;
         std::vector<double> expected(static_cast<size_t>(s.value_dim), 0.0);
         double sum = 0;
+        const float* query = &q[static_cast<size_t>((t * s.heads + h) * s.key_dim)];
+        double* total = expected.data();
         for (int32_t key = from; key <= p; key++) {
+          const int64_t kv_row = (first_key + key) * s.kv_heads + h / group;
+          const float *keys = &k[static_cast<size_t>(kv_row * s.key_dim)], *values = &v[static_cast<size_t>(kv_row * s.value_dim)];
           double dot = 0;
-          for (int32_t d = 0; d < s.key_dim; d++)
-            dot += double{q[static_cast<size_t>((t * s.heads + h) * s.key_dim + d)]} *
-                   k[static_cast<size_t>(((first_key + key) * s.kv_heads + h / group) * s.key_dim + d)];
+          for (int32_t d = 0; d < s.key_dim; d++) dot += double{query[d]} * keys[d];
           const double weight = std::exp(dot * scale);
           sum += weight;
-          for (int32_t d = 0; d < s.value_dim; d++)
-            expected[static_cast<size_t>(d)] +=
-                weight * v[static_cast<size_t>(((first_key + key) * s.kv_heads + h / group) * s.value_dim + d)];
+          for (int32_t d = 0; d < s.value_dim; d++) total[d] += weight * values[d];
         }
         for (int32_t d = 0; d < s.value_dim; d++) {
           const float got = out[static_cast<size_t>((t * s.heads + h) * s.value_dim + d)];
@@ -145,7 +145,7 @@ TEST(attention_of_windows_tall_tiles_and_odd_chunks) {
   const std::vector<Row> rows{{0, 90}, {33, 40}, {129, 1}};
   for (const int32_t window : {0, 1, 50})
     for (const int32_t kv_chunk : {20, 64, 1000})
-      run(context, {4, 4, 24, 24, 8, 0}, rows, 96, kv_chunk, window, kv_chunk == 20, kTolerance[0]);
+      run(context, {2, 2, 24, 24, 8, 0}, rows, 96, kv_chunk, window, kv_chunk == 20, kTolerance[0]);
 }
 
 TEST(pages_are_copied_whole) {
