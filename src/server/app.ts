@@ -73,7 +73,6 @@ const OLLAMAS_OWN = /^\/api\/(pull|push|create|copy|delete|blobs)(\/|$)/;
 export function createApp(context: ServerContext, more: readonly Route[] = []): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
   const routes = [...ROUTES, ...more];
-  const document = openApiDocument(routes, context.version);
 
   app.use(async (c, next) => {
     const given = c.req.header("x-request-id");
@@ -103,7 +102,11 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
     if (isOpen) app.on(route.method, route.path, handle);
     else app.on(route.method, route.path, guard, handle);
   }
-  const describe = (c: Context<AppEnv>) => c.json(document);
+  let document: Record<string, unknown> | null = null; // made when it is asked for: it takes longer than the rest of this
+  const describe = (c: Context<AppEnv>) => {
+    document ??= openApiDocument(routes, context.version);
+    return c.json(document);
+  };
   if (context.config.openMetrics) app.get("/openapi.json", describe);
   else app.get("/openapi.json", guard, describe);
 

@@ -7,7 +7,7 @@ import { createEngine } from "../../src/engine/client/engine.js";
 import { type Asked, alone, numReplicas, stream } from "../support/cluster-streams.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { type ServedProcess, startProcess } from "../support/served-process.js";
-import { drawn, SmallCluster, story, tinyEngine, whole } from "../support/small-cluster.js";
+import { drawn, SmallCluster, story, TINY_MODEL, tinyEngine, whole } from "../support/small-cluster.js";
 import { until } from "../support/until.js";
 
 const skip = whyNoNats();
@@ -30,10 +30,10 @@ test("a rolling upgrade: both replicas are replaced by another version under loa
   const lease = ["--lease-seconds", "9"]; // nobody is to be missed here
   const startReplica = (drainSeconds: number, ...more: string[]): Promise<ServedProcess> => {
     const drain = ["--drain-seconds", String(drainSeconds)];
-    return startProcess([...cluster, ...lease, ...drain, "--num-pages", "400", ...more]);
+    return startProcess([...cluster, ...lease, ...drain, "--model", TINY_MODEL, "--num-pages", "400", ...more]);
   };
   const startOther = () => startReplica(30, "--kv-dtype", OTHER.kvDtype, "--page-size", String(OTHER.pageSize));
-  await using router = await startProcess([...cluster, ...lease], "ignore", ["route"]);
+  await using router = await startProcess([...cluster, ...lease, "--model", TINY_MODEL], "ignore", ["route"]);
   await using first = await startReplica(0); // hands over at once what it has begun
   await using second = await startReplica(30); // the last of its version lets them finish
   const known = (count: number) =>
@@ -74,8 +74,8 @@ test("a rolling upgrade: both replicas are replaced by another version under loa
   isOver = true;
   await clients;
 
-  await using before = await createEngine({ threads: 1, numPages: 400 });
-  await using behind = await createEngine({ threads: 1, numPages: 400, ...OTHER });
+  await using before = await createEngine({ model: TINY_MODEL, threads: 1, numPages: 400 });
+  await using behind = await createEngine({ model: TINY_MODEL, threads: 1, numPages: 400, ...OTHER });
   const all = results.map((_, i) => i);
   const [old, fresh] = await Promise.all(
     [before, behind].map((engine) => Promise.all(all.map((i) => alone(engine, askFor(i))))),
