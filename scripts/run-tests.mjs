@@ -1,4 +1,4 @@
-// Runs every compiled test with node:test, a file more at a time than there are cores, since some wait for what they started.
+// Runs every compiled test with node:test, a process more at a time than there are cores, since some wait for what they started.
 // Arguments are name filters on the file path.
 //   node scripts/run-tests.mjs            all tests
 //   node scripts/run-tests.mjs cache trie only files whose path contains "cache" or "trie"
@@ -13,22 +13,26 @@ import { inspect } from "node:util";
 
 /** Begun first, so that none of them is alone on the machine at the end. */
 const LONGEST = [
+  "sanitizers",
   "cuda/compile",
   "test/dashboard",
+  "test-server",
   "goldens.test",
-  "sanitizers",
   "never-stuck",
+  "test-cluster",
   "cluster/",
-  "invariance",
   "test/cli",
   "examples",
+  "src-grammar",
+  "invariance",
   "contract/",
   "test/server/",
+  "test-cpu",
   "fuzz",
 ];
 /** Folders of short tests. Those that leave the process as it was share one, since starting it takes longer. */
-const SHORT = /^dist[\\/](src[\\/]\w+|web|test[\\/](?:attention|checklist|cpu|cuda))[\\/]/;
-const NEEDS_ITS_OWN = /\bprocess\.|\bglobalThis\b|^(?:before|after)\(/m;
+const SHORT = /^dist[\\/](src[\\/]\w+|web|test[\\/](?:attention|checklist|cluster|cpu|cuda|server))[\\/]/;
+const NEEDS_ITS_OWN = /\bprocess\.|\bglobalThis\b/;
 
 if (globalThis.gc === undefined) {
   // Tests that weigh the heap collect it first; their processes take over this one's flags.
@@ -44,8 +48,7 @@ const files = ["dist/src", "dist/test", "dist/web"]
   .filter((root) => existsSync(root))
   .flatMap((root) => readdirSync(root, { recursive: true }).map((name) => join(root, String(name))))
   .filter((file) => file.endsWith(".test.js"))
-  .filter((file) => filters.length === 0 || filters.some((f) => file.includes(f)))
-  .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+  .filter((file) => filters.length === 0 || filters.some((f) => file.includes(f)));
 if (files.length === 0) {
   console.error(`no test file matches ${filters.join(" ")}`);
   process.exit(1);
@@ -74,19 +77,23 @@ function sayFailures() {
   }
 }
 
-/** What each process begins with: a test file, or a file that imports the short tests of a folder. */
+/** What each process begins with: a test file, or a file that makes a suite of each short test of a folder, with hooks of its own. */
 function processesFor(tests) {
   const shared = new Map();
   const begun = [];
   for (const test of tests) {
     const unit = SHORT.exec(test)?.[1].replace(/\W/, "-");
     if (unit === undefined || NEEDS_ITS_OWN.test(readFileSync(test, "utf8"))) begun.push(resolve(test));
-    else shared.set(unit, [...(shared.get(unit) ?? []), pathToFileURL(resolve(test)).href]);
+    else shared.set(unit, [...(shared.get(unit) ?? []), test]);
   }
-  for (const [name, urls] of shared) {
+  for (const [name, members] of shared) {
     const file = join(folder, `${name}.test.mjs`);
-    writeFileSync(file, urls.map((url) => `import ${JSON.stringify(url)};\n`).join(""));
+    const suites = members.map((test) => {
+      const [title, url] = [test, pathToFileURL(resolve(test)).href].map((text) => JSON.stringify(text));
+      return `describe(${title}, () => import(${url}));\n`;
+    });
+    writeFileSync(file, `import { describe } from "node:test";\n${suites.join("")}`);
     begun.push(file);
   }
-  return begun;
+  return begun.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
 }
