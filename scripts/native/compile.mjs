@@ -46,7 +46,14 @@ const AMX_TWIN = [3, [...AVX512, "-DPG_TILES_TWIN"], "amx"];
 
 // Not under an emulator, where sanitizers do not run. Inlining where nothing is optimised would copy every format's code into every
 // packer, which takes a minute to compile.
-const SANITIZED = ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize=object-size", "-fno-sanitize-recover=all", "-Dalways_inline=unused"];
+const SANITIZED = [
+  "-O0",
+  "-g1",
+  "-fsanitize=address,undefined",
+  "-fno-sanitize=object-size",
+  "-fno-sanitize-recover=all",
+  "-Dalways_inline=unused",
+];
 
 /**
  * What a build is for; `kind` is "library", "test" (the native tests under sanitizers, kernels of amx over plain memory among them) or

@@ -37,7 +37,9 @@ test("streams go on, to the letter, while replicas are killed, stopped and drain
   const cluster = ["--nats", nats.url, "--lease-seconds", "1.5", "--log-level", "silent"];
   const startReplica = (role = "both"): Promise<ServedProcess> =>
     startProcess([...cluster, "--model", TINY_MODEL, "--role", role, "--num-pages", "400", "--drain-seconds", "0.2"]);
-  await using router = await startProcess([...cluster, "--model", TINY_MODEL, "--prefill-tokens", "64"], "ignore", ["route"]);
+  await using router = await startProcess([...cluster, "--model", TINY_MODEL, "--prefill-tokens", "64"], "ignore", [
+    "route",
+  ]);
   const replicas = await Promise.all([startReplica(), startReplica("decode"), startReplica("prefill")]);
   try {
     const known = (count: number, what: string) =>
