@@ -177,6 +177,24 @@ test("a cross-encoder tells the texts of a pair apart, and what users write is t
   }
 });
 
+test("a cross-encoder's scores are raw where its folder says so, in any of the places for it", async () => {
+  const scoreOf = async (config: Record<string, unknown>, files: Record<string, unknown> = {}, raw = false) => {
+    const classifier = { architectures: ["BertForSequenceClassification"], id2label: { 0: "LABEL_0" } };
+    await using engine = await createEngine({
+      ...OPTIONS,
+      model: writeTinyEncoder({ ...classifier, ...config }, files),
+    });
+    return (await engine.score([["cat", "dog"]], { raw })).scores[0]!;
+  };
+  const raw = await scoreOf({}, {}, true);
+  const identity = "torch.nn.modules.linear.Identity";
+  assert.equal(await scoreOf({ sentence_transformers: { activation_fn: identity } }), raw);
+  assert.equal(await scoreOf({ sbert_ce_default_activation_function: identity }), raw);
+  assert.equal(await scoreOf({}, { "config_sentence_transformers.json": { activation_fn: identity } }), raw);
+  const sigmoid = { sentence_transformers: { activation_fn: "torch.nn.modules.activation.Sigmoid" } };
+  assert.ok(Math.abs((await scoreOf(sigmoid)) - 1 / (1 + Math.exp(-raw))) < 1e-7);
+});
+
 test("an embedding model compares by angle; one that generates refuses", async () => {
   const { scores } = await plain.score([
     ["the cat", "the cat"],

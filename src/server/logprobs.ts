@@ -20,7 +20,10 @@ function entryOf(engine: Engine, { id, logprob }: TokenLogprob): TokenEntry {
   return { token: utf8.decode(bytes), logprob: Math.max(LEAST, logprob), bytes: [...bytes] };
 }
 
-export function chatLogprobs(engine: Engine, positions: readonly PositionLogprobs[]): unknown {
+export function chatLogprobs(
+  engine: Engine,
+  positions: readonly PositionLogprobs[],
+): { content: unknown[]; refusal: null } {
   return {
     content: positions.map((position) => ({
       ...entryOf(engine, position),

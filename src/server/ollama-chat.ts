@@ -59,6 +59,8 @@ function common(body: OllamaChat | OllamaGenerate): Omit<ChatBody, "messages"> {
     top_p: options.top_p,
     min_p: options.min_p,
     seed: options.seed,
+    logprobs: body.logprobs,
+    top_logprobs: body.top_logprobs,
     stop: options.stop,
     repetition_penalty: options.repeat_penalty,
     presence_penalty: options.presence_penalty,

@@ -129,7 +129,7 @@ export class ResponseWriter {
 
   #entriesOf(logprobs: TurnPart["logprobs"]): unknown[] {
     if (logprobs.length === 0) return [];
-    return (chatLogprobs(this.#engine, logprobs) as { content: unknown[] }).content;
+    return chatLogprobs(this.#engine, logprobs).content;
   }
 
   #at(type: string, fields: Record<string, unknown>): ResponseEvent {

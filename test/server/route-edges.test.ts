@@ -72,6 +72,23 @@ test("Ollama: keep_alive of nothing unloads, which the first model is never; wit
   assert.equal((await fetch(`${host.url}/health`)).status, 200);
 });
 
+test("Ollama: logprobs of every token, answered, continued and streamed", async () => {
+  const ask = { model: "tiny", logprobs: true, top_logprobs: 2, options: { num_predict: 4, temperature: 0 } };
+  const messages = [{ role: "user", content: "a" }];
+  const [, whole] = await post("/api/chat", { ...ask, messages, stream: false });
+  const limits = { max_tokens: 4, temperature: 0, logprobs: true, top_logprobs: 2 };
+  const [, openai] = await post("/v1/chat/completions", { messages, ...limits });
+  assert.deepEqual(whole.logprobs, openai.choices[0].logprobs.content);
+  const lines = (await (await host.post("/api/chat", { ...ask, messages })).text()).trim().split("\n");
+  assert.deepEqual(
+    lines.flatMap((line) => JSON.parse(line).logprobs ?? []),
+    whole.logprobs,
+  );
+  const raw = { ...ask, prompt: "a", raw: true, stream: false };
+  assert.equal((await post("/api/generate", raw))[1].logprobs.length, 4);
+  assert.equal("logprobs" in (await post("/api/generate", { ...raw, logprobs: false, top_logprobs: null }))[1], false);
+});
+
 test("Ollama: the older way to embed is the newer one of one text, and cuts what is too long; models are shown by either name", async () => {
   const [, older] = await post("/api/embeddings", { model: "tiny", prompt: "a cat" });
   const [, newer] = await post("/api/embed", { model: "tiny", input: "a cat" });

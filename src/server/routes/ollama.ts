@@ -9,6 +9,7 @@ import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import { type ChatPlan, planChat } from "../chat-plan.js";
 import type { AppEnv, ServerContext } from "../context.js";
+import { chatLogprobs } from "../logprobs.js";
 import { chatOfGenerate, chatOfOllama, formatOfOllama } from "../ollama-chat.js";
 import { checkModel, saltOf, tokenizeText } from "../prompt.js";
 import type { Route } from "../route.js";
@@ -24,7 +25,7 @@ import { samplingOptions } from "../schemas/sampling.js";
 import type { ServerEvent } from "../sse.js";
 import type { StreamForm } from "../stream-call.js";
 import { runTexts } from "../text-call.js";
-import { type TurnEnd, turnParts, wholeTurn } from "../turn.js";
+import { type TurnEnd, type TurnPart, turnParts, wholeTurn } from "../turn.js";
 
 const FORM: StreamForm = { isLines: true, failure: (error) => ({ data: shapeError(error) }) };
 /** Durations are told in nanoseconds. */
@@ -88,6 +89,7 @@ async function rawPlan(c: Context<AppEnv>, body: Parameters<typeof chatOfGenerat
     prompt: await tokenizeText(c, body.prompt!, {}, "prompt"),
     options: {
       ...samplingOptions(sampling),
+      ...(body.logprobs === true ? { logprobs: body.top_logprobs ?? 0 } : {}),
       ...(format === null ? {} : { constraint: format }),
       salt: saltOf(c, null),
     },
@@ -116,21 +118,28 @@ class OllamaReply implements Reply {
 
   async whole(): Promise<unknown> {
     const { parts, end } = await wholeTurn(this.#parts);
-    return { ...head(this.#c), ...this.#write(joined(parts.map((part) => part.delta))), ...endOf(end) };
+    return { ...this.#told(parts), ...endOf(end) };
   }
 
   async *events(): AsyncGenerator<ServerEvent> {
-    let calls: AnswerDelta[] = [];
+    const calls: TurnPart[] = [];
     let next = await this.#parts.next();
     for (; next.done !== true; next = await this.#parts.next()) {
-      const { delta } = next.value;
       // A call is told whole: its arguments are an object here.
-      if (delta.tool_calls !== undefined) calls.push(delta);
-      else yield { data: { ...head(this.#c), ...this.#write(delta), done: false } };
+      if (next.value.delta.tool_calls !== undefined) calls.push(next.value);
+      else yield { data: { ...this.#told([next.value]), done: false } };
     }
-    if (calls.length > 0) yield { data: { ...head(this.#c), ...this.#write(joined(calls)), done: false } };
-    calls = [];
-    yield { data: { ...head(this.#c), ...this.#write({ content: "" }), ...endOf(next.value) } };
+    if (calls.length > 0) yield { data: { ...this.#told(calls), done: false } };
+    yield { data: { ...this.#told([]), ...endOf(next.value) } };
+  }
+
+  #told(parts: readonly TurnPart[]): Record<string, unknown> {
+    const logprobs = parts.flatMap((part) => part.logprobs);
+    return {
+      ...head(this.#c),
+      ...this.#write(joined(parts.map((part) => part.delta))),
+      ...(logprobs.length === 0 ? {} : { logprobs: chatLogprobs(this.#c.get("server").engine, logprobs).content }),
+    };
   }
 }
 

@@ -45,8 +45,8 @@ const common = {
   options: maybe(options),
   think: maybe(z.union([z.boolean(), z.enum(["low", "medium", "high"])])),
   keep_alive: ignored,
-  logprobs: ignored,
-  top_logprobs: ignored,
+  logprobs: maybe(z.boolean()),
+  top_logprobs: maybe(fieldOf("logprobs")),
 };
 
 const tool = z.strictObject({
