@@ -2,6 +2,7 @@
 // package: `doctor`, the six lines of the README, the contract suite and goldens.
 //   npm run test:packages [NAME...]        all of linux-arm64, linux-x64-musl, win32-x64 that are built (npm run build:packages -- --check)
 //   npm run test:packages -- --all NAME    every golden, the kernels' own tests, and all of it on every processor
+//   ... --processors=neoverse-n1,cortex-a72    on these alone
 // Needs: apt-get install qemu-user musl-tools wine64; Node and koffi come from the npm registry, once, into build/package-NAME. There is no
 // Node for musl there: a small program loads that package. macOS can only be built here. Emulators say nothing about speed.
 import { spawnSync } from "node:child_process";
@@ -84,15 +85,15 @@ function gatherModules(name, folder) {
   return modules;
 }
 
-function testWithNode(name, folder, { node: [nodePackage, executable], runners }, isAll) {
+function testWithNode(name, folder, { node: [nodePackage, executable] }, runners, isAll) {
   fetchPackage(nodePackage, join(folder, "node"), folder);
   const node = join(folder, "node", "bin", executable);
   const log = join(folder, "log");
   const env = { NODE_PATH: gatherModules(name, folder), WINEPREFIX: join(folder, "wine"), WINEDEBUG: "-all" };
-  if (runners.wine !== undefined)
+  if (runners.some(([processor]) => processor === "wine"))
     run(WINE, ["reg", "add", "HKCU\\Software\\Wine", "/v", "Version", "/d", "win10", "/f"], { log, env });
   writeFileSync(join(folder, "six-lines.mjs"), SIX_LINES);
-  for (const [processor, runner] of Object.entries(runners).slice(0, isAll ? undefined : 1)) {
+  for (const [processor, runner] of runners) {
     const [command, ...before] = [...runner, node];
     const say = (...args) => run(command, [...before, ...args], { log, env });
     const doctor = say("bin/pagoda.js", "doctor");
@@ -117,6 +118,12 @@ function testWithMusl(name, folder) {
 
 const args = process.argv.slice(2);
 const named = args.filter((arg) => !arg.startsWith("--"));
+const isAll = args.includes("--all");
+const PROCESSORS = "--processors=";
+const processors = args
+  .find((arg) => arg.startsWith(PROCESSORS))
+  ?.slice(PROCESSORS.length)
+  .split(",");
 for (const name of named.length > 0 ? named : Object.keys(TARGETS)) {
   const target = TARGETS[name];
   const folder = join(root, "build", `package-${name}`);
@@ -126,12 +133,13 @@ for (const name of named.length > 0 ? named : Object.keys(TARGETS)) {
     if (named.length > 0) process.exitCode = 1;
     continue;
   }
-  for (const [processor, runner] of Object.entries(target.runners)) {
+  const chosen = Object.entries(target.runners).filter(([processor]) => processors?.includes(processor) ?? true);
+  for (const [processor, runner] of chosen) {
     const [command, ...rest] = [...runner, check];
     const env = { WINEPREFIX: join(folder, "wine"), WINEDEBUG: "-all" };
     const said = run(command, rest, { log: join(folder, "log"), env });
     console.log(`${name}: ${processor}: ${said.match(/^ok /gm).length} native tests passed`);
   }
   if (target.node === null) testWithMusl(name, folder);
-  else testWithNode(name, folder, target, args.includes("--all"));
+  else testWithNode(name, folder, target, isAll || processors ? chosen : chosen.slice(0, 1), isAll);
 }

@@ -6,7 +6,7 @@
 // Tiling   a tile is MR rows of x by kFloatVectors vectors of outputs, held in registers over the whole of k. Per k it loads
 //          the weight vectors once (converted in registers) and MR broadcast values of x. Few rows of x (decode) leave
 //          registers free: then twice the panels are taken side by side to cover the latency of the additions.
-// Traffic  weights stream once per row tile, from L1/L2 but for the first tile of a worker's first panel: the other tiles prefetch
+// Traffic  weights stream once per row tile, from L1/L2 but for the first tile of a worker's first panel: the next four prefetch
 //          the next panel meanwhile. Packed x ([k][MR], contiguous) streams from L1/L2 once per panel group.
 #include <algorithm>
 
@@ -45,21 +45,24 @@ struct Bf16Weights {
 };
 
 // What a tile prefetches into L2 as it goes over the columns: `bytes` bytes from `from` on, evenly. The first tile of a panel asks for
-// the panel itself, kAhead bytes before their use: the processor's own prefetcher may stop at every page, and falls behind where
-// there is much to compute per byte. The next kSharers find the panel in cache and share the next one among them, so that memory is read
-// all the time; where there are more tiles, waiting for the first matters little, and the others ask for nothing. Null: nothing.
+// the panel itself, kAhead bytes before their use, or, where there are few rows, for the first lines of pages (ask_ahead). The next
+// kSharers find the panel in cache and share the next one among them, so that memory is read all the time; where there are more tiles,
+// waiting for the first matters little, and the others ask for nothing. Null: nothing.
 struct Ahead {
   const uint8_t* from;
   int64_t bytes;
 };
 constexpr int64_t kAhead = 8192;
 constexpr int64_t kSharers = 4;
+constexpr int kAskCols = 8;  // columns from one ask_ahead to the next
+constexpr bool asks_for_pages(int64_t rows) { return PG_WASM || rows <= 2; }
 template <class W>
-constexpr bool asks_ahead(int rows) { return W::kBytes < 4 || rows >= 6; }
+constexpr bool asks_for_lines(int rows) { return !asks_for_pages(rows) && (W::kBytes < 4 || rows >= 6); }
 
 PG_INLINE Ahead ahead_of(const Gemm& g, int64_t panel, int64_t nth, int64_t tiles) {
   const uint8_t* base = g.panels + panel * g.panel_bytes;
   if (nth == 0) return {base + kAhead, g.panel_bytes};
+  if (PG_WASM) return {nullptr, 0};  // whoever asks waits: it costs more than it would save here
   const int64_t sharers = std::min(tiles - 1, kSharers);
   if (nth > sharers || (panel + 1) * kPanel >= g.rows) return {nullptr, 0};
   const int64_t share = g.panel_bytes / sharers;
@@ -108,12 +111,18 @@ void tile(const Gemm& g, int64_t panel, int first, int64_t row, const float* x, 
     for (int v = 0; v < NV; v++) sum[i][v] = v_set(0.0f);
   const int64_t cols = g.cols;
   constexpr int kLines = W::kStep * W::kBytes * kPanel / 64;
+  const uint8_t* end = weights_end(g);
   const uint8_t* ask = ahead.from;
   const int64_t between = ahead.bytes * W::kStep / (cols * kLines);
   int64_t k = 0;
   for (; k + W::kStep <= cols; k += W::kStep) {
-    if (asks_ahead<W>(MR) && ahead.from != nullptr) {
-      for (int p = 0; p < (NV + kPanelVectors - 1) / kPanelVectors; p++)
+    constexpr int kPanels = (NV + kPanelVectors - 1) / kPanelVectors;
+    if (asks_for_pages(MR) && ahead.from != nullptr && k % kAskCols == 0) {
+      for (int p = 0; p < kPanels; p++)
+        ask_ahead(base + p * g.panel_bytes + k * (kPanel * W::kBytes), kAskCols * kPanel * W::kBytes, end);
+    }
+    if (asks_for_lines<W>(MR) && ahead.from != nullptr) {
+      for (int p = 0; p < kPanels; p++)
         for (int line = 0; line < kLines; line++) __builtin_prefetch(ask + p * g.panel_bytes + line * between, 0, 2);
       ask += kLines * between;
     }
@@ -167,15 +176,15 @@ constexpr int kSkinnyPanels = (kSkinnyVectors * VL + kPanel - 1) / kPanel;
 
 template <class W>
 void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
+  if (asks_for_pages(g.tiles.n)) ask_first(g, panel_begin);
   for (int64_t panel = panel_begin; panel < panel_end;) {
-    touch_next(g, panel);
     const bool skinny = g.tiles.n <= kSkinnyRows && panel + kSkinnyPanels <= panel_end;
     const int step = skinny ? kSkinnyVectors : kFloatVectors;
     for (int first = 0; first < kPanel / VL; first += step) {
       for (int64_t t = tile_begin; t < tile_end; t++) {
         const int64_t row = g.tiles.first(t);
         const float* x = (const float*)g.tile_of(t);
-        const Ahead ahead = ahead_of(g, panel, t - tile_begin, tile_end - tile_begin);
+        const Ahead ahead = ahead_of(g, panel, first / step + t - tile_begin, tile_end - tile_begin);
         if (skinny)
           dispatch<W, kSkinnyVectors, kSkinnyRows>(g, g.tiles.height(t), panel, first, row, x, ahead);
         else
@@ -193,12 +202,15 @@ void gemm_widened(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t
   Gemm wide = g;
   wide.panels = scratch;
   wide.panel_bytes = 0;  // whichever panel it is, it lies at the beginning
+  const uint8_t* end = weights_end(g);
+  ask_first(g, panel_begin);
   for (int64_t panel = panel_begin; panel < panel_end; panel++) {
-    touch_next(g, panel);
     const uint8_t* narrow = g.panels + panel * g.panel_bytes;
-    for (int64_t k = 0; k < g.cols; k++)
+    for (int64_t k = 0; k < g.cols; k++) {
+      if (k % kAskCols == 0) ask_ahead(narrow + k * (kPanel * W::kBytes), kAskCols * kPanel * W::kBytes, end);
       for (int v = 0; v < kPanel / VL; v++)
         v_store((float*)scratch + k * kPanel + v * VL, W::load(narrow, k - k % W::kStep, v, (int)(k % W::kStep)));
+    }
     gemm<F32Weights>(wide, panel, panel + 1, tile_begin, tile_end, nullptr);
   }
 }

@@ -327,12 +327,11 @@ PG_INLINE vf scale_of(const uint8_t* at, const uint8_t* big, int half, int v) {
   return scale;
 }
 
-// How far ahead of use weights are asked for (into L2), in bytes. Some processors' own prefetcher stops at every page and leaves
-// memory idle for as long as it takes to begin again; and where there is much to compute per byte, memory and arithmetic take
-// turns instead of overlapping. Whole blocks at once: asking line by line between the multiplications was measured slower than
-// not asking. 8-bit codes of few rows are read fast enough without.
+// Where there is more to compute per byte, memory and arithmetic take turns instead of overlapping: codes of few bits for several rows
+// are asked for line by line, kAhead bytes before their use (into L2), whole blocks at once: asking between the multiplications was
+// measured slower than not asking. All others ask for pages.
 constexpr int64_t kAhead = 8192;
-constexpr bool asks_ahead(Codes codes, int rows) { return codes != Codes::kByte || rows >= 4; }
+constexpr bool asks_for_lines(Codes codes, int rows) { return !PG_WASM && codes != Codes::kByte && rows >= 3; }
 
 // NV vectors of outputs from vector `first` of the panel on. Only the first tile of a panel looks ahead: the others find the
 // panel in cache.
@@ -343,6 +342,7 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
   const int64_t blocks = blocks_of(g.cols);
   const uint8_t* codes = g.panels + panel * g.panel_bytes;
   const uint8_t* header = codes;
+  const uint8_t* end = weights_end(g);
   const uint8_t* side = x + blocks * 32 * MR;
   // Every loop over the accumulators is unrolled, or the compiler keeps them in memory.
   vf sum[NV][MR];
@@ -359,7 +359,8 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
     const uint8_t* scales = codes + code_bytes(spec.codes);
     const uint8_t* minimums = scales + factor_bytes(spec.scale);
     const float* scale = (const float*)side + kSideScale * MR;
-    if (asks_ahead(spec.codes, MR) && ahead)
+    if (ahead && !asks_for_lines(spec.codes, MR)) ask_ahead(codes, block_bytes(spec), end);
+    if (ahead && asks_for_lines(spec.codes, MR))
       for (int64_t line = 0; line < block_bytes(spec); line += 64)
         __builtin_prefetch(codes + kAhead + line, 0, 2);
 #pragma GCC unroll 4
@@ -408,17 +409,14 @@ PG_INLINE void int_dispatch(const Gemm& g, int64_t height, int64_t panel, int fi
 
 template <int E>
 void int_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
+  ask_first(g, panel_begin);
 #if PG_WASM
-  if (g.tiles.n == 1) {  // the whole panel at once: nothing fetches ahead but the processor itself, which likes one stream
-    for (int64_t panel = panel_begin; panel < panel_end; panel++) {
-      touch_next(g, panel);
-      int_tile<E, 1, kPanelRows / VL>(g, panel, 0, 0, g.x, false);
-    }
+  if (g.tiles.n == 1) {  // the whole panel at once: the processor itself fetches ahead best where there is one stream
+    for (int64_t panel = panel_begin; panel < panel_end; panel++) int_tile<E, 1, kPanelRows / VL>(g, panel, 0, 0, g.x, true);
     return;
   }
 #endif
   for (int64_t panel = panel_begin; panel < panel_end; panel++) {
-    touch_next(g, panel);
     for (int first = 0; first < kPanelRows / VL; first += kIntVectors)
       for (int64_t t = tile_begin; t < tile_end; t++)
         int_dispatch<E, kIntTileRows>(g, g.tiles.height(t), panel, first, g.tiles.first(t), g.tile_of(t),

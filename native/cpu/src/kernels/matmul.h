@@ -41,18 +41,39 @@ void pack_float(uint8_t* out, const float* x, int64_t x_stride, int64_t height, 
 int64_t int_tile_bytes(int64_t cols);
 void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
 
-// WebAssembly cannot ask for memory ahead; a load does, but the processor waits for it in the end. So the first lines of all pages of the
-// next panel are loaded together, and the waits overlap: from there on the processor's own prefetcher goes ahead.
-PG_INLINE void touch_next(const Gemm& g, int64_t panel) {
+// A processor's own prefetcher reads far ahead, but stops at every page. So a stream of weights asks for the first lines of each page
+// kPageAhead bytes before their use, all together, and the prefetcher has begun with the page when it is read: faster than asking for
+// every line, of which only a dozen can be under way. WebAssembly has no instruction that asks; there they are loaded, and though the
+// processor waits for them in the end, the waits overlap.
+constexpr intptr_t kPage = 4096;
+constexpr intptr_t kPageAhead = PG_WASM ? 8 * kPage : 4 * kPage;
+constexpr int kPageLines = PG_WASM ? 8 : 16;
+
+PG_INLINE const uint8_t* weights_end(const Gemm& g) { return g.panels + (g.rows + kPanelRows - 1) / kPanelRows * g.panel_bytes; }
+
+PG_INLINE void ask_for_page(const uint8_t* page) {
+#pragma GCC unroll 16
+  for (int line = 0; line < kPageLines; line++) {
 #if PG_WASM
-  constexpr int64_t kPage = 4096, kTouched = 512;
-  const uint8_t* next = g.panels + (panel + 1) * g.panel_bytes;
-  if ((panel + 1) * kPanelRows >= g.rows) return;
-  for (int64_t page = 0; page < g.panel_bytes; page += kPage)
-    for (int64_t line = page; line < page + kTouched && line < g.panel_bytes; line += 64) (void)*(const volatile uint8_t*)(next + line);
+    (void)*(const volatile uint8_t*)(page + line * 64);
 #else
-  (void)g, (void)panel;
+    __builtin_prefetch(page + line * 64, 0, 3);
 #endif
+  }
+}
+
+// For kernels that read `bytes` of weights at `at` next, as part of one stream up to `end`.
+PG_INLINE void ask_ahead(const uint8_t* at, int64_t bytes, const uint8_t* end) {
+  const intptr_t in_page = (intptr_t)at & (kPage - 1);
+  if (in_page < bytes && end - at > kPageAhead + kPageLines * 64) ask_for_page(at - in_page + kPageAhead);
+}
+
+// Where a stream begins.
+PG_INLINE void ask_first(const Gemm& g, int64_t panel) {
+  const uint8_t* begin = g.panels + panel * g.panel_bytes;
+  const uint8_t* end = weights_end(g) - kPageLines * 64;
+  for (const uint8_t* page = begin; page < begin + kPageAhead && page < end; page += kPage - ((intptr_t)page & (kPage - 1)))
+    ask_for_page(page);
 }
 
 // A kernel for each encoding, null where there is none.
