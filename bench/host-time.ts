@@ -22,7 +22,14 @@ const STAGES = [
 ] as const satisfies (keyof HostTimes)[];
 const STEPS = Number(stepCount);
 
-const engine = await createEngine({ model, device: "cuda", maxPagesPerBatch: 512, idealChunk: 8192, maxQueue: 1024 });
+const engine = await createEngine({
+  model,
+  device: "cuda",
+  maxPagesPerBatch: 512,
+  idealChunk: 8192,
+  maxQueue: 1024,
+  hostCacheMb: 0,
+});
 console.log(`${engine.model.device}; ${context} of context, microseconds a step`);
 console.log(
   ["rows", "step", "GPU", ...STAGES, "host", "% of step", "exposed", "% of step", "readers"]

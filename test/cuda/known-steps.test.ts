@@ -40,6 +40,28 @@ for (const [name, modelOf, skip] of MODELS) {
   });
 }
 
+test("decodes that are padded to a size that is known are answered as each alone", { skip: reason }, async () => {
+  const model = writeTinyCheckpoint({ hidden: 256, heads: 4, kvHeads: 2, ffn: 160, dtype: "BF16" });
+  const device = (await openCuda()).device!;
+  const config = engineConfig({ model, device: "cuda", pageSize: 8, maxPagesPerBatch: 16, idealChunk: 32 });
+  const { core, facts } = await loadEngine(
+    config,
+    () => {},
+    async () => device,
+  );
+  const together = new Map<string, number[]>();
+  const alone = new Map<string, number[]>();
+  const lengths = Array.from({ length: 11 }, (_, i) => 3 + i);
+  for (const length of lengths) add(core, together, `${length}`, length, facts.vocabSize, { maxTokens: 5 + length });
+  run(core, together, Number.POSITIVE_INFINITY);
+  for (const length of lengths) {
+    add(core, alone, `${length}`, length, facts.vocabSize, { maxTokens: 5 + length, seed: 1 });
+    run(core, alone, Number.POSITIVE_INFINITY);
+  }
+  core.close();
+  assert.deepEqual(together, alone);
+});
+
 /** Every answer of some traffic. `isChecked`: known steps are written all the same and compared; one that differs fails its requests. */
 async function answersOf(model: string, isChecked: boolean): Promise<{ answers: string[]; numKnown: number }> {
   if (isChecked) process.env.PAGODA_CUDA_CHECK = "1";

@@ -2,6 +2,7 @@
 
 import { workersPerHead } from "../../attention/kv-chunk.js";
 import type { PlannerOptions, PlanShape } from "../../attention/planner.js";
+import { bucket } from "../../core/math.js";
 import type {
   AttentionParams,
   KvDtype,
@@ -19,7 +20,7 @@ import type { GpuFacts } from "./context.js";
 import { addressOf, CudaRowOps } from "./row-ops.js";
 import type { CudaRuntime } from "./runtime.js";
 import { type CudaStagedBatch, PLANS_AT } from "./staged-batch.js";
-import { bucket, type StagedPlan, UNIT } from "./staged-plan.js";
+import { type StagedPlan, UNIT } from "./staged-plan.js";
 import type { CudaTensor } from "./tensor.js";
 
 const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;

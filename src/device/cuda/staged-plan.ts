@@ -8,7 +8,7 @@
 
 import { type AttentionPlan, visibleStart } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import { ceilDiv } from "../../core/math.js";
+import { bucket, ceilDiv } from "../../core/math.js";
 import type { KnownSteps } from "./known-steps.js";
 
 /** Keys of a unit: attention.cuh. */
@@ -167,13 +167,6 @@ export function identifyPlan(key: KnownSteps, plan: StagedPlan): void {
     .add(numTiles === 0 ? 0 : 1)
     .add(numExtends === 0 ? 0 : maxRows)
     .atMost(numPartials * stateRows);
-}
-
-/** The next of 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ...: grids of few sizes, so that few graphs serve growing contexts. */
-export function bucket(count: number): number {
-  if (count <= 8) return count;
-  const step = 2 ** (Math.floor(Math.log2(count - 1)) - 2);
-  return Math.ceil(count / step) * step;
 }
 
 export function newStagedPlan(): StagedPlan {

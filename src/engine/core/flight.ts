@@ -4,6 +4,7 @@
 //   schedule -> launch (queues all device work, reads nothing) -> ... -> commit (waits, appends, publishes, frees, emits)
 
 import { Batch } from "../../core/batch.js";
+import { NULL_PAGE } from "../../core/ids.js";
 import { SAMPLING } from "../../core/sampling.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
 import { isForking } from "../../scheduler/progress.js";
@@ -73,6 +74,18 @@ export class Flight {
     this.isPlain = true;
   }
 
+  /**
+   * Rows that nobody reads, up to so many: a token at position 0 of the null page each, all alike. A device that knows its steps then has
+   * few sizes to know.
+   */
+  pad(numRows: number): void {
+    const { batch } = this;
+    while (batch.numRows < numRows) {
+      batch.addRow(ANY_TOKEN, 0, 1, NULL_PAGES, 0);
+      for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, NULL_PAGES);
+    }
+  }
+
   /** Entries for `count` first tokens of forks; -1 when there is no room left for so many. */
   reserveForks(count: number): number {
     if (this.numForks + count > forkRoom(this.batch.maxTokens)) return -1;
@@ -110,3 +123,6 @@ export class Flight {
     this.keptOf[row] = -1;
   }
 }
+
+const ANY_TOKEN = new Int32Array(1);
+const NULL_PAGES = new Int32Array([NULL_PAGE]);

@@ -5,6 +5,7 @@ import type { AttentionPlanner } from "../../attention/planner.js";
 import type { CacheManager } from "../../cache/cache-manager.js";
 import type { StateCopies } from "../../cache/state-slots.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
+import { bucket } from "../../core/math.js";
 import { SamplingRows } from "../../core/sampling-rows.js";
 import type { Device, StatePool } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
@@ -13,6 +14,11 @@ import { forksAt } from "../../scheduler/progress.js";
 import type { Flight } from "./flight.js";
 import type { HostClock } from "./host-time.js";
 import { neededStates } from "./pooling.js";
+
+/** So many alike: the size is worth knowing without padding. */
+const STEADY_STEPS = 64;
+/** Larger steps are no graphs, or change little by a few rows. */
+const MOST_PADDED = 256;
 
 export interface LauncherParts {
   readonly device: Device;
@@ -30,10 +36,18 @@ export class Launcher {
   readonly #plans: AttentionPlan[] = [];
   readonly #rows = new SamplingRows();
   readonly #forks = new SamplingRows();
+  /** The device would know padded steps, and no table points to the null page for a row that is read. */
+  readonly #canPad: boolean;
+  /** Rows of the last batch of decodes, and how many before it had as many. */
+  #lastRows = 0;
+  #numSteady = 0;
 
   constructor(parts: LauncherParts, sampler: Sampler, clock: HostClock) {
     this.#parts = parts;
     this.#sampler = sampler;
+    const { device, model } = parts;
+    this.#canPad =
+      device.runKnown !== undefined && model.spec.caches.every(({ kind }) => kind === "full" || kind === "latent");
     this.#clock = clock;
   }
 
@@ -42,6 +56,7 @@ export class Launcher {
     const { device, model, caches, planners } = this.#parts;
     const { states } = this.#parts.cache;
     if (states !== null) this.#copyStates(states.before);
+    if (this.#canPad && flight.isPlain) this.#padDecodes(flight);
     this.#clock.mark("schedule");
     for (let i = 0; i < planners.length; i++) this.#plans[i] = planners[i]!.plan(flight.batch);
     this.#clock.mark("plan");
@@ -59,13 +74,26 @@ export class Launcher {
     this.#clock.mark("launch");
   }
 
+  /** While rows join and leave, a batch of decodes gets a size that comes back; one that stays has its own before long. */
+  #padDecodes(flight: Flight): void {
+    const { batch } = flight;
+    const { numRows, numTokens, numLogitRows } = batch;
+    if (numTokens !== numRows || numLogitRows !== numRows) return;
+    this.#numSteady = numRows === this.#lastRows ? this.#numSteady + 1 : 0;
+    this.#lastRows = numRows;
+    if (this.#numSteady >= STEADY_STEPS) return;
+    const most = Math.min(batch.maxTokens, this.#parts.maxLogitRows, MOST_PADDED);
+    if (bucket(numRows) <= most) flight.pad(bucket(numRows));
+  }
+
   /** Every logit row is a draw, and nothing is read but tokens: what is sampled is written first, and the device may know the step. */
   #runPlain(flight: Flight): void {
     const { device, model, caches } = this.#parts;
-    const { staged, tokens, batch, lastLogit } = flight;
+    const { staged, tokens, batch, lastLogit, step } = flight;
     const rows = this.#rows;
     rows.clear();
-    for (let r = 0; r < batch.numRows; r++) if (lastLogit[r]! >= 0) this.#draw(flight, r, lastLogit[r]!);
+    for (let r = 0; r < step.numRows; r++) if (lastLogit[r]! >= 0) this.#draw(flight, r, lastLogit[r]!);
+    while (rows.count < batch.numLogitRows) rows.add(rows.count); // of padding
     if (device.runKnown?.(staged, tokens, model.logits, rows) === true) return;
     model.forward(staged, caches);
     if (rows.count === 0) return;
