@@ -34,7 +34,7 @@ export async function firstModel(base: string, apiKey: string | null): Promise<s
 
 export async function streamAnswer(
   target: ServerTarget,
-  prompt: string,
+  prompt: string | readonly number[],
   maxTokens: number,
   extra: Readonly<Record<string, unknown>>,
 ): Promise<StreamedAnswer> {

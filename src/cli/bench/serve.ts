@@ -20,6 +20,13 @@ const OWN = {
   model: { type: "string", default: null, defaultText: "the first one listed", help: "model to ask for" },
   apiKey: { type: "string", default: null, defaultText: "none", help: "bearer token to send" },
   ignoreEos: { type: "boolean", default: false, help: "send ignore_eos, for servers that know it" },
+  vocabSize: {
+    type: "integer",
+    min: 0,
+    default: 0,
+    defaultText: "words",
+    help: "prompts are token ids below this, of exactly their length and those of bench throughput; completions only",
+  },
   maxTtftMs: { type: "number", min: 0, default: 1000, help: "goodput: latest first token" },
   maxTpotMs: { type: "number", min: 0, default: 100, help: "goodput: largest mean time per token after it" },
 } as const satisfies OptionTable;
@@ -31,6 +38,7 @@ interface Own extends TraceFlags {
   readonly model: string | null;
   readonly apiKey: string | null;
   readonly ignoreEos: boolean;
+  readonly vocabSize: number;
   readonly maxTtftMs: number;
   readonly maxTpotMs: number;
 }
@@ -56,8 +64,8 @@ export const serveBench: Bench = {
       trace.map(async ({ promptLen, outputLen, arrivalMs }, i) => {
         if (arrivalMs > 0) await new Promise((resolve) => setTimeout(resolve, arrivalMs));
         try {
-          const words = promptNumbers(own.seed, i, promptLen, own.sharedPrefix, WORDS.length);
-          const prompt = words.map((word) => WORDS[word]).join(" ");
+          const numbers = promptNumbers(own.seed, i, promptLen, own.sharedPrefix, own.vocabSize || WORDS.length);
+          const prompt = own.vocabSize > 0 ? numbers : numbers.map((word) => WORDS[word]).join(" ");
           answers.push(await streamAnswer(target, prompt, outputLen, own.ignoreEos ? { ignore_eos: true } : {}));
         } catch (error) {
           failures.push((error as Error).message);
