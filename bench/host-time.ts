@@ -10,7 +10,7 @@ import { PagodaError } from "../src/core/errors.js";
 import { createEngine } from "../src/engine/client/engine.js";
 import type { Engine, EngineStats, Generation, HostTimes } from "../src/engine/types.js";
 
-const [model = "", rowList = "1,8,64,256", context = "512", stepCount = "1000"] = process.argv.slice(2);
+const [model = "", rowList = "1,8,64,256", context = "512", stepCount = "400"] = process.argv.slice(2);
 const STAGES = [
   "schedule",
   "plan",

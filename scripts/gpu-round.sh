@@ -3,7 +3,7 @@
 # Phases that check run first, side by side, while the models are made; then those that measure, one after the other as they are given. Each
 # has a time limit, so that one failure does not hide the rest, and all together BUDGET seconds (560): what is left over is named as not run.
 # Logs go to $OUT (logs.tgz); the table is printed at the end, however it comes.
-#   scripts/gpu-round.sh [phase ...]      checks: contract goldens invariance sanitize sanitize-contract tier
+#   scripts/gpu-round.sh [phase ...]      checks: contract goldens invariance known sanitize sanitize-contract tier
 #                                         measurements: attention kernels matmul codes forms e2e e2e8b split host serve coded fp8 warmup spill share
 #                                         profile step1b step8b counters attention-counters sass peers cublaslt architectures
 #                                         (default: contract goldens invariance kernels e2e sanitize)
@@ -80,6 +80,7 @@ for p in $PHASES; do
     contract) tests 150 contract dist/test/contract/cuda.test.js & ;;
     goldens) tests 120 goldens dist/test/cuda/goldens.test.js & ;;
     invariance) tests 150 invariance dist/test/cuda/invariance.test.js & ;;
+    known) tests 60 known dist/test/cuda/known-steps.test.js & ;; # steps that are replayed without writing their launches
     tier) tests 100 tier dist/test/cuda/host-tier.test.js & ;; # evicted pages in host memory: the same bits under random traffic
     sanitize)
       sanitized 120 memcheck memcheck dist/test/cuda/small.js &

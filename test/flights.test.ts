@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { engineConfig } from "../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
+import type { StagedBatch } from "../src/device/device.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { loadEngine } from "../src/engine/core/load.js";
 import { FlightTraffic, type TrafficOptions } from "./support/flight-traffic.js";
@@ -83,16 +84,25 @@ for (const [name, options] of CONFIGS) {
   });
 }
 
-/** Answers of a real model, computed call by call, with so many flights in the air. */
-async function answersOf(model: string, asyncDepth: 1 | 2): Promise<Map<string, unknown>> {
-  const config = engineConfig({ model, device: "reference", numPages: 60, maxPagesPerBatch: 4, idealChunk: 32 });
+/**
+ * Answers of a real model, computed call by call, with so many flights in the air. `sizes`: on a device that may know steps, and so gets
+ * decodes padded; the sizes it was asked for.
+ */
+async function answersOf(model: string, asyncDepth: 1 | 2, sizes?: Set<number>): Promise<Map<string, unknown>> {
+  const config = engineConfig({ model, device: "reference", numPages: 150, maxPagesPerBatch: 4, idealChunk: 32 });
   class AsyncReference extends ReferenceDevice {
     override readonly info = { ...new ReferenceDevice().info, asyncDepth };
+  }
+  class KnowingReference extends AsyncReference {
+    runKnown(staged: StagedBatch): boolean {
+      sizes!.add(staged.numTokens);
+      return false;
+    }
   }
   const { core } = await loadEngine(
     config,
     () => {},
-    async () => new AsyncReference(),
+    async () => (sizes === undefined ? new AsyncReference() : new KnowingReference()),
   );
   const base = { ...SAMPLING_DEFAULTS, temperature: 1.2, ignoreEos: true, maxTokens: 20 };
   const calls = [
@@ -102,6 +112,7 @@ async function answersOf(model: string, asyncDepth: 1 | 2): Promise<Map<string, 
     { kind: "generate", sampling: { ...base, repetitionPenalty: 1.3, minTokens: 4 } },
     { kind: "pool", pooling: "mean", sampling: base },
     { kind: "pool", pooling: "last", sampling: base },
+    ...Array.from({ length: 9 }, () => ({ kind: "generate", sampling: { ...base, maxTokens: 26 } }) as const),
   ] as const;
   for (const [i, call] of calls.entries()) {
     const prompt = Int32Array.from({ length: 40 + 13 * i }, (_, at) => (at < 32 ? at : at * 7 + i) % 250);
@@ -139,8 +150,11 @@ async function answersOf(model: string, asyncDepth: 1 | 2): Promise<Map<string, 
 test("a real model gives the same bits with two flights in the air", async () => {
   const model = writeTinyCheckpoint();
   const one = await answersOf(model, 1);
-  assert.equal(one.size, 8);
+  assert.equal(one.size, 17);
   assert.deepEqual(await answersOf(model, 2), one);
+  const sizes = new Set<number>();
+  assert.deepEqual(await answersOf(model, 2, sizes), one);
+  assert.ok(sizes.has(10) && !sizes.has(9), `nine decodes are a step of ten: ${[...sizes]}`);
 });
 
 function isWhole(reason: string | null): boolean {

@@ -6,6 +6,7 @@ import { existsSync } from "node:fs";
 import { test } from "node:test";
 import { engineConfig } from "../../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
+import type { CudaDevice } from "../../src/device/cuda/cuda-device.js";
 import type { EngineCore } from "../../src/engine/core/engine-core.js";
 import { loadEngine } from "../../src/engine/core/load.js";
 import { openCuda } from "../support/cuda.js";
@@ -42,13 +43,7 @@ for (const [name, modelOf, skip] of MODELS) {
 
 test("decodes that are padded to a size that is known are answered as each alone", { skip: reason }, async () => {
   const model = writeTinyCheckpoint({ hidden: 256, heads: 4, kvHeads: 2, ffn: 160, dtype: "BF16" });
-  const device = (await openCuda()).device!;
-  const config = engineConfig({ model, device: "cuda", pageSize: 8, maxPagesPerBatch: 16, idealChunk: 32 });
-  const { core, facts } = await loadEngine(
-    config,
-    () => {},
-    async () => device,
-  );
+  const { core, facts } = await load((await openCuda()).device!, model);
   const together = new Map<string, number[]>();
   const alone = new Map<string, number[]>();
   const lengths = Array.from({ length: 11 }, (_, i) => 3 + i);
@@ -67,12 +62,7 @@ async function answersOf(model: string, isChecked: boolean): Promise<{ answers: 
   if (isChecked) process.env.PAGODA_CUDA_CHECK = "1";
   else delete process.env.PAGODA_CUDA_CHECK;
   const device = (await openCuda()).device!;
-  const config = engineConfig({ model, device: "cuda", pageSize: 8, maxPagesPerBatch: 16, idealChunk: 32 });
-  const { core, facts } = await loadEngine(
-    config,
-    () => {},
-    async () => device,
-  );
+  const { core, facts } = await load(device, model);
   const answers = new Map<string, number[]>();
   // Rows that stay while others join and leave, so that sizes come back; one whose keys are split, into more parts as it grows; some that
   // ask for what changes the launches of sampling.
@@ -88,6 +78,15 @@ async function answersOf(model: string, isChecked: boolean): Promise<{ answers: 
   const { knownSteps } = device.counts;
   core.close();
   return { answers: [...answers].map(([id, tokens]) => `${id}: ${tokens}`), numKnown: knownSteps };
+}
+
+function load(device: CudaDevice, model: string) {
+  const config = engineConfig({ model, device: "cuda", pageSize: 8, maxPagesPerBatch: 16, idealChunk: 32 });
+  return loadEngine(
+    config,
+    () => {},
+    async () => device,
+  );
 }
 
 function add(
