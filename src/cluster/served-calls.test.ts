@@ -32,6 +32,7 @@ test("slots are filled best first; when all places are taken the worst that wait
   assert.equal(calls.inTheWayOf(callOf(4)), late);
   assert.equal(calls.inTheWayOf(callOf(9, { isResumed: true })), null, "it was let in long ago");
   assert.deepEqual([calls.remove(late), calls.remove(late), calls.isFull], [true, false, false]);
+  assert.equal(calls.runNext(), undefined, "who waited leaves no slot behind");
   calls.remove(soon);
   assert.equal(calls.runNext(), first);
 });

@@ -1,4 +1,5 @@
-// Responses that may be asked for again, or continued: the newest, within a bound on their number and size, each its tenant's own.
+// Responses that may be asked for again, or continued: the newest, within a bound on their number and size, each its tenant's own. Who
+// keeps most gives way first, so that one tenant's many do not push out another's few.
 
 import type { Tenant } from "./auth.js";
 import type { InputItem } from "./schemas/responses.js";
@@ -29,7 +30,7 @@ export class ResponseStore {
     if (size > MAX_BYTES) return;
     this.#entries.set(stored.response.id, { stored, owner: tenant.name, size });
     this.#size += size;
-    while (this.#entries.size > MAX_RESPONSES || this.#size > MAX_BYTES) this.#drop(this.#entries.keys().next().value!);
+    while (this.#entries.size > MAX_RESPONSES || this.#size > MAX_BYTES) this.#drop(this.#oldestOfLargest());
   }
 
   /** null: never kept, gone, or another tenant's. */
@@ -42,6 +43,19 @@ export class ResponseStore {
     if (this.get(tenant, id) === null) return false;
     this.#drop(id);
     return true;
+  }
+
+  /** Of the tenant whose responses take up most of both bounds together. */
+  #oldestOfLargest(): string {
+    const shares = new Map<string, { share: number; oldest: string }>();
+    let largest = { share: -1, oldest: "" };
+    for (const [id, { owner, size }] of this.#entries) {
+      const held = shares.get(owner) ?? { share: 0, oldest: id };
+      held.share += size / MAX_BYTES + 1 / MAX_RESPONSES;
+      shares.set(owner, held);
+      if (held.share > largest.share) largest = held;
+    }
+    return largest.oldest;
   }
 
   #drop(id: string): void {

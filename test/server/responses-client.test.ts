@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 import { generateText, stepCountIs, streamText, tool } from "ai";
 import type OpenAI from "openai";
 import { z } from "zod";
+import { ResponseStore } from "../../src/server/response-store.js";
 import { loadClient } from "../support/clients.js";
 import { startServer, type TestServer } from "../support/test-server.js";
 
@@ -88,6 +89,24 @@ test("stored responses: continued, retrieved, deleted; another key's and unstore
   const unstored = await client.responses.create({ ...greedy, input: "x", store: false });
   assert.equal((unstored as { store?: boolean }).store, false);
   await assert.rejects(client.responses.retrieve(unstored.id), { status: 404 });
+});
+
+test("what is stored is bounded in number and size; who stores most gives way, oldest first", () => {
+  const store = new ResponseStore();
+  const tenantOf = (name: string) => ({ name, salt: name, isAdmin: false });
+  const [few, many] = [tenantOf("few"), tenantOf("many")];
+  const put = (tenant: typeof few, id: string, text = "") =>
+    store.put(tenant, { response: { id, text }, items: [], numInput: 0 });
+  put(few, "a");
+  for (let i = 0; i < 1001; i++) put(many, `m${i}`);
+  const kept = (ids: string[]) => ids.filter((id) => store.get(many, id) !== null);
+  assert.deepEqual(kept(["m0", "m1", "m2", "m1000"]), ["m2", "m1000"]);
+  const long = "x".repeat(6 * 2 ** 20); // 12 MiB each, of 64
+  for (let i = 0; i < 6; i++) put(many, `l${i}`, long);
+  assert.deepEqual(kept(["m1000", "l0", "l1", "l5"]), ["l1", "l5"]);
+  assert.notEqual(store.get(few, "a"), null);
+  put(few, "too long", "x".repeat(33 * 2 ** 20));
+  assert.equal(store.get(few, "too long"), null);
 });
 
 test("tools: a forced call streamed, its output given back, allowed tools", async () => {
