@@ -4,7 +4,7 @@
 # has a time limit, so that one failure does not hide the rest, and all together BUDGET seconds (560): what is left over is named as not run.
 # Logs go to $OUT (logs.tgz); the table is printed at the end, however it comes.
 #   scripts/gpu-round.sh [phase ...]      checks: contract goldens invariance known sanitize sanitize-contract tier
-#                                         measurements: attention kernels matmul codes forms e2e e2e8b split host serve coded fp8 warmup spill share
+#                                         measurements: attention kernels matmul codes gated forms e2e e2e8b split host serve coded fp8 warmup spill share
 #                                         profile step1b step8b counters attention-counters sass peers cublaslt architectures
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
@@ -96,7 +96,7 @@ wait
 note "== checks and models: done after $SECONDS s"
 for p in $PHASES; do
   case $p in
-    matmul | codes | forms) phase 90 $p node dist/bench/cuda-kernels.js $p; cat "$OUT/$p.log" >> "$TABLE" ;;
+    matmul | codes | gated | forms) phase 90 $p node dist/bench/cuda-kernels.js $p; cat "$OUT/$p.log" >> "$TABLE" ;;
     kernels) phase 90 kernels node dist/bench/cuda-kernels.js; cat "$OUT/kernels.log" >> "$TABLE" ;;
     attention) phase 60 attention node dist/bench/cuda-kernels.js attention; cat "$OUT/attention.log" >> "$TABLE" ;;
     attention-counters)
