@@ -138,7 +138,7 @@ export const TILES: readonly TileForm[] = [
 ];
 /** Clocks to fill the ring and to write a tile out; for each sum of a chain by itself, to write it and to add up those of all. */
 const TILE_CLOCKS = 8000;
-const PART_CLOCKS = 1.3;
+const PART_CLOCKS = 1;
 
 /** A form, and whether the chains of a matrix that is cut run side by side, a block each. */
 export interface TileChoice {
