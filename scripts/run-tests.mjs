@@ -18,6 +18,7 @@ const LONGEST = [
   "test/dashboard",
   "test-server",
   "goldens.test",
+  "/test.test",
   "never-stuck",
   "test-cluster",
   "cluster/",
@@ -31,7 +32,8 @@ const LONGEST = [
   "fuzz",
 ];
 /** Folders of short tests. Those that leave the process as it was share one, since starting it takes longer. */
-const SHORT = /^dist[\\/](src[\\/]\w+|web|test[\\/](?:attention|checklist|cluster|cpu|cuda|server))[\\/]/;
+const SHORT =
+  /^dist[\\/](src[\\/]\w+|web|test[\\/](?:attention|checklist|cluster|cpu|cuda|server)|test(?![\\/](?:dashboard|invariance|\w+[\\/])))[\\/]/;
 const NEEDS_ITS_OWN = /\bprocess\.|\bglobalThis\b/;
 
 if (globalThis.gc === undefined) {
