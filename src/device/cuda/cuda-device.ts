@@ -58,10 +58,13 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   readonly #experts: CudaExperts;
   readonly #scratch: EditScratch;
   readonly #busy: BusyTime;
+  readonly #begin = (): void => this.#busy.begin();
   readonly #known: KnownSteps;
   /** Known steps are written all the same, and compared. */
   readonly #isChecking = process.env.PAGODA_CUDA_CHECK !== undefined;
   #expected: Graph | null = null;
+  /** Whose rows were brought for a step that may be known. */
+  #asked: CudaTokenBuffer | null = null;
   #flushesAtStage = 0;
 
   /** Throws DeviceError device_unavailable with one line that says what is missing. */
@@ -159,8 +162,10 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     (staged as CudaStagedBatch).stage(batch, plans, (previous as CudaTokenBuffer | null)?.address ?? 0);
     this.runtime.pageCopies.join(false);
     queue.isHeld = batch.numTokens <= GRAPH_TOKENS;
-    if (!queue.isHeld) this.#busy.begin();
+    queue.onLaunch = this.#begin;
     this.#known.forget();
+    this.#asked?.skip(); // of a step that failed before it was sampled
+    this.#asked = null;
     this.#expected = null;
     this.#flushesAtStage = queue.numFlushes;
   }
@@ -169,6 +174,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     const { queue } = this.runtime;
     if (!queue.isHeld || rows.count === 0) return false;
     const tokens = out as CudaTokenBuffer;
+    this.#asked = tokens;
     tokens.bring(0, logits.cols, rows, this.#scratch);
     this.#known.begin();
     (batch as CudaStagedBatch).identify(this.#known);
@@ -180,7 +186,6 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       return false;
     }
     tokens.skip();
-    this.#busy.begin();
     queue.replay(graph);
     return true;
   }
@@ -280,7 +285,6 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     const { queue } = this.runtime;
     if (!queue.isEmpty) {
       if (this.#expected !== null && !queue.holds(this.#expected)) throw new Error("a known step has other launches");
-      if (queue.isHeld) this.#busy.begin();
       queue.flush();
       if (queue.lastGraph !== null && queue.numFlushes === this.#flushesAtStage + 1) this.#known.learn(queue.lastGraph);
     }

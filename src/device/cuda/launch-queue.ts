@@ -50,6 +50,8 @@ export class LaunchQueue {
   readonly #configWords: Uint32Array;
   readonly #meta = new Int32Array(CAPACITY * META_WORDS);
   #count = 0;
+  /** Called once, before the next launches are handed over. */
+  onLaunch: (() => void) | null = null;
   /** Since the start: lists handed over, and the graph that the last of them was. */
   numFlushes = 0;
   lastGraph: Graph | null = null;
@@ -135,6 +137,7 @@ export class LaunchQueue {
   /** Hands everything queued to the driver. */
   flush(): void {
     if (this.#count === 0) return;
+    this.#announce();
     this.counts.launches += this.#count;
     this.numFlushes++;
     this.lastGraph = null;
@@ -146,6 +149,7 @@ export class LaunchQueue {
   /** Launches a graph of lastGraph again. */
   replay(graph: Graph): void {
     const { driver, stream } = this.#context;
+    this.#announce();
     check(driver, driver.graphLaunch(graph.executable, stream), "graphLaunch");
     this.counts.launches += graph.numLaunches;
     this.#used(graph);
@@ -154,6 +158,11 @@ export class LaunchQueue {
   /** Whether what is queued is what the graph launches. */
   holds({ words }: Graph): boolean {
     return this.#isSame(words);
+  }
+
+  #announce(): void {
+    this.onLaunch?.();
+    this.onLaunch = null;
   }
 
   #used(graph: Graph): void {

@@ -110,7 +110,7 @@ export class CudaTokenBuffer implements TokenBuffer {
     key.add(this.#numEdited > 0 ? 1 : 0).add(this.#numReports > 0 ? 1 : 0);
   }
 
-  /** The launches of what was brought are in a graph. */
+  /** The launches of what was brought are in a graph, or do not come. */
   skip(): void {
     this.#brought = null;
   }
