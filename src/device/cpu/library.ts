@@ -39,7 +39,7 @@ export function loadLibrary(): NativeLibrary {
   if (prebuilt !== null) return prebuilt;
   if (isCurrent()) return open(BUILT, "compiled here");
   const state = existsSync(BUILT) ? "is older than its sources" : "is not built";
-  const remedy = `install g++ or clang++ and run: ${BUILD_COMMAND}`;
+  const remedy = `with g++ or clang++ installed, ${BUILD_COMMAND} builds it.`;
   throw errorFor("device_unavailable", { device: "cpu", reason: `the native library ${state}; ${remedy}` });
 }
 
