@@ -359,7 +359,7 @@ test("errors in OpenAI's shape: 400 with param, 404, 413", async () => {
     [{ max_tokens: 0 }, "max_tokens", /Too small/],
     [{ messages: [] }, "messages", /Too small/],
     [{ temprature: 1 }, "temprature", /not a field of this request/],
-    [{ min_tokens: 9, max_tokens: 3 }, "min_tokens", /at most maxTokens \(3/],
+    [{ min_tokens: 9, max_tokens: 3 }, "min_tokens", /min_tokens is 9; it must be at most max_tokens \(3/],
     [{ messages: [{ role: "user", content: "dragon ".repeat(1000) }] }, "messages", /context holds 512/],
     [{ messages: [{ role: "user", content: "dragon ".repeat(10_000) }] }, "messages", /characters/],
     [{ messages: [{ role: "user", content: "dragon ".repeat(20_000) }] }, "messages", /bytes/],
