@@ -48,7 +48,8 @@ export class BusyTime {
   /** The event to record behind the flight's last copy. */
   end(flight: TokenBuffer): number {
     this.#lastEnd = this.#next();
-    this.#inAir.set(flight, { begin: this.#begin, end: this.#lastEnd });
+    if (this.#begin !== 0) this.#inAir.set(flight, { begin: this.#begin, end: this.#lastEnd });
+    this.#begin = 0; // what launches nothing is not counted
     return this.#lastEnd;
   }
 
