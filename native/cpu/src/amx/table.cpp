@@ -16,7 +16,7 @@ const Kernels* kernels() {
   static const Kernels table = [] {
     Kernels t = *avx512::kernels();
     t.isa = kIsaAmx;
-    t.layouts[kLayoutBf16Tiles] = {kBf16Rows, false, bf16_tile_bytes, pack_bf16_rows};
+    t.layouts[kLayoutBf16Tiles] = {kTileRows, false, bf16_tile_bytes, pack_bf16_rows};
     t.matmul[kEncodingBf16] = {gemm_bf16_tiles, kLayoutBf16Tiles, kTilePanels};
     t.layouts[kLayoutIntPairs] = {kIntRows, false, int_tiles_bytes, pack_int_tiles};
     t.matmul_many[kEncodingQ8] = {gemm_q8_tiles, kLayoutIntPairs, kTilePanels};

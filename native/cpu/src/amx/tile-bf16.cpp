@@ -2,11 +2,12 @@
 //
 // Maths    out[i, j] = scale * (sum_k bf16(x[i, k]) * w[j, k] + bias[j]), sums in f32
 // Order    one sum over k ascending in steps of 32, each as tiles.h says: a row's result does not depend on the rows beside it.
-// Tiling   Panels of bf16 weights, [cols/2][32][2], are two tiles side by side: nothing is re-ordered. 32 rows of x are two tiles: four
-//          products for four loads. Up to 16 rows: two products for three loads, of as many rows as there are. Several row tiles:
-//          kChunkSteps steps of kTilePanels panels stay in L2 while row tiles run over them one after the other; sums of wider matrices
-//          wait in memory meanwhile, exactly.
-// Traffic  weights come from memory once per band of row tiles; per step 2 KiB of weights and 2 of x, from L2, for 32,768 multiply-adds.
+// Tiling   Panels of bf16 weights, [cols/2][32][2], are two tiles side by side: nothing is re-ordered. 16 rows of x by a panel are two
+//          products into two sums, the halves of the panel through one register: what can be loaded ahead is the processor's tiles
+//          less the registers in use, so four of them do more than eight. kChunkSteps steps of a panel stay in L1 while the row
+//          tiles of a band run over them, and x in L2 while kTilePanels panels do; sums wait in memory meanwhile, exactly.
+// Traffic  weights come from memory once per band of row tiles; per step 2 KiB of weights from L1 and 1 of x from L2, for 16,384
+//          multiply-adds. Every row tile asks for its share of the weights that come next.
 #include "../kernels/finish.h"
 #include "tile-matmul.h"
 
@@ -15,101 +16,86 @@ namespace PG_NS {
 namespace {
 
 constexpr int64_t kStepBytes = 2 * kStepTileBytes;  // of a panel: 32 columns by 32 outputs
-constexpr int64_t kChunkSteps = 64;
-constexpr int64_t kAhead = 16384;
-constexpr int64_t kBandTiles = 16;
-constexpr int64_t kSums = kBf16Rows * kPanelRows;  // of a row tile by a panel
+constexpr int64_t kChunkSteps = 8;
+constexpr int64_t kBandTiles = 32;
+constexpr int64_t kSums = kTileRows * kPanelRows;  // of a row tile by a panel
 
-// tmm0, 1: the first 16 rows of x by the halves of the panel; tmm2, 3: the second; tmm4, 5: x; tmm6, 7: weights.
+// Registers: two sums, x, weights.
+enum : int { kSum0, kSum1, kX, kW };
+
 TileConfig config_for(int rows) {
   TileConfig config;
-  for (int tile = 0; tile < 6; tile++) config.set(tile, rows, 64);
-  for (int tile = 6; tile < 8; tile++) config.set(tile, 16, 64);
+  for (int tile = kSum0; tile <= kX; tile++) config.set(tile, rows, 64);
+  config.set(kW, kTileRows, 64);
   return config;
 }
 
-// sums [32][32]. Null: zeros.
-template <bool kPair>
-PG_INLINE void load_sums(const float* sums) {
-  if (sums == nullptr) {
-    tile_zero<0>();
-    tile_zero<1>();
-    tile_zero<2>();
-    tile_zero<3>();
-    return;
-  }
-  tile_load<0>(sums, 128);
-  tile_load<1>(sums + 16, 128);
-  if (!kPair) return;
-  tile_load<2>(sums + kSums / 2, 128);
-  tile_load<3>(sums + kSums / 2 + 16, 128);
-}
-
-template <bool kPair>
-PG_INLINE void store_sums(float* sums) {
-  tile_store<0>(sums, 128);
-  tile_store<1>(sums + 16, 128);
-  if (!kPair) return;
-  tile_store<2>(sums + kSums / 2, 128);
-  tile_store<3>(sums + kSums / 2 + 16, 128);
-}
-
-template <bool kPair>
 PG_INLINE void add_step(const uint8_t* w, const uint8_t* x) {
-  tile_load<6>(w, 128);
-  tile_load<4>(x, 64);
-  tile_dot_bf16<0, 4, 6>();
-  tile_load<7>(w + 64, 128);
-  tile_dot_bf16<1, 4, 7>();
-  if (!kPair) return;
-  tile_load<5>(x + kStepTileBytes, 64);
-  tile_dot_bf16<2, 5, 6>();
-  tile_dot_bf16<3, 5, 7>();
+  tile_load<kX>(x, 64);
+  tile_load<kW>(w, 128);
+  tile_dot_bf16<kSum0, kX, kW>();
+  tile_load<kW>(w + 64, 128);
+  tile_dot_bf16<kSum1, kX, kW>();
 }
 
-// Steps [first, first + count) of one row tile by one panel. The last step of a panel may be short: zeros stand for the columns
-// beyond. ahead: the weights come from memory.
-template <bool kPair>
-PG_INLINE void run_steps(const Gemm& g, int64_t panel, const uint8_t* x, int64_t first, int64_t count, float* sums, bool ahead) {
-  constexpr int64_t x_bytes = (kPair ? 2 : 1) * kStepTileBytes;
+// Weights to be asked for, into L2: some lines at every step.
+struct Ahead {
+  const uint8_t* at;
+  int64_t lines;
+};
+
+// Steps [first, first + count) of one row tile by one panel. The last step of a panel may be short: zeros stand for the columns beyond.
+PG_INLINE void run_steps(const Gemm& g, int64_t panel, const uint8_t* x, int64_t first, int64_t count, float* sums, Ahead ahead) {
   const uint8_t* w = g.panels + panel * g.panel_bytes + first * kStepBytes;
-  load_sums<kPair>(first == 0 ? nullptr : sums);
-  x += first * x_bytes;
+  if (first == 0) {
+    tile_zero<kSum0>();
+    tile_zero<kSum1>();
+  } else {
+    tile_load<kSum0>(sums, 128);
+    tile_load<kSum1>(sums + 16, 128);
+  }
+  x += first * kStepTileBytes;
   int64_t whole = g.panel_bytes / kStepBytes - first;
   if (whole > count) whole = count;
-  for (int64_t step = 0; step < whole; step++, w += kStepBytes, x += x_bytes) {
-    if (ahead)
-      for (int64_t line = 0; line < kStepBytes; line += 64) __builtin_prefetch(w + kAhead + line, 0, 2);
-    add_step<kPair>(w, x);
+  for (int64_t step = 0; step < whole; step++, w += kStepBytes, x += kStepTileBytes) {
+    for (int64_t line = 0; line < ahead.lines; line++, ahead.at += 64) __builtin_prefetch(ahead.at, 0, 2);
+    add_step(w, x);
   }
   if (whole < count) {
     alignas(64) uint8_t last[kStepBytes] = {};
     memcpy(last, w, (size_t)(g.panel_bytes % kStepBytes));
-    add_step<kPair>(last, x);
+    add_step(last, x);
   }
-  store_sums<kPair>(sums);
+  tile_store<kSum0>(sums, 128);
+  tile_store<kSum1>(sums + 16, 128);
 }
 
-// The row tiles of a band by up to kTilePanels panels, a chunk of columns at a time. waiting: [tiles][panels][kSums].
+// The row tiles of a band by some panels, a chunk of columns at a time. waiting: [panels][tiles][kSums].
 void run_band(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, float* waiting) {
-  const int64_t steps = steps_of(g.cols);
+  const int64_t steps = steps_of(g.cols), tiles = tile_end - tile_begin;
+  const int64_t lines = (kStepBytes / 64 + tiles - 1) / tiles;  // that a row tile asks for at a step
   for (int64_t first = 0; first < steps; first += kChunkSteps) {
     const int64_t count = steps - first < kChunkSteps ? steps - first : kChunkSteps;
-    float* sums = waiting;
-    for (int64_t t = tile_begin; t < tile_end; t++)
-      for (int64_t panel = panel_begin; panel < panel_end; panel++, sums += kSums) {
-        const bool ahead = t == tile_begin;
-        if (g.tiles.height(t) > kTileRows) run_steps<true>(g, panel, g.tile_of(t), first, count, sums, ahead);
-        else run_steps<false>(g, panel, g.tile_of(t), first, count, sums, ahead);
-        if (first + count == steps) finish(g, sums, g.tiles.first(t), g.tiles.height(t), panel * kPanelRows, kPanelRows);
+    const bool is_last = first + count == steps;
+    for (int64_t panel = panel_begin; panel < panel_end; panel++) {
+      const int64_t next_panel = panel + 1 < panel_end || is_last ? panel + 1 : panel_begin;
+      const int64_t next_first = panel + 1 < panel_end ? first : is_last ? 0 : first + count;
+      const uint8_t* next = g.panels + next_panel * g.panel_bytes + next_first * kStepBytes;
+      for (int64_t t = 0; t < tiles; t++) {
+        float* sums = waiting + ((panel - panel_begin) * tiles + t) * kSums;
+        run_steps(g, panel, g.tile_of(tile_begin + t), first, count, sums, {next + t * count * lines * 64, lines});
+        if (is_last) finish(g, sums, g.tiles.first(tile_begin + t), g.tiles.height(tile_begin + t), panel * kPanelRows, kPanelRows);
       }
+    }
   }
 }
 
 void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t* scratch) {
   const TileScope scope(config_for(g.tiles.n < kTileRows ? (int)g.tiles.n : kTileRows));
-  for (int64_t panel = panel_begin; panel < panel_end; panel += kTilePanels) {
-    const int64_t last_panel = panel + kTilePanels < panel_end ? panel + kTilePanels : panel_end;
+  // One row tile stays where it is: its weights are best read as they lie.
+  const int64_t side = tile_end - tile_begin > 1 ? kTilePanels : 1;
+  for (int64_t panel = panel_begin; panel < panel_end; panel += side) {
+    const int64_t last_panel = panel + side < panel_end ? panel + side : panel_end;
     for (int64_t first = tile_begin; first < tile_end; first += kBandTiles) {
       const int64_t last = first + kBandTiles < tile_end ? first + kBandTiles : tile_end;
       run_band(g, panel, last_panel, first, last, (float*)scratch);

@@ -12,9 +12,7 @@ constexpr int64_t kStepCols = 32;
 constexpr int64_t kStepTileBytes = kTileRows * kStepCols * 2;
 constexpr int64_t steps_of(int64_t cols) { return (cols + kStepCols - 1) / kStepCols; }
 
-// Bf16 tiles: x to the nearest bf16, up to 32 rows, [steps][1 or 2 halves of 16 rows][16 rows][32];
-// rows and columns beyond x are zero. Up to 16 rows there is one half.
-constexpr int64_t kBf16Rows = 2 * kTileRows;
+// Bf16 tiles: x to the nearest bf16, 16 rows, [steps][16 rows][32]; rows and columns beyond x are zero.
 int64_t bf16_tile_bytes(int64_t cols);
 void pack_bf16_rows(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
 

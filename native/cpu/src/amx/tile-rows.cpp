@@ -23,16 +23,15 @@ PG_INLINE __m512 load_up_to(const float* x, int64_t left) {
 
 }  // namespace
 
-int64_t bf16_tile_bytes(int64_t cols) { return steps_of(cols) * 2 * kStepTileBytes; }
+int64_t bf16_tile_bytes(int64_t cols) { return steps_of(cols) * kStepTileBytes; }
 
 void pack_bf16_rows(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
-  const int64_t halves = height > kTileRows ? 2 : 1, step_bytes = halves * kStepTileBytes;
-  if (height < halves * kTileRows) memset(out, 0, (size_t)(steps_of(cols) * step_bytes));
+  if (height < kTileRows) memset(out, 0, (size_t)bf16_tile_bytes(cols));
   for (int64_t step = 0; step < steps_of(cols); step++)
     for (int64_t i = 0; i < height; i++) {
       const float* from = x + i * x_stride + step * kStepCols;
       const int64_t left = cols - step * kStepCols;
-      __m256i* to = (__m256i*)(out + step * step_bytes + i * kStepCols * 2);
+      __m256i* to = (__m256i*)(out + step * kStepTileBytes + i * kStepCols * 2);
       _mm256_storeu_si256(to, to_bf16(load_up_to(from, left)));
       _mm256_storeu_si256(to + 1, to_bf16(load_up_to(from + 16, left - 16)));
     }
