@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kStepBytes = 2 * kStepTileBytes;  // of a panel: 32 columns by 32 outputs
 constexpr int64_t kChunkSteps = 8;
-constexpr int64_t kBandTiles = 32;
+constexpr int64_t kBandTiles = 16;
 constexpr int64_t kSums = kTileRows * kPanelRows;  // of a row tile by a panel
 
 // Registers: two sums, x, weights.

@@ -23,10 +23,14 @@ PG_INLINE __m512 load_up_to(const float* x, int64_t left) {
 
 }  // namespace
 
-int64_t bf16_tile_bytes(int64_t cols) { return steps_of(cols) * kStepTileBytes; }
+// An odd number of kSlotBytes: tiles a power of two apart would have the same columns in the same few sets of L2.
+int64_t bf16_tile_bytes(int64_t cols) {
+  constexpr int64_t kSlotBytes = 8 * kStepTileBytes;
+  return ((steps_of(cols) * kStepTileBytes + kSlotBytes - 1) / kSlotBytes | 1) * kSlotBytes;
+}
 
 void pack_bf16_rows(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
-  if (height < kTileRows) memset(out, 0, (size_t)bf16_tile_bytes(cols));
+  if (height < kTileRows) memset(out, 0, (size_t)(steps_of(cols) * kStepTileBytes));
   for (int64_t step = 0; step < steps_of(cols); step++)
     for (int64_t i = 0; i < height; i++) {
       const float* from = x + i * x_stride + step * kStepCols;
