@@ -17,8 +17,11 @@ import {
 import { runOnDevice } from "../support/device-attention.js";
 import { ISAS } from "../support/isas.js";
 
-/** Outputs are averages of numbers in [-1, 1). The reference rounds K and V to the same type, so only sums differ. */
-const TOLERANCE: Record<KvDtype, number> = { f32: 4e-6, f16: 4e-6, bf16: 4e-6, i8: 2e-3, fp8: 4e-6 };
+/**
+ * Outputs are averages of numbers in [-1, 1). The reference rounds K and V to the same type, so only sums differ; on tiles, 16 bits of
+ * q and of probabilities count.
+ */
+const TOLERANCE: Record<KvDtype, number> = { f32: 4e-6, f16: 4e-6, bf16: 1.6e-5, i8: 2e-3, fp8: 4e-6 };
 
 const RAGGED: CaseRow[] = [
   { sequence: 0, start: 0, queryLen: 37 },

@@ -54,7 +54,11 @@ extern "C" int32_t pg_attention(void* handle, float* out, int64_t out_stride, co
   };
   const int64_t units = int64_t{args.plan.num_items} * heads;
   const int64_t per_run = std::clamp<int64_t>(units / (8 * context->pool.size()), 1, 8);
-  parallel_for(context->pool, (units + per_run - 1) / per_run, [&](int64_t run, int32_t worker) {
+  const int64_t runs = (units + per_run - 1) / per_run;
+  // Runs are dealt out like cards, the costly ones first: what a worker owns (pool.h) costs about the same for all.
+  const int64_t workers = context->pool.size(), each = (runs + workers - 1) / workers;
+  parallel_for(context->pool, each * workers, [&](int64_t chunk, int32_t worker) {
+    const int64_t run = chunk % each * workers + chunk / each;
     const int64_t end = std::min(units, (run + 1) * per_run);
     for (int64_t i = run * per_run; i < end; i++) {
       const AttentionUnit unit = unit_at(i);

@@ -134,7 +134,7 @@ constexpr float kTolerance[] = {1e-5f, 2e-3f, 1e-2f, 2e-2f};
 
 TEST(attention_of_all_kv_types_and_odd_shapes) {
   const std::vector<Row> rows{{0, 19}, {70, 1}, {60, 6}, {0, 1}};
-  const int32_t dims[][2] = {{16, 16}, {7, 3}, {40, 20}, {80, 48}, {129, 65}};
+  const int32_t dims[][2] = {{16, 16}, {7, 3}, {40, 20}, {64, 32}, {80, 48}, {129, 65}};
   for (const auto& dim : dims)
     for (int32_t dtype = 0; dtype < 4; dtype++)
       for (const int32_t page_size : {1, 16})
@@ -145,7 +145,8 @@ TEST(attention_of_windows_tall_tiles_and_odd_chunks) {
   const std::vector<Row> rows{{0, 90}, {33, 40}, {129, 1}};
   for (const int32_t window : {0, 1, 50})
     for (const int32_t kv_chunk : {20, 64, 1000})
-      run(context, {2, 2, 24, 24, 8, 0}, rows, 96, kv_chunk, window, kv_chunk == 20, kTolerance[0]);
+      for (const int32_t dtype : {0, 2})
+        run(context, {2, 2, dtype == 0 ? 24 : 32, dtype == 0 ? 24 : 32, 8, dtype}, rows, 96, kv_chunk, window, kv_chunk == 20, kTolerance[dtype]);
 }
 
 TEST(pages_are_copied_whole) {

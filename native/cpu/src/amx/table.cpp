@@ -1,5 +1,6 @@
-// The amx variant: everything of avx512, with bf16 weights on tiles, and q8 and q4 for many rows. bf16 for any number of rows: the
-// sums are in another order than those of avx512, and a row must not depend on the rows beside it. Integers give avx512's bits.
+// The amx variant: everything of avx512, with bf16 weights and attention over bf16 pages on tiles, and q8 and q4 for many rows. bf16
+// for any number of rows: the sums are in another order than those of avx512, and a row must not depend on the rows beside it.
+// Integers give avx512's bits.
 #include "../kernels.h"
 #include "tile-matmul.h"
 
@@ -8,6 +9,8 @@ namespace avx512 {
 const Kernels* kernels();
 }
 namespace PG_NS {
+
+extern const AttentionKernels attention_on_tiles;
 
 // From here on int8 tiles do more than vpdpbusd: 8 rows take 1.7 times as long, 32 as long, 64 0.93, 512 0.8 times.
 constexpr int64_t kManyRows = 64;
@@ -21,6 +24,7 @@ const Kernels* kernels() {
     t.layouts[kLayoutIntPairs] = {kIntRows, false, int_tiles_bytes, pack_int_tiles};
     t.matmul_many[kEncodingQ8] = {gemm_q8_tiles, kLayoutIntPairs, kTilePanels};
     t.matmul_many[kEncodingQ4] = {gemm_q4_tiles, kLayoutIntPairs, kTilePanels};
+    t.attention = &attention_on_tiles;
     t.many_rows = kManyRows;
     t.matmul_scratch_bytes = [](int64_t) { return bf16_scratch_bytes() > int_scratch_bytes() ? bf16_scratch_bytes() : int_scratch_bytes(); };
     return t;

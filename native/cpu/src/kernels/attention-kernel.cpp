@@ -12,9 +12,8 @@
 // Flops per row and tile: 2 * 64 * (D + Dv) plus 64 exp2.
 //
 // The scalar twin is attention of src/device/reference; attention-tile.h says why results do not depend on the tiling.
+#include "attention-item.h"
 #include "attention-scores.h"
-#include "attention-scratch.h"
-#include "attention-softmax.h"
 
 namespace pg {
 namespace PG_NS {
@@ -22,56 +21,6 @@ namespace {
 
 // From this many rows on, values are converted to f32 once per tile rather than once per kRows rows.
 constexpr int kCopyValuesFrom = 2 * kRows + 1;
-
-HeadPages pages_of(const AttentionArgs& a, const AttentionUnit& unit) {
-  const int32_t row = a.plan.item_row[unit.item];
-  return {*a.pool, a.layer, unit.head, a.batch.kv_indices + a.batch.kv_indptr[row]};
-}
-
-// The first key that any row of a unit sees.
-int32_t first_key(const AttentionArgs& a, const AttentionUnit& unit) {
-  const int32_t group = a.num_heads / a.pool->num_kv_heads;
-  const int32_t token = a.batch.qo_indptr[a.plan.item_row[unit.item]] + a.plan.item_q_start[unit.item] / group;
-  return i_max(a.plan.visible_start(a.batch.positions[token]), a.plan.item_kv_start[unit.item]);
-}
-
-// Rows of the item as scaled queries with their visible ranges; returns how many.
-int32_t load_queries(TileScratch& s, const AttentionArgs& a, int32_t item, int32_t head) {
-  const int32_t row = a.plan.item_row[item];
-  const int32_t token0 = a.batch.qo_indptr[row];
-  const int32_t group = a.num_heads / a.pool->num_kv_heads;
-  const int32_t packed = (a.batch.qo_indptr[row + 1] - token0) * group;
-  const int32_t start = a.plan.item_q_start[item];
-  const int32_t count = i_min(a.plan.q_tile, packed - start);
-  const int32_t dim = a.pool->key_dim;
-  const int64_t q_stride = round_up(dim, VL);
-  // With a cap, scores come out as score / cap; without, in base 2.
-  const vf factor = v_set(a.softcap != 0.0f ? a.scale / a.softcap : a.scale * kLog2e);
-  for (int32_t i = 0; i < count; i++) {
-    const int32_t token = token0 + (start + i) / group;
-    const int32_t in_group = (start + i) % group;
-    const float* q = a.q + token * a.q_stride + (int64_t{head} * group + in_group) * dim;
-    float* to = s.q + i * q_stride;
-    each_step(dim, [&](int64_t d, int lanes) { v_store(to + d, v_load_some(q + d, lanes) * factor); });
-    s.visible_start[i] = a.plan.visible_start(a.batch.positions[token]);
-    s.visible_end[i] = a.plan.visible_end(a.batch.positions[token], a.batch.visible_end[token]);
-    s.total_sums[i] = 0.0f;
-    s.total_maxima[i] = kMinusInfinity;
-  }
-  memset(s.total_out, 0, sizeof(float) * count * round_up(a.pool->value_dim, VL));
-  return count;
-}
-
-// Empty states, and what each row sees of the keys [from, to). Both bounds grow with the row.
-void begin_chunk(TileScratch& s, int32_t count, int64_t padded, int32_t from, int32_t to) {
-  for (int32_t i = 0; i < count; i++) {
-    s.first[i] = i_max(s.visible_start[i], from);
-    s.last[i] = i_min(s.visible_end[i], to);
-    s.maxima[i] = kMinusInfinity;
-  }
-  memset(s.out, 0, sizeof(float) * count * padded);
-  memset(s.sums, 0, sizeof(float) * count * VL);
-}
 
 // Probabilities meet values. Keys that some of the rows see and others do not are added row by row, so that what a row may
 // not see never enters its sum, not even times zero.
@@ -101,129 +50,62 @@ void add_values(TileScratch& s, int32_t row, const float* scores, int rows, int3
   }
 }
 
+// A tile by vector instructions, straight from the page or from copies in f32.
 template <typename Row>
-void run_tile(TileScratch& s, const KvPool& pool, float softcap, const TileRows& rows_of_tile, const TileRows& next,
-              int32_t tile, int32_t from, int32_t to, int32_t row_begin, int32_t row_end) {
-  const SoftmaxStep softmax{softcap, Row::scaled ? rows_of_tile.key_scales : nullptr,
-                            Row::scaled ? rows_of_tile.value_scales : nullptr};
-  const int32_t dim = pool.key_dim;
-  const int64_t q_stride = round_up(dim, VL);
-  const int steps = (int)(round_up(pool.value_dim, VL) / VL);
-  const int64_t padded = int64_t{steps} * VL;
-  // Transposing pays when enough queries share it: a query costs some 40 shuffles per VL keys without, the tile 90 per VL dims.
-  const bool packed = (row_end - row_begin) * 8 > dim;
-  if (packed) pack_keys<Row>(s.keys, rows_of_tile.keys, dim, from - tile, to - tile);
-  const bool copied = Row::bytes < 4 && row_end - row_begin >= kCopyValuesFrom;
-  if (copied)
-    for (int j = from - tile; j < to - tile; j++)
-      for (int v = 0; v < steps; v++) v_store(s.values + j * padded + v * VL, Row::load(rows_of_tile.values[j], v * VL));
+struct VectorTile {
+  static constexpr bool scaled = Row::scaled;
+  TileScratch& s;
+  const KvPool& pool;
+  const float softcap;
+  VectorTile(TileScratch& scratch, const KvPool& pages, float cap, int32_t, uint8_t*) : s(scratch), pool(pages), softcap(cap) {}
 
-  for (int32_t row = row_begin; row < row_end; row += kGroupRows) {
-    const int rows = i_min(kGroupRows, row_end - row);
-    // Both bounds grow with the row, so the group needs the keys from its first row's first to its last row's last.
-    const int first = i_max(0, s.first[row] - tile);
-    const int last = i_min(kTileKeys, s.last[row + rows - 1] - tile);
-    const float* q = s.q + row * q_stride;
-    if (packed)
-      score_packed_block(rows, first / VL, (last + VL - 1) / VL, s.scores, q, q_stride, s.keys, dim);
-    else
-      score_rows_block<Row>(rows, s.scores, q, q_stride, rows_of_tile.keys, next.keys, dim, first, last);
-    for (int r = 0; r < rows; r++)
-      softmax.run(s.scores + r * kTileKeys, i_max(0, s.first[row + r] - tile), i_min(kTileKeys, s.last[row + r] - tile),
-                  s.maxima[row + r], s.sums + int64_t{row + r} * VL, s.out + (row + r) * padded, steps);
-    for (int r = 0; r < rows; r += kRows) {
-      const int block = i_min(kRows, rows - r);
-      if (copied)
-        add_values(s, row + r, s.scores + r * kTileKeys, block, tile, steps, PackedB{s.values, padded});
+  void run(const TileRows& rows_of_tile, const TileRows& next, int32_t tile, int32_t from, int32_t to, int32_t row_begin,
+           int32_t row_end) {
+    const SoftmaxStep softmax{softcap, Row::scaled ? rows_of_tile.key_scales : nullptr,
+                              Row::scaled ? rows_of_tile.value_scales : nullptr};
+    const int32_t dim = pool.key_dim;
+    const int64_t q_stride = round_up(dim, VL);
+    const int steps = (int)(round_up(pool.value_dim, VL) / VL);
+    const int64_t padded = int64_t{steps} * VL;
+    // Transposing pays when enough queries share it: a query costs some 40 shuffles per VL keys without, the tile 90 per VL dims.
+    const bool packed = (row_end - row_begin) * 8 > dim;
+    if (packed) pack_keys<Row>(s.keys, rows_of_tile.keys, dim, from - tile, to - tile);
+    const bool copied = Row::bytes < 4 && row_end - row_begin >= kCopyValuesFrom;
+    if (copied)
+      for (int j = from - tile; j < to - tile; j++)
+        for (int v = 0; v < steps; v++) v_store(s.values + j * padded + v * VL, Row::load(rows_of_tile.values[j], v * VL));
+
+    for (int32_t row = row_begin; row < row_end; row += kGroupRows) {
+      const int rows = i_min(kGroupRows, row_end - row);
+      // Both bounds grow with the row, so the group needs the keys from its first row's first to its last row's last.
+      const int first = i_max(0, s.first[row] - tile);
+      const int last = i_min(kTileKeys, s.last[row + rows - 1] - tile);
+      const float* q = s.q + row * q_stride;
+      if (packed)
+        score_packed_block(rows, first / VL, (last + VL - 1) / VL, s.scores, q, q_stride, s.keys, dim);
       else
-        add_values(s, row + r, s.scores + r * kTileKeys, block, tile, steps, PagedB<Row>{rows_of_tile.values, next.values});
+        score_rows_block<Row>(rows, s.scores, q, q_stride, rows_of_tile.keys, next.keys, dim, first, last);
+      for (int r = 0; r < rows; r++)
+        softmax.run(s.scores + r * kTileKeys, i_max(0, s.first[row + r] - tile), i_min(kTileKeys, s.last[row + r] - tile),
+                    s.maxima[row + r], s.sums + int64_t{row + r} * VL, s.out + (row + r) * padded, steps);
+      for (int r = 0; r < rows; r += kRows) {
+        const int block = i_min(kRows, rows - r);
+        if (copied)
+          add_values(s, row + r, s.scores + r * kTileKeys, block, tile, steps, PackedB{s.values, padded});
+        else
+          add_values(s, row + r, s.scores + r * kTileKeys, block, tile, steps, PagedB<Row>{rows_of_tile.values, next.values});
+      }
     }
   }
-}
-
-// All tiles of the chunk that begin_chunk laid out.
-template <typename Row>
-void run_chunk(TileScratch& s, const HeadPages& pages, float softcap, int32_t count, const Ahead& ahead) {
-  const int32_t begin = s.first[0];
-  const int32_t end = s.last[count - 1];
-  if (begin >= end) return;
-  int32_t row_begin = 0;  // rows before it have all their keys behind the tile
-  int32_t tile = begin / kTileKeys * kTileKeys;
-  pages.point(s.rows[0], tile, begin, i_min(tile + kTileKeys, end));
-  for (int turn = 0; tile < end; tile += kTileKeys, turn ^= 1) {
-    const int32_t from = i_max(tile, begin);
-    const int32_t to = i_min(tile + kTileKeys, end);
-    TileRows& rows = s.rows[turn];
-    TileRows& next = s.rows[turn ^ 1];
-    const bool is_last = to == end;
-    if (!is_last)
-      pages.point(next, to, to, i_min(to + kTileKeys, end));
-    else if (ahead.pages != nullptr)
-      ahead.pages->point_first(next, ahead.from, ahead.end);
-    const TileRows& following = is_last && ahead.pages == nullptr ? rows : next;
-    if (Row::scaled) pages.gather_scales(rows, tile, from, to);
-    while (row_begin < count && s.last[row_begin] <= i_max(tile, s.first[row_begin])) row_begin++;
-    int32_t row_end = count;  // rows from it on have their window ahead of the tile
-    while (row_end > row_begin && s.first[row_end - 1] >= tile + kTileKeys) row_end--;
-    if (row_begin < row_end)
-      run_tile<Row>(s, pages.pool, softcap, rows, following, tile, from, to, row_begin, row_end);
-  }
-}
-
-template <typename Row>
-void run_item_of(const AttentionArgs& a, void* block, const AttentionUnit& unit, const AttentionUnit* next) {
-  const int32_t item = unit.item;
-  const int32_t head = unit.head;
-  const KvPool& pool = *a.pool;
-  const int32_t value_dim = pool.value_dim;
-  const int64_t padded = round_up(value_dim, VL);
-  TileScratch s;
-  carve(&s, (uint8_t*)block, a.plan.q_tile, pool.key_dim, value_dim);
-  const int32_t count = load_queries(s, a, item, head);
-  const int32_t row = a.plan.item_row[item];
-  const HeadPages pages = pages_of(a, unit);
-  const HeadPages next_pages = pages_of(a, next == nullptr ? unit : *next);
-
-  const int32_t kv_end = a.plan.item_kv_end[item];
-  for (int64_t chunk = a.plan.item_kv_start[item]; chunk < kv_end; chunk += a.plan.kv_chunk) {
-    const int32_t chunk_end = chunk + a.plan.kv_chunk < kv_end ? (int32_t)chunk + a.plan.kv_chunk : kv_end;
-    begin_chunk(s, count, padded, (int32_t)chunk, chunk_end);
-    Ahead ahead{nullptr, 0, 0};
-    if (chunk_end < kv_end)
-      ahead = {&pages, chunk_end, kv_end};
-    else if (next != nullptr && first_key(a, *next) < a.plan.item_kv_end[next->item])
-      ahead = {&next_pages, first_key(a, *next), a.plan.item_kv_end[next->item]};
-    run_chunk<Row>(s, pages, a.softcap, count, ahead);
-    for (int32_t i = 0; i < count; i++)
-      fold(s.total_out + i * padded, s.total_maxima[i], s.total_sums[i], s.out + i * padded, s.maxima[i],
-           v_hsum(v_load(s.sums + int64_t{i} * VL)), value_dim);
-  }
-
-  const int32_t group = a.num_heads / pool.num_kv_heads;
-  const int32_t partial = a.plan.item_partial[item];
-  for (int32_t i = 0; i < count; i++) {
-    const float* o = s.total_out + i * padded;
-    if (partial >= 0) {
-      const int64_t at = (int64_t{partial} * pool.num_kv_heads + head) * a.plan.q_tile + i;
-      memcpy(a.partial_o + at * value_dim, o, sizeof(float) * value_dim);
-      a.partial_md[2 * at] = s.total_maxima[i];
-      a.partial_md[2 * at + 1] = s.total_sums[i];
-    } else {
-      const int32_t packed = a.plan.item_q_start[item] + i;
-      const int64_t query_head = int64_t{head} * group + packed % group;
-      float* out = a.out + (a.batch.qo_indptr[row] + packed / group) * a.out_stride + query_head * value_dim;
-      finish_row(out, value_dim, o, s.total_maxima[i], s.total_sums[i], a.sinks == nullptr ? nullptr : a.sinks + query_head);
-    }
-  }
-}
+};
 
 void run_item(const AttentionArgs& a, void* scratch, const AttentionUnit& unit, const AttentionUnit* next) {
   switch (a.pool->dtype) {
-    case KvDtype::f32: return run_item_of<RowF32>(a, scratch, unit, next);
-    case KvDtype::f16: return run_item_of<RowF16>(a, scratch, unit, next);
-    case KvDtype::bf16: return run_item_of<RowBf16>(a, scratch, unit, next);
-    case KvDtype::i8: return run_item_of<RowI8>(a, scratch, unit, next);
-    case KvDtype::fp8: return run_item_of<RowFp8>(a, scratch, unit, next);
+    case KvDtype::f32: return run_item_of<VectorTile<RowF32>>(a, scratch, unit, next);
+    case KvDtype::f16: return run_item_of<VectorTile<RowF16>>(a, scratch, unit, next);
+    case KvDtype::bf16: return run_item_of<VectorTile<RowBf16>>(a, scratch, unit, next);
+    case KvDtype::i8: return run_item_of<VectorTile<RowI8>>(a, scratch, unit, next);
+    case KvDtype::fp8: return run_item_of<VectorTile<RowFp8>>(a, scratch, unit, next);
   }
 }
 
