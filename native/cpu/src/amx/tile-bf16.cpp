@@ -3,8 +3,9 @@
 // Maths    out[i, j] = scale * (sum_k bf16(x[i, k]) * w[j, k] + bias[j]), sums in f32
 // Order    one sum over k ascending in steps of 32, each as tiles.h says: a row's result does not depend on the rows beside it.
 // Tiling   Panels of bf16 weights, [cols/2][32][2], are two tiles side by side: nothing is re-ordered. 16 rows of x by a panel are two
-//          products into two sums, the halves of the panel through one register: what can be loaded ahead is the processor's tiles
-//          less the registers in use, so four of them do more than eight. kChunkSteps steps of a panel stay in L1 while the row
+//          products into two sums, the halves of the panel through one register. What can be loaded ahead is the processor's tiles
+//          less the registers in use, so four of them do more than eight, and operands are zeroed when they are done with: that
+//          frees theirs. kChunkSteps steps of a panel stay in L1 while the row
 //          tiles of a band run over them, and x in L2 while kTilePanels panels do; sums wait in memory meanwhile, exactly.
 // Traffic  weights come from memory once per band of row tiles; per step 2 KiB of weights from L1 and 1 of x from L2, for 16,384
 //          multiply-adds. Every row tile asks for its share of the weights that come next.
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int64_t kStepBytes = 2 * kStepTileBytes;  // of a panel: 32 columns by 32 outputs
 constexpr int64_t kChunkSteps = 8;
-constexpr int64_t kBandTiles = 16;
+constexpr int64_t kBandTiles = 32;
 constexpr int64_t kSums = kTileRows * kPanelRows;  // of a row tile by a panel
 
 // Registers: two sums, x, weights.
@@ -34,14 +35,19 @@ PG_INLINE void add_step(const uint8_t* w, const uint8_t* x) {
   tile_load<kX>(x, 64);
   tile_load<kW>(w, 128);
   tile_dot_bf16<kSum0, kX, kW>();
+  tile_zero<kW>();
   tile_load<kW>(w + 64, 128);
   tile_dot_bf16<kSum1, kX, kW>();
+  tile_zero<kX>();
+  tile_zero<kW>();
 }
 
-// Weights to be asked for, into L2: some lines at every step.
+// Weights to be asked for, into L2: some lines at every step. is_alone: of a single row tile, which waits for memory all the time; then
+// those of the next step are asked for again, into L1.
 struct Ahead {
   const uint8_t* at;
   int64_t lines;
+  bool is_alone;
 };
 
 // Steps [first, first + count) of one row tile by one panel. The last step of a panel may be short: zeros stand for the columns beyond.
@@ -59,6 +65,8 @@ PG_INLINE void run_steps(const Gemm& g, int64_t panel, const uint8_t* x, int64_t
   if (whole > count) whole = count;
   for (int64_t step = 0; step < whole; step++, w += kStepBytes, x += kStepTileBytes) {
     for (int64_t line = 0; line < ahead.lines; line++, ahead.at += 64) __builtin_prefetch(ahead.at, 0, 2);
+    if (ahead.is_alone)
+      for (int64_t at = 0; at < kStepBytes; at += 64) __builtin_prefetch(w + kStepBytes + at, 0, 3);
     add_step(w, x);
   }
   if (whole < count) {
@@ -83,7 +91,7 @@ void run_band(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t til
       const uint8_t* next = g.panels + next_panel * g.panel_bytes + next_first * kStepBytes;
       for (int64_t t = 0; t < tiles; t++) {
         float* sums = waiting + ((panel - panel_begin) * tiles + t) * kSums;
-        run_steps(g, panel, g.tile_of(tile_begin + t), first, count, sums, {next + t * count * lines * 64, lines});
+        run_steps(g, panel, g.tile_of(tile_begin + t), first, count, sums, {next + t * count * lines * 64, lines, tiles == 1});
         if (is_last) finish(g, sums, g.tiles.first(tile_begin + t), g.tiles.height(tile_begin + t), panel * kPanelRows, kPanelRows);
       }
     }
