@@ -75,8 +75,9 @@ struct Bf16Tile {
 
   static int64_t room(int32_t q_tile, int32_t key_dim, int32_t value_dim) {
     const int64_t steps = steps_of(key_dim);
-    return kTileBytes * (round_up(q_tile, kTileRows) / kTileRows * steps * kParts + kKeyGroups * steps +
-                         value_dim / 16 * kKeySteps + kKeySteps * kParts);
+    const int64_t row_tiles = round_up(q_tile, kTileRows) / kTileRows;
+    return kTileBytes * (row_tiles * steps * kParts + kKeyGroups * steps + value_dim / 16 * kKeySteps + kKeySteps * kParts +
+                         row_tiles * value_dim / 16);
   }
 
   Bf16Tile(TileScratch& scratch, const KvPool& pages, float cap, int32_t rows, uint8_t* rest)
@@ -84,6 +85,7 @@ struct Bf16Tile {
         padded(pages.value_dim), q(rest), keys(q + round_up(rows, kTileRows) / kTileRows * dim_steps * kParts * kTileBytes),
         values(keys + kKeyGroups * dim_steps * kTileBytes), p(values + columns * kKeySteps * kTileBytes), is_finite(true),
         scope(config_for(i_min(rows, kTileRows))) {
+    s.out = (float*)(p + kKeySteps * kParts * kTileBytes);  // [row tiles][16, padded]: tiles are loaded and stored whole
     for (int32_t i = 0; i < count; i++)
       for (int64_t step = 0; step < dim_steps; step++) {
         const float* from = s.q + i * pool.key_dim + step * kStepCols;

@@ -22,6 +22,8 @@ const Kernels* kernels() {
     t.layouts[kLayoutBf16Tiles] = {kTileRows, false, bf16_tile_bytes, pack_bf16_rows};
     t.matmul[kEncodingBf16] = {gemm_bf16_tiles, kLayoutBf16Tiles, kTilePanels};
     t.layouts[kLayoutIntPairs] = {kIntRows, false, int_tiles_bytes, pack_int_tiles};
+    t.matmul[kEncodingQ8].run = gemm_q8_lines;
+    t.matmul[kEncodingQ4].run = gemm_q4_lines;
     t.matmul_many[kEncodingQ8] = {gemm_q8_tiles, kLayoutIntPairs, kTilePanels};
     t.matmul_many[kEncodingQ4] = {gemm_q4_tiles, kLayoutIntPairs, kTilePanels};
     t.attention = &attention_on_tiles;

@@ -28,6 +28,8 @@ constexpr int32_t kTilePanels = 4;
 extern const GemmFn gemm_bf16_tiles;                // reads bf16 tiles
 extern const GemmFn gemm_q8_tiles, gemm_q4_tiles;  // read int tiles; the bits of gemm_q8 and gemm_q4
 
+extern const GemmFn gemm_q8_lines, gemm_q4_lines;  // gemm_q8 and gemm_q4 themselves (int-rows.cpp)
+
 // Bytes that a worker needs beside the operands: the most of any kernel here.
 int64_t bf16_scratch_bytes();
 int64_t int_scratch_bytes();
