@@ -54,7 +54,8 @@ export class Scheduler {
   /** The step being made. */
   #step: Step;
   /** Scheduled and not landed, oldest first. */
-  readonly #inAir: Step[] = [];
+  readonly #inAir: Step[] = []; // the first #numInAir: an array that is emptied gives its room back, and filling it allocates
+  #numInAir = 0;
   /** Of the step being made, or the next one. */
   #stepNumber = 1;
   #nowMs = 0;
@@ -138,7 +139,7 @@ export class Scheduler {
     this.#left = this.budget;
     this.#nowMs = this.#clock();
     // Nobody is preempted while a flight is in the air: what lands may end a request and free the pages that are short.
-    const isInAir = this.#inAir.length > 0;
+    const isInAir = this.#numInAir > 0;
     if (!this.#roster.secure(step, isInAir) || !this.#roster.admitUrgent(step, isInAir)) return null;
     if (this.#mode === "extend") this.#mix();
     else this.#takeTurns();
@@ -146,7 +147,7 @@ export class Scheduler {
     this.#stepNumber++;
     step.isInAir = true;
     step.scheduledMs = this.#nowMs;
-    this.#inAir.push(step);
+    this.#inAir[this.#numInAir++] = step;
     return step;
   }
 
@@ -167,7 +168,9 @@ export class Scheduler {
   }
 
   #takeDown(step: Step): void {
-    if (this.#inAir.shift() !== step) throw new Error("steps land in the order they were scheduled in");
+    if (this.#numInAir === 0 || this.#inAir[0] !== step)
+      throw new Error("steps land in the order they were scheduled in");
+    this.#inAir.copyWithin(0, 1, this.#numInAir--);
     step.isInAir = false;
   }
 
@@ -369,7 +372,7 @@ export class Scheduler {
   /** An earlier row of this step or a row in the air computes the request's next page: once landed it can be taken over for nothing. */
   #isUnderWay(request: Request): boolean {
     if (!this.#cache.isSharing || !request.readsCache || request.numInFlight > 0) return false;
-    for (let i = 0; i < this.#inAir.length; i++) if (this.#isComputedBy(this.#inAir[i]!, 0, request)) return true;
+    for (let i = 0; i < this.#numInAir; i++) if (this.#isComputedBy(this.#inAir[i]!, 0, request)) return true;
     return this.#isComputedBy(this.#step, this.#firstChunkRow, request);
   }
 
