@@ -97,7 +97,7 @@ export function llamaSettings(c: ConfigReader, common: CommonConfig, ropeDim = c
     mlpNorms: { before: "post_attention_layernorm", after: null },
     isParallel: false,
     attention: PLAIN_ATTENTION,
-    attentionScale: common.headDim ** -0.5,
+    attentionScale: 1 / Math.sqrt(common.headDim),
     queryScales: new Array<null>(common.numLayers).fill(null),
     keyScale: 1,
     attentionSoftcap: 0,

@@ -82,10 +82,18 @@ async function reach(
 
 async function converse(partner: ChatPartner, systemText: string | null): Promise<void> {
   process.stdout.write(`${bold(partner.introduction)}. /help shows the commands.\n`);
-  const terminal = createInterface({ input: process.stdin, output: process.stdout, prompt: "> " });
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
   const talk = new Talk(partner, new Conversation(systemText));
   const input = new MultiLine();
   let isLeaving = false;
+  let isClosed = false; // what is piped in may end while its first line is answered
+  terminal.on("close", () => {
+    isClosed = true;
+  });
+  const prompt = (text: string): void => {
+    terminal.setPrompt(text);
+    if (!isClosed) terminal.prompt();
+  };
   terminal.on("SIGINT", () => {
     if (talk.stop()) return;
     if (isLeaving) return terminal.close();
@@ -94,17 +102,15 @@ async function converse(partner: ChatPartner, systemText: string | null): Promis
     // What was typed so far is left on the screen and forgotten, as a shell does.
     terminal.write(null, { ctrl: true, name: "u" });
     process.stdout.write(isLeaving ? "\n(Ctrl-C again or /exit leaves)\n" : "\n");
-    terminal.setPrompt("> ");
-    terminal.prompt();
+    prompt("> ");
   });
-  terminal.prompt();
+  prompt("> ");
   for await (const line of terminal) {
     isLeaving = false;
     const text = input.push(line);
     if (text === "/exit" || text === "/quit") break;
     if (text !== null && text !== "") await obey(talk, text);
-    terminal.setPrompt(input.isOpen ? ". " : "> ");
-    terminal.prompt();
+    prompt(input.isOpen ? ". " : "> ");
   }
   terminal.close();
 }

@@ -40,13 +40,13 @@ export class PageBytes implements PageMemory {
     }
   }
 
-  /** Memory that a device can copy to is locked in place, page by page: at most a twentieth of the time goes to that. */
+  /** Memory that a device copies to by itself is locked in place, page by page: at most a twentieth of the time goes to that. */
   allocHost(bytes: number): Uint8Array | null {
     const start = performance.now();
     if (start < this.#nextAlloc) return null;
     const { buffer, byteOffset } = this.#device.allocHost(Math.ceil(bytes / 4));
     const end = performance.now();
-    this.#nextAlloc = end + 19 * (end - start);
+    if (this.#device.savePage !== undefined) this.#nextAlloc = end + 19 * (end - start);
     return new Uint8Array(buffer, byteOffset, bytes);
   }
 

@@ -72,7 +72,7 @@ export class GatedDeltaNet implements Block {
     this.#conv = loader.convolution(`${name}.conv1d.weight`, channels, kernel);
     // The RMS of a vector of length one is keyDim ** -0.5; queries are scaled by it once more.
     this.#qNorm = device.loadTensor(new Float32Array(keyDim).fill(1 / keyDim), 1, keyDim);
-    this.#kNorm = device.loadTensor(new Float32Array(keyDim).fill(keyDim ** -0.5), 1, keyDim);
+    this.#kNorm = device.loadTensor(new Float32Array(keyDim).fill(1 / Math.sqrt(keyDim)), 1, keyDim);
     this.#rate = loader.decayRate(`${name}.A_log`, H);
     this.#stepBias = loader.vector(`${name}.dt_bias`, H);
     this.#outNorm = loader.vector(`${name}.norm.weight`, valueDim);

@@ -34,7 +34,7 @@ export class PerLayerInputs implements Layer {
     this.#device = loader.device;
     this.#table = loader.table(`${root}embed_tokens_per_layer.weight`, vocabSize, cols);
     this.#project = loadLinear(loader, [{ name: `${root}per_layer_model_projection`, rows: cols }], hiddenSize, {
-      project: { scale: hiddenSize ** -0.5 },
+      project: { scale: 1 / Math.sqrt(hiddenSize) },
     });
     this.#norm = loadNorm(loader, `${root}per_layer_projection_norm`, width, shape.norm);
     this.#embeddingScale = Math.sqrt(width);

@@ -201,7 +201,7 @@ function load(config: BertConfig, context: LoadContext): Model {
     const heads = new SelfAttention(loader, config, weights, {
       place: place!,
       rotary: null,
-      params: { numHeads, scale: config.headDim ** -0.5, softcap: 0, sinks: null },
+      params: { numHeads, scale: 1 / Math.sqrt(config.headDim), softcap: 0, sinks: null },
       isNormedAfterRotary: false,
       queryScale: null,
       keyScale: 1,

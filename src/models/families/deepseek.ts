@@ -127,7 +127,7 @@ function readLatent(whole: ConfigReader, architecture: string, absent: LatentDef
     valueDim,
     latent: { hiddenSize, numHeads, qRank, kvRank: c.int("kv_lora_rank", absent.kvRank), nopeDim, ropeDim, valueDim },
     isRopeInterleaved: c.bool("rope_interleave", true),
-    attentionScale: plain.headDim ** -0.5 * yarnSharpening(plain.ropes[0]!),
+    attentionScale: (1 / Math.sqrt(plain.headDim)) * yarnSharpening(plain.ropes[0]!),
     latentBias: c.bool("attention_bias", false),
   };
 }

@@ -91,7 +91,7 @@ function readGemma(c: ConfigReader, architecture: string): DecoderConfig {
     attentionNorms: { before: "input_layernorm", after: "post_attention_layernorm" },
     mlpNorms: { before: "pre_feedforward_layernorm", after: "post_feedforward_layernorm" },
     attention: { ...plain.attention, qkvBias: bias, outBias: bias },
-    attentionScale: c.number("query_pre_attn_scalar", 256) ** -0.5,
+    attentionScale: 1 / Math.sqrt(c.number("query_pre_attn_scalar", 256)),
     attentionSoftcap: c.number("attn_logit_softcapping", 0),
     embeddingScale: Math.sqrt(plain.hiddenSize),
     finalSoftcap: c.number("final_logit_softcapping", 0),

@@ -31,7 +31,7 @@ export const gpt2: ModelFamily<Gpt2Config> = {
     const numLayers = c.int("n_layer", 12, MAX_LAYERS);
     c.check(hiddenSize % numHeads === 0, "n_head", `a divisor of n_embd (${hiddenSize})`);
     const headDim = hiddenSize / numHeads;
-    const scale = c.bool("scale_attn_weights", true) ? headDim ** -0.5 : 1;
+    const scale = c.bool("scale_attn_weights", true) ? 1 / Math.sqrt(headDim) : 1;
     const isByLayer = c.bool("scale_attn_by_inverse_layer_idx", false);
     return {
       architecture: "GPT2LMHeadModel",

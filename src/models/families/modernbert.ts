@@ -142,7 +142,7 @@ function load(config: ModernBertConfig, context: LoadContext): Model {
     const heads = new SelfAttention(loader, config, weights, {
       place: place!,
       rotary: rotaries.tables[config.ropeOf[layer]!]!,
-      params: { numHeads, scale: headDim ** -0.5, softcap: 0, sinks: null },
+      params: { numHeads, scale: 1 / Math.sqrt(headDim), softcap: 0, sinks: null },
       isNormedAfterRotary: false,
       queryScale: null,
       keyScale: 1,

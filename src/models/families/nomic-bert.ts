@@ -104,7 +104,7 @@ function load(config: NomicBertConfig, context: LoadContext): Model {
     const heads = new SelfAttention(loader, config, weights, {
       place: place!,
       rotary: rotaries.tables[0]!,
-      params: { numHeads, scale: headDim ** -0.5, softcap: 0, sinks: null },
+      params: { numHeads, scale: 1 / Math.sqrt(headDim), softcap: 0, sinks: null },
       isNormedAfterRotary: false,
       queryScale: null,
       keyScale: 1,
