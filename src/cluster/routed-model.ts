@@ -5,6 +5,7 @@ import { CapacityError, errorFor, type PagodaError } from "../core/errors.js";
 import type { EngineHost } from "../engine/client/host.js";
 import {
   type AddMessage,
+  EMPTY_OUTPUT,
   type EngineFacts,
   type FromEngine,
   type RequestOutput,
@@ -186,7 +187,13 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     const { callId } = call.message;
     this.#noteEnd(call, error.code);
     this.#drop(call);
-    this.#outputs.push({ ...NOTHING, callId, index: 0, finishReason: "error", error: toWire(error, "step_failed") });
+    this.#outputs.push({
+      ...EMPTY_OUTPUT,
+      callId,
+      index: 0,
+      finishReason: "error",
+      error: toWire(error, "step_failed"),
+    });
   }
 
   // --- what replicas say -------------------------------------------------------------------------------------------
@@ -299,14 +306,3 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     return what === "cache" ? { pageSize: this.#facts().pageSize, groups: [], nodes: [], requests: [] } : [];
   }
 }
-
-const NOTHING: Omit<RequestOutput, "callId" | "index"> = {
-  tokens: [],
-  logprobs: null,
-  finishReason: null,
-  stopToken: -1,
-  promptLogprobs: null,
-  vector: null,
-  trace: null,
-  error: null,
-};

@@ -88,6 +88,18 @@ export interface RequestOutput {
   readonly error: WireError | null;
 }
 
+/** An output that says nothing yet. */
+export const EMPTY_OUTPUT: Omit<RequestOutput, "callId" | "index"> = {
+  tokens: [],
+  logprobs: null,
+  finishReason: null,
+  stopToken: -1,
+  promptLogprobs: null,
+  vector: null,
+  trace: null,
+  error: null,
+};
+
 /** What the engine's thread knows after loading, and its callers need. */
 export interface EngineFacts {
   readonly architecture: string;

@@ -1,7 +1,7 @@
 // A step's outputs as they cross from the engine's thread: cloning an object for each row costs more than computing what is in it. A row
 // that got a token and nothing else is one integer, a row of the step's record three; whose rows they are is said when it changes.
 
-import type { FromEngine, RequestOutput } from "./messages.js";
+import { EMPTY_OUTPUT, type FromEngine, type RequestOutput } from "./messages.js";
 import type { StepRecord } from "./types.js";
 
 type Outputs = Extract<FromEngine, { type: "outputs" }>;
@@ -93,7 +93,8 @@ export class OutputUnpacker {
     for (let plain = 0, other = 0; plain < tokens.length || other < others.length; ) {
       if (other < others.length && places[other] === outputs.length) outputs.push(others[other++]!);
       else {
-        outputs.push(tokenOutput(this.#callIds[plain]!, this.#indexes[plain]!, tokens[plain]!));
+        const [callId, index, token] = [this.#callIds[plain]!, this.#indexes[plain]!, tokens[plain]!];
+        outputs.push({ ...EMPTY_OUTPUT, callId, index, tokens: [token] });
         plain++;
       }
     }
@@ -121,19 +122,4 @@ function isPlain(output: RequestOutput): boolean {
     output.error === null &&
     output.stopToken < 0
   );
-}
-
-function tokenOutput(callId: string, index: number, token: number): RequestOutput {
-  return {
-    callId,
-    index,
-    tokens: [token],
-    logprobs: null,
-    finishReason: null,
-    stopToken: -1,
-    promptLogprobs: null,
-    vector: null,
-    trace: null,
-    error: null,
-  };
 }

@@ -4,7 +4,7 @@ import type { Outcome, Run, Scores } from "../../core/outcome.js";
 import type { FinishReason, Request } from "../../core/request.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
-import { type AddMessage, type RequestOutput, toWire } from "../messages.js";
+import { type AddMessage, EMPTY_OUTPUT, type RequestOutput, toWire } from "../messages.js";
 import { type Session, type SessionFactory, traceOf } from "./session.js";
 import type { StepRecorder } from "./step-recorder.js";
 
@@ -166,7 +166,7 @@ export class Settlement {
   }
 
   #emit(callId: string, index: number, output: Partial<RequestOutput>): void {
-    this.#outputs.push({ ...NOTHING, ...output, callId, index });
+    this.#outputs.push({ ...EMPTY_OUTPUT, ...output, callId, index });
   }
 }
 
@@ -175,14 +175,3 @@ function isIn(ids: Int32Array, token: number): boolean {
   for (let i = 0; i < ids.length; i++) if (ids[i] === token) return true;
   return false;
 }
-
-const NOTHING: Omit<RequestOutput, "callId" | "index"> = {
-  tokens: [],
-  logprobs: null,
-  finishReason: null,
-  stopToken: -1,
-  promptLogprobs: null,
-  vector: null,
-  trace: null,
-  error: null,
-};

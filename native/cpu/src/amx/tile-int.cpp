@@ -7,7 +7,7 @@
 //          core, those in use are taken from those in flight (docs/kernels.md). A chunk of a panel is made signed bytes in L1 once for all
 //          the rows of a band, which stay in L2.
 // Traffic  weights come from memory once per band of rows; per block of 16 rows by 16 outputs, 1 KiB of operands from L1 and L2, and 1 KiB
-//          of products stored and loaded again in L1. Folding takes three vector instructions for 16 products, and that is what bounds it.
+//          of products stored and loaded again in L1, which is what bounds it: products, stores and folds hardly overlap.
 #include "../kernels/finish.h"
 #include "tile-matmul.h"
 
