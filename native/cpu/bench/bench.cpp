@@ -1,6 +1,7 @@
 // The library measured without a host language: what the machine can do, every matmul kernel by number of rows, and the matmuls of
 // a whole model (the 1b shape) by number of threads. Built by build.sh beside it; prints tables.
-//   bench SECTION[:TYPE]...   peak, barrier, kernels, stack, one (the stack for one row alone), many (for several rows, all threads);
+//   bench SECTION[:TYPE]...   peak, barrier, kernels, stack, one (the stack for one row alone), many (for several rows, all threads),
+//                             shapes (512 rows by the shapes of a layer);
 //                             settle: sections after it wait until weights are in huge pages, as they are in a server
 #include <algorithm>
 #include <chrono>
@@ -72,10 +73,13 @@ std::vector<uint8_t> source_of(int32_t dtype, int64_t rows, int64_t cols) {
   return bytes;
 }
 
-void* weight_of(void* context, int32_t dtype, int64_t rows, int64_t cols, const std::vector<uint8_t>& source) {
+
+// A weight of the matrices of so many rows, stacked.
+void* stacked(void* context, int32_t dtype, const std::vector<int64_t>& parts, int64_t cols, const std::vector<uint8_t>& source) {
   uint64_t weight = 0;
   check(context, pg_weight_create(context, cols, &weight));
-  check(context, pg_weight_append(context, reinterpret_cast<void*>(weight), dtype, -1, rows, 0, source.data(), source_size(dtype, rows, cols)));
+  for (const int64_t rows : parts)
+    check(context, pg_weight_append(context, reinterpret_cast<void*>(weight), dtype, -1, rows, 0, source.data(), source_size(dtype, rows, cols)));
   return reinterpret_cast<void*>(weight);
 }
 
@@ -121,7 +125,7 @@ struct Matrices {
   Matrices(void* context, int32_t dtype, int64_t r, int64_t c, int64_t n) : x(n * c), out(n * r), rows(r), cols(c) {
     const std::vector<uint8_t> source = source_of(dtype, rows, cols);
     const int64_t copies = std::max<int64_t>(1, (int64_t{640} << 20) / static_cast<int64_t>(source.size()));
-    for (int64_t i = 0; i < std::min<int64_t>(copies, 64); i++) weights.push_back(weight_of(context, dtype, rows, cols, source));
+    for (int64_t i = 0; i < std::min<int64_t>(copies, 64); i++) weights.push_back(stacked(context, dtype, {rows}, cols, source));
     for (size_t i = 0; i < x.size(); i++) x[i] = static_cast<float>(i % 61) / 61 - 0.5f;
     check(context, pg_reserve_activations(context, n, cols));
   }
@@ -170,9 +174,10 @@ struct Stack {
   static constexpr int64_t kVocab = 128256;
   Stack(void* context, int32_t dtype, int64_t n) : layers(16), x(n * 8192, 0.25f), out(std::max(n * 16384, 32 * kVocab)) {
     const std::vector<uint8_t> source = source_of(dtype, kVocab, 2048);
+    const std::vector<int64_t> parts[4] = {{2048, 512, 512}, {2048}, {8192, 8192}, {2048}};
     for (Layer& layer : layers)
-      for (int i = 0; i < 4; i++) layer.parts[i] = weight_of(context, dtype, kShapes[i][0], kShapes[i][1], source);
-    head = weight_of(context, dtype, kVocab, 2048, source);
+      for (int i = 0; i < 4; i++) layer.parts[i] = stacked(context, dtype, parts[i], kShapes[i][1], source);
+    head = stacked(context, dtype, {kVocab}, 2048, source);
     for (const Layer& layer : layers)
       for (void* part : layer.parts) bytes += pg_weight_bytes(part);
     bytes += pg_weight_bytes(head);
@@ -184,6 +189,36 @@ struct Stack {
     check(context, pg_matmul(context, out.data(), kVocab, x.data(), 2048, head, heads, nullptr, 1.0f, 0));
   }
 };
+
+// 512 rows by each shape of a layer, every layer's own weights: ns of a thread per 16 x 16 x 32 multiply-adds.
+void shapes(const char* filter) {
+  std::printf("\n## matmuls of 512 rows by shape: ns of a thread per 16 x 16 x 32, best / median over layers and runs\n");
+  const int32_t most = thread_counts().back();
+  for (const Type& type : {kTypes[0], kTypes[1], kTypes[2]}) {
+    if (filter != nullptr && std::strcmp(filter, type.name) != 0) continue;
+    const Handle h(most, 0);
+    Stack model(h.context, type.dtype, 512);
+    check(h.context, pg_reserve_activations(h.context, 512, 8192));
+    std::printf("%-5s", type.name);
+    for (int i = 0; i < 4; i++) {
+      const int64_t rows = Stack::kShapes[i][0], cols = Stack::kShapes[i][1];
+      std::vector<double> took;
+      for (int run = 0; run < 8; run++)
+        for (const Stack::Layer& layer : model.layers) {
+          const double from = now();
+          check(h.context, pg_matmul(h.context, model.out.data(), rows, model.x.data(), cols, layer.parts[i], 512, nullptr, 1.0f, 0));
+          took.push_back((now() - from) * most / (512.0 * static_cast<double>(rows * cols) / 8192) * 1e9);
+        }
+      std::sort(took.begin(), took.end());
+      std::printf("  %lldx%lld: %.1f / %.1f", (long long)rows, (long long)cols, took[0], took[took.size() / 2]);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+    for (const Stack::Layer& layer : model.layers)
+      for (void* part : layer.parts) pg_weight_free(h.context, part);
+    pg_weight_free(h.context, model.head);
+  }
+}
 
 enum class Rows { all, one, many };
 
@@ -252,6 +287,7 @@ int main(int count, char** args) {
       std::printf("\n## kernels, GOP/s by rows of x\n");
       kernels_table({3, 4, 5, 6, 7}, {1, 2, 4, 6, 8, 12, 16, 32, 64, 128, 512}, filter);
     }
+    if (name == "shapes") shapes(filter);
     if (name == "stack") stack(filter, Rows::all);
     if (name == "one") stack(filter, Rows::one);
     if (name == "many") stack(filter, Rows::many);

@@ -60,11 +60,14 @@ extern "C" int32_t pg_attention(void* handle, float* out, int64_t out_stride, co
   parallel_for(context->pool, each * workers, [&](int64_t chunk, int32_t worker) {
     const int64_t run = chunk % each * workers + chunk / each;
     const int64_t end = std::min(units, (run + 1) * per_run);
+    // After its last unit comes the first of the worker's next run, unless somebody helps with that.
+    const int64_t following = chunk % each + 1 < each ? std::min(units, (run + workers) * per_run) : units;
     for (int64_t i = run * per_run; i < end; i++) {
       const AttentionUnit unit = unit_at(i);
       if (args.plan.item_valid[unit.item] == 0) continue;
-      const AttentionUnit next = i + 1 < end ? unit_at(i + 1) : unit;
-      const bool is_known = i + 1 < end && args.plan.item_valid[next.item] != 0;
+      const int64_t after = i + 1 < end ? i + 1 : following;
+      const AttentionUnit next = after < units ? unit_at(after) : unit;
+      const bool is_known = after < units && args.plan.item_valid[next.item] != 0;
       kernels.run_item(args, scratch + per_worker * worker, unit, is_known ? &next : nullptr);
     }
   });

@@ -1,4 +1,5 @@
 // Norms, elementwise ops and row copies: each is a row kernel of the variant over n rows.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -16,6 +17,17 @@ bool are_groups(int64_t cols, int64_t group_cols, int64_t weight_cols) {
 int32_t refuse_groups(Context* context, int64_t cols, int64_t group_cols, int64_t weight_cols) {
   return fail(context, PG_E_ARGUMENT, "norm: %lld columns in groups of %lld, a weight of %lld", static_cast<long long>(cols),
               static_cast<long long>(group_cols), static_cast<long long>(weight_cols));
+}
+
+// body(row, first column, columns) over pieces of rows, for ops that treat every number alike: long rows are shared too.
+template <typename Body>
+void each_piece(Context* context, int64_t n, int64_t cols, int64_t cost, const Body& body) {
+  constexpr int64_t kPiece = 1024;
+  const int64_t pieces = (cols + kPiece - 1) / kPiece;
+  each_row(context, n * pieces, cost * std::min(cols, kPiece), [&](int64_t i) {
+    const int64_t first = i % pieces * kPiece;
+    body(i / pieces, first, std::min(kPiece, cols - first));
+  });
 }
 
 }  // namespace
@@ -112,8 +124,8 @@ int32_t pg_gated_activation(void* handle, float* out, int64_t out_stride, const 
   Context* context = as_context(handle);
   if (kind < 0 || kind >= kNumActivations) return fail(context, PG_E_ARGUMENT, "activation %d is unknown", kind);
   const auto kernel = context->kernels->rows->gate[kind];
-  each_row(context, n, 4 * cols, [&](int64_t r) {
-    kernel(out + r * out_stride, gate + r * gate_stride, up + r * up_stride, cols);
+  each_piece(context, n, cols, 4, [&](int64_t r, int64_t c, int64_t count) {
+    kernel(out + r * out_stride + c, gate + r * gate_stride + c, up + r * up_stride + c, count);
   });
   return PG_OK;
 }

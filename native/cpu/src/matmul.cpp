@@ -1,6 +1,8 @@
 // The matmul driver: packs activations, cuts the work, hands rectangles to the variant's kernels.
 #include "matmul.h"
 
+#include <algorithm>
+
 #include "context.h"
 #include "memory.h"
 #include "weight.h"
@@ -29,47 +31,87 @@ const MatmulKernel& kernel_for(const Kernels& kernels, Encoding encoding, int64_
   return many.run != nullptr && n >= kernels.many_rows ? many : kernels.matmul[encoding];
 }
 
-// Panels per chunk: enough chunks for every thread to find work to the end, none so small that taking it costs more.
-int64_t panels_per_chunk(const MatmulKernel& kernel, const Segment& segment, int64_t n, int32_t threads) {
+// Chunks per thread where a kernel of tiles has many rows: threads that share a core run at speeds that differ, so the last of few large
+// chunks is waited for.
+constexpr int64_t kChunksOfMany = 4;
+constexpr int64_t kLargeX = 2 << 20;  // more than L2 keeps: read for two panels at least
+
+// Panels per chunk of a weight that has `panels` of them: enough chunks for every thread to find work to the end, none so small that taking
+// it costs more.
+int64_t panels_per_chunk(const MatmulKernel& kernel, const Gemm& gemm, int64_t panels, int32_t threads) {
+  const int64_t n = gemm.tiles.n;
   if (kernel.panels > 0 && n > 64) {
-    const int64_t wanted = segment.panels / (2 * threads);
-    return wanted < 1 ? 1 : wanted > kernel.panels ? kernel.panels : wanted;
+    const int64_t least = gemm.tiles.count * gemm.x_tile_bytes > kLargeX ? 2 : 1;
+    return std::clamp<int64_t>(panels / (kChunksOfMany * threads), least, kernel.panels);
   }
-  const int64_t by_balance = segment.panels / (8 * threads);
-  const int64_t by_size = (64 << 10) / (segment.panel_bytes * (n < 16 ? 1 : n / 8)) + 1;
-  int64_t wanted = by_balance > by_size ? by_balance : by_size;
-  if (wanted > segment.panels / threads) wanted = segment.panels / threads;
-  return wanted < 1 ? 1 : wanted > 16 ? 16 : wanted;
+  const int64_t by_balance = panels / (8 * threads);
+  const int64_t by_size = (64 << 10) / (gemm.panel_bytes * (n < 16 ? 1 : n / 8)) + 1;
+  const int64_t side_by_side = n == 1 ? 4 : 1;  // panels that a kernel may read in turns
+  const int64_t wanted = std::min(std::max({by_balance, by_size, side_by_side}), panels / threads);
+  return std::clamp<int64_t>(wanted, 1, 16);
 }
 
-// Packs x in one layout; on this thread alone when there is too little to be worth waking anyone.
+// Packs x in one layout; on this thread alone when there is too little to be worth waking anyone. Few tiles are cut by columns too: a
+// thread alone would keep all others waiting for x, which lies in their caches.
 void pack_rows(Context* context, const LayoutSpec& layout, uint8_t* out, const float* x, int64_t x_stride, int64_t n, int64_t cols,
                bool all_fields) {
   const RowTiles tiles = tiles_of(layout, n);
   const int64_t tile_bytes = layout.tile_bytes(cols);
-  const auto one = [&](int64_t tile, int32_t) {
-    layout.pack(out + tile * tile_bytes, x + tiles.first(tile) * x_stride, x_stride, tiles.height(tile), cols, all_fields);
+  const bool is_little = n * cols < (16 << 10);
+  const int64_t groups = (cols + kPackCols - 1) / kPackCols;
+  const int64_t parts = is_little ? 1 : std::min((2 * context->pool.size() + tiles.count - 1) / tiles.count, groups);
+  const auto one = [&](int64_t chunk, int32_t) {
+    const int64_t tile = chunk / parts, part = chunk % parts;
+    const int64_t begin = part * groups / parts * kPackCols, end = part + 1 < parts ? (part + 1) * groups / parts * kPackCols : cols;
+    layout.pack(out + tile * tile_bytes, {x + tiles.first(tile) * x_stride, x_stride, tiles.height(tile), cols, begin, end, all_fields});
   };
-  if (n * cols < (16 << 10))
+  if (is_little)
     for (int64_t tile = 0; tile < tiles.count; tile++) one(tile, 0);
   else
-    parallel_for(context->pool, tiles.count, one);
+    parallel_for(context->pool, tiles.count * parts, one);
 }
 
-void run_segment(Context* context, const MatmulKernel& kernel, const Gemm& gemm, const Segment& segment) {
-  const int64_t per_chunk = panels_per_chunk(kernel, segment, gemm.tiles.n, context->pool.size());
-  const int64_t columns = (segment.panels + per_chunk - 1) / per_chunk;
-  // Too few panels for the threads: cut the rows of x as well.
-  const int64_t wanted = (kernel.panels > 0 ? 1 : 4) * context->pool.size();
-  int64_t bands = columns >= wanted ? 1 : (wanted + columns - 1) / columns;
-  if (bands > gemm.tiles.count) bands = gemm.tiles.count;
-  parallel_for(context->pool, columns * bands, [&](int64_t chunk, int32_t worker) {
+// The work of a segment: chunks of panels by bands of row tiles.
+struct SegmentWork {
+  const MatmulKernel* kernel;
+  Gemm gemm;
+  int64_t panels, columns, bands;
+  int64_t first_chunk;  // among those of the segments that run together
+  void run(int64_t chunk, uint8_t* scratch) const {
     const int64_t column = chunk / bands, band = chunk % bands;
-    const int64_t end = (column + 1) * per_chunk < segment.panels ? (column + 1) * per_chunk : segment.panels;
-    kernel.run(gemm, column * per_chunk, end, band * gemm.tiles.count / bands, (band + 1) * gemm.tiles.count / bands,
-        context->matmul_scratch.data() + worker * context->matmul_scratch_bytes);
-  });
-}
+    kernel->run(gemm, column * panels / columns, (column + 1) * panels / columns, band * gemm.tiles.count / bands,
+                (band + 1) * gemm.tiles.count / bands, scratch);
+  }
+};
+
+// Segments of a weight that run together: nobody waits at the end of each.
+struct Together {
+  static constexpr int32_t kMost = 8;
+  SegmentWork segments[kMost];
+  int32_t count = 0;
+  int64_t chunks = 0;
+  void add(const MatmulKernel& kernel, const Gemm& gemm, const Segment& segment, int64_t panels_of_weight, int32_t threads) {
+    const int64_t per_chunk = panels_per_chunk(kernel, gemm, kernel.panels == 0 ? segment.panels : panels_of_weight, threads);
+    int64_t columns = (segment.panels + per_chunk - 1) / per_chunk;
+    // As many for every thread, and none a panel larger than another: few chunks of few panels are uneven otherwise.
+    if (kernel.panels == 0 && columns > threads) columns = std::min((columns + threads - 1) / threads * threads, segment.panels);
+    // Too few panels for the threads: cut the rows of x as well.
+    const int64_t wanted = (kernel.panels == 0 ? 4 : gemm.tiles.n > 64 ? kChunksOfMany : 1) * threads;
+    const int64_t of_weight = (panels_of_weight + per_chunk - 1) / per_chunk;
+    const int64_t bands = std::min(of_weight >= wanted ? 1 : (wanted + of_weight - 1) / of_weight, gemm.tiles.count);
+    segments[count++] = {&kernel, gemm, segment.panels, columns, bands, chunks};
+    chunks += columns * bands;
+  }
+  void run(Context* context) {
+    parallel_for(context->pool, chunks, [&](int64_t chunk, int32_t worker) {
+      const SegmentWork* work = segments + count - 1;
+      while (chunk < work->first_chunk) work--;
+      work->run(chunk - work->first_chunk, context->matmul_scratch.data() + worker * context->matmul_scratch_bytes);
+    });
+    count = 0;
+    chunks = 0;
+  }
+};
 
 }  // namespace
 }  // namespace pg
@@ -115,11 +157,14 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
                 (long long)weight.cols);
   uint8_t* activations = static_cast<uint8_t*>(context->activations);
   bool all_fields = false;
+  int64_t panels = 0;
   for (const Segment& segment : weight.segments) {
+    panels += segment.panels;
     const EncodingSpec spec = spec_of(segment.encoding);
     if (spec.scale == Factor::kSuper16 || spec.minimum != Factor::kNone) all_fields = true;
   }
   bool is_packed[kNumLayouts] = {};
+  Together together;
   for (const Segment& segment : weight.segments) {
     const MatmulKernel& kernel = kernel_for(kernels, segment.encoding, n);
     const LayoutSpec& layout = kernels.layouts[kernel.layout];
@@ -139,8 +184,10 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
     gemm.tiles = tiles_of(layout, n);
     gemm.x = packed;
     gemm.x_tile_bytes = layout.tile_bytes(weight.cols);
-    run_segment(context, kernel, gemm, segment);
+    if (together.count == Together::kMost) together.run(context);
+    together.add(kernel, gemm, segment, panels, context->pool.size());
   }
+  together.run(context);
   return PG_OK;
 }
 

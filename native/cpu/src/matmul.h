@@ -23,17 +23,28 @@ struct RowTiles {
 //   int        int8 blocks of 32, x = scale * q, |q| <= 127:
 //                quants [blocks][8 groups][height][4 columns]
 //                side   [blocks][kSideFields][height] of 4 bytes: what the kernels need per (block, row) besides the integers
-//   int pairs  the same numbers for matrix instructions of arm64: see i8mm/pair-rows.cpp
+//   int pairs  integers for matrix instructions: the same numbers on arm64 (i8mm/pair-rows.cpp), spans on AMX (amx/span-matmul.h)
 //   bf16 tiles  for the tiles of AMX: see amx/tile-matmul.h
 enum Layout : int32_t { kLayoutFloat, kLayoutInt, kLayoutIntPairs, kLayoutBf16Tiles, kNumLayouts };
+
+// What of x goes into a tile: columns [begin, end) of its rows. begin is a multiple of kPackCols, whole blocks of every layout, so that
+// several threads may share a tile.
+constexpr int64_t kPackCols = 256;
+struct RowsToPack {
+  const float* x;
+  int64_t stride;
+  int64_t height;
+  int64_t cols;
+  int64_t begin, end;
+  bool all_fields;  // half blocks and minimums need more of `side` than the plain encodings do
+};
 
 // A layout as a variant has it. Tile t begins at t * tile_bytes(cols).
 struct LayoutSpec {
   int32_t tile_rows;  // at most; 0: the variant has no such layout
   bool equal;         // whether tiles are of nearly equal height
   int64_t (*tile_bytes)(int64_t cols);
-  // all_fields: half blocks and minimums need more of `side` than the plain encodings do.
-  void (*pack)(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
+  void (*pack)(uint8_t* out, const RowsToPack& rows);
 };
 
 // Fields of `side`. Stored codes are unsigned and larger than their values by an offset that is a power of two: starting the sum

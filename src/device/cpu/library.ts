@@ -1,12 +1,12 @@
 // Finds the native library: a package made for this system, else what was compiled here, else compiles it now.
 
-import { spawn } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { errorFor } from "../../core/errors.js";
 import type { NativeLibrary } from "./abi.js";
+import { buildLibrary } from "./build-library.js";
 import { openLibrary } from "./koffi-abi.js";
 
 /** The package's root: this file is dist/src/device/cpu/library.js in it. */
@@ -46,7 +46,7 @@ export function loadLibrary(): NativeLibrary {
 /** Makes sure that loadLibrary() has one, compiling it in a process of its own where there is none. Says on stderr what it does. */
 export async function ensureLibrary(): Promise<void> {
   if (opened !== null || openPrebuilt() !== null || isCurrent()) return;
-  const path = await build();
+  const path = await buildLibrary(BUILD_SCRIPT);
   if (path !== "") open(path, "compiled here");
   else if (existsSync(BUILT)) open(BUILT, "compiled here, from older sources");
 }
@@ -78,19 +78,4 @@ function isCurrent(): boolean {
     }
   }
   return true;
-}
-
-/** The path of what the script built; empty when it could not. Its words go straight to stderr, whatever this thread is doing. */
-function build(): Promise<string> {
-  return new Promise((resolve) => {
-    const child = spawn(process.execPath, [BUILD_SCRIPT], {
-      stdio: ["ignore", "pipe", 2],
-    });
-    let path = "";
-    child.stdout!.setEncoding("utf8").on("data", (text: string) => {
-      path += text;
-    });
-    child.on("error", () => resolve(""));
-    child.on("close", (code) => resolve(code === 0 ? path.trim() : ""));
-  });
 }

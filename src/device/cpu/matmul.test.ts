@@ -3,12 +3,13 @@
 //   float weights    2^-23 * (cols + 8): one rounding per addition
 //   integer weights  the same against int8-rounded activations, which the oracle rounds by its own code
 //   bf16 on tiles    the same against activations rounded to bf16
+//   q8_0 and q4_0 on tiles   the same against activations and factors rounded over a span
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Batch } from "../../core/batch.js";
 import { dequantize } from "../../core/dequantize/dequantize.js";
-import { f32ToF16 } from "../../core/dequantize/small-floats.js";
+import { f16ToF32, f32ToF16 } from "../../core/dequantize/small-floats.js";
 import { BLOCK_OF, bytesOf, type HostTensor, type TensorDtype } from "../../core/tensor.js";
 import { CpuDevice, type CpuDeviceOptions } from "./cpu-device.js";
 import { ensureLibrary } from "./library.js";
@@ -72,20 +73,22 @@ function randomFloats(count: number, seed: number): Float32Array {
   return Float32Array.from({ length: count }, () => (random() + random() + random()) * 2 - 3);
 }
 
-/** Activations as integer weights meet them: blocks of 32 rounded to int8 with one scale. */
-function roundRows(x: Float32Array, n: number, cols: number): Float64Array {
+function halvesToEven(value: number): number {
+  const nearest = Math.round(value);
+  return Math.abs(value % 1) === 0.5 && nearest % 2 !== 0 ? nearest - 1 : nearest;
+}
+
+/** Activations as integer weights meet them: blocks of so many columns rounded to int8 with one scale. */
+function roundRows(x: Float32Array, n: number, cols: number, columns: number): Float64Array {
   const out = new Float64Array(x.length);
   for (let i = 0; i < n; i++) {
-    for (let from = 0; from < cols; from += 32) {
-      const block = x.subarray(i * cols + from, i * cols + Math.min(from + 32, cols));
+    for (let from = 0; from < cols; from += columns) {
+      const block = x.subarray(i * cols + from, i * cols + Math.min(from + columns, cols));
       const max = block.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
       const scale = Math.fround(max * Math.fround(1 / 127));
       const inverse = Math.fround(127 / max);
       block.forEach((value, k) => {
-        const scaled = Math.fround(value * inverse);
-        let q = Math.round(scaled);
-        if (Math.abs(scaled % 1) === 0.5 && q % 2 !== 0) q -= 1; // halves to even
-        out[i * cols + from + k] = q * scale;
+        out[i * cols + from + k] = halvesToEven(Math.fround(value * inverse)) * scale;
       });
     }
   }
@@ -102,6 +105,31 @@ function weightsOf(tensor: HostTensor): Float32Array {
   const out = new Float32Array(tensor.shape[0]! * tensor.shape[1]!);
   dequantize(tensor.dtype, tensor.bytes(), out, out.length);
   return out;
+}
+
+/** Columns whose products tiles add up as integers, and the most multiples of one number that their factors may be. */
+const SPAN = 256;
+const MULTIPLES: Partial<Record<TensorDtype, number>> = { q8_0: 255, q4_0: 4095 };
+
+/** Weights whose factors are rounded to multiples of one number over a span: see native/cpu/src/amx/span-matmul.h. */
+function inMultiples(w: Float32Array, tensor: HostTensor, most: number): Float32Array {
+  const bytes = tensor.bytes();
+  const cols = tensor.shape[1]!;
+  const blockBytes = (32 * bytes.length) / w.length;
+  const factor = (at: number) => {
+    const block = (at / 32) * blockBytes;
+    return f16ToF32(bytes[block]! + 256 * bytes[block + 1]!);
+  };
+  return w.map((value, at) => {
+    const first = at - ((at % cols) % SPAN);
+    let largest = 0;
+    for (let other = first; other < first + Math.min(SPAN, cols - (first % cols)); other += 32)
+      largest = Math.max(largest, Math.abs(factor(other)));
+    const own = factor(at - (at % 32));
+    return own === 0
+      ? 0
+      : (value / own) * halvesToEven(Math.fround(own * Math.fround(most / largest))) * (largest / most);
+  });
 }
 
 /** Runs x [n, cols] through the device. */
@@ -161,13 +189,16 @@ for (const isa of ISAS) {
         [17, 3, 13],
         [65, 2, 2],
         [33, 1, 26],
+        [33, Math.ceil(352 / block), 26], // more than a span of tiles, and not a whole number of them
       ]) {
         const cols = block * blocks!;
         const tensor = randomTensor(dtype, rows!, cols, rows! + 2);
         const x = randomFloats(n! * cols, cols + n!);
-        const rounded = roundRows(x, n!, cols);
+        const most = isa === "amx" ? MULTIPLES[dtype] : undefined;
+        const rounded = roundRows(x, n!, cols, most === undefined ? 32 : SPAN);
         // Minimums are added apart and may cancel: they count in the size of what is summed.
-        const w = weightsOf(tensor);
+        const whole = weightsOf(tensor);
+        const w = most === undefined ? whole : inMultiples(whole, tensor, most);
         assertClose(run({ isa, threads: 2 }, [tensor], x, n!), rounded, w, n!, cols);
       }
     }

@@ -1,7 +1,8 @@
 // The matrix tiles of AMX: eight registers of up to 16 rows x 64 bytes, and the products of two into a third.
 //
 //   C[m][n] += sum over k of A[m][k] * B[k][n]     A: 16 rows of 32 bf16, k contiguous. B: 16 rows of 4 bytes per n, which are 2 bf16
-//                                                  with consecutive k. C: 16 x 16 f32. With int8: 64 and 4 of them, and C is i32.
+//                                                  with consecutive k. C: 16 x 16 f32. With int8: 64 and 4 of them, and C is i32;
+//                                                  B may be unsigned.
 //
 // Products of int8 are exact. Of bf16, even and odd k are two chains of fused multiply-adds from zero, which are then added, and their
 // sum is added to C; subnormals count as zero. A row of C depends on its own row of A alone.
@@ -53,6 +54,8 @@ template <int C, int A, int B>
 PG_INLINE void tile_dot_bf16() { asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
 template <int C, int A, int B>
 PG_INLINE void tile_dot_int8() { asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
+template <int C, int A, int B>
+PG_INLINE void tile_dot_low_bytes() { asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
 
 #else
 
@@ -112,17 +115,27 @@ PG_INLINE void tile_dot_bf16() {
     _mm512_store_ps(sums, flushed(_mm512_add_ps(flushed(_mm512_load_ps(sums)), flushed(_mm512_add_ps(even, odd)))));
   }
 }
+// first: what is added to a byte of B to make it unsigned.
 template <int C, int A, int B>
-PG_INLINE void tile_dot_int8() {
+PG_INLINE void tile_dot_bytes(int first) {
   const TileConfig& c = t_tiles.config;
-  for (int m = 0; m < c.rows[A]; m++)
-    for (int n = 0; n < c.row_bytes[B] / 4; n++) {
-      int32_t sum;
-      memcpy(&sum, t_tiles.data[C][m] + 4 * n, 4);
-      for (int k = 0; k < c.row_bytes[A]; k++) sum += (int8_t)t_tiles.data[A][m][k] * (int8_t)t_tiles.data[B][k / 4][4 * n + k % 4];
-      memcpy(t_tiles.data[C][m] + 4 * n, &sum, 4);
+  const __m512i offset = _mm512_set1_epi8((char)first);
+  for (int m = 0; m < c.rows[A]; m++) {
+    __m512i sum = _mm512_load_si512(t_tiles.data[C][m]), excess = _mm512_setzero_si512();
+    for (int k = 0; k < c.row_bytes[A] / 4; k++) {
+      int32_t four;
+      memcpy(&four, t_tiles.data[A][m] + 4 * k, 4);
+      const __m512i a = _mm512_set1_epi32(four);
+      sum = _mm512_dpbusd_epi32(sum, _mm512_add_epi8(_mm512_load_si512(t_tiles.data[B][k]), offset), a);
+      excess = _mm512_dpbusd_epi32(excess, offset, a);
     }
+    _mm512_store_si512(t_tiles.data[C][m], _mm512_sub_epi32(sum, excess));
+  }
 }
+template <int C, int A, int B>
+PG_INLINE void tile_dot_int8() { tile_dot_bytes<C, A, B>(128); }
+template <int C, int A, int B>
+PG_INLINE void tile_dot_low_bytes() { tile_dot_bytes<C, A, B>(0); }
 
 #endif
 

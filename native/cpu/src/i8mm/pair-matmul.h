@@ -15,7 +15,7 @@ constexpr int kPairTileRows = 2 * kPairs;
 constexpr int64_t kPairBlockBytes = kPairTileRows * 32;
 constexpr int64_t kPairSideWords = kPairFields * kPairs * 4;
 int64_t pair_tile_bytes(int64_t cols);
-void pack_pairs(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
+void pack_pairs(uint8_t* out, const RowsToPack& rows);
 
 extern const EncodingGemms pair_gemms;  // none for floats
 

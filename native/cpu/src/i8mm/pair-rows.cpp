@@ -7,21 +7,24 @@ namespace PG_NS {
 
 int64_t pair_tile_bytes(int64_t cols) { return blocks_of(cols) * (kPairBlockBytes + kPairSideWords * 4); }
 
-void pack_pairs(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
-  const int64_t blocks = blocks_of(cols);
+void pack_pairs(uint8_t* out, const RowsToPack& rows) {
   float padded[32] = {};  // the last block, where it is short
-  uint8_t* side = out + blocks * kPairBlockBytes;
-  if (height < kPairTileRows) memset(out, 0, (size_t)pair_tile_bytes(cols));
-  for (int64_t b = 0; b < blocks; b++, out += kPairBlockBytes, side += kPairSideWords * 4)
-    for (int64_t i = 0; i < height; i++) {
-      const float* from = x + i * x_stride + b * 32;
-      if (cols - b * 32 < 32) {
-        memcpy(padded, from, (size_t)(cols - b * 32) * sizeof(float));
+  for (int64_t b = rows.begin / 32; b * 32 < rows.end; b++) {
+    uint8_t* quants = out + b * kPairBlockBytes;
+    uint8_t* side = out + blocks_of(rows.cols) * kPairBlockBytes + b * kPairSideWords * 4;
+    if (rows.height < kPairTileRows) {
+      memset(quants, 0, kPairBlockBytes);
+      memset(side, 0, kPairSideWords * 4);
+    }
+    for (int64_t i = 0; i < rows.height; i++) {
+      const float* from = rows.x + i * rows.stride + b * 32;
+      if (rows.cols - b * 32 < 32) {
+        memcpy(padded, from, (size_t)(rows.cols - b * 32) * sizeof(float));
         from = padded;
       }
       QuantizedBlock block;
       quantize_block(block, from);
-      for (int group = 0; group < 4; group++) memcpy(out + (group * kPairTileRows + i) * 8, block.q + group * 8, 8);
+      for (int group = 0; group < 4; group++) memcpy(quants + (group * kPairTileRows + i) * 8, block.q + group * 8, 8);
       const auto put = [&](PairField field, const void* word) {
         for (int twice = 0; twice < 2; twice++) memcpy(side + ((field * kPairs + i / 2) * 4 + i % 2 * 2 + twice) * 4, word, 4);
       };
@@ -32,6 +35,7 @@ void pack_pairs(uint8_t* out, const float* x, int64_t x_stride, int64_t height, 
       for (int f = 0; f < 3; f++) put((PairField)(kPairMinus8 + f), &starts[f]);
       for (int f = 0; f < 3; f++) put((PairField)(kPairSum + f), &totals[f]);
     }
+  }
 }
 
 }  // namespace PG_NS

@@ -5,44 +5,21 @@
 //          row's result does not depend on the rows beside it. Parallelism comes from independent outputs only.
 // Tiling   a tile is MR rows of x by kFloatVectors vectors of outputs, held in registers over the whole of k. Per k it loads
 //          the weight vectors once (converted in registers) and MR broadcast values of x. Few rows of x (decode) leave
-//          registers free: then twice the panels are taken side by side to cover the latency of the additions.
+//          registers free: then twice the panels are taken side by side to cover the latency of the additions, and of a single
+//          row four of them (AVX-512, WebAssembly): more of memory is on its way.
 // Traffic  weights stream once per row tile, from L1/L2 but for the first tile of a worker's first panel: the next four prefetch
 //          the next panel meanwhile. Packed x ([k][MR], contiguous) streams from L1/L2 once per panel group.
 #include <algorithm>
 
 #include "finish.h"
-#include "matmul.h"
+#include "float-weights.h"
+#if PG_WASM
+#include "float-row-wasm.h"
+#endif
 
 namespace pg {
 namespace PG_NS {
 namespace {
-
-constexpr int kPanel = 32;
-
-// Loads vector v (of one panel) at column k. Column step 1.
-struct F32Weights {
-  static constexpr int kStep = 1;
-  static constexpr int kBytes = 4;
-  PG_INLINE vf load(const uint8_t* panel, int64_t k, int v, int) {
-    return v_load((const float*)panel + k * kPanel + v * VL);
-  }
-};
-struct F16Weights {
-  static constexpr int kStep = 1;
-  static constexpr int kBytes = 2;
-  PG_INLINE vf load(const uint8_t* panel, int64_t k, int v, int) {
-    return v_load_f16((const uint16_t*)panel + k * kPanel + v * VL);
-  }
-};
-// Columns come in pairs; the panel is padded to an even number of them.
-struct Bf16Weights {
-  static constexpr int kStep = 2;
-  static constexpr int kBytes = 2;
-  PG_INLINE vf load(const uint8_t* panel, int64_t k, int v, int odd) {
-    const uint16_t* p = (const uint16_t*)panel + k * kPanel + v * VL * 2;
-    return odd ? v_load_bf16_odd(p) : v_load_bf16_even(p);
-  }
-};
 
 // What a tile prefetches into L2 as it goes over the columns: `bytes` bytes from `from` on, evenly. The first tile of a panel asks for
 // the panel itself, kAhead bytes before their use, or, where there are few rows, for the first lines of pages (ask_ahead). The next
@@ -166,18 +143,31 @@ PG_INLINE void dispatch(const Gemm& g, int64_t height, int64_t panel, int first,
 constexpr int kSkinnyRows = 3;
 constexpr int kSkinnyVectors = 8;
 #elif PG_WASM
-constexpr int kSkinnyRows = 1;
+constexpr int kSkinnyRows = 0;  // a single row has a kernel of its own
 constexpr int kSkinnyVectors = 8;
 #else
 constexpr int kSkinnyRows = kFloatTileRows >= 4 ? (kFloatTileRows - 2) / 2 : 1;
 constexpr int kSkinnyVectors = 2 * kFloatVectors;
 #endif
 constexpr int kSkinnyPanels = (kSkinnyVectors * VL + kPanel - 1) / kPanel;
+#if PG_ISA == 3
+constexpr int kRowPanels = 4;  // of a single row: as many streams for the processor's prefetcher
+#endif
 
 template <class W>
 void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
+#if PG_WASM
+  if (g.tiles.n == 1) return one_row<W>(g, panel_begin, panel_end);
+#endif
   if (asks_for_pages(g.tiles.n)) ask_first(g, panel_begin);
   for (int64_t panel = panel_begin; panel < panel_end;) {
+#if PG_ISA == 3
+    if (g.tiles.n == 1 && panel + kRowPanels <= panel_end) {
+      tile<W, 1, kRowPanels * kPanel / VL>(g, panel, 0, 0, (const float*)g.tile_of(0), ahead_of(g, panel, 0, 1));
+      panel += kRowPanels;
+      continue;
+    }
+#endif
     const bool skinny = g.tiles.n <= kSkinnyRows && panel + kSkinnyPanels <= panel_end;
     const int step = skinny ? kSkinnyVectors : kFloatVectors;
     for (int first = 0; first < kPanel / VL; first += step) {

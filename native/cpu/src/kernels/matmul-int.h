@@ -329,15 +329,9 @@ PG_INLINE vf scale_of(const uint8_t* at, const uint8_t* big, int half, int v) {
 
 // Where there is more to compute per byte, memory and arithmetic take turns instead of overlapping: codes of few bits for several rows
 // are asked for line by line, kAhead bytes before their use (into L2), whole blocks at once: asking between the multiplications was
-// measured slower than not asking. All others ask for pages. PG_ASKS_TWICE (amx/int-rows.cpp): lines always, and those of few rows a second
-// time, kSoon bytes before, into L1.
-#ifndef PG_ASKS_TWICE
-#define PG_ASKS_TWICE 0
-#endif
+// measured slower than not asking. All others ask for pages.
 constexpr int64_t kAhead = 8192;
-constexpr int64_t kSoon = 2048;
-constexpr bool asks_for_lines(Codes codes, int rows) { return PG_ASKS_TWICE || (!PG_WASM && codes != Codes::kByte && rows >= 3); }
-constexpr bool asks_twice(int rows) { return PG_ASKS_TWICE && rows <= 3; }
+constexpr bool asks_for_lines(Codes codes, int rows) { return !PG_WASM && codes != Codes::kByte && rows >= 3; }
 
 // NV vectors of outputs from vector `first` of the panel on. Only the first tile of a panel looks ahead: the others find the
 // panel in cache.
@@ -367,10 +361,7 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
     const float* scale = (const float*)side + kSideScale * MR;
     if (ahead && !asks_for_lines(spec.codes, MR)) ask_ahead(codes, block_bytes(spec), end);
     if (ahead && asks_for_lines(spec.codes, MR))
-      for (int64_t line = 0; line < block_bytes(spec); line += 64) {
-        __builtin_prefetch(codes + kAhead + line, 0, 2);
-        if (asks_twice(MR)) __builtin_prefetch(codes + kSoon + line, 0, 3);
-      }
+      for (int64_t line = 0; line < block_bytes(spec); line += 64) __builtin_prefetch(codes + kAhead + line, 0, 2);
 #pragma GCC unroll 4
     for (int v = 0; v < NV; v += kJoint) {
 #pragma GCC unroll 2

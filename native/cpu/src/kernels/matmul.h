@@ -37,9 +37,9 @@ constexpr int kIntVectors = 4;
 #endif
 
 int64_t float_tile_bytes(int64_t cols);
-void pack_float(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
+void pack_float(uint8_t* out, const RowsToPack& rows);
 int64_t int_tile_bytes(int64_t cols);
-void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields);
+void pack_int(uint8_t* out, const RowsToPack& rows);
 
 // A processor's own prefetcher reads far ahead, but stops at every page. So a stream of weights asks for the first lines of each page
 // kPageAhead bytes before their use, all together, and the prefetcher has begun with the page when it is read: faster than asking for

@@ -73,45 +73,46 @@ constexpr int64_t whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 int64_t float_tile_bytes(int64_t cols) { return whole_lines(kFloatTileRows * cols * 4); }
 int64_t int_tile_bytes(int64_t cols) { return whole_lines((cols + 31) / 32 * kIntTileRows * (32 + 4 * kSideFields)); }
 
-void pack_float(uint8_t* tile, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool) {
+void pack_float(uint8_t* tile, const RowsToPack& rows) {
   float* out = (float*)tile;
-  int64_t k = 0;
+  const int64_t height = rows.height, end = rows.end;
+  int64_t k = rows.begin;
 #if PG_ISA >= 2
   // Columns are stored a whole vector wide; what spills into the next column is overwritten by it. So the last ones are not.
-  for (; height > 1 && (k + VL) * height + VL <= cols * height; k += VL) {
+  for (; height > 1 && (k + VL) * height + VL <= end * height; k += VL) {
     vf square[VL];
 #pragma GCC unroll 16
-    for (int i = 0; i < VL; i++) square[i] = i < height ? v_load(x + i * x_stride + k) : v_set(0.0f);
+    for (int i = 0; i < VL; i++) square[i] = i < height ? v_load(rows.x + i * rows.stride + k) : v_set(0.0f);
     transpose(square);
 #pragma GCC unroll 16
     for (int j = 0; j < VL; j++) v_store(out + (k + j) * height, square[j]);
   }
 #elif PG_NEON || PG_WASM
   const int64_t fours = height / 4 * 4;
-  for (; k + 4 <= cols; k += 4) {
+  for (; k + 4 <= end; k += 4) {
     for (int64_t i = 0; i < fours; i += 4) {
       vf square[4];
-      for (int j = 0; j < 4; j++) square[j] = v_load(x + (i + j) * x_stride + k);
+      for (int j = 0; j < 4; j++) square[j] = v_load(rows.x + (i + j) * rows.stride + k);
       transpose4(square);
       for (int j = 0; j < 4; j++) v_store(out + (k + j) * height + i, square[j]);
     }
     for (int64_t i = fours; i < height; i++)
-      for (int64_t c = k; c < k + 4; c++) out[c * height + i] = x[i * x_stride + c];
+      for (int64_t c = k; c < k + 4; c++) out[c * height + i] = rows.x[i * rows.stride + c];
   }
 #endif
   for (int64_t i = 0; i < height; i++)
-    for (int64_t c = k; c < cols; c++) out[c * height + i] = x[i * x_stride + c];
+    for (int64_t c = k; c < end; c++) out[c * height + i] = rows.x[i * rows.stride + c];
 }
 
-void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, int64_t cols, bool all_fields) {
-  const int64_t blocks = (cols + 31) / 32;
+void pack_int(uint8_t* out, const RowsToPack& rows) {
+  const int64_t blocks = (rows.cols + 31) / 32, height = rows.height;
   float padded[32] = {};  // the last block, where it is short
-  for (int64_t b = 0; b < blocks; b++) {
+  for (int64_t b = rows.begin / 32; b * 32 < rows.end; b++) {
     uint8_t* codes = out + b * 32 * height;
     uint8_t* side = out + blocks * 32 * height + b * kSideFields * 4 * height;
-    const int64_t left = cols - b * 32;
+    const int64_t left = rows.cols - b * 32;
     for (int64_t i = 0; i < height; i++) {
-      const float* from = x + i * x_stride + b * 32;
+      const float* from = rows.x + i * rows.stride + b * 32;
       if (left < 32) {
         memcpy(padded, from, (size_t)left * sizeof(float));
         from = padded;
@@ -126,7 +127,7 @@ void pack_int(uint8_t* out, const float* x, int64_t x_stride, int64_t height, in
       put(kSideScale, &block.scale);
       put(kSideMinus128, &starts[0]);
       put(kSideMinus8, &starts[1]);
-      if (!all_fields) continue;
+      if (!rows.all_fields) continue;
       const float totals[3] = {block.scale * (float)sum, block.scale * (float)block.sum_lo,
                                block.scale * (float)block.sum_hi};
       put(kSideMinus8Lo, &starts[2]);

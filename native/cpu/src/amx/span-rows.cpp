@@ -1,0 +1,85 @@
+// Activations into the layout of span-matmul.h.
+#include "span-matmul.h"
+
+namespace pg {
+namespace PG_NS {
+namespace {
+
+constexpr int kSpanVectors = kSpanCols / 16;
+
+// The columns of a row from c on; zeros beyond the last.
+PG_INLINE void load_span(vf (&out)[kSpanVectors], const float* row, int64_t c, int64_t cols) {
+#pragma GCC unroll 16
+  for (int v = 0; v < kSpanVectors; v++) {
+    const int64_t left = cols - c - v * 16;
+    const __mmask16 lanes = left >= 16 ? 0xffff : left <= 0 ? 0 : (__mmask16)((1u << left) - 1);
+    out[v] = _mm512_maskz_loadu_ps(lanes, row + c + v * 16);
+  }
+}
+
+PG_INLINE float largest_of(const vf (&x)[kSpanVectors]) {
+  __m512i most = _mm512_setzero_si512();
+#pragma GCC unroll 16
+  for (int v = 0; v < kSpanVectors; v++)
+    most = _mm512_max_epi32(most, _mm512_and_si512(_mm512_castps_si512(x[v]), _mm512_set1_epi32(0x7fffffff)));
+  return s_from_bits((uint32_t)_mm512_reduce_max_epi32(most));
+}
+
+// 64 columns as int8, to nearest even.
+PG_INLINE __m512i quantized(const vf* x, vf inverse) {
+  const auto whole = [&](int v) { return _mm512_cvtps_epi32(v_mul(x[v], inverse)); };
+  const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(whole(0), whole(1)), _mm512_packs_epi32(whole(2), whole(3)));
+  // Packing works within quarters of the vector.
+  return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), bytes);
+}
+
+// Less the sums of the span's blocks. Unsigned sums of value + 128 over eight columns fit 16 bits, those over a block do too: four steps
+// share a vector of them, [halves of a step][quarters of the half][steps].
+PG_INLINE __m256i block_sums(const __m512i (&bytes)[kSpanSteps]) {
+  static_assert(kSpanSteps == 4, "one step for each 16 bits of 64");
+  __m512i sums = _mm512_setzero_si512();
+#pragma GCC unroll 4
+  for (int step = 0; step < kSpanSteps; step++) {
+    const __m512i eights = _mm512_sad_epu8(_mm512_xor_si512(bytes[step], _mm512_set1_epi8((char)0x80)), _mm512_setzero_si512());
+    sums = _mm512_or_si512(sums, _mm512_slli_epi64(eights, 16 * step));
+  }
+  sums = _mm512_add_epi16(sums, _mm512_permutex_epi64(sums, 0x4e));
+  sums = _mm512_add_epi16(sums, _mm512_permutex_epi64(sums, 0xb1));
+  const __m128i halves = _mm_unpacklo_epi16(_mm512_castsi512_si128(sums), _mm512_extracti64x2_epi64(sums, 2));  // [steps][halves]
+  return _mm256_sub_epi32(_mm256_set1_epi32(kBlockCols * 128), _mm256_cvtepu16_epi32(halves));
+}
+
+}  // namespace
+
+// An odd number of kSlotBytes: tiles a power of two apart would have the same columns in the same few sets of L2.
+int64_t span_tile_bytes(int64_t cols) {
+  constexpr int64_t kSlotBytes = 8 * kTileBytes;
+  const int64_t bytes = int_steps_of(cols) * kTileBytes + spans_of(cols) * (1 + kSpanBlocks) * kTileRows * 4;
+  return ((bytes + kSlotBytes - 1) / kSlotBytes | 1) * kSlotBytes;
+}
+
+// One scale for a span, as quantize-block.h has for 32 columns: max|x| / 127, integers to nearest even; NaN and infinities reach the
+// output by the scale.
+void pack_span_rows(uint8_t* out, const RowsToPack& rows) {
+  const int64_t height = rows.height, spans = spans_of(rows.cols), steps = int_steps_of(rows.cols);
+  const SpanRows tile = span_rows(out, height, rows.cols);
+  for (int64_t i = 0; i < height; i++)
+    for (int64_t span = rows.begin / kSpanCols; span < spans_of(rows.end); span++) {
+      vf values[kSpanVectors];
+      load_span(values, rows.x + i * rows.stride, span * kSpanCols, rows.cols);
+      const float max = largest_of(values);
+      const vf inverse = v_set(max > 0.0f ? 127.0f / max : 0.0f);
+      __m512i bytes[kSpanSteps];
+#pragma GCC unroll 4
+      for (int step = 0; step < kSpanSteps; step++) {
+        bytes[step] = quantized(values + 4 * step, inverse);
+        const int64_t at = span * kSpanSteps + step;
+        if (at < steps) _mm512_storeu_si512(out + (at * height + i) * kTileRowBytes, bytes[step]);
+      }
+      ((float*)tile.scales)[span * height + i] = max * (1.0f / 127.0f);
+      _mm256_storeu_si256((__m256i*)(tile.sums + (i * spans + span) * kSpanBlocks), block_sums(bytes));
+    }
+}
+
+}  // namespace PG_NS
+}  // namespace pg
