@@ -8,15 +8,16 @@
 // K and V of a unit are a slot each of a ring. From Hopper on, a fifth warp asks for pages by bulk copies (ids read a unit ahead);
 // before, all threads copy. fp8 pages: codes become fragments in the registers of the warp that multiplies them (attention-fp8.cuh).
 #pragma once
-#include "attention-bulk.cuh"
 #include "attention-fp8.cuh"
+#include "attention-turned.cuh"
 
 #define WARPS 4
 #define COMPUTING (32 * WARPS)
 
-// IS_EXACT: the head's dims are DK and DV, so that addresses are constants.
-template <int PAGES, int DK, int DV, int SLOTS, bool IS_BULK, bool IS_EXACT>
-__device__ void decode(const AttentionArgs& a) {
+// IS_EXACT: the head's dims are DK and DV, so that addresses are constants. IS_TURNED: queries are to be turned, and the step's keys and
+// values are not in their pages yet (attention-turned.cuh).
+template <int PAGES, int DK, int DV, int SLOTS, bool IS_BULK, bool IS_EXACT, bool IS_TURNED = false, class Args = AttentionArgs>
+__device__ void decode(const Args& a) {
   constexpr bool IS_FP8 = PAGES == KIND_FP8;
   constexpr int KIND = KIND_OF(PAGES), DIM = DK > DV ? DK : DV, TILES = DV / (8 * WARPS);
   constexpr int SLOT = IS_FP8 ? UNIT * (DIM + 2) : UNIT * DIM * 2;
@@ -28,6 +29,7 @@ __device__ void decode(const AttentionArgs& a) {
   __shared__ u64 full[SLOTS], empty[SLOTS], given[WORKS], done[WORKS];
   __shared__ Work slots[WORKS];
   __shared__ int ids[32];
+  __shared__ NewKey<IS_TURNED ? DK : 8, IS_TURNED ? DV : 8> fresh[2];  // of two items in turns
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
   const int keyDim = IS_EXACT ? DK : a.keyDim, valueDim = IS_EXACT ? DV : a.valueDim;
   if (IS_BULK && threadIdx.x == 0) {
@@ -83,7 +85,7 @@ __device__ void decode(const AttentionArgs& a) {
       };
       int early = 0;
       if (isFirst) {
-        auto isNew = [&](int c) { return unit_of(c) + (lane + 1) * unitPages.copyKeys > item.newStart; };
+        auto isNew = [&](int c) { return !IS_TURNED && unit_of(c) + (lane + 1) * unitPages.copyKeys > item.newStart; };
         early = min(SLOTS, 2 * units);
 #pragma unroll 1
         for (int c = 0; c < early; c++) {
@@ -94,7 +96,7 @@ __device__ void decode(const AttentionArgs& a) {
         if (!a.isAlone) let_others_begin();  // the extend kernel relies on this one's having waited
 #pragma unroll 1
         for (int c = 0; c < early; c++)
-          if (unit_of(c) + UNIT > item.newStart) ask(c, isNew(c) ? unitPages.of(unit_of(c)) : -1);
+          if (!IS_TURNED && unit_of(c) + UNIT > item.newStart) ask(c, isNew(c) ? unitPages.of(unit_of(c)) : -1);
       }
       work = take_work(a.taken, total);
       number = number_of(work);
@@ -121,6 +123,7 @@ __device__ void decode(const AttentionArgs& a) {
     const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
     const int* pages = a.step + item.pagesAt;
     auto slot_of = [&](int c) { return shared + (chunks + c) % SLOTS * SLOT; };
+    auto hasNew = [&](int unit) { return IS_TURNED && item.newStart < hi && item.newStart - unit < UNIT; };
     auto fill = [&](int c) {
       if (IS_BULK) return;
       const HeadPages<PAGES> from(a, kvHead, (c & 1) != 0);
@@ -148,8 +151,9 @@ __device__ void decode(const AttentionArgs& a) {
     };
 #pragma unroll
     for (int c = 0; c < SLOTS; c++) fill(c);
-    load_q<KIND, DK, IS_FP8 ? QUERY_SHIFT : 0>(qs, a, plan, item, kvHead, 0, threadIdx.x, COMPUTING);
-    const Rows rows = rows_of(a, plan, item, 0);
+    if constexpr (IS_TURNED) load_turned<KIND, DK, DV, COMPUTING>(qs, fresh[works.n & 1], a, plan, item, kvHead);
+    else load_q<KIND, DK, IS_FP8 ? QUERY_SHIFT : 0>(qs, a, plan, item, kvHead, 0, threadIdx.x, COMPUTING);
+    const Rows rows = IS_TURNED ? rows_of_one(plan, item) : rows_of(a, plan, item, 0);
     group_wait(1, COMPUTING);
 
     float total[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
@@ -172,6 +176,8 @@ __device__ void decode(const AttentionArgs& a) {
 #pragma unroll
           for (int j = 0; j < 4; j++) s[n][j] = __fmul_rn(s[n][j], __fmul_rn(factors[n][j & 1], POWER_OF_TWO(-QUERY_SHIFT)));
       } else {
+        if (hasNew(unit) && warp == (item.newStart - unit) / 32)
+          put_new(slot_of(c), fresh[works.n & 1].key, item.newStart - unit, 0, DK / 8, DK * 16);
         score_keys<KIND, DK, 32>(s, qs, slot_of(c), warp * 32, keyDim * 16, keyDim / 16);
       }
       scores_of<4>(s, rows, unit + warp * 32, a.scale, a.softcap, um);
@@ -214,6 +220,7 @@ __device__ void decode(const AttentionArgs& a) {
 
       if (!IS_FP8) wait(c + 1);
       u8* v = slot_of(c + 1);
+      if (hasNew(unit)) put_new(v, fresh[works.n & 1].value, item.newStart - unit, column0 / 8, DV / 8 / WARPS, DV * 16);
       if (!IS_FP8 && (unit < lo || unit + UNIT > hi)) {
         // Slots of a page that hold no key of the row may hold anything, and 0 * NaN is NaN.
 #pragma unroll 1
@@ -263,6 +270,12 @@ __device__ void decode(const AttentionArgs& a) {
       return;
     }
     if (!isPerUnit) put_state<TILES>(a, plan, item, kvHead, item.partial, 0, total, m, d, column0 + 2 * q, warp == 0 && q == 0);
+    if (IS_TURNED && item.numPartials <= FEW_PARTS) {
+      if (!comes_last(a, item, kvHead, COMPUTING)) return;
+#pragma unroll 1
+      for (int r = warp; r < item.rows; r += WARPS) merge_few<DV>(a, plan, item, kvHead, r);
+      return;
+    }
     constexpr int ROOMS = SLOTS * SLOT / (WARPS * ROOM_BYTES);
     merge_if_last<ROOMS>(a, plan, item, kvHead, COMPUTING, shared);  // rows that are split have a block for each item: the ring is free
   };
@@ -287,6 +300,9 @@ __device__ void decode(const AttentionArgs& a) {
 #define DECODE(PAGES, name, HOW, THREADS, DK, DV, SLOTS, PER_SM, IS_BULK, IS_EXACT)                                                        \
   OPEN_KERNEL(THREADS, PER_SM, decode_##HOW##_##name##_##DK##_##DV, AttentionArgs) { decode<PAGES, DK, DV, SLOTS, IS_BULK, IS_EXACT>(a); }
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define TURNED_DECODE(PAGES, name, DIM, SLOTS, PER_SM) \
+  OPEN_KERNEL(COMPUTING + 32, PER_SM, decode_turned_##name##_##DIM##_##DIM, TurnedArgs) { decode<PAGES, DIM, DIM, SLOTS, true, true, true>(a); }
+#define TURNED_DECODES(PAGES, name) TURNED_DECODE(PAGES, name, 64, 4, 3) TURNED_DECODE(PAGES, name, 128, 3, 2)
 #define BULK_DECODES(PAGES, name)                                                                \
   DECODE(PAGES, name, exact, COMPUTING + 32, 64, 64, 4, PAGES == KIND_FP8 ? 4 : 3, true, true)   \
   DECODE(PAGES, name, exact, COMPUTING + 32, 128, 128, 3, PAGES == KIND_FP8 ? 3 : 2, true, true) \
@@ -295,6 +311,7 @@ __device__ void decode(const AttentionArgs& a) {
   DECODE(PAGES, name, bulk, COMPUTING + 32, 192, 128, 4, 1, true, false)                         \
   DECODE(PAGES, name, bulk, COMPUTING + 32, 256, 256, 3, 1, true, false)
 #else
+#define TURNED_DECODES(PAGES, name)
 #define BULK_DECODES(PAGES, name)
 #endif
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200 // shared memory too small for the ring

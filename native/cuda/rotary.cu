@@ -3,6 +3,7 @@
 // Angles are the f32 product position * invFreq, as Hugging Face computes them. One thread turns one pair of numbers.
 // Traffic: q is read and written once; k and v are read once and written to the pool in its own dtype.
 #include "kv-fp8.cuh"
+#include "turn.cuh"
 
 // Codes of KV element types (codes.ts).
 #define KV_F32 0
@@ -21,12 +22,6 @@ KERNEL(256, rotary_table, RotaryTableArgs) {
   sincos((double)angle, &s, &c);
   a.cos[(i64)t * a.half + i] = (float)c * a.scale;
   a.sin[(i64)t * a.half + i] = (float)s * a.scale;
-}
-
-__device__ __forceinline__ void turn(float& x, float& y, float cos, float sin) {
-  float a = x, b = y;
-  x = a * cos - b * sin;
-  y = b * cos + a * sin;
 }
 
 struct RotaryArgs {

@@ -91,40 +91,37 @@ __device__ __forceinline__ void norm_row(const NormArgs& a) {
   });
 }
 
-// rms of rows of up to PAIRS * 2048 columns whose pairs are aligned, in norm_row's order. Short: on a multiprocessor that has not run it
-// for a while, a row waits for instructions longer than for its numbers.
-struct alignas(8) Two { float x, y; };
-template <int PAIRS>
+// rms of rows of up to QUADS * 1024 columns, in quads that are aligned. Few threads: of one row, each warp's instructions are time that all wait for.
+#define SHORT_THREADS 256
+template <int QUADS>
 __device__ __forceinline__ void short_rms_row(const NormArgs& a) {
   __shared__ float scratch[32];
   const int t = blockIdx.x;
-  Two v[PAIRS], w[PAIRS];
+  const float* x = a.x + t * a.xStride;
+  Quad v[QUADS], w[QUADS];
+  auto column = [](int i) { return 4 * (int)(threadIdx.x + i * SHORT_THREADS); };
 #pragma unroll
-  for (int i = 0; i < PAIRS; i++) {
-    const int c = 2 * (threadIdx.x + i * NORM_THREADS);
-    w[i] = c < a.cols ? *(const Two*)(a.weight + c) : Two{0.f, 0.f};
-  }
+  for (int i = 0; i < QUADS; i++) w[i] = column(i) < a.cols ? *(const Quad*)(a.weight + column(i)) : Quad{{0.f, 0.f, 0.f, 0.f}};
   wait_for_others();
+#pragma unroll
+  for (int i = 0; i < QUADS; i++) v[i] = column(i) < a.cols ? *(const Quad*)(x + column(i)) : Quad{{0.f, 0.f, 0.f, 0.f}};
   float sum = 0.f;
 #pragma unroll
-  for (int i = 0; i < PAIRS; i++) {
-    const int c = 2 * (threadIdx.x + i * NORM_THREADS);
-    v[i] = c < a.cols ? *(const Two*)(a.x + t * a.xStride + c) : Two{0.f, 0.f};
-  }
+  for (int i = 0; i < QUADS; i++)
 #pragma unroll
-  for (int i = 0; i < PAIRS; i++) sum = fmaf(v[i].y, v[i].y, fmaf(v[i].x, v[i].x, sum));
+    for (int j = 0; j < 4; j++) sum = fmaf(v[i].v[j], v[i].v[j], sum);
   const float factor = 1.f / sqrtf(block_sum(sum, scratch) / a.cols + a.eps);
 #pragma unroll
-  for (int i = 0; i < PAIRS; i++) {
-    const int c = 2 * (threadIdx.x + i * NORM_THREADS);
-    if (c >= a.cols) break;
-    const Two y = {v[i].x * factor * w[i].x, v[i].y * factor * w[i].y};
-    *(Two*)(a.out + t * a.outStride + c) = y;
-    if (a.operand.data != nullptr) operand_put2(a.operand, t, c, y.x, y.y);
+  for (int i = 0; i < QUADS; i++) {
+    if (column(i) >= a.cols) break;
+#pragma unroll
+    for (int j = 0; j < 4; j++) v[i].v[j] = v[i].v[j] * factor * w[i].v[j];
+    *(Quad*)(a.out + t * a.outStride + column(i)) = v[i];
+    if (a.operand.data != nullptr) operand_put4(a.operand, t, column(i), v[i]);
   }
 }
-EARLY_KERNEL(NORM_THREADS, rms_norm_1, NormArgs) { short_rms_row<1>(a); }
-EARLY_KERNEL(NORM_THREADS, rms_norm_2, NormArgs) { short_rms_row<2>(a); }
+EARLY_KERNEL(SHORT_THREADS, rms_norm_2, NormArgs) { short_rms_row<2>(a); }
+EARLY_KERNEL(SHORT_THREADS, rms_norm_4, NormArgs) { short_rms_row<4>(a); }
 EARLY_KERNEL(NORM_THREADS, rms_norm, NormArgs) { norm_row<0>(a); }
 EARLY_KERNEL(NORM_THREADS, add_rms_norm, NormArgs) { norm_row<1>(a); }
 EARLY_KERNEL(NORM_THREADS, layer_norm, NormArgs) { norm_row<2>(a); }

@@ -1,5 +1,5 @@
 // The choice of a token for each sampling row, by the rule of src/core/sample-row.ts, so that only tokens leave the device.
-// A block of 1024 threads per row.
+// A block of 1024 threads per row; the best logit of few rows is looked for by several blocks each, of which the last goes on.
 //
 // Weights w = 2^40 * exp((logit - max) / temperature) are rounded to integers: sums of integers are exact in any order, so the
 // result depends on nothing but the row. Candidates are ordered by (logit descending, id ascending), which is the ascending order
@@ -14,16 +14,21 @@ struct Rule {
   float temperature, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty;
   int topK, logitRow, given, numTop, prompt, numPrompt, numAnswer, bias, numBias, forbidden, numForbidden, mask;
 };
+// What the blocks of a row have found: the complement of the least key so far, and how many have come.
+struct Found { u64 best; int blocks, pad; };
 struct SampleArgs {
-  int* out; float* logprobs; int* topIds; float* topLogprobs;  // by row; tops [row][maxTop]
+  int* out; int* hostOut;  // by row: for the next flight's embedding; page-locked memory, for the host: a copy behind the launches would hold up the next flight
+  float* logprobs; int* topIds; float* topLogprobs;  // by row; tops [row][maxTop]
   const float* logits; const Rule* rules; const int* lists;
   float* edited;       // [edited rows][vocab]
   int* counts;         // [edited rows][vocab], all zero before and after
   const int* editedOf; // [row] its row of `edited`, or -1
+  Found* found;        // [row] of sample_rows with several blocks a row; zero between launches
   i64 stride; int vocab, maxTop;
 };
 
 #define THREADS 1024
+#define ANOTHER_BLOCK 0ull  // no logit has this key
 
 // Descending logits, then ascending ids, as ascending keys; NaN comes last.
 __device__ __forceinline__ u64 key_of(float logit, int id) {
@@ -183,42 +188,64 @@ KERNEL(THREADS, report_rows, SampleArgs) {
   }
 }
 
-KERNEL(THREADS, sample_rows, SampleArgs) {
-  __shared__ Search search;
-  __shared__ u64 scratch[32];
-  __shared__ u64 best;
-  const int row = blockIdx.x, vocab = a.vocab;
-  const Rule& rule = a.rules[row];
-  if (rule.given >= 0) {
-    if (threadIdx.x == 0) a.out[row] = rule.given;
-    return;
-  }
-  const float* logits = a.editedOf[row] >= 0 ? a.edited + (i64)a.editedOf[row] * vocab : a.logits + rule.logitRow * a.stride;
-  const float temperature = rule.temperature;
+__device__ __forceinline__ void put_token(const SampleArgs& a, int row, int token) {
+  a.out[row] = token;
+  a.hostOut[row] = token;
+}
 
-  // Greedy: the least key.
+// The least key of ids [first, end), known to all threads.
+__device__ __forceinline__ u64 least_key(const float* logits, int first, int end, u64* scratch) {
   u64 least = ~0ull;
   constexpr int AT_ONCE = 16;  // numbers a thread asks for before it looks at the first: one row is bound by latency
-  for (int id = threadIdx.x; id < vocab; id += AT_ONCE * THREADS) {
+  for (int id = first + threadIdx.x; id < end; id += AT_ONCE * THREADS) {
     float logit[AT_ONCE];
 #pragma unroll
-    for (int i = 0; i < AT_ONCE; i++) logit[i] = id + i * THREADS < vocab ? logits[id + i * THREADS] : __uint_as_float(0x7fc00000u);
+    for (int i = 0; i < AT_ONCE; i++) logit[i] = id + i * THREADS < end ? logits[id + i * THREADS] : __uint_as_float(0x7fc00000u);
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++) if (logit[i] == logit[i]) least = min(least, key_of(logit[i], id + i * THREADS));
   }
   for (int d = 16; d > 0; d >>= 1) least = min(least, __shfl_xor_sync(0xffffffffu, least, d));
   if ((threadIdx.x & 31) == 0) scratch[threadIdx.x >> 5] = least;
   __syncthreads();
+  for (int w = 0; w < THREADS / 32; w++) least = min(least, scratch[w]);
+  return least;
+}
+
+KERNEL(THREADS, sample_rows, SampleArgs) {
+  __shared__ Search search;
+  __shared__ u64 scratch[32];
+  __shared__ u64 best;
+  const int row = blockIdx.x, vocab = a.vocab, parts = gridDim.y;
+  const Rule& rule = a.rules[row];
+  if (rule.given >= 0) {
+    if (threadIdx.x == 0 && blockIdx.y == 0) put_token(a, row, rule.given);
+    return;
+  }
+  const float* logits = a.editedOf[row] >= 0 ? a.edited + (i64)a.editedOf[row] * vocab : a.logits + rule.logitRow * a.stride;
+  const float temperature = rule.temperature;
+
+  // Greedy: the least key.
+  const int part = (vocab + parts - 1) / parts, begin = blockIdx.y * part;
+  const u64 least = least_key(logits, begin, min(begin + part, vocab), scratch);
   if (threadIdx.x == 0) {
-    for (int w = 0; w < THREADS / 32; w++) least = min(least, scratch[w]);
     best = least;
+    if (parts > 1) {
+      Found& found = a.found[row];
+      atomicMax(&found.best, ~least);
+      __threadfence();
+      const bool isLast = atomicAdd(&found.blocks, 1) == parts - 1;
+      __threadfence();
+      best = isLast ? ~atomicExch(&found.best, 0ull) : ANOTHER_BLOCK;
+      if (isLast) found.blocks = 0;
+    }
   }
   __syncthreads();
+  if (best == ANOTHER_BLOCK) return;
   const int bestId = best == ~0ull ? 0 : (int)(u32)best;
   const float max = logits[bestId];
   // Greedy, or no finite logit to draw from; -1: every token is forbidden.
   if (temperature == 0.f || best == ~0ull || fabsf(max) == __uint_as_float(0x7f800000u)) {
-    if (threadIdx.x == 0) a.out[row] = max == __uint_as_float(0xff800000u) ? -1 : bestId;
+    if (threadIdx.x == 0) put_token(a, row, max == __uint_as_float(0xff800000u) ? -1 : bestId);
     return;
   }
   u64 total = 0;
@@ -252,7 +279,7 @@ KERNEL(THREADS, sample_rows, SampleArgs) {
   const u64 target = (u64)(rule.uniform * (double)total);
   if (isFiltered) {
     const u64 key = find_key(search, logits, vocab, limit, target, true, max, temperature);
-    if (threadIdx.x == 0) a.out[row] = (int)(u32)key;
+    if (threadIdx.x == 0) put_token(a, row, (int)(u32)key);
     return;
   }
   // Unfiltered: ids ascending. Each warp sums a run of ids, the runs are scanned, one warp walks its own.
@@ -282,5 +309,5 @@ KERNEL(THREADS, sample_rows, SampleArgs) {
     if (over != 0) answer = base + __ffs(over) - 1;
     sum += __shfl_sync(0xffffffffu, upTo, 31);
   }
-  if (lane == 0) a.out[row] = answer >= 0 ? answer : lastDrawn;
+  if (lane == 0) put_token(a, row, answer >= 0 ? answer : lastDrawn);
 }

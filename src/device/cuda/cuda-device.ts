@@ -28,7 +28,7 @@ import { ACTIVATION_CODE } from "./codes.js";
 import { CudaContext } from "./context.js";
 import { CudaExperts } from "./experts.js";
 import { KnownSteps } from "./known-steps.js";
-import { type CudaKvPool, plannerLimits } from "./kv-ops.js";
+import { type CudaKvPool, plannerLimits } from "./kv-pool.js";
 import type { Graph } from "./launch-queue.js";
 import { canGate, launchMatmul } from "./matmul.js";
 import { CudaRecurrentOps } from "./recurrent-ops.js";

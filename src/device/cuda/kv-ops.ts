@@ -1,112 +1,23 @@
-// The page pool, rotary embedding and attention of the cuda device (native/cuda/rotary.cu, attention-*.cu).
+// Rotary embedding, appends to pages and attention of the cuda device (native/cuda/rotary.cu, attention-*.cu).
 
-import { workersPerHead } from "../../attention/kv-chunk.js";
-import type { PlannerOptions, PlanShape } from "../../attention/planner.js";
 import { bucket } from "../../core/math.js";
-import type {
-  AttentionParams,
-  KvDtype,
-  KvPool,
-  KvPoolSpec,
-  RotarySpec,
-  RotaryTable,
-  StagedBatch,
-  Tensor,
-} from "../device.js";
-import { type KvLayout, kvLayout } from "../kv-layout.js";
+import type { AttentionParams, KvPool, KvPoolSpec, RotarySpec, RotaryTable, StagedBatch, Tensor } from "../device.js";
 import { check } from "./abi.js";
 import { KV_CODE } from "./codes.js";
-import type { GpuFacts } from "./context.js";
-import { addressOf, CudaRowOps } from "./row-ops.js";
+import {
+  CudaKvPool,
+  decodeShared,
+  ELEMENT_BYTES,
+  extendShared,
+  layoutOf,
+  type PageSpec,
+  wgmmaShared,
+} from "./kv-pool.js";
+import { addressOf, CudaRowOps, hasPairs } from "./row-ops.js";
 import type { CudaRuntime } from "./runtime.js";
 import { type CudaStagedBatch, PLANS_AT } from "./staged-batch.js";
-import { type StagedPlan, UNIT } from "./staged-plan.js";
+import type { StagedPlan } from "./staged-plan.js";
 import type { CudaTensor } from "./tensor.js";
-
-const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;
-
-/**
- * Kernels on the tensor cores: the largest dims each takes, ring slots of its decode form with bulk copies, how many blocks of it fit a
- * multiprocessor, of fp8 pages too, ring slots without bulk copies, and whether the extend kernel on wgmma takes exactly these dims (attention-decode.cuh,
- * attention-prompts.cuh).
- */
-const SHAPES = [
-  { dk: 64, dv: 64, bulkSlots: 4, bulkBlocks: 3, codeBlocks: 4, copySlots: 3, hasWgmma: true },
-  { dk: 128, dv: 128, bulkSlots: 3, bulkBlocks: 2, codeBlocks: 3, copySlots: 2, hasWgmma: true },
-  { dk: 192, dv: 128, bulkSlots: 4, bulkBlocks: 1, codeBlocks: 1, copySlots: 2, hasWgmma: false },
-  { dk: 256, dv: 256, bulkSlots: 3, bulkBlocks: 1, codeBlocks: 1, copySlots: 2, hasWgmma: false },
-] as const;
-type Shape = (typeof SHAPES)[number];
-
-/**
- * What plans are cut for: two decode blocks on each multiprocessor (of fp8 pages as many as fit), one of the extend kernel, each item once for
- * each kv head. Costs
- * are those of reading K and V: a tile of 128 rows takes a unit about as long. Tall tiles are not split: their states are as large as the
- * keys, and merging them took longer than what it saved.
- */
-export function plannerLimits({ multiprocessors }: GpuFacts, { numKvHeads = 1, headDim, kvDtype }: PlanShape) {
-  const blocks = kvDtype === "fp8" ? (SHAPES.find(({ dk }) => headDim <= dk)?.codeBlocks ?? 2) : 2;
-  return {
-    numWorkers: workersPerHead(blocks * multiprocessors, numKvHeads),
-    tallWorkers: workersPerHead(multiprocessors, numKvHeads),
-    kvChunk: UNIT,
-    pairCost: 0,
-    maxPartialRows: 65536,
-    slack: { decode: 0.15, tall: Infinity },
-  } satisfies Partial<PlannerOptions>;
-}
-
-export class CudaKvPool implements KvPool {
-  readonly spec: KvPoolSpec;
-  readonly address: number;
-  readonly byteLength: number;
-  readonly layout: KvLayout; // in elements; of i8 and fp8 in bytes
-  /** null: attention-plain.cuh serves this pool. */
-  readonly shape: Shape | null;
-  /** Pages of decodes come by bulk copies, from sm_90 on where shared memory has room for the ring. */
-  readonly isBulk: boolean;
-  // Partial states of split tiles, for `stateRows` rows and each kv head; and how many blocks of a tile have written theirs.
-  stateRows = 0;
-  partialO = 0; // [stateRows, K, Dv] f32
-  partialMd = 0; // [stateRows, K] two f32
-  arrivals = 0; // [tile, K] i32
-
-  constructor(spec: KvPoolSpec, address: number, byteLength: number, facts: GpuFacts) {
-    this.spec = spec;
-    this.address = address;
-    this.byteLength = byteLength;
-    this.layout = layoutOf(spec, facts);
-    this.shape = shapeOf(spec, facts);
-    this.isBulk = this.shape !== null && hasBulk(this.shape, spec.dtype, facts);
-  }
-}
-
-/**
- * An i8 vector is its f32 scale and its codes, together a multiple of 4 bytes; so is one of fp8 where attention-plain.cuh reads it. For the
- * tensor-core kernels it has a factor of 16 bits, with its neighbours' behind the codes of 8 slots (kv-fp8.cuh).
- */
-function layoutOf(spec: PageSpec, facts: GpuFacts): KvLayout {
-  if (spec.dtype !== "i8" && spec.dtype !== "fp8") return kvLayout(spec);
-  const isTiled = shapeOf(spec, facts) !== null;
-  const bytes = (dim: number): number => (isTiled ? dim + 2 : 4 + Math.ceil(dim / 4) * 4);
-  return kvLayout({ ...spec, keyDim: bytes(spec.keyDim), valueDim: bytes(spec.valueDim) });
-}
-
-type PageSpec = Omit<KvPoolSpec, "numPages">;
-
-/** Pages of the tensor-core kernels hold their heads in core matrices of 8 slots x 8 dims (attention-mma.cuh). */
-function shapeOf({ dtype, keyDim, valueDim, pageSize, isLatent }: PageSpec, facts: GpuFacts): Shape | null {
-  if (dtype === "f32" || dtype === "i8" || isLatent === true) return null;
-  if (pageSize < 8 || !Number.isInteger(Math.log2(pageSize)) || keyDim % 16 !== 0 || valueDim % 16 !== 0) return null;
-  const shape = SHAPES.find(({ dk, dv }) => keyDim <= dk && valueDim <= dv);
-  if (shape === undefined) return null;
-  const bytes = Math.max(decodeShared(shape, dtype, hasBulk(shape, dtype, facts)), extendShared(shape, dtype));
-  return bytes <= facts.sharedBytes ? shape : null;
-}
-
-function hasBulk(shape: Shape, dtype: KvDtype, { canOverlap, sharedBytes }: GpuFacts): boolean {
-  return canOverlap && decodeShared(shape, dtype, true) <= sharedBytes;
-}
 
 export class CudaRotary implements RotaryTable {
   readonly spec: RotarySpec;
@@ -129,7 +40,21 @@ export class CudaRotary implements RotaryTable {
   }
 }
 
+/** An append to pages that has been asked for. */
+interface Append {
+  q: CudaTensor;
+  k: CudaTensor;
+  v: CudaTensor;
+  rotary: CudaRotary | null;
+  pool: CudaKvPool;
+  layer: number;
+  batch: CudaStagedBatch;
+}
+
 export abstract class CudaKvOps extends CudaRowOps {
+  /** The last one; its launch is deferred, so that attention may do it (attention-turned.cuh). */
+  readonly #append: Partial<Append> = {};
+
   allocKvPool(spec: KvPoolSpec): CudaKvPool {
     const bytes = spec.numPages * this.kvPageBytes(spec);
     const address = this.runtime.context.alloc(bytes, `a KV pool of ${spec.numPages} pages`);
@@ -216,13 +141,26 @@ export abstract class CudaKvOps extends CudaRowOps {
     layer: number,
     batch: StagedBatch,
   ): void {
-    const staged = batch as CudaStagedBatch;
-    if (staged.numTokens === 0) return;
-    const { spec, layout, address, shape } = pool as CudaKvPool;
-    const rotary = table as CudaRotary | null;
+    if (batch.numTokens === 0) return;
+    (q as CudaTensor).storage.version++;
+    this.runtime.queue.settle(); // of an append before this one
+    const append = this.#append;
+    append.q = q as CudaTensor;
+    append.k = k as CudaTensor;
+    append.v = v as CudaTensor;
+    append.rotary = table as CudaRotary | null;
+    append.pool = pool as CudaKvPool;
+    append.layer = layer;
+    append.batch = batch as CudaStagedBatch;
+    this.runtime.queue.deferred = this.#launchAppend;
+  }
+
+  /** The launch of the append that was asked for last. */
+  readonly #launchAppend = (): void => {
+    const { q, k, v, rotary, pool, layer, batch: staged } = this.#append as Append;
+    const { spec, layout, address, shape } = pool;
     const numHeads = q.cols / spec.keyDim;
     const warps = numHeads + (spec.isLatent === true ? 1 : 2) * spec.numKvHeads;
-    (q as CudaTensor).storage.version++;
     this.runtime.queue
       .begin(
         this.runtime.modules.functionOf("rotary", spec.dtype === "fp8" ? "rotary_append_fp8" : "rotary_append"),
@@ -232,9 +170,9 @@ export abstract class CudaKvOps extends CudaRowOps {
         128,
         0,
       )
-      .long((q as CudaTensor).address)
-      .long((k as CudaTensor).address)
-      .long(spec.isLatent === true ? 0 : (v as CudaTensor).address)
+      .long(q.address)
+      .long(k.address)
+      .long(spec.isLatent === true ? 0 : v.address)
       .long(rotary === null ? 0 : rotary.cos)
       .long(rotary === null ? 0 : rotary.sin)
       .long(address)
@@ -258,7 +196,7 @@ export abstract class CudaKvOps extends CudaRowOps {
       .int(shape === null ? 0 : 1)
       .int(0)
       .end();
-  }
+  };
 
   attention(
     out: Tensor,
@@ -282,8 +220,11 @@ export abstract class CudaKvOps extends CudaRowOps {
       const handle = this.runtime.modules.functionOf(source, kernel, shared);
       this.runtime.queue.begin(handle, x, y, 1, threads, shared);
       this.#arguments(out as CudaTensor, q as CudaTensor, pool as CudaKvPool, layer, staged, plan, planIndex, params);
+      if (isTurning) this.#turnedArguments();
+      this.runtime.queue.end();
     };
     (out as CudaTensor).storage.version++;
+    const isTurning = this.#takeAppend(q, pool as CudaKvPool, layer, staged, plan);
     const isFp8 = spec.dtype === "fp8";
     const sourceOf = (form: string): string => (isFp8 ? "attention-codes" : `attention-${form}`);
     if (shape === null) {
@@ -294,7 +235,7 @@ export abstract class CudaKvOps extends CudaRowOps {
     const name = `${spec.dtype}_${shape.dk}_${shape.dv}`;
     const isExact = spec.keyDim === shape.dk && spec.valueDim === shape.dv;
     if (numDecodes > 0) {
-      const how = !isBulk ? "copy" : isExact && shape.dk <= 128 ? "exact" : "bulk";
+      const how = !isBulk ? "copy" : isTurning ? "turned" : isExact && shape.dk <= 128 ? "exact" : "bulk";
       const kernel = `decode_${how}_${name}`;
       // Blocks that stay keep their next item for themselves: beside long rows that are split, a block for each item was faster.
       const fitting = (isFp8 ? shape.codeBlocks : shape.bulkBlocks) * multiprocessors;
@@ -352,8 +293,33 @@ export abstract class CudaKvOps extends CudaRowOps {
       .int(KV_CODE[spec.dtype])
       .int(plan.numDecodes > 0 && plan.numExtends > 0 ? 0 : 1)
       .float(params.scale)
-      .float(params.softcap)
-      .end();
+      .float(params.softcap);
+  }
+
+  /** The rest of attention-turned.cuh's. */
+  #turnedArguments(): void {
+    const { k, v, rotary } = this.#append as Append;
+    const { cos, sin } = rotary!;
+    this.runtime.queue.long(k.address).long(v.address).long(cos).long(sin).long(k.stride).long(v.stride);
+  }
+
+  /**
+   * Whether attention turns and appends the step's keys itself: rows of one token each over 16-bit pages, heads that are turned whole, in
+   * halves. The launch that was deferred is not made then.
+   */
+  #takeAppend(q: Tensor, pool: CudaKvPool, layer: number, batch: CudaStagedBatch, plan: StagedPlan): boolean {
+    const { queue } = this.runtime;
+    const append = this.#append;
+    const { spec, shape, isBulk } = pool;
+    if (queue.deferred !== this.#launchAppend || append.q !== q || append.pool !== pool) return false;
+    if (append.layer !== layer || append.batch !== batch || batch.numTokens !== batch.numRows) return false;
+    if (plan.numExtends > 0 || !isBulk || shape === null || shape.dk > 128 || spec.dtype === "fp8") return false;
+    const { rotary, k, v } = append as Append;
+    if (rotary === null || rotary.interleaved === 1 || 2 * rotary.half !== spec.keyDim) return false;
+    if (spec.keyDim !== shape.dk || spec.valueDim !== shape.dv || !hasPairs(q) || !hasPairs(k) || !hasPairs(v))
+      return false;
+    queue.deferred = null;
+    return true;
   }
 
   /** Room for the plan's partial states; grows by doubling. */
@@ -371,24 +337,4 @@ export abstract class CudaKvOps extends CudaRowOps {
     pool.arrivals = context.alloc(4 * states, "partial attention states");
     check(context.driver, context.driver.fill(pool.arrivals, 0, 4 * states, context.stream), "fill", pool.arrivals);
   }
-}
-
-/** Of attention-decode.cuh: the ring, q, the probabilities' fragments, sums and maxima. */
-function decodeShared({ dk, dv, bulkSlots, copySlots }: Shape, dtype: KvDtype, isBulk: boolean): number {
-  const dim = Math.max(dk, dv);
-  const ring = (isBulk ? bulkSlots : copySlots) * UNIT * (dtype === "fp8" ? dim + 2 : 2 * dim);
-  return ring + 16 * dk * 2 + (UNIT / 16) * 512 + 4 * 32 * 8 + 4 * 16 * 4;
-}
-
-/** Of attention-prompts.cuh: three slots of keys (of fp8 two), two of values, queries of two items; for fp8 three slots of 64 keys' codes. */
-function wgmmaShared({ dk, dv }: Shape, dtype: KvDtype): number {
-  const queries = 2 * 128 * dk * 2;
-  if (dtype === "fp8") return UNIT * (2 * dk + 2 * dv) * 2 + queries + 3 * 64 * (dk + 2);
-  return UNIT * (3 * dk + 2 * dv) * 2 + queries;
-}
-
-/** Of attention-extend.cuh: queries, keys and values; of fp8 their codes, and one tile for both. */
-function extendShared({ dk, dv }: Shape, dtype: KvDtype): number {
-  const pages = dtype === "fp8" ? Math.max(dk, dv) * 2 + (dk + 2) + (dv + 2) : (dk + dv) * 2;
-  return 64 * dk * 2 + UNIT * pages;
 }

@@ -50,6 +50,8 @@ export class LaunchQueue {
   readonly #configWords: Uint32Array;
   readonly #meta = new Int32Array(CAPACITY * META_WORDS);
   #count = 0;
+  /** Writes a launch that the next one may do the work of, and then takes away; else it is written as soon as another begins. */
+  deferred: (() => void) | null = null;
   /** Called once, before the next launches are handed over. */
   onLaunch: (() => void) | null = null;
   /** Since the start: lists handed over, and the graph that the last of them was. */
@@ -78,6 +80,7 @@ export class LaunchQueue {
 
   /** Begins a launch; its arguments follow in the order of the kernel's struct, then `end`. */
   begin(kernel: number, gridX: number, gridY: number, gridZ: number, block: number, sharedBytes: number): this {
+    this.settle();
     if (this.#count === CAPACITY) this.flush();
     const meta = this.#meta;
     const at = this.#count * META_WORDS;
@@ -131,11 +134,20 @@ export class LaunchQueue {
   }
 
   get isEmpty(): boolean {
-    return this.#count === 0;
+    return this.#count === 0 && this.deferred === null;
+  }
+
+  /** Writes what was deferred. */
+  settle(): void {
+    const { deferred } = this;
+    if (deferred === null) return;
+    this.deferred = null;
+    deferred();
   }
 
   /** Hands everything queued to the driver. */
   flush(): void {
+    this.settle();
     if (this.#count === 0) return;
     this.#announce();
     this.counts.launches += this.#count;

@@ -98,7 +98,8 @@ export class CudaModules {
     };
     if (compiler.create(out, `${text}\0`, `${source}.cu\0`, 0, 0, 0) !== 0) fail("NVRTC takes no program.");
     const program = Number(out[0]);
-    const options = [...OPTIONS, `--gpu-architecture=${arch}`];
+    // Unlike nvcc, NVRTC takes a lambda that is generic for a function of the host, wherever it stands.
+    const options = [...OPTIONS, `--gpu-architecture=${arch}`, "--device-as-default-execution-space"];
     const status = compiler.compile(program, options.length, stringArray(options));
     if (status !== 0) {
       compiler.logSize(program, out);

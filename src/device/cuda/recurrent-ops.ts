@@ -12,7 +12,8 @@ import type {
 } from "../device.js";
 import { check } from "./abi.js";
 import { ACTIVATION_CODE } from "./codes.js";
-import { CudaKvOps, type CudaKvPool } from "./kv-ops.js";
+import { CudaKvOps } from "./kv-ops.js";
+import type { CudaKvPool } from "./kv-pool.js";
 import { addressOf } from "./row-ops.js";
 import type { CudaStagedBatch } from "./staged-batch.js";
 import type { CudaTensor } from "./tensor.js";

@@ -7,6 +7,8 @@ import type { CudaStagedBatch } from "./staged-batch.js";
 import type { CudaTensor } from "./tensor.js";
 
 const NORM_THREADS = 1024;
+/** Of rows of few columns, in quads. */
+const SHORT_THREADS = 256;
 
 export abstract class CudaRowOps {
   protected abstract readonly runtime: CudaRuntime;
@@ -47,8 +49,9 @@ export abstract class CudaRowOps {
   ): void {
     if (n === 0) return;
     const { queue, modules } = this.runtime;
+    const threads = kernel.startsWith("rms_norm_") ? SHORT_THREADS : NORM_THREADS;
     queue
-      .begin(modules.functionOf("rows", kernel), n, 1, 1, NORM_THREADS, 0)
+      .begin(modules.functionOf("rows", kernel), n, 1, 1, threads, 0)
       .long((out as CudaTensor).address)
       .long((x as CudaTensor).address)
       .long((weight as CudaTensor).address)
@@ -220,14 +223,19 @@ export abstract class CudaRowOps {
   }
 }
 
-/** The short kernels take rows of pairs that are aligned to 8 bytes. */
+/** The short kernels take rows of quads that are aligned to 16 bytes. */
 function rmsKernel(out: Tensor, x: Tensor, weight: Tensor): string {
-  const isPaired = x.cols % 2 === 0 && hasPairs(out) && hasPairs(x) && hasPairs(weight);
-  if (!isPaired || x.cols > 4 * NORM_THREADS) return "rms_norm";
-  return x.cols <= 2 * NORM_THREADS ? "rms_norm_1" : "rms_norm_2";
+  const isShort = x.cols % 4 === 0 && x.cols <= 16 * SHORT_THREADS && hasQuads(out) && hasQuads(x) && hasQuads(weight);
+  if (!isShort) return "rms_norm";
+  return x.cols <= 8 * SHORT_THREADS ? "rms_norm_2" : "rms_norm_4";
 }
 
-function hasPairs(x: Tensor): boolean {
+function hasQuads(x: Tensor): boolean {
+  return x.stride % 4 === 0 && (x as CudaTensor).address % 16 === 0;
+}
+
+/** Whether pairs of columns are aligned to 8 bytes. */
+export function hasPairs(x: Tensor): boolean {
   return x.stride % 2 === 0 && (x as CudaTensor).address % 8 === 0;
 }
 

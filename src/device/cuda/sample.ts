@@ -1,5 +1,5 @@
 // Sampling on the device (native/cuda/sample.cu): the sampling rows and their lists go in by one copy, the tokens stay for the next
-// flight's embedding, and what was found comes back by one copy when the flight ends.
+// flight's embedding, and the kernel writes them to the host's memory too; log-probabilities come back by copies when the flight ends.
 
 import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
 import type { TokenBuffer } from "../device.js";
@@ -9,6 +9,9 @@ import type { CudaRuntime } from "./runtime.js";
 import type { CudaTensor } from "./tensor.js";
 
 const THREADS = 1024;
+/** Of few rows each has several blocks, which find its best logit together; ids of one such block, at least. */
+const SHARED_ROWS = 64;
+const SHARED_IDS = 64;
 
 interface Block {
   readonly host: number;
@@ -122,8 +125,16 @@ export class CudaTokenBuffer implements TokenBuffer {
     const tops = maxRows * MAX_TOP_LOGPROBS;
     const top = first * MAX_TOP_LOGPROBS;
     queue
-      .begin(modules.functionOf("sample", kernel), count, 1, 1, THREADS, 0)
+      .begin(
+        modules.functionOf("sample", kernel),
+        count,
+        kernel === "sample_rows" ? blocksOf(count, logits.cols) : 1,
+        1,
+        THREADS,
+        0,
+      )
       .long(address + 4 * first)
+      .long(this.#hostAddress + 4 * first)
       .long(address + 4 * (maxRows + first))
       .long(address + 4 * (2 * maxRows + top))
       .long(address + 4 * (2 * maxRows + tops + top))
@@ -133,28 +144,26 @@ export class CudaTokenBuffer implements TokenBuffer {
       .long(scratch.edited)
       .long(scratch.counts)
       .long(block + 4 * count * ROW_WORDS)
+      .long(scratch.found)
       .long(logits.stride)
       .int(logits.cols)
       .int(MAX_TOP_LOGPROBS)
       .end();
   }
 
-  /** Everything queued goes to the driver, then the copies of what was found, then `event`. */
+  /** Everything queued goes to the driver, then the copies of log-probabilities, then `event`. */
   endFlight(event: number): void {
     const { context, queue } = this.#runtime;
     const { driver, stream } = context;
     queue.flush();
     const from = this.#from;
     const count = this.#to - from;
-    if (count > 0) {
-      this.#copyOut(from, count);
-      if (this.#reports.length > 0) {
-        const { maxRows } = this;
-        const tops = maxRows * MAX_TOP_LOGPROBS;
-        this.#copyOut(maxRows + from, count);
-        this.#copyOut(2 * maxRows + from * MAX_TOP_LOGPROBS, count * MAX_TOP_LOGPROBS);
-        this.#copyOut(2 * maxRows + tops + from * MAX_TOP_LOGPROBS, count * MAX_TOP_LOGPROBS);
-      }
+    if (this.#reports.length > 0) {
+      const { maxRows } = this;
+      const tops = maxRows * MAX_TOP_LOGPROBS;
+      this.#copyOut(maxRows + from, count);
+      this.#copyOut(2 * maxRows + from * MAX_TOP_LOGPROBS, count * MAX_TOP_LOGPROBS);
+      this.#copyOut(2 * maxRows + tops + from * MAX_TOP_LOGPROBS, count * MAX_TOP_LOGPROBS);
     }
     this.#from = 0;
     this.#to = 0;
@@ -205,8 +214,9 @@ export class CudaTokenBuffer implements TokenBuffer {
   }
 }
 
-/** Memory for edited copies of logits, shared by all flights: kernels of one stream use it in turn. */
+/** Memory for edited copies of logits and for what blocks of a row have found, shared by all flights: kernels of one stream use it in turn. */
 export class EditScratch {
+  readonly found: number; // [SHARED_ROWS] Found of sample.cu
   edited = 0; // [rows, vocab]
   counts = 0; // [rows, vocab]
   #numbers = 0;
@@ -214,6 +224,7 @@ export class EditScratch {
 
   constructor(runtime: CudaRuntime) {
     this.#runtime = runtime;
+    this.found = runtime.context.alloc(16 * SHARED_ROWS, "what blocks have found");
   }
 
   reserve(rows: number, vocab: number): void {
@@ -229,6 +240,12 @@ export class EditScratch {
     this.edited = context.alloc(4 * this.#numbers, "edited logits");
     this.counts = context.alloc(4 * this.#numbers, "token counts");
   }
+}
+
+/** Blocks of each of so many rows: 16 of one row, and as many in all of up to SHARED_ROWS. */
+function blocksOf(rows: number, vocabSize: number): number {
+  if (rows > SHARED_ROWS) return 1;
+  return Math.max(1, Math.min(16, Math.floor((2 * SHARED_ROWS) / rows), Math.floor(vocabSize / SHARED_IDS)));
 }
 
 /** Where the lists begin behind so many rows and what edits them, in words. */

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { AttentionPlanner } from "../../attention/planner.js";
 import { Batch } from "../../core/batch.js";
 import type { GpuFacts } from "./context.js";
-import { plannerLimits } from "./kv-ops.js";
+import { plannerLimits } from "./kv-pool.js";
 import { newStagedPlan, PlanWriter, planInts, UNIT } from "./staged-plan.js";
 
 interface Work {

@@ -91,6 +91,8 @@ inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long v)
 
 inline int atomicAdd(int* p, int v) { int old = *p; *p += v; return old; }
 inline int atomicOr(int* p, int v) { int old = *p; *p |= v; return old; }
+inline unsigned long long atomicMax(unsigned long long* p, unsigned long long v) { auto old = *p; if (v > old) *p = v; return old; }
+inline unsigned long long atomicExch(unsigned long long* p, unsigned long long v) { auto old = *p; *p = v; return old; }
 inline int atomicExch(int* p, int v) { int old = *p; *p = v; return old; }
 
 template <typename A> inline A min(A a, A b) { return b < a ? b : a; }
