@@ -1,18 +1,19 @@
-// Do the tests bite? Changes one small thing of the compiled source at a time and runs the tests that reach it; a change that no
-// test notices is shown, and is a test that is missing (or a change without effect: look before you write one).
-//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--budget 60] [--tests PATH-PART,...] [--line N] [--list]
-// Only tests that run the line are tried (reach.mjs), until one fails or `budget` seconds of processor time are spent; with --tests
-// those alone, in that order.
-// --line takes only those of one line, --list only shows them. Works in a temporary copy; the tree itself is not touched.
+// Do the tests bite? Changes one small thing of the compiled source at a time and runs the tests that run that place, until one fails;
+// a change that no test notices is shown, and is a test that is missing (or a change without effect: look before you write one).
+//   npm run mutate -- [--files PATH-PART,...] [--count 40] [--seed 1] [--budget 120] [--jobs 2] [--tests PATH-PART,...] [--line N]
+//                     [--list] [--fresh]
+// Which tests run a place is recorded by running each of them once (records.mjs); --fresh records again.
+// A change is given up after `budget` seconds of processor time; the tests that are left are counted. --tests tries those alone,
+// --line takes only changes of one line, --list only shows them. Works in temporary copies; the tree itself is not touched.
 // Run `npm run build` first.
 
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { copyOfTree } from "./copy-of-tree.mjs";
 import { mutationsOf } from "./mutations.mjs";
-import { Reach } from "./reach.mjs";
-import { importersOf, relatedTests } from "./related-tests.mjs";
+import { Records } from "./records.mjs";
 import { runTest } from "./run-test.mjs";
 
 const { values } = parseArgs({
@@ -20,95 +21,103 @@ const { values } = parseArgs({
     files: { type: "string", default: "" },
     count: { type: "string", default: "40" },
     seed: { type: "string", default: "1" },
-    budget: { type: "string", default: "60" },
+    budget: { type: "string", default: "120" },
+    jobs: { type: "string", default: String(availableParallelism()) },
     tests: { type: "string", default: "" },
     line: { type: "string", default: "" },
     list: { type: "boolean", default: false },
+    fresh: { type: "boolean", default: false },
   },
 });
-/** Tests that are tried before it is known whether they run the line. */
-const NUM_LIKELY = 3;
-const partsOf = (list) => list.split(",").filter((part) => part !== "");
-const filters = partsOf(values.files);
-const random = generator(Number(values.seed));
 
-const root = copyOfTree();
-process.on("exit", () => rmSync(join(root, ".."), { recursive: true, force: true }));
-for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
-
-const importers = importersOf(root, ["dist/src", "dist/test"]);
-const sources = [...new Set([...importers.keys(), ...[...importers.values()].flat()])]
-  .filter((file) => file.startsWith("dist/src/") && !file.endsWith(".test.js"))
-  .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)))
-  .sort();
+const isTest = (file) => file.endsWith(".test.js");
+const sources = compiled(["dist/src"], values.files).filter((file) => !isTest(file));
 const candidates = sources.flatMap((file) =>
-  mutationsOf(readFileSync(join(root, file), "utf8"))
+  mutationsOf(readFileSync(file, "utf8"))
     .filter(({ line }) => values.line === "" || line === Number(values.line))
     .map((mutation) => ({ file, ...mutation })),
 );
 console.log(`${candidates.length} possible mutations in ${sources.length} files`);
-
+const random = generator(Number(values.seed));
 const count = Math.min(Number(values.count), candidates.length);
 const chosen = Array.from({ length: count }, () => candidates.splice(Math.floor(random() * candidates.length), 1)[0]);
-const ownTests = partsOf(values.tests).flatMap((part) =>
-  ["dist/src", "dist/test"]
-    .flatMap((folder) => readdirSync(folder, { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)))
-    .filter((file) => file.endsWith(".test.js") && file.includes(part)),
+if (values.list) {
+  for (const mutation of chosen) console.log(changeOf(mutation));
+  process.exit();
+}
+
+const roots = Array.from({ length: Number(values.jobs) }, copyOfTree);
+process.on("exit", () => {
+  for (const root of roots) rmSync(join(root, ".."), { recursive: true, force: true });
+});
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
+
+const records = new Records();
+const tests = compiled(["dist/src", "dist/test", "dist/web"], values.tests).filter(isTest);
+const missing = records.missing(tests, [...new Set(chosen.map(({ file }) => file))], values.fresh);
+if (missing.length > 0) console.log(`recording what ${missing.length} of ${tests.length} test files run`);
+await inEveryRoot(missing, async (root, test) => {
+  if (!(await records.note(root, test))) console.log(`${test} fails as it is, and is left out`);
+});
+
+const tally = { caught: 0, survived: 0, unreached: 0 };
+await inEveryRoot(chosen, async (root, mutation) => {
+  const { verdict, remark } = await tried(root, mutation);
+  tally[verdict]++;
+  console.log(`${verdict.toUpperCase().padEnd(9)} ${changeOf(mutation)}\n          ${remark}`);
+});
+const share = ((100 * tally.caught) / count).toFixed(1);
+console.log(
+  `\n${tally.caught} of ${count} caught (${share} %), ${tally.survived} survived, ${tally.unreached} reached by no test`,
 );
-const reach = values.list ? null : new Reach(root);
-let numCaught = 0;
-for (const mutation of chosen) {
-  const name = `${mutation.file.slice("dist/".length)}:${mutation.line}`;
-  const change = `${name}  ${mutation.from}  ->  ${mutation.to || "(left out)"}`;
-  if (reach === null) {
-    console.log(change);
-    continue;
-  }
-  const { killer, numRun, numLeft } = await tried(mutation);
-  if (killer !== null) numCaught++;
-  console.log(`${killer === null ? "SURVIVED" : "caught  "} ${change}`);
-  const left = numLeft > 0 ? `, ${numLeft} more may reach it and were not run (--budget)` : "";
-  console.log(killer === null ? `         after ${numRun} test files${left}` : `         by ${killer}`);
-}
-if (reach !== null) console.log(`\n${numCaught} of ${count} caught (${((100 * numCaught) / count).toFixed(1)} %)`);
 
-/** Runs tests with the mutation in place until one fails: the likeliest, then those known to run the line, then all others. */
-async function tried({ file, line, text }) {
+/** Runs tests with the mutation in place until one fails. */
+async function tried(root, { file, offset, text }) {
+  const covering = records.testsAt(file, offset);
+  if (covering.length === 0) return { verdict: "unreached", remark: "no test runs it" };
   const path = join(root, file);
-  const place = { file, line, original: readFileSync(path, "utf8") };
-  if (ownTests.length > 0) return triedBy(ownTests, path, text, place.original);
-  const tests = relatedTests(file, importers);
-  const known = tests.filter((test) => reach.has(test));
-  known.sort((a, b) => reach.secondsAt(a, place) - reach.secondsAt(b, place));
-  let spent = 0;
-  let numRun = 0;
-  for (const test of new Set([...tests.slice(0, NUM_LIKELY), ...known, ...tests])) {
-    if (spent > Number(values.budget)) return { killer: null, numRun, numLeft: tests.length - numRun };
-    if (!reach.has(test)) spent += await reach.note(test);
-    const expectedSeconds = reach.secondsAt(test, place);
-    if (expectedSeconds === null) continue;
-    writeFileSync(path, text);
-    const run = await runTest(root, test, { expectedSeconds });
-    writeFileSync(path, place.original);
-    spent += run.seconds;
-    numRun++;
-    if (run.status !== 0) return { killer: run.hangs ? `${test}, which hangs` : test, numRun, numLeft: 0 };
-  }
-  return { killer: null, numRun, numLeft: 0 };
-}
-
-/** The tests that were asked for, in their order. */
-async function triedBy(tests, path, text, original) {
+  const original = readFileSync(path, "utf8");
   writeFileSync(path, text);
   try {
-    for (const [i, test] of tests.entries()) {
-      const { status, hangs } = await runTest(root, test, { expectedSeconds: 30 });
-      if (status !== 0) return { killer: hangs ? `${test}, which hangs` : test, numRun: i + 1, numLeft: 0 };
+    let spent = 0;
+    for (const [numRun, { test, seconds: expectedSeconds }] of covering.entries()) {
+      if (spent > Number(values.budget)) {
+        return {
+          verdict: "survived",
+          remark: `${numRun} test files, ${covering.length - numRun} more not run (--budget)`,
+        };
+      }
+      const { status, hangs, seconds } = await runTest(root, test, { expectedSeconds });
+      spent += seconds;
+      if (status !== 0) return { verdict: "caught", remark: hangs ? `by ${test}, which hangs` : `by ${test}` };
     }
-    return { killer: null, numRun: tests.length, numLeft: 0 };
+    return { verdict: "survived", remark: `all ${covering.length} test files that run it` };
   } finally {
     writeFileSync(path, original);
   }
+}
+
+/** As many of `items` at a time as there are copies of the tree. */
+async function inEveryRoot(items, work) {
+  const rest = items.values();
+  await Promise.all(
+    roots.map(async (root) => {
+      for (const item of rest) await work(root, item);
+    }),
+  );
+}
+
+/** Compiled files whose path has one of the parts; all of them when there are none. */
+function compiled(folders, parts) {
+  const wanted = parts.split(",").filter((part) => part !== "");
+  return folders
+    .flatMap((folder) => readdirSync(folder, { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)))
+    .filter((file) => file.endsWith(".js") && (wanted.length === 0 || wanted.some((part) => file.includes(part))))
+    .sort();
+}
+
+function changeOf({ file, line, from, to }) {
+  return `${file.slice("dist/".length)}:${line}  ${from}  ->  ${to || "(left out)"}`;
 }
 
 /** Numbers in [0, 1) from a seed (mulberry32). */

@@ -32,27 +32,36 @@ const STATEMENT = /^(\s*)((?:this\.|[a-z#])[\w.#[\]!]*(?:\(.*\)| [-+*/|&]?= .*))
 const SKIPPED =
   /^\s*(?:\/\/|\*|\/\*|import\b|export \*|throw\b)|new (?:Error|RangeError|TypeError)\(|errorFor\(|sourceMappingURL/;
 
-/** Every mutation of a text: { line, from, to, text }, where `text` is the whole file with the one change. */
+/**
+ * Every mutation of a text: { line, offset, from, to, text }, where `text` is the whole file with the one change and `offset` is of a
+ * character that runs whenever the change is met: the one before an operator, since what follows && may never run.
+ */
 export function mutationsOf(source) {
   const lines = source.split("\n");
   const found = [];
-  const add = (index, line) => {
+  let start = 0;
+  const add = (index, column, line) => {
     const text = [...lines.slice(0, index), line, ...lines.slice(index + 1)].join("\n");
-    found.push({ line: index + 1, from: lines[index].trim(), to: line.trim(), text });
+    found.push({ line: index + 1, offset: start + column, from: lines[index].trim(), to: line.trim(), text });
   };
   lines.forEach((line, index) => {
-    if (SKIPPED.test(line)) return;
+    if (!SKIPPED.test(line)) mutate(line, index);
+    start += line.length + 1;
+  });
+  return found;
+
+  function mutate(line, index) {
     const code = maskStrings(line);
     for (const [pattern, replacement] of OPERATORS) {
       for (const match of code.matchAll(pattern)) {
         const to = typeof replacement === "string" ? replacement : replacement(match[0]);
-        add(index, line.slice(0, match.index) + to + line.slice(match.index + match[0].length));
+        const column = match[0].startsWith(" ") ? match.index - 1 : match.index;
+        add(index, column, line.slice(0, match.index) + to + line.slice(match.index + match[0].length));
       }
     }
     const statement = STATEMENT.exec(line);
-    if (statement !== null) add(index, `${statement[1]};`);
-  });
-  return found;
+    if (statement !== null) add(index, statement[1].length, `${statement[1]};`);
+  }
 }
 
 /** The same length, with what stands in quotes or behind // made of underscores. */
