@@ -80,6 +80,19 @@ test("where a window's pages are gone, the hit ends at the last boundary that ha
   assert.equal(cache.attach(makeRequest("late", [...tokensOf(1, 40), 7])), 40);
 });
 
+test("a prompt under way takes over more pages than its window group has room for", () => {
+  const cache = makeCache(WINDOW);
+  const behind = makeRequest("behind", tokensOf(1, 70));
+  assert.ok(cache.tryAdmit(behind));
+  assert.equal(behind.tables[0]!.numPages, 2);
+  const ahead = prefill(cache, makeRequest("ahead", tokensOf(1, 69)));
+  assert.equal(cache.advance(behind), 68);
+  const table = behind.tables[0]!;
+  assert.deepEqual([table.first, table.numPages], [15, 17]);
+  assert.equal(table.pages[16], ahead.tables[0]!.pages[16]);
+  cache.checkIntegrity([behind, ahead]);
+});
+
 test("a state resumes at snapshots alone: the ends of chunks", () => {
   const cache = makeCache(FULL, STATE);
   cache.release(prefill(cache, makeRequest("a", tokensOf(1, 30))));
@@ -147,6 +160,22 @@ test("a fork copies the partial page of every group, and the state", () => {
   const elsewhere = makeRequest("elsewhere", [...tokensOf(1, 20), 9, 9]);
   assert.equal(cache.fork(parent, elsewhere), null, "the parent's state is past it, and its window too");
   assert.equal(cache.attach(elsewhere), 16, "it finds the snapshot instead");
+});
+
+test("a fork needs one page or slot of each group, and no more", () => {
+  for (const groups of [
+    [{ kind: "state", numPages: 3 }],
+    [{ kind: "full", numPages: 4 }],
+    [{ kind: "window", numPages: 4, window: 6 }],
+  ] as const) {
+    const cache = makeCache(...groups);
+    const parent = prefill(cache, makeRequest("parent", tokensOf(1, 6)));
+    assert.equal(cache.available(), 1);
+    parent.appendToken(3);
+    assert.ok(cache.fork(parent, forkOf(parent, "child", 4)), groups[0].kind);
+    assert.equal(cache.available(), 0);
+    assert.equal(cache.fork(parent, forkOf(parent, "another", 5)), null, groups[0].kind);
+  }
 });
 
 test("all groups or none: a pool that is short leaves the others untouched", () => {

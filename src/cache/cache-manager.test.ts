@@ -259,16 +259,53 @@ test("without prefix caching nothing is found again", () => {
   assert.deepEqual([cache.stats().pagesFree, cache.stats().pagesCached, cache.stats().entries], [8, 0, 0]);
 });
 
-test("hit statistics count lookups, hits and tokens", () => {
+test("hit statistics count lookups, hits and tokens, also those taken over while a prompt is under way", () => {
   const cache = makeCache(20);
-  cache.release(prefill(cache, makeRequest("a", tokensOf(1, 9))));
-  cache.release(prefill(cache, makeRequest("b", tokensOf(1, 9))));
-  cache.release(prefill(cache, makeRequest("c", tokensOf(2, 9))));
-  const { lookups, hits, queriedTokens, hitTokens } = cache.stats();
-  assert.deepEqual(
-    { lookups, hits, queriedTokens, hitTokens },
-    { lookups: 3, hits: 1, queriedTokens: 27, hitTokens: 8 },
-  );
+  const counts = () => {
+    const { lookups, hits, queriedTokens, hitTokens } = cache.stats();
+    return [lookups, hits, queriedTokens, hitTokens];
+  };
+  const behind = makeRequest("behind", tokensOf(1, 10));
+  assert.ok(cache.tryAdmit(behind));
+  assert.deepEqual(counts(), [1, 0, 10, 0]);
+  const ahead = prefill(cache, makeRequest("ahead", tokensOf(1, 10)));
+  assert.equal(cache.advance(behind), 8);
+  assert.deepEqual(counts(), [2, 0, 20, 8]);
+  for (const length of [6, 9]) cache.attach(makeRequest(`of ${length}`, tokensOf(1, length)));
+  assert.deepEqual(counts(), [4, 2, 35, 20]);
+  assert.equal(cache.stats().entries, 2);
+  assert.equal(ahead.numComputed, 10);
+});
+
+test("a prompt that has one page takes over the next ones of its twin", () => {
+  const cache = makeCache(20);
+  prefill(cache, makeRequest("first", tokensOf(1, 5)));
+  const behind = makeRequest("behind", tokensOf(1, 17));
+  assert.ok(cache.tryAdmit(behind));
+  assert.equal(behind.numComputed, 4);
+  prefill(cache, makeRequest("ahead", tokensOf(1, 17)));
+  assert.equal(cache.advance(behind), 12);
+});
+
+test("pages of an answer keep their identities however long it gets, a fork's too", () => {
+  const cache = makeCache(300);
+  const a = prefill(cache, makeRequest("a", tokensOf(1, 8), { maxTokens: 600 }));
+  const grow = (request: Request, count: number) => {
+    for (let i = 0; i < count; i++) request.appendToken(i);
+    assert.ok(cache.tryReserve(request, request.numTokens));
+    request.numComputed = request.numTokens;
+    cache.publish(request);
+  };
+  for (let i = 0; i < 40; i++) grow(a, 8);
+  const child = forkOf(a, "child", 77, { maxTokens: 600 });
+  assert.ok(cache.fork(a, child));
+  grow(child, 100);
+  cache.checkIntegrity([a, child]);
+  for (const request of [a, child]) {
+    const again = makeRequest("again", [...request.tokens.subarray(0, request.numTokens), 1]);
+    assert.equal(cache.attach(again), request.numTokens);
+    cache.discard(again);
+  }
 });
 
 test("the snapshot shows every page and entry, and names no salt", () => {
@@ -324,4 +361,7 @@ test("impossible sizes are refused with the option's name", () => {
       new RegExp(`Option pageSize is ${pageSize}`),
     );
   }
+  const most = Math.floor(2 ** 31 / 3); // slots are 32-bit integers
+  const tooMany = { pageSize: 3, prefixCaching: true, groups: [{ kind: "full", numPages: most + 1 }] } as const;
+  assert.throws(() => new CacheManager(tooMany), new RegExp(`from 2 to ${most} `));
 });

@@ -1,4 +1,4 @@
-// Who owns which page, in every cache group of the model. The only writer of a request's tables and numSharedPages. It never
+// Who owns which page, in every cache group of the model. With its parts the only writer of a request's tables and numSharedPages. It never
 // touches device memory: copies it asks for (forks, states) are carried out by the engine, evicted pages are moved by the host tier.
 //
 //   pages of a request   |  behind the window  |  in the directory, maybe shared  |  full, not yet published  |  partial  |
@@ -6,23 +6,28 @@
 //
 // One rule for all groups: a request gets what it needs in every group, or nothing. Without prefix caching there is no directory:
 // every page is private, except those a fork shares.
+//
+//   group-books.ts    the pools and the directory;      table-pages.ts   how tables get pages and give them back
+//   shared-prefix.ts  what comes from the directory;    page-fork.ts     what a child shares with its parent
+//   state-slots.ts    states of recurrent layers;       refill.ts        what comes back from the host tier
 
 import { errorFor } from "../core/errors.js";
-import { NULL_PAGE } from "../core/ids.js";
-import { alignDown, ceilDiv } from "../core/math.js";
-import type { PageTable } from "../core/page-table.js";
 import type { Request } from "../core/request.js";
-import type { CacheGroup, GroupOptions, GroupStats, PageCounts } from "./cache-group.js";
+import type { GroupOptions, GroupStats, PageCounts } from "./cache-group.js";
 import { GroupBooks } from "./group-books.js";
 import type { HostTier, HostTierStats } from "./host-tier.js";
 import { checkIntegrity } from "./integrity.js";
+import { type PageCopy, PageFork } from "./page-fork.js";
 import { PageTransfers } from "./page-transfer.js";
 import { PrefixJournal } from "./prefix-journal.js";
-import { PrefixMatcher } from "./prefix-match.js";
 import { Refill } from "./refill.js";
-import { adoptHashes, commonLen, forgetPages, hashPages, openTables } from "./request-pages.js";
+import { forgetPages, hashPages, openTables } from "./request-pages.js";
+import { SharedPrefix } from "./shared-prefix.js";
 import { type CacheSnapshot, takeSnapshot } from "./snapshot.js";
 import { StateSlots } from "./state-slots.js";
+import { TablePages } from "./table-pages.js";
+
+export { NO_COPY, type PageCopy } from "./page-fork.js";
 
 export interface CacheOptions {
   /** Tokens per page, the same in all groups. */
@@ -50,15 +55,6 @@ export interface CacheStats extends PageCounts {
   readonly hostTier: HostTierStats | null;
 }
 
-/** In each group g, the engine copies page from[g] to page to[g] before the next step; equal ones need no copy. */
-export interface PageCopy {
-  readonly from: readonly number[]; // [G]
-  readonly to: readonly number[]; // [G]
-}
-
-/** A fork at a page boundary shares everything. */
-export const NO_COPY: PageCopy = { from: [], to: [] };
-
 export class CacheManager {
   readonly pageSize: number; // P
   /** Copies of states for the engine to carry out; null: the model has no states. */
@@ -67,16 +63,12 @@ export class CacheManager {
   readonly maxTokens: number;
   /** Pages on their way to disk or another machine, and back. */
   readonly transfers: PageTransfers;
-  readonly #maxChunk: number;
   readonly #books: GroupBooks;
-  readonly #matcher: PrefixMatcher;
+  readonly #tables: TablePages;
+  readonly #prefix: SharedPrefix;
+  readonly #fork: PageFork;
   readonly #tier: HostTier | null;
   readonly #refill: Refill | null;
-  readonly #missing: Int32Array; // [G] pages to be taken
-  #lookups = 0;
-  #hits = 0;
-  #queriedTokens = 0;
-  #hitTokens = 0;
 
   constructor(options: CacheOptions) {
     const { pageSize, groups, maxChunk = Infinity, prefixCaching } = options;
@@ -86,14 +78,14 @@ export class CacheManager {
       requireCount("numPages", numPages, 2, Math.floor(2 ** 31 / pageSize), "page 0 is the null page");
     }
     this.pageSize = pageSize;
-    this.#maxChunk = maxChunk;
     this.#tier = (prefixCaching && options.hostTier) || null;
     this.#books = new GroupBooks(groups, pageSize, prefixCaching, this.#tier);
-    this.#matcher = new PrefixMatcher(this.#books, pageSize);
-    this.transfers = new PageTransfers(this.#books);
-    this.maxTokens = Math.min(...this.#books.groups.map((group) => this.#mostTokens(group)));
-    this.#missing = new Int32Array(groups.length);
     this.states = this.#books.stateIndex < 0 ? null : new StateSlots(this.#books, pageSize);
+    this.transfers = new PageTransfers(this.#books);
+    this.#tables = new TablePages(this.#books, pageSize, maxChunk);
+    this.maxTokens = this.#tables.maxTokens;
+    this.#prefix = new SharedPrefix(this.#books, this.#tables, this.states, pageSize);
+    this.#fork = new PageFork(this.#books, this.#tables, this.states, pageSize);
     this.#refill = this.#tier === null ? null : new Refill(this.#books, this.#tier, this.states, pageSize);
   }
 
@@ -122,28 +114,15 @@ export class CacheManager {
    */
   attach(request: Request): number {
     openTables(request, this.#books.groups.length);
-    return this.#lock(request, this.#matcher.longest(request, 0));
+    return this.#prefix.lock(request, this.#prefix.find(request));
   }
 
   /** attach() and room for the request's tokens, or no change at all. */
   tryAdmit(request: Request): boolean {
-    const { groups, directory } = this.#books;
-    openTables(request, groups.length);
-    const numHits = this.#matcher.longest(request, 0);
-    const start = numHits * this.pageSize;
-    for (let g = 0; g < groups.length; g++) {
-      const group = groups[g]!;
-      let numMissing = 1; // a working state
-      if (!group.isState) {
-        numMissing = this.#end(group, request.numTokens, start) - numHits;
-        // Hits that nobody owns are free now and will not be once they are locked.
-        for (let i = group.firstVisible(start); i < numHits; i++) {
-          if (!group.isOwned(directory!.pageOf(this.#matcher.path[i]!, g))) numMissing++;
-        }
-      }
-      if (numMissing > group.pool.numFree) return false;
-    }
-    this.#lock(request, numHits);
+    openTables(request, this.#books.groups.length);
+    const numPages = this.#prefix.find(request);
+    if (!this.#prefix.fits(request, numPages)) return false;
+    this.#prefix.lock(request, numPages);
     return this.tryReserve(request, request.numTokens);
   }
 
@@ -152,17 +131,7 @@ export class CacheManager {
    * are evicted for them.
    */
   tryReserve(request: Request, contextLen: number): boolean {
-    const { groups } = this.#books;
-    openTables(request, groups.length);
-    for (let g = 0; g < groups.length; g++) {
-      const group = groups[g]!;
-      const end = group.isState ? 1 : this.#end(group, contextLen, request.numComputed);
-      const missing = Math.max(0, end - request.tables[g]!.numPages);
-      if (missing > group.pool.numFree) return false;
-      this.#missing[g] = missing;
-    }
-    for (let g = 0; g < groups.length; g++) this.#extend(request.tables[g]!, g, this.#missing[g]!);
-    return true;
+    return this.#tables.tryReserve(request, contextLen);
   }
 
   /**
@@ -172,7 +141,7 @@ export class CacheManager {
   advance(request: Request): number {
     if (!this.isSharing || !request.readsCache || request.numComputed !== request.numSharedPages * this.pageSize)
       return 0;
-    return this.#takeOverPublished(request) + this.#fillFromTier(request);
+    return this.#prefix.takeOver(request) + this.#fillFromTier(request);
   }
 
   /**
@@ -180,8 +149,7 @@ export class CacheManager {
    * gives back what no later token can see.
    */
   publish(request: Request): void {
-    const { groups } = this.#books;
-    openTables(request, groups.length);
+    openTables(request, this.#books.groups.length);
     if (this.isSharing) {
       const numFull = Math.floor(request.numLanded / this.pageSize);
       hashPages(request, numFull, this.pageSize);
@@ -189,10 +157,7 @@ export class CacheManager {
       request.numSharedPages = Math.max(request.numSharedPages, numFull);
       this.states?.settle(request);
     }
-    for (let g = 0; g < groups.length; g++) {
-      const group = groups[g]!;
-      if (group.kind === "window") this.#dropBefore(request, g, group.firstVisible(request.numLanded));
-    }
+    this.#tables.dropUnseen(request);
   }
 
   /** Publishes, then gives all pages back; what was published stays cached until it is evicted. */
@@ -213,39 +178,9 @@ export class CacheManager {
    */
   fork(parent: Request, child: Request): PageCopy | null {
     if (child.salt !== parent.salt) return null;
-    const { groups } = this.#books;
-    openTables(child, groups.length);
+    openTables(child, this.#books.groups.length);
     this.publish(parent); // now every full page is in the directory, and shared pages are shared in one way only
-    let numShared = commonLen(parent, child);
-    const isDecode = numShared >= Math.max(child.promptLen, child.numTokens - 1);
-    if (!isDecode) numShared = alignDown(numShared, this.pageSize);
-    if (numShared === 0 || !this.#canFork(parent, numShared)) return null;
-    const numFull = Math.floor(numShared / this.pageSize);
-    const hasPartial = numFull * this.pageSize < numShared;
-    for (let g = 0; g < groups.length; g++) {
-      const group = groups[g]!;
-      const from = parent.tables[g]!;
-      const to = child.tables[g]!;
-      if (!group.isState) {
-        to.reserve(numFull + 1);
-        to.first = group.firstVisible(numShared);
-        to.pages.fill(NULL_PAGE, 0, to.first);
-        to.numPages = numFull;
-        for (let i = to.first; i < numFull; i++) {
-          to.pages[i] = from.pages[i]!;
-          group.retain(from.pages[i]!);
-        }
-      }
-      if (group.isState || hasPartial) this.#extend(to, g, 1);
-    }
-    this.states?.fork(parent, child);
-    if (this.isSharing) {
-      adoptHashes(child, parent, numFull);
-      child.numSharedPages = numFull;
-    }
-    child.numComputed = numShared;
-    if (!hasPartial) return NO_COPY;
-    return { from: this.#pagesAt(parent, numFull), to: this.#pagesAt(child, numFull) };
+    return this.#fork.fork(parent, child);
   }
 
   /** Of all groups together; for every step's record. */
@@ -266,10 +201,10 @@ export class CacheManager {
     return {
       groups: this.#books.groups.map((group) => group.stats()),
       ...this.countPages(),
-      lookups: this.#lookups,
-      hits: this.#hits,
-      queriedTokens: this.#queriedTokens,
-      hitTokens: this.#hitTokens,
+      lookups: this.#prefix.numLookups,
+      hits: this.#prefix.numHits,
+      queriedTokens: this.#prefix.queriedTokens,
+      hitTokens: this.#prefix.hitTokens,
       evictions: this.#books.numEvictions,
       entries: this.#books.directory?.numEntries ?? 0,
       hostTier: this.#tier?.stats() ?? null,
@@ -300,20 +235,6 @@ export class CacheManager {
     checkIntegrity(this.stats(), this.pageSize, this.#books, live, this.transfers);
   }
 
-  #takeOverPublished(request: Request): number {
-    const first = request.numSharedPages;
-    const end = this.#matcher.longest(request, first);
-    if (end === first) return 0;
-    const { groups } = this.#books;
-    for (let g = 0; g < groups.length; g++) if (!groups[g]!.isState) this.#takeOver(request, g, first, end);
-    this.states?.restore(request, this.states.touch(this.#matcher.path[end - 1]!));
-    const gained = (end - first) * this.pageSize;
-    request.numSharedPages = end;
-    request.numComputed += gained;
-    this.#hitTokens += gained;
-    return gained;
-  }
-
   #fillFromTier(request: Request): number {
     if (this.#refill === null) return 0;
     const start = request.numComputed;
@@ -322,81 +243,11 @@ export class CacheManager {
       const from = request.numSharedPages;
       if (this.#refill.fill(request, from, this.#publish) === from) break;
     } while (this.tryReserve(request, request.numTokens));
-    this.#hitTokens += request.numComputed - start;
+    this.#prefix.hitTokens += request.numComputed - start;
     return request.numComputed - start;
   }
 
   readonly #publish = (request: Request): void => this.publish(request);
-
-  /** The page after the last that a group must have for a step from `start` on. */
-  #end(group: CacheGroup, contextLen: number, start: number): number {
-    const end = group.kind === "window" ? Math.min(contextLen, start + this.#maxChunk) : contextLen;
-    return ceilDiv(end, this.pageSize);
-  }
-
-  #mostTokens(group: CacheGroup): number {
-    if (group.isState) return Infinity;
-    const isBounded =
-      group.kind === "window" && group.pagesTotal > ceilDiv(group.window + this.#maxChunk, this.pageSize);
-    return isBounded ? Infinity : group.pagesTotal * this.pageSize;
-  }
-
-  #extend(table: PageTable, g: number, count: number): void {
-    if (count === 0) return;
-    table.reserve(table.numPages + count);
-    if (!this.#books.tryTake(g, table.pages, table.numPages, count))
-      throw new Error(`group ${g} has no ${count} pages`);
-    table.numPages += count;
-  }
-
-  #lock(request: Request, numHits: number): number {
-    const { groups, directory } = this.#books;
-    const start = numHits * this.pageSize;
-    // Before the working slot is taken: that may evict a snapshot, this one last.
-    const snapshot =
-      numHits === 0 || this.states === null ? NULL_PAGE : this.states.touch(this.#matcher.path[numHits - 1]!);
-    for (let g = 0; g < groups.length; g++) {
-      const group = groups[g]!;
-      const table = request.tables[g]!;
-      if (group.isState) {
-        this.#extend(table, g, 1);
-        continue;
-      }
-      table.reserve(numHits);
-      table.first = group.firstVisible(start);
-      table.numPages = numHits;
-      table.pages.fill(NULL_PAGE, 0, table.first);
-      for (let i = table.first; i < numHits; i++) {
-        table.pages[i] = directory!.pageOf(this.#matcher.path[i]!, g);
-        group.retain(table.pages[i]!);
-      }
-    }
-    if (snapshot !== NULL_PAGE) this.states!.restore(request, snapshot);
-    request.numSharedPages = numHits;
-    request.numComputed = start;
-    this.#lookups++;
-    this.#queriedTokens += request.numTokens;
-    if (numHits > 0) this.#hits++;
-    this.#hitTokens += start;
-    return start;
-  }
-
-  /** Pages [from, end) of group g: the directory's take the place of our empty ones; those no longer visible are given back. */
-  #takeOver(request: Request, g: number, from: number, end: number): void {
-    const group = this.#books.groups[g]!;
-    const table = request.tables[g]!;
-    const first = group.firstVisible(end * this.pageSize);
-    for (let i = from; i < Math.min(end, table.numPages); i++) group.pool.releaseEmpty(table.pages[i]!);
-    this.#dropBefore(request, g, Math.min(first, from));
-    table.reserve(end);
-    for (let i = from; i < end; i++) {
-      const page = i < first ? NULL_PAGE : this.#books.directory!.pageOf(this.#matcher.path[i]!, g);
-      table.pages[i] = page;
-      if (page !== NULL_PAGE) group.retain(page);
-    }
-    table.first = Math.max(table.first, first);
-    table.numPages = Math.max(table.numPages, end);
-  }
 
   #publishPage(request: Request, index: number): void {
     const { groups } = this.#books;
@@ -408,47 +259,10 @@ export class CacheManager {
     }
   }
 
-  /** Gives back the pages before `end`, the oldest first; in the directory they stay cached. */
-  #dropBefore(request: Request, g: number, end: number): void {
-    const group = this.#books.groups[g]!;
-    const table = request.tables[g]!;
-    for (; table.first < end; table.first++) {
-      const page = table.pages[table.first]!;
-      if (table.first < request.numSharedPages) group.release(page);
-      else group.pool.releaseEmpty(page);
-      table.pages[table.first] = NULL_PAGE;
-    }
-  }
-
   #giveBack(request: Request, isGarbage: boolean): void {
-    const { groups } = this.#books;
-    for (let g = 0; g < request.tables.length; g++) {
-      const group = groups[g]!;
-      const { pages, first, numPages } = request.tables[g]!;
-      const numEmpty = group.isState ? numPages : isGarbage ? numPages - Math.max(first, request.numSharedPages) : 0;
-      // The last page first: it is the least likely to be asked for again, and a page must leave before its parent.
-      for (let i = numPages - 1; i >= first; i--) {
-        if (i >= numPages - numEmpty) group.pool.releaseEmpty(pages[i]!);
-        else group.release(pages[i]!);
-      }
-    }
+    this.#tables.giveBack(request, isGarbage);
     this.states?.abandon(request);
     forgetPages(request);
-  }
-
-  /** Every group can resume the parent's sequence after numShared tokens, and has the page or slot that takes. */
-  #canFork(parent: Request, numShared: number): boolean {
-    const hasPartial = numShared % this.pageSize !== 0;
-    return this.#books.groups.every((group, g) => {
-      if (group.isState) return numShared === parent.numComputed && group.pool.numFree >= 1;
-      if (parent.tables[g]!.first > group.firstVisible(numShared)) return false;
-      return !hasPartial || group.pool.numFree >= 1;
-    });
-  }
-
-  #pagesAt(request: Request, index: number): number[] {
-    const { groups } = this.#books;
-    return request.tables.map((table, g) => (groups[g]!.isState ? NULL_PAGE : table.pages[index]!));
   }
 }
 

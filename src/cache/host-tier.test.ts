@@ -92,6 +92,19 @@ test("each group has its pool's share, and drops its own pages only", () => {
   assert.deepEqual([tier.stats().pages, tier.stats().bytes], [4, 20]);
 });
 
+test("what was touched stays longest in every group that has it, and in no other", () => {
+  const memory = Object.assign(new Memory(), { pageBytes: [4, 4], numPages: [10, 10] });
+  const tier = new HostTier(16, memory); // two pages of each group
+  const { words, hashes, records } = pagesOf([1, 2, 3, 4, 5, 6]);
+  for (const i of [0, 1]) tier.spill(records[i]!, 1, 10 + i);
+  tier.touch(tier.find(hashes, 0, words)!);
+  tier.spill(records[2]!, 1, 12);
+  assert.deepEqual(
+    records.map((_, i) => tier.find(hashes, i, words)?.pages[1]?.[0]),
+    [10, undefined, 12],
+  );
+});
+
 const FULL = { kind: "full", numPages: 13 } as const;
 const MODELS = [
   { name: "full attention", groups: [FULL] },
@@ -125,6 +138,27 @@ for (const { name, groups } of MODELS) {
     assert.equal(sim.cache.stats().hitTokens, again.numCached + partly.numCached, "from the pool and from the tier");
   });
 }
+
+test("what cannot be brought back is computed, and no page or slot is lost for it", (t) => {
+  for (const { groups } of MODELS) {
+    const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 8, idealChunk: 8, groups, hostBytes: 2000 });
+    const serve = (id: string, tokens: number[]) => {
+      const request = sim.add(id, tokens, { maxTokens: 2 });
+      sim.runAll();
+      sim.checkIntegrity();
+      return request;
+    };
+    serve("first", tokensOf(1, 33));
+    serve("other", tokensOf(2, 45));
+    const broken = t.mock.method(HostTier.prototype, "restore", () => {
+      throw new Error("it cannot be written");
+    });
+    const again = serve("again", tokensOf(1, 33));
+    assert.ok(broken.mock.callCount() > 0);
+    broken.mock.restore();
+    assert.deepEqual([again.numCached, sim.cache.stats().pagesUsed], [0, 0]);
+  }
+});
 
 test("a request that ends right after its pages came back leaves them cached, and owns nothing", () => {
   const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 8, idealChunk: 8, groups: [FULL], hostBytes: 2000 });

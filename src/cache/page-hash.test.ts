@@ -33,6 +33,13 @@ test("an identity is what any library gives for digest_size=16, salt and person 
   assert.equal(pageOf(parent, [1, 2, 3, 4]), "c3c04fd3b0982b15959b38eb70a54386");
 });
 
+test("an identity is four words, and nothing is written beside them", () => {
+  const out = new Int32Array(6).fill(77);
+  hashPage(out, 1, ROOT, 0, Int32Array.of(9, 1, 2, 3, 4), 1, 4);
+  assert.equal(hex(out.slice(1, 5)), "84bd4bbf86cbbcb463e496d5158d748f");
+  assert.deepEqual([out[0], out[5]], [77, 77]);
+});
+
 test("an identity depends on every token, on their order and on what came before", () => {
   const seen = new Set<string>();
   const other = Int32Array.of(0, 0, 1, 0);
@@ -40,6 +47,12 @@ test("an identity depends on every token, on their order and on what came before
     for (const tokens of [[1, 2], [2, 1], [1, 2, 0], [1], [-1, 2], [1, 3]]) seen.add(pageOf(parent, tokens));
   }
   assert.equal(seen.size, 12);
+});
+
+test("the root of a salt is what any library gives for its UTF-8", () => {
+  const out = new Int32Array(HASH_WORDS + 1);
+  hashSalt(out, 1, "tenant ä");
+  assert.equal(hex(out.subarray(1)), "5b1a7174bbfd5e9a74ab6fc2bb36da47");
 });
 
 test("salts have roots of their own, also those that differ in one character or in length only", () => {

@@ -62,7 +62,7 @@ export function hashPage(
 /** out[at ..+4) = the root of a salt. Off the hot path. */
 export function hashSalt(out: Int32Array, at: number, salt: string): void {
   const bytes = new TextEncoder().encode(salt);
-  out.set(blake2s(bytes, DIGEST_BYTES, NO_PARENT).subarray(0, HASH_WORDS), at);
+  out.set(blake2s(bytes, DIGEST_BYTES, NO_PARENT), at);
 }
 
 /** The digest of bytes as words, for salts and for tests against other implementations. */

@@ -32,7 +32,7 @@ export class PrefixMatcher {
     if (directory === null || !request.readsCache) return from;
     const limit = Math.floor((request.numTokens - 1) / this.#pageSize);
     if (limit > this.path.length) this.path = new Int32Array(limit * 2);
-    for (let g = 0; g < groups.length; g++) this.#runs[g] = from === 0 ? 0 : from - request.tables[g]!.first;
+    for (let g = 0; g < groups.length; g++) this.#runs[g] = from - request.tables[g]!.first;
     let best = from;
     for (let i = from; i < limit; i++) {
       hashPages(request, i + 1, this.#pageSize);

@@ -1,5 +1,5 @@
 // The border between the engine and arithmetic. A model is written against this interface alone; reference (plain TypeScript,
-// the oracle), cpu (native) and null (counts calls) implement it and pass the same contract suite.
+// the oracle), cpu (native), cuda and null (counts calls) implement it and pass the same contract suite.
 //
 // Shapes: R rows, T tokens in the batch, H query heads, K kv heads, G = H/K, D head dim, Dv value head dim, P page size,
 // L layers, V vocab. `n` is the number of leading rows an op works on; rows beyond it are not touched. Output first.
@@ -9,200 +9,39 @@ import type { AttentionPlanner, PlanShape } from "../attention/planner.js";
 import type { Activation } from "../core/activation.js";
 import type { AttentionPlan } from "../core/attention-plan.js";
 import type { Batch } from "../core/batch.js";
-import type { Sampled } from "../core/sample-row.js";
 import type { SamplingRows } from "../core/sampling-rows.js";
-import type { HostTensor, TensorDtype } from "../core/tensor.js";
-
-/** Rows of f32 numbers on the device, `stride` elements apart. Allocated once, sized for the largest batch. */
-export interface Tensor {
-  readonly rows: number;
-  readonly cols: number;
-  readonly stride: number;
-  /** A view of columns [from, to) of the same rows; made at load, never in a step. */
-  columns(from: number, to: number): Tensor;
-}
-
-/** A matrix [rows = outputs, cols = inputs] in whatever encoding and layout the device packed it into. */
-export interface Weight {
-  readonly rows: number;
-  readonly cols: number;
-  /** Encoding as held by the device, for `inspect` and logs: "f32", "bf16", "q8", "q4_k", ... */
-  readonly dtype: string;
-  readonly byteLength: number;
-}
-
-/** A checkpoint's tensor as far as its memory is concerned. */
-export interface WeightShape {
-  readonly name: string;
-  readonly dtype: TensorDtype;
-  readonly shape: readonly number[];
-}
-
-export type WeightQuantization = "none" | "q8" | "q4";
-export type KvDtype = "f32" | "f16" | "bf16" | "i8" | "fp8";
-
-/** The shape of the page pool. Layout [page, layer, K|V, kvHead, slotInPage, dim]: a page is one contiguous block. */
-export interface KvPoolSpec {
-  readonly numPages: number;
-  readonly pageSize: number; // P
-  readonly numLayers: number; // L
-  readonly numKvHeads: number; // K
-  readonly keyDim: number; // D
-  readonly valueDim: number; // Dv
-  /** A value is the first Dv numbers of its key, stored once; what an append gives as v is not read. */
-  readonly isLatent?: boolean;
-  readonly dtype: KvDtype;
-  /** Which of the batch's cache groups has its page tables; the first when left out. */
-  readonly group?: number;
-}
-
-export interface KvPool {
-  readonly spec: KvPoolSpec;
-  readonly byteLength: number;
-}
-
-/** The tokens that a flight's rows are given, on the device and, once the flight has landed, on the host. */
-export interface TokenBuffer extends Sampled {
-  /** Valid, like all the rest, after waitFor(). */
-  readonly ids: Int32Array; // [maxRows]
-}
-
-/** The shape of the state pool: slots of f32 numbers, one for each sequence and for each snapshot. */
-export interface StatePoolSpec {
-  readonly numSlots: number;
-  /** Numbers of a slot: the states of all recurrent layers of one sequence, end to end. */
-  readonly floats: number;
-}
-
-export interface StatePool {
-  readonly spec: StatePoolSpec;
-  readonly byteLength: number;
-}
-
-/** The step's integer arrays where the ops can read them. One for each flight, as long as the engine lives; `stage` refills it. */
-export interface StagedBatch {
-  readonly numTokens: number;
-  readonly numRows: number;
-  readonly numLogitRows: number;
-}
-
-/** Rotary embedding of one kind: inverse frequencies [rotaryDim/2] and the factor on cos and sin (yarn's attention factor). */
-export interface RotarySpec {
-  readonly invFreq: Float32Array;
-  readonly scale: number;
-  /** true: pairs are (0,1),(2,3)... ; false: pairs are (i, i + rotaryDim/2), the Hugging Face layout. */
-  readonly interleaved: boolean;
-}
-
-/** cos and sin of every token of the staged batch, filled once per step by `rotaryTable`. */
-export interface RotaryTable {
-  readonly spec: RotarySpec;
-}
-
-export interface AttentionParams {
-  /** H of the query tensor; heads of one kv head are adjacent. */
-  readonly numHeads: number;
-  readonly scale: number;
-  /** cap * tanh(score / cap) on the scaled score, before the mask; 0 is off. */
-  readonly softcap: number;
-  /** One learned logit per query head [1, H] that takes part in the softmax denominator and has no value; null: none. */
-  readonly sinks: Tensor | null;
-}
+import type { HostTensor } from "../core/tensor.js";
+import type { DeviceInfo, DeviceUsage } from "./device-info.js";
+import type {
+  KvPool,
+  KvPoolSpec,
+  StagedBatch,
+  StatePool,
+  StatePoolSpec,
+  Tensor,
+  TokenBuffer,
+  Weight,
+  WeightQuantization,
+  WeightShape,
+} from "./memory.js";
+import type {
+  AttentionParams,
+  CopyHeads,
+  ExpertWeights,
+  LinearAttentionSpec,
+  MatmulOptions,
+  PositionScale,
+  RotarySpec,
+  RotaryTable,
+  RouterSpec,
+  StepLimits,
+  Xielu,
+} from "./op-specs.js";
 
 export type { Activation } from "../core/activation.js";
-
-/** How a mixture of experts turns router logits into expert ids and weights. */
-export interface RouterSpec {
-  readonly numExperts: number;
-  readonly topK: number;
-  /** softmax over all, then top-k; softmax over the chosen k only; sigmoid scores. */
-  readonly score: "softmax" | "softmax_topk" | "sigmoid";
-  /** Divide the chosen weights by their sum. */
-  readonly normalize: boolean;
-  readonly scale: number;
-  /** Added to the scores for the choice, not for the weights (deepseek); null: none. [1, E] */
-  readonly bias: Tensor | null;
-  /** Experts are chosen only from the best `topkGroup` of `numGroups` groups (deepseek); 1, 1 is off. */
-  readonly numGroups: number;
-  readonly topkGroup: number;
-  /** A group is as good as the sum of this many of its best; 2 when left out. */
-  readonly groupBest?: 1 | 2;
-  /** Multiplies the weight of an expert once weights are made (gemma 4); left out: ones. [1, E] */
-  readonly expertScale?: Tensor;
-  /** The weights multiply what the experts read, not what they give (llama 4). */
-  readonly scalesInput?: boolean;
-}
-
-/** The experts of one layer. gateUp has rows [gate; up]: 2 * inner outputs. */
-export interface ExpertWeights {
-  readonly gateUp: readonly Weight[]; // [E] of [2*inner, hidden]
-  readonly down: readonly Weight[]; // [E] of [hidden, inner]
-  readonly gateUpBias: Tensor | null; // [E, 2*inner]
-  readonly downBias: Tensor | null; // [E, hidden]
-  readonly inner: number;
-  /** "silu": silu(gate) * up. "oss": gate clamped above by 7, up to [-7, 7]; (up + 1) * gate * sigmoid(1.702 * gate). */
-  readonly activation: "silu" | "gelu_tanh" | "relu2" | "oss";
-  /** false: gateUp is up alone [inner, hidden], and the activation is on it. */
-  readonly isGated?: boolean;
-}
-
-/**
- * Linear attention with decay. Head h has a state S [keyDim, valueDim] and reads the key head h / (numHeads / numKeyHeads). Token by
- * token, g the decay and r the rate of the head:
- *   isDelta (gated delta rule)    u = r * (v - g * S^T k)
- *   otherwise (Mamba-2, SSD)      u = r * v
- *   S = g * S + k u^T;  out = S^T q + skip * v
- * The state takes numHeads * keyDim * valueDim numbers.
- */
-export interface LinearAttentionSpec {
-  readonly numHeads: number;
-  readonly numKeyHeads: number;
-  readonly keyDim: number;
-  readonly valueDim: number;
-  readonly isDelta: boolean;
-  /** One number per head [1, numHeads]; null: none. */
-  readonly skip: Tensor | null;
-}
-
-/** Facts that the engine decides by; it never asks which device it has. */
-export interface DeviceInfo {
-  /** For people. */
-  readonly name: string;
-  /** Devices of the same numerics give the same bits: pages of one can be used on the other. */
-  readonly numerics: string;
-  /** One line for people: instruction set, threads, memory. */
-  readonly description: string;
-  /** Work units that attention is split for: threads or CTAs. */
-  readonly numWorkers: number;
-  /** Tokens of one prompt that a step should have, unless somebody asks for others: with fewer it waits for memory more than it computes. */
-  readonly promptChunk: number;
-  /** Absolute KV chunk of the fixed split, in tokens. */
-  readonly kvChunk: number;
-  /** Flights that can be in the air at once: 2 when the device computes while the host goes on, 1 when every call computes. */
-  readonly asyncDepth: 1 | 2;
-  /** KV elements unless somebody asks for others. */
-  readonly kvDtype: KvDtype;
-  /** Most bytes of a page pool; Infinity: only memory bounds it. */
-  readonly maxPoolBytes: number;
-  /** How far its logits may be from exact arithmetic on f32 weights. */
-  readonly logitTolerance: number;
-  /** Slow on purpose: plain code that others are compared with. */
-  readonly isOracle: boolean;
-  /** Host memory for pages that it has no room for, unless somebody asks for more or less; 0: its pools are host memory. */
-  readonly hostTierBytes: number;
-}
-
-/** What a device that is a machine of its own has done and holds. */
-export interface DeviceUsage {
-  readonly memoryBytes: number;
-  /** Of it, taken by this engine. */
-  readonly memoryUsedBytes: number;
-  /** Time that flights took on the device's own clock, since the start. */
-  readonly busyMs: number;
-  readonly launches: number;
-  /** Launches of a whole step at once, as a graph made before. */
-  readonly graphReplays: number;
-}
+export type * from "./device-info.js";
+export type * from "./memory.js";
+export type * from "./op-specs.js";
 
 /**
  * Ops of a step may be queued: they run in the order of their calls, and what they are given (arrays, inputs) is read before the
@@ -409,39 +248,4 @@ export interface Device {
 
   /** Frees everything the device holds. Nothing may be used after it. */
   close(): void;
-}
-
-export interface PositionScale {
-  readonly beta: number;
-  readonly period: number;
-  readonly shift: number;
-}
-
-export interface Xielu {
-  readonly alphaP: number;
-  readonly alphaN: number;
-  readonly beta: number;
-  readonly eps: number;
-}
-
-export interface StepLimits {
-  readonly min: number;
-  readonly max: number;
-}
-
-export interface MatmulOptions {
-  readonly bias?: Tensor | null;
-  /** out += scale * result instead of out = scale * result. */
-  readonly accumulate?: boolean;
-  readonly scale?: number;
-}
-
-/** For each head h: out[t, h*outHead + outOffset + i] = x[t, h*inHead + inOffset + i], i < width. inHead 0 repeats one piece. */
-export interface CopyHeads {
-  readonly numHeads: number;
-  readonly width: number;
-  readonly outHead: number;
-  readonly outOffset: number;
-  readonly inHead: number;
-  readonly inOffset: number;
 }

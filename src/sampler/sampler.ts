@@ -97,7 +97,8 @@ export function logprobsAt(sampled: Sampled, index: number, numTop: number): Pos
 
 /** Whether a token can be drawn before the one in front of it is known on the host. */
 export function canRunAhead(sampling: SamplingParams, state: SamplingState): boolean {
-  return state.constraint === null && state.editLogits === null && !hasPenalties(sampling);
+  const hasTokens = sampling.maxTokens > 0;
+  return hasTokens && state.constraint === null && state.editLogits === null && !hasPenalties(sampling);
 }
 
 function hasPenalties({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingParams): boolean {

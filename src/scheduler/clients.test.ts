@@ -1,8 +1,12 @@
 // Clients share the steps (docs/scheduler.md, "Several clients"), whatever each of them asks for.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Row, Simulation, tokensOf } from "../../test/support/simulation.js";
+import { makeRequest, type Row, Simulation, tokensOf } from "../../test/support/simulation.js";
 import type { RequestId } from "../core/ids.js";
+import type { Request } from "../core/request.js";
+import { ClientShares } from "./client-shares.js";
+import { FairOrder } from "./fair-order.js";
+import { RequestQueue } from "./request-queue.js";
 
 const ROOM = { pageSize: 4, maxPagesPerBatch: 8, idealChunk: 32, prefixCaching: false } as const;
 
@@ -27,8 +31,51 @@ test("a newcomer's short prompt is in the next step, however many prompts anothe
   }
 });
 
-test("two clients compute as many prompt tokens, though one has one prompt and the other twenty", () => {
+test("the last token of a budget that decodes of several clients left is a prompt's, if it needs no more", () => {
+  const sim = new Simulation({ ...ROOM, maxPagesPerBatch: 1, idealChunk: 4 });
+  for (const client of ["a", "b", "c"]) sim.add(client, tokensOf(1, 1), { client, maxTokens: 9 });
+  assert.equal(sim.step().length, 3);
+  const short = sim.add("short", tokensOf(2, 1), { client: "d" });
+  assert.equal(sim.step().length, 4);
+  assert.equal(short.state, "finished");
+});
+
+test("who only wrote for a while has an equal share of those steps to its credit, and no more", () => {
   const sim = new Simulation({ ...ROOM, pages: 4000 });
+  sim.add("quiet 0", tokensOf(90, 1), { client: "quiet", maxTokens: 500 });
+  for (let i = 0; i < 20; i++) sim.add(`busy ${i}`, tokensOf(i + 1, 400), { client: "busy" });
+  for (let i = 0; i < 20; i++) sim.step();
+  for (let i = 0; i < 5; i++) sim.add(`quiet ${i + 1}`, tokensOf(50 + i, 400), { client: "quiet" });
+  const { quiet, busy } = tokensByClient(Array.from({ length: 40 }, () => sim.step()));
+  assert.ok(quiet! - busy! > 240 && quiet! - busy! < 400, `${quiet} and ${busy}`); // half of 20 steps of 32 tokens
+});
+
+test("turns: a client's second prompt comes after what is left of its first; equals by who has waited longest; few of those that wait", () => {
+  const shares = new ClientShares();
+  const [running, waiting] = [new RequestQueue(), new RequestQueue()];
+  let numRequests = 0;
+  const open = (queue: RequestQueue, client: string, more: Partial<Request> = {}): Request => {
+    const id = `${client}${numRequests}`;
+    const request = Object.assign(makeRequest(id, tokensOf(1, 20), { client }), more, { arrivalOrder: numRequests++ });
+    shares.open(request);
+    queue.insert(request);
+    return request;
+  };
+  const [nearlyDone, , behind] = [open(running, "a", { numComputed: 18 }), open(running, "a"), open(running, "b")];
+  shares.charge(behind, 6);
+  const order = new FairOrder(shares, 3);
+  const ids = () => order.arrange(running, waiting, 16).map(({ id }) => id);
+  assert.deepEqual(ids(), ["a0", "a1", "b2"]);
+  for (const request of [nearlyDone, behind]) running.remove(request);
+  for (let i = 0; i < 5; i++) open(waiting, "c", { lastServedStep: 1 });
+  assert.deepEqual(ids(), ["a1", "c3", "c4", "c5"]);
+  open(running, "d", { lastServedStep: -1 });
+  assert.equal(ids()[0], "d8");
+  assert.equal(order.numClients, 3);
+});
+
+test("two clients compute as many prompt tokens, though one has one prompt and the other twenty", () => {
+  const sim = new Simulation({ ...ROOM, pages: 4000, msPerToken: 1 });
   for (let i = 0; i < 20; i++) sim.add(`many ${i}`, tokensOf(i + 1, 400), { client: "many" });
   sim.add("one 0", tokensOf(50, 800), { client: "one" });
   const { many, one } = tokensByClient(Array.from({ length: 40 }, () => sim.step()));

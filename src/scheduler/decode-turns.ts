@@ -7,7 +7,7 @@
 
 import type { Request } from "../core/request.js";
 import type { ClientShares } from "./client-shares.js";
-import { isDecode } from "./progress.js";
+import { isDecode, isReady } from "./progress.js";
 import type { RequestQueue } from "./request-queue.js";
 
 export class DecodeTurns {
@@ -25,7 +25,7 @@ export class DecodeTurns {
     for (const share of this.#shares.all()) share.numDecodes = 0;
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
-      if (!isDecode(request) || request.readiness?.isReady() === false) continue;
+      if (!isDecode(request) || !isReady(request)) continue;
       items.push(request);
       request.share!.numDecodes++;
     }

@@ -30,6 +30,29 @@ test("the step tells who was preempted; the request waits with its tokens and no
   assert.deepEqual(step.rows.slice(0, step.numRows), [first]);
 });
 
+test("nobody is preempted while a step is in the air: what lands may free the pages that are short", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 4 });
+  const first = sim.add("first", tokensOf(1, 8), { maxTokens: 9 });
+  const second = sim.add("second", tokensOf(2, 7), { maxTokens: 2 });
+  sim.step();
+  // The second still has room in its pages: its token is computed while the first, without a page for its own, waits.
+  sim.scheduler.finish(first, "stop");
+  const third = sim.add("third", tokensOf(3, 8), { maxTokens: 9 });
+  const inAir = sim.scheduler.schedule(sim.scheduler.createStep())!;
+  assert.deepEqual(inAir.rows.slice(0, inAir.numRows), [second, third]);
+  third.appendToken(1);
+  assert.equal(sim.scheduler.schedule(sim.scheduler.createStep()), null);
+  assert.deepEqual([third.state, third.numPreemptions], ["running", 0]);
+  sim.computeStep(inAir);
+  sim.scheduler.land(inAir);
+  sim.scheduler.finish(second, "length");
+  assert.deepEqual(
+    sim.step().map(({ id }) => id),
+    ["third"],
+  );
+  assert.equal(third.numPreemptions, 0);
+});
+
 test("worse priority pays before later arrival", () => {
   const sim = new Simulation({ pageSize: 4, pages: 6 });
   const worse = sim.add("worse", tokensOf(1, 8), { maxTokens: 12, priority: 1 });

@@ -16,13 +16,24 @@ export function isPrefill(request: Request): boolean {
   return request.numComputed < request.numTokens && !isDecode(request);
 }
 
+/** Its next token can be chosen. */
+export function isReady({ readiness }: Request): boolean {
+  return readiness === null || readiness.isReady();
+}
+
 export function hasWaitedLonger(a: Request, b: Request): boolean {
   return a.priority < b.priority || (a.priority === b.priority && a.lastServedStep < b.lastServedStep);
 }
 
+/** It asks for no answer: it is over when its prompt is computed. */
+export function endsWithPrompt({ sampling }: Request): boolean {
+  return sampling.maxTokens === 0;
+}
+
 /** The first token of a call with several samples: the others begin from the same logits. */
-export function isForking({ sampling, sampleIndex, numGenerated }: Request): boolean {
-  return sampling.n > 1 && sampleIndex === 0 && numGenerated === 0;
+export function isForking(request: Request): boolean {
+  const { sampling, sampleIndex, numGenerated } = request;
+  return sampling.n > 1 && sampleIndex === 0 && numGenerated === 0 && !endsWithPrompt(request);
 }
 
 /** Further samples that begin when the request is computed up to `end`: each is a draw from the same logits. */

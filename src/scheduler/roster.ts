@@ -156,7 +156,6 @@ export class Roster {
     }
     this.#byId.set(request.id, request);
     this.clients.open(request);
-    request.state = "waiting";
     request.arrivalOrder = arrivalOrder;
   }
 

@@ -27,6 +27,16 @@ test("a request catches up from prompt to last token and then rests", () => {
   assert.deepEqual([request.firstScheduledMs, request.finishedMs], [1, 4]);
 });
 
+test("a request was first scheduled when its first step was made, at time 0 too", () => {
+  const sim = new Simulation({ pageSize: 4, idealChunk: 4 });
+  const request = sim.add("a", tokensOf(1, 8));
+  const step = sim.scheduler.schedule()!;
+  sim.computeStep(step);
+  sim.scheduler.land(step);
+  sim.step();
+  assert.deepEqual([request.firstScheduledMs, request.state], [0, "finished"]);
+});
+
 test("a request that must be whole is never cut: it waits for a step with room for all of it", () => {
   for (const mode of ["extend", "chunked"] as const) {
     const options = { mode, pageSize: 4, maxPagesPerBatch: 6, idealChunk: 8, fixedChunk: 8, prefixCaching: false };
@@ -47,6 +57,7 @@ test("a request that must be whole is never cut: it waits for a step with room f
 
 test("first tokens of further samples count: a step draws no more than its budget, but for those of its last prompt", () => {
   for (const clients of [["a"], ["a", "b"]]) {
+    // Two prompts of two tokens with six more samples each are 16 tokens: the budget.
     const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8 });
     for (let i = 0; i < 5; i++) sim.add(`r${i}`, tokensOf(i, 2), { n: 7, client: clients[i % clients.length]! });
     const ends = sim.runAll().map((rows) => rows.map(({ id }) => id));
@@ -125,12 +136,18 @@ test("a request that could never fit is ended, and those behind it run", () => {
 });
 
 test("a request that outgrows the whole pool ends with what it has", () => {
-  const sim = new Simulation({ pageSize: 4, pages: 4 });
-  const request = sim.add("r", tokensOf(1, 10), { maxTokens: 100 });
-  sim.runAll();
-  assert.equal(request.finishReason, "length");
-  assert.deepEqual([...request.tokens.slice(10, request.numTokens)], expectedTokens(tokensOf(1, 10), 7));
-  assert.equal(sim.cache.available(), 4);
+  for (const promptLen of [10, 16]) {
+    const sim = new Simulation({ pageSize: 4, pages: 4 });
+    const prompt = tokensOf(1, promptLen);
+    const request = sim.add("r", prompt, { maxTokens: 100 });
+    sim.runAll();
+    assert.equal(request.finishReason, "length");
+    assert.deepEqual(
+      [...request.tokens.slice(promptLen, request.numTokens)],
+      expectedTokens(prompt, 4 * 4 + 1 - promptLen),
+    );
+    assert.equal(sim.cache.available(), 4);
+  }
 });
 
 test("abort frees the pages of waiting and running requests at once", () => {
@@ -316,4 +333,20 @@ test("a prompt whose next page is computed in the air waits until it has landed,
   }
   sim.runAll();
   assert.equal(second.numCached, 16);
+});
+
+test("steps land in the order they were scheduled in, each once; one in the air cannot be scheduled", () => {
+  const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 4 });
+  const request = sim.add("a", tokensOf(1, 13), { maxTokens: 2 });
+  const flights = [0, 1, 2].map(() => sim.scheduler.schedule(sim.scheduler.createStep())!);
+  assert.throws(() => sim.scheduler.schedule(flights[1]), /still in the air/);
+  for (const [i, step] of flights.entries()) {
+    for (const other of flights) if (other !== step) assert.throws(() => sim.scheduler.land(other), /in the order/);
+    sim.computeStep(step);
+    sim.scheduler.land(step);
+    assert.equal(request.numLanded, 4 * (i + 1));
+  }
+  assert.throws(() => sim.scheduler.land(flights[2]!), /in the order/);
+  sim.runAll();
+  assert.deepEqual([request.numChunks, request.numSteps, request.numInFlight], [4, 5, 0]);
 });

@@ -38,6 +38,27 @@ test("nothing is limited without a target, nor before a step of some length was 
   assert.equal(pace.targetDecodes, Number.POSITIVE_INFINITY);
 });
 
+test("the first step of 32 tokens says what a token takes; a later one moves both parts half of a surprise, the step's more", () => {
+  const pace = new StepPace(100);
+  pace.observe(31, 62);
+  pace.observe(32, 0);
+  assert.equal(pace.targetTokens, Number.POSITIVE_INFINITY);
+  pace.observe(32, 64);
+  assert.deepEqual([pace.targetTokens, pace.targetDecodes, pace.stepTokens], [50, 25, 0]);
+  // 32 tokens were to take 64 ms and take 80: half of 16, halved between step and tokens: 4 ms, and 4 ms on 32 tokens.
+  pace.observe(32, 80);
+  assert.deepEqual([pace.targetTokens, pace.targetDecodes, pace.stepTokens], [45, 22, 1]);
+  pace.observe(32, 0); // a clock that stood still says nothing
+  assert.deepEqual([pace.targetTokens, pace.targetDecodes, pace.stepTokens], [45, 22, 1]);
+});
+
+test("however much quicker a step was than expected, tokens are thought to take no less than half", () => {
+  const pace = paceOf(100, 0.1, 200);
+  isNear(pace.targetTokens, 1000);
+  pace.observe(32, 1); // 103 ms were expected: the step is thought to take 6.4 ms less
+  isNear(pace.targetTokens, (200 - 93.6) / 0.05);
+});
+
 test("a machine that gets busier or quieter is followed within a few steps; one slow step changes little", () => {
   const pace = paceOf(0, 0.5, 20);
   pace.observe(40, 5000);

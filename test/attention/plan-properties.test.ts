@@ -150,6 +150,19 @@ test("a long decode row among short ones is split, short ones are not (fixed mod
   assert.equal(plan.mergeCount[0], Math.ceil(20_001 / 256));
 });
 
+test("whole tiles that keep the longest worker near its share are not split; where they do not, they are", () => {
+  const numItems = (queryLen: number, lengths: number[], slack: { decode: number; tall: number }): number => {
+    const common = { groupSize: 1, headDim: 64, window: 0, split: "fixed", kvChunk: 16 } as const;
+    const planner = new AttentionPlanner({ ...common, numWorkers: 2, slack });
+    return planner.plan(batchOf(lengths.map((contextLen) => [contextLen - queryLen, queryLen]))).numItems;
+  };
+  assert.equal(numItems(1, [64, 64], { decode: 0, tall: -1 }), 2);
+  assert.equal(numItems(1, [64, 16], { decode: 0, tall: Infinity }), 5);
+  assert.equal(numItems(1, [64, 16], { decode: 1, tall: -1 }), 2);
+  assert.equal(numItems(40, [128, 48], { decode: Infinity, tall: 0 }), 11);
+  assert.equal(numItems(40, [128, 48], { decode: 0, tall: Infinity }), 2);
+});
+
 test("one worker never splits; a window drops the keys before it", () => {
   const batch = batchOf([[4000, 200]]);
   const options = { groupSize: 2, headDim: 64, numWorkers: 1, split: "fixed", kvChunk: 128 } as const;

@@ -134,8 +134,11 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
       groupSize: 6,
     } as const;
     const long = { ...shape, hasRotary: false, sequences: [[6500, 3]] } as const;
-    const whole = readAll(duel.device, new PagedCase(duel.device, long).run());
-    assertSameBits(readAll(duel.device, new PagedCase(duel.device, long).run(1)), whole, "token by token");
+    const short = { ...shape, sequences: [[700, 3]] } as const;
+    for (const each of [long, short]) {
+      const whole = readAll(duel.device, new PagedCase(duel.device, each).run());
+      assertSameBits(readAll(duel.device, new PagedCase(duel.device, each).run(1)), whole, "token by token");
+    }
   });
 
   duel.test("copyPage", "the copy holds what the page held, in all layers", () => {

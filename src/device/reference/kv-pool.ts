@@ -1,4 +1,5 @@
-// The page pool, held in f32 in the layout of ../kv-layout.ts, with the scratch its attention needs. A narrower kv dtype is honoured by rounding what is written: the numbers read are those the dtype can hold.
+// The page pool, held in f32 in the layout of ../kv-layout.ts, with the scratch its attention needs. A narrower kv dtype is honoured
+// by rounding what is written: the numbers read are those the dtype can hold.
 
 import {
   bf16ToF32,

@@ -1,0 +1,119 @@
+// What a request takes from the directory instead of computing it: the longest prefix at which every group can resume is locked when
+// it is admitted, and what others publish meanwhile is taken over before each chunk.
+
+import { NULL_PAGE } from "../core/ids.js";
+import type { Request } from "../core/request.js";
+import type { GroupBooks } from "./group-books.js";
+import { PrefixMatcher } from "./prefix-match.js";
+import type { StateSlots } from "./state-slots.js";
+import type { TablePages } from "./table-pages.js";
+
+export class SharedPrefix {
+  readonly #books: GroupBooks;
+  readonly #tables: TablePages;
+  readonly #states: StateSlots | null;
+  readonly #pageSize: number; // P
+  readonly #matcher: PrefixMatcher;
+  numLookups = 0;
+  /** Lookups that found at least one page. */
+  numHits = 0;
+  queriedTokens = 0;
+  hitTokens = 0;
+
+  constructor(books: GroupBooks, tables: TablePages, states: StateSlots | null, pageSize: number) {
+    this.#books = books;
+    this.#tables = tables;
+    this.#states = states;
+    this.#pageSize = pageSize;
+    this.#matcher = new PrefixMatcher(books, pageSize);
+  }
+
+  /** Pages of the longest one; 0: there is none, or no directory. lock() must follow before another request is looked at. */
+  find(request: Request): number {
+    return this.#matcher.longest(request, 0);
+  }
+
+  /** There are pages for the request's tokens (a window group: for its next chunk) beside the first `numPages`, which are cached. */
+  fits(request: Request, numPages: number): boolean {
+    const { groups, directory } = this.#books;
+    const start = numPages * this.#pageSize;
+    for (let g = 0; g < groups.length; g++) {
+      const group = groups[g]!;
+      let numMissing = 1; // a working state
+      if (!group.isState) {
+        numMissing = this.#tables.end(group, request.numTokens, start) - numPages;
+        // Hits that nobody owns are free now and will not be once they are locked.
+        for (let i = group.firstVisible(start); i < numPages; i++) {
+          if (!group.isOwned(directory!.pageOf(this.#matcher.path[i]!, g))) numMissing++;
+        }
+      }
+      if (numMissing > group.pool.numFree) return false;
+    }
+    return true;
+  }
+
+  /** The request, which has no pages yet, gets the first `numPages` that were found; returns their tokens. */
+  lock(request: Request, numPages: number): number {
+    const { groups, directory } = this.#books;
+    const states = this.#states;
+    const start = numPages * this.#pageSize;
+    // Before the working slot is taken: that may evict a snapshot, this one last.
+    const snapshot = numPages === 0 || states === null ? NULL_PAGE : states.touch(this.#matcher.path[numPages - 1]!);
+    for (let g = 0; g < groups.length; g++) {
+      const group = groups[g]!;
+      const table = request.tables[g]!;
+      if (group.isState) {
+        this.#tables.extend(table, g, 1);
+        continue;
+      }
+      table.reserve(numPages);
+      table.first = group.firstVisible(start);
+      table.numPages = numPages;
+      table.pages.fill(NULL_PAGE, 0, table.first);
+      for (let i = table.first; i < numPages; i++) {
+        table.pages[i] = directory!.pageOf(this.#matcher.path[i]!, g);
+        group.retain(table.pages[i]!);
+      }
+    }
+    if (snapshot !== NULL_PAGE) states!.restore(request, snapshot);
+    request.numSharedPages = numPages;
+    request.numComputed = start;
+    this.numLookups++;
+    this.queriedTokens += request.numTokens;
+    if (numPages > 0) this.numHits++;
+    this.hitTokens += start;
+    return start;
+  }
+
+  /** Takes over the next pages that others have published meanwhile, in place of its empty ones; returns their tokens. */
+  takeOver(request: Request): number {
+    const first = request.numSharedPages;
+    const end = this.#matcher.longest(request, first);
+    if (end === first) return 0;
+    const { groups } = this.#books;
+    for (let g = 0; g < groups.length; g++) if (!groups[g]!.isState) this.#takePages(request, g, first, end);
+    this.#states?.restore(request, this.#states.touch(this.#matcher.path[end - 1]!));
+    const gained = (end - first) * this.#pageSize;
+    request.numSharedPages = end;
+    request.numComputed += gained;
+    this.hitTokens += gained;
+    return gained;
+  }
+
+  /** Pages [from, end) of group g: the directory's take the place of our empty ones; those no longer visible are given back. */
+  #takePages(request: Request, g: number, from: number, end: number): void {
+    const group = this.#books.groups[g]!;
+    const table = request.tables[g]!;
+    const first = group.firstVisible(end * this.#pageSize);
+    for (let i = from; i < Math.min(end, table.numPages); i++) group.pool.releaseEmpty(table.pages[i]!);
+    this.#tables.dropBefore(request, g, Math.min(first, from));
+    table.reserve(end);
+    for (let i = from; i < end; i++) {
+      const page = i < first ? NULL_PAGE : this.#books.directory!.pageOf(this.#matcher.path[i]!, g);
+      table.pages[i] = page;
+      if (page !== NULL_PAGE) group.retain(page);
+    }
+    table.first = Math.max(table.first, first);
+    table.numPages = Math.max(table.numPages, end);
+  }
+}

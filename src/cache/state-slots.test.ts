@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { makeRequest } from "../../test/support/simulation.js";
+import { GroupBooks } from "./group-books.js";
+import { openTables } from "./request-pages.js";
+import { StateCopies, StateSlots } from "./state-slots.js";
+
+test("copies are listed in order, found by either end, and gone once cleared", () => {
+  const copies = new StateCopies();
+  assert.equal(copies.has(0), false);
+  for (let i = 0; i < 40; i++) copies.push(100 + i, 200 + i);
+  assert.equal(copies.count, 40);
+  for (let i = 0; i < 40; i++) assert.deepEqual([copies.from[i], copies.to[i]], [100 + i, 200 + i]);
+  assert.deepEqual(
+    [100, 139, 200, 239, 99, 140, 240].map((slot) => copies.has(slot)),
+    [true, true, true, true, false, false, false],
+  );
+  copies.clear();
+  assert.deepEqual([copies.count, copies.has(100)], [0, false]);
+});
+
+test("a snapshot leaves one slot for the next request, whether it is taken here or comes from elsewhere", () => {
+  const books = new GroupBooks([{ kind: "state", numPages: 4 }], 4, true);
+  const states = new StateSlots(books, 4);
+  const request = makeRequest("a", [1, 2, 3, 4, 5]);
+  openTables(request, 1);
+  books.tryTake(0, request.tables[0]!.pages, 0, 1);
+  request.tables[0]!.numPages = 1;
+  for (const [numComputed, numTaken] of [
+    [3, 0],
+    [4, 1],
+    [4, 1],
+  ] as const) {
+    request.numComputed = numComputed;
+    states.snapshot(request);
+    assert.equal(request.pendingSnapshots.length, numTaken, `after ${numComputed} tokens`);
+  }
+  assert.deepEqual([states.after.count, books.groups[0]!.pool.numFree], [1, 1]);
+  assert.equal(states.tryTake(), null);
+  states.abandon(request);
+  assert.equal(books.groups[0]!.pool.numFree, 2);
+  assert.ok(states.tryTake() !== null);
+  assert.equal(states.tryTake(), null);
+});

@@ -1,0 +1,111 @@
+// The ops that work on rows one by one: lookups, norms, elementwise ops, copies.
+
+import { activate } from "../../core/activation.js";
+import type { Activation, CopyHeads, PositionScale, StagedBatch, Tensor, Weight, Xielu } from "../device.js";
+import { combine, replace } from "./elementwise.js";
+import { layerNorm, rmsNorm } from "./norm.js";
+import type { ReferenceStagedBatch } from "./staged-batch.js";
+import type { ReferenceTensor, ReferenceWeight } from "./tensor.js";
+
+export abstract class ReferenceRowOps {
+  embed(out: Tensor, table: Weight, staged: StagedBatch, scale: number): void {
+    const { data, offset, cols, stride } = out as ReferenceTensor;
+    const { inputOf } = (staged as ReferenceStagedBatch).batch;
+    const rows = (table as ReferenceWeight).data;
+    for (let t = 0; t < staged.numTokens; t++) {
+      const from = inputOf[t]! * cols;
+      for (let c = 0; c < cols; c++) data[offset + t * stride + c] = scale * rows[from + c]!;
+    }
+  }
+
+  addPositions(out: Tensor, table: Weight, staged: StagedBatch): void {
+    this.#addRows(out, table, (staged as ReferenceStagedBatch).batch.positions, staged.numTokens);
+  }
+
+  addTypes(out: Tensor, table: Weight, staged: StagedBatch): void {
+    this.#addRows(out, table, (staged as ReferenceStagedBatch).batch.typeOf, staged.numTokens);
+  }
+
+  #addRows(out: Tensor, table: Weight, indices: Int32Array, n: number): void {
+    const { data, offset, cols, stride } = out as ReferenceTensor;
+    const rows = (table as ReferenceWeight).data;
+    for (let t = 0; t < n; t++) {
+      const from = indices[t]! * cols;
+      for (let c = 0; c < cols; c++) data[offset + t * stride + c]! += rows[from + c]!;
+    }
+  }
+
+  rmsNorm(out: Tensor, x: Tensor, weight: Tensor, eps: number, n: number, groupCols = x.cols): void {
+    rmsNorm(out as ReferenceTensor, x as ReferenceTensor, weight as ReferenceTensor, eps, n, groupCols);
+  }
+
+  addRmsNorm(out: Tensor, residual: Tensor, x: Tensor, weight: Tensor, eps: number, n: number): void {
+    this.add(residual, residual, x, 1, n);
+    this.rmsNorm(out, residual, weight, eps, n);
+  }
+
+  layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number, groupCols = x.cols): void {
+    const w = weight as ReferenceTensor;
+    layerNorm(out as ReferenceTensor, x as ReferenceTensor, w, bias as ReferenceTensor, eps, n, groupCols);
+  }
+
+  add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
+    combine(out, a, b, n, (left, right) => left + scale * right);
+  }
+
+  scale(x: Tensor, factor: number, n: number): void {
+    replace(x, n, (v) => v * factor);
+  }
+
+  scaleRows(x: Tensor, factors: Tensor, n: number): void {
+    const { data, offset, stride } = factors as ReferenceTensor;
+    replace(x, n, (v, t) => v * data[offset + t * stride]!);
+  }
+
+  scaleByPosition(x: Tensor, { beta, period, shift }: PositionScale, staged: StagedBatch): void {
+    const { positions } = (staged as ReferenceStagedBatch).batch;
+    replace(x, staged.numTokens, (v, t) => v * (1 + beta * Math.log1p(Math.floor((positions[t]! + shift) / period))));
+  }
+
+  xielu(x: Tensor, { alphaP, alphaN, beta, eps }: Xielu, n: number): void {
+    replace(x, n, (v) => (v > 0 ? v * (alphaP * v + beta) : alphaN * (Math.expm1(Math.min(v, eps)) - v) + beta * v));
+  }
+
+  softcap(x: Tensor, cap: number, n: number): void {
+    replace(x, n, (v) => cap * Math.tanh(v / cap));
+  }
+
+  gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void {
+    combine(out, gate, up, n, (g, u) => activate(activation, g) * u);
+  }
+
+  activation(out: Tensor, x: Tensor, activation: Activation, n: number): void {
+    combine(out, x, x, n, (v) => activate(activation, v));
+  }
+
+  gatherLogitRows(out: Tensor, x: Tensor, staged: StagedBatch, first: number, n: number): void {
+    const o = out as ReferenceTensor;
+    const i = x as ReferenceTensor;
+    const { logitRows } = (staged as ReferenceStagedBatch).batch;
+    for (let r = 0; r < n; r++) {
+      const from = i.offset + logitRows[first + r]! * i.stride;
+      for (let c = 0; c < o.cols; c++) o.data[o.offset + r * o.stride + c] = i.data[from + c]!;
+    }
+  }
+
+  copyHeads(out: Tensor, x: Tensor, shape: CopyHeads, n: number): void {
+    const o = out as ReferenceTensor;
+    const i = x as ReferenceTensor;
+    for (let t = 0; t < n; t++) {
+      for (let h = 0; h < shape.numHeads; h++) {
+        const from = i.offset + t * i.stride + h * shape.inHead + shape.inOffset;
+        const to = o.offset + t * o.stride + h * shape.outHead + shape.outOffset;
+        for (let c = 0; c < shape.width; c++) o.data[to + c] = i.data[from + c]!;
+      }
+    }
+  }
+
+  read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
+    for (let r = 0; r < n; r++) out.set((x as ReferenceTensor).row(firstRow + r), r * x.cols);
+  }
+}

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { makeRequest } from "../../test/support/simulation.js";
+import type { Run } from "../core/outcome.js";
+import { uniformAt } from "../core/random.js";
+import { Request } from "../core/request.js";
+import { createSampled } from "../core/sample-row.js";
+import type { SamplingParams } from "../core/sampling.js";
+import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, SamplingRows } from "../core/sampling-rows.js";
+import type { TokenConstraint } from "../grammar/constraint.js";
+import { logprobsAt, Sampler, type SamplingState, takeDrawn } from "./sampler.js";
+
+const VOCAB = 40;
+const STATE: SamplingState = { stopIds: Int32Array.of(7, 9), constraint: null, editLogits: null };
+
+/** A request for a prompt of three tokens with two generated ones. */
+function requestOf(sampling: Partial<SamplingParams>): Request {
+  const { id, sampling: defaults } = makeRequest("a", [1, 2, 3], { maxTokens: 9 });
+  const request = new Request({ id, prompt: [1, 2, 3], sampling: { ...defaults, seed: 5, ...sampling } });
+  for (const token of [4, 4]) request.appendToken(token);
+  return request;
+}
+
+/** Allows token 33 alone. */
+const only33 = {
+  fillMask: (mask: Int32Array) => {
+    mask.fill(0);
+    mask[1] = 2;
+    return true;
+  },
+} as unknown as TokenConstraint;
+
+function fieldsOf(rows: SamplingRows, row: number) {
+  const at = row * ROW_WORDS;
+  const int = (field: keyof typeof FIELD) => rows.ints[at + FIELD[field]]!;
+  const list = (first: number, count: number) => [...rows.lists.subarray(first, first + count)];
+  return {
+    uniform: rows.doubles[at / 2],
+    logitRow: int("logitRow"),
+    forbidden: list(int("forbidden"), int("numForbidden")),
+    penalized: list(int("prompt"), int("numPrompt") + int("numAnswer")),
+    numBias: int("numBias"),
+    mask: int("mask") < 0 ? null : list(int("mask"), Math.ceil(VOCAB / 32)),
+  };
+}
+
+test("a row says what its request asked for, and the number it is drawn by is of its sample and position", () => {
+  const sampler = new Sampler(VOCAB);
+  const rows = new SamplingRows();
+  const plain = requestOf({ temperature: 1 });
+  assert.equal(sampler.addRow(rows, 3, plain, STATE, 5), 0);
+  const nothing = { forbidden: [], penalized: [], numBias: 0, mask: null };
+  assert.deepEqual(fieldsOf(rows, 0), { uniform: uniformAt(5, 0, 5), logitRow: 3, ...nothing });
+  sampler.addFork(rows, 4, plain, STATE, 2);
+  assert.deepEqual(fieldsOf(rows, 1), { uniform: uniformAt(5, 2, 5), logitRow: 4, ...nothing });
+  const asking = requestOf({ temperature: 0, frequencyPenalty: 1, logitBias: [[2, 1]] });
+  assert.equal(sampler.addRow(rows, 0, asking, { ...STATE, constraint: only33 }, 5), 2);
+  const asked = { uniform: 0, forbidden: [], penalized: [4, 4], numBias: 1, mask: [0, 2] };
+  assert.deepEqual(fieldsOf(rows, 2), { ...asked, logitRow: 0 });
+  sampler.addFork(rows, 1, asking, { ...STATE, constraint: only33 }, 1);
+  assert.deepEqual(fieldsOf(rows, 3), { ...asked, logitRow: 1 });
+});
+
+test("what ends an answer is forbidden until the least number of tokens is out", () => {
+  const sampler = new Sampler(VOCAB);
+  const rows = new SamplingRows();
+  for (const position of [4, 5, 6, 7]) sampler.addRow(rows, 0, requestOf({ minTokens: 3 }), STATE, position);
+  assert.deepEqual(
+    [0, 1, 2, 3].map((row) => fieldsOf(rows, row).forbidden),
+    [[7, 9], [7, 9], [], []],
+  );
+  sampler.addFork(rows, 0, requestOf({ minTokens: 3 }), STATE, 1);
+  sampler.addFork(rows, 0, requestOf({ minTokens: 2 }), STATE, 1);
+  assert.deepEqual([fieldsOf(rows, 4).forbidden, fieldsOf(rows, 5).forbidden], [[7, 9], []]);
+});
+
+test("a hook sees the tokens so far and has the last word; log-probabilities are of the model's own logits", () => {
+  const run: Run = { kind: "run", tokens: new Int32Array(1), count: 1, logprobs: null };
+  const logits = Float32Array.from({ length: VOCAB }, (_, i) => (i === 8 ? 5 : 0));
+  const seen: number[][] = [];
+  const editLogits: SamplingState["editLogits"] = (values, { tokens, promptLen }) => {
+    seen.push([...tokens, promptLen]);
+    values[0] = 9;
+  };
+  const request = requestOf({ temperature: 0, logprobs: 1 });
+  new Sampler(VOCAB).choose(run, logits, request, { ...STATE, editLogits });
+  assert.deepEqual(seen, [[1, 2, 3, 4, 4, 3]]);
+  assert.equal(run.tokens[0], 0);
+  assert.equal(run.logprobs![0]!.top[0]!.id, 8);
+  assert.ok(run.logprobs![0]!.logprob < run.logprobs![0]!.top[0]!.logprob);
+  const all = { ...STATE, editLogits: (values: Float32Array) => values.fill(Number.NEGATIVE_INFINITY) };
+  assert.throws(() => new Sampler(VOCAB).choose(run, logits, request, all), { code: "no_token_left" });
+});
+
+test("an entry's report has the alternatives that were asked for and found", () => {
+  const sampled = createSampled(2);
+  sampled.ids.set([3, 0]);
+  sampled.logprobs[1] = -2;
+  sampled.topIds.set([11, 12, 13], 0);
+  sampled.topIds.set([0, 21, -1], MAX_TOP_LOGPROBS);
+  sampled.topLogprobs.set([-1, -3], MAX_TOP_LOGPROBS);
+  const top = [
+    { id: 0, logprob: -1 },
+    { id: 21, logprob: -3 },
+  ];
+  assert.deepEqual(logprobsAt(sampled, 1, 3), { id: 0, logprob: -2, top });
+  assert.deepEqual(logprobsAt(sampled, 1, 1), { id: 0, logprob: -2, top: top.slice(0, 1) });
+  const run: Run = { kind: "run", tokens: new Int32Array(1), count: 1, logprobs: null };
+  takeDrawn(run, sampled, 1, requestOf({ logprobs: 0 }));
+  assert.deepEqual([run.tokens[0], run.logprobs], [0, [{ id: 0, logprob: -2, top: [] }]]);
+  takeDrawn(run, sampled, 0, requestOf({}));
+  assert.deepEqual([run.tokens[0], run.logprobs], [3, null]);
+});

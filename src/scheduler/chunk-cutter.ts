@@ -1,0 +1,80 @@
+// The next chunk of one prompt: whether it can have one in the step being made, and how long it is. Whose turn it is: prompt-turns.ts.
+
+import type { CacheManager } from "../cache/cache-manager.js";
+import { alignDown } from "../core/math.js";
+import type { Request } from "../core/request.js";
+import type { OpenStep } from "./open-step.js";
+import { forksAt, isDecode, isReady } from "./progress.js";
+import type { StepsInAir } from "./steps-in-air.js";
+import { computesNextPage } from "./twins.js";
+
+export class ChunkCutter {
+  /** The longest: a multiple of the page size, at most the budget. */
+  readonly longest: number;
+  /** chunked mode: every chunk costs as much as the longest, as the padded kernel arguments of that mode do. */
+  readonly #isFixed: boolean;
+  readonly #pageSize: number; // P
+  readonly #cache: CacheManager;
+  readonly #open: OpenStep;
+  readonly #inAir: StepsInAir;
+
+  constructor(longest: number, isFixed: boolean, cache: CacheManager, open: OpenStep, inAir: StepsInAir) {
+    this.longest = longest;
+    this.#isFixed = isFixed;
+    this.#pageSize = cache.pageSize;
+    this.#cache = cache;
+    this.#open = open;
+    this.#inAir = inAir;
+  }
+
+  /** Of a running request. `most`: the tokens it may get, a page at least. false: it gets none in this step. */
+  place(request: Request, most = this.longest): boolean {
+    const gained = this.#cache.advance(request);
+    if (request.numPreemptions === 0) request.numCached += gained;
+    // A preempted request may have found everything but its last token in the directory: in chunked mode that waits for its turn.
+    if (this.#isFixed && isDecode(request)) return false;
+    if (this.isShortOfBudget(request) || this.#isUnderWay(request) || !isReady(request)) return false;
+    // What it took over, now or when it was tried before in this step, may have brought it to the end of its pages in a window group.
+    if (!this.#cache.tryReserve(request, request.numTokens)) return false;
+    const start = request.numComputed;
+    const queryLen = this.#cut(request, most);
+    if (queryLen > 1 || start < request.promptLen) request.numChunks++;
+    // A first token of a further sample costs as much as a decode, so that no step draws more tokens than it may, but for those of
+    // its last prompt.
+    const cost = this.#isFixed ? Math.max(this.longest, queryLen) : queryLen;
+    this.#open.place(request, queryLen, cost + forksAt(request, start + queryLen));
+    return true;
+  }
+
+  /** And not of pages: without decodes in this step it would have been served. */
+  isShortOfBudget(request: Request): boolean {
+    return this.#open.left < this.leastBudget(request);
+  }
+
+  /** The smallest budget in which the request can get a chunk. */
+  leastBudget(request: Request): number {
+    const remaining = request.numTokens - request.numComputed;
+    const least = request.isWhole ? remaining : Math.min(this.#pageSize, remaining);
+    return this.#isFixed ? Math.max(this.longest, least) : least;
+  }
+
+  /** Only the last chunk of a prompt may end inside a page. */
+  #cut(request: Request, most: number): number {
+    const start = request.numComputed;
+    const remaining = request.numTokens - start;
+    const queryLen = request.isWhole ? remaining : Math.min(remaining, most, this.#open.left);
+    if (queryLen < remaining) return alignDown(start + queryLen, this.#pageSize) - start;
+    if (this.#cache.states?.isSharing !== true) return queryLen;
+    // States can be resumed at the ends of chunks alone, so the prompt's last whole page ends one, and what is left of the prompt is
+    // a short chunk of its own.
+    const whole = alignDown(start + remaining, this.#pageSize) - start;
+    return whole > 0 ? whole : remaining;
+  }
+
+  /** An earlier row of this step or a row in the air computes the request's next page: once landed it can be taken over for nothing. */
+  #isUnderWay(request: Request): boolean {
+    if (!this.#cache.isSharing || !request.readsCache || request.numInFlight > 0) return false;
+    if (this.#inAir.computeNextPage(request, this.#pageSize)) return true;
+    return computesNextPage(this.#open.step, this.#open.firstChunkRow, request, this.#pageSize);
+  }
+}

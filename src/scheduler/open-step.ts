@@ -1,0 +1,53 @@
+// The step being made: rows are placed in it until its budget is used up.
+
+import type { CacheManager } from "../cache/cache-manager.js";
+import type { Request } from "../core/request.js";
+import type { ClientShares } from "./client-shares.js";
+import type { Step } from "./step.js";
+
+export class OpenStep {
+  readonly budget: number;
+  readonly #cache: CacheManager;
+  readonly #clients: ClientShares;
+  step: Step;
+  /** Of the step being made, or the next one. */
+  number = 1;
+  /** Budget that is left. */
+  left = 0;
+  /** Rows from here on are chunks. */
+  firstChunkRow = 0;
+  #nowMs = 0;
+
+  constructor(step: Step, budget: number, cache: CacheManager, clients: ClientShares) {
+    this.step = step;
+    this.budget = budget;
+    this.#cache = cache;
+    this.#clients = clients;
+  }
+
+  begin(step: Step, nowMs: number): void {
+    step.clear();
+    step.scheduledMs = nowMs;
+    this.step = step;
+    this.left = this.budget;
+    this.#nowMs = nowMs;
+    this.#cache.states?.after.clear(); // of a step that failed before it could copy them
+  }
+
+  has(request: Request): boolean {
+    return request.lastServedStep === this.number;
+  }
+
+  place(request: Request, queryLen: number, cost: number): void {
+    this.#clients.charge(request, queryLen);
+    this.step.addRow(request, queryLen);
+    this.left -= cost;
+    request.numComputed += queryLen;
+    request.numInFlight += queryLen;
+    if (request.runsAhead && request.numComputed === request.numExpected) request.numPromised++;
+    this.#cache.states?.snapshot(request);
+    request.numSteps++;
+    request.lastServedStep = this.number;
+    if (request.firstScheduledMs < 0) request.firstScheduledMs = this.#nowMs;
+  }
+}

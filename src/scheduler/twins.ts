@@ -1,0 +1,27 @@
+// Requests whose next page is the same. The first computes it; the other waits until that has landed and takes it over for nothing.
+
+import { haveSamePage } from "../cache/request-pages.js";
+import type { Request } from "../core/request.js";
+import type { Step } from "./step.js";
+
+/** A row of the step, from `firstRow` on, computes the request's next page. */
+export function computesNextPage(step: Step, firstRow: number, request: Request, pageSize: number): boolean {
+  for (let r = firstRow; r < step.numRows; r++) {
+    const isWholePage = step.queryLens[r]! >= pageSize;
+    if (
+      isWholePage &&
+      step.starts[r] === request.numComputed &&
+      step.rows[r]!.state === "running" &&
+      sharesNextPage(request, step.rows[r]!, pageSize)
+    ) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/** The page from a.numComputed on is the same for both and whole, with at least one token of `a` after it. */
+function sharesNextPage(a: Request, b: Request, pageSize: number): boolean {
+  const start = a.numComputed;
+  return a.numTokens > start + pageSize && haveSamePage(a, b, start / pageSize, pageSize);
+}
