@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { ConfigError } from "../core/errors.js";
+import { suggest } from "../core/suggest.js";
 import type { OptionTable } from "./options.js";
 
 /** The file's values; names that no option of `table` has are refused. */
@@ -22,7 +23,7 @@ export function fromConfigFile(table: OptionTable, path: string): Record<string,
   if (typeof value !== "object" || value === null || Array.isArray(value)) return fail("it holds no object");
   for (const key of Object.keys(value)) {
     if (table[key] === undefined)
-      throw new ConfigError("unknown_option", { param: `${key} in ${path}`, known: Object.keys(table).join(", ") });
+      throw new ConfigError("unknown_option", { param: `${key} in ${path}`, known: suggest(key, Object.keys(table)) });
   }
   return value as Record<string, unknown>;
 }

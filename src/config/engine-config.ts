@@ -62,6 +62,8 @@ export interface EngineConfig {
   readonly maxContext: number | null;
   /** Requests that may wait; further ones are refused. Default: 4096. */
   readonly maxQueue: number;
+  /** Longest time that compiling one grammar or schema may take, in seconds of a thread's own time. Default: 5. */
+  readonly grammarSeconds: number;
   /** Requests without a seed draw theirs from this one, in order of arrival. Default: random. */
   readonly seed: number | null;
   /** Take decode steps of 1 to 256 rows before the engine is ready: kernels loaded, CUDA graphs captured. Default: false. */
@@ -199,6 +201,13 @@ export const ENGINE_OPTIONS = {
     help: "longest sequence, prompt and answer together",
   },
   maxQueue: { type: "integer", min: 1, default: 4096, help: "requests that may wait; further ones are refused" },
+  grammarSeconds: {
+    type: "number",
+    min: 0.1,
+    max: 3600,
+    default: 5,
+    help: "longest time that compiling one grammar or schema may take, in seconds of a thread's own time",
+  },
   seed: {
     type: "integer",
     min: 0,

@@ -2,6 +2,7 @@
 // Nothing here knows what an option is for; engine-config.ts and server-config.ts hold the tables.
 
 import { ConfigError } from "../core/errors.js";
+import { suggest } from "../core/suggest.js";
 
 export type OptionValue = string | number | boolean | readonly string[] | null;
 
@@ -56,7 +57,7 @@ export function resolveOptions<Config>(
     for (const [key, value] of Object.entries(layer)) {
       const row = table[key];
       if (row === undefined)
-        throw new ConfigError("unknown_option", { param: key, known: Object.keys(table).join(", ") });
+        throw new ConfigError("unknown_option", { param: key, known: suggest(key, Object.keys(table)) });
       if (value !== undefined && value !== null) config[key] = checkValue(key, row, value);
     }
   }
@@ -86,7 +87,7 @@ export function refuseUnknownVariables(table: OptionTable, env: NodeJS.ProcessEn
   const known = new Set([...Object.keys(table).map(envOf), ...OTHER_VARIABLES]);
   for (const name of Object.keys(env)) {
     if (name.startsWith("PAGODA_") && !known.has(name))
-      throw new ConfigError("unknown_option", { param: name, known: [...known].join(", ") });
+      throw new ConfigError("unknown_option", { param: name, known: suggest(name, [...known]) });
   }
 }
 

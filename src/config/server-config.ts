@@ -34,7 +34,7 @@ export interface ServerConfig {
    * API keys that clients must send as a bearer token, separated by commas; each key has its own prefix cache. Default: none.
    */
   readonly apiKey: readonly string[];
-  /** Keys that also see every tenant's requests under /api; other keys see their own. Default: none. */
+  /** Keys that also see every tenant's requests under /api and may unload models; other keys see their own. Default: none. */
   readonly adminKey: readonly string[];
   /** Serve /metrics and /openapi.json without a key. Default: true. */
   readonly openMetrics: boolean;
@@ -102,7 +102,7 @@ export const SERVER_OPTIONS = {
   adminKey: {
     type: "list",
     default: [],
-    help: "keys that also see every tenant's requests under /api; other keys see their own",
+    help: "keys that also see every tenant's requests under /api and may unload models; other keys see their own",
   },
   openMetrics: { type: "boolean", default: true, help: "serve /metrics and /openapi.json without a key" },
   metricsNames: {

@@ -179,6 +179,11 @@ export const ERRORS = {
   invalid_api_key: { kind: "http", status: 401, message: "No API key was given, or it is not one of this server's." },
   host_not_allowed: { kind: "http", status: 403, message: "This server does not answer as {value}." },
   origin_not_allowed: { kind: "http", status: 403, message: "Pages of {value} may not use this server." },
+  admin_key_needed: {
+    kind: "http",
+    status: 403,
+    message: "Unloading {value} would touch the requests of other keys: it takes a key of adminKey.",
+  },
   not_found: { kind: "http", status: 404, message: "There is no {value} here. /openapi.json lists what is." },
   item_not_found: {
     kind: "http",

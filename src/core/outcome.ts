@@ -25,10 +25,15 @@ export interface Scores {
   readonly entries: PositionLogprobs[];
 }
 
+/** The prompt is computed, and no answer was asked for. */
+export interface PromptEnd {
+  readonly kind: "promptEnd";
+}
+
 /** What went wrong in this row alone: its constraint, its hook. It ends the request and no other. */
 export interface Fault {
   readonly kind: "fault";
   readonly error: unknown;
 }
 
-export type Outcome = Run | Vector | Scores | Fault;
+export type Outcome = Run | Vector | Scores | PromptEnd | Fault;

@@ -119,7 +119,7 @@ export const SAMPLING = {
   },
   maxTokens: {
     type: "integer",
-    min: 1,
+    min: 0,
     max: MOST_TOKENS,
     default: null,
     defaultText: "what the context leaves",
@@ -127,7 +127,7 @@ export const SAMPLING = {
     short: "n",
     isFlag: true,
     label: "Max tokens",
-    help: "maximum length of the answer, in tokens",
+    help: "maximum length of the answer, in tokens; 0 computes the prompt alone, to score or to cache it",
   },
   minTokens: {
     type: "integer",

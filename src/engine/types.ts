@@ -53,6 +53,8 @@ export interface OutputChunk {
   readonly tokenIds: readonly number[];
   /** One entry per token id, when asked for. */
   readonly logprobs: readonly PositionLogprobs[] | null;
+  /** With the first chunk of the call, when asked for; null for the first prompt token. */
+  readonly promptLogprobs: readonly (PositionLogprobs | null)[] | null;
   /** Set on the last chunk of a sample. */
   readonly finishReason: FinishReason | null;
   /** The stop string or token id that ended the sample, when one did. */
@@ -214,6 +216,8 @@ export interface ModelInfo {
   readonly architecture: string;
   readonly vocabSize: number;
   readonly maxContext: number;
+  /** Tokens of the longest prompt and answer together: the context, or less where the KV cache does not hold it. */
+  readonly maxLength: number;
   /** What the checkpoint is for. Models that generate can embed too. */
   readonly task: "generate" | "embed" | "score";
   readonly hasChatTemplate: boolean;

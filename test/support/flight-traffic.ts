@@ -173,7 +173,7 @@ export class FlightTraffic {
       answered.tokens.push(...output.tokens);
       if (output.promptLogprobs !== null) answered.numScores = output.promptLogprobs.length;
       if (output.vector !== null) answered.vector = [...output.vector];
-      if (error !== null) assert.equal(error.details.reason, "injected fault", JSON.stringify(error));
+      if (error !== null) assert.match(String(error.details.reason), RegExp(`^(injected fault|mask of ${id})$`));
       if (finishReason !== null) {
         answered.finishReason = finishReason;
         this.numEnded[finishReason]++;
@@ -198,7 +198,7 @@ function planOf(index: number, random: Random): Planned {
     ...SAMPLING_DEFAULTS,
     temperature: random(2),
     seed: index,
-    maxTokens: 1 + random(25),
+    maxTokens: random(26),
     n: kind === "generate" && random(6) === 0 ? 3 : 1,
     stopTokenIds: random(2) === 0 ? [random(VOCAB)] : [],
     ignoreEos: random(2) === 0,
@@ -218,7 +218,9 @@ function planOf(index: number, random: Random): Planned {
     client: `client ${index % 3}`,
     arrivalMs: 0,
     constraint:
-      !isPlain && kind === "generate" && random(3) === 0 ? { kind: "json", source: `${1 + random(9)}` } : null,
+      !isPlain && kind === "generate" && random(3) === 0
+        ? { kind: "json", source: `${1 + random(9)} r${index}` }
+        : null,
   };
   return { message, abortAt: random(8) === 0 ? 1 + random(10) : -1, hasHook: !isPlain && random(3) === 0 };
 }
@@ -227,10 +229,12 @@ function planOf(index: number, random: Random): Planned {
 function checkAnswer({ message }: Planned, { tokens, finishReason, numScores }: Answered, index: number): void {
   const { prompt, sampling, kind, callId: id, constraint } = message;
   if (kind !== "generate") return;
-  if (sampling.promptLogprobs !== null && tokens.length > 0 && index === 0) assert.equal(numScores, prompt.length, id);
+  const isScored = tokens.length > 0 || finishReason === "length";
+  if (sampling.promptLogprobs !== null && isScored && index === 0) assert.equal(numScores, prompt.length, id);
   const known = [...prompt];
   const stopIds = [...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : [0])];
   const limit = Math.min(sampling.maxTokens, MAX_CONTEXT - prompt.length);
+  assert.ok(tokens.length <= limit, `${id}#${index} is too long`);
   for (const [i, token] of tokens.entries()) {
     // Other samples draw their first token, and hosts draw all of a hot one's.
     const isDrawn = sampling.temperature > 0;
@@ -244,13 +248,17 @@ function checkAnswer({ message }: Planned, { tokens, finishReason, numScores }: 
   }
 }
 
-/** Restricts nothing and is done after as many tokens as its source says. */
+/** Restricts nothing and is done after as many tokens as its source says; of nine it fails at the fifth, of none at once, naming its call. */
 function countingConstraint(spec: ConstraintSpec): TokenConstraint {
-  let left = Number(spec.source);
+  const [count, callId] = spec.source.split(" ");
+  let left = Number(count);
   return {
     isReady: () => true,
     fork: () => countingConstraint(spec),
-    fillMask: () => false,
+    fillMask: () => {
+      if (count === "0" || (count === "9" && left === 5)) throw new Error(`mask of ${callId}`);
+      return false;
+    },
     accept: () => {
       left--;
       return true;

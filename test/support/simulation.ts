@@ -117,8 +117,7 @@ export class Simulation {
       maxChunk: this.maxChunk,
       groups: this.groups,
     });
-    const { targetStepMs = 0 } = options;
-    const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, targetStepMs };
+    const schedulerOptions = { ...options, mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk };
     this.scheduler = new Scheduler(schedulerOptions, this.cache, () => this.nowMs);
   }
 

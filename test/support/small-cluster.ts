@@ -20,6 +20,8 @@ import { until } from "./until.js";
 
 /** For tests in which nobody is to be missed: a busy machine may hold anybody up for a while. */
 export const LONG_LEASE = 9;
+/** For tests in which nobody gives up: it only ends what hangs. */
+export const PATIENCE_MS = 240_000;
 /** For tests in which somebody is. */
 export const SHORT_LEASE = 1.5;
 export const TINY_MODEL = writeTinyCheckpoint({ context: 16384 });
@@ -126,7 +128,7 @@ export class SmallCluster implements AsyncDisposable {
 
   async addRouter(own: { readonly nats?: string; readonly patienceMs?: number } = {}): Promise<SmallRouter> {
     const { Kind = Mailbox, policy = choose, prefillTokens = 512, model = TINY_MODEL } = this.#options;
-    const { nats = this.config.nats[0]!, patienceMs = this.#options.patienceMs ?? 60_000 } = own;
+    const { nats = this.config.nats[0]!, patienceMs = this.#options.patienceMs ?? PATIENCE_MS } = own;
     const config = { ...this.config, nats: [nats] };
     const member = await joinAsRouter(config, await openMailbox(config, Kind));
     const options = { model, cluster: config.cluster, patienceMs, policy, prefillTokens };

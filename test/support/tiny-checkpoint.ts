@@ -45,7 +45,7 @@ export function writeTinyCheckpoint(shape: TinyShape = {}): string {
   writeFileSync(join(folder, "config.json"), JSON.stringify(config));
   writeFileSync(join(folder, "tokenizer.json"), JSON.stringify(byteTokenizer()));
   const chat_template =
-    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<eos>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
   writeFileSync(
     join(folder, "tokenizer_config.json"),
     JSON.stringify({ eos_token: "<eos>", bos_token: "<bos>", chat_template }),

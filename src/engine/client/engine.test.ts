@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
-import { getEventListeners } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { after, before, describe, test } from "node:test";
+import { Worker } from "node:worker_threads";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import { until } from "../../../test/support/until.js";
+import { engineConfig } from "../../config/engine-config.js";
+import { type FromEngine, toWire } from "../messages.js";
 import type { Engine, GenerateOptions } from "../types.js";
 import { createEngine } from "./engine.js";
+import { hostOf, startHost } from "./host.js";
+import { HostedEngine } from "./hosted-engine.js";
 
 const CONTEXT = 16_384; // more than an answer has by the time its caller acts, on however busy a machine
 const model = writeTinyCheckpoint({ context: CONTEXT });
@@ -17,6 +23,7 @@ describe("an engine in its worker thread", () => {
   after(() => engine.close());
 
   test("streams chunks whose text and tokens join to the result", async () => {
+    const startMs = performance.now();
     const generation = engine.generate("Hello there", { ...greedy, maxTokens: 20 });
     let text = "";
     const ids: number[] = [];
@@ -34,6 +41,13 @@ describe("an engine in its worker thread", () => {
     assert.equal(result.trace.promptTokens, 11);
     assert.equal(result.trace.completionTokens, 20);
     assert.ok(result.trace.steps >= 20 && result.trace.timeToFirstTokenMs > 0 && result.trace.tokensPerSecond > 0);
+    const { acceptedMs, queuedMs, timeToFirstTokenMs, totalMs } = result.trace;
+    const order = [0, acceptedMs, queuedMs, timeToFirstTokenMs, totalMs, performance.now() - startMs + 1];
+    assert.deepEqual(
+      order,
+      order.toSorted((a, b) => a - b),
+      "each after the one before it",
+    );
   });
 
   test("long texts are tokenised elsewhere, many short ones in turns, both as by tokenize", async () => {
@@ -64,6 +78,9 @@ describe("an engine in its worker thread", () => {
   test("chat renders the template", async () => {
     const messages = [{ role: "user", content: "hi" }];
     assert.equal(engine.renderChat(messages), "<|user|>hi<eos><|assistant|>");
+    const begun = [...messages, { role: "assistant", content: "so" }];
+    assert.equal(engine.renderChat(begun), "<|user|>hi<eos><|assistant|>so<eos><|assistant|>");
+    assert.equal(engine.renderChat(begun, { continueFinalMessage: true }), "<|user|>hi<eos><|assistant|>so");
     const result = await engine.chat(messages, { maxTokens: 3, ...greedy }).result();
     assert.equal(result.trace.promptTokens, 5);
     assert.equal(result.samples[0]!.tokenIds.length, 3);
@@ -153,6 +170,28 @@ describe("an engine in its worker thread", () => {
     );
   });
 
+  test("maxTokens 0: the prompt is computed, scored and cached, and nothing is generated", async () => {
+    const prompt = Array.from({ length: 100 }, (_, i) => (i * 7) % 260);
+    const { promptLogprobs } = await engine.generate(prompt, { maxTokens: 1, promptLogprobs: 2 }).result();
+    const scored = await engine.generate(prompt, { maxTokens: 0, promptLogprobs: 2, logprobs: 0, n: 3 }).result();
+    assert.deepEqual(scored.promptLogprobs, promptLogprobs);
+    assert.deepEqual(
+      scored.samples.map(({ text, tokenIds, logprobs, finishReason }) => [text, tokenIds, logprobs, finishReason]),
+      Array(3).fill(["", [], [], "length"]),
+    );
+    assert.deepEqual([scored.trace.promptTokens, scored.trace.completionTokens], [100, 0]);
+    const salt = "computed ahead";
+    await engine.generate(prompt, { maxTokens: 0, salt }).result();
+    const answer = await engine.generate(prompt, { maxTokens: 1, salt }).result();
+    assert.equal(answer.trace.cachedTokens, 96, "all whole pages");
+    const chunks = [];
+    for await (const chunk of engine.generate(prompt, { maxTokens: 0, promptLogprobs: 2 })) chunks.push(chunk);
+    assert.deepEqual(
+      chunks.map((chunk) => [chunk.text, chunk.finishReason, chunk.promptLogprobs]),
+      [["", "length", promptLogprobs]],
+    );
+  });
+
   test("logit bias forces and penalties change the answer", async () => {
     const forced = await engine.generate("bias", { ...greedy, maxTokens: 5, logitBias: [[65, 100]] }).result();
     assert.equal(forced.text, "AAAAA");
@@ -203,6 +242,7 @@ describe("an engine in its worker thread", () => {
     })();
     const prompt = Array.from({ length: 40 }, (_, i) => 200 - i);
     await engine.generate(prompt, { ...greedy, maxTokens: 3 }).result();
+    await until(() => seen.length >= 3, "every step is told");
     controller.abort();
     await following;
     assert.deepEqual(seen, [40, 1, 1]);
@@ -219,9 +259,10 @@ describe("an engine in its worker thread", () => {
     ],
     ["a token out of range", [1, 260], {}, /Token id 260 at index 1 is outside the vocabulary 0\.\.259/],
     ["a fractional token", [1.5], {}, /Token id 1\.5/],
+    ["no prompt at all", undefined as never, {}, /prompt is undefined; it must be a text, or a list of token ids/],
     ["n of 0", "a", { n: 0 }, /n is 0; it must be a whole number from 1 to 128/],
     ["n of 1e9", "a", { n: 1e9 }, /n is 1000000000; it must be/],
-    ["maxTokens of 0", "a", { maxTokens: 0 }, /maxTokens is 0; it must be a whole number from 1/],
+    ["maxTokens of -1", "a", { maxTokens: -1 }, /maxTokens is -1; it must be a whole number from 0/],
     ["maxTokens of 1e9", "a", { maxTokens: 1e9 }, /maxTokens is 1000000000; it must be/],
     [
       "a temperature that is not a number",
@@ -242,7 +283,7 @@ describe("an engine in its worker thread", () => {
       "an unknown option",
       "a",
       { tempature: 1 } as GenerateOptions,
-      /Unknown option tempature\. Known options: temperature, topK/,
+      /Unknown option tempature\. Known options: temperature\.$/,
     ],
     [
       "a constraint of no kind",
@@ -257,6 +298,14 @@ describe("an engine in its worker thread", () => {
       assert.throws(() => engine.generate(prompt, options), message);
     });
   }
+
+  test("refuses what is no conversation and no list of texts, by name", async () => {
+    for (const messages of [undefined, { role: "user", content: "a" }, ["a"]])
+      assert.throws(() => engine.chat(messages as never), { code: "invalid_value", param: "messages" });
+    const code = "invalid_value";
+    await assert.rejects(engine.embed("a" as never), { code, param: "inputs" });
+    await assert.rejects(engine.rerank("a", "b" as never), { code, param: "documents" });
+  });
 
   test("refuses a schema that cannot be promised", async () => {
     const generation = engine.generate("a", { constraint: { kind: "json_schema", source: "{" } });
@@ -289,6 +338,60 @@ describe("an engine in its worker thread", () => {
     assert.equal(result.samples[0]!.tokenIds.length, 3);
     assert.deepEqual([engine.health().state, engine.health().restarts], ["ready", 1]);
   });
+});
+
+test("what a thread says before it dies is heard first", async () => {
+  const heard: FromEngine[] = [];
+  const last = 'require("node:worker_threads").parentPort.postMessage({ type: "away", reason: "no memory" });';
+  const worker = new Worker(`${last} throw new Error("out of memory");`, { eval: true });
+  hostOf(worker, (message) => heard.push(message));
+  worker.ref();
+  await once(worker, "error");
+  assert.deepEqual(
+    heard.map(({ type }) => type),
+    ["away", "dead"],
+  );
+});
+
+test("a thread that ends by an error is told as dead, unless it was closed", async () => {
+  for (const isClosed of [false, true]) {
+    const heard: FromEngine[] = [];
+    const fail =
+      'require("node:worker_threads").parentPort.once("message", () => { throw new Error("out of memory"); })';
+    const worker = new Worker(fail, { eval: true });
+    const host = hostOf(worker, (message) => heard.push(message));
+    if (!isClosed) {
+      worker.ref();
+      worker.postMessage("go");
+      await once(worker, "error");
+    }
+    await host.close();
+    const dead = { type: "dead", error: toWire(new Error("out of memory"), "engine_dead") };
+    assert.deepEqual(heard, isClosed ? [] : [dead]);
+  }
+});
+
+test("a thread may die three times in a row; an answer that ends well begins the count again", async () => {
+  let die = (): void => {};
+  const config = engineConfig({ model, device: "reference", numPages: 64, worker: false });
+  const engine = new HostedEngine(config, null, (given, listener) => {
+    die = () => listener({ type: "dead", error: toWire(new Error("it died"), "engine_dead") });
+    return startHost(given, listener);
+  });
+  await engine.ready;
+  const dieAndWait = async () => {
+    die();
+    await until(() => engine.health().state !== "restarting", "a new thread");
+    return engine.health().state;
+  };
+  const states: string[] = [];
+  for (let i = 0; i < 3; i++) states.push(await dieAndWait());
+  await engine.generate("abc", { ...greedy, maxTokens: 2 }).result();
+  for (let i = 0; i < 4; i++) states.push(await dieAndWait());
+  assert.deepEqual(states, ["ready", "ready", "ready", "ready", "ready", "ready", "dead"]);
+  assert.deepEqual([engine.health().restarts, engine.health().lastError?.includes("it died")], [6, true]);
+  await assert.rejects(engine.stats(), { code: "engine_dead" });
+  await engine.close();
 });
 
 test("a call that has ended no longer listens to its caller's signal", async () => {

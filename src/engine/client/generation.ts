@@ -35,6 +35,8 @@ export class TextGeneration implements Generation, CallReader {
   readonly #init: GenerationInit;
   readonly #samples: Sample[];
   #promptLogprobs: readonly (PositionLogprobs | null)[] | null = null;
+  /** The reader has them. */
+  #arePromptLogprobsTaken = false;
   #error: PagodaError | null = null;
   #isOver = false;
   hasBegun = false;
@@ -191,10 +193,17 @@ export class TextGeneration implements Generation, CallReader {
         text: pending?.text ?? "",
         tokenIds: pending?.tokenIds ?? [],
         logprobs: sample.logprobs === null ? null : (pending?.logprobs ?? []),
+        promptLogprobs: this.#takePromptLogprobs(),
         finishReason: isFinal ? sample.finishReason : null,
         stopReason: isFinal ? sample.stopReason : null,
       };
     }
     return null;
+  }
+
+  #takePromptLogprobs(): GenerateResult["promptLogprobs"] {
+    if (this.#arePromptLogprobsTaken) return null;
+    this.#arePromptLogprobsTaken = this.#promptLogprobs !== null;
+    return this.#promptLogprobs;
   }
 }

@@ -4,9 +4,9 @@ import { Worker } from "node:worker_threads";
 import type { EngineConfig } from "../../config/engine-config.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import { EngineDriver } from "../core/driver.js";
-import { loadEngine } from "../core/load.js";
 import { type FromEngine, type ToEngine, toWire } from "../messages.js";
 import { OutputUnpacker, type PackedOutputs } from "../packed-outputs.js";
+import { Inbox } from "./inbox.js";
 
 export interface EngineHost {
   post(message: ToEngine, editLogits: LogitsHook | null): void;
@@ -25,15 +25,21 @@ function startWorker(config: EngineConfig, listener: (message: FromEngine) => vo
   // A program given by --eval may say what it is written in; a thread started from a file may not. Other flags are inherited.
   const isEval = process.execArgv.some((arg) => arg.startsWith("--input-type"));
   const options = { workerData: config, ...(isEval ? { execArgv: [] } : {}) };
-  const worker = new Worker(new URL("../core/worker.js", import.meta.url), options);
+  return hostOf(new Worker(new URL("../core/worker.js", import.meta.url), options), listener);
+}
+
+/** An engine whose thread has been started. */
+export function hostOf(worker: Worker, listener: (message: FromEngine) => void): EngineHost {
   let isClosing = false;
   const gone = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
   const unpacker = new OutputUnpacker();
-  worker.on("message", (message: PackedOutputs | Exclude<FromEngine, { type: "outputs" }>) =>
+  const inbox = new Inbox((message: PackedOutputs | Exclude<FromEngine, { type: "outputs" }>) =>
     listener(message.type === "packed" ? unpacker.unpack(message) : message),
   );
+  worker.on("message", (message) => inbox.push(message));
   worker.unref(); // what is under way keeps the process alive (engine.ts), not the thread; listening had held it
   worker.on("error", (error) => {
+    inbox.flush(); // what it said before it died
     if (!isClosing) listener({ type: "dead", error: toWire(error, "engine_dead") });
   });
   return {
@@ -50,16 +56,17 @@ function startWorker(config: EngineConfig, listener: (message: FromEngine) => vo
 function startInProcess(config: EngineConfig, listener: (message: FromEngine) => void): EngineHost {
   let isClosed = false;
   let driver: EngineDriver | null = null;
-  const loading = loadEngine(config, (loadedBytes, totalBytes) =>
-    listener({ type: "progress", loadedBytes, totalBytes }),
-  ).then(
-    (engine) => {
-      driver = new EngineDriver(engine, listener);
-      if (isClosed) driver.handle({ type: "close" });
-      else listener({ type: "ready", facts: engine.facts });
-    },
-    (error: unknown) => listener({ type: "dead", error: toWire(error, "engine_dead") }),
-  );
+  const load = async (): Promise<void> => {
+    // Where the engine has a thread of its own, the caller's needs none of these 170 modules.
+    const { loadEngine } = await import("../core/load.js");
+    const engine = await loadEngine(config, (loadedBytes, totalBytes) =>
+      listener({ type: "progress", loadedBytes, totalBytes }),
+    );
+    driver = new EngineDriver(engine, listener);
+    if (isClosed) driver.handle({ type: "close" });
+    else listener({ type: "ready", facts: engine.facts });
+  };
+  const loading = load().catch((error: unknown) => listener({ type: "dead", error: toWire(error, "engine_dead") }));
   return {
     post: (message, editLogits) => driver?.handle(message, editLogits),
     close: async () => {

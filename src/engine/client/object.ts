@@ -1,7 +1,7 @@
 // Typed values out of a model: a zod schema goes in, a value that it accepts comes out. The answer is constrained while it is
 // written, so that it parses; zod then checks what a grammar cannot (refinements) and transforms.
 
-import { z } from "zod";
+import type { z } from "zod";
 import { RequestError } from "../../core/errors.js";
 import type { ChatMessage, Engine, GenerateOptions, GenerateResult, TemplateOptions } from "../types.js";
 
@@ -34,7 +34,8 @@ export async function generateObject<Schema extends z.ZodType>(
       expected: "one of them",
     });
   }
-  const source = JSON.stringify(z.toJSONSchema(schema, { io: "input" }));
+  const { prettifyError, toJSONSchema } = await import("zod"); // a hundred modules, for those who use it
+  const source = JSON.stringify(toJSONSchema(schema, { io: "input" }));
   const constraint = { kind: "json_schema", source, param: "schema" } as const;
   const template = {
     ...(tools === undefined ? {} : { tools }),
@@ -49,6 +50,6 @@ export async function generateObject<Schema extends z.ZodType>(
   if (sample!.finishReason !== "stop") throw new RequestError("object_cut", { value: sample!.tokenIds.length });
   const parsed = schema.safeParse(JSON.parse(result.text));
   if (!parsed.success)
-    throw new RequestError("object_invalid", { reason: z.prettifyError(parsed.error) }, { cause: parsed.error });
+    throw new RequestError("object_invalid", { reason: prettifyError(parsed.error) }, { cause: parsed.error });
   return { object: parsed.data, result };
 }

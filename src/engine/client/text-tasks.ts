@@ -17,7 +17,7 @@ import type {
   ScoreResult,
   TextOptions,
 } from "../types.js";
-import { contextLimit } from "./validate.js";
+import { checkList, contextLimit } from "./validate.js";
 import { cosine, cutVector, scaleToOne } from "./vectors.js";
 import { verdictPrompt } from "./verdict-prompt.js";
 
@@ -46,6 +46,7 @@ export class TextTasks {
   }
 
   async embed(inputs: readonly (string | readonly number[])[], options: EmbedOptions): Promise<EmbedResult> {
+    checkList("inputs", inputs, "a list of texts");
     const { recipe } = this.#checkpoint;
     const own = recipe.pooling ?? (this.#facts().isBidirectional ? "mean" : "last");
     const pooling = options.pooling ?? own;
@@ -68,6 +69,7 @@ export class TextTasks {
   }
 
   async score(pairs: readonly (readonly [string, string])[], options: ScoreOptions): Promise<ScoreResult> {
+    checkList("pairs", pairs, "a list of pairs of texts");
     const { task, numLabels } = this.#facts();
     if (numLabels > 0) return this.#scorePairs(pairs, options);
     if (task === "embed" || this.#checkpoint.recipe.pooling !== null) return this.#comparePairs(pairs, options);
@@ -79,6 +81,7 @@ export class TextTasks {
   }
 
   async rerank(query: string, documents: readonly string[], options: RerankOptions): Promise<RerankResult> {
+    checkList("documents", documents, "a list of texts");
     const { topN = documents.length, ...rest } = options;
     if (!Number.isSafeInteger(topN) || topN < 1) throw invalid("topN", topN, "a whole number of at least 1");
     const { scores, promptTokens } = await this.score(

@@ -8,6 +8,7 @@ import {
   type SamplingParam,
   type SamplingParams,
 } from "../../core/sampling.js";
+import { suggest } from "../../core/suggest.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
 import type { AddMessage, EngineFacts, ResumedSample } from "../messages.js";
 import type { GenerateOptions } from "../types.js";
@@ -43,7 +44,7 @@ export function checkSampling(
     if (!Object.hasOwn(SAMPLING, field)) {
       throw new RequestError("unknown_field", {
         param: field,
-        known: [...Object.keys(SAMPLING), ...OTHER_FIELDS].join(", "),
+        known: suggest(field, [...Object.keys(SAMPLING), ...OTHER_FIELDS]),
       });
     }
     if (value === undefined) continue;
@@ -71,16 +72,30 @@ export function contextLimit(facts: EngineFacts): number {
   return Math.min(facts.maxContext, facts.poolTokens);
 }
 
-export function checkPrompt(prompt: readonly number[], facts: EngineFacts): Int32Array {
+/** `leastAnswer`: tokens for which there must be room after it. */
+export function checkPrompt(prompt: readonly number[], facts: EngineFacts, leastAnswer: 0 | 1): Int32Array {
+  if (!ArrayBuffer.isView(prompt)) checkList("prompt", prompt, "a text, or a list of token ids");
   if (prompt.length === 0) throw new RequestError("empty_prompt");
-  if (prompt.length >= facts.maxContext) {
+  if (prompt.length + leastAnswer > facts.maxContext) {
     throw new RequestError("prompt_too_long", { value: prompt.length, limit: facts.maxContext });
   }
-  if (prompt.length + 1 > facts.poolTokens) {
-    const value = Math.ceil((prompt.length + 1) / facts.pageSize);
+  if (prompt.length + leastAnswer > facts.poolTokens) {
+    const value = Math.ceil((prompt.length + leastAnswer) / facts.pageSize);
     throw new RequestError("prompt_exceeds_pool", { value, limit: facts.poolTokens / facts.pageSize });
   }
   return checkIds(prompt, facts);
+}
+
+/** What chat() is given: a list of messages, each with a role. What else they carry is for the chat template. */
+export function checkMessages(messages: unknown): void {
+  const isMessage = (message: unknown) => typeof (message as { role?: unknown } | null)?.role === "string";
+  if (Array.isArray(messages) && messages.every(isMessage)) return;
+  const expected = 'a text, or a list of messages such as { role: "user", content: "..." }';
+  throw new RequestError("invalid_value", { param: "messages", value: show(messages), expected });
+}
+
+export function checkList(param: string, value: unknown, expected: string): void {
+  if (!Array.isArray(value)) throw new RequestError("invalid_value", { param, value: show(value), expected });
 }
 
 /** A text that is embedded or scored: no answer follows, so it may fill the context. */

@@ -7,7 +7,7 @@ import { Batch } from "../../core/batch.js";
 import { NULL_PAGE } from "../../core/ids.js";
 import { SAMPLING } from "../../core/sampling.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
-import { isForking } from "../../scheduler/progress.js";
+import { endsWithPrompt, isForking } from "../../scheduler/progress.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import { KeptRows } from "./kept-rows.js";
 import type { Session } from "./session.js";
@@ -100,7 +100,7 @@ export class Flight {
     const firstLogit = batch.numLogitRows;
     const { request, kind, promptLogprobs } = session;
     const end = step.endOf(row);
-    const givesToken = kind === "generate" && end >= request.numTokens;
+    const givesToken = kind === "generate" && end >= request.numTokens && !endsWithPrompt(request);
     // Of its last position, or all that its prompt logprobs still lack.
     let logitsFrom = givesToken ? end - 1 : Number.POSITIVE_INFINITY;
     if (promptLogprobs !== null) logitsFrom = Math.min(logitsFrom, promptLogprobs.length - 1);

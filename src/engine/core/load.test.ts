@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { openFilesUnder } from "../../../test/support/open-files.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { errorFor } from "../../core/errors.js";
@@ -91,4 +92,40 @@ test("the more threads, the longer the chunks that keep them busy", () => {
     [1, 2, 4, 8, 16].map((threads) => promptChunkOf(threads, "amx")),
     [128, 128, 256, 512, 1024],
   );
+});
+
+class RoomyDevice extends ReferenceDevice {
+  override readonly info = { ...new ReferenceDevice().info, hostTierBytes: 1e12 };
+}
+
+test("the second tier has what was asked for, else what the device has for it, at most as much as the pools", async () => {
+  const model = writeTinyCheckpoint({ layers: 1 });
+  for (const [asked, Device, maxBytes] of [
+    [{ hostCacheMb: 3 }, ReferenceDevice, () => 3 * 2 ** 20],
+    [{ hostCacheMb: 3, prefixCaching: false }, ReferenceDevice, () => undefined],
+    [{ hostCacheMb: 0 }, RoomyDevice, () => undefined],
+    [{}, ReferenceDevice, () => undefined],
+    [{}, RoomyDevice, (pageBytes: number) => 8 * pageBytes],
+  ] as const) {
+    const progress: [number, number][] = [];
+    const { core, facts } = await loadEngine(
+      engineConfig({ model, device: "reference", numPages: 8, ...asked }),
+      (...loaded) => progress.push(loaded),
+      async () => new Device(),
+    );
+    assert.equal(core.stats().hostTier?.maxBytes, maxBytes(facts.pageBytes));
+    assert.equal(progress.at(-1)![0], progress.at(-1)![1], "all of it is loaded");
+    assert.deepEqual([facts.maxContext, facts.poolTokens, facts.pageSize], [512, 7 * 16, 16]);
+    assert.deepEqual(openFilesUnder(model), [], "the checkpoint is closed");
+    core.close();
+  }
+});
+
+test("a grammar may take as long to compile as is asked for", async () => {
+  const config = engineConfig({ model: writeTinyCheckpoint(), device: "reference", numPages: 8, grammarSeconds: 0.25 });
+  const { core, compiler } = await loadEngine(config, () => {});
+  const endless = { kind: "regex", source: "(.|..|...){3000}x".repeat(12) } as const;
+  await compiler!.ready(endless);
+  assert.throws(() => compiler!.compile(endless), /it takes longer than 0\.25 s to compile/);
+  core.close();
 });

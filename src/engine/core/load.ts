@@ -9,7 +9,7 @@ import { PagodaError } from "../../core/errors.js";
 import { ceilDiv } from "../../core/math.js";
 import type { Device } from "../../device/device.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
-import { XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
+import { checkLimits, XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
 import type { Caches, ModelSpec } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
@@ -123,7 +123,7 @@ function loadOn(
   const clock = () => timeOrigin + performance.now();
   const scheduler = new Scheduler(schedulerOptions, cache, clock);
   const planners = spec.plans.map((plan) => plannerFor(plan, spec.caches, device, config.split, page.dtype));
-  const compiler = compilerFor(checkpoint, spec.vocabSize);
+  const compiler = compilerFor(checkpoint, spec.vocabSize, config.grammarSeconds);
   const core = new EngineCore({
     name: checkpoint.name,
     device,
@@ -192,13 +192,18 @@ function pageKey(config: EngineConfig, model: string, device: Device, caches: Ca
 }
 
 /** Structured output needs to know what text each token is. */
-function compilerFor({ tokenizer, eosIds }: Checkpoint, vocabSize: number): ConstraintCompiler | null {
+function compilerFor(
+  { tokenizer, eosIds }: Checkpoint,
+  vocabSize: number,
+  maxSeconds: number,
+): ConstraintCompiler | null {
   if (tokenizer === null) return null;
   const nothing = new Uint8Array(0);
-  return new XGrammarCompiler(() => ({
+  const vocabularyOf = () => ({
     bytes: Array.from({ length: vocabSize }, (_, id) => (tokenizer.isSpecial(id) ? nothing : tokenizer.tokenBytes(id))),
     stopIds: eosIds,
-  }));
+  });
+  return new XGrammarCompiler(vocabularyOf, { checkMs: checkLimits(1000 * maxSeconds) });
 }
 
 /** Logits of a step are computed in blocks of at most this memory: on the host, and on a device beside it. */

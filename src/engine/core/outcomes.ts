@@ -1,8 +1,9 @@
 // Reads what the rows of a landed flight gave. Changes no request; the engine settles what it finds here.
 
-import type { Fault, Outcome, Run, Scores } from "../../core/outcome.js";
+import type { Fault, Outcome, PromptEnd, Run, Scores } from "../../core/outcome.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
 import { logprobsAt, type Sampler, takeDrawn } from "../../sampler/sampler.js";
+import { endsWithPrompt } from "../../scheduler/progress.js";
 import type { Flight } from "./flight.js";
 import { poolChunk } from "./pooling.js";
 import type { Session } from "./session.js";
@@ -12,6 +13,8 @@ export interface VectorLayers {
   readonly embed: HostLayer | null;
   readonly score: HostLayer | null;
 }
+
+const PROMPT_END: PromptEnd = { kind: "promptEnd" };
 
 export class OutcomeReader {
   readonly #sampler: Sampler;
@@ -28,7 +31,8 @@ export class OutcomeReader {
     const session = flight.sessions[row]!;
     if (session.kind !== "generate") return this.#vector(flight, row);
     const logitRow = flight.lastLogit[row]!;
-    return logitRow < 0 ? null : this.#draw(flight, row, session, logitRow);
+    if (logitRow >= 0) return this.#draw(flight, row, session, logitRow);
+    return endsWithPrompt(session.request) && flight.step.endOf(row) === session.request.numTokens ? PROMPT_END : null;
   }
 
   /** The first token of a further sample of the row's call, from the logits of the first one. */

@@ -51,3 +51,42 @@ test("states have slots to run in and for snapshots, however few pages there are
 test("too little memory is refused with what two pages take", () => {
   assert.throws(() => sizesFor([FULL], [MIB], { kvMemoryMb: 1 }), /2097152/);
 });
+
+test("when nobody says otherwise, memory for 64 of the longest sequences is taken, and no more than there is", () => {
+  const caches = [FULL];
+  const needs = { ...NEEDS, caches, pageBytes: [1000] };
+  const roomy = new RoomyDevice(1e12, Number.POSITIVE_INFINITY);
+  assert.deepEqual(poolSizes({ numPages: null, kvMemoryMb: null }, roomy, needs), [1 + 64 * 2048]);
+  for (const device of [new RoomyDevice(257_000, 1e12), new RoomyDevice(1e12, 257_000)])
+    assert.deepEqual(poolSizes({ numPages: null, kvMemoryMb: null }, device, needs), [1 + 256]);
+  assert.deepEqual(sizesFor([FULL], [MIB], { kvMemoryMb: 2 }), [2], "two pages are enough");
+});
+
+test("short contexts need no more window pages than they have; windows of chunks count alike", () => {
+  const config = { numPages: 10, kvMemoryMb: null };
+  const needs = { ...NEEDS, pageBytes: [1, 1] };
+  assert.deepEqual(poolSizes(config, device, { ...needs, caches: [FULL, WINDOW], maxContext: 100 }), [10, 1 + 9]);
+  const chunked: CacheSpec = { kind: "window", ...SHAPE, attentionChunk: 512 };
+  assert.deepEqual(poolSizes(config, device, { ...needs, caches: [FULL, chunked] }), [10, 1 + 41]);
+});
+
+class RoomyDevice extends NullDevice {
+  override readonly info: NullDevice["info"];
+  readonly #free: number;
+
+  constructor(free: number, maxPoolBytes: number) {
+    super();
+    this.#free = free;
+    this.info = { ...new NullDevice().info, maxPoolBytes };
+  }
+
+  override freeMemory(): number {
+    return this.#free;
+  }
+}
+
+test("numPages is exact for every group that keeps everything, also where sequences are fractions", () => {
+  const caches: CacheSpec[] = [FULL, { kind: "latent", ...SHAPE }];
+  const needs = { ...NEEDS, caches, pageBytes: [1, 1], maxContext: 112 };
+  assert.deepEqual(poolSizes({ numPages: 30, kvMemoryMb: null }, device, needs), [30, 30]); // 29 / 7 * 7 is more than 29
+});

@@ -62,6 +62,9 @@ export class Settlement {
       case "scores":
         this.#settleScores(session, outcome);
         break;
+      case "promptEnd":
+        this.#settlePrompt(session);
+        break;
       case "fault":
         this.fail(session, outcome.error);
         break;
@@ -145,6 +148,15 @@ export class Settlement {
     request.firstTokenMs = this.#parts.clock();
     this.#finish(session, "stop");
     this.#emit(callId, 0, { finishReason: "stop", vector: values, trace: traceOf(request) });
+  }
+
+  /** All samples of the call end here: none has a token that would tell them apart. */
+  #settlePrompt(session: Session): void {
+    const { request, callId, promptLogprobs } = session;
+    this.#finish(session, "length");
+    const end = { finishReason: "length", trace: traceOf(request) } as const;
+    this.#emit(callId, 0, { ...end, promptLogprobs });
+    for (let index = 1; index < request.sampling.n; index++) this.#emit(callId, index, end);
   }
 
   /** Entry i of the list is about token i. Those computed again after a preemption are there already. */

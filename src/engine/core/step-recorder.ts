@@ -40,7 +40,7 @@ export class StepRecorder {
       const request = step.rows[r]!;
       const start = step.starts[r]!;
       const queryLen = step.queryLens[r]!;
-      if (queryLen > longest) longest = queryLen;
+      longest = Math.max(longest, queryLen);
       rows.push({
         id: request.id,
         start,

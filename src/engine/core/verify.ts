@@ -56,7 +56,8 @@ export interface VerifyOptions {
   readonly tolerance?: number;
   readonly quantize?: WeightQuantization;
   readonly kvDtype?: KvDtype;
-  readonly chunk?: number;
+  /** Tokens of a chunk when the prompt runs again in chunks; null: it does not. Default: 16. */
+  readonly chunk?: number | null;
   readonly onCase?: (result: CaseResult) => void;
 }
 
@@ -154,17 +155,16 @@ function verifyCase(
   runner: ModelRunner,
   vocab: number,
   tolerance: number,
-  chunk: number,
+  chunk: number | null,
 ): CaseResult {
   const { prompt, last_logits: expected, logprob_sum: expectedSum, greedy = [], min_top2_gap: ownGap } = golden;
   const all = runner.run([{ sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: 0 }]);
   const last = all.subarray((prompt.length - 1) * vocab);
-  const chunked = runInChunks(runner, prompt, chunk);
+  const chunkDifference = chunk === null ? 0 : largestDifference(runInChunks(runner, prompt, chunk), last);
   const { ties, misses } = decodeGreedy(runner, prompt, greedy, last, ownGap ?? 0, Math.max(TIE_GAP, tolerance));
 
   const logitDifference = expected === undefined ? null : largestDifference(last, expected);
   const logprobDifference = expectedSum === undefined ? null : Math.abs(logprobSum(all, prompt, vocab) - expectedSum);
-  const chunkDifference = largestDifference(chunked, last);
   const isOk =
     misses.length === 0 &&
     // Written so that NaN fails.

@@ -4,7 +4,7 @@ import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { createEngine } from "../client/engine.js";
 import { loadEngine } from "./load.js";
-import { warmPrompts } from "./warm-up.js";
+import { STEPS, warmPrompts, warmUp } from "./warm-up.js";
 
 test("a warm-up leaves nothing behind: counts, pages and answers are those of a new engine", async () => {
   const model = writeTinyCheckpoint();
@@ -35,4 +35,30 @@ test("prompts of a warm-up: powers of two that the step and the pool hold, in ch
     { running: 0, waiting: 0, pagesUsed: 0, requestsFinished: 0 },
   );
   core.close();
+});
+
+test("decodes of a warm-up: one row to eight, then powers of two that the limit and the pool hold, ten steps of each", async () => {
+  const model = writeTinyCheckpoint({ layers: 1 });
+  for (const [numPages, maxRows, sizes] of [
+    [100, 32, [1, 2, 3, 4, 5, 6, 7, 8, 16, 32]],
+    [100, 31, [1, 2, 3, 4, 5, 6, 7, 8, 16]],
+    [6, 32, [1, 2, 3, 4, 5]],
+  ] as const) {
+    const { core } = await loadEngine(engineConfig({ model, device: "null", numPages }), () => {});
+    const step = core.step.bind(core);
+    let numSteps = 0;
+    core.step = () => {
+      numSteps++;
+      return step();
+    };
+    const warmed = warmUp(core, maxRows);
+    assert.deepEqual(
+      warmed.map(({ rows }) => rows),
+      sizes,
+    );
+    assert.equal(numSteps, STEPS * sizes.length);
+    assert.ok(warmed.every(({ firstMs, laterMs, replays }) => firstMs > 0 && laterMs > 0 && replays === 0));
+    assert.equal(core.stats().steps, 0);
+    core.close();
+  }
 });

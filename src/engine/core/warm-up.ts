@@ -79,7 +79,7 @@ function addRow(core: EngineCore, id: string, length: number, maxTokens: number)
     sampling: { ...SAMPLING_DEFAULTS, temperature: 0, ignoreEos: true, seed: 0, maxTokens },
     priority: 0,
     salt: id,
-    arrivalMs: performance.timeOrigin + performance.now(),
+    arrivalMs: 0, // nobody asks how long it waited
     constraint: null,
   });
 }

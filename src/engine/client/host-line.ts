@@ -1,0 +1,219 @@
+// The line to an engine's host: calls and questions under way, and what becomes of them when the host dies. A thread that dies is
+// started again; calls that had not begun are kept.
+
+import type { PrefixChange } from "../../cache/prefix-journal.js";
+import type { EngineConfig } from "../../config/engine-config.js";
+import { CapacityError, EngineDeadError, errorFor, type PagodaError } from "../../core/errors.js";
+import type { AddMessage, EngineFacts, FromEngine, ToEngine } from "../messages.js";
+import type { EngineHealth, GenerateOptions } from "../types.js";
+import type { CallLine, CallReader } from "./call-reader.js";
+import type { EngineHost, StartHost } from "./host.js";
+import { ProcessHold } from "./process-hold.js";
+import { Replies } from "./replies.js";
+import { StepLog } from "./step-log.js";
+
+/** Hears how many bytes of weights are loaded. */
+export type OnProgress = (loadedBytes: number, totalBytes: number) => void;
+
+/** How often a dying thread is restarted before the engine gives up, as long as no call ends well in between. */
+const MAX_RESTARTS_IN_A_ROW = 3;
+
+/** A call that has not ended. */
+interface OpenCall {
+  readonly reader: CallReader;
+  readonly message: AddMessage;
+  readonly editLogits: GenerateOptions["editLogits"] | null;
+  /** Stops listening to the caller's signal. */
+  readonly unlisten: () => void;
+}
+
+export class HostLine {
+  readonly ready: Promise<void>;
+  readonly log = new StepLog();
+  readonly #config: EngineConfig;
+  readonly #startHost: StartHost;
+  readonly #calls = new Map<string, OpenCall>();
+  readonly #replies = new Replies();
+  readonly #hold = new ProcessHold();
+  #host!: EngineHost;
+  #facts!: EngineFacts;
+  #state: Exclude<EngineHealth["state"], "away"> = "restarting";
+  #restarts = 0;
+  #restartsInARow = 0;
+  #lastError: string | null = null;
+  #onPrefixes: ((change: PrefixChange) => void) | null = null;
+  /** Why the host cannot serve just now. */
+  #away: string | null = null;
+  /** Opened so far. */
+  numCalls = 0;
+
+  constructor(config: EngineConfig, startHost: StartHost, onProgress: OnProgress | null) {
+    this.#config = config;
+    this.#startHost = startHost;
+    this.#holdProcess();
+    this.ready = this.#start(onProgress);
+  }
+
+  /** Known once it is ready. */
+  get facts(): EngineFacts {
+    return this.#facts;
+  }
+
+  health(): EngineHealth {
+    if (this.#state === "ready" && this.#away !== null)
+      return { state: "away", restarts: this.#restarts, lastError: this.#away };
+    return { state: this.#state, restarts: this.#restarts, lastError: this.#lastError };
+  }
+
+  /** A call of this id is under way. */
+  has(callId: string): boolean {
+    return this.#calls.has(callId);
+  }
+
+  /** Sends a call and hears for it until it ends. */
+  open(
+    message: AddMessage,
+    reader: CallReader,
+    options: { readonly signal?: AbortSignal; readonly editLogits?: GenerateOptions["editLogits"] },
+  ): void {
+    if (this.#state === "closed" || this.#state === "dead") throw this.#deathError();
+    if (this.#calls.size >= this.#config.maxQueue) {
+      throw new CapacityError("queue_full", { value: this.#calls.size, limit: this.#config.maxQueue });
+    }
+    const editLogits = options.editLogits ?? null;
+    const { signal } = options;
+    const onSignal = () => this.#failCall(call, errorFor("aborted"));
+    const unlisten = () => signal?.removeEventListener("abort", onSignal);
+    const call: OpenCall = { message, reader, editLogits, unlisten };
+    this.#calls.set(message.callId, call);
+    this.numCalls++;
+    this.#holdProcess();
+    if (this.#state === "ready") this.#host.post(message, editLogits);
+    if (signal?.aborted) queueMicrotask(onSignal);
+    else signal?.addEventListener("abort", onSignal, { once: true });
+  }
+
+  #failCall(call: OpenCall, error: PagodaError): void {
+    if (this.#calls.has(call.message.callId)) call.reader.fail(error);
+  }
+
+  /** A call has ended. */
+  #forget(callId: string): void {
+    this.#calls.get(callId)?.unlisten();
+    this.#calls.delete(callId);
+    this.#holdProcess();
+  }
+
+  #holdProcess(): void {
+    this.#hold.keep(this.#state === "restarting" || this.#calls.size > 0 || !this.#replies.isEmpty);
+  }
+
+  lineOf(callId: string): CallLine {
+    return {
+      onAbort: (index) => this.#host.post({ type: "abort", callId, index }, null),
+      onEnd: () => this.#forget(callId),
+    };
+  }
+
+  ask<T>(messageOf: (seq: number) => ToEngine): Promise<T> {
+    if (this.#state !== "ready") return Promise.reject(this.#deathError());
+    const reply = this.#replies.ask<T>((seq) => this.#host.post(messageOf(seq), null));
+    this.#holdProcess();
+    return reply;
+  }
+
+  /** Says something that has no answer; lost when the host is not ready. */
+  tell(message: ToEngine): void {
+    if (this.#state === "ready") this.#host.post(message, null);
+  }
+
+  watchPrefixes(listener: (change: PrefixChange) => void): void {
+    this.#onPrefixes = listener;
+    this.tell({ type: "watch_prefixes" });
+  }
+
+  async close(): Promise<void> {
+    if (this.#state === "closed") return;
+    this.#state = "closed";
+    for (const call of [...this.#calls.values()]) this.#failCall(call, this.#deathError());
+    this.log.end();
+    this.#rejectReplies();
+    await this.#host.close();
+  }
+
+  #start(onProgress: OnProgress | null): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#host = this.#startHost(this.#config, (message: FromEngine) => {
+        if (message.type === "progress") onProgress?.(message.loadedBytes, message.totalBytes);
+        else if (message.type === "ready") {
+          this.#facts = message.facts;
+          if (this.#state !== "closed") this.#state = "ready";
+          this.#holdProcess();
+          if (this.#onPrefixes !== null) this.#host.post({ type: "watch_prefixes" }, null);
+          resolve();
+        } else if (message.type === "prefixes") this.#onPrefixes?.(message.change);
+        else if (message.type === "away") this.#away = message.reason;
+        else if (message.type === "dead") {
+          const error = errorFor(message.error.code, message.error.details);
+          reject(error);
+          this.#onDeath(error);
+        } else this.#receive(message);
+      });
+    });
+  }
+
+  #receive(message: Extract<FromEngine, { type: "outputs" | "reply" }>): void {
+    if (message.type === "reply") {
+      this.#replies.resolve(message.seq, message.value);
+      this.#holdProcess();
+      return;
+    }
+    if (message.step !== null) this.log.append(message.step);
+    for (const output of message.outputs) {
+      const call = this.#calls.get(output.callId);
+      if (call === undefined) continue;
+      call.reader.push(output);
+      if (output.finishReason === "stop" || output.finishReason === "length") this.#restartsInARow = 0;
+    }
+  }
+
+  /** Calls that had begun fail; those that had not wait for the new thread. A load that fails, or keeps failing, is the end. */
+  #onDeath(error: Error): void {
+    this.#lastError = error.message;
+    const wasReady = this.#state === "ready";
+    if (this.#state === "closed") return;
+    this.#rejectReplies();
+    if (!wasReady || ++this.#restartsInARow > MAX_RESTARTS_IN_A_ROW) {
+      this.#state = "dead";
+      for (const call of [...this.#calls.values()]) this.#failCall(call, this.#deathError());
+      this.#holdProcess();
+      return;
+    }
+    this.#state = "restarting";
+    this.#holdProcess();
+    this.#restarts++;
+    for (const call of [...this.#calls.values()]) {
+      if (call.reader.hasBegun) this.#failCall(call, new EngineDeadError("engine_dead", { reason: error.message }));
+    }
+    this.#start(null).then(
+      () => {
+        for (const call of this.#calls.values()) this.#host.post(call.message, call.editLogits ?? null);
+      },
+      () => undefined, // #onDeath has said so
+    );
+  }
+
+  /** Nobody is left to answer. */
+  #rejectReplies(): void {
+    this.#replies.rejectAll(this.#deathError());
+    this.#holdProcess();
+  }
+
+  #deathError(): EngineDeadError {
+    return new EngineDeadError("engine_dead", { reason: this.#deathReason() });
+  }
+
+  #deathReason(): string {
+    return this.#state === "closed" ? "it was closed." : (this.#lastError ?? "its thread ended.");
+  }
+}

@@ -1,0 +1,280 @@
+// The engine as its callers see it: text in, text out. Validates, renders templates and tokenises here, on the caller's thread;
+// everything else happens behind the host, over a line (host-line.ts).
+
+import { randomBytes } from "node:crypto";
+import type { z } from "zod";
+import type { PrefixChange } from "../../cache/prefix-journal.js";
+import type { EngineConfig } from "../../config/engine-config.js";
+import { errorFor, RequestError } from "../../core/errors.js";
+import { uniformAt } from "../../core/random.js";
+import type { ChatPrompt } from "../../tokenizer/chat-template.js";
+import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
+import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
+import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
+import type { PagesTaken } from "../core/page-exchange.js";
+import type { EngineFacts, RequestKind, TextFields } from "../messages.js";
+import type {
+  CachePicture,
+  ChatMessage,
+  EmbedOptions,
+  EmbedResult,
+  EngineHealth,
+  EngineStats,
+  GenerateOptions,
+  Generation,
+  ModelInfo,
+  RerankOptions,
+  RerankResult,
+  ScoreOptions,
+  ScoreResult,
+  StepPlan,
+  StepRecord,
+  StepRow,
+  TemplateOptions,
+  TextOptions,
+} from "../types.js";
+import { addMessage, type CallBounds } from "./add-message.js";
+import { EmbeddingReader } from "./call-reader.js";
+import { TextGeneration } from "./generation.js";
+import { type StartHost, startHost } from "./host.js";
+import { HostLine, type OnProgress } from "./host-line.js";
+import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
+import { type Deliver, type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
+import { TextTasks } from "./text-tasks.js";
+import { TokenizerThread } from "./tokenizer-thread.js";
+import { Turns } from "./turns.js";
+import { checkMessages, checkResumed, contextLimit } from "./validate.js";
+
+/** Characters that are tokenised in about ten milliseconds. */
+const LONG_TEXT = 16_384;
+
+/** An engine behind a host: a thread of its own, the caller's thread, or other machines. */
+export class HostedEngine implements RelayEngine {
+  readonly #config: EngineConfig;
+  readonly #checkpoint: Checkpoint;
+  readonly #texts: TextTasks;
+  readonly #longTexts: TokenizerThread;
+  readonly #turns = new Turns(LONG_TEXT);
+  readonly #seed: number;
+  readonly #line: HostLine;
+
+  constructor(
+    config: EngineConfig,
+    onProgress: OnProgress | null,
+    start: StartHost = startHost,
+    checkpoint: Checkpoint = openCheckpoint(config.model),
+  ) {
+    this.#config = config;
+    this.#seed = config.seed ?? randomBytes(6).readUIntBE(0, 6);
+    this.#checkpoint = checkpoint;
+    this.#texts = new TextTasks(
+      this.#checkpoint,
+      () => this.#line.facts,
+      (...text) => this.tokenizeAside(...text),
+      (...text) => this.#runText(...text),
+    );
+    this.#longTexts = new TokenizerThread(config.model);
+    this.#line = new HostLine(config, start, onProgress);
+    this.#checkpoint.tokenizer?.encode("its tables are made while the weights are loaded");
+  }
+
+  get ready(): Promise<void> {
+    return this.#line.ready;
+  }
+
+  get model(): ModelInfo {
+    const { architecture, vocabSize, maxContext, task, device } = this.#line.facts;
+    const { name, chatTemplate } = this.#checkpoint;
+    const maxLength = contextLimit(this.#line.facts);
+    const hasChatTemplate = chatTemplate !== null;
+    return { name, architecture, vocabSize, maxContext, maxLength, task, device, hasChatTemplate };
+  }
+
+  get facts(): EngineFacts {
+    return this.#line.facts;
+  }
+
+  get eosIds(): readonly number[] {
+    return this.#checkpoint.eosIds;
+  }
+
+  get chatTemplate(): string | null {
+    return this.#checkpoint.chatTemplate?.source ?? null;
+  }
+
+  health(): EngineHealth {
+    return this.#line.health();
+  }
+
+  generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
+    const ids = typeof prompt === "string" ? this.tokenize(prompt) : prompt;
+    return this.#submit(ids, options);
+  }
+
+  chat(messages: string | readonly ChatMessage[], options: GenerateOptions & TemplateOptions = {}): Generation {
+    if (typeof messages === "string") return this.chat([{ role: "user", content: messages }], options);
+    const { text, content } = this.renderPrompt(messages, options);
+    return this.#submit(this.tokenize(text, { addSpecialTokens: false, content }), options);
+  }
+
+  object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>> {
+    return generateObject(this, request);
+  }
+
+  renderChat(messages: readonly ChatMessage[], options: TemplateOptions = {}): string {
+    return this.renderPrompt(messages, options).text;
+  }
+
+  renderPrompt(messages: readonly ChatMessage[], options: TemplateOptions = {}): ChatPrompt {
+    const { chatTemplate, name } = this.#checkpoint;
+    if (chatTemplate === null) throw new RequestError("no_chat_template", { model: name });
+    checkMessages(messages);
+    const prompt = chatTemplate.renderPrompt(messages, {
+      continueFinalMessage: options.continueFinalMessage === true,
+      ...(options.tools === undefined ? {} : { tools: options.tools }),
+      ...(options.templateArgs === undefined ? {} : { variables: options.templateArgs }),
+    });
+    return this.#config.controlTokensInContent ? { ...prompt, content: [] } : prompt;
+  }
+
+  async embed(inputs: readonly (string | readonly number[])[], options: EmbedOptions = {}): Promise<EmbedResult> {
+    return this.#texts.embed(inputs, options);
+  }
+
+  async score(pairs: readonly (readonly [string, string])[], options: ScoreOptions = {}): Promise<ScoreResult> {
+    return this.#texts.score(pairs, options);
+  }
+
+  async rerank(query: string, documents: readonly string[], options: RerankOptions = {}): Promise<RerankResult> {
+    return this.#texts.rerank(query, documents, options);
+  }
+
+  tokenize(text: string, options: EncodeOptions = {}): number[] {
+    return this.#checkpoint.requireTokenizer().encode(text, options);
+  }
+
+  async tokenizeAside(text: string, options: EncodeOptions = {}, signal?: AbortSignal): Promise<number[]> {
+    if (!this.#config.worker) return this.tokenize(text, options);
+    this.#checkpoint.requireTokenizer(); // says so at once where there is none
+    if (text.length > LONG_TEXT) return this.#longTexts.encode(text, options, signal);
+    await this.#turns.take(text.length);
+    if (signal?.aborted) throw errorFor("aborted");
+    return this.tokenize(text, options);
+  }
+
+  detokenize(ids: readonly number[]): string {
+    return this.#checkpoint.requireTokenizer().decode(ids);
+  }
+
+  tokenBytes(id: number): Uint8Array {
+    return this.#checkpoint.requireTokenizer().tokenBytes(id);
+  }
+
+  warm(): void {
+    if (this.facts.task === "generate") this.#line.tell({ type: "warm" });
+  }
+
+  stats(): Promise<EngineStats> {
+    return this.#query<EngineStats>("stats");
+  }
+
+  cacheSnapshot(): Promise<CachePicture> {
+    return this.#query<CachePicture>("cache");
+  }
+
+  async plan(step: number): Promise<readonly StepPlan[] | null> {
+    const record = this.#line.log.history().find((past) => past.step === step);
+    return record === undefined ? null : this.#query<readonly StepPlan[]>("plan", record.rows);
+  }
+
+  stepHistory(): readonly StepRecord[] {
+    return this.#line.log.history();
+  }
+
+  steps(options: { signal?: AbortSignal } = {}): AsyncIterable<StepRecord> {
+    return this.#line.log.follow(options.signal);
+  }
+
+  relay(call: RelayCall, deliver: Deliver): (index: number) => void {
+    const { options, resumed } = call;
+    const message = addMessage(this.#bounds(), call.kind, call.prompt, options, textFieldsOf(call));
+    if (resumed !== null) checkResumed(resumed, message, this.#line.facts);
+    const line = this.#line.lineOf(message.callId);
+    const reader = new RelayReader(line, call.kind === "generate" ? message.sampling.n : 1, deliver);
+    this.#line.open(resumed === null ? message : { ...message, resumed }, reader, options);
+    return (index) => (index < 0 ? reader.fail(errorFor("aborted")) : line.onAbort(index));
+  }
+
+  lendPages(prompt: Int32Array, salt: string, from: number, maxBytes: number): Promise<Uint8Array> {
+    return this.#line.ask((seq) => ({ type: "lend_pages", seq, prompt, salt, from, maxBytes }));
+  }
+
+  takePages(prompt: Int32Array, salt: string, bytes: Uint8Array): Promise<PagesTaken> {
+    return this.#line.ask((seq) => ({ type: "take_pages", seq, prompt, salt, bytes }));
+  }
+
+  watchPrefixes(listener: (change: PrefixChange) => void): void {
+    this.#line.watchPrefixes(listener);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#line.close(), this.#longTexts.close()]);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #submit(ids: readonly number[], options: GenerateOptions): Generation {
+    if (this.#line.facts.task !== "generate") {
+      const { name: model } = this.#checkpoint;
+      throw new RequestError("task_unsupported", { model, task: "generate", reason: "it embeds or scores texts." });
+    }
+    const message = addMessage(this.#bounds(), "generate", ids, options);
+    const { callId, sampling } = message;
+    const tokenizer = this.#checkpoint.requireTokenizer();
+    const { skipSpecialTokens = true } = options;
+    const generation = new TextGeneration({
+      id: callId,
+      n: sampling.n,
+      wantsLogprobs: sampling.logprobs !== null,
+      makeDetokenizer: () =>
+        new StreamDetokenizer(tokenizer, { stop: sampling.stop, minTokens: sampling.minTokens, skipSpecialTokens }),
+      ...this.#line.lineOf(callId),
+    });
+    this.#line.open(message, generation, options);
+    return generation;
+  }
+
+  #runText(kind: RequestKind, ids: readonly number[], fields: TextFields, options: TextOptions): Promise<Float32Array> {
+    const { salt = "", client = "" } = options;
+    const message = addMessage(this.#bounds(), kind, ids, { maxTokens: 1, salt, client }, fields);
+    const reader = new EmbeddingReader(this.#line.lineOf(message.callId));
+    this.#line.open(message, reader, options);
+    return reader.vector;
+  }
+
+  #bounds(): CallBounds {
+    return {
+      facts: this.facts,
+      suggested: this.#checkpoint.generation.sampling,
+      isAway: this.#config.worker,
+      isTaken: (callId) => this.#line.has(callId),
+      freshSeed: () => this.#freshSeed(),
+    };
+  }
+
+  /** A seed that no caller chose: drawn from the engine's own, in order of arrival. */
+  #freshSeed(): number {
+    return Math.floor(uniformAt(this.#seed, 0xf5, this.#line.numCalls) * Number.MAX_SAFE_INTEGER);
+  }
+
+  #query<T>(what: "stats" | "cache" | "plan", rows: readonly StepRow[] = []): Promise<T> {
+    return this.#line.ask((seq) => ({ type: "query", seq, what, rows }));
+  }
+
+  /** Test hook: a fault in the next step, or of the thread. */
+  injectFault(where: "step" | "thread"): void {
+    this.#line.tell({ type: "fault", where });
+  }
+}

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { StepRecord } from "../types.js";
+import { StepLog } from "./step-log.js";
+
+const record = (step: number) => ({ step }) as StepRecord;
+
+test("the last thousand records are kept, oldest first", () => {
+  const log = new StepLog();
+  for (let i = 0; i < 3; i++) log.append(record(i));
+  assert.deepEqual(
+    log.history().map(({ step }) => step),
+    [0, 1, 2],
+  );
+  for (let i = 3; i < 1003; i++) log.append(record(i));
+  assert.deepEqual([log.history().length, log.history()[0]!.step, log.history().at(-1)!.step], [1000, 3, 1002]);
+});
+
+test("a follower hears what comes; one that does not read loses the oldest", async () => {
+  const log = new StepLog();
+  log.append(record(0));
+  const following = log.follow();
+  const first = following.next();
+  log.append(record(1));
+  assert.equal((await first).value?.step, 1);
+  for (let i = 2; i < 1003; i++) log.append(record(i));
+  assert.equal((await following.next()).value?.step, 3, "1,001 came, a thousand are kept");
+  log.end();
+  assert.equal((await following.next()).done, true);
+});
+
+test("a follower that waits goes when its signal says so, or at the end", async () => {
+  const log = new StepLog();
+  const controller = new AbortController();
+  const aborted = log.follow(controller.signal).next();
+  const left = log.follow().next();
+  controller.abort();
+  assert.equal((await aborted).done, true);
+  log.end();
+  assert.equal((await left).done, true);
+});

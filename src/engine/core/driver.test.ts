@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import { until } from "../../../test/support/until.js";
+import { engineConfig } from "../../config/engine-config.js";
+import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
+import type { AddMessage, FromEngine } from "../messages.js";
+import { EngineDriver } from "./driver.js";
+import { loadEngine } from "./load.js";
+
+const model = writeTinyCheckpoint();
+
+async function driven(device: "null" | "reference" = "null") {
+  const engine = await loadEngine(engineConfig({ model, device, numPages: 40 }), () => {});
+  const sent: FromEngine[] = [];
+  const driver = new EngineDriver(engine, (message) => sent.push(message));
+  const outputs = () => sent.flatMap((message) => (message.type === "outputs" ? message.outputs : []));
+  const ended = (callId: string) => outputs().find((each) => each.callId === callId && each.finishReason !== null);
+  return { engine, driver, sent, ended };
+}
+
+function call(callId: string, maxTokens: number): AddMessage {
+  return {
+    ...{ type: "add", callId, kind: "generate", prompt: Int32Array.of(1, 2, 3), priority: 0, salt: "", arrivalMs: 0 },
+    ...{ sampling: { ...SAMPLING_DEFAULTS, ignoreEos: true, seed: 1, maxTokens }, constraint: null },
+  };
+}
+
+test("steps follow each other while there is work; the time between them is the loop's, idle time is nobody's", async () => {
+  const { engine, driver, sent, ended } = await driven();
+  const { ms } = engine.core.recorder.clock;
+  for (const name of ["one step", "one more"]) {
+    driver.handle(call(name, 1));
+    await until(() => ended(name) !== undefined, "its end");
+    assert.equal(ms.loop, 0, "nothing came right before the step");
+  }
+  driver.handle(call("two steps", 2));
+  await until(() => ended("two steps") !== undefined, "its end");
+  for (const [stage, spent] of Object.entries(ms)) assert.ok(spent > 0, stage);
+  const steps = sent.flatMap((message) => (message.type === "outputs" && message.step !== null ? [message.step] : []));
+  assert.deepEqual(
+    steps.map(({ tokens }) => tokens),
+    [3, 3, 3, 1],
+  );
+  driver.handle({ type: "close" });
+});
+
+test("however many messages came, a turn of the event loop has one step", async () => {
+  const { driver, sent } = await driven();
+  for (const name of ["a", "b", "c"]) driver.handle(call(name, 50));
+  const numSteps = () => sent.filter((message) => message.type === "outputs" && message.step !== null).length;
+  for (let turn = 1; turn <= 5; turn++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(numSteps() <= turn, `${numSteps()} in ${turn} turns`);
+  }
+  assert.ok(numSteps() > 0);
+  driver.handle({ type: "close" });
+});
+
+test("a call that is aborted says so; a closed driver answers nothing more", async () => {
+  const { engine, driver, sent, ended } = await driven();
+  driver.handle(call("long", 400));
+  driver.handle({ type: "abort", callId: "long", index: -1 });
+  await until(() => ended("long") !== undefined, "its end");
+  assert.equal(ended("long")!.finishReason, "abort");
+  driver.handle({ type: "query", seq: 7, what: "stats", rows: [] });
+  const reply = sent.at(-1)!;
+  assert.ok(reply.type === "reply" && reply.seq === 7);
+  assert.equal((reply.value as { requestsFinished: number }).requestsFinished, 1);
+  driver.handle(call("last", 2));
+  driver.handle({ type: "close" });
+  const numSent = sent.length;
+  driver.handle(call("late", 2));
+  driver.handle({ type: "query", seq: 8, what: "stats", rows: [] });
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(sent.length, numSent);
+  assert.equal(engine.core.hasWork, false);
+});
+
+test("who follows the cached prefixes hears what is there, then what comes, by steps or from another engine", async () => {
+  const prompt = Int32Array.from({ length: 40 }, (_, i) => i);
+  const asked = { ...call("asked", 1), prompt };
+  const [one, two] = [await driven("reference"), await driven("reference")];
+  const told = ({ sent }: typeof one) =>
+    sent.flatMap((message) => (message.type === "prefixes" ? [message.change] : []));
+  one.driver.handle({ type: "watch_prefixes" });
+  assert.deepEqual(told(one), [{ isSnapshot: true, changes: new Int32Array(0) }]);
+  one.driver.handle(asked);
+  await until(() => told(one).length === 2, "changes");
+  const [, { isSnapshot, changes }] = told(one) as [unknown, ReturnType<typeof told>[0]];
+  assert.equal(isSnapshot, false);
+  assert.deepEqual([changes.length, changes[0], changes[3]], [6, 1, 1], "two whole pages came");
+  one.driver.handle({ type: "watch_prefixes" });
+  assert.deepEqual(told(one)[2], { isSnapshot: true, changes }, "all that is held, again");
+  one.driver.handle({ ...asked, callId: "other", prompt: prompt.toReversed() });
+  await until(() => told(one).length === 4, "further changes");
+
+  two.driver.handle({ type: "watch_prefixes" });
+  one.driver.handle({ type: "lend_pages", seq: 1, prompt, salt: "", from: 0, maxBytes: 1e9 });
+  const lent = one.sent.at(-1)!;
+  assert.ok(lent.type === "reply" && lent.value instanceof Uint8Array);
+  two.driver.handle({ type: "take_pages", seq: 2, prompt, salt: "", bytes: lent.value });
+  await until(() => told(two).length === 2, "changes of what was taken");
+  assert.deepEqual(told(two)[1], { isSnapshot: false, changes });
+  for (const { driver } of [one, two]) driver.handle({ type: "close" });
+});

@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import { engineConfig } from "../../config/engine-config.js";
+import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
+import type { EngineCore } from "./engine-core.js";
+import { loadEngine } from "./load.js";
+
+function add(core: EngineCore, callId: string, length: number, n = 1): void {
+  const prompt = Int32Array.from({ length }, (_, i) => i);
+  core.add({
+    ...{ type: "add", callId, kind: "generate", prompt, priority: 0, salt: "", arrivalMs: 0, constraint: null },
+    sampling: { ...SAMPLING_DEFAULTS, ignoreEos: true, seed: 1, maxTokens: 2, n },
+  });
+}
+
+function counts(core: EngineCore) {
+  const { steps, promptTokens, cachedTokens, generatedTokens, paddingAvoided, preemptions, requestsFinished } =
+    core.stats();
+  return { steps, promptTokens, cachedTokens, generatedTokens, paddingAvoided, preemptions, requestsFinished };
+}
+
+test("steps, tokens and what was avoided are counted once each; a step is described as it was", async () => {
+  const model = writeTinyCheckpoint();
+  const { core } = await loadEngine(engineConfig({ model, device: "null", numPages: 40 }), () => {});
+  add(core, "long", 20);
+  add(core, "short", 3, 2);
+  core.step();
+  const first = core.recorder.takeRecord()!;
+  assert.equal(core.recorder.takeRecord(), null);
+  assert.deepEqual(
+    first.rows.map(({ start, queryLen, contextLen, isPrefill }) => [start, queryLen, contextLen, isPrefill]),
+    [
+      [0, 20, 20, true],
+      [0, 3, 3, true],
+    ],
+  );
+  assert.deepEqual(
+    [first.step, first.tokens, first.paddingAvoided, first.waiting, first.preempted],
+    [0, 23, 17, 0, []],
+  );
+  core.step();
+  const second = core.recorder.takeRecord()!;
+  assert.deepEqual(
+    second.rows.map(({ start, queryLen, contextLen, isPrefill }) => [start, queryLen, contextLen, isPrefill]),
+    [
+      [20, 1, 21, false],
+      [3, 1, 4, false],
+      [3, 1, 4, false],
+    ],
+  );
+  assert.deepEqual([second.step, second.tokens, second.paddingAvoided], [1, 3, 0]);
+  assert.deepEqual(counts(core), {
+    ...{ steps: 2, promptTokens: 23, cachedTokens: 0, generatedTokens: 6, paddingAvoided: 17, preemptions: 0 },
+    requestsFinished: 3,
+  });
+  add(core, "again", 20);
+  while (core.hasWork) core.step();
+  assert.deepEqual(counts(core), {
+    ...{ steps: 4, promptTokens: 43, cachedTokens: 16, generatedTokens: 8, paddingAvoided: 17, preemptions: 0 },
+    requestsFinished: 4,
+  });
+  core.recorder.clear();
+  assert.equal(core.recorder.takeRecord(), null);
+  assert.ok(Object.values(counts(core)).every((count) => count === 0));
+  core.close();
+});

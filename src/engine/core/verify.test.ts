@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import { ReferenceDevice } from "../../device/reference/reference-device.js";
+import { familyOf } from "../../models/registry.js";
+import { openCheckpoint } from "../checkpoint.js";
+import { ModelRunner } from "./model-runner.js";
+import { type GoldenCase, TIE_GAP, type VerifyOptions, verifyModel } from "./verify.js";
+
+const folder = writeTinyCheckpoint();
+const PROMPT = Array.from({ length: 19 }, (_, i) => (i * 53 + 7) % 250);
+const NUM_GREEDY = 3;
+const TOLERANCE = 0.001;
+
+/** What the model itself gives, computed token by token. */
+function truth(): Required<Pick<GoldenCase, "last_logits" | "logprob_sum" | "greedy">> & { gaps: number[] } {
+  const device = new ReferenceDevice();
+  const checkpoint = openCheckpoint(folder);
+  const family = familyOf(checkpoint.config, checkpoint.configFile);
+  const source = checkpoint.openTensors();
+  const capacity = { maxTokens: 1, maxLogitRows: 1 };
+  const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
+  const model = family.load(config, { device, source, capacity, quantize: "none" });
+  source.close();
+  const runner = new ModelRunner({ ...capacity, device, model, numSequences: 1, maxLength: 40 });
+  const tokens = [...PROMPT];
+  const gaps: number[] = [];
+  let [last_logits, logprob_sum]: [number[], number] = [[], 0];
+  for (let at = 0; at < PROMPT.length + NUM_GREEDY; at++) {
+    const logits = [...runner.run([{ sequence: 0, tokens, start: at, end: at + 1, logitsFrom: at }])];
+    const next = tokens[at + 1];
+    if (next !== undefined) {
+      const total = logits.reduce((sum, logit) => sum + Math.exp(logit), 0);
+      logprob_sum += Math.log(Math.exp(logits[next]!) / total);
+      continue;
+    }
+    if (at === PROMPT.length - 1) last_logits = logits;
+    const [first, second] = logits.toSorted((a, b) => b - a) as [number, number];
+    gaps.push(first - second);
+    tokens.push(logits.indexOf(first));
+  }
+  return { last_logits, logprob_sum, greedy: tokens.slice(PROMPT.length, PROMPT.length + NUM_GREEDY), gaps };
+}
+
+const right = truth();
+
+function verify(golden: Partial<GoldenCase>, options: VerifyOptions = {}) {
+  const { gaps: _, ...known } = right;
+  writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases: [{ prompt: PROMPT, ...known, ...golden }] }));
+  const result = verifyModel(folder, new ReferenceDevice(), { tolerance: TOLERANCE, ...options });
+  assert.equal(result.cases.length, 1);
+  assert.equal(result.isOk, result.cases[0]!.isOk);
+  return result.cases[0]!;
+}
+
+test("a golden that says what the model gives passes, in one batch and in chunks of any size", () => {
+  for (const chunk of [1, 5, 16, 19, 100]) {
+    const found = verify({}, { chunk });
+    assert.ok(found.isOk);
+    assert.deepEqual(
+      [found.promptLen, found.greedyLen, found.logitDifference, found.chunkDifference, found.ties, found.misses],
+      [19, NUM_GREEDY, 0, 0, [], []],
+    );
+    assert.ok(found.logprobDifference! < 1e-4);
+  }
+  const little = verifyModel(folder, new ReferenceDevice());
+  assert.ok(little.isOk && little.tolerance === new ReferenceDevice().info.logitTolerance);
+});
+
+test("a logit that is off by more than the tolerance fails; what a golden does not say is not compared", () => {
+  const off = (by: number) =>
+    verify({ last_logits: right.last_logits.map((logit, i) => (i === 7 ? logit + by : logit)) });
+  assert.deepEqual([off(TOLERANCE / 2).isOk, off(2 * TOLERANCE).isOk, off(-2 * TOLERANCE).isOk], [true, false, false]);
+  assert.ok(Math.abs(off(0.5).logitDifference! - 0.5) < 1e-6);
+  writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases: [{ prompt: PROMPT }] }));
+  const { logitDifference, logprobDifference, greedyLen, isOk } = verifyModel(folder, new ReferenceDevice()).cases[0]!;
+  assert.deepEqual([logitDifference, logprobDifference, greedyLen, isOk], [null, null, 0, true]);
+});
+
+test("pages are kept as asked for: in f16 the logits move a little", () => {
+  const { logitDifference } = verify({}, { kvDtype: "f16" });
+  assert.ok(logitDifference! > 0 && logitDifference! < 0.1);
+});
+
+test("log-probabilities may be off by the tolerance for each token of the prompt", () => {
+  const off = (by: number) => verify({ logprob_sum: right.logprob_sum + by * PROMPT.length }).isOk;
+  assert.deepEqual([off(0.9 * TOLERANCE), off(-0.9 * TOLERANCE), off(1.1 * TOLERANCE)], [true, true, false]);
+});
+
+test("another greedy token is a miss, unless both implementations were near a tie", () => {
+  const other = (right.greedy[0]! + 1) % 250;
+  const wrong = verify({ greedy: [other, ...right.greedy.slice(1)] });
+  assert.equal(wrong.isOk, false);
+  const [miss] = wrong.misses;
+  assert.deepEqual([miss!.index, miss!.expected, miss!.found], [0, other, right.greedy[0]]);
+  const gap = right.last_logits[right.greedy[0]!]! - right.last_logits[other]!;
+  assert.ok(Math.abs(miss!.gap - gap) < 1e-6 && gap > TIE_GAP);
+  const tolerant = { tolerance: 1.01 * gap };
+  const tie = verify({ greedy: [other] }, tolerant);
+  assert.deepEqual([tie.isOk, tie.ties, tie.misses], [true, [miss], []]);
+  assert.equal(verify({ greedy: [other] }, { tolerance: 0.99 * gap }).isOk, false, "ours is none");
+  assert.equal(verify({ greedy: [other], min_top2_gap: 1.02 * gap }, tolerant).isOk, false, "theirs was none");
+  const second = verify({ greedy: [right.greedy[0]!, (right.greedy[1]! + 1) % 250] }).misses[0]!;
+  assert.deepEqual([second.index, second.found], [1, right.greedy[1]]);
+});
+
+test("goldens that are none are refused by name", () => {
+  for (const cases of [
+    7,
+    [],
+    [{}],
+    [{ prompt: [] }],
+    [{ prompt: [1.5] }],
+    [{ prompt: [-1] }],
+    [{ prompt: [1], greedy: 3 }],
+  ]) {
+    writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases }));
+    assert.throws(() => verifyModel(folder, new ReferenceDevice()), /cases.*a list of cases/s);
+  }
+  assert.throws(() => verify({ greedy: [260] }), /ids below 260/);
+  assert.throws(() => verify({ prompt: [1, 260] }), /ids below 260/);
+});
