@@ -21,7 +21,7 @@ export {
 export type { Pooling } from "./core/pooling.js";
 export type { FinishReason } from "./core/request.js";
 export type { PositionLogprobs, SamplingParams, TokenLogprob } from "./core/sampling.js";
-export type { DeviceUsage } from "./device/device.js";
+export type { DeviceUsage } from "./device/device-info.js";
 export { createEngine, type EngineOptions } from "./engine/client/engine.js";
 export type { ObjectRequest, ObjectResult } from "./engine/client/object.js";
 export type * from "./engine/types.js";

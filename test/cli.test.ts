@@ -150,6 +150,9 @@ test("inspect predicts memory without loading", () => {
   assert.equal(report.pageBytes, 8 * 2 * 2 * 16 * 64 * 4);
   assert.equal(report.poolBytes, 100 * report.pageBytes!);
   assert.equal(report.tokensThatFit, 99 * 16);
+  const named = pagoda("inspect", "-m", join("test", "goldens", "llama"), "--device", "reference");
+  assert.match(named.stdout, /^model +llama /);
+  assert.equal(pagoda("inspect", "one", "--model", "another").status, 2, "which of them?");
 });
 
 test("verify passes on a model beside its golden and fails when one weight is changed", () => {

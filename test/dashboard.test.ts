@@ -5,7 +5,7 @@ import { after, before, describe, test } from "node:test";
 import type { Page } from "playwright-core";
 import { chatTests } from "./dashboard/chat-tests.js";
 import { clusterTests } from "./dashboard/cluster-tests.js";
-import { ask, Lab, STORY, until } from "./dashboard/lab.js";
+import { ask, Lab, STORY, until, withFields } from "./dashboard/lab.js";
 import { layoutTests } from "./dashboard/layout-tests.js";
 import { whyNoBrowser } from "./support/browser.js";
 import { holdAnswers } from "./support/held-answers.js";
@@ -62,6 +62,7 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
 
   test("stop ends the answer, and its pages come free", async () => {
     const { page, complaints } = await lab.open();
+    await withFields(page, { ignore_eos: true }); // no end of its own before that
     await ask(page, STORY, 400);
     const text = page.locator(".turn.assistant .markdown");
     await until("the first words", async () => (await text.innerText()).length > 0);
@@ -69,7 +70,9 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     await page.getByText("stopped", { exact: true }).waitFor();
     const stopped = await text.innerText();
     await until("free of requests", async () => (await lab.engine.stats()).running === 0);
-    assert.equal((await lab.engine.stats()).pagesUsed, 0);
+    const { pagesUsed, generatedTokens } = await lab.engine.stats();
+    assert.equal(pagesUsed, 0);
+    assert.ok(generatedTokens < 400, "it went on to its end");
     assert.equal(await text.innerText(), stopped);
     await page.getByRole("button", { name: "Send" }).waitFor();
     assert.deepEqual(complaints, []);

@@ -23,7 +23,7 @@ const TEXTS = [
 
 let plain: Engine;
 before(async () => {
-  plain = await createEngine({ ...OPTIONS, model: writeTinyEncoder() });
+  plain = await createEngine({ ...OPTIONS, model: writeTinyEncoder({ max_position_embeddings: 160 }) });
 });
 after(() => plain.close());
 
@@ -39,6 +39,16 @@ test("a text's vector is the same bits alone and beside others, and nothing of i
   assert.ok(
     plain.stepHistory().every(({ rows }) => rows.every(({ start }) => start === 0)),
     "no text is cut",
+  );
+  await plain.embed(["x ".repeat(140)]);
+  const { step, rows } = plain.stepHistory().at(-1)!;
+  const [plan] = (await plain.plan(step))!;
+  const firstTile = plan!.items.filter(({ qStart }) => qStart === 0);
+  assert.ok(firstTile.length < plan!.items.length);
+  assert.equal(
+    Math.max(...firstTile.map(({ kvEnd }) => kvEnd)),
+    rows[0]!.contextLen,
+    "every token sees the whole text",
   );
 });
 
@@ -125,6 +135,12 @@ test("modules that are not known are refused by name", async () => {
   const modules = [stModule(0, "", "Transformer"), stModule(1, "1_CNN", "CNN")];
   const model = writeTinyEncoder({}, { "modules.json": modules });
   await assert.rejects(createEngine({ ...OPTIONS, model }), /type = CNN is not supported/);
+  const dense = [stModule(0, "", "Transformer"), stModule(1, "1_Dense", "Dense")];
+  const config = { in_features: 32, bias: false, activation_function: "torch.nn.modules.linear.Identity" };
+  for (const out_features of [0, 2 ** 20 + 1]) {
+    const files = { "modules.json": dense, "1_Dense/config.json": { ...config, out_features } };
+    await assert.rejects(createEngine({ ...OPTIONS, model: writeTinyEncoder({}, files) }), /out_features.*a size/);
+  }
 });
 
 test("a cross-encoder tells the texts of a pair apart, and what users write is text", async () => {
@@ -174,6 +190,19 @@ test("a cross-encoder tells the texts of a pair apart, and what users write is t
     assert.throws(() => engine.generate("cat"), /cannot generate/);
   } finally {
     await engine.close();
+  }
+});
+
+test("pairs need a template of two texts, and its absence is an error of the file", () => {
+  const model = writeTinyEncoder();
+  const file = join(model, "tokenizer.json");
+  const json = JSON.parse(readFileSync(file, "utf8"));
+  const { pair: _, ...single } = json.post_processor;
+  for (const post_processor of [single, { type: "Sequence", processors: [{ type: "ByteLevel" }, single] }]) {
+    const tokenizer = new JsonTokenizer({ file, json: { ...json, post_processor } });
+    assert.deepEqual(tokenizer.frame(false).before, [2]);
+    const message = /tokenizer\.json: post_processor\.pair: expected a template of two texts.*found none/;
+    assert.throws(() => tokenizer.frame(true), { code: "file_corrupt", message });
   }
 });
 

@@ -84,6 +84,23 @@ for (const [name, options] of CONFIGS) {
   });
 }
 
+test("a mask that fails at the first token ends every sample of its call, and nothing is left of them", () => {
+  const { core } = new FlightTraffic(CONFIGS[0]![1], 2, 1);
+  core.add({
+    ...{ type: "add", callId: "call", kind: "generate", prompt: Int32Array.of(1, 2, 3), priority: 0, salt: "" },
+    ...{ sampling: { ...SAMPLING_DEFAULTS, maxTokens: 5, seed: 1, n: 3 }, arrivalMs: 0 },
+    constraint: { kind: "json", source: "0 call" },
+  });
+  while (core.hasWork) core.step();
+  const ends = core.takeOutputs().map(({ index, finishReason, error }) => [index, finishReason, error?.details.reason]);
+  assert.deepEqual(
+    ends.toSorted(),
+    [0, 1, 2].map((index) => [index, "error", "mask of call"]),
+  );
+  core.checkIntegrity();
+  assert.equal(core.stats().pagesUsed, 0);
+});
+
 /**
  * Answers of a real model, computed call by call, with so many flights in the air. `sizes`: on a device that may know steps, and so gets
  * decodes padded; the sizes it was asked for.
@@ -109,6 +126,7 @@ async function answersOf(model: string, asyncDepth: 1 | 2, sizes?: Set<number>):
     { kind: "generate", sampling: base },
     { kind: "generate", sampling: { ...base, n: 3, topK: 20 } },
     { kind: "generate", sampling: { ...base, logprobs: 3, promptLogprobs: 1 } },
+    { kind: "generate", sampling: { ...base, n: 2, maxTokens: 0, promptLogprobs: 1 } },
     { kind: "generate", sampling: { ...base, repetitionPenalty: 1.3, minTokens: 4 } },
     { kind: "pool", pooling: "mean", sampling: base },
     { kind: "pool", pooling: "last", sampling: base },
@@ -150,7 +168,7 @@ async function answersOf(model: string, asyncDepth: 1 | 2, sizes?: Set<number>):
 test("a real model gives the same bits with two flights in the air", async () => {
   const model = writeTinyCheckpoint();
   const one = await answersOf(model, 1);
-  assert.equal(one.size, 17);
+  assert.equal(one.size, 19);
   assert.deepEqual(await answersOf(model, 2), one);
   const sizes = new Set<number>();
   assert.deepEqual(await answersOf(model, 2, sizes), one);
@@ -160,3 +178,35 @@ test("a real model gives the same bits with two flights in the air", async () =>
 function isWhole(reason: string | null): boolean {
   return reason === "stop" || reason === "length";
 }
+
+test("decodes are padded to a size that comes back, until a batch has stayed as large for 64 steps", async () => {
+  const sizes: number[] = [];
+  class Knowing extends ReferenceDevice {
+    override readonly info = { ...new ReferenceDevice().info, asyncDepth: 2 as const };
+    runKnown(staged: StagedBatch): boolean {
+      sizes.push(staged.numTokens);
+      return false;
+    }
+  }
+  const config = engineConfig({ model: writeTinyCheckpoint({ layers: 1 }), device: "reference", numPages: 80 });
+  const { core } = await loadEngine(
+    config,
+    () => {},
+    async () => new Knowing(),
+  );
+  for (let i = 0; i < 9; i++) {
+    core.add({
+      ...{ type: "add", callId: `c${i}`, kind: "generate", prompt: Int32Array.of(1, 2, i), priority: 0, salt: "" },
+      ...{
+        sampling: { ...SAMPLING_DEFAULTS, ignoreEos: true, seed: i, maxTokens: 80 },
+        constraint: null,
+        arrivalMs: 0,
+      },
+    });
+  }
+  while (core.hasWork) core.step();
+  core.close();
+  const own = sizes.indexOf(9);
+  assert.deepEqual(new Set(sizes.slice(own - 64, own)), new Set([10]));
+  assert.deepEqual(new Set(sizes.slice(own)), new Set([9]));
+});

@@ -68,6 +68,26 @@ test("command-r and gemma: what differs from their successors", () => {
   assert.deepEqual(gemma.values("model.norm.weight"), [-1, 0, 1, 2]);
 });
 
+test("a number for every layer is that number where all are equal", () => {
+  const heads = (counts: number[]) => open("llama", { block_count: 2, "attention.head_count_kv": counts }, []).config;
+  assert.equal(heads([1, 1]).num_key_value_heads, 1);
+  assert.throws(() => heads([1, 2]), /head_count_kv/);
+});
+
+test("olmo2 with a window is the third: every fourth layer sees everything", () => {
+  const { config } = open("olmo2", { block_count: 5, "attention.sliding_window": 8 }, []);
+  assert.deepEqual(config.architectures, ["Olmo3ForCausalLM"]);
+  const isFull = (config.layer_types as string[]).map((type) => type === "full_attention");
+  assert.deepEqual(isFull, [false, false, false, true, false]);
+});
+
+test("gemma4: a single layer's sizes are its own", () => {
+  const heads = { "attention.key_length": 2, "attention.key_length_swa": 2, "attention.head_count_kv": 1 };
+  const factors = { ...tensor("rope_freqs.weight", 1), bytes: new Uint8Array(Float32Array.of(1).buffer) };
+  const { config } = open("gemma4", { ...heads, "attention.sliding_window": 8 }, [factors]);
+  assert.deepEqual([config.intermediate_size, config.num_key_value_heads, config.head_dim], [8, 1, 2]);
+});
+
 test("stacks of gate and up in one are taken apart, expert by expert", () => {
   const keys = { expert_count: 2, expert_used_count: 1, expert_feed_forward_length: 1 };
   const { values } = open("qwen3moe", keys, [tensor("blk.0.ffn_gate_up_exps.weight", 2, 2, 4)]);

@@ -96,4 +96,8 @@ test("fields of the wrong type are errors of the file, by their path", () => {
     const message = new RegExp(`tokenizer\\.json: ${path}:|tokenizer\\.json.*\\b${path}\\b`);
     assert.throws(() => openCheckpoint(model), { code: "file_corrupt", message }, `${field} ${path}`);
   }
+  const long = withTokenizer((json) => {
+    json.normalizer = { type: Array(200).fill(1) };
+  });
+  assert.throws(() => openCheckpoint(long), /expected a string, found \[1(,1){49}\.$/, "a hundred characters of it");
 });

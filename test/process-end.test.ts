@@ -34,3 +34,15 @@ test("an answer nobody awaits is still computed to its end", () => {
   `);
   assert.deepEqual([status, stdout], [0, "5\n"], stderr);
 });
+
+test("a text that a thread tokenises keeps the program alive, and the thread alone does not", () => {
+  const module = JSON.stringify(new URL("../src/engine/client/tokenizer-thread.js", import.meta.url).href);
+  const { status, stdout, stderr } = run(`
+    const { TokenizerThread } = await import(${module});
+    const thread = new TokenizerThread(${JSON.stringify(writeTinyCheckpoint())});
+    const lengths = [];
+    for (const text of ["a", "bc"]) lengths.push((await thread.encode(text, { addSpecialTokens: false })).length);
+    console.log(lengths.join());
+  `);
+  assert.deepEqual([status, stdout], [0, "1,2\n"], stderr);
+});

@@ -4,8 +4,8 @@
 import "./node/buffer.js";
 import { type EngineConfig, engineConfig } from "../config/engine-config.js";
 import { errorFor } from "../core/errors.js";
-import { HostedEngine } from "../engine/client/engine.js";
 import type { EngineHost } from "../engine/client/host.js";
+import { HostedEngine } from "../engine/client/hosted-engine.js";
 import type { FromEngine } from "../engine/messages.js";
 import type { Engine } from "../engine/types.js";
 import type { BrowserMessage, BrowserStart } from "./engine-worker.js";

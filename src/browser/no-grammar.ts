@@ -4,6 +4,10 @@
 import { RequestError } from "../core/errors.js";
 import type { ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../grammar/constraint.js";
 
+export function checkLimits(): readonly number[] {
+  return [];
+}
+
 export class XGrammarCompiler implements ConstraintCompiler {
   ready(): Promise<void> {
     return Promise.resolve();

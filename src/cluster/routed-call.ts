@@ -99,10 +99,10 @@ export class RoutedCall {
     });
   }
 
-  /** Computes the prompt and no more; the one token that comes of it is nobody's. */
+  /** Computes the prompt and no more. */
   prefillRequest(): CallRequest {
     const { prompt, priority, salt, client = "" } = this.message;
-    const sampling = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 1 };
+    const sampling = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 0 };
     const asked = { type: "add", kind: "generate", priority, salt, client, constraint: null, resumed: null } as const;
     return { ...asked, prompt: Array.from(prompt), sampling };
   }

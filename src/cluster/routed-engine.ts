@@ -3,7 +3,7 @@
 import { ROUTER_OPTIONS } from "../config/cluster-config.js";
 import { engineConfig } from "../config/engine-config.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
-import { HostedEngine } from "../engine/client/engine.js";
+import { HostedEngine } from "../engine/client/hosted-engine.js";
 import type { EngineFacts } from "../engine/messages.js";
 import { textFacts } from "../engine/text-facts.js";
 import type { Engine } from "../engine/types.js";

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { accepts, byteCompiler, draw, seeded } from "../../test/support/byte-matcher.js";
+import { automatonOf } from "./automaton.js";
+import { regexNode } from "./regex-node.js";
 
 const compiler = await byteCompiler();
 
@@ -17,6 +19,7 @@ const EXPRESSIONS = [
   "",
   "a{2,}b{0}",
   "(|a)b",
+  "\\t\\n\\r\\f\\v\\0",
   "[-a][b-]",
   "x{,3}",
   "2[5-9][0-9]\\.[0-9]{2}|2[5-9][0-9]",
@@ -62,6 +65,7 @@ test("a grammar of an expression takes what the expression matches as a whole", 
     "291.23",
     "291.23.40",
     "😀😀",
+    "\t\n\r\f\v\0",
   );
   for (const source of EXPRESSIONS) {
     const whole = wholeOf(source);
@@ -72,6 +76,14 @@ test("a grammar of an expression takes what the expression matches as a whole", 
         `${source} on ${JSON.stringify(text)}`,
       );
   }
+});
+
+test("what an automaton costs is drawn from the grammar's budget; one that costs more is not made", () => {
+  const node = regexNode("(ab|cd)*e", false);
+  const budget = { work: 1000 };
+  assert.ok(automatonOf(node, budget) !== null);
+  assert.ok(budget.work > 900 && budget.work < 1000, `${budget.work}`);
+  assert.equal(automatonOf(node, { work: 1 }), null);
 });
 
 test("alternatives that begin and end alike are kept apart: every text of up to six letters, for random sets of words", () => {
@@ -111,10 +123,13 @@ test("inside JSON a pattern's characters are written as JSON writes them", () =>
 test("what a grammar cannot express is refused by name", () => {
   const cases: [string, RegExp][] = [
     ["(?=a)b", /look-ahead is not supported/],
+    ["\\ud800", /surrogates are not characters/],
+    ["\\udfff", /surrogates are not characters/],
     ["(?<!a)b", /look-behind is not supported/],
     ["(a)\\1", /back references are not supported/],
     ["\\bfoo", /word boundaries are not supported/],
     ["\\p{L}", /Unicode properties are not supported/],
+    ["\\q", /the escape \\q is not supported/],
     ["(?i)a", /group flags are not supported/],
     ["(a", /expected "\)"/],
     ["a)", /closing parenthesis/],

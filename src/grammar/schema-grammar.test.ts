@@ -116,6 +116,10 @@ test("what cannot be promised is refused by keyword and place", () => {
     [{ type: "string", pattern: "(?=a)" }, /pattern: look-ahead is not supported/],
     [{ type: "string", pattern: "a", maxLength: 3 }, /put the length into the pattern/],
     [{ type: "object", required: ["x"], properties: {} }, /required property "x" is not described/],
+    [
+      { properties: { a: {} }, propertyNames: { maxLength: 3 }, additionalProperties: true },
+      /propertyNames beside properties is not supported/,
+    ],
     [false, /false accepts no value/],
     [7, /a schema must be an object/],
     [{ enum: [1], minimum: 2 }, /keyword minimum is not supported here/],

@@ -52,6 +52,19 @@ const WORDS: [string, number, number?][] = [
   ["<turn>", 0, USER_DEFINED],
 ];
 
+test("markers whose ids a file leaves out are where its kind of vocabulary has them", () => {
+  const tokens = Array.from({ length: 104 }, (_, id) => `t${id}`);
+  const scores = tokens.map(() => 0);
+  const named = (fields: Fields) => {
+    const { bos_token, eos_token, unk_token, pad_token } = make({ tokens, scores, ...fields }).specialTokens;
+    return [bos_token, eos_token, unk_token, pad_token];
+  };
+  assert.deepEqual(named({ model: "bert" }), ["t101", "t102", "t100", undefined]);
+  assert.deepEqual(named({ model: "bert", bos_token_id: 5, eos_token_id: 6 }), ["t5", "t6", "t100", undefined]);
+  assert.deepEqual(named({ model: "t5" }), [undefined, "t1", "t2", "t0"]);
+  assert.deepEqual(named({ model: "llama" }), ["t1", "t2", "t0", undefined]);
+});
+
 test("tokens that a user defined are text as it stands, whatever the alphabet of the others", () => {
   const spm = make(sentencePiece([...WORDS, ["<a▁b>", 0, USER_DEFINED]]));
   const text = (tokenizer: GgufTokenizer, token: string) =>

@@ -83,14 +83,12 @@ export class GgufTokenizer implements Tokenizer {
     const { bosId, eosId, addsBos, addsEos } = this.#vocab;
     const ids: number[] = [];
     if (addSpecialTokens && addsBos && bosId !== null) ids.push(bosId);
-    let isAfterMarker = true;
     for (const fragment of this.#splitter.split(text, options.content)) {
       if (typeof fragment === "number") {
         ids.push(fragment);
       } else if (this.#vocab.kind === "sentencepiece") {
-        // Every stretch of text that begins the whole or follows a marker is a sentence of its own.
-        const prefix = this.#vocab.addsSpacePrefix && isAfterMarker ? " " : "";
-        this.#encodeSentence(prefix + fragment, ids);
+        // Every stretch of text begins the whole or follows a marker: a sentence of its own.
+        this.#encodeSentence(this.#vocab.addsSpacePrefix ? ` ${fragment}` : fragment, ids);
       } else if (this.#vocab.kind === "unigram") {
         this.#unigram!.encode(spacedText(fragment, this.#vocab), ids);
       } else if (this.#vocab.kind === "wordpiece") {
@@ -98,7 +96,6 @@ export class GgufTokenizer implements Tokenizer {
       } else {
         this.#encodeWords(fragment, ids);
       }
-      isAfterMarker = typeof fragment === "number";
     }
     if (addSpecialTokens && addsEos && eosId !== null) ids.push(eosId);
     return ids;

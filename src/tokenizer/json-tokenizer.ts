@@ -50,6 +50,7 @@ export class JsonTokenizer implements Tokenizer {
   readonly #bytes: (Uint8Array | undefined)[] = []; // [vocabSize] filled as asked
 
   readonly #file: string;
+  readonly #hasPairs: boolean;
   readonly #frames: TextFrame[] = []; // of one text, of a pair
 
   constructor({ file, json, config = {}, eosIds = [] }: JsonTokenizerInit) {
@@ -57,6 +58,7 @@ export class JsonTokenizer implements Tokenizer {
     this.#decoder = readTokenDecoder(json.decoder, file);
     checkTokenizerJson(json, file);
     refuseSlowPatterns(json, file);
+    this.#hasPairs = hasPairs(json.post_processor as PostProcessorConfig | null | undefined);
     this.stripsLeadingSpace = this.#decoder.stripsLeadingSpace;
     try {
       const optional = { normalizer: null, pre_tokenizer: null, post_processor: null, added_tokens: [] };
@@ -106,6 +108,10 @@ export class JsonTokenizer implements Tokenizer {
 
   /** Two short words show what the post-processor puts around them; it has no other way to say so. */
   #findFrame(isPair: boolean): TextFrame {
+    if (isPair && !this.#hasPairs) {
+      const expected = "a template of two texts, which scoring pairs needs";
+      throw new FormatError("file_corrupt", { file: this.#file, what: "post_processor.pair", expected, found: "none" });
+    }
     const words = isPair ? ["one", "two"] : ["one"];
     try {
       const inner = words.map((word) => this.encode(word, { addSpecialTokens: false }));
@@ -146,6 +152,18 @@ export class JsonTokenizer implements Tokenizer {
   isSpecial(id: number): boolean {
     return this.#added.get(id) === true;
   }
+}
+
+interface PostProcessorConfig {
+  readonly type?: unknown;
+  readonly pair?: unknown;
+  readonly processors?: readonly PostProcessorConfig[] | null;
+}
+
+/** Templates may be of one text alone; every other kind of post-processor knows what to do with two. */
+function hasPairs(config: PostProcessorConfig | null | undefined): boolean {
+  if (config?.type === "TemplateProcessing") return config.pair != null;
+  return (config?.processors ?? []).every(hasPairs);
 }
 
 function unusable(file: string, error: unknown): FormatError {

@@ -42,6 +42,16 @@ function charsmap(entries: Readonly<Record<string, string>>): Uint8Array {
 
 const MAP = charsmap({ "\t": " ", ﬁ: "fi", Ａ: "A", "e\u0301": "é", "\u0007": "" });
 
+test("SentencePiece takes the longest match, Hugging Face the shortest of a cluster of fewer than six bytes", () => {
+  const map = new Charsmap(charsmap({ e: "E", "e\u0301": "é", "\u00e9": "X" }), "x");
+  assert.equal(map.normalize("e\u0301e"), "éE");
+  assert.equal(map.normalizeClusters("e\u0301e"), "EE");
+  assert.equal(map.normalizeClusters("e\u0301\u0301"), "E", "five bytes");
+  assert.equal(map.normalizeClusters("\u00e9\u0301\u0301"), "X\u0301\u0301", "six");
+  for (const normalize of [map.normalize.bind(map), map.normalizeClusters.bind(map)])
+    assert.equal(normalize("a\u07ff\u0800\uffff\u{10000}b"), "a\u07ff\u0800\uffff\u{10000}b");
+});
+
 test("a charsmap replaces what it knows and leaves the rest", () => {
   const map = new Charsmap(MAP, "x");
   for (const normalize of [map.normalize.bind(map), map.normalizeClusters.bind(map)]) {

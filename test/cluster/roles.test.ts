@@ -53,7 +53,7 @@ test("a long prompt is computed by the prefill replica and answered by the other
   assert.deepEqual(samples, (await ask(lone, 2, LONG)).samples);
   assert.ok(trace.cachedTokens > LONG - 100, `${trace.cachedTokens} tokens were fetched`);
   await served(replicas, [1, 2]);
-  assert.equal((await prefill.engine.stats()).generatedTokens, 1);
+  assert.equal((await prefill.engine.stats()).generatedTokens, 0);
   assert.equal(router.router.numPrefilled, 1);
   assert.ok(decode.member.replica.peers!.counts.numFetched > 100);
 

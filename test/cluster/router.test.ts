@@ -50,6 +50,7 @@ test("answers through a router are those of an engine alone: text, tokens, log-p
     { n: 3 },
     { promptLogprobs: 2 },
     { stop: ["a"] },
+    { n: 3, stop: ["a"] },
     { logitBias: [[65, -100]] },
   ];
   for (const [i, more] of cases.entries())

@@ -8,7 +8,7 @@ import { createEngine } from "../../src/engine/client/engine.js";
 import { type Asked, alone, numReplicas, statsOf, stream } from "../support/cluster-streams.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { type ServedProcess, startProcess } from "../support/served-process.js";
-import { TINY_MODEL } from "../support/small-cluster.js";
+import { PATIENCE_MS, TINY_MODEL } from "../support/small-cluster.js";
 import { until } from "../support/until.js";
 
 const NUM_STREAMS = Number(process.env.CLUSTER_STREAMS ?? 12);
@@ -37,9 +37,9 @@ test("streams go on, to the letter, while replicas are killed, stopped and drain
   const cluster = ["--nats", nats.url, "--lease-seconds", "1.5", "--log-level", "silent"];
   const startReplica = (role = "both"): Promise<ServedProcess> =>
     startProcess([...cluster, "--model", TINY_MODEL, "--role", role, "--num-pages", "400", "--drain-seconds", "0.2"]);
-  await using router = await startProcess([...cluster, "--model", TINY_MODEL, "--prefill-tokens", "64"], "ignore", [
-    "route",
-  ]);
+  const patience = ["--patience-seconds", String(PATIENCE_MS / 1000)];
+  const routerArgs = [...cluster, ...patience, "--model", TINY_MODEL, "--prefill-tokens", "64"];
+  await using router = await startProcess(routerArgs, "ignore", ["route"]);
   const replicas = await Promise.all([startReplica(), startReplica("decode"), startReplica("prefill")]);
   try {
     const known = (count: number, what: string) =>

@@ -7,7 +7,7 @@ import { createEngine } from "../../src/engine/client/engine.js";
 import { type Asked, alone, numReplicas, stream } from "../support/cluster-streams.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { type ServedProcess, startProcess } from "../support/served-process.js";
-import { drawn, SmallCluster, story, TINY_MODEL, tinyEngine, whole } from "../support/small-cluster.js";
+import { drawn, PATIENCE_MS, SmallCluster, story, TINY_MODEL, tinyEngine, whole } from "../support/small-cluster.js";
 import { until } from "../support/until.js";
 
 const skip = whyNoNats();
@@ -32,10 +32,13 @@ test("a rolling upgrade: both replicas are replaced by another version under loa
     const drain = ["--drain-seconds", String(drainSeconds)];
     return startProcess([...cluster, ...lease, ...drain, "--model", TINY_MODEL, "--num-pages", "400", ...more]);
   };
-  const startOther = () => startReplica(30, "--kv-dtype", OTHER.kvDtype, "--page-size", String(OTHER.pageSize));
-  await using router = await startProcess([...cluster, ...lease, "--model", TINY_MODEL], "ignore", ["route"]);
+  const startOther = () =>
+    startReplica(PATIENCE_MS / 1000, "--kv-dtype", OTHER.kvDtype, "--page-size", String(OTHER.pageSize));
+  const patience = ["--patience-seconds", String(PATIENCE_MS / 1000)]; // nor does anybody give up
+  const routerArgs = [...cluster, ...lease, ...patience, "--model", TINY_MODEL];
+  await using router = await startProcess(routerArgs, "ignore", ["route"]);
   await using first = await startReplica(0); // hands over at once what it has begun
-  await using second = await startReplica(30); // the last of its version lets them finish
+  await using second = await startReplica(PATIENCE_MS / 1000); // the last of its version lets them finish
   const known = (count: number) =>
     until(async () => (await numReplicas(router.url)) === count, `${count} replicas are known`, 50);
   await known(2);

@@ -9,6 +9,7 @@ import { createServer, type PagodaServer, type ServerOptions } from "../../src/s
 import type { Conversation, Message } from "../../web/src/data/conversation.js";
 import { toJson } from "../../web/src/data/conversation-file.js";
 import { openBrowser, SIZE, type WatchedPage, watchPage } from "../support/browser.js";
+import { startPaced } from "../support/paced-engine.js";
 
 export const STORY = "Tell me a story about a dragon.";
 
@@ -24,7 +25,7 @@ interface Visit {
 }
 
 export class Lab {
-  /** On the reference device, which is slow enough to watch. */
+  /** Slow enough to watch. */
   engine!: Engine;
   /** For answers that nobody watches. */
   quickEngine!: Engine;
@@ -34,7 +35,7 @@ export class Lab {
   quick!: Served;
 
   async start(): Promise<void> {
-    this.engine = await createEngine({ device: "reference", numPages: 512, seed: 11 });
+    this.engine = await startPaced({ numPages: 512, seed: 11, threads: 1 });
     this.quickEngine = await createEngine({ numPages: 512, seed: 11, threads: 1 });
     this.page = await (await openBrowser()).newPage();
     ({ server: this.server, url: this.url } = await this.serve());

@@ -17,7 +17,7 @@ import { chooseFiles, type HubSpec } from "./hub-spec.js";
 export interface PullOptions {
   readonly env?: Environment;
   /** Bytes of all files: there already or fetched so far, and in total. */
-  readonly onProgress?: (doneBytes: number, totalBytes: number, file: string) => void;
+  readonly onProgress?: ((doneBytes: number, totalBytes: number, file: string) => void) | undefined;
   /** Before the n-th try to continue a broken fetch. */
   readonly retryDelayMs?: (attempt: number) => number;
 }

@@ -4,7 +4,7 @@ import { BYTE_VOCABULARY, draw, END, seeded, waiting } from "../../../test/suppo
 import type { ConstraintSpec, TokenConstraint } from "../constraint.js";
 import { Lane } from "./lane.js";
 import type { Verdict } from "./matcher-messages.js";
-import { packTexts, type TokenTexts } from "./token-texts.js";
+import { type PackedTexts, packTexts, type TokenTexts } from "./token-texts.js";
 import { XGrammarCompiler } from "./xgrammar-compiler.js";
 
 const DIGITS = { kind: "grammar", source: "root ::= [0-9]{3}" } as const;
@@ -149,6 +149,21 @@ test("a lane that hangs fails what it hangs on; its other jobs move on to a fres
   const [quick, hanging, after] = await Promise.all([check(1, "a"), check(2, ENDLESS), check(3, "b")]);
   assert.equal(hanging, "it takes longer than 1.5 s");
   assert.ok(typeof quick === "object" && quick.ok && typeof after === "object" && after.ok);
+});
+
+test("a lane whose thread cannot start tries a few times, and then says so", async () => {
+  let numStarts = 0;
+  const lane = new Lane(() => {
+    numStarts++;
+    return {} as PackedTexts; // nothing that a thread could begin with
+  }, 1500);
+  const reason = await new Promise<string>((resolve) => {
+    const openMessage = () => ({ type: "check", id: 1, spec: DIGITS }) as const;
+    lane.add(1, { openMessage, fail: resolve });
+  });
+  lane.close();
+  assert.equal(reason, "no matcher thread can be started");
+  assert.equal(numStarts, 5);
 });
 
 test("further samples of an answer are answers of their own, ready at once", async () => {

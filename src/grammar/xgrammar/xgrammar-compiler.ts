@@ -18,7 +18,7 @@ import { type PackedTexts, packTexts, type TokenTexts } from "./token-texts.js";
 import { XGrammarConstraint } from "./xgrammar-constraint.js";
 
 /** In time of the lane's own thread, where the system tells it. */
-const LIMITS = { checkMs: [200, 1000, 5000], quickMaskMs: 1000, patientMaskMs: 2500 };
+const LIMITS = { checkMs: checkLimits(5000), quickMaskMs: 1000, patientMaskMs: 2500 };
 /** A grammar that took longer to compile is followed in the patient lane. */
 const SLOW_COMPILE_MS = 50;
 const ANYBODY: Asker = { client: "", isWanted: () => true };
@@ -29,6 +29,11 @@ const CHECK_TURNS: readonly Turn[] = ["soon", "later", "later"];
 /** Lanes with none behind them end what they hold for its own time; that a busy machine gives them little is nobody's fault. */
 const LAST_WAIT_MS = 60_000;
 
+/** How long each try to compile a grammar may take, when the last one may take so long. */
+export function checkLimits(maxMs: number): readonly number[] {
+  return [...[200, 1000].filter((ms) => ms < maxMs), maxMs];
+}
+
 export class XGrammarCompiler implements ConstraintCompiler {
   readonly #vocabularyOf: () => TokenTexts;
   #vocabulary: PackedTexts | null = null;
@@ -38,7 +43,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
   /** Grammars that are being checked, by kind and source. */
   readonly #checking = new Map<string, Checking>();
   readonly #maxCheckMs: number;
-  readonly #live: XGrammarConstraint[] = [];
+  readonly #live = new Set<XGrammarConstraint>();
   /** By kind and source, least recently asked for first. */
   readonly #verdicts = new Map<string, Verdict>();
   #numIds = 0;
@@ -106,10 +111,10 @@ export class XGrammarCompiler implements ConstraintCompiler {
 
   settle(): void {
     const endMs = performance.now() + SETTLE_MS;
-    for (let i = 0; i < this.#live.length; i++) {
+    for (const constraint of this.#live) {
       const leftMs = endMs - performance.now();
       if (leftMs <= 0) return;
-      this.#live[i]!.settle(leftMs);
+      constraint.settle(leftMs);
     }
   }
 
@@ -117,7 +122,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
     for (const { lane } of this.#checks) lane.close();
     this.#lanes.quick.close();
     this.#lanes.patient.close();
-    this.#live.length = 0;
+    this.#live.clear();
   }
 
   /** Begins an answer. `first`: its first mask, where it is known. */
@@ -133,7 +138,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
     if (first !== null) shared.set(first);
     const constraint = new XGrammarConstraint(this, this.#numIds++, ebnf, param, shared, this.#stopIds, lane);
     constraint.takeUp(accepted);
-    this.#live.push(constraint);
+    this.#live.add(constraint);
     lane.add(constraint.id, constraint);
     return constraint;
   }
@@ -143,10 +148,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
   }
 
   forget(constraint: XGrammarConstraint): void {
-    const at = this.#live.indexOf(constraint);
-    if (at < 0) return;
-    this.#live[at] = this.#live.at(-1)!;
-    this.#live.pop();
+    this.#live.delete(constraint);
   }
 
   /** Test hook: as if the threads that follow answers had hung, on nothing in particular. */

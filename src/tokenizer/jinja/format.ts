@@ -21,7 +21,6 @@ export function formatPercent(format: Text, values: Value, budget: Budget): Text
   };
   const parts: Text[] = [];
   let at = 0;
-  let usesNames = false;
   for (const match of format.s.matchAll(DIRECTIVE)) {
     parts.push(format.units(at, match.index));
     at = match.index + match[0].length;
@@ -38,7 +37,6 @@ export function formatPercent(format: Text, values: Value, budget: Budget): Text
     let value: Value;
     if (name === undefined) value = take();
     else {
-      usesNames = true;
       if (!(values instanceof Dict)) throw new TemplateError("format requires a mapping");
       const found = values.get(Text.own(name));
       if (found === undefined) throw new TemplateError(`KeyError: '${name}'`);
@@ -51,7 +49,7 @@ export function formatPercent(format: Text, values: Value, budget: Budget): Text
   }
   parts.push(format.units(at));
   const isMapping = values instanceof Dict || values instanceof List; // to Python's %: whatever has items and is no tuple or string
-  if (!usesNames && !isMapping && numTaken < items.length) {
+  if (!isMapping && numTaken < items.length) {
     throw new TemplateError("not all arguments converted during string formatting");
   }
   return Text.join(parts).asMarkup(format.isMarkup);

@@ -65,6 +65,45 @@ test("strip takes both sides, lstrip and rstrip their own", () => {
   assert.equal(text.s, "[a] [a ] [ a] [--b]");
 });
 
+test("rfind looks from the end, and finds a text at its very beginning", () => {
+  const text = renderWith(
+    "{{ 'ab'.rfind('ab') }} {{ 'ab'.rfind('abc') }} {{ 'aba'.rfind('a') }} {{ 'ab'.rfind('x') }}",
+    {},
+  );
+  assert.equal(text.s, "0 -1 2 -1");
+});
+
+test("int reads a text in its base, with or without the base's prefix", () => {
+  const text = renderWith(
+    "{{ '0o17'|int(0, 8) }} {{ '17'|int(0, 8) }} {{ '0b11'|int(0, 2) }} {{ '-0xFF'|int(0, 16) }} {{ '0o18'|int(7, 8) }}",
+    {},
+  );
+  assert.equal(text.s, "15 15 3 -255 7");
+});
+
+test("escaped is what a filter has escaped, and nothing else", () => {
+  const text = renderWith("{{ 'a' is escaped }} {{ ('<'|escape) is escaped }} {{ 1 is escaped }}", {});
+  assert.equal(text.s, "False True False");
+});
+
+test("of equals min and max take the first, and case does not count unless it is asked for", () => {
+  const text = renderWith(
+    "{{ ['b', 'a', 'A']|min }} {{ ['b', 'B', 'a']|max }} {{ ['a', 'A']|min(case_sensitive=true) }}",
+    {},
+  );
+  assert.equal(text.s, "a b A");
+});
+
+test("operators name themselves and the types they cannot take, as Python does", () => {
+  for (const [source, name] of [
+    ["none - 1", "-: 'NoneType' and 'int'"],
+    ["[] ** 'a'", "** or pow(): 'list' and 'str'"],
+  ])
+    assert.throws(() => renderWith(`{{ ${source} }}`, {}), {
+      message: `unsupported operand type(s) for ${name}`,
+    });
+});
+
 test("a filter of what is not there names it", () => {
   for (const filter of ["dictsort", "reverse"]) {
     assert.throws(() => renderWith(`{{ missing | ${filter} }}`, {}), /'missing' is undefined/, filter);

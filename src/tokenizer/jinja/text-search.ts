@@ -73,7 +73,7 @@ function splitSpaces(text: Text, limit: number, fromEnd: boolean): Text[] {
   let rest = strip(text, null, !fromEnd, fromEnd);
   while (rest.s !== "") {
     if (limit >= 0 && parts.length === limit) {
-      parts.push(strip(rest, null, fromEnd, !fromEnd).s === "" ? rest : trimOuter(rest, fromEnd));
+      parts.push(rest); // split keeps the spaces at its far end, rsplit those at its beginning
       break;
     }
     const { s } = rest;
@@ -84,11 +84,6 @@ function splitSpaces(text: Text, limit: number, fromEnd: boolean): Text[] {
     rest = strip(fromEnd ? rest.units(0, Math.max(0, at)) : rest.units(at), null, !fromEnd, fromEnd);
   }
   return fromEnd ? parts.reverse() : parts;
-}
-
-/** split keeps the spaces at the far end of its last part, rsplit those at the beginning of its first. */
-function trimOuter(rest: Text, fromEnd: boolean): Text {
-  return strip(rest, null, !fromEnd, fromEnd);
 }
 
 export function replace(text: Text, old: Text, by: Text, limit: number): Text {

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { writeTinyCheckpoint } from "../../test/support/tiny-checkpoint.js";
+import { createEngine } from "../engine/client/engine.js";
+import type { StepRecord } from "../engine/types.js";
+import { LoadGauge, PromptSpeed } from "./load-gauge.js";
+
+test("the speed is that of late: what came before counts nine tenths as much", () => {
+  const speed = new PromptSpeed();
+  assert.equal(speed.tokensPerSecond, 1000);
+  speed.note(100, 50);
+  assert.equal(speed.tokensPerSecond, 2000);
+  speed.note(10, 55);
+  assert.equal(speed.tokensPerSecond, 1000, "100 tokens in 100 ms");
+  for (let i = 0; i < 300; i++) speed.note(0, 1000);
+  assert.equal(speed.tokensPerSecond, 1);
+});
+
+test("a gauge says what the engine said last; steps that only answer do not count as prompts", async () => {
+  const model = writeTinyCheckpoint();
+  await using engine = await createEngine({ model, device: "null", numPages: 20, worker: false });
+  const gauge = new LoadGauge(engine);
+  const { tokensPerSecond, ...counts } = gauge.load();
+  assert.equal(tokensPerSecond, 1000);
+  assert.deepEqual([...new Set(Object.values(counts))], [0]);
+  await engine.generate([1, 2, 3], { maxTokens: 2, ignoreEos: true }).result();
+  await gauge.refresh();
+  const { promptTokens, generatedTokens, requestsFinished, pagesTotal, running, waiting } = gauge.load();
+  assert.deepEqual(
+    [promptTokens, generatedTokens, requestsFinished, pagesTotal, running, waiting],
+    [3, 2, 1, 19, 0, 0],
+  );
+  gauge.close();
+  const still = new LoadGauge(engine);
+  const step = (isPrefill: boolean) =>
+    ({ rows: [{ isPrefill: false }, { isPrefill }], tokens: 50, durationMs: 10 }) as unknown as StepRecord;
+  still.measure(step(false));
+  assert.equal(still.load().tokensPerSecond, 1000);
+  still.measure(step(true));
+  assert.equal(still.load().tokensPerSecond, 5000);
+  still.close();
+  await engine.close();
+  await still.refresh();
+  assert.equal(still.load().promptTokens, 0, "nobody is asked");
+});
