@@ -16,16 +16,9 @@ import { completions } from "./routes/completions.js";
 import { cache, plan, stats, steps } from "./routes/dashboard.js";
 import { embeddings } from "./routes/embeddings.js";
 import { getModel, listModels } from "./routes/models.js";
-import {
-  ollamaChat,
-  ollamaEmbed,
-  ollamaEmbeddings,
-  ollamaGenerate,
-  ollamaPs,
-  ollamaShow,
-  ollamaTags,
-  ollamaVersion,
-} from "./routes/ollama.js";
+import { ollamaChat, ollamaGenerate } from "./routes/ollama.js";
+import { ollamaEmbed, ollamaEmbeddings } from "./routes/ollama-embed.js";
+import { ollamaPs, ollamaShow, ollamaTags, ollamaVersion } from "./routes/ollama-models.js";
 import { rerankRoutes, score } from "./routes/rerank.js";
 import { deleteResponse, getResponse, responseInput, responses } from "./routes/responses.js";
 import { health, metrics, ready, version } from "./routes/service.js";
@@ -84,6 +77,7 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
     c.header("x-request-id", requestId);
     const startMs = performance.now();
     await next();
+    context.house.leave(c);
     logResponse(c, performance.now() - startMs);
   });
   if (context.config.corsOrigin.length > 0) {

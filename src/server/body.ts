@@ -39,7 +39,7 @@ export async function readJson<S extends z.ZodType>(
   if (parsed.success) {
     // From here on the request is the model's it names: its engine, its template, its tools.
     const { model } = parsed.data as { model?: string };
-    c.set("server", await c.get("server").house.contextFor(model));
+    c.set("server", await c.get("server").house.contextFor(model, c));
     return parsed.data;
   }
   throw invalidField(parsed.error.issues[0]!);

@@ -79,12 +79,16 @@ export class Call {
   /** The generation's chunks, measured. */
   async *chunks(generation: Generation): AsyncGenerator<OutputChunk> {
     const { metrics } = this.#context;
-    let lastMs = -1;
+    const lastMs: number[] = []; // of each sample
     try {
       for await (const chunk of generation) {
+        const { index, tokenIds } = chunk;
         const nowMs = performance.now();
-        if (lastMs >= 0 && chunk.tokenIds.length > 0) metrics.observeTokens(chunk.tokenIds.length, nowMs - lastMs);
-        lastMs = nowMs;
+        if (tokenIds.length > 0) {
+          // A first chunk of several tokens: all but one followed another.
+          metrics.observeTokens(tokenIds.length - (lastMs[index] === undefined ? 1 : 0), nowMs - (lastMs[index] ?? nowMs));
+          lastMs[index] = nowMs;
+        }
         yield chunk;
       }
       this.#measure(await generation.result());

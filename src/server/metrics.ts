@@ -157,6 +157,7 @@ export class ServerMetrics {
   }
 
   observeTokens(count: number, sinceLastMs: number): void {
+    if (count === 0) return;
     this.#interToken.observe(sinceLastMs / 1000 / count, count);
   }
 

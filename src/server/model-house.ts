@@ -1,5 +1,5 @@
 // The models of a server. The first is there from the start; the others are guests: loaded when a request first names them, and
-// unloaded, the least recently used first, when another needs their memory. A guest with calls inside is never unloaded.
+// unloaded, the least recently used first, when another needs their memory. A guest that somebody asks something of is never unloaded.
 
 import type { Engine } from "../engine/types.js";
 import { ApiError } from "./api-error.js";
@@ -14,6 +14,8 @@ export interface GuestModel {
 
 interface Room {
   readonly guest: GuestModel;
+  /** Requests that chose it and are not answered yet, or not begun to be: from then on a stream is one of its calls. */
+  readonly askers: Set<object>;
   context: ServerContext | null;
   loading: Promise<ServerContext> | null;
   bytes: number;
@@ -27,8 +29,6 @@ export interface HouseOptions {
   furnish(engine: Engine, name: string): ServerContext;
 }
 
-/** Between being chosen and being entered a call is not seen in its room yet. */
-const GRACE_MS = 500;
 const LOOK_MS = 100;
 const PATIENCE_MS = 60_000;
 
@@ -40,7 +40,14 @@ export class ModelHouse {
   constructor(first: ServerContext, guests: readonly GuestModel[], options: HouseOptions) {
     this.#first = first;
     this.#options = options;
-    this.#rooms = guests.map((guest) => ({ guest, context: null, loading: null, bytes: 0, lastUsedMs: 0 }));
+    this.#rooms = guests.map((guest) => ({
+      guest,
+      askers: new Set(),
+      context: null,
+      loading: null,
+      bytes: 0,
+      lastUsedMs: 0,
+    }));
   }
 
   get names(): string[] {
@@ -62,11 +69,15 @@ export class ModelHouse {
     return this.#rooms.find(({ guest }) => guest.name === name)?.bytes ?? 0;
   }
 
-  /** Where a request for the model belongs. Names that nobody has go to the first, whose routes refuse them. */
-  async contextFor(model: string | undefined): Promise<ServerContext> {
+  /**
+   * Where a request for the model belongs; the model stays until the asker has left. Names that nobody has go to the first, whose
+   * routes refuse them.
+   */
+  async contextFor(model: string | undefined, asker: object): Promise<ServerContext> {
     const name = model?.replace(/:latest$/, "");
     const room = this.#rooms.find(({ guest }) => guest.name === model || guest.name === name);
     if (room === undefined) return this.#first;
+    room.askers.add(asker);
     room.lastUsedMs = performance.now();
     if (room.context !== null) return room.context;
     room.loading ??= this.#load(room).finally(() => {
@@ -75,10 +86,15 @@ export class ModelHouse {
     return room.loading;
   }
 
-  /** Unloads a guest; false when it is in use, or is no guest that is loaded. */
-  async unload(name: string): Promise<boolean> {
+  /** The asker's answer is there, or one of the calls. */
+  leave(asker: object): void {
+    for (const { askers } of this.#rooms) askers.delete(asker);
+  }
+
+  /** Unloads a guest; false when others than the asker use it, or it is no guest that is loaded. */
+  async unload(name: string, asker: object): Promise<boolean> {
     const room = this.#rooms.find(({ guest, context }) => guest.name === name && context !== null);
-    if (room === undefined || room.context!.calls.size > 0) return false;
+    if (room === undefined || isUsed(room, asker)) return false;
     await this.#empty(room);
     return true;
   }
@@ -119,9 +135,7 @@ export class ModelHouse {
       // A guest larger than the budget runs alone: refusing it would help nobody.
       if (total <= maxBytes || others.length === 0) return;
       const nowMs = performance.now();
-      const idle = others
-        .filter((other) => other.context!.calls.size === 0 && nowMs - other.lastUsedMs > GRACE_MS)
-        .sort((a, b) => a.lastUsedMs - b.lastUsedMs)[0];
+      const idle = others.filter((other) => !isUsed(other, null)).sort((a, b) => a.lastUsedMs - b.lastUsedMs)[0];
       if (idle !== undefined) await this.#empty(idle);
       else if (nowMs > endMs) throw busy(room.guest.name);
       else await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
@@ -133,6 +147,11 @@ export class ModelHouse {
     room.context = null;
     await engine.close();
   }
+}
+
+/** By others than the asker. */
+function isUsed({ context, askers }: Room, asker: object | null): boolean {
+  return context!.calls.size > 0 || [...askers].some((other) => other !== asker);
 }
 
 function busy(name: string): ApiError {

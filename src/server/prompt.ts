@@ -71,11 +71,12 @@ export async function tokenizeText(
   text: string,
   options: EncodeOptions,
   param: string,
+  leastAnswer: 0 | 1 = 1,
 ): Promise<number[]> {
   const context = c.get("server");
   checkTextLength(context, text.length, param);
   const ids = await context.engine.tokenizeAside(text, options, c.req.raw.signal);
-  checkPromptLength(context, ids.length, param);
+  checkPromptLength(context, ids.length, param, leastAnswer);
   return ids;
 }
 
@@ -86,9 +87,16 @@ function checkTextLength({ engine }: ServerContext, length: number, param: strin
   throw new ApiError("prompt_too_long", message, { param });
 }
 
-export function checkPromptLength({ config, engine }: ServerContext, length: number, param: string): void {
+/** `leastAnswer`: tokens for which there must be room after it. */
+export function checkPromptLength(
+  { config, engine }: ServerContext,
+  length: number,
+  param: string,
+  leastAnswer: 0 | 1 = 1,
+): void {
   const { maxContext } = engine.model;
-  if (length >= maxContext) throw new RequestError("prompt_too_long", { value: length, limit: maxContext, param });
+  if (length + leastAnswer > maxContext)
+    throw new RequestError("prompt_too_long", { value: length, limit: maxContext, param });
   const limit = config.maxPromptTokens;
   if (limit === null || length <= limit) return;
   throw new ApiError(

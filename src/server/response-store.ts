@@ -18,19 +18,24 @@ interface Entry {
   readonly size: number;
 }
 
-const MAX_RESPONSES = 1000;
-const MAX_BYTES = 64 * 2 ** 20;
+const LIMITS = { responses: 1000, bytes: 64 * 2 ** 20 };
 
 export class ResponseStore {
   readonly #entries = new Map<string, Entry>(); // by id, oldest first
+  readonly #limits: typeof LIMITS;
   #size = 0;
+
+  constructor(limits = LIMITS) {
+    this.#limits = limits;
+  }
 
   put(tenant: Tenant, stored: StoredResponse): void {
     const size = 2 * (JSON.stringify(stored.items).length + JSON.stringify(stored.response).length);
-    if (size > MAX_BYTES) return;
+    if (size > this.#limits.bytes) return;
     this.#entries.set(stored.response.id, { stored, owner: tenant.name, size });
     this.#size += size;
-    while (this.#entries.size > MAX_RESPONSES || this.#size > MAX_BYTES) this.#drop(this.#oldestOfLargest());
+    while (this.#entries.size > this.#limits.responses || this.#size > this.#limits.bytes)
+      this.#drop(this.#oldestOfLargest());
   }
 
   /** null: never kept, gone, or another tenant's. */
@@ -51,7 +56,7 @@ export class ResponseStore {
     let largest = { share: -1, oldest: "" };
     for (const [id, { owner, size }] of this.#entries) {
       const held = shares.get(owner) ?? { share: 0, oldest: id };
-      held.share += size / MAX_BYTES + 1 / MAX_RESPONSES;
+      held.share += size / this.#limits.bytes + 1 / this.#limits.responses;
       shares.set(owner, held);
       if (held.share > largest.share) largest = held;
     }

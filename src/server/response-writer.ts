@@ -39,13 +39,7 @@ export class ResponseWriter {
       yield this.#at("response.reasoning_text.delta", { content_index: 0, delta: delta.reasoning_content });
     }
     if (delta.content !== undefined && (delta.content !== "" || logprobs.length > 0)) {
-      yield* this.#open("message", () => ({
-        id: `msg_${randomUUID()}`,
-        type: "message",
-        role: "assistant",
-        status: "in_progress",
-        content: [],
-      }));
+      yield* this.#open("message", emptyMessage);
       const entries = this.#entriesOf(logprobs);
       this.#text += delta.content;
       this.#logprobs.push(...entries);
@@ -95,16 +89,7 @@ export class ResponseWriter {
   *endAll(finish: FinishReason): Generator<ResponseEvent> {
     if (!this.items.some((item) => item.type !== "reasoning")) {
       yield* this.end(finish);
-      yield* this.take({ delta: { content: "" }, logprobs: [] });
-      if (!this.#isOpen) {
-        yield* this.#open("message", () => ({
-          id: `msg_${randomUUID()}`,
-          type: "message",
-          role: "assistant",
-          status: "in_progress",
-          content: [],
-        }));
-      }
+      yield* this.#open("message", emptyMessage);
     }
     yield* this.end(finish);
   }
@@ -136,6 +121,10 @@ export class ResponseWriter {
     const index = this.items.length - 1;
     return { type, fields: { item_id: this.items[index]!.id, output_index: index, ...fields } };
   }
+}
+
+function emptyMessage(): Item {
+  return { id: `msg_${randomUUID()}`, type: "message", role: "assistant", status: "in_progress", content: [] };
 }
 
 /** Output items as a later request would send them back. */

@@ -12,7 +12,8 @@ export interface Reply {
 }
 
 export interface RunOptions {
-  readonly priority: number;
+  /** Lower goes first; left out: 0. */
+  readonly priority?: number | null | undefined;
   readonly isStream: boolean;
   readonly form?: StreamForm;
 }
@@ -24,7 +25,7 @@ export async function runCall(
   { priority, isStream, form }: RunOptions,
   start: () => Reply,
 ): Promise<Response> {
-  await call.enter(priority);
+  await call.enter(priority ?? 0);
   try {
     const reply = start();
     if (isStream) return await streamCall(c, call, reply.events(), form);

@@ -7,9 +7,10 @@ import type { Hono } from "hono";
 import type { Logger } from "pino";
 import { type ServerConfig, serverConfig } from "../config/server-config.js";
 import { packageVersion } from "../config/version.js";
-import { CapacityError, ConfigError } from "../core/errors.js";
+import { CapacityError } from "../core/errors.js";
 import type { Engine } from "../engine/types.js";
 import { takeTurn } from "../threads/turn.js";
+import { unavailable } from "./address.js";
 import { createApp } from "./app.js";
 import { KeyRing } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
@@ -147,18 +148,6 @@ export class PagodaServer {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close(0).then(() => undefined);
   }
-}
-
-/** What people can do something about, in one line. */
-function unavailable(host: string, port: number, error: NodeJS.ErrnoException): Error {
-  const reasons: Readonly<Record<string, string>> = {
-    EADDRINUSE: "something listens there already",
-    EADDRNOTAVAIL: "this machine does not have that address",
-    ENOTFOUND: "there is no host of that name",
-    EACCES: "it needs privileges that this user does not have",
-  };
-  const reason = reasons[error.code ?? ""] ?? error.message;
-  return new ConfigError("address_unavailable", { value: `${host}:${port}`, reason });
 }
 
 async function raceDeadline(done: Promise<void>, ms: number): Promise<boolean> {

@@ -9,7 +9,7 @@ import { createEngine } from "../../src/engine/client/engine.js";
 import { mergeScrapes } from "../../src/server/merge-metrics.js";
 import type { GuestModel } from "../../src/server/model-house.js";
 import { startProcess } from "../support/served-process.js";
-import { startServer, type TestServer } from "../support/test-server.js";
+import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const folders = [1, 2, 3].map((seed) => writeTinyCheckpoint({ seed }));
@@ -71,6 +71,50 @@ test("guests are loaded when named, kept while there is room, and unloaded by ag
     unknown
   >;
   assert.deepEqual([gone.done, gone.done_reason, await loadedOf(host)], [true, "unload", [A]]);
+});
+
+test("a model that a request has chosen is not unloaded before it is answered", async (t) => {
+  await using host = await startServer({ model: folders[0]! }, { guests: guests([]), modelMemoryMb: 1 });
+  await ask(host, B);
+  const { engine } = host.server.context.house.loaded[1]!;
+  const tokenize = engine.tokenizeAside.bind(engine);
+  const held: (() => void)[] = [];
+  t.mock.method(engine, "tokenizeAside", async (...args: Parameters<typeof tokenize>) => {
+    await new Promise<void>((resolve) => held.push(resolve)); // not among the model's calls yet
+    return tokenize(...args);
+  });
+  const answer = ask(host, B);
+  await until(() => held.length > 0, "the model is chosen");
+  assert.equal((await host.post("/api/generate", { model: B, keep_alive: 0 })).status, 409);
+  const other = ask(host, C); // needs its memory
+  held[0]!();
+  assert.notEqual(await answer, "");
+  assert.notEqual(await other, "");
+  assert.deepEqual(await loadedOf(host), [A, C]);
+});
+
+test("with several keys only an admin's unloads a model; a key that is alone may", async () => {
+  await using host = await startServer(
+    { model: folders[0]! },
+    { guests: guests([]), apiKey: ["alice", "bob"], adminKey: ["boss"] },
+  );
+  const unload = async (path: string, key: string, more: object): Promise<[number, unknown]> => {
+    const reply = await host.post(path, { model: B, keep_alive: 0, ...more }, { authorization: `Bearer ${key}` });
+    const body = (await reply.json()) as { done_reason?: string; error?: string };
+    return [reply.status, body.done_reason ?? body.error];
+  };
+  await ask(host, B);
+  for (const [path, more] of [
+    ["/api/generate", {}],
+    ["/api/chat", { messages: [] }],
+  ] as const) {
+    const [status, error] = await unload(path, "bob", more);
+    assert.equal(status, 403);
+    assert.match(String(error), /takes a key of adminKey/);
+    assert.deepEqual(await unload(path, "boss", more), [200, "unload"]);
+  }
+  await using own = await startServer({ model: folders[0]! }, { guests: guests([]), apiKey: ["alice"] });
+  assert.equal((await own.post("/api/generate", { model: B, keep_alive: 0 })).status, 200);
 });
 
 test("a guest that cannot be loaded is told to who asked, and to nobody else", async () => {

@@ -135,6 +135,53 @@ test("logprobs of chat and completions", async () => {
   assert.deepEqual(logprobs.text_offset, [0, 4, 9, 11]);
 });
 
+test("completions that score: max_tokens 0 with echo and logprobs, whole and streamed", async () => {
+  const prompt = ["Once upon a time", "There was a big dragon"];
+  const ask = { model: MODEL, prompt, temperature: 0, logprobs: 1, echo: true };
+  const scored = await host.client.completions.create({ ...ask, max_tokens: 0 });
+  const answered = await host.client.completions.create({ ...ask, max_tokens: 1 });
+  for (const [i, { text, logprobs, finish_reason }] of scored.choices.entries()) {
+    assert.deepEqual([text, finish_reason], [prompt[i], "length"]);
+    const numTokens = logprobs!.tokens!.length;
+    assert.equal(logprobs!.tokens!.join(""), prompt[i]);
+    assert.equal(logprobs!.token_logprobs!.filter((logprob) => logprob === null).length, 1);
+    const { token_logprobs, top_logprobs } = answered.choices[i]!.logprobs!;
+    assert.deepEqual(logprobs!.token_logprobs, token_logprobs!.slice(0, numTokens));
+    assert.deepEqual(logprobs!.top_logprobs, top_logprobs!.slice(0, numTokens));
+  }
+  const { prompt_tokens, completion_tokens } = scored.usage!;
+  assert.deepEqual([prompt_tokens, completion_tokens], [answered.usage!.prompt_tokens, 0]);
+  for (const [max_tokens, whole] of [
+    [0, scored],
+    [1, answered],
+  ] as const) {
+    const seen = prompt.map(() => ({ text: "", logprobs: [] as (number | null)[], offsets: [] as number[] }));
+    const options = { ...ask, max_tokens, stream: true as const, stream_options: { include_usage: true } };
+    let usage: OpenAI.CompletionUsage | null | undefined;
+    for await (const chunk of await host.client.completions.create(options)) {
+      usage = chunk.usage;
+      for (const { index, text, logprobs } of chunk.choices) {
+        seen[index]!.text += text;
+        seen[index]!.logprobs.push(...((logprobs?.token_logprobs ?? []) as (number | null)[]));
+        seen[index]!.offsets.push(...(logprobs?.text_offset ?? []));
+      }
+    }
+    assert.deepEqual(
+      seen,
+      whole.choices.map(({ text, logprobs }) => ({
+        text,
+        logprobs: logprobs!.token_logprobs,
+        offsets: logprobs!.text_offset,
+      })),
+    );
+    assert.equal(usage!.completion_tokens, 2 * max_tokens);
+  }
+  const full = Array(512).fill(5); // nothing follows, so it may fill the context
+  const filled = await host.client.completions.create({ model: MODEL, prompt: full, max_tokens: 0 });
+  assert.deepEqual([filled.choices[0]!.text, filled.usage!.prompt_tokens], ["", 512]);
+  await assert.rejects(host.client.completions.create({ model: MODEL, prompt: full, max_tokens: 1 }), { status: 400 });
+});
+
 test("n = 3, seed: three answers, the same again, others for another seed", async () => {
   const ask = async (seed: number) => {
     const reply = await host.client.chat.completions.create({

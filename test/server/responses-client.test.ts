@@ -63,6 +63,30 @@ test("an answer, whole and streamed, and every event in its order", async () => 
   ]);
 });
 
+test("truncation: what is too long is refused, or its oldest items leave until it fits", async () => {
+  const words = ["One", "Two", "Three", "Four", "Five", "Six"];
+  const input = words.flatMap((word): OpenAI.Responses.ResponseInputItem[] => [
+    { role: "user", content: `${word} ${"once upon a time ".repeat(20)}` },
+    { role: "assistant", content: "The end." },
+  ]);
+  input.push({ role: "user", content: "And then?" });
+  const ask = { ...greedy, max_output_tokens: 4, instructions: "Be brief." };
+  const tooLong = { status: 400, code: "prompt_too_long" };
+  for (const truncation of ["disabled", null] as const)
+    await assert.rejects(client.responses.create({ ...ask, input, truncation }), tooLong);
+  const cut = await client.responses.create({ ...ask, input, truncation: "auto" });
+  assert.equal(cut.truncation, "auto");
+  let longest: OpenAI.Responses.Response | null = null;
+  for (let from = 2; longest === null; from += 2)
+    longest = await client.responses.create({ ...ask, input: input.slice(from) }).catch(() => null);
+  assert.deepEqual([cut.usage!.input_tokens, cut.output_text], [longest.usage!.input_tokens, longest.output_text]);
+  const next = { ...ask, input: "So?", previous_response_id: cut.id };
+  await assert.rejects(client.responses.create(next), tooLong, "all of the conversation is kept");
+  assert.ok((await client.responses.create({ ...next, truncation: "auto" })).output_text.length > 0);
+  const hopeless = { ...ask, input: "once upon a time ".repeat(200), truncation: "auto" as const };
+  await assert.rejects(client.responses.create(hopeless), tooLong);
+});
+
 test("stored responses: continued, retrieved, deleted; another key's and unstored ones are not there", async () => {
   const first = await client.responses.create({ ...greedy, input: "Tell me a story." });
   const second = await client.responses.create({ ...greedy, input: "And then?", previous_response_id: first.id });
@@ -84,7 +108,8 @@ test("stored responses: continued, retrieved, deleted; another key's and unstore
   await assert.rejects(other.responses.create({ ...greedy, input: "x", previous_response_id: first.id }), {
     status: 404,
   });
-  await client.responses.delete(second.id);
+  const deleted = (await client.responses.delete(second.id)) as unknown;
+  assert.deepEqual(deleted, { id: second.id, object: "response", deleted: true });
   await assert.rejects(client.responses.retrieve(second.id), { status: 404 });
   const unstored = await client.responses.create({ ...greedy, input: "x", store: false });
   assert.equal((unstored as { store?: boolean }).store, false);
@@ -92,21 +117,30 @@ test("stored responses: continued, retrieved, deleted; another key's and unstore
 });
 
 test("what is stored is bounded in number and size; who stores most gives way, oldest first", () => {
-  const store = new ResponseStore();
+  const store = new ResponseStore({ responses: 20, bytes: 6400 });
   const tenantOf = (name: string) => ({ name, salt: name, isAdmin: false });
   const [few, many] = [tenantOf("few"), tenantOf("many")];
   const put = (tenant: typeof few, id: string, text = "") =>
     store.put(tenant, { response: { id, text }, items: [], numInput: 0 });
-  put(few, "a");
-  for (let i = 0; i < 1001; i++) put(many, `m${i}`);
+  put(few, "a", "longer than any of the many");
+  for (let i = 0; i < 21; i++) put(many, `m${i}`);
   const kept = (ids: string[]) => ids.filter((id) => store.get(many, id) !== null);
-  assert.deepEqual(kept(["m0", "m1", "m2", "m1000"]), ["m2", "m1000"]);
-  const long = "x".repeat(6 * 2 ** 20); // 12 MiB each, of 64
+  assert.deepEqual(kept(["m0", "m1", "m2", "m20"]), ["m2", "m20"]);
+  const long = "x".repeat(600); // two bytes a character
   for (let i = 0; i < 6; i++) put(many, `l${i}`, long);
-  assert.deepEqual(kept(["m1000", "l0", "l1", "l5"]), ["l1", "l5"]);
+  assert.deepEqual(kept(["m20", "l0", "l1", "l5"]), ["l1", "l5"]);
   assert.notEqual(store.get(few, "a"), null);
-  put(few, "too long", "x".repeat(33 * 2 ** 20));
-  assert.equal(store.get(few, "too long"), null);
+  const empty = new ResponseStore({
+    responses: 20,
+    bytes: 2 * (JSON.stringify({ id: "b", text: "" }).length + 2 + 10),
+  });
+  for (const [length, isKept] of [
+    [10, true],
+    [11, false],
+  ] as const) {
+    empty.put(few, { response: { id: `${length}`.slice(1), text: "x".repeat(length) }, items: [], numInput: 0 });
+    assert.equal(empty.get(few, `${length}`.slice(1)) !== null, isKept);
+  }
 });
 
 test("tools: a forced call streamed, its output given back, allowed tools", async () => {

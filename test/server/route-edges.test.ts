@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { startServer, type TestServer } from "../support/test-server.js";
+import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of many shapes, each looked at below
@@ -36,13 +36,54 @@ test("completions: prompt_logprobs of every prompt token, only when asked for, a
   assert.equal(plain.choices[0].logprobs, null);
   for (const [param, more] of [
     ["prompt_logprobs", { stream: true, prompt_logprobs: 1 }],
-    ["echo", { stream: true, echo: true, logprobs: 1 }],
     ["best_of", { best_of: 3, n: 2 }],
   ] as const) {
     const [refused, { error }] = await post("/v1/completions", { ...ask, ...more });
     assert.deepEqual([refused, error.param], [400, param]);
   }
   assert.equal((await post("/v1/completions", { ...ask, best_of: 2, n: 2 }))[1].choices.length, 2);
+});
+
+test("completions: streamed log-probabilities say where each token's text begins in its own sample", async () => {
+  const ask = { prompt: ["ab", "c"], n: 2, max_tokens: 4, logprobs: 1, stream: true, ignore_eos: true, seed: 3 };
+  const reply = await host.post("/v1/completions", ask);
+  const texts = ["", "", "", ""];
+  const numTokens = [0, 0, 0, 0];
+  for (const line of (await reply.text()).split("\n")) {
+    if (!line.startsWith("data: {")) continue;
+    const { index, text, logprobs } = JSON.parse(line.slice(6)).choices[0];
+    let at = texts[index]!.length;
+    for (const [i, token] of logprobs.tokens.entries()) {
+      assert.equal(logprobs.text_offset[i], at, `sample ${index}`);
+      at += token.length;
+    }
+    texts[index] += text;
+    numTokens[index]! += logprobs.tokens.length;
+  }
+  assert.deepEqual(numTokens, [4, 4, 4, 4]);
+  assert.ok(texts.every((text) => text !== ""));
+});
+
+test("who waits goes by priority, which is 0 for those who name none", async () => {
+  const { gate, config } = host.server.context;
+  const inside = Array.from({ length: config.maxConcurrent }, () => gate.enter(0, new AbortController().signal));
+  const leaves = await Promise.all(inside);
+  const order: string[] = [];
+  const asked = [
+    ["last", "/v1/chat/completions", { messages: [{ role: "user", content: "a" }], priority: 1 }],
+    ["second", "/v1/responses", { input: "a", store: false }],
+    ["first", "/v1/completions", { prompt: "a", priority: -1 }],
+  ] as const;
+  const answers = [];
+  for (const [i, [name, path, body]] of asked.entries()) {
+    const limit = path === "/v1/responses" ? { max_output_tokens: 1 } : { max_tokens: 1 };
+    answers.push(host.post(path, { ...body, ...limit }).then(({ status }) => order.push(`${name} ${status}`)));
+    await until(() => gate.queued === i + 1, "it waits");
+  }
+  leaves.pop()!();
+  await Promise.all(answers);
+  for (const leave of leaves) leave();
+  assert.deepEqual(order, ["first 200", "second 200", "last 200"]);
 });
 
 test("completions: one prompt or several, as text or as tokens", async () => {
@@ -85,7 +126,8 @@ test("Ollama: logprobs of every token, answered, continued and streamed", async 
     whole.logprobs,
   );
   const raw = { ...ask, prompt: "a", raw: true, stream: false };
-  assert.equal((await post("/api/generate", raw))[1].logprobs.length, 4);
+  for (const top_logprobs of [2, undefined])
+    assert.equal((await post("/api/generate", { ...raw, top_logprobs }))[1].logprobs.length, 4);
   assert.equal("logprobs" in (await post("/api/generate", { ...raw, logprobs: false, top_logprobs: null }))[1], false);
 });
 
@@ -108,6 +150,7 @@ test("responses: what was asked for is repeated, and nothing is where nothing wa
   const [, limited] = await post("/v1/responses", { ...ask, max_output_tokens: 3, metadata: { a: "b" } });
   assert.deepEqual([limited.max_output_tokens, limited.metadata], [3, { a: "b" }]);
   assert.equal(limited.usage.output_tokens, 3);
+  assert.deepEqual(limited.usage.output_tokens_details, { reasoning_tokens: 0 });
   const [, free] = await post("/v1/responses", ask);
   assert.deepEqual([free.max_output_tokens, free.metadata], [null, {}]);
   const [, { id }] = await post("/v1/responses", { input: "a", max_output_tokens: 1 });

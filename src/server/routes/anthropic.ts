@@ -29,7 +29,7 @@ export const messages: Route = {
     const call = new Call(c, "msg");
     if (c.get("server").config.logPrompts) c.get("facts").messages = body.messages;
     const form = { failure: (error: HttpError) => ({ event: "error", data: shapeError(error) }) };
-    const options = { priority: 0, isStream: body.stream === true, form };
+    const options = { isStream: body.stream === true, form };
     return runCall(c, call, options, () => new MessageReply(c, call, plan, call.start(plan.prompt, plan.options)));
   },
 };

@@ -25,7 +25,7 @@ export const chatCompletions: Route = {
     const plan = await planChat(c, body);
     const call = new Call(c, "chatcmpl");
     if (c.get("server").config.logPrompts) c.get("facts").messages = body.messages;
-    const options = { priority: body.priority ?? 0, isStream: body.stream === true };
+    const options = { priority: body.priority, isStream: body.stream === true };
     return runCall(c, call, options, () => new ChatReply(c, call, body, plan, call.start(plan.prompt, plan.options)));
   },
 };

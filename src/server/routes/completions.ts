@@ -1,6 +1,7 @@
 // POST /v1/completions: continues one or several prompts, given as text or token ids.
 
 import type { Context } from "hono";
+import type { PositionLogprobs } from "../../core/sampling.js";
 import type { GenerateOptions, GenerateResult, Generation, OutputChunk } from "../../engine/types.js";
 import { ApiError } from "../api-error.js";
 import { readJson } from "../body.js";
@@ -31,7 +32,7 @@ export const completions: Route = {
     const options = optionsOf(c, body);
     const call = new Call(c, "cmpl");
     if (context.config.logPrompts) c.get("facts").prompt = body.prompt;
-    return runCall(c, call, { priority: body.priority ?? 0, isStream: body.stream === true }, () => {
+    return runCall(c, call, { priority: body.priority, isStream: body.stream === true }, () => {
       const generations = prompts.map((prompt, i) => call.start(prompt, options, i));
       return new CompletionReply(c, call, body, prompts, generations);
     });
@@ -46,12 +47,11 @@ function checkBody(context: ServerContext, body: CompletionBody): void {
   if (body.best_of != null && body.best_of !== (body.n ?? 1)) refuse("best_of", "best_of is only supported as n.");
   if (body.stream === true && body.prompt_logprobs != null)
     refuse("prompt_logprobs", "prompt_logprobs cannot be streamed.");
-  if (body.stream === true && body.echo === true && body.logprobs != null)
-    refuse("echo", "echo with logprobs cannot be streamed.");
 }
 
 function promptsOf(c: Context<AppEnv>, body: CompletionBody): Promise<(readonly number[])[]> {
   const { prompt } = body;
+  const leastAnswer = body.max_tokens === 0 ? 0 : 1;
   const options = body.add_special_tokens == null ? {} : { addSpecialTokens: body.add_special_tokens };
   const list: readonly (string | readonly number[])[] =
     typeof prompt === "string"
@@ -61,9 +61,9 @@ function promptsOf(c: Context<AppEnv>, body: CompletionBody): Promise<(readonly 
         : (prompt as (string | number[])[]);
   const idsOf = async (item: string | readonly number[]): Promise<readonly number[]> => {
     if (typeof item === "string" && body.suffix) return infillPrompt(c, item, body.suffix);
-    if (typeof item === "string") return tokenizeText(c, item, options, "prompt");
+    if (typeof item === "string") return tokenizeText(c, item, options, "prompt", leastAnswer);
     if (body.suffix) throw new ApiError("invalid_value", "suffix needs a prompt of text.", { param: "suffix" });
-    checkPromptLength(c.get("server"), item.length, "prompt");
+    checkPromptLength(c.get("server"), item.length, "prompt", leastAnswer);
     return item;
   };
   return Promise.all(list.map(idsOf));
@@ -115,15 +115,15 @@ class CompletionReply {
 
   #choices(result: GenerateResult, promptIndex: number): unknown[] {
     const { engine } = this.#c.get("server");
-    const isEcho = this.#body.echo === true;
-    const prompt = this.#prompts[promptIndex]!;
-    const echo = isEcho ? engine.detokenize(prompt) : "";
+    const echo = this.#echo(promptIndex, result.promptLogprobs);
     return result.samples.map((sample) => {
-      const before = isEcho ? prompt.map((id, i) => ({ id, logprobs: result.promptLogprobs?.[i] ?? null })) : [];
-      const positions = [...before, ...(sample.logprobs ?? []).map((logprobs) => ({ id: logprobs.id, logprobs }))];
+      const positions = [
+        ...echo.positions,
+        ...(sample.logprobs ?? []).map((logprobs) => ({ id: logprobs.id, logprobs })),
+      ];
       return {
         index: promptIndex * (this.#body.n ?? 1) + sample.index,
-        text: echo + sample.text,
+        text: echo.text + sample.text,
         logprobs: sample.logprobs === null ? null : completionLogprobs(engine, positions, 0),
         finish_reason: sample.finishReason,
         stop_reason: sample.stopReason,
@@ -134,12 +134,26 @@ class CompletionReply {
     });
   }
 
+  /** The prompt, where the answer repeats it. */
+  #echo(
+    promptIndex: number,
+    logprobs: GenerateResult["promptLogprobs"],
+  ): { text: string; positions: { id: number; logprobs: PositionLogprobs | null }[] } {
+    if (this.#body.echo !== true) return { text: "", positions: [] };
+    const prompt = this.#prompts[promptIndex]!;
+    const { engine } = this.#c.get("server");
+    const positions = prompt.map((id, i) => ({ id, logprobs: logprobs?.[i] ?? null }));
+    return { text: engine.detokenize(prompt), positions };
+  }
+
   async *events(): AsyncGenerator<ServerEvent> {
     const n = this.#body.n ?? 1;
     const offsets = new Array<number>(n * this.#generations.length).fill(0);
-    if (this.#body.echo === true) yield* this.#echoes(offsets);
+    const hasBegun = this.#generations.map(() => false);
     const sources = this.#generations.map((generation) => this.#call.chunks(generation));
     for await (const { source, value } of mergeInOrder(sources)) {
+      if (!hasBegun[source] && this.#body.echo === true) yield* this.#echoes(source, value, offsets);
+      hasBegun[source] = true;
       const index = source * n + value.index;
       yield this.#chunk(index, value, offsets[index]!);
       offsets[index]! += value.text.length;
@@ -150,13 +164,15 @@ class CompletionReply {
     yield DONE;
   }
 
-  *#echoes(offsets: number[]): Generator<ServerEvent> {
+  /** Before the first chunk of a prompt's samples, for only then its logprobs are known. */
+  *#echoes(promptIndex: number, { promptLogprobs }: OutputChunk, offsets: number[]): Generator<ServerEvent> {
     const { engine } = this.#c.get("server");
     const n = this.#body.n ?? 1;
-    for (let index = 0; index < offsets.length; index++) {
-      const text = engine.detokenize(this.#prompts[Math.floor(index / n)]!);
+    const { text, positions } = this.#echo(promptIndex, promptLogprobs);
+    const logprobs = this.#body.logprobs == null ? null : completionLogprobs(engine, positions, 0);
+    for (let index = promptIndex * n; index < (promptIndex + 1) * n; index++) {
       offsets[index] = text.length;
-      yield { data: { ...this.#head(), choices: [{ index, text, logprobs: null, finish_reason: null }] } };
+      yield { data: { ...this.#head(), choices: [{ index, text, logprobs, finish_reason: null }] } };
     }
   }
 

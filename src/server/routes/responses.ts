@@ -15,6 +15,7 @@ import type { Route } from "../route.js";
 import { type Reply, runCall } from "../run-call.js";
 import { type InputItem, type ResponseBody, responseSchema } from "../schemas/responses.js";
 import type { ServerEvent } from "../sse.js";
+import { planFitting } from "../truncation.js";
 import { type TurnEnd, type TurnPart, turnParts, wholeTurn } from "../turn.js";
 import { traceFields } from "../usage.js";
 
@@ -29,12 +30,14 @@ export const responses: Route = {
     const before = body.previous_response_id ? stored(c, body.previous_response_id, "previous_response_id").items : [];
     const own = itemsOf(body.input);
     const items = [...before, ...own];
-    const plan = await planChat(c, chatOfResponse(body, items), formatOfResponse(body));
+    const planOf = (kept: readonly InputItem[]) => planChat(c, chatOfResponse(body, kept), formatOfResponse(body));
+    const { maxLength } = c.get("server").engine.model;
+    const plan = await (body.truncation === "auto" ? planFitting(items, maxLength, planOf) : planOf(items));
     const call = new Call(c, "resp");
     if (c.get("server").config.logPrompts) c.get("facts").input = body.input;
     const reply = new ResponseReply(c, call, body, plan, items, own.length);
     const form = { failure: (error: HttpError) => reply.failure(error) };
-    return runCall(c, call, { priority: 0, isStream: body.stream === true, form }, () => reply.start());
+    return runCall(c, call, { isStream: body.stream === true, form }, () => reply.start());
   },
 };
 
@@ -179,7 +182,7 @@ class ResponseReply implements Reply {
       parallel_tool_calls: body.parallel_tool_calls ?? true,
       reasoning: { effort: body.reasoning?.effort ?? null, summary: null },
       metadata: body.metadata ?? {},
-      truncation: "disabled",
+      truncation: body.truncation ?? "disabled",
       background: false,
       store: body.store !== false,
       usage: trace === null ? null : usageOf(trace),

@@ -1,7 +1,7 @@
 // The bodies of Anthropic's /v1/messages and /v1/messages/count_tokens.
 
 import { z } from "zod";
-import { fieldOf } from "./sampling.js";
+import { answerTokens, fieldOf } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
@@ -80,7 +80,7 @@ export const countTokensSchema = z.strictObject(conversation);
 
 export const messagesSchema = z.strictObject({
   ...conversation,
-  max_tokens: fieldOf("maxTokens"),
+  max_tokens: answerTokens,
   stream: maybe(z.boolean()),
   stop_sequences: maybe(z.array(z.string().min(1)).max(64)),
   temperature: maybe(fieldOf("temperature")),

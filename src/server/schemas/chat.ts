@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { ROLES } from "../../tokenizer/chat-template.js";
-import { fieldOf, samplingFields } from "./sampling.js";
+import { answerTokens, fieldOf, samplingFields } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 
@@ -55,7 +55,8 @@ const namedTool = z.strictObject({ type: z.literal("function"), function: named 
 export const chatSchema = z.strictObject({
   messages: z.array(messageSchema).min(1),
   ...samplingFields,
-  max_completion_tokens: maybe(fieldOf("maxTokens")),
+  max_tokens: maybe(answerTokens),
+  max_completion_tokens: maybe(answerTokens),
   logprobs: maybe(z.boolean()),
   top_logprobs: maybe(fieldOf("logprobs")),
   tools: maybe(z.array(toolSchema).max(128)),

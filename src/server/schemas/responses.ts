@@ -1,7 +1,7 @@
 // The body of /v1/responses.
 
 import { z } from "zod";
-import { fieldOf } from "./sampling.js";
+import { answerTokens, fieldOf } from "./sampling.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
@@ -70,7 +70,10 @@ export const responseSchema = z.strictObject({
   instructions: maybe(z.string()),
   previous_response_id: maybe(z.string()),
   store: maybe(z.boolean()).meta({ description: "Kept for retrieval and previous_response_id unless false." }),
-  max_output_tokens: maybe(fieldOf("maxTokens")),
+  truncation: maybe(z.enum(["auto", "disabled"])).meta({
+    description: "auto: the oldest items of a conversation that is too long leave until it fits; else it is refused.",
+  }),
+  max_output_tokens: maybe(answerTokens),
   temperature: maybe(fieldOf("temperature")),
   top_p: maybe(fieldOf("topP")),
   top_logprobs: maybe(fieldOf("logprobs")),
@@ -114,7 +117,6 @@ export const responseSchema = z.strictObject({
   cache_salt: maybe(z.string().max(1000)),
   // Accepted because clients send them; they change nothing here.
   background: z.literal(false, "background responses are not supported").nullish(),
-  truncation: ignored,
   user: ignored,
   service_tier: ignored,
   safety_identifier: ignored,

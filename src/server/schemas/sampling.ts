@@ -21,8 +21,11 @@ interface BodyValue {
 }
 
 /** The schema of a sampling parameter, its range and help from the table of core/sampling.ts. */
-export function fieldOf<Key extends SamplingKey>(key: Key): z.ZodType<BodyValue[(typeof SAMPLING)[Key]["type"]]> {
-  const param: SamplingParam = SAMPLING[key];
+export function fieldOf<Key extends SamplingKey>(
+  key: Key,
+  range: { readonly min?: number } = {},
+): z.ZodType<BodyValue[(typeof SAMPLING)[Key]["type"]]> {
+  const param: SamplingParam = { ...SAMPLING[key], ...range };
   return schemaOf(param).meta({ description: param.help }) as never;
 }
 
@@ -55,6 +58,9 @@ type TableFields = {
 const tableFields = Object.fromEntries(
   TABLE.filter(([, { api }]) => api !== null).map(([key, { api }]) => [api, maybe(fieldOf(key))]),
 ) as unknown as TableFields;
+
+/** Of APIs that have an answer in every case. */
+export const answerTokens = fieldOf("maxTokens", { min: 1 });
 
 const jsonSchema = z.union([z.string(), z.record(z.string(), z.unknown())]);
 const choices = z.array(z.string().min(1)).min(1);

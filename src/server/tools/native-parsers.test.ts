@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check, checkCuts, cutFormats } from "../../../test/support/tool-parser-check.js";
+import type { Engine } from "../../engine/types.js";
 import { GEMMA4 } from "./gemma4.js";
 import { GLM } from "./glm.js";
 import { GRANITE } from "./granite.js";
@@ -140,6 +141,7 @@ test("DeepSeek V3 and V3.1: markers around a name and an object", () => {
     ],
     [v31, "", [["get", '{"a": {"b": "}"}}']]],
     ["<｜tool▁calls▁begin｜>no", "<｜tool▁calls▁begin｜>no", []],
+    ["<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>ge", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>ge", []],
   ]);
   checkCuts(DEEPSEEK, v3);
   checkCuts(DEEPSEEK, v31);
@@ -251,10 +253,20 @@ test("LFM2 and Llama 4: calls as Python", () => {
   }
 });
 
+test("a format is taken by its name, or none; never without a template", async () => {
+  const { toolFormatOf } = await import("./detect-format.js");
+  const engine = (hasChatTemplate: boolean) => ({ model: { hasChatTemplate } }) as Engine;
+  assert.equal(toolFormatOf(engine(true), "glm"), GLM);
+  assert.equal(toolFormatOf(engine(true), "none"), null);
+  assert.equal(toolFormatOf(engine(false), "glm"), null);
+});
+
 test("every format has a name of its own, and its answers were cut anywhere", async () => {
   const { TOOL_FORMATS } = await import("./formats.js");
   const names = TOOL_FORMATS.map(([format]) => format.name);
   assert.equal(new Set(names).size, names.length);
+  const plain = TOOL_FORMATS.filter(([format]) => !format.needsSpecialTokens).map(([format]) => format.name);
+  assert.deepEqual(plain, ["hermes"], "the others' markers are special tokens, or may be");
   const elsewhere = ["hermes", "llama3", "mistral"]; // in tool-parsers.test.ts
   assert.deepEqual([...cutFormats, ...elsewhere].sort(), [...names].sort());
 });
