@@ -10,6 +10,7 @@ import {
   parseText,
 } from "../config/options.js";
 import { ConfigError } from "../core/errors.js";
+import { suggest } from "../core/suggest.js";
 
 export interface ParsedArgs {
   /** Only what was given. */
@@ -71,24 +72,6 @@ function take(values: Record<string, OptionValue>, key: string, flag: string, ro
   const value = parseText(flag, row, text);
   const before = values[key];
   values[key] = row.type === "list" && Array.isArray(before) ? [...before, ...(value as readonly string[])] : value;
-}
-
-/** The closest flags first; all of them when none is close. */
-function suggest(flag: string, known: readonly string[]): string {
-  const close = known.filter((name) => distance(flag, name) <= 3 || name.startsWith(flag));
-  return (close.length > 0 ? close : known).join(", ");
-}
-
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1));
-    }
-    row = next;
-  }
-  return row[b.length]!;
 }
 
 /** Choices longer than this are told in the text, not beside the flag. */

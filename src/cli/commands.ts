@@ -61,12 +61,12 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ps: {
     summary: "show the models that a running server holds",
     load: async () => (await import("./server-models.js")).psCommand,
-    options: async () => (await import("./server-models.js")).SERVER_MODEL_OPTIONS,
+    options: async () => (await import("./server-models.js")).PS_OPTIONS,
   },
   stop: {
     summary: "unload a model of a running server",
     load: async () => (await import("./server-models.js")).stopCommand,
-    options: async () => (await import("./server-models.js")).SERVER_MODEL_OPTIONS,
+    options: async () => (await import("./server-models.js")).STOP_OPTIONS,
   },
   warmup: {
     summary: "compile the kernels for this GPU ahead of the first start; show what first steps cost",

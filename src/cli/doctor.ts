@@ -20,6 +20,9 @@ export const DOCTOR_OPTIONS = {
   json: { type: "boolean", default: false, help: "print as JSON" },
 } as const satisfies OptionTable;
 
+/** Up to half of it is read: more than the largest caches hold. */
+const BANDWIDTH_TAKES = 2 ** 31;
+
 export interface Findings {
   readonly pagoda: string;
   readonly node: string;
@@ -56,6 +59,7 @@ async function examine(): Promise<Findings> {
   const kernels = cpu.device ?? ((await tryOpen("wasm")).device as KernelDevice | null);
   const chosen = cuda.device ?? kernels;
   const quota = quotaCores();
+  const available = availableMemory();
   const findings = {
     pagoda: packageVersion(),
     node: process.version,
@@ -63,8 +67,8 @@ async function examine(): Promise<Findings> {
     processor: cpus()[0]?.model ?? "unknown",
     instructionSets: cpu.device === null ? [] : instructionSets(),
     cores: { visible: availableParallelism(), quota: Number.isFinite(quota) ? quota : null, used: availableCores() },
-    memory: { total: totalmem(), available: availableMemory() },
-    memoryBandwidth: kernels?.measurePeak("memory") ?? null,
+    memory: { total: totalmem(), available },
+    memoryBandwidth: available < BANDWIDTH_TAKES ? null : (kernels?.measurePeak("memory") ?? null),
     gpu: cuda.device?.info.description ?? gpuState(cuda.reason),
     compiler,
     device: {
@@ -158,7 +162,9 @@ function screenOf(found: Findings): string {
     ["memory", `${bytes(memory.available)} available of ${bytes(memory.total)}`],
     [
       "bandwidth",
-      memoryBandwidth === null ? "not measured" : `${(memoryBandwidth / 1e9).toFixed(1)} GB/s read on these cores`,
+      memoryBandwidth === null
+        ? "not measured (it takes 2 GiB of memory)"
+        : `${(memoryBandwidth / 1e9).toFixed(1)} GB/s read on these cores`,
     ],
     ["GPU", found.gpu],
     ["compiler", found.compiler ?? "none"],

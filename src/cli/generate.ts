@@ -2,13 +2,12 @@
 // piped in is the prompt, or takes the place of `-` in it: `git diff | pagoda generate "Describe this change:" -`.
 
 import { fstatSync, readFileSync } from "node:fs";
-
 import type { OptionTable } from "../config/options.js";
-import { createEngine } from "../engine/client/engine.js";
 import type { Generation } from "../engine/types.js";
 import { helpOf, parseFlags } from "./args.js";
 import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
-import { dim, loadProgress } from "./terminal.js";
+import { startWithProgress } from "./start-engine.js";
+import { dim } from "./terminal.js";
 
 export const GENERATE_OPTIONS = {
   raw: { type: "boolean", default: false, help: "continue the prompt as it is, without the chat template" },
@@ -29,13 +28,7 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
     process.stdout.write(`${helpOf(GENERATE_OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
   }
-  const progress = loadProgress("loading");
-  await using engine = await createEngine({
-    ...engineOptionsOf(values),
-    onPull: progress.onProgress,
-    onProgress: progress.onProgress,
-  });
-  progress.done();
+  await using engine = await startWithProgress(engineOptionsOf(values));
   const options = { ...samplingOf(values), ...(values.n === undefined ? {} : { n: values.n as number }) };
   const system = typeof values.system === "string" ? [{ role: "system", content: values.system }] : [];
   const isChat = engine.model.hasChatTemplate && values.raw !== true;

@@ -11,7 +11,7 @@ import { ERRORS, type ErrorKind } from "../core/errors.js";
 import { SAMPLING, type SamplingParam } from "../core/sampling.js";
 import { knownArchitectures } from "../models/registry.js";
 import { ENCODERS, encodersTable } from "./encoder-catalog.js";
-import { familiesTable } from "./model-catalog.js";
+import { familiesTable } from "./families-table.js";
 import { referencePage } from "./reference-page.js";
 
 const KINDS: Readonly<Record<ErrorKind, { className: string; meaning: string }>> = {

@@ -15,16 +15,16 @@ import { helpOf, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 import { bytes } from "./terminal.js";
 
-const { model: _model, ...ENGINE_FLAGS } = RUN_OPTIONS;
 export const INSPECT_OPTIONS = {
   tensors: { type: "boolean", default: false, help: "list every tensor" },
   json: { type: "boolean", default: false, help: "print as JSON" },
-  ...ENGINE_FLAGS,
+  ...RUN_OPTIONS,
 } as const satisfies OptionTable;
 
 export async function inspectCommand(args: readonly string[]): Promise<number> {
   const { values, positionals, wantsHelp } = parseFlags(INSPECT_OPTIONS, args);
-  if (wantsHelp || positionals.length > 1) {
+  const isNamedTwice = positionals.length > (values.model === undefined ? 1 : 0);
+  if (wantsHelp || isNamedTwice) {
     process.stdout.write(`Usage: pagoda inspect [MODEL] [options]\n\n${helpOf(INSPECT_OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
   }

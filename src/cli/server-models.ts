@@ -6,9 +6,18 @@ import { helpOf, parseFlags } from "./args.js";
 import { baseOf } from "./openai-client.js";
 import { bytes } from "./terminal.js";
 
-export const SERVER_MODEL_OPTIONS = {
+export const STOP_OPTIONS = {
   url: { type: "string", default: "http://127.0.0.1:8000", help: "the server" },
-  apiKey: { type: "string", default: null, defaultText: "none", help: "key to send" },
+  apiKey: {
+    type: "string",
+    default: null,
+    defaultText: "the first of PAGODA_ADMIN_KEY or PAGODA_API_KEY",
+    help: "key to send",
+  },
+} as const satisfies OptionTable;
+
+export const PS_OPTIONS = {
+  ...STOP_OPTIONS,
   json: { type: "boolean", default: false, help: "print as JSON" },
 } as const satisfies OptionTable;
 
@@ -20,8 +29,8 @@ interface LoadedModel {
 }
 
 export async function psCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(SERVER_MODEL_OPTIONS, args);
-  if (wantsHelp || positionals.length > 0) return usage("ps [options]", wantsHelp);
+  const { values, positionals, wantsHelp } = parseFlags(PS_OPTIONS, args);
+  if (wantsHelp || positionals.length > 0) return usage("ps [options]", PS_OPTIONS, wantsHelp);
   const { models } = (await ask(values, "GET", "/api/ps")) as { models: LoadedModel[] };
   if (values.json === true) process.stdout.write(`${JSON.stringify(models, null, 2)}\n`);
   else {
@@ -38,9 +47,10 @@ export async function psCommand(args: readonly string[]): Promise<number> {
 }
 
 export async function stopCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(SERVER_MODEL_OPTIONS, args);
+  const { values, positionals, wantsHelp } = parseFlags(STOP_OPTIONS, args);
   const [model] = positionals;
-  if (wantsHelp || model === undefined || positionals.length > 1) return usage("stop MODEL [options]", wantsHelp);
+  if (wantsHelp || model === undefined || positionals.length > 1)
+    return usage("stop MODEL [options]", STOP_OPTIONS, wantsHelp);
   const { models } = (await ask(values, "GET", "/api/ps")) as { models: LoadedModel[] };
   if (!models.some(({ name }) => name === model)) {
     process.stderr.write(`pagoda: ${model} is not loaded. Loaded: ${models.map(({ name }) => name).join(", ")}.\n`);
@@ -57,8 +67,9 @@ async function ask(
   path: string,
   body?: unknown,
 ): Promise<unknown> {
-  const base = baseOf(String(values.url ?? SERVER_MODEL_OPTIONS.url.default));
-  const key = values.apiKey ?? process.env.PAGODA_API_KEY;
+  const base = baseOf(String(values.url ?? STOP_OPTIONS.url.default));
+  const { PAGODA_ADMIN_KEY, PAGODA_API_KEY } = process.env;
+  const key = values.apiKey ?? (PAGODA_ADMIN_KEY ?? PAGODA_API_KEY)?.split(",")[0]?.trim();
   const headers = {
     "content-type": "application/json",
     ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
@@ -83,7 +94,7 @@ async function ask(
   throw new ConfigError("server_refused", { value: base, reason });
 }
 
-function usage(line: string, wantsHelp: boolean): number {
-  process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda ${line}\n\n${helpOf(SERVER_MODEL_OPTIONS)}\n`);
+function usage(line: string, options: OptionTable, wantsHelp: boolean): number {
+  process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda ${line}\n\n${helpOf(options)}\n`);
   return wantsHelp ? 0 : 2;
 }

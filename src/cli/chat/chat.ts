@@ -4,11 +4,11 @@
 import { createInterface } from "node:readline/promises";
 import type { OptionTable } from "../../config/options.js";
 import { ConfigError } from "../../core/errors.js";
-import { createEngine } from "../../engine/client/engine.js";
 import type { GenerateOptions } from "../../engine/types.js";
 import { helpOf, parseFlags } from "../args.js";
 import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "../sampling-options.js";
-import { bold, loadProgress } from "../terminal.js";
+import { startWithProgress } from "../start-engine.js";
+import { bold } from "../terminal.js";
 import { Conversation } from "./conversation.js";
 import { MultiLine } from "./multi-line.js";
 import { type ChatPartner, localPartner, remotePartner } from "./partner.js";
@@ -51,13 +51,7 @@ export async function chatCommand(args: readonly string[]): Promise<number> {
     await converse(await reach(values.url, model, apiKey, samplingOf(values)), systemText);
     return 0;
   }
-  const progress = loadProgress("loading");
-  await using engine = await createEngine({
-    ...engineOptionsOf(values),
-    onPull: progress.onProgress,
-    onProgress: progress.onProgress,
-  });
-  progress.done();
+  await using engine = await startWithProgress(engineOptionsOf(values));
   await converse(localPartner(engine, samplingOf(values)), systemText);
   return 0;
 }

@@ -38,7 +38,7 @@ export function localPartner(engine: Engine, options: GenerateOptions): ChatPart
       for await (const chunk of generation) write(chunk.text);
       const { text, trace, samples } = await generation.result();
       const isCut = samples[0]!.finishReason === "length";
-      const isContextFull = trace.promptTokens + trace.completionTokens >= engine.model.maxContext;
+      const isContextFull = trace.promptTokens + trace.completionTokens >= engine.model.maxLength;
       return { ...trace, text, isCut, isContextFull };
     },
     stats: async () => JSON.stringify(await engine.stats(), null, 2),
