@@ -82,13 +82,12 @@ export class Call {
     const lastMs: number[] = []; // of each sample
     try {
       for await (const chunk of generation) {
-        const { index, tokenIds } = chunk;
+        const { length } = chunk.tokenIds;
         const nowMs = performance.now();
-        if (tokenIds.length > 0) {
-          // A first chunk of several tokens: all but one followed another.
-          metrics.observeTokens(tokenIds.length - (lastMs[index] === undefined ? 1 : 0), nowMs - (lastMs[index] ?? nowMs));
-          lastMs[index] = nowMs;
-        }
+        const last = lastMs[chunk.index];
+        // A first chunk of several tokens: all but one followed another.
+        if (length > 0) metrics.observeTokens(last === undefined ? length - 1 : length, nowMs - (last ?? nowMs));
+        if (length > 0) lastMs[chunk.index] = nowMs;
         yield chunk;
       }
       this.#measure(await generation.result());
