@@ -69,7 +69,7 @@ test("chat answers turn by turn from a pipe and reuses the cache", async () => {
   child.stdin.end(
     `/help\nTell me a story about a cat.\n"""What\nthen?"""\n/regenerate\n/save ${kept}\n/reset\n/regenerate\n/load ${kept}\n/nonsense\n/stats\n/exit\n`,
   );
-  const code = await new Promise((resolve) => child.once("exit", resolve));
+  const code = await new Promise((resolve) => child.once("close", resolve));
   assert.equal(code, 0);
   assert.match(seen, /\/reset/);
   assert.match(seen, /\[\d+ prompt tokens, 0 cached; \d+ generated/);
@@ -103,7 +103,7 @@ test("chat --url talks to a server, and says when there is none", async (t) => {
     seen += String(data);
   });
   child.stdin.end("hello\n/stats\n");
-  assert.equal(await new Promise((resolve) => child.once("exit", resolve)), 0);
+  assert.equal(await new Promise((resolve) => child.once("close", resolve)), 0);
   assert.match(seen, /\[8 prompt tokens, \d+ cached; 8 generated at/);
   assert.match(seen, /metrics/);
   await server.close(0);

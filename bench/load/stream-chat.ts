@@ -23,7 +23,7 @@ export interface StreamReply {
 }
 
 export interface StreamOptions {
-  /** It hangs up once so many bytes have come. */
+  /** It hangs up once so many bytes have come; 0: before any. */
   readonly leaveAfter?: number | undefined;
   /** The client's own address; left out: the system's choice. */
   readonly address?: string | undefined;
@@ -47,6 +47,7 @@ export function streamChat(url: string, body: unknown, options: StreamOptions = 
     const call = request(`${url}/v1/chat/completions`, init, (response) => {
       status = response.statusCode!;
       response.setEncoding("utf8");
+      if (leaveAfter === 0) call.destroy();
       response.on("data", (piece: string) => {
         if (Number.isNaN(firstTokenMs) && /"content":"[^"]/.test(piece)) firstTokenMs = performance.now() - startMs;
         raw += piece;

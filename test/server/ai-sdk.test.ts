@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { embed, generateObject, generateText, streamText, tool } from "ai";
 import { z } from "zod";
+import { holdAnswers } from "../support/held-answers.js";
 import { startServer, type TestServer } from "../support/test-server.js";
 
 const prompt = "Tell me a story about a dragon.";
@@ -79,6 +80,7 @@ test("embed, and an abort", async () => {
   });
   assert.equal(embedding.length, 384);
   const controller = new AbortController();
+  const letGo = holdAnswers(host.engine); // no end of its own
   const stream = streamText({
     model: model(),
     prompt,
@@ -87,6 +89,10 @@ test("embed, and an abort", async () => {
     onError: () => undefined,
   });
   let pieces = 0;
-  for await (const _ of stream.textStream) if (++pieces === 3) controller.abort();
-  assert.ok(pieces >= 3 && pieces < 60, `${pieces} pieces`);
+  for await (const _ of stream.textStream) {
+    pieces++;
+    controller.abort();
+  }
+  letGo();
+  assert.ok(pieces >= 1);
 });

@@ -4,16 +4,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import OpenAI from "openai";
 import { startServer, type TestServer, until } from "../support/test-server.js";
-import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+import { ENDLESS, writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const messages = [{ role: "user" as const, content: "hello" }];
 const MODEL = "m";
 /** Runs until a fault ends it. */
-const LONG = 16_000;
+const LONG = ENDLESS.tokens;
 
 function start(): Promise<TestServer> {
+  const { context, numPages } = ENDLESS;
   return startServer(
-    { model: writeTinyCheckpoint({ context: 16_384 }) },
+    { model: writeTinyCheckpoint({ context }), numPages },
     { servedModelName: [MODEL], maxConcurrent: 2 },
   );
 }
@@ -54,8 +55,11 @@ test("a fault in a step ends a stream with an error event", async () => {
   await using host = await start();
   const stream = await begin(host);
   await assert.rejects(async () => {
-    let chunks = 0;
-    for await (const _ of stream) if (++chunks === 3) host.engine.injectFault("step");
+    let isInjected = false;
+    for await (const _ of stream) {
+      if (!isInjected) host.engine.injectFault("step");
+      isInjected = true;
+    }
   }, /injected fault/);
 });
 
@@ -65,18 +69,17 @@ test("a fault of the engine's thread: it restarts, who had not begun is kept, /h
   const begun = await begin(host);
   const chunks = begun[Symbol.asyncIterator]();
   await chunks.next();
-  await chunks.next();
   const other = ask(host, { max_tokens: LONG });
   other.catch(() => undefined);
   const waiting = ask(host);
   await until(() => host.server.context.gate.queued === 1, "one waits");
+  const witness = host.engine.generate("a", { maxTokens: LONG, ignoreEos: true });
+  await witness[Symbol.asyncIterator]().next();
   host.engine.injectFault("thread");
-  // Asked without the network, often enough not to miss it.
-  await until(
-    async () => (await host.server.app.request("/health", { headers: { host: "127.0.0.1" } })).status === 503,
-    "/health tells that it is down",
-    0,
-  );
+  await assert.rejects(witness.result(), { code: "engine_dead" });
+  // Asked without the network, as soon as the fault is heard of: another thread is there in no time.
+  const down = await host.server.app.request("/health", { headers: { host: "127.0.0.1" } });
+  assert.equal(down.status, 503);
   await assert.rejects(async () => {
     while ((await chunks.next()).done !== true);
   }, /The engine has stopped/);
@@ -120,7 +123,6 @@ test("a grammar that crashes the matcher fails alone; another constrained answer
     if (done !== true) text += value.choices[0]?.delta.content ?? "";
     return done !== true;
   };
-  await read();
   await read();
   const trap = `root ::= ${"(".repeat(20_000)}"a"${")".repeat(20_000)}`;
   await assert.rejects(ask(host, { guided_grammar: trap }), OpenAI.BadRequestError);

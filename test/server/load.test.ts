@@ -8,7 +8,7 @@ import { streamChat } from "../../bench/load/stream-chat.js";
 import { createEngine } from "../../src/engine/client/engine.js";
 import { seeded } from "../support/byte-matcher.js";
 import { startServer, type TestServer, until } from "../support/test-server.js";
-import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+import { ENDLESS, writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const NUM_STREAMS = 120;
 const headers = { "content-type": "application/json" };
@@ -50,10 +50,11 @@ test("120 concurrent streams, a third leaving: the others are exact, nothing lea
   let cut = 0;
   const round = async (seed: number): Promise<void> => {
     const random = seeded(seed);
+    // Half of them before any of it: what comes later may be all that is left, when this thread is behind.
+    const leaveAfter = (i: number): number | undefined =>
+      leavesEarly(i) ? (i % 2) * Math.floor(random() * 2000) : undefined;
     const replies = await Promise.all(
-      bodies.map((body, i) =>
-        streamChat(host.url, body, { leaveAfter: leavesEarly(i) ? Math.floor(random() * 2000) : undefined }),
-      ),
+      bodies.map((body, i) => streamChat(host.url, body, { leaveAfter: leaveAfter(i) })),
     );
     for (const [i, { isWhole, text }] of replies.entries()) {
       assert.ok(isWhole || leavesEarly(i), `stream ${i} was cut`);
@@ -63,14 +64,17 @@ test("120 concurrent streams, a third leaving: the others are exact, nothing lea
     }
     await idle(host);
   };
-  await round(1);
-  globalThis.gc!();
-  const before = process.memoryUsage().heapUsed;
-  await round(2);
-  globalThis.gc!();
-  const grown = process.memoryUsage().heapUsed - before;
+  const heapAfterRound = async (seed: number): Promise<number> => {
+    await round(seed);
+    globalThis.gc!();
+    return process.memoryUsage().heapUsed;
+  };
+  const used = [await heapAfterRound(1), await heapAfterRound(2)];
   assert.ok(cut > 36, `only ${cut} left`);
-  assert.ok(grown < 3 * 2 ** 20, `the heap grew by ${grown} bytes over 120 streams`);
+  // What leaks grows in every round; what is merely made late or freed late does not.
+  const grown = (): number => used.at(-1)! - used.at(-2)!;
+  while (grown() >= 3 * 2 ** 20 && used.length < 6) used.push(await heapAfterRound(used.length + 1));
+  assert.ok(grown() < 3 * 2 ** 20, `the heap grew over 120 streams, every time: ${used}`);
 });
 
 test("a reader that never reads is held back, then dropped, and frees its place", async () => {
@@ -88,10 +92,11 @@ test("a reader that never reads is held back, then dropped, and frees its place"
 });
 
 test("full: 429 with Retry-After, in OpenAI's shape; room again when one leaves", async () => {
-  const model = writeTinyCheckpoint({ context: 16_384 });
-  await using host = await startServer({ model }, { maxConcurrent: 1, maxQueued: 1 });
+  const { context, numPages, tokens } = ENDLESS;
+  const model = writeTinyCheckpoint({ context });
+  await using host = await startServer({ model, numPages }, { maxConcurrent: 1, maxQueued: 1 });
   const leave = new AbortController();
-  const body = JSON.stringify({ ...bodyOf(1), max_tokens: 16_000 });
+  const body = JSON.stringify({ ...bodyOf(1), max_tokens: tokens - 500 });
   const first = await fetch(`${host.url}/v1/chat/completions`, { method: "POST", headers, body, signal: leave.signal });
   await until(() => host.server.context.gate.active === 1, "the first is inside");
   const second = streamChat(host.url, bodyOf(2));
@@ -123,7 +128,7 @@ test("a client that leaves while it waits, or while its prompt is computed, cost
       signal: leave.signal,
     }).catch(() => null);
   const [computing, waiting] = [send(), send()];
-  await until(() => host.server.context.gate.queued === 1, "one computes, one waits");
+  await until(() => host.server.context.gate.queued === 1, "one computes, one waits", 0);
   leave.abort();
   await Promise.all([computing, waiting]);
   await until(() => host.server.context.gate.active === 0 && host.server.context.gate.queued === 0, "both are gone");

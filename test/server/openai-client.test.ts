@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import OpenAI from "openai";
+import { holdAnswers } from "../support/held-answers.js";
 import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
@@ -54,6 +55,7 @@ test("chat", async () => {
 });
 
 test("stream: the same text in pieces, usage in the last chunk", async () => {
+  const letGo = holdAnswers(host.engine); // nothing but the beginning comes before it has been read
   const stream = await host.client.chat.completions.create({
     model: MODEL,
     messages,
@@ -63,7 +65,6 @@ test("stream: the same text in pieces, usage in the last chunk", async () => {
     stream_options: { include_usage: true },
   });
   let text = "";
-  let pieces = 0;
   const finishes: (string | null)[] = [];
   let usage: OpenAI.CompletionUsage | null | undefined = null;
   for await (const chunk of stream) {
@@ -71,11 +72,10 @@ test("stream: the same text in pieces, usage in the last chunk", async () => {
     const [choice] = chunk.choices;
     if (choice === undefined) continue;
     text += choice.delta.content ?? "";
-    pieces += choice.delta.content ? 1 : 0;
+    if (text !== "") letGo();
     if (choice.finish_reason !== null) finishes.push(choice.finish_reason);
   }
   assert.equal(text, await greedy());
-  assert.ok(pieces > 5, `${pieces} pieces`);
   assert.deepEqual(finishes, ["length"]);
   assert.equal(usage!.completion_tokens, 24);
 });
@@ -286,6 +286,7 @@ test("tools: a forced call has arguments valid under the schema", async () => {
 });
 
 test("tools: streamed deltas put together by the client's own helper", async () => {
+  const letGo = holdAnswers(host.engine, '"city"'); // the rest comes once these have been read
   const runner = host.client.chat.completions.stream({
     model: MODEL,
     messages,
@@ -295,16 +296,12 @@ test("tools: streamed deltas put together by the client's own helper", async () 
     tool_choice: "required",
     parallel_tool_calls: false,
   });
-  let deltas = 0;
-  runner.on("tool_calls.function.arguments.delta", () => {
-    deltas++;
-  });
+  runner.on("tool_calls.function.arguments.delta", letGo);
   const message = await runner.finalMessage();
   const call = message.tool_calls![0]!;
   assert.ok(call.type === "function");
   const { city, days } = JSON.parse(call.function.arguments);
   assert.ok(typeof city === "string" && days >= 1 && days <= 7);
-  assert.ok(deltas > 3, `${deltas} deltas`);
 });
 
 test("functions, as tools were called before: one call without an id, whole and streamed; text stays text", async () => {
@@ -381,9 +378,8 @@ test("abort mid-stream frees the request's pages", async () => {
     } as OpenAI.ChatCompletionCreateParamsStreaming,
     { signal: controller.signal },
   );
-  let chunks = 0;
   await assert.rejects(async () => {
-    for await (const _ of stream) if (++chunks === 5) controller.abort();
+    for await (const _ of stream) controller.abort();
     if (controller.signal.aborted) throw new Error("aborted");
   });
   await until(async () => {

@@ -8,7 +8,7 @@ import { test } from "node:test";
 import OpenAI from "openai";
 import { holdAnswers } from "../support/held-answers.js";
 import { startServer, type TestServer, until } from "../support/test-server.js";
-import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
+import { ENDLESS, writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const long = {
   messages: [{ role: "user", content: "the same long prompt ".repeat(10) }],
@@ -108,8 +108,9 @@ test("draining: 503 to newcomers, those inside finish; a deadline ends the rest"
 });
 
 test("draining past its deadline ends what is left", async () => {
-  await using host = await startServer({ model: writeTinyCheckpoint({ context: 8192 }) });
-  const endless = host.post("/v1/chat/completions", { ...long, max_tokens: 8000, ignore_eos: true }).then(
+  const { context, numPages, tokens } = ENDLESS;
+  await using host = await startServer({ model: writeTinyCheckpoint({ context }), numPages });
+  const endless = host.post("/v1/chat/completions", { ...long, max_tokens: tokens - 500, ignore_eos: true }).then(
     (response) => response.status,
     () => "cut",
   );

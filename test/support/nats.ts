@@ -2,10 +2,11 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "./free-port.js";
 import { until } from "./until.js";
 
 const EXECUTABLE = ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/usr/bin/nats-server"].find(existsSync);
@@ -18,15 +19,16 @@ export function whyNoNats(): string | false {
 export class TestNats implements AsyncDisposable {
   readonly #args: readonly string[];
   readonly #dir = mkdtempSync(join(tmpdir(), "pagoda-nats-"));
-  #port = -1; // its own choice the first time, and the same ever after
+  readonly #port: number; // the same ever after
   #child: ChildProcess | null = null;
 
-  private constructor(args: readonly string[]) {
-    this.#args = ["-a", "127.0.0.1", "-js", "-sd", this.#dir, "--ports_file_dir", this.#dir, ...args];
+  private constructor(port: number, args: readonly string[]) {
+    this.#port = port;
+    this.#args = ["-a", "127.0.0.1", "-p", String(port), "-js", "-sd", this.#dir, ...args];
   }
 
   static async start(args: readonly string[] = []): Promise<TestNats> {
-    const nats = new TestNats(args);
+    const nats = new TestNats(await freePort(), args);
     await nats.start();
     return nats;
   }
@@ -36,21 +38,12 @@ export class TestNats implements AsyncDisposable {
   }
 
   async start(): Promise<void> {
-    const child = spawn(EXECUTABLE!, [...this.#args, "-p", String(this.#port)], { stdio: "ignore" });
+    const child = spawn(EXECUTABLE!, this.#args, { stdio: "ignore" });
     this.#child = child;
     await until(() => {
       if (child.exitCode !== null) throw new Error(`nats-server ended with ${child.exitCode}`);
-      this.#port = this.#portSaid() ?? this.#port;
-      return this.#port > 0 && answers(this.#port);
+      return answers(this.#port);
     }, "nats-server listens");
-  }
-
-  /** From the file that it writes once it listens. */
-  #portSaid(): number | null {
-    const file = readdirSync(this.#dir).find((name) => name.endsWith(".ports"));
-    const text = file === undefined ? "" : readFileSync(join(this.#dir, file), "utf8");
-    const port = /:(\d+)"/.exec(text)?.[1];
-    return port === undefined ? null : Number(port);
   }
 
   /** Not gently. */
@@ -76,5 +69,6 @@ function answers(port: number): Promise<boolean> {
       resolve(true);
     });
     socket.once("error", () => resolve(false));
+    socket.once("close", () => resolve(false));
   });
 }

@@ -2,8 +2,8 @@
 
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { join } from "node:path";
+import { freePort } from "./free-port.js";
 import { until } from "./until.js";
 
 export interface ServedProcess extends AsyncDisposable {
@@ -60,13 +60,4 @@ async function urlSaidBy(child: ChildProcess): Promise<string> {
   }
   stderr.removeAllListeners("readable");
   return /OpenAI API +(\S+)\/v1\n/.exec(said)![1]!;
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address() as { port: number };
-  probe.close();
-  await once(probe, "close");
-  return port;
 }

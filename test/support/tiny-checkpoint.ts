@@ -16,6 +16,9 @@ export interface TinyShape {
   readonly dtype?: "F32" | "F16" | "BF16";
 }
 
+/** For answers that must not end while a test looks at them: to fill this context takes a fast machine the better part of a minute. */
+export const ENDLESS = { context: 131_072, tokens: 131_000, numPages: 16_500 } as const;
+
 const VOCAB = 260; // 256 bytes, then <bos>, <eos>, <|user|>, <|assistant|>
 const SPECIAL = ["<bos>", "<eos>", "<|user|>", "<|assistant|>"];
 

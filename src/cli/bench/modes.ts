@@ -92,9 +92,7 @@ async function recordingSteps<T>(engine: Engine, run: () => Promise<T>): Promise
     for await (const record of engine.steps({ signal: stop.signal })) records.push(record);
   })();
   const result = await run();
-  // The record of the last step came with its outputs; it is in the iterator's queue by now.
-  await new Promise((resolve) => setImmediate(resolve));
-  stop.abort();
+  stop.abort(); // the record of the last step came with its outputs: it is told yet
   await following;
   return { result, records };
 }

@@ -330,8 +330,8 @@ describe("an engine in its worker thread", () => {
     const kept = engine.generate("kept", { ...greedy, maxTokens: 3 });
     // Asked before the death was known, and never answered.
     const questions = [engine.stats(), engine.cacheSnapshot()];
-    for (const question of questions) await assert.rejects(question, { code: "engine_dead" });
-    await assert.rejects(begun.result(), { code: "engine_dead" });
+    const calls = [...questions, begun.result()];
+    await Promise.all(calls.map((call) => assert.rejects(call, { code: "engine_dead" })));
     assert.equal(engine.health().state, "restarting");
     await assert.rejects(engine.stats(), { code: "engine_dead" }, "asked of a thread that is not there");
     const result = await kept.result();

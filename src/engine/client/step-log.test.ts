@@ -25,8 +25,24 @@ test("a follower hears what comes; one that does not read loses the oldest", asy
   assert.equal((await first).value?.step, 1);
   for (let i = 2; i < 1003; i++) log.append(record(i));
   assert.equal((await following.next()).value?.step, 3, "1,001 came, a thousand are kept");
-  log.end();
-  assert.equal((await following.next()).done, true);
+  await following.return(undefined);
+});
+
+test("a follower that is behind hears what came before the end, or before its signal", async () => {
+  for (const isAborted of [true, false]) {
+    const log = new StepLog();
+    const controller = new AbortController();
+    const seen: number[] = [];
+    const following = (async () => {
+      for await (const { step } of log.follow(controller.signal)) seen.push(step);
+    })();
+    for (let i = 0; i < 5; i++) log.append(record(i));
+    if (isAborted) controller.abort();
+    else log.end();
+    log.append(record(5));
+    await following;
+    assert.deepEqual(seen.slice(0, 5), [0, 1, 2, 3, 4]);
+  }
 });
 
 test("a follower that waits goes when its signal says so, or at the end", async () => {

@@ -37,9 +37,11 @@ export class StepLog {
     this.#followers.add(follower);
     signal?.addEventListener("abort", wake, { once: true });
     try {
-      while (!this.#isOver && signal?.aborted !== true) {
+      for (;;) {
         const record = follower.queue.shift();
-        if (record !== undefined) yield record;
+        if (record !== undefined) {
+          yield record; // also what came before the end, to a reader that is behind
+        } else if (this.#isOver || signal?.aborted === true) return;
         else {
           await new Promise<void>((resolve) => {
             follower.wake = resolve;
