@@ -5,6 +5,8 @@
 //   node scripts/build-cuda.mjs --check sm_90a   compile, print what ptxas says of registers and spills; of what was checked
 //                                                before in any tree, what it said then (kept in the user's cache folder)
 //   --without WORD                               leave out sources with this word in their name
+//   --spills-of WORD,WORD                        with --check: of other sources only that they compile, in a fraction of the time
+//                                                where nvcc can leave its optimisations out
 import { spawn, spawnSync } from "node:child_process";
 import {
   existsSync,
@@ -28,6 +30,10 @@ const isCheck = process.argv.includes("--check");
 const named = process.argv.slice(2).filter((arg) => /^(sm|compute)_/.test(arg));
 const without = process.argv.indexOf("--without");
 const isWanted = (name) => without < 0 || !name.includes(process.argv[without + 1]);
+const spillsOf = process.argv.includes("--spills-of")
+  ? process.argv[process.argv.indexOf("--spills-of") + 1].split(",")
+  : [""];
+const isQuick = (name) => isCheck && !spillsOf.some((word) => name.includes(word));
 const nvcc = process.env.NVCC ?? "nvcc";
 const version = spawnSync(nvcc, ["--version"], { encoding: "utf8" });
 if (version.status !== 0) {
@@ -45,6 +51,9 @@ const architectures = named.length > 0 ? named : [...ARCHITECTURES, PTX];
 
 const toolkit = /V[\d.]+/.exec(version.stdout)?.[0] ?? "unknown";
 const outDir = isCheck ? join(cacheFolder(), `cuda-check-${toolkit}`) : join(root, "build", "cuda");
+const quickest = spawnSync(nvcc, ["--help"], { encoding: "utf8" }).stdout.includes("--Ofast-compile")
+  ? ["-Ofc=max"]
+  : [];
 const work = mkdtempSync(join(tmpdir(), "pagoda-cuda-"));
 mkdirSync(outDir, { recursive: true });
 const jobs = [];
@@ -52,18 +61,20 @@ const wanted = new Set();
 for (const arch of architectures) {
   for (const name of sourceNames().filter((source) => isFor(source, arch) && isWanted(source))) {
     const text = sourceText(name);
-    const target = `${imageName(name, text, arch)}.${isCheck ? "txt" : "gz"}`;
+    const target = `${imageName(name, text, arch)}.${isCheck ? `${isQuick(name) ? "quick" : "spills"}.txt` : "gz"}`;
     wanted.add(target);
     if (!existsSync(join(outDir, target))) jobs.push({ name, arch, text, target });
   }
 }
+
+jobs.sort((a, b) => isQuick(a.name) - isQuick(b.name)); // the longest first
 
 function compile({ name, arch, text, target }) {
   const source = join(work, `${name}-${arch}.cu`);
   const image = join(work, target.replace(/\.\w+$/, ""));
   writeFileSync(source, text);
   const kind = arch === PTX ? ["-ptx"] : ["-cubin", "--split-compile", "0", "-Xptxas", "-v"];
-  const args = [...kind, `-arch=${arch}`, ...OPTIONS, source, "-o", image];
+  const args = [...kind, ...(isQuick(name) ? quickest : []), `-arch=${arch}`, ...OPTIONS, source, "-o", image];
   return new Promise((resolve) => {
     const child = spawn(nvcc, args, { stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
@@ -82,14 +93,18 @@ function compile({ name, arch, text, target }) {
   });
 }
 
+/** ptxas says it of a kernel, then of every function that the kernel calls. */
+const SPILL = /\b[1-9]\d* bytes spill stores/;
+
 /** One line per kernel that spills or that ptxas warns about; C75xx says that wgmma was serialised. */
 function report(name, arch, said) {
   const kernels = said.split("Compiling entry function").slice(1);
-  const spilling = kernels.filter((text) => !text.includes("0 bytes spill stores"));
+  if (isQuick(name)) return `${name} for ${arch}: ${kernels.length} kernels\n`;
+  const spilling = kernels.filter((text) => SPILL.test(text));
   const warnings = said.split("\n").filter((line) => /warning|C75\d\d/.test(line));
   const lines = [
     `${name} for ${arch}: ${kernels.length} kernels, ${spilling.length} spill, ${warnings.length} warnings`,
-    ...spilling.map((text) => `  ${/'(\w+)'/.exec(text)?.[1]}: ${/\d+ bytes spill stores/.exec(text)?.[0]}`),
+    ...spilling.map((text) => `  ${/'(\w+)'/.exec(text)?.[1]}: ${SPILL.exec(text)?.[0]}`),
     ...warnings.map((line) => `  ${line}`),
   ];
   return `${lines.join("\n")}\n`;
