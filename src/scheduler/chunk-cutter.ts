@@ -32,13 +32,14 @@ export class ChunkCutter {
     const gained = this.#cache.advance(request);
     if (request.numPreemptions === 0) request.numCached += gained;
     // A preempted request may have found everything but its last token in the directory: in chunked mode that waits for its turn.
-    if (this.#isFixed && isDecode(request)) return false;
+    const isToken = isDecode(request);
+    if (this.#isFixed && isToken) return false;
     if (this.isShortOfBudget(request) || this.#isUnderWay(request) || !isReady(request)) return false;
     // What it took over, now or when it was tried before in this step, may have brought it to the end of its pages in a window group.
     if (!this.#cache.tryReserve(request, request.numTokens)) return false;
     const start = request.numComputed;
     const queryLen = this.#cut(request, most);
-    if (queryLen > 1 || start < request.promptLen) request.numChunks++;
+    if (!isToken) request.numChunks++;
     // A first token of a further sample costs as much as a decode, so that no step draws more tokens than it may, but for those of
     // its last prompt.
     const cost = this.#isFixed ? Math.max(this.longest, queryLen) : queryLen;
@@ -68,7 +69,7 @@ export class ChunkCutter {
     // States can be resumed at the ends of chunks alone, so the prompt's last whole page ends one, and what is left of the prompt is
     // a short chunk of its own.
     const whole = alignDown(start + remaining, this.#pageSize) - start;
-    return whole > 0 ? whole : remaining;
+    return whole === 0 ? remaining : whole;
   }
 
   /** An earlier row of this step or a row in the air computes the request's next page: once landed it can be taken over for nothing. */

@@ -99,6 +99,16 @@ test("a preempted request finds most of its work in the directory again", () => 
   assert.equal(second.numCached, 0, "the cache hit it reports is that of its first admission");
 });
 
+test("a preempted request that finds all but its last token again has no chunk more", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 3 });
+  const first = sim.add("first", tokensOf(1, 7), { maxTokens: 2 });
+  const second = sim.add("second", tokensOf(2, 4), { maxTokens: 4 });
+  while (first.state !== "finished") sim.step();
+  assert.deepEqual([second.state, second.numPreemptions, second.numTokens], ["waiting", 1, 5]);
+  sim.runAll();
+  assert.deepEqual([second.numChunks, second.numSteps, second.finishReason], [1, 4, "length"]);
+});
+
 test("a re-prefill keeps the chunk rules", () => {
   const sim = new Simulation({ pageSize: 4, pages: 20, maxPagesPerBatch: 2, idealChunk: 8, prefixCaching: false });
   const first = sim.add("first", tokensOf(1, 30), { maxTokens: 30 });

@@ -25,7 +25,6 @@ export class RequestQueue implements Iterable<Request> {
   insert(request: Request): void {
     const items = this.#items;
     let index = items.length;
-    items.push(request);
     // From the end: a new request usually belongs there.
     while (index > 0 && goesBefore(request, items[index - 1]!)) {
       items[index] = items[index - 1]!;

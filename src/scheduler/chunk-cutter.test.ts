@@ -1,0 +1,50 @@
+// How long a prompt's next chunk is, and when it has none.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { rowsOf, Simulation, tokensOf } from "../../test/support/simulation.js";
+
+test("the end of a prompt needs no more budget than it has tokens", () => {
+  const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 2, idealChunk: 4 });
+  for (let i = 0; i < 6; i++) sim.add(`writer ${i}`, tokensOf(i + 1, 1), { maxTokens: 9 });
+  assert.equal(sim.step().length, 6);
+  sim.add("prompt", tokensOf(9, 6));
+  const chunks = () => sim.step().filter(({ id }) => id === "prompt");
+  assert.deepEqual(chunks(), [], "two tokens are left, and its first chunk is a page");
+  assert.deepEqual(chunks(), [{ id: "prompt", start: 0, queryLen: 4 }], "now it comes before some of the decodes");
+  assert.deepEqual(chunks(), [{ id: "prompt", start: 4, queryLen: 2 }], "two tokens are left again");
+});
+
+test("where states are kept, a prompt's last whole page ends a chunk, and what is left is one of its own", () => {
+  const FULL = { kind: "full", numPages: 20 } as const;
+  const STATE = { kind: "state", numPages: 9 } as const;
+  const lengths = (groups: readonly (typeof FULL | typeof STATE)[], promptLen: number, prefixCaching = true) => {
+    const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8, groups, prefixCaching });
+    sim.add("r", tokensOf(1, promptLen));
+    return sim.runAll().map(([row]) => row!.queryLen);
+  };
+  for (const [promptLen, plain, split] of [
+    [14, [8, 6], [8, 4, 2]],
+    [16, [8, 8], [8, 8]],
+    [7, [7], [4, 3]],
+    [3, [3], [3]],
+    [10, [8, 2], [8, 2]],
+  ] as const) {
+    assert.deepEqual(lengths([FULL], promptLen), plain);
+    assert.deepEqual(lengths([FULL, STATE], promptLen, false), plain, "nothing is kept");
+    assert.deepEqual(lengths([FULL, STATE], promptLen), split);
+  }
+});
+
+test("a prompt with a chunk in the air waits for no twin: it could not take the page over when that lands", () => {
+  const sim = new Simulation({ pageSize: 1, maxPagesPerBatch: 4, idealChunk: 1 });
+  const launch = () =>
+    rowsOf(sim.scheduler.schedule(sim.scheduler.createStep())).map(({ id, start }) => `${id} ${start}`);
+  let isReady = true;
+  sim.add("late", tokensOf(1, 5)).readiness = { isReady: () => isReady };
+  assert.deepEqual(launch(), ["late 0"]);
+  isReady = false;
+  sim.add("scored", tokensOf(1, 5), { promptLogprobs: 0, priority: -1 }); // it computes every position, whoever has it
+  assert.deepEqual(launch(), ["scored 0"]);
+  isReady = true;
+  assert.deepEqual(launch(), ["scored 1", "late 1"]);
+});
