@@ -23,6 +23,43 @@ test("outputs arrive as they were sent, in their order", () => {
   }
 });
 
+test("a token and nothing else is one integer; whose it is, is said when it changes", () => {
+  const packer = new OutputPacker();
+  const plain = (row: number, index: number, token: number): RequestOutput => ({
+    ...{ callId: `call-${row}`, index, tokens: [token], ...NOTHING, trace: null, error: null },
+  });
+  const packed = (outputs: RequestOutput[], numRows = 0) => {
+    const { callIds, indexes, tokens, places, rowIds, rows } = structuredClone(
+      packer.pack({ type: "outputs", outputs, step: numRows === 0 ? null : recordOf(numRows, 7) }),
+    );
+    return [callIds, indexes, tokens, places, rowIds, rows];
+  };
+  const ints = (...values: number[]) => Int32Array.from(values);
+  const two = [plain(1, 0, 5), plain(2, 1, 6)];
+  assert.deepEqual(packed(two, 1), [["call-1", "call-2"], ints(0, 1), ints(5, 6), [], ["call-0"], ints(7, 1, 0)]);
+  assert.deepEqual(packed(two, 1), [null, null, ints(5, 6), [], null, ints(7, 1, 0)]);
+  assert.deepEqual(packed([plain(1, 0, 9)]), [["call-1"], ints(0), ints(9), [], null, ints()], "one has left");
+  assert.deepEqual(packed([plain(1, 0, 8)]), [null, null, ints(8), [], null, ints()]);
+  assert.deepEqual(packed([plain(1, 1, 8)]), [["call-1"], ints(1), ints(8), [], null, ints()], "another sample");
+  const ended: RequestOutput = { ...plain(3, 0, 1), finishReason: "length" };
+  assert.deepEqual(packed([ended, plain(1, 1, 7)]), [null, null, ints(7), [0], null, ints()]);
+});
+
+test("whatever else an output says arrives, too", () => {
+  const others: Partial<RequestOutput>[] = [
+    { finishReason: "length" },
+    { promptLogprobs: [null] },
+    { vector: Float32Array.of(1, 2) },
+    { trace: { steps: 3 } as NonNullable<RequestOutput["trace"]> },
+    { stopToken: 0 },
+  ];
+  for (const other of others) {
+    const output = { callId: "a", index: 0, tokens: [1], ...NOTHING, trace: null, error: null, ...other };
+    const sent = { type: "outputs", outputs: [output], step: null } as const;
+    assert.deepEqual(new OutputUnpacker().unpack(structuredClone(new OutputPacker().pack(sent))), sent);
+  }
+});
+
 /** One in four says more than a token. */
 function outputOf(row: number, message: number, kind: number): RequestOutput {
   const plain = { callId: `call-${row}`, index: row & 1, tokens: [message], ...NOTHING, trace: null, error: null };

@@ -34,7 +34,7 @@ export class OutputPacker {
   pack({ outputs, step }: Outputs): PackedOutputs {
     const places: number[] = [];
     const others: RequestOutput[] = [];
-    let tokens = new Int32Array(outputs.length);
+    const tokens = new Int32Array(outputs.length);
     let count = 0;
     let isSame = true;
     for (let i = 0; i < outputs.length; i++) {
@@ -53,13 +53,12 @@ export class OutputPacker {
     }
     if (this.#callIds.length !== count) isSame = false;
     this.#callIds.length = this.#indexes.length = count;
-    if (count < tokens.length) tokens = tokens.slice(0, count);
     const names = { callIds: isSame ? null : this.#callIds, indexes: isSame ? null : Int32Array.from(this.#indexes) };
     const rows = step === null ? NO_INTS : new Int32Array(ROW_INTS * step.rows.length);
     const hasRowIds = step !== null && this.#packRows(step.rows, rows);
     const record = step === null ? null : { ...step, rows: [] };
     const rowIds = hasRowIds ? this.#rowIds : null;
-    return { type: "packed", ...names, tokens, places, others, step: record, rowIds, rows };
+    return { type: "packed", ...names, tokens: tokens.slice(0, count), places, others, step: record, rowIds, rows };
   }
 
   /** Whether they are other rows than those before. */
@@ -91,7 +90,7 @@ export class OutputUnpacker {
     this.#rowIds = rowIds ?? this.#rowIds;
     const outputs: RequestOutput[] = [];
     for (let plain = 0, other = 0; plain < tokens.length || other < others.length; ) {
-      if (other < others.length && places[other] === outputs.length) outputs.push(others[other++]!);
+      if (places[other] === outputs.length) outputs.push(others[other++]!);
       else {
         const [callId, index, token] = [this.#callIds[plain]!, this.#indexes[plain]!, tokens[plain]!];
         outputs.push({ ...EMPTY_OUTPUT, callId, index, tokens: [token] });

@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { openFilesUnder } from "../../../test/support/open-files.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import { writeTinyEncoder } from "../../../test/support/tiny-encoder.js";
+import type { AttentionPlan } from "../../core/attention-plan.js";
+import type { Batch } from "../../core/batch.js";
+import type { KvPoolSpec, StagedBatch, TokenBuffer } from "../../device/device.js";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
 import { familyOf } from "../../models/registry.js";
 import { openCheckpoint } from "../checkpoint.js";
@@ -46,10 +51,30 @@ function truth(): Required<Pick<GoldenCase, "last_logits" | "logprob_sum" | "gre
 
 const right = truth();
 
-function verify(golden: Partial<GoldenCase>, options: VerifyOptions = {}) {
+/** Notes what it was asked for. */
+class WatchedDevice extends ReferenceDevice {
+  readonly poolPages: number[] = [];
+  readonly stepTokens: number[] = [];
+
+  override allocKvPool(spec: KvPoolSpec) {
+    this.poolPages.push(spec.numPages);
+    return super.allocKvPool(spec);
+  }
+
+  override stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous?: TokenBuffer): void {
+    this.stepTokens.push(batch.numTokens);
+    super.stage(staged, batch, plans, previous);
+  }
+}
+
+function writeGoldens(cases: readonly GoldenCase[], to = folder): void {
+  writeFileSync(join(to, "golden.json"), JSON.stringify({ cases }));
+}
+
+function verify(golden: Partial<GoldenCase>, options: VerifyOptions = {}, device = new ReferenceDevice()) {
   const { gaps: _, ...known } = right;
-  writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases: [{ prompt: PROMPT, ...known, ...golden }] }));
-  const result = verifyModel(folder, new ReferenceDevice(), { tolerance: TOLERANCE, ...options });
+  writeGoldens([{ prompt: PROMPT, ...known, ...golden }]);
+  const result = verifyModel(folder, device, { tolerance: TOLERANCE, ...options });
   assert.equal(result.cases.length, 1);
   assert.equal(result.isOk, result.cases[0]!.isOk);
   return result.cases[0]!;
@@ -79,9 +104,84 @@ test("a logit that is off by more than the tolerance fails; what a golden does n
   assert.deepEqual([logitDifference, logprobDifference, greedyLen, isOk], [null, null, 0, true]);
 });
 
-test("pages are kept as asked for: in f16 the logits move a little", () => {
-  const { logitDifference } = verify({}, { kvDtype: "f16" });
-  assert.ok(logitDifference! > 0 && logitDifference! < 0.1);
+test("pages and weights are kept as asked for: with fewer bits the logits move a little", () => {
+  for (const options of [{ kvDtype: "f16" }, { quantize: "q8" }] satisfies VerifyOptions[]) {
+    const { logitDifference } = verify({}, options);
+    assert.ok(logitDifference! > 0 && logitDifference! < 0.1, JSON.stringify(options));
+  }
+});
+
+test("a prompt runs at once, again in chunks of 16 unless told otherwise, and token by token after it", () => {
+  const stepsOf = (options: VerifyOptions): number[] => {
+    const device = new WatchedDevice();
+    assert.equal(verify({}, options, device).isOk, true);
+    return device.stepTokens;
+  };
+  assert.deepEqual(stepsOf({}), [19, 16, 3, 1, 1, 1]);
+  assert.deepEqual(stepsOf({ chunk: 9 }), [19, 9, 9, 1, 1, 1, 1]);
+  assert.deepEqual(stepsOf({ chunk: null }), [19, 1, 1, 1]);
+  assert.equal(verify({}, { chunk: null }).chunkDifference, 0);
+  assert.deepEqual(openFilesUnder(folder), []);
+});
+
+test("what is exactly right passes without any tolerance; a difference of just the tolerance passes", () => {
+  const sum = -verify({ logprob_sum: 0 }).logprobDifference!;
+  assert.equal(verify({ logprob_sum: sum }, { tolerance: 0 }).isOk, true);
+  const at = right.last_logits.map((logit, i) => (i === 7 ? logit + 0.5 : logit));
+  const { logitDifference } = verify({ last_logits: at });
+  assert.equal(verify({ last_logits: at }, { tolerance: logitDifference! }).isOk, true);
+});
+
+test("cases share a model, but those of either side of longrope's switch have their own", () => {
+  const cases = [20, 40, 7].map((length) => ({ prompt: Array(length).fill(3) }));
+  writeGoldens([...cases, { prompt: [0] }]);
+  const shared = new WatchedDevice();
+  const { cases: results, isOk } = verifyModel(folder, shared);
+  assert.deepEqual(
+    results.map(({ index, promptLen }) => [index, promptLen]),
+    [
+      [0, 20],
+      [1, 40],
+      [2, 7],
+      [3, 1],
+    ],
+  );
+  assert.equal(isOk, true);
+  assert.deepEqual(shared.poolPages, [1 + 2 * 3]);
+
+  const long = writeTinyCheckpoint({ layers: 1 });
+  const config = JSON.parse(readFileSync(join(long, "config.json"), "utf8")) as Record<string, unknown>;
+  const factors = { short_factor: Array(4).fill(1), long_factor: Array(4).fill(4) };
+  const rope_scaling = { type: "longrope", original_max_position_embeddings: 33, ...factors };
+  writeFileSync(join(long, "config.json"), JSON.stringify({ ...config, rope_scaling }));
+  writeGoldens(
+    [49, 32, 33, 34].map((length) => ({ prompt: Array(length - 1).fill(3), greedy: [1] })),
+    long,
+  );
+  const own = new WatchedDevice();
+  assert.equal(verifyModel(long, own, { tolerance: 100 }).cases.length, 4);
+  assert.deepEqual(own.poolPages, [1 + 2 * 4, 1 + 2 * 3]);
+});
+
+test("of a model that embeds, vectors are compared, alone and beside another text", () => {
+  const encoder = writeTinyEncoder();
+  const device = new WatchedDevice();
+  const prompt = [2, 6, 7, 8, 3];
+  const found = (golden: Partial<GoldenCase>, options: VerifyOptions = {}) => {
+    writeGoldens([{ prompt, ...golden }], encoder);
+    return verifyModel(encoder, device, { tolerance: TOLERANCE, ...options }).cases[0]!;
+  };
+  const zeros = Array(32).fill(0);
+  const { logitDifference: largest } = found({ mean: zeros });
+  assert.deepEqual(found({}), {
+    ...{ index: 0, promptLen: 5, logitDifference: 0, logprobDifference: null, chunkDifference: 0, greedyLen: 0 },
+    ...{ ties: [], misses: [], isOk: true },
+  });
+  assert.deepEqual(device.stepTokens.slice(0, 2), [5, 26]);
+  assert.deepEqual(device.poolPages[0], 1 + 2 * 2);
+  assert.equal(found({}, { tolerance: 0 }).isOk, true);
+  assert.deepEqual([found({ mean: zeros }).isOk, found({ mean: zeros }, { tolerance: largest! }).isOk], [false, true]);
+  assert.equal(found({ mean: zeros.slice(1) }, { tolerance: 100 }).isOk, false, "another size");
 });
 
 test("log-probabilities may be off by the tolerance for each token of the prompt", () => {
@@ -102,6 +202,9 @@ test("another greedy token is a miss, unless both implementations were near a ti
   assert.deepEqual([tie.isOk, tie.ties, tie.misses], [true, [miss], []]);
   assert.equal(verify({ greedy: [other] }, { tolerance: 0.99 * gap }).isOk, false, "ours is none");
   assert.equal(verify({ greedy: [other], min_top2_gap: 1.02 * gap }, tolerant).isOk, false, "theirs was none");
+  assert.equal(verify({ greedy: [other], min_top2_gap: 1.01 * gap }, tolerant).isOk, false, "nor was that");
+  assert.equal(verify({ greedy: [other] }, { tolerance: miss!.gap }).isOk, false, "less, not as much");
+  assert.equal(TIE_GAP, 0.005);
   const second = verify({ greedy: [right.greedy[0]!, (right.greedy[1]! + 1) % 250] }).misses[0]!;
   assert.deepEqual([second.index, second.found], [1, right.greedy[1]]);
 });
@@ -121,4 +224,6 @@ test("goldens that are none are refused by name", () => {
   }
   assert.throws(() => verify({ greedy: [260] }), /ids below 260/);
   assert.throws(() => verify({ prompt: [1, 260] }), /ids below 260/);
+  writeGoldens([{ prompt: [1, 2] }, { prompt: [1, 260] }]);
+  assert.throws(() => verifyModel(folder, new ReferenceDevice()), /ids below 260/);
 });

@@ -185,7 +185,7 @@ function verifyCase(
 }
 
 function runInChunks(runner: ModelRunner, prompt: readonly number[], chunk: number): Float32Array {
-  let logits: Float32Array = new Float32Array(0);
+  let logits!: Float32Array; // no prompt is empty
   for (let start = 0; start < prompt.length; start += chunk) {
     const end = Math.min(start + chunk, prompt.length);
     logits = runner.run([{ sequence: 1, tokens: prompt, start, end, logitsFrom: prompt.length - 1 }]);
@@ -206,17 +206,15 @@ function decodeGreedy(
   const ties: GreedyMiss[] = [];
   const misses: GreedyMiss[] = [];
   let logits = last;
-  for (let index = 0; index < greedy.length; index++) {
-    const position = prompt.length + index;
-    if (index > 0) {
-      logits = runner.run([{ sequence: 0, tokens, start: position - 1, end: position, logitsFrom: position - 1 }]);
-    }
-    const expected = greedy[index]!;
+  for (const [index, expected] of greedy.entries()) {
     const found = argmax(logits);
-    if (found === expected) continue;
-    const gap = logits[found]! - logits[expected]!;
-    const isTie = gap < tieGap && ownGap < tieGap;
-    (isTie ? ties : misses).push({ index, expected, found, gap });
+    if (found !== expected) {
+      const gap = logits[found]! - logits[expected]!;
+      const isTie = gap < tieGap && ownGap < tieGap;
+      (isTie ? ties : misses).push({ index, expected, found, gap });
+    }
+    const start = prompt.length + index;
+    logits = runner.run([{ sequence: 0, tokens, start, end: start + 1, logitsFrom: start }]);
   }
   return { ties, misses };
 }
