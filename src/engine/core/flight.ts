@@ -20,7 +20,7 @@ export interface FlightGroups {
 }
 
 const NO_PAGES = new Int32Array(0);
-/** Further samples that can begin in one flight on the device: as many as the scheduler lets. Beyond it the host would draw. */
+/** Further samples that can begin in one flight: the scheduler counts them as tokens of the step, all but those of its last call. */
 const forkRoom = (maxTokens: number): number => maxTokens + SAMPLING.n.max;
 
 export class Flight {
@@ -86,11 +86,11 @@ export class Flight {
     }
   }
 
-  /** Entries for `count` first tokens of forks; -1 when there is no room left for so many. */
+  /** The first of `count` entries for first tokens of forks. */
   reserveForks(count: number): number {
-    if (this.numForks + count > forkRoom(this.batch.maxTokens)) return -1;
+    const first = this.batch.maxTokens + this.numForks;
     this.numForks += count;
-    return this.batch.maxTokens + this.numForks - count;
+    return first;
   }
 
   /** Appends the session's new tokens to the batch as its next row, with the logit rows it needs. */

@@ -162,20 +162,19 @@ export class Launcher {
     const session = flight.sessions[row]!;
     const { request, sampling } = session;
     const end = flight.step.endOf(row);
-    const numForks = forksAt(request, end);
-    const firstFork = sampling.editLogits === null && numForks > 0 ? flight.reserveForks(numForks) : -1;
     // A hook edits on the host, and further samples of the call draw from what it made.
-    if (sampling.editLogits !== null || (numForks > 0 && firstFork < 0)) {
+    if (sampling.editLogits !== null) {
       flight.keptOf[row] = flight.logits.keep(this.#parts.model.logits, blockRow, 1);
       this.#rows.add(blockRow);
       return;
     }
+    const numForks = forksAt(request, end);
     try {
       this.#sampler.addRow(this.#rows, blockRow, request, sampling, end);
+      if (numForks > 0) flight.forkOf[row] = flight.reserveForks(numForks);
       for (let index = 1; index <= numForks; index++) {
         this.#sampler.addFork(this.#forks, blockRow, request, sampling, index);
       }
-      flight.forkOf[row] = firstFork;
     } catch (error) {
       flight.faultOf[row] = error;
     }

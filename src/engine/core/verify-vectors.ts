@@ -48,7 +48,7 @@ function pooled(hidden: Float32Array, hiddenSize: number, pooling: Pooling): Flo
   const numTokens = hidden.length / hiddenSize;
   const first = pooling === "last" ? numTokens - 1 : 0;
   const end = isOfOneToken(pooling) ? first + 1 : numTokens;
-  for (let t = first; t < end; t++) state.add(hidden.subarray(t * hiddenSize, (t + 1) * hiddenSize), t);
+  for (let t = first; t < end; t++) state.add(hidden.subarray(t * hiddenSize), t); // it takes as many as it has
   return state.vector();
 }
 

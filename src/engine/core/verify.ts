@@ -82,11 +82,12 @@ export function verifyModel(path: string, device: Device, options: VerifyOptions
   const generates = spec.task === undefined;
   checkIds(goldens, vocabSize, path);
   const lengthOf = ({ prompt, greedy = [] }: GoldenCase): number => prompt.length + greedy.length;
+  const isLong = (golden: GoldenCase): boolean => lengthOf(golden) > shortContext;
   const source = checkpoint.openTensors();
   // Cases of either side of longrope's switch need a model of their own; all others share one.
   const runners = new Map<boolean, LoadedRunner>();
-  const runnerFor = (isLong: boolean): LoadedRunner => {
-    const own = goldens.filter((golden) => lengthOf(golden) > shortContext === isLong);
+  const runnerFor = (side: boolean): LoadedRunner => {
+    const own = goldens.filter((golden) => isLong(golden) === side);
     const maxContext = Math.max(...own.map(lengthOf));
     const capacity = { maxTokens: maxContext + (generates ? 0 : OTHER_TEXT), maxLogitRows: 16, maxContext };
     const model = family.load(config, { device, source, capacity, quantize: options.quantize ?? "none" });
@@ -98,9 +99,9 @@ export function verifyModel(path: string, device: Device, options: VerifyOptions
   const cases: CaseResult[] = [];
   try {
     for (const [index, golden] of goldens.entries()) {
-      const isLong = lengthOf(golden) > shortContext;
-      const loaded = runners.get(isLong) ?? runnerFor(isLong);
-      runners.set(isLong, loaded);
+      const side = isLong(golden);
+      const loaded = runners.get(side) ?? runnerFor(side);
+      runners.set(side, loaded);
       const { runner, model } = loaded;
       const { chunk = 16 } = options;
       const result = generates
