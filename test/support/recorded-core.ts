@@ -26,6 +26,7 @@ export class RecordingDevice extends NullDevice {
   readonly logits = this.allocTensor(1, VOCAB);
   #batch = new Batch(1, 0);
   #first = 0;
+  readonly #ended = new Set<TokenBuffer>();
 
   override stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous?: TokenBuffer): void {
     const rows = Array.from({ length: batch.numRows }, (_, r) => rowText(batch, r));
@@ -71,8 +72,11 @@ export class RecordingDevice extends NullDevice {
   override copyStates(_pool?: StatePool, from = 0, to = 0): void {
     this.lines.push(`copy state ${from}>${to}`);
   }
-  override waitFor(): void {
-    this.lines.push("land");
+  override endFlight(tokens: TokenBuffer): void {
+    this.#ended.add(tokens);
+  }
+  override waitFor(tokens: TokenBuffer): void {
+    this.lines.push(this.#ended.delete(tokens) ? "land" : "wait for what never ends");
   }
 
   #row(logitRow: number): Float32Array {

@@ -41,7 +41,7 @@ test("what nobody has taken is joined, sample by sample, and the last chunk of e
   push(1, "y", { finishReason: "length", trace });
   push(1, "z");
   assert.deepEqual(said, []);
-  push(0, "", { finishReason: "stop", stopToken: 0, tokens: [0], trace });
+  push(0, "", { finishReason: "stop", stopToken: 0, tokens: [0], trace: { ...trace, steps: 7 } });
   push(0, "late");
   assert.deepEqual(said, ["end"]);
   const chunks = await read(generation);
@@ -65,7 +65,8 @@ test("what nobody has taken is joined, sample by sample, and the last chunk of e
       [1, "xy", 2, "length", null],
     ],
   );
-  assert.deepEqual(result.trace, { promptTokens: 3, completionTokens: 6 });
+  assert.equal(result.id, "call");
+  assert.deepEqual(result.trace, { promptTokens: 3, steps: 7, completionTokens: 6 }, "the first sample's");
 });
 
 test("a reader that waits gets each piece as it comes, and the end without text", async () => {
@@ -82,6 +83,27 @@ test("a reader that waits gets each piece as it comes, and the end without text"
   const { value } = await next;
   assert.deepEqual([value.text, value.tokenIds, value.logprobs, value.finishReason], ["", [], [], "length"]);
   assert.equal((await reading.next()).done, true);
+});
+
+test("the prompt's log-probabilities come with the first chunk, once, and with the result", async () => {
+  const { generation, push } = generationOf(1);
+  const promptLogprobs = [null, { id: 3, logprob: -2, top: [] }];
+  const reading = generation[Symbol.asyncIterator]();
+  const next = async () => (await reading.next()).value;
+  push(0, "a", { promptLogprobs });
+  assert.deepEqual((await next()).promptLogprobs, promptLogprobs);
+  push(0, "b");
+  assert.equal((await next()).promptLogprobs, null);
+  push(0, "c", { finishReason: "length", trace });
+  assert.equal((await next()).promptLogprobs, null);
+  assert.deepEqual((await generation.result()).promptLogprobs, promptLogprobs);
+  const late = generationOf(2);
+  late.push(1, "x");
+  const chunks = late.generation[Symbol.asyncIterator]();
+  assert.equal((await chunks.next()).value.promptLogprobs, null);
+  late.push(0, "a", { promptLogprobs });
+  assert.deepEqual((await chunks.next()).value.promptLogprobs, promptLogprobs);
+  late.generation.abort();
 });
 
 test("a stop string ends its sample alone: the engine is told, and what it sends until it has stopped is dropped", async () => {

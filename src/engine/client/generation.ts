@@ -117,7 +117,6 @@ export class TextGeneration implements Generation, CallReader {
   fail(error: PagodaError): void {
     if (this.#isOver) return;
     this.#error = error;
-    for (const sample of this.#samples) sample.finishReason ??= error.code === "aborted" ? "abort" : "error";
     this.#init.onAbort(-1);
     this.#end();
     this.#wake?.();
@@ -170,7 +169,6 @@ export class TextGeneration implements Generation, CallReader {
           await new Promise<void>((resolve) => {
             this.#wake = resolve;
           });
-          this.#wake = null;
         }
       }
     } finally {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EngineDeadError } from "../../core/errors.js";
 import { EMPTY_OUTPUT, type RequestOutput, toWire } from "../messages.js";
-import { RelayReader } from "./relay.js";
+import { RelayReader, textFieldsOf } from "./relay.js";
 
 function relayOf(numSamples: number) {
   const heard: string[] = [];
@@ -29,6 +29,13 @@ test("a call is over when every sample has ended, and says so before its last ou
   reader.push(output(0));
   reader.fail(new EngineDeadError("engine_dead", { reason: "late" }));
   assert.deepEqual(heard, ["0", "1", "end", "0 last"]);
+});
+
+test("a call's message has those fields of texts that the call has", () => {
+  const call = { kind: "pool", prompt: [1] };
+  assert.deepEqual(textFieldsOf(call as never), {});
+  assert.deepEqual(textFieldsOf({ ...call, pooling: "mean" } as never), { pooling: "mean" });
+  assert.deepEqual(textFieldsOf({ ...call, secondStart: 3 } as never), { secondStart: 3 });
 });
 
 test("one failed sample ends the call, and so does an error of the engine", () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import type { StepRecord } from "../types.js";
 import { StepLog } from "./step-log.js";
@@ -48,10 +49,15 @@ test("a follower that is behind hears what came before the end, or before its si
 test("a follower that waits goes when its signal says so, or at the end", async () => {
   const log = new StepLog();
   const controller = new AbortController();
-  const aborted = log.follow(controller.signal).next();
+  const signalled = log.follow(controller.signal);
+  const first = signalled.next();
+  log.append(record(7));
+  assert.equal((await first).value?.step, 7, "until then it hears what comes");
+  const aborted = signalled.next();
   const left = log.follow().next();
   controller.abort();
   assert.equal((await aborted).done, true);
+  assert.equal(getEventListeners(controller.signal, "abort").length, 0);
   log.end();
   assert.equal((await left).done, true);
 });

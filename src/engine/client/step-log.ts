@@ -35,7 +35,7 @@ export class StepLog {
     const follower: Follower = { queue: [], wake: null };
     const wake = () => follower.wake?.();
     this.#followers.add(follower);
-    signal?.addEventListener("abort", wake, { once: true });
+    signal?.addEventListener("abort", wake);
     try {
       for (;;) {
         const record = follower.queue.shift();
@@ -46,7 +46,6 @@ export class StepLog {
           await new Promise<void>((resolve) => {
             follower.wake = resolve;
           });
-          follower.wake = null;
         }
       }
     } finally {

@@ -1,28 +1,40 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { overriding } from "../../../test/support/overriding.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import { openCheckpoint } from "../checkpoint.js";
 import type { EngineFacts } from "../messages.js";
 import { type RunText, TextTasks } from "./text-tasks.js";
 
 const checkpoint = openCheckpoint(writeTinyCheckpoint());
 const tokenizer = checkpoint.tokenizer!;
+const [OPEN, BETWEEN, CLOSE] = ["(", "|", ")"].map((mark) => tokenizer.encode(mark));
+const around = { before: OPEN!, between: BETWEEN!, after: CLOSE!, hasTypes: true };
+/** Pairs stand in brackets, texts alone in nothing. */
+const framing = overriding(tokenizer, {
+  frame: (isPair) => (isPair ? around : { before: [], between: [], after: [], hasTypes: false }),
+});
 
 /** Texts are tokens here as there; the vector of one is its length and its first token. */
 function tasksOf(recipe: Partial<typeof checkpoint.recipe> = {}, more: Partial<EngineFacts> = {}) {
-  const ran: [kind: string, text: string, pooling: string | undefined][] = [];
-  const run: RunText = async (kind, ids, { pooling }) => {
-    ran.push([kind, tokenizer.decode(ids), pooling]);
+  const ran: [kind: string, text: string, pooling: string | undefined, ...second: number[]][] = [];
+  const asked: [text: string, options: EncodeOptions][] = [];
+  const run: RunText = async (kind, ids, { pooling, secondStart }) => {
+    ran.push([kind, tokenizer.decode(ids), pooling, ...(secondStart === undefined ? [] : [secondStart])]);
     return Float32Array.of(ids.length, ids[0]!, 0);
   };
   const facts = { maxContext: 10, poolTokens: 20, task: "generate", numLabels: 0, isBidirectional: false, ...more };
   const tasks = new TextTasks(
-    { ...checkpoint, recipe: { ...checkpoint.recipe, ...recipe }, requireTokenizer: () => tokenizer },
+    { ...checkpoint, recipe: { ...checkpoint.recipe, ...recipe }, requireTokenizer: () => framing },
     () => facts as EngineFacts,
-    async (text, options) => tokenizer.encode(text, options),
+    async (text, options) => {
+      asked.push([text, options]);
+      return tokenizer.encode(text, options);
+    },
     run,
   );
-  return { tasks, ran };
+  return { tasks, ran, asked };
 }
 
 test("a text runs with the checkpoint's own pooling, or another one without the layers after it", async () => {
@@ -94,8 +106,10 @@ test("texts are cut where that is asked for, to a number of tokens or to what th
   await assert.rejects(tasks.embed(["abc", text], { maxTokens: 11 }), { code: "text_too_long" });
   await tasks.embed([text], { maxTokens: 12 });
   await assert.rejects(tasks.embed(["x".repeat(321)], {}), { code: "text_too_long" }, "more than ten tokens can be");
-  await tasks.embed(["x".repeat(321)], { truncate: true });
-  assert.equal(ran.at(-1)![1], "xxxxxx");
+  await tasks.embed([`y${"x".repeat(320)}`], { truncate: true });
+  assert.equal(ran.at(-1)![1], "yxxxxx");
+  await tasks.embed([text], { truncate: 1 });
+  assert.equal(ran.at(-1)![1], "a");
 });
 
 test("pairs are compared by angle where a model embeds; the best come first, equals in their order", async () => {
@@ -107,6 +121,7 @@ test("pairs are compared by angle where a model embeds; the best come first, equ
     "each text once",
   );
   assert.equal(promptTokens, 3 + 4 + 3);
+  assert.equal((await tasks.rerank("a", ["bb", "b", "bb"], { topN: 1 })).results.length, 1);
   assert.equal(results.length, 2);
   assert.ok(results[0]!.score >= results[1]!.score);
   const all = await tasks.rerank("a", ["bb", "b", "bb"], {});
@@ -117,4 +132,43 @@ test("pairs are compared by angle where a model embeds; the best come first, equ
   for (const topN of [0, 1.5]) await assert.rejects(tasks.rerank("a", ["b"], { topN }), { param: "topN" });
   await assert.rejects(tasksOf().tasks.score([["a", "b"]], {}), { code: "task_unsupported" });
   await assert.rejects(tasksOf({}, { numLabels: 3 }).tasks.score([["a", "b"]], {}), { code: "task_unsupported" });
+});
+
+test("a text is content, in which no control token is found; its prompt is the checkpoint's own", async () => {
+  const { tasks, asked } = tasksOf({ prompts: { query: "q:" } });
+  await tasks.embed(["<eos>"], { promptName: "query" });
+  await tasks.embed([""], { prompt: "<eos>" });
+  assert.deepEqual(asked, [
+    ["q:<eos>", { addSpecialTokens: false, content: [[2, 7]] }],
+    ["<eos>", { addSpecialTokens: false, content: [] }],
+  ]);
+});
+
+test("a cross-encoder reads both texts at once: one number, made a probability unless it is to stay as it is", async () => {
+  const scorer = { numLabels: 1, scorePooling: "first" } as const;
+  const { tasks, ran } = tasksOf({ scoreActivation: "sigmoid" }, scorer);
+  const pairs = [["a", "bc"]] as const;
+  assert.deepEqual(await tasks.score(pairs, { raw: true }), { scores: [6], promptTokens: 6 });
+  assert.deepEqual(ran, [["score", "(a|bc)", "first", 3]]);
+  const sigmoid = 1 / (1 + Math.exp(-6));
+  for (const raw of [undefined, false]) {
+    const { scores } = await tasks.score(pairs, raw === undefined ? {} : { raw });
+    assert.ok(Math.abs(scores[0]! - sigmoid) < 1e-6);
+  }
+  assert.deepEqual((await tasksOf({ scoreActivation: "identity" }, scorer).tasks.score(pairs, {})).scores, [6]);
+  await assert.rejects(tasks.score(pairs, { maxTokens: 5 }), { code: "text_too_long" });
+  await tasks.score(pairs, { maxTokens: 6, truncate: 5 });
+  assert.equal(ran.at(-1)![1], "(a|b)");
+  const asking = tasksOf({ isAsked: true, question: "{query}?{document}!" }, scorer);
+  await asking.tasks.score(pairs, {});
+  assert.deepEqual(asking.ran, [["score", "a?bc!", "first"]]);
+});
+
+test("lists are lists, and what is wrong is shown, though not all of it", async () => {
+  const { tasks } = tasksOf();
+  await assert.rejects(tasks.embed({ length: 0 } as never, {}), { param: "inputs" });
+  await assert.rejects(tasks.score("ab" as never, {}), { param: "pairs" });
+  await assert.rejects(tasks.rerank("a", "b" as never, {}), { param: "documents" });
+  const long = `y${"x".repeat(150)}`;
+  await assert.rejects(tasks.embed(["a"], { pooling: long as never }), { message: /pooling is yx{99};/ });
 });

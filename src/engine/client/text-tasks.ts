@@ -90,7 +90,7 @@ export class TextTasks {
     );
     const results = scores
       .map((score, index) => ({ index, score, document: documents[index]! }))
-      .sort((a, b) => b.score - a.score || a.index - b.index);
+      .sort((a, b) => b.score - a.score); // equals stay in their order
     return { results: results.slice(0, topN), promptTokens };
   }
 

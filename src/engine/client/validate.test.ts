@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { AddMessage, EngineFacts } from "../messages.js";
 import type { GenerateOptions } from "../types.js";
 import { addMessage } from "./add-message.js";
-import { checkConstraint, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
+import { checkConstraint, checkMessages, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
 
 const FACTS = { vocabSize: 100, maxContext: 64, poolTokens: 48, pageSize: 16 } as EngineFacts;
 const WIDE = { ...FACTS, poolTokens: Number.POSITIVE_INFINITY };
@@ -20,6 +20,8 @@ test("what is not asked for is the model's own; an answer ends where context or 
   assert.equal(check({ minTokens: 7, maxTokens: 7 }).minTokens, 7);
   assert.throws(() => check({ minTokens: 8, maxTokens: 7 }), { code: "invalid_value", param: "minTokens" });
   assert.equal(check({ seed: 0 }).seed, 0);
+  const among = { priority: 3, topK: 5, seed: undefined as never, minP: 0.5 };
+  assert.deepEqual([check(among).topK, check(among).minP], [5, 0.5], "what is no sampling, or not given, hides none");
 });
 
 test("a call without them has no priority, salt or client of its own, and an id of its own", () => {
@@ -49,6 +51,8 @@ test("each value is held to its range, its ends included", () => {
     { logprobs: null },
     { ignoreEos: true },
     { stop: ["a"] },
+    { stop: Array(64).fill("a") },
+    { stopTokenIds: Array(1024).fill(1) },
     { stopTokenIds: [0, 99] },
     { logitBias: [[99, -1.5]] },
   ];
@@ -62,7 +66,8 @@ test("each value is held to its range, its ends included", () => {
     { ignoreEos: 1 },
     { stop: [""] },
     { stop: "a" },
-    { stop: Array(1000).fill("a") },
+    { stop: Array(65).fill("a") },
+    { stopTokenIds: Array(1025).fill(1) },
     { stopTokenIds: [100] },
     { stopTokenIds: [-1] },
     { logitBias: [[1, 2, 3]] },
@@ -75,10 +80,16 @@ test("each value is held to its range, its ends included", () => {
       { param: Object.keys(options)[0]! },
       JSON.stringify(options),
     );
-  assert.throws(
-    () => check({ stop: ["", "x".repeat(300)] }),
-    (error: Error) => /"x{195}\.\.\.; it/.test(error.message),
-  );
+  for (const [length, shown] of [
+    [193, /"x{193}"\]; it/],
+    [194, /"x{194}"\.\.\.; it/],
+    [300, /"x{195}\.\.\.; it/],
+  ] as const)
+    assert.throws(() => check({ stop: ["", "x".repeat(length)] }), { message: shown });
+  assert.throws(() => check({ temperature: -1 }), { message: /must be a number from 0 to 100/ });
+  assert.throws(() => check({ ignoreEos: 1 as never }), { message: /must be true or false/ });
+  assert.throws(() => check({ stop: [""] }), { message: /a list of non-empty strings, at most 64/ });
+  assert.throws(() => check({ stopTokenIds: [100] }), { message: /a list of token ids below 100, at most 1024/ });
 });
 
 test("a prompt leaves room for its answer in the context and in the pool; a text may fill both", () => {
@@ -92,7 +103,19 @@ test("a prompt leaves room for its answer in the context and in the pool; a text
   assert.throws(() => checkText(ids(49), FACTS), { code: "text_too_long" });
   assert.throws(() => checkText([], FACTS), { code: "empty_prompt" });
   assert.deepEqual(checkPrompt([0, 99], FACTS, 1), Int32Array.of(0, 99));
-  for (const id of [-1, 100, 0.5]) assert.throws(() => checkPrompt([0, id], FACTS, 1), { code: "token_out_of_range" });
+  for (const id of [-1, 100, 0.5]) {
+    assert.throws(() => checkPrompt([0, id], FACTS, 1), { code: "token_out_of_range" });
+    assert.throws(() => checkPrompt([id, 0], FACTS, 1), { code: "token_out_of_range" });
+  }
+  assert.throws(() => checkPrompt({ length: 1, 0: 5 } as never, FACTS, 1), { param: "prompt" });
+  assert.deepEqual(checkPrompt(Int32Array.of(5) as never, FACTS, 1), Int32Array.of(5));
+});
+
+test("a conversation is a list of messages with roles", () => {
+  checkMessages([]);
+  checkMessages([{ role: "user", content: "a" }, { role: "any" }]);
+  for (const wrong of [undefined, "a", { role: "user" }, [{ role: "user" }, { content: "a" }], [null], [{ role: 3 }]])
+    assert.throws(() => checkMessages(wrong), { param: "messages" });
 });
 
 test("a resumed sample is of this model and has a token to give", () => {

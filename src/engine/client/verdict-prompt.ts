@@ -25,14 +25,11 @@ export function verdictPrompt(
       question !== null
         ? fill(question.split(/(\{query\}|\{document\})/), { "{query}": query, "{document}": shown })
         : knowsRoles
-          ? chatTemplate.renderPrompt(
-              [
-                { role: "system", content: instruction },
-                { role: "query", content: query },
-                { role: "document", content: shown },
-              ],
-              { addGenerationPrompt: true },
-            )
+          ? chatTemplate.renderPrompt([
+              { role: "system", content: instruction },
+              { role: "query", content: query },
+              { role: "document", content: shown },
+            ])
           : qwenPrompt(instruction, query, shown);
     return tokenizer.encode(text, { addSpecialTokens: false, content });
   };

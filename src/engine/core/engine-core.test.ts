@@ -151,6 +151,19 @@ test("a flight that fails ends its rows and no others, also where the next one i
   engine.drain();
   assert.deepEqual(engine.answers(), ["c#0 3 length"], "once is once");
   assert.equal(engine.core.stats().pagesUsed, 0);
+  const alone = new RecordedCore();
+  alone.core.injectFault();
+  for (const id of ["a", "b"]) {
+    alone.add(id, 2, { maxTokens: 1 });
+    alone.drain();
+  }
+  assert.deepEqual(alone.answers(), ["a#0  error (injected fault)", "b#0 3 length"]);
+  alone.device.waitFor = () => {
+    throw new Error("it was lost");
+  };
+  alone.add("c", 2);
+  alone.drain();
+  assert.deepEqual([alone.answers(), alone.core.stats().pagesUsed], [["c#0  error (it was lost)"], 0]);
 });
 
 test("a token computed after an answer's end is dropped, and counted", () => {

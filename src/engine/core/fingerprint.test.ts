@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { openFilesUnder } from "../../../test/support/open-files.js";
 import { fileTensor, madeTensor, TensorTable } from "../../formats/tensor-views.js";
 import { fingerprintOf } from "./fingerprint.js";
 
@@ -19,6 +20,7 @@ function printed(changed = -1, { config = {}, shape = [32, 32], names = ["a", "b
   writeFileSync(path, bytes);
   const tensors = [
     fileTensor("a", "f32", shape, path, OFFSET),
+    fileTensor("odd", "u8", [1027], path, OFFSET),
     fileTensor("b", "f32", [10], path, OFFSET + BYTES),
     madeTensor("made", "f32", [1], () => Buffer.alloc(4)),
   ];
@@ -31,6 +33,12 @@ function printed(changed = -1, { config = {}, shape = [32, 32], names = ["a", "b
 test("config, names, shapes and a kilobyte from the middle of each tensor tell models apart", () => {
   const own = printed();
   assert.equal(printed(), own);
+  assert.deepEqual(openFilesUnder(folder), []);
+  const odd = { names: ["odd"] };
+  const [none, before, first_, last, after_] = [-1, 0, 1, 1024, 1025].map((at) =>
+    printed(at < 0 ? at : OFFSET + at, odd),
+  );
+  assert.deepEqual([before === none, first_ === none, last === none, after_ === none], [true, false, false, true]);
   assert.equal(printed(-1, { names: ["b", "a"] }), own, "in whatever order they are listed");
   assert.notEqual(printed(-1, { config: { layers: 2 } }), own);
   assert.notEqual(printed(-1, { shape: [16, 64] }), own);

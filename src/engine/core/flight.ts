@@ -19,7 +19,6 @@ export interface FlightGroups {
   readonly stateIndex: number;
 }
 
-const NO_PAGES = new Int32Array(0);
 /** Further samples that can begin in one flight: the scheduler counts them as tokens of the step, all but those of its last call. */
 const forkRoom = (maxTokens: number): number => maxTokens + SAMPLING.n.max;
 
@@ -31,11 +30,13 @@ export class Flight {
   readonly rowOfLogit: Int32Array; // [numLogitRows] the row a logit row belongs to
   /** What the device sampled: for each logit row a token or the report on a prompt's token, then the forks' first tokens. */
   readonly tokens: TokenBuffer; // [maxTokens + forkRoom]
-  numForks = 0;
-  readonly firstLogit: Int32Array; // [R] the row's first logit row, if it has any
+  numForks!: number; // set by clear(), like the others without a value
+  /** The row's logit rows: [first, end). */
+  readonly firstLogit: Int32Array; // [R]
+  readonly endLogit: Int32Array; // [R]
   /** The logit row of the row's last token; -1: the row gives no token. */
   readonly lastLogit: Int32Array; // [R]
-  /** The entry of the first further sample of the row's call; -1: none, or the host chooses for them. */
+  /** The entry of the first further sample of the row's call, where there are any and the device chooses for them. */
   readonly forkOf: Int32Array; // [R]
   /** What the row's own constraint threw while its mask was made; undefined: nothing. */
   readonly faultOf: unknown[] = []; // [R]
@@ -44,11 +45,11 @@ export class Flight {
   readonly logits: KeptRows; // of width V
   readonly hidden: KeptRows; // of width hidden
   readonly #stateGroup: number;
-  startMs = 0;
+  startMs!: number;
   /** Its rows are decodes and chunks whose tokens the device chooses, and nothing else is asked of them. */
-  isPlain = true;
+  isPlain!: boolean;
   /** Why it could not be launched; found out when it lands, in its turn. */
-  fault: unknown = null;
+  fault: unknown;
 
   constructor(step: Step, device: Device, pageSize: number, maxTokens: number, groups: FlightGroups) {
     this.step = step;
@@ -58,6 +59,7 @@ export class Flight {
     this.rowOfLogit = new Int32Array(maxTokens);
     this.tokens = device.createTokenBuffer(maxTokens + forkRoom(maxTokens));
     this.firstLogit = new Int32Array(maxTokens);
+    this.endLogit = new Int32Array(maxTokens);
     this.lastLogit = new Int32Array(maxTokens);
     this.forkOf = new Int32Array(maxTokens);
     this.keptOf = new Int32Array(maxTokens);
@@ -105,20 +107,19 @@ export class Flight {
     let logitsFrom = givesToken ? end - 1 : Number.POSITIVE_INFINITY;
     if (promptLogprobs !== null) logitsFrom = Math.min(logitsFrom, promptLogprobs.length - 1);
     const { tables } = request;
-    const pages = batch.groups.length > 0 ? tables[0]!.pages : NO_PAGES;
     const state = this.#stateGroup < 0 ? -1 : tables[this.#stateGroup]!.pages[0]!;
-    batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, pages, logitsFrom, state);
+    batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, tables[0]!.pages, logitsFrom, state);
     for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.pages);
     if (request.isWhole) batch.showUntil(end, 0, end);
-    if (request.secondStart < end) batch.beginSecond(request.secondStart);
-    for (let i = firstLogit; i < batch.numLogitRows; i++) this.rowOfLogit[i] = row;
+    batch.beginSecond(request.secondStart);
+    this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
     if (kind !== "generate" || promptLogprobs !== null || session.sampling.editLogits !== null || isForking(request))
       this.isPlain = false;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
     if (givesToken && request.runsAhead) request.expect(end, this.lastLogit[row]!);
     this.firstLogit[row] = firstLogit;
-    this.forkOf[row] = -1;
+    this.endLogit[row] = batch.numLogitRows;
     this.faultOf[row] = undefined;
     this.keptOf[row] = -1;
   }

@@ -58,6 +58,22 @@ test("a prompt's logprobs: a report for each of its tokens but the first, then t
   assert.equal(engine.outputs()[0]!.promptLogprobs, null, "they came with the first token");
 });
 
+test("prompts that are scored side by side get their own reports", () => {
+  const engine = new RecordedCore();
+  engine.add("a", 20, { maxTokens: 1, promptLogprobs: 0 });
+  engine.add("b", [31, 32, 33, 34, 35, 36, 37, 38, 39, 40], { maxTokens: 1, promptLogprobs: 0 });
+  engine.add("c", 9, { maxTokens: 1 });
+  engine.drain();
+  const scores = engine
+    .outputs()
+    .map(({ callId, promptLogprobs }) => [callId, promptLogprobs?.map((entry) => entry?.id)]);
+  const upTo = (first: number, last: number) => [
+    undefined,
+    ...Array.from({ length: last - first }, (_, i) => first + 1 + i),
+  ];
+  assert.deepEqual(Object.fromEntries(scores), { a: upTo(1, 20), b: upTo(31, 40), c: undefined });
+});
+
 test("further samples draw from the same logits, behind all other entries", () => {
   const engine = new RecordedCore({ maxLogitRows: 1 });
   const draw = (index: number, position: number, seed = 3) => `0~${uniformAt(seed, index, position).toFixed(3)}`;
@@ -102,6 +118,9 @@ test("a mask that fails takes no entries of others' further samples", () => {
   assert.deepEqual(engine.answers(), [
     ...["a#1  error (no mask)", "a#2  error (no mask)", "b#1 8 length", "a#0  error (no mask)", "b#0 8 length"],
   ]);
+  engine.add("c", 1, { maxTokens: 1 });
+  engine.drain();
+  assert.deepEqual(engine.answers(), ["c#0 2 length"], "nor does it harm who comes after it");
 });
 
 test("a flight has entries for all further samples that the scheduler puts into it", () => {
@@ -151,6 +170,17 @@ test("hidden states are kept that a vector is made of, from their rows of the ba
       ["mean", [2, 1]],
       ["last", [3, 2]],
       ["first", [1, 0]],
+    ],
+  );
+  engine.add("long", 27, {}, { kind: "pool", pooling: "last" });
+  engine.step();
+  engine.add("after", 2, {}, { kind: "pool", pooling: "last" });
+  engine.drain();
+  assert.deepEqual(
+    engine.outputs().map(({ callId, vector }) => [callId, ...vector!]),
+    [
+      ["after", 2, 1],
+      ["long", 27, 26],
     ],
   );
   for (const pooling of ["mean", "last", "first", "weighted_mean"] as const) {
@@ -237,6 +267,50 @@ test("a device is asked whether it knows a step; one that does runs all of it", 
   assert.ok(!engine.drain().some((line) => line.startsWith("known")), "more rows than a block");
   engine.add("v", 2, {}, { kind: "pool" });
   assert.ok(!engine.drain().some((line) => line.startsWith("known")), "a vector");
+  engine.add("i", 1, { maxTokens: 1 });
+  assert.ok(
+    engine.drain().some((line) => line.startsWith("known")),
+    "a plain step after others is plain",
+  );
+});
+
+test("a step after which states are copied is not known; one without is", () => {
+  const groups: GroupOptions[] = [
+    { kind: "full", numPages: 20 },
+    { kind: "state", numPages: 12 },
+  ];
+  const engine = new RecordedCore({ device: new KnowingDevice(), groups });
+  engine.add("a", 4, { maxTokens: 2 });
+  assert.deepEqual(engine.step().slice(1), ["forward", "copy state 1>2", "logits 0+1", "sample 0: 0", "land"]);
+  assert.deepEqual(engine.step().slice(1, 3), ["known? 1 rows of 1", "forward"]);
+  const alone = new RecordedCore({ groups: [{ kind: "state", numPages: 6 }] });
+  alone.add("a", 2, { maxTokens: 1 });
+  assert.equal(alone.step()[0], "stage 0:[1,2]  state 1 -> 1", "a model of states alone has no pages");
+});
+
+test("each draw of a plain step has its own number", () => {
+  const engine = new RecordedCore();
+  engine.add("a", 2, { maxTokens: 1, temperature: 1, seed: 5 });
+  engine.add("b", 1, { maxTokens: 1, temperature: 1, seed: 6 });
+  const draws = [uniformAt(5, 0, 2), uniformAt(6, 0, 1)].map((uniform, row) => `${row}~${uniform.toFixed(3)}`);
+  assert.equal(engine.step()[3], `sample 0: ${draws.join(" ")}`);
+});
+
+test("what is kept for the host begins anew in each flight", () => {
+  const engine = new RecordedCore();
+  const starts: number[] = [];
+  const readLater = engine.device.readLater.bind(engine.device);
+  engine.device.readLater = (out, ...rest) => {
+    starts.push(out.byteOffset);
+    readLater(out, ...rest);
+  };
+  engine.add("a", 1, { maxTokens: 3 }, {}, () => {});
+  engine.drain();
+  for (const id of ["v", "w"]) {
+    engine.add(id, 3, {}, { kind: "pool", pooling: "mean" });
+    engine.drain();
+  }
+  assert.deepEqual(starts, [0, 0, 0, 0, 0]);
 });
 
 /** Sizes of the steps of so many one-token prompts, of `maxTokens` each. */
@@ -273,6 +347,9 @@ test("no step is padded beyond 256 rows, a block of logits or the batch, nor whe
   const latent: GroupOptions = { kind: "latent", numPages: 20 };
   const windowed: GroupOptions = { kind: "window", numPages: 40, window: 4 };
   assert.deepEqual(sizesOf(nine, { maxPagesPerBatch: 3, groups: [full, latent] }), [10]);
+  const grouped = new RecordedCore({ device: new KnowingDevice(), maxPagesPerBatch: 3, groups: [full, latent] });
+  for (let i = 0; i < 9; i++) grouped.add(`c${i}`, 1, { maxTokens: 1 });
+  assert.match(grouped.step()[0]!, /; 0:\[1\] 9\|9; 0:\[0\] 0\|0 -> /);
   assert.deepEqual(sizesOf(nine, { maxPagesPerBatch: 3, groups: [full, windowed] }), [9]);
   const plain = new RecordedCore({ maxPagesPerBatch: 3 });
   for (let i = 0; i < 9; i++) plain.add(`c${i}`, 1, { maxTokens: 1 });

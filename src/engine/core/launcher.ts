@@ -144,14 +144,12 @@ export class Launcher {
     const firstFork = flight.batch.maxTokens + flight.numForks;
     for (let i = 0; i < n; i++) {
       const row = flight.rowOfLogit[first + i]!;
-      const { request, promptLogprobs } = flight.sessions[row]!;
+      const { request } = flight.sessions[row]!;
       const position = flight.batch.positions[flight.batch.logitRows[first + i]!]!;
       if (flight.lastLogit[row] === first + i) this.#draw(flight, row, i);
       else {
         rows.add(i);
-        if (promptLogprobs !== null && position < request.promptLen - 1) {
-          rows.setGiven(request.tokens[position + 1]!, request.sampling.promptLogprobs!);
-        }
+        rows.setGiven(request.tokens[position + 1]!, request.sampling.promptLogprobs!); // after the prompt's last nobody reads it
       }
     }
     device.sample(flight.tokens, first, model.logits, n, rows);
@@ -171,7 +169,7 @@ export class Launcher {
     const numForks = forksAt(request, end);
     try {
       this.#sampler.addRow(this.#rows, blockRow, request, sampling, end);
-      if (numForks > 0) flight.forkOf[row] = flight.reserveForks(numForks);
+      flight.forkOf[row] = flight.reserveForks(numForks);
       for (let index = 1; index <= numForks; index++) {
         this.#sampler.addFork(this.#forks, blockRow, request, sampling, index);
       }

@@ -47,7 +47,7 @@ export class OutcomeReader {
     if (promptLogprobs === null) return null;
     const first = flight.firstLogit[row]!;
     const scores: Scores = { kind: "scores", first: batch.positions[batch.logitRows[first]!]!, entries: [] };
-    for (let i = first; i < batch.numLogitRows && flight.rowOfLogit[i] === row; i++) {
+    for (let i = first; i < flight.endLogit[row]!; i++) {
       if (batch.positions[batch.logitRows[i]!]! >= request.promptLen - 1) break;
       scores.entries.push(logprobsAt(tokens, i, request.sampling.promptLogprobs!));
     }

@@ -55,10 +55,25 @@ test("what is not such a file, of another key, cut off or damaged is refused by 
   };
   refused(changed(7, 65), /not a file of cached pages/);
   refused(changed(11, 1), /not a file of cached pages/); // a header of 2 ** 24 bytes
-  refused(whole.subarray(0, 5), /not a file of cached pages/);
+  for (const length of [0, 5, 8, 11]) refused(whole.subarray(0, length), /not a file of cached pages/);
+  refused(whole.subarray(0, 12), /header is damaged/);
   refused(changed(12, 65), /header is damaged/);
   refused(whole, /another model/, "other");
   refused(whole.subarray(0, whole.length - 1), /cut off: \d+ of \d+ bytes/);
   refused(Buffer.concat([whole, Buffer.alloc(1)]), /cut off/);
+  rmSync(path);
+});
+
+test("a header may have a mebibyte, and no more", () => {
+  const others = JSON.stringify({ key: "", bytes: 0, numRecords: 0 }).length;
+  for (const [length, isRead] of [
+    [2 ** 20, true],
+    [2 ** 20 + 1, false],
+  ] as const) {
+    const key = "k".repeat(length - others);
+    new PageFileWriter(path, key, SHAPE, []).commit();
+    if (isRead) new PageFileReader(path, key, SHAPE).close();
+    else assert.throws(() => new PageFileReader(path, key, SHAPE), /not a file of cached pages/);
+  }
   rmSync(path);
 });

@@ -52,7 +52,7 @@ export class PageFileWriter {
 
   abandon(): void {
     closeSync(this.#file);
-    rmSync(this.#temporary, { force: true });
+    rmSync(this.#temporary);
   }
 }
 
@@ -68,10 +68,9 @@ export class PageFileReader {
     this.#file = openSync(path, "r");
     try {
       const prefix = this.#read(0, MAGIC.length + 4);
-      const length = prefix.length === MAGIC.length + 4 ? prefix.readUInt32LE(MAGIC.length) : 0;
-      if (prefix.toString("latin1", 0, MAGIC.length) !== MAGIC || length > MAX_HEADER) {
-        throw new Error("it is not a file of cached pages");
-      }
+      const isOurs = prefix.length === MAGIC.length + 4 && prefix.toString("latin1", 0, MAGIC.length) === MAGIC;
+      const length = isOurs ? prefix.readUInt32LE(MAGIC.length) : Number.POSITIVE_INFINITY;
+      if (length > MAX_HEADER) throw new Error("it is not a file of cached pages");
       this.#at = prefix.length + length;
       const header = JSON.parse(this.#read(prefix.length, length).toString()) as Record<string, unknown>;
       if (header.key !== key) throw new Error("it holds the pages of another model, device or setting");

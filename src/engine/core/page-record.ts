@@ -51,8 +51,8 @@ export function encodeRecord(
   bytes.writeUInt32LE(mask, 36);
   bytes.set(bytesOf(record.tokens), 40);
   let at = headBytes(pageSize);
-  for (let g = 0; g < groups.length; g++) {
-    if (!groups[g]) continue;
+  for (const [g, has] of groups.entries()) {
+    if (!has) continue;
     readPage(bytes.subarray(at, at + pageBytes[g]!), g);
     at += pageBytes[g]!;
   }

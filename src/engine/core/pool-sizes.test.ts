@@ -29,6 +29,7 @@ test("a window group gets what its share of typical sequences holds, and enough 
   // A typical sequence has 256 pages, of which (1024 + 128) / 16 + 1 are in the window.
   assert.deepEqual(sizesFor([FULL, WINDOW], [1, 1], { numPages: 2561 }), [2561, 1 + 10 * 73]);
   assert.deepEqual(sizesFor([FULL, WINDOW], [1, 1], { numPages: 10 }), [10, 1 + 73]);
+  assert.deepEqual(sizesFor([FULL, WINDOW], [1, 1], { numPages: 1000 }), [1000, 1 + 285]); // 999 / 256 * 73 and a bit
 });
 
 test("memory asked for is used up, and not exceeded", () => {
@@ -50,6 +51,9 @@ test("states have slots to run in and for snapshots, however few pages there are
 
 test("too little memory is refused with what two pages take", () => {
   assert.throws(() => sizesFor([FULL], [MIB], { kvMemoryMb: 1 }), /2097152/);
+  const short = new RoomyDevice(1000.7, 1e12);
+  const needs = { ...NEEDS, caches: [FULL], pageBytes: [MIB] };
+  assert.throws(() => poolSizes({ numPages: null, kvMemoryMb: null }, short, needs), /; 1000 bytes are free/);
 });
 
 test("when nobody says otherwise, memory for 64 of the longest sequences is taken, and no more than there is", () => {

@@ -3,7 +3,6 @@
 
 import type { AttentionPlanner } from "../../attention/planner.js";
 import { Batch } from "../../core/batch.js";
-import { ceilDiv } from "../../core/math.js";
 import type { StepPlan, StepRow } from "../types.js";
 
 /** One plan for each distinct window of the model. Overwrites the planners' arrays: not to be called within a step. */
@@ -19,8 +18,8 @@ export function planOfRows(
   );
   for (const { start, queryLen, contextLen } of rows) {
     const unused = new Int32Array(contextLen); // tokens and pages do not matter to a plan
-    batch.addRow(unused, start, queryLen, unused.subarray(0, ceilDiv(contextLen, pageSize)), Number.POSITIVE_INFINITY);
-    if (isBidirectional) batch.showUntil(contextLen, 0, contextLen);
+    batch.addRow(unused, start, queryLen, unused, Number.POSITIVE_INFINITY);
+    if (isBidirectional) batch.showUntil(contextLen, start, contextLen);
   }
   return planners.map((planner) => describe(planner.plan(batch)));
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { RecordedCore } from "../../../test/support/recorded-core.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
@@ -64,4 +65,26 @@ test("steps, tokens and what was avoided are counted once each; a step is descri
   assert.equal(core.recorder.takeRecord(), null);
   assert.ok(Object.values(counts(core)).every((count) => count === 0));
   core.close();
+});
+
+test("a step tells who lost their pages in it, how full the cache is, and how long it took", () => {
+  const engine = new RecordedCore({ pages: 5 });
+  engine.add("first", 8, { maxTokens: 12 });
+  engine.step();
+  assert.equal(engine.core.recorder.numDropped, 0);
+  engine.add("second", 4, { maxTokens: 9 }, { priority: 1 });
+  engine.core.recorder.takeRecord();
+  const preempted: string[] = [];
+  let numMore = 0;
+  while (engine.core.hasWork) {
+    engine.step();
+    const record = engine.core.recorder.takeRecord()!;
+    preempted.push(...record.preempted);
+    if (record.waiting > 0) numMore++;
+    assert.equal(record.pagesFree + record.pagesCached + record.pagesUsed, 5);
+    assert.deepEqual([record.durationMs, record.startMs, record.budget], [0, engine.now, 8]);
+  }
+  assert.ok(preempted.length > 0 && numMore > 0);
+  assert.deepEqual(new Set(preempted), new Set(["second"]));
+  assert.equal(engine.core.stats().preemptions, preempted.length);
 });
