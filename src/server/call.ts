@@ -29,7 +29,7 @@ export class Call {
     this.#context.owners.note(this.id, c.get("tenant"));
     this.#context.calls.add(this);
     setMaxListeners(0, this.#leave.signal); // one for each prompt of the request: many are no leak
-    c.req.raw.signal.addEventListener("abort", this.leave, { once: true });
+    c.req.raw.signal.addEventListener("abort", this.leave);
     if (c.req.raw.signal.aborted) this.leave();
   }
 

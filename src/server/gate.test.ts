@@ -56,3 +56,72 @@ test("draining refuses newcomers and waiters, and waits for those inside", async
   leave();
   await drained;
 });
+
+test("who is refused hears when to come back: a mean stay for each who waits, shared by the places", async () => {
+  let nowMs = 0;
+  const gate = new Gate({ maxConcurrent: 1, maxQueued: 1 }, () => nowMs);
+  const refusal = (): Promise<object> =>
+    gate.enter(0, never).then(
+      () => assert.fail("there was room"),
+      ({ code, details }) => ({ code, ...details }),
+    );
+  const expected = { code: "queue_full", value: 1, limit: 1 };
+  let leave = await gate.enter(0, never);
+  let next = gate.enter(0, never);
+  assert.deepEqual(await refusal(), { ...expected, retryAfter: 2 }, "a second each at first");
+  for (const [stayMs, retryAfter] of [
+    [11_000, 4], // the mean moves by a tenth: 2000 ms
+    [2000, 4],
+    [1e6, 60],
+  ] as const) {
+    nowMs += stayMs;
+    leave();
+    leave = await next;
+    next = gate.enter(0, never);
+    assert.deepEqual(await refusal(), { ...expected, retryAfter }, `${stayMs}`);
+  }
+  leave();
+  (await next)();
+
+  const wide = new Gate({ maxConcurrent: 4, maxQueued: 1 });
+  const inside = await Promise.all([1, 2, 3, 4].map(() => wide.enter(0, never)));
+  const waiting = wide.enter(0, never);
+  await assert.rejects(wide.enter(0, never), { details: { value: 1, limit: 1, retryAfter: 1 } });
+  assert.deepEqual([wide.active, wide.queued, wide.isDraining], [4, 1, false]);
+  inside[0]!();
+  for (const leave of [...inside.slice(1), await waiting]) leave();
+  assert.deepEqual([wide.active, wide.queued], [0, 0]);
+});
+
+test("one who has entered, or comes when he has left already, takes nobody's place in the queue", async () => {
+  const gate = new Gate({ maxConcurrent: 1, maxQueued: 5 });
+  const leave = await gate.enter(0, never);
+  const gone = new AbortController();
+  const first = gate.enter(0, gone.signal);
+  leave();
+  const leaveFirst = await first;
+  const second = gate.enter(0, never);
+  gone.abort();
+  assert.equal(gate.queued, 1);
+  await assert.rejects(gate.enter(0, gone.signal), { code: "aborted" });
+  assert.equal(gate.queued, 1);
+  leaveFirst();
+  (await second)();
+  assert.equal(gate.active, 0);
+});
+
+test("draining ends when the last has left, at once where nobody is inside", async () => {
+  const gate = new Gate({ maxConcurrent: 2, maxQueued: 0 });
+  const [one, other] = [await gate.enter(0, never), await gate.enter(0, never)];
+  await assert.rejects(gate.enter(-1, never), { code: "queue_full" }, "nobody waits who could give way");
+  let isOver = false;
+  const drained = gate.drain().then(() => {
+    isOver = true;
+  });
+  one();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([isOver, gate.isDraining, gate.active], [false, true, 1]);
+  other();
+  await drained;
+  await new Gate({ maxConcurrent: 1, maxQueued: 1 }).drain();
+});

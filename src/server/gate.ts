@@ -16,14 +16,16 @@ export interface GateOptions {
 
 export class Gate {
   readonly #options: GateOptions;
+  readonly #clock: () => number;
   readonly #waiters: Waiter[] = [];
   #active = 0;
   #isDraining = false;
   #meanMs = 1000; // of a request's stay, moving; only to tell refused clients when to come back
   #onIdle: (() => void) | null = null;
 
-  constructor(options: GateOptions) {
+  constructor(options: GateOptions, clock = (): number => performance.now()) {
     this.#options = options;
+    this.#clock = clock;
   }
 
   get active(): number {
@@ -43,12 +45,12 @@ export class Gate {
     if (this.#isDraining) throw new CapacityError("draining");
     if (this.#active < this.#options.maxConcurrent) this.#active++;
     else await this.#wait(priority, signal);
-    const startMs = performance.now();
+    const startMs = this.#clock();
     let isOver = false;
     return () => {
       if (isOver) return;
       isOver = true;
-      this.#meanMs += 0.1 * (performance.now() - startMs - this.#meanMs);
+      this.#meanMs += 0.1 * (this.#clock() - startMs - this.#meanMs);
       this.#leave();
     };
   }
@@ -88,7 +90,7 @@ export class Gate {
         reject(errorFor("aborted"));
         return;
       }
-      signal.addEventListener("abort", leave, { once: true });
+      signal.addEventListener("abort", leave);
       const after = this.#waiters.findIndex((other) => other.priority > priority);
       this.#waiters.splice(after < 0 ? this.#waiters.length : after, 0, waiter);
     });

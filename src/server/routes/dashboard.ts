@@ -44,7 +44,7 @@ export const steps: Route = {
     if (c.req.query("format") === "json")
       return c.json(context.engine.stepHistory().map((step) => seenBy(context, tenant, step)));
     const leave = new AbortController();
-    c.req.raw.signal.addEventListener("abort", () => leave.abort(), { once: true });
+    c.req.raw.signal.addEventListener("abort", () => leave.abort());
     return sseResponse(c, stepEvents(context, tenant, leave.signal), { leave: () => leave.abort() });
   },
 };
