@@ -67,6 +67,26 @@ test("the field is named: a key of the outermost object, not one further in, nor
   assert.equal(fieldOf(`["${long}"]`), null);
 });
 
+test("a name of up to 64 letters is repeated, none that is longer or empty", () => {
+  const fieldOf = (name: string) =>
+    exceededLimit(new TextEncoder().encode(`{"${name}": [[]]}`), { ...NO_LIMITS, depth: 2 })?.field;
+  for (const length of [1, 2, 63, 64]) assert.equal(fieldOf("n".repeat(length)), "n".repeat(length));
+  for (const length of [0, 65, 66, 100]) assert.equal(fieldOf("n".repeat(length)), null, `${length}`);
+});
+
+test("an escaped quote after a long run is no end of the text, wherever the run stands", () => {
+  for (let length = 250; length < 270; length++) {
+    for (const [escape, isOpen] of [
+      ['\\"', true],
+      ['\\\\"', false],
+      ['\\\\\\"', true],
+    ] as const) {
+      const bytes = new TextEncoder().encode(`["${"x".repeat(length)}${escape}[[`);
+      assert.equal(isDeeperThan(2, bytes), !isOpen, `${length} ${escape}`);
+    }
+  }
+});
+
 test("a text that is too long is known before its end", () => {
   const shape = new JsonShape({ ...NO_LIMITS, string: 1000 });
   assert.equal(shape.exceeds(Buffer.from(`{"prompt": "${"x".repeat(900)}`)), null);

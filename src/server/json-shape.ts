@@ -80,11 +80,8 @@ export class JsonShape {
       } else if (byte === BACKSLASH) this.#isEscaped = true;
       else if (i - runStart > LONG_RUN) {
         const next = piece.indexOf(QUOTE, i);
-        const end = next < 0 ? piece.length : next;
-        let lastOther = end - 1;
-        while (piece[lastOther] === BACKSLASH) lastOther--;
-        this.#isEscaped = (end - 1 - lastOther) % 2 === 1;
-        runStart = end;
+        const end = next === -1 ? piece.length : next;
+        for (let at = end - 1; piece[at] === BACKSLASH; at--) this.#isEscaped = !this.#isEscaped;
         i = end - 1;
       }
     }

@@ -109,6 +109,8 @@ test("requests, tokens and steps are observed in seconds", async () => {
   metrics.observeTrace(trace as RequestTrace);
   metrics.observeTrace({ ...trace, timeToFirstTokenMs: 400 } as RequestTrace);
   metrics.observeTokens(4, 100);
+  metrics.observeTokens(1, 1000);
+  metrics.observeTokens(0, 1000);
   metrics.countFinished("stop");
   metrics.countHttp("/v1/models", "GET", 200);
   await metrics.watchSteps(new AbortController().signal);
@@ -117,11 +119,38 @@ test("requests, tokens and steps are observed in seconds", async () => {
   assertHas(found, {
     'requests_finished_total{finished_reason="stop"}': 1,
     'http_requests_total{route="/v1/models",method="GET",status="200"}': 1,
-    ...{ time_to_first_token_seconds_count: 2, inter_token_seconds_count: 4, request_seconds_sum: 3 },
+    ...{
+      time_to_first_token_seconds_count: 2,
+      inter_token_seconds_count: 5,
+      inter_token_seconds_sum: 1.1,
+      request_seconds_sum: 3,
+    },
     ...{ request_prompt_tokens_sum: 18, request_generation_tokens_sum: 6, step_tokens_sum: 33, step_seconds_sum: 0.02 },
     'inter_token_seconds_bucket{le="0.02"}': 0,
     'inter_token_seconds_bucket{le="0.03"}': 4,
+    'inter_token_seconds_bucket{le="0.5"}': 4,
+    'inter_token_seconds_bucket{le="1"}': 5,
   });
   assert.ok(Math.abs(found.time_to_first_token_seconds_sum! - 0.6) < 1e-9);
   assert.ok(Math.abs(found.request_queue_seconds_sum! - 0.04) < 1e-9);
+});
+
+test("buckets: up to two minutes, up to seconds, and powers of two of tokens; lost lines are counted once", async () => {
+  const engine = new Telling();
+  await engine.scrape();
+  const found = await engine.scrape();
+  assertHas(found, { log_lines_lost_total: 3 });
+  const boundsOf = (name: string): string =>
+    Object.keys(found)
+      .flatMap((key) => (key.startsWith(`${name}_bucket{`) ? [/le="([^"]+)"/.exec(key)![1]] : []))
+      .join(" ");
+  const long = "0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30 60 120 +Inf";
+  const short = "0.0005 0.001 0.0025 0.005 0.01 0.02 0.03 0.05 0.075 0.1 0.25 0.5 1 2.5 +Inf";
+  const tokens = "1 8 16 32 64 128 256 512 1024 2048 4096 8192 16384 32768 131072 +Inf";
+  for (const [bounds, names] of [
+    [long, ["time_to_first_token_seconds", "request_seconds", "request_queue_seconds"]],
+    [short, ["inter_token_seconds", "step_seconds"]],
+    [tokens, ["request_prompt_tokens", "request_generation_tokens", "step_tokens"]],
+  ] as const)
+    for (const name of names) assert.equal(boundsOf(name), bounds, name);
 });

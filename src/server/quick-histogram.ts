@@ -21,7 +21,7 @@ export class QuickHistogram {
   observe(value: number, times = 1): void {
     const bounds = this.#bounds;
     let i = 0;
-    while (i < bounds.length && value > bounds[i]!) i++;
+    while (value > bounds[i]!) i++; // nothing is more than what is not there
     this.#counts[i]! += times;
     this.#sum += value * times;
   }

@@ -139,6 +139,35 @@ test("text between think tags is parted from the rest, however it is cut", () =>
   assert.ok(endsThinking("<|assistant|>\n<think>\n", THINK) && !endsThinking("<think></think>\n", THINK));
 });
 
+test("what is certain is given at once, letter by letter; tags and white space before them are held until they are known", () => {
+  const timeline = (text: string, isThinking: boolean): unknown[] => {
+    const splitter = new ReasoningSplitter(THINK, isThinking);
+    const told = [...text].flatMap((char, i) => splitter.push(char).map((part) => [i, part.kind, part.text]));
+    return [...told, ...splitter.flush().map((part) => ["end", part.kind, part.text])];
+  };
+  assert.deepEqual(timeline("<think>\na b</t </think> \n<r c<", false), [
+    [8, "reasoning", "a"],
+    [10, "reasoning", " b"],
+    [14, "reasoning", "</t"],
+    [27, "content", "<r "],
+    [28, "content", "c"],
+    [29, "content", "<"],
+  ]);
+  assert.deepEqual(timeline("a</think><response>b</r c</response> d", true), [
+    [0, "reasoning", "a"],
+    [19, "content", "b"],
+    [23, "content", "</r "],
+    [24, "content", "c"],
+    [37, "content", "d"],
+  ]);
+  assert.deepEqual(timeline(" x<", false), [
+    [1, "content", " x"],
+    [2, "content", "<"],
+  ]);
+  assert.deepEqual(timeline("</think>", true), []);
+  assert.deepEqual(new ReasoningSplitter(THINK, false).flush(), []);
+});
+
 test("every family's tags part in the same way", () => {
   for (const tags of REASONING_TAGS) {
     const text = `${tags.open}\nwhy ${tags.close.slice(0, -1)} not\n${tags.close}\n\nso`;

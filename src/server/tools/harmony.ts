@@ -6,7 +6,8 @@ import type { ToolEvent, ToolFormat, ToolParser } from "./tool-format.js";
 
 const MESSAGE = "<|message|>";
 const ENDS = ["<|end|>", "<|call|>", "<|return|>", "<|start|>"];
-const MARKER_START = "<|";
+/** What a header begins with; the prompt may have opened it. */
+const HEADER_STARTS = ["<|", "to=", "assistant"];
 
 type Channel = "reasoning" | "text" | "call";
 
@@ -26,7 +27,6 @@ class HarmonyParser implements ToolParser {
   flush(): ToolEvent[] {
     if (this.#state === "body" && this.#channel !== "call") this.#show(this.#held);
     else if (!this.#hasHeader) this.#sink.text(this.#held); // an answer without channels
-    this.#held = "";
     return this.#sink.take();
   }
 
@@ -39,7 +39,8 @@ class HarmonyParser implements ToolParser {
       return true;
     }
     // A model that speaks without a header just speaks.
-    const isHeader = /^\s*(?:<|to=|assistant|$)/.test(this.#held) || MARKER_START.startsWith(this.#held);
+    const rest = this.#held.trimStart();
+    const isHeader = HEADER_STARTS.some((start) => rest.startsWith(start) || start.startsWith(rest));
     if (this.#hasHeader || isHeader) return false;
     this.#channel = "text";
     this.#state = "body";

@@ -26,7 +26,6 @@ class HermesParser implements ToolParser {
       const raw = this.#reader.reset();
       if (raw !== "") pushText(events, OPEN + raw);
     }
-    this.#held = "";
     return events;
   }
 

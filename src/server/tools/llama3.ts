@@ -27,7 +27,6 @@ class Llama3Parser implements ToolParser {
     const events: ToolEvent[] = [];
     if (this.#state === "call") pushText(events, this.#reader.reset());
     else if (this.#state !== "between") pushText(events, this.#held);
-    this.#held = "";
     return events;
   }
 

@@ -37,7 +37,6 @@ class MistralParser implements ToolParser {
       if (raw !== "") pushText(events, this.#isBare ? `[${raw}` : raw);
     } else if (this.#state === "text" || this.#state === "start") pushText(events, this.#held);
     else if (this.#state === "name") pushText(events, TAG + this.#held);
-    this.#held = "";
     return events;
   }
 

@@ -34,12 +34,13 @@ export function pythonToJson(literal: string): string {
       json += WORDS[word] ?? word;
       at += word.length;
     } else {
+      if ("]})".includes(char)) json = json.replace(/,\s*$/, ""); // Python allows one comma more
       json += char === "(" ? "[" : char === ")" ? "]" : char;
       at++;
     }
   }
   try {
-    JSON.parse(json.replace(/,\s*([\]}])/g, "$1"));
+    JSON.parse(json);
     return json.trim();
   } catch {
     return JSON.stringify(literal.trim());

@@ -42,8 +42,6 @@ export class SectionParser implements ToolParser {
   flush(): ToolEvent[] {
     if (this.#body === null) this.#sink.text(this.#held);
     else this.#body.end(this.#held, this.#sink);
-    this.#held = "";
-    this.#body = null;
     return this.#sink.take();
   }
 
