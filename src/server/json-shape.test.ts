@@ -76,13 +76,13 @@ test("a name of up to 64 letters is repeated, none that is longer or empty", () 
 
 test("an escaped quote after a long run is no end of the text, wherever the run stands", () => {
   for (let length = 250; length < 270; length++) {
-    for (const [escape, isOpen] of [
+    for (const [ending, isOpen] of [
       ['\\"', true],
       ['\\\\"', false],
       ['\\\\\\"', true],
     ] as const) {
-      const bytes = new TextEncoder().encode(`["${"x".repeat(length)}${escape}[[`);
-      assert.equal(isDeeperThan(2, bytes), !isOpen, `${length} ${escape}`);
+      const bytes = new TextEncoder().encode(`["${"x".repeat(length)}${ending}[[`);
+      assert.equal(isDeeperThan(2, bytes), !isOpen, `${length} ${ending}`);
     }
   }
 });
