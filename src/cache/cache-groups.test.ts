@@ -54,6 +54,9 @@ test("admission asks a window group for a chunk, not for the whole prompt", () =
   cache.checkIntegrity([long]);
   const tooSmall = makeCache({ kind: "window", numPages: 4, window: 6 });
   assert.equal(tooSmall.maxTokens, 12, "a pool below window + chunk limits the context");
+  const [chunks, tooFew] = [6, 5].map((numPages) => makeCache({ kind: "window", numPages, attentionChunk: 8 }));
+  assert.deepEqual([chunks!.maxTokens, tooFew!.maxTokens], [Infinity, 16], "an attention chunk is as a window");
+  assert.equal(chunks!.snapshot().groups[0]!.window, 8);
 });
 
 test("a hit needs the last window's pages only", () => {
@@ -120,6 +123,33 @@ test("losing a full page takes what hangs under it; losing a snapshot takes noth
     [7, 3],
   );
   assert.equal(cache.attach(makeRequest("c", tokensOf(1, 33))), 24);
+});
+
+test("losing a full page takes what other groups have of it, those before its own too", () => {
+  const cache = makeCache({ kind: "latent", numPages: 20 }, { kind: "full", numPages: 10 }, WINDOW);
+  cache.release(prefill(cache, makeRequest("a", tokensOf(1, 33))));
+  const b = makeRequest("b", tokensOf(2, 8));
+  assert.ok(cache.tryAdmit(b));
+  assert.deepEqual(
+    cache.stats().groups.map((group) => group.pagesCached),
+    [7, 7, 7],
+  );
+  cache.checkIntegrity([b]);
+});
+
+test("a request that never had pages can be given up, whatever the groups; and one that has, before its snapshot is settled", () => {
+  const cache = makeCache(FULL, WINDOW, STATE);
+  cache.release(makeRequest("waiting", tokensOf(1, 9)));
+  const a = makeRequest("a", tokensOf(1, 9));
+  assert.ok(cache.tryAdmit(a));
+  a.numComputed = 8;
+  cache.states!.snapshot(a);
+  assert.equal(a.pendingSnapshots.length, 1);
+  cache.checkIntegrity([a]);
+  assert.deepEqual([cache.numPaged, makeCache(FULL, WINDOW).numPaged], [2, 2]);
+  cache.discard(a);
+  cache.checkIntegrity([]);
+  assert.equal(cache.stats().pagesUsed, 0);
 });
 
 /** A prompt of 8 tokens and an answer of 32. */

@@ -140,6 +140,26 @@ test("tryAdmit counts a hit that nobody owns as taken, not as free", () => {
   cache.checkIntegrity([fits]);
 });
 
+test("a hit that somebody owns takes no page", () => {
+  const cache = makeCache(4);
+  const a = prefill(cache, makeRequest("a", tokensOf(1, 9)));
+  const b = makeRequest("b", [...tokensOf(1, 8), 7]);
+  assert.equal(cache.available(), 1);
+  assert.ok(cache.tryAdmit(b));
+  cache.checkIntegrity([a, b]);
+});
+
+test("a prompt with a chunk in the air takes nothing over, nor does one that reads no cache", () => {
+  const cache = makeCache(20);
+  const inAir = makeRequest("in the air", tokensOf(1, 12));
+  const scored = makeRequest("scored", tokensOf(1, 12), { promptLogprobs: 0 });
+  for (const request of [inAir, scored]) assert.ok(cache.tryAdmit(request));
+  Object.assign(inAir, { numComputed: 4, numInFlight: 4 });
+  prefill(cache, makeRequest("ahead", tokensOf(1, 12)));
+  assert.deepEqual([cache.advance(inAir), cache.advance(scored)], [0, 0]);
+  assert.deepEqual([inAir.numComputed, scored.numComputed], [4, 0]);
+});
+
 test("a refused admission leaves no trace in the statistics", () => {
   const cache = makeCache(2);
   const big = makeRequest("big", tokensOf(1, 100));
@@ -361,6 +381,11 @@ test("impossible sizes are refused with the option's name", () => {
       new RegExp(`Option pageSize is ${pageSize}`),
     );
   }
+  for (const [pageSize, numPages] of [
+    [1, 2],
+    [2 ** 20, 2 ** 11],
+  ] as const)
+    assert.ok(new CacheManager({ pageSize, prefixCaching: false, groups: [{ kind: "full", numPages }] }));
   const most = Math.floor(2 ** 31 / 3); // slots are 32-bit integers
   const tooMany = { pageSize: 3, prefixCaching: true, groups: [{ kind: "full", numPages: most + 1 }] } as const;
   assert.throws(() => new CacheManager(tooMany), new RegExp(`from 2 to ${most} `));

@@ -139,8 +139,7 @@ export class CacheManager {
    * more of them from the host tier, and returns the tokens it need not compute any more. As with attach(), one token is left.
    */
   advance(request: Request): number {
-    if (!this.isSharing || !request.readsCache || request.numComputed !== request.numSharedPages * this.pageSize)
-      return 0;
+    if (!request.readsCache || request.numComputed !== request.numSharedPages * this.pageSize) return 0;
     return this.#prefix.takeOver(request) + this.#fillFromTier(request);
   }
 
@@ -250,10 +249,8 @@ export class CacheManager {
   readonly #publish = (request: Request): void => this.publish(request);
 
   #publishPage(request: Request, index: number): void {
-    const { groups } = this.#books;
     const entry = this.#books.entryFor(request, index);
-    for (let g = 0; g < groups.length; g++) {
-      if (groups[g]!.isState) continue;
+    for (let g = 0; g < this.numPaged; g++) {
       const { pages } = request.tables[g]!;
       pages[index] = this.#books.enter(g, entry, pages[index]!);
     }

@@ -66,6 +66,9 @@ test("tokens and parent are compared; a page that cannot be read or is too large
   const { words, hashes, records } = pagesOf([1, 2, 3, 4]);
   tier.spill({ ...records[0]!, tokens: Int32Array.of(1, 9) }, 0, 1);
   assert.equal(tier.find(hashes, 0, words), null);
+  const other = new HostTier(4, new Memory());
+  other.spill({ ...records[0]!, tokens: Int32Array.of(9, 2) }, 0, 1);
+  assert.equal(other.find(hashes, 0, words), null);
   tier.spill({ ...records[1]!, parent: new Int32Array(HASH_WORDS) }, 0, 1);
   assert.equal(tier.find(hashes, 1, words), null);
   tier.spill(records[0]!, 0, 99);
@@ -74,6 +77,89 @@ test("tokens and parent are compared; a page that cannot be read or is too large
     small.spill(records[0]!, 0, 1);
     assert.deepEqual([small.stats().pages, small.stats().bytes], [0, 0]);
   }
+});
+
+test("a place whose page could not be read is used for the next", () => {
+  const tier = new HostTier(4, new Memory());
+  const { words, hashes, records } = pagesOf([1, 2, 3, 4]);
+  tier.spill(records[0]!, 0, 99);
+  assert.equal(tier.find(hashes, 0, words), null);
+  tier.spill(records[1]!, 0, 1);
+  assert.ok(tier.find(hashes, 1, words) !== null);
+});
+
+test("host memory is taken in blocks of 4 MiB as it is needed, a page at least, and no more than the tier may have", () => {
+  const mib = 2 ** 20;
+  for (const [pageMib, maxMib, expected] of [
+    [1, 10, [4, 4, 2]],
+    [3, 7, [3, 3]],
+    [5, 10, [5, 5]],
+  ] as const) {
+    const blocks: number[] = [];
+    const tier = new HostTier(maxMib * mib, {
+      pageBytes: [pageMib * mib],
+      numPages: [100],
+      allocHost: (bytes) => {
+        blocks.push(bytes / mib);
+        return new Uint8Array(bytes);
+      },
+      save: () => {},
+      load: () => {},
+    });
+    const { records } = pagesOf(tokensOf(1, 40));
+    const numPages = Math.floor(maxMib / pageMib);
+    for (const [i, record] of records.entries()) {
+      tier.spill(record, 0, 1);
+      assert.equal(tier.stats().pages, Math.min(i + 1, numPages));
+    }
+    assert.deepEqual(blocks, expected);
+  }
+});
+
+test("a tier that gets no memory now asks again; one that is told there is no more asks no longer", () => {
+  const { records } = pagesOf(tokensOf(1, 12));
+  let numAsked = 0;
+  let answer: () => Uint8Array | null = () => null;
+  const memory = {
+    pageBytes: [2 ** 22],
+    numPages: [100],
+    allocHost: () => {
+      numAsked++;
+      return answer();
+    },
+    save: () => {},
+    load: () => {},
+  };
+  const tier = new HostTier(2 ** 24, memory);
+  const spilled = (i: number): number[] => {
+    tier.spill(records[i]!, 0, 1);
+    return [numAsked, tier.stats().pages];
+  };
+  assert.deepEqual(
+    [spilled(0), spilled(1)],
+    [
+      [1, 0],
+      [2, 0],
+    ],
+  );
+  answer = () => new Uint8Array(2 ** 22);
+  assert.deepEqual(
+    [spilled(2), spilled(3)],
+    [
+      [3, 1],
+      [4, 2],
+    ],
+  );
+  answer = () => {
+    throw new Error("the host has no more");
+  };
+  assert.deepEqual(
+    [spilled(4), spilled(5)],
+    [
+      [5, 2],
+      [5, 2],
+    ],
+  );
 });
 
 test("each group has its pool's share, and drops its own pages only", () => {
@@ -138,6 +224,23 @@ for (const { name, groups } of MODELS) {
     assert.equal(sim.cache.stats().hitTokens, again.numCached + partly.numCached, "from the pool and from the tier");
   });
 }
+
+test("a prompt whose every position is asked for takes nothing from the tier", () => {
+  const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 8, idealChunk: 8, groups: [FULL], hostBytes: 2000 });
+  for (const [series, length] of [
+    [1, 33],
+    [2, 45],
+  ] as const) {
+    sim.add(`first ${series}`, tokensOf(series, length));
+    sim.runAll();
+  }
+  sim.add("scored", tokensOf(1, 33), { promptLogprobs: 0 });
+  assert.deepEqual(
+    sim.runAll().map(([row]) => row!.start),
+    [0, 8, 16, 24, 32],
+  );
+  assert.equal(sim.cache.stats().hostTier!.restored, 0);
+});
 
 test("what cannot be brought back is computed, and no page or slot is lost for it", (t) => {
   for (const { groups } of MODELS) {

@@ -176,6 +176,46 @@ test("found in a window: a page behind it, and states where there is one each", 
   assert.throws(() => state.check(), /a has 4 states/);
   state.a.tables[0]!.numPages = 0;
   assert.throws(() => state.check(), /a has 0 states/);
+  Object.assign(state.a, { numComputed: 0, numSharedPages: 0 });
+  state.a.tables[0]!.numPages = 2;
+  assert.throws(() => state.check(), /a has 2 states/);
+  state.a.tables[0]!.numPages = 1;
+  state.a.tables[0]!.pages[0] = 12;
+  assert.throws(() => state.check(), /a owns page 12, outside the pool/);
+});
+
+test("found where groups need not have every page: entries with none, with another's, and that hide one another", () => {
+  /** The group's page of the last entry, which nobody owns, is lost. */
+  const lose = ({ books, stats }: Books, g: number): void => {
+    books.groups[g]!.evict(6);
+    books.directory!.setPage(4, g, 0);
+    Object.assign(stats.groups[g]!, books.groups[g]!.stats());
+  };
+  const empty = new Books(WINDOW);
+  lose(empty, 0);
+  assert.throws(() => empty.check(), /entry 4 has no page/);
+
+  const foreign = new Books(WINDOW, WINDOW);
+  lose(foreign, 0);
+  foreign.check();
+  lose(foreign, 1);
+  foreign.books.directory!.setPage(4, 1, 9);
+  assert.throws(() => foreign.check(), /page 9 of group 1 does not know its entry 4/);
+
+  const hidden = new Books(WINDOW);
+  const { books, a, stats } = hidden;
+  const page = new Int32Array(1);
+  books.tryTake(0, page, 0, 1);
+  books.enter(0, books.directory!.insert(a.hashes, 0, a.tokens), page[0]!);
+  books.groups[0]!.release(page[0]!);
+  Object.assign(stats, { entries: 6 });
+  Object.assign(stats.groups[0]!, books.groups[0]!.stats());
+  assert.throws(() => hidden.check(), /entry 0 cannot be found/);
+});
+
+test("a request that has no tables yet hides no other's pages", () => {
+  const world = new Books(FULL, WINDOW);
+  world.check([makeRequest("new", [1]), world.a]);
 });
 
 function queue({ books }: Books, change: (pages: number[]) => number[]): void {

@@ -7,7 +7,7 @@ import type { Request } from "../core/request.js";
 import type { CacheGroup } from "./cache-group.js";
 import type { CacheStats } from "./cache-manager.js";
 import type { GroupBooks } from "./group-books.js";
-import { NO_ENTRY, type PageDirectory } from "./page-directory.js";
+import { NO_ENTRY, type PageDirectory, sameWords } from "./page-directory.js";
 import { HASH_WORDS } from "./page-hash.js";
 import type { PageTransfers } from "./page-transfer.js";
 
@@ -169,14 +169,9 @@ function checkHeldPage(
   for (let j = 0; j < pageSize; j++) {
     demand(held[j] === tokens[index * pageSize + j], () => `${id}: page ${page} holds other tokens`);
   }
-  const own = hashes.subarray((index + 1) * HASH_WORDS, (index + 2) * HASH_WORDS);
-  const before = hashes.subarray(index * HASH_WORDS, (index + 1) * HASH_WORDS);
-  demand(isSame(directory.hashOf(entry), own), () => `${id}: page ${page} has another identity`);
-  demand(isSame(directory.parentHashOf(entry), before), () => `${id}: page ${page} has another parent`);
-}
-
-function isSame(a: Int32Array, b: Int32Array): boolean {
-  return a.every((word, i) => word === b[i]);
+  const [hash, parent] = [directory.hashOf(entry), directory.parentHashOf(entry)];
+  demand(sameWords(hash, 0, hashes, (index + 1) * HASH_WORDS), () => `${id}: page ${page} has another identity`);
+  demand(sameWords(parent, 0, hashes, index * HASH_WORDS), () => `${id}: page ${page} has another parent`);
 }
 
 function demand(isTrue: boolean, message: () => string): void {

@@ -31,6 +31,19 @@ test("a page is found by its identity, wherever its group keeps it", () => {
   assert.deepEqual([...directory.tokensOf(second)], [3, 4]);
 });
 
+test("an identity is known as long as its entry is there", () => {
+  const directory = new PageDirectory(8, 2, 1);
+  const hashes = hashesOf(tokens, 2);
+  const at = (page: number) => hashes.slice((page + 1) * HASH_WORDS, (page + 2) * HASH_WORDS);
+  const entries = [0, 1, 2].map((page) => {
+    assert.equal(directory.has(at(page)), false);
+    return directory.insert(hashes, page, tokens);
+  });
+  assert.deepEqual([directory.has(at(0)), directory.has(at(1)), directory.has(at(2))], [true, true, true]);
+  directory.remove(entries[1]!);
+  assert.deepEqual([directory.has(at(0)), directory.has(at(1)), directory.has(at(2))], [true, false, true]);
+});
+
 test("the same page after another beginning, or of another salt, is another entry", () => {
   const directory = new PageDirectory(8, 2, 1);
   const other = Int32Array.of(9, 9, 3, 4);

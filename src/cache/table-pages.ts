@@ -82,10 +82,10 @@ export class TablePages {
     for (let g = 0; g < request.tables.length; g++) {
       const group = groups[g]!;
       const { pages, first, numPages } = request.tables[g]!;
-      const numEmpty = group.isState ? numPages : isGarbage ? numPages - Math.max(first, request.numSharedPages) : 0;
+      const firstEmpty = group.isState ? first : isGarbage ? request.numSharedPages : numPages;
       // The last page first: it is the least likely to be asked for again, and a page must leave before its parent.
       for (let i = numPages - 1; i >= first; i--) {
-        if (i >= numPages - numEmpty) group.pool.releaseEmpty(pages[i]!);
+        if (i >= firstEmpty) group.pool.releaseEmpty(pages[i]!);
         else group.release(pages[i]!);
       }
     }
