@@ -1,5 +1,6 @@
 // One request to a server whose model says what it is told, and everything that came of it, with what differs from run to run made the same.
 
+import { SAMPLING_DEFAULTS } from "../../src/core/sampling.js";
 import type { AddMessage } from "../../src/engine/messages.js";
 import type { Said, ToldServer } from "./told-server.js";
 
@@ -45,18 +46,23 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The prompt as text: bytes are letters, the special tokens numbers in braces. */
+/** The prompt as text: bytes are letters, the special tokens numbers in braces; of how to sample, what is not the default. */
 function askedOf({ callId, arrivalMs: _, prompt, sampling, ...rest }: AddMessage, body: unknown): unknown {
   const text = Array.from(prompt, (id) => (id < 256 ? String.fromCharCode(id) : `{${id}}`)).join("");
-  const { seed, ...others } = sampling;
   const isGiven = JSON.stringify(body).includes('"seed"');
-  return { ...rest, callId, prompt: text, sampling: isGiven ? sampling : others };
+  const usual: Record<string, unknown> = { ...SAMPLING_DEFAULTS, ...(isGiven ? {} : { seed: sampling.seed }) };
+  const chosen = Object.entries(sampling).filter(
+    ([key, value]) => JSON.stringify(value) !== JSON.stringify(usual[key]),
+  );
+  const shown = text.length > 99 ? `${text.slice(0, 9)}... of ${prompt.length}` : text;
+  return { ...rest, callId, prompt: shown, sampling: Object.fromEntries(chosen) };
 }
 
 /** Names, dates and times that nobody chose. */
 function settled(value: unknown): unknown {
   const text = JSON.stringify(value)
     .replaceAll(/(chatcmpl|cmpl|msg|resp|ollama|embd|rerank|score)-[0-9a-f]{32}/g, "$1-ID")
+    .replaceAll(/req-[0-9a-f-]{36}/g, "req-ID")
     .replaceAll(/(msg|rs|fc)_[0-9a-f-]{36}/g, "$1_ID")
     .replaceAll(/call_[0-9a-f]{24}/g, "call_ID")
     .replaceAll(/"(created|created_at|startedMs|modified_at|total_duration)":(\d+|"[^"]*")/g, (whole, key, given) =>
