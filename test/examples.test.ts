@@ -15,7 +15,7 @@ async function output(name: string): Promise<string> {
 
 test("six-lines tells a story", async () => {
   const story = await output("six-lines");
-  assert.ok(story.length > 40 && /[.!?"]\s*$/.test(story), story);
+  assert.ok(story.length > 40 && /[a-z]+ [a-z]+.*[.!?]/s.test(story), story); // a new one every time
 });
 
 test("the README shows examples/six-lines.ts as it is", () => {

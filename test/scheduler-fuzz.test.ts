@@ -241,12 +241,15 @@ test("10,000 further steps of the same traffic leave the heap as it was", () => 
   const traffic = new Traffic(CONFIGS[0]![2], 999);
   for (let i = 0; i < 5_000; i++) traffic.step(false);
   traffic.drain();
-  gc();
-  const before = process.memoryUsage().heapUsed;
-  for (let i = 0; i < 10_000; i++) traffic.step(false);
-  traffic.drain();
-  gc();
-  const grown = process.memoryUsage().heapUsed - before;
-  // A leak of one small object a step would be some 500 KB.
+  // A leak of one small object a step would be some 500 KB, every time; what the compiler adds, late on a busy machine, comes once.
+  let grown = Number.POSITIVE_INFINITY;
+  for (let tries = 0; grown >= 250_000 && tries < 5; tries++) {
+    gc();
+    const before = process.memoryUsage().heapUsed;
+    for (let i = 0; i < 10_000; i++) traffic.step(false);
+    traffic.drain();
+    gc();
+    grown = process.memoryUsage().heapUsed - before;
+  }
   assert.ok(grown < 250_000, `the heap grew by ${grown} bytes`);
 });

@@ -6,6 +6,7 @@ import { after, before, test } from "node:test";
 import type { Policy } from "../../src/cluster/choose.js";
 import type { RelayEngine } from "../../src/engine/client/relay.js";
 import { CutProxy } from "../support/cut-proxy.js";
+import { holdRelays } from "../support/held-relays.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { drawn, pagesUsed, SHORT_LEASE, SmallCluster, story, tinyEngine, whole } from "../support/small-cluster.js";
 import { until } from "../support/until.js";
@@ -44,6 +45,8 @@ test("a replica that is cut off is missed after its lease, its answers go on els
   const { engine, replicas, router } = cluster;
   const [cut, other] = [replicas[0]!, replicas[1]!];
   wanted = cut.member.id;
+  const relay = cut.engine.relay;
+  holdRelays(cut.engine);
   const asked = (i: number) => [story(i), { ...drawn(i), maxTokens: LONG }] as const;
   const answer = engine.generate(...asked(1));
   const chunks = answer[Symbol.asyncIterator]();
@@ -52,6 +55,7 @@ test("a replica that is cut off is missed after its lease, its answers go on els
   proxy.cut();
   await until(() => other.member.replica.numCalls === 1, "the answer goes on at the other");
   await until(() => isIdle(cut), "the one that is cut off ends what nobody hears");
+  cut.engine.relay = relay;
   proxy.heal();
   while ((await chunks.next()).done !== true);
   assert.deepEqual((await answer.result()).samples, (await lone.generate(...asked(1)).result()).samples);

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Engine } from "../../src/engine/types.js";
+import { holdRelays } from "../support/held-relays.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { pagesUsed, SmallCluster, story } from "../support/small-cluster.js";
 import { until } from "../support/until.js";
@@ -20,14 +21,15 @@ test("what is urgent goes before what waits, through another router too; when al
   await until(() => second.member.router.replicas().length === 1, "the other router knows the replica");
   const order: string[] = [];
   const ask = async (of: Engine, name: string, priority: number, i: number): Promise<void> => {
-    // So long that the next one begins only when this one is given up, after its turn was noted.
-    for await (const _ of of.generate(story(i), { maxTokens: 8_000, ignoreEos: true, priority })) {
+    // The next one begins only when this one is given up, after its turn was noted.
+    for await (const _ of of.generate(story(i), { maxTokens: 1000, ignoreEos: true, priority })) {
       order.push(name);
       break;
     }
   };
+  holdRelays(served);
   const [a, b] = [cluster.engine, second.engine];
-  const running = a.generate(story(0), { maxTokens: 16_000, ignoreEos: true, priority: 0 })[Symbol.asyncIterator]();
+  const running = a.generate(story(0), { maxTokens: 1000, ignoreEos: true, priority: 0 })[Symbol.asyncIterator]();
   await running.next();
   const numCalls = (count: number) => until(() => member.replica.numCalls === count, `${count} calls are there`);
   const low = [ask(a, "low 1", 9, 1), ask(a, "low 2", 8, 2), ask(a, "low 3", 9, 3)];

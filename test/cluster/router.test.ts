@@ -9,6 +9,7 @@ import { Mailbox } from "../../src/cluster/mailbox.js";
 import { clusterConfig } from "../../src/config/cluster-config.js";
 import type { RelayEngine } from "../../src/engine/client/relay.js";
 import type { Engine, GenerateOptions } from "../../src/engine/types.js";
+import { holdRelays } from "../support/held-relays.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { makeRandom } from "../support/random.js";
 import {
@@ -126,10 +127,13 @@ test("what is lost on the way is made good: every answer is whole, and nothing s
   }
   await using cluster = await startCluster(2, { Kind: Lossy, leaseSeconds: SHORT_LEASE });
   const { engine, replicas } = cluster;
-  const all = Array.from({ length: 16 }, (_, i) => i);
-  const got = await Promise.all(all.map((i) => whole(engine, i, i % 4 === 0 ? { n: 2 } : {})));
-  for (const i of all) assert.deepEqual(got[i], await whole(lone, i, i % 4 === 0 ? { n: 2 } : {}), `answer ${i}`);
-  assert.ok(numLost > 10, `${numLost} messages were lost: the test is too gentle`);
+  const ask = (of: Engine, i: number) => whole(of, i, i % 4 === 0 ? { n: 2 } : {});
+  // The busier the machine, the more goes in one message, and the fewer can be lost.
+  for (let first = 0; numLost <= 10; first += 16) {
+    const all = Array.from({ length: 16 }, (_, i) => first + i);
+    const got = await Promise.all(all.map((i) => ask(engine, i)));
+    for (const [at, i] of all.entries()) assert.deepEqual(got[at], await ask(lone, i), `answer ${i}`);
+  }
   for (const replica of replicas)
     await until(async () => (await pagesUsed(replica.engine)) === 0, "all pages come back");
 });
@@ -155,13 +159,7 @@ test("a caller that leaves ends its call at the replica, even when the word of i
     return chunks;
   };
   const isIdle = async (): Promise<boolean> => member.replica.numCalls === 0 && (await pagesUsed(served)) === 0;
-  let numWhole = 0;
-  const relay = served.relay.bind(served);
-  served.relay = (call, onOutput) =>
-    relay(call, (output, isLast) => {
-      if ("callId" in output && output.finishReason === "length") numWhole++;
-      onOutput(output, isLast);
-    });
+  holdRelays(served);
   await (await begin()).return!();
   await until(isIdle, "the call is aborted");
   isForgetful = true;
@@ -173,7 +171,6 @@ test("a caller that leaves ends its call at the replica, even when the word of i
   await until(isIdle, "the calls of a silent router are ended");
   isDeaf = false;
   await chunks.return!();
-  assert.equal(numWhole, 0, "calls ended by themselves");
 });
 
 test("too much is refused with 429 and when to come again, by the capacity of the cluster; a call that has begun is not", {
@@ -197,6 +194,7 @@ test("too much is refused with 429 and when to come again, by the capacity of th
 test("a replica that drains hands its calls over; the last one's go on when another comes", { skip }, async () => {
   await using cluster = await startCluster(2);
   const { engine, replicas, router } = cluster;
+  for (const { engine: one } of replicas) holdRelays(one);
   const all = Array.from({ length: 8 }, (_, i) => i);
   const ask = (of: Engine, i: number) => of.generate(story(i), { ...drawn(i), maxTokens: 200 });
   const got = all.map((i) => ask(engine, i));

@@ -17,6 +17,7 @@ import { type ClusterConfig, clusterConfig } from "../../src/config/cluster-conf
 import { startEngine } from "../../src/engine/client/engine.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { NatsOperator, type NatsPermissions } from "../support/nats-jwt.js";
+import { PATIENCE_MS } from "../support/small-cluster.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const model = writeTinyCheckpoint();
@@ -113,7 +114,7 @@ async function checkCluster(as: (kind: Kind) => ClusterConfig): Promise<void> {
   await using replica = await joinAsReplica(engine, as("replica"), limits);
   await using router = await joinAsRouter(as("router"));
   await router.register({ address: "none", models: [] });
-  await using routed = await createRoutedEngine(router.router, { model, cluster: "trust", patienceMs: 10_000 });
+  await using routed = await createRoutedEngine(router.router, { model, cluster: "trust", patienceMs: PATIENCE_MS });
   const prompt = "a long enough prompt to fill a page or two of the cache with its tokens";
   const { samples } = await routed.generate(prompt, { maxTokens: 4, ignoreEos: true }).result();
   assert.equal(samples[0]!.tokenIds.length, 4);

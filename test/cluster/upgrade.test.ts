@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 import type { Policy } from "../../src/cluster/choose.js";
 import { createEngine } from "../../src/engine/client/engine.js";
 import { type Asked, alone, numReplicas, stream } from "../support/cluster-streams.js";
+import { holdRelays } from "../support/held-relays.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { type ServedProcess, startProcess } from "../support/served-process.js";
 import { drawn, PATIENCE_MS, SmallCluster, story, TINY_MODEL, tinyEngine, whole } from "../support/small-cluster.js";
@@ -48,12 +49,15 @@ test("a rolling upgrade: both replicas are replaced by another version under loa
   let numWanted = 0;
   const results: string[] = [];
   let next = 0;
+  const ask = async (): Promise<void> => {
+    const i = next++;
+    results[i] = await stream(router.url, askFor(i), () => numTokens++);
+  };
   const client = async (): Promise<void> => {
     for (;;) {
       await until(() => isOver || numTokens < numWanted, "more is asked for");
       if (isOver) return;
-      const i = next++;
-      results[i] = await stream(router.url, askFor(i), () => numTokens++);
+      await ask();
     }
   };
   const clients = Promise.all(Array.from({ length: 2 }, client));
@@ -76,6 +80,7 @@ test("a rolling upgrade: both replicas are replaced by another version under loa
   await moreTokens();
   isOver = true;
   await clients;
+  await ask(); // when only the other version is left
 
   await using before = await createEngine({ model: TINY_MODEL, threads: 1, numPages: 400 });
   await using behind = await createEngine({ model: TINY_MODEL, threads: 1, numPages: 400, ...OTHER });
@@ -101,6 +106,7 @@ test("an answer that has begun waits for its own version and ends with an error 
   const policy: Policy = (candidates) => candidates.find(({ id }) => id === wanted) ?? candidates[0] ?? null;
   await using cluster = await SmallCluster.start(nats.url, { policy });
   const { engine, replicas } = cluster;
+  holdRelays(replicas[0]!.engine);
   const rest = async (answer: AsyncIterator<unknown>): Promise<void> => {
     while ((await answer.next()).done !== true);
   };
@@ -121,6 +127,7 @@ test("an answer that has begun waits for its own version and ends with an error 
   await using hasty = await cluster.addRouter({ patienceMs: 300 });
   await until(() => hasty.member.router.replicas().length === 3, "it knows them all");
   wanted = replicas[2]!.member.id;
+  holdRelays(replicas[2]!.engine);
   const lost = hasty.engine.generate(story(3), { ...drawn(3), maxTokens: 6000 })[Symbol.asyncIterator]();
   await lost.next();
   assert.equal(replicas[2]!.member.replica.numCalls, 1);

@@ -222,7 +222,8 @@ export function chatTests(lab: Lab): void {
     await ask(page, STORY, 3);
     await answered(page);
     await status.filter({ hasText: "ready" }).waitFor();
-    assert.deepEqual(await model.locator("option").allInnerTexts(), ["pagoda-stories-16m", "guest"]);
+    const models = async () => (await model.locator("option").allInnerTexts()).join();
+    await until("the guest is loaded", async () => (await models()) === "pagoda-stories-16m,guest");
     await until(
       "the guest's three steps",
       async () => (await page.locator(".timeline").getAttribute("aria-valuemax")) === "2",

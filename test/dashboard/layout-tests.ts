@@ -74,14 +74,16 @@ export function layoutTests(lab: Lab): void {
       await check("the list");
       await press("Conversations");
       if (width > 992) await press("Both");
-      assert.equal(await page.evaluate(IS_SEND_COVERED), false, `Send is covered at ${width}`);
+      await until(`Send in sight at ${width}`, async () => (await page.evaluate(IS_SEND_COVERED)) === false);
       await check("the chat");
 
       await press("Engine");
-      const charts = (await page.evaluate(CHARTS)) as [width: number, top: number][];
-      const widths = charts.map(([chart]) => chart);
-      assert.ok(Math.max(...widths) - Math.min(...widths) <= 2 && widths.length === 6, `charts of ${widths}`);
-      assert.equal(new Set(charts.map(([, top]) => top)).size, rowsOfCharts, `rows of charts at ${width}`);
+      await until(`six charts of one width in ${rowsOfCharts} rows at ${width}`, async () => {
+        const charts = (await page.evaluate(CHARTS)) as [width: number, top: number][];
+        const widths = charts.map(([chart]) => chart);
+        const isEven = Math.max(...widths) - Math.min(...widths) <= 2 && widths.length === 6;
+        return isEven && new Set(charts.map(([, top]) => top)).size === rowsOfCharts;
+      });
       await check("the engine");
       await press("Chat");
     }
