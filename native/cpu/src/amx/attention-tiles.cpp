@@ -2,9 +2,11 @@
 //
 // Maths    keys and values are the page's own bf16; q and the probabilities are the sum of two, high + low: 16 bits of each number count.
 // Order    a score: steps of 32 dims ascending, of each the high part of q, then the low one; an output: steps of 32 keys at absolute
-//          positions ascending, likewise. tiles.h says what a product does. The same for one row and for many.
+//          positions ascending, likewise; a pair of keys is one of the first 16 and its like of the last 16 of a step. tiles.h says what
+//          a product does. The same for one row and for many.
 // Tiling   A tile of 64 keys is packed once for all rows: keys in pairs of dims, values in pairs of keys. 16 packed rows meet 32 keys,
-//          or 32 columns of values, at a time: two sums, and five registers in use.
+//          or 32 columns of values, at a time: two sums, and five registers in use. While vectors make the probabilities of 16 rows, tiles
+//          have the outputs of the 16 before and the scores of the 16 after them to make.
 // Masks    a key that a row does not see has the probability 0. Values that are not finite are left out of the products, where they
 //          would reach rows that do not see them, and are added row by row.
 #include "../kernels/attention-item.h"
@@ -46,7 +48,7 @@ PG_INLINE void add_products(const uint8_t* a, const uint8_t* b, int64_t b_stride
   tile_dot_bf16<kSum1, kA, kB1>();
 }
 
-// 32 numbers as bf16, high parts at `to`, low ones a tile further.
+// 32 numbers of q as bf16, high parts at `to`, low ones a tile further.
 PG_INLINE void store_parts(uint8_t* to, vf first, vf second) {
   const auto store = [&](vf x, int64_t at) {
     const __m512i high = _mm512_and_si512(rounded(x), _mm512_set1_epi32((int)0xffff0000u));
@@ -57,7 +59,42 @@ PG_INLINE void store_parts(uint8_t* to, vf first, vf second) {
   store(second, 32);
 }
 
-PG_INLINE int within_vector(int key, int v) { return i_max(0, i_min(VL, key - v * VL)); }
+// 32 probabilities likewise, number i of `first` beside number i of `second`: no shuffle is needed for that. Rounded halfway cases go up.
+// NaN stays NaN, since made from bf16 it has ones only in its upper half.
+PG_INLINE void store_paired_parts(uint8_t* to, vf first, vf second) {
+  const __m512i upper = _mm512_set1_epi32((int)0xffff0000u), half = _mm512_set1_epi32(0x8000);
+  const auto near = [&](vf x) { return _mm512_add_epi32(_mm512_castps_si512((__m512)x), half); };
+  const auto pairs = [&](__m512i a, __m512i b) { return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(a, 16), b); };
+  const __m512i a = near(first), b = near(second);
+  const auto rest = [&](vf x, __m512i x_near) { return x - (vf)_mm512_castsi512_ps(_mm512_and_si512(x_near, upper)); };
+  _mm512_storeu_si512(to, pairs(a, b));
+  _mm512_storeu_si512(to + kTileBytes, pairs(near(rest(first, a)), near(rest(second, b))));
+}
+
+// Lane i: the largest of x[i].
+PG_INLINE vf largest_of_each(const vf (&x)[VL]) {
+  __m512 fours[4];  // [i]: four numbers of x[i], x[i + 4], x[i + 8], x[i + 12]
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    const auto eights = [&](int at) {
+      return _mm512_max_ps(_mm512_shuffle_f32x4(x[at], x[at + 4], 0x44), _mm512_shuffle_f32x4(x[at], x[at + 4], 0xee));
+    };
+    const __m512 a = eights(i), b = eights(i + 8);
+    fours[i] = _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  }
+  const auto twos = [&](int at) {
+    const __m512d a = _mm512_castps_pd(fours[at]), b = _mm512_castps_pd(fours[at + 1]);
+    return _mm512_max_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  };
+  const __m512 a = twos(0), b = twos(2);
+  return _mm512_max_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+}
+
+// Bits [from, to) of a tile's keys.
+PG_INLINE uint64_t keys_between(int from, int to) {
+  const auto below = [](int n) { return n >= kTileKeys ? ~0ull : n <= 0 ? 0 : (1ull << n) - 1; };
+  return below(to) & ~below(from);
+}
 
 struct Bf16Tile {
   static constexpr bool scaled = false;
@@ -69,23 +106,24 @@ struct Bf16Tile {
   uint8_t* q;       // [row tiles][dim_steps][kParts][16][32]
   uint8_t* keys;    // [kKeyGroups][dim_steps][16 pairs of dims][16 keys][2]
   uint8_t* values;  // [columns][kKeySteps][16 pairs of keys][16][2]
-  uint8_t* p;       // [kKeySteps][kParts][16][32]
+  uint8_t* p;       // [2][kKeySteps][kParts][16][32], by turns: keys 0 16 1 17 .. of a step
+  float* scores;    // [2][16][kTileKeys], by turns
   bool is_finite;   // all values of the tile
   const TileScope scope;
 
   static int64_t room(int32_t q_tile, int32_t key_dim, int32_t value_dim) {
     const int64_t steps = steps_of(key_dim);
     const int64_t row_tiles = round_up(q_tile, kTileRows) / kTileRows;
-    return kTileBytes * (row_tiles * steps * kParts + kKeyGroups * steps + value_dim / 16 * kKeySteps + kKeySteps * kParts +
-                         row_tiles * value_dim / 16);
+    return kTileBytes * (row_tiles * steps * kParts + kKeyGroups * steps + value_dim / 16 * kKeySteps + 2 * kKeySteps * kParts +
+                         2 * kKeyGroups + row_tiles * value_dim / 16);
   }
 
   Bf16Tile(TileScratch& scratch, const KvPool& pages, float cap, int32_t rows, uint8_t* rest)
       : s(scratch), pool(pages), softcap(cap), count(rows), dim_steps(steps_of(pages.key_dim)), columns(pages.value_dim / 16),
         padded(pages.value_dim), q(rest), keys(q + round_up(rows, kTileRows) / kTileRows * dim_steps * kParts * kTileBytes),
-        values(keys + kKeyGroups * dim_steps * kTileBytes), p(values + columns * kKeySteps * kTileBytes), is_finite(true),
-        scope(config_for(i_min(rows, kTileRows))) {
-    s.out = (float*)(p + kKeySteps * kParts * kTileBytes);  // [row tiles][16, padded]: tiles are loaded and stored whole
+        values(keys + kKeyGroups * dim_steps * kTileBytes), p(values + columns * kKeySteps * kTileBytes),
+        scores((float*)(p + 2 * kKeySteps * kParts * kTileBytes)), is_finite(true), scope(config_for(i_min(rows, kTileRows))) {
+    s.out = scores + 2 * kTileRows * kTileKeys;  // [row tiles][16, padded]: tiles are loaded and stored whole
     for (int32_t i = 0; i < count; i++)
       for (int64_t step = 0; step < dim_steps; step++) {
         const float* from = s.q + i * pool.key_dim + step * kStepCols;
@@ -110,88 +148,147 @@ struct Bf16Tile {
       }
   }
 
-  // Pairs of keys of 16 columns; zeros for keys outside [from, to) and for what is not finite.
+  // Pairs of keys, 16 apart, of 16 columns; zeros for keys outside [from, to) and for what is not finite.
   void pack_values(const TileRows& rows, const TileRows& next, int from, int to) {
     const __m512i exponent = _mm512_set1_epi16(0x7f80);
     __mmask32 infinite = 0;
-    for (int key = 0; key < kTileKeys; key += 2)
+    for (int pair_of_keys = 0; pair_of_keys < kTileKeys / 2; pair_of_keys++)
       for (int64_t column = 0; column < columns; column++) {
         const auto load = [&](int j) {
           if (j < from || j >= to) return _mm512_setzero_si512();
           __builtin_prefetch(next.values[j] + column * 32, 0, 2);
           return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)(rows.values[j] + column * 32)));
         };
-        const __m512i pair = _mm512_or_si512(load(key), _mm512_slli_epi32(load(key + 1), 16));
+        const int step = pair_of_keys / 16, key = step * kStepCols + pair_of_keys % 16;
+        const __m512i pair = _mm512_or_si512(load(key), _mm512_slli_epi32(load(key + 16), 16));
         const __mmask32 bad = _mm512_cmpeq_epi16_mask(_mm512_and_si512(pair, exponent), exponent);
         infinite |= bad;
-        uint8_t* to_tile = values + (column * kKeySteps + key / kStepCols) * kTileBytes + key % kStepCols / 2 * 64;
+        uint8_t* to_tile = values + (column * kKeySteps + step) * kTileBytes + pair_of_keys % 16 * 64;
         _mm512_storeu_si512(to_tile, _mm512_maskz_mov_epi16(~bad, pair));
       }
     is_finite = infinite == 0;
   }
 
-  // scores [16, kTileKeys] of the row tile from `row` on, for pairs of the key groups [first, last).
-  void make_scores(int32_t row, int first, int last) {
+  // Scores of the row tile from `row` on, for the keys of the tile that any of its rows sees, in pairs of groups.
+  void make_scores(int32_t row, int32_t tile) {
+    float* to = scores_of(row);
+    const int32_t last_row = i_min(row + kTileRows, count) - 1;
+    // Both bounds grow with the row.
+    const int first = i_max(0, s.first[row] - tile) / 32 * 2, last = (i_min(kTileKeys, s.last[last_row] - tile) + 15) / 16;
     const uint8_t* a = q + row / kTileRows * dim_steps * kParts * kTileBytes;
     const int64_t group_bytes = dim_steps * kTileBytes;
-    for (int group = first / 2 * 2; group < last; group += 2) {
+    for (int group = first; group < last; group += 2) {
       tile_zero<kSum0>();
       tile_zero<kSum1>();
       for (int64_t step = 0; step < dim_steps; step++)
         add_products(a + step * kParts * kTileBytes, keys + group * group_bytes + step * kTileBytes, group_bytes);
-      tile_store<kSum0>(s.scores + group * 16, kTileKeys * 4);
-      tile_store<kSum1>(s.scores + group * 16 + 16, kTileKeys * 4);
+      tile_store<kSum0>(to + group * 16, kTileKeys * 4);
+      tile_store<kSum1>(to + group * 16 + 16, kTileKeys * 4);
     }
   }
 
+  // Online softmax of a row tile: scores -> probabilities, as parts in p; maxima and sums moved on, outputs rescaled. All rows take each
+  // step together: the chain from a row's scores to its probabilities is longer than its work. The same numbers as SoftmaxStep's.
+  // kWhole: every row sees every key.
+  template <bool kWhole>
+  void make_probabilities(int32_t row, int32_t tile) {
+    const int rows = i_min(kTileRows, count - row);
+    float* x = scores_of(row);
+    uint8_t* parts = probabilities_of(row);
+    const vf lowest = v_set(kMinusInfinity);
+    uint64_t seen[kTileRows];  // bits of keys
+    vf tops[kTileRows];
+    for (int r = 0; r < kTileRows; r++) tops[r] = lowest;
+    for (int r = 0; r < rows; r++) {
+      if (!kWhole) seen[r] = keys_between(s.first[row + r] - tile, s.last[row + r] - tile);
+#pragma GCC unroll 4
+      for (int v = 0; v < kTileSteps; v++) {
+        const __mmask16 lanes = kWhole ? 0xffff : (__mmask16)(seen[r] >> v * VL);
+        if (!kWhole && lanes == 0) continue;
+        float* at = x + r * kTileKeys + v * VL;
+        vf score = v_load(at);
+        if (softcap != 0.0f) v_store(at, score = v_set(softcap * kLog2e) * v_tanh(score));
+        tops[r] = (vf)_mm512_mask_max_ps(tops[r], lanes, score, tops[r]);
+      }
+    }
+    const __mmask16 all_rows = (__mmask16)((1u << rows) - 1);
+    const vf before = (vf)_mm512_mask_loadu_ps(lowest, all_rows, s.maxima + row);
+    const vf now = (vf)_mm512_max_ps(largest_of_each(tops), before);
+    // All scores -inf: any finite base will do.
+    const vf base = (vf)_mm512_mask_mov_ps(now, _mm512_cmp_ps_mask(now, lowest, _CMP_EQ_OQ), _mm512_setzero_ps());
+    const __mmask16 risen = _mm512_cmp_ps_mask(now, before, _CMP_NEQ_OQ) & _mm512_cmp_ps_mask(before, lowest, _CMP_NEQ_OQ);
+    _mm512_mask_storeu_ps(s.maxima + row, all_rows, now);
+    alignas(64) float bases[kTileRows], shrinks[kTileRows];
+    v_store(bases, base);
+    if (risen != 0) v_store(shrinks, v_exp2(before - base));
+    for (uint32_t left = risen; left != 0; left &= left - 1) {
+      const int r = __builtin_ctz(left);
+      const vf shrink = v_set(shrinks[r]);
+      float* sums = s.sums + int64_t{row + r} * VL;
+      v_store(sums, v_load(sums) * shrink);
+      for (int64_t i = 0; i < padded; i += VL) v_store(s.out + (row + r) * padded + i, v_load(s.out + (row + r) * padded + i) * shrink);
+    }
+    for (int r = 0; r < rows; r++) {
+      vf sum = v_load(s.sums + int64_t{row + r} * VL);
+#pragma GCC unroll 2
+      for (int step = 0; step < kKeySteps; step++) {
+        vf both[2] = {v_set(0.0f), v_set(0.0f)};
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+          const __mmask16 lanes = kWhole ? 0xffff : (__mmask16)(seen[r] >> (2 * step + i) * VL);
+          if (!kWhole && lanes == 0) continue;
+          float* at = x + r * kTileKeys + (2 * step + i) * VL;
+          both[i] = (vf)_mm512_maskz_mov_ps(lanes, v_exp2_clamped(v_load(at) - v_set(bases[r])));
+          sum = sum + both[i];
+          if (!is_finite) v_store(at, both[i]);
+        }
+        store_paired_parts(parts + (step * kParts * kTileRows + r) * 64, both[0], both[1]);
+      }
+      v_store(s.sums + int64_t{row + r} * VL, sum);
+    }
+  }
+
+  uint8_t* probabilities_of(int32_t row) { return p + row / kTileRows % 2 * kKeySteps * kParts * kTileBytes; }
+  float* scores_of(int32_t row) { return scores + row / kTileRows % 2 * kTileRows * kTileKeys; }
+
   void add_values(int32_t row) {
+    const uint8_t* a = probabilities_of(row);
     float* out = s.out + row * padded;
     for (int64_t column = 0; column < columns; column += 2, out += 32) {
       tile_load<kSum0>(out, padded * 4);
       tile_load<kSum1>(out + 16, padded * 4);
       for (int64_t step = 0; step < kKeySteps; step++)
-        add_products(p + step * kParts * kTileBytes, values + (column * kKeySteps + step) * kTileBytes, kKeySteps * kTileBytes);
+        add_products(a + step * kParts * kTileBytes, values + (column * kKeySteps + step) * kTileBytes, kKeySteps * kTileBytes);
       tile_store<kSum0>(out, padded * 4);
       tile_store<kSum1>(out + 16, padded * 4);
     }
   }
 
-  // What pack_values left out.
-  void add_infinite(const TileRows& rows, int32_t row, const float* scores, int from, int to) {
-    for (int key = from; key < to; key++)
-      for (int64_t i = 0; i < padded; i++) {
-        const float value = s_from_bf16(((const uint16_t*)rows.values[key])[i]);
-        if (value - value != 0.0f) s.out[row * padded + i] += scores[key] * value;
-      }
+  // Values, and those that pack_values left out.
+  void add_outputs(const TileRows& rows, int32_t row, int32_t tile) {
+    add_values(row);
+    if (is_finite) return;
+    for (int32_t r = row; r < i_min(row + kTileRows, count); r++)
+      for (int key = i_max(0, s.first[r] - tile); key < i_min(kTileKeys, s.last[r] - tile); key++)
+        for (int64_t i = 0; i < padded; i++) {
+          const float value = s_from_bf16(((const uint16_t*)rows.values[key])[i]);
+          if (value - value != 0.0f) s.out[r * padded + i] += scores_of(row)[(r - row) * kTileKeys + key] * value;
+        }
   }
 
   void run(const TileRows& rows_of_tile, const TileRows& next, int32_t tile, int32_t from, int32_t to, int32_t row_begin,
            int32_t row_end) {
-    const SoftmaxStep softmax{softcap, nullptr, nullptr};
     pack_keys(rows_of_tile, next, from - tile, to - tile);
     pack_values(rows_of_tile, next, from - tile, to - tile);
-    for (int32_t row = row_begin / kTileRows * kTileRows; row < row_end; row += kTileRows) {
-      const int rows = i_min(kTileRows, count - row);
-      // Both bounds grow with the row, so the rows need the keys from the first one's first to the last one's last.
-      make_scores(row, i_max(0, s.first[row] - tile) / 16, (i_min(kTileKeys, s.last[row + rows - 1] - tile) + 15) / 16);
-      for (int r = 0; r < rows; r++) {
-        float* scores = s.scores + r * kTileKeys;
-        const int first = i_max(0, s.first[row + r] - tile), last = i_min(kTileKeys, s.last[row + r] - tile);
-        softmax.run(scores, first, last, s.maxima[row + r], s.sums + int64_t{row + r} * VL, s.out + (row + r) * padded,
-                    (int)columns);
-        const auto seen = [&](int v) {
-          const int lanes_from = within_vector(first, v), lanes_to = within_vector(last, v);
-          return _mm512_maskz_loadu_ps((__mmask16)(((1u << lanes_to) - 1) & ~((1u << lanes_from) - 1)), scores + v * VL);
-        };
-        for (int step = 0; step < kKeySteps; step++)
-          store_parts(p + (step * kParts * kTileRows + r) * 64, seen(2 * step), seen(2 * step + 1));
-      }
-      add_values(row);
-      if (is_finite) continue;
-      for (int r = 0; r < rows; r++)
-        add_infinite(rows_of_tile, row + r, s.scores + r * kTileKeys, i_max(0, s.first[row + r] - tile),
-                     i_min(kTileKeys, s.last[row + r] - tile));
+    const int32_t begin = row_begin / kTileRows * kTileRows;
+    make_scores(begin, tile);
+    for (int32_t row = begin; row < row_end; row += kTileRows) {
+      if (row > begin) add_outputs(rows_of_tile, row - kTileRows, tile);
+      if (row + kTileRows < row_end) make_scores(row + kTileRows, tile);
+      if (s.first[i_min(row + kTileRows, count) - 1] <= tile && s.last[row] >= tile + kTileKeys) make_probabilities<true>(row, tile);
+      else make_probabilities<false>(row, tile);
     }
+    add_outputs(rows_of_tile, (row_end - 1) / kTileRows * kTileRows, tile);
   }
 };
 
