@@ -123,14 +123,18 @@ export class Evaluator implements FilterContext {
         return Text.join(shown);
       });
     const loop = new Loop(items, depth, node.isRecursive ? recurse : null);
+    let isTurnDone = false;
     for (let i = 0; i < items.length; i++) {
       loop.index = i;
       const scope = new Scope(outer);
       scope.set("loop", loop);
       this.#assign(node.target, items[i]!, scope);
-      if (this.run(node.body, scope, out) === "break") break;
+      const flow = this.run(node.body, scope, out);
+      if (flow === "break") break;
+      if (flow === "next") isTurnDone = true;
     }
-    if (items.length === 0) this.run(node.otherwise, new Scope(outer), out);
+    // Jinja's else is for loops no turn of which came to its end, those that began with a break or skipped every item among them.
+    if (!isTurnDone) this.run(node.otherwise, new Scope(outer), out);
   }
 
   // --- macros ------------------------------------------------------------------------------------------------------

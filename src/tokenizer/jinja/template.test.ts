@@ -5,7 +5,7 @@ import { TemplateError } from "./errors.js";
 import { readJson } from "./json.js";
 import { JinjaTemplate } from "./template.js";
 import { CONTENT, OWN, type Text } from "./text.js";
-import { type Dict, fromOutside } from "./values.js";
+import { Dict, fromOutside } from "./values.js";
 
 // What Python's jinja2 made of the same templates (test/fixtures/jinja/make.py).
 const goldens = JSON.parse(readFixture("goldens.json")) as {
@@ -27,6 +27,23 @@ test("every construct renders as in jinja2, or fails as it does", () => {
   for (const [i, source] of templates.entries())
     assert.equal(textOf(render(source, context())), goldens.constructs[i], source);
 });
+
+interface Grid {
+  readonly values: readonly string[];
+  readonly forms: readonly string[];
+}
+
+const grids = JSON.parse(readFixture("grids.json")) as Grid[];
+const gridGoldens = (JSON.parse(readFixture("grid-goldens.json")) as (string | null)[][]).values();
+for (const { values, forms } of grids) {
+  const rows = forms.map((form) => [form, gridGoldens.next().value!] as const);
+  test(`as jinja2 does it, with ${values.length} values: ${forms[0]} and ${forms.length - 1} more`, () => {
+    for (const [form, expected] of rows) {
+      const got = values.map((value) => textOf(render(`{% set v = ${value} %}{{ ${form} }}`, new Dict())));
+      assert.deepEqual(got, expected, form);
+    }
+  });
+}
 
 test("chat templates of many shapes render every conversation as in jinja2", () => {
   for (const [name, expected] of Object.entries(goldens.chats)) {

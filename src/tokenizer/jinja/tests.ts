@@ -49,7 +49,7 @@ const byName: readonly [string, Test][] = [
   ["lower", (value) => value instanceof Text && /\p{Ll}/u.test(value.s) && !/[\p{Lu}\p{Lt}]/u.test(value.s)],
   ["upper", (value) => value instanceof Text && /\p{Lu}/u.test(value.s) && !/\p{Ll}/u.test(value.s)],
   ["even", (value) => isZero(modulo(value, 2n))],
-  ["odd", (value) => modulo(value, 2n) === 1n || modulo(value, 2n) === -1n || modulo(value, 2n) === 1],
+  ["odd", (value) => Math.abs(Number(modulo(value, 2n))) === 1],
   ["divisibleby", (value, by = null) => isZero(modulo(value, BigInt(tryNumber(by) ?? 0n)))],
   ["in", (value, other = null) => comparison("in", value, other)],
   ["filter", (value) => value instanceof Text && FILTERS.has(value.s)],
