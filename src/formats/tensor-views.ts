@@ -1,9 +1,10 @@
 // Tensors as parts and rearrangements of other tensors, and a table of them as a TensorSource. Views are lazy: bytes are read
 // when asked for, and a view that is a plain range of a file stays one, so that a native device can still map it.
 
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { FormatError } from "../core/errors.js";
 import { bytesOf, type HostTensor, type TensorDtype, type TensorSource } from "../core/tensor.js";
+import { readFully } from "./read-fully.js";
 
 /** A tensor that is a range of a file. */
 export function fileTensor(
@@ -136,18 +137,14 @@ function readRange(path: string, name: string, offset: number, length: number): 
   const fd = openSync(path, "r");
   try {
     const bytes = new Uint8Array(length);
-    const maxRead = 1 << 30; // one read takes less than 2^31 bytes on some systems
-    for (let done = 0; done < length; ) {
-      const read = readSync(fd, bytes, done, Math.min(length - done, maxRead), offset + done);
-      if (read === 0) {
-        throw new FormatError("file_corrupt", {
-          file: path,
-          what: `tensor ${name}`,
-          expected: `${length} bytes`,
-          found: `${done}; the file has shrunk since it was opened`,
-        });
-      }
-      done += read;
+    const done = readFully(fd, bytes, offset);
+    if (done < length) {
+      throw new FormatError("file_corrupt", {
+        file: path,
+        what: `tensor ${name}`,
+        expected: `${length} bytes`,
+        found: `${done}; the file has shrunk since it was opened`,
+      });
     }
     return bytes;
   } finally {

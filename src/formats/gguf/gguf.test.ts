@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { f32, GGML_TYPE, typed, u32, u64, writeGguf } from "../../../test/support/gguf-writer.js";
+import { f32, GGML_TYPE, text, typed, u32, u64, writeGguf } from "../../../test/support/gguf-writer.js";
 import { FormatError } from "../../core/errors.js";
 import { bytesOf, type TensorDtype } from "../../core/tensor.js";
 import { openGguf } from "./gguf.js";
@@ -203,6 +203,108 @@ test("tensors that do not fit, overlap or repeat are refused", () => {
   refuses(info([4], 0, 2n ** 60n), /offset: expected at most/);
   refuses(info([256], 9, 0), /type of tensor t = q8_1 is not supported\. Supported: .*iq2_xxs/);
   refuses(info([256], 999, 0), /type of tensor t = 999 is not supported/);
+});
+
+test("strings of every length around the window that is read at once, alone and in long lists", () => {
+  let state = 1;
+  const random = (below: number) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+  const window = 1 << 16;
+  const lengths = [window, window - 1, window + 1, window - 8, window - 7, 0, 1, 2 * window, 2 * window + 3];
+  const make = (length: number) => String.fromCharCode(97 + random(26)).repeat(length);
+  const metadata = {
+    small: Array.from({ length: 9000 }, () => make(random(30))),
+    ...Object.fromEntries(lengths.map((length) => [`s${length}`, make(length)])),
+    mixed: Array.from({ length: 40 }, (_, i) =>
+      make(lengths[i % lengths.length]! - (i % lengths.length > 4 ? 0 : random(40))),
+    ),
+    after: 7,
+    ["k".repeat(70_000)]: -0.5,
+  };
+  const { metadata: read, source } = openGguf(save("strings.gguf", writeGguf(metadata, [matrix, vector])));
+  assert.deepEqual(Object.fromEntries(read), metadata);
+  assert.deepEqual(source.get("v").bytes(), vector.bytes);
+});
+
+/** The file's beginning, and nothing but a hole behind it. */
+function sparse(bytes: Uint8Array, size: number): string {
+  const path = save("sparse.gguf", bytes);
+  truncateSync(path, size);
+  return path;
+}
+
+test("limits of what a header may hold, however long its file", () => {
+  const start = (tensors: number | bigint, keys: number | bigint) =>
+    Buffer.concat([Buffer.from("GGUF"), u32(3), u64(tensors), u64(keys)]);
+  const key = text("k");
+  const fails = (bytes: Uint8Array, size: number, pattern: RegExp) =>
+    assert.throws(() => openGguf(sparse(bytes, size)), pattern);
+  const huge = 2n ** 64n - 1n;
+  // A header has at most 2^28 bytes, a tensor's entry at least 32, a key and its value 13.
+  fails(start(huge, 0), 2 ** 29, new RegExp(`number of tensors: expected at most ${Math.floor((2 ** 28 - 8) / 32)}`));
+  fails(
+    start(0, huge),
+    2 ** 29,
+    new RegExp(`number of metadata keys: expected at most ${Math.floor((2 ** 28 - 16) / 13)}`),
+  );
+  fails(start(huge, 0), 1000, /number of tensors: expected at most 31,/);
+  fails(start(0, huge), 1000, /number of metadata keys: expected at most 75,/);
+  const string = Buffer.concat([start(0, 1), key, u32(8), u64(huge)]);
+  fails(string, 2 ** 25, /length of metadata k: expected at most 16777216,/);
+  fails(string, 1000, new RegExp(`length of metadata k: expected at most ${1000 - string.length},`));
+  fails(Buffer.concat([start(0, 1), key, u32(8), u64(2n ** 32n + 1n)]), 1000, /found 4294967297/);
+  const array = (count: number | bigint) => Buffer.concat([u32(9), u32(0), u64(count)]);
+  fails(Buffer.concat([start(0, 1), key, array(huge)]), 2 ** 25, /length of metadata k: expected at most 16777216,/);
+  const two = Buffer.concat([start(0, 2), text("a"), array(10), Buffer.alloc(10), key, array(huge)]);
+  fails(two, 2 ** 25, /length of metadata k: expected at most 16777206,/);
+  const typedArray = (type: number) => Buffer.concat([start(0, 1), key, u32(9), u32(type), u64(huge)]);
+  for (const [type, bytes] of [1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8].entries()) {
+    const before = typedArray(type);
+    fails(before, 1000, new RegExp(`expected at most ${Math.floor((1000 - before.length) / bytes)},`));
+  }
+  // Four arrays within each other are read, five are not.
+  const nested = (depth: number) =>
+    Buffer.concat([
+      ...Array.from({ length: depth }, () => Buffer.concat([u32(9), u64(1)])),
+      u32(0),
+      u64(1),
+      Buffer.of(5),
+    ]);
+  const open = (depth: number) =>
+    openGguf(save("nested.gguf", Buffer.concat([start(0, 1), key, u32(9), nested(depth)]))).metadata.get("k");
+  assert.deepEqual(open(3), [[[[5]]]]);
+  assert.throws(() => open(4), /nested at most 4 deep, found deeper/);
+});
+
+test("a tensor behind 4 GiB of others, and one that ends where its file does", () => {
+  const at = 2 ** 32 + 64;
+  const info = [text("t"), u32(1), u64(8), u32(24), u64(at)];
+  const header = Buffer.concat([Buffer.from("GGUF"), u32(3), u64(1), u64(0), ...info]);
+  const dataStart = Math.ceil(header.length / 32) * 32;
+  const path = sparse(header, dataStart + at + 8);
+  const fd = openSync(path, "r+");
+  writeSync(fd, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8), 0, 8, dataStart + at);
+  closeSync(fd);
+  const tensor = openGguf(path).source.get("t", [8]);
+  assert.deepEqual(tensor.file, { path, offset: dataStart + at });
+  assert.deepEqual(tensor.bytes(), Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
+  truncateSync(path, dataStart + at + 7);
+  assert.throws(() => openGguf(path), /8 bytes inside the file's/);
+});
+
+test("names are shown as far as they can be read", () => {
+  const shown = (name: string) => {
+    const path = save("names.gguf", writeGguf({}, [{ ...vector, name, offset: 1 }]));
+    try {
+      openGguf(path);
+    } catch (error) {
+      return /tensor (.*): offset/.exec((error as Error).message)![1];
+    }
+  };
+  assert.equal(shown("n".repeat(80)), "n".repeat(80));
+  assert.equal(shown("n".repeat(81)), `${"n".repeat(77)}...`);
 });
 
 test("duplicated metadata keys are refused", () => {

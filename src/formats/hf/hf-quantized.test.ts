@@ -159,6 +159,97 @@ test("FP8 with a scale for all, for a row, or for a block: codes where each 64 o
   }
 });
 
+/** The encoding that loses least: see int-weights.ts. */
+function encodingFor(m: Coded, group: number): string {
+  const isInOrder = m.groupOf.every((g, col) => g === Math.floor(col / group));
+  if (!isInOrder || m.in % 32 !== 0 || (group % 32 !== 0 && group < m.in)) return "f16";
+  const isCentered = m.zeros.every((zero) => zero === 1 << (m.bits - 1));
+  if (m.bits === 8) return isCentered ? "q8_0" : "f16";
+  return isCentered ? "q4_0" : "q4_1";
+}
+
+test("shapes of every kind: groups of one and of all columns, columns that fill no block, sorted ones, any zero points", () => {
+  const boundOf = (m: Coded, dtype: string) =>
+    /^q[48]_0$/.test(dtype) ? 0 : HALF_STEP_OF_F16 * (m.bits === 8 ? 16 : 1);
+  const packedGroups = { g: { weights: { num_bits: 4, type: "int", strategy: "group" } } };
+  const packed = { quant_method: "compressed-tensors", format: "pack-quantized", config_groups: packedGroups };
+  for (const [inputs, group] of [
+    [32, 1],
+    [8, 1],
+    [40, 40],
+    [40, 8],
+    [72, 24],
+    [64, 32],
+    [96, 96],
+    [96, 48],
+    [160, 32],
+  ] as const) {
+    for (const [out, sym, sorted] of [
+      [8, true, false],
+      [16, false, false],
+      [24, false, true],
+    ] as const) {
+      for (const bits of [4, 8] as const) {
+        const m = makeCoded({ out, in: inputs, group, bits, sym, sorted });
+        const dtype = encodingFor(m, group);
+        const bound = boundOf(m, dtype);
+        const group_size = group === inputs ? -1 : group;
+        for (const [checkpoint_format, offset] of [
+          ["gptq", 1],
+          ["gptq_v2", 0],
+        ] as const) {
+          const config = { quant_method: "gptq", bits, group_size, checkpoint_format };
+          check(folderOf(config, [...gptq("x", m, offset), plain]), m, dtype, bound);
+        }
+        if (!sorted) check(folderOf(packed, [...compressed("x", m, sym), plain]), m, dtype, bound);
+        if (!sorted && bits === 4) {
+          check(folderOf({ quant_method: "awq", bits, group_size }, [...awq("x", m), plain]), m, dtype, bound);
+        }
+      }
+    }
+  }
+});
+
+test("compressed-tensors: sorted columns name their groups", () => {
+  const m = makeCoded({ out: 8, in: 64, group: 32, sym: true, sorted: true });
+  const order: [string, SafetensorsEntry] = [
+    "x.weight_g_idx",
+    { dtype: "I32", shape: [64], data: Int32Array.from(m.groupOf) },
+  ];
+  const config_groups = { g: { weights: { num_bits: 4, type: "int", strategy: "group" } } };
+  const config = { quant_method: "compressed-tensors", format: "pack-quantized", config_groups };
+  check(folderOf(config, [...compressed("x", m, true), order, plain]), m, "f16", HALF_STEP_OF_F16);
+  const inOrder = makeCoded({ out: 8, in: 64, group: 32, sym: true });
+  const data = Int32Array.from(inOrder.groupOf);
+  const entries = compressed("x", inOrder, true);
+  check(folderOf(config, [...entries, [order[0], { ...order[1], data }], plain]), inOrder, "q4_0", 0);
+});
+
+test("plain 8-bit integers: any number of columns, a scale for each row or for all, no zero points", () => {
+  const config_groups = { g: { weights: { num_bits: 8, type: "int", strategy: "tensor" } } };
+  const config = { quant_method: "compressed-tensors", format: "int-quantized", config_groups };
+  const entries = (m: Coded, shape: number[]): [string, SafetensorsEntry][] => [
+    ["x.weight", { dtype: "I8", shape: [m.out, m.in], data: Int8Array.from(m.codes, (code) => code - 128) }],
+    ["x.weight_scale", { dtype: "F16", shape, data: halves(m.scales.slice(0, shape[0])) }],
+    plain,
+  ];
+  for (const inputs of [8, 40, 64]) {
+    const each = makeCoded({ out: 5, in: inputs, group: inputs, bits: 8, sym: true });
+    const dtype = inputs === 64 ? "q8_0" : "f16";
+    const bound = inputs === 64 ? 0 : 16 * HALF_STEP_OF_F16;
+    check(folderOf(config, entries(each, [5])), each, dtype, bound);
+    const one = { ...each, scales: each.scales.map(() => each.scales[0]!) };
+    check(folderOf(config, entries(one, [1])), one, dtype, bound);
+    const open = (list: [string, SafetensorsEntry][]) => () => folderOf(config, list).openTensors().get("x.weight");
+    assert.throws(open(entries(each, [3])), /x\.weight_scale: expected \[5, 1\] or \[1\]/);
+    const zero: [string, SafetensorsEntry] = [
+      "x.weight_zero_point",
+      { dtype: "I8", shape: [1], data: Int8Array.of(3) },
+    ];
+    assert.throws(open([...entries(each, [5]), zero]), /no zero point for 8-bit weights/);
+  }
+});
+
 test("scales wider than f16 are rounded to it where that does no harm, else the values are kept", () => {
   const m = makeCoded({ out: 4, in: 32, group: 32, sym: true });
   const config_groups = { g: { weights: { num_bits: 4, type: "int", strategy: "channel" } } };
@@ -217,6 +308,17 @@ test("what cannot be read is refused by name", () => {
     { dtype: "I32", shape: [64], data: new Int32Array(64).fill(7) },
   ];
   refuses(config, /x\.g_idx: expected group numbers 0\.\.1, found 7/, [...without("g_idx"), order]);
+  for (const group of [2, -1]) {
+    const data = new Int32Array(64).fill(1);
+    data[63] = group;
+    const entry: SafetensorsEntry = { dtype: "I32", shape: [64], data };
+    refuses(config, new RegExp(`group numbers 0\\.\\.1, found ${group}`), [...without("g_idx"), ["x.g_idx", entry]]);
+  }
+  const flat: SafetensorsEntry = { dtype: "I32", shape: [64], data: new Int32Array(64) };
+  refuses(config, /x\.qweight: expected a matrix of i32, found i32 \[64\]/, [
+    ...without("qweight"),
+    ["x.qweight", flat],
+  ]);
   const floats: [string, SafetensorsEntry] = ["x.qweight", { dtype: "F32", shape: [8, 8], data: new Float32Array(64) }];
   refuses(config, /x\.qweight: expected a matrix of i32, found f32/, [...without("qweight"), floats]);
   const fp8 = { quant_method: "fp8" };

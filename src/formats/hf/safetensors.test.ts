@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -110,6 +110,45 @@ test("truncated, empty, absent, JSON-less files and LFS pointers are named", () 
   const pointer = join(dir, "lfs.safetensors");
   writeFileSync(pointer, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n");
   refuses(() => openSafetensors(pointer), /Git LFS pointer/);
+});
+
+test("a header may fill its file, and nothing may come before or after what it says", () => {
+  const empty = openSafetensors(write("none.safetensors", {}, data.subarray(0, 0)));
+  assert.deepEqual([...empty.names()], []);
+  empty.close();
+  empty.close(); // once is enough
+  const scalar = { dtype: "U8", shape: [], data_offsets: [31, 32] };
+  const nothing = { dtype: "F32", shape: [0, 4], data_offsets: [7, 7] };
+  const source = openSafetensors(write("edges.safetensors", { scalar, nothing }, data));
+  assert.deepEqual(source.get("scalar", []).bytes(), Uint8Array.of(31));
+  assert.deepEqual(source.get("nothing", [0, 4]).bytes(), new Uint8Array(0));
+  for (const shape of [[1], [4, 0], [0], [0, 4, 1]]) refuses(() => source.get("nothing", shape), /found \[0, 4\]/);
+  source.close();
+  const shown = "x".repeat(200);
+  refuses(
+    () => openSafetensors(write("shown.safetensors", { a: shown }, data)),
+    /found x{97}\.\.\.$|found x{97}\.\.\.\D/,
+  );
+  const short = "y".repeat(100);
+  refuses(() => openSafetensors(write("short.safetensors", { a: short }, data)), /found y{100}(?!\.\.\.)/);
+});
+
+test("tensors behind 4 GiB of others are found; a header has its limit in files however long", () => {
+  const at = 2 ** 32 + 16;
+  const header = { far: { dtype: "U8", shape: [32], data_offsets: [at, at + 32] } };
+  const path = write("far.safetensors", header, data.subarray(0, 0));
+  const start = 8 + JSON.stringify(header).length;
+  truncateSync(path, start + at + 32);
+  const fd = openSync(path, "r+");
+  writeSync(fd, data, 0, 32, start + at);
+  closeSync(fd);
+  const source = openSafetensors(path);
+  assert.deepEqual(source.get("far").bytes(), data);
+  assert.equal(source.get("far").file?.offset, start + at);
+  source.close();
+  const long = write("long-header.safetensors", good(), data, 100_000_001n);
+  truncateSync(long, 2 ** 28);
+  refuses(() => openSafetensors(long), /header length: expected at most 100000000 in a file of 268435456 bytes/);
 });
 
 test("a file that shrinks after it was opened gives an error, not garbage", () => {

@@ -10,6 +10,7 @@ import { basename, dirname, join } from "node:path";
 import { FormatError } from "../../core/errors.js";
 import type { HostTensor, TensorDtype, TensorSource } from "../../core/tensor.js";
 import { isRecord, readJsonObject, requireRegularFile } from "../json-file.js";
+import { readFully } from "../read-fully.js";
 
 /** The format's own limit on a header. */
 const MAX_HEADER_BYTES = 100_000_000;
@@ -258,13 +259,9 @@ function checkNoOverlap(path: string, entries: ReadonlyMap<string, Entry>): void
 
 function readExactly(file: SafetensorsFile, name: string, entry: Entry): Uint8Array {
   const bytes = new Uint8Array(entry.byteLength);
-  // A single read takes at most 2^31 - 1 bytes on some systems.
-  const MAX_READ = 1 << 30;
-  let done = 0;
-  while (done < bytes.length) {
-    const read = readSync(file.fd, bytes, done, Math.min(bytes.length - done, MAX_READ), entry.offset + done);
-    if (read === 0) throw corrupt(file.path, `tensor ${name}`, `${bytes.length} bytes`, `${done}; the file has shrunk`);
-    done += read;
+  const done = readFully(file.fd, bytes, entry.offset);
+  if (done < bytes.length) {
+    throw corrupt(file.path, `tensor ${name}`, `${bytes.length} bytes`, `${done}; the file has shrunk`);
   }
   return bytes;
 }
