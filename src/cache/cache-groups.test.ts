@@ -96,6 +96,62 @@ test("a prompt under way takes over more pages than its window group has room fo
   cache.checkIntegrity([behind, ahead]);
 });
 
+test("a prompt under way gives back what it has computed itself and no longer sees", () => {
+  const cache = makeCache(WINDOW);
+  const behind = makeRequest("behind", tokensOf(1, 70));
+  assert.ok(cache.tryAdmit(behind));
+  computeTo(cache, behind, 8);
+  const ahead = prefill(cache, makeRequest("ahead", tokensOf(1, 69)));
+  assert.equal(cache.advance(behind), 60);
+  assert.deepEqual([behind.tables[0]!.first, behind.tables[0]!.numPages], [15, 17]);
+  cache.checkIntegrity([behind, ahead]);
+});
+
+test("admission counts the next chunk of a window after what is cached, and changes nothing where that is too much", () => {
+  const cache = makeCache({ kind: "window", numPages: 6, window: 6 });
+  cache.release(prefill(cache, makeRequest("a", tokensOf(1, 41))));
+  const hog = makeRequest("hog", tokensOf(2, 8));
+  assert.ok(cache.tryReserve(hog, 8));
+  // Three pages are left, two of them the hit's, and a chunk after it takes two.
+  const long = makeRequest("long", [...tokensOf(1, 40), ...tokensOf(3, 20)]);
+  const before = cache.stats();
+  assert.equal(cache.tryAdmit(long), false);
+  assert.deepEqual(cache.stats(), before);
+  assert.ok(cache.tryAdmit(makeRequest("short", [...tokensOf(1, 40), 7])));
+});
+
+test("a request that comes back further on than it was has nothing in its table before its window", () => {
+  const cache = makeCache(WINDOW);
+  const a = makeRequest("a", tokensOf(1, 41));
+  assert.ok(cache.tryAdmit(a));
+  computeTo(cache, a, 8);
+  cache.release(a);
+  cache.release(prefill(cache, makeRequest("other", tokensOf(1, 41))));
+  assert.equal(cache.attach(a), 40);
+  assert.deepEqual([...a.tables[0]!.pages.subarray(0, a.tables[0]!.first)], new Array(8).fill(0));
+  cache.checkIntegrity([a]);
+});
+
+test("a prompt under way goes on from the snapshot at the last boundary it takes over", () => {
+  const cache = makeCache(FULL, STATE);
+  const behind = makeRequest("behind", tokensOf(1, 33));
+  assert.ok(cache.tryAdmit(behind));
+  const ahead = prefill(cache, makeRequest("ahead", tokensOf(1, 30)));
+  assert.equal(cache.advance(behind), 24);
+  const snapshots = cache.snapshot().nodes.map(({ pages }) => pages[1]!);
+  assert.equal(snapshots.filter((slot) => slot !== 0).length, 3, "at 8, 16 and 24");
+  const { before } = cache.states!;
+  assert.deepEqual([before.count, before.from[0], before.to[0]], [1, snapshots[5], behind.tables[1]!.pages[0]]);
+  cache.checkIntegrity([behind, ahead]);
+});
+
+test("an entry counts as many owners as its most owned page has", () => {
+  const cache = makeCache(FULL, WINDOW);
+  prefill(cache, makeRequest("a", tokensOf(1, 33)));
+  const { nodes } = cache.snapshot();
+  assert.deepEqual([nodes[0]!.pages[1]! > 0, nodes[0]!.refs], [true, 1], "the window has given it back");
+});
+
 test("a state resumes at snapshots alone: the ends of chunks", () => {
   const cache = makeCache(FULL, STATE);
   cache.release(prefill(cache, makeRequest("a", tokensOf(1, 30))));
@@ -190,6 +246,11 @@ test("a fork copies the partial page of every group, and the state", () => {
   const elsewhere = makeRequest("elsewhere", [...tokensOf(1, 20), 9, 9]);
   assert.equal(cache.fork(parent, elsewhere), null, "the parent's state is past it, and its window too");
   assert.equal(cache.attach(elsewhere), 16, "it finds the snapshot instead");
+  const windowed = makeCache(FULL, WINDOW);
+  const long = prefill(windowed, makeRequest("long", tokensOf(1, 30)));
+  const earlier = makeRequest("earlier", [...tokensOf(1, 20), 9, 9]);
+  assert.equal(windowed.fork(long, earlier), null, "the parent has given back what it would see");
+  assert.equal(earlier.numComputed, 0);
 });
 
 test("a fork needs one page or slot of each group, and no more", () => {
@@ -214,4 +275,15 @@ test("all groups or none: a pool that is short leaves the others untouched", () 
   assert.equal(cache.tryAdmit(a), false);
   assert.equal(cache.stats().pagesUsed, 0);
   assert.ok(cache.tryAdmit(makeRequest("b", tokensOf(1, 8))));
+  assert.equal(cache.maxTokens, 8, "the smallest pool says how long a request can get");
+});
+
+test("without prefix caching a window's pages are free as soon as nobody sees them, and the next to be taken", () => {
+  const groups = [{ kind: "window", numPages: 8, window: 6 }] as const;
+  const cache = new CacheManager({ pageSize: 4, prefixCaching: false, maxChunk: 8, groups });
+  const a = prefill(cache, makeRequest("a", tokensOf(1, 17)));
+  assert.deepEqual([a.tables[0]!.first, a.tables[0]!.numPages, a.tables[0]!.numHeld], [3, 5, 2]);
+  assert.deepEqual(cache.freeQueue().slice(-2), [6, 7], "those that were never used come last");
+  assert.equal(cache.available(), 5);
+  cache.checkIntegrity([a]);
 });

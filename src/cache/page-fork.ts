@@ -43,9 +43,8 @@ export class PageFork {
       const from = parent.tables[g]!;
       const to = child.tables[g]!;
       if (!group.isState) {
-        to.reserve(numFull + 1);
+        to.reserve(numFull);
         to.first = group.firstVisible(numShared);
-        to.pages.fill(NULL_PAGE, 0, to.first);
         to.numPages = numFull;
         for (let i = to.first; i < numFull; i++) {
           to.pages[i] = from.pages[i]!;

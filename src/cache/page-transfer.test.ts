@@ -7,11 +7,8 @@ import { CacheManager } from "./cache-manager.js";
 
 const P = 4;
 
-function makeCache(numPages = 20): CacheManager {
-  const groups = [
-    { kind: "full", numPages },
-    { kind: "window", numPages, window: 6 },
-  ] as const;
+function makeCache(numPages = 20, kinds: readonly ("full" | "window")[] = ["full", "window"]): CacheManager {
+  const groups = kinds.map((kind) => (kind === "full" ? { kind, numPages } : { kind, numPages, window: 6 }));
   return new CacheManager({ pageSize: P, prefixCaching: true, groups });
 }
 
@@ -101,4 +98,83 @@ test("a pool whose pages are all remembered takes what arrives only if it may ev
   to.checkIntegrity([]);
   assert.equal(cachedTokens(to, [...cold, 1]), 0);
   assert.equal(cachedTokens(to, [...hot, 1]), 4);
+});
+
+test("a prompt's leading pages are lent as far as they are cached, whoever owns them, to its own tenant", () => {
+  const cache = makeCache();
+  const owner = makeRequest("owner", tokensOf(1, 13), { salt: "tenant" });
+  assert.ok(cache.tryAdmit(owner));
+  owner.numComputed = 13;
+  cache.publish(owner);
+  const lent = (prompt: number[], salt = "tenant"): number[][] => {
+    const transfer = cache.transfers.lendPrefix(Int32Array.from(prompt), salt);
+    cache.checkIntegrity([owner]);
+    cache.transfers.end(transfer);
+    return transfer.items.map(({ record }) => [...record.tokens]);
+  };
+  const pages = [0, 1, 2].map((i) => tokensOf(1, 13).slice(P * i, P * (i + 1)));
+  assert.deepEqual(lent(tokensOf(1, 13)), pages);
+  assert.deepEqual(lent(tokensOf(1, 12)), pages, "to the last token");
+  assert.deepEqual(lent(tokensOf(1, 11)), pages.slice(0, 2));
+  assert.deepEqual(lent([...tokensOf(1, 4), 9, 9, 9, 9, ...tokensOf(1, 12).slice(8)]), pages.slice(0, 1));
+  assert.deepEqual(lent(tokensOf(1, 3)), []);
+  assert.deepEqual(lent(tokensOf(1, 13), ""), [], "another tenant's");
+  const none = new CacheManager({ pageSize: P, prefixCaching: false, groups: [{ kind: "full", numPages: 4 }] });
+  assert.deepEqual(none.transfers.lendPrefix(Int32Array.from(tokensOf(1, 8)), "").items, []);
+  cache.checkIntegrity([owner]);
+});
+
+test("all that is cached is lent, to the coldest page, whichever groups there are; and comes back where it was", () => {
+  for (const kinds of [["full"], ["window"], ["window", "full"]] as const) {
+    const cache = makeCache(4, kinds);
+    for (const [i, length] of [4, 8].entries()) remember(cache, `${i}`, tokensOf(i + 1, length));
+    const queues = () => kinds.map((_, g) => cache.freeQueue(g));
+    const before = queues();
+    const lent = cache.transfers.lend();
+    assert.equal(lent.items.length, 3, `${kinds}`);
+    cache.checkIntegrity([]);
+    assert.deepEqual([cache.stats().pagesUsed, cache.stats().pagesFree], [3 * kinds.length, 0]);
+    cache.transfers.end(lent);
+    assert.deepEqual(queues(), before);
+    cache.checkIntegrity([]);
+  }
+});
+
+test("what one group has lost is lent without it, and the others' pages come back", () => {
+  const groups = [{ kind: "window", numPages: 4, window: 6 } as const, { kind: "full", numPages: 9 } as const];
+  const cache = new CacheManager({ pageSize: P, prefixCaching: true, maxChunk: P, groups });
+  const long = makeRequest("long", tokensOf(1, 21));
+  assert.ok(cache.tryAdmit(long));
+  for (let end = P; end <= 20; end += P) {
+    assert.ok(cache.tryReserve(long, long.numTokens));
+    long.numComputed = end;
+    cache.publish(long);
+  }
+  cache.release(long);
+  const lent = cache.transfers.lend();
+  assert.deepEqual(
+    lent.items.map(({ pages }) => pages[0] !== 0),
+    [false, false, true, true, true],
+  );
+  assert.ok(lent.items.every(({ pages }) => pages[1] !== 0));
+  cache.transfers.end(lent);
+  cache.checkIntegrity([]);
+  assert.equal(cache.stats().pagesUsed, 0);
+});
+
+test("what arrives needs a page of every full group, and of one group at least", () => {
+  const from = makeCache();
+  remember(from, "a", tokensOf(1, 5));
+  const { record } = from.transfers.lend().items[0]!;
+  const receive = (kinds: readonly ("full" | "window")[], wanted: boolean[]): number[] | null => {
+    const cache = makeCache(3, kinds);
+    const pages = cache.transfers.receive(cache.transfers.begin(), record, wanted)?.pages;
+    cache.checkIntegrity([]);
+    return pages === undefined ? null : [...pages];
+  };
+  assert.deepEqual(receive(["full", "window"], [true, false]), [1, 0]);
+  assert.equal(receive(["full", "window"], [false, true]), null);
+  assert.equal(receive(["full", "full"], [true, false]), null);
+  assert.equal(receive(["window", "window"], [false, false]), null);
+  assert.deepEqual(receive(["window", "window"], [false, true]), [0, 1]);
 });

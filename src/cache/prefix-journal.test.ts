@@ -42,4 +42,10 @@ test("who follows the prefixes of a cache is told what is held already, then wha
   assert.deepEqual([...journal.take()], [1, ...named(a, 0)]);
   const b = remember("b", tokensOf(2, 8));
   assert.deepEqual([...journal.take()], [0, ...named(a, 0), 1, ...named(b, 0), 1, ...named(b, 1)]);
+  const c = remember("c", tokensOf(3, 8));
+  const [gone, came] = [
+    [0, ...named(b, 1), 0, ...named(b, 0)],
+    [1, ...named(c, 0), 1, ...named(c, 1)],
+  ];
+  assert.deepEqual([...journal.take()], [...gone, ...came]);
 });

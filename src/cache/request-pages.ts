@@ -30,9 +30,8 @@ export function hashPages(request: Request, numPages: number, pageSize: number):
   const needed = (numPages + 1) * HASH_WORDS;
   if (needed > request.hashes.length) {
     const isFirst = request.hashes.length === 0;
-    const grown = new Int32Array(
-      Math.max(needed, request.hashes.length * 2, (1 + Math.ceil(request.tokens.length / pageSize)) * HASH_WORDS),
-    );
+    // For all that its tokens have room for: it grows when they do.
+    const grown = new Int32Array((1 + Math.floor(request.tokens.length / pageSize)) * HASH_WORDS);
     grown.set(request.hashes);
     if (isFirst) hashSalt(grown, 0, request.salt);
     request.hashes = grown;

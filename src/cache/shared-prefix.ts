@@ -2,6 +2,7 @@
 // it is admitted, and what others publish meanwhile is taken over before each chunk.
 
 import { NULL_PAGE } from "../core/ids.js";
+import type { PageTable } from "../core/page-table.js";
 import type { Request } from "../core/request.js";
 import type { GroupBooks } from "./group-books.js";
 import { PrefixMatcher } from "./prefix-match.js";
@@ -54,26 +55,14 @@ export class SharedPrefix {
 
   /** The request, which has no pages yet, gets the first `numPages` that were found; returns their tokens. */
   lock(request: Request, numPages: number): number {
-    const { groups, directory } = this.#books;
+    const { groups } = this.#books;
     const states = this.#states;
     const start = numPages * this.#pageSize;
     // Before the working slot is taken: that may evict a snapshot, this one last.
     const snapshot = numPages === 0 || states === null ? NULL_PAGE : states.touch(this.#matcher.path[numPages - 1]!);
     for (let g = 0; g < groups.length; g++) {
-      const group = groups[g]!;
-      const table = request.tables[g]!;
-      if (group.isState) {
-        this.#tables.extend(table, g, 1);
-        continue;
-      }
-      table.reserve(numPages);
-      table.first = group.firstVisible(start);
-      table.numPages = numPages;
-      table.pages.fill(NULL_PAGE, 0, table.first);
-      for (let i = table.first; i < numPages; i++) {
-        table.pages[i] = directory!.pageOf(this.#matcher.path[i]!, g);
-        group.retain(table.pages[i]!);
-      }
+      if (groups[g]!.isState) this.#tables.extend(request.tables[g]!, g, 1);
+      else this.#lockPages(request.tables[g]!, g, numPages);
     }
     if (snapshot !== NULL_PAGE) states!.restore(request, snapshot);
     request.numSharedPages = numPages;
@@ -83,6 +72,18 @@ export class SharedPrefix {
     if (numPages > 0) this.numHits++;
     this.hitTokens += start;
     return start;
+  }
+
+  #lockPages(table: PageTable, g: number, numPages: number): void {
+    const group = this.#books.groups[g]!;
+    table.reserve(numPages);
+    table.first = group.firstVisible(numPages * this.#pageSize);
+    table.numPages = numPages;
+    table.pages.fill(NULL_PAGE, 0, table.first);
+    for (let i = table.first; i < numPages; i++) {
+      table.pages[i] = this.#books.directory!.pageOf(this.#matcher.path[i]!, g);
+      group.retain(table.pages[i]!);
+    }
   }
 
   /** Takes over the next pages that others have published meanwhile, in place of its empty ones; returns their tokens. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest } from "../../test/support/simulation.js";
+import { CacheManager } from "./cache-manager.js";
 import { GroupBooks } from "./group-books.js";
 import { openTables } from "./request-pages.js";
 import { StateCopies, StateSlots } from "./state-slots.js";
@@ -41,4 +42,36 @@ test("a snapshot leaves one slot for the next request, whether it is taken here 
   assert.equal(books.groups[0]!.pool.numFree, 2);
   assert.ok(states.tryTake() !== null);
   assert.equal(states.tryTake(), null);
+});
+
+test("a slot that a copy still reads or writes is not given to what comes from elsewhere, nor lost", () => {
+  const books = new GroupBooks([{ kind: "state", numPages: 5 }], 4, true);
+  const states = new StateSlots(books, 4);
+  const queue = books.groups[0]!.pool.freeQueue();
+  states.before.push(9, queue[0]!);
+  assert.equal(states.tryTake(), null);
+  assert.deepEqual(books.groups[0]!.pool.freeQueue(), queue);
+  states.before.clear();
+  assert.equal(states.tryTake(), queue[0]);
+});
+
+test("an answer's last snapshot is dropped once, when the next is taken: what another puts there later stays", () => {
+  const cache = new CacheManager({ pageSize: 4, prefixCaching: true, groups: [{ kind: "state", numPages: 9 }] });
+  const request = makeRequest("a", [1, 2], { maxTokens: 30 });
+  assert.ok(cache.tryAdmit(request));
+  const computeTo = (end: number): void => {
+    while (request.numTokens < end) request.appendToken(request.numTokens);
+    request.numComputed = end;
+    cache.states!.snapshot(request);
+  };
+  const boundaries = () => cache.snapshot().nodes.map(({ tokens }) => tokens[3]! + 1);
+  computeTo(4);
+  cache.publish(request);
+  assert.deepEqual([boundaries(), request.lastSnapshotEnd], [[4], 4]);
+  computeTo(8);
+  assert.deepEqual([boundaries(), request.lastSnapshotEnd], [[], 0]);
+  cache.publish(request);
+  assert.deepEqual([boundaries(), request.lastSnapshotEnd], [[8], 8]);
+  cache.release(request);
+  cache.checkIntegrity([]);
 });

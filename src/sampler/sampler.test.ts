@@ -8,7 +8,7 @@ import { createSampled } from "../core/sample-row.js";
 import type { SamplingParams } from "../core/sampling.js";
 import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, SamplingRows } from "../core/sampling-rows.js";
 import type { TokenConstraint } from "../grammar/constraint.js";
-import { logprobsAt, Sampler, type SamplingState, takeDrawn } from "./sampler.js";
+import { canRunAhead, logprobsAt, Sampler, type SamplingState, takeDrawn } from "./sampler.js";
 
 const VOCAB = 40;
 const STATE: SamplingState = { stopIds: Int32Array.of(7, 9), constraint: null, editLogits: null };
@@ -110,4 +110,54 @@ test("an entry's report has the alternatives that were asked for and found", () 
   assert.deepEqual([run.tokens[0], run.logprobs], [0, [{ id: 0, logprob: -2, top: [] }]]);
   takeDrawn(run, sampled, 0, requestOf({}));
   assert.deepEqual([run.tokens[0], run.logprobs], [3, null]);
+});
+
+test("a mask has a bit for each token of the vocabulary, in whole words", () => {
+  for (const [vocabSize, numWords] of [
+    [32, 1],
+    [33, 2],
+    [64, 2],
+    [65, 3],
+    [66, 3],
+  ] as const) {
+    let length = 0;
+    const constraint = {
+      fillMask: (mask: Int32Array) => {
+        length = mask.length;
+        return false;
+      },
+    } as unknown as TokenConstraint;
+    new Sampler(vocabSize).addRow(new SamplingRows(), 0, requestOf({}), { ...STATE, constraint }, 5);
+    assert.equal(length, numWords);
+  }
+});
+
+test("requests with hooks are chosen for one after the other, each by its own parameters", () => {
+  const run: Run = { kind: "run", tokens: new Int32Array(1), count: 1, logprobs: null };
+  const sampler = new Sampler(VOCAB);
+  for (const token of [11, 12]) {
+    const request = requestOf({ temperature: 0, logitBias: [[token, 50]] });
+    sampler.choose(run, new Float32Array(VOCAB), request, { ...STATE, editLogits: () => {} });
+    assert.equal(run.tokens[0], token);
+  }
+});
+
+test("a token is drawn ahead of the one before it where nothing on the host depends on that one", () => {
+  const { sampling } = requestOf({});
+  const hook = { ...STATE, editLogits: () => {} };
+  const constrained = { ...STATE, constraint: only33 };
+  for (const [changes, state, expected] of [
+    [{}, STATE, true],
+    [{ maxTokens: 1 }, STATE, true],
+    [{ maxTokens: 0 }, STATE, false],
+    [{}, hook, false],
+    [{}, constrained, false],
+    [{}, { ...hook, constraint: only33 }, false],
+    [{ repetitionPenalty: 1.1 }, STATE, false],
+    [{ frequencyPenalty: 0.1 }, STATE, false],
+    [{ presencePenalty: -0.1 }, STATE, false],
+    [{ frequencyPenalty: 1 }, hook, false],
+    [{ maxTokens: 0 }, constrained, false],
+  ] as const)
+    assert.equal(canRunAhead({ ...sampling, ...changes }, state), expected, JSON.stringify(changes));
 });

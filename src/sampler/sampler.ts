@@ -55,7 +55,7 @@ export class Sampler {
 
   #setEdits(rows: SamplingRows, request: Request, state: SamplingState, position: number): void {
     const { sampling, promptLen, tokens, numTokens } = request;
-    if (sampling.logitBias.length > 0) rows.setBias(sampling.logitBias);
+    rows.setBias(sampling.logitBias);
     if (hasPenalties(sampling)) rows.setPenalties(sampling, tokens, promptLen, numTokens);
     if (position - promptLen < sampling.minTokens) rows.setForbidden(state.stopIds);
   }
