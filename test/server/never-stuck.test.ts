@@ -66,14 +66,16 @@ test("the log's reader is gone: requests are answered", async () => {
 test("a stream at the end of the drain gets an error event; a whole answer gets 503", async () => {
   await using served = await startProcess([...SERVED, "--drain-seconds", "0.3"]);
   const stream = await ask(served.url, { stream: true, max_tokens });
+  const streamed = stream.text(); // read from now on: last words need room on their way
   const whole = ask(served.url, { max_tokens });
+  for (const answer of [streamed, whole]) answer.catch(() => undefined); // told below
   await until(
     async () =>
       ((await (await fetch(`${served.url}/api/stats`)).json()) as { engine: { running: number } }).engine.running === 2,
     "both run",
   );
   served.child.kill("SIGTERM");
-  const text = await stream.text();
+  const text = await streamed;
   const last = JSON.parse(text.trimEnd().split("\n\n").at(-1)!.slice(6)) as { error: Record<string, string> };
   assert.equal(last.error.code, "cut_by_shutdown");
   assert.match(last.error.message!, /0\.3 s/);
