@@ -50,20 +50,27 @@ export interface PendingSnapshot {
   readonly end: number;
 }
 
-/** What the requests of one client have been served, and their turns in the step being made. Owned by the scheduler. */
+/** What one client's prompts have been served, and their turns in the step being made. Owned by the scheduler. */
 export interface ClientShare {
-  /** Tokens. */
+  readonly client: string;
+  /** Budget that its prompts have used, counted from where a newcomer begins: below 0, it is owed; above, it has had more than its part. */
   served: number;
-  /** Waiting and running ones. */
+  /** The step has not given it all that it could take. */
+  isShort: boolean;
+  /** Of the first prompt that was left so; else of the first prompt it has, or had. Accounts are kept among clients of the same. */
+  priority: number;
+  /** In which a prompt of it got a chunk. */
+  lastServedStep: number;
+  /** Waiting and running ones; 0: it has left with more than its part. */
   numRequests: number;
-  /** The one that has waited longest for a chunk. */
-  first: Request | null;
-  /** Where its next chunk of this step would start. */
-  turn: number;
-  /** Of its waiting requests, how many have a turn. */
-  numWaiting: number;
+  numRunning: number;
   /** Of its running requests, those that could get their next token. */
   numDecodes: number;
+  /** Of its prompts, the one that has waited longest for a chunk. */
+  first: Request | null;
+  /** Its prompts that have not had their turn in this step: places in the order of all, -1 for none. */
+  nextPrompt: number;
+  lastPrompt: number;
 }
 
 const NO_HASHES = new Int32Array(0);
@@ -119,8 +126,6 @@ export class Request {
   lastServedStep = 0;
   /** Of its client; while it waits or runs. Owned by the scheduler. */
   share: ClientShare | null = null;
-  /** Its client's tokens before its chunk in this step. Owned by the scheduler. */
-  turn = 0;
 
   // --- what the finished request reports ---
   /** Tokens it took from the cache instead of computing them; those found again after a preemption do not count. */

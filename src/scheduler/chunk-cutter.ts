@@ -44,6 +44,7 @@ export class ChunkCutter {
     // its last prompt.
     const cost = this.#isFixed ? Math.max(this.longest, queryLen) : queryLen;
     this.#open.place(request, queryLen, cost + forksAt(request, start + queryLen));
+    request.share!.lastServedStep = this.#open.number;
     return true;
   }
 

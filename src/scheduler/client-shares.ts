@@ -1,49 +1,130 @@
-// What each client has been served, in tokens. Prompts of several clients take their turns by it: whoever has had less goes first, so a
-// client's share of the steps does not grow with the number or the length of its requests (fair queuing, tokens as time).
+// What the prompts of each client have been served, so that clients with prompts in the line are served alike: whoever has had least
+// goes next (fair queuing). Only differences between clients that wait count: nothing is saved up while a client has no prompt, writes
+// an answer, or gets all it can take, and a newcomer begins level with the one that has had most of those that wait. So it is
+// ahead of none of them, and nobody who waits is overtaken for good. Accounts are kept within a priority.
 
 import type { ClientShare, Request } from "../core/request.js";
 
 export class ClientShares {
-  readonly #active = new Map<string, ClientShare>();
-  /** What a client would have been served that had an equal share of every step. Who comes begins here, neither owing nor owed. */
-  #virtualTime = 0;
+  readonly #byName = new Map<string, ClientShare>();
+  /** Those with a request here, and those that left with more than their part. The hot path walks it by index. */
+  readonly all: ClientShare[] = [];
+  #size = 0;
+  /** Of the prompts that got something in this step, if any did. */
+  #worstPriority = 0;
+  #isCharged = false;
 
   /** Clients that have a request here, waiting or running. */
   get size(): number {
-    return this.#active.size;
+    return this.#size;
   }
 
   open(request: Request): void {
     const { client } = request;
-    let share = this.#active.get(client);
-    if (share === undefined) {
-      share = { served: 0, numRequests: 0, first: null, turn: 0, numWaiting: 0, numDecodes: 0 };
-      this.#active.set(client, share);
-    }
-    share.numRequests++;
+    const share = this.#byName.get(client) ?? this.#create(client);
+    if (share.numRequests++ === 0) this.#size++;
     request.share = share;
   }
 
   close(request: Request): void {
-    if (--request.share!.numRequests === 0) this.#active.delete(request.client);
+    if (--request.share!.numRequests > 0) return;
+    if (--this.#size <= 1) this.level(); // who is alone is ahead of nobody, and behind nobody
   }
 
-  charge(request: Request, numTokens: number): void {
-    request.share!.served += numTokens;
-    this.#virtualTime += numTokens / this.#active.size;
+  /** `cost`: of a chunk, in budget. */
+  charge({ share, priority }: Request, cost: number): void {
+    share!.served += cost;
+    this.#worstPriority = this.#isCharged ? Math.max(this.#worstPriority, priority) : priority;
+    this.#isCharged = true;
   }
 
-  /** Before the turns of a step are given out. A client that had no prompt before has let its turns go by, and saved none of them. */
-  begin(): void {
-    for (const share of this.#active.values()) {
-      if (share.first === null) share.served = Math.max(share.served, this.#virtualTime);
-      share.first = null;
-      share.turn = share.served;
-      share.numWaiting = 0;
+  /** The step has not given the request all that it could take, for want of budget or of pages. */
+  leaveShort({ share, priority }: Request): void {
+    if (share!.isShort) return; // its prompts of better priority come first
+    share!.isShort = true;
+    share!.priority = priority;
+  }
+
+  /** After a step with prompts. `limit`: nobody owes or is owed more. */
+  settle(limit: number): void {
+    const { all } = this;
+    // Where nothing was served, nothing has changed.
+    for (let one = this.#next(null); one !== null && this.#wasServed(one); one = this.#next(one))
+      this.#settlePriority(one.priority, limit);
+    for (let i = all.length - 1; i >= 0; i--) {
+      const share = all[i]!;
+      share.isShort = false;
+      if (share.numRequests === 0 && (share.served === 0 || !this.#wasServed(share))) this.#remove(i);
+    }
+    this.#isCharged = false;
+  }
+
+  /** Nobody waits: what was is forgotten. */
+  level(): void {
+    for (let i = this.all.length - 1; i >= 0; i--) {
+      this.all[i]!.served = 0;
+      if (this.all[i]!.numRequests === 0) this.#remove(i);
     }
   }
 
-  all(): Iterable<ClientShare> {
-    return this.#active.values();
+  #wasServed({ priority }: ClientShare): boolean {
+    return this.#isCharged && priority <= this.#worstPriority;
+  }
+
+  /** Of the best priority that is worse than that of `after`. */
+  #next(after: ClientShare | null): ClientShare | null {
+    const { all } = this;
+    let next: ClientShare | null = null;
+    for (let i = 0; i < all.length; i++) {
+      const share = all[i]!;
+      if (after !== null && share.priority <= after.priority) continue;
+      if (next === null || share.priority < next.priority) next = share;
+    }
+    return next;
+  }
+
+  /** Accounts begin anew where the most served of those left short is; the others let go what they are owed. */
+  #settlePriority(priority: number, limit: number): void {
+    const { all } = this;
+    let most: ClientShare | null = null;
+    for (let i = 0; i < all.length; i++) {
+      const share = all[i]!;
+      if (share.isShort && share.priority === priority && (most === null || share.served > most.served)) most = share;
+    }
+    const origin = most === null ? 0 : most.served;
+    for (let i = 0; i < all.length; i++) {
+      const share = all[i]!;
+      if (share.priority !== priority) continue;
+      // Nobody is short: all are level.
+      if (most === null) share.served = 0;
+      else share.served = Math.min(limit, Math.max(share.isShort ? -limit : 0, share.served - origin));
+    }
+  }
+
+  #create(client: string): ClientShare {
+    const share: ClientShare = {
+      client,
+      served: 0,
+      priority: 0,
+      isShort: false,
+      lastServedStep: 0,
+      numRequests: 0,
+      numRunning: 0,
+      numDecodes: 0,
+      first: null,
+      nextPrompt: -1,
+      lastPrompt: -1,
+    };
+    this.#byName.set(client, share);
+    this.all.push(share);
+    return share;
+  }
+
+  #remove(index: number): void {
+    const share = this.all[index]!;
+    share.first = null;
+    this.#byName.delete(share.client);
+    this.all[index] = this.all[this.all.length - 1]!;
+    this.all.pop();
   }
 }

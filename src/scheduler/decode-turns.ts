@@ -12,46 +12,57 @@ import type { RequestQueue } from "./request-queue.js";
 
 export class DecodeTurns {
   readonly #shares: ClientShares;
-  readonly #items: Request[] = [];
+  readonly #items: Request[] = []; // the first `count`: an array that is emptied gives its room back, and filling it allocates
+  count = 0;
 
   constructor(shares: ClientShares) {
     this.#shares = shares;
   }
 
+  at(index: number): Request {
+    return this.#items[index]!;
+  }
+
   /** `maxRows`: of steps that are short enough; `stepRows`: that take as long as the step itself. Valid until the next call. */
-  arrange(running: RequestQueue, maxRows: number, stepRows: number): readonly Request[] {
+  arrange(running: RequestQueue, maxRows: number, stepRows: number): void {
     const items = this.#items;
-    items.length = 0;
-    for (const share of this.#shares.all()) share.numDecodes = 0;
+    this.#clearCounts();
+    this.count = 0;
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
       if (!isDecode(request) || !isReady(request)) continue;
-      items.push(request);
+      items[this.count++] = request;
       request.share!.numDecodes++;
     }
-    if (items.length <= maxRows) return items;
+    items.length = this.count; // nothing that is over is held
+    if (items.length <= maxRows) return;
     const most = this.#rowsOfClient(items.length, maxRows, stepRows);
     items.sort(byWait);
-    for (const share of this.#shares.all()) share.numDecodes = 0;
-    let count = 0;
+    this.#clearCounts();
+    this.count = 0;
     for (let i = 0; i < items.length; i++) {
       const request = items[i]!;
-      if (++request.share!.numDecodes <= most) items[count++] = request;
+      if (++request.share!.numDecodes <= most) items[this.count++] = request;
     }
-    items.length = count;
-    return items;
+  }
+
+  #clearCounts(): void {
+    const { all } = this.#shares;
+    for (let i = 0; i < all.length; i++) all[i]!.numDecodes = 0;
   }
 
   /** The most that one client may have; one at least. */
   #rowsOfClient(numDecodes: number, maxRows: number, stepRows: number): number {
+    const { all } = this.#shares;
     for (let most = 1; ; most++) {
       // With one more for each client:
       let numRows = 0;
       let numUnused = 0;
-      for (const share of this.#shares.all()) {
-        if (share.numDecodes === 0) continue;
-        numRows += Math.min(share.numDecodes, most + 1);
-        numUnused += Math.max(0, most + 1 - share.numDecodes);
+      for (let i = 0; i < all.length; i++) {
+        const { numDecodes: count } = all[i]!;
+        if (count === 0) continue;
+        numRows += Math.min(count, most + 1);
+        numUnused += Math.max(0, most + 1 - count);
       }
       if (numRows > maxRows && numUnused > stepRows) return most;
       if (numRows === numDecodes) return most + 1; // all of them

@@ -1,65 +1,179 @@
-// The order in which the prompts of several clients get the chunks of a step: by priority, then by what their client has been served,
-// counting the chunks it is given before in this step; equals by how long they have waited. Within a client the rules are those of
-// a client alone: the first chunk for whoever has waited longest, further ones by arrival, running before waiting.
+// Whose turn it is, of the prompts of several clients: by priority, then by what their client has been served, turn by turn; equals
+// by how long they have had nothing and waited, then the shorter prompt. Within a client the rules are those of a client alone: the first chunk for
+// whoever has waited longest, further ones by arrival, running before waiting.
 
-import type { Request } from "../core/request.js";
+import type { ClientShare, Request } from "../core/request.js";
 import type { ClientShares } from "./client-shares.js";
 import { hasWaitedLonger, isPrefill } from "./progress.js";
 import type { RequestQueue } from "./request-queue.js";
 
+const NONE = -1;
+
 export class FairOrder {
   readonly #shares: ClientShares;
-  readonly #maxWaiting: number;
-  readonly #items: Request[] = [];
-  /** That have prompts in the order. */
-  numClients = 0;
+  readonly #prompts: Request[] = []; // the first #numPrompts
+  #numPrompts = 0;
+  #following = new Int32Array(64); // [numPrompts] place of the same client's next prompt
+  readonly #heap: ClientShare[] = []; // the first #numClients: that have prompts left; whose turn it is comes first
+  #numClients = 0;
+  /** To those that wait. */
+  #door: "open" | "ajar" | "closed" = "open";
+  /** Clients that have prompts of the same priority as the next one, its own among them. */
+  numRivals = 0;
 
-  /** `maxWaiting`: so many of a client's waiting requests are looked at; a step admits no more of them. */
-  constructor(shares: ClientShares, maxWaiting: number) {
+  constructor(shares: ClientShares) {
     this.#shares = shares;
-    this.#maxWaiting = maxWaiting;
   }
 
-  /** Valid until the next call. `chunk`: the most that one request gets in this step. */
-  arrange(running: RequestQueue, waiting: RequestQueue, chunk: number): readonly Request[] {
-    const items = this.#items;
-    items.length = 0;
-    this.numClients = 0;
-    this.#shares.begin();
+  arrange(running: RequestQueue, waiting: RequestQueue): void {
+    const { all } = this.#shares;
+    this.#numPrompts = 0;
+    this.#numClients = 0;
+    this.#door = "open";
+    for (let i = 0; i < all.length; i++) all[i]!.first = null;
     for (let i = 0; i < running.size; i++) if (isPrefill(running.at(i))) pickFirst(running.at(i));
     for (let i = 0; i < waiting.size; i++) pickFirst(waiting.at(i));
-    for (const { first } of this.#shares.all()) {
-      if (first === null) continue;
-      this.numClients++;
-      this.#add(first, chunk);
+    for (let i = 0; i < all.length; i++) {
+      const share = all[i]!;
+      if (share.first === null) continue;
+      share.priority = share.first.priority;
+      share.nextPrompt = share.lastPrompt = this.#add(share.first);
+      this.#heap[this.#numClients++] = share;
     }
-    for (let i = 0; i < running.size; i++) {
-      const request = running.at(i);
-      if (isPrefill(request) && request.share!.first !== request) this.#add(request, chunk);
-    }
-    for (let i = 0; i < waiting.size; i++) {
-      const request = waiting.at(i);
-      const share = request.share!;
-      if (share.first !== request && ++share.numWaiting < this.#maxWaiting) this.#add(request, chunk);
-    }
-    return items.sort(byTurn);
+    if (this.#numClients > 0) this.#appendOthers(running, waiting);
+    this.#prompts.length = this.#numPrompts; // nothing that is over is held
+    this.#sortHeap();
   }
 
-  #add(request: Request, chunk: number): void {
-    const share = request.share!;
-    request.turn = share.turn;
-    share.turn += Math.min(chunk, request.numTokens - request.numComputed);
-    this.#items.push(request);
+  /** The prompt whose turn it is; null: all have had theirs. */
+  get next(): Request | null {
+    return this.#numClients === 0 ? null : this.#promptOf(this.#heap[0]!);
+  }
+
+  /** What brings its client level with the rival that has been served least, `most` at most. */
+  lag(most: number): number {
+    const first = this.#heap[0]!;
+    const { priority } = this.#promptOf(first);
+    let lag = most;
+    for (let i = 1; i <= 2 && i < this.#numClients; i++) {
+      const rival = this.#heap[i]!;
+      if (this.#promptOf(rival).priority === priority) lag = Math.min(lag, rival.served - first.served);
+    }
+    return lag;
+  }
+
+  /** The prompt has had its turn. */
+  pass(): void {
+    const first = this.#heap[0]!;
+    const { priority } = this.#promptOf(first);
+    first.nextPrompt = this.#following[first.nextPrompt]!;
+    if (this.#door !== "open") this.#leaveOutside(first);
+    const hasMore = first.nextPrompt !== NONE;
+    if (!hasMore) this.#heap[0] = this.#heap[--this.#numClients]!;
+    if (!hasMore || this.#promptOf(first).priority !== priority) this.numRivals--;
+    this.#siftDown(0);
+    if (this.numRivals === 0) this.#countRivals();
+  }
+
+  /**
+   * There are no pages for the prompt, which waits: nobody else who waits passes it. But where its client has others running, it is
+   * they that hold the pages, and clients that have none running may go on.
+   */
+  closeDoor(): void {
+    this.#door = this.#heap[0]!.numRunning > 0 ? "ajar" : "closed";
+    let count = 0;
+    for (let i = 0; i < this.#numClients; i++) {
+      const share = this.#heap[i]!;
+      this.#leaveOutside(share);
+      if (share.nextPrompt !== NONE) this.#heap[count++] = share;
+    }
+    this.#numClients = count;
+    this.#sortHeap();
+  }
+
+  /** The budget is used up. */
+  close(): void {
+    for (let i = 0; i < this.#numClients; i++) this.#shares.leaveShort(this.#promptOf(this.#heap[i]!));
+  }
+
+  /** Both queues are sorted by priority; so is what each client has of them. */
+  #appendOthers(running: RequestQueue, waiting: RequestQueue): void {
+    let r = 0;
+    let w = 0;
+    while (r < running.size || w < waiting.size) {
+      const isRunning = r < running.size && (w === waiting.size || running.at(r).priority <= waiting.at(w).priority);
+      const request = isRunning ? running.at(r++) : waiting.at(w++);
+      if ((isRunning && !isPrefill(request)) || request.share!.first === request) continue;
+      const share = request.share!;
+      const place = this.#add(request);
+      this.#following[share.lastPrompt] = place;
+      share.lastPrompt = place;
+    }
+  }
+
+  #leaveOutside(share: ClientShare): void {
+    if (this.#door === "ajar" && share.numRunning === 0) return;
+    while (share.nextPrompt !== NONE && this.#promptOf(share).state === "waiting") {
+      this.#shares.leaveShort(this.#promptOf(share));
+      share.nextPrompt = this.#following[share.nextPrompt]!;
+    }
+  }
+
+  #add(request: Request): number {
+    const place = this.#numPrompts++;
+    if (place === this.#following.length) {
+      const grown = new Int32Array(2 * place);
+      grown.set(this.#following);
+      this.#following = grown;
+    }
+    this.#prompts[place] = request;
+    this.#following[place] = NONE;
+    return place;
+  }
+
+  #promptOf(share: ClientShare): Request {
+    return this.#prompts[share.nextPrompt]!;
+  }
+
+  #sortHeap(): void {
+    for (let i = (this.#numClients >> 1) - 1; i >= 0; i--) this.#siftDown(i);
+    this.#countRivals();
+  }
+
+  #siftDown(index: number): void {
+    const heap = this.#heap;
+    for (let parent = index, child = 2 * parent + 1; child < this.#numClients; child = 2 * parent + 1) {
+      if (child + 1 < this.#numClients && this.#isBefore(heap[child + 1]!, heap[child]!)) child++;
+      const moved = heap[parent]!;
+      if (!this.#isBefore(heap[child]!, moved)) return;
+      heap[parent] = heap[child]!;
+      heap[child] = moved;
+      parent = child;
+    }
+  }
+
+  #countRivals(): void {
+    this.numRivals = 0;
+    if (this.#numClients === 0) return;
+    const { priority } = this.#promptOf(this.#heap[0]!);
+    for (let i = 0; i < this.#numClients; i++)
+      if (this.#promptOf(this.#heap[i]!).priority === priority) this.numRivals++;
+  }
+
+  #isBefore(one: ClientShare, other: ClientShare): boolean {
+    const a = this.#promptOf(one);
+    const b = this.#promptOf(other);
+    const difference =
+      a.priority - b.priority ||
+      one.served - other.served ||
+      Math.max(a.lastServedStep, one.lastServedStep) - Math.max(b.lastServedStep, other.lastServedStep) ||
+      a.numTokens - a.numComputed - (b.numTokens - b.numComputed) ||
+      a.arrivalOrder - b.arrivalOrder;
+    return difference < 0;
   }
 }
 
 function pickFirst(request: Request): void {
   const share = request.share!;
   if (share.first === null || hasWaitedLonger(request, share.first)) share.first = request;
-}
-
-function byTurn(a: Request, b: Request): number {
-  return (
-    a.priority - b.priority || a.turn - b.turn || a.lastServedStep - b.lastServedStep || a.arrivalOrder - b.arrivalOrder
-  );
 }

@@ -1,5 +1,5 @@
-// The hot path of a steady decode allocates nothing: schedule() and land() of many rows, thousands of times, with requests whose
-// arrays are large enough already.
+// The hot path allocates nothing: schedule() and land() of many rows, thousands of times, with requests whose arrays are large enough
+// already; for one client, and for several that decode while their prompts share the steps.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest, tokensOf } from "../../test/support/simulation.js";
@@ -7,29 +7,43 @@ import { CacheManager } from "../cache/cache-manager.js";
 import { Scheduler } from "./scheduler.js";
 
 const NUM_ROWS = 32;
+/** Tokens of a step that are left for prompts. */
+const PROMPT_ROOM = 32;
 const SLICE_STEPS = 500;
 /** The compiler needs a while, and longer on a busy machine, until all of it is as it stays. */
 const MAX_SLICES = 60;
 
-test(`decode steps of ${NUM_ROWS} rows allocate nothing`, async () => {
+for (const numClients of [1, 3])
+  test(`steps of ${NUM_ROWS} decodes allocate nothing, clients: ${numClients}`, () => checkHeap(numClients));
+
+async function checkHeap(numClients: number): Promise<void> {
   const { gc } = globalThis;
   assert.ok(gc, "run with --expose-gc");
   const pageSize = 16;
   const pagesPerRow = Math.ceil((MAX_SLICES * SLICE_STEPS + 16) / pageSize);
+  const numPrompts = numClients > 1 ? numClients : 0;
+  const pagesPerPrompt = Math.ceil((MAX_SLICES * SLICE_STEPS * PROMPT_ROOM) / numClients / pageSize);
   const cache = new CacheManager({
     pageSize,
-    prefixCaching: true,
-    groups: [{ kind: "full", numPages: 1 + NUM_ROWS * pagesPerRow }],
+    prefixCaching: numPrompts === 0, // what prompts publish is new
+    groups: [{ kind: "full", numPages: 1 + NUM_ROWS * pagesPerRow + numPrompts * pagesPerPrompt }],
   });
-  const options = { mode: "extend", pageSize, maxPagesPerBatch: 8, idealChunk: 128 } as const;
+  const options = {
+    mode: "extend",
+    pageSize,
+    maxPagesPerBatch: (NUM_ROWS + PROMPT_ROOM) / pageSize,
+    idealChunk: 32,
+  } as const;
   let nowMs = 0;
   const scheduler = new Scheduler(options, cache, () => nowMs);
-  for (let i = 0; i < NUM_ROWS; i++) {
-    const request = makeRequest(`r${i}`, tokensOf(i, 3), { maxTokens: 1 });
-    const tokens = new Int32Array(pagesPerRow * pageSize);
+  const numRequests = NUM_ROWS + numPrompts;
+  for (let i = 0; i < numRequests; i++) {
+    const prompt = i < NUM_ROWS ? tokensOf(i, 3) : new Int32Array(pagesPerPrompt * pageSize);
+    const request = makeRequest(`r${i}`, prompt, { client: `client ${i % numClients}`, maxTokens: 1 });
+    const tokens = new Int32Array(Math.max(request.tokens.length, pagesPerRow * pageSize));
     tokens.set(request.tokens);
     request.tokens = tokens;
-    request.tables[0]!.pages = new Int32Array(pagesPerRow);
+    request.tables[0]!.pages = new Int32Array(Math.max(pagesPerRow, pagesPerPrompt));
     scheduler.add(request);
   }
   const decode = (numSteps: number): void => {
@@ -37,7 +51,10 @@ test(`decode steps of ${NUM_ROWS} rows allocate nothing`, async () => {
       nowMs += 0.5;
       const step = scheduler.schedule()!;
       scheduler.land(step);
-      for (let r = 0; r < step.numRows; r++) step.rows[r]!.appendToken(i % 100);
+      for (let r = 0; r < step.numRows; r++) {
+        const request = step.rows[r]!;
+        if (request.numComputed === request.numTokens) request.appendToken(i % 100);
+      }
     }
   };
   // In slices, so that a scavenge in one of them cannot hide what the others allocate. One object of 16 bytes a step would be
@@ -51,6 +68,6 @@ test(`decode steps of ${NUM_ROWS} rows allocate nothing`, async () => {
     decode(SLICE_STEPS);
     grown.push(process.memoryUsage().heapUsed - before);
   }
-  assert.equal(scheduler.numRunning, NUM_ROWS);
+  assert.equal(scheduler.numRunning, numRequests);
   assert.ok(numQuiet() >= 3, `bytes a slice: ${grown}`);
-});
+}

@@ -2,13 +2,11 @@
 
 import type { CacheManager } from "../cache/cache-manager.js";
 import type { Request } from "../core/request.js";
-import type { ClientShares } from "./client-shares.js";
 import type { Step } from "./step.js";
 
 export class OpenStep {
   readonly budget: number;
   readonly #cache: CacheManager;
-  readonly #clients: ClientShares;
   step: Step;
   /** Of the step being made, or the next one. */
   number = 1;
@@ -18,11 +16,10 @@ export class OpenStep {
   firstChunkRow = 0;
   #nowMs = 0;
 
-  constructor(step: Step, budget: number, cache: CacheManager, clients: ClientShares) {
+  constructor(step: Step, budget: number, cache: CacheManager) {
     this.step = step;
     this.budget = budget;
     this.#cache = cache;
-    this.#clients = clients;
   }
 
   begin(step: Step, nowMs: number): void {
@@ -39,7 +36,6 @@ export class OpenStep {
   }
 
   place(request: Request, queryLen: number, cost: number): void {
-    this.#clients.charge(request, queryLen);
     this.step.addRow(request, queryLen);
     this.left -= cost;
     request.numComputed += queryLen;

@@ -18,6 +18,8 @@ export class PromptTurns {
   /** null: steps are as long as their budget. */
   readonly #pace: StepPace | null;
   readonly #order: FairOrder;
+  /** In this step somebody whose turn it was could not use the budget that was left. */
+  #isPassedOver = false;
   /** The prompt whose turn it was got nothing in the last step, for decodes had used up the budget. */
   owesPrompt = false;
 
@@ -27,7 +29,7 @@ export class PromptTurns {
     this.#cutter = cutter;
     this.#pageSize = pageSize;
     this.#pace = pace;
-    this.#order = new FairOrder(roster.clients, open.budget / pageSize);
+    this.#order = new FairOrder(roster.clients);
   }
 
   placeChunks(): void {
@@ -68,32 +70,65 @@ export class PromptTurns {
   }
 
   /**
-   * Several clients: each prompt in its client's turn, and all together no longer than a step of the target's length computes. That is
-   * parted among the clients; what one does not need is for those after it. Who waits may be admitted before another
-   * client's earlier request, but nobody after one for which pages are short.
+   * Several clients: each prompt in its client's turn, and all together no longer than a step of the target's length computes. Who waits may
+   * be admitted before another client's earlier request, but nobody after one for which pages are short.
    */
   #share(): void {
     const open = this.#open;
-    const { running, waiting } = this.#roster;
-    const target = this.#targetTokens();
-    const order = this.#order.arrange(running, waiting, Math.min(this.#cutter.longest, target));
-    const first = order[0];
-    if (first === undefined) return;
-    const kept = Math.max(0, open.left - Math.max(this.#cutter.leastBudget(first), target));
-    open.left -= kept;
-    let canAdmit = true;
-    for (let i = 0, numClients = this.#order.numClients; i < order.length && open.left > 0; i++) {
-      const request = order[i]!;
-      const isFirstOfClient = request.share!.first === request;
-      const most = this.#portion(numClients + (isFirstOfClient ? 0 : 1));
-      if (isFirstOfClient) numClients--;
-      const isWaiting = request.state === "waiting";
-      if (isWaiting && this.#roster.refuseImpossible(request)) continue;
-      const isServed = isWaiting ? canAdmit && this.#admit(request, most) : this.#cutter.place(request, most);
-      if (isWaiting && !isServed) canAdmit = false;
-      if (i === 0) this.owesPrompt = !isServed && this.#cutter.isShortOfBudget(first);
+    const order = this.#order;
+    const { clients, running, waiting } = this.#roster;
+    order.arrange(running, waiting);
+    const first = order.next;
+    if (first === null) {
+      clients.level();
+      return;
     }
+    const kept = Math.max(0, open.left - Math.max(this.#cutter.leastBudget(first), this.#targetTokens()));
+    open.left -= kept;
+    this.#isPassedOver = false;
+    this.#takeTurn(first);
+    this.owesPrompt = !open.has(first) && this.#cutter.isShortOfBudget(first);
+    for (let next = order.next; next !== null && open.left > 0; next = order.next) this.#takeTurn(next);
+    order.close();
+    clients.settle(open.budget);
     open.left += kept;
+  }
+
+  #takeTurn(request: Request): void {
+    const isWaiting = request.state === "waiting";
+    const { clients } = this.#roster;
+    const { left } = this.#open;
+    if (isWaiting && this.#roster.refuseImpossible(request)) {
+      this.#order.pass();
+      return;
+    }
+    const isServed = isWaiting ? this.#admit(request, this.#part()) : this.#cutter.place(request, this.#part());
+    if (isServed) {
+      // What is less than a page, and too little for one whose turn came before, is nobody's part.
+      if (!this.#isPassedOver || left >= this.#pageSize) clients.charge(request, left - this.#open.left);
+      if (this.#isCut(request)) clients.leaveShort(request);
+    } else if (this.#cutter.isShortOfBudget(request)) {
+      this.#isPassedOver = true;
+      clients.leaveShort(request);
+    } else if (isWaiting) {
+      this.#order.closeDoor();
+      return;
+    }
+    this.#order.pass();
+  }
+
+  /** What brings the client whose turn it is level with the next, and an equal part of the rest; in whole pages, one at least. */
+  #part(): number {
+    const { left } = this.#open;
+    const lag = this.#order.lag(left);
+    const numPages = Math.round((lag + (left - lag) / this.#order.numRivals) / this.#pageSize);
+    return Math.min(this.#cutter.longest, Math.max(1, numPages) * this.#pageSize);
+  }
+
+  /** It would have got more, had there been more. */
+  #isCut(request: Request): boolean {
+    const { step } = this.#open;
+    return request.numComputed < request.numTokens && step.queryLens[step.numRows - 1]! < this.#cutter.longest;
   }
 
   /** Prompt tokens that keep the step short; a quarter of a chunk at least: in shorter ones the step itself would cost too much. */
@@ -101,11 +136,6 @@ export class PromptTurns {
     if (this.#pace === null) return this.#open.budget;
     const least = Math.max(this.#pageSize, alignDown(this.#cutter.longest / 4, this.#pageSize));
     return Math.max(least, this.#pace.targetTokens - this.#open.step.numTokens);
-  }
-
-  /** Tokens for one of so many that share what is left. */
-  #portion(count: number): number {
-    return Math.min(this.#cutter.longest, Math.max(this.#pageSize, Math.floor(this.#open.left / count)));
   }
 
   #admitNext(): boolean {

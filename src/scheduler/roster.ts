@@ -112,7 +112,8 @@ export class Roster {
    */
   end(request: Request, reason: FinishReason): void {
     if (request.state === "finished") return;
-    (request.state === "running" ? this.running : this.waiting).remove(request);
+    if (request.state === "running") this.#stop(request);
+    else this.waiting.remove(request);
     this.#byId.delete(request.id);
     this.clients.close(request);
     request.state = "finished";
@@ -162,10 +163,16 @@ export class Roster {
   #start(request: Request): void {
     request.state = "running";
     this.running.insert(request);
+    request.share!.numRunning++;
+  }
+
+  #stop(request: Request): void {
+    this.running.remove(request);
+    request.share!.numRunning--;
   }
 
   #preempt(request: Request, step: Step): void {
-    this.running.remove(request);
+    this.#stop(request);
     this.#cache.release(request);
     request.state = "waiting";
     request.numPreemptions++;

@@ -28,6 +28,7 @@ export class Scheduler {
   readonly budget: number;
   readonly #mode: "extend" | "chunked";
   readonly #pageSize: number; // P
+  readonly #cache: CacheManager;
   readonly #clock: () => number;
   readonly #roster: Roster;
   readonly #pace: StepPace;
@@ -46,12 +47,13 @@ export class Scheduler {
     this.budget = pageSize * maxPagesPerBatch;
     this.#mode = mode;
     this.#pageSize = pageSize;
+    this.#cache = cache;
     this.#clock = clock;
     // Every running request may need a row in the same step, and a row costs at least one token.
     this.#roster = new Roster(this.budget, cache, clock);
     this.#pace = new StepPace(targetStepMs);
     this.#ownStep = this.createStep();
-    this.#open = new OpenStep(this.#ownStep, this.budget, cache, this.#roster.clients);
+    this.#open = new OpenStep(this.#ownStep, this.budget, cache);
     this.#decodeTurns = new DecodeTurns(this.#roster.clients);
     const cutter = new ChunkCutter(chunkOf(options), mode === "chunked", cache, this.#open, this.#inAir);
     const pace = mode === "extend" ? this.#pace : null;
@@ -164,7 +166,7 @@ export class Scheduler {
     if (this.#roster.clients.size > 1) this.#shareDecodes(reserved);
     else this.#placeDecodes(reserved);
     this.#promptTurns.placeChunks();
-    if (reserved > 0) this.#placeDecodes(0); // what a prompt was to have and did not use
+    if (reserved > 0) this.#placeLateDecodes(); // in what a prompt was to have and did not use
   }
 
   /** chunked mode. Prefill and decode steps take turns while there is work for both. */
@@ -175,7 +177,7 @@ export class Scheduler {
     if (step.numRows > 0) return;
     this.#promptTurns.placeChunks();
     if (step.numRows > 0) this.#isDecodeTurn = true;
-    else this.#placeDecodes(0);
+    else this.#placeLateDecodes();
   }
 
   #placeDecodes(reserved: number): void {
@@ -187,11 +189,23 @@ export class Scheduler {
     }
   }
 
+  /** After the prompts. One of them may have found all but its last token in the cache just now, and lack that one's page in a window group. */
+  #placeLateDecodes(): void {
+    const open = this.#open;
+    const { running } = this.#roster;
+    for (let i = 0; i < running.size && open.left > 0; i++) {
+      const request = running.at(i);
+      if (!isDecode(request) || open.has(request) || !isReady(request)) continue;
+      if (this.#cache.tryReserve(request, request.numExpected)) open.place(request, 1, 1);
+    }
+  }
+
   /** Several clients: where decodes take more than half of a step of the target's length, clients share them. */
   #shareDecodes(reserved: number): void {
     const open = this.#open;
     const { targetDecodes, stepTokens } = this.#pace;
-    const decodes = this.#decodeTurns.arrange(this.#roster.running, targetDecodes, stepTokens);
-    for (let i = 0; i < decodes.length && open.left > reserved; i++) open.place(decodes[i]!, 1, 1);
+    const turns = this.#decodeTurns;
+    turns.arrange(this.#roster.running, targetDecodes, stepTokens);
+    for (let i = 0; i < turns.count && open.left > reserved; i++) open.place(turns.at(i), 1, 1);
   }
 }
