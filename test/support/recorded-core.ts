@@ -149,12 +149,13 @@ export class RecordedCore {
       this.cache,
       clock,
     );
-    const { isBidirectional = false } = options;
+    const { isBidirectional } = options;
+    const seeing = isBidirectional === undefined ? {} : { isBidirectional };
     this.core = new EngineCore({
       name: "recorded",
       device,
       model: {
-        spec: { hiddenSize: HIDDEN, vocabSize: VOCAB, caches: groups, isBidirectional } as never,
+        spec: { hiddenSize: HIDDEN, vocabSize: VOCAB, caches: groups, ...seeing } as never,
         hidden: device.hidden,
         logits: device.logits,
         forward: () => device.lines.push("forward"),

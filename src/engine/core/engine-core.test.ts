@@ -42,6 +42,10 @@ test("the trace of an answer: what it took, and when", () => {
   engine.add("a", 10, { maxTokens: 3 });
   engine.drain(); // 915, 925, 935, 945
   const outputs = engine.outputs();
+  assert.deepEqual(outputs[0], {
+    ...{ callId: "a", index: 0, tokens: [11], logprobs: null, finishReason: null, stopToken: -1 },
+    ...{ promptLogprobs: null, vector: null, trace: null, error: null },
+  });
   assert.deepEqual(
     outputs.map(({ trace }) => trace),
     [
@@ -58,7 +62,10 @@ test("the trace of an answer: what it took, and when", () => {
   engine.step();
   const [vector] = engine.outputs();
   const { timeToFirstTokenMs, totalMs, completionTokens } = vector!.trace!;
-  assert.deepEqual([timeToFirstTokenMs, totalMs, completionTokens, vector!.finishReason], [10, 10, 0, "stop"]);
+  assert.deepEqual(
+    [timeToFirstTokenMs, totalMs, completionTokens, vector!.finishReason, vector!.index],
+    [10, 10, 0, "stop", 0],
+  );
 });
 
 test("what cannot begin fails at once, as the call's first sample", () => {
@@ -90,6 +97,19 @@ test("a prompt without an answer: every sample of the call ends with it, the fir
       [2, [], "length", null, 9],
     ],
   );
+  assert.equal(engine.core.hasWork, false);
+});
+
+test("further samples share the prompt's pages: none is copied that is whole, and without a free one they wait", () => {
+  const whole = new RecordedCore();
+  whole.add("a", 4, { n: 2 });
+  assert.ok(!whole.drain().some((line) => line.startsWith("copy")));
+  assert.deepEqual(whole.answers().toSorted(), ["a#0 5", "a#0 6 length", "a#1 5", "a#1 6 length"]);
+  const full = new RecordedCore({ pages: 1 });
+  full.add("a", 2, { n: 2 });
+  assert.equal(full.core.step(), true);
+  full.drain();
+  assert.deepEqual(full.answers().toSorted(), ["a#0 3", "a#0 4 length", "a#1 3", "a#1 4 length"]);
 });
 
 test("scores that are computed again after a preemption are not told twice", () => {
@@ -124,14 +144,13 @@ test("abort ends one sample or all of a call, and no other; who is over already 
   assert.deepEqual(engine.answers(), []);
   engine.step();
   assert.deepEqual(engine.answers().toSorted(), ["a#0 3", "a#2 3", "b#0 3"]);
+  engine.core.abort("a", 0);
+  assert.deepEqual(engine.answers(), ["a#0  abort"]);
   engine.core.abort("a", -1);
   const aborted = engine.outputs();
   assert.deepEqual(
     aborted.map(({ callId, index, finishReason, trace }) => [callId, index, finishReason, trace!.completionTokens]),
-    [
-      ["a", 0, "abort", 2],
-      ["a", 2, "abort", 2],
-    ],
+    [["a", 2, "abort", 2]],
   );
   engine.core.abort("b", 0);
   assert.deepEqual([engine.answers(), engine.core.hasWork], [["b#0  abort"], false]);
@@ -225,7 +244,7 @@ test("a constraint is asked and told token by token, ends the answer, and is let
   engine.add("d", [3], { maxTokens: 9 }, { constraint });
   log.length = 0;
   engine.core.close();
-  assert.deepEqual(log, ["c gone", "close"]);
+  assert.deepEqual([log, engine.core.hasWork], [["c gone", "close"], false]);
 });
 
 test("what needs more pages than there are is ended by the scheduler: an answer is cut, a prompt fails", () => {
@@ -259,9 +278,18 @@ test("the cache's picture names the pages of each request, those of flights in t
   assert.deepEqual(pictured(), [{ id: "a", tables: [[1, 2, 3]] }]);
   engine.core.abort("a", -1);
   assert.deepEqual(pictured(), [{ id: "a", tables: [[1, 2, 3]] }], "they are written to yet");
+  const checked: string[][] = [];
+  engine.cache.checkIntegrity = (owners) => checked.push([...owners].map(({ id }) => id));
   engine.core.checkIntegrity();
+  assert.deepEqual(checked, [["a"]]);
   engine.step();
   assert.deepEqual(pictured(), []);
+  let isClosed = false;
+  engine.device.close = () => {
+    isClosed = true;
+  };
+  engine.core.close();
+  assert.ok(isClosed);
 });
 
 test("a call waits for its constraint's next mask and holds up nobody", () => {
@@ -321,6 +349,11 @@ test("each of the model's plans is made for the batch, and a past step's again",
       [4, 6],
     ],
   );
+  const long = [{ id: "a", start: 0, queryLen: 300, contextLen: 300, isPrefill: true }];
+  const firstEnd = ({ core }: RecordedCore) =>
+    Math.max(...core.planOf(long)[0]!.items.flatMap(({ qStart, kvEnd }) => (qStart === 0 ? [kvEnd] : [])));
+  const both = new RecordedCore({ planners, isBidirectional: true });
+  assert.ok(firstEnd(engine) < 300 && firstEnd(both) === 300, "tokens that see each other");
 });
 
 const SIZES = { numKvHeads: 1, headDim: 1, kvDtype: "f32", numWorkers: 1, kvChunk: 64 } as const;

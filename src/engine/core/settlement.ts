@@ -134,7 +134,7 @@ export class Settlement {
   /** Outputs since the last call. */
   takeOutputs(): readonly RequestOutput[] {
     const outputs = this.#outputs;
-    if (outputs.length > 0) this.#outputs = [];
+    this.#outputs = [];
     return outputs;
   }
 
@@ -145,7 +145,6 @@ export class Settlement {
 
   #settleVector(session: Session, values: Float32Array): void {
     const { request, callId } = session;
-    request.firstTokenMs = this.#parts.clock();
     this.#finish(session, "stop");
     this.#emit(callId, 0, { finishReason: "stop", vector: values, trace: traceOf(request) });
   }

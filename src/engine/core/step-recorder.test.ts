@@ -87,4 +87,13 @@ test("a step tells who lost their pages in it, how full the cache is, and how lo
   assert.ok(preempted.length > 0 && numMore > 0);
   assert.deepEqual(new Set(preempted), new Set(["second"]));
   assert.equal(engine.core.stats().preemptions, preempted.length);
+  assert.equal(engine.core.stats().hostTimes, null, "it computes in its calls");
+  engine.device.usage = () => ({}) as never;
+  const { recorder } = engine.core;
+  recorder.clock.mark("plan");
+  assert.ok(engine.core.stats().hostTimes!.plan > 0);
+  recorder.countDropped();
+  recorder.clear();
+  assert.deepEqual([recorder.numDropped, engine.core.stats().preemptions], [0, 0]);
+  assert.equal(engine.core.stats().hostTimes!.plan, 0);
 });
