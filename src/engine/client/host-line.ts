@@ -90,7 +90,7 @@ export class HostLine {
     this.#holdProcess();
     if (this.#state === "ready") this.#host.post(message, editLogits);
     if (signal?.aborted) queueMicrotask(onSignal);
-    else signal?.addEventListener("abort", onSignal, { once: true });
+    else signal?.addEventListener("abort", onSignal);
   }
 
   #failCall(call: OpenCall, error: PagodaError): void {

@@ -2,10 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openFilesUnder } from "../../../test/support/open-files.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import { writeTinyEncoder } from "../../../test/support/tiny-encoder.js";
 import { engineConfig } from "../../config/engine-config.js";
+import type { Batch } from "../../core/batch.js";
 import { errorFor } from "../../core/errors.js";
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
 import { promptChunkOf } from "../../device/cpu/kernel-device.js";
+import type { StagedBatch, Tensor } from "../../device/device.js";
+import { NullDevice } from "../../device/null/null-device.js";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
 import { loadEngine } from "./load.js";
 
@@ -128,4 +132,95 @@ test("a grammar may take as long to compile as is asked for", async () => {
   await compiler!.ready(endless);
   assert.throws(() => compiler!.compile(endless), /it takes longer than 0\.25 s to compile/);
   core.close();
+});
+
+test("only a GPU that is too small makes auto try the cpu", async () => {
+  const model = writeTinyCheckpoint({ layers: 1 });
+  const full = errorFor("out_of_memory", { device: "d", value: 2, what: "a weight", limit: 1, remedy: "None." });
+  for (const [error, asyncDepth] of [
+    [full, 1],
+    [errorFor("aborted"), 2],
+    [new Error("out_of_memory"), 2],
+  ] as const) {
+    class Failing extends NullDevice {
+      override readonly info = { ...new NullDevice().info, asyncDepth };
+      override loadWeight(): never {
+        throw error;
+      }
+    }
+    const opened: string[] = [];
+    const config = engineConfig({ model, device: "auto", numPages: 8 });
+    const loading = loadEngine(
+      config,
+      () => {},
+      async ({ device }) => {
+        opened.push(device);
+        return new Failing();
+      },
+    );
+    await assert.rejects(loading, (thrown) => thrown === error);
+    assert.deepEqual(opened, ["auto"]);
+  }
+});
+
+/** Notes the sizes of what it is asked for. */
+class SizedDevice extends NullDevice {
+  mostRows = 0;
+  readonly stepRows = new Set<number>();
+  override allocTensor(rows: number, cols: number): Tensor {
+    this.mostRows = Math.max(this.mostRows, rows);
+    return super.allocTensor(rows, cols);
+  }
+  override stage(staged: StagedBatch, batch: Batch): void {
+    this.stepRows.add(batch.numRows);
+    super.stage(staged, batch, []);
+  }
+}
+
+async function sized(model: string, options: Record<string, unknown>) {
+  const device = new SizedDevice();
+  const config = engineConfig({ model, device: "null", numPages: 300, ...options });
+  const { core, facts } = await loadEngine(
+    config,
+    () => {},
+    async () => device,
+  );
+  core.close();
+  return { device, facts, stepRows: [...device.stepRows] };
+}
+
+test("a step holds pages x tokens; a text whose tokens see each other fits into one step, however long", async () => {
+  const model = writeTinyCheckpoint({ layers: 1 });
+  assert.equal((await sized(model, { maxPagesPerBatch: 3 })).device.mostRows, 48);
+  const encoder = writeTinyEncoder();
+  assert.equal((await sized(encoder, { maxPagesPerBatch: 1 })).device.mostRows, 64);
+  assert.equal((await sized(encoder, { maxPagesPerBatch: 5 })).device.mostRows, 80);
+});
+
+test("a warm-up takes steps of up to 256 rows, or as many as a step has; without one there are none", async () => {
+  const model = writeTinyCheckpoint({ layers: 1 });
+  assert.deepEqual((await sized(model, {})).stepRows, []);
+  const { stepRows } = await sized(model, { warmup: true, numPages: 600 });
+  assert.deepEqual(stepRows, [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256]);
+  assert.deepEqual((await sized(model, { warmup: true, maxPagesPerBatch: 1 })).stepRows.at(-1), 16);
+  assert.deepEqual((await sized(writeTinyEncoder(), { warmup: true })).stepRows, []);
+});
+
+test("facts of an engine: its context is the model's or less; engines agree in identity where their bits agree", async () => {
+  const model = writeTinyCheckpoint({ layers: 1 });
+  const own = (await sized(model, {})).facts;
+  assert.deepEqual([own.maxContext, own.vocabSize, own.hiddenSize, own.pageSize], [512, 260, 48, 16]);
+  assert.equal((await sized(model, { maxContext: 100 })).facts.maxContext, 100);
+  assert.equal((await sized(model, { maxContext: 9999 })).facts.maxContext, 512);
+  assert.match(own.identity, /^[0-9a-f]{32}$/);
+  assert.equal((await sized(model, { numPages: 40 })).facts.identity, own.identity);
+  for (const options of [
+    { quantize: "q8" },
+    { kvDtype: "f32" },
+    { pageSize: 8 },
+    { split: "balanced" },
+    { maxContext: 100 },
+  ])
+    assert.notEqual((await sized(model, options)).facts.identity, own.identity, JSON.stringify(options));
+  assert.notEqual((await sized(writeTinyCheckpoint({ layers: 1, seed: 2 }), {})).facts.identity, own.identity);
 });
