@@ -41,24 +41,25 @@ const WASM = [
 // GCC takes the stack to be aligned for vectors of 32 and 64 bytes, and on Windows it is not: the assembler is told to make every move of
 // one that bears it.
 const UNALIGNED = "-Wa,-muse-unaligned-vector-move";
-const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8"]];
+const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8"], "amx"];
 const AMX_TWIN = [3, [...AVX512, "-DPG_TILES_TWIN"], "amx"];
 
-// Not under an emulator, where sanitizers do not run. Inlining where nothing is optimised would copy every format's code into every
-// packer, which takes a minute to compile. Checks of object sizes, null and pointer arithmetic see nothing here that those of addresses do
-// not once the pointer is used, and take half of the compiler's time.
+// Not under an emulator, where sanitizers do not run. All but the checks themselves is about the compiler's time: inlining where nothing is
+// optimised would copy every format's code into every packer, which takes a minute; checks of object sizes, null and pointer arithmetic see
+// nothing here that those of addresses do not once the pointer is used, and take half of it; traps for undefined behaviour are quicker made
+// than messages for each place, and the handler of addresses says where it trapped.
 const SANITIZED = [
   "-O0",
   "-g1",
   "-fsanitize=address,undefined",
   "-fno-sanitize=object-size,null,pointer-overflow",
-  "-fno-sanitize-recover=all",
+  "-fsanitize-undefined-trap-on-error",
   "-Dalways_inline=unused",
 ];
 
 /**
- * What a build is for; `kind` is "library", "test" (the native tests under sanitizers, kernels of amx over plain memory among them) or
- * "check" (the native tests over the very objects of the library). `twin`: the library's own kernels of amx are those over plain memory.
+ * What a build is for; `kind` is "library", "test" (the native tests under sanitizers) or "check" (the native tests over the very objects
+ * of the library). `twin`: kernels of amx are those over plain memory, as they always are under sanitizers, which see no loads of tiles.
  */
 export function flagsOf({ arch, kind }) {
   if (arch === "wasm") return [...COMMON.filter((flag) => flag !== "-fPIC"), ...WASM];
@@ -69,8 +70,7 @@ export function flagsOf({ arch, kind }) {
 
 /**
  * name -> [PG_ISA, flags, folder]. Files of src/kernels are compiled once per variant without a folder; a variant with one adds
- * the files of that folder to another variant. Everything else is compiled once. Tests also run the kernels of amx over plain
- * memory.
+ * the files of that folder to another variant. Everything else is compiled once.
  */
 export function variantsOf({ arch, kind, twin = false }) {
   switch (arch) {
@@ -79,8 +79,7 @@ export function variantsOf({ arch, kind, twin = false }) {
         portable: [1, []],
         avx2: [2, AVX2],
         avx512: [3, AVX512],
-        amx: twin ? AMX_TWIN : [...AMX, "amx"],
-        ...(kind === "test" ? { amx_twin: AMX_TWIN } : {}),
+        amx: twin || kind === "test" ? AMX_TWIN : AMX,
       };
     case "arm64":
       return {
@@ -129,7 +128,7 @@ function unitsOf(target, objectDir) {
   const inFolder = (name) => all.filter((file) => dirname(file) === join(sourceDir, "src", name));
   const finish = join(sourceDir, "src", "kernels", "finish.cpp");
   const isTest = target.kind === "test";
-  const twin = [...(isTest ? ["-DPG_TILES_TWIN"] : []), ...(target.twin ? ["-DPG_TWIN_FOR_AMX"] : [])];
+  const twin = isTest || target.twin ? ["-DPG_TWIN_FOR_AMX"] : [];
   const has = { x64: ["-DPG_HAVE_X86", ...twin], arm64: ["-DPG_HAVE_ARM"] };
   const defines = has[target.arch] ?? [];
   const unitsFrom = (files, prefix, flags) => {
@@ -139,7 +138,13 @@ function unitsOf(target, objectDir) {
       const name = `${prefix}${/^(?:attention|matmul-int|span-many)/.exec(basename(file))?.[0] ?? ""}all.cpp`;
       groups.set(name, [...(groups.get(name) ?? []), file]);
     }
-    return Array.from(groups, ([name, some]) => [together(some, objectDir, name), name, flags]);
+    // The products of one number at a time are most of the tests' time, and soon compiled.
+    const optimised = (name) => (name === "portable-matmul-intall.cpp" ? ["-Og"] : []);
+    return Array.from(groups, ([name, some]) => [
+      together(some, objectDir, name),
+      name,
+      [...flags, ...optimised(name)],
+    ]);
   };
   const perVariant = Object.entries(variantsOf(target)).flatMap(([name, [isa, flags, folder]]) =>
     unitsFrom(folder === undefined ? inFolder("kernels") : [...inFolder(folder), finish], `${name}-`, [
