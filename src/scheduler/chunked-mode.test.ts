@@ -41,6 +41,13 @@ test("decodes of all requests share a step, up to the budget", () => {
   );
 });
 
+test("decodes fill the budget to its last token, whether or not prompts take turns with them", () => {
+  const sim = new Simulation({ mode: "chunked", pageSize: 4, maxPagesPerBatch: 1, fixedChunk: 4 });
+  for (let i = 0; i < 4; i++) sim.add(`w${i}`, tokensOf(i + 1, 1), { maxTokens: 12 });
+  const numRows = sim.runAll().map((rows) => rows.length);
+  assert.deepEqual(numRows.slice(0, 12), [1, 1, 1, 2, 1, 3, 1, 4, 4, 4, 4, 4]);
+});
+
 test("a chunk larger than the budget is cut to it, and to whole pages", () => {
   const sim = new Simulation({ mode: "chunked", pageSize: 4, maxPagesPerBatch: 2, fixedChunk: 30 });
   sim.add("prompt", tokensOf(1, 20));

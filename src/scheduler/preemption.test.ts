@@ -28,6 +28,10 @@ test("the step tells who was preempted; the request waits with its tokens and no
     ["waiting", 0, 0, 9],
   );
   assert.deepEqual(step.rows.slice(0, step.numRows), [first]);
+  sim.computeStep(step);
+  sim.scheduler.land(step);
+  sim.appendNext(first);
+  assert.equal(sim.scheduler.schedule()!.numPreempted, 0, "told once");
 });
 
 test("nobody is preempted while a step is in the air: what lands may free the pages that are short", () => {
@@ -76,6 +80,35 @@ test("a better request does not wait for pages that a worse one holds", () => {
   assert.deepEqual([...better.tokens.slice(12, 16)], expectedTokens(tokensOf(2, 12), 4));
 });
 
+test("a better request takes what it can from worse ones; where that is too little, the others go on", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 4 });
+  sim.add("best", tokensOf(1, 9), { maxTokens: 3 });
+  const worst = sim.add("worst", tokensOf(2, 2), { maxTokens: 3, priority: 2 });
+  sim.step();
+  const middle = sim.add("middle", tokensOf(3, 8), { maxTokens: 3, priority: 1 });
+  assert.deepEqual(
+    sim.step().map(({ id }) => id),
+    ["best"],
+  );
+  assert.deepEqual([worst.numPreemptions, middle.state], [1, "waiting"]);
+});
+
+test("a better request waits for what is in the air: a worse one is preempted when that has landed, and no row is added before", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 4, maxPagesPerBatch: 4, idealChunk: 4 });
+  const worse = sim.add("worse", tokensOf(1, 12), { priority: 1 });
+  const inAir = sim.scheduler.schedule(sim.scheduler.createStep())!;
+  sim.add("better", tokensOf(2, 12));
+  assert.equal(sim.scheduler.schedule(sim.scheduler.createStep()), null);
+  assert.deepEqual([worse.state, worse.numPreemptions], ["running", 0]);
+  sim.computeStep(inAir);
+  sim.scheduler.land(inAir);
+  assert.deepEqual(
+    sim.step().map(({ id }) => id),
+    ["better"],
+  );
+  assert.equal(worse.numPreemptions, 1);
+});
+
 test("equal priority never preempts to be admitted", () => {
   const sim = new Simulation({ pageSize: 4, pages: 4 });
   const first = sim.add("first", tokensOf(1, 12), { maxTokens: 4 });
@@ -87,6 +120,7 @@ test("equal priority never preempts to be admitted", () => {
 
 test("a preempted request finds most of its work in the directory again", () => {
   const sim = new Simulation({ pageSize: 4, pages: 12 });
+  sim.nowMs = -1; // it is first scheduled at time 0
   sim.add("first", tokensOf(1, 16), { maxTokens: 12 });
   const second = sim.add("second", tokensOf(2, 16), { maxTokens: 12 });
   let caughtUp = 0;

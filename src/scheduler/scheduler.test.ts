@@ -188,6 +188,7 @@ test("a fork runs beside its parent on shared pages and both get their own token
     const child = forkOf(parent, "child", 777, { maxTokens: 7 });
     sim.copy(sim.scheduler.fork(parent, child));
     assert.equal(sim.scheduler.numRunning, 2);
+    assert.equal(child.lastServedStep, parent.lastServedStep, "as if served by the last step, like any newcomer");
     assert.equal(child.tables[0]!.pages[1], parent.tables[0]!.pages[1]);
     sim.checkIntegrity();
     sim.runAll();
