@@ -104,3 +104,46 @@ test("who follows the cached prefixes hears what is there, then what comes, by s
   assert.deepEqual(told(two)[1], { isSnapshot: false, changes });
   for (const { driver } of [one, two]) driver.handle({ type: "close" });
 });
+
+test("a question is answered with what it asks for; a fault is where it is asked for", async () => {
+  const { engine, driver, sent, ended } = await driven();
+  const ask = (what: "stats" | "cache" | "plan") => {
+    const rows = [{ id: "a", start: 0, queryLen: 3, contextLen: 3, isPrefill: true }];
+    driver.handle({ type: "query", seq: 5, what, rows });
+    const reply = sent.at(-1)!;
+    assert.ok(reply.type === "reply" && reply.seq === 5);
+    return reply.value as Record<string, unknown>;
+  };
+  assert.ok("pagesTotal" in ask("stats"));
+  assert.deepEqual(ask("cache").requests, []);
+  assert.equal((ask("plan") as unknown as { items: unknown[] }[])[0]!.items.length, 1);
+  let numWarmed = 0;
+  engine.compiler!.warm = () => numWarmed++;
+  driver.handle({ type: "warm" });
+  assert.equal(numWarmed, 1, "the threads of structured output are started");
+  driver.handle({ type: "fault", where: "step" });
+  driver.handle(call("fails", 2));
+  await until(() => ended("fails") !== undefined, "its end");
+  assert.equal(ended("fails")!.error!.details.reason, "injected fault");
+  assert.throws(() => driver.handle({ type: "fault", where: "thread" }), /injected fault of the engine thread/);
+  driver.handle({ type: "close" });
+});
+
+test("when nothing can move for now, it is tried again; a close ends what runs and gives back the device", async () => {
+  const { engine, driver, ended } = await driven();
+  const step = engine.core.step.bind(engine.core);
+  let numRefused = 0;
+  engine.core.step = () => (numRefused++ < 3 ? false : step());
+  driver.handle(call("waits", 1));
+  await until(() => ended("waits") !== undefined, "its end");
+  driver.handle(call("runs", 400));
+  await until(() => engine.core.stats().pagesUsed > 0, "its first step");
+  let isClosed = false;
+  const close = engine.core.close.bind(engine.core);
+  engine.core.close = () => {
+    isClosed = true;
+    close();
+  };
+  driver.handle({ type: "close" });
+  assert.deepEqual([isClosed, engine.core.stats().pagesUsed], [true, 0]);
+});

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { RecordedCore } from "../../../test/support/recorded-core.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { createEngine } from "../client/engine.js";
+import type { AddMessage } from "../messages.js";
 import { loadEngine } from "./load.js";
 import { STEPS, warmPrompts, warmUp } from "./warm-up.js";
 
@@ -61,4 +63,56 @@ test("decodes of a warm-up: one row to eight, then powers of two that the limit 
     assert.equal(core.stats().steps, 0);
     core.close();
   }
+});
+
+test("of ten steps the longest of the first four, the middle one of the others, and the replays are told", (t) => {
+  const engine = new RecordedCore();
+  const { core, device } = engine;
+  const added: AddMessage[] = [];
+  const add = core.add.bind(core);
+  core.add = (message) => {
+    added.push(message);
+    add(message);
+  };
+  let graphReplays = 100;
+  device.usage = () => ({ graphReplays }) as never;
+  let nowMs = 50;
+  t.mock.method(performance, "now", () => nowMs);
+  const durations = [9, 1, 2, 3, 5, 4, 7, 6, 8, 10];
+  const step = core.step.bind(core);
+  let numSteps = 0;
+  core.step = () => {
+    nowMs += durations[numSteps++ % 10]!;
+    graphReplays++;
+    return step();
+  };
+  assert.deepEqual(warmUp(core, 2), [
+    { rows: 1, firstMs: 9, laterMs: 7, replays: 10 },
+    { rows: 2, firstMs: 9, laterMs: 7, replays: 10 },
+  ]);
+  assert.equal(STEPS, 10);
+  for (const { callId, prompt, sampling, salt, priority, arrivalMs } of added) {
+    const { temperature, ignoreEos, seed, maxTokens } = sampling;
+    assert.deepEqual([[...prompt], temperature, ignoreEos, seed, maxTokens], [[0], 0, true, 0, 10]);
+    assert.deepEqual([salt, priority, arrivalMs], [callId, 0, 0]);
+  }
+  assert.equal(new Set(added.map(({ callId }) => callId)).size, 3);
+});
+
+test("prompts of a warm-up fill a step in rows of a chunk at most, and get a token each", () => {
+  const { core } = new RecordedCore({ pages: 70, maxPagesPerBatch: 32 });
+  const added: [number, number | null][] = [];
+  const add = core.add.bind(core);
+  core.add = (message) => {
+    added.push([message.prompt.length, message.sampling.maxTokens]);
+    add(message);
+  };
+  assert.deepEqual(warmPrompts(core, 127, 48), []);
+  assert.deepEqual(warmPrompts(core, 4096, 64), [128]);
+  assert.deepEqual(added.splice(0), [
+    [64, 1],
+    [64, 1],
+  ]);
+  warmPrompts(core, 128, 500);
+  assert.deepEqual(added, [[128, 1]]);
 });
