@@ -79,24 +79,24 @@ const CASES: readonly (readonly [format: string, answer: string, given: string])
   [
     "mistral",
     'Hm [T x[TOOL_CALLS] [{"name": "get", "arguments": {"a": 1}} , {"name": "put", "arguments": {}}] \n y',
-    `Hm ..[T x.27.(get).15.'{''"''a''"'':'' ''1''}'.17.(put).15.'{''}'.5.y|.`,
+    `Hm... [T x.27.(get).15.'{''"''a''"'':'' ''1''}'.17.(put).15.'{''}'.5.y|.`,
   ],
   [
     "mistral",
     'Sure. [TOOL_CALLS]get[ARGS]{"a": "}"} \n[TOOL_CALLS] put {"b": 2} [TOOL_ z',
-    `Sure. .21.(get)'{''"''a''"'':'' ''"''}''"''}'.19.(put)'{''"''b''"'':'' ''2''}'.7.[TOOL_ z|.`,
+    `Sure.23.(get)'{''"''a''"'':'' ''"''}''"''}'.19.(put)'{''"''b''"'':'' ''2''}'.7.[TOOL_ z|.`,
   ],
   [
     "mistral",
     '[ {"name": "get", "arguments": {}}, {"name": "put", "arguments": {}}] x',
     ".15.(get).15.'{''}'.16.(put).15.'{''}'...x|.",
   ],
-  ["mistral", '[{"name": "no", "arguments": {}}] x', '.31.[{"name": "no", "arguments": {}}] x|.'],
+  ["mistral", '[{"name": "no", "arguments": {}}] x', '.31.[{"name": "no", "arguments": {}}]. x|.'],
   ["mistral", " [ 1]", "... [ 1]|."],
   ["mistral", "[TOOL_CALLS]ge", ".14.|[TOOL_CALLS]ge"],
   ["mistral", '[{"na', '.5.|[{"na'],
   ["mistral", '[TOOL_CALLS]get{"a": 1', `.15.(get)'{''"''a''"'':'' ''1'|.`],
-  ["mistral", "a [TOOL", "a .5.|[TOOL"],
+  ["mistral", "a [TOOL", "a.6.| [TOOL"],
   ["mistral", "[TOOL_CALLS] [ ]z", ".16.z|."],
   ["mistral", "[TOOL_CALLS] [1", ".14.1|."],
   [
@@ -229,6 +229,29 @@ const CASES: readonly (readonly [format: string, answer: string, given: string])
     `.42.(put).25.'{"s": ''"''5'.17.'"'.14.'}'.19.z|.`,
   ],
 ];
+
+/** All of it, however it was cut. */
+function joined(format: string, answer: string, size: number): string {
+  const parser = TOOL_FORMATS.find(([{ name }]) => name === format)![0].createParser(TOOLS);
+  const events: ToolEvent[] = [];
+  for (let i = 0; i < answer.length; i += size) events.push(...parser.push(answer.slice(i, i + size)));
+  events.push(...parser.flush());
+  let index = -1;
+  for (const event of events) {
+    if (event.kind === "call") assert.equal(event.index, ++index);
+    else if (event.kind === "arguments") assert.equal(event.index, index);
+    if (event.kind !== "call") assert.notEqual(event.text, "");
+  }
+  return shown(events).replaceAll("''", "").replaceAll("~~", "");
+}
+
+test("answers come to the same however they are cut", () => {
+  for (const [format, answer] of CASES) {
+    const whole = joined(format, answer, answer.length);
+    for (const size of [1, 2, 3, 5, 8, 13])
+      assert.equal(joined(format, answer, size), whole, `${format} ${answer} ${size}`);
+  }
+});
 
 test("every format gives what is certain as it comes, and holds what may be a marker", () => {
   for (const [format, answer, given] of CASES) assert.equal(timeline(format, answer), given, `${format}: ${answer}`);

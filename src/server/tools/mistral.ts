@@ -79,8 +79,10 @@ class MistralParser implements ToolParser {
   #readText(events: ToolEvent[]): boolean {
     const at = this.#held.indexOf(TAG);
     const end = at >= 0 ? at : this.#held.length - partialTagLen(this.#held, TAG);
-    pushText(events, at >= 0 ? this.#held.slice(0, end).trimEnd() : this.#held.slice(0, end));
-    this.#held = this.#held.slice(at >= 0 ? at + TAG.length : end);
+    // White space is held too: it may only separate text and calls.
+    const sure = this.#held.slice(0, end).trimEnd().length;
+    pushText(events, this.#held.slice(0, sure));
+    this.#held = this.#held.slice(at >= 0 ? at + TAG.length : sure);
     if (at < 0) return false;
     this.#isBare = false;
     this.#state = "tagged";
