@@ -1,0 +1,282 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { addOf, type EntryOptions, entryOf, ToldCluster } from "../../test/support/told-cluster.js";
+import { until } from "../../test/support/until.js";
+import type { EngineFacts, FromEngine, RequestOutput } from "../engine/messages.js";
+import { RoutedModel } from "./routed-model.js";
+
+const FACTS = { maxContext: 99, pageSize: 4, device: "none" } as EngineFacts;
+
+/** A routed model among replicas that say what they are told to; and everything that it says itself. */
+class Told implements Disposable {
+  readonly cluster = new ToldCluster();
+  readonly model: RoutedModel;
+  #said: FromEngine[] = [];
+
+  constructor({ patienceMs = 60_000, prefillTokens = 512 } = {}) {
+    const { router } = this.cluster;
+    const options = { router, cluster: "test", facts: FACTS, patienceMs, model: "m", vocabulary: "v", prefillTokens };
+    this.model = new RoutedModel({ ...options, listener: (message) => this.#said.push(message) });
+  }
+
+  come(id: string, options: EntryOptions = {}): void {
+    this.cluster.members.onReplica(entryOf(id, options));
+  }
+
+  /** What was sent to replicas of requests and aborts: "replica type id ..." */
+  sent(): string[] {
+    return this.cluster.line.taken().flatMap(([to, message]) => {
+      const { type, id, index } = message;
+      if (type === "abort") return [`${to} abort ${id} ${index}`];
+      const { resumed, sampling } = message as {
+        resumed: { index: number; tokens: number[] } | null;
+        sampling: { n: number; maxTokens: number };
+      };
+      if (type !== "add") return [];
+      const what =
+        resumed === null ? `n=${sampling.n} max=${sampling.maxTokens}` : `${resumed.index}:[${resumed.tokens}]`;
+      return [`${to} add ${id} ${what}`];
+    });
+  }
+
+  /** What it said since the last time, outputs in short. */
+  async said(): Promise<unknown[]> {
+    await Promise.resolve();
+    await Promise.resolve();
+    const said = this.#said;
+    this.#said = [];
+    return said.flatMap((message): unknown[] => (message.type === "outputs" ? message.outputs.map(short) : [message]));
+  }
+
+  output(from: string, ...outputs: object[]): void {
+    this.cluster.line.hear(from, { type: "outputs", outputs: outputs.map((output) => ({ at: 0, ...output })) });
+  }
+
+  /** The events of a call's way, without their times. */
+  way(callId: string): string[] {
+    const { events } = this.cluster.router.journeys.list().find(({ id }) => id === callId)!;
+    return events.map((event) => {
+      const { atMs: _, type, ...rest } = event as Record<string, unknown> & { type: string };
+      if (type === "chosen") return `${rest.task} by ${rest.replica}`;
+      return [type, ...Object.values(rest)].join(" ");
+    });
+  }
+
+  [Symbol.dispose](): void {
+    void this.model.close();
+    this.cluster[Symbol.dispose]();
+  }
+}
+
+function short({ callId, index, tokens, finishReason, error, trace }: RequestOutput): string {
+  const end =
+    error !== null ? ` ${error.code}` : finishReason === null ? "" : ` ${finishReason} ${trace?.completionTokens}`;
+  return `${callId}.${index} [${tokens}]${end}`;
+}
+
+test("the model is away while no replica is ready, and says so once; its limits are those that all replicas keep", async () => {
+  using told = new Told();
+  const away = {
+    type: "away",
+    reason:
+      "No replica of m that could take this request has been heard in the cluster test for 60 s. Retry later; pagoda cluster status shows who is there.",
+  };
+  assert.deepEqual(await told.said(), [{ type: "ready", facts: FACTS }, away]);
+  told.come("a", { state: "restarting" });
+  const ready = (device: string, maxContext: number) => ({
+    type: "ready",
+    facts: { ...FACTS, ...entryOf("a").facts, device, maxContext, poolTokens: Number.POSITIVE_INFINITY },
+  });
+  assert.deepEqual(await told.said(), [ready("cluster: 1 replica", 512)]);
+  told.come("a");
+  assert.deepEqual(await told.said(), [{ type: "away", reason: null }, ready("cluster: 1 replica", 512)]);
+  told.come("b", { facts: { maxContext: 100 } });
+  told.come("other", { model: "another" });
+  told.come("worded", { vocabulary: "another" });
+  assert.deepEqual((await told.said()).at(-1), ready("cluster: 2 replicas", 100));
+  told.cluster.members.onLost("a", "it left");
+  told.cluster.members.onLost("b", "it left");
+  assert.deepEqual((await told.said()).at(-1), away);
+  told.model.post({ type: "query", seq: 4, what: "stats", rows: [] });
+  told.model.post({ type: "query", seq: 5, what: "cache", rows: [] });
+  told.model.post({ type: "query", seq: 6, what: "plan", rows: [] });
+  for (const type of ["warm", "watch_prefixes"] as const) told.model.post({ type });
+  const [stats, ...others] = (await told.said()) as { seq: number; value: { device: string } }[];
+  assert.deepEqual([stats!.seq, stats!.value.device], [4, "cluster: 0 replicas"]);
+  assert.deepEqual(others, [
+    { type: "reply", seq: 5, value: { pageSize: 4, groups: [], nodes: [], requests: [] } },
+    { type: "reply", seq: 6, value: [] },
+  ]);
+});
+
+test("an answer whose replica is lost goes on at another, sample by sample, from the last token that came", async () => {
+  using told = new Told();
+  told.come("a");
+  await told.said();
+  told.model.post(addOf("x", { n: 2 }));
+  assert.deepEqual(told.sent(), ["a add 0 n=2 max=10"]);
+  told.output("a", { id: "0", tokens: [7] }, { id: "0", index: 1, tokens: [8, 9] });
+  assert.deepEqual(await told.said(), ["x.0 [7]", "x.1 [8,9]"]);
+  told.come("b");
+  told.cluster.members.onLost("a", "it left");
+  assert.deepEqual(told.sent(), ["a abort 0 -1", "b add 1 0:[7]", "b add 2 1:[8,9]"]);
+  told.output("b", { id: "1", at: 1, tokens: [10], finishReason: "stop" });
+  assert.deepEqual(await told.said().then((said) => said.filter((one) => typeof one === "string")), [
+    "x.0 [10] stop 4",
+  ]);
+  assert.equal(told.cluster.router.numCalls, 1, "of a sample that has ended nothing is open");
+  told.output("b", { id: "2", index: 1, at: 2, tokens: [11], finishReason: "length", trace: { cachedTokens: 3 } });
+  assert.deepEqual(await told.said(), ["x.1 [11] length 5"]);
+  assert.deepEqual([told.cluster.router.numCalls, told.cluster.router.numResumed], [0, 2]);
+  assert.deepEqual(told.way("x"), [
+    "answer by a",
+    "first_token a",
+    "lost a it left 3",
+    "answer by b",
+    "answer by b",
+    "end length 5 3",
+  ]);
+});
+
+test("a call is aborted as a whole, or one sample of it: at its replica, or, when it has none, here", async () => {
+  using told = new Told();
+  told.come("a");
+  await told.said();
+  told.model.post(addOf("x", { n: 2 }));
+  told.model.post({ type: "abort", callId: "x", index: 1 });
+  told.model.post({ type: "abort", callId: "unknown", index: 1 });
+  assert.deepEqual(told.sent(), ["a add 0 n=2 max=10", "a abort 0 1"]);
+  assert.deepEqual(await told.said(), [], "its replica will say how it fared");
+  told.output("a", { id: "0", tokens: [7] });
+  told.cluster.members.onLost("a", "it left");
+  const lost = await told.said();
+  assert.deepEqual(lost.slice(0, 2), ["x.0 [7]", "x.1 [] abort 1"], "nobody is left to say it");
+  told.come("b");
+  assert.deepEqual(told.sent(), ["a abort 0 -1", "b add 1 0:[7]"]);
+  told.model.post({ type: "abort", callId: "x", index: -1 });
+  assert.deepEqual(told.sent(), ["b abort 1 -1"]);
+  assert.equal(told.way("x").at(-1), "end abort 1 ");
+  await told.said();
+
+  told.cluster.members.onLost("b", "it left");
+  await told.said();
+  told.model.post(addOf("y", { n: 2 }));
+  told.model.post({ type: "abort", callId: "y", index: 0 });
+  assert.deepEqual(await told.said(), ["y.0 [] abort 0"]);
+  told.model.post({ type: "abort", callId: "y", index: 1 });
+  assert.deepEqual(await told.said(), ["y.1 [] abort 0"]);
+  told.model.post(addOf("z"));
+  told.model.post({ type: "abort", callId: "z", index: -1 });
+  told.come("c");
+  assert.deepEqual(told.sent(), [], "nobody waits for them any more");
+  assert.deepEqual(
+    [told.way("y"), told.way("z")],
+    [
+      ["waiting", "end abort 0 "],
+      ["waiting", "end abort 0 "],
+    ],
+  );
+});
+
+test("one that replicas refuse goes to the others; all full is an error before it has begun", async () => {
+  using told = new Told();
+  told.come("a", { load: { tokensPerSecond: 5000 } });
+  told.come("b", { load: { tokensPerSecond: 100 } });
+  await told.said();
+  told.model.post(addOf("x"));
+  const refused = { error: { code: "queue_full", details: {} } };
+  told.output("a", { id: "0", ...refused });
+  assert.deepEqual(told.sent(), ["a add 0 n=1 max=10", "b add 1 n=1 max=10"]);
+  assert.deepEqual(await told.said(), []);
+  told.output("b", { id: "1", ...refused });
+  assert.deepEqual(await told.said(), ["x.0 [] queue_full"]);
+  assert.deepEqual(told.way("x").slice(-2), [
+    "lost b The queue holds {value} requests, its limit is {limit}. Retry later. 0",
+    "end queue_full 0 ",
+  ]);
+  told.model.post(addOf("y"));
+  told.output("a", { id: "2", error: { code: "no_token_left", details: { index: 1 } } });
+  assert.deepEqual(await told.said(), ["y.0 [] no_token_left"]);
+  assert.equal(told.way("y").at(-1), "end no_token_left 0 ");
+  assert.equal(told.cluster.router.numCalls, 0);
+});
+
+test("what a replica said is asked for again when something before it was lost; a request that kills replicas is given up", async () => {
+  using told = new Told();
+  told.come("a");
+  await told.said();
+  told.model.post(addOf("x"));
+  told.output("a", { id: "0", tokens: [7] });
+  told.sent();
+  told.output("a", { id: "0", at: 2, tokens: [9] });
+  assert.deepEqual(told.sent(), ["a abort 0 -1", "a add 1 0:[7]"]);
+  told.output("a", { id: "0", at: 1, tokens: [8] });
+  assert.deepEqual(await told.said(), ["x.0 [7]"], "the first attempt is of no use any more");
+  const dead = (id: string) => told.output("a", { id, error: { code: "engine_dead", details: { reason: "x." } } });
+  for (const id of ["1", "2", "3"]) dead(id);
+  assert.deepEqual(await told.said(), []);
+  dead("4");
+  assert.deepEqual(await told.said(), ["x.0 [] replicas_lost"]);
+  assert.deepEqual([told.cluster.router.numCalls, told.way("x").at(-1)], [0, "end replicas_lost 1 "]);
+});
+
+test("without a replica requests wait for so long; an answer that has begun does not go on at another version", async () => {
+  using told = new Told({ patienceMs: 0 });
+  await told.said();
+  told.model.post(addOf("x"));
+  const heard: unknown[] = [];
+  const hears = (what: string) => async () => {
+    heard.push(...(await told.said()).filter((one) => typeof one === "string"));
+    return heard.includes(what);
+  };
+  await until(hears("x.0 [] no_replica"), "it is given up");
+  told.come("a");
+  told.model.post(addOf("y"));
+  told.output("a", { id: "0", tokens: [7] });
+  told.come("b", { facts: { identity: "another" } });
+  told.cluster.members.onLost("a", "it left");
+  await until(hears("y.0 [] replicas_replaced"), "it is given up");
+  assert.deepEqual(told.way("y").slice(2), ["lost a it left 1", "waiting", "end replicas_replaced 1 "]);
+});
+
+test("one that waits is taken up when a replica comes that can hold it", async () => {
+  using told = new Told();
+  told.come("small", { facts: { maxContext: 18 } });
+  await told.said();
+  told.model.post(addOf("x"));
+  assert.deepEqual(told.sent(), []);
+  told.come("large", { facts: { maxContext: 19 } });
+  assert.deepEqual(told.sent(), ["large add 0 n=1 max=10"]);
+  told.cluster.line.isConnected = false;
+  told.model.post(addOf("y"));
+  assert.deepEqual(told.sent(), []);
+  told.cluster.line.isConnected = true;
+  const later: string[] = [];
+  await until(() => later.push(...told.sent()) > 0, "it is looked at again by itself");
+  assert.deepEqual(later, ["large add 1 n=1 max=10"]);
+  await told.model.close();
+  assert.deepEqual(told.sent(), ["large abort 0 -1", "large abort 1 -1"]);
+});
+
+test("a long prompt is computed by a prefill replica first, and answered whatever becomes of that", async () => {
+  using told = new Told({ prefillTokens: 200 });
+  const facts = { pageBytes: 4 };
+  told.come("p", { role: "prefill", exchangesPages: true, facts });
+  told.come("a", { exchangesPages: true, facts });
+  await told.said();
+  told.model.post(addOf("x", { length: 200 }));
+  assert.deepEqual(told.sent(), ["p add 0 n=1 max=0"]);
+  told.output("p", { id: "0", tokens: [] });
+  assert.deepEqual(told.sent(), []);
+  told.output("p", { id: "0", finishReason: "length" });
+  assert.deepEqual([told.sent(), told.cluster.router.numPrefilled], [["a add 1 n=1 max=10"], 1]);
+  told.model.post(addOf("y", { length: 200, salt: "s" }));
+  told.output("p", { id: "2", finishReason: "error", error: { code: "invalid_value", details: {} } });
+  assert.deepEqual([told.sent(), told.cluster.router.numPrefilled], [["p add 2 n=1 max=0", "a add 3 n=1 max=10"], 1]);
+  told.model.post(addOf("z", { length: 200, salt: "t" }));
+  told.cluster.members.onLost("p", "it left");
+  assert.deepEqual(told.sent(), ["p add 4 n=1 max=0", "p abort 4 -1", "a add 5 n=1 max=10"]);
+  told.model.post(addOf("short", { length: 199 }));
+  assert.deepEqual(told.sent(), ["a add 6 n=1 max=10"]);
+  assert.deepEqual(told.way("x"), ["prefill by p", "prefilled p", "answer by a"]);
+});
