@@ -120,6 +120,8 @@ test("an answer whose replica is lost goes on at another, sample by sample, from
   told.come("b");
   told.cluster.members.onLost("a", "it left");
   assert.deepEqual(told.sent(), ["a abort 0 -1", "b add 1 0:[7]", "b add 2 1:[8,9]"]);
+  told.model.post({ type: "abort", callId: "x", index: 1 });
+  assert.deepEqual(told.sent(), ["b abort 2 1"], "at the one that has this sample");
   told.output("b", { id: "1", at: 1, tokens: [10], finishReason: "stop" });
   assert.deepEqual(await told.said().then((said) => said.filter((one) => typeof one === "string")), [
     "x.0 [10] stop 4",

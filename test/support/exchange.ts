@@ -23,7 +23,7 @@ export async function outcomeOf(told: ToldServer, exchange: Exchange, last: unkn
   const [method, path] = to.startsWith("/") ? ["POST", to] : (to.split(" ") as [string, string]);
   const sent = typeof body === "function" ? body(last) : body;
   const reply = await told.ask(method, withLast(path, last), sent, headers);
-  const text = await reply.text();
+  const text = await textOf(reply, () => told.goOn());
   const isStream = /event-stream|ndjson/.test(reply.headers.get("content-type") ?? "");
   const lines = text.split("\n").filter((line) => line !== "");
   const value = isStream ? lines.map(parsed) : parsed(text);
@@ -31,6 +31,17 @@ export async function outcomeOf(told: ToldServer, exchange: Exchange, last: unkn
   const log = told.log.slice(numLogged).map(({ level, time, pid, hostname, requestId, ms, err, ...line }) => line);
   const { "x-request-id": _, ...shown } = Object.fromEntries(reply.headers);
   return [value, settled({ status: reply.status, headers: shown, reply: value, asked, log })];
+}
+
+/** A stream's, letting the answer go on when it has begun. */
+async function textOf(reply: Response, goOn: () => void): Promise<string> {
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const piece of reply.body ?? []) {
+    text += decoder.decode(piece, { stream: true });
+    goOn();
+  }
+  return text;
 }
 
 /** {id} in a path is the last reply's. */

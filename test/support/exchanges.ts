@@ -1,5 +1,6 @@
 // The requests of exchanges.test.ts: every field of every route, and every way to be refused.
 
+import type { EngineFacts } from "../../src/engine/messages.js";
 import type { ServerOptions } from "../../src/server/server.js";
 import type { Exchange } from "./exchange.js";
 
@@ -244,6 +245,112 @@ const CHAT: readonly Exchange[] = [
     says: { text: "", error: { code: "no_token_left", details: { index: 2 } } },
   },
   { title: "chat: GET", to: `GET ${chat}` },
+];
+
+const PIECES: readonly Exchange[] = [
+  {
+    ...{ title: "chat in pieces", to: chat, says: { text: "<think", then: ">ab</think>c" } },
+    body: { messages, stream, logprobs: true, stream_options: { include_usage: false } },
+  },
+  {
+    title: "chat in pieces: calls",
+    to: chat,
+    body: { messages, tools, stream },
+    says: { text: CALLS.slice(0, 46), then: CALLS.slice(46) },
+  },
+  {
+    title: "completions in pieces",
+    to: "/v1/completions",
+    body: { prompt: "ab", stream, echo: true, logprobs: 0 },
+    says: { text: "xy", then: "z" },
+  },
+  {
+    title: "response in pieces",
+    to: "/v1/responses",
+    body: { input: "a", stream, store: false, top_logprobs: 0 },
+    says: { text: "<think>h", then: "m</think>Hi" },
+  },
+  {
+    title: "response in pieces: calls",
+    to: "/v1/responses",
+    body: { input: "a", stream, store: false, tools: [{ type: "function", ...add }] },
+    says: { text: CALLS.slice(0, 46), then: CALLS.slice(46, 54) },
+  },
+  {
+    title: "message in pieces",
+    to: "/v1/messages",
+    body: { model: "tiny", max_tokens: 9, messages, stream },
+    says: { text: "<think>h", then: "m</think>Hi" },
+  },
+  {
+    ...{
+      title: "message in pieces: calls",
+      to: "/v1/messages",
+      says: { text: CALLS.slice(0, 46), then: CALLS.slice(46) },
+    },
+    body: { model: "tiny", max_tokens: 9, messages, stream, tools: [{ name: "add", input_schema: {} }] },
+  },
+  {
+    title: "ollama in pieces",
+    to: "/api/chat",
+    body: { model: "tiny", messages, logprobs: true },
+    says: { text: "<think>h", then: "m</think>Hi" },
+  },
+  {
+    title: "message of one call",
+    to: "/v1/messages",
+    body: { model: "tiny", max_tokens: 9, messages, tools: [{ name: "add", input_schema: {} }] },
+    says: CALLS.slice(3, 60),
+  },
+  {
+    title: "message when all is full",
+    to: "/v1/messages",
+    body: { model: "tiny", max_tokens: 9, messages },
+    says: { text: "", error: { code: "queue_full", details: { value: 1, limit: 1, retryAfter: 3 } } },
+  },
+  { title: "message too large", to: "/v1/messages", body: " ".repeat(4 * 2 ** 20 + 1) },
+  {
+    title: "message tokens of a long text",
+    to: "/v1/messages/count_tokens",
+    body: { model: "tiny", messages: [{ role: "user", content: "a".repeat(512 * 32 * 6 + 1) }] },
+  },
+  {
+    title: "tokens of a long text",
+    to: "/tokenize",
+    body: { prompt: "a".repeat(512 * 32 * 6 + 1), return_token_strs: false, model: "large" },
+  },
+  {
+    title: "embedding of a long text",
+    to: "/v1/embeddings",
+    body: { input: "a".repeat(512 * 32 * 6 + 1), model: "large" },
+  },
+  {
+    title: "ollama embed of a long text",
+    to: "/api/embed",
+    body: { input: "a".repeat(512 * 32 * 6 + 1), model: "large" },
+  },
+  {
+    title: "ollama embeddings of a long text",
+    to: "/api/embeddings",
+    body: { prompt: "a".repeat(512 * 32 * 6 + 1), model: "large" },
+  },
+  {
+    title: "scores of a long text",
+    to: "/v1/score",
+    body: { text_1: "a", text_2: "a".repeat(512 * 32 * 6 + 1), model: "large" },
+  },
+  {
+    title: "ranks of a long text",
+    to: "/v1/rerank",
+    body: { query: "a", documents: ["a".repeat(512 * 32 * 6 + 1)], model: "large" },
+  },
+  { title: "completion of another model", to: "/v1/completions", body: { prompt: [65], model: "large" } },
+  { title: "completion of one token", to: "/v1/completions", body: { prompt: [65], model: "" } },
+  {
+    title: "chat of the longest text",
+    to: chat,
+    body: { messages: [{ role: "user", content: "a".repeat(512 * 32) }] },
+  },
 ];
 
 const COMPLETIONS: readonly Exchange[] = [
@@ -600,12 +707,38 @@ const KEYED: readonly Exchange[] = [
   { title: "health", to: "GET /health" },
   { title: "longest prompt", to: "/v1/completions", body: { prompt: "a".repeat(20) }, headers: key("one") },
   { title: "prompt too long", to: "/v1/completions", body: { prompt: "a".repeat(21) }, headers: key("one") },
+  { title: "message under another name", to: "/v1/messages", body: anthropic, headers: { host: "evil" } },
   { title: "from a page", to: "GET /health", headers: { origin: "http://page" } },
   { title: "from another page", to: "GET /health", headers: { origin: "http://other" } },
   { title: "from itself", to: "GET /health", headers: { origin: "https://localhost" } },
   { title: "under another name", to: "GET /health", headers: { host: "evil" } },
   { title: "under its name", to: "GET /health", headers: { host: "mine:80" } },
   { title: "under no name", to: "GET /health", headers: { host: "[" } },
+];
+
+const RANKS: readonly Exchange[] = [
+  { title: "ranks", to: "/v1/rerank", body: { query: "a", documents: ["bb", { text: "c" }] } },
+  { title: "ranks, second version", to: "/v2/rerank", body: { query: "a", documents: ["b"], use_activation: false } },
+  {
+    title: "ranks with texts",
+    to: "/v2/rerank",
+    body: { query: "a", documents: ["b", "c"], return_documents: true, top_n: 1 },
+  },
+  {
+    title: "ranks without texts",
+    to: "/rerank",
+    body: { query: "a", documents: ["b", "c"], return_documents: false, top_n: 0, instruction: "i" },
+  },
+  { title: "scores", to: "/v1/score", body: { text_1: "a", text_2: ["b", "cc"], use_activation: true } },
+  {
+    title: "scores of pairs",
+    to: "/v1/score",
+    body: { text_1: ["a", "b"], text_2: ["c", "d"], use_activation: false },
+  },
+  { title: "scores of one pair", to: "/v1/score", body: { text_1: ["a"], text_2: "b" } },
+  { title: "scores of unequal lists", to: "/v1/score", body: { text_1: ["a", "b"], text_2: ["c"] } },
+  { title: "chat with what ranks", to: chat, body: { messages } },
+  { title: "show what ranks", to: "/api/show", body: { model: "tiny" } },
 ];
 
 const PLAIN: readonly Exchange[] = [
@@ -616,8 +749,10 @@ const PLAIN: readonly Exchange[] = [
 ];
 
 /** By name: how a server is started, and what it is asked, in this order. */
-export const CONVERSATIONS: Readonly<Record<string, readonly [ServerOptions, readonly Exchange[]]>> = {
-  plain: [{}, [...CHAT, ...COMPLETIONS, ...RESPONSES, ...ANTHROPIC, ...OLLAMA, ...OTHERS]],
+export const CONVERSATIONS: Readonly<
+  Record<string, readonly [ServerOptions, readonly Exchange[], Partial<EngineFacts>?]>
+> = {
+  plain: [{}, [...CHAT, ...PIECES, ...COMPLETIONS, ...RESPONSES, ...ANTHROPIC, ...OLLAMA, ...OTHERS]],
   keyed: [
     {
       ...{ apiKey: ["one", "two"], adminKey: ["root"], openMetrics: false, logPrompts: true, maxPromptTokens: 20 },
@@ -625,5 +760,6 @@ export const CONVERSATIONS: Readonly<Record<string, readonly [ServerOptions, rea
     },
     KEYED,
   ],
+  ranks: [{}, RANKS, { task: "score", numLabels: 1, isBidirectional: true }],
   bare: [{ toolParser: "none", reasoningParser: "none", corsOrigin: ["*"] }, PLAIN],
 };

@@ -19,8 +19,8 @@ const KNOWS = {
 /** By the server's name and the exchange's title. */
 export async function outcomes(): Promise<Record<string, unknown>> {
   const found: Record<string, unknown> = {};
-  for (const [name, [options, exchanges]] of Object.entries(CONVERSATIONS)) {
-    await using told = await ToldServer.start(options);
+  for (const [name, [options, exchanges, facts = {}]] of Object.entries(CONVERSATIONS)) {
+    await using told = await ToldServer.start(options, facts);
     told.knows = KNOWS;
     let last: unknown = null;
     for (const exchange of exchanges) {

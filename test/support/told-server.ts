@@ -37,6 +37,8 @@ export const TRACE = {
 /** What the model says to a sample of a request. */
 export interface Said {
   readonly text: string;
+  /** The rest of it, which comes once the test lets it go on. */
+  readonly then?: string;
   readonly finishReason?: "stop" | "length";
   readonly stopToken?: number;
   readonly cachedTokens?: number;
@@ -55,6 +57,14 @@ export class ToldServer implements AsyncDisposable {
   /** What the engine answers to questions. */
   knows: Record<string, unknown> = {};
   #listener!: (message: FromEngine) => void;
+  #rest: RequestOutput[] = [];
+
+  /** What was held back comes. */
+  goOn(): void {
+    const outputs = this.#rest;
+    this.#rest = [];
+    if (outputs.length > 0) this.#listener({ type: "outputs", outputs, step: null });
+  }
 
   private constructor(facts: Partial<EngineFacts>) {
     const config = engineConfig({ model: MODEL, worker: false, seed: 1 });
@@ -113,12 +123,16 @@ export class ToldServer implements AsyncDisposable {
   #answer(message: AddMessage): void {
     const { kind, sampling, callId } = message;
     const numSamples = kind === "generate" ? sampling.n : 1;
-    const outputs = Array.from({ length: numSamples }, (_, index) => ({
-      callId,
-      index,
-      ...this.#output(message, index),
-    }));
-    this.#listener({ type: "outputs", outputs, step: null });
+    const outputs = Array.from({ length: numSamples }, (_, index): RequestOutput[] => {
+      const { then } = kind === "generate" ? this.says(message, index) : {};
+      const whole = { callId, index, ...this.#output(message, index) };
+      if (then === undefined) return [whole];
+      const tokens = this.engine.tokenize(then);
+      const logprobs = whole.logprobs === null ? null : tokens.map((id) => logprobsOf(id, sampling.logprobs!));
+      this.#rest.push({ ...whole, tokens, logprobs });
+      return [{ ...whole, finishReason: null, stopToken: -1, trace: null }];
+    });
+    this.#listener({ type: "outputs", outputs: outputs.flat(), step: null });
   }
 
   #output({ kind, sampling, prompt, ...message }: AddMessage, index: number): Omit<RequestOutput, "callId" | "index"> {

@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { NatsConnection } from "@nats-io/transport-node";
+import { until } from "../../test/support/until.js";
+import { Mailbox } from "./mailbox.js";
+import { Subjects } from "./subjects.js";
+import { PROTOCOL } from "./wire.js";
+
+type Callback = (error: Error | null, message: { data: Uint8Array; subject: string }) => void;
+
+/** A connection on which nothing travels by itself. */
+class ToldNats {
+  readonly published: [subject: string, text: string][] = [];
+  readonly callbacks = new Map<string, Callback>();
+  readonly unsubscribed: string[] = [];
+  info: { max_payload: number } | undefined = { max_payload: 200 };
+  state: "open" | "draining" | "closed" = "open";
+  numClosed = 0;
+  drainError: Error | null = null;
+  #status: string[] = [];
+  #wake = (): void => undefined;
+
+  isClosed = (): boolean => this.state === "closed";
+  isDraining = (): boolean => this.state === "draining";
+  publish = (subject: string, bytes: Uint8Array): void =>
+    void this.published.push([subject, Buffer.from(bytes).toString()]);
+
+  subscribe(subject: string, { callback }: { callback: Callback }): { unsubscribe(): void } {
+    this.callbacks.set(subject, callback);
+    return { unsubscribe: () => void this.unsubscribed.push(subject) };
+  }
+
+  async *status(): AsyncGenerator<{ type: string }> {
+    for (;;) {
+      for (const type of this.#status.splice(0)) yield { type };
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  tell(type: string): void {
+    this.#status.push(type);
+    this.#wake();
+  }
+
+  drain(): Promise<void> {
+    return this.drainError === null ? Promise.resolve() : Promise.reject(this.drainError);
+  }
+
+  async close(): Promise<void> {
+    this.numClosed++;
+  }
+
+  /** What was published since the last time. */
+  taken(): [subject: string, text: string][] {
+    return this.published.splice(0);
+  }
+}
+
+const SUBJECTS = new Subjects("test");
+function mailboxOf(member = "me"): [Mailbox, ToldNats] {
+  const nats = new ToldNats();
+  return [new Mailbox(nats as unknown as NatsConnection, SUBJECTS, member), nats];
+}
+
+test("a message goes to the other's inbox with who says it and in which protocol; nothing while there is no connection", () => {
+  const [mailbox, nats] = mailboxOf();
+  mailbox.send("you", { type: "x" });
+  assert.deepEqual(nats.taken(), [["pagoda.test.to.you", `{"type":"x","from":"me","v":${PROTOCOL}}`]]);
+  for (const state of ["closed", "draining"] as const) {
+    nats.state = state;
+    mailbox.send("you", { type: "x" });
+  }
+  nats.state = "open";
+  mailbox.isConnected = false;
+  mailbox.publish("all", { type: "x" });
+  assert.deepEqual(nats.taken(), []);
+  mailbox.isConnected = true;
+  nats.info = undefined;
+  mailbox.publish("all", { type: "x".repeat(5000) });
+  assert.equal(nats.taken().length, 1, "a server that has not said takes a megabyte");
+});
+
+test("a message that is too large goes in parts and is put together; one whose beginning was lost is dropped", () => {
+  const [mailbox, nats] = mailboxOf();
+  const heard: unknown[] = [];
+  const [other, otherNats] = mailboxOf("you");
+  other.listen(SUBJECTS.inbox("you"), (message, subject) => heard.push([message, subject]));
+  const hear = (text: string | Uint8Array) =>
+    otherNats.callbacks.get(SUBJECTS.inbox("you"))!(null, { data: Buffer.from(text), subject: SUBJECTS.inbox("you") });
+  // As much as fits in 200 bytes less a head of 64 goes whole, one more does not.
+  const most = 136 - JSON.stringify({ a: "", from: "me", v: PROTOCOL }).length;
+  mailbox.send("you", { a: "x".repeat(most) });
+  assert.equal(nats.taken().length, 1);
+  mailbox.send("you", { a: "x".repeat(most + 1) });
+  const [first, second, ...rest] = nats.taken().map(([, text]) => text);
+  assert.deepEqual([first!.slice(0, 10), first!.length, second, rest], ["#me.0 0 2\n", 146, "#me.0 1 2\n}", []]);
+  mailbox.send("you", { a: "y".repeat(300) });
+  const parts = nats.taken().map(([, text]) => text);
+  assert.deepEqual(
+    parts.map((part) => part.split("\n")[0]),
+    ["#me.1 0 3", "#me.1 1 3", "#me.1 2 3"],
+  );
+  hear(first!);
+  hear(second!);
+  assert.equal(heard.length, 1);
+  hear(second!); // its beginning is gone
+  hear(parts[0]!);
+  hear(parts[2]!); // one between is missing
+  hear(first!); // another message of the same sender: the one before is given up
+  hear(parts[1]!);
+  hear(second!);
+  assert.equal(heard.length, 2);
+  for (const part of parts) hear(part);
+  assert.deepEqual(heard.at(-1), [{ a: "y".repeat(300), from: "me", v: PROTOCOL }, SUBJECTS.inbox("you")]);
+  for (const odd of [
+    "#",
+    "#me.1\n",
+    "#me.x 0 1\n{}",
+    "#me.1 0 1025\n{}",
+    "{",
+    "3",
+    "null",
+    '{"v":1}',
+    '{"from":3,"v":1}',
+  ])
+    hear(odd);
+  assert.equal(heard.length, 3);
+  hear(`#me.9 0 1\n{"from":"me","v":${PROTOCOL}}`);
+  assert.equal(heard.length, 4);
+  otherNats.callbacks.get(SUBJECTS.inbox("you"))!(new Error("no"), { data: Buffer.from(parts[0]!), subject: "" });
+});
+
+test("who speaks another protocol is told so, now and then; who says that it does not understand is heard of", () => {
+  const [mailbox, nats] = mailboxOf();
+  const unsupported: string[] = [];
+  const heard: unknown[] = [];
+  mailbox.onUnsupported = (from) => unsupported.push(from);
+  mailbox.listen(SUBJECTS.inbox("me"), (message) => heard.push(message));
+  mailbox.listen("all", (message) => heard.push(message));
+  const hear = (subject: string, message: object) =>
+    nats.callbacks.get(subject)!(null, { data: Buffer.from(JSON.stringify({ from: "you", ...message })), subject });
+  hear("all", { v: PROTOCOL + 1 });
+  assert.deepEqual(nats.taken(), [], "it was not said to this one");
+  hear(SUBJECTS.inbox("me"), { v: PROTOCOL + 1 });
+  hear(SUBJECTS.inbox("me"), {});
+  assert.deepEqual(nats.taken(), [["pagoda.test.to.you", `{"type":"unsupported","from":"me","v":${PROTOCOL}}`]]);
+  hear(SUBJECTS.inbox("me"), { v: PROTOCOL + 1, type: "unsupported" });
+  assert.deepEqual([unsupported, heard], [["you"], []]);
+});
+
+test("the connection is watched; closing leaves nothing behind", async () => {
+  const [mailbox, nats] = mailboxOf();
+  let numReconnected = 0;
+  mailbox.onReconnect = () => numReconnected++;
+  for (const type of ["disconnect", "staleConnection"]) {
+    nats.tell(type);
+    await until(() => !mailbox.isConnected, type);
+    nats.tell("ping");
+    nats.tell("reconnect");
+    await until(() => mailbox.isConnected, "it is back");
+  }
+  assert.equal(numReconnected, 2);
+  mailbox.listen("all", () => undefined);
+  await mailbox.close();
+  assert.deepEqual([nats.unsubscribed, nats.numClosed], [["all"], 0]);
+  nats.drainError = new Error("gone");
+  await mailbox.close();
+  assert.equal(nats.numClosed, 1);
+});
