@@ -249,44 +249,44 @@ const CHAT: readonly Exchange[] = [
 
 const PIECES: readonly Exchange[] = [
   {
-    ...{ title: "chat in pieces", to: chat, says: { text: "<think", then: ">ab</think>c" } },
+    ...{ title: "chat in pieces", to: chat, says: { text: "<think", rest: ">ab</think>c" } },
     body: { messages, stream, logprobs: true, stream_options: { include_usage: false } },
   },
   {
     title: "chat in pieces: calls",
     to: chat,
     body: { messages, tools, stream },
-    says: { text: CALLS.slice(0, 46), then: CALLS.slice(46) },
+    says: { text: CALLS.slice(0, 46), rest: CALLS.slice(46) },
   },
   {
     title: "completions in pieces",
     to: "/v1/completions",
     body: { prompt: "ab", stream, echo: true, logprobs: 0 },
-    says: { text: "xy", then: "z" },
+    says: { text: "xy", rest: "z" },
   },
   {
     title: "response in pieces",
     to: "/v1/responses",
     body: { input: "a", stream, store: false, top_logprobs: 0 },
-    says: { text: "<think>h", then: "m</think>Hi" },
+    says: { text: "<think>h", rest: "m</think>Hi" },
   },
   {
     title: "response in pieces: calls",
     to: "/v1/responses",
     body: { input: "a", stream, store: false, tools: [{ type: "function", ...add }] },
-    says: { text: CALLS.slice(0, 46), then: CALLS.slice(46, 54) },
+    says: { text: CALLS.slice(0, 46), rest: CALLS.slice(46, 54) },
   },
   {
     title: "message in pieces",
     to: "/v1/messages",
     body: { model: "tiny", max_tokens: 9, messages, stream },
-    says: { text: "<think>h", then: "m</think>Hi" },
+    says: { text: "<think>h", rest: "m</think>Hi" },
   },
   {
     ...{
       title: "message in pieces: calls",
       to: "/v1/messages",
-      says: { text: CALLS.slice(0, 46), then: CALLS.slice(46) },
+      says: { text: CALLS.slice(0, 46), rest: CALLS.slice(46) },
     },
     body: { model: "tiny", max_tokens: 9, messages, stream, tools: [{ name: "add", input_schema: {} }] },
   },
@@ -294,7 +294,7 @@ const PIECES: readonly Exchange[] = [
     title: "ollama in pieces",
     to: "/api/chat",
     body: { model: "tiny", messages, logprobs: true },
-    says: { text: "<think>h", then: "m</think>Hi" },
+    says: { text: "<think>h", rest: "m</think>Hi" },
   },
   {
     title: "message of one call",
@@ -760,6 +760,6 @@ export const CONVERSATIONS: Readonly<
     },
     KEYED,
   ],
-  ranks: [{}, RANKS, { task: "score", numLabels: 1, isBidirectional: true }],
+  ranks: [{}, RANKS, { task: "embed" }],
   bare: [{ toolParser: "none", reasoningParser: "none", corsOrigin: ["*"] }, PLAIN],
 };

@@ -38,7 +38,7 @@ export const TRACE = {
 export interface Said {
   readonly text: string;
   /** The rest of it, which comes once the test lets it go on. */
-  readonly then?: string;
+  readonly rest?: string;
   readonly finishReason?: "stop" | "length";
   readonly stopToken?: number;
   readonly cachedTokens?: number;
@@ -124,10 +124,10 @@ export class ToldServer implements AsyncDisposable {
     const { kind, sampling, callId } = message;
     const numSamples = kind === "generate" ? sampling.n : 1;
     const outputs = Array.from({ length: numSamples }, (_, index): RequestOutput[] => {
-      const { then } = kind === "generate" ? this.says(message, index) : {};
+      const { rest } = kind === "generate" ? this.says(message, index) : {};
       const whole = { callId, index, ...this.#output(message, index) };
-      if (then === undefined) return [whole];
-      const tokens = this.engine.tokenize(then);
+      if (rest === undefined) return [whole];
+      const tokens = this.engine.tokenize(rest);
       const logprobs = whole.logprobs === null ? null : tokens.map((id) => logprobsOf(id, sampling.logprobs!));
       this.#rest.push({ ...whole, tokens, logprobs });
       return [{ ...whole, finishReason: null, stopToken: -1, trace: null }];
