@@ -1,7 +1,7 @@
 // The second mode: fixed chunks, prefill and decode never in one step.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { expectedTokens, Simulation, tokensOf } from "../../test/support/simulation.js";
+import { expectedTokens, makeRequest, Simulation, tokensOf } from "../../test/support/simulation.js";
 
 test("prefill and decode steps take turns", () => {
   const sim = new Simulation({ mode: "chunked", pageSize: 4, maxPagesPerBatch: 4, fixedChunk: 8 });
@@ -68,4 +68,24 @@ test("both modes give the same tokens, preempted or not", () => {
       assert.deepEqual([...request.tokens.slice(request.promptLen, request.numTokens)], expectedTokens(prompt, 15));
     }
   }
+});
+
+test("who finds all but its last token in the cache has a page for it in a window group before it decodes", () => {
+  const sim = new Simulation({
+    mode: "chunked",
+    pageSize: 4,
+    maxPagesPerBatch: 4,
+    fixedChunk: 8,
+    groups: [
+      { kind: "full", numPages: 60 },
+      { kind: "window", numPages: 60, window: 8 },
+    ],
+  });
+  const prompt = tokensOf(1, 32);
+  sim.add("ahead", prompt);
+  const behind = makeRequest("behind", prompt, { maxTokens: 3, priority: 1 });
+  behind.appendToken(7); // as a sample that found no page when it was forked
+  sim.scheduler.add(behind);
+  sim.runAll(); // checkRules looks for the pages of every row
+  assert.deepEqual([behind.numGenerated, behind.numCached], [3, 32]);
 });
