@@ -46,3 +46,27 @@ test("property: equal to the obvious way for any ranks and text", () => {
     { seed: 4, numRuns: 2000 },
   );
 });
+
+test("long texts, whose pairs wait in deep heaps, likewise", () => {
+  let state = 5;
+  const random = (below: number): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+  for (let round = 0; round < 60; round++) {
+    const text = Array.from({ length: 40 + random(100) }, () => "abc"[random(3)]).join("");
+    const ranks = new Map<string, number>();
+    // Every pair has a rank, of few or of many, and one in four never joins.
+    const kinds = round % 2 === 0 ? 8 : 1000;
+    const priority: MergePriority = (left, right) => {
+      const pair = `${left} ${right}`;
+      let rank = ranks.get(pair);
+      if (rank === undefined) {
+        rank = random(4) === 0 ? Infinity : random(kinds);
+        ranks.set(pair, rank);
+      }
+      return rank;
+    };
+    assert.deepEqual(mergeBigrams(text, priority), mergeSlowly(text, priority), text);
+  }
+});

@@ -108,3 +108,23 @@ test("property: any text, with stop strings, is cut where it should be and no pi
     );
   }
 });
+
+test("byte by byte, each character comes with its last byte; bytes of any kind give the text they are at the end", () => {
+  const id = (byte: number) => byteFallback.tokenToId(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`)!;
+  const text = "aé\u07ff\u0800中\uffff\u{10000}🐉\u{10ffff}\u007f\u0080";
+  const detokenizer = new StreamDetokenizer(byteFallback);
+  for (const char of text) {
+    const pieces = [...Buffer.from(char)].map((byte) => detokenizer.push(id(byte)));
+    assert.deepEqual(pieces, [...pieces.slice(1).map(() => ""), char]);
+  }
+  let state = 11;
+  const random = (below: number): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+  const heads = [0x41, 0x80, 0xbf, 0xc0, 0xc3, 0xdf, 0xe0, 0xe4, 0xef, 0xf0, 0xf4, 0xf7, 0xf8, 0xff];
+  for (let round = 0; round < 400; round++) {
+    const bytes = Array.from({ length: 1 + random(8) }, () => heads[random(heads.length)]!);
+    assert.equal(stream(byteFallback, bytes.map(id)).text, Buffer.from(bytes).toString("utf8"), `${bytes}`);
+  }
+});
