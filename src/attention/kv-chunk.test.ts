@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { countItems, searchKvChunk } from "./kv-chunk.js";
+import { countItems, searchKvChunk, workersPerHead } from "./kv-chunk.js";
 
 test("finds the smallest chunk that fits, by comparison with trying all of them", () => {
   fc.assert(
@@ -36,4 +36,21 @@ test("with a window the result still fits the budget", () => {
     ),
     { numRuns: 300, seed: 32 },
   );
+});
+
+test("items are cut at absolute multiples of the chunk, and a tile without keys is one", () => {
+  for (const chunk of [1, 3, 4, 7]) {
+    const tiles: [number, number][] = [];
+    for (let start = 0; start < 12; start++) for (let end = start; end < 20; end++) tiles.push([start, end]);
+    for (const [start, end] of tiles) {
+      const touched = new Set(Array.from({ length: end - start }, (_, i) => Math.floor((start + i) / chunk)));
+      const count = (n: number) => countItems(Int32Array.of(start, 2, 5), Int32Array.of(end, 2, 6), n, chunk);
+      assert.equal(count(1), Math.max(1, touched.size), `${start} to ${end} by ${chunk}`);
+      assert.equal(count(3), Math.max(1, touched.size) + 2);
+    }
+  }
+});
+
+test("a launch that runs every item once for each head leaves each head its share of the workers, one at least", () => {
+  assert.deepEqual([workersPerHead(264, 4), workersPerHead(7, 2), workersPerHead(3, 8)], [66, 3, 1]);
 });
