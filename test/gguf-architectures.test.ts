@@ -1,12 +1,13 @@
 // Architectures by what their files hold, where no golden has it: older layouts, and choices that a file leaves to its reader.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { toFloat32 } from "../src/core/dequantize/dequantize.js";
 import { openGgufModel } from "../src/formats/gguf/gguf-model.js";
+import { ggufVariations } from "./support/gguf-variations.js";
 import { type GgufTensor, type GgufValue, writeGguf } from "./support/gguf-writer.js";
 
 const folder = mkdtempSync(join(tmpdir(), "pagoda-gguf-architectures-"));
@@ -112,4 +113,13 @@ test("deepseek2: the router's scores by what the file has; heads as older files 
 
 test("granite: a file without rope is refused, a hybrid may be", () => {
   assert.throws(() => open("granite", { "rope.scaling.finetuned": false }, []), /rope.scaling.finetuned/);
+});
+
+test("every architecture: what it is made of plain keys, what each key and tensor changes, what each tensor becomes", () => {
+  const expected = readFileSync(new URL("../../test/fixtures/gguf/variations.txt", import.meta.url), "utf8");
+  // Not one text: the first line that differs says enough.
+  const lines = expected.trimEnd().split("\n");
+  const got = ggufVariations();
+  for (const [i, line] of got.entries()) assert.equal(line, lines[i]);
+  assert.equal(got.length, lines.length);
 });
