@@ -27,3 +27,20 @@ test("a call waits for those that are not worse, and for what others have there 
   ]);
   assert.deepEqual(others.seenBy(5), { numWorse: 0, tokensAhead: 110 });
 });
+
+test("what is left without a part that was counted at another time is never less than nothing", () => {
+  const all = Backlog.of([
+    [0, 2, 30],
+    [5, 1, 100],
+    [-1, 1, 7],
+  ]);
+  const less = [
+    [0, 1, 20],
+    [-1, 3, 9],
+    [5, 0, 200],
+  ] as const;
+  assert.deepEqual(all.without(less).list(), [
+    [0, 1, 10],
+    [5, 1, 0],
+  ]);
+});

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Candidate, choose, expectedFirstTokenMs, retryAfterSeconds, worthPrefill } from "./choose.js";
+import { type Candidate, choose, expectedFirstTokenMs, retryAfterSeconds, withFetch, worthPrefill } from "./choose.js";
 
 const candidate = (id: string, more: Partial<Candidate> = {}): Candidate => ({
   id,
@@ -56,4 +56,58 @@ test("a prompt is computed elsewhere first when its pages come quicker than they
   assert.equal(worth({ backlogTokens: 900 }), true);
   assert.equal(worth({ backlogTokens: 1100 }), false);
   assert.equal(worth({ backlogTokens: 1100 }, 1000, { backlogTokens: 500 }), true);
+});
+
+const exact = (id: string, more: Partial<Candidate> = {}): Candidate => ({
+  ...{ id, heldTokens: 0, calls: 0, slots: 2, maxQueued: 2, backlogTokens: 0, tokensPerSecond: 1000, meanCallMs: 400 },
+  ...more,
+});
+
+test("the first token is expected after the wait for a place, the fetch, and what is computed beside those that answer", () => {
+  const busy = exact("a", { heldTokens: 100, calls: 3, backlogTokens: 50, fetch: { peer: "b", tokens: 200, ms: 30 } });
+  assert.equal(expectedFirstTokenMs(busy, 500), 400 + 30 + 500);
+  assert.equal(expectedFirstTokenMs(busy, 300), 400 + 30 + 102, "the last token is always computed");
+  assert.equal(expectedFirstTokenMs(exact("a", { calls: 1 }), 90), 120, "a free slot, a quarter of every step");
+});
+
+test("pages are fetched where there are enough of them and that is quicker", () => {
+  const own = exact("a", { heldTokens: 100, tokensPerSecond: 800 });
+  const peer = exact("b", { heldTokens: 164 });
+  assert.deepEqual(withFetch(own, peer, 100_000), { ...own, fetch: { peer: "b", tokens: 64, ms: 79 } });
+  assert.equal(withFetch(own, peer, 101_562.5), own, "in the same time it is computed");
+  assert.equal(withFetch(own, { ...peer, heldTokens: 163 }, 1), own);
+  assert.equal(withFetch(own, { ...peer, id: "a" }, 1), own);
+});
+
+test("a prompt goes by a prefill replica that makes it no later than twice", () => {
+  const chosen = exact("a", { tokensPerSecond: 100 });
+  const prefill = (backlogTokens: number) => exact("p", { backlogTokens });
+  assert.deepEqual(
+    [18_984, 18_985].map((backlog) => worthPrefill(chosen, prefill(backlog), 1000, 100)),
+    [true, false],
+  );
+  assert.equal(worthPrefill(chosen, prefill(0), 1000, 1e9), false, "its pages would come later than they are computed");
+});
+
+test("times a millisecond apart are the same, then who holds more is taken", () => {
+  const [first, same, later] = [
+    exact("first", { backlogTokens: 5 }),
+    exact("same", { heldTokens: 5, backlogTokens: 10 }),
+    exact("later", { heldTokens: 5, backlogTokens: 11 }),
+  ];
+  for (const [candidates, id] of [
+    [[first, same], "same"],
+    [[same, first], "same"],
+    [[first, later], "first"],
+    [[later, first], "first"],
+  ] as const)
+    assert.equal(choose(candidates, 5, 0)?.id, id);
+});
+
+test("a refused client may come again when those who wait have taken over the slots", () => {
+  const [full, free] = [exact("a", { calls: 5, meanCallMs: 1000 }), exact("b", { calls: 1, meanCallMs: 3000 })];
+  assert.equal(retryAfterSeconds([full, free]), 2);
+  assert.equal(retryAfterSeconds([full, { ...free, meanCallMs: 3002 }]), 3);
+  assert.equal(retryAfterSeconds([exact("a", { calls: 1, slots: 1, meanCallMs: 1500 })]), 2);
+  assert.deepEqual([retryAfterSeconds([]), retryAfterSeconds([{ ...full, meanCallMs: 1e9 }])], [1, 60]);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { writeTinyCheckpoint } from "../../test/support/tiny-checkpoint.js";
 import { createEngine } from "../engine/client/engine.js";
-import type { StepRecord } from "../engine/types.js";
+import type { Engine, StepRecord } from "../engine/types.js";
 import { LoadGauge, PromptSpeed } from "./load-gauge.js";
 
 test("the speed is that of late: what came before counts nine tenths as much", () => {
@@ -42,4 +42,33 @@ test("a gauge says what the engine said last; steps that only answer do not coun
   await engine.close();
   await still.refresh();
   assert.equal(still.load().promptTokens, 0, "nobody is asked");
+});
+
+test("the engine is asked once at a time, and again after it failed; its steps are followed until the gauge is closed", async () => {
+  let numAsked = 0;
+  let answer!: (stats: object | Error) => void;
+  let signal!: AbortSignal;
+  const engine = {
+    health: () => ({ state: "ready" }),
+    stats: () =>
+      new Promise((resolve, reject) => {
+        numAsked++;
+        answer = (stats) => (stats instanceof Error ? reject(stats) : resolve(stats));
+      }),
+    async *steps(options: { signal: AbortSignal }) {
+      signal = options.signal;
+      yield { rows: [{ isPrefill: true }], tokens: 3, durationMs: 0.5 };
+    },
+  };
+  const gauge = new LoadGauge(engine as unknown as Engine);
+  for (const stats of [new Error("gone"), { running: 4 }]) {
+    const first = gauge.refresh();
+    await gauge.refresh();
+    answer(stats);
+    await first;
+  }
+  assert.deepEqual([numAsked, gauge.load().running, gauge.load().tokensPerSecond], [2, 4, 6000]);
+  assert.equal(signal.aborted, false);
+  gauge.close();
+  assert.equal(signal.aborted, true);
 });

@@ -102,3 +102,50 @@ test("an answer that has begun goes on at its identity alone; one that all have 
   refused.refusedBy.add("a").add("b");
   assert.deepEqual((placement.choose(refused) as { details: object }).details, { value: 0, limit: 16, retryAfter: 1 });
 });
+
+test("a prompt that nobody holds is computed by a prefill replica, where there is one that can give its pages", () => {
+  const a = { id: "a" };
+  const p = { id: "p", role: "prefill" } as const;
+  const prefillOf = (replicas: readonly Replica[], call = callOf(), more: Partial<Candidate> = {}): string | null => {
+    const placement = placementAmong(replicas);
+    const { chosen, candidates } = placement.choose(call) as Choice;
+    const { fetch: _, ...plain } = chosen;
+    return placement.choosePrefill(call, { chosen: { ...plain, ...more }, candidates })?.chosen.id ?? null;
+  };
+  const holder = { ...p, heldPages: 60 };
+  assert.equal(prefillOf([a, p]), "p");
+  assert.equal(prefillOf([a]), null);
+  assert.equal(prefillOf([p]), null, "it answers itself");
+  assert.equal(prefillOf([{ ...a, exchangesPages: false }, p]), null);
+  assert.equal(prefillOf([a, { ...p, exchangesPages: false }]), null);
+  assert.equal(prefillOf([a, { ...p, identity: "another" }]), null);
+  assert.deepEqual(
+    [1000, 1001].map((maxContext) => prefillOf([a, { ...p, maxContext }])),
+    [null, "p"],
+  );
+  assert.deepEqual(
+    [744, 745].map((heldTokens) => prefillOf([a, holder], callOf(), { heldTokens })),
+    ["p", null],
+  );
+  const fetching = (tokens: number) => ({ heldTokens: 0, fetch: { peer: "x", tokens, ms: 1 } });
+  assert.deepEqual(
+    [744, 745].map((tokens) => prefillOf([a, holder], callOf(), fetching(tokens))),
+    ["p", null],
+  );
+  const refused = callOf();
+  refused.refusedBy.add("p");
+  const prefilled = callOf();
+  prefilled.wasPrefilled = true;
+  const begun = callOf();
+  begun.identity = "same";
+  begun.take({ id: "0", at: 0, tokens: [1] });
+  const { message } = callOf();
+  const pooled = new RoutedCall({ ...message, kind: "pool" });
+  const scored = new RoutedCall({ ...message, sampling: { ...message.sampling, promptLogprobs: 0 } });
+  for (const call of [refused, prefilled, begun, pooled, scored]) assert.equal(prefillOf([a, p], call), null);
+  const full = placementAmong([
+    { ...a, calls: 8 },
+    { id: "b", calls: 8 },
+  ]).choose(callOf()) as { details: object };
+  assert.deepEqual(full.details, { value: 16, limit: 16, retryAfter: 2 });
+});

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { HASH_WORDS, hashPage, hashSalt } from "../cache/page-hash.js";
+import { prefixKey } from "../cache/prefix-journal.js";
 import { PrefixMap, pageKeys } from "./prefix-map.js";
 import { type PrefixMessage, wordsToText } from "./wire.js";
 
@@ -103,4 +105,38 @@ test("a prompt's pages have the identities of the cache: those of whole pages be
   assert.equal(pageKeys(prompt.subarray(0, 32), "", 16).length, 1, "the last token is always computed");
   assert.deepEqual(pageKeys(prompt.subarray(0, 20), "", 16), keys.slice(0, 1));
   assert.notDeepEqual(pageKeys(prompt, "tenant", 16), keys);
+});
+
+test("pages are expected for ten seconds, 4096 of them; what was said once is old news", () => {
+  const map = new PrefixMap(() => undefined);
+  map.open("a");
+  map.expect("a", [1], 1000);
+  assert.deepEqual([numHeld(map, [1], 10_999), numHeld(map, [1], 11_000), map.numHolders(1)], [1, 0, 0]);
+  const keys = Array.from({ length: 4096 }, (_, i) => i + 10);
+  map.expect("a", keys, 2000);
+  assert.equal(map.numHolders(10), 1);
+  map.expect("a", [5000], 2000);
+  assert.deepEqual([map.numHolders(10), map.numHolders(11)], [0, 1]);
+  map.drop("a");
+  assert.deepEqual([map.numHolders(11), map.numHolders(5000)], [0, 0]);
+  map.open("b");
+  map.take("b", message(0, true, [1, 1, 0]));
+  map.take("b", message(0, true, []));
+  map.take("b", message(1, false, [1, 2, 0]));
+  map.take("b", message(1, false, [1, 3, 0]));
+  assert.deepEqual([map.numPages("b"), map.numHolders(3)], [2, 0]);
+});
+
+test("a page is named by all the tokens up to its end", () => {
+  const prompt = Int32Array.from({ length: 13 }, (_, i) => i * i);
+  const hash = new Int32Array(HASH_WORDS);
+  hashSalt(hash, 0, "s");
+  const expected = [0, 4, 8].map((from) => {
+    hashPage(hash, 0, hash, 0, prompt, from, 4);
+    return prefixKey(hash[0]!, hash[1]!);
+  });
+  assert.deepEqual(pageKeys(prompt, "s", 4), expected);
+  const other = prompt.with(5, 99);
+  const keys = pageKeys(other, "s", 4);
+  assert.deepEqual([keys[0] === expected[0], keys[1] === expected[1], keys[2] === expected[2]], [true, false, false]);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ToldLine } from "../../test/support/told-cluster.js";
 import { until } from "../../test/support/until.js";
-import type { PrefixChange } from "../cache/prefix-journal.js";
+import { type PrefixChange, prefixKey } from "../cache/prefix-journal.js";
 import { RequestError } from "../core/errors.js";
 import { SAMPLING_DEFAULTS } from "../core/sampling.js";
 import type { Deliver, RelayCall, RelayEngine } from "../engine/client/relay.js";
@@ -233,7 +233,18 @@ test("prefixes are told to everybody as they change, all of them to who asks, an
       ["r", message(1, true, [1, 7, 8, 1, 9, 9])],
     ],
   );
-  assert.equal(told.replica.prefixes.numHeld, 2);
+  const { prefixes } = told.replica;
+  assert.equal(prefixes.numHeld, 2);
+  told.prefixes({ isSnapshot: true, changes: Int32Array.of(1, 3, 4, 1, 5, 6) });
+  told.prefixes({ isSnapshot: true, changes: Int32Array.of(1, 3, 4, 1, 5, 6) });
+  const [again, third] = (await told.sent()) as [string, { epoch: number; seq: number }][];
+  assert.ok(again![1].epoch > [...epochs][0]! && third![1].epoch > again![1].epoch, "a new engine is never an old one");
+  assert.deepEqual([again![1].seq, third![1].seq, prefixes.numHeld], [0, 0, 2]);
+  const [three, five, other] = [prefixKey(3, 4), prefixKey(5, 6), prefixKey(9, 9)];
+  const leading = [[], [three], [three, five], [three, other, five], [other, three]].map((keys) =>
+    prefixes.numLeading(keys),
+  );
+  assert.deepEqual(leading, [0, 1, 2, 1, 0]);
   const heard: unknown[] = [];
   told.line.hear("peer", { type: "lent", id: "0", url: null });
   told.replica.peers = {

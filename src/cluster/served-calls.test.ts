@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SAMPLING_DEFAULTS } from "../core/sampling.js";
+import { CallQueue } from "./call-queue.js";
 import { ServedCall, ServedCalls } from "./served-calls.js";
 
 let numCalls = 0;
@@ -58,4 +59,17 @@ test("what is to be done is told for all routers and for each; what has begun is
   assert.deepEqual([all.count, callsOf.a!.count, callsOf.b!.count], [3, 2, 1]);
   const tokens = (load: typeof all): number => load.queued.reduce((sum, [, , numTokens]) => sum + numTokens, 0);
   assert.deepEqual([tokens(all), tokens(callsOf.a!), tokens(callsOf.b!)], [17, 10, 7]);
+});
+
+test("a queue gives the best, then the first that came; who leaves takes nobody along", () => {
+  const queue = new CallQueue<{ name: string; priority: number }>();
+  const [a, b, c, d] = [1, 1, 0, 1].map((priority, i) => ({ name: "abcd"[i]!, priority }));
+  for (const call of [a!, b!, c!, d!]) queue.add(call);
+  assert.equal(queue.worst, d);
+  queue.remove(a!);
+  queue.remove(a!);
+  assert.deepEqual(
+    [queue.size, queue.takeBest(), queue.takeBest(), queue.takeBest(), queue.takeBest()],
+    [3, c, b, d, undefined],
+  );
 });

@@ -59,3 +59,66 @@ test("percentiles are of the last times", () => {
   for (let i = 0; i < 256; i++) times.note(7);
   assert.deepEqual([times.percentile(0.5), times.percentile(1)], [7, 7]);
 });
+
+test("a way that begins again is the newest; waiting is told once at a time; the seven best of the others are shown", () => {
+  const journeys = new Journeys();
+  const beforeMs = performance.now();
+  for (const id of ["a", "b", "a"]) journeys.begin(id, "m", 10);
+  const candidates = Array.from({ length: 10 }, (_, i) => ({
+    ...{
+      id: `r${i}`,
+      heldTokens: 0,
+      calls: 0,
+      slots: 1,
+      maxQueued: 1,
+      backlogTokens: i,
+      tokensPerSecond: 1000,
+      meanCallMs: 1,
+    },
+  }));
+  const waiting = { type: "waiting" } as const;
+  journeys.note("a", waiting);
+  journeys.note("a", waiting);
+  journeys.note("a", { chosen: candidates[0]!, candidates, task: "answer" });
+  journeys.note("a", waiting);
+  const [first, second, ...rest] = journeys.list();
+  assert.deepEqual([first!.id, second!.id, rest], ["a", "b", []]);
+  assert.deepEqual(
+    first!.events.map(({ type }) => type),
+    ["waiting", "chosen", "waiting"],
+  );
+  const chosen = first!.events[1]!;
+  assert.ok(chosen.type === "chosen");
+  assert.deepEqual(
+    chosen.alternatives.map(({ replica }) => replica),
+    ["r1", "r2", "r3", "r4", "r5", "r6", "r7"],
+  );
+  assert.ok(first!.events.every(({ atMs }) => atMs >= 0 && atMs <= performance.now() - beforeMs));
+});
+
+test("of a prompt so many pages count, of a run so many tokens are shown, and so many pages are remembered", () => {
+  const heat = new PrefixHeat();
+  const keys = Array.from({ length: 600 }, (_, i) => i);
+  const prompt = Int32Array.from({ length: 1200 }, (_, i) => i);
+  for (let i = 0; i < 2; i++) heat.note("m", prompt, 2, keys, 0);
+  const [run] = heat.hottest(9);
+  assert.deepEqual([run!.to, run!.tokens.length, run!.tokens[63]], [1024, 64, 63]);
+  const many = new PrefixHeat();
+  for (let i = 0; i < 2; i++) many.note("m", prompt, 2, [1], 0);
+  for (let i = 0; i < 8191; i++) many.note("m", prompt, 2, [1000 + i], 0);
+  assert.equal(many.hottest(9).length, 1);
+  many.note("m", prompt, 2, [7], 0);
+  assert.equal(many.hottest(9).length, 0, "the least recent is forgotten");
+});
+
+test("the hottest are those that most tokens of requests began with", () => {
+  const heat = new PrefixHeat();
+  const prompt = Int32Array.from({ length: 40 }, (_, i) => i);
+  for (let i = 0; i < 3; i++) heat.note("m", prompt, 4, [1], 0); // 3 x 4
+  for (let i = 0; i < 2; i++) heat.note("m", prompt, 4, [2, 3], 0); // 2 x 8
+  for (let i = 0; i < 4; i++) heat.note("m", prompt, 4, [4], 0); // 4 x 4, and more requests
+  assert.deepEqual(
+    heat.hottest(3).map(({ key }) => key),
+    [4, 3, 1],
+  );
+});
