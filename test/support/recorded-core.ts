@@ -13,6 +13,7 @@ import type { KvPool, StagedBatch, StatePool, Tensor, TokenBuffer } from "../../
 import { NullDevice } from "../../src/device/null/null-device.js";
 import { EngineCore, type EngineParts } from "../../src/engine/core/engine-core.js";
 import type { AddMessage, RequestOutput } from "../../src/engine/messages.js";
+import type { Caches } from "../../src/models/model.js";
 import type { LogitsHook } from "../../src/sampler/sampler.js";
 import { Scheduler } from "../../src/scheduler/scheduler.js";
 
@@ -123,6 +124,7 @@ export class RecordedCore {
   readonly device: RecordingDevice;
   readonly core: EngineCore;
   readonly cache: CacheManager;
+  readonly caches: Caches;
   now = 1000;
 
   constructor(options: RecordedOptions = {}) {
@@ -142,6 +144,7 @@ export class RecordedCore {
         ? device.allocStatePool({ numSlots: numPages, floats: 1 })
         : device.allocKvPool({ ...shape, group, numPages }),
     );
+    this.caches = caches;
     this.cache = new CacheManager({ pageSize, prefixCaching, maxChunk: budget, groups, hostTier: null });
     const clock = () => this.now;
     const scheduler = new Scheduler(

@@ -2,8 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { overriding } from "../../../test/support/overriding.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
+import { ChatTemplate } from "../../tokenizer/chat-template.js";
 import { openCheckpoint } from "../checkpoint.js";
 import { type AddMessage, EMPTY_OUTPUT, type EngineFacts, type FromEngine, type ToEngine } from "../messages.js";
 import type { StepRecord } from "../types.js";
@@ -16,7 +18,7 @@ const FACTS = {
   ...{ isBidirectional: false, numLabels: 0, scorePooling: "last", hiddenSize: 48 },
 } as EngineFacts;
 
-function hosted(options: Record<string, unknown> = {}, facts: Partial<EngineFacts> = {}) {
+function hosted(options: Record<string, unknown> = {}, facts: Partial<EngineFacts> = {}, opened = checkpoint) {
   const posted: ToEngine[] = [];
   let say!: (message: FromEngine) => void;
   const engine = new HostedEngine(
@@ -26,7 +28,7 @@ function hosted(options: Record<string, unknown> = {}, facts: Partial<EngineFact
       say = listener;
       return { post: (message) => posted.push(message), close: async () => {} };
     },
-    checkpoint,
+    opened,
   );
   say({ type: "ready", facts: { ...FACTS, ...facts } });
   return { engine, posted, say, last: () => posted.at(-1) as AddMessage & Record<string, unknown> };
@@ -90,6 +92,32 @@ test("a prompt is a text or its ids, a chat is rendered; special tokens are hidd
   assert.deepEqual([...last().prompt], [258, 104, 105, 257, 259]);
   engine.chat([{ role: "user", content: "<eos>" }], { continueFinalMessage: true });
   assert.deepEqual([...last().prompt], [258, ...[..."<eos>"].map((c) => c.charCodeAt(0))], "a message is text");
+  assert.throws(() => engine.chat([{ content: "a" } as never]), { param: "messages" });
+  const source = "{% if tools %}T{{ tools | length }}{% endif %}{{ mood }}{{ messages[0].content }}";
+  const templated = hosted(
+    {},
+    {},
+    {
+      ...checkpoint,
+      chatTemplate: new ChatTemplate(new Map([["default", source]]), {}, ""),
+      requireTokenizer: () =>
+        overriding(checkpoint.tokenizer!, {
+          encode: (text, { addSpecialTokens = true } = {}) => [addSpecialTokens ? 1 : 0, ...Buffer.from(text)],
+        }),
+    },
+  ).engine;
+  const tools = [{ name: "f" }, { name: "g" }];
+  assert.equal(templated.renderChat([{ role: "user", content: "x" }]), "x");
+  const rendered = templated.renderChat([{ role: "user", content: "x" }], {
+    tools,
+    templateArgs: { mood: "!" },
+  } as never);
+  assert.equal(rendered, "T2!x");
+  templated
+    .chat("x")
+    .result()
+    .catch(() => {});
+  await templated.close();
   const hidden = engine.generate("a");
   give(104, 259, 105);
   assert.equal((await hidden.result()).text, "hi");
@@ -123,9 +151,10 @@ test("calls without a seed draw theirs from the engine's, in order of arrival", 
 });
 
 test("a relayed call has its fields; one of its samples is aborted, or all", async () => {
-  const { engine, posted, last } = hosted();
+  const { engine, posted, last, say } = hosted();
   const heard: string[] = [];
-  const deliver = (output: object) => heard.push("code" in output ? String(output.code) : "output");
+  const deliver = (output: object, isLast: boolean) =>
+    heard.push(`${"code" in output ? String(output.code) : "output"}${isLast ? " last" : ""}`);
   const call = { kind: "generate", prompt: [1], options: { id: "r", n: 2 }, resumed: null } as const;
   const abort = engine.relay(call, deliver);
   assert.deepEqual([last().callId, last().sampling.n, "resumed" in last()], ["r", 2, false]);
@@ -133,13 +162,24 @@ test("a relayed call has its fields; one of its samples is aborted, or all", asy
   assert.deepEqual([posted.at(-1), heard], [{ type: "abort", callId: "r", index: 0 }, []]);
   abort(1);
   abort(-1);
-  assert.deepEqual([posted.at(-1), heard], [{ type: "abort", callId: "r", index: -1 }, ["aborted"]]);
+  assert.deepEqual([posted.at(-1), heard], [{ type: "abort", callId: "r", index: -1 }, ["aborted last"]]);
+  const end = (callId: string, index: number) =>
+    say({
+      ...{ type: "outputs", step: null },
+      outputs: [{ ...EMPTY_OUTPUT, callId, index, finishReason: "stop" }],
+    });
+  engine.relay({ ...call, options: { id: "t", n: 2 } }, deliver);
+  end("t", 0);
+  end("t", 1);
+  assert.deepEqual(heard.splice(0), ["aborted last", "output", "output last"]);
   const resumed = { index: 1, tokens: Int32Array.of(3) };
   const text = { kind: "pool", prompt: [1], options: { id: "p" }, resumed: null, pooling: "mean" } as const;
   engine.relay({ ...call, options: { id: "s" }, resumed }, deliver);
   assert.deepEqual(last().resumed, resumed);
   engine.relay(text, deliver);
   assert.deepEqual([last().kind, last().pooling], ["pool", "mean"]);
+  end("p", 0);
+  assert.deepEqual(heard, ["output last"], "of a text there is one");
   assert.throws(() => engine.relay({ ...text, options: { id: "q" }, resumed }, deliver), { param: "resumed" });
   const embedding = engine.embed(["ab"], { salt: "s", client: "c" }).catch(() => {});
   await new Promise((resolve) => setImmediate(resolve));

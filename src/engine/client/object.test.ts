@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { z } from "zod";
+import { overriding } from "../../../test/support/overriding.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { createEngine } from "./engine.js";
+import { generateObject } from "./object.js";
 
 test("a schema goes in, a typed value comes out; refinements and cut answers are told", async () => {
   await using engine = await createEngine({ model: writeTinyCheckpoint(), worker: false, seed: 1 });
@@ -32,4 +34,17 @@ test("a schema goes in, a typed value comes out; refinements and cut answers are
   await assert.rejects(engine.object({ messages, schema: impossible }), /never good/);
   await assert.rejects(engine.object({ messages, schema: z.number().multipleOf(7) }), /multipleOf is not supported/);
   await assert.rejects(engine.object({ schema }), /one of them/);
+  await assert.rejects(engine.object({ schema, messages, prompt: "a" }), /one of them/);
+
+  const seen: object[] = [];
+  const watched = overriding(engine, {
+    chat: (told, options = {}) => {
+      seen.push(options);
+      return engine.chat(told, options);
+    },
+  });
+  const template = { tools: [{ name: "f" }], templateArgs: { mood: "good" } };
+  for (const more of [{}, template]) await generateObject(watched, { messages, schema: z.literal("x"), ...more });
+  const given = seen.map((options) => Object.fromEntries(Object.entries(options).filter(([key]) => key in template)));
+  assert.deepEqual(given, [{}, template]);
 });

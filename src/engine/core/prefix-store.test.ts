@@ -15,10 +15,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { openFilesUnder } from "../../../test/support/open-files.js";
+import { RecordedCore } from "../../../test/support/recorded-core.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
 import { type LoadedEngine, loadEngine } from "./load.js";
+import { PageBytes } from "./page-bytes.js";
+import { recordBytes } from "./page-record.js";
+import { PrefixStore } from "./prefix-store.js";
 
 const model = writeTinyCheckpoint({ layers: 1 });
 const folder = mkdtempSync(join(tmpdir(), "pagoda-prefix-store-"));
@@ -75,6 +79,7 @@ test("what one engine leaves the next takes up; a directory is made where there 
   writeFileSync(join(dir, "note"), "");
   const few = await engineOf(dir, { numPages: 4 });
   assert.deepEqual([few.core.stats().pagesCached, few.said], [3, []], "as many as there is room for");
+  assert.equal(few.store!.load(), 0);
 });
 
 test("a damaged file is used up to the damage, and said to be", async () => {
@@ -95,12 +100,11 @@ test("a damaged file is used up to the damage, and said to be", async () => {
   assert.match((await engineOf(dir)).said.join(), /are ignored: it is not a file of cached pages\n$/);
 });
 
-test("what cannot be written is said, and leaves nothing behind; the file has at most so many bytes", async (t) => {
+test("what cannot be written is said, and leaves nothing behind", async (t) => {
   const dir = join(folder, "blocked");
   const engine = await engineOf(dir);
   ask(engine);
   engine.store!.save();
-  const recordBytes = (readFileSync(engine.store!.path).length - 12) / 4; // less its share of the header
   const said: string[] = [];
   t.mock.method(process.stderr, "write", (line: string) => said.push(line) > 0);
   rmSync(engine.store!.path);
@@ -108,7 +112,6 @@ test("what cannot be written is said, and leaves nothing behind; the file has at
   engine.store!.save();
   assert.match(said.join(), /cached prefixes could not be saved to .*\.pages: /);
   assert.deepEqual(openFilesUnder(dir), []);
-  assert.ok(recordBytes > 0);
   engine.core.checkIntegrity();
   assert.equal(engine.core.stats().pagesUsed, 0, "nothing is held any longer");
 });
@@ -125,8 +128,8 @@ test("pages are lent from a page on, up to so many bytes, and taken up once", as
   assert.equal(lender.exchange.lend(new Int32Array(0), "", 0, 1e9).length, all.length, "no prompt: what is hottest");
   assert.equal(lender.core.stats().pagesUsed, 0);
 
-  const taker = await engineOf(join(folder, "none"), { cacheDir: null, numPages: 9 });
-  ask(taker, "fills the pool");
+  const taker = await engineOf(join(folder, "none"), { cacheDir: null, numPages: 7 });
+  ask(taker, "fills the pool"); // what is colder makes room
   const damaged = Uint8Array.from(all);
   damaged[2 * size + 60]! ^= 1;
   assert.deepEqual(taker.exchange.take(prompt, "salt", damaged), {
@@ -135,9 +138,44 @@ test("pages are lent from a page on, up to so many bytes, and taken up once", as
   });
   assert.deepEqual(taker.exchange.take(prompt, "salt", all), { numTaken: 2, reason: null });
   assert.deepEqual(taker.exchange.take(prompt, "salt", all), { numTaken: 0, reason: null });
+  const longer = Buffer.concat([all, Buffer.alloc(1)]);
+  assert.deepEqual(taker.exchange.take(prompt, "salt", longer), { numTaken: 0, reason: "a record is cut off" });
   assert.equal(taker.core.stats().pagesUsed, 0);
   assert.deepEqual(ask(taker, "salt"), [64, logprob]);
   const small = await engineOf(join(folder, "none"), { cacheDir: null, numPages: 3 });
   const { numTaken, reason } = small.exchange.take(prompt, "salt", all);
   assert.deepEqual([numTaken, reason], [2, "there is no room for more, or its name is false"]);
+});
+
+test("the file has at most so many bytes of records; one that fails in the middle is given up", () => {
+  const lender = new RecordedCore();
+  lender.add("a", 13, { maxTokens: 1 });
+  lender.drain();
+  const storeOf = ({ cache, device, caches }: RecordedCore, dir: string, maxBytes: number) => {
+    const said: string[] = [];
+    const pages = new PageBytes(device, caches);
+    const store = new PrefixStore({ cache, pages, dir, maxBytes, key: {}, log: (line) => said.push(line) });
+    return { store, pages, said };
+  };
+  const size = recordBytes({ pageSize: 4, pageBytes: new PageBytes(lender.device, lender.caches).pageBytes }, [true]);
+  for (const [maxBytes, numKept] of [
+    [3 * size, 3],
+    [3 * size - 1, 2],
+    [size, 1],
+    [size - 1, 0],
+  ] as const) {
+    const dir = join(folder, `limit-${maxBytes}`);
+    storeOf(lender, dir, maxBytes).store.save();
+    const taker = new RecordedCore();
+    const { store, said } = storeOf(taker, dir, maxBytes);
+    assert.deepEqual([store.load(), taker.cache.stats().pagesCached, said], [numKept, numKept, []]);
+  }
+  const dir = join(folder, "failing");
+  const { store, pages, said } = storeOf(lender, dir, 1e9);
+  pages.read = () => {
+    throw new Error("the device is lost");
+  };
+  store.save();
+  assert.match(said.join(), /could not be saved to .*: the device is lost$/);
+  assert.deepEqual([readdirSync(dir), openFilesUnder(dir), lender.cache.stats().pagesUsed], [[], [], 0]);
 });
