@@ -40,7 +40,7 @@ function withTokenizer(change: (json: Record<string, unknown>) => void): string 
 }
 
 test("an expression that backtracks without end is refused when the model is opened", () => {
-  for (const Regex of ["(a+)+$", "(x|x)*y", "^(([a-z])+.)+[A-Z]([a-z])+$", "(\\s|\\n)*z"]) {
+  for (const Regex of ["(a+)+$", "(\\s|\\n)*z"]) {
     const split = { type: "Split", pattern: { Regex }, behavior: "Isolated", invert: false };
     const nested = withTokenizer((json) => {
       json.pre_tokenizer = { type: "Sequence", pretokenizers: [split] };

@@ -315,7 +315,7 @@ test("duplicated metadata keys are refused", () => {
   );
 });
 
-test("10,000 damaged headers: a FormatError or a valid file, never anything else, never a large allocation", () => {
+test("3,000 damaged headers: a FormatError or a valid file, never anything else, never a large allocation", () => {
   const good = writeGguf(
     { "general.architecture": "llama", eps: 0.00001, tokens: ["a", "bc", "d"], types: [1, 2, 3], flag: false },
     [matrix, vector, { name: "q", dtype: "q4_0", shape: [2, 32], bytes: new Uint8Array(36) }],
@@ -331,7 +331,7 @@ test("10,000 damaged headers: a FormatError or a valid file, never anything else
   const path = join(folder, "fuzz.gguf");
   let opened = 0;
   let peak = 0;
-  for (let round = 0; round < 10_000; round++) {
+  for (let round = 0; round < 3000; round++) {
     let bytes = Buffer.from(good);
     for (let change = random(4); change >= 0; change--) {
       const kind = random(4);
@@ -351,6 +351,6 @@ test("10,000 damaged headers: a FormatError or a valid file, never anything else
     }
     peak = Math.max(peak, process.memoryUsage().arrayBuffers);
   }
-  assert.ok(opened > 100 && opened < 9000, `${opened} opened`);
+  assert.ok(opened > 30 && opened < 2700, `${opened} opened`);
   assert.ok(peak < 500e6, `peak ${peak}`);
 });

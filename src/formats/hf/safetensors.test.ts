@@ -183,7 +183,7 @@ test("shards are found through their index; a missing shard or tensor is named",
   refuses(() => openShardedSafetensors(index), /weight_map/);
 });
 
-test("10,000 fuzzed headers load or are refused; none crashes or allocates what it claims", () => {
+test("3,000 fuzzed headers load or are refused; none crashes or allocates what it claims", () => {
   // A small linear congruential generator: the same headers every time.
   let state = 12345;
   const random = (n: number): number => {
@@ -193,7 +193,7 @@ test("10,000 fuzzed headers load or are refused; none crashes or allocates what 
   const numbers = [0, 1, 2, 3, 8, 24, 32, 33, -1, 1.5, 2 ** 31, 2 ** 53, 1e300, null, "4", [1], true];
   const path = join(dir, "fuzz.safetensors");
   let loaded = 0;
-  for (let i = 0; i < 10_000; i++) {
+  for (let i = 0; i < 3000; i++) {
     const header = good() as Record<string, unknown>;
     const tensor = header[random(2) === 0 ? "a" : "b"] as Record<string, unknown>;
     const odd = () => numbers[random(numbers.length)];
@@ -228,5 +228,5 @@ test("10,000 fuzzed headers load or are refused; none crashes or allocates what 
       if (!(error instanceof FormatError)) throw error;
     }
   }
-  assert.ok(loaded > 500 && loaded < 9_500, `${loaded} of 10,000 loaded`);
+  assert.ok(loaded > 150 && loaded < 2850, `${loaded} of 3,000 loaded`);
 });
