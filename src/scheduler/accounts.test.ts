@@ -63,13 +63,13 @@ class PlainAccounts {
 
 const events = fc.array(
   fc.record({
-    what: fc.constantFrom("open", "open", "close", "charge", "charge", "short", "short", "settle"),
+    what: fc.constantFrom("open", "open", "close", "close", "charge", "charge", "charge", "short", "short", "settle"),
     which: fc.nat(30),
     client: fc.nat(4),
-    priority: fc.integer({ min: -1, max: 1 }),
+    priority: fc.constantFrom(0, 0, 0, 0, 0, 0, 1, -1),
     cost: fc.integer({ min: 1, max: 15 }),
   }),
-  { maxLength: 60 },
+  { minLength: 100, maxLength: 200 },
 );
 
 test("property: whoever was left short is compared with those of its priority; what others are owed is let go", () => {
@@ -114,6 +114,6 @@ test("property: whoever was left short is compared with those of its priority; w
         for (const one of live) assert.ok(shares.all.includes(one.share!));
       }
     }),
-    { seed: 7, numRuns: 500 },
+    { seed: 7, numRuns: 100 },
   );
 });
