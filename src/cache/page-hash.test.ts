@@ -31,6 +31,8 @@ test("an identity is what any library gives for digest_size=16, salt and person 
   assert.equal(pageOf(ROOT, [1, 2, 3, 4]), "84bd4bbf86cbbcb463e496d5158d748f");
   const parent = new Int32Array(Uint8Array.from({ length: 16 }, (_, i) => i).buffer);
   assert.equal(pageOf(parent, [1, 2, 3, 4]), "c3c04fd3b0982b15959b38eb70a54386");
+  const bytes = new Uint8Array(Int32Array.of(1, 2, 3, 4).buffer);
+  assert.equal(hex(blake2s(bytes, 16, parent)), "c3c04fd3b0982b15959b38eb70a54386");
 });
 
 test("an identity is four words, and nothing is written beside them", () => {

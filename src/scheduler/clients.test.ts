@@ -159,6 +159,21 @@ test("better priority goes before a smaller share", () => {
   assert.equal(sim.step()[0]!.id, "greedy 1");
 });
 
+test("what could never run is refused when its turn comes, and the others have theirs in the same step", () => {
+  const sim = new Simulation({ ...ROOM, pages: 20 });
+  const tooLong = sim.add("a 0", tokensOf(1, 100), { client: "a" });
+  sim.add("a 1", tokensOf(2, 8), { client: "a" });
+  sim.add("b 0", tokensOf(3, 8), { client: "b" });
+  assert.deepEqual(
+    sim
+      .step()
+      .map(({ id, queryLen }) => `${id}: ${queryLen}`)
+      .toSorted(),
+    ["a 1: 8", "b 0: 8"],
+  );
+  assert.equal(tooLong.finishReason, "error");
+});
+
 test("what could never run is refused, and holds up no other client", () => {
   const sim = new Simulation({ ...ROOM, pages: 20 });
   const running = sim.add("a 0", tokensOf(1, 60), { client: "a" });

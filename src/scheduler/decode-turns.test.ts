@@ -1,7 +1,10 @@
 // Which decodes a step has where several clients share it, and in which order.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Row, Simulation, tokensOf } from "../../test/support/simulation.js";
+import { makeRequest, type Row, Simulation, tokensOf } from "../../test/support/simulation.js";
+import { ClientShares } from "./client-shares.js";
+import { DecodeTurns } from "./decode-turns.js";
+import { RequestQueue } from "./request-queue.js";
 
 const ROOM = { pageSize: 4, maxPagesPerBatch: 16, idealChunk: 32, prefixCaching: false, targetStepMs: 20 } as const;
 
@@ -25,9 +28,28 @@ test("two clients share what half a step has room for; what one does not need is
   assert.deepEqual(rowsOf({ many: 9, one: 1 }, 1), { many: 9, one: 1 });
   assert.deepEqual(rowsOf({ many: 10, one: 1 }, 1), { many: 9, one: 1 });
   assert.deepEqual(rowsOf({ many: 16 }, 1), { many: 16 }, "alone it has them all");
+  const [pairs, ones] = [2, 1].map((count) => ({ a: count, b: count, c: count, d: count, e: count, one: 1 }));
+  assert.deepEqual(rowsOf(pairs!, 1), ones, "one of each, where two would be too many");
 });
 
-test("decodes that all fit keep their order of arrival; where they do not, whoever has waited longest comes first, better priority before that", () => {
+test("decodes that are as many as fit stay in order of arrival; one more, and those that have waited longest come first", () => {
+  const shares = new ClientShares();
+  const running = new RequestQueue();
+  for (const [arrivalOrder, lastServedStep] of [3, 1, 2].entries()) {
+    const request = makeRequest(`${arrivalOrder}`, [1], { client: `c${arrivalOrder}`, maxTokens: 9 });
+    request.appendToken(1);
+    running.insert(Object.assign(request, { arrivalOrder, lastServedStep, numComputed: 1 }));
+    shares.open(request);
+  }
+  const turns = new DecodeTurns(shares);
+  const ids = (maxRows: number): string => {
+    turns.arrange(running, maxRows, 0);
+    return Array.from({ length: turns.count }, (_, i) => turns.at(i).id).join(" ");
+  };
+  assert.deepEqual([ids(4), ids(3), ids(2)], ["0 1 2", "0 1 2", "1 2 0"]);
+});
+
+test("where decodes do not all fit, whoever has waited longest comes first, better priority before that", () => {
   const sim = new Simulation({ ...ROOM, msPerToken: 1 });
   sim.add("pace", tokensOf(60, 40));
   sim.runAll();
