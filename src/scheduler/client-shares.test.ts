@@ -302,3 +302,15 @@ test("nobody passes one that waits for pages, and whose client has nothing runni
     if (big.state === "waiting") assert.equal(small.state, "waiting");
   }
 });
+
+test("a prompt that waits for pages holds up none that runs, not even of its own client", () => {
+  const sim = new Simulation({ ...TIGHT, maxPagesPerBatch: 2, idealChunk: 8 });
+  sim.add("other 0", tokensOf(1, 1), { client: "other", maxTokens: 30 });
+  const running = sim.add("big 0", tokensOf(2, 60), { client: "big", maxTokens: 9 });
+  sim.step();
+  const waits = sim.add("big 1", tokensOf(3, 80), { client: "big" });
+  while (running.numComputed < running.promptLen) {
+    assert.ok(sim.step().some(({ id }) => id === "big 0"));
+    assert.equal(waits.state, "waiting");
+  }
+});

@@ -1,10 +1,10 @@
-// Whose turn it is, of the prompts of several clients: by priority, then by what their client has been served, turn by turn; equals
+// Whose turn it is, of the prompts of several clients: by priority, those that were preempted first, then by what their client has been served, turn by turn; equals
 // by how long they have had nothing and waited, then the shorter prompt. Within a client the rules are those of a client alone: the first chunk for
 // whoever has waited longest, further ones by arrival, running before waiting.
 
 import type { ClientShare, Request } from "../core/request.js";
 import type { ClientShares } from "./client-shares.js";
-import { hasWaitedLonger, isPrefill } from "./progress.js";
+import { hasWaitedLonger, isPreempted, isPrefill } from "./progress.js";
 import type { RequestQueue } from "./request-queue.js";
 
 const NONE = -1;
@@ -76,11 +76,12 @@ export class FairOrder {
   }
 
   /**
-   * There are no pages for the prompt, which waits: nobody else who waits passes it. But where its client has others running, it is
-   * they that hold the pages, and clients that have none running may go on.
+   * There are no pages for the prompt, which waits: nobody else who waits passes it. But where it has not run yet and its client has
+   * others running, it is they that hold the pages, and clients that have none running may go on.
    */
   closeDoor(): void {
-    this.#door = this.#heap[0]!.numRunning > 0 ? "ajar" : "closed";
+    const first = this.#heap[0]!;
+    this.#door = first.numRunning > 0 && !isPreempted(this.#promptOf(first)) ? "ajar" : "closed";
     let count = 0;
     for (let i = 0; i < this.#numClients; i++) {
       const share = this.#heap[i]!;
@@ -165,6 +166,7 @@ export class FairOrder {
     const b = this.#promptOf(other);
     const difference =
       a.priority - b.priority ||
+      comparePreempted(a, b) ||
       one.served - other.served ||
       Math.max(a.lastServedStep, one.lastServedStep) - Math.max(b.lastServedStep, other.lastServedStep) ||
       a.numTokens - a.numComputed - (b.numTokens - b.numComputed) ||
@@ -175,5 +177,20 @@ export class FairOrder {
 
 function pickFirst(request: Request): void {
   const share = request.share!;
-  if (share.first === null || hasWaitedLonger(request, share.first)) share.first = request;
+  if (share.first === null || isSooner(request, share.first)) share.first = request;
+}
+
+function isSooner(a: Request, b: Request): boolean {
+  const difference = a.priority === b.priority ? comparePreempted(a, b) : 0;
+  return difference === 0 ? hasWaitedLonger(a, b) : difference < 0;
+}
+
+/**
+ * Who was preempted has had its turn: it comes back before those that have not run, in its old place. Otherwise they would take its
+ * pages and lose them as later arrivals, each time with all that they had computed.
+ */
+function comparePreempted(a: Request, b: Request): number {
+  const isBack = isPreempted(a);
+  if (isBack !== isPreempted(b)) return isBack ? -1 : 1;
+  return isBack ? a.arrivalOrder - b.arrivalOrder : 0;
 }

@@ -163,3 +163,29 @@ test("forks rank beside their parent, before later arrivals", () => {
   sim.runAll();
   assert.deepEqual([parent.numPreemptions, child.numPreemptions, later.numPreemptions > 0], [0, 0, true]);
 });
+
+for (const numClients of [1, 4])
+  test(`where pages are short, little is computed twice: who was preempted comes back first; clients: ${numClients}`, () => {
+    const sim = new Simulation({ pageSize: 4, pages: 130, maxPagesPerBatch: 16, idealChunk: 32 });
+    const requests = Array.from({ length: 8 }, (_, i) =>
+      sim.add(`r${i}`, tokensOf(i, 200), { client: `client ${i % numClients}`, maxTokens: 200 }),
+    );
+    const numComputed = sim
+      .runAll()
+      .flat()
+      .reduce((sum, { queryLen }) => sum + queryLen, 0);
+    assert.ok(requests.some(({ numPreemptions }) => numPreemptions > 0));
+    for (const { id, numPreemptions } of requests) assert.ok(numPreemptions <= 1, `${id}: ${numPreemptions} times`);
+    assert.ok(numComputed < 1.3 * 8 * 399, `${numComputed} tokens`);
+  });
+
+test("a newcomer of another client does not take the pages that a preempted request lost", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 6 });
+  sim.add("first", tokensOf(1, 8), { client: "a", maxTokens: 12 });
+  const second = sim.add("second", tokensOf(2, 8), { client: "b", maxTokens: 12 });
+  while (second.numPreemptions === 0) sim.step();
+  const newcomer = sim.add("newcomer", tokensOf(3, 4), { client: "c" });
+  sim.runAll();
+  assert.ok(newcomer.firstScheduledMs > second.firstScheduledMs);
+  assert.equal(second.numPreemptions, 1);
+});

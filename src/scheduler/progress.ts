@@ -21,6 +21,11 @@ export function isReady({ readiness }: Request): boolean {
   return readiness === null || readiness.isReady();
 }
 
+/** It ran, and waits to run again. */
+export function isPreempted({ state, numPreemptions }: Request): boolean {
+  return state === "waiting" && numPreemptions > 0;
+}
+
 export function hasWaitedLonger(a: Request, b: Request): boolean {
   return a.priority < b.priority || (a.priority === b.priority && a.lastServedStep < b.lastServedStep);
 }
