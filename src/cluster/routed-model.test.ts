@@ -120,21 +120,25 @@ test("an answer whose replica is lost goes on at another, sample by sample, from
   told.come("b");
   told.cluster.members.onLost("a", "it left");
   assert.deepEqual(told.sent(), ["a abort 0 -1", "b add 1 0:[7]", "b add 2 1:[8,9]"]);
+  told.cluster.line.hear("b", { type: "gone", ids: ["2"] });
+  assert.deepEqual(told.sent(), ["b add 3 1:[8,9]"], "the other one is still there");
   told.model.post({ type: "abort", callId: "x", index: 1 });
-  assert.deepEqual(told.sent(), ["b abort 2 1"], "at the one that has this sample");
+  assert.deepEqual(told.sent(), ["b abort 3 1"], "at the one that has this sample");
   told.output("b", { id: "1", at: 1, tokens: [10], finishReason: "stop" });
   assert.deepEqual(await told.said().then((said) => said.filter((one) => typeof one === "string")), [
     "x.0 [10] stop 4",
   ]);
   assert.equal(told.cluster.router.numCalls, 1, "of a sample that has ended nothing is open");
-  told.output("b", { id: "2", index: 1, at: 2, tokens: [11], finishReason: "length", trace: { cachedTokens: 3 } });
+  told.output("b", { id: "3", index: 1, at: 2, tokens: [11], finishReason: "length", trace: { cachedTokens: 3 } });
   assert.deepEqual(await told.said(), ["x.1 [11] length 5"]);
-  assert.deepEqual([told.cluster.router.numCalls, told.cluster.router.numResumed], [0, 2]);
+  assert.deepEqual([told.cluster.router.numCalls, told.cluster.router.numResumed], [0, 3]);
   assert.deepEqual(told.way("x"), [
     "answer by a",
     "first_token a",
     "lost a it left 3",
     "answer by b",
+    "answer by b",
+    "lost b it knows nothing of the request 3",
     "answer by b",
     "end length 5 3",
   ]);

@@ -120,9 +120,9 @@ test("a request goes out as it is, with its name and lease; what a replica has t
   line.hear("a", {
     type: "outputs",
     outputs: [
+      { id: "x", at: 0 },
       { id: "0", at: 1, tokens: [8] },
       { id: "1", at: 0, tokens: [9] },
-      { id: "x", at: 0 },
     ],
   });
   assert.deepEqual(owner.taken(), [["output", "0", [7]], "flush", ["output", "0", [8]], ["output", "1", [9]], "flush"]);
@@ -178,6 +178,8 @@ test("what others have at a replica counts beside what this router has there", (
   );
   members.onReplica(entryOf("a", { load: { calls: { count: 1, queued: [] } } }));
   assert.deepEqual(seen(0), [2, 9], "this router knows its own better");
+  router.forget(start(cluster, "a", new Owner()));
+  assert.deepEqual(seen(0), [2, 9], "one that is forgotten is not computed");
 });
 
 test("what a replica says of itself is a loss, what it says of the request is not", () => {
@@ -195,7 +197,7 @@ test("what a replica says of itself is a loss, what it says of the request is no
     type: "outputs",
     outputs: [failed("3", "step_failed"), failed("4", "no_token_left"), failed("5", "newer")],
   });
-  line.hear("a", { type: "gone", ids: ["6", "x"] });
+  line.hear("a", { type: "gone", ids: ["x", "6"] });
   const heard = owner.taken() as unknown[][];
   assert.deepEqual(
     heard.map((event) => (Array.isArray(event) ? event.slice(0, 3) : event)),
