@@ -45,7 +45,10 @@ namespace portable { const Kernels* kernels(); }
 #endif
 #ifdef PG_HAVE_X86
 namespace avx2 { const Kernels* kernels(); }
-namespace avx512 { const Kernels* kernels(); }
+namespace avx512 {
+const Kernels* kernels();
+const Kernels* tall_kernels();
+}  // namespace avx512
 namespace amx { const Kernels* kernels(); }
 #ifdef PG_TILES_TWIN
 namespace amx_twin { const Kernels* kernels(); }
@@ -85,6 +88,13 @@ bool has_avx512() {
 #endif
 }
 
+// Zen 4 (AMD's family 25) does an instruction of 512 bits in two halves, one multiply-add a cycle.
+bool halves_vectors() {
+  const Cpuid vendor(0);
+  const unsigned version = Cpuid(1).a;
+  return vendor.b == 0x68747541 && vendor.d == 0x69746e65 && vendor.c == 0x444d4163 && (version >> 8 & 15) + (version >> 20 & 255) == 25;
+}
+
 // Tiles, their bf16 products, and the system's leave to use them: Linux saves their 8 KiB only for processes that ask.
 bool has_amx() {
 #ifdef PG_TWIN_FOR_AMX
@@ -108,7 +118,10 @@ const Kernels* kernels_for(int32_t isa) {
   if (isa == kIsaAmxTwin) return has_avx512() ? amx_twin::kernels() : nullptr;
 #endif
   if ((isa == kIsaAmx || isa == kIsaBest) && has_avx512() && has_amx()) return amx::kernels();
-  if (isa == kIsaAvx512 || (isa == kIsaBest && has_avx512())) return has_avx512() ? avx512::kernels() : nullptr;
+  if (isa == kIsaAvx512 || isa == kIsaAvx512Other || (isa == kIsaBest && has_avx512())) {
+    if (!has_avx512()) return nullptr;
+    return halves_vectors() != (isa == kIsaAvx512Other) ? avx512::tall_kernels() : avx512::kernels();
+  }
   if (isa == kIsaAvx2 || (isa == kIsaBest && has_avx2())) return has_avx2() ? avx2::kernels() : nullptr;
 #endif
 #ifdef PG_HAVE_ARM

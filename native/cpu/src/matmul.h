@@ -25,7 +25,8 @@ struct RowTiles {
 //                side   [blocks][kSideFields][height] of 4 bytes: what the kernels need per (block, row) besides the integers
 //   int pairs  integers for matrix instructions: the same numbers on arm64 (i8mm/pair-rows.cpp), spans on AMX (amx/span-matmul.h)
 //   bf16 tiles  for the tiles of AMX: see amx/tile-matmul.h
-enum Layout : int32_t { kLayoutFloat, kLayoutInt, kLayoutIntPairs, kLayoutBf16Tiles, kNumLayouts };
+//   tall       as float, for tiles of more rows (matmul-float.cpp, gemm_tall)
+enum Layout : int32_t { kLayoutFloat, kLayoutInt, kLayoutIntPairs, kLayoutBf16Tiles, kLayoutTall, kNumLayouts };
 
 // What of x goes into a tile: columns [begin, end) of its rows. begin is a multiple of kPackCols, whole blocks of every layout, so that
 // several threads may share a tile.

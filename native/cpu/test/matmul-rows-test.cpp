@@ -61,7 +61,7 @@ TEST(rows_do_not_depend_on_each_other) {
     std::vector<float> alone(kMost * kRows), together(kMost * kRows);
     for (int64_t r = 0; r < kMost; r++)
       CHECK_OK(pg_matmul(context, &alone[r * kRows], kRows, &x[r * cols], cols, handle, 1, nullptr, 1.0f, 0));
-    for (const int64_t n : {2, 3, 7, 8, 9, 16, 17, 35, 67}) {
+    for (const int64_t n : {2, 3, 7, 8, 9, 15, 16, 17, 28, 29, 35, 67}) {
       std::fill(together.begin(), together.end(), -1.0f);
       CHECK_OK(pg_matmul(context, together.data(), kRows, x.data(), cols, handle, n, nullptr, 1.0f, 0));
       for (int64_t i = 0; i < n * kRows; i++) CHECK(std::memcmp(&alone[i], &together[i], 4) == 0);

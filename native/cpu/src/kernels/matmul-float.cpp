@@ -57,7 +57,7 @@ PG_INLINE void add_products(vf (&sum)[MR][NV], const float* x, const vf (&w)[NV]
   for (int i = 0; i < (MR + 3) / 4; i++) four[i] = vld1q_f32(x + 4 * i);
 #pragma GCC unroll 8
   for (int v = 0; v < NV; v++) {
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (int i = 0; i < MR; i++) {
       if (i % 4 == 0) sum[i][v] = (vf)vfmaq_laneq_f32(neon(sum[i][v]), neon(w[v]), four[i / 4], 0);
       if (i % 4 == 1) sum[i][v] = (vf)vfmaq_laneq_f32(neon(sum[i][v]), neon(w[v]), four[i / 4], 1);
@@ -66,7 +66,7 @@ PG_INLINE void add_products(vf (&sum)[MR][NV], const float* x, const vf (&w)[NV]
     }
   }
 #else
-#pragma GCC unroll 16
+#pragma GCC unroll 32
   for (int i = 0; i < MR; i++) {
     const vf xi = v_set(x[i]);
 #pragma GCC unroll 8
@@ -82,7 +82,7 @@ void tile(const Gemm& g, int64_t panel, int first, int64_t row, const float* x, 
   const uint8_t* base = g.panels + panel * g.panel_bytes;
   // Every loop over the accumulators is unrolled, or the compiler keeps them in memory.
   vf sum[MR][NV];
-#pragma GCC unroll 16
+#pragma GCC unroll 32
   for (int i = 0; i < MR; i++)
 #pragma GCC unroll 8
     for (int v = 0; v < NV; v++) sum[i][v] = v_set(0.0f);
@@ -117,24 +117,24 @@ void tile(const Gemm& g, int64_t panel, int first, int64_t row, const float* x, 
 #pragma GCC unroll 8
     for (int v = 0; v < NV; v++) {
       const vf w = W::load(base + (v / kPanelVectors) * g.panel_bytes, k, first + v % kPanelVectors, 0);
-#pragma GCC unroll 16
+#pragma GCC unroll 32
       for (int i = 0; i < MR; i++) sum[i][v] = v_madd(v_set(x[i]), w, sum[i][v]);
     }
   }
   alignas(64) float sums[MR][NV * VL];
-#pragma GCC unroll 16
+#pragma GCC unroll 32
   for (int i = 0; i < MR; i++)
 #pragma GCC unroll 8
     for (int v = 0; v < NV; v++) v_store(&sums[i][v * VL], sum[i][v]);
   finish(g, sums[0], row, MR, panel * kPanel + first * VL, NV * VL);
 }
 
-// Calls the tile of the height at hand.
-template <class W, int NV, int MR>
+// Calls the tile of the height at hand, of those from kLeast to MR.
+template <class W, int NV, int MR, int kLeast = 1>
 PG_INLINE void dispatch(const Gemm& g, int64_t height, int64_t panel, int first, int64_t row, const float* x, Ahead ahead) {
-  if constexpr (MR >= 1) {
+  if constexpr (MR >= kLeast) {
     if (height == MR) return tile<W, MR, NV>(g, panel, first, row, x, ahead);
-    dispatch<W, NV, MR - 1>(g, height, panel, first, row, x, ahead);
+    dispatch<W, NV, MR - 1, kLeast>(g, height, panel, first, row, x, ahead);
   }
 }
 
@@ -185,6 +185,21 @@ void gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_be
   }
 }
 
+#if PG_ISA == 3
+// Tiles of one vector and up to kTallTileRows rows, for processors that do one multiply-add of 512 bits a cycle (isa.cpp). Those can
+// load a number of x for each of them, so a weight vector that was converted serves twice the rows; elsewhere the loads would decide.
+template <class W>
+void gemm_tall(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
+  constexpr int kVectors = kPanel / VL;
+  const int64_t tiles = tile_end - tile_begin;
+  for (int64_t panel = panel_begin; panel < panel_end; panel++)
+    for (int64_t t = tile_begin; t < tile_end; t++)
+      for (int first = 0; first < kVectors; first++)
+        dispatch<W, 1, kTallTileRows, kTallTileRows / 2>(g, g.tiles.height(t), panel, first, g.tiles.first(t), (const float*)g.tile_of(t),
+                                                         ahead_of(g, panel, (t - tile_begin) * kVectors + first, kVectors * tiles));
+}
+#endif
+
 #if PG_WASM
 // For many rows: weights become f32 in scratch once per panel rather than once per row tile.
 template <class W>
@@ -208,6 +223,10 @@ void gemm_widened(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t
 
 }  // namespace
 
+#if PG_ISA == 3
+const GemmFn gemm_f16_tall = gemm_tall<F16Weights>;
+const GemmFn gemm_bf16_tall = gemm_tall<Bf16Weights>;
+#endif
 #if PG_WASM
 const GemmFn gemm_f16_many = gemm_widened<F16Weights>;
 const GemmFn gemm_bf16_many = gemm_widened<Bf16Weights>;

@@ -11,6 +11,8 @@ namespace PG_NS {
 #if PG_ISA == 3
 constexpr int kFloatTileRows = 14;
 constexpr int kFloatVectors = 2;  // 32 outputs: a panel
+constexpr int kTallTileRows = 28;  // beside one vector
+constexpr int64_t kTallFrom = 15;  // rows: what one tile of the other kind does not hold
 constexpr int kIntTileRows = 6;
 constexpr int kIntVectors = 2;
 #elif PG_ISA == 2
@@ -37,6 +39,7 @@ constexpr int kIntVectors = 4;
 #endif
 
 int64_t float_tile_bytes(int64_t cols);
+int64_t tall_tile_bytes(int64_t cols);  // AVX-512
 void pack_float(uint8_t* out, const RowsToPack& rows);
 int64_t int_tile_bytes(int64_t cols);
 void pack_int(uint8_t* out, const RowsToPack& rows);
@@ -82,6 +85,7 @@ struct EncodingGemms {
 };
 
 extern const GemmFn gemm_f32, gemm_f16, gemm_bf16;
+extern const GemmFn gemm_f16_tall, gemm_bf16_tall;  // AVX-512
 extern const GemmFn gemm_f16_many, gemm_bf16_many;  // WebAssembly
 int64_t widened_bytes(int64_t cols);
 extern const GemmFn gemm_q8, gemm_q4, gemm_q4m, gemm_q5, gemm_q5m;

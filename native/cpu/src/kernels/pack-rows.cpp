@@ -71,6 +71,9 @@ constexpr int64_t whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 }  // namespace
 
 int64_t float_tile_bytes(int64_t cols) { return whole_lines(kFloatTileRows * cols * 4); }
+#if PG_ISA == 3
+int64_t tall_tile_bytes(int64_t cols) { return whole_lines(kTallTileRows * cols * 4); }
+#endif
 int64_t int_tile_bytes(int64_t cols) { return whole_lines((cols + 31) / 32 * kIntTileRows * (32 + 4 * kSideFields)); }
 
 void pack_float(uint8_t* tile, const RowsToPack& rows) {
@@ -78,14 +81,17 @@ void pack_float(uint8_t* tile, const RowsToPack& rows) {
   const int64_t height = rows.height, end = rows.end;
   int64_t k = rows.begin;
 #if PG_ISA >= 2
-  // Columns are stored a whole vector wide; what spills into the next column is overwritten by it. So the last ones are not.
+  // Columns are stored a whole vector wide, the last rows first; what spills into the next column is overwritten by it. So the last
+  // columns are not.
   for (; height > 1 && (k + VL) * height + VL <= end * height; k += VL) {
-    vf square[VL];
+    for (int64_t first = (height - 1) / VL * VL; first >= 0; first -= VL) {
+      vf square[VL];
 #pragma GCC unroll 16
-    for (int i = 0; i < VL; i++) square[i] = i < height ? v_load(rows.x + i * rows.stride + k) : v_set(0.0f);
-    transpose(square);
+      for (int i = 0; i < VL; i++) square[i] = first + i < height ? v_load(rows.x + (first + i) * rows.stride + k) : v_set(0.0f);
+      transpose(square);
 #pragma GCC unroll 16
-    for (int j = 0; j < VL; j++) v_store(out + (k + j) * height, square[j]);
+      for (int j = 0; j < VL; j++) v_store(out + (k + j) * height + first, square[j]);
+    }
   }
 #elif PG_NEON || PG_WASM
   const int64_t fours = height / 4 * 4;

@@ -52,5 +52,19 @@ const Kernels* kernels() {
   return &table;
 }
 
+#if PG_ISA == 3
+const Kernels* tall_kernels() {
+  static const Kernels table = [] {
+    Kernels t = *kernels();
+    t.layouts[kLayoutTall] = {kTallTileRows, true, tall_tile_bytes, pack_float};
+    t.matmul_many[kEncodingF16] = {gemm_f16_tall, kLayoutTall, 0};
+    t.matmul_many[kEncodingBf16] = {gemm_bf16_tall, kLayoutTall, 0};
+    t.many_rows = kTallFrom;
+    return t;
+  }();
+  return &table;
+}
+#endif
+
 }  // namespace PG_NS
 }  // namespace pg
