@@ -35,6 +35,10 @@ test("words as each family's vocabulary was trained on them", () => {
   assert.deepEqual(split("tiny_aya", "12345"), ["12", "345"]);
   assert.deepEqual(split("minicpm5", "a 1234"), ["a", " ", "123", "4"]);
   assert.deepEqual(split("jais-2", "a     b"), ["a", "    ", " b"]);
+  const widths = (count: number) => split("jais-2", " ".repeat(count)).map((word) => word.length);
+  for (const [i, width] of [512, 256, 128, 64, 32, 16, 8, 4].entries())
+    assert.deepEqual(widths(width), [width], `${i}: ${width} spaces are one word`);
+  assert.deepEqual(widths(1023), [512, 256, 128, 64, 32, 16, 8, 4, 2, 1]);
   assert.deepEqual(split("exaone-moe", "one two 3"), ["one two", " ", "3"]);
   assert.deepEqual(split("gemma4", "one two\n\nthree"), ["one two", "\n\n", "three"]);
   assert.deepEqual(split("youtu", "한국abc12"), ["한국", "abc", "1", "2"]);

@@ -19,10 +19,13 @@ const BASE: Readonly<Record<string, unknown>> = {
   "rope.scaling.factor": 4,
   "rope.scaling.original_context_length": 32,
 };
+/** Layers of one half each: attention, a mixer, a feed-forward. */
+const HALVES = { "attention.head_count_kv": [2, 0, 0, 2, 0, 0], feed_forward_length: [0, 0, 32, 0, 0, 16] };
 /** What no message tells. */
 const NEEDED: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   mistral4: { expert_weights_norm: true },
-  nemotron_h_moe: { expert_shared_feed_forward_length: 16 },
+  nemotron_h: HALVES,
+  nemotron_h_moe: { ...HALVES, expert_shared_feed_forward_length: 16 },
 };
 const VALUES: readonly unknown[] = [undefined, 0, 1, 2.5, false, true, "yarn", [0, 2, 0, 2, 0, 2], [5, 5]];
 
@@ -92,7 +95,7 @@ function tryConfig(architecture: string, keys: ReadonlyMap<string, unknown>, hel
   read.delete("general.architecture");
   const shown =
     error === null ? "" : `! ${error.message.replace(/^.*?f\.gguf:? ?/, "").replaceAll(`${architecture}.`, "")}`;
-  return { config, shown: shown.split(" for " + architecture)[0]!, error, keys: read, tensors: source.asked };
+  return { config, shown: shown.split(` for ${architecture}`)[0]!, error, keys: read, tensors: source.asked };
 }
 
 /** Keys with which the architecture has a configuration: what it misses is given a number of its own, or the one it asks for. */

@@ -38,7 +38,7 @@ export function toFixed(x: number, places: number): string {
 /** "%.{places}e" */
 export function toExponent(x: number, places: number): string {
   const absolute = Math.abs(x);
-  let exponent = absolute === 0 ? 0 : Number(absolute.toExponential().split("e")[1]);
+  let exponent = Number(absolute.toExponential().split("e")[1]);
   let digits = scaled(absolute, places - exponent).toString();
   if (digits.length > places + 1) {
     exponent++;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Render, readFixture, render, renderAll } from "../../../test/templates/renders.js";
-import { TemplateError } from "./errors.js";
+import { Budget, TemplateError } from "./errors.js";
 import { readJson } from "./json.js";
 import { JinjaTemplate } from "./template.js";
 import { CONTENT, OWN, type Text } from "./text.js";
@@ -154,6 +154,39 @@ test("what runs away ends with an error", () => {
   fails(
     `{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}`,
     /deeply/,
+  );
+});
+
+test("limits hold to the last step, character and bit", () => {
+  const budget = new Budget();
+  budget.step(2_999_999);
+  budget.step();
+  assert.throws(() => budget.step(), /more than 3000000 steps/);
+  assert.throws(() => new Budget().make(2 ** 25 + 1), /a text of 33554433 characters, more than 33554432/);
+  for (let i = 0; i < 16; i++) budget.make(2 ** 25);
+  assert.throws(() => budget.make(1), /more than 536870912 characters of text/);
+  assert.equal(renderWith("{{ 2 ** 16384 > 0 and 2 ** 8192 * 2 ** 8184 > 0 }}", {}).s, "True");
+  assert.throws(() => renderWith("{{ 2 ** 16385 > 0 }}", {}), /a number of 65540 bits is more than the 65536 allowed/);
+  assert.throws(() => renderWith("{% set a = 2 ** 16384 %}{% set b = a * a * a * a %}{{ b * 16 }}", {}), /bits/);
+  assert.equal(renderWith("{{ range(100000)|length }}", {}).s, "100000");
+  assert.throws(() => renderWith("{{ range(100001)|length }}", {}), /MAX_RANGE \(100000\)/);
+});
+
+test("what is no template is told with its line", () => {
+  const lineOf = (source: string) => {
+    try {
+      new JinjaTemplate(source);
+      return null;
+    } catch (error) {
+      return Number(/\(line (\d+)\)$/.exec((error as Error).message)?.[1]);
+    }
+  };
+  assert.deepEqual(
+    [
+      ...["{{ }}", "a\n{{ }}", "\n\n{{ 1\n+ }}", "{# a\nb #}{{ }}", "{% raw %}\n\n{% endraw %}{{ }}", "{% if 1 %}\n\n"],
+      ...["a\n{{ 'x", "{{ 1\n\n$ }}", "\n{# a", "\n\n{% raw %}", "{% nosuch %}", "x\r\ny\r{{ }}"],
+    ].map(lineOf),
+    [1, 2, 4, 2, 3, 2, 2, 1, 2, 3, 1, 3],
   );
 });
 
