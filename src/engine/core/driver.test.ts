@@ -130,12 +130,15 @@ test("a question is answered with what it asks for; a fault is where it is asked
 });
 
 test("when nothing can move for now, it is tried again; a close ends what runs and gives back the device", async () => {
-  const { engine, driver, ended } = await driven();
+  const { engine, driver, sent, ended } = await driven();
   const step = engine.core.step.bind(engine.core);
   let numRefused = 0;
   engine.core.step = () => (numRefused++ < 3 ? false : step());
   driver.handle(call("waits", 1));
   await until(() => ended("waits") !== undefined, "its end");
+  const isEmpty = (message: FromEngine) =>
+    message.type === "outputs" && message.outputs.length === 0 && message.step === null;
+  assert.ok(numRefused > 3 && !sent.some(isEmpty), "and nothing is said of that");
   driver.handle(call("runs", 400));
   await until(() => engine.core.stats().pagesUsed > 0, "its first step");
   let isClosed = false;
@@ -146,4 +149,31 @@ test("when nothing can move for now, it is tried again; a close ends what runs a
   };
   driver.handle({ type: "close" });
   assert.deepEqual([isClosed, engine.core.stats().pagesUsed], [true, 0]);
+});
+
+test("changes of what is cached are gathered: one timer at a time", async (t) => {
+  const { driver, engine, sent } = await driven();
+  const timers: (() => void)[] = [];
+  t.mock.method(globalThis, "setTimeout", (callback: () => void) => {
+    timers.push(callback);
+    return { unref: () => {} };
+  });
+  driver.handle({ type: "watch_prefixes" });
+  const numTold = () => sent.filter(({ type }) => type === "prefixes").length;
+  const prompt = (first: number) => Int32Array.from({ length: 40 }, (_, i) => first + i);
+  const runs = async (name: string, first: number) => {
+    driver.handle({ ...call(name, 3), prompt: prompt(first) });
+    while (engine.core.hasWork) await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  await runs("a", 0);
+  await runs("b", 100);
+  assert.deepEqual([timers.length, numTold()], [1, 1]);
+  timers[0]!();
+  assert.equal(numTold(), 2);
+  await runs("c", 50);
+  assert.equal(timers.length, 2, "the next ones have one of their own");
+  driver.handle({ type: "close" });
+  timers[1]!();
+  assert.equal(numTold(), 2, "a closed driver says nothing");
 });

@@ -18,7 +18,18 @@ const bytesOf = (length: number, first: number) => Uint8Array.from({ length }, (
 const floatBytes = (...values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
 
 test("pages and states are read as they were written, each where it belongs", () => {
-  const { pages } = pagesOn(new ReferenceDevice());
+  const device = new ReferenceDevice();
+  const counts: number[] = [];
+  const { readPages, writePages } = device;
+  device.readPages = (out, pool, ids, count) => {
+    counts.push(count);
+    readPages.call(device, out, pool, ids, count);
+  };
+  device.writePages = (pool, ids, count, bytes) => {
+    counts.push(count);
+    writePages.call(device, pool, ids, count, bytes);
+  };
+  const { pages } = pagesOn(device);
   assert.deepEqual(
     [pages.pageBytes, pages.numPages],
     [
@@ -46,6 +57,7 @@ test("pages and states are read as they were written, each where it belongs", ()
   const saved = new Uint8Array(32);
   pages.save(saved, 0, 4);
   assert.deepEqual(saved, bytesOf(32, 7));
+  assert.deepEqual(counts, Array(7).fill(1), "one page at a time");
 });
 
 test("host memory is whole floats; locking it takes at most a twentieth of the time", () => {
@@ -71,11 +83,9 @@ test("host memory is whole floats; locking it takes at most a twentieth of the t
   const { pages: saving, pools } = pagesOn(device);
   const start = performance.now();
   assert.equal(saving.allocHost(9)!.length, 9);
-  const spent = performance.now() - start;
-  let numRefused = 0;
-  while (saving.allocHost(1) === null) numRefused++;
+  while (saving.allocHost(1) === null); // as long as it takes
   const waited = performance.now() - start;
-  assert.ok(numRefused > 0 && waited >= 19 * 3, `${waited} ms after ${spent}`);
+  assert.ok(waited >= 19 * 3, `${waited} ms`);
   saving.save(new Uint8Array(32), 0, 2);
   saving.load(1, 3, new Uint8Array(12));
   assert.deepEqual(device.asked, [3, 1, "save", pools[0], 2, "load", pools[1], 3]);
