@@ -207,8 +207,8 @@ test("one that drains hands over at once what has not begun, and the rest when i
 
 test("calls of a router that has been silent for its lease are ended, others' are not", async () => {
   using told = new Told();
-  told.add("r", "0", { leaseMs: 1 });
   told.add("q", "0");
+  told.add("r", "0", { leaseMs: 1 });
   await until(() => told.aborted.length > 0, "it is found dead");
   assert.deepEqual([told.aborted, told.replica.numCalls], [["r.0 -1"], 1]);
 });

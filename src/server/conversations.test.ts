@@ -44,6 +44,21 @@ test("Anthropic: blocks become messages, results of tools their own; what is ask
         ],
       },
       { role: "user", content: [{ type: "tool_result", tool_use_id: "t3", content: "z" }] },
+      { role: "user", content: "then" },
+      {
+        role: "user",
+        content: [
+          { type: "tool_result", tool_use_id: "t4" },
+          { type: "tool_use", id: "t5", name: "add", input: {} },
+        ],
+      },
+      {
+        role: "user",
+        content: [
+          { type: "tool_result", tool_use_id: "t6" },
+          { type: "thinking", thinking: "hm" },
+        ],
+      },
       { role: "user", content: [] },
     ],
     tools: [
@@ -64,6 +79,15 @@ test("Anthropic: blocks become messages, results of tools their own; what is ask
       { role: "tool", tool_call_id: "t2", content: "" },
       { role: "user", content: "and?" },
       { role: "tool", tool_call_id: "t3", content: "z" },
+      { role: "user", content: "then" },
+      { role: "tool", tool_call_id: "t4", content: "" },
+      {
+        role: "user",
+        content: "",
+        tool_calls: [{ id: "t5", type: "function", function: { name: "add", arguments: "{}" } }],
+      },
+      { role: "tool", tool_call_id: "t6", content: "" },
+      { role: "user", content: "", reasoning_content: "hm" },
       { role: "user", content: "" },
     ],
     continue_final_message: false,
