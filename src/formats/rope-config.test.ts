@@ -60,6 +60,9 @@ test("older and newer spelling give the same", () => {
 test("defaults: theta 10000, whole head, yarn's betas", () => {
   assert.deepEqual(read({}), { theta: 10_000, partialRotaryFactor: 1, maxPosition: 0, type: "default" });
   assert.deepEqual(read({ rope_parameters: {} }), read({}));
+  assert.deepEqual(read({ rope_parameters: { rope_type: "proportional" } }), {
+    ...{ theta: 10_000, partialRotaryFactor: 1, maxPosition: 0, type: "proportional", factor: 1 },
+  });
   const yarn = read({ rope_scaling: { rope_type: "yarn", factor: 4 }, max_position_embeddings: 512 });
   assert.deepEqual(yarn, {
     theta: 10_000,
