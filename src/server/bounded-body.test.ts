@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
@@ -29,7 +30,7 @@ test("pieces are put together; each is looked at before it is kept", async () =>
   }
 });
 
-test("what is announced or turns out to be too large is refused, and what its reader refuses; the rest is not read", async () => {
+test("what is announced or turns out to be too large is refused, and what its reader refuses; the rest is dropped", async () => {
   const tooLarge = {
     code: "body_too_large",
     message: "The body is larger than 7 bytes. Send less, or raise maxBodyMb.",
@@ -43,8 +44,9 @@ test("what is announced or turns out to be too large is refused, and what its re
   long.write("1234567");
   long.write("8");
   await assert.rejects(read, tooLarge);
-  assert.ok(long.isPaused());
   assert.equal(long.listenerCount("data"), 0);
+  long.end("9");
+  await once(long, "end"); // nobody reads it, and yet it is gone
 
   const odd = incoming();
   const refused = readBounded(odd, 7, (piece) => (piece[0] === 0x62 ? new Error("a b") : null));

@@ -19,7 +19,7 @@ export function readBounded(
     };
     const fail = (error: Error): void => {
       stop();
-      incoming.pause(); // what is left is dropped once the answer has been sent
+      incoming.resume(); // what is left is dropped: a client may hear its answer only after it has sent all
       reject(error);
     };
     const onData = (piece: Buffer): void => {

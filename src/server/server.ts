@@ -107,7 +107,9 @@ export class PagodaServer {
         keepAliveTimeout: 65_000, // longer than the usual proxy's, so that the proxy closes first
         noDelay: true,
       },
-      getRequestListener(this.app.fetch, { overrideGlobalObjects: false }),
+      // What is left of a refused body is read and dropped by Node itself, within the request's timeout; the listener would close the
+      // connection after half a second, and a client that still sends would hear of a broken pipe instead of the answer.
+      getRequestListener(this.app.fetch, { overrideGlobalObjects: false, autoCleanupIncoming: false }),
     );
   }
 

@@ -649,6 +649,7 @@ const OTHERS: readonly Exchange[] = [
   },
   { title: "embedding of tokens", to: "/v1/embeddings", body: { input: [65, 66], dimensions: 1, pooling: "mean" } },
   { title: "embeddings of lists of tokens", to: "/v1/embeddings", body: { input: [[65, 66], [67]], normalize: true } },
+  { title: "embedding of one list of tokens", to: "/v1/embeddings", body: { input: [[65, 66]] } },
   { title: "embedding too long", to: "/v1/embeddings", body: { input: long } },
   { title: "embedding cut", to: "/v1/embeddings", body: { input: long, truncate_prompt_tokens: -1 } },
   { title: "embedding cut short", to: "/v1/embeddings", body: { input: long, truncate_prompt_tokens: 3 } },

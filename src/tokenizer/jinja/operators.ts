@@ -57,7 +57,6 @@ function repeat(sequence: Value, count: Value, budget: Budget): Value | null {
     return sequence.repeat(times);
   }
   if (!(sequence instanceof List || sequence instanceof Tuple)) return null;
-  budget.make(sequence.items.length * times);
   budget.step(sequence.items.length * times);
   const items: Value[] = [];
   for (let i = 0; i < times; i++) for (const item of sequence.items) items.push(item);
