@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { getEventListeners, once } from "node:events";
+import { getEventListeners } from "node:events";
 import { after, before, describe, test } from "node:test";
 import { Worker } from "node:worker_threads";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
@@ -346,7 +346,7 @@ test("what a thread says before it dies is heard first", async () => {
   const worker = new Worker(`${last} throw new Error("out of memory");`, { eval: true });
   hostOf(worker, (message) => heard.push(message));
   worker.ref();
-  await once(worker, "error");
+  await new Promise((resolve) => worker.once("exit", resolve));
   assert.deepEqual(
     heard.map(({ type }) => type),
     ["away", "dead"],
@@ -363,7 +363,7 @@ test("a thread that ends by an error is told as dead, unless it was closed", asy
     if (!isClosed) {
       worker.ref();
       worker.postMessage("go");
-      await once(worker, "error");
+      await new Promise((resolve) => worker.once("exit", resolve));
     }
     await host.close();
     const dead = { type: "dead", error: toWire(new Error("out of memory"), "engine_dead") };

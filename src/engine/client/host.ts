@@ -38,9 +38,14 @@ export function hostOf(worker: Worker, listener: (message: FromEngine) => void):
   );
   worker.on("message", (message) => inbox.push(message));
   worker.unref(); // what is under way keeps the process alive (engine.ts), not the thread; listening had held it
+  // An error may overtake messages, which come by another way; when the thread has ended all of them are here.
+  let failure: unknown;
   worker.on("error", (error) => {
+    failure = error;
+  });
+  worker.once("exit", () => {
     inbox.flush(); // what it said before it died
-    if (!isClosing) listener({ type: "dead", error: toWire(error, "engine_dead") });
+    if (failure !== undefined && !isClosing) listener({ type: "dead", error: toWire(failure, "engine_dead") });
   });
   return {
     post: (message) => worker.postMessage(message),
