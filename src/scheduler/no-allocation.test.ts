@@ -48,7 +48,7 @@ async function checkHeap(numClients: number): Promise<void> {
   }
   const decode = (numSteps: number): void => {
     for (let i = 0; i < numSteps; i++) {
-      nowMs += 0.5;
+      nowMs += 1; // whole: a fraction would be boxed here
       const step = scheduler.schedule()!;
       scheduler.land(step);
       for (let r = 0; r < step.numRows; r++) {

@@ -135,7 +135,8 @@ export class PromptTurns {
   #targetTokens(): number {
     if (this.#pace === null) return this.#open.budget;
     const least = Math.max(this.#pageSize, alignDown(this.#cutter.longest / 4, this.#pageSize));
-    return Math.max(least, this.#pace.targetTokens - this.#open.step.numTokens);
+    const target = Math.max(least, this.#pace.targetTokens - this.#open.step.numTokens);
+    return Math.min(this.#open.left, target); // where no pace is known yet it is infinite, and a number that needs a box
   }
 
   #admitNext(): boolean {

@@ -38,7 +38,9 @@ export class StepPace {
    * little.
    */
   get targetTokens(): number {
-    return Math.max(this.#tokensIn(this.#targetMs - this.#stepMs), this.stepTokens);
+    const { stepTokens } = this;
+    const most = this.#tokensIn(this.#targetMs - this.#stepMs);
+    return most > stepTokens ? most : stepTokens;
   }
 
   /** Decodes that take half of it. */
