@@ -1,27 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { forkOf, makeRequest, tokensOf } from "../../test/support/simulation.js";
+import { makeCache, pagesOf, prefill } from "../../test/support/small-cache.js";
 import type { Request } from "../core/request.js";
 import { CacheManager } from "./cache-manager.js";
 import { HASH_WORDS, hashSalt } from "./page-hash.js";
 import { commonLen, hashPages, haveSamePage } from "./request-pages.js";
-
-function makeCache(pages: number, pageSize = 4, prefixCaching = true): CacheManager {
-  return new CacheManager({ pageSize, prefixCaching, groups: [{ kind: "full", numPages: pages + 1 }] });
-}
-
-/** Takes the request through a whole prefill, as if a step had computed everything it lacks. */
-function prefill(cache: CacheManager, request: Request): Request {
-  cache.attach(request);
-  assert.ok(cache.tryReserve(request, request.numTokens));
-  request.numComputed = request.numTokens;
-  cache.publish(request);
-  return request;
-}
-
-function pagesOf(request: Request): number[] {
-  return [...request.tables[0]!.pages.slice(0, request.tables[0]!.numPages)];
-}
 
 test("attach locks the longest cached prefix of full pages", () => {
   const cache = makeCache(20);

@@ -2,25 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { forkOf, makeRequest, tokensOf } from "../../test/support/simulation.js";
-import type { Request } from "../core/request.js";
-import { CacheManager, NO_COPY } from "./cache-manager.js";
-
-function makeCache(pages: number, pageSize = 4, prefixCaching = true): CacheManager {
-  return new CacheManager({ pageSize, prefixCaching, groups: [{ kind: "full", numPages: pages + 1 }] });
-}
-
-/** Takes the request through a whole prefill, as if a step had computed everything it lacks. */
-function prefill(cache: CacheManager, request: Request): Request {
-  cache.attach(request);
-  assert.ok(cache.tryReserve(request, request.numTokens));
-  request.numComputed = request.numTokens;
-  cache.publish(request);
-  return request;
-}
-
-function pagesOf(request: Request): number[] {
-  return [...request.tables[0]!.pages.slice(0, request.tables[0]!.numPages)];
-}
+import { makeCache, pagesOf, prefill } from "../../test/support/small-cache.js";
+import { NO_COPY } from "./cache-manager.js";
 
 for (const prefixCaching of [true, false]) {
   test(`fork shares full pages and copies the partial one (prefix caching ${prefixCaching})`, () => {
