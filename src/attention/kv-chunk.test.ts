@@ -54,3 +54,7 @@ test("items are cut at absolute multiples of the chunk, and a tile without keys 
 test("a launch that runs every item once for each head leaves each head its share of the workers, one at least", () => {
   assert.deepEqual([workersPerHead(264, 4), workersPerHead(7, 2), workersPerHead(3, 8)], [66, 3, 1]);
 });
+
+test("tiles without keys are not cut", () => {
+  assert.equal(searchKvChunk(new Int32Array(2), new Int32Array(2), 2, 1, 4), 1);
+});

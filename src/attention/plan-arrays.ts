@@ -2,6 +2,10 @@
 
 import type { AttentionPlan, VisibleRule } from "../core/attention-plan.js";
 
+/** What there is room for at first. */
+const FIRST_ITEMS = 64;
+const FIRST_MERGES = 16;
+
 export class PlanArrays implements AttentionPlan {
   readonly group: number;
   readonly window: number;
@@ -12,19 +16,19 @@ export class PlanArrays implements AttentionPlan {
   kvChunk = 1;
 
   numItems = 0;
-  itemRow = new Int32Array(64);
-  itemQStart = new Int32Array(64);
-  itemKvStart = new Int32Array(64);
-  itemKvEnd = new Int32Array(64);
-  itemPartial = new Int32Array(64);
-  itemValid = new Uint8Array(64);
+  itemRow = new Int32Array(FIRST_ITEMS);
+  itemQStart = new Int32Array(FIRST_ITEMS);
+  itemKvStart = new Int32Array(FIRST_ITEMS);
+  itemKvEnd = new Int32Array(FIRST_ITEMS);
+  itemPartial = new Int32Array(FIRST_ITEMS);
+  itemValid = new Uint8Array(FIRST_ITEMS);
 
   numPartials = 0;
   numMerges = 0;
-  mergeRow = new Int32Array(16);
-  mergeQStart = new Int32Array(16);
-  mergePartial = new Int32Array(16);
-  mergeCount = new Int32Array(16);
+  mergeRow = new Int32Array(FIRST_MERGES);
+  mergeQStart = new Int32Array(FIRST_MERGES);
+  mergePartial = new Int32Array(FIRST_MERGES);
+  mergeCount = new Int32Array(FIRST_MERGES);
 
   constructor(group: number, { window, attentionChunk }: VisibleRule, groupSize: number) {
     this.group = group;

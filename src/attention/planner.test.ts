@@ -145,6 +145,21 @@ test("tiles by length and head: 16, 32, 64 or 128 rows", () => {
   ]);
 });
 
+test("a pair of query and key costs a sixteenth of what a key does, unless told otherwise", () => {
+  const planner = new AttentionPlanner({
+    ...{ groupSize: 1, headDim: 64, window: 0, numWorkers: 2, split: "fixed", kvChunk: 64, qTile: 16 },
+  });
+  // 16 queries of 1,000 keys cost 32 + 1000 + 1000; a decode is split when three of it cost more.
+  const isDecodeSplit = (numKeys: number) => {
+    const rows: Row[] = [
+      [984, 16],
+      [numKeys - 1, 1],
+    ];
+    return shown(planner.plan(batchOf(16, rows))).merges.some(([row]) => row === 1);
+  };
+  assert.deepEqual([635, 637].map(isDecodeSplit), [false, true]);
+});
+
 test("each option has its least value", () => {
   const least = { groupSize: 1, headDim: 1, window: 0, numWorkers: 1, split: "fixed", kvChunk: 1 } as const;
   new AttentionPlanner({ ...least, attentionChunk: 0, qTile: 1 });

@@ -63,6 +63,9 @@ export interface PlannerOptions extends PlanShape {
   readonly slack?: { readonly decode: number; readonly tall: number };
 }
 
+/** Tiles there is room for at first. */
+const FIRST_TILES = 64;
+
 export class AttentionPlanner {
   readonly #options: PlannerOptions;
   readonly #pairCost: number;
@@ -72,27 +75,27 @@ export class AttentionPlanner {
 
   // The q tiles of the batch, before they are cut into items.
   #numTiles = 0;
-  #tileRow = new Int32Array(64); // [numTiles]
-  #tileQStart = new Int32Array(64); // [numTiles] first packed row
-  #tileQLen = new Int32Array(64); // [numTiles] packed rows in it
-  #tileKvStart = new Int32Array(64); // [numTiles] first key that any of its tokens sees
-  #tileKvEnd = new Int32Array(64); // [numTiles] the first key that none of its tokens sees
+  #tileRow = new Int32Array(FIRST_TILES); // [numTiles]
+  #tileQStart = new Int32Array(FIRST_TILES); // [numTiles] first packed row
+  #tileQLen = new Int32Array(FIRST_TILES); // [numTiles] packed rows in it
+  #tileKvStart = new Int32Array(FIRST_TILES); // [numTiles] first key that any of its tokens sees
+  #tileKvEnd = new Int32Array(FIRST_TILES); // [numTiles] the first key that none of its tokens sees
   // The same ranges in pages, for the search of balanced mode.
-  #firstPage = new Int32Array(64); // [numTiles]
-  #endPage = new Int32Array(64); // [numTiles]
+  #firstPage = new Int32Array(FIRST_TILES); // [numTiles]
+  #endPage = new Int32Array(FIRST_TILES); // [numTiles]
 
   constructor(options: PlannerOptions) {
     atLeast("groupSize", options.groupSize, 1);
     atLeast("headDim", options.headDim, 1);
     atLeast("window", options.window, 0);
-    atLeast("attentionChunk", options.attentionChunk ?? 0, 0);
     atLeast("numWorkers", options.numWorkers, 1);
     atLeast("kvChunk", options.kvChunk, 1);
-    atLeast("qTile", options.qTile ?? 1, 1);
+    if (options.qTile !== undefined) atLeast("qTile", options.qTile, 1);
     this.#options = options;
     this.#pairCost = options.pairCost ?? 1 / 16;
     this.#maxPartialRows = options.maxPartialRows ?? MAX_PARTIAL_ROWS;
     this.#visible = { window: options.window, attentionChunk: options.attentionChunk ?? 0 };
+    atLeast("attentionChunk", this.#visible.attentionChunk, 0);
     this.#plan = new PlanArrays(options.group ?? 0, this.#visible, options.groupSize);
   }
 

@@ -55,6 +55,79 @@ test("a final message to be continued ends the text, spaces included", () => {
   fails(() => make("fixed").render([user], { continueFinalMessage: true }), /does not show/);
 });
 
+test("a text to be continued ends after the last place that shows its content", () => {
+  const question = { role: "user", content: "again" };
+  const continued = (source: string, content: string) =>
+    make(source).renderPrompt([question, { role: "assistant", content }], { continueFinalMessage: true });
+  const LAST = "messages[-1].content";
+  const table: [source: string, content: string, text: string, spans: [number, number][]][] = [
+    [`<{{ ${LAST} }}>`, "x", "<x", [[1, 2]]],
+    [
+      `<{{ ${LAST} }}|{{ ${LAST} }}>`,
+      "xy",
+      "<xy|xy",
+      [
+        [1, 3],
+        [4, 6],
+      ],
+    ],
+    // The same words of another message are not its end, wherever they stand.
+    [`{{ ${LAST} }}>{{ messages[0].content }}`, "again", "again", [[0, 5]]],
+    [
+      `{{ messages[0].content }}>{{ ${LAST} }}!`,
+      "again",
+      "again>again",
+      [
+        [0, 5],
+        [6, 11],
+      ],
+    ],
+    // Of a part that is cut out of it, the end of that part.
+    [`[{{ ${LAST}.split('</think>')[-1] }}]`, "hm</think>so", "[so", [[1, 3]]],
+    [`[{{ ${LAST}[:2] }}]`, "one", "[on", [[1, 3]]],
+    // Spaces at the end stay, whether the template trims them or not; those before it are the template's business.
+    [`[{{ ${LAST} | trim }}]`, " so \n", "[so \n", [[1, 5]]],
+    [`[{{ ${LAST} }}]`, " so \n", "[ so \n", [[1, 6]]],
+    [`[{{ ${LAST}.lstrip() }}]`, " so \n", "[so \n", [[1, 5]]],
+    [`[{{ ${LAST}.rstrip() }}]`, " so \n", "[ so \n", [[1, 6]]],
+    [`[{{ ${LAST} }}]`, " ", "[ ", [[1, 2]]],
+  ];
+  for (const [source, content, text, spans] of table)
+    assert.deepEqual(continued(source, content), { text, content: spans }, `${source} of ${JSON.stringify(content)}`);
+  fails(() => continued(`[{{ ${LAST} | trim }}]`, " "), /does not show/);
+  fails(() => continued(`[{{ ${LAST} }}]`, ""), /does not show/);
+  const prefixed = new ChatTemplate(new Map([["default", `{{ ${LAST} }}>`]]), {}, "<s>");
+  assert.deepEqual(prefixed.renderPrompt([question], { continueFinalMessage: true }), {
+    text: "<s>again",
+    content: [[3, 8]],
+  });
+});
+
+test("a prompt knows what came with the request", () => {
+  const prefixed = (content: string, prefix: string) =>
+    new ChatTemplate(new Map([["default", "{{ messages[0].content }}"]]), {}, prefix).renderPrompt([
+      { role: "user", content },
+    ]);
+  // A beginning that the request wrote is not the template's.
+  assert.deepEqual(prefixed("<s>x", "<s>"), { text: "<s><s>x", content: [[3, 7]] });
+  assert.deepEqual(prefixed("<s>x", ""), { text: "<s>x", content: [[0, 4]] });
+  const shown = (message: Record<string, unknown> & { role: string }, source: string, options = {}) =>
+    make(source).renderPrompt([message], options).content;
+  const ROLE = "<{{ messages[0].role }}>";
+  for (const role of ["system", "developer", "user", "assistant", "tool", "function", "ipython", "observation"])
+    assert.deepEqual(shown({ role }, ROLE), [], role);
+  assert.deepEqual(shown({ role: "wizard" }, ROLE), [[1, 7]]);
+  assert.deepEqual(shown({ role: "user", name: "user" }, "<{{ messages[0].name }}>"), [[1, 5]]);
+  assert.deepEqual(shown({ role: "user", absent: undefined }, "{{ messages[0].absent is defined }}"), []);
+  assert.deepEqual(shown(user, "{{ eos_token }}{{ tone }}", { variables: { tone: "dry" } }), [[4, 7]]);
+  const call = { role: "assistant", tool_calls: [{ function: { arguments: '{"a": "b"}' } }, null] };
+  assert.deepEqual(shown(call, "<{{ messages[0].tool_calls[0].function.arguments.a }}>"), [[1, 2]]);
+});
+
+test("all templates are its source", () => {
+  assert.equal(make("a", [["tool_use", "b"]]).source, "a\nb");
+});
+
 test("tools reach the template, and a template of their own where there is one", () => {
   const tools = [{ type: "function", function: { name: "f" } }];
   assert.match(

@@ -40,6 +40,7 @@ test("bytes that can never become a character are U+FFFD, half a character only 
   const id = (byte: number) => byteFallback.tokenToId(`<0x${byte.toString(16).toUpperCase()}>`)!;
   const detokenizer = new StreamDetokenizer(byteFallback);
   assert.equal(detokenizer.push(id(0xff)), "\uFFFD");
+  assert.equal(detokenizer.push(id(0xf8)), "\uFFFD");
   assert.equal(detokenizer.push(id(0xe6)), "");
   assert.equal(detokenizer.push(id(0xbc)), "");
   assert.equal(detokenizer.flush(), "\uFFFD");

@@ -104,8 +104,8 @@ function partialCharLen(bytes: Uint8Array): number {
   for (let len = 1; len <= 3 && len <= end; len++) {
     const byte = bytes[end - len]!;
     if ((byte & 0xc0) === 0x80) continue;
-    const charLen = byte >= 0xf0 && byte < 0xf8 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return byte < 0xf8 && charLen > len ? len : 0;
+    const charLen = byte >= 0xf8 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return charLen > len ? len : 0;
   }
   return 0;
 }
