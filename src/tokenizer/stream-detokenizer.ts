@@ -98,14 +98,16 @@ function textsOf(tokenizer: Tokenizer): Map<number, string> {
   return texts;
 }
 
+/** The least first byte of a character of more than 1, 2 and 3 bytes. */
+const LONGER_THAN = [0, 0xc0, 0xe0, 0xf0];
+
 /** Length of the unfinished character that the bytes end with; 0 when they end with a whole or a broken one. */
 function partialCharLen(bytes: Uint8Array): number {
   const end = bytes.length;
   for (let len = 1; len <= 3 && len <= end; len++) {
     const byte = bytes[end - len]!;
     if ((byte & 0xc0) === 0x80) continue;
-    const charLen = byte >= 0xf8 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return charLen > len ? len : 0;
+    return byte >= LONGER_THAN[len]! && byte < 0xf8 ? len : 0;
   }
   return 0;
 }

@@ -228,6 +228,7 @@ test("without a network: what is wrong and what to do", async () => {
   await fails(pull("org/model", options({ HF_HUB_OFFLINE: "1" })), "model_not_found", /HF_HUB_OFFLINE is set/);
   await fails(resolveModel("org/model", { ...options(), canPull: false }), "model_not_found", /pagoda pull org\/model/);
   await fails(pull("org/model", options({ HF_ENDPOINT: "ftp://x" })), "invalid_option", /HF_ENDPOINT is ftp/);
+  await fails(pull("org/model", options({ HF_ENDPOINT: "http://a b" })), "pull_failed", /URL/);
 });
 
 test("what a hub must not be able to make us do", async () => {
@@ -248,6 +249,15 @@ test("what a hub must not be able to make us do", async () => {
     hub.faults.tree = [file, { ...file, ...change }];
     await fails(pull("org/model", options()), "pull_failed", pattern);
   }
+  // What is there already needs no room; what comes after it does.
+  const oid = createHash("sha1").update("blob 2\0{}").digest("hex");
+  mkdirSync(join(cache, "models--org--model/blobs"), { recursive: true });
+  writeFileSync(join(cache, "models--org--model/blobs", oid), "{}");
+  const weights = { ...file, path: "model.safetensors", lfs: { oid: "0".repeat(64), size: 2 ** 52, pointerSize: 1 } };
+  hub.faults.tree = [{ ...file, oid }, weights];
+  await fails(pull("org/model", options()), "pull_failed", new RegExp(`needs ${2 ** 52} bytes`));
+  writeFileSync(join(cache, "models--org--model/blobs", `${"0".repeat(64)}.incomplete`), "12345");
+  await fails(pull("org/model", options()), "pull_failed", new RegExp(`needs ${2 ** 52 - 5} bytes`));
 });
 
 test("a path is a path: a folder, a file, a folder with one GGUF in it", async () => {
