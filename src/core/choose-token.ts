@@ -80,8 +80,7 @@ function drawFiltered(logits: Float32Array, max: number, rule: ChoiceRule, unifo
     let sum = 0;
     for (count = 0; count < ids.length && sum < rule.topP * whole; count++) sum += weights[count]!;
   }
-  const floor = rule.minP * weights[0]!;
-  while (count > 1 && weights[count - 1]! < floor) count--;
+  while (count > 1 && weights[count - 1]! < rule.minP) count--; // the best one's weight is 1
   if (count === 0) count = 1; // topP 0: the best one
 
   total = 0;

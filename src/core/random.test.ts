@@ -33,3 +33,17 @@ test("uniformAt is in [0, 1), differs by seed, sample and position, and is unifo
   for (const count of buckets) assert.ok(Math.abs(count - 1000) < 150, `bucket of ${count}`);
   assert.notEqual(uniformAt(1, 0, 0), uniformAt(1 + 2 ** 32, 0, 0));
 });
+
+test("uniformAt takes its bits from the first two words of the block of (position, sample) under the seed's two words", () => {
+  const words = new Uint32Array(4);
+  for (const [seed, sample, position] of [
+    [0, 0, 0],
+    [5, 3, 200],
+    [2 ** 32 + 5, 0, 7],
+    [2 ** 53 - 1, 9, 100],
+  ] as const) {
+    philox4x32(words, position, sample, 0, 0, seed % 2 ** 32, Math.floor(seed / 2 ** 32));
+    const bits = (BigInt(words[0]! >>> 5) << 26n) | BigInt(words[1]! >>> 6);
+    assert.equal(uniformAt(seed, sample, position), Number(bits) / 2 ** 53);
+  }
+});

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createSampled, sampleRow } from "./sample-row.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "./sampling.js";
-import { isPlainRow, MAX_TOP_LOGPROBS, SamplingRows } from "./sampling-rows.js";
+import { isPlainRow, MAX_TOP_LOGPROBS, mostAlternatives, SamplingRows } from "./sampling-rows.js";
 
 const DRAW: SamplingParams = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 1 };
 
@@ -69,6 +69,95 @@ test("reports are the log-softmax before any edit, best first with ties to the l
   assert.ok(Math.abs(out.logprobs[1]! - (3 - total)) < 1e-6);
   assert.deepEqual([...out.topIds.subarray(0, 3)], [1, 2, 3]);
   assert.equal(out.topIds[MAX_TOP_LOGPROBS], 0, "none was asked for");
+});
+
+test("of several rows each has its own rule, edits and place; a row of which nothing may be chosen says so", () => {
+  const logits = Float32Array.of(5, 4, 4, 3, Number.NaN);
+  const rows = new SamplingRows(4);
+  rows.add(0);
+  rows.setDraw({ ...DRAW, temperature: 1, topP: 0.9, minP: 0.001 }, 0.9);
+  rows.setBias([
+    [1, 1],
+    [2, 2],
+    [3, 4],
+  ]);
+  rows.setPenalties({ ...DRAW, repetitionPenalty: 2 }, Int32Array.of(0, 0, 1), 2, 3);
+  rows.add(0);
+  rows.setDraw({ ...DRAW, temperature: 1, topK: 2, logprobs: 5 }, 0.9999);
+  rows.add(0);
+  rows.setGiven(0, 2);
+  rows.add(0);
+  rows.setDraw({ ...DRAW, temperature: 2, logprobs: 1 }, 0.5);
+  rows.setMask(Int32Array.of(0));
+  rows.add(0);
+  rows.setDraw({ ...DRAW, temperature: 1, minP: 0.9 }, 0.9999);
+  rows.add(0);
+  rows.setDraw({ ...DRAW, temperature: 1, topP: 0.5 }, 0.9999);
+  rows.add(0);
+  rows.setDraw({ ...DRAW, temperature: 1 }, 0.9999);
+  const out = createSampled(8);
+  let seen: number[] = [];
+  for (let row = 0; row < 7; row++) {
+    sampleRow(out, row + 1, logits, rows, row, (values) => {
+      if (row === 0) seen = [...values];
+    });
+  }
+  assert.deepEqual(seen, [2.5, 2.5, 6, 7, Number.NaN]);
+  assert.deepEqual([...out.ids], [0, 2, 1, 0, -1, 0, 0, 3]);
+  const total = Math.log(Math.exp(5) + 2 * Math.exp(4) + Math.exp(3));
+  const near = (found: Float32Array, expected: readonly number[]) =>
+    expected.forEach((value, i) => {
+      assert.ok(found[i] === value || Math.abs(found[i]! - value) < 1e-6, `${found} is not ${expected}`);
+    });
+  const nothing = Number.NEGATIVE_INFINITY;
+  near(out.logprobs, [0, 0, 4 - total, 5 - total, nothing, 0]);
+  const topOf = (entry: number, count: number) =>
+    [
+      [...out.topIds.subarray(entry * MAX_TOP_LOGPROBS, entry * MAX_TOP_LOGPROBS + count)],
+      out.topLogprobs.subarray(entry * MAX_TOP_LOGPROBS, entry * MAX_TOP_LOGPROBS + count),
+    ] as const;
+  const [ids, logprobs] = topOf(2, 6);
+  assert.deepEqual(ids, [0, 1, 2, 3, -1, 0]);
+  near(logprobs, [5 - total, 4 - total, 4 - total, 3 - total, nothing, 0]);
+  assert.deepEqual(topOf(3, 3)[0], [0, 1, 0]);
+  near(topOf(3, 3)[1], [5 - total, 4 - total, 0]);
+  assert.deepEqual(
+    [topOf(4, 2)[0], out.topIds.length, out.topLogprobs.length],
+    [[0, 0], 8 * MAX_TOP_LOGPROBS, 8 * MAX_TOP_LOGPROBS],
+  );
+  assert.deepEqual([mostAlternatives(rows), rows.count, rows.add(3)], [5, 7, 7]);
+  rows.clear();
+  assert.deepEqual([mostAlternatives(rows), rows.count, rows.numLists], [-1, 0, 0]);
+});
+
+test("which rows are plain: those that draw, report nothing, and edit nothing", () => {
+  const given = (rows: SamplingRows) => rows.setGiven(0, -1);
+  const edits: ((rows: SamplingRows) => void)[] = [
+    given,
+    (rows) => rows.setDraw({ ...DRAW, logprobs: 0 }, 0),
+    (rows) => rows.setMask(Int32Array.of()),
+    (rows) => rows.setBias([[0, 1]]),
+    (rows) => rows.setForbidden(Int32Array.of(9)),
+    (rows) => rows.setPenalties({ ...DRAW, repetitionPenalty: 2 }, Int32Array.of(1), 1, 1),
+    (rows) => rows.setPenalties({ ...DRAW, presencePenalty: 2 }, Int32Array.of(1), 0, 1),
+  ];
+  const rows = new SamplingRows();
+  for (const edit of edits) {
+    rows.add(0);
+    rows.setPenalties({ ...DRAW, presencePenalty: 2 }, Int32Array.of(1, 2), 2, 2);
+    assert.ok(isPlainRow(rows, rows.count - 1), "a prompt alone is penalized by repetition only");
+    edit(rows);
+    assert.equal(isPlainRow(rows, rows.count - 1), false, String(edit));
+  }
+});
+
+test("a mask that begins the lists counts; a forbidden id outside the vocabulary does not", () => {
+  const masked = (count: number) => edited(new Array(count).fill(1), (rows) => rows.setMask(Int32Array.of(0b101, -1)));
+  assert.deepEqual([masked(3), masked(34).filter(Number.isFinite).length], [[1, Number.NEGATIVE_INFINITY, 1], 4]);
+  assert.deepEqual(
+    edited([1, 1], (rows) => rows.setForbidden(Int32Array.of(2, 1))),
+    [1, Number.NEGATIVE_INFINITY],
+  );
 });
 
 test("rows start plain, and grow without losing what they hold", () => {

@@ -8,4 +8,8 @@ test("what may have been meant: the closest first, however it is spelt; everythi
   assert.equal(suggest("max_tokens", known), "maxTokens, minTokens");
   assert.equal(suggest("min", known), "minTokens");
   assert.equal(suggest("colour", known), known.join(", "));
+  assert.equal(suggest("abcdefg", ["abcdxyz", "abcwxyz"]), "abcdxyz", "three letters may differ");
+  assert.equal(suggest("abc", ["xyc", "xyz"]), "xyc", "of a short name, half of them");
+  assert.equal(suggest("ab", ["a", "b", "ba", "xb"]), "a, b, xb");
+  assert.equal(suggest("kitten", ["sitting", "kitchen", "mitten", "kit"]), "mitten, kitchen, sitting, kit");
 });

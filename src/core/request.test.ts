@@ -1,0 +1,82 @@
+// A request's own books: what it is when nothing is said of it, and its tokens as they are promised, come and are taken back.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { RequestId } from "./ids.js";
+import { Request, type RequestInit } from "./request.js";
+import { SAMPLING_DEFAULTS } from "./sampling.js";
+
+const request = (init: Partial<RequestInit> = {}, maxTokens = 5) =>
+  new Request({
+    ...{ id: "a" as unknown as RequestId, prompt: [7, 8, 9], sampling: { ...SAMPLING_DEFAULTS, seed: 1, maxTokens } },
+    ...init,
+  });
+
+test("what is not said of a request is plain; what is said is kept", () => {
+  const { tables, sampling, tokens, ...plain } = { ...request() };
+  assert.deepEqual([tables.length, sampling.maxTokens, [...tokens]], [1, 5, [7, 8, 9, 0, 0, 0, 0, 0]]);
+  assert.deepEqual(plain, {
+    ...{ id: "a", priority: 0, salt: "", client: "", arrivalMs: 0, sampleIndex: 0, readsCache: true, isWhole: false },
+    ...{ secondStart: Number.POSITIVE_INFINITY, promptLen: 3, maxLength: 8, runsAhead: false, readiness: null },
+    ...{ state: "waiting", finishReason: null, numTokens: 3, numComputed: 0, numInFlight: 0, numPromised: 0 },
+    ...{ numSharedPages: 0, hashes: new Int32Array(0), numHashedPages: 0, pendingSnapshots: [], lastSnapshotEnd: 0 },
+    ...{ arrivalOrder: 0, lastServedStep: 0, share: null, numCached: 0, numChunks: 0, numSteps: 0, numPreemptions: 0 },
+    ...{ acceptedMs: -1, firstScheduledMs: -1, firstTokenMs: -1, finishedMs: -1 },
+  });
+  const said = {
+    ...{ priority: 3, salt: "s", client: "c", arrivalMs: 4, sampleIndex: 2, readsCache: false, isWhole: true },
+    ...{ secondStart: 1, runsAhead: true },
+  };
+  const { maxLength, ...kept } = request({ ...said, maxLength: 6 });
+  assert.equal(maxLength, 6);
+  for (const [key, value] of Object.entries(said)) assert.equal(kept[key as keyof typeof kept], value, key);
+  assert.equal(request({ maxLength: 9 }).maxLength, 8);
+  assert.equal(request({}, 1000).tokens.length, 3 + 256, "no more room than an answer usually needs");
+});
+
+test("tokens come one by one or several at once; what a flight promised stands until it lands", () => {
+  const one = request({}, 2);
+  one.numComputed = 3;
+  one.numInFlight = 3;
+  assert.deepEqual([one.numLanded, one.numGenerated, one.numExpected], [0, 0, 3]);
+  one.numPromised = 1;
+  one.expect(3, 0);
+  one.expect(4, 4);
+  one.expect(5, 6);
+  assert.deepEqual([...one.tokens.subarray(0, 6)], [7, 8, 9, -1, -5, -7]);
+  assert.deepEqual([one.tokens.length, one.numExpected, one.numTokens], [10, 4, 3]);
+  one.numInFlight = 0;
+  one.accept([10, 99], 1);
+  assert.deepEqual([one.numTokens, one.numPromised, one.numComputed, one.numLanded, one.numGenerated], [4, 0, 3, 3, 1]);
+  one.numComputed = 8;
+  one.accept([11, 12, 13], 2);
+  assert.deepEqual(
+    [one.numTokens, one.numPromised, one.numComputed, one.numLanded],
+    [6, 0, 5, 5],
+    "drafts are not computed",
+  );
+  assert.deepEqual([...one.tokens.subarray(0, 6)], [7, 8, 9, 10, 11, 12]);
+  one.numPromised = 2;
+  one.numComputed = 9;
+  assert.equal(one.numLanded, 6, "no more than is known");
+  one.accept([13], 1);
+  assert.deepEqual([one.numTokens, one.numPromised, one.numComputed], [7, 1, 7]);
+  for (let id = 14; id < 40; id++) one.appendToken(id);
+  assert.deepEqual(
+    [...one.tokens.subarray(0, one.numTokens)],
+    Array.from({ length: 33 }, (_, i) => 7 + i),
+  );
+  assert.equal(one.tokens.length, 40);
+});
+
+test("of what was found in the cache, no more than the prompt counts for it", () => {
+  const one = request();
+  for (const [numCached, counted] of [
+    [2, 2],
+    [3, 3],
+    [5, 3],
+  ] as const) {
+    one.numCached = numCached;
+    assert.equal(one.numCachedPrompt, counted);
+  }
+});
