@@ -83,8 +83,7 @@ export class Replica {
       });
       clearTimeout(timer);
     }
-    this.#handOver(() => true);
-    this.#flush();
+    this.#handOver(() => true); // said in this turn, before anybody who waits goes on
   }
 
   close(): void {

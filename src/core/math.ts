@@ -15,6 +15,6 @@ export function alignUp(value: number, multiple: number): number {
 /** The next of 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ...: few sizes, at most a quarter larger, so that few graphs serve all. */
 export function bucket(count: number): number {
   if (count <= 8) return count;
-  const step = 2 ** (Math.floor(Math.log2(count - 1)) - 2);
+  const step = 2 ** (Math.floor(Math.log2(count)) - 2);
   return Math.ceil(count / step) * step;
 }

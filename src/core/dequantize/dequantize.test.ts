@@ -239,6 +239,32 @@ test("plain types: f32, bf16 and integers, from any alignment", () => {
   assert.deepEqual([...out], [-3, 2 ** 40]);
 });
 
+test("blocks have the sizes of their formats; each is decoded by itself, and nothing is written behind the last", () => {
+  const sizes =
+    "f32 1 4, f16 1 2, bf16 1 2, f8_e4m3 1 1, f8_e5m2 1 1, f8_e4m3_64 64 68, i8 1 1, u8 1 1, i32 1 4, i64 1 8, q8_0 32 34, " +
+    "q4_0 32 18, q4_1 32 20, q5_0 32 22, q5_1 32 24, q2_k 256 84, q3_k 256 110, q4_k 256 144, q5_k 256 176, q6_k 256 210, " +
+    "iq4_nl 32 18, iq4_xs 256 136, iq1_s 256 50, iq1_m 256 56, iq2_xxs 256 66, iq2_xs 256 74, iq2_s 256 82, " +
+    "iq3_xxs 256 98, iq3_s 256 110, tq1_0 256 54, tq2_0 256 66, q1_0 128 18, q2_0 64 18, mxfp4 32 17, nvfp4 64 36";
+  const found = Object.entries(BLOCK_OF).map(([dtype, [elements, bytes]]) => `${dtype} ${elements} ${bytes}`);
+  assert.equal(found.join(", "), sizes);
+  for (const [dtype, [elements, size]] of Object.entries(BLOCK_OF) as [TensorDtype, readonly [number, number]][]) {
+    const bytes = randomBytes(5 * size, 31);
+    const out = new Float32Array(3 * elements + 300).fill(777);
+    dequantize(dtype, bytes, out, 3 * elements);
+    const one = new Float32Array(elements);
+    for (let block = 0; block < 3; block++) {
+      dequantize(dtype, bytes.subarray(block * size, (block + 1) * size), one, elements);
+      assert.deepEqual(out.subarray(block * elements, (block + 1) * elements), one, `${dtype} ${block}`);
+    }
+    assert.ok(
+      out.subarray(3 * elements).every((value) => value === 777),
+      dtype,
+    );
+    const short = bytes.subarray(0, 3 * size - 1);
+    assert.throws(() => dequantize(dtype, short, out, 3 * elements), /do not fit/, dtype);
+  }
+});
+
 test("sizes that do not fit are refused", () => {
   const out = new Float32Array(64);
   assert.throws(() => dequantize("q4_0", new Uint8Array(18), out, 16), /whole blocks of 32/);

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { entryOf } from "../../test/support/told-cluster.js";
+import { until } from "../../test/support/until.js";
+import type { Lease } from "./lease.js";
+import type { Mailbox } from "./mailbox.js";
+import { Members } from "./members.js";
+import type { MemberEntry } from "./registration.js";
+import { Subjects } from "./subjects.js";
+
+type Callback = (error: Error | null, message: { data: Uint8Array; subject: string }) => void;
+
+/** Members who say what they are told to, and one who listens to them. */
+async function told(listed: readonly MemberEntry[] = []) {
+  let callback!: Callback;
+  const subscribed: string[] = [];
+  const nats = {
+    subscribe: (subject: string, options: { callback: Callback }) => {
+      subscribed.push(subject);
+      callback = options.callback;
+      return { unsubscribe: () => void subscribed.pop() };
+    },
+  };
+  const members = new Members({ nats, subjects: new Subjects("test") } as unknown as Mailbox);
+  const heard: unknown[] = [];
+  const listener = {
+    onReplica: ({ id, state }: { id: string; state: string }) => void heard.push([id, state]),
+    onLost: (id: string, reason: string) => void heard.push([id, reason]),
+  };
+  const unfollow = members.follow(listener);
+  await members.start({ list: async () => listed } as unknown as Lease);
+  const say = (subject: string, text: string, error: Error | null = null) =>
+    callback(error, { subject: `$KV.pagoda_test.${subject}`, data: Buffer.from(text) });
+  return { members, listener, unfollow, subscribed, say, taken: () => heard.splice(0) };
+}
+
+const ROUTER = { kind: "router", id: "r", leaseMs: 60_000 } as unknown as MemberEntry;
+
+test("replicas are those of the bucket and those who say so, until they leave; routers are known, and nobody's business", async () => {
+  const { members, subscribed, say, taken, listener, unfollow } = await told([entryOf("a"), ROUTER]);
+  assert.deepEqual(subscribed, ["$KV.pagoda_test.>"]);
+  assert.deepEqual(taken(), [["a", "ready"]]);
+  say("replica.b", JSON.stringify(entryOf("b")));
+  say("replica.a", JSON.stringify(entryOf("a", { state: "draining" })));
+  say("router.q", JSON.stringify({ ...ROUTER, id: "q" }));
+  assert.deepEqual(taken(), [
+    ["b", "ready"],
+    ["a", "draining"],
+  ]);
+  for (const text of [
+    "x",
+    "null",
+    "1",
+    '{"id":5,"leaseMs":5,"kind":"replica"}',
+    '{"id":"z","leaseMs":"5","kind":"replica"}',
+  ])
+    say("replica.z", text);
+  say("replica.y", JSON.stringify(entryOf("y")), new Error("not allowed"));
+  assert.deepEqual(taken(), [], "what is no entry is dropped");
+  assert.deepEqual(
+    members.replicas().map(({ id, state }) => [id, state]),
+    [
+      ["a", "draining"],
+      ["b", "ready"],
+    ],
+  );
+  assert.deepEqual([members.get("b")?.id, members.get("r"), members.get("z")], ["b", null, null]);
+  const late: string[] = [];
+  members.follow({ ...listener, onReplica: ({ id }) => void late.push(id) })();
+  assert.deepEqual(late, ["a", "b"], "one that comes late is told of all");
+  taken();
+  for (const who of ["replica.b", "router.r", "replica.nobody"]) say(who, "");
+  assert.deepEqual([taken(), members.get("b")], [[["b", "it left the cluster"]], null]);
+  unfollow();
+  say("replica.a", "");
+  say("replica.c", JSON.stringify(entryOf("c")));
+  assert.deepEqual([taken(), late, members.replicas().length], [[], ["a", "b"], 1]);
+  members.close();
+  assert.deepEqual(subscribed, []);
+});
+
+test("who is silent for a lease is lost; whatever a member says, it lives", async () => {
+  const lease = (id: string, leaseMs: number) => entryOf(id, { leaseMs });
+  const { members, taken } = await told([lease("a", 60_000), lease("b", 5), lease("c", 500), ROUTER]);
+  taken();
+  members.noteLife("nobody");
+  await until(() => {
+    members.noteLife("c");
+    members.expire();
+    return members.get("b") === null;
+  }, "its lease is over");
+  assert.deepEqual(taken(), [["b", "it has not been heard for 0.005 s"]]);
+  assert.deepEqual(
+    members.replicas().map(({ id }) => id),
+    ["a", "c"],
+  );
+  members.noteLife("c");
+  members.expire();
+  assert.deepEqual(taken(), [], "lost once");
+  new Members({} as Mailbox).close(); // one that never began
+});
