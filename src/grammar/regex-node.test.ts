@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { accepts, byteCompiler, draw, seeded } from "../../test/support/byte-matcher.js";
-import { automatonOf } from "./automaton.js";
-import { regexNode } from "./regex-node.js";
 
 const compiler = await byteCompiler();
 
@@ -76,14 +74,6 @@ test("a grammar of an expression takes what the expression matches as a whole", 
         `${source} on ${JSON.stringify(text)}`,
       );
   }
-});
-
-test("what an automaton costs is drawn from the grammar's budget; one that costs more is not made", () => {
-  const node = regexNode("(ab|cd)*e", false);
-  const budget = { work: 1000 };
-  assert.ok(automatonOf(node, budget) !== null);
-  assert.ok(budget.work > 900 && budget.work < 1000, `${budget.work}`);
-  assert.equal(automatonOf(node, { work: 1 }), null);
 });
 
 test("alternatives that begin and end alike are kept apart: every text of up to six letters, for random sets of words", () => {

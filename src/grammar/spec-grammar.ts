@@ -1,6 +1,7 @@
 // A constraint as the EBNF text that the matcher compiles. A hostile source may take long: this runs in a matcher's thread.
 
 import { RequestError } from "../core/errors.js";
+import { RecentMap } from "../core/recent-map.js";
 import { type CallsSource, callsRule } from "./call-grammar.js";
 import type { ConstraintSpec } from "./constraint.js";
 import { valueRule } from "./json-grammar.js";
@@ -12,7 +13,7 @@ import { schemaRule } from "./schema-grammar.js";
 const MAX_SOURCE = 200_000; // characters
 /** A request's grammar is asked for several times on its way. */
 const MAX_RECENT = 32;
-const recent = new Map<string, string>();
+const recent = new RecentMap<string, string>(MAX_RECENT);
 
 /** Throws RequestError for what cannot be promised. The root rule is `root`. */
 export function grammarOf(spec: ConstraintSpec): string {
@@ -20,7 +21,6 @@ export function grammarOf(spec: ConstraintSpec): string {
   let grammar = recent.get(key);
   if (grammar === undefined) {
     grammar = makeGrammar(spec);
-    if (recent.size === MAX_RECENT) recent.delete(recent.keys().next().value!);
     recent.set(key, grammar);
   }
   return grammar;

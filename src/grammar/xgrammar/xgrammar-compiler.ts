@@ -9,6 +9,7 @@
 // cheap never stands behind what is dear for long, and the dearer a grammar, the less of the processor it gets while others want it.
 
 import { errorFor } from "../../core/errors.js";
+import { RecentMap } from "../../core/recent-map.js";
 import type { Turn } from "../../threads/turn.js";
 import type { Asker, ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../constraint.js";
 import { CheckQueue } from "./check-queue.js";
@@ -45,7 +46,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
   readonly #maxCheckMs: number;
   readonly #live = new Set<XGrammarConstraint>();
   /** By kind and source, least recently asked for first. */
-  readonly #verdicts = new Map<string, Verdict>();
+  readonly #verdicts = new RecentMap<string, Verdict>(MAX_REMEMBERED);
   #numIds = 0;
 
   /** The vocabulary is asked for when the first constraint is. */
@@ -68,7 +69,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
       if (!asker.isWanted()) return;
       await this.#checkOnce(key, spec, asker);
     }
-    this.#remember(key, this.#verdicts.get(key)!);
+    this.#verdicts.set(key, this.#verdicts.get(key)!); // what is asked for again is kept longer
   }
 
   /** Whoever asks for a grammar that is being checked waits for the same check. */
@@ -82,16 +83,10 @@ export class XGrammarCompiler implements ConstraintCompiler {
     const isWanted = (): boolean => askers.some((other) => other.isWanted());
     const done = this.#check(spec, { client: asker.client, isWanted }).then((verdict) => {
       this.#checking.delete(key);
-      if (verdict !== null) this.#remember(key, verdict);
+      if (verdict !== null) this.#verdicts.set(key, verdict);
     });
     this.#checking.set(key, { askers, done });
     return done;
-  }
-
-  #remember(key: string, verdict: Verdict): void {
-    this.#verdicts.delete(key); // what is asked for again moves to the end
-    this.#verdicts.set(key, verdict);
-    if (this.#verdicts.size > MAX_REMEMBERED) this.#verdicts.delete(this.#verdicts.keys().next().value!);
   }
 
   compile(spec: ConstraintSpec, accepted: ArrayLike<number> = []): TokenConstraint {
