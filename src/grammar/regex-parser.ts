@@ -127,16 +127,16 @@ class RegexParser {
     const ranges: (readonly [number, number])[] = [];
     while (!this.#take("]")) {
       const low = this.#classItem();
-      const isRange = this.#peek() === "-" && this.#chars[this.#at + 1] !== "]" && this.#at + 1 < this.#chars.length;
-      if (!isRange) {
+      if (this.#peek() !== "-" || this.#chars[this.#at + 1] === "]") {
         ranges.push(...low);
         continue;
       }
       this.#at++;
-      const high = this.#classItem();
-      if (!isSingle(low) || !isSingle(high)) this.#fail("a range must lie between two characters");
-      if (low[0]![0] > high[0]![0]) this.#fail("a range is out of order");
-      ranges.push([low[0]![0], high[0]![0]]);
+      const from = codeOf(low);
+      const to = codeOf(this.#classItem());
+      if (from === null || to === null) return this.#fail("a range must lie between two characters");
+      if (from > to) this.#fail("a range is out of order");
+      ranges.push([from, to]);
     }
     const points = isNegated ? complement(ranges) : subtract(union(ranges), []);
     if (points.length === 0) this.#fail("a character class is empty");
@@ -218,6 +218,8 @@ function single(char: string): CodePoints {
   return point(char.codePointAt(0)!);
 }
 
-function isSingle(points: CodePoints): boolean {
-  return points.length === 1 && points[0]![0] === points[0]![1];
+/** Of a set of one. */
+function codeOf(points: CodePoints): number | null {
+  const [low, high] = points[0]!;
+  return points.length === 1 && low === high ? low : null;
 }

@@ -171,7 +171,7 @@ class SchemaGrammar {
     if (max !== null && max < prefix.length)
       fail(path, `maxItems ${max} is less than its ${prefix.length} prefixItems`);
     const fixed = prefix.map((item, i) => this.rule(item, `${path}/prefixItems/${i}`, depth + 1));
-    const rest = isOldTuple ? undefined : schema.items;
+    const rest = isOldTuple ? undefined : orClosed(schema.items, schema.unevaluatedItems);
     const hasRest = rest !== false && (rest !== undefined || fixed.length === 0);
     const restMin = Math.max(0, min - fixed.length);
     if (!hasRest && restMin > 0) fail(path, `minItems ${min} exceeds the items that are described`);
@@ -189,7 +189,7 @@ class SchemaGrammar {
     if (!isSchemaObject(properties)) fail(path, "properties must be an object");
     const required = schema.required ?? [];
     if (!Array.isArray(required)) fail(path, "required must be a list of names");
-    const additional = schema.additionalProperties;
+    const additional = orClosed(schema.additionalProperties, schema.unevaluatedProperties);
     const names = Object.keys(properties);
     for (const name of required)
       if (!names.includes(name as string)) fail(path, `the required property ${JSON.stringify(name)} is not described`);
@@ -246,6 +246,11 @@ function countOf(schema: Schema, keyword: string, path: string): number | null {
   if (!Number.isInteger(value) || (value as number) < 0) fail(path, `${keyword} must be a whole number of at least 0`);
   if ((value as number) > MAX_COUNT) fail(path, `${keyword} ${value} exceeds ${MAX_COUNT}`);
   return value as number;
+}
+
+/** What is said of further members, where nothing is that they must all be described. */
+function orClosed(further: unknown, unevaluated: unknown): unknown {
+  return further === undefined && unevaluated === false ? false : further;
 }
 
 function isPlainStringSchema(schema: unknown): boolean {

@@ -40,6 +40,44 @@ test("a source has its longest length", () => {
   assert.match(written("json_schema", "{"), /^! .*it is not JSON/);
 });
 
+test("every keyword that leads into another schema counts as one of forty levels", () => {
+  const LEAF = { type: "string" };
+  const ways: Record<string, (inner: object) => object> = {
+    "properties/a": (inner) => ({ properties: { a: inner } }),
+    additionalProperties: (inner) => ({ additionalProperties: inner, type: "object" }),
+    items: (inner) => ({ items: inner }),
+    "prefixItems/0": (inner) => ({ prefixItems: [inner] }),
+    "anyOf/1": (inner) => ({ anyOf: [{ type: "null" }, inner] }),
+    "oneOf/0": (inner) => ({ oneOf: [inner], title: "x" }),
+    "allOf/0": (inner) => ({ allOf: [inner] }),
+  };
+  const nested = (levels: number, way: (inner: object) => object, leaf: object = LEAF): string => {
+    let schema = leaf;
+    for (let i = 0; i < levels; i++) schema = way(schema);
+    return JSON.stringify(schema);
+  };
+  for (const [place, way] of Object.entries(ways)) {
+    assert.match(written("json_schema", nested(40, way)), /^root/, place);
+    const path = `#${`/${place}`.repeat(41)}`;
+    assert.match(written("json_schema", nested(41, way)), /^! .*nested deeper than 40/, place);
+    assert.ok(written("json_schema", nested(41, way)).includes(`(at ${path})`), place);
+  }
+  const names = { type: "object", propertyNames: { pattern: "a" }, additionalProperties: LEAF };
+  assert.match(written("json_schema", nested(39, ways.items!, names)), /^root/);
+  assert.match(
+    written("json_schema", nested(40, ways.items!, names)),
+    /nested deeper than 40 \(at #.*\/propertyNames\)/,
+  );
+  const chain = (length: number) => {
+    const $defs = Object.fromEntries(
+      Array.from({ length }, (_, i) => [i, { items: i + 1 === length ? LEAF : { $ref: `#/$defs/${i + 1}` } }]),
+    );
+    return written("json_schema", JSON.stringify({ $ref: "#/$defs/0", $defs }));
+  };
+  assert.match(chain(20), /^root/);
+  assert.match(chain(21), /nested deeper than 40 \(at #\/\$defs\/20\/items\)/);
+});
+
 test("strings of any length, in as few rules as can be", () => {
   const named = (schema: object) =>
     [...written("json_schema", JSON.stringify(schema)).matchAll(/^(\w+) ::=/gm)].map(([, name]) => name);

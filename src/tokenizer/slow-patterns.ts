@@ -7,16 +7,18 @@ import { FormatError } from "../core/errors.js";
 const RUN = 48; // long enough for what grows exponentially, too short for what merely grows
 const LIMIT_MS = 1000;
 const MAX_TRIES = 5;
+const MAX_TEXTS = 100;
+const MAX_DEPTH = 20;
 const ALWAYS = ["a", "A", "1", " ", "\n", ".", "'", "é"];
 
 export function refuseSlowPatterns(json: Record<string, unknown>, file: string): void {
-  for (const [what, source] of patternsOf(json.pre_tokenizer, "pre_tokenizer", 0)) tryPattern(source, what, file);
-  for (const [what, source] of patternsOf(json.normalizer, "normalizer", 0)) tryPattern(source, what, file);
+  for (const part of ["pre_tokenizer", "normalizer"])
+    for (const [what, source] of patternsOf(json[part], part)) tryPattern(source, what, file);
 }
 
 /** Every `{ Regex: source }` below a part of the file. */
-function patternsOf(value: unknown, path: string, depth: number): [string, string][] {
-  if (typeof value !== "object" || value === null || depth > 20) return [];
+export function patternsOf(value: unknown, path: string, depth = 0): [path: string, source: string][] {
+  if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return [];
   return Object.entries(value).flatMap(([key, inner]): [string, string][] => {
     if (key === "Regex" && typeof inner === "string") return [[path, inner]];
     return patternsOf(inner, `${path}.${key}`, depth + 1);
@@ -30,13 +32,17 @@ function tryPattern(source: string, what: string, file: string): void {
   } catch {
     return; // of another dialect: who reads it says what is wrong with it
   }
-  const chars = new Set([...ALWAYS, ...[...source].filter((char) => /[\p{L}\p{N}\p{P}\p{S}]/u.test(char))]);
-  const texts = [...chars].slice(0, 100).map((char) => `${char.repeat(RUN)}\0`);
-  if (!isQuick(expression, texts)) {
+  if (!isQuick(expression, provocationsOf(source))) {
     const found = JSON.stringify(source.length > 100 ? `${source.slice(0, 100)}...` : source);
     const expected = `an expression that reads ${RUN} characters in less than a second`;
     throw new FormatError("file_corrupt", { file, what, expected, found });
   }
+}
+
+/** Runs of the characters that the expression names, and of some that it may mean by a class. */
+export function provocationsOf(source: string): string[] {
+  const chars = new Set([...ALWAYS, ...[...source].filter((char) => /[\p{L}\p{N}\p{P}\p{S}]/u.test(char))]);
+  return [...chars].slice(0, MAX_TEXTS).map((char) => `${char.repeat(RUN)}\0`);
 }
 
 function isQuick(expression: RegExp, texts: readonly string[]): boolean {
