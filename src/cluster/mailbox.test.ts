@@ -128,11 +128,16 @@ test("a message that is too large goes in parts and is put together; one whose b
     hear(odd);
   assert.equal(heard.length, 3);
   hear(`#me.9 0 1\n{"from":"me","v":${PROTOCOL}}`);
+  hear("#me.9 1 1\n"); // it was whole
+  assert.equal(heard.length, 4);
+  for (const part of [parts[0]!, first!, parts[1]!, parts[2]!]) hear(part); // neither of the two that were mixed
   assert.equal(heard.length, 4);
   otherNats.callbacks.get(SUBJECTS.inbox("you"))!(new Error("no"), { data: Buffer.from(parts[0]!), subject: "" });
 });
 
-test("who speaks another protocol is told so, now and then; who says that it does not understand is heard of", () => {
+test("who speaks another protocol is told so, now and then; who says that it does not understand is heard of", (t) => {
+  let nowMs = 10;
+  t.mock.method(performance, "now", () => nowMs);
   const [mailbox, nats] = mailboxOf();
   const unsupported: string[] = [];
   const heard: unknown[] = [];
@@ -145,7 +150,14 @@ test("who speaks another protocol is told so, now and then; who says that it doe
   assert.deepEqual(nats.taken(), [], "it was not said to this one");
   hear(SUBJECTS.inbox("me"), { v: PROTOCOL + 1 });
   hear(SUBJECTS.inbox("me"), {});
-  assert.deepEqual(nats.taken(), [["pagoda.test.to.you", `{"type":"unsupported","from":"me","v":${PROTOCOL}}`]]);
+  const told = [["pagoda.test.to.you", `{"type":"unsupported","from":"me","v":${PROTOCOL}}`]];
+  assert.deepEqual(nats.taken(), told);
+  nowMs += 99;
+  hear(SUBJECTS.inbox("me"), {});
+  assert.deepEqual(nats.taken(), []);
+  nowMs += 1;
+  hear(SUBJECTS.inbox("me"), {});
+  assert.deepEqual(nats.taken(), told);
   hear(SUBJECTS.inbox("me"), { v: PROTOCOL + 1, type: "unsupported" });
   assert.deepEqual([unsupported, heard], [["you"], []]);
 });

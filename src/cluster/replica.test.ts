@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ToldLine } from "../../test/support/told-cluster.js";
 import { until } from "../../test/support/until.js";
 import { type PrefixChange, prefixKey } from "../cache/prefix-journal.js";
-import { RequestError } from "../core/errors.js";
+import { EngineDeadError, type PagodaError, RequestError } from "../core/errors.js";
 import { SAMPLING_DEFAULTS } from "../core/sampling.js";
 import type { Deliver, RelayCall, RelayEngine } from "../engine/client/relay.js";
 import { EMPTY_OUTPUT, type RequestOutput } from "../engine/messages.js";
@@ -47,6 +47,11 @@ class Told implements Disposable {
       resumed: null,
     };
     this.line.hear(router, { type: "add", id, leaseMs: 60_000, ...request, ...more });
+  }
+
+  /** The engine gives the call up. */
+  failed(id: string, error: PagodaError): void {
+    this.relayed.get(id)!.deliver(error, true);
   }
 
   output(id: string, output: Partial<RequestOutput>, isLast = false): void {
@@ -180,6 +185,8 @@ test("one that drains hands over at once what has not begun, and the rest when i
   told.output("r.0", { tokens: [5] });
   await told.sent();
   const draining = { code: "draining", details: {} };
+  const numTimers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  const before = numTimers();
   const drained = told.replica.drain(60_000);
   assert.ok(told.replica.isDraining);
   told.add("r", "2");
@@ -188,6 +195,7 @@ test("one that drains hands over at once what has not begun, and the rest when i
   told.output("r.0", { finishReason: "stop" }, true);
   await drained;
   assert.deepEqual([...told.relayed.keys()], ["r.0"], "nothing new was begun");
+  assert.equal(numTimers(), before, "none waits any more");
 
   using late = new Told();
   late.add("r", "0");
@@ -203,6 +211,34 @@ test("one that drains hands over at once what has not begun, and the rest when i
   );
   using idle = new Told();
   await idle.replica.drain(60_000);
+});
+
+test("a call that the engine gives up ends with its reason, and leaves its place to the next", async () => {
+  using told = new Told(1, 4);
+  told.add("r", "0");
+  told.add("r", "1");
+  told.failed("r.0", new EngineDeadError("engine_dead", { reason: "x." }));
+  told.output("r.0", { tokens: [5] }); // too late
+  const error = { code: "engine_dead", details: { reason: "x." } };
+  assert.deepEqual(await told.sent(), [["r", outputs({ id: "0", at: 0, finishReason: "error", error })]]);
+  assert.deepEqual([[...told.relayed.keys()], told.replica.load().callsFailed], [["r.0", "r.1"], 1]);
+});
+
+test("what a router says of its lease, with a call or without, holds from then on", async (t) => {
+  let nowMs = 1000;
+  using told = new Told();
+  t.mock.method(performance, "now", () => nowMs);
+  told.add("r", "0", { leaseMs: 0 });
+  told.line.hear("r", { type: "open", ids: ["0"], leaseMs: 5000 });
+  told.add("q", "0", { leaseMs: 5000 });
+  told.line.hear("q", { type: "open", ids: ["0"], leaseMs: 100 });
+  told.add("p", "0", { leaseMs: 5000 });
+  nowMs += 5000;
+  await until(() => told.aborted.length > 0, "one has been silent for too long");
+  assert.deepEqual(told.aborted, ["q.0 -1"]);
+  nowMs += 1;
+  await until(() => told.aborted.length > 1, "so have the others");
+  assert.deepEqual(told.aborted, ["q.0 -1", "r.0 -1", "p.0 -1"]);
 });
 
 test("calls of a router that has been silent for its lease are ended, others' are not", async () => {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { SAMPLING_DEFAULTS } from "../core/sampling.js";
 import type { AddMessage, RequestOutput } from "../engine/messages.js";
 import { RoutedCall } from "./routed-call.js";
+import type { WireOutput } from "./wire.js";
 
 const message = (n: number): AddMessage => ({
   type: "add",
@@ -22,7 +23,13 @@ test("a call goes whole until it has begun, then sample by sample with what each
     call.requests(-1).map(({ resumed, sampling }) => [resumed, sampling.n]),
     [[null, 2]],
   );
-  assert.equal((call.take({ id: "a", at: 0, tokens: [7], promptLogprobs: [null] }) as RequestOutput).tokens[0], 7);
+  assert.equal((call.take({ id: "a", at: 0, tokens: [7] }) as RequestOutput).tokens[0], 7);
+  assert.deepEqual(
+    [0, 1].map((only) => call.requests(only).map(({ resumed, sampling }) => [resumed?.index, sampling.promptLogprobs])),
+    [[[0, 0]], [[1, 0]]],
+    "how the prompt scored has not been told",
+  );
+  call.take({ id: "a", at: 1, promptLogprobs: [null] });
   call.take({ id: "a", at: 0, index: 1, tokens: [8] });
   assert.equal(call.take({ id: "a", at: 0, tokens: [7] }), null, "what was given before");
   assert.equal(call.take({ id: "a", at: 2, tokens: [9] }), "gap");
@@ -45,6 +52,34 @@ test("a call goes whole until it has begun, then sample by sample with what each
 test("a call that was aborted before its first token has no rate", () => {
   const { trace } = new RoutedCall(message(1)).endOf(0);
   assert.deepEqual([trace?.completionTokens, trace?.tokensPerSecond], [0, 0]);
+});
+
+test("how a call fared is told over all replicas, by this machine's clock", (t) => {
+  let nowMs = 5000;
+  t.mock.method(performance, "now", () => nowMs);
+  const call = new RoutedCall(message(2));
+  assert.deepEqual([call.waitingSinceMs, call.wasPrefilled, call.identity, call.hasBegun], [5000, false, "", false]);
+  nowMs = 5200;
+  call.take({ id: "a", at: 0, tokens: [] });
+  assert.equal(call.hasBegun, false);
+  nowMs = 5300;
+  call.take({ id: "a", at: 0, tokens: [7] });
+  nowMs = 5900;
+  call.take({ id: "a", index: 1, at: 0, tokens: [7, 8] });
+  nowMs = 6300;
+  const { trace } = call.take({ id: "a", at: 1, tokens: [9], finishReason: "stop" }) as RequestOutput;
+  const times = { promptTokens: 3, timeToFirstTokenMs: 300 };
+  const unsaid = { cachedTokens: 0, chunks: 0, steps: 0, preemptions: 0, acceptedMs: 0, queuedMs: 0 };
+  assert.deepEqual(trace, { ...unsaid, ...times, completionTokens: 4, totalMs: 1300, tokensPerSecond: 3 });
+  nowMs = 7300;
+  const said = { cachedTokens: 2, chunks: 3, steps: 4, preemptions: 5, acceptedMs: 6, queuedMs: 7 };
+  const wire = { id: "b", index: 1, at: 2, tokens: [1], finishReason: "stop", trace: { ...said, totalMs: 1 } };
+  const last = call.take(wire as unknown as WireOutput) as RequestOutput;
+  assert.deepEqual(last.trace, { ...said, ...times, completionTokens: 5, totalMs: 2300, tokensPerSecond: 2 });
+  nowMs = 1;
+  const sudden = new RoutedCall(message(1));
+  const end = sudden.take({ id: "a", at: 0, tokens: [1], finishReason: "stop" }) as RequestOutput;
+  assert.deepEqual([end.trace?.tokensPerSecond, end.trace?.timeToFirstTokenMs, end.trace?.totalMs], [0, 0, 0]);
 });
 
 test("a request that loses replica after replica is given up, so that it does not take them all", () => {

@@ -144,6 +144,20 @@ test("an answer whose replica is lost goes on at another, sample by sample, from
   ]);
 });
 
+test("all samples of an answer wait for a replica together, and go on together", async () => {
+  using told = new Told();
+  told.come("a");
+  await told.said();
+  told.model.post(addOf("x", { n: 2 }));
+  told.model.post(addOf("y"));
+  told.output("a", { id: "0", tokens: [7] }, { id: "0", index: 1, tokens: [8] });
+  told.sent();
+  told.cluster.members.onLost("a", "it left");
+  assert.deepEqual(told.sent(), ["a abort 0 -1", "a abort 1 -1"]);
+  told.come("b");
+  assert.deepEqual(told.sent(), ["b add 2 0:[7]", "b add 3 1:[8]", "b add 4 n=1 max=10"]);
+});
+
 test("a call is aborted as a whole, or one sample of it: at its replica, or, when it has none, here", async () => {
   using told = new Told();
   told.come("a");
@@ -243,6 +257,58 @@ test("without a replica requests wait for so long; an answer that has begun does
   told.cluster.members.onLost("a", "it left");
   await until(hears("y.0 [] replicas_replaced"), "it is given up");
   assert.deepEqual(told.way("y").slice(2), ["lost a it left 1", "waiting", "end replicas_replaced 1 "]);
+});
+
+test("patience is counted from when a request lost its last replica, by the clock", async (t) => {
+  let nowMs = 50_000;
+  t.mock.method(performance, "now", () => nowMs);
+  using told = new Told({ patienceMs: 1000 });
+  await told.said();
+  const outcomes = async () => (await told.said()).filter((one) => typeof one === "string");
+  /** Has the waiting looked at. */
+  const look = (id: string) => told.come(id, { model: "another" });
+  told.model.post(addOf("x"));
+  nowMs += 1000;
+  look("1");
+  assert.deepEqual(await outcomes(), [], "just as long as it may");
+  nowMs += 1;
+  look("2");
+  assert.deepEqual(await outcomes(), ["x.0 [] no_replica"]);
+  told.come("a");
+  told.model.post(addOf("y"));
+  told.output("a", { id: "0", tokens: [7] });
+  nowMs += 5000;
+  told.cluster.members.onLost("a", "it left");
+  nowMs += 1000;
+  look("3");
+  assert.deepEqual(await outcomes(), ["y.0 [7]"], "it has waited since then");
+  nowMs += 1;
+  look("4");
+  assert.deepEqual(await outcomes(), ["y.0 [] no_replica"]);
+
+  using patient = new Told({ patienceMs: 1000, prefillTokens: 200 });
+  const facts = { pageBytes: 4 };
+  patient.come("p", { role: "prefill", exchangesPages: true, facts });
+  patient.come("a", { exchangesPages: true, facts });
+  patient.model.post(addOf("z", { length: 200 }));
+  nowMs += 5000;
+  for (const id of ["p", "a"]) patient.come(id, { exchangesPages: true, facts, state: "draining" });
+  patient.output("p", { id: "0", finishReason: "length" });
+  nowMs += 1000;
+  patient.come("5", { model: "another" });
+  const said = async () => (await patient.said()).filter((one) => typeof one === "string");
+  assert.deepEqual(await said(), [], "it has waited since its prompt was computed");
+  nowMs += 1;
+  patient.come("6", { model: "another" });
+  assert.deepEqual(await said(), ["z.0 [] no_replica"]);
+});
+
+test("one that is closed hears of no replica any more", async () => {
+  using told = new Told();
+  await told.said();
+  await told.model.close();
+  told.come("a");
+  assert.deepEqual(await told.said(), []);
 });
 
 test("one that waits is taken up when a replica comes that can hold it", async () => {

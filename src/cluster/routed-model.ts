@@ -245,7 +245,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   onLost(attempt: Attempt, { reason, kind }: Loss): void {
     const call = this.#callOf.get(attempt);
     if (call === undefined) return;
-    const index = Math.max(-1, call.attempts.get(attempt)!);
+    const index = call.attempts.get(attempt)!;
     this.#end(call, attempt);
     const numTokens = call.numGiven;
     this.#router.journeys.note(call.message.callId, { type: "lost", replica: attempt.replica, reason, numTokens });

@@ -61,6 +61,23 @@ test("what is to be done is told for all routers and for each; what has begun is
   assert.deepEqual([tokens(all), tokens(callsOf.a!), tokens(callsOf.b!)], [17, 10, 7]);
 });
 
+test("how long calls stay is a mean of late, by the clock", (t) => {
+  let nowMs = 100;
+  t.mock.method(performance, "now", () => nowMs);
+  const calls = new ServedCalls({ slots: 4, maxQueued: 4 });
+  assert.equal(calls.load().meanCallMs, 1000, "until one was seen");
+  const [first, second] = [callOf(0), callOf(0)];
+  calls.add(first);
+  calls.add(second);
+  nowMs = 600;
+  calls.remove(first);
+  assert.equal(calls.load().meanCallMs, 950);
+  nowMs = 2100;
+  calls.remove(second);
+  calls.remove(second);
+  assert.equal(calls.load().meanCallMs, 1055);
+});
+
 test("a queue gives the best, then the first that came; who leaves takes nobody along", () => {
   const queue = new CallQueue<{ name: string; priority: number }>();
   const [a, b, c, d] = [1, 1, 0, 1].map((priority, i) => ({ name: "abcd"[i]!, priority }));
