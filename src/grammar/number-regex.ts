@@ -44,11 +44,7 @@ export function numberRegex(bounds: NumberBounds): string | null {
     if (magnitude !== null) alternatives.push(`-${magnitude}`);
   }
   if (to.units > 0n || (to.units === 0n && !to.isExclusive)) {
-    const magnitude = magnitudeRange(
-      from.units > 0n || (from.units === 0n && from.isExclusive) ? from : zero,
-      to,
-      scale,
-    );
+    const magnitude = magnitudeRange(from.units < 0n ? zero : from, to, scale);
     if (magnitude !== null) alternatives.push(magnitude);
   }
   return alternatives.length === 0 ? null : anyOf(alternatives);

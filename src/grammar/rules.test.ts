@@ -17,6 +17,7 @@ test("a rule keeps its first body, what is made of the same twice is made once, 
 
 test("literals, repetitions and alternatives in their shortest spelling", () => {
   assert.equal(literal('aZ09 "\\é\u{1f409}'), '"aZ09 \\u0022\\u005c\\u00e9\\U0001f409"');
+  assert.equal(literal("Az"), '"Az"');
   assert.equal(literal("/:@[`{\uffff\u{10000}"), '"\\u002f\\u003a\\u0040\\u005b\\u0060\\u007b\\uffff\\U00010000"');
   const cases: [number, number | null, string][] = [
     [0, 0, '""'],
