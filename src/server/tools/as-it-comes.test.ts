@@ -182,7 +182,7 @@ const CASES: readonly (readonly [format: string, answer: string, given: string])
   [
     "lfm2",
     '<|tool_call_start|>[put(a="\\x41\\n\\q\\\\", b=f(1, [2]), c=x y, d="\\u00e9\\0")]z',
-    '.23.(put).14.\'{"a": "A\\nq\\\\"\'.12.\', "b": "f(1, [2])"\'.6.\', "c": "x y"\'.13.\', "d": "é\\u0000"\'\'}\'..|.',
+    '.23.(put).14.\'{"a": "A\\nq\\\\"\'.12.\', "b": "f(1, [2])"\'.6.\', "c": "x y"\'.13.\', "d": "é\\u0000"\'\'}\'..|z',
   ],
   ["lfm2", "<|tool_call_start|>[ge", ".22.|<|tool_call_start|>[ge"],
   ["lfm2", "<|tool_call_start|>[put(a=1", ".23.(put)...|."],

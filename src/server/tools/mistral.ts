@@ -11,7 +11,7 @@ const ARGS = "[ARGS]";
 class MistralParser implements ToolParser {
   readonly #reader: CallReader;
   readonly #bareReader: CallReader;
-  #state: "start" | "text" | "tagged" | "list" | "call" | "name" | "arguments" | "after" = "start";
+  #state: "start" | "text" | "tagged" | "list" | "call" | "between" | "name" | "arguments" | "after" = "start";
   #held = "";
   #value = new ValueScanner();
   #taken = 0;
@@ -56,6 +56,8 @@ class MistralParser implements ToolParser {
         return this.#readList();
       case "call":
         return this.#readCall(events);
+      case "between":
+        return this.#readBetween();
       case "name":
         return this.#readName(events);
       case "arguments":
@@ -107,8 +109,17 @@ class MistralParser implements ToolParser {
     if (status === "more") return false;
     const raw = this.#active.reset();
     if (status === "invalid") pushText(events, this.#isBare ? `[${raw}` : raw);
-    this.#state = status === "done" ? "list" : "text";
+    this.#state = status === "done" ? "between" : "text";
     return true;
+  }
+
+  /** After a call by name and arguments: the next one of its list, the list's end, or what begins with a marker of its own. */
+  #readBetween(): boolean {
+    return this.#skipTo((char) => {
+      if (char === "{") return "call";
+      if (char === "," || char === "]") this.#held = this.#held.slice(1);
+      return char === "," ? "list" : "after";
+    });
   }
 
   #readName(events: ToolEvent[]): boolean {

@@ -246,8 +246,11 @@ test("LFM2 and Llama 4: calls as Python", () => {
       [`Hm.${open}${list}${close} Done`, "Hm.Done", calls],
       [`${open}[1, 2]${close}`, `${open}[1, 2]${close}`, []],
       [`${open}put()${close}Done`, "Done", [["put", "{}"]]],
+      [`${open}[put()] Done`, "Done", [["put", "{}"]]],
+      [`${open}[put()] ${close.slice(0, 5)}`, "", [["put", "{}"]]],
     ]);
     checkCuts(format, open + list + close);
+    checkCuts(format, `${open}[put()] Done`);
     const escaped = String.raw`[get(city="\x41\u00e9\n\t\\\'.", days=1)]`;
     check(format, [[open + escaped + close, "", [["get", String.raw`{"city": "Aé\n\t\\'.", "days": 1}`]]]]);
   }

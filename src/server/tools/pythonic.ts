@@ -24,6 +24,8 @@ class PythonBody implements CallBody {
 
   end(rest: string, sink: CallSink): void {
     if (this.#numCalls === 0) sink.text(this.#open + this.#skipped + rest);
+    // A word that might have become a call's name is text, half a closing marker is nothing.
+    else if (this.#state === "list" && !this.#close.startsWith(rest)) sink.text(rest);
   }
 
   /** Between calls: brackets, commas and white space, then a name or the end. */

@@ -77,6 +77,15 @@ test("Mistral: the list, the newer form, the bare list of forced calls", () => {
         ["put", '{"b": 2}'],
       ],
     ],
+    [
+      '[TOOL_CALLS]{"name": "get", "arguments": {}}[TOOL_CALLS] {"name": "put", "arguments": {}} ,{"name": "get", "arguments": {}}x[T',
+      "x[T",
+      [
+        ["get", "{}"],
+        ["put", "{}"],
+        ["get", "{}"],
+      ],
+    ],
     ['[{"name": "get", "arguments": {"a": 1}}]', "", [["get", '{"a": 1}']]],
     ['[{"x": 1}]', '[{"x": 1}]', []],
     ["[1, 2]", "[1, 2]", []],
@@ -92,5 +101,9 @@ test("answers that are cut anywhere: Hermes, Llama 3, Mistral", () => {
     'Hm.\n<tool_call>\n{"name": "get", "arguments": {"a": [1]}}\n</tool_call>\n<tool_call>{"name": "put", "arguments": {}}</tool_call>',
   );
   checkCuts(LLAMA3, '{"name": "get", "parameters": {"a": "}"}}; {"name": "put", "parameters": {}}');
+  checkCuts(
+    MISTRAL,
+    '[TOOL_CALLS]{"name": "get", "arguments": {}}[TOOL_CALLS]{"name": "put", "arguments": {}} ,{"name": "get", "arguments": {}}.',
+  );
   checkCuts(MISTRAL, '[TOOL_CALLS]get[ARGS]{"a": "}"}[TOOL_CALLS]put[ARGS]{"b": 2}');
 });
