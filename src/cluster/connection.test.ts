@@ -89,7 +89,7 @@ test("a login file that is none is refused before anything is tried", async () =
   }
 });
 
-test("what fails is tried again until it succeeds, its time is over, or it fails for good", async () => {
+test("what fails is tried again until it succeeds, its time is over, or it fails for good", async (t) => {
   const failing = (numFailures: number) => {
     let numTried = 0;
     return async () => {
@@ -100,6 +100,9 @@ test("what fails is tried again until it succeeds, its time is over, or it fails
   assert.equal(await retry(failing(0), 0), 1);
   assert.equal(await retry(failing(1), 600_000), 2);
   await assert.rejects(retry(failing(9), -1), /failure 1/);
+  let nowMs = 0;
+  t.mock.method(performance, "now", () => nowMs++);
+  await assert.rejects(retry(failing(9), 1), /failure 2/, "not before its time is over");
   await assert.rejects(
     retry(failing(9), 600_000, ({ message }) => message === "failure 1"),
     /failure 1/,

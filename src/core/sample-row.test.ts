@@ -35,6 +35,8 @@ test("presence and frequency penalties count the answer only", () => {
   const sampling = { presencePenalty: 0.5, frequencyPenalty: 0.25 };
   assert.deepEqual(edited([0, 0, 0, 0], penalties([0, 0], [1, 2, 2], sampling)), [0, -0.75, -1, 0]);
   assert.deepEqual(edited([0, 0, 0, 0], penalties([3], [], { presencePenalty: 1 })), [0, 0, 0, 0]);
+  const both = penalties([0, 1], [1, 2], { repetitionPenalty: 2, presencePenalty: 1 });
+  assert.deepEqual(edited([8, 8, 8, 8], both), [4, 3, 3, 8]);
 });
 
 test("bias, forbidden ids and masks, in this order; a mask has the last word", () => {
@@ -140,8 +142,14 @@ test("which rows are plain: those that draw, report nothing, and edit nothing", 
     (rows) => rows.setForbidden(Int32Array.of(9)),
     (rows) => rows.setPenalties({ ...DRAW, repetitionPenalty: 2 }, Int32Array.of(1), 1, 1),
     (rows) => rows.setPenalties({ ...DRAW, presencePenalty: 2 }, Int32Array.of(1), 0, 1),
+    (rows) => {
+      rows.setPenalties({ ...DRAW, presencePenalty: 2 }, Int32Array.of(1), 0, 1);
+      rows.setBias([[0, 1]]);
+    },
+    (rows) => rows.setPenalties({ ...DRAW, repetitionPenalty: 2 }, Int32Array.of(1, 2), 1, 2),
   ];
   const rows = new SamplingRows();
+  assert.equal(rows.numLists, 0);
   for (const edit of edits) {
     rows.add(0);
     rows.setPenalties({ ...DRAW, presencePenalty: 2 }, Int32Array.of(1, 2), 2, 2);
@@ -173,4 +181,30 @@ test("rows start plain, and grow without losing what they hold", () => {
     assert.equal(rows.floats[i * 20 + 2], i);
   }
   assert.equal(rows.lists[rows.numLists - 1], 99);
+});
+
+test("lists lie one behind the other, whatever their lengths, and grow as they must", () => {
+  const rows = new SamplingRows(1);
+  const numLists: number[] = [];
+  const values = edited(new Array(3000).fill(1), (row) => {
+    row.setForbidden(Int32Array.from({ length: 1000 }, (_, i) => i));
+    numLists.push(row.numLists);
+    row.setBias(Array.from({ length: 500 }, (_, i) => [1000 + i, i] as const));
+    numLists.push(row.numLists);
+    row.setPenalties({ ...DRAW, presencePenalty: 1 }, Int32Array.of(2000, 2001, 2002), 1, 3);
+    numLists.push(row.numLists);
+    row.setMask(new Int32Array(94).fill(-1));
+    numLists.push(row.numLists);
+  });
+  assert.deepEqual(numLists, [1000, 2000, 2002, 2096]);
+  const expected = (id: number) => {
+    if (id < 1000) return Number.NEGATIVE_INFINITY;
+    return id < 1500 ? 1 + id - 1000 : id === 2001 || id === 2002 ? 0 : 1;
+  };
+  assert.deepEqual(
+    values,
+    Array.from({ length: 3000 }, (_, id) => expected(id)),
+  );
+  rows.setForbidden(new Int32Array(2048).fill(7));
+  assert.ok(rows.lists.length >= 2048 && rows.lists[2047] === 7, "as much as one list needs");
 });
