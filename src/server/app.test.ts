@@ -1,0 +1,219 @@
+// What every request meets around its route: its id, who may ask, the log, the counts, errors in the form of its API.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Said, ToldServer } from "../../test/support/told-server.js";
+
+const chat = "/v1/chat/completions";
+const body = { messages: [{ role: "user", content: "a" }] };
+
+const STATS = {
+  ...{ running: 1, waiting: 2, cacheGroups: [], hostTimes: null, pageSize: 16, pagesTotal: 4, pagesUsed: 1 },
+};
+
+test("a request keeps the id it brings if that is one, and gets one otherwise; its log lines carry it", async () => {
+  await using told = await ToldServer.start();
+  const idOf = async (given?: string) => {
+    const headers = given === undefined ? {} : { "x-request-id": given };
+    return (await told.ask("GET", "/version", undefined, headers)).headers.get("x-request-id");
+  };
+  for (const id of ["a", "A.b:c-d_9", "x".repeat(128)]) {
+    assert.equal(await idOf(id), id);
+    assert.equal(told.log.at(-1)!.requestId, id);
+  }
+  for (const id of [undefined, "", "a b", "x".repeat(129), "a/b"]) assert.match((await idOf(id))!, /^[0-9a-f-]{36}$/);
+});
+
+test("only names of this machine or those allowed, only pages of its own or those allowed", async () => {
+  const codeOf = async (told: ToldServer, host: string, origin?: string) => {
+    const headers = { host, ...(origin === undefined ? {} : { origin }) };
+    const reply = await told.ask("GET", "/v1/models", undefined, headers);
+    return reply.status === 200 ? 200 : ((await reply.json()) as { error: { code: string } }).error.code;
+  };
+  await using strict = await ToldServer.start({ allowedHost: ["box"], corsOrigin: ["http://page"] });
+  const [badHost, badOrigin] = ["host_not_allowed", "origin_not_allowed"];
+  for (const [host, origin, expected] of [
+    ["localhost", undefined, 200],
+    ["LOCALHOST:80", undefined, 200],
+    ["a.localhost", undefined, 200],
+    ["127.0.0.1:8000", undefined, 200],
+    ["127.255.0.9", undefined, 200],
+    ["[::1]:8000", undefined, 200],
+    ["box", undefined, 200],
+    ["box:99", undefined, 200],
+    ["boxes", undefined, badHost],
+    ["10.0.0.1", undefined, badHost],
+    ["127.0.0.1.evil.org", undefined, badHost],
+    ["notlocalhost", undefined, badHost],
+    ["", undefined, badHost],
+    ["a b", undefined, badHost],
+    ["localhost", "http://localhost", 200],
+    ["localhost:8", "https://localhost:8", 200],
+    ["localhost", "http://localhost:1", badOrigin],
+    ["localhost", "http://page", 200],
+    ["localhost", "http://pages", badOrigin],
+    ["localhost", "null", badOrigin],
+    ["evil", "http://evil", badHost],
+  ] as const)
+    assert.equal(await codeOf(strict, host, origin), expected, `${host} ${origin}`);
+  await using open = await ToldServer.start({ allowedHost: ["*"], corsOrigin: ["*"] });
+  assert.equal(await codeOf(open, "anything", "http://anywhere"), 200);
+  await using far = await ToldServer.start({ host: "0.0.0.0" });
+  assert.equal(await codeOf(far, "anything", "http://anywhere"), 200, "where any name may be its own");
+});
+
+test("CORS: what a browser is told about who may read, and which headers", async () => {
+  const corsOf = async (corsOrigin: string[], origin: string) => {
+    await using told = await ToldServer.start({ corsOrigin });
+    const { headers } = await told.ask("GET", "/version", undefined, { origin, host: new URL(origin).host });
+    return [headers.get("access-control-allow-origin"), headers.get("access-control-expose-headers")];
+  };
+  const exposed = "x-request-id,retry-after";
+  assert.deepEqual(await corsOf([], "http://localhost"), [null, null]);
+  assert.deepEqual(await corsOf(["http://localhost"], "http://localhost"), ["http://localhost", exposed]);
+  assert.deepEqual(await corsOf(["http://localhost:2"], "http://localhost:1"), [null, exposed]);
+  assert.deepEqual(await corsOf(["http://a", "*"], "http://localhost"), ["*", exposed]);
+});
+
+test("lines of the log: probes and watchers quietly, failures of the server loudly, each with what its request cost", async () => {
+  await using told = await ToldServer.start();
+  told.knows = { stats: STATS };
+  const levels = { 20: "debug", 30: "info", 50: "error" } as Record<number, string>;
+  const lineOf = async (method: string, path: string, given?: unknown) => {
+    const reply = await told.ask(method, path, given);
+    await reply.text();
+    const { level, status, msg, ms } = told.log.at(-1)! as Record<"level" | "status" | "ms", number> & { msg: string };
+    assert.ok(ms >= 0 && Math.round(ms * 10) / 10 === ms);
+    return `${levels[level]} ${status} ${msg}`;
+  };
+  for (const path of ["/health", "/ready", "/metrics", "/api/stats", "/api/tags"])
+    assert.equal(await lineOf("GET", path), "debug 200 request", path);
+  assert.equal(await lineOf("GET", "/v1/models"), "info 200 request");
+  assert.equal(await lineOf("POST", "/api/show", { model: "tiny" }), "info 200 request");
+  assert.equal(await lineOf("GET", "/nothing"), "info 404 request");
+  assert.equal(await lineOf("PUT", "/health"), "debug 405 request");
+  told.says = () => ({ text: "", error: { code: "step_failed", details: { reason: "x" } } });
+  assert.equal(await lineOf("POST", chat, body), "error 500 request");
+  assert.equal(told.log.at(-2)!.msg, "a request failed");
+});
+
+/** The samples of a scrape that are not zero, without the model's name; times and sizes that differ are left out. */
+async function scrape(told: ToldServer): Promise<Record<string, string>> {
+  const text = await (await told.ask("GET", "/metrics")).text();
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#") && !line.endsWith(" 0"));
+  return Object.fromEntries(
+    lines.map((line) =>
+      line
+        .replace(/,?model_name="tiny"/, "")
+        .replace("{}", "")
+        .split(/ (?=\S+$)/),
+    ),
+  );
+}
+
+test("requests are counted by route, method and status, answers by how they ended, tokens by the time between them", async (t) => {
+  await using told = await ToldServer.start();
+  told.knows = { stats: STATS };
+  const says = (said: Said) => {
+    told.says = () => said;
+  };
+  let nowMs = 1000;
+  t.mock.method(performance, "now", () => nowMs);
+  says({ text: "abc", finishReason: "length" });
+  await told.post(chat, { ...body, n: 2 });
+  says({ text: "ab", rest: "cdef" });
+  const reply = await told.ask("POST", chat, { ...body, stream: true });
+  for await (const _ of reply.body ?? []) {
+    nowMs += 20;
+    told.goOn();
+  }
+  says({ text: "", error: { code: "no_token_left", details: { index: 0 } } });
+  await told.post(chat, body);
+  for (const path of ["/v1/models", "/v1/models/tiny", "/v1/models/none", "/v1/responses/none", "/nothing"])
+    await (await told.ask("GET", path)).text();
+  const found = await scrape(told);
+  const http = (route: string, method: string, status: number) =>
+    `pagoda_http_requests_total{route="${route}",method="${method}",status="${status}"}`;
+  const expected = {
+    [http(chat, "POST", 200)]: "2",
+    [http(chat, "POST", 400)]: "1",
+    [http("/v1/models", "GET", 200)]: "1",
+    [http("/v1/models/:model", "GET", 200)]: "1",
+    [http("/v1/models/:model", "GET", 404)]: "1",
+    [http("/v1/responses/:id", "GET", 404)]: "1",
+    [http("other", "GET", 404)]: "1",
+    'pagoda_requests_finished_total{finished_reason="length"}': "2",
+    'pagoda_requests_finished_total{finished_reason="stop"}': "1",
+    'pagoda_requests_finished_total{finished_reason="error"}': "1",
+    // Two samples of three tokens at once: all but the first of each followed another; then one of two and four that came after a while.
+    pagoda_inter_token_seconds_count: "9",
+    pagoda_request_seconds_count: "2",
+  };
+  const picked = Object.fromEntries(Object.keys(expected).map((name) => [name, found[name]]));
+  assert.deepEqual(picked, expected);
+  const between = Number(found.pagoda_inter_token_seconds_sum);
+  assert.ok(between >= 0.02 && between < 0.2, `${between}`);
+  for (const name of ["process_resident_memory_bytes", "nodejs_heap_size_used_bytes", "nodejs_external_memory_bytes"])
+    assert.ok(Number(found[name]) > 1000, name);
+});
+
+test("what is open to everybody, and what is not once metrics are not", async () => {
+  const keyed = { apiKey: ["k"] };
+  for (const [openMetrics, closed] of [
+    [true, ["/v1/models", "/api/stats"]],
+    [false, ["/v1/models", "/api/stats", "/metrics", "/openapi.json"]],
+  ] as const) {
+    await using told = await ToldServer.start({ ...keyed, openMetrics });
+    const statusOf = async (path: string) => (await told.ask("GET", path)).status;
+    const paths = ["/health", "/ready", "/version", "/metrics", "/openapi.json", "/v1/models", "/api/stats"];
+    const refused = [];
+    for (const path of paths) if ((await statusOf(path)) === 401) refused.push(path);
+    assert.deepEqual(refused.sort(), [...closed].sort());
+  }
+});
+
+test("errors have the form of the API that a path belongs to, and say what it takes", async () => {
+  await using told = await ToldServer.start();
+  const replyOf = async (method: string, path: string) => {
+    const reply = await told.ask(method, path, method === "POST" ? {} : undefined);
+    const { error, type } = (await reply.json()) as { error: string | { code?: string; type?: string }; type?: string };
+    const form = typeof error === "string" ? "ollama" : type === "error" ? "anthropic" : error.code;
+    return [reply.status, form, reply.headers.get("allow")];
+  };
+  for (const [method, path, ...expected] of [
+    ["GET", chat, 405, "method_not_allowed", "POST"],
+    ["POST", "/v1/models", 405, "method_not_allowed", "GET"],
+    ["POST", "/nothing", 404, "not_found", null],
+    ["POST", "/v1/messages", 400, "anthropic", null],
+    ["POST", "/v1/messages/batches", 404, "anthropic", null],
+    ["POST", "/v1/messagesx", 404, "not_found", null],
+    ["POST", "/api/chat", 400, "ollama", null],
+    ...["pull", "push", "create", "copy", "delete", "blobs/sha256:0"].map(
+      (own) => ["POST", `/api/${own}`, 404, "ollama", null] as const,
+    ),
+    ["POST", "/api/pulls", 404, "not_found", null],
+    ["GET", "/../package.json", 404, "not_found", null],
+    ["GET", "/%E0%A4%A", 404, "not_found", null],
+  ] as const)
+    assert.deepEqual(await replyOf(method, path), expected, `${method} ${path}`);
+});
+
+test("models: when they came, what is known of those that are loaded", async () => {
+  await using told = await ToldServer.start();
+  const before = Math.floor(told.server.context.startedMs / 1000);
+  const { data } = (await (await told.ask("GET", "/v1/models")).json()) as { data: unknown[] };
+  const loaded = { object: "model", created: before, owned_by: "pagoda", is_loaded: true };
+  const facts = { max_model_len: 512, architecture: "llama" };
+  assert.deepEqual(
+    data,
+    ["tiny", "other"].map((id) => ({ id, ...loaded, ...facts })),
+  );
+  const [status, { error }] = await told.post("/detokenize", { tokens: [65], model: "large" });
+  assert.deepEqual([status, error.code, error.param], [404, "model_not_found", "model"]);
+  assert.equal((await told.post("/tokenize", { prompt: "a", model: "large" }))[0], 404);
+  assert.deepEqual((await told.post("/detokenize", { tokens: [72, 259], model: "other" }))[0], 200);
+  assert.deepEqual(
+    (await told.post("/detokenize", { tokens: [72, 260] }))[1].error.message,
+    "Token id 260 at index 1 is outside the vocabulary 0..259.",
+  );
+});
