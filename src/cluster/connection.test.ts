@@ -77,7 +77,15 @@ test("a login file that is none is refused before anything is tried", async () =
   const dir = mkdtempSync(join(tmpdir(), "pagoda-login-"));
   const seed = `SU${"A".repeat(56)}`;
   try {
-    for (const text of ["", seed.slice(1), `${seed}A`, ` ${seed}`, seed.toLowerCase()]) {
+    for (const text of [
+      "",
+      seed.slice(1),
+      `${seed}A`,
+      ` ${seed}`,
+      seed.toLowerCase(),
+      `SU${"A".repeat(55)}8`,
+      `SU${"A".repeat(55)}1`,
+    ]) {
       writeFileSync(join(dir, "nk"), text);
       const config = clusterConfig({ nats: ["nats://127.0.0.1:1"], natsNkey: join(dir, "nk") });
       await assert.rejects(connectNats(config, "me"), { code: "invalid_option" }, JSON.stringify(text));

@@ -129,6 +129,9 @@ test("a message that is too large goes in parts and is put together; one whose b
   assert.equal(heard.length, 3);
   hear(`#me.9 0 1\n{"from":"me","v":${PROTOCOL}}`);
   hear("#me.9 1 1\n"); // it was whole
+  for (let part = 0; part < 1024; part++)
+    hear(`#me.7 ${part} 1024\n${part === 0 ? `{"from":"me","v":${PROTOCOL}` : part === 1023 ? "}" : " "}`);
+  assert.equal(heard.splice(-1).length + heard.length, 5, "as many parts as there may be");
   assert.equal(heard.length, 4);
   for (const part of [parts[0]!, first!, parts[1]!, parts[2]!]) hear(part); // neither of the two that were mixed
   assert.equal(heard.length, 4);

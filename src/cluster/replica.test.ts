@@ -174,6 +174,8 @@ test("aborts are of a sample or of all; what a router does not name is ended, wh
   ]);
   told.line.hear("q", { type: "open", ids: ["7"], leaseMs: 60_000 });
   assert.deepEqual(await told.sent(), []);
+  told.line.hear("q", { type: "open", ids: ["7", "8"], leaseMs: 60_000 });
+  assert.deepEqual(await told.sent(), [["q", { type: "gone", ids: ["8"] }]]);
   told.replica.close();
   assert.deepEqual([told.aborted, told.replica.numCalls], [["q.7 -1"], 0]);
 });
@@ -283,6 +285,9 @@ test("prefixes are told to everybody as they change, all of them to who asks, an
   assert.deepEqual(leading, [0, 1, 2, 1, 0]);
   const heard: unknown[] = [];
   told.line.hear("peer", { type: "lent", id: "0", url: null });
+  told.add("p", "0", { peer: "peer" });
+  assert.deepEqual([...told.relayed.keys()], ["p.0"], "where pages cannot move it is computed");
+  told.relayed.clear();
   told.replica.peers = {
     hear: (said: { type: string }, from: string) => heard.push([said.type, from]),
     fetch: (peer: string, prompt: Int32Array, salt: string) => {
@@ -296,6 +301,9 @@ test("prefixes are told to everybody as they change, all of them to who asks, an
     { type: "offer", identity: "", url: "" },
   ])
     told.line.hear("peer", said);
+  told.add("q", "0");
+  assert.deepEqual([...told.relayed.keys()], ["q.0"], "one without a peer has nothing to wait for");
+  told.relayed.clear();
   told.add("r", "0", { peer: "peer" });
   told.add("r", "1", { peer: "peer" });
   told.line.hear("r", { type: "abort", id: "1", index: -1 });

@@ -80,6 +80,31 @@ test("how a call fared is told over all replicas, by this machine's clock", (t) 
   const sudden = new RoutedCall(message(1));
   const end = sudden.take({ id: "a", at: 0, tokens: [1], finishReason: "stop" }) as RequestOutput;
   assert.deepEqual([end.trace?.tokensPerSecond, end.trace?.timeToFirstTokenMs, end.trace?.totalMs], [0, 0, 0]);
+  const quick = new RoutedCall(message(1));
+  quick.take({ id: "a", at: 0, tokens: [1] });
+  nowMs = 2;
+  assert.equal(quick.endOf(0).trace?.tokensPerSecond, 0);
+  const next = new RoutedCall(message(1));
+  next.take({ id: "a", at: 0, tokens: [1] });
+  nowMs = 3;
+  const fast = next.take({ id: "a", at: 1, tokens: [2, 3], finishReason: "stop" }) as RequestOutput;
+  assert.equal(fast.trace?.tokensPerSecond, 2000);
+});
+
+test("a prompt alone is computed without an answer, for the same client; a sample that nobody asked for is not ours", () => {
+  const { sampling: _, ...asked } = new RoutedCall({
+    ...message(2),
+    priority: 3,
+    salt: "s",
+    client: "c",
+  }).prefillRequest();
+  assert.deepEqual(asked, {
+    ...{ type: "add", kind: "generate", prompt: [1, 2, 3], priority: 3, salt: "s", client: "c" },
+    ...{ constraint: null, resumed: null },
+  });
+  const call = new RoutedCall(message(1));
+  assert.deepEqual(call.prefillRequest().sampling, { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 0 });
+  assert.equal(call.take({ id: "a", index: 1, at: 0, tokens: [7] }), null);
 });
 
 test("a request that loses replica after replica is given up, so that it does not take them all", () => {

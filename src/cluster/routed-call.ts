@@ -42,7 +42,7 @@ export class RoutedCall {
   #hasScores = false;
   #numLost = 0;
   #numLostInARow = 0;
-  #firstTokenMs = -1;
+  #firstTokenMs: number | null = null;
 
   constructor(message: AddMessage) {
     this.message = message;
@@ -55,7 +55,7 @@ export class RoutedCall {
   }
 
   get hasBegun(): boolean {
-    return this.#firstTokenMs >= 0;
+    return this.#firstTokenMs !== null;
   }
 
   /** Prompt, and the longest that may come. */
@@ -116,7 +116,7 @@ export class RoutedCall {
     if (wire.at > sample.tokens.length) return "gap";
     for (const token of output.tokens) sample.tokens.push(token);
     if (output.tokens.length > 0) {
-      if (this.#firstTokenMs < 0) this.#firstTokenMs = performance.now();
+      this.#firstTokenMs ??= performance.now();
       this.#numLostInARow = 0;
     }
     if (output.promptLogprobs !== null) this.#hasScores = true;
@@ -146,7 +146,7 @@ export class RoutedCall {
   #trace(last: RequestTrace | null): RequestTrace {
     const nowMs = performance.now();
     const completionTokens = this.numGiven;
-    const firstMs = this.#firstTokenMs < 0 ? nowMs : this.#firstTokenMs;
+    const firstMs = this.#firstTokenMs ?? nowMs;
     const decodeMs = nowMs - firstMs;
     return {
       cachedTokens: 0,

@@ -144,6 +144,44 @@ test("an answer whose replica is lost goes on at another, sample by sample, from
   ]);
 });
 
+test("what has ended is forgotten; an answer that goes on is heard to its end; one that nobody has room for is told so at once", async () => {
+  using told = new Told();
+  told.come("a");
+  told.come("b");
+  await told.said();
+  told.model.post(addOf("x"));
+  const [first] = told.sent();
+  const replica = first!.split(" ")[0]!;
+  told.output(replica, { id: "0", tokens: [7] });
+  told.cluster.members.onLost(replica, "it left");
+  told.sent();
+  const other = replica === "a" ? "b" : "a";
+  for (const at of [1, 2]) told.output(other, { id: "1", at, tokens: [7 + at] });
+  told.output(other, { id: "1", at: 3, finishReason: "stop" });
+  const outputs = async () => (await told.said()).filter((one) => typeof one === "string");
+  assert.deepEqual(await outputs(), ["x.0 [7]", "x.0 [8]", "x.0 [9]", "x.0 [] stop 3"]);
+  const way = told.way("x");
+  told.model.post({ type: "abort", callId: "x", index: -1 });
+  assert.deepEqual([told.way("x"), told.sent(), way.at(-1)], [way, [], "end stop 3 0"]);
+  told.come(other, { load: { calls: { count: 4, queued: [] } } });
+  await told.said();
+  told.model.post(addOf("y"));
+  assert.deepEqual(await outputs(), ["y.0 [] queue_full"]);
+});
+
+test("a prompt is given to be computed once; then it is answered, whatever became of that", async () => {
+  using told = new Told({ prefillTokens: 200 });
+  const paged = { exchangesPages: true, facts: { pageBytes: 4 } };
+  told.come("p", { role: "prefill", ...paged });
+  told.come("a", paged);
+  await told.said();
+  told.model.post(addOf("x", { length: 200 }));
+  assert.deepEqual(told.sent(), ["p add 0 n=1 max=0"]);
+  told.come("q", { role: "prefill", ...paged });
+  told.cluster.members.onLost("p", "it left");
+  assert.deepEqual(told.sent(), ["p abort 0 -1", "a add 1 n=1 max=10"]);
+});
+
 test("all samples of an answer wait for a replica together, and go on together", async () => {
   using told = new Told();
   told.come("a");
@@ -303,10 +341,13 @@ test("patience is counted from when a request lost its last replica, by the cloc
   assert.deepEqual(await said(), ["z.0 [] no_replica"]);
 });
 
-test("one that is closed hears of no replica any more", async () => {
+test("one that is closed hears of no replica any more, and nothing of it is left", async () => {
+  const numTimers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
   using told = new Told();
+  const before = numTimers();
   await told.said();
   await told.model.close();
+  assert.equal(numTimers(), before - 1);
   told.come("a");
   assert.deepEqual(await told.said(), []);
 });
