@@ -105,6 +105,7 @@ test("a prompt alone is computed without an answer, for the same client; a sampl
   const call = new RoutedCall(message(1));
   assert.deepEqual(call.prefillRequest().sampling, { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 0 });
   assert.equal(call.take({ id: "a", index: 1, at: 0, tokens: [7] }), null);
+  assert.equal(new RoutedCall({ ...message(3), kind: "pool" }).samples.length, 1);
 });
 
 test("a request that loses replica after replica is given up, so that it does not take them all", () => {

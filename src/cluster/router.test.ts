@@ -247,7 +247,9 @@ test("with a replica that is lost go its requests and what it held", () => {
   line.hear("a", holds(0, [1, 2])); // as an answer
   line.hearPrefixes("a", holds(1, [3])); // to everybody
   line.hearPrefixes("b", holds(0, [1]));
+  line.taken();
   line.hearPrefixes("b", { type: "gone", ids: [] });
+  assert.deepEqual(line.taken(), [], "that is nothing to be said to everybody");
   const held = () => [
     [...router.match([1, 2, 3, 4])],
     router.numPages("a"),

@@ -87,5 +87,7 @@ test("deltas make a message; without a word beside its calls it has no content",
       ...{ role: "assistant", content: "ac", reasoning_content: "bd", tool_calls },
     },
   );
+  const one = { role: "assistant", content: null, tool_calls: [whole("x", "add", "{}")] };
+  assert.deepEqual(messageOf([call(0, "x", "add")]), one);
   assert.deepEqual(messageOf([]), { role: "assistant", content: "" });
 });

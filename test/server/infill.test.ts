@@ -22,12 +22,12 @@ test("a prompt with a suffix is put between the model's markers", async () => {
   const options = { max_tokens: 6, temperature: 0, ignore_eos: true };
   const ask = async (body: object): Promise<Completion> =>
     (await (await host.post("/v1/completions", { ...options, ...body })).json()) as Completion;
-  const filled = await ask({ prompt: "ab<fim_middle>", suffix: "cd" });
+  const filled = await ask({ prompt: "<fim_suffix>ab<fim_middle>", suffix: "cd" });
   const plain = (part: string): number[] =>
     [...part].flatMap((char) => host.engine.tokenize(char, { addSpecialTokens: false }));
   const prompt = [
     id("<fim_prefix>"),
-    ...plain("ab<fim_middle>"),
+    ...plain("<fim_suffix>ab<fim_middle>"),
     id("<fim_suffix>"),
     ...plain("cd"),
     id("<fim_middle>"),

@@ -1,0 +1,88 @@
+// A server on loopback: where it listens, what is said when it cannot, how it ends.
+
+import assert from "node:assert/strict";
+import { createServer as createNetServer } from "node:net";
+import { test } from "node:test";
+import { ToldServer } from "../../test/support/told-server.js";
+import type { PagodaError } from "../core/errors.js";
+import { checkAddress, unavailable } from "./address.js";
+
+const REASONS = {
+  EADDRINUSE: "something listens there already",
+  EADDRNOTAVAIL: "this machine does not have that address",
+  ENOTFOUND: "there is no host of that name",
+  EACCES: "it needs privileges that this user does not have",
+};
+
+test("an address that cannot be had is told with the reason, before anything else is done", async () => {
+  for (const [code, reason] of Object.entries(REASONS)) {
+    const error = unavailable("host", 80, Object.assign(new Error("odd"), { code }));
+    assert.deepEqual((error as PagodaError).details, { value: "host:80", reason });
+  }
+  const odd = unavailable("host", 80, new Error("odd")) as PagodaError;
+  assert.deepEqual(odd.details, { value: "host:80", reason: "odd" });
+  const taken = createNetServer();
+  await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+  const { port } = taken.address() as { port: number };
+  const inUse = { code: "address_unavailable", details: { value: `127.0.0.1:${port}`, reason: REASONS.EADDRINUSE } };
+  await assert.rejects(checkAddress("127.0.0.1", port), inUse);
+  await using told = await ToldServer.start({ host: "127.0.0.1", port });
+  await assert.rejects(told.server.listen(), inUse);
+  await new Promise((resolve) => taken.close(resolve));
+  await checkAddress("127.0.0.1", port);
+  await checkAddress("127.0.0.1", port); // it does not keep it
+});
+
+test("it answers where it says; one that closes takes nothing new, lets what is inside finish, or cuts it with a word", async () => {
+  await using told = await ToldServer.start({ host: "127.0.0.1", port: 0 });
+  const { url, port, host } = await told.server.listen();
+  assert.deepEqual([url, host], [`http://127.0.0.1:${port}`, "127.0.0.1"]);
+  const ask = () => told.ask("POST", "/v1/completions", { prompt: "a", stream: true });
+  assert.equal((await fetch(`${url}/health`)).status, 200);
+  told.says = () => ({ text: "x", rest: "y" });
+  const finishing = await ask();
+  const closing = told.server.close(600);
+  const refused = await told.ask("POST", "/v1/completions", { prompt: "a" });
+  assert.equal(refused.status, 503);
+  assert.equal(((await refused.json()) as { error: { code: string } }).error.code, "draining");
+  assert.deepEqual((await (await told.ask("GET", "/ready")).json()) as object, { status: "draining" });
+  let text = "";
+  for await (const piece of finishing.body ?? []) {
+    text += Buffer.from(piece).toString();
+    told.goOn();
+  }
+  assert.match(text, /"text":"y"[\s\S]*\[DONE\]/);
+  assert.equal(await closing, true, "all finished in time");
+  await assert.rejects(fetch(`${url}/health`));
+
+  await using cut = await ToldServer.start();
+  cut.says = () => ({ text: "x", rest: "y" });
+  const reply = await cut.ask("POST", "/v1/completions", { prompt: "a", stream: true });
+  const reader = reply.body!.getReader();
+  await reader.read();
+  assert.equal(await cut.server.close(0), false);
+  let rest = "";
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read())
+    rest += Buffer.from(piece.value).toString();
+  assert.match(rest, /"code":"cut_by_shutdown"/);
+  assert.match(cut.aborted.join(), / -1$/, "the engine is told");
+  assert.deepEqual([cut.server.context.calls.size, cut.server.context.gate.queued], [0, 0]);
+});
+
+test("a client that leaves gives its place back, and the engine stops", async () => {
+  await using told = await ToldServer.start({ maxConcurrent: 1, maxQueued: 1 });
+  told.says = () => ({ text: "x", rest: "y" });
+  const streamed = await told.ask("POST", "/v1/completions", { prompt: "a", stream: true });
+  const reader = streamed.body!.getReader();
+  await reader.read();
+  assert.equal(told.server.context.calls.size, 1);
+  const waiting = told.ask("POST", "/v1/completions", { prompt: "b" });
+  while (told.server.context.gate.queued === 0) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(told.asked.length, 1, "one waits until there is room");
+  const third = await told.ask("POST", "/v1/completions", { prompt: "c" });
+  assert.equal(third.status, 429);
+  told.says = () => ({ text: "z" });
+  await reader.cancel();
+  assert.equal(((await (await waiting).json()) as { choices: { text: string }[] }).choices[0]!.text, "z");
+  assert.deepEqual([told.asked.length, told.aborted.length, told.server.context.calls.size], [2, 1, 0]);
+});
