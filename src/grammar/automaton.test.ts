@@ -74,6 +74,15 @@ test("the most states and the most work, whatever the budget", () => {
   const pairs = (count: number) => choice(Array(count).fill({ kind: "sequence", nodes: [A, A] }));
   assert.deepEqual(made(pairs(3999), 20_000), [3, 9998]);
   assert.deepEqual(made(pairs(4000), 20_000), [null, 0]);
+  const large = pairs(4000);
+  for (const node of [
+    { kind: "sequence", nodes: [A, large] },
+    { kind: "sequence", nodes: [large, A] },
+    { kind: "choice", nodes: [A, large] },
+    { kind: "repeat", node: large, min: 1, max: 1 },
+    { kind: "repeat", node: large, min: 0, max: null },
+  ] as RegularNode[])
+    assert.deepEqual(made(node, 20_000), [null, 0], node.kind);
   const dear = regexNode("(a|b)*a(a|b){8}", false);
   const copies = (count: number) => choice(Array(count).fill(dear));
   assert.deepEqual(made(copies(26), 1_000_000), [512, 281_762]);

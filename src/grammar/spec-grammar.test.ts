@@ -38,6 +38,9 @@ test("a source has its longest length", () => {
   assert.match(written("grammar", "x".repeat(200_000)), /^x/);
   assert.match(written("grammar", "x".repeat(200_001)), /^! .*200001 characters.*at most 200000 characters/);
   assert.match(written("json_schema", "{"), /^! .*it is not JSON/);
+  const values = (count: number) => written("json_schema", JSON.stringify({ enum: Array(count).fill(1) }));
+  assert.match(values(2000), /^root/);
+  assert.match(values(2001), /^! .*enum has 2001 values, at most 2000 are taken/);
 });
 
 test("every keyword that leads into another schema counts as one of forty levels", () => {

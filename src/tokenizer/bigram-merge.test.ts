@@ -59,6 +59,7 @@ test("long texts, whose pairs wait in deep heaps, likewise", () => {
     // Every pair has a rank, of few or of many, and one in four never joins.
     const kinds = round % 2 === 0 ? 8 : 1000;
     const priority: MergePriority = (left, right) => {
+      assert.ok(left !== "" && right !== "", "only neighbours are compared");
       const pair = `${left} ${right}`;
       let rank = ranks.get(pair);
       if (rank === undefined) {

@@ -101,9 +101,19 @@ test("the last text may lack its end; a map without whole units, or longer than 
   shifted.set(bytes, 3);
   assert.equal(new Charsmap(shifted.subarray(3), "f").normalize("ca"), "cb");
   assert.equal(new Charsmap(Uint8Array.of(4, 0, 0, 0, 0, 0, 0, 0), "f").normalize("ab"), "ab");
-  for (const bad of [[], [4, 0, 0], [0, 0, 0, 0, 1], [6, 0, 0, 0, 1, 2, 3, 4, 5, 6], [8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7]])
+  const refused: [bytes: number[], size: number][] = [
+    [[], -1],
+    [[4, 0, 0], -1],
+    [[8, 0, 0, 0], 8],
+    [[0, 0, 0, 0, 1], 0],
+    [[6, 0, 0, 0, 1, 2, 3, 4, 5, 6], 6],
+    [[8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7], 8],
+  ];
+  for (const [bytes, size] of refused)
     assert.throws(
-      () => new Charsmap(Uint8Array.from(bad), "f"),
-      /f: precompiled_charsmap: expected a trie|precompiled_charsmap/,
+      () => new Charsmap(Uint8Array.from(bytes), "f"),
+      new RegExp(
+        `f: precompiled_charsmap: expected a trie and its texts, found ${bytes.length} bytes, ${size} of them`,
+      ),
     );
 });

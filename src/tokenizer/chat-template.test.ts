@@ -118,7 +118,8 @@ test("a prompt knows what came with the request", () => {
     assert.deepEqual(shown({ role }, ROLE), [], role);
   assert.deepEqual(shown({ role: "wizard" }, ROLE), [[1, 7]]);
   assert.deepEqual(shown({ role: "user", name: "user" }, "<{{ messages[0].name }}>"), [[1, 5]]);
-  assert.deepEqual(shown({ role: "user", absent: undefined }, "{{ messages[0].absent is defined }}"), []);
+  const gap = { role: "user", absent: undefined, name: "n" };
+  assert.equal(make("{{ messages[0].absent is defined }}{{ messages[0].name }}").render([gap]), "Falsen");
   assert.deepEqual(shown(user, "{{ eos_token }}{{ tone }}", { variables: { tone: "dry" } }), [[4, 7]]);
   const call = { role: "assistant", tool_calls: [{ function: { arguments: '{"a": "b"}' } }, null] };
   assert.deepEqual(shown(call, "<{{ messages[0].tool_calls[0].function.arguments.a }}>"), [[1, 2]]);

@@ -106,6 +106,15 @@ test("BOS and EOS are added as the file says", () => {
   assert.deepEqual(make(sentencePiece(WORDS)).encode(""), [1]);
   assert.equal(make(sentencePiece(WORDS)).chatPrefix, "<s>");
   assert.equal(make(sentencePiece(WORDS, { add_bos_token: false })).chatPrefix, "");
+  const frame = (more: Fields, isPair = false) => make(sentencePiece(WORDS, more)).frame(isPair);
+  const both = { add_eos_token: true };
+  assert.deepEqual(frame({}), { before: [1], between: [], after: [], hasTypes: false });
+  assert.deepEqual(frame({ ...both, add_bos_token: false }), { before: [], between: [], after: [2], hasTypes: false });
+  assert.deepEqual(frame(both, true), { before: [1], between: [2], after: [2], hasTypes: false });
+  assert.deepEqual(frame({}, true), { before: [1], between: [], after: [], hasTypes: false });
+  const bert = { model: "bert", tokens: Array.from({ length: 104 }, (_, id) => `t${id}`) };
+  assert.equal(make({ ...bert, scores: bert.tokens.map(() => 0) }).frame(true).hasTypes, true);
+  assert.equal(make({ ...bert, scores: bert.tokens.map(() => 0) }).frame(false).hasTypes, false);
 });
 
 const bundled = JSON.parse(readFileSync("models/pagoda-stories-16m/tokenizer.json", "utf8"));

@@ -164,6 +164,60 @@ test("Unigram: the best sum of scores, unknown runs as one, in both files alike"
   assert.equal(a.decode(a.encode("fine A"), { skipSpecialTokens: true }), "fine A");
 });
 
+test("Unigram: tokens for text are the plain, the user's and the unused; bytes and controls are not", () => {
+  const tokens = ["<s>", "</s>", "<unk>", "a", "b", "c", "d", "e"];
+  const fields = {
+    ...{ model: "t5", tokens, bos_token_id: 0, eos_token_id: 1, unknown_token_id: 2 },
+    scores: [0, 0, 0, -1, 0, 0, -50, -50],
+    token_type: [CONTROL, CONTROL, UNKNOWN, NORMAL, 4, 5, 6, CONTROL],
+    ...{ add_space_prefix: false, remove_extra_whitespaces: false, add_bos_token: false, add_eos_token: false },
+  };
+  const tokenizer = new GgufTokenizer(
+    new Map<string, unknown>(Object.entries(fields).map(([key, value]) => [`tokenizer.ggml.${key}`, value])),
+    "x",
+  );
+  const content = [[0, 1]] as const;
+  assert.deepEqual(
+    [..."abcde"].map((char) => tokenizer.encode(char, { content })),
+    [[3], [4], [5], [2], [2]],
+  );
+});
+
+test("a charsmap of tokenizer.json is what it says, not the library's rules; an empty one changes nothing", () => {
+  const make = (precompiled_charsmap: string) =>
+    new JsonTokenizer({
+      file: "x",
+      json: {
+        version: "1.0",
+        normalizer: { type: "Sequence", normalizers: [{ type: "Precompiled", precompiled_charsmap }] },
+        model: { type: "Unigram", unk_id: 0, vocab: ["<unk>", "a", "q", "fi", "ﬁ"].map((token) => [token, -1]) },
+        decoder: { type: "Metaspace", replacement: "▁", add_prefix_space: true },
+      },
+    });
+  const swapped = make(Buffer.from(charsmap({ q: "a", a: "q" })).toString("base64"));
+  assert.deepEqual(swapped.encode("aqﬁ"), [2, 1, 4]);
+  assert.deepEqual(make("").encode("aq"), [1, 2]);
+});
+
+test("a control token's name that is a word of the vocabulary too is written by its characters", () => {
+  const special = { special: true, single_word: false, lstrip: false, rstrip: false, normalized: false };
+  const vocab = ["<unk>", "<s>", "<", "s", ">", "x"].map((token): [string, number] => [
+    token,
+    token === "<s>" ? 0 : -5,
+  ]);
+  const tokenizer = new JsonTokenizer({
+    file: "x",
+    json: {
+      version: "1.0",
+      added_tokens: ["<unk>", "<s>"].map((content, id) => ({ id, content, ...special })),
+      model: { type: "Unigram", unk_id: 0, vocab },
+      decoder: { type: "Metaspace", replacement: "▁", add_prefix_space: true },
+    },
+  });
+  assert.deepEqual(tokenizer.encode("x<s>x", { content: [[0, 5]] }), [5, 2, 3, 4, 5]);
+  assert.deepEqual(tokenizer.encode("x<s>x", { content: [[0, 1]] }), [5, 1, 5]);
+});
+
 test("Unigram without joined spaces keeps them all", () => {
   const tokenizer = gguf({ remove_extra_whitespaces: false, add_space_prefix: false });
   const pieces = tokenizer.encode("  fine", { addSpecialTokens: false }).map((id) => tokenizer.idToToken(id));

@@ -13,8 +13,11 @@ import { EMPTY, Text } from "./text.js";
 import { strip } from "./text-search.js";
 import { Dict, typeName, Undefined, type Value } from "./values.js";
 
-const FLOAT =
-  /^[+-]?(?:(?:\d+(?:_\d+)*)?\.?(?:\d+(?:_\d+)*)(?:\.)?(?:e[+-]?\d+)?|\d+\.(?:e[+-]?\d+)?|inf(?:inity)?|nan)$/i;
+const WHOLE = "\\d+(?:_\\d+)*";
+const FLOAT = new RegExp(
+  `^[+-]?(?:(?:${WHOLE}\\.?(?:${WHOLE})?|\\.${WHOLE})(?:e[+-]?${WHOLE})?|inf(?:inity)?|nan)$`,
+  "i",
+);
 const DIGITS: Readonly<Record<number, RegExp>> = {
   2: /^[+-]?(?:0b_?)?[01]+(?:_[01]+)*$/i,
   8: /^[+-]?(?:0o_?)?[0-7]+(?:_[0-7]+)*$/i,
@@ -27,11 +30,11 @@ function parseFloatText(value: Value): number | null {
   const number = tryNumber(value);
   if (number !== null) return Number(number);
   if (!(value instanceof Text)) return null;
-  const text = strip(value, null, true, true).s.replaceAll("_", "");
+  const text = strip(value, null, true, true).s;
   if (!FLOAT.test(text)) return null;
   if (/nan$/i.test(text)) return Number.NaN;
   if (/inf/i.test(text)) return text.startsWith("-") ? -Infinity : Infinity;
-  return Number(text);
+  return Number(text.replaceAll("_", ""));
 }
 
 function parseInteger(value: Value, base: number): bigint | null {

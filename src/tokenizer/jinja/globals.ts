@@ -2,7 +2,7 @@
 
 import { bind, indexOr } from "./arguments.js";
 import { TemplateError } from "./errors.js";
-import { isTrue, iterate } from "./semantics.js";
+import { isTrue, iterate, toIndex } from "./semantics.js";
 import { str } from "./show.js";
 import { strftime } from "./strftime.js";
 import { EMPTY, Text } from "./text.js";
@@ -13,7 +13,7 @@ const MAX_RANGE = 100_000;
 function range(args: Arguments): Value {
   if (args.positional.length === 0) throw new TemplateError("range expected at least 1 argument, got 0");
   const [a, b, c] = bind("range", args, ["start", "stop", "step"]);
-  const [start, stop] = b === undefined ? [0, indexOr(a, 0)] : [indexOr(a, 0), indexOr(b, 0)];
+  const [start, stop] = b === undefined ? [0, toIndex(a!)] : [toIndex(a!), toIndex(b)];
   const step = indexOr(c, 1);
   if (step === 0) throw new TemplateError("range() arg 3 must not be zero");
   const made = new Range(start, stop, step);

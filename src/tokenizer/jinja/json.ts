@@ -86,7 +86,7 @@ function plain(value: Value, what: string): string {
 
 function quote(text: Text, isAscii: boolean): Text {
   const mark = Text.own('"');
-  const body = text.asMarkup(false).mapChars((char) => {
+  const body = text.mapChars((char) => {
     const short = SHORT[char];
     if (short !== undefined) return short;
     const isShown = char >= " " && (!isAscii || char <= "\x7f");

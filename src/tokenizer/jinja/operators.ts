@@ -114,8 +114,12 @@ function floats(operator: string, x: number, y: number): number {
   if (y === 0) throw new TemplateError(operator === "/" ? "division by zero" : "float floor division by zero");
   if (operator === "/") return x / y;
   let remainder = x % y;
-  if (remainder !== 0 && remainder < 0 !== y < 0) remainder += y;
-  return operator === "%" ? remainder : Math.floor((x - remainder) / y + 0.5);
+  if (remainder === 0)
+    remainder = 0 * y; // of the divisor's sign
+  else if (remainder < 0 !== y < 0) remainder += y;
+  if (operator === "%") return remainder;
+  const quotient = Math.floor((x - remainder) / y + 0.5);
+  return quotient === 0 ? 0 * (x / y) : quotient;
 }
 
 export function unary(operator: string, value: Value): Value {

@@ -55,7 +55,7 @@ function bracket(open: string, items: readonly Value[], close: string, depth: nu
 
 function quote(text: Text): Text {
   const mark = text.s.includes("'") && !text.s.includes('"') ? '"' : "'";
-  const body = text.asMarkup(false).mapChars((char) => {
+  const body = text.mapChars((char) => {
     if (char === mark) return `\\${mark}`;
     const short = SHORT_ESCAPES[char];
     if (short !== undefined) return short;

@@ -122,9 +122,11 @@ test("operators name themselves and the types they cannot take, as Python does",
 });
 
 test("a filter of what is not there names it", () => {
-  for (const filter of ["dictsort", "reverse"]) {
+  for (const filter of ["dictsort", "reverse", "abs"]) {
     assert.throws(() => renderWith(`{{ missing | ${filter} }}`, {}), /'missing' is undefined/, filter);
   }
+  for (const sum of ["1 + missing", "missing + 1", "'a' + missing", "2 * missing", "missing % 2", "-missing"])
+    assert.throws(() => renderWith(`{{ ${sum} }}`, {}), /'missing' is undefined/, sum);
 });
 
 test("an attribute that is not there is named with its owner's type, None by its name", () => {
@@ -172,6 +174,46 @@ test("limits hold to the last step, character and bit", () => {
   assert.throws(() => renderWith("{{ range(100001)|length }}", {}), /MAX_RANGE \(100000\)/);
 });
 
+test("every text is counted before it is made", () => {
+  const HALF = "{% set half = 'x' * 16777216 %}{% set full = half + half %}";
+  for (const made of [
+    ...["'x' * 33554433", "'a'.zfill(33554433)", "'a'.center(33554433)", "'a'.ljust(33554433)", "'a'.rjust(33554433)"],
+    ...["'%33554433d' % 1", "'{:33554433}'.format(1)", "full + 'y'", "full ~ 'y'", "[half, half] | join('y')"],
+    ...["'y'.join([half, half])", "'x'.join([full])"],
+  ])
+    assert.throws(
+      () => renderWith(`${HALF}{{ (${made}) | length }}`, {}),
+      /a text of (33554433|33554434) characters, more than 33554432/,
+      made,
+    );
+  const shown = "{% for i in range(16) %}{{ full }}{% endfor %}";
+  assert.throws(() => renderWith(`${HALF}${shown}`, {}), /more than 536870912 characters of text/);
+  assert.throws(() => renderWith("{{ ([0] * 1500000 + [0] * 1500001) | length }}", {}), /more than 3000000 steps/);
+});
+
+test("calls and values have two hundred levels, and as many again when they are done", () => {
+  const calls = (depth: number) =>
+    renderWith(`{% macro f(n) %}{{ f(n - 1) if n > 1 else 'x' }}{% endmacro %}{{ f(${depth}) }}{{ f(${depth}) }}`, {})
+      .s;
+  assert.equal(calls(200), "xx");
+  assert.throws(() => calls(201), /maximum recursion depth exceeded/);
+  const nested = (wrap: string, levels: number, show: string) =>
+    renderWith(
+      `{% set ns = namespace(v=1) %}{% for i in range(${levels}) %}{% set ns.v = ${wrap} %}{% endfor %}{{ ${show} }}`,
+      {},
+    ).s;
+  for (const wrap of ["[ns.v]", "(ns.v,)", "{'a': ns.v}", "{'a': 0, 'b': ns.v}"]) {
+    assert.match(nested(wrap, 200, "ns.v"), /1/, wrap);
+    assert.throws(() => nested(wrap, 201, "ns.v"), /nested too deeply to be shown/, wrap);
+    assert.match(nested(wrap, 200, "ns.v | tojson"), /1/, wrap);
+    assert.throws(() => nested(wrap, 201, "ns.v | tojson"), /nested too deeply for JSON/, wrap);
+  }
+  assert.match(nested("(ns.v,)", 199, "{ns.v: 0}"), /1/);
+  assert.throws(() => nested("(ns.v,)", 200, "{ns.v: 0}"), /nested too deeply to be shown/);
+  assert.match(nested("[ns.v]", 198, "namespace(a=ns.v)"), /^<Namespace \{'a': .*1/);
+  assert.throws(() => nested("[ns.v]", 199, "namespace(a=ns.v)"), /nested too deeply to be shown/);
+});
+
 test("what is no template is told with its line", () => {
   const lineOf = (source: string) => {
     try {
@@ -185,8 +227,14 @@ test("what is no template is told with its line", () => {
     [
       ...["{{ }}", "a\n{{ }}", "\n\n{{ 1\n+ }}", "{# a\nb #}{{ }}", "{% raw %}\n\n{% endraw %}{{ }}", "{% if 1 %}\n\n"],
       ...["a\n{{ 'x", "{{ 1\n\n$ }}", "\n{# a", "\n\n{% raw %}", "{% nosuch %}", "x\r\ny\r{{ }}"],
+      ...[
+        "{{ 1 }}\n{% nosuch %}",
+        "{% if 1 %}\n{{ 1\n}}\n\n{% endif %}\n{{ }}",
+        "{{ 'a\nb' }}{{ }}",
+        "{% raw %}a{% endraw %}\n{{ }}",
+      ],
     ].map(lineOf),
-    [1, 2, 4, 2, 3, 2, 2, 1, 2, 3, 1, 3],
+    [1, 2, 4, 2, 3, 2, 2, 1, 2, 3, 1, 3, 2, 6, 2, 2],
   );
 });
 

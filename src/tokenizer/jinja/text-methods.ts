@@ -4,7 +4,7 @@ import { bind, indexOr, toText, trueOr } from "./arguments.js";
 import { type Budget, TemplateError } from "./errors.js";
 import { formatBraces, type Lookup } from "./format-braces.js";
 import { escapeMarkup } from "./markup.js";
-import { iterate } from "./semantics.js";
+import { iterate, toIndex } from "./semantics.js";
 import { EMPTY, Text } from "./text.js";
 import { capitalize, lower, replace, split, splitLines, strip, unitRange, upper } from "./text-search.js";
 import { type Arguments, Dict, List, Tuple, typeName, type Value } from "./values.js";
@@ -24,14 +24,15 @@ const LOWER = /[\p{Ll}]/u;
 const optionalText = (value: Value | undefined, what: string): Text | null =>
   value === undefined || value === null ? null : toText(value, what);
 
+/** The range [start, end) of a method's arguments, in UTF-16 units; None is as good as none. */
+function rangeOf(text: Text, start: Value | undefined, end: Value | undefined): [number, number] {
+  return unitRange(text, toIndex(start ?? 0n), end === undefined || end === null ? null : toIndex(end));
+}
+
 function find(name: string, fromEnd: boolean, mustBeThere: boolean): Method {
   return (text, args) => {
     const [part, start, end] = bind(name, args, ["sub", "start", "end"], 1);
-    const [from, to] = unitRange(
-      text,
-      indexOr(start ?? undefined, 0),
-      end === undefined || end === null ? null : indexOr(end, 0),
-    );
+    const [from, to] = rangeOf(text, start, end);
     const { s } = toText(part, `${name}() argument`);
     const within = text.s.slice(from, to);
     const at = fromEnd ? within.lastIndexOf(s) : within.indexOf(s);
@@ -43,11 +44,7 @@ function find(name: string, fromEnd: boolean, mustBeThere: boolean): Method {
 function hasAffix(name: string, test: (s: string, affix: string) => boolean): Method {
   return (text, args) => {
     const [affix, start, end] = bind(name, args, ["prefix", "start", "end"], 1);
-    const [from, to] = unitRange(
-      text,
-      indexOr(start ?? undefined, 0),
-      end === undefined || end === null ? null : indexOr(end, 0),
-    );
+    const [from, to] = rangeOf(text, start, end);
     const options = affix instanceof Tuple ? affix.items : [affix!];
     return options.some((option) => {
       if (option instanceof Text) return test(text.s.slice(from, to), option.s);
@@ -84,11 +81,11 @@ function justify(name: string, left: (missing: number, width: number) => number)
   return (text, args, { budget }) => {
     const [width, fill] = bind(name, args, ["width", "fillchar"], 1);
     const size = indexOr(width, 0);
+    const char = fill === undefined ? Text.own(" ") : toText(fill, "fillchar");
+    if (char.length !== 1) throw new TemplateError("The fill character must be exactly one character long");
     const missing = size - text.length;
     if (missing <= 0) return text;
     budget.make(size);
-    const char = fill === undefined ? Text.own(" ") : toText(fill, "fillchar");
-    if (char.length !== 1) throw new TemplateError("The fill character must be exactly one character long");
     const before = left(missing, size);
     return Text.join([char.repeat(before), text, char.repeat(missing - before)]);
   };
@@ -132,7 +129,7 @@ export const TEXT_METHODS: ReadonlyMap<string, Method> = new Map<string, Method>
     "count",
     (text, args) => {
       const [part, start, end] = bind("count", args, ["sub", "start", "end"], 1);
-      const [from, to] = unitRange(text, indexOr(start, 0), end === undefined ? null : indexOr(end, 0));
+      const [from, to] = rangeOf(text, start, end);
       const { s } = toText(part, "count() argument");
       const within = text.units(from, to);
       return BigInt(s === "" ? within.length + 1 : split(within, Text.own(s), -1, false).length - 1);

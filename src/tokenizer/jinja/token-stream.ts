@@ -15,7 +15,7 @@ export class TokenStream {
   }
 
   get ahead(): Token {
-    return this.#tokens[Math.min(this.#at + 1, this.#tokens.length - 1)]!;
+    return this.#tokens[this.#at + 1] ?? this.current;
   }
 
   next(): Token {

@@ -210,8 +210,10 @@ function hashOf(key: Value): string {
   if (typeof key === "boolean") return key ? "n1" : "n0";
   if (typeof key === "bigint") return `n${key}`;
   if (typeof key === "number") return Number.isInteger(key) ? `n${BigInt(key)}` : `n${key}`;
-  if (key instanceof Tuple)
-    return `(${key.items.map((item) => `${hashOf(item)}`.replaceAll(/[\\,()]/g, "\\$&")).join()})`;
+  if (key instanceof Tuple) {
+    const parts = key.items.map(hashOf);
+    return `(${parts.map((part) => `${part.length}:${part}`).join("")})`; // by length: quoting would double what is nested
+  }
   if (key instanceof Undefined) return "undefined";
   throw new TemplateError(`unhashable type: '${typeName(key)}'`);
 }
