@@ -108,6 +108,7 @@ const CASES: readonly (readonly [format: string, answer: string, given: string])
   ["harmony", "<|channel|>final<|message|>x<|return|>", ".27.x.10.|."],
   ["harmony", "to=put<|message|>{", ".16.(put)'{'|."],
   ["harmony", ' to=functions.get <|message|>{"a":1}', `.28.(get)'{''"''a''"'':''1''}'|.`],
+  ["harmony", "<|message|>x<|end|>", ".11.x.7.|."],
   ["harmony", "the <b", ".the .<b|."],
   ["harmony", "assist", ".6.|assist"],
   ["harmony", "<", ".|<"],
