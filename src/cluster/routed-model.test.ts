@@ -169,6 +169,19 @@ test("what has ended is forgotten; an answer that goes on is heard to its end; o
   assert.deepEqual(await outputs(), ["y.0 [] queue_full"]);
 });
 
+test("which beginnings prompts share is remembered where they are sent, once for each call", async () => {
+  using told = new Told();
+  told.come("a");
+  await told.said();
+  for (const id of ["x", "y"]) told.model.post(addOf(id));
+  told.output("a", { id: "0", tokens: [7] });
+  told.cluster.line.hear("a", { type: "gone", ids: ["0"] }); // it goes on, and is none that begins
+  const [{ model, from, to, requests, hits, tokens }] = told.cluster.router.heat.hottest(1) as [
+    ReturnType<typeof told.cluster.router.heat.hottest>[number],
+  ];
+  assert.deepEqual([model, from, to, requests, hits, tokens], ["m", 0, 8, 2, 1, [1, 2, 3, 4, 5, 6, 7, 8]]);
+});
+
 test("a prompt is given to be computed once; then it is answered, whatever became of that", async () => {
   using told = new Told({ prefillTokens: 200 });
   const paged = { exchangesPages: true, facts: { pageBytes: 4 } };

@@ -217,3 +217,24 @@ test("models: when they came, what is known of those that are loaded", async () 
     "Token id 260 at index 1 is outside the vocabulary 0..259.",
   );
 });
+
+test("a request is its model's: a guest's own engine, names and limits; one that unloads it by name is heard", async () => {
+  await using guest = await ToldServer.start({}, { maxContext: 64 });
+  await using told = await ToldServer.start({ guests: [{ name: "guest", load: async () => guest.engine }] });
+  const loaded = async () =>
+    ((await (await told.ask("GET", "/v1/models")).json()) as { data: { id: string; is_loaded: boolean }[] }).data.map(
+      ({ id, is_loaded }) => `${id} ${is_loaded}`,
+    );
+  assert.deepEqual(await loaded(), ["tiny true", "other true", "guest false"]);
+  guest.says = () => ({ text: "I am the guest" });
+  const [status, { choices, model }] = await told.post(chat, { ...body, model: "guest:latest" });
+  assert.deepEqual([status, choices[0].message.content, model], [200, "I am the guest", "guest"]);
+  assert.deepEqual([told.asked.length, guest.asked.length], [0, 1]);
+  assert.deepEqual(await loaded(), ["tiny true", "other true", "guest true"]);
+  assert.equal((await told.post("/tokenize", { prompt: "a", model: "guest" }))[1].max_model_len, 64);
+  await told.post(chat, body);
+  assert.deepEqual([told.asked.length, guest.asked.length], [1, 1]);
+  assert.equal((await told.post("/api/generate", { model: "guest", keep_alive: 0 }))[0], 200);
+  assert.deepEqual(await loaded(), ["tiny true", "other true", "guest false"]);
+  assert.equal((await told.post("/api/generate", { model: "tiny", keep_alive: 0 }))[0], 409);
+});
