@@ -110,6 +110,13 @@ test("tensors of every type are known by its number", () => {
   );
 });
 
+test("one to four dimensions", () => {
+  for (const shape of [[6], [2, 3], [1, 2, 3], [3, 1, 1, 2]]) {
+    const { source } = openGguf(save("dims.gguf", writeGguf({}, [{ ...matrix, shape }])));
+    assert.deepEqual([source.get("m").shape, source.get("m").bytes()], [shape, matrix.bytes]);
+  }
+});
+
 test("alignment is the file's own", () => {
   const path = save("a.gguf", writeGguf({ "general.alignment": 256 }, [vector, matrix], { alignment: 256 }));
   const { source } = openGguf(path);
@@ -117,6 +124,14 @@ test("alignment is the file's own", () => {
   assert.deepEqual(source.get("m").bytes(), matrix.bytes);
   for (const bad of [0, 3, 48, 2 ** 21])
     refuses(writeGguf({ "general.alignment": bad }, [vector]), /general.alignment/);
+  refuses(
+    writeGguf({ "general.alignment": "32" }, [vector]),
+    /general.alignment: expected a power of two up to 1048576/,
+  );
+  const most = openGguf(save("a.gguf", writeGguf({ "general.alignment": 2 ** 20 }, [vector], { alignment: 2 ** 20 })));
+  assert.deepEqual([most.source.get("v").file!.offset, most.source.get("v").bytes()], [2 ** 20, vector.bytes]);
+  const least = openGguf(save("a.gguf", writeGguf({ "general.alignment": 1 }, [vector, matrix], { alignment: 1 })));
+  assert.deepEqual(least.source.get("m").bytes(), matrix.bytes);
 });
 
 test("a split file opens from any of its parts", () => {
@@ -149,6 +164,9 @@ test("files that are not GGUF, or of another version", () => {
   refuses(Buffer.from("not a gguf file at all"), /magic.*expected "GGUF"/);
   refuses(writeGguf({}, [matrix], { version: 1 }), /version: expected 2 or 3/);
   refuses(writeGguf({}, [matrix], { version: 3 << 24 }), /big-endian/);
+  refuses(writeGguf({}, [matrix], { version: 1 << 24 }), /version: expected 2 or 3, little endian, found a big-endian/);
+  refuses(writeGguf({}, [matrix], { version: (1 << 24) - 1 }), /found 16777215/);
+  refuses(writeGguf({}, [matrix], { version: 4 }), /found 4/);
 });
 
 test("counts and lengths beyond the file are refused before anything is allocated", () => {

@@ -288,6 +288,13 @@ test("what cannot be read is refused by name", () => {
   refuses({ quant_method: "gptq", bits: 3, group_size: 128 }, /bits = 3 is not supported. Supported: 4, 8/);
   refuses({ quant_method: "gptq", bits: 4, checkpoint_format: "marlin" }, /checkpoint_format = marlin/);
   refuses({ quant_method: "gptq", bits: 4, group_size: 0 }, /group_size = 0/);
+  refuses({ quant_method: "gptq", bits: 4, is_marlin_format: true }, /is_marlin_format = true is not supported/);
+  refuses({ quant_method: "gptq", bits: 4, dynamic: { "+:x": {} } }, /dynamic = .* is not supported. Supported: none/);
+  refuses({ quant_method: "gptq", bits: 4, group_size: 1.5 }, /group_size = 1\.5 is not supported. Supported: -1, 128/);
+  refuses({ quant_method: "awq", bits: 8 }, /bits = 8 is not supported. Supported: 4/);
+  refuses({ quant_method: "fp8", weight_block_size: [128] }, /weight_block_size = \[128\] .* two whole numbers/);
+  refuses({ quant_method: "fp8", weight_block_size: [128, 0] }, /weight_block_size = \[128,0\]/);
+  refuses({ quant_method: "toString" }, /quant_method = toString is not supported/);
   refuses({ quant_method: "awq", bits: 4, version: "gemv" }, /version = gemv is not supported/);
   const compressedTensors = { quant_method: "compressed-tensors", config_groups: {} };
   refuses({ ...compressedTensors, format: "marlin-24" }, /format = marlin-24/);
@@ -296,6 +303,28 @@ test("what cannot be read is refused by name", () => {
     { ...compressedTensors, config_groups: { g: { weights: { num_bits: 4, type: "float", strategy: "group" } } } },
     /weights 4 float group/,
   );
+  const weights = { num_bits: 4, type: "int", strategy: "group" };
+  const group = (g: unknown) => ({ ...compressedTensors, config_groups: { g } });
+  refuses(group(null), /config_groups\.g = .* Supported: weights/);
+  refuses(group({ weights: null }), /config_groups\.g = .* Supported: weights/);
+  refuses(group({ weights: [] }), /config_groups\.g = .* Supported: weights/);
+  refuses(group({ weights, format: "marlin-24" }), /config_groups\.g\.format = marlin-24 .*pack-quantized/);
+  refuses({ ...compressedTensors, config_groups: [] }, /config_groups = \[\] is not supported. Supported: an object/);
+  for (const [num_bits, type, strategy] of [
+    [2, "int", "group"],
+    [8, "int", "block"],
+    [8, "float", "group"],
+    [4, "float", "tensor"],
+  ] as const)
+    refuses(group({ weights: { num_bits, type, strategy } }), new RegExp(`weights ${num_bits} ${type} ${strategy}`));
+  for (const format of [undefined, null, "pack-quantized", "dense"])
+    folderOf(group({ weights, format }), [plain]).openTensors().close();
+  folderOf({ ...compressedTensors, sparsity_config: { format: "dense" } }, [plain])
+    .openTensors()
+    .close();
+  folderOf({ ...compressedTensors, sparsity_config: {} }, [plain])
+    .openTensors()
+    .close();
   refuses({ ...compressedTensors, sparsity_config: { format: "sparse-24-bitmask" } }, /sparsity_config/);
 
   const m = makeCoded({ out: 8, in: 64, group: 32, sym: true });
@@ -328,8 +357,27 @@ test("what cannot be read is refused by name", () => {
   ];
   const wide: [string, SafetensorsEntry] = ["x.weight", { dtype: "F8_E4M3", shape: [1, 4], data: new Uint8Array(4) }];
   refuses(fp8, /x\.weight_scale_inv: expected \[1\], \[1, 1\] or \[1, 1\], found \[2, 2\]/, [wide, scale]);
+  const tall: [string, SafetensorsEntry] = [
+    "x.weight",
+    { dtype: "F8_E4M3", shape: [129, 2], data: new Uint8Array(258) },
+  ];
+  refuses(fp8, /expected \[1\], \[129, 1\] or \[2, 1\], found \[2, 2\]/, [tall, scale]);
+  const rows: SafetensorsEntry = { dtype: "F32", shape: [3, 1], data: new Float32Array(3) };
+  refuses(fp8, /expected \[1\], \[129, 1\] or \[2, 1\], found \[3, 1\]/, [tall, ["x.weight_scale_inv", rows]]);
   refuses(fp8, /x\.weight: expected i8, f8_e4m3 or f8_e5m2, since it has a scale, found f32/, [
     ["x.weight", { dtype: "F32", shape: [1], data: new Float32Array(1) }],
     scale,
   ]);
+});
+
+test("several matrices of one file, plain ones among them", () => {
+  const group = { weights: { num_bits: 4, type: "int", strategy: "group" } };
+  const config = { quant_method: "compressed-tensors", format: "pack-quantized", config_groups: { group } };
+  const m = makeCoded({ out: 8, in: 64, group: 32, sym: true });
+  const source = folderOf(config, [...compressed("a", m, false), plain, ...compressed("b", m, false)]).openTensors();
+  assert.deepEqual([...source.names()].sort(), ["a.weight", "b.weight", "x.bias"]);
+  for (const name of ["a.weight", "b.weight"])
+    assert.deepEqual([...toFloat32(source.get(name, [8, 64]))], [...valuesOf(m)]);
+  assert.deepEqual([source.has("a.weight"), source.has("a.weight_packed"), source.has("c")], [true, false, false]);
+  source.close();
 });

@@ -23,7 +23,7 @@ export interface IntMatrix {
 }
 
 export interface IntValues {
-  /** Writes the codes of columns [32 * block, 32 * block + 32) of a row, fewer at its end. */
+  /** Writes the codes of 32 columns of a row, from 32 * block on. What is behind its end is anything. */
   readCodes(codes: Uint8Array, row: number, block: number): void;
   /** Scale and zero by row and group: [row * rowStride + group * groupStride]. */
   readonly scales: Float32Array;

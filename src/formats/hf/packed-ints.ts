@@ -41,8 +41,8 @@ export function gptqMatrix(source: TensorSource, name: string, options: GptqOpti
       return {
         readCodes: (codes, row, block) => {
           words ??= wordsOf(packed);
-          for (let i = 0; i < 32; i += perWord) {
-            const word = words[((block * 32 + i) / perWord) * rows + row] ?? 0;
+          for (let i = 0; i < codes.length; i += perWord) {
+            const word = words[((block * 32 + i) / perWord) * rows + row]!;
             for (let k = 0; k < perWord; k++) codes[i + k] = (word >>> (bits * k)) & ((1 << bits) - 1);
           }
         },
@@ -84,8 +84,7 @@ export function awqMatrix(source: TensorSource, name: string, options: { readonl
       return {
         readCodes: (codes, row, block) => {
           words ??= wordsOf(packed);
-          const n = Math.min(32, cols - block * 32);
-          for (let i = 0; i < n; i++) codes[i] = codeAt(words, block * 32 + i, row);
+          for (let i = 0; i < codes.length; i++) codes[i] = codeAt(words, block * 32 + i, row);
         },
         scales: toFloat32(scales),
         zeros: Uint8Array.from({ length: groups * rows }, (_, i) => codeAt(zeroWords, Math.floor(i / rows), i % rows)),
@@ -132,8 +131,8 @@ export function packedMatrix(source: TensorSource, name: string): IntMatrix {
       return {
         readCodes: (codes, row, block) => {
           words ??= wordsOf(packed);
-          for (let i = 0; i < 32; i += perWord) {
-            const word = words[row * wordsPerRow + (block * 32 + i) / perWord] ?? 0;
+          for (let i = 0; i < codes.length; i += perWord) {
+            const word = words[row * wordsPerRow + (block * 32 + i) / perWord]!;
             for (let k = 0; k < perWord; k++) codes[i + k] = (word >>> (bits * k)) & ((1 << bits) - 1);
           }
         },
@@ -171,8 +170,7 @@ export function byteMatrix(source: TensorSource, name: string): IntMatrix {
       return {
         readCodes: (codes, row, block) => {
           bytes ??= weight.bytes();
-          const n = Math.min(32, cols - block * 32);
-          for (let i = 0; i < n; i++) codes[i] = bytes[row * cols + block * 32 + i]! ^ 128;
+          for (let i = 0; i < codes.length; i++) codes[i] = bytes[row * cols + block * 32 + i]! ^ 128;
         },
         scales: toFloat32(scales),
         zeros: null,

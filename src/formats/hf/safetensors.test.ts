@@ -67,6 +67,41 @@ test("a dtype that no model uses is an error only for who asks for it", () => {
   source.close();
 });
 
+test("every dtype has its bytes; tensors stand in any order", () => {
+  const sizes = { F64: 8, F32: 4, F16: 2, BF16: 2, F8_E4M3: 1, F8_E5M2: 1, F8_E8M0: 1, I64: 8, I32: 4, I16: 2, I8: 1 };
+  const usable = ["F32", "F16", "BF16", "F8_E4M3", "F8_E5M2", "I64", "I32", "I8", "U8"];
+  for (const [dtype, bytes] of Object.entries({ ...sizes, U64: 8, U32: 4, U16: 2, U8: 1, BOOL: 1 })) {
+    const at = (end: number) => write("dtype.safetensors", { t: { dtype, shape: [3], data_offsets: [0, end] } }, data);
+    const source = openSafetensors(at(3 * bytes));
+    if (usable.includes(dtype)) assert.deepEqual(source.get("t").bytes(), data.subarray(0, 3 * bytes));
+    else refuses(() => source.get("t"), /a dtype of F32, F16/, new RegExp(`found ${dtype}`));
+    source.close();
+    refuses(() => openSafetensors(at(3 * bytes - 1)), new RegExp(`${3 * bytes} bytes for ${dtype} \\[3\\], found`));
+  }
+  const one = (begin: number, end = begin + 4) => ({ dtype: "F32", shape: [1], data_offsets: [begin, end] });
+  const source = openSafetensors(write("order.safetensors", { c: one(8), a: one(0), d: one(12), b: one(4) }, data));
+  assert.deepEqual(source.get("d").bytes(), data.subarray(12, 16));
+  source.close();
+  const overlap = { c: one(8), a: one(0), d: one(12), b: one(5) };
+  refuses(
+    () => openSafetensors(write("order.safetensors", overlap, data)),
+    /tensor c: expected bytes of its own from \d+, found \d+, inside b/,
+  );
+});
+
+test("what was found is shown as far as it can be read", () => {
+  const found = (length: number) => {
+    try {
+      openSafetensors(write("long.safetensors", { t: "x".repeat(length) }, data));
+    } catch (error) {
+      return /found (.*)\.$/.exec((error as Error).message)?.[1] ?? (error as FormatError).message;
+    }
+  };
+  assert.match(found(100)!, /x{100}/);
+  assert.doesNotMatch(found(100)!, /\.\.\./);
+  assert.equal(found(101), `${"x".repeat(97)}...`);
+});
+
 test("every defect of a header is refused with what was expected and found", () => {
   const cases: [string, (header: Record<string, Spec>) => void, RegExp[]][] = [
     ["dtype", (h) => (h.a!.dtype = "F12"), [/tensor a: dtype/, /found F12/]],

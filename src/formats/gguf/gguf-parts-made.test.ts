@@ -1,0 +1,179 @@
+// What is made of a file's tensors and keys, number by number, on tensors of a few numbers.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { toFloat32 } from "../../core/dequantize/dequantize.js";
+import { f32ToF16 } from "../../core/dequantize/small-floats.js";
+import type { HostTensor, TensorDtype } from "../../core/tensor.js";
+import { madeTensor, TensorTable } from "../tensor-views.js";
+import { NO_RECIPE } from "../text-recipe.js";
+import type { Restore } from "./gguf-architecture.js";
+import { groupedDeltaNet, tiledDeltaNet } from "./gguf-delta-net.js";
+import { GgufKeys } from "./gguf-keys.js";
+import { joinLatent } from "./gguf-latent.js";
+import { ggufRecipe } from "./gguf-recipe.js";
+import { ggufTensors } from "./gguf-tensors.js";
+import { xieluConfig, xieluTensors } from "./gguf-xielu.js";
+
+/** 0, 1, 2, ... from `first` on. */
+function ascending(name: string, shape: readonly number[], dtype: TensorDtype = "f32", first = 0): HostTensor {
+  const count = shape.reduce((product, size) => product * size, 1);
+  const values = Float32Array.from({ length: count }, (_, i) => first + i);
+  const bytes = dtype === "f16" ? Uint16Array.from(values, f32ToF16) : values;
+  return madeTensor(name, dtype, shape, () => new Uint8Array(bytes.buffer));
+}
+const valuesOf = (tensor: HostTensor) => [...toFloat32(tensor)];
+function sourceOf(...tensors: HostTensor[]): TensorTable {
+  const table = new TensorTable("f.gguf");
+  for (const tensor of tensors) table.add(tensor);
+  return table;
+}
+
+test("latent attention: keys turned, values as they are, head by head", () => {
+  // 2 heads, a latent of 3, keys of 2, values of 1.
+  const keys = ascending("k", [2, 3, 2]);
+  const values = ascending("v", [2, 1, 3], "f32", 100);
+  const joined = joinLatent(keys, values, "kv");
+  assert.deepEqual([joined.name, joined.dtype, joined.shape], ["kv", "f32", [6, 3]]);
+  assert.deepEqual(valuesOf(joined), [...[0, 2, 4, 1, 3, 5, 100, 101, 102], ...[6, 8, 10, 7, 9, 11, 103, 104, 105]]);
+  for (const [k, v] of [
+    ["f16", "f32"],
+    ["f32", "f16"],
+    ["f16", "f16"],
+  ] as const) {
+    const half = joinLatent(ascending("k", [2, 3, 2], k), ascending("v", [2, 1, 3], v, 100), "kv");
+    assert.equal(half.dtype, "f16");
+    assert.deepEqual(valuesOf(half), valuesOf(joined));
+    assert.equal(half.bytes().length, half.byteLength);
+  }
+});
+
+const DELTA = {
+  linear_num_key_heads: 2,
+  linear_num_value_heads: 4,
+  linear_key_head_dim: 1,
+  linear_value_head_dim: 2,
+};
+const restored = (restores: Readonly<Record<string, Restore>>, part: string, tensor: HostTensor) =>
+  restores[part]!(tensor, "x.weight", DELTA);
+
+test("delta nets in turn: value heads of a key head come together again", () => {
+  const rows = (part: string, tensor: HostTensor) => valuesOf(restored(tiledDeltaNet, part, tensor)[0]!);
+  // Heads 0 1 2 3 of a file are the first of each key head, then the second.
+  assert.deepEqual(rows("ssm_alpha", ascending("a", [4, 1])), [0, 2, 1, 3]);
+  assert.deepEqual(rows("ssm_beta", ascending("a", [4, 1])), [0, 2, 1, 3]);
+  assert.deepEqual(rows("attn_gate", ascending("a", [8, 1])), [0, 1, 4, 5, 2, 3, 6, 7]);
+  // 2 rows of q, 2 of k, then those of v.
+  assert.deepEqual(rows("attn_qkv", ascending("a", [12, 1])), [0, 1, 2, 3, 4, 5, 8, 9, 6, 7, 10, 11]);
+  assert.deepEqual(rows("ssm_out", ascending("a", [2, 8])), [
+    ...[0, 1, 4, 5, 2, 3, 6, 7],
+    ...[8, 9, 12, 13, 10, 11, 14, 15],
+  ]);
+  const out = (dtype: TensorDtype) => restored(tiledDeltaNet, "ssm_out", ascending("a", [2, 8], dtype))[0]!;
+  assert.deepEqual([out("f32").dtype, out("f16").dtype], ["f32", "f16"]);
+  assert.deepEqual(valuesOf(out("f16")), valuesOf(out("f32")));
+  // A block of 32 holds parts of several heads.
+  const blocks = madeTensor("b", "q8_0", [1, 32], () => {
+    const bytes = new Uint8Array(34);
+    bytes[1] = 0x3c; // a scale of 1
+    for (let i = 0; i < 32; i++) bytes[2 + i] = i;
+    return bytes;
+  });
+  const wide = { ...DELTA, linear_value_head_dim: 8 };
+  const [decoded] = tiledDeltaNet.ssm_out!(blocks, "x.weight", wide);
+  const span = (from: number) => Array.from({ length: 8 }, (_, i) => from + i);
+  assert.equal(decoded!.dtype, "f16");
+  assert.deepEqual(valuesOf(decoded!), [...span(0), ...span(16), ...span(8), ...span(24)]);
+});
+
+test("delta nets by key head: gates are taken apart", () => {
+  const [b, a] = restored(groupedDeltaNet, "ssm_ba", ascending("ba", [8, 2]));
+  assert.deepEqual([b!.name, a!.name], ["x.in_proj_b.weight", "x.in_proj_a.weight"]);
+  assert.deepEqual(
+    [b!.shape, a!.shape],
+    [
+      [4, 2],
+      [4, 2],
+    ],
+  );
+  assert.deepEqual(valuesOf(b!), [0, 1, 2, 3, 8, 9, 10, 11]);
+  assert.deepEqual(valuesOf(a!), [4, 5, 6, 7, 12, 13, 14, 15]);
+});
+
+test("recipes: pooling, dense layers, a reranker's question", () => {
+  const recipe = (metadata: Record<string, unknown>, ...tensors: HostTensor[]) =>
+    ggufRecipe(new Map(Object.entries({ "general.architecture": "a", ...metadata })), sourceOf(...tensors));
+  assert.deepEqual(recipe({}), NO_RECIPE);
+  assert.deepEqual(
+    [0, 1, 2, 3, 4, 5].map((type) => recipe({ "a.pooling_type": type }).pooling),
+    [null, "mean", "first", "last", null, null],
+  );
+  const dense = (name: string, inputs: number, outputs: number) => ({
+    ...{ file: null, name, inputs, outputs, hasBias: false, activation: "identity" },
+  });
+  assert.deepEqual(recipe({}, ascending("dense_3.weight", [5, 4]), ascending("dense_2.weight", [4, 3])).dense, [
+    dense("dense_2", 3, 4),
+    dense("dense_3", 4, 5),
+  ]);
+  const question = "is {document} about {query}?";
+  assert.deepEqual(recipe({ "tokenizer.chat_template.rerank": question }), { ...NO_RECIPE, isAsked: true, question });
+  assert.deepEqual(recipe({ "tokenizer.chat_template.rerank": 3 }), NO_RECIPE);
+});
+
+test("xielu: one number for all layers, or one for each", () => {
+  const config = (values: Record<string, unknown>) => {
+    const all = { alpha_p: 1, alpha_n: 2, beta: 3, eps: [4, 5], ...values };
+    const metadata = Object.entries(all).map(([part, value]) => [`xielu.${part}`, value] as const);
+    return xieluConfig(new GgufKeys(new Map<string, unknown>([["a.block_count", 2], ...metadata]), "a", "f.gguf"));
+  };
+  const made = config({});
+  assert.deepEqual(made, { xielu: { alpha_p: [1, 1], alpha_n: [2, 2], beta: [3, 3], eps: [4, 5] } });
+  assert.deepEqual(
+    xieluTensors(made).map((tensor) => [tensor.name, tensor.shape, ...valuesOf(tensor)]),
+    [
+      ["model.layers.0.mlp.act_fn.alpha_p", [1], 1],
+      ["model.layers.1.mlp.act_fn.alpha_p", [1], 1],
+      ["model.layers.0.mlp.act_fn.alpha_n", [1], 2],
+      ["model.layers.1.mlp.act_fn.alpha_n", [1], 2],
+      ["model.layers.0.mlp.act_fn.beta", [], 3],
+      ["model.layers.1.mlp.act_fn.beta", [], 3],
+      ["model.layers.0.mlp.act_fn.eps", [], 4],
+      ["model.layers.1.mlp.act_fn.eps", [], 5],
+    ],
+  );
+  for (const eps of [[4], [4, 5, 6], [4, "5"], [4, Number.NaN], undefined, "4", Infinity])
+    assert.throws(() => config({ eps }), /xielu\.eps.*one number for each of 2 layers/);
+});
+
+test("layers past the last are those that predict further tokens; two rows of a verdict are one", () => {
+  const names = (config: Record<string, unknown>, ...tensors: HostTensor[]) => [
+    ...ggufTensors("llama", { num_hidden_layers: 2, ...config }, sourceOf(...tensors)).names(),
+  ];
+  const norms = [0, 1, 2, 3].map((layer) => ascending(`blk.${layer}.attn_norm.weight`, [4]));
+  const embedding = ascending("token_embd.weight", [2, 4]);
+  const kept = ["model.layers.0.input_layernorm.weight", "model.layers.1.input_layernorm.weight"];
+  assert.deepEqual(names({ num_nextn_predict_layers: 1 }, embedding, ...norms), ["model.embed_tokens.weight", ...kept]);
+  assert.equal(names({}, embedding, ...norms).length, 5);
+  assert.deepEqual(names({}, ascending("rope_freqs.weight", [2]), ascending("blk.0.nextn.x.weight", [2])), []);
+  const score = (rows: number) =>
+    ggufTensors("llama", {}, sourceOf(ascending("cls.output.weight", [rows, 3]))).get("score.weight");
+  assert.deepEqual(
+    [score(2).shape, valuesOf(score(2))],
+    [
+      [1, 3],
+      [-3, -3, -3],
+    ],
+  );
+  assert.deepEqual(
+    [score(1).shape, valuesOf(score(1))],
+    [
+      [1, 3],
+      [0, 1, 2],
+    ],
+  );
+  const long = `blk.0.${"x".repeat(150)}.weight`;
+  assert.throws(
+    () => names({}, ascending(long, [2])),
+    (error: Error) => error.message.includes(`tensor = ${long.slice(0, 100)} is`),
+  );
+});
