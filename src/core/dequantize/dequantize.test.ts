@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { BLOCK_OF, type TensorDtype } from "../tensor.js";
 import { dequantize, toFloat32 } from "./dequantize.js";
 import { quantizeQ4, quantizeQ8 } from "./quantize.js";
-import { bf16ToF32, F8_E4M3_VALUES, F8_E5M2_VALUES, f16ToF32, f32ToBf16, f32ToF16 } from "./small-floats.js";
+import { bf16ToF32, F8_E4M3_VALUES, F8_E5M2_VALUES, f16ToF32, f32ToBf16, f32ToE4m3, f32ToF16 } from "./small-floats.js";
 
 /** Repeatable bytes: xorshift32. */
 function randomBytes(count: number, seed: number): Uint8Array {
@@ -216,6 +216,22 @@ test("f8: known values of both formats", () => {
   const values = new Float32Array(64);
   dequantize("f8_e4m3_64", block, values, 64);
   assert.deepEqual([...values], new Array(64).fill(-1.1328125)); // -1.125 * (1 + 2^-7) to 8 bits
+});
+
+test("f8 e4m3: every code goes to f32 and back; rounding is to nearest, ties to even, and ends at 448", () => {
+  for (let code = 0; code < 256; code++) {
+    if ((code & 0x7f) !== 0x7f) assert.equal(f32ToE4m3(F8_E4M3_VALUES[code]!), code);
+  }
+  for (let code = 0; code < 0x7e; code++) {
+    const [low, high] = [F8_E4M3_VALUES[code]!, F8_E4M3_VALUES[code + 1]!];
+    const middle = (low + high) / 2;
+    const little = (high - low) / 1024;
+    const rounded = [middle - little, middle, middle + little].map(f32ToE4m3);
+    assert.deepEqual(rounded, [code, code + (code & 1), code + 1], `${middle}`);
+    assert.deepEqual([low + little, -middle - little].map(f32ToE4m3), [code, (code + 1) | 0x80], `${low}`);
+  }
+  assert.deepEqual([448, 449, 1e9, Infinity, NaN, -1e9].map(f32ToE4m3), [0x7e, 0x7e, 0x7e, 0x7e, 0x7e, 0xfe]);
+  assert.deepEqual([65520, 65536, Infinity, -70000].map(f32ToF16), [0x7c00, 0x7c00, 0x7c00, 0xfc00]);
 });
 
 test("plain types: f32, bf16 and integers, from any alignment", () => {
