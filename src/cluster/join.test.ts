@@ -126,6 +126,17 @@ test("a replica and a router say all of themselves in the bucket; when they leav
   await mailbox.close();
 });
 
+test("whoever comes first makes the bucket, as long-lived as the cluster's lease says", { skip }, async () => {
+  const mailbox = await openMailbox(newConfig());
+  const ttlOf = async (config: ReturnType<typeof newConfig>) =>
+    (await (await new Kvm(mailbox.nats).open(`pagoda_${config.cluster}`)).status()).ttl;
+  const [asked, routed] = [newConfig(), newConfig()];
+  assert.deepEqual(await readStatus(asked), { cluster: asked.cluster, models: {}, replicas: [], routers: [] });
+  await (await joinAsRouter(routed)).close();
+  assert.deepEqual([await ttlOf(asked), await ttlOf(routed)], [120_000, 120_000]);
+  await mailbox.close();
+});
+
 test("the pages of one that drains go to the emptiest of those that could go on in its place", { skip }, async () => {
   const config = newConfig();
   const mailbox = await openMailbox(config);

@@ -46,6 +46,7 @@ test("it answers where it says; one that closes takes nothing new, lets what is 
   assert.equal(refused.status, 503);
   assert.equal(((await refused.json()) as { error: { code: string } }).error.code, "draining");
   assert.deepEqual((await (await told.ask("GET", "/ready")).json()) as object, { status: "draining" });
+  await new Promise((resolve) => setTimeout(resolve, 5)); // time to end it, if that were done
   let text = "";
   for await (const piece of finishing.body ?? []) {
     text += Buffer.from(piece).toString();

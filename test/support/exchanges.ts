@@ -253,6 +253,12 @@ const PIECES: readonly Exchange[] = [
     body: { messages, stream, logprobs: true, stream_options: { include_usage: false } },
   },
   {
+    title: "chat in pieces: what is held back",
+    to: chat,
+    body: { messages, stream },
+    says: { text: "<think", rest: "s" },
+  },
+  {
     title: "chat in pieces: calls",
     to: chat,
     body: { messages, tools, stream },

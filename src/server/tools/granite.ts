@@ -32,7 +32,7 @@ class ListBody implements CallBody {
       this.#isStarted = true;
       return { rest: rest.slice(1), next: "go" };
     }
-    if (rest[0] === ",") return { rest: rest.slice(1), next: rest.length > 1 ? "go" : "wait" };
+    if (rest[0] === ",") return { rest: rest.slice(1), next: "go" };
     if (rest[0] === "]") {
       this.#isOver = true;
       return { rest: rest.slice(1), next: "go" };
