@@ -111,6 +111,123 @@ test("deepseek2: the router's scores by what the file has; heads as older files 
   assert.throws(() => of({ expert_gating_func: 4 }), /expert_gating_func/);
 });
 
+test("deepseek2: yarn's multiplier sharpens both ways", () => {
+  const keys = {
+    ...{ "attention.kv_lora_rank": 3, "rope.dimension_count": 2, expert_used_count: 1, expert_count: 2 },
+    ...{ "attention.head_count_kv": 2, "attention.key_length": 5, "attention.value_length": 4 },
+    ...{ expert_feed_forward_length: 4, "rope.scaling.type": "yarn", "rope.scaling.factor": 4 },
+    ...{ "rope.scaling.original_context_length": 16 },
+  };
+  const rope = (more: Record<string, GgufValue>) =>
+    open("deepseek2", { ...keys, ...more }, []).config.rope_parameters as Record<string, unknown>;
+  const sharpened = rope({ "rope.scaling.yarn_log_multiplier": 0.5 });
+  assert.deepEqual([sharpened.mscale, sharpened.mscale_all_dim], [5, 5]);
+  assert.equal(rope({}).mscale, undefined);
+});
+
+test("llama: experts make a Mixtral, a window a Mistral", () => {
+  const kind = (keys: Record<string, GgufValue>) => {
+    const { config } = open("llama", keys, []);
+    return [(config.architectures as string[])[0], config.sliding_window, config.num_local_experts];
+  };
+  const experts = { expert_count: 4, expert_used_count: 2 };
+  assert.deepEqual(kind({}), ["LlamaForCausalLM", undefined, undefined]);
+  assert.deepEqual(kind({ expert_count: 0, expert_used_count: 2 }), ["LlamaForCausalLM", undefined, undefined]);
+  assert.deepEqual(kind({ "attention.sliding_window": 8 }), ["MistralForCausalLM", 8, undefined]);
+  assert.deepEqual(kind({ ...experts, "attention.sliding_window": 8 }), ["MixtralForCausalLM", 8, 4]);
+  assert.deepEqual(kind(experts), ["MixtralForCausalLM", null, 4]);
+});
+
+test("llama4: every fourth layer sees everything and turns nothing; a window of 0 means chunks nowhere", () => {
+  const keys = { block_count: 5, expert_count: 2, expert_used_count: 1, expert_feed_forward_length: 4 };
+  const layers = (more: Record<string, GgufValue>) => {
+    const { config } = open("llama4", { ...keys, ...more }, []);
+    const isFull = (config.layer_types as string[]).map((type) => type === "full_attention");
+    return [isFull, config.no_rope_layers, config.attention_chunk_size, config.attn_temperature_tuning];
+  };
+  assert.deepEqual(layers({}), [[false, false, false, true, false], [1, 1, 1, 0, 1], 8192, true]);
+  assert.deepEqual(layers({ "attention.sliding_window": 0 }), [Array(5).fill(true), Array(5).fill(1), null, false]);
+});
+
+test("gemma: the 27B models alone scale queries by the model's width", () => {
+  const scalar = (architecture: string, block_count: number) =>
+    open(architecture, { block_count, "attention.key_length": 6, "attention.sliding_window": 8 }, []).config
+      .query_pre_attn_scalar;
+  const layers = [45, 46, 47, 61, 62, 63];
+  assert.deepEqual(
+    layers.map((count) => scalar("gemma2", count)),
+    [6, 2, 6, 6, 6, 6],
+  );
+  assert.deepEqual(
+    layers.map((count) => scalar("gemma3", count)),
+    [6, 6, 6, 6, 2, 6],
+  );
+});
+
+test("gemma3n: layers without keys, a matrix of each stream, sizes of each layer", () => {
+  const of = (block_count: number, sizes: GgufValue, more: Record<string, GgufValue> = {}) =>
+    open(
+      "gemma3n",
+      {
+        ...{ block_count, feed_forward_length: sizes, "attention.sliding_window": 8, "altup.num_inputs": 4 },
+        ...{ "attention.head_count_kv": 2, ...more },
+      },
+      [tensor("blk.0.laurel_l.weight", 3, 4), tensor("altup_proj.weight", 3, 1, 2)],
+    );
+  const shared = (block_count: number, more = {}) => of(block_count, 8, more).config.num_kv_shared_layers;
+  assert.deepEqual(
+    [19, 20, 21, 35].map((count) => shared(count)),
+    [0, 0, 1, 15],
+  );
+  assert.equal(shared(35, { "attention.shared_kv_layers": 10 }), 10);
+  const { config, source, values } = of(2, [8, 16]);
+  assert.deepEqual([config.intermediate_size, config.laurel_rank, config.altup_active_idx], [[8, 16], 3, 0]);
+  assert.deepEqual(
+    [...source.names()].filter((name) => name.includes("altup")),
+    [0, 1, 2].map((i) => `model.altup_projections.${i}.weight`),
+  );
+  assert.deepEqual(values("model.altup_projections.2.weight"), [4, 5]);
+});
+
+test("gemma4: layers without keys may be twice as wide, all of them", () => {
+  const factors = { ...tensor("rope_freqs.weight", 2), bytes: new Uint8Array(Float32Array.of(1, 1e30).buffer) };
+  const of = (sizes: number[], shared: number, more: Record<string, GgufValue> = {}) =>
+    open(
+      "gemma4",
+      {
+        ...{ block_count: sizes.length, feed_forward_length: sizes, "attention.sliding_window": 8 },
+        ...{ "attention.key_length": 4, "attention.key_length_swa": 2, "rope.dimension_count": 4 },
+        "attention.shared_kv_layers": shared,
+        ...{ "attention.head_count_kv": sizes.map((_, layer) => (layer === 5 ? 1 : 2)), ...more },
+      },
+      [factors],
+    ).config;
+  const wide = of([4, 4, 4, 4, 4, 8, 8], 2);
+  assert.deepEqual(
+    [wide.intermediate_size, wide.use_double_wide_mlp, wide.num_kv_shared_layers, wide.num_key_value_heads],
+    [4, true, 2, 2],
+  );
+  assert.deepEqual(wide.per_layer_config, { 5: { head_dim: 4, num_key_value_heads: 1 } });
+  assert.deepEqual((wide.rope_parameters as Record<string, object>).full_attention, {
+    ...{ rope_type: "proportional", rope_theta: 1e6, partial_rotary_factor: 0.5 },
+  });
+  assert.equal(of(Array(7).fill(4), 2).use_double_wide_mlp, false);
+  assert.equal(of(Array(7).fill(4), 0).use_double_wide_mlp, false);
+  for (const [sizes, shared] of [
+    [[4, 4, 4, 4, 4, 4, 8], 2],
+    [[4, 4, 4, 4, 8, 8, 8], 2],
+    [[4, 4, 4, 4, 4, 8, 8], 0],
+    [[4, 4, 4, 4, 4, 12, 12], 2],
+    [[4, 5, 4, 4, 4, 8, 8], 2],
+  ] as const)
+    assert.throws(() => of([...sizes], shared), /feed_forward_length.*one size, or twice as much/);
+  for (const key of ["attention.value_length", "rope.dimension_count"]) {
+    of(Array(7).fill(4), 0, { [key]: 4, [`${key}_swa`]: 2 });
+    assert.throws(() => of(Array(7).fill(4), 0, { [key]: 3 }), new RegExp(`${key} = 3`));
+    assert.throws(() => of(Array(7).fill(4), 0, { [`${key}_swa`]: 4 }), new RegExp(`${key}_swa = 4`));
+  }
+});
+
 test("granite: a file without rope is refused, a hybrid may be", () => {
   assert.throws(() => open("granite", { "rope.scaling.finetuned": false }, []), /rope.scaling.finetuned/);
 });
