@@ -149,6 +149,16 @@ test("llama4: every fourth layer sees everything and turns nothing; a window of 
   assert.deepEqual(layers({ "attention.sliding_window": 0 }), [Array(5).fill(true), Array(5).fill(1), null, false]);
 });
 
+test("encoders: what says nothing new of them is read and left", () => {
+  const heads = { "attention.head_count_kv": 2 };
+  const names = (architecture: string, keys: Record<string, GgufValue>) =>
+    open(architecture, { ...heads, ...keys }, []).config.architectures;
+  assert.deepEqual(names("nomic-bert", {}), ["NomicBertModel"]);
+  const rope = { "rope.dimension_count": 2, "rope.scaling.type": "none" };
+  assert.deepEqual(names("modern-bert", rope), ["ModernBertModel"]);
+  assert.throws(() => names("bert", {}), /bert\.attention\.head_count_kv/);
+});
+
 test("gemma: the 27B models alone scale queries by the model's width", () => {
   const scalar = (architecture: string, block_count: number) =>
     open(architecture, { block_count, "attention.key_length": 6, "attention.sliding_window": 8 }, []).config

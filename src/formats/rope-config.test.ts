@@ -118,6 +118,15 @@ test("unknown types and fields, missing and wrong values are refused by name", (
   refuses({ rope_scaling: { type: "linear", factor: "2" } }, /rope_scaling\.factor = 2/);
   refuses({ rope_scaling: { type: "linear", factor: -2 } }, /positive/);
   refuses({ rope_theta: 0 }, /rope_theta/);
+  refuses({ rope_theta: Infinity }, /rope_theta = null.*a number/);
+  for (const factors of [[0], [1, -1], ["2"], [null], undefined, 3])
+    refuses(
+      {
+        rope_scaling: { type: "longrope", factor: 2, short_factor: factors, long_factor: [1] },
+        max_position_embeddings: 9,
+      },
+      /short_factor = .* an array of positive numbers/,
+    );
   refuses({ rope_scaling: "yarn" }, /rope_scaling = yarn/);
   refuses({ rope_scaling: { type: "llama3", factor: 8, low_freq_factor: 1, high_freq_factor: 4 } }, /original_max/);
   refuses(

@@ -3,6 +3,7 @@ import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { openFilesUnder } from "../../test/support/open-files.js";
 import { readFully } from "./read-fully.js";
 import {
   elementsOf,
@@ -99,4 +100,5 @@ test("a file that shrank since is told, with how far it got", () => {
   assert.deepEqual(tensor.bytes(), data.slice(30, 38));
   truncateSync(shrinking, 35);
   assert.throws(() => tensor.bytes(), /tensor t: expected 8 bytes, found 5; the file has shrunk/);
+  assert.deepEqual(openFilesUnder(folder), [], "each read closes its file, one that fails too");
 });

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { convertToGguf } from "../../../test/support/gguf-converter.js";
-import { writeGguf } from "../../../test/support/gguf-writer.js";
+import { type GgufValue, writeGguf } from "../../../test/support/gguf-writer.js";
 import { toFloat32 } from "../../core/dequantize/dequantize.js";
 import { FormatError } from "../../core/errors.js";
 import { ModelFolder } from "../hf/model-folder.js";
@@ -279,6 +279,42 @@ test("what the makers suggest for sampling", () => {
   const hints = { "general.sampling.temp": 0.25, "general.sampling.top_k": 40, "general.sampling.top_p": "high" };
   const file = writeGguf({ "general.architecture": "llama", ...SHAPE, ...hints }, [embedding]);
   assert.deepEqual(openGgufModel(save("hints.gguf", file)).sampling, { temperature: 0.25, topK: 40 });
+  const sampling = (temp: GgufValue) =>
+    openGgufModel(
+      save(
+        "h.gguf",
+        writeGguf({ "general.architecture": "llama", ...SHAPE, "general.sampling.temp": temp }, [embedding]),
+      ),
+    ).sampling;
+  assert.deepEqual(sampling(0), { temperature: 0 });
+  for (const value of [-0.5, Number.NaN, Infinity, "1", true]) assert.deepEqual(sampling(value), {}, String(value));
+  const all = { temp: 0.5, top_k: 1, top_p: 0.25, min_p: 0.125, penalty_repeat: 1.5 };
+  const keys = Object.fromEntries(Object.entries(all).map(([key, value]) => [`general.sampling.${key}`, value]));
+  const full = writeGguf({ "general.architecture": "llama", ...SHAPE, ...keys }, [embedding]);
+  assert.deepEqual(openGgufModel(save("h.gguf", full)).sampling, {
+    ...{ temperature: 0.5, topK: 1, topP: 0.25, minP: 0.125, repetitionPenalty: 1.5 },
+  });
+});
+
+test("a model is named by its file, without the number of the part; names of labels do no harm", () => {
+  const named = (file: string, more: Record<string, GgufValue> = {}) =>
+    openGgufModel(save(file, writeGguf({ "general.architecture": "llama", ...SHAPE, ...more }, [embedding]))).name;
+  assert.equal(named("my.model-Q4_0.gguf"), "my.model-Q4_0");
+  assert.equal(named("x-001-of-002.gguf"), "x-001-of-002");
+  assert.equal(named("p-00001-of-00001.gguf", { "split.count": 1 }), "p");
+  assert.equal(named("l.gguf", { "llama.classifier.output_labels": ["a", "b"], "llama.pooling_type": 1 }), "l");
+});
+
+test("yarn's extrapolation is all or nothing here", () => {
+  const yarn = { "llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": 2 };
+  const open = (ext: number) => {
+    const more = { ...yarn, "llama.rope.scaling.yarn_ext_factor": ext };
+    return openGgufModel(
+      save("y.gguf", writeGguf({ "general.architecture": "llama", ...SHAPE, ...more }, [embedding])),
+    );
+  };
+  assert.equal((open(1).config.rope_parameters as { rope_type: string }).rope_type, "yarn");
+  assert.throws(() => open(2), /yarn_ext_factor = 2 is not supported. Supported: 1/);
 });
 
 test("3,000 damaged models: a FormatError or a model, never anything else", () => {

@@ -30,6 +30,8 @@ function sourceOf(...tensors: HostTensor[]): TensorTable {
 }
 
 test("latent attention: keys turned, values as they are, head by head", () => {
+  const tall = joinLatent(ascending("k", [2, 1, 1]), ascending("v", [2, 2, 1], "f32", 100), "kv");
+  assert.deepEqual(valuesOf(tall), [0, 100, 101, 1, 102, 103]);
   // 2 heads, a latent of 3, keys of 2, values of 1.
   const keys = ascending("k", [2, 3, 2]);
   const values = ascending("v", [2, 1, 3], "f32", 100);
@@ -65,6 +67,9 @@ test("delta nets in turn: value heads of a key head come together again", () => 
   assert.deepEqual(rows("attn_gate", ascending("a", [8, 1])), [0, 1, 4, 5, 2, 3, 6, 7]);
   // 2 rows of q, 2 of k, then those of v.
   assert.deepEqual(rows("attn_qkv", ascending("a", [12, 1])), [0, 1, 2, 3, 4, 5, 8, 9, 6, 7, 10, 11]);
+  // Value heads of 3 rows, of which the 4 before are no whole number.
+  const odd = tiledDeltaNet.attn_qkv!(ascending("a", [16, 1]), "x.weight", { ...DELTA, linear_value_head_dim: 3 });
+  assert.deepEqual(valuesOf(odd[0]!), [0, 1, 2, 3, 4, 5, 6, 10, 11, 12, 7, 8, 9, 13, 14, 15]);
   assert.deepEqual(rows("ssm_out", ascending("a", [2, 8])), [
     ...[0, 1, 4, 5, 2, 3, 6, 7],
     ...[8, 9, 12, 13, 10, 11, 14, 15],
@@ -154,7 +159,15 @@ test("layers past the last are those that predict further tokens; two rows of a 
   const kept = ["model.layers.0.input_layernorm.weight", "model.layers.1.input_layernorm.weight"];
   assert.deepEqual(names({ num_nextn_predict_layers: 1 }, embedding, ...norms), ["model.embed_tokens.weight", ...kept]);
   assert.equal(names({}, embedding, ...norms).length, 5);
-  assert.deepEqual(names({}, ascending("rope_freqs.weight", [2]), ascending("blk.0.nextn.x.weight", [2])), []);
+  const others = ["rope_freqs", "rope_factors_long", "rope_factors_short", "blk.0.attn_rot_embd", "blk.0.nextn.x"];
+  const unused = others.map((name) => ascending(`${name}.weight`, [2]));
+  assert.deepEqual(names({}, ...unused, ...norms.slice(0, 2)), kept);
+  assert.deepEqual(names({ num_nextn_predict_layers: 1 }, norms[3]!, ...norms.slice(0, 2)), kept);
+  const latent = [ascending("blk.1.attn_v_b.weight", [2, 1, 3]), ascending("blk.1.attn_k_b.weight", [2, 3, 2])];
+  assert.deepEqual(
+    [...ggufTensors("deepseek2", {}, sourceOf(...latent, norms[0]!)).names()],
+    ["model.layers.1.self_attn.kv_b_proj.weight", kept[0]],
+  );
   const score = (rows: number) =>
     ggufTensors("llama", {}, sourceOf(ascending("cls.output.weight", [rows, 3]))).get("score.weight");
   assert.deepEqual(

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, existsSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -160,6 +160,7 @@ test("a split file opens from any of its parts", () => {
 test("files that are not GGUF, or of another version", () => {
   assert.throws(() => openGguf(join(folder, "absent.gguf")), /no such file/);
   assert.throws(() => openGguf(folder), FormatError);
+  if (existsSync("/dev/null")) assert.throws(() => openGguf("/dev/null"), /expected a regular file, found a device/);
   refuses(new Uint8Array(0), /magic/);
   refuses(Buffer.from("not a gguf file at all"), /magic.*expected "GGUF"/);
   refuses(writeGguf({}, [matrix], { version: 1 }), /version: expected 2 or 3/);
@@ -221,6 +222,9 @@ test("tensors that do not fit, overlap or repeat are refused", () => {
   refuses(info([4], 0, 2n ** 60n), /offset: expected at most/);
   refuses(info([256], 9, 0), /type of tensor t = q8_1 is not supported\. Supported: .*iq2_xxs/);
   refuses(info([256], 999, 0), /type of tensor t = 999 is not supported/);
+  const refused = { 9: "q8_1", 15: "q8_k", 25: "i16", 28: "f64", 4: "4", 31: "31", 43: "43" };
+  for (const [type, name] of Object.entries(refused))
+    refuses(info([256], Number(type), 0), new RegExp(`type of tensor t = ${name} is not supported`));
 });
 
 test("strings of every length around the window that is read at once, alone and in long lists", () => {

@@ -15,7 +15,7 @@ const GROUP = 64;
 
 /** weight [out, in]; scale [], [1], [out], [out, 1] or [ceil(out / block[0]), ceil(in / block[1])]; w = f8 * scale. */
 export function fp8Tensor(weight: HostTensor, scale: HostTensor, block: readonly [number, number]): HostTensor {
-  const [rows = 0, cols = 0] = weight.shape;
+  const [rows, cols] = weight.shape as [number, number];
   const [blockRows, blockCols] = scaleBlock(weight, scale, block);
   const isUniform = blockCols === cols || blockCols % GROUP === 0;
   if (weight.dtype === "f8_e4m3" && cols % GROUP === 0 && isUniform) {
@@ -40,7 +40,7 @@ export function fp8Tensor(weight: HostTensor, scale: HostTensor, block: readonly
 
 /** Each 64 codes of a row behind their scale, in words: they are copied, not looked at. */
 function withScales(weight: HostTensor, scale: HostTensor, blockRows: number, blockCols: number): Uint8Array {
-  const [rows = 0, cols = 0] = weight.shape;
+  const [rows, cols] = weight.shape as [number, number];
   const bytes = weight.bytes();
   const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
   const codes = new Uint32Array(aligned.buffer, aligned.byteOffset, aligned.length / 4);
@@ -61,7 +61,7 @@ function withScales(weight: HostTensor, scale: HostTensor, blockRows: number, bl
 
 /** Rows and columns that share a scale. */
 function scaleBlock(weight: HostTensor, scale: HostTensor, block: readonly [number, number]): [number, number] {
-  const [rows = 0, cols = 0] = weight.shape;
+  const [rows, cols] = weight.shape as [number, number];
   const count = elementsOf(scale.shape);
   if (count === 1) return [rows, cols];
   if (count === rows && scale.shape[0] === rows) return [1, cols];

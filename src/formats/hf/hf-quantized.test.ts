@@ -370,6 +370,25 @@ test("what cannot be read is refused by name", () => {
   ]);
 });
 
+test("blocks of FP8 are 128 by 128 unless a file says otherwise", () => {
+  const weight: SafetensorsEntry = { dtype: "F8_E4M3", shape: [1, 129], data: new Uint8Array(129).fill(0x38) };
+  const scale: SafetensorsEntry = { dtype: "F32", shape: [1, 2], data: Float32Array.of(2, 3) };
+  const values = (quantization: unknown) => {
+    const source = folderOf(quantization, [
+      ["x.weight", weight],
+      ["x.weight_scale_inv", scale],
+    ]).openTensors();
+    const read = [...toFloat32(source.get("x.weight"))];
+    source.close();
+    return read;
+  };
+  assert.deepEqual(values({ quant_method: "fp8" }), [...Array(128).fill(2), 3]);
+  assert.deepEqual(values({ quant_method: "fp8", weight_block_size: [1, 100] }), [
+    ...Array(100).fill(2),
+    ...Array(29).fill(3),
+  ]);
+});
+
 test("several matrices of one file, plain ones among them", () => {
   const group = { weights: { num_bits: 4, type: "int", strategy: "group" } };
   const config = { quant_method: "compressed-tensors", format: "pack-quantized", config_groups: { group } };

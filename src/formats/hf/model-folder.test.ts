@@ -70,6 +70,11 @@ test("ids come from generation_config.json, else from config.json; nonsense is r
   });
   refuses(() => generation({}, { eos_token_id: "two" }), /eos_token_id: expected a token id/);
   refuses(() => generation({}, { temperature: "hot" }), /temperature/);
+  assert.deepEqual(generation({}, { temperature: 0, top_p: null }).sampling, { temperature: 0 });
+  refuses(() => generation({}, { top_k: -1 }), /top_k: expected a number, 0 or more, found -1/);
+  assert.deepEqual(generation({ bos_token_id: 0 }, { bos_token_id: null }).bosId, 0);
+  for (const id of [-1, 1.5, [3, -1]])
+    refuses(() => generation({ eos_token_id: id }), /eos_token_id: expected a token id/);
 });
 
 test("chat templates: one, named ones, and files that win over the older field", () => {

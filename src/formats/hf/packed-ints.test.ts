@@ -103,6 +103,37 @@ test("awq: outputs along a word in an order of their own", () => {
   assert.deepEqual(values, [0, 8, 0, 8, 2, 8, 2, 8, 4, 8, 4, 8, 6, 8, 12, 16]);
 });
 
+test("FP8: a scale for all, for each row, or for blocks, by the shape of the scales", () => {
+  const ONE = 0x38; // in e4m3
+  const scales = (weight: [number, number], scale: number[], block: [number, number]) => {
+    const count = scale.reduce((product, size) => product * size, 1);
+    const tensor = fp8Tensor(
+      tensorOf("w", "f8_e4m3", weight, new Uint8Array(weight[0] * weight[1]).fill(ONE)),
+      tensorOf(
+        "s",
+        "f32",
+        scale,
+        Float32Array.from({ length: count }, (_, i) => i + 1),
+      ),
+      block,
+    );
+    return [tensor.dtype, ...toFloat32(tensor)];
+  };
+  assert.deepEqual(scales([2, 4], [], [1, 2]), ["bf16", 1, 1, 1, 1, 1, 1, 1, 1]);
+  assert.deepEqual(scales([2, 4], [2], [1, 2]), ["bf16", 1, 1, 1, 1, 2, 2, 2, 2]);
+  assert.deepEqual(scales([2, 4], [2, 1], [9, 9]), ["bf16", 1, 1, 1, 1, 2, 2, 2, 2]);
+  assert.deepEqual(scales([2, 4], [2, 2], [1, 2]), ["bf16", 1, 1, 2, 2, 3, 3, 4, 4]);
+  assert.deepEqual(scales([2, 3], [1, 2], [2, 2]), ["bf16", 1, 1, 2, 1, 1, 2]);
+  // As many scales as rows, and yet blocks.
+  assert.deepEqual(scales([4, 2], [2, 2], [2, 1]), ["bf16", 1, 2, 1, 2, 3, 4, 3, 4]);
+  const wide = (block: [number, number], scale: number[]) => scales([1, 128], scale, block);
+  assert.deepEqual(wide([1, 64], [1, 2]), ["f8_e4m3_64", ...Array(64).fill(1), ...Array(64).fill(2)]);
+  assert.deepEqual(wide([1, 96], [1, 2]), ["bf16", ...Array(96).fill(1), ...Array(32).fill(2)]);
+  assert.deepEqual(wide([1, 128], [1, 1]), ["f8_e4m3_64", ...Array(128).fill(1)]);
+  for (const shape of [[3], [2, 3], [1, 2], [4, 2]])
+    assert.throws(() => scales([2, 4], shape, [1, 2]), /s: expected \[1\], \[2, 1\] or \[2, 2\], found/);
+});
+
 test("plain bytes: a scale for each row or for all", () => {
   const bytes = Uint8Array.from([1, 255, 127, 128, 0, 2]);
   const values = (scales: number[], shape: number[]) => {

@@ -147,6 +147,20 @@ test("truncated, empty, absent, JSON-less files and LFS pointers are named", () 
   refuses(() => openSafetensors(pointer), /Git LFS pointer/);
 });
 
+test("the least of a file is eight bytes, the most of a header what follows them", () => {
+  const file = (headerBytes: number, rest: number) => {
+    const bytes = Buffer.alloc(8 + rest, " ");
+    bytes.writeBigUInt64LE(BigInt(headerBytes));
+    const path = join(dir, "least.safetensors");
+    writeFileSync(path, bytes);
+    return path;
+  };
+  refuses(() => openSafetensors(file(0, 0)), /header: expected JSON/);
+  refuses(() => openSafetensors(file(1, 0)), /header length: expected at most 0 in a file of 8 bytes, found 1/);
+  refuses(() => openSafetensors(file(4, 4)), /header: expected JSON/);
+  refuses(() => openSafetensors(file(5, 4)), /header length: expected at most 4 in a file of 12 bytes, found 5/);
+});
+
 test("a header may fill its file, and nothing may come before or after what it says", () => {
   const empty = openSafetensors(write("none.safetensors", {}, data.subarray(0, 0)));
   assert.deepEqual([...empty.names()], []);
