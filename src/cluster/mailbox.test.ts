@@ -78,8 +78,15 @@ test("a message goes to the other's inbox with who says it and in which protocol
   assert.deepEqual(nats.taken(), []);
   mailbox.isConnected = true;
   nats.info = undefined;
-  mailbox.publish("all", { type: "x".repeat(5000) });
-  assert.equal(nats.taken().length, 1, "a server that has not said takes a megabyte");
+  const framed = JSON.stringify({ type: "", from: "me", v: PROTOCOL }).length;
+  for (const [length, numParts] of [
+    [2 ** 20 - 64 - framed, 1],
+    [2 ** 20 - 63 - framed, 2],
+  ] as const) {
+    nats.taken();
+    mailbox.publish("all", { type: "x".repeat(length) });
+    assert.equal(nats.taken().length, numParts, "a server that has not said takes a megabyte");
+  }
 });
 
 test("a message that is too large goes in parts and is put together; one whose beginning was lost is dropped", () => {

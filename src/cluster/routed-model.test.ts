@@ -225,8 +225,9 @@ test("a call is aborted as a whole, or one sample of it: at its replica, or, whe
   told.come("b");
   assert.deepEqual(told.sent(), ["a abort 0 -1", "b add 1 0:[7]"]);
   told.model.post({ type: "abort", callId: "x", index: -1 });
+  told.model.post({ type: "abort", callId: "x", index: -1 });
   assert.deepEqual(told.sent(), ["b abort 1 -1"]);
-  assert.equal(told.way("x").at(-1), "end abort 1 ");
+  assert.deepEqual(told.way("x").slice(-2), ["answer by b", "end abort 1 "], "once");
   await told.said();
 
   told.cluster.members.onLost("b", "it left");
@@ -284,11 +285,19 @@ test("what a replica said is asked for again when something before it was lost; 
   told.output("a", { id: "0", at: 1, tokens: [8] });
   assert.deepEqual(await told.said(), ["x.0 [7]"], "the first attempt is of no use any more");
   const dead = (id: string) => told.output("a", { id, error: { code: "engine_dead", details: { reason: "x." } } });
+  assert.equal(told.cluster.router.numCalls, 1);
   for (const id of ["1", "2", "3"]) dead(id);
   assert.deepEqual(await told.said(), []);
   dead("4");
   assert.deepEqual(await told.said(), ["x.0 [] replicas_lost"]);
   assert.deepEqual([told.cluster.router.numCalls, told.way("x").at(-1)], [0, "end replicas_lost 1 "]);
+  told.model.post(addOf("y", { n: 2 }));
+  told.output("a", { id: "5", tokens: [7] }, { id: "5", index: 1, tokens: [8] });
+  told.cluster.line.hear("a", { type: "gone", ids: ["5"] });
+  told.sent();
+  for (const id of ["6", "8", "9", "a"]) dead(id);
+  assert.deepEqual(told.sent(), ["a add 8 0:[7]", "a add 9 0:[7]", "a add a 0:[7]", "a abort 7 -1"], "so is all of it");
+  assert.equal(told.cluster.router.numCalls, 0);
 });
 
 test("without a replica requests wait for so long; an answer that has begun does not go on at another version", async () => {

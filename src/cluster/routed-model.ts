@@ -209,7 +209,6 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     const output = call.take(wire);
     if (output === null) return;
     if (output === "gap") {
-      this.#router.forget(attempt);
       this.#router.abort(attempt, -1);
       this.onLost(attempt, { reason: "something it said was lost", kind: "message" });
       return;

@@ -24,6 +24,27 @@ test("prefixes are runs of pages up to where prompts part, the hottest first; ol
   assert.deepEqual(runs(), [[2, 0, 4, 9003, 2]]);
 });
 
+test("the hottest are those that most tokens of requests began with, and of two alike the one that more asked for", () => {
+  const heat = new PrefixHeat();
+  const prompt = new Int32Array(40);
+  const runs: [keys: number[], count: number][] = [
+    [[1], 9], // 9 times 2 tokens
+    [[10, 11, 12, 13], 3], // 3 times 8
+    [[20, 21, 22], 4], // 4 times 6
+    [[30, 31], 2], // 2 times 4
+  ];
+  for (const [keys, count] of runs) for (let i = 0; i < count; i++) heat.note("m", prompt, 2, keys, 0);
+  assert.deepEqual(
+    heat.hottest(9).map(({ key, requests }) => [key, requests]),
+    [
+      [22, 4],
+      [13, 3],
+      [1, 9],
+      [31, 2],
+    ],
+  );
+});
+
 test("a request's way has what was known at the choice; the last few ways are kept, newest first", () => {
   const journeys = new Journeys();
   const candidate = (id: string, heldTokens: number, calls = 0): Candidate => ({

@@ -75,7 +75,7 @@ test("CORS: what a browser is told about who may read, and which headers", async
   assert.deepEqual(await corsOf(["http://a", "*"], "http://localhost"), ["*", exposed]);
 });
 
-test("lines of the log: probes and watchers quietly, failures of the server loudly, each with what its request cost", async () => {
+test("lines of the log: probes and watchers quietly, failures of the server loudly, each with what its request cost", async (t) => {
   await using told = await ToldServer.start();
   told.knows = { stats: STATS };
   const levels = { 20: "debug", 30: "info", 50: "error" } as Record<number, string>;
@@ -95,6 +95,14 @@ test("lines of the log: probes and watchers quietly, failures of the server loud
   told.says = () => ({ text: "", error: { code: "step_failed", details: { reason: "x" } } });
   assert.equal(await lineOf("POST", chat, body), "error 500 request");
   assert.equal(told.log.at(-2)!.msg, "a request failed");
+  let nowMs = 500;
+  t.mock.method(performance, "now", () => nowMs);
+  told.says = () => {
+    nowMs = 512.34;
+    return { text: "x" };
+  };
+  await told.post(chat, body);
+  assert.equal(told.log.at(-1)!.ms, 12.3);
 });
 
 /** The samples of a scrape that are not zero, without the model's name; times and sizes that differ are left out. */
@@ -237,4 +245,51 @@ test("a request is its model's: a guest's own engine, names and limits; one that
   assert.equal((await told.post("/api/generate", { model: "guest", keep_alive: 0 }))[0], 200);
   assert.deepEqual(await loaded(), ["tiny true", "other true", "guest false"]);
   assert.equal((await told.post("/api/generate", { model: "tiny", keep_alive: 0 }))[0], 409);
+});
+
+test("health and readiness are told from the engine's state, and from the gate's", async (t) => {
+  await using told = await ToldServer.start();
+  const health = { state: "ready", restarts: 3, lastError: "x" };
+  t.mock.method(told.engine, "health", () => health);
+  const answer = async (path: string) => {
+    const reply = await told.ask("GET", path);
+    return [reply.status, await reply.json()];
+  };
+  for (const [state, status, isUp, isReady] of [
+    ["ready", "ok", 200, 200],
+    ["away", "away", 200, 503],
+    ["restarting", "restarting", 503, 503],
+    ["dead", "dead", 503, 503],
+  ] as const) {
+    health.state = state;
+    assert.deepEqual(await answer("/health"), [isUp, { status, restarts: 3, last_error: "x" }]);
+    assert.deepEqual(await answer("/ready"), [isReady, { status: state }]);
+  }
+});
+
+test("with several keys each sees its own requests, and unloading takes an admin's", async () => {
+  await using guest = await ToldServer.start();
+  const guests = [{ name: "guest", load: async () => guest.engine }];
+  await using told = await ToldServer.start({ apiKey: ["one", "two"], adminKey: ["root"], guests });
+  const as = (key: string) => ({ authorization: `Bearer ${key}` });
+  await told.post(chat, body, as("one"));
+  await told.post(chat, body, as("two"));
+  const ids = told.asked.map(({ callId }) => callId);
+  told.knows = { cache: { pageSize: 16, groups: [], nodes: [], requests: ids.map((id) => ({ id, pages: [1] })) } };
+  const seenBy = async (key: string) => {
+    const reply = await told.ask("GET", "/api/cache", undefined, as(key));
+    return ((await reply.json()) as { requests: { id: string }[] }).requests.map(({ id }) => id);
+  };
+  assert.deepEqual([await seenBy("one"), await seenBy("two"), await seenBy("root")], [[ids[0]], [ids[1]], ids]);
+  const unload = async (key: string) =>
+    (await told.post("/api/generate", { model: "guest", keep_alive: 0 }, as(key)))[0];
+  assert.deepEqual([await unload("one"), await unload("root")], [403, 200]);
+  await using two = await ToldServer.start({ apiKey: ["one", "two"], guests });
+  assert.equal((await two.post("/api/generate", { model: "guest", keep_alive: 0 }, as("one")))[0], 403, "nobody is");
+  await using single = await ToldServer.start({ apiKey: ["one"], guests });
+  assert.equal(
+    (await single.post("/api/generate", { model: "guest", keep_alive: 0 }, as("one")))[0],
+    200,
+    "it has nobody beside it",
+  );
 });

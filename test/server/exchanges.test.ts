@@ -23,7 +23,7 @@ test("openapi.json has every route: what it takes, whether it needs a key, wheth
         {
           security: unknown[];
           parameters?: { name: string }[];
-          requestBody?: object;
+          requestBody?: { required: boolean };
           responses: Record<string, { content: object }>;
         }
       >
@@ -34,7 +34,7 @@ test("openapi.json has every route: what it takes, whether it needs a key, wheth
       const types = Object.keys(responses["200"]!.content).map((type) => type.split("/")[1]);
       const marks = [
         security.length === 0 ? "open" : "",
-        requestBody === undefined ? "" : "body",
+        requestBody?.required === true ? "body" : "",
         ...parameters.map(({ name }) => name),
       ];
       return [method, path, ...types, ...marks.filter((mark) => mark !== "")].join(" ");

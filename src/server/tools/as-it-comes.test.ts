@@ -44,6 +44,7 @@ const CASES: readonly (readonly [format: string, answer: string, given: string])
     '<tool_call>{"name": "get", "n": 1.5, "m": [true],\t"o":null\r, "arguments": {"q": "\\"}"}}</tool_call>',
     ".24.(get).49.'{''\"''q''\"'':'' ''\"''\\''\"''}''\"''}'.13.|.",
   ],
+  ["hermes", " \n a", "... / a|."],
   ["hermes", "<tool_call>{}z", ".12.<tool_call>{}z|."],
   ["hermes", '<tool_call>{"name" "get"}z', '.19.<tool_call>{"name" "get"}z|.'],
   ["hermes", '<tool_call>{"name": "get" "a"}z', '.24.(get)..a"}z|.'],
@@ -155,6 +156,7 @@ const CASES: readonly (readonly [format: string, answer: string, given: string])
     'Hm <｜t \n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get\n```json\n{"a": "}"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>put<｜tool▁sep｜>{}<｜tool▁call▁end｜> <｜tool▁calls▁end｜> z',
     `Hm.4. <｜t.72.(get)'{''"''a''"'':'' ''"''}''"''}'.56.(put)'{''}'.37.z|.`,
   ],
+  ["deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜><｜tool▁sep｜>get\n{}", ".55.(get)'{''}'|."],
   ["deepseek", "<｜tool▁calls▁begin｜>no", ".20.<｜tool▁calls▁begin｜>no|."],
   [
     "deepseek",
@@ -185,6 +187,7 @@ const CASES: readonly (readonly [format: string, answer: string, given: string])
     '<|tool_call_start|>[put(a="\\x41\\n\\q\\\\", b=f(1, [2]), c=x y, d="\\u00e9\\0")]z',
     '.23.(put).14.\'{"a": "A\\nq\\\\"\'.12.\', "b": "f(1, [2])"\'.6.\', "c": "x y"\'.13.\', "d": "é\\u0000"\'\'}\'..|z',
   ],
+  ["lfm2", '<|tool_call_start|>[put(a="\\x41b\\u00e9f")]', `.23.(put).16.'{"a": "Abéf"''}'.|.`],
   ["lfm2", "<|tool_call_start|>[ge", ".22.|<|tool_call_start|>[ge"],
   ["lfm2", "<|tool_call_start|>[put(a=1", ".23.(put)...|."],
   ["lfm2", "<|tool_call_start|>[, ", ".22.|<|tool_call_start|>[, "],

@@ -56,7 +56,7 @@ class PythonBody implements CallBody {
       this.#state = "list";
       return { rest: lead.slice(1), next: "go" };
     }
-    if (lead.startsWith(",")) return { rest: lead.slice(1), next: lead.length > 1 ? "go" : "wait" };
+    if (lead.startsWith(",")) return { rest: lead.slice(1), next: "go" };
     const end = literalEnd(lead, 0);
     if (end < 0) return { rest: lead, next: "wait" };
     const [, name, value] = /^\s*([\w-]+)\s*=([\s\S]*)$/.exec(lead.slice(0, end)) ?? [];
