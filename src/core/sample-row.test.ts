@@ -29,6 +29,7 @@ function penalties(prompt: number[], answer: number[], sampling: Partial<Samplin
 test("repetition penalty divides positive and multiplies negative logits of every token seen, once", () => {
   const values = edited([4, -4, 2, 1, -1], penalties([0, 1, 0], [4], { repetitionPenalty: 2 }));
   assert.deepEqual(values, [2, -8, 2, 1, -2]);
+  assert.deepEqual(edited([0.5, -0.5, 0], penalties([0, 1, 2], [], { repetitionPenalty: 2 })), [0.25, -1, 0]);
 });
 
 test("presence and frequency penalties count the answer only", () => {

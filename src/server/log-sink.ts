@@ -10,13 +10,20 @@ import { type Logger, pino } from "pino";
 const STDERR = 2;
 const MAX_QUEUED_BYTES = 2 ** 20;
 
-class LogSink {
-  readonly #isQueued = hasReader(STDERR);
+/** What is needed of a stream that is written behind a queue. */
+type Queue = Pick<NodeJS.WriteStream, "on" | "write" | "writableLength">;
+
+export class LogSink {
+  readonly #fd: number;
+  /** null: written at once. */
+  readonly #queue: Queue | null;
   #lost = 0;
   #untold = 0;
 
-  constructor() {
-    if (this.#isQueued) process.stderr.on("error", () => undefined); // each write hears of its own
+  constructor(fd: number, queue: Queue | null) {
+    this.#fd = fd;
+    this.#queue = queue;
+    queue?.on("error", () => undefined); // each write hears of its own
   }
 
   /** Lines lost since the start. */
@@ -28,27 +35,28 @@ class LogSink {
     if (this.#untold > 0 && this.#hasRoom) {
       const count = this.#untold;
       this.#untold = 0;
-      this.#put(`${JSON.stringify({ level: 40, time: Date.now(), msg: `${count} log lines were lost` })}\n`, count);
+      const notice = { level: 40, time: Date.now(), msg: `${count} log lines were lost` };
+      this.#put(`${JSON.stringify(notice)}\n`, () => {
+        this.#untold += count;
+      });
     }
-    this.#put(text, 1);
+    this.#put(text, () => {
+      this.#lost++;
+      this.#untold++;
+    });
   };
 
   get #hasRoom(): boolean {
-    return !this.#isQueued || process.stderr.writableLength < MAX_QUEUED_BYTES;
+    return this.#queue === null || this.#queue.writableLength < MAX_QUEUED_BYTES;
   }
 
-  /** `count`: the lines that are lost with this one. */
-  #put(text: string, count: number): void {
-    const onLost = (): void => {
-      this.#lost++;
-      this.#untold += count;
-    };
+  #put(text: string, onLost: () => void): void {
     if (!this.#hasRoom) onLost();
-    else if (this.#isQueued) process.stderr.write(text, (error) => error && onLost());
+    else if (this.#queue !== null) this.#queue.write(text, (error) => error && onLost());
     else {
       try {
         const bytes = Buffer.from(text);
-        if (writeSync(STDERR, bytes) < bytes.length) onLost();
+        if (writeSync(this.#fd, bytes) < bytes.length) onLost();
       } catch {
         onLost();
       }
@@ -67,7 +75,7 @@ function hasReader(fd: number): boolean {
 }
 
 /** One for the process: there is one standard error. */
-export const stderrSink = new LogSink();
+export const stderrSink = new LogSink(STDERR, hasReader(STDERR) ? process.stderr : null);
 
 export function stderrLogger(level: string): Logger {
   return pino({ level }, stderrSink);

@@ -1,11 +1,15 @@
 // A server on loopback: where it listens, what is said when it cannot, how it ends.
 
 import assert from "node:assert/strict";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { createServer as createNetServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { ToldServer } from "../../test/support/told-server.js";
 import type { PagodaError } from "../core/errors.js";
 import { checkAddress, unavailable } from "./address.js";
+import { LogSink } from "./log-sink.js";
 
 const REASONS = {
   EADDRINUSE: "something listens there already",
@@ -86,4 +90,59 @@ test("a client that leaves gives its place back, and the engine stops", async ()
   await reader.cancel();
   assert.equal(((await (await waiting).json()) as { choices: { text: string }[] }).choices[0]!.text, "z");
   assert.deepEqual([told.asked.length, told.aborted.length, told.server.context.calls.size], [2, 1, 0]);
+});
+
+test("log lines go to a file at once; those that it does not take are counted, and the count is told when one gets through", () => {
+  const dir = mkdtempSync(join(tmpdir(), "pagoda-log-"));
+  const path = join(dir, "log");
+  const fd = openSync(path, "w");
+  const sink = new LogSink(fd, null);
+  sink.write("one\n");
+  closeSync(fd);
+  for (const line of ["two\n", "three\n"]) sink.write(line);
+  assert.equal(sink.lost, 2, "nothing is open under this number");
+  const again = openSync(path, "a");
+  assert.equal(again, fd);
+  for (const line of ["four\n", "five\n"]) sink.write(line);
+  const lines = readFileSync(path, "utf8").trim().split("\n");
+  const { level, msg, time } = JSON.parse(lines[1]!) as { level: number; msg: string; time: number };
+  assert.deepEqual([lines[0], lines.slice(2), level, msg], ["one", ["four", "five"], 40, "2 log lines were lost"]);
+  assert.ok(Math.abs(time - Date.now()) < 600_000);
+  assert.equal(sink.lost, 2);
+  closeSync(again);
+  rmSync(dir, { recursive: true });
+});
+
+test("log lines to a reader that takes nothing wait in a queue, up to its size; a write that fails is one line lost", () => {
+  const written: string[] = [];
+  const answers: ((error?: Error | null) => void)[] = [];
+  const heard: string[] = [];
+  const queue = {
+    writableLength: 0,
+    on: (event: string, listener: () => void) => {
+      heard.push(event);
+      listener();
+    },
+    write: (text: string, done: (error?: Error | null) => void) => {
+      written.push(text.includes("log lines were lost") ? (JSON.parse(text) as { msg: string }).msg : text);
+      answers.push(done);
+    },
+  };
+  const sink = new LogSink(-1, queue as unknown as ConstructorParameters<typeof LogSink>[1]);
+  assert.deepEqual(heard, ["error"]);
+  queue.writableLength = 2 ** 20 - 1;
+  sink.write("a");
+  queue.writableLength = 2 ** 20;
+  for (const line of ["b", "c"]) sink.write(line);
+  assert.deepEqual([written.splice(0), sink.lost], [["a"], 2]);
+  queue.writableLength = 0;
+  sink.write("d");
+  assert.deepEqual(written.splice(0), ["2 log lines were lost", "d"]);
+  answers[1]!(new Error("closed")); // the word of two lines is lost with this one
+  answers[2]!(null);
+  sink.write("e");
+  assert.deepEqual([written.splice(0), sink.lost], [["2 log lines were lost", "e"], 2]);
+  answers[4]!(new Error("closed"));
+  sink.write("f");
+  assert.deepEqual([written, sink.lost], [["1 log lines were lost", "f"], 3]);
 });
