@@ -111,6 +111,8 @@ test("a prompt knows what came with the request", () => {
   // A beginning that the request wrote is not the template's.
   assert.deepEqual(prefixed("<s>x", "<s>"), { text: "<s><s>x", content: [[3, 7]] });
   assert.deepEqual(prefixed("<s>x", ""), { text: "<s>x", content: [[0, 4]] });
+  const half = new ChatTemplate(new Map([["default", "<s{{ messages[0].content }}"]]), {}, "<s>");
+  assert.deepEqual(half.renderPrompt([{ role: "user", content: ">x" }]), { text: "<s><s>x", content: [[5, 7]] });
   const shown = (message: Record<string, unknown> & { role: string }, source: string, options = {}) =>
     make(source).renderPrompt([message], options).content;
   const ROLE = "<{{ messages[0].role }}>";

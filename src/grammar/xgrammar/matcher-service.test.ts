@@ -2,8 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { ConstraintSpec } from "../constraint.js";
 import { FAILED, HEADER } from "./matcher-messages.js";
 import { MatcherService } from "./matcher-service.js";
+import { MAX_HEAP_MB } from "./module.js";
 
 const STOP = 4;
 const VOCABULARY = { bytes: ["a", "b", "c", "d", ""].map((text) => Buffer.from(text)), stopIds: [STOP] };
@@ -39,4 +41,83 @@ test("an instance that broke is never asked again: its answers go on in the next
   service.handle(next, { type: "accept", id: 1, token: 2 });
   assert.equal(shared[0], 4);
   service.handle(next, { type: "close", id: 1 });
+});
+
+test("a check says what a grammar is, or why it cannot be used", async () => {
+  const service = new MatcherService(VOCABULARY);
+  const check = async (kind: ConstraintSpec["kind"], source: string) => {
+    const answer = service.handle(await service.ready(), { type: "check", id: 9, spec: { kind, source } })!;
+    assert.equal(answer.id, 9);
+    return answer.verdict;
+  };
+  const good = await check("regex", "a");
+  assert.ok(good.ok && good.ms >= 0 && good.ms < 60_000);
+  assert.match(good.ebnf, /^root ::= regex_0_0\n/);
+  const refused = async (kind: ConstraintSpec["kind"], source: string) => {
+    const verdict = await check(kind, source);
+    assert.ok(!verdict.ok);
+    return [verdict.code, verdict.details.reason];
+  };
+  assert.deepEqual(await refused("json_schema", '{"type": "x"}'), ["invalid_schema", 'the type "x" is not known']);
+  assert.deepEqual(await refused("regex", "z"), ["invalid_grammar", "no text can begin under it"]);
+  const [code, reason] = await refused("grammar", "root ::= (");
+  assert.equal(code, "invalid_grammar");
+  assert.match(String(reason), /^EBNF parser error at line 1/);
+});
+
+test("an answer is taken up after its tokens; one that cannot be begun, and what is not there, end quietly", async () => {
+  const service = new MatcherService(VOCABULARY);
+  const instance = await service.ready();
+  const [taken, bad] = [makeShared(), makeShared()];
+  const ebnf = 'root ::= "a" "b" "c"';
+  service.handle(instance, { type: "open", id: 1, ebnf, tokens: [0, 1], shared: taken });
+  assert.deepEqual([taken[0], allowed(taken)], [3, "c"]);
+  assert.ok(taken[1]! >= 0 && taken[1]! < 2 ** 30);
+  service.handle(instance, { type: "accept", id: 1, token: 2 });
+  assert.deepEqual([taken[0], allowed(taken)], [4, "$"]);
+  service.handle(instance, { type: "accept", id: 1, token: STOP });
+  assert.equal(taken[0], 5, "the end is a token too, and has no mask of its own");
+  assert.equal(service.handle(instance, { type: "close", id: 1 }), null);
+  service.handle(instance, { type: "accept", id: 1, token: 2 });
+  assert.equal(taken[0], 5, "closed is closed");
+  assert.equal(service.handle(instance, { type: "close", id: 1 }), null);
+  service.handle(instance, { type: "open", id: 2, ebnf: "root ::= (", tokens: [], shared: bad });
+  assert.equal(bad[0], FAILED);
+});
+
+test("what a matcher dies of, in terms of the grammar", async () => {
+  const reasonOf = async (thrown: unknown) => {
+    const instance = await new MatcherService(VOCABULARY).ready();
+    try {
+      instance.guard(() => {
+        throw thrown;
+      });
+    } catch (error) {
+      assert.equal(instance.isBroken, true);
+      return (error as Error).message;
+    }
+  };
+  const memory = `it needs more than ${MAX_HEAP_MB} MiB to compile`;
+  for (const text of ["Aborted(OOM)", "memory access out of bounds", "Cannot enlarge memory arrays", "out of memory"])
+    assert.equal(await reasonOf(new Error(text)), memory);
+  const nested = "it is nested too deeply, or a rule leads back to itself without reading anything";
+  for (const text of ["Maximum call stack size exceeded", "too much recursion"])
+    assert.equal(await reasonOf(new RangeError(text)), nested);
+  assert.equal(await reasonOf(new Error("Aborted()")), "it is too large to compile");
+  assert.equal(await reasonOf("unreachable"), "unreachable");
+});
+
+test("the last 64 grammars stay compiled", async () => {
+  const instance = await new MatcherService(VOCABULARY).ready();
+  const make = (i: number) => instance.createMatcher(`root ::= "a"{${i + 1}} [b-d]`);
+  // The first stays in use, so it is never the one that goes; the others go and are made again.
+  for (let round = 0; round < 2; round++) {
+    for (let i = 0; i < 70; i++) {
+      const [first, other] = [make(0), make(i)];
+      assert.ok(instance.allowsAny(first) && instance.allowsAny(other));
+      first.delete();
+      other.delete();
+    }
+  }
+  assert.equal(instance.isBroken, false);
 });
