@@ -67,3 +67,10 @@ test("a thousand are kept", () => {
   for (let i = 0; i <= 1000; i++) store.put(ANN, stored(`r${1000 + i}`, 100));
   assert.equal(keptOf(store, ["r1000", "r1001", "r2000"]), "r1001 r2000");
 });
+
+test("so are 64 MiB, and no more", () => {
+  const store = new ResponseStore();
+  store.put(ANN, stored("a", 64 * 2 ** 20));
+  store.put(ANN, stored("b", 64 * 2 ** 20 + 2));
+  assert.equal(keptOf(store, ["a", "b"]), "a");
+});

@@ -303,6 +303,30 @@ const PIECES: readonly Exchange[] = [
     says: { text: "<think>h", rest: "m</think>Hi" },
   },
   {
+    title: "ollama in pieces: held back",
+    to: "/api/chat",
+    body: { model: "tiny", messages, logprobs: true },
+    says: { text: "<", rest: "think>h</think>Hi" },
+  },
+  {
+    title: "message in pieces: held back",
+    to: "/v1/messages",
+    body: { model: "tiny", max_tokens: 9, messages, stream },
+    says: { text: "<thi", rest: "ng" },
+  },
+  {
+    title: "message that ends with what was held back",
+    to: "/v1/messages",
+    body: { model: "tiny", max_tokens: 9, messages },
+    says: "<thi",
+  },
+  {
+    title: "response that ends with what was held back",
+    to: "/v1/responses",
+    body: { input: "a", stream, store: false, top_logprobs: 1 },
+    says: "<thi",
+  },
+  {
     title: "message of one call",
     to: "/v1/messages",
     body: { model: "tiny", max_tokens: 9, messages, tools: [{ name: "add", input_schema: {} }] },

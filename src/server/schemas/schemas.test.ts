@@ -120,7 +120,7 @@ test("completions, tokens and texts", () => {
       ...SAMPLING,
       max_tokens: range(0, MOST),
       prompt: [
-        ["", [0], [[0], [1]], many(128, "a"), many(128, [1])],
+        ["", [0], ["a"], [[0]], [[0], [1]], many(128, "a"), many(128, [1])],
         [[], [-1], [[]], [["a"]], many(129, "a"), many(129, [1])],
       ],
       logprobs: range(0, 64),
@@ -144,7 +144,7 @@ test("completions, tokens and texts", () => {
     {
       ...cutting,
       input: [
-        [...texts[0], [0], many(2048, [1])],
+        [...texts[0], [0], [[0]], many(2048, [1])],
         [...texts[1], [-1], [[]], many(2049, [1])],
       ],
       dimensions: [[1, null], [0]],
@@ -249,7 +249,7 @@ test("Ollama's routes", () => {
     {
       options,
       input: [
-        ["", many(2048, "a")],
+        ["", ["a"], many(2048, "a")],
         [[], many(2049, "a")],
       ],
       dimensions: [[1, null], [0]],

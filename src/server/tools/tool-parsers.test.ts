@@ -1,8 +1,11 @@
+import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check, checkCuts } from "../../../test/support/tool-parser-check.js";
+import { CallSink } from "./call-sink.js";
 import { HERMES } from "./hermes.js";
 import { LLAMA3 } from "./llama3.js";
 import { MISTRAL } from "./mistral.js";
+import { ParameterWriter } from "./parameter-writer.js";
 
 test("Hermes: calls between tags, text around them", () => {
   check(HERMES, [
@@ -106,4 +109,42 @@ test("answers that are cut anywhere: Hermes, Llama 3, Mistral", () => {
     '[TOOL_CALLS]{"name": "get", "arguments": {}}[TOOL_CALLS]{"name": "put", "arguments": {}} ,{"name": "get", "arguments": {}}.',
   );
   checkCuts(MISTRAL, '[TOOL_CALLS]get[ARGS]{"a": "}"}[TOOL_CALLS]put[ARGS]{"b": 2}');
+});
+
+test("a parameter written as text is what its schema says: a string as it comes, JSON where it is JSON, else a string", () => {
+  const written = (schema: unknown, text: string) => {
+    const sink = new CallSink();
+    sink.call("f");
+    const writer = new ParameterWriter(sink);
+    writer.begin("a", schema);
+    const { isText } = writer;
+    writer.end(text);
+    writer.close();
+    const texts = sink.take().flatMap((event) => (event.kind === "arguments" ? [event.text] : []));
+    return `${isText ? "text " : ""}${texts.join("")}`;
+  };
+  const text = { type: "string" };
+  for (const [schema, given, expected] of [
+    [text, " 5 ", 'text {"a": " 5 "}'],
+    [text, '"q"', 'text {"a": "\\"q\\""}'],
+    [{ type: "number" }, " 5 ", '{"a": 5}'],
+    [{ type: "number" }, '"5"', '{"a": "5"}'],
+    [{ type: "number" }, " x", '{"a": " x"}'],
+    [{ type: ["string", "null", 3] }, "null", '{"a": null}'],
+    [{ type: ["string", "null"] }, '"q"', '{"a": "\\"q\\""}'],
+    [{ type: ["string"] }, "5", 'text {"a": "5"}'],
+    [{ enum: ["b", "c"] }, "b", 'text {"a": "b"}'],
+    [{ enum: ["b", null] }, "null", '{"a": null}'],
+    [{ enum: [1, 2] }, '"b"', '{"a": "b"}'],
+    [{ enum: [null] }, '"b"', '{"a": "b"}'],
+    [{ anyOf: [text, { type: "null" }] }, '"b"', '{"a": "\\"b\\""}'],
+    [{ anyOf: [{ type: "number" }, { type: "null" }] }, '"b"', '{"a": "b"}'],
+    [{ oneOf: [text, text] }, "7", 'text {"a": "7"}'],
+    [{ oneOf: [text, {}] }, "7", '{"a": 7}'],
+    [{}, '"b"', '{"a": "\\"b\\""}'],
+    [undefined, "True", '{"a": true}'],
+    [null, "None", '{"a": null}'],
+    [undefined, "False", '{"a": false}'],
+  ] as const)
+    assert.equal(written(schema, given), expected, JSON.stringify([schema, given]));
 });
