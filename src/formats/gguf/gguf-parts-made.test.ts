@@ -12,6 +12,7 @@ import { groupedDeltaNet, tiledDeltaNet } from "./gguf-delta-net.js";
 import { GgufKeys } from "./gguf-keys.js";
 import { joinLatent } from "./gguf-latent.js";
 import { ggufRecipe } from "./gguf-recipe.js";
+import { withScales } from "./gguf-scales.js";
 import { ggufTensors } from "./gguf-tensors.js";
 import { xieluConfig, xieluTensors } from "./gguf-xielu.js";
 
@@ -189,4 +190,26 @@ test("layers past the last are those that predict further tokens; two rows of a 
     () => names({}, ascending(long, [2])),
     (error: Error) => error.message.includes(`tensor = ${long.slice(0, 100)} is`),
   );
+});
+
+test("a scale is one number, or one for each matrix of a stack", () => {
+  const read = (shape: number[], count: number) => {
+    const source = sourceOf(ascending("x.weight", shape), ascending("x.scale", [count], "f32", 2), ascending("y", [1]));
+    const scaled = withScales(source, () => false);
+    assert.deepEqual([...scaled.names()], ["x.weight", "y"]);
+    const tensor = scaled.get("x.weight");
+    return [tensor.dtype, ...valuesOf(tensor)];
+  };
+  assert.deepEqual(read([2, 2], 1), ["f16", 0, 2, 4, 6]);
+  assert.deepEqual(read([2, 1, 2], 2), ["f16", 0, 2, 6, 9]);
+  assert.deepEqual(read([2, 1, 2], 1), ["f16", 0, 2, 4, 6]);
+  assert.throws(() => read([2, 2], 2), /tensor x\.scale: expected 1 number, found 2/);
+  assert.throws(() => read([3, 1, 2], 2), /tensor x\.scale: expected 1 or 3 numbers, found 2/);
+  const kept = sourceOf(ascending("x.weight", [2]), ascending("x.scale", [1]));
+  assert.equal(
+    withScales(kept, () => true),
+    kept,
+  );
+  const alone = withScales(sourceOf(ascending("x.scale", [1]), ascending("x.input_scale", [1])), () => false);
+  assert.deepEqual([...alone.names()], ["x.scale", "x.input_scale"], "to be refused by name");
 });

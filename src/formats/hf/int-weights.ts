@@ -94,10 +94,10 @@ function toBlocks({ rows, cols }: IntMatrix, values: IntValues, dtype: TensorDty
       values.readCodes(codes, row, block);
       at = putHalf(out, at, scale);
       if (dtype === "q8_0") {
-        for (let i = 0; i < BLOCK; i++) out[at++] = codes[i]! - 128;
+        for (let i = 0; i < BLOCK; i++) out[at++] = codes[i]! ^ 128; // less 128, as a byte
         continue;
       }
-      if (dtype === "q4_1") at = putHalf(out, at, -scale * (zeros?.[group] ?? 8));
+      if (dtype === "q4_1") at = putHalf(out, at, -scale * zeros![group]!);
       for (let i = 0; i < 16; i++) out[at++] = codes[i]! | (codes[i + 16]! << 4);
     }
   }
