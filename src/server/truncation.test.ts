@@ -35,6 +35,9 @@ test("instructions stay; outputs leave with their calls", () => {
   ];
   assert.deepEqual(itemsFrom(items, 3), [items[1], items[3], items[5], items[6]]);
   assert.equal(itemsFrom(items, 0), items);
+  const led = [say("developer", "d"), say("user", "1"), say("developer", "e"), say("user", "2")];
+  assert.deepEqual(itemsFrom(led, 3), [led[0], led[2], led[3]]);
+  assert.deepEqual(itemsFrom(led, 1), led);
 });
 
 /** A plan whose prompt has as many tokens as its items have characters, a hundred for what is no text; longer ones are refused. */
