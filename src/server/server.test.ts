@@ -74,6 +74,14 @@ test("it answers where it says; one that closes takes nothing new, lets what is 
   assert.deepEqual([cut.server.context.calls.size, cut.server.context.gate.queued], [0, 0]);
 });
 
+test("a model is served by the names that are given, or by its own", async () => {
+  for (const servedModelName of [["one"], ["one", "two"], []]) {
+    await using told = await ToldServer.start({ servedModelName });
+    const { modelNames } = told.server.context;
+    assert.deepEqual(modelNames, servedModelName.length === 0 ? [told.engine.model.name] : servedModelName);
+  }
+});
+
 test("a client that leaves gives its place back, and the engine stops", async () => {
   await using told = await ToldServer.start({ maxConcurrent: 1, maxQueued: 1 });
   told.says = () => ({ text: "x", rest: "y" });

@@ -200,6 +200,21 @@ const CHAT: readonly Exchange[] = [
   { title: "chat: another model", to: chat, body: { messages, model: "large" } },
   { title: "chat: unknown field", to: chat, body: { messages, temprature: 1 } },
   { title: "chat: unknown field further in", to: chat, body: { messages, stream_options: { usage: true } } },
+  {
+    title: "chat: unknown field of a part",
+    to: chat,
+    body: { messages: [{ role: "user", content: [{ type: "text", text: "a", odd: 1 }] }] },
+  },
+  {
+    title: "chat: unknown field of a choice",
+    to: chat,
+    body: { messages, tools, tool_choice: { type: "function", function: { name: "add", odd: 1 } } },
+  },
+  {
+    title: "chat: unknown field of a name",
+    to: chat,
+    body: { messages, tools, tool_choice: { ...named("add"), odd: 1 } },
+  },
   { title: "chat: out of range", to: chat, body: { messages, temperature: -1 } },
   {
     title: "chat: a tool's name",
@@ -541,6 +556,16 @@ const RESPONSES: readonly Exchange[] = [
       ],
       truncation: "disabled",
     },
+  },
+  {
+    title: "response: unknown field of an item",
+    to: "/v1/responses",
+    body: { input: [{ role: "user", content: "a", odd: 1 }] },
+  },
+  {
+    title: "response: unknown field of a part",
+    to: "/v1/responses",
+    body: { input: [{ role: "user", content: [{ type: "input_text", text: "a", odd: 1 }] }] },
   },
   { title: "response: in the background", to: "/v1/responses", body: { input: "a", background: true } },
   { title: "response to delete", to: "/v1/responses", body: { input: "a" } },
