@@ -91,6 +91,7 @@ test("a table gives what it was given, once per name and in the shape asked for,
   const made = new TensorTable("of-the-table");
   made.add(madeTensor("m", "u8", [2], () => new Uint8Array(2)));
   assert.throws(() => made.get("m", [3]), /of-the-table: tensor m: expected shape \[3\], found \[2\]/);
+  assert.throws(() => made.add(made.get("m")), /of-the-table: tensor m: expected one of each name/);
   assert.throws(() => made.get("n"), /of-the-table: tensor n is missing; expected shape \[any\]/);
   assert.throws(() => table.add(renamed(tensor, "t")), /tensor t: expected one of each name, found a second one/);
   table.close();

@@ -65,6 +65,21 @@ test("markers whose ids a file leaves out are where its kind of vocabulary has t
   assert.deepEqual(named({ model: "llama" }), ["t1", "t2", "t0", undefined]);
 });
 
+test("a leading space is the tokenizer's own where it puts one", () => {
+  const strips = (fields: Fields) => make(fields).stripsLeadingSpace;
+  assert.equal(strips(sentencePiece(WORDS)), true);
+  assert.equal(strips(sentencePiece(WORDS, { add_space_prefix: false })), false);
+  const plain = { tokens: Array.from({ length: 104 }, (_, id) => `t${id}`), scores: Array(104).fill(0) };
+  assert.equal(strips({ ...plain, model: "bert" }), true);
+  assert.equal(strips({ ...plain, model: "gpt2", pre: "gpt-2", merges: [] }), false);
+});
+
+test("byte-level: what a pruned vocabulary lacks is unknown, or nothing", () => {
+  const fields = { model: "gpt2", pre: "gpt-2", tokens: ["a", "b", "?"], merges: ["a b"] };
+  assert.deepEqual(make(fields).encode("abxa"), [0, 1, 0]);
+  assert.deepEqual(make({ ...fields, unknown_token_id: 2 }).encode("abxa"), [0, 1, 2, 0]);
+});
+
 test("tokens that a user defined are text as it stands, whatever the alphabet of the others", () => {
   const spm = make(sentencePiece([...WORDS, ["<a▁b>", 0, USER_DEFINED]]));
   const text = (tokenizer: GgufTokenizer, token: string) =>

@@ -199,6 +199,32 @@ test("a charsmap of tokenizer.json is what it says, not the library's rules; an 
   assert.deepEqual(make("").encode("aq"), [1, 2]);
 });
 
+test("two texts are framed where every processor knows how", () => {
+  const token = (id: string) => ({ SpecialToken: { id, type_id: 0 } });
+  const single = [token("<s>"), { Sequence: { id: "A", type_id: 0 } }];
+  const pair = [...single, token("<s>"), { Sequence: { id: "B", type_id: 1 } }];
+  const template = (more: object) => ({
+    ...{ type: "TemplateProcessing", single, special_tokens: { "<s>": { id: "<s>", ids: [1], tokens: ["<s>"] } } },
+    ...more,
+  });
+  const frame = (post_processor: unknown) =>
+    new JsonTokenizer({
+      file: "f.json",
+      json: {
+        version: "1.0",
+        post_processor,
+        model: { type: "Unigram", unk_id: 0, vocab: ["<unk>", "<s>", ..."onetw"].map((piece) => [piece, -1]) },
+        decoder: { type: "Metaspace", replacement: "▁", add_prefix_space: true },
+      },
+    }).frame(true);
+  const framed = { before: [1], between: [1], after: [], hasTypes: true };
+  assert.deepEqual(frame(template({ pair })), framed);
+  assert.deepEqual(frame({ type: "Sequence", processors: [template({ pair })] }), framed);
+  for (const processor of [template({}), template({ pair: null })])
+    for (const post of [processor, { type: "Sequence", processors: [template({ pair }), processor] }])
+      assert.throws(() => frame(post), /f\.json: post_processor\.pair: expected a template of two texts/);
+});
+
 test("a control token's name that is a word of the vocabulary too is written by its characters", () => {
   const special = { special: true, single_word: false, lstrip: false, rstrip: false, normalized: false };
   const vocab = ["<unk>", "<s>", "<", "s", ">", "x"].map((token): [string, number] => [

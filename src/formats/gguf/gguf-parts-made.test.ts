@@ -185,6 +185,17 @@ test("layers past the last are those that predict further tokens; two rows of a 
       [0, 1, 2],
     ],
   );
+  const experts = (name: string, config: Record<string, unknown> = { num_local_experts: 2 }) =>
+    names(config, ascending(name, [2, 2, 1]));
+  assert.equal(experts("blk.0.ffn_gate_exps.weight").length, 2);
+  assert.throws(() => experts("ffn_gate_exps.weight"), /tensor = ffn_gate_exps\.weight is not supported/);
+  assert.throws(() => experts("blk.0.ffn_side_exps.weight"), /tensor = blk\.0\.ffn_side_exps\.weight/);
+  assert.throws(() => experts("blk.0.ffn_gate_exps.weight", {}), /tensor = blk\.0\.ffn_gate_exps\.weight/);
+  const router = sourceOf(ascending("blk.0.ffn_gate_inp.scale", [4]), ascending("blk.0.ffn_gate_inp.weight", [2, 4]));
+  assert.deepEqual(
+    [...ggufTensors("gemma4", {}, router).names()],
+    ["model.layers.0.router.scale", "model.layers.0.router.proj.weight"],
+  );
   const long = `blk.0.${"x".repeat(150)}.weight`;
   assert.throws(
     () => names({}, ascending(long, [2])),

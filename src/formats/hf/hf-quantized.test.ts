@@ -294,6 +294,7 @@ test("what cannot be read is refused by name", () => {
   refuses({ quant_method: "awq", bits: 8 }, /bits = 8 is not supported. Supported: 4/);
   refuses({ quant_method: "fp8", weight_block_size: [128] }, /weight_block_size = \[128\] .* two whole numbers/);
   refuses({ quant_method: "fp8", weight_block_size: [128, 0] }, /weight_block_size = \[128,0\]/);
+  refuses({ quant_method: "m".repeat(101) }, /quant_method = m{100} is/);
   refuses({ quant_method: "toString" }, /quant_method = toString is not supported/);
   refuses({ quant_method: "awq", bits: 4, version: "gemv" }, /version = gemv is not supported/);
   const compressedTensors = { quant_method: "compressed-tensors", config_groups: {} };

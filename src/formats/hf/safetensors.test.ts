@@ -3,6 +3,7 @@ import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { openFilesUnder } from "../../../test/support/open-files.js";
 import { FormatError } from "../../core/errors.js";
 import { openSafetensors, openShardedSafetensors } from "./safetensors.js";
 
@@ -219,9 +220,18 @@ test("shards are found through their index; a missing shard or tensor is named",
   assert.deepEqual(source.get("a").bytes(), data.subarray(0, 24));
   assert.deepEqual(source.get("b").bytes(), data.subarray(24));
   source.close();
+  assert.deepEqual(openFilesUnder(dir), []);
+
+  write("s-both.safetensors", good(), data);
+  writeIndex({ a: "s-both.safetensors", b: "s-both.safetensors" });
+  const both = openShardedSafetensors(index);
+  assert.ok(openFilesUnder(dir).length <= 1, "a shard is opened once");
+  both.close();
+  assert.deepEqual(openFilesUnder(dir), []);
 
   writeIndex({ a: "s-1.safetensors", b: "s-3.safetensors" });
   refuses(() => openShardedSafetensors(index), /s-3\.safetensors/, /index\.json names it/, /half-copied/);
+  assert.deepEqual(openFilesUnder(dir), [], "one that fails leaves none open");
   writeIndex({ a: "s-1.safetensors", b: "s-1.safetensors" });
   refuses(() => openShardedSafetensors(index), /s-1\.safetensors/, /tensor b/);
   for (const shard of ["../s-1.safetensors", "..", "", 7]) {

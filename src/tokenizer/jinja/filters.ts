@@ -112,7 +112,8 @@ const absolute: Filter = (value) => {
   if (value instanceof Undefined) value.fail();
   const number = tryNumber(value);
   if (number === null) throw new TemplateError(`bad operand type for abs(): '${typeName(value)}'`);
-  return number < 0 ? -number : number;
+  if (typeof number === "number") return Math.abs(number);
+  return number < 0n ? -number : number;
 };
 
 const attr: Filter = (value, args, context) => {
