@@ -209,7 +209,7 @@ test("errors have the form of the API that a path belongs to, and say what it ta
     assert.deepEqual(await replyOf(method, path), expected, `${method} ${path}`);
 });
 
-test("models: when they came, what is known of those that are loaded", async () => {
+test("models: when they came, what is known of those that are loaded", async (t) => {
   await using told = await ToldServer.start();
   const before = Math.floor(told.server.context.startedMs / 1000);
   const { data } = (await (await told.ask("GET", "/v1/models")).json()) as { data: unknown[] };
@@ -222,6 +222,9 @@ test("models: when they came, what is known of those that are loaded", async () 
   const [status, { error }] = await told.post("/detokenize", { tokens: [65], model: "large" });
   assert.deepEqual([status, error.code, error.param], [404, "model_not_found", "model"]);
   assert.equal((await told.post("/tokenize", { prompt: "a", model: "large" }))[0], 404);
+  assert.equal((await told.post("/detokenize", { tokens: [260] }))[0], 400);
+  t.mock.method(Date, "now", () => 1_700_000_000_999);
+  assert.equal((await told.post(chat, body))[1].created, 1_700_000_000);
   assert.deepEqual((await told.post("/detokenize", { tokens: [72, 259], model: "other" }))[0], 200);
   assert.deepEqual(
     (await told.post("/detokenize", { tokens: [72, 260] }))[1].error.message,

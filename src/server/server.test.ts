@@ -1,7 +1,7 @@
 // A server on loopback: where it listens, what is said when it cannot, how it ends.
 
 import assert from "node:assert/strict";
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createNetServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { ToldServer } from "../../test/support/told-server.js";
 import type { PagodaError } from "../core/errors.js";
 import { checkAddress, unavailable } from "./address.js";
 import { LogSink } from "./log-sink.js";
+import { staticFile } from "./static-files.js";
 
 const REASONS = {
   EADDRINUSE: "something listens there already",
@@ -153,4 +154,40 @@ test("log lines to a reader that takes nothing wait in a queue, up to its size; 
   answers[4]!(new Error("closed"));
   sink.write("f");
   assert.deepEqual([written, sink.lost], [["1 log lines were lost", "f"], 3]);
+});
+
+test("files of the page: those that are there and of a known kind, each with its type; nothing beside their folder", async () => {
+  const dir = mkdtempSync(join(tmpdir(), "pagoda-files-"));
+  const root = `${join(dir, "web")}/`;
+  mkdirSync(join(root, "assets"), { recursive: true });
+  mkdirSync(join(root, "folder.js"));
+  const names = ["index.html", "a.js", "a b.svg", "assets/a.css", "assets/a.woff2", "notes.txt"];
+  for (const name of names) writeFileSync(join(root, name), `of ${name}`);
+  writeFileSync(join(dir, "beside.js"), "not this");
+  const forever = "public, max-age=31536000, immutable";
+  for (const [path, type, kept, text] of [
+    ["/", "text/html; charset=utf-8", "no-cache", "of index.html"],
+    ["/index.html", "text/html; charset=utf-8", "no-cache", "of index.html"],
+    ["//a.js", "text/javascript; charset=utf-8", "no-cache", "of a.js"],
+    ["/assets/../a.js", "text/javascript; charset=utf-8", "no-cache", "of a.js"],
+    ["/a%20b.svg", "image/svg+xml", "no-cache", "of a b.svg"],
+    ["/assets/a.css", "text/css; charset=utf-8", forever, "of assets/a.css"],
+    ["/assets/a.woff2", "font/woff2", forever, "of assets/a.woff2"],
+  ] as const) {
+    const reply = staticFile(path, root)!;
+    assert.deepEqual([reply.headers.get("content-type"), reply.headers.get("cache-control")], [type, kept], path);
+    assert.deepEqual([await reply.text(), reply.headers.get("x-content-type-options")], [text, "nosniff"]);
+    assert.match(reply.headers.get("content-security-policy")!, /^default-src 'none'; script-src 'self';/);
+  }
+  for (const path of [
+    "/none.js",
+    "/notes.txt",
+    "/folder.js",
+    "/assets",
+    "/../beside.js",
+    "/%2e%2e/beside.js",
+    "/%E0%A4%A",
+  ])
+    assert.equal(staticFile(path, root), null, path);
+  rmSync(dir, { recursive: true });
 });

@@ -21,13 +21,13 @@ const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify";
 
-/** The file of a URL path; null when there is none. */
-export function staticFile(path: string): Response | null {
+/** The file of a URL path; null when there is none. `root`: the folder, with a slash at its end. */
+export function staticFile(path: string, root = ROOT): Response | null {
   const name = normalize(decode(path)).replace(/^[/\\]+/, "") || "index.html";
   if (name.startsWith("..")) return null;
-  const file = join(ROOT, name);
+  const file = join(root, name);
   const type = TYPES[extname(file)];
-  if (type === undefined || !file.startsWith(ROOT) || !existsSync(file) || !statSync(file).isFile()) return null;
+  if (type === undefined || !file.startsWith(root) || !existsSync(file) || !statSync(file).isFile()) return null;
   return new Response(readFileSync(file), {
     headers: {
       "content-type": type,

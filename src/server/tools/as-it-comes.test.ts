@@ -213,6 +213,11 @@ const CASES: readonly (readonly [format: string, answer: string, given: string])
     "<tool_call><function=get><parameter=s>a</parameter><function=put></tool_call>",
     `.24.(get).12.'{"s": ''"''a'.11.'"'.9.'}'...(put).11.'{}'|.`,
   ],
+  [
+    "qwen3-coder",
+    "<tool_call><function=get><parameter=>5</parameter></function></tool_call>z",
+    `.24.(get).11.'{"": '.12.'5'.10.'}'.12.z|.`,
+  ],
   ["qwen3-coder", "<tool_call><function=ge", ".23.|<tool_call><function=ge"],
   ["qwen3-coder", "<tool_call> <fu", ".15.|<tool_call> <fu"],
   [
