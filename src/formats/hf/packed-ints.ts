@@ -152,7 +152,7 @@ export function packedMatrix(source: TensorSource, name: string): IntMatrix {
 /** Plain i8 weights [out, in] with weight_scale [out, 1] or [1]: compressed-tensors' "int-quantized". */
 export function byteMatrix(source: TensorSource, name: string): IntMatrix {
   const weight = source.get(`${name}.weight`);
-  const [rows = 0, cols = 0] = weight.shape;
+  const [rows, cols] = weight.shape as [number, number];
   const scales = source.get(`${name}.weight_scale`);
   const count = scales.shape.reduce((product, dim) => product * dim, 1);
   if (weight.shape.length !== 2 || (count !== 1 && count !== rows))

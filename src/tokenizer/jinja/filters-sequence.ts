@@ -1,6 +1,6 @@
 // Filters on sequences and mappings.
 
-import { bind, indexOr, toText, trueOr } from "./arguments.js";
+import { bind, toText, trueOr } from "./arguments.js";
 import { TemplateError } from "./errors.js";
 import { attributeGetter, type Filter, type FilterContext, ignoreCase } from "./filter.js";
 import { binary } from "./operators.js";
@@ -182,7 +182,7 @@ const batch: Filter = (value, args) => {
 const slice: Filter = (value, args) => {
   const [count, fill] = bind("slice", args, ["slices", "fill_with"], 1);
   const items = [...iterate(value)];
-  const slices = indexOr(count, 1);
+  const slices = toIndex(count!);
   if (slices === 0) throw new TemplateError("integer division or modulo by zero");
   const size = Math.floor(items.length / slices);
   const numLonger = items.length % slices;

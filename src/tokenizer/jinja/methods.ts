@@ -24,8 +24,11 @@ import {
 type Method<T> = (self: T, args: Arguments) => Value;
 
 const indexOf: Method<List | Tuple> = (self, args) => {
-  const [item, start] = bind("index", args, ["value", "start", "stop"], 1);
-  const at = self.items.findIndex((other, i) => i >= indexOr(start, 0) && equals(other, item!));
+  const [item, start, stop] = bind("index", args, ["value", "start", "stop"], 1);
+  const { length } = self.items;
+  const from = clampIndex(indexOr(start, 0), length);
+  const to = clampIndex(indexOr(stop, length), length);
+  const at = self.items.findIndex((other, i) => i >= from && i < to && equals(other, item!));
   if (at < 0) throw new TemplateError("the value is not in the list");
   return BigInt(at);
 };

@@ -80,7 +80,7 @@ function partition(name: string, fromEnd: boolean): Method {
 function justify(name: string, left: (missing: number, width: number) => number): Method {
   return (text, args, { budget }) => {
     const [width, fill] = bind(name, args, ["width", "fillchar"], 1);
-    const size = indexOr(width, 0);
+    const size = toIndex(width!);
     const char = fill === undefined ? Text.own(" ") : toText(fill, "fillchar");
     if (char.length !== 1) throw new TemplateError("The fill character must be exactly one character long");
     const missing = size - text.length;
@@ -161,7 +161,7 @@ export const TEXT_METHODS: ReadonlyMap<string, Method> = new Map<string, Method>
   [
     "zfill",
     (text, args, { budget }) => {
-      const width = indexOr(bind("zfill", args, ["width"], 1)[0], 0);
+      const width = toIndex(bind("zfill", args, ["width"], 1)[0]!);
       const missing = width - text.length;
       if (missing <= 0) return text;
       budget.make(width);
