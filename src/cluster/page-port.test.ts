@@ -34,6 +34,7 @@ test("which hosts are this machine", () => {
 test("a port is named by what others can reach, and is there off loopback with certificates only", async () => {
   assert.equal(await PagePort.open({ host: "0.0.0.0", advertise: null, tls: null }), null);
   const tls = { ca: null, cert: "", key: "" };
+  await assert.rejects(PagePort.open({ host: "192.0.2.1", advertise: null, tls }), { code: "EADDRNOTAVAIL" });
   for (const [host, advertise, certificate, origin] of [
     ["127.0.0.1", null, null, "http://127.0.0.1"],
     ["localhost", null, null, "http://localhost"],

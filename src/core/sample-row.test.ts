@@ -133,6 +133,34 @@ test("of several rows each has its own rule, edits and place; a row of which not
   assert.deepEqual([mostAlternatives(rows), rows.count, rows.numLists], [-1, 0, 0]);
 });
 
+test("the best are found wherever they stand, and NaN is none of them", () => {
+  const rows = new SamplingRows(1);
+  rows.add(0);
+  rows.setGiven(0, 3);
+  const out = createSampled(1);
+  for (const [logits, best] of [
+    [
+      [1, Number.NaN, 5, 3, 4, 2],
+      [2, 4, 3],
+    ],
+    [
+      [6, 5, 4, 3],
+      [0, 1, 2],
+    ],
+    [
+      [3, 4, 5, 6],
+      [3, 2, 1],
+    ],
+    [
+      [5, 1, 5, 5, 5],
+      [0, 2, 3],
+    ],
+  ] as const) {
+    sampleRow(out, 0, Float32Array.from(logits), rows, 0);
+    assert.deepEqual([...out.topIds.subarray(0, 3)], best, `${logits}`);
+  }
+});
+
 test("which rows are plain: those that draw, report nothing, and edit nothing", () => {
   const given = (rows: SamplingRows) => rows.setGiven(0, -1);
   const edits: ((rows: SamplingRows) => void)[] = [

@@ -105,7 +105,11 @@ test("lines of the log: probes and watchers quietly, failures of the server loud
   assert.equal(told.log.at(-1)!.ms, 12.3);
   t.mock.method(performance, "now", () => nowMs++);
   const [, { total_duration, load_duration }] = await told.post("/api/embed", { model: "tiny", input: "a" });
-  assert.deepEqual([total_duration >= 1e6, total_duration % 1e6, load_duration], [true, 0, 0], "in nanoseconds");
+  assert.deepEqual(
+    [total_duration >= 1e6 && total_duration < 4e8, total_duration % 1e6, load_duration],
+    [true, 0, 0],
+    "in nanoseconds",
+  );
 });
 
 /** The samples of a scrape that are not zero, without the model's name; times and sizes that differ are left out. */

@@ -72,6 +72,7 @@ test("who is refused hears when to come back: a mean stay for each who waits, sh
   for (const [stayMs, retryAfter] of [
     [11_000, 4], // the mean moves by a tenth: 2000 ms
     [2000, 4],
+    [3000, 5], // 2100 ms
     [1e6, 60],
   ] as const) {
     nowMs += stayMs;

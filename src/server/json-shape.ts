@@ -91,7 +91,7 @@ export class JsonShape {
   }
 
   #keepStart(piece: Uint8Array, from: number, end: number): void {
-    if (this.#depth !== 1 || this.#startLen > MAX_NAME) return;
+    if (this.#depth !== 1) return;
     const kept = piece.subarray(from, Math.min(end, from + this.#start.length - this.#startLen));
     this.#start.set(kept, this.#startLen);
     this.#startLen += kept.length;

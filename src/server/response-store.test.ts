@@ -54,6 +54,12 @@ test("who keeps most of both bounds together gives way first", () => {
   store.put(ANN, stored("a3", 100)); // ann: 0.3 and three quarters; bob's 1.1 is more
   assert.equal(keptOf(store, ["b1", "a1", "a2", "b2", "a3"]), "a1 a2 b2 a3");
 
+  const late = new ResponseStore({ responses: 4, bytes: 1000 });
+  late.put(ANN, stored("a1", 100));
+  for (const id of ["b1", "b2", "b3"]) late.put(BOB, stored(id, 200));
+  late.put(ANN, stored("a2", 100));
+  assert.equal(keptOf(late, ["a1", "b1", "b2", "b3", "a2"]), "a1 b2 b3 a2", "the oldest of his, not of all");
+
   // By size alone bob would be the larger, by number ann.
   const close = new ResponseStore({ responses: 10, bytes: 1000 });
   for (const id of ["a1", "a2", "a3"]) close.put(ANN, stored(id, 100)); // 0.6
