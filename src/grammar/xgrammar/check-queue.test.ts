@@ -31,6 +31,17 @@ test("clients take turns, and each client's grammars keep their order", () => {
   assert.deepEqual(begun, [1, 10, 2, 20, 11, 3]);
 });
 
+test("of two clients the one that had no turn is next, though the other asked first", () => {
+  const { begun, ask, answer } = heldQueue();
+  void ask("a", 1);
+  void ask("a", 2);
+  void ask("b", 10);
+  for (let i = 0; i < 2; i++) answer();
+  void ask("a", 3);
+  answer();
+  assert.deepEqual(begun, [1, 10, 2, 3]);
+});
+
 test("what nobody waits for is never begun; what fails says so", async () => {
   const { begun, ask, answer, fail } = heldQueue();
   const slow = ask("a", 1);

@@ -30,6 +30,15 @@ const MAX_JS_HEAP_MB = 512;
 /** A thread that gets no time on a busy machine may take so many times its limit, and no longer, unless its lane is more patient. */
 const MAX_WAIT_FACTOR = 4;
 
+/**
+ * Whether a message that began so long ago takes too long: by the thread's own time, which is asked for only where it matters; by
+ * the clock where that cannot be told, or where even the patience with a busy machine is over.
+ */
+export function isOverdue(waitedMs: number, ownMs: () => number | null, limitMs: number, maxWaitMs: number): boolean {
+  if (waitedMs <= limitMs) return false;
+  return waitedMs > maxWaitMs || (ownMs() ?? waitedMs) > limitMs;
+}
+
 export class Lane {
   readonly #vocabularyOf: () => PackedTexts;
   readonly #limitMs: number;
@@ -104,10 +113,12 @@ export class Lane {
   }
 
   #isOverdue(nowMs: number): boolean {
-    const waitedMs = nowMs - this.#sinceMs;
-    if (waitedMs <= this.#limitMs || waitedMs > this.#maxWaitMs) return waitedMs > this.#limitMs;
-    const threadMs = this.#threadMs();
-    return threadMs === null || this.#sinceThreadMs === null || threadMs - this.#sinceThreadMs > this.#limitMs;
+    const since = this.#sinceThreadMs;
+    const ownMs = (): number | null => {
+      const threadMs = since === null ? null : this.#threadMs();
+      return threadMs === null ? null : threadMs - since!;
+    };
+    return isOverdue(nowMs - this.#sinceMs, ownMs, this.#limitMs, this.#maxWaitMs);
   }
 
   #threadMs(): number | null {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Lane } from "./lane.js";
+import { isOverdue, type Lane } from "./lane.js";
 import { FAILED, HEADER, type ToMatcher } from "./matcher-messages.js";
 import { packTexts, unpackTexts } from "./token-texts.js";
 import type { XGrammarCompiler } from "./xgrammar-compiler.js";
@@ -139,6 +139,24 @@ test("a step waits for masks that usually come at once, and for no others", (t) 
     [0, 0, 3],
     [0, 5, 4],
   ]);
+});
+
+test("a message is overdue by its thread's own time, or by the clock where there is no other or no more patience", () => {
+  const table: [waitedMs: number, ownMs: number | null, want: boolean][] = [
+    [100, 500, false],
+    [101, 100, false],
+    [101, 101, true],
+    [101, null, true],
+    [400, 0, false],
+    [401, 0, true],
+  ];
+  for (const [waitedMs, ownMs, want] of table)
+    assert.equal(
+      isOverdue(waitedMs, () => ownMs, 100, 400),
+      want,
+      `${waitedMs} ${ownMs}`,
+    );
+  isOverdue(100, () => assert.fail("not asked for before the limit"), 100, 400);
 });
 
 test("texts of tokens come back from the memory that threads share", () => {

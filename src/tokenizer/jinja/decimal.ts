@@ -65,5 +65,5 @@ export function roundTo(x: number, places: number): number {
   if (!Number.isFinite(x)) return x;
   if (places >= 0) return Number(toFixed(x, Math.min(places, 400)));
   const whole = scaled(Math.abs(x), places) * 10n ** BigInt(-places);
-  return x < 0 ? -Number(whole) : Number(whole);
+  return signOf(x) === "-" ? -Number(whole) : Number(whole);
 }
