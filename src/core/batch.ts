@@ -105,10 +105,9 @@ export class Batch {
     const { slots, kvIndptr } = this.groups[g]!;
     const row = this.numRows - 1;
     const numPages = Math.ceil(this.contextLen(row) / pageSize);
-    const first = row === 0 ? 0 : kvIndptr[row]!;
+    const first = kvIndptr[row]!; // 0 for the first row, ever
     if (first + numPages > this.groups[g]!.kvIndices.length) this.groups[g]!.growPages(first + numPages);
     const { kvIndices } = this.groups[g]!;
-    kvIndptr[row] = first;
     if (numPages < LONG_TABLE) for (let i = 0; i < numPages; i++) kvIndices[first + i] = pages[i]!;
     else kvIndices.set(pages.subarray(0, numPages), first);
     kvIndptr[row + 1] = first + numPages;

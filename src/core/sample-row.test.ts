@@ -131,6 +131,11 @@ test("of several rows each has its own rule, edits and place; a row of which not
   assert.deepEqual([mostAlternatives(rows), rows.count, rows.add(3)], [5, 7, 7]);
   rows.clear();
   assert.deepEqual([mostAlternatives(rows), rows.count, rows.numLists], [-1, 0, 0]);
+  rows.add(0);
+  assert.deepEqual([rows.doubles[0], rows.floats[2]], [0, 0], "nothing of the row that was there");
+  rows.setGiven(0, 0);
+  sampleRow(out, 0, Float32Array.of(1000, 0, 1), rows, 0);
+  assert.equal(out.logprobs[0], 0, "large logits do not overflow");
 });
 
 test("the best are found wherever they stand, and NaN is none of them", () => {

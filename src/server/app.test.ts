@@ -303,3 +303,53 @@ test("with several keys each sees its own requests, and unloading takes an admin
     "it has nobody beside it",
   );
 });
+
+test("what comes later of the same text or thought is of the same block of a message", async () => {
+  await using told = await ToldServer.start();
+  for (const [text, rest, types] of [
+    ["ab", "cd", ["text_delta ab", "text_delta cd"]],
+    ["<think>ab", "cd</think>e", ["thinking_delta ab", "thinking_delta cd", "text_delta e"]],
+    ["<think>a</think>b", "cd", ["thinking_delta a", "text_delta b", "text_delta cd"]],
+  ] as const) {
+    told.says = () => ({ text, rest });
+    const asked = { model: "tiny", max_tokens: 9, messages: body.messages, stream: true };
+    let events = "";
+    for await (const piece of (await told.ask("POST", "/v1/messages", asked)).body ?? []) {
+      events += Buffer.from(piece).toString();
+      if (events.includes("_delta")) told.goOn();
+    }
+    const data = [...events.matchAll(/^data: (.*)$/gm)].map(([, line]) => JSON.parse(line!));
+    const deltas = data.flatMap(({ type, delta }) =>
+      type === "content_block_delta" ? [`${delta.type} ${delta.text ?? delta.thinking}`] : [],
+    );
+    assert.deepEqual(deltas, types);
+    const starts = data.filter(({ type }) => type === "content_block_start");
+    assert.equal(starts.length, new Set(types.map((type) => type.split(" ")[0])).size);
+  }
+});
+
+test("guests have so much memory together: what fits exactly stays, without a limit all do", async () => {
+  for (const [modelMemoryMb, isKept] of [
+    [1, false],
+    [2, true],
+    [null, true],
+  ] as const) {
+    await using one = await ToldServer.start();
+    await using two = await ToldServer.start();
+    const guests = Object.entries({ one, two }).map(([name, { engine }]) => ({
+      name,
+      load: async (onBytes: (bytes: number) => void) => {
+        onBytes(2 ** 20);
+        return engine;
+      },
+    }));
+    await using told = await ToldServer.start({ modelMemoryMb, guests });
+    for (const model of ["one", "two"]) assert.equal((await told.post(chat, { ...body, model }))[0], 200);
+    const { data } = (await (await told.ask("GET", "/v1/models")).json()) as { data: { is_loaded: boolean }[] };
+    assert.deepEqual(
+      data.slice(2).map(({ is_loaded }) => is_loaded),
+      [isKept, true],
+      `${modelMemoryMb}`,
+    );
+  }
+});

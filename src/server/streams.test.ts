@@ -183,6 +183,11 @@ test("silence is broken for who waits, not in lines; who takes nothing for too l
     "returned",
   ]);
 
+  const unread = new Told();
+  nowMs += 8000;
+  look();
+  assert.equal(unread.events[1], "destroyed", "who never began to read takes nothing");
+
   const lines = new Told({ isLines: true });
   const line = lines.read();
   await turn();

@@ -22,7 +22,7 @@ test("openapi.json has every route: what it takes, whether it needs a key, wheth
         string,
         {
           security: unknown[];
-          parameters?: { name: string }[];
+          parameters?: { name: string; required: boolean }[];
           requestBody?: { required: boolean };
           responses: Record<string, { content: object }>;
         }
@@ -35,7 +35,7 @@ test("openapi.json has every route: what it takes, whether it needs a key, wheth
       const marks = [
         security.length === 0 ? "open" : "",
         requestBody?.required === true ? "body" : "",
-        ...parameters.map(({ name }) => name),
+        ...parameters.map(({ name, required }) => (required ? name : "")),
       ];
       return [method, path, ...types, ...marks.filter((mark) => mark !== "")].join(" ");
     }),
