@@ -142,6 +142,9 @@ test("requests are counted by route, method and status, answers by how they ende
     nowMs += 20;
     told.goOn();
   }
+  says({ text: "a", rest: "bc" });
+  const short = await told.ask("POST", chat, { ...body, stream: true });
+  for await (const piece of short.body ?? []) if (Buffer.from(piece).includes('"content":"a"')) told.goOn();
   says({ text: "", error: { code: "no_token_left", details: { index: 0 } } });
   await told.post(chat, body);
   for (const path of ["/v1/models", "/v1/models/tiny", "/v1/models/none", "/v1/responses/none", "/nothing"])
@@ -150,7 +153,7 @@ test("requests are counted by route, method and status, answers by how they ende
   const http = (route: string, method: string, status: number) =>
     `pagoda_http_requests_total{route="${route}",method="${method}",status="${status}"}`;
   const expected = {
-    [http(chat, "POST", 200)]: "2",
+    [http(chat, "POST", 200)]: "3",
     [http(chat, "POST", 400)]: "1",
     [http("/v1/models", "GET", 200)]: "1",
     [http("/v1/models/:model", "GET", 200)]: "1",
@@ -158,11 +161,12 @@ test("requests are counted by route, method and status, answers by how they ende
     [http("/v1/responses/:id", "GET", 404)]: "1",
     [http("other", "GET", 404)]: "1",
     'pagoda_requests_finished_total{finished_reason="length"}': "2",
-    'pagoda_requests_finished_total{finished_reason="stop"}': "1",
+    'pagoda_requests_finished_total{finished_reason="stop"}': "2",
     'pagoda_requests_finished_total{finished_reason="error"}': "1",
-    // Two samples of three tokens at once: all but the first of each followed another; then one of two and four that came after a while.
-    pagoda_inter_token_seconds_count: "9",
-    pagoda_request_seconds_count: "2",
+    // Two samples of three tokens at once: all but the first of each followed another; then one of two and four that came after a while,
+    // and one of one and two.
+    pagoda_inter_token_seconds_count: "11",
+    pagoda_request_seconds_count: "3",
   };
   const picked = Object.fromEntries(Object.keys(expected).map((name) => [name, found[name]]));
   assert.deepEqual(picked, expected);

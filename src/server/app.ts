@@ -71,7 +71,6 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
     const given = c.req.header("x-request-id");
     const requestId = given !== undefined && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
     c.set("server", context);
-    c.set("requestId", requestId);
     c.set("log", context.log.child({ requestId }));
     c.set("facts", {});
     c.header("x-request-id", requestId);

@@ -42,7 +42,6 @@ export interface AppEnv {
   Variables: {
     server: ServerContext;
     tenant: Tenant;
-    requestId: string;
     log: Logger;
     /** Added to the line that is logged when the request is over. */
     facts: Record<string, unknown>;

@@ -431,6 +431,12 @@ const COMPLETIONS: readonly Exchange[] = [
     body: { prompt: "ab", prompt_logprobs: 1, stream },
   },
   {
+    title: "completion streamed with logprobs",
+    to: "/v1/completions",
+    body: { prompt: "ab", logprobs: 1, stream },
+    says: { text: "xy", rest: "z" },
+  },
+  {
     title: "completions streamed with their prompts",
     to: "/v1/completions",
     body: { prompt: ["ab", "c"], echo: true, logprobs: 1, n: 2, stream },
@@ -489,6 +495,11 @@ const RESPONSES: readonly Exchange[] = [
       previous_response_id: last.id,
     }),
   },
+  { title: "response: its own input alone", to: "GET /v1/responses/{id}/input_items" },
+  { title: "response not to be kept", to: "/v1/responses", body: { input: "a", store: false } },
+  { title: "response that was not kept", to: "GET /v1/responses/{id}" },
+  { title: "response to be kept", to: "/v1/responses", body: { input: "a", store: true } },
+  { title: "response that was kept", to: "GET /v1/responses/{id}" },
   { title: "response: unknown before", to: "/v1/responses", body: { input: "a", previous_response_id: "none" } },
   { title: "response: not kept", to: "GET /v1/responses/none" },
   {
