@@ -191,6 +191,14 @@ test("every text is counted before it is made", () => {
   assert.throws(() => renderWith("{{ ([0] * 1500000 + [0] * 1500001) | length }}", {}), /more than 3000000 steps/);
 });
 
+test("each item that a filter selects or maps is a step", () => {
+  const chain = (count: number) => `{{ range(1, 1001)${" | select | map('abs')".repeat(count)} | list | length }}`;
+  const looped = (turns: number) => `{% for i in range(${turns}) %}${chain(50)}{% endfor %}`;
+  // 1,000 items by 100 filters and three nodes in each turn.
+  assert.equal(renderWith(looped(1), {}).s, "1000");
+  assert.throws(() => renderWith(looped(31), {}), /more than 3000000 steps/);
+});
+
 test("calls and values have two hundred levels, and as many again when they are done", () => {
   const calls = (depth: number) =>
     renderWith(`{% macro f(n) %}{{ f(n - 1) if n > 1 else 'x' }}{% endmacro %}{{ f(${depth}) }}{{ f(${depth}) }}`, {})
