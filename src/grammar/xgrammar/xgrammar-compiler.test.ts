@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { BYTE_VOCABULARY, draw, END, seeded, waiting } from "../../../test/support/byte-matcher.js";
 import type { ConstraintSpec, TokenConstraint } from "../constraint.js";
 import { Lane } from "./lane.js";
-import type { Verdict } from "./matcher-messages.js";
+import type { ToMatcher, Verdict } from "./matcher-messages.js";
 import { type PackedTexts, packTexts, type TokenTexts } from "./token-texts.js";
 import { XGrammarCompiler } from "./xgrammar-compiler.js";
 
@@ -149,6 +149,20 @@ test("a lane that hangs fails what it hangs on; its other jobs move on to a fres
   const [quick, hanging, after] = await Promise.all([check(1, "a"), check(2, ENDLESS), check(3, "b")]);
   assert.equal(hanging, "it takes longer than 1.5 s");
   assert.ok(typeof quick === "object" && quick.ok && typeof after === "object" && after.ok);
+});
+
+test("a thread that dies takes the job it was at with it, and no other", async (t) => {
+  const lane = new Lane(() => packTexts(BYTE_VOCABULARY), 60_000);
+  t.after(() => lane.close());
+  const job = (id: number, message: ToMatcher): Promise<Verdict | string> =>
+    new Promise((resolve) => lane.add(id, { openMessage: () => message, fail: resolve, answer: resolve }));
+  const check = (id: number) => job(id, { type: "check", id, spec: DIGITS });
+  // Nowhere to say that it failed.
+  const shared = null as unknown as Int32Array;
+  const deadly = { type: "open", id: 5, ebnf: "root ::= (", tokens: [], shared } as const;
+  const [before, died, after] = await Promise.all([check(3), job(5, deadly), check(7)]);
+  assert.equal(died, "its matcher ended: it needs too much memory");
+  for (const verdict of [before, after]) assert.ok(typeof verdict === "object" && verdict.ok);
 });
 
 test("a lane whose thread cannot start tries a few times, and then says so", async () => {
