@@ -3,9 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "hono";
+import type { Call } from "./call.js";
 import type { AppEnv } from "./context.js";
 import { mergeInOrder } from "./merge.js";
 import { type ServerEvent, type SseOptions, sseResponse } from "./sse.js";
+import { streamCall } from "./stream-call.js";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -195,4 +197,61 @@ test("silence is broken for who waits, not in lines; who takes nothing for too l
   look();
   lines.give({ data: 2 });
   assert.equal(await line, "2\n", "nothing but lines");
+});
+
+test("a stream begins with its first event, or after a moment; what fails before has its status, what fails later is told in it", async (t) => {
+  const logged: string[] = [];
+  const note = (_: unknown, text: string) => void logged.push(text);
+  const known: Record<string, unknown> = {
+    server: { config: { streamKeepAliveSeconds: 4, slowReaderSeconds: 8 } },
+    log: { info: note, error: note },
+    facts: {},
+  };
+  const c = { get: (key: string) => known[key] } as unknown as Context<AppEnv>;
+  const call = { hasLeft: false, leave: () => undefined, end: () => void logged.push("call ended") };
+  const timers: [callback: () => void, ms: number][] = [];
+  const cleared: unknown[] = [];
+  t.mock.method(globalThis, "setTimeout", (callback: () => void, ms: number) => timers.push([callback, ms]));
+  t.mock.method(globalThis, "clearTimeout", (timer: unknown) => void cleared.push(timer));
+  const stream = (events: AsyncGenerator<ServerEvent>, form = {}) =>
+    streamCall(c, call as unknown as Call, events, form);
+
+  async function* quick(): AsyncGenerator<ServerEvent> {
+    yield { data: 1 };
+  }
+  assert.equal(await (await stream(quick())).text(), "data: 1\n\n");
+  assert.deepEqual([timers.map(([, ms]) => ms), cleared], [[4000], [1]]);
+  assert.deepEqual(logged.splice(0), ["call ended", "stream ended"]);
+
+  let fail!: (error: Error) => void;
+  const never = new Promise<never>((_, reject) => {
+    fail = reject;
+  });
+  async function* slow(): AsyncGenerator<ServerEvent> {
+    yield await never;
+  }
+  const beginning = stream(slow(), {
+    isLines: true,
+    failure: ({ status }: { status: number }) => ({ data: { status } }),
+  });
+  await turn();
+  timers[1]![0]();
+  const response = await beginning;
+  assert.equal(response.status, 200, "it began without an event");
+  const text = response.text();
+  fail(new Error("odd"));
+  assert.equal(await text, '{"status":500}\n');
+  assert.deepEqual(
+    [logged, cleared],
+    [
+      ["a stream failed", "call ended", "stream ended"],
+      [1, 2],
+    ],
+  );
+
+  async function* broken(): AsyncGenerator<ServerEvent> {
+    yield await Promise.reject(new Error("at once"));
+  }
+  await assert.rejects(stream(broken()), /at once/);
+  assert.deepEqual(cleared, [1, 2, 3]);
 });
