@@ -99,3 +99,25 @@ test("what a family cannot honour is refused by the field's name", () => {
     assert.throws(() => parsed(architecture, fields), expected, `${architecture} ${field}`);
   }
 });
+
+test("a quantised checkpoint that nobody unpacked is refused by every family", () => {
+  const quantization_config = { quant_method: "odd" };
+  const expected = { code: "unsupported_model_option", message: /quantization_config.*odd/ };
+  for (const architecture of knownArchitectures()) {
+    if (architecture.endsWith("ForConditionalGeneration")) continue; // their text part is another family
+    assert.throws(() => parsed(architecture, { quantization_config }), expected, architecture);
+  }
+});
+
+test("what concerns the whole model stands beside the text's part", () => {
+  const text_config = { ...SIZES, model_type: "mistral" };
+  const whole = (fields: Record<string, unknown>) =>
+    parsed("Mistral3ForConditionalGeneration", { text_config, ...fields }).get("isTied");
+  assert.deepEqual(
+    [whole({}), whole({ tie_word_embeddings: true }), whole({ tie_word_embeddings: false })],
+    [...["false", "true", "false"]],
+  );
+  const tied = { ...text_config, tie_word_embeddings: true };
+  assert.equal(whole({ text_config: tied }), "true");
+  assert.throws(() => whole({ quantization_config: { quant_method: "odd" } }), /quantization_config/);
+});
