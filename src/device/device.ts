@@ -56,11 +56,12 @@ export interface Device {
   loadTensor(values: Float32Array, rows: number, cols: number): Tensor;
   /**
    * Stacks the parts along their rows into one matrix and packs it. `transposed` parts are stored [inputs, outputs]. The rows of a table
-   * (`isTable`) are only looked up, never multiplied: a device may leave them in the file.
+   * (`isTable`) are only looked up, never multiplied: a device may leave them in the file. Those of a matrix (`isMatrix`) are never looked
+   * up: it may hold them in a form from which they cannot be read back.
    */
   loadWeight(
     parts: readonly HostTensor[],
-    options?: { quantize?: WeightQuantization; transposed?: boolean; isTable?: boolean },
+    options?: { quantize?: WeightQuantization; transposed?: boolean; isTable?: boolean; isMatrix?: boolean },
   ): Weight;
   /** Bytes that loadWeight would hold for a checkpoint's tensor; `inspect` predicts memory with it. */
   packedBytes(tensor: WeightShape, quantize: WeightQuantization): number;

@@ -137,23 +137,24 @@ export class Loader {
   /** One matrix of all parts' rows. Stacking lets one matmul do the work of several. */
   matrix(
     parts: readonly MatrixPart[],
-    options: { transposed?: boolean; quantize?: WeightQuantization; isTable?: boolean } = {},
+    options: { transposed?: boolean; quantize?: WeightQuantization; isTable?: boolean; isMatrix?: boolean } = {},
   ): Weight {
-    const { transposed = false, quantize = this.quantize, isTable = false } = options;
+    const { transposed = false, quantize = this.quantize, isTable = false, isMatrix = true } = options;
     const tensors = parts.map(({ name, rows, cols, rowOf }) => {
       const tensor = this.host(name, transposed ? [cols, rows] : [rows, cols]);
       return rowOf === undefined ? tensor : permuteRows(tensor, name, rowOf);
     });
-    return this.device.loadWeight(tensors, { quantize, transposed, isTable });
+    return this.device.loadWeight(tensors, { quantize, transposed, isTable, isMatrix });
   }
 
   /** Embedding table or head: the outputs are compared with each other, so 4 bits are too few. */
-  vocabulary(name: string, rows: number, cols: number, isTable = false): Weight {
-    return this.matrix([{ name, rows, cols }], { quantize: this.quantize === "none" ? "none" : "q8", isTable });
+  vocabulary(name: string, rows: number, cols: number, use: "table" | "head" | "both"): Weight {
+    const quantize = this.quantize === "none" ? "none" : "q8";
+    return this.matrix([{ name, rows, cols }], { quantize, isTable: use === "table", isMatrix: use === "head" });
   }
 
   /** An embedding table that is no head: rows are looked up and never multiplied. */
   table(name: string, rows: number, cols: number): Weight {
-    return this.vocabulary(name, rows, cols, true);
+    return this.vocabulary(name, rows, cols, "table");
   }
 }

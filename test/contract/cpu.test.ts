@@ -5,8 +5,9 @@ import { openCpu, roundsToBf16 } from "../support/cpu.js";
 import { runDeviceContract } from "./device.js";
 
 const { device, reason } = await openCpu(1);
-// As on a GPU: f32 and f16 weights are exact there too, and have their own comparison in src/device/cpu/matmul.test.ts.
-const tolerance = roundsToBf16(device) ? { float: 1.2e-2 } : {};
+// On tiles x is bf16 as on a GPU, and q8_0 and q4_0 are int8 over 256 columns (native/cpu/src/amx/span-bytes.h), which in matrices of random
+// factors is more than among those of models. src/device/cpu/matmul.test.ts compares both, and f32 and f16, with the arithmetic as stated.
+const tolerance = roundsToBf16(device) ? { float: 1.2e-2, integer: 3e-2 } : {};
 device?.close();
 if (device === null) test("device contract: cpu", { skip: reason });
 else {

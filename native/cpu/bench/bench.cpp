@@ -74,12 +74,14 @@ std::vector<uint8_t> source_of(int32_t dtype, int64_t rows, int64_t cols) {
 }
 
 
-// A weight of the matrices of so many rows, stacked.
-void* stacked(void* context, int32_t dtype, const std::vector<int64_t>& parts, int64_t cols, const std::vector<uint8_t>& source) {
+// A weight of the matrices of so many rows, stacked. is_table: its rows may be looked up too.
+void* stacked(void* context, int32_t dtype, const std::vector<int64_t>& parts, int64_t cols, const std::vector<uint8_t>& source,
+              bool is_table = false) {
   uint64_t weight = 0;
   check(context, pg_weight_create(context, cols, &weight));
   for (const int64_t rows : parts)
     check(context, pg_weight_append(context, reinterpret_cast<void*>(weight), dtype, -1, rows, 0, source.data(), source_size(dtype, rows, cols)));
+  if (!is_table) check(context, pg_weight_only_multiplied(context, reinterpret_cast<void*>(weight)));
   return reinterpret_cast<void*>(weight);
 }
 
@@ -177,7 +179,7 @@ struct Stack {
     const std::vector<int64_t> parts[4] = {{2048, 512, 512}, {2048}, {8192, 8192}, {2048}};
     for (Layer& layer : layers)
       for (int i = 0; i < 4; i++) layer.parts[i] = stacked(context, dtype, parts[i], kShapes[i][1], source);
-    head = stacked(context, dtype, {kVocab}, 2048, source);
+    head = stacked(context, dtype, {kVocab}, 2048, source, true);
     for (const Layer& layer : layers)
       for (void* part : layer.parts) bytes += pg_weight_bytes(part);
     bytes += pg_weight_bytes(head);

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 5
+#define PG_ABI_VERSION 6
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -66,9 +66,11 @@ PG_API int32_t pg_weight_create(void* context, int64_t cols, uint64_t* out_weigh
 PG_API int32_t pg_weight_append(void* context, void* weight, int32_t dtype, int32_t encoding, int64_t rows, int32_t transposed, const void* source, int64_t source_bytes);
 // The same, from a file mapped for the duration of the call.
 PG_API int32_t pg_weight_append_file(void* context, void* weight, int32_t dtype, int32_t encoding, int64_t rows, int32_t transposed, const char* path, int64_t offset, int64_t source_bytes);
-// Returns the bytes held by the packed panels.
 // The rows stay in the file, mapped as long as the weight lives: for tables that are looked up and never multiplied.
 PG_API int32_t pg_weight_map_file(void* context, void* weight, int32_t dtype, int64_t rows, const char* path, int64_t offset, int64_t source_bytes);
+// No row will be looked up: the weight may take a form from which none can be read back. Matmuls give the same bits.
+PG_API int32_t pg_weight_only_multiplied(void* context, void* weight);
+// Returns the bytes held by the packed panels.
 PG_API int64_t pg_weight_bytes(const void* weight);
 PG_API int32_t pg_weight_free(void* context, void* weight);
 

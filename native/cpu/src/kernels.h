@@ -48,6 +48,10 @@ struct Kernels {
   int64_t (*peak_int)(int64_t rounds, float* sink);
   void (*peak_read)(const float* data, int64_t count, float* sink);
   void (*peak_update)(float* data, int64_t count, const float* by);
+  // --- weights that are only multiplied ---
+  // Makes a panel of q8 one of span8, which is no larger, in its place; room: as large as the panel. Null: there is no span8.
+  void (*to_span8)(uint8_t* panel, int64_t cols, uint8_t* room) = nullptr;
+  int64_t (*span8_bytes)(int64_t cols) = nullptr;  // of a panel
 };
 
 }  // namespace pg

@@ -13,7 +13,7 @@ const ADDR = "addr";
 const IN = "in";
 const OUT = "out";
 
-export const ABI_VERSION = 5;
+export const ABI_VERSION = 6;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {
@@ -32,6 +32,7 @@ export const ABI = {
   pg_weight_append: [I32, ADDR, ADDR, I32, I32, I64, I32, IN, I64],
   pg_weight_append_file: [I32, ADDR, ADDR, I32, I32, I64, I32, IN, I64, I64],
   pg_weight_map_file: [I32, ADDR, ADDR, I32, I64, IN, I64, I64],
+  pg_weight_only_multiplied: [I32, ADDR, ADDR],
   pg_weight_bytes: [I64, ADDR],
   pg_weight_free: [I32, ADDR, ADDR],
 

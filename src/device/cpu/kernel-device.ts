@@ -153,7 +153,10 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     const { native, handle } = this.context;
     const step = (batch as CpuStagedBatch).handle;
     const to = (out as CpuTensor).address;
-    this.context.check(native.pg_embed(handle, to, out.stride, (table as CpuWeight).handle, step, scale), "pg_embed");
+    this.context.check(
+      native.pg_embed(handle, to, out.stride, (table as CpuWeight).tableHandle, step, scale),
+      "pg_embed",
+    );
   }
 
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void {
@@ -161,7 +164,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     const step = (batch as CpuStagedBatch).handle;
     const to = (out as CpuTensor).address;
     this.context.check(
-      native.pg_add_positions(handle, to, out.stride, (table as CpuWeight).handle, step),
+      native.pg_add_positions(handle, to, out.stride, (table as CpuWeight).tableHandle, step),
       "pg_add_positions",
     );
   }
@@ -170,7 +173,10 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     const { native, handle } = this.context;
     const step = (batch as CpuStagedBatch).handle;
     const to = (out as CpuTensor).address;
-    this.context.check(native.pg_add_types(handle, to, out.stride, (table as CpuWeight).handle, step), "pg_add_types");
+    this.context.check(
+      native.pg_add_types(handle, to, out.stride, (table as CpuWeight).tableHandle, step),
+      "pg_add_types",
+    );
   }
 
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
@@ -274,7 +280,10 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     this.#experts.close();
     this.freePools();
     for (const staged of this.#staged.splice(0)) staged.free();
-    for (const weight of this.#weights.splice(0)) native.pg_weight_free(handle, weight.handle);
+    for (const weight of this.#weights.splice(0)) {
+      native.pg_weight_free(handle, weight.handle);
+      if (weight.tableHandle !== weight.handle) native.pg_weight_free(handle, weight.tableHandle);
+    }
     this.context.close();
   }
 }

@@ -3,7 +3,7 @@
 //   float weights    2^-23 * (cols + 8): one rounding per addition
 //   integer weights  the same against int8-rounded activations, which the oracle rounds by its own code
 //   bf16 on tiles    the same against activations rounded to bf16
-//   q8_0 and q4_0 on tiles   the same against activations and factors rounded over a span
+//   q8_0 and q4_0 on tiles   the same against activations and weights rounded to int8 over a span
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -107,12 +107,16 @@ function weightsOf(tensor: HostTensor): Float32Array {
   return out;
 }
 
-/** Columns whose products tiles add up as integers, and the most multiples of one number that their factors may be. */
+/** Columns over which tiles have weights as int8 with one unit; and of each dtype the most that a factor is a multiple of it, and by how
+ * much the products with codes are larger than int8. */
 const SPAN = 256;
-const MULTIPLES: Partial<Record<TensorDtype, number>> = { q8_0: 255, q4_0: 4095 };
+const SPANS_OF: Partial<Record<TensorDtype, { most: number; over: number }>> = {
+  q8_0: { most: 254, over: 256 },
+  q4_0: { most: 63, over: 4 },
+};
 
-/** Weights whose factors are rounded to multiples of one number over a span: see native/cpu/src/amx/span-matmul.h. */
-function inMultiples(w: Float32Array, tensor: HostTensor, most: number): Float32Array {
+/** Weights rounded to int8 over a span: see native/cpu/src/amx/span-bytes.h. */
+function inBytes(w: Float32Array, tensor: HostTensor, { most, over }: { most: number; over: number }): Float32Array {
   const bytes = tensor.bytes();
   const cols = tensor.shape[1]!;
   const blockBytes = (32 * bytes.length) / w.length;
@@ -126,16 +130,22 @@ function inMultiples(w: Float32Array, tensor: HostTensor, most: number): Float32
     for (let other = first; other < first + Math.min(SPAN, cols - (first % cols)); other += 32)
       largest = Math.max(largest, Math.abs(factor(other)));
     const own = factor(at - (at % 32));
-    return own === 0
-      ? 0
-      : (value / own) * halvesToEven(Math.fround(own * Math.fround(most / largest))) * (largest / most);
+    if (own === 0) return 0;
+    const multiplier = halvesToEven(Math.fround(own * Math.fround(most / largest)));
+    return Math.floor((Math.round(value / own) * multiplier) / over + 0.5) * ((largest * over) / most);
   });
 }
 
 /** Runs x [n, cols] through the device. */
-function run(options: CpuDeviceOptions, parts: HostTensor[], x: Float32Array, n: number): Float32Array {
+function run(
+  options: CpuDeviceOptions,
+  parts: HostTensor[],
+  x: Float32Array,
+  n: number,
+  isMatrix = false,
+): Float32Array {
   const device = new CpuDevice(options);
-  const weight = device.loadWeight(parts);
+  const weight = device.loadWeight(parts, { isMatrix });
   const out = device.allocTensor(n, weight.rows);
   device.matmul(out, device.loadTensor(x, n, weight.cols), weight, n);
   const result = new Float32Array(n * weight.rows);
@@ -194,11 +204,11 @@ for (const isa of ISAS) {
         const cols = block * blocks!;
         const tensor = randomTensor(dtype, rows!, cols, rows! + 2);
         const x = randomFloats(n! * cols, cols + n!);
-        const most = isa === "amx" ? MULTIPLES[dtype] : undefined;
-        const rounded = roundRows(x, n!, cols, most === undefined ? 32 : SPAN);
+        const span = isa === "amx" ? SPANS_OF[dtype] : undefined;
+        const rounded = roundRows(x, n!, cols, span === undefined ? 32 : SPAN);
         // Minimums are added apart and may cancel: they count in the size of what is summed.
         const whole = weightsOf(tensor);
-        const w = most === undefined ? whole : inMultiples(whole, tensor, most);
+        const w = span === undefined ? whole : inBytes(whole, tensor, span);
         assertClose(run({ isa, threads: 2 }, [tensor], x, n!), rounded, w, n!, cols);
       }
     }
@@ -217,6 +227,22 @@ for (const isa of ISAS) {
         const got = run({ isa, threads: threads! }, [tensor], x, n!);
         for (const at of [0, n! >> 1, n! - 1]) {
           assert.deepEqual(got.subarray(at * 81, at * 81 + 81), expected, `${dtype}: row ${at} of ${n}`);
+        }
+      }
+    }
+  });
+
+  test(`${isa}: a weight that is only multiplied gives the same bits`, () => {
+    for (const dtype of ["q8_0", "q4_0", "bf16", "q4_k"] as const) {
+      for (const cols of dtype === "q4_k" ? [512] : [32, 64, 224, 256, 320, 544, 2080]) {
+        const tensor = randomTensor(dtype, 75, cols, cols);
+        for (const n of [1, 2, 3, 4, 7, 16, 17, 31, 33, 70]) {
+          const x = randomFloats(n * cols, n);
+          assert.deepEqual(
+            run({ isa, threads: 2 }, [tensor], x, n, true),
+            run({ isa, threads: 1 }, [tensor], x, n),
+            `${dtype} ${cols} ${n}`,
+          );
         }
       }
     }

@@ -50,13 +50,16 @@ const BLOCK = 32;
 
 export class CpuWeight implements Weight {
   readonly handle: number;
+  /** Where rows are looked up: the same, or the file's own rows beside a matrix from which they cannot be read back. */
+  readonly tableHandle: number;
   readonly rows: number;
   readonly cols: number;
   readonly dtype: string;
   readonly byteLength: number;
 
-  constructor(handle: number, rows: number, cols: number, dtype: string, byteLength: number) {
+  constructor(handle: number, tableHandle: number, rows: number, cols: number, dtype: string, byteLength: number) {
     this.handle = handle;
+    this.tableHandle = tableHandle;
     this.rows = rows;
     this.cols = cols;
     this.dtype = dtype;
@@ -68,6 +71,7 @@ export interface LoadWeightOptions {
   readonly quantize?: WeightQuantization;
   readonly transposed?: boolean;
   readonly isTable?: boolean;
+  readonly isMatrix?: boolean;
 }
 
 export function loadCpuWeight(
@@ -78,7 +82,9 @@ export function loadCpuWeight(
   const { native, handle } = context;
   const isTransposed = options.transposed === true;
   const cols = colsOf(parts[0]!, isTransposed);
-  const weight = context.create("pg_weight_create", (out) => native.pg_weight_create(handle, cols, out));
+  const create = () => context.create("pg_weight_create", (out) => native.pg_weight_create(handle, cols, out));
+  const weight = create();
+  let table = weight;
   try {
     let rows = 0;
     const dtypes = new Set<string>();
@@ -92,11 +98,25 @@ export function loadCpuWeight(
       rows += rowsOf(part, isTransposed);
       dtypes.add(quantize === "none" ? part.dtype : quantize);
     }
-    return new CpuWeight(weight, rows, cols, [...dtypes].join("+"), native.pg_weight_bytes(weight));
+    if (isHeadInFile(context, parts, options)) {
+      table = create();
+      for (const part of parts) mapRows(context, table, part);
+    }
+    if (options.isMatrix === true || table !== weight)
+      context.check(native.pg_weight_only_multiplied(handle, weight), "pg_weight_only_multiplied");
+    return new CpuWeight(weight, table, rows, cols, [...dtypes].join("+"), native.pg_weight_bytes(weight));
   } catch (error) {
     native.pg_weight_free(handle, weight);
+    if (table !== weight) native.pg_weight_free(handle, table);
     throw error;
   }
+}
+
+/** An embedding table that is the head too, where a matrix has a form of its own (amx, q8_0) and the file has the rows. */
+function isHeadInFile(context: CpuContext, parts: readonly HostTensor[], options: LoadWeightOptions): boolean {
+  const { isTable = false, isMatrix = false, transposed = false } = options;
+  const hasForm = context.isa === "amx" && parts.every((part) => part.dtype === "q8_0" && isInFile(context, part));
+  return hasForm && !isTable && !isMatrix && !transposed;
 }
 
 function isInFile({ native }: CpuContext, part: HostTensor): boolean {

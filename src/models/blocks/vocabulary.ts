@@ -32,8 +32,8 @@ export class Vocabulary {
     const { maxLogitRows } = loader.capacity;
     this.#device = loader.device;
     const isTied = options.head === null;
-    this.#table = loader.vocabulary(options.embedding, vocabSize, hiddenSize, !isTied);
-    const head = isTied ? this.#table : loader.vocabulary(options.head!, vocabSize, hiddenSize);
+    this.#table = loader.vocabulary(options.embedding, vocabSize, hiddenSize, isTied ? "both" : "table");
+    const head = isTied ? this.#table : loader.vocabulary(options.head!, vocabSize, hiddenSize, "head");
     const biasName = (options.head ?? loader.headName()).replace(/weight$/, "bias");
     const hasBias = options.hasHeadBias === true && (options.head !== null || loader.has(biasName));
     const bias = hasBias ? loader.vector(biasName, vocabSize) : null;

@@ -215,6 +215,7 @@ function load(config: BertConfig, context: LoadContext): Model {
   const table = (part: string, rows: number, rowOf?: (row: number) => number) =>
     loader.matrix([{ name: `${root}embeddings.${part}.weight`, rows, cols: hiddenSize, ...(rowOf && { rowOf }) }], {
       quantize: "none",
+      isMatrix: false,
     });
   return new EncoderFrame(loader, {
     spec: bertSpec(config),

@@ -75,6 +75,7 @@ function load(config: Gpt2Config, context: LoadContext): Model {
   });
   const positions = loader.matrix([{ name: `${root}wpe.weight`, rows: config.maxContext, cols: hiddenSize }], {
     quantize: "none",
+    isMatrix: false,
   });
   const layers = config.attentionScales.flatMap((scale, layer) => {
     const name = `${root}h.${layer}`;

@@ -1,7 +1,6 @@
-// Matmul of span-matmul.h for few rows: vpdpbusd on codes as they are stored, a block's sums times its multipliers in integers.
+// Matmul of span-matmul.h for few rows: vpdpbusd on codes made bytes in registers, or, for a row or two of q4, on codes as they are.
 //
-// Tiling   up to kFewRows rows of x by the 32 outputs of a panel. The sums of 4-bit codes over a block fit 16 bits (32 * 8 * 127 < 2^15), so
-//          vpdpwssd multiplies and adds them up at once.
+// Tiling   up to kFewRows rows of x by the 32 outputs of a panel.
 // Traffic  codes and factors stream once per kFewRows rows, at 8.5 or 4.5 bits a weight.
 #include "../kernels/finish.h"
 #include "span-matmul.h"
@@ -10,62 +9,88 @@ namespace pg {
 namespace PG_NS {
 namespace {
 
-constexpr int kFewRows = 8;
+constexpr int kFewRows = 3;
 // Weights are asked for a while before their use, into L2, and those of few rows or of 8 bits soon before again, into L1 (8 rows of q8: 5 %
 // less time; of q4: no less). The factors of a span are read at its beginning.
 constexpr int64_t kLongBefore = 16384, kSoonBefore = 2048;
 
-template <Codes C>
-PG_INLINE __m512i unsigned_codes(const uint8_t* codes, int half, int group) {
-  if constexpr (C == Codes::kByte) return _mm512_loadu_si512(codes + group * 128 + half * 64);
-  const __m512i both = _mm512_loadu_si512(codes + (group & 3) * 128 + half * 64);
-  return _mm512_and_si512(group < 4 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
+// Up to MR rows of a tile of x, from a block on.
+struct BlockRows {
+  const uint8_t* quants;  // kTileRowBytes apart
+  const int32_t* sums;    // less those of the block, row_sums apart
+  int64_t row_sums;
+  [[gnu::always_inline]] __m512i columns(int64_t row, int group) const {  // four of a row, for every output
+    int32_t four;
+    memcpy(&four, quants + row * kTileRowBytes + group * 4, 4);
+    return _mm512_set1_epi32(four);
+  }
+  [[gnu::always_inline]] int32_t minus(int64_t row) const { return sums[row * row_sums]; }
+};
+
+// 16 outputs of a block by MR rows, as bytes.
+template <Codes C, int MR>
+PG_INLINE void add_bytes(__m512i (&sums)[MR], const uint8_t* codes, __m512i multiplier, const BlockRows& x) {
+  const BlockBytes<C> block(multiplier, 128);
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; i++) sums[i] = _mm512_add_epi32(sums[i], _mm512_set1_epi32(x.minus(i) * 128));
+#pragma GCC unroll 8
+  for (int v = 0; v < 8 / block.kParts; v++) {
+    __m512i w[block.kParts];
+    block.make(w, _mm512_loadu_si512(codes + v * 128));
+#pragma GCC unroll 2
+    for (int part = 0; part < block.kParts; part++)
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; i++) sums[i] = _mm512_dpbusd_epi32(sums[i], w[part], x.columns(i, v + part * (8 / block.kParts)));
+  }
 }
 
-// sum + dot * multiplier, both of which the low halves hold where codes have 4 bits.
-template <Codes C>
-PG_INLINE __m512i add_multiple(__m512i sum, __m512i dot, __m512i multiplier) {
-  if constexpr (C == Codes::kByte) return _mm512_add_epi32(sum, _mm512_mullo_epi32(dot, multiplier));
-  return _mm512_dpwssd_epi32(sum, dot, _mm512_and_si512(multiplier, _mm512_set1_epi32(0xffff)));
+// The same for q4: multiplier * code / 4 = whole * code + rest, the products with x of codes and of rests added up apart. That is less work
+// than making bytes of both where rows are one or two.
+template <int MR>
+PG_INLINE void add_codes(__m512i (&sums)[MR], const uint8_t* codes, __m512i multiplier, const BlockRows& x) {
+  alignas(64) static constexpr uint8_t kQuarters[64] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   // code * 0 / 4
+                                                        0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4,   // * 1 / 4
+                                                        0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8,   // * 2 / 4
+                                                        0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11};  // * 3 / 4
+  const __m512i mask = _mm512_set1_epi8(15), table = _mm512_load_si512(kQuarters);
+  const __m512i rest = _mm512_and_si512(_mm512_slli_epi32(multiplier, 4), _mm512_set1_epi32(0x30)), quarters = each_byte(rest);
+  const __m512i whole = _mm512_and_si512(_mm512_srai_epi32(multiplier, 2), _mm512_set1_epi32(0xffff));
+  // What is too much for a code (8, and 16 times the quarters, which lie above it) and for a rest (8 times the quarters, over 4).
+  const __m512i of_codes = _mm512_add_epi32(rest, _mm512_set1_epi32(8)), of_rests = _mm512_srli_epi32(rest, 3);
+  __m512i dots[MR];  // of codes: 32 * 8 * 127 < 2^15
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; i++) {
+    const __m512i minus = _mm512_set1_epi32(x.minus(i) & 0xffff);
+    dots[i] = _mm512_dpwssd_epi32(_mm512_setzero_si512(), of_codes, minus);
+    sums[i] = _mm512_dpwssd_epi32(sums[i], of_rests, minus);
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < 4; v++) {
+    const __m512i both = _mm512_loadu_si512(codes + v * 128);
+#pragma GCC unroll 2
+    for (int part = 0; part < 2; part++) {
+      const __m512i index = _mm512_ternarylogic_epi32(part == 0 ? both : _mm512_srli_epi16(both, 4), mask, quarters, 0xea);  // a & b | c
+      const __m512i rests = looked_up(index, table);
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; i++) {
+        const __m512i four = x.columns(i, v + part * 4);
+        dots[i] = _mm512_dpbusd_epi32(dots[i], index, four);
+        sums[i] = _mm512_dpbusd_epi32(sums[i], rests, four);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; i++) sums[i] = _mm512_dpwssd_epi32(sums[i], dots[i], whole);
 }
 
-// The sums of a span: [halves of the panel][rows].
-template <int E, int MR>
-PG_INLINE void span_sums(__m512i (&whole)[2][MR], const uint8_t* codes, const SpanFactors (&factors)[2], const SpanRows& x,
-                         int64_t row_sums, int64_t first, int64_t begin, int64_t end, bool ahead) {
-  constexpr EncodingSpec spec = spec_of(E);
+template <int MR>
+PG_INLINE void finish_few_rows(const Gemm& g, const vf (&sum)[2][MR], int64_t panel, int64_t row) {
+  alignas(64) float sums[MR][kPanelRows];
 #pragma GCC unroll 2
   for (int j = 0; j < 2; j++)
 #pragma GCC unroll 8
-    for (int i = 0; i < MR; i++) whole[j][i] = _mm512_setzero_si512();
-  for (int64_t b = begin; b < end; b++, codes += block_bytes(spec)) {
-    if (ahead)
-      for (int64_t line = 0; line < block_bytes(spec); line += 64) {
-        __builtin_prefetch(codes + kLongBefore + line, 0, 2);
-        if (MR <= 3 || spec.codes == Codes::kByte) __builtin_prefetch(codes + kSoonBefore + line, 0, 3);
-      }
-    const uint8_t* q = x.quants + (b / 2 * x.height + first) * kTileRowBytes + b % 2 * kBlockCols;
-    const int32_t* minus = x.sums + first * row_sums + b;
-    __m512i dot[2][MR];
-#pragma GCC unroll 8
-    for (int i = 0; i < MR; i++) dot[0][i] = dot[1][i] = _mm512_set1_epi32(minus[i * row_sums] * offset_of(spec.codes));
-#pragma GCC unroll 8
-    for (int group = 0; group < 8; group++) {
-      const __m512i w[2] = {unsigned_codes<spec.codes>(codes, 0, group), unsigned_codes<spec.codes>(codes, 1, group)};
-#pragma GCC unroll 8
-      for (int i = 0; i < MR; i++) {
-        int32_t columns;
-        memcpy(&columns, q + i * kTileRowBytes + group * 4, 4);
-        const __m512i four = _mm512_set1_epi32(columns);
-        dot[0][i] = _mm512_dpbusd_epi32(dot[0][i], w[0], four);
-        dot[1][i] = _mm512_dpbusd_epi32(dot[1][i], w[1], four);
-      }
-    }
-#pragma GCC unroll 2
-    for (int j = 0; j < 2; j++)
-#pragma GCC unroll 8
-      for (int i = 0; i < MR; i++) whole[j][i] = add_multiple<spec.codes>(whole[j][i], dot[j][i], factors[j].multipliers[b - begin]);
-  }
+    for (int i = 0; i < MR; i++) v_store(sums[i] + j * 16, sum[j][i]);
+  finish(g, sums[0], row, MR, panel * kPanelRows, kPanelRows);
 }
 
 // Rows [first, first + MR) of a tile of x by one panel.
@@ -73,42 +98,104 @@ template <int E, int MR>
 void few_rows(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ahead) {
   constexpr EncodingSpec spec = spec_of(E);
   const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
-  const int64_t blocks = blocks_of(g.cols);
+  const int64_t blocks = blocks_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
   const uint8_t* codes = g.panels + panel * g.panel_bytes;
   vf sum[2][MR];
 #pragma GCC unroll 2
   for (int j = 0; j < 2; j++)
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) sum[j][i] = v_set(0.0f);
-  for (int64_t begin = 0; begin < blocks; begin += kSpanBlocks, codes += kSpanBlocks * block_bytes(spec)) {
+  for (int64_t begin = 0; begin < blocks; begin += kSpanBlocks) {
     const int64_t end = begin + kSpanBlocks < blocks ? begin + kSpanBlocks : blocks;
-    const uint8_t* at = codes + code_bytes(spec.codes);
-    SpanFactors factors[2];
-    read_factors<spec.codes>(factors[0], at, block_bytes(spec), end - begin);
-    read_factors<spec.codes>(factors[1], at + 32, block_bytes(spec), end - begin);
+    SpanMultipliers multipliers[2];
     __m512i whole[2][MR];
-    span_sums<E, MR>(whole, codes, factors, x, spans_of(g.cols) * kSpanBlocks, first, begin, end, ahead);
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; j++) {
+      read_multipliers<spec.codes>(multipliers[j], codes + code_bytes(spec.codes) + j * 32, block_bytes(spec), end - begin);
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; i++) whole[j][i] = _mm512_setzero_si512();
+    }
+    for (int64_t b = begin; b < end; b++, codes += block_bytes(spec)) {
+      if (ahead)
+        for (int64_t line = 0; line < block_bytes(spec); line += 64) {
+          __builtin_prefetch(codes + kLongBefore + line, 0, 2);
+          if (MR <= 3 || spec.codes == Codes::kByte) __builtin_prefetch(codes + kSoonBefore + line, 0, 3);
+        }
+      const BlockRows rows = {x.quants + (b / 2 * x.height + first) * kTileRowBytes + b % 2 * kBlockCols, x.sums + first * row_sums + b,
+                              row_sums};
+#pragma GCC unroll 2
+      for (int j = 0; j < 2; j++) {
+        if constexpr (spec.codes != Codes::kByte && MR <= 2) add_codes<MR>(whole[j], codes + j * 64, multipliers[j].of[b - begin], rows);
+        else add_bytes<spec.codes, MR>(whole[j], codes + j * 64, multipliers[j].of[b - begin], rows);
+      }
+    }
 #pragma GCC unroll 2
     for (int j = 0; j < 2; j++)
 #pragma GCC unroll 8
       for (int i = 0; i < MR; i++) {
-        const vf factor = v_mul(factors[j].unit, v_set(x.scales[begin / kSpanBlocks * x.height + first + i]));
+        const vf factor = v_mul(multipliers[j].unit, v_set(x.scales[begin / kSpanBlocks * x.height + first + i]));
         sum[j][i] = v_madd(_mm512_cvtepi32_ps(whole[j][i]), factor, sum[j][i]);
       }
   }
-  alignas(64) float sums[MR][kPanelRows];
-#pragma GCC unroll 2
-  for (int j = 0; j < 2; j++)
-#pragma GCC unroll 8
-    for (int i = 0; i < MR; i++) v_store(sums[i] + j * 16, sum[j][i]);
-  finish(g, sums[0], g.tiles.first(tile) + first, MR, panel * kPanelRows, kPanelRows);
+  finish_few_rows(g, sum, panel, g.tiles.first(tile) + first);
 }
+
+// Rows [first, first + MR) of a tile of x by one panel of span8.
+template <int MR>
+void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ahead) {
+  const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
+  const int64_t steps = int_steps_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
+  const uint8_t* bytes = g.panels + panel * g.panel_bytes;
+  const __m512i excess = _mm512_set1_epi8((char)0x80);
+  vf sum[2][MR] = {};
+  for (int64_t begin = 0; begin < steps; begin += kSpanSteps, bytes += kSpan8Units) {
+    const int64_t end = begin + kSpanSteps < steps ? begin + kSpanSteps : steps;
+    __m512i whole[2][MR];
+    for (int i = 0; i < MR; i++) {
+      int32_t minus = 0;
+      for (int64_t b = 0; b < kSpanBlocks; b++) minus += x.sums[(first + i) * row_sums + begin * 2 + b];
+      whole[0][i] = whole[1][i] = _mm512_set1_epi32(minus * 128);
+    }
+    for (int64_t step = begin; step < end; step++, bytes += kStepBytes) {
+      const uint8_t* q = x.quants + (step * x.height + first) * kTileRowBytes;
+#pragma GCC unroll 16
+      for (int group = 0; group < 16; group++) {
+        if (ahead)
+          for (int half = 0; half < 2; half++) {
+            __builtin_prefetch(bytes + kLongBefore + (2 * group + half) * 64, 0, 2);
+            __builtin_prefetch(bytes + kSoonBefore + (2 * group + half) * 64, 0, 3);
+          }
+#pragma GCC unroll 8
+        for (int i = 0; i < MR; i++) {
+          int32_t columns;
+          memcpy(&columns, q + i * kTileRowBytes + group * 4, 4);
+          const __m512i four = _mm512_set1_epi32(columns);
+#pragma GCC unroll 2
+          for (int j = 0; j < 2; j++)
+            whole[j][i] = _mm512_dpbusd_epi32(whole[j][i], _mm512_xor_si512(_mm512_loadu_si512(bytes + j * kTileBytes + group * 64), excess), four);
+        }
+      }
+    }
+    for (int j = 0; j < 2; j++) {
+      const vf unit = v_load((const float*)bytes + j * 16);
+      for (int i = 0; i < MR; i++) {
+        const vf factor = v_mul(unit, v_set(x.scales[begin / kSpanSteps * x.height + first + i]));
+        sum[j][i] = v_madd(_mm512_cvtepi32_ps(whole[j][i]), factor, sum[j][i]);
+      }
+    }
+  }
+  finish_few_rows(g, sum, panel, g.tiles.first(tile) + first);
+}
+
+template <int E, int MR>
+constexpr auto kRun = few_rows<E, MR>;
+template <int MR>
+constexpr auto kRun<kEncodingSpan8, MR> = few_rows_of_bytes<MR>;
 
 template <int E>
 void few_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
   using Run = void (*)(const Gemm&, int64_t, int64_t, int64_t, bool);
-  constexpr Run run[kFewRows] = {few_rows<E, 1>, few_rows<E, 2>, few_rows<E, 3>, few_rows<E, 4>,
-                                 few_rows<E, 5>, few_rows<E, 6>, few_rows<E, 7>, few_rows<E, 8>};
+  constexpr Run run[kFewRows] = {kRun<E, 1>, kRun<E, 2>, kRun<E, 3>};
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
     for (int64_t tile = tile_begin; tile < tile_end; tile++) {
       const int64_t height = g.tiles.height(tile), parts = (height + kFewRows - 1) / kFewRows;
@@ -123,6 +210,7 @@ void few_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_
 
 const GemmFn gemm_q8_few_rows = few_rows_gemm<kEncodingQ8>;
 const GemmFn gemm_q4_few_rows = few_rows_gemm<kEncodingQ4>;
+const GemmFn gemm_span8_few_rows = few_rows_gemm<kEncodingSpan8>;
 
 }  // namespace PG_NS
 }  // namespace pg

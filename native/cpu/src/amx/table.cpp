@@ -14,7 +14,7 @@ namespace PG_NS {
 extern const AttentionKernels attention_on_tiles;
 
 // From here on int8 tiles do more than vpdpbusd.
-constexpr int64_t kManyRows = 24;
+constexpr int64_t kManyRows = 4;
 
 const Kernels* kernels() {
   static const Kernels table = [] {
@@ -27,6 +27,10 @@ const Kernels* kernels() {
     t.matmul[kEncodingQ4] = {gemm_q4_few_rows, kLayoutIntPairs, 0};
     t.matmul_many[kEncodingQ8] = {gemm_q8_many_rows, kLayoutIntPairs, kTilePanels};
     t.matmul_many[kEncodingQ4] = {gemm_q4_many_rows, kLayoutIntPairs, kTilePanels};
+    t.matmul[kEncodingSpan8] = {gemm_span8_few_rows, kLayoutIntPairs, 0};
+    t.matmul_many[kEncodingSpan8] = {gemm_span8_many_rows, kLayoutIntPairs, kTilePanels};
+    t.to_span8 = to_span8;
+    t.span8_bytes = span8_bytes;
     t.attention = &attention_on_tiles;
     t.many_rows = kManyRows;
     t.matmul_scratch_bytes = [](int64_t) { return bf16_scratch_bytes() > span_scratch_bytes() ? bf16_scratch_bytes() : span_scratch_bytes(); };

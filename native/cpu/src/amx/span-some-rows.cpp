@@ -1,0 +1,189 @@
+// Matmul of span-matmul.h on int8 tiles, for one or two row tiles: rows enough to pay for tiles, too few to pay for the weights' bytes.
+//
+// Tiling   16 or 32 rows of x by the 32 outputs of a panel. Making bytes is most of the work, and processors look some 250 instructions
+//          ahead where two threads share a core, so the two are interleaved by hand: while vectors make a step of 64 columns, tiles multiply
+//          the step before, whose bytes have reached L1 meanwhile (tiles do not read what waits to be stored). The sums of a span are
+//          stored, and folded into f32 during the next.
+// Traffic  codes and factors stream once, at 8.5 or 4.5 bits a weight, asked for kLongBefore bytes ahead into L2 and kSoonBefore into L1.
+#include "../kernels/finish.h"
+#include "span-fold.h"
+#include "span-tiles.h"
+
+namespace pg {
+namespace PG_NS {
+namespace {
+
+constexpr int64_t kLongBefore = 16384, kSoonBefore = 2048;
+
+
+// Sums of up to two row tiles by two halves, then two of x and one of bytes.
+enum : int { kSums, kX = 2 * (int)kSomeTiles, kBytes = kX + (int)kSomeTiles };
+
+TileConfig config_for(int rows) {
+  TileConfig config;
+  for (int tile = kSums; tile < kBytes; tile++) config.set(tile, rows, kTileRowBytes);
+  config.set(kBytes, kTileRows, kTileRowBytes);
+  return config;
+}
+
+// A panel, step by step.
+template <int E>
+struct Panel {
+  const uint8_t* panel;
+  const int64_t blocks;
+  SpanMultipliers multipliers[2];  // of the span that the last step was of
+  alignas(64) uint8_t bytes[2][kStepBytes];
+
+  Panel(const uint8_t* at, int64_t num_blocks) : panel(at), blocks(num_blocks) {}
+  vf unit(int half) const { return multipliers[half].unit; }
+
+  // Makes a step bytes, with zeros to its end.
+  [[gnu::always_inline]] const uint8_t* step(int64_t step) {
+    constexpr EncodingSpec spec = spec_of(E);
+    if (step % kSpanSteps == 0)
+      for (int half = 0; half < 2; half++)
+        read_multipliers<spec.codes>(multipliers[half], panel + step * 2 * block_bytes(spec) + code_bytes(spec.codes) + half * 32,
+                                     block_bytes(spec), blocks - step * 2 < kSpanBlocks ? blocks - step * 2 : kSpanBlocks);
+    uint8_t* out = bytes[step % 2];
+    const uint8_t* codes = panel + step * 2 * block_bytes(spec);
+    for (int64_t b = 0; b < 2; b++, codes += block_bytes(spec)) {
+      if (step * 2 + b == blocks) {
+        for (int half = 0; half < 2; half++) memset(out + half * kTileBytes + kTileBytes / 2, 0, kTileBytes / 2);
+        break;
+      }
+      for (int64_t line = 0; line < block_bytes(spec); line += 64) {
+        __builtin_prefetch(codes + kLongBefore + line, 0, 2);
+        __builtin_prefetch(codes + kSoonBefore + line, 0, 3);
+      }
+      for (int half = 0; half < 2; half++)
+        make_bytes<spec.codes>(out + half * kTileBytes + b * (kTileBytes / 2), codes + half * 64, multipliers[half].of[(step * 2 + b) % kSpanBlocks]);
+    }
+    return out;
+  }
+};
+
+template <>
+struct Panel<kEncodingSpan8> {
+  const uint8_t* panel;
+  const int64_t blocks;
+  vf units[2];
+
+  Panel(const uint8_t* at, int64_t num_blocks) : panel(at), blocks(num_blocks) {}
+  vf unit(int half) const { return units[half]; }
+
+  [[gnu::always_inline]] const uint8_t* step(int64_t step) {
+    const uint8_t* span = panel + step / kSpanSteps * kSpan8Bytes;
+    if (step % kSpanSteps == 0) {
+      const int64_t left = (blocks + 1) / 2 - step;
+      const float* at = (const float*)(span + (left < kSpanSteps ? left : kSpanSteps) * kStepBytes);
+      for (int half = 0; half < 2; half++) units[half] = v_load(at + half * 16);
+    }
+    const uint8_t* bytes = span + step % kSpanSteps * kStepBytes;
+    for (int64_t line = 0; line < kStepBytes; line += 64) {
+      __builtin_prefetch(bytes + kLongBefore + line, 0, 2);
+      __builtin_prefetch(bytes + kSoonBefore + line, 0, 3);
+    }
+    return bytes;
+  }
+};
+
+// T row tiles, tile_bytes apart, by a step.
+template <int T>
+PG_INLINE void multiply_step(const uint8_t* x, int64_t tile_bytes, const uint8_t* bytes) {
+  tile_load<kX>(x, kTileRowBytes);
+  tile_load<kBytes>(bytes, kTileRowBytes);
+  tile_dot_int8<kSums, kX, kBytes>();
+  if constexpr (T == 2) {
+    tile_load<kX + 1>(x + tile_bytes, kTileRowBytes);
+    tile_dot_int8<kSums + 2, kX + 1, kBytes>();
+  }
+  tile_zero<kBytes>();
+  tile_load<kBytes>(bytes + kTileBytes, kTileRowBytes);
+  tile_dot_int8<kSums + 1, kX, kBytes>();
+  tile_zero<kX>();
+  if constexpr (T == 2) {
+    tile_dot_int8<kSums + 3, kX + 1, kBytes>();
+    tile_zero<kX + 1>();
+  }
+  tile_zero<kBytes>();
+}
+
+template <int T>
+PG_INLINE void zero_sums() {
+  tile_zero<kSums>();
+  tile_zero<kSums + 1>();
+  if constexpr (T == 2) {
+    tile_zero<kSums + 2>();
+    tile_zero<kSums + 3>();
+  }
+}
+
+using Products = int32_t[2][kTileSums];  // [halves]
+
+template <int T>
+PG_INLINE void store_sums(Products* to) {
+  tile_store<kSums>(to[0][0], kTileRowBytes);
+  tile_store<kSums + 1>(to[0][1], kTileRowBytes);
+  if constexpr (T == 2) {
+    tile_store<kSums + 2>(to[1][0], kTileRowBytes);
+    tile_store<kSums + 3>(to[1][1], kTileRowBytes);
+  }
+}
+
+// One panel by T row tiles.
+template <int E, int T>
+void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
+  constexpr int kRowsEach = kTileRows / kSpanSteps;  // folded at a step
+  const int64_t steps = int_steps_of(g.cols);
+  const SpanRows x[2] = {span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols),
+                         span_rows(g.tile_of(tile + T - 1), g.tiles.height(tile + T - 1), g.cols)};
+  Panel<E> weights(g.panels + panel * g.panel_bytes, blocks_of(g.cols));
+  const uint8_t* bytes[2] = {};  // of the step that comes, and of the one before
+  alignas(64) Products products[T];
+  alignas(64) float sums[T][kTileRows][kPanelRows] = {};
+  vf units[2];  // of the span that is multiplied
+  Fold before[T] = {};
+  zero_sums<T>();
+  for (int64_t step = 0; step <= steps; step++) {
+    const int64_t done = step - 1, place = done % kSpanSteps;  // the step that is multiplied
+    if (step < steps) bytes[step % 2] = weights.step(step);
+    if (step == 0) {
+      for (int half = 0; half < 2; half++) units[half] = weights.unit(half);
+      continue;
+    }
+    // x of the second tile is as high as the first but for the last rows: its steps lie elsewhere.
+    multiply_step<T>(x[0].quants + done * x[0].height * kTileRowBytes,
+                     x[1].quants - x[0].quants + done * (x[1].height - x[0].height) * kTileRowBytes, bytes[done % 2]);
+    for (int t = 0; t < T; t++)
+      if (place * kRowsEach < x[t].height) fold_rows<kRowsEach>(before[t], place * kRowsEach);
+    if (place + 1 < kSpanSteps && step < steps) continue;
+    for (int t = 0; t < T; t++)
+      for (int64_t row = (place + 1) * kRowsEach; row < kTileRows; row++) fold_rows<1>(before[t], row);
+    store_sums<T>(products);
+    zero_sums<T>();
+    for (int t = 0; t < T; t++) before[t] = {sums[t][0], products[t], x[t].scales + done / kSpanSteps * x[t].height, {units[0], units[1]}};
+    for (int half = 0; half < 2; half++) units[half] = weights.unit(half);
+  }
+  for (int t = 0; t < T; t++) {
+    fold_rows<kTileRows>(before[t], 0);
+    finish(g, sums[t][0], g.tiles.first(tile + t), g.tiles.height(tile + t), panel * kPanelRows, kPanelRows);
+  }
+}
+
+}  // namespace
+
+template <int E>
+void some_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
+  const TileScope scope(config_for(g.tiles.n < kTileRows ? (int)g.tiles.n : kTileRows));
+  for (int64_t panel = panel_begin; panel < panel_end; panel++)
+    for (int64_t tile = tile_begin; tile < tile_end; tile += kSomeTiles) {
+      if (tile + 1 < tile_end) run_panel<E, 2>(g, panel, tile);
+      else run_panel<E, 1>(g, panel, tile);
+    }
+}
+template void some_rows_gemm<kEncodingQ8>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
+template void some_rows_gemm<kEncodingSpan8>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
+template void some_rows_gemm<kEncodingQ4>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
+
+}  // namespace PG_NS
+}  // namespace pg
