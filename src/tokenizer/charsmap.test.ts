@@ -97,6 +97,7 @@ test("Hugging Face's way: clusters under six bytes by their shortest entry, othe
 test("the last text may lack its end; a map without whole units, or longer than its bytes, is refused", () => {
   const bytes = compile({ a: "b" });
   assert.equal(new Charsmap(bytes.subarray(0, -1), "f").normalize("aa"), "bb");
+  assert.equal(new Charsmap(compile({ a: "", b: "c" }), "f").normalize("xaab"), "xc", "a first text may be empty");
   const shifted = new Uint8Array(bytes.length + 3);
   shifted.set(bytes, 3);
   assert.equal(new Charsmap(shifted.subarray(3), "f").normalize("ca"), "cb");

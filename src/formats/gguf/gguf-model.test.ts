@@ -305,6 +305,31 @@ test("a model is named by its file, without the number of the part; names of lab
   assert.equal(named("l.gguf", { "llama.classifier.output_labels": ["a", "b"], "llama.pooling_type": 1 }), "l");
 });
 
+test("factors of a file divide its frequencies, and a linear scaling slows them", () => {
+  const half = SHAPE["llama.embedding_length"] / SHAPE["llama.attention.head_count"] / 2;
+  const factors = Float32Array.from({ length: half }, (_, i) => i + 1);
+  const tensor = {
+    name: "rope_freqs.weight",
+    dtype: "f32",
+    shape: [half],
+    bytes: new Uint8Array(factors.buffer),
+  } as const;
+  const rope = (more: Record<string, GgufValue>) => {
+    const file = writeGguf({ "general.architecture": "llama", ...SHAPE, ...more }, [embedding, tensor]);
+    return openGgufModel(save("f.gguf", file)).config.rope_parameters as Record<string, unknown>;
+  };
+  const scaled = (more: Record<string, GgufValue>) => {
+    const { rope_type, short_factor, long_factor } = rope(more);
+    assert.deepEqual([rope_type, long_factor], ["longrope", short_factor]);
+    return short_factor;
+  };
+  assert.deepEqual(scaled({}), [...factors]);
+  const factor = { "llama.rope.scaling.factor": 2 };
+  assert.deepEqual(scaled(factor), [...factors.map((f) => 2 * f)]);
+  assert.deepEqual(scaled({ ...factor, "llama.rope.scaling.type": "none" }), [...factors]);
+  assert.throws(() => rope({ "llama.rope.scaling.type": "yarn" }), /rope\.scaling\.type = yarn/);
+});
+
 test("yarn's extrapolation is all or nothing here", () => {
   const yarn = { "llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": 2 };
   const open = (ext: number) => {

@@ -55,6 +55,7 @@ test("models of the cache by branch, commit and quantisation; those that lack a 
       '{"weight_map":{"a":"model-00001-of-00001.safetensors"}}',
     "models--gpt2/snapshots/main/model-00001-of-00001.safetensors": "1",
     "models--empty/refs/main": COMMIT,
+    "models--single/snapshots/main/odd.gguf": "1",
     "datasets--org--name/snapshots/main/config.json": "{}",
     ".locks/x": "",
   });
@@ -72,6 +73,7 @@ test("models of the cache by branch, commit and quantisation; those that lack a 
     [`org/name@${OTHER}:F16`]: null,
     gpt2: old,
     empty: null,
+    single: join(cache, "models--single", "snapshots", "main", "odd.gguf"),
     "org/absent": null,
   };
   for (const [text, path] of Object.entries(found)) {
@@ -92,6 +94,7 @@ test("models of the cache by branch, commit and quantisation; those that lack a 
       [`org/name@${OTHER}:F16`, "gguf", 1, OTHER, join(other, "m-F16-00001-of-00002.gguf"), false],
       [`org/name@${OTHER}:odd.gguf`, "gguf", 2, OTHER, join(other, "odd.gguf"), true],
       ["org/name@odd", "safetensors", 2, "odd", join(cache, org, "snapshots/odd"), false],
+      ["single:odd.gguf", "gguf", 1, "main", join(cache, "models--single/snapshots/main/odd.gguf"), true],
     ],
   );
   assert.deepEqual(listCache(join(dir, "absent")), []);

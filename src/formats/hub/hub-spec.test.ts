@@ -95,6 +95,7 @@ test("of a folder the files that an engine reads, of GGUF files the one that is 
   const ggufs = ["m-Q4_K_M.gguf", "m-Q8_0.gguf", "s/m-F16-00001-of-00002.gguf", "s/m-F16-00002-of-00002.gguf"];
   const table: [choice: string | null, paths: string[], files: string[]][] = [
     [null, ggufs, ["m-Q4_K_M.gguf"]],
+    [null, ["m-Q8_0.gguf", "m-Q4_K_M.gguf"], ["m-Q4_K_M.gguf"]],
     [null, ["odd.gguf"], ["odd.gguf"]],
     [null, ["config.json", "odd.gguf"], ["odd.gguf"]],
     ["q8_0", [...ggufs, ...small], ["m-Q8_0.gguf"]],

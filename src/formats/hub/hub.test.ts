@@ -237,6 +237,8 @@ test("what a hub must not be able to make us do", async () => {
   for (const [change, pattern] of [
     [{ path: "../../evil.json" }, /file name/],
     [{ path: "/etc/evil.json" }, /file name/],
+    [{ path: "a".repeat(1001) }, /gave a{100} as file name/],
+    [{ path: "a/./b" }, /file name/],
     [{ path: "a\\..\\evil.json" }, /file name/],
     [{ oid: "../../evil" }, /hash of config\.json/],
     [{ size: -1 }, /size of config\.json/],
@@ -249,6 +251,8 @@ test("what a hub must not be able to make us do", async () => {
     hub.faults.tree = [file, { ...file, ...change }];
     await fails(pull("org/model", options()), "pull_failed", pattern);
   }
+  hub.faults.tree = [{ ...file, path: "a".repeat(1000) }];
+  await fails(pull("org/model", options()), "model_not_found", /neither safetensors nor GGUF/);
   // What is there already needs no room; what comes after it does.
   const oid = createHash("sha1").update("blob 2\0{}").digest("hex");
   mkdirSync(join(cache, "models--org--model/blobs"), { recursive: true });
