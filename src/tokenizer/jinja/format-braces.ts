@@ -26,7 +26,7 @@ export function formatBraces(format: Text, args: Arguments, lookup: Lookup, budg
     return value;
   };
   const expand = (text: Text, depth: number): Text => {
-    if (depth > 2) throw new TemplateError("Max string recursion exceeded");
+    if (depth > 1) throw new TemplateError("Max string recursion exceeded");
     const parts: Text[] = [];
     let at = 0;
     while (at < text.s.length) {
