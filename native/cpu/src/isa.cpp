@@ -50,9 +50,6 @@ const Kernels* kernels();
 const Kernels* tall_kernels();
 }  // namespace avx512
 namespace amx { const Kernels* kernels(); }
-#ifdef PG_TILES_TWIN
-namespace amx_twin { const Kernels* kernels(); }
-#endif
 
 namespace {
 
@@ -114,9 +111,6 @@ bool has_amx() {
 
 const Kernels* kernels_for(int32_t isa) {
 #ifdef PG_HAVE_X86
-#ifdef PG_TILES_TWIN
-  if (isa == kIsaAmxTwin) return has_avx512() ? amx_twin::kernels() : nullptr;
-#endif
   if ((isa == kIsaAmx || isa == kIsaBest) && has_avx512() && has_amx()) return amx::kernels();
   if (isa == kIsaAvx512 || isa == kIsaAvx512Other || (isa == kIsaBest && has_avx512())) {
     if (!has_avx512()) return nullptr;

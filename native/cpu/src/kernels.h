@@ -26,7 +26,6 @@ constexpr int32_t kIsaI8mm = 7;
 constexpr int32_t kIsaSimd128 = 8;
 constexpr int32_t kIsaRelaxed = 9;
 constexpr int32_t kIsaAvx512Other = 101;  // avx512 with the float tiles that this processor does not take, for tests
-constexpr int32_t kIsaAmxTwin = 100;  // amx over plain memory, in the test program only
 
 struct Kernels {
   int32_t isa;
