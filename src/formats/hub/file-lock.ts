@@ -6,9 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 export async function withLock<T>(path: string, work: () => Promise<T>, pollMs = 200): Promise<T> {
   while (!(await tryLock(path))) {
-    const owner = Number(await readFile(path, "utf8").catch(() => ""));
-    if (owner > 0 && !isAlive(owner)) await rm(path, { force: true });
-    else await sleep(pollMs);
+    if (!(await isAbandoned(path)) || !(await clear(path))) await sleep(pollMs);
   }
   try {
     return await work();
@@ -26,6 +24,26 @@ async function tryLock(path: string): Promise<boolean> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
     throw error;
+  }
+}
+
+async function isAbandoned(path: string): Promise<boolean> {
+  const owner = Number(await readFile(path, "utf8").catch(() => ""));
+  return owner > 0 && !isAlive(owner);
+}
+
+/** Removes an abandoned lock, one process at a time: whoever saw it abandoned earlier must not remove its heir's. False: another is at it. */
+async function clear(path: string): Promise<boolean> {
+  const guard = `${path}.clearing`;
+  if (!(await tryLock(guard))) {
+    if (await isAbandoned(guard)) await rm(guard, { force: true });
+    return false;
+  }
+  try {
+    if (await isAbandoned(path)) await rm(path, { force: true });
+    return true;
+  } finally {
+    await rm(guard, { force: true });
   }
 }
 
