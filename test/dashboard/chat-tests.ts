@@ -137,6 +137,8 @@ export function chatTests(lab: Lab): void {
     await page.getByLabel("Search conversations").fill("");
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("F2");
+    await page.getByLabel("Name", { exact: true }).waitFor();
+    await page.getByLabel("Search conversations").dispatchEvent("input"); // the list is shown again: the name under the hand stays
     await page.getByLabel("Name", { exact: true }).fill("Birds / beasts");
     await page.keyboard.press("Enter");
     await until("renamed", async () => (await listed(page))[0] === "Birds / beasts");

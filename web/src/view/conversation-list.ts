@@ -25,6 +25,7 @@ export class ConversationList {
   readonly #file = h("input", { type: "file", accept: ".json,application/json", hidden: true });
   #all: Conversation[] = [];
   #openId = "";
+  #isRenaming = false;
 
   constructor(store: ConversationStore, actions: ListActions) {
     this.#store = store;
@@ -78,6 +79,7 @@ export class ConversationList {
   }
 
   #show(): void {
+    if (this.#isRenaming) return; // the name under somebody's hands stays; its end shows the list again
     const found = searchConversations(this.#all, this.#search.value);
     const focused = (document.activeElement as HTMLElement | null)?.closest<HTMLElement>("[data-id]")?.dataset.id;
     this.#list.replaceChildren(...found.map((conversation) => this.#item(conversation)));
@@ -150,10 +152,10 @@ export class ConversationList {
     const item = this.#list.querySelector<HTMLElement>(`[data-id="${conversation.id}"]`)!;
     const input = h("input", { type: "text", "aria-label": "Name", maxlength: "120" });
     input.value = titleOf(conversation);
-    let isOver = false;
+    this.#isRenaming = true;
     const end = async (isKept: boolean): Promise<void> => {
-      if (isOver) return;
-      isOver = true;
+      if (!this.#isRenaming) return;
+      this.#isRenaming = false;
       const name = input.value.trim();
       if (isKept && name !== titleOf(conversation)) {
         // An empty name gives the title back to what was said first.
