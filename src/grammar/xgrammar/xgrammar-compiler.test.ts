@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { afterEach, beforeEach, test } from "node:test";
 import { BYTE_VOCABULARY, draw, END, seeded, waiting } from "../../../test/support/byte-matcher.js";
 import type { ConstraintSpec, TokenConstraint } from "../constraint.js";
 import { Lane } from "./lane.js";
@@ -11,6 +11,13 @@ const DIGITS = { kind: "grammar", source: "root ::= [0-9]{3}" } as const;
 const BAD = { kind: "grammar", source: 'root ::= "a" (' } as const;
 /** Overflows the matcher's stack: a trap, after which its memory is lost. */
 const TRAP = { kind: "grammar", source: `root ::= ${"(".repeat(20_000)}"a"${")".repeat(20_000)}` } as const;
+
+// Matcher threads do not keep a process alive, answers do: here, the test that waits for one.
+let alive: NodeJS.Timeout;
+beforeEach(() => {
+  alive = setInterval(() => undefined, 1000);
+});
+afterEach(() => clearInterval(alive));
 
 async function withCompiler(
   vocabulary: TokenTexts,
