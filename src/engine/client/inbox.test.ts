@@ -12,7 +12,7 @@ test("an engine that is always ahead of its readers leaves turns to everybody el
       parentPort.postMessage(i);
       Atomics.add(workerData, 0, 1);
       Atomics.notify(workerData, 0);
-      while (Atomics.load(workerData, 1) < i) Atomics.wait(workerData, 1, Atomics.load(workerData, 1));
+      for (let seen; (seen = Atomics.load(workerData, 1)) < i; ) Atomics.wait(workerData, 1, seen);
     }`;
   const heard: number[] = [];
   let heardAtTurn = -1;
@@ -21,7 +21,9 @@ test("an engine that is always ahead of its readers leaves turns to everybody el
     heard.push(i);
     Atomics.add(counts, 1, 1);
     Atomics.notify(counts, 1);
-    while (i < 198 && Atomics.load(counts, 0) < i + 2) Atomics.wait(counts, 0, Atomics.load(counts, 0));
+    // What was seen, not what is there a moment later: nobody would wake who waits for a change that has come.
+    for (let seen = Atomics.load(counts, 0); i < 198 && seen < i + 2; seen = Atomics.load(counts, 0))
+      Atomics.wait(counts, 0, seen);
   });
   const worker = new Worker(source, { eval: true, workerData: counts });
   worker.on("message", (message) => inbox.push(message));
