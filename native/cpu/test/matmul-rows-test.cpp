@@ -93,6 +93,15 @@ TEST(rows_do_not_depend_on_each_other) {
       if (by_vectors.count(dtype.code) == 0) by_vectors[dtype.code] = alone;
       CHECK(by_vectors[dtype.code] == alone);
     }
+    // From a weight that is only multiplied, which may have another form then.
+    if (dtype.code == 5) {
+      CHECK_OK(pg_weight_only_multiplied(context, handle));
+      for (const int64_t n : {1, 3, 4, 16, 17, 41}) {
+        CHECK_OK(pg_matmul(context, together.data(), kRows, x.data(), cols, handle, n, nullptr, 1.0f, 0));
+        for (int64_t i = 0; i < n * kRows; i++) CHECK(std::memcmp(&alone[i], &together[i], 4) == 0);
+      }
+      CHECK((pg_embed(context, dense.data(), cols, handle, step.step(), 1.0f) == PG_OK) == (pg_isa(context) != 4));
+    }
     CHECK_OK(pg_weight_free(context, handle));
   }
 }

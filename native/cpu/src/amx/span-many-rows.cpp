@@ -7,7 +7,6 @@
 //          multiply-adds. Every row tile asks for its share of the weights that come next.
 #include "../kernels/finish.h"
 #include "span-fold.h"
-#include "span-tiles.h"
 #include "tile-matmul.h"
 
 namespace pg {

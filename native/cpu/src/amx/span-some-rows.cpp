@@ -7,7 +7,6 @@
 // Traffic  codes and factors stream once, at 8.5 or 4.5 bits a weight, asked for kLongBefore bytes ahead into L2 and kSoonBefore into L1.
 #include "../kernels/finish.h"
 #include "span-fold.h"
-#include "span-tiles.h"
 
 namespace pg {
 namespace PG_NS {
