@@ -28,6 +28,14 @@ export interface MatrixPart {
   readonly rowOf?: (row: number) => number;
 }
 
+/** Of a weight that is only multiplied. */
+export interface MatrixOptions {
+  /** Stored [inputs, outputs]. */
+  readonly transposed?: boolean;
+  /** Left out: as the model is. */
+  readonly quantize?: WeightQuantization;
+}
+
 export class Loader {
   readonly device: Device;
   readonly capacity: ModelCapacity;
@@ -135,26 +143,38 @@ export class Loader {
   }
 
   /** One matrix of all parts' rows. Stacking lets one matmul do the work of several. */
-  matrix(
-    parts: readonly MatrixPart[],
-    options: { transposed?: boolean; quantize?: WeightQuantization; isTable?: boolean; isMatrix?: boolean } = {},
-  ): Weight {
-    const { transposed = false, quantize = this.quantize, isTable = false, isMatrix = true } = options;
-    const tensors = parts.map(({ name, rows, cols, rowOf }) => {
-      const tensor = this.host(name, transposed ? [cols, rows] : [rows, cols]);
-      return rowOf === undefined ? tensor : permuteRows(tensor, name, rowOf);
-    });
-    return this.device.loadWeight(tensors, { quantize, transposed, isTable, isMatrix });
+  matrix(parts: readonly MatrixPart[], options: MatrixOptions = {}): Weight {
+    return this.matrixOf(
+      parts.map((part) => this.#part(part, options.transposed)),
+      options,
+    );
+  }
+
+  /** The same of tensors that are at hand: an entry of a stack, a slice, numbers that were made. */
+  matrixOf(tensors: readonly HostTensor[], options: MatrixOptions = {}): Weight {
+    const { transposed = false, quantize = this.quantize } = options;
+    return this.device.loadWeight(tensors, { quantize, transposed, isMatrix: true });
   }
 
   /** Embedding table or head: the outputs are compared with each other, so 4 bits are too few. */
   vocabulary(name: string, rows: number, cols: number, use: "table" | "head" | "both"): Weight {
     const quantize = this.quantize === "none" ? "none" : "q8";
-    return this.matrix([{ name, rows, cols }], { quantize, isTable: use === "table", isMatrix: use === "head" });
+    const tensor = this.#part({ name, rows, cols });
+    return this.device.loadWeight([tensor], { quantize, isTable: use === "table", isMatrix: use === "head" });
   }
 
   /** An embedding table that is no head: rows are looked up and never multiplied. */
   table(name: string, rows: number, cols: number): Weight {
     return this.vocabulary(name, rows, cols, "table");
+  }
+
+  /** A table of positions or types: few rows, which are never quantised. */
+  smallTable(part: MatrixPart): Weight {
+    return this.device.loadWeight([this.#part(part)], { quantize: "none" });
+  }
+
+  #part({ name, rows, cols, rowOf }: MatrixPart, transposed = false): HostTensor {
+    const tensor = this.host(name, transposed ? [cols, rows] : [rows, cols]);
+    return rowOf === undefined ? tensor : permuteRows(tensor, name, rowOf);
   }
 }

@@ -1,6 +1,6 @@
 // Mixtures of experts: every kind of router, biases, the activations of experts.
 
-import type { TensorDtype } from "../../src/core/tensor.js";
+import type { HostTensor, TensorDtype } from "../../src/core/tensor.js";
 import type { Device, ExpertWeights, RouterSpec, Tensor } from "../../src/device/device.js";
 import type { Tolerance } from "./device.js";
 import type { Duel } from "./duel.js";
@@ -59,7 +59,7 @@ export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
     });
   }
 
-  for (const dtype of ["bf16", "q4_0", "mxfp4", "f8_e4m3_64"] as const) {
+  for (const dtype of ["bf16", "q8_0", "q4_0", "mxfp4", "f8_e4m3_64"] as const) {
     duel.test("mixtureOfExperts", `oss experts of ${dtype} weights`, () => {
       const rounding = 3 * tolerance.integer; // of two products, one of them through a gate
       duel.compare(rounding, (d) => mix(d, SOFTMAX, experts(d, "oss", true, dtype, 64), 0, 21));
@@ -110,11 +110,12 @@ function experts(
   inner = INNER,
 ): ExpertWeights {
   const ids = Array.from({ length: E }, (_, e) => e);
+  const load = (...parts: HostTensor[]) => device.loadWeight(parts, { isMatrix: true });
   return {
     gateUp: ids.map((e) =>
-      device.loadWeight([randomWeight(dtype, inner, HIDDEN, 60 + e), randomWeight(dtype, inner, HIDDEN, 70 + e)]),
+      load(randomWeight(dtype, inner, HIDDEN, 60 + e), randomWeight(dtype, inner, HIDDEN, 70 + e)),
     ),
-    down: ids.map((e) => device.loadWeight([randomWeight(dtype, HIDDEN, inner, 80 + e)])),
+    down: ids.map((e) => load(randomWeight(dtype, HIDDEN, inner, 80 + e))),
     gateUpBias: hasBias ? device.loadTensor(numbers(E * 2 * inner, 54), E, 2 * inner) : null,
     downBias: hasBias ? device.loadTensor(numbers(E * HIDDEN, 55), E, HIDDEN) : null,
     inner,

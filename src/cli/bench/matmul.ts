@@ -122,7 +122,7 @@ function typeOf(text: string): MatrixType {
 function loadCopies(device: Device, type: MatrixType, outputs: number, inputs: number): Weight[] {
   const tensor = randomMatrix(type, outputs, inputs);
   const copies = device.info.isOracle ? 1 : Math.ceil(COLD_BYTES / tensor.byteLength);
-  return Array.from({ length: Math.min(64, copies) }, () => device.loadWeight([tensor]));
+  return Array.from({ length: Math.min(64, copies) }, () => device.loadWeight([tensor], { isMatrix: true }));
 }
 
 function measure(

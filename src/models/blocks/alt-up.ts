@@ -112,7 +112,7 @@ export class AltUp {
 /** mean[t, 0] = the mean of row t: a matrix of one row. */
 export function loadMean(loader: Loader, cols: number): Linear {
   const bytes = (): Uint8Array => new Uint8Array(new Float32Array(cols).fill(1 / cols).buffer);
-  const weight = loader.device.loadWeight([madeTensor("mean", "f32", [1, cols], bytes)]);
+  const weight = loader.matrixOf([madeTensor("mean", "f32", [1, cols], bytes)], { quantize: "none" });
   return new Linear(loader.device, weight, null);
 }
 

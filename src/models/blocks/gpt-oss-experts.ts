@@ -165,7 +165,5 @@ function loadBytes(
 ): Weight {
   const [elements, blockBytes] = BLOCK_OF[dtype];
   const byteLength = ((rows * cols) / elements) * blockBytes;
-  return loader.device.loadWeight([{ name, dtype, shape: [rows, cols], file: null, byteLength, bytes }], {
-    quantize: loader.quantize,
-  });
+  return loader.matrixOf([{ name, dtype, shape: [rows, cols], file: null, byteLength, bytes }]);
 }

@@ -173,7 +173,6 @@ export function latentNeed(shape: LatentShape): Omit<AttentionNeed, "window"> {
 /** Each head's matrices out of kv_b [H * (nope + Dv), kvRank]. */
 function loadUpProjections(loader: Loader, name: string, shape: LatentShape): { keys: Weight[]; values: Weight[] } {
   const { numHeads, kvRank, nopeDim, valueDim } = shape;
-  const { device, quantize } = loader;
   const size = nopeDim + valueDim;
   const all = inMemory(loader.host(name, [numHeads * size, kvRank]));
   const keys: Weight[] = [];
@@ -181,8 +180,8 @@ function loadUpProjections(loader: Loader, name: string, shape: LatentShape): { 
   for (let h = 0; h < numHeads; h++) {
     const key = withoutBlocks(sliceOuter(all, `${name}, keys of head ${h}`, h * size, nopeDim));
     const value = sliceOuter(all, `${name}, values of head ${h}`, h * size + nopeDim, valueDim);
-    keys.push(device.loadWeight([key], { quantize, transposed: true }));
-    values.push(device.loadWeight([value], { quantize }));
+    keys.push(loader.matrixOf([key], { transposed: true }));
+    values.push(loader.matrixOf([value]));
   }
   return { keys, values };
 }

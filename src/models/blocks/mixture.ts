@@ -174,7 +174,7 @@ export function loadStackedExperts(
   const each = (name: string, rows: number, cols: number): Weight[] => {
     const stack = loader.host(name, transposed ? [numExperts, cols, rows] : [numExperts, rows, cols]);
     return Array.from({ length: numExperts }, (_, e) =>
-      loader.device.loadWeight([entryOf(stack, `${name}[${e}]`, e)], { quantize: loader.quantize, transposed }),
+      loader.matrixOf([entryOf(stack, `${name}[${e}]`, e)], { transposed }),
     );
   };
   return {

@@ -213,10 +213,7 @@ function load(config: BertConfig, context: LoadContext): Model {
     ];
   });
   const table = (part: string, rows: number, rowOf?: (row: number) => number) =>
-    loader.matrix([{ name: `${root}embeddings.${part}.weight`, rows, cols: hiddenSize, ...(rowOf && { rowOf }) }], {
-      quantize: "none",
-      isMatrix: false,
-    });
+    loader.smallTable({ name: `${root}embeddings.${part}.weight`, rows, cols: hiddenSize, ...(rowOf && { rowOf }) });
   return new EncoderFrame(loader, {
     spec: bertSpec(config),
     words: loader.table(`${root}embeddings.word_embeddings.weight`, vocabSize, hiddenSize),

@@ -221,7 +221,7 @@ function scaledGate({ hiddenSize, perLayer }: Gemma3nConfig, loader: Loader, nam
   const values = matrix.map((value, i) => value * scale[i % hiddenSize]!);
   const bytes = (): Uint8Array => new Uint8Array(values.buffer);
   const tensor = madeTensor(`${name}.per_layer_input_gate`, "f32", [perLayer.width, hiddenSize], bytes);
-  return new Linear(loader.device, loader.device.loadWeight([tensor]), null);
+  return new Linear(loader.device, loader.matrixOf([tensor], { quantize: "none" }), null);
 }
 
 function loadSparseMlp(config: Gemma3nConfig, loader: Loader, name: string, layer: number): Block {

@@ -73,10 +73,7 @@ function load(config: Gpt2Config, context: LoadContext): Model {
     embedding: `${root}wte.weight`,
     head: config.isTied ? null : "lm_head.weight",
   });
-  const positions = loader.matrix([{ name: `${root}wpe.weight`, rows: config.maxContext, cols: hiddenSize }], {
-    quantize: "none",
-    isMatrix: false,
-  });
+  const positions = loader.smallTable({ name: `${root}wpe.weight`, rows: config.maxContext, cols: hiddenSize });
   const layers = config.attentionScales.flatMap((scale, layer) => {
     const name = `${root}h.${layer}`;
     const weights = loadAttention(loader, `${name}.attn`, config, attention, style, ADD);

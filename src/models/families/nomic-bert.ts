@@ -119,7 +119,7 @@ function load(config: NomicBertConfig, context: LoadContext): Model {
   return new EncoderFrame(loader, {
     spec: nomicSpec(config),
     words: loader.table(`${root}embeddings.word_embeddings.weight`, config.vocabSize, hiddenSize),
-    types: numTypes === 0 ? null : loader.matrix([types], { quantize: "none" }),
+    types: numTypes === 0 ? null : loader.smallTable(types),
     positions: null,
     embeddingNorm: loadNorm(loader, `${root}emb_ln`, hiddenSize, style),
     rotaries,
