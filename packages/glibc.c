@@ -1,6 +1,8 @@
 // Functions that newer versions of glibc have in a new form, bound to the old one, so that a library linked here loads on glibc 2.28.
-// scripts/build-packages.mjs links this with --wrap.
+// scripts/build-packages.mjs links this with --wrap. Before 2.34 those of threads are in libpthread, which Node has loaded.
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,13 +67,42 @@ int __wrap_pthread_key_delete(pthread_key_t key) { return old_pthread_key_delete
 int __wrap_pthread_setspecific(pthread_key_t key, const void* value) { return old_pthread_setspecific(key, value); }
 void* __wrap_pthread_getspecific(pthread_key_t key) { return old_pthread_getspecific(key); }
 
-// What came new, in a form that says "not here": the static C++ library then takes its older ways.
+// What came new. The C++ library takes its older ways when a process is said to have several threads.
 char __wrap___libc_single_threaded = 0;
-int __wrap__dl_find_object(void* address, void* out) {
-  (void)address;
-  (void)out;
-  return -1;
+
+#ifdef DLFO_EH_SEGMENT_TYPE
+// The unwinder asks nobody else when this finds nothing, and then an exception ends the process: it is made of what was there before.
+struct Search {
+  uintptr_t address;
+  struct dl_find_object* found;
+};
+
+static int search_object(struct dl_phdr_info* object, size_t size, void* data) {
+  (void)size;
+  const struct Search* search = data;
+  int is_here = 0;
+  void* frames = NULL;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr)* segment = &object->dlpi_phdr[i];
+    const uintptr_t start = object->dlpi_addr + segment->p_vaddr;
+    if (segment->p_type == DLFO_EH_SEGMENT_TYPE) frames = (void*)start;
+    if (segment->p_type != PT_LOAD || search->address < start || search->address - start >= segment->p_memsz) continue;
+    is_here = 1;
+    search->found->dlfo_map_start = (void*)start;
+    search->found->dlfo_map_end = (void*)(start + segment->p_memsz);
+  }
+  if (!is_here || frames == NULL) return 0;
+  search->found->dlfo_eh_frame = frames;
+  return 1;
 }
+
+int __wrap__dl_find_object(void* address, struct dl_find_object* out) {
+  *out = (struct dl_find_object){0};
+  struct Search search = {(uintptr_t)address, out};
+  return dl_iterate_phdr(search_object, &search) == 1 ? 0 : -1;
+}
+#endif
+
 unsigned __wrap_arc4random(void) {
   unsigned value = 0;
   return getentropy(&value, sizeof value) == 0 ? value : 0;

