@@ -1,6 +1,7 @@
 // Builds native/cpu with the system's C++ compiler. Runs at install, with `npm run build`, and when the library is first loaded
 // and absent or older than its sources. Nothing is downloaded. Prints the library's path, and on stderr what it does.
 //   node scripts/build-native.mjs            build when the sources changed
+//   node scripts/build-native.mjs --find     print the path of what is built already, if it is; build nothing
 //   node scripts/build-native.mjs --test     build the sanitized test program instead
 //   node scripts/build-native.mjs --twin     the library with the tiles of amx over plain memory, until the next build without it
 //   CXX=aarch64-linux-gnu-g++ node scripts/build-native.mjs --arch arm64     for another machine
@@ -41,11 +42,15 @@ function progressLine() {
   };
 }
 
+const fileIn = (folder) => join(folder, target.kind === "test" ? "pagoda_cpu_test" : libraryName(target.platform));
+const stampOf = (file) => `${file}.hash`;
+const isBuilt = (file, key) =>
+  existsSync(file) && existsSync(stampOf(file)) && readFileSync(stampOf(file), "utf8") === key;
+
 async function buildIn(folder, compiler, key) {
-  const file = join(folder, target.kind === "test" ? "pagoda_cpu_test" : libraryName(target.platform));
-  const stamp = `${file}.hash`;
+  const file = fileIn(folder);
   const body = async () => {
-    if (existsSync(file) && existsSync(stamp) && readFileSync(stamp, "utf8") === key) {
+    if (isBuilt(file, key)) {
       const now = new Date();
       utimesSync(file, now, now); // newer than the sources again: the loader compares times
       return;
@@ -54,7 +59,7 @@ async function buildIn(folder, compiler, key) {
     if (target.kind === "library")
       say(`compiling the native cpu library in ${folder}, once; --device wasm starts without it`);
     await compile(target, compiler, folder, file, target.kind === "library" ? progressLine() : undefined);
-    writeFileSync(stamp, key);
+    writeFileSync(stampOf(file), key);
     if (target.kind === "library") say(`native cpu library built in ${((Date.now() - started) / 1000).toFixed(1)} s`);
   };
   await withLock(join(folder, "lock"), body, (pid) =>
@@ -64,15 +69,22 @@ async function buildIn(folder, compiler, key) {
 }
 
 async function main() {
+  const isFinding = process.argv.includes("--find");
   const compiler = findAnyCompiler();
   if (compiler === null) {
     const tried = process.env.CXX || "g++, clang++, c++";
-    say(`no C++ compiler (${tried}) found: the cpu device is not built, the wasm device will be used`);
+    if (!isFinding) say(`no C++ compiler (${tried}) found: the cpu device is not built, the wasm device will be used`);
     return;
   }
   const key = keyOf(target, compiler.version);
   const own = join(root, "build", target.arch === "x64" ? "native" : `native-${target.arch}`);
-  const folder = firstWritable([own, join(cacheFolder(), `native-${key.slice(0, 16)}`)]);
+  const folders = [own, join(cacheFolder(), `native-${key.slice(0, 16)}`)];
+  if (isFinding) {
+    const built = folders.map(fileIn).find((file) => isBuilt(file, key));
+    if (built !== undefined) console.log(built);
+    return;
+  }
+  const folder = firstWritable(folders);
   if (folder === null) throw new Error(`neither ${own} nor ${cacheFolder()} can be written`);
   console.log(await buildIn(folder, compiler, key));
 }

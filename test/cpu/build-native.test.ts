@@ -47,8 +47,8 @@ interface Build {
   said(): string;
 }
 
-function startBuild(root: string, env: Record<string, string> = {}): Build {
-  const child = spawn(process.execPath, [join(root, "scripts/build-native.mjs")], {
+function startBuild(root: string, env: Record<string, string> = {}, ...flags: string[]): Build {
+  const child = spawn(process.execPath, [join(root, "scripts/build-native.mjs"), ...flags], {
     env: { ...process.env, CXX: "g++", XDG_CACHE_HOME: join(root, "cache"), ...env },
   });
   let path = "";
@@ -125,9 +125,12 @@ test("where the package cannot be written, the library is built in the user's ca
 }, async () => {
   const root = makePackage();
   writeFileSync(join(root, "build"), "a file where the folder should be");
+  const find = () => startBuild(root, {}, "--find").ended;
+  assert.deepEqual(await find(), { code: 0, path: "", said: "" });
   const { path } = await startBuild(root).ended;
   assert.ok(path.startsWith(join(root, "cache/pagoda/native-")), path);
   assert.ok(readFileSync(path).length > 0);
+  assert.deepEqual(await find(), { code: 0, path, said: "" });
   assert.equal((await startBuild(root).ended).path, path);
 });
 

@@ -73,7 +73,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     this.info = {
       name: library.device,
       numerics: `${library.device}-${this.context.isa}`,
-      description: `native kernels for ${this.context.isa}, ${threads} threads`,
+      description: `${library.device === "wasm" ? "WebAssembly" : "native"} kernels for ${this.context.isa}, ${threads} threads`,
       numWorkers: threads,
       promptChunk: promptChunkOf(threads, this.context.isa),
       kvChunk: 256,

@@ -1,5 +1,6 @@
 // Finds the native library: a package made for this system, else what was compiled here, else compiles it now.
 
+import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -16,6 +17,7 @@ const BUILD_SCRIPT = join(ROOT, "scripts", "build-native.mjs");
 export const BUILD_COMMAND = `node ${BUILD_SCRIPT}`;
 const FILE = process.platform === "win32" ? "pagoda_cpu.dll" : "pagoda_cpu.so";
 const BUILT = join(ROOT, "build", process.arch === "x64" ? "native" : `native-${process.arch}`, FILE);
+const OUTDATED = "compiled here, from older sources";
 /** Folders the library is made of; native/cpu/test is not. */
 const SOURCES = ["include", "src"].map((name) => join(ROOT, "native", "cpu", name));
 
@@ -26,10 +28,16 @@ export interface LibraryChoice {
 
 let opened: NativeLibrary | null = null;
 let choice: LibraryChoice | null = null;
+let unusable: string | null = null;
 
 /** The library in use, and why this one; null before one is. */
 export function libraryChoice(): LibraryChoice | null {
   return choice;
+}
+
+/** Which package is installed and cannot be loaded here, and why; null where there is none. */
+export function unusablePackage(): string | null {
+  return unusable;
 }
 
 /** Throws DeviceError device_unavailable when the library is not at hand. */
@@ -45,10 +53,24 @@ export function loadLibrary(): NativeLibrary {
 
 /** Makes sure that loadLibrary() has one, compiling it in a process of its own where there is none. Says on stderr what it does. */
 export async function ensureLibrary(): Promise<void> {
-  if (opened !== null || openPrebuilt() !== null || isCurrent()) return;
+  if (!isAbsent()) return;
+  if (unusable !== null) process.stderr.write(`pagoda: ${unusable}\n`);
   const path = await buildLibrary(BUILD_SCRIPT);
   if (path !== "") open(path, "compiled here");
-  else if (existsSync(BUILT)) open(BUILT, "compiled here, from older sources");
+  else if (existsSync(BUILT)) open(BUILT, OUTDATED);
+}
+
+/** What ensureLibrary() would take without compiling: what an earlier start left, in the user's cache folder too. Says nothing. */
+export function findLibrary(hasCompiler: boolean): void {
+  if (!isAbsent()) return;
+  const path = spawnSync(process.execPath, [BUILD_SCRIPT, "--find"], { encoding: "utf8" }).stdout.trim();
+  if (path !== "") open(path, "compiled here");
+  else if (!hasCompiler && existsSync(BUILT)) open(BUILT, OUTDATED);
+}
+
+/** Whether ensureLibrary() would compile one. */
+export function isAbsent(): boolean {
+  return opened === null && openPrebuilt() === null && !isCurrent();
 }
 
 function open(path: string, why: string): NativeLibrary {
@@ -62,9 +84,17 @@ function openPrebuilt(): NativeLibrary | null {
   const require = createRequire(import.meta.url);
   const system = `${process.platform}-${process.arch}`;
   for (const name of [`@pagoda/native-${system}`, `@pagoda/native-${system}-musl`]) {
+    let folder: string;
     try {
-      return open(join(dirname(require.resolve(`${name}/package.json`)), FILE), `prebuilt, from ${name}`);
-    } catch {} // not installed, or for another libc
+      folder = dirname(require.resolve(`${name}/package.json`));
+    } catch {
+      continue; // not installed
+    }
+    try {
+      return open(join(folder, FILE), `prebuilt, from ${name}`);
+    } catch (error) {
+      unusable = `${name} is installed and not used: ${(error as Error).message}`;
+    }
   }
   return null;
 }
