@@ -20,19 +20,25 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// The best of at least 3 runs, and of as many as fit in `seconds`.
+// Of at least 3 runs, and of as many as fit in `seconds`.
+struct Took {
+  double best, median;
+};
 template <class Body>
-double best(double seconds, Body body) {
+Took took(double seconds, Body body) {
   const double start = now();
-  double least = 1e9;
+  std::vector<double> runs;
   for (int i = 0; i < 3 || (now() - start < seconds && i < 1000); i++) {
     const double from = now();
     body();
-    least = std::min(least, now() - from);
+    runs.push_back(now() - from);
     if (now() - start > 5 * seconds) break;
   }
-  return least;
+  std::sort(runs.begin(), runs.end());
+  return {runs[0], runs[runs.size() / 2]};
 }
+template <class Body>
+double best(double seconds, Body body) { return took(seconds, body).best; }
 
 void check(void* context, int32_t status) {
   if (status == PG_OK) return;
@@ -259,7 +265,8 @@ void stack(const char* filter, Rows rows) {
         if (one > 0) std::printf("  1: %.1f (%.1f GB/s)", 1 / one, static_cast<double>(model.bytes) / one / 1e9);
         for (const int64_t n : {8, 32}) {
           if (threads < most || rows == Rows::one) continue;
-          std::printf("  %lld: %.0f", (long long)n, n / best(0.3, [&] { model.step(h.context, n, n); }));
+          const Took step = took(0.3, [&] { model.step(h.context, n, n); });
+          std::printf("  %lld: %.0f (median %.0f)", (long long)n, n / step.best, n / step.median);
         }
         if (rows != Rows::one && (threads == most || threads == 4)) {
           const double many = best(0.5, [&] { model.step(h.context, 512, 1); });

@@ -11,6 +11,8 @@
 
 namespace pg {
 
+struct Weight;
+
 struct Context {
   Context(int32_t threads, const Kernels* table) : kernels(table), pool(threads) {}
   ~Context() { release(activations, activation_bytes); }
@@ -25,6 +27,7 @@ struct Context {
   int64_t activation_bytes = 0;
   Scratch matmul_scratch;  // of every worker, matmul_scratch_bytes each
   int64_t matmul_scratch_bytes = 0;
+  const Weight* last_multiplied = nullptr;
   // Attention: tiles of every worker, and the partial states of split items.
   Scratch attention_scratch;
   Scratch attention_partials;

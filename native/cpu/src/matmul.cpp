@@ -2,6 +2,7 @@
 #include "matmul.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "context.h"
 #include "memory.h"
@@ -84,6 +85,11 @@ struct SegmentWork {
   }
 };
 
+// Of the weight that comes next, by a worker that waits: a part of its L2, and more than memory gives between two matmuls. Where there are
+// many rows, weights are not what is waited for.
+constexpr int64_t kPrefetched = 256 << 10;
+constexpr int64_t kPrefetchRows = 32;
+
 // Segments of a weight that run together: nobody waits at the end of each.
 struct Together {
   static constexpr int32_t kMost = 8;
@@ -102,6 +108,17 @@ struct Together {
     segments[count++] = {&kernel, gemm, segment.panels, columns, bands, chunks};
     chunks += columns * bands;
   }
+  // The panels that a worker begins with, as many as it may prefetch.
+  Ahead first_panels(int32_t worker, int32_t threads) const {
+    const int64_t begin = chunks * worker / threads, end = chunks * (worker + 1) / threads;
+    if (begin == end) return {};
+    const SegmentWork* work = segments + count - 1;
+    while (begin < work->first_chunk) work--;
+    const int64_t first = (begin - work->first_chunk) / work->bands * work->panels / work->columns;
+    const int64_t last = std::min((end - work->first_chunk) / work->bands * work->panels / work->columns, work->panels);
+    const uint8_t* at = work->gemm.panels + first * work->gemm.panel_bytes;
+    return {at, at + std::min((last - first) * work->gemm.panel_bytes, kPrefetched)};
+  }
   void run(Context* context) {
     parallel_for(context->pool, chunks, [&](int64_t chunk, int32_t worker) {
       const SegmentWork* work = segments + count - 1;
@@ -112,6 +129,23 @@ struct Together {
     chunks = 0;
   }
 };
+
+// Tells the weight that was multiplied before this one what comes after it, and the workers what will probably come after this one.
+void look_ahead(Context* context, const Weight& weight, int64_t n, const Together& work) {
+  const int32_t threads = context->pool.size();
+  const Weight* before = context->last_multiplied;
+  context->last_multiplied = &weight;
+  if (before != nullptr && (before->following.weight != &weight || before->following.n != n)) {
+    before->following.weight = &weight;
+    before->following.n = n;
+    std::vector<Ahead>& panels = before->following.panels;
+    for (size_t worker = 0; worker < panels.size(); worker++) panels[worker] = n > kPrefetchRows ? Ahead() : work.first_panels(static_cast<int32_t>(worker), threads);
+  }
+  if (n > kPrefetchRows) return;
+  const std::vector<Ahead>& panels = weight.following.panels;
+  for (size_t worker = 1; worker < panels.size() && worker < static_cast<size_t>(threads); worker++)
+    context->pool.expect(static_cast<int32_t>(worker), panels[worker]);
+}
 
 }  // namespace
 }  // namespace pg
@@ -187,6 +221,7 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
     if (together.count == Together::kMost) together.run(context);
     together.add(kernel, gemm, segment, panels, context->pool.size());
   }
+  look_ahead(context, weight, n, together);
   together.run(context);
   return PG_OK;
 }

@@ -1,6 +1,7 @@
 #include "pool.h"
 
 #include <chrono>
+#include <utility>
 
 #ifdef __linux__
 #include <pthread.h>
@@ -22,18 +23,26 @@ namespace {
 // Longer than what lies between two ops of a step; no longer, since the host's own threads may want the core between steps.
 constexpr auto kSpin = std::chrono::microseconds(50);
 
-// Spins until done() or kSpin has passed; false when time ran out. The clock is read once per 64 pauses.
+// A few lines of what is ahead, or a pause. So few that a job which comes meanwhile is seen at once.
+void prefetch_or_pause(Ahead& ahead) {
+  constexpr int64_t kBytes = 4 * 64;
+  if (ahead.at >= ahead.end) return PG_PAUSE();
+  for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(ahead.at + at, 0, 2);
+  ahead.at += kBytes;
+}
+
+// Spins until done() or kSpin has passed; false when time ran out. The clock is read once per 64 looks.
 template <typename Done>
-bool spin(Done done) {
+bool spin(Ahead& ahead, Done done) {
   for (int i = 0; i < 64; i++) {
     if (done()) return true;
-    PG_PAUSE();
+    prefetch_or_pause(ahead);
   }
   const auto until = std::chrono::steady_clock::now() + kSpin;
   do {
     for (int i = 0; i < 64; i++) {
       if (done()) return true;
-      PG_PAUSE();
+      prefetch_or_pause(ahead);
     }
   } while (std::chrono::steady_clock::now() < until);
   return done();
@@ -120,33 +129,38 @@ void Pool::run(int64_t chunks, ChunkFn fn, void* arg) {
   // Closes: whoever enters from now on leaves at once. Both sides write their own word, then read the other's, sequentially
   // consistent: either the worker sees the job closed or the caller sees the worker inside.
   job_.fetch_add(1);
-  if (spin([this] { return all_left(); })) return;
+  Ahead nothing;
+  if (spin(nothing, [this] { return all_left(); })) return;
   Lock lock(mutex_);
   caller_waits_.store(true);
   done_.wait(lock, [this] { return all_left(); });
   caller_waits_.store(false);
 }
 
+void Pool::expect(int32_t worker, Ahead ahead) { seats_[static_cast<size_t>(worker)].expected = ahead; }
+
 void Pool::work(int32_t worker) {
   Seat& own = seats_[static_cast<size_t>(worker)];
   uint64_t seen = 0;  // the job last worked on
+  Ahead ahead;
   for (;;) {
     const auto fresh = [&] {
       const uint64_t job = job_.load(std::memory_order_acquire);
       return (job & 1) != 0 && job != seen;
     };
-    if (!spin(fresh)) {
+    if (!spin(ahead, fresh)) {
       Lock lock(mutex_);
       parked_.fetch_add(1);  // before the last look at job_: the caller opens first and looks at parked_ after
       wake_.wait(lock, [&] { return stop_ || fresh(); });
       parked_.fetch_sub(1);
       if (stop_) return;
     }
-    own.inside.store(1);
+    own.inside.exchange(1);  // as a store, but qemu lets loads overtake those where it emulates arm64 on x86
     const uint64_t job = job_.load();
     if ((job & 1) != 0) {
       seen = job;
       take_chunks(worker, job);
+      if (own.expected.at != nullptr) ahead = std::exchange(own.expected, {});
     }
     own.inside.store(0);
     if (caller_waits_.load()) {

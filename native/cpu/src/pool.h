@@ -7,6 +7,8 @@
 // Idle workers spin for a bounded time (a step's ops follow each other within microseconds), then park. A worker that the
 // operating system has descheduled never holds up a job it has not entered: its range is taken by the others. Which worker runs
 // which chunk is left to chance, so a chunk's result must not depend on it.
+//
+// A worker that waits has nothing to do, and neither has memory: it prefetches what the caller expects it to read next.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -21,6 +23,12 @@ namespace pg {
 // worker: 0 is the caller; indexes per-thread scratch.
 using ChunkFn = void (*)(void* arg, int64_t chunk, int32_t worker);
 
+// Memory that is to be read soon. It is only ever prefetched, so it need not exist any more.
+struct Ahead {
+  const uint8_t* at = nullptr;
+  const uint8_t* end = nullptr;
+};
+
 class Pool {
  public:
   explicit Pool(int32_t threads);
@@ -32,6 +40,8 @@ class Pool {
   bool pin();
   // Runs fn(arg, c, worker) for every c < chunks and returns when all are done.
   void run(int64_t chunks, ChunkFn fn, void* arg);
+  // What a worker that takes part in the next job prefetches whenever it waits from then on. Called between jobs.
+  void expect(int32_t worker, Ahead ahead);
 
  private:
   // What one worker writes; others read it, and write `taken` when they help.
@@ -39,6 +49,7 @@ class Pool {
     // The job's number (upper half) and how many chunks of this seat's range are taken; of an older job: none are.
     std::atomic<uint64_t> taken{0};
     alignas(64) std::atomic<uint64_t> inside{0};  // the job this worker is in, 0: none
+    Ahead expected;  // written by the caller while no job is open, taken by the worker inside one
   };
 
   void work(int32_t worker);

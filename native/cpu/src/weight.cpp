@@ -2,7 +2,7 @@
 #include "weight.h"
 
 #include <cstring>
-#include <new>
+#include <memory>
 #include <utility>
 
 #include "context.h"
@@ -58,11 +58,13 @@ extern "C" {
 int32_t pg_weight_create(void* handle, int64_t cols, uint64_t* out_weight) {
   if (cols < 1 || cols > kMostCols || out_weight == nullptr)
     return fail(as_context(handle), PG_E_ARGUMENT, "a weight has 1 to %lld columns", (long long)kMostCols);
-  Weight* weight = new (std::nothrow) Weight;
-  if (weight == nullptr) return fail(as_context(handle), PG_E_MEMORY, "the system refused a weight");
-  weight->cols = cols;
-  *out_weight = reinterpret_cast<uint64_t>(weight);
-  return PG_OK;
+  return guarded(as_context(handle), "weight", [&] {
+    auto weight = std::make_unique<Weight>();
+    weight->cols = cols;
+    weight->following.panels.resize(static_cast<size_t>(as_context(handle)->pool.size()));
+    *out_weight = reinterpret_cast<uint64_t>(weight.release());
+    return PG_OK;
+  });
 }
 
 int32_t pg_weight_append(void* handle, void* weight, int32_t dtype, int32_t encoding, int64_t rows, int32_t transposed,
@@ -141,6 +143,7 @@ int32_t pg_weight_free(void* context, void* handle) {
   Weight* weight = static_cast<Weight*>(handle);
   if (weight == nullptr) return PG_OK;
   for (const Segment& segment : weight->segments) as_context(context)->weights.free(segment.block);
+  if (as_context(context)->last_multiplied == weight) as_context(context)->last_multiplied = nullptr;
   delete weight;
   return PG_OK;
 }

@@ -8,6 +8,7 @@
 #include "arena.h"
 #include "encoding.h"
 #include "memory.h"
+#include "pool.h"
 
 namespace pg {
 
@@ -26,6 +27,16 @@ struct Segment {
   int64_t bytes() const { return file == nullptr ? panels * panel_bytes : rows * row_bytes; }
 };
 
+struct Weight;
+
+// The weight that was multiplied after another by the same number of rows, and with which of its panels each worker begins: in the steps of
+// a model it is the same one every time.
+struct Following {
+  const Weight* weight = nullptr;  // compared, never read
+  int64_t n = 0;
+  std::vector<Ahead> panels;  // [workers]
+};
+
 struct Weight {
   int64_t rows = 0;
   int64_t cols = 0;
@@ -33,6 +44,7 @@ struct Weight {
   // A panel for each worker, where rows stay in a file.
   std::vector<uint8_t> room;
   int64_t room_bytes = 0;  // of one worker
+  mutable Following following;
 };
 
 }  // namespace pg
