@@ -2,7 +2,8 @@
 // a whole model (the 1b shape) by number of threads. Built by build.sh beside it; prints tables.
 //   bench SECTION[:TYPE]...   peak, barrier, kernels, stack, one (the stack for one row alone), many (for several rows, all threads),
 //                             shapes (512 rows by the shapes of a layer);
-//                             settle: sections after it wait until weights are in huge pages, as they are in a server
+//                             settle: sections after it wait until weights are in huge pages, as they are in a server;
+//                             only:ISA: those after it run on that instruction set alone
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -231,6 +232,7 @@ void shapes(const char* filter) {
 enum class Rows { all, one, many };
 
 bool settles = false;
+const char* only = nullptr;
 
 // Weights become huge pages once loading has paused (huge-pages.h); waits until no more do, and says how many did.
 void settle() {
@@ -251,14 +253,15 @@ void stack(const char* filter, Rows rows) {
   const int32_t most = thread_counts().back();
   for (const Type& type : {kTypes[0], kTypes[1], kTypes[2], kTypes[3]}) {
     if (filter != nullptr && std::strcmp(filter, type.name) != 0) continue;
-    const Handle owner(most, 0);
-    Stack model(owner.context, type.dtype, 512);
-    settle();
-    for (const int32_t isa : {3, 4, 5, 6, 7})
+    for (const int32_t isa : {3, 4, 5, 6, 7}) {
+      if (only != nullptr && std::strcmp(only, isa_name(isa)) != 0) continue;
+      const Handle owner(most, isa);  // weights may have a form of its own
+      if (owner.context == nullptr) continue;
+      Stack model(owner.context, type.dtype, 512);
+      settle();
       for (const int32_t threads : thread_counts()) {
         if (rows == Rows::many && threads < most) continue;
-        Handle h(threads, isa);
-        if (h.context == nullptr) continue;
+        const Handle h(threads, isa);
         check(h.context, pg_reserve_activations(h.context, 512, 8192));
         std::printf("%-5s %-7s %2d thr:", type.name, isa_name(isa), threads);
         const double one = rows == Rows::many ? 0 : best(0.4, [&] { model.step(h.context, 1, 1); });
@@ -275,9 +278,10 @@ void stack(const char* filter, Rows rows) {
         std::printf("\n");
         std::fflush(stdout);
       }
-    for (const Stack::Layer& layer : model.layers)
-      for (void* part : layer.parts) pg_weight_free(owner.context, part);
-    pg_weight_free(owner.context, model.head);
+      for (const Stack::Layer& layer : model.layers)
+        for (void* part : layer.parts) pg_weight_free(owner.context, part);
+      pg_weight_free(owner.context, model.head);
+    }
   }
 }
 
@@ -290,6 +294,7 @@ int main(int count, char** args) {
     const std::string name = section.substr(0, colon);
     const char* filter = colon == std::string::npos ? nullptr : args[i] + colon + 1;
     if (name == "settle") settles = true;
+    if (name == "only") only = filter;
     if (name == "peak") peak();
     if (name == "barrier") barrier();
     if (name == "kernels") {
