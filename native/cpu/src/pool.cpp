@@ -25,10 +25,14 @@ constexpr auto kSpin = std::chrono::microseconds(50);
 
 // A few lines of what is ahead, or a pause. So few that a job which comes meanwhile is seen at once.
 void prefetch_or_pause(Ahead& ahead) {
-  constexpr int64_t kBytes = 4 * 64;
   if (ahead.at >= ahead.end) return PG_PAUSE();
-  for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(ahead.at + at, 0, 2);
-  ahead.at += kBytes;
+  for (int line = 0; line < 4 && ahead.at < ahead.end; line++, ahead.at += 64) {
+#ifdef __wasm__
+    (void)*(const volatile uint8_t*)ahead.at;  // it has no prefetch; what was freed is memory still
+#else
+    __builtin_prefetch(ahead.at, 0, 2);
+#endif
+  }
 }
 
 // Spins until done() or kSpin has passed; false when time ran out. The clock is read once per 64 looks.
