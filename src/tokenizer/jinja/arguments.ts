@@ -13,7 +13,7 @@ export function bind(
   numNeeded = 0,
 ): (Value | undefined)[] {
   if (args.positional.length > parameters.length) {
-    throw new TemplateError(`${name}() takes at most ${parameters.length} arguments (${args.positional.length} given)`);
+    throw new TemplateError(`${name}() takes ${atMost(parameters.length)} (${args.positional.length} given)`);
   }
   const values: (Value | undefined)[] = [...args.positional];
   for (const [key, value] of args.named) {
@@ -26,6 +26,10 @@ export function bind(
     if (values[i] === undefined) throw new TemplateError(`${name}() missing required argument '${parameters[i]}'`);
   }
   return values;
+}
+
+function atMost(count: number): string {
+  return count === 0 ? "no arguments" : `at most ${count} argument${count === 1 ? "" : "s"}`;
 }
 
 export function toText(value: Value | undefined, what: string): Text {

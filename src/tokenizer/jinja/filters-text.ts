@@ -42,8 +42,7 @@ const truncate: Filter = (value, args) => {
   return (trueOr(killwords, false) ? cut : split(cut, Text.own(" "), 1, true)[0]!).concat(ending);
 };
 
-const title: Filter = (value, args) => {
-  bind("title", args, []);
+const title: Filter = (value) => {
   let isStart = true;
   return str(value).mapChars((char) => {
     const shown = isStart ? char.toUpperCase() : char.toLowerCase();
@@ -163,12 +162,10 @@ export const TEXT_FILTERS: readonly (readonly [string, Filter])[] = [
   ["truncate", truncate],
   [
     "center",
-    (value, args, context) =>
-      TEXT_METHODS.get("center")!(
-        str(value),
-        args.positional.length + args.named.size > 0 ? args : { ...args, positional: [80n] },
-        context,
-      ),
+    (value, args, context) => {
+      const [width = 80n] = bind("center", args, ["width"]);
+      return TEXT_METHODS.get("center")!(str(value), { positional: [width], named: new Map() }, context);
+    },
   ],
   [
     "format",

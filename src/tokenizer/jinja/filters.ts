@@ -125,7 +125,16 @@ const attr: Filter = (value, args, context) => {
   return getAttribute(value, key, context);
 };
 
-export const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
+/** A filter that is written without arguments would take any, and ignore them: it refuses them, as Python does. */
+function withoutSurplus(name: string, filter: Filter): Filter {
+  if (filter.length > 1) return filter;
+  return (value, args, context) => {
+    bind(name, args, []);
+    return filter(value, args, context);
+  };
+}
+
+const byName: readonly (readonly [string, Filter])[] = [
   ...TEXT_FILTERS,
   ...SEQUENCE_FILTERS,
   ["int", toInteger],
@@ -137,4 +146,8 @@ export const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["attr", attr],
   ["filesizeformat", filesizeformat],
   ["pprint", (value) => repr(value)],
-]);
+];
+
+export const FILTERS: ReadonlyMap<string, Filter> = new Map(
+  byName.map(([name, filter]) => [name, withoutSurplus(name, filter)]),
+);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Render, readFixture, render, renderAll } from "../../../test/templates/renders.js";
 import { Budget, TemplateError } from "./errors.js";
+import { FILTERS } from "./filters.js";
 import { readJson } from "./json.js";
 import { JinjaTemplate } from "./template.js";
 import { CONTENT, OWN, type Text } from "./text.js";
@@ -119,6 +120,29 @@ test("operators name themselves and the types they cannot take, as Python does",
     assert.throws(() => renderWith(`{{ ${source} }}`, {}), {
       message: `unsupported operand type(s) for ${name}`,
     });
+});
+
+test("no filter takes more arguments than it has, nor names it does not know, and the error says which and how many", () => {
+  // These hand theirs on: to a format, another filter or a test.
+  const takesAny = new Set(["format", "map", "select", "reject", "selectattr", "rejectattr"]);
+  for (const name of FILTERS.keys()) {
+    if (takesAny.has(name)) continue;
+    const shown = name === "d" ? "default" : name;
+    const refused = (args: string, message: string) =>
+      assert.throws(() => renderWith(`{{ 'a' | ${name}(${args}) }}`, {}), {
+        name: "TemplateError",
+        message: new RegExp(`^${shown}\\(\\) ${message}$`),
+      });
+    refused("1, 2, 3, 4, 5", "takes (no arguments|at most \\d arguments?) \\(5 given\\)");
+    refused("nope=1", "got an unexpected keyword argument 'nope'");
+  }
+  for (const [call, message] of [
+    ["upper(1)", "upper() takes no arguments (1 given)"],
+    ["count(1, 2)", "count() takes no arguments (2 given)"],
+    ["trim('a', 'b')", "trim() takes at most 1 argument (2 given)"],
+    ["round(1, 'ceil', 2)", "round() takes at most 2 arguments (3 given)"],
+  ])
+    assert.throws(() => renderWith(`{{ 'a' | ${call} }}`, {}), { message });
 });
 
 test("a filter of what is not there names it", () => {
