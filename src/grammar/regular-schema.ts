@@ -63,9 +63,17 @@ function valuesNode(schema: Schema, path: string): RegularNode {
   if (values.length > MAX_VALUES) fail(path, `enum has ${values.length} values, at most ${MAX_VALUES} are taken`);
   const types = schema.type === undefined ? null : typesOf(schema, path);
   if (types !== null) values = values.filter((value) => types.some((type) => isOfType(value, type)));
-  const texts = (values as unknown[]).map(jsonText);
-  if (texts.length === 0) fail(path, "no value of enum is of the type");
+  if ((values as unknown[]).length === 0) fail(path, "no value of enum is of the type");
+  const texts = (values as unknown[]).filter((value) => !hasUnevaluated(value, schema)).map(jsonText);
+  if (texts.length === 0) fail(path, "every value of enum has members that nothing evaluates");
   return { kind: "choice", nodes: texts.map(textNode) };
+}
+
+/** Whether the schema refuses undescribed members and the value has some: enum and const describe none. */
+function hasUnevaluated(value: unknown, schema: Schema): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const keyword = Array.isArray(value) ? "unevaluatedItems" : "unevaluatedProperties";
+  return schema[keyword] === false && Object.keys(value).length > 0;
 }
 
 function stringNode(schema: Schema, path: string, used: Set<string>): RegularNode | null {

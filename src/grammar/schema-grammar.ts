@@ -8,6 +8,7 @@ import { regularRule } from "./regular-rule.js";
 import { regularSchema, typedNode } from "./regular-schema.js";
 import { literal, type RuleSet, repeat } from "./rules.js";
 import {
+  closingOf,
   disjointOr,
   failSchema as fail,
   isSchemaObject,
@@ -20,6 +21,7 @@ import {
 const MAX_DEPTH = 40; // the matcher's stack is small; deeper schemas overflow it
 const MAX_SIZE = 400_000; // characters of grammar
 const MAX_COUNT = 100_000; // of minLength, maxItems and their like
+const ALL_TYPES = ["object", "array", "string", "number", "boolean", "null"];
 
 /** Adds the schema's rules and returns the name of the rule that matches a value. */
 export function schemaRule(rules: RuleSet, document: unknown, hint = "schema"): string {
@@ -30,7 +32,8 @@ class SchemaGrammar {
   readonly #rules: RuleSet;
   readonly #document: unknown;
   readonly #hint: string;
-  readonly #byPointer = new Map<string, string>();
+  /** Rules of what is referred to, by how the reference closes it and its pointer. */
+  readonly #byReference = new Map<string, string>();
   /** References being expanded with no character between them: meeting one again would never end. */
   #leading: readonly string[] = [];
 
@@ -59,14 +62,15 @@ class SchemaGrammar {
   #withoutNull(schema: Schema, path: string, depth: number): string {
     if (schema.$ref !== undefined) {
       refuseKeywords(schema, ["$ref", "nullable"], path);
-      return this.#reference(schema.$ref, path, depth);
+      return this.#reference(schema.$ref, closingOf(schema), path, depth);
     }
     const choice = schema.anyOf ?? schema.oneOf ?? schema.allOf;
     if (choice !== undefined) return this.#choice(schema, choice, path, depth);
-    const types = typesOf(schema, path);
+    let types = typesOf(schema, path);
     if (types.length === 0) {
       refuseKeywords(schema, ["nullable"], path);
-      return valueRule(this.#rules);
+      if (Object.keys(closingOf(schema)).length === 0) return valueRule(this.#rules);
+      types = ALL_TYPES;
     }
     const used = new Set<string>(["type", "nullable"]);
     const nodes: RegularNode[] = [];
@@ -85,23 +89,22 @@ class SchemaGrammar {
     return regularRule(this.#rules, this.#hint, { kind: "choice", nodes });
   }
 
-  #reference(pointer: unknown, path: string, depth: number): string {
+  #reference(pointer: unknown, closing: Schema, path: string, depth: number): string {
     if (typeof pointer !== "string" || !/^#(\/|$)/.test(pointer)) fail(path, `$ref ${String(pointer)} is not local`);
     if (this.#leading.includes(pointer)) fail(path, `$ref ${pointer} refers to itself with nothing between`);
-    const known = this.#byPointer.get(pointer);
+    const key = `${Object.keys(closing)} ${pointer}`;
+    const known = this.#byReference.get(key);
     if (known !== undefined) return known;
     const target = resolvePointer(this.#document, pointer, path);
     const name = this.#rules.freshName(this.#hint);
-    this.#byPointer.set(pointer, name);
+    this.#byReference.set(key, name);
     this.#rules.define(name, "pending"); // the name is taken before the body refers to it
     const outer = this.#leading;
     this.#leading = [...outer, pointer];
     const body =
-      target === true
-        ? valueRule(this.#rules)
-        : isSchemaObject(target)
-          ? this.#body(target, pointer, depth + 1)
-          : fail(pointer, "it accepts no value");
+      target === true || isSchemaObject(target)
+        ? this.#body({ ...closing, ...(target === true ? {} : target) }, pointer, depth + 1)
+        : fail(pointer, "it accepts no value");
     this.#leading = outer;
     this.#rules.replace(name, body);
     return name;
@@ -113,11 +116,12 @@ class SchemaGrammar {
     if (!Array.isArray(options) || options.length === 0) fail(path, `${keyword} must be a list of at least one schema`);
     if (keyword === "allOf" && options.length > 1) fail(path, "allOf with more than one schema is not supported");
     if (keyword === "oneOf") disjointOr(options, this.#document, (reason) => fail(path, reason));
+    // A type beside the choice holds for each of its schemas, and so does what closes them.
+    const shared: Schema = { ...(schema.type !== undefined && { type: schema.type }), ...closingOf(schema) };
     const nodes: RegularNode[] = [];
     const names: string[] = [];
     for (const [i, option] of (options as unknown[]).entries()) {
-      // A type beside the choice holds for each of its schemas.
-      const merged = schema.type !== undefined && isSchemaObject(option) ? { type: schema.type, ...option } : option;
+      const merged = option === true ? shared : isSchemaObject(option) ? { ...shared, ...option } : option;
       const at = `${path}/${keyword}/${i}`;
       const node = isSchemaObject(merged) ? regularSchema(merged, at) : null;
       if (node !== null) nodes.push(node);

@@ -17,7 +17,7 @@ const RESTRICTING = new Set(
 /** Values of restricting keywords that restrict nothing. */
 const IDLE: Readonly<Record<string, readonly unknown[]>> = {
   uniqueItems: [false],
-  unevaluatedProperties: [true, false], // no undescribed property is ever written
+  unevaluatedProperties: [true, false], // false: see closingOf
   unevaluatedItems: [true, false],
   minProperties: [0],
   nullable: [false],
@@ -55,6 +55,15 @@ export function refuseKeywords(schema: Schema, handled: readonly string[], path:
     if (!RESTRICTING.has(keyword) || handled.includes(keyword) || IDLE[keyword]?.includes(value) === true) continue;
     throw new RequestError("invalid_schema", { path, reason: `the keyword ${keyword} is not supported here` });
   }
+}
+
+/**
+ * The keywords by which a schema refuses all members that it does not describe. What it describes, it may describe by reference or
+ * by choice: beside either they mean what they would mean within each schema that it leads to.
+ */
+export function closingOf(schema: Schema): Schema {
+  const isClosing = (keyword: string) => schema[keyword] === false;
+  return Object.fromEntries(["unevaluatedProperties", "unevaluatedItems"].filter(isClosing).map((key) => [key, false]));
 }
 
 /** The types a schema names, or the one its keywords speak of; none: any value. */
