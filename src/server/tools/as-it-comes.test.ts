@@ -219,6 +219,16 @@ const CASES: readonly (readonly [format: string, answer: string, given: string])
     `.24.(get).11.'{"": '.12.'5'.10.'}'.12.z|.`,
   ],
   ["qwen3-coder", "<tool_call><function=ge", ".23.|<tool_call><function=ge"],
+  [
+    "qwen3-coder",
+    "<tool_call><function=></function></tool_call>z",
+    ".44.<tool_call><function=></function></tool_call>z|.",
+  ],
+  [
+    "qwen3-coder",
+    "<tool_call><function=></function><function=put></function><function=></function></tool_call>z",
+    ".46.<function=></function>(put).10.'{}'.21.<function=></function>.12.z|.",
+  ],
   ["qwen3-coder", "<tool_call> <fu", ".15.|<tool_call> <fu"],
   [
     "seed",

@@ -70,6 +70,41 @@ hello
   checkCuts(QWEN3_CODER, two);
 });
 
+test("Qwen3-Coder and kin: a call without a name is text, and nothing of it is lost, beside calls too", () => {
+  const get = "<function=get><parameter=city>Rome</parameter></function>";
+  const rome: [string, string] = ["get", '{"city": "Rome"}'];
+  // What looks like a call in a value is none, whether the call around it has a name or not.
+  const nested = "<function=>\n<parameter=code>\n<function=get></function>\n</parameter>\n</function>";
+  const alone = [
+    "<tool_call><function=></function></tool_call>",
+    "<tool_call>\n<function=>\n</function>\n</tool_call>\n Done.",
+    "<tool_call><function= \n><parameter=city>Rome</parameter></function></tool_call>",
+    "<tool_call><function=></tool_call>",
+    "<tool_call><function=>",
+    "<tool_call><function=><parameter=city>\nRo",
+    "<tool_call><function=></function><function=></function></tool_call>",
+    `<tool_call>${nested}</tool_call>`,
+  ];
+  const beside: [string, string, [string, string][]][] = [
+    [`<tool_call><function=></function>${get}</tool_call>`, "<function=></function>", [rome]],
+    [`<tool_call>${get}<function=></function></tool_call>z`, "<function=></function>z", [rome]],
+    [`<tool_call>${get}\n${nested}\n${get}</tool_call>`, nested, [rome, rome]],
+    [`<tool_call><function=>a${get}</tool_call>`, "<function=>a", [rome]],
+    [`<tool_call>${get}<function=>a</tool_call>`, "<function=>a", [rome]],
+    [`<tool_call>${get}<function=><parameter=city>\nRo</par`, "<function=><parameter=city>\nRo</par", [rome]],
+    [
+      `<tool_call><function=></function></tool_call><tool_call>${get}</tool_call>`,
+      "<tool_call><function=></function></tool_call>",
+      [rome],
+    ],
+  ];
+  check(QWEN3_CODER, [...alone.map((text): [string, string, []] => [text, text, []]), ...beside]);
+  for (const text of alone) checkCuts(QWEN3_CODER, text);
+  for (const [text] of beside) checkCuts(QWEN3_CODER, text);
+  const minimax = '<minimax:tool_call><invoke name=""></invoke></minimax:tool_call>';
+  check(MINIMAX, [[minimax, minimax, []]]);
+});
+
 test("Seed, MiniMax, DeepSeek V3.2 and V4: the same in other spellings", () => {
   const seed =
     "<seed:tool_call>\n<function=get>\n<parameter=city>Rome</parameter>\n<parameter=days>2</parameter>\n</function>\n</seed:tool_call>";

@@ -25,10 +25,15 @@ class XmlBody implements CallBody {
   readonly #tools: ToolSet;
   #state: State = "section";
   #tool = "";
+  /** Of the call under way; null in one without a name, which is read to its end as any other and is text. */
   #writer: ParameterWriter | null = null;
   #isValueStart = false;
   #hasCalls = false;
+  /** All that was read before the first call: text where none comes. */
   #skipped = "";
+  #isNameless = false;
+  /** Calls without a name that are not shown yet. */
+  #nameless = "";
 
   constructor(spelling: Spelling, tools: ToolSet) {
     this.#spelling = spelling;
@@ -36,25 +41,36 @@ class XmlBody implements CallBody {
   }
 
   take(text: string, sink: CallSink): Taken {
+    const wasNameless = this.#isNameless;
+    const taken = this.#step(text, sink);
+    const read = text.slice(0, text.length - taken.rest.length);
+    if (wasNameless || this.#isNameless) this.#nameless += read;
+    if (!this.#hasCalls) {
+      this.#skipped += read;
+      if (taken.next === "done") sink.text(this.#spelling.open + this.#skipped);
+    } else if (!this.#isNameless) this.#showNameless(sink);
+    return taken;
+  }
+
+  end(rest: string, sink: CallSink): void {
+    if (!this.#hasCalls) sink.text(this.#spelling.open + this.#skipped + rest);
+    else if (this.#isNameless) sink.text(this.#nameless + rest);
+  }
+
+  /** What it leaves is an end of `text`. */
+  #step(text: string, sink: CallSink): Taken {
     const { close, call, callEnd, parameter, parameterEnd } = this.#spelling;
     switch (this.#state) {
       case "section": {
         const found = first(text, [call[0], close]);
         if (found === null) return this.#hold(text, [call[0], close]);
-        if (!this.#hasCalls) this.#skipped += text.slice(0, found.end);
-        if (found.tag === close) {
-          if (!this.#hasCalls) sink.text(this.#spelling.open + this.#skipped);
-          return { rest: text.slice(found.end), next: "done" };
-        }
+        if (found.tag === close) return { rest: text.slice(found.end), next: "done" };
         return this.#go("name", text.slice(found.end));
       }
       case "name": {
         const end = text.indexOf(call[1]);
         if (end < 0) return { rest: text, next: "wait" };
-        this.#tool = text.slice(0, end).trim();
-        this.#hasCalls = true;
-        sink.call(this.#tool);
-        this.#writer = new ParameterWriter(sink);
+        this.#begin(text.slice(0, end).trim(), sink);
         return this.#go("call", text.slice(end + call[1].length));
       }
       case "call": {
@@ -62,7 +78,8 @@ class XmlBody implements CallBody {
         const found = first(text, [parameter[0], callEnd, call[0], close]);
         if (found === null) return this.#hold(text, [parameter[0], callEnd, call[0], close]);
         if (found.tag === parameter[0]) return this.#go("parameterName", text.slice(found.end));
-        this.#writer!.close();
+        this.#writer?.close();
+        this.#isNameless = false;
         return this.#go("section", text.slice(found.tag === callEnd ? found.end : found.end - found.tag.length));
       }
       case "parameterName": {
@@ -76,15 +93,30 @@ class XmlBody implements CallBody {
     }
   }
 
-  end(rest: string, sink: CallSink): void {
-    if (!this.#hasCalls) sink.text(this.#spelling.open + this.#skipped + rest);
+  #begin(tool: string, sink: CallSink): void {
+    this.#tool = tool;
+    this.#isNameless = tool === "";
+    if (this.#isNameless) {
+      this.#nameless += this.#spelling.call[0];
+      this.#writer = null;
+      return;
+    }
+    this.#hasCalls = true;
+    this.#showNameless(sink);
+    sink.call(tool);
+    this.#writer = new ParameterWriter(sink);
+  }
+
+  #showNameless(sink: CallSink): void {
+    sink.text(this.#nameless);
+    this.#nameless = "";
   }
 
   /** `name" string="true` says of itself what it is. */
   #beginParameter(head: string): void {
     const [, name, isString] = /^(.*?)(?:" string="(true|false))?$/s.exec(head)!;
     const said = isString === undefined ? undefined : isString === "true" ? { type: "string" } : { type: "object" };
-    this.#writer!.begin(name!.trim(), said ?? this.#tools.parameter(this.#tool, name!.trim()));
+    this.#writer?.begin(name!.trim(), said ?? this.#tools.parameter(this.#tool, name!.trim()));
     this.#isValueStart = true;
   }
 
@@ -99,13 +131,13 @@ class XmlBody implements CallBody {
     const end = value.indexOf(parameterEnd);
     if (end >= 0) {
       const whole = value.slice(0, end);
-      this.#writer!.end(whole.endsWith("\n") ? whole.slice(0, -1) : whole);
+      this.#writer?.end(whole.endsWith("\n") ? whole.slice(0, -1) : whole);
       return this.#go("call", value.slice(end + parameterEnd.length));
     }
-    if (!this.#writer!.isText) return { rest: value, next: "wait" };
+    if (this.#writer === null || !this.#writer.isText) return { rest: value, next: "wait" };
     let sure = value.length - partialTagLen(value, parameterEnd);
     if (value[sure - 1] === "\n") sure--;
-    this.#writer!.more(value.slice(0, sure));
+    this.#writer.more(value.slice(0, sure));
     return { rest: value.slice(sure), next: "wait" };
   }
 
@@ -117,7 +149,6 @@ class XmlBody implements CallBody {
   /** Between elements nothing matters but the beginning of the next. */
   #hold(text: string, tags: readonly string[]): Taken {
     const keep = Math.max(...tags.map((tag) => partialTagLen(text, tag)));
-    if (!this.#hasCalls) this.#skipped += text.slice(0, text.length - keep);
     return { rest: text.slice(text.length - keep), next: "wait" };
   }
 }
