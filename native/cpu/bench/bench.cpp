@@ -19,6 +19,8 @@ using namespace pg;
 
 namespace {
 
+const char* only = nullptr;  // an instruction set
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Of at least 3 runs, and of as many as fit in `seconds`.
@@ -150,13 +152,14 @@ void kernels_table(const std::vector<int32_t>& isas, const std::vector<int64_t>&
   const int32_t most = thread_counts().back();
   for (const Type& type : kTypes) {
     if (filter != nullptr && std::strcmp(filter, type.name) != 0) continue;
-    for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{8192, 2048}, {2048, 8192}}) {
-      const Handle owner(most, 0);
-      Matrices m(owner.context, type.dtype, rows, cols, heights.back());
+    for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{8192, 2048}, {2048, 8192}})
       for (const int32_t isa : isas) {
+        if (only != nullptr && std::strcmp(only, isa_name(isa)) != 0) continue;
+        const Handle owner(most, isa);  // weights may have a form of its own
+        if (owner.context == nullptr) continue;
+        Matrices m(owner.context, type.dtype, rows, cols, heights.back());
         for (const int32_t threads : {1, most}) {
-          Handle h(threads, isa);
-          if (h.context == nullptr) continue;
+          const Handle h(threads, isa);
           check(h.context, pg_reserve_activations(h.context, heights.back(), cols));
           std::printf("%-5s %5lldx%-5lld %-7s %2d thr ", type.name, (long long)rows, (long long)cols, isa_name(isa), threads);
           for (const int64_t n : heights) {
@@ -166,9 +169,8 @@ void kernels_table(const std::vector<int32_t>& isas, const std::vector<int64_t>&
           std::printf("\n");
           std::fflush(stdout);
         }
+        for (void* weight : m.weights) pg_weight_free(owner.context, weight);
       }
-      for (void* weight : m.weights) pg_weight_free(owner.context, weight);
-    }
   }
 }
 
@@ -232,7 +234,6 @@ void shapes(const char* filter) {
 enum class Rows { all, one, many };
 
 bool settles = false;
-const char* only = nullptr;
 
 // Weights become huge pages once loading has paused (huge-pages.h); waits until no more do, and says how many did.
 void settle() {

@@ -133,18 +133,18 @@ struct Together {
 // Tells the weight that was multiplied before this one what comes after it, and the workers what will probably come after this one.
 void look_ahead(Context* context, const Weight& weight, int64_t n, const Together& work) {
   const int32_t threads = context->pool.size();
+  const auto panels_of = [&](const Weight& w) { return std::min(static_cast<int32_t>(w.following.panels.size()), threads); };
   const Weight* before = context->last_multiplied;
   context->last_multiplied = &weight;
   if (before != nullptr && (before->following.weight != &weight || before->following.n != n)) {
     before->following.weight = &weight;
     before->following.n = n;
-    std::vector<Ahead>& panels = before->following.panels;
-    for (size_t worker = 0; worker < panels.size(); worker++) panels[worker] = n > kPrefetchRows ? Ahead() : work.first_panels(static_cast<int32_t>(worker), threads);
+    for (int32_t worker = 1; worker < panels_of(*before); worker++)
+      before->following.panels[static_cast<size_t>(worker)] = n > kPrefetchRows ? Ahead() : work.first_panels(worker, threads);
   }
   if (n > kPrefetchRows) return;
-  const std::vector<Ahead>& panels = weight.following.panels;
-  for (size_t worker = 1; worker < panels.size() && worker < static_cast<size_t>(threads); worker++)
-    context->pool.expect(static_cast<int32_t>(worker), panels[worker]);
+  for (int32_t worker = 1; worker < panels_of(weight); worker++)
+    context->pool.expect(worker, weight.following.panels[static_cast<size_t>(worker)]);
 }
 
 }  // namespace
@@ -201,6 +201,7 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
   Together together;
   for (const Segment& segment : weight.segments) {
     const MatmulKernel& kernel = kernel_for(kernels, segment.encoding, n);
+    if (kernel.run == nullptr) return fail(context, PG_E_UNSUPPORTED, "matmul: the weight has a form that this instruction set does not have");
     const LayoutSpec& layout = kernels.layouts[kernel.layout];
     uint8_t* packed = activations + places.offset[kernel.layout];
     if (!is_packed[kernel.layout]) pack_rows(context, layout, packed, x, x_stride, n, weight.cols, all_fields);

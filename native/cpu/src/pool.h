@@ -23,7 +23,7 @@ namespace pg {
 // worker: 0 is the caller; indexes per-thread scratch.
 using ChunkFn = void (*)(void* arg, int64_t chunk, int32_t worker);
 
-// Memory that is to be read soon. It is only ever prefetched, so it need not exist any more.
+// Memory that is to be read soon. It is prefetched and its contents are never used, so it may have been freed since.
 struct Ahead {
   const uint8_t* at = nullptr;
   const uint8_t* end = nullptr;

@@ -29,8 +29,8 @@ struct Segment {
 
 struct Weight;
 
-// The weight that was multiplied after another by the same number of rows, and with which of its panels each worker begins: in the steps of
-// a model it is the same one every time.
+// The weight that was multiplied after another, by how many rows, and with which of its panels each worker begins: in the steps of a model it
+// is the same one every time. The caller of the pool, worker 0, never waits for jobs and has none.
 struct Following {
   const Weight* weight = nullptr;  // compared, never read
   int64_t n = 0;

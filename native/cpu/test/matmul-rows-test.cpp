@@ -101,6 +101,14 @@ TEST(rows_do_not_depend_on_each_other) {
         for (int64_t i = 0; i < n * kRows; i++) CHECK(std::memcmp(&alone[i], &together[i], 4) == 0);
       }
       CHECK((pg_embed(context, dense.data(), cols, handle, step.step(), 1.0f) == PG_OK) == (pg_isa(context) != 4));
+      if (pg_isa(context) == 4) {
+        uint64_t other = 0;
+        CHECK_OK(pg_context_create(1, 3, &other));
+        void* avx512 = reinterpret_cast<void*>(other);
+        CHECK(pg_reserve_activations(avx512, 1, cols) == PG_OK);
+        CHECK(pg_matmul(avx512, together.data(), kRows, x.data(), cols, handle, 1, nullptr, 1.0f, 0) == PG_E_UNSUPPORTED);
+        CHECK_OK(pg_context_free(avx512));
+      }
     }
     CHECK_OK(pg_weight_free(context, handle));
   }
