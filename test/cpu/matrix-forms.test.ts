@@ -1,4 +1,4 @@
-// Weights that are only multiplied may be held in another form (amx: q8_0 as bytes with a unit for a span). Models whose matrices come out
+// Weights that are only multiplied may be held in another form (amx: q8_0 and q4_0 over spans of columns). Models whose matrices come out
 // of stacks and slices: every one of them is in that form where there is one, and the logits are the same bits as without it.
 
 import assert from "node:assert/strict";
@@ -12,7 +12,7 @@ import { openCpu } from "../support/cpu.js";
 import { overriding } from "../support/overriding.js";
 import { RandomSource } from "../support/random-source.js";
 
-/** Half a span of columns or more, in pairs of blocks, so that the other form is smaller. */
+/** Half a span of columns or more, in pairs of blocks, so that the other form is no larger. */
 const COMMON = {
   vocab_size: 40,
   hidden_size: 128,
@@ -62,8 +62,14 @@ const CAPACITY = { maxTokens: LENGTH, maxLogitRows: LENGTH };
 const cpu = await openCpu();
 after(() => cpu.device?.close());
 
-for (const [name, { config, absent }] of Object.entries(MODELS)) {
-  test(`${name}: quantised matrices in the form for products, the same bits`, { skip: cpu.reason }, () => {
+/** From how many columns on the form is smaller; heads are q8 beside q4. */
+const SMALLER_FROM: Record<string, number> = { q8: 128, q4: 256 };
+const cases = Object.entries(MODELS).flatMap(([name, model]) =>
+  (["q8", "q4"] as const).map((quantize) => ({ name, quantize, ...model })),
+);
+
+for (const { name, quantize, config, absent } of cases) {
+  test(`${name}: matrices of ${quantize} in the form for products, the same bits`, { skip: cpu.reason }, () => {
     const device = cpu.device!;
     const family = familyOf(config, "config.json");
     const load = (asMatrices: boolean) => {
@@ -76,7 +82,7 @@ for (const [name, { config, absent }] of Object.entries(MODELS)) {
         },
       });
       const source = new RandomSource({ seed: 3, ...(absent && { absent }) });
-      const context = { device: watched, source, capacity: CAPACITY, quantize: "q8" as const };
+      const context = { device: watched, source, capacity: CAPACITY, quantize };
       const model = family.load(family.parseConfig(config, "config.json"), context);
       const runner = new ModelRunner({ device, model, ...CAPACITY, numSequences: 1, maxLength: LENGTH });
       const tokens = Array.from({ length: LENGTH }, (_, i) => (i * 7) % COMMON.vocab_size);
@@ -89,8 +95,11 @@ for (const [name, { config, absent }] of Object.entries(MODELS)) {
     for (const [i, logits] of own.logits.entries()) assertSameBits(logits, plain.logits[i]!, `step ${i}`);
     const isSmaller = own.weights.map(({ weight }, i) => weight.byteLength < plain.weights[i]!.weight.byteLength);
     const hasForm = device.info.numerics === "cpu-amx";
-    const expected = own.weights.map(({ weight, isTable }) => hasForm && weight.dtype === "q8" && !isTable);
+    const expected = own.weights.map(
+      ({ weight, isTable }) => hasForm && !isTable && weight.cols >= (SMALLER_FROM[weight.dtype] ?? Infinity),
+    );
     assert.deepEqual(isSmaller, expected);
-    assert.ok(own.weights.filter(({ weight }) => weight.dtype === "q8").length > 10);
+    assert.ok(own.weights.filter(({ weight }) => weight.dtype in SMALLER_FROM).length > 10);
+    assert.ok(own.weights.some(({ weight }) => weight.dtype === quantize));
   });
 }

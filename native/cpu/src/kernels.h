@@ -27,6 +27,14 @@ constexpr int32_t kIsaSimd128 = 8;
 constexpr int32_t kIsaRelaxed = 9;
 constexpr int32_t kIsaAvx512Other = 101;  // avx512 with the float tiles that this processor does not take, for tests
 
+// What an encoding becomes where nothing is looked up.
+struct MultipliedForm {
+  Encoding encoding;
+  int64_t (*panel_bytes)(int64_t cols);
+  // Makes a panel one of that form in its place, where it is no larger; room: as large as the panel. Null: there is no such form.
+  void (*make)(uint8_t* panel, int64_t cols, uint8_t* room);
+};
+
 struct Kernels {
   int32_t isa;
   // --- matmul (kernels/matmul-*.cpp): see matmul.h ---
@@ -48,9 +56,7 @@ struct Kernels {
   void (*peak_read)(const float* data, int64_t count, float* sink);
   void (*peak_update)(float* data, int64_t count, const float* by);
   // --- weights that are only multiplied ---
-  // Makes a panel of q8 one of span8, which is no larger, in its place; room: as large as the panel. Null: there is no span8.
-  void (*to_span8)(uint8_t* panel, int64_t cols, uint8_t* room) = nullptr;
-  int64_t (*span8_bytes)(int64_t cols) = nullptr;  // of a panel
+  MultipliedForm multiplied[kNumEncodings] = {};
 };
 
 }  // namespace pg

@@ -13,7 +13,7 @@ int32_t lookup(Context* context, float* out, int64_t out_stride, Weight& weight,
                float scale, bool accumulate) {
   if (out_stride < weight.cols) return fail(context, PG_E_ARGUMENT, "lookup: the output is too narrow");
   for (const Segment& segment : weight.segments)
-    if (segment.encoding == kEncodingSpan8) return fail(context, PG_E_ARGUMENT, "lookup: the weight is only to be multiplied");
+    if (segment.encoding >= kEncodingSpan8) return fail(context, PG_E_ARGUMENT, "lookup: the weight is only to be multiplied");
   for (int64_t t = 0; t < count; t++)
     if (ids[t] < 0 || ids[t] >= weight.rows)
       return fail(context, PG_E_ARGUMENT, "lookup: %d is outside the table of %lld rows", ids[t],

@@ -114,20 +114,20 @@ int32_t pg_weight_map_file(void* handle, void* weight, int32_t dtype, int64_t ro
 int32_t pg_weight_only_multiplied(void* handle, void* weight) {
   Context* context = as_context(handle);
   const Kernels& kernels = *context->kernels;
-  if (kernels.to_span8 == nullptr) return PG_OK;
   return guarded(context, "weight", [&]() -> int32_t {
     Weight& w = *static_cast<Weight*>(weight);
     for (Segment& segment : w.segments) {
-      if (segment.encoding != kEncodingQ8 || segment.file != nullptr || kernels.span8_bytes(w.cols) > segment.panel_bytes) continue;
+      const MultipliedForm& form = kernels.multiplied[segment.encoding];
+      if (form.make == nullptr || segment.file != nullptr || form.panel_bytes(w.cols) > segment.panel_bytes) continue;
       std::vector<uint8_t> room(static_cast<size_t>(segment.panel_bytes * context->pool.size()));
       parallel_for(context->pool, segment.panels, [&](int64_t panel, int32_t worker) {
-        kernels.to_span8(segment.data + panel * segment.panel_bytes, w.cols, room.data() + worker * segment.panel_bytes);
+        form.make(segment.data + panel * segment.panel_bytes, w.cols, room.data() + worker * segment.panel_bytes);
       });
-      const int64_t bytes = kernels.span8_bytes(w.cols);  // close together: what is read ahead beyond a panel is the next
+      const int64_t bytes = form.panel_bytes(w.cols);  // close together: what is read ahead beyond a panel is the next
       for (int64_t panel = 1; panel < segment.panels; panel++)
         std::memmove(segment.data + panel * bytes, segment.data + panel * segment.panel_bytes, static_cast<size_t>(bytes));
       segment.panel_bytes = bytes;
-      segment.encoding = kEncodingSpan8;
+      segment.encoding = form.encoding;
     }
     return PG_OK;
   });

@@ -94,7 +94,7 @@ TEST(rows_do_not_depend_on_each_other) {
       CHECK(by_vectors[dtype.code] == alone);
     }
     // From a weight that is only multiplied, which may have another form then.
-    if (dtype.code == 5) {
+    if (dtype.code == 5 || dtype.code == 6) {
       CHECK_OK(pg_weight_only_multiplied(context, handle));
       for (const int64_t n : {1, 3, 4, 16, 17, 41}) {
         CHECK_OK(pg_matmul(context, together.data(), kRows, x.data(), cols, handle, n, nullptr, 1.0f, 0));

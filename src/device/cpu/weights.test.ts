@@ -158,45 +158,43 @@ test("a table's rows are looked up in the file, the same bits as packed; they ca
   }
 });
 
-test("an embedding table that is the head too: rows as in the file, products as from memory", () => {
-  const folder = mkdtempSync(join(tmpdir(), "pagoda-heads-"));
-  const device = new CpuDevice({ threads: 2 });
-  try {
-    const [rows, cols, n] = [75, 768, 5];
-    const values = floats(rows, cols);
-    const bytes = quantizeQ8(values, rows, cols);
-    const path = join(folder, "table");
-    writeFileSync(path, bytes);
-    const tensor = {
-      name: "q8",
-      dtype: "q8_0" as const,
-      shape: [rows, cols],
-      byteLength: bytes.length,
-      bytes: () => bytes,
-    };
-    const x = device.loadTensor(floats(n, cols), n, cols);
-    const results = [{ path, offset: 0 }, null].map((file) => {
-      const weight = device.loadWeight([{ ...tensor, file }]);
-      const out = device.allocTensor(n, rows);
-      device.matmul(out, x, weight, n);
-      const products = new Float32Array(n * rows);
-      device.read(products, out, 0, n);
-      return [rowsOf(device, weight), products];
-    });
-    assert.deepEqual(results[0], results[1]);
-    const expected = new Float32Array(rows * cols);
-    dequantize("q8_0", bytes, expected, expected.length);
-    const withoutMinusZero = expected.map((value) => value + 0);
-    assert.deepEqual(results[0]![0], withoutMinusZero);
-    // A matrix may be in a form without rows.
-    const matrix = device.loadWeight([{ ...tensor, file: null }], { isMatrix: true });
-    if (device.info.numerics === "cpu-amx") assert.throws(() => rowsOf(device, matrix), /only to be multiplied/);
-    else assert.deepEqual(rowsOf(device, matrix), withoutMinusZero);
-  } finally {
-    device.close();
-    rmSync(folder, { recursive: true });
-  }
-});
+for (const [dtype, quantize] of [
+  ["q8_0", quantizeQ8],
+  ["q4_0", quantizeQ4],
+] as const) {
+  test(`${dtype}: an embedding table that is the head too: rows as in the file, products as from memory`, () => {
+    const folder = mkdtempSync(join(tmpdir(), "pagoda-heads-"));
+    const device = new CpuDevice({ threads: 2 });
+    try {
+      const [rows, cols, n] = [75, 768, 5];
+      const bytes = quantize(floats(rows, cols), rows, cols);
+      const path = join(folder, "table");
+      writeFileSync(path, bytes);
+      const tensor = { name: "w", dtype, shape: [rows, cols], byteLength: bytes.length, bytes: () => bytes };
+      const x = device.loadTensor(floats(n, cols), n, cols);
+      const results = [{ path, offset: 0 }, null].map((file) => {
+        const weight = device.loadWeight([{ ...tensor, file }]);
+        const out = device.allocTensor(n, rows);
+        device.matmul(out, x, weight, n);
+        const products = new Float32Array(n * rows);
+        device.read(products, out, 0, n);
+        return [rowsOf(device, weight), products];
+      });
+      assert.deepEqual(results[0], results[1]);
+      const expected = new Float32Array(rows * cols);
+      dequantize(dtype, bytes, expected, expected.length);
+      const withoutMinusZero = expected.map((value) => value + 0);
+      assert.deepEqual(results[0]![0], withoutMinusZero);
+      // A matrix may be in a form without rows.
+      const matrix = device.loadWeight([{ ...tensor, file: null }], { isMatrix: true });
+      if (device.info.numerics === "cpu-amx") assert.throws(() => rowsOf(device, matrix), /only to be multiplied/);
+      else assert.deepEqual(rowsOf(device, matrix), withoutMinusZero);
+    } finally {
+      device.close();
+      rmSync(folder, { recursive: true });
+    }
+  });
+}
 
 test("weights are read from a file at an odd offset; a file too short is refused", () => {
   const folder = mkdtempSync(join(tmpdir(), "pagoda-weights-"));

@@ -112,11 +112,11 @@ export function loadCpuWeight(
   }
 }
 
-/** An embedding table that is the head too, where a matrix has a form of its own (amx, q8_0) and the file has the rows. */
+/** An embedding table that is the head too, where a matrix has a form of its own (amx) and the file has the rows. */
 function isHeadInFile(context: CpuContext, parts: readonly HostTensor[], options: LoadWeightOptions): boolean {
   const { isTable = false, isMatrix = false, transposed = false } = options;
-  const hasForm = context.isa === "amx" && parts.every((part) => part.dtype === "q8_0" && isInFile(context, part));
-  return hasForm && !isTable && !isMatrix && !transposed;
+  const hasForm = (part: HostTensor) => (part.dtype === "q8_0" || part.dtype === "q4_0") && isInFile(context, part);
+  return context.isa === "amx" && parts.every(hasForm) && !isTable && !isMatrix && !transposed;
 }
 
 function isInFile({ native }: CpuContext, part: HostTensor): boolean {

@@ -24,6 +24,10 @@ constexpr int64_t int_steps_of(int64_t cols) { return (cols + kIntStepCols - 1) 
 
 // A step of a panel: [halves of the outputs][16 groups of 4 columns][16 outputs][4].
 constexpr int64_t kStepBytes = 2 * kTileBytes;
+// Zeros for the second block of a step that has only one.
+PG_INLINE void clear_last_block(uint8_t* step) {
+  for (int half = 0; half < 2; half++) memset(step + half * kTileBytes + kTileBytes / 2, 0, kTileBytes / 2);
+}
 // Panels of span8 have, for each span, its steps and then f32 units, [32 outputs].
 constexpr int64_t kSpan8Units = kPanelRows * 4;
 constexpr int64_t kSpan8Bytes = kSpanSteps * kStepBytes + kSpan8Units;

@@ -4,6 +4,7 @@
 // Traffic  codes and factors stream once per kFewRows rows, at 8.5 or 4.5 bits a weight.
 #include "../kernels/finish.h"
 #include "span-matmul.h"
+#include "span-nibbles.h"
 
 namespace pg {
 namespace PG_NS {
@@ -187,10 +188,77 @@ void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first
   finish_few_rows(g, sum, panel, g.tiles.first(tile) + first);
 }
 
+// [quarter][lane][4 sums of an output] -> the sum of each output, in their order.
+PG_INLINE __m512i sum_quarters(const __m512i (&sums)[4]) {
+  const auto pair = [&](__m512i a, __m512i b) { return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)); };
+  const __m512i a = pair(sums[0], sums[1]), b = pair(sums[2], sums[3]);
+  return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+// Rows [first, first + MR) of a tile of x by one panel of span4.
+template <int MR>
+void few_rows_of_nibbles(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ahead) {
+  const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
+  const int64_t blocks = blocks_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
+  const uint8_t* span = g.panels + panel * g.panel_bytes;
+  const auto ask = [&](const uint8_t* at) {
+    __builtin_prefetch(at + kLongBefore, 0, 2);
+    __builtin_prefetch(at + kSoonBefore, 0, 3);
+  };
+  vf sum[2][MR] = {};
+  for (int64_t begin = 0; begin < blocks; begin += kSpanBlocks, span += kSpan4Bytes) {
+    const int64_t count = blocks - begin < kSpanBlocks ? blocks - begin : kSpanBlocks;
+    const uint8_t* places = span + count * kSpan4Block;
+    const float* units = (const float*)(span + span4_units_at(count));
+    int32_t minus[MR];
+    for (int i = 0; i < MR; i++) {
+      minus[i] = 0;
+      for (int64_t b = 0; b < kSpanBlocks; b++) minus[i] += x.sums[(first + i) * row_sums + begin + b];
+    }
+    if (ahead)
+      for (const uint8_t* at = places; at < span + kSpan4Bytes; at += 64) ask(at);
+    for (int half = 0; half < 2; half++) {
+      __m512i sums[MR][4];
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; i++)
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; q++) sums[i][q] = _mm512_setzero_si512();
+      for (int64_t b = 0; b < count; b++) {
+        const uint8_t* codes = span + b * kSpan4Block + half * kSpan4Half;
+        const uint8_t* quants = x.quants + ((begin + b) / 2 * x.height + first) * kTileRowBytes + b % 2 * kBlockCols;
+        __m512i columns[MR][2];
+#pragma GCC unroll 8
+        for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+          for (int part = 0; part < 2; part++)
+            columns[i][part] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i*)(quants + i * kTileRowBytes + part * 16)));
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; q++) {
+          if (ahead) ask(codes + q * 64);
+          const Quarter bytes = quarter_bytes<128>(codes + q * 64, places + b * kPanelRows + half * kTileRows + q * 4);
+#pragma GCC unroll 8
+          for (int i = 0; i < MR; i++)
+            sums[i][q] = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(sums[i][q], bytes.first, columns[i][0]), bytes.last, columns[i][1]);
+        }
+      }
+      const vf unit = v_load(units + half * 16);
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; i++) {
+        const __m512i whole = _mm512_add_epi32(sum_quarters(sums[i]), _mm512_set1_epi32(minus[i] * 128));
+        const vf factor = v_mul(unit, v_set(x.scales[begin / kSpanBlocks * x.height + first + i]));
+        sum[half][i] = v_madd(_mm512_cvtepi32_ps(whole), factor, sum[half][i]);
+      }
+    }
+  }
+  finish_few_rows(g, sum, panel, g.tiles.first(tile) + first);
+}
+
 template <int E, int MR>
 constexpr auto kRun = few_rows<E, MR>;
 template <int MR>
 constexpr auto kRun<kEncodingSpan8, MR> = few_rows_of_bytes<MR>;
+template <int MR>
+constexpr auto kRun<kEncodingSpan4, MR> = few_rows_of_nibbles<MR>;
 
 template <int E>
 void few_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
@@ -211,6 +279,7 @@ void few_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_
 const GemmFn gemm_q8_few_rows = few_rows_gemm<kEncodingQ8>;
 const GemmFn gemm_q4_few_rows = few_rows_gemm<kEncodingQ4>;
 const GemmFn gemm_span8_few_rows = few_rows_gemm<kEncodingSpan8>;
+const GemmFn gemm_span4_few_rows = few_rows_gemm<kEncodingSpan4>;
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -7,6 +7,7 @@
 //          multiply-adds. Every row tile asks for its share of the weights that come next.
 #include "../kernels/finish.h"
 #include "span-fold.h"
+#include "span-nibbles.h"
 #include "tile-matmul.h"
 
 namespace pg {
@@ -43,6 +44,13 @@ SpanPanel span_of(const uint8_t* panel, int64_t first, int64_t count, uint8_t* r
     const uint8_t* bytes = panel + first / kSpanBlocks * kSpan8Bytes;
     const float* units = (const float*)(bytes + (count + 1) / 2 * kStepBytes);
     return {bytes, {v_load(units), v_load(units + 16)}};
+  } else if constexpr (E == kEncodingSpan4) {
+    const uint8_t* span = panel + first / kSpanBlocks * kSpan4Bytes;
+    for (int64_t b = 0; b < count; b++)
+      make_nibble_block(room + b / 2 * kStepBytes, b, span + b * kSpan4Block, span + count * kSpan4Block + b * kPanelRows);
+    if (count % 2 != 0) clear_last_block(room + count / 2 * kStepBytes);
+    const float* units = (const float*)(span + span4_units_at(count));
+    return {room, {v_load(units), v_load(units + 16)}};
   } else {
     constexpr EncodingSpec spec = spec_of(E);
     const uint8_t* blocks = panel + first * block_bytes(spec);
@@ -53,8 +61,7 @@ SpanPanel span_of(const uint8_t* panel, int64_t first, int64_t count, uint8_t* r
       for (int half = 0; half < 2; half++)
         make_bytes<spec.codes>(room + b / 2 * kStepBytes + half * kTileBytes + b % 2 * (kTileBytes / 2), blocks + half * 64,
                                multipliers[half].of[b]);
-    if (count % 2 != 0)
-      for (int half = 0; half < 2; half++) memset(room + count / 2 * kStepBytes + half * kTileBytes + kTileBytes / 2, 0, kTileBytes / 2);
+    if (count % 2 != 0) clear_last_block(room + count / 2 * kStepBytes);
     return {room, {multipliers[0].unit, multipliers[1].unit}};
   }
 }
@@ -87,7 +94,8 @@ PG_INLINE void multiply_span(const uint8_t* x, int64_t step_bytes, const SpanPan
 // Up to kTilePanels panels by the tiles of a band.
 template <int E>
 void run_panels(const Gemm& g, Room& room, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
-  constexpr int64_t kSpanBytes = E == kEncodingSpan8 ? kSpan8Bytes : kSpanBlocks * block_bytes(spec_of(E));  // in memory
+  constexpr int64_t kSpanBytes =
+      E == kEncodingSpan8 ? kSpan8Bytes : E == kEncodingSpan4 ? kSpan4Bytes : kSpanBlocks * block_bytes(spec_of(E));  // in memory
   const int64_t blocks = blocks_of(g.cols), tiles = tile_end - tile_begin;
   const int64_t share = (kSpanBytes / tiles + 63) / 64 * 64;  // of the weights that come next, for each tile to ask for
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
@@ -134,6 +142,7 @@ void many_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64
 const GemmFn gemm_q8_many_rows = many_rows_gemm<kEncodingQ8>;
 const GemmFn gemm_q4_many_rows = many_rows_gemm<kEncodingQ4>;
 const GemmFn gemm_span8_many_rows = many_rows_gemm<kEncodingSpan8>;
+const GemmFn gemm_span4_many_rows = many_rows_gemm<kEncodingSpan4>;
 
 int64_t span_scratch_bytes() { return sizeof(Room); }
 

