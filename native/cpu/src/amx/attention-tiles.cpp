@@ -148,25 +148,36 @@ struct Bf16Tile {
       }
   }
 
-  // Pairs of keys, 16 apart, of 16 columns; zeros for keys outside [from, to) and for what is not finite.
+  // Pairs of keys, 16 apart, of 32 columns at a time; zeros for keys outside [from, to) and for what is not finite.
   void pack_values(const TileRows& rows, const TileRows& next, int from, int to) {
     const __m512i exponent = _mm512_set1_epi16(0x7f80);
-    __mmask32 infinite = 0;
-    for (int pair_of_keys = 0; pair_of_keys < kTileKeys / 2; pair_of_keys++)
-      for (int64_t column = 0; column < columns; column++) {
-        const auto load = [&](int j) {
-          if (j < from || j >= to) return _mm512_setzero_si512();
-          __builtin_prefetch(next.values[j] + column * 32, 0, 2);
-          return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)(rows.values[j] + column * 32)));
-        };
-        const int step = pair_of_keys / 16, key = step * kStepCols + pair_of_keys % 16;
-        const __m512i pair = _mm512_or_si512(load(key), _mm512_slli_epi32(load(key + 16), 16));
-        const __mmask32 bad = _mm512_cmpeq_epi16_mask(_mm512_and_si512(pair, exponent), exponent);
-        infinite |= bad;
+    // Quarters of columns such that pairing, which works within lanes, has the first 16 in one vector and the others in the second.
+    const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+    bool is_infinite = false;
+    const auto not_finite = [&](__m512i x) { return _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exponent), exponent); };
+    for (int pair_of_keys = 0; pair_of_keys < kTileKeys / 2; pair_of_keys++) {
+      const int step = pair_of_keys / 16, key = step * (int)kStepCols + pair_of_keys % 16;
+      const bool has_first = key >= from && key < to, has_second = key + 16 >= from && key + 16 < to;
+      for (int64_t column = 0; column < columns; column += 2) {
+        __m512i first = _mm512_setzero_si512(), second = first;
+        if (has_first) first = _mm512_loadu_si512(rows.values[key] + column * 32);
+        if (has_second) second = _mm512_loadu_si512(rows.values[key + 16] + column * 32);
+        __builtin_prefetch(next.values[key] + column * 32, 0, 2);
+        __builtin_prefetch(next.values[key + 16] + column * 32, 0, 2);
+        const __mmask32 bad_first = not_finite(first), bad_second = not_finite(second);
+        if (__builtin_expect((bad_first | bad_second) != 0, 0)) {
+          is_infinite = true;
+          first = _mm512_maskz_mov_epi16(~bad_first, first);
+          second = _mm512_maskz_mov_epi16(~bad_second, second);
+        }
+        first = _mm512_permutexvar_epi64(order, first);
+        second = _mm512_permutexvar_epi64(order, second);
         uint8_t* to_tile = values + (column * kKeySteps + step) * kTileBytes + pair_of_keys % 16 * 64;
-        _mm512_storeu_si512(to_tile, _mm512_maskz_mov_epi16(~bad, pair));
+        _mm512_storeu_si512(to_tile, _mm512_unpacklo_epi16(first, second));
+        _mm512_storeu_si512(to_tile + kKeySteps * kTileBytes, _mm512_unpackhi_epi16(first, second));
       }
-    is_finite = infinite == 0;
+    }
+    is_finite = !is_infinite;
   }
 
   // Scores of the row tile from `row` on, for the keys of the tile that any of its rows sees, in pairs of groups.
