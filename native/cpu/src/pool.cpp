@@ -20,8 +20,13 @@
 namespace pg {
 namespace {
 
-// Longer than what lies between two ops of a step; no longer, since the host's own threads may want the core between steps.
+// Longer than what lies between two ops of a step.
 constexpr auto kSpin = std::chrono::microseconds(50);
+// Then whoever else wants the processor gets it, but it is not given up: in a virtual machine a processor that sleeps goes back to the
+// host, and on a busy one comes back late. For longer than what lies between two steps; and for longer than a thread is without a processor
+// where its job is waited for, or all others would sleep by then and be waked for every job.
+constexpr auto kLinger = std::chrono::milliseconds(2);
+constexpr auto kLingerInJob = std::chrono::milliseconds(20);
 
 // A few lines of what is ahead, or a pause. So few that a job which comes meanwhile is seen at once.
 void prefetch_or_pause(Ahead& ahead) {
@@ -35,20 +40,27 @@ void prefetch_or_pause(Ahead& ahead) {
   }
 }
 
-// Spins until done() or kSpin has passed; false when time ran out. The clock is read once per 64 looks.
-template <typename Done>
-bool spin(Ahead& ahead, Done done) {
-  for (int i = 0; i < 64; i++) {
-    if (done()) return true;
-    prefetch_or_pause(ahead);
-  }
-  const auto until = std::chrono::steady_clock::now() + kSpin;
-  do {
+// Spins until done(); false when time ran out. in_job(): whether somebody is still inside a job. The clock is read once per 64 looks.
+template <typename Done, typename InJob>
+bool spin(Ahead& ahead, Done done, InJob in_job) {
+  const auto looks = [&] {
     for (int i = 0; i < 64; i++) {
       if (done()) return true;
       prefetch_or_pause(ahead);
     }
-  } while (std::chrono::steady_clock::now() < until);
+    return false;
+  };
+  if (looks()) return true;
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < kSpin)
+    if (looks()) return true;
+#ifndef __wasm__
+  for (auto past = start - start; past < kLinger || (past < kLingerInJob && in_job()); past = std::chrono::steady_clock::now() - start) {
+    std::this_thread::yield();
+    for (int i = 0; i < 16; i++)  // seldom: what a yield does is work that a thread on the same core would feel
+      if (looks()) return true;
+  }
+#endif
   return done();
 }
 
@@ -134,7 +146,7 @@ void Pool::run(int64_t chunks, ChunkFn fn, void* arg) {
   // consistent: either the worker sees the job closed or the caller sees the worker inside.
   job_.fetch_add(1);
   Ahead nothing;
-  if (spin(nothing, [this] { return all_left(); })) return;
+  if (spin(nothing, [this] { return all_left(); }, [] { return true; })) return;
   Lock lock(mutex_);
   caller_waits_.store(true);
   done_.wait(lock, [this] { return all_left(); });
@@ -152,7 +164,7 @@ void Pool::work(int32_t worker) {
       const uint64_t job = job_.load(std::memory_order_acquire);
       return (job & 1) != 0 && job != seen;
     };
-    if (!spin(ahead, fresh)) {
+    if (!spin(ahead, fresh, [this] { return (job_.load() & 1) != 0 || !all_left(); })) {
       Lock lock(mutex_);
       parked_.fetch_add(1);  // before the last look at job_: the caller opens first and looks at parked_ after
       wake_.wait(lock, [&] { return stop_ || fresh(); });
