@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds the library's objects, the test program (without sanitizers) and the benches with g++ alone, in the folder given:
-#   native/cpu/bench/build.sh OUT [extra flags]     then OUT/bench SECTION..., OUT/tiles [most threads] and OUT/test
+#   native/cpu/bench/build.sh OUT [extra flags]     then OUT/bench SECTION..., OUT/tiles [most threads], OUT/turns and OUT/test
 set -e
 here=$(cd "$(dirname "$0")/.." && pwd)
 out=$1; shift
@@ -22,6 +22,7 @@ avx512="$avx2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni"
   for f in "$here"/test/*.cpp; do echo "g++ $common -O1 -c $f -o $out/test-$(basename "$f" .cpp).o"; done
   echo "g++ $common -c $here/bench/bench.cpp -o $out/bench-bench.o"
   echo "g++ $common -pthread $avx512 -mamx-tile -mamx-bf16 -mamx-int8 $here/bench/tiles.cpp -o $out/tiles"
+  echo "g++ $common -pthread $here/bench/turns.cpp -o $out/turns -ldl"
 } | xargs -P "$(nproc)" -I{} sh -c "{}"
 library=$(ls "$out"/avx512-*.o "$out"/avx2-*.o "$out"/portable-*.o "$out"/amx-*.o "$out"/once-*.o)
 g++ -pthread $library "$out"/bench-*.o -o "$out/bench"

@@ -51,7 +51,7 @@ PG_INLINE void add_step(const uint8_t* w, const uint8_t* x, const Ask& ask) {
 constexpr auto kAskNothing = [](int) {};
 
 // Weights to be asked for, into L2: some lines at every step. is_alone: of a single row tile, which waits for memory all the time; then
-// all of a step, and those of the next step again, into L1, a few between any two loads (5 % less time than all at once).
+// all of a step, and those of the next step again, into L1, a few between any two loads (up to 5 % less time than all at once).
 struct Ahead {
   const uint8_t* at;
   int64_t lines;
