@@ -20,13 +20,12 @@
 namespace pg {
 namespace {
 
-// Longer than what lies between two ops of a step.
+// Longer than what lies between two ops of a step; no longer, since the host's own threads may want the core between steps.
 constexpr auto kSpin = std::chrono::microseconds(50);
-// Then whoever else wants the processor gets it, but it is not given up: in a virtual machine a processor that sleeps goes back to the
-// host, and on a busy one comes back late. For longer than what lies between two steps; and for longer than a thread is without a processor
-// where its job is waited for, or all others would sleep by then and be waked for every job.
-constexpr auto kLinger = std::chrono::milliseconds(2);
-constexpr auto kLingerInJob = std::chrono::milliseconds(20);
+// While somebody is inside a job: longer than a thread is without a processor. Whoever else wants this one gets it, but it is not given up:
+// in a virtual machine a processor that sleeps goes back to the host, and on a busy one comes back late. One thread that was descheduled
+// would have all others asleep, and the next job would begin with waking them.
+constexpr auto kLinger = std::chrono::milliseconds(20);
 
 // A few lines of what is ahead, or a pause. So few that a job which comes meanwhile is seen at once.
 void prefetch_or_pause(Ahead& ahead) {
@@ -55,7 +54,7 @@ bool spin(Ahead& ahead, Done done, InJob in_job) {
   while (std::chrono::steady_clock::now() - start < kSpin)
     if (looks()) return true;
 #ifndef __wasm__
-  for (auto past = start - start; past < kLinger || (past < kLingerInJob && in_job()); past = std::chrono::steady_clock::now() - start) {
+  while (in_job() && std::chrono::steady_clock::now() - start < kLinger) {
     std::this_thread::yield();
     for (int i = 0; i < 16; i++)  // seldom: what a yield does is work that a thread on the same core would feel
       if (looks()) return true;

@@ -24,7 +24,7 @@ TEST(every_chunk_runs_once) {
       for (int64_t chunk = 0; chunk < chunks; chunk++) CHECK(runs[static_cast<size_t>(chunk)].exchange(0) == 1);
       for (const int64_t part : by_worker) sum += part;
       CHECK(sum == chunks * (chunks - 1) / 2);
-      if (job % 200 == 199) std::this_thread::sleep_for(std::chrono::milliseconds(4));  // workers park, and come back
+      if (job % 200 == 199) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // workers park, and come back
     }
   }
 }
