@@ -10,11 +10,6 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define PG_PAUSE() _mm_pause()
-#elif defined(__aarch64__)
-#define PG_PAUSE() asm volatile("yield")
-#else
-#define PG_PAUSE() ((void)0)
 #endif
 
 namespace pg {
@@ -27,9 +22,17 @@ constexpr auto kSpin = std::chrono::microseconds(50);
 // would have all others asleep, and the next job would begin with waking them.
 constexpr auto kLinger = std::chrono::milliseconds(20);
 
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 // A few lines of what is ahead, or a pause. So few that a job which comes meanwhile is seen at once.
 void prefetch_or_pause(Ahead& ahead) {
-  if (ahead.at >= ahead.end) return PG_PAUSE();
+  if (ahead.at >= ahead.end) return relax();
   for (int line = 0; line < 4 && ahead.at < ahead.end; line++, ahead.at += 64) {
 #ifdef __wasm__
     (void)*(const volatile uint8_t*)ahead.at;  // it has no prefetch; what was freed is memory still
