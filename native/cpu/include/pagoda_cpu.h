@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 6
+#define PG_ABI_VERSION 7
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -76,6 +76,10 @@ PG_API int32_t pg_weight_free(void* context, void* weight);
 
 // out[n, rows] = scale * (x[n, cols] . W^T + bias[rows]); accumulate != 0 adds to out instead. bias may be null.
 PG_API int32_t pg_matmul(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* weight, int64_t n, const float* bias, float scale, int32_t accumulate);
+// out[n, rows / 2] = act(gate) * up, where gate and up are the first and the second half of x . W^T: the same bits as pg_matmul and
+// pg_gated_activation give. activation: as there, or gpt-oss's gate (src/rows.h). PG_E_UNSUPPORTED, having done nothing, where the halves are not whole segments or panels of
+// the weight, or meet x in different layouts.
+PG_API int32_t pg_gated_matmul(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* weight, int64_t n, int32_t activation);
 
 // --- the staged step ----------------------------------------------------------------------------------------------------
 // The integers of a step, laid out as src/step.h says in a block that the caller writes. Ops take the step as one handle.

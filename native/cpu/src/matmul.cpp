@@ -35,6 +35,7 @@ const MatmulKernel& kernel_for(const Kernels& kernels, Encoding encoding, int64_
 // Chunks per thread where a kernel of tiles has many rows: threads that share a core run at speeds that differ, so the last of few large
 // chunks is waited for.
 constexpr int64_t kChunksOfMany = 4;
+constexpr int64_t kMostPanels = 16;   // of a chunk
 constexpr int64_t kLargeX = 2 << 20;  // more than L2 keeps: read for two panels at least
 
 // Panels per chunk of a weight that has `panels` of them: enough chunks for every thread to find work to the end, none so small that taking
@@ -49,7 +50,7 @@ int64_t panels_per_chunk(const MatmulKernel& kernel, const Gemm& gemm, int64_t p
   const int64_t by_size = (64 << 10) / (gemm.panel_bytes * (n < 16 ? 1 : n / 8)) + 1;
   const int64_t side_by_side = n == 1 ? 4 : 1;  // panels that a kernel may read in turns
   const int64_t wanted = std::min(std::max({by_balance, by_size, side_by_side}), panels / threads);
-  return std::clamp<int64_t>(wanted, 1, 16);
+  return std::clamp<int64_t>(wanted, 1, kMostPanels);
 }
 
 // Packs x in one layout; on this thread alone when there is too little to be worth waking anyone. Few tiles are cut by columns too: a
@@ -72,16 +73,82 @@ void pack_rows(Context* context, const LayoutSpec& layout, uint8_t* out, const f
     parallel_for(context->pool, tiles.count * parts, one);
 }
 
-// The work of a segment: chunks of panels by bands of row tiles.
+// x of a matmul, packed in a layout when the first segment asks for it.
+class PackedRows {
+ public:
+  PackedRows(Context* context, const Weight& weight, const float* x, int64_t x_stride, int64_t n)
+      : context_(context), places_(*context->kernels, n, weight.cols), x_(x), x_stride_(x_stride), n_(n), cols_(weight.cols) {
+    for (const Segment& segment : weight.segments) {
+      const EncodingSpec spec = spec_of(segment.encoding);
+      if (spec.scale == Factor::kSuper16 || spec.minimum != Factor::kNone) all_fields_ = true;
+    }
+  }
+  bool have_room() const { return places_.offset[kNumLayouts] <= context_->activation_bytes; }
+  // The product with a segment; what becomes of it is left open.
+  Gemm gemm_of(const Segment& segment, const MatmulKernel& kernel) {
+    const LayoutSpec& layout = context_->kernels->layouts[kernel.layout];
+    uint8_t* packed = static_cast<uint8_t*>(context_->activations) + places_.offset[kernel.layout];
+    if (!is_packed_[kernel.layout]) pack_rows(context_, layout, packed, x_, x_stride_, n_, cols_, all_fields_);
+    is_packed_[kernel.layout] = true;
+    Gemm gemm = {};
+    gemm.scale = 1.0f;
+    gemm.panels = segment.data;
+    gemm.panel_bytes = segment.panel_bytes;
+    gemm.rows = segment.rows;
+    gemm.cols = cols_;
+    gemm.tiles = tiles_of(layout, n_);
+    gemm.x = packed;
+    gemm.x_tile_bytes = layout.tile_bytes(cols_);
+    return gemm;
+  }
+
+ private:
+  Context* context_;
+  Places places_;
+  const float* x_;
+  int64_t x_stride_, n_, cols_;
+  bool all_fields_ = false;
+  bool is_packed_[kNumLayouts] = {};
+};
+
+// Of a gated product: panels whose gates are made before the panels that they gate. Few rows leave room for all of a chunk; many for as few as
+// the kernel wants, so that the gates stay in the cache.
+constexpr int64_t kFewGated = 32;
+constexpr int64_t kMostGated = 4;    // with many rows
+int64_t gated_panels(const MatmulKernel& kernel, int64_t n) {
+  return n <= kFewGated ? kMostPanels : std::clamp<int64_t>(kernel.panels, 1, kMostGated);
+}
+int64_t gate_room_bytes(int64_t rows) {
+  return std::max(std::min(rows, kFewGated) * kMostPanels, rows * kMostGated) * kPanelRows * int64_t{sizeof(float)};
+}
+
+// The work of a segment, or of the two halves of a gated product: chunks of panels by bands of row tiles.
 struct SegmentWork {
   const MatmulKernel* kernel;
   Gemm gemm;
   int64_t panels, columns, bands;
   int64_t first_chunk;  // among those of the segments that run together
-  void run(int64_t chunk, uint8_t* scratch) const {
+  // Gated: what gemm gives gates this. Null: nothing is gated.
+  const MatmulKernel* up_kernel = nullptr;
+  Gemm up = {};
+  void run(int64_t chunk, uint8_t* scratch, uint8_t* gate_room) const {
     const int64_t column = chunk / bands, band = chunk % bands;
-    kernel->run(gemm, column * panels / columns, (column + 1) * panels / columns, band * gemm.tiles.count / bands,
-                (band + 1) * gemm.tiles.count / bands, scratch);
+    const int64_t panel_begin = column * panels / columns, panel_end = (column + 1) * panels / columns;
+    const int64_t tile_begin = band * gemm.tiles.count / bands, tile_end = (band + 1) * gemm.tiles.count / bands;
+    if (up_kernel == nullptr) return kernel->run(gemm, panel_begin, panel_end, tile_begin, tile_end, scratch);
+    const int64_t step = gated_panels(*kernel, gemm.tiles.n), row = gemm.tiles.first(tile_begin);
+    for (int64_t panel = panel_begin; panel < panel_end; panel += step) {
+      const int64_t end = std::min(panel + step, panel_end), col = panel * kPanelRows;
+      Gemm gates = gemm, products = up;
+      gates.first_row = products.first_row = row;
+      gates.first_col = products.first_col = col;
+      gates.out = reinterpret_cast<float*>(gate_room);
+      products.gate.values = gates.out;
+      gates.out_stride = products.gate.stride = step * kPanelRows;
+      products.out = up.out + row * up.out_stride + col;
+      kernel->run(gates, panel, end, tile_begin, tile_end, scratch);
+      up_kernel->run(products, panel, end, tile_begin, tile_end, scratch);
+    }
   }
 };
 
@@ -96,16 +163,16 @@ struct Together {
   SegmentWork segments[kMost];
   int32_t count = 0;
   int64_t chunks = 0;
-  void add(const MatmulKernel& kernel, const Gemm& gemm, const Segment& segment, int64_t panels_of_weight, int32_t threads) {
-    const int64_t per_chunk = panels_per_chunk(kernel, gemm, kernel.panels == 0 ? segment.panels : panels_of_weight, threads);
-    int64_t columns = (segment.panels + per_chunk - 1) / per_chunk;
+  void add(const MatmulKernel& kernel, const Gemm& gemm, int64_t panels, int64_t panels_of_weight, int32_t threads) {
+    const int64_t per_chunk = panels_per_chunk(kernel, gemm, kernel.panels == 0 ? panels : panels_of_weight, threads);
+    int64_t columns = (panels + per_chunk - 1) / per_chunk;
     // As many for every thread, and none a panel larger than another: few chunks of few panels are uneven otherwise.
-    if (kernel.panels == 0 && columns > threads) columns = std::min((columns + threads - 1) / threads * threads, segment.panels);
+    if (kernel.panels == 0 && columns > threads) columns = std::min((columns + threads - 1) / threads * threads, panels);
     // Too few panels for the threads: cut the rows of x as well.
     const int64_t wanted = (kernel.panels == 0 ? 4 : gemm.tiles.n > 64 ? kChunksOfMany : 1) * threads;
     const int64_t of_weight = (panels_of_weight + per_chunk - 1) / per_chunk;
     const int64_t bands = std::min(of_weight >= wanted ? 1 : (wanted + of_weight - 1) / of_weight, gemm.tiles.count);
-    segments[count++] = {&kernel, gemm, segment.panels, columns, bands, chunks};
+    segments[count++] = {&kernel, gemm, panels, columns, bands, chunks};
     chunks += columns * bands;
   }
   // The panels that a worker begins with, as many as it may prefetch.
@@ -123,7 +190,8 @@ struct Together {
     parallel_for(context->pool, chunks, [&](int64_t chunk, int32_t worker) {
       const SegmentWork* work = segments + count - 1;
       while (chunk < work->first_chunk) work--;
-      work->run(chunk - work->first_chunk, context->matmul_scratch.data() + worker * context->matmul_scratch_bytes);
+      work->run(chunk - work->first_chunk, context->matmul_scratch.data() + worker * context->matmul_scratch_bytes,
+                context->gate_rooms.data() + worker * context->gate_room_bytes);
     });
     count = 0;
     chunks = 0;
@@ -147,6 +215,18 @@ void look_ahead(Context* context, const Weight& weight, int64_t n, const Togethe
     context->pool.expect(worker, weight.following.panels[static_cast<size_t>(worker)]);
 }
 
+// Whether the weight can be multiplied here, with so many rows.
+int32_t check(Context* context, const Weight& weight, int64_t n, const PackedRows& rows) {
+  for (const Segment& segment : weight.segments) {
+    if (segment.file != nullptr) return fail(context, PG_E_ARGUMENT, "matmul: a table in a file is only looked up");
+    if (kernel_for(*context->kernels, segment.encoding, n).run == nullptr)
+      return fail(context, PG_E_UNSUPPORTED, "matmul: the weight has a form that this instruction set does not have");
+  }
+  if (!rows.have_room())
+    return fail(context, PG_E_ARGUMENT, "matmul: no room reserved for %lld x %lld activations", (long long)n, (long long)weight.cols);
+  return PG_OK;
+}
+
 }  // namespace
 }  // namespace pg
 
@@ -164,6 +244,10 @@ int32_t pg_reserve_activations(void* handle, int64_t rows, int64_t cols) {
       return fail(context, PG_E_MEMORY, "the system refused %lld bytes", (long long)(each * context->pool.size()));
     if (each > context->matmul_scratch_bytes) context->matmul_scratch_bytes = each;
   }
+  const int64_t room = gate_room_bytes(rows);
+  if (!context->gate_rooms.reserve(room * context->pool.size()))
+    return fail(context, PG_E_MEMORY, "the system refused %lld bytes", (long long)(room * context->pool.size()));
+  if (room > context->gate_room_bytes) context->gate_room_bytes = room;
   const int64_t bytes = Places(kernels, rows, cols).offset[kNumLayouts];
   if (bytes <= context->activation_bytes) return PG_OK;
   void* block = allocate(bytes);
@@ -182,46 +266,59 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
   if (n < 0 || out_stride < weight.rows || x_stride < weight.cols)
     return fail(context, PG_E_ARGUMENT, "matmul: n %lld, strides %lld and %lld do not fit [%lld, %lld]", (long long)n,
                 (long long)out_stride, (long long)x_stride, (long long)weight.rows, (long long)weight.cols);
-  for (const Segment& segment : weight.segments)
-    if (segment.file != nullptr) return fail(context, PG_E_ARGUMENT, "matmul: a table in a file is only looked up");
-  const Kernels& kernels = *context->kernels;
-  const Places places(kernels, n, weight.cols);
-  if (places.offset[kNumLayouts] > context->activation_bytes)
-    return fail(context, PG_E_ARGUMENT, "matmul: no room reserved for %lld x %lld activations", (long long)n,
-                (long long)weight.cols);
-  uint8_t* activations = static_cast<uint8_t*>(context->activations);
-  bool all_fields = false;
+  PackedRows rows(context, weight, x, x_stride, n);
+  if (const int32_t status = check(context, weight, n, rows); status != PG_OK) return status;
   int64_t panels = 0;
-  for (const Segment& segment : weight.segments) {
-    panels += segment.panels;
-    const EncodingSpec spec = spec_of(segment.encoding);
-    if (spec.scale == Factor::kSuper16 || spec.minimum != Factor::kNone) all_fields = true;
-  }
-  bool is_packed[kNumLayouts] = {};
+  for (const Segment& segment : weight.segments) panels += segment.panels;
   Together together;
   for (const Segment& segment : weight.segments) {
-    const MatmulKernel& kernel = kernel_for(kernels, segment.encoding, n);
-    if (kernel.run == nullptr) return fail(context, PG_E_UNSUPPORTED, "matmul: the weight has a form that this instruction set does not have");
-    const LayoutSpec& layout = kernels.layouts[kernel.layout];
-    uint8_t* packed = activations + places.offset[kernel.layout];
-    if (!is_packed[kernel.layout]) pack_rows(context, layout, packed, x, x_stride, n, weight.cols, all_fields);
-    is_packed[kernel.layout] = true;
-    Gemm gemm;
+    const MatmulKernel& kernel = kernel_for(*context->kernels, segment.encoding, n);
+    Gemm gemm = rows.gemm_of(segment, kernel);
     gemm.out = out + segment.first_row;
     gemm.out_stride = out_stride;
     gemm.bias = bias == nullptr ? nullptr : bias + segment.first_row;
     gemm.scale = scale;
     gemm.accumulate = accumulate;
-    gemm.panels = segment.data;
-    gemm.panel_bytes = segment.panel_bytes;
-    gemm.rows = segment.rows;
-    gemm.cols = weight.cols;
-    gemm.tiles = tiles_of(layout, n);
-    gemm.x = packed;
-    gemm.x_tile_bytes = layout.tile_bytes(weight.cols);
     if (together.count == Together::kMost) together.run(context);
-    together.add(kernel, gemm, segment, panels, context->pool.size());
+    together.add(kernel, gemm, segment.panels, panels, context->pool.size());
   }
+  look_ahead(context, weight, n, together);
+  together.run(context);
+  return PG_OK;
+}
+
+int32_t pg_gated_matmul(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* weight_handle,
+                        int64_t n, int32_t activation) {
+  Context* context = as_context(handle);
+  const Weight& weight = *static_cast<const Weight*>(weight_handle);
+  const int64_t inner = weight.rows / 2;
+  if (n == 0) return PG_OK;
+  if (n < 0 || 2 * inner != weight.rows || out_stride < inner || x_stride < weight.cols)
+    return fail(context, PG_E_ARGUMENT, "gated matmul: n %lld, strides %lld and %lld do not fit [%lld, %lld]", (long long)n,
+                (long long)out_stride, (long long)x_stride, (long long)weight.rows, (long long)weight.cols);
+  if (activation < 0 || activation > kGateOss) return fail(context, PG_E_ARGUMENT, "activation %d is unknown", activation);
+  const size_t segments = weight.segments.size();
+  const bool has_both = segments == 1 && inner % kPanelRows == 0;
+  if (!has_both && (segments != 2 || weight.segments[0].rows != inner)) return PG_E_UNSUPPORTED;
+  const Segment &first = weight.segments.front(), &last = weight.segments.back();
+  PackedRows rows(context, weight, x, x_stride, n);
+  if (const int32_t status = check(context, weight, n, rows); status != PG_OK) return status;
+  const MatmulKernel& kernel = kernel_for(*context->kernels, first.encoding, n);
+  const MatmulKernel& up_kernel = kernel_for(*context->kernels, last.encoding, n);
+  if (kernel.layout != up_kernel.layout) return PG_E_UNSUPPORTED;
+  if (gate_room_bytes(n) > context->gate_room_bytes)
+    return fail(context, PG_E_ARGUMENT, "gated matmul: no room reserved for %lld rows", (long long)n);
+  Gemm gate = rows.gemm_of(first, kernel), up = rows.gemm_of(last, up_kernel);
+  const int64_t panels = (inner + kPanelRows - 1) / kPanelRows;
+  gate.rows = up.rows = inner;
+  if (has_both) up.panels += panels * up.panel_bytes;
+  up.out = out;
+  up.out_stride = out_stride;
+  up.gate.run = context->kernels->rows->gate[activation];
+  Together together;
+  together.add(kernel, gate, panels, panels, context->pool.size());
+  together.segments[0].up_kernel = &up_kernel;
+  together.segments[0].up = up;
   look_ahead(context, weight, n, together);
   together.run(context);
   return PG_OK;

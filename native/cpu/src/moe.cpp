@@ -91,13 +91,18 @@ int32_t run_expert(Context* context, Experts& e, int32_t expert, const float* x,
   const float* up_bias = e.gate_up_bias == nullptr ? nullptr : e.gate_up_bias + expert * e.gate_up_bias_stride;
   const float* down_bias = e.down_bias == nullptr ? nullptr : e.down_bias + expert * e.down_bias_stride;
   const int64_t width = (e.is_gated ? 2 : 1) * e.inner;
-  int32_t status = pg_matmul(context, inside, width, gathered, e.hidden, e.gate_up[expert], count, up_bias, 1.0f, 0);
+  int32_t status = PG_E_UNSUPPORTED;
+  if (e.is_gated && up_bias == nullptr)
+    status = pg_gated_matmul(context, inside, width, gathered, e.hidden, e.gate_up[expert], count, e.gate);
+  if (status == PG_E_UNSUPPORTED) {
+    status = pg_matmul(context, inside, width, gathered, e.hidden, e.gate_up[expert], count, up_bias, 1.0f, 0);
+    each_row(context, status == PG_OK ? count : 0, 4 * e.inner, [&](int64_t i) {
+      float* row = inside + i * width;
+      if (e.is_gated) context->kernels->rows->gate[e.gate](row, row, row + e.inner, e.inner);
+      else context->kernels->rows->activate[e.gate](row, row, e.inner);
+    });
+  }
   if (status != PG_OK) return status;
-  each_row(context, count, 4 * e.inner, [&](int64_t i) {
-    float* row = inside + i * width;
-    if (e.is_gated) context->kernels->rows->gate[e.gate](row, row, row + e.inner, e.inner);
-    else context->kernels->rows->activate[e.gate](row, row, e.inner);
-  });
   return pg_matmul(context, results, e.hidden, inside, width, e.down[expert], count, down_bias, 1.0f, 0);
 }
 

@@ -26,6 +26,12 @@ const OWN = {
     default: 5,
     help: "runs of each kind in turns, after a warm-up; medians are shown",
   },
+  warmupSteps: {
+    type: "integer",
+    min: 0,
+    default: 96,
+    help: "decode steps before those that count, for each number of rows",
+  },
   profile: { type: "boolean", default: false, help: "time every op, to see where a step goes" },
   seed: { type: "integer", min: 0, default: 1, help: "the same seed gives the same prompts" },
 } as const satisfies OptionTable;
@@ -36,12 +42,10 @@ interface Own {
   readonly context: number;
   readonly steps: number;
   readonly repeat: number;
+  readonly warmupSteps: number;
   readonly profile: boolean;
   readonly seed: number;
 }
-
-/** Decode steps before those that count: until then parts of the loop still run uncompiled, which a server leaves behind in seconds. */
-const WARMUP_STEPS = 96;
 
 const { worker: _worker, mode: _mode, ...ENGINE_FLAGS } = RUN_OPTIONS;
 
@@ -64,7 +68,8 @@ export const latencyBench: Bench = {
     const runner = new CoreRunner(core, facts.vocabSize, own.seed, times);
     const progress = new BenchProgress("latency", own.repeat * (lengths.length + batches.length));
     for (const length of lengths) runner.prefill(length);
-    for (const rows of batches) runner.decode(rows, own.context, WARMUP_STEPS);
+    // The loop itself still runs uncompiled at first, and weights are not in huge pages yet: a server leaves that behind in seconds.
+    for (const rows of batches) runner.decode(rows, own.context, own.warmupSteps);
     const prefills = lengths.map((): StepsRun[] => []);
     const decodes = batches.map((): StepsRun[] => []);
     for (let i = 0; i < own.repeat; i++) {

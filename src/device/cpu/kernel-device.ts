@@ -7,6 +7,7 @@ import type { Batch } from "../../core/batch.js";
 import { MAX_TOP_LOGPROBS, mostAlternatives, type SamplingRows } from "../../core/sampling-rows.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
+  Activation,
   Device,
   DeviceInfo,
   ExpertWeights,
@@ -21,6 +22,7 @@ import type {
 } from "../device.js";
 import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import type { NativeLibrary } from "./abi.js";
+import { ACTIVATION_CODE } from "./codes.js";
 import { CpuExperts } from "./experts.js";
 import { CpuContext, CpuTensor } from "./memory.js";
 import { packedBytes } from "./packed-bytes.js";
@@ -45,6 +47,8 @@ export type PeakRun = PeakKind | "update";
 /** Handed over where nothing is to be read or written: WebAssembly copies what it is given, so a step gives it no more than it must. */
 const NO_INTS = new Int32Array(0);
 const NO_FLOATS = new Float32Array(0);
+
+const UNSUPPORTED = -4; // PG_E_UNSUPPORTED
 
 const PEAK_CODE: Record<PeakRun, number> = { float: 0, int8: 1, memory: 2, update: 3 };
 
@@ -199,6 +203,18 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
       ),
       "pg_matmul",
     );
+  }
+
+  gatedMatmul(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean {
+    const { native, handle } = this.context;
+    const to = out as CpuTensor;
+    const from = x as CpuTensor;
+    const of = (weight as CpuWeight).handle;
+    const code = ACTIVATION_CODE[activation];
+    const status = native.pg_gated_matmul(handle, to.address, to.stride, from.address, from.stride, of, n, code);
+    if (status === UNSUPPORTED) return false;
+    this.context.check(status, "pg_gated_matmul");
+    return true;
   }
 
   mixtureOfExperts(

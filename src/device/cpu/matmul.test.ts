@@ -13,7 +13,7 @@ import { f16ToF32, f32ToF16 } from "../../core/dequantize/small-floats.js";
 import { BLOCK_OF, bytesOf, type HostTensor, type TensorDtype } from "../../core/tensor.js";
 import { CpuDevice, type CpuDeviceOptions } from "./cpu-device.js";
 import { ensureLibrary } from "./library.js";
-import { ISA_NAMES } from "./memory.js";
+import { type CpuTensor, ISA_NAMES } from "./memory.js";
 
 await ensureLibrary();
 
@@ -244,6 +244,45 @@ for (const isa of ISAS) {
             `${dtype} ${cols} ${n}`,
           );
         }
+      }
+    }
+  });
+
+  test(`${isa}: a gated product gives the bits of the product and the gate one after the other`, () => {
+    const both = (dtype: TensorDtype, inner: number) => [7, 8].map((seed) => randomTensor(dtype, inner, 256, seed));
+    const weights: [string, HostTensor[], boolean | null][] = [
+      ...[...FLOATS, ...BLOCKS].map((dtype): [string, HostTensor[], boolean] => [dtype, both(dtype, 75), true]),
+      ["many panels", both("q4_0", 1100), true],
+      ["one matrix of whole panels", [randomTensor("q8_0", 192, 256, 9)], true],
+      ["one matrix of others", [randomTensor("q8_0", 150, 256, 9)], false],
+      ["two encodings", [randomTensor("q5_0", 75, 256, 1), randomTensor("q6_k", 75, 256, 2)], null],
+      ["floats and integers", [randomTensor("f32", 75, 256, 1), randomTensor("q6_k", 75, 256, 2)], false],
+    ];
+    for (const [name, parts, canGate] of weights) {
+      const device = new CpuDevice({ isa, threads: 1 + (parts[0]!.shape[0]! % 3) });
+      try {
+        const weight = device.loadWeight(parts, { isMatrix: true });
+        const inner = weight.rows / 2;
+        for (const [i, n] of [1, 2, 4, 5, 15, 33, 70].entries()) {
+          const x = device.loadTensor(randomFloats(n * 256, n), n, 256);
+          const [product, twice, once] = [2 * inner, inner, inner].map((cols) =>
+            device.allocTensor(n, cols),
+          ) as CpuTensor[];
+          const activation = (["silu", "gelu_tanh", "relu2", "gelu", "sigmoid"] as const)[i % 5]!;
+          const isGated = device.gatedMatmul(once!, x, weight, activation, n);
+          if (canGate !== null) assert.equal(isGated, canGate, name);
+          if (!isGated) continue;
+          device.matmul(product!, x, weight, n);
+          device.gatedActivation(twice!, product!.columns(0, inner), product!.columns(inner, 2 * inner), activation, n);
+          const [found, expected] = [once!, twice!].map((tensor) => {
+            const values = new Float32Array(n * inner);
+            device.read(values, tensor, 0, n);
+            return values;
+          });
+          assert.deepEqual(found, expected, `${name}, ${n} rows, ${activation}`);
+        }
+      } finally {
+        device.close();
       }
     }
   });
