@@ -3,6 +3,8 @@
 // program that loads it, and Node for that system, which takes it: `doctor`, the six lines of the README, the contract suite and goldens.
 //   npm run test:packages [NAME...]        all that are built (npm run build:packages -- --check)
 //   npm run test:packages -- --all NAME    every golden, the kernels' own tests, and all of it on every processor
+//   npm run test:packages -- --some NAME   a minute's selection, with Node only where it has been fetched: test/arm64.test.ts runs it
+//   npm run test:packages -- --fetch NAME  fetches Node for that system and koffi for it, and ends
 //   ... --processors=neoverse-n1,cortex-a72    on these alone
 // Needs: apt-get install gcc gcc-aarch64-linux-gnu qemu-user musl-tools wine64; Node and koffi come from the npm registry, once, into
 // build/package-NAME. There is no Node for musl there: the small program alone loads that package. macOS can only be built here. Emulators
@@ -61,6 +63,13 @@ const SUITES = [
   ["dist/test/contract/cpu.test.js", "."],
   ["dist/test/goldens.test.js", SOME_GOLDENS],
 ];
+const FEW_SUITES = [
+  [
+    "dist/test/contract/cpu.test.js",
+    "^(matmul: (bf16|q8_0|q4_0|q4_k|q6_k) weights|gatedMatmul: q4_0|attention: (plain|f16, heads of 64)|mixtureOfExperts: softmax over|sample: every)",
+  ],
+  ["dist/test/goldens.test.js", "test/goldens/(llama|mixtral) on cpu"],
+];
 const ALL_SUITES = [
   ["dist/src/device/cpu/matmul.test.js", "."],
   ["dist/test/cpu/attention.test.js", "."],
@@ -96,7 +105,8 @@ function fetchPackage(name, to, folder) {
 /** The modules that Node for the system needs beside those of this tree, the package among them; the folder they are in. */
 function gatherModules(name, folder) {
   const modules = join(folder, "node_modules");
-  const koffi = JSON.parse(readFileSync(join(root, "node_modules", "koffi", "package.json"), "utf8")).version;
+  const locked = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")).packages;
+  const koffi = locked["node_modules/koffi"].version;
   fetchPackage(`@koromix/koffi-${name}@${koffi}`, join(modules, "@koromix", `koffi-${name}`), folder);
   const own = join(modules, "@pagoda", `native-${name}`);
   mkdirSync(join(modules, "@pagoda"), { recursive: true });
@@ -104,8 +114,13 @@ function gatherModules(name, folder) {
   return modules;
 }
 
-function testWithNode(name, folder, [nodePackage, executable], runners, isAll) {
+function fetchNode(name, folder, [nodePackage]) {
+  mkdirSync(folder, { recursive: true });
   if (nodePackage !== null) fetchPackage(nodePackage, join(folder, "node"), folder);
+  gatherModules(name, folder);
+}
+
+function testWithNode(name, folder, [nodePackage, executable], runners, suites) {
   const node = nodePackage === null ? executable : join(folder, "node", "bin", executable);
   const log = join(folder, "log");
   const env = { NODE_PATH: gatherModules(name, folder), WINEPREFIX: join(folder, "wine"), WINEDEBUG: "-all" };
@@ -120,7 +135,7 @@ function testWithNode(name, folder, [nodePackage, executable], runners, isAll) {
       throw new Error(`the package was not loaded\n${doctor}`);
     console.log(doctor.match(/^(pagoda|device|library) .*$/gm).join("\n"));
     console.log(`six lines: ${say(join("build", `package-${name}`, "six-lines.mjs")).trim()}`);
-    for (const [file, names] of isAll ? ALL_SUITES : SUITES) {
+    for (const [file, names] of suites) {
       const said = say("--test-reporter=tap", `--test-name-pattern=${names}`, file);
       console.log(`${processor}: ${file}: ${said.match(/^# (tests|pass|fail|skipped) .*$/gm).join(" ")}`);
     }
@@ -140,6 +155,7 @@ function testLoading(name, folder, compiler, runner) {
 const args = process.argv.slice(2);
 const named = args.filter((arg) => !arg.startsWith("--"));
 const isAll = args.includes("--all");
+const isSome = args.includes("--some");
 const PROCESSORS = "--processors=";
 const processors = args
   .find((arg) => arg.startsWith(PROCESSORS))
@@ -149,6 +165,10 @@ for (const name of named.length > 0 ? named : Object.keys(TARGETS)) {
   const { node, loader, runners } = TARGETS[name];
   const { platform } = systemOf(name);
   const folder = join(root, "build", `package-${name}`);
+  if (args.includes("--fetch")) {
+    if (node !== undefined) fetchNode(name, folder, node);
+    continue;
+  }
   const check = join(folder, platform === "win32" ? "check.exe" : "check");
   if (!existsSync(check) || !existsSync(join(root, "packages", name, libraryName(platform)))) {
     console.log(`${name}: not built: npm run build:packages -- --check ${name}`);
@@ -165,5 +185,10 @@ for (const name of named.length > 0 ? named : Object.keys(TARGETS)) {
   }
   if (chosen.length === 0) continue;
   if (loader !== undefined) testLoading(name, folder, loader, chosen[0][1]);
-  if (node !== undefined) testWithNode(name, folder, node, isAll || processors ? chosen : chosen.slice(0, 1), isAll);
+  if (node === undefined) continue;
+  const suites = isAll ? ALL_SUITES : isSome ? FEW_SUITES : SUITES;
+  if (!isSome) fetchNode(name, folder, node);
+  if (existsSync(join(folder, "node_modules", "@pagoda")))
+    testWithNode(name, folder, node, isAll || processors ? chosen : chosen.slice(0, 1), suites);
+  else console.log(`${name}: nothing with Node, which is not here: npm run test:packages -- --fetch ${name}`);
 }
