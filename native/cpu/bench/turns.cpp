@@ -1,5 +1,5 @@
-// Two or more builds of the library beside each other: the matmuls of a step of the 1b shape, one library after the other in a random order,
-// again and again in one process. Machines whose memory is twice as fast at one second as at the next still show differences of 2 %.
+// Two or more builds of the library beside each other: the matmuls of a step of the 1b shape and the gates between them, one library after the
+// other in a random order, again and again in one process. A library without gated products has the gate as a call of its own. Machines whose memory is twice as fast at one second as at the next still show differences of 2 %.
 //   g++ -std=c++17 -O2 -pthread turns.cpp -o turns -ldl
 //   turns ROUNDS LIBRARY.so... -- TYPE:ROWS:THREADS...       types: q4_0, q8_0 (heads are q8_0 beside both), bf16
 // Prints ms a step (median, lowest) and the median of how many times as fast as the first library each was; the first given twice shows what
@@ -55,6 +55,8 @@ struct Type {
 constexpr Type kQ8 = {"q8_0", pg::kDtypeQ8_0, 32, 34};
 constexpr Type kTypes[] = {{"q4_0", pg::kDtypeQ4_0, 32, 18}, kQ8, {"bf16", pg::kDtypeBf16, 1, 2}};
 
+constexpr int64_t kInner = 8192, kMostOutputs = 128256;
+
 class Model {
  public:
   Model(const Library& library, const Type& type, int32_t threads, int64_t most_rows) : library_(library) {
@@ -62,14 +64,15 @@ class Model {
     uint64_t handle = 0;
     CHECKED(library_, pg_context_create, threads, isa == nullptr ? 4 : std::atoi(isa), &handle);
     context_ = reinterpret_cast<void*>(handle);
-    CHECKED(library_, pg_reserve_activations, context_, most_rows, int64_t{8192});
+    CHECKED(library_, pg_reserve_activations, context_, most_rows, kInner);
     for (int layer = 0; layer < 16; layer++) {
       add(type, 3072, 2048);
       add(type, 2048, 2048);
-      add(type, 16384, 2048);
-      add(type, 2048, 8192);
+      add(type, 2 * kInner, 2048);
+      matrices_.back().is_gated = true;
+      add(type, 2048, kInner);
     }
-    add(type.block_cols == 1 ? type : kQ8, 128256, 2048);
+    add(type.block_cols == 1 ? type : kQ8, kMostOutputs, 2048);
   }
   ~Model() {
     for (const Matrix& matrix : matrices_) CALL(library_, pg_weight_free, context_, matrix.weight);
@@ -78,10 +81,19 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
+  // out: [n, the most outputs] and [n, kInner] behind it.
   double step(int64_t n, const float* x, float* out) const {
+    const bool can_gate = dlsym(library_.handle, "pg_gated_matmul") != nullptr;
+    float* gated = out + n * kMostOutputs;
     const double start = now();
-    for (const Matrix& m : matrices_)
-      CHECKED(library_, pg_matmul, context_, out, m.rows, x, int64_t{8192}, m.weight, n, nullptr, 1.0f, 0);
+    for (const Matrix& m : matrices_) {
+      if (m.is_gated && can_gate) {
+        CHECKED(library_, pg_gated_matmul, context_, gated, kInner, x, kInner, m.weight, n, 0);
+        continue;
+      }
+      CHECKED(library_, pg_matmul, context_, out, m.rows, x, kInner, m.weight, n, nullptr, 1.0f, 0);
+      if (m.is_gated) CHECKED(library_, pg_gated_activation, context_, gated, kInner, out, m.rows, out + kInner, m.rows, 0, n, kInner);
+    }
     return now() - start;
   }
 
@@ -89,6 +101,7 @@ class Model {
   struct Matrix {
     void* weight;
     int64_t rows;
+    bool is_gated = false;
   };
 
   void add(const Type& type, int64_t rows, int64_t cols) {
@@ -118,7 +131,7 @@ void compare(const std::vector<Library>& libraries, const Type& type, int64_t n,
   std::vector<std::unique_ptr<Model>> models;
   for (const Library& library : libraries) models.push_back(std::make_unique<Model>(library, type, threads, n));
   std::mt19937 random(1);
-  std::vector<float> x(static_cast<size_t>(n) * 8192), out(static_cast<size_t>(n) * 128256);
+  std::vector<float> x(static_cast<size_t>(n * kInner)), out(static_cast<size_t>(n * (kMostOutputs + kInner)));
   for (float& value : x) value = static_cast<float>(random() >> 8) / (1 << 23) - 1;
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // weights become huge pages meanwhile
   std::vector<size_t> order;
