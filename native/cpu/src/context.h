@@ -27,7 +27,7 @@ struct Context {
   int64_t activation_bytes = 0;
   Scratch matmul_scratch;  // of every worker, matmul_scratch_bytes each
   int64_t matmul_scratch_bytes = 0;
-  Scratch gate_rooms;  // of every worker, gate_room_bytes each: what gates a product that is under way
+  Scratch gate_rooms;  // of every worker, gate_room_bytes each: gates and what they gate
   int64_t gate_room_bytes = 0;
   const Weight* last_multiplied = nullptr;  // null again when it is freed
   // Attention: tiles of every worker, and the partial states of split items.

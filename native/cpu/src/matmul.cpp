@@ -111,16 +111,21 @@ class PackedRows {
   bool is_packed_[kNumLayouts] = {};
 };
 
-// Of a gated product: panels whose gates are made before the panels that they gate. Few rows leave room for all of a chunk; many for as few as
-// the kernel wants, so that the gates stay in the cache.
+// Of a gated product: panels of gates, and of what they gate, that a thread makes before it multiplies the two. Few rows leave room for all of a
+// chunk; with many, they stay in its cache.
 constexpr int64_t kFewGated = 32;
-constexpr int64_t kMostGated = 4;    // with many rows
-int64_t gated_panels(const MatmulKernel& kernel, int64_t n) {
-  return n <= kFewGated ? kMostPanels : std::clamp<int64_t>(kernel.panels, 1, kMostGated);
-}
+constexpr int64_t kManyGatedPanels = 4;
+int64_t gated_panels(int64_t n) { return n <= kFewGated ? kMostPanels : kManyGatedPanels; }
 int64_t gate_room_bytes(int64_t rows) {
-  return std::max(std::min(rows, kFewGated) * kMostPanels, rows * kMostGated) * kPanelRows * int64_t{sizeof(float)};
+  return 2 * std::max(std::min(rows, kFewGated) * kMostPanels, rows * kManyGatedPanels) * kPanelRows * int64_t{sizeof(float)};
 }
+
+// The other half of a gated product: up, and where act(gate) * up goes.
+struct GatedHalf {
+  const MatmulKernel* kernel;
+  Gemm gemm;
+  void (*gate)(float* out, const float* gate, const float* up, int64_t cols);
+};
 
 // The work of a segment, or of the two halves of a gated product: chunks of panels by bands of row tiles.
 struct SegmentWork {
@@ -128,26 +133,29 @@ struct SegmentWork {
   Gemm gemm;
   int64_t panels, columns, bands;
   int64_t first_chunk;  // among those of the segments that run together
-  // Gated: what gemm gives gates this. Null: nothing is gated.
-  const MatmulKernel* up_kernel = nullptr;
-  Gemm up = {};
-  void run(int64_t chunk, uint8_t* scratch, uint8_t* gate_room) const {
+  const GatedHalf* up = nullptr;  // null: nothing is gated
+  void run(int64_t chunk, uint8_t* scratch, float* gate_room) const {
     const int64_t column = chunk / bands, band = chunk % bands;
     const int64_t panel_begin = column * panels / columns, panel_end = (column + 1) * panels / columns;
     const int64_t tile_begin = band * gemm.tiles.count / bands, tile_end = (band + 1) * gemm.tiles.count / bands;
-    if (up_kernel == nullptr) return kernel->run(gemm, panel_begin, panel_end, tile_begin, tile_end, scratch);
-    const int64_t step = gated_panels(*kernel, gemm.tiles.n), row = gemm.tiles.first(tile_begin);
+    if (up == nullptr) return kernel->run(gemm, panel_begin, panel_end, tile_begin, tile_end, scratch);
+    const int64_t step = gated_panels(gemm.tiles.n), width = step * kPanelRows;
+    const int64_t row = gemm.tiles.first(tile_begin), rows = gemm.tiles.first(tile_end) - row;
     for (int64_t panel = panel_begin; panel < panel_end; panel += step) {
       const int64_t end = std::min(panel + step, panel_end), col = panel * kPanelRows;
-      Gemm gates = gemm, products = up;
-      gates.first_row = products.first_row = row;
-      gates.first_col = products.first_col = col;
-      gates.out = reinterpret_cast<float*>(gate_room);
-      products.gate.values = gates.out;
-      gates.out_stride = products.gate.stride = step * kPanelRows;
-      products.out = up.out + row * up.out_stride + col;
-      kernel->run(gates, panel, end, tile_begin, tile_end, scratch);
-      up_kernel->run(products, panel, end, tile_begin, tile_end, scratch);
+      const auto make = [&](const MatmulKernel& half, Gemm part, float* to) {
+        part.out = to;
+        part.out_stride = width;
+        part.first_row = row;
+        part.first_col = col;
+        half.run(part, panel, end, tile_begin, tile_end, scratch);
+      };
+      float *gates = gate_room, *products = gate_room + rows * width;
+      make(*kernel, gemm, gates);
+      make(*up->kernel, up->gemm, products);
+      const int64_t cols = std::min(end * kPanelRows, gemm.rows) - col;
+      for (int64_t r = 0; r < rows; r++)
+        up->gate(up->gemm.out + (row + r) * up->gemm.out_stride + col, gates + r * width, products + r * width, cols);
     }
   }
 };
@@ -191,7 +199,7 @@ struct Together {
       const SegmentWork* work = segments + count - 1;
       while (chunk < work->first_chunk) work--;
       work->run(chunk - work->first_chunk, context->matmul_scratch.data() + worker * context->matmul_scratch_bytes,
-                context->gate_rooms.data() + worker * context->gate_room_bytes);
+                reinterpret_cast<float*>(context->gate_rooms.data() + worker * context->gate_room_bytes));
     });
     count = 0;
     chunks = 0;
@@ -308,17 +316,16 @@ int32_t pg_gated_matmul(void* handle, float* out, int64_t out_stride, const floa
   if (kernel.layout != up_kernel.layout) return PG_E_UNSUPPORTED;
   if (gate_room_bytes(n) > context->gate_room_bytes)
     return fail(context, PG_E_ARGUMENT, "gated matmul: no room reserved for %lld rows", (long long)n);
-  Gemm gate = rows.gemm_of(first, kernel), up = rows.gemm_of(last, up_kernel);
+  Gemm gate = rows.gemm_of(first, kernel);
+  GatedHalf up = {&up_kernel, rows.gemm_of(last, up_kernel), context->kernels->rows->gate[activation]};
   const int64_t panels = (inner + kPanelRows - 1) / kPanelRows;
-  gate.rows = up.rows = inner;
-  if (has_both) up.panels += panels * up.panel_bytes;
-  up.out = out;
-  up.out_stride = out_stride;
-  up.gate.run = context->kernels->rows->gate[activation];
+  gate.rows = up.gemm.rows = inner;
+  if (has_both) up.gemm.panels += panels * up.gemm.panel_bytes;
+  up.gemm.out = out;
+  up.gemm.out_stride = out_stride;
   Together together;
   together.add(kernel, gate, panels, panels, context->pool.size());
-  together.segments[0].up_kernel = &up_kernel;
-  together.segments[0].up = up;
+  together.segments[0].up = &up;
   look_ahead(context, weight, n, together);
   together.run(context);
   return PG_OK;

@@ -62,18 +62,10 @@ enum Side : int32_t {
   kSideFields
 };
 
-// What a product goes through on its way out, elementwise: out = run(values, product).
-struct Gate {
-  void (*run)(float* out, const float* gate, const float* up, int64_t cols) = nullptr;  // null: nothing
-  const float* values = nullptr;  // [rows, cols] from the same row and column on as `out`
-  int64_t stride = 0;
-};
-
 struct Gemm {
   float* out;  // [n, rows of the segment], out_stride apart, already at the segment's first column
   int64_t out_stride;
   int64_t first_row = 0, first_col = 0;  // with which `out` begins, where it is a part of that
-  Gate gate;                             // without bias, scale and accumulate
   const float* bias;  // [rows of the segment] or null
   float scale;
   int32_t accumulate;

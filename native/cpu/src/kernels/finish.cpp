@@ -7,12 +7,7 @@ void finish(const Gemm& g, const float* sums, int64_t row, int64_t height, int64
   const int64_t valid = g.rows - col < width ? g.rows - col : width;  // fewer at the end of the matrix
   for (int64_t i = 0; i < height; i++) {
     const float* from = sums + i * width;
-    const int64_t out_row = row + i - g.first_row, out_col = col - g.first_col;
-    float* out = g.out + out_row * g.out_stride + out_col;
-    if (g.gate.run != nullptr) {
-      g.gate.run(out, g.gate.values + out_row * g.gate.stride + out_col, from, valid);
-      continue;
-    }
+    float* out = g.out + (row + i - g.first_row) * g.out_stride + (col - g.first_col);
     int64_t j = 0;
     for (; j + VL <= valid; j += VL) {
       vf sum = v_load(from + j);

@@ -1,4 +1,4 @@
-// The end of a matmul tile: bias, scale, accumulate, store; or the gate, and store. The same operations for every encoding and tile shape.
+// The end of a matmul tile: bias, scale, accumulate, store. The same operations for every encoding and tile shape.
 #pragma once
 #include "../matmul.h"
 #include "simd.h"
