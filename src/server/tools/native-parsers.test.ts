@@ -283,6 +283,10 @@ test("LFM2 and Llama 4: calls as Python", () => {
       [`${open}put()${close}Done`, "Done", [["put", "{}"]]],
       [`${open}[put()] Done`, "Done", [["put", "{}"]]],
       [`${open}[put()] ${close.slice(0, 5)}`, "", [["put", "{}"]]],
+      // Brackets that do not match.
+      [`${open}[put(a=1]${close}Done`, "Done", [["put", '{"a": 1}']]],
+      [`${open}[put(]${close}Done`, "Done", [["put", "{}"]]],
+      [`${open}put(a=1}${close}Done`, "Done", [["put", '{"a": 1}']]],
     ]);
     checkCuts(format, open + list + close);
     checkCuts(format, `${open}[put()] Done`);

@@ -51,7 +51,8 @@ class PythonBody implements CallBody {
 
   #takeArgument(text: string, sink: CallSink): Taken {
     const lead = text.trimStart();
-    if (lead.startsWith(")")) {
+    // A wrong bracket ends it too: nothing else could come of it.
+    if (/^[)\]}]/.test(lead)) {
       sink.arguments(this.#numArguments === 0 ? "{}" : "}");
       this.#state = "list";
       return { rest: lead.slice(1), next: "go" };
