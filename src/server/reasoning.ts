@@ -1,6 +1,6 @@
 // Parts an answer into what a reasoning model thinks between tags and what it says. Works on text as it comes.
 
-import { partialTagLen } from "./tools/call-reader.js";
+import { partialTagLen } from "./tools/tags.js";
 
 export interface ReasoningTags {
   readonly name: string;

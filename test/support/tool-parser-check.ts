@@ -21,11 +21,13 @@ const TOOLS: ToolSet = {
   parameter: (tool, name) => (tool === "get" ? PARAMETERS[name] : undefined),
 };
 
-export function parse(format: ToolFormat, text: string, size: number): Parsed {
+/** In pieces of `size`, after a first one of `first`. */
+export function parse(format: ToolFormat, text: string, size: number, first = size): Parsed {
   const parser = format.createParser(TOOLS);
   const out: Parsed = { text: "", reasoning: "", calls: [] };
   const events = [];
-  for (let i = 0; i < text.length; i += size) events.push(...parser.push(text.slice(i, i + size)));
+  events.push(...parser.push(text.slice(0, first)));
+  for (let i = first; i < text.length; i += size) events.push(...parser.push(text.slice(i, i + size)));
   events.push(...parser.flush());
   for (const event of events) {
     if (event.kind === "text") out.text += event.text;
@@ -51,12 +53,8 @@ export function check(format: ToolFormat, cases: [string, string, [string, strin
   }
 }
 
-/** Names of the formats that checkCuts has seen in this process. */
-export const cutFormats = new Set<string>();
-
 /** An answer cut anywhere gives a beginning of what the whole gives: calls, and of the last one what there was of its arguments. */
 export function checkCuts(format: ToolFormat, answer: string): void {
-  cutFormats.add(format.name);
   const whole = parse(format, answer, answer.length);
   for (let length = 0; length < answer.length; length++) {
     const cut = answer.slice(0, length);

@@ -1,65 +1,44 @@
-// What the parsers of all formats share: one call after another through the scanner, turned into events with running indices.
+// What the parsers of calls as JSON objects share: one object after another through the scanner, as a call if it names one.
 
 import { CallScanner } from "./call-scanner.js";
-import type { ToolEvent } from "./tool-format.js";
+import type { CallSink } from "./call-sink.js";
 
 export class CallReader {
   readonly #toolNames: ReadonlySet<string> | null;
   #scanner = new CallScanner();
-  #index = -1;
-  #hasBegun = false;
+  #isCall = false;
 
   /** With `toolNames`, an object that names none of them is not a call. */
   constructor(toolNames: ReadonlySet<string> | null) {
     this.#toolNames = toolNames;
   }
 
-  get numCalls(): number {
-    return this.#index + 1;
+  /** The object under way is a call, and out as one. */
+  get isCall(): boolean {
+    return this.#isCall;
   }
 
-  /** Reads from `start` on; returns where it stopped and how it stands. */
-  read(text: string, start: number, events: ToolEvent[]): { at: number; status: "more" | "done" | "invalid" } {
+  /** What was read of the object under way. */
+  get raw(): string {
+    return this.#scanner.raw;
+  }
+
+  /** Reads on; what is left of the text, and whether the object is whole or broken. */
+  read(text: string, sink: CallSink): { rest: string; status: "more" | "done" | "broken" } {
     const scanner = this.#scanner;
-    const at = scanner.push(text, start);
-    if (!this.#hasBegun && scanner.name !== null && this.#isKnown(scanner.name)) {
-      this.#hasBegun = true;
-      events.push({ kind: "call", index: ++this.#index, name: scanner.name });
-    }
-    if (this.#hasBegun) {
-      const text = scanner.takeArguments();
-      if (text !== "") events.push({ kind: "arguments", index: this.#index, text });
-    }
-    if (!scanner.isDone && !scanner.isInvalid) return { at, status: "more" };
-    return { at, status: scanner.isDone && this.#hasBegun ? "done" : "invalid" };
+    const rest = text.slice(scanner.push(text, 0));
+    if (!this.#isCall && scanner.name !== null && this.#isKnown(scanner.name)) this.#isCall = sink.call(scanner.name);
+    if (this.#isCall) sink.arguments(scanner.takeArguments());
+    return { rest, status: scanner.isDone ? "done" : scanner.isInvalid ? "broken" : "more" };
   }
 
-  /** A call whose arguments are written apart from its name. */
-  begin(name: string, events: ToolEvent[]): void {
-    events.push({ kind: "call", index: ++this.#index, name });
-  }
-
-  /** Forgets the object under way and gives back its text, unless part of it is already out as a call. */
-  reset(): string {
-    const text = this.#hasBegun ? "" : this.#scanner.raw;
+  /** Forgets the object under way. */
+  reset(): void {
     this.#scanner = new CallScanner();
-    this.#hasBegun = false;
-    return text;
+    this.#isCall = false;
   }
 
   #isKnown(name: string): boolean {
     return this.#toolNames === null || this.#toolNames.has(name);
   }
-}
-
-/** Length of the longest end of `text` that is a beginning of `tag`. */
-export function partialTagLen(text: string, tag: string): number {
-  for (let length = Math.min(text.length, tag.length - 1); length > 0; length--) {
-    if (text.endsWith(tag.slice(0, length))) return length;
-  }
-  return 0;
-}
-
-export function pushText(events: ToolEvent[], text: string): void {
-  if (text !== "") events.push({ kind: "text", text });
 }

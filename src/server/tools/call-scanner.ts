@@ -44,6 +44,7 @@ export class ValueScanner {
 export class CallScanner {
   /** Everything taken so far: what to show when it turns out to be no call. */
   raw = "";
+  /** "" where it is no string. Of several the first: it may be out already when others come. */
   name: string | null = null;
   #state: State = "start";
   #key = "";
@@ -124,7 +125,7 @@ export class CallScanner {
       this.#taken = value.text.length;
     }
     if (status === "more") return;
-    if (this.#key === "name") this.name = value.isString ? unquote(value.text) : null;
+    if (this.#key === "name") this.name ||= (value.isString && unquote(value.text)) || "";
     // Some models write the arguments as a string of JSON.
     else if (isArguments && value.isString) this.#arguments += unquote(value.text) ?? "{}";
     this.#state = "after";

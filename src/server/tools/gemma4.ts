@@ -1,8 +1,8 @@
 // Gemma 4: <|tool_call>call:name{key:<|"|>text<|"|>,n:1,l:[..]}<tool_call|>. Keys stand bare, and strings between markers of their own.
 
-import { partialTagLen } from "./call-reader.js";
 import type { CallSink } from "./call-sink.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
+import { firstTag, partialTagLen } from "./tags.js";
 import type { ToolFormat } from "./tool-format.js";
 
 const OPEN = "<|tool_call>";
@@ -22,19 +22,15 @@ class GemmaBody implements CallBody {
       case "string":
         return this.#takeString(text, sink);
       case "tail": {
-        const end = text.indexOf(CLOSE);
-        if (end >= 0) return { rest: text.slice(end + CLOSE.length), next: "done" };
-        return { rest: text, next: "wait" };
+        const found = firstTag(text, [CLOSE, OPEN]);
+        if (found === null) return { rest: text, next: "wait" };
+        return { rest: text.slice(found.tag === CLOSE ? found.at + CLOSE.length : found.at), next: "done" };
       }
     }
   }
 
-  end(rest: string, sink: CallSink): void {
-    if (this.#state === "name") sink.text(OPEN + rest);
-  }
-
   #takeName(text: string, sink: CallSink): Taken {
-    const name = /^\s*call:\s*([^{\s]+)\s*\{/.exec(text);
+    const name = /^\s*call:\s*([^{\s]*)\s*\{/.exec(text);
     if (name !== null) {
       sink.call(name[1]!);
       sink.arguments("{");
@@ -43,9 +39,8 @@ class GemmaBody implements CallBody {
       return { rest: text.slice(name[0].length), next: "go" };
     }
     const rest = text.trimStart();
-    if ("call:".startsWith(rest) || /^call:\s*[^{\s]*\s*$/.test(rest)) return { rest: text, next: "wait" };
-    sink.text(OPEN + text);
-    return { rest: "", next: "done" };
+    const isWaiting = "call:".startsWith(rest) || /^call:\s*[^{\s]*\s*$/.test(rest);
+    return { rest: text, next: isWaiting ? "wait" : "done" };
   }
 
   /** Everything but strings: punctuation, bare keys, numbers and words. */

@@ -1,9 +1,9 @@
 // GLM 4.5 and later: <tool_call>name, then <arg_key>k</arg_key><arg_value>v</arg_value> for each argument, then </tool_call>.
 
-import { partialTagLen } from "./call-reader.js";
 import type { CallSink } from "./call-sink.js";
 import { ParameterWriter } from "./parameter-writer.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
+import { firstTag, partialTagLen } from "./tags.js";
 import type { ToolFormat, ToolSet } from "./tool-format.js";
 
 const OPEN = "<tool_call>";
@@ -28,19 +28,14 @@ class GlmBody implements CallBody {
     return this.#state === "pairs" ? this.#takePair(text) : this.#takeValue(text);
   }
 
-  end(rest: string, sink: CallSink): void {
-    if (this.#state === "name") sink.text(OPEN + rest);
-  }
-
   #takeName(text: string, sink: CallSink): Taken {
-    const name = /^\s*([\w.-]+)\s*(?=<arg_key>|<\/tool_call>|\n)/.exec(text);
+    const name = /^\s*(?:([\w.-]+)\s*(?=<arg_key>|<\/tool_call>|\n)|(?=<arg_key>|<\/tool_call>))/.exec(text);
     if (name === null) {
       // Nothing that a name could begin with: no call of this form.
-      if (/^\s*[\w.-]*\s*(?:<[\w/]{0,12}>?)?$/.test(text)) return { rest: text, next: "wait" };
-      sink.text(OPEN + text);
-      return { rest: "", next: "done" };
+      const isWaiting = /^\s*[\w.-]*\s*(?:<[\w/]{0,12}>?)?$/.test(text);
+      return { rest: text, next: isWaiting ? "wait" : "done" };
     }
-    this.#tool = name[1]!;
+    this.#tool = name[1] ?? "";
     sink.call(this.#tool);
     this.#writer = new ParameterWriter(sink);
     this.#state = "pairs";
@@ -48,19 +43,19 @@ class GlmBody implements CallBody {
   }
 
   #takePair(text: string): Taken {
-    const close = text.indexOf(CLOSE);
-    const key = text.indexOf(KEY);
-    if (close >= 0 && (key < 0 || close < key)) {
+    // Models forget the end of a call before the next one, and a key's value before either.
+    const first = firstTag(text, [KEY, CLOSE, OPEN]);
+    const found = first?.tag === KEY ? firstTag(text, [VALUE, CLOSE, OPEN], first.at) : first;
+    if (first === null || found === null) return { rest: text, next: "wait" };
+    if (found.tag !== VALUE) {
       this.#writer!.close();
-      return { rest: text.slice(close + CLOSE.length), next: "done" };
+      return { rest: text.slice(found.tag === CLOSE ? found.at + CLOSE.length : found.at), next: "done" };
     }
-    const value = text.indexOf(VALUE, key);
-    if (key < 0 || value < 0) return { rest: text, next: "wait" };
-    const end = text.indexOf(KEY_END, key);
-    const name = text.slice(key + KEY.length, end < 0 || end > value ? value : end).trim();
+    const end = text.indexOf(KEY_END, first.at);
+    const name = text.slice(first.at + KEY.length, end < 0 || end > found.at ? found.at : end).trim();
     this.#writer!.begin(name, this.#tools.parameter(this.#tool, name));
     this.#state = "value";
-    return { rest: text.slice(value + VALUE.length), next: "go" };
+    return { rest: text.slice(found.at + VALUE.length), next: "go" };
   }
 
   #takeValue(text: string): Taken {

@@ -4,68 +4,53 @@
 import { CallReader } from "./call-reader.js";
 import type { CallSink } from "./call-sink.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
-import type { ToolEvent, ToolFormat } from "./tool-format.js";
+import type { ToolFormat } from "./tool-format.js";
 
 const OPEN = "<|tool_call|>";
 const CLOSE = "<|/tool_call|>";
 
 class ListBody implements CallBody {
   readonly #reader = new CallReader(null);
-  #isStarted = false;
-  #isOver = false;
-  #isReading = false;
-  #hasCalls = false;
+  #state: "start" | "list" | "object" | "over" = "start";
+  #hasObjects = false;
+
+  get isInCall(): boolean {
+    return this.#state === "object";
+  }
+
+  get isEmpty(): boolean {
+    return this.#state === "over" && !this.#hasObjects;
+  }
 
   take(text: string, sink: CallSink): Taken {
-    if (this.#isReading) return this.#read(text, sink);
+    if (this.#state === "object") return this.#takeObject(text, sink);
     const rest = text.trimStart();
-    if (rest === "") return { rest, next: "wait" };
-    if (this.#isOver) {
-      if (rest.startsWith(CLOSE)) return { rest: rest.slice(CLOSE.length), next: "done" };
-      return { rest: text, next: CLOSE.startsWith(rest) ? "wait" : "done" };
+    if (rest === "") return { rest: text, next: "wait" };
+    switch (this.#state) {
+      case "start":
+        return rest[0] === "[" ? this.#go("list", rest.slice(1)) : { rest: text, next: "done" };
+      case "list":
+        if (rest[0] === ",") return this.#go("list", rest.slice(1));
+        if (rest[0] === "]") return this.#go("over", rest.slice(1));
+        this.#hasObjects = true;
+        return this.#go("object", rest);
+      case "over":
+        if (rest.startsWith(CLOSE)) return { rest: rest.slice(CLOSE.length), next: "done" };
+        return { rest: text, next: CLOSE.startsWith(rest) ? "wait" : "done" };
     }
-    if (!this.#isStarted) {
-      if (rest[0] !== "[") {
-        sink.text(OPEN + text);
-        return { rest: "", next: "done" };
-      }
-      this.#isStarted = true;
-      return { rest: rest.slice(1), next: "go" };
-    }
-    if (rest[0] === ",") return { rest: rest.slice(1), next: "go" };
-    if (rest[0] === "]") {
-      this.#isOver = true;
-      return { rest: rest.slice(1), next: "go" };
-    }
-    this.#isReading = true;
-    return { rest, next: "go" };
   }
 
-  #read(text: string, sink: CallSink): Taken {
-    const events: ToolEvent[] = [];
-    const { at, status } = this.#reader.read(text, 0, events);
-    this.#forward(events, sink);
-    const rest = text.slice(at);
+  #takeObject(text: string, sink: CallSink): Taken {
+    const { rest, status } = this.#reader.read(text, sink);
     if (status === "more") return { rest, next: "wait" };
-    this.#isReading = false;
-    const raw = this.#reader.reset();
-    if (status === "done") return { rest, next: "go" };
-    if (!this.#hasCalls) sink.text(`${OPEN}[${raw}`);
-    return { rest, next: "done" };
+    this.#reader.reset();
+    this.#state = "list";
+    return { rest, next: status === "done" ? "go" : "done" };
   }
 
-  end(rest: string, sink: CallSink): void {
-    const raw = this.#reader.reset();
-    if (!this.#hasCalls) sink.text(OPEN + (this.#isStarted ? "[" : "") + raw + rest);
-  }
-
-  #forward(events: readonly ToolEvent[], sink: CallSink): void {
-    for (const event of events) {
-      if (event.kind === "call") {
-        this.#hasCalls = true;
-        sink.call(event.name);
-      } else if (event.kind === "arguments") sink.arguments(event.text);
-    }
+  #go(state: "list" | "object" | "over", rest: string): Taken {
+    this.#state = state;
+    return { rest, next: "go" };
   }
 }
 

@@ -16,6 +16,8 @@ class HarmonyParser implements ToolParser {
   #state: "header" | "body" = "header";
   #channel: Channel = "text";
   #hasHeader = false;
+  /** The message is a call without a name: text, with its header and its end. */
+  #isNameless = false;
   #held = "";
 
   push(text: string): ToolEvent[] {
@@ -48,14 +50,17 @@ class HarmonyParser implements ToolParser {
   }
 
   #open(header: string): void {
-    const recipient = /to=(?:functions\.)?([\w.-]+)/.exec(header)?.[1];
+    const recipient = /to=(?:functions\.([\w.-]*)|([\w.-]+))/.exec(header);
+    const name = recipient?.[1] ?? recipient?.[2] ?? "assistant";
     const channel = /<\|channel\|>\s*(\w+)/.exec(header)?.[1];
     this.#hasHeader = true;
     this.#state = "body";
-    if (recipient !== undefined && recipient !== "assistant") {
+    this.#isNameless = name === "";
+    if (name !== "" && name !== "assistant") {
       this.#channel = "call";
-      this.#sink.call(recipient);
-    } else this.#channel = channel === "analysis" ? "reasoning" : "text";
+      this.#sink.call(name);
+    } else this.#channel = channel === "analysis" && !this.#isNameless ? "reasoning" : "text";
+    if (this.#isNameless) this.#sink.text(header + MESSAGE);
   }
 
   #readBody(): boolean {
@@ -69,7 +74,8 @@ class HarmonyParser implements ToolParser {
       }
     }
     if (end >= 0) {
-      this.#show(this.#held.slice(0, end));
+      const isOfMessage = this.#isNameless && marker !== "<|start|>";
+      this.#show(this.#held.slice(0, isOfMessage ? end + marker.length : end));
       this.#held = this.#held.slice(end + marker.length);
       this.#state = "header";
       return this.#held !== "";

@@ -1,69 +1,56 @@
 // Llama 3: the answer is a call or it is not. {"name": ..., "parameters": {...}}, perhaps after <|python_tag|>, several separated
-// by semicolons. An answer that begins with another JSON object is text.
+// by semicolons. Objects that name no tool are text.
 
-import { CallReader, pushText } from "./call-reader.js";
-import { isSpace } from "./call-scanner.js";
+import { BareCalls } from "./bare-calls.js";
+import { CallSink } from "./call-sink.js";
 import type { ToolEvent, ToolFormat, ToolParser, ToolSet } from "./tool-format.js";
 
 const TAG = "<|python_tag|>";
 
 class Llama3Parser implements ToolParser {
-  readonly #reader: CallReader;
-  #state: "start" | "call" | "between" | "text" = "start";
+  readonly #sink = new CallSink();
+  readonly #calls: BareCalls;
+  #state: "start" | "calls" | "text" = "start";
   #held = "";
 
   constructor({ names }: ToolSet) {
-    this.#reader = new CallReader(names);
+    this.#calls = new BareCalls(names, /^[\s;,]*/, this.#sink);
   }
 
   push(text: string): ToolEvent[] {
-    const events: ToolEvent[] = [];
     this.#held += text;
-    while (this.#held !== "" && this.#advance(events));
-    return events;
+    if (this.#state === "start") this.#readStart();
+    if (this.#state === "calls") this.#readCalls();
+    if (this.#state === "text") this.#showHeld();
+    return this.#sink.take();
   }
 
   flush(): ToolEvent[] {
-    const events: ToolEvent[] = [];
-    if (this.#state === "call") pushText(events, this.#reader.reset());
-    else if (this.#state !== "between") pushText(events, this.#held);
-    return events;
+    if (this.#state === "calls") this.#calls.end();
+    else this.#showHeld();
+    return this.#sink.take();
   }
 
-  #advance(events: ToolEvent[]): boolean {
-    switch (this.#state) {
-      case "start": {
-        const rest = this.#held.trimStart();
-        if (TAG.startsWith(rest)) return false; // also nothing but white space yet
-        const body = rest.startsWith(TAG) ? rest.slice(TAG.length).trimStart() : rest;
-        if (body === "") return false;
-        if (body[0] === "{") this.#held = body;
-        this.#state = body[0] === "{" ? "call" : "text";
-        return true;
-      }
-      case "call": {
-        const { at, status } = this.#reader.read(this.#held, 0, events);
-        this.#held = this.#held.slice(at);
-        if (status === "more") return false;
-        const raw = this.#reader.reset();
-        if (status === "invalid") this.#held = raw + this.#held;
-        this.#state = status === "done" ? "between" : "text";
-        return true;
-      }
-      case "between": {
-        let at = 0;
-        while (at < this.#held.length && (isSpace(this.#held[at]!) || this.#held[at] === ";" || this.#held[at] === ","))
-          at++;
-        this.#held = this.#held.slice(at);
-        if (this.#held === "") return false;
-        this.#state = this.#held[0] === "{" ? "call" : "text";
-        return true;
-      }
-      case "text":
-        pushText(events, this.#held);
-        this.#held = "";
-        return false;
-    }
+  #readStart(): void {
+    const rest = this.#held.trimStart();
+    if (TAG.startsWith(rest)) return; // also nothing but white space yet
+    const body = rest.startsWith(TAG) ? rest.slice(TAG.length).trimStart() : rest;
+    if (body === "") return;
+    this.#state = body[0] === "{" ? "calls" : "text";
+    if (this.#state === "text") return;
+    this.#sink.hold(this.#held.slice(0, this.#held.length - body.length));
+    this.#held = body;
+  }
+
+  #readCalls(): void {
+    const rest = this.#calls.take(this.#held);
+    this.#held = rest ?? "";
+    if (rest !== null) this.#state = "text";
+  }
+
+  #showHeld(): void {
+    this.#sink.text(this.#held);
+    this.#held = "";
   }
 }
 

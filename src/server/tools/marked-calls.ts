@@ -3,6 +3,7 @@
 import { ValueScanner } from "./call-scanner.js";
 import type { CallSink } from "./call-sink.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
+import { firstTag } from "./tags.js";
 import type { ToolFormat } from "./tool-format.js";
 
 interface Markers {
@@ -12,42 +13,44 @@ interface Markers {
   readonly callEnd: string;
   /** Between what names the call and its arguments. */
   readonly separator: string;
-  /** The name, given what stands before the separator and between it and the arguments. */
+  /** The name, given what stands before the separator and between it and the arguments; "" where there is none. */
   nameOf(before: string, after: string): string;
 }
 
+type State = "section" | "head" | "arguments" | "tail";
+
 class MarkedBody implements CallBody {
   readonly #markers: Markers;
-  #state: "section" | "head" | "arguments" | "tail" = "section";
+  #state: State = "section";
   #value = new ValueScanner();
   #numShown = 0;
-  #numCalls = 0;
+  #hasHeads = false;
+  #isClosed = false;
 
   constructor(markers: Markers) {
     this.#markers = markers;
   }
 
+  get isInCall(): boolean {
+    return this.#state !== "section";
+  }
+
+  get isEmpty(): boolean {
+    return this.#isClosed && !this.#hasHeads;
+  }
+
   take(text: string, sink: CallSink): Taken {
-    const { call, callEnd, close, separator, nameOf } = this.#markers;
     switch (this.#state) {
       case "section": {
+        const { call, close } = this.#markers;
         const rest = text.trimStart();
-        if (rest.startsWith(call)) return this.#go("head", rest.slice(call.length));
-        if (rest.startsWith(close)) return { rest: rest.slice(close.length), next: "done" };
-        if (call.startsWith(rest) || close.startsWith(rest)) return { rest, next: "wait" };
-        if (this.#numCalls === 0) sink.text(this.#markers.open + text);
-        return { rest: this.#numCalls === 0 ? "" : rest, next: "done" };
+        if (rest.startsWith(call)) return this.#go("head", rest);
+        this.#isClosed = rest.startsWith(close);
+        if (this.#isClosed) return { rest: rest.slice(close.length), next: "done" };
+        return { rest, next: call.startsWith(rest) || close.startsWith(rest) ? "wait" : "done" };
       }
-      case "head": {
-        const at = text.indexOf(separator);
-        const brace = at < 0 ? -1 : text.indexOf("{", at);
-        if (brace < 0) return { rest: text, next: "wait" };
-        sink.call(nameOf(text.slice(0, at).trim(), text.slice(at + separator.length, brace).trim()));
-        this.#numCalls++;
-        this.#value = new ValueScanner();
-        this.#numShown = 0;
-        return this.#go("arguments", text.slice(brace));
-      }
+      case "head":
+        return this.#takeHead(text, sink);
       case "arguments": {
         let at = 0;
         let status: "more" | "end" | "past" = "more";
@@ -56,20 +59,35 @@ class MarkedBody implements CallBody {
         this.#numShown = this.#value.text.length;
         return status === "more" ? { rest: "", next: "wait" } : this.#go("tail", text.slice(at));
       }
-      case "tail": {
-        const end = text.indexOf(callEnd);
-        if (end < 0) return { rest: text, next: "wait" };
-        return this.#go("section", text.slice(end + callEnd.length));
-      }
+      case "tail":
+        return this.#takeEnd(text, 0, text.length) ?? { rest: text, next: "wait" };
     }
   }
 
-  end(rest: string, sink: CallSink): void {
-    if (this.#numCalls > 0) return;
-    sink.text(this.#markers.open + (this.#state === "head" ? this.#markers.call : "") + rest);
+  #takeHead(text: string, sink: CallSink): Taken {
+    const { call, separator, nameOf } = this.#markers;
+    this.#hasHeads = true;
+    const at = text.indexOf(separator);
+    const brace = at < 0 ? -1 : text.indexOf("{", at);
+    // Without an object it is no call, and the next one's is not its own.
+    const end = this.#takeEnd(text, call.length, brace < 0 ? text.length : brace);
+    if (end !== null) return end;
+    if (brace < 0) return { rest: text, next: "wait" };
+    sink.call(nameOf(text.slice(call.length, at).trim(), text.slice(at + separator.length, brace).trim()));
+    this.#value = new ValueScanner();
+    this.#numShown = 0;
+    return this.#go("arguments", text.slice(brace));
   }
 
-  #go(state: "section" | "head" | "arguments" | "tail", rest: string): Taken {
+  /** The end of a call between two places of the text. Models forget it before the next one or before the end of all. */
+  #takeEnd(text: string, start: number, limit: number): Taken | null {
+    const { call, callEnd, close } = this.#markers;
+    const found = firstTag(text, [callEnd, call, close], start);
+    if (found === null || found.at >= limit) return null;
+    return this.#go("section", text.slice(found.tag === callEnd ? found.at + callEnd.length : found.at));
+  }
+
+  #go(state: State, rest: string): Taken {
     this.#state = state;
     return { rest, next: "go" };
   }
@@ -91,7 +109,10 @@ export const DEEPSEEK = markedFormat("deepseek", {
   callEnd: "<｜tool▁call▁end｜>",
   separator: "<｜tool▁sep｜>",
   // V3: function<sep>name, then the object in a fenced block. V3.1: name<sep>object.
-  nameOf: (before, after) => (after === "" ? before : after.split("\n")[0]!.trim()),
+  nameOf: (before, after) => {
+    const line = after.split("\n")[0]!.trim();
+    return after === "" ? before : line.startsWith("```") ? "" : line;
+  },
 });
 
 export const KIMI = markedFormat("kimi", {

@@ -1,167 +1,148 @@
 // Mistral: [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...] in older models, [TOOL_CALLS]name[ARGS]{...} in newer ones.
 // Forced calls come as the bare list, since the marker is a special token that no grammar can ask for.
 
-import { CallReader, partialTagLen, pushText } from "./call-reader.js";
-import { isSpace, ValueScanner } from "./call-scanner.js";
+import { BareCalls } from "./bare-calls.js";
+import { CallReader } from "./call-reader.js";
+import { ValueScanner } from "./call-scanner.js";
+import { CallSink } from "./call-sink.js";
+import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
 import type { ToolEvent, ToolFormat, ToolParser, ToolSet } from "./tool-format.js";
 
 const TAG = "[TOOL_CALLS]";
 const ARGS = "[ARGS]";
 
-class MistralParser implements ToolParser {
-  readonly #reader: CallReader;
-  readonly #bareReader: CallReader;
-  #state: "start" | "text" | "tagged" | "list" | "call" | "between" | "name" | "arguments" | "after" = "start";
-  #held = "";
+type State = "tagged" | "list" | "object" | "between" | "name" | "arguments" | "after";
+
+/** What stands after the marker. */
+class MistralBody implements CallBody {
+  readonly #reader = new CallReader(null);
+  #state: State = "tagged";
   #value = new ValueScanner();
   #taken = 0;
-  /** The list came without the marker: it is one only if it names a known tool. */
-  #isBare = false;
+  #isEmpty = true;
 
-  constructor({ names }: ToolSet) {
-    this.#reader = new CallReader(null);
-    this.#bareReader = new CallReader(names);
+  /** Of a list; a call of the newer form has a marker of its own. */
+  get isInCall(): boolean {
+    return this.#state === "object";
   }
 
-  push(text: string): ToolEvent[] {
-    const events: ToolEvent[] = [];
-    this.#held += text;
-    while (this.#held !== "" && this.#advance(events));
-    return events;
+  get isEmpty(): boolean {
+    return this.#isEmpty;
   }
 
-  flush(): ToolEvent[] {
-    const events: ToolEvent[] = [];
-    if (this.#state === "call") {
-      const raw = this.#active.reset();
-      if (raw !== "") pushText(events, this.#isBare ? `[${raw}` : raw);
-    } else if (this.#state === "text" || this.#state === "start") pushText(events, this.#held);
-    else if (this.#state === "name") pushText(events, TAG + this.#held);
-    return events;
-  }
-
-  get #active(): CallReader {
-    return this.#isBare ? this.#bareReader : this.#reader;
-  }
-
-  #advance(events: ToolEvent[]): boolean {
+  take(text: string, sink: CallSink): Taken {
     switch (this.#state) {
-      case "start":
-        return this.#readStart();
-      case "text":
-        return this.#readText(events);
       case "tagged":
-        return this.#skipTo((char) => (char === "[" || char === "{" ? "list" : "name"));
       case "list":
-        return this.#readList();
-      case "call":
-        return this.#readCall(events);
       case "between":
-        return this.#readBetween();
+        return this.#takeBeside(text);
+      case "object":
+        return this.#takeObject(text, sink);
       case "name":
-        return this.#readName(events);
+        return this.#takeName(text, sink);
       case "arguments":
-        return this.#readArguments(events);
-      case "after":
-        return this.#readAfter();
+        return this.#takeArguments(text, sink);
+      case "after": {
+        // Between calls of the newer form, or after the list: another marker, or text.
+        const rest = text.trimStart();
+        const isWaiting = rest === "" || (TAG.startsWith(rest) && rest !== TAG);
+        return { rest: text, next: isWaiting ? "wait" : "done" };
+      }
     }
   }
 
-  /** A list of objects at the very beginning may be forced calls. */
-  #readStart(): boolean {
-    const rest = this.#held.trimStart();
-    if (rest === "" || /^\[\s*$/.test(rest)) return false;
-    const list = /^\[\s*(?=\{)/.exec(rest);
-    this.#isBare = list !== null;
-    if (list !== null) this.#held = rest.slice(list[0].length);
-    this.#state = list === null ? "text" : "call";
-    return true;
+  /** After the marker, in a list or behind a call by name and arguments: the next one, the list's end, or something else. */
+  #takeBeside(text: string): Taken {
+    const rest = text.trimStart();
+    if (rest === "" || (this.#state === "tagged" && ARGS.startsWith(rest))) return { rest: text, next: "wait" };
+    const char = rest[0]!;
+    if (char === "{") return this.#go("object", rest, false);
+    if (this.#state === "tagged") {
+      if (char !== "[" || rest.startsWith(ARGS)) return this.#go("name", rest, false);
+      return this.#go("list", rest.slice(1));
+    }
+    if (char === ",") return this.#go("list", rest.slice(1));
+    if (char === "]") return this.#go("after", rest.slice(1));
+    return this.#go("after", text, false);
   }
 
-  #readText(events: ToolEvent[]): boolean {
-    const at = this.#held.indexOf(TAG);
-    const end = at >= 0 ? at : this.#held.length - partialTagLen(this.#held, TAG);
-    // White space is held too: it may only separate text and calls.
-    const sure = this.#held.slice(0, end).trimEnd().length;
-    pushText(events, this.#held.slice(0, sure));
-    this.#held = this.#held.slice(at >= 0 ? at + TAG.length : sure);
-    if (at < 0) return false;
-    this.#isBare = false;
-    this.#state = "tagged";
-    return true;
+  #takeObject(text: string, sink: CallSink): Taken {
+    const { rest, status } = this.#reader.read(text, sink);
+    if (status === "more") return { rest, next: "wait" };
+    this.#reader.reset();
+    this.#state = "between";
+    return { rest, next: status === "done" ? "go" : "done" };
   }
 
-  #readList(): boolean {
-    return this.#skipTo((char) => {
-      if (char === "[" || char === ",") {
-        this.#held = this.#held.slice(1);
-        return "list";
-      }
-      if (char === "{") return "call";
-      if (char === "]") this.#held = this.#held.slice(1);
-      return "after";
-    });
+  #takeName(text: string, sink: CallSink): Taken {
+    const brace = text.indexOf("{");
+    const tag = text.indexOf(TAG);
+    if (tag >= 0 && (brace < 0 || tag < brace)) return { rest: text.slice(tag), next: "done" };
+    if (brace < 0) return { rest: text, next: "wait" };
+    sink.call(text.slice(0, brace).replace(ARGS, "").trim());
+    return this.#go("arguments", text.slice(brace));
   }
 
-  #readCall(events: ToolEvent[]): boolean {
-    const { at, status } = this.#active.read(this.#held, 0, events);
-    this.#held = this.#held.slice(at);
-    if (status === "more") return false;
-    const raw = this.#active.reset();
-    if (status === "invalid") pushText(events, this.#isBare ? `[${raw}` : raw);
-    this.#state = status === "done" ? "between" : "text";
-    return true;
-  }
-
-  /** After a call by name and arguments: the next one of its list, the list's end, or what begins with a marker of its own. */
-  #readBetween(): boolean {
-    return this.#skipTo((char) => {
-      if (char === "{") return "call";
-      if (char === "," || char === "]") this.#held = this.#held.slice(1);
-      return char === "," ? "list" : "after";
-    });
-  }
-
-  #readName(events: ToolEvent[]): boolean {
-    const brace = this.#held.indexOf("{");
-    if (brace < 0) return false;
-    const name = this.#held.slice(0, brace).replace(ARGS, "").trim();
-    this.#held = this.#held.slice(brace);
-    this.#reader.begin(name, events);
-    this.#value = new ValueScanner();
-    this.#taken = 0;
-    this.#state = "arguments";
-    return true;
-  }
-
-  #readArguments(events: ToolEvent[]): boolean {
+  #takeArguments(text: string, sink: CallSink): Taken {
     let at = 0;
     let isOver = false;
-    while (at < this.#held.length && !isOver) isOver = this.#value.push(this.#held[at++]!) === "end";
-    this.#held = this.#held.slice(at);
-    const text = this.#value.text.slice(this.#taken);
+    while (at < text.length && !isOver) isOver = this.#value.push(text[at++]!) === "end";
+    sink.arguments(this.#value.text.slice(this.#taken));
     this.#taken = this.#value.text.length;
-    if (text !== "") events.push({ kind: "arguments", index: this.#reader.numCalls - 1, text });
-    if (isOver) this.#state = "after";
-    return isOver;
+    return isOver ? this.#go("after", text.slice(at)) : { rest: "", next: "wait" };
   }
 
-  /** Between calls of the newer form, or after the list: another marker, or text. */
-  #readAfter(): boolean {
-    const rest = this.#held.trimStart();
-    this.#held = rest;
-    if (rest === "" || (TAG.startsWith(rest) && rest !== TAG)) return false;
-    this.#state = "text";
-    return true;
+  #go(state: State, rest: string, isEmpty = this.#isEmpty): Taken {
+    this.#state = state;
+    this.#isEmpty = isEmpty;
+    return { rest, next: "go" };
+  }
+}
+
+class MistralParser implements ToolParser {
+  readonly #sink = new CallSink();
+  readonly #sections = new SectionParser(TAG, () => new MistralBody(), this.#sink);
+  readonly #calls: BareCalls;
+  #state: "start" | "list" | "sections" = "start";
+  #held = "";
+
+  constructor({ names }: ToolSet) {
+    this.#calls = new BareCalls(names, /^[\s,]*/, this.#sink);
   }
 
-  #skipTo(choose: (char: string) => "list" | "call" | "name" | "after"): boolean {
-    let at = 0;
-    while (at < this.#held.length && isSpace(this.#held[at]!)) at++;
-    this.#held = this.#held.slice(at);
-    if (this.#held === "") return false;
-    this.#state = choose(this.#held[0]!);
-    return true;
+  push(text: string): ToolEvent[] {
+    this.#held += text;
+    if (this.#state === "start") this.#readStart();
+    if (this.#state === "list") this.#readList();
+    if (this.#state !== "sections") return this.#sink.take();
+    const rest = this.#held;
+    this.#held = "";
+    return this.#sections.push(rest);
+  }
+
+  flush(): ToolEvent[] {
+    if (this.#state === "sections") return this.#sections.flush();
+    if (this.#state === "list") this.#calls.end();
+    else this.#sink.text(this.#held);
+    return this.#sink.take();
+  }
+
+  /** A list of objects at the very beginning may be forced calls. */
+  #readStart(): void {
+    if (/^\s*(?:\[\s*)?$/.test(this.#held)) return;
+    const list = /^\s*\[\s*(?=\{)/.exec(this.#held);
+    this.#state = list === null ? "sections" : "list";
+    if (list === null) return;
+    this.#sink.hold(list[0]);
+    this.#held = this.#held.slice(list[0].length);
+  }
+
+  #readList(): void {
+    const rest = this.#calls.take(this.#held);
+    this.#held = rest ?? "";
+    if (rest === null) return;
+    this.#state = "sections";
+    if (this.#sink.isAfterCall && rest[0] === "]") this.#held = rest.slice(1);
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { check, checkCuts, cutFormats } from "../../../test/support/tool-parser-check.js";
+import { check, checkCuts as checkCutsOf } from "../../../test/support/tool-parser-check.js";
 import type { Engine } from "../../engine/types.js";
 import { GEMMA4 } from "./gemma4.js";
 import { GLM } from "./glm.js";
@@ -10,6 +10,14 @@ import { DEEPSEEK, KIMI } from "./marked-calls.js";
 import { LFM2, LLAMA4 } from "./pythonic.js";
 import type { ToolFormat } from "./tool-format.js";
 import { DEEPSEEK_V4, DEEPSEEK_V32, MINIMAX, QWEN3_CODER, SEED } from "./xml-calls.js";
+
+/** Names of the formats whose answers were cut here. */
+const cutFormats = new Set<string>();
+
+function checkCuts(format: ToolFormat, answer: string): void {
+  cutFormats.add(format.name);
+  checkCutsOf(format, answer);
+}
 
 test("Qwen3-Coder: elements, values by the tools' schemas", () => {
   const two = `I look.

@@ -5,48 +5,58 @@ import { literalEnd, pythonToJson } from "./python-literal.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
 import type { ToolFormat } from "./tool-format.js";
 
-class PythonBody implements CallBody {
-  readonly #open: string;
-  readonly #close: string;
-  #state: "list" | "arguments" = "list";
-  #numCalls = 0;
-  #numArguments = 0;
-  #skipped = "";
+/** A call's name, which may be missing. */
+const CALL = /^([A-Za-z_][\w.-]*)?\s*\(/;
 
-  constructor(open: string, close: string) {
-    this.#open = open;
+class PythonBody implements CallBody {
+  readonly #close: string;
+  #state: "list" | "name" | "arguments" = "list";
+  #hasCalls = false;
+  #numArguments = 0;
+  #isClosed = false;
+
+  constructor(close: string) {
     this.#close = close;
   }
 
-  take(text: string, sink: CallSink): Taken {
-    return this.#state === "list" ? this.#takeList(text, sink) : this.#takeArgument(text, sink);
+  get isInCall(): boolean {
+    return this.#state !== "list";
   }
 
+  get isEmpty(): boolean {
+    return this.#isClosed && !this.#hasCalls;
+  }
+
+  take(text: string, sink: CallSink): Taken {
+    if (this.#state === "name") return this.#takeName(text, sink);
+    return this.#state === "list" ? this.#takeList(text) : this.#takeArgument(text, sink);
+  }
+
+  /** A word that might have become a call's name is text, half a closing marker is nothing. */
   end(rest: string, sink: CallSink): void {
-    if (this.#numCalls === 0) sink.text(this.#open + this.#skipped + rest);
-    // A word that might have become a call's name is text, half a closing marker is nothing.
-    else if (this.#state === "list" && !this.#close.startsWith(rest)) sink.text(rest);
+    if (this.#state === "list" && !this.#close.startsWith(rest)) sink.text(rest);
   }
 
   /** Between calls: brackets, commas and white space, then a name or the end. */
-  #takeList(text: string, sink: CallSink): Taken {
-    const call = /^[\s[,\]]*([A-Za-z_][\w.-]*)\s*\(/.exec(text);
-    if (call !== null) {
-      sink.call(call[1]!);
-      this.#numCalls++;
-      this.#numArguments = 0;
-      this.#state = "arguments";
-      return { rest: text.slice(call[0].length), next: "go" };
+  #takeList(text: string): Taken {
+    const rest = text.replace(/^[\s[,\]]*/, "");
+    if (CALL.test(rest)) {
+      this.#state = "name";
+      return { rest, next: "go" };
     }
-    const lead = /^[\s[,\]]*/.exec(text)![0];
-    const rest = text.slice(lead.length);
-    if (rest.startsWith(this.#close)) return { rest: rest.slice(this.#close.length), next: "done" };
-    if (this.#close.startsWith(rest) || /^[A-Za-z_][\w.-]*\s*$/.test(rest)) {
-      this.#skipped += lead;
-      return { rest, next: "wait" };
-    }
-    if (this.#numCalls === 0) sink.text(this.#open + this.#skipped + text);
-    return { rest: this.#numCalls === 0 ? "" : rest, next: "done" };
+    this.#isClosed = rest.startsWith(this.#close);
+    if (this.#isClosed) return { rest: rest.slice(this.#close.length), next: "done" };
+    const isWaiting = this.#close.startsWith(rest) || /^[A-Za-z_][\w.-]*\s*$/.test(rest);
+    return { rest, next: isWaiting ? "wait" : "done" };
+  }
+
+  #takeName(text: string, sink: CallSink): Taken {
+    const call = CALL.exec(text)!;
+    sink.call(call[1] ?? "");
+    this.#hasCalls = true;
+    this.#numArguments = 0;
+    this.#state = "arguments";
+    return { rest: text.slice(call[0].length), next: "go" };
   }
 
   #takeArgument(text: string, sink: CallSink): Taken {
@@ -74,7 +84,7 @@ function pythonFormat(name: string, open: string, close: string): ToolFormat {
     name,
     needsSpecialTokens: true,
     shape: null,
-    createParser: () => new SectionParser(open, () => new PythonBody(open, close)),
+    createParser: () => new SectionParser(open, () => new PythonBody(close)),
   };
 }
 

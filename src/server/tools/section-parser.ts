@@ -1,11 +1,12 @@
-// Text in which calls stand between markers: outside them it is shown as it comes, inside a body reads it.
+// Text in which calls stand between markers: outside them it is shown as it comes, inside a body reads it. Where no call comes of a
+// section, all of it is text, markers and white space included; beside calls only what looks like one and has no name.
 
-import { partialTagLen } from "./call-reader.js";
 import { CallSink } from "./call-sink.js";
+import { partialTagLen } from "./tags.js";
 import type { ToolEvent, ToolParser } from "./tool-format.js";
 
 export interface Taken {
-  /** What is left of the text. */
+  /** What is left of the text: an end of it. */
   readonly rest: string;
   /** go: take again; wait: more text is needed; done: the rest is text again. */
   readonly next: "go" | "wait" | "done";
@@ -13,24 +14,31 @@ export interface Taken {
 
 /** Reads what stands after an opening marker. */
 export interface CallBody {
+  /** In sections of several calls: what is taken next belongs to a call. No step takes beyond a call's beginning or its end. */
+  readonly isInCall?: boolean;
+  /** Nothing stood in the section: its markers are no text. */
+  readonly isEmpty?: boolean;
   take(text: string, sink: CallSink): Taken;
-  /**
-   * The answer ends here, with `rest` not taken. Where no call came of it, all of it is shown as text; else the rest is the
-   * beginning of a marker, and no part of an argument.
-   */
-  end(rest: string, sink: CallSink): void;
+  /** The answer ends here, after calls and with `rest` not taken: the beginning of a marker, and no part of an argument. */
+  end?(rest: string, sink: CallSink): void;
 }
 
 export class SectionParser implements ToolParser {
   readonly #open: string;
   readonly #createBody: () => CallBody;
-  readonly #sink = new CallSink();
+  readonly #sink: CallSink;
   #body: CallBody | null = null;
   #held = "";
+  /** Calls before the section, and before the call under way. */
+  #numBeforeSection = 0;
+  #numBeforeCall = 0;
+  /** Of the call under way, as long as it has no name. */
+  #call = "";
 
-  constructor(open: string, createBody: () => CallBody) {
+  constructor(open: string, createBody: () => CallBody, sink = new CallSink()) {
     this.#open = open;
     this.#createBody = createBody;
+    this.#sink = sink;
   }
 
   push(text: string): ToolEvent[] {
@@ -41,30 +49,73 @@ export class SectionParser implements ToolParser {
 
   flush(): ToolEvent[] {
     if (this.#body === null) this.#sink.text(this.#held);
-    else this.#body.end(this.#held, this.#sink);
+    else this.#end(this.#body);
     return this.#sink.take();
   }
 
   #readText(): boolean {
     const held = this.#held;
     const at = held.indexOf(this.#open);
-    if (at >= 0) {
-      this.#sink.text(held.slice(0, at).trimEnd());
-      this.#held = held.slice(at + this.#open.length);
-      this.#body = this.#createBody();
-      return true;
-    }
     // White space is held too: it may only separate calls.
-    const sure = held.slice(0, held.length - partialTagLen(held, this.#open)).trimEnd().length;
+    const end = at >= 0 ? at : held.length - partialTagLen(held, this.#open);
+    const sure = held.slice(0, end).trimEnd().length;
     this.#sink.text(held.slice(0, sure));
-    this.#held = held.slice(sure);
-    return false;
+    if (at < 0) {
+      this.#held = held.slice(sure);
+      return false;
+    }
+    const start = at + this.#open.length;
+    this.#sink.hold(held.slice(sure, start));
+    this.#held = held.slice(start);
+    this.#body = this.#createBody();
+    this.#numBeforeSection = this.#sink.numCalls;
+    return true;
   }
 
   #readBody(body: CallBody): boolean {
+    const wasInCall = body.isInCall === true;
     const { rest, next } = body.take(this.#held, this.#sink);
+    this.#record(this.#held.slice(0, this.#held.length - rest.length), wasInCall);
     this.#held = rest;
-    if (next === "done") this.#body = null;
+    const isInCall = body.isInCall === true;
+    if (wasInCall && !isInCall) this.#endCall();
+    else if (isInCall && !wasInCall) this.#numBeforeCall = this.#sink.numCalls;
+    if (next === "done") this.#close(body);
     return next !== "wait" && rest !== "";
+  }
+
+  get #hasCalls(): boolean {
+    return this.#sink.numCalls > this.#numBeforeSection;
+  }
+
+  #record(read: string, isOfCall: boolean): void {
+    if (!isOfCall) {
+      if (!this.#hasCalls) this.#sink.hold(read);
+    } else if (this.#sink.numCalls === this.#numBeforeCall) this.#call += read;
+  }
+
+  #endCall(): void {
+    if (this.#sink.numCalls === this.#numBeforeCall) {
+      if (this.#hasCalls) this.#sink.text(this.#call);
+      else this.#sink.hold(this.#call, this.#call);
+    }
+    this.#call = "";
+    this.#sink.endCall();
+  }
+
+  #close(body: CallBody): void {
+    if (body.isEmpty) this.#sink.forget();
+    else this.#sink.release();
+    this.#sink.endCall();
+    this.#body = null;
+  }
+
+  /** Of a call that is cut before its name is known nothing is shown beside others. */
+  #end(body: CallBody): void {
+    const isOfCall = body.isInCall === true && (this.#sink.isNameless || !this.#hasCalls);
+    if (this.#hasCalls && !isOfCall) body.end?.(this.#held, this.#sink);
+    this.#record(this.#held, isOfCall);
+    if (isOfCall) this.#endCall();
+    this.#close(body);
   }
 }
