@@ -5,11 +5,11 @@ import { isTrue, toIndex } from "./semantics.js";
 import { Text } from "./text.js";
 import { type Arguments, typeName, type Value } from "./values.js";
 
-/** The values in the order of `parameters`, undefined where none was given. */
+/** The values in the order of `parameters`, undefined where none was given. Those without a name are given by place alone. */
 export function bind(
   name: string,
   args: Arguments,
-  parameters: readonly string[],
+  parameters: readonly (string | null)[],
   numNeeded = 0,
 ): (Value | undefined)[] {
   if (args.positional.length > parameters.length) {
@@ -23,7 +23,9 @@ export function bind(
     values[at] = value;
   }
   for (let i = 0; i < numNeeded; i++) {
-    if (values[i] === undefined) throw new TemplateError(`${name}() missing required argument '${parameters[i]}'`);
+    if (values[i] !== undefined) continue;
+    const missing = parameters[i] === null ? "an argument" : `required argument '${parameters[i]}'`;
+    throw new TemplateError(`${name}() missing ${missing}`);
   }
   return values;
 }

@@ -49,7 +49,7 @@ export class Evaluator implements FilterContext {
   }
 
   callTest(name: string, value: Value, args: Arguments): boolean {
-    return runTest(name, value, args.positional);
+    return runTest(name, value, args);
   }
 
   #runNode(node: Node, scope: Scope, out: Text[]): Flow {

@@ -5,6 +5,7 @@ import { Budget, TemplateError } from "./errors.js";
 import { FILTERS } from "./filters.js";
 import { readJson } from "./json.js";
 import { JinjaTemplate } from "./template.js";
+import { TESTS } from "./tests.js";
 import { CONTENT, OWN, type Text } from "./text.js";
 import { Dict, fromOutside } from "./values.js";
 
@@ -143,6 +144,26 @@ test("no filter takes more arguments than it has, nor names it does not know, an
     ["round(1, 'ceil', 2)", "round() takes at most 2 arguments (3 given)"],
   ])
     assert.throws(() => renderWith(`{{ 'a' | ${call} }}`, {}), { message });
+});
+
+test("no test takes more arguments than it has, nor fewer, nor names it does not know", () => {
+  const refused = (call: string, message: string) =>
+    assert.throws(() => renderWith(`{{ 'a' is ${call} }}`, {}), { name: "TemplateError", message }, call);
+  for (const name of TESTS.keys()) {
+    if (!/^\w+$/.test(name)) continue; // for select alone
+    const takesOne = TESTS.get(name)!.length > 1;
+    const takes = takesOne ? "at most 1 argument" : "no arguments";
+    refused(`${name}(1, 2)`, `${name}() takes ${takes} (2 given)`);
+    refused(`${name}(nope=1)`, `${name}() got an unexpected keyword argument 'nope'`);
+    if (!takesOne) refused(`${name} 1`, `${name}() takes no arguments (1 given)`);
+  }
+  refused("divisibleby", "divisibleby() missing required argument 'num'");
+  refused("divisibleby(1, num=1)", "divisibleby() got multiple values for argument 'num'");
+  refused("eq()", "eq() missing an argument");
+  refused("eq(b='a')", "eq() got an unexpected keyword argument 'b'");
+  assert.throws(() => renderWith("{{ [1] | select('>', 1, 2) | list }}", {}), {
+    message: ">() takes at most 1 argument (2 given)",
+  });
 });
 
 test("a filter of what is not there names it", () => {

@@ -1,25 +1,43 @@
 // The tests after `is`.
 
+import { bind } from "./arguments.js";
 import { TemplateError } from "./errors.js";
 import { FILTERS } from "./filters.js";
 import { comparison } from "./operators.js";
 import { isTrue, tryIterate, tryNumber } from "./semantics.js";
 import { Text } from "./text.js";
-import { Callable, Dict, List, Opaque, Range, Tuple, typeName, Undefined, type Value } from "./values.js";
+import {
+  type Arguments,
+  Callable,
+  Dict,
+  List,
+  Opaque,
+  Range,
+  Tuple,
+  typeName,
+  Undefined,
+  type Value,
+} from "./values.js";
 
-type Test = (value: Value, ...args: Value[]) => boolean;
+/** Of a value alone, or of a value and another. */
+type Test = (value: Value, other: Value) => boolean;
 
 const compareBy =
   (operator: string): Test =>
-  (value, other = null) =>
+  (value, other) =>
     comparison(operator, value, other);
 
-function modulo(value: Value, by: bigint): bigint | number {
+function modulo(value: Value, by: Value): bigint | number {
   if (value instanceof Undefined) value.fail();
+  if (by instanceof Undefined) by.fail();
   const number = tryNumber(value);
-  if (number === null) throw new TemplateError(`unsupported operand type(s) for %: '${typeName(value)}' and 'int'`);
-  if (by === 0n) throw new TemplateError("integer modulo by zero");
-  return typeof number === "bigint" ? number % by : number % Number(by);
+  const divisor = tryNumber(by);
+  if (number === null || divisor === null) {
+    throw new TemplateError(`unsupported operand type(s) for %: '${typeName(value)}' and '${typeName(by)}'`);
+  }
+  if (isZero(divisor)) throw new TemplateError("integer modulo by zero");
+  if (typeof number === "bigint" && typeof divisor === "bigint") return number % divisor;
+  return Number(number) % Number(divisor);
 }
 
 const isZero = (number: bigint | number): boolean => number === 0n || number === 0;
@@ -43,15 +61,15 @@ const byName: readonly [string, Test][] = [
   ["callable", isCallable],
   [
     "sameas",
-    (value, other = null) => value === other || (value instanceof Text && other instanceof Text && value.s === other.s),
+    (value, other) => value === other || (value instanceof Text && other instanceof Text && value.s === other.s),
   ],
   ["escaped", (value) => value instanceof Text && value.isMarkup],
   ["lower", (value) => value instanceof Text && /\p{Ll}/u.test(value.s) && !/[\p{Lu}\p{Lt}]/u.test(value.s)],
   ["upper", (value) => value instanceof Text && /\p{Lu}/u.test(value.s) && !/\p{Ll}/u.test(value.s)],
   ["even", (value) => isZero(modulo(value, 2n))],
   ["odd", (value) => Math.abs(Number(modulo(value, 2n))) === 1],
-  ["divisibleby", (value, by = null) => isZero(modulo(value, BigInt(tryNumber(by) ?? 0n)))],
-  ["in", (value, other = null) => comparison("in", value, other)],
+  ["divisibleby", (value, by) => isZero(modulo(value, by))],
+  ["in", (value, other) => comparison("in", value, other)],
   ["filter", (value) => value instanceof Text && FILTERS.has(value.s)],
   ["test", (value) => value instanceof Text && TESTS.has(value.s)],
   ...(
@@ -68,8 +86,13 @@ const byName: readonly [string, Test][] = [
 
 export const TESTS: ReadonlyMap<string, Test> = new Map(byName);
 
-export function runTest(name: string, value: Value, args: readonly Value[]): boolean {
+/** What they call the other value; that of comparisons has no name. */
+const PARAMETERS: Readonly<Record<string, string>> = { sameas: "other", divisibleby: "num", in: "seq" };
+
+export function runTest(name: string, value: Value, args: Arguments): boolean {
   const test = TESTS.get(name);
   if (test === undefined) throw new TemplateError(`No test named '${name}' found.`);
-  return isTrue(test(value, ...args));
+  const parameters = test.length > 1 ? [PARAMETERS[name] ?? null] : [];
+  const [other = null] = bind(name, args, parameters, parameters.length);
+  return isTrue(test(value, other));
 }
