@@ -5,6 +5,7 @@ import { TemplateError } from "./errors.js";
 import { FILTERS } from "./filters.js";
 import { comparison } from "./operators.js";
 import { isTrue, tryIterate, tryNumber } from "./semantics.js";
+import { str } from "./show.js";
 import { Text } from "./text.js";
 import {
   type Arguments,
@@ -41,8 +42,18 @@ function modulo(value: Value, by: Value): bigint | number {
 }
 
 const isZero = (number: bigint | number): boolean => number === 0n || number === 0;
+
+/** Of what is no string, what it is shown as counts. */
+function isCased(value: Value, some: RegExp, none: RegExp): boolean {
+  const text = str(value).s;
+  return some.test(text) && !none.test(text);
+}
+
+/** Undefined is, as in jinja2: to call it is an error of its own. */
 const isCallable = (value: Value): boolean =>
-  value instanceof Callable || (value instanceof Opaque && value.typeName === "LoopContext");
+  value instanceof Callable ||
+  value instanceof Undefined ||
+  (value instanceof Opaque && value.typeName === "LoopContext");
 
 const byName: readonly [string, Test][] = [
   ["defined", (value) => !(value instanceof Undefined)],
@@ -64,8 +75,8 @@ const byName: readonly [string, Test][] = [
     (value, other) => value === other || (value instanceof Text && other instanceof Text && value.s === other.s),
   ],
   ["escaped", (value) => value instanceof Text && value.isMarkup],
-  ["lower", (value) => value instanceof Text && /\p{Ll}/u.test(value.s) && !/[\p{Lu}\p{Lt}]/u.test(value.s)],
-  ["upper", (value) => value instanceof Text && /\p{Lu}/u.test(value.s) && !/\p{Ll}/u.test(value.s)],
+  ["lower", (value) => isCased(value, /\p{Ll}/u, /[\p{Lu}\p{Lt}]/u)],
+  ["upper", (value) => isCased(value, /\p{Lu}/u, /\p{Ll}/u)],
   ["even", (value) => isZero(modulo(value, 2n))],
   ["odd", (value) => Math.abs(Number(modulo(value, 2n))) === 1],
   ["divisibleby", (value, by) => isZero(modulo(value, by))],
