@@ -6,7 +6,7 @@ import { jsonText } from "./json-grammar.js";
 import { integerRegex, type NumberBounds, numberRegex } from "./number-regex.js";
 import { regexNode } from "./regex-node.js";
 import { type RegularNode, textNode } from "./regular-node.js";
-import { failSchema as fail, refuseKeywords, type Schema, typesOf } from "./schema-shape.js";
+import { contradict, failSchema as fail, ifPossible, refuseKeywords, type Schema, typesOf } from "./schema-shape.js";
 import { STRING_FORMATS } from "./string-formats.js";
 
 const MAX_VALUES = 2000;
@@ -14,9 +14,10 @@ const NUMBER_KEYWORDS = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMax
 
 /** null: the schema's values are no regular set, or it names several types. */
 export function regularSchema(schema: Schema, path: string): RegularNode | null {
-  const node = withoutNull(schema, path);
-  if (node === null || schema.nullable !== true) return node;
-  return { kind: "choice", nodes: [node, textNode("null")] };
+  if (schema.nullable !== true) return withoutNull(schema, path);
+  const node = ifPossible(() => withoutNull(schema, path));
+  if (node === null) return null;
+  return { kind: "choice", nodes: [...(node === undefined ? [] : [node]), textNode("null")] };
 }
 
 function withoutNull(schema: Schema, path: string): RegularNode | null {
@@ -47,7 +48,7 @@ export function typedNode(type: string, schema: Schema, path: string, used: Set<
     case "number": {
       for (const keyword of NUMBER_KEYWORDS) used.add(keyword);
       const regex = (type === "integer" ? integerRegex : numberRegex)(boundsOf(schema, path));
-      return regexNode(regex ?? fail(path, "its bounds exclude all numbers"), false);
+      return regexNode(regex ?? contradict(path, "its bounds exclude all numbers"), false);
     }
     case "string":
       return stringNode(schema, path, used);
@@ -63,9 +64,9 @@ function valuesNode(schema: Schema, path: string): RegularNode {
   if (values.length > MAX_VALUES) fail(path, `enum has ${values.length} values, at most ${MAX_VALUES} are taken`);
   const types = schema.type === undefined ? null : typesOf(schema, path);
   if (types !== null) values = values.filter((value) => types.some((type) => isOfType(value, type)));
-  if ((values as unknown[]).length === 0) fail(path, "no value of enum is of the type");
+  if ((values as unknown[]).length === 0) contradict(path, "no value of enum is of the type");
   const texts = (values as unknown[]).filter((value) => !hasUnevaluated(value, schema)).map(jsonText);
-  if (texts.length === 0) fail(path, "every value of enum has members that nothing evaluates");
+  if (texts.length === 0) contradict(path, "every value of enum has members that nothing evaluates");
   return { kind: "choice", nodes: texts.map(textNode) };
 }
 

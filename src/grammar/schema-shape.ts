@@ -1,5 +1,5 @@
 // Questions about a JSON schema that need no grammar: which keywords it has, which types, where a reference leads, whether
-// two alternatives can both hold.
+// two alternatives can both hold, or a schema and the type beside it.
 
 import { RequestError } from "../core/errors.js";
 
@@ -42,8 +42,28 @@ const TYPE_OF_KEYWORD: Readonly<Record<string, string>> = {
   exclusiveMaximum: "number",
 };
 
+const TYPES = ["object", "array", "string", "number", "integer", "boolean", "null"];
+
 export function failSchema(path: string, reason: string): never {
   throw new RequestError("invalid_schema", { path, reason });
+}
+
+/** Of a schema that no value satisfies. Where something else may stand in its place, or nothing, it is left out. */
+export class Contradiction extends RequestError {}
+
+export function contradict(path: string, reason: string): never {
+  throw new Contradiction("invalid_schema", { path, reason });
+}
+
+/** What is made; undefined where no value satisfies what it is made of. */
+export function ifPossible<T>(make: () => T, note?: (reason: Contradiction) => void): T | undefined {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof Contradiction)) throw error;
+    note?.(error);
+    return undefined;
+  }
 }
 
 export function isSchemaObject(value: unknown): value is Schema {
@@ -78,6 +98,32 @@ export function typesOf(schema: Schema, path: string): readonly string[] {
     if (implied !== undefined) return [implied];
   }
   return [];
+}
+
+/** The schema where its values must be of one of `types` too. Null is a value of what is nullable, but only among such types. */
+export function narrowed(schema: Schema, types: readonly string[], path: string): Schema {
+  const { nullable, ...others } = schema;
+  const rest = nullable === true && types.includes("null") ? { ...others, nullable } : others;
+  if (schema.type === undefined) return { type: types, ...rest };
+  const own = knownTypes(schema, path);
+  const type = [...new Set(own.flatMap((name) => types.flatMap((other) => common(name, other) ?? [])))];
+  if (type.length > 0) return { ...rest, type };
+  if (rest.nullable === true) return { type: "null" };
+  return contradict(path, `its type ${own.join(" or ")} is not the type ${types.join(" or ")} that must hold too`);
+}
+
+/** The types a schema names. */
+export function knownTypes(schema: Schema, path: string): readonly string[] {
+  const types = typesOf(schema, path);
+  const unknown = types.find((type) => !TYPES.includes(type));
+  if (unknown !== undefined) failSchema(path, `the type ${JSON.stringify(unknown)} is not known`);
+  return types;
+}
+
+/** The type of the values that are of both; null: there are none. */
+function common(a: string, b: string): string | null {
+  if (a === b) return a;
+  return [a, b].sort().join() === "integer,number" ? "integer" : null;
 }
 
 export function resolvePointer(document: unknown, pointer: string, path: string): unknown {
@@ -120,6 +166,7 @@ function follow(schema: unknown, document: unknown): unknown {
 }
 
 function areDisjoint(a: unknown, b: unknown): boolean {
+  if (a === false || b === false) return true;
   if (!isSchemaObject(a) || !isSchemaObject(b)) return false;
   const valuesA = valuesOf(a);
   const valuesB = valuesOf(b);
