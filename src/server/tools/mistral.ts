@@ -1,4 +1,5 @@
-// Mistral: [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...] in older models, [TOOL_CALLS]name[ARGS]{...} in newer ones.
+// Mistral: [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...] in older models, [TOOL_CALLS]name[ARGS]{...} in newer ones,
+// some of which (tokenizer version 11) write name[CALL_ID]id[ARGS]{...}: clients get ids of the server's own, so the model's is dropped.
 // Forced calls come as the bare list, since the marker is a special token that no grammar can ask for.
 
 import { BareCalls } from "./bare-calls.js";
@@ -10,6 +11,9 @@ import type { ToolEvent, ToolFormat, ToolParser, ToolSet } from "./tool-format.j
 
 const TAG = "[TOOL_CALLS]";
 const ARGS = "[ARGS]";
+const CALL_ID = "[CALL_ID]";
+/** What may stand behind a name; right after the marker the name is missing, and it is no list. */
+const NAME_ENDS = [ARGS, CALL_ID];
 
 type State = "tagged" | "list" | "object" | "between" | "name" | "arguments" | "after";
 
@@ -54,11 +58,16 @@ class MistralBody implements CallBody {
   /** After the marker, in a list or behind a call by name and arguments: the next one, the list's end, or something else. */
   #takeBeside(text: string): Taken {
     const rest = text.trimStart();
-    if (rest === "" || (this.#state === "tagged" && ARGS.startsWith(rest))) return { rest: text, next: "wait" };
+    const isTagged = this.#state === "tagged";
+    if (rest === "" || (isTagged && NAME_ENDS.some((end) => end.startsWith(rest)))) {
+      // More than a bracket is no empty list, whatever comes of it: where the answer ends here it is text.
+      if (rest.length > 1) this.#isEmpty = false;
+      return { rest: text, next: "wait" };
+    }
     const char = rest[0]!;
     if (char === "{") return this.#go("object", rest, false);
-    if (this.#state === "tagged") {
-      if (char !== "[" || rest.startsWith(ARGS)) return this.#go("name", rest, false);
+    if (isTagged) {
+      if (char !== "[" || NAME_ENDS.some((end) => rest.startsWith(end))) return this.#go("name", rest, false);
       return this.#go("list", rest.slice(1));
     }
     if (char === ",") return this.#go("list", rest.slice(1));
@@ -79,7 +88,8 @@ class MistralBody implements CallBody {
     const tag = text.indexOf(TAG);
     if (tag >= 0 && (brace < 0 || tag < brace)) return { rest: text.slice(tag), next: "done" };
     if (brace < 0) return { rest: text, next: "wait" };
-    sink.call(text.slice(0, brace).replace(ARGS, "").trim());
+    const [name] = text.slice(0, brace).split(CALL_ID);
+    sink.call(name!.replace(ARGS, "").trim());
     return this.#go("arguments", text.slice(brace));
   }
 

@@ -70,6 +70,8 @@ const SPELLINGS: readonly Spelling[] = [
     nameless: [
       '[TOOL_CALLS][ARGS]{"a": 1}',
       '[TOOL_CALLS] [ARGS] {"a": "}[TOOL_CALLS]put{}"}',
+      '[TOOL_CALLS][CALL_ID]123456789[ARGS]{"a": 1}',
+      '[TOOL_CALLS] [CALL_ID] 1 [ARGS] {"a": 1}',
       ...OBJECTS.map((object) => `[TOOL_CALLS]${object}`),
     ],
   },

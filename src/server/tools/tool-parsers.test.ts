@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { check, checkCuts } from "../../../test/support/tool-parser-check.js";
+import { check, checkCuts, parse } from "../../../test/support/tool-parser-check.js";
 import { CallSink } from "./call-sink.js";
 import { HERMES } from "./hermes.js";
 import { LLAMA3 } from "./llama3.js";
@@ -98,6 +98,32 @@ test("Mistral: the list, the newer form, the bare list of forced calls", () => {
   ]);
 });
 
+test("Mistral: the id between name and arguments is no part of the name, wherever the answer is cut in two", () => {
+  const call = (name: string, id: string, args: string) => `[TOOL_CALLS]${name}[CALL_ID]${id}[ARGS]${args}`;
+  const one = call("get", "a1B2c3D4e", '{"a": "[CALL_ID]"}');
+  const get: [string, string] = ["get", '{"a": "[CALL_ID]"}'];
+  const put: [string, string] = ["put", "{}"];
+  const cases: [string, string, [string, string][]][] = [
+    [one, "", [get]],
+    [`Sure. ${one}${call("put", "123456789", "{}")}`, "Sure.", [get, put]],
+    [`${one}\n${call(" put ", " 1 ", " {}")} So.`, "So.", [get, put]],
+    [`[TOOL_CALLS]put[ARGS]{}${one}[TOOL_CALLS]put{}`, "", [put, get, put]],
+    [`${one}[TOOL_CALLS]put[CALL_ID]1{}`, "", [get, put]],
+    [`${call("get", "1", "")}${call("put", "2", "{}")}`, "[TOOL_CALLS]get[CALL_ID]1[ARGS]", [put]],
+    ["[TOOL_CALLS]get[CALL_ID]1", "[TOOL_CALLS]get[CALL_ID]1", []],
+    ["[TOOL_CALLS] [CALL", "[TOOL_CALLS] [CALL", []],
+    ["[TOOL_CALLS][ARGS]", "[TOOL_CALLS][ARGS]", []],
+    ["[TOOL_CALLS] [", "", []],
+  ];
+  check(MISTRAL, cases);
+  for (const [answer, text, calls] of cases)
+    for (let first = 0; first <= answer.length; first++) {
+      const parsed = parse(MISTRAL, answer, answer.length, first);
+      const found = parsed.calls.map((made) => [made.name, made.arguments]);
+      assert.deepEqual([parsed.text, found], [text, calls], `${answer} at ${first}`);
+    }
+});
+
 test("answers that are cut anywhere: Hermes, Llama 3, Mistral", () => {
   checkCuts(
     HERMES,
@@ -109,6 +135,7 @@ test("answers that are cut anywhere: Hermes, Llama 3, Mistral", () => {
     '[TOOL_CALLS]{"name": "get", "arguments": {}}[TOOL_CALLS]{"name": "put", "arguments": {}} ,{"name": "get", "arguments": {}}.',
   );
   checkCuts(MISTRAL, '[TOOL_CALLS]get[ARGS]{"a": "}"}[TOOL_CALLS]put[ARGS]{"b": 2}');
+  checkCuts(MISTRAL, '[TOOL_CALLS]get[CALL_ID]1[ARGS]{"a": "}"}[TOOL_CALLS]put[CALL_ID]2[ARGS]{"b": 2}');
 });
 
 test("a parameter written as text is what its schema says: a string as it comes, JSON where it is JSON, else a string", () => {
