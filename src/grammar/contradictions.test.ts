@@ -49,6 +49,32 @@ test("a schema that no value satisfies is refused, and the place is named", () =
       { type: "string", anyOf: [{ type: "foo" }, { type: "string" }] },
       /the type "foo" is not known \(at #\/anyOf\/0\)/,
     ],
+    [
+      {
+        properties: { a: { properties: { abc: NULL }, required: ["abc"], propertyNames: { maxLength: 1 } } },
+        required: ["a"],
+      },
+      /: propertyNames excludes the required property "abc" \(at #\/properties\/a\)\.$/,
+    ],
+    [{ properties: { a: NULL }, propertyNames: { not: {} } }, /keyword not is not .* \(at #\/propertyNames\)/],
+    [{ properties: { a: NULL }, propertyNames: { minimum: 1 } }, /keyword minimum is not .* \(at #\/propertyNames\)/],
+    [{ properties: { a: NULL }, propertyNames: { pattern: "(?=a)" } }, /look-ahead .* \(at #\/propertyNames\)/],
+    [
+      { properties: { a: NULL }, propertyNames: { anyOf: [{ type: "foo" }] } },
+      /"foo" .* \(at #\/propertyNames\/anyOf\/0\)/,
+    ],
+    [{ properties: { a: NULL }, propertyNames: 5 }, /a schema must be an object \(at #\/propertyNames\)/],
+    [{ properties: { a: NULL }, propertyNames: { enum: [] } }, /enum must be a list .* \(at #\/propertyNames\)/],
+    [{ properties: { a: NULL }, propertyNames: { maxLength: -1 } }, /maxLength must be a whole number/],
+    [{ properties: { a: NULL }, propertyNames: { $ref: "x" } }, /\$ref x is not local \(at #\/propertyNames\)/],
+    [
+      {
+        properties: { a: NULL },
+        propertyNames: { $ref: "#/$defs/x" },
+        $defs: { x: { allOf: [{ $ref: "#/$defs/x" }] } },
+      },
+      /\$ref #\/\$defs\/x refers to itself with nothing between \(at #\/\$defs\/x\/allOf\/0\)/,
+    ],
     [{ type: "object", propertyNames: 5 }, /a schema must be an object \(at #\/propertyNames\)/],
   ];
   for (const [schema, message] of cases)
@@ -97,6 +123,64 @@ test("what an object or array may be without is left out where it is impossible"
   for (const propertyNames of [false, NEVER, { type: "integer" }, { const: 1 }])
     takes({ type: "object", propertyNames }, ["{}"], ['{"a": 1}', "{1: 1}", '{"1": 1}']);
   takes({ type: "object", propertyNames: { type: "string", nullable: true } }, ['{"a": 1}'], ["{null: 1}"]);
+});
+
+test("a described property whose name propertyNames excludes is left out; where it is required no object is left", () => {
+  const properties = { abc: NULL, d: NULL };
+  const $defs = { short: { maxLength: 1 } };
+  const onlyD: unknown[] = [
+    { maxLength: 1 },
+    { type: "string", maxLength: 1 },
+    { type: ["integer", "string"], pattern: "^.$" },
+    { pattern: "^d" },
+    { pattern: "[^a-c]", maxLength: 3 },
+    { const: "d" },
+    { enum: ["d", "e", 5] },
+    { enum: ["d", "abc"], maxLength: 2 },
+    { anyOf: [{ const: "d" }, { type: "integer", minimum: 5 }, false] },
+    { oneOf: [{ maxLength: 2 }, { type: "null" }] },
+    { oneOf: [{ minLength: 2 }, true] },
+    { allOf: [true, { pattern: "d" }] },
+    { $ref: "#/$defs/short" },
+    { type: "string", $ref: "#/$defs/short" },
+    { const: "d", nullable: true, description: "a letter" },
+  ];
+  for (const propertyNames of onlyD) {
+    const schema = { type: "object", properties, propertyNames, $defs };
+    takes(schema, ["{}", '{"d": null}'], ['{"abc": null}', '{"abc": null, "d": null}']);
+    takes({ ...schema, required: ["d"] }, ['{"d": null}'], ["{}", '{"abc": null, "d": null}']);
+    takes({ anyOf: [{ ...schema, required: ["abc"] }, NULL], $defs }, ["null"], ["{}", '{"d": null}', '{"abc": null}']);
+  }
+  // A pattern need not match the whole of a name; a length counts characters; an unknown format says nothing.
+  const both = [
+    true,
+    {},
+    { type: "string" },
+    { minLength: 1 },
+    { pattern: "c|d" },
+    { format: "x" },
+    { format: "constructor" },
+  ];
+  for (const propertyNames of both)
+    takes({ properties, propertyNames }, ["{}", '{"abc": null, "d": null}'], ['{"e": null}']);
+  for (const propertyNames of [false, NEVER, { type: "integer" }, { const: 1 }, { minLength: 4 }, { format: "date" }])
+    takes({ properties, propertyNames }, ["{}"], ['{"abc": null}', '{"d": null}']);
+  const dated = { properties: { "2024-05-01": NULL, "2024-13-01": NULL }, propertyNames: { format: "date" } };
+  takes(dated, ["{}", '{"2024-05-01": null}'], ['{"2024-13-01": null}']);
+  const free = { properties, propertyNames: { type: "string" }, additionalProperties: NULL };
+  takes(free, ['{"abc": null, "e": null}'], ['{"abc": 1}']);
+});
+
+test("names are tried in a moment, whatever propertyNames is", () => {
+  // Two references to two references each, and so on; an expression that other matchers try in every way.
+  const $defs: Record<string, unknown> = { r0: { pattern: "^(((a*)*)*)*$" } };
+  for (let i = 1; i < 18; i++)
+    $defs[`r${i}`] = { anyOf: [{ $ref: `#/$defs/r${i - 1}` }, { $ref: `#/$defs/r${i - 1}` }] };
+  const name = "a".repeat(40);
+  const schema = { properties: { [name]: NULL, [`${name}!`]: NULL }, propertyNames: { $ref: "#/$defs/r17" }, $defs };
+  takes(schema, ["{}", `{"${name}": null}`], [`{"${name}!": null}`]);
+  const long = { properties: { ["a".repeat(20_000)]: NULL }, propertyNames: { pattern: "^(a*)*b" } };
+  assert.throws(() => compiler.compile(spec(long)), /the pattern takes too long .* \(at #\/propertyNames\)/);
 });
 
 test("what refers to something impossible is impossible too, wherever it is used", () => {
@@ -176,10 +260,11 @@ function randomSchema(random: () => number, level: number): Node {
     random() < 0.7 && Object.values(choice)[0]!.every((one) => typeof one !== "object" || !("$ref" in one!));
   const required = random() < 0.5 ? { required: ["a"] } : {};
   const closed = { properties: { a: inner(), b: inner() }, additionalProperties: false };
+  const named = random() < 0.3 ? { propertyNames: inner() } : {};
   return pick<() => Node>(
     leaf,
     () => ({ ...(isTyped ? { type: pick(...NAMES) } : {}), ...choice }),
-    () => ({ type: "object", ...closed, ...required }),
+    () => ({ type: "object", ...closed, ...required, ...named }),
     () => ({ type: "array", items: inner(), minItems: pick(0, 1) }),
     () => ({ type: "array", prefixItems: [inner(), inner()], items: false, minItems: pick(0, 1, 2) }),
   )();
@@ -211,6 +296,7 @@ function holds(schema: unknown, value: unknown, $defs: Readonly<Node>): boolean 
   const described = properties as Node;
   if (node.required !== undefined && !Object.hasOwn(value as object, "a")) return false;
   return Object.entries(value as object).every(
-    ([key, item]) => Object.hasOwn(described, key) && inner(described[key], item),
+    ([key, item]) =>
+      Object.hasOwn(described, key) && inner(described[key], item) && inner(node.propertyNames ?? true, key),
   );
 }

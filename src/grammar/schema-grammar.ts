@@ -3,6 +3,7 @@
 // What no value satisfies is left out where something else may stand there, or nothing; else the schema is refused.
 
 import { objectRule, stringRule, valueRule } from "./json-grammar.js";
+import { type NameTest, NameTests } from "./name-test.js";
 import { otherKeyRule } from "./other-key.js";
 import type { RegularNode } from "./regular-node.js";
 import { regularRule } from "./regular-rule.js";
@@ -12,6 +13,7 @@ import {
   Contradiction,
   closingOf,
   contradict,
+  countOf,
   disjointOr,
   failSchema as fail,
   ifPossible,
@@ -26,7 +28,6 @@ import {
 
 const MAX_DEPTH = 40; // the matcher's stack is small; deeper schemas overflow it
 const MAX_SIZE = 400_000; // characters of grammar
-const MAX_COUNT = 100_000; // of minLength, maxItems and their like
 const ALL_TYPES = ["object", "array", "string", "number", "boolean", "null"];
 
 /** Adds the schema's rules and returns the name of the rule that matches a value. */
@@ -38,6 +39,7 @@ class SchemaGrammar {
   readonly #rules: RuleSet;
   readonly #document: unknown;
   readonly #hint: string;
+  readonly #nameTests: NameTests;
   /** Rules of what is referred to, by how the reference closes it and its pointer. */
   readonly #byReference = new Map<string, string>();
   /** Of those that no value satisfies, why. */
@@ -49,6 +51,7 @@ class SchemaGrammar {
     this.#rules = rules;
     this.#document = document;
     this.#hint = hint;
+    this.#nameTests = new NameTests(document);
   }
 
   rule(schema: unknown, path: string, depth: number): string {
@@ -261,8 +264,13 @@ class SchemaGrammar {
 
     const members: string[] = [];
     const isRequired: boolean[] = [];
+    const isAllowed = this.#nameTest(schema, names, path);
     for (const name of names) {
       const isNeeded = required.includes(name);
+      if (!isAllowed(name)) {
+        if (isNeeded) contradict(path, `propertyNames excludes the required property ${JSON.stringify(name)}`);
+        continue;
+      }
       const make = () => this.rule(properties[name], `${path}/properties/${name}`, depth + 1);
       const value = orLeftOut(isNeeded, make);
       if (value === undefined) continue;
@@ -272,6 +280,11 @@ class SchemaGrammar {
     const isOpen = additional !== undefined ? additional !== false : names.length === 0;
     const other = isOpen ? ifPossible(() => this.#otherMember(schema, names, additional ?? true, path, depth)) : null;
     return this.#members(members, isRequired, other ?? null);
+  }
+
+  #nameTest({ propertyNames }: Schema, names: readonly string[], path: string): NameTest {
+    if (propertyNames === undefined || names.length === 0) return () => true;
+    return this.#nameTests.of(propertyNames, `${path}/propertyNames`);
   }
 
   #otherMember(schema: Schema, names: readonly string[], additional: unknown, path: string, depth: number): string {
@@ -323,14 +336,6 @@ function noneOf(keyword: string, reasons: readonly Contradiction[], path: string
     path,
     reason: `no alternative of ${keyword} can hold: ${shown.join(", ")}`,
   });
-}
-
-function countOf(schema: Schema, keyword: string, path: string): number | null {
-  const value = schema[keyword];
-  if (value === undefined) return null;
-  if (!Number.isInteger(value) || (value as number) < 0) fail(path, `${keyword} must be a whole number of at least 0`);
-  if ((value as number) > MAX_COUNT) fail(path, `${keyword} ${value} exceeds ${MAX_COUNT}`);
-  return value as number;
 }
 
 /** What is said of further members, where nothing is that they must all be described. */

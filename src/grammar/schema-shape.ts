@@ -42,6 +42,7 @@ const TYPE_OF_KEYWORD: Readonly<Record<string, string>> = {
   exclusiveMaximum: "number",
 };
 
+const MAX_COUNT = 100_000; // of minLength, maxItems and their like
 const TYPES = ["object", "array", "string", "number", "integer", "boolean", "null"];
 
 export function failSchema(path: string, reason: string): never {
@@ -84,6 +85,16 @@ export function refuseKeywords(schema: Schema, handled: readonly string[], path:
 export function closingOf(schema: Schema): Schema {
   const isClosing = (keyword: string) => schema[keyword] === false;
   return Object.fromEntries(["unevaluatedProperties", "unevaluatedItems"].filter(isClosing).map((key) => [key, false]));
+}
+
+/** A keyword that counts; null: it is not there. */
+export function countOf(schema: Schema, keyword: string, path: string): number | null {
+  const value = schema[keyword];
+  if (value === undefined) return null;
+  if (!Number.isInteger(value) || (value as number) < 0)
+    failSchema(path, `${keyword} must be a whole number of at least 0`);
+  if ((value as number) > MAX_COUNT) failSchema(path, `${keyword} ${value} exceeds ${MAX_COUNT}`);
+  return value as number;
 }
 
 /** The types a schema names, or the one its keywords speak of; none: any value. */
