@@ -79,7 +79,8 @@ function hasUnevaluated(value: unknown, schema: Schema): boolean {
 
 function stringNode(schema: Schema, path: string, used: Set<string>): RegularNode | null {
   const { pattern, format } = schema;
-  const known = typeof format === "string" ? STRING_FORMATS[format] : undefined;
+  const isKnown = typeof format === "string" && Object.hasOwn(STRING_FORMATS, format);
+  const known = isKnown ? STRING_FORMATS[format] : undefined;
   if (pattern === undefined && known === undefined) return null;
   for (const keyword of ["pattern", "format"]) used.add(keyword);
   if (schema.minLength !== undefined || schema.maxLength !== undefined)
