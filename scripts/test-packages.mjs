@@ -10,7 +10,17 @@
 // build/package-NAME. There is no Node for musl there: the small program alone loads that package. macOS can only be built here. Emulators
 // say nothing about speed.
 import { spawnSync } from "node:child_process";
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { libraryName, root } from "./native/compile.mjs";
 import { checkPackage, systemOf } from "./packages/check.mjs";
@@ -97,8 +107,11 @@ function fetchPackage(name, to, folder) {
   if (existsSync(to)) return;
   const said = run("npm", ["pack", "--silent", "--pack-destination", folder, name], { log: join(folder, "log") });
   const packed = join(folder, said.trim().split("\n").at(-1));
-  mkdirSync(to, { recursive: true });
-  run("tar", ["xzf", packed, "-C", to, "--strip-components=1"], { log: join(folder, "log") });
+  const part = `${to}.part`; // so that what is there is whole
+  rmSync(part, { recursive: true, force: true });
+  mkdirSync(part, { recursive: true });
+  run("tar", ["xzf", packed, "-C", part, "--strip-components=1"], { log: join(folder, "log") });
+  renameSync(part, to);
   rmSync(packed);
 }
 

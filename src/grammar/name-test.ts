@@ -14,7 +14,7 @@ import {
   resolvePointer,
   type Schema,
 } from "./schema-shape.js";
-import { STRING_FORMATS } from "./string-formats.js";
+import { formatRegex } from "./string-formats.js";
 
 export type NameTest = (name: string) => boolean;
 
@@ -106,8 +106,7 @@ function lengthTest(schema: Schema, path: string): NameTest | null {
 
 /** As in values, a format speaks where there is no pattern, or none that is understood. */
 function patternOf({ pattern, format }: Schema, path: string): RegexNode | null {
-  const known =
-    typeof format === "string" && Object.hasOwn(STRING_FORMATS, format) ? STRING_FORMATS[format] : undefined;
+  const known = formatRegex(format);
   const ofFormat = known === undefined ? null : parseRegex(`^(${known})$`);
   if (pattern === undefined) return ofFormat;
   if (typeof pattern !== "string") return fail(path, "pattern must be a string");

@@ -7,7 +7,7 @@ import { integerRegex, type NumberBounds, numberRegex } from "./number-regex.js"
 import { regexNode } from "./regex-node.js";
 import { type RegularNode, textNode } from "./regular-node.js";
 import { contradict, failSchema as fail, ifPossible, refuseKeywords, type Schema, typesOf } from "./schema-shape.js";
-import { STRING_FORMATS } from "./string-formats.js";
+import { formatRegex } from "./string-formats.js";
 
 const MAX_VALUES = 2000;
 const NUMBER_KEYWORDS = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
@@ -79,8 +79,7 @@ function hasUnevaluated(value: unknown, schema: Schema): boolean {
 
 function stringNode(schema: Schema, path: string, used: Set<string>): RegularNode | null {
   const { pattern, format } = schema;
-  const isKnown = typeof format === "string" && Object.hasOwn(STRING_FORMATS, format);
-  const known = isKnown ? STRING_FORMATS[format] : undefined;
+  const known = formatRegex(format);
   if (pattern === undefined && known === undefined) return null;
   for (const keyword of ["pattern", "format"]) used.add(keyword);
   if (schema.minLength !== undefined || schema.maxLength !== undefined)

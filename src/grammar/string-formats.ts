@@ -8,7 +8,7 @@ const DATE =
 const TIME = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,3})?";
 const HEX4 = "[0-9a-f]{1,4}";
 
-export const STRING_FORMATS: Readonly<Record<string, string>> = {
+const STRING_FORMATS: Readonly<Record<string, string>> = {
   date: DATE,
   time: `${TIME}Z`,
   "date-time": `${DATE}T${TIME}Z`,
@@ -20,3 +20,8 @@ export const STRING_FORMATS: Readonly<Record<string, string>> = {
   uuid: "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
   uri: `https?://${LABEL}(\\.${LABEL}){1,3}(/[A-Za-z0-9_~.-]{1,40}){0,6}`,
 };
+
+/** The expression of a known format; undefined: it is an annotation. */
+export function formatRegex(format: unknown): string | undefined {
+  return typeof format === "string" && Object.hasOwn(STRING_FORMATS, format) ? STRING_FORMATS[format] : undefined;
+}
