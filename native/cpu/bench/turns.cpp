@@ -1,9 +1,10 @@
-// Two or more builds of the library beside each other: the matmuls of a step of the 1b shape and the gates between them, one library after the
-// other in a random order, again and again in one process. A library without gated products has the gate as a call of its own. Machines whose memory is twice as fast at one second as at the next still show differences of 2 %.
+// Two or more builds of the library beside each other: decode steps of the 1b shape (norms, products, append, attention; no host, no sampling), one
+// library after the other in a random order, again and again in one process. A library without gated products has the gate as a call of
+// its own. Machines whose memory is twice as fast at one second as at the next still show differences of 2 %.
 //   g++ -std=c++17 -O2 -pthread turns.cpp -o turns -ldl
-//   turns ROUNDS LIBRARY.so... -- TYPE:ROWS:THREADS...       types: q4_0, q8_0 (heads are q8_0 beside both), bf16
-// Prints ms a step (median, lowest) and the median of how many times as fast as the first library each was; the first given twice shows what
-// chance does. TURNS_ISA: a number of src/kernels.h (4, amx).
+//   turns ROUNDS LIBRARY.so... -- TYPE:ROWS:THREADS[:KEYS]...       types: q4_0, q8_0 (heads are q8_0 beside both), bf16
+// KEYS: behind each row, 136 unless said; 0: the matrices and gates alone. Prints ms a step (median, lowest) and the median of how many times as fast as the
+// first library each was, the first given twice shows what chance does; then each library's medians by op, us a step. TURNS_ISA: a number of src/kernels.h (4, amx).
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -55,54 +56,165 @@ struct Type {
 constexpr Type kQ8 = {"q8_0", pg::kDtypeQ8_0, 32, 34};
 constexpr Type kTypes[] = {{"q4_0", pg::kDtypeQ4_0, 32, 18}, kQ8, {"bf16", pg::kDtypeBf16, 1, 2}};
 
-constexpr int64_t kInner = 8192, kMostOutputs = 128256;
+constexpr int64_t kHidden = 2048, kInner = 8192, kMostOutputs = 128256;
+constexpr int32_t kLayers = 16, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPageSize = 16;
+constexpr int64_t kQkv = (kHeads + 2 * kKvHeads) * kHeadDim;
+constexpr int32_t kBf16Pages = 2;
+
+enum Op { kNorm, kQkvProduct, kAppend, kAttention, kOutProduct, kGated, kDown, kHead, kNumOps };
+constexpr const char* kOpNames[kNumOps] = {"norms", "qkv", "append", "attention", "out", "gated", "down", "head"};
+
+// One token of each row behind `keys` others: the block of src/step.h.
+std::vector<int32_t> step_block(int32_t rows, int32_t keys) {
+  const int32_t pages = keys / kPageSize + 1;
+  std::vector<int32_t> block = {rows, rows, rows, kPageSize, 1, 1};
+  const auto put = [&](int32_t count, auto value) {
+    for (int32_t i = 0; i < count; i++) block.push_back(value(i));
+  };
+  const auto all = [&](int32_t value) { put(rows, [=](int32_t) { return value; }); };
+  put(rows, [](int32_t i) { return i; });
+  all(keys);
+  all(keys + 1);
+  all(0);
+  put(rows + 1, [](int32_t i) { return i; });
+  all(0);
+  put(rows, [](int32_t i) { return i; });
+  block.push_back(rows * pages);
+  put(rows, [=](int32_t i) { return i * pages * kPageSize + keys; });
+  put(rows + 1, [=](int32_t i) { return i * pages; });
+  put(rows * pages, [](int32_t i) { return i; });
+  for (const int32_t number : {0, 0, 0, kHeads / kKvHeads, 16, 256, rows, 0, 0}) block.push_back(number);
+  put(rows, [](int32_t i) { return i; });
+  all(0);
+  all(0);
+  all(keys + 1);
+  all(-1);
+  all(1);
+  return block;
+}
 
 class Model {
  public:
-  Model(const Library& library, const Type& type, int32_t threads, int64_t most_rows) : library_(library) {
+  Model(const Library& library, const Type& type, int32_t threads, int32_t rows, int32_t keys)
+      : library_(library), rows_(rows), keys_(keys), norm_(kHidden, 1.0f), cos_(static_cast<size_t>(rows) * kHeadDim / 2, 0.6f),
+        sin_(cos_.size(), 0.8f) {
     const char* isa = std::getenv("TURNS_ISA");
     uint64_t handle = 0;
     CHECKED(library_, pg_context_create, threads, isa == nullptr ? 4 : std::atoi(isa), &handle);
     context_ = reinterpret_cast<void*>(handle);
-    CHECKED(library_, pg_reserve_activations, context_, most_rows, kInner);
-    for (int layer = 0; layer < 16; layer++) {
-      add(type, 3072, 2048);
-      add(type, 2048, 2048);
-      add(type, 2 * kInner, 2048);
-      matrices_.back().is_gated = true;
-      add(type, 2048, kInner);
+    CHECKED(library_, pg_reserve_activations, context_, rows, kInner);
+    for (int layer = 0; layer < kLayers; layer++) {
+      add(type, kQkv, kHidden);
+      add(type, kHidden, kHidden);
+      add(type, 2 * kInner, kHidden);
+      add(type, kHidden, kInner);
     }
-    add(type.block_cols == 1 ? type : kQ8, kMostOutputs, 2048);
+    add(type.block_cols == 1 ? type : kQ8, kMostOutputs, kHidden);
+    can_gate_ = dlsym(library_.handle, "pg_gated_matmul") != nullptr;
+    if (keys == 0) return;
+    CHECKED(library_, pg_kv_pool_create, context_, rows * (keys / kPageSize + 1), kPageSize, kLayers, kKvHeads, kHeadDim, kHeadDim, 0, kBf16Pages, &handle);
+    pool_ = reinterpret_cast<void*>(handle);
+    CHECKED(library_, pg_step_create, context_, &handle);
+    step_ = reinterpret_cast<void*>(handle);
+    // Every page is written once, as a server's are.
+    for (int32_t key = 0; key <= keys; key++) {
+      stage(key);
+      std::vector<float> heads(static_cast<size_t>(rows * kQkv), 0.01f * static_cast<float>(key % 7));
+      for (int32_t layer = 0; layer < kLayers; layer++) append(heads.data(), layer);
+    }
   }
   ~Model() {
     for (const Matrix& matrix : matrices_) CALL(library_, pg_weight_free, context_, matrix.weight);
+    if (step_ != nullptr) CALL(library_, pg_step_free, step_);
+    if (pool_ != nullptr) CALL(library_, pg_kv_pool_free, pool_);
     CALL(library_, pg_context_free, context_);
   }
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // out: [n, the most outputs] and [n, kInner] behind it.
-  double step(int64_t n, const float* x, float* out) const {
-    const bool can_gate = dlsym(library_.handle, "pg_gated_matmul") != nullptr;
-    float* gated = out + n * kMostOutputs;
-    const double start = now();
-    for (const Matrix& m : matrices_) {
-      if (m.is_gated && can_gate) {
-        CHECKED(library_, pg_gated_matmul, context_, gated, kInner, x, kInner, m.weight, n, 0);
-        continue;
-      }
-      CHECKED(library_, pg_matmul, context_, out, m.rows, x, kInner, m.weight, n, nullptr, 1.0f, 0);
-      if (m.is_gated) CHECKED(library_, pg_gated_activation, context_, gated, kInner, out, m.rows, out + kInner, m.rows, 0, n, kInner);
+  struct Room {
+    std::vector<float> x, normed, qkv, heads, wide, logits;
+    explicit Room(int32_t rows) {
+      std::mt19937 random(1);
+      for (std::vector<float>* tensor : {&x, &normed, &heads}) tensor->resize(static_cast<size_t>(rows * kHidden));
+      qkv.resize(static_cast<size_t>(rows * kQkv));
+      wide.resize(static_cast<size_t>(rows * 3 * kInner));
+      logits.resize(static_cast<size_t>(rows * kMostOutputs));
+      for (float& value : x) value = static_cast<float>(random() >> 8) / (1 << 23) - 1;
     }
-    return now() - start;
+  };
+
+  // Seconds of a step; `ops` gets what each kind of op took.
+  double step(Room& room, double (&ops)[kNumOps]) {
+    std::fill(ops, ops + kNumOps, 0.0);
+    const double start = now();
+    double before = start;
+    const auto did = [&](Op op) {
+      const double after = now();
+      ops[op] += after - before;
+      before = after;
+    };
+    float *gated = room.wide.data(), *halves = gated + rows_ * kInner;
+    const Matrix* next = matrices_.data();
+    for (int32_t layer = 0; layer < kLayers; layer++) {
+      add_norm(room);
+      did(kNorm);
+      multiply(*next++, room.qkv.data(), kQkv, room.normed.data(), kHidden);
+      did(kQkvProduct);
+      if (keys_ > 0) {
+        append(room.qkv.data(), layer);
+        did(kAppend);
+        CHECKED(library_, pg_attention, context_, room.heads.data(), kHidden, room.qkv.data(), kQkv, step_, 0, 0, pool_, layer, kHeads, 0.125f, 0.0f, nullptr);
+        did(kAttention);
+      }
+      multiply(*next++, room.normed.data(), kHidden, room.heads.data(), kHidden);
+      did(kOutProduct);
+      add_norm(room);
+      did(kNorm);
+      const Matrix& gate_up = *next++;
+      if (can_gate_) {
+        CHECKED(library_, pg_gated_matmul, context_, gated, kInner, room.normed.data(), kHidden, gate_up.weight, rows_, 0);
+      } else {
+        multiply(gate_up, halves, 2 * kInner, room.normed.data(), kHidden);
+        CHECKED(library_, pg_gated_activation, context_, gated, kInner, halves, 2 * kInner, halves + kInner, 2 * kInner, 0, rows_, kInner);
+      }
+      did(kGated);
+      multiply(*next++, room.normed.data(), kHidden, gated, kInner);
+      did(kDown);
+    }
+    multiply(*next, room.logits.data(), kMostOutputs, room.normed.data(), kHidden);
+    did(kHead);
+    return before - start;
   }
 
  private:
   struct Matrix {
     void* weight;
-    int64_t rows;
-    bool is_gated = false;
   };
+
+  void add_norm(Room& room) const {
+    // The residual is overwritten by what it was: steps are alike.
+    CHECKED(library_, pg_rms_norm, context_, room.normed.data(), kHidden, room.x.data(), kHidden, norm_.data(), kHidden, 1e-5f, rows_, kHidden, kHidden);
+  }
+  void multiply(const Matrix& matrix, float* out, int64_t out_stride, const float* x, int64_t x_stride) const {
+    CHECKED(library_, pg_matmul, context_, out, out_stride, x, x_stride, matrix.weight, rows_, nullptr, 1.0f, 0);
+  }
+  void append(float* qkv, int32_t layer) const {
+    float *k = qkv + kHeads * kHeadDim, *v = k + kKvHeads * kHeadDim;
+    CHECKED(library_, pg_rotary_append, context_, qkv, kQkv, kHeads, k, kQkv, v, kQkv, cos_.data(), sin_.data(), kHeadDim / 2, 0, step_, 0, pool_, layer);
+  }
+  void stage(int32_t key) const {
+    std::vector<int32_t> block = step_block(rows_, keys_);
+    for (int32_t row = 0; row < rows_; row++) {
+      // Only the slots matter to appending.
+      int32_t& slot = block[static_cast<size_t>(6 + 4 * rows_ + (rows_ + 1) + 2 * rows_ + 1 + row)];
+      slot = slot - keys_ + key;
+    }
+    uint64_t address = 0;
+    CHECKED(library_, pg_step_reserve, context_, step_, static_cast<int64_t>(block.size()), &address);
+    std::memcpy(reinterpret_cast<void*>(address), block.data(), block.size() * sizeof(int32_t));
+    CHECKED(library_, pg_step_stage, context_, step_, static_cast<int64_t>(block.size()));
+  }
 
   void add(const Type& type, int64_t rows, int64_t cols) {
     // Codes are random, factors small and finite; floats have an exponent that is none of a subnormal number.
@@ -119,36 +231,44 @@ class Model {
       CHECKED(library_, pg_weight_append, context_, weight, type.dtype, -1, part, 0, source.data(), part * cols / type.block_cols * type.block_bytes);
     }
     CHECKED(library_, pg_weight_only_multiplied, context_, weight);
-    matrices_.push_back({weight, rows});
+    matrices_.push_back({weight});
   }
 
   const Library& library_;
+  const int32_t rows_, keys_;
+  const std::vector<float> norm_, cos_, sin_;
+  bool can_gate_ = false;
   void* context_ = nullptr;
+  void* pool_ = nullptr;
+  void* step_ = nullptr;
   std::vector<Matrix> matrices_;
 };
 
-void compare(const std::vector<Library>& libraries, const Type& type, int64_t n, int32_t threads, int rounds) {
+double middle(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void compare(const std::vector<Library>& libraries, const Type& type, int32_t rows, int32_t threads, int32_t keys, int rounds) {
   std::vector<std::unique_ptr<Model>> models;
-  for (const Library& library : libraries) models.push_back(std::make_unique<Model>(library, type, threads, n));
-  std::mt19937 random(1);
-  std::vector<float> x(static_cast<size_t>(n * kInner)), out(static_cast<size_t>(n * (kMostOutputs + kInner)));
-  for (float& value : x) value = static_cast<float>(random() >> 8) / (1 << 23) - 1;
+  for (const Library& library : libraries) models.push_back(std::make_unique<Model>(library, type, threads, rows, keys));
+  Model::Room room(rows);
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // weights become huge pages meanwhile
+  std::mt19937 random(1);
   std::vector<size_t> order;
   for (size_t i = 0; i < models.size(); i++) order.push_back(i);
   std::vector<std::vector<double>> took(models.size());
+  std::vector<std::vector<double>> took_by_op(models.size() * kNumOps);
   for (int round = 0; round < rounds; round++) {
     std::shuffle(order.begin(), order.end(), random);
     for (const size_t i : order) {
-      models[i]->step(n, x.data(), out.data());  // threads awake, the others' asleep
-      took[i].push_back(models[i]->step(n, x.data(), out.data()));
+      double ops[kNumOps];
+      models[i]->step(room, ops);  // threads awake, the others' asleep
+      took[i].push_back(models[i]->step(room, ops));
+      for (int op = 0; op < kNumOps; op++) took_by_op[i * kNumOps + static_cast<size_t>(op)].push_back(ops[op]);
     }
   }
-  const auto middle = [](std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-  };
-  std::printf("%-5s %4lld rows %2d threads:", type.name, static_cast<long long>(n), threads);
+  std::printf("%-5s %4d rows %2d threads:", type.name, rows, threads);
   for (size_t i = 0; i < models.size(); i++) {
     std::vector<double> ratios;
     for (size_t round = 0; round < took[i].size(); round++) ratios.push_back(took[0][round] / took[i][round]);
@@ -156,6 +276,11 @@ void compare(const std::vector<Library>& libraries, const Type& type, int64_t n,
                 *std::min_element(took[i].begin(), took[i].end()) * 1e3, middle(ratios));
   }
   std::printf("\n");
+  for (size_t i = 0; i < models.size(); i++) {
+    std::printf("  %-16s", libraries[i].name.c_str());
+    for (int op = 0; op < kNumOps; op++) std::printf(" %s %.0f", kOpNames[op], middle(took_by_op[i * kNumOps + static_cast<size_t>(op)]) * 1e6);
+    std::printf("\n");
+  }
   std::fflush(stdout);
 }
 
@@ -166,13 +291,13 @@ int main(int count, char** args) {
   int at = 2;
   for (; at < count && std::strcmp(args[at], "--") != 0; at++) libraries.emplace_back(args[at]);
   const int rounds = count > 1 ? std::atoi(args[1]) : 0;
-  if (rounds < 1 || libraries.empty() || at + 1 >= count) stop("turns ROUNDS LIBRARY.so... -- TYPE:ROWS:THREADS...");
+  if (rounds < 1 || libraries.empty() || at + 1 >= count) stop("turns ROUNDS LIBRARY.so... -- TYPE:ROWS:THREADS[:KEYS]...");
   for (at++; at < count; at++) {
     char name[16] = "";
-    int n = 0, threads = 0;
-    std::sscanf(args[at], "%15[^:]:%d:%d", name, &n, &threads);
+    int rows = 0, threads = 0, keys = 136;
+    std::sscanf(args[at], "%15[^:]:%d:%d:%d", name, &rows, &threads, &keys);
     const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& t) { return std::strcmp(t.name, name) == 0; });
-    if (type == std::end(kTypes) || n < 1 || threads < 1) stop(std::string(args[at]) + ": no TYPE:ROWS:THREADS");
-    compare(libraries, *type, n, threads, rounds);
+    if (type == std::end(kTypes) || rows < 1 || threads < 1 || keys < 0) stop(std::string(args[at]) + ": no TYPE:ROWS:THREADS[:KEYS]");
+    compare(libraries, *type, rows, threads, keys, rounds);
   }
 }

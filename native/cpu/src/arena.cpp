@@ -1,6 +1,7 @@
 #include "arena.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace pg {
 namespace {
@@ -31,6 +32,14 @@ ArenaBlock Arena::allocate(int64_t bytes) {
   if (whole > chunk->joined) huge_pages_.add(chunk->data + chunk->joined, whole - chunk->joined);
   chunk->joined = whole;
   return block;
+}
+
+void Arena::shrink(const ArenaBlock& block, const uint8_t* old_end, uint8_t* end) {
+  ArenaChunk& chunk = *block.chunk;
+  const int64_t old_used = rounded(old_end - chunk.data, kLine), used = rounded(end - chunk.data, kLine);
+  if (old_used != chunk.used) return;
+  std::memset(chunk.data + used, 0, static_cast<size_t>(old_used - used));
+  chunk.used = used;
 }
 
 void Arena::free(const ArenaBlock& block) {

@@ -29,6 +29,8 @@ class Arena {
   // Zeroed, 64-byte aligned. data is null when the system has no more; std::bad_alloc when not even a list entry fits.
   ArenaBlock allocate(int64_t bytes);
   void free(const ArenaBlock& block);
+  // The block ends at `end` from now on. What is behind it is there for the next one, if none has come since.
+  void shrink(const ArenaBlock& block, const uint8_t* old_end, uint8_t* end);
 
  private:
   std::vector<std::unique_ptr<ArenaChunk>> chunks_;

@@ -18,7 +18,8 @@
 //   scales    [32 rows] of half (f16), bhalf (bf16) or small int8; super16: [2 half blocks][32 rows] of small int8; big: none
 //   minimums  in the same shapes; w = scale * value + minimum
 //
-// Span8 and span4, which one variant makes of q8 and q4 for weights that are never looked up: see amx/span-bytes.h and span-nibbles.h.
+// Span8, span4 and bf12, which one variant makes of q8, q4 and bf16 for weights that are never looked up: see amx/span-bytes.h,
+// span-nibbles.h and bf12.h.
 #pragma once
 #include <cstdint>
 
@@ -91,6 +92,7 @@ enum Encoding : int32_t {
   kEncodingT2K,  // 2-bit minus 1, big           tq1_0, tq2_0
   kEncodingSpan8,  // 8-bit, a unit for a span   q8_0 that is only multiplied
   kEncodingSpan4,  // 4-bit, multipliers and a unit for a span   q4_0 likewise
+  kEncodingBf12,   // lower bytes, codes of upper ones           bf16 likewise
   kNumEncodings
 };
 

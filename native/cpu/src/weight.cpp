@@ -1,6 +1,7 @@
 // Weight life: create, append rows from memory or a file, free.
 #include "weight.h"
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -49,6 +50,24 @@ int32_t append(Context* context, Weight* weight, int32_t dtype, int32_t encoding
   weight->segments.push_back(segment);
   weight->rows += rows;
   return PG_OK;
+}
+
+// Makes the panels ones of the form that a weight has where it is only multiplied, each in its place. Returns the bytes of a panel.
+int64_t make_multiplied_form(Context* context, Segment& segment, int64_t cols) {
+  const MultipliedForm& form = context->kernels->multiplied[segment.encoding];
+  if (form.make == nullptr || form.panel_bytes(cols) > segment.panel_bytes) return segment.panel_bytes;
+  std::atomic<bool> fits{true};
+  if (form.fits != nullptr)
+    parallel_for(context->pool, segment.panels, [&](int64_t panel, int32_t) {
+      if (fits && !form.fits(segment.data + panel * segment.panel_bytes, cols)) fits = false;
+    });
+  if (!fits) return segment.panel_bytes;
+  std::vector<uint8_t> room(static_cast<size_t>(segment.panel_bytes * context->pool.size()));
+  parallel_for(context->pool, segment.panels, [&](int64_t panel, int32_t worker) {
+    form.make(segment.data + panel * segment.panel_bytes, cols, room.data() + worker * segment.panel_bytes);
+  });
+  segment.encoding = form.encoding;
+  return form.panel_bytes(cols);
 }
 
 }  // namespace
@@ -113,22 +132,24 @@ int32_t pg_weight_map_file(void* handle, void* weight, int32_t dtype, int64_t ro
 
 int32_t pg_weight_only_multiplied(void* handle, void* weight) {
   Context* context = as_context(handle);
-  const Kernels& kernels = *context->kernels;
   return guarded(context, "weight", [&]() -> int32_t {
     Weight& w = *static_cast<Weight*>(weight);
+    Segment* before = nullptr;
+    const uint8_t* old_end = nullptr;  // of the segment before
     for (Segment& segment : w.segments) {
-      const MultipliedForm& form = kernels.multiplied[segment.encoding];
-      if (form.make == nullptr || segment.file != nullptr || form.panel_bytes(w.cols) > segment.panel_bytes) continue;
-      std::vector<uint8_t> room(static_cast<size_t>(segment.panel_bytes * context->pool.size()));
-      parallel_for(context->pool, segment.panels, [&](int64_t panel, int32_t worker) {
-        form.make(segment.data + panel * segment.panel_bytes, w.cols, room.data() + worker * segment.panel_bytes);
-      });
-      const int64_t bytes = form.panel_bytes(w.cols);  // close together: what is read ahead beyond a panel is the next
-      for (int64_t panel = 1; panel < segment.panels; panel++)
-        std::memmove(segment.data + panel * bytes, segment.data + panel * segment.panel_bytes, static_cast<size_t>(bytes));
+      if (segment.file != nullptr) continue;
+      const int64_t old_bytes = segment.panel_bytes, bytes = make_multiplied_form(context, segment, w.cols);
+      // Close together, one segment behind the other: what is read ahead beyond a panel is the next, and what is left over is at the end.
+      uint8_t* const from = segment.data;
+      const bool follows = before != nullptr && before->block.chunk == segment.block.chunk && old_end == from;
+      if (follows) segment.data = segment.block.data = before->data + before->bytes();
+      for (int64_t panel = 0; panel < segment.panels && (follows || bytes < old_bytes); panel++)
+        std::memmove(segment.data + panel * bytes, from + panel * old_bytes, static_cast<size_t>(bytes));
       segment.panel_bytes = bytes;
-      segment.encoding = form.encoding;
+      old_end = from + segment.panels * old_bytes;
+      before = &segment;
     }
+    if (before != nullptr) context->weights.shrink(before->block, old_end, before->data + before->bytes());
     return PG_OK;
   });
 }

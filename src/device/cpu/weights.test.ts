@@ -161,6 +161,7 @@ test("a table's rows are looked up in the file, the same bits as packed; they ca
 for (const [dtype, quantize] of [
   ["q8_0", quantizeQ8],
   ["q4_0", quantizeQ4],
+  ["bf16", toBf16],
 ] as const) {
   test(`${dtype}: an embedding table that is the head too: rows as in the file, products as from memory`, () => {
     const folder = mkdtempSync(join(tmpdir(), "pagoda-heads-"));
@@ -195,6 +196,25 @@ for (const [dtype, quantize] of [
     }
   });
 }
+
+test("bf16 that is quantised at load is looked up as it is multiplied, wherever it came from", () => {
+  const folder = mkdtempSync(join(tmpdir(), "pagoda-heads-"));
+  const device = new CpuDevice({ threads: 2 });
+  try {
+    const [rows, cols] = [40, 64];
+    const bytes = toBf16(floats(rows, cols));
+    const path = join(folder, "table");
+    writeFileSync(path, bytes);
+    const tensor = { name: "w", dtype: "bf16", shape: [rows, cols], byteLength: bytes.length, bytes: () => bytes } as const;
+    const [fromFile, fromMemory] = [{ path, offset: 0 }, null].map((file) =>
+      rowsOf(device, device.loadWeight([{ ...tensor, file }], { quantize: "q8" })),
+    );
+    assert.deepEqual(fromFile, fromMemory);
+  } finally {
+    device.close();
+    rmSync(folder, { recursive: true });
+  }
+});
 
 test("weights are read from a file at an odd offset; a file too short is refused", () => {
   const folder = mkdtempSync(join(tmpdir(), "pagoda-weights-"));
@@ -259,3 +279,8 @@ test("unknown instruction sets and thread counts are refused", () => {
   assert.throws(() => new CpuDevice({ isa: "sse9" }), { code: "invalid_option" });
   assert.throws(() => new CpuDevice({ threads: 0 }), { code: "invalid_option" });
 });
+
+function toBf16(values: Float32Array): Uint8Array {
+  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  return bytes.filter((_, i) => i % 4 >= 2);
+}

@@ -112,10 +112,14 @@ export function loadCpuWeight(
   }
 }
 
+/** What amx holds in another form where it is only multiplied. */
+const FORMS_OF_MATRICES: ReadonlySet<string> = new Set(["q8_0", "q4_0", "bf16"]);
+
 /** An embedding table that is the head too, where a matrix has a form of its own (amx) and the file has the rows. */
 function isHeadInFile(context: CpuContext, parts: readonly HostTensor[], options: LoadWeightOptions): boolean {
-  const { isTable = false, isMatrix = false, transposed = false } = options;
-  const hasForm = (part: HostTensor) => (part.dtype === "q8_0" || part.dtype === "q4_0") && isInFile(context, part);
+  const { isTable = false, isMatrix = false, transposed = false, quantize = "none" } = options;
+  const isAsInFile = (part: HostTensor) => quantize === "none" || !canQuantize(part, colsOf(part, false));
+  const hasForm = (part: HostTensor) => FORMS_OF_MATRICES.has(part.dtype) && isAsInFile(part) && isInFile(context, part);
   return context.isa === "amx" && parts.every(hasForm) && !isTable && !isMatrix && !transposed;
 }
 

@@ -19,7 +19,9 @@ void pack_bf16_rows(uint8_t* out, const RowsToPack& rows);
 // Panels that a worker runs side by side over the same rows of x.
 constexpr int32_t kTilePanels = 4;
 
-extern const GemmFn gemm_bf16_tiles;  // reads bf16 tiles
+// Both read bf16 tiles.
+extern const GemmFn gemm_bf16_tiles;
+extern const GemmFn gemm_bf12_tiles;
 
 // Bytes that a worker needs beside the operands.
 int64_t bf16_scratch_bytes();
