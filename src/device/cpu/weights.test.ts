@@ -205,7 +205,13 @@ test("bf16 that is quantised at load is looked up as it is multiplied, wherever 
     const bytes = toBf16(floats(rows, cols));
     const path = join(folder, "table");
     writeFileSync(path, bytes);
-    const tensor = { name: "w", dtype: "bf16", shape: [rows, cols], byteLength: bytes.length, bytes: () => bytes } as const;
+    const tensor = {
+      name: "w",
+      dtype: "bf16",
+      shape: [rows, cols],
+      byteLength: bytes.length,
+      bytes: () => bytes,
+    } as const;
     const [fromFile, fromMemory] = [{ path, offset: 0 }, null].map((file) =>
       rowsOf(device, device.loadWeight([{ ...tensor, file }], { quantize: "q8" })),
     );

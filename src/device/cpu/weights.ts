@@ -119,7 +119,8 @@ const FORMS_OF_MATRICES: ReadonlySet<string> = new Set(["q8_0", "q4_0", "bf16"])
 function isHeadInFile(context: CpuContext, parts: readonly HostTensor[], options: LoadWeightOptions): boolean {
   const { isTable = false, isMatrix = false, transposed = false, quantize = "none" } = options;
   const isAsInFile = (part: HostTensor) => quantize === "none" || !canQuantize(part, colsOf(part, false));
-  const hasForm = (part: HostTensor) => FORMS_OF_MATRICES.has(part.dtype) && isAsInFile(part) && isInFile(context, part);
+  const hasForm = (part: HostTensor) =>
+    FORMS_OF_MATRICES.has(part.dtype) && isAsInFile(part) && isInFile(context, part);
   return context.isa === "amx" && parts.every(hasForm) && !isTable && !isMatrix && !transposed;
 }
 
