@@ -124,7 +124,7 @@ class Model {
     }
   }
   ~Model() {
-    for (const Matrix& matrix : matrices_) CALL(library_, pg_weight_free, context_, matrix.weight);
+    for (void* matrix : matrices_) CALL(library_, pg_weight_free, context_, matrix);
     if (step_ != nullptr) CALL(library_, pg_step_free, step_);
     if (pool_ != nullptr) CALL(library_, pg_kv_pool_free, pool_);
     CALL(library_, pg_context_free, context_);
@@ -155,9 +155,9 @@ class Model {
       before = after;
     };
     float *gated = room.wide.data(), *halves = gated + rows_ * kInner;
-    const Matrix* next = matrices_.data();
+    void* const* next = matrices_.data();
     for (int32_t layer = 0; layer < kLayers; layer++) {
-      add_norm(room);
+      norm(room);
       did(kNorm);
       multiply(*next++, room.qkv.data(), kQkv, room.normed.data(), kHidden);
       did(kQkvProduct);
@@ -169,11 +169,11 @@ class Model {
       }
       multiply(*next++, room.normed.data(), kHidden, room.heads.data(), kHidden);
       did(kOutProduct);
-      add_norm(room);
+      norm(room);
       did(kNorm);
-      const Matrix& gate_up = *next++;
+      void* gate_up = *next++;
       if (can_gate_) {
-        CHECKED(library_, pg_gated_matmul, context_, gated, kInner, room.normed.data(), kHidden, gate_up.weight, rows_, 0);
+        CHECKED(library_, pg_gated_matmul, context_, gated, kInner, room.normed.data(), kHidden, gate_up, rows_, 0);
       } else {
         multiply(gate_up, halves, 2 * kInner, room.normed.data(), kHidden);
         CHECKED(library_, pg_gated_activation, context_, gated, kInner, halves, 2 * kInner, halves + kInner, 2 * kInner, 0, rows_, kInner);
@@ -188,16 +188,12 @@ class Model {
   }
 
  private:
-  struct Matrix {
-    void* weight;
-  };
-
-  void add_norm(Room& room) const {
-    // The residual is overwritten by what it was: steps are alike.
+  // Of the same x every time: steps are alike.
+  void norm(Room& room) const {
     CHECKED(library_, pg_rms_norm, context_, room.normed.data(), kHidden, room.x.data(), kHidden, norm_.data(), kHidden, 1e-5f, rows_, kHidden, kHidden);
   }
-  void multiply(const Matrix& matrix, float* out, int64_t out_stride, const float* x, int64_t x_stride) const {
-    CHECKED(library_, pg_matmul, context_, out, out_stride, x, x_stride, matrix.weight, rows_, nullptr, 1.0f, 0);
+  void multiply(const void* matrix, float* out, int64_t out_stride, const float* x, int64_t x_stride) const {
+    CHECKED(library_, pg_matmul, context_, out, out_stride, x, x_stride, matrix, rows_, nullptr, 1.0f, 0);
   }
   void append(float* qkv, int32_t layer) const {
     float *k = qkv + kHeads * kHeadDim, *v = k + kKvHeads * kHeadDim;
@@ -231,7 +227,7 @@ class Model {
       CHECKED(library_, pg_weight_append, context_, weight, type.dtype, -1, part, 0, source.data(), part * cols / type.block_cols * type.block_bytes);
     }
     CHECKED(library_, pg_weight_only_multiplied, context_, weight);
-    matrices_.push_back({weight});
+    matrices_.push_back(weight);
   }
 
   const Library& library_;
@@ -241,7 +237,7 @@ class Model {
   void* context_ = nullptr;
   void* pool_ = nullptr;
   void* step_ = nullptr;
-  std::vector<Matrix> matrices_;
+  std::vector<void*> matrices_;
 };
 
 double middle(std::vector<double> values) {
