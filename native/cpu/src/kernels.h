@@ -34,7 +34,7 @@ struct MultipliedForm {
   // Makes a panel one of that form in its place, where it is no larger; room: as large as the panel. Null: there is no such form.
   void (*make)(uint8_t* panel, int64_t cols, uint8_t* room);
   // Whether a panel can be made one; null: all can. A weight is of that form where all of its panels can be.
-  bool (*fits)(const uint8_t* panel, int64_t cols);
+  bool (*fits)(const uint8_t* panel, int64_t cols) = nullptr;
 };
 
 struct Kernels {
