@@ -17,6 +17,7 @@ ArenaBlock Arena::allocate(int64_t bytes) {
   const int64_t needed = rounded(bytes, kLine);
   // The newest chunk is the one with room, if any is.
   if (chunks_.empty() || chunks_.back()->used + needed > chunks_.back()->capacity) {
+    if (!chunks_.empty()) give_back_rest(*chunks_.back());
     auto fresh = std::make_unique<ArenaChunk>();
     fresh->capacity = std::max(kChunk, rounded(needed, kHugePage));
     fresh->mapping = allocate_block(fresh->capacity + kHugePage, HugePages::can_join() ? Pages::kSmall : Pages::kHuge);
@@ -26,20 +27,30 @@ ArenaBlock Arena::allocate(int64_t bytes) {
   }
   ArenaChunk* chunk = chunks_.back().get();
   const ArenaBlock block = {chunk->data + chunk->used, chunk};
+  if (chunk->touched > chunk->used) std::memset(block.data, 0, static_cast<size_t>(std::min(needed, chunk->touched - chunk->used)));
   chunk->used += needed;
+  chunk->touched = std::max(chunk->touched, chunk->used);
   chunk->blocks++;
   const int64_t whole = chunk->used / kHugePage * kHugePage;
-  if (whole > chunk->joined) huge_pages_.add(chunk->data + chunk->joined, whole - chunk->joined);
-  chunk->joined = whole;
+  if (whole > chunk->joined) {
+    huge_pages_.add(chunk->data + chunk->joined, whole - chunk->joined);
+    chunk->joined = whole;
+  }
   return block;
 }
 
-void Arena::shrink(const ArenaBlock& block, const uint8_t* old_end, uint8_t* end) {
+void Arena::shrink(const ArenaBlock& block, const uint8_t* old_end, const uint8_t* end) {
   ArenaChunk& chunk = *block.chunk;
-  const int64_t old_used = rounded(old_end - chunk.data, kLine), used = rounded(end - chunk.data, kLine);
-  if (old_used != chunk.used) return;
-  std::memset(chunk.data + used, 0, static_cast<size_t>(old_used - used));
-  chunk.used = used;
+  if (rounded(old_end - chunk.data, kLine) == chunk.used) chunk.used = rounded(end - chunk.data, kLine);
+}
+
+// Of a chunk that gets no more blocks, unless those of all later ones are freed.
+void Arena::give_back_rest(ArenaChunk& chunk) {
+  const int64_t from = rounded(chunk.used, kHugePage);
+  if (chunk.touched <= from) return;
+  huge_pages_.remove(chunk.data + from, chunk.capacity - from);
+  chunk.joined = std::min(chunk.joined, from);
+  if (discard(chunk.data + from, rounded(chunk.touched, kHugePage) - from)) chunk.touched = from;
 }
 
 void Arena::free(const ArenaBlock& block) {

@@ -45,7 +45,10 @@ void HugePages::add(uint8_t* from, int64_t bytes) {
 
 void HugePages::remove(const uint8_t* from, int64_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto is_inside = [&](const Range& range) { return range.from >= from && range.from < from + bytes; };
+  const uint8_t* end = from + bytes;
+  for (Range& range : ranges_)  // none goes beyond the chunk, and so beyond what is removed
+    if (range.from < from && range.from + range.bytes > from) range.bytes = from - range.from;
+  const auto is_inside = [&](const Range& range) { return range.from >= from && range.from < end; };
   ranges_.erase(std::remove_if(ranges_.begin(), ranges_.end(), is_inside), ranges_.end());
 }
 

@@ -27,7 +27,7 @@ class HugePages {
   static bool can_join();
   // [from, from + bytes) is to be joined: whole huge pages.
   void add(uint8_t* from, int64_t bytes);
-  // The memory is about to go. Waits for a page of it that is being joined.
+  // The memory, whole huge pages, is about to go. Waits for a page of it that is being joined.
   void remove(const uint8_t* from, int64_t bytes);
 
  private:

@@ -42,6 +42,14 @@ void release(void* address, int64_t bytes) {
     munmap(address, static_cast<size_t>(bytes));
 }
 
+bool discard([[maybe_unused]] void* address, [[maybe_unused]] int64_t bytes) {
+#ifdef __linux__  // elsewhere the same call promises no zeros
+  return madvise(address, static_cast<size_t>(bytes), MADV_DONTNEED) == 0;
+#else
+  return false;
+#endif
+}
+
 FileMap::FileMap(const char* path, int64_t offset, int64_t bytes, bool sequential) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) {

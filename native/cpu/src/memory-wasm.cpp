@@ -77,6 +77,8 @@ void release(void* address, int64_t bytes) {
   }
 }
 
+bool discard(void*, int64_t) { return false; }
+
 FileMap::FileMap(const char*, int64_t, int64_t, bool) : error_("there are no files here") {}
 FileMap::~FileMap() {}
 

@@ -34,6 +34,8 @@ void release(void* address, int64_t bytes) {
     VirtualFree(address, 0, MEM_RELEASE);
 }
 
+bool discard(void*, int64_t) { return false; }
+
 FileMap::FileMap(const char* path, int64_t offset, int64_t bytes, bool) {
   const int length = MultiByteToWideChar(CP_UTF8, 0, path, -1, nullptr, 0);
   std::vector<wchar_t> wide(static_cast<size_t>(length > 0 ? length : 1));

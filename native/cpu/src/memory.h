@@ -12,6 +12,8 @@ enum class Pages { kSmall, kHuge };
 // Zeroed and at least 64-byte aligned; null when the system has no more. Huge pages are advised where they fit.
 void* allocate(int64_t bytes, Pages pages = Pages::kHuge);
 void release(void* address, int64_t bytes);
+// Whole pages of what allocate() gave are not needed for now. True: the system has their memory, and they are zero again; else they are as they were.
+bool discard(void* address, int64_t bytes);
 
 // What allocate() gave, released by its owner.
 struct ReleaseBlock {
