@@ -143,7 +143,7 @@ int32_t pg_weight_only_multiplied(void* handle, void* weight) {
       uint8_t* const from = segment.data;
       const bool follows = before != nullptr && before->block.chunk == segment.block.chunk && old_end == from;
       if (follows) segment.data = segment.block.data = before->data + before->bytes();
-      for (int64_t panel = 0; panel < segment.panels && (follows || bytes < old_bytes); panel++)
+      for (int64_t panel = 0; panel < segment.panels && (segment.data != from || bytes < old_bytes); panel++)
         std::memmove(segment.data + panel * bytes, from + panel * old_bytes, static_cast<size_t>(bytes));
       segment.panel_bytes = bytes;
       old_end = from + segment.panels * old_bytes;
