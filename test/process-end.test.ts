@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
@@ -33,6 +35,15 @@ test("an answer nobody awaits is still computed to its end", () => {
     engine.generate([1, 2, 3], { maxTokens: 5, ignoreEos: true }).result().then((r) => console.log(r.trace.completionTokens));
   `);
   assert.deepEqual([status, stdout], [0, "5\n"], stderr);
+});
+
+test("an engine whose model cannot be read says so and leaves no thread behind", () => {
+  const model = writeTinyCheckpoint();
+  writeFileSync(join(model, "tokenizer.json"), "{");
+  const { status, stdout, stderr } = run(`
+    await createEngine(${JSON.stringify({ model })}).catch(({ code }) => console.log(code));
+  `);
+  assert.deepEqual([status, stdout], [0, "file_corrupt\n"], stderr);
 });
 
 test("a text that a thread tokenises keeps the program alive, and the thread alone does not", () => {

@@ -9,8 +9,8 @@ import { type OptionTable, resolveOptions } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
 import { ConfigError } from "../core/errors.js";
 import type { Engine } from "../engine/types.js";
+import { HttpService } from "../server/http-service.js";
 import { stderrSink } from "../server/log-sink.js";
-import { createServer } from "../server/server.js";
 import { helpOf, parseFlags } from "./args.js";
 import { clusterRoute, watchCluster } from "./cluster-view.js";
 import { CONFIG_OPTION, catchSignals, guestName, layered, MODEL_OPTION, pick } from "./service.js";
@@ -69,7 +69,7 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
   const engine = await engineOf(first!);
   const guests = others.map((guest) => ({ name: guestName(guest), load: () => engineOf(guest) }));
   const routes = [clusterRoute(member.router, cluster.cluster, textOf)];
-  const service = createServer(engine, { ...server, guests, routes });
+  const service = new HttpService(engine, server, guests, routes);
   watchCluster(member.router, service.context);
   const { url } = await service.listen();
   await member.register({ address: url, models: service.context.house.names });

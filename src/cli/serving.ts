@@ -28,10 +28,10 @@ export async function serve({ models, engine: options, server, cluster, role }: 
   await checkAddress(server.host, server.port);
   const [first, ...others] = models;
   const started = startWithProgress({ ...options, model: first! });
-  const [{ createServer }] = await Promise.all([import("../server/server.js"), started]);
+  const [{ HttpService }] = await Promise.all([import("../server/http-service.js"), started]);
   await using engine = await started;
   const guests = others.map((guest) => guestOf(guest, options));
-  const service = createServer(engine, { ...server, guests });
+  const service = new HttpService(engine, server, guests);
   const { url } = await service.listen();
   welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length + server.adminKey.length);
   engine.warm();

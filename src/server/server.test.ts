@@ -10,6 +10,7 @@ import { ToldServer } from "../../test/support/told-server.js";
 import type { PagodaError } from "../core/errors.js";
 import { checkAddress, unavailable } from "./address.js";
 import { LogSink } from "./log-sink.js";
+import { createServer } from "./server.js";
 import { staticFile } from "./static-files.js";
 
 const REASONS = {
@@ -73,6 +74,22 @@ test("it answers where it says; one that closes takes nothing new, lets what is 
   assert.match(rest, /"code":"cut_by_shutdown"/);
   assert.match(cut.aborted.join(), / -1$/, "the engine is told");
   assert.deepEqual([cut.server.context.calls.size, cut.server.context.gate.queued], [0, 0]);
+});
+
+test("a library's server refuses wrong options at once, and loads what serves when it is called", async () => {
+  await using told = await ToldServer.start();
+  assert.throws(() => createServer(told.engine, { port: -1 }), { code: "invalid_option" });
+  assert.throws(() => createServer(told.engine, { prot: 1 } as object), { code: "unknown_option" });
+  const options = { port: 0, logLevel: "silent" } as const;
+  assert.equal(await createServer(told.engine, options).close(), true, "one that never listened");
+  const server = createServer(told.engine, options);
+  const [{ url, port }, service] = await Promise.all([server.listen(), server.service()]);
+  assert.equal(await server.service(), service, "there is one");
+  assert.equal((await fetch(`${url}/health`)).status, 200);
+  await using other = createServer(told.engine, { ...options, port });
+  await assert.rejects(other.listen(), { code: "address_unavailable" });
+  assert.equal(await server.close(), true);
+  await assert.rejects(fetch(`${url}/health`));
 });
 
 test("a model is served by the names that are given, or by its own", async () => {

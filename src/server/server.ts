@@ -1,30 +1,12 @@
-// The service around an engine: listens, serves, drains, ends. As a library: `createServer(engine, options).listen()`.
+// The server of the library: `createServer(engine, options).listen()`. Its options are checked at once; what serves (http-service.ts and
+// the 330 modules behind it) is loaded by the first call that needs it, since programs with an engine alone never do.
 
-import { createServer as createHttpServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { getRequestListener } from "@hono/node-server";
-import type { Hono } from "hono";
 import type { Logger } from "pino";
 import { type ServerConfig, serverConfig } from "../config/server-config.js";
-import { packageVersion } from "../config/version.js";
-import { CapacityError } from "../core/errors.js";
 import type { Engine } from "../engine/types.js";
-import { takeTurn } from "../threads/turn.js";
-import { unavailable } from "./address.js";
-import { createApp } from "./app.js";
-import { KeyRing } from "./auth.js";
-import type { AppEnv, ServerContext } from "./context.js";
-import { Gate } from "./gate.js";
-import { stderrLogger, stderrSink } from "./log-sink.js";
-import { ServerMetrics } from "./metrics.js";
-import { type GuestModel, ModelHouse } from "./model-house.js";
-import { Owners } from "./owners.js";
-import { measureProcess } from "./process-metrics.js";
-import { ResponseStore } from "./response-store.js";
+import type { HttpService } from "./http-service.js";
+import type { GuestModel } from "./model-house.js";
 import type { Route } from "./route.js";
-import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
-
-const LAST_WORDS_MS = 250;
 
 /** What `createServer` takes: any of the server's options, a logger, further models. */
 export interface ServerOptions extends Partial<ServerConfig> {
@@ -41,123 +23,47 @@ export interface ServerOptions extends Partial<ServerConfig> {
 
 /** Makes a server for an engine, which stays the caller's to close. Nothing listens yet. */
 export function createServer(engine: Engine, options: ServerOptions = {}): PagodaServer {
-  const { logger, guests = [], routes = [], ...rest } = options;
-  return new PagodaServer(engine, serverConfig(rest), guests, routes, logger);
+  const { logger, guests, routes, ...rest } = options;
+  const config = serverConfig(rest);
+  return new PagodaServer(async () => {
+    const { HttpService } = await import("./http-service.js");
+    return new HttpService(engine, config, guests, routes, logger);
+  });
 }
 
 /** An HTTP server over an engine: OpenAI's, Anthropic's and Ollama's APIs, metrics and the dashboard. Made by `createServer`. */
 export class PagodaServer {
-  /** @internal */
-  readonly context: ServerContext;
-  /** @internal */
-  readonly app: Hono<AppEnv>;
-  readonly #http: Server;
-  readonly #watching = new AbortController();
-  readonly #house: ModelHouse;
+  readonly #load: () => Promise<HttpService>;
+  #service: Promise<HttpService> | null = null;
 
   /** @internal */
-  constructor(
-    engine: Engine,
-    config: ServerConfig,
-    guests: readonly GuestModel[],
-    routes: readonly Route[],
-    logger: Logger = stderrLogger(config.logLevel),
-  ) {
-    const shared = {
-      config,
-      gate: new Gate(config),
-      owners: new Owners(),
-      responses: new ResponseStore(),
-      keys: new KeyRing(config.apiKey, config.adminKey),
-      log: logger,
-      startedMs: Date.now(),
-      version: packageVersion(),
-    };
-    const furnish = (engine: Engine, modelNames: readonly string[]): ServerContext => {
-      const metrics = new ServerMetrics(engine, shared.gate, modelNames[0]!, () => stderrSink.lost);
-      void metrics.watchSteps(this.#watching.signal);
-      return {
-        ...shared,
-        engine,
-        modelNames,
-        metrics,
-        calls: new Set(),
-        toolFormat: toolFormatOf(engine, config.toolParser),
-        reasoningTags: reasoningTagsOf(engine, config.reasoningParser),
-        get house() {
-          return house();
-        },
-      };
-    };
-    const names = config.servedModelName.length > 0 ? config.servedModelName : [engine.model.name];
-    this.context = furnish(engine, names);
-    measureProcess(this.context.metrics.registry);
-    this.#house = new ModelHouse(this.context, guests, {
-      maxBytes: config.modelMemoryMb === null ? null : config.modelMemoryMb * 2 ** 20,
-      furnish: (guest, name) => furnish(guest, [name]),
-    });
-    const house = (): ModelHouse => this.#house;
-    this.app = createApp(this.context, routes);
-    this.#http = createHttpServer(
-      {
-        // A client that sends its request in drops is cut off.
-        headersTimeout: config.requestTimeoutSeconds * 1000,
-        requestTimeout: config.requestTimeoutSeconds * 1000,
-        connectionsCheckingInterval: Math.min(1000, config.requestTimeoutSeconds * 250),
-        keepAliveTimeout: 65_000, // longer than the usual proxy's, so that the proxy closes first
-        noDelay: true,
-      },
-      // What is left of a refused body is read and dropped by Node itself, within the request's timeout; the listener would close the
-      // connection after half a second, and a client that still sends would hear of a broken pipe instead of the answer.
-      getRequestListener(this.app.fetch, { overrideGlobalObjects: false, autoCleanupIncoming: false }),
-    );
+  constructor(load: () => Promise<HttpService>) {
+    this.#load = load;
+  }
+
+  /**
+   * What serves.
+   * @internal
+   */
+  service(): Promise<HttpService> {
+    this.#service ??= this.#load();
+    return this.#service;
   }
 
   /** Resolves to the address once it listens. */
   async listen(): Promise<{ host: string; port: number; url: string }> {
-    const { host, port } = this.context.config;
-    await takeTurn("answers");
-    return new Promise((resolve, reject) => {
-      this.#http.once("error", (error: NodeJS.ErrnoException) => reject(unavailable(host, port, error)));
-      this.#http.listen(port, host, () => {
-        const { port: bound } = this.#http.address() as AddressInfo;
-        const name = host.includes(":") ? `[${host}]` : host;
-        resolve({ host, port: bound, url: `http://${name}:${bound}` });
-      });
-    });
+    return (await this.service()).listen();
   }
 
   /**
    * Takes no new requests (503), lets those inside finish for `drainSeconds`, then ends what is left and stops listening.
    * Resolves to whether all finished in time.
    */
-  async close(drainSeconds = this.context.config.drainSeconds): Promise<boolean> {
-    const isEmpty = await raceDeadline(this.context.gate.drain(), drainSeconds * 1000);
-    const calls = this.#house.loaded.flatMap((context) => [...context.calls]);
-    for (const call of calls) call.cut(new CapacityError("cut_by_shutdown", { value: drainSeconds }));
-    this.#watching.abort();
-    const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
-    this.#http.closeIdleConnections();
-    // Answers and last words may still be on their way out; a stream that follows the steps never ends by itself.
-    if (!(await raceDeadline(closed, LAST_WORDS_MS))) {
-      this.#http.closeAllConnections();
-      await closed;
-    }
-    await this.#house.close();
-    return isEmpty;
+  async close(drainSeconds?: number): Promise<boolean> {
+    return (await this.service()).close(drainSeconds);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close(0).then(() => undefined);
   }
-}
-
-async function raceDeadline(done: Promise<void>, ms: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, ms, false);
-  });
-  const isDone = await Promise.race([done.then(() => true), late]);
-  clearTimeout(timer);
-  return isDone;
 }

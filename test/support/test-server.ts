@@ -4,13 +4,14 @@ import OpenAI from "openai";
 import { pino } from "pino";
 import { createEngine, type EngineOptions } from "../../src/engine/client/engine.js";
 import type { Engine } from "../../src/engine/types.js";
-import { createServer, type PagodaServer, type ServerOptions } from "../../src/server/server.js";
+import type { HttpService } from "../../src/server/http-service.js";
+import { createServer, type ServerOptions } from "../../src/server/server.js";
 
 export { until } from "./until.js";
 
 export interface TestServer extends AsyncDisposable {
   readonly engine: Engine & { injectFault(where: "step" | "thread"): void };
-  readonly server: PagodaServer;
+  readonly server: HttpService;
   readonly url: string;
   /** OpenAI's own client, as users have it, without retries. */
   readonly client: OpenAI;
@@ -26,7 +27,8 @@ export async function startServer(
   serverOptions: ServerOptions = {},
 ): Promise<TestServer> {
   const engine = (await createEngine({ threads: 1, seed: 1, ...engineOptions })) as TestServer["engine"];
-  const server = createServer(engine, { port: 0, logger: pino({ level: "silent" }), ...serverOptions });
+  const options = { port: 0, logger: pino({ level: "silent" }), ...serverOptions };
+  const server = await createServer(engine, options).service();
   const { url } = await server.listen();
   const apiKey = serverOptions.apiKey?.[0] ?? "none";
   return {

@@ -17,7 +17,8 @@ import {
   type ToEngine,
 } from "../../src/engine/messages.js";
 import type { RequestTrace } from "../../src/engine/types.js";
-import { createServer, type PagodaServer, type ServerOptions } from "../../src/server/server.js";
+import type { HttpService } from "../../src/server/http-service.js";
+import { createServer, type ServerOptions } from "../../src/server/server.js";
 import { writeTinyCheckpoint } from "./tiny-checkpoint.js";
 
 const MODEL = writeTinyCheckpoint({ layers: 1 });
@@ -51,7 +52,7 @@ export class ToldServer implements AsyncDisposable {
   readonly aborted: string[] = [];
   readonly log: Record<string, unknown>[] = [];
   readonly engine: HostedEngine;
-  server!: PagodaServer;
+  server!: HttpService;
   says: (message: AddMessage, index: number) => Said = () => ({ text: "Hi" });
   vector = Float32Array.of(3, 4);
   /** What the engine answers to questions. */
@@ -80,7 +81,8 @@ export class ToldServer implements AsyncDisposable {
     const told = new ToldServer(facts);
     await told.engine.ready;
     const logger: Logger = pino({ level: "debug" }, { write: (line: string) => void told.log.push(JSON.parse(line)) });
-    told.server = createServer(told.engine, { logger, servedModelName: ["tiny", "other"], ...options });
+    const all = { logger, servedModelName: ["tiny", "other"], ...options };
+    told.server = await createServer(told.engine, all).service();
     return told;
   }
 

@@ -1,9 +1,10 @@
-// How an engine is made: options are checked, a model of the hub is fetched, its thread is started.
+// How an engine is made: options are checked, a model of the hub is fetched, its thread is started. What the caller's thread needs of it
+// (tokenizer, templates, model files) is loaded while that thread loads its own.
 
 import { type EngineConfig, engineConfig } from "../../config/engine-config.js";
 import { resolveModel } from "../../formats/hub/hub.js";
 import type { Engine } from "../types.js";
-import { HostedEngine } from "./hosted-engine.js";
+import { startAhead } from "./host.js";
 import type { RelayEngine } from "./relay.js";
 
 /** What `createEngine` takes: any of the engine's options, and who hears how far loading is. */
@@ -24,7 +25,15 @@ export async function startEngine(options: EngineOptions): Promise<RelayEngine> 
   const { onProgress, onPull, ...rest } = options;
   const config = engineConfig(rest);
   const model = await resolveModel(config.model, { onProgress: onPull });
-  const engine = new HostedEngine(Object.freeze({ ...config, model }), onProgress ?? null);
-  await engine.ready;
-  return engine;
+  const placed = Object.freeze({ ...config, model });
+  const ahead = startAhead(placed);
+  try {
+    const { HostedEngine } = await import("./hosted-engine.js");
+    const engine = new HostedEngine(placed, onProgress ?? null, ahead.start);
+    await engine.ready;
+    return engine;
+  } catch (error) {
+    ahead.abandon();
+    throw error;
+  }
 }

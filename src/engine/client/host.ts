@@ -21,6 +21,35 @@ export function startHost(config: EngineConfig, listener: (message: FromEngine) 
   return config.worker ? startWorker(config, listener) : startInProcess(config, listener);
 }
 
+/** A host that may be started before anybody hears it. */
+export interface HostAhead {
+  /** The first call takes over what was started, with all it has said; later ones start another. */
+  readonly start: StartHost;
+  /** Nobody will take it. */
+  abandon(): void;
+}
+
+/** Starts the engine's thread, where it has one, while its caller's own modules are still to be loaded. */
+export function startAhead(config: EngineConfig, begin: StartHost = startHost): HostAhead {
+  if (!config.worker) return { start: begin, abandon: () => undefined };
+  const said: FromEngine[] = [];
+  let hear = (message: FromEngine): void => void said.push(message);
+  let waiting: EngineHost | null = begin(config, (message) => hear(message));
+  return {
+    start: (given, listener) => {
+      if (waiting === null) return begin(given, listener);
+      const host = waiting;
+      waiting = null;
+      queueMicrotask(() => {
+        hear = listener;
+        for (const message of said.splice(0)) listener(message);
+      });
+      return host;
+    },
+    abandon: () => void waiting?.close(), // it ends by itself, once it has loaded or failed to
+  };
+}
+
 function startWorker(config: EngineConfig, listener: (message: FromEngine) => void): EngineHost {
   // A program given by --eval may say what it is written in; a thread started from a file may not. Other flags are inherited.
   const isEval = process.execArgv.some((arg) => arg.startsWith("--input-type"));
