@@ -82,7 +82,9 @@ test("the README's program loads a tokenizer into its own thread, and the engine
 
   const native = engine!.packages.filter((name) => /koffi/.test(name));
   assert.deepEqual(engine!.packages, ["@huggingface/tokenizers", ...native].sort());
-  assert.deepEqual(under(engine!, "ai", "cli", "cluster", "engine/client", "server"), []);
+  assert.deepEqual(under(engine!, "ai", "cli", "cluster", "engine/client", "server", "tokenizer/jinja"), []);
+  assert.deepEqual(under(engine!, "device/null", "device/reference"), []);
+  assert.ok(!engine!.files.includes("device/cuda/cuda-device"), "the driver says that there is no GPU");
   assert.ok(engine!.files.includes("engine/core/engine-core"));
 });
 

@@ -78,7 +78,7 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
     checkpointBytes: tensors.reduce((sum, t) => sum + t.bytes, 0),
     weightBytes: tensors.reduce((sum, t) => sum + device.packedBytes(t, config.quantize), 0),
     hasTokenizer: checkpoint.tokenizer !== null,
-    hasChatTemplate: checkpoint.chatTemplate !== null,
+    hasChatTemplate: checkpoint.templates.size > 0,
     device: device.info.name,
     kvDtype,
     pageSize: config.pageSize,

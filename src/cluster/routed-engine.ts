@@ -2,7 +2,7 @@
 
 import { ROUTER_OPTIONS } from "../config/cluster-config.js";
 import { engineConfig } from "../config/engine-config.js";
-import { openCheckpoint } from "../engine/checkpoint.js";
+import { openChatCheckpoint } from "../engine/client/chat-checkpoint.js";
 import { HostedEngine } from "../engine/client/hosted-engine.js";
 import type { EngineFacts } from "../engine/messages.js";
 import { textFacts } from "../engine/text-facts.js";
@@ -32,7 +32,7 @@ export async function createRoutedEngine(router: Router, options: RoutedEngineOp
   const { prefillTokens = ROUTER_OPTIONS.prefillTokens.default } = options;
   const model = await resolveModel(options.model);
   const config = engineConfig({ model, controlTokensInContent, maxQueue: MAX_QUEUE });
-  const checkpoint = openCheckpoint(model);
+  const checkpoint = openChatCheckpoint(model);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const spec = family.specOf(family.parseConfig(checkpoint.config, checkpoint.configFile));
   const facts: EngineFacts = {

@@ -42,6 +42,6 @@ test("only the name of Qwen's rerankers says that yes and no are verdicts", () =
 test("a checkpoint's ends are those of its config and of its tokenizer, each once", () => {
   assert.deepEqual(openCheckpoint(named("a")).eosIds, [257]);
   assert.deepEqual(openCheckpoint(named("b", [], { eos_token_id: [5, 257] })).eosIds, [5, 257]);
-  const { chatTemplate, tokenizer, requireTokenizer, name } = openCheckpoint(named("c"));
-  assert.deepEqual([name, chatTemplate === null, requireTokenizer() === tokenizer], ["c", false, true]);
+  const { templates, tokenizer, requireTokenizer, name } = openCheckpoint(named("c"));
+  assert.deepEqual([name, [...templates.keys()], requireTokenizer() === tokenizer], ["c", ["default"], true]);
 });

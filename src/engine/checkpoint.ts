@@ -1,4 +1,5 @@
-// A checkpoint with all that callers need of it beside the weights: config, tokenizer, chat template, suggested sampling.
+// A checkpoint with all that both threads need of it beside the weights: config, tokenizer, suggested sampling. Its chat template is only
+// text here; client/chat-checkpoint.ts makes one that renders.
 
 import { statSync } from "node:fs";
 import { RequestError } from "../core/errors.js";
@@ -11,7 +12,6 @@ import { readTextRecipe } from "../formats/hf/sentence-transformers.js";
 import { locateModel } from "../formats/hub/hub.js";
 import { modelNameOf } from "../formats/hub/hub-cache.js";
 import type { TextRecipe } from "../formats/text-recipe.js";
-import { ChatTemplate } from "../tokenizer/chat-template.js";
 import { GgufTokenizer } from "../tokenizer/gguf-tokenizer.js";
 import { readGgufChatTemplates } from "../tokenizer/gguf-vocab.js";
 import { JsonTokenizer } from "../tokenizer/json-tokenizer.js";
@@ -27,7 +27,8 @@ export interface Checkpoint {
   readonly generation: { readonly sampling: Partial<SamplingParams> };
   /** null when the checkpoint brings none: only token ids can be used then. */
   readonly tokenizer: Tokenizer | null;
-  readonly chatTemplate: ChatTemplate | null;
+  /** Sources of chat templates by name. */
+  readonly templates: ReadonlyMap<string, string>;
   /** How texts become vectors or scores. */
   readonly recipe: TextRecipe;
   openTensors(): TensorSource;
@@ -88,7 +89,7 @@ interface CheckpointParts {
 }
 
 function checkpointOf(parts: CheckpointParts): Checkpoint {
-  const { templates, tokenizer, sampling, ...rest } = parts;
+  const { tokenizer, sampling, ...rest } = parts;
   const eosIds = new Set([...rest.eosIds, ...(tokenizer?.eosIds ?? [])]);
   return {
     ...rest,
@@ -96,10 +97,6 @@ function checkpointOf(parts: CheckpointParts): Checkpoint {
     recipe: withVerdict(parts, tokenizer),
     generation: { sampling },
     tokenizer,
-    chatTemplate:
-      templates.size === 0
-        ? null
-        : new ChatTemplate(templates, tokenizer?.specialTokens ?? {}, tokenizer?.chatPrefix ?? ""),
     requireTokenizer: () => {
       if (tokenizer !== null) return tokenizer;
       const expected = `an array of token ids: ${rest.name} has no tokenizer`;

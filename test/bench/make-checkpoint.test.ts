@@ -9,6 +9,7 @@ import { makeVocabulary } from "../../bench/checkpoint/vocabulary.js";
 import { type CheckpointOptions, makeCheckpoint } from "../../bench/make-checkpoint.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
 import { openCheckpoint } from "../../src/engine/checkpoint.js";
+import { openChatCheckpoint } from "../../src/engine/client/chat-checkpoint.js";
 import { ModelRunner } from "../../src/engine/core/model-runner.js";
 import { familyOf } from "../../src/models/registry.js";
 
@@ -62,7 +63,7 @@ test("the same seed writes the same bytes", () => {
 
 test("both tokenizers read text, agree and give it back", () => {
   const text = "the rest of it, with 12 numbers\n";
-  const [json, gguf] = [make("f16", "text"), make("f16", "text.gguf")].map((path) => openCheckpoint(path));
+  const [json, gguf] = [make("f16", "text"), make("f16", "text.gguf")].map((path) => openChatCheckpoint(path));
   const ids = json!.requireTokenizer().encode(text);
   assert.deepEqual(gguf!.requireTokenizer().encode(text), ids);
   assert.ok(ids.length < text.length, "merges are used");

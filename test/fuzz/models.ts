@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { engineConfig } from "../../src/config/engine-config.js";
 import { PagodaError } from "../../src/core/errors.js";
-import { openCheckpoint } from "../../src/engine/checkpoint.js";
+import { openChatCheckpoint } from "../../src/engine/client/chat-checkpoint.js";
 import { loadEngine } from "../../src/engine/core/load.js";
 import { sentencePieceJson } from "../fixtures/vocabularies.js";
 import { seeded } from "../support/byte-matcher.js";
@@ -62,7 +62,7 @@ export class ModelFuzzer {
 
 async function load(model: string): Promise<string | null> {
   try {
-    const { tokenizer, chatTemplate } = openCheckpoint(model);
+    const { tokenizer, chatTemplate } = openChatCheckpoint(model);
     if (tokenizer !== null) tokenizer.decode(tokenizer.encode("Hello, wörld! 12\n<eos>"));
     chatTemplate?.render(CHAT, { addGenerationPrompt: true });
     await loadEngine(engineConfig({ model, device: "null", numPages: 16, maxContext: 64 }), () => {});

@@ -1,7 +1,7 @@
 // Block formats whose codes name points of a grid, several elements at once: iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s.
 // All are blocks of 256 elements in 8 groups of 32.
 
-import { IQ1_GRID, IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID } from "./grids.js";
+import { iq1Grid, iq2SGrid, iq2XsGrid, iq2XxsGrid, iq3SGrid, iq3XxsGrid } from "./grids.js";
 import { F16_VALUES, f16At } from "./small-floats.js";
 
 const BLOCK = 256;
@@ -41,6 +41,7 @@ function putPoint(
  * a 4-bit scale on top. Value: d * (scale + 1/2) / 4 * +-magnitude.
  */
 export function decodeIq2Xxs(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
+  const grid = iq2XxsGrid();
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 66;
     const d = f16At(bytes, at);
@@ -50,7 +51,7 @@ export function decodeIq2Xxs(bytes: Uint8Array, out: Float32Array, numBlocks: nu
       const scale = (d * ((word >>> 28) + 0.5)) / 4;
       for (let point = 0; point < 4; point++) {
         const signs = evenSigns((word >>> (7 * point)) & 127);
-        putPoint(out, block * BLOCK + group * 32 + point * 8, IQ2_XXS_GRID, bytes[from + point]!, 8, scale, signs);
+        putPoint(out, block * BLOCK + group * 32 + point * 8, grid, bytes[from + point]!, 8, scale, signs);
       }
     }
   }
@@ -58,6 +59,7 @@ export function decodeIq2Xxs(bytes: Uint8Array, out: Float32Array, numBlocks: nu
 
 /** [d | 32 words: 9 bits of a point, 7 of signs | 8 bytes of scales, one nibble for 16 elements]. Value as iq2_xxs. */
 export function decodeIq2Xs(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
+  const grid = iq2XsGrid();
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 74;
     const d = f16At(bytes, at);
@@ -65,13 +67,14 @@ export function decodeIq2Xs(bytes: Uint8Array, out: Float32Array, numBlocks: num
       const word = u16At(bytes, at + 2 + 2 * point);
       const nibble = (bytes[at + 66 + (point >> 2)]! >> (4 * ((point >> 1) & 1))) & 15;
       const scale = (d * (nibble + 0.5)) / 4;
-      putPoint(out, block * BLOCK + point * 8, IQ2_XS_GRID, word & 511, 8, scale, evenSigns(word >> 9));
+      putPoint(out, block * BLOCK + point * 8, grid, word & 511, 8, scale, evenSigns(word >> 9));
     }
   }
 }
 
 /** [d | 32 low bytes of points | 32 bytes of signs | 8 bytes of 2 high bits a point | scales as iq2_xs]. Value as iq2_xxs. */
 export function decodeIq2S(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
+  const grid = iq2SGrid();
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 82;
     const d = f16At(bytes, at);
@@ -79,7 +82,7 @@ export function decodeIq2S(bytes: Uint8Array, out: Float32Array, numBlocks: numb
       const high = (bytes[at + 66 + (point >> 2)]! >> (2 * (point & 3))) & 3;
       const nibble = (bytes[at + 74 + (point >> 2)]! >> (4 * ((point >> 1) & 1))) & 15;
       const index = bytes[at + 2 + point]! | (high << 8);
-      putPoint(out, block * BLOCK + point * 8, IQ2_S_GRID, index, 8, (d * (nibble + 0.5)) / 4, bytes[at + 34 + point]!);
+      putPoint(out, block * BLOCK + point * 8, grid, index, 8, (d * (nibble + 0.5)) / 4, bytes[at + 34 + point]!);
     }
   }
 }
@@ -89,6 +92,7 @@ export function decodeIq2S(bytes: Uint8Array, out: Float32Array, numBlocks: numb
  * Value: d * (scale + 1/2) / 2 * +-magnitude.
  */
 export function decodeIq3Xxs(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
+  const grid = iq3XxsGrid();
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 98;
     const d = f16At(bytes, at);
@@ -96,7 +100,7 @@ export function decodeIq3Xxs(bytes: Uint8Array, out: Float32Array, numBlocks: nu
       const word = u32At(bytes, at + 66 + 4 * (point >> 3));
       const signs = evenSigns((word >>> (7 * ((point >> 1) & 3))) & 127);
       const scale = (d * ((word >>> 28) + 0.5)) / 2;
-      putPoint(out, block * BLOCK + point * 4, IQ3_XXS_GRID, bytes[at + 2 + point]!, 4, scale, signs, 4 * (point & 1));
+      putPoint(out, block * BLOCK + point * 4, grid, bytes[at + 2 + point]!, 4, scale, signs, 4 * (point & 1));
     }
   }
 }
@@ -106,6 +110,7 @@ export function decodeIq3Xxs(bytes: Uint8Array, out: Float32Array, numBlocks: nu
  * each group]. Value: d * (2 * scale + 1) * +-magnitude.
  */
 export function decodeIq3S(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
+  const grid = iq3SGrid();
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 110;
     const d = f16At(bytes, at);
@@ -113,16 +118,7 @@ export function decodeIq3S(bytes: Uint8Array, out: Float32Array, numBlocks: numb
       const high = (bytes[at + 66 + (point >> 3)]! >> (point & 7)) & 1;
       const scale = d * (2 * ((bytes[at + 106 + (point >> 4)]! >> (4 * ((point >> 3) & 1))) & 15) + 1);
       const index = bytes[at + 2 + point]! | (high << 8);
-      putPoint(
-        out,
-        block * BLOCK + point * 4,
-        IQ3_S_GRID,
-        index,
-        4,
-        scale,
-        bytes[at + 74 + (point >> 1)]!,
-        4 * (point & 1),
-      );
+      putPoint(out, block * BLOCK + point * 4, grid, index, 4, scale, bytes[at + 74 + (point >> 1)]!, 4 * (point & 1));
     }
   }
 }
@@ -132,6 +128,7 @@ export function decodeIq3S(bytes: Uint8Array, out: Float32Array, numBlocks: numb
  * Value: d * (2 * scale + 1) * (value +- 1/8).
  */
 export function decodeIq1S(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
+  const grid = iq1Grid();
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 50;
     const d = f16At(bytes, at);
@@ -139,7 +136,7 @@ export function decodeIq1S(bytes: Uint8Array, out: Float32Array, numBlocks: numb
       const word = u16At(bytes, at + 34 + 2 * (point >> 2));
       const index = bytes[at + 2 + point]! | (((word >> (3 * (point & 3))) & 7) << 8);
       const scale = d * (2 * ((word >> 12) & 7) + 1);
-      putShifted(out, block * BLOCK + point * 8, index, scale, (word & 0x8000) !== 0);
+      putShifted(out, block * BLOCK + point * 8, grid, index, scale, (word & 0x8000) !== 0);
     }
   }
 }
@@ -149,6 +146,7 @@ export function decodeIq1S(bytes: Uint8Array, out: Float32Array, numBlocks: numb
  * 3-bit scales for 16 elements each, and 4 bits of d on top]. Value as iq1_s.
  */
 export function decodeIq1M(bytes: Uint8Array, out: Float32Array, numBlocks: number): void {
+  const grid = iq1Grid();
   for (let block = 0; block < numBlocks; block++) {
     const at = block * 56;
     const words = [0, 1, 2, 3].map((i) => u16At(bytes, at + 48 + 2 * i));
@@ -157,12 +155,19 @@ export function decodeIq1M(bytes: Uint8Array, out: Float32Array, numBlocks: numb
       const nibble = (bytes[at + 32 + (point >> 1)]! >> (4 * (point & 1))) & 15;
       const index = bytes[at + point]! | ((nibble & 7) << 8);
       const scale = d * (2 * ((words[point >> 3]! >> (3 * ((point >> 1) & 3))) & 7) + 1);
-      putShifted(out, block * BLOCK + point * 8, index, scale, nibble >= 8);
+      putShifted(out, block * BLOCK + point * 8, grid, index, scale, nibble >= 8);
     }
   }
 }
 
-function putShifted(out: Float32Array, to: number, point: number, scale: number, isDown: boolean): void {
+function putShifted(
+  out: Float32Array,
+  to: number,
+  grid: Int8Array,
+  point: number,
+  scale: number,
+  isDown: boolean,
+): void {
   const shift = isDown ? -IQ1_SHIFT : IQ1_SHIFT;
-  for (let i = 0; i < 8; i++) out[to + i] = scale * (IQ1_GRID[point * 8 + i]! + shift);
+  for (let i = 0; i < 8; i++) out[to + i] = scale * (grid[point * 8 + i]! + shift);
 }

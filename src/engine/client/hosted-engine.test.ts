@@ -6,13 +6,13 @@ import { overriding } from "../../../test/support/overriding.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { ChatTemplate } from "../../tokenizer/chat-template.js";
-import { openCheckpoint } from "../checkpoint.js";
 import { type AddMessage, EMPTY_OUTPUT, type EngineFacts, type FromEngine, type ToEngine } from "../messages.js";
 import type { StepRecord } from "../types.js";
+import { openChatCheckpoint } from "./chat-checkpoint.js";
 import { HostedEngine } from "./hosted-engine.js";
 
 const model = writeTinyCheckpoint({ layers: 1 });
-const checkpoint = openCheckpoint(model);
+const checkpoint = openChatCheckpoint(model);
 const FACTS = {
   ...{ architecture: "A", vocabSize: 260, maxContext: 64, poolTokens: 48, pageSize: 16, task: "generate", device: "d" },
   ...{ isBidirectional: false, numLabels: 0, scorePooling: "last", hiddenSize: 48 },

@@ -10,7 +10,6 @@ import { uniformAt } from "../../core/random.js";
 import type { ChatPrompt } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
-import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
 import type { PagesTaken } from "../core/page-exchange.js";
 import type { EngineFacts, RequestKind, TextFields } from "../messages.js";
 import type {
@@ -35,6 +34,7 @@ import type {
 } from "../types.js";
 import { addMessage, type CallBounds } from "./add-message.js";
 import { EmbeddingReader } from "./call-reader.js";
+import { type ChatCheckpoint, openChatCheckpoint } from "./chat-checkpoint.js";
 import { TextGeneration } from "./generation.js";
 import { type StartHost, startHost } from "./host.js";
 import { HostLine, type OnProgress } from "./host-line.js";
@@ -51,7 +51,7 @@ const LONG_TEXT = 16_384;
 /** An engine behind a host: a thread of its own, the caller's thread, or other machines. */
 export class HostedEngine implements RelayEngine {
   readonly #config: EngineConfig;
-  readonly #checkpoint: Checkpoint;
+  readonly #checkpoint: ChatCheckpoint;
   readonly #texts: TextTasks;
   readonly #longTexts: TokenizerThread;
   readonly #turns = new Turns(LONG_TEXT);
@@ -62,7 +62,7 @@ export class HostedEngine implements RelayEngine {
     config: EngineConfig,
     onProgress: OnProgress | null,
     start: StartHost = startHost,
-    checkpoint: Checkpoint = openCheckpoint(config.model),
+    checkpoint: ChatCheckpoint = openChatCheckpoint(config.model),
   ) {
     this.#config = config;
     this.#seed = config.seed ?? randomBytes(6).readUIntBE(0, 6);

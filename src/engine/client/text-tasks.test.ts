@@ -3,11 +3,11 @@ import { test } from "node:test";
 import { overriding } from "../../../test/support/overriding.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
-import { openCheckpoint } from "../checkpoint.js";
 import type { EngineFacts } from "../messages.js";
+import { openChatCheckpoint } from "./chat-checkpoint.js";
 import { type RunText, TextTasks } from "./text-tasks.js";
 
-const checkpoint = openCheckpoint(writeTinyCheckpoint());
+const checkpoint = openChatCheckpoint(writeTinyCheckpoint());
 const tokenizer = checkpoint.tokenizer!;
 const [OPEN, BETWEEN, CLOSE] = ["(", "|", ")"].map((mark) => tokenizer.encode(mark));
 const around = { before: OPEN!, between: BETWEEN!, after: CLOSE!, hasTypes: true };

@@ -6,7 +6,6 @@ import { RequestError } from "../../core/errors.js";
 import { POOLINGS } from "../../core/pooling.js";
 import { type FramedText, framePair, frameText } from "../../tokenizer/text-frame.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
-import type { Checkpoint } from "../checkpoint.js";
 import type { EngineFacts, RequestKind, TextFields } from "../messages.js";
 import type {
   EmbedOptions,
@@ -17,6 +16,7 @@ import type {
   ScoreResult,
   TextOptions,
 } from "../types.js";
+import type { ChatCheckpoint } from "./chat-checkpoint.js";
 import { checkList, contextLimit } from "./validate.js";
 import { cosine, cutVector, scaleToOne } from "./vectors.js";
 import { verdictPrompt } from "./verdict-prompt.js";
@@ -33,12 +33,12 @@ export type RunText = (
 ) => Promise<Float32Array>;
 
 export class TextTasks {
-  readonly #checkpoint: Checkpoint;
+  readonly #checkpoint: ChatCheckpoint;
   readonly #facts: () => EngineFacts;
   readonly #tokenize: Tokenize;
   readonly #run: RunText;
 
-  constructor(checkpoint: Checkpoint, facts: () => EngineFacts, tokenize: Tokenize, run: RunText) {
+  constructor(checkpoint: ChatCheckpoint, facts: () => EngineFacts, tokenize: Tokenize, run: RunText) {
     this.#checkpoint = checkpoint;
     this.#facts = facts;
     this.#tokenize = tokenize;

@@ -3,10 +3,10 @@ import { test } from "node:test";
 import { overriding } from "../../../test/support/overriding.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { ChatTemplate } from "../../tokenizer/chat-template.js";
-import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
+import { type ChatCheckpoint, openChatCheckpoint } from "./chat-checkpoint.js";
 import { verdictPrompt } from "./verdict-prompt.js";
 
-const tiny = openCheckpoint(writeTinyCheckpoint());
+const tiny = openChatCheckpoint(writeTinyCheckpoint());
 const tokenizer = tiny.tokenizer!;
 /** Asked for them, it puts a <bos> before every text. */
 const marking = overriding(tokenizer, {
@@ -15,7 +15,7 @@ const marking = overriding(tokenizer, {
     ...tokenizer.encode(text, options),
   ],
 });
-const withQuestion = (question: string | null): Checkpoint => ({
+const withQuestion = (question: string | null): ChatCheckpoint => ({
   ...tiny,
   recipe: { ...tiny.recipe, question },
   requireTokenizer: () => marking,

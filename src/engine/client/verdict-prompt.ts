@@ -2,7 +2,7 @@
 // template may know the roles "query" and "document"; Qwen3-Reranker's does not, and its prompt is written here.
 
 import type { Spans } from "../../tokenizer/tokenizer.js";
-import type { Checkpoint } from "../checkpoint.js";
+import type { ChatCheckpoint } from "./chat-checkpoint.js";
 
 const DEFAULT_INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query";
 const JUDGE =
@@ -10,7 +10,7 @@ const JUDGE =
 
 /** Token ids, the document cut so that there are at most `limit`. */
 export function verdictPrompt(
-  checkpoint: Checkpoint,
+  checkpoint: ChatCheckpoint,
   query: string,
   document: string,
   instruction: string = DEFAULT_INSTRUCTION,

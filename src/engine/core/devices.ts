@@ -4,8 +4,6 @@ import { existsSync } from "node:fs";
 import type { EngineConfig } from "../../config/engine-config.js";
 import type { Device } from "../../device/device.js";
 import { availableCores, availableMemory } from "../../device/host.js";
-import { NullDevice } from "../../device/null/null-device.js";
-import { ReferenceDevice } from "../../device/reference/reference-device.js";
 
 export { kvDtypeOf } from "./kv-dtype.js";
 
@@ -15,9 +13,9 @@ export async function openDevice(config: DeviceConfig): Promise<Device> {
   const { device } = config;
   switch (device) {
     case "reference":
-      return new ReferenceDevice();
+      return openReference();
     case "null":
-      return new NullDevice();
+      return openNull();
     case "cpu":
       return openCpu(config.threads);
     case "wasm":
@@ -45,7 +43,7 @@ async function openBest(config: DeviceConfig): Promise<Device> {
     return await openWasm(config.threads);
   } catch (error) {
     process.stderr.write(`pagoda: ${(error as Error).message} Using the reference device, which is slow.\n`);
-    return new ReferenceDevice();
+    return openReference();
   }
 }
 
@@ -54,12 +52,27 @@ function mayHaveGpu(): boolean {
   return existsSync("/dev/nvidiactl") || existsSync("/dev/dxg");
 }
 
-async function openCuda({ gpuMemory = 0.9 }: DeviceConfig, index: number): Promise<Device> {
-  const { CudaDevice } = await import("../../device/cuda/cuda-device.js");
-  return new CudaDevice({ index, memoryShare: gpuMemory });
+// Each device's modules are loaded when it is opened.
+
+async function openReference(): Promise<Device> {
+  const { ReferenceDevice } = await import("../../device/reference/reference-device.js");
+  return new ReferenceDevice();
 }
 
-/** Loaded on demand: the library is opened, and compiled where it is absent, only when it is asked for. threads 0: all cores. */
+async function openNull(): Promise<Device> {
+  const { NullDevice } = await import("../../device/null/null-device.js");
+  return new NullDevice();
+}
+
+/** The driver comes first: most machines have none, and need no more of this device to say so. */
+async function openCuda({ gpuMemory = 0.9 }: DeviceConfig, index: number): Promise<Device> {
+  const { CudaContext } = await import("../../device/cuda/context.js");
+  const context = new CudaContext(index, gpuMemory);
+  const { CudaDevice } = await import("../../device/cuda/cuda-device.js");
+  return new CudaDevice({}, context);
+}
+
+/** The library is compiled where it is absent. threads 0: all cores. */
 async function openCpu(threads: number): Promise<Device> {
   const { ensureLibrary } = await import("../../device/cpu/library.js");
   await ensureLibrary();
