@@ -38,13 +38,15 @@ export function readDeepseekMoe(
     numShared?: number;
     numDense?: number;
     scale?: number;
+    numGroups?: number;
+    topkGroup?: number;
   },
 ): DeepseekMoe {
   const numExperts = c.int("n_routed_experts", absent.numExperts);
   const topK = readTopK(c, numExperts, absent.topK);
   const expertSize = c.int("moe_intermediate_size", absent.expertSize);
-  const numGroups = c.int("n_group", 1);
-  const topkGroup = c.int("topk_group", 1);
+  const numGroups = c.int("n_group", absent.numGroups ?? 1);
+  const topkGroup = c.int("topk_group", absent.topkGroup ?? 1);
   const size = numExperts / numGroups;
   c.check(Number.isInteger(size), "n_group", `a divisor of n_routed_experts (${numExperts})`);
   c.check(topkGroup <= numGroups && topkGroup * size >= topK, "topk_group", `groups that hold ${topK} experts`);

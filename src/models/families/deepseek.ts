@@ -23,12 +23,24 @@ interface DeepseekConfig extends DecoderConfig {
 /** The latents' norms do not follow rms_norm_eps. */
 const LATENT_EPS = 1e-6;
 
+const DEEPSEEK_HEADS = { qRank: 1536, kvRank: 512, nope: 128, rope: 64, value: 128 };
+const V3_EXPERTS = {
+  numExperts: 256,
+  topK: 8,
+  expertSize: 2048,
+  numShared: 1,
+  numDense: 3,
+  scale: 2.5,
+  numGroups: 8,
+  topkGroup: 4,
+};
+
 export const deepseekV3 = family("DeepseekV3ForCausalLM", (c) => {
   c.only("scoring_func", "sigmoid");
   c.only("topk_method", "noaux_tc");
   c.only("moe_layer_freq", 1);
-  const config = readLatent(c, "DeepseekV3ForCausalLM", {});
-  return { ...config, moe: readDeepseekMoe(c, config, {}) };
+  const config = readLatent(c, "DeepseekV3ForCausalLM", DEEPSEEK_HEADS);
+  return { ...config, moe: readDeepseekMoe(c, config, V3_EXPERTS) };
 });
 
 export const deepseekV2 = family("DeepseekV2ForCausalLM", (c) => {
@@ -36,7 +48,7 @@ export const deepseekV2 = family("DeepseekV2ForCausalLM", (c) => {
   c.only("topk_method", "greedy", "group_limited_greedy");
   c.only("moe_layer_freq", 1);
   c.only("norm_topk_prob", false);
-  const config = readLatent(c, "DeepseekV2ForCausalLM", { qRank: 1536, kvRank: 512, nope: 128, rope: 64, value: 128 });
+  const config = readLatent(c, "DeepseekV2ForCausalLM", DEEPSEEK_HEADS);
   const moe = readDeepseekMoe(c, config, { numExperts: 64, expertSize: 1407, numShared: 2 });
   const isGrouped = c.raw.topk_method === "group_limited_greedy";
   const groups = isGrouped ? { groupBest: 1 as const } : { numGroups: 1, topkGroup: 1 };
