@@ -33,7 +33,15 @@ export function chatLogprobs(
   };
 }
 
-/** Positions may be null: the first token of a prompt has no probability. `offset` is where their text begins. */
+/** The length of what tokens spell one by one; characters that several share are counted as often. */
+export function textLength(engine: Engine, ids: readonly number[]): number {
+  return ids.reduce((length, id) => length + utf8.decode(engine.tokenBytes(id)).length, 0);
+}
+
+/**
+ * Positions may be null: the first token of a prompt has no probability. `offset` is where their text begins; what would begin before
+ * the text, as a token that a tokenizer puts there, begins with it.
+ */
 export function completionLogprobs(
   engine: Engine,
   positions: readonly { readonly id: number; readonly logprobs: PositionLogprobs | null }[],
@@ -45,7 +53,7 @@ export function completionLogprobs(
   for (const { id } of positions) {
     const text = utf8.decode(engine.tokenBytes(id));
     tokens.push(text);
-    textOffset.push(at);
+    textOffset.push(Math.max(0, at));
     at += text.length;
   }
   return {

@@ -1,6 +1,8 @@
 // Fields and forms of the routes that no client's own tests ask for: vLLM's prompt_logprobs, Ollama's older forms, what is echoed.
 
 import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
@@ -250,4 +252,33 @@ test("openapi.json tells which endpoints stream", async () => {
   const { paths } = (await (await fetch(`${host.url}/openapi.json`)).json()) as Json;
   const streams = (path: string) => "text/event-stream" in paths[path].post.responses["200"].content;
   assert.deepEqual(["/v1/chat/completions", "/v1/embeddings"].map(streams), [true, false]);
+});
+
+test("echo: the prompt as it was written, whatever the tokenizer puts before it; offsets are places of the text", async () => {
+  const model = writeTinyCheckpoint();
+  const file = join(model, "tokenizer.json");
+  const bos = { id: "<bos>", ids: [256], tokens: ["<bos>"] };
+  const post_processor = {
+    type: "TemplateProcessing",
+    single: [{ SpecialToken: { id: "<bos>", type_id: 0 } }, { Sequence: { id: "A", type_id: 0 } }],
+    pair: [],
+    special_tokens: { "<bos>": bos },
+  };
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), post_processor }));
+  await using server = await startServer({ model }, { servedModelName: ["tiny"] });
+  const ask = { model: "tiny", prompt: "ab", max_tokens: 2, temperature: 0, echo: true, logprobs: 0 };
+  const plain = await server.client.completions.create({ ...ask, echo: false });
+  const { text, logprobs } = (await server.client.completions.create(ask)).choices[0]!;
+  assert.equal(text, `ab${plain.choices[0]!.text}`);
+  assert.deepEqual(logprobs!.tokens!.slice(0, 3), ["<bos>", "a", "b"]);
+  assert.deepEqual(logprobs!.text_offset!.slice(0, 4), [0, 0, 1, 2]);
+  let streamed = "";
+  const offsets: number[] = [];
+  for await (const { choices } of await server.client.completions.create({ ...ask, stream: true })) {
+    streamed += choices[0]!.text;
+    offsets.push(...(choices[0]!.logprobs?.text_offset ?? []));
+  }
+  assert.deepEqual([streamed, offsets.slice(0, 4)], [text, [0, 0, 1, 2]]);
+  const ids = await server.client.completions.create({ ...ask, prompt: [256, 97, 98] });
+  assert.equal(ids.choices[0]!.text, `<bos>${text}`, "ids are shown as they are");
 });

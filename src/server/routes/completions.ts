@@ -8,7 +8,7 @@ import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import type { AppEnv, ServerContext } from "../context.js";
 import { infillPrompt } from "../infill.js";
-import { completionLogprobs, promptLogprobs } from "../logprobs.js";
+import { completionLogprobs, promptLogprobs, textLength } from "../logprobs.js";
 import { mergeInOrder } from "../merge.js";
 import { checkModel, checkPromptLength, saltOf, tokenizeText } from "../prompt.js";
 import type { Route } from "../route.js";
@@ -33,7 +33,7 @@ export const completions: Route = {
     const call = new Call(c, "cmpl");
     if (context.config.logPrompts) c.get("facts").prompt = body.prompt;
     return runCall(c, call, { priority: body.priority, isStream: body.stream === true }, () => {
-      const generations = prompts.map((prompt, i) => call.start(prompt, options, i));
+      const generations = prompts.map(({ ids }, i) => call.start(ids, options, i));
       return new CompletionReply(c, call, body, prompts, generations);
     });
   },
@@ -49,7 +49,13 @@ function checkBody(context: ServerContext, body: CompletionBody): void {
     refuse("prompt_logprobs", "prompt_logprobs cannot be streamed.");
 }
 
-function promptsOf(c: Context<AppEnv>, body: CompletionBody): Promise<(readonly number[])[]> {
+interface Prompt {
+  readonly ids: readonly number[];
+  /** As the caller wrote it; null where ids were given. */
+  readonly text: string | null;
+}
+
+function promptsOf(c: Context<AppEnv>, body: CompletionBody): Promise<Prompt[]> {
   const { prompt } = body;
   const leastAnswer = body.max_tokens === 0 ? 0 : 1;
   const options = body.add_special_tokens == null ? {} : { addSpecialTokens: body.add_special_tokens };
@@ -66,7 +72,11 @@ function promptsOf(c: Context<AppEnv>, body: CompletionBody): Promise<(readonly 
     checkPromptLength(c.get("server"), item.length, "prompt", leastAnswer);
     return item;
   };
-  return Promise.all(list.map(idsOf));
+  const promptOf = async (item: string | readonly number[]): Promise<Prompt> => ({
+    ids: await idsOf(item),
+    text: typeof item === "string" ? item : null,
+  });
+  return Promise.all(list.map(promptOf));
 }
 
 function optionsOf(c: Context<AppEnv>, body: CompletionBody): GenerateOptions {
@@ -81,18 +91,24 @@ function optionsOf(c: Context<AppEnv>, body: CompletionBody): GenerateOptions {
   };
 }
 
+interface Echo {
+  readonly text: string;
+  readonly start: number;
+  readonly positions: readonly { readonly id: number; readonly logprobs: PositionLogprobs | null }[];
+}
+
 class CompletionReply {
   readonly #c: Context<AppEnv>;
   readonly #call: Call;
   readonly #body: CompletionBody;
-  readonly #prompts: readonly (readonly number[])[];
+  readonly #prompts: readonly Prompt[];
   readonly #generations: readonly Generation[];
 
   constructor(
     c: Context<AppEnv>,
     call: Call,
     body: CompletionBody,
-    prompts: readonly (readonly number[])[],
+    prompts: readonly Prompt[],
     generations: readonly Generation[],
   ) {
     this.#c = c;
@@ -124,7 +140,7 @@ class CompletionReply {
       return {
         index: promptIndex * (this.#body.n ?? 1) + sample.index,
         text: echo.text + sample.text,
-        logprobs: sample.logprobs === null ? null : completionLogprobs(engine, positions, 0),
+        logprobs: sample.logprobs === null ? null : completionLogprobs(engine, positions, echo.start),
         finish_reason: sample.finishReason,
         stop_reason: sample.stopReason,
         ...(this.#body.prompt_logprobs == null || result.promptLogprobs === null
@@ -134,16 +150,17 @@ class CompletionReply {
     });
   }
 
-  /** The prompt, where the answer repeats it. */
-  #echo(
-    promptIndex: number,
-    logprobs: GenerateResult["promptLogprobs"],
-  ): { text: string; positions: { id: number; logprobs: PositionLogprobs | null }[] } {
-    if (this.#body.echo !== true) return { text: "", positions: [] };
-    const prompt = this.#prompts[promptIndex]!;
+  /**
+   * The prompt, where the answer repeats it: the caller's own text, not what the tokenizer makes of it and puts around it. Its tokens
+   * end where it ends: `start` is where the first of them begins, before the text if there is more of them.
+   */
+  #echo(promptIndex: number, logprobs: GenerateResult["promptLogprobs"]): Echo {
+    if (this.#body.echo !== true) return { text: "", start: 0, positions: [] };
+    const { ids, text: written } = this.#prompts[promptIndex]!;
     const { engine } = this.#c.get("server");
-    const positions = prompt.map((id, i) => ({ id, logprobs: logprobs?.[i] ?? null }));
-    return { text: engine.detokenize(prompt), positions };
+    const positions = ids.map((id, i) => ({ id, logprobs: logprobs?.[i] ?? null }));
+    const text = written ?? engine.detokenize(ids);
+    return { text, start: text.length - textLength(engine, ids), positions };
   }
 
   async *events(): AsyncGenerator<ServerEvent> {
@@ -168,8 +185,8 @@ class CompletionReply {
   *#echoes(promptIndex: number, { promptLogprobs }: OutputChunk, offsets: number[]): Generator<ServerEvent> {
     const { engine } = this.#c.get("server");
     const n = this.#body.n ?? 1;
-    const { text, positions } = this.#echo(promptIndex, promptLogprobs);
-    const logprobs = this.#body.logprobs == null ? null : completionLogprobs(engine, positions, 0);
+    const { text, start, positions } = this.#echo(promptIndex, promptLogprobs);
+    const logprobs = this.#body.logprobs == null ? null : completionLogprobs(engine, positions, start);
     for (let index = promptIndex * n; index < (promptIndex + 1) * n; index++) {
       offsets[index] = text.length;
       yield { data: { ...this.#head(), choices: [{ index, text, logprobs, finish_reason: null }] } };
