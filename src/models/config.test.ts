@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FormatError } from "../core/errors.js";
+import type { RopeConfig } from "../formats/rope-config.js";
 import { familyOf, knownArchitectures } from "./registry.js";
 
 const BASE = {
@@ -137,12 +138,17 @@ test("both spellings of the rope fields give one configuration", () => {
     ],
     [
       "GptOssForCausalLM",
-      { rope_theta: 150_000, sliding_window: 24 },
+      { rope_theta: 150_000, rope_scaling: { type: "linear", factor: 2 }, sliding_window: 24 },
       {
-        rope_parameters: { rope_theta: 150_000, rope_type: "default" },
+        rope_parameters: { rope_theta: 150_000, rope_type: "linear", factor: 2 },
         sliding_window: 24,
         layer_types: ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
       },
+    ],
+    [
+      "ApertusForCausalLM",
+      { hidden_act: "xielu", rope_theta: 5000, rope_scaling: { type: "linear", factor: 2 } },
+      { hidden_act: "xielu", rope_parameters: { rope_theta: 5000, rope_type: "linear", factor: 2 } },
     ],
     [
       "SmolLM3ForCausalLM",
@@ -186,6 +192,13 @@ test("absent fields have the family's own defaults", () => {
   assert.equal(parse("Gemma2ForCausalLM", { attn_logit_softcapping: null }).attentionSoftcap, 0);
   assert.equal(parse("Gemma3ForCausalLM").finalSoftcap, 0);
   assert.equal(parse("Qwen3ForCausalLM", { head_dim: undefined }).headDim, 128);
+  for (const none of [{}, { rope_parameters: null }, { rope_scaling: null }]) {
+    const ropeOf = (architecture: string, fields: Record<string, unknown>) =>
+      (parse(architecture, { ...fields, ...none }).ropes as RopeConfig[])[0]!;
+    const { type, theta } = ropeOf("GptOssForCausalLM", { rope_theta: 5000 });
+    assert.deepEqual([type, theta], ["yarn", 5000]);
+    assert.equal(ropeOf("ApertusForCausalLM", { hidden_act: "xielu" }).type, "llama3");
+  }
   const gpt2 = parse("GPT2LMHeadModel", { n_embd: 64, n_head: 4, n_layer: 2 });
   assert.deepEqual([gpt2.innerSize, gpt2.maxContext, gpt2.isTied], [256, 1024, true]);
 });

@@ -32,6 +32,11 @@ export function readHeadRope(c: ConfigReader, headDim: number, layerType?: strin
   return config;
 }
 
+/** `raw` with the family's rope where the config states none, in either spelling; one of rope_theta alone states none. */
+export function withAbsentRope(raw: Record<string, unknown>, rope: Record<string, unknown>): Record<string, unknown> {
+  return (raw.rope_parameters ?? raw.rope_scaling ?? null) === null ? { ...raw, rope_parameters: rope } : raw;
+}
+
 /** Frequencies for heads of `headDim`; `maxContext` is the longest sequence that will run. */
 export function computeRope(config: RopeConfig, headDim: number, maxContext: number): Rope {
   const rotaryDim = rotaryDimOf(config, headDim);

@@ -14,13 +14,15 @@ import {
   loadDecoder,
 } from "../decoder.js";
 import type { ModelFamily } from "../model.js";
+import { withAbsentRope } from "../rope.js";
 
 export const apertus: ModelFamily<DecoderConfig> = {
   architectures: ["ApertusForCausalLM"],
   parseConfig(raw, file) {
     const own = new ConfigReader(raw, file);
     own.only("hidden_act", "xielu");
-    const c = new ConfigReader({ rope_theta: 12e6, rope_parameters: DEFAULT_ROPE, ...raw, hidden_act: "relu2" }, file);
+    const settings = withAbsentRope({ rope_theta: 12e6, ...raw, hidden_act: "relu2" }, DEFAULT_ROPE);
+    const c = new ConfigReader(settings, file);
     const plain = llamaSettings(c, readCommon(c, "ApertusForCausalLM", { eps: 1e-5 }));
     return {
       ...plain,

@@ -10,6 +10,7 @@ import { ConfigReader } from "../config-reader.js";
 import { type DecoderConfig, decoderSpec, type LayerContext, llamaSettings, loadDecoder } from "../decoder.js";
 import { layerWindows } from "../layer-windows.js";
 import type { ModelFamily } from "../model.js";
+import { withAbsentRope } from "../rope.js";
 
 interface GptOssConfig extends DecoderConfig {
   readonly mixture: MixtureConfig;
@@ -19,7 +20,8 @@ export const gptOss: ModelFamily<GptOssConfig> = {
   architectures: ["GptOssForCausalLM"],
 
   parseConfig(raw, file) {
-    const c = new ConfigReader({ rope_theta: 150_000, sliding_window: 128, ...withoutMxfp4(raw) }, file);
+    const settings = { rope_theta: 150_000, sliding_window: 128, ...withoutMxfp4(raw) };
+    const c = new ConfigReader(withAbsentRope(settings, DEFAULT_ROPE), file);
     c.only("swiglu_limit", 7);
     const plain = llamaSettings(c, readCommon(c, "GptOssForCausalLM", { eps: 1e-5, headDim: 64 }));
     const bias = c.bool("attention_bias", true);
@@ -61,6 +63,8 @@ function experts({ mixture }: GptOssConfig, { loader, name, project }: LayerCont
   };
   return new MixtureOfExperts(loader, hiddenSize, weights, router, project);
 }
+
+const DEFAULT_ROPE = { rope_type: "yarn", factor: 32, truncate: false, original_max_position_embeddings: 4096 };
 
 /** The family's own 4-bit experts are read as they are; any other quantisation is refused later. */
 function withoutMxfp4(raw: Record<string, unknown>): Record<string, unknown> {
