@@ -6,7 +6,7 @@ import { copyFileSync, mkdtempSync, readdirSync, readFileSync, statSync, truncat
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { EngineOptions } from "../src/engine/client/engine.js";
+import { createEngine, type EngineOptions } from "../src/engine/client/engine.js";
 import { type Answer, answerInProcess, answerOnce } from "./support/answer-once.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
@@ -75,6 +75,18 @@ test("a file that is cut off, damaged or another model's is ignored with one lin
   const stranger = await answer({ model: other, ...reference, cacheDir }, 1);
   assert.equal(stranger.cachedTokens, 0);
   assert.match(stranger.log, /^pagoda: no cached prefixes of this model and setting in .*\n$/);
+});
+
+test("a cacheDir that is no directory is refused by the option's name", async () => {
+  const cacheDir = join(newDir(), "file");
+  writeFileSync(cacheDir, "");
+  for (const worker of [true, false]) {
+    await assert.rejects(createEngine({ model, ...reference, cacheDir, worker }), {
+      name: "ConfigError",
+      code: "invalid_option",
+      message: `Option cacheDir is ${cacheDir}; it must be a directory that can be read, or none yet (ENOTDIR).`,
+    });
+  }
 });
 
 test("the file stays within cacheDiskMb, and keeps what was used last from its beginning on", async () => {

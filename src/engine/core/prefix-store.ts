@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { CacheManager } from "../../cache/cache-manager.js";
+import { ConfigError } from "../../core/errors.js";
 import { NULL_PAGE } from "../../core/ids.js";
 import type { PageBytes } from "./page-bytes.js";
 import { PageFileReader, PageFileWriter } from "./page-file.js";
@@ -42,7 +43,7 @@ export class PrefixStore {
   load(): number {
     const { log, dir } = this.#options;
     if (!existsSync(this.path)) {
-      const others = existsSync(dir) ? readdirSync(dir).filter((name) => name.endsWith(SUFFIX)) : [];
+      const others = namesIn(dir).filter((name) => name.endsWith(SUFFIX));
       if (others.length > 0) {
         log(`no cached prefixes of this model and setting in ${dir}; ignored: ${others.length} of others`);
       }
@@ -109,5 +110,20 @@ export class PrefixStore {
     }
     cache.transfers.publish(item);
     return true;
+  }
+}
+
+/** None where there is no directory yet: it is made when something is saved. */
+function namesIn(dir: string): readonly string[] {
+  try {
+    return readdirSync(dir);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return [];
+    throw new ConfigError("invalid_option", {
+      param: "cacheDir",
+      value: dir,
+      expected: `a directory that can be read, or none yet (${code})`,
+    });
   }
 }
