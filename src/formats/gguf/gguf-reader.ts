@@ -53,7 +53,8 @@ export class GgufReader {
   size(what: string, max: number): number {
     const at = this.#take(8, what);
     const value = this.#window.readUInt32LE(at) + this.#window.readUInt32LE(at + 4) * 2 ** 32;
-    if (value > max) throw this.corrupt(what, `at most ${max}`, value);
+    // The size of the file beside it: most often it was not copied to its end.
+    if (value > max) throw this.corrupt(what, `at most ${max} in a file of ${this.fileBytes} bytes`, value);
     return value;
   }
 

@@ -175,7 +175,7 @@ test("counts and lengths beyond the file are refused before anything is allocate
     Buffer.concat([Buffer.from("GGUF"), u32(3), u64(tensors), u64(keys)]);
   const huge = 2n ** 64n - 1n;
   const before = process.memoryUsage();
-  refuses(start(huge, 0), /number of tensors: expected at most/);
+  refuses(start(huge, 0), /number of tensors: expected at most 0 in a file of 24 bytes, found/);
   refuses(start(0, huge), /number of metadata keys: expected at most/);
   refuses(Buffer.concat([start(0, 1), u64(huge), Buffer.alloc(64)]), /length of metadata key: expected at most/);
   const key = Buffer.concat([u64(1), Buffer.from("k")]);
@@ -271,20 +271,20 @@ test("limits of what a header may hold, however long its file", () => {
     2 ** 29,
     new RegExp(`number of metadata keys: expected at most ${Math.floor((2 ** 28 - 16) / 13)}`),
   );
-  fails(start(huge, 0), 1000, /number of tensors: expected at most 31,/);
-  fails(start(0, huge), 1000, /number of metadata keys: expected at most 75,/);
+  fails(start(huge, 0), 1000, /number of tensors: expected at most 31 in /);
+  fails(start(0, huge), 1000, /number of metadata keys: expected at most 75 in /);
   const string = Buffer.concat([start(0, 1), key, u32(8), u64(huge)]);
-  fails(string, 2 ** 25, /length of metadata k: expected at most 16777216,/);
-  fails(string, 1000, new RegExp(`length of metadata k: expected at most ${1000 - string.length},`));
+  fails(string, 2 ** 25, /length of metadata k: expected at most 16777216 in /);
+  fails(string, 1000, new RegExp(`length of metadata k: expected at most ${1000 - string.length} in `));
   fails(Buffer.concat([start(0, 1), key, u32(8), u64(2n ** 32n + 1n)]), 1000, /found 4294967297/);
   const array = (count: number | bigint) => Buffer.concat([u32(9), u32(0), u64(count)]);
-  fails(Buffer.concat([start(0, 1), key, array(huge)]), 2 ** 25, /length of metadata k: expected at most 16777216,/);
+  fails(Buffer.concat([start(0, 1), key, array(huge)]), 2 ** 25, /length of metadata k: expected at most 16777216 in /);
   const two = Buffer.concat([start(0, 2), text("a"), array(10), Buffer.alloc(10), key, array(huge)]);
-  fails(two, 2 ** 25, /length of metadata k: expected at most 16777206,/);
+  fails(two, 2 ** 25, /length of metadata k: expected at most 16777206 in /);
   const typedArray = (type: number) => Buffer.concat([start(0, 1), key, u32(9), u32(type), u64(huge)]);
   for (const [type, bytes] of [1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8].entries()) {
     const before = typedArray(type);
-    fails(before, 1000, new RegExp(`expected at most ${Math.floor((1000 - before.length) / bytes)},`));
+    fails(before, 1000, new RegExp(`expected at most ${Math.floor((1000 - before.length) / bytes)} in `));
   }
   // Four arrays within each other are read, five are not.
   const nested = (depth: number) =>
