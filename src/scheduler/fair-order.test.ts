@@ -32,6 +32,7 @@ class PlainOrder {
   readonly lists = new Map<ClientShare, Request[]>();
   readonly short = new Map<ClientShare, number>();
   #door = "open";
+  #doorPriority = 0;
 
   constructor(running: Request[], waiting: Request[]) {
     const prompts = [...running.filter(isPrefill), ...waiting];
@@ -68,6 +69,7 @@ class PlainOrder {
 
   closeDoor(): void {
     this.#door = this.first!.numRunning > 0 ? "ajar" : "closed";
+    this.#doorPriority = this.next!.priority;
     for (const share of this.lists.keys()) this.#leaveOutside(share);
   }
 
@@ -77,7 +79,7 @@ class PlainOrder {
 
   #leaveOutside(share: ClientShare): void {
     const list = this.lists.get(share)!;
-    if (this.#door === "ajar" && share.numRunning === 0) return;
+    if (this.#door === "ajar" && share.numRunning === 0 && list[0]?.priority === this.#doorPriority) return;
     while (list[0]?.state === "waiting") this.#leaveShort(share, list.shift()!);
   }
 

@@ -18,6 +18,8 @@ export class FairOrder {
   #numClients = 0;
   /** To those that wait. */
   #door: "open" | "ajar" | "closed" = "open";
+  /** Of the one that waits at the door. */
+  #doorPriority = 0;
   /** Clients that have prompts of the same priority as the next one, its own among them. */
   numRivals = 0;
 
@@ -81,6 +83,7 @@ export class FairOrder {
    */
   closeDoor(): void {
     const first = this.#heap[0]!;
+    this.#doorPriority = this.#promptOf(first).priority;
     this.#door = first.numRunning > 0 && !isPreempted(this.#promptOf(first)) ? "ajar" : "closed";
     let count = 0;
     for (let i = 0; i < this.#numClients; i++) {
@@ -113,7 +116,10 @@ export class FairOrder {
   }
 
   #leaveOutside(share: ClientShare): void {
-    if (this.#door === "ajar" && share.numRunning === 0) return;
+    if (share.nextPrompt === NONE) return;
+    // One of worse priority would lose its pages in the next step to the one that waits for them.
+    const isLetIn = this.#door === "ajar" && share.numRunning === 0;
+    if (isLetIn && this.#promptOf(share).priority === this.#doorPriority) return;
     while (share.nextPrompt !== NONE && this.#promptOf(share).state === "waiting") {
       this.#shares.leaveShort(this.#promptOf(share));
       share.nextPrompt = this.#following[share.nextPrompt]!;

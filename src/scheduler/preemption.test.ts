@@ -109,6 +109,16 @@ test("a better request waits for what is in the air: a worse one is preempted wh
   assert.equal(worse.numPreemptions, 1);
 });
 
+test("one of worse priority is not let in for the pages that a better one waits for, only to lose them in the next step", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 26, maxPagesPerBatch: 8, idealChunk: 16 });
+  const worse = sim.add("worse", tokensOf(1, 4), { client: "b", maxTokens: 30, priority: 1 });
+  sim.step();
+  for (const [i, promptLen] of [20, 32, 56].entries())
+    sim.add(`a ${i}`, tokensOf(2 + i, promptLen), { client: "a", maxTokens: 12 });
+  sim.runAll();
+  assert.equal(worse.numPreemptions, 1);
+});
+
 test("equal priority never preempts to be admitted", () => {
   const sim = new Simulation({ pageSize: 4, pages: 4 });
   const first = sim.add("first", tokensOf(1, 12), { maxTokens: 4 });
