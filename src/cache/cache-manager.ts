@@ -117,11 +117,11 @@ export class CacheManager {
     return this.#prefix.lock(request, this.#prefix.find(request));
   }
 
-  /** attach() and room for the request's tokens, or no change at all. */
-  tryAdmit(request: Request): boolean {
+  /** attach() and room for the request's tokens, or no change at all. `numSpare`: pages that must be left in groups that keep everything. */
+  tryAdmit(request: Request, numSpare = 0): boolean {
     openTables(request, this.#books.groups.length);
     const numPages = this.#prefix.find(request);
-    if (!this.#prefix.fits(request, numPages)) return false;
+    if (!this.#prefix.fits(request, numPages, numSpare)) return false;
     this.#prefix.lock(request, numPages);
     return this.tryReserve(request, request.numTokens);
   }

@@ -34,8 +34,11 @@ export class SharedPrefix {
     return this.#matcher.longest(request, 0);
   }
 
-  /** There are pages for the request's tokens (a window group: for its next chunk) beside the first `numPages`, which are cached. */
-  fits(request: Request, numPages: number): boolean {
+  /**
+   * There are pages for the request's tokens (a window group: for its next chunk) beside the first `numPages`, which are cached; and
+   * `numSpare` more in groups that keep everything.
+   */
+  fits(request: Request, numPages: number, numSpare: number): boolean {
     const { groups, directory } = this.#books;
     const start = numPages * this.#pageSize;
     for (let g = 0; g < groups.length; g++) {
@@ -48,6 +51,7 @@ export class SharedPrefix {
           if (!group.isOwned(directory!.pageOf(this.#matcher.path[i]!, g))) numMissing++;
         }
       }
+      if (group.isFull) numMissing += numSpare;
       if (numMissing > group.pool.numFree) return false;
     }
     return true;

@@ -1,6 +1,7 @@
 // What happens when pages run out: who pays, what is kept, and that the outcome is the same.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { makeRandom } from "../../test/support/random.js";
 import { expectedTokens, forkOf, Simulation, tokensOf } from "../../test/support/simulation.js";
 
 test("when pages run out the latest arrival gives way, and later finishes with the same tokens", () => {
@@ -16,16 +17,15 @@ test("when pages run out the latest arrival gives way, and later finishes with t
 });
 
 test("the step tells who was preempted; the request waits with its tokens and no pages", () => {
-  const sim = new Simulation({ pageSize: 4, pages: 4 });
+  const sim = new Simulation({ pageSize: 4, pages: 6 });
   const first = sim.add("first", tokensOf(1, 7), { maxTokens: 9 });
   const second = sim.add("second", tokensOf(2, 7), { maxTokens: 9 });
-  sim.step();
-  sim.step();
+  for (let i = 0; i < 6; i++) sim.step();
   const step = sim.scheduler.schedule()!;
   assert.deepEqual(step.preempted.slice(0, step.numPreempted), [second]);
   assert.deepEqual(
     [second.state, second.tables[0]!.numPages, second.numComputed, second.numTokens],
-    ["waiting", 0, 0, 9],
+    ["waiting", 0, 0, 13],
   );
   assert.deepEqual(step.rows.slice(0, step.numRows), [first]);
   sim.computeStep(step);
@@ -35,7 +35,7 @@ test("the step tells who was preempted; the request waits with its tokens and no
 });
 
 test("nobody is preempted while a step is in the air: what lands may free the pages that are short", () => {
-  const sim = new Simulation({ pageSize: 4, pages: 4 });
+  const sim = new Simulation({ pageSize: 4, pages: 5 });
   const first = sim.add("first", tokensOf(1, 8), { maxTokens: 9 });
   const second = sim.add("second", tokensOf(2, 7), { maxTokens: 2 });
   sim.step();
@@ -44,7 +44,7 @@ test("nobody is preempted while a step is in the air: what lands may free the pa
   const third = sim.add("third", tokensOf(3, 8), { maxTokens: 9 });
   const inAir = sim.scheduler.schedule(sim.scheduler.createStep())!;
   assert.deepEqual(inAir.rows.slice(0, inAir.numRows), [second, third]);
-  third.appendToken(1);
+  for (let i = 0; i < 5; i++) third.appendToken(1); // there is one page for it, and it needs two
   assert.equal(sim.scheduler.schedule(sim.scheduler.createStep()), null);
   assert.deepEqual([third.state, third.numPreemptions], ["running", 0]);
   sim.computeStep(inAir);
@@ -144,13 +144,13 @@ test("a preempted request finds most of its work in the directory again", () => 
 });
 
 test("a preempted request that finds all but its last token again has no chunk more", () => {
-  const sim = new Simulation({ pageSize: 4, pages: 3 });
-  const first = sim.add("first", tokensOf(1, 7), { maxTokens: 2 });
-  const second = sim.add("second", tokensOf(2, 4), { maxTokens: 4 });
+  const sim = new Simulation({ pageSize: 4, pages: 5 });
+  const first = sim.add("first", tokensOf(1, 7), { maxTokens: 6 });
+  const second = sim.add("second", tokensOf(2, 4), { maxTokens: 10 });
   while (first.state !== "finished") sim.step();
-  assert.deepEqual([second.state, second.numPreemptions, second.numTokens], ["waiting", 1, 5]);
+  assert.deepEqual([second.state, second.numPreemptions, second.numTokens], ["waiting", 1, 9]);
   sim.runAll();
-  assert.deepEqual([second.numChunks, second.numSteps, second.finishReason], [1, 4, "length"]);
+  assert.deepEqual([second.numChunks, second.numSteps, second.finishReason], [1, 10, "length"]);
 });
 
 test("a re-prefill keeps the chunk rules", () => {
@@ -173,6 +173,38 @@ test("forks rank beside their parent, before later arrivals", () => {
   sim.runAll();
   assert.deepEqual([parent.numPreemptions, child.numPreemptions, later.numPreemptions > 0], [0, 0, true]);
 });
+
+test("a request is let in where each that runs has a further page, if its answer may need one", () => {
+  const sim = new Simulation({ pageSize: 4, pages: 8 });
+  sim.add("grows", tokensOf(1, 8), { maxTokens: 9 });
+  sim.add("fits", tokensOf(2, 7), { maxTokens: 2 }); // its last token is never computed
+  sim.step();
+  const tooMuch = sim.add("too much", tokensOf(3, 9), { maxTokens: 5 });
+  sim.step();
+  assert.equal(tooMuch.state, "waiting", "three pages are free, and one is for the first, which just took one");
+  const sim2 = new Simulation({ pageSize: 4, pages: 4 });
+  const alone = sim2.add("alone", tokensOf(1, 16), { maxTokens: 2 });
+  sim2.step();
+  assert.equal(alone.numChunks, 1, "who is alone needs nothing to spare");
+});
+
+for (const oversubscribed of [2, 4, 8])
+  test(`a pool that is asked for ${oversubscribed} times what it has: few tokens are computed twice`, () => {
+    const random = makeRandom(5);
+    const shapes = Array.from({ length: 120 }, () => [4 + random(100), 4 + random(100)] as const);
+    // Of 48 at a time.
+    const pages = Math.ceil((48 * 108) / 4 / oversubscribed);
+    const sim = new Simulation({ pageSize: 4, pages, maxPagesPerBatch: 32, idealChunk: 32 });
+    const requests = shapes.map(([prompt, maxTokens], i) => sim.add(`r${i}`, tokensOf(i, prompt), { maxTokens }));
+    const numComputed = sim
+      .runAll()
+      .flat()
+      .reduce((sum, { queryLen }) => sum + queryLen, 0);
+    const numNeeded = requests.reduce((sum, { numTokens }) => sum + numTokens - 1, 0);
+    assert.ok(requests.some(({ numPreemptions }) => numPreemptions > 0));
+    for (const { id, numPreemptions } of requests) assert.ok(numPreemptions <= 3, `${id}: ${numPreemptions} times`);
+    assert.ok(numComputed < 1.13 * numNeeded, `${numComputed / numNeeded} times`);
+  });
 
 for (const numClients of [1, 4])
   test(`where pages are short, little is computed twice: who was preempted comes back first; clients: ${numClients}`, () => {

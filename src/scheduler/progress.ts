@@ -1,5 +1,6 @@
 // What a request has to go, read from its counts: there are no phases.
 
+import { ceilDiv } from "../core/math.js";
 import type { Request } from "../core/request.js";
 
 /** One generated token to go. A promised one may be the last: then there is nothing to compute after it. */
@@ -19,6 +20,11 @@ export function isPrefill(request: Request): boolean {
 /** Its next token can be chosen. */
 export function isReady({ readiness }: Request): boolean {
   return readiness === null || readiness.isReady();
+}
+
+/** Its answer may need a further page. Its last token needs none: nothing is computed after it. */
+export function willGrow({ numTokens, maxLength }: Request, pageSize: number): boolean {
+  return maxLength - 1 > ceilDiv(numTokens, pageSize) * pageSize;
 }
 
 /** It ran, and waits to run again. */

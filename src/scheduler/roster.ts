@@ -11,6 +11,7 @@ import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
 import type { FinishReason, Request } from "../core/request.js";
 import { ClientShares } from "./client-shares.js";
+import { willGrow } from "./progress.js";
 import { RequestQueue } from "./request-queue.js";
 import type { Step } from "./step.js";
 
@@ -67,12 +68,9 @@ export class Roster {
     return true;
   }
 
+  /** Lets a waiting request in where that leaves a further page for each that may need one: with less, one of them would soon be preempted. */
   tryAdmit(request: Request): boolean {
-    if (this.isFull() || !this.#cache.tryAdmit(request)) return false;
-    this.waiting.remove(request);
-    this.#start(request);
-    if (request.firstScheduledMs < 0) request.numCached = request.numComputed;
-    return true;
+    return !this.isFull() && this.#admit(request, this.#numGrowing(request));
   }
 
   /** Pages for every token of every running request. false: somebody must go, and cannot before all flights have landed. */
@@ -97,7 +95,7 @@ export class Roster {
   /** A waiting request of better priority does not wait for pages that a worse one holds. false: as for secure(). */
   admitUrgent(step: Step, isInAir: boolean): boolean {
     for (let head = this.nextWaiting(); head !== undefined && this.#outranksLast(head); head = this.nextWaiting()) {
-      while (!this.tryAdmit(head)) {
+      while (this.isFull() || !this.#admit(head, 0)) {
         if (!this.#outranksLast(head)) return true;
         if (isInAir) return false;
         this.#preempt(this.running.last()!, step);
@@ -144,6 +142,24 @@ export class Roster {
   #giveBack(request: Request): void {
     this.#cache.discard(request);
     request.numPromised = 0;
+  }
+
+  #admit(request: Request, numSpare: number): boolean {
+    if (!this.#cache.tryAdmit(request, numSpare)) return false;
+    this.waiting.remove(request);
+    this.#start(request);
+    if (request.firstScheduledMs < 0) request.numCached = request.numComputed;
+    return true;
+  }
+
+  /** Requests that may need a further page, with this one: none where it is alone. */
+  #numGrowing(request: Request): number {
+    const { running } = this;
+    const { pageSize } = this.#cache;
+    if (running.size === 0) return 0;
+    let count = willGrow(request, pageSize) ? 1 : 0;
+    for (let i = 0; i < running.size; i++) if (willGrow(running.at(i), pageSize)) count++;
+    return count;
   }
 
   #outranksLast(request: Request): boolean {

@@ -113,7 +113,7 @@ test("further samples share the prompt's pages: none is copied that is whole, an
 });
 
 test("scores that are computed again after a preemption are not told twice", () => {
-  const engine = new RecordedCore({ pages: 5 });
+  const engine = new RecordedCore({ pages: 6 });
   engine.add("first", 8, { maxTokens: 12 });
   engine.step();
   engine.add("second", 4, { maxTokens: 9, promptLogprobs: 0, logprobs: 0 }, { priority: 1 });

@@ -68,7 +68,7 @@ test("steps, tokens and what was avoided are counted once each; a step is descri
 });
 
 test("a step tells who lost their pages in it, how full the cache is, and how long it took", () => {
-  const engine = new RecordedCore({ pages: 5 });
+  const engine = new RecordedCore({ pages: 6 });
   engine.add("first", 8, { maxTokens: 12 });
   engine.step();
   assert.equal(engine.core.recorder.numDropped, 0);
@@ -81,7 +81,7 @@ test("a step tells who lost their pages in it, how full the cache is, and how lo
     const record = engine.core.recorder.takeRecord()!;
     preempted.push(...record.preempted);
     if (record.waiting > 0) numMore++;
-    assert.equal(record.pagesFree + record.pagesCached + record.pagesUsed, 5);
+    assert.equal(record.pagesFree + record.pagesCached + record.pagesUsed, 6);
     assert.deepEqual([record.durationMs, record.startMs, record.budget], [0, engine.now, 8]);
   }
   assert.ok(preempted.length > 0 && numMore > 0);
