@@ -126,6 +126,33 @@ export class CacheManager {
     return this.tryReserve(request, request.numTokens);
   }
 
+  /** The group that has fewest pages left for its size. */
+  scarcestGroup(): number {
+    const { groups } = this.#books;
+    let scarcest = 0;
+    for (let g = 1; g < groups.length; g++) {
+      const one = groups[g]!;
+      const other = groups[scarcest]!;
+      if (one.pool.numFree * other.pagesTotal < other.pool.numFree * one.pagesTotal) scarcest = g;
+    }
+    return scarcest;
+  }
+
+  /** Pages of a group, free ones and others. */
+  pagesTotal(group: number): number {
+    return this.#books.groups[group]!.pagesTotal;
+  }
+
+  /** What the request owns of a group, in PAGE_PARTS. */
+  held(request: Request, group: number): number {
+    return this.#tables.held(request, group);
+  }
+
+  /** Pages of a group that the request takes when it is admitted, if none is cached. */
+  needed(request: Request, group: number): number {
+    return this.#tables.needed(request, group);
+  }
+
   /**
    * Pages for contextLen tokens (a window group: for the next chunk of them), all groups or none; the least recently used cached pages
    * are evicted for them.

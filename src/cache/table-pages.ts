@@ -8,6 +8,9 @@ import type { CacheGroup } from "./cache-group.js";
 import type { GroupBooks } from "./group-books.js";
 import { openTables } from "./request-pages.js";
 
+/** A page that n requests own counts as an nth for each: PAGE_PARTS / n, rounded down. */
+export const PAGE_PARTS = 5040;
+
 export class TablePages {
   /** Tokens of the longest request that the pools can hold. */
   readonly maxTokens: number;
@@ -29,6 +32,21 @@ export class TablePages {
   end(group: CacheGroup, contextLen: number, start: number): number {
     const end = group.kind === "window" ? Math.min(contextLen, start + this.#maxChunk) : contextLen;
     return ceilDiv(end, this.#pageSize);
+  }
+
+  /** See CacheManager. */
+  needed(request: Request, g: number): number {
+    const group = this.#books.groups[g]!;
+    return group.isState ? 1 : this.end(group, request.numTokens, 0);
+  }
+
+  /** See CacheManager. */
+  held(request: Request, g: number): number {
+    const { pool } = this.#books.groups[g]!;
+    const { pages, first, numPages } = request.tables[g]!;
+    let held = 0;
+    for (let i = first; i < numPages; i++) held += Math.floor(PAGE_PARTS / pool.refs(pages[i]!));
+    return held;
   }
 
   /** See CacheManager. */

@@ -64,6 +64,12 @@ export interface ClientShare {
   /** Waiting and running ones; 0: it has left with more than its part. */
   numRequests: number;
   numRunning: number;
+  /** Of the group in which pages are shortest, in PAGE_PARTS: one that n requests own counts as an nth for each. */
+  held: number;
+  /** What of it those of its requests own that may be made to yield. */
+  yieldable: number;
+  /** Of its requests that wait, the one whose turn comes first. */
+  nextWaiting: Request | null;
   /** Of its running requests, those that could get their next token. */
   numDecodes: number;
   /** Of its prompts, the one that has waited longest for a chunk. */
@@ -124,6 +130,10 @@ export class Request {
   arrivalOrder = 0;
   /** The last step that gave it tokens; until then, the step in which it arrived. Owned by the scheduler. */
   lastServedStep = 0;
+  /** Another client may make it yield once it has so many tokens: after a preemption, as many more as it had to compute again. */
+  yieldsFrom = 0;
+  /** Tokens of requests that came later and were let in before it, while its client had none running. */
+  numPassedBy = 0;
   /** Of its client; while it waits or runs. Owned by the scheduler. */
   share: ClientShare | null = null;
 

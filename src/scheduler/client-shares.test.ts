@@ -290,17 +290,21 @@ test("a client with nothing running passes one that waits for pages which its ow
   assert.equal(second.state, "waiting", "once it has one running it waits its turn");
 });
 
-test("nobody passes one that waits for pages, and whose client has nothing running", () => {
+test("one that waits for pages, and whose client has nothing running, is passed by as many tokens as it has, and no more", () => {
   const sim = new Simulation(TIGHT);
-  sim.add("holder 0", tokensOf(1, 60), { client: "holder", maxTokens: 9 });
+  sim.add("holder 0", tokensOf(1, 60), { client: "holder", maxTokens: 30 });
   sim.step();
   const big = sim.add("big 0", tokensOf(2, 80), { client: "big" });
   sim.step();
-  const small = sim.add("small 0", tokensOf(3, 4), { client: "small" });
-  while (big.state === "waiting") {
+  let numPassed = 0;
+  for (let i = 0; ; i++) {
+    const small = sim.add(`small ${i}`, tokensOf(3 + i, 4), { client: `small ${i}` });
     sim.step();
-    if (big.state === "waiting") assert.equal(small.state, "waiting");
+    if (big.state !== "waiting") break;
+    assert.equal(small.state, i < 20 ? "finished" : "waiting");
+    numPassed = i;
   }
+  assert.ok(numPassed > 22);
 });
 
 test("a prompt that waits for pages holds up none that runs, not even of its own client", () => {

@@ -110,6 +110,9 @@ export class ClientShares {
       lastServedStep: 0,
       numRequests: 0,
       numRunning: 0,
+      held: 0,
+      yieldable: 0,
+      nextWaiting: null,
       numDecodes: 0,
       first: null,
       nextPrompt: -1,
@@ -123,6 +126,7 @@ export class ClientShares {
   #remove(index: number): void {
     const share = this.all[index]!;
     share.first = null;
+    share.nextWaiting = null;
     this.#byName.delete(share.client);
     this.all[index] = this.all[this.all.length - 1]!;
     this.all.pop();

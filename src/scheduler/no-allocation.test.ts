@@ -1,5 +1,5 @@
 // The hot path allocates nothing: schedule() and land() of many rows, thousands of times, with requests whose arrays are large enough
-// already; for one client, and for several that decode while their prompts share the steps.
+// already; for one client, for several that decode while their prompts share the steps, and while another waits for pages.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest, tokensOf } from "../../test/support/simulation.js";
@@ -14,9 +14,11 @@ const SLICE_STEPS = 500;
 const MAX_SLICES = 60;
 
 for (const numClients of [1, 3])
-  test(`steps of ${NUM_ROWS} decodes allocate nothing, clients: ${numClients}`, () => checkHeap(numClients));
+  test(`steps of ${NUM_ROWS} decodes allocate nothing, clients: ${numClients}`, () => checkHeap(numClients, false));
 
-async function checkHeap(numClients: number): Promise<void> {
+test(`steps of ${NUM_ROWS} decodes allocate nothing while another client waits for pages`, () => checkHeap(3, true));
+
+async function checkHeap(numClients: number, isOneWaiting: boolean): Promise<void> {
   const { gc } = globalThis;
   assert.ok(gc, "run with --expose-gc");
   const pageSize = 16;
@@ -46,6 +48,10 @@ async function checkHeap(numClients: number): Promise<void> {
     request.tables[0]!.pages = new Int32Array(Math.max(pagesPerRow, pagesPerPrompt));
     scheduler.add(request);
   }
+  if (isOneWaiting) {
+    const prompt = new Int32Array((NUM_ROWS * pagesPerRow + 1) * pageSize);
+    scheduler.add(makeRequest("waits", prompt, { client: "another" }));
+  }
   const decode = (numSteps: number): void => {
     for (let i = 0; i < numSteps; i++) {
       nowMs += 1; // whole: a fraction would be boxed here
@@ -68,6 +74,6 @@ async function checkHeap(numClients: number): Promise<void> {
     decode(SLICE_STEPS);
     grown.push(process.memoryUsage().heapUsed - before);
   }
-  assert.equal(scheduler.numRunning, numRequests);
+  assert.deepEqual([scheduler.numRunning, scheduler.numWaiting], [numRequests, isOneWaiting ? 1 : 0]);
   assert.ok(numQuiet() >= 3, `bytes a slice: ${grown}`);
 }

@@ -33,12 +33,14 @@ export class RequestQueue implements Iterable<Request> {
     items[index] = request;
   }
 
-  remove(request: Request): void {
+  /** Returns the place it had. */
+  remove(request: Request): number {
     const items = this.#items;
     const index = items.indexOf(request);
     if (index < 0) throw new Error(`request ${request.id} is not in this queue`);
     for (let i = index + 1; i < items.length; i++) items[i - 1] = items[i]!;
     items.pop();
+    return index;
   }
 
   [Symbol.iterator](): IterableIterator<Request> {

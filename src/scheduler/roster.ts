@@ -11,6 +11,7 @@ import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
 import type { FinishReason, Request } from "../core/request.js";
 import { ClientShares } from "./client-shares.js";
+import { PageShares } from "./page-shares.js";
 import { willGrow } from "./progress.js";
 import { RequestQueue } from "./request-queue.js";
 import type { Step } from "./step.js";
@@ -19,17 +20,21 @@ export class Roster {
   readonly running = new RequestQueue();
   readonly waiting = new RequestQueue();
   readonly clients = new ClientShares();
+  readonly #pages: PageShares;
   readonly #maxRunning: number;
   readonly #cache: CacheManager;
   readonly #clock: () => number;
   readonly #byId = new Map<RequestId, Request>();
   #numArrived = 0;
+  /** Since the last step was begun, somebody could not be let in for want of pages. */
+  #isShortOfPages = false;
   #refused: Request[] = [];
 
   constructor(maxRunning: number, cache: CacheManager, clock: () => number) {
     this.#maxRunning = maxRunning;
     this.#cache = cache;
     this.#clock = clock;
+    this.#pages = new PageShares(this.clients, this.running, this.waiting, cache);
   }
 
   get(id: RequestId): Request | undefined {
@@ -83,10 +88,9 @@ export class Roster {
         i--;
         continue;
       }
-      // The last in order pays: those before it were here first or matter more, and have their pages already.
       while (request.state === "running" && !this.#cache.tryReserve(request, request.numExpected)) {
         if (isInAir) return false;
-        this.#preempt(running.last()!, step);
+        if (this.#preempt(this.#payerFor(request), step) <= i) i--;
       }
     }
     return true;
@@ -101,6 +105,26 @@ export class Roster {
         this.#preempt(this.running.last()!, step);
       }
     }
+    return true;
+  }
+
+  /**
+   * Several clients: where pages are short, one that has none does not wait for those that another has beyond its part. false: as for
+   * secure().
+   */
+  admitFair(step: Step, isInAir: boolean): boolean {
+    if (!this.#isShortOfPages || this.clients.size < 2) return true;
+    for (let next = this.#pages.nextInLine(); next !== null && !this.isFull(); next = this.#pages.nextInLine()) {
+      while (!this.#admit(next, 0)) {
+        const payer = this.#pages.payer(null);
+        if (payer === null) return true;
+        if (isInAir) return false;
+        this.#preempt(payer, step);
+        this.#pages.measure(next.priority);
+      }
+      this.#pages.countPassed(next);
+    }
+    this.#isShortOfPages = false;
     return true;
   }
 
@@ -145,10 +169,14 @@ export class Roster {
   }
 
   #admit(request: Request, numSpare: number): boolean {
-    if (!this.#cache.tryAdmit(request, numSpare)) return false;
+    if (!this.#cache.tryAdmit(request, numSpare)) {
+      this.#isShortOfPages = true;
+      return false;
+    }
     this.waiting.remove(request);
     this.#start(request);
     if (request.firstScheduledMs < 0) request.numCached = request.numComputed;
+    if (request.numPreemptions > 0) request.yieldsFrom = 2 * request.numTokens - request.numComputed;
     return true;
   }
 
@@ -160,6 +188,17 @@ export class Roster {
     let count = willGrow(request, pageSize) ? 1 : 0;
     for (let i = 0; i < running.size; i++) if (willGrow(running.at(i), pageSize)) count++;
     return count;
+  }
+
+  /**
+   * Who makes room for a running request: the last in order, for those before it were here first or matter more. Of several clients, the one
+   * that has most pages beyond its part, with its last.
+   */
+  #payerFor(request: Request): Request {
+    const last = this.running.last()!;
+    if (this.clients.size < 2 || request.priority < last.priority) return last;
+    this.#pages.measure(request.priority);
+    return this.#pages.payer(request.share) ?? last;
   }
 
   #outranksLast(request: Request): boolean {
@@ -182,18 +221,21 @@ export class Roster {
     request.share!.numRunning++;
   }
 
-  #stop(request: Request): void {
-    this.running.remove(request);
+  /** Returns its place among the running ones. */
+  #stop(request: Request): number {
     request.share!.numRunning--;
+    return this.running.remove(request);
   }
 
-  #preempt(request: Request, step: Step): void {
-    this.#stop(request);
+  /** Returns its place among the running ones. */
+  #preempt(request: Request, step: Step): number {
+    const place = this.#stop(request);
     this.#cache.release(request);
     request.state = "waiting";
     request.numPreemptions++;
     this.waiting.insert(request);
     step.preempted[step.numPreempted++] = request;
+    return place;
   }
 
   #exceedsPool(request: Request): boolean {

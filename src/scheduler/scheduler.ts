@@ -1,7 +1,7 @@
 // Chooses what the next step computes. No phases: every request catches up from numComputed to numTokens. Pure bookkeeping on
 // integers: no device, no I/O, the clock is passed in. docs/scheduler.md states the rules and why they starve nobody.
 //
-//   roster.ts        who waits, runs, is over: admission and preemption, by pages
+//   roster.ts        who waits, runs, is over: admission and preemption, by pages;  page-shares.ts  of several clients
 //   decode-turns.ts  which decodes, where several clients have more than a step should
 //   prompt-turns.ts  which prompts get chunks;  chunk-cutter.ts  how long each is
 //   open-step.ts     the step being made;       steps-in-air.ts  those that have not landed
@@ -101,7 +101,9 @@ export class Scheduler {
     this.#open.begin(step, this.#clock());
     // Nobody is preempted while a flight is in the air: what lands may end a request and free the pages that are short.
     const isInAir = !this.#inAir.isEmpty;
-    if (!this.#roster.secure(step, isInAir) || !this.#roster.admitUrgent(step, isInAir)) return null;
+    const roster = this.#roster;
+    if (!roster.secure(step, isInAir) || !roster.admitUrgent(step, isInAir) || !roster.admitFair(step, isInAir))
+      return null;
     if (this.#mode === "extend") this.#mix();
     else this.#takeTurns();
     if (step.numRows === 0) return null;
