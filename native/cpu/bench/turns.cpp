@@ -4,14 +4,17 @@
 //   g++ -std=c++17 -O2 -pthread turns.cpp -o turns -ldl
 //   turns ROUNDS LIBRARY.so... -- TYPE:ROWS:THREADS[:KEYS]...       types: q4_0, q8_0 (heads are q8_0 beside both), bf16
 // KEYS: behind each row, 136 unless said; 0: the matrices and gates alone. Prints ms a step (median, lowest) and the median of how many times as fast as the
-// first library each was, the first given twice shows what chance does; then each library's medians by op, us a step. TURNS_ISA: a number of src/kernels.h (4, amx).
+// first library each was, the first given twice shows what chance does; then each library's medians by op, us a step; last, what the same threads took in
+// the same rounds to read as many bytes as the matrices have on AMX and do nothing else. TURNS_ISA: a number of src/kernels.h (4, amx).
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -52,14 +55,30 @@ struct Type {
   const char* name;
   int32_t dtype;
   int64_t block_cols, block_bytes;
+  double bytes;  // of a weight, as it is held on AMX: span4, span8, bf12
 };
-constexpr Type kQ8 = {"q8_0", pg::kDtypeQ8_0, 32, 34};
-constexpr Type kTypes[] = {{"q4_0", pg::kDtypeQ4_0, 32, 18}, kQ8, {"bf16", pg::kDtypeBf16, 1, 2}};
+constexpr Type kQ8 = {"q8_0", pg::kDtypeQ8_0, 32, 34, 1 + 1.0 / 128};
+constexpr Type kTypes[] = {{"q4_0", pg::kDtypeQ4_0, 32, 18, 0.5 + 1.0 / 32 + 1.0 / 128}, kQ8, {"bf16", pg::kDtypeBf16, 1, 2, 1.5}};
 
 constexpr int64_t kHidden = 2048, kInner = 8192, kMostOutputs = 128256;
 constexpr int32_t kLayers = 16, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPageSize = 16;
 constexpr int64_t kQkv = (kHeads + 2 * kKvHeads) * kHeadDim;
+constexpr int64_t kLayerWeights = kHidden * (kQkv + kHidden + 3 * kInner), kHeadWeights = kHidden * kMostOutputs;
 constexpr int32_t kBf16Pages = 2;
+
+constexpr const Type& head_of(const Type& type) { return type.block_cols == 1 ? type : kQ8; }
+
+// The beginning of every matrix's bytes, made once. Codes are random, factors small and finite; floats have an exponent that is none of a subnormal number.
+const std::vector<uint8_t>& source_of(const Type& type, int64_t bytes) {
+  static std::map<std::string, std::vector<uint8_t>> sources;
+  std::vector<uint8_t>& source = sources[type.name];
+  if (static_cast<int64_t>(source.size()) >= bytes) return source;
+  source.resize(static_cast<size_t>(bytes));
+  uint32_t state = 1;
+  for (uint8_t& byte : source) byte = static_cast<uint8_t>((state = state * 1664525u + 1013904223u) >> 24 & 0x2f);
+  for (size_t i = 1; type.block_cols == 1 && i < source.size(); i += 2) source[i] = 0x3c;
+  return source;
+}
 
 enum Op { kNorm, kQkvProduct, kAppend, kAttention, kOutProduct, kGated, kDown, kHead, kNumOps };
 constexpr const char* kOpNames[kNumOps] = {"norms", "qkv", "append", "attention", "out", "gated", "down", "head"};
@@ -93,6 +112,23 @@ std::vector<int32_t> step_block(int32_t rows, int32_t keys) {
   return block;
 }
 
+// Numbers in huge pages, each of them written.
+struct Numbers {
+  const int64_t count;
+  float* data;
+  explicit Numbers(int64_t size) : count(size), data(static_cast<float*>(std::aligned_alloc(kHugePage, bytes()))) {
+    madvise(data, bytes(), MADV_HUGEPAGE);
+    std::fill(data, data + count, 1.0f);
+  }
+  ~Numbers() { std::free(data); }
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+
+ private:
+  static constexpr size_t kHugePage = 2 << 20;
+  size_t bytes() const { return (static_cast<size_t>(count) * sizeof(float) + kHugePage - 1) / kHugePage * kHugePage; }
+};
+
 class Model {
  public:
   Model(const Library& library, const Type& type, int32_t threads, int32_t rows, int32_t keys)
@@ -109,7 +145,7 @@ class Model {
       add(type, 2 * kInner, kHidden);
       add(type, kHidden, kInner);
     }
-    add(type.block_cols == 1 ? type : kQ8, kMostOutputs, kHidden);
+    add(head_of(type), kMostOutputs, kHidden);
     can_gate_ = dlsym(library_.handle, "pg_gated_matmul") != nullptr;
     if (keys == 0) return;
     CHECKED(library_, pg_kv_pool_create, context_, rows * (keys / kPageSize + 1), kPageSize, kLayers, kKvHeads, kHeadDim, kHeadDim, 0, kBf16Pages, &handle);
@@ -143,6 +179,14 @@ class Model {
       for (float& value : x) value = static_cast<float>(random() >> 8) / (1 << 23) - 1;
     }
   };
+
+  // Seconds to read numbers, and nothing else.
+  double read(float* numbers, int64_t count) const {
+    const double start = now();
+    double bytes = 0;
+    CHECKED(library_, pg_run_peak, context_, 2, numbers, count, &bytes);
+    return now() - start;
+  }
 
   // Seconds of a step; `ops` gets what each kind of op took.
   double step(Room& room, double (&ops)[kNumOps]) {
@@ -213,12 +257,8 @@ class Model {
   }
 
   void add(const Type& type, int64_t rows, int64_t cols) {
-    // Codes are random, factors small and finite; floats have an exponent that is none of a subnormal number.
     static constexpr int64_t kPart = 16384;
-    std::vector<uint8_t> source(static_cast<size_t>(std::min(rows, kPart) * cols / type.block_cols * type.block_bytes));
-    uint32_t state = 1;
-    for (uint8_t& byte : source) byte = static_cast<uint8_t>((state = state * 1664525u + 1013904223u) >> 24 & 0x2f);
-    for (size_t i = 1; type.block_cols == 1 && i < source.size(); i += 2) source[i] = 0x3c;
+    const std::vector<uint8_t>& source = source_of(type, std::min(rows, kPart) * cols / type.block_cols * type.block_bytes);
     uint64_t handle = 0;
     CHECKED(library_, pg_weight_create, context_, cols, &handle);
     void* weight = reinterpret_cast<void*>(handle);
@@ -254,6 +294,9 @@ void compare(const std::vector<Library>& libraries, const Type& type, int32_t ro
   std::vector<size_t> order;
   for (size_t i = 0; i < models.size(); i++) order.push_back(i);
   std::vector<std::vector<double>> took(models.size());
+  std::vector<double> reads;
+  const double bytes = kLayers * static_cast<double>(kLayerWeights) * type.bytes + static_cast<double>(kHeadWeights) * head_of(type).bytes;
+  const Numbers to_read(static_cast<int64_t>(bytes) / int64_t{sizeof(float)});
   std::vector<std::vector<double>> took_by_op(models.size() * kNumOps);
   for (int round = 0; round < rounds; round++) {
     std::shuffle(order.begin(), order.end(), random);
@@ -263,6 +306,8 @@ void compare(const std::vector<Library>& libraries, const Type& type, int32_t ro
       took[i].push_back(models[i]->step(room, ops));
       for (int op = 0; op < kNumOps; op++) took_by_op[i * kNumOps + static_cast<size_t>(op)].push_back(ops[op]);
     }
+    models[0]->read(to_read.data, to_read.count);
+    reads.push_back(models[0]->read(to_read.data, to_read.count));
   }
   std::printf("%-5s %4d rows %2d threads:", type.name, rows, threads);
   for (size_t i = 0; i < models.size(); i++) {
@@ -277,6 +322,8 @@ void compare(const std::vector<Library>& libraries, const Type& type, int32_t ro
     for (int op = 0; op < kNumOps; op++) std::printf(" %s %.0f", kOpNames[op], middle(took_by_op[i * kNumOps + static_cast<size_t>(op)]) * 1e6);
     std::printf("\n");
   }
+  std::printf("  %.2f GB read: %.2f ms (%.2f), %.0f GB/s\n", bytes * 1e-9, middle(reads) * 1e3, *std::min_element(reads.begin(), reads.end()) * 1e3,
+              bytes * 1e-9 / middle(reads));
   std::fflush(stdout);
 }
 
