@@ -50,7 +50,8 @@ PG_INLINE void add_step(const uint8_t* w, const uint8_t* x, const Ask& ask) {
 // A chunk by one row tile. The last step of a panel of bf16 may be short: zeros stand for the columns beyond.
 template <class Chunks>
 PG_INLINE void run_tile(const Gemm& g, const Chunk& chunk, int64_t tile, float* sums, Chunks& chunks) {
-  const uint8_t *w = chunks.steps(), *x = g.tile_of(chunk.tile_begin + tile) + chunk.first * kStepTileBytes;
+  const int64_t x_bytes = x_step_bytes(g.tiles.height(chunk.tile_begin + tile));
+  const uint8_t *w = chunks.steps(), *x = g.tile_of(chunk.tile_begin + tile) + chunk.first * x_bytes;
   if (chunk.first == 0) {
     tile_zero<kSum0>();
     tile_zero<kSum1>();
@@ -60,7 +61,7 @@ PG_INLINE void run_tile(const Gemm& g, const Chunk& chunk, int64_t tile, float* 
   }
   const int64_t whole_steps = g.cols / kStepCols - chunk.first, whole = whole_steps < chunk.count ? whole_steps : chunk.count;
   int64_t step = 0;
-  for (; step < whole; step++, w += kStepBytes, x += kStepTileBytes) {
+  for (; step < whole; step++, w += kStepBytes, x += x_bytes) {
     chunks.prepare(tile, step);
     add_step(w, x, [&](int i) { chunks.part(i); });
   }
@@ -79,7 +80,7 @@ void gemm_alone(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t t
   float* sums = (float*)scratch;
   uint8_t* bytes[2] = {scratch + kWaiting, scratch + kWaiting + kStepBytes};
   const uint8_t* panel = g.panels + panel_begin * g.panel_bytes;
-  const int64_t steps = steps_of(g.cols);
+  const int64_t steps = steps_of(g.cols), x_bytes = x_step_bytes(g.tiles.height(tile));
   __m512i uppers = uppers_of(panel);
   for (int64_t i = 0; i < kBf12Groups; i++) expand_group(bytes[0] + i * kBf16Group, panel + kBf12Header + i * kBf12Group, uppers);
   int turn = 0;
@@ -88,7 +89,7 @@ void gemm_alone(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t t
     const uint8_t *next = panel + kBf12Header + kBf12Step, *x = g.tile_of(tile);
     tile_zero<kSum0>();
     tile_zero<kSum1>();
-    for (int64_t step = 0; step < steps; step++, next += kBf12Step, x += kStepTileBytes, turn ^= 1) {
+    for (int64_t step = 0; step < steps; step++, next += kBf12Step, x += x_bytes, turn ^= 1) {
       if (step + 1 == steps && p + 1 < panel_end) {
         uppers = uppers_of(panel + g.panel_bytes);
         next = panel + g.panel_bytes + kBf12Header;

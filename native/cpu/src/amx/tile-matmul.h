@@ -12,7 +12,9 @@ constexpr int64_t kStepCols = 32;
 constexpr int64_t kStepTileBytes = kTileRows * kStepCols * 2;
 constexpr int64_t steps_of(int64_t cols) { return (cols + kStepCols - 1) / kStepCols; }
 
-// Bf16 tiles: x to the nearest bf16, 16 rows, [steps][16 rows][32]; rows and columns beyond x are zero.
+// Bf16 tiles: x to the nearest bf16, [steps][height][32], for up to 16 rows; columns beyond x are zero. Few rows lie close together, so that
+// they stay in L1; a tile that is loaded from fewer rows than 16 has what follows in memory below them.
+constexpr int64_t x_step_bytes(int64_t height) { return height * kStepCols * 2; }
 int64_t bf16_tile_bytes(int64_t cols);
 void pack_bf16_rows(uint8_t* out, const RowsToPack& rows);
 

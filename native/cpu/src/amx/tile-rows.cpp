@@ -20,8 +20,7 @@ int64_t bf16_tile_bytes(int64_t cols) {
 
 void pack_bf16_rows(uint8_t* out, const RowsToPack& rows) {
   for (int64_t step = rows.begin / kStepCols; step < steps_of(rows.end); step++) {
-    uint8_t* tile = out + step * kStepTileBytes;
-    memset(tile + rows.height * kStepCols * 2, 0, (size_t)((kTileRows - rows.height) * kStepCols * 2));
+    uint8_t* tile = out + step * x_step_bytes(rows.height);
     for (int64_t i = 0; i < rows.height; i++) {
       const float* from = rows.x + i * rows.stride + step * kStepCols;
       const int64_t left = rows.cols - step * kStepCols;
