@@ -37,10 +37,12 @@ const MatmulKernel& kernel_for(const Kernels& kernels, Encoding encoding, int64_
 constexpr int64_t kChunksOfMany = 4;
 constexpr int64_t kMostPanels = 16;   // of a chunk
 constexpr int64_t kLargeX = 2 << 20;  // more than L2 keeps: read for two panels at least
+// Of weights, in a chunk of a kernel of tiles with one row tile, which waits for memory: what is not taken yet can be helped with.
+constexpr int64_t kChunkBytes = 256 << 10;
 
 // Panels per chunk of a weight that has `panels` of them: enough chunks for every thread to find work to the end, none so small that taking
-// it costs more.
-int64_t panels_per_chunk(const MatmulKernel& kernel, const Gemm& gemm, int64_t panels, int32_t threads) {
+// it costs more. halves: 2 where each panel has another beside it (a gated product).
+int64_t panels_per_chunk(const MatmulKernel& kernel, const Gemm& gemm, int64_t panels, int64_t halves, int32_t threads) {
   const int64_t n = gemm.tiles.n;
   if (kernel.panels > 0 && n > 64) {
     const int64_t least = gemm.tiles.count * gemm.x_tile_bytes > kLargeX ? 2 : 1;
@@ -48,9 +50,10 @@ int64_t panels_per_chunk(const MatmulKernel& kernel, const Gemm& gemm, int64_t p
   }
   const int64_t by_balance = panels / (8 * threads);
   const int64_t by_size = (64 << 10) / (gemm.panel_bytes * (n < 16 ? 1 : n / 8)) + 1;
-  const int64_t side_by_side = n == 1 ? 4 : 1;  // panels that a kernel may read in turns
+  const int64_t side_by_side = n == 1 && kernel.layout == kLayoutFloat ? 4 : 1;  // panels that a kernel may read in turns
   const int64_t wanted = std::min(std::max({by_balance, by_size, side_by_side}), panels / threads);
-  return std::clamp<int64_t>(wanted, 1, kMostPanels);
+  const int64_t most = kernel.panels > 0 && gemm.tiles.count == 1 ? std::min(kChunkBytes / (halves * gemm.panel_bytes), kMostPanels) : kMostPanels;
+  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(most, 1));
 }
 
 // Packs x in one layout; on this thread alone when there is too little to be worth waking anyone. Few tiles are cut by columns too: a
@@ -171,8 +174,8 @@ struct Together {
   SegmentWork segments[kMost];
   int32_t count = 0;
   int64_t chunks = 0;
-  void add(const MatmulKernel& kernel, const Gemm& gemm, int64_t panels, int64_t panels_of_weight, int32_t threads) {
-    const int64_t per_chunk = panels_per_chunk(kernel, gemm, kernel.panels == 0 ? panels : panels_of_weight, threads);
+  void add(const MatmulKernel& kernel, const Gemm& gemm, int64_t panels, int64_t panels_of_weight, int32_t threads, const GatedHalf* up = nullptr) {
+    const int64_t per_chunk = panels_per_chunk(kernel, gemm, kernel.panels == 0 ? panels : panels_of_weight, up == nullptr ? 1 : 2, threads);
     int64_t columns = (panels + per_chunk - 1) / per_chunk;
     // As many for every thread, and none a panel larger than another: few chunks of few panels are uneven otherwise.
     if (kernel.panels == 0 && columns > threads) columns = std::min((columns + threads - 1) / threads * threads, panels);
@@ -180,7 +183,7 @@ struct Together {
     const int64_t wanted = (kernel.panels == 0 ? 4 : gemm.tiles.n > 64 ? kChunksOfMany : 1) * threads;
     const int64_t of_weight = (panels_of_weight + per_chunk - 1) / per_chunk;
     const int64_t bands = std::min(of_weight >= wanted ? 1 : (wanted + of_weight - 1) / of_weight, gemm.tiles.count);
-    segments[count++] = {&kernel, gemm, panels, columns, bands, chunks};
+    segments[count++] = {&kernel, gemm, panels, columns, bands, chunks, up};
     chunks += columns * bands;
   }
   // The panels that a worker begins with, as many as it may prefetch.
@@ -324,8 +327,7 @@ int32_t pg_gated_matmul(void* handle, float* out, int64_t out_stride, const floa
   up.gemm.out = out;
   up.gemm.out_stride = out_stride;
   Together together;
-  together.add(kernel, gate, panels, panels, context->pool.size());
-  together.segments[0].up = &up;
+  together.add(kernel, gate, panels, panels, context->pool.size(), &up);
   look_ahead(context, weight, n, together);
   together.run(context);
   return PG_OK;
