@@ -43,7 +43,7 @@ const WASM = [
 // GCC takes the stack to be aligned for vectors of 32 and 64 bytes, and on Windows it is not: the assembler is told to make every move of
 // one that bears it.
 const UNALIGNED = "-Wa,-muse-unaligned-vector-move";
-const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8", "-mavx512vbmi"], "amx"];
+const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8", "-mavx512vbmi", "-mgfni"], "amx"];
 const AMX_TWIN = [3, [...AVX512, "-DPG_TILES_TWIN"], "amx"];
 
 // Not under an emulator, where sanitizers do not run. All but the checks themselves is about the compiler's time: inlining where nothing is

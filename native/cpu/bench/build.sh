@@ -16,7 +16,7 @@ avx512="$avx2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni"
     echo "g++ $common -DPG_NS=portable -DPG_ISA=1 -c $f -o $out/portable-$b.o"
   done
   for f in "$here"/src/amx/*.cpp "$here"/src/kernels/finish.cpp; do
-    echo "g++ $common -DPG_NS=amx -DPG_ISA=3 $avx512 -mamx-tile -mamx-bf16 -mamx-int8 -mavx512vbmi -c $f -o $out/amx-$(basename "$f" .cpp).o"
+    echo "g++ $common -DPG_NS=amx -DPG_ISA=3 $avx512 -mamx-tile -mamx-bf16 -mamx-int8 -mavx512vbmi -mgfni -c $f -o $out/amx-$(basename "$f" .cpp).o"
   done
   for f in "$here"/src/*.cpp; do echo "g++ $common -c $f -o $out/once-$(basename "$f" .cpp).o"; done
   for f in "$here"/test/*.cpp; do echo "g++ $common -O1 -c $f -o $out/test-$(basename "$f" .cpp).o"; done

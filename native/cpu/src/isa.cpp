@@ -92,13 +92,15 @@ bool halves_vectors() {
   return vendor.b == 0x68747541 && vendor.d == 0x69746e65 && vendor.c == 0x444d4163 && (version >> 8 & 15) + (version >> 20 & 255) == 25;
 }
 
-// Tiles, their bf16 products, and the system's leave to use them: Linux saves their 8 KiB only for processes that ask.
+// Tiles, their products of bf16 and of bytes, the vector instructions that make their operands, and the system's leave to use tiles: Linux
+// saves their 8 KiB only for processes that ask.
 bool has_amx() {
 #ifdef PG_TWIN_FOR_AMX
   return true;
 #elif defined(__linux__)
-  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
-  if (!has_all(Cpuid(7).d, kBf16 | kTile)) return false;
+  constexpr unsigned kVbmi = 1u << 1, kGfni = 1u << 8, kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
+  const Cpuid features(7);
+  if (!has_all(features.c, kVbmi | kGfni) || !has_all(features.d, kBf16 | kTile | kInt8)) return false;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else

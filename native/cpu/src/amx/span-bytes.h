@@ -28,20 +28,30 @@ constexpr int64_t kStepBytes = 2 * kTileBytes;
 PG_INLINE void clear_last_block(uint8_t* step) {
   for (int half = 0; half < 2; half++) memset(step + half * kTileBytes + kTileBytes / 2, 0, kTileBytes / 2);
 }
-// Panels of span8 have, for each span, its steps and then f32 units, [32 outputs].
-constexpr int64_t kSpan8Units = kPanelRows * 4;
-constexpr int64_t kSpan8Bytes = kSpanSteps * kStepBytes + kSpan8Units;
+// What panels made at load have of the units: max |factor|, which is an f16 of the file, [32 outputs].
+constexpr int64_t kSpanUnits = kPanelRows * 2;
+// Panels of span8 have, for each span, its steps and then the units.
+constexpr int64_t kSpan8Bytes = kSpanSteps * kStepBytes + kSpanUnits;
+
+template <Codes C>
+constexpr float kMostMultiplied = C == Codes::kByte ? 254.0f : 63.0f;
+template <Codes C>
+PG_INLINE vf unit_of(vf largest) { return v_mul(largest, v_set((C == Codes::kByte ? 256.0f : 4.0f) / kMostMultiplied<C>)); }
+template <Codes C>
+PG_INLINE vf load_unit(const uint8_t* units, int half) { return unit_of<C>(v_load_f16((const uint16_t*)units + half * 16)); }
 
 // Multipliers of 16 outputs in the blocks of a span, and their unit. factors: f16 of the first of `count` blocks; the next are block_bytes on.
 struct SpanMultipliers {
-  vf unit;
+  vf largest, unit;
   __m512i of[kSpanBlocks];
 };
+PG_INLINE void store_unit(uint8_t* units, int half, const SpanMultipliers& of) {
+  _mm256_storeu_si256((__m256i*)units + half, _mm512_cvtps_ph(of.largest, _MM_FROUND_TO_NEAREST_INT));
+}
 
 // kCount: of blocks.
 template <Codes C, int kCount>
 PG_INLINE void read_multipliers_of(SpanMultipliers& out, const uint8_t* factors, int64_t block_bytes) {
-  constexpr float kMost = C == Codes::kByte ? 254.0f : 63.0f, kCodes = C == Codes::kByte ? 256.0f : 4.0f;
   vf values[kCount];
   // Magnitudes order by their bits, and NaN comes out on top. What is not finite reaches the output by the unit.
   __m512i most = _mm512_setzero_si512();
@@ -50,9 +60,9 @@ PG_INLINE void read_multipliers_of(SpanMultipliers& out, const uint8_t* factors,
     values[b] = v_load_f16((const uint16_t*)(factors + b * block_bytes));
     most = _mm512_max_epi32(most, _mm512_and_si512(_mm512_castps_si512(values[b]), _mm512_set1_epi32(0x7fffffff)));
   }
-  const vf largest = _mm512_castsi512_ps(most);
-  out.unit = v_mul(largest, v_set(kCodes / kMost));
-  const vf inverse = _mm512_maskz_div_ps(_mm512_test_epi32_mask(most, most), v_set(kMost), largest);
+  out.largest = _mm512_castsi512_ps(most);
+  out.unit = unit_of<C>(out.largest);
+  const vf inverse = _mm512_maskz_div_ps(_mm512_test_epi32_mask(most, most), v_set(kMostMultiplied<C>), out.largest);
 #pragma GCC unroll 8
   for (int b = 0; b < kCount; b++) out.of[b] = _mm512_cvtps_epi32(v_mul(values[b], inverse));
 }

@@ -11,8 +11,7 @@ namespace PG_NS {
 namespace {
 
 constexpr int kFewRows = 3;
-// Weights are asked for a while before their use, into L2, and those of few rows or of 8 bits soon before again, into L1 (8 rows of q8: 5 %
-// less time; of q4: no less). The factors of a span are read at its beginning.
+// Weights are asked for a while before their use, into L2, and soon before again, into L1. The factors of a span are read at its beginning.
 constexpr int64_t kLongBefore = 16384, kSoonBefore = 2048;
 
 // Up to MR rows of a tile of x, from a block on.
@@ -120,7 +119,7 @@ void few_rows(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ah
       if (ahead)
         for (int64_t line = 0; line < block_bytes(spec); line += 64) {
           __builtin_prefetch(codes + kLongBefore + line, 0, 2);
-          if (MR <= 3 || spec.codes == Codes::kByte) __builtin_prefetch(codes + kSoonBefore + line, 0, 3);
+          __builtin_prefetch(codes + kSoonBefore + line, 0, 3);
         }
       const BlockRows rows = {x.quants + (b / 2 * x.height + first) * kTileRowBytes + b % 2 * kBlockCols, x.sums + first * row_sums + b,
                               row_sums};
@@ -149,7 +148,7 @@ void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first
   const uint8_t* bytes = g.panels + panel * g.panel_bytes;
   const __m512i excess = _mm512_set1_epi8((char)0x80);
   vf sum[2][MR] = {};
-  for (int64_t begin = 0; begin < steps; begin += kSpanSteps, bytes += kSpan8Units) {
+  for (int64_t begin = 0; begin < steps; begin += kSpanSteps, bytes += kSpanUnits) {
     const int64_t end = begin + kSpanSteps < steps ? begin + kSpanSteps : steps;
     __m512i whole[2][MR];
     for (int i = 0; i < MR; i++) {
@@ -178,7 +177,7 @@ void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first
       }
     }
     for (int j = 0; j < 2; j++) {
-      const vf unit = v_load((const float*)bytes + j * 16);
+      const vf unit = load_unit<Codes::kByte>(bytes, j);
       for (int i = 0; i < MR; i++) {
         const vf factor = v_mul(unit, v_set(x.scales[begin / kSpanSteps * x.height + first + i]));
         sum[j][i] = v_madd(_mm512_cvtepi32_ps(whole[j][i]), factor, sum[j][i]);
@@ -209,7 +208,7 @@ void few_rows_of_nibbles(const Gemm& g, int64_t panel, int64_t tile, int64_t fir
   for (int64_t begin = 0; begin < blocks; begin += kSpanBlocks, span += kSpan4Bytes) {
     const int64_t count = blocks - begin < kSpanBlocks ? blocks - begin : kSpanBlocks;
     const uint8_t* places = span + count * kSpan4Block;
-    const float* units = (const float*)(span + span4_units_at(count));
+    const uint8_t* units = span + span4_units_at(count);
     int32_t minus[MR];
     for (int i = 0; i < MR; i++) {
       minus[i] = 0;
@@ -241,7 +240,7 @@ void few_rows_of_nibbles(const Gemm& g, int64_t panel, int64_t tile, int64_t fir
             sums[i][q] = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(sums[i][q], bytes.first, columns[i][0]), bytes.last, columns[i][1]);
         }
       }
-      const vf unit = v_load(units + half * 16);
+      const vf unit = load_unit<Codes::kNibble>(units, half);
 #pragma GCC unroll 8
       for (int i = 0; i < MR; i++) {
         const __m512i whole = _mm512_add_epi32(sum_quarters(sums[i]), _mm512_set1_epi32(minus[i] * 128));

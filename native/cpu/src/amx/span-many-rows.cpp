@@ -42,15 +42,15 @@ template <int E>
 SpanPanel span_of(const uint8_t* panel, int64_t first, int64_t count, uint8_t* room) {
   if constexpr (E == kEncodingSpan8) {
     const uint8_t* bytes = panel + first / kSpanBlocks * kSpan8Bytes;
-    const float* units = (const float*)(bytes + (count + 1) / 2 * kStepBytes);
-    return {bytes, {v_load(units), v_load(units + 16)}};
+    const uint8_t* units = bytes + (count + 1) / 2 * kStepBytes;
+    return {bytes, {load_unit<Codes::kByte>(units, 0), load_unit<Codes::kByte>(units, 1)}};
   } else if constexpr (E == kEncodingSpan4) {
     const uint8_t* span = panel + first / kSpanBlocks * kSpan4Bytes;
     for (int64_t b = 0; b < count; b++)
       make_nibble_block(room + b / 2 * kStepBytes, b, span + b * kSpan4Block, span + count * kSpan4Block + b * kPanelRows);
     if (count % 2 != 0) clear_last_block(room + count / 2 * kStepBytes);
-    const float* units = (const float*)(span + span4_units_at(count));
-    return {room, {v_load(units), v_load(units + 16)}};
+    const uint8_t* units = span + span4_units_at(count);
+    return {room, {load_unit<Codes::kNibble>(units, 0), load_unit<Codes::kNibble>(units, 1)}};
   } else {
     constexpr EncodingSpec spec = spec_of(E);
     const uint8_t* blocks = panel + first * block_bytes(spec);

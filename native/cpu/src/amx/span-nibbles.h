@@ -6,7 +6,7 @@
 //           byte j of them column j of the block in its lower nibble, column 16 + j in its upper one
 //   places  a byte for each block and output, in the order of the codes: where the bytes of its multiplier begin, in eights; zeros to
 //           a whole line
-//   units   f32 [32 outputs]
+//   units   as span8 has them
 #pragma once
 #include "span-bytes.h"
 
@@ -17,7 +17,7 @@ constexpr int kMostMultiplier = 63;
 constexpr int64_t kSpan4Half = kTileRows * kBlockCols / 2;  // bytes of codes
 constexpr int64_t kSpan4Block = 2 * kSpan4Half;
 constexpr int64_t span4_units_at(int64_t blocks) { return blocks * kSpan4Block + (blocks * kPanelRows + 63) / 64 * 64; }
-constexpr int64_t span4_span_bytes(int64_t blocks) { return span4_units_at(blocks) + kPanelRows * 4; }
+constexpr int64_t span4_span_bytes(int64_t blocks) { return span4_units_at(blocks) + kSpanUnits; }
 constexpr int64_t kSpan4Bytes = span4_span_bytes(kSpanBlocks);
 
 // The bytes of every multiplier, larger by kExcess (0 or 128).
@@ -44,15 +44,23 @@ PG_INLINE __m512i nibble_tables(const uint8_t* places) {
   return _mm512_mask_broadcast_i32x4(tables, 0xf000, table(3));
 }
 
+// A product of each byte with a matrix of bits: one instruction where a shift and a mask are two.
+#ifdef PG_TILES_TWIN  // where tests run there may be no such instruction
+PG_INLINE __m512i lower_nibbles(__m512i x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+PG_INLINE __m512i upper_nibbles(__m512i x) { return _mm512_and_si512(_mm512_srli_epi16(x, 4), _mm512_set1_epi8(15)); }
+#else
+PG_INLINE __m512i lower_nibbles(__m512i x) { return _mm512_gf2p8affine_epi64_epi8(x, _mm512_set1_epi64(0x0102040800000000), 0); }
+PG_INLINE __m512i upper_nibbles(__m512i x) { return _mm512_gf2p8affine_epi64_epi8(x, _mm512_set1_epi64(0x1020408000000000), 0); }
+#endif
+
 // A quarter of a half of a block: [4 outputs][16 columns], the first 16 of them and the others.
 struct Quarter {
   __m512i first, last;
 };
 template <int kExcess>
 PG_INLINE Quarter quarter_bytes(const uint8_t* codes, const uint8_t* places) {
-  const __m512i both = _mm512_loadu_si512(codes), tables = nibble_tables<kExcess>(places), mask = _mm512_set1_epi8(15);
-  return {_mm512_shuffle_epi8(tables, _mm512_and_si512(both, mask)),
-          _mm512_shuffle_epi8(tables, _mm512_and_si512(_mm512_srli_epi16(both, 4), mask))};
+  const __m512i both = _mm512_loadu_si512(codes), tables = nibble_tables<kExcess>(places);
+  return {_mm512_shuffle_epi8(tables, lower_nibbles(both)), _mm512_shuffle_epi8(tables, upper_nibbles(both))};
 }
 
 // A half of a block as bytes, [8 groups of 4 columns][16 outputs][4].

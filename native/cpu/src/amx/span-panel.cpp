@@ -5,7 +5,7 @@
 namespace pg {
 namespace PG_NS {
 
-int64_t span8_bytes(int64_t cols) { return int_steps_of(cols) * kStepBytes + spans_of(cols) * kSpan8Units; }
+int64_t span8_bytes(int64_t cols) { return int_steps_of(cols) * kStepBytes + spans_of(cols) * kSpanUnits; }
 
 void to_span8(uint8_t* panel, int64_t cols, uint8_t* room) {
   constexpr EncodingSpec spec = spec_of(kEncodingQ8);
@@ -21,7 +21,7 @@ void to_span8(uint8_t* panel, int64_t cols, uint8_t* room) {
       for (int64_t b = 0; b < count; b++)
         make_bytes<spec.codes>(panel + b / 2 * kStepBytes + half * kTileBytes + b % 2 * (kTileBytes / 2),
                                from + b * block_bytes(spec) + half * 64, multipliers.of[b]);
-      v_store((float*)(panel + steps * kStepBytes) + half * 16, multipliers.unit);
+      store_unit(panel + steps * kStepBytes, half, multipliers);
     }
   }
 }
@@ -43,7 +43,7 @@ void to_span4(uint8_t* panel, int64_t cols, uint8_t* room) {
     for (int half = 0; half < 2; half++) {
       SpanMultipliers multipliers;
       read_multipliers<spec.codes>(multipliers, from + code_bytes(spec.codes) + half * 32, block_bytes(spec), count);
-      v_store((float*)(panel + span4_units_at(count)) + half * 16, multipliers.unit);
+      store_unit(panel + span4_units_at(count), half, multipliers);
       for (int64_t b = 0; b < count; b++) {
         alignas(64) int32_t of[kTileRows];
         _mm512_store_si512(of, multipliers.of[b]);

@@ -78,8 +78,8 @@ struct Panel<kEncodingSpan8> {
     const uint8_t* span = panel + step / kSpanSteps * kSpan8Bytes;
     if (step % kSpanSteps == 0) {
       const int64_t left = (blocks + 1) / 2 - step;
-      const float* at = (const float*)(span + (left < kSpanSteps ? left : kSpanSteps) * kStepBytes);
-      for (int half = 0; half < 2; half++) units[half] = v_load(at + half * 16);
+      const uint8_t* at = span + (left < kSpanSteps ? left : kSpanSteps) * kStepBytes;
+      for (int half = 0; half < 2; half++) units[half] = load_unit<Codes::kByte>(at, half);
     }
     const uint8_t* bytes = span + step % kSpanSteps * kStepBytes;
     ask_ahead_of(bytes, kStepBytes);
@@ -104,8 +104,7 @@ struct Panel<kEncodingSpan4> {
     const uint8_t* codes = span + first * kSpan4Block;
     const uint8_t* places = span + count * kSpan4Block + first * kPanelRows;
     if (first == 0) {
-      const float* at = (const float*)(span + span4_units_at(count));
-      for (int half = 0; half < 2; half++) units[half] = v_load(at + half * 16);
+      for (int half = 0; half < 2; half++) units[half] = load_unit<Codes::kNibble>(span + span4_units_at(count), half);
       ask_ahead_of(codes + kSpanBlocks * kSpan4Block, kSpan4Bytes - kSpanBlocks * kSpan4Block);
     }
     ask_ahead_of(codes, 2 * kSpan4Block);
