@@ -20,7 +20,11 @@ constexpr auto kSpin = std::chrono::microseconds(50);
 // While somebody is inside a job: longer than a thread is without a processor. Whoever else wants this one gets it, but it is not given up:
 // in a virtual machine a processor that sleeps goes back to the host, and on a busy one comes back late. One thread that was descheduled
 // would have all others asleep, and the next job would begin with waking them.
-constexpr auto kLinger = std::chrono::milliseconds(20);
+[[maybe_unused]] constexpr auto kLinger = std::chrono::milliseconds(20);
+// Between jobs many threads linger for longer than the host takes between two steps, since the next step would begin with waking them all.
+// Few threads do not: the host's own threads want their processors.
+[[maybe_unused]] constexpr auto kBetweenSteps = std::chrono::milliseconds(1);
+constexpr int32_t kManyThreads = 8;
 
 void relax() {
 #if defined(__x86_64__)
@@ -42,9 +46,10 @@ void prefetch_or_pause(Ahead& ahead) {
   }
 }
 
-// Spins until done(); false when time ran out. in_job(): whether somebody is still inside a job. The clock is read once per 64 looks.
+// Spins until done(); false when time ran out. in_job(): whether somebody is still inside a job; is_many: of how many threads this is one.
+// The clock is read once per 64 looks.
 template <typename Done, typename InJob>
-bool spin(Ahead& ahead, Done done, InJob in_job) {
+bool spin(Ahead& ahead, Done done, [[maybe_unused]] InJob in_job, [[maybe_unused]] bool is_many) {
   const auto looks = [&] {
     for (int i = 0; i < 64; i++) {
       if (done()) return true;
@@ -54,10 +59,11 @@ bool spin(Ahead& ahead, Done done, InJob in_job) {
   };
   if (looks()) return true;
   const auto start = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - start < kSpin)
+  const auto waited = [&] { return std::chrono::steady_clock::now() - start; };
+  while (waited() < kSpin)
     if (looks()) return true;
 #ifndef __wasm__
-  while (in_job() && std::chrono::steady_clock::now() - start < kLinger) {
+  while ((in_job() && waited() < kLinger) || (is_many && waited() < kBetweenSteps)) {
     std::this_thread::yield();
     for (int i = 0; i < 16; i++)  // seldom: what a yield does is work that a thread on the same core would feel
       if (looks()) return true;
@@ -148,7 +154,7 @@ void Pool::run(int64_t chunks, ChunkFn fn, void* arg) {
   // consistent: either the worker sees the job closed or the caller sees the worker inside.
   job_.fetch_add(1);
   Ahead nothing;
-  if (spin(nothing, [this] { return all_left(); }, [] { return true; })) return;
+  if (spin(nothing, [this] { return all_left(); }, [] { return true; }, false)) return;
   Lock lock(mutex_);
   caller_waits_.store(true);
   done_.wait(lock, [this] { return all_left(); });
@@ -166,7 +172,7 @@ void Pool::work(int32_t worker) {
       const uint64_t job = job_.load(std::memory_order_acquire);
       return (job & 1) != 0 && job != seen;
     };
-    if (!spin(ahead, fresh, [this] { return (job_.load() & 1) != 0 || !all_left(); })) {
+    if (!spin(ahead, fresh, [this] { return (job_.load() & 1) != 0 || !all_left(); }, size_ >= kManyThreads)) {
       Lock lock(mutex_);
       parked_.fetch_add(1);  // before the last look at job_: the caller opens first and looks at parked_ after
       wake_.wait(lock, [&] { return stop_ || fresh(); });
