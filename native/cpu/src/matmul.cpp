@@ -37,7 +37,7 @@ const MatmulKernel& kernel_for(const Kernels& kernels, Encoding encoding, int64_
 constexpr int64_t kChunksOfMany = 4;
 constexpr int64_t kMostPanels = 16;   // of a chunk
 constexpr int64_t kLargeX = 2 << 20;  // more than L2 keeps: read for two panels at least
-// Of weights, in a chunk of a kernel of tiles with one row tile, which waits for memory: what is not taken yet can be helped with.
+// Of weights, in a chunk of a kernel of tiles with one row tile: all threads wait for memory, and others can only help with chunks that are not taken.
 constexpr int64_t kChunkBytes = 256 << 10;
 
 // Panels per chunk of a weight that has `panels` of them: enough chunks for every thread to find work to the end, none so small that taking
@@ -52,8 +52,9 @@ int64_t panels_per_chunk(const MatmulKernel& kernel, const Gemm& gemm, int64_t p
   const int64_t by_size = (64 << 10) / (gemm.panel_bytes * (n < 16 ? 1 : n / 8)) + 1;
   const int64_t side_by_side = n == 1 && kernel.layout == kLayoutFloat ? 4 : 1;  // panels that a kernel may read in turns
   const int64_t wanted = std::min(std::max({by_balance, by_size, side_by_side}), panels / threads);
-  const int64_t most = kernel.panels > 0 && gemm.tiles.count == 1 ? std::min(kChunkBytes / (halves * gemm.panel_bytes), kMostPanels) : kMostPanels;
-  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(most, 1));
+  const bool waits_for_memory = kernel.panels > 0 && gemm.tiles.count == 1;
+  const int64_t most = waits_for_memory ? kChunkBytes / (halves * gemm.panel_bytes) : kMostPanels;
+  return std::clamp<int64_t>(wanted, 1, std::clamp<int64_t>(most, 1, kMostPanels));
 }
 
 // Packs x in one layout; on this thread alone when there is too little to be worth waking anyone. Few tiles are cut by columns too: a

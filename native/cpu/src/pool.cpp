@@ -46,10 +46,10 @@ void prefetch_or_pause(Ahead& ahead) {
   }
 }
 
-// Spins until done(); false when time ran out. in_job(): whether somebody is still inside a job; is_many: of how many threads this is one.
-// The clock is read once per 64 looks.
+// Spins until done(); false when time ran out. in_job(): whether somebody is still inside a job; lingers_between: outside one too. The clock
+// is read once per 64 looks.
 template <typename Done, typename InJob>
-bool spin(Ahead& ahead, Done done, [[maybe_unused]] InJob in_job, [[maybe_unused]] bool is_many) {
+bool spin(Ahead& ahead, Done done, [[maybe_unused]] InJob in_job, [[maybe_unused]] bool lingers_between) {
   const auto looks = [&] {
     for (int i = 0; i < 64; i++) {
       if (done()) return true;
@@ -63,7 +63,7 @@ bool spin(Ahead& ahead, Done done, [[maybe_unused]] InJob in_job, [[maybe_unused
   while (waited() < kSpin)
     if (looks()) return true;
 #ifndef __wasm__
-  while ((in_job() && waited() < kLinger) || (is_many && waited() < kBetweenSteps)) {
+  while ((in_job() && waited() < kLinger) || (lingers_between && waited() < kBetweenSteps)) {
     std::this_thread::yield();
     for (int i = 0; i < 16; i++)  // seldom: what a yield does is work that a thread on the same core would feel
       if (looks()) return true;

@@ -4,8 +4,8 @@
 // others from theirs. So chunks cost no shared line while all are busy, and the same worker meets the same panels of a weight in
 // every step: the pages it first touched when it packed them, and what its cache still holds.
 //
-// Idle workers spin for a bounded time (a step's ops follow each other within microseconds), linger while a job is unfinished, yielding to
-// whoever wants the processor, then park. A worker that the operating system has descheduled
+// Idle workers spin for a bounded time (a step's ops follow each other within microseconds), linger while a job is unfinished, and where they
+// are many for a moment between jobs, yielding to whoever wants the processor, then park. A worker that the operating system has descheduled
 // never holds up a job it has not entered: its range is taken by the others. Which worker runs which chunk is left to chance, so a
 // chunk's result must not depend on it.
 //

@@ -134,7 +134,8 @@ export class CudaContext {
   }
 }
 
-function openDriver(): Driver {
+/** Throws DeviceError device_unavailable where there is none. */
+export function openDriver(): Driver {
   const named = process.env.PAGODA_CUDA_DRIVER;
   const paths = named === undefined ? ["libcuda.so.1", "libcuda.so", "nvcuda.dll"] : [named];
   try {

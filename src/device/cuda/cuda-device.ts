@@ -68,11 +68,9 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   #flushesAtStage = 0;
 
   /** Throws DeviceError device_unavailable with one line that says what is missing. */
-  constructor(
-    { index = 0, memoryShare = 0.9 }: CudaDeviceOptions = {},
-    context: CudaContext = new CudaContext(index, memoryShare),
-  ) {
+  constructor(options: CudaDeviceOptions = {}) {
     super();
+    const context = new CudaContext(options.index ?? 0, options.memoryShare ?? 0.9);
     this.runtime = new CudaRuntime(context);
     this.#weights = new WeightLoader(this.runtime);
     this.#experts = new CudaExperts(this.runtime);

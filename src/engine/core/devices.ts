@@ -64,12 +64,12 @@ async function openNull(): Promise<Device> {
   return new NullDevice();
 }
 
-/** The driver comes first: most machines have none, and need no more of this device to say so. */
+/** Most machines have no driver, and need no more of this device to say so. */
 async function openCuda({ gpuMemory = 0.9 }: DeviceConfig, index: number): Promise<Device> {
-  const { CudaContext } = await import("../../device/cuda/context.js");
-  const context = new CudaContext(index, gpuMemory);
+  const { openDriver } = await import("../../device/cuda/context.js");
+  openDriver();
   const { CudaDevice } = await import("../../device/cuda/cuda-device.js");
-  return new CudaDevice({}, context);
+  return new CudaDevice({ index, memoryShare: gpuMemory });
 }
 
 /** The library is compiled where it is absent. threads 0: all cores. */
