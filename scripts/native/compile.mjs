@@ -137,7 +137,7 @@ function unitsOf(target, objectDir) {
     if (!isTest) return files.map((file) => [file, `${prefix}${basename(file)}`, flags]);
     const groups = new Map(); // those named here have names of their own that others have too
     for (const file of files) {
-      const name = `${prefix}${/^(?:attention|matmul-int|span-many|span-some)/.exec(basename(file))?.[0] ?? ""}all.cpp`;
+      const name = `${prefix}${/^(?:attention|matmul-int|span-many|span-some|span-turned)/.exec(basename(file))?.[0] ?? ""}all.cpp`;
       groups.set(name, [...(groups.get(name) ?? []), file]);
     }
     // The products of one number at a time are most of the tests' time, and soon compiled.

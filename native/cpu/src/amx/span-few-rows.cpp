@@ -3,6 +3,7 @@
 // Tiling   up to kFewRows rows of x by the 32 outputs of a panel.
 // Traffic  codes and factors stream once per kFewRows rows, at 8.5 or 4.5 bits a weight.
 #include "../kernels/finish.h"
+#include "span-ahead.h"
 #include "span-matmul.h"
 #include "span-nibbles.h"
 
@@ -11,8 +12,6 @@ namespace PG_NS {
 namespace {
 
 constexpr int kFewRows = 3;
-// Weights are asked for a while before their use, into L2, and soon before again, into L1. The factors of a span are read at its beginning.
-constexpr int64_t kLongBefore = 16384, kSoonBefore = 2048;
 
 // Up to MR rows of a tile of x, from a block on.
 struct BlockRows {
@@ -187,63 +186,90 @@ void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first
   finish_few_rows(g, sum, panel, g.tiles.first(tile) + first);
 }
 
-// [quarter][lane][4 sums of an output] -> the sum of each output, in their order.
-PG_INLINE __m512i sum_quarters(const __m512i (&sums)[4]) {
-  const auto pair = [&](__m512i a, __m512i b) { return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)); };
-  const __m512i a = pair(sums[0], sums[1]), b = pair(sums[2], sums[3]);
-  return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+// A span of MR rows: of each quad the first 16 columns of its blocks, and the last.
+template <int MR>
+struct QuadColumns {
+  __m512i of[MR][kSpanQuads][2];
+};
+
+// Four outputs of a span by MR rows: [4 outputs] in every lane, whose sum is that of the span.
+template <bool kWhole, int MR>
+PG_INLINE void dot_four(__m512i (&out)[MR], const uint8_t* span, int64_t blocks, int64_t output, const QuadColumns<MR>& x, bool ahead) {
+  const int64_t quads = kWhole ? kSpanQuads : quads_of(blocks);
+  __m512i parts[MR][4] = {};
+#pragma GCC unroll 2
+  for (int64_t q = 0; q < quads; q++) {
+    const Quad quad = quad_of(span, kWhole ? kSpanBlocks : blocks, q);
+    if (ahead) ask_ahead_of(quad.codes + output * 64, 4 * 64);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+      const __m512i tables = loaded_tables<kWhole>(quad, output + i), codes = quad_codes<kWhole>(quad, output + i);
+      const __m512i first = _mm512_shuffle_epi8(tables, lower_nibbles(codes)), last = _mm512_shuffle_epi8(tables, upper_nibbles(codes));
+#pragma GCC unroll 8
+      for (int r = 0; r < MR; r++) parts[r][i] = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(parts[r][i], first, x.of[r][q][0]), last, x.of[r][q][1]);
+    }
+  }
+  const auto pair = [](__m512i a, __m512i b) { return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)); };
+#pragma GCC unroll 8
+  for (int r = 0; r < MR; r++) {
+    const __m512i a = pair(parts[r][0], parts[r][1]), b = pair(parts[r][2], parts[r][3]);
+    const __m512d others = _mm512_shuffle_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b), 0x55);
+    out[r] = _mm512_add_epi32(_mm512_mask_blend_epi64(0xaa, a, b), _mm512_castpd_si512(others));
+  }
+}
+template <int MR>
+[[gnu::noinline]] void dot_part_of_four(__m512i (&out)[MR], const uint8_t* span, int64_t blocks, int64_t output, const QuadColumns<MR>& x) {
+  dot_four<false>(out, span, blocks, output, x, false);
+}
+
+// Four such, which are 16 outputs.
+PG_INLINE __m512i sum_lanes(__m512i first, __m512i second, __m512i third, __m512i fourth) {
+  const auto halves = [](__m512i a, __m512i b) { return _mm512_add_epi32(_mm512_mask_blend_epi64(0xf0, a, b), _mm512_shuffle_i32x4(a, b, 0x4e)); };
+  const __m512i a = halves(first, second), b = halves(third, fourth);
+  return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
 // Rows [first, first + MR) of a tile of x by one panel of span4.
 template <int MR>
 void few_rows_of_nibbles(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ahead) {
   const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
-  const int64_t blocks = blocks_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
+  const int64_t blocks = blocks_of(g.cols), steps = int_steps_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
   const uint8_t* span = g.panels + panel * g.panel_bytes;
-  const auto ask = [&](const uint8_t* at) {
-    __builtin_prefetch(at + kLongBefore, 0, 2);
-    __builtin_prefetch(at + kSoonBefore, 0, 3);
-  };
   vf sum[2][MR] = {};
   for (int64_t begin = 0; begin < blocks; begin += kSpanBlocks, span += kSpan4Bytes) {
     const int64_t count = blocks - begin < kSpanBlocks ? blocks - begin : kSpanBlocks;
-    const uint8_t* places = span + count * kSpan4Block;
-    const uint8_t* units = span + span4_units_at(count);
     int32_t minus[MR];
     for (int i = 0; i < MR; i++) {
       minus[i] = 0;
       for (int64_t b = 0; b < kSpanBlocks; b++) minus[i] += x.sums[(first + i) * row_sums + begin + b];
     }
-    if (ahead)
-      for (const uint8_t* at = places; at < span + kSpan4Bytes; at += 64) ask(at);
-    for (int half = 0; half < 2; half++) {
-      __m512i sums[MR][4];
+    QuadColumns<MR> columns;
 #pragma GCC unroll 8
-      for (int i = 0; i < MR; i++)
-#pragma GCC unroll 4
-        for (int q = 0; q < 4; q++) sums[i][q] = _mm512_setzero_si512();
-      for (int64_t b = 0; b < count; b++) {
-        const uint8_t* codes = span + b * kSpan4Block + half * kSpan4Half;
-        const uint8_t* quants = x.quants + ((begin + b) / 2 * x.height + first) * kTileRowBytes + b % 2 * kBlockCols;
-        __m512i columns[MR][2];
-#pragma GCC unroll 8
-        for (int i = 0; i < MR; i++)
+    for (int i = 0; i < MR; i++)
 #pragma GCC unroll 2
-          for (int part = 0; part < 2; part++)
-            columns[i][part] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i*)(quants + i * kTileRowBytes + part * 16)));
-#pragma GCC unroll 4
-        for (int q = 0; q < 4; q++) {
-          if (ahead) ask(codes + q * 64);
-          const Quarter bytes = quarter_bytes<128>(codes + q * 64, places + b * kPanelRows + half * kTileRows + q * 4);
-#pragma GCC unroll 8
-          for (int i = 0; i < MR; i++)
-            sums[i][q] = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(sums[i][q], bytes.first, columns[i][0]), bytes.last, columns[i][1]);
-        }
+      for (int64_t quad = 0; quad < kSpanQuads; quad++) {
+        const int64_t step = begin / 2 + 2 * quad;
+        const auto at = [&](int64_t s) {
+          return s < steps ? _mm512_loadu_si512(x.quants + (s * x.height + first + i) * kTileRowBytes) : _mm512_setzero_si512();
+        };
+        const __m512i a = at(step), b = at(step + 1);
+        columns.of[i][quad][0] = _mm512_shuffle_i32x4(a, b, 0x88);
+        columns.of[i][quad][1] = _mm512_shuffle_i32x4(a, b, 0xdd);
       }
-      const vf unit = load_unit<Codes::kNibble>(units, half);
+    if (ahead) ask_ahead_of(span + count * kSpan4Block, kSpan4Bytes - kSpanBlocks * kSpan4Block);
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; half++) {
+      __m512i fours[4][MR];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; i++) {
+        const int64_t output = half * kTileRows + i * 4;
+        if (count == kSpanBlocks) dot_four<true>(fours[i], span, count, output, columns, ahead);
+        else dot_part_of_four(fours[i], span, count, output, columns);
+      }
+      const vf unit = load_unit<Codes::kNibble>(span + span4_units_at(count), half);
 #pragma GCC unroll 8
       for (int i = 0; i < MR; i++) {
-        const __m512i whole = _mm512_add_epi32(sum_quarters(sums[i]), _mm512_set1_epi32(minus[i] * 128));
+        const __m512i whole = _mm512_add_epi32(sum_lanes(fours[0][i], fours[1][i], fours[2][i], fours[3][i]), _mm512_set1_epi32(minus[i] * 128));
         const vf factor = v_mul(unit, v_set(x.scales[begin / kSpanBlocks * x.height + first + i]));
         sum[half][i] = v_madd(_mm512_cvtepi32_ps(whole), factor, sum[half][i]);
       }

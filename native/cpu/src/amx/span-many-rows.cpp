@@ -2,10 +2,10 @@
 //
 // Tiling   a span of a panel is made bytes in L1 once for the row tiles of a band, whose x stays in L2 while kTilePanels panels run. 16 rows of x by the 32 outputs of a panel are two products a step into two sums, the halves of the panel through one
 //          register: four are in use, and operands are zeroed (tile-bf16.cpp says why). The sums of a span are stored, and folded into
-//          f32 between the products of the next: what a tile stores is not forwarded to loads, which must find it in L1.
+//          f32 between the products of the next: what a tile stores is not forwarded to loads, which must find it in L1. Of span4 outputs
+//          are the rows of a tile (span-turned-rows.cpp), and all sums are [outputs][rows].
 // Traffic  weights come from memory once per band of row tiles; per step 2 KiB of bytes from L1 and 1 of x from L2 or L1, for 32,768
 //          multiply-adds. Every row tile asks for its share of the weights that come next.
-#include "../kernels/finish.h"
 #include "span-fold.h"
 #include "span-nibbles.h"
 #include "tile-matmul.h"
@@ -15,6 +15,9 @@ namespace PG_NS {
 namespace {
 
 constexpr int64_t kBandTiles = 32;
+
+template <int E>
+constexpr bool kIsTurned = E == kEncodingSpan4;
 
 // Some 32 outputs over a span: [steps][kStepBytes].
 struct SpanPanel {
@@ -26,6 +29,7 @@ struct SpanPanel {
 struct alignas(64) Room {
   uint8_t bytes[kSpanSteps * kStepBytes];
   int32_t products[2][2][kTileSums];  // [one, and the one before][halves]
+  float units[2][kPanelRows];         // where outputs are rows: of a panel, and of the one before
   float sums[kTilePanels][kBandTiles][kTileRows][kPanelRows];
 };
 
@@ -46,9 +50,9 @@ SpanPanel span_of(const uint8_t* panel, int64_t first, int64_t count, uint8_t* r
     return {bytes, {load_unit<Codes::kByte>(units, 0), load_unit<Codes::kByte>(units, 1)}};
   } else if constexpr (E == kEncodingSpan4) {
     const uint8_t* span = panel + first / kSpanBlocks * kSpan4Bytes;
-    for (int64_t b = 0; b < count; b++)
-      make_nibble_block(room + b / 2 * kStepBytes, b, span + b * kSpan4Block, span + count * kSpan4Block + b * kPanelRows);
-    if (count % 2 != 0) clear_last_block(room + count / 2 * kStepBytes);
+    for (int64_t quad = 0; quad < quads_of(count); quad++)
+      for (int half = 0; half < 2; half++)
+        make_quad(room + 2 * quad * kStepBytes + half * kTileBytes, kStepBytes, quad_of(span, count, quad), half * kTileRows);
     const uint8_t* units = span + span4_units_at(count);
     return {room, {load_unit<Codes::kNibble>(units, 0), load_unit<Codes::kNibble>(units, 1)}};
   } else {
@@ -66,27 +70,48 @@ SpanPanel span_of(const uint8_t* panel, int64_t first, int64_t count, uint8_t* r
   }
 }
 
-// `steps` steps of 16 rows of x (step_bytes apart) by the outputs of a panel, and what is to be folded meanwhile. soon: the x that comes
-// next, asked for into L1.
-PG_INLINE void multiply_span(const uint8_t* x, int64_t step_bytes, const SpanPanel& panel, int64_t steps, int32_t (*products)[kTileSums],
-                             const Fold& before, const uint8_t* soon) {
-  constexpr int kRowsEach = kTileRows / kSpanSteps / 2;
+// The product of x and bytes in registers.
+template <bool TURNED, int SUM>
+PG_INLINE void multiply() {
+  if constexpr (TURNED) tile_dot_int8<SUM, kBytes, kQuants>();
+  else tile_dot_int8<SUM, kQuants, kBytes>();
+}
+
+template <bool TURNED>
+struct FoldOf {
+  using Type = Fold;
+};
+template <>
+struct FoldOf<true> {
+  using Type = TurnedFold<kTileRows>;
+};
+
+// An eighth of what is to be folded.
+constexpr int kFolds = 2 * (int)kSpanSteps;
+PG_INLINE void fold_part(const Fold& f, int64_t part) { fold_rows<kTileRows / kFolds>(f, part * (kTileRows / kFolds)); }
+PG_INLINE void fold_part(const TurnedFold<kTileRows>& f, int64_t part) { fold_outputs<kPanelRows / kFolds>(f, part * (kPanelRows / kFolds)); }
+
+// `steps` steps of 16 rows of x (step_bytes apart, what a tile has as rows row_bytes) by the outputs of a panel, and what is to be folded
+// meanwhile. soon: the x that comes next, asked for into L1.
+template <bool TURNED, class F>
+PG_INLINE void multiply_span(const uint8_t* x, int64_t step_bytes, int64_t row_bytes, const SpanPanel& panel, int64_t steps,
+                             int32_t (*products)[kTileSums], const F& before, const uint8_t* soon) {
   tile_zero<kSum0>();
   tile_zero<kSum1>();
   for (int64_t step = 0; step < steps; step++, x += step_bytes, soon += step_bytes) {
     for (int64_t line = 0; line < kTileRows; line++) __builtin_prefetch(soon + line * kTileRowBytes, 0, 3);
-    tile_load<kQuants>(x, kTileRowBytes);
+    tile_load<kQuants>(x, row_bytes);
     tile_load<kBytes>(panel.bytes + step * kStepBytes, kTileRowBytes);
-    tile_dot_int8<kSum0, kQuants, kBytes>();
+    multiply<TURNED, kSum0>();
     tile_zero<kBytes>();
-    fold_rows<kRowsEach>(before, 2 * step * kRowsEach);
+    fold_part(before, 2 * step);
     tile_load<kBytes>(panel.bytes + step * kStepBytes + kTileBytes, kTileRowBytes);
-    tile_dot_int8<kSum1, kQuants, kBytes>();
+    multiply<TURNED, kSum1>();
     tile_zero<kQuants>();
     tile_zero<kBytes>();
-    fold_rows<kRowsEach>(before, (2 * step + 1) * kRowsEach);
+    fold_part(before, 2 * step + 1);
   }
-  for (int64_t row = 2 * steps * kRowsEach; row < kTileRows; row++) fold_rows<1>(before, row);
+  for (int64_t part = 2 * steps; part < kFolds; part++) fold_part(before, part);
   tile_store<kSum0>(products[0], kTileRowBytes);
   tile_store<kSum1>(products[1], kTileRowBytes);
 }
@@ -100,28 +125,44 @@ void run_panels(const Gemm& g, Room& room, int64_t panel_begin, int64_t panel_en
   const int64_t share = (kSpanBytes / tiles + 63) / 64 * 64;  // of the weights that come next, for each tile to ask for
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
     memset(room.sums[panel - panel_begin], 0, (size_t)tiles * sizeof room.sums[0][0]);
-  Fold before = {};
-  int turn = 0;
+  typename FoldOf<kIsTurned<E>>::Type before = {};
+  int turn = 0, panel_turn = 0;
   for (int64_t first = 0; first < blocks; first += kSpanBlocks) {
     const int64_t count = blocks - first < kSpanBlocks ? blocks - first : kSpanBlocks, span = first / kSpanBlocks;
-    for (int64_t panel = panel_begin; panel < panel_end; panel++) {
+    for (int64_t panel = panel_begin; panel < panel_end; panel++, panel_turn ^= 1) {
       const uint8_t* at = g.panels + panel * g.panel_bytes;
       const SpanPanel weights = span_of<E>(at, first, count, room.bytes);
+      if (kIsTurned<E>)
+        for (int half = 0; half < 2; half++) v_store(room.units[panel_turn] + half * 16, weights.units[half]);
       const uint8_t* next = (panel + 1 < panel_end ? at + g.panel_bytes : g.panels + panel_begin * g.panel_bytes + kSpanBytes) + span * kSpanBytes;
       for (int64_t t = 0; t < tiles; t++, turn ^= 1) {
-        const SpanRows x = span_rows(g.tile_of(tile_begin + t), g.tiles.height(tile_begin + t), g.cols);
-        const int64_t step_bytes = x.height * kTileRowBytes;
         for (int64_t line = 0; line < share; line += 64) __builtin_prefetch(next + t * share + line, 0, 2);
-        const uint8_t* from = x.quants + span * kSpanSteps * step_bytes;
-        multiply_span(from, step_bytes, weights, (count + 1) / 2, room.products[turn], before, from + g.x_tile_bytes);
-        before = {room.sums[panel - panel_begin][t][0], room.products[turn], x.scales + span * x.height, {weights.units[0], weights.units[1]}};
+        const uint8_t* tile = g.tile_of(tile_begin + t);
+        const int64_t height = g.tiles.height(tile_begin + t);
+        float* sums = room.sums[panel - panel_begin][t][0];
+        if constexpr (kIsTurned<E>) {
+          const TurnedRows x = turned_rows(tile, height, g.cols);
+          const uint8_t* from = x.quants + span * kSpanSteps * x.step_bytes();
+          multiply_span<true>(from, x.step_bytes(), x.group_bytes(), weights, 2 * quads_of(count), room.products[turn], before,
+                              from + g.x_tile_bytes);
+          before = {sums, room.products[turn][0], room.units[panel_turn], row_scales<kTileRows>(x.scales + span * x.width)};
+        } else {
+          const SpanRows x = span_rows(tile, height, g.cols);
+          const int64_t step_bytes = x.height * kTileRowBytes;
+          const uint8_t* from = x.quants + span * kSpanSteps * step_bytes;
+          multiply_span<false>(from, step_bytes, kTileRowBytes, weights, (count + 1) / 2, room.products[turn], before, from + g.x_tile_bytes);
+          before = {sums, room.products[turn], x.scales + span * x.height, {weights.units[0], weights.units[1]}};
+        }
       }
     }
   }
-  fold_rows<kTileRows>(before, 0);
+  for (int64_t part = 0; part < kFolds; part++) fold_part(before, part);
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
-    for (int64_t t = tile_begin; t < tile_end; t++)
-      finish(g, room.sums[panel - panel_begin][t - tile_begin][0], g.tiles.first(t), g.tiles.height(t), panel * kPanelRows, kPanelRows);
+    for (int64_t t = tile_begin; t < tile_end; t++) {
+      const float* sums = room.sums[panel - panel_begin][t - tile_begin][0];
+      if constexpr (kIsTurned<E>) finish_turned<kTileRows>(g, sums, t, panel);
+      else finish(g, sums, g.tiles.first(t), g.tiles.height(t), panel * kPanelRows, kPanelRows);
+    }
 }
 
 template <int E>

@@ -3,7 +3,8 @@
 // Maths    x has one scale for a span, x[i, k] = scale[i, span] * q[i, k], and weights have a unit, w[j, k] = unit[j, span] * byte[j, k]:
 //            out[i, j] = sum over spans, ascending, of  unit * scale * (sum of byte * q over the span)
 // Order    the inner sum is over integers below 2^31 and exact in any order; the outer one is one fused multiply-add per span. So
-//          dot products of vectors (span-few-rows.cpp) and tiles (span-many-rows.cpp) give the same bits.
+//          dot products of vectors (span-few-rows.cpp) and tiles (span-many-rows.cpp) give the same bits, and so do products turned round,
+//          whose rows are outputs.
 // Panels   are those of the other variants, with the file's own codes and factors, which is what lookups read.
 #pragma once
 #include "../kernels/matmul.h"
@@ -31,6 +32,27 @@ PG_INLINE SpanRows span_rows(const uint8_t* tile, int64_t height, int64_t cols) 
   return {tile, scales, (const int32_t*)(scales + spans_of(cols) * height), height};
 }
 
+// Turned tiles (kLayoutIntTurned), of x as the other operand of a product, whose rows are then outputs; for up to 16 rows:
+//   quants  [quads of blocks][first 16 columns of its blocks, last][16 groups of 4 columns][width][4]
+//   scales  f32 [spans][width]
+// width: 8 or 16 rows, those beyond the last zeros. A tile that is loaded as if it were wider has what follows in memory beside them.
+int64_t turned_tile_bytes(int64_t cols);
+void pack_turned_rows(uint8_t* out, const RowsToPack& rows);
+constexpr int64_t turned_steps_of(int64_t cols) { return (cols + 2 * kIntStepCols - 1) / (2 * kIntStepCols) * 2; }
+
+struct TurnedRows {
+  const uint8_t* quants;
+  const float* scales;
+  int64_t width;
+  int64_t group_bytes() const { return width * 4; }
+  int64_t step_bytes() const { return width * kTileRowBytes; }
+};
+
+PG_INLINE TurnedRows turned_rows(const uint8_t* tile, int64_t height, int64_t cols) {
+  const int64_t width = height <= 8 ? 8 : kTileRows;
+  return {tile, (const float*)(tile + turned_steps_of(cols) * width * kTileRowBytes), width};
+}
+
 extern const GemmFn gemm_q8_few_rows, gemm_q4_few_rows, gemm_span8_few_rows, gemm_span4_few_rows;      // vpdpbusd
 extern const GemmFn gemm_q8_many_rows, gemm_q4_many_rows, gemm_span8_many_rows, gemm_span4_many_rows;  // the same bits on int8 tiles
 
@@ -38,6 +60,9 @@ extern const GemmFn gemm_q8_many_rows, gemm_q4_many_rows, gemm_span8_many_rows, 
 constexpr int64_t kSomeTiles = 2;
 template <int E>
 void some_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
+// The same of span4: span-turned-rows.cpp.
+template <>
+void some_rows_gemm<kEncodingSpan4>(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
 
 // span-panel.cpp: panels of q8 as span8, which saves making bytes of them at every matmul, and of q4 as span4, of which that is less work.
 void to_span8(uint8_t* panel, int64_t cols, uint8_t* room);

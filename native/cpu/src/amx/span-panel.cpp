@@ -38,8 +38,7 @@ void to_span4(uint8_t* panel, int64_t cols, uint8_t* room) {
   for (int64_t first = 0; first < blocks; first += kSpanBlocks, panel += kSpan4Bytes) {
     const int64_t count = blocks - first < kSpanBlocks ? blocks - first : kSpanBlocks;
     const uint8_t* from = room + first * block_bytes(spec);
-    uint8_t* places = panel + count * kSpan4Block;
-    memset(places, 0, (size_t)(span4_units_at(count) - count * kSpan4Block));
+    memset(panel + count * kSpan4Block, 0, (size_t)(span4_units_at(count) - count * kSpan4Block));
     for (int half = 0; half < 2; half++) {
       SpanMultipliers multipliers;
       read_multipliers<spec.codes>(multipliers, from + code_bytes(spec.codes) + half * 32, block_bytes(spec), count);
@@ -47,14 +46,14 @@ void to_span4(uint8_t* panel, int64_t cols, uint8_t* room) {
       for (int64_t b = 0; b < count; b++) {
         alignas(64) int32_t of[kTileRows];
         _mm512_store_si512(of, multipliers.of[b]);
-        for (int output = 0; output < kTileRows; output++) {
+        const Quad quad = quad_of(panel, count, b / kQuadBlocks);
+        for (int64_t output = 0; output < kTileRows; output++) {
           // Out of range: of a factor that is not finite. The unit tells.
           const bool is_number = of[output] >= -kMostMultiplier && of[output] <= kMostMultiplier;
-          const int quarter = output % 4, lane = output / 4;
-          places[b * kPanelRows + half * kTileRows + quarter * 4 + lane] = place_of(is_number ? of[output] : 0);
-          uint8_t* to = panel + b * kSpan4Block + half * kSpan4Half + quarter * 64 + lane * 16;
+          const int64_t place = (half * kTileRows + output) * quad.blocks + b % kQuadBlocks;
+          ((uint8_t*)quad.multipliers)[place] = (uint8_t)(is_number ? 2 * of[output] : 0);
           for (int group = 0; group < 4; group++)
-            memcpy(to + group * 4, from + b * block_bytes(spec) + group * 128 + half * 64 + output * 4, 4);
+            memcpy((uint8_t*)quad.codes + place * 16 + group * 4, from + b * block_bytes(spec) + group * 128 + half * 64 + output * 4, 4);
         }
       }
     }

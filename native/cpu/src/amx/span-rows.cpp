@@ -1,5 +1,6 @@
-// Activations into the layout of span-matmul.h.
+// Activations into the layouts of span-matmul.h.
 #include "span-matmul.h"
+#include "turn.h"
 
 namespace pg {
 namespace PG_NS {
@@ -49,36 +50,67 @@ PG_INLINE __m256i block_sums(const __m512i (&bytes)[kSpanSteps]) {
   return _mm256_sub_epi32(_mm256_set1_epi32(kBlockCols * 128), _mm256_cvtepu16_epi32(halves));
 }
 
-}  // namespace
+// A span of a row as integers, and its scale, which is as quantize-block.h has it for 32 columns: max|x| / 127, integers to nearest even;
+// NaN and infinities reach the output by the scale.
+PG_INLINE float quantize_span(__m512i (&bytes)[kSpanSteps], const float* row, int64_t span, int64_t cols) {
+  vf values[kSpanVectors];
+  load_span(values, row, span * kSpanCols, cols);
+  const float max = largest_of(values);
+  const vf inverse = v_set(max > 0.0f ? 127.0f / max : 0.0f);
+#pragma GCC unroll 4
+  for (int step = 0; step < kSpanSteps; step++) bytes[step] = quantized(values + 4 * step, inverse);
+  return max * (1.0f / 127.0f);
+}
 
 // An odd number of kSlotBytes: tiles a power of two apart would have the same columns in the same few sets of L2.
-int64_t span_tile_bytes(int64_t cols) {
+int64_t in_slots(int64_t bytes) {
   constexpr int64_t kSlotBytes = 8 * kTileBytes;
-  const int64_t bytes = int_steps_of(cols) * kTileBytes + spans_of(cols) * (1 + kSpanBlocks) * kTileRows * 4;
   return ((bytes + kSlotBytes - 1) / kSlotBytes | 1) * kSlotBytes;
 }
 
-// One scale for a span, as quantize-block.h has for 32 columns: max|x| / 127, integers to nearest even; NaN and infinities reach the
-// output by the scale.
+}  // namespace
+
+int64_t span_tile_bytes(int64_t cols) { return in_slots(int_steps_of(cols) * kTileBytes + spans_of(cols) * (1 + kSpanBlocks) * kTileRows * 4); }
+
 void pack_span_rows(uint8_t* out, const RowsToPack& rows) {
   const int64_t height = rows.height, spans = spans_of(rows.cols), steps = int_steps_of(rows.cols);
   const SpanRows tile = span_rows(out, height, rows.cols);
   for (int64_t i = 0; i < height; i++)
     for (int64_t span = rows.begin / kSpanCols; span < spans_of(rows.end); span++) {
-      vf values[kSpanVectors];
-      load_span(values, rows.x + i * rows.stride, span * kSpanCols, rows.cols);
-      const float max = largest_of(values);
-      const vf inverse = v_set(max > 0.0f ? 127.0f / max : 0.0f);
       __m512i bytes[kSpanSteps];
+      ((float*)tile.scales)[span * height + i] = quantize_span(bytes, rows.x + i * rows.stride, span, rows.cols);
 #pragma GCC unroll 4
-      for (int step = 0; step < kSpanSteps; step++) {
-        bytes[step] = quantized(values + 4 * step, inverse);
-        const int64_t at = span * kSpanSteps + step;
-        if (at < steps) _mm512_storeu_si512(out + (at * height + i) * kTileRowBytes, bytes[step]);
-      }
-      ((float*)tile.scales)[span * height + i] = max * (1.0f / 127.0f);
+      for (int step = 0; step < kSpanSteps; step++)
+        if (const int64_t at = span * kSpanSteps + step; at < steps) _mm512_storeu_si512(out + (at * height + i) * kTileRowBytes, bytes[step]);
       _mm256_storeu_si256((__m256i*)(tile.sums + (i * spans + span) * kSpanBlocks), block_sums(bytes));
     }
+}
+
+int64_t turned_tile_bytes(int64_t cols) { return in_slots(turned_steps_of(cols) * kTileBytes + spans_of(cols) * kTileRows * 4); }
+
+void pack_turned_rows(uint8_t* out, const RowsToPack& rows) {
+  const TurnedRows tile = turned_rows(out, rows.height, rows.cols);
+  const int64_t steps = turned_steps_of(rows.cols);
+  // Rows that are not there stay zero.
+  alignas(64) uint8_t quants[kSpanSteps][kTileRows][kTileRowBytes] = {};
+  alignas(64) float scales[kTileRows] = {};
+  for (int64_t span = rows.begin / kSpanCols; span < spans_of(rows.end); span++) {
+    for (int64_t i = 0; i < rows.height; i++) {
+      __m512i bytes[kSpanSteps];
+      scales[i] = quantize_span(bytes, rows.x + i * rows.stride, span, rows.cols);
+#pragma GCC unroll 2
+      for (int step = 0; step < kSpanSteps; step += 2) {  // two steps in their order have the first and last columns of four blocks
+        _mm512_store_si512(quants[step][i], _mm512_shuffle_i32x4(bytes[step], bytes[step + 1], 0x88));
+        _mm512_store_si512(quants[step + 1][i], _mm512_shuffle_i32x4(bytes[step], bytes[step + 1], 0xdd));
+      }
+    }
+    for (int64_t step = 0; step < kSpanSteps && span * kSpanSteps + step < steps; step++) {
+      uint8_t* to = out + (span * kSpanSteps + step) * tile.step_bytes();
+      if (tile.width == kTileRows) turn_16(to, kTileRowBytes, quants[step][0], kTileRowBytes);
+      else turn_8(to, quants[step][0], kTileRowBytes);
+    }
+    memcpy((float*)tile.scales + span * tile.width, scales, (size_t)tile.width * sizeof(float));
+  }
 }
 
 }  // namespace PG_NS

@@ -5,22 +5,12 @@
 //          the step before, whose bytes have reached L1 meanwhile (tiles do not read what waits to be stored). The sums of a span are
 //          stored, and folded into f32 during the next.
 // Traffic  codes and factors stream once, at 8.5 or 4.5 bits a weight, asked for kLongBefore bytes ahead into L2 and kSoonBefore into L1.
-#include "../kernels/finish.h"
+#include "span-ahead.h"
 #include "span-fold.h"
-#include "span-nibbles.h"
 
 namespace pg {
 namespace PG_NS {
 namespace {
-
-constexpr int64_t kLongBefore = 16384, kSoonBefore = 2048;
-
-PG_INLINE void ask_ahead_of(const uint8_t* at, int64_t bytes) {
-  for (int64_t line = 0; line < bytes; line += 64) {
-    __builtin_prefetch(at + kLongBefore + line, 0, 2);
-    __builtin_prefetch(at + kSoonBefore + line, 0, 3);
-  }
-}
 
 // Sums of up to two row tiles by two halves, then two of x and one of bytes.
 enum : int { kSums, kX = 2 * (int)kSomeTiles, kBytes = kX + (int)kSomeTiles };
@@ -84,35 +74,6 @@ struct Panel<kEncodingSpan8> {
     const uint8_t* bytes = span + step % kSpanSteps * kStepBytes;
     ask_ahead_of(bytes, kStepBytes);
     return bytes;
-  }
-};
-
-template <>
-struct Panel<kEncodingSpan4> {
-  const uint8_t* panel;
-  const int64_t blocks;
-  vf units[2];
-  alignas(64) uint8_t bytes[2][kStepBytes];
-
-  Panel(const uint8_t* at, int64_t num_blocks) : panel(at), blocks(num_blocks) {}
-  vf unit(int half) const { return units[half]; }
-
-  [[gnu::always_inline]] const uint8_t* step(int64_t step) {
-    const uint8_t* span = panel + step / kSpanSteps * kSpan4Bytes;
-    const int64_t first = step % kSpanSteps * 2, left = blocks - step / kSpanSteps * kSpanBlocks;
-    const int64_t count = left < kSpanBlocks ? left : kSpanBlocks;
-    const uint8_t* codes = span + first * kSpan4Block;
-    const uint8_t* places = span + count * kSpan4Block + first * kPanelRows;
-    if (first == 0) {
-      for (int half = 0; half < 2; half++) units[half] = load_unit<Codes::kNibble>(span + span4_units_at(count), half);
-      ask_ahead_of(codes + kSpanBlocks * kSpan4Block, kSpan4Bytes - kSpanBlocks * kSpan4Block);
-    }
-    ask_ahead_of(codes, 2 * kSpan4Block);
-    uint8_t* out = bytes[step % 2];
-    make_nibble_block(out, 0, codes, places);
-    if (first + 1 < count) make_nibble_block(out, 1, codes + kSpan4Block, places + kPanelRows);
-    else clear_last_block(out);
-    return out;
   }
 };
 
@@ -213,7 +174,6 @@ void some_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64
 template void some_rows_gemm<kEncodingQ8>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
 template void some_rows_gemm<kEncodingSpan8>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
 template void some_rows_gemm<kEncodingQ4>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
-template void some_rows_gemm<kEncodingSpan4>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -25,6 +25,7 @@ const Kernels* kernels() {
     t.matmul[kEncodingBf16] = {gemm_bf16_tiles, kLayoutBf16Tiles, kTilePanels};
     t.matmul[kEncodingBf12] = {gemm_bf12_tiles, kLayoutBf16Tiles, kTilePanels};
     t.layouts[kLayoutIntPairs] = {kTileRows, false, span_tile_bytes, pack_span_rows};
+    t.layouts[kLayoutIntTurned] = {kTileRows, false, turned_tile_bytes, pack_turned_rows};
     t.matmul[kEncodingQ8] = {gemm_q8_few_rows, kLayoutIntPairs, 0};
     t.matmul[kEncodingQ4] = {gemm_q4_few_rows, kLayoutIntPairs, 0};
     t.matmul_many[kEncodingQ8] = {gemm_q8_many_rows, kLayoutIntPairs, kTilePanels};
@@ -32,7 +33,7 @@ const Kernels* kernels() {
     t.matmul[kEncodingSpan8] = {gemm_span8_few_rows, kLayoutIntPairs, 0};
     t.matmul_many[kEncodingSpan8] = {gemm_span8_many_rows, kLayoutIntPairs, kTilePanels};
     t.matmul[kEncodingSpan4] = {gemm_span4_few_rows, kLayoutIntPairs, 0};
-    t.matmul_many[kEncodingSpan4] = {gemm_span4_many_rows, kLayoutIntPairs, kTilePanels};
+    t.matmul_many[kEncodingSpan4] = {gemm_span4_many_rows, kLayoutIntTurned, kTilePanels};
     t.multiplied[kEncodingBf16] = {kEncodingBf12, bf12_bytes, to_bf12, fits_bf12};
     t.multiplied[kEncodingQ8] = {kEncodingSpan8, span8_bytes, to_span8};
     t.multiplied[kEncodingQ4] = {kEncodingSpan4, span4_bytes, to_span4};

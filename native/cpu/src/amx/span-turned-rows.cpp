@@ -1,0 +1,132 @@
+// What span-some-rows.cpp does, of span4: outputs are the rows of a tile and x is the other operand, since bytes of span4 are made so that
+// tiles can read them.
+//
+// Tiling   16 or 32 rows of x by the 32 outputs of a panel. Vectors make the bytes of 128 columns, half of the outputs at a time, while tiles
+//          multiply those of the 128 before, half of the columns at a time. The sums of a span are stored, [outputs][rows], and folded into
+//          f32 during the next; they become [rows][outputs] at the end of the panel.
+// Traffic  codes and multipliers stream once.
+#include "span-ahead.h"
+#include "span-fold.h"
+#include "span-nibbles.h"
+
+namespace pg {
+namespace PG_NS {
+namespace {
+
+// Sums of up to two row tiles by two halves, then two of x and one of bytes.
+enum : int { kSums, kX = 2 * (int)kSomeTiles, kBytes = kX + (int)kSomeTiles };
+
+TileConfig config_for(int width) {
+  TileConfig config;
+  for (int tile = kSums; tile < kBytes; tile++) config.set(tile, kTileRows, width * 4);
+  config.set(kBytes, kTileRows, kTileRowBytes);
+  return config;
+}
+
+// T row tiles by a step: 64 of the columns that are made together.
+template <int T>
+PG_INLINE void multiply_step(const TurnedRows (&x)[2], int64_t step, const uint8_t* bytes) {
+  tile_load<kX>(x[0].quants + step * x[0].step_bytes(), x[0].group_bytes());
+  tile_load<kBytes>(bytes, kTileRowBytes);
+  tile_dot_int8<kSums, kBytes, kX>();
+  if constexpr (T == 2) {
+    tile_load<kX + 1>(x[1].quants + step * x[1].step_bytes(), x[1].group_bytes());
+    tile_dot_int8<kSums + 2, kBytes, kX + 1>();
+  }
+  tile_zero<kBytes>();
+  tile_load<kBytes>(bytes + kTileBytes, kTileRowBytes);
+  tile_dot_int8<kSums + 1, kBytes, kX>();
+  tile_zero<kX>();
+  if constexpr (T == 2) {
+    tile_dot_int8<kSums + 3, kBytes, kX + 1>();
+    tile_zero<kX + 1>();
+  }
+  tile_zero<kBytes>();
+}
+
+template <int T>
+PG_INLINE void zero_sums() {
+  tile_zero<kSums>();
+  tile_zero<kSums + 1>();
+  if constexpr (T == 2) {
+    tile_zero<kSums + 2>();
+    tile_zero<kSums + 3>();
+  }
+}
+
+template <int T, int W>
+PG_INLINE void store_sums(int32_t (*to)[kPanelRows * W]) {
+  tile_store<kSums>(to[0], W * 4);
+  tile_store<kSums + 1>(to[0] + kTileRows * W, W * 4);
+  if constexpr (T == 2) {
+    tile_store<kSums + 2>(to[1], W * 4);
+    tile_store<kSums + 3>(to[1] + kTileRows * W, W * 4);
+  }
+}
+
+// A panel, half a quad at a time.
+struct Panel {
+  const uint8_t* panel;
+  const int64_t blocks;
+  // Of three spans: one is made while the one before is multiplied and the one before that is folded.
+  alignas(64) float units[3][kPanelRows];
+  alignas(64) uint8_t bytes[2][2 * kStepBytes];  // of two quads
+
+  Panel(const uint8_t* at, int64_t num_blocks) : panel(at), blocks(num_blocks) {}
+
+  [[gnu::always_inline]] void make(int64_t quad, int64_t half) {
+    const int64_t at = quad / kSpanQuads, left = blocks - at * kSpanBlocks, count = left < kSpanBlocks ? left : kSpanBlocks;
+    const uint8_t* span = panel + at * kSpan4Bytes;
+    if (quad % kSpanQuads == 0 && half == 0) {
+      for (int i = 0; i < 2; i++) v_store(units[at % 3] + i * 16, load_unit<Codes::kNibble>(span + span4_units_at(count), i));
+      ask_ahead_of(span + kSpanBlocks * kSpan4Block, kSpan4Bytes - kSpanBlocks * kSpan4Block);
+    }
+    const Quad of = quad_of(span, count, quad % kSpanQuads);
+    ask_ahead_of(of.codes + half * (kQuadBlocks * kSpan4Block / 2), kQuadBlocks * kSpan4Block / 2);
+    make_quad(bytes[quad % 2] + half * kTileBytes, kStepBytes, of, half * kTileRows);
+  }
+};
+
+// One panel by T row tiles, as wide as W.
+template <int T, int W>
+void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
+  constexpr int kEach = TurnedFold<W>::kVectors / (int)kSpanSteps;  // folded at a step
+  const int64_t blocks = blocks_of(g.cols), steps = 2 * quads_of(blocks);
+  const TurnedRows x[2] = {turned_rows(g.tile_of(tile), g.tiles.height(tile), g.cols),
+                           turned_rows(g.tile_of(tile + T - 1), g.tiles.height(tile + T - 1), g.cols)};
+  Panel weights(g.panels + panel * g.panel_bytes, blocks);
+  alignas(64) int32_t products[T][kPanelRows * W];
+  alignas(64) float sums[T][kPanelRows * W] = {};
+  TurnedFold<W> before[T] = {};
+  zero_sums<T>();
+  for (int64_t step = 0; step < steps + 2; step++) {
+    if (step < steps) weights.make(step / 2, step % 2);
+    if (step < 2) continue;
+    const int64_t done = step - 2, place = done % kSpanSteps, span = done / kSpanSteps;  // the step that is multiplied
+    multiply_step<T>(x, done, weights.bytes[done / 2 % 2] + done % 2 * kStepBytes);
+    for (int t = 0; t < T; t++) fold_outputs<kEach>(before[t], place * kEach);
+    if (place + 1 < kSpanSteps && done + 1 < steps) continue;
+    for (int t = 0; t < T; t++)
+      for (int64_t rest = place + 1; rest < kSpanSteps; rest++) fold_outputs<kEach>(before[t], rest * kEach);
+    store_sums<T, W>(products);
+    zero_sums<T>();
+    for (int t = 0; t < T; t++) before[t] = {sums[t], products[t], weights.units[span % 3], row_scales<W>(x[t].scales + span * x[t].width)};
+  }
+  for (int t = 0; t < T; t++) {
+    fold_outputs<TurnedFold<W>::kVectors>(before[t], 0);
+    finish_turned<W>(g, sums[t], tile + t, panel);
+  }
+}
+
+}  // namespace
+
+template <>
+void some_rows_gemm<kEncodingSpan4>(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
+  const bool is_one = tile_end - tile_begin == 1, is_narrow = is_one && turned_rows(g.x, g.tiles.height(tile_begin), g.cols).width == 8;
+  const auto run = is_narrow ? run_panel<1, 8> : is_one ? run_panel<1, kTileRows> : run_panel<2, kTileRows>;
+  const TileScope scope(config_for(is_narrow ? 8 : kTileRows));
+  for (int64_t panel = panel_begin; panel < panel_end; panel++) run(g, panel, tile_begin);
+}
+
+}  // namespace PG_NS
+}  // namespace pg
