@@ -42,7 +42,7 @@ struct Kernels {
   // --- matmul (kernels/matmul-*.cpp): see matmul.h ---
   LayoutSpec layouts[kNumLayouts];
   MatmulKernel matmul[kNumEncodings];
-  // From many_rows rows on, encodings that have one use this kernel. It gives the same bits.
+  // From many_rows rows on, or as many as it says itself, encodings that have one use this kernel. It gives the same bits.
   MatmulKernel matmul_many[kNumEncodings];
   int64_t many_rows;
   // Bytes that a matmul kernel needs beside its operands, per worker; null: none.

@@ -29,7 +29,7 @@ struct Places {
 
 const MatmulKernel& kernel_for(const Kernels& kernels, Encoding encoding, int64_t n) {
   const MatmulKernel& many = kernels.matmul_many[encoding];
-  return many.run != nullptr && n >= kernels.many_rows ? many : kernels.matmul[encoding];
+  return many.run != nullptr && n >= (many.from > 0 ? many.from : kernels.many_rows) ? many : kernels.matmul[encoding];
 }
 
 // Chunks per thread where a kernel of tiles has many rows: threads that share a core run at speeds that differ, so the last of few large

@@ -87,6 +87,7 @@ struct MatmulKernel {
   GemmFn run;  // null: there is none
   Layout layout;
   int32_t panels;  // that a chunk should have where there are enough rows and panels to choose; 0: as few as balance asks for
+  int64_t from = 0;  // rows, of a kernel for many; 0: as the variant's others
 };
 
 }  // namespace pg

@@ -14,8 +14,8 @@ namespace PG_NS {
 
 extern const AttentionKernels attention_on_tiles;
 
-// From here on int8 tiles do more than vpdpbusd.
-constexpr int64_t kManyRows = 4;
+// From here on int8 tiles do more than vpdpbusd; of span4, whose bytes tiles read as they are made, from two rows on.
+constexpr int64_t kManyRows = 4, kManyOfSpan4 = 2;
 
 const Kernels* kernels() {
   static const Kernels table = [] {
@@ -33,7 +33,7 @@ const Kernels* kernels() {
     t.matmul[kEncodingSpan8] = {gemm_span8_few_rows, kLayoutIntPairs, 0};
     t.matmul_many[kEncodingSpan8] = {gemm_span8_many_rows, kLayoutIntPairs, kTilePanels};
     t.matmul[kEncodingSpan4] = {gemm_span4_few_rows, kLayoutIntPairs, 0};
-    t.matmul_many[kEncodingSpan4] = {gemm_span4_many_rows, kLayoutIntTurned, kTilePanels};
+    t.matmul_many[kEncodingSpan4] = {gemm_span4_many_rows, kLayoutIntTurned, kTilePanels, kManyOfSpan4};
     t.multiplied[kEncodingBf16] = {kEncodingBf12, bf12_bytes, to_bf12, fits_bf12};
     t.multiplied[kEncodingQ8] = {kEncodingSpan8, span8_bytes, to_span8};
     t.multiplied[kEncodingQ4] = {kEncodingSpan4, span4_bytes, to_span4};
