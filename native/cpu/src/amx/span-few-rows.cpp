@@ -186,12 +186,17 @@ void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first
   finish_few_rows(g, sum, panel, g.tiles.first(tile) + first);
 }
 
-// Four outputs of a span by a row: [4 outputs] in every lane, whose sum is that of the span. x: of each quad the first 16 columns of its
-// blocks, and the last.
-template <bool kWhole>
-PG_INLINE __m512i dot_four(const uint8_t* span, int64_t blocks, int64_t output, const __m512i (&x)[kSpanQuads][2], bool ahead) {
+// A span of MR rows: of each quad the first 16 columns of its blocks, and the last.
+template <int MR>
+struct QuadColumns {
+  __m512i of[MR][kSpanQuads][2];
+};
+
+// Four outputs of a span by MR rows: [4 outputs] in every lane, whose sum is that of the span.
+template <bool kWhole, int MR>
+PG_INLINE void dot_four(__m512i (&out)[MR], const uint8_t* span, int64_t blocks, int64_t output, const QuadColumns<MR>& x, bool ahead) {
   const int64_t quads = kWhole ? kSpanQuads : quads_of(blocks);
-  __m512i parts[4] = {};
+  __m512i parts[MR][4] = {};
 #pragma GCC unroll 2
   for (int64_t q = 0; q < quads; q++) {
     const Quad quad = quad_of(span, kWhole ? kSpanBlocks : blocks, q);
@@ -199,67 +204,86 @@ PG_INLINE __m512i dot_four(const uint8_t* span, int64_t blocks, int64_t output, 
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
       const __m512i tables = loaded_tables<kWhole>(quad, output + i), codes = quad_codes<kWhole>(quad, output + i);
-      parts[i] = _mm512_dpbusd_epi32(parts[i], _mm512_shuffle_epi8(tables, lower_nibbles(codes)), x[q][0]);
-      parts[i] = _mm512_dpbusd_epi32(parts[i], _mm512_shuffle_epi8(tables, upper_nibbles(codes)), x[q][1]);
+      const __m512i first = _mm512_shuffle_epi8(tables, lower_nibbles(codes)), last = _mm512_shuffle_epi8(tables, upper_nibbles(codes));
+#pragma GCC unroll 8
+      for (int r = 0; r < MR; r++) parts[r][i] = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(parts[r][i], first, x.of[r][q][0]), last, x.of[r][q][1]);
     }
   }
   const auto pair = [](__m512i a, __m512i b) { return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)); };
-  const __m512i a = pair(parts[0], parts[1]), b = pair(parts[2], parts[3]);
-  const __m512d others = _mm512_shuffle_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b), 0x55);
-  return _mm512_add_epi32(_mm512_mask_blend_epi64(0xaa, a, b), _mm512_castpd_si512(others));
+#pragma GCC unroll 8
+  for (int r = 0; r < MR; r++) {
+    const __m512i a = pair(parts[r][0], parts[r][1]), b = pair(parts[r][2], parts[r][3]);
+    const __m512d others = _mm512_shuffle_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b), 0x55);
+    out[r] = _mm512_add_epi32(_mm512_mask_blend_epi64(0xaa, a, b), _mm512_castpd_si512(others));
+  }
 }
-[[gnu::noinline]] __m512i dot_part_of_four(const uint8_t* span, int64_t blocks, int64_t output, const __m512i (&x)[kSpanQuads][2]) {
-  return dot_four<false>(span, blocks, output, x, false);
+template <int MR>
+[[gnu::noinline]] void dot_part_of_four(__m512i (&out)[MR], const uint8_t* span, int64_t blocks, int64_t output, const QuadColumns<MR>& x) {
+  dot_four<false>(out, span, blocks, output, x, false);
 }
 
 // Four such, which are 16 outputs.
-PG_INLINE __m512i sum_lanes(const __m512i (&fours)[4]) {
+PG_INLINE __m512i sum_lanes(__m512i first, __m512i second, __m512i third, __m512i fourth) {
   const auto halves = [](__m512i a, __m512i b) { return _mm512_add_epi32(_mm512_mask_blend_epi64(0xf0, a, b), _mm512_shuffle_i32x4(a, b, 0x4e)); };
-  const __m512i a = halves(fours[0], fours[1]), b = halves(fours[2], fours[3]);
+  const __m512i a = halves(first, second), b = halves(third, fourth);
   return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
-// A row of a tile of x by one panel of span4.
-void one_row_of_nibbles(const Gemm& g, int64_t panel, int64_t tile, int64_t row, bool ahead) {
+// Rows [first, first + MR) of a tile of x by one panel of span4.
+template <int MR>
+void few_rows_of_nibbles(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ahead) {
   const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
-  const int64_t blocks = blocks_of(g.cols), steps = int_steps_of(g.cols);
+  const int64_t blocks = blocks_of(g.cols), steps = int_steps_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
   const uint8_t* span = g.panels + panel * g.panel_bytes;
-  vf sum[2][1] = {};
+  vf sum[2][MR] = {};
   for (int64_t begin = 0; begin < blocks; begin += kSpanBlocks, span += kSpan4Bytes) {
     const int64_t count = blocks - begin < kSpanBlocks ? blocks - begin : kSpanBlocks;
-    int32_t minus = 0;
-    for (int64_t b = 0; b < kSpanBlocks; b++) minus += x.sums[row * spans_of(g.cols) * kSpanBlocks + begin + b];
-    __m512i columns[kSpanQuads][2];
-#pragma GCC unroll 2
-    for (int64_t quad = 0; quad < kSpanQuads; quad++) {
-      const auto at = [&](int64_t step) {
-        return step < steps ? _mm512_loadu_si512(x.quants + (step * x.height + row) * kTileRowBytes) : _mm512_setzero_si512();
-      };
-      const __m512i a = at(begin / 2 + 2 * quad), b = at(begin / 2 + 2 * quad + 1);
-      columns[quad][0] = _mm512_shuffle_i32x4(a, b, 0x88);
-      columns[quad][1] = _mm512_shuffle_i32x4(a, b, 0xdd);
+    int32_t minus[MR];
+    for (int i = 0; i < MR; i++) {
+      minus[i] = 0;
+      for (int64_t b = 0; b < kSpanBlocks; b++) minus[i] += x.sums[(first + i) * row_sums + begin + b];
     }
+    QuadColumns<MR> columns;
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+      for (int64_t quad = 0; quad < kSpanQuads; quad++) {
+        const int64_t step = begin / 2 + 2 * quad;
+        const auto at = [&](int64_t s) {
+          return s < steps ? _mm512_loadu_si512(x.quants + (s * x.height + first + i) * kTileRowBytes) : _mm512_setzero_si512();
+        };
+        const __m512i a = at(step), b = at(step + 1);
+        columns.of[i][quad][0] = _mm512_shuffle_i32x4(a, b, 0x88);
+        columns.of[i][quad][1] = _mm512_shuffle_i32x4(a, b, 0xdd);
+      }
     if (ahead) ask_ahead_of(span + count * kSpan4Block, kSpan4Bytes - kSpanBlocks * kSpan4Block);
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
-      __m512i fours[4];
+      __m512i fours[4][MR];
 #pragma GCC unroll 4
       for (int i = 0; i < 4; i++) {
         const int64_t output = half * kTileRows + i * 4;
-        fours[i] = count == kSpanBlocks ? dot_four<true>(span, count, output, columns, ahead) : dot_part_of_four(span, count, output, columns);
+        if (count == kSpanBlocks) dot_four<true>(fours[i], span, count, output, columns, ahead);
+        else dot_part_of_four(fours[i], span, count, output, columns);
       }
-      const __m512i whole = _mm512_add_epi32(sum_lanes(fours), _mm512_set1_epi32(minus * 128));
-      const vf factor = v_mul(load_unit<Codes::kNibble>(span + span4_units_at(count), half), v_set(x.scales[begin / kSpanBlocks * x.height + row]));
-      sum[half][0] = v_madd(_mm512_cvtepi32_ps(whole), factor, sum[half][0]);
+      const vf unit = load_unit<Codes::kNibble>(span + span4_units_at(count), half);
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; i++) {
+        const __m512i whole = _mm512_add_epi32(sum_lanes(fours[0][i], fours[1][i], fours[2][i], fours[3][i]), _mm512_set1_epi32(minus[i] * 128));
+        const vf factor = v_mul(unit, v_set(x.scales[begin / kSpanBlocks * x.height + first + i]));
+        sum[half][i] = v_madd(_mm512_cvtepi32_ps(whole), factor, sum[half][i]);
+      }
     }
   }
-  finish_few_rows(g, sum, panel, g.tiles.first(tile) + row);
+  finish_few_rows(g, sum, panel, g.tiles.first(tile) + first);
 }
 
 template <int E, int MR>
 constexpr auto kRun = few_rows<E, MR>;
 template <int MR>
 constexpr auto kRun<kEncodingSpan8, MR> = few_rows_of_bytes<MR>;
+template <int MR>
+constexpr auto kRun<kEncodingSpan4, MR> = few_rows_of_nibbles<MR>;
 
 template <int E>
 void few_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
@@ -277,14 +301,10 @@ void few_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_
 
 }  // namespace
 
-const GemmFn gemm_span4_few_rows = [](const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
-  for (int64_t panel = panel_begin; panel < panel_end; panel++)
-    for (int64_t tile = tile_begin; tile < tile_end; tile++)
-      for (int64_t row = 0; row < g.tiles.height(tile); row++) one_row_of_nibbles(g, panel, tile, row, tile == tile_begin && row == 0);
-};
 const GemmFn gemm_q8_few_rows = few_rows_gemm<kEncodingQ8>;
 const GemmFn gemm_q4_few_rows = few_rows_gemm<kEncodingQ4>;
 const GemmFn gemm_span8_few_rows = few_rows_gemm<kEncodingSpan8>;
+const GemmFn gemm_span4_few_rows = few_rows_gemm<kEncodingSpan4>;
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -14,8 +14,8 @@ namespace PG_NS {
 
 extern const AttentionKernels attention_on_tiles;
 
-// From here on int8 tiles do more than vpdpbusd; of span4, whose bytes tiles read as they are made, from two rows on.
-constexpr int64_t kManyRows = 4, kManyOfSpan4 = 2;
+// From here on int8 tiles do more than vpdpbusd; of span4, whose bytes tiles read as they are made, from three rows on.
+constexpr int64_t kManyRows = 4, kManyOfSpan4 = 3;
 
 const Kernels* kernels() {
   static const Kernels table = [] {
