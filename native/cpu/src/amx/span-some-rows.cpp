@@ -7,13 +7,11 @@
 // Traffic  codes and factors stream once, at 8.5 or 4.5 bits a weight, asked for kLongBefore bytes ahead into L2 and kSoonBefore into L1.
 #include "span-ahead.h"
 #include "span-fold.h"
+#include "span-registers.h"
 
 namespace pg {
 namespace PG_NS {
 namespace {
-
-// Sums of up to two row tiles by two halves, then two of x and one of bytes.
-enum : int { kSums, kX = 2 * (int)kSomeTiles, kBytes = kX + (int)kSomeTiles };
 
 TileConfig config_for(int rows) {
   TileConfig config;
@@ -96,16 +94,6 @@ PG_INLINE void multiply_step(const uint8_t* x, int64_t tile_bytes, const uint8_t
     tile_zero<kX + 1>();
   }
   tile_zero<kBytes>();
-}
-
-template <int T>
-PG_INLINE void zero_sums() {
-  tile_zero<kSums>();
-  tile_zero<kSums + 1>();
-  if constexpr (T == 2) {
-    tile_zero<kSums + 2>();
-    tile_zero<kSums + 3>();
-  }
 }
 
 using Products = int32_t[2][kTileSums];  // [halves]

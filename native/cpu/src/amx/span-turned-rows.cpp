@@ -8,13 +8,11 @@
 #include "span-ahead.h"
 #include "span-fold.h"
 #include "span-nibbles.h"
+#include "span-registers.h"
 
 namespace pg {
 namespace PG_NS {
 namespace {
-
-// Sums of up to two row tiles by two halves, then two of x and one of bytes.
-enum : int { kSums, kX = 2 * (int)kSomeTiles, kBytes = kX + (int)kSomeTiles };
 
 TileConfig config_for(int width) {
   TileConfig config;
@@ -42,16 +40,6 @@ PG_INLINE void multiply_step(const TurnedRows (&x)[2], int64_t step, const uint8
     tile_zero<kX + 1>();
   }
   tile_zero<kBytes>();
-}
-
-template <int T>
-PG_INLINE void zero_sums() {
-  tile_zero<kSums>();
-  tile_zero<kSums + 1>();
-  if constexpr (T == 2) {
-    tile_zero<kSums + 2>();
-    tile_zero<kSums + 3>();
-  }
 }
 
 template <int T, int W>
