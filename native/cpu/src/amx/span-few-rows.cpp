@@ -115,11 +115,7 @@ void few_rows(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ah
       for (int i = 0; i < MR; i++) whole[j][i] = _mm512_setzero_si512();
     }
     for (int64_t b = begin; b < end; b++, codes += block_bytes(spec)) {
-      if (ahead)
-        for (int64_t line = 0; line < block_bytes(spec); line += 64) {
-          __builtin_prefetch(codes + kLongBefore + line, 0, 2);
-          __builtin_prefetch(codes + kSoonBefore + line, 0, 3);
-        }
+      if (ahead) ask_ahead_of(codes, block_bytes(spec));
       const BlockRows rows = {x.quants + (b / 2 * x.height + first) * kTileRowBytes + b % 2 * kBlockCols, x.sums + first * row_sums + b,
                               row_sums};
 #pragma GCC unroll 2
@@ -159,11 +155,7 @@ void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first
       const uint8_t* q = x.quants + (step * x.height + first) * kTileRowBytes;
 #pragma GCC unroll 16
       for (int group = 0; group < 16; group++) {
-        if (ahead)
-          for (int half = 0; half < 2; half++) {
-            __builtin_prefetch(bytes + kLongBefore + (2 * group + half) * 64, 0, 2);
-            __builtin_prefetch(bytes + kSoonBefore + (2 * group + half) * 64, 0, 3);
-          }
+        if (ahead) ask_ahead_of(bytes + group * 128, 128);
 #pragma GCC unroll 8
         for (int i = 0; i < MR; i++) {
           int32_t columns;

@@ -3,7 +3,7 @@
 // Tiling   16 or 32 rows of x by the 32 outputs of a panel. Making bytes is most of the work, and processors look some 250 instructions
 //          ahead where two threads share a core, so the two are interleaved by hand: while vectors make a step of 64 columns, tiles multiply
 //          the step before, whose bytes have reached L1 meanwhile (tiles do not read what waits to be stored). The sums of a span are
-//          stored, and folded into f32 during the next. What is a row tile of up to 8 rows of span8 has a loop of its own, at the end.
+//          stored, and folded into f32 during the next. Up to 8 rows of span8 have a loop of their own, at the end.
 // Traffic  codes and factors stream once, at 8.5 or 4.5 bits a weight, asked for kLongBefore bytes ahead into L2 and kSoonBefore into L1.
 #include "span-ahead.h"
 #include "span-fold.h"
@@ -151,10 +151,10 @@ void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
 // Up to 8 rows by a panel of span8. No bytes are made, so vector registers have room for all sums, and nothing is stored but the products of
 // a span. Sums in memory cost far more than their few instructions: matmuls took 5 % longer (16 threads on 8 cores), and 12 with lines asked
 // for half as long before.
-constexpr int kFewRows = 8;
+constexpr int kRegisterRows = 8;
 
 template <int FIRST>
-PG_INLINE void fold_four(vf (&sums)[kFewRows][2], const Products& products, const float* scales, const vf (&units)[2]) {
+PG_INLINE void fold_four(vf (&sums)[kRegisterRows][2], const Products& products, const float* scales, const vf (&units)[2]) {
 #pragma GCC unroll 4
   for (int i = FIRST; i < FIRST + 4; i++)
 #pragma GCC unroll 2
@@ -164,12 +164,12 @@ PG_INLINE void fold_four(vf (&sums)[kFewRows][2], const Products& products, cons
     }
 }
 
-void run_few_rows(const Gemm& g, int64_t panel, int64_t tile) {
+void run_in_registers(const Gemm& g, int64_t panel, int64_t tile) {
   const int64_t steps = int_steps_of(g.cols);
   const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
   const uint8_t *span = g.panels + panel * g.panel_bytes, *quants = x.quants;
   const float* scales = x.scales - x.height;  // of the span before
-  vf sums[kFewRows][2] = {}, units[2] = {};
+  vf sums[kRegisterRows][2] = {}, units[2] = {};
   alignas(64) Products products = {};
   zero_sums<1>();
   for (int64_t left = steps; left > 0; left -= kSpanSteps, span += kSpan8Bytes, scales += x.height) {
@@ -195,7 +195,7 @@ void run_few_rows(const Gemm& g, int64_t panel, int64_t tile) {
   fold_four<4>(sums, products, scales, units);
   alignas(64) float out[kTileRows][kPanelRows];
 #pragma GCC unroll 8
-  for (int i = 0; i < kFewRows; i++)
+  for (int i = 0; i < kRegisterRows; i++)
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) v_store(out[i] + half * 16, sums[i][half]);
   finish(g, out[0], g.tiles.first(tile), g.tiles.height(tile), panel * kPanelRows, kPanelRows);
@@ -209,7 +209,7 @@ void some_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
     for (int64_t tile = tile_begin; tile < tile_end; tile += kSomeTiles) {
       if (tile + 1 < tile_end) run_panel<E, 2>(g, panel, tile);
-      else if (E == kEncodingSpan8 && g.tiles.height(tile) <= kFewRows) run_few_rows(g, panel, tile);
+      else if (E == kEncodingSpan8 && g.tiles.height(tile) <= kRegisterRows) run_in_registers(g, panel, tile);
       else run_panel<E, 1>(g, panel, tile);
     }
 }

@@ -112,23 +112,23 @@ void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
 
 // One panel of whole quads by up to 8 rows: the sums of 32 outputs are 16 vectors and stay in registers (span-some-rows.cpp says what that is
 // worth; a call for the part of a quad would have them in memory).
-constexpr int kFewVectors = TurnedFold<8>::kVectors, kFewEach = kFewVectors / (int)kSpanSteps;
-using FewSums = vf[kFewVectors];
+constexpr int kRegisters = TurnedFold<8>::kVectors, kRegistersEach = kRegisters / (int)kSpanSteps;
+using Sums = vf[kRegisters];
 
 template <int PLACE>
-PG_INLINE void fold_few(FewSums& sums, const int32_t* products, const float* units, vf scales) {
+PG_INLINE void fold_vectors(Sums& sums, const int32_t* products, const float* units, vf scales) {
 #pragma GCC unroll 4
-  for (int v = PLACE * kFewEach; v < (PLACE + 1) * kFewEach; v++) {
+  for (int v = PLACE * kRegistersEach; v < (PLACE + 1) * kRegistersEach; v++) {
     const vf pair = _mm512_mask_broadcastss_ps(v_set(units[v * 2]), 0xff00, _mm_load_ss(units + v * 2 + 1));
     sums[v] = v_madd(_mm512_cvtepi32_ps(_mm512_load_si512(products + v * 16)), v_mul(pair, scales), sums[v]);
   }
 }
 
-void run_few_rows(const Gemm& g, int64_t panel, int64_t tile) {
+void run_in_registers(const Gemm& g, int64_t panel, int64_t tile) {
   const int64_t blocks = blocks_of(g.cols), steps = 2 * quads_of(blocks);
   const TurnedRows x[2] = {turned_rows(g.tile_of(tile), g.tiles.height(tile), g.cols), {}};
   Panel weights(g.panels + panel * g.panel_bytes, blocks);
-  FewSums sums = {};
+  Sums sums = {};
   alignas(64) int32_t products[1][kPanelRows * 8];
   const float* units = nullptr;  // of the span that is to be folded, like its scales
   vf scales = {};
@@ -142,26 +142,26 @@ void run_few_rows(const Gemm& g, int64_t panel, int64_t tile) {
       multiply_step<1>(x, done, weights.bytes[done / 2 % 2] + half * kStepBytes);
     };
     step(first, 0);
-    if (first > 0) fold_few<0>(sums, products[0], units, scales);
+    if (first > 0) fold_vectors<0>(sums, products[0], units, scales);
     step(first + 1, 1);
-    if (first > 0) fold_few<1>(sums, products[0], units, scales);
+    if (first > 0) fold_vectors<1>(sums, products[0], units, scales);
     step(first + 2, 0);
-    if (first > 0) fold_few<2>(sums, products[0], units, scales);
+    if (first > 0) fold_vectors<2>(sums, products[0], units, scales);
     step(first + 3, 1);
-    if (first > 0) fold_few<3>(sums, products[0], units, scales);
+    if (first > 0) fold_vectors<3>(sums, products[0], units, scales);
     store_sums<1, 8>(products);
     zero_sums<1>();
     const int64_t span = first / kSpanSteps;
     units = weights.units[span % 3];
     scales = row_scales<8>(x[0].scales + span * x[0].width);
   }
-  fold_few<0>(sums, products[0], units, scales);
-  fold_few<1>(sums, products[0], units, scales);
-  fold_few<2>(sums, products[0], units, scales);
-  fold_few<3>(sums, products[0], units, scales);
+  fold_vectors<0>(sums, products[0], units, scales);
+  fold_vectors<1>(sums, products[0], units, scales);
+  fold_vectors<2>(sums, products[0], units, scales);
+  fold_vectors<3>(sums, products[0], units, scales);
   alignas(64) float out[kPanelRows * 8];
 #pragma GCC unroll 16
-  for (int v = 0; v < kFewVectors; v++) v_store(out + v * 16, sums[v]);
+  for (int v = 0; v < kRegisters; v++) v_store(out + v * 16, sums[v]);
   finish_turned<8>(g, out, tile, panel);
 }
 
@@ -170,7 +170,7 @@ void run_few_rows(const Gemm& g, int64_t panel, int64_t tile) {
 template <>
 void some_rows_gemm<kEncodingSpan4>(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
   const bool is_one = tile_end - tile_begin == 1, is_narrow = is_one && turned_rows(g.x, g.tiles.height(tile_begin), g.cols).width == 8;
-  const auto run_one = !is_narrow ? run_panel<1, kTileRows> : g.cols % kQuadCols == 0 ? run_few_rows : run_panel<1, 8>;
+  const auto run_one = !is_narrow ? run_panel<1, kTileRows> : g.cols % kQuadCols == 0 ? run_in_registers : run_panel<1, 8>;
   const auto run = is_one ? run_one : run_panel<2, kTileRows>;
   const TileScope scope(config_for(is_narrow ? 8 : kTileRows));
   for (int64_t panel = panel_begin; panel < panel_end; panel++) run(g, panel, tile_begin);
