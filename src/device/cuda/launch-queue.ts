@@ -251,9 +251,11 @@ export class LaunchQueue {
     check(driver, driver.captureBegin(stream, 2), "captureBegin"); // relaxed: other threads may use the driver meanwhile
     try {
       this.#launchAll();
-    } finally {
-      check(driver, driver.captureEnd(stream, out), "captureEnd");
+    } catch (error) {
+      driver.captureEnd(stream, out); // it fails too; what went wrong is the launch
+      throw error;
     }
+    check(driver, driver.captureEnd(stream, out), "captureEnd");
     const graph = Number(out[0]);
     check(driver, driver.graphInstantiate(out, graph, 0), "graphInstantiate");
     driver.graphDestroy(graph);
