@@ -8,7 +8,7 @@ import { test } from "node:test";
 
 const LAYERS = [
   ["core", "threads"],
-  ["config", "tokenizer", "formats", "cache", "attention", "grammar"],
+  ["config", "tokenizer", "formats", "cache", "attention", "grammar", "drafter"],
   ["device"],
   ["scheduler", "sampler", "models"],
   ["engine"],

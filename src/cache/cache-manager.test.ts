@@ -20,6 +20,18 @@ test("attach locks the longest cached prefix of full pages", () => {
   cache.checkIntegrity([first, second, other]);
 });
 
+test("pages that only rejected drafts needed come back", () => {
+  const cache = makeCache(20);
+  const request = prefill(cache, makeRequest("drafted", tokensOf(1, 7)));
+  const before = cache.stats().pagesUsed;
+  assert.ok(cache.tryReserve(request, 7 + 6));
+  assert.equal(cache.stats().pagesUsed, before + 2);
+  cache.trim(request);
+  assert.equal(cache.stats().pagesUsed, before);
+  assert.equal(pagesOf(request).length, 2);
+  cache.checkIntegrity([request]);
+});
+
 test("attach leaves at least one token to compute", () => {
   const cache = makeCache(20);
   const first = prefill(cache, makeRequest("first", tokensOf(1, 8)));

@@ -161,6 +161,11 @@ export class CacheManager {
     return this.#tables.tryReserve(request, contextLen);
   }
 
+  /** Gives back the pages that only drafts needed, which were rejected. */
+  trim(request: Request): void {
+    this.#tables.dropAfter(request, request.numTokens);
+  }
+
   /**
    * Before each chunk of a prefill: takes over the next pages that others have published meanwhile, in place of our empty ones, fills
    * more of them from the host tier, and returns the tokens it need not compute any more. As with attach(), one token is left.

@@ -131,7 +131,8 @@ function checkDirectory(books: GroupBooks, directory: PageDirectory): void {
 
 function checkRequest(request: Request, pageSize: number, books: GroupBooks): void {
   const { id, numSharedPages, numComputed, tables } = request;
-  demand(numComputed <= request.numExpected, () => `${id} computed ${numComputed} of ${request.numExpected} tokens`);
+  const numGiven = request.numExpected + request.numDrafted;
+  demand(numComputed <= numGiven, () => `${id} computed ${numComputed} of ${numGiven} tokens`);
   demand(numSharedPages * pageSize <= request.numLanded, () => `${id} shares pages it has not computed`);
   for (const [g, group] of books.groups.entries()) {
     const table = tables[g];

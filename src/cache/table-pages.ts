@@ -73,6 +73,17 @@ export class TablePages {
     table.numPages += count;
   }
 
+  /** Gives back the pages from the one after `contextLen` tokens on; nobody else has them. */
+  dropAfter(request: Request, contextLen: number): void {
+    const { groups } = this.#books;
+    const end = ceilDiv(contextLen, this.#pageSize);
+    for (let g = 0; g < groups.length; g++) {
+      const { isState, pool } = groups[g]!;
+      const table = request.tables[g]!;
+      while (!isState && table.numPages > end) pool.releaseEmpty(table.pages[--table.numPages]!);
+    }
+  }
+
   /** Gives back the pages before `end`, the oldest first; in the directory they stay cached. */
   dropBefore(request: Request, g: number, end: number): void {
     const group = this.#books.groups[g]!;

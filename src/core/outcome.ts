@@ -3,13 +3,13 @@
 
 import type { PositionLogprobs } from "./sampling.js";
 
-/** Tokens: one, or several that verification accepted. Reused from row to row: valid until the next outcome is read. */
+/** Tokens: one, or several where the draws agreed with drafts. Reused from row to row: valid until the next outcome is read. */
 export interface Run {
   readonly kind: "run";
   readonly tokens: Int32Array; // [count]
   count: number;
   /** One entry per token, when asked for. */
-  logprobs: readonly PositionLogprobs[] | null;
+  logprobs: PositionLogprobs[] | null;
 }
 
 /** The prompt as one vector: an embedding. */

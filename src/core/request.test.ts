@@ -18,7 +18,16 @@ test("what is not said of a request is plain; what is said is kept", () => {
   assert.deepEqual(plain, {
     ...{ id: "a", priority: 0, salt: "", client: "", arrivalMs: 0, sampleIndex: 0, readsCache: true, isWhole: false },
     ...{ secondStart: Number.POSITIVE_INFINITY, promptLen: 3, maxLength: 8, runsAhead: false, readiness: null },
-    ...{ state: "waiting", finishReason: null, numTokens: 3, numComputed: 0, numInFlight: 0, numPromised: 0 },
+    ...{
+      state: "waiting",
+      finishReason: null,
+      numTokens: 3,
+      numComputed: 0,
+      numInFlight: 0,
+      numPromised: 0,
+      numDrafted: 0,
+      maxDrafts: 0,
+    },
     ...{ numSharedPages: 0, hashes: new Int32Array(0), numHashedPages: 0, pendingSnapshots: [], lastSnapshotEnd: 0 },
     ...{ arrivalOrder: 0, lastServedStep: 0, yieldsFrom: 0, numPassedBy: 0, share: null },
     ...{ numCached: 0, numChunks: 0, numSteps: 0, numPreemptions: 0 },
@@ -68,6 +77,25 @@ test("tokens come one by one or several at once; what a flight promised stands u
     Array.from({ length: 33 }, (_, i) => 7 + i),
   );
   assert.equal(one.tokens.length, 40);
+});
+
+test("guesses are not tokens; what a run gave beyond an end is dropped", () => {
+  const one = request({ runsAhead: true, maxDrafts: 4 }, 300);
+  assert.equal(one.runsAhead, false, "a drafter must know the last token");
+  one.accept([10], 1);
+  one.reserveDrafts(600);
+  assert.ok(one.tokens.length >= 604);
+  one.tokens.set([11, 12, 13], 4);
+  [one.numDrafted, one.numComputed, one.numInFlight] = [3, 7, 4];
+  assert.deepEqual([one.numTokens, one.numExpected, one.numLanded], [4, 4, 3]);
+  one.numInFlight = 0;
+  assert.equal(one.numLanded, 4, "guesses never count");
+  one.accept([11, 12, 50], 3);
+  assert.deepEqual([one.numTokens, one.numDrafted, one.numComputed, one.numLanded], [7, 0, 6, 6]);
+  one.cut(7);
+  assert.deepEqual([one.numTokens, one.numComputed], [7, 6]);
+  one.cut(5);
+  assert.deepEqual([one.numTokens, one.numComputed, one.numLanded], [5, 4, 4]);
 });
 
 test("of what was found in the cache, no more than the prompt counts for it", () => {

@@ -9,6 +9,9 @@
 //
 // A flight (a step on the device) is scheduled before the one ahead of it has landed. What such a flight will give is promised:
 // numExpected = numTokens + numPromised, and a request catches up to that. The host learns a promised token when its flight lands.
+//
+// A row may be given guesses of the tokens to come (drafts): tokens[numTokens .. numTokens + numDrafted), computed in the same flight. Those
+// that the draws agree with become tokens when it lands; until then nothing is promised, and nothing behind numTokens is published.
 
 import type { RequestId } from "./ids.js";
 import { PageTable } from "./page-table.js";
@@ -42,6 +45,8 @@ export interface RequestInit {
   readonly maxLength?: number;
   /** true: the device can choose its tokens without the host, so the next step need not wait for the last. */
   readonly runsAhead?: boolean;
+  /** Guesses that a step may try for it at most. Default: none. */
+  readonly maxDrafts?: number;
 }
 
 /** A slot that holds the request's state after its first `end` tokens. */
@@ -96,6 +101,8 @@ export class Request {
   /** Prompt and answer have at most this many tokens. */
   readonly maxLength: number;
   readonly runsAhead: boolean;
+  /** Guesses that a step may try for it; while there may be any its tokens are not promised: a drafter must know the last one. */
+  readonly maxDrafts: number;
 
   /** Says whether its next token can be chosen; one that is not ready sits the step out. null: always. */
   readiness: { isReady(): boolean } | null = null;
@@ -112,6 +119,8 @@ export class Request {
   numInFlight = 0;
   /** Tokens that flights in the air will give it. */
   numPromised = 0;
+  /** Guesses behind its tokens that a flight in the air tries. */
+  numDrafted = 0;
 
   // --- owned by the cache manager ---
   /** One per cache group of the model. */
@@ -161,7 +170,8 @@ export class Request {
     this.secondStart = init.secondStart ?? Number.POSITIVE_INFINITY;
     this.promptLen = init.prompt.length;
     this.maxLength = Math.min(init.maxLength ?? Number.POSITIVE_INFINITY, this.promptLen + init.sampling.maxTokens);
-    this.runsAhead = init.runsAhead ?? false;
+    this.maxDrafts = init.maxDrafts ?? 0;
+    this.runsAhead = (init.runsAhead ?? false) && this.maxDrafts === 0;
     this.tokens = new Int32Array(init.prompt.length + Math.min(init.sampling.maxTokens, 256));
     this.tokens.set(init.prompt);
     this.numTokens = init.prompt.length;
@@ -197,9 +207,22 @@ export class Request {
    * (rejected drafts) counts as not computed.
    */
   accept(tokens: ArrayLike<number>, count: number): void {
+    this.numDrafted = 0;
     for (let i = 0; i < count; i++) this.appendToken(tokens[i]!);
     if (this.numPromised > 0) this.numPromised--;
     this.numComputed = Math.min(this.numComputed, this.numExpected - 1);
+  }
+
+  /** Drops what a run gave it beyond `numTokens`: the answer ended before. */
+  cut(numTokens: number): void {
+    if (numTokens === this.numTokens) return;
+    this.numTokens = numTokens;
+    this.numComputed = Math.min(this.numComputed, numTokens - 1);
+  }
+
+  /** Room for `count` guesses behind its tokens. */
+  reserveDrafts(count: number): void {
+    while (this.numTokens + count > this.tokens.length) this.#growTokens();
   }
 
   appendToken(id: number): void {

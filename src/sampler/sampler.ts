@@ -54,9 +54,9 @@ export class Sampler {
   }
 
   #setEdits(rows: SamplingRows, request: Request, state: SamplingState, position: number): void {
-    const { sampling, promptLen, tokens, numTokens } = request;
+    const { sampling, promptLen, tokens } = request;
     rows.setBias(sampling.logitBias);
-    if (hasPenalties(sampling)) rows.setPenalties(sampling, tokens, promptLen, numTokens);
+    if (hasPenalties(sampling)) rows.setPenalties(sampling, tokens, promptLen, position); // also the drafts before it
     if (position - promptLen < sampling.minTokens) rows.setForbidden(state.stopIds);
   }
 
@@ -73,12 +73,22 @@ export class Sampler {
   }
 }
 
-/** What entry `index` of the sampled rows gives the request: its token, and its report when the request asked for one. */
-export function takeDrawn(run: Run, sampled: Sampled, index: number, { sampling, numGenerated }: Request): void {
-  const token = sampled.ids[index]!;
-  if (token < 0) throw errorFor("no_token_left", { index: numGenerated });
-  run.tokens[0] = token;
-  run.logprobs = sampling.logprobs === null ? null : [logprobsAt(sampled, index, sampling.logprobs)];
+/**
+ * What the entries from `index` on give the request: the draw after its last token, then those after its drafts for as long as the draws
+ * before them agree; with reports when the request asked for them.
+ */
+export function takeDrawn(run: Run, sampled: Sampled, index: number, request: Request): void {
+  const { sampling, tokens, numTokens, numDrafted, numGenerated } = request;
+  if (sampled.ids[index]! < 0) throw errorFor("no_token_left", { index: numGenerated });
+  run.count = 0;
+  run.logprobs = sampling.logprobs === null ? null : [];
+  for (let i = 0; i <= numDrafted; i++) {
+    const token = sampled.ids[index + i]!;
+    if (token < 0) return; // the next step draws there again, and says what is wrong
+    run.tokens[run.count++] = token;
+    if (run.logprobs !== null) run.logprobs.push(logprobsAt(sampled, index + i, sampling.logprobs!));
+    if (token !== tokens[numTokens + i]) return;
+  }
 }
 
 /** The number that a token is drawn by; the most probable one takes none. */

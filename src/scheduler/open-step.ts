@@ -46,4 +46,14 @@ export class OpenStep {
     request.lastServedStep = this.number;
     if (request.firstScheduledMs < 0) request.firstScheduledMs = this.#nowMs;
   }
+
+  /** Row `row` tries `count` guesses beside its token, in budget and pages that no row needs. */
+  addDrafts(row: number, count: number): void {
+    const request = this.step.rows[row]!;
+    this.step.extendRow(row, count);
+    this.left -= count;
+    request.numDrafted = count;
+    request.numComputed += count;
+    request.numInFlight += count;
+  }
 }

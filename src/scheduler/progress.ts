@@ -12,6 +12,11 @@ export function isDecode(request: Request): boolean {
   );
 }
 
+/** A row from `start` on computes the last of its generated tokens: it draws one, and may try guesses beside it. */
+export function isDecoded(request: Request, start: number): boolean {
+  return start >= request.promptLen && request.numComputed === request.numTokens;
+}
+
 /** Prompt tokens to go, or those of a preempted request. Neither this nor isDecode: all its tokens are computed. */
 export function isPrefill(request: Request): boolean {
   return request.numComputed < request.numTokens && !isDecode(request);

@@ -10,11 +10,12 @@ import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
 import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
 import type { FinishReason, Request } from "../core/request.js";
+import { type Drafter, MAX_RUN } from "../drafter/drafter.js";
 import { ChunkCutter } from "./chunk-cutter.js";
 import { DecodeTurns } from "./decode-turns.js";
 import { OpenStep } from "./open-step.js";
 import { checkOptions, chunkOf, type SchedulerOptions } from "./options.js";
-import { isDecode, isReady } from "./progress.js";
+import { isDecode, isDecoded, isReady } from "./progress.js";
 import { PromptTurns } from "./prompt-turns.js";
 import { Roster } from "./roster.js";
 import { Step } from "./step.js";
@@ -110,6 +111,28 @@ export class Scheduler {
     this.#open.number++;
     this.#inAir.add(step);
     return step;
+  }
+
+  /**
+   * Gives rows of the step just scheduled guesses to try, in what is left of its budget and of the pages: drafts are short, never rows. The
+   * pages come back when the step has landed.
+   */
+  draft(step: Step, drafter: Drafter): void {
+    for (let r = 0; r < step.numRows && this.#open.left > 0; r++) {
+      const request = step.rows[r]!;
+      if (request.maxDrafts === 0 || !isDecoded(request, step.starts[r]!)) continue;
+      const most = Math.min(request.maxDrafts, MAX_RUN - 1, this.#open.left, request.maxLength - request.numTokens - 1);
+      if (most <= 0) continue;
+      request.reserveDrafts(most);
+      let count = drafter.propose(request, most);
+      while (count > 0 && !this.#cache.tryReserve(request, request.numTokens + count)) count--;
+      if (count > 0) this.#open.addDrafts(r, count);
+    }
+  }
+
+  /** Its flight has given the request a run: what it took for drafts that were rejected is free again. */
+  undraft(request: Request): void {
+    this.#cache.trim(request);
   }
 
   /** The step's K and V are in their pages: full ones are published, those of requests that ended meanwhile come back. */

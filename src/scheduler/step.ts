@@ -34,6 +34,12 @@ export class Step {
     return this.starts[row]! + this.queryLens[row]!;
   }
 
+  /** Row `row` computes `count` tokens more. */
+  extendRow(row: number, count: number): void {
+    this.queryLens[row]! += count;
+    this.numTokens += count;
+  }
+
   addRow(request: Request, queryLen: number): void {
     const row = this.numRows++;
     this.rows[row] = request;

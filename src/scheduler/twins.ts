@@ -23,5 +23,7 @@ export function computesNextPage(step: Step, firstRow: number, request: Request,
 /** The page from a.numComputed on is the same for both and whole, with at least one token of `a` after it. */
 function sharesNextPage(a: Request, b: Request, pageSize: number): boolean {
   const start = a.numComputed;
-  return a.numTokens > start + pageSize && haveSamePage(a, b, start / pageSize, pageSize);
+  const end = start + pageSize;
+  // What b is only promised, or guessed to get, has no identity yet.
+  return a.numTokens > end && b.numTokens >= end && haveSamePage(a, b, start / pageSize, pageSize);
 }

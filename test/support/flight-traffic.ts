@@ -8,6 +8,7 @@ import { HostTier } from "../../src/cache/host-tier.js";
 import type { FinishReason } from "../../src/core/request.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
 import type { StagedBatch } from "../../src/device/device.js";
+import type { Drafter } from "../../src/drafter/drafter.js";
 import { EngineCore } from "../../src/engine/core/engine-core.js";
 import { PageBytes } from "../../src/engine/core/page-bytes.js";
 import type { AddMessage, RequestKind } from "../../src/engine/messages.js";
@@ -25,6 +26,7 @@ export interface TrafficOptions extends Omit<SchedulerOptions, "mode"> {
   readonly prefixCaching?: boolean;
   /** Cache groups beside the full one. */
   readonly groups?: readonly GroupOptions[];
+  readonly drafter?: Drafter;
   /** Bytes of a second tier in host memory; default: none. */
   readonly hostBytes?: number;
 }
@@ -32,6 +34,7 @@ export interface TrafficOptions extends Omit<SchedulerOptions, "mode"> {
 /** What one sample of a call was answered. */
 export interface Answered {
   readonly tokens: number[];
+  readonly logprobs: unknown[];
   finishReason: FinishReason | null;
   vector: number[] | null;
   /** Of the prompt, as the first output brings them. */
@@ -102,6 +105,7 @@ export class FlightTraffic {
         close: () => {},
       },
       clock: () => 0,
+      drafter: options.drafter ?? null,
     });
   }
 
@@ -148,7 +152,13 @@ export class FlightTraffic {
     this.#live.set(message.callId, planned);
     this.#numOpen.set(message.callId, message.sampling.n);
     for (let s = 0; s < message.sampling.n; s++) {
-      this.results.set(`${message.callId}#${s}`, { tokens: [], finishReason: null, vector: null, numScores: 0 });
+      this.results.set(`${message.callId}#${s}`, {
+        tokens: [],
+        logprobs: [],
+        finishReason: null,
+        vector: null,
+        numScores: 0,
+      });
     }
     this.core.add(message, planned.hasHook ? () => {} : null);
   }
@@ -171,6 +181,7 @@ export class FlightTraffic {
       assert.equal(answered.finishReason, null, `${id}#${index} is answered after its end`);
       if (index > 0 && answered.tokens.length === 0) this.numForks++;
       answered.tokens.push(...output.tokens);
+      answered.logprobs.push(...(output.logprobs ?? []));
       if (output.promptLogprobs !== null) answered.numScores = output.promptLogprobs.length;
       if (output.vector !== null) answered.vector = [...output.vector];
       if (error !== null) assert.match(String(error.details.reason), RegExp(`^(injected fault|mask of ${id})$`));
@@ -182,7 +193,7 @@ export class FlightTraffic {
         const left = finishReason === "error" && answered.tokens.length === 0 ? 0 : this.#numOpen.get(id)! - 1;
         this.#numOpen.set(id, left);
         if (left === 0) this.#live.delete(id);
-      } else if (index === 0 && answered.tokens.length === planned.abortAt) leaving.push(id);
+      } else if (index === 0 && planned.abortAt >= 0 && answered.tokens.length >= planned.abortAt) leaving.push(id);
     }
     for (const id of leaving) this.#abort(id);
   }

@@ -5,6 +5,7 @@ import type { AttentionPlanner } from "../../attention/planner.js";
 import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
 import type { Device, KvPool } from "../../device/device.js";
+import { type Drafter, MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import type { Caches, Model } from "../../models/model.js";
 import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
@@ -39,11 +40,14 @@ export interface EngineParts {
   /** What pooled hidden states go through; left out: nothing. */
   readonly layers?: VectorLayers;
   readonly clock: () => number;
+  /** Guesses tokens to come; left out: nobody does. */
+  readonly drafter?: Drafter | null;
 }
 
 export class EngineCore {
   readonly recorder: StepRecorder;
   readonly #parts: EngineParts;
+  readonly #drafter: Drafter | null;
   readonly #factory: SessionFactory;
   readonly #launcher: Launcher;
   readonly #outcomes: OutcomeReader;
@@ -58,10 +62,13 @@ export class EngineCore {
     const { device, model, scheduler, pageSize, clock } = parts;
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
+    // A state cannot go back to where the draws left the guesses.
+    this.#drafter = parts.cache.states === null ? (parts.drafter ?? null) : null;
     this.#factory = new SessionFactory({
       ...parts,
       hiddenSize: model.spec.hiddenSize,
       isBidirectional: model.spec.isBidirectional ?? false,
+      maxDrafts: this.#drafter === null ? 0 : MAX_RUN - 1,
     });
     const sampler = new Sampler(model.spec.vocabSize);
     this.#launcher = new Launcher(parts, sampler, this.recorder.clock);
@@ -99,6 +106,7 @@ export class EngineCore {
     const isScheduled = scheduler.schedule(flight.step) !== null;
     for (const request of scheduler.takeRefused()) this.#settlement.refuse(request);
     if (!isScheduled) return null;
+    if (this.#drafter !== null) scheduler.draft(flight.step, this.#drafter);
     flight.startMs = clock();
     return flight;
   }
@@ -175,7 +183,8 @@ export class EngineCore {
       if (copy !== null && copy !== NO_COPY) {
         for (let g = 0; g < cache.numPaged; g++) device.copyPage(caches[g] as KvPool, copy.from[g]!, copy.to[g]!);
       }
-      if (outcome.kind === "run") this.#settlement.settleAccepted(child, outcome);
+      if (outcome.kind === "run")
+        this.#settlement.settleAccepted(child, outcome, child.request.numTokens - outcome.count);
       else this.#settlement.settle(child, outcome);
     }
   }

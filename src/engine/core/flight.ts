@@ -34,7 +34,8 @@ export class Flight {
   /** The row's logit rows: [first, end). */
   readonly firstLogit: Int32Array; // [R]
   readonly endLogit: Int32Array; // [R]
-  /** The logit row of the row's last token; -1: the row gives no token. */
+  /** The row's draws: a logit row for its last token and each of its drafts, [firstDraw, lastLogit]. lastLogit -1: the row gives no token. */
+  readonly firstDraw: Int32Array; // [R]
   readonly lastLogit: Int32Array; // [R]
   /** The entry of the first further sample of the row's call, where there are any and the device chooses for them. */
   readonly forkOf: Int32Array; // [R]
@@ -60,6 +61,7 @@ export class Flight {
     this.tokens = device.createTokenBuffer(maxTokens + forkRoom(maxTokens));
     this.firstLogit = new Int32Array(maxTokens);
     this.endLogit = new Int32Array(maxTokens);
+    this.firstDraw = new Int32Array(maxTokens);
     this.lastLogit = new Int32Array(maxTokens);
     this.forkOf = new Int32Array(maxTokens);
     this.keptOf = new Int32Array(maxTokens);
@@ -88,6 +90,11 @@ export class Flight {
     }
   }
 
+  /** The logit row is one that the row draws from. */
+  isDraw(row: number, logitRow: number): boolean {
+    return this.lastLogit[row]! >= 0 && logitRow >= this.firstDraw[row]!;
+  }
+
   /** The first of `count` entries for first tokens of forks. */
   reserveForks(count: number): number {
     const first = this.batch.maxTokens + this.numForks;
@@ -103,8 +110,9 @@ export class Flight {
     const { request, kind, promptLogprobs } = session;
     const end = step.endOf(row);
     const givesToken = kind === "generate" && end >= request.numTokens && !endsWithPrompt(request);
-    // Of its last position, or all that its prompt logprobs still lack.
-    let logitsFrom = givesToken ? end - 1 : Number.POSITIVE_INFINITY;
+    // Of its last token and its drafts, or all that its prompt logprobs still lack.
+    const { numDrafted } = request;
+    let logitsFrom = givesToken ? end - 1 - numDrafted : Number.POSITIVE_INFINITY;
     if (promptLogprobs !== null) logitsFrom = Math.min(logitsFrom, promptLogprobs.length - 1);
     const { tables } = request;
     const state = this.#stateGroup < 0 ? -1 : tables[this.#stateGroup]!.pages[0]!;
@@ -117,6 +125,7 @@ export class Flight {
     if (kind !== "generate" || promptLogprobs !== null || session.sampling.editLogits !== null || isForking(request))
       this.isPlain = false;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
+    this.firstDraw[row] = this.lastLogit[row]! - numDrafted;
     if (givesToken && request.runsAhead) request.expect(end, this.lastLogit[row]!);
     this.firstLogit[row] = firstLogit;
     this.endLogit[row] = batch.numLogitRows;

@@ -89,10 +89,13 @@ export class Launcher {
   /** Every logit row is a draw, and nothing is read but tokens: what is sampled is written first, and the device may know the step. */
   #runPlain(flight: Flight): void {
     const { device, model, caches } = this.#parts;
-    const { staged, tokens, batch, lastLogit, step } = flight;
+    const { staged, tokens, batch, firstDraw, lastLogit, step } = flight;
     const rows = this.#rows;
     rows.clear();
-    for (let r = 0; r < step.numRows; r++) if (lastLogit[r]! >= 0) this.#draw(flight, r, lastLogit[r]!);
+    for (let r = 0; r < step.numRows; r++) {
+      if (lastLogit[r]! < 0) continue;
+      for (let i = firstDraw[r]!; i <= lastLogit[r]!; i++) this.#draw(flight, r, i, i);
+    }
     while (rows.count < batch.numLogitRows) rows.add(rows.count); // of padding
     if (device.runKnown?.(staged, tokens, model.logits, rows) === true) return;
     model.forward(staged, caches);
@@ -146,7 +149,7 @@ export class Launcher {
       const row = flight.rowOfLogit[first + i]!;
       const { request } = flight.sessions[row]!;
       const position = flight.batch.positions[flight.batch.logitRows[first + i]!]!;
-      if (flight.lastLogit[row] === first + i) this.#draw(flight, row, i);
+      if (flight.isDraw(row, first + i)) this.#draw(flight, row, first + i, i);
       else {
         rows.add(i);
         rows.setGiven(request.tokens[position + 1]!, request.sampling.promptLogprobs!); // after the prompt's last nobody reads it
@@ -156,10 +159,10 @@ export class Launcher {
     if (forks.count > 0) device.sample(flight.tokens, firstFork, model.logits, n, forks);
   }
 
-  #draw(flight: Flight, row: number, blockRow: number): void {
+  #draw(flight: Flight, row: number, logitRow: number, blockRow: number): void {
     const session = flight.sessions[row]!;
     const { request, sampling } = session;
-    const end = flight.step.endOf(row);
+    const end = flight.step.endOf(row) - (flight.lastLogit[row]! - logitRow);
     // A hook edits on the host, and further samples of the call draw from what it made.
     if (sampling.editLogits !== null) {
       flight.keptOf[row] = flight.logits.keep(this.#parts.model.logits, blockRow, 1);

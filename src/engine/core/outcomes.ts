@@ -1,6 +1,7 @@
 // Reads what the rows of a landed flight gave. Changes no request; the engine settles what it finds here.
 
 import type { Fault, Outcome, PromptEnd, Run, Scores } from "../../core/outcome.js";
+import { MAX_RUN } from "../../drafter/drafter.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
 import { logprobsAt, type Sampler, takeDrawn } from "../../sampler/sampler.js";
 import { endsWithPrompt } from "../../scheduler/progress.js";
@@ -19,7 +20,7 @@ const PROMPT_END: PromptEnd = { kind: "promptEnd" };
 export class OutcomeReader {
   readonly #sampler: Sampler;
   readonly #layers: VectorLayers;
-  readonly #run: Run = { kind: "run", tokens: new Int32Array(1), count: 1, logprobs: null };
+  readonly #run: Run = { kind: "run", tokens: new Int32Array(MAX_RUN), count: 1, logprobs: null };
 
   constructor(sampler: Sampler, layers: VectorLayers) {
     this.#sampler = sampler;
@@ -30,8 +31,7 @@ export class OutcomeReader {
   read(flight: Flight, row: number): Outcome | null {
     const session = flight.sessions[row]!;
     if (session.kind !== "generate") return this.#vector(flight, row);
-    const logitRow = flight.lastLogit[row]!;
-    if (logitRow >= 0) return this.#draw(flight, row, session, logitRow);
+    if (flight.lastLogit[row]! >= 0) return this.#draw(flight, row, session, flight.firstDraw[row]!);
     return endsWithPrompt(session.request) && flight.step.endOf(row) === session.request.numTokens ? PROMPT_END : null;
   }
 

@@ -27,6 +27,8 @@ export interface SessionOptions {
   readonly hiddenSize: number;
   readonly maxContext: number;
   readonly isBidirectional: boolean;
+  /** Guesses that a step may try for an answer; left out: none. */
+  readonly maxDrafts?: number;
 }
 
 /** Makes sessions from messages, and further samples from a first one. */
@@ -36,10 +38,12 @@ export class SessionFactory {
   readonly #hiddenSize: number;
   readonly #maxContext: number;
   readonly #isBidirectional: boolean;
+  readonly #maxDrafts: number;
 
   constructor(options: SessionOptions) {
     const { eosIds, compiler, hiddenSize, maxContext } = options;
     this.#isBidirectional = options.isBidirectional;
+    this.#maxDrafts = options.maxDrafts ?? 0;
     this.#maxContext = maxContext;
     this.#eosIds = eosIds;
     this.#compiler = compiler;
@@ -57,6 +61,8 @@ export class SessionFactory {
       isWhole: this.#isBidirectional,
       maxLength: this.#maxContext,
       runsAhead: kind === "generate" && canRunAhead(sampling, state),
+      // A mask is there for one position, and a hook sees one row.
+      maxDrafts: kind === "generate" && state.constraint === null && editLogits === null ? this.#maxDrafts : 0,
       sampleIndex: message.resumed?.index ?? 0,
     });
     for (const token of message.resumed?.tokens ?? []) request.appendToken(token);
@@ -85,6 +91,7 @@ export class SessionFactory {
       sampleIndex,
       maxLength: request.maxLength,
       runsAhead: request.runsAhead,
+      maxDrafts: request.maxDrafts,
     });
     child.acceptedMs = request.acceptedMs;
     child.firstScheduledMs = request.firstScheduledMs;

@@ -53,8 +53,7 @@ export class Settlement {
   settle(session: Session, outcome: Outcome): void {
     switch (outcome.kind) {
       case "run":
-        session.request.accept(outcome.tokens, outcome.count);
-        this.settleAccepted(session, outcome);
+        this.#settleRun(session, outcome);
         break;
       case "vector":
         this.#settleVector(session, outcome.values);
@@ -71,37 +70,67 @@ export class Settlement {
     }
   }
 
-  /** Reports tokens that the request has taken, and ends the sample when the last of them is its last. */
-  settleAccepted(session: Session, run: Run): void {
+  /** The request takes its run, as far as it goes: what comes after its end is dropped. */
+  #settleRun(session: Session, run: Run): void {
     const { request } = session;
-    const { constraint, stopIds } = session.sampling;
-    const token = run.tokens[run.count - 1]!;
-    const isStopId = isIn(stopIds, token);
-    const isStop = isStopId && request.numGenerated > request.sampling.minTokens;
+    const { numTokens, numDrafted } = request;
+    request.accept(run.tokens, run.count);
+    this.settleAccepted(session, run, numTokens);
+    if (numDrafted === 0) return;
+    this.#parts.recorder.countDrafts(numDrafted, request.numTokens - numTokens - 1);
+    if (request.state !== "finished") this.#parts.scheduler.undraft(request);
+  }
+
+  /**
+   * Reports a run that the request has taken behind its first `numBefore` tokens. Its tokens are looked at in order, as if each had come
+   * alone; one that ends the sample is the last.
+   */
+  settleAccepted(session: Session, run: Run, numBefore: number): void {
+    const { request } = session;
+    let finishReason: FinishReason | null = null;
+    let count = 0;
     try {
-      // A stop token ends the answer and is no part of it.
-      if (constraint !== null && !isStopId && !constraint.accept(token)) {
-        throw new Error(`the constraint refuses the chosen token ${token}`);
+      while (finishReason === null && count < run.count) {
+        finishReason = this.#endAfter(session, run.tokens[count]!, numBefore + count + 1);
+        count++;
       }
     } catch (error) {
-      this.fail(session, error);
+      this.fail(session, error); // of the first token: a constrained row has no drafts
       return;
     }
+    request.cut(numBefore + count);
     if (request.firstTokenMs < 0) request.firstTokenMs = this.#parts.clock();
-    this.#parts.recorder.countGenerated(run.count);
-    let finishReason: FinishReason | null = null;
-    if (isStop || constraint?.isDone() === true) finishReason = "stop";
-    else if (request.numTokens >= request.maxLength) finishReason = "length";
-    const promptLogprobs = request.numGenerated === run.count ? session.promptLogprobs : null;
+    this.#parts.recorder.countGenerated(count);
+    this.#emitRun(session, run, count, finishReason);
+  }
+
+  /** Whether the token, with which the request has `numTokens`, is its last, and why; null: it goes on. */
+  #endAfter({ request, sampling }: Session, token: number, numTokens: number): FinishReason | null {
+    const { constraint, stopIds } = sampling;
+    const isStopId = isIn(stopIds, token);
+    // A stop token ends the answer and is no part of it.
+    if (constraint !== null && !isStopId && !constraint.accept(token)) {
+      throw new Error(`the constraint refuses the chosen token ${token}`);
+    }
+    const isStop = isStopId && numTokens - request.promptLen > request.sampling.minTokens;
+    if (isStop || constraint?.isDone() === true) return "stop";
+    return numTokens >= request.maxLength ? "length" : null;
+  }
+
+  #emitRun(session: Session, run: Run, count: number, finishReason: FinishReason | null): void {
+    const { request } = session;
+    const token = run.tokens[count - 1]!;
+    const isStop = finishReason === "stop" && isIn(session.sampling.stopIds, token);
+    const promptLogprobs = request.numGenerated === count ? session.promptLogprobs : null;
     if (finishReason !== null) this.#finish(session, finishReason);
     const tokens = [run.tokens[0]!];
-    for (let i = 1; i < run.count; i++) tokens.push(run.tokens[i]!);
+    for (let i = 1; i < count; i++) tokens.push(run.tokens[i]!);
     // One for each row of every step: a literal, not #emit()'s spreads.
     this.#outputs.push({
       callId: session.callId,
       index: request.sampleIndex,
       tokens,
-      logprobs: run.logprobs,
+      logprobs: run.logprobs === null || run.logprobs.length === count ? run.logprobs : run.logprobs.slice(0, count),
       finishReason,
       stopToken: isStop ? token : -1,
       promptLogprobs,

@@ -25,6 +25,9 @@ export class StepRecorder {
   #preemptions = 0;
   #requestsFinished = 0;
   numDropped = 0;
+  /** Guesses that were tried, and those of them that became tokens. */
+  numDrafted = 0;
+  numAccepted = 0;
   #last: StepRecord | null = null;
 
   constructor(watched: Watched) {
@@ -81,6 +84,8 @@ export class StepRecorder {
     this.#preemptions = 0;
     this.#requestsFinished = 0;
     this.numDropped = 0;
+    this.numDrafted = 0;
+    this.numAccepted = 0;
     this.#last = null;
     this.clock.clear();
   }
@@ -103,6 +108,11 @@ export class StepRecorder {
   /** A row whose request had ended when its flight landed. */
   countDropped(): void {
     this.numDropped++;
+  }
+
+  countDrafts(numDrafted: number, numAccepted: number): void {
+    this.numDrafted += numDrafted;
+    this.numAccepted += numAccepted;
   }
 
   countFinished(request: Request): void {

@@ -1,0 +1,16 @@
+// Who guesses the next tokens of an answer. A row with guesses computes them all in one step and draws at every position; the run it gets is
+// the longest prefix of its guesses that the draws agree with, and one token more. Draws depend on (seed, sample, position) alone, so a
+// drafter decides how many tokens a step gives, never which.
+
+import type { Request } from "../core/request.js";
+
+export interface Drafter {
+  /**
+   * Writes up to `most` guesses behind the request's tokens, from tokens[numTokens] on, where there is room for them, and returns how many.
+   * Called once for a row of a step whose request knows all of its tokens.
+   */
+  propose(request: Request, most: number): number;
+}
+
+/** Tokens that one row can get from one step: its guesses, and one more. */
+export const MAX_RUN = 16;
