@@ -70,11 +70,12 @@ export class AltUp {
   }
 
   /** Fills the predictions from the streams. */
-  predict(x: Tensor, n: number): void {
+  predict(x: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
     const { predicted } = this.#streams;
     const count = predicted.length;
-    this.#route(this.#streams.of(x, this.#active), n);
-    this.#prediction.run(this.#predictors, this.#modes, n);
+    this.#route(this.#streams.of(x, this.#active), batch);
+    this.#prediction.run(this.#predictors, this.#modes, batch);
     for (let i = 0; i < count; i++) {
       for (let j = 0; j < count; j++) {
         const base = j === 0 ? this.#streams.of(x, i) : predicted[i]!;
@@ -84,10 +85,11 @@ export class AltUp {
   }
 
   /** Fills the streams from the predictions and what the layer made of the active one. */
-  correct(x: Tensor, activated: Tensor, n: number): void {
+  correct(x: Tensor, activated: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
     const { predicted } = this.#streams;
-    this.#route(activated, n);
-    this.#correction.run(this.#correctors, this.#modes, n);
+    this.#route(activated, batch);
+    this.#correction.run(this.#correctors, this.#modes, batch);
     this.#device.add(this.#innovation, activated, predicted[this.#active]!, -1, n);
     for (let i = 0; i < predicted.length; i++) {
       this.#addScaled(this.#streams.of(x, i), predicted[i]!, this.#innovation, this.#corrector[i]!, n);
@@ -95,9 +97,10 @@ export class AltUp {
   }
 
   /** The token's mode, from which all coefficients follow. */
-  #route(x: Tensor, n: number): void {
+  #route(x: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
     this.#routerNorm.run(this.#normed, x, n);
-    this.#router.run(this.#modes, this.#normed, n);
+    this.#router.run(this.#modes, this.#normed, batch);
     this.#device.softcap(this.#modes, 1, n); // tanh
   }
 
@@ -142,16 +145,17 @@ export class StreamEnds implements Layer {
     this.#magnitude = loader.scratch("magnitude", 1);
   }
 
-  run(x: Tensor, { numTokens: n }: StagedBatch): void {
+  run(x: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
     const device = this.#device;
     const { others } = this.#streams;
     // The root mean square of x, as the mean of x * x / rms(x).
     device.rmsNorm(this.#part, x, this.#ones, TINY, n);
     device.gatedActivation(this.#part, x, this.#part, "identity", n);
-    this.#mean.run(this.#magnitude, this.#part, n);
+    this.#mean.run(this.#magnitude, this.#part, batch);
     for (let i = 0; i < others.length; i++) {
       const made = this.#isEnd ? this.#part : others[i]!;
-      this.#projections[i]!.run(made, this.#isEnd ? others[i]! : x, n);
+      this.#projections[i]!.run(made, this.#isEnd ? others[i]! : x, batch);
       device.rmsNorm(made, made, this.#ones, TINY, n);
       device.scaleRows(made, this.#magnitude, n);
       if (this.#isEnd) device.add(this.#sum, i === 0 ? x : this.#sum, made, 1, n);

@@ -92,10 +92,10 @@ export class SelfAttention implements Block {
     const device = this.#device;
     if (this.#isShared) {
       this.#runShared(x, batch, pool);
-      project.run(out, this.#heads, n);
+      project.run(out, this.#heads, batch);
       return;
     }
-    qkv.run(this.#qkv, x, n);
+    qkv.run(this.#qkv, x, batch);
     if (keyScale !== 1) device.scale(this.#k, keyScale, n);
     if (isNormedAfterRotary && rotary !== null) {
       device.rotary(this.#q, rotary, this.#headDim, 0, batch);
@@ -110,14 +110,14 @@ export class SelfAttention implements Block {
     device.attention(this.#heads, this.#q, pool, place.layer, batch, place.plan, params);
     if (this.#gate !== null) device.gatedActivation(this.#heads, this.#gate, this.#heads, "sigmoid", n);
     outNorm?.run(this.#heads, this.#heads, n);
-    project.run(out, this.#heads, n);
+    project.run(out, this.#heads, batch);
   }
 
   /** Queries of this layer over the keys and values of another. */
   #runShared(x: Tensor, batch: StagedBatch, pool: KvPool): void {
     const { place, rotary, params } = this.#options;
     const n = batch.numTokens;
-    this.#weights.qkv.run(this.#q, x, n);
+    this.#weights.qkv.run(this.#q, x, batch);
     this.#weights.qNorm?.run(this.#q, this.#q, n);
     if (rotary !== null) this.#device.rotary(this.#q, rotary, this.#headDim, 0, batch);
     this.#device.attention(this.#heads, this.#q, pool, place.layer, batch, place.plan, params);

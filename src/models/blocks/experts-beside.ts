@@ -83,7 +83,7 @@ export class ExpertsBesideMlp implements Layer {
     this.#mlp.run(branch, this.#normed, batch, caches);
     norm1.run(branch, branch, n);
     this.#routerNorm.run(this.#normed, x, n);
-    this.#router.run(this.#logits, this.#normed, n);
+    this.#router.run(this.#logits, this.#normed, batch);
     before2.run(this.#normed, x, n);
     this.#device.mixtureOfExperts(this.#mixed, this.#normed, this.#logits, this.#spec, this.#experts, n);
     norm2.run(this.#mixed, this.#mixed, n);

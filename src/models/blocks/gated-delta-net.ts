@@ -98,7 +98,7 @@ export class GatedDeltaNet implements Block {
     const pool = caches[this.#place.group] as StatePool;
     const n = batch.numTokens;
     const heads = this.#heads;
-    this.#in.run(this.#all, x, n);
+    this.#in.run(this.#all, x, batch);
     device.shortConv(this.#convolved, this.#mixed, this.#conv, null, "silu", pool, this.#place.offset, batch);
     device.rmsNorm(this.#q, this.#q, this.#qNorm, LENGTH_EPS / keyDim, n, keyDim);
     device.rmsNorm(this.#k, this.#k, this.#kNorm, LENGTH_EPS / keyDim, n, keyDim);
@@ -118,7 +118,7 @@ export class GatedDeltaNet implements Block {
     );
     device.rmsNorm(heads, heads, this.#outNorm, eps, n, valueDim);
     device.gatedActivation(heads, this.#z, heads, "silu", n);
-    this.#out.run(out, heads, n);
+    this.#out.run(out, heads, batch);
   }
 }
 

@@ -137,23 +137,23 @@ export class LatentAttention implements Block {
     const q = this.#q;
     const qLatent = this.#qLatent;
     if (qLatent === null) {
-      this.#qProject.run(q, x, n);
+      this.#qProject.run(q, x, batch);
     } else {
-      this.#qA!.run(qLatent, x, n);
+      this.#qA!.run(qLatent, x, batch);
       this.#qANorm!.run(qLatent, qLatent, n);
-      this.#qProject.run(q, qLatent, n);
+      this.#qProject.run(q, qLatent, batch);
     }
     if (queryScale !== null) device.scaleByPosition(q, queryScale, batch);
     device.rotary(q, rotary, nopeDim + ropeDim, nopeDim, batch);
     device.copyHeads(this.#absorbed, q, this.#ropePart, n);
     for (let h = 0; h < numHeads; h++) device.matmul(this.#absorbedNopes[h]!, this.#qNopes[h]!, this.#upKeys[h]!, n);
-    this.#kvAProject.run(this.#key, x, n);
+    this.#kvAProject.run(this.#key, x, batch);
     this.#kvANorm.run(this.#kvLatent, this.#kvLatent, n);
     device.rotary(this.#kRope, rotary, ropeDim, 0, batch);
     device.rotaryAppend(this.#absorbed, this.#key, this.#key, null, pool, place.layer, batch);
     device.attention(this.#latents, this.#absorbed, pool, place.layer, batch, place.plan, params);
     for (let h = 0; h < numHeads; h++) device.matmul(this.#headOf[h]!, this.#latentOf[h]!, this.#upValues[h]!, n);
-    this.#out.run(out, this.#heads, n);
+    this.#out.run(out, this.#heads, batch);
   }
 }
 

@@ -120,7 +120,7 @@ export class Mamba2Mixer implements Block {
     const n = batch.numTokens;
     const heads = this.#heads;
     const steps = this.#steps;
-    this.#in.run(this.#all, x, n);
+    this.#in.run(this.#all, x, batch);
     for (let i = 0; i < this.#scaled.length; i++) device.scale(this.#scaled[i]!.part, this.#scaled[i]!.scale, n);
     device.shortConv(
       this.#convolved,
@@ -146,7 +146,7 @@ export class Mamba2Mixer implements Block {
       batch,
     );
     this.#gate(heads, n);
-    this.#out.run(out, heads, n);
+    this.#out.run(out, heads, batch);
   }
 
   #gate(heads: Tensor, n: number): void {

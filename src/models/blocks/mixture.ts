@@ -47,7 +47,7 @@ export class MixtureOfExperts implements Block {
     const n = batch.numTokens;
     const { router, experts, shared } = this.#weights;
     const mixed = this.#isAdded ? this.#out : out;
-    router.run(this.#logits, x, n);
+    router.run(this.#logits, x, batch);
     device.mixtureOfExperts(mixed, x, this.#logits, this.#router, experts, n);
     if (this.#isAdded) device.add(out, out, mixed, this.#scale, n);
     else if (this.#scale !== 1) device.scale(out, this.#scale, n);
@@ -78,7 +78,7 @@ export class GatedSharedExpert implements Block {
     const device = this.#device;
     const n = batch.numTokens;
     this.#expert.run(this.#branch, x, batch, caches);
-    this.#gate.run(this.#weight, x, n);
+    this.#gate.run(this.#weight, x, batch);
     device.activation(this.#weight, this.#weight, "sigmoid", n);
     device.scaleRows(this.#branch, this.#weight, n);
     device.add(out, out, this.#branch, this.#scale, n);

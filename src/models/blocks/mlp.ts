@@ -87,14 +87,15 @@ class GatedMlp implements Block {
     this.#inner = loader.scratch("mlp", innerSize);
   }
 
-  run(out: Tensor, x: Tensor, { numTokens: n }: StagedBatch): void {
-    if (this.#gateScale !== 1 || !this.#gateUp.runGated(this.#inner, x, this.#activation, n)) {
-      this.#gateUp.run(this.#both, x, n);
+  run(out: Tensor, x: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
+    if (this.#gateScale !== 1 || !this.#gateUp.runGated(this.#inner, x, this.#activation, batch)) {
+      this.#gateUp.run(this.#both, x, batch);
       if (this.#gateScale !== 1) this.#device.scale(this.#gate, this.#gateScale, n);
       this.#device.gatedActivation(this.#inner, this.#gate, this.#up, this.#activation, n);
     }
     this.#norm?.run(this.#inner, this.#inner, n);
-    this.#down.run(out, this.#inner, n);
+    this.#down.run(out, this.#inner, batch);
   }
 }
 
@@ -113,9 +114,10 @@ class PlainMlp implements Block {
     this.#inner = loader.scratch("mlp", innerSize);
   }
 
-  run(out: Tensor, x: Tensor, { numTokens: n }: StagedBatch): void {
-    this.#up.run(this.#inner, x, n);
+  run(out: Tensor, x: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
+    this.#up.run(this.#inner, x, batch);
     this.#device.activation(this.#inner, this.#inner, this.#activation, n);
-    this.#down.run(out, this.#inner, n);
+    this.#down.run(out, this.#inner, batch);
   }
 }

@@ -45,7 +45,7 @@ export class PerLayerInputs implements Layer {
   run(x: Tensor, batch: StagedBatch): void {
     const n = batch.numTokens;
     this.#device.embed(this.all, this.#table, batch, this.#embeddingScale);
-    this.#project.run(this.#projected, x, n);
+    this.#project.run(this.#projected, x, batch);
     this.#norm.run(this.#projected, this.#projected, n);
     this.#device.add(this.all, this.all, this.#projected, 1, n);
     this.#device.scale(this.all, Math.SQRT1_2, n);
@@ -81,10 +81,11 @@ export class PerLayerBranch {
     this.#inner = loader.scratch("per-layer input", width);
   }
 
-  run(out: Tensor, x: Tensor, n: number): void {
-    this.#gate.run(this.#inner, x, n);
+  run(out: Tensor, x: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
+    this.#gate.run(this.#inner, x, batch);
     this.#device.gatedActivation(this.#inner, this.#inner, this.#input, this.#activation, n);
-    this.#project.run(out, this.#inner, n);
+    this.#project.run(out, this.#inner, batch);
     this.#norm.run(out, out, n);
   }
 }

@@ -52,10 +52,10 @@ export class ShortConv implements Block {
     const pool = caches[this.#place.group] as StatePool;
     const n = batch.numTokens;
     const y = this.#convolved;
-    this.#in.run(this.#all, x, n);
+    this.#in.run(this.#all, x, batch);
     device.gatedActivation(this.#u, this.#b, this.#u, "identity", n);
     device.shortConv(y, this.#u, this.#conv, this.#convBias, "identity", pool, this.#place.offset, batch);
     device.gatedActivation(y, this.#c, y, "identity", n);
-    this.#out.run(out, y, n);
+    this.#out.run(out, y, batch);
   }
 }

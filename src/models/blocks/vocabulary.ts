@@ -37,7 +37,9 @@ export class Vocabulary {
     const biasName = (options.head ?? loader.headName()).replace(/weight$/, "bias");
     const hasBias = options.hasHeadBias === true && (options.head !== null || loader.has(biasName));
     const bias = hasBias ? loader.vector(biasName, vocabSize) : null;
-    this.#head = new Linear(loader.device, head, bias, { scale: options.logitsScale ?? 1 });
+    const name = (options.head ?? options.embedding).replace(/\.weight$/, "");
+    const scale = options.logitsScale ?? 1;
+    this.#head = new Linear(loader.device, head, bias, { scale }, [{ name, rows: vocabSize }]);
     this.#rows = loader.device.allocTensor(maxLogitRows, hiddenSize);
     this.logits = loader.device.allocTensor(maxLogitRows, vocabSize);
     this.#embeddingScale = options.embeddingScale ?? 1;
@@ -53,7 +55,7 @@ export class Vocabulary {
   computeLogits(hidden: Tensor, batch: StagedBatch, first: number, n: number): void {
     const device = this.#device;
     device.gatherLogitRows(this.#rows, hidden, batch, first, n);
-    this.#head.run(this.logits, this.#rows, n);
+    this.#head.run(this.logits, this.#rows, batch, n);
     if (this.#softcap > 0) device.softcap(this.logits, this.#softcap, n);
   }
 }

@@ -69,9 +69,10 @@ class XieluMlp implements Block {
     this.#inner = loader.scratch("mlp", innerSize);
   }
 
-  run(out: Tensor, x: Tensor, { numTokens: n }: StagedBatch): void {
-    this.#up.run(this.#inner, x, n);
+  run(out: Tensor, x: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
+    this.#up.run(this.#inner, x, batch);
     this.#device.xielu(this.#inner, this.#params, n);
-    this.#down.run(out, this.#inner, n);
+    this.#down.run(out, this.#inner, batch);
   }
 }

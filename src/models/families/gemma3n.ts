@@ -188,13 +188,13 @@ class Gemma3nLayer implements Layer {
     const norms = this.#norms;
     const y = this.#y;
     const out = this.#out;
-    this.#altUp.predict(x, n);
+    this.#altUp.predict(x, batch);
     const active = this.#streams.predicted[this.#active]!;
     norms[0]!.run(this.#normed, active, n);
     // y = active + attention + (normed + laurel), over sqrt(2).
     device.add(y, active, this.#normed, 1, n);
-    this.#laurelLeft.run(this.#low, this.#normed, n);
-    this.#laurelRight.run(out, this.#low, n);
+    this.#laurelLeft.run(this.#low, this.#normed, batch);
+    this.#laurelRight.run(out, this.#low, batch);
     this.#laurelNorm.run(out, out, n);
     device.add(y, y, out, 1, n);
     this.#attention.run(out, this.#normed, batch, caches);
@@ -205,8 +205,8 @@ class Gemma3nLayer implements Layer {
     this.#mlp.run(out, this.#normed, batch, caches);
     norms[3]!.run(out, out, n);
     device.add(y, y, out, 1, n);
-    this.#altUp.correct(x, y, n);
-    this.#branch.run(out, this.#streams.of(x, this.#active), n);
+    this.#altUp.correct(x, y, batch);
+    this.#branch.run(out, this.#streams.of(x, this.#active), batch);
     for (let i = 0; i < this.#streams.others.length; i++) {
       const stream = this.#streams.others[i]!;
       device.add(stream, stream, out, 1, n);
@@ -272,19 +272,20 @@ class SparseMlp implements Block {
     this.#deviation = loader.scratch("deviation", 1);
   }
 
-  run(out: Tensor, x: Tensor, { numTokens: n }: StagedBatch): void {
+  run(out: Tensor, x: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
     const device = this.#device;
     const inner = this.#inner;
-    this.#gateUp.run(this.#both, x, n);
+    this.#gateUp.run(this.#both, x, batch);
     // The standard deviation of the gate, as the mean of gate * (gate - mean) / deviation.
     device.layerNorm(inner, this.#gate, this.#ones, this.#zeros, TINY, n);
     device.gatedActivation(inner, this.#gate, inner, "identity", n);
-    this.#mean.run(this.#deviation, inner, n);
+    this.#mean.run(this.#deviation, inner, batch);
     device.layerNorm(inner, this.#gate, this.#ones, this.#cutoff, TINY, n);
     device.activation(inner, inner, "relu", n);
     device.scaleRows(inner, this.#deviation, n);
     device.gatedActivation(inner, inner, this.#up, this.#activation, n);
-    this.#down.run(out, inner, n);
+    this.#down.run(out, inner, batch);
   }
 }
 

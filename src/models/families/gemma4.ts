@@ -230,9 +230,10 @@ class LayerEnd implements Layer {
     this.#added = loader.scratch("branch", hiddenSize);
   }
 
-  run(x: Tensor, { numTokens: n }: StagedBatch): void {
+  run(x: Tensor, batch: StagedBatch): void {
+    const n = batch.numTokens;
     if (this.#branch !== null) {
-      this.#branch.run(this.#added, x, n);
+      this.#branch.run(this.#added, x, batch);
       this.#device.add(x, x, this.#added, 1, n);
     }
     if (this.#scalar !== 1) this.#device.scale(x, this.#scalar, n);
