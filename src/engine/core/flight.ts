@@ -7,7 +7,7 @@ import { Batch } from "../../core/batch.js";
 import { NULL_PAGE } from "../../core/ids.js";
 import { SAMPLING } from "../../core/sampling.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
-import { endsWithPrompt, isForking } from "../../scheduler/progress.js";
+import { endsWithPrompt, forksAt } from "../../scheduler/progress.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import { KeptRows } from "./kept-rows.js";
 import type { Session } from "./session.js";
@@ -122,7 +122,12 @@ export class Flight {
     batch.beginSecond(request.secondStart);
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
-    if (kind !== "generate" || promptLogprobs !== null || session.sampling.editLogits !== null || isForking(request))
+    if (
+      kind !== "generate" ||
+      promptLogprobs !== null ||
+      session.sampling.editLogits !== null ||
+      forksAt(request, end) > 0
+    )
       this.isPlain = false;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
     this.firstDraw[row] = this.lastLogit[row]! - numDrafted;

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { RecordedCore, type RecordedOptions, RecordingDevice } from "../../../test/support/recorded-core.js";
 import type { GroupOptions } from "../../cache/cache-group.js";
 import { uniformAt } from "../../core/random.js";
+import type { SamplingParams } from "../../core/sampling.js";
 import type { SamplingRows } from "../../core/sampling-rows.js";
 import type { StagedBatch, Tensor, TokenBuffer } from "../../device/device.js";
 import type { TokenConstraint } from "../../grammar/constraint.js";
@@ -384,4 +385,31 @@ test("two flights in the air: the second begins with tokens of the first, which 
   assert.deepEqual([ahead.core.numInAir, ahead.core.hasWork], [1, true]);
   assert.deepEqual(ahead.step(), ["land"]);
   assert.deepEqual(ahead.answers(), ["a#0 5 length"]);
+});
+
+test("what a request asks of its draws does not keep the next flight from starting", () => {
+  const asked: Partial<SamplingParams>[] = [
+    { logprobs: 3 },
+    { topK: 5, topP: 0.9, minP: 0.1, temperature: 1, seed: 2 },
+    { logitBias: [[9, 1]], minTokens: 2 },
+    { n: 3 },
+  ];
+  for (const sampling of asked) {
+    const device = new RecordingDevice();
+    device.info = { ...device.info, asyncDepth: 2 };
+    const ahead = new RecordedCore({ device });
+    ahead.add("a", 2, { maxTokens: 4, ...sampling });
+    ahead.step();
+    const [staged] = ahead.step();
+    assert.ok(staged!.endsWith("after another"), `${JSON.stringify(sampling)}: ${staged}`);
+  }
+});
+
+test("only the step whose logits further samples draw from is unknown; the flight behind it is not", () => {
+  const device = new KnowingDevice();
+  device.info = { ...device.info, asyncDepth: 2 };
+  const ahead = new RecordedCore({ device });
+  ahead.add("a", 2, { maxTokens: 4, n: 2 });
+  assert.ok(!ahead.step().some((line) => line.startsWith("known")));
+  assert.equal(ahead.step()[1], "known? 1 rows of 1");
 });
