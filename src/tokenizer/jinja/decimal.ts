@@ -64,6 +64,7 @@ export function toGeneral(x: number, precision: number, keepsZeros: boolean): st
 export function roundTo(x: number, places: number): number {
   if (!Number.isFinite(x)) return x;
   if (places >= 0) return Number(toFixed(x, Math.min(places, 400)));
+  if (places < -400) return signOf(x) === "-" ? -0 : 0; // larger than every float
   const whole = scaled(Math.abs(x), places) * 10n ** BigInt(-places);
   return signOf(x) === "-" ? -Number(whole) : Number(whole);
 }

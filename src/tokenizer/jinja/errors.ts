@@ -3,28 +3,68 @@ export class TemplateError extends Error {
   override readonly name = "TemplateError";
 }
 
-const MAX_STEPS = 3_000_000;
+const MAX_STEPS = 8_000_000;
 const MAX_TEXT = 32 << 20;
-const MAX_TEXTS = 512 << 20;
+const MAX_TEXTS = 256 << 20;
+const MAX_MS = 4000;
+/** Characters that are copied or searched in the time of one step. */
+const CHARS_PER_STEP = 64;
+const STEPS_PER_LOOK = 1 << 14;
 
-/** Stops what runs away: steps are evaluated nodes and iterations, characters those of the strings made on the way. */
+/**
+ * Stops what runs away. Steps are evaluated nodes, items looked at and made, and characters changed one by one; texts that are copied or
+ * searched whole cost a step for every 64 characters. Steps are counted, so that the same conversation ends the same way everywhere;
+ * the time limit is for what the count does not know.
+ */
 export class Budget {
+  readonly #end = performance.now() + MAX_MS;
   #steps = 0;
   #characters = 0;
+  #nextLook = STEPS_PER_LOOK;
 
   step(count = 1): void {
     this.#steps += count;
-    if (this.#steps > MAX_STEPS) throw runaway(`more than ${MAX_STEPS} steps`);
+    if (!(this.#steps <= MAX_STEPS)) throw runaway(`more than ${MAX_STEPS} steps`);
+    if (this.#steps < this.#nextLook) return;
+    this.#nextLook = this.#steps + STEPS_PER_LOOK;
+    if (performance.now() > this.#end) throw runaway(`more than ${MAX_MS} ms`);
   }
 
   /** Called before a text (or list) of this length is made. */
   make(length: number): void {
     this.#characters += length;
-    if (length > MAX_TEXT) throw runaway(`a text of ${length} characters, more than ${MAX_TEXT}`);
+    if (!(length <= MAX_TEXT)) throw runaway(`a text of ${length} characters, more than ${MAX_TEXT}`);
     if (this.#characters > MAX_TEXTS) throw runaway(`more than ${MAX_TEXTS} characters of text`);
+    this.step(1 + length / CHARS_PER_STEP);
+  }
+
+  /** Called before a text of this length is read from end to end. */
+  scan(length: number): void {
+    this.step(1 + length / CHARS_PER_STEP);
   }
 }
 
 function runaway(what: string): TemplateError {
   return new TemplateError(`it takes ${what}, which no conversation needs: the template runs away`);
 }
+
+/** Of the rendering that is under way: rendering is synchronous, so there is one at most. */
+let current: Budget | null = null;
+
+/** Every text, list, tuple and dict that `body` makes, and every item it looks at, is charged to the budget. */
+export function spend<T>(budget: Budget, body: () => T): T {
+  const outer = current;
+  current = budget;
+  try {
+    return body();
+  } finally {
+    current = outer;
+  }
+}
+
+/** Called by whatever looks at items or characters one by one. */
+export const step = (count = 1): void => current?.step(count);
+/** Called by whatever makes a text or a list, before it does. */
+export const make = (length: number): void => current?.make(length);
+/** Called by whatever reads a whole text. */
+export const scan = (length: number): void => current?.scan(length);

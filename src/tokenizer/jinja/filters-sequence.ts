@@ -166,9 +166,10 @@ const sum: Filter = (value, args, context) => {
   return total;
 };
 
-const batch: Filter = (value, args) => {
+const batch: Filter = (value, args, { budget }) => {
   const [count, fill] = bind("batch", args, ["linecount", "fill_with"], 1);
   const size = toIndex(count!);
+  if (fill !== undefined && fill !== null) budget.step(Math.max(0, size));
   const rows: Value[][] = [];
   for (const item of iterate(value)) {
     if (rows.length === 0 || rows.at(-1)!.length === size) rows.push([]);
@@ -179,11 +180,12 @@ const batch: Filter = (value, args) => {
   return new Iterator(rows.map((row) => new List(row)));
 };
 
-const slice: Filter = (value, args) => {
+const slice: Filter = (value, args, { budget }) => {
   const [count, fill] = bind("slice", args, ["slices", "fill_with"], 1);
   const items = [...iterate(value)];
   const slices = toIndex(count!);
   if (slices === 0) throw new TemplateError("integer division or modulo by zero");
+  budget.step(Math.max(0, slices));
   const size = Math.floor(items.length / slices);
   const numLonger = items.length % slices;
   const parts: Value[] = [];

@@ -1,7 +1,7 @@
 // Filters on text.
 
 import { bind, indexOr, toText, trueOr } from "./arguments.js";
-import { TemplateError } from "./errors.js";
+import { step, TemplateError } from "./errors.js";
 import type { Filter } from "./filter.js";
 import { formatPercent } from "./format.js";
 import { type JsonStyle, writeJson } from "./json.js";
@@ -21,9 +21,7 @@ const needText = (value: Value): Text => toText(value, "the value of the filter"
 const indent: Filter = (value, args) => {
   const [width, first, blank] = bind("indent", args, ["width", "first", "blank"]);
   const text = needText(value);
-  const by = (width instanceof Text ? width : Text.own(" ".repeat(Math.max(0, indexOr(width, 4))))).asMarkup(
-    text.isMarkup,
-  );
+  const by = (width instanceof Text ? width : Text.run(" ", Math.max(0, indexOr(width, 4)))).asMarkup(text.isMarkup);
   const newLine = Text.own("\n");
   const lines = splitLines(text.concat(newLine), false);
   const shown = lines.map((line, i) => (i > 0 && (line.s !== "" || trueOr(blank, false)) ? by.concat(line) : line));
@@ -58,7 +56,7 @@ const tojson: Filter = (value, args) => {
   const hasIndent = width !== undefined && width !== null;
   const style: JsonStyle = {
     isAscii: trueOr(isAscii, false),
-    indent: !hasIndent ? null : width instanceof Text ? width : Text.own(" ".repeat(Math.max(0, toIndex(width)))),
+    indent: !hasIndent ? null : width instanceof Text ? width : Text.run(" ", Math.max(0, toIndex(width))),
     itemSeparator: given?.[0] ?? Text.own(hasIndent ? "," : ", "),
     keySeparator: given?.[1] ?? Text.own(": "),
     sortsKeys: trueOr(sortsKeys, false),
@@ -94,6 +92,7 @@ const wordwrap: Filter = (value, args) => {
     "break_on_hyphens",
   ]);
   const limit = indexOr(width, 79);
+  if (limit <= 0) throw new TemplateError(`invalid width ${limit} (must be > 0)`); // as Python's textwrap says
   const by = wrapstring === undefined || wrapstring === null ? Text.own("\n") : needText(wrapstring);
   const lines = splitLines(needText(value), false).map((line) =>
     Text.join(wrapLine(line, limit, trueOr(breaks, true)), by),
@@ -184,6 +183,9 @@ export const TEXT_FILTERS: readonly (readonly [string, Filter])[] = [
   [
     "striptags",
     (value) => {
+      // "<" without an end is looked for to the end of the text, from each.
+      const { s } = str(value);
+      step((s.split("<").length * s.length) / 64);
       const plain = str(value)
         .s.replaceAll(/<!--.*?-->|<[^>]*>/gs, "")
         .split(/\s+/)

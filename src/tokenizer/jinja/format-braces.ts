@@ -31,6 +31,7 @@ export function formatBraces(format: Text, args: Arguments, lookup: Lookup, budg
     let at = 0;
     while (at < text.s.length) {
       const next = text.s.slice(at).search(/[{}]/);
+      budget.scan(text.s.length - at);
       if (next < 0) break;
       parts.push(text.units(at, at + next));
       at += next;

@@ -34,6 +34,7 @@ export function formatPercent(format: Text, values: Value, budget: Budget): Text
       text === undefined ? null : text === "*" ? toIndex(take()) : Number(text);
     const width = size(match.groups!.width);
     const precision = size(match.groups!.precision);
+    budget.make(Math.max(0, precision ?? 0));
     let value: Value;
     if (name === undefined) value = take();
     else {

@@ -1,6 +1,6 @@
 // JSON as Python writes it (json.dumps, the filter tojson) and reads it (key order and the kinds of numbers kept).
 
-import { TemplateError } from "./errors.js";
+import { step, TemplateError } from "./errors.js";
 import { compare } from "./semantics.js";
 import { floatRepr } from "./show.js";
 import { Text } from "./text.js";
@@ -50,6 +50,7 @@ export function writeJson(value: Value, style: JsonStyle): Text {
     own(close);
   };
   const write = (item: Value, depth: number): void => {
+    step();
     if (depth > MAX_DEPTH) throw new TemplateError("values are nested too deeply for JSON");
     if (item instanceof Text) parts.push(quote(item, style.isAscii));
     else if (item instanceof List || item instanceof Tuple) {

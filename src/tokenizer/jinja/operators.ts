@@ -31,7 +31,7 @@ export function binary(operator: string, left: Value, right: Value, budget: Budg
     const name = operator === "**" ? "** or pow()" : operator;
     throw new TemplateError(`unsupported operand type(s) for ${name}: '${typeName(left)}' and '${typeName(right)}'`);
   }
-  if (typeof x === "bigint" && typeof y === "bigint" && operator !== "/") return integers(operator, x, y);
+  if (typeof x === "bigint" && typeof y === "bigint" && operator !== "/") return integers(operator, x, y, budget);
   return floats(operator, Number(x), Number(y));
 }
 
@@ -43,9 +43,13 @@ function add(left: Value, right: Value, budget: Budget): Value | null {
   }
   if (left instanceof List && right instanceof List) {
     budget.make(left.items.length + right.items.length);
+    budget.step((left.items.length + right.items.length) / 8);
     return new List([...left.items, ...right.items]);
   }
-  if (left instanceof Tuple && right instanceof Tuple) return new Tuple([...left.items, ...right.items]);
+  if (left instanceof Tuple && right instanceof Tuple) {
+    budget.make(left.items.length + right.items.length);
+    return new Tuple([...left.items, ...right.items]);
+  }
   return null;
 }
 
@@ -63,13 +67,14 @@ function repeat(sequence: Value, count: Value, budget: Budget): Value | null {
   return sequence instanceof List ? new List(items) : new Tuple(items);
 }
 
-function integers(operator: string, x: bigint, y: bigint): Value {
+function integers(operator: string, x: bigint, y: bigint, budget: Budget): Value {
   switch (operator) {
     case "+":
       return x + y;
     case "-":
       return x - y;
     case "*":
+      budget.step((bits(x) * bits(y)) / 65_536);
       checkBits(bits(x) + bits(y));
       return x * y;
     case "//":

@@ -1,6 +1,6 @@
 // Truth, equality, order, iteration and length, as Python defines them.
 
-import { TemplateError } from "./errors.js";
+import { scan, step, TemplateError } from "./errors.js";
 import { Text } from "./text.js";
 import {
   Callable,
@@ -48,10 +48,14 @@ export function tryIterate(value: Value): Iterable<Value> | null {
   return value instanceof Undefined ? [] : null;
 }
 
-export function iterate(value: Value): Iterable<Value> {
+/** Every item that is taken costs a step. */
+export function* iterate(value: Value): Generator<Value> {
   const items = tryIterate(value);
   if (items === null) throw new TemplateError(`'${typeName(value)}' object is not iterable`);
-  return items;
+  for (const item of items) {
+    step();
+    yield item;
+  }
 }
 
 /** bool, int and float: as the narrowest of the two kinds. */
@@ -61,7 +65,12 @@ export function tryNumber(value: Value): bigint | number | null {
 }
 
 export function equals(a: Value, b: Value): boolean {
-  if (a instanceof Text) return b instanceof Text && a.s === b.s;
+  step();
+  if (a instanceof Text) {
+    if (!(b instanceof Text) || a.s.length !== b.s.length) return false;
+    scan(a.s.length);
+    return a.s === b.s;
+  }
   const x = tryNumber(a);
   if (x !== null) {
     const y = tryNumber(b);
@@ -91,6 +100,7 @@ function sameItems(a: readonly Value[], b: readonly Value[]): boolean {
 
 /** Negative, zero or positive; NaN where numbers have no order. Throws for kinds that have none. */
 export function compare(a: Value, b: Value, operator: string): number {
+  step();
   if (a instanceof Text && b instanceof Text) return compareCodePoints(a.s, b.s);
   const x = tryNumber(a);
   const y = tryNumber(b);
@@ -110,6 +120,7 @@ export function compare(a: Value, b: Value, operator: string): number {
 /** JavaScript orders by UTF-16 units, where a pair of surrogates comes before U+E000. */
 function compareCodePoints(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
+  step(length / 8);
   for (let i = 0; i < length; i++) {
     if (a[i] === b[i]) continue;
     const isPair = (code: number) => code >= 0xd800 && code < 0xe000;
@@ -120,9 +131,17 @@ function compareCodePoints(a: string, b: string): number {
   return a.length - b.length;
 }
 
+/** What searching may take: the text for every character of a long pattern, where both repeat themselves. */
+export function search(text: string, pattern: string): void {
+  scan(text.length * Math.max(1, Math.min(pattern.length, text.length - pattern.length) / 64));
+}
+
 export function contains(container: Value, item: Value): boolean {
   if (container instanceof Text) {
-    if (item instanceof Text) return container.s.includes(item.s);
+    if (item instanceof Text) {
+      search(container.s, item.s);
+      return container.s.includes(item.s);
+    }
     throw new TemplateError(`'in <string>' requires string as left operand, not ${typeName(item)}`);
   }
   if (container instanceof Dict) return container.has(item);

@@ -1,6 +1,6 @@
 // str() and repr() of a value, as Python writes them.
 
-import { TemplateError } from "./errors.js";
+import { step, TemplateError } from "./errors.js";
 import { EMPTY, Text } from "./text.js";
 import { Callable, Dict, DictView, Iterator, List, Namespace, Range, Tuple, Undefined, type Value } from "./values.js";
 
@@ -16,6 +16,7 @@ export function str(value: Value): Text {
 }
 
 export function repr(value: Value, depth = 0): Text {
+  step();
   if (depth > MAX_DEPTH) throw new TemplateError("values are nested too deeply to be shown");
   if (value instanceof Text) return quote(value);
   if (value instanceof List) return bracket("[", value.items, "]", depth);

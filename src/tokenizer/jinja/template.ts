@@ -2,7 +2,7 @@
 // continue, the generation tag, tojson without HTML escapes, raise_exception, strftime_now, and the sandbox that keeps values from
 // being changed. Renders what Python's jinja2 renders, or fails where it fails.
 
-import { TemplateError } from "./errors.js";
+import { spend, TemplateError } from "./errors.js";
 import { Evaluator } from "./evaluator.js";
 import { FILTERS } from "./filters.js";
 import { makeGlobals } from "./globals.js";
@@ -29,9 +29,12 @@ export class JinjaTemplate {
     for (const [name, value] of makeGlobals(now)) scope.set(name, value);
     for (const [name, value] of variables) scope.set(name, value);
     return guardStack(() => {
-      const out: Text[] = [];
-      new Evaluator().run(this.#nodes, scope, out);
-      return Text.join(out);
+      const evaluator = new Evaluator();
+      return spend(evaluator.budget, () => {
+        const out: Text[] = [];
+        evaluator.run(this.#nodes, scope, out);
+        return Text.join(out);
+      });
     });
   }
 }

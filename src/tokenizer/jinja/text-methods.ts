@@ -1,10 +1,10 @@
 // The methods of str.
 
 import { bind, indexOr, toText, trueOr } from "./arguments.js";
-import { type Budget, TemplateError } from "./errors.js";
+import { type Budget, make, scan, TemplateError } from "./errors.js";
 import { formatBraces, type Lookup } from "./format-braces.js";
 import { escapeMarkup } from "./markup.js";
-import { iterate, toIndex } from "./semantics.js";
+import { iterate, search, toIndex } from "./semantics.js";
 import { EMPTY, Text } from "./text.js";
 import { capitalize, lower, replace, split, splitLines, strip, unitRange, upper } from "./text-search.js";
 import { type Arguments, Dict, List, Tuple, typeName, type Value } from "./values.js";
@@ -34,6 +34,7 @@ function find(name: string, fromEnd: boolean, mustBeThere: boolean): Method {
     const [part, start, end] = bind(name, args, ["sub", "start", "end"], 1);
     const [from, to] = rangeOf(text, start, end);
     const { s } = toText(part, `${name}() argument`);
+    search(text.s, s);
     const within = text.s.slice(from, to);
     const at = fromEnd ? within.lastIndexOf(s) : within.indexOf(s);
     if (at < 0 && mustBeThere) throw new TemplateError("substring not found");
@@ -47,6 +48,7 @@ function hasAffix(name: string, test: (s: string, affix: string) => boolean): Me
     const [from, to] = rangeOf(text, start, end);
     const options = affix instanceof Tuple ? affix.items : [affix!];
     return options.some((option) => {
+      if (option instanceof Text) scan(option.s.length);
       if (option instanceof Text) return test(text.s.slice(from, to), option.s);
       throw new TemplateError(`${name} first arg must be str or a tuple of str, not ${typeName(option)}`);
     });
@@ -97,6 +99,7 @@ const test =
   (check: (s: string) => boolean): Method =>
   (text, args) => {
     bind("is", args, []);
+    scan(text.s.length * 4);
     return check(text.s);
   };
 
@@ -218,6 +221,7 @@ export const TEXT_METHODS: ReadonlyMap<string, Method> = new Map<string, Method>
         if (char !== "\t") return char;
         const width = size > 0 ? size - (column % size) : 0;
         column += width;
+        make(width);
         return " ".repeat(width);
       });
     },

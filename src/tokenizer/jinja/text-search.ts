@@ -1,5 +1,7 @@
 // Finding, cutting and replacing in Texts: what the methods of str are made of.
 
+import { scan, step } from "./errors.js";
+import { search } from "./semantics.js";
 import { isPythonSpace, Text, unitsOf } from "./text.js";
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: Python ends lines at these
@@ -19,17 +21,21 @@ export function unitRange(text: Text, start: number, end: number | null): [numbe
 }
 
 export function strip(text: Text, chars: Text | null, atStart: boolean, atEnd: boolean): Text {
-  const isStripped = chars === null ? isPythonSpace : (char: string) => [...chars.s].includes(char);
+  const set = chars === null ? null : new Set(chars.s);
+  if (chars !== null) step(chars.s.length);
+  const isStripped = set === null ? isPythonSpace : (char: string) => set.has(char);
   let from = 0;
   let to = text.s.length;
   while (atStart && from < to) {
     const char = String.fromCodePoint(text.s.codePointAt(from)!);
+    step();
     if (!isStripped(char)) break;
     from += char.length;
   }
   while (atEnd && to > from) {
     const isPair = to - from > 1 && /[\ud800-\udbff][\udc00-\udfff]/.test(text.s.slice(to - 2, to));
     const char = text.s.slice(isPair ? to - 2 : to - 1, to);
+    step();
     if (!isStripped(char)) break;
     to -= char.length;
   }
@@ -41,15 +47,18 @@ export function split(text: Text, separator: Text | null, limit: number, fromEnd
   if (separator === null) return splitSpaces(text, limit, fromEnd);
   const at: number[] = [];
   const { s } = separator;
+  search(text.s, s);
   const max = limit < 0 ? Number.POSITIVE_INFINITY : limit;
   if (fromEnd) {
     let end = text.s.length;
     while (at.length < max) {
       const found = end - s.length < 0 ? -1 : text.s.lastIndexOf(s, end - s.length);
       if (found < 0) break;
-      at.unshift(found);
+      step();
+      at.push(found);
       end = found;
     }
+    at.reverse();
   } else {
     for (let found = text.s.indexOf(s); found >= 0 && at.length < max; found = text.s.indexOf(s, found + s.length))
       at.push(found);
@@ -60,6 +69,7 @@ export function split(text: Text, separator: Text | null, limit: number, fromEnd
 function cut(text: Text, at: readonly number[], width: number): Text[] {
   const parts: Text[] = [];
   let start = 0;
+  step(at.length);
   for (const found of at) {
     parts.push(text.units(start, found));
     start = found + width;
@@ -80,6 +90,7 @@ function splitSpaces(text: Text, limit: number, fromEnd: boolean): Text[] {
     let at = fromEnd ? s.length - 1 : 0;
     while (fromEnd ? at >= 0 && !isPythonSpace(s[at]!) : at < s.length && !isPythonSpace(s[at]!))
       at += fromEnd ? -1 : 1;
+    step(Math.abs(at - (fromEnd ? s.length : 0)));
     parts.push(fromEnd ? rest.units(at + 1) : rest.units(0, at));
     rest = strip(fromEnd ? rest.units(0, Math.max(0, at)) : rest.units(at), null, !fromEnd, fromEnd);
   }
@@ -101,6 +112,7 @@ export function replace(text: Text, old: Text, by: Text, limit: number): Text {
 }
 
 export function splitLines(text: Text, keepsEnds: boolean): Text[] {
+  scan(text.s.length);
   const lines: Text[] = [];
   let start = 0;
   for (const match of text.s.matchAll(LINE_END)) {
@@ -114,6 +126,7 @@ export function splitLines(text: Text, keepsEnds: boolean): Text[] {
 
 /** Upper and lower case of a whole text, origins kept. */
 export function changeCase(text: Text, change: (s: string) => string): Text {
+  scan(text.s.length * 4);
   const whole = change(text.s);
   return whole.length === text.s.length ? new Text(whole, text.origins, text.isMarkup) : text.mapChars(change);
 }

@@ -4,6 +4,8 @@
 // Python counts code points, JavaScript UTF-16 units: positions in the public methods are code points, `s` and `origins` have one
 // unit per UTF-16 unit.
 
+import { make, scan, step } from "./errors.js";
+
 /** Origin of a character, one letter of `Text.origins`. */
 export const OWN = "t"; // the template's
 export const CONTENT = "c";
@@ -23,6 +25,12 @@ export class Text {
     this.isMarkup = isMarkup;
   }
 
+  /** `count` times the same character of the template's own. */
+  static run(char: string, count: number): Text {
+    make(char.length * count);
+    return Text.own(char.repeat(count));
+  }
+
   static own(s: string): Text {
     return new Text(s, OWN.repeat(s.length));
   }
@@ -32,12 +40,17 @@ export class Text {
   }
 
   static join(parts: readonly Text[], separator: Text = EMPTY): Text {
+    let length = separator.s.length * parts.length;
+    for (const part of parts) length += part.s.length;
+    make(length);
+    step(parts.length);
     if (separator.s === "") return new Text(parts.map((p) => p.s).join(""), parts.map((p) => p.origins).join(""));
     return new Text(parts.map((p) => p.s).join(separator.s), parts.map((p) => p.origins).join(separator.origins));
   }
 
   /** In code points. */
   get length(): number {
+    scan(this.s.length);
     return SURROGATE.test(this.s) ? [...this.s].length : this.s.length;
   }
 
@@ -46,12 +59,14 @@ export class Text {
   }
 
   concat(other: Text): Text {
+    make(this.s.length + other.s.length);
     return new Text(this.s + other.s, this.origins + other.origins, this.isMarkup);
   }
 
   /** By UTF-16 units, which must not cut a character. */
   units(start: number, end = this.s.length): Text {
     if (start === 0 && end === this.s.length) return this;
+    scan(end - start);
     return new Text(this.s.slice(start, end), this.origins.slice(start, end), this.isMarkup);
   }
 
@@ -74,7 +89,9 @@ export class Text {
     let origins = "";
     let at = 0;
     for (const char of this.s) {
+      step();
       const changed = change(char);
+      if (changed.length > 16) make(changed.length);
       s += changed;
       origins += this.origins[at]!.repeat(changed.length);
       at += char.length;
@@ -83,6 +100,7 @@ export class Text {
   }
 
   repeat(count: number): Text {
+    make(this.s.length * count);
     return new Text(this.s.repeat(count), this.origins.repeat(count), this.isMarkup);
   }
 }
@@ -91,6 +109,7 @@ export const EMPTY = new Text("", "");
 
 /** The position in UTF-16 units of a code point's position. */
 export function unitsOf(s: string, codePoints: number): number {
+  scan(s.length);
   if (!SURROGATE.test(s)) return Math.min(codePoints, s.length);
   let units = 0;
   for (let n = 0; n < codePoints && units < s.length; n++) units += s.codePointAt(units)! > 0xffff ? 2 : 1;

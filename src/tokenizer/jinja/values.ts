@@ -1,7 +1,7 @@
 // What a template computes with, in Python's types: None is null, bool is boolean, int is bigint, float is number, str is Text,
 // and the classes below are the rest.
 
-import { TemplateError } from "./errors.js";
+import { make, scan, step, TemplateError } from "./errors.js";
 import { CONTENT, Text } from "./text.js";
 
 export type Value =
@@ -24,6 +24,8 @@ export class List {
   readonly items: Value[];
 
   constructor(items: Value[]) {
+    make(items.length);
+    step(items.length / 8);
     this.items = items;
   }
 }
@@ -34,6 +36,8 @@ export class Tuple {
 
   /** `fields`: names of a named tuple's items. */
   constructor(items: readonly Value[], fields: readonly string[] = []) {
+    make(items.length);
+    step(items.length / 8);
     this.items = items;
     this.fields = fields;
   }
@@ -73,6 +77,7 @@ export class Dict {
   }
 
   entries(): [Value, Value][] {
+    step(this.#entries.size);
     return [...this.#entries.values()];
   }
 
@@ -205,13 +210,18 @@ export class Namespace extends Opaque {
 }
 
 function hashOf(key: Value): string {
-  if (key instanceof Text) return `s${key.s}`;
+  step();
+  if (key instanceof Text) {
+    scan(key.s.length);
+    return `s${key.s}`;
+  }
   if (key === null) return "None";
   if (typeof key === "boolean") return key ? "n1" : "n0";
   if (typeof key === "bigint") return `n${key}`;
   if (typeof key === "number") return Number.isInteger(key) ? `n${BigInt(key)}` : `n${key}`;
   if (key instanceof Tuple) {
     const parts = key.items.map(hashOf);
+    make(parts.reduce((sum, part) => sum + part.length + 8, 0));
     return `(${parts.map((part) => `${part.length}:${part}`).join("")})`; // by length: quoting would double what is nested
   }
   if (key instanceof Undefined) return "undefined";
