@@ -51,6 +51,13 @@ export interface ServerConfig {
   readonly modelMemoryMb: number | null;
   /** Web origins that may call the server from a browser; * is all. Default: none. */
   readonly corsOrigin: readonly string[];
+  /**
+   * Let pages and apps of this machine call the server from a browser: http://localhost on any port, vscode-webview:, app:,
+   * tauri:. Default: false.
+   */
+  readonly devOrigins: boolean;
+  /** Refuse fields that are not known, which are otherwise ignored and named in the log once. Default: false. */
+  readonly strictFields: boolean;
   /** Largest request body, in MiB. Default: 4. */
   readonly maxBodyMb: number;
   /** Longest prompt. Default: what the context holds. */
@@ -134,6 +141,16 @@ export const SERVER_OPTIONS = {
     type: "list",
     default: [],
     help: "web origins that may call the server from a browser; * is all",
+  },
+  devOrigins: {
+    type: "boolean",
+    default: false,
+    help: "let pages and apps of this machine call the server from a browser: http://localhost on any port, vscode-webview:, app:, tauri:",
+  },
+  strictFields: {
+    type: "boolean",
+    default: false,
+    help: "refuse fields that are not known, which are otherwise ignored and named in the log once",
   },
   maxBodyMb: { type: "number", min: 0.001, max: 1024, default: 4, help: "largest request body, in MiB" },
   maxPromptTokens: {

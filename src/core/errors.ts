@@ -17,11 +17,11 @@ interface ErrorRow {
 export const ERRORS = {
   // --- request: the caller's fault, names the parameter ---------------------------------------------------------
   empty_prompt: { kind: "request", param: "prompt", message: "The prompt is empty; give at least one token." },
-  prompt_too_long: {
+  context_length_exceeded: {
     kind: "request",
     param: "prompt",
     message:
-      "The prompt has {value} tokens; this model's context holds {limit}, at least one of them for the answer. Shorten the prompt.",
+      "The prompt has {value} tokens; this model's maximum context length is {limit} tokens, at least one of them for the answer. Shorten the prompt.",
   },
   text_too_long: {
     kind: "request",
@@ -42,6 +42,11 @@ export const ERRORS = {
   },
   invalid_value: { kind: "request", message: "{param} is {value}; it must be {expected}." },
   unknown_field: { kind: "request", message: "Unknown option {param}. Known options: {known}." },
+  thread_unsupported_request: {
+    kind: "request",
+    param: "thread",
+    message: "Conversations are not kept here; send the whole of it with every request.",
+  },
   task_unsupported: { kind: "request", param: "model", message: "The model {model} cannot {task}: {reason}" },
   no_chat_template: {
     kind: "request",
@@ -105,6 +110,10 @@ export const ERRORS = {
     kind: "format",
     message:
       "{file}: nothing in {architecture} reads tensor {tensor}. The checkpoint was made for another forward than this architecture's.",
+  },
+  adapter_unfit: {
+    kind: "format",
+    message: "{file}: tensor {tensor} cannot be used: {reason}. Every tensor of an adapter must fit the base model.",
   },
   unsupported_architecture: {
     kind: "format",

@@ -1,8 +1,10 @@
 // Anthropic's conversations as OpenAI's: results of tools are messages of their own there, thinking is a field of a message.
 
-import { endsWithAnswer } from "./chat-plan.js";
+import type { ConstraintSpec } from "../grammar/constraint.js";
+import { endsWithAnswer, jsonFormat } from "./chat-plan.js";
 import type { AnthropicConversation, MessagesBody } from "./schemas/anthropic.js";
 import type { ChatBody } from "./schemas/chat.js";
+import type { HostedTool } from "./schemas/tools.js";
 
 type Message = ChatBody["messages"][number];
 type Block = Exclude<AnthropicConversation["messages"][number]["content"], string>[number];
@@ -29,18 +31,37 @@ export function chatOfConversation(body: AnthropicConversation): ChatBody {
     model: body.model,
     messages,
     continue_final_message: endsWithAnswer(messages),
-    tools: body.tools?.map(({ name, description, input_schema }) => ({
-      type: "function" as const,
-      function: { name, parameters: input_schema, ...(description === undefined ? {} : { description }) },
-    })),
+    tools: body.tools?.map(toolOf),
     ...(thinking == null ? {} : { chat_template_kwargs: { enable_thinking: thinking.type !== "disabled" } }),
   };
 }
 
+function toolOf(tool: NonNullable<AnthropicConversation["tools"]>[number]): NonNullable<ChatBody["tools"]>[number] {
+  if (!isCustom(tool)) return { type: tool.type };
+  const { name, description, input_schema: parameters } = tool;
+  return { type: "function", function: { name, parameters, ...(description === undefined ? {} : { description }) } };
+}
+
+type Tool = NonNullable<AnthropicConversation["tools"]>[number];
+
+function isCustom(tool: Tool): tool is Exclude<Tool, HostedTool> {
+  return tool.type == null || tool.type === "custom";
+}
+
+export function formatOfMessages({ output_config, output_format }: AnthropicConversation): ConstraintSpec | null {
+  if (output_config?.format != null) return jsonFormat(output_config.format.schema, "output_config.format.schema");
+  return output_format == null ? null : jsonFormat(output_format.schema, "output_format.schema");
+}
+
+/** Claude Code's first line, different in every session and conversation: the prefix cache would share nothing behind it. */
+const BILLING = /^x-anthropic-billing-header:[^\n]*\n*/;
+
 function systemOf(system: AnthropicConversation["system"]): Message[] {
   if (system == null || system.length === 0) return [];
-  const content = typeof system === "string" ? system : system.map((part) => part.text).join("\n");
-  return [{ role: "system", content }];
+  const texts = typeof system === "string" ? [system] : system.map((part) => part.text);
+  texts[0] = texts[0]!.replace(BILLING, "");
+  const content = (texts[0] === "" ? texts.slice(1) : texts).join("\n");
+  return content === "" ? [] : [{ role: "system", content }];
 }
 
 function messagesOf({ role, content }: AnthropicConversation["messages"][number]): Message[] {
@@ -61,7 +82,10 @@ function messagesOf({ role, content }: AnthropicConversation["messages"][number]
 
 function resultOf(block: Extract<Block, { type: "tool_result" }>): Message {
   const { content = "" } = block;
-  const text = typeof content === "string" ? content : content.map((part) => part.text).join("\n");
+  const text =
+    typeof content === "string"
+      ? content
+      : content.map((part) => (part.type === "text" ? part.text : part.tool_name)).join("\n");
   return { role: "tool", tool_call_id: block.tool_use_id, content: text };
 }
 

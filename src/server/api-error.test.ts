@@ -55,6 +55,7 @@ test("an error says which field is at fault as bodies name it; what is not ours 
         code: "invalid_value",
       },
     },
+    excess: null,
   });
   assert.equal(toHttpError(new RequestError("invalid_value", { param: "salt" })).body.error.param, "cache_salt");
   assert.equal(toHttpError(new RequestError("aborted")).body.error.param, null);
@@ -63,6 +64,7 @@ test("an error says which field is at fault as bodies name it; what is not ours 
     status: 404,
     headers: { allow: "GET" },
     body: { error: { message: "gone", type: "not_found_error", param: "maxTokens", code: "not_found" } },
+    excess: null,
   });
   for (const thrown of [new Error("/home/me"), "text", null])
     assert.deepEqual(toHttpError(thrown).body.error, {

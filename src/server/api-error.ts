@@ -13,21 +13,36 @@ export interface ErrorBody {
   };
 }
 
+/** By how much a prompt is too long: agents read it, and shorten the conversation. */
+export interface PromptExcess {
+  readonly tokens: number;
+  /** What a prompt may have. */
+  readonly limit: number;
+  /** It was not counted to its end. */
+  readonly isLeast: boolean;
+}
+
 /** An error that the server finds itself: authentication, routes, bodies. Its code is in the table of all errors. */
 export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly param: string | null;
   readonly headers: Readonly<Record<string, string>>;
+  readonly excess: PromptExcess | null;
 
   constructor(
     code: ErrorCode,
     message: string,
-    options: { param?: string | null; headers?: Readonly<Record<string, string>> } = {},
+    options: {
+      param?: string | null;
+      headers?: Readonly<Record<string, string>>;
+      excess?: PromptExcess;
+    } = {},
   ) {
     super(message);
     this.code = code;
     this.param = options.param ?? null;
     this.headers = options.headers ?? {};
+    this.excess = options.excess ?? null;
   }
 }
 
@@ -35,11 +50,12 @@ export interface HttpError {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: ErrorBody;
+  readonly excess: PromptExcess | null;
 }
 
 export function toHttpError(error: unknown): HttpError {
   if (error instanceof ApiError)
-    return httpError(statusOf(error.code), error.code, error.message, error.param, error.headers);
+    return httpError(statusOf(error.code), error.code, error.message, error.param, error.headers, error.excess);
   if (error instanceof PagodaError) {
     const param = error.param === undefined ? null : apiName(error.param);
     return httpError(statusOf(error.code), error.code, inApiNames(error.message), param, headersOf(error));
@@ -54,8 +70,9 @@ function httpError(
   message: string,
   param: string | null,
   headers: Readonly<Record<string, string>>,
+  excess: PromptExcess | null = null,
 ): HttpError {
-  return { status, headers, body: { error: { message, type: typeOf(status), param, code } } };
+  return { status, headers, body: { error: { message, type: typeOf(status), param, code } }, excess };
 }
 
 const STATUS_OF_KIND: Readonly<Record<ErrorKind, number>> = {

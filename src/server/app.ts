@@ -8,7 +8,7 @@ import { ApiError, type ErrorBody, toHttpError } from "./api-error.js";
 import { authenticate } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { openApiDocument } from "./openapi.js";
-import { originGuard } from "./origin-guard.js";
+import { isAllowed, originGuard } from "./origin-guard.js";
 import type { Route } from "./route.js";
 import { countTokens, messages } from "./routes/anthropic.js";
 import { chatCompletions } from "./routes/chat-completions.js";
@@ -73,17 +73,17 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
     c.set("server", context);
     c.set("log", context.log.child({ requestId }));
     c.set("facts", {});
-    c.header("x-request-id", requestId);
     const startMs = performance.now();
     await next();
+    c.res.headers.set("x-request-id", requestId); // now: streams and files make their responses themselves
     context.house.leave(c);
     logResponse(c, performance.now() - startMs);
   });
-  if (context.config.corsOrigin.length > 0) {
-    const isAll = context.config.corsOrigin.includes("*");
-    app.use(
-      cors({ origin: isAll ? "*" : [...context.config.corsOrigin], exposeHeaders: ["x-request-id", "retry-after"] }),
-    );
+  const { corsOrigin, devOrigins } = context.config;
+  if (corsOrigin.length > 0 || devOrigins) {
+    const allowed = (origin: string): string | null => (isAllowed(origin, context.config) ? origin : null);
+    const origin = corsOrigin.includes("*") ? "*" : allowed;
+    app.use(cors({ origin, exposeHeaders: ["x-request-id", "retry-after"] }));
   }
 
   const isOurs = originGuard(context.config);
@@ -104,12 +104,14 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
   else app.get("/openapi.json", guard, describe);
 
   app.notFound((c) => {
-    const file = c.req.method === "GET" ? staticFile(c.req.path) : null;
+    const isGet = c.req.method === "GET" || c.req.method === "HEAD";
+    const file = isGet ? staticFile(c.req.path) : null;
     if (file !== null) return file;
+    if (isGet && c.req.path === "/") return c.text("Pagoda is running");
     const known = routes.find((route) => route.path === c.req.path);
     const error =
       known === undefined
-        ? new ApiError("not_found", `There is no ${c.req.method} ${c.req.path} here. /openapi.json lists what is.`)
+        ? new ApiError("not_found", `There is no ${c.req.method} ${c.req.path} here. ${hintFor(routes, c.req.path)}`)
         : new ApiError("method_not_allowed", `${c.req.path} takes ${known.method.toUpperCase()}.`, {
             headers: { allow: known.method.toUpperCase() },
           });
@@ -117,6 +119,15 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
   });
   app.onError((error, c) => errorResponse(c, error));
   return app;
+}
+
+/** Base URLs are written with /v1 for some clients and without it for others: who has it wrong is told. */
+function hintFor(routes: readonly Route[], path: string): string {
+  const isThere = (other: string): boolean => routes.some((route) => route.path === other);
+  if (isThere(`/v1${path}`)) return `It is at /v1${path}: let the client's base URL end with /v1.`;
+  if (path.startsWith("/v1/") && isThere(path.slice(3)))
+    return `It is at ${path.slice(3)}: take /v1 from the client's base URL.`;
+  return "/openapi.json lists what is.";
 }
 
 function errorResponse(c: Context<AppEnv>, error: unknown): Response {

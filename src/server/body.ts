@@ -3,11 +3,13 @@
 
 import type { Context } from "hono";
 import type { z } from "zod";
+import type { ErrorCode } from "../core/errors.js";
 import { ApiError } from "./api-error.js";
 import { readBounded } from "./bounded-body.js";
 import type { AppEnv } from "./context.js";
 import { type Excess, JsonShape } from "./json-shape.js";
-import { MAX_CHARS_PER_TOKEN } from "./prompt.js";
+import { parseKnown } from "./known-fields.js";
+import { MAX_CHARS_PER_TOKEN, tooLongAtLeast } from "./prompt.js";
 
 const JSON_LIMITS = { depth: 200, containers: 100_000 };
 /** An escape such as \u0041. */
@@ -20,7 +22,7 @@ export async function readJson<S extends z.ZodType>(
   schema: S,
   { takesLongTexts = false } = {},
 ): Promise<z.output<S>> {
-  requireJson(c.req.header("content-type"), c.req.header("content-encoding"));
+  requireJson(c);
   const { maxContext } = c.get("server").house;
   const string = takesLongTexts ? Number.POSITIVE_INFINITY : maxContext * MAX_CHARS_PER_TOKEN * MAX_BYTES_PER_CHAR;
   const shape = new JsonShape({ ...JSON_LIMITS, string });
@@ -35,22 +37,23 @@ export async function readJson<S extends z.ZodType>(
     const reason = error instanceof SyntaxError ? error.message : "it is not valid UTF-8";
     throw new ApiError("invalid_json", `The body is not JSON: ${reason}`);
   }
-  const parsed = schema.safeParse(value);
-  if (parsed.success) {
-    // From here on the request is the model's it names: its engine, its template, its tools.
-    const { model } = parsed.data as { model?: string };
-    c.set("server", await c.get("server").house.contextFor(model, c));
-    return parsed.data;
-  }
-  throw invalidField(parsed.error.issues[0]!);
+  const parsed = parseKnown(schema, value, { isStrict: c.get("server").config.strictFields });
+  if ("issue" in parsed) throw invalidField(parsed.issue, parsed.unknown);
+  noteIgnored(c, parsed.unknown);
+  // From here on the request is the model's it names: its engine, its template, its tools.
+  const { model } = parsed.data as { model?: string };
+  c.set("server", await c.get("server").house.contextFor(model, c));
+  return parsed.data;
+}
+
+/** Tells the operator of what clients ask for in vain, once each. */
+export function noteIgnored(c: Context<AppEnv>, fields: readonly string[]): void {
+  const unseen = c.get("server").seenFields.add(c.req.path, fields);
+  if (unseen.length > 0) c.get("log").warn({ path: c.req.path, fields: unseen }, "ignored: not known here");
 }
 
 function tooMuch({ limit, field: param }: Excess, maxBytes: number, maxContext: number): ApiError {
-  const where = param === null ? "the body" : `"${param}"`;
-  if (limit === "string") {
-    const message = `A text in ${where} has more than ${maxBytes} bytes, more than a context of ${maxContext} tokens can hold. Shorten it.`;
-    return new ApiError("prompt_too_long", message, { param });
-  }
+  if (limit === "string") return tooLongAtLeast(maxBytes / MAX_BYTES_PER_CHAR, maxContext, param);
   const message =
     limit === "depth"
       ? `The body is nested deeper than ${JSON_LIMITS.depth} levels.`
@@ -58,10 +61,15 @@ function tooMuch({ limit, field: param }: Excess, maxBytes: number, maxContext: 
   return new ApiError("invalid_json", message, { param });
 }
 
-/** Any other type can be sent by any web page without asking first. */
-function requireJson(type: string | undefined, encoding: string | undefined): void {
+/**
+ * Any other type can be sent by any web page without asking first; but a browser says where such a request comes from, and what says
+ * nothing of it is no browser (`curl -d`, as in every example of Ollama's).
+ */
+function requireJson(c: Context<AppEnv>): void {
+  const [type, encoding] = [c.req.header("content-type"), c.req.header("content-encoding")];
+  const isOfPage = c.req.header("origin") !== undefined || c.req.header("sec-fetch-site") !== undefined;
   const show = (value: string | undefined): string => (value === undefined ? "none" : JSON.stringify(value));
-  if (type === undefined || !/^application\/([\w.+-]+\+)?json\s*(;|$)/i.test(type)) {
+  if (isOfPage && (type === undefined || !/^application\/([\w.+-]+\+)?json\s*(;|$)/i.test(type))) {
     const message = `The content type is ${show(type)}; send the body as application/json.`;
     throw new ApiError("unsupported_media_type", message, { headers: { accept: "application/json" } });
   }
@@ -87,15 +95,22 @@ function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   return best;
 }
 
-function invalidField(outer: z.core.$ZodIssue): ApiError {
+const MAX_OTHERS = 5;
+
+/** `others`: unknown fields beside it, one of which may be the missing one misspelt. */
+function invalidField(outer: z.core.$ZodIssue, others: readonly string[]): ApiError {
   const issue = deepest(outer);
   const path = issue.path.map(String);
   const unknown = issue.code === "unrecognized_keys" ? issue.keys[0] : undefined;
   if (unknown !== undefined) path.push(unknown);
   const param = path.join(".") || null;
+  const beside = others.slice(0, MAX_OTHERS).map((name) => name.slice(0, 80));
+  const hint = beside.length === 0 ? "" : ` (not known here: ${beside.join(", ")})`;
+  if (issue.code === "custom" && issue.params?.code !== undefined)
+    return new ApiError(issue.params.code as ErrorCode, issue.message, { param });
   const message =
     unknown === undefined
-      ? `${param ?? "The body"}: ${issue.message}`
+      ? `${param ?? "The body"}: ${issue.message}${hint}`
       : `${param} is not a field of this request. Leave it out, or check its spelling.`;
   return new ApiError(unknown === undefined ? "invalid_value" : "unknown_field", message, { param });
 }

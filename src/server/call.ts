@@ -22,7 +22,7 @@ export class Call {
 
   constructor(c: Context<AppEnv>, idPrefix: string) {
     // Not the client's own request id: two requests may carry the same.
-    this.id = `${idPrefix}-${randomUUID().replaceAll("-", "")}`;
+    this.id = `${idPrefix}${randomUUID().replaceAll("-", "")}`;
     this.client = clientOf(c);
     this.#context = c.get("server");
     this.#facts = c.get("facts");

@@ -7,6 +7,7 @@ import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { AnswerOptions } from "./answer.js";
 import { planAnswer } from "./answer-plan.js";
 import { ApiError } from "./api-error.js";
+import { noteIgnored } from "./body.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { checkModel, saltOf, toChatMessages, tokenizeChat } from "./prompt.js";
 import type { ChatBody, ChatTool } from "./schemas/chat.js";
@@ -35,6 +36,7 @@ export async function planChat(
   c: Context<AppEnv>,
   body: ChatBody,
   format: ConstraintSpec | null = null,
+  { isCounted = false } = {},
 ): Promise<ChatPlan> {
   const context = c.get("server");
   checkModel(context, body.model);
@@ -47,25 +49,24 @@ export async function planChat(
     const message = "add_generation_prompt is only supported as the opposite of continue_final_message.";
     throw new ApiError("invalid_value", message, { param: "add_generation_prompt" });
   }
-  const sampling = samplingOptions(body);
+  const asked = body.max_completion_tokens ?? body.max_tokens;
+  const maxTokens = asked === -1 ? null : asked;
+  const sampling = samplingOptions({ ...body, max_tokens: maxTokens });
   const choice = toolChoiceOf(context, body);
+  noteIgnored(c, leftOut(body));
   const constraint = choice.forced ?? format ?? sampling.constraint;
-  const { text, ids } = await tokenizeChat(c, toChatMessages(body.messages), {
+  const template = {
     ...(choice.tools.length === 0 ? {} : { tools: choice.tools }),
     continueFinalMessage: isContinued,
-    templateArgs: {
-      ...(body.reasoning_effort == null ? {} : { reasoning_effort: body.reasoning_effort }),
-      ...body.chat_template_kwargs,
-    },
-  });
-  const maxTokens = body.max_completion_tokens ?? body.max_tokens;
+    templateArgs: templateArgsOf(body),
+  };
+  const { text, ids } = await tokenizeChat(c, toChatMessages(body.messages), template, { isCounted });
   const constrained = choice.forced !== undefined ? "forced call" : constraint !== undefined ? "text" : "no";
   const plan = planAnswer(context, text, choice.tools, constrained);
   return {
     prompt: ids,
     options: {
       ...sampling,
-      ...(maxTokens == null ? {} : { maxTokens }),
       ...(body.logprobs === true ? { logprobs: body.top_logprobs ?? 0 } : {}),
       ...(constraint === undefined ? {} : { constraint }),
       ...plan.options,
@@ -73,6 +74,27 @@ export async function planChat(
     },
     answer: plan.answer,
   };
+}
+
+/** Thinking and effort, by whichever name a client has for them; what it says to the template itself counts most. */
+function templateArgsOf(body: ChatBody): Record<string, unknown> {
+  const effort = body.reasoning_effort ?? body.reasoning?.effort;
+  const type = body.thinking?.type;
+  const thinks = body.enable_thinking ?? body.reasoning?.enabled ?? (type == null ? null : type !== "disabled");
+  return {
+    ...(effort == null ? {} : { reasoning_effort: effort }),
+    ...(thinks === null ? {} : { enable_thinking: thinks }),
+    ...body.chat_template_kwargs,
+  };
+}
+
+function leftOut({ tools }: ChatBody): string[] {
+  const hosted = (tools ?? []).filter((tool) => !isFunction(tool));
+  return [...new Set(hosted.map(({ type }) => `tools of type ${type}`))];
+}
+
+function isFunction(tool: NonNullable<ChatBody["tools"]>[number]): tool is ChatTool {
+  return tool.type === "function";
 }
 
 /** The tools the model is shown, and the constraint when the choice is forced. */
@@ -103,7 +125,8 @@ interface Allowed {
 }
 
 function allowedTools(body: ChatBody): Allowed {
-  const offered = body.tools ?? body.functions?.map((fn): ChatTool => ({ type: "function", function: fn })) ?? [];
+  const offered =
+    body.tools?.filter(isFunction) ?? body.functions?.map((fn): ChatTool => ({ type: "function", function: fn })) ?? [];
   const choice = body.tool_choice ?? legacyChoice(body);
   const isParallel = body.parallel_tool_calls !== false && body.functions == null;
   if (choice === "none") return { offered, tools: [], choice: "none", isRequired: false, isParallel };

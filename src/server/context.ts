@@ -12,6 +12,7 @@ import type { ModelHouse } from "./model-house.js";
 import type { Owners } from "./owners.js";
 import type { ReasoningTags } from "./reasoning.js";
 import type { ResponseStore } from "./response-store.js";
+import type { SeenFields } from "./seen-fields.js";
 import type { ToolFormat } from "./tools/tool-format.js";
 
 export interface ServerContext {
@@ -23,6 +24,8 @@ export interface ServerContext {
   readonly calls: Set<Call>;
   readonly owners: Owners;
   readonly responses: ResponseStore;
+  /** Unknown fields that the log has named. */
+  readonly seenFields: SeenFields;
   /** All models of the server; this context is one's. */
   readonly house: ModelHouse;
   readonly metrics: ServerMetrics;

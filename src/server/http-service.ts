@@ -22,6 +22,7 @@ import { Owners } from "./owners.js";
 import { measureProcess } from "./process-metrics.js";
 import { ResponseStore } from "./response-store.js";
 import type { Route } from "./route.js";
+import { SeenFields } from "./seen-fields.js";
 import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
 
 const LAST_WORDS_MS = 250;
@@ -46,6 +47,7 @@ export class HttpService {
       gate: new Gate(config),
       owners: new Owners(),
       responses: new ResponseStore(),
+      seenFields: new SeenFields(),
       keys: new KeyRing(config.apiKey, config.adminKey),
       log: logger,
       startedMs: Date.now(),

@@ -7,10 +7,10 @@ import type { ServerConfig } from "../config/server-config.js";
 import { ApiError } from "./api-error.js";
 import type { AppEnv } from "./context.js";
 
-type GuardOptions = Pick<ServerConfig, "host" | "allowedHost" | "corsOrigin">;
+type GuardOptions = Pick<ServerConfig, "host" | "allowedHost" | "corsOrigin" | "devOrigins">;
 
 /** null: the server listens on more than this machine, where any name may be its own. */
-export function originGuard({ host, allowedHost, corsOrigin }: GuardOptions): MiddlewareHandler<AppEnv> | null {
+export function originGuard({ host, allowedHost, ...pages }: GuardOptions): MiddlewareHandler<AppEnv> | null {
   if (!isLoopback(host)) return null;
   return async (c, next) => {
     const given = c.req.header("host") ?? "";
@@ -20,12 +20,27 @@ export function originGuard({ host, allowedHost, corsOrigin }: GuardOptions): Mi
       throw new ApiError("host_not_allowed", message);
     }
     const origin = c.req.header("origin");
-    if (origin !== undefined && !isOwn(origin, given) && !corsOrigin.includes(origin) && !corsOrigin.includes("*")) {
-      const message = `Pages of ${JSON.stringify(origin)} may not use this server. Allow them with --cors-origin.`;
+    if (origin !== undefined && !isOwn(origin, given) && !isAllowed(origin, pages)) {
+      const message = `Pages of ${JSON.stringify(origin)} may not use this server. Allow them with --cors-origin, or those of this machine with --dev-origins.`;
       throw new ApiError("origin_not_allowed", message);
     }
     await next();
   };
+}
+
+/** Pages that CORS lets in. */
+export function isAllowed(
+  origin: string,
+  { corsOrigin, devOrigins }: Pick<ServerConfig, "corsOrigin" | "devOrigins">,
+): boolean {
+  return corsOrigin.includes("*") || corsOrigin.includes(origin) || (devOrigins && isOfThisMachine(origin));
+}
+
+/** A page that this machine serves, or an app that has pages of its own: an editor's panel, a desktop app. */
+function isOfThisMachine(origin: string): boolean {
+  if (/^(vscode-webview|vscode-file|app|tauri|capacitor):\/\//.test(origin)) return true;
+  const name = /^https?:\/\//.test(origin) ? hostnameOf(origin) : null;
+  return name !== null && isLoopback(name);
 }
 
 function isOwn(origin: string, host: string): boolean {

@@ -1,7 +1,6 @@
 // From a request's messages or text to token ids, within limits that are checked before any long work is done.
 
 import type { Context } from "hono";
-import { RequestError } from "../core/errors.js";
 import type { ChatMessage, TemplateOptions } from "../engine/types.js";
 import type { EncodeOptions } from "../tokenizer/tokenizer.js";
 import { ApiError } from "./api-error.js";
@@ -49,20 +48,23 @@ function textOf(content: ChatBody["messages"][number]["content"], param: string)
     .join("\n");
 }
 
+/** `isCounted`: only how many tokens it has is asked for, which may be more than the context holds. */
 export async function tokenizeChat(
   c: Context<AppEnv>,
   messages: readonly ChatMessage[],
   options: TemplateOptions,
+  { isCounted = false } = {},
 ): Promise<{ text: string; ids: number[] }> {
   const context = c.get("server");
   // Before it is rendered too: what a template does with megabytes of text holds up everybody.
-  checkTextLength(
-    context,
-    messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0),
-    "messages",
-  );
+  const length = messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0);
+  if (!isCounted) checkTextLength(context, length, "messages");
   const { text, content } = context.engine.renderPrompt(messages, options);
-  return { text, ids: await tokenizeText(c, text, { addSpecialTokens: false, content }, "messages") };
+  const encoding = { addSpecialTokens: false, content };
+  const ids = isCounted
+    ? await context.engine.tokenizeAside(text, encoding, c.req.raw.signal)
+    : await tokenizeText(c, text, encoding, "messages");
+  return { text, ids };
 }
 
 /** Long texts elsewhere: other requests of this thread go on. */
@@ -82,9 +84,17 @@ export async function tokenizeText(
 
 function checkTextLength({ engine }: ServerContext, length: number, param: string): void {
   const { maxContext } = engine.model;
-  if (length <= maxContext * MAX_CHARS_PER_TOKEN) return;
-  const message = `The prompt has ${length} characters, more than this model's context of ${maxContext} tokens can hold. Shorten the prompt.`;
-  throw new ApiError("prompt_too_long", message, { param });
+  if (length > maxContext * MAX_CHARS_PER_TOKEN) throw tooLongAtLeast(length, maxContext, param);
+}
+
+/** Of a text that is not tokenised: it has at least so many characters, more than the context can hold. */
+export function tooLongAtLeast(chars: number, maxContext: number, param: string | null): ApiError {
+  const tokens = Math.floor(chars / MAX_CHARS_PER_TOKEN) + 1;
+  const message = `The prompt has at least ${tokens} tokens; this model's maximum context length is ${maxContext} tokens. Shorten the prompt.`;
+  return new ApiError("context_length_exceeded", message, {
+    param,
+    excess: { tokens, limit: maxContext, isLeast: true },
+  });
 }
 
 /** `leastAnswer`: tokens for which there must be room after it. */
@@ -95,13 +105,18 @@ export function checkPromptLength(
   leastAnswer: 0 | 1 = 1,
 ): void {
   const { maxContext } = engine.model;
-  if (length + leastAnswer > maxContext)
-    throw new RequestError("prompt_too_long", { value: length, limit: maxContext, param });
+  const refuse = (limit: number, message: string): never => {
+    throw new ApiError("context_length_exceeded", message, {
+      param,
+      excess: { tokens: length, limit, isLeast: false },
+    });
+  };
+  if (length + leastAnswer > maxContext) {
+    const room = leastAnswer === 0 ? "" : ", at least one of them for the answer";
+    const message = `The prompt has ${length} tokens; this model's maximum context length is ${maxContext} tokens${room}. Shorten the prompt.`;
+    refuse(maxContext - leastAnswer, message);
+  }
   const limit = config.maxPromptTokens;
-  if (limit === null || length <= limit) return;
-  throw new ApiError(
-    "prompt_too_long",
-    `The prompt has ${length} tokens; this server takes ${limit}. Shorten the prompt.`,
-    { param },
-  );
+  if (limit !== null && length > limit)
+    refuse(limit, `The prompt has ${length} tokens; this server takes ${limit}. Shorten the prompt.`);
 }

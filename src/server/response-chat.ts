@@ -5,7 +5,7 @@ import type { ConstraintSpec } from "../grammar/constraint.js";
 import { ApiError } from "./api-error.js";
 import { jsonFormat } from "./chat-plan.js";
 import type { ChatBody } from "./schemas/chat.js";
-import type { InputItem, ResponseBody } from "./schemas/responses.js";
+import type { FunctionTool, InputItem, Namespace, ResponseBody } from "./schemas/responses.js";
 
 type Message = ChatBody["messages"][number];
 
@@ -40,18 +40,49 @@ export function chatOfResponse(body: ResponseBody, items: readonly InputItem[]):
     seed: body.seed,
     cache_salt: body.cache_salt,
     ...(wantsLogprobs ? { logprobs: true, top_logprobs: body.top_logprobs ?? 0 } : {}),
-    tools: body.tools?.map(({ name, description, parameters }) => ({
-      type: "function" as const,
-      function: {
-        name,
-        ...(description == null ? {} : { description }),
-        ...(parameters == null ? {} : { parameters }),
-      },
-    })),
+    tools: body.tools?.flatMap((tool) => toolsOf(tool)),
     ...(body.tool_choice == null ? {} : { tool_choice: choiceOf(body.tool_choice) }),
     parallel_tool_calls: body.parallel_tool_calls,
     reasoning_effort: body.reasoning?.effort,
   };
+}
+
+type Tool = NonNullable<ResponseBody["tools"]>[number];
+
+function toolsOf(tool: Tool, namespace?: string): NonNullable<ChatBody["tools"]> {
+  if (isNamespace(tool)) return tool.tools.flatMap((inner) => toolsOf(inner, tool.name));
+  if (!isFunction(tool)) return [{ type: tool.type }];
+  const { name, description, parameters } = tool;
+  const fn = {
+    name: qualified(name, namespace),
+    ...(description == null ? {} : { description }),
+    ...(parameters == null ? {} : { parameters }),
+  };
+  return [{ type: "function", function: fn }];
+}
+
+function isFunction(tool: Tool): tool is FunctionTool {
+  return tool.type === "function";
+}
+
+function isNamespace(tool: Tool): tool is Namespace {
+  return tool.type === "namespace";
+}
+
+/** How the model is told of a tool in a namespace: one name for both. */
+function qualified(name: string, namespace: string | null | undefined): string {
+  return namespace == null || namespace === "" ? name : `${namespace}${namespace.endsWith("__") ? "" : "__"}${name}`;
+}
+
+/** What the client calls a tool by whose name the model called. */
+export function clientNames({ tools }: ResponseBody): ReadonlyMap<string, { name: string; namespace: string }> {
+  const names = new Map<string, { name: string; namespace: string }>();
+  for (const tool of tools ?? []) {
+    if (!isNamespace(tool)) continue;
+    for (const inner of tool.tools)
+      if (isFunction(inner)) names.set(qualified(inner.name, tool.name), { name: inner.name, namespace: tool.name });
+  }
+  return names;
 }
 
 function choiceOf(choice: NonNullable<ResponseBody["tool_choice"]>): NonNullable<ChatBody["tool_choice"]> {
@@ -84,7 +115,7 @@ function messagesOf(items: readonly InputItem[]): Message[] {
       const call = {
         id: item.call_id,
         type: "function" as const,
-        function: { name: item.name, arguments: item.arguments },
+        function: { name: qualified(item.name, item.namespace), arguments: item.arguments },
       };
       const message = assistant();
       message.tool_calls = [...(message.tool_calls ?? []), call];

@@ -18,12 +18,15 @@ export interface ResponseEvent {
 export class ResponseWriter {
   readonly items: Item[] = [];
   readonly #engine: Engine;
+  readonly #names: ReadonlyMap<string, { name: string; namespace: string }>;
   #text = "";
   #logprobs: unknown[] = [];
   #isOpen = false;
 
-  constructor(engine: Engine) {
+  /** `names`: what the client calls a tool, where that is not what the model calls it. */
+  constructor(engine: Engine, names: ReadonlyMap<string, { name: string; namespace: string }> = new Map()) {
     this.#engine = engine;
+    this.#names = names;
   }
 
   *take({ delta, logprobs }: TurnPart): Generator<ResponseEvent> {
@@ -52,7 +55,7 @@ export class ResponseWriter {
           id: `fc_${randomUUID()}`,
           type: "function_call",
           call_id: id,
-          name: fn.name,
+          ...(this.#names.get(fn.name!) ?? { name: fn.name }),
           arguments: "",
           status: "in_progress",
         });

@@ -12,7 +12,7 @@ export async function runTexts(
   idPrefix: string,
   run: (options: TextOptions, call: Call) => Promise<Response>,
 ): Promise<Response> {
-  const call = new Call(c, idPrefix);
+  const call = new Call(c, `${idPrefix}-`);
   await call.enter(0);
   try {
     const { maxPromptTokens } = c.get("server").config;

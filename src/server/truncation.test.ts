@@ -46,7 +46,7 @@ async function fitted(items: readonly InputItem[], maxLength: number, refusedFro
   const plan = async (kept: readonly InputItem[]): Promise<ChatPlan> => {
     const text = kept.map((item) => ("role" in item ? item.content : "c".repeat(100))).join("");
     tried.push(text);
-    if (text.length >= refusedFrom) throw new RequestError("prompt_too_long", { value: text.length, limit: 9 });
+    if (text.length >= refusedFrom) throw new RequestError("context_length_exceeded", { value: text.length, limit: 9 });
     return { prompt: Array.from(text, () => 1), options: {}, answer: { reasoning: null, tools: null } };
   };
   const { prompt } = await planFitting(items, maxLength, plan);
@@ -68,7 +68,7 @@ test("the longest end of a conversation that leaves room for an answer is taken,
 test("where nothing fits, all of it is refused as it would be without truncation; other errors are told at once", async () => {
   const turns = [say("user", "aaa"), say("user", "bbb")];
   assert.deepEqual(await fitted(turns, 3), ["aaabbb", 3], "the plan of all items");
-  await assert.rejects(fitted(turns, 3, 1), { code: "prompt_too_long" });
+  await assert.rejects(fitted(turns, 3, 1), { code: "context_length_exceeded" });
   const failing = planFitting(turns, 3, async () => {
     throw new RequestError("template_failed");
   });

@@ -18,7 +18,7 @@ export async function planFitting(
       const made = await plan(itemsFrom(items, start));
       return made.prompt.length < maxLength ? made : null;
     } catch (error) {
-      if ((error as { code?: unknown }).code === "prompt_too_long") return null;
+      if ((error as { code?: unknown }).code === "context_length_exceeded") return null;
       throw error;
     }
   };

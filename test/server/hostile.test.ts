@@ -83,7 +83,7 @@ test("a text that no context can hold is refused while it is being sent, and its
   const head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
   socket.write(`${head}Content-Length: ${length}\r\n\r\n${start}${"x".repeat(20_000)}`);
   await answered(400);
-  assert.match(answer, /"prompt_too_long"/);
+  assert.match(answer, /"context_length_exceeded"/);
   const body = '{"prompt": "a", "max_tokens": 2}';
   await sleep(600); // longer than the listener would wait
   socket.write("x".repeat(length - 20_000 - start.length)); // nobody looks at it
@@ -115,7 +115,6 @@ test("malformed JSON, invalid UTF-8, wrong shapes: 400", async () => {
     ['{"prompt": []}', "invalid_value"],
     ['{"prompt": [99999]}', "token_out_of_range"],
     ['{"prompt": ""}', "empty_prompt"],
-    ['{"prompt": "a", "__proto__": {"x": 1}}', "unknown_field"],
     [`{"prompt": ${"[".repeat(150)}${"]".repeat(150)}}`, "invalid_value"],
     [`{"prompt": ${"[".repeat(50_000)}${"]".repeat(50_000)}}`, "invalid_json"],
     [`{"prompt": "a", "guided_json": ${'{"items":'.repeat(50_000)}{}${"}".repeat(50_000)}}`, "invalid_json"],

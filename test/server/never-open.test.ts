@@ -48,21 +48,24 @@ test("a loopback server answers to names of this machine, and to pages of its ow
     assert.equal(await status({ ...own, origin }), 403, origin);
 });
 
-test("bodies are application/json, or they are not read", async () => {
+test("bodies that a page sends are application/json, or they are not read", async () => {
   await using host = await startServer({ model });
   const url = `${host.url}/v1/chat/completions`;
-  const status = (type: string | null) =>
-    statusOf(url, type === null ? {} : { "content-type": type }, JSON.stringify(body));
+  const status = (type: string | null, from: Record<string, string>) =>
+    statusOf(url, type === null ? from : { ...from, "content-type": type }, JSON.stringify(body));
+  const pages = [{ origin: host.url }, { "sec-fetch-site": "cross-site" }] as Record<string, string>[];
   for (const type of ["application/json", "application/json; charset=utf-8", "Application/JSON", "application/x+json"])
-    assert.equal(await status(type), 200, type);
+    for (const from of [{}, ...pages]) assert.equal(await status(type, from), 200, type);
   for (const type of [
     null,
     "text/plain",
     "application/x-www-form-urlencoded",
     "multipart/form-data",
     "application/jsonp",
-  ])
-    assert.equal(await status(type), 415, String(type));
+  ]) {
+    for (const page of pages) assert.equal(await status(type, page), 415, String(type));
+    assert.equal(await status(type, {}), 200, String(type));
+  }
 });
 
 test("empty settings are refused, never taken as none; misspelt ones are named", () => {
@@ -104,8 +107,8 @@ test("a key sees its own requests under /api, an admin key everybody's", async (
   assert.equal((await get("/health", null)).status, 200);
 });
 
-test("fields that nobody reads are refused with their path, however deep", async () => {
-  await using host = await startServer({ model });
+test("a strict server refuses fields that nobody reads with their path, however deep", async () => {
+  await using host = await startServer({ model }, { strictFields: true });
   const cases: [Record<string, unknown>, string][] = [
     [{ response_format: { type: "json_schema", schema: {}, json_schema: { schema: {} } } }, "response_format.schema"],
     [

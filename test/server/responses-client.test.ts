@@ -71,7 +71,7 @@ test("truncation: what is too long is refused, or its oldest items leave until i
   ]);
   input.push({ role: "user", content: "And then?" });
   const ask = { ...greedy, max_output_tokens: 4, instructions: "Be brief." };
-  const tooLong = { status: 400, code: "prompt_too_long" };
+  const tooLong = { status: 400, code: "context_length_exceeded" };
   for (const truncation of ["disabled", null] as const)
     await assert.rejects(client.responses.create({ ...ask, input, truncation }), tooLong);
   const cut = await client.responses.create({ ...ask, input, truncation: "auto" });
@@ -191,9 +191,8 @@ test("logprobs, formats and errors by their fields", async () => {
   assert.equal(typeof JSON.parse(object.output_text).ok, "boolean");
   const refused: [Record<string, unknown>, string][] = [
     [{ text: { format: { ...format, schema: { type: "integer", multipleOf: 2 } } } }, "text.format.schema"],
-    [{ tools: [{ type: "web_search" }] }, "tools.0.type"],
     [{ input: [{ role: "user", content: [{ type: "input_image", image_url: "x" }] }] }, "input.0.content.0.type"],
-    [{ text: { formats: {} } }, "text.formats"],
+    [{ text: { format: { type: "xml" } } }, "text.format.type"],
     [{ input: [{ type: "item_reference", id: "msg_1" }] }, "input.0.id"],
   ];
   for (const [extra, param] of refused)

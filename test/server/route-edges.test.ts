@@ -194,7 +194,7 @@ test("refusals name fields as the body has them, and say what is wrong with a li
     [{ logit_bias: { 99999: 1 } }, /^logit_bias is \[\[99999,1\]\]/],
     [{ prompt: Array(129).fill("a") }, /^prompt: Too big: expected array to have <=128 items/],
     [{ structured_outputs: { regex: "(" } }, /^The regular expression cannot be used/],
-    [{ structured_outputs: { regexp: "a" } }, /^structured_outputs\.regexp is not a field/],
+    [{ structured_outputs: { regexp: "a" } }, /^structured_outputs: takes json/],
     [
       { structured_outputs: { regex: "a", choice: ["b"] } },
       /^structured_outputs\.regex and structured_outputs\.choice cannot both/,

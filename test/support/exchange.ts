@@ -72,7 +72,7 @@ function askedOf({ callId, arrivalMs: _, prompt, sampling, ...rest }: AddMessage
 /** Names, dates and times that nobody chose. */
 function settled(value: unknown): unknown {
   const text = JSON.stringify(value)
-    .replaceAll(/(chatcmpl|cmpl|msg|resp|ollama|embd|rerank|score)-[0-9a-f]{32}/g, "$1-ID")
+    .replaceAll(/(chatcmpl-|cmpl-|msg_|resp_|ollama-|embd-|rerank-|score-)[0-9a-f]{32}/g, "$1ID")
     .replaceAll(/req-[0-9a-f-]{36}/g, "req-ID")
     .replaceAll(/(msg|rs|fc)_[0-9a-f-]{36}/g, "$1_ID")
     .replaceAll(/call_[0-9a-f]{24}/g, "call_ID")

@@ -26,8 +26,9 @@ export interface ChatPartner {
 
 /** The conversation does not fit the model's context any more. */
 export function isContextFull(error: unknown): boolean {
-  if (error instanceof RequestError) return error.code === "prompt_too_long" || error.code === "prompt_exceeds_pool";
-  return /prompt_too_long|prompt_exceeds_pool|context_length_exceeded/.test(String(error));
+  if (error instanceof RequestError)
+    return error.code === "context_length_exceeded" || error.code === "prompt_exceeds_pool";
+  return /prompt_exceeds_pool|context_length_exceeded/.test(String(error));
 }
 
 export function localPartner(engine: Engine, options: GenerateOptions): ChatPartner {

@@ -249,13 +249,13 @@ describe("an engine in its worker thread", () => {
     assert.equal(engine.stepHistory().at(-1)!.rows[0]!.isPrefill, false);
   });
 
-  const refused: [string, string | number[], GenerateOptions, RegExp][] = [
+  const refused: [string, string | number[], GenerateOptions, RegExp | object][] = [
     ["an empty prompt", "", {}, /The prompt is empty/],
     [
       "a prompt longer than the context",
       Array(CONTEXT).fill(1),
       {},
-      /has 16384 tokens; this model's context holds 16384/,
+      { code: "context_length_exceeded", param: "prompt" },
     ],
     ["a token out of range", [1, 260], {}, /Token id 260 at index 1 is outside the vocabulary 0\.\.259/],
     ["a fractional token", [1.5], {}, /Token id 1\.5/],

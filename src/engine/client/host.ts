@@ -2,6 +2,7 @@
 
 import { Worker } from "node:worker_threads";
 import type { EngineConfig } from "../../config/engine-config.js";
+import type { Device } from "../../device/device.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import { EngineDriver } from "../core/driver.js";
 import { type FromEngine, type ToEngine, toWire } from "../messages.js";
@@ -87,15 +88,20 @@ export function hostOf(worker: Worker, listener: (message: FromEngine) => void):
   };
 }
 
-function startInProcess(config: EngineConfig, listener: (message: FromEngine) => void): EngineHost {
+/** `open` opens its device, where the config cannot name it. */
+export function startInProcess(
+  config: EngineConfig,
+  listener: (message: FromEngine) => void,
+  open?: (config: EngineConfig) => Promise<Device>,
+): EngineHost {
   let isClosed = false;
   let driver: EngineDriver | null = null;
   const load = async (): Promise<void> => {
     // Where the engine has a thread of its own, the caller's needs none of these 170 modules.
     const { loadEngine } = await import("../core/load.js");
-    const engine = await loadEngine(config, (loadedBytes, totalBytes) =>
-      listener({ type: "progress", loadedBytes, totalBytes }),
-    );
+    const onProgress = (loadedBytes: number, totalBytes: number): void =>
+      listener({ type: "progress", loadedBytes, totalBytes });
+    const engine = await loadEngine(config, onProgress, open);
     driver = new EngineDriver(engine, listener);
     if (isClosed) driver.handle({ type: "close" });
     else listener({ type: "ready", facts: engine.facts });

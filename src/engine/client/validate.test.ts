@@ -98,7 +98,7 @@ test("a prompt leaves room for its answer in the context and in the pool; a text
   assert.throws(() => checkPrompt(ids(48), FACTS, 1), { code: "prompt_exceeds_pool", message: /4 pages.*3/s });
   assert.equal(checkPrompt(ids(48), FACTS, 0).length, 48);
   assert.equal(checkPrompt(ids(63), WIDE, 1).length, 63);
-  assert.throws(() => checkPrompt(ids(64), WIDE, 1), { code: "prompt_too_long" });
+  assert.throws(() => checkPrompt(ids(64), WIDE, 1), { code: "context_length_exceeded" });
   assert.equal(checkText(ids(48), FACTS).length, 48);
   assert.throws(() => checkText(ids(49), FACTS), { code: "text_too_long" });
   assert.throws(() => checkText([], FACTS), { code: "empty_prompt" });

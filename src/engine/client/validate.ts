@@ -77,7 +77,7 @@ export function checkPrompt(prompt: readonly number[], facts: EngineFacts, least
   if (!ArrayBuffer.isView(prompt)) checkList("prompt", prompt, "a text, or a list of token ids");
   if (prompt.length === 0) throw new RequestError("empty_prompt");
   if (prompt.length + leastAnswer > facts.maxContext) {
-    throw new RequestError("prompt_too_long", { value: prompt.length, limit: facts.maxContext });
+    throw new RequestError("context_length_exceeded", { value: prompt.length, limit: facts.maxContext });
   }
   if (prompt.length + leastAnswer > facts.poolTokens) {
     const value = Math.ceil((prompt.length + leastAnswer) / facts.pageSize);

@@ -2,7 +2,7 @@
 
 import type { Context } from "hono";
 import type { Generation, RequestTrace } from "../../engine/types.js";
-import { chatOfConversation, chatOfMessages } from "../anthropic-chat.js";
+import { chatOfConversation, chatOfMessages, formatOfMessages } from "../anthropic-chat.js";
 import type { HttpError } from "../api-error.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
@@ -25,8 +25,8 @@ export const messages: Route = {
   shapeError,
   handle: async (c) => {
     const body = await readJson(c, messagesSchema);
-    const plan = await planChat(c, chatOfMessages(body));
-    const call = new Call(c, "msg");
+    const plan = await planChat(c, chatOfMessages(body), formatOfMessages(body));
+    const call = new Call(c, "msg_");
     if (c.get("server").config.logPrompts) c.get("facts").messages = body.messages;
     const form = { failure: (error: HttpError) => ({ event: "error", data: shapeError(error) }) };
     const options = { isStream: body.stream === true, form };
@@ -42,7 +42,7 @@ export const countTokens: Route = {
   shapeError,
   handle: async (c) => {
     const body = await readJson(c, countTokensSchema, { takesLongTexts: true });
-    const { prompt } = await planChat(c, chatOfConversation(body));
+    const { prompt } = await planChat(c, chatOfConversation(body), null, { isCounted: true });
     return c.json({ input_tokens: prompt.length });
   },
 };
@@ -170,7 +170,7 @@ function usageOf(trace: RequestTrace): Record<string, unknown> {
   };
 }
 
-function shapeError({ status, body }: HttpError): unknown {
+function shapeError({ status, body, excess }: HttpError): unknown {
   const types: Readonly<Record<number, string>> = {
     401: "authentication_error",
     403: "permission_error",
@@ -180,5 +180,13 @@ function shapeError({ status, body }: HttpError): unknown {
     503: "overloaded_error",
   };
   const type = types[status] ?? (status >= 500 ? "api_error" : "invalid_request_error");
-  return { type: "error", error: { type, message: body.error.message } };
+  const { code, param } = body.error;
+  // Claude Code reads these numbers, and shortens the conversation.
+  const message =
+    excess === null
+      ? body.error.message
+      : `prompt is too long: ${excess.isLeast ? "at least " : ""}${excess.tokens} tokens > ${excess.limit} maximum`;
+  // Anthropic's own client goes on without the field when it is told so.
+  const details = code === "thread_unsupported_request" ? { details: { error_code: code, unsupported: [param] } } : {};
+  return { type: "error", error: { type, message, ...details } };
 }

@@ -23,7 +23,7 @@ export const chatCompletions: Route = {
   handle: async (c) => {
     const body = await readJson(c, chatSchema);
     const plan = await planChat(c, body);
-    const call = new Call(c, "chatcmpl");
+    const call = new Call(c, "chatcmpl-");
     if (c.get("server").config.logPrompts) c.get("facts").messages = body.messages;
     const options = { priority: body.priority, isStream: body.stream === true };
     return runCall(c, call, options, () => new ChatReply(c, call, body, plan, call.start(plan.prompt, plan.options)));

@@ -30,7 +30,7 @@ export const completions: Route = {
     checkBody(context, body);
     const prompts = await promptsOf(c, body);
     const options = optionsOf(c, body);
-    const call = new Call(c, "cmpl");
+    const call = new Call(c, "cmpl-");
     if (context.config.logPrompts) c.get("facts").prompt = body.prompt;
     return runCall(c, call, { priority: body.priority, isStream: body.stream === true }, () => {
       const generations = prompts.map(({ ids }, i) => call.start(ids, options, i));

@@ -31,8 +31,7 @@ export const ollamaChat: Route = {
   shapeError,
   handle: async (c) => {
     const body = await readJson(c, ollamaChatSchema);
-    if (body.messages.length === 0)
-      return loadOrUnload(c, body.keep_alive, { message: { role: "assistant", content: "" } });
+    if (body.messages.length === 0) return loadOrUnload(c, body, { message: { role: "assistant", content: "" } });
     const plan = await planChat(c, chatOfOllama(body), formatOfOllama(body));
     return run(c, plan, body.stream !== false, (delta) => {
       const { content, reasoning_content, tool_calls } = messageOf([delta]);
@@ -61,7 +60,7 @@ export const ollamaGenerate: Route = {
   shapeError,
   handle: async (c) => {
     const body = await readJson(c, ollamaGenerateSchema);
-    if (!body.prompt) return loadOrUnload(c, body.keep_alive, { response: "" });
+    if (!body.prompt) return loadOrUnload(c, body, { response: "" });
     const plan =
       body.raw === true ? await rawPlan(c, body) : await planChat(c, chatOfGenerate(body), formatOfOllama(body));
     return run(c, plan, body.stream !== false, ({ content = "", reasoning_content }) => ({
@@ -91,7 +90,7 @@ async function rawPlan(c: Context<AppEnv>, body: Parameters<typeof chatOfGenerat
 type Write = (delta: AnswerDelta) => Record<string, unknown>;
 
 function run(c: Context<AppEnv>, plan: ChatPlan, isStream: boolean, write: Write): Promise<Response> {
-  const call = new Call(c, "ollama");
+  const call = new Call(c, "ollama-");
   const start = (): Reply => new OllamaReply(c, call, plan, call.start(plan.prompt, plan.options), write);
   return runCall(c, call, { isStream, form: FORM }, start);
 }
@@ -150,9 +149,10 @@ function head(c: Context<AppEnv>): Record<string, unknown> {
 /** The answer to a request without a prompt: the model is loaded, or with `keep_alive: 0` it is not needed any more. */
 async function loadOrUnload(
   c: Context<AppEnv>,
-  keepAlive: unknown,
+  { model, keep_alive: keepAlive }: { readonly model: string; readonly keep_alive?: unknown },
   fields: Record<string, unknown>,
 ): Promise<Response> {
+  checkModel(c.get("server"), model);
   const isUnload = isZero(keepAlive);
   if (isUnload) await unload(c);
   return c.json({ ...head(c), ...fields, done: true, done_reason: isUnload ? "unload" : "load" });

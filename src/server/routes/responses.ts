@@ -8,7 +8,7 @@ import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import { type ChatPlan, planChat } from "../chat-plan.js";
 import type { AppEnv } from "../context.js";
-import { chatOfResponse, formatOfResponse, itemsOf, listedItem } from "../response-chat.js";
+import { chatOfResponse, clientNames, formatOfResponse, itemsOf, listedItem } from "../response-chat.js";
 import type { StoredResponse } from "../response-store.js";
 import { asInput, type Item, ResponseWriter } from "../response-writer.js";
 import type { Route } from "../route.js";
@@ -33,7 +33,7 @@ export const responses: Route = {
     const planOf = (kept: readonly InputItem[]) => planChat(c, chatOfResponse(body, kept), formatOfResponse(body));
     const { maxLength } = c.get("server").engine.model;
     const plan = await (body.truncation === "auto" ? planFitting(items, maxLength, planOf) : planOf(items));
-    const call = new Call(c, "resp");
+    const call = new Call(c, "resp_");
     if (c.get("server").config.logPrompts) c.get("facts").input = body.input;
     const reply = new ResponseReply(c, call, body, plan, items, own.length);
     const form = { failure: (error: HttpError) => reply.failure(error) };
@@ -105,7 +105,7 @@ class ResponseReply implements Reply {
     this.#plan = plan;
     this.#items = items;
     this.#numInput = numInput;
-    this.#writer = new ResponseWriter(c.get("server").engine);
+    this.#writer = new ResponseWriter(c.get("server").engine, clientNames(body));
   }
 
   start(): this {

@@ -1,5 +1,7 @@
 // POST /tokenize and /detokenize
 
+import type { z } from "zod";
+import type { TemplateOptions } from "../../engine/types.js";
 import { ApiError } from "../api-error.js";
 import { readJson } from "../body.js";
 import { checkModel, toChatMessages, tokenizeChat } from "../prompt.js";
@@ -22,7 +24,7 @@ export const tokenize: Route = {
       throw new ApiError("invalid_value", "Give either prompt or messages.", { param: "prompt" });
     const tokens =
       body.messages !== undefined
-        ? (await tokenizeChat(c, toChatMessages(body.messages), body.tools == null ? {} : { tools: body.tools })).ids
+        ? (await tokenizeChat(c, toChatMessages(body.messages), templateOf(body), { isCounted: true })).ids
         : await engine.tokenizeAside(
             body.prompt!,
             body.add_special_tokens == null ? {} : { addSpecialTokens: body.add_special_tokens },
@@ -38,6 +40,13 @@ export const tokenize: Route = {
     });
   },
 };
+
+function templateOf({ tools, chat_template_kwargs }: z.output<typeof tokenizeSchema>): TemplateOptions {
+  return {
+    ...(tools == null ? {} : { tools }),
+    ...(chat_template_kwargs == null ? {} : { templateArgs: chat_template_kwargs }),
+  };
+}
 
 export const detokenize: Route = {
   method: "post",

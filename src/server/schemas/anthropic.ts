@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { answerTokens, fieldOf } from "./sampling.js";
+import { hostedTool, MAX_TOOLS, toolName } from "./tools.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
@@ -11,6 +12,12 @@ const textBlock = z.strictObject({
   text: z.string(),
   cache_control: ignored,
   citations: ignored,
+});
+/** What a search for tools found; all of them are shown to the model anyway. */
+const toolReference = z.strictObject({
+  type: z.literal("tool_reference"),
+  tool_name: z.string(),
+  cache_control: ignored,
 });
 const block = z.discriminatedUnion(
   "type",
@@ -29,7 +36,7 @@ const block = z.discriminatedUnion(
     z.strictObject({
       type: z.literal("tool_result"),
       tool_use_id: z.string(),
-      content: z.union([z.string(), z.array(textBlock)]).optional(),
+      content: z.union([z.string(), z.array(z.discriminatedUnion("type", [textBlock, toolReference]))]).optional(),
       is_error: z.boolean().optional(),
       cache_control: ignored,
     }),
@@ -39,16 +46,22 @@ const block = z.discriminatedUnion(
 
 const tool = z.strictObject({
   type: z.literal("custom").nullish(),
-  name: z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, dots, dashes or underscores"),
+  name: toolName,
   description: z.string().optional(),
   input_schema: z.record(z.string(), z.unknown()),
   strict: z.boolean().optional(),
   cache_control: ignored,
   eager_input_streaming: ignored,
   input_examples: ignored,
+  defer_loading: ignored,
+  allowed_callers: ignored,
 });
 
 const parallel = { disable_parallel_tool_use: z.boolean().optional() };
+
+const format = maybe(
+  z.strictObject({ type: z.literal("json_schema"), schema: z.record(z.string(), z.unknown()), name: ignored }),
+);
 
 const conversation = {
   model: z.string(),
@@ -58,7 +71,7 @@ const conversation = {
     )
     .min(1),
   system: maybe(z.union([z.string(), z.array(textBlock)])),
-  tools: maybe(z.array(tool).max(128)),
+  tools: maybe(z.array(z.union([tool, hostedTool(["custom"])])).max(MAX_TOOLS)),
   tool_choice: maybe(
     z.discriminatedUnion("type", [
       z.strictObject({ type: z.literal("auto"), ...parallel }),
@@ -74,6 +87,20 @@ const conversation = {
       z.strictObject({ type: z.literal("disabled") }),
     ]),
   ),
+  output_config: maybe(z.strictObject({ format, effort: ignored, task_budget: ignored })).meta({
+    description: "format constrains the answer; effort changes nothing.",
+  }),
+  output_format: format.meta({ description: "As output_config.format was called before." }),
+  // A client that knows threads sends only what is new: an answer to that alone would be wrong.
+  thread: z
+    .custom<null>((value) => value == null, {
+      message: "Conversations are not kept here; send the whole of it with every request.",
+      params: { code: "thread_unsupported_request" },
+    })
+    .optional(),
+  context_management: ignored,
+  mcp_servers: z.array(z.unknown()).max(0, "servers of tools are asked by clients, not here").nullish(),
+  speed: ignored,
 };
 
 export const countTokensSchema = z.strictObject(conversation);

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { ROLES } from "../../tokenizer/chat-template.js";
 import { answerTokens, fieldOf, samplingFields } from "./sampling.js";
+import { hostedTool, MAX_TOOLS, toolName } from "./tools.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 
@@ -42,11 +43,16 @@ export const messageSchema = z.strictObject({
 export const toolSchema = z.strictObject({
   type: z.literal("function"),
   function: z.strictObject({
-    name: z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, dots, dashes or underscores"),
+    name: toolName,
     description: z.string().optional(),
     parameters: z.record(z.string(), z.unknown()).optional(),
     strict: maybe(z.boolean()),
   }),
+});
+
+/** -1: as many as there is room for, as llama.cpp and LM Studio have it. */
+const chatTokens = z.union([answerTokens, z.literal(-1)], {
+  error: "must be a whole number of at least 1, or -1 for no limit",
 });
 
 const named = z.strictObject({ name: z.string() });
@@ -55,11 +61,11 @@ const namedTool = z.strictObject({ type: z.literal("function"), function: named 
 export const chatSchema = z.strictObject({
   messages: z.array(messageSchema).min(1),
   ...samplingFields,
-  max_tokens: maybe(answerTokens),
-  max_completion_tokens: maybe(answerTokens),
+  max_tokens: maybe(chatTokens),
+  max_completion_tokens: maybe(chatTokens),
   logprobs: maybe(z.boolean()),
   top_logprobs: maybe(fieldOf("logprobs")),
-  tools: maybe(z.array(toolSchema).max(128)),
+  tools: maybe(z.array(z.union([toolSchema, hostedTool(["function"])])).max(MAX_TOOLS)),
   tool_choice: maybe(
     z.union([
       z.enum(["auto", "none", "required"]),
@@ -71,7 +77,9 @@ export const chatSchema = z.strictObject({
     ]),
   ),
   parallel_tool_calls: maybe(z.boolean()),
-  functions: maybe(z.array(toolSchema.shape.function).max(128)).meta({ description: "As tools were called before." }),
+  functions: maybe(z.array(toolSchema.shape.function).max(MAX_TOOLS)).meta({
+    description: "As tools were called before.",
+  }),
   function_call: maybe(z.union([z.enum(["auto", "none"]), named])),
   continue_final_message: maybe(z.boolean()).meta({
     description: "The answer goes on with the last message instead of beginning one.",
@@ -79,6 +87,13 @@ export const chatSchema = z.strictObject({
   add_generation_prompt: maybe(z.boolean()).meta({ description: "Only as the opposite of continue_final_message." }),
   chat_template_kwargs: maybe(z.record(z.string(), z.unknown())),
   reasoning_effort: maybe(z.string()).meta({ description: "Given to the chat template as reasoning_effort." }),
+  enable_thinking: maybe(z.boolean()).meta({ description: "As chat_template_kwargs.enable_thinking." }),
+  reasoning: maybe(z.looseObject({ effort: maybe(z.string()), enabled: maybe(z.boolean()) })).meta({
+    description: "As OpenRouter writes reasoning_effort and enable_thinking.",
+  }),
+  thinking: maybe(z.looseObject({ type: maybe(z.string()) })).meta({
+    description: "As DeepSeek writes enable_thinking: disabled or enabled.",
+  }),
   modalities: z.unknown().optional(),
   verbosity: z.unknown().optional(),
 });

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { fieldOf } from "./sampling.js";
+import { MAX_TOOLS, toolName } from "./tools.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
@@ -52,7 +53,7 @@ const common = {
 const tool = z.strictObject({
   type: z.literal("function"),
   function: z.strictObject({
-    name: z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, dots, dashes or underscores"),
+    name: toolName,
     description: z.string().optional(),
     parameters: z.record(z.string(), z.unknown()).optional(),
     type: ignored,
@@ -61,30 +62,32 @@ const tool = z.strictObject({
 
 export const ollamaChatSchema = z.strictObject({
   ...common,
-  messages: z.array(
-    z.strictObject({
-      role: z.enum(["system", "user", "assistant", "tool"]),
-      content: z.string(),
-      thinking: maybe(z.string()),
-      images: noImages,
-      tool_name: maybe(z.string()),
-      tool_call_id: maybe(z.string()),
-      tool_calls: maybe(
-        z.array(
-          z.strictObject({
-            id: z.string().optional(),
-            type: ignored,
-            function: z.strictObject({
-              name: z.string(),
-              arguments: z.record(z.string(), z.unknown()),
-              index: ignored,
+  messages: z
+    .array(
+      z.strictObject({
+        role: z.enum(["system", "user", "assistant", "tool"]),
+        content: z.string().default(""),
+        thinking: maybe(z.string()),
+        images: noImages,
+        tool_name: maybe(z.string()),
+        tool_call_id: maybe(z.string()),
+        tool_calls: maybe(
+          z.array(
+            z.strictObject({
+              id: z.string().optional(),
+              type: ignored,
+              function: z.strictObject({
+                name: z.string(),
+                arguments: z.record(z.string(), z.unknown()),
+                index: ignored,
+              }),
             }),
-          }),
+          ),
         ),
-      ),
-    }),
-  ),
-  tools: maybe(z.array(tool).max(128)),
+      }),
+    )
+    .default([]),
+  tools: maybe(z.array(tool).max(MAX_TOOLS)),
 });
 
 export const ollamaGenerateSchema = z.strictObject({

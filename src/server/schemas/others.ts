@@ -10,6 +10,7 @@ export const tokenizeSchema = z.strictObject({
   prompt: z.string().optional(),
   messages: z.array(messageSchema).min(1).optional(),
   tools: maybe(z.array(toolSchema)),
+  chat_template_kwargs: maybe(z.record(z.string(), z.unknown())),
   add_special_tokens: maybe(z.boolean()),
   return_token_strs: maybe(z.boolean()),
 });

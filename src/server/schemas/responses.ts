@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { answerTokens, fieldOf } from "./sampling.js";
+import { hostedTool, MAX_TOOLS, toolName } from "./tools.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
@@ -32,7 +33,7 @@ const callItem = z.strictObject({
   name: z.string(),
   arguments: z.string(),
   status: ignored,
-  namespace: ignored,
+  namespace: maybe(z.string()),
 });
 const outputItem = z.strictObject({
   type: z.literal("function_call_output"),
@@ -55,12 +56,19 @@ const referenceItem = z.strictObject({ type: z.literal("item_reference").optiona
 export const inputItem = z.union([messageItem, callItem, outputItem, reasoningItem, referenceItem]);
 
 const functionTool = z.strictObject({
-  type: z.literal("function", { error: ({ input }) => `tools of type ${JSON.stringify(input)} are not supported` }),
-  name: z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, dots, dashes or underscores"),
+  type: z.literal("function"),
+  name: toolName,
   description: maybe(z.string()),
   parameters: maybe(z.record(z.string(), z.unknown())),
   strict: maybe(z.boolean()),
   defer_loading: ignored,
+});
+/** Tools that belong together: calls name both. */
+const namespace = z.strictObject({
+  type: z.literal("namespace"),
+  name: toolName,
+  description: ignored,
+  tools: z.array(z.union([functionTool, hostedTool(["function"])])).max(MAX_TOOLS),
 });
 const named = z.strictObject({ type: z.literal("function"), name: z.string() });
 
@@ -98,7 +106,7 @@ export const responseSchema = z.strictObject({
       verbosity: ignored,
     }),
   ),
-  tools: maybe(z.array(functionTool).max(128)),
+  tools: maybe(z.array(z.union([functionTool, namespace, hostedTool(["function", "namespace"])])).max(MAX_TOOLS)),
   tool_choice: maybe(
     z.union([
       z.enum(["auto", "none", "required"]),
@@ -117,13 +125,19 @@ export const responseSchema = z.strictObject({
   cache_salt: maybe(z.string().max(1000)),
   // Accepted because clients send them; they change nothing here.
   background: z.literal(false, "background responses are not supported").nullish(),
+  // A client that sends one leaves out what the server is to know already.
+  conversation: z.null("conversations are not kept here; use previous_response_id").optional(),
+  prompt: z.null("prompts are not kept here; send instructions and input").optional(),
   user: ignored,
   service_tier: ignored,
   safety_identifier: ignored,
   prompt_cache_key: ignored,
   prompt_cache_retention: ignored,
+  client_metadata: ignored,
   max_tool_calls: ignored,
 });
 
 export type ResponseBody = z.output<typeof responseSchema>;
+export type FunctionTool = z.output<typeof functionTool>;
+export type Namespace = z.output<typeof namespace>;
 export type InputItem = z.output<typeof inputItem>;

@@ -63,6 +63,7 @@ const tableFields = Object.fromEntries(
 export const answerTokens = fieldOf("maxTokens", { min: 1 });
 
 const jsonSchema = z.union([z.string(), z.record(z.string(), z.unknown())]);
+const GUIDES = ["json", "regex", "grammar", "choice"];
 const choices = z.array(z.string().min(1)).min(1);
 
 export const samplingFields = {
@@ -80,7 +81,7 @@ export const samplingFields = {
   response_format: maybe(
     z.discriminatedUnion("type", [
       z.strictObject({ type: z.literal("text") }),
-      z.strictObject({ type: z.literal("json_object") }),
+      z.strictObject({ type: z.literal("json_object"), schema: maybe(z.record(z.string(), z.unknown())) }),
       z.strictObject({
         type: z.literal("json_schema"),
         json_schema: z.strictObject({
@@ -97,13 +98,26 @@ export const samplingFields = {
   guided_grammar: maybe(z.string()),
   guided_choice: maybe(choices),
   structured_outputs: maybe(
-    z.strictObject({
-      json: maybe(jsonSchema),
-      regex: maybe(z.string()),
-      grammar: maybe(z.string()),
-      choice: maybe(choices),
-    }),
+    z
+      .looseObject({
+        json: maybe(jsonSchema),
+        regex: maybe(z.string()),
+        grammar: maybe(z.string()),
+        choice: maybe(choices),
+      })
+      // Never ignored: an answer that is not bound as it was asked for is wrong.
+      .refine(
+        (value) => Object.keys(value).every((key) => GUIDES.includes(key)),
+        "takes json, regex, grammar or choice",
+      ),
   ).meta({ description: "The guided_ fields under their newer name." }),
+  // The same under other servers' names.
+  repeat_penalty: maybe(fieldOf("repetitionPenalty")),
+  json_schema: maybe(jsonSchema),
+  regex: maybe(z.string()),
+  grammar: maybe(z.string()),
+  ebnf: maybe(z.string()),
+  use_beam_search: z.literal(false, "beam search is not supported").nullish(),
   // Accepted because clients send them; they change nothing here.
   user: z.unknown().optional(),
   metadata: z.unknown().optional(),
@@ -127,6 +141,7 @@ export function samplingOptions(body: SamplingBody): GenerateOptions {
     const value = param.api === null ? null : body[param.api as keyof SamplingBody];
     if (value !== null && value !== undefined && value !== param.apiOff) options[key] = optionOf(param, value);
   }
+  if (body.repeat_penalty != null) options.repetitionPenalty ??= body.repeat_penalty;
   return given(options) as GenerateOptions;
 }
 
@@ -146,7 +161,10 @@ function constraintOf(body: SamplingBody): ConstraintSpec | null {
   const found: [string, ConstraintSpec][] = [];
   const format = body.response_format;
   if (format?.type === "json_object")
-    found.push(["response_format", { kind: "json_schema", source: '{"type":"object"}', param: "response_format" }]);
+    found.push([
+      "response_format",
+      { kind: "json_schema", source: JSON.stringify(format.schema ?? { type: "object" }), param: "response_format" },
+    ]);
   if (format?.type === "json_schema")
     found.push([
       "response_format",
@@ -158,6 +176,9 @@ function constraintOf(body: SamplingBody): ConstraintSpec | null {
     ]);
   const { guided_json: json, guided_regex: regex, guided_grammar: grammar, guided_choice: choice } = body;
   for (const spec of guidesOf("guided_", { json, regex, grammar, choice })) found.push([spec.param!, spec]);
+  const { json_schema: schema, regex: pattern, grammar: gbnf, ebnf } = body;
+  for (const spec of guidesOf("", { json: schema, regex: pattern, grammar: gbnf ?? ebnf }))
+    found.push([spec.param!, spec]);
   for (const spec of guidesOf("structured_outputs.", body.structured_outputs ?? {})) found.push([spec.param!, spec]);
   if (found.length > 1) {
     const [a, b] = found.map(([name]) => name);

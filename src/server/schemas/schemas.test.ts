@@ -39,8 +39,8 @@ const range = (min: number, max: number, step = 1) =>
     [min - step, max + step],
   ] as const;
 const NAMES = [
-  ["a", "a.b-c_1", "a".repeat(64)],
-  ["", "a".repeat(65), "a b", "ä"],
+  ["a", "a.b-c_1", "a".repeat(128)],
+  ["", "a".repeat(129), "a b", "ä"],
 ] as const;
 const MOST = 2 ** 24;
 const message = { role: "user", content: "a" };
@@ -48,8 +48,8 @@ const message = { role: "user", content: "a" };
 /** Tools in the form of an API, by name: the names that are taken, and how many of them. */
 function toolBorders(tool: (name: string) => object): Borders[string] {
   return [
-    [...NAMES[0].map((name) => [tool(name)]), [], many(128, tool("a")), null],
-    [...NAMES[1].map((name) => [tool(name)]), many(129, tool("a"))],
+    [...NAMES[0].map((name) => [tool(name)]), [], many(1024, tool("a")), null],
+    [...NAMES[1].map((name) => [tool(name)]), many(1025, tool("a"))],
   ];
 }
 
@@ -99,8 +99,14 @@ test("chat completions", () => {
     {
       ...SAMPLING,
       messages: [[[message]], [[], null]],
-      max_tokens: range(1, MOST),
-      max_completion_tokens: range(1, MOST),
+      max_tokens: [
+        [1, MOST, -1, null],
+        [0, MOST + 1, -2],
+      ],
+      max_completion_tokens: [
+        [1, MOST, -1, null],
+        [0, MOST + 1, -2],
+      ],
       top_logprobs: range(0, 64),
       tools: toolBorders(tool),
       functions: toolBorders((name) => ({ name })),

@@ -274,7 +274,7 @@ export class Playground implements TurnActions {
       try {
         return await streamAnswer(this.#api, question, sink, signal);
       } catch (error) {
-        const isTooLong = error instanceof ApiFailure && error.code === "prompt_too_long";
+        const isTooLong = error instanceof ApiFailure && error.code === "context_length_exceeded";
         const fewer = isTooLong ? withoutOldest(messages) : null;
         if (fewer === null) throw error;
         for (const { id } of messages.slice(0, messages.length - fewer.length)) this.#forgotten.add(id);
