@@ -3,7 +3,7 @@
 //   node scripts/build-native.mjs            build when the sources changed
 //   node scripts/build-native.mjs --find     print the path of what is built already, if it is; build nothing
 //   node scripts/build-native.mjs --test     build the sanitized test program instead
-//   node scripts/build-native.mjs --twin     the library with the tiles of amx over plain memory, until the next build without it
+//   node scripts/build-native.mjs --twin     the library with the tiles of amx over plain memory and avxvnni without its instruction, until the next build without it
 //   CXX=aarch64-linux-gnu-g++ node scripts/build-native.mjs --arch arm64     for another machine
 // CXX names the compiler; without it g++, clang++ and c++ are tried. Without any: one line, exit code 0 (the engine then runs
 // on the wasm device). The result is in build/, or in the user's cache folder where the package's cannot be written.

@@ -26,7 +26,10 @@ KERNEL(64, route, RouteArgs) {
     if (a.score == 2) return 1. / (1. + exp(-(double)logits[e]));   // sigmoid
     return logits[e];                                               // softmax over the chosen, later
   };
-  auto choice = [&](int e) -> double { return score(e) + (a.bias == nullptr ? 0. : (double)a.bias[e]); };
+  auto choice = [&](int e) -> double {  // NaN and -infinity count as less than any other
+    const double c = score(e) + (a.bias == nullptr ? 0. : (double)a.bias[e]);
+    return c > -1e300 ? c : -1e300;
+  };
   u32 open[MAX_EXPERTS / 32];  // groups that may be chosen from, then experts not yet chosen
   const int size = E / a.numGroups;
   for (int w = 0; w < MAX_EXPERTS / 32; w++) open[w] = 0;

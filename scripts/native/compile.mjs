@@ -43,6 +43,8 @@ const WASM = [
 // GCC takes the stack to be aligned for vectors of 32 and 64 bytes, and on Windows it is not: the assembler is told to make every move of
 // one that bears it.
 const UNALIGNED = "-Wa,-muse-unaligned-vector-move";
+const AVXVNNI = [2, [...AVX2, "-mavxvnni", "-DPG_VNNI=1"], "avxvnni"];
+const AVXVNNI_TWIN = [2, [...AVX2, "-DPG_VNNI=2"], "avxvnni"];
 const AMX = [3, [...AVX512, "-mamx-tile", "-mamx-bf16", "-mamx-int8", "-mavx512vbmi", "-mgfni"], "amx"];
 const AMX_TWIN = [3, [...AVX512, "-DPG_TILES_TWIN"], "amx"];
 
@@ -61,7 +63,8 @@ const SANITIZED = [
 
 /**
  * What a build is for; `kind` is "library", "test" (the native tests under sanitizers) or "check" (the native tests over the very objects
- * of the library). `twin`: kernels of amx are those over plain memory, as they always are under sanitizers, which see no loads of tiles.
+ * of the library). `twin`: kernels of amx are those over plain memory, as they always are under sanitizers, which see no loads of tiles, and
+ * those of avxvnni have its instruction made of others.
  */
 export function flagsOf({ arch, kind }) {
   if (arch === "wasm") return [...COMMON.filter((flag) => flag !== "-fPIC"), ...WASM];
@@ -80,6 +83,7 @@ export function variantsOf({ arch, kind, twin = false }) {
       return {
         portable: [1, []],
         avx2: [2, AVX2],
+        avxvnni: twin || kind === "test" ? AVXVNNI_TWIN : AVXVNNI,
         avx512: [3, AVX512],
         amx: twin || kind === "test" ? AMX_TWIN : AMX,
       };
@@ -130,7 +134,7 @@ function unitsOf(target, objectDir) {
   const inFolder = (name) => all.filter((file) => dirname(file) === join(sourceDir, "src", name));
   const finish = join(sourceDir, "src", "kernels", "finish.cpp");
   const isTest = target.kind === "test";
-  const twin = isTest || target.twin ? ["-DPG_TWIN_FOR_AMX"] : [];
+  const twin = isTest || target.twin ? ["-DPG_TWINS"] : [];
   const has = { x64: ["-DPG_HAVE_X86", ...twin], arm64: ["-DPG_HAVE_ARM"] };
   const defines = has[target.arch] ?? [];
   const unitsFrom = (files, prefix, flags) => {
@@ -177,7 +181,7 @@ export function keyOf(target, compiler) {
   if (target.platform === "linux") hash.update(readFileSync(EXPORTS));
   for (const file of folders.flatMap((name) => filesIn(join(sourceDir, name), [".cpp", ".h"]))) {
     const name = file.slice(root.length);
-    if (target.platform === "wasm" && /\/(amx|i8mm)\//.test(name)) continue; // not part of it
+    if (target.platform === "wasm" && /\/(amx|avxvnni|i8mm)\//.test(name)) continue; // not part of it
     hash.update(name).update(readFileSync(file));
   }
   return hash.digest("hex");

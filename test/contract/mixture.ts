@@ -1,9 +1,10 @@
 // Mixtures of experts: every kind of router, biases, the activations of experts.
 
+import assert from "node:assert/strict";
 import type { HostTensor, TensorDtype } from "../../src/core/tensor.js";
 import type { Device, ExpertWeights, RouterSpec, Tensor } from "../../src/device/device.js";
 import type { Tolerance } from "./device.js";
-import type { Duel } from "./duel.js";
+import { type Duel, readAll } from "./duel.js";
 import { numbers, randomWeight, rowsOf } from "./inputs.js";
 
 const E = 8;
@@ -46,36 +47,36 @@ const ROUTERS: Record<string, Router> = {
 
 export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
   for (const [name, router] of Object.entries(ROUTERS)) {
-    duel.test("mixtureOfExperts", name, () => {
+    duel.test("mixtureOfExperts", name, async () => {
       for (const n of [1, 2, 7, 33]) {
-        duel.compare(tolerance.float, (d) => mix(d, router, experts(d, "silu", false), 0, n), `${n} rows`);
+        await duel.compare(tolerance.float, (d) => mix(d, router, experts(d, "silu", false), 0, n), `${n} rows`);
       }
     });
   }
 
   for (const activation of ["silu", "gelu_tanh", "oss"] as const) {
-    duel.test("mixtureOfExperts", `${activation} experts with biases`, () => {
-      duel.compare(tolerance.float, (d) => mix(d, SOFTMAX, experts(d, activation, true), 0, 9));
+    duel.test("mixtureOfExperts", `${activation} experts with biases`, async () => {
+      await duel.compare(tolerance.float, (d) => mix(d, SOFTMAX, experts(d, activation, true), 0, 9));
     });
   }
 
   for (const dtype of ["bf16", "q8_0", "q4_0", "mxfp4", "f8_e4m3_64"] as const) {
-    duel.test("mixtureOfExperts", `oss experts of ${dtype} weights`, () => {
+    duel.test("mixtureOfExperts", `oss experts of ${dtype} weights`, async () => {
       const rounding = 3 * tolerance.integer; // of two products, one of them through a gate
-      duel.compare(rounding, (d) => mix(d, SOFTMAX, experts(d, "oss", true, dtype, 64), 0, 21));
+      await duel.compare(rounding, (d) => mix(d, SOFTMAX, experts(d, "oss", true, dtype, 64), 0, 21));
     });
   }
 
-  duel.test("mixtureOfExperts", "experts without a gate", () => {
-    duel.compare(tolerance.float, (d) => {
+  duel.test("mixtureOfExperts", "experts without a gate", async () => {
+    await duel.compare(tolerance.float, (d) => {
       const { gateUp: _, ...rest } = experts(d, "relu2", false);
       const gateUp = rest.down.map((_down, e) => d.loadWeight([randomWeight("f32", INNER, HIDDEN, 60 + e)]));
       return mix(d, SOFTMAX, { ...rest, gateUp, isGated: false }, 0, 9);
     });
   });
 
-  duel.test("mixtureOfExperts", "equal scores go to the lower ids", () => {
-    duel.compare(tolerance.float, (d) => {
+  duel.test("mixtureOfExperts", "equal scores go to the lower ids", async () => {
+    await duel.compare(tolerance.float, (d) => {
       const out = d.allocTensor(3, HIDDEN);
       const flat = d.loadTensor(new Float32Array(3 * E).fill(0.5), 3, E);
       const x = rowsOf(d, 0, 3, HIDDEN, 50);
@@ -84,10 +85,44 @@ export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
     });
   });
 
+  duel.test(
+    "mixtureOfExperts",
+    "logits that are not finite choose different experts, and other rows are as they were",
+    async () => {
+      const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
+      const n = MOST; // as many rows as there is room for: an expert that a row chose twice would have more
+      const kinds = [[nan], [inf], [-inf], [nan, 1], [inf, nan, -inf, 0], [0, 1, 2, 3, 4, 5, 6, 7]];
+      const logits = Float32Array.from({ length: n * E }, (_, i) => {
+        const kind = kinds[Math.floor(i / E) % kinds.length]!;
+        return kind[(i % E) % kind.length]!;
+      });
+      for (const score of ["softmax", "softmax_topk", "sigmoid"] as const) {
+        const router: RouterSpec = { ...SOFTMAX, score, topK: 4, normalize: false, bias: null };
+        const run = (d: Device): Promise<Float32Array> => {
+          const out = d.allocTensor(n, HIDDEN);
+          const x = rowsOf(d, 0, n, HIDDEN, 50);
+          d.mixtureOfExperts(out, x, d.loadTensor(logits, n, E), router, experts(d, "silu", false), n);
+          return readAll(d, out);
+        };
+        const [expected, found] = [await run(duel.reference), await run(duel.device)];
+        const largest = expected.reduce(
+          (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most),
+          1,
+        );
+        for (const [i, value] of expected.entries()) {
+          const isRight = Number.isFinite(value)
+            ? Math.abs(value - found[i]!) <= tolerance.float * largest
+            : !Number.isFinite(found[i]);
+          assert.ok(isRight, `${score}: ${found[i]} where ${value} is expected, row ${Math.floor(i / HIDDEN)}`);
+        }
+      }
+    },
+  );
+
   for (const name of ["softmax, normalised", "sigmoid, bias, groups"]) {
-    duel.test("mixtureOfExperts", `${name}: rows do not depend on their neighbours`, () => {
+    duel.test("mixtureOfExperts", `${name}: rows do not depend on their neighbours`, async () => {
       const weights = experts(duel.device, "silu", true);
-      duel.compareRows(MOST, (from, n) => mix(duel.device, ROUTERS[name]!, weights, from, n));
+      await duel.compareRows(MOST, (from, n) => mix(duel.device, ROUTERS[name]!, weights, from, n));
     });
   }
 }

@@ -69,10 +69,10 @@ const cases = Object.entries(MODELS).flatMap(([name, model]) =>
 );
 
 for (const { name, quantize, config, absent } of cases) {
-  test(`${name}: matrices of ${quantize} in the form for products, the same bits`, { skip: cpu.reason }, () => {
+  test(`${name}: matrices of ${quantize} in the form for products, the same bits`, { skip: cpu.reason }, async () => {
     const device = cpu.device!;
     const family = familyOf(config, "config.json");
-    const load = (asMatrices: boolean) => {
+    const load = async (asMatrices: boolean) => {
       const weights: { weight: Weight; isTable: boolean }[] = [];
       const watched = overriding<Device>(device, {
         loadWeight(parts: readonly HostTensor[], options = {}) {
@@ -87,11 +87,11 @@ for (const { name, quantize, config, absent } of cases) {
       const runner = new ModelRunner({ device, model, ...CAPACITY, numSequences: 1, maxLength: LENGTH });
       const tokens = Array.from({ length: LENGTH }, (_, i) => (i * 7) % COMMON.vocab_size);
       // Many rows, and one.
-      const logits = [runner.run([{ sequence: 0, tokens, start: 0, end: LENGTH - 1, logitsFrom: 0 }])];
-      logits.push(runner.run([{ sequence: 0, tokens, start: LENGTH - 1, end: LENGTH, logitsFrom: LENGTH - 1 }]));
+      const logits = [await runner.run([{ sequence: 0, tokens, start: 0, end: LENGTH - 1, logitsFrom: 0 }])];
+      logits.push(await runner.run([{ sequence: 0, tokens, start: LENGTH - 1, end: LENGTH, logitsFrom: LENGTH - 1 }]));
       return { weights, logits };
     };
-    const [own, plain] = [load(true), load(false)];
+    const [own, plain] = [await load(true), await load(false)];
     for (const [i, logits] of own.logits.entries()) assertSameBits(logits, plain.logits[i]!, `step ${i}`);
     const isSmaller = own.weights.map(({ weight }, i) => weight.byteLength < plain.weights[i]!.weight.byteLength);
     const hasForm = device.info.numerics === "cpu-amx";

@@ -66,7 +66,7 @@ struct Type { const char* name; int32_t dtype; };
 constexpr Type kTypes[] = {{"q4_0", 6}, {"q8_0", 5}, {"bf16", 2}, {"f16", 1}, {"q4_k", 12}, {"q6_k", 14}, {"q5_0", 8}, {"f32", 0}};
 
 const char* isa_name(int32_t isa) {
-  constexpr const char* kNames[] = {"best", "portable", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
+  constexpr const char* kNames[] = {"best", "portable", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm", "simd128", "relaxed", "avxvnni"};
   return kNames[isa];
 }
 

@@ -45,6 +45,7 @@ namespace portable { const Kernels* kernels(); }
 #endif
 #ifdef PG_HAVE_X86
 namespace avx2 { const Kernels* kernels(); }
+namespace avxvnni { const Kernels* kernels(); }
 namespace avx512 {
 const Kernels* kernels();
 const Kernels* tall_kernels();
@@ -56,7 +57,7 @@ namespace {
 // Asked of the processor itself: what compilers offer for it is not in every one's runtime.
 struct Cpuid {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  explicit Cpuid(unsigned leaf) { __get_cpuid_count(leaf, 0, &a, &b, &c, &d); }
+  explicit Cpuid(unsigned leaf, unsigned part = 0) { __get_cpuid_count(leaf, part, &a, &b, &c, &d); }
 };
 
 constexpr bool has_all(unsigned word, unsigned bits) { return (word & bits) == bits; }
@@ -72,6 +73,15 @@ bool has_avx2() {
   constexpr unsigned kFma = 1u << 12, kOsxsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29, kAvx2 = 1u << 5;
   if (!has_all(Cpuid(1).c, kFma | kOsxsave | kAvx | kF16c) || !has_all(Cpuid(7).b, kAvx2)) return false;
   return has_all(saved_registers(), 0x6);  // xmm, ymm
+}
+
+bool has_avxvnni() {
+#ifdef PG_TWINS
+  return has_avx2();
+#else
+  constexpr unsigned kAvxVnni = 1u << 4;
+  return has_avx2() && Cpuid(7).a >= 1 && has_all(Cpuid(7, 1).a, kAvxVnni);
+#endif
 }
 
 bool has_avx512() {
@@ -95,7 +105,7 @@ bool halves_vectors() {
 // Tiles, their products of bf16 and of bytes, the vector instructions that make their operands, and the system's leave to use tiles: Linux
 // saves their 8 KiB only for processes that ask.
 bool has_amx() {
-#ifdef PG_TWIN_FOR_AMX
+#ifdef PG_TWINS
   return true;
 #elif defined(__linux__)
   constexpr unsigned kVbmi = 1u << 1, kGfni = 1u << 8, kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
@@ -118,6 +128,7 @@ const Kernels* kernels_for(int32_t isa) {
     if (!has_avx512()) return nullptr;
     return halves_vectors() != (isa == kIsaAvx512Other) ? avx512::tall_kernels() : avx512::kernels();
   }
+  if (isa == kIsaAvxVnni || (isa == kIsaBest && has_avxvnni())) return has_avxvnni() ? avxvnni::kernels() : nullptr;
   if (isa == kIsaAvx2 || (isa == kIsaBest && has_avx2())) return has_avx2() ? avx2::kernels() : nullptr;
 #endif
 #ifdef PG_HAVE_ARM

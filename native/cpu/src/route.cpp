@@ -13,11 +13,18 @@ void softmax(double* values, int32_t count) {
   for (int32_t i = 0; i < count; i++) values[i] /= sum;
 }
 
-// The index of the largest value that is still eligible (not -infinity); ties to the lower one.
-int32_t best_of(const double* values, int32_t count) {
+// What a value counts for in a choice: NaN, of which no comparison holds, and -infinity as less than any other, but more than an expert
+// whose group is left out.
+constexpr double kLeast = -1e300;
+double comparable(double value) { return value > kLeast ? value : kLeast; }
+
+// The index of the largest value that was not taken before (NaN marks those); ties to the lower one. There is always one: top_k is at most
+// the number of experts, and of the values only this marks any.
+int32_t take_best(double* values, int32_t count) {
   int32_t best = 0;
   for (int32_t i = 1; i < count; i++)
     if (values[i] > values[best] || (values[best] != values[best] && values[i] == values[i])) best = i;
+  values[best] = NAN;
   return best;
 }
 
@@ -59,12 +66,9 @@ void route(int32_t* ids, float* weights, const float* logits, const Router& rout
   for (int32_t e = 0; e < num_experts; e++)
     scores[e] = router.score == RouterScore::sigmoid ? 1.0 / (1.0 + std::exp(-static_cast<double>(logits[e]))) : logits[e];
   if (router.score == RouterScore::softmax) softmax(scores, num_experts);
-  for (int32_t e = 0; e < num_experts; e++) choice[e] = router.bias == nullptr ? scores[e] : scores[e] + router.bias[e];
+  for (int32_t e = 0; e < num_experts; e++) choice[e] = comparable(router.bias == nullptr ? scores[e] : scores[e] + router.bias[e]);
   if (router.num_groups > 1) keep_best_groups(choice, router);
-  for (int32_t k = 0; k < router.top_k; k++) {
-    ids[k] = best_of(choice, num_experts);
-    choice[ids[k]] = -INFINITY;
-  }
+  for (int32_t k = 0; k < router.top_k; k++) ids[k] = take_best(choice, num_experts);
   // The choice is made; its memory now holds the chosen scores.
   for (int32_t k = 0; k < router.top_k; k++) choice[k] = scores[ids[k]];
   if (router.score == RouterScore::softmax_topk) softmax(choice, router.top_k);

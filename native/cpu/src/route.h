@@ -22,7 +22,8 @@ struct Router {
   int32_t group_best;  // a group is as good as the sum of this many of its best: 1 or 2
 };
 
-// ids, weights: [top_k]; work: [2 * E] doubles. Ties go to the lower expert id.
+// ids, weights: [top_k]; work: [2 * E] doubles. The ids are different from each other whatever the logits are, which is what bounds the rows
+// of an expert; in the choice NaN counts as -infinity, and ties go to the lower expert id.
 void route(int32_t* ids, float* weights, const float* logits, const Router& router, double* work);
 
 }  // namespace pg

@@ -18,13 +18,19 @@ const std::vector<Dtype>& dtypes() {
       {0, 1, 4, {}},          {1, 1, 2, {}},         {2, 1, 2, {}},         {5, 32, 34, {0}},       {6, 32, 18, {0}},
       {7, 32, 20, {0, 2}},    {8, 32, 22, {0}},      {9, 32, 24, {0, 2}},   {10, 256, 84, {80, 82}}, {11, 256, 110, {108}},
       {12, 256, 144, {0, 2}}, {13, 256, 176, {0, 2}}, {14, 256, 210, {208}}, {15, 32, 18, {0}},      {16, 256, 136, {0}},
-      {17, 32, 17, {}},       {19, 256, 66, {0}},    {20, 256, 74, {0}},    {23, 256, 110, {0}}};
+      {17, 32, 17, {}},       {19, 256, 66, {0}},    {20, 256, 74, {0}},    {21, 256, 82, {0}},     {22, 256, 98, {0}},
+      {23, 256, 110, {0}},    {24, 256, 50, {0}},    {25, 256, 56, {}},     {26, 256, 54, {52}},    {27, 256, 66, {64}},
+      {28, 128, 18, {0}},     {29, 64, 18, {0}}};
   return all;
 }
 
 std::vector<uint8_t> random_source(const Dtype& dtype, int64_t rows, int64_t cols, Random& random) {
   std::vector<uint8_t> bytes(static_cast<size_t>(rows * cols / dtype.block_cols * dtype.block_bytes));
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next() >> 13);
+  // Rows of the smallest and largest codes, whose sums are the largest that must fit.
+  const uint8_t extremes[] = {0xff, 0x00, 0x80, 0x7f, 0x77, 0x88};
+  const size_t row_bytes = bytes.size() / static_cast<size_t>(rows);
+  for (size_t r = 0; dtype.block_cols > 1 && r < sizeof extremes; r++) std::memset(&bytes[r * row_bytes], extremes[r], row_bytes);
   for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(dtype.block_bytes)) {
     uint8_t* block = bytes.data() + at;
     const auto put_half = [&](int64_t offset) {  // 2^-6 .. 2^-4, either sign
@@ -36,6 +42,9 @@ std::vector<uint8_t> random_source(const Dtype& dtype, int64_t rows, int64_t col
     if (dtype.code == 1) put_half(0);
     if (dtype.code == 0) std::memcpy(block, &number, 4);
     if (dtype.code == 2) std::memcpy(block, reinterpret_cast<const uint8_t*>(&number) + 2, 2);
+    if (dtype.code == 25)  // iq1_m: a quarter of the f16 in each of four words
+      for (int64_t i = 0, half = 0x2400 | (random.next() & 0x7ff); i < 4; i++)
+        block[49 + 2 * i] = static_cast<uint8_t>((block[49 + 2 * i] & 0x0f) | (half >> (4 * i) & 15) << 4);
     if (dtype.code == 17) block[0] = static_cast<uint8_t>(120 + block[0] % 4);
   }
   return bytes;
@@ -49,7 +58,7 @@ TEST(rows_do_not_depend_on_each_other) {
   CHECK_OK(pg_reserve_activations(context, 67, 2080));
   for (const Dtype& dtype : dtypes()) {
     // bf16, q8_0 and q4_0: more columns than tiles take at once and than one thread packs, and not a whole number of groups of them.
-    const int64_t cols = dtype.code == 2 ? 1101 : dtype.code == 5 || dtype.code == 6 ? 2080 : dtype.block_cols == 1 ? 109 : dtype.block_cols == 32 ? 224 : 512;
+    const int64_t cols = dtype.code == 2 ? 1101 : dtype.code == 5 || dtype.code == 6 ? 2080 : dtype.block_cols == 1 ? 109 : dtype.block_cols == 32 ? 416 : 512;
     Random random(static_cast<uint32_t>(31 + dtype.code));
     const std::vector<uint8_t> source = random_source(dtype, kRows, cols, random);
     uint64_t weight = 0;
@@ -57,7 +66,8 @@ TEST(rows_do_not_depend_on_each_other) {
     void* handle = reinterpret_cast<void*>(weight);
     CHECK_OK(pg_weight_append(context, handle, dtype.code, -1, kRows, 0, source.data(), static_cast<int64_t>(source.size())));
     constexpr int64_t kMost = 67;
-    const std::vector<float> x = random.numbers(kMost * cols);
+    std::vector<float> x = random.numbers(kMost * cols);
+    for (int64_t c = 0; c < cols; c++) x[c] = 1.0f, x[11 * cols + c] = -1.0f;  // the largest integers of x
     std::vector<float> alone(kMost * kRows), together(kMost * kRows);
     for (int64_t r = 0; r < kMost; r++)
       CHECK_OK(pg_matmul(context, &alone[r * kRows], kRows, &x[r * cols], cols, handle, 1, nullptr, 1.0f, 0));

@@ -6,7 +6,19 @@ import type { NativeLibrary } from "./abi.js";
 
 const OUT_OF_MEMORY = -2;
 /** By the codes of pg_context_create. */
-export const ISA_NAMES = ["", "portable", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm", "simd128", "relaxed"];
+export const ISA_NAMES = [
+  "",
+  "portable",
+  "avx2",
+  "avx512",
+  "amx",
+  "neon",
+  "dotprod",
+  "i8mm",
+  "simd128",
+  "relaxed",
+  "avxvnni",
+];
 
 /** A native context and everything allocated from it. */
 export class CpuContext {

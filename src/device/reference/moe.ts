@@ -11,12 +11,15 @@ export interface Route {
   readonly weights: number[];
 }
 
-/** Scores -> choice (bias and groups count for the choice alone) -> weights. Ties go to the lower expert id. */
+/**
+ * Scores -> choice (bias and groups count for the choice alone) -> weights. Ties go to the lower expert id; in the choice NaN counts as
+ * -infinity, so that the chosen are different experts whatever the logits are.
+ */
 export function route(logits: ArrayLike<number>, spec: RouterSpec): Route {
   const { numExperts: E } = spec;
   const scores = scoresOf(logits, spec);
   const bias = spec.bias as ReferenceTensor | null;
-  const choice = scores.map((s, e) => (bias === null ? s : s + bias.data[bias.offset + e]!));
+  const choice = scores.map((s, e) => comparable(bias === null ? s : s + bias.data[bias.offset + e]!));
   if (spec.numGroups > 1) keepBestGroups(choice, spec);
   const ids = Array.from({ length: E }, (_, e) => e)
     .sort((a, b) => choice[b]! - choice[a]! || a - b)
@@ -30,6 +33,12 @@ export function route(logits: ArrayLike<number>, spec: RouterSpec): Route {
   const own = spec.expertScale as ReferenceTensor | undefined;
   const scaleOf = (e: number): number => (own === undefined ? spec.scale : spec.scale * own.data[own.offset + e]!);
   return { ids, weights: weights.map((w, k) => w * scaleOf(ids[k]!)) };
+}
+
+/** NaN and -infinity count as less than any other score, but more than an expert whose group is left out. */
+const LEAST = -1e300;
+function comparable(value: number): number {
+  return value > LEAST ? value : LEAST;
 }
 
 function scoresOf(logits: ArrayLike<number>, spec: RouterSpec): number[] {

@@ -8,7 +8,8 @@
 //          with fused multiply-add agree bit for bit.
 // Tiling   kIntVectors vectors of outputs by up to kIntTileRows rows of x. AVX-512: one vector of 16 outputs x 4 columns per
 //          instruction (vpdpbusd), the whole panel side by side so that a broadcast of x serves two. AVX2: vpmaddubsw, made
-//          safe from saturation (see dots), half a panel at a time. WebAssembly: half a panel, for a single row the whole.
+//          safe from saturation (see groups_in_16_bits), half a panel at a time, and from kUnpackedFrom rows on from codes
+//          that are unpacked once (matmul-int-many.h). WebAssembly: half a panel, for a single row the whole.
 //          Accumulators, integer and float, stay in registers.
 // Traffic  codes and factors stream once per row tile; for decode that is once from memory, at 8.5 or 4.5 bits a weight.
 //
@@ -25,22 +26,40 @@ namespace pg {
 namespace PG_NS {
 namespace {
 
+#ifndef PG_VNNI
+#define PG_VNNI 0  // on AVX2: 1 with AVX-VNNI, 2 with what it does
+#endif
+
 // Vectors whose dot products are made together, sharing the broadcasts of x.
 constexpr int kJoint = PG_WASM ? 4 : PG_ISA == 3 || PG_NEON ? 2 : 1;
+
+// What a code that is multiplied is larger than its value. AVX2 looks up small values with small offsets: more of their products can be added
+// up in 16 bits.
+constexpr int32_t offset_here(Codes codes) {
+  if (PG_ISA != 2 || !is_table(codes) || codes == Codes::kIq4) return offset_of(codes);
+  return codes == Codes::kIq3 ? 64 : codes == Codes::kIq2 ? 48 : 16;
+}
 
 // -offset * sum(q), which a dot product starts from, of the side field: there are fields for 8 and 128 over whole blocks, for 8 over
 // half ones.
 template <Codes C, int Groups>
 PG_INLINE int32_t start_from(int32_t field) {
-  if constexpr (offset_of(C) == 128 && Groups == 8) return field;
-  if constexpr (offset_of(C) % 8 == 0) return field * (offset_of(C) / 8);
-  return (field >> 3) * offset_of(C);
+  if constexpr (offset_here(C) == 128 && Groups == 8) return field;
+  if constexpr (offset_here(C) % 8 == 0) return field * (offset_here(C) / 8);
+  return (field >> 3) * offset_here(C);
 }
 
 PG_INLINE int32_t load_i32(const void* p) { int32_t v; memcpy(&v, p, 4); return v; }
 
 // --- dots: for the kJoint vectors from vector v of the panel on, d[j][i] = the integer dot products with x row i over groups
 //     [G0, G1) of the block, as f32. `codes` is at the block, `x` at its [8][MR] groups, `start` holds MR starting values.
+
+#if PG_ISA == 2
+// Whether codes are multiplied as their lower and their upper nibbles: those of 8 bits, where there is no instruction for them.
+constexpr bool is_split(Codes codes) { return !PG_VNNI && (codes == Codes::kByte || codes == Codes::kIq4); }
+// Bytes that a code becomes where a panel is unpacked for many rows (matmul-int-many.h).
+constexpr int unpacked_planes(Codes codes) { return is_split(codes) ? 2 : 1; }
+#endif
 
 #if PG_ISA == 3
 
@@ -77,7 +96,7 @@ PG_INLINE __m512i start_of(int32_t field) {
   return _mm512_set1_epi32(start_from<C, Groups>(field));
 }
 
-template <Codes C, int MR, int G0, int G1>
+template <Codes C, int MR, int G0, int G1, bool>
 PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
   __m512i sum[kJoint][MR];
 #pragma GCC unroll 8
@@ -106,73 +125,138 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 
 #elif PG_ISA == 2
 
-// The lower nibble of the codes, and what is above it.
+#if PG_VNNI
+// acc + the products of four unsigned codes and four signed numbers, summed in 32 bits.
+PG_INLINE __m256i add_products(__m256i acc, __m256i w, __m256i q) {
+#if PG_VNNI == 2  // the same without the instruction, for tests
+  const __m256i nibble = _mm256_set1_epi8(15);
+  const __m256i low = _mm256_maddubs_epi16(_mm256_and_si256(w, nibble), q);
+  const __m256i high = _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(w, 4), nibble), q);
+  acc = _mm256_add_epi32(acc, _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(high, _mm256_set1_epi16(16)));
+#else
+  return _mm256_dpbusd_avx_epi32(acc, w, q);
+#endif
+}
+#endif
+
+// vpmaddubsw adds two products (unsigned x signed) in 16 bits, saturating. So many groups of columns can be added up in 16 bits before
+// they are widened: 2 * 127 times the largest code is at most 32,767 for 128, 64 (two), 32 (four) and 16 (eight). Of 8-bit codes none
+// can: they are split, 16 * high + low.
+constexpr int groups_in_16_bits(Codes codes) {
+  if (codes == Codes::kIq2 || codes == Codes::kIq3) return 1;
+  const int bits = is_table(codes) ? 5 : low_bits(codes) + upper_bits(codes);
+  return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
+}
 template <Codes C>
-PG_INLINE void load_codes(__m256i& low, __m256i& high, const uint8_t* codes, int v, int group) {
-  const __m256i low_nibble = _mm256_set1_epi8(15);
+PG_INLINE __m256i load_whole_codes(const uint8_t* codes, int v, int group) {
   const auto at = [&](int64_t offset) { return _mm256_loadu_si256((const __m256i*)(codes + offset + v * 32)); };
   const auto shifted = [](__m256i bits, int by) {
     return by < 0 ? _mm256_slli_epi16(bits, -by) : by == 0 ? bits : _mm256_srli_epi16(bits, by);
   };
-  __m256i whole;
-  if constexpr (C == Codes::kByte) {
-    whole = at(group * 128);
-  } else {
-    if constexpr (low_bits(C) == 2) low = _mm256_and_si256(shifted(at((group & 1) * 128), group & 6), _mm256_set1_epi8(3));
-    else low = _mm256_and_si256(shifted(at((group & 3) * 128), group & 4), low_nibble);
-    constexpr int from = upper_from(C);
-    if constexpr (upper_bits(C) == 1 && from < 4) {
-      const __m256i bits = shifted(at(upper_plane(C)), group - from);
-      low = _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(1 << from)));
-    }
-    if constexpr (upper_bits(C) == 1 && from == 4) high = _mm256_and_si256(shifted(at(upper_plane(C)), group), _mm256_set1_epi8(1));
-    if constexpr (upper_bits(C) == 2)
-      high = _mm256_and_si256(shifted(at(upper_plane(C) + (group & 1) * 128), group & 6), _mm256_set1_epi8(3));
-    if constexpr (!is_table(C)) return;
-    const __m128i values = _mm_xor_si128(_mm_loadu_si128((const __m128i*)table_of(C)), _mm_set1_epi8((char)0x80));
-    whole = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), low);
+  if constexpr (C == Codes::kByte) return at(group * 128);
+  __m256i code;
+  if constexpr (low_bits(C) == 2) code = _mm256_and_si256(shifted(at((group & 1) * 128), group & 6), _mm256_set1_epi8(3));
+  else code = _mm256_and_si256(shifted(at((group & 3) * 128), group & 4), _mm256_set1_epi8(15));
+  // Upper bits: shifted to where they belong, the mask keeps them.
+  constexpr int from = upper_from(C);
+  if constexpr (upper_bits(C) == 1)
+    code = _mm256_or_si256(code, _mm256_and_si256(shifted(at(upper_plane(C)), group - from), _mm256_set1_epi8(1 << from)));
+  if constexpr (upper_bits(C) == 2) {
+    const __m256i bits = shifted(at(upper_plane(C) + (group & 1) * 128), (group & 6) - from);
+    code = _mm256_or_si256(code, _mm256_and_si256(bits, _mm256_set1_epi8(3 << from)));
   }
-  low = _mm256_and_si256(whole, low_nibble);
-  high = _mm256_and_si256(_mm256_srli_epi16(whole, 4), low_nibble);
+  if constexpr (is_table(C)) {
+    const __m128i values = _mm_add_epi8(_mm_loadu_si128((const __m128i*)table_of(C)), _mm_set1_epi8((char)offset_here(C)));
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), code);
+  }
+  return code;
 }
 
-// vpmaddubsw adds two products (unsigned x signed) in 16 bits, saturating. For nibbles 2 * 15 * 127 * 8 groups = 30,480 fits,
-// so all groups are added in 16 bits and widened once at the end. Wider codes are split, 16 * high + low: as many multiplications
-// as widening at every step would take, on fewer of the processor's multiply ports.
-// The empty asm statements hold the compiler to this order: left alone it merges the halves' loads and rearranges the sums, and
-// spills what then exceeds 16 registers.
-template <Codes C, int MR, int G0, int G1>
-PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
-  constexpr bool split = C == Codes::kByte || is_table(C) || low_bits(C) + upper_bits(C) > 4;
-  asm volatile("" ::: "memory");
-  __m256i low[MR], high[MR];
+// The codes of a group; split ones as their lower and upper nibbles. Unpacked: as unpack leaves them.
+template <Codes C, bool Unpacked>
+PG_INLINE void load_codes(__m256i& low, __m256i& high, const uint8_t* codes, int v, int group) {
+  if constexpr (Unpacked) {
+    const uint8_t* at = codes + group * unpacked_planes(C) * 128 + v * 32;
+    low = _mm256_loadu_si256((const __m256i*)at);
+    if constexpr (is_split(C)) high = _mm256_loadu_si256((const __m256i*)(at + 128));
+  } else {
+    low = load_whole_codes<C>(codes, v, group);
+    if constexpr (is_split(C)) {
+      high = _mm256_and_si256(_mm256_srli_epi16(low, 4), _mm256_set1_epi8(15));
+      low = _mm256_and_si256(low, _mm256_set1_epi8(15));
+    }
+  }
+}
+
+// The codes of a block, for load_codes.
+template <Codes C>
+void unpack_codes(uint8_t* out, const uint8_t* codes) {
 #pragma GCC unroll 8
-  for (int i = 0; i < MR; i++) low[i] = high[i] = _mm256_setzero_si256();
+  for (int group = 0; group < 8; group++)
+    for (int v = 0; v < kPanelRows / VL; v++) {
+      __m256i low, high;
+      load_codes<C, false>(low, high, codes, v, group);
+      uint8_t* at = out + group * unpacked_planes(C) * 128 + v * 32;
+      _mm256_storeu_si256((__m256i*)at, low);
+      if constexpr (is_split(C)) _mm256_storeu_si256((__m256i*)(at + 128), high);
+    }
+}
+
+#if PG_VNNI
+template <Codes C, int MR, int G0, int G1, bool Unpacked>
+PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
+  asm volatile("" ::: "memory");  // as below
+  __m256i sum[MR];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; i++) sum[i] = offset_here(C) == 0 ? _mm256_setzero_si256() : _mm256_set1_epi32(start_from<C, G1 - G0>(start[i]));
 #pragma GCC unroll 8
   for (int group = G0; group < G1; group++) {
+    __m256i w, none;
+    load_codes<C, Unpacked>(w, none, codes, v, group);
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; i++) sum[i] = add_products(sum[i], w, _mm256_set1_epi32(load_i32(x + (group * MR + i) * 4)));
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; i++) d[0][i] = _mm256_cvtepi32_ps(sum[i]);
+}
+#else
+// The empty asm statements hold the compiler to this order: left alone it merges the halves' loads and rearranges the sums, and
+// spills what then exceeds 16 registers.
+template <Codes C, int MR, int G0, int G1, bool Unpacked>
+PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
+  constexpr int most = is_split(C) ? 8 : groups_in_16_bits(C);
+  asm volatile("" ::: "memory");
+  __m256i low[MR], high[MR], sum[MR];
+#pragma GCC unroll 8
+  for (int group = G0; group < G1; group++) {
+    const bool begins = (group - G0) % most == 0, ends = (group - G0) % most == most - 1 || group + 1 == G1;
     __m256i w_low, w_high;
-    load_codes<C>(w_low, w_high, codes, v, group);
+    load_codes<C, Unpacked>(w_low, w_high, codes, v, group);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) {
       const __m256i q = _mm256_set1_epi32(load_i32(x + (group * MR + i) * 4));
-      low[i] = _mm256_add_epi16(low[i], _mm256_maddubs_epi16(w_low, q));
+      const __m256i products = _mm256_maddubs_epi16(w_low, q);
+      low[i] = begins ? products : _mm256_add_epi16(low[i], products);
       asm("" : "+x"(low[i]));
-      if constexpr (split) {
-        high[i] = _mm256_add_epi16(high[i], _mm256_maddubs_epi16(w_high, q));
+      if constexpr (is_split(C)) {
+        const __m256i upper = _mm256_maddubs_epi16(w_high, q);
+        high[i] = begins ? upper : _mm256_add_epi16(high[i], upper);
         asm("" : "+x"(high[i]));
       }
+      if (!ends) continue;
+      const __m256i wide = _mm256_madd_epi16(low[i], _mm256_set1_epi16(1));
+      sum[i] = group - G0 < most ? wide : _mm256_add_epi32(sum[i], wide);
+      if constexpr (is_split(C)) sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(high[i], _mm256_set1_epi16(16)));
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < MR; i++) {
-    __m256i sum = _mm256_madd_epi16(low[i], _mm256_set1_epi16(1));
-    if constexpr (split) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(high[i], _mm256_set1_epi16(16)));
-    if constexpr (offset_of(C) != 0) {
-      sum = _mm256_add_epi32(sum, _mm256_set1_epi32(start_from<C, G1 - G0>(start[i])));
-    }
-    d[0][i] = _mm256_cvtepi32_ps(sum);
+    if constexpr (offset_here(C) != 0) sum[i] = _mm256_add_epi32(sum[i], _mm256_set1_epi32(start_from<C, G1 - G0>(start[i])));
+    d[0][i] = _mm256_cvtepi32_ps(sum[i]);
   }
 }
+#endif
 
 #elif PG_NEON
 
@@ -216,7 +300,7 @@ constexpr int groups_in_16_bits(Codes codes) {
 
 // sdot takes four columns of four outputs and one row's four columns, picked from a vector that holds four rows'. Without it
 // (PG_NEON 1), products are widened to 16 bits and added up in pairs.
-template <Codes C, int MR, int G0, int G1>
+template <Codes C, int MR, int G0, int G1, bool>
 PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
   int32x4_t sum[kJoint][MR];
 #pragma GCC unroll 4
@@ -263,7 +347,7 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
 
 #elif PG_WASM
 
-template <Codes C, int MR, int G0, int G1>
+template <Codes C, int MR, int G0, int G1, bool>
 PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
   v128_t sum[kJoint][MR];
 #pragma GCC unroll 4
@@ -294,7 +378,7 @@ PG_INLINE int32_t code_at(const uint8_t* codes, int row, int group, int column) 
   return code - offset_of(C);
 }
 
-template <Codes C, int MR, int G0, int G1>
+template <Codes C, int MR, int G0, int G1, bool>
 PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t*) {
   for (int i = 0; i < MR; i++)
     for (int lane = 0; lane < VL; lane++) {
@@ -333,12 +417,54 @@ PG_INLINE vf scale_of(const uint8_t* at, const uint8_t* big, int half, int v) {
 constexpr int64_t kAhead = 8192;
 constexpr bool asks_for_lines(Codes codes, int rows) { return !PG_WASM && codes != Codes::kByte && rows >= 3; }
 
+// What a block of 32 columns adds to the sums of NV vectors of outputs, from vector `first` of the panel on. Where codes are unpacked,
+// factors are f32.
+struct BlockOfPanel {
+  const uint8_t *codes, *scales, *minimums;
+  const uint8_t* header;
+};
+
+template <int E, int MR, int NV, bool Unpacked>
+PG_INLINE void add_block(vf (&sum)[NV][MR], const BlockOfPanel& block, int first, const uint8_t* x, const uint8_t* side) {
+  constexpr EncodingSpec spec = spec_of(E);
+  constexpr bool halves = spec.scale == Factor::kSuper16;
+  const float* scale = (const float*)side + kSideScale * MR;
+#pragma GCC unroll 4
+  for (int v = 0; v < NV; v += kJoint) {
+#pragma GCC unroll 2
+    for (int half = 0; half < (halves ? 2 : 1); half++) {
+      const int field = halves ? kSideMinus8Lo + half : offset_here(spec.codes) == 128 ? kSideMinus128 : kSideMinus8;
+      const int32_t* start = (const int32_t*)side + field * MR;
+      vf d[kJoint][MR];
+      if constexpr (!halves) dots<spec.codes, MR, 0, 8, Unpacked>(d, block.codes, first + v, x, start);
+      else if (half == 0) dots<spec.codes, MR, 0, 4, Unpacked>(d, block.codes, first + v, x, start);
+      else dots<spec.codes, MR, 4, 8, Unpacked>(d, block.codes, first + v, x, start);
+#pragma GCC unroll 4
+      for (int j = 0; j < kJoint; j++) {
+        const int at = half * (int)kPanelRows + (first + v + j) * VL;  // of factors that are f32
+        vf w;
+        if constexpr (Unpacked) w = v_load((const float*)block.scales + at);
+        else w = scale_of<E>(block.scales, block.header, half, first + v + j);
+#pragma GCC unroll 8
+        for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(d[j][i], v_mul(w, v_set(scale[i])), sum[v + j][i]);
+        if constexpr (spec.minimum != Factor::kNone) {
+          vf m;
+          if constexpr (Unpacked) m = v_load((const float*)block.minimums + at);
+          else m = load_factor<spec.minimum>(block.minimums, block.header + big_bytes(spec.scale), half, first + v + j);
+          const float* total = (const float*)side + (halves ? kSideSumLo + half : (int)kSideSum) * MR;
+#pragma GCC unroll 8
+          for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(m, v_set(total[i]), sum[v + j][i]);
+        }
+      }
+    }
+  }
+}
+
 // NV vectors of outputs from vector `first` of the panel on. Only the first tile of a panel looks ahead: the others find the
 // panel in cache.
 template <int E, int MR, int NV>
 void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_t* x, bool ahead) {
   constexpr EncodingSpec spec = spec_of(E);
-  constexpr bool halves = spec.scale == Factor::kSuper16;
   const int64_t blocks = blocks_of(g.cols);
   const uint8_t* codes = g.panels + panel * g.panel_bytes;
   const uint8_t* header = codes;
@@ -357,35 +483,10 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
       codes += header_bytes(spec);
     }
     const uint8_t* scales = codes + code_bytes(spec.codes);
-    const uint8_t* minimums = scales + factor_bytes(spec.scale);
-    const float* scale = (const float*)side + kSideScale * MR;
     if (ahead && !asks_for_lines(spec.codes, MR)) ask_ahead(codes, block_bytes(spec), end);
     if (ahead && asks_for_lines(spec.codes, MR))
       for (int64_t line = 0; line < block_bytes(spec); line += 64) __builtin_prefetch(codes + kAhead + line, 0, 2);
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; v += kJoint) {
-#pragma GCC unroll 2
-      for (int half = 0; half < (halves ? 2 : 1); half++) {
-        const int field = halves ? kSideMinus8Lo + half : offset_of(spec.codes) == 128 ? kSideMinus128 : kSideMinus8;
-        const int32_t* start = (const int32_t*)side + field * MR;
-        vf d[kJoint][MR];
-        if constexpr (!halves) dots<spec.codes, MR, 0, 8>(d, codes, first + v, x, start);
-        else if (half == 0) dots<spec.codes, MR, 0, 4>(d, codes, first + v, x, start);
-        else dots<spec.codes, MR, 4, 8>(d, codes, first + v, x, start);
-#pragma GCC unroll 4
-        for (int j = 0; j < kJoint; j++) {
-          const vf w = scale_of<E>(scales, header, half, first + v + j);
-#pragma GCC unroll 8
-          for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(d[j][i], v_mul(w, v_set(scale[i])), sum[v + j][i]);
-          if constexpr (spec.minimum != Factor::kNone) {
-            const vf m = load_factor<spec.minimum>(minimums, header + big_bytes(spec.scale), half, first + v + j);
-            const float* total = (const float*)side + (halves ? kSideSumLo + half : (int)kSideSum) * MR;
-#pragma GCC unroll 8
-            for (int i = 0; i < MR; i++) sum[v + j][i] = v_madd(m, v_set(total[i]), sum[v + j][i]);
-          }
-        }
-      }
-    }
+    add_block<E, MR, NV, false>(sum, {codes, scales, scales + factor_bytes(spec.scale), header}, first, x, side);
     codes += block_bytes(spec);
     x += 32 * MR;
     side += kSideFields * 4 * MR;

@@ -35,6 +35,16 @@ const Kernels* kernels() {
       {{}, {gemm_f16_many, kLayoutFloat, 0}, {gemm_bf16_many, kLayoutFloat, 0}},
       kWidenedFrom,
       widened_bytes,
+#elif PG_ISA == 2
+      {{}, {}, {}, {}, {}, {},
+       {gemm_q5_many, kLayoutInt, 0},  {gemm_q5m_many, kLayoutInt, 0}, {gemm_q4k_many, kLayoutInt, 0},
+       {gemm_q5k_many, kLayoutInt, 0}, {gemm_q6k_many, kLayoutInt, 0}, {gemm_q3k_many, kLayoutInt, 0},
+       {gemm_q2k_many, kLayoutInt, 0}, {gemm_n4_many, kLayoutInt, 0},  {gemm_n4k_many, kLayoutInt, 0},
+       {gemm_mx4_many, kLayoutInt, 0}, {gemm_n2k_many, kLayoutInt, 0}, {gemm_n2h_many, kLayoutInt, 0},
+       {gemm_n3k_many, kLayoutInt, 0}, {gemm_n3s_many, kLayoutInt, 0}, {gemm_n1k_many, kLayoutInt, 0},
+       {gemm_n1h_many, kLayoutInt, 0}, {gemm_t2_many, kLayoutInt, 0},  {gemm_t2k_many, kLayoutInt, 0}},
+      kUnpackedFrom,
+      unpacked_bytes,
 #else
       {},
       0,

@@ -1,0 +1,1 @@
+#include "../kernels/matmul-int-common.cpp"
