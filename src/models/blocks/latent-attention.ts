@@ -32,7 +32,7 @@ import type { AttentionNeed, AttentionPlace } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
 import type { Block, Project } from "./block.js";
-import { type Linear, loadLinear } from "./linear.js";
+import { Linear, loadLinear, type MadePart } from "./linear.js";
 import { loadNorm, type Norm, rmsStyle } from "./norm.js";
 
 export interface LatentShape {
@@ -66,8 +66,8 @@ export class LatentAttention implements Block {
   readonly #qProject: Linear; // [H * (nope + rope), qRank or hidden]
   readonly #kvAProject: Linear; // [kvRank + rope, hidden]
   readonly #kvANorm: Norm;
-  readonly #upKeys: readonly Weight[]; // [H] of [kvRank, nope]
-  readonly #upValues: readonly Weight[]; // [H] of [Dv, kvRank]
+  readonly #upKeys: readonly Linear[]; // [H] of [kvRank, nope]
+  readonly #upValues: readonly Linear[]; // [H] of [Dv, kvRank]
   readonly #out: Linear; // [hidden, H * Dv]
   readonly #ropePart: CopyHeads;
   readonly #qLatent: Tensor | null; // [T, qRank]
@@ -99,7 +99,7 @@ export class LatentAttention implements Block {
       qRank === 0 ? linear("q_proj", numHeads * keyDim, hiddenSize) : linear("q_b_proj", numHeads * keyDim, qRank);
     this.#kvAProject = linear("kv_a_proj_with_mqa", kvRank + ropeDim, hiddenSize, options.hasBias);
     this.#kvANorm = norm("kv_a_layernorm", kvRank);
-    const up = loadUpProjections(loader, `${name}.kv_b_proj.weight`, shape);
+    const up = loadUpProjections(loader, `${name}.kv_b_proj`, shape);
     this.#upKeys = up.keys;
     this.#upValues = up.values;
     this.#out = linear("o_proj", hiddenSize, numHeads * valueDim, options.hasBias, options.project);
@@ -146,13 +146,13 @@ export class LatentAttention implements Block {
     if (queryScale !== null) device.scaleByPosition(q, queryScale, batch);
     device.rotary(q, rotary, nopeDim + ropeDim, nopeDim, batch);
     device.copyHeads(this.#absorbed, q, this.#ropePart, n);
-    for (let h = 0; h < numHeads; h++) device.matmul(this.#absorbedNopes[h]!, this.#qNopes[h]!, this.#upKeys[h]!, n);
+    for (let h = 0; h < numHeads; h++) this.#upKeys[h]!.run(this.#absorbedNopes[h]!, this.#qNopes[h]!, batch);
     this.#kvAProject.run(this.#key, x, batch);
     this.#kvANorm.run(this.#kvLatent, this.#kvLatent, n);
     device.rotary(this.#kRope, rotary, ropeDim, 0, batch);
     device.rotaryAppend(this.#absorbed, this.#key, this.#key, null, pool, place.layer, batch);
     device.attention(this.#latents, this.#absorbed, pool, place.layer, batch, place.plan, params);
-    for (let h = 0; h < numHeads; h++) device.matmul(this.#headOf[h]!, this.#latentOf[h]!, this.#upValues[h]!, n);
+    for (let h = 0; h < numHeads; h++) this.#upValues[h]!.run(this.#headOf[h]!, this.#latentOf[h]!, batch);
     this.#out.run(out, this.#heads, batch);
   }
 }
@@ -171,19 +171,41 @@ export function latentNeed(shape: LatentShape): Omit<AttentionNeed, "window"> {
 }
 
 /** Each head's matrices out of kv_b [H * (nope + Dv), kvRank]. */
-function loadUpProjections(loader: Loader, name: string, shape: LatentShape): { keys: Weight[]; values: Weight[] } {
+function loadUpProjections(loader: Loader, name: string, shape: LatentShape): { keys: Linear[]; values: Linear[] } {
   const { numHeads, kvRank, nopeDim, valueDim } = shape;
   const size = nopeDim + valueDim;
-  const all = inMemory(loader.host(name, [numHeads * size, kvRank]));
-  const keys: Weight[] = [];
-  const values: Weight[] = [];
+  const outputs = numHeads * size;
+  const all = inMemory(loader.host(`${name}.weight`, [outputs, kvRank]));
+  const keys: Linear[] = [];
+  const values: Linear[] = [];
+  const linear = (weight: Weight, lowRankOf: MadePart["lowRankOf"]): Linear => {
+    const part = { name, rows: weight.rows, made: { outputs, inputs: kvRank, lowRankOf } };
+    const made = new Linear(loader.device, weight, null, {}, [part]);
+    loader.addLinear(made);
+    return made;
+  };
   for (let h = 0; h < numHeads; h++) {
     const key = withoutBlocks(sliceOuter(all, `${name}, keys of head ${h}`, h * size, nopeDim));
     const value = sliceOuter(all, `${name}, values of head ${h}`, h * size + nopeDim, valueDim);
-    keys.push(loader.matrixOf([key], { transposed: true }));
-    values.push(loader.matrixOf([value]));
+    // A head's rows of b a are its b times a: keys are multiplied by its transpose, a^T b^T.
+    const rowsOfHead = (b: Float32Array, rank: number, first: number, rows: number): Float32Array =>
+      b.subarray((h * size + first) * rank, (h * size + first + rows) * rank);
+    keys.push(
+      linear(loader.matrixOf([key], { transposed: true }), (a, b, rank) => ({
+        a: turned(rowsOfHead(b, rank, 0, nopeDim), nopeDim, rank),
+        b: turned(a, rank, kvRank),
+      })),
+    );
+    values.push(linear(loader.matrixOf([value]), (a, b, rank) => ({ a, b: rowsOfHead(b, rank, nopeDim, valueDim) })));
   }
   return { keys, values };
+}
+
+/** The transpose of a matrix [rows, cols]. */
+function turned(values: Float32Array, rows: number, cols: number): Float32Array {
+  const out = new Float32Array(values.length);
+  for (let r = 0; r < rows; r++) for (let c = 0; c < cols; c++) out[c * rows + r] = values[r * cols + c]!;
+  return out;
 }
 
 /** Bytes that would be made anew for each slice are made once. */

@@ -3,6 +3,7 @@
 import type {
   Activation,
   Device,
+  LowRank,
   MatmulOptions,
   StagedBatch,
   Tensor,
@@ -21,6 +22,15 @@ export interface Site {
   readonly rows: number;
   /** Where a row of the Linear, counted from firstRow, lies in the checkpoint's matrix; omitted: in the same place. */
   readonly rowOf?: (row: number) => number;
+  /** The Linear's matrix is made of a part of the checkpoint's; omitted: it has the rows above, and all columns. */
+  readonly made?: MadePart;
+}
+
+/** A part of a matrix [outputs, inputs] of the checkpoint, and what becomes of an adapter's a and b there. */
+export interface MadePart {
+  readonly outputs: number;
+  readonly inputs: number;
+  lowRankOf(a: Float32Array, b: Float32Array, rank: number): { a: Float32Array; b: Float32Array };
 }
 
 export class Linear {
@@ -29,6 +39,7 @@ export class Linear {
   readonly sites: readonly Site[];
   readonly #device: Device;
   readonly #options: MatmulOptions;
+  readonly #adapters: (readonly LowRank[] | undefined)[] = []; // by slot
 
   constructor(
     device: Device,
@@ -43,15 +54,48 @@ export class Linear {
     this.#options = { ...project, bias };
   }
 
-  /** x and out have a row for each token of the batch; those of the head one for each of n logit rows. */
-  run(out: Tensor, x: Tensor, batch: StagedBatch, n = batch.numTokens): void {
+  /** Factor on the product, and so on what adapters add to it. */
+  get scale(): number {
+    return this.#options.scale ?? 1;
+  }
+
+  /** What the adapter of a slot adds, from the next step on; undefined: nothing. */
+  setAdapter(slot: number, lowRanks: readonly LowRank[] | undefined): void {
+    this.#adapters[slot] = lowRanks;
+  }
+
+  /** x and out have a row for each token of the batch; those of the head one for each of the n logit rows from `firstLogit` on. */
+  run(out: Tensor, x: Tensor, batch: StagedBatch, n = batch.numTokens, firstLogit = -1): void {
     this.#device.matmul(out, x, this.weight, n, this.#options);
+    const { adapters } = batch;
+    if (adapters === undefined || adapters.count === 0) return;
+    const isHead = firstLogit >= 0;
+    const rows = isHead ? adapters.logits : adapters.tokens;
+    const indptr = isHead ? adapters.logitIndptr : adapters.tokenIndptr;
+    const base = isHead ? firstLogit : 0;
+    for (let g = 0; g < adapters.count; g++) {
+      const lowRanks = this.#adapters[adapters.slots[g]!];
+      if (lowRanks === undefined) continue;
+      let from = indptr[g]!;
+      let to = indptr[g + 1]!;
+      while (from < to && rows[from]! < base) from++;
+      while (from < to && rows[to - 1]! >= base + n) to--;
+      if (from === to) continue;
+      for (let i = 0; i < lowRanks.length; i++) this.#device.addLowRank!(out, x, lowRanks[i]!, rows, from, to, base);
+    }
   }
 
   /** out = act(gate) * up of a matrix whose rows are [gate; up], where the device does that in one pass; false: it did nothing. */
   runGated(out: Tensor, x: Tensor, activation: Activation, batch: StagedBatch): boolean {
-    if (this.#options.bias) return false;
+    if (this.#options.bias || this.#isAdapted(batch)) return false;
     return this.#device.gatedMatmul?.(out, x, this.weight, activation, batch.numTokens) ?? false;
+  }
+
+  /** An adapter of the step adds something here. */
+  #isAdapted({ adapters }: StagedBatch): boolean {
+    if (adapters === undefined) return false;
+    for (let g = 0; g < adapters.count; g++) if (this.#adapters[adapters.slots[g]!] !== undefined) return true;
+    return false;
   }
 }
 
@@ -62,6 +106,7 @@ export interface LinearPart {
   readonly rows: number;
   /** Where an output lies in the checkpoint's matrix; left out: in the same place. */
   readonly rowOf?: (row: number) => number;
+  readonly made?: MadePart;
 }
 
 export interface LinearOptions {
@@ -92,7 +137,9 @@ export function loadLinear(
       )
     : null;
   const scale = inputScale * (project.scale ?? 1);
-  return new Linear(loader.device, weight, bias, scale === 1 ? project : { ...project, scale }, parts);
+  const linear = new Linear(loader.device, weight, bias, scale === 1 ? project : { ...project, scale }, parts);
+  loader.addLinear(linear);
+  return linear;
 }
 
 function sitesOf(parts: readonly LinearPart[]): Site[] {

@@ -37,9 +37,11 @@ export class Vocabulary {
     const biasName = (options.head ?? loader.headName()).replace(/weight$/, "bias");
     const hasBias = options.hasHeadBias === true && (options.head !== null || loader.has(biasName));
     const bias = hasBias ? loader.vector(biasName, vocabSize) : null;
-    const name = (options.head ?? options.embedding).replace(/\.weight$/, "");
+    // Of a tied head too: what attaches to the head leaves the embedding as it is.
+    const name = (options.head ?? loader.headName()).replace(/\.weight$/, "");
     const scale = options.logitsScale ?? 1;
     this.#head = new Linear(loader.device, head, bias, { scale }, [{ name, rows: vocabSize }]);
+    loader.addLinear(this.#head);
     this.#rows = loader.device.allocTensor(maxLogitRows, hiddenSize);
     this.logits = loader.device.allocTensor(maxLogitRows, vocabSize);
     this.#embeddingScale = options.embeddingScale ?? 1;
@@ -55,7 +57,7 @@ export class Vocabulary {
   computeLogits(hidden: Tensor, batch: StagedBatch, first: number, n: number): void {
     const device = this.#device;
     device.gatherLogitRows(this.#rows, hidden, batch, first, n);
-    this.#head.run(this.logits, this.#rows, batch, n);
+    this.#head.run(this.logits, this.#rows, batch, n, first);
     if (this.#softcap > 0) device.softcap(this.logits, this.#softcap, n);
   }
 }
