@@ -7,11 +7,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { engineConfig } from "../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
-import type { StagedBatch } from "../src/device/device.js";
+import type { Device, StagedBatch } from "../src/device/device.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { loadEngine } from "../src/engine/core/load.js";
 import { FlightTraffic, type TrafficOptions } from "./support/flight-traffic.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
+import { UnblockingDevice } from "./support/unblocking-device.js";
 
 const CONFIGS: [string, TrafficOptions][] = [
   ["little room", { pageSize: 4, pages: 40, maxPagesPerBatch: 4, idealChunk: 8 }],
@@ -105,7 +106,12 @@ test("a mask that fails at the first token ends every sample of its call, and no
  * Answers of a real model, computed call by call, with so many flights in the air. `sizes`: on a device that may know steps, and so gets
  * decodes padded; the sizes it was asked for.
  */
-async function answersOf(model: string, asyncDepth: 1 | 2, sizes?: Set<number>): Promise<Map<string, unknown>> {
+async function answersOf(
+  model: string,
+  asyncDepth: 1 | 2,
+  sizes?: Set<number>,
+  open?: () => Device,
+): Promise<Map<string, unknown>> {
   const config = engineConfig({ model, device: "reference", numPages: 150, maxPagesPerBatch: 4, idealChunk: 32 });
   class AsyncReference extends ReferenceDevice {
     override readonly info = { ...new ReferenceDevice().info, asyncDepth };
@@ -119,7 +125,7 @@ async function answersOf(model: string, asyncDepth: 1 | 2, sizes?: Set<number>):
   const { core } = await loadEngine(
     config,
     () => {},
-    async () => (sizes === undefined ? new AsyncReference() : new KnowingReference()),
+    async () => open?.() ?? (sizes === undefined ? new AsyncReference() : new KnowingReference()),
   );
   const base = { ...SAMPLING_DEFAULTS, temperature: 1.2, ignoreEos: true, maxTokens: 20 };
   const calls = [
@@ -151,7 +157,7 @@ async function answersOf(model: string, asyncDepth: 1 | 2, sizes?: Set<number>):
   const answers = new Map<string, unknown[]>();
   let numAhead = 0;
   while (core.hasWork) {
-    core.step();
+    await core.stepAsync();
     if (core.numInAir > 0) numAhead++;
     for (const { callId, index, tokens, logprobs, vector, promptLogprobs, error } of core.takeOutputs()) {
       assert.equal(error, null);
@@ -173,6 +179,11 @@ test("a real model gives the same bits with two flights in the air", async () =>
   const sizes = new Set<number>();
   assert.deepEqual(await answersOf(model, 2, sizes), one);
   assert.ok(sizes.has(10) && !sizes.has(9), `nine decodes are a step of ten: ${[...sizes]}`);
+});
+
+test("a device that cannot block gives the same bits", async () => {
+  const model = writeTinyCheckpoint();
+  assert.deepEqual(await answersOf(model, 2, undefined, () => new UnblockingDevice()), await answersOf(model, 1));
 });
 
 function isWhole(reason: string | null): boolean {

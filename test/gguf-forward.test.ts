@@ -33,13 +33,13 @@ interface Case {
 }
 
 /** The cases of at most `maxTokens` tokens. */
-function verify(name: string, dtype: MatrixDtype, { isDecoded = false, maxTokens = 1e9, on = device } = {}) {
+async function verify(name: string, dtype: MatrixDtype, { isDecoded = false, maxTokens = 1e9, on = device } = {}) {
   const folder = mkdtempSync(join(scratch, name));
   writeFileSync(join(folder, "model.gguf"), convertToGguf(goldenFolder(name), dtype, isDecoded));
   const golden = JSON.parse(readFileSync(join(goldenFolder(name), "golden.json"), "utf8")) as { cases: Case[] };
   const cases = golden.cases.filter(({ prompt, greedy = [] }) => prompt.length + greedy.length <= maxTokens);
   writeFileSync(join(folder, "golden.json"), JSON.stringify({ ...golden, cases }));
-  return verifyModel(folder, on).cases;
+  return (await verifyModel(folder, on)).cases;
 }
 
 // smollm3 is missing: a GGUF file cannot say which layers have no rope, and its golden has others than the usual ones.
@@ -104,8 +104,8 @@ const DECODERS = [
   "granite-moe-shared",
 ];
 for (const name of DECODERS) {
-  test(`${name} as GGUF gives the golden logits and tokens`, { skip }, () => {
-    for (const { index, logitDifference, misses } of verify(name, "f32")) {
+  test(`${name} as GGUF gives the golden logits and tokens`, { skip }, async () => {
+    for (const { index, logitDifference, misses } of await verify(name, "f32")) {
       assert.ok(logitDifference! < 1e-3, `case ${index}: ${logitDifference}`);
       assert.deepEqual(misses, [], `case ${index}`);
     }
@@ -123,14 +123,14 @@ const ENCODERS = [
   "distilbert-plain",
 ];
 for (const name of ENCODERS) {
-  test(`${name} as GGUF gives the golden vectors or scores`, { skip }, () => {
-    for (const { index, logitDifference } of verify(name, "f32")) {
+  test(`${name} as GGUF gives the golden vectors or scores`, { skip }, async () => {
+    for (const { index, logitDifference } of await verify(name, "f32")) {
       assert.ok(logitDifference! < 2e-4, `case ${index}: ${logitDifference}`);
     }
   });
 }
 
-test("every GGUF architecture of docs/models.md has a file here", { skip }, () => {
+test("every GGUF architecture of docs/models.md has a file here", { skip }, async () => {
   const elsewhere: Record<string, string> = {
     "nomic-bert": "nomic-bert.test.ts",
     smollm3: "gguf-model.test.ts, its tensors and configuration",
@@ -150,23 +150,23 @@ test("every GGUF architecture of docs/models.md has a file here", { skip }, () =
 
 test("a tensor that nothing reads is refused by name, and so is one that the architecture does not have", {
   skip,
-}, () => {
+}, async () => {
   const scale: GgufTensor = { name: "", dtype: "f32", shape: [4], bytes: new Uint8Array(16) };
-  const open = (name: string) => {
+  const open = async (name: string) => {
     const folder = mkdtempSync(join(scratch, "more"));
     const file = convertToGguf(goldenFolder("llama"), "f32", false, undefined, [{ ...scale, name }]);
     writeFileSync(join(folder, "model.gguf"), file);
     writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases: [{ prompt: [1] }] }));
     return verifyModel(folder, device);
   };
-  assert.throws(
+  await assert.rejects(
     () => open("blk.0.attn_q_norm.weight"),
     /tensor_unread|reads tensor model\.layers\.0\.self_attn\.q_norm\.weight/,
   );
-  assert.throws(() => open("blk.0.attn_new.weight"), /tensor = blk\.0\.attn_new\.weight/);
+  await assert.rejects(() => open("blk.0.attn_new.weight"), /tensor = blk\.0\.attn_new\.weight/);
 });
 
-test("a reranker that is a decoder scores by two rows of its head", { skip }, () => {
+test("a reranker that is a decoder scores by two rows of its head", { skip }, async () => {
   const name = "qwen3-yarn"; // whose head is not its embedding
   const [yes, no] = [17, 42];
   const folder = mkdtempSync(join(scratch, "judge"));
@@ -176,19 +176,19 @@ test("a reranker that is a decoder scores by two rows of its head", { skip }, ()
     return { prompt, scores: [logits[yes]! - logits[no]!] };
   });
   writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases }));
-  const result = verifyModel(folder, device);
+  const result = await verifyModel(folder, device);
   assert.equal(result.architecture, "Qwen3ForSequenceClassification");
   for (const { logitDifference } of result.cases) assert.ok(logitDifference! < 1e-3, `${logitDifference}`);
 });
 
-test("a cross-encoder whose pooler its GGUF file lacks is refused", { skip }, () => {
-  assert.throws(() => verify("bert-reranker", "f32"), /pooler\.dense\.\w+ is missing/);
+test("a cross-encoder whose pooler its GGUF file lacks is refused", { skip }, async () => {
+  await assert.rejects(() => verify("bert-reranker", "f32"), /pooler\.dense\.\w+ is missing/);
 });
 
 test("llama4 as GGUF gives the golden logits and tokens up to the first chunk's end, which a file cannot state", {
   skip,
-}, () => {
-  const cases = verify("llama4", "f32", { maxTokens: 32 });
+}, async () => {
+  const cases = await verify("llama4", "f32", { maxTokens: 32 });
   assert.equal(cases.length, 2);
   for (const { index, logitDifference, misses } of cases) {
     assert.ok(logitDifference! < 1e-3, `case ${index}: ${logitDifference}`);
@@ -196,23 +196,23 @@ test("llama4 as GGUF gives the golden logits and tokens up to the first chunk's 
   }
 });
 
-test("f16 files of bf16 checkpoints lose next to nothing", { skip }, () => {
+test("f16 files of bf16 checkpoints lose next to nothing", { skip }, async () => {
   for (const name of ["llama", "gpt-oss"]) {
-    for (const { index, logitDifference } of verify(name, "f16")) {
+    for (const { index, logitDifference } of await verify(name, "f16")) {
       assert.ok(logitDifference! < 2e-3, `${name} case ${index}: ${logitDifference}`);
     }
   }
 });
 
-test("quantised files give the logits of the values they stand for, to the bit", { skip }, () => {
+test("quantised files give the logits of the values they stand for, to the bit", { skip }, async () => {
   for (const [name, dtype] of [
     ["llama", "q4_0"],
     ["gpt2", "q8_0"],
     ["gpt-oss", "q8_0"],
   ] as const) {
     const on = new ReferenceDevice(); // which alone takes codes for the numbers they stand for, to the bit
-    const packed = verify(name, dtype, { on }).map(({ logitDifference }) => logitDifference!);
-    const decoded = verify(name, dtype, { on, isDecoded: true }).map(({ logitDifference }) => logitDifference!);
+    const packed = (await verify(name, dtype, { on })).map(({ logitDifference }) => logitDifference!);
+    const decoded = (await verify(name, dtype, { on, isDecoded: true })).map(({ logitDifference }) => logitDifference!);
     assert.deepEqual(packed, decoded, `${name} ${dtype}`);
     assert.ok(
       packed.every((difference) => difference > 1e-3),

@@ -46,25 +46,25 @@ for (const folder of [OWN, VARIANTS, SHARED, SHARED2]) {
     for (const model of models.filter(isFor)) {
       // A router that rounds chooses another expert where two are nearly equal, and then nothing is comparable.
       const mayStray = roundsToBf16(device) && MIXTURE.test(model) && "routers round on tiles";
-      test(`${folder}/${model} on ${name}`, { skip: skip || mayStray }, () => {
+      test(`${folder}/${model} on ${name}`, { skip: skip || mayStray }, async () => {
         // With 4-bit weights the kernels round activations to 8 bits.
         const isRounded = (name !== "reference" && model.endsWith("mxfp4")) || roundsToBf16(device);
         // In chunks on the fast devices; on the reference test/model-invariance.test.ts cuts a family of every kind.
         const chunk = name === "reference" && !skipsCpu ? null : 16;
         const options = isRounded ? { tolerance: 0.2 } : TIGHT;
-        assertRight(verifyModel(join(folder, model), device!, { ...options, chunk }));
+        assertRight(await verifyModel(join(folder, model), device!, { ...options, chunk }));
       });
     }
   }
   test(`${folder} is complete`, () => assert.ok(models.length >= LEAST[folder]!, models.join(" ")));
 }
 
-test("the bundled model answers as its golden.json says, to the last token", () => {
+test("the bundled model answers as its golden.json says, to the last token", async () => {
   // Hundreds of tokens: on the reference device alone this takes a while.
-  assertRight(verifyModel(BUNDLED_MODEL, cpu.device ?? new ReferenceDevice()));
+  assertRight(await verifyModel(BUNDLED_MODEL, cpu.device ?? new ReferenceDevice()));
 });
 
-test("one changed weight is noticed", () => {
+test("one changed weight is noticed", async () => {
   const copy = mkdtempSync(join(tmpdir(), "pagoda-golden-"));
   try {
     cpSync(join(OWN, "llama"), copy, { recursive: true });
@@ -72,7 +72,7 @@ test("one changed weight is noticed", () => {
     const bytes = readFileSync(file);
     bytes[bytes.length - 1]! ^= 0x40; // the exponent of the last number
     writeFileSync(file, bytes);
-    const result = verifyModel(copy, new ReferenceDevice());
+    const result = await verifyModel(copy, new ReferenceDevice());
     assert.equal(result.isOk, false);
   } finally {
     rmSync(copy, { recursive: true });

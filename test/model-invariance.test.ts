@@ -47,7 +47,7 @@ function modelsOf(folder: string): string[] {
     .filter((path) => existsSync(join(path, "config.json")));
 }
 
-function checkInvariance(path: string, device: Device): void {
+async function checkInvariance(path: string, device: Device): Promise<void> {
   const checkpoint = openCheckpoint(path);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const source = checkpoint.openTensors();
@@ -73,11 +73,11 @@ function checkInvariance(path: string, device: Device): void {
     logitsFrom: start,
   });
 
-  const whole = newRunner().run([range(0, 0, LENGTH)]);
+  const whole = await newRunner().run([range(0, 0, LENGTH)]);
   for (const chunk of [16, 48, 1]) {
     const runner = newRunner();
     for (let start = 0; start < LENGTH; start += chunk) {
-      const logits = runner.run([range(0, start, start + chunk)]);
+      const logits = await runner.run([range(0, start, start + chunk)]);
       assertSameBits(
         logits,
         whole.subarray(start * vocabSize, (start + chunk) * vocabSize),
@@ -88,11 +88,11 @@ function checkInvariance(path: string, device: Device): void {
 
   // One prompt being read, one decoding, one beginning: the first is compared at every step.
   const mixed = newRunner();
-  mixed.run([range(1, 0, LENGTH - 8)]);
+  await mixed.run([range(1, 0, LENGTH - 8)]);
   for (let step = 0, start = 0; start < LENGTH; step++, start += 16) {
     const others = [range(1, LENGTH - 8 + step, LENGTH - 7 + step), range(2, step * 7, step * 7 + 7)];
     const ranges = [others[0]!, range(0, start, start + 16), others[1]!];
-    const logits = mixed.run(ranges).subarray(vocabSize);
+    const logits = (await mixed.run(ranges)).subarray(vocabSize);
     const length = Math.min(16, LENGTH - start) * vocabSize;
     assertSameBits(
       logits.slice(0, length),

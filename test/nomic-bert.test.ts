@@ -101,7 +101,7 @@ const GGUF_NAMES: readonly (readonly [RegExp, string])[] = [
   [/^encoder\.layers\.(\d+)\.mlp\.fc2/, "blk.$1.ffn_down"],
 ];
 
-test("NomicBERT is what its definition says, from either format", () => {
+test("NomicBERT is what its definition says, from either format", async () => {
   const model = writeTinyEncoder(CONFIG);
   const scratch = mkdtempSync(join(tmpdir(), "pagoda-nomic-"));
   try {
@@ -137,7 +137,7 @@ test("NomicBERT is what its definition says, from either format", () => {
     };
     writeFileSync(join(scratch, "model.gguf"), writeGguf(metadata, tensors));
     for (const folder of [model, scratch]) {
-      const [result] = verifyModel(folder, new ReferenceDevice()).cases;
+      const [result] = (await verifyModel(folder, new ReferenceDevice())).cases;
       assert.ok(result!.isOk && result!.logitDifference! < 1e-5, `${folder}: ${result!.logitDifference}`);
     }
   } finally {

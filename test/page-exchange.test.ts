@@ -68,7 +68,7 @@ test("pages under a false name are not taken: an identity is that of the tokens,
   const { createHash } = await import("node:crypto");
   const recordBytes = bytes.length / 125;
   const forged = Uint8Array.from(bytes.subarray(0, recordBytes));
-  forged[40]! ^= 1; // another token under the same identity, with a checksum that fits
+  forged[44]! ^= 1; // another token under the same identity, with a checksum that fits
   forged.set(
     createHash("sha256")
       .update(forged.subarray(0, recordBytes - 16))

@@ -4,9 +4,15 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { engineConfig } from "../src/config/engine-config.js";
+import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
 import type { Drafter } from "../src/drafter/drafter.js";
+import { openDevice } from "../src/engine/core/devices.js";
+import { loadEngine } from "../src/engine/core/load.js";
 import { oracleDrafter, randomDrafter } from "./support/drafters.js";
 import { type Answered, FlightTraffic, type TrafficOptions } from "./support/flight-traffic.js";
+import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
+import { UnblockingDevice } from "./support/unblocking-device.js";
 
 const VOCAB = 50;
 const BASE = { pageSize: 4, pages: 40, maxPagesPerBatch: 4, idealChunk: 8 };
@@ -40,6 +46,72 @@ for (const [name, options] of CONFIGS) {
       }
     }
   });
+}
+
+for (const device of ["reference", "cpu", "unblocking"] as const) {
+  test(`${device}: a real model gives the same bits with drafts`, async () => {
+    const model = writeTinyCheckpoint();
+    const [plain] = await answersOf(model, device, null);
+    const answerOf = (id: string) => plain.get(id.includes("#") ? id : `${id}#0`)?.tokens;
+    for (const p of [0, 0.7, 1]) {
+      const [drafted, numAccepted] = await answersOf(
+        model,
+        device,
+        oracleDrafter(5, 250, p, ({ id }) => answerOf(id)),
+      );
+      assert.deepEqual(drafted, plain, `p = ${p}`);
+      if (p > 0) assert.ok(numAccepted > 30, `${numAccepted} accepted`);
+    }
+  });
+}
+
+interface Real {
+  readonly tokens: number[];
+  readonly logprobs: unknown[];
+}
+
+/** Hot and greedy, with penalties, cut distributions, log-probabilities, forks and a least length; and how many drafts were accepted. */
+async function answersOf(
+  model: string,
+  device: "reference" | "cpu" | "unblocking",
+  drafter: Drafter | null,
+): Promise<[Map<string, Real>, number]> {
+  const isUnblocking = device === "unblocking";
+  const name = isUnblocking ? "reference" : device;
+  const config = engineConfig({ model, device: name, numPages: 150, maxPagesPerBatch: 4, idealChunk: 32 });
+  const open = isUnblocking ? async () => new UnblockingDevice() : openDevice;
+  const { core } = await loadEngine(config, () => {}, open, drafter);
+  const base = { ...SAMPLING_DEFAULTS, temperature: 1.2, ignoreEos: true, maxTokens: 30, logprobs: 3 };
+  const samplings = [
+    base,
+    { ...base, temperature: 0 },
+    { ...base, n: 3, topK: 20 },
+    { ...base, repetitionPenalty: 1.3, frequencyPenalty: 0.4, minTokens: 4 },
+    { ...base, topP: 0.8, promptLogprobs: 1 },
+  ];
+  for (const [i, sampling] of samplings.entries()) {
+    const prompt = Int32Array.from({ length: 40 + 13 * i }, (_, at) => (at < 32 ? at : at * 7 + i) % 250);
+    core.add({
+      ...{ type: "add", callId: `c${i}`, kind: "generate", prompt, priority: 0, salt: "", arrivalMs: 0 },
+      ...{ sampling: { ...sampling, seed: i }, constraint: null },
+    });
+  }
+  const answers = new Map<string, Real>();
+  while (core.hasWork) {
+    await core.stepAsync();
+    core.checkIntegrity();
+    for (const { callId, index, tokens, logprobs, error } of core.takeOutputs()) {
+      assert.equal(error, null);
+      const key = `${callId}#${index}`;
+      const answer = answers.get(key) ?? { tokens: [], logprobs: [] };
+      answer.tokens.push(...tokens);
+      answer.logprobs.push(...(logprobs ?? []));
+      answers.set(key, answer);
+    }
+  }
+  const { numAccepted } = core.recorder;
+  core.close();
+  return [answers, numAccepted];
 }
 
 function run(options: TrafficOptions, depth: 1 | 2, steps: number): FlightTraffic {

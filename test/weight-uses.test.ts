@@ -67,7 +67,7 @@ after(() => rmSync(nomic, { recursive: true }));
 const models = FOLDERS.flatMap((folder) => readdirSync(folder).map((entry) => join(folder, entry)));
 
 for (const path of [...models.filter((model) => existsSync(join(model, "config.json"))), nomic]) {
-  test(`${path === nomic ? "NomicBERT" : path}: weights are used as they were loaded for`, () => {
+  test(`${path === nomic ? "NomicBERT" : path}: weights are used as they were loaded for`, async () => {
     const device = new WatchingDevice();
     const checkpoint = openCheckpoint(path);
     const family = familyOf(checkpoint.config, checkpoint.configFile);
@@ -76,8 +76,8 @@ for (const path of [...models.filter((model) => existsSync(join(model, "config.j
     const model = family.load(config, { device, source, capacity: CAPACITY, quantize: "q8" });
     source.close();
     const runner = new ModelRunner({ device, model, ...CAPACITY, numSequences: 1, maxLength: 8 });
-    if (model.spec.task === undefined) runner.run([RANGE]);
-    else runner.runHidden([RANGE]);
+    if (model.spec.task === undefined) await runner.run([RANGE]);
+    else await runner.runHidden([RANGE]);
     for (const { name, isTable, isMatrix, isLookedUp, isMultiplied } of device.uses.values()) {
       assert.ok(isLookedUp || isMultiplied, `${name} is used`);
       assert.equal(isMatrix, !isLookedUp, `${name}: isMatrix`);

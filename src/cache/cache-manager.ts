@@ -208,7 +208,7 @@ export class CacheManager {
    * boundary, like any prompt. null: no page is left, or there is nothing to share; the child is unchanged.
    */
   fork(parent: Request, child: Request): PageCopy | null {
-    if (child.salt !== parent.salt) return null;
+    if (child.salt !== parent.salt || child.media !== parent.media) return null;
     openTables(child, this.#books.groups.length);
     this.publish(parent); // now every full page is in the directory, and shared pages are shared in one way only
     return this.#fork.fork(parent, child);

@@ -10,6 +10,7 @@ import type { Request } from "../core/request.js";
 import { CacheGroup, type GroupOptions } from "./cache-group.js";
 import type { HostTier } from "./host-tier.js";
 import { NO_ENTRY, PageDirectory } from "./page-directory.js";
+import { mediaWords } from "./page-identity.js";
 
 export class GroupBooks {
   readonly groups: readonly CacheGroup[];
@@ -47,8 +48,10 @@ export class GroupBooks {
   /** The entry of page `index` of the request, whose identity is known; made if there is none. */
   entryFor(request: Request, index: number): number {
     const directory = this.directory!;
-    const entry = directory.find(request.hashes, index, request.tokens);
-    return entry === NO_ENTRY ? directory.insert(request.hashes, index, request.tokens) : entry;
+    const { hashes, tokens, media } = request;
+    const entry = directory.find(hashes, index, tokens);
+    if (entry !== NO_ENTRY) return entry;
+    return directory.insert(hashes, index, tokens, mediaWords(media, index, directory.pageSize));
   }
 
   /** Enters our page of group g, or takes the one that is there already in its place: returns the page to hold. */

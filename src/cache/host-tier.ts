@@ -77,7 +77,7 @@ export class HostTier {
   }
 
   /** The page, which is about to be given to another, is kept. A device that cannot read it says so in its next flight. */
-  spill(record: Omit<PageRecord, "root">, group: number, page: number): void {
+  spill(record: Omit<PageRecord, "root" | "media">, group: number, page: number): void {
     const key = keyOf(record.hash, 0);
     const { parent, tokens } = record;
     const entry = this.#entries.get(key) ?? { key, parent, tokens, pages: this.#shelves.map(() => null) };

@@ -10,6 +10,7 @@ import { HASH_WORDS } from "./page-hash.js";
 import type { PrefixJournal } from "./prefix-journal.js";
 
 export const NO_ENTRY = -1;
+const NO_WORDS = new Int32Array(0);
 
 export class PageDirectory {
   readonly numGroups: number; // G
@@ -22,6 +23,8 @@ export class PageDirectory {
   readonly #parent: Int32Array; // [E, 4] identity of the page before it
   readonly #root: Int32Array; // [E] first word of the root: tells tenants apart
   readonly #tokens: Int32Array; // [E, P]
+  /** Of the entries whose tokens media overlap: their words (page-identity.ts), which the identity names too. */
+  readonly #media = new Map<number, Int32Array>();
   readonly #pages: Int32Array; // [E, G] NULL_PAGE: the group does not have it
   readonly #bucket: Int32Array; // [power of two] first entry of the bucket
   readonly #next: Int32Array; // [E] next entry of the same bucket, or of the free list
@@ -51,14 +54,20 @@ export class PageDirectory {
   }
 
   /** An entry without pages for page `index`; the caller knows from find() that there is none. */
-  insert(hashes: Int32Array, index: number, tokens: Int32Array): number {
+  insert(hashes: Int32Array, index: number, tokens: Int32Array, media: Int32Array = NO_WORDS): number {
     const at = (index + 1) * HASH_WORDS;
-    return this.#insert(hashes, at, hashes, at - HASH_WORDS, hashes[0]!, tokens, index * this.pageSize);
+    return this.#insert(hashes, at, hashes, at - HASH_WORDS, hashes[0]!, tokens, index * this.pageSize, media);
   }
 
   /** The same for a page that comes from elsewhere, with its identity and that of the page before it. */
-  restore(hash: Int32Array, parent: Int32Array, root: number, tokens: Int32Array): number {
-    return this.#insert(hash, 0, parent, 0, root, tokens, 0);
+  restore(
+    hash: Int32Array,
+    parent: Int32Array,
+    root: number,
+    tokens: Int32Array,
+    media: Int32Array = NO_WORDS,
+  ): number {
+    return this.#insert(hash, 0, parent, 0, root, tokens, 0, media);
   }
 
   has(hash: Int32Array): boolean {
@@ -75,6 +84,7 @@ export class PageDirectory {
     root: number,
     tokens: Int32Array,
     from: number,
+    media: Int32Array,
   ): number {
     const entry = this.#free;
     if (entry === NO_ENTRY) throw new Error(`the directory's ${this.#capacity} entries are all in use`);
@@ -85,6 +95,7 @@ export class PageDirectory {
       this.#parent[base + i] = parents[parentAt + i]!;
     }
     this.#root[entry] = root;
+    if (media.length > 0) this.#media.set(entry, media);
     const { numGroups } = this;
     this.#pages.fill(NULL_PAGE, entry * numGroups, (entry + 1) * numGroups);
     for (let i = 0; i < this.pageSize; i++) this.#tokens[entry * this.pageSize + i] = tokens[from + i]!;
@@ -107,6 +118,7 @@ export class PageDirectory {
     }
     this.#next[entry] = this.#free;
     this.#free = entry;
+    this.#media.delete(entry);
     this.numEntries--;
     this.journal?.note(false, this.#hash, entry * HASH_WORDS);
   }
@@ -158,6 +170,10 @@ export class PageDirectory {
 
   tokensOf(entry: number): Int32Array {
     return this.#tokens.slice(entry * this.pageSize, (entry + 1) * this.pageSize);
+  }
+
+  mediaOf(entry: number): Int32Array {
+    return this.#media.get(entry) ?? NO_WORDS;
   }
 
   #bucketOf(words: Int32Array, at: number): number {

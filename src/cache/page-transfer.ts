@@ -2,10 +2,12 @@
 // so that nobody evicts or writes them meanwhile; what arrives is found by requests only once it has been published.
 
 import { NULL_PAGE } from "../core/ids.js";
+import { type MediumSpan, NO_MEDIA } from "../core/media.js";
 import type { CacheGroup } from "./cache-group.js";
 import type { GroupBooks } from "./group-books.js";
 import { NO_ENTRY, type PageDirectory } from "./page-directory.js";
 import { HASH_WORDS, hashPage, hashSalt } from "./page-hash.js";
+import { addMedia, identifyPage } from "./page-identity.js";
 
 /** A page boundary of a prefix, as it is known on every machine. */
 export interface PageRecord {
@@ -14,6 +16,8 @@ export interface PageRecord {
   /** First word of the salt's root: tells tenants apart. */
   readonly root: number;
   readonly tokens: Int32Array; // [P]
+  /** Of the media that overlap the tokens: their words (page-identity.ts). */
+  readonly media: Int32Array;
 }
 
 /** One record and its pages here. */
@@ -51,7 +55,7 @@ export class PageTransfers {
   }
 
   /** The leading pages of a prompt that are cached, one after another, whoever owns them. */
-  lendPrefix(prompt: Int32Array, salt: string): PageTransfer {
+  lendPrefix(prompt: Int32Array, salt: string, media: readonly MediumSpan[] = NO_MEDIA): PageTransfer {
     const { directory } = this.#books;
     const transfer = this.begin();
     if (directory === null) return transfer;
@@ -59,7 +63,7 @@ export class PageTransfers {
     const hashes = new Int32Array((Math.floor(prompt.length / pageSize) + 1) * HASH_WORDS);
     hashSalt(hashes, 0, salt);
     for (let i = 0; (i + 1) * pageSize <= prompt.length; i++) {
-      hashPage(hashes, (i + 1) * HASH_WORDS, hashes, i * HASH_WORDS, prompt, i * pageSize, pageSize);
+      identifyPage(hashes, (i + 1) * HASH_WORDS, hashes, i * HASH_WORDS, prompt, i, pageSize, media);
       const entry = directory.find(hashes, i, prompt);
       if (entry === NO_ENTRY) break;
       this.#lend(transfer, directory, entry);
@@ -72,7 +76,8 @@ export class PageTransfers {
     const pages = Int32Array.from(groups, (_, g) => directory.pageOf(entry, g));
     for (let g = 0; g < groups.length; g++) if (pages[g] !== NULL_PAGE) groups[g]!.retain(pages[g]!);
     const [hash, parent] = [directory.hashOf(entry), directory.parentHashOf(entry)];
-    const record = { hash, parent, root: directory.rootOf(entry), tokens: directory.tokensOf(entry) };
+    const [tokens, media] = [directory.tokensOf(entry), directory.mediaOf(entry)];
+    const record = { hash, parent, root: directory.rootOf(entry), tokens, media };
     transfer.items.push({ record, pages });
   }
 
@@ -84,7 +89,7 @@ export class PageTransfers {
 
   /**
    * A page for the record in each group of `wanted` that has one to give: an empty one, or, if `mayEvict`, the coldest. The caller writes
-   * their content and publishes. null: a full group has none, the record is here already, or its identity is not that of its tokens.
+   * their content and publishes. null: a full group has none, the record is here already, or its identity is not that of its tokens and media.
    */
   receive(
     transfer: PageTransfer,
@@ -107,7 +112,7 @@ export class PageTransfers {
   /** The item's pages hold what its record says: from now on requests find them. */
   publish({ record, pages }: TransferItem): void {
     const { groups, directory } = this.#books;
-    const entry = directory!.restore(record.hash, record.parent, record.root, record.tokens);
+    const entry = directory!.restore(record.hash, record.parent, record.root, record.tokens, record.media);
     for (let g = 0; g < groups.length; g++) if (pages[g] !== NULL_PAGE) this.#books.enter(g, entry, pages[g]!);
   }
 
@@ -131,9 +136,10 @@ export class PageTransfers {
   }
 }
 
-/** Whether the identity is that of the tokens after the parent: nothing else is ever published under it. */
-function isTrue({ hash, parent, tokens }: PageRecord): boolean {
+/** Whether the identity is that of the tokens and media after the parent: nothing else is ever published under it. */
+function isTrue({ hash, parent, tokens, media }: PageRecord): boolean {
   const expected = new Int32Array(HASH_WORDS);
   hashPage(expected, 0, parent, 0, tokens, 0, tokens.length);
+  addMedia(expected, 0, media);
   return expected.every((word, i) => word === hash[i]);
 }

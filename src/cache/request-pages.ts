@@ -3,7 +3,8 @@
 import { PageTable } from "../core/page-table.js";
 import type { Request } from "../core/request.js";
 import { sameWords } from "./page-directory.js";
-import { HASH_WORDS, hashPage, hashSalt } from "./page-hash.js";
+import { HASH_WORDS, hashSalt } from "./page-hash.js";
+import { identifyPage } from "./page-identity.js";
 
 /** A table for each group. Tables live as long as the request, so this allocates once. */
 export function openTables(request: Request, numGroups: number): void {
@@ -36,9 +37,9 @@ export function hashPages(request: Request, numPages: number, pageSize: number):
     if (isFirst) hashSalt(grown, 0, request.salt);
     request.hashes = grown;
   }
-  const { hashes } = request;
+  const { hashes, tokens, media } = request;
   for (let i = request.numHashedPages; i < numPages; i++) {
-    hashPage(hashes, (i + 1) * HASH_WORDS, hashes, i * HASH_WORDS, request.tokens, i * pageSize, pageSize);
+    identifyPage(hashes, (i + 1) * HASH_WORDS, hashes, i * HASH_WORDS, tokens, i, pageSize, media);
   }
   request.numHashedPages = numPages;
 }

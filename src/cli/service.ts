@@ -45,7 +45,7 @@ export function pick(values: Readonly<Record<string, unknown>>, table: OptionTab
 
 /** The name by which clients ask for a further model. */
 export function guestName(model: string): string {
-  return existsSync(model) ? modelNameOf(resolve(model)) : model;
+  return existsSync(model) ? modelNameOf(resolve(model)).replace(/\.gguf$/, "") : model;
 }
 
 /**

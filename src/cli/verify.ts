@@ -1,4 +1,5 @@
-// `pagoda verify [MODEL]`: runs the cases of MODEL/golden.json and says how far the numbers are from it. Exit code 1 on a miss.
+// `pagoda verify [MODEL]`: runs the cases of MODEL/golden.json and says how far the numbers are from it. With --base MODEL is an adapter's
+// folder. Exit code 1 on a miss.
 
 import { BUNDLED_MODEL } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
@@ -10,6 +11,12 @@ import { RUN_OPTIONS } from "./sampling-options.js";
 
 export const VERIFY_OPTIONS = {
   model: RUN_OPTIONS.model,
+  base: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "the model that MODEL, an adapter's folder, is for",
+  },
   device: RUN_OPTIONS.device,
   threads: RUN_OPTIONS.threads,
   quantize: RUN_OPTIONS.quantize,
@@ -36,7 +43,9 @@ export async function verifyCommand(args: readonly string[]): Promise<number> {
     process.stdout.write(`Usage: pagoda verify [MODEL] [options]\n\n${helpOf(VERIFY_OPTIONS)}\n`);
     return wantsHelp ? 0 : 2;
   }
-  const path = await resolveModel(positionals[0] ?? String(values.model ?? BUNDLED_MODEL));
+  const named = positionals[0] ?? String(values.model ?? BUNDLED_MODEL);
+  const isAdapter = typeof values.base === "string";
+  const path = await resolveModel(isAdapter ? String(values.base) : named);
   const given = {
     device: "auto",
     threads: 0,
@@ -46,7 +55,8 @@ export async function verifyCommand(args: readonly string[]): Promise<number> {
   const device = await openDevice(given as Parameters<typeof openDevice>[0]);
   const wantsJson = values.json === true;
   try {
-    const result = verifyModel(path, device, {
+    const result = await verifyModel(path, device, {
+      ...(isAdapter ? { adapter: named } : {}),
       kvDtype: (values.kvDtype as "f32" | undefined) ?? "f32",
       quantize: (values.quantize as "none" | undefined) ?? "none",
       tolerance: (values.tolerance as number | undefined) ?? device.info.logitTolerance,
@@ -55,7 +65,10 @@ export async function verifyCommand(args: readonly string[]): Promise<number> {
       },
     });
     if (wantsJson) process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
-    else process.stdout.write(`${result.isOk ? "ok" : "FAILED"}: ${path} on ${device.info.name}\n`);
+    else
+      process.stdout.write(
+        `${result.isOk ? "ok" : "FAILED"}: ${isAdapter ? `${named} for ${path}` : path} on ${device.info.name}\n`,
+      );
     return result.isOk ? 0 : 1;
   } finally {
     device.close();

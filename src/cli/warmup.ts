@@ -69,9 +69,9 @@ async function takeFirstSteps(options: Record<string, unknown>, maxRows: number)
     }),
   );
   const { maxContext, pageSize } = facts;
-  const prompts = warmPrompts(core, config.maxPagesPerBatch * pageSize, Math.min(chunk, maxContext - 1));
+  const prompts = await warmPrompts(core, config.maxPagesPerBatch * pageSize, Math.min(chunk, maxContext - 1));
   const start = performance.now();
-  const sizes = warmUp(core, maxRows);
+  const sizes = await warmUp(core, maxRows);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   core.close();
   process.stdout.write(`Steps of ${prompts.join(", ")} prompt tokens were taken\n`);

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { makeRequest } from "../../test/support/simulation.js";
 import { HASH_WORDS, hashPage, hashSalt } from "../cache/page-hash.js";
 import { prefixKey } from "../cache/prefix-journal.js";
+import { hashPages } from "../cache/request-pages.js";
 import { PrefixMap, pageKeys } from "./prefix-map.js";
 import { type PrefixMessage, wordsToText } from "./wire.js";
 
@@ -139,4 +141,19 @@ test("a page is named by all the tokens up to its end", () => {
   const other = prompt.with(5, 99);
   const keys = pageKeys(other, "s", 4);
   assert.deepEqual([keys[0] === expected[0], keys[1] === expected[1], keys[2] === expected[2]], [true, false, false]);
+});
+
+test("media are part of the names as they are in the cache", () => {
+  const prompt = new Int32Array(13).fill(5);
+  const media = [{ start: 5, end: 7, id: Int32Array.of(1, 2, 3, 4) }];
+  const request = makeRequest("r", prompt, { media });
+  hashPages(request, 3, 4);
+  const { hashes } = request;
+  const expected = [1, 2, 3].map((i) => prefixKey(hashes[i * HASH_WORDS]!, hashes[i * HASH_WORDS + 1]!));
+  assert.deepEqual(pageKeys(prompt, "", 4, media), expected);
+  const plain = pageKeys(prompt, "", 4);
+  assert.deepEqual(
+    [plain[0] === expected[0], plain[1] === expected[1], plain[2] === expected[2]],
+    [true, false, false],
+  );
 });

@@ -7,8 +7,10 @@
 //   page name ─> the replicas that hold it, or are about to      one walk over a prompt's pages finds what every replica holds of it
 //   replica   ─> its pages                                       so that those of one that leaves are forgotten
 
-import { HASH_WORDS, hashPage, hashSalt } from "../cache/page-hash.js";
+import { HASH_WORDS, hashSalt } from "../cache/page-hash.js";
+import { identifyPage } from "../cache/page-identity.js";
 import { CHANGE_WORDS, prefixKey } from "../cache/prefix-journal.js";
+import { type MediumSpan, NO_MEDIA } from "../core/media.js";
 import { type PrefixMessage, textToWords } from "./wire.js";
 
 /** How long pages are expected where they were sent to be computed. */
@@ -159,13 +161,18 @@ export class PrefixMap {
 }
 
 /** The names of a prompt's pages. The last token is always computed, so a page that ends with it is of no use. */
-export function pageKeys(prompt: Int32Array, salt: string, pageSize: number): number[] {
+export function pageKeys(
+  prompt: Int32Array,
+  salt: string,
+  pageSize: number,
+  media: readonly MediumSpan[] = NO_MEDIA,
+): number[] {
   const numPages = Math.floor((prompt.length - 1) / pageSize);
   const hash = new Int32Array(HASH_WORDS);
   hashSalt(hash, 0, salt);
   const keys: number[] = [];
   for (let page = 0; page < numPages; page++) {
-    hashPage(hash, 0, hash, 0, prompt, page * pageSize, pageSize);
+    identifyPage(hash, 0, hash, 0, prompt, page, pageSize, media);
     keys.push(prefixKey(hash[0]!, hash[1]!));
   }
   return keys;

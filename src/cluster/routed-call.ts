@@ -70,8 +70,8 @@ export class RoutedCall {
 
   /** The names of the prompt's pages, for replicas whose pages have this size. */
   keysFor(pageSize: number): readonly number[] {
-    const { prompt, salt } = this.message;
-    const keys = this.#keys.get(pageSize) ?? pageKeys(prompt, salt, pageSize);
+    const { prompt, salt, media } = this.message;
+    const keys = this.#keys.get(pageSize) ?? pageKeys(prompt, salt, pageSize, media);
     this.#keys.set(pageSize, keys);
     return keys;
   }

@@ -415,3 +415,11 @@ test("a long prompt is computed by a prefill replica first, and answered whateve
   assert.deepEqual(told.sent(), ["a add 6 n=1 max=10"]);
   assert.deepEqual(told.way("x"), ["prefill by p", "prefilled p", "answer by a"]);
 });
+
+test("a call with media is refused: their rows are not carried to replicas", () => {
+  using told = new Told();
+  told.come("a");
+  const media = [{ start: 0, end: 1, id: new Int32Array(4), rows: new Float32Array(2) }];
+  assert.throws(() => told.model.post({ ...addOf("c"), media }), { code: "invalid_value" });
+  assert.deepEqual(told.sent(), []);
+});

@@ -87,6 +87,11 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   // --- calls -------------------------------------------------------------------------------------------------------
 
   #add(message: AddMessage): void {
+    const numMedia = message.media?.length ?? 0;
+    if (numMedia > 0) {
+      const expected = "absent: a router does not carry their rows to replicas";
+      throw errorFor("invalid_value", { param: "media", value: numMedia, expected });
+    }
     const call = new RoutedCall(message);
     this.#calls.set(message.callId, call);
     this.#router.journeys.begin(message.callId, this.#options.model, message.prompt.length);

@@ -6,6 +6,8 @@
 //   token t sees keys  [0, visibleEnd[t])  of its row, less what the rule of each attention plan hides of them: a window, a chunk
 //                      (core/attention-plan.ts)
 
+import { AdapterRows } from "./adapter-rows.js";
+
 /** Where the batch's keys and values lie in one cache group: the page table in CSR form, and the slot of each new token. */
 export class BatchGroup {
   readonly slots: Int32Array; // [T] where a token's K and V are written: page * pageSize + offset
@@ -45,6 +47,10 @@ export class Batch {
   readonly qoIndptr: Int32Array; // [R+1]
   readonly stateOf: Int32Array; // [R] slot in the state pool; -1: none
   readonly logitRows: Int32Array; // [numLogitRows] indices into the columns of tokens
+  /** The adapter of a row: its slot; -1: none, as every row begins. */
+  readonly adapterOf: Int32Array; // [R]
+  /** The rows by adapter, once they are staged. */
+  readonly adapters: AdapterRows;
   readonly groups: readonly BatchGroup[];
 
   constructor(pageSize: number, maxTokens: number, numGroups = 1) {
@@ -57,6 +63,8 @@ export class Batch {
     this.qoIndptr = new Int32Array(maxTokens + 1);
     this.stateOf = new Int32Array(maxTokens);
     this.logitRows = new Int32Array(maxTokens);
+    this.adapterOf = new Int32Array(maxTokens);
+    this.adapters = new AdapterRows(maxTokens);
     this.groups = Array.from({ length: numGroups }, () => new BatchGroup(maxTokens));
   }
 
@@ -94,6 +102,7 @@ export class Batch {
     }
     this.qoIndptr[row + 1] = t;
     this.stateOf[row] = state;
+    this.adapterOf[row] = -1;
     this.numTokens = t;
     this.numRows = row + 1;
     if (this.groups.length > 0) this.addPages(0, pages);

@@ -17,7 +17,14 @@ test("what is not said of a request is plain; what is said is kept", () => {
   assert.deepEqual([tables.length, sampling.maxTokens, [...tokens]], [1, 5, [7, 8, 9, 0, 0, 0, 0, 0]]);
   assert.deepEqual(plain, {
     ...{ id: "a", priority: 0, salt: "", client: "", arrivalMs: 0, sampleIndex: 0, readsCache: true, isWhole: false },
-    ...{ secondStart: Number.POSITIVE_INFINITY, promptLen: 3, maxLength: 8, runsAhead: false, readiness: null },
+    ...{
+      secondStart: Number.POSITIVE_INFINITY,
+      promptLen: 3,
+      maxLength: 8,
+      runsAhead: false,
+      readiness: null,
+      media: [],
+    },
     ...{
       state: "waiting",
       finishReason: null,
@@ -35,7 +42,7 @@ test("what is not said of a request is plain; what is said is kept", () => {
   });
   const said = {
     ...{ priority: 3, salt: "s", client: "c", arrivalMs: 4, sampleIndex: 2, readsCache: false, isWhole: true },
-    ...{ secondStart: 1, runsAhead: true },
+    ...{ secondStart: 1, runsAhead: true, media: [{ start: 1, end: 2, id: new Int32Array(4) }] },
   };
   const { maxLength, ...kept } = request({ ...said, maxLength: 6 });
   assert.equal(maxLength, 6);

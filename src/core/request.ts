@@ -14,6 +14,7 @@
 // that the draws agree with become tokens when it lands; until then nothing is promised, and nothing behind numTokens is published.
 
 import type { RequestId } from "./ids.js";
+import { type MediumSpan, NO_MEDIA } from "./media.js";
 import { PageTable } from "./page-table.js";
 import type { SamplingParams } from "./sampling.js";
 
@@ -39,6 +40,8 @@ export interface RequestInit {
   readonly isWhole?: boolean;
   /** Where the second text of a pair begins; left out: there is one text. */
   readonly secondStart?: number;
+  /** Of its prompt, in order and apart from each other. */
+  readonly media?: readonly MediumSpan[];
   /** Which of the n samples of its caller this is. */
   readonly sampleIndex?: number;
   /** The length at which it is ended, whatever its sampling allows: the engine's context. */
@@ -98,6 +101,7 @@ export class Request {
   readonly readsCache: boolean;
   readonly isWhole: boolean;
   readonly secondStart: number;
+  readonly media: readonly MediumSpan[];
   /** Prompt and answer have at most this many tokens. */
   readonly maxLength: number;
   readonly runsAhead: boolean;
@@ -168,6 +172,7 @@ export class Request {
     this.readsCache = init.readsCache ?? true;
     this.isWhole = init.isWhole ?? false;
     this.secondStart = init.secondStart ?? Number.POSITIVE_INFINITY;
+    this.media = init.media ?? NO_MEDIA;
     this.promptLen = init.prompt.length;
     this.maxLength = Math.min(init.maxLength ?? Number.POSITIVE_INFINITY, this.promptLen + init.sampling.maxTokens);
     this.maxDrafts = init.maxDrafts ?? 0;

@@ -18,6 +18,10 @@ export interface DeviceInfo {
   readonly kvChunk: number;
   /** Flights that can be in the air at once: 2 when the device computes while the host goes on, 1 when every call computes. */
   readonly asyncDepth: 1 | 2;
+  /** Its tensors and pools are not the host's memory: they can be full while the host has room. */
+  readonly hasOwnMemory: boolean;
+  /** readPages() and readStates() are there; false where the device cannot block. */
+  readonly canReadPages: boolean;
   /** KV elements unless somebody asks for others. */
   readonly kvDtype: KvDtype;
   /** Most bytes of a page pool; Infinity: only memory bounds it. */

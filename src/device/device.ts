@@ -15,6 +15,8 @@ import type { DeviceInfo, DeviceUsage } from "./device-info.js";
 import type {
   KvPool,
   KvPoolSpec,
+  LowRank,
+  LowRankSpec,
   StagedBatch,
   StatePool,
   StatePoolSpec,
@@ -46,6 +48,9 @@ export type * from "./op-specs.js";
 /**
  * Ops of a step may be queued: they run in the order of their calls, and what they are given (arrays, inputs) is read before the
  * call returns. The host may only rely on results after waitFor(), or after read(), which waits for all that was queued.
+ *
+ * A device that cannot block the host (a GPU in a browser) has landed() and readAsync(). Then waitFor() may be called only for flights
+ * that have landed, read() not at all, and its info says that pages cannot be read.
  */
 export interface Device {
   readonly info: DeviceInfo;
@@ -81,6 +86,11 @@ export interface Device {
   /** The planner whose plans suit this device's attention. */
   createPlanner(shape: PlanShape): AttentionPlanner;
 
+  /** An adapter's matrices at one place. Left out, as the two below, where the device takes no adapters. */
+  loadLowRank?(spec: LowRankSpec): LowRank;
+  /** Gives its memory back; no flight in the air may use it. */
+  freeLowRank?(lowRank: LowRank): void;
+
   // --- step: inputs --------------------------------------------------------------------------------------------------
   /**
    * Hands the batch and its plans (one per distinct window, in the model's order) to the device: the beginning of a flight. An input
@@ -103,6 +113,11 @@ export interface Device {
   addTypes(out: Tensor, table: Weight, batch: StagedBatch): void;
   /** out = x @ weight^T (+ bias), for n rows. With `accumulate`, out += scale * (...). */
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void;
+  /**
+   * out[r] += scale * b (a x[r]) for each r = rows[i] - base, from <= i < to. No row comes twice. A row's bits do not depend on which
+   * others come with it.
+   */
+  addLowRank?(out: Tensor, x: Tensor, lowRank: LowRank, rows: Int32Array, from: number, to: number, base: number): void;
   /** From here on, where a library could serve an op in place of a kernel, both are tried and the faster one is remembered: before traffic. */
   tryKernels?(): void;
   /**
@@ -240,12 +255,22 @@ export interface Device {
   sample(out: TokenBuffer, first: number, logits: Tensor, n: number, rows: SamplingRows): void;
   /** Copies n rows to host memory [n, cols]; waits for all that was queued. */
   read(out: Float32Array, x: Tensor, firstRow: number, n: number): void;
-  /** The same, queued: `out`, of allocHost(), is filled once the flight has landed. */
+  /** The same where the device cannot block; `out` may not be touched until the promise resolves. Omitted where read() blocks. */
+  readAsync?(out: Float32Array, x: Tensor, firstRow: number, n: number): Promise<void>;
+  /** Rows [firstRow, firstRow + n) of x become `values` [n, cols]. It takes its place among what is queued; they are read before it returns. */
+  write(x: Tensor, firstRow: number, values: Float32Array, n: number): void;
+  /** Like read(), queued: `out`, of allocHost(), is filled once the flight has landed. */
   readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void;
   /** The end of a flight: its tokens go to the host. */
   endFlight(tokens: TokenBuffer): void;
   /** Returns once the flight that ended with these tokens has landed; throws what went wrong in it. */
   waitFor(tokens: TokenBuffer): void;
+
+  /**
+   * Resolves once waitFor() would return, or throw, at once: flights land in the order of their ends. It never rejects: what went wrong
+   * in a flight is thrown by waitFor(). Omitted where waitFor() may block.
+   */
+  landed?(tokens: TokenBuffer): Promise<void>;
 
   /** Frees everything the device holds. Nothing may be used after it. */
   close(): void;

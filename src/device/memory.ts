@@ -1,5 +1,6 @@
 // What ops work on: tensors and weights, pools of pages and states, the step's integers. Made at load; how they lie is the device's.
 
+import type { AdapterRows } from "../core/adapter-rows.js";
 import type { Sampled } from "../core/sample-row.js";
 import type { TensorDtype } from "../core/tensor.js";
 
@@ -26,6 +27,23 @@ export interface WeightShape {
   readonly name: string;
   readonly dtype: TensorDtype;
   readonly shape: readonly number[];
+}
+
+/** What an adapter adds to a product x @ W^T: scale * (x @ a^T) @ b^T, to the columns [firstCol, firstCol + cols) of what comes out. */
+export interface LowRankSpec {
+  readonly rank: number;
+  readonly inputs: number;
+  readonly cols: number;
+  readonly firstCol: number;
+  readonly scale: number;
+  readonly a: Float32Array; // [rank, inputs]
+  readonly b: Float32Array; // [cols, rank]
+}
+
+/** The same in the device's memory. */
+export interface LowRank {
+  readonly rank: number;
+  readonly byteLength: number;
 }
 
 export type WeightQuantization = "none" | "q8" | "q4";
@@ -74,4 +92,6 @@ export interface StagedBatch {
   readonly numTokens: number;
   readonly numRows: number;
   readonly numLogitRows: number;
+  /** The rows by adapter; left out where the device takes none. */
+  readonly adapters?: AdapterRows;
 }

@@ -4,6 +4,7 @@ import type { PrefixChange } from "../cache/prefix-journal.js";
 import type { EngineConfig } from "../config/engine-config.js";
 import type { ErrorCode, ErrorDetails } from "../core/errors.js";
 import { PagodaError } from "../core/errors.js";
+import type { Medium, MediumSpan } from "../core/media.js";
 import type { Pooling } from "../core/pooling.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
@@ -37,6 +38,8 @@ export interface AddMessage extends TextFields {
   readonly client?: string;
   readonly arrivalMs: number;
   readonly constraint: ConstraintSpec | null;
+  /** Runs of the prompt whose embeddings are given; left out: none. */
+  readonly media?: readonly Medium[];
   /** What another engine has given of one of the call's samples already; absent: nothing. */
   readonly resumed?: ResumedSample;
 }
@@ -70,6 +73,8 @@ interface PromptPages {
   readonly seq: number;
   readonly prompt: Int32Array;
   readonly salt: string;
+  /** Left out: none. */
+  readonly media?: readonly MediumSpan[];
 }
 
 /** What a request got out of one step. */

@@ -6,7 +6,9 @@ import type { Layer } from "./blocks/residual.js";
 import type { Rotaries } from "./blocks/rotaries.js";
 import type { Vocabulary } from "./blocks/vocabulary.js";
 import type { Loader } from "./loader.js";
-import type { Caches, Model, ModelSpec } from "./model.js";
+import type { Caches, InputRows, Model, ModelSpec } from "./model.js";
+
+const NO_INPUTS: readonly InputRows[] = [];
 
 export interface FrameParts {
   readonly spec: ModelSpec;
@@ -41,10 +43,14 @@ export class DecoderFrame implements Model {
     return this.#parts.vocabulary.logits;
   }
 
-  forward(batch: StagedBatch, caches: Caches): void {
+  forward(batch: StagedBatch, caches: Caches, inputs: readonly InputRows[] = NO_INPUTS): void {
     const { vocabulary, rotaries, layers, finalNorm } = this.#parts;
     const x = this.#x;
     vocabulary.embed(x, batch);
+    for (let i = 0; i < inputs.length; i++) {
+      const { first, count, values } = inputs[i]!;
+      this.#device.write(x, first, values, count);
+    }
     if (this.#positions !== null) this.#device.addPositions(x, this.#positions, batch);
     rotaries?.fill(batch);
     for (let i = 0; i < layers.length; i++) layers[i]!.run(x, batch, caches);

@@ -6,6 +6,7 @@ import type { HostTensor } from "../core/tensor.js";
 import type { Device, Tensor, Weight, WeightQuantization } from "../device/device.js";
 import { permuteRows } from "../formats/tensor-views.js";
 import { type HostLayer, hostLinear } from "./blocks/host-layers.js";
+import type { Linear } from "./blocks/linear.js";
 import type { LoadContext, ModelCapacity } from "./model.js";
 
 const PREFIXES = [
@@ -57,6 +58,11 @@ export class Loader {
   /** What stands before the decoder's names: nothing where a base model was saved, more where it is the text part of a larger one. */
   decoderPrefix(embedding = "embed_tokens.weight"): string {
     return PREFIXES.find((prefix) => this.has(`${prefix}${embedding}`)) ?? "model.";
+  }
+
+  /** A Linear whose matrix is the checkpoint's: adapters may attach to it. */
+  addLinear(linear: Linear): void {
+    this.#context.linears?.push(linear);
   }
 
   /** The head that is not the embedding table. */

@@ -5,6 +5,7 @@ import type { Pooling } from "../core/pooling.js";
 import type { TensorSource } from "../core/tensor.js";
 import type { Device, KvPool, StagedBatch, StatePool, Tensor, WeightQuantization } from "../device/device.js";
 import type { HostLayer } from "./blocks/host-layers.js";
+import type { Linear } from "./blocks/linear.js";
 
 /** One attention plan of each step: which group's pages it walks, and what a token sees of them. */
 export interface PlanSpec {
@@ -49,6 +50,13 @@ export interface ModelCapacity {
   readonly maxContext?: number;
 }
 
+/** Rows that stand for the embeddings of tokens [first, first + count) of the batch. */
+export interface InputRows {
+  readonly first: number;
+  readonly count: number;
+  readonly values: Float32Array; // [count, hidden]
+}
+
 export interface Model {
   readonly spec: ModelSpec;
   /** Final hidden states, normed [T, hidden]; valid after forward (embeddings read them). */
@@ -57,8 +65,11 @@ export interface Model {
   readonly logits: Tensor;
   /** Of models with labels: from a pooled hidden state to one number for each, before any activation. */
   readonly scorer?: HostLayer;
-  /** Appends what the batch's tokens leave to the caches and computes the hidden states of all T tokens. */
-  forward(batch: StagedBatch, caches: Caches): void;
+  /**
+   * Appends what the batch's tokens leave to the caches and computes the hidden states of all T tokens. `inputs` takes the place of the embeddings
+   * of those tokens; bidirectional models take none.
+   */
+  forward(batch: StagedBatch, caches: Caches, inputs?: readonly InputRows[]): void;
   /** Logits of the batch's logit rows [first, first + n), n <= maxLogitRows; after forward. */
   computeLogits(batch: StagedBatch, first: number, n: number): void;
 }
@@ -68,6 +79,8 @@ export interface LoadContext {
   readonly source: TensorSource;
   readonly capacity: ModelCapacity;
   readonly quantize: WeightQuantization;
+  /** Filled with the Linears that adapters may attach to. */
+  readonly linears?: Linear[];
   /** Called as tensors are handed over, for progress. */
   readonly onTensor?: (bytes: number) => void;
 }

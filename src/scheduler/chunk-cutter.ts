@@ -1,8 +1,8 @@
 // The next chunk of one prompt: whether it can have one in the step being made, and how long it is. Whose turn it is: prompt-turns.ts.
 
 import type { CacheManager } from "../cache/cache-manager.js";
-import { alignDown } from "../core/math.js";
 import type { Request } from "../core/request.js";
+import { lastEnd, nextEnd } from "./chunk-ends.js";
 import type { OpenStep } from "./open-step.js";
 import { forksAt, isDecode, isReady } from "./progress.js";
 import type { StepsInAir } from "./steps-in-air.js";
@@ -56,20 +56,29 @@ export class ChunkCutter {
   /** The smallest budget in which the request can get a chunk. */
   leastBudget(request: Request): number {
     const remaining = request.numTokens - request.numComputed;
-    const least = request.isWhole ? remaining : Math.min(this.#pageSize, remaining);
+    const least = request.isWhole ? remaining : this.#least(request);
     return this.#isFixed ? Math.max(this.longest, least) : least;
+  }
+
+  /** Of a text a page; where media may not be cut, more of it. */
+  #least(request: Request): number {
+    const { numComputed: start, numTokens, media } = request;
+    return media.length === 0
+      ? Math.min(this.#pageSize, numTokens - start)
+      : nextEnd(request, start, this.#pageSize) - start;
   }
 
   /** Only the last chunk of a prompt may end inside a page. */
   #cut(request: Request, most: number): number {
     const start = request.numComputed;
     const remaining = request.numTokens - start;
-    const queryLen = request.isWhole ? remaining : Math.min(remaining, most, this.#open.left);
-    if (queryLen < remaining) return alignDown(start + queryLen, this.#pageSize) - start;
+    const wanted = Math.max(most, this.#least(request));
+    const queryLen = request.isWhole ? remaining : Math.min(remaining, wanted, this.#open.left);
+    if (queryLen < remaining) return lastEnd(request, start, start + queryLen, this.#pageSize) - start;
     if (this.#cache.states?.isSharing !== true) return queryLen;
     // States can be resumed at the ends of chunks alone, so the prompt's last whole page ends one, and what is left of the prompt is
     // a short chunk of its own.
-    const whole = alignDown(start + remaining, this.#pageSize) - start;
+    const whole = lastEnd(request, start, start + remaining, this.#pageSize) - start;
     return whole === 0 ? remaining : whole;
   }
 

@@ -12,6 +12,7 @@ import type { RequestId } from "../core/ids.js";
 import type { FinishReason, Request } from "../core/request.js";
 import { type Drafter, MAX_RUN } from "../drafter/drafter.js";
 import { ChunkCutter } from "./chunk-cutter.js";
+import { longestUncut } from "./chunk-ends.js";
 import { DecodeTurns } from "./decode-turns.js";
 import { OpenStep } from "./open-step.js";
 import { checkOptions, chunkOf, type SchedulerOptions } from "./options.js";
@@ -29,6 +30,7 @@ export class Scheduler {
   readonly budget: number;
   readonly #mode: "extend" | "chunked";
   readonly #pageSize: number; // P
+  readonly #longestChunk: number;
   readonly #cache: CacheManager;
   readonly #clock: () => number;
   readonly #roster: Roster;
@@ -56,7 +58,8 @@ export class Scheduler {
     this.#ownStep = this.createStep();
     this.#open = new OpenStep(this.#ownStep, this.budget, cache);
     this.#decodeTurns = new DecodeTurns(this.#roster.clients);
-    const cutter = new ChunkCutter(chunkOf(options), mode === "chunked", cache, this.#open, this.#inAir);
+    this.#longestChunk = chunkOf(options);
+    const cutter = new ChunkCutter(this.#longestChunk, mode === "chunked", cache, this.#open, this.#inAir);
     const pace = mode === "extend" ? this.#pace : null;
     this.#promptTurns = new PromptTurns(this.#roster, this.#open, cutter, pageSize, pace);
   }
@@ -88,9 +91,18 @@ export class Scheduler {
 
   add(request: Request): void {
     if (request.numTokens === 0) throw errorFor("empty_prompt");
+    if (request.media.length > 0) this.#checkMedia(request);
     this.#roster.add(request);
     // As if served by the last step: a newcomer is behind the prompts that step left out, and ahead of none.
     request.lastServedStep = this.#open.number - 1;
+  }
+
+  /** A chunk that may not be cut must fit into one. */
+  #checkMedia(request: Request): void {
+    const value = longestUncut(request, this.#pageSize);
+    if (value <= this.#longestChunk) return;
+    const expected = `at most ${this.#longestChunk} tokens between page boundaries outside them: media this long need a larger idealChunk`;
+    throw errorFor("invalid_value", { param: "media", value, expected });
   }
 
   /**

@@ -20,6 +20,7 @@ else
     name: "cuda",
     make: async () => (await openCuda()).device!,
     tolerance: CUDA_TOLERANCE,
+    skip: [{ op: "addLowRank", reason: "it takes no adapters yet" }],
   });
 
 test("every form of the tile kernel gives the bits that few rows at a time have", { skip: reason }, async () => {
@@ -34,7 +35,7 @@ test("every form of the tile kernel gives the bits that few rows at a time have"
       for (let first = 0; first < n; first += 25) {
         const out = device!.allocTensor(25, rows);
         device!.matmul(out, rowsOf(device!, first, 25, cols, 2), weight, 25);
-        few.set(readAll(device!, out), first * rows);
+        few.set(await readAll(device!, out), first * rows);
       }
       const choices = TILES.filter(({ tokens }) => tokens < 256).flatMap((form) =>
         [false, true].map((isSideBySide) => ({ form, isSideBySide })),
@@ -45,7 +46,7 @@ test("every form of the tile kernel gives the bits that few rows at a time have"
         const operand = runtime.operandOf(x as CudaTensor, n, weight.kind);
         tiles(runtime, out, operand, weight, n, { bias: 0, scale: 1, accumulate: false, gate: -1 }, choice);
         const name = `${dtype}, ${form.tokens} tokens, ${form.groups} groups, chains side by side: ${isSideBySide}`;
-        assertSameBits(readAll(device!, out), few, name);
+        assertSameBits(await readAll(device!, out), few, name);
       }
     }
   } finally {
@@ -66,7 +67,7 @@ test("FP8 weights are the products rounded to bf16: exactly where scales are bf1
         view.setFloat32(at, bf16ToF32(f32ToBf16(view.getFloat32(at, true))), true);
       const out = device.allocTensor(n, cols);
       device.embed(out, device.loadWeight([table]), stageTokens(device, [n], rows), 1);
-      const found = readAll(device, out);
+      const found = await readAll(device, out);
       const values = toFloat32(table);
       let others = 0;
       for (let i = 0; i < n; i++) {
@@ -104,7 +105,7 @@ test("products by cuBLASLt have the bits of our own kernels", { skip: reason }, 
       device.matmul(outs[0]!, x, weight, n, { accumulate });
       const operand = runtime.operandOf(x, n, weight.kind);
       tiles(runtime, outs[1]!, operand, weight, n, { bias: 0, scale: 1, accumulate, gate: -1 });
-      assertSameBits(readAll(device, outs[0]!), readAll(device, outs[1]!), dtype);
+      assertSameBits(await readAll(device, outs[0]!), await readAll(device, outs[1]!), dtype);
       if (device.info.description.includes("emulator")) assert.ok(weight.rowsAddress > 0, "our own kernel served it");
     }
   } finally {

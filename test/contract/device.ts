@@ -10,6 +10,7 @@ import type { KvDtype } from "../../src/device/device.js";
 import { attentionContract } from "./attention.js";
 import { type ContractOp, Duel, type OpenDevice } from "./duel.js";
 import { elementwiseContract } from "./elementwise.js";
+import { lowRankContract } from "./low-rank.js";
 import { mixtureContract } from "./mixture.js";
 import { recurrentContract } from "./recurrent.js";
 import { rotaryContract } from "./rotary.js";
@@ -52,6 +53,7 @@ export function runDeviceContract({ name, make, tolerance = {}, skip = [] }: Dev
     weightContract(duel, limits);
     rotaryContract(duel, limits);
     attentionContract(duel, limits);
+    lowRankContract(duel, limits);
     mixtureContract(duel, limits);
     recurrentContract(duel, limits);
     sampleContract(duel);

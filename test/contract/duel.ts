@@ -3,7 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Device, Tensor } from "../../src/device/device.js";
+import { readTensor } from "../../src/device/read-tensor.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
+
+type ComputeTensor = (device: Device) => Tensor | Promise<Tensor>;
 
 export type OpenDevice = () => Device | Promise<Device>;
 
@@ -41,27 +44,27 @@ export class Duel {
   }
 
   /** A test of one op, skipped where the device says so. */
-  test(op: ContractOp, what: string, body: () => void): void {
+  test(op: ContractOp, what: string, body: () => Promise<void>): void {
     const reason = this.#skip.get(op);
     const name = `${op}: ${what}`;
-    test(name, reason === undefined ? {} : { skip: reason }, () => {
+    test(name, reason === undefined ? {} : { skip: reason }, async () => {
       this.#test = name;
       this.#numCompared = 0;
-      body();
+      await body();
     });
   }
 
   /** Runs the same calls on both devices and compares the tensor they give; `least` is the magnitude that errors are shares of. */
-  compare(tolerance: number, run: (device: Device) => Tensor, what = "", least = 1): void {
-    const found = readAll(this.device, run(this.device));
-    assertClose(found, this.#expected(run, found), tolerance, what, least);
+  async compare(tolerance: number, run: ComputeTensor, what = "", least = 1): Promise<void> {
+    const found = await readAll(this.device, await run(this.device));
+    assertClose(found, await this.#expected(run, found), tolerance, what, least);
   }
 
   /** Of the reference against itself only that it gives numbers can be seen here. */
-  #expected(run: (device: Device) => Tensor, found: Float32Array): Float32Array {
+  async #expected(run: ComputeTensor, found: Float32Array): Promise<Float32Array> {
     if (this.device instanceof ReferenceDevice) return found;
     const key = `${this.#test} ${this.#numCompared++}`;
-    const expected = known.get(key) ?? readAll(this.reference, run(this.reference));
+    const expected = known.get(key) ?? (await readAll(this.reference, await run(this.reference)));
     known.set(key, expected);
     return expected;
   }
@@ -70,11 +73,11 @@ export class Duel {
    * Runs `numRows` rows at once, then runs of them alone, and wants the same bits. `run` computes the rows [from, from + n) of its
    * own input into a tensor of n rows.
    */
-  compareRows(numRows: number, run: (from: number, n: number) => Tensor): void {
-    const whole = readAll(this.device, run(0, numRows));
+  async compareRows(numRows: number, run: (from: number, n: number) => Tensor): Promise<void> {
+    const whole = await readAll(this.device, run(0, numRows));
     const cols = whole.length / numRows;
     for (const [from, n] of rowRuns(numRows)) {
-      const some = readAll(this.device, run(from, n));
+      const some = await readAll(this.device, run(from, n));
       assertSameBits(some, whole.subarray(from * cols, (from + n) * cols), `rows ${from}..${from + n} of ${numRows}`);
     }
   }
@@ -90,9 +93,9 @@ function rowRuns(numRows: number): [number, number][] {
   ]);
 }
 
-export function readAll(device: Device, x: Tensor): Float32Array {
+export async function readAll(device: Device, x: Tensor): Promise<Float32Array> {
   const out = new Float32Array(x.rows * x.cols);
-  device.read(out, x, 0, x.rows);
+  await readTensor(device, out, x, 0, x.rows);
   return out;
 }
 

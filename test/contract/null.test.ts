@@ -5,6 +5,6 @@ import { runDeviceContract } from "./device.js";
 import type { ContractOp } from "./duel.js";
 
 const reason = "computes nothing";
-const ops: ContractOp[] = [...NULL_OPS.filter((op) => op !== "stage"), "allocTensor", "gatedMatmul"];
+const ops: ContractOp[] = [...NULL_OPS.filter((op) => op !== "stage"), "allocTensor", "gatedMatmul", "addLowRank"];
 
 runDeviceContract({ name: "null", make: () => new NullDevice(), skip: ops.map((op) => ({ op, reason })) });

@@ -14,10 +14,10 @@ export function rotaryContract(duel: Duel, { elementwise }: Tolerance): void {
       [1, 128, 96, 32],
     ] as const) {
       const what = `${heads} heads of ${headDim}, ${rotaryDim} rotated from ${offset}`;
-      duel.test("rotary", `${what}, ${interleaved ? "neighbours" : "halves"} paired`, () => {
+      duel.test("rotary", `${what}, ${interleaved ? "neighbours" : "halves"} paired`, async () => {
         for (const start of [0, 1, 1000, 100_000]) {
           const invFreq = Float32Array.from({ length: rotaryDim / 2 }, (_, i) => 10_000 ** ((-2 * i) / rotaryDim));
-          duel.compare(elementwise, (d) => {
+          await duel.compare(elementwise, (d) => {
             const staged = stageTokens(d, [3, 1, 5], 10, start);
             const table = d.createRotary({ invFreq, scale: 1.25, interleaved }, 16);
             const x = wideRowsOf(d, 0, 9, heads * headDim, 30);

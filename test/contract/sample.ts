@@ -44,18 +44,18 @@ const RULES: Record<string, RowSpec> = {
 
 export function sampleContract(duel: Duel): void {
   for (const [name, rule] of Object.entries(RULES)) {
-    duel.test("sample", name, () => {
+    duel.test("sample", name, async () => {
       const logits = numbers(64 * VOCAB, 90, 6);
       const specs = Array.from({ length: 64 }, (_, r) => ({ ...rule, uniform: uniform(92, r) }));
-      assertSame(duel, logits, 64, specs);
+      await assertSame(duel, logits, 64, specs);
       // Reports change no draw.
-      const plain = sample(duel.device, logits, 64, specs).ids;
+      const plain = (await sample(duel.device, logits, 64, specs)).ids;
       const reporting = specs.map((spec) => ({ ...spec, logprobs: 3 }));
-      assert.deepEqual(sample(duel.device, logits, 64, reporting).ids, plain);
+      assert.deepEqual((await sample(duel.device, logits, 64, reporting)).ids, plain);
     });
   }
 
-  duel.test("sample", "a rule of its own for each row, several from one row of logits", () => {
+  duel.test("sample", "a rule of its own for each row, several from one row of logits", async () => {
     const rules = Object.values(RULES);
     const logits = numbers(37 * VOCAB, 91, 6);
     const specs = Array.from({ length: 100 }, (_, r) => ({
@@ -63,41 +63,46 @@ export function sampleContract(duel: Duel): void {
       logitRow: (r * 7) % 37,
       uniform: uniform(93, r),
     }));
-    assertSame(duel, logits, 37, specs);
+    await assertSame(duel, logits, 37, specs);
   });
 
-  duel.test("sample", "reports of drawn and of given tokens, before any edit", () => {
+  duel.test("sample", "reports of drawn and of given tokens, before any edit", async () => {
     const logits = numbers(8 * VOCAB, 94, 6);
     const specs: RowSpec[] = [0, 1, 5, 20, MAX_TOP_LOGPROBS].map((logprobs) => ({ logprobs, allowed: [5, 6, 7] }));
     specs.push({ given: 12, logprobs: 0 }, { given: 306, logprobs: 4, forbidden: [306] });
-    assertSame(duel, logits, 8, specs);
+    await assertSame(duel, logits, 8, specs);
   });
 
-  duel.test("sample", "ties go to the lower id, NaN is never chosen, -inf is never drawn, nothing left is -1", () => {
-    const logits = new Float32Array(5 * VOCAB).fill(Number.NEGATIVE_INFINITY);
-    logits[7] = logits[9] = 3; // row 0: a tie
-    logits.fill(Number.NaN, VOCAB, 2 * VOCAB); // row 1: one number among NaN
-    logits[VOCAB + 300] = -5;
-    logits[2 * VOCAB + 306] = 1; // row 2: the last id
-    logits[3 * VOCAB] = 1; // row 3: the first id
-    for (const temperature of [0, 1]) {
-      const specs = Array.from({ length: 5 }, () => ({ temperature, topK: 1 }));
-      assert.deepEqual([...sample(duel.device, logits, 5, specs).ids], [7, 300, 306, 0, -1]);
-      const none = [
-        { temperature, allowed: [8] },
-        { temperature, logitRow: 0, forbidden: [7, 9] },
-      ];
-      assert.deepEqual([...sample(duel.device, logits, 5, none).ids], [-1, -1]);
-    }
-  });
+  duel.test(
+    "sample",
+    "ties go to the lower id, NaN is never chosen, -inf is never drawn, nothing left is -1",
+    async () => {
+      const logits = new Float32Array(5 * VOCAB).fill(Number.NEGATIVE_INFINITY);
+      logits[7] = logits[9] = 3; // row 0: a tie
+      logits.fill(Number.NaN, VOCAB, 2 * VOCAB); // row 1: one number among NaN
+      logits[VOCAB + 300] = -5;
+      logits[2 * VOCAB + 306] = 1; // row 2: the last id
+      logits[3 * VOCAB] = 1; // row 3: the first id
+      for (const temperature of [0, 1]) {
+        const specs = Array.from({ length: 5 }, () => ({ temperature, topK: 1 }));
+        assert.deepEqual([...(await sample(duel.device, logits, 5, specs)).ids], [7, 300, 306, 0, -1]);
+        const none = [
+          { temperature, allowed: [8] },
+          { temperature, logitRow: 0, forbidden: [7, 9] },
+        ];
+        assert.deepEqual([...(await sample(duel.device, logits, 5, none)).ids], [-1, -1]);
+      }
+    },
+  );
 }
 
-function sample(device: Device, logits: Float32Array, n: number, specs: readonly RowSpec[]) {
+async function sample(device: Device, logits: Float32Array, n: number, specs: readonly RowSpec[]) {
   const first = 3; // behind the rows of another block
   const out = device.createTokenBuffer(first + specs.length);
   for (const array of [out.ids, out.logprobs, out.topIds, out.topLogprobs]) array.fill(-7);
   device.sample(out, first, device.loadTensor(logits, n, VOCAB), n, rowsOf(specs, VOCAB));
   device.endFlight(out);
+  await device.landed?.(out);
   device.waitFor(out);
   assert.deepEqual([...out.ids.subarray(0, first)], [-7, -7, -7]);
   return {
@@ -109,9 +114,9 @@ function sample(device: Device, logits: Float32Array, n: number, specs: readonly
 }
 
 /** The same tokens and reports on both devices. Numbers may differ in the last bits, and -7 must stay where nothing is written. */
-function assertSame(duel: Duel, logits: Float32Array, n: number, specs: readonly RowSpec[]): void {
-  const got = sample(duel.device, logits, n, specs);
-  const want = sample(duel.reference, logits, n, specs);
+async function assertSame(duel: Duel, logits: Float32Array, n: number, specs: readonly RowSpec[]): Promise<void> {
+  const got = await sample(duel.device, logits, n, specs);
+  const want = await sample(duel.reference, logits, n, specs);
   assert.deepEqual(got.ids, want.ids);
   assert.deepEqual(got.topIds, want.topIds);
   for (const field of ["logprobs", "topLogprobs"] as const) {

@@ -29,6 +29,7 @@ const CASES = [
   "rotary: 2 heads",
   "attention: (heads of (64|128|256)|192 and 128|bf16|f16|i8|fp8|fp8, heads of 80, window|window across pages|f16, sees ahead, window|bf16, heads of (64|128) in pages of 16|fp8, (latent|heads of (64|128) in pages of 16))$",
   "addTypes",
+  "write",
   "products by cuBLASLt",
   "window 24: no chunking|(bf16|fp8), heads of 128, window 0: no chunking|f16, heads of 64, window 40: no chunking",
   "copyPage",

@@ -22,7 +22,7 @@ for (const folder of ["test/goldens", "test/goldens/variants", "../shared/golden
       // A router that rounds may choose another expert where two are nearly equal.
       const isMixture = /deepseek|mixtral|moe|oss/.test(name);
       const tolerance = isMixture ? 0.2 : BF16_TOLERANCE;
-      check(join(folder, name), { tolerance });
+      return check(join(folder, name), { tolerance });
     });
   }
 }
@@ -40,8 +40,8 @@ for (const name of ["qwen3", "gemma3"]) {
   );
 }
 
-function check(path: string, options: Parameters<typeof verifyModel>[2]): void {
-  const result = verifyModel(path, device!, options);
+async function check(path: string, options: Parameters<typeof verifyModel>[2]): Promise<void> {
+  const result = await verifyModel(path, device!, options);
   for (const { index, logitDifference, logprobDifference, chunkDifference, misses, ties, isOk } of result.cases) {
     const found = JSON.stringify({ logitDifference, logprobDifference, chunkDifference, misses, ties });
     assert.ok(isOk, `case ${index}: ${found}, tolerance ${result.tolerance}`);

@@ -5,7 +5,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Device } from "../../src/device/device.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
-import { verifyModel } from "../../src/engine/core/verify.js";
+import { type VerifyResult, verifyModel } from "../../src/engine/core/verify.js";
 import { openCpu } from "../support/cpu.js";
 
 const TOLERANCE = 2e-4;
@@ -18,16 +18,17 @@ let numMissed = 0;
 for (const name of readdirSync(root).sort()) {
   const path = join(root, name);
   if (!existsSync(join(path, "golden.json"))) continue;
-  const found = devices.map((device) => `${device.info.name} ${check(path, device)}`);
+  const found = await Promise.all(devices.map(async (device) => `${device.info.name} ${await check(path, device)}`));
   process.stdout.write(`${name}: ${found.join(", ")}\n`);
 }
 cpu.device?.close();
 process.stdout.write(`${numMissed} missed\n`);
 process.exitCode = numMissed === 0 ? 0 : 1;
 
-function check(path: string, device: Device): string {
+async function check(path: string, device: Device): Promise<string> {
   try {
-    const results = CHUNKS.map((chunk) => verifyModel(path, device, { chunk, tolerance: TOLERANCE }));
+    const results: VerifyResult[] = [];
+    for (const chunk of CHUNKS) results.push(await verifyModel(path, device, { chunk, tolerance: TOLERANCE }));
     const cases = results.flatMap((result) => result.cases);
     const difference = Math.max(...cases.map((c) => c.logitDifference ?? 0));
     const cut = Math.max(...cases.map((c) => c.chunkDifference));

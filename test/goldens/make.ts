@@ -105,14 +105,16 @@ const CONFIGS: Record<string, Record<string, unknown>> = {
   },
 };
 
-function makeGolden(folder: string, config: Record<string, unknown>, seed: number): void {
+async function makeGolden(folder: string, config: Record<string, unknown>, seed: number): Promise<void> {
   const device = new ReferenceDevice();
   const source = new RandomSource({ seed, normMean: folder === "gemma3" ? 0 : 1 });
   const family = familyOf(config, "config.json");
   const capacity = { maxTokens: 64, maxLogitRows: 64 };
   const model = family.load(family.parseConfig(config, "config.json"), { device, source, capacity, quantize: "none" });
   const runner = new ModelRunner({ device, model, ...capacity, numSequences: 1, maxLength: 64 });
-  const cases = PROMPT_LENGTHS.map((length, i) => makeCase(runner, model.spec.vocabSize, length, seed * 10 + i));
+  const cases: Record<string, unknown>[] = [];
+  for (const [i, length] of PROMPT_LENGTHS.entries())
+    cases.push(await makeCase(runner, model.spec.vocabSize, length, seed * 10 + i));
   const path = join("test", "goldens", folder);
   mkdirSync(path, { recursive: true });
   writeFileSync(join(path, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
@@ -123,19 +125,24 @@ function makeGolden(folder: string, config: Record<string, unknown>, seed: numbe
   );
 }
 
-function makeCase(runner: ModelRunner, vocab: number, length: number, seed: number): Record<string, unknown> {
+async function makeCase(
+  runner: ModelRunner,
+  vocab: number,
+  length: number,
+  seed: number,
+): Promise<Record<string, unknown>> {
   const prompt = Array.from({ length }, (_, i) => Math.floor(uniformAt(seed, 1, i) * vocab));
-  const all = runner.run([{ sequence: 0, tokens: prompt, start: 0, end: length, logitsFrom: 0 }]);
+  const all = await runner.run([{ sequence: 0, tokens: prompt, start: 0, end: length, logitsFrom: 0 }]);
   const last = all.slice((length - 1) * vocab);
   const tokens = [...prompt];
-  let logits = last;
+  let logits: Float32Array = last;
   let gap = Number.POSITIVE_INFINITY;
   for (let i = 0; i < NUM_GREEDY; i++) {
     const sorted = Float32Array.from(logits).sort();
     gap = Math.min(gap, sorted[vocab - 1]! - sorted[vocab - 2]!);
     tokens.push(argmax(logits));
     const start = tokens.length - 1;
-    logits = runner.run([{ sequence: 0, tokens, start, end: start + 1, logitsFrom: start }]).slice();
+    logits = await runner.run([{ sequence: 0, tokens, start, end: start + 1, logitsFrom: start }]);
   }
   return {
     prompt,
@@ -146,6 +153,4 @@ function makeCase(runner: ModelRunner, vocab: number, length: number, seed: numb
   };
 }
 
-Object.entries(CONFIGS).forEach(([folder, config], i) => {
-  makeGolden(folder, config, i + 1);
-});
+for (const [i, [folder, config]] of Object.entries(CONFIGS).entries()) await makeGolden(folder, config, i + 1);

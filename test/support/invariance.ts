@@ -3,9 +3,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { EngineConfig } from "../../src/config/engine-config.js";
+import { type EngineConfig, engineConfig } from "../../src/config/engine-config.js";
 import { uniformAt } from "../../src/core/random.js";
+import type { Device } from "../../src/device/device.js";
 import { createEngine } from "../../src/engine/client/engine.js";
+import { startInProcess } from "../../src/engine/client/host.js";
+import { HostedEngine } from "../../src/engine/client/hosted-engine.js";
 import type { Engine, GenerateOptions, GenerateResult } from "../../src/engine/types.js";
 import { LogitLedger } from "./logit-ledger.js";
 
@@ -14,6 +17,8 @@ export interface InvarianceCase {
   readonly model: string;
   /** Beyond the model: device, encodings, threads. */
   readonly config: Partial<EngineConfig>;
+  /** A device that no config can name. */
+  readonly open?: () => Device;
   /** Shared between cases that must agree with each other, such as numbers of threads. */
   readonly ledger?: LogitLedger;
   readonly promptLen?: number;
@@ -23,13 +28,23 @@ export interface InvarianceCase {
 }
 
 export function runInvariance(given: InvarianceCase): void {
-  const { name, model, config, ledger = new LogitLedger(), promptLen = 150, maxTokens = 12, canPreempt = true } = given;
+  const {
+    name,
+    model,
+    config,
+    ledger = new LogitLedger(),
+    promptLen = 150,
+    maxTokens = 12,
+    canPreempt = true,
+    open,
+  } = given;
   const prompt = randomPrompt(promptLen, 1);
   const base = { maxTokens, temperature: 1.3, seed: 11, ignoreEos: true, editLogits: ledger.hook };
   let alone: GenerateResult;
 
   const withEngine = async (extra: Partial<EngineConfig>, body: (engine: Engine) => Promise<void>) => {
-    await using engine = await createEngine({ model, worker: false, numPages: 200, ...config, ...extra });
+    const options = { model, worker: false, numPages: 200, ...config, ...extra };
+    await using engine = await (open === undefined ? createEngine(options) : createEngineOn(open, options));
     await body(engine);
     const stats = await engine.stats();
     assert.equal(stats.pagesUsed, 0, "pages leaked");
@@ -142,6 +157,13 @@ export function runInvariance(given: InvarianceCase): void {
   test(`${name}: the ledger saw the same sequences many times`, () => {
     assert.ok(ledger.numRepeated > 8 * maxTokens, `${ledger.numRepeated} of ${ledger.numChecked}`);
   });
+}
+
+async function createEngineOn(open: () => Device, options: Partial<EngineConfig>): Promise<Engine> {
+  const start = (...args: Parameters<typeof startInProcess>) => startInProcess(args[0], args[1], async () => open());
+  const engine = new HostedEngine(engineConfig(options), null, start);
+  await engine.ready;
+  return engine;
 }
 
 export function randomPrompt(len: number, seed: number): number[] {

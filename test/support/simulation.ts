@@ -10,6 +10,7 @@ import { HostTier, type PageMemory } from "../../src/cache/host-tier.js";
 import type { StateCopies } from "../../src/cache/state-slots.js";
 import { visibleStart } from "../../src/core/attention-plan.js";
 import type { RequestId } from "../../src/core/ids.js";
+import { type MediumSpan, NO_MEDIA } from "../../src/core/media.js";
 import { Request } from "../../src/core/request.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
 import { Scheduler, type SchedulerOptions, type Step } from "../../src/scheduler/scheduler.js";
@@ -34,6 +35,7 @@ export interface RequestOptions {
   readonly n?: number;
   readonly promptLogprobs?: number | null;
   readonly isWhole?: boolean;
+  readonly media?: readonly MediumSpan[];
 }
 
 /** A request with these prompt tokens. */
@@ -46,10 +48,11 @@ export function makeRequest(id: string, prompt: ArrayLike<number>, options: Requ
     n = 1,
     promptLogprobs = null,
     isWhole = false,
+    media = NO_MEDIA,
   } = options;
   const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, seed: 0, maxTokens, n, promptLogprobs };
   const readsCache = promptLogprobs === null;
-  return new Request({ id: id as RequestId, prompt, sampling, priority, salt, client, readsCache, isWhole });
+  return new Request({ id: id as RequestId, prompt, sampling, priority, salt, client, readsCache, isWhole, media });
 }
 
 /** The same prompt and tokens as the parent's, its last token replaced by `token`: as a sampler would fork it. */

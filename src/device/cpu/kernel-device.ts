@@ -11,6 +11,8 @@ import type {
   Device,
   DeviceInfo,
   ExpertWeights,
+  LowRank,
+  LowRankSpec,
   MatmulOptions,
   RouterSpec,
   StagedBatch,
@@ -24,6 +26,7 @@ import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import type { NativeLibrary } from "./abi.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import { CpuExperts } from "./experts.js";
+import { type CpuLowRank, CpuLowRanks } from "./low-rank.js";
 import { CpuContext, CpuTensor } from "./memory.js";
 import { packedBytes } from "./packed-bytes.js";
 import { CpuRecurrentOps } from "./recurrent-ops.js";
@@ -66,6 +69,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   readonly #options: KernelDeviceOptions;
   readonly #weights: CpuWeight[] = [];
   readonly #experts: CpuExperts;
+  readonly #lowRanks: CpuLowRanks;
   readonly #staged: CpuStagedBatch[] = [];
 
   constructor(library: NativeLibrary, options: KernelDeviceOptions) {
@@ -74,6 +78,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     this.#options = options;
     this.context = new CpuContext(library, threads, isa);
     this.#experts = new CpuExperts(this.context);
+    this.#lowRanks = new CpuLowRanks(this.context);
     this.info = {
       name: library.device,
       numerics: `${library.device}-${this.context.isa}`,
@@ -82,6 +87,8 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
       promptChunk: promptChunkOf(threads, this.context.isa),
       kvChunk: 256,
       asyncDepth: 1,
+      hasOwnMemory: false,
+      canReadPages: true,
       kvDtype: "f16",
       maxPoolBytes,
       logitTolerance: this.context.isa === "amx" ? 0.1 : 2e-3, // tiles round what meets bf16 weights
@@ -148,6 +155,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
 
   stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous: TokenBuffer | null = null): void {
     resolveInputs(batch, previous);
+    batch.adapters.group(batch);
     (staged as CpuStagedBatch).stage(batch, plans);
   }
 
@@ -215,6 +223,26 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     if (status === UNSUPPORTED) return false;
     this.context.check(status, "pg_gated_matmul");
     return true;
+  }
+
+  loadLowRank(spec: LowRankSpec): CpuLowRank {
+    return this.#lowRanks.load(spec);
+  }
+
+  freeLowRank(lowRank: LowRank): void {
+    this.#lowRanks.free(lowRank as CpuLowRank);
+  }
+
+  addLowRank(
+    out: Tensor,
+    x: Tensor,
+    lowRank: LowRank,
+    rows: Int32Array,
+    first: number,
+    to: number,
+    base: number,
+  ): void {
+    this.#lowRanks.add(out as CpuTensor, x as CpuTensor, lowRank as CpuLowRank, rows, first, to, base);
   }
 
   mixtureOfExperts(
@@ -294,6 +322,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   close(): void {
     const { native, handle } = this.context;
     this.#experts.close();
+    this.#lowRanks.close();
     this.freePools();
     for (const staged of this.#staged.splice(0)) staged.free();
     for (const weight of this.#weights.splice(0)) {

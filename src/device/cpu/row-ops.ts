@@ -186,6 +186,17 @@ export abstract class CpuRowOps {
     );
   }
 
+  /** n rows from host memory [n, cols]. */
+  write(x: Tensor, firstRow: number, values: Float32Array, n: number): void {
+    const { address, cols, stride } = x as CpuTensor;
+    if (firstRow < 0 || n < 0 || firstRow + n > x.rows || values.length < n * cols) {
+      throw new RangeError(`rows ${firstRow}..${firstRow + n} of ${x.rows} from ${values.length} numbers`);
+    }
+    if (n === 0) return;
+    const floats = this.context.floats(address + firstRow * stride * 4, (n - 1) * stride + cols);
+    for (let r = 0; r < n; r++) floats.set(values.subarray(r * cols, (r + 1) * cols), r * stride);
+  }
+
   /** n rows to host memory [n, cols]. */
   read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
     const { address, cols, stride } = x as CpuTensor;

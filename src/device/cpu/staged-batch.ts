@@ -1,6 +1,7 @@
 // The step in native memory: the batch's columns and its attention plans, written straight into the one block of the native
 // step (native/cpu/src/step.h has its layout), checked once, and passed to every op as one handle.
 
+import { AdapterRows } from "../../core/adapter-rows.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { StagedBatch } from "../device.js";
@@ -13,6 +14,7 @@ export class CpuStagedBatch implements StagedBatch {
   numRows = 0;
   numLogitRows = 0;
   readonly maxTokens: number;
+  adapters = new AdapterRows(0);
   /** The native step. */
   readonly handle: number;
   readonly #context: CpuContext;
@@ -33,6 +35,7 @@ export class CpuStagedBatch implements StagedBatch {
     this.numTokens = numTokens;
     this.numRows = numRows;
     this.numLogitRows = numLogitRows;
+    this.adapters = batch.adapters;
     this.#at = 0;
     this.#put(numTokens);
     this.#put(numRows);

@@ -33,6 +33,7 @@ import type { Graph } from "./launch-queue.js";
 import { canGate, launchMatmul } from "./matmul.js";
 import { CudaRecurrentOps } from "./recurrent-ops.js";
 import { addressOf } from "./row-ops.js";
+import { RowUploads } from "./row-uploads.js";
 import { CudaRuntime } from "./runtime.js";
 import { CudaTokenBuffer, EditScratch } from "./sample.js";
 import { CudaStagedBatch } from "./staged-batch.js";
@@ -57,6 +58,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   readonly #weights: WeightLoader;
   readonly #experts: CudaExperts;
   readonly #scratch: EditScratch;
+  readonly #uploads: RowUploads;
   readonly #busy: BusyTime;
   readonly #begin = (): void => this.#busy.begin();
   readonly #known: KnownSteps;
@@ -75,6 +77,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.#weights = new WeightLoader(this.runtime);
     this.#experts = new CudaExperts(this.runtime);
     this.#scratch = new EditScratch(this.runtime);
+    this.#uploads = new RowUploads(this.runtime);
     this.#busy = new BusyTime(context);
     this.#known = new KnownSteps(context);
     const { name, arch, multiprocessors, memoryBytes } = context.facts;
@@ -86,6 +89,8 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       promptChunk: 512,
       kvChunk: UNIT,
       asyncDepth: 2,
+      hasOwnMemory: true,
+      canReadPages: true,
       kvDtype: "f16",
       maxPoolBytes: Number.POSITIVE_INFINITY,
       logitTolerance: 0.1,
@@ -269,6 +274,10 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
     (out as CudaTokenBuffer).sample(first, logits as CudaTensor, rows, this.#scratch);
+  }
+
+  write(x: Tensor, firstRow: number, values: Float32Array, n: number): void {
+    this.#uploads.write(x as CudaTensor, firstRow, values, n);
   }
 
   readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {

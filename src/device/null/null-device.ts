@@ -57,6 +57,7 @@ export const NULL_OPS = [
   "copyStates",
   "mixtureOfExperts",
   "sample",
+  "write",
   "read",
 ] as const;
 
@@ -101,6 +102,8 @@ export class NullDevice implements Device {
     promptChunk: 128,
     kvChunk: 256,
     asyncDepth: 1,
+    hasOwnMemory: false,
+    canReadPages: true,
     kvDtype: "f16",
     maxPoolBytes: Number.POSITIVE_INFINITY,
     logitTolerance: 0,
@@ -175,6 +178,9 @@ export class NullDevice implements Device {
   }
   embed(): void {
     this.calls.embed++;
+  }
+  write(): void {
+    this.calls.write++;
   }
   addPositions(): void {
     this.calls.addPositions++;

@@ -143,6 +143,33 @@ test("route: softmax, then the best; ties to the lower id", () => {
   assert.deepEqual(route([1, 1, 1, 1], spec).ids, [0, 1]);
 });
 
+test("route: the chosen are different experts whatever the logits are; NaN counts as -infinity", () => {
+  const spec = {
+    numExperts: 4,
+    topK: 3,
+    score: "softmax",
+    normalize: true,
+    scale: 1,
+    bias: null,
+    numGroups: 1,
+    topkGroup: 1,
+  } as const;
+  const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
+  const scores = ["softmax", "softmax_topk", "sigmoid"] as const;
+  for (const score of scores)
+    for (const logits of [
+      [nan, nan, nan, nan],
+      [-inf, -inf, -inf, -inf],
+      [inf, inf, inf, inf],
+    ])
+      assert.deepEqual(route(logits, { ...spec, score }).ids, [0, 1, 2], `${score} of ${logits}`);
+  assert.deepEqual(route([nan, 1, inf, 2], { ...spec, score: "sigmoid" }).ids, [2, 3, 1]);
+  assert.deepEqual(route([nan, -inf, 0, nan], { ...spec, score: "softmax_topk", topK: 4 }).ids, [2, 0, 1, 3]);
+  const groups = { ...spec, score: "softmax_topk", topK: 2, numGroups: 2 } as const;
+  for (const groupBest of [1, 2] as const)
+    assert.deepEqual(route([nan, nan, 0, nan], { ...groups, groupBest }).ids, [2, 3]); // never from a group that is left out
+});
+
 test("route: bias and groups count for the choice, the score for the weight", () => {
   const spec: RouterSpec = {
     numExperts: 6,

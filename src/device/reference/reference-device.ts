@@ -13,6 +13,8 @@ import type {
   Device,
   DeviceInfo,
   ExpertWeights,
+  LowRank,
+  LowRankSpec,
   MatmulOptions,
   RouterSpec,
   StagedBatch,
@@ -26,6 +28,7 @@ import { availableMemory } from "../host.js";
 import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
 import { checkBytes } from "./allocation.js";
 import { loadWeight } from "./load-weight.js";
+import { addLowRank, ReferenceLowRank } from "./low-rank.js";
 import { matmul } from "./matmul.js";
 import { ExpertScratch, mixtureOfExperts } from "./moe.js";
 import { ReferenceRecurrentOps } from "./recurrent-ops.js";
@@ -41,6 +44,8 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
     promptChunk: 128,
     kvChunk: 256,
     asyncDepth: 1,
+    hasOwnMemory: false,
+    canReadPages: true,
     kvDtype: "f32",
     maxPoolBytes: 2 ** 30,
     logitTolerance: 1e-3,
@@ -97,6 +102,7 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
 
   stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous: TokenBuffer | null = null): void {
     resolveInputs(batch, previous);
+    batch.adapters.group(batch);
     (staged as ReferenceStagedBatch).batch = batch;
     (staged as ReferenceStagedBatch).plans = plans;
   }
@@ -113,6 +119,21 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
       options?.scale ?? 1,
       options?.accumulate ?? false,
     );
+  }
+
+  loadLowRank(spec: LowRankSpec): ReferenceLowRank {
+    return new ReferenceLowRank(spec);
+  }
+
+  /** Garbage collection does. */
+  freeLowRank(_lowRank: LowRank): void {}
+
+  addLowRank(out: Tensor, x: Tensor, lowRank: LowRank, rows: Int32Array, from: number, to: number, base: number): void {
+    const { spec, shrunk } = lowRank as ReferenceLowRank;
+    for (let i = from; i < to; i++) {
+      const row = rows[i]! - base;
+      addLowRank((out as ReferenceTensor).row(row), (x as ReferenceTensor).row(row), spec, shrunk);
+    }
   }
 
   mixtureOfExperts(

@@ -105,6 +105,11 @@ export abstract class ReferenceRowOps {
     }
   }
 
+  write(x: Tensor, firstRow: number, values: Float32Array, n: number): void {
+    for (let r = 0; r < n; r++)
+      (x as ReferenceTensor).row(firstRow + r).set(values.subarray(r * x.cols, (r + 1) * x.cols));
+  }
+
   read(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
     for (let r = 0; r < n; r++) out.set((x as ReferenceTensor).row(firstRow + r), r * x.cols);
   }

@@ -1,5 +1,6 @@
 // The reference device reads the batch and its plans where they are: staging is remembering them.
 
+import type { AdapterRows } from "../../core/adapter-rows.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import { Batch } from "../../core/batch.js";
 import type { StagedBatch } from "../device.js";
@@ -13,6 +14,9 @@ export class ReferenceStagedBatch implements StagedBatch {
   }
   get numRows(): number {
     return this.batch.numRows;
+  }
+  get adapters(): AdapterRows {
+    return this.batch.adapters;
   }
   get numLogitRows(): number {
     return this.batch.numLogitRows;

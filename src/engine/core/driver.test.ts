@@ -1,17 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import { UnblockingDevice } from "../../../test/support/unblocking-device.js";
 import { until } from "../../../test/support/until.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
+import type { Device } from "../../device/device.js";
 import type { AddMessage, FromEngine } from "../messages.js";
 import { EngineDriver } from "./driver.js";
 import { loadEngine } from "./load.js";
 
 const model = writeTinyCheckpoint();
 
-async function driven(device: "null" | "reference" = "null") {
-  const engine = await loadEngine(engineConfig({ model, device, numPages: 40 }), () => {});
+async function driven(device: "null" | "reference" = "null", open?: () => Promise<Device>) {
+  const engine = await loadEngine(engineConfig({ model, device, numPages: 40 }), () => {}, open);
   const sent: FromEngine[] = [];
   const driver = new EngineDriver(engine, (message) => sent.push(message));
   const outputs = () => sent.flatMap((message) => (message.type === "outputs" ? message.outputs : []));
@@ -131,9 +133,9 @@ test("a question is answered with what it asks for; a fault is where it is asked
 
 test("when nothing can move for now, it is tried again; a close ends what runs and gives back the device", async () => {
   const { engine, driver, sent, ended } = await driven();
-  const step = engine.core.step.bind(engine.core);
+  const launch = engine.core.launch.bind(engine.core);
   let numRefused = 0;
-  engine.core.step = () => (numRefused++ < 3 ? false : step());
+  engine.core.launch = () => (numRefused++ < 3 ? false : launch());
   driver.handle(call("waits", 1));
   await until(() => ended("waits") !== undefined, "its end");
   const isEmpty = (message: FromEngine) =>
@@ -177,3 +179,53 @@ test("changes of what is cached are gathered: one timer at a time", async (t) =>
   timers[1]!();
   assert.equal(numTold(), 2, "a closed driver says nothing");
 });
+
+test("a device that cannot block is awaited: answers are those of one that can, and aborts and faults stay with their calls", async () => {
+  const device = new UnblockingDevice();
+  const { engine, driver, sent, ended } = await driven("reference", async () => device);
+  const other = await driven("reference");
+  for (const each of [driver, other.driver]) for (const name of ["a", "b"]) each.handle(call(name, 12));
+  driver.handle(call("aborted", 400));
+  await until(() => device.numAwaited > device.numLanded, "a flight that is awaited");
+  driver.handle({ type: "abort", callId: "aborted", index: -1 });
+  await until(() => ended("a") !== undefined && ended("b") !== undefined, "their ends");
+  await until(() => other.ended("a") !== undefined && other.ended("b") !== undefined, "the other's ends");
+  assert.deepEqual(tokensOf(sent, "a"), tokensOf(other.sent, "a"));
+  assert.deepEqual(tokensOf(sent, "b"), tokensOf(other.sent, "b"));
+  assert.equal(tokensOf(sent, "a").length, 12);
+  assert.equal(ended("aborted")?.finishReason, "abort");
+  device.injectFault();
+  driver.handle(call("fails", 5));
+  await until(() => ended("fails") !== undefined, "its end");
+  assert.equal(ended("fails")?.finishReason, "error");
+  driver.handle(call("after", 5));
+  await until(() => ended("after") !== undefined, "its end");
+  assert.equal(ended("after")?.finishReason, "length");
+  engine.core.checkIntegrity();
+  other.driver.handle({ type: "close" });
+  driver.handle({ type: "close" });
+});
+
+test("an engine that is closed while flights are awaited lands them, and closes its device once", async () => {
+  const device = new UnblockingDevice();
+  let numClosed = 0;
+  device.close = () => {
+    assert.equal(engine.core.numInAir, 0);
+    numClosed++;
+  };
+  const { engine, driver } = await driven("reference", async () => device);
+  driver.handle(call("long", 400));
+  await until(() => device.numAwaited > device.numLanded, "a flight that is awaited");
+  driver.handle({ type: "close" });
+  assert.equal(numClosed, 0, "it waits");
+  await until(() => numClosed > 0, "the end");
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(numClosed, 1);
+  assert.equal(engine.core.hasWork, false);
+});
+
+function tokensOf(sent: readonly FromEngine[], callId: string): number[] {
+  return sent
+    .flatMap((message) => (message.type === "outputs" ? message.outputs : []))
+    .flatMap((output) => (output.callId === callId ? [...output.tokens] : []));
+}

@@ -5,11 +5,16 @@ import type { PrefixJournal } from "../../cache/prefix-journal.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import type { FromEngine, ToEngine } from "../messages.js";
 import type { LoadedEngine } from "./load.js";
+import type { PagesTaken } from "./page-exchange.js";
 
 /** When every request waits for something outside, such as a grammar's next mask. */
 const IDLE_MS = 1;
 /** How long changes of what is cached are gathered for those who follow them. */
 const PREFIXES_MS = 100;
+
+/** Of a device whose pages cannot be read: its engine neither lends nor takes. */
+const NO_PAGES = new Uint8Array(0);
+const NONE_TAKEN: PagesTaken = { numTaken: 0, reason: "this device's pages cannot be read or replaced" };
 
 export class EngineDriver {
   readonly #engine: LoadedEngine;
@@ -18,6 +23,9 @@ export class EngineDriver {
   #journal: PrefixJournal | null = null;
   #isTelling = false;
   #isScheduled = false;
+  /** Flights are awaited; the next step follows by itself. */
+  #isLanding = false;
+  #hasMoved = false;
   /** The next step follows at once: what lies between is the thread's work. */
   #isStepping = false;
   #isClosed = false;
@@ -57,14 +65,16 @@ export class EngineDriver {
         this.#sendPrefixes(true);
         break;
       case "lend_pages": {
-        const { prompt, salt, from, maxBytes } = message;
-        this.#reply(message.seq, this.#engine.exchange.lend(prompt, salt, from, maxBytes));
+        const { prompt, salt, from, maxBytes, media } = message;
+        this.#reply(message.seq, this.#engine.exchange?.lend(prompt, salt, from, maxBytes, media) ?? NO_PAGES);
         break;
       }
-      case "take_pages":
-        this.#reply(message.seq, this.#engine.exchange.take(message.prompt, message.salt, message.bytes));
+      case "take_pages": {
+        const { prompt, salt, bytes, media } = message;
+        this.#reply(message.seq, this.#engine.exchange?.take(prompt, salt, bytes, media) ?? NONE_TAKEN);
         if (this.#journal?.isEmpty === false) this.#tellPrefixes();
         break;
+      }
       case "fault":
         if (message.where === "thread") throw new Error("injected fault of the engine thread");
         core.injectFault();
@@ -72,11 +82,24 @@ export class EngineDriver {
       case "close":
         this.#isClosed = true;
         core.stop();
-        this.#engine.store?.save();
-        core.close();
+        this.#afterLanding(this.#close);
         break;
     }
   }
+
+  /** At once where the device can block. */
+  #afterLanding(next: () => void): void {
+    const landing = this.#engine.core.landing();
+    if (landing === null) next();
+    else void landing.then(next);
+  }
+
+  readonly #close = (): void => {
+    const { core, store } = this.#engine;
+    core.commit();
+    store?.save();
+    core.close();
+  };
 
   #add(add: () => void): void {
     if (this.#isClosed) return;
@@ -95,7 +118,7 @@ export class EngineDriver {
   }
 
   #wake(canMove = true): void {
-    if (this.#isScheduled || this.#isClosed) return;
+    if (this.#isScheduled || this.#isClosed || this.#isLanding) return;
     this.#isScheduled = true;
     // setImmediate lets messages that arrived during the step in before the next one.
     if (canMove) setImmediate(this.#tick);
@@ -109,7 +132,18 @@ export class EngineDriver {
     const { clock } = core.recorder;
     if (this.#isStepping) clock.mark("loop");
     else clock.begin();
-    const hasMoved = core.hasWork && core.step();
+    this.#hasMoved = core.hasWork && core.launch();
+    this.#isLanding = true;
+    this.#afterLanding(this.#finishStep);
+  };
+
+  readonly #finishStep = (): void => {
+    this.#isLanding = false;
+    if (this.#isClosed) return; // it commits what is left
+    const { core } = this.#engine;
+    const { clock } = core.recorder;
+    const hasMoved = this.#hasMoved;
+    core.commit();
     const outputs = core.takeOutputs();
     const step = core.recorder.takeRecord();
     if (outputs.length > 0 || step !== null) this.#send({ type: "outputs", outputs, step });

@@ -265,6 +265,7 @@ test("stop ends all that is served and lands what is in the air", () => {
   engine.step();
   assert.equal(engine.core.numInAir, 1);
   engine.core.stop();
+  engine.core.commit();
   assert.deepEqual([engine.core.numInAir, engine.core.hasWork, engine.core.step()], [0, false, false]);
   assert.deepEqual(engine.answers(), ["a#0  abort", "b#0  abort"]);
   assert.equal(engine.core.stats().pagesUsed, 0);

@@ -1,5 +1,5 @@
-// The engine itself: accept -> schedule -> plan -> launch -> commit. Synchronous, no I/O; a driver (driver.ts) calls `step` while
-// there is work and carries the outputs away. Knows nothing of text, threads or HTTP.
+// The engine itself: accept -> schedule -> plan -> launch -> commit. Synchronous, no I/O; a driver (driver.ts) calls `launch` and `commit`
+// while there is work, awaits `landing` between them where the device cannot block, and carries the outputs away. Knows nothing of text, threads or HTTP.
 
 import type { AttentionPlanner } from "../../attention/planner.js";
 import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
@@ -56,6 +56,8 @@ export class EngineCore {
   readonly #free: Flight[];
   /** Launched and not landed, oldest first. */
   readonly #inAir: Flight[] = [];
+  /** The oldest flights that land before another starts: commit() is due for them. */
+  #numDue = 0;
   #injectFault = false;
 
   constructor(parts: EngineParts) {
@@ -81,21 +83,45 @@ export class EngineCore {
   }
 
   /**
-   * The loop's body: a flight starts, and the oldest lands when no further one could start. Returns false when nothing is left
-   * to do.
+   * The loop's body where the device can block: a flight starts, and the oldest lands when no further one could start. Returns false
+   * when nothing is left to do.
    */
   step(): boolean {
+    if (!this.launch()) return false;
+    this.commit();
+    return true;
+  }
+
+  /** The same on any device. */
+  async stepAsync(): Promise<boolean> {
+    if (!this.launch()) return false;
+    await this.landing();
+    this.commit();
+    return true;
+  }
+
+  /** A flight starts if one can; decides which ones must land before the next. Returns false when nothing is left to do. */
+  launch(): boolean {
     const flight = this.#schedule();
     if (flight !== null) this.#launch(flight);
     if (this.#inAir.length === 0) return false;
     if (flight !== null && flight.fault !== null)
-      this.#landAll(); // nothing is launched on top of what never started
-    else if (flight === null || this.#free.length === 0) this.#commit(this.#inAir.shift()!);
+      this.#numDue = this.#inAir.length; // nothing is launched on top of what never started
+    else if (flight === null || this.#free.length === 0) this.#numDue = 1;
     return true;
   }
 
-  #landAll(): void {
-    while (this.#inAir.length > 0) this.#commit(this.#inAir.shift()!);
+  /** What to await before commit(); null: nothing, since the device can block or no flight is due. */
+  landing(): Promise<unknown> | null {
+    const { device } = this.#parts;
+    if (device.landed === undefined || this.#numDue === 0) return null;
+    const due = this.#inAir.slice(0, this.#numDue).filter(({ fault }) => fault === null); // the others never started
+    return Promise.all(due.map(({ tokens }) => device.landed!(tokens)));
+  }
+
+  /** Lands the flights that are due. */
+  commit(): void {
+    for (; this.#numDue > 0; this.#numDue--) this.#commit(this.#inAir.shift()!);
   }
 
   /** The next flight with its rows chosen; null: nothing can run, or not before a flight has landed. */
@@ -241,10 +267,10 @@ export class EngineCore {
     this.#injectFault = true;
   }
 
-  /** Ends everything that is being served and lands what is in the air: nothing is owned any more. */
+  /** Ends everything that is being served; all flights are due: after landing() and commit() nothing is owned any more. */
   stop(): void {
     this.#settlement.abortAll();
-    this.#landAll();
+    this.#numDue = this.#inAir.length;
   }
 
   close(): void {

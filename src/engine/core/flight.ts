@@ -5,8 +5,10 @@
 
 import { Batch } from "../../core/batch.js";
 import { NULL_PAGE } from "../../core/ids.js";
+import type { Medium } from "../../core/media.js";
 import { SAMPLING } from "../../core/sampling.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
+import type { InputRows } from "../../models/model.js";
 import { endsWithPrompt, forksAt } from "../../scheduler/progress.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import { KeptRows } from "./kept-rows.js";
@@ -43,6 +45,8 @@ export class Flight {
   readonly faultOf: unknown[] = []; // [R]
   /** First of the rows kept for the host: logits that a hook edits, hidden states of an embedding; -1: none. */
   readonly keptOf: Int32Array; // [R]
+  /** Given embeddings of tokens of the batch. */
+  readonly inputs: InputRows[] = [];
   readonly logits: KeptRows; // of width V
   readonly hidden: KeptRows; // of width hidden
   readonly #stateGroup: number;
@@ -71,6 +75,7 @@ export class Flight {
 
   clear(): void {
     this.batch.clear();
+    this.inputs.length = 0;
     this.logits.clear();
     this.hidden.clear();
     this.fault = null;
@@ -120,6 +125,7 @@ export class Flight {
     for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.pages);
     if (request.isWhole) batch.showUntil(end, 0, end);
     batch.beginSecond(request.secondStart);
+    if (session.media.length > 0) this.#addInputs(session.media, row);
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
     if (
@@ -136,6 +142,22 @@ export class Flight {
     this.endLogit[row] = batch.numLogitRows;
     this.faultOf[row] = undefined;
     this.keptOf[row] = -1;
+  }
+
+  /** What the row's chunk has of the media. */
+  #addInputs(media: readonly Medium[], row: number): void {
+    const start = this.step.starts[row]!;
+    const end = this.step.endOf(row);
+    for (const medium of media) {
+      const from = Math.max(medium.start, start);
+      const to = Math.min(medium.end, end);
+      if (from >= to) continue;
+      if (medium.isWhole === true) this.batch.showUntil(medium.end, from, to);
+      const width = medium.rows.length / (medium.end - medium.start);
+      const values = medium.rows.subarray((from - medium.start) * width, (to - medium.start) * width);
+      this.inputs.push({ first: this.batch.qoIndptr[row]! + from - start, count: to - from, values });
+      this.isPlain = false;
+    }
   }
 }
 

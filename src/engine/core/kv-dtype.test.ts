@@ -5,7 +5,7 @@ import { kvDtypeOf } from "./kv-dtype.js";
 
 test("pages are of the type asked for, else the device's; on the host those of encoders are exact", () => {
   const host = new NullDevice();
-  const gpu = Object.assign(new NullDevice(), { info: { ...host.info, asyncDepth: 2, kvDtype: "bf16" } });
+  const gpu = Object.assign(new NullDevice(), { info: { ...host.info, hasOwnMemory: true, kvDtype: "bf16" } });
   const [auto, both] = [{ kvDtype: "auto" } as const, { isBidirectional: true }];
   assert.deepEqual([kvDtypeOf({ kvDtype: "i8" }, host, both), kvDtypeOf({ kvDtype: "f32" }, gpu)], ["i8", "f32"]);
   assert.deepEqual([kvDtypeOf(auto, host), kvDtypeOf(auto, gpu)], ["f16", "bf16"]);

@@ -11,5 +11,5 @@ export function kvDtypeOf(
 ): KvDtype {
   if (config.kvDtype !== "auto") return config.kvDtype;
   // On the host, pages that are given back at once may as well be exact.
-  return isBidirectional && device.info.asyncDepth === 1 ? "f32" : device.info.kvDtype;
+  return isBidirectional && !device.info.hasOwnMemory ? "f32" : device.info.kvDtype;
 }

@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { openFilesUnder } from "../../../test/support/open-files.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { writeTinyEncoder } from "../../../test/support/tiny-encoder.js";
+import { UnblockingDevice } from "../../../test/support/unblocking-device.js";
 import { engineConfig } from "../../config/engine-config.js";
 import type { Batch } from "../../core/batch.js";
 import { errorFor } from "../../core/errors.js";
@@ -15,7 +19,7 @@ import { loadEngine } from "./load.js";
 
 /** Says that it is a GPU, and has no room. */
 class FullDevice extends ReferenceDevice {
-  override readonly info = { ...new ReferenceDevice().info, name: "full", asyncDepth: 2 as const };
+  override readonly info = { ...new ReferenceDevice().info, name: "full", hasOwnMemory: true };
   isClosed = false;
   override loadWeight(): never {
     throw errorFor("out_of_memory", { device: "full", value: 2, what: "a weight", limit: 1, remedy: "None." });
@@ -137,13 +141,13 @@ test("a grammar may take as long to compile as is asked for", async () => {
 test("only a GPU that is too small makes auto try the cpu", async () => {
   const model = writeTinyCheckpoint({ layers: 1 });
   const full = errorFor("out_of_memory", { device: "d", value: 2, what: "a weight", limit: 1, remedy: "None." });
-  for (const [error, asyncDepth] of [
-    [full, 1],
-    [errorFor("aborted"), 2],
-    [new Error("out_of_memory"), 2],
+  for (const [error, hasOwnMemory] of [
+    [full, false],
+    [errorFor("aborted"), true],
+    [new Error("out_of_memory"), true],
   ] as const) {
     class Failing extends NullDevice {
-      override readonly info = { ...new NullDevice().info, asyncDepth };
+      override readonly info = { ...new NullDevice().info, hasOwnMemory };
       override loadWeight(): never {
         throw error;
       }
@@ -160,6 +164,30 @@ test("only a GPU that is too small makes auto try the cpu", async () => {
     );
     await assert.rejects(loading, (thrown) => thrown === error);
     assert.deepEqual(opened, ["auto"]);
+  }
+});
+
+test("where pages cannot be read there is no exchange, no file and no second tier", async () => {
+  const cacheDir = mkdtempSync(join(tmpdir(), "pagoda-unblocking-"));
+  const options = {
+    model: writeTinyCheckpoint({ layers: 1 }),
+    device: "reference",
+    numPages: 8,
+    hostCacheMb: 1,
+    cacheDir,
+  };
+  for (const [device, isThere] of [
+    [new UnblockingDevice(), false],
+    [new ReferenceDevice(), true],
+  ] as const) {
+    const { core, exchange, store } = await loadEngine(
+      engineConfig({ ...options, warmup: true }),
+      () => {},
+      async () => device,
+    );
+    assert.deepEqual([exchange !== null, store !== null], [isThere, isThere]);
+    assert.equal(core.stats().hostTier !== null, isThere);
+    core.close();
   }
 });
 

@@ -8,6 +8,7 @@ import { packageVersion } from "../../config/version.js";
 import { PagodaError } from "../../core/errors.js";
 import { ceilDiv } from "../../core/math.js";
 import type { Device } from "../../device/device.js";
+import type { Drafter } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { checkLimits, XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
@@ -23,6 +24,7 @@ import { EngineCore } from "./engine-core.js";
 import { fingerprintOf } from "./fingerprint.js";
 import { PageBytes } from "./page-bytes.js";
 import { PageExchange } from "./page-exchange.js";
+import { RECORD_FORMAT } from "./page-record.js";
 import { poolSizes } from "./pool-sizes.js";
 import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
 import { denseLayers, verdictLayer } from "./text-layers.js";
@@ -33,8 +35,9 @@ export interface LoadedEngine {
   readonly facts: EngineFacts;
   readonly cache: CacheManager;
   readonly compiler: ConstraintCompiler | null;
-  readonly exchange: PageExchange;
-  /** null: no cacheDir. */
+  /** null: the device's pages cannot be read. */
+  readonly exchange: PageExchange | null;
+  /** null: no cacheDir, or a model or device whose pages are not kept. */
   readonly store: PrefixStore | null;
 }
 
@@ -45,18 +48,19 @@ export async function loadEngine(
   config: EngineConfig,
   onProgress: OnProgress,
   open: (config: EngineConfig) => Promise<Device> = openDevice,
+  drafter: Drafter | null = null,
 ): Promise<LoadedEngine> {
   const parts = readModel(config.model);
   const device = await open(config);
   try {
-    return loadOn(device, parts, config, onProgress);
+    return await loadOn(device, parts, config, onProgress, drafter);
   } catch (error) {
     device.close();
     const isTooLarge = error instanceof PagodaError && error.code === "out_of_memory";
-    if (config.device !== "auto" || device.info.asyncDepth === 1 || !isTooLarge) throw error;
+    if (config.device !== "auto" || !device.info.hasOwnMemory || !isTooLarge) throw error;
     process.stderr.write(`pagoda: ${error.message} Using the cpu device.\n`);
   }
-  return loadOn(await open({ ...config, device: "cpu" }), parts, config, onProgress);
+  return loadOn(await open({ ...config, device: "cpu" }), parts, config, onProgress, drafter);
 }
 
 /** What a checkpoint says of its model: refused before a device is opened. */
@@ -67,12 +71,13 @@ function readModel(path: string) {
   return { checkpoint, family, parsed, spec: family.specOf(parsed) };
 }
 
-function loadOn(
+async function loadOn(
   device: Device,
   { checkpoint, family, parsed, spec }: ReturnType<typeof readModel>,
   config: EngineConfig,
   onProgress: OnProgress,
-): LoadedEngine {
+  drafter: Drafter | null,
+): Promise<LoadedEngine> {
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
   const { isBidirectional = false } = spec;
   // A text whose tokens see each other is computed in one step, so a step must hold the longest.
@@ -139,8 +144,9 @@ function loadOn(
     compiler,
     layers: { embed: dense, score: verdict ?? model.scorer ?? null },
     clock,
+    drafter,
   });
-  if (config.warmup && !isBidirectional) warmUp(core, Math.min(maxLogitRows, WARMED_ROWS));
+  if (config.warmup && !isBidirectional) await warmUp(core, Math.min(maxLogitRows, WARMED_ROWS));
   const key = pageKey(config, fingerprint, device, caches);
   const facts: EngineFacts = {
     architecture: spec.architecture,
@@ -159,7 +165,7 @@ function loadOn(
     config,
   };
   const store =
-    config.cacheDir === null || isBidirectional
+    config.cacheDir === null || isBidirectional || !device.info.canReadPages
       ? null
       : new PrefixStore({
           cache,
@@ -170,7 +176,14 @@ function loadOn(
           log: (line) => process.stderr.write(`pagoda: ${line}\n`),
         });
   store?.load();
-  return { core, facts, cache, compiler, store, exchange: new PageExchange(cache, pages) };
+  return {
+    core,
+    facts,
+    cache,
+    compiler,
+    store,
+    exchange: device.info.canReadPages ? new PageExchange(cache, pages) : null,
+  };
 }
 
 /** Rows of the largest step that a warm-up takes. */
@@ -178,6 +191,7 @@ const WARMED_ROWS = 256;
 
 /** Memory of the second tier: what was asked for, else what the device has for it, at most as much as its pools. */
 function tierBytesOf(megabytes: number | null, device: Device, caches: Caches): number {
+  if (device.savePage === undefined && !device.info.canReadPages) return 0;
   if (megabytes !== null) return megabytes * 2 ** 20;
   const poolBytes = caches.reduce((sum, { byteLength }) => sum + byteLength, 0);
   return Math.min(device.info.hostTierBytes, poolBytes);
@@ -188,7 +202,7 @@ function pageKey(config: EngineConfig, model: string, device: Device, caches: Ca
   const { quantize, maxContext } = config; // the context decides which set of rotary factors some models use
   const { numerics } = device.info;
   const dtypes = caches.map((pool) => ("dtype" in pool.spec ? pool.spec.dtype : "f32"));
-  return { version: packageVersion(), model, quantize, maxContext, dtypes, numerics };
+  return { version: packageVersion(), records: RECORD_FORMAT, model, quantize, maxContext, dtypes, numerics };
 }
 
 /** Structured output needs to know what text each token is. */
@@ -211,6 +225,6 @@ const LOGITS_BYTES = 64 * 2 ** 20;
 const DEVICE_LOGITS_BYTES = 512 * 2 ** 20;
 
 function logitRowsThatFit(spec: ModelSpec, maxTokens: number, device: Device): number {
-  const bytes = device.info.asyncDepth === 1 ? LOGITS_BYTES : DEVICE_LOGITS_BYTES;
+  const bytes = device.info.hasOwnMemory ? DEVICE_LOGITS_BYTES : LOGITS_BYTES;
   return Math.min(maxTokens, Math.max(32, Math.floor(bytes / (spec.vocabSize * 4))));
 }

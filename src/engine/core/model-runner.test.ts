@@ -39,14 +39,14 @@ function runnerOf(caches: CacheSpec[], isBidirectional?: boolean) {
   return { device, runner: new ModelRunner({ device, model, ...sizes }) };
 }
 
-test("each sequence has pages and a state of its own, its last page first", () => {
+test("each sequence has pages and a state of its own, its last page first", async () => {
   const { device, runner } = runnerOf([
     { kind: "full", ...SHAPE },
     { kind: "window", ...SHAPE, window: 4 },
     { kind: "state", ...SHAPE, stateFloats: 1 },
   ]);
   assert.deepEqual(device.sizes, [7, 7, 3]);
-  const logits = runner.run([
+  const logits = await runner.run([
     { sequence: 1, tokens: [1, 2, 3, 4, 5], start: 0, end: 5, logitsFrom: 3 },
     { sequence: 0, tokens: [6, 7, 8], start: 1, end: 3, logitsFrom: 2 },
   ]);
@@ -59,14 +59,14 @@ test("each sequence has pages and a state of its own, its last page first", () =
     [0, 2],
     [0, 1],
   ]);
-  runner.run([{ sequence: 0, tokens: [6, 7, 8, 9], start: 3, end: 4, logitsFrom: 2 }]);
+  await runner.run([{ sequence: 0, tokens: [6, 7, 8, 9], start: 3, end: 4, logitsFrom: 2 }]);
   assert.equal(device.lines[0], "stage 3:[9] 3|3 state 1 -> 0");
 });
 
-test("tokens that see each other are shown to each other", () => {
+test("tokens that see each other are shown to each other", async () => {
   const { device, runner } = runnerOf([{ kind: "full", ...SHAPE }], true);
   const whole = { tokens: [1, 2, 3], start: 0, end: 3, logitsFrom: Number.POSITIVE_INFINITY };
-  assert.equal(runner.runHidden([{ sequence: 0, ...whole }]).length, 6);
+  assert.equal((await runner.runHidden([{ sequence: 0, ...whole }])).length, 6);
   assert.deepEqual(device.lines, ["stage 0:[1,2,3] 3 state 1 sees 3,3,3", "forward"]);
   assert.deepEqual(device.reads, [[0, 3]]);
 });

@@ -5,6 +5,7 @@ import type { AttentionPlanner } from "../../attention/planner.js";
 import { Batch } from "../../core/batch.js";
 import { ceilDiv } from "../../core/math.js";
 import type { Device, KvDtype, StagedBatch } from "../../device/device.js";
+import { readTensor } from "../../device/read-tensor.js";
 import type { Caches, Model } from "../../models/model.js";
 import { allocCaches, pagedCaches, plannerFor } from "./cache-pools.js";
 
@@ -16,6 +17,8 @@ export interface RunRange {
   readonly end: number;
   /** First position whose logits are wanted. */
   readonly logitsFrom: number;
+  /** The adapter's slot; left out: none. */
+  readonly adapter?: number;
 }
 
 export interface ModelRunnerOptions {
@@ -55,8 +58,8 @@ export class ModelRunner {
     );
   }
 
-  /** Runs the ranges as one batch. Returns the wanted logits [numLogitRows, V], rows in order of the ranges. */
-  run(ranges: readonly RunRange[]): Float32Array {
+  /** Runs the ranges as one batch. Gives the wanted logits [numLogitRows, V], rows in order of the ranges. */
+  async run(ranges: readonly RunRange[]): Promise<Float32Array> {
     this.#forward(ranges);
     const { device, model, maxLogitRows } = this.#options;
     const { vocabSize } = model.spec;
@@ -65,18 +68,18 @@ export class ModelRunner {
     for (let first = 0; first < numLogitRows; first += maxLogitRows) {
       const n = Math.min(maxLogitRows, numLogitRows - first);
       model.computeLogits(this.#staged, first, n);
-      device.read(logits.subarray(first * vocabSize), model.logits, 0, n);
+      await readTensor(device, logits.subarray(first * vocabSize), model.logits, 0, n);
     }
     return logits;
   }
 
-  /** The same; returns the hidden states of all tokens [T, hidden]. */
-  runHidden(ranges: readonly RunRange[]): Float32Array {
+  /** The same; gives the hidden states of all tokens [T, hidden]. */
+  async runHidden(ranges: readonly RunRange[]): Promise<Float32Array> {
     this.#forward(ranges);
     const { device, model } = this.#options;
     const { numTokens } = this.#batch;
     const hidden = new Float32Array(numTokens * model.spec.hiddenSize);
-    device.read(hidden, model.hidden, 0, numTokens);
+    await readTensor(device, hidden, model.hidden, 0, numTokens);
     return hidden;
   }
 
@@ -85,9 +88,10 @@ export class ModelRunner {
     const { isBidirectional = false } = model.spec;
     const batch = this.#batch;
     batch.clear();
-    for (const { sequence, tokens, start, end, logitsFrom } of ranges) {
+    for (const { sequence, tokens, start, end, logitsFrom, adapter = -1 } of ranges) {
       batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom, 1 + sequence);
       for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, this.#pages[sequence]!);
+      batch.adapterOf[batch.numRows - 1] = adapter;
       if (isBidirectional) batch.showUntil(end, start, end);
     }
     device.stage(

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { openFilesUnder } from "../../../test/support/open-files.js";
 import { PageFileReader, PageFileWriter } from "./page-file.js";
+import { recordBytes } from "./page-record.js";
 
 const folder = mkdtempSync(join(tmpdir(), "pagoda-page-file-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -12,11 +13,12 @@ const path = join(folder, "pages");
 const SHAPE = { pageSize: 2, pageBytes: [3] };
 const recordOf = (i: number) => ({
   ...{ hash: Int32Array.of(i, 0, 0, 0), parent: new Int32Array(4), root: 1, tokens: Int32Array.of(i, i + 1) },
+  media: new Int32Array(0),
 });
 
 function write(count: number): Buffer {
   const groups = [true];
-  const writer = new PageFileWriter(path, "key", SHAPE, Array(count).fill(groups));
+  const writer = new PageFileWriter(path, "key", SHAPE, count, count * recordBytes(SHAPE, groups, recordOf(0)));
   for (let i = 0; i < count; i++) writer.write(recordOf(i), groups, (out) => out.fill(i));
   assert.equal(existsSync(path), false, "nothing is there before it is whole");
   writer.commit();
@@ -36,7 +38,7 @@ test("records are read as they were written; a file that is given up leaves noth
   assert.throws(() => reader.next(), /cut off/);
   reader.close();
   rmSync(path);
-  new PageFileWriter(path, "key", SHAPE, []).abandon();
+  new PageFileWriter(path, "key", SHAPE, 0, 0).abandon();
   assert.deepEqual(readdirSync(folder), []);
   assert.deepEqual(openFilesUnder(folder), []);
 });
@@ -71,7 +73,7 @@ test("a header may have a mebibyte, and no more", () => {
     [2 ** 20 + 1, false],
   ] as const) {
     const key = "k".repeat(length - others);
-    new PageFileWriter(path, key, SHAPE, []).commit();
+    new PageFileWriter(path, key, SHAPE, 0, 0).commit();
     if (isRead) new PageFileReader(path, key, SHAPE).close();
     else assert.throws(() => new PageFileReader(path, key, SHAPE), /not a file of cached pages/);
   }

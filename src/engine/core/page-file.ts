@@ -12,7 +12,6 @@ import {
   headBytes,
   type ReadRecord,
   type RecordShape,
-  recordBytes,
   recordLength,
 } from "./page-record.js";
 
@@ -26,13 +25,12 @@ export class PageFileWriter {
   readonly #file: number;
   readonly #shape: RecordShape;
 
-  constructor(path: string, key: string, shape: RecordShape, records: readonly (readonly boolean[])[]) {
+  /** `bytes`: of all its records. */
+  constructor(path: string, key: string, shape: RecordShape, numRecords: number, bytes: number) {
     this.#path = path;
     this.#temporary = `${path}.${process.pid}.tmp`;
     this.#shape = shape;
-    const numRecords = records.length;
-    const content = records.reduce((sum, groups) => sum + recordBytes(shape, groups), 0);
-    const header = Buffer.from(JSON.stringify({ key, bytes: content, numRecords }));
+    const header = Buffer.from(JSON.stringify({ key, bytes, numRecords }));
     const length = Buffer.alloc(4);
     length.writeUInt32LE(header.length);
     this.#file = openSync(this.#temporary, "w", 0o600);

@@ -1,14 +1,20 @@
-// A cached page as bytes, on its way to a file or to another machine: its identity, its tokens, the content of its page in each cache group,
-// and a checksum of all that.
+// A cached page as bytes, on its way to a file or to another machine: its identity, its tokens and media, the content of its page in each
+// cache group, and a checksum of all that.
 //
-//   identity 16 | identity of the page before 16 | root 4 | bit g: group g has a page 4 | tokens 4 P | pages | checksum 16
+//   identity 16 | identity of the page before 16 | root 4 | bit g: group g has a page 4 | number of media M 4 | tokens 4 P
+//   | media 28 M | pages | checksum 16
 //
 // All integers are little-endian; a machine that is not cannot use the pages either.
 
 import { createHash } from "node:crypto";
+import { MEDIUM_WORDS } from "../../cache/page-identity.js";
 import type { PageRecord } from "../../cache/page-transfer.js";
 
+/** Grows with every change of the layout: what was written in another is not read. */
+export const RECORD_FORMAT = 2;
 const CHECKSUM_BYTES = 16;
+const MEDIA_AT = 40;
+const TOKENS_AT = 44;
 
 export interface RecordShape {
   readonly pageSize: number; // P
@@ -24,15 +30,19 @@ export interface ReadRecord {
   pageOf(g: number): Uint8Array;
 }
 
-/** Bytes of a record that has pages in these groups. */
-export function recordBytes({ pageSize, pageBytes }: RecordShape, groups: readonly boolean[]): number {
+/** Bytes of a record that has pages in these groups, and so many media. */
+export function recordBytes(
+  { pageSize, pageBytes }: RecordShape,
+  groups: readonly boolean[],
+  { media }: Pick<PageRecord, "media">,
+): number {
   const pages = pageBytes.reduce((sum, bytes, g) => sum + (groups[g] ? bytes : 0), 0);
-  return headBytes(pageSize) + pages + CHECKSUM_BYTES;
+  return headBytes(pageSize) + 4 * media.length + pages + CHECKSUM_BYTES;
 }
 
-/** Bytes before the pages: enough to know how long the record is. */
+/** Bytes before the media: enough to know how long the record is. */
 export function headBytes(pageSize: number): number {
-  return 40 + 4 * pageSize;
+  return TOKENS_AT + 4 * pageSize;
 }
 
 /** `readPage` fills the bytes of the record's page in group g. */
@@ -43,14 +53,17 @@ export function encodeRecord(
   readPage: (out: Uint8Array, g: number) => void,
 ): Buffer {
   const { pageSize, pageBytes } = shape;
-  const bytes = Buffer.alloc(recordBytes(shape, groups));
+  const { media } = record;
+  const bytes = Buffer.alloc(recordBytes(shape, groups, record));
   bytes.set(bytesOf(record.hash), 0);
   bytes.set(bytesOf(record.parent), 16);
   bytes.writeInt32LE(record.root, 32);
   const mask = groups.reduce((bits, has, g) => bits + (has ? 2 ** g : 0), 0);
   bytes.writeUInt32LE(mask, 36);
-  bytes.set(bytesOf(record.tokens), 40);
-  let at = headBytes(pageSize);
+  bytes.writeUInt32LE(media.length / MEDIUM_WORDS, MEDIA_AT);
+  bytes.set(bytesOf(record.tokens), TOKENS_AT);
+  bytes.set(bytesOf(media), headBytes(pageSize));
+  let at = headBytes(pageSize) + 4 * media.length;
   for (const [g, has] of groups.entries()) {
     if (!has) continue;
     readPage(bytes.subarray(at, at + pageBytes[g]!), g);
@@ -60,9 +73,9 @@ export function encodeRecord(
   return bytes;
 }
 
-/** Of the record that begins with `head`, which has at least headBytes(). */
+/** Of the record that begins with `head`, which has at least headBytes(). Throws where that cannot be. */
 export function recordLength(shape: RecordShape, head: Buffer): number {
-  return recordBytes(shape, groupsOf(shape, head));
+  return recordBytes(shape, groupsOf(shape, head), { media: new Int32Array(numMediaWords(shape, head)) });
 }
 
 /** The record at the beginning of `bytes`. Throws an Error that says what is wrong with it. */
@@ -70,7 +83,8 @@ export function decodeRecord(shape: RecordShape, bytes: Buffer): ReadRecord {
   const { pageSize, pageBytes } = shape;
   if (bytes.length < headBytes(pageSize)) throw new Error("a record is cut off");
   const groups = groupsOf(shape, bytes);
-  const byteLength = recordBytes(shape, groups);
+  const numWords = numMediaWords(shape, bytes);
+  const byteLength = recordLength(shape, bytes);
   if (bytes.length < byteLength) throw new Error("a record is cut off");
   const body = bytes.subarray(0, byteLength - CHECKSUM_BYTES);
   if (!checksum(body).equals(bytes.subarray(body.length, byteLength))) throw new Error("a record's checksum is wrong");
@@ -78,19 +92,30 @@ export function decodeRecord(shape: RecordShape, bytes: Buffer): ReadRecord {
     hash: wordsOf(body, 0, 4),
     parent: wordsOf(body, 16, 4),
     root: body.readInt32LE(32),
-    tokens: wordsOf(body, 40, pageSize),
+    tokens: wordsOf(body, TOKENS_AT, pageSize),
+    media: wordsOf(body, headBytes(pageSize), numWords),
   };
   const starts: number[] = [];
-  pageBytes.reduce((at, length, g) => {
-    starts[g] = at;
-    return at + (groups[g] ? length : 0);
-  }, headBytes(pageSize));
+  pageBytes.reduce(
+    (at, length, g) => {
+      starts[g] = at;
+      return at + (groups[g] ? length : 0);
+    },
+    headBytes(pageSize) + 4 * numWords,
+  );
   return { record, groups, byteLength, pageOf: (g) => body.subarray(starts[g]!, starts[g]! + pageBytes[g]!) };
 }
 
 function groupsOf({ pageBytes }: RecordShape, head: Buffer): boolean[] {
   const mask = head.readUInt32LE(36);
   return pageBytes.map((_, g) => Math.floor(mask / 2 ** g) % 2 === 1);
+}
+
+/** Media do not overlap, so a page has no more of them than tokens. */
+function numMediaWords({ pageSize }: RecordShape, head: Buffer): number {
+  const count = head.readUInt32LE(MEDIA_AT);
+  if (count > pageSize) throw new Error(`a record of ${pageSize} tokens has ${count} media: its checksum is wrong`);
+  return MEDIUM_WORDS * count;
 }
 
 function checksum(bytes: Uint8Array): Buffer {

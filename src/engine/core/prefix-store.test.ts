@@ -119,31 +119,31 @@ test("what cannot be written is said, and leaves nothing behind", async (t) => {
 test("pages are lent from a page on, up to so many bytes, and taken up once", async () => {
   const lender = await engineOf(join(folder, "none"), { cacheDir: null });
   const [, logprob] = ask(lender, "salt");
-  const all = lender.exchange.lend(prompt, "salt", 0, 1e9);
+  const all = lender.exchange!.lend(prompt, "salt", 0, 1e9);
   const size = all.length / 4;
-  assert.deepEqual(lender.exchange.lend(prompt, "salt", 3, 1e9), all.subarray(3 * size));
-  assert.equal(lender.exchange.lend(prompt, "salt", 0, 2 * size).length, 2 * size);
-  assert.equal(lender.exchange.lend(prompt, "salt", 0, 2 * size - 1).length, size);
-  assert.equal(lender.exchange.lend(prompt, "other", 0, 1e9).length, 0);
-  assert.equal(lender.exchange.lend(new Int32Array(0), "", 0, 1e9).length, all.length, "no prompt: what is hottest");
+  assert.deepEqual(lender.exchange!.lend(prompt, "salt", 3, 1e9), all.subarray(3 * size));
+  assert.equal(lender.exchange!.lend(prompt, "salt", 0, 2 * size).length, 2 * size);
+  assert.equal(lender.exchange!.lend(prompt, "salt", 0, 2 * size - 1).length, size);
+  assert.equal(lender.exchange!.lend(prompt, "other", 0, 1e9).length, 0);
+  assert.equal(lender.exchange!.lend(new Int32Array(0), "", 0, 1e9).length, all.length, "no prompt: what is hottest");
   assert.equal(lender.core.stats().pagesUsed, 0);
 
   const taker = await engineOf(join(folder, "none"), { cacheDir: null, numPages: 7 });
   ask(taker, "fills the pool"); // what is colder makes room
   const damaged = Uint8Array.from(all);
   damaged[2 * size + 60]! ^= 1;
-  assert.deepEqual(taker.exchange.take(prompt, "salt", damaged), {
+  assert.deepEqual(taker.exchange!.take(prompt, "salt", damaged), {
     numTaken: 2,
     reason: "a record's checksum is wrong",
   });
-  assert.deepEqual(taker.exchange.take(prompt, "salt", all), { numTaken: 2, reason: null });
-  assert.deepEqual(taker.exchange.take(prompt, "salt", all), { numTaken: 0, reason: null });
+  assert.deepEqual(taker.exchange!.take(prompt, "salt", all), { numTaken: 2, reason: null });
+  assert.deepEqual(taker.exchange!.take(prompt, "salt", all), { numTaken: 0, reason: null });
   const longer = Buffer.concat([all, Buffer.alloc(1)]);
-  assert.deepEqual(taker.exchange.take(prompt, "salt", longer), { numTaken: 0, reason: "a record is cut off" });
+  assert.deepEqual(taker.exchange!.take(prompt, "salt", longer), { numTaken: 0, reason: "a record is cut off" });
   assert.equal(taker.core.stats().pagesUsed, 0);
   assert.deepEqual(ask(taker, "salt"), [64, logprob]);
   const small = await engineOf(join(folder, "none"), { cacheDir: null, numPages: 3 });
-  const { numTaken, reason } = small.exchange.take(prompt, "salt", all);
+  const { numTaken, reason } = small.exchange!.take(prompt, "salt", all);
   assert.deepEqual([numTaken, reason], [2, "there is no room for more, or its name is false"]);
 });
 
@@ -157,7 +157,9 @@ test("the file has at most so many bytes of records; one that fails in the middl
     const store = new PrefixStore({ cache, pages, dir, maxBytes, key: {}, log: (line) => said.push(line) });
     return { store, pages, said };
   };
-  const size = recordBytes({ pageSize: 4, pageBytes: new PageBytes(lender.device, lender.caches).pageBytes }, [true]);
+  const size = recordBytes({ pageSize: 4, pageBytes: new PageBytes(lender.device, lender.caches).pageBytes }, [true], {
+    media: new Int32Array(0),
+  });
   for (const [maxBytes, numKept] of [
     [3 * size, 3],
     [3 * size - 1, 2],

@@ -74,15 +74,15 @@ export class PrefixStore {
     try {
       const kept: { index: number; groups: boolean[] }[] = [];
       let bytes = 0;
-      for (const [index, { pages }] of transfer.items.entries()) {
+      for (const [index, { record, pages }] of transfer.items.entries()) {
         const groups = Array.from(pages, (page) => page !== NULL_PAGE);
-        bytes += recordBytes(this.#shape, groups);
-        if (bytes > maxBytes) break;
+        const size = recordBytes(this.#shape, groups, record);
+        if (bytes + size > maxBytes) break;
+        bytes += size;
         kept.push({ index, groups });
       }
       mkdirSync(dir, { recursive: true, mode: 0o700 });
-      const records = kept.map(({ groups }) => groups);
-      const writer = new PageFileWriter(this.path, this.#key, this.#shape, records);
+      const writer = new PageFileWriter(this.path, this.#key, this.#shape, kept.length, bytes);
       try {
         for (const { index, groups } of kept) {
           const { record, pages } = transfer.items[index]!;

@@ -1,6 +1,7 @@
 // What the engine keeps of one sample beside its Request: who asked, how to sample, what to report.
 
 import type { RequestId } from "../../core/ids.js";
+import { checkMedia, type Medium, NO_MEDIA } from "../../core/media.js";
 import { PooledState } from "../../core/pooling.js";
 import { Request } from "../../core/request.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
@@ -15,6 +16,8 @@ export interface Session {
   readonly callId: string;
   readonly kind: RequestKind;
   readonly sampling: SamplingState;
+  /** Of its prompt; those of the request, with their rows. */
+  readonly media: readonly Medium[];
   /** Filled from position 0 on when prompt logprobs were asked for; entry 0 is null. */
   readonly promptLogprobs: (PositionLogprobs | null)[] | null;
   /** The hidden states so far; null for generations. */
@@ -51,7 +54,8 @@ export class SessionFactory {
   }
 
   open(message: AddMessage, editLogits: LogitsHook | null): Session {
-    const { sampling, kind, pooling = "last" } = message;
+    const { sampling, kind, pooling = "last", media = NO_MEDIA } = message;
+    checkMedia(media, this.#isBidirectional ? 0 : message.prompt.length, this.#hiddenSize);
     const state = this.#samplingState(message, editLogits);
     const request = new Request({
       ...message,
@@ -72,6 +76,7 @@ export class SessionFactory {
       callId: message.callId,
       kind,
       sampling: state,
+      media,
       promptLogprobs: sampling.promptLogprobs === null ? null : [null],
       pooled: kind === "generate" ? null : new PooledState(pooling, this.#hiddenSize),
     };
@@ -86,6 +91,7 @@ export class SessionFactory {
       sampling: request.sampling,
       priority: request.priority,
       salt: request.salt,
+      media: request.media,
       client: request.client,
       arrivalMs: request.arrivalMs,
       sampleIndex,
@@ -102,6 +108,7 @@ export class SessionFactory {
       callId,
       kind: parent.kind,
       sampling: { ...sampling, constraint },
+      media: parent.media,
       promptLogprobs: null,
       pooled: null,
     };

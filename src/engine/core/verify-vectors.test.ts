@@ -25,38 +25,38 @@ function loaded() {
   return { model, runner: new ModelRunner({ ...capacity, device, model, numSequences: 2, maxLength: 40 }) };
 }
 
-test("each vector and score that a golden has is compared; the largest difference counts", () => {
+test("each vector and score that a golden has is compared; the largest difference counts", async () => {
   const { model, runner } = loaded();
   const range: RunRange = { sequence: 0, tokens: PROMPT, start: 0, end: 6, logitsFrom: Number.POSITIVE_INFINITY };
-  const hidden = runner.runHidden([range]);
+  const hidden = await runner.runHidden([range]);
   const state = (t: number) => [...hidden.subarray(t * HIDDEN, (t + 1) * HIDDEN)];
   const first = state(0);
   const mean = first.map((_, d) => Math.fround([0, 1, 2, 3, 4, 5].reduce((sum, t) => sum + state(t)[d]!, 0) / 6));
   const scores = [...model.scorer!(Float32Array.from(first))];
   const right = { first, last: state(5), mean, scores };
   const differenceOf = (golden: object) => compareVectors({ prompt: PROMPT, ...golden }, runner, model);
-  const same = differenceOf(right);
+  const same = await differenceOf(right);
   assert.ok(same.vectorDifference < 1e-6);
   assert.equal(same.neighbourDifference, 0);
   for (const [name, values] of Object.entries(right)) {
     const off = values.map((value, i) => (i === values.length - 1 ? value + 2 : i === 0 ? value - 1 : value));
-    const { vectorDifference } = differenceOf({ ...right, [name]: off });
+    const { vectorDifference } = await differenceOf({ ...right, [name]: off });
     assert.ok(Math.abs(vectorDifference - 2) < 1e-5, `${name}: ${vectorDifference}`);
   }
 });
 
-test("the text beside it has 21 tokens of the vocabulary, and comes first", () => {
+test("the text beside it has 21 tokens of the vocabulary, and comes first", async () => {
   const { model, runner } = loaded();
   const seen: RunRange[][] = [];
   const runHidden = runner.runHidden.bind(runner);
-  runner.runHidden = (ranges) => {
+  runner.runHidden = async (ranges) => {
     seen.push([...ranges]);
-    const states = runHidden(ranges);
+    const states = await runHidden(ranges);
     // What becomes of the other text is nobody's concern; a state of this one that moves is told.
     if (ranges.length === 2) states.fill(9, 0, OTHER_TEXT * HIDDEN).fill(states.at(-1)! + 0.5, -1);
     return states;
   };
-  const { neighbourDifference } = compareVectors({ prompt: [80, 6, 3] }, runner, model);
+  const { neighbourDifference } = await compareVectors({ prompt: [80, 6, 3] }, runner, model);
   assert.ok(Math.abs(neighbourDifference - 0.5) < 1e-5);
   const other = Array.from({ length: 21 }, (_, i) => (80 + 7 * i) % model.spec.vocabSize);
   assert.deepEqual(

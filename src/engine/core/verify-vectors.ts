@@ -15,19 +15,20 @@ export interface GoldenVectors {
 /** Tokens of the text that stands beside the one in question. */
 export const OTHER_TEXT = 21;
 
-export function compareVectors(
+export async function compareVectors(
   golden: GoldenVectors & { readonly prompt: readonly number[] },
-  runner: ModelRunner,
+  runner: Pick<ModelRunner, "runHidden">,
   model: Model,
-): { vectorDifference: number; neighbourDifference: number } {
+): Promise<{ vectorDifference: number; neighbourDifference: number }> {
   const { prompt } = golden;
   const { hiddenSize, vocabSize } = model.spec;
   const whole = (sequence: number, tokens: readonly number[]): RunRange => {
     return { sequence, tokens, start: 0, end: tokens.length, logitsFrom: Number.POSITIVE_INFINITY };
   };
-  const alone = runner.runHidden([whole(0, prompt)]);
+  const alone = await runner.runHidden([whole(0, prompt)]);
   const other = Array.from({ length: OTHER_TEXT }, (_, i) => (prompt[0]! + 7 * i) % vocabSize);
-  const beside = runner.runHidden([whole(1, other), whole(0, prompt)]).subarray(OTHER_TEXT * hiddenSize);
+  const both = await runner.runHidden([whole(1, other), whole(0, prompt)]);
+  const beside = both.subarray(OTHER_TEXT * hiddenSize);
   let vectorDifference = 0;
   const compare = (found: Float32Array, expected: readonly number[]): void => {
     vectorDifference = Math.max(vectorDifference, largestDifference(found, expected));

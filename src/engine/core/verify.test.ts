@@ -20,7 +20,9 @@ const NUM_GREEDY = 3;
 const TOLERANCE = 0.001;
 
 /** What the model itself gives, computed token by token. */
-function truth(): Required<Pick<GoldenCase, "last_logits" | "logprob_sum" | "greedy">> & { gaps: number[] } {
+async function truth(): Promise<
+  Required<Pick<GoldenCase, "last_logits" | "logprob_sum" | "greedy">> & { gaps: number[] }
+> {
   const device = new ReferenceDevice();
   const checkpoint = openCheckpoint(folder);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
@@ -34,7 +36,7 @@ function truth(): Required<Pick<GoldenCase, "last_logits" | "logprob_sum" | "gre
   const gaps: number[] = [];
   let [last_logits, logprob_sum]: [number[], number] = [[], 0];
   for (let at = 0; at < PROMPT.length + NUM_GREEDY; at++) {
-    const logits = [...runner.run([{ sequence: 0, tokens, start: at, end: at + 1, logitsFrom: at }])];
+    const logits = [...(await runner.run([{ sequence: 0, tokens, start: at, end: at + 1, logitsFrom: at }]))];
     const next = tokens[at + 1];
     if (next !== undefined) {
       const total = logits.reduce((sum, logit) => sum + Math.exp(logit), 0);
@@ -49,7 +51,7 @@ function truth(): Required<Pick<GoldenCase, "last_logits" | "logprob_sum" | "gre
   return { last_logits, logprob_sum, greedy: tokens.slice(PROMPT.length, PROMPT.length + NUM_GREEDY), gaps };
 }
 
-const right = truth();
+const right = await truth();
 
 /** Notes what it was asked for. */
 class WatchedDevice extends ReferenceDevice {
@@ -71,18 +73,18 @@ function writeGoldens(cases: readonly GoldenCase[], to = folder): void {
   writeFileSync(join(to, "golden.json"), JSON.stringify({ cases }));
 }
 
-function verify(golden: Partial<GoldenCase>, options: VerifyOptions = {}, device = new ReferenceDevice()) {
+async function verify(golden: Partial<GoldenCase>, options: VerifyOptions = {}, device = new ReferenceDevice()) {
   const { gaps: _, ...known } = right;
   writeGoldens([{ prompt: PROMPT, ...known, ...golden }]);
-  const result = verifyModel(folder, device, { tolerance: TOLERANCE, ...options });
+  const result = await verifyModel(folder, device, { tolerance: TOLERANCE, ...options });
   assert.equal(result.cases.length, 1);
   assert.equal(result.isOk, result.cases[0]!.isOk);
   return result.cases[0]!;
 }
 
-test("a golden that says what the model gives passes, in one batch and in chunks of any size", () => {
+test("a golden that says what the model gives passes, in one batch and in chunks of any size", async () => {
   for (const chunk of [1, 5, 16, 19, 100]) {
-    const found = verify({}, { chunk });
+    const found = await verify({}, { chunk });
     assert.ok(found.isOk);
     assert.deepEqual(
       [found.promptLen, found.greedyLen, found.logitDifference, found.chunkDifference, found.ties, found.misses],
@@ -90,53 +92,57 @@ test("a golden that says what the model gives passes, in one batch and in chunks
     );
     assert.ok(found.logprobDifference! < 1e-4);
   }
-  const little = verifyModel(folder, new ReferenceDevice());
+  const little = await verifyModel(folder, new ReferenceDevice());
   assert.ok(little.isOk && little.tolerance === new ReferenceDevice().info.logitTolerance);
 });
 
-test("a logit that is off by more than the tolerance fails; what a golden does not say is not compared", () => {
+test("a logit that is off by more than the tolerance fails; what a golden does not say is not compared", async () => {
   const off = (by: number) =>
     verify({ last_logits: right.last_logits.map((logit, i) => (i === 7 ? logit + by : logit)) });
-  assert.deepEqual([off(TOLERANCE / 2).isOk, off(2 * TOLERANCE).isOk, off(-2 * TOLERANCE).isOk], [true, false, false]);
-  assert.ok(Math.abs(off(0.5).logitDifference! - 0.5) < 1e-6);
+  assert.deepEqual(
+    [(await off(TOLERANCE / 2)).isOk, (await off(2 * TOLERANCE)).isOk, (await off(-2 * TOLERANCE)).isOk],
+    [true, false, false],
+  );
+  assert.ok(Math.abs((await off(0.5)).logitDifference! - 0.5) < 1e-6);
   writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases: [{ prompt: PROMPT }] }));
-  const { logitDifference, logprobDifference, greedyLen, isOk } = verifyModel(folder, new ReferenceDevice()).cases[0]!;
+  const { logitDifference, logprobDifference, greedyLen, isOk } = (await verifyModel(folder, new ReferenceDevice()))
+    .cases[0]!;
   assert.deepEqual([logitDifference, logprobDifference, greedyLen, isOk], [null, null, 0, true]);
 });
 
-test("pages and weights are kept as asked for: with fewer bits the logits move a little", () => {
+test("pages and weights are kept as asked for: with fewer bits the logits move a little", async () => {
   for (const options of [{ kvDtype: "f16" }, { quantize: "q8" }] satisfies VerifyOptions[]) {
-    const { logitDifference } = verify({}, options);
+    const { logitDifference } = await verify({}, options);
     assert.ok(logitDifference! > 0 && logitDifference! < 0.1, JSON.stringify(options));
   }
 });
 
-test("a prompt runs at once, again in chunks of 16 unless told otherwise, and token by token after it", () => {
-  const stepsOf = (options: VerifyOptions): number[] => {
+test("a prompt runs at once, again in chunks of 16 unless told otherwise, and token by token after it", async () => {
+  const stepsOf = async (options: VerifyOptions): Promise<number[]> => {
     const device = new WatchedDevice();
-    assert.equal(verify({}, options, device).isOk, true);
+    assert.equal((await verify({}, options, device)).isOk, true);
     return device.stepTokens;
   };
-  assert.deepEqual(stepsOf({}), [19, 16, 3, 1, 1, 1]);
-  assert.deepEqual(stepsOf({ chunk: 9 }), [19, 9, 9, 1, 1, 1, 1]);
-  assert.deepEqual(stepsOf({ chunk: null }), [19, 1, 1, 1]);
-  assert.equal(verify({}, { chunk: null }).chunkDifference, 0);
+  assert.deepEqual(await stepsOf({}), [19, 16, 3, 1, 1, 1]);
+  assert.deepEqual(await stepsOf({ chunk: 9 }), [19, 9, 9, 1, 1, 1, 1]);
+  assert.deepEqual(await stepsOf({ chunk: null }), [19, 1, 1, 1]);
+  assert.equal((await verify({}, { chunk: null })).chunkDifference, 0);
   assert.deepEqual(openFilesUnder(folder), []);
 });
 
-test("what is exactly right passes without any tolerance; a difference of just the tolerance passes", () => {
-  const sum = -verify({ logprob_sum: 0 }).logprobDifference!;
-  assert.equal(verify({ logprob_sum: sum }, { tolerance: 0 }).isOk, true);
+test("what is exactly right passes without any tolerance; a difference of just the tolerance passes", async () => {
+  const sum = -(await verify({ logprob_sum: 0 })).logprobDifference!;
+  assert.equal((await verify({ logprob_sum: sum }, { tolerance: 0 })).isOk, true);
   const at = right.last_logits.map((logit, i) => (i === 7 ? logit + 0.5 : logit));
-  const { logitDifference } = verify({ last_logits: at });
-  assert.equal(verify({ last_logits: at }, { tolerance: logitDifference! }).isOk, true);
+  const { logitDifference } = await verify({ last_logits: at });
+  assert.equal((await verify({ last_logits: at }, { tolerance: logitDifference! })).isOk, true);
 });
 
-test("cases share a model, but those of either side of longrope's switch have their own", () => {
+test("cases share a model, but those of either side of longrope's switch have their own", async () => {
   const cases = [20, 40, 7].map((length) => ({ prompt: Array(length).fill(3) }));
   writeGoldens([...cases, { prompt: [0] }]);
   const shared = new WatchedDevice();
-  const { cases: results, isOk } = verifyModel(folder, shared);
+  const { cases: results, isOk } = await verifyModel(folder, shared);
   assert.deepEqual(
     results.map(({ index, promptLen }) => [index, promptLen]),
     [
@@ -159,58 +165,64 @@ test("cases share a model, but those of either side of longrope's switch have th
     long,
   );
   const own = new WatchedDevice();
-  assert.equal(verifyModel(long, own, { tolerance: 100 }).cases.length, 4);
+  assert.equal((await verifyModel(long, own, { tolerance: 100 })).cases.length, 4);
   assert.deepEqual(own.poolPages, [1 + 2 * 4, 1 + 2 * 3]);
 });
 
-test("of a model that embeds, vectors are compared, alone and beside another text", () => {
+test("of a model that embeds, vectors are compared, alone and beside another text", async () => {
   const encoder = writeTinyEncoder();
   const device = new WatchedDevice();
   const prompt = [2, 6, 7, 8, 3];
-  const found = (golden: Partial<GoldenCase>, options: VerifyOptions = {}) => {
+  const found = async (golden: Partial<GoldenCase>, options: VerifyOptions = {}) => {
     writeGoldens([{ prompt, ...golden }], encoder);
-    return verifyModel(encoder, device, { tolerance: TOLERANCE, ...options }).cases[0]!;
+    return (await verifyModel(encoder, device, { tolerance: TOLERANCE, ...options })).cases[0]!;
   };
   const zeros = Array(32).fill(0);
-  const { logitDifference: largest } = found({ mean: zeros });
-  assert.deepEqual(found({}), {
+  const { logitDifference: largest } = await found({ mean: zeros });
+  assert.deepEqual(await found({}), {
     ...{ index: 0, promptLen: 5, logitDifference: 0, logprobDifference: null, chunkDifference: 0, greedyLen: 0 },
     ...{ ties: [], misses: [], isOk: true },
   });
   assert.deepEqual(device.stepTokens.slice(0, 2), [5, 26]);
   assert.deepEqual(device.poolPages[0], 1 + 2 * 2);
-  assert.equal(found({}, { tolerance: 0 }).isOk, true);
-  assert.deepEqual([found({ mean: zeros }).isOk, found({ mean: zeros }, { tolerance: largest! }).isOk], [false, true]);
-  assert.equal(found({ mean: zeros.slice(1) }, { tolerance: 100 }).isOk, false, "another size");
+  assert.equal((await found({}, { tolerance: 0 })).isOk, true);
+  assert.deepEqual(
+    [(await found({ mean: zeros })).isOk, (await found({ mean: zeros }, { tolerance: largest! })).isOk],
+    [false, true],
+  );
+  assert.equal((await found({ mean: zeros.slice(1) }, { tolerance: 100 })).isOk, false, "another size");
 });
 
-test("log-probabilities may be off by the tolerance for each token of the prompt", () => {
-  const off = (by: number) => verify({ logprob_sum: right.logprob_sum + by * PROMPT.length }).isOk;
-  assert.deepEqual([off(0.9 * TOLERANCE), off(-0.9 * TOLERANCE), off(1.1 * TOLERANCE)], [true, true, false]);
+test("log-probabilities may be off by the tolerance for each token of the prompt", async () => {
+  const off = async (by: number) => (await verify({ logprob_sum: right.logprob_sum + by * PROMPT.length })).isOk;
+  assert.deepEqual(
+    [await off(0.9 * TOLERANCE), await off(-0.9 * TOLERANCE), await off(1.1 * TOLERANCE)],
+    [true, true, false],
+  );
 });
 
-test("another greedy token is a miss, unless both implementations were near a tie", () => {
+test("another greedy token is a miss, unless both implementations were near a tie", async () => {
   const second = right.last_logits.toSorted((a, b) => b - a)[1]!;
   const other = right.last_logits.indexOf(second);
-  const wrong = verify({ greedy: [other, ...right.greedy.slice(1)] });
+  const wrong = await verify({ greedy: [other, ...right.greedy.slice(1)] });
   assert.equal(wrong.isOk, false);
   const [miss] = wrong.misses;
   assert.deepEqual([miss!.index, miss!.expected, miss!.found], [0, other, right.greedy[0]]);
   const gap = right.last_logits[right.greedy[0]!]! - right.last_logits[other]!;
   assert.ok(Math.abs(miss!.gap - gap) < 1e-6 && gap > TIE_GAP && gap < 0.9);
   const tolerant = { tolerance: 1.01 * gap };
-  const tie = verify({ greedy: [other] }, tolerant);
+  const tie = await verify({ greedy: [other] }, tolerant);
   assert.deepEqual([tie.isOk, tie.ties, tie.misses], [true, [miss], []]);
-  assert.equal(verify({ greedy: [other] }, { tolerance: 0.99 * gap }).isOk, false, "ours is none");
-  assert.equal(verify({ greedy: [other], min_top2_gap: 1.02 * gap }, tolerant).isOk, false, "theirs was none");
-  assert.equal(verify({ greedy: [other], min_top2_gap: 1.01 * gap }, tolerant).isOk, false, "nor was that");
-  assert.equal(verify({ greedy: [other] }, { tolerance: miss!.gap }).isOk, false, "less, not as much");
+  assert.equal((await verify({ greedy: [other] }, { tolerance: 0.99 * gap })).isOk, false, "ours is none");
+  assert.equal((await verify({ greedy: [other], min_top2_gap: 1.02 * gap }, tolerant)).isOk, false, "theirs was none");
+  assert.equal((await verify({ greedy: [other], min_top2_gap: 1.01 * gap }, tolerant)).isOk, false, "nor was that");
+  assert.equal((await verify({ greedy: [other] }, { tolerance: miss!.gap })).isOk, false, "less, not as much");
   assert.equal(TIE_GAP, 0.005);
-  const later = verify({ greedy: [right.greedy[0]!, (right.greedy[1]! + 1) % 250] }).misses[0]!;
+  const later = (await verify({ greedy: [right.greedy[0]!, (right.greedy[1]! + 1) % 250] })).misses[0]!;
   assert.deepEqual([later.index, later.found], [1, right.greedy[1]]);
 });
 
-test("goldens that are none are refused by name", () => {
+test("goldens that are none are refused by name", async () => {
   for (const cases of [
     7,
     [],
@@ -221,10 +233,10 @@ test("goldens that are none are refused by name", () => {
     [{ prompt: [1], greedy: 3 }],
   ]) {
     writeFileSync(join(folder, "golden.json"), JSON.stringify({ cases }));
-    assert.throws(() => verifyModel(folder, new ReferenceDevice()), /cases.*a list of cases/s);
+    await assert.rejects(() => verifyModel(folder, new ReferenceDevice()), /cases.*a list of cases/s);
   }
-  assert.throws(() => verify({ greedy: [260] }), /ids below 260/);
-  assert.throws(() => verify({ prompt: [1, 260] }), /ids below 260/);
+  await assert.rejects(() => verify({ greedy: [260] }), /ids below 260/);
+  await assert.rejects(() => verify({ prompt: [1, 260] }), /ids below 260/);
   writeGoldens([{ prompt: [1, 2] }, { prompt: [1, 260] }]);
-  assert.throws(() => verifyModel(folder, new ReferenceDevice()), /ids below 260/);
+  await assert.rejects(() => verifyModel(folder, new ReferenceDevice()), /ids below 260/);
 });

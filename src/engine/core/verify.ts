@@ -2,14 +2,17 @@
 // computed. Each prompt runs in one batch and again in chunks; the greedy tokens are then decoded one by one.
 
 import { join } from "node:path";
+import { AdapterSites, type AttachedAdapter } from "../../adapters/attach.js";
+import { openPeftAdapter } from "../../adapters/peft.js";
 import { argmax } from "../../core/choose-token.js";
 import { FormatError } from "../../core/errors.js";
 import type { Device, KvDtype, WeightQuantization } from "../../device/device.js";
 import { readJsonObject } from "../../formats/json-file.js";
+import type { Linear } from "../../models/blocks/linear.js";
 import type { Model } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
 import { openCheckpoint } from "../checkpoint.js";
-import { ModelRunner } from "./model-runner.js";
+import { ModelRunner, type RunRange } from "./model-runner.js";
 import { compareVectors, type GoldenVectors, largestDifference, OTHER_TEXT } from "./verify-vectors.js";
 
 /** A case of golden.json; all but the prompt may be absent. `mean`, `first`, `last`, `scores`: of models that do not generate. */
@@ -52,6 +55,8 @@ export interface CaseResult {
 }
 
 export interface VerifyOptions {
+  /** An adapter's folder, whose golden.json is that of the model with the adapter. */
+  readonly adapter?: string;
   /** Largest logit difference that passes; per prompt token for the sum of log-probabilities. */
   readonly tolerance?: number;
   readonly quantize?: WeightQuantization;
@@ -70,31 +75,36 @@ export interface VerifyResult {
   readonly isOk: boolean;
 }
 
-/** Runs every case of `path`/golden.json on the device. The device stays open. */
-export function verifyModel(path: string, device: Device, options: VerifyOptions = {}): VerifyResult {
+/** Runs every case of `path`/golden.json, or of the adapter's, on the device. The device stays open. */
+export async function verifyModel(path: string, device: Device, options: VerifyOptions = {}): Promise<VerifyResult> {
   const tolerance = options.tolerance ?? device.info.logitTolerance;
-  const goldens = readGoldens(join(path, "golden.json"));
+  const goldensFile = join(options.adapter ?? path, "golden.json");
+  const goldens = readGoldens(goldensFile);
   const checkpoint = openCheckpoint(path);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
   const spec = family.specOf(config);
   const { vocabSize, shortContext = Number.POSITIVE_INFINITY } = spec;
   const generates = spec.task === undefined;
-  checkIds(goldens, vocabSize, path);
+  checkIds(goldens, vocabSize, goldensFile);
   const lengthOf = ({ prompt, greedy = [] }: GoldenCase): number => prompt.length + greedy.length;
   const isLong = (golden: GoldenCase): boolean => lengthOf(golden) > shortContext;
   const source = checkpoint.openTensors();
+  const adapter = options.adapter === undefined ? null : openPeftAdapter(options.adapter);
+  const attached: AttachedAdapter[] = [];
   // Cases of either side of longrope's switch need a model of their own; all others share one.
   const runners = new Map<boolean, LoadedRunner>();
   const runnerFor = (side: boolean): LoadedRunner => {
     const own = goldens.filter((golden) => isLong(golden) === side);
     const maxContext = Math.max(...own.map(lengthOf));
     const capacity = { maxTokens: maxContext + (generates ? 0 : OTHER_TEXT), maxLogitRows: 16, maxContext };
-    const model = family.load(config, { device, source, capacity, quantize: options.quantize ?? "none" });
+    const linears: Linear[] = [];
+    const model = family.load(config, { device, source, capacity, quantize: options.quantize ?? "none", linears });
+    if (adapter !== null) attached.push(new AdapterSites(device, linears).attach(adapter, ADAPTER_SLOT));
     const kvDtype = options.kvDtype ?? "f32";
     const maxLength = Math.max(maxContext, OTHER_TEXT);
     const runner = new ModelRunner({ ...capacity, device, model, numSequences: 2, maxLength, kvDtype });
-    return { runner, model };
+    return { runner: adapter === null ? runner : withAdapter(runner), model };
   };
   const cases: CaseResult[] = [];
   try {
@@ -105,12 +115,14 @@ export function verifyModel(path: string, device: Device, options: VerifyOptions
       const { runner, model } = loaded;
       const { chunk = 16 } = options;
       const result = generates
-        ? verifyCase(golden, index, runner, vocabSize, tolerance, chunk)
-        : verifyText(golden, index, runner, model, tolerance);
+        ? await verifyCase(golden, index, runner, vocabSize, tolerance, chunk)
+        : await verifyText(golden, index, runner, model, tolerance);
       options.onCase?.(result);
       cases.push(result);
     }
   } finally {
+    for (const one of attached) one.detach();
+    adapter?.close();
     source.close();
   }
   return {
@@ -123,20 +135,35 @@ export function verifyModel(path: string, device: Device, options: VerifyOptions
   };
 }
 
+const ADAPTER_SLOT = 0;
+
+/** The part of a runner that verification needs. */
+type Runner = Pick<ModelRunner, "run" | "runHidden">;
+
+/** Every row has the adapter. */
+function withAdapter(runner: ModelRunner): Runner {
+  const adapted = (ranges: readonly RunRange[]): RunRange[] =>
+    ranges.map((range) => ({ ...range, adapter: ADAPTER_SLOT }));
+  return {
+    run: (ranges) => runner.run(adapted(ranges)),
+    runHidden: (ranges) => runner.runHidden(adapted(ranges)),
+  };
+}
+
 interface LoadedRunner {
-  readonly runner: ModelRunner;
+  readonly runner: Runner;
   readonly model: Model;
 }
 
 /** A text of a model that does not generate: its vectors or scores, alone and beside another text. */
-function verifyText(
+async function verifyText(
   golden: GoldenCase,
   index: number,
-  runner: ModelRunner,
+  runner: Runner,
   model: Model,
   tolerance: number,
-): CaseResult {
-  const { vectorDifference, neighbourDifference } = compareVectors(golden, runner, model);
+): Promise<CaseResult> {
+  const { vectorDifference, neighbourDifference } = await compareVectors(golden, runner, model);
   return {
     index,
     promptLen: golden.prompt.length,
@@ -150,19 +177,19 @@ function verifyText(
   };
 }
 
-function verifyCase(
+async function verifyCase(
   golden: GoldenCase,
   index: number,
-  runner: ModelRunner,
+  runner: Runner,
   vocab: number,
   tolerance: number,
   chunk: number | null,
-): CaseResult {
+): Promise<CaseResult> {
   const { prompt, last_logits: expected, logprob_sum: expectedSum, greedy = [], min_top2_gap: ownGap } = golden;
-  const all = runner.run([{ sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: 0 }]);
+  const all = await runner.run([{ sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: 0 }]);
   const last = all.subarray((prompt.length - 1) * vocab);
-  const chunkDifference = chunk === null ? 0 : largestDifference(runInChunks(runner, prompt, chunk), last);
-  const { ties, misses } = decodeGreedy(runner, prompt, greedy, last, ownGap ?? 0, Math.max(TIE_GAP, tolerance));
+  const chunkDifference = chunk === null ? 0 : largestDifference(await runInChunks(runner, prompt, chunk), last);
+  const { ties, misses } = await decodeGreedy(runner, prompt, greedy, last, ownGap ?? 0, Math.max(TIE_GAP, tolerance));
 
   const logitDifference = expected === undefined ? null : largestDifference(last, expected);
   const logprobDifference = expectedSum === undefined ? null : Math.abs(logprobSum(all, prompt, vocab) - expectedSum);
@@ -185,24 +212,24 @@ function verifyCase(
   };
 }
 
-function runInChunks(runner: ModelRunner, prompt: readonly number[], chunk: number): Float32Array {
+async function runInChunks(runner: Runner, prompt: readonly number[], chunk: number): Promise<Float32Array> {
   let logits!: Float32Array; // no prompt is empty
   for (let start = 0; start < prompt.length; start += chunk) {
     const end = Math.min(start + chunk, prompt.length);
-    logits = runner.run([{ sequence: 1, tokens: prompt, start, end, logitsFrom: prompt.length - 1 }]);
+    logits = await runner.run([{ sequence: 1, tokens: prompt, start, end, logitsFrom: prompt.length - 1 }]);
   }
   return logits;
 }
 
 /** Feeds the golden tokens one by one and compares each with the model's own choice, so that one tie does not hide the rest. */
-function decodeGreedy(
-  runner: ModelRunner,
+async function decodeGreedy(
+  runner: Runner,
   prompt: readonly number[],
   greedy: readonly number[],
   last: Float32Array,
   ownGap: number,
   tieGap: number,
-): { ties: GreedyMiss[]; misses: GreedyMiss[] } {
+): Promise<{ ties: GreedyMiss[]; misses: GreedyMiss[] }> {
   const tokens = [...prompt, ...greedy];
   const ties: GreedyMiss[] = [];
   const misses: GreedyMiss[] = [];
@@ -215,7 +242,7 @@ function decodeGreedy(
       (isTie ? ties : misses).push({ index, expected, found, gap });
     }
     const start = prompt.length + index;
-    logits = runner.run([{ sequence: 0, tokens, start, end: start + 1, logitsFrom: start }]);
+    logits = await runner.run([{ sequence: 0, tokens, start, end: start + 1, logitsFrom: start }]);
   }
   return { ties, misses };
 }
@@ -242,11 +269,10 @@ function readGoldens(file: string): readonly GoldenCase[] {
   return cases;
 }
 
-function checkIds(goldens: readonly GoldenCase[], vocab: number, path: string): void {
+function checkIds(goldens: readonly GoldenCase[], vocab: number, file: string): void {
   for (const { prompt, greedy = [] } of goldens) {
     const found = [...prompt, ...greedy].find((id) => id >= vocab);
     if (found === undefined) continue;
-    const file = join(path, "golden.json");
     throw new FormatError("file_corrupt", { file, what: "token ids", expected: `ids below ${vocab}`, found });
   }
 }

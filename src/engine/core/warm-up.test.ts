@@ -29,8 +29,8 @@ test("prompts of a warm-up: powers of two that the step and the pool hold, in ch
     engineConfig({ model: writeTinyCheckpoint(), device: "reference", numPages: 70, maxPagesPerBatch: 64 }),
     () => {},
   );
-  assert.deepEqual(warmPrompts(core, 256, 48), [128, 256]);
-  assert.deepEqual(warmPrompts(core, 4096, 48), [128, 256, 512]);
+  assert.deepEqual(await warmPrompts(core, 256, 48), [128, 256]);
+  assert.deepEqual(await warmPrompts(core, 4096, 48), [128, 256, 512]);
   const { running, waiting, pagesUsed, requestsFinished } = core.stats();
   assert.deepEqual(
     { running, waiting, pagesUsed, requestsFinished },
@@ -47,13 +47,13 @@ test("decodes of a warm-up: one row to eight, then powers of two that the limit 
     [6, 32, [1, 2, 3, 4, 5]],
   ] as const) {
     const { core } = await loadEngine(engineConfig({ model, device: "null", numPages }), () => {});
-    const step = core.step.bind(core);
+    const step = core.stepAsync.bind(core);
     let numSteps = 0;
-    core.step = () => {
+    core.stepAsync = () => {
       numSteps++;
       return step();
     };
-    const warmed = warmUp(core, maxRows);
+    const warmed = await warmUp(core, maxRows);
     assert.deepEqual(
       warmed.map(({ rows }) => rows),
       sizes,
@@ -65,7 +65,7 @@ test("decodes of a warm-up: one row to eight, then powers of two that the limit 
   }
 });
 
-test("of ten steps the longest of the first four, the middle one of the others, and the replays are told", (t) => {
+test("of ten steps the longest of the first four, the middle one of the others, and the replays are told", async (t) => {
   const engine = new RecordedCore();
   const { core, device } = engine;
   const added: AddMessage[] = [];
@@ -79,14 +79,14 @@ test("of ten steps the longest of the first four, the middle one of the others, 
   let nowMs = 50;
   t.mock.method(performance, "now", () => nowMs);
   const durations = [9, 1, 2, 3, 5, 4, 7, 6, 8, 10];
-  const step = core.step.bind(core);
+  const step = core.stepAsync.bind(core);
   let numSteps = 0;
-  core.step = () => {
+  core.stepAsync = () => {
     nowMs += durations[numSteps++ % 10]!;
     graphReplays++;
     return step();
   };
-  assert.deepEqual(warmUp(core, 2), [
+  assert.deepEqual(await warmUp(core, 2), [
     { rows: 1, firstMs: 9, laterMs: 7, replays: 10 },
     { rows: 2, firstMs: 9, laterMs: 7, replays: 10 },
   ]);
@@ -99,7 +99,7 @@ test("of ten steps the longest of the first four, the middle one of the others, 
   assert.equal(new Set(added.map(({ callId }) => callId)).size, 3);
 });
 
-test("prompts of a warm-up fill a step in rows of a chunk at most, and get a token each", () => {
+test("prompts of a warm-up fill a step in rows of a chunk at most, and get a token each", async () => {
   const { core } = new RecordedCore({ pages: 70, maxPagesPerBatch: 32 });
   const added: [number, number | null][] = [];
   const add = core.add.bind(core);
@@ -107,12 +107,12 @@ test("prompts of a warm-up fill a step in rows of a chunk at most, and get a tok
     added.push([message.prompt.length, message.sampling.maxTokens]);
     add(message);
   };
-  assert.deepEqual(warmPrompts(core, 127, 48), []);
-  assert.deepEqual(warmPrompts(core, 4096, 64), [128]);
+  assert.deepEqual(await warmPrompts(core, 127, 48), []);
+  assert.deepEqual(await warmPrompts(core, 4096, 64), [128]);
   assert.deepEqual(added.splice(0), [
     [64, 1],
     [64, 1],
   ]);
-  warmPrompts(core, 128, 500);
+  await warmPrompts(core, 128, 500);
   assert.deepEqual(added, [[128, 1]]);
 });

@@ -25,44 +25,45 @@ function sizesUpTo(maxRows: number): number[] {
 }
 
 /** Runs on a core that serves nobody yet; what it counts is forgotten. */
-export function warmUp(core: EngineCore, maxRows: number): WarmedSize[] {
+export async function warmUp(core: EngineCore, maxRows: number): Promise<WarmedSize[]> {
   const sizes = sizesUpTo(Math.min(maxRows, core.stats().pagesFree));
-  const warmed = sizes.map((rows) => warmSize(core, rows));
+  const warmed: WarmedSize[] = [];
+  for (const rows of sizes) warmed.push(await warmSize(core, rows));
   core.recorder.clear();
   return warmed;
 }
 
 /** Steps of prompts of 128, 256, ... up to `maxTokens` in all, at most `chunk` of them of one prompt. Their pages stay in the cache. */
-export function warmPrompts(core: EngineCore, maxTokens: number, chunk: number): number[] {
+export async function warmPrompts(core: EngineCore, maxTokens: number, chunk: number): Promise<number[]> {
   const { pagesTotal, pageSize } = core.stats();
   const sizes: number[] = [];
   for (let size = 128; size <= Math.min(maxTokens, (pageSize * pagesTotal) / 2); size *= 2) sizes.push(size);
   for (const size of sizes) {
     const length = Math.min(size, chunk);
     for (let r = 0; r < size / length; r++) addRow(core, `warm-up-prompt-${size}-${r}`, length, 1);
-    runAll(core, `${size} prompt tokens`);
+    await runAll(core, `${size} prompt tokens`);
   }
   core.recorder.clear();
   return sizes;
 }
 
-function warmSize(core: EngineCore, rows: number): WarmedSize {
+async function warmSize(core: EngineCore, rows: number): Promise<WarmedSize> {
   const replaysOf = () => core.stats().deviceUsage?.graphReplays ?? 0;
   const before = replaysOf();
   // Prompts of one token: their first step has the shape of a decode step.
   for (let r = 0; r < rows; r++) addRow(core, `warm-up-${rows}-${r}`, 1, STEPS);
-  const stepMs = runAll(core, `${rows} rows`);
+  const stepMs = await runAll(core, `${rows} rows`);
   const later = stepMs.slice(FIRST_STEPS, STEPS).sort((a, b) => a - b);
   const firstMs = Math.max(...stepMs.slice(0, FIRST_STEPS));
   return { rows, firstMs, laterMs: later[later.length >> 1] ?? firstMs, replays: replaysOf() - before };
 }
 
 /** Milliseconds of the steps until nothing is left. */
-function runAll(core: EngineCore, what: string): number[] {
+async function runAll(core: EngineCore, what: string): Promise<number[]> {
   const stepMs: number[] = [];
   while (core.hasWork) {
     const start = performance.now();
-    core.step();
+    await core.stepAsync();
     stepMs.push(performance.now() - start);
     const failed = core.takeOutputs().find(({ error }) => error !== null);
     if (failed !== undefined) throw new Error(`the warm-up of ${what} failed: ${JSON.stringify(failed.error)}`);
