@@ -95,7 +95,9 @@ TEST(rows_do_not_depend_on_each_other) {
           size += std::fabs(product);
         }
         const bool is_rounded = pg_isa(context) == 4 && dtype.code == 2;  // tiles: x to bf16
-        const double allowed = (is_rounded ? 2e-3 : dtype.block_cols == 1 ? 2e-5 : 1e-2) * size + 1e-6;
+        // Row 0 has codes of -1 alone in q8_0: spans round them to units made for codes up to 127.
+        const bool is_tiny = pg_isa(context) == 4 && dtype.code == 5 && j == 0;
+        const double allowed = (is_rounded ? 2e-3 : dtype.block_cols == 1 ? 2e-5 : is_tiny ? 3e-2 : 1e-2) * size + 1e-6;
         CHECK(std::fabs(alone[r * kRows + j] - sum) <= allowed);
       }
     const bool fuses = pg_isa(context) != 1, has_spans = pg_isa(context) == 4 && (dtype.code == 5 || dtype.code == 6);
