@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { availableParallelism } from "node:os";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { cacheFolder } from "./place.mjs";
 
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const sourceDir = join(root, "native", "cpu");
@@ -111,6 +112,9 @@ export function filesIn(dir, ending) {
     .map((name) => join(dir, name));
 }
 
+/** Tried in this order. */
+export const COMPILERS = process.env.CXX ? [process.env.CXX] : ["g++", "clang++", "c++"];
+
 /** The first of these compilers that runs, with the first line of what it says of itself. A candidate is a command, or one with arguments. */
 export function findCompiler(candidates) {
   for (const candidate of candidates) {
@@ -187,6 +191,14 @@ export function keyOf(target, compiler) {
   return hash.digest("hex");
 }
 
+/**
+ * Where an installed package's library lies, for every project of the user. Not by the compiler's version: what an older one made serves, also
+ * where there is none any more. A compiler that is named has a folder of its own.
+ */
+export function cachedFolder(target) {
+  return join(cacheFolder(), `native-${keyOf(target, process.env.CXX ?? "").slice(0, 16)}`);
+}
+
 /** Ends with the compilers when this process is told to end; what they had under way is left as a file that nobody takes. */
 export function run(command, args) {
   return new Promise((resolve, reject) => {
@@ -203,8 +215,8 @@ export function run(command, args) {
 }
 
 /**
- * Compiles the units whose sources changed into outDir and links them into `library`. target: { arch, platform, kind, link },
- * link: more flags for the linker. onProgress(done, total) hears of every unit.
+ * Compiles the units whose sources changed into outDir and links them into `library`. target: { arch, platform, kind, link, jobs },
+ * link: more flags for the linker, jobs: how many compilers at once. onProgress(done, total) hears of every unit.
  */
 export async function compile(target, compiler, outDir, library, onProgress = () => undefined) {
   const isWindowsGcc = target.platform === "win32" && !compiler.version.includes("clang");
@@ -231,8 +243,9 @@ export async function compile(target, compiler, outDir, library, onProgress = ()
       onProgress(++done, queue.length);
     }
   };
-  process.setMaxListeners(availableParallelism() + 16);
-  await Promise.all(Array.from({ length: availableParallelism() }, worker));
+  const { jobs = availableParallelism() } = target;
+  process.setMaxListeners(jobs + 16);
+  await Promise.all(Array.from({ length: jobs }, worker));
   const objects = queue.map(({ object }) => object);
   await run(compiler.name, [...compiler.args, ...flags, ...linkFlags(target), ...objects, "-o", `${library}.new`]);
   renameSync(`${library}.new`, library); // atomic: a process that has the old one loaded keeps it

@@ -3,6 +3,9 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
+/** Beside where the library would be: a build in the background failed, and why. */
+export const FAILED = "failed";
+
 /** The first of the folders that can be written, made where it is absent; null when none can. */
 export function firstWritable(folders) {
   return folders.find(isWritable) ?? null;

@@ -15,7 +15,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 function examineIn(env: Record<string, string>, ...flags: string[]): NativeFindings {
   const program = `
     import { examineNative } from ${JSON.stringify(new URL("./doctor-native.js", import.meta.url).href)};
-    const { device, ...found } = await examineNative(false);
+    const { device, ...found } = await examineNative();
     device?.close();
     console.log(JSON.stringify({ ...found, device: device === null ? null : {} }));
   `;

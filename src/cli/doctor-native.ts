@@ -11,7 +11,7 @@ export interface NativeFindings {
   readonly library: string | null;
   /** Why there is no device. */
   readonly reason: string;
-  /** Whether an engine would compile it. */
+  /** Whether an engine compiles it in the background. */
   readonly isToBeCompiled: boolean;
   readonly advice: readonly string[];
 }
@@ -20,7 +20,7 @@ const NOTHING = { device: null, instructionSets: [], library: null, isToBeCompil
 const KOFFI = "Install koffi with its binary for this system, if it has one: npm leaves it out with --omit=optional.";
 
 /** Compiles nothing. */
-export async function examineNative(hasCompiler: boolean): Promise<NativeFindings> {
+export async function examineNative(): Promise<NativeFindings> {
   let modules: Awaited<ReturnType<typeof load>>;
   try {
     modules = await load();
@@ -31,14 +31,16 @@ export async function examineNative(hasCompiler: boolean): Promise<NativeFinding
   const open = (isa?: string) => new CpuDevice(isa === undefined ? {} : { threads: 1, isa });
   const unusable = () => [library.unusablePackage()].filter((line) => line !== null);
   try {
-    library.findLibrary(hasCompiler);
+    await library.findLibrary();
     const device = open();
     const instructionSets = ISA_NAMES.slice(1).filter((isa) => runs(() => open(isa)));
     const { path, why } = library.libraryChoice()!;
     return { ...NOTHING, device, instructionSets, library: `${path} (${why})`, reason: "", advice: unusable() };
   } catch (error) {
-    const isToBeCompiled = hasCompiler && library.isAbsent();
-    const compile = isToBeCompiled ? [`Compile the native library now: ${library.BUILD_COMMAND}`] : [];
+    const state = library.libraryChoice() === null ? await library.buildState() : "off";
+    const isToBeCompiled = state === "started";
+    const advice = isToBeCompiled ? "Compile the native library now" : "See why the native library was not compiled";
+    const compile = isToBeCompiled || state === "failed" ? [`${advice}: ${library.BUILD_COMMAND}`] : [];
     return { ...NOTHING, reason: (error as Error).message, isToBeCompiled, advice: [...unusable(), ...compile] };
   }
 }

@@ -53,7 +53,7 @@ export async function doctorCommand(args: readonly string[]): Promise<number> {
 async function examine(): Promise<Findings> {
   const compiler = findCompiler();
   const cuda = await tryOpen("cuda");
-  const native = await examineNative(compiler !== null);
+  const native = await examineNative();
   const kernels = native.device ?? ((await tryOpen("wasm")).device as KernelDevice | null);
   const quota = quotaCores();
   const available = availableMemory();
@@ -95,19 +95,18 @@ function gpuState(reason: string): string {
   return existsSync("/dev/nvidiactl") || existsSync("/dev/dxg") ? `not usable: ${reason}` : "none";
 }
 
-const TO_BE_COMPILED = {
-  name: "cpu",
-  description: "native kernels that are not compiled yet",
-  why: "the first engine compiles them, and takes the wasm device where that fails",
-};
-
 /** What an engine takes here; `kernels` is what could be opened now. */
 function chosenOf(cuda: Device | null, native: NativeFindings, kernels: Device | null): Findings["device"] {
-  if (cuda === null && native.isToBeCompiled) return TO_BE_COMPILED;
   const chosen = cuda ?? kernels;
   if (chosen === null) return { name: "reference", description: "plain TypeScript, slow", why: native.reason };
   const why =
-    cuda !== null ? "an NVIDIA GPU serves" : native.device !== null ? "the native library is there" : native.reason;
+    cuda !== null
+      ? "an NVIDIA GPU serves"
+      : native.device !== null
+        ? "the native library is there"
+        : native.isToBeCompiled
+          ? "native kernels are not compiled yet: the first engine starts that in the background, for the next start"
+          : native.reason;
   return { name: chosen.info.name, description: chosen.info.description, why };
 }
 

@@ -7,6 +7,7 @@ import { CLUSTER_OPTIONS, REPLICA_OPTIONS, ROUTER_OPTIONS } from "../config/clus
 import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { defaultText, envOf, flagOf, type OptionRow, type OptionTable } from "../config/options.js";
 import { SERVER_OPTIONS } from "../config/server-config.js";
+import { VARIABLES } from "../config/variables.js";
 import { ERRORS, type ErrorKind } from "../core/errors.js";
 import { SAMPLING, type SamplingParam } from "../core/sampling.js";
 import { knownArchitectures } from "../models/registry.js";
@@ -53,9 +54,10 @@ export function configurationPage(tables: readonly { title: string; table: Optio
   const lines = [
     "# Configuration",
     "",
-    "Generated from the option tables in `src/config/` by `node scripts/make-docs.mjs`. A value comes from, the last one winning:",
-    "the default, the config file, the environment, the command line or the program. In programs and config files an option has the name in the first",
-    "column; the command line and the environment spell it as shown.",
+    "Generated from the tables in `src/config/` by `node scripts/make-docs.mjs`. On the command line flags override environment variables,",
+    "which override the config file (`--config FILE`), which overrides defaults. In a program only the options that you pass count: `createEngine` and",
+    "`createServer` do not read the environment. In programs and config files an option has the name in the first column; the command line and the",
+    "environment spell it as shown.",
   ];
   for (const { title, table } of tables) {
     lines.push(
@@ -70,6 +72,8 @@ export function configurationPage(tables: readonly { title: string; table: Optio
       lines.push(`| \`${key}\` | \`${flagOf(key)}\` | \`${envOf(key)}\` | ${rest}`);
     }
   }
+  lines.push("", "## Environment alone", "", "Of the process, programs too.", "", "| variable | |", "|---|---|");
+  for (const [name, help] of Object.entries(VARIABLES)) lines.push(`| \`${name}\` | ${cell(help)} |`);
   return `${lines.join("\n")}\n`;
 }
 

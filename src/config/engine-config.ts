@@ -8,8 +8,7 @@ export interface EngineConfig {
   /** Model folder, .gguf file or hub id ORG/NAME. Default: the bundled pagoda-stories-16m. */
   readonly model: string;
   /**
-   * Device to run on; auto is cuda if there is a usable GPU, else cpu if there is a native library or a compiler, else wasm.
-   * Default: auto.
+   * Device to run on; auto is cuda if there is a usable GPU, else cpu if there is a native library, else wasm. Default: auto.
    */
   readonly device: "auto" | "cuda" | `cuda:${number}` | "cpu" | "wasm" | "reference" | "null";
   /** Fraction of the GPU's memory that the engine may use; several engines may share a GPU. Default: 0.9. */
@@ -93,7 +92,7 @@ export const ENGINE_OPTIONS = {
     choices: ["auto", "cuda", "cuda:N", "cpu", "wasm", "reference", "null"],
     pattern: /^(auto|cuda|cuda:\d{1,2}|cpu|wasm|reference|null)$/,
     default: "auto",
-    help: "device to run on; auto is cuda if there is a usable GPU, else cpu if there is a native library or a compiler, else wasm",
+    help: "device to run on; auto is cuda if there is a usable GPU, else cpu if there is a native library, else wasm",
   },
   gpuMemory: {
     type: "number",

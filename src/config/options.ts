@@ -3,6 +3,7 @@
 
 import { ConfigError } from "../core/errors.js";
 import { suggest } from "../core/suggest.js";
+import { VARIABLES } from "./variables.js";
 
 export type OptionValue = string | number | boolean | readonly string[] | null;
 
@@ -23,14 +24,6 @@ export interface OptionRow {
 }
 
 export type OptionTable = Readonly<Record<string, OptionRow>>;
-
-/** Read elsewhere than in option tables: by the build, by tests. */
-const OTHER_VARIABLES: readonly string[] = [
-  "PAGODA_CUDA_DRIVER",
-  "PAGODA_NVRTC",
-  "PAGODA_CUBLASLT",
-  "PAGODA_CUDA_SERIAL",
-];
 
 /** pageSize -> --page-size */
 export function flagOf(key: string): string {
@@ -84,7 +77,7 @@ export function fromEnvironment(table: OptionTable, env: NodeJS.ProcessEnv): Rec
 
 /** Refuses variables that look like options and are none: a misspelt PAGODA_API_KEY would leave the server open. */
 export function refuseUnknownVariables(table: OptionTable, env: NodeJS.ProcessEnv): void {
-  const known = new Set([...Object.keys(table).map(envOf), ...OTHER_VARIABLES]);
+  const known = new Set([...Object.keys(table).map(envOf), ...Object.keys(VARIABLES)]);
   for (const name of Object.keys(env)) {
     if (name.startsWith("PAGODA_") && !known.has(name))
       throw new ConfigError("unknown_option", { param: name, known: suggest(name, [...known]) });

@@ -4,7 +4,17 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -19,9 +29,11 @@ after(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
-function makePackage(): string {
+/** The repository, or what npm installs of it: without src. */
+function makePackage(isRepository = true): string {
   const root = mkdtempSync(join(tmpdir(), "pagoda-build-"));
   folders.push(root);
+  if (isRepository) mkdirSync(join(root, "src"));
   mkdirSync(join(root, "native/cpu/src/kernels"), { recursive: true });
   cpSync(join(scripts, "build-native.mjs"), join(root, "scripts/build-native.mjs"));
   cpSync(join(scripts, "native"), join(root, "scripts/native"), { recursive: true });
@@ -120,18 +132,46 @@ test("a lock whose process id belongs to a later process is stale", { skip: need
   assert.equal((await startBuild(root).ended).code, 0);
 });
 
-test("where the package cannot be written, the library is built in the user's cache folder", {
+test("an installed package's library is built in the user's cache folder, once for all projects", {
   skip: needsCompiler,
 }, async () => {
-  const root = makePackage();
-  writeFileSync(join(root, "build"), "a file where the folder should be");
-  const find = () => startBuild(root, {}, "--find").ended;
-  assert.deepEqual(await find(), { code: 0, path: "", said: "" });
+  const root = makePackage(false);
   const { path } = await startBuild(root).ended;
   assert.ok(path.startsWith(join(root, "cache/pagoda/native-")), path);
   assert.ok(readFileSync(path).length > 0);
-  assert.deepEqual(await find(), { code: 0, path, said: "" });
-  assert.equal((await startBuild(root).ended).path, path);
+  assert.equal(existsSync(join(path, "../objects")), false);
+  const other = await startBuild(makePackage(false), { XDG_CACHE_HOME: join(root, "cache") }).ended;
+  assert.deepEqual([other.path, other.said], [path, ""]);
+  writeFileSync(join(root, "native/cpu/src/one.cpp"), 'extern "C" int one() { return 2; }\n');
+  assert.notEqual((await startBuild(root).ended).path, path);
+});
+
+test("where the repository cannot be written, too", { skip: needsCompiler }, async () => {
+  const root = makePackage();
+  writeFileSync(join(root, "build"), "a file where the folder should be");
+  const { path } = await startBuild(root).ended;
+  assert.ok(path.startsWith(join(root, "cache/pagoda/native-")), path);
+});
+
+test("a build in the background leaves building to the one that began, and says where it failed", {
+  skip: needsCompiler,
+}, async () => {
+  const root = makePackage(false);
+  const slow = makeSlowCompiler(root);
+  const first = startBuild(root, { CXX: slow.path }, "--background");
+  await until(() => existsSync(slow.hasBegun));
+  const second = await startBuild(root, { CXX: slow.path }, "--background").ended;
+  assert.deepEqual([second.code, second.path, second.said], [0, "", ""]);
+  writeFileSync(slow.go, "");
+  const { path } = await first.ended;
+  assert.equal(existsSync(path), true);
+  writeFileSync(join(root, "native/cpu/src/one.cpp"), "this is no C++\n");
+  assert.equal((await startBuild(root, {}, "--background").ended).path, "");
+  const failed = () =>
+    readdirSync(join(root, "cache/pagoda")).filter((name) => existsSync(join(root, "cache/pagoda", name, "failed")));
+  assert.equal(failed().length, 1);
+  writeFileSync(join(root, "native/cpu/src/one.cpp"), 'extern "C" int one() { return 1; }\n');
+  assert.notEqual((await startBuild(root).ended).path, "");
 });
 
 test("two processes at once: one builds, the other waits for it and says so", { skip: needsCompiler }, async () => {

@@ -17,6 +17,17 @@ export function buildLibrary(script: string): Promise<string> {
   });
 }
 
+/** Begins a build that goes on when this process ends, at the lowest priority. Nothing of it is heard here. */
+export function buildBehind(script: string): void {
+  const child = spawn(process.execPath, [script, "--background"], {
+    detached: true,
+    stdio: "ignore",
+    windowsHide: true,
+  });
+  child.on("error", () => undefined); // no more processes to be had: this one runs without
+  child.unref();
+}
+
 /**
  * Files and terminals. To begin a process with a pipe of ours clears the pipe's O_NONBLOCK, for us too: from then on a log whose reader
  * takes nothing would hold up the whole process.

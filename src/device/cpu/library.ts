@@ -1,13 +1,13 @@
-// Finds the native library: a package made for this system, else what was compiled here, else compiles it now.
+// Finds the native library: a package made for this system, else what was compiled in the repository or in the user's cache folder. Where
+// there is none an engine runs on WebAssembly at once, and the library is compiled in the background for the next start.
 
-import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { errorFor } from "../../core/errors.js";
 import type { NativeLibrary } from "./abi.js";
-import { buildLibrary } from "./build-library.js";
+import { buildBehind, buildLibrary } from "./build-library.js";
 import { openLibrary } from "./koffi-abi.js";
 
 /** The package's root: this file is dist/src/device/cpu/library.js in it. */
@@ -53,24 +53,53 @@ export function loadLibrary(): NativeLibrary {
 
 /** Makes sure that loadLibrary() has one, compiling it in a process of its own where there is none. Says on stderr what it does. */
 export async function ensureLibrary(): Promise<void> {
-  if (!isAbsent()) return;
+  if (await findLibrary()) return;
   if (unusable !== null) process.stderr.write(`pagoda: ${unusable}\n`);
   const path = await buildLibrary(BUILD_SCRIPT);
   if (path !== "") open(path, "compiled here");
   else if (existsSync(BUILT)) open(BUILT, OUTDATED);
 }
 
-/** What ensureLibrary() would take without compiling: what an earlier start left, in the user's cache folder too. Says nothing. */
-export function findLibrary(hasCompiler: boolean): void {
-  if (!isAbsent()) return;
-  const path = spawnSync(process.execPath, [BUILD_SCRIPT, "--find"], { encoding: "utf8" }).stdout.trim();
-  if (path !== "") open(path, "compiled here");
-  else if (!hasCompiler && existsSync(BUILT)) open(BUILT, OUTDATED);
+/** Whether loadLibrary() has one, compiled before and in the user's cache folder too. Compiles nothing. */
+export async function findLibrary(): Promise<boolean> {
+  if (opened !== null || openPrebuilt() !== null) return true;
+  if (isCurrent()) return true;
+  const { folder, compiler } = await ofScripts();
+  const path = join(folder, FILE);
+  if (existsSync(path)) open(path, "compiled before, in the user's cache folder");
+  else if (compiler() === null && existsSync(BUILT)) open(BUILT, OUTDATED);
+  return opened !== null;
 }
 
-/** Whether ensureLibrary() would compile one. */
-export function isAbsent(): boolean {
-  return opened === null && openPrebuilt() === null && !isCurrent();
+export type BackgroundBuild = "started" | "off" | "no-compiler" | "failed";
+
+/** Compiles the library for the next start, in a process that outlives this one. */
+export async function compileForNextStart(): Promise<BackgroundBuild> {
+  const state = await buildState();
+  if (state !== "started") return state;
+  buildBehind(BUILD_SCRIPT);
+  return state;
+}
+
+/** What compileForNextStart() would say. */
+export async function buildState(): Promise<BackgroundBuild> {
+  const { folder, failed, compiler } = await ofScripts();
+  if (process.env.PAGODA_COMPILE === "0") return "off";
+  if (compiler() === null) return "no-compiler";
+  return existsSync(join(folder, failed)) ? "failed" : "started";
+}
+
+/** What the build scripts say of this machine; they are part of the package and not compiled. */
+async function ofScripts(): Promise<{ folder: string; failed: string; compiler: () => string | null }> {
+  const load = (name: string) => import(pathToFileURL(join(ROOT, "scripts", "native", name)).href);
+  const { cachedFolder, COMPILERS, findCompiler } = await load("compile.mjs");
+  const { FAILED } = await load("place.mjs");
+  const target = { arch: process.arch, platform: process.platform, kind: "library", twin: false };
+  return {
+    folder: cachedFolder(target) as string,
+    failed: FAILED as string,
+    compiler: () => (findCompiler(COMPILERS)?.version as string | undefined) ?? null,
+  };
 }
 
 function open(path: string, why: string): NativeLibrary {

@@ -27,7 +27,10 @@ export async function openDevice(config: DeviceConfig): Promise<Device> {
   }
 }
 
-/** cuda, else cpu, else wasm, else reference. A machine without a GPU is nothing to speak of; everything else gets one line. */
+/**
+ * cuda, else cpu, else wasm, else reference. A machine without a GPU is nothing to speak of; everything else gets one line. Nobody waits for a
+ * compiler: without a native library it is wasm, and the library is there at the next start.
+ */
 async function openBest(config: DeviceConfig): Promise<Device> {
   try {
     return await openCuda(config, 0);
@@ -35,7 +38,8 @@ async function openBest(config: DeviceConfig): Promise<Device> {
     if (mayHaveGpu()) process.stderr.write(`pagoda: ${(error as Error).message} Using the cpu device.\n`);
   }
   try {
-    return await openCpu(config.threads);
+    const native = await openFoundCpu(config.threads);
+    if (native !== null) return native;
   } catch (error) {
     process.stderr.write(`pagoda: ${(error as Error).message} Using the wasm device.\n`);
   }
@@ -78,6 +82,24 @@ async function openCpu(threads: number): Promise<Device> {
   await ensureLibrary();
   const { CpuDevice } = await import("../../device/cpu/cpu-device.js");
   return new CpuDevice(threads > 0 ? { threads } : {});
+}
+
+/** Null where the library is not compiled yet. */
+async function openFoundCpu(threads: number): Promise<Device | null> {
+  const { BUILD_COMMAND, compileForNextStart, findLibrary, unusablePackage } = await import(
+    "../../device/cpu/library.js"
+  );
+  if (await findLibrary()) return openCpu(threads);
+  const why = {
+    started: "the native library is compiled in the background and serves from the next start on",
+    off: "there is no native library, and PAGODA_COMPILE is 0",
+    "no-compiler": "there is no native library, and no C++ compiler",
+    failed: `the native library could not be compiled; ${BUILD_COMMAND} says why`,
+  }[await compileForNextStart()];
+  const unusable = unusablePackage();
+  if (unusable !== null) process.stderr.write(`pagoda: ${unusable}\n`);
+  process.stderr.write(`pagoda: running on WebAssembly: ${why}\n`);
+  return null;
 }
 
 async function openWasm(threads: number): Promise<Device> {

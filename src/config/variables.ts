@@ -1,0 +1,14 @@
+// Environment variables that are no options: read where they are named, by the device or the build, and left alone by `pagoda serve`.
+
+export const VARIABLES = {
+  PAGODA_COMPILE: "`0`: no native library is compiled in the background where there is none",
+  PAGODA_CPU_ISA: "instruction set of the cpu device, such as `avx2`; default: the best one of this processor",
+  PAGODA_PIN_THREADS: "`1`: every thread of the cpu device stays on a processor of its own (Linux)",
+  PAGODA_CUDA_DRIVER: "path of libcuda, where the loader does not find it",
+  PAGODA_NVRTC: "path of libnvrtc, where the loader does not find it",
+  PAGODA_CUBLASLT: "`on`, or the path of libcublasLt: products of more than 32 tokens may be its",
+  PAGODA_CUDA_ARCH: "`sm_80`, `sm_86`: the kernels of such a GPU on a later one (for tests)",
+  PAGODA_CUDA_SERIAL: "set: each kernel waits for the end of the one ahead (for measurements)",
+  PAGODA_CUDA_CHECK: "set: launches of known steps are written all the same and compared (for tests)",
+  PAGODA_CUDA_TRACE: "set: kernels write when they began, waited and ended (for measurements)",
+} as const;

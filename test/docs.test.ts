@@ -1,0 +1,84 @@
+// What the pages for users name exists: environment variables, commands and their flags.
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { COMMANDS } from "../src/cli/commands.js";
+import { CLUSTER_OPTIONS, REPLICA_OPTIONS, ROUTER_OPTIONS } from "../src/config/cluster-config.js";
+import { ENGINE_OPTIONS } from "../src/config/engine-config.js";
+import { envOf, flagOf, refuseUnknownVariables } from "../src/config/options.js";
+import { SERVER_OPTIONS } from "../src/config/server-config.js";
+import { VARIABLES } from "../src/config/variables.js";
+
+const guides = readdirSync("docs/guides").map((name) => join("docs/guides", name));
+const pages = [...readdirSync("docs").map((name) => join("docs", name)), ...guides, "README.md", "SECURITY.md"]
+  .filter((path) => path.endsWith(".md"))
+  .map((path) => ({ path, text: readFileSync(path, "utf8") }));
+
+const OPTION_VARIABLES = [ENGINE_OPTIONS, SERVER_OPTIONS, CLUSTER_OPTIONS, REPLICA_OPTIONS, ROUTER_OPTIONS]
+  .flatMap((table) => Object.keys(table))
+  .map(envOf);
+/** Read by the tests alone. */
+const OF_TESTS = ["PAGODA_CHROMIUM", "PAGODA_LONG_TESTS"];
+
+test("every variable that a page names exists, and every one that is read is on a page", () => {
+  const known = new Set([...OPTION_VARIABLES, ...Object.keys(VARIABLES), ...OF_TESTS, "PAGODA_CONFIG", "PAGODA_URL"]);
+  const named = pages.flatMap(({ path, text }) =>
+    [...text.matchAll(/PAGODA_[A-Z_]*[A-Z]/g)].map(([name]) => ({ path, name })),
+  );
+  assert.deepEqual(
+    named.filter(({ name }) => !known.has(name)),
+    [],
+  );
+  const sources = readdirSync("src", { recursive: true, encoding: "utf8" }).filter((name) =>
+    /(?<!\.test)\.ts$/.test(name),
+  );
+  const read = sources.flatMap((name) =>
+    [...readFileSync(join("src", name), "utf8").matchAll(/env\.(PAGODA_[A-Z_]+)/g)].map(([, variable]) => variable!),
+  );
+  const onPage = new Set(named.map(({ name }) => name));
+  assert.deepEqual(
+    read.filter((name) => !onPage.has(name)),
+    [],
+  );
+});
+
+test("no variable of the pages stops a server", () => {
+  const env = Object.fromEntries([...Object.keys(VARIABLES), ...OPTION_VARIABLES].map((name) => [name, "1"]));
+  const all = { ...ENGINE_OPTIONS, ...SERVER_OPTIONS, ...CLUSTER_OPTIONS, ...REPLICA_OPTIONS, ...ROUTER_OPTIONS };
+  refuseUnknownVariables(all, env);
+  assert.throws(() => refuseUnknownVariables(all, { PAGODA_PIN_THREAD: "1" }), { code: "unknown_option" });
+});
+
+test("every command line of a page has a command and flags that exist", async () => {
+  const wrong: string[] = [];
+  let numFlags = 0;
+  for (const { path, text } of pages) {
+    const code = [...text.matchAll(/```(?:sh|bash|console)\n([\s\S]*?)```|`([^`\n]+)`/g)].map(
+      ([, block, inline]) => block ?? inline!,
+    );
+    const lines = code.flatMap((part) => part.replaceAll("\\\n", " ").split("\n"));
+    for (const line of lines) {
+      const [, name, rest] = /(?:^|\s)(?:pagoda|bin\/pagoda\.js) ([a-z]+)\b([^|#]*)/.exec(line) ?? [];
+      if (name === undefined) continue;
+      const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]! : undefined;
+      if (command === undefined) {
+        wrong.push(`${path}: pagoda ${name}`);
+        continue;
+      }
+      const table = await command.options();
+      const flags = new Set([
+        "--help",
+        "--",
+        ...Object.keys(table).flatMap((key) => [flagOf(key), flagOf(key).replace("--", "--no-")]),
+      ]);
+      for (const [flag] of rest!.matchAll(/(?<=\s)--[a-z-]*/g)) {
+        numFlags++;
+        if (!flags.has(flag)) wrong.push(`${path}: ${name} ${flag}`);
+      }
+    }
+  }
+  assert.ok(numFlags > 20, `${numFlags} flags`);
+  assert.deepEqual(wrong, []);
+});
