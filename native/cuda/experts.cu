@@ -128,7 +128,7 @@ struct GatherPairsArgs {
 };
 // The inputs of the listed pairs, as f32 rows or as a strip operand (zeros at padded places and columns).
 KERNEL(256, gather_pairs, GatherPairsArgs) {
-  const int place = blockIdx.y, k = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
+  const int place = blockIdx.x, k = 2 * (blockIdx.y * blockDim.x + threadIdx.x);
   if (k >= a.paddedCols || place >= a.range[a.numExperts]) return;
   const int pair = a.pairOf[place];
   const float* x = pair < 0 ? nullptr : a.x + (i64)(pair / a.topK) * a.xStride;
@@ -147,7 +147,7 @@ struct ExpertGateArgs {
 };
 // activation 7 is gpt-oss's; others are codes of `activate`.
 KERNEL(256, expert_gate, ExpertGateArgs) {
-  const int place = blockIdx.y, k = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
+  const int place = blockIdx.x, k = 2 * (blockIdx.y * blockDim.x + threadIdx.x);
   if (k >= a.paddedInner || place >= a.range[a.numExperts]) return;
   const float* row = a.gateUp + place * a.gateUpStride;
   auto value = [&](int c) -> float {
@@ -167,7 +167,7 @@ struct CombineArgs {
   i64 outStride, yStride; int topK, cols;
 };
 KERNEL(256, combine_experts, CombineArgs) {
-  const int t = blockIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
+  const int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
   if (c >= a.cols) return;
   float sum = 0.f;
   for (int i = 0; i < a.topK; i++) {

@@ -1,45 +1,79 @@
-// Recurrent layers: short convolutions, decay gates, linear attention with decay. Tokens are taken one by one in one order, so that
-// every cut of a sequence gives the same bits. A row's state is the numbers from `offset` on of the slot the batch gives it; a row
+// Recurrent layers: short convolutions, decay gates, linear attention with decay. A token's arithmetic depends on its sequence alone, so
+// that every cut of a sequence gives the same bits. A row's state is the numbers from `offset` on of the slot the batch gives it; a row
 // that begins its sequence starts from zeros whatever the slot holds.
 #include "common.cuh"
-
-#define MAX_TAPS 16
 
 struct ConvArgs {
   float* out; const float* x; const float* weight; const float* bias; float* states;
   const int* stateOf; const int* positions; const int* qoIndptr;
   i64 outStride, xStride, weightStride, slotStride, offset;
-  int cols, taps, activation, pad;
+  int cols, taps, activation, n, rows, perBlock;  // perBlock: tokens of a block
 };
-// A thread per (row, column); the window of inputs stays in registers over the row's tokens.
-KERNEL(256, short_conv, ConvArgs) {
-  const int row = blockIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x, taps = a.taps;
-  const int first = a.qoIndptr[row], end = a.qoIndptr[row + 1];
-  if (c >= a.cols || first >= end) return;
-  float* state = a.states + (i64)a.stateOf[row] * a.slotStride + a.offset + c;
-  const bool begins = a.positions[first] == 0;
-  float window[MAX_TAPS], weight[MAX_TAPS];
+// A thread has one column of `perBlock` neighbouring tokens, whatever rows they are of: of most, all inputs are tokens of the batch. A
+// row's first taps - 1 tokens also read its state; all of them are taken by the block that has the first one, which writes the new state
+// once it has read the old one. MOST: of taps.
+template <int MOST>
+__device__ __forceinline__ void short_conv(const ConvArgs& a) {
+  const int c = blockIdx.y * blockDim.x + threadIdx.x, taps = a.taps, t0 = blockIdx.x * a.perBlock, last = min(t0 + a.perBlock, a.n);
+  if (c >= a.cols) return;
+  float weight[MOST];
 #pragma unroll
-  for (int j = 0; j < MAX_TAPS; j++) {
-    window[j] = j < taps - 1 && !begins ? state[(i64)j * a.cols] : 0.f;
-    weight[j] = j < taps ? a.weight[j * a.weightStride + c] : 0.f;
-  }
+  for (int j = 0; j < MOST; j++) weight[j] = j < taps ? a.weight[j * a.weightStride + c] : 0.f;
   const float bias = a.bias == nullptr ? 0.f : a.bias[c];
-  for (int t = first; t < end; t++) {
-    const float input = a.x[t * a.xStride + c];
+  auto put = [&](int t, const float* inputs) {
     float sum = bias;
 #pragma unroll
-    for (int j = 0; j < MAX_TAPS; j++) {
-      if (j == taps - 1) window[j] = input;
-      if (j < taps) sum = fmaf(weight[j], window[j], sum);
-    }
+    for (int j = 0; j < MOST; j++) if (j < taps) sum = fmaf(weight[j], inputs[j], sum);
     a.out[t * a.outStride + c] = activate(a.activation, sum);
-#pragma unroll
-    for (int j = 0; j + 1 < MAX_TAPS; j++) window[j] = window[j + 1];
+  };
+  int row = 0;  // of token t0: the last one that begins at it or before
+  for (int end = a.rows; row + 1 < end;) {
+    const int middle = (row + end) >> 1;
+    if (a.qoIndptr[middle] <= t0) row = middle;
+    else end = middle;
   }
+  for (int t = t0; t < last;) {
+    while (a.qoIndptr[row + 1] <= t) row++;  // rows without tokens
+    const int first = a.qoIndptr[row], end = a.qoIndptr[row + 1];
+    float inputs[MOST];
+    if (t == first) {
+      float* state = a.states + (i64)a.stateOf[row] * a.slotStride + a.offset + c;
+      const bool begins = a.positions[first] == 0;
 #pragma unroll
-  for (int j = 0; j < MAX_TAPS; j++) if (j < taps - 1) state[(i64)j * a.cols] = window[j];
+      for (int j = 0; j < MOST; j++) inputs[j] = j < taps - 1 && !begins ? state[(i64)j * a.cols] : 0.f;
+      float kept[MOST];  // the last taps - 1 inputs, of which a short row has some from before
+#pragma unroll
+      for (int j = 0; j < MOST; j++) {
+        const int from = end - first + j - (taps - 1);  // counted from the row's first token
+        float v = 0.f;
+        if (j < taps - 1 && from >= 0) v = a.x[(first + from) * a.xStride + c];
+#pragma unroll
+        for (int i = 0; i < MOST; i++) if (from < 0 && i == from + taps - 1) v = inputs[i];
+        kept[j] = v;
+      }
+      const int stop = min(end, first + max(taps - 1, 1));
+      for (; t < stop; t++) {
+        const float input = a.x[t * a.xStride + c];
+#pragma unroll
+        for (int j = 0; j < MOST; j++) if (j == taps - 1) inputs[j] = input;
+        put(t, inputs);
+#pragma unroll
+        for (int j = 0; j + 1 < MOST; j++) inputs[j] = inputs[j + 1];
+      }
+#pragma unroll
+      for (int j = 0; j < MOST; j++) if (j < taps - 1) state[(i64)j * a.cols] = kept[j];
+      continue;
+    }
+    if (t - first >= taps - 1) {
+#pragma unroll
+      for (int j = 0; j < MOST; j++) if (j < taps) inputs[j] = a.x[(t - taps + 1 + j) * a.xStride + c];
+      put(t, inputs);
+    }
+    t++;
+  }
 }
+KERNEL(256, short_conv_4, ConvArgs) { short_conv<4>(a); }
+KERNEL(256, short_conv_16, ConvArgs) { short_conv<16>(a); }
 
 struct GateArgs {
   float* decay; float* step; const float* x; const float* bias; const float* rate;
@@ -47,7 +81,7 @@ struct GateArgs {
   int heads; float least, most; int pad;
 };
 KERNEL(256, decay_gates, GateArgs) {
-  const int t = blockIdx.y, h = blockIdx.x * blockDim.x + threadIdx.x;
+  const int t = blockIdx.x, h = blockIdx.y * blockDim.x + threadIdx.x;
   if (h >= a.heads) return;
   const float raised = a.x[t * a.xStride + h] + a.bias[h];
   const float softplus = raised > 20.f ? raised : log1pf(expf(raised));
@@ -63,37 +97,105 @@ struct LinearArgs {
   int numHeads, numKeyHeads, keyDim, valueDim, isDelta, pad;
 };
 
-#define MAX_KEY_DIM 512
+#define GROUP 8    // lanes that share a column of the state, and tokens that come together
+#define COLUMNS 32  // of a block
 
-// A block per (row, head), a thread per value column; column c of the state [keyDim, valueDim] is read and written by thread c alone.
-// Bound by L1 and L2, where the state stays over a row's tokens.
-KERNEL(1024, linear_attention, LinearArgs) {
-  __shared__ float keys[MAX_KEY_DIM], queries[MAX_KEY_DIM];
-  const int row = blockIdx.x, h = blockIdx.y, c = threadIdx.x, K = a.keyDim, V = a.valueDim;
+// The state [keyDim, valueDim] of a head stays in registers over a row's tokens: a block has COLUMNS of its columns (blockIdx.z), a group of
+// GROUP lanes one column, a lane every GROUP-th quad of its keys, 4 * QUADS numbers. Both products of a token, S^T k and S^T q, are made
+// of the state before it, so that their sums run side by side:
+//   u = r (v - g S^T k);  out = g S^T q + (k . q) u + skip v;  S = g S + k u^T
+// Bound by the chain of one token after the other, about 200 clocks each; of single tokens by reading and writing the states.
+template <int QUADS>
+__device__ __forceinline__ void linear_attention(const LinearArgs& a) {
+  constexpr int KEYS = 4 * GROUP * QUADS, THREADS = COLUMNS * GROUP, AHEAD = GROUP * KEYS / THREADS;
+  constexpr int BUFFERS = QUADS > 8 ? 1 : 2;  // in turns, as far as a block's own shared memory goes
+  __shared__ Quad keys[BUFFERS][GROUP][KEYS / 4], queries[BUFFERS][GROUP][KEYS / 4];
+  const int row = blockIdx.x, h = blockIdx.y, K = a.keyDim, V = a.valueDim;
+  const int lane = threadIdx.x & 31, l = lane % GROUP, c = blockIdx.z * COLUMNS + threadIdx.x / GROUP;
   const int first = a.qoIndptr[row], end = a.qoIndptr[row + 1];
   if (first >= end) return;
-  float* S = a.states + (i64)a.stateOf[row] * a.slotStride + a.offset + (i64)h * K * V + c;
-  if (c < V && a.positions[first] == 0) for (int i = 0; i < K; i++) S[(i64)i * V] = 0.f;
+  float* const state = a.states + (i64)a.stateOf[row] * a.slotStride + a.offset + (i64)h * K * V + c;
+  const bool begins = a.positions[first] == 0, isMine = c < V;
   const int keyHead = h / (a.numHeads / a.numKeyHeads) * K;
   const float skip = a.skip == nullptr ? 0.f : a.skip[h];
-  for (int t = first; t < end; t++) {
-    __syncthreads();
-    for (int i = threadIdx.x; i < K; i += blockDim.x) {
-      keys[i] = a.k[t * a.kStride + keyHead + i];
-      queries[i] = a.q[t * a.qStride + keyHead + i];
+  auto key_of = [&](int i, int j) { return 4 * (i * GROUP + l) + j; };
+  float S[QUADS][4];
+#pragma unroll
+  for (int i = 0; i < QUADS; i++)
+#pragma unroll
+    for (int j = 0; j < 4; j++) S[i][j] = isMine && !begins && key_of(i, j) < K ? state[(i64)key_of(i, j) * V] : 0.f;
+
+  // What the next GROUP tokens need comes while these are computed: keys and queries of the head for all, and lane l's own token's numbers.
+  float k[AHEAD], q[AHEAD], value, g, r;
+  auto ask = [&](int t0) {
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+      const int at = threadIdx.x + i * THREADS, t = t0 + at / KEYS, key = at % KEYS;
+      const bool isThere = t < end && key < K;
+      k[i] = isThere ? a.k[t * a.kStride + keyHead + key] : 0.f;
+      q[i] = isThere ? a.q[t * a.qStride + keyHead + key] : 0.f;
     }
-    __syncthreads();
-    if (c >= V) continue;
-    const float g = a.decay[t * a.decayStride + h], r = a.rate[t * a.rateStride + h], value = a.v[t * a.vStride + h * V + c];
-    float known = 0.f;
-    if (a.isDelta) for (int i = 0; i < K; i++) known = fmaf(S[(i64)i * V], keys[i], known);
-    const float u = r * (value - g * known);
-    float sum = 0.f;
-    for (int i = 0; i < K; i++) {
-      const float s = fmaf(g, S[(i64)i * V], keys[i] * u);
-      S[(i64)i * V] = s;
-      sum = fmaf(s, queries[i], sum);
+    const int t = t0 + l;
+    value = t < end && isMine ? a.v[t * a.vStride + (i64)h * V + c] : 0.f;
+    g = t < end ? a.decay[t * a.decayStride + h] : 0.f;
+    r = t < end ? a.rate[t * a.rateStride + h] : 0.f;
+  };
+  auto group_sum = [](float v) {
+#pragma unroll
+    for (int d = 1; d < GROUP; d <<= 1) v = __fadd_rn(v, __shfl_xor_sync(0xffffffffu, v, d));
+    return v;
+  };
+  ask(first);
+  int buffer = 0;
+  for (int t0 = first; t0 < end; t0 += GROUP, buffer = (buffer + 1) % BUFFERS) {
+    if (BUFFERS == 1) __syncthreads();
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+      const int at = threadIdx.x + i * THREADS;
+      ((float*)keys[buffer])[at] = k[i];
+      ((float*)queries[buffer])[at] = q[i];
     }
-    a.out[t * a.outStride + h * V + c] = fmaf(skip, value, sum);
+    const float values = value, decays = g, rates = r;
+    __syncthreads();
+    if (t0 + GROUP < end) ask(t0 + GROUP);
+    float result = 0.f;
+    const int count = min(GROUP, end - t0);
+#pragma unroll 1
+    for (int s = 0; s < count; s++) {
+      const int from = (lane & ~(GROUP - 1)) | s;
+      const float v = __shfl_sync(0xffffffffu, values, from), decay = __shfl_sync(0xffffffffu, decays, from), rate = __shfl_sync(0xffffffffu, rates, from);
+      Quad kk[QUADS];
+      float known[4] = {0.f, 0.f, 0.f, 0.f}, seen[4] = {0.f, 0.f, 0.f, 0.f}, dots[4] = {0.f, 0.f, 0.f, 0.f};
+#pragma unroll
+      for (int i = 0; i < QUADS; i++) {
+        kk[i] = keys[buffer][s][i * GROUP + l];
+        const Quad qq = queries[buffer][s][i * GROUP + l];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          known[j] = fmaf(S[i][j], kk[i].v[j], known[j]);
+          seen[j] = fmaf(S[i][j], qq.v[j], seen[j]);
+          dots[j] = fmaf(kk[i].v[j], qq.v[j], dots[j]);
+        }
+      }
+      auto quad_sum = [](const float* v) { return __fadd_rn(__fadd_rn(v[0], v[1]), __fadd_rn(v[2], v[3])); };
+      const float stored = group_sum(quad_sum(known)), read = group_sum(quad_sum(seen)), dot = group_sum(quad_sum(dots));
+      const float u = __fmul_rn(rate, a.isDelta ? fmaf(-decay, stored, v) : v);
+#pragma unroll
+      for (int i = 0; i < QUADS; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) S[i][j] = fmaf(kk[i].v[j], u, __fmul_rn(decay, S[i][j]));
+      const float sum = fmaf(skip, v, fmaf(dot, u, __fmul_rn(decay, read)));
+      if (l == s) result = sum;
+    }
+    if (l < count && isMine) a.out[(t0 + l) * a.outStride + (i64)h * V + c] = result;
   }
+  if (!isMine) return;
+#pragma unroll
+  for (int i = 0; i < QUADS; i++)
+#pragma unroll
+    for (int j = 0; j < 4; j++) if (key_of(i, j) < K) state[(i64)key_of(i, j) * V] = S[i][j];
 }
+
+#define LINEAR_ATTENTION(QUADS) \
+  KERNEL(COLUMNS * GROUP, linear_attention_##QUADS, LinearArgs) { linear_attention<QUADS>(a); }
+LINEAR_ATTENTION(1) LINEAR_ATTENTION(2) LINEAR_ATTENTION(4) LINEAR_ATTENTION(8) LINEAR_ATTENTION(16)

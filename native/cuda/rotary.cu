@@ -15,7 +15,7 @@ struct RotaryTableArgs {
   float* cos; float* sin; const int* positions; const float* invFreq; int half; float scale;
 };
 KERNEL(256, rotary_table, RotaryTableArgs) {
-  int t = blockIdx.y, i = blockIdx.x * blockDim.x + threadIdx.x;
+  int t = blockIdx.x, i = blockIdx.y * blockDim.x + threadIdx.x;
   if (i >= a.half) return;
   float angle = __fmul_rn((float)a.positions[t], a.invFreq[i]);
   double s, c;
@@ -29,7 +29,7 @@ struct RotaryArgs {
   int heads, headDim, offset, half, interleaved, pad;
 };
 KERNEL(256, rotary, RotaryArgs) {
-  int t = blockIdx.y, at = blockIdx.x * blockDim.x + threadIdx.x;
+  int t = blockIdx.x, at = blockIdx.y * blockDim.x + threadIdx.x;
   if (at >= a.heads * a.half) return;
   int h = at / a.half, i = at % a.half;
   float* x = a.x + t * a.xStride + h * a.headDim + a.offset;
@@ -54,7 +54,7 @@ __device__ __forceinline__ void put_kv(void* pool, i64 at, float v, int dtype) {
 // A warp per (token, head): heads of q first, then those of k, then those of v.
 template <bool IS_FP8>
 __device__ __forceinline__ void rotary_append_to(const AppendArgs& a) {
-  const int warp = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31, t = blockIdx.y;
+  const int warp = (blockIdx.y * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31, t = blockIdx.x;
   const int H = a.numHeads, K = a.numKvHeads;
   if (warp >= (a.v == nullptr ? H + K : H + 2 * K)) return;  // no v: a latent pool, whose values lie in its keys
   if (warp < H) {

@@ -153,7 +153,7 @@ KERNEL(256, group_norm, GroupNormArgs) {
   }
 }
 
-// Elementwise over [n, cols]: blockIdx.y is the row.
+// Elementwise over [n, cols]: blockIdx.x is the row, of which a grid has more than of anything else.
 struct MapArgs {
   float* out; const float* x; const float* y;
   Operand operand;
@@ -161,7 +161,7 @@ struct MapArgs {
   int cols; int kind; float factor; int pad;
 };
 #define FOR_COLUMN                                                        \
-  const int t = blockIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;   \
+  const int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;   \
   if (c >= a.cols) return;                                               \
   float* out = a.out + t * a.outStride + c;                              \
   const float x = a.x[t * a.xStride + c];
@@ -181,7 +181,7 @@ struct PositionScaleArgs {
   float* x; const int* positions; i64 xStride; int cols; float beta, period, shift;
 };
 KERNEL(256, scale_by_position, PositionScaleArgs) {
-  const int t = blockIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
+  const int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
   if (c >= a.cols) return;
   const float whole = floorf(((float)a.positions[t] + a.shift) / a.period);
   a.x[t * a.xStride + c] *= fmaf(a.beta, log1pf(whole), 1.f);
@@ -191,7 +191,7 @@ struct XieluArgs {
   float* x; i64 xStride; int cols; float alphaP, alphaN, beta, eps; int pad;
 };
 KERNEL(256, xielu, XieluArgs) {
-  const int t = blockIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
+  const int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
   if (c >= a.cols) return;
   float* at = a.x + t * a.xStride + c;
   const float x = *at;
@@ -203,7 +203,7 @@ struct PackArgs {
   const float* x; Operand operand; i64 xStride; int n, cols, paddedCols, pad;
 };
 KERNEL(256, pack_operand, PackArgs) {
-  int t = blockIdx.y, k = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
+  int t = blockIdx.x, k = 2 * (blockIdx.y * blockDim.x + threadIdx.x);
   if (k >= a.paddedCols) return;
   const float* x = a.x + t * a.xStride;
   operand_put2(a.operand, t, k, k < a.cols ? x[k] : 0.f, k + 1 < a.cols ? x[k + 1] : 0.f);
@@ -214,7 +214,7 @@ struct GatherArgs {
   i64 outStride, xStride; int cols, pad;
 };
 KERNEL(256, gather_rows, GatherArgs) {
-  int t = blockIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
+  int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
   if (c >= a.cols) return;
   float v = a.x[(i64)a.ids[t] * a.xStride + c];
   a.out[t * a.outStride + c] = v;
@@ -226,7 +226,7 @@ struct CopyHeadsArgs {
   int numHeads, width, outHead, outOffset, inHead, inOffset;
 };
 KERNEL(256, copy_heads, CopyHeadsArgs) {
-  int t = blockIdx.y, at = blockIdx.x * blockDim.x + threadIdx.x;
+  int t = blockIdx.x, at = blockIdx.y * blockDim.x + threadIdx.x;
   if (at >= a.numHeads * a.width) return;
   int h = at / a.width, i = at % a.width;
   a.out[t * a.outStride + h * a.outHead + a.outOffset + i] = a.x[t * a.xStride + h * a.inHead + a.inOffset + i];
@@ -254,7 +254,7 @@ __device__ float table_value(const LookupArgs& a, int row, int c) {
   return ((const float*)a.table)[(i64)row * a.cols + c];
 }
 KERNEL(256, lookup_rows, LookupArgs) {
-  int t = blockIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
+  int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
   if (c >= a.cols) return;
   int row = a.ids[t];
   if (row < 0 && a.previous != nullptr) row = a.previous[-row - 1];

@@ -46,7 +46,7 @@ test("the contract on emulated kernels: those before Hopper", { skip }, () =>
   runTests(CONTRACT, { EMULATED_SM_80: "1" }),
 );
 test("steps that are replayed without writing them, on a driver that runs nothing", { skip }, () =>
-  runTests(["dist/test/cuda/known-steps.test.js"], { EMULATED_IDLE: "1" }),
+  runTests(["dist/test/cuda/known-steps.test.js", "dist/test/cuda/large-steps.test.js"], { EMULATED_IDLE: "1" }),
 );
 
 function runTests(args: readonly string[], variables: Record<string, string>): void {

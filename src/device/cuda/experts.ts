@@ -98,7 +98,7 @@ export class CudaExperts {
     const operand = (address: number, { format: { kind } }: Stack) =>
       isF32 ? this.#runtime.noOperand() : this.#runtime.operandArgs({ address, tokens8, kind, order: ORDER.strip });
     queue
-      .begin(modules.functionOf("experts", "gather_pairs"), Math.ceil(paddedHidden / 512), places, 1, 256, 0)
+      .begin(modules.functionOf("experts", "gather_pairs"), places, Math.ceil(paddedHidden / 512), 1, 256, 0)
       .long(x.address)
       .long(isF32 ? room.x : 0)
       .long(room.pairOf)
@@ -115,7 +115,7 @@ export class CudaExperts {
     const blocks = Math.min(16, Math.ceil(n / 8));
     this.#matmul(room, layer.gateUp, room.x, hidden, room.gateUp, width, experts.gateUpBias, numExperts, blocks);
     queue
-      .begin(modules.functionOf("experts", "expert_gate"), Math.ceil(paddedInner / 512), places, 1, 256, 0)
+      .begin(modules.functionOf("experts", "expert_gate"), places, Math.ceil(paddedInner / 512), 1, 256, 0)
       .long(room.gateUp)
       .long(isF32 ? room.inner : 0)
       .long(room.range);

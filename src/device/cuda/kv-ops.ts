@@ -164,8 +164,8 @@ export abstract class CudaKvOps extends CudaRowOps {
     this.runtime.queue
       .begin(
         this.runtime.modules.functionOf("rotary", spec.dtype === "fp8" ? "rotary_append_fp8" : "rotary_append"),
-        Math.ceil(warps / 4),
         staged.numTokens,
+        Math.ceil(warps / 4),
         1,
         128,
         0,

@@ -14,6 +14,8 @@ const SLOT_WORDS = SLOT_BYTES / 4;
 const META_WORDS = 8; // function (2), grid (3), block, shared memory, argument words
 const CAPACITY = 4096;
 const MAX_GRAPHS = 96;
+/** CUDA 12.3: from this driver on a graph can hold launches that begin before those ahead have ended. */
+const OVERLAPPING_GRAPHS = 12030;
 const ATTRIBUTE_AT = 16; // word of the launch attribute behind the CUlaunchConfig
 const PROGRAMMATIC_SERIALIZATION = 6;
 /** Shorter lists are launched as they are. */
@@ -128,7 +130,8 @@ export class LaunchQueue {
     words[9] = Math.floor(stream / 0x1_0000_0000);
     words[10] = attribute >>> 0;
     words[11] = Math.floor(attribute / 0x1_0000_0000);
-    words[12] = facts.canOverlap && process.env.PAGODA_CUDA_SERIAL === undefined ? 1 : 0;
+    const canOverlap = facts.canOverlap && facts.driverVersion >= OVERLAPPING_GRAPHS;
+    words[12] = canOverlap && process.env.PAGODA_CUDA_SERIAL === undefined ? 1 : 0;
     words[ATTRIBUTE_AT] = PROGRAMMATIC_SERIALIZATION;
     words[ATTRIBUTE_AT + 2] = 1;
   }

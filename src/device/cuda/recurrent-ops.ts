@@ -19,8 +19,12 @@ import type { CudaStagedBatch } from "./staged-batch.js";
 import type { CudaTensor } from "./tensor.js";
 
 const MAX_TAPS = 16;
+/** Tokens of a block of the convolution: many where there are many, so that their inputs are read from the cache. */
+const CONV_TOKENS = 8;
+/** Of the state: keys of 8 lanes with a quad each, columns of a block (native/cuda/recurrent.cu). */
+const QUAD_KEYS = 32;
 const MAX_KEY_DIM = 512;
-const MAX_VALUE_DIM = 1024;
+const COLUMNS = 32;
 
 export class CudaStatePool implements StatePool {
   readonly spec: StatePoolSpec;
@@ -98,9 +102,15 @@ export abstract class CudaRecurrentOps extends CudaKvOps {
     if (weight.rows > MAX_TAPS) throw new RangeError(`a convolution of ${weight.rows} taps; ${MAX_TAPS} at most`);
     if (staged.numRows === 0) return;
     const { address, spec } = pool as CudaStatePool;
+    const perBlock = staged.numTokens > staged.numRows ? CONV_TOKENS : 1;
     (out as CudaTensor).storage.version++;
     this.runtime
-      .overRows("recurrent", "short_conv", x.cols, staged.numRows)
+      .overRows(
+        "recurrent",
+        weight.rows <= 4 ? "short_conv_4" : "short_conv_16",
+        x.cols,
+        Math.ceil(staged.numTokens / perBlock),
+      )
       .long((out as CudaTensor).address)
       .long((x as CudaTensor).address)
       .long((weight as CudaTensor).address)
@@ -117,7 +127,9 @@ export abstract class CudaRecurrentOps extends CudaKvOps {
       .int(x.cols)
       .int(weight.rows)
       .int(ACTIVATION_CODE[activation])
-      .int(0)
+      .int(staged.numTokens)
+      .int(staged.numRows)
+      .int(perBlock)
       .end();
   }
 
@@ -156,16 +168,15 @@ export abstract class CudaRecurrentOps extends CudaKvOps {
   ): void {
     const staged = batch as CudaStagedBatch;
     const { numHeads, numKeyHeads, keyDim, valueDim } = spec;
-    if (keyDim > MAX_KEY_DIM || valueDim > MAX_VALUE_DIM) {
-      throw new RangeError(`linear attention of ${keyDim} x ${valueDim}; ${MAX_KEY_DIM} x ${MAX_VALUE_DIM} at most`);
-    }
+    if (keyDim > MAX_KEY_DIM) throw new RangeError(`linear attention of ${keyDim} keys; ${MAX_KEY_DIM} at most`);
     if (staged.numRows === 0) return;
     const states = pool as CudaStatePool;
     const { modules, queue } = this.runtime;
-    const threads = Math.ceil(valueDim / 32) * 32;
+    const quads = 2 ** Math.max(0, Math.ceil(Math.log2(keyDim / QUAD_KEYS)));
+    const kernel = modules.functionOf("recurrent", `linear_attention_${quads}`);
     (out as CudaTensor).storage.version++;
     queue
-      .begin(modules.functionOf("recurrent", "linear_attention"), staged.numRows, numHeads, 1, threads, 0)
+      .begin(kernel, staged.numRows, numHeads, Math.ceil(valueDim / COLUMNS), 256, 0)
       .long((out as CudaTensor).address)
       .long((q as CudaTensor).address)
       .long((k as CudaTensor).address)

@@ -48,9 +48,9 @@ export class CudaRuntime {
     this.products = this.isHopper ? openProducts(this) : null;
   }
 
-  /** Begins a launch over [n rows] x [columns]: blocks of 256 threads along the columns, one row per blockIdx.y. */
+  /** Begins a launch over [n rows] x [columns]: one row per blockIdx.x, which alone goes beyond 65,535, blocks of 256 threads along the columns. */
   overRows(source: string, kernel: string, columns: number, n: number): LaunchQueue {
-    return this.queue.begin(this.modules.functionOf(source, kernel), Math.ceil(columns / 256), n, 1, 256, 0);
+    return this.queue.begin(this.modules.functionOf(source, kernel), n, Math.ceil(columns / 256), 1, 256, 0);
   }
 
   /** Host bytes to device memory, in stream order. Not for use in a step. */
@@ -129,7 +129,7 @@ export class CudaRuntime {
     operand.version = x.storage.version;
     const pairs = operand.paddedCols / 2;
     const kernel = this.modules.functionOf("rows", "pack_operand");
-    this.queue.begin(kernel, Math.ceil(pairs / 256), n, 1, 256, 0).long(x.address);
+    this.queue.begin(kernel, n, Math.ceil(pairs / 256), 1, 256, 0).long(x.address);
     this.operandArgs(operand).long(x.stride).int(n).int(x.cols).int(operand.paddedCols).int(0).end();
     return operand;
   }
