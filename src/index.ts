@@ -1,5 +1,6 @@
 // Pagoda as a library. See README.md for a program of six lines.
 
+export type { AdapterStats } from "./adapters/adapter.js";
 export type { GroupStats } from "./cache/cache-group.js";
 export type { HostTierStats } from "./cache/host-tier.js";
 export type { CacheSnapshot, GroupSnapshot, PageState, PrefixNode } from "./cache/snapshot.js";

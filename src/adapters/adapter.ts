@@ -19,3 +19,32 @@ export interface Adapter {
   /** Closes the file; tensors are read before it. */
   close(): void;
 }
+
+/** An adapter as callers name it. */
+export interface AdapterRef {
+  readonly name: string;
+  /** Its folder or file. */
+  readonly path: string;
+  /** Factor on what it adds. */
+  readonly scale: number;
+  /** It stays loaded until it is unloaded by name. */
+  readonly isPinned: boolean;
+}
+
+/** What is known of an adapter that was loaded. */
+export interface AdapterFacts {
+  /** Of its numbers: the same wherever the same adapter is loaded. Part of the identity of the pages it computed. */
+  readonly identity: string;
+  readonly byteLength: number;
+  readonly maxRank: number;
+}
+
+/** How an adapter fares now. */
+export interface AdapterStats {
+  readonly name: string;
+  readonly isLoaded: boolean;
+  readonly isPinned: boolean;
+  /** Samples that have it or wait for it. */
+  readonly users: number;
+  readonly byteLength: number;
+}

@@ -11,6 +11,11 @@ interface Place {
   readonly site: Site;
 }
 
+/** A pair of an adapter, and the matrices it is for. */
+export interface PlacedPair extends AdapterPair {
+  readonly places: readonly Place[];
+}
+
 /** What may stand before the decoder's names, in a checkpoint and in an adapter for it: they need not agree. */
 const BEFORE = /^(?:(?:base_model|model|language_model|transformer|gpt_neox|backbone)\.)+/;
 const canonical = (name: string): string => name.replace(BEFORE, "");
@@ -32,31 +37,26 @@ export class AdapterSites {
     }
   }
 
-  /** Loads the adapter to the device and puts it into the slot. */
-  attach(adapter: Adapter, slot: number): AttachedAdapter {
+  /** Where each pair goes. Refuses an adapter that does not fit, or any where the device takes none. */
+  place(adapter: Adapter): PlacedPair[] {
     const device = this.#device;
     if (device.loadLowRank === undefined) {
       const reason = "it takes no adapters; use cpu, wasm or reference";
       throw errorFor("device_unavailable", { device: device.info.name, reason });
     }
-    const loaded = new Map<Linear, LowRank[]>();
+    return adapter.pairs.map((pair) => ({ ...pair, places: this.#placesOf(pair, adapter) }));
+  }
+
+  /** Loads the adapter to the device and puts it into the slot. */
+  attach(adapter: Adapter, slot: number): AttachedAdapter {
+    const attached = new AttachedAdapter(this.#device, slot);
     try {
-      for (const pair of adapter.pairs) {
-        const places = this.#placesOf(pair, adapter);
-        const a = toFloat32(pair.a);
-        const b = toFloat32(pair.b);
-        for (const { linear, site } of places) {
-          const own = loaded.get(linear) ?? [];
-          loaded.set(linear, own);
-          own.push(loadAt(device, linear, site, pair, a, b));
-        }
-      }
+      for (const pair of this.place(adapter)) attached.load(pair, toFloat32(pair.a), toFloat32(pair.b));
     } catch (error) {
-      for (const lowRanks of loaded.values()) for (const lowRank of lowRanks) device.freeLowRank!(lowRank);
+      attached.detach();
       throw error;
     }
-    for (const [linear, lowRanks] of loaded) linear.setAdapter(slot, lowRanks);
-    return new AttachedAdapter(device, slot, loaded);
+    return attached;
   }
 
   #placesOf(pair: AdapterPair, adapter: Adapter): readonly Place[] {
@@ -73,26 +73,35 @@ export class AdapterSites {
   }
 }
 
-/** An adapter in a slot. */
+/** An adapter in a slot, or as much of it as is loaded: no row may have the slot before all of it is. */
 export class AttachedAdapter {
   readonly slot: number;
-  readonly byteLength: number;
+  byteLength = 0;
   readonly #device: Device;
-  readonly #loaded: ReadonlyMap<Linear, readonly LowRank[]>;
+  readonly #loaded: { linear: Linear; lowRank: LowRank }[] = [];
 
-  constructor(device: Device, slot: number, loaded: ReadonlyMap<Linear, readonly LowRank[]>) {
+  constructor(device: Device, slot: number) {
     this.#device = device;
     this.slot = slot;
-    this.#loaded = loaded;
-    this.byteLength = [...loaded.values()].flat().reduce((sum, lowRank) => sum + lowRank.byteLength, 0);
+  }
+
+  /** Loads one pair, whose numbers are a and b, to the device. `factor` is on what the adapter adds. */
+  load(pair: PlacedPair, a: Float32Array, b: Float32Array, factor = 1): void {
+    for (const { linear, site } of pair.places) {
+      const lowRank = loadAt(this.#device, linear, site, { rank: pair.rank, scale: factor * pair.scale }, a, b);
+      this.#loaded.push({ linear, lowRank });
+      linear.addAdapter(this.slot, lowRank);
+      this.byteLength += lowRank.byteLength;
+    }
   }
 
   /** Takes it out and gives its memory back; no step in flight may have it. */
   detach(): void {
-    for (const [linear, lowRanks] of this.#loaded) {
-      linear.setAdapter(this.slot, undefined);
-      for (const lowRank of lowRanks) this.#device.freeLowRank!(lowRank);
+    for (const { linear, lowRank } of this.#loaded.splice(0)) {
+      linear.dropAdapter(this.slot);
+      this.#device.freeLowRank!(lowRank);
     }
+    this.byteLength = 0;
   }
 }
 
@@ -100,7 +109,7 @@ function loadAt(
   device: Device,
   linear: Linear,
   site: Site,
-  { rank, scale }: AdapterPair,
+  { rank, scale }: Pick<AdapterPair, "rank" | "scale">,
   a: Float32Array,
   b: Float32Array,
 ): LowRank {

@@ -14,6 +14,7 @@ export interface PagodaSettings
       | "stopTokenIds"
       | "priority"
       | "salt"
+      | "adapter"
       | "constraint"
     >,
     Pick<TemplateOptions, "templateArgs">,

@@ -40,6 +40,7 @@ export function clusterStats(model: string, replicas: readonly ReplicaEntry[]): 
     paddingAvoided: 0,
     preemptions: 0,
     requestsFinished: sum(({ load }) => load.requestsFinished),
+    adapters: [],
   };
 }
 

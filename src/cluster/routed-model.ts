@@ -8,6 +8,7 @@ import {
   EMPTY_OUTPUT,
   type EngineFacts,
   type FromEngine,
+  type Loaded,
   type RequestOutput,
   type ToEngine,
   toWire,
@@ -68,6 +69,10 @@ export class RoutedModel implements EngineHost, AttemptOwner {
       case "query":
         this.#options.listener({ type: "reply", seq: message.seq, value: this.#answer(message.what) });
         break;
+      case "load_adapter":
+      case "unload_adapter":
+        this.#options.listener({ type: "reply", seq: message.seq, value: this.#refuseAdapter() });
+        break;
       case "close":
       case "fault":
       case "warm":
@@ -76,6 +81,12 @@ export class RoutedModel implements EngineHost, AttemptOwner {
       case "take_pages":
         break;
     }
+  }
+
+  #refuseAdapter(): Loaded {
+    const reason = "routers have no adapters; ask a replica.";
+    const details = { model: this.#options.model, task: "load adapters", reason };
+    return { error: { code: "task_unsupported", details } };
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,7 @@
 // The options of an engine: their types, defaults and checks.
 
 import { fileURLToPath } from "node:url";
+import { ConfigError } from "../core/errors.js";
 import { type OptionTable, resolveOptions } from "./options.js";
 
 /** The options of an engine, all of them set. docs/library.md has them in a table. */
@@ -57,6 +58,10 @@ export interface EngineConfig {
    * size; else 0.
    */
   readonly hostCacheMb: number | null;
+  /** LoRA adapters to load at start, NAME=PATH each. Default: none. */
+  readonly adapter: readonly string[];
+  /** Memory for adapters in MiB; the least recently used one that is idle leaves when there is no room. Default: 1024. */
+  readonly adapterMemory: number;
   /** Longest sequence, prompt and answer together. Default: the model's. */
   readonly maxContext: number | null;
   /** Requests that may wait; further ones are refused. Default: 4096. */
@@ -192,6 +197,18 @@ export const ENGINE_OPTIONS = {
     defaultText: "on a GPU a quarter of the free host memory, at most the pools' size; else 0",
     help: "host memory in MiB for evicted pages; 0 is off",
   },
+  adapter: {
+    type: "list",
+    default: [],
+    defaultText: "none",
+    help: "LoRA adapters to load at start, NAME=PATH each",
+  },
+  adapterMemory: {
+    type: "integer",
+    min: 1,
+    default: 1024,
+    help: "memory for adapters in MiB; the least recently used one that is idle leaves when there is no room",
+  },
   maxContext: {
     type: "integer",
     min: 2,
@@ -229,4 +246,14 @@ export const ENGINE_OPTIONS = {
 
 export function engineConfig(...layers: readonly Readonly<Record<string, unknown>>[]): EngineConfig {
   return resolveOptions<EngineConfig>(ENGINE_OPTIONS, ...layers);
+}
+
+/** An adapter as `--adapter` names it: NAME=PATH, or PATH alone, whose last part is its name. */
+export function namedPath(text: string): { name: string; path: string } {
+  const equals = text.indexOf("=");
+  const name = equals < 0 ? (/([^/\\]+?)(\.gguf)?[/\\]*$/.exec(text)?.[1] ?? "") : text.slice(0, equals);
+  const path = text.slice(equals + 1);
+  if (name === "" || path === "")
+    throw new ConfigError("invalid_option", { param: "adapter", value: text, expected: "NAME=PATH" });
+  return { name, path };
 }

@@ -98,6 +98,18 @@ export const ERRORS = {
       "Cannot join the cluster over NATS at {value}: {reason}. It needs a nats-server with JetStream (nats-server -js) that lets this member in.",
   },
 
+  adapter_unknown: {
+    kind: "request",
+    status: 404,
+    param: "adapter",
+    message: "There is no adapter {value}. Known: {known}. Load it first (loadAdapter, --adapter NAME=PATH).",
+  },
+  adapter_taken: {
+    kind: "request",
+    param: "adapter",
+    message: "The adapter {value} is loaded already, from {path}. Unload it first, or choose another name.",
+  },
+
   // --- format: model files --------------------------------------------------------------------------------------
   model_not_found: { kind: "format", status: 404, param: "model", message: "No model at {path}: {reason}" },
   file_corrupt: { kind: "format", message: "{file}: {what}: expected {expected}, found {found}." },
@@ -114,6 +126,12 @@ export const ERRORS = {
   adapter_unfit: {
     kind: "format",
     message: "{file}: tensor {tensor} cannot be used: {reason}. Every tensor of an adapter must fit the base model.",
+  },
+  adapter_too_large: {
+    kind: "format",
+    param: "adapter",
+    message:
+      "{file}: the adapter takes {value} bytes; {limit} are left for it beside pinned ones ({pinned}). Raise adapterMemory, or unpin others.",
   },
   unsupported_architecture: {
     kind: "format",

@@ -28,7 +28,7 @@ export interface RequestInit {
   readonly sampling: SamplingParams;
   /** Lower runs first; ties by arrival. */
   readonly priority?: number;
-  /** Requests share cached prefixes only with the same salt. */
+  /** Requests share cached prefixes only with the same salt, which names their adapter too (`pageSalt`). */
   readonly salt?: string;
   /** Whose it is: clients share the steps fairly, whatever each asks for. Default: "", one and the same. */
   readonly client?: string;
@@ -50,6 +50,8 @@ export interface RequestInit {
   readonly runsAhead?: boolean;
   /** Guesses that a step may try for it at most. Default: none. */
   readonly maxDrafts?: number;
+  /** Its adapter's slot; -1, the default: it has none. */
+  readonly adapterSlot?: number;
 }
 
 /** A slot that holds the request's state after its first `end` tokens. */
@@ -107,6 +109,8 @@ export class Request {
   readonly runsAhead: boolean;
   /** Guesses that a step may try for it; while there may be any its tokens are not promised: a drafter must know the last one. */
   readonly maxDrafts: number;
+  /** -1: it has no adapter. */
+  readonly adapterSlot: number;
 
   /** Says whether its next token can be chosen; one that is not ready sits the step out. null: always. */
   readiness: { isReady(): boolean } | null = null;
@@ -176,6 +180,7 @@ export class Request {
     this.promptLen = init.prompt.length;
     this.maxLength = Math.min(init.maxLength ?? Number.POSITIVE_INFINITY, this.promptLen + init.sampling.maxTokens);
     this.maxDrafts = init.maxDrafts ?? 0;
+    this.adapterSlot = init.adapterSlot ?? -1;
     this.runsAhead = (init.runsAhead ?? false) && this.maxDrafts === 0;
     this.tokens = new Int32Array(init.prompt.length + Math.min(init.sampling.maxTokens, 256));
     this.tokens.set(init.prompt);

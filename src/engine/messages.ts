@@ -1,5 +1,6 @@
 // What crosses between the caller's thread and the engine's. Plain data only: every message survives structured cloning.
 
+import type { AdapterFacts, AdapterRef } from "../adapters/adapter.js";
 import type { PrefixChange } from "../cache/prefix-journal.js";
 import type { EngineConfig } from "../config/engine-config.js";
 import type { ErrorCode, ErrorDetails } from "../core/errors.js";
@@ -40,6 +41,8 @@ export interface AddMessage extends TextFields {
   readonly constraint: ConstraintSpec | null;
   /** Runs of the prompt whose embeddings are given; left out: none. */
   readonly media?: readonly Medium[];
+  /** Left out: none. */
+  readonly adapter?: AdapterRef;
   /** What another engine has given of one of the call's samples already; absent: nothing. */
   readonly resumed?: ResumedSample;
 }
@@ -66,8 +69,14 @@ export type ToEngine =
   /** The pages of a prompt that are cached, from page `from` on, as bytes; and bytes from elsewhere to take up. Both are answered. */
   | (PromptPages & { readonly type: "lend_pages"; readonly from: number; readonly maxBytes: number })
   | (PromptPages & { readonly type: "take_pages"; readonly bytes: Uint8Array })
+  /** Answered with its facts, or why it cannot be loaded (Loaded); and that it is gone for new requests. */
+  | { readonly type: "load_adapter"; readonly seq: number; readonly adapter: AdapterRef }
+  | { readonly type: "unload_adapter"; readonly seq: number; readonly name: string }
   | { readonly type: "fault"; readonly where: "step" | "thread" }
   | { readonly type: "close" };
+
+/** The answer to "load_adapter". */
+export type Loaded = { readonly facts: AdapterFacts } | { readonly error: WireError };
 
 interface PromptPages {
   readonly seq: number;

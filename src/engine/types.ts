@@ -1,6 +1,7 @@
 // The public surface of an engine, shared by the library, the CLI and the server.
 
 import type { z } from "zod";
+import type { AdapterStats } from "../adapters/adapter.js";
 import type { GroupStats } from "../cache/cache-group.js";
 import type { HostTierStats } from "../cache/host-tier.js";
 import type { CacheSnapshot } from "../cache/snapshot.js";
@@ -22,12 +23,17 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 
+/** An adapter by its name; the scale multiplies what it adds. */
+export type AdapterChoice = string | { readonly name: string; readonly scale?: number };
+
 /** How to answer one request: sampling parameters, and what is the request's own. Whatever is left out has the model's default. */
 export interface GenerateOptions extends Partial<SamplingParams> {
   /** Lower numbers are admitted first, and preempted last. Default: 0. */
   readonly priority?: number;
   /** Requests share cached prefixes only with requests of the same salt: one per tenant keeps tenants apart. */
   readonly salt?: string;
+  /** The name of an adapter that was loaded, or that and a factor on what it adds. Default: the base model as it is. */
+  readonly adapter?: AdapterChoice;
   /**
    * Whose request it is: where several clients are served, each has its share of the steps, whatever it asks for. Default: "", one and
    * the same for all.
@@ -208,6 +214,8 @@ export interface EngineStats {
   readonly paddingAvoided: number;
   readonly preemptions: number;
   readonly requestsFinished: number;
+  /** Adapters in memory, and those on their way. */
+  readonly adapters: readonly AdapterStats[];
 }
 
 /** The model that an engine has loaded. */
@@ -230,6 +238,7 @@ export interface TextOptions {
   readonly truncate?: boolean | number;
   /** Longer texts are refused, whatever the model could take. */
   readonly maxTokens?: number;
+  readonly adapter?: AdapterChoice;
   readonly salt?: string;
   readonly client?: string;
   readonly signal?: AbortSignal;
@@ -293,6 +302,19 @@ export interface EmbedResult {
   readonly promptTokens: number;
 }
 
+/** An adapter that requests may name. */
+export interface AdapterInfo {
+  readonly name: string;
+  /** Its folder or file. */
+  readonly path: string;
+  readonly isPinned: boolean;
+  /** The same wherever the same adapter is loaded. */
+  readonly identity: string;
+  /** Of the device's memory, while it is loaded. */
+  readonly byteLength: number;
+  readonly maxRank: number;
+}
+
 /**
  * Whether the engine's thread serves. A thread that died is started again; requests that had not begun are kept. An engine that is elsewhere
  * may be away: requests wait for it for a while.
@@ -344,6 +366,15 @@ export interface Engine {
   detokenize(ids: readonly number[]): string;
   /** The bytes a token adds to the text; may be part of a character. */
   tokenBytes(id: number): Uint8Array;
+  /**
+   * Reads a LoRA adapter, a folder as PEFT saves it, and gives it a name that requests may choose. Requests go on meanwhile. One that is not
+   * in use may leave the device's memory, and is loaded again when a request names it; `pin` keeps it there.
+   */
+  loadAdapter(name: string, path: string, options?: { readonly pin?: boolean }): Promise<AdapterInfo>;
+  /** Requests that have it end as they would; new ones cannot choose it any more. */
+  unloadAdapter(name: string): Promise<void>;
+  /** Those that requests may choose, in the order they were loaded in. */
+  readonly adapters: readonly AdapterInfo[];
   /** Counters and gauges, as of the last step. */
   stats(): Promise<EngineStats>;
   /** The page map and the cached prefixes, for people to look at. */

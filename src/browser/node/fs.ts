@@ -56,7 +56,14 @@ function never(): never {
   throw new Error("there is no disk in a browser");
 }
 
-export { never as fsyncSync, never as mkdirSync, never as renameSync, never as rmSync, never as writeSync };
+export {
+  never as fsyncSync,
+  never as mkdirSync,
+  never as read,
+  never as renameSync,
+  never as rmSync,
+  never as writeSync,
+};
 
 function bytesOf(path: string): Uint8Array {
   const bytes = files.get(path);

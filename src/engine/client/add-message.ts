@@ -1,10 +1,12 @@
 // A call as it crosses to the engine: every field checked here, on the caller's side, and trusted behind it.
 
 import { randomUUID } from "node:crypto";
+import type { AdapterRef } from "../../adapters/adapter.js";
 import { RequestError } from "../../core/errors.js";
+import { SALT_END } from "../../core/page-salt.js";
 import type { SamplingParams } from "../../core/sampling.js";
 import type { AddMessage, EngineFacts, RequestKind, TextFields } from "../messages.js";
-import type { GenerateOptions } from "../types.js";
+import type { AdapterChoice, GenerateOptions } from "../types.js";
 import { checkConstraint, checkPrompt, checkSampling, checkText } from "./validate.js";
 
 /** What the engine itself brings to the check of a call. */
@@ -14,6 +16,8 @@ export interface CallBounds {
   readonly suggested: Partial<SamplingParams>;
   /** The engine runs in a thread of its own. */
   readonly isAway: boolean;
+  /** Throws for an adapter that nobody knows. */
+  adapterOf(choice: AdapterChoice): AdapterRef;
   /** A call of this id is under way. */
   isTaken(callId: string): boolean;
   /** For a call whose caller chose no seed. */
@@ -34,7 +38,8 @@ export function addMessage(
   const { priority = 0, salt = "", client = "", editLogits } = options;
   const constraint = checkConstraint(options.constraint);
   if (!Number.isSafeInteger(priority)) throw invalid("priority", priority, "a whole number");
-  if (typeof salt !== "string") throw invalid("salt", salt, "a string");
+  if (typeof salt !== "string" || salt.includes(SALT_END))
+    throw invalid("salt", salt, "a string without the character NUL");
   if (typeof client !== "string") throw invalid("client", client, "a string");
   if (editLogits !== undefined && bounds.isAway) {
     throw invalid(
@@ -46,7 +51,8 @@ export function addMessage(
   const callId = options.id ?? `req-${randomUUID()}`;
   if (bounds.isTaken(callId)) throw invalid("id", callId, "unique among running requests");
   const asked = { prompt, sampling, priority, salt, client, constraint };
-  return { type: "add", callId, kind, ...text, ...asked, arrivalMs: now() };
+  const adapter = options.adapter === undefined ? {} : { adapter: bounds.adapterOf(options.adapter) };
+  return { type: "add", callId, kind, ...text, ...asked, ...adapter, arrivalMs: now() };
 }
 
 function invalid(param: string, value: unknown, expected: string): RequestError {

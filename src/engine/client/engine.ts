@@ -1,7 +1,7 @@
 // How an engine is made: options are checked, a model of the hub is fetched, its thread is started. What the caller's thread needs of it
 // (tokenizer, templates, model files) is loaded while that thread loads its own.
 
-import { type EngineConfig, engineConfig } from "../../config/engine-config.js";
+import { type EngineConfig, engineConfig, namedPath } from "../../config/engine-config.js";
 import { resolveModel } from "../../formats/hub/hub.js";
 import type { Engine } from "../types.js";
 import { startAhead } from "./host.js";
@@ -24,6 +24,7 @@ export function createEngine(options: EngineOptions = {}): Promise<Engine> {
 export async function startEngine(options: EngineOptions): Promise<RelayEngine> {
   const { onProgress, onPull, ...rest } = options;
   const config = engineConfig(rest);
+  const adapters = config.adapter.map(namedPath);
   const model = await resolveModel(config.model, { onProgress: onPull });
   const placed = Object.freeze({ ...config, model });
   const ahead = startAhead(placed);
@@ -31,6 +32,12 @@ export async function startEngine(options: EngineOptions): Promise<RelayEngine> 
     const { HostedEngine } = await import("./hosted-engine.js");
     const engine = new HostedEngine(placed, onProgress ?? null, ahead.start);
     await engine.ready;
+    try {
+      for (const { name, path } of adapters) await engine.loadAdapter(name, path);
+    } catch (error) {
+      await engine.close();
+      throw error;
+    }
     return engine;
   } catch (error) {
     ahead.abandon();

@@ -11,8 +11,9 @@ import type { ChatPrompt } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import type { PagesTaken } from "../core/page-exchange.js";
-import type { EngineFacts, RequestKind, TextFields } from "../messages.js";
+import type { EngineFacts, Loaded, RequestKind, TextFields } from "../messages.js";
 import type {
+  AdapterInfo,
   CachePicture,
   ChatMessage,
   EmbedOptions,
@@ -32,6 +33,7 @@ import type {
   TemplateOptions,
   TextOptions,
 } from "../types.js";
+import { AdapterNames } from "./adapter-names.js";
 import { addMessage, type CallBounds } from "./add-message.js";
 import { EmbeddingReader } from "./call-reader.js";
 import { type ChatCheckpoint, openChatCheckpoint } from "./chat-checkpoint.js";
@@ -57,6 +59,7 @@ export class HostedEngine implements RelayEngine {
   readonly #turns = new Turns(LONG_TEXT);
   readonly #seed: number;
   readonly #line: HostLine;
+  readonly #adapters = new AdapterNames();
 
   constructor(
     config: EngineConfig,
@@ -170,6 +173,21 @@ export class HostedEngine implements RelayEngine {
     return this.#checkpoint.requireTokenizer().tokenBytes(id);
   }
 
+  get adapters(): readonly AdapterInfo[] {
+    return this.#adapters.list();
+  }
+
+  loadAdapter(name: string, path: string, { pin = false } = {}): Promise<AdapterInfo> {
+    return this.#adapters.load({ name, path, scale: 1, isPinned: pin }, (adapter) =>
+      this.#line.ask<Loaded>((seq) => ({ type: "load_adapter", seq, adapter })),
+    );
+  }
+
+  async unloadAdapter(name: string): Promise<void> {
+    this.#adapters.remove(name);
+    await this.#line.ask((seq) => ({ type: "unload_adapter", seq, name }));
+  }
+
   warm(): void {
     if (this.facts.task === "generate") this.#line.tell({ type: "warm" });
   }
@@ -247,8 +265,9 @@ export class HostedEngine implements RelayEngine {
   }
 
   #runText(kind: RequestKind, ids: readonly number[], fields: TextFields, options: TextOptions): Promise<Float32Array> {
-    const { salt = "", client = "" } = options;
-    const message = addMessage(this.#bounds(), kind, ids, { maxTokens: 1, salt, client }, fields);
+    const { salt = "", client = "", adapter } = options;
+    const asked = { maxTokens: 1, salt, client, ...(adapter === undefined ? {} : { adapter }) };
+    const message = addMessage(this.#bounds(), kind, ids, asked, fields);
     const reader = new EmbeddingReader(this.#line.lineOf(message.callId));
     this.#line.open(message, reader, options);
     return reader.vector;
@@ -259,6 +278,7 @@ export class HostedEngine implements RelayEngine {
       facts: this.facts,
       suggested: this.#checkpoint.generation.sampling,
       isAway: this.#config.worker,
+      adapterOf: (choice) => this.#adapters.refOf(choice),
       isTaken: (callId) => this.#line.has(callId),
       freshSeed: () => this.#freshSeed(),
     };

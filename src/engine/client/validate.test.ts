@@ -30,6 +30,7 @@ test("a call without them has no priority, salt or client of its own, and an id 
     suggested: {},
     isAway: false,
     isTaken: (id: string) => id === "taken",
+    adapterOf: () => assert.fail("no adapter was named"),
     freshSeed: () => 1,
   };
   const { priority, salt, client, callId, constraint } = addMessage(bounds, "generate", [1], {});
@@ -40,6 +41,8 @@ test("a call without them has no priority, salt or client of its own, and an id 
   assert.deepEqual([message.priority, message.salt, message.client, message.callId], [-2, "s", "c", "mine"]);
   assert.throws(() => addMessage(bounds, "generate", [1], { id: "taken" }), { code: "invalid_value", param: "id" });
   assert.throws(() => addMessage(bounds, "generate", [1], { priority: 0.5 }), { param: "priority" });
+  // What ends a salt where an adapter's identity begins is nobody's own.
+  assert.throws(() => addMessage(bounds, "generate", [1], { salt: "a\0b" }), { code: "invalid_value", param: "salt" });
 });
 
 test("each value is held to its range, its ends included", () => {

@@ -17,6 +17,7 @@ import type { GenerateOptions } from "../types.js";
 const OTHER_FIELDS = [
   "priority",
   "salt",
+  "adapter",
   "client",
   "signal",
   "id",

@@ -1,9 +1,11 @@
 // Runs a core on the thread it is called from: takes messages between steps, steps while there is work, sends what came out.
 // The same driver serves the worker thread and the in-process engine.
 
+import type { AdapterRef } from "../../adapters/adapter.js";
+import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import type { PrefixJournal } from "../../cache/prefix-journal.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
-import type { FromEngine, ToEngine } from "../messages.js";
+import { type AddMessage, type EngineStats, type FromEngine, type Loaded, type ToEngine, toWire } from "../messages.js";
 import type { LoadedEngine } from "./load.js";
 import type { PagesTaken } from "./page-exchange.js";
 
@@ -19,7 +21,8 @@ const NONE_TAKEN: PagesTaken = { numTaken: 0, reason: "this device's pages canno
 export class EngineDriver {
   readonly #engine: LoadedEngine;
   readonly #send: (message: FromEngine) => void;
-  readonly #compiling = new Set<string>(); // call ids
+  /** Calls whose grammar or adapter is on its way, by id. */
+  readonly #preparing = new Set<string>();
   #journal: PrefixJournal | null = null;
   #isTelling = false;
   #isScheduled = false;
@@ -40,17 +43,12 @@ export class EngineDriver {
     const { core, compiler } = this.#engine;
     switch (message.type) {
       case "add":
-        if (message.constraint !== null && compiler !== null) {
-          // The request joins the queue once its grammar is compiled, unless it is aborted before.
-          const { callId, client = "", constraint } = message;
-          this.#compiling.add(callId);
-          void compiler.ready(constraint, { client, isWanted: () => this.#compiling.has(callId) }).finally(() => {
-            if (this.#compiling.delete(callId)) this.#add(() => core.add(message, editLogits));
-          });
-        } else this.#add(() => core.add(message, editLogits));
+        if (message.adapter === undefined && (message.constraint === null || compiler === null))
+          this.#add(() => core.add(message, editLogits));
+        else void this.#prepare(message, editLogits);
         break;
       case "abort":
-        this.#compiling.delete(message.callId);
+        this.#preparing.delete(message.callId);
         core.abort(message.callId, message.index);
         this.#wake();
         break;
@@ -75,6 +73,13 @@ export class EngineDriver {
         if (this.#journal?.isEmpty === false) this.#tellPrefixes();
         break;
       }
+      case "load_adapter":
+        void this.#loadAdapter(message.seq, message.adapter);
+        break;
+      case "unload_adapter":
+        this.#engine.adapters.unload(message.name);
+        this.#reply(message.seq, null);
+        break;
       case "fault":
         if (message.where === "thread") throw new Error("injected fault of the engine thread");
         core.injectFault();
@@ -87,6 +92,34 @@ export class EngineDriver {
     }
   }
 
+  /** The call joins the queue once its adapter is loaded and its grammar compiled, unless it is aborted before. Others do not wait for it. */
+  async #prepare(message: AddMessage, editLogits: LogitsHook | null): Promise<void> {
+    const { core, compiler, adapters } = this.#engine;
+    const { callId, client = "", constraint, adapter } = message;
+    const isWanted = () => this.#preparing.has(callId);
+    this.#preparing.add(callId);
+    let held: HeldAdapter | null = null;
+    try {
+      if (constraint !== null) await compiler?.ready(constraint, { client, isWanted }).catch(() => undefined); // core.add says why
+      if (adapter !== undefined) held = await adapters.acquire(adapter);
+    } catch (error) {
+      if (this.#preparing.delete(callId)) this.#add(() => core.failCall(callId, error));
+      return;
+    }
+    if (this.#preparing.delete(callId) && !this.#isClosed) this.#add(() => core.add(message, editLogits, held));
+    else held?.release();
+  }
+
+  async #loadAdapter(seq: number, adapter: AdapterRef): Promise<void> {
+    try {
+      const held = await this.#engine.adapters.acquire(adapter);
+      held.release();
+      this.#reply(seq, { facts: held.facts } satisfies Loaded);
+    } catch (error) {
+      this.#reply(seq, { error: toWire(error, "file_corrupt") } satisfies Loaded);
+    }
+  }
+
   /** At once where the device can block. */
   #afterLanding(next: () => void): void {
     const landing = this.#engine.core.landing();
@@ -95,8 +128,9 @@ export class EngineDriver {
   }
 
   readonly #close = (): void => {
-    const { core, store } = this.#engine;
+    const { core, store, adapters } = this.#engine;
     core.commit();
+    adapters.close();
     store?.save();
     core.close();
   };
@@ -112,8 +146,8 @@ export class EngineDriver {
   }
 
   #answer({ what, rows }: Extract<ToEngine, { type: "query" }>): unknown {
-    const { core } = this.#engine;
-    if (what === "stats") return core.stats();
+    const { core, adapters } = this.#engine;
+    if (what === "stats") return { ...core.stats(), adapters: adapters.stats() } satisfies EngineStats;
     return what === "cache" ? core.cacheSnapshot() : core.planOf(rows);
   }
 
@@ -140,10 +174,11 @@ export class EngineDriver {
   readonly #finishStep = (): void => {
     this.#isLanding = false;
     if (this.#isClosed) return; // it commits what is left
-    const { core } = this.#engine;
+    const { core, adapters } = this.#engine;
     const { clock } = core.recorder;
     const hasMoved = this.#hasMoved;
     core.commit();
+    adapters.settle();
     const outputs = core.takeOutputs();
     const step = core.recorder.takeRecord();
     if (outputs.length > 0 || step !== null) this.#send({ type: "outputs", outputs, step });

@@ -1,6 +1,7 @@
 // The engine itself: accept -> schedule -> plan -> launch -> commit. Synchronous, no I/O; a driver (driver.ts) calls `launch` and `commit`
 // while there is work, awaits `landing` between them where the device cannot block, and carries the outputs away. Knows nothing of text, threads or HTTP.
 
+import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import type { AttentionPlanner } from "../../attention/planner.js";
 import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
@@ -229,8 +230,19 @@ export class EngineCore {
     return this.#settlement.takeOutputs();
   }
 
-  add(message: AddMessage, editLogits: LogitsHook | null = null): void {
-    this.#settlement.open(message, editLogits);
+  /** `adapter` is released when the last of its samples ends. */
+  add(message: AddMessage, editLogits: LogitsHook | null = null, adapter: HeldAdapter | null = null): void {
+    this.#settlement.open(message, editLogits, adapter);
+  }
+
+  /** Reports a call that could not be added. */
+  failCall(callId: string, error: unknown): void {
+    this.#settlement.failCall(callId, error);
+  }
+
+  /** A flight in the air has rows of the adapter in this slot. */
+  isAdapterInAir(slot: number): boolean {
+    return this.#inAir.some(({ batch }) => batch.adapterOf.subarray(0, batch.numRows).includes(slot));
   }
 
   /** Ends one sample of a call, or all of them (-1), and reports how they fared; silent for those already over. */

@@ -123,6 +123,7 @@ export class Flight {
     const state = this.#stateGroup < 0 ? -1 : tables[this.#stateGroup]!.pages[0]!;
     batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, tables[0]!.pages, logitsFrom, state);
     for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.pages);
+    batch.adapterOf[row] = request.adapterSlot;
     if (request.isWhole) batch.showUntil(end, 0, end);
     batch.beginSecond(request.secondStart);
     if (session.media.length > 0) this.#addInputs(session.media, row);

@@ -1,6 +1,9 @@
 // Builds a core from a config: device, weights, page pool, cache, scheduler, planners. Runs on the engine's own thread.
 
 import { createHash } from "node:crypto";
+import { AdapterPool } from "../../adapters/adapter-pool.js";
+import { AdapterSites } from "../../adapters/attach.js";
+import { openPeftAdapter } from "../../adapters/peft.js";
 import { CacheManager } from "../../cache/cache-manager.js";
 import { HostTier } from "../../cache/host-tier.js";
 import type { EngineConfig } from "../../config/engine-config.js";
@@ -12,6 +15,7 @@ import type { Drafter } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { checkLimits, XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
+import type { Linear } from "../../models/blocks/linear.js";
 import type { Caches, ModelSpec } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
 import { chunkOf, Scheduler } from "../../scheduler/scheduler.js";
@@ -35,6 +39,7 @@ export interface LoadedEngine {
   readonly facts: EngineFacts;
   readonly cache: CacheManager;
   readonly compiler: ConstraintCompiler | null;
+  readonly adapters: AdapterPool;
   /** null: the device's pages cannot be read. */
   readonly exchange: PageExchange | null;
   /** null: no cacheDir, or a model or device whose pages are not kept. */
@@ -90,6 +95,7 @@ async function loadOn(
   let fingerprint: string;
   let verdict: HostLayer | null = null;
   let dense: HostLayer | null = null;
+  const linears: Linear[] = [];
   try {
     fingerprint = fingerprintOf(checkpoint.config, source);
     dense = denseLayers(checkpoint.recipe.dense, source);
@@ -102,6 +108,7 @@ async function loadOn(
       source,
       capacity: { maxTokens, maxLogitRows, maxContext },
       quantize: config.quantize,
+      linears,
       onTensor: (bytes) => {
         loadedBytes += bytes;
         onProgress(loadedBytes, totalBytes);
@@ -146,6 +153,13 @@ async function loadOn(
     clock,
     drafter,
   });
+  const adapters = new AdapterPool({
+    device,
+    sites: new AdapterSites(device, linears),
+    maxBytes: config.adapterMemory * 2 ** 20,
+    open: openPeftAdapter,
+    isInFlight: (slot) => core.isAdapterInAir(slot),
+  });
   if (config.warmup && !isBidirectional) await warmUp(core, Math.min(maxLogitRows, WARMED_ROWS));
   const key = pageKey(config, fingerprint, device, caches);
   const facts: EngineFacts = {
@@ -181,6 +195,7 @@ async function loadOn(
     facts,
     cache,
     compiler,
+    adapters,
     store,
     exchange: device.info.canReadPages ? new PageExchange(cache, pages) : null,
   };

@@ -1,7 +1,9 @@
 // What the engine keeps of one sample beside its Request: who asked, how to sample, what to report.
 
+import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import type { RequestId } from "../../core/ids.js";
 import { checkMedia, type Medium, NO_MEDIA } from "../../core/media.js";
+import { pageSalt } from "../../core/page-salt.js";
 import { PooledState } from "../../core/pooling.js";
 import { Request } from "../../core/request.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
@@ -22,6 +24,8 @@ export interface Session {
   readonly promptLogprobs: (PositionLogprobs | null)[] | null;
   /** The hidden states so far; null for generations. */
   readonly pooled: PooledState | null;
+  /** Released when the session ends. */
+  readonly adapter: HeldAdapter | null;
 }
 
 export interface SessionOptions {
@@ -53,7 +57,7 @@ export class SessionFactory {
     this.#hiddenSize = hiddenSize;
   }
 
-  open(message: AddMessage, editLogits: LogitsHook | null): Session {
+  open(message: AddMessage, editLogits: LogitsHook | null, adapter: HeldAdapter | null = null): Session {
     const { sampling, kind, pooling = "last", media = NO_MEDIA } = message;
     checkMedia(media, this.#isBidirectional ? 0 : message.prompt.length, this.#hiddenSize);
     const state = this.#samplingState(message, editLogits);
@@ -68,6 +72,8 @@ export class SessionFactory {
       // A mask is there for one position, and a hook sees one row.
       maxDrafts: kind === "generate" && state.constraint === null && editLogits === null ? this.#maxDrafts : 0,
       sampleIndex: message.resumed?.index ?? 0,
+      salt: pageSalt(message.salt, adapter?.facts.identity ?? ""),
+      adapterSlot: adapter?.slot ?? -1,
     });
     for (const token of message.resumed?.tokens ?? []) request.appendToken(token);
     request.readiness = state.constraint;
@@ -79,6 +85,7 @@ export class SessionFactory {
       media,
       promptLogprobs: sampling.promptLogprobs === null ? null : [null],
       pooled: kind === "generate" ? null : new PooledState(pooling, this.#hiddenSize),
+      adapter,
     };
   }
 
@@ -98,7 +105,9 @@ export class SessionFactory {
       maxLength: request.maxLength,
       runsAhead: request.runsAhead,
       maxDrafts: request.maxDrafts,
+      adapterSlot: request.adapterSlot,
     });
+    parent.adapter?.retain();
     child.acceptedMs = request.acceptedMs;
     child.firstScheduledMs = request.firstScheduledMs;
     const constraint = sampling.constraint?.fork() ?? null;
@@ -111,6 +120,7 @@ export class SessionFactory {
       media: parent.media,
       promptLogprobs: null,
       pooled: null,
+      adapter: parent.adapter,
     };
   }
 

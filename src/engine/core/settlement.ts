@@ -1,5 +1,6 @@
 // Who is being served, and what each gets: outcomes become tokens of a request, outputs for its caller, and sooner or later its end.
 
+import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import type { Outcome, Run, Scores } from "../../core/outcome.js";
 import type { FinishReason, Request } from "../../core/request.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
@@ -24,15 +25,21 @@ export class Settlement {
     this.#parts = parts;
   }
 
-  open(message: AddMessage, editLogits: LogitsHook | null): void {
+  open(message: AddMessage, editLogits: LogitsHook | null, adapter: HeldAdapter | null): void {
     try {
-      const session = this.#parts.factory.open(message, editLogits);
+      const session = this.#parts.factory.open(message, editLogits, adapter);
       session.request.acceptedMs = this.#parts.clock();
       this.#parts.scheduler.add(session.request);
       this.sessions.set(session.request.id, session);
     } catch (error) {
-      this.#emit(message.callId, 0, { finishReason: "error", error: toWire(error, "step_failed") });
+      adapter?.release();
+      this.failCall(message.callId, error);
     }
+  }
+
+  /** A call that could not be opened. */
+  failCall(callId: string, error: unknown): void {
+    this.#emit(callId, 0, { finishReason: "error", error: toWire(error, "step_failed") });
   }
 
   /** Ends one sample of a call, or all of them (-1), and reports how they fared; silent for those already over. */
@@ -201,6 +208,7 @@ export class Settlement {
   #close(session: Session): void {
     session.request.finishedMs = this.#parts.clock();
     session.sampling.constraint?.dispose();
+    session.adapter?.release();
     this.sessions.delete(session.request.id);
     this.#parts.recorder.countFinished(session.request);
   }

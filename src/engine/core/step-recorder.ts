@@ -147,6 +147,7 @@ export class StepRecorder {
       paddingAvoided: this.#paddingAvoided,
       preemptions: this.#preemptions,
       requestsFinished: this.#requestsFinished,
+      adapters: [],
     };
   }
 }

@@ -39,7 +39,7 @@ export class Linear {
   readonly sites: readonly Site[];
   readonly #device: Device;
   readonly #options: MatmulOptions;
-  readonly #adapters: (readonly LowRank[] | undefined)[] = []; // by slot
+  readonly #adapters: (LowRank[] | undefined)[] = []; // by slot
 
   constructor(
     device: Device,
@@ -59,9 +59,16 @@ export class Linear {
     return this.#options.scale ?? 1;
   }
 
-  /** What the adapter of a slot adds, from the next step on; undefined: nothing. */
-  setAdapter(slot: number, lowRanks: readonly LowRank[] | undefined): void {
-    this.#adapters[slot] = lowRanks;
+  /** The adapter of a slot adds this too, from the next step on. */
+  addAdapter(slot: number, lowRank: LowRank): void {
+    const own = this.#adapters[slot];
+    if (own === undefined) this.#adapters[slot] = [lowRank];
+    else own.push(lowRank);
+  }
+
+  /** The adapter of a slot adds nothing any more. */
+  dropAdapter(slot: number): void {
+    this.#adapters[slot] = undefined;
   }
 
   /** x and out have a row for each token of the batch; those of the head one for each of the n logit rows from `firstLogit` on. */
