@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -78,7 +80,7 @@ test("chat answers turn by turn from a pipe and reuses the cache", async () => {
   assert.match(seen, /2 turns kept in/);
   assert.match(seen, /There is no answer yet/);
   assert.match(seen, /2 turns from/);
-  assert.match(seen, /"requestsFinished": 3/);
+  assert.match(seen, /^3 answers in \d+ steps: \d+ prompt tokens/m);
   assert.equal(JSON.parse(readFileSync(kept, "utf8"))[2].content, "What\nthen?");
 });
 
@@ -109,7 +111,7 @@ test("chat --url talks to a server, and says when there is none", async (t) => {
   await server.close(0);
   const gone = pagoda("chat", "--url", url);
   assert.equal(gone.status, 2);
-  assert.match(gone.stderr, /^pagoda: Option --url is .*; it must be a server that answers/);
+  assert.match(gone.stderr, /^pagoda: No server answers at .*pagoda serve/);
 });
 
 test("generate reads what is piped in, alone or where the command line says -", async () => {
@@ -139,7 +141,7 @@ test("completion scripts name every command, and bash can read its own", async (
   assert.ok(ask("pagoda serve --device re").includes("reference"));
   assert.match(await completionScript("zsh"), /^autoload -U \+X bashcompinit/);
   assert.match(await completionScript("fish"), /complete -c pagoda .*-s m -l model -r/);
-  await assert.rejects(completionScript("tcsh"), { code: "invalid_option" });
+  await assert.rejects(completionScript("tcsh"), { code: "wrong_usage" });
 });
 
 test("inspect predicts memory without loading", () => {
@@ -178,11 +180,52 @@ test("verify passes on a model beside its golden and fails when one weight is ch
 test("wrong commands, flags and models get one clear line and an exit code", () => {
   const [command, flag] = [pagoda("generat"), pagoda("generate", "x", "--temprature", "1")];
   assert.deepEqual([command.status, flag.status, pagoda("generate").status], [2, 2, 2]);
-  assert.match(command.stderr, /unknown command generat\. Commands: .*generate.*chat/);
-  assert.match(flag.stderr, /^pagoda: Unknown option --temprature\. Known options: --temperature\.\n$/);
+  assert.match(command.stderr, /^pagoda: Unknown command generat\. Did you mean generate\?\n$/);
+  assert.match(flag.stderr, /^pagoda: Unknown option --temprature\. Did you mean --temperature\?\n$/);
   const missing = pagoda("generate", "x", "--model", "./no-such-model");
   assert.equal(missing.status, 1);
   assert.match(missing.stderr, /^pagoda: .*no-such-model/);
   assert.equal(pagoda("--help").status, 0);
+  for (const [words, said] of [
+    [["run", "x"], /Did you mean chat\?/],
+    [["constructor"], /Unknown command constructor\. Known: /],
+    [["generate", ""], /The prompt is empty\. Usage: pagoda generate PROMPT/],
+    [["chat", "a", "b"], /There is no place for b\. Usage: pagoda chat \[MODEL\]/],
+    [["serve", "--api-key", "--port", "1"], /Option --api-key is missing/],
+    [["ps", "--url", "http://127.0.0.1:9"], /No server answers at http:\/\/127\.0\.0\.1:9: .*--url/],
+    [["bench", "foo"], /Unknown command bench foo\. /],
+    [["stop"], /Usage: pagoda stop MODEL/],
+  ] as const) {
+    const { status, stdout, stderr } = pagoda(...words);
+    assert.deepEqual([status, stdout], [2, ""], words.join(" "));
+    assert.match(stderr, said);
+    assert.equal(stderr.split("\n").length, 2, "one line");
+  }
+  assert.match(pagoda("help", "serve").stdout, /^Usage: pagoda serve \[MODEL\.\.\.\]/);
+  const [short, long] = [pagoda("serve", "--help").stdout, pagoda("serve", "--help-all").stdout];
+  assert.ok(short.split("\n").length < 40 && !short.includes("--nats"), "common options alone");
+  assert.match(long, /\n\nIn a cluster:\n[\s\S]*--nats/);
+  assert.match(long, /--no-prefix-caching/);
   assert.match(pagoda("--version").stdout, /^pagoda \d+\.\d+\.\d+\n$/);
+});
+
+test("serve --nats ends with its error where NATS does not let it in", async (t) => {
+  const nats = createTcpServer((socket) => {
+    const info = { server_id: "x", version: "2.10.0", proto: 1, max_payload: 1_048_576, auth_required: true };
+    socket.write(`INFO ${JSON.stringify(info)}\r\n`);
+    socket.once("data", () => socket.end("-ERR 'Authorization Violation'\r\n"));
+    socket.on("error", () => undefined);
+  }).listen(0, "127.0.0.1");
+  t.after(() => nats.close());
+  await once(nats, "listening");
+  const { port } = nats.address() as AddressInfo;
+  const model = join("test", "goldens", "llama");
+  const flags = ["--port", "0", "--device", "reference", "--model", model, "--nats", `nats://127.0.0.1:${port}`];
+  const child = spawn(process.execPath, [BIN, "serve", ...flags], { stdio: ["ignore", "ignore", "pipe"] });
+  let said = "";
+  child.stderr.on("data", (data: Buffer) => {
+    said += String(data);
+  });
+  assert.deepEqual(await once(child, "close"), [2, null], said);
+  assert.match(said, /Cannot join the cluster over NATS/);
 });

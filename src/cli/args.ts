@@ -17,6 +17,61 @@ export interface ParsedArgs {
   readonly values: Readonly<Record<string, OptionValue>>;
   readonly positionals: readonly string[];
   readonly wantsHelp: boolean;
+  /** Of every option, not of the common ones alone. */
+  readonly wantsAllHelp: boolean;
+}
+
+/** How a command is called, for its help and for what is wrong with a call of it. */
+export interface Usage {
+  /** What follows `pagoda`: "serve [MODEL...] [options]". */
+  readonly line: string;
+  /** What it does, where that needs saying. */
+  readonly about?: string;
+  readonly examples?: readonly string[];
+  /** The options that --help shows first, and alone where there are many others. Absent: it shows all. */
+  readonly common?: readonly string[];
+  /** Titles of the others' groups. */
+  readonly groups?: Readonly<Record<string, OptionTable>>;
+  readonly showEnv?: boolean;
+  /** How many words may stand beside the options. */
+  readonly words?: { readonly least?: number; readonly most?: number };
+}
+
+/** Prints the help where it is asked for, and then says true; refuses words that the command has no place for, or that it lacks. */
+export function hasHelped(
+  table: OptionTable,
+  usage: Usage,
+  { positionals, wantsHelp, wantsAllHelp }: Pick<ParsedArgs, "positionals" | "wantsHelp" | "wantsAllHelp">,
+  stdout: { write(text: string): unknown } = process.stdout,
+): boolean {
+  if (wantsHelp) {
+    stdout.write(helpPage(table, usage, wantsAllHelp));
+    return true;
+  }
+  const { least = 0, most = 0 } = usage.words ?? {};
+  if (positionals.length < least)
+    throw new ConfigError("wrong_usage", { reason: "Something is missing.", usage: usage.line });
+  if (positionals.length > most)
+    throw new ConfigError("wrong_usage", { reason: `There is no place for ${positionals[most]}.`, usage: usage.line });
+  return false;
+}
+
+function helpPage(table: OptionTable, usage: Usage, isWhole: boolean): string {
+  const { line, about, examples = [], common, groups = {}, showEnv = false } = usage;
+  const isCommon = (key: string): boolean => common?.includes(key) ?? true;
+  const rowsOf = (keys: readonly string[]): OptionTable => Object.fromEntries(keys.map((key) => [key, table[key]!]));
+  const first = common ?? Object.keys(table);
+  const parts = [`Usage: pagoda ${line}`, ...(about === undefined ? [] : [about])];
+  if (examples.length > 0) parts.push(examples.map((example) => `  ${example}`).join("\n"));
+  parts.push(helpOf(rowsOf(first), { showEnv }));
+  if (common === undefined) return `${parts.join("\n\n")}\n`;
+  const numOthers = Object.keys(table).length - first.length;
+  if (!isWhole) return `${[...parts, `--help-all shows ${numOthers} more options.`].join("\n\n")}\n`;
+  for (const [title, group] of Object.entries(groups)) {
+    const keys = Object.keys(group).filter((key) => key in table && !isCommon(key));
+    if (keys.length > 0) parts.push(`${title}:\n${helpOf(rowsOf(keys), { showEnv })}`);
+  }
+  return `${parts.join("\n\n")}\n`;
 }
 
 /**
@@ -29,14 +84,17 @@ export function parseFlags(table: OptionTable, args: readonly string[]): ParsedA
   const values: Record<string, OptionValue> = {};
   const positionals: string[] = [];
   let wantsHelp = false;
+  let wantsAllHelp = false;
   for (let i = 0; i < args.length; i++) {
     const arg = args[i]!;
     if (arg === "--") {
       positionals.push(...args.slice(i + 1));
       break;
     }
-    if (arg === "--help" || arg === "-h") wantsHelp = true;
-    else if (!isFlag(arg)) positionals.push(arg);
+    if (arg === "--help" || arg === "-h" || arg === "--help-all") {
+      wantsHelp = true;
+      wantsAllHelp ||= arg === "--help-all";
+    } else if (!isFlag(arg)) positionals.push(arg);
     else {
       const equals = arg.indexOf("=");
       const flag = equals < 0 ? arg : arg.slice(0, equals);
@@ -52,13 +110,13 @@ export function parseFlags(table: OptionTable, args: readonly string[]): ParsedA
         values[key] = isSpelledOut ? parseText(flag, row, args[++i]!) : true;
       } else {
         const next = args[++i];
-        if (next === undefined)
+        if (next === undefined || keyOf.has(next.split("=", 1)[0]!))
           throw new ConfigError("invalid_option", { param: flag, value: "missing", expected: "followed by a value" });
         take(values, key, flag, row, next);
       }
     }
   }
-  return { values, positionals, wantsHelp };
+  return { values, positionals, wantsHelp, wantsAllHelp };
 }
 
 /** -5 is a number, not a flag. */
@@ -86,9 +144,12 @@ export function helpOf(table: OptionTable, { showEnv = false, columns = process.
     const type = row.type === "boolean" ? "" : row.type === "choice" && !isLong ? choices : row.type.toUpperCase();
     const short = row.short === undefined ? "    " : `-${row.short}, `;
     const help = isLong ? `${row.help}; one of ${row.choices!.join(", ")}` : row.help;
+    const isOn = row.type === "boolean" && row.default === true; // what one would type is the other
+    const flag = isOn ? flagOf(key).replace("--", "--no-") : flagOf(key);
+    const by = isOn ? "on" : defaultText(row);
     return {
-      left: `  ${short}${flagOf(key)} ${type}`.trimEnd(),
-      right: `${help} [${defaultText(row)}]${showEnv ? ` (${envOf(key)})` : ""}`,
+      left: `  ${short}${flag} ${type}`.trimEnd(),
+      right: `${help} [${by}]${showEnv ? ` (${envOf(key)})` : ""}`,
     };
   });
   const width = Math.min(MAX_LEFT, Math.max(...rows.map(({ left }) => left.length))) + 2;

@@ -6,7 +6,7 @@ import { PROTOCOL } from "../cluster/wire.js";
 import { CLUSTER_OPTIONS, clusterConfig } from "../config/cluster-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { ConfigError } from "../core/errors.js";
-import { helpOf, parseFlags } from "./args.js";
+import { hasHelped, parseFlags } from "./args.js";
 import { renderTable } from "./bench/table.js";
 import { pick } from "./service.js";
 
@@ -17,12 +17,12 @@ export const CLUSTER_COMMAND_OPTIONS = {
 export const CLUSTER_WORDS = ["status"] as const;
 
 export async function clusterCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(CLUSTER_COMMAND_OPTIONS, args);
-  if (wantsHelp || positionals.length !== 1 || positionals[0] !== "status") {
-    const help = `Usage: pagoda cluster status --nats URL [options]\n\n${helpOf(CLUSTER_COMMAND_OPTIONS)}\n`;
-    process[wantsHelp ? "stdout" : "stderr"].write(help);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(CLUSTER_COMMAND_OPTIONS, args);
+  const line = "cluster status --nats URL [options]";
+  if (hasHelped(CLUSTER_COMMAND_OPTIONS, { line, words: { least: 1, most: 1 } }, parsed)) return 0;
+  const { values, positionals } = parsed;
+  if (positionals[0] !== "status")
+    throw new ConfigError("wrong_usage", { reason: `There is no place for ${positionals[0]}.`, usage: line });
   const config = clusterConfig(fromEnvironment(CLUSTER_OPTIONS, process.env), pick(values, CLUSTER_OPTIONS));
   if (config.nats.length === 0)
     throw new ConfigError("invalid_option", {

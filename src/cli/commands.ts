@@ -23,12 +23,12 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     options: async () => (await import("./serve.js")).SERVE_OPTIONS,
   },
   route: {
-    summary: "be the front door of a cluster of servers",
+    summary: "serve as the front door of a cluster of servers",
     load: async () => (await import("./route.js")).routeCommand,
     options: async () => (await import("./route.js")).ROUTE_OPTIONS,
   },
   cluster: {
-    summary: "show who is in a cluster and how they fare",
+    summary: "show the members of a cluster and their load",
     load: async () => (await import("./cluster.js")).clusterCommand,
     options: async () => (await import("./cluster.js")).CLUSTER_COMMAND_OPTIONS,
     words: async () => (await import("./cluster.js")).CLUSTER_WORDS,
@@ -95,4 +95,13 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     options: async () => ({}),
     words: async () => (await import("./completion.js")).SHELLS,
   },
+};
+
+/** In the order of the help. */
+export const GROUPS: Readonly<Record<string, readonly string[]>> = {
+  Use: ["chat", "generate", "serve"],
+  Models: ["pull", "list", "inspect", "verify"],
+  "A running server": ["ps", "stop"],
+  Cluster: ["route", "cluster"],
+  "This machine": ["doctor", "warmup", "bench", "explain", "completion"],
 };

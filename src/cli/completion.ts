@@ -30,7 +30,10 @@ export async function completionCommand(args: readonly string[]): Promise<number
 
 export async function completionScript(shell: string): Promise<string> {
   if (!(SHELLS as readonly string[]).includes(shell))
-    throw errorFor("invalid_option", { param: "shell", value: shell, expected: `one of ${SHELLS.join(", ")}` });
+    throw errorFor("wrong_usage", {
+      reason: `There is no completion for ${shell}.`,
+      usage: "completion bash|zsh|fish",
+    });
   const commands = await Promise.all(
     Object.entries(COMMANDS).map(async ([name, command]) => ({
       name,

@@ -10,7 +10,7 @@ import type { KernelDevice } from "../device/cpu/kernel-device.js";
 import type { Device } from "../device/device.js";
 import { availableCores, availableMemory, quotaCores } from "../device/host.js";
 import { openDevice } from "../engine/core/devices.js";
-import { helpOf, parseFlags } from "./args.js";
+import { hasHelped, parseFlags } from "./args.js";
 import { examineNative, type NativeFindings } from "./doctor-native.js";
 import { bytes } from "./terminal.js";
 
@@ -40,11 +40,9 @@ export interface Findings {
 }
 
 export async function doctorCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(DOCTOR_OPTIONS, args);
-  if (wantsHelp || positionals.length > 0) {
-    process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda doctor [options]\n\n${helpOf(DOCTOR_OPTIONS)}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(DOCTOR_OPTIONS, args);
+  if (hasHelped(DOCTOR_OPTIONS, { line: "doctor [options]" }, parsed)) return 0;
+  const { values } = parsed;
   const findings = await examine();
   process.stdout.write(values.json === true ? `${JSON.stringify(findings, null, 2)}\n` : screenOf(findings));
   return 0;

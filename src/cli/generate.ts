@@ -3,8 +3,9 @@
 
 import { fstatSync, readFileSync } from "node:fs";
 import type { OptionTable } from "../config/options.js";
+import { errorFor } from "../core/errors.js";
 import type { Generation } from "../engine/types.js";
-import { helpOf, parseFlags } from "./args.js";
+import { hasHelped, parseFlags, type Usage } from "./args.js";
 import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
 import { startWithProgress } from "./start-engine.js";
 import { dim } from "./terminal.js";
@@ -18,16 +19,26 @@ export const GENERATE_OPTIONS = {
   ...RUN_OPTIONS,
 } as const satisfies OptionTable;
 
+const USAGE: Usage = {
+  line: "generate PROMPT [options]",
+  examples: [
+    'pagoda generate "Why is the sky blue?" --model Qwen/Qwen3-0.6B',
+    'git diff | pagoda generate "Describe this change:" -',
+  ],
+  common: [
+    ...["model", "device", "quantize", "maxContext", "system", "raw", "json", "n"],
+    ...["temperature", "topP", "topK", "maxTokens", "seed", "stop"],
+  ],
+  groups: { Sampling: SAMPLING_OPTIONS, Engine: RUN_OPTIONS },
+  words: { most: Number.POSITIVE_INFINITY },
+};
+
 export async function generateCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(GENERATE_OPTIONS, args);
-  const prompt = wantsHelp ? "" : promptOf(positionals);
-  if (wantsHelp || prompt === "") {
-    process.stdout.write(
-      `Usage: pagoda generate PROMPT [options]\n       ... | pagoda generate [PROMPT -] [options]\n\n`,
-    );
-    process.stdout.write(`${helpOf(GENERATE_OPTIONS)}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(GENERATE_OPTIONS, args);
+  if (hasHelped(GENERATE_OPTIONS, USAGE, parsed)) return 0;
+  const { values, positionals } = parsed;
+  const prompt = promptOf(positionals);
+  if (prompt === "") throw errorFor("wrong_usage", { reason: "The prompt is empty.", usage: USAGE.line });
   await using engine = await startWithProgress(engineOptionsOf(values));
   const options = { ...samplingOf(values), ...(values.n === undefined ? {} : { n: values.n as number }) };
   const system = typeof values.system === "string" ? [{ role: "system", content: values.system }] : [];

@@ -11,7 +11,7 @@ import { poolSizes } from "../engine/core/pool-sizes.js";
 import { resolveModel } from "../formats/hub/hub.js";
 import { familyOf } from "../models/registry.js";
 import { chunkOf } from "../scheduler/scheduler.js";
-import { helpOf, parseFlags } from "./args.js";
+import { hasHelped, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 import { bytes } from "./terminal.js";
 
@@ -22,12 +22,10 @@ export const INSPECT_OPTIONS = {
 } as const satisfies OptionTable;
 
 export async function inspectCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(INSPECT_OPTIONS, args);
-  const isNamedTwice = positionals.length > (values.model === undefined ? 1 : 0);
-  if (wantsHelp || isNamedTwice) {
-    process.stdout.write(`Usage: pagoda inspect [MODEL] [options]\n\n${helpOf(INSPECT_OPTIONS)}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(INSPECT_OPTIONS, args);
+  const most = parsed.values.model === undefined ? 1 : 0;
+  if (hasHelped(INSPECT_OPTIONS, { line: "inspect [MODEL] [options]", words: { most } }, parsed)) return 0;
+  const { values, positionals } = parsed;
   const { tensors: _tensors, json, ...engineValues } = values;
   const model = positionals[0] === undefined ? {} : { model: positionals[0] };
   const config = engineConfig(fromEnvironment(RUN_OPTIONS, process.env), engineValues, model);

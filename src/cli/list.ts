@@ -2,7 +2,7 @@
 
 import type { OptionTable } from "../config/options.js";
 import { hubCachePath, listCache } from "../formats/hub/hub-cache.js";
-import { helpOf, parseFlags } from "./args.js";
+import { hasHelped, parseFlags } from "./args.js";
 import { bytes } from "./terminal.js";
 
 export const LIST_OPTIONS = {
@@ -10,11 +10,9 @@ export const LIST_OPTIONS = {
 } as const satisfies OptionTable;
 
 export async function listCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(LIST_OPTIONS, args);
-  if (wantsHelp || positionals.length > 0) {
-    process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda list [options]\n\n${helpOf(LIST_OPTIONS)}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(LIST_OPTIONS, args);
+  if (hasHelped(LIST_OPTIONS, { line: "list [options]" }, parsed)) return 0;
+  const { values } = parsed;
   const cache = hubCachePath(process.env);
   const models = listCache(cache);
   if (values.json === true) process.stdout.write(`${JSON.stringify({ cache, models }, null, 2)}\n`);

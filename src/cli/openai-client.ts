@@ -23,6 +23,16 @@ export function baseOf(url: string): string {
   return new URL(url).href.replace(/\/+$/, "").replace(/\/v1$/, "");
 }
 
+/**
+ * A key of the environment, which is a server's own list of them: the first, and only for a server on this machine. Other hosts are not
+ * told it.
+ */
+export function ownKey(url: string, list: string | undefined): string | undefined {
+  const { hostname } = URL.canParse(url) ? new URL(url) : { hostname: "" };
+  const isHere = hostname === "localhost" || hostname === "[::1]" || hostname.startsWith("127.");
+  return isHere ? list?.split(",")[0]?.trim() : undefined;
+}
+
 /** The first model the server lists. */
 export async function firstModel(base: string, apiKey: string | null): Promise<string> {
   const response = await fetch(`${base}/v1/models`, { headers: headersOf(apiKey) });

@@ -11,7 +11,7 @@ import { ConfigError } from "../core/errors.js";
 import type { Engine } from "../engine/types.js";
 import { HttpService } from "../server/http-service.js";
 import { stderrSink } from "../server/log-sink.js";
-import { helpOf, parseFlags } from "./args.js";
+import { hasHelped, parseFlags } from "./args.js";
 import { clusterRoute, watchCluster } from "./cluster-view.js";
 import { CONFIG_OPTION, catchSignals, guestName, layered, MODEL_OPTION, pick } from "./service.js";
 import { bold, dim } from "./terminal.js";
@@ -31,11 +31,15 @@ const FILE_OPTIONS = {
 export const ROUTE_OPTIONS = { ...CONFIG_OPTION, ...FILE_OPTIONS } as const satisfies OptionTable;
 
 export async function routeCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(ROUTE_OPTIONS, args);
-  if (wantsHelp || positionals.length > 0) {
-    process.stdout.write(`Usage: pagoda route --nats URL [options]\n\n${helpOf(ROUTE_OPTIONS, { showEnv: true })}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(ROUTE_OPTIONS, args);
+  const usage = {
+    line: "route --nats URL [options]",
+    common: ["nats", "cluster", "model", "port", "host", "apiKey", "maxConcurrent", "patienceSeconds", "config"],
+    groups: { Cluster: { ...CLUSTER_OPTIONS, ...ROUTER_OPTIONS }, Server: FILE_OPTIONS },
+    showEnv: true,
+  };
+  if (hasHelped(ROUTE_OPTIONS, usage, parsed)) return 0;
+  const { values } = parsed;
   const all = layered(ROUTE_OPTIONS, FILE_OPTIONS, values);
   const server = serverConfig({ maxConcurrent: FILE_OPTIONS.maxConcurrent.default }, pick(all, SERVER_OPTIONS));
   const cluster = clusterConfig(pick(all, CLUSTER_OPTIONS));

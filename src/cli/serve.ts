@@ -4,7 +4,7 @@ import { CLUSTER_OPTIONS, clusterConfig, REPLICA_OPTIONS, type Role } from "../c
 import { BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
 import { type OptionTable, resolveOptions } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
-import { helpOf, parseFlags } from "./args.js";
+import { hasHelped, parseFlags, type Usage } from "./args.js";
 import { CONFIG_OPTION, layered, MODEL_OPTION, pick } from "./service.js";
 
 const FILE_OPTIONS = {
@@ -16,12 +16,30 @@ const FILE_OPTIONS = {
 } as const satisfies OptionTable;
 export const SERVE_OPTIONS = { ...CONFIG_OPTION, ...FILE_OPTIONS } as const satisfies OptionTable;
 
+const USAGE: Usage = {
+  line: "serve [MODEL...] [options]",
+  examples: [
+    "pagoda serve ./model.gguf",
+    "PAGODA_API_KEY=secret pagoda serve Qwen/Qwen3-0.6B --device cuda --host 0.0.0.0",
+  ],
+  common: [
+    ...["model", "port", "host", "apiKey", "device", "quantize", "maxContext", "kvMemoryMb", "maxConcurrent"],
+    ...["servedModelName", "corsOrigin", "logLevel", "config"],
+  ],
+  groups: {
+    Server: SERVER_OPTIONS,
+    Engine: ENGINE_OPTIONS,
+    "In a cluster": { ...CLUSTER_OPTIONS, ...REPLICA_OPTIONS },
+  },
+  showEnv: true,
+  words: { most: Number.POSITIVE_INFINITY },
+};
+
 export async function serveCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(SERVE_OPTIONS, args);
-  if (wantsHelp || positionals.length > 0) {
-    process.stdout.write(`Usage: pagoda serve [options]\n\n${helpOf(SERVE_OPTIONS, { showEnv: true })}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(SERVE_OPTIONS, args);
+  if (hasHelped(SERVE_OPTIONS, USAGE, parsed)) return 0;
+  const named = [...((parsed.values.model as readonly string[] | undefined) ?? []), ...parsed.positionals];
+  const values = named.length === 0 ? parsed.values : { ...parsed.values, model: named };
   const all = layered(SERVE_OPTIONS, FILE_OPTIONS, values);
   const server = serverConfig(pick(all, SERVER_OPTIONS));
   const cluster = clusterConfig(pick(all, CLUSTER_OPTIONS));

@@ -2,8 +2,8 @@
 
 import type { OptionTable } from "../config/options.js";
 import { ConfigError } from "../core/errors.js";
-import { helpOf, parseFlags } from "./args.js";
-import { baseOf } from "./openai-client.js";
+import { hasHelped, parseFlags } from "./args.js";
+import { baseOf, ownKey } from "./openai-client.js";
 import { bytes } from "./terminal.js";
 
 export const STOP_OPTIONS = {
@@ -11,7 +11,7 @@ export const STOP_OPTIONS = {
   apiKey: {
     type: "string",
     default: null,
-    defaultText: "the first of PAGODA_ADMIN_KEY or PAGODA_API_KEY",
+    defaultText: "the first of PAGODA_ADMIN_KEY or PAGODA_API_KEY, on this machine",
     help: "key to send",
   },
 } as const satisfies OptionTable;
@@ -29,8 +29,9 @@ interface LoadedModel {
 }
 
 export async function psCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(PS_OPTIONS, args);
-  if (wantsHelp || positionals.length > 0) return usage("ps [options]", PS_OPTIONS, wantsHelp);
+  const parsed = parseFlags(PS_OPTIONS, args);
+  if (hasHelped(PS_OPTIONS, { line: "ps [options]" }, parsed)) return 0;
+  const { values } = parsed;
   const { models } = (await ask(values, "GET", "/api/ps")) as { models: LoadedModel[] };
   if (values.json === true) process.stdout.write(`${JSON.stringify(models, null, 2)}\n`);
   else {
@@ -47,10 +48,10 @@ export async function psCommand(args: readonly string[]): Promise<number> {
 }
 
 export async function stopCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(STOP_OPTIONS, args);
+  const parsed = parseFlags(STOP_OPTIONS, args);
+  if (hasHelped(STOP_OPTIONS, { line: "stop MODEL [options]", words: { least: 1, most: 1 } }, parsed)) return 0;
+  const { values, positionals } = parsed;
   const [model] = positionals;
-  if (wantsHelp || model === undefined || positionals.length > 1)
-    return usage("stop MODEL [options]", STOP_OPTIONS, wantsHelp);
   const { models } = (await ask(values, "GET", "/api/ps")) as { models: LoadedModel[] };
   if (!models.some(({ name }) => name === model)) {
     process.stderr.write(`pagoda: ${model} is not loaded. Loaded: ${models.map(({ name }) => name).join(", ")}.\n`);
@@ -69,32 +70,23 @@ async function ask(
 ): Promise<unknown> {
   const base = baseOf(String(values.url ?? STOP_OPTIONS.url.default));
   const { PAGODA_ADMIN_KEY, PAGODA_API_KEY } = process.env;
-  const key = values.apiKey ?? (PAGODA_ADMIN_KEY ?? PAGODA_API_KEY)?.split(",")[0]?.trim();
+  const key = values.apiKey ?? ownKey(base, PAGODA_ADMIN_KEY ?? PAGODA_API_KEY);
   const headers = {
     "content-type": "application/json",
     ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
   };
   const fail = (reason: string): never => {
-    throw new ConfigError("invalid_option", {
-      param: "--url",
-      value: base,
-      expected: `a server that answers (${reason})`,
-    });
+    throw new ConfigError("server_unreachable", { value: base, reason });
   };
   const reply = await fetch(base + path, {
     method,
     headers,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   }).catch(() => fail("nothing listens there"));
-  const answer = (await reply.json().catch(() => fail("what is there speaks no JSON"))) as {
+  const answer = (await reply.json().catch(() => fail("what listens there speaks no JSON"))) as {
     error?: string | { message: string };
   };
   if (reply.ok) return answer;
   const reason = typeof answer.error === "string" ? answer.error : (answer.error?.message ?? String(reply.status));
   throw new ConfigError("server_refused", { value: base, reason });
-}
-
-function usage(line: string, options: OptionTable, wantsHelp: boolean): number {
-  process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda ${line}\n\n${helpOf(options)}\n`);
-  return wantsHelp ? 0 : 2;
 }

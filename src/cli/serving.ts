@@ -37,8 +37,11 @@ export async function serve({ models, engine: options, server, cluster, role }: 
   engine.warm();
   const { host, maxConcurrent: slots, maxQueued } = server;
   const asReplica = { address: url, host, role, slots, maxQueued };
-  const member = clusters === null ? null : await clusters.joinAsReplica(engine, cluster, asReplica);
-  if (member !== null) tellMember(member, cluster, role);
+  const member = await clusters?.joinAsReplica(engine, cluster, asReplica).catch(async (error: unknown) => {
+    await service.close(); // else what listens would keep the process, without an engine
+    throw error;
+  });
+  if (member !== undefined) tellMember(member, cluster, role);
 
   const nextSignal = catchSignals();
   await nextSignal();

@@ -6,7 +6,7 @@ import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { openDevice } from "../engine/core/devices.js";
 import { type CaseResult, verifyModel } from "../engine/core/verify.js";
 import { resolveModel } from "../formats/hub/hub.js";
-import { helpOf, parseFlags } from "./args.js";
+import { hasHelped, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 
 export const VERIFY_OPTIONS = {
@@ -37,12 +37,10 @@ export const VERIFY_OPTIONS = {
 } as const satisfies OptionTable;
 
 export async function verifyCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(VERIFY_OPTIONS, args);
-  const isNamedTwice = positionals.length > (values.model === undefined ? 1 : 0);
-  if (wantsHelp || isNamedTwice) {
-    process.stdout.write(`Usage: pagoda verify [MODEL] [options]\n\n${helpOf(VERIFY_OPTIONS)}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(VERIFY_OPTIONS, args);
+  const most = parsed.values.model === undefined ? 1 : 0;
+  if (hasHelped(VERIFY_OPTIONS, { line: "verify [MODEL] [options]", words: { most } }, parsed)) return 0;
+  const { values, positionals } = parsed;
   const named = positionals[0] ?? String(values.model ?? BUNDLED_MODEL);
   const isAdapter = typeof values.base === "string";
   const path = await resolveModel(isAdapter ? String(values.base) : named);

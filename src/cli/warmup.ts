@@ -9,7 +9,7 @@ import { openDevice } from "../engine/core/devices.js";
 import { loadEngine } from "../engine/core/load.js";
 import { STEPS, warmPrompts, warmUp } from "../engine/core/warm-up.js";
 import { resolveModel } from "../formats/hub/hub.js";
-import { helpOf, parseFlags } from "./args.js";
+import { hasHelped, parseFlags } from "./args.js";
 import { withLoadProgress } from "./bench/progress.js";
 import { renderTable } from "./bench/table.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
@@ -25,11 +25,9 @@ export const WARMUP_OPTIONS = {
 } as const satisfies OptionTable;
 
 export async function warmupCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(WARMUP_OPTIONS, args);
-  if (wantsHelp || positionals.length > 0) {
-    process[wantsHelp ? "stdout" : "stderr"].write(`Usage: pagoda warmup [options]\n\n${helpOf(WARMUP_OPTIONS)}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(WARMUP_OPTIONS, args);
+  if (hasHelped(WARMUP_OPTIONS, { line: "warmup [options]" }, parsed)) return 0;
+  const { values } = parsed;
   const given: Record<string, unknown> = { ...fromEnvironment(WARMUP_OPTIONS, process.env), ...values };
   const { maxRows = WARMUP_OPTIONS.maxRows.default, ...engine } = given;
   const device = String(given.device ?? "cuda");

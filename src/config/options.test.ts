@@ -32,7 +32,7 @@ test("bad values are refused with value, limit and remedy", () => {
     () => engineConfig({ device: "gpu" }),
     /Option device is "gpu"; it must be one of auto, cuda, cuda:N, cpu, wasm, reference/,
   );
-  assert.throws(() => engineConfig({ pagesize: 16 }), /Unknown option pagesize\. Known options: pageSize\.$/);
+  assert.throws(() => engineConfig({ pagesize: 16 }), /Unknown option pagesize\. Did you mean pageSize\?$/);
 });
 
 test("environment variables are named after the option and parsed by its type", () => {

@@ -41,7 +41,7 @@ export const ERRORS = {
     message: "Token id {value} at index {index} is outside the vocabulary 0..{limit}.",
   },
   invalid_value: { kind: "request", message: "{param} is {value}; it must be {expected}." },
-  unknown_field: { kind: "request", message: "Unknown option {param}. Known options: {known}." },
+  unknown_field: { kind: "request", message: "Unknown option {param}. {known}" },
   thread_unsupported_request: {
     kind: "request",
     param: "thread",
@@ -51,7 +51,8 @@ export const ERRORS = {
   no_chat_template: {
     kind: "request",
     param: "messages",
-    message: "The model {model} has no chat template; use generate() with a plain prompt.",
+    message:
+      "The model {model} has no chat template. Give it a plain prompt instead: generate(), pagoda generate, /v1/completions.",
   },
   template_failed: {
     kind: "request",
@@ -85,10 +86,17 @@ export const ERRORS = {
 
   // --- config: options of the engine or the command line --------------------------------------------------------
   invalid_option: { kind: "config", message: "Option {param} is {value}; it must be {expected}." },
-  unknown_option: { kind: "config", message: "Unknown option {param}. Known options: {known}." },
+  unknown_option: { kind: "config", message: "Unknown option {param}. {known}" },
+  unknown_command: { kind: "config", message: "Unknown command {value}. {known}" },
+  wrong_usage: { kind: "config", message: "{reason} Usage: pagoda {usage}" },
   address_unavailable: {
     kind: "config",
     message: "Cannot listen on {value}: {reason}. Choose another address with --host and --port.",
+  },
+  server_unreachable: {
+    kind: "config",
+    param: "--url",
+    message: "No server answers at {value}: {reason}. Start one with pagoda serve, or name another with --url.",
   },
   server_refused: { kind: "config", message: "The server at {value} refuses: {reason}" },
   nats_unreachable: {
@@ -113,6 +121,10 @@ export const ERRORS = {
   // --- format: model files --------------------------------------------------------------------------------------
   model_not_found: { kind: "format", status: 404, param: "model", message: "No model at {path}: {reason}" },
   file_corrupt: { kind: "format", message: "{file}: {what}: expected {expected}, found {found}." },
+  file_incomplete: {
+    kind: "format",
+    message: "{file} is incomplete: it has {found} bytes, its header describes {expected}. Download it again.",
+  },
   tensor_missing: {
     kind: "format",
     message: "{file}: tensor {tensor} is missing; expected shape [{expected}]. The checkpoint may be half-copied.",

@@ -1,12 +1,17 @@
 // What somebody may have meant by a name that is none.
 
-/** The known names that are close to it, the closest first; all of them when none is. Case, dashes and underscores do not count. */
+/** "Did you mean a or b?", or every name where none is close. Case, dashes and underscores do not count. */
 export function suggest(name: string, known: readonly string[]): string {
+  const close = closeTo(name, known);
+  return close.length > 0 ? `Did you mean ${close.slice(0, 3).join(" or ")}?` : `Known: ${known.join(", ")}.`;
+}
+
+/** The known names that are close to it, the closest first. */
+export function closeTo(name: string, known: readonly string[]): string[] {
   const given = plain(name);
   const far = Math.min(3, Math.ceil(given.length / 2));
   const distanceOf = (other: string): number => (plain(other).startsWith(given) ? 0 : distance(given, plain(other)));
-  const close = known.filter((other) => distanceOf(other) <= far).sort((a, b) => distanceOf(a) - distanceOf(b));
-  return (close.length > 0 ? close : known).join(", ");
+  return known.filter((other) => distanceOf(other) <= far).sort((a, b) => distanceOf(a) - distanceOf(b));
 }
 
 function plain(name: string): string {

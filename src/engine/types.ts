@@ -230,6 +230,8 @@ export interface ModelInfo {
   readonly task: "generate" | "embed" | "score";
   readonly hasChatTemplate: boolean;
   readonly device: string;
+  /** What requests that say nothing are sampled with, where the model has an opinion: docs/sampling.md has the rest. */
+  readonly sampling: Partial<SamplingParams>;
 }
 
 /** Of texts that are embedded or scored. */

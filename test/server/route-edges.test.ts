@@ -12,7 +12,12 @@ type Json = any;
 
 let host: TestServer;
 before(async () => {
-  host = await startServer({ model: writeTinyCheckpoint(), maxContext: 48 }, { servedModelName: ["tiny"] });
+  const model = writeTinyCheckpoint();
+  writeFileSync(
+    join(model, "generation_config.json"),
+    JSON.stringify({ eos_token_id: 257, temperature: 0.6, top_k: 20 }),
+  );
+  host = await startServer({ model, maxContext: 48 }, { servedModelName: ["tiny"] });
 });
 after(async () => host?.[Symbol.asyncDispose]());
 
@@ -141,6 +146,7 @@ test("Ollama: the older way to embed is the newer one of one text, and cuts what
   const long = "a cat ".repeat(400);
   assert.equal((await post("/api/embeddings", { model: "tiny", prompt: long }))[0], 200);
   assert.equal((await post("/api/embed", { model: "tiny", input: long, truncate: false }))[0], 400);
+  assert.equal((await post("/api/show", { model: "tiny" }))[1].parameters, "temperature 0.6\ntop_k 20");
   for (const by of ["model", "name"]) {
     assert.equal((await post("/api/show", { [by]: "tiny" }))[0], 200);
     assert.equal((await post("/api/show", { [by]: "large" }))[0], 404);

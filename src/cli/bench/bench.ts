@@ -4,7 +4,8 @@
 import { writeFile } from "node:fs/promises";
 import type { OptionTable } from "../../config/options.js";
 import { errorFor } from "../../core/errors.js";
-import { helpOf, parseFlags } from "../args.js";
+import { suggest } from "../../core/suggest.js";
+import { hasHelped, parseFlags } from "../args.js";
 import type { Bench } from "./benchmark.js";
 import { renderChart } from "./chart-svg.js";
 import { describeMachine, machineFacts } from "./machine.js";
@@ -63,19 +64,17 @@ export async function benchCommand(
     stdout.write(usage());
     return args.length === 0 ? 2 : 0;
   }
-  const entry = BENCHES[kind];
-  if (entry === undefined) {
-    const expected = `one of ${Object.keys(BENCHES).join(", ")}`;
-    throw errorFor("invalid_option", { param: "bench", value: kind, expected });
-  }
+  if (!Object.hasOwn(BENCHES, kind))
+    throw errorFor("unknown_command", { value: `bench ${kind}`, known: suggest(kind, BENCH_NAMES) });
+  const entry = BENCHES[kind]!;
   const bench = await entry.load();
   const table: OptionTable = { ...OUTPUT_OPTIONS, ...bench.options };
-  const { values, positionals, wantsHelp } = parseFlags(table, rest);
-  if (wantsHelp || positionals.length !== bench.positionals.length) {
-    const names = bench.positionals.map((name) => `${name} `).join("");
-    stdout.write(`Usage: pagoda bench ${kind} ${names}[options]\n${entry.summary}\n\n${helpOf(table)}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(table, rest);
+  const least = bench.positionals.length;
+  const names = bench.positionals.map((name) => `${name} `).join("");
+  const call = { line: `bench ${kind} ${names}[options]`, about: entry.summary };
+  if (hasHelped(table, { ...call, words: { least, most: least } }, parsed, stdout)) return 0;
+  const { values, positionals } = parsed;
   const { json, svg, ...own } = values;
   const machine = machineFacts();
   const { report, tables, charts, exitCode } = await bench.run(own, positionals);

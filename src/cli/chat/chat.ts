@@ -3,9 +3,10 @@
 
 import { createInterface } from "node:readline/promises";
 import type { OptionTable } from "../../config/options.js";
-import { ConfigError } from "../../core/errors.js";
+import { ConfigError, RequestError } from "../../core/errors.js";
 import type { GenerateOptions } from "../../engine/types.js";
-import { helpOf, parseFlags } from "../args.js";
+import { hasHelped, parseFlags, type Usage } from "../args.js";
+import { ownKey } from "../openai-client.js";
 import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "../sampling-options.js";
 import { startWithProgress } from "../start-engine.js";
 import { bold } from "../terminal.js";
@@ -38,20 +39,38 @@ const HELP = `/help           this text
 """             begins and ends a message of several lines; a \\ at the end of a line goes on in the next
 `;
 
+const USAGE: Usage = {
+  line: "chat [MODEL] [options]",
+  examples: [
+    "pagoda chat unsloth/Qwen3-0.6B-GGUF:Q4_K_M",
+    'pagoda chat ./model.gguf --system "Answer in one sentence."',
+    "pagoda chat --url http://127.0.0.1:8000",
+  ],
+  common: [
+    ...["model", "url", "apiKey", "device", "quantize", "maxContext", "system"],
+    ...["temperature", "topP", "topK", "maxTokens", "seed"],
+  ],
+  groups: { Sampling: SAMPLING_OPTIONS, Engine: RUN_OPTIONS },
+};
+
 export async function chatCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(CHAT_OPTIONS, args);
-  if (wantsHelp || positionals.length > 0) {
-    process.stdout.write(`Usage: pagoda chat [options]\n\n${helpOf(CHAT_OPTIONS)}\n\nIn the chat:\n${HELP}`);
-    return wantsHelp ? 0 : 2;
+  const parsed = parseFlags(CHAT_OPTIONS, args);
+  const most = parsed.values.model === undefined ? 1 : 0;
+  if (hasHelped(CHAT_OPTIONS, { ...USAGE, words: { most } }, parsed)) {
+    process.stdout.write(`\nIn the chat:\n${HELP}`);
+    return 0;
   }
+  const [named] = parsed.positionals;
+  const values = named === undefined ? parsed.values : { ...parsed.values, model: named };
   const systemText = typeof values.system === "string" ? values.system : null;
   if (typeof values.url === "string") {
-    const apiKey = typeof values.apiKey === "string" ? values.apiKey : (process.env.PAGODA_API_KEY ?? null);
+    const apiKey = values.apiKey ?? ownKey(values.url, process.env.PAGODA_API_KEY) ?? null;
     const model = typeof values.model === "string" ? values.model : null;
-    await converse(await reach(values.url, model, apiKey, samplingOf(values)), systemText);
+    await converse(await reach(values.url, model, apiKey as string | null, samplingOf(values)), systemText);
     return 0;
   }
   await using engine = await startWithProgress(engineOptionsOf(values));
+  if (!engine.model.hasChatTemplate) throw new RequestError("no_chat_template", { model: engine.model.name });
   await converse(localPartner(engine, samplingOf(values)), systemText);
   return 0;
 }
@@ -66,11 +85,7 @@ async function reach(
     return await remotePartner(url, model, apiKey, options);
   } catch (error) {
     const reason = (error as Error & { cause?: Error }).cause?.message ?? (error as Error).message;
-    throw new ConfigError("invalid_option", {
-      param: "--url",
-      value: url,
-      expected: `a server that answers (${reason})`,
-    });
+    throw new ConfigError("server_unreachable", { value: url, reason });
   }
 }
 

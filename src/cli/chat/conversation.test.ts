@@ -45,3 +45,14 @@ test("a backslash and triple quotes carry a message over lines", () => {
   assert.equal(lines.push('"""all in one"""'), "all in one");
   assert.equal(lines.isOpen, false);
 });
+
+test("a turn that was stopped before a word came can be asked again, and is not sent", () => {
+  const talk = new Conversation("be brief");
+  talk.add("a", "b");
+  talk.add("c", "");
+  assert.deepEqual(
+    talk.messages.map(({ content }) => content),
+    ["be brief", "a", "b"],
+  );
+  assert.equal(talk.takeLast(), "c");
+});

@@ -12,9 +12,10 @@ export class Conversation {
     this.#system = system;
   }
 
-  /** What is sent: the system message, then the turns. */
+  /** What is sent: the system message, then the turns; not those that were stopped before a word came. */
   get messages(): readonly ChatMessage[] {
-    return this.#system === null ? this.#messages : [{ role: "system", content: this.#system }, ...this.#messages];
+    const turns = this.#messages.filter((_, i) => this.#messages[i | 1]?.content !== "");
+    return this.#system === null ? turns : [{ role: "system", content: this.#system }, ...turns];
   }
 
   reset(system: string | null = this.#system): void {

@@ -1,7 +1,7 @@
 // Whom `pagoda chat` talks to: an engine in this process, or any OpenAI-compatible server.
 
 import { RequestError } from "../../core/errors.js";
-import type { ChatMessage, Engine, GenerateOptions } from "../../engine/types.js";
+import type { ChatMessage, Engine, EngineStats, GenerateOptions } from "../../engine/types.js";
 import { baseOf, firstModel, type ServerTarget, type StreamEvent, streamEvents, textOf } from "../openai-client.js";
 
 export interface Reply {
@@ -42,8 +42,17 @@ export function localPartner(engine: Engine, options: GenerateOptions): ChatPart
       const isContextFull = trace.promptTokens + trace.completionTokens >= engine.model.maxLength;
       return { ...trace, text, isCut, isContextFull };
     },
-    stats: async () => JSON.stringify(await engine.stats(), null, 2),
+    stats: async () => statsText(await engine.stats()),
   };
+}
+
+function statsText(stats: EngineStats): string {
+  const { requestsFinished, steps, promptTokens, cachedTokens, generatedTokens, pagesUsed, pagesCached, pagesTotal } =
+    stats;
+  const answers = `${requestsFinished} answer${requestsFinished === 1 ? "" : "s"} in ${steps} steps`;
+  return `${answers}: ${promptTokens} prompt tokens (${cachedTokens} of them cached), ${generatedTokens} generated.
+${pagesUsed + pagesCached} of ${pagesTotal} pages of the KV cache hold something, ${pagesCached} of them for later.
+${stats.model} on ${stats.device}`;
 }
 
 export async function remotePartner(

@@ -1,5 +1,5 @@
-// One side of a conversation: asks, streams the answer to the terminal, and keeps both. A question that fails or is stopped is not
-// kept. When the context is full the oldest turns leave, and it says so.
+// One side of a conversation: asks, streams the answer to the terminal, and keeps both. A question that fails is not kept; of an answer that is stopped, what
+// there is of it is. When the context is full the oldest turns leave, and it says so.
 
 import { dim } from "../terminal.js";
 import type { Conversation } from "./conversation.js";
@@ -25,14 +25,19 @@ export class Talk {
   async ask(question: string): Promise<void> {
     this.#answering = new AbortController();
     const { signal } = this.#answering;
+    let said = "";
+    const hear = (piece: string): void => {
+      said += piece;
+    };
     try {
-      const reply = await this.#answer(question, signal);
+      const reply = await this.#answer(question, signal, hear);
       this.conversation.add(question, reply.text);
       process.stdout.write(dim(`\n[${describe(reply)}]\n`));
       if (reply.isContextFull && this.conversation.dropOldest()) {
         process.stdout.write(dim("[the context is full: the oldest turn leaves]\n"));
       }
     } catch (error) {
+      if (signal.aborted) this.conversation.add(question, said);
       process.stdout.write(`\n${signal.aborted ? "[stopped]" : (error as Error).message}\n`);
     } finally {
       this.#answering = null;
@@ -64,7 +69,7 @@ export class Talk {
   }
 
   /** Asks again with fewer turns for as long as the conversation does not fit. */
-  async #answer(question: string, signal: AbortSignal): Promise<Reply> {
+  async #answer(question: string, signal: AbortSignal, hear: (piece: string) => void): Promise<Reply> {
     for (let dropped = 0; ; dropped++) {
       const writer = new StyledWriter({
         width: process.stdout.isTTY ? process.stdout.columns : 0,
@@ -73,7 +78,10 @@ export class Talk {
       });
       try {
         const messages = [...this.conversation.messages, { role: "user", content: question }];
-        const reply = await this.#partner.answer(messages, signal, (piece) => writer.push(piece));
+        const reply = await this.#partner.answer(messages, signal, (piece) => {
+          hear(piece);
+          writer.push(piece);
+        });
         writer.end();
         if (dropped > 0) process.stdout.write(dim(`\n[the context is full: the oldest ${turns(dropped)} left]`));
         return reply;

@@ -29,7 +29,7 @@ test("arguments become options; what is not given keeps its default", async () =
 });
 
 test("wrong arguments are named, with what would be right", async () => {
-  await assert.rejects(explainCommand(["--reqests", "5"]), /Unknown option --reqests\. Known options: --requests/);
+  await assert.rejects(explainCommand(["--reqests", "5"]), /Unknown option --reqests\. Did you mean --requests/);
   await assert.rejects(explainCommand(["--requests", "5,-3"]), /--requests is -3; it must be whole numbers/);
   await assert.rejects(explainCommand(["--requests"]), /--requests is missing/);
   await assert.rejects(explainCommand(["--budget", "x"]), /--budget is "x"; it must be a whole number/);

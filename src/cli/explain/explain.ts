@@ -4,7 +4,7 @@
 import { writeFile } from "node:fs/promises";
 import type { OptionTable } from "../../config/options.js";
 import { errorFor } from "../../core/errors.js";
-import { helpOf, parseFlags } from "../args.js";
+import { hasHelped, parseFlags } from "../args.js";
 import { EXPLAIN_DEFAULTS, type ExplainOptions } from "./report.js";
 import { runExplain } from "./simulation.js";
 import { renderExplainSvg } from "./svg.js";
@@ -30,11 +30,9 @@ export async function explainCommand(
   args: readonly string[],
   stdout: { write(text: string): unknown } = process.stdout,
 ): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(EXPLAIN_OPTIONS, args);
-  if (wantsHelp || positionals.length > 0) {
-    stdout.write(`Usage: pagoda explain [options]\n\n${helpOf(EXPLAIN_OPTIONS)}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(EXPLAIN_OPTIONS, args);
+  if (hasHelped(EXPLAIN_OPTIONS, { line: "explain [options]" }, parsed, stdout)) return 0;
+  const { values } = parsed;
   const { svg, json, requests, decodes, ...counts } = values;
   const report = runExplain({
     ...(counts as Partial<ExplainOptions>),

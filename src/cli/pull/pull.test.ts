@@ -48,7 +48,7 @@ test("pull, pull again, list; and their errors", async (t) => {
   assert.equal(missing.code, 1);
   assert.match(missing.stderr, /choose one of :Q4_0 :Q8_0/);
   assert.equal((await pagoda(["pull"], env)).code, 2);
-  assert.match((await pagoda(["list", "--jason"], env)).stderr, /Unknown option --jason\. Known options: --json/);
+  assert.match((await pagoda(["list", "--jason"], env)).stderr, /Unknown option --jason\. Did you mean --json/);
 });
 
 test("a model that is not there yet is pulled when it is asked to answer", async (t) => {

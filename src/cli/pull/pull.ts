@@ -2,7 +2,7 @@
 
 import type { OptionTable } from "../../config/options.js";
 import { pull } from "../../formats/hub/hub-pull.js";
-import { helpOf, parseFlags } from "../args.js";
+import { hasHelped, parseFlags } from "../args.js";
 import { bytes } from "../terminal.js";
 import { pullProgress } from "./progress.js";
 
@@ -10,21 +10,21 @@ export const PULL_OPTIONS = {
   json: { type: "boolean", default: false, help: "print the result as JSON" },
 } as const satisfies OptionTable;
 
-const USAGE = `Usage: pagoda pull ORG/NAME[@REVISION][:FILE or QUANTISATION] [options]
-
-Fetches a model into the cache that Hugging Face tools share; what an earlier pull left is continued.
-  pagoda pull Qwen/Qwen3-0.6B                     a folder of safetensors
-  pagoda pull unsloth/Qwen3-0.6B-GGUF:Q4_K_M      one quantisation of a GGUF repository
-
-Environment: HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE.
-`;
+const USAGE = {
+  line: "pull ORG/NAME[@REVISION][:FILE or QUANTISATION] [options]",
+  about: `Fetches a model into the cache that Hugging Face tools share; what an earlier pull left is continued.
+Environment: HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE.`,
+  examples: [
+    "pagoda pull Qwen/Qwen3-0.6B                     a folder of safetensors",
+    "pagoda pull unsloth/Qwen3-0.6B-GGUF:Q4_K_M      one quantisation of a GGUF repository",
+  ],
+  words: { least: 1, most: 1 },
+};
 
 export async function pullCommand(args: readonly string[]): Promise<number> {
-  const { values, positionals, wantsHelp } = parseFlags(PULL_OPTIONS, args);
-  if (wantsHelp || positionals.length !== 1) {
-    process[wantsHelp ? "stdout" : "stderr"].write(`${USAGE}\n${helpOf(PULL_OPTIONS)}\n`);
-    return wantsHelp ? 0 : 2;
-  }
+  const parsed = parseFlags(PULL_OPTIONS, args);
+  if (hasHelped(PULL_OPTIONS, USAGE, parsed)) return 0;
+  const { values, positionals } = parsed;
   const model = positionals[0]!;
   const progress = pullProgress(model);
   try {

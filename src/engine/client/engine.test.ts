@@ -283,7 +283,7 @@ describe("an engine in its worker thread", () => {
       "an unknown option",
       "a",
       { tempature: 1 } as GenerateOptions,
-      /Unknown option tempature\. Known options: temperature\.$/,
+      /Unknown option tempature\. Did you mean temperature\?$/,
     ],
     [
       "a constraint of no kind",

@@ -87,10 +87,11 @@ export class HostedEngine implements RelayEngine {
 
   get model(): ModelInfo {
     const { architecture, vocabSize, maxContext, task, device } = this.#line.facts;
-    const { name, chatTemplate } = this.#checkpoint;
+    const { name, chatTemplate, generation } = this.#checkpoint;
+    const { sampling } = generation;
     const maxLength = contextLimit(this.#line.facts);
     const hasChatTemplate = chatTemplate !== null;
-    return { name, architecture, vocabSize, maxContext, maxLength, task, device, hasChatTemplate };
+    return { name, architecture, vocabSize, maxContext, maxLength, task, device, hasChatTemplate, sampling };
   }
 
   get facts(): EngineFacts {

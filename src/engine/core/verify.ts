@@ -1,6 +1,7 @@
 // Checks a model against the golden.json beside it: logits, log-probabilities and greedy tokens that another implementation
 // computed. Each prompt runs in one batch and again in chunks; the greedy tokens are then decoded one by one.
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { AdapterSites, type AttachedAdapter } from "../../adapters/attach.js";
 import { openPeftAdapter } from "../../adapters/peft.js";
@@ -79,6 +80,11 @@ export interface VerifyResult {
 export async function verifyModel(path: string, device: Device, options: VerifyOptions = {}): Promise<VerifyResult> {
   const tolerance = options.tolerance ?? device.info.logitTolerance;
   const goldensFile = join(options.adapter ?? path, "golden.json");
+  if (!existsSync(goldensFile))
+    throw new FormatError("model_not_found", {
+      path: goldensFile,
+      reason: "verify needs a golden.json beside the model.",
+    });
   const goldens = readGoldens(goldensFile);
   const checkpoint = openCheckpoint(path);
   const family = familyOf(checkpoint.config, checkpoint.configFile);

@@ -13,7 +13,7 @@ export interface GgufModel {
   readonly metadata: GgufMetadata;
   /** In the shape of config.json; `path` stands for its file in errors. */
   readonly config: Record<string, unknown>;
-  /** What the model's makers suggest, as far as the file says. */
+  /** What the model's makers suggest; where the file says nothing, what people are used to with such files. */
   readonly sampling: Partial<SamplingParams>;
   /** Tensors under their Hugging Face names. */
   readonly source: TensorSource;
@@ -26,6 +26,12 @@ const SAMPLING_KEYS = {
   min_p: "minP",
   penalty_repeat: "repetitionPenalty",
 } as const;
+
+/**
+ * llama.cpp's and its kin's: models of few bits go astray at temperature 1 over the whole vocabulary, and a GGUF file has no
+ * generation_config.json to say so.
+ */
+const USUAL = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 } as const;
 
 export function openGgufModel(path: string): GgufModel {
   const file = openGguf(path);
@@ -47,5 +53,5 @@ function readSampling(metadata: GgufMetadata): Partial<SamplingParams> {
     const value = metadata.get(`general.sampling.${key}`);
     if (typeof value === "number" && Number.isFinite(value) && value >= 0) sampling[name] = value;
   }
-  return sampling;
+  return Object.keys(sampling).length === 0 ? USUAL : sampling;
 }

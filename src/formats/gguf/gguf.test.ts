@@ -161,8 +161,8 @@ test("files that are not GGUF, or of another version", () => {
   assert.throws(() => openGguf(join(folder, "absent.gguf")), /no such file/);
   assert.throws(() => openGguf(folder), FormatError);
   if (existsSync("/dev/null")) assert.throws(() => openGguf("/dev/null"), /expected a regular file, found a device/);
-  refuses(new Uint8Array(0), /magic/);
-  refuses(Buffer.from("not a gguf file at all"), /magic.*expected "GGUF"/);
+  refuses(new Uint8Array(0), /first bytes/);
+  refuses(Buffer.from("not a gguf file at all"), /expected "GGUF", found "not "/);
   refuses(writeGguf({}, [matrix], { version: 1 }), /version: expected 2 or 3/);
   refuses(writeGguf({}, [matrix], { version: 3 << 24 }), /big-endian/);
   refuses(writeGguf({}, [matrix], { version: 1 << 24 }), /version: expected 2 or 3, little endian, found a big-endian/);
@@ -204,7 +204,7 @@ test("tensors that do not fit, overlap or repeat are refused", () => {
   refuses(writeGguf({}, [matrix, { ...vector, name: "m" }]), /tensor m: expected one of each name/);
   refuses(writeGguf({}, [matrix, { ...vector, offset: 0 }]), /tensor (m|v): offset: expected at least/);
   refuses(writeGguf({}, [matrix, { ...vector, offset: 36 }]), /expected a multiple of 32, found 36/);
-  refuses(writeGguf({}, [matrix]).subarray(0, -1), /inside the file's .* cut short/);
+  refuses(writeGguf({}, [matrix]).subarray(0, -1), / is incomplete: it has \d+ bytes, its header describes \d+\./);
   refuses(writeGguf({ a: 1, b: 2 }, []).subarray(0, -1), /more bytes of header/);
   const info = (dims: (number | bigint)[], type: number, offset: number | bigint) =>
     Buffer.concat([
@@ -214,11 +214,11 @@ test("tensors that do not fit, overlap or repeat are refused", () => {
   refuses(info([], 0, 0), /number of dimensions: expected 1 to 4, found 0/);
   refuses(info([1, 1, 1, 1, 1], 0, 0), /number of dimensions/);
   refuses(info([2n ** 63n], 0, 0), /dimension: expected at most/);
-  refuses(info([2n ** 32n, 2n ** 32n, 2n ** 32n], 0, 0), /at most the file's/);
-  refuses(info([2 ** 52, 2 ** 52], 0, 0), /at most the file's/);
+  refuses(info([2n ** 32n, 2n ** 32n, 2n ** 32n], 0, 0), /at most \d+ bytes/);
+  refuses(info([2 ** 52, 2 ** 52], 0, 0), /at most \d+ bytes/);
   refuses(info([0, 4], 0, 0), /whole blocks/);
   refuses(info([33, 1], 8, 0), /rows of whole blocks of 32 \(q8_0\)/);
-  refuses(info([1000], 0, 0), /at most the file's/);
+  refuses(info([1000], 0, 0), /is incomplete/);
   refuses(info([4], 0, 2n ** 60n), /offset: expected at most/);
   refuses(info([256], 9, 0), /type of tensor t = q8_1 is not supported\. Supported: .*iq2_xxs/);
   refuses(info([256], 999, 0), /type of tensor t = 999 is not supported/);
@@ -313,7 +313,7 @@ test("a tensor behind 4 GiB of others, and one that ends where its file does", (
   assert.deepEqual(tensor.file, { path, offset: dataStart + at });
   assert.deepEqual(tensor.bytes(), Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
   truncateSync(path, dataStart + at + 7);
-  assert.throws(() => openGguf(path), /8 bytes inside the file's/);
+  assert.throws(() => openGguf(path), /it has 4294967431 bytes, its header describes 4294967432/);
 });
 
 test("names are shown as far as they can be read", () => {

@@ -63,6 +63,8 @@ const TYPES: Readonly<Record<number, string>> = {
   42: "q2_0",
 };
 
+/** More than any file holds: sums of offsets and lengths stay exact. */
+const MAX_DATA_BYTES = 2 ** 52;
 const MAX_DIMS = 4;
 const MIN_TENSOR_INFO_BYTES = 8 + 4 + 8 + 4 + 8;
 const MIN_KEY_VALUE_BYTES = 8 + 4 + 1;
@@ -132,8 +134,9 @@ function readPart(path: string): Part {
 }
 
 function readHeader(reader: GgufReader): Part {
-  const magic = reader.u32("magic");
-  if (magic !== 0x46554747) throw reader.corrupt("magic", '"GGUF"', `0x${magic.toString(16)}`);
+  const magic = reader.u32("first bytes");
+  if (magic !== 0x46554747)
+    throw reader.corrupt("first bytes", '"GGUF"', `${firstBytes(magic)}: this is not a GGUF file`);
   const version = reader.u32("version");
   if (version !== 2 && version !== 3) {
     const found = version >= 1 << 24 ? "a big-endian file" : version;
@@ -157,6 +160,12 @@ function readHeader(reader: GgufReader): Part {
   }
   const dataStart = alignUp(reader.position, alignment);
   return { path: reader.path, metadata, tensors: placeTensors(reader, infos, dataStart, alignment) };
+}
+
+function firstBytes(magic: number): string {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(magic);
+  return JSON.stringify(bytes.toString("latin1"));
 }
 
 interface TensorInfo {
@@ -195,10 +204,9 @@ function readTensorInfo(reader: GgufReader): TensorInfo {
     throw reader.corrupt(`${what}: shape`, `rows of whole blocks of ${blockElements} (${dtype})`, `[${shape}]`);
   }
   const byteLength = (elementsOf(shape) / blockElements) * blockBytes;
-  if (!Number.isSafeInteger(byteLength) || byteLength > reader.fileBytes) {
-    throw reader.corrupt(`${what}: shape`, `at most the file's ${reader.fileBytes} bytes`, `[${shape}] of ${dtype}`);
-  }
-  const offset = reader.size(`${what}: offset`, reader.fileBytes);
+  if (byteLength > MAX_DATA_BYTES)
+    throw reader.corrupt(`${what}: shape`, `at most ${MAX_DATA_BYTES} bytes`, `[${shape}] of ${dtype}`);
+  const offset = reader.size(`${what}: offset`, MAX_DATA_BYTES);
   return { name, dtype, shape, byteLength, offset };
 }
 
@@ -210,14 +218,10 @@ function placeTensors(reader: GgufReader, infos: readonly TensorInfo[], dataStar
     if (info.offset % alignment !== 0) throw reader.corrupt(what, `a multiple of ${alignment}`, info.offset);
     if (info.offset < end) throw reader.corrupt(what, `at least ${end}, past the tensor before it`, info.offset);
     end = info.offset + info.byteLength;
-    if (dataStart + end > reader.fileBytes) {
-      const expected = `${info.byteLength} bytes inside the file's ${reader.fileBytes}`;
-      throw reader.corrupt(
-        what,
-        expected,
-        `${info.offset} after ${dataStart} bytes of header; the file may be cut short`,
-      );
-    }
+  }
+  if (end > 0 && dataStart + end > reader.fileBytes) {
+    const [file, found, expected] = [reader.path, reader.fileBytes, dataStart + end];
+    throw new FormatError("file_incomplete", { file, found, expected });
   }
   return infos.map((info) => fileTensor(info.name, info.dtype, info.shape, reader.path, dataStart + info.offset));
 }

@@ -81,7 +81,7 @@ test("models of the cache by branch, commit and quantisation; those that lack a 
     assert.equal(findModel(text, { HF_HUB_CACHE: cache }), path, text);
   }
   assert.equal(locateModel("gpt2", { HF_HUB_CACHE: cache }), old);
-  assert.throws(() => locateModel("org/absent", { HF_HUB_CACHE: cache }), /Run: pagoda pull org\/absent/);
+  assert.throws(() => locateModel("org/absent", { HF_HUB_CACHE: cache }), /pagoda pull org\/absent/);
   assert.throws(() => locateModel("a b", { HF_HUB_CACHE: cache }), /not a model of the hub/);
   assert.deepEqual(
     listCache(cache).map(({ spec, kind, bytes, revision, path, isComplete }) => [

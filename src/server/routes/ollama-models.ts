@@ -1,6 +1,8 @@
 // Ollama's API: what its clients ask about models.
 
 import { createHash } from "node:crypto";
+import { SAMPLING, type SamplingParam } from "../../core/sampling.js";
+import type { ModelInfo } from "../../engine/types.js";
 import { readJson } from "../body.js";
 import type { ServerContext } from "../context.js";
 import { shapeError } from "../ollama-form.js";
@@ -22,6 +24,13 @@ function entry({ house, startedMs }: ServerContext, name: string): Record<string
 
 function detailsOf(family: string): Record<string, unknown> {
   return { parent_model: "", format: "", family, families: [family], parameter_size: "", quantization_level: "" };
+}
+
+/** One line each, as Ollama prints a Modelfile's. */
+function parametersOf(sampling: ModelInfo["sampling"]): string {
+  return Object.entries(sampling)
+    .map(([key, value]) => `${(SAMPLING as Record<string, SamplingParam>)[key]!.api} ${value}`)
+    .join("\n");
 }
 
 export const ollamaTags: Route = {
@@ -65,10 +74,10 @@ export const ollamaShow: Route = {
     const context = c.get("server");
     checkModel(context, body.model ?? body.name);
     const { engine, toolFormat, startedMs } = context;
-    const { architecture, maxContext, vocabSize, task, hasChatTemplate } = engine.model;
+    const { architecture, maxContext, vocabSize, task, hasChatTemplate, sampling } = engine.model;
     return c.json({
       modelfile: "",
-      parameters: "",
+      parameters: parametersOf(sampling),
       template: "",
       license: "",
       modified_at: new Date(startedMs).toISOString(),
