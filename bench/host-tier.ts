@@ -40,10 +40,10 @@ function ask(series: number): { ms: number; answer: string; cached: number } {
   let cached = 0;
   while (core.hasWork) {
     core.step();
-    for (const output of core.takeOutputs()) {
-      answer += JSON.stringify([output.tokens, output.logprobs]);
-      cached = output.trace?.cachedTokens ?? cached;
-    }
+    const outputs = core.takeOutputs();
+    if (outputs === null) continue;
+    answer += JSON.stringify([[...outputs.tokens], [...(outputs.logprobs?.values ?? [])]]);
+    for (const { trace } of outputs.notes) cached = trace?.cachedTokens ?? cached;
   }
   core.checkIntegrity();
   return { ms: performance.now() - start, answer, cached };

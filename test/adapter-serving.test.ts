@@ -15,6 +15,7 @@ import { openDevice } from "../src/engine/core/devices.js";
 import { type LoadedEngine, loadEngine } from "../src/engine/core/load.js";
 import type { Engine } from "../src/engine/types.js";
 import { oracleDrafter } from "./support/drafters.js";
+import { outputsOf } from "./support/outputs.js";
 import { writeTinyAdapter } from "./support/tiny-adapter.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 import { UnblockingDevice } from "./support/unblocking-device.js";
@@ -56,7 +57,7 @@ async function answersOf({ core, adapters }: LoadedEngine, which: readonly numbe
   while (core.hasWork) {
     await core.stepAsync();
     core.checkIntegrity();
-    for (const { callId, index, tokens, logprobs, error } of core.takeOutputs()) {
+    for (const { callId, index, tokens, logprobs, error } of outputsOf(core)) {
       assert.equal(error, null);
       const key = `${callId}#${index}`;
       const answer = answers.get(key) ?? { tokens: [], logprobs: [] };

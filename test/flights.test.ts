@@ -11,6 +11,7 @@ import type { Device, StagedBatch } from "../src/device/device.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { loadEngine } from "../src/engine/core/load.js";
 import { FlightTraffic, type TrafficOptions } from "./support/flight-traffic.js";
+import { outputsOf } from "./support/outputs.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 import { UnblockingDevice } from "./support/unblocking-device.js";
 
@@ -93,7 +94,7 @@ test("a mask that fails at the first token ends every sample of its call, and no
     constraint: { kind: "json", source: "0 call" },
   });
   while (core.hasWork) core.step();
-  const ends = core.takeOutputs().map(({ index, finishReason, error }) => [index, finishReason, error?.details.reason]);
+  const ends = outputsOf(core).map(({ index, finishReason, error }) => [index, finishReason, error?.details.reason]);
   assert.deepEqual(
     ends.toSorted(),
     [0, 1, 2].map((index) => [index, "error", "mask of call"]),
@@ -159,7 +160,7 @@ async function answersOf(
   while (core.hasWork) {
     await core.stepAsync();
     if (core.numInAir > 0) numAhead++;
-    for (const { callId, index, tokens, logprobs, vector, promptLogprobs, error } of core.takeOutputs()) {
+    for (const { callId, index, tokens, logprobs, vector, promptLogprobs, error } of outputsOf(core)) {
       assert.equal(error, null);
       const key = `${callId}#${index}`;
       answers.set(key, [...(answers.get(key) ?? []), tokens, logprobs, vector, promptLogprobs]);

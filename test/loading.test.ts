@@ -64,7 +64,6 @@ test("an import loads no package, and of Pagoda what checks options and starts a
     "engine/client/inbox",
     "engine/core/driver",
     "engine/messages",
-    "engine/packed-outputs",
     "formats/hub/hub",
     "formats/hub/hub-cache",
     "formats/hub/hub-spec",

@@ -13,9 +13,10 @@ import { SAMPLING_DEFAULTS, type SamplingParams } from "../src/core/sampling.js"
 import { openCheckpoint } from "../src/engine/checkpoint.js";
 import { openDevice } from "../src/engine/core/devices.js";
 import { type LoadedEngine, loadEngine } from "../src/engine/core/load.js";
-import type { AddMessage, RequestOutput } from "../src/engine/messages.js";
+import type { AddMessage } from "../src/engine/messages.js";
 import { numbers } from "./contract/inputs.js";
 import { openCpu } from "./support/cpu.js";
+import { outputsOf, type RequestOutput } from "./support/outputs.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 import { UnblockingDevice } from "./support/unblocking-device.js";
 
@@ -75,7 +76,7 @@ async function ask({ core }: LoadedEngine, calls: Readonly<Record<string, Call>>
   while (core.hasWork) {
     await core.stepAsync();
     core.checkIntegrity();
-    for (const output of core.takeOutputs()) take(answers, output);
+    for (const output of outputsOf(core)) take(answers, output);
   }
   assert.equal(core.stats().pagesUsed, 0);
   return answers;
@@ -221,7 +222,7 @@ for (const device of ["reference", "cpu", "unblocking"] as const) {
       ...{ type: "add", callId: "w", kind: "generate", prompt: PROMPT, media, priority: 0, salt: "", arrivalMs: 0 },
       ...{ constraint: null, sampling: { ...SAMPLING_DEFAULTS, maxTokens: 1, seed: 0 } },
     });
-    const { code, details } = core.takeOutputs()[0]!.error!;
+    const { code, details } = outputsOf(core)[0]!.error!;
     assert.deepEqual([code, details.param, details.value], ["invalid_value", "media", 80]);
   });
 }
@@ -256,7 +257,7 @@ test("media that overlap, leave the prompt or lack rows are refused by name, and
       ...{ type: "add", callId: "w", kind: "generate", prompt: PROMPT, media, priority: 0, salt: "", arrivalMs: 0 },
       ...{ constraint: null, sampling: { ...SAMPLING_DEFAULTS, maxTokens: 1, seed: 0 } },
     });
-    const [output] = core.takeOutputs();
+    const [output] = outputsOf(core);
     assert.deepEqual([output!.error!.code, output!.error!.details.param], ["invalid_value", param]);
   }
   assert.equal(core.hasWork, false);

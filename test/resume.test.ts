@@ -5,9 +5,11 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { PagodaError } from "../src/core/errors.js";
 import { startEngine } from "../src/engine/client/engine.js";
+import type { SampleOutput } from "../src/engine/client/output-reader.js";
 import type { RelayEngine } from "../src/engine/client/relay.js";
-import type { RequestOutput, ResumedSample } from "../src/engine/messages.js";
+import type { ResumedSample } from "../src/engine/messages.js";
 import type { GenerateOptions } from "../src/engine/types.js";
+import { objectOf } from "./support/outputs.js";
 import { until } from "./support/until.js";
 
 let engine: RelayEngine;
@@ -32,11 +34,12 @@ function run(
   const samples = new Map<number, Whole>();
   const numSamples = options.n ?? 1;
   return new Promise((resolve, reject) => {
-    const deliver = (output: RequestOutput | PagodaError): void => {
-      if (output instanceof PagodaError || output.error !== null) {
-        reject(output instanceof PagodaError ? output : new Error(JSON.stringify(output.error)));
+    const deliver = (given: SampleOutput | PagodaError): void => {
+      if (given instanceof PagodaError || given.note.error !== null) {
+        reject(given instanceof PagodaError ? given : new Error(JSON.stringify(given.note.error)));
         return;
       }
+      const output = objectOf(given);
       const sample = samples.get(output.index) ?? { tokens: [], logprobs: [], finishReason: null, stopToken: -1 };
       samples.set(output.index, sample);
       sample.tokens.push(...output.tokens);

@@ -11,6 +11,7 @@ import { openDevice } from "../src/engine/core/devices.js";
 import { loadEngine } from "../src/engine/core/load.js";
 import { oracleDrafter, randomDrafter } from "./support/drafters.js";
 import { type Answered, FlightTraffic, type TrafficOptions } from "./support/flight-traffic.js";
+import { outputsOf } from "./support/outputs.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 import { UnblockingDevice } from "./support/unblocking-device.js";
 
@@ -100,7 +101,7 @@ async function answersOf(
   while (core.hasWork) {
     await core.stepAsync();
     core.checkIntegrity();
-    for (const { callId, index, tokens, logprobs, error } of core.takeOutputs()) {
+    for (const { callId, index, tokens, logprobs, error } of outputsOf(core)) {
       assert.equal(error, null);
       const key = `${callId}#${index}`;
       const answer = answers.get(key) ?? { tokens: [], logprobs: [] };

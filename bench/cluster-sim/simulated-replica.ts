@@ -135,7 +135,7 @@ export class SimulatedReplica {
   #give(request: Request, { conversation }: Turn, count: number): void {
     const stream = FIRST_CONVERSATION + conversation;
     for (let i = 0; i < count; i++) this.#tokens[i] = tokenAt(stream, request.numTokens + i);
-    request.accept(this.#tokens, count);
+    request.accept(this.#tokens, 0, count);
     request.numComputed += count - 1;
   }
 }

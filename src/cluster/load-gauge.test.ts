@@ -32,11 +32,10 @@ test("a gauge says what the engine said last; steps that only answer do not coun
   );
   gauge.close();
   const still = new LoadGauge(engine);
-  const step = (isPrefill: boolean) =>
-    ({ rows: [{ isPrefill: false }, { isPrefill }], tokens: 50, durationMs: 10 }) as unknown as StepRecord;
-  still.measure(step(false));
+  const step = (prefills: number) => ({ prefills, tokens: 50, durationMs: 10 }) as StepRecord;
+  still.measure(step(0));
   assert.equal(still.load().tokensPerSecond, 1000);
-  still.measure(step(true));
+  still.measure(step(1));
   assert.equal(still.load().tokensPerSecond, 5000);
   still.close();
   await engine.close();
@@ -57,7 +56,7 @@ test("the engine is asked once at a time, and again after it failed; its steps a
       }),
     async *steps(options: { signal: AbortSignal }) {
       signal = options.signal;
-      yield { rows: [{ isPrefill: true }], tokens: 3, durationMs: 0.5 };
+      yield { prefills: 1, tokens: 3, durationMs: 0.5 };
     },
   };
   const gauge = new LoadGauge(engine as unknown as Engine);

@@ -72,7 +72,7 @@ export class LoadGauge {
     for await (const step of this.#engine.steps({ signal: this.#leave.signal })) this.measure(step);
   }
 
-  measure({ rows, tokens, durationMs }: StepRecord): void {
-    if (rows.some(({ isPrefill }) => isPrefill)) this.#speed.note(tokens, durationMs);
+  measure({ prefills, tokens, durationMs }: StepRecord): void {
+    if (prefills > 0) this.#speed.note(tokens, durationMs);
   }
 }

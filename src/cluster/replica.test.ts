@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type RequestOutput, sampleOutput } from "../../test/support/outputs.js";
 import { ToldLine } from "../../test/support/told-cluster.js";
 import { until } from "../../test/support/until.js";
 import { type PrefixChange, prefixKey } from "../cache/prefix-journal.js";
 import { EngineDeadError, type PagodaError, RequestError } from "../core/errors.js";
 import { SAMPLING_DEFAULTS } from "../core/sampling.js";
 import type { Deliver, RelayCall, RelayEngine } from "../engine/client/relay.js";
-import { EMPTY_OUTPUT, type RequestOutput } from "../engine/messages.js";
 import type { Mailbox } from "./mailbox.js";
 import type { PeerPages } from "./peer-pages.js";
 import { Replica } from "./replica.js";
@@ -55,7 +55,7 @@ class Told implements Disposable {
   }
 
   output(id: string, output: Partial<RequestOutput>, isLast = false): void {
-    this.relayed.get(id)!.deliver({ ...EMPTY_OUTPUT, callId: id, index: 0, ...output }, isLast);
+    this.relayed.get(id)!.deliver(sampleOutput({ callId: id, ...output }), isLast);
   }
 
   /** What was sent since the last time, once this turn is over. */

@@ -11,8 +11,9 @@
 
 import type { PagodaError } from "../core/errors.js";
 import { CapacityError } from "../core/errors.js";
+import type { SampleOutput } from "../engine/client/output-reader.js";
 import { type RelayEngine, textFieldsOf } from "../engine/client/relay.js";
-import { type RequestOutput, toWire } from "../engine/messages.js";
+import { toWire } from "../engine/messages.js";
 import type { Mailbox } from "./mailbox.js";
 import type { PeerPages } from "./peer-pages.js";
 import { PrefixFeed } from "./prefix-feed.js";
@@ -180,7 +181,7 @@ export class Replica {
     else this.#end(call);
   }
 
-  #deliver(call: ServedCall, output: RequestOutput | PagodaError, isLast: boolean): void {
+  #deliver(call: ServedCall, output: SampleOutput | PagodaError, isLast: boolean): void {
     if (!this.#calls.has(call)) return; // ended here
     if (!("callId" in output)) {
       this.#fail(call, output);
@@ -188,9 +189,9 @@ export class Replica {
     }
     call.hasBegun = true;
     const at = call.numSent[output.index] ?? 0;
-    call.numSent[output.index] = at + output.tokens.length;
+    call.numSent[output.index] = at + output.numTokens;
     this.#send(call.router, toWireOutput(call.id, at, output));
-    if (output.error !== null) this.#numFailed++;
+    if (output.note.error !== null) this.#numFailed++;
     if (isLast) this.#forget(call);
   }
 

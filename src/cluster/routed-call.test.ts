@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SAMPLING_DEFAULTS } from "../core/sampling.js";
-import type { AddMessage, RequestOutput } from "../engine/messages.js";
+import type { AddMessage } from "../engine/messages.js";
 import { RoutedCall } from "./routed-call.js";
 import type { WireOutput } from "./wire.js";
 
@@ -23,7 +23,7 @@ test("a call goes whole until it has begun, then sample by sample with what each
     call.requests(-1).map(({ resumed, sampling }) => [resumed, sampling.n]),
     [[null, 2]],
   );
-  assert.equal((call.take({ id: "a", at: 0, tokens: [7] }) as RequestOutput).tokens[0], 7);
+  assert.equal((call.take({ id: "a", at: 0, tokens: [7] }) as WireOutput).tokens![0], 7);
   assert.deepEqual(
     [0, 1].map((only) => call.requests(only).map(({ resumed, sampling }) => [resumed?.index, sampling.promptLogprobs])),
     [[[0, 0]], [[1, 0]]],
@@ -67,18 +67,18 @@ test("how a call fared is told over all replicas, by this machine's clock", (t) 
   nowMs = 5900;
   call.take({ id: "a", index: 1, at: 0, tokens: [7, 8] });
   nowMs = 6300;
-  const { trace } = call.take({ id: "a", at: 1, tokens: [9], finishReason: "stop" }) as RequestOutput;
+  const { trace } = call.take({ id: "a", at: 1, tokens: [9], finishReason: "stop" }) as WireOutput;
   const times = { promptTokens: 3, timeToFirstTokenMs: 300 };
   const unsaid = { cachedTokens: 0, chunks: 0, steps: 0, preemptions: 0, acceptedMs: 0, queuedMs: 0 };
   assert.deepEqual(trace, { ...unsaid, ...times, completionTokens: 4, totalMs: 1300, tokensPerSecond: 3 });
   nowMs = 7300;
   const said = { cachedTokens: 2, chunks: 3, steps: 4, preemptions: 5, acceptedMs: 6, queuedMs: 7 };
   const wire = { id: "b", index: 1, at: 2, tokens: [1], finishReason: "stop", trace: { ...said, totalMs: 1 } };
-  const last = call.take(wire as unknown as WireOutput) as RequestOutput;
+  const last = call.take(wire as unknown as WireOutput) as WireOutput;
   assert.deepEqual(last.trace, { ...said, ...times, completionTokens: 5, totalMs: 2300, tokensPerSecond: 2 });
   nowMs = 1;
   const sudden = new RoutedCall(message(1));
-  const end = sudden.take({ id: "a", at: 0, tokens: [1], finishReason: "stop" }) as RequestOutput;
+  const end = sudden.take({ id: "a", at: 0, tokens: [1], finishReason: "stop" }) as WireOutput;
   assert.deepEqual([end.trace?.tokensPerSecond, end.trace?.timeToFirstTokenMs, end.trace?.totalMs], [0, 0, 0]);
   const quick = new RoutedCall(message(1));
   quick.take({ id: "a", at: 0, tokens: [1] });
@@ -87,7 +87,7 @@ test("how a call fared is told over all replicas, by this machine's clock", (t) 
   const next = new RoutedCall(message(1));
   next.take({ id: "a", at: 0, tokens: [1] });
   nowMs = 3;
-  const fast = next.take({ id: "a", at: 1, tokens: [2, 3], finishReason: "stop" }) as RequestOutput;
+  const fast = next.take({ id: "a", at: 1, tokens: [2, 3], finishReason: "stop" }) as WireOutput;
   assert.equal(fast.trace?.tokensPerSecond, 2000);
 });
 

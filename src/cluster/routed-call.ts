@@ -7,14 +7,16 @@
 
 import { SAMPLING_DEFAULTS } from "../core/sampling.js";
 import { textFieldsOf } from "../engine/client/relay.js";
-import type { AddMessage, RequestOutput } from "../engine/messages.js";
+import type { AddMessage } from "../engine/messages.js";
 import type { RequestTrace } from "../engine/types.js";
 import { pageKeys } from "./prefix-map.js";
 import type { Attempt } from "./router.js";
-import { type CallRequest, fromWireOutput, type WireOutput } from "./wire.js";
+import type { CallRequest, WireOutput } from "./wire.js";
 
 interface Sample {
   readonly tokens: number[];
+  /** What stands for it in outputs; -1: nothing yet, or no longer. */
+  handle: number;
   isOver: boolean;
   /** Its caller wants no more of it; how it fared is still to be said. */
   isAborting: boolean;
@@ -47,7 +49,12 @@ export class RoutedCall {
   constructor(message: AddMessage) {
     this.message = message;
     const numSamples = message.kind === "generate" ? message.sampling.n : 1;
-    this.samples = Array.from({ length: numSamples }, () => ({ tokens: [], isOver: false, isAborting: false }));
+    this.samples = Array.from({ length: numSamples }, () => ({
+      tokens: [],
+      handle: -1,
+      isOver: false,
+      isAborting: false,
+    }));
   }
 
   get isOver(): boolean {
@@ -108,21 +115,21 @@ export class RoutedCall {
   }
 
   /** What came from a replica. null: it is not for us any more. "gap": something before it was lost. */
-  take(wire: WireOutput): RequestOutput | "gap" | null {
-    const output = fromWireOutput(this.message.callId, wire);
-    if (output.error !== null) return output;
-    const sample = this.samples[output.index];
+  take(wire: WireOutput): WireOutput | "gap" | null {
+    if (wire.error !== undefined) return wire;
+    const { index = 0, tokens = [] } = wire;
+    const sample = this.samples[index];
     if (sample === undefined || sample.isOver || wire.at < sample.tokens.length) return null;
     if (wire.at > sample.tokens.length) return "gap";
-    for (const token of output.tokens) sample.tokens.push(token);
-    if (output.tokens.length > 0) {
+    for (const token of tokens) sample.tokens.push(token);
+    if (tokens.length > 0) {
       this.#firstTokenMs ??= performance.now();
       this.#numLostInARow = 0;
     }
-    if (output.promptLogprobs !== null) this.#hasScores = true;
-    if (output.finishReason === null) return output;
+    if (wire.promptLogprobs !== undefined) this.#hasScores = true;
+    if (wire.finishReason === undefined) return wire;
     sample.isOver = true;
-    return { ...output, trace: this.#trace(output.trace) };
+    return { ...wire, trace: this.#trace(wire.trace) };
   }
 
   /** A replica that served it is gone. false: that was one too many. */
@@ -136,14 +143,13 @@ export class RoutedCall {
   }
 
   /** The end of a sample that its caller has aborted, when no replica is left to say it. */
-  endOf(index: number): RequestOutput {
+  endOf(index: number): WireOutput {
     this.samples[index]!.isOver = true;
-    const end = { id: "", at: 0, index, finishReason: "abort" as const };
-    return { ...fromWireOutput(this.message.callId, end), trace: this.#trace(null) };
+    return { id: "", at: 0, index, finishReason: "abort", trace: this.#trace() };
   }
 
   /** How the call fared as seen from here: over all replicas, by this machine's clock. */
-  #trace(last: RequestTrace | null): RequestTrace {
+  #trace(last?: RequestTrace): RequestTrace {
     const nowMs = performance.now();
     const completionTokens = this.numGiven;
     const firstMs = this.#firstTokenMs ?? nowMs;

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { OutputObjects, type RequestOutput } from "../../test/support/outputs.js";
 import { addOf, type EntryOptions, entryOf, ToldCluster } from "../../test/support/told-cluster.js";
 import { until } from "../../test/support/until.js";
-import type { EngineFacts, FromEngine, RequestOutput } from "../engine/messages.js";
+import type { EngineFacts, FromEngine } from "../engine/messages.js";
 import { RoutedModel } from "./routed-model.js";
 
 const FACTS = { maxContext: 99, pageSize: 4, device: "none" } as EngineFacts;
@@ -12,6 +13,7 @@ class Told implements Disposable {
   readonly cluster = new ToldCluster();
   readonly model: RoutedModel;
   #said: FromEngine[] = [];
+  readonly #objects = new OutputObjects();
 
   constructor({ patienceMs = 60_000, prefillTokens = 512 } = {}) {
     const { router } = this.cluster;
@@ -45,7 +47,9 @@ class Told implements Disposable {
     await Promise.resolve();
     const said = this.#said;
     this.#said = [];
-    return said.flatMap((message): unknown[] => (message.type === "outputs" ? message.outputs.map(short) : [message]));
+    return said.flatMap((message): unknown[] =>
+      message.type === "outputs" ? this.#objects.of(message).map(short) : [message],
+    );
   }
 
   output(from: string, ...outputs: object[]): void {

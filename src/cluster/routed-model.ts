@@ -5,19 +5,18 @@ import { CapacityError, errorFor, type PagodaError } from "../core/errors.js";
 import type { EngineHost } from "../engine/client/host.js";
 import {
   type AddMessage,
-  EMPTY_OUTPUT,
   type EngineFacts,
   type FromEngine,
   type Loaded,
-  type RequestOutput,
   type ToEngine,
   toWire,
 } from "../engine/messages.js";
+import { OutputTable } from "../engine/outputs.js";
 import { clusterFacts, clusterStats } from "./cluster-stats.js";
 import { type Choice, Placement, type PlacementOptions } from "./placement.js";
 import { RoutedCall } from "./routed-call.js";
 import type { Attempt, AttemptOwner, Loss, Router } from "./router.js";
-import type { CallRequest, WireOutput } from "./wire.js";
+import { addWireOutput, type CallRequest, type WireOutput } from "./wire.js";
 
 export interface RoutedModelOptions extends PlacementOptions {
   readonly router: Router;
@@ -41,7 +40,8 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   readonly #callOf = new Map<Attempt, RoutedCall>();
   /** Those that no replica has. */
   readonly #waiting = new Set<{ readonly call: RoutedCall; readonly index: number }>();
-  #outputs: RequestOutput[] = [];
+  readonly #outputs = new OutputTable();
+  #hasOutputs = false;
   readonly #unfollow: () => void;
   readonly #timer: NodeJS.Timeout;
   #wasAway: string | null = null;
@@ -127,7 +127,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
 
   /** Nobody waits for it any more. */
   #drop(call: RoutedCall): void {
-    this.#calls.delete(call.message.callId);
+    this.#forget(call);
     for (const attempt of [...call.attempts.keys()]) {
       this.#end(call, attempt);
       this.#router.abort(attempt, -1);
@@ -200,16 +200,28 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   }
 
   #fail(call: RoutedCall, error: PagodaError): void {
-    const { callId } = call.message;
     this.#noteEnd(call, error.code);
+    this.#say(call, { id: "", at: 0, finishReason: "error", error: toWire(error, "step_failed") });
     this.#drop(call);
-    this.#outputs.push({
-      ...EMPTY_OUTPUT,
-      callId,
-      index: 0,
-      finishReason: "error",
-      error: toWire(error, "step_failed"),
-    });
+  }
+
+  /** To the caller of one of its samples, with what else there is at the end of the turn. */
+  #say({ message, samples }: RoutedCall, output: WireOutput): void {
+    const { callId, prompt } = message;
+    const { index = 0 } = output;
+    const sample = samples[index] ?? samples[0]!; // an error may name any
+    if (sample.handle < 0) sample.handle = this.#outputs.open(callId, index, callId, prompt.length);
+    addWireOutput(this.#outputs, sample.handle, output);
+    this.#hasOutputs = true;
+  }
+
+  /** Nothing more is said of it. */
+  #forget({ message, samples }: RoutedCall): void {
+    this.#calls.delete(message.callId);
+    for (const sample of samples) {
+      if (sample.handle >= 0) this.#outputs.close(sample.handle);
+      sample.handle = -1;
+    }
   }
 
   // --- what replicas say -------------------------------------------------------------------------------------------
@@ -229,15 +241,15 @@ export class RoutedModel implements EngineHost, AttemptOwner {
       this.onLost(attempt, { reason: "something it said was lost", kind: "message" });
       return;
     }
-    this.#outputs.push(output);
+    this.#say(call, output);
     const { callId } = call.message;
     if (call.hasBegun && !hasBegun)
       this.#router.journeys.note(callId, { type: "first_token", replica: attempt.replica });
-    if (output.error !== null || call.isOver) {
+    if (output.error !== undefined || call.isOver) {
       this.#noteEnd(call, output.error?.code ?? output.finishReason!, output.trace?.cachedTokens);
-      this.#calls.delete(call.message.callId);
+      this.#forget(call);
       for (const other of [...call.attempts.keys()]) this.#end(call, other);
-    } else if (output.finishReason !== null && call.attempts.get(attempt)! >= 0) this.#end(call, attempt);
+    } else if (output.finishReason !== undefined && call.attempts.get(attempt)! >= 0) this.#end(call, attempt);
   }
 
   /** The prompt's pages are there, or will not be: either way it is answered now, by the one that is best placed for it. */
@@ -278,7 +290,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   /** Samples that need not go on are over. */
   #endAborted(call: RoutedCall): void {
     for (const [index, sample] of call.samples.entries())
-      if (sample.isAborting && !sample.isOver) this.#outputs.push(call.endOf(index));
+      if (sample.isAborting && !sample.isOver) this.#say(call, call.endOf(index));
     if (!call.isOver) return;
     this.#noteEnd(call, "abort");
     this.#drop(call);
@@ -290,14 +302,13 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   }
 
   onFlush(): void {
-    if (this.#outputs.length === 0) return;
-    const outputs = this.#outputs;
-    this.#outputs = [];
-    this.#options.listener({ type: "outputs", outputs, step: null });
+    this.#hasOutputs = false;
+    const outputs = this.#outputs.take(null);
+    if (outputs !== null) this.#options.listener(outputs);
   }
 
   #flushSoon(): void {
-    if (this.#outputs.length > 0) queueMicrotask(() => this.onFlush());
+    if (this.#hasOutputs) queueMicrotask(() => this.onFlush());
   }
 
   // --- the model as a whole ----------------------------------------------------------------------------------------

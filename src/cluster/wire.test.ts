@@ -1,9 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { EMPTY_OUTPUT, type RequestOutput } from "../engine/messages.js";
+import { EMPTY_OUTPUT, objectOf, type RequestOutput, sampleOutput } from "../../test/support/outputs.js";
+import { OutputReader } from "../engine/client/output-reader.js";
+import { OutputTable } from "../engine/outputs.js";
 import type { RequestTrace } from "../engine/types.js";
-import { fromWireOutput, textToWords, toWireOutput, wordsToText } from "./wire.js";
+import { addWireOutput, textToWords, toWireOutput, type WireOutput, wordsToText } from "./wire.js";
 import { isToReplica, isToRouter } from "./wire-check.js";
+
+/** As the caller gets it. */
+function arrived(wire: WireOutput): RequestOutput {
+  const table = new OutputTable();
+  addWireOutput(table, table.open("x", wire.index ?? 0, "x", 0), wire);
+  const rows = new OutputReader<string>((callId) => callId);
+  rows.open(table.take(null)!);
+  rows.next();
+  return objectOf(rows);
+}
 
 const trace = { promptTokens: 3 } as RequestTrace;
 
@@ -27,7 +39,7 @@ test("an output comes over the wire as it was; what it does not have is left out
     trace,
     error: { code: "aborted", details: {} },
   };
-  const wire = toWireOutput("7", 4, full);
+  const wire = toWireOutput("7", 4, sampleOutput(full));
   assert.deepEqual(wire, {
     ...{ id: "7", at: 4, index: 2, tokens: [5, 6], finishReason: "stop", stopToken: 0, trace },
     logprobs: [
@@ -38,13 +50,13 @@ test("an output comes over the wire as it was; what it does not have is left out
     vector: "AADAPwAAAMA=",
     error: { code: "aborted", details: {} },
   });
-  assert.deepEqual(fromWireOutput("x", JSON.parse(JSON.stringify(wire))), {
+  assert.deepEqual(arrived(JSON.parse(JSON.stringify(wire))), {
     ...full,
     vector: Float32Array.of(1.5, -2),
   });
-  assert.deepEqual(toWireOutput("7", 0, { ...EMPTY_OUTPUT, callId: "x", index: 0 }), { id: "7", at: 0 });
-  assert.deepEqual(fromWireOutput("x", { id: "7", at: 0 }), { ...EMPTY_OUTPUT, callId: "x", index: 0 });
-  assert.deepEqual(toWireOutput("7", 0, { ...EMPTY_OUTPUT, callId: "x", index: 1, tokens: [1] }), {
+  assert.deepEqual(toWireOutput("7", 0, sampleOutput({ callId: "x" })), { id: "7", at: 0 });
+  assert.deepEqual(arrived({ id: "7", at: 0 }), { ...EMPTY_OUTPUT, callId: "x" });
+  assert.deepEqual(toWireOutput("7", 0, sampleOutput({ callId: "x", index: 1, tokens: [1] })), {
     id: "7",
     at: 0,
     index: 1,

@@ -1,8 +1,10 @@
 // What routers and replicas say to each other, and how outputs look as JSON: plain numbers keep their bits, vectors travel as base64,
 // log-probabilities of minus infinity as null, and what is absent is left out.
 
-import type { SamplingParams } from "../core/sampling.js";
-import type { RequestKind, RequestOutput, TextFields, WireError } from "../engine/messages.js";
+import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
+import type { SampleOutput } from "../engine/client/output-reader.js";
+import type { RequestKind, TextFields, WireError } from "../engine/messages.js";
+import type { OutputNote, OutputTable } from "../engine/outputs.js";
 import type { RequestTrace } from "../engine/types.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 
@@ -79,7 +81,7 @@ export interface WireOutput {
   readonly at: number;
   readonly tokens?: readonly number[];
   readonly logprobs?: readonly WireLogprobs[];
-  readonly finishReason?: RequestOutput["finishReason"];
+  readonly finishReason?: OutputNote["finishReason"];
   readonly stopToken?: number;
   readonly promptLogprobs?: readonly (WireLogprobs | null)[];
   readonly vector?: string;
@@ -89,16 +91,19 @@ export interface WireOutput {
 
 /** Id and log-probability of the token, then of each alternative. */
 type WireLogprobs = readonly (number | null)[];
-type Logprobs = NonNullable<RequestOutput["logprobs"]>[number];
 
-export function toWireOutput(id: string, at: number, output: RequestOutput): WireOutput {
-  const { index, tokens, logprobs, finishReason, stopToken, promptLogprobs, vector, trace, error } = output;
+/** What a sample got, as it goes over the wire; `at` of its tokens have gone before. */
+export function toWireOutput(id: string, at: number, output: SampleOutput): WireOutput {
+  const { index, numTokens, note } = output;
+  const { finishReason, stopToken, promptLogprobs, vector, trace, error } = note;
+  const tokens = Array.from({ length: numTokens }, (_, i) => output.tokenAt(i));
+  const hasLogprobs = numTokens > 0 && output.logprobsAt(0) !== null;
   return {
     id,
     at,
     ...(index > 0 ? { index } : {}),
-    ...(tokens.length > 0 ? { tokens } : {}),
-    ...(logprobs === null ? {} : { logprobs: logprobs.map(flatten) }),
+    ...(numTokens > 0 ? { tokens } : {}),
+    ...(hasLogprobs ? { logprobs: tokens.map((_, i) => flatten(output.logprobsAt(i)!)) } : {}),
     ...(finishReason === null ? {} : { finishReason }),
     ...(stopToken < 0 ? {} : { stopToken }),
     ...(promptLogprobs === null
@@ -112,19 +117,19 @@ export function toWireOutput(id: string, at: number, output: RequestOutput): Wir
   };
 }
 
-export function fromWireOutput(callId: string, wire: WireOutput): RequestOutput {
-  return {
-    callId,
-    index: wire.index ?? 0,
-    tokens: wire.tokens ?? [],
-    logprobs: wire.logprobs?.map(unflatten) ?? null,
-    finishReason: wire.finishReason ?? null,
-    stopToken: wire.stopToken ?? -1,
-    promptLogprobs: wire.promptLogprobs?.map((entry) => (entry === null ? null : unflatten(entry))) ?? null,
-    vector: wire.vector === undefined ? null : floatsOf(wire.vector),
-    trace: wire.trace ?? null,
-    error: wire.error ?? null,
-  };
+/** What came over the wire for a sample, among what goes to its caller. */
+export function addWireOutput(outputs: OutputTable, handle: number, wire: WireOutput): void {
+  const { tokens = [], logprobs, finishReason = null, stopToken = -1, trace = null, error = null } = wire;
+  for (const [i, token] of tokens.entries()) {
+    outputs.addToken(token);
+    const flat = logprobs?.[i] ?? [];
+    for (let e = 0; e < flat.length; e += 2) outputs.addLogprob(flat[e]!, flat[e + 1] ?? Number.NEGATIVE_INFINITY);
+  }
+  const promptLogprobs = wire.promptLogprobs?.map((entry) => (entry === null ? null : unflatten(entry))) ?? null;
+  const vector = wire.vector === undefined ? null : floatsOf(wire.vector);
+  const note = { finishReason, stopToken, promptLogprobs, vector, trace, error };
+  const isPlain = finishReason === null && promptLogprobs === null && error === null;
+  outputs.addRow(handle, isPlain ? null : note);
 }
 
 export function wordsToText(words: Int32Array): string {
@@ -141,11 +146,11 @@ function floatsOf(text: string): Float32Array {
   return new Float32Array(words.buffer, 0, words.length);
 }
 
-function flatten({ id, logprob, top }: Logprobs): WireLogprobs {
+function flatten({ id, logprob, top }: PositionLogprobs): WireLogprobs {
   return [id, finite(logprob), ...top.flatMap((other) => [other.id, finite(other.logprob)])];
 }
 
-function unflatten(flat: WireLogprobs): Logprobs {
+function unflatten(flat: WireLogprobs): PositionLogprobs {
   const at = (i: number) => ({ id: flat[i]!, logprob: flat[i + 1] ?? Number.NEGATIVE_INFINITY });
   const top = Array.from({ length: flat.length / 2 - 1 }, (_, i) => at(2 * i + 2));
   return { ...at(0), top };

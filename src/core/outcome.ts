@@ -1,15 +1,16 @@
 // What a row of a flight gives its request once it has landed. One type for all kinds of request; a chunk in the middle of a prompt
 // gives nothing (null) or scores.
 
+import type { Sampled } from "./sample-row.js";
 import type { PositionLogprobs } from "./sampling.js";
 
 /** Tokens: one, or several where the draws agreed with drafts. Reused from row to row: valid until the next outcome is read. */
 export interface Run {
   readonly kind: "run";
-  readonly tokens: Int32Array; // [count]
+  /** The draws: entries [first, first + count), with log-probabilities when asked for. */
+  sampled: Sampled;
+  first: number;
   count: number;
-  /** One entry per token, when asked for. */
-  logprobs: PositionLogprobs[] | null;
 }
 
 /** The prompt as one vector: an embedding. */

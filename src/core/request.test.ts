@@ -63,10 +63,10 @@ test("tokens come one by one or several at once; what a flight promised stands u
   assert.deepEqual([...one.tokens.subarray(0, 6)], [7, 8, 9, -1, -5, -7]);
   assert.deepEqual([one.tokens.length, one.numExpected, one.numTokens], [10, 4, 3]);
   one.numInFlight = 0;
-  one.accept([10, 99], 1);
+  one.accept([10, 99], 0, 1);
   assert.deepEqual([one.numTokens, one.numPromised, one.numComputed, one.numLanded, one.numGenerated], [4, 0, 3, 3, 1]);
   one.numComputed = 8;
-  one.accept([11, 12, 13], 2);
+  one.accept([11, 12, 13], 0, 2);
   assert.deepEqual(
     [one.numTokens, one.numPromised, one.numComputed, one.numLanded],
     [6, 0, 5, 5],
@@ -76,7 +76,7 @@ test("tokens come one by one or several at once; what a flight promised stands u
   one.numPromised = 2;
   one.numComputed = 9;
   assert.equal(one.numLanded, 6, "no more than is known");
-  one.accept([13], 1);
+  one.accept([13], 0, 1);
   assert.deepEqual([one.numTokens, one.numPromised, one.numComputed], [7, 1, 7]);
   for (let id = 14; id < 40; id++) one.appendToken(id);
   assert.deepEqual(
@@ -89,7 +89,7 @@ test("tokens come one by one or several at once; what a flight promised stands u
 test("guesses are not tokens; what a run gave beyond an end is dropped", () => {
   const one = request({ runsAhead: true, maxDrafts: 4 }, 300);
   assert.equal(one.runsAhead, false, "a drafter must know the last token");
-  one.accept([10], 1);
+  one.accept([10], 0, 1);
   one.reserveDrafts(600);
   assert.ok(one.tokens.length >= 604);
   one.tokens.set([11, 12, 13], 4);
@@ -97,7 +97,7 @@ test("guesses are not tokens; what a run gave beyond an end is dropped", () => {
   assert.deepEqual([one.numTokens, one.numExpected, one.numLanded], [4, 4, 3]);
   one.numInFlight = 0;
   assert.equal(one.numLanded, 4, "guesses never count");
-  one.accept([11, 12, 50], 3);
+  one.accept([11, 12, 50], 0, 3);
   assert.deepEqual([one.numTokens, one.numDrafted, one.numComputed, one.numLanded], [7, 0, 6, 6]);
   one.cut(7);
   assert.deepEqual([one.numTokens, one.numComputed], [7, 6]);

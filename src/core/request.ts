@@ -213,12 +213,12 @@ export class Request {
   }
 
   /**
-   * Takes the tokens that a landed flight gave: one, or several that verification accepted. What the flight computed beyond them
+   * Takes the tokens [first, first + count) that a landed flight gave: one, or several that verification accepted. What the flight computed beyond them
    * (rejected drafts) counts as not computed.
    */
-  accept(tokens: ArrayLike<number>, count: number): void {
+  accept(tokens: ArrayLike<number>, first: number, count: number): void {
     this.numDrafted = 0;
-    for (let i = 0; i < count; i++) this.appendToken(tokens[i]!);
+    for (let i = 0; i < count; i++) this.appendToken(tokens[first + i]!);
     if (this.numPromised > 0) this.numPromised--;
     this.numComputed = Math.min(this.numComputed, this.numExpected - 1);
   }

@@ -7,10 +7,10 @@ import type { ErrorCode, ErrorDetails } from "../core/errors.js";
 import { PagodaError } from "../core/errors.js";
 import type { Medium, MediumSpan } from "../core/media.js";
 import type { Pooling } from "../core/pooling.js";
-import type { FinishReason } from "../core/request.js";
-import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
+import type { SamplingParams } from "../core/sampling.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
-import type { EngineStats, RequestTrace, StepRecord, StepRow } from "./types.js";
+import type { StepOutputs } from "./outputs.js";
+import type { EngineStats, StepRow } from "./types.js";
 
 /**
  * A generation; or the prompt as one vector: its pooled hidden states ("pool"), what the checkpoint makes an embedding of them by
@@ -86,34 +86,6 @@ interface PromptPages {
   readonly media?: readonly MediumSpan[];
 }
 
-/** What a request got out of one step. */
-export interface RequestOutput {
-  readonly callId: string;
-  /** Which of its samples. */
-  readonly index: number;
-  readonly tokens: readonly number[];
-  readonly logprobs: readonly PositionLogprobs[] | null;
-  readonly finishReason: FinishReason | null;
-  /** The id of the stop token that ended it; -1 for none. */
-  readonly stopToken: number;
-  readonly promptLogprobs: readonly (PositionLogprobs | null)[] | null;
-  readonly vector: Float32Array | null;
-  readonly trace: RequestTrace | null;
-  readonly error: WireError | null;
-}
-
-/** An output that says nothing yet. */
-export const EMPTY_OUTPUT: Omit<RequestOutput, "callId" | "index"> = {
-  tokens: [],
-  logprobs: null,
-  finishReason: null,
-  stopToken: -1,
-  promptLogprobs: null,
-  vector: null,
-  trace: null,
-  error: null,
-};
-
 /** What the engine's thread knows after loading, and its callers need. */
 export interface EngineFacts {
   readonly architecture: string;
@@ -140,7 +112,7 @@ export interface EngineFacts {
 export type FromEngine =
   | { readonly type: "ready"; readonly facts: EngineFacts }
   | { readonly type: "progress"; readonly loadedBytes: number; readonly totalBytes: number }
-  | { readonly type: "outputs"; readonly outputs: readonly RequestOutput[]; readonly step: StepRecord | null }
+  | StepOutputs
   | { readonly type: "reply"; readonly seq: number; readonly value: unknown }
   | { readonly type: "prefixes"; readonly change: PrefixChange }
   /** Whether it can serve just now; null: it can. For engines that are elsewhere. */

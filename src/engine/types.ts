@@ -119,7 +119,10 @@ export interface StepRecord {
   readonly step: number;
   readonly startMs: number;
   readonly durationMs: number;
+  /** Described anew whenever they are read. */
   readonly rows: readonly StepRow[];
+  /** How many of its rows compute prompt tokens. */
+  readonly prefills: number;
   readonly tokens: number;
   readonly budget: number;
   /** Tokens that padding this batch to a rectangle would have added. */

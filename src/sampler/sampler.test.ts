@@ -75,7 +75,7 @@ test("what ends an answer is forbidden until the least number of tokens is out",
 });
 
 test("a hook sees the tokens so far and has the last word; log-probabilities are of the model's own logits", () => {
-  const run: Run = { kind: "run", tokens: new Int32Array(1), count: 1, logprobs: null };
+  const run: Run = { kind: "run", sampled: createSampled(0), first: 0, count: 0 };
   const logits = Float32Array.from({ length: VOCAB }, (_, i) => (i === 8 ? 5 : 0));
   const seen: number[][] = [];
   const editLogits: SamplingState["editLogits"] = (values, { tokens, promptLen }) => {
@@ -85,9 +85,9 @@ test("a hook sees the tokens so far and has the last word; log-probabilities are
   const request = requestOf({ temperature: 0, logprobs: 1 });
   new Sampler(VOCAB).choose(run, logits, request, { ...STATE, editLogits });
   assert.deepEqual(seen, [[1, 2, 3, 4, 4, 3]]);
-  assert.equal(run.tokens[0], 0);
-  assert.equal(run.logprobs![0]!.top[0]!.id, 8);
-  assert.ok(run.logprobs![0]!.logprob < run.logprobs![0]!.top[0]!.logprob);
+  const { id, logprob, top } = logprobsAt(run.sampled, run.first, 1);
+  assert.deepEqual([run.count, id, top[0]!.id], [1, 0, 8]);
+  assert.ok(logprob < top[0]!.logprob);
   const all = { ...STATE, editLogits: (values: Float32Array) => values.fill(Number.NEGATIVE_INFINITY) };
   assert.throws(() => new Sampler(VOCAB).choose(run, logits, request, all), { code: "no_token_left" });
 });
@@ -105,11 +105,11 @@ test("an entry's report has the alternatives that were asked for and found", () 
   ];
   assert.deepEqual(logprobsAt(sampled, 1, 3), { id: 0, logprob: -2, top });
   assert.deepEqual(logprobsAt(sampled, 1, 1), { id: 0, logprob: -2, top: top.slice(0, 1) });
-  const run: Run = { kind: "run", tokens: new Int32Array(1), count: 1, logprobs: null };
+  const run: Run = { kind: "run", sampled: createSampled(0), first: 0, count: 0 };
   takeDrawn(run, sampled, 1, requestOf({ logprobs: 0 }));
-  assert.deepEqual([run.tokens[0], run.logprobs], [0, [{ id: 0, logprob: -2, top: [] }]]);
+  assert.deepEqual([run.sampled, run.first, run.count], [sampled, 1, 1]);
   takeDrawn(run, sampled, 0, requestOf({}));
-  assert.deepEqual([run.tokens[0], run.logprobs], [3, null]);
+  assert.deepEqual([run.first, run.count], [0, 1]);
 });
 
 test("a mask has a bit for each token of the vocabulary, in whole words", () => {
@@ -133,12 +133,12 @@ test("a mask has a bit for each token of the vocabulary, in whole words", () => 
 });
 
 test("requests with hooks are chosen for one after the other, each by its own parameters", () => {
-  const run: Run = { kind: "run", tokens: new Int32Array(1), count: 1, logprobs: null };
+  const run: Run = { kind: "run", sampled: createSampled(0), first: 0, count: 0 };
   const sampler = new Sampler(VOCAB);
   for (const token of [11, 12]) {
     const request = requestOf({ temperature: 0, logitBias: [[token, 50]] });
     sampler.choose(run, new Float32Array(VOCAB), request, { ...STATE, editLogits: () => {} });
-    assert.equal(run.tokens[0], token);
+    assert.equal(run.sampled.ids[run.first], token);
   }
 });
 

@@ -75,18 +75,18 @@ export class Sampler {
 
 /**
  * What the entries from `index` on give the request: the draw after its last token, then those after its drafts for as long as the draws
- * before them agree; with reports when the request asked for them.
+ * before them agree.
  */
 export function takeDrawn(run: Run, sampled: Sampled, index: number, request: Request): void {
-  const { sampling, tokens, numTokens, numDrafted, numGenerated } = request;
+  const { tokens, numTokens, numDrafted, numGenerated } = request;
   if (sampled.ids[index]! < 0) throw errorFor("no_token_left", { index: numGenerated });
+  run.sampled = sampled;
+  run.first = index;
   run.count = 0;
-  run.logprobs = sampling.logprobs === null ? null : [];
   for (let i = 0; i <= numDrafted; i++) {
     const token = sampled.ids[index + i]!;
     if (token < 0) return; // the next step draws there again, and says what is wrong
-    run.tokens[run.count++] = token;
-    if (run.logprobs !== null) run.logprobs.push(logprobsAt(sampled, index + i, sampling.logprobs!));
+    run.count++;
     if (token !== tokens[numTokens + i]) return;
   }
 }

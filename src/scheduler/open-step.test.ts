@@ -55,7 +55,7 @@ test("a request that would outgrow the pool is scheduled no further while it is 
   const { request, steps } = fly(sim, 16, 4);
   assert.deepEqual([steps.length, request.numExpected, request.state], [1, 17, "running"]);
   sim.scheduler.land(steps[0]!);
-  request.accept([5], 1);
+  request.accept([5], 0, 1);
   assert.equal(launch(sim), null);
   assert.deepEqual([request.state, request.finishReason, request.numGenerated], ["finished", "length", 1]);
 });
@@ -65,7 +65,7 @@ test("a page is cached once its last token is known, though that is after the pa
   const { request, steps } = fly(sim, 3, 2);
   for (const step of steps) sim.scheduler.land(step);
   assert.equal(sim.cache.stats().entries, 0);
-  for (const token of [5, 6]) request.accept([token], 1);
+  for (const token of [5, 6]) request.accept([token], 0, 1);
   sim.scheduler.finish(request, "length");
   assert.equal(sim.cache.stats().entries, 1);
   sim.checkIntegrity();

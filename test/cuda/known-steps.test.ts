@@ -10,6 +10,7 @@ import type { CudaDevice } from "../../src/device/cuda/cuda-device.js";
 import type { EngineCore } from "../../src/engine/core/engine-core.js";
 import { loadEngine } from "../../src/engine/core/load.js";
 import { openCuda } from "../support/cuda.js";
+import { outputsOf } from "../support/outputs.js";
 import { withByteTokenizer, writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const { device, reason } = await openCuda();
@@ -114,7 +115,7 @@ function add(
 function run(core: EngineCore, answers: Map<string, number[]>, steps: number): void {
   for (let i = 0; i < steps && core.hasWork; i++) {
     core.step();
-    for (const { callId, tokens, error } of core.takeOutputs()) {
+    for (const { callId, tokens, error } of outputsOf(core)) {
       assert.equal(error, null, JSON.stringify(error));
       answers.get(callId)!.push(...tokens);
     }

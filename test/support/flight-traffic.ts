@@ -17,6 +17,7 @@ import type { ConstraintSpec, TokenConstraint } from "../../src/grammar/constrai
 import type { Model, ModelSpec } from "../../src/models/model.js";
 import { chunkOf, Scheduler, type SchedulerOptions } from "../../src/scheduler/scheduler.js";
 import { DelayedDevice, HIDDEN, tokenAfter } from "./delayed-device.js";
+import { outputsOf } from "./outputs.js";
 import { makeRandom, type Random } from "./random.js";
 import { tokensOf } from "./simulation.js";
 
@@ -173,7 +174,7 @@ export class FlightTraffic {
 
   #takeOutputs(): void {
     const leaving: string[] = [];
-    for (const output of this.core.takeOutputs()) {
+    for (const output of outputsOf(this.core)) {
       const { callId: id, index, finishReason, error } = output;
       const planned = this.#live.get(id);
       assert.ok(planned !== undefined, `${id} is answered after its end`);

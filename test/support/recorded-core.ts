@@ -12,10 +12,11 @@ import { FIELD, ROW_WORDS, type SamplingRows } from "../../src/core/sampling-row
 import type { KvPool, StagedBatch, StatePool, Tensor, TokenBuffer } from "../../src/device/device.js";
 import { NullDevice } from "../../src/device/null/null-device.js";
 import { EngineCore, type EngineParts } from "../../src/engine/core/engine-core.js";
-import type { AddMessage, RequestOutput } from "../../src/engine/messages.js";
+import type { AddMessage } from "../../src/engine/messages.js";
 import type { Caches } from "../../src/models/model.js";
 import type { LogitsHook } from "../../src/sampler/sampler.js";
 import { Scheduler } from "../../src/scheduler/scheduler.js";
+import { outputsOf, type RequestOutput } from "./outputs.js";
 
 export const VOCAB = 50;
 const HIDDEN = 2;
@@ -218,7 +219,7 @@ export class RecordedCore {
   }
 
   outputs(): readonly RequestOutput[] {
-    return this.core.takeOutputs();
+    return outputsOf(this.core);
   }
 
   /** "call#sample tokens", then how it ended, in order. */

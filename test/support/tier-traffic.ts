@@ -8,6 +8,7 @@ import { SAMPLING_DEFAULTS } from "../../src/core/sampling.js";
 import type { Device } from "../../src/device/device.js";
 import type { EngineCore } from "../../src/engine/core/engine-core.js";
 import { loadEngine } from "../../src/engine/core/load.js";
+import { outputsOf } from "./outputs.js";
 import { makeRandom } from "./random.js";
 
 export interface TierCase {
@@ -78,7 +79,7 @@ function answer(core: EngineCore, prompts: readonly number[], length: number): A
   while (core.hasWork) {
     core.step();
     core.checkIntegrity();
-    for (const { callId, tokens, logprobs, error, trace } of core.takeOutputs()) {
+    for (const { callId, tokens, logprobs, error, trace } of outputsOf(core)) {
       assert.equal(error, null);
       const one = answers.get(callId)!;
       one.given.push(...tokens, ...(logprobs ?? []));

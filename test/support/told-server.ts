@@ -8,17 +8,11 @@ import { engineConfig } from "../../src/config/engine-config.js";
 import type { PositionLogprobs } from "../../src/core/sampling.js";
 import type { EngineHost } from "../../src/engine/client/host.js";
 import { HostedEngine } from "../../src/engine/client/hosted-engine.js";
-import {
-  type AddMessage,
-  EMPTY_OUTPUT,
-  type EngineFacts,
-  type FromEngine,
-  type RequestOutput,
-  type ToEngine,
-} from "../../src/engine/messages.js";
+import type { AddMessage, EngineFacts, FromEngine, ToEngine } from "../../src/engine/messages.js";
 import type { RequestTrace } from "../../src/engine/types.js";
 import type { HttpService } from "../../src/server/http-service.js";
 import { createServer, type ServerOptions } from "../../src/server/server.js";
+import { EMPTY_OUTPUT, OutputWriter, type RequestOutput } from "./outputs.js";
 import { writeTinyCheckpoint } from "./tiny-checkpoint.js";
 
 const MODEL = writeTinyCheckpoint({ layers: 1 });
@@ -59,12 +53,13 @@ export class ToldServer implements AsyncDisposable {
   knows: Record<string, unknown> = {};
   #listener!: (message: FromEngine) => void;
   #rest: RequestOutput[] = [];
+  readonly #writer = new OutputWriter();
 
   /** What was held back comes. */
   goOn(): void {
     const outputs = this.#rest;
     this.#rest = [];
-    if (outputs.length > 0) this.#listener({ type: "outputs", outputs, step: null });
+    if (outputs.length > 0) this.#listener(this.#writer.message(outputs));
   }
 
   private constructor(facts: Partial<EngineFacts>) {
@@ -127,14 +122,14 @@ export class ToldServer implements AsyncDisposable {
     const numSamples = kind === "generate" ? sampling.n : 1;
     const outputs = Array.from({ length: numSamples }, (_, index): RequestOutput[] => {
       const { rest } = kind === "generate" ? this.says(message, index) : {};
-      const whole = { callId, index, ...this.#output(message, index) };
+      const whole = { ...this.#output(message, index), callId, index };
       if (rest === undefined) return [whole];
       const tokens = this.engine.tokenize(rest);
       const logprobs = whole.logprobs === null ? null : tokens.map((id) => logprobsOf(id, sampling.logprobs!));
       this.#rest.push({ ...whole, tokens, logprobs });
       return [{ ...whole, finishReason: null, stopToken: -1, trace: null }];
     });
-    this.#listener({ type: "outputs", outputs: outputs.flat(), step: null });
+    this.#listener(this.#writer.message(outputs.flat()));
   }
 
   #output({ kind, sampling, prompt, ...message }: AddMessage, index: number): Omit<RequestOutput, "callId" | "index"> {

@@ -2,6 +2,7 @@
 
 import { errorFor } from "../../core/errors.js";
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
+import { OutputReader } from "../../engine/client/output-reader.js";
 import type { EngineCore } from "../../engine/core/engine-core.js";
 import type { OpTimes } from "./timed-device.js";
 import { promptNumbers } from "./trace.js";
@@ -27,6 +28,7 @@ export class CoreRunner {
   readonly #vocabSize: number;
   readonly #seed: number;
   readonly #times: OpTimes;
+  readonly #outputs = new OutputReader<string>((callId) => callId);
   #numRequests = 0;
 
   constructor(core: EngineCore, vocabSize: number, seed: number, times: OpTimes) {
@@ -59,7 +61,7 @@ export class CoreRunner {
     const stepMs = Array.from({ length: steps }, () => this.#timedStep());
     const profile = this.#profile(stepMs);
     for (const id of ids) this.#core.abort(id, -1);
-    this.#core.takeOutputs();
+    this.#taken();
     return { stepMs, profile };
   }
 
@@ -114,11 +116,18 @@ export class CoreRunner {
   /** Runs a step and takes away what the driver of an engine would; returns the requests that got a token. */
   #step(): string[] {
     this.#core.step();
-    this.#core.recorder.takeRecord();
+    return this.#taken();
+  }
+
+  #taken(): string[] {
     const ids: string[] = [];
-    for (const { callId, tokens, error } of this.#core.takeOutputs()) {
+    const message = this.#core.takeOutputs();
+    if (message === null) return ids;
+    const rows = this.#outputs;
+    for (rows.open(message); rows.next(); ) {
+      const { error } = rows.note;
       if (error !== null) throw new Error(`a step failed: ${JSON.stringify(error)}`);
-      if (tokens.length > 0) ids.push(callId);
+      if (rows.numTokens > 0) ids.push(rows.callId);
     }
     return ids;
   }

@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type RequestOutput, sampleOutput } from "../../../test/support/outputs.js";
 import { errorFor } from "../../core/errors.js";
-import { EMPTY_OUTPUT, type RequestOutput, toWire } from "../messages.js";
+import { toWire } from "../messages.js";
 import { EmbeddingReader } from "./call-reader.js";
 
 function readerOf() {
   const said: string[] = [];
   const line = { onAbort: (index: number) => said.push(`abort ${index}`), onEnd: () => said.push("end") };
   const reader = new EmbeddingReader(line);
-  const push = (output: Partial<RequestOutput>) => reader.push({ ...EMPTY_OUTPUT, callId: "a", index: 0, ...output });
+  const push = (output: Partial<RequestOutput>) => reader.push(sampleOutput(output));
   return { said, reader, push };
 }
 

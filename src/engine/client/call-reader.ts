@@ -2,12 +2,12 @@
 // tokens on to another process.
 
 import { errorFor, type PagodaError } from "../../core/errors.js";
-import type { RequestOutput } from "../messages.js";
+import type { SampleOutput } from "./output-reader.js";
 
 export interface CallReader {
   /** Whether the engine has said anything: a call that has not begun survives a restart of the engine's thread. */
   readonly hasBegun: boolean;
-  push(output: RequestOutput): void;
+  push(output: SampleOutput): void;
   /** The call ends here: nothing more is pushed. The reader tells the engine to stop working on it. */
   fail(error: PagodaError): void;
 }
@@ -35,7 +35,7 @@ export class EmbeddingReader implements CallReader {
     });
   }
 
-  push({ vector, error }: RequestOutput): void {
+  push({ note: { vector, error } }: SampleOutput): void {
     this.#line.onEnd();
     if (vector !== null) this.#resolve(vector);
     else this.#reject(errorFor(error?.code ?? "step_failed", error?.details ?? { reason: "no vector" }));

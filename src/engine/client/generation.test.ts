@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type RequestOutput, sampleOutput } from "../../../test/support/outputs.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import { openCheckpoint } from "../checkpoint.js";
-import { EMPTY_OUTPUT, type RequestOutput, toWire } from "../messages.js";
+import { toWire } from "../messages.js";
 import type { OutputChunk, RequestTrace } from "../types.js";
 import { TextGeneration } from "./generation.js";
 
@@ -18,7 +19,7 @@ function generationOf(n: number, stop: readonly string[] = []) {
   const push = (index: number, text: string, more: Partial<RequestOutput> = {}) => {
     const tokens = tokenizer.encode(text, { addSpecialTokens: false });
     const logprobs = tokens.map((id) => ({ id, logprob: -1, top: [] }));
-    generation.push({ ...EMPTY_OUTPUT, callId: "call", index, tokens, logprobs, ...more });
+    generation.push(sampleOutput({ callId: "call", index, tokens, logprobs, ...more }));
   };
   return { generation, said, push };
 }

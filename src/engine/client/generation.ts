@@ -4,9 +4,9 @@
 import { errorFor, type PagodaError } from "../../core/errors.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
 import type { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
-import type { RequestOutput } from "../messages.js";
 import type { GenerateResult, Generation, OutputChunk, RequestTrace, SampleResult } from "../types.js";
 import type { CallLine, CallReader } from "./call-reader.js";
+import type { SampleOutput } from "./output-reader.js";
 
 interface Sample {
   readonly detokenizer: StreamDetokenizer;
@@ -65,12 +65,13 @@ export class TextGeneration implements Generation, CallReader {
   }
 
   /** Takes what the engine sent for this call. */
-  push(output: RequestOutput): void {
+  push(output: SampleOutput): void {
     if (this.#isOver) return;
     this.hasBegun = true;
-    if (output.promptLogprobs !== null) this.#promptLogprobs = output.promptLogprobs;
-    if (output.error !== null) {
-      this.fail(errorFor(output.error.code, output.error.details));
+    const { promptLogprobs, error } = output.note;
+    if (promptLogprobs !== null) this.#promptLogprobs = promptLogprobs;
+    if (error !== null) {
+      this.fail(errorFor(error.code, error.details));
       return;
     }
     const sample = this.#samples[output.index]!;
@@ -80,35 +81,37 @@ export class TextGeneration implements Generation, CallReader {
     this.#wake?.();
   }
 
-  #append(sample: Sample, output: RequestOutput): void {
+  #append(sample: Sample, output: SampleOutput): void {
+    const { finishReason, trace, stopToken } = output.note;
     if (sample.stopString === null) this.#appendTokens(sample, output);
-    if (output.finishReason === null) {
+    if (finishReason === null) {
       // Stop strings are only seen here, where the text is.
       if (sample.stopString !== null) this.#init.onAbort(output.index);
       return;
     }
-    sample.trace = output.trace;
-    sample.finishReason = sample.stopString === null ? output.finishReason : "stop";
-    sample.stopReason = sample.stopString ?? (output.stopToken >= 0 ? output.stopToken : null);
+    sample.trace = trace;
+    sample.finishReason = sample.stopString === null ? finishReason : "stop";
+    sample.stopReason = sample.stopString ?? (stopToken >= 0 ? stopToken : null);
   }
 
-  #appendTokens(sample: Sample, output: RequestOutput): void {
+  #appendTokens(sample: Sample, output: SampleOutput): void {
+    const { numTokens, note } = output;
     const { detokenizer } = sample;
     sample.pending ??= { text: "", tokenIds: [], logprobs: [] };
     const { pending } = sample;
     let text = "";
-    for (let i = 0; i < output.tokens.length && detokenizer.stopReason === null; i++) {
-      const id = output.tokens[i]!;
+    for (let i = 0; i < numTokens && detokenizer.stopReason === null; i++) {
+      const id = output.tokenAt(i);
       sample.tokenIds.push(id);
       pending.tokenIds.push(id);
-      const logprobs = output.logprobs?.[i];
-      if (logprobs !== undefined) {
+      const logprobs = output.logprobsAt(i);
+      if (logprobs !== null) {
         sample.logprobs?.push(logprobs);
         pending.logprobs.push(logprobs);
       }
-      if (id !== output.stopToken) text += detokenizer.push(id); // a stop token ends the answer and is not part of its text
+      if (id !== note.stopToken) text += detokenizer.push(id); // a stop token ends the answer and is not part of its text
     }
-    if (output.finishReason !== null && detokenizer.stopReason === null) text += detokenizer.flush();
+    if (note.finishReason !== null && detokenizer.stopReason === null) text += detokenizer.flush();
     sample.stopString = detokenizer.stopReason;
     sample.text += text;
     pending.text += text;

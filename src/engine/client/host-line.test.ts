@@ -3,19 +3,12 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
+import { OutputWriter, type RequestOutput } from "../../../test/support/outputs.js";
 import { engineConfig } from "../../config/engine-config.js";
 import type { PagodaError } from "../../core/errors.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
-import {
-  type AddMessage,
-  EMPTY_OUTPUT,
-  type EngineFacts,
-  type FromEngine,
-  type RequestOutput,
-  type ToEngine,
-  toWire,
-} from "../messages.js";
-import type { StepRecord } from "../types.js";
+import { type AddMessage, type EngineFacts, type FromEngine, type ToEngine, toWire } from "../messages.js";
+import type { StepColumns } from "../outputs.js";
 import { HostLine } from "./host-line.js";
 import { RelayReader } from "./relay.js";
 
@@ -47,15 +40,29 @@ function lineOf(maxQueue = 8) {
   const heard: string[] = [];
   const open = (callId: string, options: Parameters<HostLine["open"]>[2] = {}) => {
     const reader = new RelayReader(line.lineOf(callId), 1, (output) =>
-      heard.push(`${callId} ${"callId" in output ? (output.finishReason ?? "token") : reasonOf(output)}`),
+      heard.push(`${callId} ${"callId" in output ? (output.note.finishReason ?? "token") : reasonOf(output)}`),
     );
     line.open({ type: "add", callId } as AddMessage, reader, options);
   };
-  const give = (callId: string, finishReason: RequestOutput["finishReason"], step: StepRecord | null = null) =>
-    say({ type: "outputs", outputs: [{ ...EMPTY_OUTPUT, callId, index: 0, finishReason }], step });
+  const outputs = new OutputWriter();
+  const give = (callId: string, finishReason: RequestOutput["finishReason"]) =>
+    say(outputs.message([{ callId, finishReason }]));
   const types = () =>
     posted.splice(0).map(([message]) => ("callId" in message ? `${message.type} ${message.callId}` : message.type));
-  return { line, posted, listeners, progress, rejected, say, heard, open, give, types, numClosed: () => numClosed };
+  return {
+    line,
+    posted,
+    listeners,
+    progress,
+    rejected,
+    say,
+    heard,
+    open,
+    outputs,
+    give,
+    types,
+    numClosed: () => numClosed,
+  };
 }
 
 function readyLine(maxQueue?: number) {
@@ -88,7 +95,7 @@ test("a line is ready when its host says so, and hears how far loading is", asyn
 
 test("a call is sent with its hook, hears its outputs until it ends, and counts meanwhile", () => {
   const before = held();
-  const { line, posted, open, give, heard, say } = readyLine(2);
+  const { line, posted, open, outputs, give, heard, say } = readyLine(2);
   const editLogits = () => {};
   open("a", { editLogits });
   open("b");
@@ -102,11 +109,15 @@ test("a call is sent with its hook, hears its outputs until it ends, and counts 
   assert.deepEqual([line.has("a"), line.has("c"), line.numCalls, held()], [true, false, 2, before + 1]);
   assert.throws(() => open("c"), { code: "queue_full", message: /holds 2 requests, its limit is 2/ });
   assert.equal(line.numCalls, 2);
-  const output = (callId: string) => ({ ...EMPTY_OUTPUT, callId, index: 0 });
-  const step = { step: 5 } as StepRecord;
-  say({ type: "outputs", outputs: [output("gone"), output("b"), output("a")], step });
+  const [handles, starts, queryLens] = [Int32Array.of(1, 0), Int32Array.of(8, 0), Int32Array.of(1, 4)];
+  const step = { step: 5, handles, starts, queryLens } as unknown as StepColumns;
+  say(outputs.message([{ callId: "gone" }, { callId: "b" }, { callId: "a" }], step));
   assert.deepEqual(heard.splice(0), ["b token", "a token"]);
-  assert.deepEqual(line.log.history(), [step]);
+  const rows = [
+    { id: "b", start: 8, queryLen: 1, contextLen: 9, isPrefill: false },
+    { id: "gone", start: 0, queryLen: 4, contextLen: 4, isPrefill: false },
+  ];
+  assert.deepEqual(structuredClone(line.log.history()), [{ step: 5, rows }]);
   give("a", "stop");
   give("a", "stop");
   assert.deepEqual([heard, line.has("a"), line.log.history().length], [["a stop"], false, 1]);

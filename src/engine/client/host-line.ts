@@ -8,6 +8,7 @@ import type { AddMessage, EngineFacts, FromEngine, ToEngine } from "../messages.
 import type { EngineHealth, GenerateOptions } from "../types.js";
 import type { CallLine, CallReader } from "./call-reader.js";
 import type { EngineHost, StartHost } from "./host.js";
+import { OutputReader } from "./output-reader.js";
 import { ProcessHold } from "./process-hold.js";
 import { Replies } from "./replies.js";
 import { StepLog } from "./step-log.js";
@@ -25,6 +26,7 @@ interface OpenCall {
   readonly editLogits: GenerateOptions["editLogits"] | null;
   /** Stops listening to the caller's signal. */
   readonly unlisten: () => void;
+  isOver: boolean;
 }
 
 export class HostLine {
@@ -34,6 +36,7 @@ export class HostLine {
   readonly #startHost: StartHost;
   readonly #calls = new Map<string, OpenCall>();
   readonly #replies = new Replies();
+  readonly #outputs = new OutputReader<OpenCall>((callId) => this.#calls.get(callId));
   readonly #hold = new ProcessHold();
   #host!: EngineHost;
   #facts!: EngineFacts;
@@ -84,7 +87,7 @@ export class HostLine {
     const { signal } = options;
     const onSignal = () => this.#failCall(call, errorFor("aborted"));
     const unlisten = () => signal?.removeEventListener("abort", onSignal);
-    const call: OpenCall = { message, reader, editLogits, unlisten };
+    const call: OpenCall = { message, reader, editLogits, unlisten, isOver: false };
     this.#calls.set(message.callId, call);
     this.numCalls++;
     this.#holdProcess();
@@ -94,12 +97,15 @@ export class HostLine {
   }
 
   #failCall(call: OpenCall, error: PagodaError): void {
-    if (this.#calls.has(call.message.callId)) call.reader.fail(error);
+    if (!call.isOver) call.reader.fail(error);
   }
 
   /** A call has ended. */
   #forget(callId: string): void {
-    this.#calls.get(callId)?.unlisten();
+    const call = this.#calls.get(callId);
+    if (call === undefined) return;
+    call.unlisten();
+    call.isOver = true;
     this.#calls.delete(callId);
     this.#holdProcess();
   }
@@ -168,12 +174,14 @@ export class HostLine {
       this.#holdProcess();
       return;
     }
-    if (message.step !== null) this.log.append(message.step);
-    for (const output of message.outputs) {
-      const call = this.#calls.get(output.callId);
-      if (call === undefined) continue;
-      call.reader.push(output);
-      if (output.finishReason === "stop" || output.finishReason === "length") this.#restartsInARow = 0;
+    const outputs = this.#outputs;
+    outputs.open(message);
+    if (message.step !== null) this.log.append(outputs.recordOf(message.step));
+    while (outputs.next()) {
+      const { call, note } = outputs;
+      if (call === null || call.isOver) continue;
+      call.reader.push(outputs);
+      if (note.finishReason === "stop" || note.finishReason === "length") this.#restartsInARow = 0;
     }
   }
 

@@ -6,7 +6,6 @@ import type { Device } from "../../device/device.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import { EngineDriver } from "../core/driver.js";
 import { type FromEngine, type ToEngine, toWire } from "../messages.js";
-import { OutputUnpacker, type PackedOutputs } from "../packed-outputs.js";
 import { Inbox } from "./inbox.js";
 
 export interface EngineHost {
@@ -62,10 +61,7 @@ function startWorker(config: EngineConfig, listener: (message: FromEngine) => vo
 export function hostOf(worker: Worker, listener: (message: FromEngine) => void): EngineHost {
   let isClosing = false;
   const gone = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
-  const unpacker = new OutputUnpacker();
-  const inbox = new Inbox((message: PackedOutputs | Exclude<FromEngine, { type: "outputs" }>) =>
-    listener(message.type === "packed" ? unpacker.unpack(message) : message),
-  );
+  const inbox = new Inbox(listener);
   worker.on("message", (message) => inbox.push(message));
   worker.unref(); // what is under way keeps the process alive (engine.ts), not the thread; listening had held it
   // An error may overtake messages, which come by another way; when the thread has ended all of them are here.

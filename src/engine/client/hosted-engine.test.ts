@@ -2,12 +2,13 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { OutputWriter } from "../../../test/support/outputs.js";
 import { overriding } from "../../../test/support/overriding.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { ChatTemplate } from "../../tokenizer/chat-template.js";
-import { type AddMessage, EMPTY_OUTPUT, type EngineFacts, type FromEngine, type ToEngine } from "../messages.js";
-import type { StepRecord } from "../types.js";
+import type { AddMessage, EngineFacts, FromEngine, ToEngine } from "../messages.js";
+import type { StepColumns } from "../outputs.js";
 import { openChatCheckpoint } from "./chat-checkpoint.js";
 import { HostedEngine } from "./hosted-engine.js";
 
@@ -54,12 +55,14 @@ test("what is asked of an engine crosses to its host", async () => {
   ]);
   for (const seq of [0, 1, 2, 3]) say({ type: "reply", seq, value: seq });
   assert.deepEqual(await Promise.all(asked), [0, 1, 2, 3]);
-  const step = { step: 7, rows: [{ id: "a" }] } as unknown as StepRecord;
-  say({ type: "outputs", outputs: [], step });
-  assert.deepEqual(engine.stepHistory(), [step]);
+  const columns = { handles: Int32Array.of(0), starts: Int32Array.of(3), queryLens: Int32Array.of(2) };
+  const step = { step: 7, ...columns } as unknown as StepColumns;
+  say(new OutputWriter().message([{ callId: "a" }], step));
+  const rows = [{ id: "a", start: 3, queryLen: 2, contextLen: 5, isPrefill: false }];
+  assert.deepEqual({ ...engine.stepHistory()[0] }, { step: 7, rows });
   assert.equal(await engine.plan(8), null);
   const plan = engine.plan(7);
-  assert.deepEqual(posted.at(-1), { type: "query", seq: 4, what: "plan", rows: step.rows });
+  assert.deepEqual(posted.at(-1), { type: "query", seq: 4, what: "plan", rows });
   say({ type: "reply", seq: 4, value: "plans" });
   assert.equal(await plan, "plans");
   const embedder = hosted({}, { task: "embed" });
@@ -79,10 +82,7 @@ test("a prompt is a text or its ids, a chat is rendered; special tokens are hidd
   const give = (...tokens: number[]) => {
     const { callId } = last();
     const trace = { completionTokens: 1 } as never;
-    say({
-      ...{ type: "outputs", step: null },
-      outputs: [{ ...EMPTY_OUTPUT, callId, index: 0, tokens, finishReason: "length", trace }],
-    });
+    say(new OutputWriter().message([{ callId, tokens, finishReason: "length", trace }]));
   };
   engine.generate("hi");
   assert.deepEqual([last().kind, [...last().prompt]], ["generate", [104, 105]]);
@@ -164,10 +164,7 @@ test("a relayed call has its fields; one of its samples is aborted, or all", asy
   abort(-1);
   assert.deepEqual([posted.at(-1), heard], [{ type: "abort", callId: "r", index: -1 }, ["aborted last"]]);
   const end = (callId: string, index: number) =>
-    say({
-      ...{ type: "outputs", step: null },
-      outputs: [{ ...EMPTY_OUTPUT, callId, index, finishReason: "stop" }],
-    });
+    say(new OutputWriter().message([{ callId, index, finishReason: "stop" }]));
   engine.relay({ ...call, options: { id: "t", n: 2 } }, deliver);
   end("t", 0);
   end("t", 1);

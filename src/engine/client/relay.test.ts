@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type RequestOutput, sampleOutput } from "../../../test/support/outputs.js";
 import { EngineDeadError } from "../../core/errors.js";
-import { EMPTY_OUTPUT, type RequestOutput, toWire } from "../messages.js";
+import { toWire } from "../messages.js";
 import { RelayReader, textFieldsOf } from "./relay.js";
 
 function relayOf(numSamples: number) {
@@ -10,12 +11,7 @@ function relayOf(numSamples: number) {
   const reader = new RelayReader(line, numSamples, (output, isLast) => {
     heard.push(`${"callId" in output ? output.index : output.code}${isLast ? " last" : ""}`);
   });
-  const output = (index: number, more: Partial<RequestOutput> = {}) => ({
-    ...EMPTY_OUTPUT,
-    callId: "a",
-    index,
-    ...more,
-  });
+  const output = (index: number, more: Partial<RequestOutput> = {}) => sampleOutput({ index, ...more });
   return { heard, reader, output };
 }
 

@@ -4,9 +4,10 @@
 import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { PagodaError } from "../../core/errors.js";
 import type { PagesTaken } from "../core/page-exchange.js";
-import type { EngineFacts, RequestKind, RequestOutput, ResumedSample, TextFields } from "../messages.js";
+import type { EngineFacts, RequestKind, ResumedSample, TextFields } from "../messages.js";
 import type { Engine, GenerateOptions } from "../types.js";
 import type { CallLine, CallReader } from "./call-reader.js";
+import type { SampleOutput } from "./output-reader.js";
 
 export interface RelayCall extends TextFields {
   readonly kind: RequestKind;
@@ -21,7 +22,7 @@ export function textFieldsOf({ pooling, secondStart }: TextFields): TextFields {
 }
 
 /** Hears every output, the last of each sample with its reason, or why the call ends; `isLast`: nothing more comes. */
-export type Deliver = (output: RequestOutput | PagodaError, isLast: boolean) => void;
+export type Deliver = (output: SampleOutput | PagodaError, isLast: boolean) => void;
 
 export interface RelayEngine extends Engine {
   readonly facts: EngineFacts;
@@ -51,13 +52,13 @@ export class RelayReader implements CallReader {
     this.#deliver = deliver;
   }
 
-  push(output: RequestOutput): void {
+  push(output: SampleOutput): void {
     if (this.#numOpen === 0) return;
     this.hasBegun = true;
-    if (output.error !== null) {
+    if (output.note.error !== null) {
       this.#numOpen = 0;
       this.#line.onAbort(-1); // one failed sample ends the call, here as for callers at home
-    } else if (output.finishReason !== null) this.#numOpen--;
+    } else if (output.note.finishReason !== null) this.#numOpen--;
     if (this.#numOpen === 0) this.#line.onEnd();
     this.#deliver(output, this.#numOpen === 0);
   }

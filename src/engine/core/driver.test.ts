@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { OutputObjects, type RequestOutput } from "../../../test/support/outputs.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { UnblockingDevice } from "../../../test/support/unblocking-device.js";
 import { until } from "../../../test/support/until.js";
@@ -15,10 +16,16 @@ const model = writeTinyCheckpoint();
 async function driven(device: "null" | "reference" = "null", open?: () => Promise<Device>) {
   const engine = await loadEngine(engineConfig({ model, device, numPages: 40 }), () => {}, open);
   const sent: FromEngine[] = [];
-  const driver = new EngineDriver(engine, (message) => sent.push(message));
-  const outputs = () => sent.flatMap((message) => (message.type === "outputs" ? message.outputs : []));
-  const ended = (callId: string) => outputs().find((each) => each.callId === callId && each.finishReason !== null);
-  return { engine, driver, sent, ended };
+  const outputs: RequestOutput[] = [];
+  const objects = new OutputObjects();
+  const driver = new EngineDriver(engine, (message) => {
+    sent.push(message);
+    if (message.type === "outputs") outputs.push(...objects.of(message));
+  });
+  const ended = (callId: string) => outputs.find((each) => each.callId === callId && each.finishReason !== null);
+  const tokensOf = (callId: string) =>
+    outputs.flatMap((output) => (output.callId === callId ? [...output.tokens] : []));
+  return { engine, driver, sent, ended, tokensOf };
 }
 
 function call(callId: string, maxTokens: number): AddMessage {
@@ -139,7 +146,7 @@ test("when nothing can move for now, it is tried again; a close ends what runs a
   driver.handle(call("waits", 1));
   await until(() => ended("waits") !== undefined, "its end");
   const isEmpty = (message: FromEngine) =>
-    message.type === "outputs" && message.outputs.length === 0 && message.step === null;
+    message.type === "outputs" && message.handles.length === 0 && message.step === null;
   assert.ok(numRefused > 3 && !sent.some(isEmpty), "and nothing is said of that");
   driver.handle(call("runs", 400));
   await until(() => engine.core.stats().pagesUsed > 0, "its first step");
@@ -182,7 +189,7 @@ test("changes of what is cached are gathered: one timer at a time", async (t) =>
 
 test("a device that cannot block is awaited: answers are those of one that can, and aborts and faults stay with their calls", async () => {
   const device = new UnblockingDevice();
-  const { engine, driver, sent, ended } = await driven("reference", async () => device);
+  const { engine, driver, tokensOf, ended } = await driven("reference", async () => device);
   const other = await driven("reference");
   for (const each of [driver, other.driver]) for (const name of ["a", "b"]) each.handle(call(name, 12));
   driver.handle(call("aborted", 400));
@@ -190,9 +197,9 @@ test("a device that cannot block is awaited: answers are those of one that can, 
   driver.handle({ type: "abort", callId: "aborted", index: -1 });
   await until(() => ended("a") !== undefined && ended("b") !== undefined, "their ends");
   await until(() => other.ended("a") !== undefined && other.ended("b") !== undefined, "the other's ends");
-  assert.deepEqual(tokensOf(sent, "a"), tokensOf(other.sent, "a"));
-  assert.deepEqual(tokensOf(sent, "b"), tokensOf(other.sent, "b"));
-  assert.equal(tokensOf(sent, "a").length, 12);
+  assert.deepEqual(tokensOf("a"), other.tokensOf("a"));
+  assert.deepEqual(tokensOf("b"), other.tokensOf("b"));
+  assert.equal(tokensOf("a").length, 12);
   assert.equal(ended("aborted")?.finishReason, "abort");
   device.injectFault();
   driver.handle(call("fails", 5));
@@ -223,9 +230,3 @@ test("an engine that is closed while flights are awaited lands them, and closes 
   assert.equal(numClosed, 1);
   assert.equal(engine.core.hasWork, false);
 });
-
-function tokensOf(sent: readonly FromEngine[], callId: string): number[] {
-  return sent
-    .flatMap((message) => (message.type === "outputs" ? message.outputs : []))
-    .flatMap((output) => (output.callId === callId ? [...output.tokens] : []));
-}

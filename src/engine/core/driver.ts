@@ -180,8 +180,7 @@ export class EngineDriver {
     core.commit();
     adapters.settle();
     const outputs = core.takeOutputs();
-    const step = core.recorder.takeRecord();
-    if (outputs.length > 0 || step !== null) this.#send({ type: "outputs", outputs, step });
+    if (outputs !== null) this.#send(outputs);
     if (this.#journal?.isEmpty === false) this.#tellPrefixes();
     clock.mark("deliver");
     this.#isStepping = core.hasWork && hasMoved;

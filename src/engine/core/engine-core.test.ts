@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { RecordedCore, RecordingDevice } from "../../../test/support/recorded-core.js";
 import { AttentionPlanner } from "../../attention/planner.js";
 import type { ConstraintCompiler, TokenConstraint } from "../../grammar/constraint.js";
+import { OutputReader } from "../client/output-reader.js";
 
 function aheadCore(): RecordedCore {
   const device = new RecordingDevice();
@@ -57,7 +58,7 @@ test("the trace of an answer: what it took, and when", () => {
       },
     ],
   );
-  assert.deepEqual(engine.core.takeOutputs(), []);
+  assert.deepEqual(engine.core.takeOutputs(), null);
   engine.add("v", 3, {}, { kind: "pool", arrivalMs: engine.now });
   engine.step();
   const [vector] = engine.outputs();
@@ -194,6 +195,27 @@ test("a token computed after an answer's end is dropped, and counted", () => {
   plain.add("a", [18], { maxTokens: 9, stopTokenIds: [19] });
   plain.drain();
   assert.equal(plain.core.recorder.numDropped, 0);
+});
+
+test("a step names its rows, also one that ended while the step was in the air", () => {
+  const engine = aheadCore();
+  const reader = new OutputReader<string>((callId) => callId);
+  const names: string[][] = [];
+  const step = () => {
+    engine.step();
+    const message = engine.core.takeOutputs();
+    if (message === null) return;
+    reader.open(message);
+    if (message.step !== null) names.push(reader.recordOf(message.step).rows.map(({ id }) => id));
+  };
+  engine.add("a", [18], { maxTokens: 9, stopTokenIds: [19] });
+  step();
+  step();
+  engine.add("b", [1], { maxTokens: 2 });
+  while (engine.core.hasWork) step();
+  engine.add("c", [1], { maxTokens: 1 });
+  while (engine.core.hasWork) step();
+  assert.deepEqual(names, [["a"], ["a"], ["b"], ["b"], ["c"]]);
 });
 
 test("a constraint is asked and told token by token, ends the answer, and is let go", () => {

@@ -12,7 +12,8 @@ import type { Caches, Model } from "../../models/model.js";
 import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
 import { isForking } from "../../scheduler/progress.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
-import type { AddMessage, RequestOutput } from "../messages.js";
+import type { AddMessage } from "../messages.js";
+import { OutputTable, type StepOutputs } from "../outputs.js";
 import type { CachePicture, EngineStats, StepPlan, StepRow } from "../types.js";
 import { Flight } from "./flight.js";
 import { Launcher } from "./launcher.js";
@@ -53,6 +54,7 @@ export class EngineCore {
   readonly #launcher: Launcher;
   readonly #outcomes: OutcomeReader;
   readonly #settlement: Settlement;
+  readonly #outputs = new OutputTable();
   /** Not in the air. */
   readonly #free: Flight[];
   /** Launched and not landed, oldest first. */
@@ -76,7 +78,13 @@ export class EngineCore {
     const sampler = new Sampler(model.spec.vocabSize);
     this.#launcher = new Launcher(parts, sampler, this.recorder.clock);
     this.#outcomes = new OutcomeReader(sampler, parts.layers ?? { embed: null, score: null });
-    this.#settlement = new Settlement({ scheduler, factory: this.#factory, recorder: this.recorder, clock });
+    this.#settlement = new Settlement({
+      scheduler,
+      factory: this.#factory,
+      recorder: this.recorder,
+      outputs: this.#outputs,
+      clock,
+    });
     this.#free = Array.from(
       { length: device.info.asyncDepth },
       () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget, parts.cache),
@@ -167,7 +175,11 @@ export class EngineCore {
       for (let r = 0; r < step.numRows; r++) this.#settle(flight, r);
     } else {
       this.#parts.scheduler.crash(step);
-      for (let r = 0; r < step.numRows; r++) this.#settlement.fail(sessions[r]!, flight.fault);
+      for (let r = 0; r < step.numRows; r++) {
+        const session = sessions[r]!;
+        if (session.request.state === "finished") this.#settlement.drop(session);
+        else this.#settlement.fail(session, flight.fault);
+      }
     }
     sessions.length = 0;
     this.#free.push(flight);
@@ -186,7 +198,7 @@ export class EngineCore {
   #settle(flight: Flight, row: number): void {
     const session = flight.sessions[row]!;
     if (session.request.state === "finished") {
-      this.recorder.countDropped(); // it ended while the flight was in the air
+      this.#settlement.drop(session); // it ended while the flight was in the air
       return;
     }
     const scores = this.#outcomes.readScores(flight, row);
@@ -202,9 +214,11 @@ export class EngineCore {
     if (flight.lastLogit[row]! < 0 || !isForking(parent.request) || parent.request.state === "finished") return;
     for (let index = 1; index < parent.request.sampling.n; index++) {
       const child = this.#factory.fork(parent, index);
+      const { id, promptLen } = child.request;
+      child.handle = this.#outputs.open(parent.callId, index, id, promptLen);
       const outcome = this.#outcomes.readFork(flight, row, child);
       // The first token is accepted before the fork: without a free page the child waits, and must know what it has.
-      if (outcome.kind === "run") child.request.accept(outcome.tokens, outcome.count);
+      if (outcome.kind === "run") child.request.accept(outcome.sampled.ids, outcome.first, outcome.count);
       this.#settlement.sessions.set(child.request.id, child);
       const copy = scheduler.fork(parent.request, child.request);
       if (copy !== null && copy !== NO_COPY) {
@@ -226,8 +240,9 @@ export class EngineCore {
     return this.#inAir.length;
   }
 
-  takeOutputs(): readonly RequestOutput[] {
-    return this.#settlement.takeOutputs();
+  /** What came out since the last call; null: nothing. */
+  takeOutputs(): StepOutputs | null {
+    return this.#outputs.take(this.recorder.takeRecord());
   }
 
   /** `adapter` is released when the last of its samples ends. */

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { openFilesUnder } from "../../../test/support/open-files.js";
+import { outputsOf } from "../../../test/support/outputs.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { writeTinyEncoder } from "../../../test/support/tiny-encoder.js";
 import { UnblockingDevice } from "../../../test/support/unblocking-device.js";
@@ -84,7 +85,7 @@ test("a prompt's chunks are as long as the device says, unless somebody asks for
     let steps = 0;
     for (; core.hasWork; steps++) core.step();
     assert.equal(steps, numSteps);
-    answers.push(core.takeOutputs().map(({ tokens, logprobs }) => ({ tokens, logprobs })));
+    answers.push(outputsOf(core).map(({ tokens, logprobs }) => ({ tokens, logprobs })));
     core.close();
   }
   assert.deepEqual(answers[1], answers[0]);

@@ -1,7 +1,7 @@
 // Reads what the rows of a landed flight gave. Changes no request; the engine settles what it finds here.
 
 import type { Fault, Outcome, PromptEnd, Run, Scores } from "../../core/outcome.js";
-import { MAX_RUN } from "../../drafter/drafter.js";
+import { createSampled } from "../../core/sample-row.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
 import { logprobsAt, type Sampler, takeDrawn } from "../../sampler/sampler.js";
 import { endsWithPrompt } from "../../scheduler/progress.js";
@@ -20,7 +20,7 @@ const PROMPT_END: PromptEnd = { kind: "promptEnd" };
 export class OutcomeReader {
   readonly #sampler: Sampler;
   readonly #layers: VectorLayers;
-  readonly #run: Run = { kind: "run", tokens: new Int32Array(MAX_RUN), count: 1, logprobs: null };
+  readonly #run: Run = { kind: "run", sampled: createSampled(0), first: 0, count: 0 };
 
   constructor(sampler: Sampler, layers: VectorLayers) {
     this.#sampler = sampler;

@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { openFilesUnder } from "../../../test/support/open-files.js";
+import { outputsOf } from "../../../test/support/outputs.js";
 import { RecordedCore } from "../../../test/support/recorded-core.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
@@ -48,7 +49,7 @@ function ask({ core }: LoadedEngine, salt = ""): [number, number] {
     sampling: { ...SAMPLING_DEFAULTS, temperature: 0, maxTokens: 1, logprobs: 0, seed: 0 },
   });
   while (core.hasWork) core.step();
-  const [output] = core.takeOutputs();
+  const [output] = outputsOf(core);
   core.checkIntegrity();
   return [output!.trace!.cachedTokens, output!.logprobs![0]!.logprob];
 }

@@ -14,6 +14,8 @@ import type { RequestTrace } from "../types.js";
 
 export interface Session {
   readonly request: Request;
+  /** What stands for it in outputs; set when it is opened. */
+  handle: number;
   /** Id the caller knows; the samples of one call share it. */
   readonly callId: string;
   readonly kind: RequestKind;
@@ -79,6 +81,7 @@ export class SessionFactory {
     request.readiness = state.constraint;
     return {
       request,
+      handle: -1,
       callId: message.callId,
       kind,
       sampling: state,
@@ -114,6 +117,7 @@ export class SessionFactory {
     child.readiness = constraint;
     return {
       request: child,
+      handle: -1,
       callId,
       kind: parent.kind,
       sampling: { ...sampling, constraint },

@@ -3,9 +3,12 @@
 import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import type { Outcome, Run, Scores } from "../../core/outcome.js";
 import type { FinishReason, Request } from "../../core/request.js";
+import type { Sampled } from "../../core/sample-row.js";
+import { MAX_TOP_LOGPROBS } from "../../core/sampling-rows.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
-import { type AddMessage, EMPTY_OUTPUT, type RequestOutput, toWire } from "../messages.js";
+import { type AddMessage, toWire } from "../messages.js";
+import type { OutputNote, OutputTable } from "../outputs.js";
 import { type Session, type SessionFactory, traceOf } from "./session.js";
 import type { StepRecorder } from "./step-recorder.js";
 
@@ -13,33 +16,35 @@ interface SettlementParts {
   readonly scheduler: Scheduler;
   readonly factory: SessionFactory;
   readonly recorder: StepRecorder;
+  readonly outputs: OutputTable;
   readonly clock: () => number;
 }
 
 export class Settlement {
   readonly sessions = new Map<string, Session>(); // by request id
   readonly #parts: SettlementParts;
-  #outputs: RequestOutput[] = [];
 
   constructor(parts: SettlementParts) {
     this.#parts = parts;
   }
 
   open(message: AddMessage, editLogits: LogitsHook | null, adapter: HeldAdapter | null): void {
+    const { callId, prompt, resumed } = message;
     try {
       const session = this.#parts.factory.open(message, editLogits, adapter);
       session.request.acceptedMs = this.#parts.clock();
       this.#parts.scheduler.add(session.request);
+      session.handle = this.#parts.outputs.open(callId, resumed?.index ?? 0, callId, prompt.length);
       this.sessions.set(session.request.id, session);
     } catch (error) {
       adapter?.release();
-      this.failCall(message.callId, error);
+      this.failCall(callId, error);
     }
   }
 
   /** A call that could not be opened. */
   failCall(callId: string, error: unknown): void {
-    this.#emit(callId, 0, { finishReason: "error", error: toWire(error, "step_failed") });
+    this.#emitAlone(callId, 0, { finishReason: "error", error: toWire(error, "step_failed") });
   }
 
   /** Ends one sample of a call, or all of them (-1), and reports how they fared; silent for those already over. */
@@ -48,7 +53,7 @@ export class Settlement {
       const { request } = session;
       if (session.callId !== callId || (index >= 0 && request.sampleIndex !== index)) continue;
       this.#finish(session, "abort");
-      this.#emit(callId, request.sampleIndex, { finishReason: "abort", trace: traceOf(request) });
+      this.#parts.outputs.addRow(session.handle, { finishReason: "abort", trace: traceOf(request) });
     }
   }
 
@@ -81,7 +86,7 @@ export class Settlement {
   #settleRun(session: Session, run: Run): void {
     const { request } = session;
     const { numTokens, numDrafted } = request;
-    request.accept(run.tokens, run.count);
+    request.accept(run.sampled.ids, run.first, run.count);
     this.settleAccepted(session, run, numTokens);
     if (numDrafted === 0) return;
     this.#parts.recorder.countDrafts(numDrafted, request.numTokens - numTokens - 1);
@@ -98,7 +103,7 @@ export class Settlement {
     let count = 0;
     try {
       while (finishReason === null && count < run.count) {
-        finishReason = this.#endAfter(session, run.tokens[count]!, numBefore + count + 1);
+        finishReason = this.#endAfter(session, run.sampled.ids[run.first + count]!, numBefore + count + 1);
         count++;
       }
     } catch (error) {
@@ -124,36 +129,29 @@ export class Settlement {
     return numTokens >= request.maxLength ? "length" : null;
   }
 
-  #emitRun(session: Session, run: Run, count: number, finishReason: FinishReason | null): void {
+  #emitRun(session: Session, { sampled, first }: Run, count: number, finishReason: FinishReason | null): void {
+    const { outputs } = this.#parts;
     const { request } = session;
-    const token = run.tokens[count - 1]!;
-    const isStop = finishReason === "stop" && isIn(session.sampling.stopIds, token);
+    const { logprobs } = request.sampling;
+    for (let i = first; i < first + count; i++) {
+      outputs.addToken(sampled.ids[i]!);
+      if (logprobs !== null) addLogprobs(outputs, sampled, i, logprobs);
+    }
     const promptLogprobs = request.numGenerated === count ? session.promptLogprobs : null;
-    if (finishReason !== null) this.#finish(session, finishReason);
-    const tokens = [run.tokens[0]!];
-    for (let i = 1; i < count; i++) tokens.push(run.tokens[i]!);
-    // One for each row of every step: a literal, not #emit()'s spreads.
-    this.#outputs.push({
-      callId: session.callId,
-      index: request.sampleIndex,
-      tokens,
-      logprobs: run.logprobs === null || run.logprobs.length === count ? run.logprobs : run.logprobs.slice(0, count),
-      finishReason,
-      stopToken: isStop ? token : -1,
-      promptLogprobs,
-      vector: null,
-      trace: finishReason === null ? null : traceOf(request),
-      error: null,
-    });
+    if (finishReason !== null) {
+      const token = sampled.ids[first + count - 1]!;
+      const stopToken = finishReason === "stop" && isIn(session.sampling.stopIds, token) ? token : -1;
+      this.#finish(session, finishReason);
+      outputs.addRow(session.handle, { finishReason, stopToken, promptLogprobs, trace: traceOf(request) });
+    } else outputs.addRow(session.handle, promptLogprobs === null ? null : { promptLogprobs });
   }
 
   /** Ends the session with an error. */
   fail(session: Session, error: unknown): void {
-    const { request, callId } = session;
-    if (request.state === "finished") return;
+    const { request, handle } = session;
     this.#finish(session, "error");
     const wire = toWire(error, "step_failed");
-    this.#emit(callId, request.sampleIndex, { finishReason: "error", error: wire, trace: traceOf(request) });
+    this.#parts.outputs.addRow(handle, { finishReason: "error", error: wire, trace: traceOf(request) });
   }
 
   /** Reports a request that the scheduler has ended: it outgrew the whole pool (checked at the border too; this is the second line). */
@@ -164,14 +162,7 @@ export class Settlement {
     const { finishReason } = request;
     const error =
       finishReason === "error" ? toWire(new Error("it needs more pages than the pool has"), "step_failed") : null;
-    this.#emit(session.callId, request.sampleIndex, { finishReason, trace: traceOf(request), error });
-  }
-
-  /** Outputs since the last call. */
-  takeOutputs(): readonly RequestOutput[] {
-    const outputs = this.#outputs;
-    this.#outputs = [];
-    return outputs;
+    this.#parts.outputs.addRow(session.handle, { finishReason, trace: traceOf(request), error });
   }
 
   dispose(): void {
@@ -180,18 +171,18 @@ export class Settlement {
   }
 
   #settleVector(session: Session, values: Float32Array): void {
-    const { request, callId } = session;
     this.#finish(session, "stop");
-    this.#emit(callId, 0, { finishReason: "stop", vector: values, trace: traceOf(request) });
+    const trace = traceOf(session.request);
+    this.#parts.outputs.addRow(session.handle, { finishReason: "stop", vector: values, trace });
   }
 
   /** All samples of the call end here: none has a token that would tell them apart. */
   #settlePrompt(session: Session): void {
-    const { request, callId, promptLogprobs } = session;
+    const { request, callId, handle, promptLogprobs } = session;
     this.#finish(session, "length");
     const end = { finishReason: "length", trace: traceOf(request) } as const;
-    this.#emit(callId, 0, { ...end, promptLogprobs });
-    for (let index = 1; index < request.sampling.n; index++) this.#emit(callId, index, end);
+    this.#parts.outputs.addRow(handle, { ...end, promptLogprobs });
+    for (let index = 1; index < request.sampling.n; index++) this.#emitAlone(callId, index, end);
   }
 
   /** Entry i of the list is about token i. Those computed again after a preemption are there already. */
@@ -211,10 +202,34 @@ export class Settlement {
     session.adapter?.release();
     this.sessions.delete(session.request.id);
     this.#parts.recorder.countFinished(session.request);
+    this.#closeHandle(session);
   }
 
-  #emit(callId: string, index: number, output: Partial<RequestOutput>): void {
-    this.#outputs.push({ ...EMPTY_OUTPUT, ...output, callId, index });
+  /** All that is ever said of a sample that never ran. */
+  #emitAlone(callId: string, index: number, note: Partial<OutputNote>): void {
+    const { outputs } = this.#parts;
+    const handle = outputs.open(callId, index, callId, 0);
+    outputs.addRow(handle, note);
+    outputs.close(handle);
+  }
+
+  /** A row of a landed flight whose request had ended before. */
+  drop(session: Session): void {
+    this.#parts.recorder.countDropped();
+    this.#closeHandle(session);
+  }
+
+  /** Flights in the air name it in their records. */
+  #closeHandle({ request, handle }: Session): void {
+    if (request.numInFlight === 0) this.#parts.outputs.close(handle);
+  }
+}
+
+/** Of entry `i`, with as many alternatives as were asked for and found. */
+function addLogprobs(outputs: OutputTable, sampled: Sampled, i: number, numTop: number): void {
+  outputs.addLogprob(sampled.ids[i]!, sampled.logprobs[i]!);
+  for (let t = i * MAX_TOP_LOGPROBS; t < i * MAX_TOP_LOGPROBS + numTop; t++) {
+    if (sampled.topIds[t]! >= 0) outputs.addLogprob(sampled.topIds[t]!, sampled.topLogprobs[t]!);
   }
 }
 

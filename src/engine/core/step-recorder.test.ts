@@ -4,6 +4,7 @@ import { RecordedCore } from "../../../test/support/recorded-core.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
+import { OutputReader } from "../client/output-reader.js";
 import type { EngineCore } from "./engine-core.js";
 import { loadEngine } from "./load.js";
 
@@ -27,13 +28,19 @@ test("steps, tokens and what was avoided are counted once each; a step is descri
   add(core, "long", 20);
   add(core, "short", 3, 2);
   core.step();
-  const first = core.recorder.takeRecord()!;
-  assert.equal(core.recorder.takeRecord(), null);
+  const reader = new OutputReader<string>((callId) => callId);
+  const taken = () => {
+    const message = core.takeOutputs()!;
+    reader.open(message);
+    return reader.recordOf(message.step!);
+  };
+  const first = taken();
+  assert.equal(core.takeOutputs(), null);
   assert.deepEqual(
-    first.rows.map(({ start, queryLen, contextLen, isPrefill }) => [start, queryLen, contextLen, isPrefill]),
+    first.rows.map(({ id, start, queryLen, contextLen, isPrefill }) => [id, start, queryLen, contextLen, isPrefill]),
     [
-      [0, 20, 20, true],
-      [0, 3, 3, true],
+      ["long", 0, 20, 20, true],
+      ["short", 0, 3, 3, true],
     ],
   );
   assert.deepEqual(
@@ -41,16 +48,17 @@ test("steps, tokens and what was avoided are counted once each; a step is descri
     [0, 23, 17, 0, []],
   );
   core.step();
-  const second = core.recorder.takeRecord()!;
+  const second = taken();
   assert.deepEqual(
-    second.rows.map(({ start, queryLen, contextLen, isPrefill }) => [start, queryLen, contextLen, isPrefill]),
+    second.rows.map(({ id, start, queryLen, contextLen, isPrefill }) => [id, start, queryLen, contextLen, isPrefill]),
     [
-      [20, 1, 21, false],
-      [3, 1, 4, false],
-      [3, 1, 4, false],
+      ["long", 20, 1, 21, false],
+      ["short", 3, 1, 4, false],
+      ["short#1", 3, 1, 4, false],
     ],
   );
   assert.deepEqual([second.step, second.tokens, second.paddingAvoided], [1, 3, 0]);
+  assert.deepEqual([first.prefills, second.prefills], [2, 0]);
   assert.deepEqual(counts(core), {
     ...{ steps: 2, promptTokens: 23, cachedTokens: 0, generatedTokens: 6, paddingAvoided: 17, preemptions: 0 },
     requestsFinished: 3,

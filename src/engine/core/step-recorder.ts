@@ -4,7 +4,8 @@ import type { CacheManager } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
 import type { Device } from "../../device/device.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
-import type { EngineStats, StepRecord, StepRow } from "../types.js";
+import type { StepColumns } from "../outputs.js";
+import type { EngineStats } from "../types.js";
 import type { Flight } from "./flight.js";
 import { HostClock } from "./host-time.js";
 
@@ -28,33 +29,27 @@ export class StepRecorder {
   /** Guesses that were tried, and those of them that became tokens. */
   numDrafted = 0;
   numAccepted = 0;
-  #last: StepRecord | null = null;
+  #last: StepColumns | null = null;
 
   constructor(watched: Watched) {
     this.#watched = watched;
   }
 
   /** A flight that has landed. */
-  record({ step, startMs }: Flight): void {
+  record({ step, startMs, sessions }: Flight): void {
     const { scheduler, cache, clock } = this.#watched;
-    const rows: StepRow[] = [];
+    const { numRows } = step;
+    const handles = new Int32Array(numRows);
     let longest = 0;
-    for (let r = 0; r < step.numRows; r++) {
-      const request = step.rows[r]!;
-      const start = step.starts[r]!;
-      const queryLen = step.queryLens[r]!;
-      longest = Math.max(longest, queryLen);
-      rows.push({
-        id: request.id,
-        start,
-        queryLen,
-        contextLen: start + queryLen,
-        isPrefill: start < request.promptLen,
-      });
+    let prefills = 0;
+    for (let r = 0; r < numRows; r++) {
+      handles[r] = sessions[r]!.handle;
+      longest = Math.max(longest, step.queryLens[r]!);
+      if (step.starts[r]! < step.rows[r]!.promptLen) prefills++;
     }
     const preempted: string[] = [];
     for (let i = 0; i < step.numPreempted; i++) preempted.push(step.preempted[i]!.id);
-    const paddingAvoided = step.numRows * longest - step.numTokens;
+    const paddingAvoided = numRows * longest - step.numTokens;
     this.#paddingAvoided += paddingAvoided;
     this.#preemptions += step.numPreempted;
     const pages = cache.countPages();
@@ -62,7 +57,10 @@ export class StepRecorder {
       step: this.#numSteps++,
       startMs,
       durationMs: clock() - startMs,
-      rows,
+      handles,
+      starts: step.starts.slice(0, numRows),
+      queryLens: step.queryLens.slice(0, numRows),
+      prefills,
       tokens: step.numTokens,
       budget: scheduler.budget,
       paddingAvoided,
@@ -95,7 +93,7 @@ export class StepRecorder {
   }
 
   /** The step since the last call; null when there was none. */
-  takeRecord(): StepRecord | null {
+  takeRecord(): StepColumns | null {
     const record = this.#last;
     this.#last = null;
     return record;

@@ -65,8 +65,8 @@ async function runAll(core: EngineCore, what: string): Promise<number[]> {
     const start = performance.now();
     await core.stepAsync();
     stepMs.push(performance.now() - start);
-    const failed = core.takeOutputs().find(({ error }) => error !== null);
-    if (failed !== undefined) throw new Error(`the warm-up of ${what} failed: ${JSON.stringify(failed.error)}`);
+    const error = core.takeOutputs()?.notes.find((note) => note.error !== null)?.error;
+    if (error !== undefined) throw new Error(`the warm-up of ${what} failed: ${JSON.stringify(error)}`);
   }
   return stepMs;
 }

@@ -3,14 +3,11 @@
 import { parentPort, workerData } from "node:worker_threads";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { type FromEngine, type ToEngine, toWire } from "../messages.js";
-import { OutputPacker } from "../packed-outputs.js";
 import { EngineDriver } from "./driver.js";
 import { loadEngine } from "./load.js";
 
 const port = parentPort!;
-const packer = new OutputPacker();
-const send = (message: FromEngine): void =>
-  port.postMessage(message.type === "outputs" ? packer.pack(message) : message);
+const send = (message: FromEngine): void => port.postMessage(message);
 
 try {
   const engine = await loadEngine(workerData as EngineConfig, (loadedBytes, totalBytes) =>

@@ -8,6 +8,7 @@ export function stepOf(step: number, ids: readonly string[]): StepRecord {
     startMs: step,
     durationMs: 1,
     rows: ids.map((id) => ({ id, start: step, queryLen: 1, contextLen: step + 1, isPrefill: false })),
+    prefills: 0,
     tokens: ids.length,
     budget: 64,
     paddingAvoided: 0,

@@ -1,0 +1,167 @@
+// What a step gives its callers. The message that crosses between the threads is one struct of arrays, and so is what the engine writes:
+// a row for each sample that got something, its tokens, and log-probabilities where they were asked for. Whatever is seldom said (an end,
+// an error, a vector) is a note on a row. A handle stands for a sample from the message that announces it until its end.
+//
+//   handles    [R]   h0    h1    h2
+//   tokenEnds  [R]   1     3     3           row r has tokens [tokenEnds[r - 1], tokenEnds[r])
+//   tokens     [T]   t     t t               token t has entries [firstEntries[t], firstEntries[t + 1]): its own, then the alternatives
+//   notes                        { row: 2, finishReason: "abort", ... }
+
+import type { FinishReason } from "../core/request.js";
+import type { PositionLogprobs } from "../core/sampling.js";
+import type { WireError } from "./messages.js";
+import type { RequestTrace, StepRecord } from "./types.js";
+
+export interface StepOutputs {
+  readonly type: "outputs";
+  /** Samples that are new since the last message. A handle may have been another's, which has ended. */
+  readonly opened: readonly OpenedSample[];
+  readonly handles: Int32Array; // [R]
+  readonly tokenEnds: Int32Array; // [R]
+  readonly tokens: Int32Array; // [T]
+  /** null: no token of the message has any. */
+  readonly logprobs: LogprobColumns | null;
+  /** In the order of their rows, at most one for each. */
+  readonly notes: readonly RowNote[];
+  readonly step: StepColumns | null;
+}
+
+/** What a handle stands for. */
+export interface OpenedSample {
+  readonly handle: number;
+  readonly callId: string;
+  /** Which of the call's samples. */
+  readonly index: number;
+  /** Of its request: its name in records of steps. */
+  readonly id: string;
+  readonly promptLen: number;
+}
+
+export interface LogprobColumns {
+  readonly firstEntries: Int32Array; // [T]
+  readonly ids: Int32Array; // [E]
+  readonly values: Float32Array; // [E]
+}
+
+/** What is seldom said of a sample. */
+export interface OutputNote {
+  readonly finishReason: FinishReason | null;
+  /** The id of the stop token that ended it; -1 for none. */
+  readonly stopToken: number;
+  readonly promptLogprobs: readonly (PositionLogprobs | null)[] | null;
+  readonly vector: Float32Array | null;
+  readonly trace: RequestTrace | null;
+  readonly error: WireError | null;
+}
+
+export interface RowNote extends OutputNote {
+  readonly row: number;
+}
+
+export const NO_NOTE: OutputNote = {
+  finishReason: null,
+  stopToken: -1,
+  promptLogprobs: null,
+  vector: null,
+  trace: null,
+  error: null,
+};
+
+/** The record of a step, its rows as columns. */
+export interface StepColumns extends Omit<StepRecord, "rows"> {
+  readonly handles: Int32Array; // [rows]
+  readonly starts: Int32Array; // [rows]
+  readonly queryLens: Int32Array; // [rows]
+}
+
+/** Gathers what the next message says. */
+export class OutputTable {
+  readonly #freeHandles: number[] = [];
+  /** Given back with the next message: its rows still mean the old samples. */
+  readonly #closedHandles: number[] = [];
+  #numHandles = 0;
+  #opened: OpenedSample[] = [];
+  readonly #handles = new Column(new Int32Array(64));
+  readonly #tokenEnds = new Column(new Int32Array(64));
+  readonly #tokens = new Column(new Int32Array(64));
+  readonly #firstEntries = new Column(new Int32Array(64));
+  readonly #entryIds = new Column(new Int32Array(64));
+  readonly #entryLogprobs = new Column(new Float32Array(64));
+  #notes: RowNote[] = [];
+
+  /** A handle for a sample, announced in the next message. */
+  open(callId: string, index: number, id: string, promptLen: number): number {
+    const handle = this.#freeHandles.pop() ?? this.#numHandles++;
+    this.#opened.push({ handle, callId, index, id, promptLen });
+    return handle;
+  }
+
+  /** Nothing more is said of the sample, neither in rows nor in records of steps. */
+  close(handle: number): void {
+    this.#closedHandles.push(handle);
+  }
+
+  /** A token of the row that comes next. */
+  addToken(id: number): void {
+    this.#tokens.push(id);
+    this.#firstEntries.push(this.#entryIds.count);
+  }
+
+  /** Of the last token: its own log-probability first, then those of alternatives. */
+  addLogprob(id: number, logprob: number): void {
+    this.#entryIds.push(id);
+    this.#entryLogprobs.push(logprob);
+  }
+
+  /** A row with the tokens added since the last one. */
+  addRow(handle: number, note: Partial<OutputNote> | null = null): void {
+    if (note !== null) this.#notes.push({ ...NO_NOTE, ...note, row: this.#handles.count });
+    this.#handles.push(handle);
+    this.#tokenEnds.push(this.#tokens.count);
+  }
+
+  /** The message, with the record of a step if there is one; null: there is nothing to say. */
+  take(step: StepColumns | null): StepOutputs | null {
+    while (this.#closedHandles.length > 0) this.#freeHandles.push(this.#closedHandles.pop()!);
+    if (this.#handles.count === 0 && step === null) return null;
+    const opened = this.#opened;
+    const notes = this.#notes;
+    this.#opened = [];
+    this.#notes = [];
+    const hasEntries = this.#entryIds.count > 0;
+    const firstEntries = this.#firstEntries.take();
+    const logprobs = hasEntries
+      ? { firstEntries, ids: this.#entryIds.take(), values: this.#entryLogprobs.take() }
+      : null;
+    const handles = this.#handles.take();
+    const tokenEnds = this.#tokenEnds.take();
+    return { type: "outputs", opened, handles, tokenEnds, tokens: this.#tokens.take(), logprobs, notes, step };
+  }
+}
+
+/** A column that grows; what is taken from it is a copy of its own, since cloning a part of an array would clone all of it. */
+export class Column<Values extends Int32Array | Float32Array> {
+  count = 0;
+  #values: Values;
+
+  constructor(values: Values) {
+    this.#values = values;
+  }
+
+  push(value: number): void {
+    if (this.count === this.#values.length) this.#grow();
+    this.#values[this.count++] = value;
+  }
+
+  take(): Values {
+    const taken = this.#values.slice(0, this.count) as Values;
+    this.count = 0;
+    return taken;
+  }
+
+  #grow(): void {
+    const grown = new (this.#values.constructor as new (length: number) => Values)(2 * this.#values.length);
+    grown.set(this.#values);
+    this.#values = grown;
+  }
+}
