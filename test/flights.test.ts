@@ -6,12 +6,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { engineConfig } from "../src/config/engine-config.js";
-import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
+import { SAMPLING_DEFAULTS, type SamplingParams } from "../src/core/sampling.js";
 import type { Device, StagedBatch } from "../src/device/device.js";
+import { NullDevice } from "../src/device/null/null-device.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { loadEngine } from "../src/engine/core/load.js";
 import { FlightTraffic, type TrafficOptions } from "./support/flight-traffic.js";
 import { outputsOf } from "./support/outputs.js";
+import { RecordedCore, RecordingDevice } from "./support/recorded-core.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 import { UnblockingDevice } from "./support/unblocking-device.js";
 
@@ -135,6 +137,10 @@ async function answersOf(
     { kind: "generate", sampling: { ...base, logprobs: 3, promptLogprobs: 1 } },
     { kind: "generate", sampling: { ...base, n: 2, maxTokens: 0, promptLogprobs: 1 } },
     { kind: "generate", sampling: { ...base, repetitionPenalty: 1.3, minTokens: 4 } },
+    {
+      kind: "generate",
+      sampling: { ...base, n: 2, repetitionPenalty: 1.1, presencePenalty: 1, frequencyPenalty: 0.5, topP: 0.9 },
+    },
     { kind: "pool", pooling: "mean", sampling: base },
     { kind: "pool", pooling: "last", sampling: base },
     ...Array.from({ length: 9 }, () => ({ kind: "generate", sampling: { ...base, maxTokens: 26 } }) as const),
@@ -175,7 +181,7 @@ async function answersOf(
 test("a real model gives the same bits with two flights in the air", async () => {
   const model = writeTinyCheckpoint();
   const one = await answersOf(model, 1);
-  assert.equal(one.size, 19);
+  assert.equal(one.size, 21);
   assert.deepEqual(await answersOf(model, 2), one);
   const sizes = new Set<number>();
   assert.deepEqual(await answersOf(model, 2, sizes), one);
@@ -221,4 +227,34 @@ test("decodes are padded to a size that comes back, until a batch has stayed as 
   const own = sizes.indexOf(9);
   assert.deepEqual(new Set(sizes.slice(own - 64, own)), new Set([10]));
   assert.deepEqual(new Set(sizes.slice(own)), new Set([9]));
+});
+
+test("every setting that the host does not take part in runs ahead", () => {
+  const settings: Partial<SamplingParams>[] = [
+    { temperature: 0 },
+    { temperature: 1 },
+    { temperature: 1, topK: 20, topP: 0.8, minP: 0.01 },
+    { temperature: 1, repetitionPenalty: 1.1 },
+    { presencePenalty: 0.5, frequencyPenalty: 0.5 },
+    { logprobs: 5 },
+    { logitBias: [[3, 1]], minTokens: 10 },
+    { n: 3, temperature: 1, repetitionPenalty: 1.1, logprobs: 2 },
+    { promptLogprobs: 1, frequencyPenalty: 1 },
+  ];
+  for (const sampling of settings) {
+    class AsyncDevice extends RecordingDevice {
+      override info = { ...new NullDevice().info, asyncDepth: 2 as const };
+    }
+    const recorded = new RecordedCore({ device: new AsyncDevice(), maxPagesPerBatch: 4 });
+    recorded.add("a", 10, { ...sampling, maxTokens: 20, ignoreEos: true });
+    const stages = recorded.drain().filter((line) => line.startsWith("stage"));
+    // All but the prompt, and the first token of further samples, which begin when the prompt has landed.
+    const ahead = stages.filter((line) => /:\[-\d+\].*after another/.test(line));
+    assert.ok(
+      ahead.length >= stages.length - 2 && ahead.length >= 18,
+      `${JSON.stringify(sampling)}\n${stages.join("\n")}`,
+    );
+    const answers = recorded.outputs().reduce((sum, { tokens }) => sum + tokens.length, 0);
+    assert.equal(answers, 20 * (sampling.n ?? 1));
+  }
 });

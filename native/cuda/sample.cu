@@ -12,7 +12,7 @@
 struct Rule {
   double uniform;
   float temperature, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty;
-  int topK, logitRow, given, numTop, prompt, numPrompt, numAnswer, bias, numBias, forbidden, numForbidden, mask;
+  int topK, logitRow, given, numTop, tokens, numTokens, history, numHeld, numPrompt, bias, numBias, forbidden, numForbidden, mask;
 };
 // What the blocks of a row have found: the complement of the least key so far, and how many have come.
 struct Found { u64 best; int blocks, pad; };
@@ -23,6 +23,8 @@ struct SampleArgs {
   float* edited;       // [edited rows][vocab]
   int* counts;         // [edited rows][vocab], all zero before and after
   const int* editedOf; // [row] its row of `edited`, or -1
+  int* history;        // tokens that rows have left for penalties
+  const int* previous; // tokens of the flight ahead: -(i + 1) in a list of tokens is the i-th
   Found* found;        // [row] of sample_rows with several blocks a row; zero between launches
   i64 stride; int vocab, maxTop;
 };
@@ -109,16 +111,24 @@ KERNEL(THREADS, edit_rows, SampleArgs) {
       edited[a.lists[rule.bias + 2 * i]] += __int_as_float(a.lists[rule.bias + 2 * i + 1]);
   }
   __syncthreads();
-  // Each token that occurs is penalised once: who takes its count away does it.
-  const int numTokens = rule.numPrompt + rule.numAnswer, SEEN = 1 << 30;
+  // What the row brings goes behind what it has left. Each token that occurs is penalised once: who takes its count away does it.
+  const int numTokens = rule.numHeld + rule.numTokens, SEEN = 1 << 30;
+  int* kept = a.history + rule.history;
+  auto token_at = [&](int i) {
+    if (i < rule.numHeld) return kept[i];
+    const int token = a.lists[rule.tokens + i - rule.numHeld];
+    return token < 0 ? a.previous[-token - 1] : token;
+  };
   for (int i = threadIdx.x; i < numTokens; i += THREADS) {
-    int* count = counts + a.lists[rule.prompt + i];
-    atomicOr(count, SEEN);
-    if (i >= rule.numPrompt) atomicAdd(count, 1);
+    const int token = token_at(i);
+    if (i >= rule.numHeld && rule.history >= 0) kept[i] = token;
+    if (token < 0) continue;  // the flight ahead has found none: this row is dropped
+    atomicOr(counts + token, SEEN);
+    if (i >= rule.numPrompt) atomicAdd(counts + token, 1);
   }
   __syncthreads();
   for (int i = threadIdx.x; i < numTokens; i += THREADS) {
-    const int id = a.lists[rule.prompt + i], count = atomicExch(counts + id, 0);
+    const int id = token_at(i), count = id < 0 ? 0 : atomicExch(counts + id, 0);
     if (count == 0) continue;
     const double logit = edited[id];
     double v = logit > 0. ? logit / rule.repetitionPenalty : logit * rule.repetitionPenalty;

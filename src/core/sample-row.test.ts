@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createSampled, sampleRow } from "./sample-row.js";
+import { createSampled, keepTokens, NO_HISTORY, sampleRow } from "./sample-row.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "./sampling.js";
 import { isPlainRow, MAX_TOP_LOGPROBS, mostAlternatives, SamplingRows } from "./sampling-rows.js";
 
@@ -15,7 +15,7 @@ function edited(logits: readonly number[], edit: (rows: SamplingRows) => void): 
   rows.setDraw(DRAW, 0);
   edit(rows);
   let seen: number[] = [];
-  sampleRow(createSampled(1), 0, Float32Array.from(logits), rows, 0, (values) => {
+  sampleRow(createSampled(1), 0, Float32Array.from(logits), rows, 0, NO_HISTORY, (values) => {
     seen = [...values];
   });
   return seen;
@@ -101,7 +101,7 @@ test("of several rows each has its own rule, edits and place; a row of which not
   const out = createSampled(8);
   let seen: number[] = [];
   for (let row = 0; row < 7; row++) {
-    sampleRow(out, row + 1, logits, rows, row, (values) => {
+    sampleRow(out, row + 1, logits, rows, row, NO_HISTORY, (values) => {
       if (row === 0) seen = [...values];
     });
   }
@@ -211,8 +211,8 @@ test("rows start plain, and grow without losing what they hold", () => {
   }
   for (let i = 0; i < 100; i++) {
     assert.equal(isPlainRow(rows, i), i % 2 === 0);
-    assert.equal(rows.doubles[i * 10], i / 100);
-    assert.equal(rows.floats[i * 20 + 2], i);
+    assert.equal(rows.doubles[i * 11], i / 100);
+    assert.equal(rows.floats[i * 22 + 2], i);
   }
   assert.equal(rows.lists[rows.numLists - 1], 99);
 });
@@ -241,4 +241,28 @@ test("lists lie one behind the other, whatever their lengths, and grow as they m
   );
   rows.setForbidden(new Int32Array(2048).fill(7));
   assert.ok(rows.lists.length >= 2048 && rows.lists[2047] === 7, "as much as one list needs");
+});
+
+test("tokens that rows bring stay in the history, and those to come follow them", () => {
+  const history = new Int32Array(20);
+  const sampling = { ...DRAW, repetitionPenalty: 2, frequencyPenalty: 1 };
+  const tokens = Int32Array.of(0, 1, 2, 2, 3);
+  const logits = Float32Array.of(8, 8, 8, 8, 8);
+  const penalized = (numTokens: number, numHeld: number) => {
+    const rows = new SamplingRows(1);
+    rows.add(0);
+    rows.setPenalties(sampling, tokens, 2, numTokens, 10, numHeld);
+    keepTokens(history, rows);
+    let seen: number[] = [];
+    sampleRow(createSampled(1), 0, logits, rows, 0, history, (values) => {
+      seen = [...values];
+    });
+    assert.equal(rows.numLists, numTokens - numHeld);
+    return seen;
+  };
+  assert.deepEqual(penalized(2, 0), [4, 4, 8, 8, 8]);
+  assert.deepEqual(penalized(3, 2), [4, 4, 3, 8, 8]);
+  assert.deepEqual(penalized(5, 3), [4, 4, 2, 3, 8]);
+  assert.deepEqual(penalized(4, 4), [4, 4, 2, 8, 8], "held ones alone, and not those behind them");
+  assert.deepEqual([...history.subarray(9, 16)], [0, 0, 1, 2, 2, 3, 0]);
 });

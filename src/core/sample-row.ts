@@ -25,9 +25,22 @@ export function createSampled(n: number): Sampled {
   };
 }
 
+/** Of a device that keeps no tokens. */
+export const NO_HISTORY = new Int32Array(0);
+
+/** What a device does first with the rows of a call: the tokens that they bring for penalties go to the history, behind those held there. */
+export function keepTokens(history: Int32Array, { ints, lists, count }: SamplingRows): void {
+  for (let at = 0; at < count * ROW_WORDS; at += ROW_WORDS) {
+    if (ints[at + FIELD.history]! < 0) continue;
+    const from = ints[at + FIELD.tokens]!;
+    const to = ints[at + FIELD.history]! + ints[at + FIELD.numHeld]!;
+    for (let i = 0; i < ints[at + FIELD.numTokens]!; i++) history[to + i] = lists[from + i]!;
+  }
+}
+
 /**
- * Samples row `row` into entry `to` of `out`. logits [V] are those of its logit row as the model gave them; `hook` edits the copy
- * that is chosen from, last.
+ * Samples row `row` into entry `to` of `out`. logits [V] are those of its logit row as the model gave them; `history` has the tokens that
+ * rows have left (keepTokens); `hook` edits the copy that is chosen from, last.
  */
 export function sampleRow(
   out: Sampled,
@@ -35,13 +48,14 @@ export function sampleRow(
   logits: Float32Array,
   rows: SamplingRows,
   row: number,
+  history: Int32Array = NO_HISTORY,
   hook: ((values: Float32Array) => void) | null = null,
 ): void {
   const { ints, floats, doubles } = rows;
   const at = row * ROW_WORDS;
   let token = ints[at + FIELD.given]!;
   if (token < 0) {
-    const values = editedLogits(logits, rows, at);
+    const values = editedLogits(logits, rows, at, history);
     hook?.(values);
     const rule: ChoiceRule = {
       temperature: floats[at + FIELD.temperature]!,
@@ -65,7 +79,12 @@ export function sampleRow(
   }
 }
 
-function editedLogits(logits: Float32Array, { ints, floats, lists }: SamplingRows, at: number): Float32Array {
+function editedLogits(
+  logits: Float32Array,
+  { ints, floats, lists }: SamplingRows,
+  at: number,
+  history: Int32Array,
+): Float32Array {
   const values = logits.slice();
   const bits = new Int32Array(1);
   const bias = new Float32Array(bits.buffer);
@@ -74,9 +93,12 @@ function editedLogits(logits: Float32Array, { ints, floats, lists }: SamplingRow
     bits[0] = lists[firstBias + 2 * i + 1]!;
     values[lists[firstBias + 2 * i]!]! += bias[0]!;
   }
-  const prompt = ints[at + FIELD.prompt]!;
-  const answer = prompt + ints[at + FIELD.numPrompt]!;
-  penalize(values, lists.subarray(prompt, answer), lists.subarray(answer, answer + ints[at + FIELD.numAnswer]!), {
+  const kept = ints[at + FIELD.history]!;
+  const first = kept < 0 ? ints[at + FIELD.tokens]! : kept;
+  const count = ints[at + FIELD.numHeld]! + ints[at + FIELD.numTokens]!;
+  const tokens = (kept < 0 ? lists : history).subarray(first, first + count);
+  const numPrompt = ints[at + FIELD.numPrompt]!;
+  penalize(values, tokens.subarray(0, numPrompt), tokens.subarray(numPrompt), {
     repetition: floats[at + FIELD.repetitionPenalty]!,
     presence: floats[at + FIELD.presencePenalty]!,
     frequency: floats[at + FIELD.frequencyPenalty]!,

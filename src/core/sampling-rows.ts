@@ -1,6 +1,14 @@
 // The packed rows that a device samples by: one fixed struct per row and one array of lists behind them (tokens for penalties,
 // biases, forbidden tokens, masks). The layout is that of `struct SamplingRow` in native/cpu/src/sample-row.h, field by field; a
 // test compares the two. A device copies both arrays as they are; nothing else describes sampling to it.
+//
+// Penalties are about the row's tokens so far. They stay on the device (Device.reserveHistory), so that a step brings new ones alone:
+//
+//   tokens     |<- numHeld: in the history, from `history` on ->|<- numTokens: in the lists, from `tokens` on ->|
+//              |<- numPrompt ->|<------------------------------- the answer ----------------------------------->|
+//
+// Before it samples, a device writes the listed tokens behind the held ones. A listed token -(i + 1) is token i of the flight ahead
+// (`previous` of Device.stage), which the host may not know yet. Rows of one call may write the same tokens to the same place.
 
 import { SAMPLING, type SamplingParams } from "./sampling.js";
 
@@ -17,18 +25,20 @@ export const FIELD = {
   logitRow: 9,
   given: 10,
   numTop: 11,
-  prompt: 12,
-  numPrompt: 13,
-  numAnswer: 14,
-  bias: 15,
-  numBias: 16,
-  forbidden: 17,
-  numForbidden: 18,
-  mask: 19,
+  tokens: 12,
+  numTokens: 13,
+  history: 14,
+  numHeld: 15,
+  numPrompt: 16,
+  bias: 17,
+  numBias: 18,
+  forbidden: 19,
+  numForbidden: 20,
+  mask: 21,
 } as const;
 
 /** Words of a row. */
-export const ROW_WORDS = 20;
+export const ROW_WORDS = 22;
 
 /** Most alternatives of a row that a device reports. */
 export const MAX_TOP_LOGPROBS = SAMPLING.logprobs.max;
@@ -40,7 +50,7 @@ function greedyRow(): Int32Array {
   const ints = new Int32Array(ROW_WORDS);
   const floats = new Float32Array(ints.buffer);
   floats[FIELD.topP] = floats[FIELD.repetitionPenalty] = 1;
-  ints[FIELD.given] = ints[FIELD.numTop] = ints[FIELD.mask] = -1;
+  ints[FIELD.given] = ints[FIELD.numTop] = ints[FIELD.history] = ints[FIELD.mask] = -1;
   return ints;
 }
 
@@ -93,18 +103,29 @@ export class SamplingRows {
     this.ints[at + FIELD.numTop] = numTop;
   }
 
-  /** Penalties over tokens[0 .. numTokens), of which the first promptLen are the prompt. */
-  setPenalties(sampling: SamplingParams, tokens: Int32Array, promptLen: number, numTokens: number): void {
+  /**
+   * Penalties over tokens[0 .. numTokens), of which the first promptLen are the prompt. Of those they are about (`penalizedFrom`), the first
+   * numHeld are in the history from `history` on; -1: the row brings all of them and leaves none.
+   */
+  setPenalties(
+    sampling: SamplingParams,
+    tokens: Int32Array,
+    promptLen: number,
+    numTokens: number,
+    history = -1,
+    numHeld = 0,
+  ): void {
     const at = (this.count - 1) * ROW_WORDS;
-    // Only repetition is about the prompt.
-    const first = sampling.repetitionPenalty === 1 ? promptLen : 0;
+    const first = penalizedFrom(sampling, promptLen);
     this.floats[at + FIELD.repetitionPenalty] = sampling.repetitionPenalty;
     this.floats[at + FIELD.presencePenalty] = sampling.presencePenalty;
     this.floats[at + FIELD.frequencyPenalty] = sampling.frequencyPenalty;
-    this.ints[at + FIELD.prompt] = this.numLists;
+    this.ints[at + FIELD.tokens] = this.numLists;
+    this.ints[at + FIELD.numTokens] = numTokens - first - numHeld;
+    this.ints[at + FIELD.history] = history;
+    this.ints[at + FIELD.numHeld] = numHeld;
     this.ints[at + FIELD.numPrompt] = promptLen - first;
-    this.ints[at + FIELD.numAnswer] = numTokens - promptLen;
-    this.#append(tokens, first, numTokens);
+    this.#append(tokens, first + numHeld, numTokens);
   }
 
   setBias(bias: SamplingParams["logitBias"]): void {
@@ -156,6 +177,11 @@ export class SamplingRows {
   }
 }
 
+/** The first token that penalties are about: only repetition counts those of the prompt. */
+export function penalizedFrom(sampling: SamplingParams, promptLen: number): number {
+  return sampling.repetitionPenalty === 1 ? promptLen : 0;
+}
+
 /** The most alternatives that any row reports; -1: all report nothing but their token. */
 export function mostAlternatives({ ints, count }: SamplingRows): number {
   let most = -1;
@@ -170,7 +196,7 @@ export function isPlainRow({ ints }: SamplingRows, row: number): boolean {
     ints[at + FIELD.given]! < 0 &&
     ints[at + FIELD.numTop]! < 0 &&
     ints[at + FIELD.mask]! < 0 &&
-    ints[at + FIELD.numPrompt]! + ints[at + FIELD.numAnswer]! + ints[at + FIELD.numBias]! === 0 &&
+    ints[at + FIELD.numHeld]! + ints[at + FIELD.numTokens]! + ints[at + FIELD.numBias]! === 0 &&
     ints[at + FIELD.numForbidden] === 0
   );
 }

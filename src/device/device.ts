@@ -81,6 +81,11 @@ export interface Device {
   createRotary(spec: RotarySpec, maxTokens: number): RotaryTable;
   createStagedBatch(maxTokens: number): StagedBatch;
   createTokenBuffer(maxRows: number): TokenBuffer;
+  /**
+   * Room for so many tokens that sampling rows leave on the device (core/sampling-rows.ts); called once, before any step. Omitted: rows
+   * bring all their tokens in every step.
+   */
+  reserveHistory?(numTokens: number): void;
   /** Host memory that readLater() and savePage() can fill while the host goes on; throws when there is none. */
   allocHost(numFloats: number): Float32Array;
   /** The planner whose plans suit this device's attention. */
@@ -250,7 +255,7 @@ export interface Device {
   // --- step: results -------------------------------------------------------------------------------------------------
   /**
    * Samples each of the rows from the first n rows of logits by the rule of core/sample-row.ts: entries [first, first + rows.count)
-   * of the buffer.
+   * of the buffer. A token -(i + 1) in the rows' lists is token i of `previous`, as in stage().
    */
   sample(out: TokenBuffer, first: number, logits: Tensor, n: number, rows: SamplingRows): void;
   /** Copies n rows to host memory [n, cols]; waits for all that was queued. */

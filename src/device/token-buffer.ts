@@ -1,7 +1,7 @@
 // The tokens of a flight on devices that run in step with the host: they are known as soon as they are chosen.
 
 import type { Batch } from "../core/batch.js";
-import { MAX_TOP_LOGPROBS } from "../core/sampling-rows.js";
+import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, type SamplingRows } from "../core/sampling-rows.js";
 import type { TokenBuffer } from "./device.js";
 
 export class HostTokenBuffer implements TokenBuffer {
@@ -23,4 +23,15 @@ export function resolveInputs(batch: Batch, previous: TokenBuffer | null): void 
   if (previous === null) return;
   const { inputOf } = batch;
   for (let t = 0; t < batch.numTokens; t++) if (inputOf[t]! < 0) inputOf[t] = previous.ids[-inputOf[t]! - 1]!;
+}
+
+/** The same for the tokens that rows bring for penalties. */
+export function resolveTokens({ ints, lists, count }: SamplingRows, previous: TokenBuffer | null): void {
+  if (previous === null) return;
+  for (let at = 0; at < count * ROW_WORDS; at += ROW_WORDS) {
+    const first = ints[at + FIELD.tokens]!;
+    for (let i = first; i < first + ints[at + FIELD.numTokens]!; i++) {
+      if (lists[i]! < 0) lists[i] = previous.ids[-lists[i]! - 1]!;
+    }
+  }
 }

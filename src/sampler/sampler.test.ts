@@ -8,10 +8,11 @@ import { createSampled } from "../core/sample-row.js";
 import type { SamplingParams } from "../core/sampling.js";
 import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, SamplingRows } from "../core/sampling-rows.js";
 import type { TokenConstraint } from "../grammar/constraint.js";
+import { HeldTokens, History } from "./history.js";
 import { canRunAhead, logprobsAt, Sampler, type SamplingState, takeDrawn } from "./sampler.js";
 
 const VOCAB = 40;
-const STATE: SamplingState = { stopIds: Int32Array.of(7, 9), constraint: null, editLogits: null };
+const STATE: SamplingState = { stopIds: Int32Array.of(7, 9), constraint: null, editLogits: null, held: null };
 
 /** A request for a prompt of three tokens with two generated ones. */
 function requestOf(sampling: Partial<SamplingParams>): Request {
@@ -38,7 +39,7 @@ function fieldsOf(rows: SamplingRows, row: number) {
     uniform: rows.doubles[at / 2],
     logitRow: int("logitRow"),
     forbidden: list(int("forbidden"), int("numForbidden")),
-    penalized: list(int("prompt"), int("numPrompt") + int("numAnswer")),
+    penalized: list(int("tokens"), int("numTokens")),
     numBias: int("numBias"),
     mask: int("mask") < 0 ? null : list(int("mask"), Math.ceil(VOCAB / 32)),
   };
@@ -153,11 +154,76 @@ test("a token is drawn ahead of the one before it where nothing on the host depe
     [{}, hook, false],
     [{}, constrained, false],
     [{}, { ...hook, constraint: only33 }, false],
-    [{ repetitionPenalty: 1.1 }, STATE, false],
-    [{ frequencyPenalty: 0.1 }, STATE, false],
-    [{ presencePenalty: -0.1 }, STATE, false],
+    [{ repetitionPenalty: 1.1 }, STATE, true],
+    [{ frequencyPenalty: 0.1 }, STATE, true],
+    [{ presencePenalty: -0.1 }, STATE, true],
     [{ frequencyPenalty: 1 }, hook, false],
     [{ maxTokens: 0 }, constrained, false],
   ] as const)
     assert.equal(canRunAhead({ ...sampling, ...changes }, state), expected, JSON.stringify(changes));
+});
+
+test("a row with penalties brings what the device has not: all at first, then what came, and again all when it has lost its room", () => {
+  const history = new History(1);
+  const sampler = new Sampler(VOCAB, history);
+  const request = requestOf({ frequencyPenalty: 1, repetitionPenalty: 1.1 });
+  const state = { ...STATE, held: new HeldTokens() };
+  const rows = new SamplingRows();
+  const broughtAt = (position: number, of = state) => {
+    rows.clear();
+    sampler.addRow(rows, 0, request, of, position);
+    const field = (name: keyof typeof FIELD) => rows.ints[FIELD[name]]!;
+    return [field("history"), field("numHeld"), ...fieldsOf(rows, 0).penalized];
+  };
+  assert.deepEqual(broughtAt(5), [0, 0, 1, 2, 3, 4, 4]);
+  sampler.addFork(rows, 0, request, state, 1);
+  assert.deepEqual([rows.ints[ROW_WORDS + FIELD.numHeld], fieldsOf(rows, 1).penalized], [5, []]);
+  request.appendToken(6);
+  assert.deepEqual(broughtAt(6), [0, 5, 6]);
+  request.tokens[6] = -3; // of the flight ahead
+  assert.deepEqual(broughtAt(7), [0, 6, -3]);
+  request.appendToken(7);
+  // Two drafts: the rows behind the first bring what it brings, and those before them.
+  request.reserveDrafts(2);
+  request.tokens.set([8, 9], 7);
+  request.numDrafted = 2;
+  assert.deepEqual(
+    [broughtAt(7), broughtAt(8), broughtAt(9)],
+    [
+      [0, 7],
+      [0, 7, 8],
+      [0, 7, 8, 9],
+    ],
+  );
+  request.numDrafted = 0;
+  // Another comes, and there is no room for it while the first one is used.
+  const other = { ...STATE, held: new HeldTokens() };
+  assert.deepEqual(broughtAt(5, other), [-1, 0, 1, 2, 3, 4, 4]);
+  for (let i = 0; i < 8; i++) sampler.beginFlight();
+  assert.deepEqual(broughtAt(5, other), [0, 0, 1, 2, 3, 4, 4]);
+  assert.deepEqual(broughtAt(6), [-1, 0, 1, 2, 3, 4, 4, 6], "what it had is the other's");
+});
+
+test("room in the history grows with a request, and who loses a piece has lost all", () => {
+  const history = new History(6);
+  const [a, b, c] = [new HeldTokens(), new HeldTokens(), new HeldTokens()];
+  const take = (held: HeldTokens, needed: number) => {
+    history.take(held, needed);
+    if (held.at >= 0) held.count = needed;
+    return [held.at, held.capacity];
+  };
+  assert.deepEqual(take(a, 2000), [0, 3072]);
+  assert.deepEqual(take(a, 3072), [0, 3072]);
+  assert.deepEqual(take(b, 1), [3072, 1024]);
+  assert.equal(a.count, 3072);
+  history.take(a, 3073);
+  assert.deepEqual([a.at, a.count], [-1, 0], "there are five neighbours no more");
+  for (let i = 0; i < 8; i++) history.beginFlight();
+  assert.deepEqual(take(b, 2), [3072, 1024], "its own, however long it was idle");
+  assert.deepEqual(take(c, 1000), [0, 2048]);
+  for (let i = 0; i < 8; i++) history.beginFlight();
+  assert.deepEqual(take(a, 600), [0, 1024]);
+  assert.deepEqual(take(c, 1000), [1024, 2048], "a has one of its pieces");
+  assert.equal(History.for(2, 100).numTokens, 2048);
+  assert.equal(History.for(1e6, 1e6).numTokens, 2 ** 22);
 });

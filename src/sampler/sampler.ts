@@ -5,10 +5,11 @@ import { errorFor } from "../core/errors.js";
 import type { Run } from "../core/outcome.js";
 import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
-import { createSampled, type Sampled, sampleRow } from "../core/sample-row.js";
+import { createSampled, NO_HISTORY, type Sampled, sampleRow } from "../core/sample-row.js";
 import type { PositionLogprobs, SamplingParams, TokenLogprob } from "../core/sampling.js";
-import { MAX_TOP_LOGPROBS, SamplingRows } from "../core/sampling-rows.js";
+import { MAX_TOP_LOGPROBS, penalizedFrom, SamplingRows } from "../core/sampling-rows.js";
 import type { TokenConstraint } from "../grammar/constraint.js";
+import { type HeldTokens, History } from "./history.js";
 
 /** Edits one row of logits in place; given by the caller of an in-process engine. */
 export type LogitsHook = (logits: Float32Array, context: { tokens: Int32Array; promptLen: number }) => void;
@@ -19,6 +20,8 @@ export interface SamplingState {
   readonly stopIds: Int32Array;
   readonly constraint: TokenConstraint | null;
   readonly editLogits: LogitsHook | null;
+  /** Its tokens on the device, for penalties; null: it has none, or a hook, for which the host chooses. */
+  readonly held: HeldTokens | null;
 }
 
 export class Sampler {
@@ -26,9 +29,16 @@ export class Sampler {
   #hasMask = false;
   readonly #hookRows = new SamplingRows(1);
   readonly #hooked = createSampled(1);
+  readonly #history: History;
 
-  constructor(vocabSize: number) {
+  constructor(vocabSize: number, history = new History(0)) {
     this.#mask = new Int32Array(Math.ceil(vocabSize / 32));
+    this.#history = history;
+  }
+
+  /** The rows to come are of another flight. */
+  beginFlight(): void {
+    this.#history.beginFlight();
   }
 
   /**
@@ -38,7 +48,10 @@ export class Sampler {
   addRow(rows: SamplingRows, logitRow: number, request: Request, state: SamplingState, position: number): number {
     const row = rows.add(logitRow);
     rows.setDraw(request.sampling, uniformOf(request, request.sampleIndex, position));
-    this.#setEdits(rows, request, state, position);
+    // Drafts are tried beside the row's first draw, and bring what that one did.
+    const isDraft = request.numDrafted > 0 && position > request.numTokens;
+    if (state.held !== null && !isDraft) this.#hold(state.held, request, position);
+    this.#setEdits(rows, request, state, position, state.held === null ? 0 : state.held.numBefore);
     this.#hasMask = state.constraint?.fillMask(this.#mask) === true;
     if (this.#hasMask) rows.setMask(this.#mask);
     return row;
@@ -49,14 +62,22 @@ export class Sampler {
     const { sampling, numTokens } = request;
     rows.add(logitRow);
     rows.setDraw(sampling, uniformOf(request, sampleIndex, numTokens));
-    this.#setEdits(rows, request, state, numTokens);
+    this.#setEdits(rows, request, state, numTokens, state.held === null ? 0 : state.held.count);
     if (this.#hasMask) rows.setMask(this.#mask);
   }
 
-  #setEdits(rows: SamplingRows, request: Request, state: SamplingState, position: number): void {
+  /** The device will have all tokens before `position`; those that it has not are in the row to come. */
+  #hold(held: HeldTokens, request: Request, position: number): void {
+    const count = position - penalizedFrom(request.sampling, request.promptLen);
+    this.#history.take(held, count + request.numDrafted);
+    held.numBefore = held.count;
+    if (held.at >= 0) held.count = count;
+  }
+
+  #setEdits(rows: SamplingRows, request: Request, state: SamplingState, position: number, numHeld: number): void {
     const { sampling, promptLen, tokens } = request;
     rows.setBias(sampling.logitBias);
-    if (hasPenalties(sampling)) rows.setPenalties(sampling, tokens, promptLen, position); // also the drafts before it
+    if (hasPenalties(sampling)) rows.setPenalties(sampling, tokens, promptLen, position, state.held?.at, numHeld);
     if (position - promptLen < sampling.minTokens) rows.setForbidden(state.stopIds);
   }
 
@@ -66,7 +87,7 @@ export class Sampler {
     const { tokens, numTokens, promptLen } = request;
     rows.clear();
     this.addRow(rows, 0, request, state, numTokens);
-    sampleRow(this.#hooked, 0, logits, rows, 0, (values) =>
+    sampleRow(this.#hooked, 0, logits, rows, 0, NO_HISTORY, (values) =>
       state.editLogits?.(values, { tokens: tokens.subarray(0, numTokens), promptLen }),
     );
     takeDrawn(run, this.#hooked, 0, request);
@@ -107,10 +128,9 @@ export function logprobsAt(sampled: Sampled, index: number, numTop: number): Pos
 
 /** Whether a token can be drawn before the one in front of it is known on the host. */
 export function canRunAhead(sampling: SamplingParams, state: SamplingState): boolean {
-  const hasTokens = sampling.maxTokens > 0;
-  return hasTokens && state.constraint === null && state.editLogits === null && !hasPenalties(sampling);
+  return sampling.maxTokens > 0 && state.constraint === null && state.editLogits === null;
 }
 
-function hasPenalties({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingParams): boolean {
+export function hasPenalties({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingParams): boolean {
   return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
 }

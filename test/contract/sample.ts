@@ -1,8 +1,9 @@
 // Sampling rows: the rule of core/sample-row.ts, token for token.
 
 import assert from "node:assert/strict";
+import { Batch } from "../../src/core/batch.js";
 import { MAX_TOP_LOGPROBS } from "../../src/core/sampling-rows.js";
-import type { Device } from "../../src/device/device.js";
+import type { Device, TokenBuffer } from "../../src/device/device.js";
 import { type RowSpec, rowsOf } from "../support/sampled.js";
 import type { Duel } from "./duel.js";
 import { numbers, uniform } from "./inputs.js";
@@ -94,6 +95,53 @@ export function sampleContract(duel: Duel): void {
       }
     },
   );
+
+  duel.test(
+    "sample",
+    "tokens stay on the device, and those of the flight ahead count before the host knows them",
+    async () => {
+      const { device } = duel;
+      const hasHistory = device.reserveHistory !== undefined;
+      device.reserveHistory?.(200);
+      const logits = numbers(2 * VOCAB, 95, 6);
+      const sampling = { temperature: 0, repetitionPenalty: 1.3, presencePenalty: 2, frequencyPenalty: 5 };
+      const prompts = [SEEN, SEEN.slice(2)];
+      const tensor = device.loadTensor(logits, 2, VOCAB);
+      const batch = new Batch(4, 8);
+      for (let r = 0; r < 2; r++) batch.addRow(Int32Array.of(1), 0, 1, Int32Array.of(1 + r), 0);
+      const staged = device.createStagedBatch(8);
+      const outs = Array.from({ length: 6 }, () => device.createTokenBuffer(3));
+      for (const [flight, out] of outs.entries()) {
+        device.stage(staged, batch, [], flight === 0 ? null : outs[flight - 1]!);
+        // Two flights in the air; the second row has drafts: two draws beside each other, the later one behind a guess.
+        if (flight > 1) await land(device, outs[flight - 2]!);
+        const answerOf = (r: number) =>
+          outs.slice(0, flight).map(({ ids }, i) => (i < flight - 1 ? ids[r]! : -(r + 1)));
+        const specs = [0, 1, 1].map((r, i): RowSpec => {
+          const before = prompts[r]!.length + Math.max(0, flight - 1);
+          const answer = [...answerOf(r), ...(i === 2 ? [7] : [])];
+          const room = hasHistory ? { history: 100 * r, numHeld: flight === 0 ? 0 : before } : {};
+          return { ...sampling, logitRow: r, prompt: prompts[r]!, answer, ...room };
+        });
+        device.sample(out, 0, tensor, 2, rowsOf(specs, VOCAB));
+        device.endFlight(out);
+      }
+      for (const out of outs.slice(-2)) await land(device, out);
+      for (const [flight, out] of outs.entries()) {
+        const specs = [0, 1, 1].map((r, i) => {
+          const answer = outs.slice(0, flight).map(({ ids }) => ids[r]!);
+          return { ...sampling, logitRow: r, prompt: prompts[r]!, answer: i === 2 ? [...answer, 7] : answer };
+        });
+        assert.deepEqual([...out.ids], [...(await sample(duel.reference, logits, 2, specs)).ids], `flight ${flight}`);
+      }
+      assert.ok(new Set(outs.map(({ ids }) => ids[0])).size > 3, "penalties change what is drawn");
+    },
+  );
+}
+
+async function land(device: Device, out: TokenBuffer): Promise<void> {
+  await device.landed?.(out);
+  device.waitFor(out);
 }
 
 async function sample(device: Device, logits: Float32Array, n: number, specs: readonly RowSpec[]) {
@@ -102,8 +150,7 @@ async function sample(device: Device, logits: Float32Array, n: number, specs: re
   for (const array of [out.ids, out.logprobs, out.topIds, out.topLogprobs]) array.fill(-7);
   device.sample(out, first, device.loadTensor(logits, n, VOCAB), n, rowsOf(specs, VOCAB));
   device.endFlight(out);
-  await device.landed?.(out);
-  device.waitFor(out);
+  await land(device, out);
   assert.deepEqual([...out.ids.subarray(0, first)], [-7, -7, -7]);
   return {
     ids: out.ids.slice(first),

@@ -8,7 +8,7 @@
 import type { AttentionPlan } from "../../src/core/attention-plan.js";
 import type { Batch } from "../../src/core/batch.js";
 import { argmax } from "../../src/core/choose-token.js";
-import { sampleRow } from "../../src/core/sample-row.js";
+import { keepTokens, sampleRow } from "../../src/core/sample-row.js";
 import { FIELD, isPlainRow, ROW_WORDS, SamplingRows } from "../../src/core/sampling-rows.js";
 import type {
   KvPool,
@@ -20,7 +20,7 @@ import type {
   TokenBuffer,
 } from "../../src/device/device.js";
 import { NullDevice } from "../../src/device/null/null-device.js";
-import { HostTokenBuffer } from "../../src/device/token-buffer.js";
+import { HostTokenBuffer, resolveTokens } from "../../src/device/token-buffer.js";
 
 interface Job {
   run(): void;
@@ -63,6 +63,8 @@ export class DelayedDevice extends NullDevice {
   readonly #wrongRows = new WeakMap<Batch, Set<number>>();
   #queue: Job[] = [];
   #block: { readonly batch: Batch; readonly first: number } | null = null;
+  /** Of the flight that is launched. */
+  #ahead: DelayedTokens | null = null;
 
   /** `isDue` decides now and then whether the next job is done early. */
   constructor(asyncDepth: 1 | 2, isDue: () => boolean) {
@@ -94,6 +96,7 @@ export class DelayedDevice extends NullDevice {
   ): void {
     while (this.#queue.length > 0 && this.#isDue()) this.#queue.shift()!.run();
     super.stage(staged, batch, plans); // the host does not know the tokens of the flight before
+    this.#ahead = previous as DelayedTokens | null;
     this.#checkWrites(batch);
     this.#queue.push({ run: () => this.#compute(batch, previous), writes: batch });
   }
@@ -109,14 +112,17 @@ export class DelayedDevice extends NullDevice {
     const { batch, first: firstLogit } = this.#block!;
     out.ids.fill(NOT_THERE, first, first + rows.count);
     const own = copyOf(rows); // the caller's are refilled before this runs
+    const ahead = this.#ahead;
     this.#queue.push({
       run: () => {
+        resolveTokens(own, ahead === null ? null : ahead.onDevice);
+        keepTokens(this.history, own);
         for (let r = 0; r < own.count; r++) {
           const logitRow = own.ints[r * ROW_WORDS + FIELD.logitRow]!;
           const values = new Float32Array(logits.cols);
           values[this.#tokenOf(batch, firstLogit + logitRow, logits.cols)] = 1;
           if (isPlainRow(own, r)) (out as DelayedTokens).onDevice.ids[first + r] = argmax(values);
-          else sampleRow((out as DelayedTokens).onDevice, first + r, values, own, r);
+          else sampleRow((out as DelayedTokens).onDevice, first + r, values, own, r, this.history);
         }
       },
     });

@@ -6,7 +6,9 @@ import type { GroupOptions } from "../../src/cache/cache-group.js";
 import { CacheManager } from "../../src/cache/cache-manager.js";
 import { HostTier } from "../../src/cache/host-tier.js";
 import type { FinishReason } from "../../src/core/request.js";
+import { createSampled, sampleRow } from "../../src/core/sample-row.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
+import { SamplingRows } from "../../src/core/sampling-rows.js";
 import type { StagedBatch } from "../../src/device/device.js";
 import type { Drafter } from "../../src/drafter/drafter.js";
 import { EngineCore } from "../../src/engine/core/engine-core.js";
@@ -234,7 +236,14 @@ function planOf(index: number, random: Random): Planned {
         ? { kind: "json", source: `${1 + random(9)} r${index}` }
         : null,
   };
-  return { message, abortAt: random(8) === 0 ? 1 + random(10) : -1, hasHook: !isPlain && random(3) === 0 };
+  const abortAt = random(8) === 0 ? 1 + random(10) : -1;
+  const hasHook = !isPlain && random(3) === 0;
+  const edits: Partial<SamplingParams> = {
+    ...(random(3) === 0 ? { repetitionPenalty: 1.5 } : {}),
+    ...(random(3) === 0 ? { presencePenalty: random(3) - 0.5, frequencyPenalty: 0.4 } : {}),
+    ...(random(4) === 0 ? { topK: 7, topP: 0.9, minP: 0.01, logitBias: [[random(VOCAB), 0.6]] } : {}),
+  };
+  return { message: { ...message, sampling: { ...sampling, ...edits } }, abortAt, hasHook };
 }
 
 /** As far as it goes, the answer is what the oracle gives; a first sample that ended by itself ended where it should. */
@@ -251,13 +260,26 @@ function checkAnswer({ message }: Planned, { tokens, finishReason, numScores }: 
     // Other samples draw their first token, and hosts draw all of a hot one's.
     const isDrawn = sampling.temperature > 0;
     if (!isDrawn && i >= sampling.minTokens)
-      assert.equal(token, tokenAfter(known, VOCAB), `${id}#${index}: token ${i}`);
+      assert.equal(token, greedyAfter(known, prompt.length, sampling), `${id}#${index}: token ${i}`);
     known.push(token);
     const isLast = i === tokens.length - 1;
     const isStop = stopIds.includes(token) && i + 1 > sampling.minTokens;
     if (!isLast) assert.ok(!isStop && i + 1 < limit, `${id}#${index} goes on after its end`);
     else if (finishReason === "stop") assert.ok(isStop || constraint !== null, `${id}#${index} stops without a reason`);
   }
+}
+
+/** The oracle's token, with what the request adds to logits and takes from them: all its tokens at once, by the rule of one row. */
+function greedyAfter(tokens: readonly number[], promptLen: number, sampling: SamplingParams): number {
+  const logits = new Float32Array(VOCAB);
+  logits[tokenAfter(tokens, VOCAB)] = 1;
+  const rows = new SamplingRows(1);
+  rows.add(0);
+  rows.setBias(sampling.logitBias);
+  rows.setPenalties(sampling, Int32Array.from(tokens), promptLen, tokens.length);
+  const sampled = createSampled(1);
+  sampleRow(sampled, 0, logits, rows, 0);
+  return sampled.ids[0]!;
 }
 
 /** Restricts nothing and is done after as many tokens as its source says; of nine it fails at the fifth, of none at once, naming its call. */

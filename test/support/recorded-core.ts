@@ -47,13 +47,14 @@ export class RecordingDevice extends NullDevice {
 
   override sample(out: TokenBuffer, first: number, _logits: Tensor, _n: number, rows: SamplingRows): void {
     const texts: string[] = [];
+    this.keep(rows);
     for (let r = 0; r < rows.count; r++) {
       const field = (name: keyof typeof FIELD) => rows.ints[r * ROW_WORDS + FIELD[name]]!;
       const given = field("given") < 0 ? "" : `=${field("given")}`;
       const top = field("numTop") < 0 ? "" : `^${field("numTop")}`;
       const uniform = rows.doubles[(r * ROW_WORDS) / 2]!;
       texts.push(`${field("logitRow")}${given}${top}${uniform === 0 ? "" : `~${uniform.toFixed(3)}`}`);
-      sampleRow(out, first + r, this.#row(field("logitRow")), rows, r);
+      sampleRow(out, first + r, this.#row(field("logitRow")), rows, r, this.history);
     }
     this.lines.push(`sample ${first}: ${texts.join(" ")}`);
   }

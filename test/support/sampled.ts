@@ -17,6 +17,9 @@ export interface RowSpec extends Partial<SamplingParams> {
   readonly uniform?: number;
   readonly prompt?: readonly number[];
   readonly answer?: readonly number[];
+  /** Where the device has, or is to have, the first `numHeld` of them. */
+  readonly history?: number;
+  readonly numHeld?: number;
   readonly forbidden?: readonly number[];
   /** Only these tokens may be chosen. */
   readonly allowed?: readonly number[];
@@ -32,7 +35,7 @@ export function rowsOf(specs: readonly RowSpec[], vocab: number): SamplingRows {
     const { prompt = [], answer = [] } = spec;
     if (prompt.length + answer.length > 0) {
       const tokens = Int32Array.from([...prompt, ...answer]);
-      rows.setPenalties(sampling, tokens, prompt.length, tokens.length);
+      rows.setPenalties(sampling, tokens, prompt.length, tokens.length, spec.history, spec.numHeld);
     }
     if (spec.logitBias !== undefined) rows.setBias(spec.logitBias);
     if (spec.forbidden !== undefined) rows.setForbidden(Int32Array.from(spec.forbidden));

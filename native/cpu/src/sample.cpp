@@ -166,13 +166,13 @@ using namespace pg;
 extern "C" int32_t pg_sample(void* handle, int32_t* out_tokens, float* out_logprobs, int32_t* out_top_ids,
                              float* out_top_logprobs, int64_t max_top, const float* logits, int64_t stride,
                              int64_t num_logit_rows, int64_t vocab, const void* packed_rows, int64_t n, const int32_t* lists,
-                             int64_t num_lists) {
+                             int64_t num_lists, int32_t* history, int64_t history_len) {
   Context* context = as_context(handle);
   if (n < 0 || vocab < 1 || vocab > INT32_MAX || stride < vocab || max_top < 0)
     return fail(context, PG_E_ARGUMENT, "sample: %lld rows of %lld", static_cast<long long>(n), static_cast<long long>(vocab));
   const SamplingRow* rows = static_cast<const SamplingRow*>(packed_rows);
   for (int64_t r = 0; r < n; r++)
-    if (const char* wrong = check_row(rows[r], num_logit_rows, vocab, max_top, lists, num_lists))
+    if (const char* wrong = check_row(rows[r], num_logit_rows, vocab, max_top, lists, num_lists, history_len))
       return fail(context, PG_E_ARGUMENT, "sample: row %lld: %s", static_cast<long long>(r), wrong);
 
   // Each worker's part, in doubles: block sums, weights, candidate ids, an edited row.
@@ -184,6 +184,7 @@ extern "C" int32_t pg_sample(void* handle, int32_t* out_tokens, float* out_logpr
       !context->sample_counts.reserve(vocab * workers * int64_t{sizeof(int32_t)}))
     return fail(context, PG_E_MEMORY, "sample: no memory for a vocabulary of %lld", static_cast<long long>(vocab));
   const SampleKernels& kernels = *context->kernels->sample;
+  for (int64_t r = 0; r < n; r++) keep_tokens(history, rows[r], lists);
   parallel_for(context->pool, n, [&](int64_t r, int32_t worker) {
     const SamplingRow& row = rows[r];
     double* sums = reinterpret_cast<double*>(context->sample_scratch.data()) + per_worker * worker;
@@ -198,7 +199,7 @@ extern "C" int32_t pg_sample(void* handle, int32_t* out_tokens, float* out_logpr
       if (is_edited(row)) {
         std::memcpy(edited, raw, sizeof(float) * static_cast<size_t>(vocab));
         int32_t* counts = reinterpret_cast<int32_t*>(context->sample_counts.data()) + vocab * worker;
-        edit(edited, vocab, row, lists, counts, kernels);
+        edit(edited, vocab, row, lists, history, counts, kernels);
         values = edited;
       }
       float max;

@@ -132,6 +132,7 @@ TEST(sampling_of_every_size_of_vocabulary) {
     std::vector<float> logits = random.numbers(n * vocab);
     if (vocab > 7) logits[3] = NAN, logits[5] = -INFINITY;
     std::vector<int32_t> out(n, -1), top_ids(n * 3), lists{0, 0, 0};  // a token, then a bias of +0
+    std::vector<int32_t> history(2 * n, -1);
     std::vector<int32_t> mask((vocab + 31) / 32, -1);
     lists.insert(lists.end(), mask.begin(), mask.end());
     std::vector<float> logprobs(n), top_logprobs(n * 3);
@@ -148,16 +149,24 @@ TEST(sampling_of_every_size_of_vocabulary) {
       row.logit_row = r;
       row.given = -1;
       row.num_top = r % 3;
-      row.num_prompt = r % 2;
+      row.num_tokens = row.num_prompt = r % 2;
+      row.history = r % 3 == 0 ? static_cast<int32_t>(2 * r) : -1;
       row.bias = 1;
       row.num_bias = r % 2;
       row.mask = r % 2 == 1 ? 3 : -1;
     }
     const auto sample = [&] {
       return pg_sample(context, out.data(), logprobs.data(), top_ids.data(), top_logprobs.data(), 3, logits.data(), vocab, n, vocab,
-                       rows.data(), n, lists.data(), static_cast<int64_t>(lists.size()));
+                       rows.data(), n, lists.data(), static_cast<int64_t>(lists.size()), history.data(), 2 * n);
     };
     CHECK_OK(sample());
+    CHECK(history[6] == lists[0] && history[0] == -1);
+    rows[0].history = static_cast<int32_t>(2 * n - 1);
+    rows[0].num_held = 2;
+    CHECK(sample() == PG_E_ARGUMENT);  // past the history
+    rows[0].history = -1;
+    CHECK(sample() == PG_E_ARGUMENT);  // held nowhere
+    rows[0].num_held = 0;
     rows[1].mask = 4;
     CHECK(sample() == PG_E_ARGUMENT);  // past the lists
     rows[1].mask = 3;

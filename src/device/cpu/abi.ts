@@ -13,7 +13,7 @@ const ADDR = "addr";
 const IN = "in";
 const OUT = "out";
 
-export const ABI_VERSION = 7;
+export const ABI_VERSION = 8;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {
@@ -87,7 +87,7 @@ export const ABI = {
   pg_experts_free: [I32, ADDR],
   pg_mixture_of_experts: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, I64],
 
-  pg_sample: [I32, ADDR, OUT, OUT, OUT, OUT, I64, ADDR, I64, I64, I64, IN, I64, IN, I64],
+  pg_sample: [I32, ADDR, OUT, OUT, OUT, OUT, I64, ADDR, I64, I64, I64, IN, I64, IN, I64, ADDR, I64],
 
   pg_measure_peak: [I32, ADDR, I32, OUT],
   pg_run_peak: [I32, ADDR, I32, ADDR, I64, OUT],

@@ -22,7 +22,7 @@ import type {
   WeightQuantization,
   WeightShape,
 } from "../device.js";
-import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
+import { HostTokenBuffer, resolveInputs, resolveTokens } from "../token-buffer.js";
 import type { NativeLibrary } from "./abi.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import { CpuExperts } from "./experts.js";
@@ -71,6 +71,10 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   readonly #experts: CpuExperts;
   readonly #lowRanks: CpuLowRanks;
   readonly #staged: CpuStagedBatch[] = [];
+  #previous: TokenBuffer | null = null;
+  /** Address and length. */
+  #history = 0;
+  #historyTokens = 0;
 
   constructor(library: NativeLibrary, options: KernelDeviceOptions) {
     super();
@@ -149,12 +153,18 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     return new HostTokenBuffer(maxRows);
   }
 
+  reserveHistory(numTokens: number): void {
+    if (numTokens > 0) this.#history = this.context.alloc(4 * numTokens, "the tokens that penalties are about");
+    this.#historyTokens = numTokens;
+  }
+
   allocHost(numFloats: number): Float32Array {
     return new Float32Array(numFloats);
   }
 
   stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous: TokenBuffer | null = null): void {
     resolveInputs(batch, previous);
+    this.#previous = previous;
     batch.adapters.group(batch);
     (staged as CpuStagedBatch).stage(batch, plans);
   }
@@ -290,6 +300,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     if (n > logits.rows || first + rows.count > out.ids.length) {
       throw new RangeError(`${rows.count} sampling rows from ${first} on, room for ${out.ids.length}`);
     }
+    resolveTokens(rows, this.#previous);
     const numTop = mostAlternatives(rows);
     this.context.check(
       native.pg_sample(
@@ -307,6 +318,8 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
         rows.count,
         rows.numLists === 0 ? NO_INTS : rows.lists,
         rows.numLists,
+        this.#history,
+        this.#historyTokens,
       ),
       "pg_sample",
     );

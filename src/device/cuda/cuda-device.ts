@@ -156,6 +156,10 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return new CudaTokenBuffer(this.runtime, maxRows);
   }
 
+  reserveHistory(numTokens: number): void {
+    this.#scratch.reserveHistory(numTokens);
+  }
+
   allocHost(numFloats: number): Float32Array {
     return new Float32Array(this.runtime.allocPinned(4 * numFloats), 0, numFloats);
   }
@@ -164,7 +168,8 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     const { queue } = this.runtime;
     queue.flush();
     this.#weights.release();
-    (staged as CudaStagedBatch).stage(batch, plans, (previous as CudaTokenBuffer | null)?.address ?? 0);
+    this.#scratch.previous = (previous as CudaTokenBuffer | null)?.address ?? 0;
+    (staged as CudaStagedBatch).stage(batch, plans, this.#scratch.previous);
     this.runtime.pageCopies.join(false);
     queue.isHeld = batch.numTokens <= GRAPH_TOKENS;
     queue.onLaunch = this.#begin;

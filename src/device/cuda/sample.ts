@@ -144,6 +144,8 @@ export class CudaTokenBuffer implements TokenBuffer {
       .long(scratch.edited)
       .long(scratch.counts)
       .long(block + 4 * count * ROW_WORDS)
+      .long(scratch.history)
+      .long(scratch.previous)
       .long(scratch.found)
       .long(logits.stride)
       .int(logits.cols)
@@ -214,17 +216,23 @@ export class CudaTokenBuffer implements TokenBuffer {
   }
 }
 
-/** Memory for edited copies of logits and for what blocks of a row have found, shared by all flights: kernels of one stream use it in turn. */
+/** Memory for edited copies of logits, tokens of rows and what blocks of a row have found, shared by all flights: kernels of one stream use it in turn. */
 export class EditScratch {
   readonly found: number; // [SHARED_ROWS] Found of sample.cu
   edited = 0; // [rows, vocab]
   counts = 0; // [rows, vocab]
+  history = 0; // tokens that rows have left for penalties
+  previous = 0; // tokens of the flight ahead
   #numbers = 0;
   readonly #runtime: CudaRuntime;
 
   constructor(runtime: CudaRuntime) {
     this.#runtime = runtime;
     this.found = runtime.context.alloc(16 * SHARED_ROWS, "what blocks have found");
+  }
+
+  reserveHistory(numTokens: number): void {
+    if (numTokens > 0) this.history = this.#runtime.context.alloc(4 * numTokens, "the tokens that penalties are about");
   }
 
   reserve(rows: number, vocab: number): void {
@@ -258,7 +266,7 @@ function isEdited({ ints }: SamplingRows, at: number): boolean {
   return (
     ints[at + FIELD.given]! < 0 &&
     (ints[at + FIELD.numBias]! > 0 ||
-      ints[at + FIELD.numPrompt]! + ints[at + FIELD.numAnswer]! > 0 ||
+      ints[at + FIELD.numHeld]! + ints[at + FIELD.numTokens]! > 0 ||
       ints[at + FIELD.numForbidden]! > 0 ||
       ints[at + FIELD.mask]! >= 0)
   );

@@ -6,7 +6,7 @@ import { freemem } from "node:os";
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import { Batch } from "../../core/batch.js";
-import { sampleRow } from "../../core/sample-row.js";
+import { keepTokens, NO_HISTORY, sampleRow } from "../../core/sample-row.js";
 import { FIELD, isPlainRow, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
@@ -24,7 +24,7 @@ import type {
   Weight,
 } from "../device.js";
 import { kvLayout } from "../kv-layout.js";
-import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
+import { HostTokenBuffer, resolveInputs, resolveTokens } from "../token-buffer.js";
 
 /** Ops that a step calls; `calls` counts each. */
 export const NULL_OPS = [
@@ -117,6 +117,8 @@ export class NullDevice implements Device {
   #firstLogitRow = 0;
   #logits: Tensor | null = null;
   #row = new Float32Array(0); // [V] zeros between calls
+  protected history = NO_HISTORY;
+  #previous: TokenBuffer | null = null;
 
   usage(): null {
     return null;
@@ -162,6 +164,9 @@ export class NullDevice implements Device {
   createTokenBuffer(maxRows: number): HostTokenBuffer {
     return new HostTokenBuffer(maxRows);
   }
+  reserveHistory(numTokens: number): void {
+    this.history = new Int32Array(numTokens);
+  }
   allocHost(numFloats: number): Float32Array {
     return new Float32Array(numFloats);
   }
@@ -174,6 +179,7 @@ export class NullDevice implements Device {
   ): void {
     this.calls.stage++;
     resolveInputs(batch, previous);
+    this.#previous = previous;
     (staged as NullStagedBatch).batch = batch;
   }
   embed(): void {
@@ -275,6 +281,7 @@ export class NullDevice implements Device {
   /** The token of (position, token id), whatever the rule; a row with edits or reports is sampled from logits that favour it. */
   sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
     this.calls.sample++;
+    this.keep(rows);
     for (let r = 0; r < rows.count; r++) {
       const token = this.#tokenOf(rows.ints[r * ROW_WORDS + FIELD.logitRow]!, logits.cols);
       if (isPlainRow(rows, r)) {
@@ -283,9 +290,15 @@ export class NullDevice implements Device {
       }
       if (this.#row.length !== logits.cols) this.#row = new Float32Array(logits.cols);
       this.#row[token] = 1;
-      sampleRow(out, first + r, this.#row, rows, r);
+      sampleRow(out, first + r, this.#row, rows, r, this.history);
       this.#row[token] = 0;
     }
+  }
+
+  /** The tokens that rows bring for penalties. */
+  protected keep(rows: SamplingRows): void {
+    resolveTokens(rows, this.#previous);
+    keepTokens(this.history, rows);
   }
 
   /** Zeros; rows of logits have a one at the token that sample() would give, so that choosing on the host agrees with it. */

@@ -6,7 +6,7 @@
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import { sampleRow } from "../../core/sample-row.js";
+import { keepTokens, NO_HISTORY, sampleRow } from "../../core/sample-row.js";
 import { FIELD, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
@@ -25,7 +25,7 @@ import type {
   WeightShape,
 } from "../device.js";
 import { availableMemory } from "../host.js";
-import { HostTokenBuffer, resolveInputs } from "../token-buffer.js";
+import { HostTokenBuffer, resolveInputs, resolveTokens } from "../token-buffer.js";
 import { checkBytes } from "./allocation.js";
 import { loadWeight } from "./load-weight.js";
 import { addLowRank, ReferenceLowRank } from "./low-rank.js";
@@ -53,6 +53,9 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
     hostTierBytes: 0,
   };
   readonly #experts = new ExpertScratch();
+  #history = NO_HISTORY;
+  /** Tokens of the flight ahead, while this one is launched. */
+  #previous: TokenBuffer | null = null;
 
   allocTensor(rows: number, cols: number): ReferenceTensor {
     checkBytes(rows * cols * 4, `a tensor of ${rows} x ${cols}`);
@@ -102,6 +105,7 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
 
   stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous: TokenBuffer | null = null): void {
     resolveInputs(batch, previous);
+    this.#previous = previous;
     batch.adapters.group(batch);
     (staged as ReferenceStagedBatch).batch = batch;
     (staged as ReferenceStagedBatch).plans = plans;
@@ -155,10 +159,16 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
     );
   }
 
+  reserveHistory(numTokens: number): void {
+    this.#history = new Int32Array(numTokens);
+  }
+
   sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
+    resolveTokens(rows, this.#previous);
+    keepTokens(this.#history, rows);
     for (let r = 0; r < rows.count; r++) {
       const logitRow = rows.ints[r * ROW_WORDS + FIELD.logitRow]!;
-      sampleRow(out, first + r, (logits as ReferenceTensor).row(logitRow), rows, r);
+      sampleRow(out, first + r, (logits as ReferenceTensor).row(logitRow), rows, r, this.#history);
     }
   }
 

@@ -9,6 +9,7 @@ import type { Device, KvPool } from "../../device/device.js";
 import { type Drafter, MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import type { Caches, Model } from "../../models/model.js";
+import { History } from "../../sampler/history.js";
 import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
 import { isForking } from "../../scheduler/progress.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
@@ -75,7 +76,10 @@ export class EngineCore {
       isBidirectional: model.spec.isBidirectional ?? false,
       maxDrafts: this.#drafter === null ? 0 : MAX_RUN - 1,
     });
-    const sampler = new Sampler(model.spec.vocabSize);
+    const history =
+      device.reserveHistory === undefined ? new History(0) : History.for(scheduler.budget, parts.maxContext);
+    device.reserveHistory?.(history.numTokens);
+    const sampler = new Sampler(model.spec.vocabSize, history);
     this.#launcher = new Launcher(parts, sampler, this.recorder.clock);
     this.#outcomes = new OutcomeReader(sampler, parts.layers ?? { embed: null, score: null });
     this.#settlement = new Settlement({

@@ -55,6 +55,7 @@ export class Launcher {
   launch(flight: Flight, previous: Flight | null): void {
     const { device, model, caches, planners } = this.#parts;
     const { states } = this.#parts.cache;
+    this.#sampler.beginFlight();
     if (states !== null) this.#copyStates(states.before);
     if (this.#canPad && flight.isPlain) this.#padDecodes(flight);
     this.#clock.mark("schedule");

@@ -8,7 +8,8 @@ import { PooledState } from "../../core/pooling.js";
 import { Request } from "../../core/request.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
-import { canRunAhead, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
+import { HeldTokens } from "../../sampler/history.js";
+import { canRunAhead, hasPenalties, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
 import type { AddMessage, RequestKind } from "../messages.js";
 import type { RequestTrace } from "../types.js";
 
@@ -120,7 +121,7 @@ export class SessionFactory {
       handle: -1,
       callId,
       kind: parent.kind,
-      sampling: { ...sampling, constraint },
+      sampling: { ...sampling, constraint, held: sampling.held === null ? null : new HeldTokens() },
       media: parent.media,
       promptLogprobs: null,
       pooled: null,
@@ -135,6 +136,7 @@ export class SessionFactory {
       stopIds: Int32Array.from([...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : this.#eosIds)]),
       constraint: constraint === null ? null : this.#compiler!.compile(constraint, resumed?.tokens ?? []),
       editLogits,
+      held: hasPenalties(sampling) && editLogits === null ? new HeldTokens() : null,
     };
   }
 }
