@@ -11,7 +11,7 @@ const LAYERS = [
   ["config", "tokenizer", "formats", "cache", "attention", "grammar", "drafter"],
   ["device"],
   ["scheduler", "sampler", "models"],
-  ["adapters"],
+  ["adapters", "chat"],
   ["engine"],
   ["server", "cluster"],
   ["cli", "ai", "browser"],

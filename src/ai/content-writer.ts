@@ -1,4 +1,4 @@
-// Deltas of an answer as the AI SDK's parts: text, reasoning and tool calls, each opened, grown and closed in turn.
+// Parts of an answer as the AI SDK's parts: text, reasoning and tool calls, each opened, grown and closed in turn.
 
 import type {
   LanguageModelV3Reasoning,
@@ -6,7 +6,7 @@ import type {
   LanguageModelV3Text,
   LanguageModelV3ToolCall,
 } from "@ai-sdk/provider";
-import type { AnswerDelta } from "../server/answer.js";
+import type { AnswerPart } from "../chat/answer.js";
 
 type Content = LanguageModelV3Text | LanguageModelV3Reasoning | LanguageModelV3ToolCall;
 
@@ -14,19 +14,22 @@ export class ContentWriter {
   readonly content: Content[] = [];
   #isOpen = false;
 
-  *take(delta: AnswerDelta): Generator<LanguageModelV3StreamPart> {
-    if (delta.reasoning_content !== undefined) yield* this.#grow("reasoning", delta.reasoning_content);
-    if (delta.content !== undefined && delta.content !== "") yield* this.#grow("text", delta.content);
-    for (const { id, function: fn } of delta.tool_calls ?? []) {
-      if (id !== undefined) {
+  *take(part: AnswerPart): Generator<LanguageModelV3StreamPart> {
+    switch (part.type) {
+      case "text":
+      case "reasoning":
+        if (part.text !== "") yield* this.#grow(part.type, part.text);
+        return;
+      case "call":
         yield* this.end();
-        this.#open({ type: "tool-call", toolCallId: id, toolName: fn.name!, input: "" });
-        yield { type: "tool-input-start", id, toolName: fn.name! };
+        this.#open({ type: "tool-call", toolCallId: part.id, toolName: part.name, input: "" });
+        yield { type: "tool-input-start", id: part.id, toolName: part.name };
+        return;
+      case "arguments": {
+        const call = this.content.at(-1) as LanguageModelV3ToolCall;
+        call.input += part.text;
+        yield { type: "tool-input-delta", id: call.toolCallId, delta: part.text };
       }
-      const call = this.content.at(-1) as LanguageModelV3ToolCall;
-      if (fn.arguments === "") continue;
-      call.input += fn.arguments;
-      yield { type: "tool-input-delta", id: call.toolCallId, delta: fn.arguments };
     }
   }
 

@@ -13,14 +13,14 @@ import type {
   LanguageModelV3Usage,
   SharedV3Warning,
 } from "@ai-sdk/provider";
+import type { AnswerOptions } from "../chat/answer.js";
+import { planAnswer } from "../chat/answer-plan.js";
+import type { FunctionTool } from "../chat/tool.js";
+import { reasoningTagsOf, toolFormatOf } from "../chat/tools/detect-format.js";
+import { forcedCalls } from "../chat/tools/force-call.js";
+import { type AnswerEnd, answerParts } from "../engine/client/answer-parts.js";
 import type { Engine, GenerateOptions, Generation, RequestTrace } from "../engine/types.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
-import type { AnswerOptions } from "../server/answer.js";
-import { planAnswer } from "../server/answer-plan.js";
-import type { ChatTool } from "../server/schemas/chat.js";
-import { reasoningTagsOf, toolFormatOf } from "../server/tools/detect-format.js";
-import { forcedCalls } from "../server/tools/force-call.js";
-import { type TurnEnd, turnParts } from "../server/turn.js";
 import { ContentWriter } from "./content-writer.js";
 import { messagesOf } from "./prompt.js";
 import type { PagodaSettings } from "./settings.js";
@@ -48,9 +48,9 @@ export class PagodaLanguageModel implements LanguageModelV3 {
   async doGenerate(options: LanguageModelV3CallOptions): Promise<LanguageModelV3GenerateResult> {
     const { generation, answer, warnings } = await this.#start(options);
     const writer = new ContentWriter();
-    const parts = turnParts(generation, generation, answer);
+    const parts = answerParts(generation, generation, answer);
     let next = await parts.next();
-    for (; next.done !== true; next = await parts.next()) for (const _ of writer.take(next.value.delta));
+    for (; next.done !== true; next = await parts.next()) for (const _ of writer.take(next.value.part));
     for (const _ of writer.end());
     const content: LanguageModelV3Content[] = writer.content;
     return { content, ...endOf(next.value), warnings, response: this.#about(generation) };
@@ -79,9 +79,9 @@ export class PagodaLanguageModel implements LanguageModelV3 {
     yield { type: "stream-start", warnings };
     yield { type: "response-metadata", ...this.#about(generation) };
     const writer = new ContentWriter();
-    const parts = turnParts(generation, generation, answer);
+    const parts = answerParts(generation, generation, answer);
     let next = await parts.next();
-    for (; next.done !== true; next = await parts.next()) yield* writer.take(next.value.delta);
+    for (; next.done !== true; next = await parts.next()) yield* writer.take(next.value.part);
     yield* writer.end();
     yield { type: "finish", ...endOf(next.value) };
   }
@@ -126,7 +126,7 @@ export class PagodaLanguageModel implements LanguageModelV3 {
 }
 
 /** The tools that may be called. */
-function toolsOf(call: LanguageModelV3CallOptions, warnings: SharedV3Warning[]): ChatTool[] {
+function toolsOf(call: LanguageModelV3CallOptions, warnings: SharedV3Warning[]): FunctionTool[] {
   const choice = call.toolChoice;
   if (choice?.type === "none") return [];
   const tools = (call.tools ?? []).filter((tool): tool is LanguageModelV3FunctionTool => {
@@ -155,7 +155,7 @@ function given(options: Record<string, unknown>): GenerateOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as GenerateOptions;
 }
 
-function endOf({ finishReason, hasCalls, trace }: TurnEnd): {
+function endOf({ finishReason, hasCalls, trace }: AnswerEnd): {
   finishReason: LanguageModelV3FinishReason;
   usage: LanguageModelV3Usage;
 } {

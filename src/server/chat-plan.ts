@@ -2,17 +2,17 @@
 // turned into OpenAI's body first and planned here.
 
 import type { Context } from "hono";
+import type { AnswerOptions } from "../chat/answer.js";
+import { planAnswer } from "../chat/answer-plan.js";
+import { forcedCalls } from "../chat/tools/force-call.js";
 import type { GenerateOptions } from "../engine/types.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
-import type { AnswerOptions } from "./answer.js";
-import { planAnswer } from "./answer-plan.js";
 import { ApiError } from "./api-error.js";
 import { noteIgnored } from "./body.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { checkModel, saltOf, toChatMessages, tokenizeChat } from "./prompt.js";
 import type { ChatBody, ChatTool } from "./schemas/chat.js";
 import { samplingOptions } from "./schemas/sampling.js";
-import { forcedCalls } from "./tools/force-call.js";
 
 /** An answer of JSON under a schema, as a constraint that errors know by the field it came in. */
 export function jsonFormat(schema: unknown, param: string): ConstraintSpec {

@@ -2,6 +2,8 @@
 
 import type { HttpBindings } from "@hono/node-server";
 import type { Logger } from "pino";
+import type { ReasoningTags } from "../chat/reasoning.js";
+import type { ToolFormat } from "../chat/tools/tool-format.js";
 import type { ServerConfig } from "../config/server-config.js";
 import type { Engine } from "../engine/types.js";
 import type { KeyRing, Tenant } from "./auth.js";
@@ -10,10 +12,8 @@ import type { Gate } from "./gate.js";
 import type { ServerMetrics } from "./metrics.js";
 import type { ModelHouse } from "./model-house.js";
 import type { Owners } from "./owners.js";
-import type { ReasoningTags } from "./reasoning.js";
 import type { ResponseStore } from "./response-store.js";
 import type { SeenFields } from "./seen-fields.js";
-import type { ToolFormat } from "./tools/tool-format.js";
 
 export interface ServerContext {
   readonly engine: Engine;

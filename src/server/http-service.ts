@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import type { Hono } from "hono";
 import type { Logger } from "pino";
+import { reasoningTagsOf, toolFormatOf } from "../chat/tools/detect-format.js";
 import type { ServerConfig } from "../config/server-config.js";
 import { packageVersion } from "../config/version.js";
 import { CapacityError } from "../core/errors.js";
@@ -23,7 +24,6 @@ import { measureProcess } from "./process-metrics.js";
 import { ResponseStore } from "./response-store.js";
 import type { Route } from "./route.js";
 import { SeenFields } from "./seen-fields.js";
-import { reasoningTagsOf, toolFormatOf } from "./tools/detect-format.js";
 
 const LAST_WORDS_MS = 250;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Engine } from "../engine/types.js";
-import type { AnswerDelta } from "./answer.js";
+import type { AnswerDelta } from "./answer-delta.js";
 import { asInput, ResponseWriter } from "./response-writer.js";
 
 /** Its tokens are letters. */

@@ -1,10 +1,11 @@
-// One answer of one sample as it comes, taken apart: what the APIs with a single answer (Responses, Anthropic's, Ollama's) write down
-// each in its own way.
+// One answer of one sample as it comes, in OpenAI's deltas: what the APIs with a single answer (Responses, Anthropic's, Ollama's) write
+// down each in its own way.
 
-import type { FinishReason } from "../core/request.js";
+import type { AnswerOptions } from "../chat/answer.js";
 import type { PositionLogprobs } from "../core/sampling.js";
-import type { Generation, OutputChunk, RequestTrace } from "../engine/types.js";
-import { Answer, type AnswerDelta, type AnswerOptions } from "./answer.js";
+import { type AnswerEnd, answerParts } from "../engine/client/answer-parts.js";
+import type { Generation, OutputChunk } from "../engine/types.js";
+import { type AnswerDelta, deltaOf } from "./answer-delta.js";
 
 export interface TurnPart {
   readonly delta: AnswerDelta;
@@ -12,12 +13,7 @@ export interface TurnPart {
   readonly logprobs: readonly PositionLogprobs[];
 }
 
-export interface TurnEnd {
-  readonly finishReason: FinishReason;
-  readonly stopReason: string | number | null;
-  readonly hasCalls: boolean;
-  readonly trace: RequestTrace;
-}
+export type TurnEnd = AnswerEnd;
 
 /** `chunks`: the generation's, or the same on their way through a meter. Yields parts as they are certain; returns how it ended. */
 export async function* turnParts(
@@ -25,25 +21,11 @@ export async function* turnParts(
   generation: Generation,
   options: AnswerOptions,
 ): AsyncGenerator<TurnPart, TurnEnd> {
-  const answer = new Answer(options);
-  let finishReason: FinishReason = "stop";
-  let stopReason: string | number | null = null;
-  for await (const chunk of chunks) {
-    const deltas = answer.push(chunk.text);
-    if (chunk.finishReason !== null) {
-      finishReason = chunk.finishReason;
-      stopReason = chunk.stopReason;
-      deltas.push(...answer.flush());
-    }
-    let logprobs = chunk.logprobs ?? [];
-    if (logprobs.length > 0 && deltas.length === 0) deltas.push({ content: "" });
-    for (const delta of deltas) {
-      yield { delta, logprobs };
-      logprobs = [];
-    }
-  }
-  const { trace } = await generation.result();
-  return { finishReason, stopReason, hasCalls: answer.numCalls > 0, trace };
+  const parts = answerParts(chunks, generation, options);
+  let next = await parts.next();
+  for (; next.done !== true; next = await parts.next())
+    yield { delta: deltaOf(next.value.part), logprobs: next.value.logprobs };
+  return next.value;
 }
 
 /** The same, all at once. */

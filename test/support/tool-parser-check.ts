@@ -1,7 +1,7 @@
 // Whole answers through a parser of tool calls, in pieces of every size.
 
 import assert from "node:assert/strict";
-import type { ToolFormat, ToolSet } from "../../src/server/tools/tool-format.js";
+import type { ToolFormat, ToolSet } from "../../src/chat/tools/tool-format.js";
 
 export interface Parsed {
   text: string;

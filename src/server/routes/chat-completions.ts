@@ -1,8 +1,9 @@
 // POST /v1/chat/completions
 
 import type { Context } from "hono";
+import { Answer } from "../../chat/answer.js";
 import type { Generation, OutputChunk } from "../../engine/types.js";
-import { Answer, type AnswerDelta, messageOf } from "../answer.js";
+import { type AnswerDelta, deltaOf, messageOf } from "../answer-delta.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import { type ChatPlan, planChat } from "../chat-plan.js";
@@ -52,7 +53,7 @@ class ChatReply {
     const result = await this.#call.finish(this.#generation);
     const choices = result.samples.map((sample) => {
       const answer = new Answer(this.#plan.answer);
-      const message = messageOf([...answer.push(sample.text), ...answer.flush()]);
+      const message = messageOf([...answer.push(sample.text), ...answer.flush()].map(deltaOf));
       return {
         index: sample.index,
         message: this.#body.functions == null ? message : legacyMessage(message),
@@ -96,8 +97,8 @@ class ChatReply {
 
   *#chunkEvents(chunk: OutputChunk, answer: Answer): Generator<ServerEvent> {
     const { engine } = this.#c.get("server");
-    const deltas = answer.push(chunk.text);
-    if (chunk.finishReason !== null) deltas.push(...answer.flush());
+    const deltas: AnswerDelta[] = answer.push(chunk.text).map(deltaOf);
+    if (chunk.finishReason !== null) deltas.push(...answer.flush().map(deltaOf));
     let logprobs = chunk.logprobs === null || chunk.logprobs.length === 0 ? null : chatLogprobs(engine, chunk.logprobs);
     if (logprobs !== null && deltas.length === 0) deltas.push({ content: "" });
     for (const delta of deltas) {

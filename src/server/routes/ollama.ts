@@ -2,7 +2,7 @@
 
 import type { Context } from "hono";
 import type { Generation, RequestTrace } from "../../engine/types.js";
-import { type AnswerDelta, messageOf } from "../answer.js";
+import { type AnswerDelta, messageOf } from "../answer-delta.js";
 import { ApiError } from "../api-error.js";
 import { readJson } from "../body.js";
 import { Call } from "../call.js";

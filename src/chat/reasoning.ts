@@ -31,7 +31,7 @@ export const REASONING_TAGS: readonly ReasoningTags[] = [
 const RESPONSE = "<response>";
 const RESPONSE_END = "</response>";
 
-export interface AnswerPart {
+export interface SplitPart {
   readonly kind: "reasoning" | "content";
   readonly text: string;
 }
@@ -49,8 +49,8 @@ export class ReasoningSplitter {
     this.#state = isThinking ? "reasoning" : "start";
   }
 
-  push(text: string): AnswerPart[] {
-    const parts: AnswerPart[] = [];
+  push(text: string): SplitPart[] {
+    const parts: SplitPart[] = [];
     this.#held += text;
     if (this.#state === "start") this.#readStart();
     if (this.#state === "reasoning") this.#readReasoning(parts);
@@ -60,8 +60,8 @@ export class ReasoningSplitter {
     return parts;
   }
 
-  flush(): AnswerPart[] {
-    const parts: AnswerPart[] = [];
+  flush(): SplitPart[] {
+    const parts: SplitPart[] = [];
     this.#show(parts, this.#state === "reasoning" ? "reasoning" : "content", this.#held.length);
     return parts;
   }
@@ -75,7 +75,7 @@ export class ReasoningSplitter {
     } else if (!open.startsWith(rest)) this.#state = "content";
   }
 
-  #readReasoning(parts: AnswerPart[]): void {
+  #readReasoning(parts: SplitPart[]): void {
     const { close } = this.#tags;
     if (!this.#hasThought) this.#held = this.#held.trimStart(); // the line break after the tag
     this.#hasThought ||= this.#held !== "";
@@ -100,7 +100,7 @@ export class ReasoningSplitter {
     } else if (!RESPONSE.startsWith(this.#held)) this.#state = "content";
   }
 
-  #readResponse(parts: AnswerPart[]): void {
+  #readResponse(parts: SplitPart[]): void {
     const at = this.#held.indexOf(RESPONSE_END);
     if (at >= 0) {
       const rest = this.#held.slice(at + RESPONSE_END.length);
@@ -110,7 +110,7 @@ export class ReasoningSplitter {
     } else this.#show(parts, "content", this.#held.length - partialTagLen(this.#held, RESPONSE_END));
   }
 
-  #show(parts: AnswerPart[], kind: AnswerPart["kind"], length: number): void {
+  #show(parts: SplitPart[], kind: SplitPart["kind"], length: number): void {
     if (length > 0) parts.push({ kind, text: this.#held.slice(0, length) });
     this.#held = this.#held.slice(length);
   }

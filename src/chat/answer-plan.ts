@@ -1,11 +1,10 @@
 // How the text of an answer will be taken apart: decided from the request and the model before the engine is asked.
 
 import type { AnswerOptions } from "./answer.js";
-import type { ServerContext } from "./context.js";
-import { endsThinking } from "./reasoning.js";
-import type { ChatTool } from "./schemas/chat.js";
+import { endsThinking, type ReasoningTags } from "./reasoning.js";
+import type { FunctionTool } from "./tool.js";
 import { forcedFormat } from "./tools/force-call.js";
-import type { ToolSet } from "./tools/tool-format.js";
+import type { ToolFormat, ToolSet } from "./tools/tool-format.js";
 
 export interface AnswerPlan {
   readonly answer: AnswerOptions;
@@ -13,11 +12,17 @@ export interface AnswerPlan {
   readonly options: { readonly skipSpecialTokens?: false };
 }
 
+/** How a model writes calls and thoughts; null: such text is text like any other. */
+export interface AnswerForm {
+  readonly toolFormat: ToolFormat | null;
+  readonly reasoningTags: ReasoningTags | null;
+}
+
 /** `prompt`: its text. `constrained`: by what the answer is bound, if at all. */
 export function planAnswer(
-  { toolFormat, reasoningTags }: Pick<ServerContext, "toolFormat" | "reasoningTags">,
+  { toolFormat, reasoningTags }: AnswerForm,
   prompt: string,
-  tools: readonly ChatTool[],
+  tools: readonly FunctionTool[],
   constrained: "no" | "forced call" | "text",
 ): AnswerPlan {
   const isFree = constrained === "no";
@@ -36,7 +41,7 @@ export function planAnswer(
   };
 }
 
-function toolSetOf(tools: readonly ChatTool[]): ToolSet {
+function toolSetOf(tools: readonly FunctionTool[]): ToolSet {
   const schemas = new Map(tools.map((tool) => [tool.function.name, tool.function.parameters]));
   return {
     names: new Set(schemas.keys()),

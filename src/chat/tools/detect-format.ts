@@ -1,17 +1,23 @@
 // Which format of tool calls a model's chat template speaks, found in its text and by letting it render one.
 
-import type { ServerConfig } from "../../config/server-config.js";
-import type { Engine } from "../../engine/types.js";
+import type { TemplateMessage } from "../../tokenizer/chat-template.js";
 import { REASONING_TAGS, type ReasoningTags, THINK } from "../reasoning.js";
 import { TOOL_FORMATS } from "./formats.js";
 import { HERMES } from "./hermes.js";
 import type { ToolFormat } from "./tool-format.js";
 
+/** What is asked of an engine to know how its model writes. */
+export interface TemplateView {
+  /** null: the model has none. */
+  readonly chatTemplate: string | null;
+  renderChat(messages: readonly TemplateMessage[], options: { readonly tools: readonly unknown[] }): string;
+}
+
 /** "auto" falls back to the Hermes form, the most common one; forced calls work with any model. */
-export function toolFormatOf(engine: Engine, choice: ServerConfig["toolParser"]): ToolFormat | null {
-  if (choice === "none" || !engine.model.hasChatTemplate) return null;
+export function toolFormatOf(view: TemplateView, choice: string): ToolFormat | null {
+  if (choice === "none" || view.chatTemplate === null) return null;
   if (choice !== "auto") return TOOL_FORMATS.find(([format]) => format.name === choice)![0];
-  return findFormat(probe(engine), engine.chatTemplate ?? "");
+  return findFormat(probe(view), view.chatTemplate);
 }
 
 /** What the template renders tells more than what it is made of, which may speak of other models' markers. */
@@ -23,15 +29,15 @@ export function findFormat(rendered: string, source: string): ToolFormat {
   return HERMES;
 }
 
-export function reasoningTagsOf(engine: Engine, choice: ServerConfig["reasoningParser"]): ReasoningTags | null {
+export function reasoningTagsOf(view: Pick<TemplateView, "chatTemplate">, choice: string): ReasoningTags | null {
   if (choice === "none") return null;
-  const source = engine.chatTemplate ?? "";
+  const source = view.chatTemplate ?? "";
   const isSeen = (tags: ReasoningTags): boolean =>
     choice === "auto" ? source.includes(tags.open) : tags.name === choice;
   return REASONING_TAGS.find(isSeen) ?? THINK;
 }
 
-function probe(engine: Engine): string {
+function probe(view: TemplateView): string {
   const tool = {
     type: "function",
     function: {
@@ -42,7 +48,7 @@ function probe(engine: Engine): string {
   };
   const call = { id: "call00001", type: "function", function: { name: "get_weather", arguments: '{"city":"Rome"}' } };
   try {
-    return engine.renderChat(
+    return view.renderChat(
       [
         { role: "user", content: "Weather in Rome?" },
         { role: "assistant", content: "", tool_calls: [call] },

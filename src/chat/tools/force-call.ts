@@ -3,7 +3,7 @@
 
 import type { CallsSource } from "../../grammar/call-grammar.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
-import type { ChatTool } from "../schemas/chat.js";
+import type { FunctionTool } from "../tool.js";
 import { HERMES } from "./hermes.js";
 import type { ToolFormat } from "./tool-format.js";
 
@@ -17,9 +17,9 @@ export function forcedFormat(format: ToolFormat): ToolFormat {
 /** `offered`: all tools that were sent, so that errors name a tool's place among them. */
 export function forcedCalls(
   format: ToolFormat,
-  tools: readonly ChatTool[],
+  tools: readonly FunctionTool[],
   isParallel: boolean,
-  offered: readonly ChatTool[] = tools,
+  offered: readonly FunctionTool[] = tools,
 ): ConstraintSpec {
   const source: CallsSource = {
     shape: forcedFormat(format).shape!,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check, checkCuts as checkCutsOf } from "../../../test/support/tool-parser-check.js";
-import type { Engine } from "../../engine/types.js";
+import type { TemplateView } from "./detect-format.js";
 import { GEMMA4 } from "./gemma4.js";
 import { GLM } from "./glm.js";
 import { GRANITE } from "./granite.js";
@@ -305,10 +305,10 @@ test("LFM2 and Llama 4: calls as Python", () => {
 
 test("a format is taken by its name, or none; never without a template", async () => {
   const { toolFormatOf } = await import("./detect-format.js");
-  const engine = (hasChatTemplate: boolean) => ({ model: { hasChatTemplate } }) as Engine;
-  assert.equal(toolFormatOf(engine(true), "glm"), GLM);
-  assert.equal(toolFormatOf(engine(true), "none"), null);
-  assert.equal(toolFormatOf(engine(false), "glm"), null);
+  const view = (chatTemplate: string | null) => ({ chatTemplate }) as TemplateView;
+  assert.equal(toolFormatOf(view(""), "glm"), GLM);
+  assert.equal(toolFormatOf(view(""), "none"), null);
+  assert.equal(toolFormatOf(view(null), "glm"), null);
 });
 
 test("every format has a name of its own, and its answers were cut anywhere", async () => {
