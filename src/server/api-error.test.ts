@@ -7,7 +7,7 @@ import { ApiError, toHttpError } from "./api-error.js";
 const STATUSES: Readonly<Record<number, readonly string[]>> = {
   401: ["invalid_api_key"],
   403: ["host_not_allowed", "origin_not_allowed", "admin_key_needed"],
-  404: ["model_not_found", "not_found", "item_not_found", "response_not_found", "step_not_found"],
+  404: ["adapter_unknown", "model_not_found", "not_found", "item_not_found", "response_not_found", "step_not_found"],
   405: ["method_not_allowed"],
   409: ["model_in_use"],
   413: ["body_too_large"],
