@@ -6,6 +6,7 @@ export type { HostTierStats } from "./cache/host-tier.js";
 export type { CacheSnapshot, GroupSnapshot, PageState, PrefixNode } from "./cache/snapshot.js";
 export { ENGINE_OPTIONS, type EngineConfig } from "./config/engine-config.js";
 export type { ServerConfig } from "./config/server-config.js";
+export type { SpeculativeConfig } from "./config/speculation.js";
 export type { CacheKind } from "./core/cache-spec.js";
 export {
   CapacityError,
@@ -22,6 +23,7 @@ export {
 export type { Pooling } from "./core/pooling.js";
 export type { FinishReason } from "./core/request.js";
 export type { PositionLogprobs, SamplingParams, TokenLogprob } from "./core/sampling.js";
+export type { Speculation, SpeculationMethod } from "./core/speculation.js";
 export type { DeviceUsage } from "./device/device-info.js";
 export { createEngine, type EngineOptions } from "./engine/client/engine.js";
 export type { ObjectRequest, ObjectResult } from "./engine/client/object.js";

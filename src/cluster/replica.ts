@@ -152,7 +152,7 @@ export class Replica {
   /** To the engine, unless it was aborted while its pages were fetched. */
   #relay(call: ServedCall): void {
     const { message } = call;
-    const { kind, prompt, sampling, priority, salt, client = "", constraint, resumed } = message;
+    const { kind, prompt, sampling, priority, salt, client = "", constraint, speculation, resumed } = message;
     const { router, id } = call;
     if (!this.#calls.has(call)) return;
     try {
@@ -163,6 +163,7 @@ export class Replica {
         client,
         id: `${router}.${id}`,
         ...(constraint === null ? {} : { constraint }),
+        ...(speculation === undefined ? {} : { speculative: speculation }),
       };
       const given = resumed === null ? null : { index: resumed.index, tokens: Int32Array.from(resumed.tokens) };
       call.abort = this.#engine.relay(

@@ -69,10 +69,20 @@ test("how a call fared is told over all replicas, by this machine's clock", (t) 
   nowMs = 6300;
   const { trace } = call.take({ id: "a", at: 1, tokens: [9], finishReason: "stop" }) as WireOutput;
   const times = { promptTokens: 3, timeToFirstTokenMs: 300 };
-  const unsaid = { cachedTokens: 0, chunks: 0, steps: 0, preemptions: 0, acceptedMs: 0, queuedMs: 0 };
+  const unguessed = { draftTokens: 0, acceptedTokens: 0 };
+  const unsaid = { ...unguessed, cachedTokens: 0, chunks: 0, steps: 0, preemptions: 0, acceptedMs: 0, queuedMs: 0 };
   assert.deepEqual(trace, { ...unsaid, ...times, completionTokens: 4, totalMs: 1300, tokensPerSecond: 3 });
   nowMs = 7300;
-  const said = { cachedTokens: 2, chunks: 3, steps: 4, preemptions: 5, acceptedMs: 6, queuedMs: 7 };
+  const said = {
+    draftTokens: 8,
+    acceptedTokens: 9,
+    cachedTokens: 2,
+    chunks: 3,
+    steps: 4,
+    preemptions: 5,
+    acceptedMs: 6,
+    queuedMs: 7,
+  };
   const wire = { id: "b", index: 1, at: 2, tokens: [1], finishReason: "stop", trace: { ...said, totalMs: 1 } };
   const last = call.take(wire as unknown as WireOutput) as WireOutput;
   assert.deepEqual(last.trace, { ...said, ...times, completionTokens: 5, totalMs: 2300, tokensPerSecond: 2 });

@@ -85,7 +85,7 @@ export class RoutedCall {
 
   /** What replicas are to be asked for now, of `only` this sample or of all (-1). */
   requests(only: number): CallRequest[] {
-    const { kind, prompt, sampling, priority, salt, client = "", constraint } = this.message;
+    const { kind, prompt, sampling, priority, salt, client = "", constraint, speculation } = this.message;
     const ids: number[] = [];
     for (let i = 0; i < prompt.length; i++) ids.push(prompt[i]!); // four times as fast as Array.from
     const asked = {
@@ -96,6 +96,7 @@ export class RoutedCall {
       salt,
       client,
       constraint,
+      ...(speculation === undefined ? {} : { speculation }),
       ...textFieldsOf(this.message),
     } as const;
     if (!this.hasBegun) return [{ ...asked, sampling, resumed: null }];
@@ -159,6 +160,8 @@ export class RoutedCall {
       chunks: 0,
       steps: 0,
       preemptions: 0,
+      draftTokens: 0,
+      acceptedTokens: 0,
       acceptedMs: 0,
       queuedMs: 0,
       ...last,

@@ -33,8 +33,9 @@ test("facts are those of the first replica, limits those that every replica keep
 
 test("statistics are sums over the replicas", () => {
   const entries = [entryOf("a", { load: load(1), facts: { pageSize: 8 } }), entryOf("b", { load: load(10) })];
-  const unknown = { cacheGroups: [], hostTier: null, deviceUsage: null, hostTimes: null };
-  const uncounted = { steps: 0, paddingAvoided: 0, preemptions: 0 };
+  const unknown = { cacheGroups: [], hostTier: null, deviceUsage: null, hostTimes: null, adapters: [] };
+  const speculation = { drafts: 0, draftTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] };
+  const uncounted = { steps: 0, paddingAvoided: 0, preemptions: 0, speculation };
   assert.deepEqual(clusterStats("m", entries), {
     ...{ model: "m", device: "cluster: 2 replicas", pageSize: 8, running: 11, waiting: 22, ...unknown, ...uncounted },
     ...{ pagesTotal: 1100, pagesFree: 693, pagesCached: 77, pagesUsed: 330, promptTokens: 33, cachedTokens: 44 },

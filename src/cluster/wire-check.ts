@@ -37,6 +37,7 @@ const TO_REPLICA: Readonly<Record<ToReplica["type"], Shape>> = {
     client: maybe(text),
     leaseMs: number,
     constraint: orNull(object),
+    speculation: maybe(object),
     peer: maybe(text),
     resumed: orNull(shaped({ index: number, tokens: list(number) })),
   },

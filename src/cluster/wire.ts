@@ -2,6 +2,7 @@
 // log-probabilities of minus infinity as null, and what is absent is left out.
 
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
+import type { Speculation } from "../core/speculation.js";
 import type { SampleOutput } from "../engine/client/output-reader.js";
 import type { RequestKind, TextFields, WireError } from "../engine/messages.js";
 import type { OutputNote, OutputTable } from "../engine/outputs.js";
@@ -26,6 +27,8 @@ export interface AddCall extends TextFields {
   /** Left out: "". */
   readonly client?: string;
   readonly constraint: ConstraintSpec | null;
+  /** Left out: as the replica does. */
+  readonly speculation?: Speculation;
   /** Silence of the router after which it is dead, and this call nobody's. */
   readonly leaseMs: number;
   /** A replica of the same identity that holds more of the prompt, when fetching it from there is expected to be quicker than computing it. */

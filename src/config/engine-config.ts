@@ -2,7 +2,9 @@
 
 import { fileURLToPath } from "node:url";
 import { ConfigError } from "../core/errors.js";
+import { SPECULATION_METHODS } from "../core/speculation.js";
 import { type OptionTable, resolveOptions } from "./options.js";
+import { withSpeculation } from "./speculation.js";
 
 /** The options of an engine, all of them set. docs/library.md has them in a table. */
 export interface EngineConfig {
@@ -68,6 +70,23 @@ export interface EngineConfig {
   readonly maxQueue: number;
   /** Longest time that compiling one grammar or schema may take, in seconds of a thread's own time. Default: 5. */
   readonly grammarSeconds: number;
+  /**
+   * Guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the
+   * same client; auto is suffix on the cpu device, off elsewhere. Default: auto.
+   */
+  readonly speculative: "auto" | "off" | "ngram" | "suffix";
+  /**
+   * Guesses that a step may try for one answer, at most; fewer where they are often wrong or the batch is full. Default: 15.
+   */
+  readonly speculativeTokens: number;
+  /** Tokens that must agree with earlier ones before anything is guessed. Default: 2. */
+  readonly speculativeMinMatch: number;
+  /** Tokens that are compared with earlier ones, at most. Default: 24. */
+  readonly speculativeMaxMatch: number;
+  /** Suffix: tokens of earlier answers kept for each client and salt, 12 bytes each; 0 keeps none. Default: 32768. */
+  readonly speculativeHistory: number;
+  /** The same as JSON, by vLLM's names (--speculative-config). Default: none. */
+  readonly speculativeConfig: string | null;
   /** Requests without a seed draw theirs from this one, in order of arrival. Default: random. */
   readonly seed: number | null;
   /** Take decode steps of 1 to 256 rows before the engine is ready: kernels loaded, CUDA graphs captured. Default: false. */
@@ -224,6 +243,46 @@ export const ENGINE_OPTIONS = {
     default: 5,
     help: "longest time that compiling one grammar or schema may take, in seconds of a thread's own time",
   },
+  speculative: {
+    type: "choice",
+    choices: SPECULATION_METHODS,
+    default: "auto",
+    help: "guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the same client; auto is suffix on the cpu device, off elsewhere",
+  },
+  speculativeTokens: {
+    type: "integer",
+    min: 1,
+    max: 15,
+    default: 15,
+    help: "guesses that a step may try for one answer, at most; fewer where they are often wrong or the batch is full",
+  },
+  speculativeMinMatch: {
+    type: "integer",
+    min: 1,
+    max: 64,
+    default: 2,
+    help: "tokens that must agree with earlier ones before anything is guessed",
+  },
+  speculativeMaxMatch: {
+    type: "integer",
+    min: 1,
+    max: 256,
+    default: 24,
+    help: "tokens that are compared with earlier ones, at most",
+  },
+  speculativeHistory: {
+    type: "integer",
+    min: 0,
+    max: 2 ** 20,
+    default: 2 ** 15,
+    help: "suffix: tokens of earlier answers kept for each client and salt, 12 bytes each; 0 keeps none",
+  },
+  speculativeConfig: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "the same as JSON, by vLLM's names (--speculative-config)",
+  },
   seed: {
     type: "integer",
     min: 0,
@@ -245,7 +304,7 @@ export const ENGINE_OPTIONS = {
 } as const satisfies OptionTable & Record<keyof EngineConfig, unknown>;
 
 export function engineConfig(...layers: readonly Readonly<Record<string, unknown>>[]): EngineConfig {
-  return resolveOptions<EngineConfig>(ENGINE_OPTIONS, ...layers);
+  return resolveOptions<EngineConfig>(ENGINE_OPTIONS, ...layers.map(withSpeculation));
 }
 
 /** An adapter as `--adapter` names it: NAME=PATH, or PATH alone, whose last part is its name. */

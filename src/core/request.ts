@@ -52,6 +52,8 @@ export interface RequestInit {
   readonly maxDrafts?: number;
   /** Its adapter's slot; -1, the default: it has none. */
   readonly adapterSlot?: number;
+  /** true: guesses may come from earlier answers of its client, and its own is kept for the next ones. */
+  readonly sharesAnswers?: boolean;
 }
 
 /** A slot that holds the request's state after its first `end` tokens. */
@@ -106,11 +108,15 @@ export class Request {
   readonly media: readonly MediumSpan[];
   /** Prompt and answer have at most this many tokens. */
   readonly maxLength: number;
-  readonly runsAhead: boolean;
-  /** Guesses that a step may try for it; while there may be any its tokens are not promised: a drafter must know the last one. */
+  /** The device can choose its tokens without the host. */
+  readonly canRunAhead: boolean;
+  /** Its tokens are promised. Not while there may be guesses for it: a drafter must know the last token. */
+  runsAhead: boolean;
+  /** Guesses that a step may try for it. */
   readonly maxDrafts: number;
   /** -1: it has no adapter. */
   readonly adapterSlot: number;
+  readonly sharesAnswers: boolean;
 
   /** Says whether its next token can be chosen; one that is not ready sits the step out. null: always. */
   readiness: { isReady(): boolean } | null = null;
@@ -160,6 +166,9 @@ export class Request {
   numChunks = 0;
   numSteps = 0;
   numPreemptions = 0;
+  /** Guesses that were tried, and those that became tokens. */
+  numTried = 0;
+  numGuessed = 0;
   acceptedMs = -1;
   firstScheduledMs = -1;
   firstTokenMs = -1;
@@ -182,6 +191,9 @@ export class Request {
     this.maxDrafts = init.maxDrafts ?? 0;
     this.adapterSlot = init.adapterSlot ?? -1;
     this.runsAhead = (init.runsAhead ?? false) && this.maxDrafts === 0;
+    this.sharesAnswers = init.sharesAnswers ?? false;
+    this.canRunAhead = init.runsAhead ?? false;
+    this.runsAhead = this.canRunAhead && this.maxDrafts === 0;
     this.tokens = new Int32Array(init.prompt.length + Math.min(init.sampling.maxTokens, 256));
     this.tokens.set(init.prompt);
     this.numTokens = init.prompt.length;

@@ -28,6 +28,8 @@ export interface DeviceInfo {
   readonly maxPoolBytes: number;
   /** How far its logits may be from exact arithmetic on f32 weights. */
   readonly logitTolerance: number;
+  /** A row of several tokens costs little more than one of one, and flights do not overlap: guesses are tried unless somebody asks otherwise. */
+  readonly draftsPay: boolean;
   /** Slow on purpose: plain code that others are compared with. */
   readonly isOracle: boolean;
   /** Host memory for pages that it has no room for, unless somebody asks for more or less; 0: its pools are host memory. */

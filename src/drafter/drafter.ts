@@ -3,13 +3,20 @@
 // drafter decides how many tokens a step gives, never which.
 
 import type { Request } from "../core/request.js";
+import type { StepWorth } from "./step-worth.js";
 
 export interface Drafter {
   /**
    * Writes up to `most` guesses behind the request's tokens, from tokens[numTokens] on, where there is room for them, and returns how many.
    * Called once for a row of a step whose request knows all of its tokens.
    */
-  propose(request: Request, most: number): number;
+  propose(request: Request, most: number, worth: StepWorth): number;
+  /** It would propose something for the request as it is; left out: it might. */
+  foresees?(request: Request): boolean;
+  /** The step has landed that tried `numDrafted` of its guesses; `numAccepted` of them became tokens. */
+  observe?(request: Request, numDrafted: number, numAccepted: number): void;
+  /** The request is over. */
+  end?(request: Request): void;
 }
 
 /** Tokens that one row can get from one step: its guesses, and one more. */

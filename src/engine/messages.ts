@@ -8,6 +8,7 @@ import { PagodaError } from "../core/errors.js";
 import type { Medium, MediumSpan } from "../core/media.js";
 import type { Pooling } from "../core/pooling.js";
 import type { SamplingParams } from "../core/sampling.js";
+import type { Speculation } from "../core/speculation.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { StepOutputs } from "./outputs.js";
 import type { EngineStats, StepRow } from "./types.js";
@@ -39,6 +40,8 @@ export interface AddMessage extends TextFields {
   readonly client?: string;
   readonly arrivalMs: number;
   readonly constraint: ConstraintSpec | null;
+  /** Left out: as the engine does. */
+  readonly speculation?: Speculation;
   /** Runs of the prompt whose embeddings are given; left out: none. */
   readonly media?: readonly Medium[];
   /** Left out: none. */

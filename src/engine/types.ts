@@ -8,6 +8,7 @@ import type { CacheSnapshot } from "../cache/snapshot.js";
 import type { Pooling } from "../core/pooling.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
+import type { Speculation, SpeculationMethod } from "../core/speculation.js";
 import type { DeviceUsage } from "../device/device.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { LogitsHook } from "../sampler/sampler.js";
@@ -47,6 +48,8 @@ export interface GenerateOptions extends Partial<SamplingParams> {
   readonly editLogits?: LogitsHook;
   /** Holds the answer to a JSON schema, a regular expression or a grammar. */
   readonly constraint?: ConstraintSpec;
+  /** How its tokens are guessed ahead, which changes no token of it: false or "off" for not at all. Default: as the engine does. */
+  readonly speculative?: boolean | SpeculationMethod | Speculation;
   /** Markers such as end of turn are left out of the text unless this is false. */
   readonly skipSpecialTokens?: boolean;
 }
@@ -75,6 +78,9 @@ export interface RequestTrace {
   readonly chunks: number;
   readonly steps: number;
   readonly preemptions: number;
+  /** Tokens that were guessed ahead and tried, and those of them that are in the answer. */
+  readonly draftTokens: number;
+  readonly acceptedTokens: number;
   /** From arrival until it joined the engine's queue, its grammar compiled. */
   readonly acceptedMs: number;
   /** From arrival to its first step. */
@@ -219,6 +225,17 @@ export interface EngineStats {
   readonly requestsFinished: number;
   /** Adapters in memory, and those on their way. */
   readonly adapters: readonly AdapterStats[];
+  readonly speculation: SpeculationStats;
+}
+
+/** What came of guessing tokens ahead, since the start. */
+export interface SpeculationStats {
+  /** Rows of steps that had guesses. */
+  readonly drafts: number;
+  readonly draftTokens: number;
+  readonly acceptedTokens: number;
+  /** Of the accepted ones, a row's first, second, ... guesses. */
+  readonly acceptedPerPosition: readonly number[];
 }
 
 /** The model that an engine has loaded. */

@@ -9,7 +9,7 @@ import { endsWithPrompt, forksAt, hasWaitedLonger, isDecode, isForking, isPrefil
 function requestOf(numGenerated: number, numComputed: number, numPromised = 0): Request {
   const request = makeRequest("r", [1, 2, 3, 4], { maxTokens: 3 });
   for (let i = 0; i < numGenerated; i++) request.appendToken(i);
-  return Object.assign(request, { numComputed, numPromised });
+  return Object.assign(request, { numComputed, numPromised, runsAhead: numPromised > 0 });
 }
 
 test("one generated token to go is a decode, tokens of the prompt and more than one are a prefill, none is neither", () => {
@@ -33,6 +33,13 @@ test("one generated token to go is a decode, tokens of the prompt and more than 
     assert.equal(seen, kind, `${numGenerated} generated, ${numComputed} computed, ${numPromised} promised`);
     assert.ok(!(isDecode(request) && isPrefill(request)));
   }
+});
+
+test("a request that has left the overlap of flights waits for what it was promised", () => {
+  const request = requestOf(1, 5, 1);
+  assert.equal(isDecode(request), true);
+  request.runsAhead = false;
+  assert.deepEqual([isDecode(request), isPrefill(request)], [false, false]);
 });
 
 test("a request without a mask is always ready, another when its mask is", () => {

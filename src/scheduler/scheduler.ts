@@ -11,6 +11,7 @@ import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
 import type { FinishReason, Request } from "../core/request.js";
 import { type Drafter, MAX_RUN } from "../drafter/drafter.js";
+import { StepWorth } from "../drafter/step-worth.js";
 import { ChunkCutter } from "./chunk-cutter.js";
 import { longestUncut } from "./chunk-ends.js";
 import { DecodeTurns } from "./decode-turns.js";
@@ -40,6 +41,7 @@ export class Scheduler {
   readonly #inAir = new StepsInAir();
   readonly #decodeTurns: DecodeTurns;
   readonly #promptTurns: PromptTurns;
+  readonly #worth = new StepWorth();
   #lastLandedMs = 0;
   /** chunked mode: the last step was a prefill. */
   #isDecodeTurn = false;
@@ -130,13 +132,14 @@ export class Scheduler {
    * pages come back when the step has landed.
    */
   draft(step: Step, drafter: Drafter): void {
+    this.#worth.begin(step.numTokens, this.#pace.stepTokens);
     for (let r = 0; r < step.numRows && this.#open.left > 0; r++) {
       const request = step.rows[r]!;
-      if (request.maxDrafts === 0 || !isDecoded(request, step.starts[r]!)) continue;
+      if (request.maxDrafts === 0 || request.runsAhead || !isDecoded(request, step.starts[r]!)) continue;
       const most = Math.min(request.maxDrafts, MAX_RUN - 1, this.#open.left, request.maxLength - request.numTokens - 1);
       if (most <= 0) continue;
       request.reserveDrafts(most);
-      let count = drafter.propose(request, most);
+      let count = drafter.propose(request, most, this.#worth);
       while (count > 0 && !this.#cache.tryReserve(request, request.numTokens + count)) count--;
       if (count > 0) this.#open.addDrafts(r, count);
     }

@@ -107,6 +107,7 @@ export class NullDevice implements Device {
     kvDtype: "f16",
     maxPoolBytes: Number.POSITIVE_INFINITY,
     logitTolerance: 0,
+    draftsPay: false,
     isOracle: false,
     hostTierBytes: 0,
   };

@@ -49,6 +49,7 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
     kvDtype: "f32",
     maxPoolBytes: 2 ** 30,
     logitTolerance: 1e-3,
+    draftsPay: false,
     isOracle: true,
     hostTierBytes: 0,
   };

@@ -7,7 +7,7 @@ import { SALT_END } from "../../core/page-salt.js";
 import type { SamplingParams } from "../../core/sampling.js";
 import type { AddMessage, EngineFacts, RequestKind, TextFields } from "../messages.js";
 import type { AdapterChoice, GenerateOptions } from "../types.js";
-import { checkConstraint, checkPrompt, checkSampling, checkText } from "./validate.js";
+import { checkConstraint, checkPrompt, checkSampling, checkSpeculation, checkText } from "./validate.js";
 
 /** What the engine itself brings to the check of a call. */
 export interface CallBounds {
@@ -37,6 +37,7 @@ export function addMessage(
   const sampling = checkSampling(options, suggested, facts, prompt.length, () => bounds.freshSeed());
   const { priority = 0, salt = "", client = "", editLogits } = options;
   const constraint = checkConstraint(options.constraint);
+  const speculation = checkSpeculation(options.speculative);
   if (!Number.isSafeInteger(priority)) throw invalid("priority", priority, "a whole number");
   if (typeof salt !== "string" || salt.includes(SALT_END))
     throw invalid("salt", salt, "a string without the character NUL");
@@ -52,7 +53,8 @@ export function addMessage(
   if (bounds.isTaken(callId)) throw invalid("id", callId, "unique among running requests");
   const asked = { prompt, sampling, priority, salt, client, constraint };
   const adapter = options.adapter === undefined ? {} : { adapter: bounds.adapterOf(options.adapter) };
-  return { type: "add", callId, kind, ...text, ...asked, ...adapter, arrivalMs: now() };
+  const spoken = speculation === null ? {} : { speculation };
+  return { type: "add", callId, kind, ...text, ...asked, ...adapter, ...spoken, arrivalMs: now() };
 }
 
 function invalid(param: string, value: unknown, expected: string): RequestError {

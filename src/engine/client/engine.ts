@@ -2,13 +2,16 @@
 // (tokenizer, templates, model files) is loaded while that thread loads its own.
 
 import { type EngineConfig, engineConfig, namedPath } from "../../config/engine-config.js";
+import type { SpeculativeConfig } from "../../config/speculation.js";
 import { resolveModel } from "../../formats/hub/hub.js";
 import type { Engine } from "../types.js";
 import { startAhead } from "./host.js";
 import type { RelayEngine } from "./relay.js";
 
 /** What `createEngine` takes: any of the engine's options, and who hears how far loading is. */
-export interface EngineOptions extends Partial<EngineConfig> {
+export interface EngineOptions extends Partial<Omit<EngineConfig, "speculative">> {
+  /** How tokens are guessed ahead; none of it changes an answer. */
+  readonly speculative?: EngineConfig["speculative"] | SpeculativeConfig;
   /** Hears how many bytes of weights are loaded. */
   readonly onProgress?: (loadedBytes: number, totalBytes: number) => void;
   /** Hears how many bytes of a model of the hub are there, when it has to be fetched first. */

@@ -8,6 +8,7 @@ import {
   type SamplingParam,
   type SamplingParams,
 } from "../../core/sampling.js";
+import { SPECULATION_METHODS, type Speculation } from "../../core/speculation.js";
 import { suggest } from "../../core/suggest.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
 import type { AddMessage, EngineFacts, ResumedSample } from "../messages.js";
@@ -23,6 +24,7 @@ const OTHER_FIELDS = [
   "id",
   "editLogits",
   "constraint",
+  "speculative",
   "skipSpecialTokens",
   "tools",
   "templateArgs",
@@ -147,6 +149,19 @@ export function checkConstraint(constraint: unknown): ConstraintSpec | null {
     throw new RequestError("invalid_value", { param: "constraint", value: show(constraint), expected });
   }
   return constraint as ConstraintSpec;
+}
+
+/** null: as the engine does. */
+export function checkSpeculation(value: unknown): Speculation | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value === "boolean") return { method: value ? "auto" : "off" };
+  const asked = typeof value === "string" ? { method: value } : value;
+  const { method = "auto", tokens, ...rest } = asked as Readonly<Record<string, unknown>>;
+  const isCount = tokens === undefined || (Number.isSafeInteger(tokens) && (tokens as number) >= 0);
+  const isMethod = (SPECULATION_METHODS as readonly unknown[]).includes(method);
+  if (typeof asked === "object" && isMethod && isCount && Object.keys(rest).length === 0) return asked as Speculation;
+  const expected = `true, false, or { method, tokens }: method one of ${SPECULATION_METHODS.join(", ")}, tokens a whole number`;
+  throw new RequestError("invalid_value", { param: "speculative", value: show(value), expected });
 }
 
 /** What a value must be, in words. */

@@ -19,7 +19,7 @@ import type { CachePicture, EngineStats, StepPlan, StepRow } from "../types.js";
 import { Flight } from "./flight.js";
 import { Launcher } from "./launcher.js";
 import { OutcomeReader, type VectorLayers } from "./outcomes.js";
-import { SessionFactory } from "./session.js";
+import { type EngineSpeculation, SessionFactory } from "./session.js";
 import { Settlement } from "./settlement.js";
 import { planOfRows } from "./step-plan.js";
 import { StepRecorder } from "./step-recorder.js";
@@ -45,6 +45,8 @@ export interface EngineParts {
   readonly clock: () => number;
   /** Guesses tokens to come; left out: nobody does. */
   readonly drafter?: Drafter | null;
+  /** For requests that do not say; left out: as much as there can be. */
+  readonly speculation?: EngineSpeculation;
 }
 
 export class EngineCore {
@@ -63,6 +65,8 @@ export class EngineCore {
   /** The oldest flights that land before another starts: commit() is due for them. */
   #numDue = 0;
   #injectFault = false;
+  /** Rows run ahead unless they have guesses to try. */
+  readonly #leavesOverlap: boolean;
 
   constructor(parts: EngineParts) {
     const { device, model, scheduler, pageSize, clock } = parts;
@@ -70,11 +74,12 @@ export class EngineCore {
     this.recorder = new StepRecorder(parts);
     // A state cannot go back to where the draws left the guesses.
     this.#drafter = parts.cache.states === null ? (parts.drafter ?? null) : null;
+    this.#leavesOverlap = this.#drafter !== null && device.info.asyncDepth > 1;
     this.#factory = new SessionFactory({
       ...parts,
       hiddenSize: model.spec.hiddenSize,
       isBidirectional: model.spec.isBidirectional ?? false,
-      maxDrafts: this.#drafter === null ? 0 : MAX_RUN - 1,
+      speculation: this.#drafter === null ? null : (parts.speculation ?? { method: "suffix", tokens: MAX_RUN - 1 }),
     });
     const history =
       device.reserveHistory === undefined ? new History(0) : History.for(scheduler.budget, parts.maxContext);
@@ -88,6 +93,7 @@ export class EngineCore {
       recorder: this.recorder,
       outputs: this.#outputs,
       clock,
+      drafter: this.#drafter,
     });
     this.#free = Array.from(
       { length: device.info.asyncDepth },
@@ -209,6 +215,13 @@ export class EngineCore {
     if (scores !== null) this.#settlement.settle(session, scores);
     const outcome = this.#outcomes.read(flight, row);
     if (outcome !== null) this.#settlement.settle(session, outcome);
+    if (this.#leavesOverlap) this.#chooseOverlap(session.request);
+  }
+
+  /** A row is scheduled before its last token is known, or has guesses: where there is a match that promises much, rather those. */
+  #chooseOverlap(request: Request): void {
+    if (request.maxDrafts === 0 || !request.canRunAhead || request.numGenerated === 0) return;
+    request.runsAhead = this.#drafter!.foresees?.(request) === false;
   }
 
   /** The other samples of a call begin when its prompt is computed: each draws its own first token from the same logits. */

@@ -12,6 +12,7 @@ import { PagodaError } from "../../core/errors.js";
 import { ceilDiv } from "../../core/math.js";
 import type { Device } from "../../device/device.js";
 import type { Drafter } from "../../drafter/drafter.js";
+import { LookupDrafter } from "../../drafter/lookup-drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { checkLimits, XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
@@ -24,7 +25,7 @@ import type { EngineFacts } from "../messages.js";
 import { textFacts } from "../text-facts.js";
 import { allocCaches, pageBytesOf, plannerFor } from "./cache-pools.js";
 import { kvDtypeOf, openDevice } from "./devices.js";
-import { EngineCore } from "./engine-core.js";
+import { EngineCore, type EngineParts } from "./engine-core.js";
 import { fingerprintOf } from "./fingerprint.js";
 import { PageBytes } from "./page-bytes.js";
 import { PageExchange } from "./page-exchange.js";
@@ -151,7 +152,7 @@ async function loadOn(
     compiler,
     layers: { embed: dense, score: verdict ?? model.scorer ?? null },
     clock,
-    drafter,
+    ...(drafter === null ? speculationOf(config, device) : { drafter }),
   });
   const adapters = new AdapterPool({
     device,
@@ -198,6 +199,20 @@ async function loadOn(
     adapters,
     store,
     exchange: device.info.canReadPages ? new PageExchange(cache, pages) : null,
+  };
+}
+
+/** Guesses come from texts. With auto there are some where the device says that they pay. */
+function speculationOf(config: EngineConfig, { info }: Device): Pick<EngineParts, "drafter" | "speculation"> {
+  const { speculative, speculativeTokens, speculativeMinMatch, speculativeMaxMatch, speculativeHistory } = config;
+  const method = speculative !== "auto" ? speculative : info.draftsPay ? "suffix" : "off";
+  return {
+    drafter: new LookupDrafter({
+      minMatch: speculativeMinMatch,
+      maxMatch: Math.max(speculativeMinMatch, speculativeMaxMatch),
+      historyTokens: speculativeHistory,
+    }),
+    speculation: { method, tokens: speculativeTokens },
   };
 }
 

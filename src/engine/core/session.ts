@@ -7,6 +7,7 @@ import { pageSalt } from "../../core/page-salt.js";
 import { PooledState } from "../../core/pooling.js";
 import { Request } from "../../core/request.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
+import { MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { HeldTokens } from "../../sampler/history.js";
 import { canRunAhead, hasPenalties, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
@@ -31,14 +32,22 @@ export interface Session {
   readonly adapter: HeldAdapter | null;
 }
 
+/** What an engine does where a request leaves it open. */
+export interface EngineSpeculation {
+  readonly method: "off" | "ngram" | "suffix";
+  readonly tokens: number;
+}
+
+const NO_SPECULATION: EngineSpeculation = { method: "off", tokens: 0 };
+
 export interface SessionOptions {
   readonly eosIds: readonly number[];
   readonly compiler: ConstraintCompiler | null;
   readonly hiddenSize: number;
   readonly maxContext: number;
   readonly isBidirectional: boolean;
-  /** Guesses that a step may try for an answer; left out: none. */
-  readonly maxDrafts?: number;
+  /** How tokens are guessed for requests that do not say; left out: for none at all. */
+  readonly speculation?: EngineSpeculation | null;
 }
 
 /** Makes sessions from messages, and further samples from a first one. */
@@ -48,12 +57,12 @@ export class SessionFactory {
   readonly #hiddenSize: number;
   readonly #maxContext: number;
   readonly #isBidirectional: boolean;
-  readonly #maxDrafts: number;
+  readonly #speculation: EngineSpeculation | null;
 
   constructor(options: SessionOptions) {
     const { eosIds, compiler, hiddenSize, maxContext } = options;
     this.#isBidirectional = options.isBidirectional;
-    this.#maxDrafts = options.maxDrafts ?? 0;
+    this.#speculation = options.speculation ?? null;
     this.#maxContext = maxContext;
     this.#eosIds = eosIds;
     this.#compiler = compiler;
@@ -64,6 +73,7 @@ export class SessionFactory {
     const { sampling, kind, pooling = "last", media = NO_MEDIA } = message;
     checkMedia(media, this.#isBidirectional ? 0 : message.prompt.length, this.#hiddenSize);
     const state = this.#samplingState(message, editLogits);
+    const { method, tokens } = this.#speculationOf(message, state);
     const request = new Request({
       ...message,
       id: message.callId as RequestId,
@@ -72,8 +82,8 @@ export class SessionFactory {
       isWhole: this.#isBidirectional,
       maxLength: this.#maxContext,
       runsAhead: kind === "generate" && canRunAhead(sampling, state),
-      // A mask is there for one position, and a hook sees one row.
-      maxDrafts: kind === "generate" && state.constraint === null && editLogits === null ? this.#maxDrafts : 0,
+      maxDrafts: method === "off" ? 0 : tokens,
+      sharesAnswers: method === "suffix",
       sampleIndex: message.resumed?.index ?? 0,
       salt: pageSalt(message.salt, adapter?.facts.identity ?? ""),
       adapterSlot: adapter?.slot ?? -1,
@@ -107,9 +117,10 @@ export class SessionFactory {
       arrivalMs: request.arrivalMs,
       sampleIndex,
       maxLength: request.maxLength,
-      runsAhead: request.runsAhead,
+      runsAhead: request.canRunAhead,
       maxDrafts: request.maxDrafts,
       adapterSlot: request.adapterSlot,
+      sharesAnswers: request.sharesAnswers,
     });
     parent.adapter?.retain();
     child.acceptedMs = request.acceptedMs;
@@ -127,6 +138,15 @@ export class SessionFactory {
       pooled: null,
       adapter: parent.adapter,
     };
+  }
+
+  /** A mask is there for one position, and a hook sees one row: no guesses beside them. */
+  #speculationOf({ kind, speculation }: AddMessage, state: SamplingState): EngineSpeculation {
+    const engine = this.#speculation;
+    const isPlain = kind === "generate" && state.constraint === null && state.editLogits === null;
+    if (engine === null || !isPlain) return NO_SPECULATION;
+    const { method = "auto", tokens = engine.tokens } = speculation ?? {};
+    return { method: method === "auto" ? engine.method : method, tokens: Math.min(tokens, MAX_RUN - 1) };
   }
 
   #samplingState({ sampling, constraint, resumed }: AddMessage, editLogits: LogitsHook | null): SamplingState {
@@ -152,6 +172,8 @@ export function traceOf(request: Request): RequestTrace {
     chunks: request.numChunks,
     steps: request.numSteps,
     preemptions: request.numPreemptions,
+    draftTokens: request.numTried,
+    acceptedTokens: request.numGuessed,
     acceptedMs: request.acceptedMs - request.arrivalMs,
     queuedMs: (request.firstScheduledMs < 0 ? end : request.firstScheduledMs) - request.arrivalMs,
     timeToFirstTokenMs: first - request.arrivalMs,

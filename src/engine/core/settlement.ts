@@ -5,6 +5,7 @@ import type { Outcome, Run, Scores } from "../../core/outcome.js";
 import type { FinishReason, Request } from "../../core/request.js";
 import type { Sampled } from "../../core/sample-row.js";
 import { MAX_TOP_LOGPROBS } from "../../core/sampling-rows.js";
+import type { Drafter } from "../../drafter/drafter.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import { type AddMessage, toWire } from "../messages.js";
@@ -18,6 +19,7 @@ interface SettlementParts {
   readonly recorder: StepRecorder;
   readonly outputs: OutputTable;
   readonly clock: () => number;
+  readonly drafter: Drafter | null;
 }
 
 export class Settlement {
@@ -89,7 +91,9 @@ export class Settlement {
     request.accept(run.sampled.ids, run.first, run.count);
     this.settleAccepted(session, run, numTokens);
     if (numDrafted === 0) return;
-    this.#parts.recorder.countDrafts(numDrafted, request.numTokens - numTokens - 1);
+    const numAccepted = request.numTokens - numTokens - 1;
+    this.#parts.recorder.countDrafts(request, numDrafted, numAccepted);
+    this.#parts.drafter?.observe?.(request, numDrafted, numAccepted);
     if (request.state !== "finished") this.#parts.scheduler.undraft(request);
   }
 
@@ -200,6 +204,7 @@ export class Settlement {
     session.request.finishedMs = this.#parts.clock();
     session.sampling.constraint?.dispose();
     session.adapter?.release();
+    this.#parts.drafter?.end?.(session.request);
     this.sessions.delete(session.request.id);
     this.#parts.recorder.countFinished(session.request);
     this.#closeHandle(session);

@@ -3,6 +3,7 @@
 import type { CacheManager } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
 import type { Device } from "../../device/device.js";
+import { MAX_RUN } from "../../drafter/drafter.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import type { StepColumns } from "../outputs.js";
 import type { EngineStats } from "../types.js";
@@ -26,9 +27,11 @@ export class StepRecorder {
   #preemptions = 0;
   #requestsFinished = 0;
   numDropped = 0;
-  /** Guesses that were tried, and those of them that became tokens. */
+  /** Rows with guesses, their guesses, those of them that became tokens, and how many of these were a row's first, second, ... */
+  #numDrafts = 0;
   numDrafted = 0;
   numAccepted = 0;
+  readonly #acceptedAt: number[] = new Array(MAX_RUN - 1).fill(0);
   #last: StepColumns | null = null;
 
   constructor(watched: Watched) {
@@ -82,8 +85,10 @@ export class StepRecorder {
     this.#preemptions = 0;
     this.#requestsFinished = 0;
     this.numDropped = 0;
+    this.#numDrafts = 0;
     this.numDrafted = 0;
     this.numAccepted = 0;
+    this.#acceptedAt.fill(0);
     this.#last = null;
     this.clock.clear();
   }
@@ -108,9 +113,14 @@ export class StepRecorder {
     this.numDropped++;
   }
 
-  countDrafts(numDrafted: number, numAccepted: number): void {
+  /** A row with guesses has landed. */
+  countDrafts(request: Request, numDrafted: number, numAccepted: number): void {
+    request.numTried += numDrafted;
+    request.numGuessed += numAccepted;
+    this.#numDrafts++;
     this.numDrafted += numDrafted;
     this.numAccepted += numAccepted;
+    for (let i = 0; i < numAccepted; i++) this.#acceptedAt[i]!++;
   }
 
   countFinished(request: Request): void {
@@ -146,6 +156,12 @@ export class StepRecorder {
       preemptions: this.#preemptions,
       requestsFinished: this.#requestsFinished,
       adapters: [],
+      speculation: {
+        drafts: this.#numDrafts,
+        draftTokens: this.numDrafted,
+        acceptedTokens: this.numAccepted,
+        acceptedPerPosition: this.#acceptedAt.slice(),
+      },
     };
   }
 }

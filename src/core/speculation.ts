@@ -1,0 +1,13 @@
+// What a request may say of speculation. It changes how fast an answer comes, never which.
+
+/** Where guesses come from: ngram, the request's own tokens; suffix, also earlier answers of its client; auto, what the engine does. */
+export type SpeculationMethod = "auto" | "off" | "ngram" | "suffix";
+
+export const SPECULATION_METHODS: readonly SpeculationMethod[] = ["auto", "off", "ngram", "suffix"];
+
+/** Of one request; what is left out is the engine's. */
+export interface Speculation {
+  readonly method?: SpeculationMethod;
+  /** Guesses that a step may try for it, at most; 0: none. */
+  readonly tokens?: number;
+}
