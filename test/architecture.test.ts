@@ -8,7 +8,7 @@ import { test } from "node:test";
 
 const LAYERS = [
   ["core", "threads"],
-  ["config", "tokenizer", "formats", "cache", "attention", "grammar", "drafter"],
+  ["config", "tokenizer", "formats", "cache", "attention", "grammar", "drafter", "vision"],
   ["device"],
   ["scheduler", "sampler", "models"],
   ["adapters", "chat"],

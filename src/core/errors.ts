@@ -48,6 +48,17 @@ export const ERRORS = {
     message: "Conversations are not kept here; send the whole of it with every request.",
   },
   task_unsupported: { kind: "request", param: "model", message: "The model {model} cannot {task}: {reason}" },
+  image_unsupported: {
+    kind: "request",
+    param: "image",
+    message: "The picture cannot be used: {reason}. Send a PNG, JPEG, WebP or GIF.",
+  },
+  image_corrupt: { kind: "request", param: "image", message: "The {format} picture cannot be decoded: {reason}." },
+  image_too_large: {
+    kind: "request",
+    param: "image",
+    message: "The picture has {value} {what}; the limit is {limit}. Send a smaller one.",
+  },
   no_chat_template: {
     kind: "request",
     param: "messages",

@@ -10,17 +10,20 @@ export interface MediumSpan {
   readonly end: number;
   /** 128 bits that name its rows: media of one id have the same. */
   readonly id: Int32Array; // [4]
+  /** Its tokens are turned by their place in this grid, row by row; omitted: by their place in the text. */
+  readonly grid?: { readonly rows: number; readonly columns: number };
   /** true: its tokens see each other, also those after them, so no chunk ends inside it. Left out: they see what is before them, as text does. */
   readonly isWhole?: boolean;
 }
 
 /** With what its tokens' embeddings are. */
 export interface Medium extends MediumSpan {
-  readonly rows: Float32Array; // [end - start, hidden]
+  /** Their embeddings, and what is added to their hidden states after each of the first layers, where the model has such rows. */
+  readonly rows: Float32Array; // [numRows, end - start, hidden]
 }
 
-/** Throws unless they are in order and apart from each other within the prompt, with a row for each token. */
-export function checkMedia(media: readonly Medium[], promptLen: number, hiddenSize: number): void {
+/** Throws unless they are in order and apart from each other within the prompt, with `numRows` rows for each token. */
+export function checkMedia(media: readonly Medium[], promptLen: number, hiddenSize: number, numRows = 1): void {
   let free = 0; // behind the last one
   for (const [i, { start, end, id, rows }] of media.entries()) {
     const param = `media[${i}]`;
@@ -31,9 +34,9 @@ export function checkMedia(media: readonly Medium[], promptLen: number, hiddenSi
     }
     if (id.length !== 4)
       throw errorFor("invalid_value", { param: `${param}.id`, value: id.length, expected: "4 words" });
-    const expected = (end - start) * hiddenSize;
+    const expected = (end - start) * hiddenSize * numRows;
     if (rows.length !== expected) {
-      const why = `${expected} numbers, ${hiddenSize} for each of its tokens`;
+      const why = `${expected} numbers, ${hiddenSize * numRows} for each of its tokens`;
       throw errorFor("invalid_value", { param: `${param}.rows`, value: rows.length, expected: why });
     }
     free = end;
@@ -41,3 +44,31 @@ export function checkMedia(media: readonly Medium[], promptLen: number, hiddenSi
 }
 
 export const NO_MEDIA: readonly Medium[] = [];
+
+/**
+ * The positions of tokens [from, to) on three axes (time, row, column), where a medium with a grid is among them or before them; null: none is.
+ * A grid takes as many positions as its longer edge, and what follows goes on from there.
+ */
+export function gridPositions(media: readonly MediumSpan[], from: number, to: number): Int32Array | null {
+  let shift = 0; // of the text at hand
+  let positions: Int32Array | null = null;
+  let next = from; // the first token without positions
+  const putText = (end: number): void => {
+    for (; next < end; next++) positions!.fill(next + shift, 3 * (next - from), 3 * (next - from) + 3);
+  };
+  for (const { start, end, grid } of media) {
+    if (grid === undefined || start >= to) continue;
+    positions ??= new Int32Array(3 * (to - from));
+    putText(Math.min(start, to));
+    for (; next < Math.min(end, to); next++) {
+      const at = next - start;
+      const first = start + shift;
+      positions[3 * (next - from)] = first;
+      positions[3 * (next - from) + 1] = first + Math.floor(at / grid.columns);
+      positions[3 * (next - from) + 2] = first + (at % grid.columns);
+    }
+    shift += Math.max(grid.rows, grid.columns) - (end - start);
+  }
+  if (positions !== null) putText(to);
+  return positions;
+}

@@ -162,6 +162,11 @@ export interface Device {
 
   /** Fills the table with cos/sin of the batch's positions; once per step and rotary kind. */
   rotaryTable(table: RotaryTable, batch: StagedBatch): void;
+  /**
+   * Rows [first, first + n) of the table become these: of tokens that are not turned by one position, as those of pictures. cos, sin [n, half].
+   * It takes its place among what is queued; they are read before it returns. Omitted where the device takes no such tokens.
+   */
+  writeRotary?(table: RotaryTable, first: number, cos: Float32Array, sin: Float32Array, n: number): void;
   /** Rotates in place the first rotaryDim dims (from `offset`) of each of x's heads of size headDim. */
   rotary(x: Tensor, table: RotaryTable, headDim: number, offset: number, batch: StagedBatch): void;
   /** Rotates q in place, rotates k on the way and appends k, v to their slots of `layer`. table null: append only. */

@@ -31,6 +31,8 @@ export interface Checkpoint {
   readonly templates: ReadonlyMap<string, string>;
   /** How texts become vectors or scores. */
   readonly recipe: TextRecipe;
+  /** preprocessor_config.json, or what stands for it: how pictures are prepared; null: there is none. */
+  readonly processor: { readonly raw: Record<string, unknown>; readonly file: string } | null;
   openTensors(): TensorSource;
   requireTokenizer(): Tokenizer;
 }
@@ -53,6 +55,7 @@ function openGguf(path: string): Checkpoint {
     tokenizer: metadata.has("tokenizer.ggml.model") ? new GgufTokenizer(metadata, path) : null,
     templates: readGgufChatTemplates(metadata),
     recipe: ggufRecipe(metadata, source),
+    processor: null,
     openTensors: () => source,
   });
 }
@@ -71,6 +74,7 @@ function openFolder(path: string): Checkpoint {
     tokenizer,
     templates: folder.readChatTemplates(),
     recipe: readTextRecipe(folder.path, folder.config),
+    processor: folder.readProcessor(),
     openTensors: () => folder.openTensors(),
   });
 }
@@ -85,6 +89,7 @@ interface CheckpointParts {
   readonly tokenizer: Tokenizer | null;
   readonly templates: ReadonlyMap<string, string>;
   readonly recipe: TextRecipe;
+  readonly processor: Checkpoint["processor"];
   readonly openTensors: () => TensorSource;
 }
 

@@ -15,6 +15,10 @@ interface RopeCommon {
   readonly partialRotaryFactor: number;
   /** max_position_embeddings; 0 when the config does not say. */
   readonly maxPosition: number;
+  /** How many pairs turn with each of the three positions of tokens of pictures; omitted: all with one. */
+  readonly sections?: readonly number[];
+  /** The three take turns, pair by pair; else they come one after another. */
+  readonly areSectionsInterleaved?: boolean;
 }
 
 export type RopeConfig = RopeCommon &
@@ -120,6 +124,7 @@ export function readRope(raw: Record<string, unknown>, file: string, layerType?:
     theta: read("rope_theta") ?? 10_000,
     partialRotaryFactor: read("partial_rotary_factor") ?? 1,
     maxPosition,
+    ...readSections(file, where, fields),
   };
   // Phi-3 keeps the original length beside rope_scaling, not in it.
   const originalMaxPosition =
@@ -175,6 +180,13 @@ export function readRope(raw: Record<string, unknown>, file: string, layerType?:
         longFactor: numbers(file, `${where}.long_factor`, fields.long_factor),
       };
   }
+}
+
+function readSections(file: string, where: string, { mrope_section, mrope_interleaved }: Record<string, unknown>) {
+  if ((mrope_section ?? null) === null) return {};
+  const sections = numbers(file, `${where}.mrope_section`, mrope_section);
+  if (sections.length !== 3) throw refuse(file, `${where}.mrope_section`, mrope_section, "three numbers");
+  return { sections, areSectionsInterleaved: mrope_interleaved === true };
 }
 
 /** The fields of one rope, whichever way the config spells them, as the newer spelling would hold them. */

@@ -6,9 +6,10 @@ import type { Layer } from "./blocks/residual.js";
 import type { Rotaries } from "./blocks/rotaries.js";
 import type { Vocabulary } from "./blocks/vocabulary.js";
 import type { Loader } from "./loader.js";
-import type { Caches, InputRows, Model, ModelSpec } from "./model.js";
+import type { Caches, InputRows, Model, ModelSpec, PositionRows } from "./model.js";
 
 const NO_INPUTS: readonly InputRows[] = [];
+const NO_PLACES: readonly PositionRows[] = [];
 
 export interface FrameParts {
   readonly spec: ModelSpec;
@@ -17,6 +18,8 @@ export interface FrameParts {
   readonly positions?: Weight | null;
   readonly rotaries: Rotaries | null;
   readonly layers: readonly Layer[];
+  /** How many of `layers` make one of the model's, where they all are alike; left out: 1. */
+  readonly stepsPerLayer?: number;
   readonly finalNorm: Norm;
 }
 
@@ -26,6 +29,9 @@ export class DecoderFrame implements Model {
   readonly #parts: FrameParts;
   readonly #positions: Weight | null;
   readonly #x: Tensor; // [T, hidden] the residual stream
+  /** What pictures add after a layer, and zeros for all other tokens; null: nothing ever is. */
+  readonly #added: { readonly rows: Tensor; readonly zeros: Float32Array } | null; // [T, hidden]
+  readonly #steps: number;
 
   constructor(loader: Loader, parts: FrameParts) {
     this.#device = loader.device;
@@ -33,6 +39,10 @@ export class DecoderFrame implements Model {
     this.#positions = parts.positions ?? null;
     this.#x = loader.activations(parts.spec.hiddenSize);
     this.hidden = loader.activations(parts.spec.hiddenSize);
+    this.#steps = parts.stepsPerLayer ?? 1;
+    const { maxTokens, deeperRows = 0 } = loader.capacity;
+    const zeros = new Float32Array(deeperRows > 0 ? maxTokens * parts.spec.hiddenSize : 0);
+    this.#added = deeperRows > 0 ? { rows: loader.activations(parts.spec.hiddenSize), zeros } : null;
   }
 
   get spec(): ModelSpec {
@@ -43,7 +53,12 @@ export class DecoderFrame implements Model {
     return this.#parts.vocabulary.logits;
   }
 
-  forward(batch: StagedBatch, caches: Caches, inputs: readonly InputRows[] = NO_INPUTS): void {
+  forward(
+    batch: StagedBatch,
+    caches: Caches,
+    inputs: readonly InputRows[] = NO_INPUTS,
+    places: readonly PositionRows[] = NO_PLACES,
+  ): void {
     const { vocabulary, rotaries, layers, finalNorm } = this.#parts;
     const x = this.#x;
     vocabulary.embed(x, batch);
@@ -53,8 +68,28 @@ export class DecoderFrame implements Model {
     }
     if (this.#positions !== null) this.#device.addPositions(x, this.#positions, batch);
     rotaries?.fill(batch);
-    for (let i = 0; i < layers.length; i++) layers[i]!.run(x, batch, caches);
+    for (let i = 0; i < places.length; i++) rotaries?.place(places[i]!);
+    for (let i = 0; i < layers.length; i++) {
+      layers[i]!.run(x, batch, caches);
+      if (this.#added !== null && inputs.length > 0 && (i + 1) % this.#steps === 0)
+        this.#addRows(inputs, (i + 1) / this.#steps - 1, batch.numTokens);
+    }
     finalNorm.run(this.hidden, x, batch.numTokens);
+  }
+
+  /** What pictures add after layer `layer`. */
+  #addRows(inputs: readonly InputRows[], layer: number, n: number): void {
+    const { rows, zeros } = this.#added!;
+    let isAny = false;
+    for (let i = 0; i < inputs.length; i++) {
+      const { first, count, deeper } = inputs[i]!;
+      const values = deeper?.[layer];
+      if (values === undefined) continue;
+      if (!isAny) this.#device.write(rows, 0, zeros, n);
+      isAny = true;
+      this.#device.write(rows, first, values, count);
+    }
+    if (isAny) this.#device.add(this.#x, this.#x, rows, 1, n);
   }
 
   computeLogits(batch: StagedBatch, first: number, n: number): void {

@@ -201,7 +201,14 @@ export function loadDecoder(config: DecoderConfig, context: LoadContext, parts: 
     return loadLayer(config, own, attention, feedForward);
   });
   const finalNorm = loadNorm(loader, `${root}${names.finalNorm}`, hiddenSize, config.norm);
-  return new DecoderFrame(loader, { spec: decoderSpec(config), vocabulary, rotaries, layers, finalNorm });
+  return new DecoderFrame(loader, {
+    spec: decoderSpec(config),
+    vocabulary,
+    rotaries,
+    layers,
+    stepsPerLayer: config.isParallel ? 1 : 2,
+    finalNorm,
+  });
 }
 
 /** The steps of one layer: two halves, or one of both. */

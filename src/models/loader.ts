@@ -15,6 +15,7 @@ const PREFIXES = [
   "model.language_model.",
   "language_model.model.",
   "language_model.",
+  "model.text_model.",
   "gpt_neox.",
   "backbone.",
 ];

@@ -46,6 +46,8 @@ export interface ModelSpec {
 export interface ModelCapacity {
   readonly maxTokens: number;
   readonly maxLogitRows: number;
+  /** Layers after which rows of pictures are added to hidden states; left out: none. */
+  readonly deeperRows?: number;
   /** The longest sequence that will run, when it is less than the model's own limit: longrope chooses its factors by it. */
   readonly maxContext?: number;
 }
@@ -55,6 +57,15 @@ export interface InputRows {
   readonly first: number;
   readonly count: number;
   readonly values: Float32Array; // [count, hidden]
+  /** Added to the tokens' hidden states after each of the first layers; left out: nothing. */
+  readonly deeper?: readonly Float32Array[]; // of [count, hidden]
+}
+
+/** Tokens [first, first + count) of the batch that stand in a picture, or behind one: they have a position on each of three axes. */
+export interface PositionRows {
+  readonly first: number;
+  readonly count: number;
+  readonly positions: Int32Array; // [count, 3]
 }
 
 export interface Model {
@@ -67,9 +78,9 @@ export interface Model {
   readonly scorer?: HostLayer;
   /**
    * Appends what the batch's tokens leave to the caches and computes the hidden states of all T tokens. `inputs` takes the place of the embeddings
-   * of those tokens; bidirectional models take none.
+   * of those tokens, `places` that of their positions; bidirectional models take neither.
    */
-  forward(batch: StagedBatch, caches: Caches, inputs?: readonly InputRows[]): void;
+  forward(batch: StagedBatch, caches: Caches, inputs?: readonly InputRows[], places?: readonly PositionRows[]): void;
   /** Logits of the batch's logit rows [first, first + n), n <= maxLogitRows; after forward. */
   computeLogits(batch: StagedBatch, first: number, n: number): void;
 }

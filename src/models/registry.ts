@@ -148,6 +148,9 @@ const WHOLE_MODELS: readonly string[] = [
   "Cohere2VisionForConditionalGeneration",
   "Lfm2VlForConditionalGeneration",
   "LlavaForConditionalGeneration",
+  "InternVLForConditionalGeneration",
+  "SmolVLMForConditionalGeneration",
+  "Idefics3ForConditionalGeneration",
 ];
 
 const TEXT_TYPES: Readonly<Record<string, string>> = {
@@ -181,6 +184,9 @@ const DEFAULT_TEXT: Readonly<Record<string, string>> = {
   Gemma3ForConditionalGeneration: "gemma3_text",
   Mistral3ForConditionalGeneration: "mistral",
   LlavaForConditionalGeneration: "llama",
+  InternVLForConditionalGeneration: "qwen2",
+  SmolVLMForConditionalGeneration: "llama",
+  Idefics3ForConditionalGeneration: "llama",
 };
 
 /** Every architecture that can be loaded. */

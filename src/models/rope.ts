@@ -66,6 +66,16 @@ export function computeRope(config: RopeConfig, headDim: number, maxContext: num
   }
 }
 
+/** Which of a token's three positions each pair turns with; null: they are one. */
+export function ropeAxes({ sections, areSectionsInterleaved }: RopeConfig, numPairs: number): Uint8Array | null {
+  if (sections === undefined) return null;
+  const [first, second, third] = sections as [number, number, number];
+  return Uint8Array.from({ length: numPairs }, (_, i) => {
+    if (!areSectionsInterleaved) return i < first ? 0 : i < first + second ? 1 : 2;
+    return (i % 3 === 1 && i < 3 * second) || (i % 3 === 2 && i < 3 * third) ? i % 3 : 0;
+  });
+}
+
 export function rotaryDimOf(config: RopeConfig, headDim: number): number {
   return config.type === "proportional" ? headDim : Math.floor(headDim * config.partialRotaryFactor);
 }

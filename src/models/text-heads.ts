@@ -46,7 +46,7 @@ export function withoutHead(family: ModelFamily, architecture: string): ModelFam
         spec,
         hidden: model.hidden,
         logits: model.logits,
-        forward: (batch, caches, inputs) => model.forward(batch, caches, inputs),
+        forward: (batch, caches, inputs, places) => model.forward(batch, caches, inputs, places),
         computeLogits: (batch, first, n) => model.computeLogits(batch, first, n),
       };
       if (numLabels === 0) return headed;

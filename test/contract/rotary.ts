@@ -2,7 +2,7 @@
 
 import type { Tolerance } from "./device.js";
 import type { Duel } from "./duel.js";
-import { stageTokens, wideRowsOf } from "./inputs.js";
+import { numbers, stageTokens, wideRowsOf } from "./inputs.js";
 
 export function rotaryContract(duel: Duel, { elementwise }: Tolerance): void {
   for (const interleaved of [false, true]) {
@@ -29,4 +29,22 @@ export function rotaryContract(duel: Duel, { elementwise }: Tolerance): void {
       });
     }
   }
+  duel.test("writeRotary", "angles of a few tokens in the place of those of their positions", async () => {
+    const half = 8;
+    const invFreq = Float32Array.from({ length: half }, (_, i) => 10_000 ** (-i / half));
+    const angles = numbers(3 * half, 31);
+    const cos = angles.map(Math.cos);
+    const sin = angles.map(Math.sin);
+    await duel.compare(elementwise, (d) => {
+      const staged = stageTokens(d, [4, 1, 4], 10, 5);
+      const table = d.createRotary({ invFreq, scale: 1, interleaved: false }, 16);
+      const x = wideRowsOf(d, 0, 9, 3 * 16, 32);
+      d.rotaryTable(table, staged);
+      d.writeRotary!(table, 2, cos, sin, 3);
+      cos.fill(0); // they have been read
+      d.rotary(x, table, 16, 0, staged);
+      cos.set(angles.map(Math.cos));
+      return x;
+    });
+  });
 }

@@ -26,9 +26,11 @@ export class CpuRotary implements RotaryTable {
   readonly sin: number;
   readonly invFreq: number;
   readonly interleaved: number;
+  readonly maxTokens: number;
 
   constructor(context: CpuContext, spec: RotarySpec, maxTokens: number) {
     this.spec = spec;
+    this.maxTokens = maxTokens;
     this.half = spec.invFreq.length;
     this.cos = context.alloc(4 * maxTokens * this.half, "the rotary table");
     this.sin = context.alloc(4 * maxTokens * this.half, "the rotary table");
@@ -110,6 +112,14 @@ export abstract class CpuKvOps extends CpuRowOps {
       native.pg_rotary_table(handle, cos, sin, (batch as CpuStagedBatch).handle, invFreq, half, spec.scale),
       "pg_rotary_table",
     );
+  }
+
+  writeRotary(table: RotaryTable, first: number, cos: Float32Array, sin: Float32Array, n: number): void {
+    const { half, cos: toCos, sin: toSin, maxTokens } = table as CpuRotary;
+    if (first < 0 || first + n > maxTokens || cos.length < n * half || sin.length < n * half)
+      throw new RangeError(`rows ${first}..${first + n} of ${maxTokens} from ${cos.length} and ${sin.length} numbers`);
+    this.context.floats(toCos + 4 * first * half, n * half).set(cos.subarray(0, n * half));
+    this.context.floats(toSin + 4 * first * half, n * half).set(sin.subarray(0, n * half));
   }
 
   rotary(x: Tensor, table: RotaryTable, headDim: number, offset: number, batch: StagedBatch): void {

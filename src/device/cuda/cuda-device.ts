@@ -14,6 +14,7 @@ import type {
   ExpertWeights,
   KvPool,
   MatmulOptions,
+  RotaryTable,
   RouterSpec,
   StagedBatch,
   Tensor,
@@ -28,6 +29,7 @@ import { ACTIVATION_CODE } from "./codes.js";
 import { CudaContext } from "./context.js";
 import { CudaExperts } from "./experts.js";
 import { KnownSteps } from "./known-steps.js";
+import type { CudaRotary } from "./kv-ops.js";
 import { type CudaKvPool, plannerLimits } from "./kv-pool.js";
 import type { Graph } from "./launch-queue.js";
 import { canGate, launchMatmul } from "./matmul.js";
@@ -283,7 +285,14 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   write(x: Tensor, firstRow: number, values: Float32Array, n: number): void {
+    (x as CudaTensor).storage.version++;
     this.#uploads.write(x as CudaTensor, firstRow, values, n);
+  }
+
+  writeRotary(table: RotaryTable, first: number, cos: Float32Array, sin: Float32Array, n: number): void {
+    const { half, cos: toCos, sin: toSin } = table as CudaRotary;
+    this.#uploads.write({ address: toCos, stride: half, cols: half }, first, cos, n);
+    this.#uploads.write({ address: toSin, stride: half, cols: half }, first, sin, n);
   }
 
   readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {

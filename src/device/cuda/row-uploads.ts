@@ -9,6 +9,9 @@ const BLOCK_FLOATS = 2 ** 18;
 const NUM_BLOCKS = 2;
 const NO_TIMING = 2;
 
+/** Rows of `cols` numbers, `stride` apart. */
+type RowPlace = Pick<CudaTensor, "address" | "stride" | "cols">;
+
 export class RowUploads {
   readonly #runtime: CudaRuntime;
   readonly #blocks: { address: number; floats: Float32Array; event: number; isUsed: boolean }[] = [];
@@ -30,10 +33,8 @@ export class RowUploads {
     }
   }
 
-  write(x: CudaTensor, firstRow: number, values: Float32Array, n: number): void {
-    const { address, stride, cols, storage } = x;
+  write({ address, stride, cols }: RowPlace, firstRow: number, values: Float32Array, n: number): void {
     const { driver, stream } = this.#runtime.context;
-    storage.version++;
     this.#runtime.queue.flush();
     const most = Math.floor(BLOCK_FLOATS / cols);
     for (let done = 0; done < n; done += most) {

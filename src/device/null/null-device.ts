@@ -47,6 +47,7 @@ export const NULL_OPS = [
   "gatherLogitRows",
   "copyHeads",
   "rotaryTable",
+  "writeRotary",
   "rotary",
   "rotaryAppend",
   "attention",
@@ -242,6 +243,9 @@ export class NullDevice implements Device {
   }
   rotaryTable(): void {
     this.calls.rotaryTable++;
+  }
+  writeRotary(): void {
+    this.calls.writeRotary++;
   }
   rotary(): void {
     this.calls.rotary++;

@@ -27,6 +27,12 @@ export abstract class ReferenceKvOps extends ReferenceRowOps {
     (table as ReferenceRotary).fill(staged as ReferenceStagedBatch);
   }
 
+  writeRotary(table: RotaryTable, first: number, cos: Float32Array, sin: Float32Array, n: number): void {
+    const { half, cos: allCos, sin: allSin } = table as ReferenceRotary;
+    allCos.set(cos.subarray(0, n * half), first * half);
+    allSin.set(sin.subarray(0, n * half), first * half);
+  }
+
   rotary(x: Tensor, table: RotaryTable, headDim: number, offset: number, staged: StagedBatch): void {
     const { data, offset: base, cols, stride } = x as ReferenceTensor;
     for (let t = 0; t < staged.numTokens; t++) {

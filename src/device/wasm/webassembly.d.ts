@@ -8,6 +8,10 @@ declare namespace WebAssembly {
     constructor(options: { initial: number; maximum: number; shared: true });
     readonly buffer: SharedArrayBuffer;
   }
+  class Instance {
+    constructor(module: Module, imports: object);
+    readonly exports: Record<string, unknown>;
+  }
   interface Global {
     value: number;
   }

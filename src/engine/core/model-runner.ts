@@ -4,10 +4,12 @@
 import type { AttentionPlanner } from "../../attention/planner.js";
 import { Batch } from "../../core/batch.js";
 import { ceilDiv } from "../../core/math.js";
+import { type Medium, NO_MEDIA } from "../../core/media.js";
 import type { Device, KvDtype, StagedBatch } from "../../device/device.js";
 import { readTensor } from "../../device/read-tensor.js";
 import type { Caches, Model } from "../../models/model.js";
 import { allocCaches, pagedCaches, plannerFor } from "./cache-pools.js";
+import { MediaRows } from "./media-rows.js";
 
 /** One row of a step: tokens [start, end) of a sequence, whose earlier tokens have been run before. */
 export interface RunRange {
@@ -19,6 +21,8 @@ export interface RunRange {
   readonly logitsFrom: number;
   /** The adapter's slot; left out: none. */
   readonly adapter?: number;
+  /** Of the sequence; left out: none. */
+  readonly media?: readonly Medium[];
 }
 
 export interface ModelRunnerOptions {
@@ -88,17 +92,19 @@ export class ModelRunner {
     const { isBidirectional = false } = model.spec;
     const batch = this.#batch;
     batch.clear();
-    for (const { sequence, tokens, start, end, logitsFrom, adapter = -1 } of ranges) {
+    const rows = new MediaRows(model.spec.hiddenSize);
+    for (const { sequence, tokens, start, end, logitsFrom, adapter = -1, media = NO_MEDIA } of ranges) {
       batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom, 1 + sequence);
       for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, this.#pages[sequence]!);
       batch.adapterOf[batch.numRows - 1] = adapter;
       if (isBidirectional) batch.showUntil(end, start, end);
+      rows.add(batch, media, start, end);
     }
     device.stage(
       this.#staged,
       batch,
       this.#planners.map((planner) => planner.plan(batch)),
     );
-    model.forward(this.#staged, this.#caches);
+    model.forward(this.#staged, this.#caches, rows.inputs, rows.places);
   }
 }

@@ -7,6 +7,7 @@ import { AdapterSites, type AttachedAdapter } from "../../adapters/attach.js";
 import { openPeftAdapter } from "../../adapters/peft.js";
 import { argmax } from "../../core/choose-token.js";
 import { FormatError } from "../../core/errors.js";
+import { type Medium, NO_MEDIA } from "../../core/media.js";
 import type { Device, KvDtype, WeightQuantization } from "../../device/device.js";
 import { readJsonObject } from "../../formats/json-file.js";
 import type { Linear } from "../../models/blocks/linear.js";
@@ -14,10 +15,11 @@ import type { Model } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
 import { openCheckpoint } from "../checkpoint.js";
 import { ModelRunner, type RunRange } from "./model-runner.js";
+import { GoldenEyes, type GoldenPictures } from "./verify-pictures.js";
 import { compareVectors, type GoldenVectors, largestDifference, OTHER_TEXT } from "./verify-vectors.js";
 
 /** A case of golden.json; all but the prompt may be absent. `mean`, `first`, `last`, `scores`: of models that do not generate. */
-export interface GoldenCase extends GoldenVectors {
+export interface GoldenCase extends GoldenVectors, GoldenPictures {
   readonly prompt: readonly number[];
   /** Logits after the last prompt token [V]. */
   readonly last_logits?: readonly number[];
@@ -30,6 +32,9 @@ export interface GoldenCase extends GoldenVectors {
 
 /** Two logits closer than this may swap places from one implementation to another; where logits may move by more, by as much as that. */
 export const TIE_GAP = 5e-3;
+
+/** Goldens state pixels to five places. */
+const PIXEL_TOLERANCE = 1e-5;
 
 export interface GreedyMiss {
   /** Index into the greedy tokens. */
@@ -46,6 +51,8 @@ export interface CaseResult {
   /** Largest difference of a logit, or of a number of a vector or score; null when the case does not say. */
   readonly logitDifference: number | null;
   readonly logprobDifference: number | null;
+  /** Largest difference of the pictures' pixels, of their mean and standard deviation; null: there are no pictures. */
+  readonly pixelDifference: number | null;
   /** Largest difference between the prompt in one batch and in chunks, or beside another text. */
   readonly chunkDifference: number;
   readonly greedyLen: number;
@@ -98,12 +105,18 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
   const source = checkpoint.openTensors();
   const adapter = options.adapter === undefined ? null : openPeftAdapter(options.adapter);
   const attached: AttachedAdapter[] = [];
+  const eyes = GoldenEyes.open(checkpoint, source, goldens, device, options.quantize ?? "none");
   // Cases of either side of longrope's switch need a model of their own; all others share one.
   const runners = new Map<boolean, LoadedRunner>();
   const runnerFor = (side: boolean): LoadedRunner => {
     const own = goldens.filter((golden) => isLong(golden) === side);
     const maxContext = Math.max(...own.map(lengthOf));
-    const capacity = { maxTokens: maxContext + (generates ? 0 : OTHER_TEXT), maxLogitRows: 16, maxContext };
+    const capacity = {
+      maxTokens: maxContext + (generates ? 0 : OTHER_TEXT),
+      maxLogitRows: 16,
+      maxContext,
+      deeperRows: eyes?.numDeeper ?? 0,
+    };
     const linears: Linear[] = [];
     const model = family.load(config, { device, source, capacity, quantize: options.quantize ?? "none", linears });
     if (adapter !== null) attached.push(new AdapterSites(device, linears).attach(adapter, ADAPTER_SLOT));
@@ -121,7 +134,7 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
       const { runner, model } = loaded;
       const { chunk = 16 } = options;
       const result = generates
-        ? await verifyCase(golden, index, runner, vocabSize, tolerance, chunk)
+        ? await verifyCase(golden, index, runner, vocabSize, tolerance, chunk, eyes)
         : await verifyText(golden, index, runner, model, tolerance);
       options.onCase?.(result);
       cases.push(result);
@@ -175,6 +188,7 @@ async function verifyText(
     promptLen: golden.prompt.length,
     logitDifference: vectorDifference,
     logprobDifference: null,
+    pixelDifference: null,
     chunkDifference: neighbourDifference,
     greedyLen: 0,
     ties: [],
@@ -190,12 +204,25 @@ async function verifyCase(
   vocab: number,
   tolerance: number,
   chunk: number | null,
+  eyes: GoldenEyes | null,
 ): Promise<CaseResult> {
+  const hasPictures = eyes !== null && (golden.images ?? []).length > 0;
+  const seen = hasPictures ? await eyes.see(golden, golden.prompt) : null;
+  const media = seen?.media ?? NO_MEDIA;
+  const pixelDifference = seen?.pixelDifference ?? null;
   const { prompt, last_logits: expected, logprob_sum: expectedSum, greedy = [], min_top2_gap: ownGap } = golden;
-  const all = await runner.run([{ sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: 0 }]);
+  const all = await runner.run([{ sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: 0, media }]);
   const last = all.subarray((prompt.length - 1) * vocab);
-  const chunkDifference = chunk === null ? 0 : largestDifference(await runInChunks(runner, prompt, chunk), last);
-  const { ties, misses } = await decodeGreedy(runner, prompt, greedy, last, ownGap ?? 0, Math.max(TIE_GAP, tolerance));
+  const chunkDifference = chunk === null ? 0 : largestDifference(await runInChunks(runner, prompt, chunk, media), last);
+  const { ties, misses } = await decodeGreedy(
+    runner,
+    prompt,
+    media,
+    greedy,
+    last,
+    ownGap ?? 0,
+    Math.max(TIE_GAP, tolerance),
+  );
 
   const logitDifference = expected === undefined ? null : largestDifference(last, expected);
   const logprobDifference = expectedSum === undefined ? null : Math.abs(logprobSum(all, prompt, vocab) - expectedSum);
@@ -204,12 +231,14 @@ async function verifyCase(
     // Written so that NaN fails.
     (logitDifference === null || logitDifference <= tolerance) &&
     (logprobDifference === null || logprobDifference <= tolerance * prompt.length) &&
+    (pixelDifference === null || pixelDifference <= PIXEL_TOLERANCE) &&
     chunkDifference <= tolerance;
   return {
     index,
     promptLen: prompt.length,
     logitDifference,
     logprobDifference,
+    pixelDifference,
     chunkDifference,
     greedyLen: greedy.length,
     ties,
@@ -218,11 +247,18 @@ async function verifyCase(
   };
 }
 
-async function runInChunks(runner: Runner, prompt: readonly number[], chunk: number): Promise<Float32Array> {
+async function runInChunks(
+  runner: Runner,
+  prompt: readonly number[],
+  chunk: number,
+  media: readonly Medium[],
+): Promise<Float32Array> {
   let logits!: Float32Array; // no prompt is empty
-  for (let start = 0; start < prompt.length; start += chunk) {
-    const end = Math.min(start + chunk, prompt.length);
-    logits = await runner.run([{ sequence: 1, tokens: prompt, start, end, logitsFrom: prompt.length - 1 }]);
+  for (let start = 0, end = 0; start < prompt.length; start = end) {
+    end = Math.min(start + chunk, prompt.length);
+    // Media whose tokens see each other are not cut.
+    for (const medium of media) if (medium.isWhole && medium.start < end && end < medium.end) end = medium.end;
+    logits = await runner.run([{ sequence: 1, tokens: prompt, start, end, logitsFrom: prompt.length - 1, media }]);
   }
   return logits;
 }
@@ -231,6 +267,7 @@ async function runInChunks(runner: Runner, prompt: readonly number[], chunk: num
 async function decodeGreedy(
   runner: Runner,
   prompt: readonly number[],
+  media: readonly Medium[],
   greedy: readonly number[],
   last: Float32Array,
   ownGap: number,
@@ -248,7 +285,7 @@ async function decodeGreedy(
       (isTie ? ties : misses).push({ index, expected, found, gap });
     }
     const start = prompt.length + index;
-    logits = await runner.run([{ sequence: 0, tokens, start, end: start + 1, logitsFrom: start }]);
+    logits = await runner.run([{ sequence: 0, tokens, start, end: start + 1, logitsFrom: start, media }]);
   }
   return { ties, misses };
 }

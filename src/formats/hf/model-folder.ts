@@ -82,6 +82,16 @@ export class ModelFolder {
     return json === null ? null : { file, json, config: this.#tokenizerConfig() };
   }
 
+  /** How pictures are prepared: preprocessor_config.json, or the part of processor_config.json that newer folders have it in. */
+  readProcessor(): { raw: Record<string, unknown>; file: string } | null {
+    const whole = join(this.path, "processor_config.json");
+    const inner = tryReadJsonObject(whole)?.image_processor;
+    if (isRecord(inner)) return { raw: inner, file: whole };
+    const file = join(this.path, "preprocessor_config.json");
+    const raw = tryReadJsonObject(file);
+    return raw === null ? null : { raw, file };
+  }
+
   /** Chat templates by name; the usual one is "default". Empty when the model has none. */
   readChatTemplates(): ReadonlyMap<string, string> {
     const templates = chatTemplatesOf(this.#tokenizerConfig().chat_template);

@@ -12,6 +12,8 @@ export interface MlpShape {
   readonly activation: Activation;
   /** Factor on the gate before its activation; left out: 1. */
   readonly gateScale?: number;
+  /** Without a gate: act(scale * x) / scale, which makes CLIP's quick GELU of SiLU; left out: 1. */
+  readonly innerScale?: number;
 }
 
 /** How a checkpoint stores the matrices, under `${name}.`. */
@@ -102,13 +104,15 @@ class GatedMlp implements Block {
 class PlainMlp implements Block {
   readonly #device: Device;
   readonly #activation: Activation;
+  readonly #scale: number;
   readonly #up: Linear; // [inner, hidden]
   readonly #down: Linear; // [hidden, inner]
   readonly #inner: Tensor; // [T, inner]
 
-  constructor(loader: Loader, { innerSize, activation }: MlpShape, up: Linear, down: Linear) {
+  constructor(loader: Loader, { innerSize, activation, innerScale = 1 }: MlpShape, up: Linear, down: Linear) {
     this.#device = loader.device;
     this.#activation = activation;
+    this.#scale = innerScale;
     this.#up = up;
     this.#down = down;
     this.#inner = loader.scratch("mlp", innerSize);
@@ -117,7 +121,9 @@ class PlainMlp implements Block {
   run(out: Tensor, x: Tensor, batch: StagedBatch): void {
     const n = batch.numTokens;
     this.#up.run(this.#inner, x, batch);
+    if (this.#scale !== 1) this.#device.scale(this.#inner, this.#scale, n);
     this.#device.activation(this.#inner, this.#inner, this.#activation, n);
+    if (this.#scale !== 1) this.#device.scale(this.#inner, 1 / this.#scale, n);
     this.#down.run(out, this.#inner, batch);
   }
 }

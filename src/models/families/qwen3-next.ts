@@ -55,6 +55,8 @@ export const qwen3Next: ModelFamily<HybridMoeConfig> = {
 };
 
 const DEFAULTS = { partial_rotary_factor: 0.25 };
+/** Of the pairs that turn, where the config does not say. */
+const DEFAULT_SECTIONS = [11, 11, 10];
 /** Heads that predict several tokens ahead. */
 const MTP = /^mtp\./;
 
@@ -80,8 +82,12 @@ function readHybrid(c: ConfigReader, architecture: string): HybridConfig {
     "linear_num_value_heads",
     `a multiple of linear_num_key_heads (${deltaNet.numKeyHeads})`,
   );
+  const ropes = plain.ropes.map((rope) =>
+    rope.sections === undefined ? { ...rope, sections: DEFAULT_SECTIONS, areSectionsInterleaved: true } : rope,
+  );
   return {
     ...plain,
+    ropes,
     norm: rmsStyle(plain.eps, 1),
     attention: { ...plain.attention, qkvBias: bias, outBias: bias, qkNorm: "head", hasGate: true },
     stateFloats: types.map((type) => (type === "linear_attention" ? deltaNetFloats(deltaNet) : 0)),

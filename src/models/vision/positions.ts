@@ -1,0 +1,45 @@
+// The places of patches as rows to add: learned ones, resampled where the grid is another, and as angles.
+
+import { placeOf } from "../../vision/patches.js";
+import type { Angle } from "./tower.js";
+
+/** Rows [first, ...) of a table, row by row. */
+export function rasterPositions(table: Float32Array, hiddenSize: number, first: number) {
+  return (rows: number, columns: number): Float32Array =>
+    table.subarray(first * hiddenSize, (first + rows * columns) * hiddenSize);
+}
+
+/** A square table laid over the grid of patches: each gets the mean of the four rows around its place, by their nearness; corners meet. */
+export function bilinearPositions(table: Float32Array, hiddenSize: number, block: number) {
+  const side = Math.round(Math.sqrt(table.length / hiddenSize));
+  const f = Math.fround;
+  return (rows: number, columns: number): Float32Array => {
+    const out = new Float32Array(rows * columns * hiddenSize);
+    for (let i = 0; i < rows * columns; i++) {
+      const { row, column } = placeOf(i, columns, block);
+      const y = f(f(row * (side - 1)) / Math.max(rows - 1, 1));
+      const x = f(f(column * (side - 1)) / Math.max(columns - 1, 1));
+      for (const dy of [0, 1]) {
+        for (const dx of [0, 1]) {
+          const fromY = Math.min(Math.floor(y) + dy, side - 1);
+          const fromX = Math.min(Math.floor(x) + dx, side - 1);
+          const nearY = f(1 - Math.abs(f(y - Math.floor(y)) - dy));
+          const nearX = f(1 - Math.abs(f(x - Math.floor(x)) - dx));
+          const weight = f(nearY * nearX);
+          const from = (fromY * side + fromX) * hiddenSize;
+          for (let c = 0; c < hiddenSize; c++) out[i * hiddenSize + c]! += f(table[from + c]! * weight);
+        }
+      }
+    }
+    return out;
+  };
+}
+
+/** The first half of a head's pairs turns with the row, the second with the column, both by the same frequencies. */
+export function halvedAngles(headDim: number, theta: number): Angle[] {
+  const f = Math.fround;
+  const dim = headDim / 2;
+  return (["row", "column"] as const).flatMap((axis) =>
+    Array.from({ length: dim / 2 }, (_, i) => ({ axis, frequency: f(1 / f(theta ** f((2 * i) / dim))) })),
+  );
+}

@@ -1,0 +1,63 @@
+// What the engine knows of a model's eyes: how pictures become tokens, and an encoder that gives the rows which stand for their embeddings.
+
+import type { PatchLayout } from "../../vision/patches.js";
+import type { Frame } from "../../vision/processor.js";
+import type { LoadContext } from "../model.js";
+
+/** Tokens of a frame, in rows and columns. */
+export interface TokenGrid {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+export interface VisionSpec {
+  /** The id that stands in a prompt for each token of a picture. */
+  readonly imageToken: number;
+  readonly patches: PatchLayout;
+  /** Edge of the block of patches that become one token. */
+  readonly merge: number;
+  /** Tokens of a picture see each other, also those after them. */
+  readonly isWhole: boolean;
+  /** The text model turns tokens of a picture by their place in the grid. */
+  readonly hasGrid: boolean;
+  /** Rows of a token: its embedding, and what is added to it after each of the first layers. */
+  readonly numRows: number;
+  /** Most tokens of a frame, as the tower's positions allow; null: any. */
+  readonly maxTokens: number | null;
+  /** The one size of frames, in patches; null: any. */
+  readonly side: number | null;
+}
+
+export interface EncodedFrame {
+  readonly rows: Float32Array; // [numRows, tokens, hidden]
+  readonly grid: TokenGrid;
+}
+
+/** Pictures become rows. One frame at a time. */
+export interface Eyes {
+  readonly spec: VisionSpec;
+  encode(frame: Frame): Promise<EncodedFrame>;
+}
+
+export interface EyesCapacity {
+  /** Most tokens of a frame: sizes the activations, once. */
+  readonly maxTokens: number;
+}
+
+/** The eyes of models of one architecture. */
+export interface VisionFamily<Config = unknown> {
+  parseConfig(raw: Record<string, unknown>, file: string): Config;
+  specOf(config: Config): VisionSpec;
+  load(config: Config, context: Omit<LoadContext, "capacity">, capacity: EyesCapacity): Eyes;
+  /** Tensors of the tower and what follows it, and those among them that are not needed. */
+  readonly tensors: RegExp;
+  ignoredTensors?(config: Config): readonly RegExp[];
+}
+
+export function tokenGrid(
+  { patches, merge }: VisionSpec,
+  { width, height }: Pick<Frame, "width" | "height">,
+): TokenGrid {
+  const tokens = (edge: number): number => Math.floor(Math.floor(edge / patches.size) / merge);
+  return { rows: tokens(height), columns: tokens(width) };
+}

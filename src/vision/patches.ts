@@ -1,0 +1,55 @@
+// A frame cut into the patches that a tower takes, one row of numbers each.
+
+import type { Frame } from "./processor.js";
+
+export interface PatchLayout {
+  /** Edge of a patch, in pixels. */
+  readonly size: number;
+  /** Patches come in blocks of this edge, whose tokens are merged later; 1: row by row. */
+  readonly block: number;
+  /** Numbers of a patch by channel, row, column; or by row, column, channel. */
+  readonly isChannelFirst: boolean;
+  /** Each channel comes so many times: a still picture is a film of as many frames. */
+  readonly repeat: number;
+}
+
+export interface Patches {
+  readonly rows: number;
+  readonly columns: number;
+  readonly values: Float32Array; // [rows * columns, 3 * repeat * size * size]
+}
+
+export function patchesOf({ width, height, pixels }: Frame, layout: PatchLayout): Patches {
+  const { size, block, isChannelFirst, repeat } = layout;
+  const columns = Math.floor(width / size);
+  const rows = Math.floor(height / size);
+  const patch = size * size;
+  const values = new Float32Array(rows * columns * 3 * repeat * patch);
+  for (let i = 0; i < rows * columns; i++) {
+    const { row, column } = placeOf(i, columns, block);
+    const at = i * 3 * repeat * patch;
+    for (let c = 0; c < 3; c++) {
+      for (let y = 0; y < size; y++) {
+        const from = (c * height + row * size + y) * width + column * size;
+        for (let x = 0; x < size; x++) {
+          const value = pixels[from + x]!;
+          if (!isChannelFirst) values[at + (y * size + x) * 3 + c] = value;
+          else for (let k = 0; k < repeat; k++) values[at + (c * repeat + k) * patch + y * size + x] = value;
+        }
+      }
+    }
+  }
+  return { rows, columns, values };
+}
+
+/** Where patch i of a grid lies. */
+export function placeOf(i: number, columns: number, block: number): { row: number; column: number } {
+  const unit = block * block;
+  const index = Math.floor(i / unit);
+  const blocks = columns / block;
+  const within = i % unit;
+  return {
+    row: Math.floor(index / blocks) * block + Math.floor(within / block),
+    column: (index % blocks) * block + (within % block),
+  };
+}

@@ -1,0 +1,379 @@
+// What the image processors of Hugging Face do to a picture before a model's tower sees it: which sizes and parts of it become frames, and how
+// their pixels are normalised. One function for each kind of processor; preprocessor_config.json says the rest.
+
+import { errorFor, FormatError } from "../core/errors.js";
+import { crop, type Picture } from "./picture.js";
+import { type Arithmetic, type Filter, resize as resample } from "./resample.js";
+
+/** What a tower sees at once: the whole picture, or a tile of it. */
+export interface Frame {
+  readonly width: number;
+  readonly height: number;
+  readonly pixels: Float32Array; // [3, height, width], normalised
+}
+
+export interface PreparedPicture {
+  readonly frames: readonly Frame[];
+  /** Tiles in rows and columns; the last frame is the whole picture then. 0: the one frame is. */
+  readonly tileRows: number;
+  readonly tileColumns: number;
+}
+
+export interface Processor {
+  prepare(picture: Picture): PreparedPicture;
+}
+
+/** Fields of preprocessor_config.json, over the defaults of its kind. */
+class Settings {
+  readonly #raw: Readonly<Record<string, unknown>>;
+  readonly #file: string;
+  readonly #arithmetic: Arithmetic;
+
+  constructor(raw: Readonly<Record<string, unknown>>, file: string, arithmetic: Arithmetic) {
+    this.#raw = raw;
+    this.#file = file;
+    this.#arithmetic = arithmetic;
+  }
+
+  bool(name: string): boolean {
+    return this.#raw[name] === true;
+  }
+
+  int(name: string): number {
+    const value = this.#raw[name];
+    if (Number.isSafeInteger(value) && (value as number) > 0) return value as number;
+    throw this.refuse(name, value, "a whole number above 0");
+  }
+
+  has(name: string): boolean {
+    return (this.#raw[name] ?? null) !== null;
+  }
+
+  /** A field of sizes; a number stands for both edges of a square. */
+  size(name: string): Readonly<Record<string, number>> {
+    const value = this.#raw[name];
+    if (typeof value === "number") return { height: value, width: value };
+    if (typeof value === "object" && value !== null) return value as Record<string, number>;
+    throw this.refuse(name, value, "an object of sizes");
+  }
+
+  edge(name: string, edge: string): number {
+    const value = this.size(name)[edge];
+    if (Number.isSafeInteger(value) && value! > 0) return value!;
+    throw this.refuse(`${name}.${edge}`, value, "a whole number above 0");
+  }
+
+  resize(picture: Picture, width: number, height: number): Picture {
+    const value = this.#raw.resample as number;
+    const filter = FILTERS[value];
+    if (filter === undefined) throw this.refuse("resample", value, Object.keys(FILTERS).join(", "));
+    const isLanczos = filter === "lanczos" && this.#arithmetic === "torchvision";
+    return resample(picture, width, height, isLanczos ? "bicubic" : filter, this.#arithmetic);
+  }
+
+  get rescaleFactor(): number {
+    const value = this.#raw.rescale_factor ?? 1 / 255;
+    if (typeof value !== "number") throw this.refuse("rescale_factor", value, "a number");
+    return value;
+  }
+
+  triple(name: string): readonly number[] {
+    const value = this.#raw[name];
+    if (Array.isArray(value) && value.length === 3 && value.every((v) => typeof v === "number")) return value;
+    throw this.refuse(name, value, "three numbers");
+  }
+
+  refuse(param: string, value: unknown, known: string): FormatError {
+    return new FormatError("unsupported_model_option", {
+      file: this.#file,
+      param,
+      value: JSON.stringify(value) ?? "missing",
+      known,
+    });
+  }
+}
+
+/** By Pillow's numbers. Where torchvision does the work, processors take bicubic in the place of Lanczos. */
+const FILTERS: Readonly<Record<number, Filter>> = { 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming" };
+
+const CLIP = {
+  image_mean: [0.48145466, 0.4578275, 0.40821073],
+  image_std: [0.26862954, 0.26130258, 0.27577711],
+};
+const HALF = { image_mean: [0.5, 0.5, 0.5], image_std: [0.5, 0.5, 0.5] };
+const COMMON = { do_resize: true, do_rescale: true, do_normalize: true, resample: 3 };
+
+interface Kind {
+  readonly defaults: Readonly<Record<string, unknown>>;
+  /** The pictures that become frames, in order. */
+  cut(s: Settings, picture: Picture): { pictures: Picture[]; tileRows?: number; tileColumns?: number };
+}
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  CLIPImageProcessor: {
+    defaults: { ...CLIP, size: { shortest_edge: 224 }, do_center_crop: true, crop_size: { height: 224, width: 224 } },
+    cut: cutToCenter,
+  },
+  LlavaImageProcessor: {
+    defaults: { ...CLIP, size: { shortest_edge: 224 }, do_center_crop: true, crop_size: { height: 224, width: 224 } },
+    cut: (s, picture) => cutToCenter(s, s.bool("do_pad") ? square(picture, s) : picture),
+  },
+  SiglipImageProcessor: { defaults: { ...HALF, size: { height: 224, width: 224 } }, cut: cutToCenter },
+  PixtralImageProcessor: {
+    defaults: { ...CLIP, size: { longest_edge: 1024 }, patch_size: { height: 16, width: 16 } },
+    cut: cutPixtral,
+  },
+  Qwen2VLImageProcessor: {
+    defaults: {
+      ...CLIP,
+      size: { shortest_edge: 56 * 56, longest_edge: 28 * 28 * 1280 },
+      patch_size: 14,
+      merge_size: 2,
+    },
+    cut: cutQwen,
+  },
+  Gemma3ImageProcessor: {
+    defaults: { ...HALF, size: { height: 224, width: 224 }, resample: 2 },
+    cut: (s, picture) => {
+      if (s.bool("do_pan_and_scan")) throw s.refuse("do_pan_and_scan", true, "false");
+      return cutToCenter(s, picture);
+    },
+  },
+  Gemma4ImageProcessor: {
+    defaults: { do_normalize: false, patch_size: 16, max_soft_tokens: 280, pooling_kernel_size: 3 },
+    cut: cutGemma4,
+  },
+  SmolVLMImageProcessor: {
+    defaults: {
+      ...HALF,
+      resample: 1,
+      size: { longest_edge: 4 * 364 },
+      max_image_size: { longest_edge: 364 },
+      do_image_splitting: true,
+    },
+    cut: cutSmol,
+  },
+  GotOcr2ImageProcessor: {
+    defaults: { ...CLIP, size: { height: 384, width: 384 }, min_patches: 1, max_patches: 12 },
+    cut: cutTiles,
+  },
+};
+
+/** Other names of the same. */
+const ALIASES: Readonly<Record<string, string>> = {
+  CLIPFeatureExtractor: "CLIPImageProcessor",
+  Idefics3ImageProcessor: "SmolVLMImageProcessor",
+  Qwen3VLImageProcessor: "Qwen2VLImageProcessor",
+};
+
+/** The processor that a preprocessor_config.json describes; `file` is named in errors. */
+export function openProcessor(raw: Readonly<Record<string, unknown>>, file: string): Processor {
+  const type = String(raw.image_processor_type ?? raw.feature_extractor_type ?? "");
+  const named = type.replace(/(Fast|Pil)$/, "");
+  const kind = KINDS[ALIASES[named] ?? named];
+  const given = Object.fromEntries(Object.entries(raw).filter(([, value]) => value !== null));
+  const s = new Settings(
+    { ...COMMON, ...kind?.defaults, ...given },
+    file,
+    type.endsWith("Pil") ? "pillow" : "torchvision",
+  );
+  if (kind === undefined) throw s.refuse("image_processor_type", named, Object.keys(KINDS).join(", "));
+  const normalise = normaliser(s);
+  return {
+    prepare(picture) {
+      const { pictures, tileRows = 0, tileColumns = 0 } = kind.cut(s, picture);
+      return { frames: pictures.map(normalise), tileRows, tileColumns };
+    },
+  };
+}
+
+/** f32 arithmetic, in torchvision's order. */
+function normaliser(s: Settings): (picture: Picture) => Frame {
+  const f = Math.fround;
+  const scale = s.bool("do_rescale") ? s.rescaleFactor : 1;
+  const isNormalised = s.bool("do_normalize");
+  const shift = isNormalised ? s.triple("image_mean").map((mean) => f(f(mean) * f(1 / scale))) : [0, 0, 0];
+  const spread = isNormalised ? s.triple("image_std").map((std) => f(f(std) * f(1 / scale))) : [1, 1, 1];
+  // Of each channel and each of the 256 values that a sample may have.
+  const values = shift.map((m, c) =>
+    Float32Array.from({ length: 256 }, (_, x) => (isNormalised ? f(f(x - m) / spread[c]!) : f(x * f(scale)))),
+  );
+  return ({ width, height, data }) => {
+    const size = width * height;
+    const pixels = new Float32Array(3 * size);
+    for (let c = 0; c < 3; c++) for (let i = 0; i < size; i++) pixels[c * size + i] = values[c]![data[3 * i + c]!]!;
+    return { width, height, pixels };
+  };
+}
+
+/** Fixed sizes: both edges, or the shorter one and then the middle of the other. */
+function cutToCenter(s: Settings, picture: Picture): { pictures: Picture[] } {
+  let result = picture;
+  if (s.bool("do_resize")) {
+    const size = s.size("size");
+    if (size.shortest_edge !== undefined) {
+      const edge = s.edge("size", "shortest_edge");
+      const { width, height } = picture;
+      const long = Math.trunc((edge * Math.max(width, height)) / Math.min(width, height));
+      result = width <= height ? s.resize(picture, edge, long) : s.resize(picture, long, edge);
+    } else result = s.resize(picture, s.edge("size", "width"), s.edge("size", "height"));
+  }
+  if (!s.bool("do_center_crop")) return { pictures: [result] };
+  const width = s.edge("crop_size", "width");
+  const height = s.edge("crop_size", "height");
+  // What is too small is padded first, with the odd pixel on the far side; what is too large is cut, with the odd pixel there too.
+  const offset = (from: number, to: number): number =>
+    to > from ? -Math.floor((to - from) / 2) : Math.trunc((from - to) / 2);
+  return { pictures: [crop(result, offset(result.width, width), offset(result.height, height), width, height)] };
+}
+
+/** The picture in the middle of a square, on the mean colour. */
+function square(picture: Picture, s: Settings): Picture {
+  const { width, height } = picture;
+  if (width === height) return picture;
+  const edge = Math.max(width, height);
+  const left = Math.floor((edge - width) / 2);
+  const top = Math.floor((edge - height) / 2);
+  const { data } = crop(picture, -left, -top, edge, edge);
+  const colour = s.triple("image_mean").map((mean) => Math.trunc(mean * 255));
+  for (let y = 0; y < edge; y++) {
+    for (let x = 0; x < edge; x++) {
+      const isInside = x >= left && x < left + width && y >= top && y < top + height;
+      if (!isInside) data.set(colour, (y * edge + x) * 3);
+    }
+  }
+  return { width: edge, height: edge, data };
+}
+
+/** Within the longest edge, in whole patches. */
+function cutPixtral(s: Settings, picture: Picture): { pictures: Picture[] } {
+  const size = s.size("size");
+  const bound = (edge: string): number => s.edge("size", size.longest_edge === undefined ? edge : "longest_edge");
+  const ratio = Math.max(picture.height / bound("height"), picture.width / bound("width"));
+  const fitted = (edge: number, patch: number): number =>
+    (Math.floor(((ratio > 1 ? Math.floor(edge / ratio) : edge) - 1) / patch) + 1) * patch;
+  const width = fitted(picture.width, s.edge("patch_size", "width"));
+  const height = fitted(picture.height, s.edge("patch_size", "height"));
+  return { pictures: [s.bool("do_resize") ? s.resize(picture, width, height) : picture] };
+}
+
+/** Python's round(): half to even. */
+function round(x: number): number {
+  const floor = Math.floor(x);
+  if (x - floor !== 0.5) return Math.round(x);
+  return floor % 2 === 0 ? floor : floor + 1;
+}
+
+/** In whole merged patches, with a number of pixels between two bounds. */
+function cutQwen(s: Settings, picture: Picture): { pictures: Picture[] } {
+  const factor = s.int("patch_size") * s.int("merge_size");
+  const least = s.has("min_pixels") ? s.int("min_pixels") : s.edge("size", "shortest_edge");
+  const most = s.has("max_pixels") ? s.int("max_pixels") : s.edge("size", "longest_edge");
+  const { width, height } = picture;
+  const aspect = Math.max(width, height) / Math.min(width, height);
+  if (aspect > 200) throw errorFor("image_unsupported", { reason: `one edge is ${aspect.toFixed(0)} times the other` });
+  let [h, w] = [round(height / factor) * factor, round(width / factor) * factor];
+  if (h * w > most) {
+    const beta = Math.sqrt((height * width) / most);
+    h = Math.max(factor, Math.floor(height / beta / factor) * factor);
+    w = Math.max(factor, Math.floor(width / beta / factor) * factor);
+  } else if (h * w < least) {
+    const beta = Math.sqrt(least / (height * width));
+    h = Math.ceil((height * beta) / factor) * factor;
+    w = Math.ceil((width * beta) / factor) * factor;
+  }
+  return { pictures: [s.resize(picture, w, h)] };
+}
+
+/** As large as a number of tokens allows, in whole pooled patches. */
+function cutGemma4(s: Settings, { width, height, data }: Picture): { pictures: Picture[] } {
+  const side = s.int("pooling_kernel_size") * s.int("patch_size");
+  const maxTokens = s.int("max_soft_tokens");
+  const factor = Math.sqrt((maxTokens * side * side) / (height * width));
+  let h = Math.floor((factor * height) / side) * side;
+  let w = Math.floor((factor * width) / side) * side;
+  const longest = maxTokens * side;
+  if (h === 0 && w === 0) throw errorFor("image_unsupported", { reason: "it is too narrow" });
+  if (h === 0) [h, w] = [side, Math.min(Math.floor(width / height) * side, longest)];
+  else if (w === 0) [h, w] = [Math.min(Math.floor(height / width) * side, longest), side];
+  if (h * w > maxTokens * side * side) throw errorFor("image_unsupported", { reason: "it is too narrow" });
+  return { pictures: [s.resize({ width, height, data }, w, h)] };
+}
+
+/** The longest edge as stated, then either tiles of the tower's size and the whole picture, or that alone. */
+function cutSmol(s: Settings, picture: Picture): { pictures: Picture[]; tileRows?: number; tileColumns?: number } {
+  const tile = s.edge("max_image_size", "longest_edge");
+  let result = picture;
+  if (s.bool("do_resize")) {
+    const [width, height] = smolSize(picture, s.edge("size", "longest_edge"));
+    result = s.resize(result, width, height);
+  }
+  if (!s.bool("do_image_splitting")) return { pictures: [s.resize(result, tile, tile)] };
+  const whole = (edge: number): number => Math.ceil(edge / tile) * tile;
+  const aspect = result.width / result.height;
+  let { width, height } = result;
+  if (width >= height) {
+    width = whole(width);
+    height = whole(Math.trunc(width / aspect));
+  } else {
+    height = whole(height);
+    width = whole(Math.trunc(height * aspect));
+  }
+  result = s.resize(result, width, height);
+  if (width <= tile && height <= tile) return { pictures: [result] };
+  const [tileRows, tileColumns] = [height / tile, width / tile];
+  return { pictures: [...tiles(result, tile, tile), s.resize(result, tile, tile)], tileRows, tileColumns };
+}
+
+const SMOL_LONGEST = 4096;
+
+/** Width and height with the longer edge as stated, the other even. */
+function smolSize({ width, height }: Picture, longest: number): [number, number] {
+  const aspect = width / height;
+  const even = (edge: number): number => Math.max(edge + (edge % 2), 1);
+  const [w, h] =
+    width >= height ? [longest, even(Math.trunc(longest / aspect))] : [even(Math.trunc(longest * aspect)), longest];
+  const ratio = w / h;
+  if (w >= h && w > SMOL_LONGEST) return [SMOL_LONGEST, Math.max(Math.trunc(SMOL_LONGEST / ratio), 1)];
+  if (h > w && h > SMOL_LONGEST) return [Math.max(Math.trunc(SMOL_LONGEST * ratio), 1), SMOL_LONGEST];
+  return [w, h];
+}
+
+function tiles(picture: Picture, width: number, height: number): Picture[] {
+  const parts: Picture[] = [];
+  for (let top = 0; top < picture.height; top += height)
+    for (let left = 0; left < picture.width; left += width) parts.push(crop(picture, left, top, width, height));
+  return parts;
+}
+
+/** The tower's size; or tiles of it in the grid whose shape is nearest to the picture's, and the whole picture. */
+function cutTiles(s: Settings, picture: Picture): { pictures: Picture[]; tileRows?: number; tileColumns?: number } {
+  const width = s.edge("size", "width");
+  const height = s.edge("size", "height");
+  const all = s.resize(picture, width, height);
+  if (!s.bool("crop_to_patches")) return { pictures: [all] };
+  const [tileColumns, tileRows] = nearestGrid(picture, width, height, s.int("min_patches"), s.int("max_patches"));
+  if (tileColumns * tileRows === 1) return { pictures: [all] };
+  const large = s.resize(picture, width * tileColumns, height * tileRows);
+  return { pictures: [...tiles(large, width, height), all], tileRows, tileColumns };
+}
+
+/** Columns and rows. Among grids that are equally near the larger one, unless it has twice the picture's pixels. */
+function nearestGrid(picture: Picture, width: number, height: number, least: number, most: number): [number, number] {
+  const grids: [number, number][] = [];
+  for (let columns = 1; columns <= most; columns++)
+    for (let rows = 1; rows <= most; rows++)
+      if (columns * rows <= most && columns * rows >= least) grids.push([columns, rows]);
+  grids.sort((a, b) => a[0] * a[1] - b[0] * b[1]);
+  const aspect = picture.width / picture.height;
+  let best: [number, number] = [1, 1];
+  let smallest = Number.POSITIVE_INFINITY;
+  for (const [columns, rows] of grids) {
+    const difference = Math.abs(aspect - columns / rows);
+    const isWorthIt = picture.width * picture.height > 0.5 * width * height * columns * rows;
+    if (difference > smallest || (difference === smallest && !isWorthIt)) continue;
+    smallest = difference;
+    best = [columns, rows];
+  }
+  return best;
+}
