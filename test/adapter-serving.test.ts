@@ -66,7 +66,7 @@ async function answersOf({ core, adapters }: LoadedEngine, which: readonly numbe
       answers.set(key, answer);
     }
   }
-  assert.ok(adapters.stats().every(({ users }) => users === 0));
+  assert.ok(adapters.stats().adapters.every(({ users }) => users === 0));
   return answers;
 }
 

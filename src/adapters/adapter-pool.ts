@@ -103,10 +103,11 @@ export class AdapterPool {
     this.#onChange?.();
   }
 
-  stats(): AdapterStats[] {
-    return [...this.#entries.values()].map(({ ref, attached, isPinned, users, byteLength }) => {
+  stats(): { adapters: AdapterStats[]; adapterLimitBytes: number } {
+    const adapters = [...this.#entries.values()].map(({ ref, attached, isPinned, users, byteLength }) => {
       return { name: ref.name, isLoaded: attached !== null, isPinned, users, byteLength };
     });
+    return { adapters, adapterLimitBytes: this.#options.maxBytes };
   }
 
   /** Nothing is loaded any more; the device frees what is there. */

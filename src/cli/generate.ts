@@ -6,7 +6,7 @@ import type { OptionTable } from "../config/options.js";
 import { errorFor } from "../core/errors.js";
 import type { Generation } from "../engine/types.js";
 import { hasHelped, parseFlags, type Usage } from "./args.js";
-import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
+import { adapterOf, engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
 import { startWithProgress } from "./start-engine.js";
 import { dim } from "./terminal.js";
 
@@ -40,7 +40,11 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
   const prompt = promptOf(positionals);
   if (prompt === "") throw errorFor("wrong_usage", { reason: "The prompt is empty.", usage: USAGE.line });
   await using engine = await startWithProgress(engineOptionsOf(values));
-  const options = { ...samplingOf(values), ...(values.n === undefined ? {} : { n: values.n as number }) };
+  const options = {
+    ...samplingOf(values),
+    ...adapterOf(engine),
+    ...(values.n === undefined ? {} : { n: values.n as number }),
+  };
   const system = typeof values.system === "string" ? [{ role: "system", content: values.system }] : [];
   const isChat = engine.model.hasChatTemplate && values.raw !== true;
   const generation = isChat

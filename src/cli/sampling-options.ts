@@ -4,7 +4,7 @@ import { ENGINE_OPTIONS } from "../config/engine-config.js";
 import { fromEnvironment, type OptionRow, type OptionTable, type OptionValue } from "../config/options.js";
 import { SAMPLING, type SamplingParam } from "../core/sampling.js";
 import type { EngineOptions } from "../engine/client/engine.js";
-import type { GenerateOptions } from "../engine/types.js";
+import type { Engine, GenerateOptions } from "../engine/types.js";
 
 const FLAG_TYPE = { number: "number", integer: "integer", boolean: "boolean", strings: "list" } as const;
 
@@ -39,6 +39,11 @@ export function engineOptionsOf(values: Values): EngineOptions {
 
 export function samplingOf(values: Values): GenerateOptions {
   return pick(values, SAMPLING_OPTIONS) as GenerateOptions;
+}
+
+/** The first adapter that was given answers. */
+export function adapterOf({ adapters: [first] }: Pick<Engine, "adapters">): GenerateOptions {
+  return first === undefined ? {} : { adapter: first.name };
 }
 
 function pick(values: Values, table: OptionTable): Record<string, OptionValue> {

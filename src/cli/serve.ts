@@ -5,6 +5,7 @@ import { BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
 import { type OptionTable, resolveOptions } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
 import { hasHelped, parseFlags, type Usage } from "./args.js";
+import { fromVllmFlags } from "./lora-flags.js";
 import { CONFIG_OPTION, layered, MODEL_OPTION, pick } from "./service.js";
 
 const FILE_OPTIONS = {
@@ -36,7 +37,7 @@ const USAGE: Usage = {
 };
 
 export async function serveCommand(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(SERVE_OPTIONS, args);
+  const parsed = parseFlags(SERVE_OPTIONS, fromVllmFlags(args));
   if (hasHelped(SERVE_OPTIONS, USAGE, parsed)) return 0;
   const named = [...((parsed.values.model as readonly string[] | undefined) ?? []), ...parsed.positionals];
   const values = named.length === 0 ? parsed.values : { ...parsed.values, model: named };

@@ -57,7 +57,8 @@ export async function serve({ models, engine: options, server, cluster, role }: 
 function guestOf(model: string, options: Record<string, unknown>): GuestModel {
   return {
     name: guestName(model),
-    load: (onBytes) => createEngine({ ...options, model, onProgress: (_, totalBytes) => onBytes(totalBytes) }),
+    load: (onBytes) =>
+      createEngine({ ...options, adapter: [], model, onProgress: (_, totalBytes) => onBytes(totalBytes) }),
   };
 }
 

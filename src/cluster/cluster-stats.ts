@@ -41,6 +41,7 @@ export function clusterStats(model: string, replicas: readonly ReplicaEntry[]): 
     preemptions: 0,
     requestsFinished: sum(({ load }) => load.requestsFinished),
     adapters: [],
+    adapterLimitBytes: 0,
     speculation: { drafts: 0, draftTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] },
   };
 }

@@ -38,6 +38,11 @@ export interface ServerConfig {
   readonly adminKey: readonly string[];
   /** Serve /metrics and /openapi.json without a key. Default: true. */
   readonly openMetrics: boolean;
+  /**
+   * Folder from which POST /v1/load_lora_adapter may load adapters; with API keys that takes one of adminKey. Default: none:
+   * adapters are not loaded by request.
+   */
+  readonly adapterDir: string | null;
   /** Names of the metrics; vllm is for gateways and dashboards made for vLLM. Default: pagoda. */
   readonly metricsNames: "pagoda" | "vllm";
   /** Further host names that a server on a loopback address answers to; * is all. Default: names of this machine. */
@@ -110,6 +115,12 @@ export const SERVER_OPTIONS = {
     type: "list",
     default: [],
     help: "keys that also see every tenant's requests under /api and may unload models; other keys see their own",
+  },
+  adapterDir: {
+    type: "string",
+    default: null,
+    defaultText: "none: adapters are not loaded by request",
+    help: "folder from which POST /v1/load_lora_adapter may load adapters; with API keys that takes one of adminKey",
   },
   openMetrics: { type: "boolean", default: true, help: "serve /metrics and /openapi.json without a key" },
   metricsNames: {

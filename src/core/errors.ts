@@ -234,6 +234,11 @@ export const ERRORS = {
     status: 403,
     message: "Unloading {value} would touch the requests of other keys: it takes a key of adminKey.",
   },
+  adapter_not_allowed: {
+    kind: "http",
+    status: 403,
+    message: "The adapter {value} is not below the folder that adapters may be loaded from (adapterDir).",
+  },
   not_found: { kind: "http", status: 404, message: "There is no {value} here. /openapi.json lists what is." },
   item_not_found: {
     kind: "http",

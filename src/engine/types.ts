@@ -225,6 +225,8 @@ export interface EngineStats {
   readonly requestsFinished: number;
   /** Adapters in memory, and those on their way. */
   readonly adapters: readonly AdapterStats[];
+  /** Memory that they may take together. */
+  readonly adapterLimitBytes: number;
   readonly speculation: SpeculationStats;
 }
 

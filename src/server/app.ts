@@ -10,6 +10,7 @@ import type { AppEnv, ServerContext } from "./context.js";
 import { openApiDocument } from "./openapi.js";
 import { isAllowed, originGuard } from "./origin-guard.js";
 import type { Route } from "./route.js";
+import { loadAdapter, loraAdapters, unloadAdapter } from "./routes/adapters.js";
 import { countTokens, messages } from "./routes/anthropic.js";
 import { chatCompletions } from "./routes/chat-completions.js";
 import { completions } from "./routes/completions.js";
@@ -47,6 +48,9 @@ const ROUTES: readonly Route[] = [
   ollamaVersion,
   listModels,
   getModel,
+  loadAdapter,
+  unloadAdapter,
+  loraAdapters,
   tokenize,
   detokenize,
   health,

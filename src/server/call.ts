@@ -73,7 +73,8 @@ export class Call {
   start(prompt: readonly number[], options: GenerateOptions, index = 0): Generation {
     const id = index === 0 ? this.id : `${this.id}-${index}`;
     const { client, signal } = this;
-    return this.#context.engine.generate(prompt, { ...options, id, client, signal });
+    const { engine, adapter } = this.#context;
+    return engine.generate(prompt, { ...(adapter === null ? {} : { adapter }), ...options, id, client, signal });
   }
 
   /** The generation's chunks, measured. */
@@ -109,6 +110,7 @@ export class Call {
   #measure({ trace, samples }: GenerateResult): void {
     const { metrics } = this.#context;
     metrics.observeTrace(trace);
+    if (this.#context.adapter !== null) metrics.countAdapter(this.#context.adapter, trace);
     for (const { finishReason } of samples) metrics.countFinished(finishReason);
     Object.assign(this.#facts, {
       promptTokens: trace.promptTokens,

@@ -10,6 +10,7 @@ import type { ConstraintSpec } from "../grammar/constraint.js";
 import { ApiError } from "./api-error.js";
 import { noteIgnored } from "./body.js";
 import type { AppEnv, ServerContext } from "./context.js";
+import { loraOf } from "./lora.js";
 import { checkModel, saltOf, toChatMessages, tokenizeChat } from "./prompt.js";
 import type { ChatBody, ChatTool } from "./schemas/chat.js";
 import { samplingOptions } from "./schemas/sampling.js";
@@ -70,6 +71,7 @@ export async function planChat(
       ...(body.logprobs === true ? { logprobs: body.top_logprobs ?? 0 } : {}),
       ...(constraint === undefined ? {} : { constraint }),
       ...plan.options,
+      ...loraOf(context, body.lora),
       salt: saltOf(c, body.cache_salt),
     },
     answer: plan.answer,

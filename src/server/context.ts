@@ -33,6 +33,8 @@ export interface ServerContext {
   /** How the model writes tool calls; null: it is not asked to, and what it writes is text. */
   readonly toolFormat: ToolFormat | null;
   readonly reasoningTags: ReasoningTags | null;
+  /** The adapter that the request's model names; null: the model itself. */
+  readonly adapter: string | null;
   /** Names clients may ask for; the first is the one that answers carry. */
   readonly modelNames: readonly string[];
   readonly startedMs: number;

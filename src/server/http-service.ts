@@ -59,6 +59,7 @@ export class HttpService {
       return {
         ...shared,
         engine,
+        adapter: null,
         modelNames,
         metrics,
         calls: new Set(),

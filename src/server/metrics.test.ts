@@ -11,6 +11,12 @@ const STATS = {
   hostTier: { pages: 4, bytes: 4096, maxBytes: 9999, spilled: 6, restored: 5 },
   deviceUsage: { memoryBytes: 1000, memoryUsedBytes: 600, busyMs: 2500, launches: 70, graphReplays: 9 },
   hostTimes: { schedule: 100, plan: 200, stage: 300, launch: 400, wait: 9000, commit: 500, deliver: 250, loop: 250 },
+  adapters: [
+    { name: "sql", isLoaded: true, isPinned: false, users: 2, byteLength: 300 },
+    { name: "poet", isLoaded: false, isPinned: false, users: 1, byteLength: 400 },
+    { name: "idle", isLoaded: true, isPinned: true, users: 0, byteLength: 100 },
+  ],
+  adapterLimitBytes: 1000,
 } as unknown as EngineStats;
 
 /** An engine that says what it is told to, for what no engine here has: a GPU, and threads that have died. */
@@ -66,6 +72,27 @@ test("gauges and totals are the engine's at the time of the scrape", async () =>
     ...{ host_cache_spilled_pages_total: 6, host_cache_restored_pages_total: 5, gpu_busy_seconds_total: 2.5 },
     ...{ gpu_launches_total: 70, gpu_graph_replays_total: 9, host_busy_seconds_total: 2, log_lines_lost_total: 3 },
   });
+});
+
+test("adapters are named as the inference gateway of Kubernetes reads them, with the time of the scrape", async () => {
+  const engine = new Telling();
+  engine.metrics.countAdapter("sql", { completionTokens: 7 } as RequestTrace);
+  const found = await engine.scrape();
+  assertHas(found, {
+    'adapter_bytes{adapter="sql"}': 300,
+    'adapter_bytes{adapter="poet"}': 400,
+    'adapter_requests_finished_total{adapter="sql"}': 1,
+    'adapter_generation_tokens_total{adapter="sql"}': 7,
+  });
+  const info = 'lora_requests_info{running_lora_adapters="sql",waiting_lora_adapters="poet",max_lora="2"}';
+  assert.ok(Math.abs(found[info]! - Date.now() / 1000) < 60, JSON.stringify(found));
+  engine.now = { ...STATS, adapters: [] };
+  const without = await engine.scrape();
+  assert.deepEqual(
+    Object.keys(without).filter((name) => /lora|adapter_bytes/.test(name)),
+    [],
+    "those that left are not named any more",
+  );
 });
 
 test("what a device does not have is 0", async () => {

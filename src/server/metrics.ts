@@ -65,6 +65,10 @@ export class ServerMetrics {
 
   readonly #requests: Counter<"finished_reason">;
   readonly #http: Counter<"route" | "method" | "status">;
+  readonly #adapterRequests: Counter<"adapter">;
+  readonly #adapterTokens: Counter<"adapter">;
+  readonly #adapterBytes: Gauge<"adapter">;
+  readonly #loraInfo: Gauge<"running_lora_adapters" | "waiting_lora_adapters" | "max_lora">;
   readonly #ttft: QuickHistogram;
   readonly #interToken: QuickHistogram;
   readonly #latency: QuickHistogram;
@@ -136,6 +140,22 @@ export class ServerMetrics {
       labelNames: ["route", "method", "status"],
       registers,
     });
+    const adapterCounter = (name: string, help: string) =>
+      new Counter({ name, help, labelNames: ["adapter"] as const, registers });
+    this.#adapterRequests = adapterCounter("pagoda_adapter_requests_finished_total", "Requests that ended, by adapter");
+    this.#adapterTokens = adapterCounter("pagoda_adapter_generation_tokens_total", "Tokens generated, by adapter");
+    this.#adapterBytes = new Gauge({
+      name: "pagoda_adapter_bytes",
+      help: "Memory of the adapters that are loaded",
+      labelNames: ["adapter"],
+      registers,
+    });
+    this.#loraInfo = new Gauge({
+      name: "pagoda_lora_requests_info",
+      help: "When it was scraped; the labels name the adapters of running and of waiting requests, and how many may be loaded",
+      labelNames: ["running_lora_adapters", "waiting_lora_adapters", "max_lora"],
+      registers,
+    });
     const histogram = (name: string, help: string, bounds: readonly number[]) =>
       new QuickHistogram(name, help, bounds, registry);
     this.#ttft = histogram("pagoda_time_to_first_token_seconds", "From arrival to the first token", SECONDS);
@@ -154,6 +174,11 @@ export class ServerMetrics {
 
   countFinished(reason: string): void {
     this.#requests.inc({ finished_reason: reason });
+  }
+
+  countAdapter(adapter: string, { completionTokens }: RequestTrace): void {
+    this.#adapterRequests.inc({ adapter });
+    this.#adapterTokens.inc({ adapter }, completionTokens);
   }
 
   observeTokens(count: number, sinceLastMs: number): void {
@@ -211,10 +236,25 @@ export class ServerMetrics {
       this.#pages.set({ state: "used", group }, pagesUsed);
     }
     this.#cacheConfig.set({ block_size: stats.pageSize, num_gpu_blocks: stats.pagesTotal }, 1);
+    this.#readAdapters(stats);
     for (const total of this.#totals) {
       const now = total.read(stats);
       total.counter.inc(now >= total.last ? now - total.last : now);
       total.last = now;
     }
+  }
+
+  #readAdapters({ adapters, adapterLimitBytes }: EngineStats): void {
+    this.#adapterBytes.reset();
+    this.#loraInfo.reset();
+    if (adapters.length === 0) return;
+    for (const { name, byteLength } of adapters) this.#adapterBytes.inc({ adapter: name }, byteLength);
+    const used = adapters.filter(({ users }) => users > 0);
+    const namesOf = (isLoaded: boolean): string =>
+      used.flatMap((adapter) => (adapter.isLoaded === isLoaded ? [adapter.name] : [])).join(",");
+    const largest = Math.max(...adapters.map(({ byteLength }) => byteLength), 1);
+    const max_lora = Math.max(1, Math.floor(adapterLimitBytes / largest));
+    const labels = { running_lora_adapters: namesOf(true), waiting_lora_adapters: namesOf(false), max_lora };
+    this.#loraInfo.set(labels, Date.now() / 1000);
   }
 }

@@ -20,12 +20,17 @@ class Told {
           if (bytes < 0) throw new Error("no such file");
           onBytes(bytes);
           const close = async () => void this.events.push(`close ${name}`);
-          return { model: { maxContext: bytes }, close } as unknown as Engine;
+          return { model: { maxContext: bytes }, adapters: [], close } as unknown as Engine;
         },
       }),
     );
     const log = { error: (...given: unknown[]) => void this.logged.push(given) };
-    const first = { modelNames: ["first", "alias"], engine: { model: { maxContext: 50 } }, log, calls: new Set() };
+    const first = {
+      modelNames: ["first", "alias"],
+      engine: { model: { maxContext: 50 }, adapters: [] },
+      log,
+      calls: new Set(),
+    };
     const furnish = (engine: Engine, name: string) =>
       ({ engine, modelNames: [name], calls: new Set() }) as unknown as ServerContext;
     this.house = new ModelHouse(first as unknown as ServerContext, guests, { maxBytes, furnish });

@@ -1,7 +1,7 @@
 // The models of a server. The first is there from the start; the others are guests: loaded when a request first names them, and
 // unloaded, the least recently used first, when another needs their memory. A guest that somebody asks something of is never unloaded.
 
-import type { Engine } from "../engine/types.js";
+import type { AdapterInfo, Engine } from "../engine/types.js";
 import { ApiError } from "./api-error.js";
 import type { ServerContext } from "./context.js";
 
@@ -51,7 +51,16 @@ export class ModelHouse {
   }
 
   get names(): string[] {
-    return [...this.#first.modelNames, ...this.#rooms.map(({ guest }) => guest.name)];
+    return [...this.#first.modelNames, ...this.#rooms.map(({ guest }) => guest.name), ...this.adapters.keys()];
+  }
+
+  /** The adapters of loaded models by name, each with its model's. */
+  get adapters(): Map<string, { readonly parent: string; readonly adapter: AdapterInfo }> {
+    return new Map(
+      this.loaded.flatMap(({ engine, modelNames }) =>
+        engine.adapters.map((adapter) => [adapter.name, { parent: modelNames[0]!, adapter }] as const),
+      ),
+    );
   }
 
   /** The contexts of all models that are loaded, the first model's first. */
@@ -76,7 +85,7 @@ export class ModelHouse {
   async contextFor(model: string | undefined, asker: object): Promise<ServerContext> {
     const name = model?.replace(/:latest$/, "");
     const room = this.#rooms.find(({ guest }) => guest.name === model || guest.name === name);
-    if (room === undefined) return this.#first;
+    if (room === undefined) return this.#adapted(model) ?? this.#first;
     room.askers.add(asker);
     room.lastUsedMs = performance.now();
     if (room.context !== null) return room.context;
@@ -84,6 +93,13 @@ export class ModelHouse {
       room.loading = null;
     });
     return room.loading;
+  }
+
+  /** The context of the model that has an adapter of this name. */
+  #adapted(model: string | undefined): ServerContext | null {
+    if (model === undefined || this.#first.modelNames.includes(model)) return null;
+    const context = this.loaded.find(({ engine }) => engine.adapters.some(({ name }) => name === model));
+    return context === undefined ? null : { ...context, adapter: model, modelNames: [model] };
   }
 
   /** The asker's answer is there, or one of the calls. */

@@ -15,9 +15,10 @@ export async function runTexts(
   const call = new Call(c, `${idPrefix}-`);
   await call.enter(0);
   try {
-    const { maxPromptTokens } = c.get("server").config;
-    const limit = maxPromptTokens === null ? {} : { maxTokens: maxPromptTokens };
-    return await run({ salt: saltOf(c, null), client: call.client, signal: call.signal, ...limit }, call);
+    const { config, adapter } = c.get("server");
+    const limit = config.maxPromptTokens === null ? {} : { maxTokens: config.maxPromptTokens };
+    const own = { client: call.client, signal: call.signal, ...(adapter === null ? {} : { adapter }) };
+    return await run({ salt: saltOf(c, null), ...own, ...limit }, call);
   } finally {
     call.end();
   }

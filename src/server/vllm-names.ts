@@ -17,6 +17,7 @@ export const VLLM_NAMES: Readonly<Record<string, string>> = {
   pagoda_request_seconds: "vllm:e2e_request_latency_seconds",
   pagoda_request_queue_seconds: "vllm:request_queue_time_seconds",
   pagoda_request_prompt_tokens: "vllm:request_prompt_tokens",
+  pagoda_lora_requests_info: "vllm:lora_requests_info",
   pagoda_request_generation_tokens: "vllm:request_generation_tokens",
 };
 

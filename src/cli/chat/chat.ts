@@ -7,7 +7,7 @@ import { ConfigError, RequestError } from "../../core/errors.js";
 import type { GenerateOptions } from "../../engine/types.js";
 import { hasHelped, parseFlags, type Usage } from "../args.js";
 import { ownKey } from "../openai-client.js";
-import { engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "../sampling-options.js";
+import { adapterOf, engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "../sampling-options.js";
 import { startWithProgress } from "../start-engine.js";
 import { bold } from "../terminal.js";
 import { Conversation } from "./conversation.js";
@@ -71,7 +71,7 @@ export async function chatCommand(args: readonly string[]): Promise<number> {
   }
   await using engine = await startWithProgress(engineOptionsOf(values));
   if (!engine.model.hasChatTemplate) throw new RequestError("no_chat_template", { model: engine.model.name });
-  await converse(localPartner(engine, samplingOf(values)), systemText);
+  await converse(localPartner(engine, { ...samplingOf(values), ...adapterOf(engine) }), systemText);
   return 0;
 }
 

@@ -147,7 +147,7 @@ export class EngineDriver {
 
   #answer({ what, rows }: Extract<ToEngine, { type: "query" }>): unknown {
     const { core, adapters } = this.#engine;
-    if (what === "stats") return { ...core.stats(), adapters: adapters.stats() } satisfies EngineStats;
+    if (what === "stats") return { ...core.stats(), ...adapters.stats() } satisfies EngineStats;
     return what === "cache" ? core.cacheSnapshot() : core.planOf(rows);
   }
 

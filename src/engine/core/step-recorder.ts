@@ -156,6 +156,7 @@ export class StepRecorder {
       preemptions: this.#preemptions,
       requestsFinished: this.#requestsFinished,
       adapters: [],
+      adapterLimitBytes: 0,
       speculation: {
         drafts: this.#numDrafts,
         draftTokens: this.numDrafted,

@@ -9,6 +9,7 @@ import { Call } from "../call.js";
 import type { AppEnv, ServerContext } from "../context.js";
 import { infillPrompt } from "../infill.js";
 import { completionLogprobs, promptLogprobs, textLength } from "../logprobs.js";
+import { loraOf } from "../lora.js";
 import { mergeInOrder } from "../merge.js";
 import { checkModel, checkPromptLength, saltOf, tokenizeText } from "../prompt.js";
 import type { Route } from "../route.js";
@@ -87,6 +88,7 @@ function optionsOf(c: Context<AppEnv>, body: CompletionBody): GenerateOptions {
     ...options,
     ...(body.logprobs == null ? {} : { logprobs: body.logprobs }),
     ...(echoes ? { promptLogprobs: Math.max(body.logprobs!, body.prompt_logprobs ?? 0) } : {}),
+    ...loraOf(c.get("server"), body.lora),
     salt: saltOf(c, body.cache_salt),
   };
 }

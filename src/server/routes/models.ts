@@ -5,12 +5,15 @@ import type { ServerContext } from "../context.js";
 import type { Route } from "../route.js";
 
 function entry({ house, startedMs }: ServerContext, id: string): Record<string, unknown> {
-  const engine = house.loaded.find(({ modelNames }) => modelNames.includes(id))?.engine;
+  const adapted = house.adapters.get(id);
+  const named = adapted?.parent ?? id;
+  const engine = house.loaded.find(({ modelNames }) => modelNames.includes(named))?.engine;
   return {
     id,
     object: "model",
     created: Math.floor(startedMs / 1000),
     owned_by: "pagoda",
+    ...(adapted === undefined ? {} : { root: adapted.adapter.path, parent: adapted.parent }),
     is_loaded: engine !== undefined,
     ...(engine === undefined
       ? {}

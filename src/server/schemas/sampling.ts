@@ -78,6 +78,9 @@ export const samplingFields = {
   cache_salt: maybe(z.string().max(1000)).meta({
     description: "Only requests with the same salt share cached prefixes.",
   }),
+  lora: maybe(z.array(z.strictObject({ id: z.int().min(0), scale: z.number() })).max(1024)).meta({
+    description: "Adapters by their ids of GET /lora-adapters, all but one with scale 0 (llama.cpp).",
+  }),
   response_format: maybe(
     z.discriminatedUnion("type", [
       z.strictObject({ type: z.literal("text") }),
