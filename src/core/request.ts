@@ -118,6 +118,8 @@ export class Request {
   readonly adapterSlot: number;
   readonly sharesAnswers: boolean;
 
+  /** What the engine keeps of it; nobody below looks at it. */
+  owner: object | null = null;
   /** Says whether its next token can be chosen; one that is not ready sits the step out. null: always. */
   readiness: { isReady(): boolean } | null = null;
 

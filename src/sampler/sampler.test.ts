@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest } from "../../test/support/simulation.js";
-import type { Run } from "../core/outcome.js";
 import { uniformAt } from "../core/random.js";
 import { Request } from "../core/request.js";
 import { createSampled } from "../core/sample-row.js";
@@ -9,7 +8,7 @@ import type { SamplingParams } from "../core/sampling.js";
 import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, SamplingRows } from "../core/sampling-rows.js";
 import type { TokenConstraint } from "../grammar/constraint.js";
 import { HeldTokens, History } from "./history.js";
-import { canRunAhead, logprobsAt, Sampler, type SamplingState, takeDrawn } from "./sampler.js";
+import { canRunAhead, logprobsAt, type Run, Sampler, type SamplingState, takeDrawn } from "./sampler.js";
 
 const VOCAB = 40;
 const STATE: SamplingState = { stopIds: Int32Array.of(7, 9), constraint: null, editLogits: null, held: null };
@@ -76,7 +75,7 @@ test("what ends an answer is forbidden until the least number of tokens is out",
 });
 
 test("a hook sees the tokens so far and has the last word; log-probabilities are of the model's own logits", () => {
-  const run: Run = { kind: "run", sampled: createSampled(0), first: 0, count: 0 };
+  const run: Run = { sampled: createSampled(0), first: 0, count: 0 };
   const logits = Float32Array.from({ length: VOCAB }, (_, i) => (i === 8 ? 5 : 0));
   const seen: number[][] = [];
   const editLogits: SamplingState["editLogits"] = (values, { tokens, promptLen }) => {
@@ -106,7 +105,7 @@ test("an entry's report has the alternatives that were asked for and found", () 
   ];
   assert.deepEqual(logprobsAt(sampled, 1, 3), { id: 0, logprob: -2, top });
   assert.deepEqual(logprobsAt(sampled, 1, 1), { id: 0, logprob: -2, top: top.slice(0, 1) });
-  const run: Run = { kind: "run", sampled: createSampled(0), first: 0, count: 0 };
+  const run: Run = { sampled: createSampled(0), first: 0, count: 0 };
   takeDrawn(run, sampled, 1, requestOf({ logprobs: 0 }));
   assert.deepEqual([run.sampled, run.first, run.count], [sampled, 1, 1]);
   takeDrawn(run, sampled, 0, requestOf({}));
@@ -134,7 +133,7 @@ test("a mask has a bit for each token of the vocabulary, in whole words", () => 
 });
 
 test("requests with hooks are chosen for one after the other, each by its own parameters", () => {
-  const run: Run = { kind: "run", sampled: createSampled(0), first: 0, count: 0 };
+  const run: Run = { sampled: createSampled(0), first: 0, count: 0 };
   const sampler = new Sampler(VOCAB);
   for (const token of [11, 12]) {
     const request = requestOf({ temperature: 0, logitBias: [[token, 50]] });

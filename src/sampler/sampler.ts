@@ -2,7 +2,6 @@
 // hook needs the logits on the host; such a row is chosen here by the same rule.
 
 import { errorFor } from "../core/errors.js";
-import type { Run } from "../core/outcome.js";
 import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
 import { createSampled, NO_HISTORY, type Sampled, sampleRow } from "../core/sample-row.js";
@@ -22,6 +21,13 @@ export interface SamplingState {
   readonly editLogits: LogitsHook | null;
   /** Its tokens on the device, for penalties; null: it has none, or a hook, for which the host chooses. */
   readonly held: HeldTokens | null;
+}
+
+/** What a row's draws give: entries [first, first + count) of what was sampled. One token, or several where the draws agreed with drafts. */
+export interface Run {
+  sampled: Sampled;
+  first: number;
+  count: number;
 }
 
 export class Sampler {

@@ -3,24 +3,22 @@
 
 import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import type { AttentionPlanner } from "../../attention/planner.js";
-import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
+import type { CacheManager } from "../../cache/cache-manager.js";
 import type { Request } from "../../core/request.js";
-import type { Device, KvPool } from "../../device/device.js";
+import type { Device } from "../../device/device.js";
 import { type Drafter, MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import type { Caches, Model } from "../../models/model.js";
 import { History } from "../../sampler/history.js";
 import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
-import { isForking } from "../../scheduler/progress.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import type { AddMessage } from "../messages.js";
-import { OutputTable, type StepOutputs } from "../outputs.js";
+import type { StepOutputs } from "../outputs.js";
 import type { CachePicture, EngineStats, StepPlan, StepRow } from "../types.js";
+import { Commit, type VectorLayers } from "./commit.js";
 import { Flight } from "./flight.js";
 import { Launcher } from "./launcher.js";
-import { OutcomeReader, type VectorLayers } from "./outcomes.js";
 import { type EngineSpeculation, SessionFactory } from "./session.js";
-import { Settlement } from "./settlement.js";
 import { planOfRows } from "./step-plan.js";
 import { StepRecorder } from "./step-recorder.js";
 
@@ -53,11 +51,8 @@ export class EngineCore {
   readonly recorder: StepRecorder;
   readonly #parts: EngineParts;
   readonly #drafter: Drafter | null;
-  readonly #factory: SessionFactory;
   readonly #launcher: Launcher;
-  readonly #outcomes: OutcomeReader;
-  readonly #settlement: Settlement;
-  readonly #outputs = new OutputTable();
+  readonly #commit: Commit;
   /** Not in the air. */
   readonly #free: Flight[];
   /** Launched and not landed, oldest first. */
@@ -65,17 +60,14 @@ export class EngineCore {
   /** The oldest flights that land before another starts: commit() is due for them. */
   #numDue = 0;
   #injectFault = false;
-  /** Rows run ahead unless they have guesses to try. */
-  readonly #leavesOverlap: boolean;
 
   constructor(parts: EngineParts) {
-    const { device, model, scheduler, pageSize, clock } = parts;
+    const { device, model, scheduler, pageSize } = parts;
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
     // A state cannot go back to where the draws left the guesses.
     this.#drafter = parts.cache.states === null ? (parts.drafter ?? null) : null;
-    this.#leavesOverlap = this.#drafter !== null && device.info.asyncDepth > 1;
-    this.#factory = new SessionFactory({
+    const factory = new SessionFactory({
       ...parts,
       hiddenSize: model.spec.hiddenSize,
       isBidirectional: model.spec.isBidirectional ?? false,
@@ -86,15 +78,7 @@ export class EngineCore {
     device.reserveHistory?.(history.numTokens);
     const sampler = new Sampler(model.spec.vocabSize, history);
     this.#launcher = new Launcher(parts, sampler, this.recorder.clock);
-    this.#outcomes = new OutcomeReader(sampler, parts.layers ?? { embed: null, score: null });
-    this.#settlement = new Settlement({
-      scheduler,
-      factory: this.#factory,
-      recorder: this.recorder,
-      outputs: this.#outputs,
-      clock,
-      drafter: this.#drafter,
-    });
+    this.#commit = new Commit(parts, factory, sampler, this.recorder, this.#drafter);
     this.#free = Array.from(
       { length: device.info.asyncDepth },
       () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget, parts.cache),
@@ -140,7 +124,7 @@ export class EngineCore {
 
   /** Lands the flights that are due. */
   commit(): void {
-    for (; this.#numDue > 0; this.#numDue--) this.#commit(this.#inAir.shift()!);
+    for (; this.#numDue > 0; this.#numDue--) this.#land(this.#inAir.shift()!);
   }
 
   /** The next flight with its rows chosen; null: nothing can run, or not before a flight has landed. */
@@ -149,7 +133,7 @@ export class EngineCore {
     compiler?.settle();
     const flight = this.#free.at(-1)!;
     const isScheduled = scheduler.schedule(flight.step) !== null;
-    for (const request of scheduler.takeRefused()) this.#settlement.refuse(request);
+    for (const request of scheduler.takeRefused()) this.#commit.refuse(request);
     if (!isScheduled) return null;
     if (this.#drafter !== null) scheduler.draft(flight.step, this.#drafter);
     flight.startMs = clock();
@@ -161,9 +145,8 @@ export class EngineCore {
     const previous = this.#inAir.at(-1) ?? null;
     this.#inAir.push(flight);
     this.#free.pop();
-    const { step } = flight;
     flight.clear();
-    for (let r = 0; r < step.numRows; r++) flight.addRow(this.#settlement.sessions.get(step.rows[r]!.id)!);
+    for (let r = 0; r < flight.step.numRows; r++) flight.addRow();
     try {
       this.#takeFault();
       this.#launcher.launch(flight, previous);
@@ -173,25 +156,11 @@ export class EngineCore {
   }
 
   /** The flight has landed: its pages are published, its tokens appended and sent, what ended is freed. */
-  #commit(flight: Flight): void {
-    const { step, sessions } = flight;
+  #land(flight: Flight): void {
     this.#wait(flight);
     this.recorder.clock.mark("wait");
-    if (flight.fault === null) {
-      this.recorder.record(flight);
-      this.#parts.scheduler.land(step);
-      // Forks share the parent's pages, so they come before the parent may end and give them back.
-      for (let r = 0; r < step.numRows; r++) this.#fork(flight, r);
-      for (let r = 0; r < step.numRows; r++) this.#settle(flight, r);
-    } else {
-      this.#parts.scheduler.crash(step);
-      for (let r = 0; r < step.numRows; r++) {
-        const session = sessions[r]!;
-        if (session.request.state === "finished") this.#settlement.drop(session);
-        else this.#settlement.fail(session, flight.fault);
-      }
-    }
-    sessions.length = 0;
+    this.#commit.take(flight);
+    flight.sessions.length = 0;
     this.#free.push(flight);
     this.recorder.clock.mark("commit");
   }
@@ -205,52 +174,10 @@ export class EngineCore {
     }
   }
 
-  #settle(flight: Flight, row: number): void {
-    const session = flight.sessions[row]!;
-    if (session.request.state === "finished") {
-      this.#settlement.drop(session); // it ended while the flight was in the air
-      return;
-    }
-    const scores = this.#outcomes.readScores(flight, row);
-    if (scores !== null) this.#settlement.settle(session, scores);
-    const outcome = this.#outcomes.read(flight, row);
-    if (outcome !== null) this.#settlement.settle(session, outcome);
-    if (this.#leavesOverlap) this.#chooseOverlap(session.request);
-  }
-
-  /** A row is scheduled before its last token is known, or has guesses: where there is a match that promises much, rather those. */
-  #chooseOverlap(request: Request): void {
-    if (request.maxDrafts === 0 || !request.canRunAhead || request.numGenerated === 0) return;
-    request.runsAhead = this.#drafter!.foresees?.(request) === false;
-  }
-
-  /** The other samples of a call begin when its prompt is computed: each draws its own first token from the same logits. */
-  #fork(flight: Flight, row: number): void {
-    const { scheduler, device, caches, cache } = this.#parts;
-    const parent = flight.sessions[row]!;
-    if (flight.lastLogit[row]! < 0 || !isForking(parent.request) || parent.request.state === "finished") return;
-    for (let index = 1; index < parent.request.sampling.n; index++) {
-      const child = this.#factory.fork(parent, index);
-      const { id, promptLen } = child.request;
-      child.handle = this.#outputs.open(parent.callId, index, id, promptLen);
-      const outcome = this.#outcomes.readFork(flight, row, child);
-      // The first token is accepted before the fork: without a free page the child waits, and must know what it has.
-      if (outcome.kind === "run") child.request.accept(outcome.sampled.ids, outcome.first, outcome.count);
-      this.#settlement.sessions.set(child.request.id, child);
-      const copy = scheduler.fork(parent.request, child.request);
-      if (copy !== null && copy !== NO_COPY) {
-        for (let g = 0; g < cache.numPaged; g++) device.copyPage(caches[g] as KvPool, copy.from[g]!, copy.to[g]!);
-      }
-      if (outcome.kind === "run")
-        this.#settlement.settleAccepted(child, outcome, child.request.numTokens - outcome.count);
-      else this.#settlement.settle(child, outcome);
-    }
-  }
-
   // --- between steps -----------------------------------------------------------------------------------------------
 
   get hasWork(): boolean {
-    return this.#settlement.sessions.size > 0 || this.#inAir.length > 0;
+    return this.#commit.sessions.size > 0 || this.#inAir.length > 0;
   }
 
   get numInAir(): number {
@@ -259,17 +186,17 @@ export class EngineCore {
 
   /** What came out since the last call; null: nothing. */
   takeOutputs(): StepOutputs | null {
-    return this.#outputs.take(this.recorder.takeRecord());
+    return this.#commit.takeOutputs();
   }
 
   /** `adapter` is released when the last of its samples ends. */
   add(message: AddMessage, editLogits: LogitsHook | null = null, adapter: HeldAdapter | null = null): void {
-    this.#settlement.open(message, editLogits, adapter);
+    this.#commit.open(message, editLogits, adapter);
   }
 
   /** Reports a call that could not be added. */
   failCall(callId: string, error: unknown): void {
-    this.#settlement.failCall(callId, error);
+    this.#commit.failCall(callId, error);
   }
 
   /** A flight in the air has rows of the adapter in this slot. */
@@ -279,7 +206,7 @@ export class EngineCore {
 
   /** Ends one sample of a call, or all of them (-1), and reports how they fared; silent for those already over. */
   abort(callId: string, index: number): void {
-    this.#settlement.abort(callId, index);
+    this.#commit.abort(callId, index);
   }
 
   stats(): EngineStats {
@@ -313,12 +240,12 @@ export class EngineCore {
 
   /** Ends everything that is being served; all flights are due: after landing() and commit() nothing is owned any more. */
   stop(): void {
-    this.#settlement.abortAll();
+    this.#commit.abortAll();
     this.#numDue = this.#inAir.length;
   }
 
   close(): void {
-    this.#settlement.dispose();
+    this.#commit.dispose();
     this.#parts.compiler?.close();
     this.#parts.device.close();
   }
@@ -326,7 +253,7 @@ export class EngineCore {
   /** Requests that may own pages: those being served, and those that ended in the air. */
   #owners(): Request[] {
     const owners = new Set<Request>();
-    for (const { request } of this.#settlement.sessions.values()) owners.add(request);
+    for (const { request } of this.#commit.sessions) owners.add(request);
     for (const { step } of this.#inAir) for (let r = 0; r < step.numRows; r++) owners.add(step.rows[r]!);
     return [...owners];
   }

@@ -107,10 +107,11 @@ export class Flight {
     return first;
   }
 
-  /** Appends the session's new tokens to the batch as its next row, with the logit rows it needs. */
-  addRow(session: Session): void {
+  /** Appends the new tokens of the step's next row to the batch, with the logit rows it needs. */
+  addRow(): void {
     const { batch, step } = this;
     const row = batch.numRows;
+    const session = step.rows[row]!.owner as Session;
     const firstLogit = batch.numLogitRows;
     const { request, kind, promptLogprobs } = session;
     const end = step.endOf(row);
