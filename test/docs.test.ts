@@ -9,7 +9,7 @@ import { CLUSTER_OPTIONS, REPLICA_OPTIONS, ROUTER_OPTIONS } from "../src/config/
 import { ENGINE_OPTIONS } from "../src/config/engine-config.js";
 import { envOf, flagOf, refuseUnknownVariables } from "../src/config/options.js";
 import { SERVER_OPTIONS } from "../src/config/server-config.js";
-import { VARIABLES } from "../src/config/variables.js";
+import { TEST_VARIABLES, VARIABLES } from "../src/config/variables.js";
 
 const guides = readdirSync("docs/guides").map((name) => join("docs/guides", name));
 const pages = [...readdirSync("docs").map((name) => join("docs", name)), ...guides, "README.md", "SECURITY.md"]
@@ -19,11 +19,15 @@ const pages = [...readdirSync("docs").map((name) => join("docs", name)), ...guid
 const OPTION_VARIABLES = [ENGINE_OPTIONS, SERVER_OPTIONS, CLUSTER_OPTIONS, REPLICA_OPTIONS, ROUTER_OPTIONS]
   .flatMap((table) => Object.keys(table))
   .map(envOf);
-/** Read by the tests alone. */
-const OF_TESTS = ["PAGODA_CHROMIUM", "PAGODA_LONG_TESTS"];
 
 test("every variable that a page names exists, and every one that is read is on a page", () => {
-  const known = new Set([...OPTION_VARIABLES, ...Object.keys(VARIABLES), ...OF_TESTS, "PAGODA_CONFIG", "PAGODA_URL"]);
+  const known = new Set([
+    ...OPTION_VARIABLES,
+    ...Object.keys(VARIABLES),
+    ...TEST_VARIABLES,
+    "PAGODA_CONFIG",
+    "PAGODA_URL",
+  ]);
   const named = pages.flatMap(({ path, text }) =>
     [...text.matchAll(/PAGODA_[A-Z_]*[A-Z]/g)].map(([name]) => ({ path, name })),
   );
@@ -45,7 +49,9 @@ test("every variable that a page names exists, and every one that is read is on 
 });
 
 test("no variable of the pages stops a server", () => {
-  const env = Object.fromEntries([...Object.keys(VARIABLES), ...OPTION_VARIABLES].map((name) => [name, "1"]));
+  const env = Object.fromEntries(
+    [...Object.keys(VARIABLES), ...TEST_VARIABLES, ...OPTION_VARIABLES].map((name) => [name, "1"]),
+  );
   const all = { ...ENGINE_OPTIONS, ...SERVER_OPTIONS, ...CLUSTER_OPTIONS, ...REPLICA_OPTIONS, ...ROUTER_OPTIONS };
   refuseUnknownVariables(all, env);
   assert.throws(() => refuseUnknownVariables(all, { PAGODA_PIN_THREAD: "1" }), { code: "unknown_option" });

@@ -33,7 +33,14 @@ test("facts are those of the first replica, limits those that every replica keep
 
 test("statistics are sums over the replicas", () => {
   const entries = [entryOf("a", { load: load(1), facts: { pageSize: 8 } }), entryOf("b", { load: load(10) })];
-  const unknown = { cacheGroups: [], hostTier: null, deviceUsage: null, hostTimes: null, adapters: [] };
+  const unknown = {
+    cacheGroups: [],
+    hostTier: null,
+    deviceUsage: null,
+    hostTimes: null,
+    adapters: [],
+    adapterLimitBytes: 0,
+  };
   const speculation = { drafts: 0, draftTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] };
   const uncounted = { steps: 0, paddingAvoided: 0, preemptions: 0, speculation };
   assert.deepEqual(clusterStats("m", entries), {

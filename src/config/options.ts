@@ -3,7 +3,7 @@
 
 import { ConfigError } from "../core/errors.js";
 import { suggest } from "../core/suggest.js";
-import { VARIABLES } from "./variables.js";
+import { TEST_VARIABLES, VARIABLES } from "./variables.js";
 
 export type OptionValue = string | number | boolean | readonly string[] | null;
 
@@ -77,7 +77,7 @@ export function fromEnvironment(table: OptionTable, env: NodeJS.ProcessEnv): Rec
 
 /** Refuses variables that look like options and are none: a misspelt PAGODA_API_KEY would leave the server open. */
 export function refuseUnknownVariables(table: OptionTable, env: NodeJS.ProcessEnv): void {
-  const known = new Set([...Object.keys(table).map(envOf), ...Object.keys(VARIABLES)]);
+  const known = new Set([...Object.keys(table).map(envOf), ...Object.keys(VARIABLES), ...TEST_VARIABLES]);
   for (const name of Object.keys(env)) {
     if (name.startsWith("PAGODA_") && !known.has(name))
       throw new ConfigError("unknown_option", { param: name, known: suggest(name, [...known]) });

@@ -12,3 +12,6 @@ export const VARIABLES = {
   PAGODA_CUDA_CHECK: "set: launches of known steps are written all the same and compared (for tests)",
   PAGODA_CUDA_TRACE: "set: kernels write when they began, waited and ended (for measurements)",
 } as const;
+
+/** Read by the tests alone. */
+export const TEST_VARIABLES = ["PAGODA_CHROMIUM", "PAGODA_LONG_TESTS"] as const;

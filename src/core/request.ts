@@ -192,7 +192,6 @@ export class Request {
     this.maxLength = Math.min(init.maxLength ?? Number.POSITIVE_INFINITY, this.promptLen + init.sampling.maxTokens);
     this.maxDrafts = init.maxDrafts ?? 0;
     this.adapterSlot = init.adapterSlot ?? -1;
-    this.runsAhead = (init.runsAhead ?? false) && this.maxDrafts === 0;
     this.sharesAnswers = init.sharesAnswers ?? false;
     this.canRunAhead = init.runsAhead ?? false;
     this.runsAhead = this.canRunAhead && this.maxDrafts === 0;

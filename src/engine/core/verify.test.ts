@@ -180,8 +180,8 @@ test("of a model that embeds, vectors are compared, alone and beside another tex
   const zeros = Array(32).fill(0);
   const { logitDifference: largest } = await found({ mean: zeros });
   assert.deepEqual(await found({}), {
-    ...{ index: 0, promptLen: 5, logitDifference: 0, logprobDifference: null, chunkDifference: 0, greedyLen: 0 },
-    ...{ ties: [], misses: [], isOk: true },
+    ...{ index: 0, promptLen: 5, logitDifference: 0, logprobDifference: null, pixelDifference: null },
+    ...{ chunkDifference: 0, greedyLen: 0, ties: [], misses: [], isOk: true },
   });
   assert.deepEqual(device.stepTokens.slice(0, 2), [5, 26]);
   assert.deepEqual(device.poolPages[0], 1 + 2 * 2);
