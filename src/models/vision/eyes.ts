@@ -6,7 +6,7 @@ import { type Patches, patchesOf } from "../../vision/patches.js";
 import type { Frame } from "../../vision/processor.js";
 import { type Gather, gather, type Projector } from "./projector.js";
 import type { Tower } from "./tower.js";
-import type { EncodedFrame, Eyes, VisionSpec } from "./vision-model.js";
+import { type EncodedFrame, type Eyes, NO_PAUSE, type Pause, type VisionSpec } from "./vision-model.js";
 
 export interface EyesParts {
   readonly spec: VisionSpec;
@@ -34,7 +34,7 @@ export class TowerEyes implements Eyes {
     return this.#parts.spec;
   }
 
-  async encode(frame: Frame): Promise<EncodedFrame> {
+  async encode(frame: Frame, pause: Pause = NO_PAUSE): Promise<EncodedFrame> {
     const { spec, tower, staged, projectors, hiddenSize, adjust } = this.#parts;
     const patches = patchesOf(frame, spec.patches);
     const { rows, columns } = patches;
@@ -42,7 +42,7 @@ export class TowerEyes implements Eyes {
     const grid = { rows: Math.floor(rows / merge), columns: Math.floor(columns / merge) };
     this.#check(patches, grid.rows * grid.columns);
     this.#parts.adjustPatches?.(patches.values);
-    const states = await tower.run(patches);
+    const states = await tower.run(patches, pause);
     const parts: Float32Array[] = [];
     for (const [i, projector] of projectors.entries()) {
       const values = gather(this.#parts.gather, states[i]!, {

@@ -8,6 +8,7 @@ import type { Norm } from "../blocks/norm.js";
 import type { Layer } from "../blocks/residual.js";
 import { readRows } from "./read-rows.js";
 import type { Segments } from "./segments.js";
+import type { Pause } from "./vision-model.js";
 
 /** How far a pair of numbers is turned: by a frequency times the row, or the column, of a patch. */
 export interface Angle {
@@ -64,7 +65,7 @@ export class Tower {
   }
 
   /** The hidden states of the patches after the last layer, and after each that is kept: [patches, hidden], in the patches' order. */
-  async run({ rows, columns, values }: Patches): Promise<Float32Array[]> {
+  async run({ rows, columns, values }: Patches, pause: Pause): Promise<Float32Array[]> {
     const { hiddenSize, patch, first, positionsOf, before, layers, after, rotary, windows, kept } = this.#parts;
     const device = this.#device;
     const x = this.#x;
@@ -103,6 +104,8 @@ export class Tower {
       return order === null ? own : restored(own, order, hiddenSize);
     };
     for (const [i, parts] of layers.entries()) {
+      const waiting = pause();
+      if (waiting !== null) await waiting;
       const batch = windows?.layers.has(i) === true ? windows.segments.staged : staged;
       for (const part of parts) part.run(x, batch, [this.#parts.pool]);
       if (kept.includes(i)) results.push(await take());

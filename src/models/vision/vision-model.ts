@@ -33,10 +33,15 @@ export interface EncodedFrame {
   readonly grid: TokenGrid;
 }
 
+/** Asked between layers: what to wait for before the next one; null: nothing. Lets steps of text go between them. */
+export type Pause = () => Promise<void> | null;
+
+export const NO_PAUSE: Pause = () => null;
+
 /** Pictures become rows. One frame at a time. */
 export interface Eyes {
   readonly spec: VisionSpec;
-  encode(frame: Frame): Promise<EncodedFrame>;
+  encode(frame: Frame, pause?: Pause): Promise<EncodedFrame>;
 }
 
 export interface EyesCapacity {
