@@ -43,6 +43,8 @@ if (globalThis.gc === undefined) {
   process.exit(spawnSync(process.execPath, again, { stdio: "inherit" }).status ?? 1);
 }
 const filters = process.argv.slice(2);
+/** The compiler leaves behind what it made of files that have been renamed or removed since. */
+const hasSource = (file) => existsSync(relative("dist", file).replace(/\.js$/, ".ts"));
 const rank = (file) => {
   const at = LONGEST.findIndex((name) => file.includes(name));
   return at < 0 ? LONGEST.length : at;
@@ -50,7 +52,7 @@ const rank = (file) => {
 const files = ["dist/src", "dist/test", "dist/web"]
   .filter((root) => existsSync(root))
   .flatMap((root) => readdirSync(root, { recursive: true }).map((name) => join(root, String(name))))
-  .filter((file) => file.endsWith(".test.js"))
+  .filter((file) => file.endsWith(".test.js") && hasSource(file))
   .filter((file) => filters.length === 0 || filters.some((f) => file.includes(f)));
 if (files.length === 0) {
   console.error(`no test file matches ${filters.join(" ")}`);

@@ -1,4 +1,4 @@
-// Flights in the air, two at a time, on a device that does its work as late as it can: random traffic with common prefixes, tenants,
+// Two flights at a time, on a device that does its work as late as it can: random traffic with common prefixes, tenants,
 // priorities, stops, aborts, preemption, forks, embeddings, constraints, hooks and faults. Every request gets what it gets with one
 // flight at a time; every page is accounted for at every step, and none is handed out while a flight can still write to it.
 //   FUZZ_STEPS=100000 node scripts/run-tests.mjs flights      more of the same
@@ -56,7 +56,7 @@ const CONFIGS: [string, TrafficOptions][] = [
 const numSteps = Math.ceil(Number(process.env.FUZZ_STEPS ?? 7_500) / CONFIGS.length);
 
 for (const [name, options] of CONFIGS) {
-  test(`${name}: ${numSteps} steps with two flights in the air give what one gives`, () => {
+  test(`${name}: ${numSteps} steps with two flights under way give what one gives`, () => {
     const one = new FlightTraffic(options, 1, 7);
     const two = new FlightTraffic(options, 2, 7);
     for (let i = 0; i < numSteps; i++) {
@@ -106,7 +106,7 @@ test("a mask that fails at the first token ends every sample of its call, and no
 });
 
 /**
- * Answers of a real model, computed call by call, with so many flights in the air. `sizes`: on a device that may know steps, and so gets
+ * Answers of a real model, computed call by call, with so many flights under way. `sizes`: on a device that may know steps, and so gets
  * decodes padded; the sizes it was asked for.
  */
 async function answersOf(
@@ -165,7 +165,7 @@ async function answersOf(
   let numAhead = 0;
   while (core.hasWork) {
     await core.stepAsync();
-    if (core.numInAir > 0) numAhead++;
+    if (core.numInFlight > 0) numAhead++;
     for (const { callId, index, tokens, logprobs, vector, promptLogprobs, error } of outputsOf(core)) {
       assert.equal(error, null);
       const key = `${callId}#${index}`;
@@ -178,7 +178,7 @@ async function answersOf(
   return answers;
 }
 
-test("a real model gives the same bits with two flights in the air", async () => {
+test("a real model gives the same bits with two flights under way", async () => {
   const model = writeTinyCheckpoint();
   const one = await answersOf(model, 1);
   assert.equal(one.size, 21);

@@ -1,5 +1,5 @@
 // Evicted prefixes that come back from host memory give a real model the bits that computing them gives, whatever its layers keep and
-// however many flights are in the air.
+// however many flights are in flight.
 
 import { existsSync } from "node:fs";
 import { test } from "node:test";
@@ -20,7 +20,7 @@ for (const { name, model, asyncDepth } of CASES) {
   class FlyingDevice extends ReferenceDevice {
     override readonly info = { ...new ReferenceDevice().info, asyncDepth };
   }
-  test(`${name}, ${asyncDepth} in the air: prefixes that were evicted come back with the same bits`, { skip }, () =>
+  test(`${name}, ${asyncDepth} in flight: prefixes that were evicted come back with the same bits`, { skip }, () =>
     runTierTraffic({
       options: { model: withByteTokenizer(model, 320), pageSize: 4, idealChunk: 16, hostCacheMb: 64 },
       open: async () => new FlyingDevice(),

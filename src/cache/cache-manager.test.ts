@@ -146,15 +146,15 @@ test("a hit that somebody owns takes no page", () => {
   cache.checkIntegrity([a, b]);
 });
 
-test("a prompt with a chunk in the air takes nothing over, nor does one that reads no cache", () => {
+test("a prompt with a chunk in flight takes nothing over, nor does one that reads no cache", () => {
   const cache = makeCache(20);
-  const inAir = makeRequest("in the air", tokensOf(1, 12));
+  const inFlight = makeRequest("in flight", tokensOf(1, 12));
   const scored = makeRequest("scored", tokensOf(1, 12), { promptLogprobs: 0 });
-  for (const request of [inAir, scored]) assert.ok(cache.tryAdmit(request));
-  Object.assign(inAir, { numComputed: 4, numInFlight: 4 });
+  for (const request of [inFlight, scored]) assert.ok(cache.tryAdmit(request));
+  Object.assign(inFlight, { numComputed: 4, numInFlight: 4 });
   prefill(cache, makeRequest("ahead", tokensOf(1, 12)));
-  assert.deepEqual([cache.advance(inAir), cache.advance(scored)], [0, 0]);
-  assert.deepEqual([inAir.numComputed, scored.numComputed], [4, 0]);
+  assert.deepEqual([cache.advance(inFlight), cache.advance(scored)], [0, 0]);
+  assert.deepEqual([inFlight.numComputed, scored.numComputed], [4, 0]);
 });
 
 test("a refused admission leaves no trace in the statistics", () => {

@@ -143,9 +143,9 @@ export class CacheManager {
     return this.#books.groups[group]!.pagesTotal;
   }
 
-  /** What the request owns of a group, in PAGE_PARTS. */
-  held(request: Request, group: number): number {
-    return this.#tables.held(request, group);
+  /** What the request owns of a group, in PAGE_SHARES. */
+  usage(request: Request, group: number): number {
+    return this.#tables.usage(request, group);
   }
 
   /** Pages of a group that the request takes when it is admitted, if none is cached. */

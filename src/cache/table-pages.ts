@@ -8,8 +8,8 @@ import type { CacheGroup } from "./cache-group.js";
 import type { GroupBooks } from "./group-books.js";
 import { openTables } from "./request-pages.js";
 
-/** A page that n requests own counts as an nth for each: PAGE_PARTS / n, rounded down. */
-export const PAGE_PARTS = 5040;
+/** A page that n requests own counts as an nth for each: PAGE_SHARES / n, rounded down. */
+export const PAGE_SHARES = 5040;
 
 export class TablePages {
   /** Tokens of the longest request that the pools can hold. */
@@ -41,12 +41,12 @@ export class TablePages {
   }
 
   /** See CacheManager. */
-  held(request: Request, g: number): number {
+  usage(request: Request, g: number): number {
     const { pool } = this.#books.groups[g]!;
     const { pages, first, numPages } = request.tables[g]!;
-    let held = 0;
-    for (let i = first; i < numPages; i++) held += Math.floor(PAGE_PARTS / pool.refs(pages[i]!));
-    return held;
+    let usage = 0;
+    for (let i = first; i < numPages; i++) usage += Math.floor(PAGE_SHARES / pool.refs(pages[i]!));
+    return usage;
   }
 
   /** See CacheManager. */

@@ -3,7 +3,7 @@
 //
 //   tokens   |<------------- prompt ------------->|<---- generated ---->|
 //            0                                promptLen             numTokens
-//   KV       |<-- from the cache -->|<-- landed -->|<-- in the air -->|
+//   KV       |<-- from the cache -->|<-- landed -->|<-- in flight -->|
 //            0                  numCached      numLanded        numComputed
 //   pages    |  full page  |  full page  |  partial page  |   at least ceil(numComputed / P)
 //
@@ -76,10 +76,10 @@ export interface ClientShare {
   /** Waiting and running ones; 0: it has left with more than its part. */
   numRequests: number;
   numRunning: number;
-  /** Of the group in which pages are shortest, in PAGE_PARTS: one that n requests own counts as an nth for each. */
-  held: number;
+  /** Of the group in which pages are shortest, in PAGE_SHARES: one that n requests own counts as an nth for each. */
+  usage: number;
   /** What of it those of its requests own that may be made to yield. */
-  yieldable: number;
+  preemptible: number;
   /** Of its requests that wait, the one whose turn comes first. */
   nextWaiting: Request | null;
   /** Of its running requests, those that could get their next token. */
@@ -129,13 +129,13 @@ export class Request {
   /** Prompt and generated tokens; only the first numTokens are known, and references to promised ones follow (`expect`). */
   tokens: Int32Array;
   numTokens: number;
-  /** Tokens whose K and V are in the pages, counting those of flights in the air. */
+  /** Tokens whose K and V are in the pages, counting those of flights under way. */
   numComputed = 0;
-  /** How many of them are in the air. While there are any, the device may write to the pages: they cannot be given back. */
+  /** How many of them are in flight. While there are any, the device may write to the pages: they cannot be given back. */
   numInFlight = 0;
-  /** Tokens that flights in the air will give it. */
+  /** Tokens that flights under way will give it. */
   numPromised = 0;
-  /** Guesses behind its tokens that a flight in the air tries. */
+  /** Guesses behind its tokens that a flight under way tries. */
   numDrafted = 0;
 
   // --- owned by the cache manager ---
@@ -156,7 +156,7 @@ export class Request {
   /** The last step that gave it tokens; until then, the step in which it arrived. Owned by the scheduler. */
   lastServedStep = 0;
   /** Another client may make it yield once it has so many tokens: after a preemption, as many more as it had to compute again. */
-  yieldsFrom = 0;
+  preemptibleFrom = 0;
   /** Tokens of requests that came later and were let in before it, while its client had none running. */
   numPassedBy = 0;
   /** Of its client; while it waits or runs. Owned by the scheduler. */

@@ -16,7 +16,7 @@ export interface DeviceInfo {
   readonly promptChunk: number;
   /** Absolute KV chunk of the fixed split, in tokens. */
   readonly kvChunk: number;
-  /** Flights that can be in the air at once: 2 when the device computes while the host goes on, 1 when every call computes. */
+  /** Flights that can be in flight at once: 2 when the device computes while the host goes on, 1 when every call computes. */
   readonly asyncDepth: 1 | 2;
   /** Its tensors and pools are not the host's memory: they can be full while the host has room. */
   readonly hasOwnMemory: boolean;

@@ -93,7 +93,7 @@ export interface Device {
 
   /** An adapter's matrices at one place. Left out, as the two below, where the device takes no adapters. */
   loadLowRank?(spec: LowRankSpec): LowRank;
-  /** Gives its memory back; no flight in the air may use it. */
+  /** Gives its memory back; no flight under way may use it. */
   freeLowRank?(lowRank: LowRank): void;
 
   // --- step: inputs --------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ export interface Device {
 
   /**
    * A page, or a slot of states, to memory of allocHost(), copied beside the flights: `out` is for loadPage() alone. The content is that
-   * after the last flight that has landed and all calls since; a flight in the air may not write it. Left out where pools are host memory.
+   * after the last flight that has landed and all calls since; a flight under way may not write it. Left out where pools are host memory.
    */
   savePage?(out: Uint8Array, pool: KvPool | StatePool, page: number): void;
   /** The opposite; it takes its place among what is queued. What savePage() writes to `bytes` later is not loaded. */

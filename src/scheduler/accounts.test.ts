@@ -87,7 +87,7 @@ test("property: whoever was left short is compared with those of its priority; w
           // The order of turns says at which priority the client is; here it is that of its newest request.
           live.at(-1)!.share!.priority = plain.accounts.get(client)!.priority = priority;
         } else if (what === "settle") {
-          shares.settle(LIMIT);
+          shares.endStep(LIMIT);
           plain.settle();
         } else if (request !== undefined) {
           const account = plain.accounts.get(request.client)!;

@@ -28,7 +28,7 @@ export class ClientShares {
 
   close(request: Request): void {
     if (--request.share!.numRequests > 0) return;
-    if (--this.#size <= 1) this.level(); // who is alone is ahead of nobody, and behind nobody
+    if (--this.#size <= 1) this.reset(); // who is alone is ahead of nobody, and behind nobody
   }
 
   /** `cost`: of a chunk, in budget. */
@@ -46,11 +46,11 @@ export class ClientShares {
   }
 
   /** After a step with prompts. `limit`: nobody owes or is owed more. */
-  settle(limit: number): void {
+  endStep(limit: number): void {
     const { all } = this;
     // Where nothing was served, nothing has changed.
     for (let one = this.#next(null); one !== null && this.#wasServed(one); one = this.#next(one))
-      this.#settlePriority(one.priority, limit);
+      this.#endStepOf(one.priority, limit);
     for (let i = all.length - 1; i >= 0; i--) {
       const share = all[i]!;
       share.isShort = false;
@@ -60,7 +60,7 @@ export class ClientShares {
   }
 
   /** Nobody waits: what was is forgotten. */
-  level(): void {
+  reset(): void {
     for (let i = this.all.length - 1; i >= 0; i--) {
       this.all[i]!.served = 0;
       if (this.all[i]!.numRequests === 0) this.#remove(i);
@@ -84,7 +84,7 @@ export class ClientShares {
   }
 
   /** Accounts begin anew where the most served of those left short is; the others let go what they are owed. */
-  #settlePriority(priority: number, limit: number): void {
+  #endStepOf(priority: number, limit: number): void {
     const { all } = this;
     let most: ClientShare | null = null;
     for (let i = 0; i < all.length; i++) {
@@ -110,8 +110,8 @@ export class ClientShares {
       lastServedStep: 0,
       numRequests: 0,
       numRunning: 0,
-      held: 0,
-      yieldable: 0,
+      usage: 0,
+      preemptible: 0,
       nextWaiting: null,
       numDecodes: 0,
       first: null,

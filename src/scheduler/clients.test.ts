@@ -63,7 +63,7 @@ test("turns: a client's next prompt comes when it has had less than the others; 
       shares.charge(next, Math.min(16, next.numTokens - next.numComputed));
       order.pass();
     }
-    shares.level();
+    shares.reset();
     return ids;
   };
   const nearlyDone = open(running, "a", { numComputed: 18 });

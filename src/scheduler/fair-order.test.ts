@@ -31,8 +31,8 @@ const worlds = fc.record({
 class PlainOrder {
   readonly lists = new Map<ClientShare, Request[]>();
   readonly short = new Map<ClientShare, number>();
-  #door = "open";
-  #doorPriority = 0;
+  #waiters = "open";
+  #blockedPriority = 0;
 
   constructor(running: Request[], waiting: Request[]) {
     const prompts = [...running.filter(isPrefill), ...waiting];
@@ -64,22 +64,23 @@ class PlainOrder {
   pass(): void {
     const { first } = this;
     this.lists.get(first!)!.shift();
-    if (this.#door !== "open") this.#leaveOutside(first!);
+    if (this.#waiters !== "open") this.#skipWaiting(first!);
   }
 
-  closeDoor(): void {
-    this.#door = this.first!.numRunning > 0 ? "ajar" : "closed";
-    this.#doorPriority = this.next!.priority;
-    for (const share of this.lists.keys()) this.#leaveOutside(share);
+  blockWaiting(): void {
+    this.#waiters = this.first!.numRunning > 0 ? "idle-clients-only" : "blocked";
+    this.#blockedPriority = this.next!.priority;
+    for (const share of this.lists.keys()) this.#skipWaiting(share);
   }
 
   close(): void {
     for (const [share, [request]] of this.lists) if (request !== undefined) this.#leaveShort(share, request);
   }
 
-  #leaveOutside(share: ClientShare): void {
+  #skipWaiting(share: ClientShare): void {
     const list = this.lists.get(share)!;
-    if (this.#door === "ajar" && share.numRunning === 0 && list[0]?.priority === this.#doorPriority) return;
+    if (this.#waiters === "idle-clients-only" && share.numRunning === 0 && list[0]?.priority === this.#blockedPriority)
+      return;
     while (list[0]?.state === "waiting") this.#leaveShort(share, list.shift()!);
   }
 
@@ -139,8 +140,8 @@ test("property: turns, rivals and lags are those that a plain search finds, what
         for (const turn of turns.slice(0, numTurns)) {
           if (plain.next === null) break;
           if (turn === null && plain.next.state === "waiting") {
-            plain.closeDoor();
-            order.closeDoor();
+            plain.blockWaiting();
+            order.blockWaiting();
           } else {
             const { first } = plain;
             plain.pass(); // the charge comes before the turn is passed, and moves nobody else

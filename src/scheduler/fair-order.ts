@@ -16,10 +16,10 @@ export class FairOrder {
   #following = new Int32Array(64); // [numPrompts] place of the same client's next prompt
   readonly #heap: ClientShare[] = []; // the first #numClients: that have prompts left; whose turn it is comes first
   #numClients = 0;
-  /** To those that wait. */
-  #door: "open" | "ajar" | "closed" = "open";
-  /** Of the one that waits at the door. */
-  #doorPriority = 0;
+  /** Whether those that wait may be admitted. */
+  #waiters: "open" | "idle-clients-only" | "blocked" = "open";
+  /** Of the one whose pages are awaited. */
+  #blockedPriority = 0;
   /** Clients that have prompts of the same priority as the next one, its own among them. */
   numRivals = 0;
 
@@ -31,7 +31,7 @@ export class FairOrder {
     const { all } = this.#shares;
     this.#numPrompts = 0;
     this.#numClients = 0;
-    this.#door = "open";
+    this.#waiters = "open";
     for (let i = 0; i < all.length; i++) all[i]!.first = null;
     for (let i = 0; i < running.size; i++) if (isPrefill(running.at(i))) pickFirst(running.at(i));
     for (let i = 0; i < waiting.size; i++) pickFirst(waiting.at(i));
@@ -69,7 +69,7 @@ export class FairOrder {
     const first = this.#heap[0]!;
     const { priority } = this.#promptOf(first);
     first.nextPrompt = this.#following[first.nextPrompt]!;
-    if (this.#door !== "open") this.#leaveOutside(first);
+    if (this.#waiters !== "open") this.#skipWaiting(first);
     const hasMore = first.nextPrompt !== NONE;
     if (!hasMore) this.#heap[0] = this.#heap[--this.#numClients]!;
     if (!hasMore || this.#promptOf(first).priority !== priority) this.numRivals--;
@@ -81,14 +81,14 @@ export class FairOrder {
    * There are no pages for the prompt, which waits: nobody else who waits passes it. But where it has not run yet and its client has
    * others running, it is they that hold the pages, and clients that have none running may go on.
    */
-  closeDoor(): void {
+  blockWaiting(): void {
     const first = this.#heap[0]!;
-    this.#doorPriority = this.#promptOf(first).priority;
-    this.#door = first.numRunning > 0 && !isPreempted(this.#promptOf(first)) ? "ajar" : "closed";
+    this.#blockedPriority = this.#promptOf(first).priority;
+    this.#waiters = first.numRunning > 0 && !isPreempted(this.#promptOf(first)) ? "idle-clients-only" : "blocked";
     let count = 0;
     for (let i = 0; i < this.#numClients; i++) {
       const share = this.#heap[i]!;
-      this.#leaveOutside(share);
+      this.#skipWaiting(share);
       if (share.nextPrompt !== NONE) this.#heap[count++] = share;
     }
     this.#numClients = count;
@@ -115,11 +115,11 @@ export class FairOrder {
     }
   }
 
-  #leaveOutside(share: ClientShare): void {
+  #skipWaiting(share: ClientShare): void {
     if (share.nextPrompt === NONE) return;
     // One of worse priority would lose its pages in the next step to the one that waits for them.
-    const isLetIn = this.#door === "ajar" && share.numRunning === 0;
-    if (isLetIn && this.#promptOf(share).priority === this.#doorPriority) return;
+    const isLetIn = this.#waiters === "idle-clients-only" && share.numRunning === 0;
+    if (isLetIn && this.#promptOf(share).priority === this.#blockedPriority) return;
     while (share.nextPrompt !== NONE && this.#promptOf(share).state === "waiting") {
       this.#shares.leaveShort(this.#promptOf(share));
       share.nextPrompt = this.#following[share.nextPrompt]!;

@@ -55,7 +55,7 @@ test("the last request of whoever has most beyond its part yields, and first get
   );
   const last = rows[2]!;
   while (last.state !== "running") sim.step();
-  assert.ok(last.yieldsFrom > last.numTokens);
+  assert.ok(last.preemptibleFrom > last.numTokens);
   arrive();
   assert.equal(last.numPreemptions, 1, "the one before it yields");
 });

@@ -1,12 +1,12 @@
-// What each client holds of the pages, where they are short and several clients are here. Each has an equal part, and may have more as
-// long as no client that has less needs it; then the last request of whoever has most beyond its part yields. Counted when it is asked
-// for, in the group that has fewest pages left. Who is let in and who is preempted in the end: roster.ts.
+// Pages by client, where they are short and several clients have requests. Each client has an equal quota and may use more as long as no
+// client below its quota needs pages; then the last request of the client furthest above its quota is preempted. Usage is counted on
+// demand, in the group with the fewest pages left. Admission and preemption themselves: admission.ts.
 //
-// Nobody yields for ever: a client's only request does not, and after a preemption a request first gets as many tokens as it had to
-// compute again.
+// No request is preempted without end: a client's only request never is, and after a preemption a request first gets as many tokens as
+// it had to compute again.
 
 import type { CacheManager } from "../cache/cache-manager.js";
-import { PAGE_PARTS } from "../cache/table-pages.js";
+import { PAGE_SHARES } from "../cache/table-pages.js";
 import type { ClientShare, Request } from "../core/request.js";
 import type { ClientShares } from "./client-shares.js";
 import { goesBefore, type RequestQueue } from "./request-queue.js";
@@ -17,10 +17,10 @@ export class PageShares {
   readonly #waiting: RequestQueue;
   readonly #cache: CacheManager;
   #group = 0;
-  /** Of the requests that may yield, or be let in before others. */
+  /** Of the requests that can be preempted, or admitted before others. */
   #priority = 0;
-  /** Of each client, in PAGE_PARTS. */
-  #part = 0;
+  /** Of each client, in PAGE_SHARES. */
+  #quota = 0;
 
   constructor(clients: ClientShares, running: RequestQueue, waiting: RequestQueue, cache: CacheManager) {
     this.#clients = clients;
@@ -33,18 +33,18 @@ export class PageShares {
     const { all } = this.#clients;
     this.#group = this.#cache.scarcestGroup();
     this.#priority = priority;
-    this.#part = Math.floor((PAGE_PARTS * this.#cache.pagesTotal(this.#group)) / this.#clients.size);
+    this.#quota = Math.floor((PAGE_SHARES * this.#cache.pagesTotal(this.#group)) / this.#clients.size);
     for (let i = 0; i < all.length; i++) {
       const share = all[i]!;
-      share.held = 0;
-      share.yieldable = 0;
+      share.usage = 0;
+      share.preemptible = 0;
       share.nextWaiting = null;
     }
     for (let i = 0; i < this.#running.size; i++) {
       const request = this.#running.at(i);
-      const held = this.#cache.held(request, this.#group);
-      request.share!.held += held;
-      if (this.#mayYield(request)) request.share!.yieldable += held;
+      const usage = this.#cache.usage(request, this.#group);
+      request.share!.usage += usage;
+      if (this.#isPreemptible(request)) request.share!.preemptible += usage;
     }
     for (let i = 0; i < this.#waiting.size; i++) {
       const request = this.#waiting.at(i);
@@ -53,8 +53,8 @@ export class PageShares {
   }
 
   /**
-   * The first waiting request of a client that has none running and with this one no more than its part, while another has, or with its next
-   * one would have, more than its own. null: there is none, or what may yield is not enough for it.
+   * The first waiting request of a client that has none running and with this one stays within its quota, while another is, or with its next
+   * one would be, above it. null: there is none, or what can be preempted is not enough for it.
    */
   nextInLine(): Request | null {
     const priority = this.#waiting.first()?.priority;
@@ -65,33 +65,34 @@ export class PageShares {
     let first: Request | null = null;
     let isSomebodyOver = false;
     for (let i = 0; i < all.length; i++) {
-      const { nextWaiting, numRunning, held } = all[i]!;
+      const { nextWaiting, numRunning, usage } = all[i]!;
       const needed = nextWaiting === null ? 0 : this.#needed(nextWaiting);
-      const isOver = held + needed > this.#part;
+      const isOver = usage + needed > this.#quota;
       if (numRunning > 0) isSomebodyOver ||= isOver;
       else if (nextWaiting !== null && !isOver && (first === null || goesBefore(nextWaiting, first)))
         first = nextWaiting;
     }
-    if (first === null || !isSomebodyOver || this.#needed(first) > this.#room() || !this.#mayPass(first)) return null;
+    if (first === null || !isSomebodyOver || this.#needed(first) > this.#room() || !this.#canOvertake(first))
+      return null;
     return first;
   }
 
   /**
-   * The request that yields its pages: the last of the client that has most beyond its part. null: nobody has, or may yield. `own`: the
-   * client that needs them, whose last request yields to its earlier ones at any time; null: one that has none running.
+   * The request to preempt: the last of the client furthest above its quota. null: no client is above it, or none can be preempted. `own`:
+   * the client that needs the pages, whose last request makes room for its earlier ones at any time; null: one that has none running.
    */
-  payer(own: ClientShare | null): Request | null {
+  victim(own: ClientShare | null): Request | null {
     const { all } = this.#clients;
     let most: ClientShare | null = null;
     for (let i = 0; i < all.length; i++) {
       const share = all[i]!;
-      if (share.held <= this.#part || share.numRunning === 1 || (share !== own && share.yieldable === 0)) continue;
-      if (most === null || share.held > most.held) most = share;
+      if (share.usage <= this.#quota || share.numRunning === 1 || (share !== own && share.preemptible === 0)) continue;
+      if (most === null || share.usage > most.usage) most = share;
     }
     if (most === null) return null;
     for (let i = this.#running.size - 1; i >= 0; i--) {
       const request = this.#running.at(i);
-      if (request.share === most && (most === own || this.#mayYield(request))) return request;
+      if (request.share === most && (most === own || this.#isPreemptible(request))) return request;
     }
     return null;
   }
@@ -116,16 +117,16 @@ export class PageShares {
   /** Pages that are free, or can be. */
   #room(): number {
     const { all } = this.#clients;
-    let room = PAGE_PARTS * this.#cache.available(this.#group);
+    let room = PAGE_SHARES * this.#cache.available(this.#group);
     for (let i = 0; i < all.length; i++) {
-      const { held, yieldable } = all[i]!;
-      if (held > this.#part) room += Math.min(yieldable, held - this.#part);
+      const { usage, preemptible } = all[i]!;
+      if (usage > this.#quota) room += Math.min(preemptible, usage - this.#quota);
     }
     return room;
   }
 
-  /** Nobody who came before it and needs more than a part has been passed by as many tokens as it has. */
-  #mayPass(request: Request): boolean {
+  /** Nobody who came before it and needs more than a quota has been passed by as many tokens as it has. */
+  #canOvertake(request: Request): boolean {
     const { all } = this.#clients;
     for (let i = 0; i < all.length; i++) {
       const { nextWaiting, numRunning } = all[i]!;
@@ -135,12 +136,12 @@ export class PageShares {
     return true;
   }
 
-  /** To another client; which leaves a client one that runs. */
-  #mayYield({ priority, numTokens, yieldsFrom, share }: Request): boolean {
+  /** For another client; a client keeps one that runs. */
+  #isPreemptible({ priority, numTokens, preemptibleFrom: yieldsFrom, share }: Request): boolean {
     return priority === this.#priority && numTokens >= yieldsFrom && share!.numRunning > 1;
   }
 
   #needed(request: Request): number {
-    return PAGE_PARTS * this.#cache.needed(request, this.#group);
+    return PAGE_SHARES * this.#cache.needed(request, this.#group);
   }
 }

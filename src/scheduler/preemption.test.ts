@@ -34,7 +34,7 @@ test("the step tells who was preempted; the request waits with its tokens and no
   assert.equal(sim.scheduler.schedule()!.numPreempted, 0, "told once");
 });
 
-test("nobody is preempted while a step is in the air: what lands may free the pages that are short", () => {
+test("nobody is preempted while a step is in flight: what lands may free the pages that are short", () => {
   const sim = new Simulation({ pageSize: 4, pages: 5 });
   const first = sim.add("first", tokensOf(1, 8), { maxTokens: 9 });
   const second = sim.add("second", tokensOf(2, 7), { maxTokens: 2 });
@@ -42,13 +42,13 @@ test("nobody is preempted while a step is in the air: what lands may free the pa
   // The second still has room in its pages: its token is computed while the first, without a page for its own, waits.
   sim.scheduler.finish(first, "stop");
   const third = sim.add("third", tokensOf(3, 8), { maxTokens: 9 });
-  const inAir = sim.scheduler.schedule(sim.scheduler.createStep())!;
-  assert.deepEqual(inAir.rows.slice(0, inAir.numRows), [second, third]);
+  const inFlight = sim.scheduler.schedule(sim.scheduler.createStep())!;
+  assert.deepEqual(inFlight.rows.slice(0, inFlight.numRows), [second, third]);
   for (let i = 0; i < 5; i++) third.appendToken(1); // there is one page for it, and it needs two
   assert.equal(sim.scheduler.schedule(sim.scheduler.createStep()), null);
   assert.deepEqual([third.state, third.numPreemptions], ["running", 0]);
-  sim.computeStep(inAir);
-  sim.scheduler.land(inAir);
+  sim.computeStep(inFlight);
+  sim.scheduler.land(inFlight);
   sim.scheduler.finish(second, "length");
   assert.deepEqual(
     sim.step().map(({ id }) => id),
@@ -93,15 +93,15 @@ test("a better request takes what it can from worse ones; where that is too litt
   assert.deepEqual([worst.numPreemptions, middle.state], [1, "waiting"]);
 });
 
-test("a better request waits for what is in the air: a worse one is preempted when that has landed, and no row is added before", () => {
+test("a better request waits for what is in flight: a worse one is preempted when that has landed, and no row is added before", () => {
   const sim = new Simulation({ pageSize: 4, pages: 4, maxPagesPerBatch: 4, idealChunk: 4 });
   const worse = sim.add("worse", tokensOf(1, 12), { priority: 1 });
-  const inAir = sim.scheduler.schedule(sim.scheduler.createStep())!;
+  const inFlight = sim.scheduler.schedule(sim.scheduler.createStep())!;
   sim.add("better", tokensOf(2, 12));
   assert.equal(sim.scheduler.schedule(sim.scheduler.createStep()), null);
   assert.deepEqual([worse.state, worse.numPreemptions], ["running", 0]);
-  sim.computeStep(inAir);
-  sim.scheduler.land(inAir);
+  sim.computeStep(inFlight);
+  sim.scheduler.land(inFlight);
   assert.deepEqual(
     sim.step().map(({ id }) => id),
     ["better"],

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest } from "../../test/support/simulation.js";
 import { Request } from "../core/request.js";
-import { endsWithPrompt, forksAt, hasWaitedLonger, isDecode, isForking, isPrefill, isReady } from "./progress.js";
+import { canSample, endsWithPrompt, forksAt, hasWaitedLonger, isDecode, isForking, isPrefill } from "./progress.js";
 
 /** A prompt of four tokens and `numGenerated` more, of at most three. */
 function requestOf(numGenerated: number, numComputed: number, numPromised = 0): Request {
@@ -44,10 +44,10 @@ test("a request that has left the overlap of flights waits for what it was promi
 
 test("a request without a mask is always ready, another when its mask is", () => {
   const request = requestOf(0, 0);
-  assert.equal(isReady(request), true);
+  assert.equal(canSample(request), true);
   for (const ready of [true, false]) {
     request.readiness = { isReady: () => ready };
-    assert.equal(isReady(request), ready);
+    assert.equal(canSample(request), ready);
   }
 });
 

@@ -26,7 +26,7 @@ export function isPrefill(request: Request): boolean {
 }
 
 /** Its next token can be chosen. */
-export function isReady({ readiness }: Request): boolean {
+export function canSample({ readiness }: Request): boolean {
   return readiness === null || readiness.isReady();
 }
 

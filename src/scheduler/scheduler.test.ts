@@ -271,7 +271,7 @@ test("prompts that arrive together compute their common prefix once", () => {
   sim.checkIntegrity();
 });
 
-test("a prompt waits for no twin that is of another tenant or ends inside the page", () => {
+test("a prompt waits for no page of another tenant, nor for one that ends inside the page", () => {
   const sim = new Simulation({ pageSize: 4 });
   sim.add("a", tokensOf(1, 12));
   sim.add("other tenant", tokensOf(1, 12), { salt: "other" });
@@ -280,7 +280,7 @@ test("a prompt waits for no twin that is of another tenant or ends inside the pa
   assert.equal(sim.step().length, 4);
 });
 
-test("equal pages after different beginnings are no twins", () => {
+test("equal pages after different beginnings are not shared", () => {
   const sim = new Simulation({ pageSize: 4, idealChunk: 4 });
   sim.add("a", [1, 1, 1, 1, ...tokensOf(5, 9)]);
   sim.add("b", [2, 2, 2, 2, ...tokensOf(5, 9)]);
@@ -288,7 +288,7 @@ test("equal pages after different beginnings are no twins", () => {
   assert.equal(sim.step().length, 2);
 });
 
-test("when the twin's step fails, the one that waited computes the page itself", () => {
+test("when the step that computes a shared page fails, the one that waited computes the page itself", () => {
   const sim = new Simulation({ pageSize: 4 });
   const first = sim.add("first", tokensOf(1, 10));
   sim.add("second", tokensOf(1, 10));
@@ -316,7 +316,7 @@ test("a page computed long ago, and evicted since, is not waited for", () => {
   );
 });
 
-test("a prompt whose next page is computed in the air waits until it has landed, and then takes it over", () => {
+test("a prompt whose next page is computed in flight waits until it has landed, and then takes it over", () => {
   const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 8 });
   const launch = () => sim.scheduler.schedule(sim.scheduler.createStep());
   const prompt = tokensOf(1, 17);
@@ -336,11 +336,11 @@ test("a prompt whose next page is computed in the air waits until it has landed,
   assert.equal(second.numCached, 16);
 });
 
-test("steps land in the order they were scheduled in, each once; one in the air cannot be scheduled", () => {
+test("steps land in the order they were scheduled in, each once; one in flight cannot be scheduled", () => {
   const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 4 });
   const request = sim.add("a", tokensOf(1, 13), { maxTokens: 2 });
   const flights = [0, 1, 2].map(() => sim.scheduler.schedule(sim.scheduler.createStep())!);
-  assert.throws(() => sim.scheduler.schedule(flights[1]), /still in the air/);
+  assert.throws(() => sim.scheduler.schedule(flights[1]), /still in flight/);
   for (const [i, step] of flights.entries()) {
     for (const other of flights) if (other !== step) assert.throws(() => sim.scheduler.land(other), /in the order/);
     sim.computeStep(step);

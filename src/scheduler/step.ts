@@ -4,7 +4,7 @@ import type { Request } from "../core/request.js";
 
 export class Step {
   /** Scheduled, and not landed yet. */
-  isInAir = false;
+  isInFlight = false;
   scheduledMs = 0;
   numRows = 0;
   /** Sum of queryLens. */

@@ -113,7 +113,7 @@ export function sampleContract(duel: Duel): void {
       const outs = Array.from({ length: 6 }, () => device.createTokenBuffer(3));
       for (const [flight, out] of outs.entries()) {
         device.stage(staged, batch, [], flight === 0 ? null : outs[flight - 1]!);
-        // Two flights in the air; the second row has drafts: two draws beside each other, the later one behind a guess.
+        // Two flights under way; the second row has drafts: two draws beside each other, the later one behind a guess.
         if (flight > 1) await land(device, outs[flight - 2]!);
         const answerOf = (r: number) =>
           outs.slice(0, flight).map(({ ids }, i) => (i < flight - 1 ? ids[r]! : -(r + 1)));

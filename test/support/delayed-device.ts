@@ -3,7 +3,7 @@
 // slots of the row's context: a wrong, stale or foreign page changes the answer, as it would with a real model. Further groups hold
 // the same integers, a state the hash of all of them so far: a row in which they differ from the first group gives a wrong token.
 //
-// It knows which slots the flights in the air write, and reports (`hazards`) a page handed to another owner before they have landed.
+// It knows which slots the flights under way write, and reports (`hazards`) a page handed to another owner before they have landed.
 
 import type { AttentionPlan } from "../../src/core/attention-plan.js";
 import type { Batch } from "../../src/core/batch.js";
@@ -178,7 +178,7 @@ export class DelayedDevice extends NullDevice {
     });
   }
 
-  /** At once, beside the flights in the air: their pages are not to be saved. Writes beside the flights are done first. */
+  /** At once, beside the flights under way: their pages are not to be saved. Writes beside the flights are done first. */
   savePage(out: Uint8Array, pool: KvPool | StatePool, page: number): void {
     if (this.#hasWritten) this.#runUntil(null);
     this.#hasWritten = false;
@@ -216,7 +216,7 @@ export class DelayedDevice extends NullDevice {
     this.#queue.push({ run: () => this.#kv[group]!.copyWithin(to * P, from * P, (from + 1) * P) });
   }
 
-  /** A flight in the air writes the page. */
+  /** A flight under way writes the page. */
   #isWritten(group: number, page: number): boolean {
     const P = this.#pageSize;
     return this.#queue.some(
@@ -248,23 +248,23 @@ export class DelayedDevice extends NullDevice {
     }
   }
 
-  /** A new owner's first write is to the first slots of a page; those in the air belong to another, who has gone. */
+  /** A new owner's first write is to the first slots of a page; those in flight belong to another, who has gone. */
   #checkWrites(batch: Batch): void {
     for (let g = 0; g < batch.groups.length; g++) this.#checkGroup(batch, g);
   }
 
   #checkGroup(batch: Batch, g: number): void {
     const P = this.#pageSize;
-    const lastInAir = new Map<number, number>(); // page -> the last offset that a flight in the air writes
+    const lastInFlight = new Map<number, number>(); // page -> the last offset that a flight under way writes
     for (const { writes } of this.#queue) {
       if (writes === undefined) continue;
       for (const slot of slotsOf(writes, g)) {
         const page = Math.floor(slot / P);
-        lastInAir.set(page, Math.max(lastInAir.get(page) ?? -1, slot % P));
+        lastInFlight.set(page, Math.max(lastInFlight.get(page) ?? -1, slot % P));
       }
     }
     for (const slot of slotsOf(batch, g)) {
-      const last = lastInAir.get(Math.floor(slot / P)) ?? -1;
+      const last = lastInFlight.get(Math.floor(slot / P)) ?? -1;
       if (slot % P <= last) this.hazards.push(`slot ${slot} is written while a flight can still write to its page`);
     }
   }

@@ -60,7 +60,7 @@ export class FlightTraffic {
   readonly results = new Map<string, Answered>();
   readonly numEnded = { stop: 0, length: 0, abort: 0, error: 0 };
   numForks = 0;
-  /** Steps after which a flight was in the air. */
+  /** Steps after which a flight was in flight. */
   numAhead = 0;
   readonly #device: DelayedDevice;
   readonly #cache: CacheManager;
@@ -143,7 +143,7 @@ export class FlightTraffic {
   }
 
   #check(): void {
-    if (this.core.numInAir > 0) this.numAhead++;
+    if (this.core.numInFlight > 0) this.numAhead++;
     this.core.checkIntegrity();
     assert.deepEqual(this.#device.hazards, []);
   }

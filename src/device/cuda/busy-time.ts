@@ -6,7 +6,7 @@ import type { TokenBuffer } from "../device.js";
 import { check } from "./abi.js";
 import type { CudaContext } from "./context.js";
 
-/** More than twice the flights that can be in the air: an end is read when the flight behind it has landed too. */
+/** More than twice the flights that can be in flight: an end is read when the flight behind it has landed too. */
 const NUM_EVENTS = 8;
 
 const NOT_READY = 600; // CUDA_ERROR_NOT_READY
@@ -16,7 +16,7 @@ export class BusyTime {
   readonly #context: CudaContext;
   readonly #events: readonly number[];
   readonly #out = new Float32Array(1);
-  readonly #inAir = new Map<TokenBuffer, { begin: number; end: number }>();
+  readonly #inFlight = new Map<TokenBuffer, { begin: number; end: number }>();
   #turn = 0;
   #begin = 0;
   #lastEnd = 0;
@@ -40,7 +40,7 @@ export class BusyTime {
   begin(): void {
     const { driver, stream } = this.#context;
     this.#begin = this.#lastEnd;
-    if (this.#inAir.size > 0 && driver.eventQuery(this.#lastEnd) === NOT_READY) return;
+    if (this.#inFlight.size > 0 && driver.eventQuery(this.#lastEnd) === NOT_READY) return;
     this.#begin = this.#next();
     check(driver, driver.eventRecord(this.#begin, stream), "eventRecord");
   }
@@ -48,16 +48,16 @@ export class BusyTime {
   /** The event to record behind the flight's last copy. */
   end(flight: TokenBuffer): number {
     this.#lastEnd = this.#next();
-    if (this.#begin !== 0) this.#inAir.set(flight, { begin: this.#begin, end: this.#lastEnd });
+    if (this.#begin !== 0) this.#inFlight.set(flight, { begin: this.#begin, end: this.#lastEnd });
     this.#begin = 0; // what launches nothing is not counted
     return this.#lastEnd;
   }
 
   /** Counts a flight that has landed. */
   add(flight: TokenBuffer): void {
-    const events = this.#inAir.get(flight);
+    const events = this.#inFlight.get(flight);
     if (events === undefined) return;
-    this.#inAir.delete(flight);
+    this.#inFlight.delete(flight);
     const { driver } = this.#context;
     check(driver, driver.eventElapsed(this.#out, events.begin, events.end), "eventElapsed");
     this.ms += this.#out[0]!;

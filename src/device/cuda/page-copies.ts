@@ -1,9 +1,9 @@
 // Whole pages between the pools and page-locked host memory, on a stream of their own: while a flight computes, pages that it does not
 // touch go out and come in. Two events keep the order that matters.
 //
-//   out   What is saved was complete when the last flight landed, so the copy waits for nothing in the air; only for writes that were
+//   out   What is saved was complete when the last flight landed, so the copy waits for nothing in flight; only for writes that were
 //         queued beside the flights (copies of states and pages, pages from disk).
-//   in    The page may have had another owner in the flights in the air: the copy waits for them.
+//   in    The page may have had another owner in the flights under way: the copy waits for them.
 //   join  A flight, or whoever else writes pages, waits for all copies queued before it.
 
 import { check } from "./abi.js";

@@ -322,7 +322,7 @@ export class Commit {
     this.#closeHandle(session);
   }
 
-  /** Unless flights in the air will name it in their records. */
+  /** Unless flights under way will name it in their records. */
   #closeHandle({ request, handle }: Session): void {
     if (request.numInFlight === 0) this.#outputs.close(handle);
   }

@@ -217,7 +217,7 @@ test("an engine that is closed while flights are awaited lands them, and closes 
   const device = new UnblockingDevice();
   let numClosed = 0;
   device.close = () => {
-    assert.equal(engine.core.numInAir, 0);
+    assert.equal(engine.core.numInFlight, 0);
     numClosed++;
   };
   const { engine, driver } = await driven("reference", async () => device);

@@ -159,14 +159,14 @@ test("abort ends one sample or all of a call, and no other; who is over already 
   assert.deepEqual([engine.core.stats().requestsFinished, engine.core.stats().pagesUsed], [4, 0]);
 });
 
-test("a flight that fails ends its rows and no others, also where the next one is in the air", () => {
+test("a flight that fails ends its rows and no others, also where the next one is in flight", () => {
   const engine = aheadCore();
   engine.add("a", 2, { maxTokens: 9 });
   engine.step();
   engine.core.injectFault();
   engine.add("b", 2, { maxTokens: 1 });
   engine.step();
-  assert.deepEqual([engine.core.numInAir, engine.core.hasWork], [0, false]);
+  assert.deepEqual([engine.core.numInFlight, engine.core.hasWork], [0, false]);
   assert.deepEqual(engine.answers(), ["a#0 3", "a#0  error (injected fault)", "b#0  error (injected fault)"]);
   engine.add("c", 2, { maxTokens: 1 });
   engine.drain();
@@ -198,7 +198,7 @@ test("a token computed after an answer's end is dropped, and counted", () => {
   assert.equal(plain.core.recorder.numDropped, 0);
 });
 
-test("a step names its rows, also one that ended while the step was in the air", () => {
+test("a step names its rows, also one that ended while the step was in flight", () => {
   const engine = aheadCore();
   const reader = new OutputReader<string>((callId) => callId);
   const names: string[][] = [];
@@ -281,20 +281,20 @@ test("what needs more pages than there are is ended by the scheduler: an answer 
   assert.deepEqual([engine.core.hasWork, engine.core.stats().requestsFinished], [false, 2]);
 });
 
-test("stop ends all that is served and lands what is in the air", () => {
+test("stop ends all that is served and lands what is in flight", () => {
   const engine = aheadCore();
   engine.add("a", 2, { maxTokens: 30, n: 2 });
   engine.add("b", 2, { maxTokens: 30 });
   engine.step();
-  assert.equal(engine.core.numInAir, 1);
+  assert.equal(engine.core.numInFlight, 1);
   engine.core.stop();
   engine.core.commit();
-  assert.deepEqual([engine.core.numInAir, engine.core.hasWork, engine.core.step()], [0, false, false]);
+  assert.deepEqual([engine.core.numInFlight, engine.core.hasWork, engine.core.step()], [0, false, false]);
   assert.deepEqual(engine.answers(), ["a#0  abort", "b#0  abort"]);
   assert.equal(engine.core.stats().pagesUsed, 0);
 });
 
-test("the cache's picture names the pages of each request, those of flights in the air too", () => {
+test("the cache's picture names the pages of each request, those of flights under way too", () => {
   const engine = aheadCore();
   engine.add("a", 10, { maxTokens: 9 });
   engine.step();

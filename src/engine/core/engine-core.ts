@@ -53,10 +53,10 @@ export class EngineCore {
   readonly #drafter: Drafter | null;
   readonly #launcher: Launcher;
   readonly #commit: Commit;
-  /** Not in the air. */
+  /** Not in flight. */
   readonly #free: Flight[];
   /** Launched and not landed, oldest first. */
-  readonly #inAir: Flight[] = [];
+  readonly #inFlight: Flight[] = [];
   /** The oldest flights that land before another starts: commit() is due for them. */
   #numDue = 0;
   #injectFault = false;
@@ -107,9 +107,9 @@ export class EngineCore {
   launch(): boolean {
     const flight = this.#schedule();
     if (flight !== null) this.#launch(flight);
-    if (this.#inAir.length === 0) return false;
+    if (this.#inFlight.length === 0) return false;
     if (flight !== null && flight.fault !== null)
-      this.#numDue = this.#inAir.length; // nothing is launched on top of what never started
+      this.#numDue = this.#inFlight.length; // nothing is launched on top of what never started
     else if (flight === null || this.#free.length === 0) this.#numDue = 1;
     return true;
   }
@@ -118,13 +118,13 @@ export class EngineCore {
   landing(): Promise<unknown> | null {
     const { device } = this.#parts;
     if (device.landed === undefined || this.#numDue === 0) return null;
-    const due = this.#inAir.slice(0, this.#numDue).filter(({ fault }) => fault === null); // the others never started
+    const due = this.#inFlight.slice(0, this.#numDue).filter(({ fault }) => fault === null); // the others never started
     return Promise.all(due.map(({ tokens }) => device.landed!(tokens)));
   }
 
   /** Lands the flights that are due. */
   commit(): void {
-    for (; this.#numDue > 0; this.#numDue--) this.#land(this.#inAir.shift()!);
+    for (; this.#numDue > 0; this.#numDue--) this.#land(this.#inFlight.shift()!);
   }
 
   /** The next flight with its rows chosen; null: nothing can run, or not before a flight has landed. */
@@ -142,8 +142,8 @@ export class EngineCore {
 
   /** Queues the flight's work on the device. */
   #launch(flight: Flight): void {
-    const previous = this.#inAir.at(-1) ?? null;
-    this.#inAir.push(flight);
+    const previous = this.#inFlight.at(-1) ?? null;
+    this.#inFlight.push(flight);
     this.#free.pop();
     flight.clear();
     for (let r = 0; r < flight.step.numRows; r++) flight.addRow();
@@ -177,11 +177,11 @@ export class EngineCore {
   // --- between steps -----------------------------------------------------------------------------------------------
 
   get hasWork(): boolean {
-    return this.#commit.sessions.size > 0 || this.#inAir.length > 0;
+    return this.#commit.sessions.size > 0 || this.#inFlight.length > 0;
   }
 
-  get numInAir(): number {
-    return this.#inAir.length;
+  get numInFlight(): number {
+    return this.#inFlight.length;
   }
 
   /** What came out since the last call; null: nothing. */
@@ -199,9 +199,9 @@ export class EngineCore {
     this.#commit.failCall(callId, error);
   }
 
-  /** A flight in the air has rows of the adapter in this slot. */
-  isAdapterInAir(slot: number): boolean {
-    return this.#inAir.some(({ batch }) => batch.adapterOf.subarray(0, batch.numRows).includes(slot));
+  /** A flight under way has rows of the adapter in this slot. */
+  isAdapterInFlight(slot: number): boolean {
+    return this.#inFlight.some(({ batch }) => batch.adapterOf.subarray(0, batch.numRows).includes(slot));
   }
 
   /** Ends one sample of a call, or all of them (-1), and reports how they fared; silent for those already over. */
@@ -241,7 +241,7 @@ export class EngineCore {
   /** Ends everything that is being served; all flights are due: after landing() and commit() nothing is owned any more. */
   stop(): void {
     this.#commit.abortAll();
-    this.#numDue = this.#inAir.length;
+    this.#numDue = this.#inFlight.length;
   }
 
   close(): void {
@@ -250,11 +250,11 @@ export class EngineCore {
     this.#parts.device.close();
   }
 
-  /** Requests that may own pages: those being served, and those that ended in the air. */
+  /** Requests that may own pages: those being served, and those that ended in flight. */
   #owners(): Request[] {
     const owners = new Set<Request>();
     for (const { request } of this.#commit.sessions) owners.add(request);
-    for (const { step } of this.#inAir) for (let r = 0; r < step.numRows; r++) owners.add(step.rows[r]!);
+    for (const { step } of this.#inFlight) for (let r = 0; r < step.numRows; r++) owners.add(step.rows[r]!);
     return [...owners];
   }
 

@@ -1,4 +1,4 @@
-// One step in the air: everything of it, from what the scheduler chose to the tokens that came back. Allocated once; a ring of
+// One step in flight: everything of it, from what the scheduler chose to the tokens that came back. Allocated once; a ring of
 // `depth` of them goes round (depth 1: a flight lands before the next one starts).
 //
 //   schedule -> launch (queues all device work, reads nothing) -> ... -> commit (waits, appends, publishes, frees, emits)

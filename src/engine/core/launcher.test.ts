@@ -370,7 +370,7 @@ test("prompts of several tokens, and those that get no token, are no batch of de
   assert.equal(mixed(1, 0), "known? 8 rows of 9");
 });
 
-test("two flights in the air: the second begins with tokens of the first, which the host does not know", () => {
+test("two flights under way: the second begins with tokens of the first, which the host does not know", () => {
   const device = new RecordingDevice();
   device.info = { ...device.info, asyncDepth: 2 };
   const ahead = new RecordedCore({ device });
@@ -382,7 +382,7 @@ test("two flights in the air: the second begins with tokens of the first, which 
   assert.deepEqual(ahead.answers(), ["a#0 3", "b#0 4"]);
   assert.deepEqual(ahead.step(), ["stage 3:[-1] 1 -> 0 after another", "forward", "logits 0+1", "sample 0: 0", "land"]);
   assert.deepEqual(ahead.answers(), ["a#0 4", "b#0 5 length"]);
-  assert.deepEqual([ahead.core.numInAir, ahead.core.hasWork], [1, true]);
+  assert.deepEqual([ahead.core.numInFlight, ahead.core.hasWork], [1, true]);
   assert.deepEqual(ahead.step(), ["land"]);
   assert.deepEqual(ahead.answers(), ["a#0 5 length"]);
 });

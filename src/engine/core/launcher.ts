@@ -51,7 +51,7 @@ export class Launcher {
     this.#clock = clock;
   }
 
-  /** `previous` is the flight ahead when it may still be in the air: rows may begin with a token it has not given yet. */
+  /** `previous` is the flight ahead when it may still be in flight: rows may begin with a token it has not given yet. */
   launch(flight: Flight, previous: Flight | null): void {
     const { device, model, caches, planners } = this.#parts;
     const { states } = this.#parts.cache;

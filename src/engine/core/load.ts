@@ -159,7 +159,7 @@ async function loadOn(
     sites: new AdapterSites(device, linears),
     maxBytes: config.adapterMemory * 2 ** 20,
     open: openPeftAdapter,
-    isInFlight: (slot) => core.isAdapterInAir(slot),
+    isInFlight: (slot) => core.isAdapterInFlight(slot),
   });
   if (config.warmup && !isBidirectional) await warmUp(core, Math.min(maxLogitRows, WARMED_ROWS));
   const key = pageKey(config, fingerprint, device, caches);

@@ -50,7 +50,7 @@ test("a row ends where its tokens do", () => {
   );
 });
 
-test("a request that would outgrow the pool is scheduled no further while it is in the air, and ends when it has landed", () => {
+test("a request that would outgrow the pool is scheduled no further while it is in flight, and ends when it has landed", () => {
   const sim = new Simulation({ pageSize: 4, pages: 4 });
   const { request, steps } = fly(sim, 16, 4);
   assert.deepEqual([steps.length, request.numExpected, request.state], [1, 17, "running"]);
@@ -71,7 +71,7 @@ test("a page is cached once its last token is known, though that is after the pa
   sim.checkIntegrity();
 });
 
-test("a request that is ended in the air keeps its pages until its last flight has landed, and is promised nothing then", () => {
+test("a request that is ended in flight keeps its pages until its last flight has landed, and is promised nothing then", () => {
   const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 4 });
   const { request, steps } = fly(sim, 3, 3);
   sim.scheduler.abort(request.id);

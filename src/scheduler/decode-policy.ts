@@ -7,10 +7,10 @@
 
 import type { Request } from "../core/request.js";
 import type { ClientShares } from "./client-shares.js";
-import { isDecode, isReady } from "./progress.js";
+import { canSample, isDecode } from "./progress.js";
 import type { RequestQueue } from "./request-queue.js";
 
-export class DecodeTurns {
+export class DecodePolicy {
   readonly #shares: ClientShares;
   readonly #items: Request[] = []; // the first `count`: an array that is emptied gives its room back, and filling it allocates
   count = 0;
@@ -30,7 +30,7 @@ export class DecodeTurns {
     this.count = 0;
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
-      if (!isDecode(request) || !isReady(request)) continue;
+      if (!isDecode(request) || !canSample(request)) continue;
       items[this.count++] = request;
       request.share!.numDecodes++;
     }

@@ -1,10 +1,10 @@
 // Steps that are scheduled and have not landed, oldest first: they land in that order.
 
 import type { Request } from "../core/request.js";
+import { computesNextPage } from "./prefix-dedup.js";
 import type { Step } from "./step.js";
-import { computesNextPage } from "./twins.js";
 
-export class StepsInAir {
+export class InFlightSteps {
   readonly #steps: Step[] = []; // the first #count: an array that is emptied gives its room back, and filling it allocates
   #count = 0;
 
@@ -13,14 +13,14 @@ export class StepsInAir {
   }
 
   add(step: Step): void {
-    step.isInAir = true;
+    step.isInFlight = true;
     this.#steps[this.#count++] = step;
   }
 
-  takeDown(step: Step): void {
+  retire(step: Step): void {
     if (this.#count === 0 || this.#steps[0] !== step) throw new Error("steps land in the order they were scheduled in");
     this.#steps.copyWithin(0, 1, this.#count--);
-    step.isInAir = false;
+    step.isInFlight = false;
   }
 
   /** One of them computes the request's next page. */

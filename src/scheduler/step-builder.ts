@@ -4,7 +4,7 @@ import type { CacheManager } from "../cache/cache-manager.js";
 import type { Request } from "../core/request.js";
 import type { Step } from "./step.js";
 
-export class OpenStep {
+export class StepBuilder {
   readonly budget: number;
   readonly #cache: CacheManager;
   step: Step;

@@ -1,4 +1,4 @@
-// Requests whose next page is the same. The first computes it; the other waits until that has landed and takes it over for nothing.
+// Requests whose next page is the same: the first computes it, the other waits until it has landed and shares it.
 
 import { haveSamePage } from "../cache/request-pages.js";
 import type { Request } from "../core/request.js";

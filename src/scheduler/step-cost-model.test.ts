@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { seeded } from "../../test/support/byte-matcher.js";
-import { StepPace } from "./step-pace.js";
+import { StepCostModel } from "./step-cost-model.js";
 
 /** After 500 steps of 1 to 100 tokens that take `stepMs` and `tokenMs` for each token. */
-function paceOf(stepMs: number, tokenMs: number, targetMs: number): StepPace {
+function paceOf(stepMs: number, tokenMs: number, targetMs: number): StepCostModel {
   const random = seeded(5);
-  const pace = new StepPace(targetMs);
+  const pace = new StepCostModel(targetMs);
   for (let i = 0; i < 500; i++) {
     const numTokens = 1 + Math.floor(100 * random());
     pace.observe(numTokens, stepMs + tokenMs * numTokens);
@@ -25,7 +25,7 @@ test("what the step takes and what a token takes are told apart", () => {
   isNear(paceOf(0.1, 0.005, 0.5).targetTokens, 80); // as fast as a GPU's
 });
 
-test("where the step itself is dear, tokens are not cut to a target that fewer of them would not reach", () => {
+test("where the step itself is expensive, tokens are not cut to a target that fewer of them would not reach", () => {
   const pace = paceOf(100, 2, 20);
   isNear(pace.targetTokens, 50);
   assert.equal(pace.targetDecodes, 0);
@@ -33,13 +33,13 @@ test("where the step itself is dear, tokens are not cut to a target that fewer o
 
 test("nothing is limited without a target, nor before a step of some length was seen", () => {
   assert.equal(paceOf(1, 1, 0).targetTokens, Number.POSITIVE_INFINITY);
-  const pace = new StepPace(20);
+  const pace = new StepCostModel(20);
   pace.observe(3, 1000);
   assert.equal(pace.targetDecodes, Number.POSITIVE_INFINITY);
 });
 
 test("the first step of 32 tokens says what a token takes; a later one moves both parts half of a surprise, the step's more", () => {
-  const pace = new StepPace(100);
+  const pace = new StepCostModel(100);
   pace.observe(31, 62);
   pace.observe(32, 0);
   assert.equal(pace.targetTokens, Number.POSITIVE_INFINITY);

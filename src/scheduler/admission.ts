@@ -16,7 +16,7 @@ import { willGrow } from "./progress.js";
 import { RequestQueue } from "./request-queue.js";
 import type { Step } from "./step.js";
 
-export class Roster {
+export class Admission {
   readonly running = new RequestQueue();
   readonly waiting = new RequestQueue();
   readonly clients = new ClientShares();
@@ -79,29 +79,29 @@ export class Roster {
   }
 
   /** Pages for every token of every running request. false: somebody must go, and cannot before all flights have landed. */
-  secure(step: Step, isInAir: boolean): boolean {
+  secure(step: Step, isInFlight: boolean): boolean {
     const { running } = this;
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
-      if (isInAir && this.#exceedsPool(request)) return false;
+      if (isInFlight && this.#exceedsPool(request)) return false;
       if (this.refuseImpossible(request)) {
         i--;
         continue;
       }
       while (request.state === "running" && !this.#cache.tryReserve(request, request.numExpected)) {
-        if (isInAir) return false;
-        if (this.#preempt(this.#payerFor(request), step) <= i) i--;
+        if (isInFlight) return false;
+        if (this.#preempt(this.#victimFor(request), step) <= i) i--;
       }
     }
     return true;
   }
 
   /** A waiting request of better priority does not wait for pages that a worse one holds. false: as for secure(). */
-  admitUrgent(step: Step, isInAir: boolean): boolean {
+  admitUrgent(step: Step, isInFlight: boolean): boolean {
     for (let head = this.nextWaiting(); head !== undefined && this.#outranksLast(head); head = this.nextWaiting()) {
       while (this.isFull() || !this.#admit(head, 0)) {
         if (!this.#outranksLast(head)) return true;
-        if (isInAir) return false;
+        if (isInFlight) return false;
         this.#preempt(this.running.last()!, step);
       }
     }
@@ -109,17 +109,17 @@ export class Roster {
   }
 
   /**
-   * Several clients: where pages are short, one that has none does not wait for those that another has beyond its part. false: as for
+   * Several clients: where pages are short, one that has none does not wait for those that another has above its quota. false: as for
    * secure().
    */
-  admitFair(step: Step, isInAir: boolean): boolean {
+  admitFair(step: Step, isInFlight: boolean): boolean {
     if (!this.#isShortOfPages || this.clients.size < 2) return true;
     for (let next = this.#pages.nextInLine(); next !== null && !this.isFull(); next = this.#pages.nextInLine()) {
       while (!this.#admit(next, 0)) {
-        const payer = this.#pages.payer(null);
-        if (payer === null) return true;
-        if (isInAir) return false;
-        this.#preempt(payer, step);
+        const victim = this.#pages.victim(null);
+        if (victim === null) return true;
+        if (isInFlight) return false;
+        this.#preempt(victim, step);
         this.#pages.measure(next.priority);
       }
       this.#pages.countPassed(next);
@@ -129,7 +129,7 @@ export class Roster {
   }
 
   /**
-   * Ends a request and gives its pages back, published unless its flight failed; those of a request in the air come back when its
+   * Ends a request and gives its pages back, published unless its flight failed; those of a request in flight come back when its
    * last flight lands. One that is over stays as it is.
    */
   end(request: Request, reason: FinishReason): void {
@@ -176,7 +176,7 @@ export class Roster {
     this.waiting.remove(request);
     this.#start(request);
     if (request.firstScheduledMs < 0) request.numCached = request.numComputed;
-    if (request.numPreemptions > 0) request.yieldsFrom = 2 * request.numTokens - request.numComputed;
+    if (request.numPreemptions > 0) request.preemptibleFrom = 2 * request.numTokens - request.numComputed;
     return true;
   }
 
@@ -191,14 +191,14 @@ export class Roster {
   }
 
   /**
-   * Who makes room for a running request: the last in order, for those before it were here first or matter more. Of several clients, the one
-   * that has most pages beyond its part, with its last.
+   * Who makes room for a running request: the last in order, for those before it were here first or matter more. Of several clients, the
+   * last of the one furthest above its quota.
    */
-  #payerFor(request: Request): Request {
+  #victimFor(request: Request): Request {
     const last = this.running.last()!;
     if (this.clients.size < 2 || request.priority < last.priority) return last;
     this.#pages.measure(request.priority);
-    return this.#pages.payer(request.share) ?? last;
+    return this.#pages.victim(request.share) ?? last;
   }
 
   #outranksLast(request: Request): boolean {

@@ -8,7 +8,7 @@ const LEARNING_RATE = 0.5;
 /** A step of so many tokens says as much about the tokens as about the step itself; shorter ones more about the step. */
 const EVEN_TOKENS = 32;
 
-export class StepPace {
+export class StepCostModel {
   readonly #targetMs: number;
   #stepMs = 0;
   #tokenMs = 0; // 0: not known
@@ -34,7 +34,7 @@ export class StepPace {
   }
 
   /**
-   * Tokens of a step that takes as long as it should; as many at least as take as long as the step itself: where that is dear, fewer save
+   * Tokens of a step that takes as long as it should; as many at least as take as long as the step itself: where that is expensive, fewer save
    * little.
    */
   get targetTokens(): number {

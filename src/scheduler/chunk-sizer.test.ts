@@ -54,7 +54,7 @@ test("where states are kept, a prompt's last whole page ends a chunk, and what i
   }
 });
 
-test("a prompt with a chunk in the air waits for no twin: it could not take the page over when that lands", () => {
+test("a prompt with a chunk in flight does not wait for a shared page: it could not take the page over when that lands", () => {
   const sim = new Simulation({ pageSize: 1, maxPagesPerBatch: 4, idealChunk: 1 });
   const launch = () =>
     rowsOf(sim.scheduler.schedule(sim.scheduler.createStep())).map(({ id, start }) => `${id} ${start}`);
@@ -68,7 +68,7 @@ test("a prompt with a chunk in the air waits for no twin: it could not take the 
   assert.deepEqual(launch(), ["scored 1", "late 1"]);
 });
 
-test("a prompt waits for its next page, a single one too, in whichever of the steps in the air it is", () => {
+test("a prompt waits for its next page, a single one too, in whichever of the steps in flight it is", () => {
   const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 4 });
   const launch = () =>
     rowsOf(sim.scheduler.schedule(sim.scheduler.createStep())).map(({ id, start }) => `${id} ${start}`);

@@ -1,30 +1,30 @@
-// The next chunk of one prompt: whether it can have one in the step being made, and how long it is. Whose turn it is: prompt-turns.ts.
+// The next chunk of one prompt: whether it can have one in the step being made, and how long it is. Whose turn it is: prefill-policy.ts.
 
 import type { CacheManager } from "../cache/cache-manager.js";
 import type { Request } from "../core/request.js";
 import { lastEnd, nextEnd } from "./chunk-ends.js";
-import type { OpenStep } from "./open-step.js";
-import { forksAt, isDecode, isReady } from "./progress.js";
-import type { StepsInAir } from "./steps-in-air.js";
-import { computesNextPage } from "./twins.js";
+import type { InFlightSteps } from "./in-flight-steps.js";
+import { computesNextPage } from "./prefix-dedup.js";
+import { canSample, forksAt, isDecode } from "./progress.js";
+import type { StepBuilder } from "./step-builder.js";
 
-export class ChunkCutter {
+export class ChunkSizer {
   /** The longest: a multiple of the page size, at most the budget. */
   readonly longest: number;
   /** chunked mode: every chunk costs as much as the longest, as the padded kernel arguments of that mode do. */
   readonly #isFixed: boolean;
   readonly #pageSize: number; // P
   readonly #cache: CacheManager;
-  readonly #open: OpenStep;
-  readonly #inAir: StepsInAir;
+  readonly #builder: StepBuilder;
+  readonly #inFlight: InFlightSteps;
 
-  constructor(longest: number, isFixed: boolean, cache: CacheManager, open: OpenStep, inAir: StepsInAir) {
+  constructor(longest: number, isFixed: boolean, cache: CacheManager, builder: StepBuilder, inFlight: InFlightSteps) {
     this.longest = longest;
     this.#isFixed = isFixed;
     this.#pageSize = cache.pageSize;
     this.#cache = cache;
-    this.#open = open;
-    this.#inAir = inAir;
+    this.#builder = builder;
+    this.#inFlight = inFlight;
   }
 
   /** Of a running request. `most`: the tokens it may get, a page at least. false: it gets none in this step. */
@@ -34,23 +34,23 @@ export class ChunkCutter {
     // A preempted request may have found everything but its last token in the directory: in chunked mode that waits for its turn.
     const isToken = isDecode(request);
     if (this.#isFixed && isToken) return false;
-    if (this.isShortOfBudget(request) || this.#isUnderWay(request) || !isReady(request)) return false;
+    if (this.isShortOfBudget(request) || this.#isUnderWay(request) || !canSample(request)) return false;
     // What it took over, now or when it was tried before in this step, may have brought it to the end of its pages in a window group.
     if (!this.#cache.tryReserve(request, request.numTokens)) return false;
     const start = request.numComputed;
-    const queryLen = this.#cut(request, most);
+    const queryLen = this.#sizeOf(request, most);
     if (!isToken) request.numChunks++;
     // A first token of a further sample costs as much as a decode, so that no step draws more tokens than it may, but for those of
     // its last prompt.
     const cost = this.#isFixed ? Math.max(this.longest, queryLen) : queryLen;
-    this.#open.place(request, queryLen, cost + forksAt(request, start + queryLen));
-    request.share!.lastServedStep = this.#open.number;
+    this.#builder.place(request, queryLen, cost + forksAt(request, start + queryLen));
+    request.share!.lastServedStep = this.#builder.number;
     return true;
   }
 
   /** And not of pages: without decodes in this step it would have been served. */
   isShortOfBudget(request: Request): boolean {
-    return this.#open.left < this.leastBudget(request);
+    return this.#builder.left < this.leastBudget(request);
   }
 
   /** The smallest budget in which the request can get a chunk. */
@@ -69,11 +69,11 @@ export class ChunkCutter {
   }
 
   /** Only the last chunk of a prompt may end inside a page. */
-  #cut(request: Request, most: number): number {
+  #sizeOf(request: Request, most: number): number {
     const start = request.numComputed;
     const remaining = request.numTokens - start;
     const wanted = Math.max(most, this.#least(request));
-    const queryLen = request.isWhole ? remaining : Math.min(remaining, wanted, this.#open.left);
+    const queryLen = request.isWhole ? remaining : Math.min(remaining, wanted, this.#builder.left);
     if (queryLen < remaining) return lastEnd(request, start, start + queryLen, this.#pageSize) - start;
     if (this.#cache.states?.isSharing !== true) return queryLen;
     // States can be resumed at the ends of chunks alone, so the prompt's last whole page ends one, and what is left of the prompt is
@@ -82,10 +82,10 @@ export class ChunkCutter {
     return whole === 0 ? remaining : whole;
   }
 
-  /** An earlier row of this step or a row in the air computes the request's next page: once landed it can be taken over for nothing. */
+  /** An earlier row of this step or a row in flight computes the request's next page: once landed it is shared, not computed. */
   #isUnderWay(request: Request): boolean {
     if (!this.#cache.isSharing || !request.readsCache || request.numInFlight > 0) return false;
-    if (this.#inAir.computeNextPage(request, this.#pageSize)) return true;
-    return computesNextPage(this.#open.step, this.#open.firstChunkRow, request, this.#pageSize);
+    if (this.#inFlight.computeNextPage(request, this.#pageSize)) return true;
+    return computesNextPage(this.#builder.step, this.#builder.firstChunkRow, request, this.#pageSize);
   }
 }

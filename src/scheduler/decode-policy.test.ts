@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest, type Row, Simulation, tokensOf } from "../../test/support/simulation.js";
 import { ClientShares } from "./client-shares.js";
-import { DecodeTurns } from "./decode-turns.js";
+import { DecodePolicy } from "./decode-policy.js";
 import { RequestQueue } from "./request-queue.js";
 
 const ROOM = { pageSize: 4, maxPagesPerBatch: 16, idealChunk: 32, prefixCaching: false, targetStepMs: 20 } as const;
@@ -41,7 +41,7 @@ test("decodes that are as many as fit stay in order of arrival; one more, and th
     running.insert(Object.assign(request, { arrivalOrder, lastServedStep, numComputed: 1 }));
     shares.open(request);
   }
-  const turns = new DecodeTurns(shares);
+  const turns = new DecodePolicy(shares);
   const ids = (maxRows: number): string => {
     turns.arrange(running, maxRows, 0);
     return Array.from({ length: turns.count }, (_, i) => turns.at(i).id).join(" ");
