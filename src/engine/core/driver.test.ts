@@ -200,6 +200,7 @@ test("a device that cannot block is awaited: answers are those of one that can, 
   assert.deepEqual(tokensOf("a"), other.tokensOf("a"));
   assert.deepEqual(tokensOf("b"), other.tokensOf("b"));
   assert.equal(tokensOf("a").length, 12);
+  await until(() => ended("aborted") !== undefined, "the abort");
   assert.equal(ended("aborted")?.finishReason, "abort");
   device.injectFault();
   driver.handle(call("fails", 5));
