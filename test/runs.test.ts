@@ -31,6 +31,7 @@ const numSteps = Math.ceil(Number(process.env.FUZZ_STEPS ?? 7_200) / (CONFIGS.le
 for (const [name, options] of CONFIGS) {
   test(`${name}: drafts change no answer and lose no page`, () => {
     const plain = run(options, 1, 2 * numSteps);
+    let numMaskedGuesses = 0;
     for (const kind of DRAFTERS) {
       for (const depth of [1, 2] as const) {
         const answerOf = (id: string) => plain.results.get(id.includes("#") ? id : `${id}#0`)?.tokens;
@@ -46,10 +47,12 @@ for (const [name, options] of CONFIGS) {
         assert.ok(numCompared > numSteps / 40, `${label}: ${numCompared} answers compared`);
         const { numDrafted, numAccepted } = drafted.core.recorder;
         assert.ok(numDrafted > numSteps / (kind === "lookup" ? 10 : 4), `${label}: ${numDrafted} drafts`);
+        numMaskedGuesses += drafted.numMaskedGuesses;
         if (kind === 1) assert.ok(numAccepted > numDrafted / 3, `${label}: ${numAccepted} of ${numDrafted} accepted`);
         else assert.ok(numAccepted < 0.8 * numDrafted, `${label}: ${numAccepted} of ${numDrafted} accepted`);
       }
     }
+    assert.ok(numMaskedGuesses > 3, `${numMaskedGuesses} guesses under a grammar became tokens`);
   });
 }
 

@@ -48,6 +48,18 @@ for (const [name, path] of MODELS) {
   }
 }
 
+test("guesses are tried under a grammar, too", async () => {
+  await using engine = await createEngine({
+    ...{ model: writeTinyCheckpoint(), device: "reference", worker: false, numPages: 300 },
+    ...{ targetStepMs: 0, speculative: { method: "ngram", minMatch: 1 } },
+  });
+  const constraint = { kind: "regex", source: "(abcdefgh){12}" } as const;
+  const { samples } = await engine.generate([65, 66, 67], { constraint, temperature: 0, maxTokens: 120 }).result();
+  assert.equal(samples[0]!.text, "abcdefgh".repeat(12));
+  const { acceptedTokens } = (await engine.stats()).speculation;
+  assert.ok(acceptedTokens > 20, `${acceptedTokens} accepted`);
+});
+
 /** Everything that a caller can see of a set of answers, asked for at once. */
 async function answers(engine: Engine, method: "off" | "ngram" | "suffix"): Promise<unknown[]> {
   const few = [60, 61, 62, 63].map((id): [number, number] => [id, 5]); // such text repeats itself

@@ -56,6 +56,13 @@ export interface RequestInit {
   readonly sharesAnswers?: boolean;
 }
 
+/** Whether the next tokens of a request can be chosen (grammar/constraint.ts). */
+export interface Readiness {
+  isReady(): boolean;
+  foresee?(tokens: Int32Array, first: number, count: number): void;
+  numForeseen?(): number;
+}
+
 /** A slot that holds the request's state after its first `end` tokens. */
 export interface PendingSnapshot {
   readonly slot: number;
@@ -121,7 +128,7 @@ export class Request {
   /** What the engine keeps of it; nobody below looks at it. */
   owner: object | null = null;
   /** Says whether its next token can be chosen; one that is not ready sits the step out. null: always. */
-  readiness: { isReady(): boolean } | null = null;
+  readiness: Readiness | null = null;
 
   state: RequestState = "waiting";
   finishReason: FinishReason | null = null;

@@ -13,10 +13,20 @@ export interface ConstraintSpec {
 export interface TokenConstraint {
   /** Whether the next token can be chosen now, or never. Other methods are only called then. */
   isReady(): boolean;
-  /** Sets the bit of every token that may come next (bit id & 31 of word id >> 5). false: no restriction here, mask untouched. */
-  fillMask(mask: Int32Array): boolean;
-  /** Advances by a chosen token; false when the token is not allowed. */
-  accept(tokenId: number): boolean;
+  /**
+   * Sets the bit of every token that may come next (bit id & 31 of word id >> 5). false: no restriction here, mask untouched. `numAhead`: the
+   * mask behind so many of the tokens that were foreseen.
+   */
+  fillMask(mask: Int32Array, numAhead?: number): boolean;
+  /**
+   * Advances by a chosen token; false when the token is not allowed. `isFollowed`: the next one, a foreseen token or the first that differs
+   * from one, is accepted at once.
+   */
+  accept(tokenId: number, isFollowed?: boolean): boolean;
+  /** Asks for the masks behind each of these guesses, one after another. Omitted, as the next: there is a mask for one position only. */
+  foresee?(tokens: Int32Array, first: number, count: number): void;
+  /** How many of the guesses asked for last are allowed and have the masks behind them, after waiting a moment. They keep them until the next are asked for. */
+  numForeseen?(): number;
   isDone(): boolean;
   /** Another answer under the same constraint, from its beginning; this one must not have begun either. Ready at once. */
   fork(): TokenConstraint;

@@ -58,7 +58,7 @@ export class Sampler {
     const isDraft = request.numDrafted > 0 && position > request.numTokens;
     if (state.held !== null && !isDraft) this.#hold(state.held, request, position);
     this.#setEdits(rows, request, state, position, state.held === null ? 0 : state.held.numBefore);
-    this.#hasMask = state.constraint?.fillMask(this.#mask) === true;
+    this.#hasMask = state.constraint?.fillMask(this.#mask, isDraft ? position - request.numTokens : 0) === true;
     if (this.#hasMask) rows.setMask(this.#mask);
     return row;
   }

@@ -137,21 +137,28 @@ export class Scheduler {
    */
   draft(step: Step, drafter: Drafter): void {
     this.#worth.begin(step.numTokens, this.#costs.stepTokens);
-    for (let r = 0; r < step.numRows && this.#builder.left > 0; r++) {
+    let left = this.#builder.left;
+    for (let r = 0; r < step.numRows && left > 0; r++) {
       const request = step.rows[r]!;
       if (request.maxDrafts === 0 || request.runsAhead || !isDecoded(request, step.starts[r]!)) continue;
-      const most = Math.min(
-        request.maxDrafts,
-        MAX_RUN - 1,
-        this.#builder.left,
-        request.maxLength - request.numTokens - 1,
-      );
+      const most = Math.min(request.maxDrafts, MAX_RUN - 1, left, request.maxLength - request.numTokens - 1);
       if (most <= 0) continue;
       request.reserveDrafts(most);
-      let count = drafter.propose(request, most, this.#worth);
-      while (count > 0 && !this.#cache.tryReserve(request, request.numTokens + count)) count--;
-      if (count > 0) this.#builder.addDrafts(r, count);
+      request.numDrafted = drafter.propose(request, most, this.#worth);
+      left -= request.numDrafted;
+      if (request.numDrafted > 0) request.readiness?.foresee?.(request.tokens, request.numTokens, request.numDrafted);
     }
+    // Masks of grammars have been made for all rows meanwhile.
+    for (let r = 0; r < step.numRows; r++) if (step.rows[r]!.numDrafted > 0) this.#addDrafts(r);
+  }
+
+  #addDrafts(row: number): void {
+    const request = this.#builder.step.rows[row]!;
+    let count = request.numDrafted;
+    if (request.readiness !== null) count = Math.min(count, request.readiness.numForeseen?.() ?? 0);
+    while (count > 0 && !this.#cache.tryReserve(request, request.numTokens + count)) count--;
+    request.numDrafted = 0;
+    if (count > 0) this.#builder.addDrafts(row, count);
   }
 
   /** Its flight has given the request a run: what it took for drafts that were rejected is free again. */

@@ -60,6 +60,8 @@ export class FlightTraffic {
   readonly results = new Map<string, Answered>();
   readonly numEnded = { stop: 0, length: 0, abort: 0, error: 0 };
   numForks = 0;
+  /** Tokens of constrained samples that came with another one behind them. */
+  numMaskedGuesses = 0;
   /** Steps after which a flight was in flight. */
   numAhead = 0;
   readonly #device: DelayedDevice;
@@ -102,7 +104,7 @@ export class FlightTraffic {
       eosIds: [0],
       compiler: {
         ready: async () => {},
-        compile: countingConstraint,
+        compile: (spec) => countingConstraint(spec, () => this.numMaskedGuesses++),
         warm: () => {},
         settle: () => {},
         close: () => {},
@@ -260,7 +262,11 @@ function checkAnswer({ message }: Planned, { tokens, finishReason, numScores }: 
     // Other samples draw their first token, and hosts draw all of a hot one's.
     const isDrawn = sampling.temperature > 0;
     if (!isDrawn && i >= sampling.minTokens)
-      assert.equal(token, greedyAfter(known, prompt.length, sampling), `${id}#${index}: token ${i}`);
+      assert.equal(
+        token,
+        greedyAfter(known, prompt.length, sampling, constraint !== null),
+        `${id}#${index}: token ${i}`,
+      );
     known.push(token);
     const isLast = i === tokens.length - 1;
     const isStop = stopIds.includes(token) && i + 1 > sampling.minTokens;
@@ -270,11 +276,17 @@ function checkAnswer({ message }: Planned, { tokens, finishReason, numScores }: 
 }
 
 /** The oracle's token, with what the request adds to logits and takes from them: all its tokens at once, by the rule of one row. */
-function greedyAfter(tokens: readonly number[], promptLen: number, sampling: SamplingParams): number {
+function greedyAfter(
+  tokens: readonly number[],
+  promptLen: number,
+  sampling: SamplingParams,
+  isMasked: boolean,
+): number {
   const logits = new Float32Array(VOCAB);
   logits[tokenAfter(tokens, VOCAB)] = 1;
   const rows = new SamplingRows(1);
   rows.add(0);
+  if (isMasked) rows.setMask(maskBehind(tokens.slice(promptLen)));
   rows.setBias(sampling.logitBias);
   rows.setPenalties(sampling, Int32Array.from(tokens), promptLen, tokens.length);
   const sampled = createSampled(1);
@@ -282,24 +294,55 @@ function greedyAfter(tokens: readonly number[], promptLen: number, sampling: Sam
   return sampled.ids[0]!;
 }
 
-/** Restricts nothing and is done after as many tokens as its source says; of nine it fails at the fifth, of none at once, naming its call. */
-function countingConstraint(spec: ConstraintSpec): TokenConstraint {
+/**
+ * Forbids a third of the tokens, by those before, and is done after as many as its source says; of nine it fails at the fifth, of none at once,
+ * naming its call. Masks behind guesses are there for the first two or for all.
+ */
+function countingConstraint(spec: ConstraintSpec, onGuess: () => void): TokenConstraint {
   const [count, callId] = spec.source.split(" ");
+  const accepted: number[] = [];
   let left = Number(count);
+  let foreseen: number[] = [];
+  const fails = (numLeft: number): boolean => count === "0" || (count === "9" && numLeft === 5);
   return {
     isReady: () => true,
-    fork: () => countingConstraint(spec),
-    fillMask: () => {
-      if (count === "0" || (count === "9" && left === 5)) throw new Error(`mask of ${callId}`);
-      return false;
+    fork: () => countingConstraint(spec, onGuess),
+    fillMask: (mask, numAhead = 0) => {
+      if (fails(left - numAhead)) throw new Error(`mask of ${callId}`);
+      assert.ok(numAhead <= foreseen.length);
+      mask.set(maskBehind([...accepted, ...foreseen.slice(0, numAhead)]));
+      return true;
     },
-    accept: () => {
+    foresee: (tokens, first, number) => {
+      foreseen = [];
+      const most = tokens[first]! % 2 === 0 ? 2 : number;
+      for (let i = 0; i < Math.min(most, number); i++) {
+        const token = tokens[first + i]!;
+        if (!isAllowed([...accepted, ...foreseen], token) || left - i <= 1 || fails(left - i - 1)) break;
+        foreseen.push(token);
+      }
+    },
+    numForeseen: () => foreseen.length,
+    accept: (token, isFollowed) => {
+      if (!isAllowed(accepted, token)) return false;
+      if (isFollowed) onGuess();
+      accepted.push(token);
       left--;
       return true;
     },
     isDone: () => left <= 0,
     dispose: () => {},
   };
+}
+
+function isAllowed(accepted: readonly number[], token: number): boolean {
+  return (token + accepted.length + 7 * (accepted.at(-1) ?? 0)) % 3 !== 0;
+}
+
+function maskBehind(accepted: readonly number[]): Int32Array {
+  const mask = new Int32Array(2);
+  for (let token = 0; token < VOCAB; token++) if (isAllowed(accepted, token)) mask[token >> 5]! |= 1 << (token & 31);
+  return mask;
 }
 
 /** No layers: the device's tokens come from its slots alone. */

@@ -226,11 +226,12 @@ export class Commit {
     let count = 0;
     try {
       while (finishReason === null && count < this.#run.count) {
-        finishReason = endAfter(session, sampled.ids[first + count]!, numBefore + count + 1);
+        const isFollowed = count + 1 < this.#run.count;
+        finishReason = endAfter(session, sampled.ids[first + count]!, numBefore + count + 1, isFollowed);
         count++;
       }
     } catch (error) {
-      this.#fail(session, error); // of the first token: a constrained row has no drafts
+      this.#fail(session, error);
       return;
     }
     request.cut(numBefore + count);
@@ -336,11 +337,16 @@ export class Commit {
 }
 
 /** Whether the token, with which the request has `numTokens`, is its last, and why; null: it goes on. */
-function endAfter({ request, sampling }: Session, token: number, numTokens: number): FinishReason | null {
+function endAfter(
+  { request, sampling }: Session,
+  token: number,
+  numTokens: number,
+  isFollowed: boolean,
+): FinishReason | null {
   const { constraint, stopIds } = sampling;
   const isStopId = isIn(stopIds, token);
   // A stop token ends the answer and is no part of it.
-  if (constraint !== null && !isStopId && !constraint.accept(token)) {
+  if (constraint !== null && !isStopId && !constraint.accept(token, isFollowed)) {
     throw new Error(`the constraint refuses the chosen token ${token}`);
   }
   const isStop = isStopId && numTokens - request.promptLen > request.sampling.minTokens;

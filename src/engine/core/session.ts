@@ -140,11 +140,12 @@ export class SessionFactory {
     };
   }
 
-  /** A mask is there for one position, and a hook sees one row: no guesses beside them. */
+  /** A hook sees one row, and some constraints have a mask for one position: no guesses beside them. */
   #speculationOf({ kind, speculation }: AddMessage, state: SamplingState): EngineSpeculation {
     const engine = this.#speculation;
-    const isPlain = kind === "generate" && state.constraint === null && state.editLogits === null;
-    if (engine === null || !isPlain) return NO_SPECULATION;
+    const { constraint, editLogits } = state;
+    const canHave = editLogits === null && (constraint === null || constraint.foresee !== undefined);
+    if (engine === null || kind !== "generate" || !canHave) return NO_SPECULATION;
     const { method = "auto", tokens = engine.tokens } = speculation ?? {};
     return { method: method === "auto" ? engine.method : method, tokens: Math.min(tokens, MAX_RUN - 1) };
   }

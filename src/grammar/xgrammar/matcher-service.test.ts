@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ConstraintSpec } from "../constraint.js";
-import { FAILED, HEADER } from "./matcher-messages.js";
+import { aheadState, FAILED, HEADER } from "./matcher-messages.js";
 import { MatcherService } from "./matcher-service.js";
 import { MAX_HEAP_MB } from "./module.js";
 
@@ -20,10 +20,39 @@ test("each token is followed by the next mask, and one that is not allowed ends 
   const shared = makeShared();
   service.handle(instance, { type: "open", id: 1, ebnf: 'root ::= "a" ("b" | "c") "d"', tokens: [], shared });
   assert.deepEqual([shared[0], allowed(shared)], [1, "a"]);
-  service.handle(instance, { type: "accept", id: 1, token: 0 });
+  service.handle(instance, { type: "accept", id: 1, tokens: [0] });
   assert.deepEqual([shared[0], allowed(shared)], [2, "bc"]);
-  service.handle(instance, { type: "accept", id: 1, token: 3 });
+  service.handle(instance, { type: "accept", id: 1, tokens: [3] });
   assert.equal(shared[0], FAILED);
+});
+
+test("masks behind guesses are written as long as the guesses are allowed, and leave the answer where it was", async () => {
+  const service = new MatcherService(VOCABULARY);
+  const instance = await service.ready();
+  const shared = makeShared();
+  const ahead = new Int32Array(new SharedArrayBuffer(4 * (HEADER + 4)));
+  const foresee = (tokens: number[], ticket: number, wanted = ticket): unknown[] => {
+    ahead[1] = wanted;
+    ahead.fill(0, HEADER);
+    service.handle(instance, { type: "foresee", id: 1, tokens, ahead, ticket });
+    return [ahead[0], ...[0, 1, 2, 3].map((i) => allowed(ahead.subarray(i)))];
+  };
+  service.handle(instance, { type: "open", id: 1, ebnf: 'root ::= "a" ("b" | "c") "d"', tokens: [], shared });
+  assert.deepEqual(foresee([0, 2, 3], 1), [aheadState(1, 3, true), "bc", "d", "$", ""]);
+  assert.deepEqual(
+    foresee([0, 2, 3, STOP], 2),
+    [aheadState(2, 3, true), "bc", "d", "$", ""],
+    "nothing is behind the end",
+  );
+  assert.deepEqual(foresee([0, 0, 3], 3), [aheadState(3, 1, true), "bc", "", "", ""]);
+  assert.deepEqual(foresee([1], 4), [aheadState(4, 0, true), "", "", "", ""]);
+  assert.deepEqual(foresee([0, 1], 5, 6), [aheadState(5, 0, true), "", "", "", ""], "nobody waits any more");
+  assert.deepEqual([shared[0], allowed(shared)], [1, "a"]);
+  service.handle(instance, { type: "accept", id: 1, tokens: [0, 1] });
+  assert.deepEqual([shared[0], allowed(shared)], [3, "d"]);
+  assert.deepEqual(foresee([3], 7), [aheadState(7, 1, true), "$", "", "", ""]);
+  service.handle(instance, { type: "accept", id: 1, tokens: [3, STOP] });
+  assert.equal(shared[0], 5);
 });
 
 test("an instance that broke is never asked again: its answers go on in the next one, from their tokens", async () => {
@@ -31,14 +60,14 @@ test("an instance that broke is never asked again: its answers go on in the next
   const broken = await service.ready();
   const shared = makeShared();
   service.handle(broken, { type: "open", id: 1, ebnf: 'root ::= "a" "b" [cd]', tokens: [], shared });
-  service.handle(broken, { type: "accept", id: 1, token: 0 });
+  service.handle(broken, { type: "accept", id: 1, tokens: [0] });
   assert.throws(() => broken.createMatcher("root ::= ("));
   broken.fillMask = () => assert.fail("its memory cannot be trusted");
   const next = await service.ready();
   assert.notEqual(next, broken);
-  service.handle(next, { type: "accept", id: 1, token: 1 });
+  service.handle(next, { type: "accept", id: 1, tokens: [1] });
   assert.deepEqual([shared[0], allowed(shared)], [3, "cd"]);
-  service.handle(next, { type: "accept", id: 1, token: 2 });
+  service.handle(next, { type: "accept", id: 1, tokens: [2] });
   assert.equal(shared[0], 4);
   service.handle(next, { type: "close", id: 1 });
 });
@@ -73,12 +102,12 @@ test("an answer is taken up after its tokens; one that cannot be begun, and what
   service.handle(instance, { type: "open", id: 1, ebnf, tokens: [0, 1], shared: taken });
   assert.deepEqual([taken[0], allowed(taken)], [3, "c"]);
   assert.ok(taken[1]! >= 0 && taken[1]! < 2 ** 30);
-  service.handle(instance, { type: "accept", id: 1, token: 2 });
+  service.handle(instance, { type: "accept", id: 1, tokens: [2] });
   assert.deepEqual([taken[0], allowed(taken)], [4, "$"]);
-  service.handle(instance, { type: "accept", id: 1, token: STOP });
+  service.handle(instance, { type: "accept", id: 1, tokens: [STOP] });
   assert.equal(taken[0], 5, "the end is a token too, and has no mask of its own");
   assert.equal(service.handle(instance, { type: "close", id: 1 }), null);
-  service.handle(instance, { type: "accept", id: 1, token: 2 });
+  service.handle(instance, { type: "accept", id: 1, tokens: [2] });
   assert.equal(taken[0], 5, "closed is closed");
   assert.equal(service.handle(instance, { type: "close", id: 1 }), null);
   service.handle(instance, { type: "open", id: 2, ebnf: "root ::= (", tokens: [], shared: bad });

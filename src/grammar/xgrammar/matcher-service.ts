@@ -5,7 +5,7 @@ import { PagodaError } from "../../core/errors.js";
 import { systemThreadId, threadTimeMs } from "../../threads/thread-time.js";
 import { grammarOf } from "../spec-grammar.js";
 import { XGrammarInstance } from "./instance.js";
-import { FAILED, type FromMatcher, HEADER, type ToMatcher, type Verdict } from "./matcher-messages.js";
+import { aheadState, FAILED, type FromMatcher, HEADER, type ToMatcher, type Verdict } from "./matcher-messages.js";
 import { loadXGrammar, type MatcherCode, type MatcherHandle, matcherCode } from "./module.js";
 import type { TokenTexts } from "./token-texts.js";
 
@@ -45,7 +45,10 @@ export class MatcherService {
         this.#open(instance, message);
         return null;
       case "accept":
-        this.#accept(instance, message.id, message.token);
+        this.#accept(instance, message.id, message.tokens);
+        return null;
+      case "foresee":
+        this.#foresee(instance, message);
         return null;
       case "close":
         this.#close(message.id);
@@ -64,23 +67,34 @@ export class MatcherService {
     }
   }
 
-  #accept(instance: XGrammarInstance, id: number, token: number): void {
+  #accept(instance: XGrammarInstance, id: number, tokens: readonly number[]): void {
     const answer = this.#answers.get(id);
     if (answer === undefined) return; // it had failed
     const startMs = performance.now();
     try {
-      if (answer.instance !== instance) {
-        answer.instance = instance;
-        answer.matcher = replay(instance, answer.ebnf, answer.tokens);
+      moveTo(instance, answer);
+      for (const token of tokens) {
+        instance.guard(() => {
+          if (!answer.matcher.AcceptToken(token, false)) throw new Error(`token ${token} is not allowed`);
+        });
+        answer.tokens.push(token);
       }
-      instance.guard(() => {
-        if (!answer.matcher.AcceptToken(token, false)) throw new Error(`token ${token} is not allowed`);
-      });
-      answer.tokens.push(token);
       publish(answer, startMs);
     } catch {
       this.#answers.delete(id);
       fail(answer.shared);
+    }
+  }
+
+  /** An instance that aborts in it takes its answers up again with the next message. */
+  #foresee(instance: XGrammarInstance, message: Extract<ToMatcher, { type: "foresee" }>): void {
+    const answer = this.#answers.get(message.id);
+    if (answer === undefined) return; // it had failed
+    try {
+      moveTo(instance, answer);
+      foresee(answer, message);
+    } catch {
+      // Nobody waits for these masks.
     }
   }
 
@@ -114,6 +128,39 @@ function replay(instance: XGrammarInstance, ebnf: string, tokens: readonly numbe
   const matcher = instance.createMatcher(ebnf);
   for (const token of tokens) instance.guard(() => matcher.AcceptToken(token, false));
   return matcher;
+}
+
+/** Takes an answer up again whose instance has been replaced. */
+function moveTo(instance: XGrammarInstance, answer: Matching): void {
+  if (answer.instance === instance) return;
+  answer.instance = instance;
+  answer.matcher = replay(instance, answer.ebnf, answer.tokens);
+}
+
+function foresee(
+  { instance, matcher, mask }: Matching,
+  { tokens, ahead, ticket }: Extract<ToMatcher, { type: "foresee" }>,
+): void {
+  let numTaken = 0;
+  for (const token of tokens) {
+    if (Atomics.load(ahead, 1) !== ticket) break;
+    if (!instance.guard(() => matcher.AcceptToken(token, false))) break;
+    if (matcher.IsTerminated()) {
+      instance.guard(() => matcher.Rollback(1)); // nothing comes behind its end
+      break;
+    }
+    const at = HEADER + numTaken * mask.length;
+    instance.fillMask(matcher, ahead.subarray(at, at + mask.length));
+    numTaken++;
+    publishAhead(ahead, ticket, numTaken, false);
+  }
+  if (numTaken > 0) instance.guard(() => matcher.Rollback(numTaken));
+  publishAhead(ahead, ticket, numTaken, true);
+}
+
+function publishAhead(ahead: Int32Array, ticket: number, numTaken: number, isLast: boolean): void {
+  Atomics.store(ahead, 0, aheadState(ticket, numTaken, isLast));
+  Atomics.notify(ahead, 0);
 }
 
 function publish({ instance, matcher, mask, shared, tokens }: Matching, startMs: number): void {

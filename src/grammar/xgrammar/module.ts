@@ -17,6 +17,7 @@ export interface MatcherHandle extends Handle {
   AcceptToken(id: number, verbose: boolean): boolean;
   GetNextTokenBitmask(vocabSize: number): Handle;
   IsTerminated(): boolean;
+  Rollback(numTokens: number): void;
 }
 
 export interface CompilerHandle extends Handle {

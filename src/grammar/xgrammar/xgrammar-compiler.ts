@@ -23,6 +23,7 @@ const LIMITS = { checkMs: checkLimits(5000), quickMaskMs: 1000, patientMaskMs: 2
 /** A grammar that took longer to compile is followed in the patient lane. */
 const SLOW_COMPILE_MS = 50;
 const ANYBODY: Asker = { client: "", isWanted: () => true };
+/** For masks of a step that are about to come, and as much again for those behind guesses. */
 const SETTLE_MS = 1;
 const MAX_REMEMBERED = 256;
 /** Of threads that may compute for long: the engine's own go first where cores are few. */
@@ -48,6 +49,9 @@ export class XGrammarCompiler implements ConstraintCompiler {
   /** By kind and source, least recently asked for first. */
   readonly #verdicts = new RecentMap<string, Verdict>(MAX_REMEMBERED);
   #numIds = 0;
+  /** Nobody has waited for masks behind guesses since the step began. */
+  #isPatient = false;
+  #patienceEndMs = 0;
 
   /** The vocabulary is asked for when the first constraint is. */
   constructor(vocabularyOf: () => TokenTexts, limits: Partial<typeof LIMITS> = {}) {
@@ -106,11 +110,20 @@ export class XGrammarCompiler implements ConstraintCompiler {
 
   settle(): void {
     const endMs = performance.now() + SETTLE_MS;
+    this.#isPatient = true;
     for (const constraint of this.#live) {
       const leftMs = endMs - performance.now();
       if (leftMs <= 0) return;
       constraint.settle(leftMs);
     }
+  }
+
+  /** How long masks behind guesses of this step may still be waited for. */
+  patienceMs(): number {
+    const nowMs = performance.now();
+    if (this.#isPatient) this.#patienceEndMs = nowMs + SETTLE_MS;
+    this.#isPatient = false;
+    return this.#patienceEndMs - nowMs;
   }
 
   close(): void {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isOverdue, type Lane } from "./lane.js";
-import { FAILED, HEADER, type ToMatcher } from "./matcher-messages.js";
+import { aheadState, FAILED, HEADER, type ToMatcher } from "./matcher-messages.js";
 import { packTexts, unpackTexts } from "./token-texts.js";
 import type { XGrammarCompiler } from "./xgrammar-compiler.js";
 import { XGrammarConstraint } from "./xgrammar-constraint.js";
@@ -12,10 +12,14 @@ const STOP = 40;
 
 function answer(accepted: readonly number[] = []) {
   const said: string[] = [];
+  const patience: number[] = [];
+  const aheads: Int32Array[] = [];
   const laneOf = (name: string) =>
     ({
-      send: (message: ToMatcher) =>
-        said.push(`${name} ${message.type} ${"token" in message ? message.token : ""}`.trim()),
+      send: (message: ToMatcher) => {
+        if (message.type === "foresee") aheads.push(message.ahead);
+        said.push(`${name} ${message.type} ${"tokens" in message ? message.tokens : ""}`.trim());
+      },
       add: (id: number) => said.push(`${name} takes ${id}`),
       remove: (id: number) => said.push(`${name} drops ${id}`),
     }) as unknown as Lane;
@@ -29,6 +33,7 @@ function answer(accepted: readonly number[] = []) {
       first,
     }),
     forget: () => said.push("forgotten"),
+    patienceMs: () => patience.shift() ?? 0,
   } as unknown as XGrammarCompiler;
   const shared = new Int32Array(new SharedArrayBuffer(4 * (HEADER + 2)));
   const constraint = new XGrammarConstraint(compiler, 7, "root ::= x", "field", shared, new Set([STOP]), quick);
@@ -40,7 +45,7 @@ function answer(accepted: readonly number[] = []) {
     shared[1] = us;
     shared[0] = version;
   };
-  return { constraint, said, shared, publish, patient };
+  return { constraint, said, shared, publish, patient, patience, aheads };
 }
 
 test("a mask counts when it is that of the tokens accepted so far", () => {
@@ -71,6 +76,52 @@ test("a token that stops ends it, and asks for nothing more", () => {
   assert.equal(constraint.accept(STOP), true);
   assert.deepEqual([constraint.isDone(), constraint.isReady(), said.length], [true, true, 0]);
   assert.deepEqual([constraint.accept(STOP), constraint.fillMask(new Int32Array(2))], [false, false]);
+});
+
+test("guesses are tried as far as their masks are there, and accepted along them in one message", () => {
+  const { constraint, said, publish, shared, patience, aheads } = answer();
+  publish(1, [5]);
+  const guesses = Int32Array.of(9, 9, 5, 6, 7, 9);
+  constraint.foresee(guesses, 2, 3);
+  assert.deepEqual(said, ["quick foresee 5,6,7"]);
+  const ahead = aheads[0]!;
+  const ticket = ahead[1]!;
+  assert.equal(constraint.numForeseen(), 0, "nothing was written");
+  const behind = (i: number, token: number): void => {
+    ahead.fill(0, HEADER + 2 * i, HEADER + 2 * i + 2);
+    ahead[HEADER + 2 * i + (token >> 5)] = 1 << (token & 31);
+  };
+  ahead[0] = aheadState(ticket, 3, true);
+  constraint.foresee(guesses, 2, 3);
+  assert.equal(constraint.numForeseen(), 0, "those of the guesses before");
+  constraint.foresee(guesses, 2, 3);
+  behind(0, 6);
+  behind(1, 39);
+  ahead[0] = aheadState(ahead[1]!, 2, false);
+  patience.push(0);
+  assert.equal(constraint.numForeseen(), 2);
+  assert.ok(ahead[1]! < 0, "no further ones are wanted");
+  const mask = new Int32Array(2);
+  constraint.fillMask(mask, 0);
+  assert.deepEqual([...mask], [...shared.subarray(HEADER)]);
+  constraint.fillMask(mask, 1);
+  assert.deepEqual([...mask], [1 << 6, 0]);
+  constraint.fillMask(mask, 2);
+  assert.deepEqual([...mask], [0, 1 << 7]);
+  said.length = 0;
+  assert.equal(constraint.accept(5, true), true);
+  assert.equal(constraint.accept(7, true), false, "not behind 5");
+  assert.equal(constraint.accept(6, true), true);
+  assert.equal(constraint.isReady(), false);
+  assert.equal(constraint.accept(39), true);
+  assert.deepEqual(said, ["quick accept 5,6,39"]);
+  publish(4, [1]);
+  constraint.fillMask(mask);
+  assert.deepEqual([...mask], [2, 0]);
+  publish(4, [1], 1001);
+  said.length = 0;
+  constraint.foresee(guesses, 0, 1);
+  assert.deepEqual([said.length, constraint.numForeseen()], [0, 0], "its masks take too long to wait for them");
 });
 
 test("an answer whose masks take long moves to the patient lane, once", () => {

@@ -3,12 +3,14 @@
 import { RequestError } from "../../core/errors.js";
 import type { TokenConstraint } from "../constraint.js";
 import type { Lane, LaneJob } from "./lane.js";
-import { FAILED, HEADER, type ToMatcher } from "./matcher-messages.js";
+import { FAILED, HEADER, isLastOf, numWrittenOf, type ToMatcher } from "./matcher-messages.js";
 import type { XGrammarCompiler } from "./xgrammar-compiler.js";
 
 const SLOW_MASK_US = 20_000;
 /** Masks that usually come faster are worth waiting for before a step is made. */
 const QUICK_MASK_US = 1000;
+const MAX_TICKET = 2 ** 24 - 1;
+const NO_TICKET = -1;
 
 /** When it cannot go on, asking for its mask throws, so that its request ends and no other. */
 export class XGrammarConstraint implements TokenConstraint, LaneJob {
@@ -19,6 +21,11 @@ export class XGrammarConstraint implements TokenConstraint, LaneJob {
   readonly #shared: Int32Array; // see matcher-messages.ts
   readonly #stopIds: ReadonlySet<number>;
   readonly #accepted: number[] = [];
+  /** The last of them that the matcher has not been told of: those before the last of a run. */
+  #numUntold = 0;
+  /** For the masks behind guesses; null: none were asked for yet. */
+  #ahead: Int32Array | null = null;
+  #ticket = 0;
   #lane: Lane;
   #isDone = false;
   #reason = "no text of it can go on from here";
@@ -66,23 +73,51 @@ export class XGrammarConstraint implements TokenConstraint, LaneJob {
     Atomics.wait(this.#shared, 0, Atomics.load(this.#shared, 0), ms);
   }
 
-  fillMask(mask: Int32Array): boolean {
+  fillMask(mask: Int32Array, numAhead = 0): boolean {
     if (this.#isDone) return false;
     this.#requireMask();
-    mask.set(this.#shared.subarray(HEADER));
+    const from = this.#maskAt(numAhead);
+    mask.set((numAhead === 0 ? this.#shared : this.#ahead!).subarray(from, from + this.#numWords));
     return true;
   }
 
-  accept(tokenId: number): boolean {
+  accept(tokenId: number, isFollowed = false): boolean {
     if (this.#isDone) return false;
     this.#requireMask();
-    if (((this.#shared[HEADER + (tokenId >> 5)]! >>> (tokenId & 31)) & 1) === 0) return false;
+    const masks = this.#numUntold === 0 ? this.#shared : this.#ahead!;
+    if (((masks[this.#maskAt(this.#numUntold) + (tokenId >> 5)]! >>> (tokenId & 31)) & 1) === 0) return false;
     this.#accepted.push(tokenId);
+    this.#numUntold++;
     this.#isDone = this.#stopIds.has(tokenId);
-    if (this.#isDone) return true;
-    if (this.#shared[1]! > SLOW_MASK_US && this.#lane !== this.#compiler.patient) this.#move(this.#compiler.patient);
-    else this.#lane.send({ type: "accept", id: this.id, token: tokenId });
+    if (!this.#isDone && !isFollowed) this.#tell();
     return true;
+  }
+
+  foresee(tokens: Int32Array, first: number, count: number): void {
+    // Masks that take long, or an answer that cannot go on: not worth waiting for.
+    const isQuick = this.#shared[1]! <= QUICK_MASK_US && this.#lane !== this.#compiler.patient && this.isReady();
+    this.#ticket = (this.#ticket + 1) & MAX_TICKET;
+    if (!isQuick || this.#isDone) return;
+    const numWords = HEADER + count * this.#numWords;
+    if (this.#ahead === null || this.#ahead.length < numWords)
+      this.#ahead = new Int32Array(new SharedArrayBuffer(4 * numWords));
+    Atomics.store(this.#ahead, 1, this.#ticket);
+    const guesses = Array.from(tokens.subarray(first, first + count));
+    this.#lane.send({ type: "foresee", id: this.id, tokens: guesses, ahead: this.#ahead, ticket: this.#ticket });
+  }
+
+  numForeseen(): number {
+    const ahead = this.#ahead;
+    if (ahead === null || ahead[1] !== this.#ticket) return 0;
+    let state = Atomics.load(ahead, 0);
+    while (!isLastOf(state, this.#ticket)) {
+      const ms = this.#compiler.patienceMs();
+      if (ms <= 0) break;
+      Atomics.wait(ahead, 0, state, ms);
+      state = Atomics.load(ahead, 0);
+    }
+    Atomics.store(ahead, 1, NO_TICKET);
+    return numWrittenOf(state, this.#ticket);
   }
 
   isDone(): boolean {
@@ -100,6 +135,21 @@ export class XGrammarConstraint implements TokenConstraint, LaneJob {
     this.#compiler.forget(this);
   }
 
+  get #numWords(): number {
+    return this.#shared.length - HEADER;
+  }
+
+  #maskAt(numAhead: number): number {
+    return HEADER + Math.max(0, numAhead - 1) * this.#numWords;
+  }
+
+  #tell(): void {
+    const tokens = this.#accepted.slice(-this.#numUntold);
+    this.#numUntold = 0;
+    if (this.#shared[1]! > SLOW_MASK_US && this.#lane !== this.#compiler.patient) this.#move(this.#compiler.patient);
+    else this.#lane.send({ type: "accept", id: this.id, tokens });
+  }
+
   /** Opening it there replays what was accepted, the last token included. */
   #move(lane: Lane): void {
     this.#lane.remove(this.id);
@@ -110,7 +160,7 @@ export class XGrammarConstraint implements TokenConstraint, LaneJob {
   /** The scheduler asks isReady() first; what is not ready here never will be. */
   #requireMask(): void {
     const version = Atomics.load(this.#shared, 0);
-    if (version === this.#accepted.length + 1) return;
+    if (version === this.#accepted.length - this.#numUntold + 1) return;
     throw new RequestError("invalid_grammar", { reason: this.#reason, param: this.#param });
   }
 }
