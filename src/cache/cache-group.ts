@@ -1,4 +1,4 @@
-// One cache group's side of the books: its pool, which of its pages are in the directory, and which pages of a sequence it needs.
+// One cache group's side of the pools: its pool, which of its pages are in the directory, and which pages of a sequence it needs.
 // A page is free (holds nothing), cached (in the directory, owned by nobody, evictable) or used (owned).
 
 import { type VisibleRule, visibleStart } from "../core/attention-plan.js";
@@ -91,7 +91,7 @@ export class CacheGroup {
   }
 
   /** The page's content is in the directory from now on. The caller owns it. */
-  register(page: number, entry: number): void {
+  setEntry(page: number, entry: number): void {
     this.#entryOf[page] = entry;
   }
 

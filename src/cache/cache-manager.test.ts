@@ -235,7 +235,7 @@ test("hit statistics count lookups, hits and tokens, also those taken over while
   assert.equal(ahead.numComputed, 10);
 });
 
-test("a prompt that has one page takes over the next ones of its twin", () => {
+test("a prompt that has one page shares the next ones of a prompt with the same beginning", () => {
   const cache = makeCache(20);
   prefill(cache, makeRequest("first", tokensOf(1, 5)));
   const behind = makeRequest("behind", tokensOf(1, 17));
@@ -294,7 +294,7 @@ test("the snapshot shows every page and entry, and names no salt", () => {
   cache.checkIntegrity([a]);
 });
 
-test("checkIntegrity finds books that do not balance", () => {
+test("checkIntegrity finds pools that do not balance", () => {
   const cache = makeCache(8);
   const a = prefill(cache, makeRequest("a", tokensOf(1, 10)));
   const b = prefill(cache, makeRequest("b", tokensOf(2, 10)));

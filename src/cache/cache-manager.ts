@@ -7,16 +7,17 @@
 // One rule for all groups: a request gets what it needs in every group, or nothing. Without prefix caching there is no directory:
 // every page is private, except those a fork shares.
 //
-//   group-books.ts    the pools and the directory;      table-pages.ts   how tables get pages and give them back
+//   group-pools.ts    the pools and the directory;      page-allocator.ts   how tables get pages and give them back
 //   shared-prefix.ts  what comes from the directory;    page-fork.ts     what a child shares with its parent
 //   state-slots.ts    states of recurrent layers;       refill.ts        what comes back from the host tier
 
 import { errorFor } from "../core/errors.js";
 import type { Request } from "../core/request.js";
 import type { GroupOptions, GroupStats, PageCounts } from "./cache-group.js";
-import { GroupBooks } from "./group-books.js";
+import { GroupPools } from "./group-pools.js";
 import type { HostTier, HostTierStats } from "./host-tier.js";
 import { checkIntegrity } from "./integrity.js";
+import { PageAllocator } from "./page-allocator.js";
 import { type PageCopy, PageFork } from "./page-fork.js";
 import { PageTransfers } from "./page-transfer.js";
 import { PrefixJournal } from "./prefix-journal.js";
@@ -25,7 +26,6 @@ import { forgetPages, hashPages, openTables } from "./request-pages.js";
 import { SharedPrefix } from "./shared-prefix.js";
 import { type CacheSnapshot, takeSnapshot } from "./snapshot.js";
 import { StateSlots } from "./state-slots.js";
-import { TablePages } from "./table-pages.js";
 
 export { NO_COPY, type PageCopy } from "./page-fork.js";
 
@@ -63,8 +63,8 @@ export class CacheManager {
   readonly maxTokens: number;
   /** Pages on their way to disk or another machine, and back. */
   readonly transfers: PageTransfers;
-  readonly #books: GroupBooks;
-  readonly #tables: TablePages;
+  readonly #pools: GroupPools;
+  readonly #allocator: PageAllocator;
   readonly #prefix: SharedPrefix;
   readonly #fork: PageFork;
   readonly #tier: HostTier | null;
@@ -79,33 +79,33 @@ export class CacheManager {
     }
     this.pageSize = pageSize;
     this.#tier = (prefixCaching && options.hostTier) || null;
-    this.#books = new GroupBooks(groups, pageSize, prefixCaching, this.#tier);
-    this.states = this.#books.stateIndex < 0 ? null : new StateSlots(this.#books, pageSize);
-    this.transfers = new PageTransfers(this.#books);
-    this.#tables = new TablePages(this.#books, pageSize, maxChunk);
-    this.maxTokens = this.#tables.maxTokens;
-    this.#prefix = new SharedPrefix(this.#books, this.#tables, this.states, pageSize);
-    this.#fork = new PageFork(this.#books, this.#tables, this.states, pageSize);
-    this.#refill = this.#tier === null ? null : new Refill(this.#books, this.#tier, this.states, pageSize);
+    this.#pools = new GroupPools(groups, pageSize, prefixCaching, this.#tier);
+    this.states = this.#pools.stateIndex < 0 ? null : new StateSlots(this.#pools, pageSize);
+    this.transfers = new PageTransfers(this.#pools);
+    this.#allocator = new PageAllocator(this.#pools, pageSize, maxChunk);
+    this.maxTokens = this.#allocator.maxTokens;
+    this.#prefix = new SharedPrefix(this.#pools, this.#allocator, this.states, pageSize);
+    this.#fork = new PageFork(this.#pools, this.#allocator, this.states, pageSize);
+    this.#refill = this.#tier === null ? null : new Refill(this.#pools, this.#tier, this.states, pageSize);
   }
 
   get isSharing(): boolean {
-    return this.#books.directory !== null;
+    return this.#pools.directory !== null;
   }
 
   /** Groups with pages: all but the state group, which comes last. */
   get numPaged(): number {
-    return this.#books.groups.length - (this.states === null ? 0 : 1);
+    return this.#pools.groups.length - (this.states === null ? 0 : 1);
   }
 
   /** The group of the states, -1 when the model has none. */
   get stateIndex(): number {
-    return this.#books.stateIndex;
+    return this.#pools.stateIndex;
   }
 
   /** Pages of a group that are free or evictable. */
   available(group = 0): number {
-    return this.#books.groups[group]!.pool.numFree;
+    return this.#pools.groups[group]!.pool.numFree;
   }
 
   /**
@@ -113,13 +113,13 @@ export class CacheManager {
    * left to compute, since only a computed token gives logits. A request that needs every position (prompt logprobs) reads no cache.
    */
   attach(request: Request): number {
-    openTables(request, this.#books.groups.length);
+    openTables(request, this.#pools.groups.length);
     return this.#prefix.lock(request, this.#prefix.find(request));
   }
 
   /** attach() and room for the request's tokens, or no change at all. `numSpare`: pages that must be left in groups that keep everything. */
   tryAdmit(request: Request, numSpare = 0): boolean {
-    openTables(request, this.#books.groups.length);
+    openTables(request, this.#pools.groups.length);
     const numPages = this.#prefix.find(request);
     if (!this.#prefix.fits(request, numPages, numSpare)) return false;
     this.#prefix.lock(request, numPages);
@@ -128,7 +128,7 @@ export class CacheManager {
 
   /** The group that has fewest pages left for its size. */
   scarcestGroup(): number {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     let scarcest = 0;
     for (let g = 1; g < groups.length; g++) {
       const one = groups[g]!;
@@ -140,17 +140,17 @@ export class CacheManager {
 
   /** Pages of a group, free ones and others. */
   pagesTotal(group: number): number {
-    return this.#books.groups[group]!.pagesTotal;
+    return this.#pools.groups[group]!.pagesTotal;
   }
 
   /** What the request owns of a group, in PAGE_SHARES. */
   usage(request: Request, group: number): number {
-    return this.#tables.usage(request, group);
+    return this.#allocator.usage(request, group);
   }
 
   /** Pages of a group that the request takes when it is admitted, if none is cached. */
   needed(request: Request, group: number): number {
-    return this.#tables.needed(request, group);
+    return this.#allocator.needed(request, group);
   }
 
   /**
@@ -158,21 +158,21 @@ export class CacheManager {
    * are evicted for them.
    */
   tryReserve(request: Request, contextLen: number): boolean {
-    return this.#tables.tryReserve(request, contextLen);
+    return this.#allocator.tryReserve(request, contextLen);
   }
 
   /** Gives back the pages that only drafts needed, which were rejected. */
   trim(request: Request): void {
-    this.#tables.dropAfter(request, request.numTokens);
+    this.#allocator.dropAfter(request, request.numTokens);
   }
 
   /**
-   * Before each chunk of a prefill: takes over the next pages that others have published meanwhile, in place of our empty ones, fills
+   * Before each chunk of a prefill: shares the next pages that others have published meanwhile, in place of its empty ones, fills
    * more of them from the host tier, and returns the tokens it need not compute any more. As with attach(), one token is left.
    */
   advance(request: Request): number {
     if (!request.readsCache || request.numComputed !== request.numSharedPages * this.pageSize) return 0;
-    return this.#prefix.takeOver(request) + this.#fillFromTier(request);
+    return this.#prefix.adoptPublished(request) + this.#fillFromTier(request);
   }
 
   /**
@@ -180,15 +180,15 @@ export class CacheManager {
    * gives back what no later token can see.
    */
   publish(request: Request): void {
-    openTables(request, this.#books.groups.length);
+    openTables(request, this.#pools.groups.length);
     if (this.isSharing) {
       const numFull = Math.floor(request.numLanded / this.pageSize);
       hashPages(request, numFull, this.pageSize);
-      if (this.#books.hasPages) for (let i = request.numSharedPages; i < numFull; i++) this.#publishPage(request, i);
+      if (this.#pools.hasPages) for (let i = request.numSharedPages; i < numFull; i++) this.#publishPage(request, i);
       request.numSharedPages = Math.max(request.numSharedPages, numFull);
-      this.states?.settle(request);
+      this.states?.publishSnapshots(request);
     }
-    this.#tables.dropUnseen(request);
+    this.#allocator.dropUnseen(request);
   }
 
   /** Publishes, then gives all pages back; what was published stays cached until it is evicted. */
@@ -209,14 +209,14 @@ export class CacheManager {
    */
   fork(parent: Request, child: Request): PageCopy | null {
     if (child.salt !== parent.salt || child.media !== parent.media) return null;
-    openTables(child, this.#books.groups.length);
+    openTables(child, this.#pools.groups.length);
     this.publish(parent); // now every full page is in the directory, and shared pages are shared in one way only
     return this.#fork.fork(parent, child);
   }
 
   /** Of all groups together; for every step's record. */
   countPages(): PageCounts {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     const counts = { pagesTotal: 0, pagesFree: 0, pagesCached: 0, pagesUsed: 0 };
     for (let g = 0; g < groups.length; g++) {
       const { pagesTotal, numEmpty, numCached, pool } = groups[g]!;
@@ -230,21 +230,21 @@ export class CacheManager {
 
   stats(): CacheStats {
     return {
-      groups: this.#books.groups.map((group) => group.stats()),
+      groups: this.#pools.groups.map((group) => group.stats()),
       ...this.countPages(),
       lookups: this.#prefix.numLookups,
       hits: this.#prefix.numHits,
       queriedTokens: this.#prefix.queriedTokens,
       hitTokens: this.#prefix.hitTokens,
-      evictions: this.#books.numEvictions,
-      entries: this.#books.directory?.numEntries ?? 0,
+      evictions: this.#pools.numEvictions,
+      entries: this.#pools.directory?.numEntries ?? 0,
       hostTier: this.#tier?.stats() ?? null,
     };
   }
 
   /** Follows the prefixes from now on; what is held already comes first. null: there is no directory. */
   openJournal(): PrefixJournal | null {
-    const { directory } = this.#books;
+    const { directory } = this.#pools;
     if (directory === null) return null;
     directory.journal = new PrefixJournal();
     for (const entry of directory.entries()) directory.journal.note(true, directory.hashOf(entry), 0);
@@ -253,17 +253,17 @@ export class CacheManager {
 
   /** Every page and directory entry, for the dashboard. Off the hot path. */
   snapshot(): CacheSnapshot {
-    return takeSnapshot(this.pageSize, this.#books);
+    return takeSnapshot(this.pageSize, this.#pools);
   }
 
   /** Free pages of a group, the next to be taken first. Off the hot path. */
   freeQueue(group = 0): number[] {
-    return this.#books.groups[group]!.pool.freeQueue();
+    return this.#pools.groups[group]!.pool.freeQueue();
   }
 
   /** Throws unless every page is free, cached or owned exactly as counted; `live` are all requests that own pages. */
   checkIntegrity(live: Iterable<Request>): void {
-    checkIntegrity(this.stats(), this.pageSize, this.#books, live, this.transfers);
+    checkIntegrity(this.stats(), this.pageSize, this.#pools, live, this.transfers);
   }
 
   #fillFromTier(request: Request): number {
@@ -281,16 +281,16 @@ export class CacheManager {
   readonly #publish = (request: Request): void => this.publish(request);
 
   #publishPage(request: Request, index: number): void {
-    const entry = this.#books.entryFor(request, index);
+    const entry = this.#pools.entryFor(request, index);
     for (let g = 0; g < this.numPaged; g++) {
       const { pages } = request.tables[g]!;
-      pages[index] = this.#books.enter(g, entry, pages[index]!);
+      pages[index] = this.#pools.publish(g, entry, pages[index]!);
     }
   }
 
   #giveBack(request: Request, isGarbage: boolean): void {
-    this.#tables.giveBack(request, isGarbage);
-    this.states?.abandon(request);
+    this.#allocator.giveBack(request, isGarbage);
+    this.states?.dropSnapshots(request);
     forgetPages(request);
   }
 }

@@ -1,4 +1,4 @@
-// Every way in which the books can be wrong is found, and named. The books here are made by hand, as a cache manager would make them.
+// Every way in which the pools can be wrong is found, and named. The pools here are made by hand, as a cache manager would make them.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -6,7 +6,7 @@ import { makeRequest } from "../../test/support/simulation.js";
 import type { Request } from "../core/request.js";
 import type { GroupOptions } from "./cache-group.js";
 import type { CacheStats } from "./cache-manager.js";
-import { GroupBooks } from "./group-books.js";
+import { GroupPools } from "./group-pools.js";
 import { checkIntegrity } from "./integrity.js";
 import { HASH_WORDS } from "./page-hash.js";
 import { PageTransfers } from "./page-transfer.js";
@@ -18,61 +18,61 @@ const WINDOW: GroupOptions = { kind: "window", numPages: 12, window: 3 };
 
 /** A request of 7 tokens with pages for 8, of which three are published; and two cached pages of another that has ended. */
 class Books {
-  readonly books: GroupBooks;
+  readonly pools: GroupPools;
   readonly a: Request = makeRequest("a", [1, 2, 3, 4, 5, 6, 7]);
   stats: CacheStats;
   readonly transfers: PageTransfers;
 
   constructor(...groups: GroupOptions[]) {
-    this.books = new GroupBooks(groups, P, true);
-    this.transfers = new PageTransfers(this.books);
+    this.pools = new GroupPools(groups, P, true);
+    this.transfers = new PageTransfers(this.pools);
     this.#fill(this.a, 4);
     const ended = makeRequest("ended", [8, 9, 10, 11]);
     this.#fill(ended, 2);
-    for (const [g, group] of this.books.groups.entries())
+    for (const [g, group] of this.pools.groups.entries())
       for (const i of [1, 0]) group.release(ended.tables[g]!.pages[i]!);
     this.stats = this.#count();
   }
 
   /** The directory's entry of the request's page i. */
   entry(i: number): number {
-    return this.books.directory!.find(this.a.hashes, i, this.a.tokens);
+    return this.pools.directory!.find(this.a.hashes, i, this.a.tokens);
   }
 
   check(live: Request[] = [this.a]): void {
-    checkIntegrity(this.stats, P, this.books, live, this.transfers);
+    checkIntegrity(this.stats, P, this.pools, live, this.transfers);
   }
 
   #fill(request: Request, numPages: number): void {
     const numFull = Math.floor(request.numTokens / P);
-    openTables(request, this.books.groups.length);
+    openTables(request, this.pools.groups.length);
     hashPages(request, numFull, P);
     for (const [g, table] of request.tables.entries()) {
-      this.books.tryTake(g, table.pages, 0, numPages);
+      this.pools.tryTake(g, table.pages, 0, numPages);
       table.numPages = numPages;
       for (let i = 0; i < numFull; i++)
-        table.pages[i] = this.books.enter(g, this.books.entryFor(request, i), table.pages[i]!);
+        table.pages[i] = this.pools.publish(g, this.pools.entryFor(request, i), table.pages[i]!);
     }
     request.numComputed = request.numTokens;
     request.numSharedPages = numFull;
   }
 
   #count(): CacheStats {
-    const groups = this.books.groups.map((group) => group.stats());
-    return { groups, entries: this.books.directory!.numEntries } as unknown as CacheStats;
+    const groups = this.pools.groups.map((group) => group.stats());
+    return { groups, entries: this.pools.directory!.numEntries } as unknown as CacheStats;
   }
 }
 
-test("books in order are in order", () => {
+test("pools in order are in order", () => {
   new Books(FULL).check();
-  const { a, books } = new Books(WINDOW);
+  const { a, pools } = new Books(WINDOW);
   a.tables[0]!.first = 2; // the token at 7 sees 5 on
   for (const i of [0, 1]) {
-    books.groups[0]!.release(a.tables[0]!.pages[i]!);
+    pools.groups[0]!.release(a.tables[0]!.pages[i]!);
     a.tables[0]!.pages[i] = 0;
   }
-  const stats = { groups: books.groups.map((group) => group.stats()), entries: 5 } as unknown as CacheStats;
-  checkIntegrity(stats, P, books, [a], new PageTransfers(books));
+  const stats = { groups: pools.groups.map((group) => group.stats()), entries: 5 } as unknown as CacheStats;
+  checkIntegrity(stats, P, pools, [a], new PageTransfers(pools));
 });
 
 const wrong: [string, (world: Books) => void, RegExp][] = [
@@ -86,8 +86,8 @@ const wrong: [string, (world: Books) => void, RegExp][] = [
   ["a page that is not there", ({ a }) => a.tables[0]!.pages.fill(-1, 3, 4), /a: page -1 at 3 is in the directory/],
   [
     "the same page twice",
-    ({ a, books }) => {
-      books.tryTake(0, a.tables[0]!.pages, 4, 1);
+    ({ a, pools }) => {
+      pools.tryTake(0, a.tables[0]!.pages, 4, 1);
       a.tables[0]!.numPages = 5;
       a.tables[0]!.pages[4] = a.tables[0]!.pages[3]!;
     },
@@ -95,7 +95,7 @@ const wrong: [string, (world: Books) => void, RegExp][] = [
   ],
   [
     "an owner too many",
-    ({ a, books }) => books.groups[0]!.pool.retain(a.tables[0]!.pages[3]!),
+    ({ a, pools }) => pools.groups[0]!.pool.retain(a.tables[0]!.pages[3]!),
     /page 4 has 1 owners, 2/,
   ],
   [
@@ -120,31 +120,31 @@ const wrong: [string, (world: Books) => void, RegExp][] = [
   ],
   [
     "a child with more owners than its parent",
-    ({ books, transfers, stats }) => {
-      books.groups[0]!.retain(6);
-      Object.assign(stats.groups[0]!, books.groups[0]!.stats());
+    ({ pools, transfers, stats }) => {
+      pools.groups[0]!.retain(6);
+      Object.assign(stats.groups[0]!, pools.groups[0]!.stats());
       Object.assign(transfers, { countOwners: (owners: Int32Array) => owners[6]!++ });
     },
     /page 6 has more owners than its parent 5/,
   ],
   [
     "an entry that has another page",
-    (world) => world.books.directory!.setPage(world.entry(1), 0, 9),
+    (world) => world.pools.directory!.setPage(world.entry(1), 0, 9),
     /entry 1 does not know its page 2 of group 0/,
   ],
   [
     "an entry without its page",
-    ({ books, stats }) => {
-      books.groups[0]!.evict(6);
-      books.directory!.setPage(4, 0, 0);
-      Object.assign(stats.groups[0]!, books.groups[0]!.stats());
+    ({ pools, stats }) => {
+      pools.groups[0]!.evict(6);
+      pools.directory!.setPage(4, 0, 0);
+      Object.assign(stats.groups[0]!, pools.groups[0]!.stats());
     },
     /entry 4 has lost its page of group 0/,
   ],
   [
     "an entry whose page is another's",
-    ({ books }) =>
-      books.directory!.setPage(books.directory!.insert(new Int32Array(8).fill(7), 0, new Int32Array(2)), 0, 3),
+    ({ pools }) =>
+      pools.directory!.setPage(pools.directory!.insert(new Int32Array(8).fill(7), 0, new Int32Array(2)), 0, 3),
     /page 3 of entry 5 is another's/,
   ],
   ["an entry that has lost its parent", (world) => orphan(world), /entry 5 has lost its parent/],
@@ -186,10 +186,10 @@ test("found in a window: a page behind it, and states where there is one each", 
 
 test("found where groups need not have every page: entries with none, with another's, and that hide one another", () => {
   /** The group's page of the last entry, which nobody owns, is lost. */
-  const lose = ({ books, stats }: Books, g: number): void => {
-    books.groups[g]!.evict(6);
-    books.directory!.setPage(4, g, 0);
-    Object.assign(stats.groups[g]!, books.groups[g]!.stats());
+  const lose = ({ pools, stats }: Books, g: number): void => {
+    pools.groups[g]!.evict(6);
+    pools.directory!.setPage(4, g, 0);
+    Object.assign(stats.groups[g]!, pools.groups[g]!.stats());
   };
   const empty = new Books(WINDOW);
   lose(empty, 0);
@@ -199,17 +199,17 @@ test("found where groups need not have every page: entries with none, with anoth
   lose(foreign, 0);
   foreign.check();
   lose(foreign, 1);
-  foreign.books.directory!.setPage(4, 1, 9);
+  foreign.pools.directory!.setPage(4, 1, 9);
   assert.throws(() => foreign.check(), /page 9 of group 1 does not know its entry 4/);
 
   const hidden = new Books(WINDOW);
-  const { books, a, stats } = hidden;
+  const { pools, a, stats } = hidden;
   const page = new Int32Array(1);
-  books.tryTake(0, page, 0, 1);
-  books.enter(0, books.directory!.insert(a.hashes, 0, a.tokens), page[0]!);
-  books.groups[0]!.release(page[0]!);
+  pools.tryTake(0, page, 0, 1);
+  pools.publish(0, pools.directory!.insert(a.hashes, 0, a.tokens), page[0]!);
+  pools.groups[0]!.release(page[0]!);
   Object.assign(stats, { entries: 6 });
-  Object.assign(stats.groups[0]!, books.groups[0]!.stats());
+  Object.assign(stats.groups[0]!, pools.groups[0]!.stats());
   assert.throws(() => hidden.check(), /entry 0 cannot be found/);
 });
 
@@ -218,25 +218,25 @@ test("a request that has no tables yet hides no other's pages", () => {
   world.check([makeRequest("new", [1]), world.a]);
 });
 
-function queue({ books }: Books, change: (pages: number[]) => number[]): void {
-  const { pool } = books.groups[0]!;
+function queue({ pools }: Books, change: (pages: number[]) => number[]): void {
+  const { pool } = pools.groups[0]!;
   const changed = change(pool.freeQueue());
   Object.assign(pool, { freeQueue: () => changed });
 }
 
 /** An entry with a page of its own, whose parent nobody has. */
-function orphan({ books, stats }: Books): void {
+function orphan({ pools, stats }: Books): void {
   const hash = new Int32Array(3 * HASH_WORDS).fill(7);
-  const entry = books.directory!.restore(
+  const entry = pools.directory!.restore(
     hash.subarray(0, HASH_WORDS),
     Int32Array.of(1, 2, 3, 4),
     99,
     Int32Array.of(1, 2),
   );
   const page = new Int32Array(1);
-  books.tryTake(0, page, 0, 1);
-  books.enter(0, entry, page[0]!);
-  books.groups[0]!.release(page[0]!);
+  pools.tryTake(0, page, 0, 1);
+  pools.publish(0, entry, page[0]!);
+  pools.groups[0]!.release(page[0]!);
   Object.assign(stats, { entries: 6 });
-  Object.assign(stats.groups[0]!, books.groups[0]!.stats());
+  Object.assign(stats.groups[0]!, pools.groups[0]!.stats());
 }

@@ -1,4 +1,4 @@
-// Proof that the cache's books balance: recounts owners from the requests themselves and compares with what pools and directory
+// Proof that the cache's pools balance: recounts owners from the requests themselves and compares with what pools and directory
 // believe. Used by tests each step and by the engine when idle; never on the hot path.
 
 import { NULL_PAGE } from "../core/ids.js";
@@ -6,7 +6,7 @@ import { ceilDiv } from "../core/math.js";
 import type { Request } from "../core/request.js";
 import type { CacheGroup } from "./cache-group.js";
 import type { CacheStats } from "./cache-manager.js";
-import type { GroupBooks } from "./group-books.js";
+import type { GroupPools } from "./group-pools.js";
 import { NO_ENTRY, type PageDirectory, sameWords } from "./page-directory.js";
 import { HASH_WORDS } from "./page-hash.js";
 import type { PageTransfers } from "./page-transfer.js";
@@ -14,21 +14,21 @@ import type { PageTransfers } from "./page-transfer.js";
 export function checkIntegrity(
   stats: CacheStats,
   pageSize: number,
-  books: GroupBooks,
+  pools: GroupPools,
   live: Iterable<Request>,
   transfers: PageTransfers,
 ): void {
   const requests = [...live];
-  for (const request of requests) checkRequest(request, pageSize, books);
-  for (const [g, group] of books.groups.entries()) {
+  for (const request of requests) checkRequest(request, pageSize, pools);
+  for (const [g, group] of pools.groups.entries()) {
     const owners = ownersOf(requests, g, group);
     transfers.countOwners(owners, g);
     const place = checkQueue(group);
-    checkPages(stats, g, books, owners, place);
-    if (books.directory !== null && group.isFull) checkOrder(g, group, books.directory, owners, place);
+    checkPages(stats, g, pools, owners, place);
+    if (pools.directory !== null && group.isFull) checkOrder(g, group, pools.directory, owners, place);
   }
-  if (books.directory !== null) checkDirectory(books, books.directory);
-  const numEntries = books.directory?.numEntries ?? 0;
+  if (pools.directory !== null) checkDirectory(pools, pools.directory);
+  const numEntries = pools.directory?.numEntries ?? 0;
   demand(stats.entries === numEntries, () => `the directory has ${numEntries} entries, ${stats.entries} are counted`);
 }
 
@@ -63,8 +63,8 @@ function checkQueue({ pool }: CacheGroup): Int32Array {
   return place;
 }
 
-function checkPages(stats: CacheStats, g: number, books: GroupBooks, owners: Int32Array, place: Int32Array): void {
-  const group = books.groups[g]!;
+function checkPages(stats: CacheStats, g: number, pools: GroupPools, owners: Int32Array, place: Int32Array): void {
+  const group = pools.groups[g]!;
   const { pool } = group;
   let numFree = 0;
   let numCached = 0;
@@ -79,7 +79,7 @@ function checkPages(stats: CacheStats, g: number, books: GroupBooks, owners: Int
     else numFree++;
     if (entry === NO_ENTRY) continue;
     demand(
-      books.directory!.pageOf(entry, g) === page,
+      pools.directory!.pageOf(entry, g) === page,
       () => `entry ${entry} does not know its page ${page} of group ${g}`,
     );
   }
@@ -113,28 +113,28 @@ function checkOrder(
   }
 }
 
-function checkDirectory(books: GroupBooks, directory: PageDirectory): void {
+function checkDirectory(pools: GroupPools, directory: PageDirectory): void {
   for (const entry of directory.entries()) {
     demand(!directory.isEmpty(entry), () => `entry ${entry} has no page`);
-    for (const [g, group] of books.groups.entries()) {
+    for (const [g, group] of pools.groups.entries()) {
       const page = directory.pageOf(entry, g);
       if (page === NULL_PAGE) continue;
       demand(group.entryOf(page) === entry, () => `page ${page} of group ${g} does not know its entry ${entry}`);
     }
     const hashes = Int32Array.of(...directory.parentHashOf(entry), ...directory.hashOf(entry));
     demand(directory.find(hashes, 0, directory.tokensOf(entry)) === entry, () => `entry ${entry} cannot be found`);
-    const isRoot = directory.parentHashOf(entry)[0] === directory.rootOf(entry);
-    if (!books.hasFull || isRoot) continue;
+    const isRoot = directory.parentHashOf(entry)[0] === directory.saltTagOf(entry);
+    if (!pools.hasFull || isRoot) continue;
     demand(directory.parentOf(entry) !== NO_ENTRY, () => `entry ${entry} has lost its parent`);
   }
 }
 
-function checkRequest(request: Request, pageSize: number, books: GroupBooks): void {
+function checkRequest(request: Request, pageSize: number, pools: GroupPools): void {
   const { id, numSharedPages, numComputed, tables } = request;
   const numGiven = request.numExpected + request.numDrafted;
   demand(numComputed <= numGiven, () => `${id} computed ${numComputed} of ${numGiven} tokens`);
   demand(numSharedPages * pageSize <= request.numLanded, () => `${id} shares pages it has not computed`);
-  for (const [g, group] of books.groups.entries()) {
+  for (const [g, group] of pools.groups.entries()) {
     const table = tables[g];
     if (table === undefined) continue;
     const { pages, first, numPages } = table;
@@ -146,7 +146,7 @@ function checkRequest(request: Request, pageSize: number, books: GroupBooks): vo
     demand(first <= numPages, () => `${id} lacks pages before ${first}`);
     demand(first <= group.firstVisible(request.numLanded), () => `${id} has lost pages it still sees`);
     for (let i = 0; i < first; i++) demand(pages[i] === NULL_PAGE, () => `${id}: page ${i} is behind the window`);
-    for (let i = first; i < numPages; i++) checkHeldPage(request, i, pages[i]!, group, books, pageSize);
+    for (let i = first; i < numPages; i++) checkHeldPage(request, i, pages[i]!, group, pools, pageSize);
   }
 }
 
@@ -155,7 +155,7 @@ function checkHeldPage(
   index: number,
   page: number,
   group: CacheGroup,
-  { directory }: GroupBooks,
+  { directory }: GroupPools,
   pageSize: number,
 ): void {
   const { id, hashes, tokens } = request;

@@ -164,7 +164,7 @@ export class PageDirectory {
     return this.#parent.slice(entry * HASH_WORDS, (entry + 1) * HASH_WORDS);
   }
 
-  rootOf(entry: number): number {
+  saltTagOf(entry: number): number {
     return this.#root[entry]!;
   }
 

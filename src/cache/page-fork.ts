@@ -4,10 +4,10 @@
 import { NULL_PAGE } from "../core/ids.js";
 import { alignDown } from "../core/math.js";
 import type { Request } from "../core/request.js";
-import type { GroupBooks } from "./group-books.js";
+import type { GroupPools } from "./group-pools.js";
+import type { PageAllocator } from "./page-allocator.js";
 import { adoptHashes, commonLen } from "./request-pages.js";
 import type { StateSlots } from "./state-slots.js";
-import type { TablePages } from "./table-pages.js";
 
 /** In each group g, the engine copies page from[g] to page to[g] before the next step; equal ones need no copy. */
 export interface PageCopy {
@@ -19,21 +19,21 @@ export interface PageCopy {
 export const NO_COPY: PageCopy = { from: [], to: [] };
 
 export class PageFork {
-  readonly #books: GroupBooks;
-  readonly #tables: TablePages;
+  readonly #pools: GroupPools;
+  readonly #allocator: PageAllocator;
   readonly #states: StateSlots | null;
   readonly #pageSize: number; // P
 
-  constructor(books: GroupBooks, tables: TablePages, states: StateSlots | null, pageSize: number) {
-    this.#books = books;
-    this.#tables = tables;
+  constructor(pools: GroupPools, allocator: PageAllocator, states: StateSlots | null, pageSize: number) {
+    this.#pools = pools;
+    this.#allocator = allocator;
     this.#states = states;
     this.#pageSize = pageSize;
   }
 
   /** The parent's full pages are published. null: there is no page, or nothing to share; the child is unchanged. */
   fork(parent: Request, child: Request): PageCopy | null {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     const numShared = this.#numShared(parent, child);
     if (numShared === 0 || !this.#canFork(parent, numShared)) return null;
     const numFull = Math.floor(numShared / this.#pageSize);
@@ -51,10 +51,10 @@ export class PageFork {
           group.retain(from.pages[i]!);
         }
       }
-      if (group.isState || hasPartial) this.#tables.extend(to, g, 1);
+      if (group.isState || hasPartial) this.#allocator.extend(to, g, 1);
     }
     this.#states?.fork(parent, child);
-    if (this.#books.directory !== null) {
+    if (this.#pools.directory !== null) {
       adoptHashes(child, parent, numFull);
       child.numSharedPages = numFull;
     }
@@ -73,7 +73,7 @@ export class PageFork {
   /** Every group can resume the parent's sequence after numShared tokens, and has the page or slot that takes. */
   #canFork(parent: Request, numShared: number): boolean {
     const hasPartial = numShared % this.#pageSize !== 0;
-    return this.#books.groups.every((group, g) => {
+    return this.#pools.groups.every((group, g) => {
       if (group.isState) return numShared === parent.numComputed && group.pool.numFree >= 1;
       if (parent.tables[g]!.first > group.firstVisible(numShared)) return false;
       return !hasPartial || group.pool.numFree >= 1;
@@ -81,7 +81,7 @@ export class PageFork {
   }
 
   #pagesAt(request: Request, index: number): number[] {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     return request.tables.map((table, g) => (groups[g]!.isState ? NULL_PAGE : table.pages[index]!));
   }
 }

@@ -1,4 +1,4 @@
-// Pages owned by transfers: out of one cache and into another, with the books of both checked at every stage.
+// Pages owned by transfers: out of one cache and into another, with the pools of both checked at every stage.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

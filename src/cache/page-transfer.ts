@@ -4,7 +4,7 @@
 import { NULL_PAGE } from "../core/ids.js";
 import { type MediumSpan, NO_MEDIA } from "../core/media.js";
 import type { CacheGroup } from "./cache-group.js";
-import type { GroupBooks } from "./group-books.js";
+import type { GroupPools } from "./group-pools.js";
 import { NO_ENTRY, type PageDirectory } from "./page-directory.js";
 import { HASH_WORDS, hashPage, hashSalt } from "./page-hash.js";
 import { addMedia, identifyPage } from "./page-identity.js";
@@ -31,16 +31,16 @@ export class PageTransfer {
 }
 
 export class PageTransfers {
-  readonly #books: GroupBooks;
+  readonly #pools: GroupPools;
   readonly #open = new Set<PageTransfer>();
 
-  constructor(books: GroupBooks) {
-    this.#books = books;
+  constructor(pools: GroupPools) {
+    this.#pools = pools;
   }
 
   /** Everything cached and owned by nobody, the hottest first and a page before those that follow it. */
   lend(): PageTransfer {
-    const { groups, directory } = this.#books;
+    const { groups, directory } = this.#pools;
     const transfer = this.begin();
     if (directory === null) return transfer;
     // A full group's queue has every prefix, ends first; without one, the first group stands for all.
@@ -56,7 +56,7 @@ export class PageTransfers {
 
   /** The leading pages of a prompt that are cached, one after another, whoever owns them. */
   lendPrefix(prompt: Int32Array, salt: string, media: readonly MediumSpan[] = NO_MEDIA): PageTransfer {
-    const { directory } = this.#books;
+    const { directory } = this.#pools;
     const transfer = this.begin();
     if (directory === null) return transfer;
     const { pageSize } = directory;
@@ -72,12 +72,12 @@ export class PageTransfers {
   }
 
   #lend(transfer: PageTransfer, directory: PageDirectory, entry: number): void {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     const pages = Int32Array.from(groups, (_, g) => directory.pageOf(entry, g));
     for (let g = 0; g < groups.length; g++) if (pages[g] !== NULL_PAGE) groups[g]!.retain(pages[g]!);
     const [hash, parent] = [directory.hashOf(entry), directory.parentHashOf(entry)];
     const [tokens, media] = [directory.tokensOf(entry), directory.mediaOf(entry)];
-    const record = { hash, parent, root: directory.rootOf(entry), tokens, media };
+    const record = { hash, parent, root: directory.saltTagOf(entry), tokens, media };
     transfer.items.push({ record, pages });
   }
 
@@ -97,13 +97,13 @@ export class PageTransfers {
     wanted: readonly boolean[],
     mayEvict = false,
   ): TransferItem | null {
-    const { groups, directory } = this.#books;
-    if (directory === null || !isTrue(record) || directory.has(record.hash)) return null;
+    const { groups, directory } = this.#pools;
+    if (directory === null || !hasValidIdentity(record) || directory.has(record.hash)) return null;
     const hasRoom = (group: CacheGroup): boolean => (mayEvict ? group.pool.numFree : group.numEmpty) > 0;
     const takes = groups.map((group, g) => wanted[g] === true && hasRoom(group));
     if (!takes.includes(true) || groups.some((group, g) => group.isFull && !takes[g])) return null;
     const pages = new Int32Array(groups.length);
-    for (let g = 0; g < groups.length; g++) if (takes[g]) this.#books.tryTake(g, pages, g, 1);
+    for (let g = 0; g < groups.length; g++) if (takes[g]) this.#pools.tryTake(g, pages, g, 1);
     const item = { record, pages };
     transfer.items.push(item);
     return item;
@@ -111,14 +111,14 @@ export class PageTransfers {
 
   /** The item's pages hold what its record says: from now on requests find them. */
   publish({ record, pages }: TransferItem): void {
-    const { groups, directory } = this.#books;
+    const { groups, directory } = this.#pools;
     const entry = directory!.restore(record.hash, record.parent, record.root, record.tokens, record.media);
-    for (let g = 0; g < groups.length; g++) if (pages[g] !== NULL_PAGE) this.#books.enter(g, entry, pages[g]!);
+    for (let g = 0; g < groups.length; g++) if (pages[g] !== NULL_PAGE) this.#pools.publish(g, entry, pages[g]!);
   }
 
   /** Gives all pages back. The first items were the hottest and stay longest. */
   end(transfer: PageTransfer): void {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     this.#open.delete(transfer);
     for (let i = transfer.items.length - 1; i >= 0; i--) {
       const { pages } = transfer.items[i]!;
@@ -137,7 +137,7 @@ export class PageTransfers {
 }
 
 /** Whether the identity is that of the tokens and media after the parent: nothing else is ever published under it. */
-function isTrue({ hash, parent, tokens, media }: PageRecord): boolean {
+function hasValidIdentity({ hash, parent, tokens, media }: PageRecord): boolean {
   const expected = new Int32Array(HASH_WORDS);
   hashPage(expected, 0, parent, 0, tokens, 0, tokens.length);
   addMedia(expected, 0, media);

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { makeRequest } from "../../test/support/simulation.js";
 import type { GroupOptions } from "./cache-group.js";
-import { GroupBooks } from "./group-books.js";
+import { GroupPools } from "./group-pools.js";
 import { NO_ENTRY } from "./page-directory.js";
 import { PrefixMatcher } from "./prefix-match.js";
 import { hashPages, openTables } from "./request-pages.js";
@@ -27,8 +27,8 @@ test("property: the longest prefix at which every group can resume", () => {
   fc.assert(
     fc.property(fc.array(worlds, { minLength: 1, maxLength: 3 }), (asked) => {
       const { groups } = asked[0]!;
-      const books = new GroupBooks(groups, P, true);
-      const matcher = new PrefixMatcher(books, P); // one for all of them: nothing of the last request may be left
+      const pools = new GroupPools(groups, P, true);
+      const matcher = new PrefixMatcher(pools, P); // one for all of them: nothing of the last request may be left
       for (const [series, { held, numTokens, from: wanted }] of asked.entries()) {
         const request = makeRequest(
           `${series}`,
@@ -37,20 +37,20 @@ test("property: the longest prefix at which every group can resume", () => {
         const limit = Math.floor((numTokens - 1) / P);
         const from = Math.min(wanted, limit);
         openTables(request, groups.length);
-        for (const [g, group] of books.groups.entries())
+        for (const [g, group] of pools.groups.entries())
           request.tables[g]!.first = group.isState ? 0 : group.firstVisible(from * P);
         const has = (g: number, page: number): boolean => ((held[page] ?? 0) & (1 << g)) !== 0;
         const other = makeRequest("other", [...request.tokens.subarray(0, numTokens), 1, 1, 1, 1]);
         const entries = Array.from({ length: limit + 1 }, (_, page) => {
           hashPages(other, page + 1, P);
           if (!groups.some((_, g) => has(g, page))) return NO_ENTRY;
-          const entry = books.directory!.insert(other.hashes, page, other.tokens);
-          for (const g of groups.keys()) if (has(g, page)) books.directory!.setPage(entry, g, 1 + page);
+          const entry = pools.directory!.insert(other.hashes, page, other.tokens);
+          for (const g of groups.keys()) if (has(g, page)) pools.directory!.setPage(entry, g, 1 + page);
           return entry;
         });
 
         const canResume = (end: number): boolean =>
-          books.groups.every((group, g) => {
+          pools.groups.every((group, g) => {
             if (group.isState) return has(g, end - 1);
             for (let page = group.firstVisible(end * P); page < end; page++)
               if (page >= from && !has(g, page)) return false;
@@ -70,11 +70,11 @@ test("property: the longest prefix at which every group can resume", () => {
 test("a prefix of many pages is followed to its end; who reads no cache, or has none, stays where it is", () => {
   const tokens = Array.from({ length: 401 }, (_, i) => i);
   const find = (prefixCaching: boolean, promptLogprobs: number | null): number[] => {
-    const books = new GroupBooks([{ kind: "full", numPages: 300 }], P, prefixCaching);
+    const pools = new GroupPools([{ kind: "full", numPages: 300 }], P, prefixCaching);
     const request = makeRequest("a", tokens, { promptLogprobs });
     hashPages(request, 200, P);
-    for (let i = 0; prefixCaching && i < 200; i++) books.directory!.setPage(books.entryFor(request, i), 0, 1 + i);
-    const matcher = new PrefixMatcher(books, P);
+    for (let i = 0; prefixCaching && i < 200; i++) pools.directory!.setPage(pools.entryFor(request, i), 0, 1 + i);
+    const matcher = new PrefixMatcher(pools, P);
     return [matcher.longest(request, 3), matcher.path[199] ?? NO_ENTRY];
   };
   assert.deepEqual(find(true, null), [200, 199]);

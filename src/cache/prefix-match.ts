@@ -6,21 +6,21 @@
 
 import { NULL_PAGE } from "../core/ids.js";
 import type { Request } from "../core/request.js";
-import type { GroupBooks } from "./group-books.js";
+import type { GroupPools } from "./group-pools.js";
 import { NO_ENTRY } from "./page-directory.js";
 import { hashPages } from "./request-pages.js";
 
 export class PrefixMatcher {
   /** Entry of each page of the sequence that was walked, NO_ENTRY where there is none. */
   path = new Int32Array(64);
-  readonly #books: GroupBooks;
+  readonly #pools: GroupPools;
   readonly #pageSize: number;
   readonly #runs: Int32Array; // [G] pages without a gap before the boundary
 
-  constructor(books: GroupBooks, pageSize: number) {
-    this.#books = books;
+  constructor(pools: GroupPools, pageSize: number) {
+    this.#pools = pools;
     this.#pageSize = pageSize;
-    this.#runs = new Int32Array(books.groups.length);
+    this.#runs = new Int32Array(pools.groups.length);
   }
 
   /**
@@ -28,7 +28,7 @@ export class PrefixMatcher {
    * since only a computed token gives logits.
    */
   longest(request: Request, from: number): number {
-    const { groups, directory, hasFull } = this.#books;
+    const { groups, directory, hasFull } = this.#pools;
     if (directory === null || !request.readsCache) return from;
     const limit = Math.floor((request.numTokens - 1) / this.#pageSize);
     if (limit > this.path.length) this.path = new Int32Array(limit * 2);
@@ -46,7 +46,7 @@ export class PrefixMatcher {
 
   /** Counts the entry's pages and says whether every group can go on after `numPages` pages. */
   #canResume(numPages: number, entry: number): boolean {
-    const { groups, directory } = this.#books;
+    const { groups, directory } = this.#pools;
     let canResume = entry !== NO_ENTRY;
     for (let g = 0; g < groups.length; g++) {
       const group = groups[g]!;

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { makeRequest } from "../../test/support/simulation.js";
 import type { GroupOptions } from "./cache-group.js";
-import { GroupBooks } from "./group-books.js";
+import { GroupPools } from "./group-pools.js";
 import { HostTier } from "./host-tier.js";
 import { HASH_WORDS } from "./page-hash.js";
 import { Refill } from "./refill.js";
@@ -38,8 +38,8 @@ test("property: pages come back as far as tier and directory have them, and thos
         save: (out, group, page) => out.fill(contents.get(100 * group + page)!),
         load: (group, page, bytes) => loads.push(`${group}: ${page} <- ${bytes[0]}`),
       });
-      const books = new GroupBooks(groups, P, true);
-      const states = books.stateIndex < 0 ? null : new StateSlots(books, P);
+      const pools = new GroupPools(groups, P, true);
+      const states = pools.stateIndex < 0 ? null : new StateSlots(pools, P);
       const request = makeRequest(
         "a",
         Array.from({ length: numTokens }, (_, i) => i),
@@ -57,8 +57,8 @@ test("property: pages come back as far as tier and directory have them, and thos
         const record = { hash: at(page + 1), parent: at(page), tokens: other.tokens.slice(page * P, (page + 1) * P) };
         for (const g of groups.keys()) {
           if (inDirectory(g, page)) {
-            books.tryTake(g, taken, 0, 1);
-            books.enter(g, books.entryFor(other, page), taken[0]!);
+            pools.tryTake(g, taken, 0, 1);
+            pools.publish(g, pools.entryFor(other, page), taken[0]!);
           }
           contents.set(100 * g + page, 10 * (g + 1) + page);
           if (inTier(g, page)) tier.spill(record, g, page);
@@ -66,21 +66,21 @@ test("property: pages come back as far as tier and directory have them, and thos
       }
       openTables(request, groups.length);
       for (const [g, table] of request.tables.entries()) {
-        table.numPages = g === books.stateIndex ? 1 : from + more[g]!;
-        books.tryTake(g, table.pages, 0, table.numPages);
+        table.numPages = g === pools.stateIndex ? 1 : from + more[g]!;
+        pools.tryTake(g, table.pages, 0, table.numPages);
       }
 
-      const isPaged = (g: number): boolean => g !== books.stateIndex;
+      const isPaged = (g: number): boolean => g !== pools.stateIndex;
       const isHere = (g: number, page: number): boolean => inDirectory(g, page) || inTier(g, page);
       let expected = from;
       for (let end = from + 1; end <= limit; end++) {
         const hasPages = groups.every((_, g) => !isPaged(g) || (isHere(g, end - 1) && end <= from + more[g]!));
         if (!hasPages) break;
-        if (books.stateIndex < 0 || isHere(books.stateIndex, end - 1)) expected = end;
+        if (pools.stateIndex < 0 || isHere(pools.stateIndex, end - 1)) expected = end;
       }
       const published: number[] = [];
       assert.equal(
-        new Refill(books, tier, states, P).fill(request, from, (r) => published.push(r.numComputed)),
+        new Refill(pools, tier, states, P).fill(request, from, (r) => published.push(r.numComputed)),
         expected,
       );
       assert.ok(request.numHashedPages <= limit, "a page that is not full yet has no identity");
@@ -91,9 +91,9 @@ test("property: pages come back as far as tier and directory have them, and thos
         for (const [g, table] of request.tables.entries())
           if (isPaged(g) && !inDirectory(g, page))
             expectedLoads.push(`${g}: ${table.pages[page]} <- ${10 * (g + 1) + page}`);
-      const g = books.stateIndex;
+      const g = pools.stateIndex;
       if (states !== null && expected > from) {
-        const slot = books.directory!.pageOf(books.entryFor(other, expected - 1), g);
+        const slot = pools.directory!.pageOf(pools.entryFor(other, expected - 1), g);
         if (!inDirectory(g, expected - 1)) expectedLoads.unshift(`${g}: ${slot} <- ${10 * (g + 1) + expected - 1}`);
         const { before } = states;
         assert.deepEqual([before.count, before.from[0], before.to[0]], [1, slot, request.tables[g]!.pages[0]]);
@@ -112,7 +112,7 @@ test("what is brought back was of use: the tier drops others first, and the begi
     save: () => {},
     load: () => {},
   });
-  const books = new GroupBooks([FULL], P, true);
+  const pools = new GroupPools([FULL], P, true);
   const spill = (tokens: number[], pages: number[]) => {
     const request = makeRequest("spilled", tokens);
     hashPages(request, tokens.length / P, P);
@@ -126,10 +126,10 @@ test("what is brought back was of use: the tier drops others first, and the begi
   const hasPrefix = spill([1, 2, 3, 4, 5, 6], [2, 1, 0]);
   const hasOther = spill([7, 8], [0]);
   const request = makeRequest("a", [1, 2, 3, 4, 5, 6, 7]);
-  books.tryTake(0, request.tables[0]!.pages, 0, 4);
+  pools.tryTake(0, request.tables[0]!.pages, 0, 4);
   request.tables[0]!.numPages = 4;
   assert.equal(
-    new Refill(books, tier, null, P).fill(request, 0, () => {}),
+    new Refill(pools, tier, null, P).fill(request, 0, () => {}),
     3,
   );
   const held = () => [hasOther(0), hasPrefix(2), hasPrefix(1), hasPrefix(0)];

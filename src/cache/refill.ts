@@ -4,22 +4,22 @@
 
 import { NULL_PAGE } from "../core/ids.js";
 import type { Request } from "../core/request.js";
-import type { GroupBooks } from "./group-books.js";
+import type { GroupPools } from "./group-pools.js";
 import type { HostEntry, HostTier } from "./host-tier.js";
 import { NO_ENTRY } from "./page-directory.js";
 import { hashPages } from "./request-pages.js";
 import type { StateSlots } from "./state-slots.js";
 
 export class Refill {
-  readonly #books: GroupBooks;
+  readonly #pools: GroupPools;
   readonly #tier: HostTier;
   readonly #states: StateSlots | null;
   readonly #pageSize: number;
   /** What the tier has of each page that was walked. */
   readonly #found: (HostEntry | null)[] = [];
 
-  constructor(books: GroupBooks, tier: HostTier, states: StateSlots | null, pageSize: number) {
-    this.#books = books;
+  constructor(pools: GroupPools, tier: HostTier, states: StateSlots | null, pageSize: number) {
+    this.#pools = pools;
     this.#tier = tier;
     this.#states = states;
     this.#pageSize = pageSize;
@@ -39,18 +39,18 @@ export class Refill {
       this.#restorePages(request, from, end);
     } catch {
       // A device that cannot write says so in its next flight; the tokens are computed.
-      if (slot !== NULL_PAGE) this.#books.groups[this.#books.stateIndex]!.pool.releaseEmpty(slot);
+      if (slot !== NULL_PAGE) this.#pools.groups[this.#pools.stateIndex]!.pool.releaseEmpty(slot);
       return from;
     }
     request.numComputed = end * this.#pageSize;
     publish(request);
-    this.#states?.enter(request, end, slot);
+    this.#states?.resumeFrom(request, end, slot);
     return end;
   }
 
   /** The last boundary at which every group can resume, at least `from`. One token is left to compute, as with any hit. */
   #furthest(request: Request, from: number): number {
-    const { groups, directory } = this.#books;
+    const { groups, directory } = this.#pools;
     let limit = Math.floor((request.numTokens - 1) / this.#pageSize);
     for (let g = 0; g < groups.length; g++) {
       if (!groups[g]!.isState) limit = Math.min(limit, request.tables[g]!.numPages);
@@ -80,7 +80,7 @@ export class Refill {
 
   /** A slot for the state at `end`, NULL_PAGE when the directory has that state; null: no slot can be had. */
   #takeSlot(request: Request, end: number): number | null {
-    const { directory, stateIndex } = this.#books;
+    const { directory, stateIndex } = this.#pools;
     const entry = directory!.find(request.hashes, end - 1, request.tokens);
     if (entry !== NO_ENTRY && directory!.pageOf(entry, stateIndex) !== NULL_PAGE) return NULL_PAGE;
     return this.#states!.tryTake();
@@ -88,13 +88,13 @@ export class Refill {
 
   /** The slot may have been another snapshot's, which took the place of the one that was found. */
   #restoreState(found: HostEntry, slot: number): void {
-    if (found.pages[this.#books.stateIndex] === null) throw new Error("the state was dropped");
-    this.#tier.restore(found, this.#books.stateIndex, slot);
+    if (found.pages[this.#pools.stateIndex] === null) throw new Error("the state was dropped");
+    this.#tier.restore(found, this.#pools.stateIndex, slot);
   }
 
   /** Where the directory has a page, publishing puts it in the place of ours. */
   #restorePages(request: Request, from: number, end: number): void {
-    const { groups, directory } = this.#books;
+    const { groups, directory } = this.#pools;
     for (let i = from; i < end; i++) {
       const entry = directory!.find(request.hashes, i, request.tokens);
       for (let g = 0; g < groups.length; g++) {

@@ -2,7 +2,7 @@
 
 import type { CacheKind } from "../core/cache-spec.js";
 import { NULL_PAGE } from "../core/ids.js";
-import type { GroupBooks } from "./group-books.js";
+import type { GroupPools } from "./group-pools.js";
 import { NO_ENTRY } from "./page-directory.js";
 import { HASH_WORDS, hashSalt } from "./page-hash.js";
 
@@ -42,9 +42,9 @@ export interface PrefixNode {
   readonly saltHash: string;
 }
 
-export function takeSnapshot(pageSize: number, books: GroupBooks): CacheSnapshot {
-  const { directory } = books;
-  const groups = books.groups.map((group) => ({
+export function takeSnapshot(pageSize: number, pools: GroupPools): CacheSnapshot {
+  const { directory } = pools;
+  const groups = pools.groups.map((group) => ({
     kind: group.kind,
     window: group.window,
     pages: Array.from({ length: group.pool.numPages }, (_, page) => {
@@ -59,14 +59,14 @@ export function takeSnapshot(pageSize: number, books: GroupBooks): CacheSnapshot
   const unsalted = new Int32Array(HASH_WORDS);
   hashSalt(unsalted, 0, "");
   const nodes = entries.map((entry) => {
-    const pages = books.groups.map((_, g) => directory.pageOf(entry, g));
-    const root = directory.rootOf(entry);
+    const pages = pools.groups.map((_, g) => directory.pageOf(entry, g));
+    const root = directory.saltTagOf(entry);
     return {
       id: entry + 1,
       pages,
       parent: directory.parentOf(entry) + 1,
       tokens: Array.from(directory.tokensOf(entry)),
-      refs: Math.max(...pages.map((page, g) => books.groups[g]!.pool.refs(page))),
+      refs: Math.max(...pages.map((page, g) => pools.groups[g]!.pool.refs(page))),
       saltHash: root === unsalted[0] ? "" : (root >>> 0).toString(16).padStart(8, "0"),
     };
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest } from "../../test/support/simulation.js";
 import { CacheManager } from "./cache-manager.js";
-import { GroupBooks } from "./group-books.js";
+import { GroupPools } from "./group-pools.js";
 import { openTables } from "./request-pages.js";
 import { StateCopies, StateSlots } from "./state-slots.js";
 
@@ -21,11 +21,11 @@ test("copies are listed in order, found by either end, and gone once cleared", (
 });
 
 test("a snapshot leaves one slot for the next request, whether it is taken here or comes from elsewhere", () => {
-  const books = new GroupBooks([{ kind: "state", numPages: 4 }], 4, true);
-  const states = new StateSlots(books, 4);
+  const pools = new GroupPools([{ kind: "state", numPages: 4 }], 4, true);
+  const states = new StateSlots(pools, 4);
   const request = makeRequest("a", [1, 2, 3, 4, 5]);
   openTables(request, 1);
-  books.tryTake(0, request.tables[0]!.pages, 0, 1);
+  pools.tryTake(0, request.tables[0]!.pages, 0, 1);
   request.tables[0]!.numPages = 1;
   for (const [numComputed, numTaken] of [
     [3, 0],
@@ -36,21 +36,21 @@ test("a snapshot leaves one slot for the next request, whether it is taken here 
     states.snapshot(request);
     assert.equal(request.pendingSnapshots.length, numTaken, `after ${numComputed} tokens`);
   }
-  assert.deepEqual([states.after.count, books.groups[0]!.pool.numFree], [1, 1]);
+  assert.deepEqual([states.after.count, pools.groups[0]!.pool.numFree], [1, 1]);
   assert.equal(states.tryTake(), null);
-  states.abandon(request);
-  assert.equal(books.groups[0]!.pool.numFree, 2);
+  states.dropSnapshots(request);
+  assert.equal(pools.groups[0]!.pool.numFree, 2);
   assert.ok(states.tryTake() !== null);
   assert.equal(states.tryTake(), null);
 });
 
 test("a slot that a copy still reads or writes is not given to what comes from elsewhere, nor lost", () => {
-  const books = new GroupBooks([{ kind: "state", numPages: 5 }], 4, true);
-  const states = new StateSlots(books, 4);
-  const queue = books.groups[0]!.pool.freeQueue();
+  const pools = new GroupPools([{ kind: "state", numPages: 5 }], 4, true);
+  const states = new StateSlots(pools, 4);
+  const queue = pools.groups[0]!.pool.freeQueue();
   states.before.push(9, queue[0]!);
   assert.equal(states.tryTake(), null);
-  assert.deepEqual(books.groups[0]!.pool.freeQueue(), queue);
+  assert.deepEqual(pools.groups[0]!.pool.freeQueue(), queue);
   states.before.clear();
   assert.equal(states.tryTake(), queue[0]);
 });

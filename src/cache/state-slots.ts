@@ -7,7 +7,7 @@
 import { NULL_PAGE } from "../core/ids.js";
 import type { Request } from "../core/request.js";
 import type { CacheGroup } from "./cache-group.js";
-import type { GroupBooks } from "./group-books.js";
+import type { GroupPools } from "./group-pools.js";
 import { NO_ENTRY } from "./page-directory.js";
 
 /** Copies from[i] -> to[i], i < count, in order. */
@@ -39,27 +39,27 @@ export class StateCopies {
 export class StateSlots {
   readonly before = new StateCopies();
   readonly after = new StateCopies();
-  readonly #books: GroupBooks;
+  readonly #pools: GroupPools;
   readonly #g: number;
   readonly #group: CacheGroup;
   readonly #pageSize: number;
   readonly #taken = new Int32Array(1);
 
-  constructor(books: GroupBooks, pageSize: number) {
-    this.#books = books;
-    this.#g = books.stateIndex;
-    this.#group = books.groups[this.#g]!;
+  constructor(pools: GroupPools, pageSize: number) {
+    this.#pools = pools;
+    this.#g = pools.stateIndex;
+    this.#group = pools.groups[this.#g]!;
     this.#pageSize = pageSize;
   }
 
   /** Snapshots are kept, and found again. */
   get isSharing(): boolean {
-    return this.#books.directory !== null;
+    return this.#pools.directory !== null;
   }
 
   /** The entry's snapshot, which was of use now: the last to be evicted. */
   touch(entry: number): number {
-    const slot = this.#books.directory!.pageOf(entry, this.#g);
+    const slot = this.#pools.directory!.pageOf(entry, this.#g);
     this.#group.retain(slot);
     this.#group.release(slot);
     return slot;
@@ -84,7 +84,7 @@ export class StateSlots {
     if (!this.isSharing || end % this.#pageSize !== 0 || this.#group.pool.numFree < 2) return;
     // Of an answer only the newest snapshot is worth its memory: the next turn goes on from there.
     this.#dropLast(request);
-    if (!this.#books.tryTake(this.#g, this.#taken, 0, 1)) return;
+    if (!this.#pools.tryTake(this.#g, this.#taken, 0, 1)) return;
     const slot = this.#taken[0]!;
     this.after.push(this.#working(request), slot);
     request.pendingSnapshots.push({ slot, end });
@@ -92,7 +92,7 @@ export class StateSlots {
 
   /** A slot for a snapshot that comes from elsewhere, to be written at once; null: none can be had. Others may not wait to be copied. */
   tryTake(): number | null {
-    if (this.#group.pool.numFree < 2 || !this.#books.tryTake(this.#g, this.#taken, 0, 1)) return null;
+    if (this.#group.pool.numFree < 2 || !this.#pools.tryTake(this.#g, this.#taken, 0, 1)) return null;
     const slot = this.#taken[0]!;
     if (!this.before.has(slot)) return slot;
     this.#group.pool.releaseEmpty(slot);
@@ -100,25 +100,25 @@ export class StateSlots {
   }
 
   /** The request goes on from the snapshot at page `end`, which is in the slot, or in the directory already (NULL_PAGE). */
-  enter(request: Request, end: number, slot: number): void {
-    const entry = this.#books.entryFor(request, end - 1);
-    if (slot !== NULL_PAGE) this.#group.release(this.#books.enter(this.#g, entry, slot));
+  resumeFrom(request: Request, end: number, slot: number): void {
+    const entry = this.#pools.entryFor(request, end - 1);
+    if (slot !== NULL_PAGE) this.#group.release(this.#pools.publish(this.#g, entry, slot));
     this.restore(request, this.touch(entry));
   }
 
   /** Enters the snapshots whose boundary is published by now. */
-  settle(request: Request): void {
+  publishSnapshots(request: Request): void {
     const { pendingSnapshots: pending } = request;
     while (pending.length > 0 && pending[0]!.end <= request.numSharedPages * this.#pageSize) {
       const { slot, end } = pending.shift()!;
-      const entry = this.#books.entryFor(request, end / this.#pageSize - 1);
-      this.#group.release(this.#books.enter(this.#g, entry, slot));
+      const entry = this.#pools.entryFor(request, end / this.#pageSize - 1);
+      this.#group.release(this.#pools.publish(this.#g, entry, slot));
       if (end > request.promptLen) request.lastSnapshotEnd = end;
     }
   }
 
   /** Gives back the snapshots of steps that will not be committed. */
-  abandon(request: Request): void {
+  dropSnapshots(request: Request): void {
     for (const { slot } of request.pendingSnapshots.splice(0)) this.#group.pool.releaseEmpty(slot);
   }
 
@@ -127,11 +127,11 @@ export class StateSlots {
     const entry = this.#entryAt(request, request.lastSnapshotEnd);
     request.lastSnapshotEnd = 0;
     if (entry === NO_ENTRY) return;
-    if (this.#books.directory!.pageOf(entry, this.#g) !== NULL_PAGE) this.#books.drop(this.#g, entry);
+    if (this.#pools.directory!.pageOf(entry, this.#g) !== NULL_PAGE) this.#pools.drop(this.#g, entry);
   }
 
   #entryAt(request: Request, end: number): number {
-    return this.#books.directory!.find(request.hashes, end / this.#pageSize - 1, request.tokens);
+    return this.#pools.directory!.find(request.hashes, end / this.#pageSize - 1, request.tokens);
   }
 
   #working(request: Request): number {

@@ -2,16 +2,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest } from "../../test/support/simulation.js";
-import { GroupBooks } from "./group-books.js";
+import { GroupPools } from "./group-pools.js";
 import { HostTier } from "./host-tier.js";
 import { hashPages } from "./request-pages.js";
 
 test("pages are taken all or none, at the place that is asked for", () => {
-  const books = new GroupBooks([{ kind: "full", numPages: 4 }], 2, true);
+  const pools = new GroupPools([{ kind: "full", numPages: 4 }], 2, true);
   const out = new Int32Array(5);
-  assert.equal(books.tryTake(0, out, 0, 4), false);
-  assert.deepEqual([...out, books.groups[0]!.pool.numFree], [0, 0, 0, 0, 0, 3]);
-  assert.equal(books.tryTake(0, out, 1, 3), true);
+  assert.equal(pools.tryTake(0, out, 0, 4), false);
+  assert.deepEqual([...out, pools.groups[0]!.pool.numFree], [0, 0, 0, 0, 0, 3]);
+  assert.equal(pools.tryTake(0, out, 1, 3), true);
   assert.deepEqual([...out], [0, 1, 2, 3, 0]);
 });
 
@@ -29,7 +29,7 @@ test("an entry that loses its window's page spills that alone; with its full pag
     { kind: "full", numPages: 3 },
     { kind: "state", numPages: 9 },
   ] as const;
-  const books = new GroupBooks(groups, 2, true, tier);
+  const pools = new GroupPools(groups, 2, true, tier);
   const request = makeRequest("a", [1, 2, 3, 4, 5]);
   hashPages(request, 2, 2);
   const pages = new Int32Array(1);
@@ -38,22 +38,22 @@ test("an entry that loses its window's page spills that alone; with its full pag
     [0, 1],
     [0, 1, 2],
   ].entries()) {
-    const entry = books.entryFor(request, i);
+    const entry = pools.entryFor(request, i);
     for (const g of kept) {
-      assert.ok(books.tryTake(g, pages, 0, 1));
-      assert.equal(books.enter(g, entry, pages[0]!), pages[0]);
+      assert.ok(pools.tryTake(g, pages, 0, 1));
+      assert.equal(pools.publish(g, entry, pages[0]!), pages[0]);
     }
   }
-  for (const page of [2, 1]) for (const g of [0, 1]) books.groups[g]!.release(page);
-  books.groups[2]!.release(1);
-  assert.deepEqual([saved, books.numEvictions, books.directory!.numEntries], [[], 0, 2]);
+  for (const page of [2, 1]) for (const g of [0, 1]) pools.groups[g]!.release(page);
+  pools.groups[2]!.release(1);
+  assert.deepEqual([saved, pools.numEvictions, pools.directory!.numEntries], [[], 0, 2]);
 
-  assert.ok(books.tryTake(0, pages, 0, 1));
-  assert.deepEqual([saved, books.numEvictions, books.directory!.numEntries], [["0: 2"], 1, 2]);
-  assert.ok(books.tryTake(1, pages, 0, 1));
-  assert.deepEqual([saved, books.numEvictions, books.directory!.numEntries], [["0: 2", "1: 2", "2: 1"], 2, 1]);
-  assert.equal(books.groups[2]!.numCached, 0);
-  assert.ok(books.tryTake(1, pages, 0, 1));
+  assert.ok(pools.tryTake(0, pages, 0, 1));
+  assert.deepEqual([saved, pools.numEvictions, pools.directory!.numEntries], [["0: 2"], 1, 2]);
+  assert.ok(pools.tryTake(1, pages, 0, 1));
+  assert.deepEqual([saved, pools.numEvictions, pools.directory!.numEntries], [["0: 2", "1: 2", "2: 1"], 2, 1]);
+  assert.equal(pools.groups[2]!.numCached, 0);
+  assert.ok(pools.tryTake(1, pages, 0, 1));
   assert.deepEqual(saved.slice(3), ["0: 1", "1: 1"]);
-  assert.deepEqual([books.numEvictions, books.directory!.numEntries], [3, 0]);
+  assert.deepEqual([pools.numEvictions, pools.directory!.numEntries], [3, 0]);
 });

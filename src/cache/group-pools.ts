@@ -12,7 +12,7 @@ import type { HostTier } from "./host-tier.js";
 import { NO_ENTRY, PageDirectory } from "./page-directory.js";
 import { mediaWords } from "./page-identity.js";
 
-export class GroupBooks {
+export class GroupPools {
   readonly groups: readonly CacheGroup[];
   /** null: no prefix caching. */
   readonly directory: PageDirectory | null;
@@ -55,13 +55,13 @@ export class GroupBooks {
   }
 
   /** Enters our page of group g, or takes the one that is there already in its place: returns the page to hold. */
-  enter(g: number, entry: number, page: number): number {
+  publish(g: number, entry: number, page: number): number {
     const group = this.groups[g]!;
     const directory = this.directory!;
     const twin = directory.pageOf(entry, g);
     if (twin === NULL_PAGE) {
       directory.setPage(entry, g, page);
-      group.register(page, entry);
+      group.setEntry(page, entry);
       return page;
     }
     if (twin !== page) {

@@ -5,27 +5,27 @@ import { ceilDiv } from "../core/math.js";
 import type { PageTable } from "../core/page-table.js";
 import type { Request } from "../core/request.js";
 import type { CacheGroup } from "./cache-group.js";
-import type { GroupBooks } from "./group-books.js";
+import type { GroupPools } from "./group-pools.js";
 import { openTables } from "./request-pages.js";
 
 /** A page that n requests own counts as an nth for each: PAGE_SHARES / n, rounded down. */
 export const PAGE_SHARES = 5040;
 
-export class TablePages {
+export class PageAllocator {
   /** Tokens of the longest request that the pools can hold. */
   readonly maxTokens: number;
-  readonly #books: GroupBooks;
+  readonly #pools: GroupPools;
   readonly #pageSize: number; // P
   readonly #maxChunk: number;
   readonly #missing: Int32Array; // [G] pages to be taken
 
   /** `maxChunk`: tokens of the longest chunk; a window group has pages for the next one, not for a whole prompt. */
-  constructor(books: GroupBooks, pageSize: number, maxChunk: number) {
-    this.#books = books;
+  constructor(pools: GroupPools, pageSize: number, maxChunk: number) {
+    this.#pools = pools;
     this.#pageSize = pageSize;
     this.#maxChunk = maxChunk;
-    this.#missing = new Int32Array(books.groups.length);
-    this.maxTokens = Math.min(...books.groups.map((group) => this.#mostTokens(group)));
+    this.#missing = new Int32Array(pools.groups.length);
+    this.maxTokens = Math.min(...pools.groups.map((group) => this.#mostTokens(group)));
   }
 
   /** The page after the last that a group must have for a step from `start` on. */
@@ -36,13 +36,13 @@ export class TablePages {
 
   /** See CacheManager. */
   needed(request: Request, g: number): number {
-    const group = this.#books.groups[g]!;
+    const group = this.#pools.groups[g]!;
     return group.isState ? 1 : this.end(group, request.numTokens, 0);
   }
 
   /** See CacheManager. */
   usage(request: Request, g: number): number {
-    const { pool } = this.#books.groups[g]!;
+    const { pool } = this.#pools.groups[g]!;
     const { pages, first, numPages } = request.tables[g]!;
     let usage = 0;
     for (let i = first; i < numPages; i++) usage += Math.floor(PAGE_SHARES / pool.refs(pages[i]!));
@@ -51,7 +51,7 @@ export class TablePages {
 
   /** See CacheManager. */
   tryReserve(request: Request, contextLen: number): boolean {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     openTables(request, groups.length);
     for (let g = 0; g < groups.length; g++) {
       const group = groups[g]!;
@@ -68,14 +68,14 @@ export class TablePages {
   extend(table: PageTable, g: number, count: number): void {
     if (count === 0) return;
     table.reserve(table.numPages + count);
-    if (!this.#books.tryTake(g, table.pages, table.numPages, count))
+    if (!this.#pools.tryTake(g, table.pages, table.numPages, count))
       throw new Error(`group ${g} has no ${count} pages`);
     table.numPages += count;
   }
 
   /** Gives back the pages from the one after `contextLen` tokens on; nobody else has them. */
   dropAfter(request: Request, contextLen: number): void {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     const end = ceilDiv(contextLen, this.#pageSize);
     for (let g = 0; g < groups.length; g++) {
       const { isState, pool } = groups[g]!;
@@ -86,7 +86,7 @@ export class TablePages {
 
   /** Gives back the pages before `end`, the oldest first; in the directory they stay cached. */
   dropBefore(request: Request, g: number, end: number): void {
-    const group = this.#books.groups[g]!;
+    const group = this.#pools.groups[g]!;
     const table = request.tables[g]!;
     for (; table.first < end; table.first++) {
       const page = table.pages[table.first]!;
@@ -98,7 +98,7 @@ export class TablePages {
 
   /** Gives back what no later token can see. */
   dropUnseen(request: Request): void {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     for (let g = 0; g < groups.length; g++) {
       const group = groups[g]!;
       if (group.kind === "window") this.dropBefore(request, g, group.firstVisible(request.numLanded));
@@ -107,7 +107,7 @@ export class TablePages {
 
   /** All of them. `isGarbage`: what is not in the directory may hold anything, and is not worth keeping. */
   giveBack(request: Request, isGarbage: boolean): void {
-    const { groups } = this.#books;
+    const { groups } = this.#pools;
     for (let g = 0; g < request.tables.length; g++) {
       const group = groups[g]!;
       const { pages, first, numPages } = request.tables[g]!;
