@@ -2,7 +2,7 @@
 // touches device memory: copies it asks for (forks, states) are carried out by the engine, evicted pages are moved by the host tier.
 //
 //   pages of a request   |  behind the window  |  in the directory, maybe shared  |  full, not yet published  |  partial  |
-//                        0                   first                         numSharedPages          numLanded / P      numPages
+//                        0                   first                         numSharedPages        numCommitted / P      numPages
 //
 // One rule for all groups: a request gets what it needs in every group, or nothing. Without prefix caching there is no directory:
 // every page is private, except those a fork shares.
@@ -176,13 +176,13 @@ export class CacheManager {
   }
 
   /**
-   * Enters the full pages below numLanded into the directory; where an identical page is there already, it replaces ours. Then
+   * Enters the full pages below numCommitted into the directory; where an identical page is there already, it replaces ours. Then
    * gives back what no later token can see.
    */
   publish(request: Request): void {
     openTables(request, this.#pools.groups.length);
     if (this.isSharing) {
-      const numFull = Math.floor(request.numLanded / this.pageSize);
+      const numFull = Math.floor(request.numCommitted / this.pageSize);
       hashPages(request, numFull, this.pageSize);
       if (this.#pools.hasPages) for (let i = request.numSharedPages; i < numFull; i++) this.#publishPage(request, i);
       request.numSharedPages = Math.max(request.numSharedPages, numFull);

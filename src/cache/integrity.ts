@@ -131,9 +131,9 @@ function checkDirectory(pools: GroupPools, directory: PageDirectory): void {
 
 function checkRequest(request: Request, pageSize: number, pools: GroupPools): void {
   const { id, numSharedPages, numComputed, tables } = request;
-  const numGiven = request.numExpected + request.numDrafted;
+  const numGiven = request.numTokensWithPending + request.numDrafted;
   demand(numComputed <= numGiven, () => `${id} computed ${numComputed} of ${numGiven} tokens`);
-  demand(numSharedPages * pageSize <= request.numLanded, () => `${id} shares pages it has not computed`);
+  demand(numSharedPages * pageSize <= request.numCommitted, () => `${id} shares pages it has not computed`);
   for (const [g, group] of pools.groups.entries()) {
     const table = tables[g];
     if (table === undefined) continue;
@@ -144,7 +144,7 @@ function checkRequest(request: Request, pageSize: number, pools: GroupPools): vo
     }
     demand(numPages >= ceilDiv(numComputed, pageSize), () => `${id} has ${numPages} pages for ${numComputed} tokens`);
     demand(first <= numPages, () => `${id} lacks pages before ${first}`);
-    demand(first <= group.firstVisible(request.numLanded), () => `${id} has lost pages it still sees`);
+    demand(first <= group.firstVisible(request.numCommitted), () => `${id} has lost pages it still sees`);
     for (let i = 0; i < first; i++) demand(pages[i] === NULL_PAGE, () => `${id}: page ${i} is behind the window`);
     for (let i = first; i < numPages; i++) checkHeldPage(request, i, pages[i]!, group, pools, pageSize);
   }

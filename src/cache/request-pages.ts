@@ -19,7 +19,7 @@ export function forgetPages(request: Request): void {
 
 /** Leading tokens whose K and V the parent has and the child needs. */
 export function commonLen(parent: Request, child: Request): number {
-  const limit = Math.min(parent.numLanded, child.numTokens);
+  const limit = Math.min(parent.numCommitted, child.numTokens);
   let length = 0;
   while (length < limit && parent.tokens[length] === child.tokens[length]) length++;
   return length;

@@ -7,7 +7,7 @@ function batchOf(rows: readonly (readonly [numTokens: number, adapter: number, l
   const tokens = new Int32Array(16);
   for (const [numTokens, adapter, logitsFrom] of rows) {
     batch.addRow(tokens, 0, numTokens, new Int32Array(4), logitsFrom);
-    batch.adapterOf[batch.numRows - 1] = adapter;
+    batch.adapterSlots[batch.numRows - 1] = adapter;
   }
   batch.adapters.group(batch);
   return batch;

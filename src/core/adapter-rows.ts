@@ -24,9 +24,9 @@ export class AdapterRows {
 
   /** Reads the batch's rows anew. */
   group(batch: Batch): void {
-    const { numRows, adapterOf, qoIndptr } = batch;
+    const { numRows, adapterSlots, qoIndptr } = batch;
     this.count = 0;
-    for (let r = 0; r < numRows; r++) this.#groupOf[r] = adapterOf[r]! < 0 ? -1 : this.#groupFor(adapterOf[r]!);
+    for (let r = 0; r < numRows; r++) this.#groupOf[r] = adapterSlots[r]! < 0 ? -1 : this.#groupFor(adapterSlots[r]!);
     let numTokens = 0;
     let numLogits = 0;
     for (let g = 0; g < this.count; g++) {

@@ -21,19 +21,19 @@ test("rows lie one behind the other: tokens, positions, pages and slots of every
   );
   for (let round = 0; round < 2; round++) {
     batch.addRow(ids(9, 100), 6, 3, Int32Array.of(5, 3, 9, 77), 7, 2);
-    batch.beginSecond(8);
+    batch.setTokenType(8);
     batch.addPages(1, Int32Array.of(1, 2, 4));
     batch.addRow(ids(4, 200), 0, 4, Int32Array.of(8), Number.POSITIVE_INFINITY);
     batch.addPages(1, Int32Array.of(6));
     batch.addRow(ids(5, 300), 4, 1, Int32Array.of(2, 7), 0);
     batch.addPages(1, Int32Array.of(0, 11));
     assert.deepEqual([batch.numRows, batch.numTokens, batch.numLogitRows], [3, 8, 3]);
-    assert.deepEqual(part(batch.inputOf, 8), [106, 107, 108, 200, 201, 202, 203, 304]);
+    assert.deepEqual(part(batch.inputIds, 8), [106, 107, 108, 200, 201, 202, 203, 304]);
     assert.deepEqual(part(batch.positions, 8), [6, 7, 8, 0, 1, 2, 3, 4]);
     assert.deepEqual(part(batch.visibleEnd, 8), [7, 8, 9, 1, 2, 3, 4, 5]);
-    assert.deepEqual(part(batch.typeOf, 8), [0, 0, 1, 0, 0, 0, 0, 0]);
+    assert.deepEqual(part(batch.tokenTypes, 8), [0, 0, 1, 0, 0, 0, 0, 0]);
     assert.deepEqual(part(batch.qoIndptr, 4), [0, 3, 7, 8]);
-    assert.deepEqual(part(batch.stateOf, 3), [2, -1, -1]);
+    assert.deepEqual(part(batch.stateSlots, 3), [2, -1, -1]);
     assert.deepEqual(part(batch.logitRows, 3), [1, 2, 7]);
     assert.deepEqual(
       [0, 1, 2].map((r) => [batch.queryLen(r), batch.contextLen(r)]),
@@ -59,7 +59,7 @@ test("a row of no tokens has no pages; a batch without groups has none at all; c
   const batch = new Batch(4, 4, 0);
   batch.addRow(ids(4), 0, 4, Int32Array.of(), 3);
   assert.deepEqual([batch.numTokens, batch.contextLen(0), batch.groups.length], [4, 4, 0]);
-  assert.deepEqual(part(batch.inputOf, 9), [0, 1, 2, 3]);
+  assert.deepEqual(part(batch.inputIds, 9), [0, 1, 2, 3]);
   const paged = new Batch(4, 4);
   paged.addRow(ids(4), 2, 0, Int32Array.of(9), 0);
   assert.deepEqual([paged.numRows, paged.numTokens, paged.queryLen(0), paged.contextLen(0)], [1, 0, 0, 0]);
@@ -90,22 +90,22 @@ test("tokens of the last row are shown keys ahead, or are of a second text, with
   const batch = new Batch(4, 16);
   batch.addRow(ids(3), 0, 3, Int32Array.of(1), 0);
   batch.addRow(ids(9), 3, 5, Int32Array.of(1, 2), 0);
-  batch.showUntil(40, 5, 7);
-  batch.beginSecond(6);
-  const seen = () => [part(batch.visibleEnd, batch.numTokens + 1), part(batch.typeOf, batch.numTokens + 1)];
+  batch.setVisibleEnd(40, 5, 7);
+  batch.setTokenType(6);
+  const seen = () => [part(batch.visibleEnd, batch.numTokens + 1), part(batch.tokenTypes, batch.numTokens + 1)];
   assert.deepEqual(seen(), [
     [1, 2, 3, 4, 5, 40, 40, 8, 0],
     [0, 0, 0, 0, 0, 0, 1, 1, 0],
   ]);
-  batch.showUntil(50, 0, 4);
-  batch.showUntil(60, 7, 99);
-  batch.beginSecond(0);
+  batch.setVisibleEnd(50, 0, 4);
+  batch.setVisibleEnd(60, 7, 99);
+  batch.setTokenType(0);
   assert.deepEqual(seen(), [
     [1, 2, 3, 50, 5, 40, 40, 60, 0],
     [0, 0, 0, 1, 1, 1, 1, 1, 0],
   ]);
   batch.addRow(ids(1), 0, 1, Int32Array.of(1), 0);
-  batch.showUntil(70, 0, 1);
+  batch.setVisibleEnd(70, 0, 1);
   assert.deepEqual(seen()[0], [1, 2, 3, 50, 5, 40, 40, 60, 70, 0]);
 });
 

@@ -38,17 +38,17 @@ export class Batch {
   numLogitRows = 0;
 
   /** What a token is: its id, or -(i + 1) for token i of the flight before, which the host does not know yet. */
-  readonly inputOf: Int32Array; // [T]
+  readonly inputIds: Int32Array; // [T]
   readonly positions: Int32Array; // [T] absolute position in its sequence
   /** The first key a token may not see: position + 1 in causal text, the sequence's end in an encoder. Never falls in a row. */
   readonly visibleEnd: Int32Array; // [T]
   /** Which of two texts a token belongs to, for models that tell them apart: 0 or 1. */
-  readonly typeOf: Int32Array; // [T]
+  readonly tokenTypes: Int32Array; // [T]
   readonly qoIndptr: Int32Array; // [R+1]
-  readonly stateOf: Int32Array; // [R] slot in the state pool; -1: none
+  readonly stateSlots: Int32Array; // [R] slot in the state pool; -1: none
   readonly logitRows: Int32Array; // [numLogitRows] indices into the columns of tokens
   /** The adapter of a row: its slot; -1: none, as every row begins. */
-  readonly adapterOf: Int32Array; // [R]
+  readonly adapterSlots: Int32Array; // [R]
   /** The rows by adapter, once they are staged. */
   readonly adapters: AdapterRows;
   readonly groups: readonly BatchGroup[];
@@ -56,14 +56,14 @@ export class Batch {
   constructor(pageSize: number, maxTokens: number, numGroups = 1) {
     this.pageSize = pageSize;
     this.maxTokens = maxTokens;
-    this.inputOf = new Int32Array(maxTokens);
+    this.inputIds = new Int32Array(maxTokens);
     this.positions = new Int32Array(maxTokens);
     this.visibleEnd = new Int32Array(maxTokens);
-    this.typeOf = new Int32Array(maxTokens);
+    this.tokenTypes = new Int32Array(maxTokens);
     this.qoIndptr = new Int32Array(maxTokens + 1);
-    this.stateOf = new Int32Array(maxTokens);
+    this.stateSlots = new Int32Array(maxTokens);
     this.logitRows = new Int32Array(maxTokens);
-    this.adapterOf = new Int32Array(maxTokens);
+    this.adapterSlots = new Int32Array(maxTokens);
     this.adapters = new AdapterRows(maxTokens);
     this.groups = Array.from({ length: numGroups }, () => new BatchGroup(maxTokens));
   }
@@ -94,15 +94,15 @@ export class Batch {
     let t = this.numTokens;
     this.qoIndptr[row] = t;
     for (let pos = start; pos < start + queryLen; pos++, t++) {
-      this.inputOf[t] = tokens[pos]!;
+      this.inputIds[t] = tokens[pos]!;
       this.positions[t] = pos;
       this.visibleEnd[t] = pos + 1;
-      this.typeOf[t] = 0;
+      this.tokenTypes[t] = 0;
       if (pos >= logitsFrom) this.logitRows[this.numLogitRows++] = t;
     }
     this.qoIndptr[row + 1] = t;
-    this.stateOf[row] = state;
-    this.adapterOf[row] = -1;
+    this.stateSlots[row] = state;
+    this.adapterSlots[row] = -1;
     this.numTokens = t;
     this.numRows = row + 1;
     if (this.groups.length > 0) this.addPages(0, pages);
@@ -127,7 +127,7 @@ export class Batch {
   }
 
   /** The last row's tokens at positions [from, to) see all keys before `end`: an encoder's sequence, an image in a prompt. */
-  showUntil(end: number, from: number, to: number): void {
+  setVisibleEnd(end: number, from: number, to: number): void {
     const row = this.numRows - 1;
     const first = this.qoIndptr[row]!;
     const start = this.positions[first]!;
@@ -136,10 +136,10 @@ export class Batch {
     }
   }
   /** The last row's tokens from position `from` on are those of its second text. */
-  beginSecond(from: number): void {
+  setTokenType(from: number): void {
     const row = this.numRows - 1;
     const first = this.qoIndptr[row]!;
     const start = this.positions[first]!;
-    for (let pos = Math.max(from, start); pos < this.contextLen(row); pos++) this.typeOf[first + pos - start] = 1;
+    for (let pos = Math.max(from, start); pos < this.contextLen(row); pos++) this.tokenTypes[first + pos - start] = 1;
   }
 }

@@ -16,7 +16,7 @@ test("what is not said of a request is plain; what is said is kept", () => {
   const { tables, sampling, tokens, ...plain } = { ...request() };
   assert.deepEqual([tables.length, sampling.maxTokens, [...tokens]], [1, 5, [7, 8, 9, 0, 0, 0, 0, 0]]);
   assert.deepEqual(plain, {
-    ...{ id: "a", priority: 0, salt: "", client: "", arrivalMs: 0, sampleIndex: 0, readsCache: true, isWhole: false },
+    ...{ id: "a", priority: 0, salt: "", client: "", arrivalMs: 0, sampleIndex: 0, readsCache: true, isAtomic: false },
     ...{
       secondStart: Number.POSITIVE_INFINITY,
       promptLen: 3,
@@ -35,7 +35,7 @@ test("what is not said of a request is plain; what is said is kept", () => {
       numTokens: 3,
       numComputed: 0,
       numInFlight: 0,
-      numPromised: 0,
+      numPending: 0,
       numDrafted: 0,
       maxDrafts: 0,
       numGuessed: 0,
@@ -47,7 +47,7 @@ test("what is not said of a request is plain; what is said is kept", () => {
     ...{ acceptedMs: -1, firstScheduledMs: -1, firstTokenMs: -1, finishedMs: -1 },
   });
   const said = {
-    ...{ priority: 3, salt: "s", client: "c", arrivalMs: 4, sampleIndex: 2, readsCache: false, isWhole: true },
+    ...{ priority: 3, salt: "s", client: "c", arrivalMs: 4, sampleIndex: 2, readsCache: false, isAtomic: true },
     ...{ secondStart: 1, runsAhead: true, media: [{ start: 1, end: 2, id: new Int32Array(4) }] },
   };
   const { maxLength, ...kept } = request({ ...said, maxLength: 6 });
@@ -61,29 +61,32 @@ test("tokens come one by one or several at once; what a flight promised stands u
   const one = request({}, 2);
   one.numComputed = 3;
   one.numInFlight = 3;
-  assert.deepEqual([one.numLanded, one.numGenerated, one.numExpected], [0, 0, 3]);
-  one.numPromised = 1;
-  one.expect(3, 0);
-  one.expect(4, 4);
-  one.expect(5, 6);
+  assert.deepEqual([one.numCommitted, one.numGenerated, one.numTokensWithPending], [0, 0, 3]);
+  one.numPending = 1;
+  one.addPlaceholder(3, 0);
+  one.addPlaceholder(4, 4);
+  one.addPlaceholder(5, 6);
   assert.deepEqual([...one.tokens.subarray(0, 6)], [7, 8, 9, -1, -5, -7]);
-  assert.deepEqual([one.tokens.length, one.numExpected, one.numTokens], [10, 4, 3]);
+  assert.deepEqual([one.tokens.length, one.numTokensWithPending, one.numTokens], [10, 4, 3]);
   one.numInFlight = 0;
   one.accept([10, 99], 0, 1);
-  assert.deepEqual([one.numTokens, one.numPromised, one.numComputed, one.numLanded, one.numGenerated], [4, 0, 3, 3, 1]);
+  assert.deepEqual(
+    [one.numTokens, one.numPending, one.numComputed, one.numCommitted, one.numGenerated],
+    [4, 0, 3, 3, 1],
+  );
   one.numComputed = 8;
   one.accept([11, 12, 13], 0, 2);
   assert.deepEqual(
-    [one.numTokens, one.numPromised, one.numComputed, one.numLanded],
+    [one.numTokens, one.numPending, one.numComputed, one.numCommitted],
     [6, 0, 5, 5],
     "drafts are not computed",
   );
   assert.deepEqual([...one.tokens.subarray(0, 6)], [7, 8, 9, 10, 11, 12]);
-  one.numPromised = 2;
+  one.numPending = 2;
   one.numComputed = 9;
-  assert.equal(one.numLanded, 6, "no more than is known");
+  assert.equal(one.numCommitted, 6, "no more than is known");
   one.accept([13], 0, 1);
-  assert.deepEqual([one.numTokens, one.numPromised, one.numComputed], [7, 1, 7]);
+  assert.deepEqual([one.numTokens, one.numPending, one.numComputed], [7, 1, 7]);
   for (let id = 14; id < 40; id++) one.appendToken(id);
   assert.deepEqual(
     [...one.tokens.subarray(0, one.numTokens)],
@@ -100,15 +103,15 @@ test("guesses are not tokens; what a run gave beyond an end is dropped", () => {
   assert.ok(one.tokens.length >= 604);
   one.tokens.set([11, 12, 13], 4);
   [one.numDrafted, one.numComputed, one.numInFlight] = [3, 7, 4];
-  assert.deepEqual([one.numTokens, one.numExpected, one.numLanded], [4, 4, 3]);
+  assert.deepEqual([one.numTokens, one.numTokensWithPending, one.numCommitted], [4, 4, 3]);
   one.numInFlight = 0;
-  assert.equal(one.numLanded, 4, "guesses never count");
+  assert.equal(one.numCommitted, 4, "guesses never count");
   one.accept([11, 12, 50], 0, 3);
-  assert.deepEqual([one.numTokens, one.numDrafted, one.numComputed, one.numLanded], [7, 0, 6, 6]);
+  assert.deepEqual([one.numTokens, one.numDrafted, one.numComputed, one.numCommitted], [7, 0, 6, 6]);
   one.cut(7);
   assert.deepEqual([one.numTokens, one.numComputed], [7, 6]);
   one.cut(5);
-  assert.deepEqual([one.numTokens, one.numComputed, one.numLanded], [5, 4, 4]);
+  assert.deepEqual([one.numTokens, one.numComputed, one.numCommitted], [5, 4, 4]);
 });
 
 test("of what was found in the cache, no more than the prompt counts for it", () => {

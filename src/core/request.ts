@@ -3,15 +3,15 @@
 //
 //   tokens   |<------------- prompt ------------->|<---- generated ---->|
 //            0                                promptLen             numTokens
-//   KV       |<-- from the cache -->|<-- landed -->|<-- in flight -->|
-//            0                  numCached      numLanded        numComputed
+//   KV       |<-- from the cache -->|<-- landed -->|<--- in flight -->|
+//            0                  numCached     numCommitted         numComputed
 //   pages    |  full page  |  full page  |  partial page  |   at least ceil(numComputed / P)
 //
-// A flight (a step on the device) is scheduled before the one ahead of it has landed. What such a flight will give is promised:
-// numExpected = numTokens + numPromised, and a request catches up to that. The host learns a promised token when its flight lands.
+// A flight (a step on the device) is scheduled before the one ahead of it has landed. What such a flight will give is pending:
+// numTokensWithPending = numTokens + numPending, and a request catches up to that. The host learns a pending token when its flight lands.
 //
 // A row may be given guesses of the tokens to come (drafts): tokens[numTokens .. numTokens + numDrafted), computed in the same flight. Those
-// that the draws agree with become tokens when it lands; until then nothing is promised, and nothing behind numTokens is published.
+// that the draws agree with become tokens when it lands; until then nothing is pending, and nothing behind numTokens is published.
 
 import type { RequestId } from "./ids.js";
 import { type MediumSpan, NO_MEDIA } from "./media.js";
@@ -37,7 +37,7 @@ export interface RequestInit {
   /** false: every position must be computed here (prompt logprobs, mean pooling); the directory is not asked. */
   readonly readsCache?: boolean;
   /** true: its tokens see those after them, so all of them are computed in one step, and nothing of it is shared. */
-  readonly isWhole?: boolean;
+  readonly isAtomic?: boolean;
   /** Where the second text of a pair begins; left out: there is one text. */
   readonly secondStart?: number;
   /** Of its prompt, in order and apart from each other. */
@@ -110,14 +110,14 @@ export class Request {
   readonly promptLen: number;
   readonly sampleIndex: number;
   readonly readsCache: boolean;
-  readonly isWhole: boolean;
+  readonly isAtomic: boolean;
   readonly secondStart: number;
   readonly media: readonly MediumSpan[];
   /** Prompt and answer have at most this many tokens. */
   readonly maxLength: number;
   /** The device can choose its tokens without the host. */
   readonly canRunAhead: boolean;
-  /** Its tokens are promised. Not while there may be guesses for it: a drafter must know the last token. */
+  /** Its tokens are pending while a flight computes them. Not while there may be guesses for it: a drafter must know the last token. */
   runsAhead: boolean;
   /** Guesses that a step may try for it. */
   readonly maxDrafts: number;
@@ -133,7 +133,7 @@ export class Request {
   state: RequestState = "waiting";
   finishReason: FinishReason | null = null;
 
-  /** Prompt and generated tokens; only the first numTokens are known, and references to promised ones follow (`expect`). */
+  /** Prompt and generated tokens; only the first numTokens are known, and references to pending ones follow (`addPlaceholder`). */
   tokens: Int32Array;
   numTokens: number;
   /** Tokens whose K and V are in the pages, counting those of flights under way. */
@@ -141,7 +141,7 @@ export class Request {
   /** How many of them are in flight. While there are any, the device may write to the pages: they cannot be given back. */
   numInFlight = 0;
   /** Tokens that flights under way will give it. */
-  numPromised = 0;
+  numPending = 0;
   /** Guesses behind its tokens that a flight under way tries. */
   numDrafted = 0;
 
@@ -192,7 +192,7 @@ export class Request {
     this.arrivalMs = init.arrivalMs ?? 0;
     this.sampleIndex = init.sampleIndex ?? 0;
     this.readsCache = init.readsCache ?? true;
-    this.isWhole = init.isWhole ?? false;
+    this.isAtomic = init.isAtomic ?? false;
     this.secondStart = init.secondStart ?? Number.POSITIVE_INFINITY;
     this.media = init.media ?? NO_MEDIA;
     this.promptLen = init.prompt.length;
@@ -217,18 +217,18 @@ export class Request {
   }
 
   /** The token at `position` will be token `index` of the flight just launched: until it lands, -(index + 1) stands for it. */
-  expect(position: number, index: number): void {
+  addPlaceholder(position: number, index: number): void {
     if (position === this.tokens.length) this.#growTokens();
     this.tokens[position] = -(index + 1);
   }
 
-  /** Tokens it has, and those it was promised. */
-  get numExpected(): number {
-    return this.numTokens + this.numPromised;
+  /** Tokens it has, and those that flights will give it. */
+  get numTokensWithPending(): number {
+    return this.numTokens + this.numPending;
   }
 
   /** Tokens known here whose K and V are in the pages for good: what may be published. */
-  get numLanded(): number {
+  get numCommitted(): number {
     return Math.min(this.numComputed - this.numInFlight, this.numTokens);
   }
 
@@ -239,8 +239,8 @@ export class Request {
   accept(tokens: ArrayLike<number>, first: number, count: number): void {
     this.numDrafted = 0;
     for (let i = 0; i < count; i++) this.appendToken(tokens[first + i]!);
-    if (this.numPromised > 0) this.numPromised--;
-    this.numComputed = Math.min(this.numComputed, this.numExpected - 1);
+    if (this.numPending > 0) this.numPending--;
+    this.numComputed = Math.min(this.numComputed, this.numTokensWithPending - 1);
   }
 
   /** Drops what a run gave it beyond `numTokens`: the answer ended before. */

@@ -110,11 +110,11 @@ export interface Device {
   runKnown?(batch: StagedBatch, out: TokenBuffer, logits: Tensor, rows: SamplingRows): boolean;
 
   // --- step: ops -----------------------------------------------------------------------------------------------------
-  /** out[t] = scale * table[inputOf[t]]  for all T tokens. */
+  /** out[t] = scale * table[inputIds[t]]  for all T tokens. */
   embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void;
   /** out[t] += table[positions[t]] (learned positions). */
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void;
-  /** out[t] += table[typeOf[t]] (which text of a pair). */
+  /** out[t] += table[tokenTypes[t]] (which text of a pair). */
   addTypes(out: Tensor, table: Weight, batch: StagedBatch): void;
   /** out = x @ weight^T (+ bias), for n rows. With `accumulate`, out += scale * (...). */
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void;
@@ -205,7 +205,7 @@ export interface Device {
   loadPage?(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void;
 
   // --- step: recurrent layers ------------------------------------------------------------------------------------------
-  // Their state is the numbers from `offset` on, of the slot of `pool` that the batch gives each row (stateOf).
+  // Their state is the numbers from `offset` on, of the slot of `pool` that the batch gives each row (stateSlots).
   // A row whose first token is at position 0 starts from zeros, whatever its slot holds; the state after its last token is
   // stored. Tokens are taken one by one in one fixed order: however a sequence is cut into chunks, the bits are the same.
   /**

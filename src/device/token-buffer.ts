@@ -21,8 +21,8 @@ export class HostTokenBuffer implements TokenBuffer {
 /** Puts ids in the place of references to the flight before. */
 export function resolveInputs(batch: Batch, previous: TokenBuffer | null): void {
   if (previous === null) return;
-  const { inputOf } = batch;
-  for (let t = 0; t < batch.numTokens; t++) if (inputOf[t]! < 0) inputOf[t] = previous.ids[-inputOf[t]! - 1]!;
+  const { inputIds } = batch;
+  for (let t = 0; t < batch.numTokens; t++) if (inputIds[t]! < 0) inputIds[t] = previous.ids[-inputIds[t]! - 1]!;
 }
 
 /** The same for the tokens that rows bring for penalties. */

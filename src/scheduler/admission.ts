@@ -88,7 +88,7 @@ export class Admission {
         i--;
         continue;
       }
-      while (request.state === "running" && !this.#cache.tryReserve(request, request.numExpected)) {
+      while (request.state === "running" && !this.#cache.tryReserve(request, request.numTokensWithPending)) {
         if (isInFlight) return false;
         if (this.#preempt(this.#victimFor(request), step) <= i) i--;
       }
@@ -165,7 +165,7 @@ export class Admission {
   /** What was worth keeping is published by now. */
   #giveBack(request: Request): void {
     this.#cache.discard(request);
-    request.numPromised = 0;
+    request.numPending = 0;
   }
 
   #admit(request: Request, numSpare: number): boolean {
@@ -239,7 +239,7 @@ export class Admission {
   }
 
   #exceedsPool(request: Request): boolean {
-    return request.numExpected > this.#cache.maxTokens;
+    return request.numTokensWithPending > this.#cache.maxTokens;
   }
 
   /** Even alone in the pool it could not go on. What it has generated is good, only cut short. */

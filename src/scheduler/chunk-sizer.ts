@@ -56,7 +56,7 @@ export class ChunkSizer {
   /** The smallest budget in which the request can get a chunk. */
   leastBudget(request: Request): number {
     const remaining = request.numTokens - request.numComputed;
-    const least = request.isWhole ? remaining : this.#least(request);
+    const least = request.isAtomic ? remaining : this.#least(request);
     return this.#isFixed ? Math.max(this.longest, least) : least;
   }
 
@@ -73,7 +73,7 @@ export class ChunkSizer {
     const start = request.numComputed;
     const remaining = request.numTokens - start;
     const wanted = Math.max(most, this.#least(request));
-    const queryLen = request.isWhole ? remaining : Math.min(remaining, wanted, this.#builder.left);
+    const queryLen = request.isAtomic ? remaining : Math.min(remaining, wanted, this.#builder.left);
     if (queryLen < remaining) return lastEnd(request, start, start + queryLen, this.#pageSize) - start;
     if (this.#cache.states?.isSharing !== true) return queryLen;
     // States can be resumed at the ends of chunks alone, so the prompt's last whole page ends one, and what is left of the prompt is

@@ -24,6 +24,6 @@ export function computesNextPage(step: Step, firstRow: number, request: Request,
 function sharesNextPage(a: Request, b: Request, pageSize: number): boolean {
   const start = a.numComputed;
   const end = start + pageSize;
-  // What b is only promised, or guessed to get, has no identity yet.
+  // What is only pending for b, or a guess, has no identity yet.
   return a.numTokens > end && b.numTokens >= end && haveSamePage(a, b, start / pageSize, pageSize);
 }

@@ -6,14 +6,14 @@ import { Request } from "../core/request.js";
 import { canSample, endsWithPrompt, forksAt, hasWaitedLonger, isDecode, isForking, isPrefill } from "./progress.js";
 
 /** A prompt of four tokens and `numGenerated` more, of at most three. */
-function requestOf(numGenerated: number, numComputed: number, numPromised = 0): Request {
+function requestOf(numGenerated: number, numComputed: number, numPending = 0): Request {
   const request = makeRequest("r", [1, 2, 3, 4], { maxTokens: 3 });
   for (let i = 0; i < numGenerated; i++) request.appendToken(i);
-  return Object.assign(request, { numComputed, numPromised, runsAhead: numPromised > 0 });
+  return Object.assign(request, { numComputed, numPending, runsAhead: numPending > 0 });
 }
 
 test("one generated token to go is a decode, tokens of the prompt and more than one are a prefill, none is neither", () => {
-  for (const [numGenerated, numComputed, numPromised, kind] of [
+  for (const [numGenerated, numComputed, numPending, kind] of [
     [0, 0, 0, "prefill"],
     [0, 3, 0, "prefill"], // one token to go, but the prompt's
     [0, 4, 0, "neither"],
@@ -23,19 +23,19 @@ test("one generated token to go is a decode, tokens of the prompt and more than 
     [3, 6, 0, "decode"],
     [0, 4, 1, "decode"], // its first token is under way
     [1, 5, 1, "decode"],
-    [2, 6, 1, "neither"], // the promised one is its last
+    [2, 6, 1, "neither"], // the pending one is its last
     [1, 5, 2, "neither"],
     [1, 6, 2, "neither"],
     [0, 5, 2, "decode"],
   ] as const) {
-    const request = requestOf(numGenerated, numComputed, numPromised);
+    const request = requestOf(numGenerated, numComputed, numPending);
     const seen = isDecode(request) ? "decode" : isPrefill(request) ? "prefill" : "neither";
-    assert.equal(seen, kind, `${numGenerated} generated, ${numComputed} computed, ${numPromised} promised`);
+    assert.equal(seen, kind, `${numGenerated} generated, ${numComputed} computed, ${numPending} pending`);
     assert.ok(!(isDecode(request) && isPrefill(request)));
   }
 });
 
-test("a request that has left the overlap of flights waits for what it was promised", () => {
+test("a request that has left the overlap of flights waits for its pending token", () => {
   const request = requestOf(1, 5, 1);
   assert.equal(isDecode(request), true);
   request.runsAhead = false;

@@ -4,14 +4,14 @@ import { ceilDiv } from "../core/math.js";
 import type { Request } from "../core/request.js";
 
 /**
- * One generated token to go. A promised one may be the last: then there is nothing to compute after it; and a request that no longer runs ahead
+ * One generated token to go. A pending one may be the last: then there is nothing to compute after it; and a request that no longer runs ahead
  * waits for it.
  */
 export function isDecode(request: Request): boolean {
   return (
-    request.numExpected - request.numComputed === 1 &&
+    request.numTokensWithPending - request.numComputed === 1 &&
     request.numComputed >= request.promptLen &&
-    (request.numPromised === 0 || (request.runsAhead && request.numExpected < request.maxLength))
+    (request.numPending === 0 || (request.runsAhead && request.numTokensWithPending < request.maxLength))
   );
 }
 

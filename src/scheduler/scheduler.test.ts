@@ -41,7 +41,7 @@ test("a request that must be whole is never cut: it waits for a step with room f
   for (const mode of ["extend", "chunked"] as const) {
     const options = { mode, pageSize: 4, maxPagesPerBatch: 6, idealChunk: 8, fixedChunk: 8, prefixCaching: false };
     const sim = new Simulation(options);
-    for (const [i, length] of [10, 13, 3, 24, 1].entries()) sim.add(`r${i}`, tokensOf(i, length), { isWhole: true });
+    for (const [i, length] of [10, 13, 3, 24, 1].entries()) sim.add(`r${i}`, tokensOf(i, length), { isAtomic: true });
     const steps: { id: string; start: number; queryLen: number }[][] = [];
     while (sim.scheduler.numWaiting + sim.scheduler.numRunning > 0) {
       // Its vector is all that such a request gives: it ends with its step.
@@ -345,7 +345,7 @@ test("steps land in the order they were scheduled in, each once; one in flight c
     for (const other of flights) if (other !== step) assert.throws(() => sim.scheduler.land(other), /in the order/);
     sim.computeStep(step);
     sim.scheduler.land(step);
-    assert.equal(request.numLanded, 4 * (i + 1));
+    assert.equal(request.numCommitted, 4 * (i + 1));
   }
   assert.throws(() => sim.scheduler.land(flights[2]!), /in the order/);
   sim.runAll();

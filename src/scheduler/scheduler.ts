@@ -252,7 +252,7 @@ export class Scheduler {
     for (let i = 0; i < running.size && builder.left > 0; i++) {
       const request = running.at(i);
       if (!isDecode(request) || builder.has(request) || !canSample(request)) continue;
-      if (this.#cache.tryReserve(request, request.numExpected)) builder.place(request, 1, 1);
+      if (this.#cache.tryReserve(request, request.numTokensWithPending)) builder.place(request, 1, 1);
     }
   }
 

@@ -21,7 +21,7 @@ test("a request whose tokens the device chooses is scheduled ahead of them, as f
         const step = sim.scheduler.schedule(sim.scheduler.createStep());
         if (step === null) break;
         const { start, queryLen } = rowsOf(step)[0]!;
-        seen.push([start, queryLen, request.numPromised, request.numComputed, request.numInFlight, request.numSteps]);
+        seen.push([start, queryLen, request.numPending, request.numComputed, request.numInFlight, request.numSteps]);
       }
       const promised = runsAhead ? 1 : 0;
       const ahead = runsAhead ? decodes.map((start, i) => [start, 1, i + 2, start + 1, start + 1, i + 3]) : [];
@@ -53,7 +53,7 @@ test("a row ends where its tokens do", () => {
 test("a request that would outgrow the pool is scheduled no further while it is in flight, and ends when it has landed", () => {
   const sim = new Simulation({ pageSize: 4, pages: 4 });
   const { request, steps } = fly(sim, 16, 4);
-  assert.deepEqual([steps.length, request.numExpected, request.state], [1, 17, "running"]);
+  assert.deepEqual([steps.length, request.numTokensWithPending, request.state], [1, 17, "running"]);
   sim.scheduler.land(steps[0]!);
   request.accept([5], 0, 1);
   assert.equal(launch(sim), null);
@@ -71,13 +71,13 @@ test("a page is cached once its last token is known, though that is after the pa
   sim.checkIntegrity();
 });
 
-test("a request that is ended in flight keeps its pages until its last flight has landed, and is promised nothing then", () => {
+test("a request that is ended in flight keeps its pages until its last flight has landed, and has nothing pending then", () => {
   const sim = new Simulation({ pageSize: 4, maxPagesPerBatch: 4, idealChunk: 4 });
   const { request, steps } = fly(sim, 3, 3);
   sim.scheduler.abort(request.id);
   for (const step of steps) {
-    assert.deepEqual([request.numPromised, sim.cache.stats().pagesUsed > 0], [3, true]);
+    assert.deepEqual([request.numPending, sim.cache.stats().pagesUsed > 0], [3, true]);
     sim.scheduler.land(step);
   }
-  assert.deepEqual([request.numPromised, sim.cache.stats().pagesUsed], [0, 0]);
+  assert.deepEqual([request.numPending, sim.cache.stats().pagesUsed], [0, 0]);
 });

@@ -40,7 +40,7 @@ export class StepBuilder {
     this.left -= cost;
     request.numComputed += queryLen;
     request.numInFlight += queryLen;
-    if (request.runsAhead && request.numComputed === request.numExpected) request.numPromised++;
+    if (request.runsAhead && request.numComputed === request.numTokensWithPending) request.numPending++;
     this.#cache.states?.snapshot(request);
     request.numSteps++;
     request.lastServedStep = this.number;

@@ -45,7 +45,7 @@ test("D2: continuation chunks and decodes go through the same builder; Batch hol
     batch.addRow(Int32Array.from(row.tokens), row.start, row.queryLen, Int32Array.from(row.pages), Infinity);
   }
   const n = batch.numTokens;
-  assert.deepEqual(Array.from(batch.inputOf.subarray(0, n)), shape.tokenIds);
+  assert.deepEqual(Array.from(batch.inputIds.subarray(0, n)), shape.tokenIds);
   assert.deepEqual(
     Array.from(batch.visibleEnd.subarray(0, n)),
     shape.positions.map((position) => position + 1),

@@ -287,7 +287,7 @@ class PagedCase {
     const dummy = new Int32Array(MAX_TOKENS);
     for (const [s, from, to] of ranges) {
       batch.addRow(dummy, from, to - from, this.#pages[s]!, Number.POSITIVE_INFINITY);
-      if (this.#shape.seesAhead) batch.showUntil(to, from, to);
+      if (this.#shape.seesAhead) batch.setVisibleEnd(to, from, to);
     }
     const staged: StagedBatch = d.createStagedBatch(MAX_TOKENS);
     d.stage(staged, batch, [this.#planner.plan(batch)]);

@@ -117,7 +117,7 @@ export function stageTokens(
     const tokens = new Int32Array(start + length);
     for (let i = start; i < start + length; i++) tokens[i] = uniform(r, i) * vocab;
     batch.addRow(tokens, start, length, pages, start + length - 1);
-    if (second !== undefined) batch.beginSecond(second - r);
+    if (second !== undefined) batch.setTokenType(second - r);
     firstPage += numPages;
   });
   const staged = device.createStagedBatch(total);

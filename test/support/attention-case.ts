@@ -76,7 +76,7 @@ export class AttentionCase {
       const contextLen = row.start + row.queryLen;
       const pages = Int32Array.from(free.splice(0, pagesOf[r]));
       this.batch.addRow(new Int32Array(contextLen), row.start, row.queryLen, pages, Infinity);
-      if (row.together !== undefined) this.batch.showUntil(row.together[1], ...row.together);
+      if (row.together !== undefined) this.batch.setVisibleEnd(row.together[1], ...row.together);
       for (let pos = 0; pos < contextLen; pos++) {
         for (let head = 0; head < numKvHeads; head++) {
           const page = pages[Math.floor(pos / pageSize)]!;

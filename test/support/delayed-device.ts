@@ -271,14 +271,14 @@ export class DelayedDevice extends NullDevice {
 
   #compute(batch: Batch, previous: TokenBuffer | null): void {
     for (let t = 0; t < batch.numTokens; t++) {
-      const input = batch.inputOf[t]!;
+      const input = batch.inputIds[t]!;
       const id = input < 0 ? (previous as DelayedTokens).onDevice.ids[-input - 1]! : input;
       for (const [g, kv] of this.#kv.entries()) kv[slotsOf(batch, g)[t]!] = mix(id, batch.positions[t]!);
     }
     const wrong = new Set<number>();
     for (let row = 0; row < batch.numRows; row++) {
       for (let g = 1; g < this.#kv.length; g++) if (!this.#isSameIn(g, batch, row)) wrong.add(row);
-      if (batch.stateOf[row]! >= 0 && !this.#advanceState(batch, row)) wrong.add(row);
+      if (batch.stateSlots[row]! >= 0 && !this.#advanceState(batch, row)) wrong.add(row);
     }
     this.#wrongRows.set(batch, wrong);
   }
@@ -297,7 +297,7 @@ export class DelayedDevice extends NullDevice {
   #advanceState(batch: Batch, row: number): boolean {
     const start = batch.positions[batch.qoIndptr[row]!]!;
     const end = batch.contextLen(row);
-    const slot = batch.stateOf[row]!;
+    const slot = batch.stateSlots[row]!;
     let hash = start === 0 ? SEED : this.#states[slot]!;
     for (let pos = start; pos < end; pos++) hash = mix(hash, this.#kv[0]![this.#slotAt(batch, row, 0, pos)]!);
     this.#states[slot] = hash;

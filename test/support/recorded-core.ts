@@ -64,7 +64,7 @@ export class RecordingDevice extends NullDevice {
     this.lines.push(`keep ${x === this.hidden ? "hidden" : "logits"} ${firstRow}+${n}`);
     for (let r = 0; r < n; r++) {
       const t = firstRow + r;
-      if (x === this.hidden) out.set([this.#batch.inputOf[t]!, this.#batch.positions[t]!], HIDDEN * r);
+      if (x === this.hidden) out.set([this.#batch.inputIds[t]!, this.#batch.positions[t]!], HIDDEN * r);
       else out.set(this.#row(t), VOCAB * r);
     }
   }
@@ -86,8 +86,8 @@ export class RecordingDevice extends NullDevice {
     const t = this.#batch.logitRows[this.#first + logitRow]!;
     return new Float32Array(VOCAB).fill(
       9,
-      (this.#batch.inputOf[t]! + 1) % VOCAB,
-      (this.#batch.inputOf[t]! + 2) % VOCAB,
+      (this.#batch.inputIds[t]! + 1) % VOCAB,
+      (this.#batch.inputIds[t]! + 2) % VOCAB,
     );
   }
 }
@@ -101,10 +101,10 @@ function rowText(batch: Batch, r: number): string {
   const start = batch.positions[from]!;
   const seen = batch.visibleEnd.subarray(from, to).join();
   const causal = Array.from({ length: to - from }, (_, i) => start + i + 1).join();
-  const types = batch.typeOf.subarray(from, to).join();
+  const types = batch.tokenTypes.subarray(from, to).join();
   return [
-    `${start}:[${batch.inputOf.subarray(from, to).join()}] ${tables.join("|")}`,
-    ...(batch.stateOf[r]! < 0 ? [] : [`state ${batch.stateOf[r]}`]),
+    `${start}:[${batch.inputIds.subarray(from, to).join()}] ${tables.join("|")}`,
+    ...(batch.stateSlots[r]! < 0 ? [] : [`state ${batch.stateSlots[r]}`]),
     ...(types.includes("1") ? [`types ${types}`] : []),
     ...(seen === causal ? [] : [`sees ${seen}`]),
   ].join(" ");

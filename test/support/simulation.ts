@@ -34,7 +34,7 @@ export interface RequestOptions {
   readonly maxTokens?: number;
   readonly n?: number;
   readonly promptLogprobs?: number | null;
-  readonly isWhole?: boolean;
+  readonly isAtomic?: boolean;
   readonly media?: readonly MediumSpan[];
 }
 
@@ -47,12 +47,12 @@ export function makeRequest(id: string, prompt: ArrayLike<number>, options: Requ
     maxTokens = 1,
     n = 1,
     promptLogprobs = null,
-    isWhole = false,
+    isAtomic = false,
     media = NO_MEDIA,
   } = options;
   const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, seed: 0, maxTokens, n, promptLogprobs };
   const readsCache = promptLogprobs === null;
-  return new Request({ id: id as RequestId, prompt, sampling, priority, salt, client, readsCache, isWhole, media });
+  return new Request({ id: id as RequestId, prompt, sampling, priority, salt, client, readsCache, isAtomic, media });
 }
 
 /** The same prompt and tokens as the parent's, its last token replaced by `token`: as a sampler would fork it. */
@@ -240,7 +240,7 @@ export class Simulation {
       assert.equal(request.state, "running");
       assert.ok(!seen.has(request), `${request.id} has two rows in one step`);
       seen.add(request);
-      const most = request.isWhole ? request.numTokens : this.maxChunk;
+      const most = request.isAtomic ? request.numTokens : this.maxChunk;
       assert.ok(queryLen >= 1 && queryLen <= most, `${request.id}: chunk of ${queryLen}`);
       assert.equal(end, request.numComputed);
       assert.ok(end <= request.numTokens);

@@ -43,12 +43,12 @@ export class CpuStagedBatch implements StagedBatch {
     this.#put(batch.pageSize);
     this.#put(batch.groups.length);
     this.#put(plans.length);
-    this.#copy(batch.inputOf, numTokens);
+    this.#copy(batch.inputIds, numTokens);
     this.#copy(batch.positions, numTokens);
     this.#copy(batch.visibleEnd, numTokens);
-    this.#copy(batch.typeOf, numTokens);
+    this.#copy(batch.tokenTypes, numTokens);
     this.#copy(batch.qoIndptr, numRows + 1);
-    this.#copy(batch.stateOf, numRows);
+    this.#copy(batch.stateSlots, numRows);
     this.#copy(batch.logitRows, numLogitRows);
     for (let g = 0; g < batch.groups.length; g++) {
       const { slots, kvIndptr, kvIndices } = batch.groups[g]!;

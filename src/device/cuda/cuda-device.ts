@@ -207,7 +207,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   embed(out: Tensor, table: Weight, batch: StagedBatch, scale: number): void {
     const staged = batch as CudaStagedBatch;
-    this.#lookup(out as CudaTensor, table as CudaWeight, staged.inputOf, staged.previous, staged.numTokens, scale, 0);
+    this.#lookup(out as CudaTensor, table as CudaWeight, staged.inputIds, staged.previous, staged.numTokens, scale, 0);
   }
 
   addPositions(out: Tensor, table: Weight, batch: StagedBatch): void {
@@ -217,7 +217,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   addTypes(out: Tensor, table: Weight, batch: StagedBatch): void {
     const staged = batch as CudaStagedBatch;
-    this.#lookup(out as CudaTensor, table as CudaWeight, staged.typeOf, 0, staged.numTokens, 1, 1);
+    this.#lookup(out as CudaTensor, table as CudaWeight, staged.tokenTypes, 0, staged.numTokens, 1, 1);
   }
 
   #lookup(

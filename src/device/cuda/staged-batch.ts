@@ -1,7 +1,7 @@
 // The step's integers on the device: the batch's columns and its plans in one block, brought by one copy.
 //
 //   [0, HEADER)                 header: at GROUPS_AT + g the offset of group g's page ids, at PLANS_AT + p that of plan p
-//   inputOf, positions, visibleEnd, typeOf [T], qoIndptr [R+1], stateOf [R], logitRows, per group slots [T]
+//   inputIds, positions, visibleEnd, tokenTypes [T], qoIndptr [R+1], stateSlots [R], logitRows, per group slots [T]
 //   then what varies between steps of one size: per group kvIndices, per plan its items (staged-plan.ts)
 //
 // The first part lies at addresses that (T, R, number of logit rows) decide, so that graphs of decode steps keep their arguments;
@@ -31,13 +31,13 @@ export class CudaStagedBatch implements StagedBatch {
   readonly plans: StagedPlan[] = [];
   // Device addresses of the columns.
   step = 0;
-  inputOf = 0;
+  inputIds = 0;
   previous = 0;
   positions = 0;
   visibleEnd = 0;
-  typeOf = 0;
+  tokenTypes = 0;
   qoIndptr = 0;
-  stateOf = 0;
+  stateSlots = 0;
   logitRows = 0;
   readonly slots: number[] = []; // per group
   readonly #runtime: CudaRuntime;
@@ -71,12 +71,12 @@ export class CudaStagedBatch implements StagedBatch {
     this.previous = previous;
     this.#ints = slot.ints;
     this.#at = HEADER;
-    this.inputOf = this.#copy(batch.inputOf, numTokens);
+    this.inputIds = this.#copy(batch.inputIds, numTokens);
     this.positions = this.#copy(batch.positions, numTokens);
     this.visibleEnd = this.#copy(batch.visibleEnd, numTokens);
-    this.typeOf = this.#copy(batch.typeOf, numTokens);
+    this.tokenTypes = this.#copy(batch.tokenTypes, numTokens);
     this.qoIndptr = this.#copy(batch.qoIndptr, numRows + 1);
-    this.stateOf = this.#copy(batch.stateOf, numRows);
+    this.stateSlots = this.#copy(batch.stateSlots, numRows);
     this.logitRows = this.#copy(batch.logitRows, numLogitRows);
     for (let g = 0; g < groups.length; g++) {
       this.slots[g] = this.#copy(groups[g]!.slots, numTokens);

@@ -325,7 +325,7 @@ export class NullDevice implements Device {
 
   #tokenOf(logitRow: number, vocab: number): number {
     const t = this.#batch.logitRows[this.#firstLogitRow + logitRow]!;
-    return hash(this.#batch.positions[t]!, this.#batch.inputOf[t]!) % vocab;
+    return hash(this.#batch.positions[t]!, this.#batch.inputIds[t]!) % vocab;
   }
 }
 

@@ -42,8 +42,8 @@ function stateOfRow(
   staged: ReferenceStagedBatch,
   row: number,
 ): number {
-  const { stateOf, positions, qoIndptr } = staged.batch;
-  const slot = stateOf[row]!;
+  const { stateSlots, positions, qoIndptr } = staged.batch;
+  const slot = stateSlots[row]!;
   if (slot < 0 || slot >= pool.spec.numSlots) throw new RangeError(`slot ${slot} of ${pool.spec.numSlots}`);
   const at = slot * pool.spec.floats + offset;
   if (positions[qoIndptr[row]!] === 0) pool.data.fill(0, at, at + count);

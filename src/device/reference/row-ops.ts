@@ -10,10 +10,10 @@ import type { ReferenceTensor, ReferenceWeight } from "./tensor.js";
 export abstract class ReferenceRowOps {
   embed(out: Tensor, table: Weight, staged: StagedBatch, scale: number): void {
     const { data, offset, cols, stride } = out as ReferenceTensor;
-    const { inputOf } = (staged as ReferenceStagedBatch).batch;
+    const { inputIds } = (staged as ReferenceStagedBatch).batch;
     const rows = (table as ReferenceWeight).data;
     for (let t = 0; t < staged.numTokens; t++) {
-      const from = inputOf[t]! * cols;
+      const from = inputIds[t]! * cols;
       for (let c = 0; c < cols; c++) data[offset + t * stride + c] = scale * rows[from + c]!;
     }
   }
@@ -23,7 +23,7 @@ export abstract class ReferenceRowOps {
   }
 
   addTypes(out: Tensor, table: Weight, staged: StagedBatch): void {
-    this.#addRows(out, table, (staged as ReferenceStagedBatch).batch.typeOf, staged.numTokens);
+    this.#addRows(out, table, (staged as ReferenceStagedBatch).batch.tokenTypes, staged.numTokens);
   }
 
   #addRows(out: Tensor, table: Weight, indices: Int32Array, n: number): void {

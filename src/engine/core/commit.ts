@@ -185,7 +185,7 @@ export class Commit {
       this.#serve(child);
       const { numTokens } = child.request;
       // The first token is accepted before the fork: without a free page the child waits, and must know what it has.
-      const fault = this.#draw(flight, row, child, flight.forkOf[row]! + index - 1);
+      const fault = this.#draw(flight, row, child, flight.forkEntries[row]! + index - 1);
       const copy = scheduler.fork(parent.request, child.request);
       if (copy !== null && copy !== NO_COPY) {
         for (let g = 0; g < cache.numPaged; g++) device.copyPage(caches[g] as KvPool, copy.from[g]!, copy.to[g]!);
@@ -204,8 +204,8 @@ export class Commit {
   ): { readonly error: unknown } | null {
     const run = this.#run;
     try {
-      if (flight.faultOf[row] !== undefined) throw flight.faultOf[row];
-      const kept = flight.keptOf[row]!;
+      if (flight.rowFaults[row] !== undefined) throw flight.rowFaults[row];
+      const kept = flight.readbacks[row]!;
       if (kept < 0) takeDrawn(run, flight.tokens, entry, request);
       else this.#sampler.choose(run, flight.logits.row(kept), request, sampling);
     } catch (error) {
@@ -277,7 +277,7 @@ export class Commit {
   #takeStates(flight: Flight, row: number, session: Session): void {
     const { step } = flight;
     const end = step.endOf(row);
-    poolChunk(session, flight.hidden, flight.keptOf[row]!, step.starts[row]!, end);
+    poolChunk(session, flight.hidden, flight.readbacks[row]!, step.starts[row]!, end);
     if (end < session.request.numTokens) return;
     const values = session.pooled!.vector();
     const { layers } = this.#parts;

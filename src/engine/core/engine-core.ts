@@ -201,7 +201,7 @@ export class EngineCore {
 
   /** A flight under way has rows of the adapter in this slot. */
   isAdapterInFlight(slot: number): boolean {
-    return this.#inFlight.some(({ batch }) => batch.adapterOf.subarray(0, batch.numRows).includes(slot));
+    return this.#inFlight.some(({ batch }) => batch.adapterSlots.subarray(0, batch.numRows).includes(slot));
   }
 
   /** Ends one sample of a call, or all of them (-1), and reports how they fared; silent for those already over. */

@@ -11,7 +11,7 @@ import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
 import type { InputRows } from "../../models/model.js";
 import { endsWithPrompt, forksAt } from "../../scheduler/progress.js";
 import type { Step } from "../../scheduler/scheduler.js";
-import { KeptRows } from "./kept-rows.js";
+import { HostReadback } from "./host-readback.js";
 import type { Session } from "./session.js";
 
 /** The cache groups as a row's tables have them. */
@@ -40,15 +40,15 @@ export class Flight {
   readonly firstDraw: Int32Array; // [R]
   readonly lastLogit: Int32Array; // [R]
   /** The entry of the first further sample of the row's call, where there are any and the device chooses for them. */
-  readonly forkOf: Int32Array; // [R]
+  readonly forkEntries: Int32Array; // [R]
   /** What the row's own constraint threw while its mask was made; undefined: nothing. */
-  readonly faultOf: unknown[] = []; // [R]
+  readonly rowFaults: unknown[] = []; // [R]
   /** First of the rows kept for the host: logits that a hook edits, hidden states of an embedding; -1: none. */
-  readonly keptOf: Int32Array; // [R]
+  readonly readbacks: Int32Array; // [R]
   /** Given embeddings of tokens of the batch. */
   readonly inputs: InputRows[] = [];
-  readonly logits: KeptRows; // of width V
-  readonly hidden: KeptRows; // of width hidden
+  readonly logits: HostReadback; // of width V
+  readonly hidden: HostReadback; // of width hidden
   readonly #stateGroup: number;
   startMs!: number;
   /** Its rows are decodes and chunks whose tokens the device chooses, and nothing else is asked of them. */
@@ -67,10 +67,10 @@ export class Flight {
     this.endLogit = new Int32Array(maxTokens);
     this.firstDraw = new Int32Array(maxTokens);
     this.lastLogit = new Int32Array(maxTokens);
-    this.forkOf = new Int32Array(maxTokens);
-    this.keptOf = new Int32Array(maxTokens);
-    this.logits = new KeptRows(device);
-    this.hidden = new KeptRows(device);
+    this.forkEntries = new Int32Array(maxTokens);
+    this.readbacks = new Int32Array(maxTokens);
+    this.logits = new HostReadback(device);
+    this.hidden = new HostReadback(device);
   }
 
   clear(): void {
@@ -124,9 +124,9 @@ export class Flight {
     const state = this.#stateGroup < 0 ? -1 : tables[this.#stateGroup]!.pages[0]!;
     batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, tables[0]!.pages, logitsFrom, state);
     for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.pages);
-    batch.adapterOf[row] = request.adapterSlot;
-    if (request.isWhole) batch.showUntil(end, 0, end);
-    batch.beginSecond(request.secondStart);
+    batch.adapterSlots[row] = request.adapterSlot;
+    if (request.isAtomic) batch.setVisibleEnd(end, 0, end);
+    batch.setTokenType(request.secondStart);
     if (session.media.length > 0) this.#addInputs(session.media, row);
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
@@ -139,11 +139,11 @@ export class Flight {
       this.isPlain = false;
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
     this.firstDraw[row] = this.lastLogit[row]! - numDrafted;
-    if (givesToken && request.runsAhead) request.expect(end, this.lastLogit[row]!);
+    if (givesToken && request.runsAhead) request.addPlaceholder(end, this.lastLogit[row]!);
     this.firstLogit[row] = firstLogit;
     this.endLogit[row] = batch.numLogitRows;
-    this.faultOf[row] = undefined;
-    this.keptOf[row] = -1;
+    this.rowFaults[row] = undefined;
+    this.readbacks[row] = -1;
   }
 
   /** What the row's chunk has of the media. */
@@ -154,7 +154,7 @@ export class Flight {
       const from = Math.max(medium.start, start);
       const to = Math.min(medium.end, end);
       if (from >= to) continue;
-      if (medium.isWhole === true) this.batch.showUntil(medium.end, from, to);
+      if (medium.isWhole === true) this.batch.setVisibleEnd(medium.end, from, to);
       const width = medium.rows.length / (medium.end - medium.start);
       const values = medium.rows.subarray((from - medium.start) * width, (to - medium.start) * width);
       this.inputs.push({ first: this.batch.qoIndptr[row]! + from - start, count: to - from, values });

@@ -123,7 +123,7 @@ export class Launcher {
       const [from, to] = neededStates(pooled.pooling, start, step.endOf(r), request.numTokens);
       if (from === to) continue;
       const row = batch.qoIndptr[r]! + from - start;
-      flight.keptOf[r] = flight.hidden.keep(this.#parts.model.hidden, row, to - from);
+      flight.readbacks[r] = flight.hidden.keep(this.#parts.model.hidden, row, to - from);
     }
   }
 
@@ -166,19 +166,19 @@ export class Launcher {
     const end = flight.step.endOf(row) - (flight.lastLogit[row]! - logitRow);
     // A hook edits on the host, and further samples of the call draw from what it made.
     if (sampling.editLogits !== null) {
-      flight.keptOf[row] = flight.logits.keep(this.#parts.model.logits, blockRow, 1);
+      flight.readbacks[row] = flight.logits.keep(this.#parts.model.logits, blockRow, 1);
       this.#rows.add(blockRow);
       return;
     }
     const numForks = forksAt(request, end);
     try {
       this.#sampler.addRow(this.#rows, blockRow, request, sampling, end);
-      flight.forkOf[row] = flight.reserveForks(numForks);
+      flight.forkEntries[row] = flight.reserveForks(numForks);
       for (let index = 1; index <= numForks; index++) {
         this.#sampler.addFork(this.#forks, blockRow, request, sampling, index);
       }
     } catch (error) {
-      flight.faultOf[row] = error;
+      flight.rowFaults[row] = error;
     }
   }
 }

@@ -96,8 +96,8 @@ export class ModelRunner {
     for (const { sequence, tokens, start, end, logitsFrom, adapter = -1, media = NO_MEDIA } of ranges) {
       batch.addRow(Int32Array.from(tokens), start, end - start, this.#pages[sequence]!, logitsFrom, 1 + sequence);
       for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, this.#pages[sequence]!);
-      batch.adapterOf[batch.numRows - 1] = adapter;
-      if (isBidirectional) batch.showUntil(end, start, end);
+      batch.adapterSlots[batch.numRows - 1] = adapter;
+      if (isBidirectional) batch.setVisibleEnd(end, start, end);
       rows.add(batch, media, start, end);
     }
     device.stage(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { POOLINGS, PooledState } from "../../core/pooling.js";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
-import { KeptRows } from "./kept-rows.js";
+import { HostReadback } from "./host-readback.js";
 import { neededStates, poolChunk } from "./pooling.js";
 import type { Session } from "./session.js";
 
@@ -42,7 +42,7 @@ test("a text gives the same vector in whatever chunks its states come, and when 
   for (const pooling of POOLINGS) {
     const session = { pooled: new PooledState(pooling, 2) } as Session;
     for (const ends of [[7], [1, 7], [3, 6], [6, 7], [2, 7], [1, 2, 3, 4, 5, 6, 7]]) {
-      const hidden = new KeptRows(device);
+      const hidden = new HostReadback(device);
       if (ends.length === 2) hidden.keep(x, 2, 2); // of another row of the flight
       let start = 0;
       for (const end of ends) {

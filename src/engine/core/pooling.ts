@@ -1,7 +1,7 @@
 // The hidden states of a prompt become one vector, chunk by chunk.
 
 import { isOfOneToken, type Pooling } from "../../core/pooling.js";
-import type { KeptRows } from "./kept-rows.js";
+import type { HostReadback } from "./host-readback.js";
 import type { Session } from "./session.js";
 
 /** Positions of a chunk whose hidden states are needed: [from, to), empty where none are. */
@@ -17,7 +17,7 @@ export function neededStates(pooling: Pooling, start: number, end: number, promp
 }
 
 /** Takes in the hidden states kept from the session's chunk [start, end), from row `first` on; -1: none were kept. */
-export function poolChunk(session: Session, hidden: KeptRows, first: number, start: number, end: number): void {
+export function poolChunk(session: Session, hidden: HostReadback, first: number, start: number, end: number): void {
   const pooled = session.pooled!;
   if (start === 0) pooled.clear(); // also when a preempted request begins again
   if (first < 0) return;

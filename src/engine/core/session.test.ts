@@ -75,7 +75,7 @@ test("a session has what its call asks for, and what the engine adds", () => {
   );
   assert.deepEqual([...request.tokens.subarray(0, request.numTokens)], [4, 5, 6]);
   assert.deepEqual(
-    [request.isWhole, request.runsAhead, request.readsCache, request.readiness],
+    [request.isAtomic, request.runsAhead, request.readsCache, request.readiness],
     [false, true, true, null],
   );
   assert.deepEqual(
@@ -90,7 +90,7 @@ test("a session has what its call asks for, and what the engine adds", () => {
   assert.deepEqual([hooked.sampling.editLogits, hooked.request.runsAhead], [hook, false]);
   const scored = factory.open(message({}, { promptLogprobs: 0 }), null);
   assert.deepEqual([scored.promptLogprobs, scored.request.readsCache], [[null], false]);
-  assert.equal(new SessionFactory({ ...OPTIONS, isBidirectional: true }).open(message(), null).request.isWhole, true);
+  assert.equal(new SessionFactory({ ...OPTIONS, isBidirectional: true }).open(message(), null).request.isAtomic, true);
 });
 
 test("a text that becomes a vector takes nothing from the cache but for its last state", () => {

@@ -79,7 +79,7 @@ export class SessionFactory {
       id: message.callId as RequestId,
       // What is taken from the cache has no hidden states.
       readsCache: sampling.promptLogprobs === null && (kind === "generate" || pooling === "last"),
-      isWhole: this.#isBidirectional,
+      isAtomic: this.#isBidirectional,
       maxLength: this.#maxContext,
       runsAhead: kind === "generate" && canRunAhead(sampling, state),
       maxDrafts: method === "off" ? 0 : tokens,

@@ -19,7 +19,7 @@ export function planOfRows(
   for (const { start, queryLen, contextLen } of rows) {
     const unused = new Int32Array(contextLen); // tokens and pages do not matter to a plan
     batch.addRow(unused, start, queryLen, unused, Number.POSITIVE_INFINITY);
-    if (isBidirectional) batch.showUntil(contextLen, start, contextLen);
+    if (isBidirectional) batch.setVisibleEnd(contextLen, start, contextLen);
   }
   return planners.map((planner) => describe(planner.plan(batch)));
 }

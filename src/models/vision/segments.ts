@@ -38,7 +38,7 @@ export class Segments {
       const pages = Int32Array.from({ length: count }, (_, i) => page + i);
       page += count;
       batch.addRow(this.#ids, 0, length, pages, Number.POSITIVE_INFINITY);
-      batch.showUntil(length, 0, length);
+      batch.setVisibleEnd(length, 0, length);
     }
     this.#device.stage(this.staged, batch, [this.#planner.plan(batch)]);
   }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
-import { KeptRows } from "./kept-rows.js";
+import { HostReadback } from "./host-readback.js";
 
 test("rows keep what they were when kept, over as many blocks as they need, and blocks are used again", () => {
   const device = new ReferenceDevice();
@@ -11,7 +11,7 @@ test("rows keep what they were when kept, over as many blocks as they need, and 
     numAllocated.blocks++;
     return allocHost(numFloats);
   };
-  const kept = new KeptRows(device);
+  const kept = new HostReadback(device);
   const cols = 2 ** 16; // four rows are a block
   const x = device.allocTensor(5, cols);
   for (const round of [1, 2]) {

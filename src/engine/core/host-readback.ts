@@ -5,7 +5,7 @@ import type { Device, Tensor } from "../../device/device.js";
 
 const BLOCK_BYTES = 2 ** 20;
 
-export class KeptRows {
+export class HostReadback {
   readonly #device: Device;
   readonly #blocks: Float32Array[] = [];
   readonly #rows: Float32Array[] = []; // views of rows kept
