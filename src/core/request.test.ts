@@ -42,7 +42,7 @@ test("what is not said of a request is plain; what is said is kept", () => {
       numTried: 0,
     },
     ...{ numSharedPages: 0, hashes: new Int32Array(0), numHashedPages: 0, pendingSnapshots: [], lastSnapshotEnd: 0 },
-    ...{ arrivalOrder: 0, lastServedStep: 0, yieldsFrom: 0, numPassedBy: 0, share: null },
+    ...{ arrivalOrder: 0, lastServedStep: 0, preemptibleFrom: 0, numPassedBy: 0, share: null },
     ...{ numCached: 0, numChunks: 0, numSteps: 0, numPreemptions: 0 },
     ...{ acceptedMs: -1, firstScheduledMs: -1, firstTokenMs: -1, finishedMs: -1 },
   });
