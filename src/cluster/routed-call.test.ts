@@ -69,11 +69,12 @@ test("how a call fared is told over all replicas, by this machine's clock", (t) 
   nowMs = 6300;
   const { trace } = call.take({ id: "a", at: 1, tokens: [9], finishReason: "stop" }) as WireOutput;
   const times = { promptTokens: 3, timeToFirstTokenMs: 300 };
-  const unguessed = { draftTokens: 0, acceptedTokens: 0 };
+  const unguessed = { drafts: 0, draftTokens: 0, acceptedTokens: 0 };
   const unsaid = { ...unguessed, cachedTokens: 0, chunks: 0, steps: 0, preemptions: 0, acceptedMs: 0, queuedMs: 0 };
   assert.deepEqual(trace, { ...unsaid, ...times, completionTokens: 4, totalMs: 1300, tokensPerSecond: 3 });
   nowMs = 7300;
   const said = {
+    drafts: 3,
     draftTokens: 8,
     acceptedTokens: 9,
     cachedTokens: 2,

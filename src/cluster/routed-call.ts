@@ -160,6 +160,7 @@ export class RoutedCall {
       chunks: 0,
       steps: 0,
       preemptions: 0,
+      drafts: 0,
       draftTokens: 0,
       acceptedTokens: 0,
       acceptedMs: 0,

@@ -50,6 +50,8 @@ export interface RequestInit {
   readonly runsAhead?: boolean;
   /** Guesses that a step may try for it at most. Default: none. */
   readonly maxDrafts?: number;
+  /** What its answer will be like: guesses may come from it. Default: nobody said. */
+  readonly prediction?: readonly number[] | null;
   /** Its adapter's slot; -1, the default: it has none. */
   readonly adapterSlot?: number;
   /** true: guesses may come from earlier answers of its client, and its own is kept for the next ones. */
@@ -121,6 +123,7 @@ export class Request {
   runsAhead: boolean;
   /** Guesses that a step may try for it. */
   readonly maxDrafts: number;
+  readonly prediction: readonly number[] | null;
   /** -1: it has no adapter. */
   readonly adapterSlot: number;
   readonly sharesAnswers: boolean;
@@ -175,7 +178,8 @@ export class Request {
   numChunks = 0;
   numSteps = 0;
   numPreemptions = 0;
-  /** Guesses that were tried, and those that became tokens. */
+  /** Steps in which guesses were tried, the guesses, and those that became tokens. */
+  numDrafts = 0;
   numTried = 0;
   numGuessed = 0;
   acceptedMs = -1;
@@ -198,6 +202,7 @@ export class Request {
     this.promptLen = init.prompt.length;
     this.maxLength = Math.min(init.maxLength ?? Number.POSITIVE_INFINITY, this.promptLen + init.sampling.maxTokens);
     this.maxDrafts = init.maxDrafts ?? 0;
+    this.prediction = init.prediction ?? null;
     this.adapterSlot = init.adapterSlot ?? -1;
     this.sharesAnswers = init.sharesAnswers ?? false;
     this.canRunAhead = init.runsAhead ?? false;

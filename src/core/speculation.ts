@@ -10,4 +10,6 @@ export interface Speculation {
   readonly method?: SpeculationMethod;
   /** Guesses that a step may try for it, at most; 0: none. */
   readonly tokens?: number;
+  /** Token ids of what its answer will be like in large part: guesses come from them too. */
+  readonly prediction?: readonly number[];
 }

@@ -4,6 +4,8 @@
 //   request    ... the quick brown fox jumps over | the quick brown | ?
 //                  `----- match ----' `- guesses       `- match -'
 //
+// A request may say what its answer will be like (`prediction`): a text of its own to find guesses in, as the history is.
+//
 // Where nothing matches there is no guess. How many there are is decided by how often such guesses were right (acceptance.ts) and by what the
 // step costs without them (step-worth.ts).
 
@@ -32,12 +34,13 @@ const LIKELY = 0.5;
 /** What is known of one request. */
 interface Lookups {
   readonly index: TokenIndex;
-  readonly history: AnswerHistory | null;
-  /** Of guesses from its own tokens, and from the history. */
+  /** Earlier answers, and what it is to be like: texts of others. */
+  readonly texts: readonly AnswerHistory[];
+  /** Of guesses from its own tokens, and from other texts. */
   readonly own: Acceptance;
-  readonly earlier: Acceptance;
-  /** The match behind the last guesses. */
-  isOwn: boolean;
+  readonly other: Acceptance;
+  /** The text of the match behind the last guesses; null: its own tokens. */
+  text: AnswerHistory | null;
   matchLen: number;
 }
 
@@ -55,7 +58,7 @@ export class LookupDrafter implements Drafter {
     const lookups = this.#look(request);
     const { matchLen } = lookups;
     if (matchLen === 0) return 0;
-    const acceptance = lookups.isOwn ? lookups.own : lookups.earlier;
+    const acceptance = acceptanceOf(lookups);
     const rate = acceptance.rateOf(matchLen);
     let probability = rate;
     let count = 0;
@@ -72,9 +75,9 @@ export class LookupDrafter implements Drafter {
 
   foresees(request: Request): boolean {
     const lookups = this.#look(request);
-    const { matchLen, isOwn, own, earlier } = lookups;
+    const { matchLen } = lookups;
     if (matchLen === 0) return false;
-    const acceptance = isOwn ? own : earlier;
+    const acceptance = acceptanceOf(lookups);
     if (acceptance.rateOf(matchLen) >= LIKELY) return true;
     acceptance.skip(matchLen);
     return false;
@@ -83,7 +86,7 @@ export class LookupDrafter implements Drafter {
   observe(request: Request, numDrafted: number, numAccepted: number): void {
     const lookups = this.#lookups.get(request);
     if (lookups === undefined) return;
-    (lookups.isOwn ? lookups.own : lookups.earlier).observe(lookups.matchLen, numDrafted, numAccepted);
+    acceptanceOf(lookups).observe(lookups.matchLen, numDrafted, numAccepted);
   }
 
   end(request: Request): void {
@@ -94,35 +97,48 @@ export class LookupDrafter implements Drafter {
     if (history !== null && request.numGenerated > 0) history.add(request.tokens, first, request.numTokens);
   }
 
-  /** The longest match of the request's last tokens, in itself or in the history. */
+  /** The longest match of the request's last tokens, in itself or in other texts. */
   #look(request: Request): Lookups {
     const lookups = this.#lookups.get(request) ?? this.#begin(request);
-    const { index, history } = lookups;
+    const { index, texts } = lookups;
     const { tokens, numTokens } = request;
     const { maxMatch } = this.#options;
     index.extend(tokens, numTokens);
     index.find(tokens, tokens, numTokens, maxMatch);
-    lookups.isOwn = true;
+    lookups.text = null;
     lookups.matchLen = index.matchLen;
-    if (history === null || index.matchLen >= maxMatch) return lookups;
-    history.index.find(history.tokens, tokens, numTokens, maxMatch);
-    if (history.index.matchLen <= index.matchLen) return lookups;
-    lookups.isOwn = false;
-    lookups.matchLen = history.index.matchLen;
+    for (let i = 0; i < texts.length && lookups.matchLen < maxMatch; i++) {
+      const text = texts[i]!;
+      text.index.find(text.tokens, tokens, numTokens, maxMatch);
+      if (text.index.matchLen <= lookups.matchLen) continue;
+      lookups.text = text;
+      lookups.matchLen = text.index.matchLen;
+    }
     return lookups;
   }
 
   #begin(request: Request): Lookups {
     const lookups: Lookups = {
       index: new TokenIndex(this.#options.minMatch),
-      history: request.sharesAnswers ? this.#historyOf(request) : null,
+      texts: [this.#predictionOf(request), request.sharesAnswers ? this.#historyOf(request) : null].filter(isText),
       own: new Acceptance(),
-      earlier: new Acceptance(),
-      isOwn: true,
+      other: new Acceptance(),
+      text: null,
       matchLen: 0,
     };
     this.#lookups.set(request, lookups);
     return lookups;
+  }
+
+  /** Behind the prompt's last tokens, by which its beginning is found. null: nobody has said. */
+  #predictionOf({ prediction, tokens, promptLen }: Request): AnswerHistory | null {
+    if (prediction === null) return null;
+    const { minMatch } = this.#options;
+    const first = Math.max(0, promptLen - minMatch);
+    const text = Int32Array.from([...tokens.subarray(first, promptLen), ...prediction]);
+    const history = new AnswerHistory(minMatch, 2 ** Math.ceil(Math.log2(text.length + 1)));
+    history.add(text, 0, text.length);
+    return history;
   }
 
   /** null: none is kept. */
@@ -137,6 +153,14 @@ export class LookupDrafter implements Drafter {
 }
 
 /** What came at place `i` after the match; -1: nothing. Within the request this may be one of the guesses before it: text that goes round. */
-function guessAt({ isOwn, index, history }: Lookups, { tokens }: Request, i: number): number {
-  return isOwn ? tokens[index.matchEnd + i]! : history!.at(history!.index.matchEnd + i);
+function guessAt({ text, index }: Lookups, { tokens }: Request, i: number): number {
+  return text === null ? tokens[index.matchEnd + i]! : text.at(text.index.matchEnd + i);
+}
+
+function acceptanceOf({ text, own, other }: Lookups): Acceptance {
+  return text === null ? own : other;
+}
+
+function isText(text: AnswerHistory | null): text is AnswerHistory {
+  return text !== null;
 }

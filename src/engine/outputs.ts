@@ -72,6 +72,9 @@ export interface StepColumns extends Omit<StepRecord, "rows"> {
   readonly handles: Int32Array; // [rows]
   readonly starts: Int32Array; // [rows]
   readonly queryLens: Int32Array; // [rows]
+  /** Guesses of each row, and those that became tokens; null: no row tried any. */
+  readonly drafted: Int32Array | null; // [rows]
+  readonly accepted: Int32Array | null; // [rows]
 }
 
 /** Gathers what the next message says. */

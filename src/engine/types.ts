@@ -27,6 +27,12 @@ export interface ChatMessage {
 /** An adapter by its name; the scale multiplies what it adds. */
 export type AdapterChoice = string | { readonly name: string; readonly scale?: number };
 
+/** How one request is speculated for; what is left out is the engine's. */
+export interface SpeculativeOptions extends Omit<Speculation, "prediction"> {
+  /** What the answer will be like in large part, as text or token ids: guesses come from it too. */
+  readonly prediction?: string | readonly number[];
+}
+
 /** How to answer one request: sampling parameters, and what is the request's own. Whatever is left out has the model's default. */
 export interface GenerateOptions extends Partial<SamplingParams> {
   /** Lower numbers are admitted first, and preempted last. Default: 0. */
@@ -49,7 +55,7 @@ export interface GenerateOptions extends Partial<SamplingParams> {
   /** Holds the answer to a JSON schema, a regular expression or a grammar. */
   readonly constraint?: ConstraintSpec;
   /** How its tokens are guessed ahead, which changes no token of it: false or "off" for not at all. Default: as the engine does. */
-  readonly speculative?: boolean | SpeculationMethod | Speculation;
+  readonly speculative?: boolean | SpeculationMethod | SpeculativeOptions;
   /** Markers such as end of turn are left out of the text unless this is false. */
   readonly skipSpecialTokens?: boolean;
 }
@@ -59,6 +65,8 @@ export interface OutputChunk {
   /** Which of the n samples. */
   readonly index: number;
   readonly text: string;
+  /** The parts [start, end) of the text that were guessed ahead and came true. */
+  readonly guessed: readonly (readonly [start: number, end: number])[];
   readonly tokenIds: readonly number[];
   /** One entry per token id, when asked for. */
   readonly logprobs: readonly PositionLogprobs[] | null;
@@ -78,7 +86,8 @@ export interface RequestTrace {
   readonly chunks: number;
   readonly steps: number;
   readonly preemptions: number;
-  /** Tokens that were guessed ahead and tried, and those of them that are in the answer. */
+  /** Steps that tried tokens guessed ahead, how many they tried, and those of them that are in the answer. */
+  readonly drafts: number;
   readonly draftTokens: number;
   readonly acceptedTokens: number;
   /** From arrival until it joined the engine's queue, its grammar compiled. */
@@ -148,6 +157,9 @@ export interface StepRow {
   readonly contextLen: number;
   /** The row computes prompt tokens. */
   readonly isPrefill: boolean;
+  /** Guesses that it tried, and those that became tokens; left out: it tried none. */
+  readonly drafted?: number;
+  readonly accepted?: number;
 }
 
 /** The attention plan of one step, for the layers with one window. */

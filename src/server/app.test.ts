@@ -8,6 +8,7 @@ const chat = "/v1/chat/completions";
 const body = { messages: [{ role: "user", content: "a" }] };
 
 const STATS = {
+  speculation: { drafts: 0, draftTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] },
   adapters: [],
   ...{ running: 1, waiting: 2, cacheGroups: [], hostTimes: null, pageSize: 16, pagesTotal: 4, pagesUsed: 1 },
 };

@@ -5,7 +5,7 @@ import type { Context } from "hono";
 import type { AnswerOptions } from "../chat/answer.js";
 import { planAnswer } from "../chat/answer-plan.js";
 import { forcedCalls } from "../chat/tools/force-call.js";
-import type { GenerateOptions } from "../engine/types.js";
+import type { GenerateOptions, SpeculativeOptions } from "../engine/types.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import { ApiError } from "./api-error.js";
 import { noteIgnored } from "./body.js";
@@ -62,6 +62,7 @@ export async function planChat(
     templateArgs: templateArgsOf(body),
   };
   const { text, ids } = await tokenizeChat(c, toChatMessages(body.messages), template, { isCounted });
+  const prediction = await predictionOf(c, body);
   const constrained = choice.forced !== undefined ? "forced call" : constraint !== undefined ? "text" : "no";
   const plan = planAnswer(context, text, choice.tools, constrained);
   return {
@@ -72,10 +73,25 @@ export async function planChat(
       ...(constraint === undefined ? {} : { constraint }),
       ...plan.options,
       ...loraOf(context, body.lora),
+      ...(prediction === null ? {} : { speculative: withPrediction(sampling.speculative, prediction) }),
       salt: saltOf(c, body.cache_salt),
     },
     answer: plan.answer,
   };
+}
+
+/** Token ids of OpenAI's predicted output. */
+async function predictionOf(c: Context<AppEnv>, { prediction }: ChatBody): Promise<readonly number[] | null> {
+  if (prediction == null) return null;
+  const { content } = prediction;
+  const text = typeof content === "string" ? content : content.map((part) => part.text ?? "").join("");
+  return c.get("server").engine.tokenizeAside(text, { addSpecialTokens: false, content: [[0, text.length]] });
+}
+
+function withPrediction(asked: GenerateOptions["speculative"], prediction: readonly number[]): SpeculativeOptions {
+  if (asked === undefined || typeof asked === "boolean")
+    return { method: asked === false ? "off" : "auto", prediction };
+  return { ...(typeof asked === "string" ? { method: asked } : asked), prediction };
 }
 
 /** Thinking and effort, by whichever name a client has for them; what it says to the template itself counts most. */

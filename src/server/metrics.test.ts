@@ -17,6 +17,7 @@ const STATS = {
     { name: "idle", isLoaded: true, isPinned: true, users: 0, byteLength: 100 },
   ],
   adapterLimitBytes: 1000,
+  speculation: { drafts: 11, draftTokens: 30, acceptedTokens: 20, acceptedPerPosition: [12, 8] },
 } as unknown as EngineStats;
 
 /** An engine that says what it is told to, for what no engine here has: a GPU, and threads that have died. */
@@ -70,6 +71,9 @@ test("gauges and totals are the engine's at the time of the scrape", async () =>
     ...{ prompt_tokens_total: 100, generation_tokens_total: 50, prefix_cache_queries_total: 100 },
     ...{ prefix_cache_hits_total: 64, padding_avoided_tokens_total: 7, preemptions_total: 1, steps_total: 10 },
     ...{ host_cache_spilled_pages_total: 6, host_cache_restored_pages_total: 5, gpu_busy_seconds_total: 2.5 },
+    ...{ spec_decode_drafts_total: 11, spec_decode_draft_tokens_total: 30, spec_decode_accepted_tokens_total: 20 },
+    'spec_decode_accepted_tokens_per_pos_total{position="0"}': 12,
+    'spec_decode_accepted_tokens_per_pos_total{position="1"}': 8,
     ...{ gpu_launches_total: 70, gpu_graph_replays_total: 9, host_busy_seconds_total: 2, log_lines_lost_total: 3 },
   });
 });

@@ -45,6 +45,13 @@ const TOTALS: readonly (readonly [name: string, read: (stats: EngineStats) => nu
     (stats) => stats.deviceUsage?.graphReplays ?? 0,
     "Steps that ran as a CUDA graph made before",
   ],
+  ["pagoda_spec_decode_drafts_total", (stats) => stats.speculation.drafts, "Steps of requests that tried guesses"],
+  ["pagoda_spec_decode_draft_tokens_total", (stats) => stats.speculation.draftTokens, "Tokens guessed ahead"],
+  [
+    "pagoda_spec_decode_accepted_tokens_total",
+    (stats) => stats.speculation.acceptedTokens,
+    "Tokens guessed ahead that came true",
+  ],
   [
     "pagoda_host_busy_seconds_total",
     (stats) => (stats.hostTimes === null ? 0 : hostMsOf(stats.hostTimes) / 1000),
@@ -60,6 +67,8 @@ export class ServerMetrics {
   readonly #pages: Gauge<"state" | "group">;
   readonly #cacheConfig: Gauge<"block_size" | "num_gpu_blocks">;
   readonly #totals: readonly { counter: Counter; read: (stats: EngineStats) => number; last: number }[];
+  readonly #acceptedAt: Counter<"position">;
+  #lastAcceptedAt: readonly number[] = [];
   readonly #restarts: Counter;
   #lastRestarts = 0;
 
@@ -122,6 +131,12 @@ export class ServerMetrics {
         this.reset();
         this.inc(lostLogLines());
       },
+    });
+    this.#acceptedAt = new Counter({
+      name: "pagoda_spec_decode_accepted_tokens_per_pos_total",
+      help: "Tokens guessed ahead that came true, by their place among the guesses of a step",
+      labelNames: ["position"],
+      registers,
     });
     this.#restarts = new Counter({
       name: "pagoda_engine_restarts_total",
@@ -237,11 +252,20 @@ export class ServerMetrics {
     }
     this.#cacheConfig.set({ block_size: stats.pageSize, num_gpu_blocks: stats.pagesTotal }, 1);
     this.#readAdapters(stats);
+    this.#readSpeculation(stats);
     for (const total of this.#totals) {
       const now = total.read(stats);
       total.counter.inc(now >= total.last ? now - total.last : now);
       total.last = now;
     }
+  }
+
+  #readSpeculation({ speculation: { acceptedPerPosition } }: EngineStats): void {
+    for (const [position, now] of acceptedPerPosition.entries()) {
+      const last = this.#lastAcceptedAt[position] ?? 0;
+      this.#acceptedAt.inc({ position }, now >= last ? now - last : now);
+    }
+    this.#lastAcceptedAt = acceptedPerPosition;
   }
 
   #readAdapters({ adapters, adapterLimitBytes }: EngineStats): void {

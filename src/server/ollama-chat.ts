@@ -65,6 +65,7 @@ function common(body: OllamaChat | OllamaGenerate): Omit<ChatBody, "messages"> {
     repetition_penalty: options.repeat_penalty,
     presence_penalty: options.presence_penalty,
     frequency_penalty: options.frequency_penalty,
+    "speculative.n_max": options.draft_num_predict,
     ...(think == null ? {} : { chat_template_kwargs: { enable_thinking: think !== false } }),
     ...(typeof think === "string" ? { reasoning_effort: think } : {}),
   };

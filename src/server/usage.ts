@@ -13,7 +13,18 @@ export function usageOf(traces: readonly RequestTrace[]): unknown {
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: { cached_tokens: sum((trace) => trace.cachedTokens) },
+    ...guessDetails(
+      sum((trace) => trace.draftTokens),
+      sum((trace) => trace.acceptedTokens),
+    ),
   };
+}
+
+/** OpenAI's figures of predicted output, of all guesses that were tried; nothing where none was. */
+function guessDetails(drafted: number, accepted: number): Record<string, unknown> {
+  if (drafted === 0) return {};
+  const details = { accepted_prediction_tokens: accepted, rejected_prediction_tokens: drafted - accepted };
+  return { completion_tokens_details: details };
 }
 
 /** Fields to spread into a response: the trace of each prompt's generation, when asked for. */

@@ -17,6 +17,10 @@ export const VLLM_NAMES: Readonly<Record<string, string>> = {
   pagoda_request_seconds: "vllm:e2e_request_latency_seconds",
   pagoda_request_queue_seconds: "vllm:request_queue_time_seconds",
   pagoda_request_prompt_tokens: "vllm:request_prompt_tokens",
+  pagoda_spec_decode_drafts_total: "vllm:spec_decode_num_drafts_total",
+  pagoda_spec_decode_draft_tokens_total: "vllm:spec_decode_num_draft_tokens_total",
+  pagoda_spec_decode_accepted_tokens_total: "vllm:spec_decode_num_accepted_tokens_total",
+  pagoda_spec_decode_accepted_tokens_per_pos_total: "vllm:spec_decode_num_accepted_tokens_per_pos_total",
   pagoda_lora_requests_info: "vllm:lora_requests_info",
   pagoda_request_generation_tokens: "vllm:request_generation_tokens",
 };

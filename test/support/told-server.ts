@@ -25,7 +25,16 @@ const FACTS: Omit<EngineFacts, "config"> = {
 
 /** Of every request, but for its counts. */
 export const TRACE = {
-  ...{ chunks: 1, steps: 2, preemptions: 4, draftTokens: 0, acceptedTokens: 0, acceptedMs: 1, queuedMs: 2.24 },
+  ...{
+    chunks: 1,
+    steps: 2,
+    preemptions: 4,
+    drafts: 0,
+    draftTokens: 0,
+    acceptedTokens: 0,
+    acceptedMs: 1,
+    queuedMs: 2.24,
+  },
   ...{ timeToFirstTokenMs: 12.5, totalMs: 52.5, tokensPerSecond: 100 },
 };
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -81,6 +81,27 @@ test("modes runs one trace through both modes and counts their steps and padding
   assert.equal(chunked.mixedSteps, 0);
   assert.ok(extend.steps < chunked.steps, `${extend.steps} steps against ${chunked.steps}`);
   assert.equal(extend.runs.length, 1);
+});
+
+test("speculation compares methods with none, on a trace and on texts", async () => {
+  const flags = ["--model", model, "--repeat", "1", "--requests", "2", "--input-len", "12", "--output-len", "24"];
+  const { methods } = await report("speculation", ...flags, "--speculative-min-match", "1", "--target-step-ms", "0");
+  assert.deepEqual(
+    methods.map((m: { method: string; isEqual: boolean; tokens: number }) => [m.method, m.isEqual, m.tokens]),
+    [
+      ["off", true, 48],
+      ["ngram", true, 48],
+      ["suffix", true, 48],
+    ],
+  );
+  assert.equal(methods[0].drafts, 0);
+  assert.ok(methods.every((m: { steps: number; speedUp: number }) => m.steps > 0 && m.speedUp > 0));
+  const texts = join(folder, "texts.jsonl");
+  writeFileSync(texts, '{"prompt": "abcabcabc", "max_tokens": 5}\n{"prompt": "b"}\n');
+  const asked = ["--model", model, "--repeat", "1", "--text", texts, "--methods", "ngram", "--max-tokens", "3"];
+  const found = await report("speculation", ...asked);
+  assert.ok(found.methods.every((m: { tokens: number }) => m.tokens >= 2 && m.tokens <= 8));
+  await assert.rejects(bench("speculation", "--methods", "oracle"), { code: "invalid_option" });
 });
 
 test("attention and matmul measure every case", async () => {

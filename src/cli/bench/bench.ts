@@ -28,6 +28,10 @@ const BENCHES: Readonly<Record<string, { readonly summary: string; readonly load
     summary: "the extend mode against the chunked mode on one trace",
     load: async () => (await import("./modes.js")).modesBench,
   },
+  speculation: {
+    summary: "tokens guessed ahead against none, on a text file or a trace",
+    load: async () => (await import("./speculation.js")).speculationBench,
+  },
   attention: {
     summary: "attention over pages against this machine's peak",
     load: async () => (await import("./attention.js")).attentionBench,

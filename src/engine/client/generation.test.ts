@@ -24,7 +24,8 @@ function generationOf(n: number, stop: readonly string[] = []) {
   return { generation, said, push };
 }
 
-const trace = { promptTokens: 3, completionTokens: 1 } as RequestTrace;
+const guesses = { drafts: 1, draftTokens: 4, acceptedTokens: 2 };
+const trace = { promptTokens: 3, completionTokens: 1, ...guesses } as RequestTrace;
 
 async function read(generation: TextGeneration): Promise<OutputChunk[]> {
   const chunks: OutputChunk[] = [];
@@ -55,6 +56,11 @@ test("what nobody has taken is joined, sample by sample, and the last chunk of e
       [1, "xy", 2, 2, "length", null],
     ],
   );
+  assert.deepEqual(
+    chunks.map(({ guessed }) => guessed),
+    [[[0, 1]], []],
+    "two tokens of one step: the first was guessed",
+  );
   const result = await generation.result();
   assert.equal(result.text, "abc");
   assert.deepEqual(
@@ -67,7 +73,9 @@ test("what nobody has taken is joined, sample by sample, and the last chunk of e
     ],
   );
   assert.equal(result.id, "call");
-  assert.deepEqual(result.trace, { promptTokens: 3, steps: 7, completionTokens: 6 }, "the first sample's");
+  const both = { drafts: 2, draftTokens: 8, acceptedTokens: 4 };
+  const rest = { promptTokens: 3, steps: 7, completionTokens: 6 };
+  assert.deepEqual(result.trace, { ...rest, ...both }, "the first sample's, with the guesses of both");
 });
 
 test("a reader that waits gets each piece as it comes, and the end without text", async () => {

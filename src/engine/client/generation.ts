@@ -19,7 +19,7 @@ interface Sample {
   /** A stop string was found: the sample ends when the engine has confirmed that it stopped. */
   stopString: string | null;
   /** Not yet taken by the reader. */
-  pending: { text: string; tokenIds: number[]; logprobs: PositionLogprobs[] } | null;
+  pending: { text: string; guessed: [number, number][]; tokenIds: number[]; logprobs: PositionLogprobs[] } | null;
   isFinalTaken: boolean;
 }
 
@@ -97,8 +97,9 @@ export class TextGeneration implements Generation, CallReader {
   #appendTokens(sample: Sample, output: SampleOutput): void {
     const { numTokens, note } = output;
     const { detokenizer } = sample;
-    sample.pending ??= { text: "", tokenIds: [], logprobs: [] };
+    sample.pending ??= { text: "", guessed: [], tokenIds: [], logprobs: [] };
     const { pending } = sample;
+    const before = pending.text.length;
     let text = "";
     for (let i = 0; i < numTokens && detokenizer.stopReason === null; i++) {
       const id = output.tokenAt(i);
@@ -110,6 +111,8 @@ export class TextGeneration implements Generation, CallReader {
         pending.logprobs.push(logprobs);
       }
       if (id !== note.stopToken) text += detokenizer.push(id); // a stop token ends the answer and is not part of its text
+      // A step gives one token of its own; those before it were guesses.
+      if (i === numTokens - 2 && text !== "") pending.guessed.push([before, before + text.length]);
     }
     if (note.finishReason !== null && detokenizer.stopReason === null) text += detokenizer.flush();
     sample.stopString = detokenizer.stopReason;
@@ -157,8 +160,14 @@ export class TextGeneration implements Generation, CallReader {
 
   /** Of the whole call, once it is over: the first sample's, with every sample's tokens counted. */
   get trace(): RequestTrace {
-    const completionTokens = this.#samples.reduce((sum, sample) => sum + sample.tokenIds.length, 0);
-    return { ...this.#samples[0]!.trace!, completionTokens };
+    const sum = (of: (sample: Sample) => number) => this.#samples.reduce((total, sample) => total + of(sample), 0);
+    return {
+      ...this.#samples[0]!.trace!,
+      completionTokens: sum((sample) => sample.tokenIds.length),
+      drafts: sum(({ trace }) => trace!.drafts),
+      draftTokens: sum(({ trace }) => trace!.draftTokens),
+      acceptedTokens: sum(({ trace }) => trace!.acceptedTokens),
+    };
   }
 
   async *[Symbol.asyncIterator](): AsyncIterator<OutputChunk> {
@@ -192,6 +201,7 @@ export class TextGeneration implements Generation, CallReader {
       return {
         index,
         text: pending?.text ?? "",
+        guessed: pending?.guessed ?? [],
         tokenIds: pending?.tokenIds ?? [],
         logprobs: sample.logprobs === null ? null : (pending?.logprobs ?? []),
         promptLogprobs: this.#takePromptLogprobs(),

@@ -244,12 +244,19 @@ export class HostedEngine implements RelayEngine {
     return this.close();
   }
 
+  #withPredictionIds(options: GenerateOptions): GenerateOptions {
+    const { speculative } = options;
+    if (typeof speculative !== "object" || typeof speculative?.prediction !== "string") return options;
+    const prediction = this.tokenize(speculative.prediction, { addSpecialTokens: false });
+    return { ...options, speculative: { ...speculative, prediction } };
+  }
+
   #submit(ids: readonly number[], options: GenerateOptions): Generation {
     if (this.#line.facts.task !== "generate") {
       const { name: model } = this.#checkpoint;
       throw new RequestError("task_unsupported", { model, task: "generate", reason: "it embeds or scores texts." });
     }
-    const message = addMessage(this.#bounds(), "generate", ids, options);
+    const message = addMessage(this.#bounds(), "generate", ids, this.#withPredictionIds(options));
     const { callId, sampling } = message;
     const tokenizer = this.#checkpoint.requireTokenizer();
     const { skipSpecialTokens = true } = options;

@@ -84,7 +84,7 @@ export class OutputReader<Call> implements SampleOutput {
   }
 
   /** The record of a step of this message. Its rows are described when somebody asks for them. */
-  recordOf({ handles, starts, queryLens, ...facts }: StepColumns): StepRecord {
+  recordOf({ handles, starts, queryLens, drafted, accepted, ...facts }: StepColumns): StepRecord {
     const samples: OpenedSample[] = [];
     for (let r = 0; r < handles.length; r++) samples.push(this.#samples[handles[r]!]!.opened);
     return {
@@ -93,7 +93,8 @@ export class OutputReader<Call> implements SampleOutput {
         return samples.map(({ id, promptLen }, r) => {
           const start = starts[r]!;
           const queryLen = queryLens[r]!;
-          return { id, start, queryLen, contextLen: start + queryLen, isPrefill: start < promptLen };
+          const row = { id, start, queryLen, contextLen: start + queryLen, isPrefill: start < promptLen };
+          return drafted?.[r] ? { ...row, drafted: drafted[r], accepted: accepted![r]! } : row;
         });
       },
     };

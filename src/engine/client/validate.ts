@@ -156,11 +156,14 @@ export function checkSpeculation(value: unknown): Speculation | null {
   if (value === undefined || value === null) return null;
   if (typeof value === "boolean") return { method: value ? "auto" : "off" };
   const asked = typeof value === "string" ? { method: value } : value;
-  const { method = "auto", tokens, ...rest } = asked as Readonly<Record<string, unknown>>;
+  const { method = "auto", tokens, prediction, ...rest } = asked as Readonly<Record<string, unknown>>;
   const isCount = tokens === undefined || (Number.isSafeInteger(tokens) && (tokens as number) >= 0);
   const isMethod = (SPECULATION_METHODS as readonly unknown[]).includes(method);
-  if (typeof asked === "object" && isMethod && isCount && Object.keys(rest).length === 0) return asked as Speculation;
-  const expected = `true, false, or { method, tokens }: method one of ${SPECULATION_METHODS.join(", ")}, tokens a whole number`;
+  const isText = prediction === undefined || (Array.isArray(prediction) && prediction.every(Number.isSafeInteger));
+  const isKnown = isMethod && isCount && isText && Object.keys(rest).length === 0;
+  if (typeof asked === "object" && isKnown) return asked as Speculation;
+  const methods = SPECULATION_METHODS.join(", ");
+  const expected = `true, false, or { method, tokens, prediction }: method one of ${methods}, tokens a whole number, prediction a text or token ids`;
   throw new RequestError("invalid_value", { param: "speculative", value: show(value), expected });
 }
 

@@ -164,7 +164,7 @@ export class Commit {
     this.#giveRun(session, numTokens);
     if (numDrafted === 0) return;
     const numAccepted = request.numTokens - numTokens - 1;
-    this.#recorder.countDrafts(request, numDrafted, numAccepted);
+    this.#recorder.countDrafts(row, request, numDrafted, numAccepted);
     this.#drafter?.observe?.(request, numDrafted, numAccepted);
     if (request.state !== "finished") this.#parts.scheduler.undraft(request);
   }

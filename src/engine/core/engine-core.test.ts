@@ -54,7 +54,7 @@ test("the trace of an answer: what it took, and when", () => {
       null,
       {
         ...{ promptTokens: 10, completionTokens: 3, cachedTokens: 0, chunks: 2, steps: 4, preemptions: 0 },
-        ...{ draftTokens: 0, acceptedTokens: 0 },
+        ...{ drafts: 0, draftTokens: 0, acceptedTokens: 0 },
         ...{ acceptedMs: 5, queuedMs: 15, timeToFirstTokenMs: 25, totalMs: 45, tokensPerSecond: 100 },
       },
     ],

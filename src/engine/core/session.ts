@@ -73,7 +73,7 @@ export class SessionFactory {
     const { sampling, kind, pooling = "last", media = NO_MEDIA } = message;
     checkMedia(media, this.#isBidirectional ? 0 : message.prompt.length, this.#hiddenSize);
     const state = this.#samplingState(message, editLogits);
-    const { method, tokens } = this.#speculationOf(message, state);
+    const { method, tokens, prediction } = this.#speculationOf(message, state);
     const request = new Request({
       ...message,
       id: message.callId as RequestId,
@@ -84,6 +84,7 @@ export class SessionFactory {
       runsAhead: kind === "generate" && canRunAhead(sampling, state),
       maxDrafts: method === "off" ? 0 : tokens,
       sharesAnswers: method === "suffix",
+      prediction,
       sampleIndex: message.resumed?.index ?? 0,
       salt: pageSalt(message.salt, adapter?.facts.identity ?? ""),
       adapterSlot: adapter?.slot ?? -1,
@@ -121,6 +122,7 @@ export class SessionFactory {
       maxDrafts: request.maxDrafts,
       adapterSlot: request.adapterSlot,
       sharesAnswers: request.sharesAnswers,
+      prediction: request.prediction,
     });
     parent.adapter?.retain();
     child.acceptedMs = request.acceptedMs;
@@ -141,13 +143,18 @@ export class SessionFactory {
   }
 
   /** A hook sees one row, and some constraints have a mask for one position: no guesses beside them. */
-  #speculationOf({ kind, speculation }: AddMessage, state: SamplingState): EngineSpeculation {
+  #speculationOf(
+    { kind, speculation }: AddMessage,
+    state: SamplingState,
+  ): EngineSpeculation & Pick<Request, "prediction"> {
     const engine = this.#speculation;
     const { constraint, editLogits } = state;
     const canHave = editLogits === null && (constraint === null || constraint.foresee !== undefined);
-    if (engine === null || kind !== "generate" || !canHave) return NO_SPECULATION;
-    const { method = "auto", tokens = engine.tokens } = speculation ?? {};
-    return { method: method === "auto" ? engine.method : method, tokens: Math.min(tokens, MAX_RUN - 1) };
+    if (engine === null || kind !== "generate" || !canHave) return { ...NO_SPECULATION, prediction: null };
+    const { method = "auto", tokens = engine.tokens, prediction = null } = speculation ?? {};
+    // Who says what the answer will be wants it tried.
+    const usual = engine.method === "off" && prediction !== null ? "ngram" : engine.method;
+    return { method: method === "auto" ? usual : method, tokens: Math.min(tokens, MAX_RUN - 1), prediction };
   }
 
   #samplingState({ sampling, constraint, resumed }: AddMessage, editLogits: LogitsHook | null): SamplingState {
@@ -173,6 +180,7 @@ export function traceOf(request: Request): RequestTrace {
     chunks: request.numChunks,
     steps: request.numSteps,
     preemptions: request.numPreemptions,
+    drafts: request.numDrafts,
     draftTokens: request.numTried,
     acceptedTokens: request.numGuessed,
     acceptedMs: request.acceptedMs - request.arrivalMs,

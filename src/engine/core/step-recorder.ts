@@ -39,16 +39,20 @@ export class StepRecorder {
   }
 
   /** A flight that has landed. */
-  record({ step, startMs, sessions }: Flight): void {
+  record({ step, startMs, sessions, firstDraw, lastLogit }: Flight): void {
     const { scheduler, cache, clock } = this.#watched;
     const { numRows } = step;
     const handles = new Int32Array(numRows);
+    let drafted: Int32Array | null = null;
     let longest = 0;
     let prefills = 0;
     for (let r = 0; r < numRows; r++) {
       handles[r] = sessions[r]!.handle;
       longest = Math.max(longest, step.queryLens[r]!);
       if (step.starts[r]! < step.rows[r]!.promptLen) prefills++;
+      if (lastLogit[r]! <= firstDraw[r]!) continue;
+      drafted ??= new Int32Array(numRows);
+      drafted[r] = lastLogit[r]! - firstDraw[r]!;
     }
     const preempted: string[] = [];
     for (let i = 0; i < step.numPreempted; i++) preempted.push(step.preempted[i]!.id);
@@ -63,6 +67,8 @@ export class StepRecorder {
       handles,
       starts: step.starts.slice(0, numRows),
       queryLens: step.queryLens.slice(0, numRows),
+      drafted,
+      accepted: drafted === null ? null : new Int32Array(numRows),
       prefills,
       tokens: step.numTokens,
       budget: scheduler.budget,
@@ -113,8 +119,10 @@ export class StepRecorder {
     this.numDropped++;
   }
 
-  /** A row with guesses has landed. */
-  countDrafts(request: Request, numDrafted: number, numAccepted: number): void {
+  /** A row with guesses has landed, in the flight recorded last. */
+  countDrafts(row: number, request: Request, numDrafted: number, numAccepted: number): void {
+    this.#last!.accepted![row] = numAccepted;
+    request.numDrafts++;
     request.numTried += numDrafted;
     request.numGuessed += numAccepted;
     this.#numDrafts++;

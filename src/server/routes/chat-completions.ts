@@ -97,7 +97,13 @@ class ChatReply {
 
   *#chunkEvents(chunk: OutputChunk, answer: Answer): Generator<ServerEvent> {
     const { engine } = this.#c.get("server");
-    const deltas: AnswerDelta[] = answer.push(chunk.text).map(deltaOf);
+    const isTraced = this.#c.req.header("x-pagoda-trace") === "1";
+    const deltas: (AnswerDelta & { pagoda_guessed?: true })[] = isTraced
+      ? piecesOf(chunk).flatMap(({ text, isGuessed }) => {
+          const parts = answer.push(text).map(deltaOf);
+          return isGuessed ? parts.map((delta) => ({ ...delta, pagoda_guessed: true as const })) : parts;
+        })
+      : answer.push(chunk.text).map(deltaOf);
     if (chunk.finishReason !== null) deltas.push(...answer.flush().map(deltaOf));
     let logprobs = chunk.logprobs === null || chunk.logprobs.length === 0 ? null : chatLogprobs(engine, chunk.logprobs);
     if (logprobs !== null && deltas.length === 0) deltas.push({ content: "" });
@@ -131,6 +137,22 @@ class ChatReply {
     const model = this.#c.get("server").modelNames[0];
     return { id: this.#call.id, object, created: this.#call.createdSeconds, model, system_fingerprint: null };
   }
+}
+
+/** The text where it was guessed ahead, and where it was not. */
+function piecesOf({ text, guessed }: OutputChunk): { readonly text: string; readonly isGuessed: boolean }[] {
+  const pieces: { text: string; isGuessed: boolean }[] = [];
+  const add = (from: number, to: number, isGuessed: boolean): void => {
+    if (from < to) pieces.push({ text: text.slice(from, to), isGuessed });
+  };
+  let at = 0;
+  for (const [start, end] of guessed) {
+    add(at, start, false);
+    add(start, end, true);
+    at = end;
+  }
+  add(at, text.length, false);
+  return pieces;
 }
 
 /** For clients of `functions`, which knew one call and no ids. */

@@ -94,6 +94,11 @@ export const chatSchema = z.strictObject({
   thinking: maybe(z.looseObject({ type: maybe(z.string()) })).meta({
     description: "As DeepSeek writes enable_thinking: disabled or enabled.",
   }),
+  prediction: maybe(
+    z.strictObject({ type: z.literal("content"), content: z.union([z.string(), z.array(textPart)]) }),
+  ).meta({
+    description: "What the answer will be like in large part: tokens are guessed from it.",
+  }),
   modalities: z.unknown().optional(),
   verbosity: z.unknown().optional(),
 });

@@ -17,6 +17,7 @@ const options = z.strictObject({
   seed: maybe(fieldOf("seed")),
   num_predict: maybe(z.int().min(-2)),
   stop: maybe(fieldOf("stop")),
+  draft_num_predict: maybe(z.int().min(0)),
   repeat_penalty: maybe(fieldOf("repetitionPenalty")),
   presence_penalty: maybe(fieldOf("presencePenalty")),
   frequency_penalty: maybe(fieldOf("frequencyPenalty")),

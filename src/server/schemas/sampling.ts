@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { SAMPLING, type SamplingKey, type SamplingParam } from "../../core/sampling.js";
+import { SPECULATION_METHODS } from "../../core/speculation.js";
 import type { GenerateOptions } from "../../engine/types.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
 import { ApiError } from "../api-error.js";
@@ -114,6 +115,14 @@ export const samplingFields = {
         "takes json, regex, grammar or choice",
       ),
   ).meta({ description: "The guided_ fields under their newer name." }),
+  speculative: maybe(
+    z.union([
+      z.boolean(),
+      z.enum(SPECULATION_METHODS),
+      z.strictObject({ method: maybe(z.enum(SPECULATION_METHODS)), tokens: maybe(z.int().min(0)) }),
+    ]),
+  ).meta({ description: "How tokens are guessed ahead, which changes none of them; false: not at all." }),
+  "speculative.n_max": maybe(z.int().min(0)).meta({ description: "As llama.cpp writes speculative.tokens." }),
   // The same under other servers' names.
   repeat_penalty: maybe(fieldOf("repetitionPenalty")),
   json_schema: maybe(jsonSchema),
@@ -139,6 +148,7 @@ export function samplingOptions(body: SamplingBody): GenerateOptions {
     skipSpecialTokens: body.skip_special_tokens,
     priority: body.priority,
     constraint: constraintOf(body),
+    speculative: speculativeOf(body),
   };
   for (const [key, param] of TABLE) {
     const value = param.api === null ? null : body[param.api as keyof SamplingBody];
@@ -158,6 +168,14 @@ function optionOf({ type }: SamplingParam, value: unknown): unknown {
 /** Without the fields that were null or absent: the engine's defaults hold for them. */
 function given(options: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null && value !== undefined));
+}
+
+function speculativeOf(body: SamplingBody): GenerateOptions["speculative"] | null {
+  const { speculative, "speculative.n_max": most } = body;
+  if (speculative == null) return most == null ? null : { tokens: most };
+  if (typeof speculative === "boolean") return most == null || !speculative ? speculative : { tokens: most };
+  const asked = typeof speculative === "string" ? { method: speculative } : speculative;
+  return given({ ...asked, tokens: (asked as { tokens?: number | null }).tokens ?? most });
 }
 
 function constraintOf(body: SamplingBody): ConstraintSpec | null {

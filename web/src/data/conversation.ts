@@ -23,6 +23,8 @@ export interface Message {
   /** Who gave the answer, and what it cost in a few words each. */
   readonly model?: string;
   readonly facts?: readonly string[];
+  /** Parts of the content that were guessed ahead and came true. */
+  readonly guessed?: readonly (readonly [start: number, end: number])[];
   readonly error?: string;
 }
 

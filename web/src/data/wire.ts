@@ -53,6 +53,10 @@ export interface Usage {
   readonly completion_tokens: number;
   readonly total_tokens: number;
   readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null;
+  readonly completion_tokens_details?: {
+    readonly accepted_prediction_tokens?: number;
+    readonly rejected_prediction_tokens?: number;
+  } | null;
 }
 
 /** A chunk of a streamed chat or text completion: the fields the playground reads. */
@@ -62,6 +66,8 @@ export interface CompletionChunk {
     readonly index: number;
     readonly delta?: {
       readonly content?: string | null;
+      /** It was guessed ahead and came true. */
+      readonly pagoda_guessed?: boolean;
       readonly reasoning_content?: string | null;
       readonly tool_calls?: readonly {
         readonly index: number;

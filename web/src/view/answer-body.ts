@@ -2,18 +2,23 @@
 
 import type { ToolCall } from "../data/conversation.js";
 import { prettyJson } from "../data/conversation-file.js";
+import type { Span } from "../data/guess-spans.js";
 import { h, setText } from "./dom.js";
+import { GuessTint } from "./guess-tint.js";
 import { codeBlock, Markdown } from "./markdown.js";
 
 export interface AnswerParts {
   readonly content: string;
   readonly reasoning?: string | undefined;
   readonly toolCalls?: readonly ToolCall[] | undefined;
+  /** Parts of the content that were guessed ahead and came true. */
+  readonly guessed?: readonly Span[] | undefined;
 }
 
 export class AnswerBody {
   readonly element = h("div", { class: "body" });
   readonly #markdown = new Markdown();
+  readonly #tint = new GuessTint(this.#markdown.element);
   readonly #calls = h("div", { class: "calls" });
   #reasoning: { readonly summary: HTMLElement; readonly text: HTMLElement } | null = null;
   #shownCalls = "";
@@ -22,9 +27,10 @@ export class AnswerBody {
     this.element.append(this.#markdown.element, this.#calls);
   }
 
-  show({ content, reasoning, toolCalls = [] }: AnswerParts, isWhole: boolean): void {
+  show({ content, reasoning, toolCalls = [], guessed = [] }: AnswerParts, isWhole: boolean): void {
     if (reasoning) this.#showReasoning(reasoning, !isWhole && content === "");
     this.#markdown.show(content, isWhole);
+    this.#tint.show(content, guessed);
     const calls = JSON.stringify(toolCalls);
     if (calls === this.#shownCalls) return;
     this.#shownCalls = calls;

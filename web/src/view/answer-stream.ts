@@ -8,7 +8,8 @@ export interface AnswerSink {
   /** The name the server gave the request. */
   begin(requestId: string): void;
   addReasoning(piece: string): void;
-  addText(piece: string): void;
+  /** `isGuessed`: it was guessed ahead and came true. */
+  addText(piece: string, isGuessed: boolean): void;
   /** A call is told piece by piece: its name first, then its arguments. */
   addCall(index: number, piece: Partial<ToolCall>): void;
 }
@@ -36,7 +37,7 @@ export async function streamAnswer(
   const { path, body } = requestOf(question);
   let usage: Usage | null = null;
   let finish: string | null = null;
-  for await (const { data } of api.events(path, body, signal)) {
+  for await (const { data } of api.events(path, body, signal, { "x-pagoda-trace": "1" })) {
     if (data === "[DONE]") break;
     const chunk = JSON.parse(data) as CompletionChunk;
     if (chunk.error !== undefined) throw new Error(chunk.error.message);
@@ -46,7 +47,7 @@ export async function streamAnswer(
     if (choice === undefined) continue;
     const { reasoning_content: reasoning, content = choice.text, tool_calls: calls = [] } = choice.delta ?? {};
     if (reasoning) sink.addReasoning(reasoning);
-    if (content) sink.addText(content);
+    if (content) sink.addText(content, choice.delta?.pagoda_guessed === true);
     for (const { index, id, function: piece } of calls)
       sink.addCall(index, { ...piece, ...(id === undefined ? {} : { id }) });
     finish = choice.finish_reason ?? finish;

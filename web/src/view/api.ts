@@ -46,8 +46,14 @@ export class Api {
   }
 
   /** The events of a stream as they come; posts the body where there is one. */
-  async *events(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<StreamEvent> {
-    const response = await this.#fetch(path, body === null ? { signal } : bodyOf(body, signal));
+  async *events(
+    path: string,
+    body: unknown,
+    signal: AbortSignal,
+    headers: Readonly<Record<string, string>> = {},
+  ): AsyncGenerator<StreamEvent> {
+    const init: ReturnType<typeof bodyOf> = body === null ? { signal } : bodyOf(body, signal);
+    const response = await this.#fetch(path, { ...init, headers: { ...init.headers, ...headers } });
     const parser = new EventStreamParser();
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     try {
@@ -71,7 +77,7 @@ export class Api {
   }
 }
 
-function bodyOf(body: unknown, signal: AbortSignal): RequestInit {
+function bodyOf(body: unknown, signal: AbortSignal): RequestInit & { headers?: Readonly<Record<string, string>> } {
   return { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal };
 }
 

@@ -17,6 +17,7 @@ export class LiveAnswer implements AnswerSink {
   readonly #onPaint: () => void;
   #requestId = "";
   #text = "";
+  readonly #guessed: [number, number][] = [];
   #reasoning = "";
   readonly #calls: ToolCall[] = [];
   #isOver = false;
@@ -43,7 +44,8 @@ export class LiveAnswer implements AnswerSink {
     this.#count();
   }
 
-  addText(piece: string): void {
+  addText(piece: string, isGuessed: boolean): void {
+    if (isGuessed) this.#guessed.push([this.#text.length, this.#text.length + piece.length]);
     this.#text += piece;
     this.#count();
   }
@@ -72,9 +74,10 @@ export class LiveAnswer implements AnswerSink {
     this.#onPaint();
   }, PAINT_MS);
 
-  #parts(): Pick<Message, "content" | "reasoning" | "toolCalls"> {
+  #parts(): Pick<Message, "content" | "reasoning" | "toolCalls" | "guessed"> {
     return {
       content: this.#text,
+      ...(this.#guessed.length === 0 ? {} : { guessed: [...this.#guessed] }),
       ...(this.#reasoning === "" ? {} : { reasoning: this.#reasoning }),
       ...(this.#calls.length === 0 ? {} : { toolCalls: [...this.#calls] }),
     };
@@ -99,6 +102,9 @@ export class LiveAnswer implements AnswerSink {
     const facts = [plural(usage.completion_tokens, "token")];
     if (usage.completion_tokens > 1) facts.push(`${rate(this.#rateOf(usage.completion_tokens))} tokens/s`);
     if (this.#numPieces > 0) facts.push(`first after ${milliseconds(this.#firstMs - this.#startMs)}`);
+    const { accepted_prediction_tokens: accepted = 0, rejected_prediction_tokens: rejected = 0 } =
+      usage.completion_tokens_details ?? {};
+    if (accepted + rejected > 0) facts.push(`${count(accepted)} of ${count(accepted + rejected)} guesses right`);
     const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
     return [...facts, `prompt ${count(usage.prompt_tokens)}, ${count(cached)} cached`];
   }

@@ -99,7 +99,11 @@ export class StepDetail {
             swatch(this.#colors.colorOf(row.id, isDark.value)),
             ` ${shortId(row.id)}`,
           ),
-          h("td", {}, row.isPrefill ? "prompt" : "decode"),
+          h(
+            "td",
+            {},
+            row.isPrefill ? "prompt" : row.drafted ? `decode, ${row.accepted} of ${row.drafted} guesses` : "decode",
+          ),
           ...[row.start, row.queryLen, row.contextLen].map((value) => h("td", { class: "number" }, count(value))),
         ),
       ),

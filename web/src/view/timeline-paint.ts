@@ -4,6 +4,7 @@
 //   budget - - - - - - - - - - -    the most tokens a step may have; the scale is of square roots, so that a decode is still seen
 //          #   |   #                prompt tokens full, decodes pale
 //   lanes  ====----------           thick: computes its prompt; thin: decodes. A ring: began behind a cached prefix. A cross: preempted
+//   guesses   . | .                 only where there were some: tried pale, those that came true full
 //   ms     ._._.__.
 
 import { milliseconds } from "../data/format.js";
@@ -15,7 +16,8 @@ import { isDark, token } from "./theme.js";
 export const GUTTER = 68;
 export const TIMELINE_HEIGHT = 316;
 const BARS = { top: 22, bottom: 140 };
-const LANES = { top: 156, bottom: 266 };
+const LANES = { top: 156, bottom: 232 };
+const GUESSES = { top: 240, bottom: 266 };
 const TIMES = { top: 280, bottom: 310 };
 const MAX_LANE = 10;
 
@@ -61,6 +63,7 @@ export function paintTimeline(c: CanvasRenderingContext2D, width: number, frame:
   }
   paintBars(c, frame, first, last, xOf, budget);
   paintLanes(c, frame, first, last, xOf);
+  paintGuesses(c, frame, first, last, xOf);
   paintTimes(c, frame, first, last, xOf);
   c.restore();
 }
@@ -81,6 +84,8 @@ function paintAxes(c: CanvasRenderingContext2D, width: number, budget: number): 
     c.fillText(String(tokens), GUTTER - 8, y);
   }
   line(c, GUTTER, LANES.bottom + 0.5, width);
+  line(c, GUTTER, GUESSES.bottom + 0.5, width);
+  c.fillText("guesses", GUTTER - 8, (GUESSES.top + GUESSES.bottom) / 2);
   line(c, GUTTER, TIMES.bottom + 0.5, width);
   c.fillText("requests", GUTTER - 8, (LANES.top + LANES.bottom) / 2);
   c.strokeStyle = token("accent");
@@ -178,6 +183,35 @@ function ranBefore(steps: readonly LoggedStep[], index: number, id: string): boo
 function laneBefore(steps: readonly LoggedStep[], index: number, id: string): number {
   const before = steps[index - 1];
   return before?.lanes[before.record.rows.findIndex((row) => row.id === id)] ?? Number.NaN;
+}
+
+/** Guesses of each step: tried, and of these the ones that became tokens. */
+function paintGuesses(c: CanvasRenderingContext2D, frame: TimelineFrame, first: number, last: number, xOf: XOf): void {
+  const width = Math.max(1, frame.columnWidth - 1);
+  let most = 0;
+  for (let i = first; i < last; i++) most = Math.max(most, guessesOf(frame.steps[i]!).drafted);
+  if (most === 0) return;
+  const scale = (GUESSES.bottom - GUESSES.top) / most;
+  for (let i = first; i < last; i++) {
+    const { drafted, accepted } = guessesOf(frame.steps[i]!);
+    for (const [value, color] of [
+      [drafted, "cell-cached"],
+      [accepted, "accent"],
+    ] as const) {
+      c.fillStyle = token(color);
+      c.fillRect(xOf(i) + 0.5, GUESSES.bottom - value * scale, width, value * scale);
+    }
+  }
+}
+
+function guessesOf({ record }: LoggedStep): { readonly drafted: number; readonly accepted: number } {
+  let drafted = 0;
+  let accepted = 0;
+  for (const row of record.rows) {
+    drafted += row.drafted ?? 0;
+    accepted += row.accepted ?? 0;
+  }
+  return { drafted, accepted };
 }
 
 function paintTimes(c: CanvasRenderingContext2D, frame: TimelineFrame, first: number, last: number, xOf: XOf): void {
