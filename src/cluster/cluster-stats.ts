@@ -42,6 +42,7 @@ export function clusterStats(model: string, replicas: readonly ReplicaEntry[]): 
     requestsFinished: sum(({ load }) => load.requestsFinished),
     adapters: [],
     adapterLimitBytes: 0,
+    pictures: { encoded: 0, reused: 0, waiting: 0, bytes: 0 },
     speculation: { drafts: 0, draftTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] },
   };
 }

@@ -46,6 +46,7 @@ export async function createRoutedEngine(router: Router, options: RoutedEngineOp
     device: "cluster: no replica",
     pageBytes: 0,
     identity: "",
+    vision: null,
     config,
   };
   const tokenizer = checkpoint.requireTokenizer();

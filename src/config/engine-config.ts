@@ -64,6 +64,12 @@ export interface EngineConfig {
   readonly adapter: readonly string[];
   /** Memory for adapters in MiB; the least recently used one that is idle leaves when there is no room. Default: 1024. */
   readonly adapterMemory: number;
+  /** Load the eyes of a model that sees; off saves their memory, and pictures are refused. Default: true. */
+  readonly images: boolean;
+  /** Tokens of one picture at most, where the model takes any size; larger pictures are made smaller. Default: 2048. */
+  readonly maxImageTokens: number;
+  /** Memory in MiB for what pictures were encoded to; 0 keeps nothing for later questions. Default: 256. */
+  readonly imageMemory: number;
   /** Longest sequence, prompt and answer together. Default: the model's. */
   readonly maxContext: number | null;
   /** Requests that may wait; further ones are refused. Default: 4096. */
@@ -227,6 +233,24 @@ export const ENGINE_OPTIONS = {
     min: 1,
     default: 1024,
     help: "memory for adapters in MiB; the least recently used one that is idle leaves when there is no room",
+  },
+  images: {
+    type: "boolean",
+    default: true,
+    help: "load the eyes of a model that sees; off saves their memory, and pictures are refused",
+  },
+  maxImageTokens: {
+    type: "integer",
+    min: 1,
+    max: 2 ** 16,
+    default: 2048,
+    help: "tokens of one picture at most, where the model takes any size; larger pictures are made smaller",
+  },
+  imageMemory: {
+    type: "integer",
+    min: 0,
+    default: 256,
+    help: "memory in MiB for what pictures were encoded to; 0 keeps nothing for later questions",
   },
   maxContext: {
     type: "integer",

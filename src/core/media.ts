@@ -22,10 +22,28 @@ export interface Medium extends MediumSpan {
   readonly rows: Float32Array; // [numRows, end - start, hidden]
 }
 
+/** Pixels of a picture, or of a tile of it, as a tower takes them. */
+export interface PictureFrame {
+  readonly width: number;
+  readonly height: number;
+  readonly pixels: Float32Array; // [3, height, width], normalised
+}
+
+/** Its rows are made of a picture by the model's tower, when they are needed. */
+export interface PictureMedium extends MediumSpan {
+  /** The id names what the rows depend on: pixels and their places. */
+  readonly picture: { readonly id: Int32Array; readonly frame: PictureFrame };
+  /** Which of the frame's tokens its first one is. */
+  readonly first: number;
+}
+
+export type GivenMedium = Medium | PictureMedium;
+
 /** Throws unless they are in order and apart from each other within the prompt, with `numRows` rows for each token. */
-export function checkMedia(media: readonly Medium[], promptLen: number, hiddenSize: number, numRows = 1): void {
+export function checkMedia(media: readonly GivenMedium[], promptLen: number, hiddenSize: number, numRows = 1): void {
   let free = 0; // behind the last one
-  for (const [i, { start, end, id, rows }] of media.entries()) {
+  for (const [i, medium] of media.entries()) {
+    const { start, end, id } = medium;
     const param = `media[${i}]`;
     const isPlace = Number.isSafeInteger(start) && Number.isSafeInteger(end);
     if (!isPlace || start < free || end <= start || end > promptLen) {
@@ -35,9 +53,9 @@ export function checkMedia(media: readonly Medium[], promptLen: number, hiddenSi
     if (id.length !== 4)
       throw errorFor("invalid_value", { param: `${param}.id`, value: id.length, expected: "4 words" });
     const expected = (end - start) * hiddenSize * numRows;
-    if (rows.length !== expected) {
+    if ("rows" in medium && medium.rows.length !== expected) {
       const why = `${expected} numbers, ${hiddenSize * numRows} for each of its tokens`;
-      throw errorFor("invalid_value", { param: `${param}.rows`, value: rows.length, expected: why });
+      throw errorFor("invalid_value", { param: `${param}.rows`, value: medium.rows.length, expected: why });
     }
     free = end;
   }

@@ -100,6 +100,12 @@ export interface ClientShare {
   lastPrompt: number;
 }
 
+/** Says how far a chunk can go: media behind it have no rows yet. */
+export interface MediaSupply {
+  /** The first position from `start` on that cannot be computed yet, `end` at the latest; asks for what lacks before `end`. */
+  endFor(start: number, end: number): number;
+}
+
 const NO_HASHES = new Int32Array(0);
 
 export class Request {
@@ -132,6 +138,8 @@ export class Request {
   owner: object | null = null;
   /** Says whether its next token can be chosen; one that is not ready sits the step out. null: always. */
   readiness: Readiness | null = null;
+  /** Of media whose rows are made on the way; null: there are none. */
+  supply: MediaSupply | null = null;
 
   state: RequestState = "waiting";
   finishReason: FinishReason | null = null;

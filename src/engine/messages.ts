@@ -5,11 +5,12 @@ import type { PrefixChange } from "../cache/prefix-journal.js";
 import type { EngineConfig } from "../config/engine-config.js";
 import type { ErrorCode, ErrorDetails } from "../core/errors.js";
 import { PagodaError } from "../core/errors.js";
-import type { Medium, MediumSpan } from "../core/media.js";
+import type { GivenMedium, MediumSpan } from "../core/media.js";
 import type { Pooling } from "../core/pooling.js";
 import type { SamplingParams } from "../core/sampling.js";
 import type { Speculation } from "../core/speculation.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
+import type { VisionSpec } from "../models/vision/vision-model.js";
 import type { StepOutputs } from "./outputs.js";
 import type { EngineStats, StepRow } from "./types.js";
 
@@ -42,8 +43,8 @@ export interface AddMessage extends TextFields {
   readonly constraint: ConstraintSpec | null;
   /** Left out: as the engine does. */
   readonly speculation?: Speculation;
-  /** Runs of the prompt whose embeddings are given; left out: none. */
-  readonly media?: readonly Medium[];
+  /** Runs of the prompt whose embeddings are given, or made of pictures; left out: none. */
+  readonly media?: readonly GivenMedium[];
   /** Left out: none. */
   readonly adapter?: AdapterRef;
   /** What another engine has given of one of the call's samples already; absent: nothing. */
@@ -109,7 +110,15 @@ export interface EngineFacts {
   readonly pageBytes: number;
   /** What pages depend on beside their tokens: weights, encodings, kernels, version. Engines that agree in it give the same bits. */
   readonly identity: string;
+  /** How the model sees; null: it has no eyes. */
+  readonly vision: VisionFacts | null;
   readonly config: EngineConfig;
+}
+
+/** What preparing pictures needs to know of a model's eyes. */
+export interface VisionFacts extends VisionSpec {
+  /** Most tokens of a frame. */
+  readonly maxFrameTokens: number;
 }
 
 export type FromEngine =

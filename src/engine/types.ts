@@ -240,6 +240,18 @@ export interface EngineStats {
   /** Memory that they may take together. */
   readonly adapterLimitBytes: number;
   readonly speculation: SpeculationStats;
+  readonly pictures: PictureStats;
+}
+
+/** What the encoder of pictures did since the start, in frames: a picture is one, or several tiles. */
+export interface PictureStats {
+  readonly encoded: number;
+  /** Taken from memory instead. */
+  readonly reused: number;
+  /** For their turn. */
+  readonly waiting: number;
+  /** Of rows in memory. */
+  readonly bytes: number;
 }
 
 /** What came of guessing tokens ahead, since the start. */

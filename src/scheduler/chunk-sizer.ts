@@ -38,7 +38,8 @@ export class ChunkSizer {
     // What it took over, now or when it was tried before in this step, may have brought it to the end of its pages in a window group.
     if (!this.#cache.tryReserve(request, request.numTokens)) return false;
     const start = request.numComputed;
-    const queryLen = this.#sizeOf(request, most);
+    const queryLen = this.#supplied(request, this.#sizeOf(request, most));
+    if (queryLen === 0) return false;
     if (!isToken) request.numChunks++;
     // A first token of a further sample costs as much as a decode, so that no step draws more tokens than it may, but for those of
     // its last prompt.
@@ -80,6 +81,14 @@ export class ChunkSizer {
     // a short chunk of its own.
     const whole = lastEnd(request, start, start + remaining, this.#pageSize) - start;
     return whole === 0 ? remaining : whole;
+  }
+
+  /** Up to where media lack rows; nothing, where those begin in the first page. */
+  #supplied(request: Request, queryLen: number): number {
+    const { supply, numComputed: start } = request;
+    if (supply === null) return queryLen;
+    const end = supply.endFor(start, start + queryLen);
+    return end === start + queryLen ? queryLen : lastEnd(request, start, end, this.#pageSize) - start;
   }
 
   /** An earlier row of this step or a row in flight computes the request's next page: once landed it is shared, not computed. */

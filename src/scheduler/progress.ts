@@ -25,9 +25,12 @@ export function isPrefill(request: Request): boolean {
   return request.numComputed < request.numTokens && !isDecode(request);
 }
 
-/** Its next token can be chosen. */
-export function canSample({ readiness }: Request): boolean {
-  return readiness === null || readiness.isReady();
+/** Its next token can be computed, and the one after it chosen. */
+export function canSample({ readiness, supply, numComputed }: Request): boolean {
+  return (
+    (readiness === null || readiness.isReady()) &&
+    (supply === null || supply.endFor(numComputed, numComputed + 1) > numComputed)
+  );
 }
 
 /** Its answer may need a further page. Its last token needs none: nothing is computed after it. */

@@ -96,6 +96,11 @@ export class Commit {
     for (const session of this.sessions) this.#end(session, "abort");
   }
 
+  /** Ends a request that cannot go on. */
+  failRequest(request: Request, error: unknown): void {
+    if (request.state !== "finished") this.#fail(request.owner as Session, error);
+  }
+
   /** Reports a request that the scheduler has ended: it outgrew the whole pool (checked at the border too; this is the second line). */
   refuse(request: Request): void {
     const finishReason = request.finishReason!;

@@ -178,13 +178,14 @@ export class EngineDriver {
     const { clock } = core.recorder;
     const hasMoved = this.#hasMoved;
     core.commit();
+    core.encodePictures();
     adapters.settle();
     const outputs = core.takeOutputs();
     if (outputs !== null) this.#send(outputs);
     if (this.#journal?.isEmpty === false) this.#tellPrefixes();
     clock.mark("deliver");
     this.#isStepping = core.hasWork && hasMoved;
-    if (core.hasWork) this.#wake(hasMoved);
+    if (core.hasWork) this.#wake(hasMoved || core.canEncode);
   };
 
   /** Changes of a tenth of a second go out together. */

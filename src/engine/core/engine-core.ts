@@ -18,6 +18,7 @@ import type { CachePicture, EngineStats, StepPlan, StepRow } from "../types.js";
 import { Commit, type VectorLayers } from "./commit.js";
 import { Flight } from "./flight.js";
 import { Launcher } from "./launcher.js";
+import type { PictureRows } from "./picture-rows.js";
 import { type EngineSpeculation, SessionFactory } from "./session.js";
 import { planOfRows } from "./step-plan.js";
 import { StepRecorder } from "./step-recorder.js";
@@ -45,6 +46,8 @@ export interface EngineParts {
   readonly drafter?: Drafter | null;
   /** For requests that do not say; left out: as much as there can be. */
   readonly speculation?: EngineSpeculation;
+  /** Left out: the model has no eyes. */
+  readonly pictures?: PictureRows;
 }
 
 export class EngineCore {
@@ -81,7 +84,7 @@ export class EngineCore {
     this.#commit = new Commit(parts, factory, sampler, this.recorder, this.#drafter);
     this.#free = Array.from(
       { length: device.info.asyncDepth },
-      () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget, parts.cache),
+      () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget, parts.cache, model.spec.hiddenSize),
     );
   }
 
@@ -97,10 +100,12 @@ export class EngineCore {
 
   /** The same on any device. */
   async stepAsync(): Promise<boolean> {
-    if (!this.launch()) return false;
+    const hasMoved = this.launch();
     await this.landing();
     this.commit();
-    return true;
+    this.encodePictures();
+    if (!hasMoved && this.#parts.pictures?.isBusy) await new Promise(setImmediate); // a tower reads from the device
+    return hasMoved;
   }
 
   /** A flight starts if one can; decides which ones must land before the next. Returns false when nothing is left to do. */
@@ -125,6 +130,19 @@ export class EngineCore {
   /** Lands the flights that are due. */
   commit(): void {
     for (; this.#numDue > 0; this.#numDue--) this.#land(this.#inFlight.shift()!);
+  }
+
+  /** Between steps: the tower of pictures runs for a while, where one is to be encoded. */
+  encodePictures(): void {
+    const { pictures } = this.#parts;
+    if (pictures === undefined) return;
+    if (pictures.isBusy) pictures.turn();
+    for (const { request, error } of pictures.takeFailed()) this.#commit.failRequest(request, error);
+  }
+
+  /** The tower of pictures can go on at once. */
+  get canEncode(): boolean {
+    return this.#parts.pictures?.canMove ?? false;
   }
 
   /** The next flight with its rows chosen; null: nothing can run, or not before a flight has landed. */
@@ -211,7 +229,8 @@ export class EngineCore {
 
   stats(): EngineStats {
     const { name, device, pageSize } = this.#parts;
-    return this.recorder.stats(name, device, pageSize);
+    const stats = this.recorder.stats(name, device, pageSize);
+    return { ...stats, pictures: this.#parts.pictures?.stats() ?? stats.pictures };
   }
 
   cacheSnapshot(): CachePicture {

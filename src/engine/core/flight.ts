@@ -5,13 +5,12 @@
 
 import { Batch } from "../../core/batch.js";
 import { NULL_PAGE } from "../../core/ids.js";
-import type { Medium } from "../../core/media.js";
 import { SAMPLING } from "../../core/sampling.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
-import type { InputRows } from "../../models/model.js";
 import { endsWithPrompt, forksAt } from "../../scheduler/progress.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import { HostReadback } from "./host-readback.js";
+import { MediaRows } from "./media-rows.js";
 import type { Session } from "./session.js";
 
 /** The cache groups as a row's tables have them. */
@@ -45,8 +44,8 @@ export class Flight {
   readonly rowFaults: unknown[] = []; // [R]
   /** First of the rows kept for the host: logits that a hook edits, hidden states of an embedding; -1: none. */
   readonly readbacks: Int32Array; // [R]
-  /** Given embeddings of tokens of the batch. */
-  readonly inputs: InputRows[] = [];
+  /** What its rows have of their media. */
+  readonly media: MediaRows;
   readonly logits: HostReadback; // of width V
   readonly hidden: HostReadback; // of width hidden
   readonly #stateGroup: number;
@@ -56,7 +55,14 @@ export class Flight {
   /** Why it could not be launched; found out when it lands, in its turn. */
   fault: unknown;
 
-  constructor(step: Step, device: Device, pageSize: number, maxTokens: number, groups: FlightGroups) {
+  constructor(
+    step: Step,
+    device: Device,
+    pageSize: number,
+    maxTokens: number,
+    groups: FlightGroups,
+    hiddenSize: number,
+  ) {
     this.step = step;
     this.batch = new Batch(pageSize, maxTokens, groups.numPaged);
     this.#stateGroup = groups.stateIndex;
@@ -69,13 +75,14 @@ export class Flight {
     this.lastLogit = new Int32Array(maxTokens);
     this.forkEntries = new Int32Array(maxTokens);
     this.readbacks = new Int32Array(maxTokens);
+    this.media = new MediaRows(hiddenSize);
     this.logits = new HostReadback(device);
     this.hidden = new HostReadback(device);
   }
 
   clear(): void {
     this.batch.clear();
-    this.inputs.length = 0;
+    this.media.clear();
     this.logits.clear();
     this.hidden.clear();
     this.fault = null;
@@ -127,10 +134,12 @@ export class Flight {
     batch.adapterSlots[row] = request.adapterSlot;
     if (request.isAtomic) batch.setVisibleEnd(end, 0, end);
     batch.setTokenType(request.secondStart);
-    if (session.media.length > 0) this.#addInputs(session.media, row);
     this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
     this.sessions[row] = session;
+    const hasMedia =
+      session.media.length > 0 && this.media.add(batch, session.media, step.starts[row]!, step.endOf(row));
     if (
+      hasMedia ||
       kind !== "generate" ||
       promptLogprobs !== null ||
       session.sampling.editLogits !== null ||
@@ -144,22 +153,6 @@ export class Flight {
     this.endLogit[row] = batch.numLogitRows;
     this.rowFaults[row] = undefined;
     this.readbacks[row] = -1;
-  }
-
-  /** What the row's chunk has of the media. */
-  #addInputs(media: readonly Medium[], row: number): void {
-    const start = this.step.starts[row]!;
-    const end = this.step.endOf(row);
-    for (const medium of media) {
-      const from = Math.max(medium.start, start);
-      const to = Math.min(medium.end, end);
-      if (from >= to) continue;
-      if (medium.isWhole === true) this.batch.setVisibleEnd(medium.end, from, to);
-      const width = medium.rows.length / (medium.end - medium.start);
-      const values = medium.rows.subarray((from - medium.start) * width, (to - medium.start) * width);
-      this.inputs.push({ first: this.batch.qoIndptr[row]! + from - start, count: to - from, values });
-      this.isPlain = false;
-    }
   }
 }
 

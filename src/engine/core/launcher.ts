@@ -66,7 +66,7 @@ export class Launcher {
     if (states !== null && states.after.count > 0) flight.isPlain = false;
     if (flight.isPlain && flight.batch.numLogitRows <= this.#parts.maxLogitRows) this.#runPlain(flight);
     else {
-      model.forward(flight.staged, caches, flight.inputs);
+      model.forward(flight.staged, caches, flight.media.inputs, flight.media.places);
       if (states !== null) this.#copyStates(states.after);
       this.#keepHidden(flight);
       this.#sample(flight);

@@ -9,7 +9,7 @@ import { HostTier } from "../../cache/host-tier.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { packageVersion } from "../../config/version.js";
 import { PagodaError } from "../../core/errors.js";
-import { ceilDiv } from "../../core/math.js";
+import { alignUp, ceilDiv } from "../../core/math.js";
 import type { Device } from "../../device/device.js";
 import type { Drafter } from "../../drafter/drafter.js";
 import { LookupDrafter } from "../../drafter/lookup-drafter.js";
@@ -19,6 +19,7 @@ import type { HostLayer } from "../../models/blocks/host-layers.js";
 import type { Linear } from "../../models/blocks/linear.js";
 import type { Caches, ModelSpec } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
+import type { Eyes } from "../../models/vision/vision-model.js";
 import { chunkOf, Scheduler } from "../../scheduler/scheduler.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
 import type { EngineFacts } from "../messages.js";
@@ -30,9 +31,11 @@ import { fingerprintOf } from "./fingerprint.js";
 import { PageBytes } from "./page-bytes.js";
 import { PageExchange } from "./page-exchange.js";
 import { RECORD_FORMAT } from "./page-record.js";
+import { PictureRows } from "./picture-rows.js";
 import { poolSizes } from "./pool-sizes.js";
 import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
 import { denseLayers, verdictLayer } from "./text-layers.js";
+import { visionFor } from "./vision.js";
 import { warmUp } from "./warm-up.js";
 
 export interface LoadedEngine {
@@ -88,7 +91,12 @@ async function loadOn(
   const { isBidirectional = false } = spec;
   // A text whose tokens see each other is computed in one step, so a step must hold the longest.
   const longest = isBidirectional ? ceilDiv(maxContext, config.pageSize) : 0;
-  const maxPagesPerBatch = Math.max(config.maxPagesPerBatch, longest);
+  const vision = visionFor(checkpoint, maxContext, config);
+  // A picture whose tokens see each other is computed in one chunk, from a page boundary to one.
+  const wholeTokens = vision?.facts.isWhole
+    ? alignUp(vision.facts.maxFrameTokens, config.pageSize) + config.pageSize
+    : 0;
+  const maxPagesPerBatch = Math.max(config.maxPagesPerBatch, longest, ceilDiv(wholeTokens, config.pageSize));
   const maxTokens = config.pageSize * maxPagesPerBatch;
   const maxLogitRows = logitRowsThatFit(spec, maxTokens, device);
   const source = checkpoint.openTensors();
@@ -97,6 +105,7 @@ async function loadOn(
   let verdict: HostLayer | null = null;
   let dense: HostLayer | null = null;
   const linears: Linear[] = [];
+  let eyes: Eyes | null = null;
   try {
     fingerprint = fingerprintOf(checkpoint.config, source);
     dense = denseLayers(checkpoint.recipe.dense, source);
@@ -107,7 +116,7 @@ async function loadOn(
     model = family.load(parsed, {
       device,
       source,
-      capacity: { maxTokens, maxLogitRows, maxContext },
+      capacity: { maxTokens, maxLogitRows, maxContext, deeperRows: (vision?.facts.numRows ?? 1) - 1 },
       quantize: config.quantize,
       linears,
       onTensor: (bytes) => {
@@ -115,11 +124,12 @@ async function loadOn(
         onProgress(loadedBytes, totalBytes);
       },
     });
+    eyes = vision?.load({ device, source, quantize: config.quantize }) ?? null;
   } finally {
     source.close();
   }
   const { mode, pageSize, fixedChunk, targetStepMs } = config;
-  const idealChunk = config.idealChunk ?? device.info.promptChunk;
+  const idealChunk = Math.max(config.idealChunk ?? device.info.promptChunk, wholeTokens);
   const prefixCaching = config.prefixCaching && !isBidirectional; // what stands after a prefix changes its keys and values
   const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, targetStepMs };
   const maxChunk = chunkOf(schedulerOptions);
@@ -152,6 +162,12 @@ async function loadOn(
     compiler,
     layers: { embed: dense, score: verdict ?? model.scorer ?? null },
     clock,
+    pictures: new PictureRows({
+      eyes,
+      maxBytes: config.imageMemory * 2 ** 20,
+      turnMs: config.targetStepMs || DEFAULT_TURN_MS,
+      clock,
+    }),
     ...(drafter === null ? speculationOf(config, device) : { drafter }),
   });
   const adapters = new AdapterPool({
@@ -177,6 +193,7 @@ async function loadOn(
       .update(JSON.stringify({ ...key, pageSize, split: config.split }))
       .digest("hex")
       .slice(0, 32),
+    vision: vision?.facts ?? null,
     config,
   };
   const store =
@@ -201,6 +218,9 @@ async function loadOn(
     exchange: device.info.canReadPages ? new PageExchange(cache, pages) : null,
   };
 }
+
+/** How long a tower runs before steps have their turn, where steps have no target. */
+const DEFAULT_TURN_MS = 20;
 
 /** Guesses come from texts. With auto there are some where the device says that they pay. */
 function speculationOf(config: EngineConfig, { info }: Device): Pick<EngineParts, "drafter" | "speculation"> {

@@ -9,7 +9,7 @@ import type { Device, KvDtype, StagedBatch } from "../../device/device.js";
 import { readTensor } from "../../device/read-tensor.js";
 import type { Caches, Model } from "../../models/model.js";
 import { allocCaches, pagedCaches, plannerFor } from "./cache-pools.js";
-import { MediaRows } from "./media-rows.js";
+import { MediaRows, rowsGiven } from "./media-rows.js";
 
 /** One row of a step: tokens [start, end) of a sequence, whose earlier tokens have been run before. */
 export interface RunRange {
@@ -98,7 +98,7 @@ export class ModelRunner {
       for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, this.#pages[sequence]!);
       batch.adapterSlots[batch.numRows - 1] = adapter;
       if (isBidirectional) batch.setVisibleEnd(end, start, end);
-      rows.add(batch, media, start, end);
+      rows.add(batch, rowsGiven(media), start, end);
     }
     device.stage(
       this.#staged,

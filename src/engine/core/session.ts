@@ -2,7 +2,7 @@
 
 import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import type { RequestId } from "../../core/ids.js";
-import { checkMedia, type Medium, NO_MEDIA } from "../../core/media.js";
+import { checkMedia, type GivenMedium } from "../../core/media.js";
 import { pageSalt } from "../../core/page-salt.js";
 import { PooledState } from "../../core/pooling.js";
 import { Request } from "../../core/request.js";
@@ -13,6 +13,8 @@ import { HeldTokens } from "../../sampler/history.js";
 import { canRunAhead, hasPenalties, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
 import type { AddMessage, RequestKind } from "../messages.js";
 import type { RequestTrace } from "../types.js";
+import { type MediumRows, NO_ROWS } from "./media-rows.js";
+import { PictureRows } from "./picture-rows.js";
 
 export interface Session {
   readonly request: Request;
@@ -23,7 +25,7 @@ export interface Session {
   readonly kind: RequestKind;
   readonly sampling: SamplingState;
   /** Of its prompt; those of the request, with their rows. */
-  readonly media: readonly Medium[];
+  readonly media: readonly MediumRows[];
   /** Filled from position 0 on when prompt logprobs were asked for; entry 0 is null. */
   readonly promptLogprobs: (PositionLogprobs | null)[] | null;
   /** The hidden states so far; null for generations. */
@@ -48,7 +50,12 @@ export interface SessionOptions {
   readonly isBidirectional: boolean;
   /** How tokens are guessed for requests that do not say; left out: for none at all. */
   readonly speculation?: EngineSpeculation | null;
+  /** Makes rows of pictures; left out: there are none. */
+  readonly pictures?: PictureRows;
 }
+
+const BLIND = new PictureRows({ eyes: null, maxBytes: 0, turnMs: 0, clock: () => 0 });
+const NO_MEDIA: readonly GivenMedium[] = [];
 
 /** Makes sessions from messages, and further samples from a first one. */
 export class SessionFactory {
@@ -58,8 +65,10 @@ export class SessionFactory {
   readonly #maxContext: number;
   readonly #isBidirectional: boolean;
   readonly #speculation: EngineSpeculation | null;
+  readonly #pictures: PictureRows;
 
   constructor(options: SessionOptions) {
+    this.#pictures = options.pictures ?? BLIND;
     const { eosIds, compiler, hiddenSize, maxContext } = options;
     this.#isBidirectional = options.isBidirectional;
     this.#speculation = options.speculation ?? null;
@@ -71,7 +80,9 @@ export class SessionFactory {
 
   open(message: AddMessage, editLogits: LogitsHook | null, adapter: HeldAdapter | null = null): Session {
     const { sampling, kind, pooling = "last", media = NO_MEDIA } = message;
-    checkMedia(media, this.#isBidirectional ? 0 : message.prompt.length, this.#hiddenSize);
+    const promptLen = this.#isBidirectional ? 0 : message.prompt.length;
+    checkMedia(media, promptLen, this.#hiddenSize, this.#pictures.numRows);
+    const rows = media.length === 0 ? NO_ROWS : this.#pictures.open(media);
     const state = this.#samplingState(message, editLogits);
     const { method, tokens, prediction } = this.#speculationOf(message, state);
     const request = new Request({
@@ -91,13 +102,14 @@ export class SessionFactory {
     });
     for (const token of message.resumed?.tokens ?? []) request.appendToken(token);
     request.readiness = state.constraint;
+    request.supply = this.#pictures.supplyFor(request, rows);
     return {
       request,
       handle: -1,
       callId: message.callId,
       kind,
       sampling: state,
-      media,
+      media: rows,
       promptLogprobs: sampling.promptLogprobs === null ? null : [null],
       pooled: kind === "generate" ? null : new PooledState(pooling, this.#hiddenSize),
       adapter,
@@ -129,6 +141,7 @@ export class SessionFactory {
     child.firstScheduledMs = request.firstScheduledMs;
     const constraint = sampling.constraint?.fork() ?? null;
     child.readiness = constraint;
+    child.supply = this.#pictures.supplyFor(child, parent.media);
     return {
       request: child,
       handle: -1,

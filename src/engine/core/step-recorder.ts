@@ -6,7 +6,7 @@ import type { Device } from "../../device/device.js";
 import { MAX_RUN } from "../../drafter/drafter.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import type { StepColumns } from "../outputs.js";
-import type { EngineStats } from "../types.js";
+import type { EngineStats, PictureStats } from "../types.js";
 import type { Flight } from "./flight.js";
 import { HostClock } from "./host-time.js";
 
@@ -15,6 +15,8 @@ interface Watched {
   readonly cache: CacheManager;
   readonly clock: () => number;
 }
+
+const NO_PICTURES: PictureStats = { encoded: 0, reused: 0, waiting: 0, bytes: 0 };
 
 export class StepRecorder {
   readonly clock = new HostClock();
@@ -171,6 +173,7 @@ export class StepRecorder {
         acceptedTokens: this.numAccepted,
         acceptedPerPosition: this.#acceptedAt.slice(),
       },
+      pictures: NO_PICTURES,
     };
   }
 }
