@@ -1,114 +1,41 @@
 // The choice of a token for each sampling row, by the rule of src/core/sample-row.ts, so that only tokens leave the device.
-// A block of 1024 threads per row; the best logit of few rows is looked for by several blocks each, of which the last goes on.
 //
-// Weights w = 2^40 * exp((logit - max) / temperature) are rounded to integers: sums of integers are exact in any order, so the
-// result depends on nothing but the row. Candidates are ordered by (logit descending, id ascending), which is the ascending order
-// of one 64-bit key. Every filter and the draw itself ask one question of that order: which is the first candidate at which the
-// running count (top-k) or the running weight (top-p, the draw) reaches a mark? A radix descent answers it without sorting: eight
-// passes of 8 bits, each a histogram over the row's survivors, which lies in L2.
-#include "common.cuh"
+//   edit_rows     logits with bias, penalties, forbidden tokens and mask, of rows that have any
+//   sample_rows   the best token: the answer of greedy rows
+//   draw_rows     the draw of the others, filtered or not (sample.cuh)
+//   report_best, report_rows   log-probabilities of the token and of the most probable ones, of the logits before any edit
+//
+// Blocks of 1024 threads; few rows have several blocks each (blockIdx.y), which share the vocabulary, and the one that comes last goes on.
+// Traffic: a row is read once by sample_rows, and twice more where it is drawn through a filter.
+#include "sample.cuh"
 
-// A sampling row: src/core/sampling-rows.ts, word for word. Lists (tokens, biases, masks) are offsets into one array.
-struct Rule {
-  double uniform;
-  float temperature, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty;
-  int topK, logitRow, given, numTop, tokens, numTokens, history, numHeld, numPrompt, bias, numBias, forbidden, numForbidden, mask;
-};
-// What the blocks of a row have found: the complement of the least key so far, and how many have come.
-struct Found { u64 best; int blocks, pad; };
-struct SampleArgs {
-  int* out; int* hostOut;  // by row: for the next flight's embedding; page-locked memory, for the host: a copy behind the launches would hold up the next flight
-  float* logprobs; int* topIds; float* topLogprobs;  // by row; tops [row][maxTop]
-  const float* logits; const Rule* rules; const int* lists;
-  float* edited;       // [edited rows][vocab]
-  int* counts;         // [edited rows][vocab], all zero before and after
-  const int* editedOf; // [row] its row of `edited`, or -1
-  int* history;        // tokens that rows have left for penalties
-  const int* previous; // tokens of the flight ahead: -(i + 1) in a list of tokens is the i-th
-  Found* found;        // [row] of sample_rows with several blocks a row; zero between launches
-  i64 stride; int vocab, maxTop;
-};
-
-#define THREADS 1024
-#define ANOTHER_BLOCK 0ull  // no logit has this key
-
-// Descending logits, then ascending ids, as ascending keys; NaN comes last.
-__device__ __forceinline__ u64 key_of(float logit, int id) {
-  u32 bits = __float_as_uint(logit);
-  u32 ascending = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  if (logit != logit) ascending = 0;
-  return ((u64)(~ascending) << 32) | (u32)id;
-}
-__device__ __forceinline__ u64 weight_of(float logit, float max, float temperature) {
-  double w = exp(((double)logit - max) / temperature);
-  return w == w ? (u64)rint(w * 1099511627776.0) : 0;  // a NaN logit is never drawn
-}
-
-struct Search {
-  u64 histogram[256];
-  u64 below;  // count or weight of the keys before the found one
-  int digit;
-};
-
-// The first key, ascending, at which the running sum of `value(id)` over keys <= limit exceeds `mark`; the last key with any value
-// when it never does. `isWeight` chooses between counting candidates and adding weights.
-__device__ u64 find_key(Search& s, const float* logits, int vocab, u64 limit, u64 mark, bool isWeight, float max, float temperature) {
-  u64 prefix = 0, before = 0;
-  for (int shift = 56; shift >= 0; shift -= 8) {
-    if (threadIdx.x < 256) s.histogram[threadIdx.x] = 0;
-    __syncthreads();
-    for (int id = threadIdx.x; id < vocab; id += THREADS) {
-      const float logit = logits[id];
-      const u64 key = key_of(logit, id);
-      if (key > limit || (shift < 56 && (key >> (shift + 8)) != (prefix >> (shift + 8)))) continue;
-      const u64 value = isWeight ? weight_of(logit, max, temperature) : 1;
-      if (value > 0) atomicAdd(&s.histogram[(key >> shift) & 255], value);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      int last = 0, digit = -1;
-      u64 sum = before;
-      for (int b = 0; b < 256; b++) {
-        if (s.histogram[b] == 0) continue;
-        last = b;
-        if (sum + s.histogram[b] > mark) { digit = b; break; }
-        sum += s.histogram[b];
-      }
-      if (digit < 0) { digit = last; sum -= s.histogram[last]; }
-      s.digit = digit;
-      s.below = sum;
-    }
-    __syncthreads();
-    prefix |= (u64)s.digit << shift;
-    before = s.below;
-    __syncthreads();
-  }
-  return prefix;
-}
-
-__device__ u64 block_sum_u64(u64 v, u64* scratch) {
-  for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
-  __syncthreads();
-  if ((threadIdx.x & 31) == 0) scratch[threadIdx.x >> 5] = v;
-  __syncthreads();
-  u64 sum = 0;
-  for (int w = 0; w < THREADS / 32; w++) sum += scratch[w];
-  return sum;
-}
-
-// The row's logits with bias, penalties, forbidden tokens and mask, in this order (src/core/sample-row.ts).
+// The row's logits with bias, penalties, forbidden tokens and mask, in this order (src/core/sample-row.ts). A block edits the ids of its part.
 KERNEL(THREADS, edit_rows, SampleArgs) {
-  const int row = blockIdx.x, vocab = a.vocab;
+  const int row = blockIdx.x, parts = gridDim.y;
   if (a.editedOf[row] < 0) return;
   const Rule& rule = a.rules[row];
   const float* logits = a.logits + rule.logitRow * a.stride;
-  float* edited = a.edited + (i64)a.editedOf[row] * vocab;
-  int* counts = a.counts + (i64)a.editedOf[row] * vocab;
-  for (int id = threadIdx.x; id < vocab; id += THREADS) edited[id] = logits[id];
+  float* edited = a.edited + (i64)a.editedOf[row] * a.vocab;
+  int* counts = a.counts + (i64)a.editedOf[row] * a.vocab;
+  const int part = (a.vocab + parts - 1) / parts, begin = blockIdx.y * part, end = min(begin + part, a.vocab);
+  auto is_mine = [&](int id) { return id >= begin && id < end; };
+  const float none = __uint_as_float(0xff800000u);
+  // The mask first: nothing that is added makes -infinity anything else.
+  const int* mask = rule.mask < 0 ? nullptr : a.lists + rule.mask;
+  each_logit(logits, begin, end, [&](float logit, int id) {
+    if (id < end) edited[id] = mask == nullptr || (mask[id >> 5] >> (id & 31) & 1) ? logit : none;
+  });
   __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < rule.numBias; i++)
-      edited[a.lists[rule.bias + 2 * i]] += __int_as_float(a.lists[rule.bias + 2 * i + 1]);
+  // Who finds a token first in the list adds all that the list says of it, in order.
+  for (int i = threadIdx.x; i < rule.numBias; i += THREADS) {
+    const int* list = a.lists + rule.bias;
+    const int id = list[2 * i];
+    bool isFirst = is_mine(id);
+    for (int j = 0; j < i && isFirst; j++) isFirst = list[2 * j] != id;
+    if (!isFirst) continue;
+    float v = edited[id];
+    for (int j = i; j < rule.numBias; j++) if (list[2 * j] == id) v += __int_as_float(list[2 * j + 1]);
+    edited[id] = v;
   }
   __syncthreads();
   // What the row brings goes behind what it has left. Each token that occurs is penalised once: who takes its count away does it.
@@ -121,80 +48,29 @@ KERNEL(THREADS, edit_rows, SampleArgs) {
   };
   for (int i = threadIdx.x; i < numTokens; i += THREADS) {
     const int token = token_at(i);
-    if (i >= rule.numHeld && rule.history >= 0) kept[i] = token;
-    if (token < 0) continue;  // the flight ahead has found none: this row is dropped
+    if (i >= rule.numHeld && rule.history >= 0 && blockIdx.y == 0) kept[i] = token;
+    if (!is_mine(token)) continue;  // negative: the flight ahead has found none, and this row is dropped
     atomicOr(counts + token, SEEN);
     if (i >= rule.numPrompt) atomicAdd(counts + token, 1);
   }
   __syncthreads();
   for (int i = threadIdx.x; i < numTokens; i += THREADS) {
-    const int id = token_at(i), count = id < 0 ? 0 : atomicExch(counts + id, 0);
+    const int id = token_at(i), count = is_mine(id) ? atomicExch(counts + id, 0) : 0;
     if (count == 0) continue;
-    const double logit = edited[id];
-    double v = logit > 0. ? logit / rule.repetitionPenalty : logit * rule.repetitionPenalty;
-    if (count & ~SEEN) v -= (double)rule.presencePenalty + (double)rule.frequencyPenalty * (count & ~SEEN);
+    const float logit = edited[id];
+    // One rounding of what the reference computes in doubles: of a product or a quotient alone that is the float operation.
+    if ((count & ~SEEN) == 0) {
+      edited[id] = logit > 0.f ? __fdiv_rn(logit, rule.repetitionPenalty) : __fmul_rn(logit, rule.repetitionPenalty);
+      continue;
+    }
+    double v = logit > 0.f ? (double)logit / rule.repetitionPenalty : (double)logit * rule.repetitionPenalty;
+    v -= (double)rule.presencePenalty + (double)rule.frequencyPenalty * (count & ~SEEN);
     edited[id] = (float)v;
   }
   __syncthreads();
-  const float none = __uint_as_float(0xff800000u);
   for (int i = threadIdx.x; i < rule.numForbidden; i += THREADS) {
     const int id = a.lists[rule.forbidden + i];
-    if (id < vocab) edited[id] = none;
-  }
-  __syncthreads();
-  if (rule.mask >= 0)
-    for (int id = threadIdx.x; id < vocab; id += THREADS)
-      if (!(a.lists[rule.mask + (id >> 5)] >> (id & 31) & 1)) edited[id] = none;
-}
-
-// The log-probability of the row's token and the most probable ones, of the logits before any edit.
-KERNEL(THREADS, report_rows, SampleArgs) {
-  __shared__ u64 scratch[32];
-  __shared__ double sums[32];
-  const int row = blockIdx.x, vocab = a.vocab, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  const Rule& rule = a.rules[row];
-  if (rule.numTop < 0) return;
-  const float* logits = a.logits + rule.logitRow * a.stride;
-  // The least key that follows `after`: the next most probable token.
-  auto next_key = [&](u64 after, bool isFirst) -> u64 {
-    u64 least = ~0ull;
-    for (int id = threadIdx.x; id < vocab; id += THREADS) {
-      const float logit = logits[id];
-      const u64 key = key_of(logit, id);
-      if (logit == logit && (isFirst || key > after)) least = min(least, key);
-    }
-    for (int d = 16; d > 0; d >>= 1) least = min(least, __shfl_xor_sync(0xffffffffu, least, d));
-    __syncthreads();
-    if (lane == 0) scratch[warp] = least;
-    __syncthreads();
-    for (int w = 0; w < THREADS / 32; w++) least = min(least, scratch[w]);
-    return least;
-  };
-  u64 key = next_key(0, true);
-  const double max = key == ~0ull ? 0. : (double)logits[(u32)key];
-  double sum = 0.;
-  for (int id = threadIdx.x; id < vocab; id += THREADS) {
-    const double w = exp((double)logits[id] - max);
-    if (w == w) sum += w;
-  }
-  for (int d = 16; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-  if (lane == 0) sums[warp] = sum;
-  __syncthreads();
-  sum = 0.;
-  for (int w = 0; w < THREADS / 32; w++) sum += sums[w];
-  const double logTotal = max + log(sum);
-  const float none = __uint_as_float(0xff800000u);
-  if (threadIdx.x == 0) {
-    const int token = a.out[row];
-    a.logprobs[row] = token < 0 ? none : (float)(logits[token] - logTotal);
-  }
-  for (int i = 0; i < rule.numTop; i++) {
-    if (threadIdx.x == 0) {
-      const bool isThere = key != ~0ull;
-      a.topIds[(i64)row * a.maxTop + i] = isThere ? (int)(u32)key : -1;
-      a.topLogprobs[(i64)row * a.maxTop + i] = isThere ? (float)(logits[(u32)key] - logTotal) : none;
-    }
-    if (i + 1 < rule.numTop && key != ~0ull) key = next_key(key, false);
+    if (is_mine(id)) edited[id] = none;
   }
 }
 
@@ -203,121 +79,205 @@ __device__ __forceinline__ void put_token(const SampleArgs& a, int row, int toke
   a.hostOut[row] = token;
 }
 
-// The least key of ids [first, end), known to all threads.
-__device__ __forceinline__ u64 least_key(const float* logits, int first, int end, u64* scratch) {
-  u64 least = ~0ull;
-  constexpr int AT_ONCE = 16;  // numbers a thread asks for before it looks at the first: one row is bound by latency
-  for (int id = first + threadIdx.x; id < end; id += AT_ONCE * THREADS) {
-    float logit[AT_ONCE];
-#pragma unroll
-    for (int i = 0; i < AT_ONCE; i++) logit[i] = id + i * THREADS < end ? logits[id + i * THREADS] : __uint_as_float(0x7fc00000u);
-#pragma unroll
-    for (int i = 0; i < AT_ONCE; i++) if (logit[i] == logit[i]) least = min(least, key_of(logit[i], id + i * THREADS));
+// The best token of a row, and a bound of its first `most`, known to all threads of the block that comes last; false: another one does.
+// Each of 32 warps has a best token of its own: none of the first 32 of all falls below the worst of those. So with threads and 1024.
+__device__ __forceinline__ bool find_best(const SampleArgs& a, int row, const float* logits, int most, Best& found) {
+  __shared__ u64 least[32];
+  __shared__ u32 worst[32];
+  __shared__ u64 best;
+  __shared__ u32 bound;
+  const int parts = gridDim.y, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int part = (a.vocab + parts - 1) / parts, begin = blockIdx.y * part;
+  u64 key = NO_KEY;
+  each_logit(logits, begin, min(begin + part, a.vocab), [&](float logit, int id) { if (logit == logit) key = min(key, key_of(logit, id)); });
+  u32 mine = (u32)(key >> 32);
+  for (int d = 16; d > 0; d >>= 1) {
+    key = min(key, __shfl_xor_sync(0xffffffffu, key, d));
+    mine = max(mine, __shfl_xor_sync(0xffffffffu, mine, d));
   }
-  for (int d = 16; d > 0; d >>= 1) least = min(least, __shfl_xor_sync(0xffffffffu, least, d));
-  if ((threadIdx.x & 31) == 0) scratch[threadIdx.x >> 5] = least;
+  if (lane == 0) {
+    least[warp] = key;
+    worst[warp] = most > 32 ? mine : (u32)(key >> 32);
+  }
   __syncthreads();
-  for (int w = 0; w < THREADS / 32; w++) least = min(least, scratch[w]);
-  return least;
+  key = least[lane];
+  mine = worst[lane];
+  for (int d = 16; d > 0; d >>= 1) {
+    key = min(key, __shfl_xor_sync(0xffffffffu, key, d));
+    mine = max(mine, __shfl_xor_sync(0xffffffffu, mine, d));
+  }
+  if (most > THREADS) mine = 0xffffffffu;
+  if (threadIdx.x == 0) {
+    best = key;
+    bound = mine;
+    if (parts > 1) {
+      Found& all = a.found[row];
+      atomicMax(&all.best, ~key);
+      atomicMax(&all.bound, ~mine);
+      __threadfence();
+      const bool isLast = atomicAdd(&all.blocks, 1) == parts - 1;
+      __threadfence();
+      best = isLast ? ~atomicExch(&all.best, 0ull) : ANOTHER_BLOCK;
+      if (isLast) {
+        bound = ~atomicExch(&all.bound, 0u);
+        all.blocks = 0;
+      }
+    }
+  }
+  __syncthreads();
+  found = {best, bound, 0};
+  return best != ANOTHER_BLOCK;
 }
 
 KERNEL(THREADS, sample_rows, SampleArgs) {
-  __shared__ Search search;
-  __shared__ u64 scratch[32];
-  __shared__ u64 best;
-  const int row = blockIdx.x, vocab = a.vocab, parts = gridDim.y;
+  const int row = blockIdx.x;
   const Rule& rule = a.rules[row];
   if (rule.given >= 0) {
     if (threadIdx.x == 0 && blockIdx.y == 0) put_token(a, row, rule.given);
     return;
   }
-  const float* logits = a.editedOf[row] >= 0 ? a.edited + (i64)a.editedOf[row] * vocab : a.logits + rule.logitRow * a.stride;
-  const float temperature = rule.temperature;
-
-  // Greedy: the least key.
-  const int part = (vocab + parts - 1) / parts, begin = blockIdx.y * part;
-  const u64 least = least_key(logits, begin, min(begin + part, vocab), scratch);
-  if (threadIdx.x == 0) {
-    best = least;
-    if (parts > 1) {
-      Found& found = a.found[row];
-      atomicMax(&found.best, ~least);
-      __threadfence();
-      const bool isLast = atomicAdd(&found.blocks, 1) == parts - 1;
-      __threadfence();
-      best = isLast ? ~atomicExch(&found.best, 0ull) : ANOTHER_BLOCK;
-      if (isLast) found.blocks = 0;
-    }
-  }
-  __syncthreads();
-  if (best == ANOTHER_BLOCK) return;
-  const int bestId = best == ~0ull ? 0 : (int)(u32)best;
-  const float max = logits[bestId];
+  const bool isEdited = a.editedOf[row] >= 0;
+  const float* logits = isEdited ? a.edited + (i64)a.editedOf[row] * a.vocab : a.logits + rule.logitRow * a.stride;
+  Best best;
+  if (!find_best(a, row, logits, max(rule.topK, rule.numTop), best) || threadIdx.x > 0) return;
+  a.best[2 * row] = best;
+  if (!isEdited) a.best[2 * row + 1] = best;
+  const int id = best.key == NO_KEY ? 0 : (int)(u32)best.key;
+  const float max = logits[id];
   // Greedy, or no finite logit to draw from; -1: every token is forbidden.
-  if (temperature == 0.f || best == ~0ull || fabsf(max) == __uint_as_float(0x7f800000u)) {
-    if (threadIdx.x == 0) put_token(a, row, max == __uint_as_float(0xff800000u) ? -1 : bestId);
-    return;
-  }
-  u64 total = 0;
-  for (int id = threadIdx.x; id < vocab; id += THREADS) total += weight_of(logits[id], max, temperature);
-  total = block_sum_u64(total, scratch);
+  if (rule.temperature == 0.f || best.key == NO_KEY || fabsf(max) == __uint_as_float(0x7f800000u))
+    put_token(a, row, max == __uint_as_float(0xff800000u) ? -1 : id);
+}
 
-  const int topK = rule.topK;
-  const double topP = rule.topP;
-  const float minP = rule.minP;
-  u64 limit = ~0ull;  // the last candidate's key
-  if (topK > 0 && topK < vocab) {
-    limit = find_key(search, logits, vocab, limit, (u64)topK - 1, false, max, temperature);
-    total = 0;
-    for (int id = threadIdx.x; id < vocab; id += THREADS)
-      if (key_of(logits[id], id) <= limit) total += weight_of(logits[id], max, temperature);
-    total = block_sum_u64(total, scratch);
-  }
-  if (topP < 1.) {
-    // The smallest leading set whose weight reaches p of the whole: at mark - 1 the sum first exceeds, hence reaches, the mark.
-    const u64 mark = (u64)ceil(topP * (double)total);
-    limit = find_key(search, logits, vocab, limit, mark > 0 ? mark - 1 : 0, true, max, temperature);
-  }
-  const u64 floor = (u64)ceil((double)minP * 1099511627776.0);  // the best one's weight is 2^40
-  const bool isFiltered = topK > 0 || topP < 1. || minP > 0.f;
-  total = 0;
-  for (int id = threadIdx.x; id < vocab; id += THREADS) {
-    const u64 w = weight_of(logits[id], max, temperature);
-    if (key_of(logits[id], id) <= limit && w >= floor) total += w;
-  }
-  total = block_sum_u64(total, scratch);
-  const u64 target = (u64)(rule.uniform * (double)total);
-  if (isFiltered) {
-    const u64 key = find_key(search, logits, vocab, limit, target, true, max, temperature);
-    if (threadIdx.x == 0) put_token(a, row, (int)(u32)key);
+KERNEL(THREADS, draw_rows, SampleArgs) {
+  __shared__ Search s;
+  const int row = blockIdx.x, vocab = a.vocab, parts = gridDim.y, t = threadIdx.x;
+  const Rule& rule = a.rules[row];
+  if (rule.given >= 0 || rule.temperature == 0.f) return;
+  const Best best = a.best[2 * row];
+  const float max = logit_of(best.key);
+  if (best.key == NO_KEY || fabsf(max) == __uint_as_float(0x7f800000u)) return;
+  const float* logits = a.editedOf[row] >= 0 ? a.edited + (i64)a.editedOf[row] * vocab : a.logits + rule.logitRow * a.stride;
+  const bool isFiltered = rule.topK > 0 || rule.topP < 1.f || rule.minP > 0.f;
+  const Scale scale = {max, fminf(LOG2E / rule.temperature, 1e30f), 24.f, rule.topK > 0 ? best.bound : 0xffffffffu, false};
+  auto mark_of = [&](u64 total) { return min((u64)(rule.uniform * (double)total), total - 1); };
+
+  if (!isFiltered) {
+    // Ids ascending: BINS runs of ids, each a warp's, of which the draw falls into one.
+    const int run = ((vocab + BINS - 1) / BINS + 31) & ~31, lane = t & 31, perPart = (BINS + parts - 1) / parts;
+    const int first = blockIdx.y * perPart, end = min(first + perPart, BINS);
+    s.upTo[t] = 0;
+    __syncthreads();
+    for (int r = first + (t >> 5); r < end; r += 4 * 32) {
+      u64 sums[4] = {0, 0, 0, 0};
+#pragma unroll 4
+      for (int i = lane; i < run; i += 32) {
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          const i64 id = (i64)(r + 32 * j) * run + i;
+          if (r + 32 * j < end && id < vocab) sums[j] += Scale::weight_of(scale.x_of(logits[id]));
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < 4; j++) {
+        for (int d = 16; d > 0; d >>= 1) sums[j] += __shfl_xor_sync(0xffffffffu, sums[j], d);
+        if (lane == 0 && r + 32 * j < end) s.upTo[r + 32 * j] = sums[j];
+      }
+    }
+    __syncthreads();
+    u32 none = 0;
+    u64 weight = s.upTo[t], sum = 0;
+    if (!merge(s, a.totals + row, parts, none, weight, sum)) return;
+    add_up(s, 0, weight);
+    const u64 target = mark_of(s.upTo[BINS - 1]);
+    if (s.upTo[t] > target && s.upTo[t] - weight <= target) s.bin = t;
+    __syncthreads();
+    const int bin = s.bin;
+    u64 before = bin == 0 ? 0 : s.upTo[bin - 1];
+    for (int i = 0; i < run; i += THREADS) {
+      const i64 id = (i64)bin * run + i + t;
+      const u64 w = i + t < run && id < vocab ? Scale::weight_of(scale.x_of(logits[id])) : 0;
+      const u64 upTo = before + scan_block(w, s.warps);
+      if (upTo > target && upTo - w <= target) put_token(a, row, (int)id);
+      before += sum_block(w, s.warps);
+    }
     return;
   }
-  // Unfiltered: ids ascending. Each warp sums a run of ids, the runs are scanned, one warp walks its own.
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  const int run = (vocab + THREADS - 1) / THREADS * 32, first = warp * run;
-  u64 mine = 0;
-  for (int id = first + lane; id < min(first + run, vocab); id += 32) mine += weight_of(logits[id], max, temperature);
-  for (int d = 16; d > 0; d >>= 1) mine += __shfl_xor_sync(0xffffffffu, mine, d);
-  __syncthreads();
-  if (lane == 0) scratch[warp] = mine;
-  __syncthreads();
-  u64 sum = 0;
-  int chosen = 0;
-  for (; chosen < THREADS / 32 - 1 && sum + scratch[chosen] <= target; chosen++) sum += scratch[chosen];
-  if (warp != chosen) return;
-  int answer = -1, lastDrawn = bestId;
-  for (int base = chosen * run; base < min(chosen * run + run, vocab) && answer < 0; base += 32) {
-    const int id = base + lane;
-    const u64 w = id < vocab ? weight_of(logits[id], max, temperature) : 0;
-    u64 upTo = w;  // inclusive scan
-    for (int d = 1; d < 32; d <<= 1) {
-      const u64 other = __shfl_up_sync(0xffffffffu, upTo, d);
-      if (lane >= d) upTo += other;
-    }
-    const u32 drawn = __ballot_sync(0xffffffffu, w > 0), over = __ballot_sync(0xffffffffu, w > 0 && sum + upTo > target);
-    if (drawn != 0) lastDrawn = base + 31 - __clz(drawn);
-    if (over != 0) answer = base + __ffs(over) - 1;
-    sum += __shfl_sync(0xffffffffu, upTo, 31);
+
+  // Filters are leading parts of the order, so the least of their weights is that of what all of them keep.
+  const int part = (vocab + parts - 1) / parts, begin = blockIdx.y * part;
+  const float least = rule.minP > 0.f ? log2f(rule.minP) : -__uint_as_float(0x7f800000u);
+  u64 sum;
+  survey<true>(s, scale, logits, begin, min(begin + part, vocab), least, sum);
+  u32 count = s.count[t];
+  u64 weight = (u64)s.high[t] << 32 | s.low[t];
+  if (!merge(s, a.totals + row, parts, count, weight, sum)) return;
+  add_up(s, count, weight);
+  Collected have = {0, -1};
+  u64 mass = s.upTo[BINS - 1], through;
+  if (rule.topK > 0 && s.countUpTo[BINS - 1] > (u32)rule.topK) {
+    locate<false>(s, scale, logits, vocab, have, (u64)rule.topK - 1, through);
+    mass = through;
   }
-  if (lane == 0) put_token(a, row, answer >= 0 ? answer : lastDrawn);
+  if (rule.topP < 1.f) {
+    // The smallest leading set whose weight reaches p of the whole: at mark - 1 the sum first exceeds, hence reaches, the mark.
+    const u64 mark = (u64)ceil((double)rule.topP * (double)mass);
+    locate<true>(s, scale, logits, vocab, have, mark > 0 ? mark - 1 : 0, through);
+    mass = min(mass, through);
+  }
+  if (rule.minP > 0.f) mass = min(mass, sum);
+  const u64 key = locate<true>(s, scale, logits, vocab, have, mark_of(mass), through);
+  if (t == 0) put_token(a, row, (int)(u32)key);
+}
+
+// The best token of rows whose report is not about the logits that they draw from.
+KERNEL(THREADS, report_best, SampleArgs) {
+  const int row = blockIdx.x;
+  const Rule& rule = a.rules[row];
+  if (rule.numTop < 0 || (rule.given < 0 && a.editedOf[row] < 0)) return;
+  Best best;
+  if (find_best(a, row, a.logits + rule.logitRow * a.stride, rule.numTop, best) && threadIdx.x == 0) a.best[2 * row + 1] = best;
+}
+
+// The log-probability of the row's token and the most probable ones, of the logits before any edit.
+KERNEL(THREADS, report_rows, SampleArgs) {
+  __shared__ Search s;
+  const int row = blockIdx.x, vocab = a.vocab, parts = gridDim.y, t = threadIdx.x;
+  const Rule& rule = a.rules[row];
+  if (rule.numTop < 0) return;
+  const float* logits = a.logits + rule.logitRow * a.stride;
+  const Best best = a.best[2 * row + 1];
+  const Scale scale = {logit_of(best.key), LOG2E, 4.f, best.bound, true};
+  const int part = (vocab + parts - 1) / parts, begin = blockIdx.y * part;
+  u64 sum;
+  survey<false>(s, scale, logits, begin, min(begin + part, vocab), -__uint_as_float(0x7f800000u), sum);
+  u32 count = s.count[t];
+  u64 none = 0;
+  if (!merge(s, a.totals + row, parts, count, none, sum)) return;
+  add_up(s, count, 0);
+  // The best one's weight is 2^40, so this is the logarithm of all weights beside it, small ones kept.
+  const float rest = log1pf((float)(i64)(sum - (1ull << 40)) / 1099511627776.f);
+  auto report = [&](float logit) { return logit - scale.max - rest; };
+  const float none1 = __uint_as_float(0xff800000u);
+  if (t == 0) {
+    const int token = a.out[row];
+    a.logprobs[row] = token < 0 ? none1 : report(logits[token]);
+  }
+  const int numTop = min(rule.numTop, (int)s.countUpTo[BINS - 1]);
+  Collected have = {0, -1};
+  u64 through, last = 0;
+  if (numTop > 0) last = locate<false>(s, scale, logits, vocab, have, (u64)numTop - 1, through);
+  auto put = [&](int i, u64 key) {
+    a.topIds[(i64)row * a.maxTop + i] = key == NO_KEY ? -1 : (int)(u32)key;
+    a.topLogprobs[(i64)row * a.maxTop + i] = key == NO_KEY ? none1 : report(logit_of(key));
+  };
+  if (have.first == 0 && have.last >= 0) {
+    if (t < numTop) put(t, s.keys[t]);
+  } else {  // more tokens share a bin than fit: one by one
+    for (int i = 0; i < numTop; i++) {
+      const u64 key = i == numTop - 1 ? last : locate<false>(s, scale, logits, vocab, have, (u64)i, through);
+      if (t == 0) put(i, key);
+    }
+  }
+  if (t >= numTop && t < rule.numTop) put(t, NO_KEY);
 }

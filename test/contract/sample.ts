@@ -67,6 +67,26 @@ export function sampleContract(duel: Duel): void {
     await assertSame(duel, logits, 37, specs);
   });
 
+  duel.test("sample", "a vocabulary of which thousands are as probable, or nearly", async () => {
+    const vocab = 5003;
+    const rules: RowSpec[] = [
+      ...[{}, { topK: 1500 }, { topK: 2500, topP: 0.6 }, { topP: 0.5 }, { minP: 0.9 }, { temperature: 3, topP: 0.9 }],
+      ...[{ topP: 0.99, minP: 0.2 }, { topK: 40, logprobs: 20 }, { temperature: 0, logprobs: 40 }, { topK: 700 }],
+    ];
+    for (const step of [0, 1e-4, 0.5]) {
+      // Three levels, of which the second holds most tokens; or a slope so flat that they share a bin; or one of steps.
+      const logits = Float32Array.from(
+        { length: vocab },
+        (_, id) => ((id * 7919) % 97 === 0 ? 1 : 0) - step * (id % 40),
+      );
+      for (const rule of rules) {
+        const specs = Array.from({ length: 5 }, (_, r) => ({ ...rule, uniform: uniform(96, r), logitRow: 0 }));
+        await assertSame(duel, logits, 1, specs, vocab);
+        await assertSame(duel, logits, 1, specs.slice(3, 4), vocab);
+      }
+    }
+  });
+
   duel.test("sample", "reports of drawn and of given tokens, before any edit", async () => {
     const logits = numbers(8 * VOCAB, 94, 6);
     const specs: RowSpec[] = [0, 1, 5, 20, MAX_TOP_LOGPROBS].map((logprobs) => ({ logprobs, allowed: [5, 6, 7] }));
@@ -144,11 +164,11 @@ async function land(device: Device, out: TokenBuffer): Promise<void> {
   device.waitFor(out);
 }
 
-async function sample(device: Device, logits: Float32Array, n: number, specs: readonly RowSpec[]) {
+async function sample(device: Device, logits: Float32Array, n: number, specs: readonly RowSpec[], vocab = VOCAB) {
   const first = 3; // behind the rows of another block
   const out = device.createTokenBuffer(first + specs.length);
   for (const array of [out.ids, out.logprobs, out.topIds, out.topLogprobs]) array.fill(-7);
-  device.sample(out, first, device.loadTensor(logits, n, VOCAB), n, rowsOf(specs, VOCAB));
+  device.sample(out, first, device.loadTensor(logits, n, vocab), n, rowsOf(specs, vocab));
   device.endFlight(out);
   await land(device, out);
   assert.deepEqual([...out.ids.subarray(0, first)], [-7, -7, -7]);
@@ -161,9 +181,15 @@ async function sample(device: Device, logits: Float32Array, n: number, specs: re
 }
 
 /** The same tokens and reports on both devices. Numbers may differ in the last bits, and -7 must stay where nothing is written. */
-async function assertSame(duel: Duel, logits: Float32Array, n: number, specs: readonly RowSpec[]): Promise<void> {
-  const got = await sample(duel.device, logits, n, specs);
-  const want = await sample(duel.reference, logits, n, specs);
+async function assertSame(
+  duel: Duel,
+  logits: Float32Array,
+  n: number,
+  specs: readonly RowSpec[],
+  vocab = VOCAB,
+): Promise<void> {
+  const got = await sample(duel.device, logits, n, specs, vocab);
+  const want = await sample(duel.reference, logits, n, specs, vocab);
   assert.deepEqual(got.ids, want.ids);
   assert.deepEqual(got.topIds, want.topIds);
   for (const field of ["logprobs", "topLogprobs"] as const) {

@@ -9,9 +9,13 @@ import type { CudaRuntime } from "./runtime.js";
 import type { CudaTensor } from "./tensor.js";
 
 const THREADS = 1024;
-/** Of few rows each has several blocks, which find its best logit together; ids of one such block, at least. */
+/** Of few rows each has several blocks, which share its vocabulary; ids of one such block, at least. */
 const SHARED_ROWS = 64;
 const SHARED_IDS = 64;
+/** Bytes of Found, Best and Totals of sample.cuh. */
+const FOUND_BYTES = 16;
+const BEST_BYTES = 16;
+const TOTALS_BYTES = 8 * THREADS + 8 + 4 * THREADS + 8;
 
 interface Block {
   readonly host: number;
@@ -39,6 +43,10 @@ export class CudaTokenBuffer implements TokenBuffer {
   #brought: Block | null = null;
   #numEdited = 0;
   #numReports = 0;
+  #numDraws = 0;
+  /** Rows whose report is not about the logits that they draw from. */
+  #numApart = 0;
+  readonly #best: number; // device [maxRows, 2] Best
   /** Entries written since the flight before ended. */
   #from = 0;
   #to = 0;
@@ -55,6 +63,7 @@ export class CudaTokenBuffer implements TokenBuffer {
     this.#runtime = runtime;
     this.maxRows = maxRows;
     this.address = context.alloc(4 * words, "a flight's tokens");
+    this.#best = context.alloc(2 * BEST_BYTES * maxRows, "the best tokens of a flight's rows");
     const host = context.allocPinned(4 * words);
     this.#hostAddress = host.address;
     const tops = maxRows * MAX_TOP_LOGPROBS;
@@ -73,6 +82,8 @@ export class CudaTokenBuffer implements TokenBuffer {
     if (this.#brought === null) this.bring(first, logits.cols, rows, scratch);
     if (this.#numEdited > 0) this.#launch("edit_rows", first, rows.count, logits, scratch);
     this.#launch("sample_rows", first, rows.count, logits, scratch);
+    if (this.#numDraws > 0) this.#launch("draw_rows", first, rows.count, logits, scratch);
+    if (this.#numApart > 0) this.#launch("report_best", first, rows.count, logits, scratch);
     if (this.#numReports > 0) this.#launch("report_rows", first, rows.count, logits, scratch);
     this.#brought = null;
   }
@@ -86,15 +97,19 @@ export class CudaTokenBuffer implements TokenBuffer {
     const listsAt = listsOf(count);
     const call = this.#callFor(listsAt + rows.numLists);
     this.#brought = call;
-    this.#numEdited = this.#numReports = 0;
+    this.#numEdited = this.#numReports = this.#numDraws = this.#numApart = 0;
     const rowWords = count * ROW_WORDS;
     for (let r = 0; r < count; r++) {
       const at = r * ROW_WORDS;
-      call.ints[rowWords + r] = isEdited(rows, at) ? this.#numEdited++ : -1;
+      const isGiven = rows.ints[at + FIELD.given]! >= 0;
+      const edited = isEdited(rows, at);
+      call.ints[rowWords + r] = edited ? this.#numEdited++ : -1;
+      if (!isGiven && rows.floats[at + FIELD.temperature]! > 0) this.#numDraws++;
       const numTop = rows.ints[at + FIELD.numTop]!;
       if (numTop < 0) continue;
       this.#reports.push(first + r, numTop);
       this.#numReports++;
+      if (isGiven || edited) this.#numApart++;
     }
     call.ints.set(rows.ints.subarray(0, rowWords));
     if (rows.numLists > 0) call.ints.set(rows.lists.subarray(0, rows.numLists), listsAt);
@@ -111,6 +126,7 @@ export class CudaTokenBuffer implements TokenBuffer {
   identify(key: KnownSteps, { count }: SamplingRows): void {
     key.add(this.address).add(this.#brought!.device).add(count);
     key.add(this.#numEdited > 0 ? 1 : 0).add(this.#numReports > 0 ? 1 : 0);
+    key.add(this.#numDraws > 0 ? 1 : 0).add(this.#numApart > 0 ? 1 : 0);
   }
 
   /** The launches of what was brought are in a graph, or do not come. */
@@ -125,14 +141,7 @@ export class CudaTokenBuffer implements TokenBuffer {
     const tops = maxRows * MAX_TOP_LOGPROBS;
     const top = first * MAX_TOP_LOGPROBS;
     queue
-      .begin(
-        modules.functionOf("sample", kernel),
-        count,
-        kernel === "sample_rows" ? blocksOf(count, logits.cols) : 1,
-        1,
-        THREADS,
-        0,
-      )
+      .begin(modules.functionOf("sample", kernel), count, blocksOf(count, logits.cols), 1, THREADS, 0)
       .long(address + 4 * first)
       .long(this.#hostAddress + 4 * first)
       .long(address + 4 * (maxRows + first))
@@ -147,6 +156,8 @@ export class CudaTokenBuffer implements TokenBuffer {
       .long(scratch.history)
       .long(scratch.previous)
       .long(scratch.found)
+      .long(this.#best + 2 * BEST_BYTES * first)
+      .long(scratch.totals)
       .long(logits.stride)
       .int(logits.cols)
       .int(MAX_TOP_LOGPROBS)
@@ -218,7 +229,8 @@ export class CudaTokenBuffer implements TokenBuffer {
 
 /** Memory for edited copies of logits, tokens of rows and what blocks of a row have found, shared by all flights: kernels of one stream use it in turn. */
 export class EditScratch {
-  readonly found: number; // [SHARED_ROWS] Found of sample.cu
+  readonly found: number; // [SHARED_ROWS] Found of sample.cuh
+  readonly totals: number; // [SHARED_ROWS] Totals
   edited = 0; // [rows, vocab]
   counts = 0; // [rows, vocab]
   history = 0; // tokens that rows have left for penalties
@@ -228,7 +240,8 @@ export class EditScratch {
 
   constructor(runtime: CudaRuntime) {
     this.#runtime = runtime;
-    this.found = runtime.context.alloc(16 * SHARED_ROWS, "what blocks have found");
+    this.found = runtime.context.alloc(FOUND_BYTES * SHARED_ROWS, "what blocks have found");
+    this.totals = runtime.context.alloc(TOTALS_BYTES * SHARED_ROWS, "what blocks have found");
   }
 
   reserveHistory(numTokens: number): void {

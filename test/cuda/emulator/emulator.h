@@ -89,6 +89,9 @@ inline int __clz(unsigned v) { return v == 0 ? 32 : __builtin_clz(v); }
 inline int __ffs(unsigned v) { return __builtin_ffs((int)v); }
 inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long v) { auto old = *p; *p += v; return old; }
 
+inline unsigned atomicAdd(unsigned* p, unsigned v) { auto old = *p; *p += v; return old; }
+inline unsigned atomicMax(unsigned* p, unsigned v) { auto old = *p; if (v > old) *p = v; return old; }
+inline unsigned atomicExch(unsigned* p, unsigned v) { auto old = *p; *p = v; return old; }
 inline int atomicAdd(int* p, int v) { int old = *p; *p += v; return old; }
 inline int atomicOr(int* p, int v) { int old = *p; *p |= v; return old; }
 inline unsigned long long atomicMax(unsigned long long* p, unsigned long long v) { auto old = *p; if (v > old) *p = v; return old; }
