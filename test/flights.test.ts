@@ -120,7 +120,7 @@ async function answersOf(
     override readonly info = { ...new ReferenceDevice().info, asyncDepth };
   }
   class KnowingReference extends AsyncReference {
-    runKnown(staged: StagedBatch): boolean {
+    tryReplay(staged: StagedBatch): boolean {
       sizes!.add(staged.numTokens);
       return false;
     }
@@ -201,7 +201,7 @@ test("decodes are padded to a size that comes back, until a batch has stayed as 
   const sizes: number[] = [];
   class Knowing extends ReferenceDevice {
     override readonly info = { ...new ReferenceDevice().info, asyncDepth: 2 as const };
-    runKnown(staged: StagedBatch): boolean {
+    tryReplay(staged: StagedBatch): boolean {
       sizes.push(staged.numTokens);
       return false;
     }

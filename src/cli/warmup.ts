@@ -61,7 +61,7 @@ async function takeFirstSteps(options: Record<string, unknown>, maxRows: number)
   const { core, facts } = await withLoadProgress((onProgress) =>
     loadEngine({ ...config, model }, onProgress, async (chosen) => {
       const device = await openDevice(chosen);
-      device.tryKernels?.();
+      device.autotune?.();
       chunk = config.idealChunk ?? device.info.promptChunk;
       return device;
     }),

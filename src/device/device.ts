@@ -86,7 +86,7 @@ export interface Device {
    * bring all their tokens in every step.
    */
   reserveHistory?(numTokens: number): void;
-  /** Host memory that readLater() and savePage() can fill while the host goes on; throws when there is none. */
+  /** Host memory that readLater() and swapOut() can fill while the host goes on; throws when there is none. */
   allocHost(numFloats: number): Float32Array;
   /** The planner whose plans suit this device's attention. */
   createPlanner(shape: PlanShape): AttentionPlanner;
@@ -107,7 +107,7 @@ export interface Device {
    * Runs the rest of the staged step, its ops and the sampling of its rows from entry 0 on, where the device knows them from steps
    * before. Returns false, having computed nothing, where it does not: then come the ops. Left out where it never does.
    */
-  runKnown?(batch: StagedBatch, out: TokenBuffer, logits: Tensor, rows: SamplingRows): boolean;
+  tryReplay?(batch: StagedBatch, out: TokenBuffer, logits: Tensor, rows: SamplingRows): boolean;
 
   // --- step: ops -----------------------------------------------------------------------------------------------------
   /** out[t] = scale * table[inputIds[t]]  for all T tokens. */
@@ -124,7 +124,7 @@ export interface Device {
    */
   addLowRank?(out: Tensor, x: Tensor, lowRank: LowRank, rows: Int32Array, from: number, to: number, base: number): void;
   /** From here on, where a library could serve an op in place of a kernel, both are tried and the faster one is remembered: before traffic. */
-  tryKernels?(): void;
+  autotune?(): void;
   /**
    * out = act(gate) * up in one pass, where gate and up are the first and the second half of x @ weight^T. Returns false, having done
    * nothing, where the device cannot for this weight; left out where it never can.
@@ -197,12 +197,12 @@ export interface Device {
   writePages(pool: KvPool, pages: Int32Array, count: number, bytes: Uint8Array): void;
 
   /**
-   * A page, or a slot of states, to memory of allocHost(), copied beside the flights: `out` is for loadPage() alone. The content is that
+   * A page, or a slot of states, to memory of allocHost(), copied beside the flights: `out` is for swapIn() alone. The content is that
    * after the last flight that has landed and all calls since; a flight under way may not write it. Left out where pools are host memory.
    */
-  savePage?(out: Uint8Array, pool: KvPool | StatePool, page: number): void;
-  /** The opposite; it takes its place among what is queued. What savePage() writes to `bytes` later is not loaded. */
-  loadPage?(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void;
+  swapOut?(out: Uint8Array, pool: KvPool | StatePool, page: number): void;
+  /** The opposite; it takes its place among what is queued. What swapOut() writes to `bytes` later is not loaded. */
+  swapIn?(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void;
 
   // --- step: recurrent layers ------------------------------------------------------------------------------------------
   // Their state is the numbers from `offset` on, of the slot of `pool` that the batch gives each row (stateSlots).
@@ -272,7 +272,7 @@ export interface Device {
   /** Like read(), queued: `out`, of allocHost(), is filled once the flight has landed. */
   readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void;
   /** The end of a flight: its tokens go to the host. */
-  endFlight(tokens: TokenBuffer): void;
+  submit(tokens: TokenBuffer): void;
   /** Returns once the flight that ended with these tokens has landed; throws what went wrong in it. */
   waitFor(tokens: TokenBuffer): void;
 

@@ -156,7 +156,7 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
 
   for (const [op, move, how] of [
     ["writePages", "transfer", "read and written elsewhere"],
-    ["savePage", "tier", "in host memory meanwhile"],
+    ["swapOut", "tier", "in host memory meanwhile"],
   ] as const) {
     duel.test(op, `pages that were ${how} give the same bits`, async () => {
       if (duel.device[op] === undefined) return; // its pools are host memory
@@ -260,7 +260,7 @@ class PagedCase {
       for (let i = 0; i < pages.length; i++) {
         if (how === "copy") this.#device.copyPage(this.#pool, pages[i]!, elsewhere[i]!);
         this.#device.copyPage(this.#pool, 0, pages[i]!);
-        if (how === "tier") this.#device.loadPage!(this.#pool, elsewhere[i]!, kept[i]!);
+        if (how === "tier") this.#device.swapIn!(this.#pool, elsewhere[i]!, kept[i]!);
         pages[i] = elsewhere[i]!;
       }
     }
@@ -271,7 +271,7 @@ class PagedCase {
     const { buffer, byteOffset } = this.#device.allocHost((pages.length * size) / 4);
     return Array.from(pages, (page, i) => {
       const bytes = new Uint8Array(buffer, byteOffset + i * size, size);
-      this.#device.savePage!(bytes, this.#pool, page);
+      this.#device.swapOut!(bytes, this.#pool, page);
       return bytes;
     });
   }

@@ -93,7 +93,7 @@ test("products by cuBLASLt have the bits of our own kernels", { skip: reason }, 
   const runtime = (device as unknown as { runtime: CudaRuntime }).runtime;
   try {
     if (runtime.products === null) return t.skip("cuBLASLt is not here, or the GPU is not of its kind");
-    device.tryKernels!();
+    device.autotune!();
     const [n, cols] = [70, 512];
     const x = rowsOf(device, 0, n, cols, 2) as CudaTensor;
     for (const [dtype, rows, accumulate] of [

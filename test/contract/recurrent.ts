@@ -176,12 +176,12 @@ export function recurrentContract(duel: Duel, { elementwise }: Tolerance): void 
       device.readStates(values, pool, 0);
       device.writeStates(pool, 1, values);
     } else device.copyStates(pool, 0, 1);
-    if (device.savePage !== undefined) {
+    if (device.swapOut !== undefined) {
       const { buffer } = device.allocHost(pool.spec.floats);
       const bytes = new Uint8Array(buffer, 0, 4 * pool.spec.floats);
-      device.savePage(bytes, pool, 1);
+      device.swapOut(bytes, pool, 1);
       device.copyStates(pool, 0, 1);
-      device.loadPage!(pool, 1, bytes);
+      device.swapIn!(pool, 1, bytes);
     }
     const source = await step(0, 9, 5);
     assertSameBits(await step(2, 9, 5), source, "the copy");

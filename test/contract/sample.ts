@@ -144,7 +144,7 @@ export function sampleContract(duel: Duel): void {
           return { ...sampling, logitRow: r, prompt: prompts[r]!, answer, ...room };
         });
         device.sample(out, 0, tensor, 2, rowsOf(specs, VOCAB));
-        device.endFlight(out);
+        device.submit(out);
       }
       for (const out of outs.slice(-2)) await land(device, out);
       for (const [flight, out] of outs.entries()) {
@@ -169,7 +169,7 @@ async function sample(device: Device, logits: Float32Array, n: number, specs: re
   const out = device.createTokenBuffer(first + specs.length);
   for (const array of [out.ids, out.logprobs, out.topIds, out.topLogprobs]) array.fill(-7);
   device.sample(out, first, device.loadTensor(logits, n, vocab), n, rowsOf(specs, vocab));
-  device.endFlight(out);
+  device.submit(out);
   await land(device, out);
   assert.deepEqual([...out.ids.subarray(0, first)], [-7, -7, -7]);
   return {

@@ -33,7 +33,7 @@ const CASES = [
   "products by cuBLASLt",
   "window 24: no chunking|(bf16|fp8), heads of 128, window 0: no chunking|f16, heads of 64, window 40: no chunking",
   "copyPage",
-  "savePage|copyStates",
+  "swapOut|copyStates",
   "mixtureOfExperts: (softmax, normalised|sigmoid|oss)",
   "FP8 weights",
   "sample",

@@ -99,7 +99,7 @@ const rows = samplingRowsOf(
   1000,
 );
 device.sample(tokens, 0, rowsOf(device, 0, 4, 1000, 8), 4, rows);
-device.endFlight(tokens);
+device.submit(tokens);
 device.waitFor(tokens);
 process.stdout.write(`${[...tokens.ids]}\n`);
 device.close();

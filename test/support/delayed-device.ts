@@ -179,7 +179,7 @@ export class DelayedDevice extends NullDevice {
   }
 
   /** At once, beside the flights under way: their pages are not to be saved. Writes beside the flights are done first. */
-  savePage(out: Uint8Array, pool: KvPool | StatePool, page: number): void {
+  swapOut(out: Uint8Array, pool: KvPool | StatePool, page: number): void {
     if (this.#hasWritten) this.#runUntil(null);
     this.#hasWritten = false;
     if ("floats" in pool.spec) {
@@ -191,7 +191,7 @@ export class DelayedDevice extends NullDevice {
     out.set(this.#bytesOf(group, page));
   }
 
-  loadPage(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void {
+  swapIn(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void {
     if ("floats" in pool.spec) this.writeStates(pool as StatePool, page, new Float32Array(bytes.slice().buffer));
     else this.writePages(pool as KvPool, Int32Array.of(page), 1, bytes);
   }
@@ -224,7 +224,7 @@ export class DelayedDevice extends NullDevice {
     );
   }
 
-  override endFlight(tokens: TokenBuffer): void {
+  override submit(tokens: TokenBuffer): void {
     this.#queue.push({ run: () => (tokens as DelayedTokens).land(), ends: tokens });
   }
 

@@ -75,7 +75,7 @@ export class RecordingDevice extends NullDevice {
   override copyStates(_pool?: StatePool, from = 0, to = 0): void {
     this.lines.push(`copy state ${from}>${to}`);
   }
-  override endFlight(tokens: TokenBuffer): void {
+  override submit(tokens: TokenBuffer): void {
     this.#ended.add(tokens);
   }
   override waitFor(tokens: TokenBuffer): void {

@@ -104,7 +104,7 @@ export class UnblockingDevice extends ReferenceDevice {
     this.#isFaulty = true;
   }
 
-  override endFlight(tokens: TokenBuffer): void {
+  override submit(tokens: TokenBuffer): void {
     this.#ended.push({ tokens, results: this.#results, isFaulty: this.#isFaulty });
     this.#results = [];
     this.#isFaulty = false;

@@ -38,7 +38,7 @@ const OPS = [
   "sample",
   "read",
   "readLater",
-  "endFlight",
+  "submit",
   "waitFor",
 ] as const;
 

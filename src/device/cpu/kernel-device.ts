@@ -330,7 +330,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
     this.read(out, x, firstRow, n);
   }
-  endFlight(_tokens: TokenBuffer): void {}
+  submit(_tokens: TokenBuffer): void {}
   waitFor(_tokens: TokenBuffer): void {}
 
   close(): void {

@@ -28,7 +28,7 @@ import { BusyTime } from "./busy-time.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import { CudaContext } from "./context.js";
 import { CudaExperts } from "./experts.js";
-import { KnownSteps } from "./known-steps.js";
+import { GraphCache } from "./graph-cache.js";
 import type { CudaRotary } from "./kv-ops.js";
 import { type CudaKvPool, plannerLimits } from "./kv-pool.js";
 import type { Graph } from "./launch-queue.js";
@@ -63,12 +63,12 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   readonly #uploads: RowUploads;
   readonly #busy: BusyTime;
   readonly #begin = (): void => this.#busy.begin();
-  readonly #known: KnownSteps;
+  readonly #graphs: GraphCache;
   /** Known steps are written all the same, and compared. */
   readonly #isChecking = process.env.PAGODA_CUDA_CHECK !== undefined;
   #expected: Graph | null = null;
   /** Whose rows were brought for a step that may be known. */
-  #asked: CudaTokenBuffer | null = null;
+  #probed: CudaTokenBuffer | null = null;
   #flushesAtStage = 0;
 
   /** Throws DeviceError device_unavailable with one line that says what is missing. */
@@ -81,7 +81,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.#scratch = new EditScratch(this.runtime);
     this.#uploads = new RowUploads(this.runtime);
     this.#busy = new BusyTime(context);
-    this.#known = new KnownSteps(context);
+    this.#graphs = new GraphCache(context);
     const { name, arch, multiprocessors, memoryBytes } = context.facts;
     this.info = {
       name: "cuda",
@@ -176,29 +176,29 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.runtime.pageCopies.join(false);
     queue.isHeld = batch.numTokens <= GRAPH_TOKENS;
     queue.onLaunch = this.#begin;
-    this.#known.forget();
-    this.#asked?.skip(); // of a step that failed before it was sampled
-    this.#asked = null;
+    this.#graphs.forget();
+    this.#probed?.cancelUpload(); // of a step that failed before it was sampled
+    this.#probed = null;
     this.#expected = null;
     this.#flushesAtStage = queue.numFlushes;
   }
 
-  runKnown(batch: StagedBatch, out: TokenBuffer, logits: Tensor, rows: SamplingRows): boolean {
+  tryReplay(batch: StagedBatch, out: TokenBuffer, logits: Tensor, rows: SamplingRows): boolean {
     const { queue } = this.runtime;
     if (!queue.isHeld || rows.count === 0) return false;
     const tokens = out as CudaTokenBuffer;
-    this.#asked = tokens;
-    tokens.bring(0, logits.cols, rows, this.#scratch);
-    this.#known.begin();
-    (batch as CudaStagedBatch).identify(this.#known);
-    tokens.identify(this.#known, rows);
-    const graph = this.#known.find();
+    this.#probed = tokens;
+    tokens.upload(0, logits.cols, rows, this.#scratch);
+    this.#graphs.begin();
+    (batch as CudaStagedBatch).addToKey(this.#graphs);
+    tokens.addToKey(this.#graphs, rows);
+    const graph = this.#graphs.find();
     if (graph !== null) queue.counts.knownSteps++;
     if (graph === null || this.#isChecking) {
       this.#expected = graph;
       return false;
     }
-    tokens.skip();
+    tokens.cancelUpload();
     queue.replay(graph);
     return true;
   }
@@ -305,14 +305,15 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     }
   }
 
-  endFlight(tokens: TokenBuffer): void {
+  submit(tokens: TokenBuffer): void {
     const { queue } = this.runtime;
     if (!queue.isEmpty) {
       if (this.#expected !== null && !queue.holds(this.#expected)) throw new Error("a known step has other launches");
       queue.flush();
-      if (queue.lastGraph !== null && queue.numFlushes === this.#flushesAtStage + 1) this.#known.learn(queue.lastGraph);
+      if (queue.lastGraph !== null && queue.numFlushes === this.#flushesAtStage + 1)
+        this.#graphs.learn(queue.lastGraph);
     }
-    (tokens as CudaTokenBuffer).endFlight(this.#busy.end(tokens));
+    (tokens as CudaTokenBuffer).submit(this.#busy.end(tokens));
   }
 
   waitFor(tokens: TokenBuffer): void {
@@ -333,7 +334,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return this.runtime.modules.loadAll(names);
   }
 
-  tryKernels(): void {
+  autotune(): void {
     if (this.runtime.products !== null) this.runtime.products.tuner.isTrying = true;
   }
 

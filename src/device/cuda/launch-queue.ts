@@ -34,7 +34,7 @@ export interface QueueCounts {
   launches: number;
   graphReplays: number;
   graphsMade: number;
-  /** Steps that were found by what decides them (known-steps.ts). */
+  /** Steps that were found by what decides them (graph-cache.ts). */
   knownSteps: number;
 }
 

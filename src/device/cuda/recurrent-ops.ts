@@ -70,12 +70,12 @@ export abstract class CudaRecurrentOps extends CudaKvOps {
     this.runtime.upload(address + 4 * slot * spec.floats, bytes);
   }
 
-  savePage(out: Uint8Array, pool: KvPool | StatePool, page: number): void {
+  swapOut(out: Uint8Array, pool: KvPool | StatePool, page: number): void {
     this.runtime.queue.flush();
     this.runtime.pageCopies.save(this.runtime.pinnedAddress(out), this.#pageAt(pool, page, out), out.length);
   }
 
-  loadPage(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void {
+  swapIn(pool: KvPool | StatePool, page: number, bytes: Uint8Array): void {
     this.runtime.queue.flush();
     this.runtime.pageCopies.load(this.#pageAt(pool, page, bytes), this.runtime.pinnedAddress(bytes), bytes.length);
   }

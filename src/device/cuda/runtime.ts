@@ -3,10 +3,10 @@
 import { check } from "./abi.js";
 import { KIND, type Kind } from "./codes.js";
 import type { CudaContext } from "./context.js";
+import { type CudaProducts, openProducts } from "./gemm.js";
 import { LaunchQueue } from "./launch-queue.js";
 import { CudaModules } from "./modules.js";
 import { PageCopies } from "./page-copies.js";
-import { type CudaProducts, openProducts } from "./products.js";
 import { type CudaTensor, type Operand, ORDER, type Order } from "./tensor.js";
 
 const STAGING_BYTES = 16 * 2 ** 20;

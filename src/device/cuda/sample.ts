@@ -4,7 +4,7 @@
 import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
 import type { TokenBuffer } from "../device.js";
 import { check } from "./abi.js";
-import type { KnownSteps } from "./known-steps.js";
+import type { GraphCache } from "./graph-cache.js";
 import type { CudaRuntime } from "./runtime.js";
 import type { CudaTensor } from "./tensor.js";
 
@@ -79,7 +79,7 @@ export class CudaTokenBuffer implements TokenBuffer {
   /** Samples entries [first, first + rows.count). */
   sample(first: number, logits: CudaTensor, rows: SamplingRows, scratch: EditScratch): void {
     if (rows.count === 0) return;
-    if (this.#brought === null) this.bring(first, logits.cols, rows, scratch);
+    if (this.#brought === null) this.upload(first, logits.cols, rows, scratch);
     if (this.#numEdited > 0) this.#launch("edit_rows", first, rows.count, logits, scratch);
     this.#launch("sample_rows", first, rows.count, logits, scratch);
     if (this.#numDraws > 0) this.#launch("draw_rows", first, rows.count, logits, scratch);
@@ -89,7 +89,7 @@ export class CudaTokenBuffer implements TokenBuffer {
   }
 
   /** The rows to the device: for the sample() to come, or for a graph that has its launches. */
-  bring(first: number, vocabSize: number, rows: SamplingRows, scratch: EditScratch): void {
+  upload(first: number, vocabSize: number, rows: SamplingRows, scratch: EditScratch): void {
     const { count } = rows;
     if (first + count > this.maxRows) {
       throw new RangeError(`sampling of ${count} rows from ${first} on, room for ${this.maxRows}`);
@@ -123,14 +123,14 @@ export class CudaTokenBuffer implements TokenBuffer {
   }
 
   /** What the launches of a sample() of these rows from entry 0 on depend on; they have been brought. */
-  identify(key: KnownSteps, { count }: SamplingRows): void {
+  addToKey(key: GraphCache, { count }: SamplingRows): void {
     key.add(this.address).add(this.#brought!.device).add(count);
     key.add(this.#numEdited > 0 ? 1 : 0).add(this.#numReports > 0 ? 1 : 0);
     key.add(this.#numDraws > 0 ? 1 : 0).add(this.#numApart > 0 ? 1 : 0);
   }
 
   /** The launches of what was brought are in a graph, or do not come. */
-  skip(): void {
+  cancelUpload(): void {
     this.#brought = null;
   }
 
@@ -165,7 +165,7 @@ export class CudaTokenBuffer implements TokenBuffer {
   }
 
   /** Everything queued goes to the driver, then the copies of log-probabilities, then `event`. */
-  endFlight(event: number): void {
+  submit(event: number): void {
     const { context, queue } = this.#runtime;
     const { driver, stream } = context;
     queue.flush();

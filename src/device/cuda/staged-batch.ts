@@ -11,9 +11,9 @@ import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { StagedBatch } from "../device.js";
 import { check } from "./abi.js";
-import type { KnownSteps } from "./known-steps.js";
+import type { GraphCache } from "./graph-cache.js";
 import type { CudaRuntime } from "./runtime.js";
-import { identifyPlan, newStagedPlan, PlanWriter, planInts, type StagedPlan } from "./staged-plan.js";
+import { addPlanToKey, newStagedPlan, PlanWriter, planInts, type StagedPlan } from "./staged-plan.js";
 
 const HEADER = 64;
 export const GROUPS_AT = 8;
@@ -101,9 +101,9 @@ export class CudaStagedBatch implements StagedBatch {
   }
 
   /** Everything of it that launches depend on: what lies at the addresses is no part of it. */
-  identify(key: KnownSteps): void {
+  addToKey(key: GraphCache): void {
     key.add(this.step).add(this.previous).add(this.numTokens).add(this.numRows).add(this.numLogitRows);
-    for (let p = 0; p < this.#numPlans; p++) identifyPlan(key, this.plans[p]!);
+    for (let p = 0; p < this.#numPlans; p++) addPlanToKey(key, this.plans[p]!);
   }
 
   /** Appends a column, aligned to 16 bytes; returns its device address. */

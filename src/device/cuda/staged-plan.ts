@@ -9,7 +9,7 @@
 import { type AttentionPlan, visibleStart } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import { bucket, ceilDiv } from "../../core/math.js";
-import type { KnownSteps } from "./known-steps.js";
+import type { GraphCache } from "./graph-cache.js";
 
 /** Keys of a unit: attention.cuh. */
 export const UNIT = 128;
@@ -156,7 +156,7 @@ export class PlanWriter {
 }
 
 /** What launches take of a plan (kv-ops.ts): grids of few sizes, and room for its partial states. */
-export function identifyPlan(key: KnownSteps, plan: StagedPlan): void {
+export function addPlanToKey(key: GraphCache, plan: StagedPlan): void {
   const { group, maxRows, stateRows, numDecodes, numExtends, numPartials, numTiles } = plan;
   key
     .add(group)

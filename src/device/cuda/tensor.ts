@@ -61,7 +61,7 @@ export class CudaWeight implements Weight {
   readonly byteLength: number;
   /** Steps of 64 columns that are summed in one chain; the sums of chains are added in order, in every kernel. */
   readonly chainSteps: number;
-  /** A copy in rows, for cuBLASLt (products.ts): its address; 0: not made; -1: there was no room. */
+  /** A copy in rows, for cuBLASLt (gemm.ts): its address; 0: not made; -1: there was no room. */
   rowsAddress = 0;
 
   constructor(address: number, rows: number, cols: number, format: Format) {

@@ -177,7 +177,7 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
   readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void {
     this.read(out, x, firstRow, n);
   }
-  endFlight(_tokens: TokenBuffer): void {}
+  submit(_tokens: TokenBuffer): void {}
   waitFor(_tokens: TokenBuffer): void {}
 
   /** Garbage collection frees what the caller lets go of. */

@@ -239,7 +239,7 @@ class KnowingDevice extends RecordingDevice {
   readonly sizes: number[] = [];
   isKnown = false;
 
-  runKnown(staged: StagedBatch, out: TokenBuffer, _logits: Tensor, rows: SamplingRows): boolean {
+  tryReplay(staged: StagedBatch, out: TokenBuffer, _logits: Tensor, rows: SamplingRows): boolean {
     this.sizes.push(staged.numTokens);
     this.lines.push(`known? ${rows.count} rows of ${staged.numTokens}`);
     if (this.isKnown) out.ids.fill(7, 0, rows.count);

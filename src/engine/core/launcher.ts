@@ -47,7 +47,7 @@ export class Launcher {
     this.#sampler = sampler;
     const { device, model } = parts;
     this.#canPad =
-      device.runKnown !== undefined && model.spec.caches.every(({ kind }) => kind === "full" || kind === "latent");
+      device.tryReplay !== undefined && model.spec.caches.every(({ kind }) => kind === "full" || kind === "latent");
     this.#clock = clock;
   }
 
@@ -71,7 +71,7 @@ export class Launcher {
       this.#keepHidden(flight);
       this.#sample(flight);
     }
-    device.endFlight(flight.tokens);
+    device.submit(flight.tokens);
     this.#clock.mark("launch");
   }
 
@@ -98,7 +98,7 @@ export class Launcher {
       for (let i = firstDraw[r]!; i <= lastLogit[r]!; i++) this.#draw(flight, r, i, i);
     }
     while (rows.count < batch.numLogitRows) rows.add(rows.count); // of padding
-    if (device.runKnown?.(staged, tokens, model.logits, rows) === true) return;
+    if (device.tryReplay?.(staged, tokens, model.logits, rows) === true) return;
     model.forward(staged, caches);
     if (rows.count === 0) return;
     model.computeLogits(staged, 0, rows.count);

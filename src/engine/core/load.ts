@@ -241,7 +241,7 @@ const WARMED_ROWS = 256;
 
 /** Memory of the second tier: what was asked for, else what the device has for it, at most as much as its pools. */
 function tierBytesOf(megabytes: number | null, device: Device, caches: Caches): number {
-  if (device.savePage === undefined && !device.info.canReadPages) return 0;
+  if (device.swapOut === undefined && !device.info.canReadPages) return 0;
   if (megabytes !== null) return megabytes * 2 ** 20;
   const poolBytes = caches.reduce((sum, { byteLength }) => sum + byteLength, 0);
   return Math.min(device.info.hostTierBytes, poolBytes);

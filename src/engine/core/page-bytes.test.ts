@@ -72,10 +72,10 @@ test("host memory is whole floats; locking it takes at most a twentieth of the t
       while (performance.now() < end); // memory is locked page by page
       return super.allocHost(numFloats);
     }
-    savePage(_out: Uint8Array, pool: KvPool | StatePool, page: number): void {
+    swapOut(_out: Uint8Array, pool: KvPool | StatePool, page: number): void {
       this.asked.push("save", pool, page);
     }
-    loadPage(pool: KvPool | StatePool, page: number): void {
+    swapIn(pool: KvPool | StatePool, page: number): void {
       this.asked.push("load", pool, page);
     }
   }

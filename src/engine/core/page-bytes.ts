@@ -46,18 +46,18 @@ export class PageBytes implements PageMemory {
     if (start < this.#nextAlloc) return null;
     const { buffer, byteOffset } = this.#device.allocHost(Math.ceil(bytes / 4));
     const end = performance.now();
-    if (this.#device.savePage !== undefined) this.#nextAlloc = end + 19 * (end - start);
+    if (this.#device.swapOut !== undefined) this.#nextAlloc = end + 19 * (end - start);
     return new Uint8Array(buffer, byteOffset, bytes);
   }
 
   save(out: Uint8Array, group: number, page: number): void {
-    if (this.#device.savePage === undefined) this.read(out, group, page);
-    else this.#device.savePage(out, this.#pools[group]!, page);
+    if (this.#device.swapOut === undefined) this.read(out, group, page);
+    else this.#device.swapOut(out, this.#pools[group]!, page);
   }
 
   load(group: number, page: number, bytes: Uint8Array): void {
-    if (this.#device.loadPage === undefined) this.write(group, page, bytes);
-    else this.#device.loadPage(this.#pools[group]!, page, bytes);
+    if (this.#device.swapIn === undefined) this.write(group, page, bytes);
+    else this.#device.swapIn(this.#pools[group]!, page, bytes);
   }
 }
 

@@ -1,13 +1,13 @@
 // Products of many tokens with 16-bit weights by cuBLASLt: where one of its algorithms gives the bits of our own kernels and is faster
-// (product-tuner.ts). Then nothing but time depends on whether the library is there, and `split: fixed` stays what it says.
+// (gemm-tuner.ts). Then nothing but time depends on whether the library is there, and `split: fixed` stays what it says.
 //
 // It reads weights in rows, ours lie in strips: each matrix that goes its way has a copy in rows, made at its first product, as long as
 // the GPU has room to spare. Gate and up stay with our own kernel, whose epilogue is the activation: one of its own costs more than any
 // algorithm gains.
 
 import { type CublasLt, openCublasLt, type ProductShape } from "./cublaslt.js";
+import { GemmTuner } from "./gemm-tuner.js";
 import type { Product } from "./matmul.js";
-import { ProductTuner } from "./product-tuner.js";
 import { type CudaRuntime, STREAM_TOKENS } from "./runtime.js";
 import { type CudaTensor, type CudaWeight, ORDER } from "./tensor.js";
 
@@ -19,7 +19,7 @@ const ALIGNED = 256;
 export class CudaProducts {
   readonly #runtime: CudaRuntime;
   readonly #cublas: CublasLt;
-  readonly tuner: ProductTuner;
+  readonly tuner: GemmTuner;
   /** What launches name by number: the algorithms and shapes in use. */
   readonly #shapes: ProductShape[] = [];
   readonly #algorithms: Uint8Array[] = [];
@@ -28,7 +28,7 @@ export class CudaProducts {
   constructor(runtime: CudaRuntime, cublas: CublasLt) {
     this.#runtime = runtime;
     this.#cublas = cublas;
-    this.tuner = new ProductTuner(runtime, cublas, this);
+    this.tuner = new GemmTuner(runtime, cublas, this);
     runtime.queue.external = (words, at) => this.#multiply(words, at);
   }
 

@@ -8,9 +8,9 @@ import { join } from "node:path";
 import type { HostTensor } from "../../core/tensor.js";
 import { KIND, type Kind } from "./codes.js";
 import type { CublasLt, ProductShape } from "./cublaslt.js";
+import type { CudaProducts } from "./gemm.js";
 import { tiles } from "./matmul.js";
 import { cacheFolder } from "./modules.js";
-import type { CudaProducts } from "./products.js";
 import { type CudaRuntime, STREAM_TOKENS } from "./runtime.js";
 import { imageName, sourceText } from "./sources.js";
 import { CudaTensor, type CudaWeight, ORDER } from "./tensor.js";
@@ -25,7 +25,7 @@ const MOST_TIME = 0.9;
 const COMPARED = 32;
 const RUNS = 8; // in a timing: enough to be a graph
 
-export class ProductTuner {
+export class GemmTuner {
   /** Whether products of a new kind are tried. */
   isTrying = false;
   readonly #runtime: CudaRuntime;

@@ -16,7 +16,7 @@ interface Entry {
 const MOST_WORDS = 64;
 const MOST_ENTRIES = 1024;
 
-export class KnownSteps {
+export class GraphCache {
   readonly #context: CudaContext;
   readonly #entries = new Map<number, Entry>(); // by hash
   readonly #words = new Float64Array(MOST_WORDS);
