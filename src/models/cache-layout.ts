@@ -23,7 +23,7 @@ export interface AttentionNeed {
 }
 
 /** A layer's keys and values, and the plan that reads them. */
-export interface AttentionPlace {
+export interface LayerCacheRef {
   readonly group: number;
   /** Index within the group. */
   readonly layer: number;
@@ -31,7 +31,7 @@ export interface AttentionPlace {
 }
 
 /** Where a layer's recurrent state begins in the slots of a state pool. */
-export interface StatePlace {
+export interface LayerStateRef {
   readonly group: number;
   readonly offset: number;
 }
@@ -40,9 +40,9 @@ export interface CacheLayout {
   readonly caches: readonly CacheSpec[];
   readonly plans: readonly PlanSpec[];
   /** [L] null for layers without attention. */
-  readonly places: readonly (AttentionPlace | null)[];
+  readonly places: readonly (LayerCacheRef | null)[];
   /** [L] null for layers without recurrent state. */
-  readonly states: readonly (StatePlace | null)[];
+  readonly states: readonly (LayerStateRef | null)[];
 }
 
 /** Lays out the layers' needs in order; null is a layer without attention. `stateFloats`: numbers of recurrent state of each layer. */
@@ -52,7 +52,7 @@ export function layoutCaches(
 ): CacheLayout {
   const caches: (CacheSpec & { layers: number[] })[] = [];
   const plans: PlanSpec[] = [];
-  const places: (AttentionPlace | null)[] = [];
+  const places: (LayerCacheRef | null)[] = [];
   needs.forEach((need, layer) => {
     if (need === null) {
       places.push(null);
@@ -100,7 +100,7 @@ export function layoutBidirectional(needs: readonly AttentionNeed[]): CacheLayou
 }
 
 /** One group for the states of all recurrent layers, end to end in a slot. */
-function layoutStates(caches: CacheSpec[], floats: readonly number[]): (StatePlace | null)[] {
+function layoutStates(caches: CacheSpec[], floats: readonly number[]): (LayerStateRef | null)[] {
   const group = caches.length;
   let offset = 0;
   const states = floats.map((count) => {

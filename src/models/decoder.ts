@@ -4,14 +4,14 @@
 import type { PositionScale, RotaryTable, Tensor } from "../device/device.js";
 import type { RopeConfig } from "../formats/rope-config.js";
 import { type AttentionSettings, loadAttention, PLAIN_ATTENTION, SelfAttention } from "./blocks/attention.js";
-import type { Block, Project } from "./blocks/block.js";
+import type { Block, Epilogue } from "./blocks/block.js";
 import { type LatentShape, latentNeed } from "./blocks/latent-attention.js";
 import { GATED_MLP, loadMlp, type MlpNaming } from "./blocks/mlp.js";
 import { loadNorm, type Norm, type NormStyle, rmsStyle } from "./blocks/norm.js";
 import { type Layer, ParallelResidual, Residual } from "./blocks/residual.js";
 import { Rotaries } from "./blocks/rotaries.js";
 import { Vocabulary } from "./blocks/vocabulary.js";
-import { type AttentionPlace, layoutBidirectional, layoutCaches, type StatePlace } from "./cache-layout.js";
+import { type LayerCacheRef, type LayerStateRef, layoutBidirectional, layoutCaches } from "./cache-layout.js";
 import { type CommonConfig, specOf } from "./common-config.js";
 import { ConfigReader } from "./config-reader.js";
 import { DecoderFrame } from "./decoder-frame.js";
@@ -163,10 +163,10 @@ export interface LayerContext {
   readonly name: string;
   readonly layer: number;
   /** null: the layer is a recurrence, whose state is in `state`. */
-  readonly place: AttentionPlace | null;
-  readonly state: StatePlace | null;
+  readonly place: LayerCacheRef | null;
+  readonly state: LayerStateRef | null;
   readonly rotary: RotaryTable | null;
-  readonly project: Project;
+  readonly project: Epilogue;
 }
 
 /** Blocks that a family brings itself. */

@@ -10,7 +10,7 @@ import type { ServerConfig } from "../config/server-config.js";
 import { packageVersion } from "../config/version.js";
 import { CapacityError } from "../core/errors.js";
 import type { Engine } from "../engine/types.js";
-import { takeTurn } from "../threads/turn.js";
+import { setThreadClass } from "../threads/thread-class.js";
 import { unavailable } from "./address.js";
 import { createApp } from "./app.js";
 import { KeyRing } from "./auth.js";
@@ -96,7 +96,7 @@ export class HttpService {
 
   async listen(): Promise<{ host: string; port: number; url: string }> {
     const { host, port } = this.context.config;
-    await takeTurn("answers");
+    await setThreadClass("interactive");
     return new Promise((resolve, reject) => {
       this.#http.once("error", (error: NodeJS.ErrnoException) => reject(unavailable(host, port, error)));
       this.#http.listen(port, host, () => {

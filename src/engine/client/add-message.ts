@@ -15,7 +15,7 @@ export interface CallBounds {
   /** The model's own sampling. */
   readonly suggested: Partial<SamplingParams>;
   /** The engine runs in a thread of its own. */
-  readonly isAway: boolean;
+  readonly isRemote: boolean;
   /** Throws for an adapter that nobody knows. */
   adapterOf(choice: AdapterChoice): AdapterRef;
   /** A call of this id is under way. */
@@ -42,7 +42,7 @@ export function addMessage(
   if (typeof salt !== "string" || salt.includes(SALT_END))
     throw invalid("salt", salt, "a string without the character NUL");
   if (typeof client !== "string") throw invalid("client", client, "a string");
-  if (editLogits !== undefined && bounds.isAway) {
+  if (editLogits !== undefined && bounds.isRemote) {
     throw invalid(
       "editLogits",
       "a function",

@@ -13,7 +13,7 @@ export interface CallReader {
 }
 
 /** What a reader says back. */
-export interface CallLine {
+export interface CallChannel {
   /** Tells the engine to stop working on a sample of the call; -1: on all of them. */
   readonly onAbort: (index: number) => void;
   /** The call is over: finished, failed or aborted. */
@@ -23,11 +23,11 @@ export interface CallLine {
 export class EmbeddingReader implements CallReader {
   readonly hasBegun = false; // there is one output, and it is the last
   readonly vector: Promise<Float32Array>;
-  readonly #line: CallLine;
+  readonly #line: CallChannel;
   #resolve!: (vector: Float32Array) => void;
   #reject!: (error: Error) => void;
 
-  constructor(line: CallLine) {
+  constructor(line: CallChannel) {
     this.#line = line;
     this.vector = new Promise((resolve, reject) => {
       this.#resolve = resolve;

@@ -5,7 +5,7 @@ import { type EngineConfig, engineConfig, namedPath } from "../../config/engine-
 import type { SpeculativeConfig } from "../../config/speculation.js";
 import { resolveModel } from "../../formats/hub/hub.js";
 import type { Engine } from "../types.js";
-import { startAhead } from "./host.js";
+import { prestart } from "./host.js";
 import type { RelayEngine } from "./relay.js";
 
 /** What `createEngine` takes: any of the engine's options, and who hears how far loading is. */
@@ -30,7 +30,7 @@ export async function startEngine(options: EngineOptions): Promise<RelayEngine> 
   const adapters = config.adapter.map(namedPath);
   const model = await resolveModel(config.model, { onProgress: onPull });
   const placed = Object.freeze({ ...config, model });
-  const ahead = startAhead(placed);
+  const ahead = prestart(placed);
   try {
     const { HostedEngine } = await import("./hosted-engine.js");
     const engine = new HostedEngine(placed, onProgress ?? null, ahead.start);

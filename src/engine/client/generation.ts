@@ -5,7 +5,7 @@ import { errorFor, type PagodaError } from "../../core/errors.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
 import type { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { GenerateResult, Generation, OutputChunk, RequestTrace, SampleResult } from "../types.js";
-import type { CallLine, CallReader } from "./call-reader.js";
+import type { CallChannel, CallReader } from "./call-reader.js";
 import type { SampleOutput } from "./output-reader.js";
 
 interface Sample {
@@ -23,7 +23,7 @@ interface Sample {
   isFinalTaken: boolean;
 }
 
-export interface GenerationInit extends CallLine {
+export interface GenerationInit extends CallChannel {
   readonly id: string;
   readonly n: number;
   readonly wantsLogprobs: boolean;

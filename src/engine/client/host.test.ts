@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { engineConfig } from "../../config/engine-config.js";
 import type { FromEngine } from "../messages.js";
-import { type EngineHost, startAhead } from "./host.js";
+import { type EngineHost, prestart } from "./host.js";
 
 /** Hosts that say what they are told to, in the order in which they were started. */
 function fakeHosts() {
@@ -28,7 +28,7 @@ const config = engineConfig({ worker: true });
 
 test("what a thread says before it is taken over is heard after that, in order", async () => {
   const { started, begin } = fakeHosts();
-  const ahead = startAhead(config, begin);
+  const ahead = prestart(config, begin);
   started[0]!.say(1);
   started[0]!.say(2);
   const heard: number[] = [];
@@ -42,7 +42,7 @@ test("what a thread says before it is taken over is heard after that, in order",
 
 test("the first start takes it over, the next begins another; what is taken is not abandoned", () => {
   const { started, begin } = fakeHosts();
-  const ahead = startAhead(config, begin);
+  const ahead = prestart(config, begin);
   const hosts = [1, 2, 3].map(() => ahead.start(config, () => undefined));
   assert.deepEqual(
     hosts,
@@ -57,7 +57,7 @@ test("the first start takes it over, the next begins another; what is taken is n
 
 test("one that nobody takes over is closed", () => {
   const { started, begin } = fakeHosts();
-  startAhead(config, begin).abandon();
+  prestart(config, begin).abandon();
   assert.deepEqual(
     started.map(({ numClosed }) => numClosed),
     [1],
@@ -67,7 +67,7 @@ test("one that nobody takes over is closed", () => {
 test("on the caller's own thread nothing begins ahead", () => {
   const { started, begin } = fakeHosts();
   const inProcess = engineConfig({ worker: false });
-  const ahead = startAhead(inProcess, begin);
+  const ahead = prestart(inProcess, begin);
   assert.equal(started.length, 0);
   ahead.start(inProcess, () => undefined);
   ahead.abandon();

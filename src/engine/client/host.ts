@@ -22,7 +22,7 @@ export function startHost(config: EngineConfig, listener: (message: FromEngine) 
 }
 
 /** A host that may be started before anybody hears it. */
-export interface HostAhead {
+export interface PrestartedHost {
   /** The first call takes over what was started, with all it has said; later ones start another. */
   readonly start: StartHost;
   /** Nobody will take it. */
@@ -30,7 +30,7 @@ export interface HostAhead {
 }
 
 /** Starts the engine's thread, where it has one, while its caller's own modules are still to be loaded. */
-export function startAhead(config: EngineConfig, begin: StartHost = startHost): HostAhead {
+export function prestart(config: EngineConfig, begin: StartHost = startHost): PrestartedHost {
   if (!config.worker) return { start: begin, abandon: () => undefined };
   const said: FromEngine[] = [];
   let hear = (message: FromEngine): void => void said.push(message);

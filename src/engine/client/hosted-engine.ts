@@ -1,5 +1,5 @@
 // The engine as its callers see it: text in, text out. Validates, renders templates and tokenises here, on the caller's thread;
-// everything else happens behind the host, over a line (host-line.ts).
+// everything else happens behind the host, over a line (engine-connection.ts).
 
 import { randomBytes } from "node:crypto";
 import type { z } from "zod";
@@ -37,14 +37,14 @@ import { AdapterNames } from "./adapter-names.js";
 import { addMessage, type CallBounds } from "./add-message.js";
 import { EmbeddingReader } from "./call-reader.js";
 import { type ChatCheckpoint, openChatCheckpoint } from "./chat-checkpoint.js";
+import { EngineConnection, type OnProgress } from "./engine-connection.js";
 import { TextGeneration } from "./generation.js";
 import { type StartHost, startHost } from "./host.js";
-import { HostLine, type OnProgress } from "./host-line.js";
 import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
 import { type Deliver, type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
 import { TextTasks } from "./text-tasks.js";
+import { Throttle } from "./throttle.js";
 import { TokenizerThread } from "./tokenizer-thread.js";
-import { Turns } from "./turns.js";
 import { checkMessages, checkResumed, contextLimit } from "./validate.js";
 
 /** Characters that are tokenised in about ten milliseconds. */
@@ -56,9 +56,9 @@ export class HostedEngine implements RelayEngine {
   readonly #checkpoint: ChatCheckpoint;
   readonly #texts: TextTasks;
   readonly #longTexts: TokenizerThread;
-  readonly #turns = new Turns(LONG_TEXT);
+  readonly #turns = new Throttle(LONG_TEXT);
   readonly #seed: number;
-  readonly #line: HostLine;
+  readonly #connection: EngineConnection;
   readonly #adapters = new AdapterNames();
 
   constructor(
@@ -72,30 +72,30 @@ export class HostedEngine implements RelayEngine {
     this.#checkpoint = checkpoint;
     this.#texts = new TextTasks(
       this.#checkpoint,
-      () => this.#line.facts,
+      () => this.#connection.facts,
       (...text) => this.tokenizeAside(...text),
       (...text) => this.#runText(...text),
     );
     this.#longTexts = new TokenizerThread(config.model);
-    this.#line = new HostLine(config, start, onProgress);
+    this.#connection = new EngineConnection(config, start, onProgress);
     this.#checkpoint.tokenizer?.encode("its tables are made while the weights are loaded");
   }
 
   get ready(): Promise<void> {
-    return this.#line.ready;
+    return this.#connection.ready;
   }
 
   get model(): ModelInfo {
-    const { architecture, vocabSize, maxContext, task, device } = this.#line.facts;
+    const { architecture, vocabSize, maxContext, task, device } = this.#connection.facts;
     const { name, chatTemplate, generation } = this.#checkpoint;
     const { sampling } = generation;
-    const maxLength = contextLimit(this.#line.facts);
+    const maxLength = contextLimit(this.#connection.facts);
     const hasChatTemplate = chatTemplate !== null;
     return { name, architecture, vocabSize, maxContext, maxLength, task, device, hasChatTemplate, sampling };
   }
 
   get facts(): EngineFacts {
-    return this.#line.facts;
+    return this.#connection.facts;
   }
 
   get eosIds(): readonly number[] {
@@ -107,7 +107,7 @@ export class HostedEngine implements RelayEngine {
   }
 
   health(): EngineHealth {
-    return this.#line.health();
+    return this.#connection.health();
   }
 
   generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
@@ -161,7 +161,7 @@ export class HostedEngine implements RelayEngine {
     if (!this.#config.worker) return this.tokenize(text, options);
     this.#checkpoint.requireTokenizer(); // says so at once where there is none
     if (text.length > LONG_TEXT) return this.#longTexts.encode(text, options, signal);
-    await this.#turns.take(text.length);
+    await this.#turns.acquire(text.length);
     if (signal?.aborted) throw errorFor("aborted");
     return this.tokenize(text, options);
   }
@@ -180,17 +180,17 @@ export class HostedEngine implements RelayEngine {
 
   loadAdapter(name: string, path: string, { pin = false } = {}): Promise<AdapterInfo> {
     return this.#adapters.load({ name, path, scale: 1, isPinned: pin }, (adapter) =>
-      this.#line.ask<Loaded>((seq) => ({ type: "load_adapter", seq, adapter })),
+      this.#connection.request<Loaded>((seq) => ({ type: "load_adapter", seq, adapter })),
     );
   }
 
   async unloadAdapter(name: string): Promise<void> {
     this.#adapters.remove(name);
-    await this.#line.ask((seq) => ({ type: "unload_adapter", seq, name }));
+    await this.#connection.request((seq) => ({ type: "unload_adapter", seq, name }));
   }
 
   warm(): void {
-    if (this.facts.task === "generate") this.#line.tell({ type: "warm" });
+    if (this.facts.task === "generate") this.#connection.send({ type: "warm" });
   }
 
   stats(): Promise<EngineStats> {
@@ -202,42 +202,42 @@ export class HostedEngine implements RelayEngine {
   }
 
   async plan(step: number): Promise<readonly StepPlan[] | null> {
-    const record = this.#line.log.history().find((past) => past.step === step);
+    const record = this.#connection.log.history().find((past) => past.step === step);
     return record === undefined ? null : this.#query<readonly StepPlan[]>("plan", record.rows);
   }
 
   stepHistory(): readonly StepRecord[] {
-    return this.#line.log.history();
+    return this.#connection.log.history();
   }
 
   steps(options: { signal?: AbortSignal } = {}): AsyncIterable<StepRecord> {
-    return this.#line.log.follow(options.signal);
+    return this.#connection.log.follow(options.signal);
   }
 
   relay(call: RelayCall, deliver: Deliver): (index: number) => void {
     const { options, resumed } = call;
     const message = addMessage(this.#bounds(), call.kind, call.prompt, options, textFieldsOf(call));
-    if (resumed !== null) checkResumed(resumed, message, this.#line.facts);
-    const line = this.#line.lineOf(message.callId);
+    if (resumed !== null) checkResumed(resumed, message, this.#connection.facts);
+    const line = this.#connection.channelFor(message.callId);
     const reader = new RelayReader(line, call.kind === "generate" ? message.sampling.n : 1, deliver);
-    this.#line.open(resumed === null ? message : { ...message, resumed }, reader, options);
+    this.#connection.open(resumed === null ? message : { ...message, resumed }, reader, options);
     return (index) => (index < 0 ? reader.fail(errorFor("aborted")) : line.onAbort(index));
   }
 
   lendPages(prompt: Int32Array, salt: string, from: number, maxBytes: number): Promise<Uint8Array> {
-    return this.#line.ask((seq) => ({ type: "lend_pages", seq, prompt, salt, from, maxBytes }));
+    return this.#connection.request((seq) => ({ type: "lend_pages", seq, prompt, salt, from, maxBytes }));
   }
 
   takePages(prompt: Int32Array, salt: string, bytes: Uint8Array): Promise<PagesTaken> {
-    return this.#line.ask((seq) => ({ type: "take_pages", seq, prompt, salt, bytes }));
+    return this.#connection.request((seq) => ({ type: "take_pages", seq, prompt, salt, bytes }));
   }
 
   watchPrefixes(listener: (change: PrefixChange) => void): void {
-    this.#line.watchPrefixes(listener);
+    this.#connection.watchPrefixes(listener);
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#line.close(), this.#longTexts.close()]);
+    await Promise.all([this.#connection.close(), this.#longTexts.close()]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -252,7 +252,7 @@ export class HostedEngine implements RelayEngine {
   }
 
   #submit(ids: readonly number[], options: GenerateOptions): Generation {
-    if (this.#line.facts.task !== "generate") {
+    if (this.#connection.facts.task !== "generate") {
       const { name: model } = this.#checkpoint;
       throw new RequestError("task_unsupported", { model, task: "generate", reason: "it embeds or scores texts." });
     }
@@ -266,9 +266,9 @@ export class HostedEngine implements RelayEngine {
       wantsLogprobs: sampling.logprobs !== null,
       makeDetokenizer: () =>
         new StreamDetokenizer(tokenizer, { stop: sampling.stop, minTokens: sampling.minTokens, skipSpecialTokens }),
-      ...this.#line.lineOf(callId),
+      ...this.#connection.channelFor(callId),
     });
-    this.#line.open(message, generation, options);
+    this.#connection.open(message, generation, options);
     return generation;
   }
 
@@ -276,8 +276,8 @@ export class HostedEngine implements RelayEngine {
     const { salt = "", client = "", adapter } = options;
     const asked = { maxTokens: 1, salt, client, ...(adapter === undefined ? {} : { adapter }) };
     const message = addMessage(this.#bounds(), kind, ids, asked, fields);
-    const reader = new EmbeddingReader(this.#line.lineOf(message.callId));
-    this.#line.open(message, reader, options);
+    const reader = new EmbeddingReader(this.#connection.channelFor(message.callId));
+    this.#connection.open(message, reader, options);
     return reader.vector;
   }
 
@@ -285,24 +285,24 @@ export class HostedEngine implements RelayEngine {
     return {
       facts: this.facts,
       suggested: this.#checkpoint.generation.sampling,
-      isAway: this.#config.worker,
+      isRemote: this.#config.worker,
       adapterOf: (choice) => this.#adapters.refOf(choice),
-      isTaken: (callId) => this.#line.has(callId),
+      isTaken: (callId) => this.#connection.has(callId),
       freshSeed: () => this.#freshSeed(),
     };
   }
 
   /** A seed that no caller chose: drawn from the engine's own, in order of arrival. */
   #freshSeed(): number {
-    return Math.floor(uniformAt(this.#seed, 0xf5, this.#line.numCalls) * Number.MAX_SAFE_INTEGER);
+    return Math.floor(uniformAt(this.#seed, 0xf5, this.#connection.numCalls) * Number.MAX_SAFE_INTEGER);
   }
 
   #query<T>(what: "stats" | "cache" | "plan", rows: readonly StepRow[] = []): Promise<T> {
-    return this.#line.ask((seq) => ({ type: "query", seq, what, rows }));
+    return this.#connection.request((seq) => ({ type: "query", seq, what, rows }));
   }
 
   /** Test hook: a fault in the next step, or of the thread. */
   injectFault(where: "step" | "thread"): void {
-    this.#line.tell({ type: "fault", where });
+    this.#connection.send({ type: "fault", where });
   }
 }

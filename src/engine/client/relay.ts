@@ -6,7 +6,7 @@ import type { PagodaError } from "../../core/errors.js";
 import type { PagesTaken } from "../core/page-exchange.js";
 import type { EngineFacts, RequestKind, ResumedSample, TextFields } from "../messages.js";
 import type { Engine, GenerateOptions } from "../types.js";
-import type { CallLine, CallReader } from "./call-reader.js";
+import type { CallChannel, CallReader } from "./call-reader.js";
 import type { SampleOutput } from "./output-reader.js";
 
 export interface RelayCall extends TextFields {
@@ -42,11 +42,11 @@ export interface RelayEngine extends Engine {
 /** Passes outputs on; over when every sample has ended. */
 export class RelayReader implements CallReader {
   hasBegun = false;
-  readonly #line: CallLine;
+  readonly #line: CallChannel;
   readonly #deliver: Deliver;
   #numOpen: number;
 
-  constructor(line: CallLine, numSamples: number, deliver: Deliver) {
+  constructor(line: CallChannel, numSamples: number, deliver: Deliver) {
     this.#line = line;
     this.#numOpen = numSamples;
     this.#deliver = deliver;

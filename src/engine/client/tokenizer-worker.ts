@@ -1,12 +1,12 @@
 // Entry of the thread that tokenises long texts.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { takeTurn } from "../../threads/turn.js";
+import { setThreadClass } from "../../threads/thread-class.js";
 import { openCheckpoint } from "../checkpoint.js";
 import type { ToTokenizer } from "./tokenizer-thread.js";
 
 const port = parentPort!;
-await takeTurn("soon");
+await setThreadClass("background");
 const tokenizer = openCheckpoint(workerData as string).requireTokenizer();
 
 port.on("message", ({ text, options }: ToTokenizer) => {

@@ -28,7 +28,7 @@ test("a call without them has no priority, salt or client of its own, and an id 
   const bounds = {
     facts: FACTS,
     suggested: {},
-    isAway: false,
+    isRemote: false,
     isTaken: (id: string) => id === "taken",
     adapterOf: () => assert.fail("no adapter was named"),
     freshSeed: () => 1,

@@ -2,8 +2,8 @@
 // ends the thread: the job it belongs to fails, all others move on to a fresh thread and know nothing of it.
 
 import { Worker } from "node:worker_threads";
+import type { ThreadClass } from "../../threads/thread-class.js";
 import { threadTimeMs } from "../../threads/thread-time.js";
-import type { Turn } from "../../threads/turn.js";
 import {
   type CodeMessage,
   type FromMatcher,
@@ -42,7 +42,7 @@ export function isOverdue(waitedMs: number, ownMs: () => number | null, limitMs:
 export class Lane {
   readonly #vocabularyOf: () => PackedTexts;
   readonly #limitMs: number;
-  readonly #turn: Turn;
+  readonly #turn: ThreadClass;
   readonly #maxWaitMs: number;
   readonly #jobs = new Map<number, LaneJob>();
   #thread: Worker | null = null;
@@ -56,7 +56,7 @@ export class Lane {
   constructor(
     vocabularyOf: () => PackedTexts,
     limitMs: number,
-    turn: Turn = "computes",
+    turn: ThreadClass = "compute",
     maxWaitMs: number = MAX_WAIT_FACTOR * limitMs,
   ) {
     this.#vocabularyOf = vocabularyOf;

@@ -11,7 +11,7 @@
 //            [2] the thread's id in the system; 0 where that cannot be told
 
 import type { ErrorCode, ErrorDetails } from "../../core/errors.js";
-import type { Turn } from "../../threads/turn.js";
+import type { ThreadClass } from "../../threads/thread-class.js";
 import type { ConstraintSpec } from "../constraint.js";
 import type { MatcherCode } from "./module.js";
 import type { PackedTexts } from "./token-texts.js";
@@ -58,7 +58,7 @@ export type Verdict =
 export interface MatcherInit {
   readonly vocabulary: PackedTexts;
   readonly control: Int32Array; // [3]
-  readonly turn: Turn;
+  readonly turn: ThreadClass;
 }
 
 export const HEADER = 2; // words of `shared` and `ahead` before the masks

@@ -1,8 +1,8 @@
 // Entry of a matcher's thread. It says what it is at, so that the engine's side can tell which message it hangs on.
 
 import { parentPort, workerData } from "node:worker_threads";
+import { setThreadClass } from "../../threads/thread-class.js";
 import { systemThreadId } from "../../threads/thread-time.js";
-import { takeTurn } from "../../threads/turn.js";
 import { type CodeMessage, IDLE, type MatcherInit, type ToMatcher } from "./matcher-messages.js";
 import { MatcherService } from "./matcher-service.js";
 import type { MatcherCode } from "./module.js";
@@ -10,7 +10,7 @@ import { unpackTexts } from "./token-texts.js";
 
 const port = parentPort!;
 const { vocabulary, control, turn } = workerData as MatcherInit;
-await takeTurn(turn);
+await setThreadClass(turn);
 Atomics.store(control, 2, systemThreadId());
 let useCode: (code: MatcherCode) => void;
 const code = new Promise<MatcherCode>((resolve) => {

@@ -10,7 +10,7 @@
 
 import { errorFor } from "../../core/errors.js";
 import { RecentMap } from "../../core/recent-map.js";
-import type { Turn } from "../../threads/turn.js";
+import type { ThreadClass } from "../../threads/thread-class.js";
 import type { Asker, ConstraintCompiler, ConstraintSpec, TokenConstraint } from "../constraint.js";
 import { CheckQueue } from "./check-queue.js";
 import { Lane } from "./lane.js";
@@ -27,7 +27,7 @@ const ANYBODY: Asker = { client: "", isWanted: () => true };
 const SETTLE_MS = 1;
 const MAX_REMEMBERED = 256;
 /** Of threads that may compute for long: the engine's own go first where cores are few. */
-const CHECK_TURNS: readonly Turn[] = ["soon", "later", "later"];
+const CHECK_TURNS: readonly ThreadClass[] = ["background", "idle", "idle"];
 /** Lanes with none behind them end what they hold for its own time; that a busy machine gives them little is nobody's fault. */
 const LAST_WAIT_MS = 60_000;
 
@@ -63,7 +63,7 @@ export class XGrammarCompiler implements ConstraintCompiler {
     this.#checks = checkMs.map((ms, i) => new CheckQueue(new Lane(packed, ms, CHECK_TURNS[i], waitMs(i))));
     this.#lanes = {
       quick: new Lane(packed, quickMaskMs),
-      patient: new Lane(packed, patientMaskMs, "later", LAST_WAIT_MS),
+      patient: new Lane(packed, patientMaskMs, "idle", LAST_WAIT_MS),
     };
   }
 

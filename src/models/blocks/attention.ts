@@ -10,10 +10,10 @@ import type {
   StagedBatch,
   Tensor,
 } from "../../device/device.js";
-import type { AttentionPlace } from "../cache-layout.js";
+import type { LayerCacheRef } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
-import type { Block, Project } from "./block.js";
+import type { Block, Epilogue } from "./block.js";
 import { type Linear, type LinearPart, loadLinear } from "./linear.js";
 import { loadNorm, type Norm, type NormStyle, normOf, plainNorm } from "./norm.js";
 
@@ -41,7 +41,7 @@ export interface AttentionWeights {
 }
 
 export interface AttentionOptions {
-  readonly place: AttentionPlace;
+  readonly place: LayerCacheRef;
   /** null: the layer has no rotary embedding. */
   readonly rotary: RotaryTable | null;
   readonly params: AttentionParams;
@@ -180,7 +180,7 @@ export function loadAttention(
   shape: AttentionShape,
   naming: AttentionSettings,
   style: NormStyle,
-  project: Project,
+  project: Epilogue,
 ): AttentionWeights {
   const { hiddenSize, numHeads, numKvHeads, headDim } = shape;
   const { isTransposed: transposed } = naming;

@@ -9,10 +9,10 @@ export interface Block {
 }
 
 /** What the last matmul of a block does to its output. */
-export interface Project {
+export interface Epilogue {
   readonly accumulate?: boolean;
   readonly scale?: number;
 }
 
 /** Added to the residual stream as it is. */
-export const ADD: Project = { accumulate: true };
+export const ADD: Epilogue = { accumulate: true };

@@ -5,10 +5,10 @@
 // State of a layer: the convolution's last inputs, then S of every head.
 
 import type { Device, LinearAttentionSpec, StagedBatch, StatePool, Tensor } from "../../device/device.js";
-import type { StatePlace } from "../cache-layout.js";
+import type { LayerStateRef } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
-import type { Block, Project } from "./block.js";
+import type { Block, Epilogue } from "./block.js";
 import { type Linear, type LinearPart, loadLinear } from "./linear.js";
 
 export interface DeltaNetShape {
@@ -34,7 +34,7 @@ const NO_LIMITS = { min: 0, max: Number.POSITIVE_INFINITY };
 export class GatedDeltaNet implements Block {
   readonly #device: Device;
   readonly #shape: DeltaNetShape;
-  readonly #place: StatePlace;
+  readonly #place: LayerStateRef;
   readonly #in: Linear; // [q, k, v, z, b, a], hidden
   readonly #conv: Tensor; // [kernel, channels]
   readonly #qNorm: Tensor; // [1, keyDim] constant
@@ -58,7 +58,7 @@ export class GatedDeltaNet implements Block {
   readonly #heads: Tensor; // [T, H * valueDim]
 
   /** Loads what is under `${name}.`, in either of the two ways in which checkpoints store the input matrices. */
-  constructor(loader: Loader, name: string, shape: DeltaNetShape, place: StatePlace, project: Project) {
+  constructor(loader: Loader, name: string, shape: DeltaNetShape, place: LayerStateRef, project: Epilogue) {
     const { hiddenSize, numKeyHeads, numValueHeads: H, keyDim, valueDim, kernel } = shape;
     const keys = numKeyHeads * keyDim;
     const values = H * valueDim;

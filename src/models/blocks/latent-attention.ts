@@ -28,10 +28,10 @@ import type {
   Weight,
 } from "../../device/device.js";
 import { madeTensor, sliceOuter } from "../../formats/tensor-views.js";
-import type { AttentionNeed, AttentionPlace } from "../cache-layout.js";
+import type { AttentionNeed, LayerCacheRef } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
-import type { Block, Project } from "./block.js";
+import type { Block, Epilogue } from "./block.js";
 import { Linear, loadLinear, type MadePart } from "./linear.js";
 import { loadNorm, type Norm, rmsStyle } from "./norm.js";
 
@@ -47,14 +47,14 @@ export interface LatentShape {
 }
 
 export interface LatentOptions {
-  readonly place: AttentionPlace;
+  readonly place: LayerCacheRef;
   readonly rotary: RotaryTable;
   readonly eps: number;
   readonly params: AttentionParams;
   readonly hasBias: boolean;
   /** Queries grow with their position; null: they do not. */
   readonly queryScale: PositionScale | null;
-  readonly project: Project;
+  readonly project: Epilogue;
 }
 
 export class LatentAttention implements Block {
@@ -87,7 +87,7 @@ export class LatentAttention implements Block {
   constructor(loader: Loader, name: string, shape: LatentShape, options: LatentOptions) {
     const { hiddenSize, numHeads, qRank, kvRank, nopeDim, ropeDim, valueDim } = shape;
     const keyDim = nopeDim + ropeDim;
-    const linear = (part: string, rows: number, cols: number, hasBias = false, project: Project = {}): Linear =>
+    const linear = (part: string, rows: number, cols: number, hasBias = false, project: Epilogue = {}): Linear =>
       loadLinear(loader, [{ name: `${name}.${part}`, rows }], cols, { hasBias, project });
     const norm = (part: string, size: number): Norm => loadNorm(loader, `${name}.${part}`, size, rmsStyle(options.eps));
     this.#device = loader.device;

@@ -11,7 +11,7 @@ import type {
   WeightQuantization,
 } from "../../device/device.js";
 import type { Loader } from "../loader.js";
-import type { Project } from "./block.js";
+import type { Epilogue } from "./block.js";
 
 /** A matrix of the checkpoint within a Linear: what an adapter attaches to, and where a shard may cut. */
 export interface Site {
@@ -45,7 +45,7 @@ export class Linear {
     device: Device,
     weight: Weight,
     bias: Tensor | null,
-    project: Project = {},
+    project: Epilogue = {},
     parts: readonly LinearPart[] = [],
   ) {
     this.weight = weight;
@@ -118,7 +118,7 @@ export interface LinearPart {
 
 export interface LinearOptions {
   readonly hasBias?: boolean;
-  readonly project?: Project;
+  readonly project?: Epilogue;
   readonly transposed?: boolean;
   readonly quantize?: WeightQuantization;
   /** The input is multiplied by it, the bias is not. */

@@ -13,11 +13,11 @@ import type {
   StepLimits,
   Tensor,
 } from "../../device/device.js";
-import type { StatePlace } from "../cache-layout.js";
+import type { LayerStateRef } from "../cache-layout.js";
 import type { ConfigReader } from "../config-reader.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
-import type { Block, Project } from "./block.js";
+import type { Block, Epilogue } from "./block.js";
 import { type Linear, loadLinear } from "./linear.js";
 
 export interface Mamba2Shape {
@@ -49,7 +49,7 @@ export function mamba2Floats({ numHeads, headDim, numGroups, stateSize, kernel }
 export class Mamba2Mixer implements Block {
   readonly #device: Device;
   readonly #shape: Mamba2Shape;
-  readonly #place: StatePlace;
+  readonly #place: LayerStateRef;
   readonly #in: Linear; // [z, x, B, C, dt], hidden
   readonly #conv: Tensor; // [kernel, channels]
   readonly #convBias: Tensor | null; // [1, channels]
@@ -72,7 +72,7 @@ export class Mamba2Mixer implements Block {
   readonly #heads: Tensor; // [T, H * headDim]
 
   /** Loads what is under `${name}.`. */
-  constructor(loader: Loader, name: string, shape: Mamba2Shape, place: StatePlace, project: Project) {
+  constructor(loader: Loader, name: string, shape: Mamba2Shape, place: LayerStateRef, project: Epilogue) {
     const { hiddenSize, numHeads: H, headDim, numGroups, stateSize, kernel } = shape;
     const inner = H * headDim;
     const keys = numGroups * stateSize;

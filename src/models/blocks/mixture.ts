@@ -13,7 +13,7 @@ import { entryOf } from "../../formats/tensor-views.js";
 import type { ConfigReader } from "../config-reader.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
-import type { Block, Project } from "./block.js";
+import type { Block, Epilogue } from "./block.js";
 import { type Linear, loadLinear } from "./linear.js";
 
 export interface MixtureWeights {
@@ -32,7 +32,7 @@ export class MixtureOfExperts implements Block {
   readonly #logits: Tensor; // [T, E]
   readonly #out: Tensor; // [T, hidden]
 
-  constructor(loader: Loader, hiddenSize: number, weights: MixtureWeights, router: RouterSpec, project: Project) {
+  constructor(loader: Loader, hiddenSize: number, weights: MixtureWeights, router: RouterSpec, project: Epilogue) {
     this.#device = loader.device;
     this.#weights = weights;
     this.#router = router;

@@ -2,7 +2,7 @@
 
 import type { Activation, Device, StagedBatch, Tensor } from "../../device/device.js";
 import type { Loader } from "../loader.js";
-import type { Block, Project } from "./block.js";
+import type { Block, Epilogue } from "./block.js";
 import { type Linear, loadLinear } from "./linear.js";
 import { loadNorm, type Norm, type NormStyle } from "./norm.js";
 
@@ -44,7 +44,7 @@ export function loadMlp(
   name: string,
   shape: MlpShape,
   naming: MlpNaming,
-  project: Project,
+  project: Epilogue,
   style?: NormStyle,
 ): Block {
   const { hiddenSize, innerSize } = shape;

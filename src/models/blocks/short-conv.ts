@@ -1,10 +1,10 @@
 // The gated short convolution of LFM2:  B, C, u = in(x);  out(C * conv(B * u)).  State: the convolution's last inputs.
 
 import type { Device, StagedBatch, StatePool, Tensor } from "../../device/device.js";
-import type { StatePlace } from "../cache-layout.js";
+import type { LayerStateRef } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
-import type { Block, Project } from "./block.js";
+import type { Block, Epilogue } from "./block.js";
 import { type Linear, loadLinear } from "./linear.js";
 
 export interface ShortConvShape {
@@ -20,7 +20,7 @@ export function shortConvFloats({ hiddenSize, kernel }: ShortConvShape): number 
 
 export class ShortConv implements Block {
   readonly #device: Device;
-  readonly #place: StatePlace;
+  readonly #place: LayerStateRef;
   readonly #in: Linear; // [3 * hidden, hidden]
   readonly #conv: Tensor; // [kernel, hidden]
   readonly #convBias: Tensor | null; // [1, hidden]
@@ -32,7 +32,7 @@ export class ShortConv implements Block {
   readonly #convolved: Tensor; // [T, hidden]
 
   /** Loads what is under `${name}.`. */
-  constructor(loader: Loader, name: string, shape: ShortConvShape, place: StatePlace, project: Project) {
+  constructor(loader: Loader, name: string, shape: ShortConvShape, place: LayerStateRef, project: Epilogue) {
     const { hiddenSize: hidden, kernel, hasBias } = shape;
     this.#device = loader.device;
     this.#place = place;

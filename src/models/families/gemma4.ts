@@ -14,7 +14,7 @@ import { PerLayerBranch, PerLayerInputs, type PerLayerShape } from "../blocks/pe
 import { type Layer, Residual } from "../blocks/residual.js";
 import { Rotaries } from "../blocks/rotaries.js";
 import { Vocabulary } from "../blocks/vocabulary.js";
-import { type AttentionPlace, layoutCaches } from "../cache-layout.js";
+import { type LayerCacheRef, layoutCaches } from "../cache-layout.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { type DecoderConfig, llamaSettings } from "../decoder.js";
@@ -184,7 +184,7 @@ export function loadSharingAttention(
   loader: Loader,
   layerName: string,
   layer: number,
-  place: AttentionPlace,
+  place: LayerCacheRef,
   rotaries: Rotaries,
 ): SelfAttention {
   const name = `${layerName}.self_attn`;

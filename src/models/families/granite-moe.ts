@@ -2,7 +2,7 @@
 // feed-forward that every token shares beside them.
 
 import type { RouterSpec } from "../../device/device.js";
-import { ADD, type Block, type Project } from "../blocks/block.js";
+import { ADD, type Block, type Epilogue } from "../blocks/block.js";
 import {
   loadExperts,
   loadRouter,
@@ -67,7 +67,7 @@ export function graniteFeedForward(
   // GGUF files have gate and up by themselves, Hugging Face has them in one matrix.
   const isJoined = loader.has(`${name}.shared_mlp.input_linear.weight`);
   const naming = isJoined ? { ...GATED_MLP, gateUp: ["input_linear"], down: "output_linear" } : GATED_MLP;
-  const shared = (how: Project): Block =>
+  const shared = (how: Epilogue): Block =>
     loadMlp(loader, `${name}.shared_mlp`, { ...config, innerSize: sharedSize }, naming, how);
   if (mixture === null) return shared(project);
   const { numExperts, topK, hiddenSize } = mixture;

@@ -4,7 +4,7 @@ import type { Activation, Device, RotaryTable } from "../../device/device.js";
 import { reshaped } from "../../formats/tensor-views.js";
 import type { PatchLayout } from "../../vision/patches.js";
 import { type AttentionSettings, loadAttention, SelfAttention } from "../blocks/attention.js";
-import { ADD, type Project } from "../blocks/block.js";
+import { ADD, type Epilogue } from "../blocks/block.js";
 import { Linear } from "../blocks/linear.js";
 import { loadMlp, type MlpNaming } from "../blocks/mlp.js";
 import { loadNorm, type Norm, type NormStyle, plainNorm } from "../blocks/norm.js";
@@ -99,7 +99,7 @@ function loadLayer(loader: Loader, config: TowerConfig, i: number, rotary: Rotar
   const name = names.layer(i);
   const norm = (part: string | null): Norm | null =>
     part === null ? null : loadNorm(loader, `${name}.${part}`, hiddenSize, style);
-  const project = ({ after }: NormNames): Project => (after === null ? ADD : {});
+  const project = ({ after }: NormNames): Epilogue => (after === null ? ADD : {});
   const weights = loadAttention(
     loader,
     `${name}.${names.attention}`,

@@ -3,10 +3,10 @@
 
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
-export class ProcessHold {
+export class KeepAlive {
   #timer: NodeJS.Timeout | null = null;
 
-  keep(isBusy: boolean): void {
+  set(isBusy: boolean): void {
     if (isBusy) this.#timer ??= setInterval(() => undefined, MAX_TIMEOUT_MS);
     else {
       clearInterval(this.#timer ?? undefined);

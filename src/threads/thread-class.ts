@@ -1,4 +1,4 @@
-// Whose turn it is when threads want more processors than there are. When a thread wakes up, Linux lets whoever runs finish its slice,
+// Which thread runs first when threads want more processors than there are. When a thread wakes up, Linux lets whoever runs finish its slice,
 // milliseconds long, unless the one that wakes asks for shorter slices: then it runs at once. Who answers clients wakes up often and
 // runs briefly; without this it waits behind threads that compute, several times for each request. Shares stay as they are: whoever
 // asks for short slices gets more of them, not more time. Elsewhere than on Linux threads are equals.
@@ -14,20 +14,20 @@ interface Terms {
 
 const TERMS = {
   /** A server's thread: ahead of all others when it wakes up. */
-  answers: { sliceUs: 100, niceness: 0 },
+  interactive: { sliceUs: 100, niceness: 0 },
   /** The engine's threads: ahead of those below. Short slices would cost them a twentieth of their decodes. */
-  computes: { sliceUs: 0, niceness: 0 },
+  compute: { sliceUs: 0, niceness: 0 },
   /** Work that somebody waits for, and that may be long. */
-  soon: { sliceUs: 0, niceness: 5 },
-  later: { sliceUs: 0, niceness: 15 },
+  background: { sliceUs: 0, niceness: 5 },
+  idle: { sliceUs: 0, niceness: 15 },
 } satisfies Readonly<Record<string, Terms>>;
 
-export type Turn = keyof typeof TERMS;
+export type ThreadClass = keyof typeof TERMS;
 
 /** Of the calling thread; threads that it starts inherit it. */
-export async function takeTurn(turn: Turn): Promise<void> {
+export async function setThreadClass(name: ThreadClass): Promise<void> {
   if (process.platform !== "linux") return;
-  const { sliceUs, niceness }: Terms = TERMS[turn];
+  const { sliceUs, niceness }: Terms = TERMS[name];
   const own = getPriority(0); // of this thread
   const nice = Math.min(19, own + niceness); // nobody but the administrator may go above its own
   if (nice > own) setPriority(0, nice);

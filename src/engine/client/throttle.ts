@@ -1,7 +1,7 @@
 // Sharing a thread: many small pieces of work in a row are one long one to everybody else. Each says how large it is, and waits for
 // the event loop's next turn once this one has had enough.
 
-export class Turns {
+export class Throttle {
   readonly #most: number;
   #left: number;
   #next: Promise<void> | null = null;
@@ -11,7 +11,7 @@ export class Turns {
     this.#left = most;
   }
 
-  async take(size: number): Promise<void> {
+  async acquire(size: number): Promise<void> {
     while (this.#left <= 0) await this.#turn();
     this.#left -= size;
   }

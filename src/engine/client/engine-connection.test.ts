@@ -9,7 +9,7 @@ import type { PagodaError } from "../../core/errors.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import { type AddMessage, type EngineFacts, type FromEngine, type ToEngine, toWire } from "../messages.js";
 import type { StepColumns } from "../outputs.js";
-import { HostLine } from "./host-line.js";
+import { EngineConnection } from "./engine-connection.js";
 import { RelayReader } from "./relay.js";
 
 const FACTS = { architecture: "A" } as EngineFacts;
@@ -20,7 +20,7 @@ function lineOf(maxQueue = 8) {
   const listeners: ((message: FromEngine) => void)[] = [];
   const progress: [number, number][] = [];
   let numClosed = 0;
-  const line = new HostLine(
+  const line = new EngineConnection(
     engineConfig({ model: "m", maxQueue }),
     (_config, listener) => {
       listeners.push(listener);
@@ -38,8 +38,8 @@ function lineOf(maxQueue = 8) {
   /** What the thread that was started last says. */
   const say = (message: FromEngine) => listeners.at(-1)!(message);
   const heard: string[] = [];
-  const open = (callId: string, options: Parameters<HostLine["open"]>[2] = {}) => {
-    const reader = new RelayReader(line.lineOf(callId), 1, (output) =>
+  const open = (callId: string, options: Parameters<EngineConnection["open"]>[2] = {}) => {
+    const reader = new RelayReader(line.channelFor(callId), 1, (output) =>
       heard.push(`${callId} ${"callId" in output ? (output.note.finishReason ?? "token") : reasonOf(output)}`),
     );
     line.open({ type: "add", callId } as AddMessage, reader, options);
@@ -149,7 +149,7 @@ test("a caller's signal ends its call, at once or later, and is listened to no l
 test("a question is answered under its number; without a host it is refused at once", async () => {
   const before = held();
   const { line, posted, say, types } = readyLine();
-  const answers = [0, 1].map(() => line.ask<string>((seq) => ({ type: "query", seq, what: "stats", rows: [] })));
+  const answers = [0, 1].map(() => line.request<string>((seq) => ({ type: "query", seq, what: "stats", rows: [] })));
   assert.deepEqual(
     posted.map(([message, hook]) => [(message as { seq: number }).seq, hook]),
     [
@@ -164,16 +164,16 @@ test("a question is answered under its number; without a host it is refused at o
   say({ type: "reply", seq: 7, value: "nobody's" });
   assert.deepEqual(await Promise.all(answers), ["zero", "one"]);
   assert.equal(held(), before);
-  line.tell({ type: "warm" });
+  line.send({ type: "warm" });
   types();
-  const waiting = line.ask((seq) => ({ type: "query", seq, what: "cache", rows: [] }));
+  const waiting = line.request((seq) => ({ type: "query", seq, what: "cache", rows: [] }));
   say(dead("it died"));
   await assert.rejects(waiting, { code: "engine_dead", message: /it died/ });
   await assert.rejects(
-    line.ask((seq) => ({ type: "query", seq, what: "cache", rows: [] })),
+    line.request((seq) => ({ type: "query", seq, what: "cache", rows: [] })),
     { code: "engine_dead" },
   );
-  line.tell({ type: "warm" });
+  line.send({ type: "warm" });
   assert.deepEqual(types(), ["query"], "what is told meanwhile is lost");
   say({ type: "ready", facts: FACTS });
 });
@@ -258,7 +258,7 @@ test("close ends calls, questions and followers, once, and nothing said later wa
   const { line, open, heard, say, numClosed } = readyLine();
   open("a");
   const question = assert.rejects(
-    line.ask((seq) => ({ type: "query", seq, what: "stats", rows: [] })),
+    line.request((seq) => ({ type: "query", seq, what: "stats", rows: [] })),
     /it was closed/,
   );
   const following = line.log.follow().next();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ProcessHold } from "./process-hold.js";
+import { KeepAlive } from "./keep-alive.js";
 
 test("one timer holds the process, however often it is asked for, until it is let go", async () => {
   const held = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
@@ -8,12 +8,12 @@ test("one timer holds the process, however often it is asked for, until it is le
   const warnings: string[] = [];
   const onWarning = ({ name }: Error) => warnings.push(name);
   process.on("warning", onWarning);
-  const hold = new ProcessHold();
+  const hold = new KeepAlive();
   for (const isBusy of [false, true, true, false, true]) {
-    hold.keep(isBusy);
+    hold.set(isBusy);
     assert.equal(held(), before + (isBusy ? 1 : 0));
   }
-  hold.keep(false);
+  hold.set(false);
   await new Promise((resolve) => setImmediate(resolve));
   process.off("warning", onWarning);
   assert.deepEqual([warnings, held()], [[], before], "a timer takes no more milliseconds than it can");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { type Turn, takeTurn } from "./turn.js";
+import { setThreadClass, type ThreadClass } from "./thread-class.js";
 
 interface Schedule {
   readonly nice: number;
@@ -10,7 +10,7 @@ interface Schedule {
 }
 
 interface Task {
-  readonly turns: readonly Turn[];
+  readonly turns: readonly ThreadClass[];
   /** The one asked about is started by the thread that has taken these turns. */
   readonly hasChild?: boolean;
 }
@@ -39,10 +39,10 @@ function hasSlices(): boolean {
 if (isMainThread) {
   test("each turn has its terms, and threads inherit them", { skip: !isLinux && "needs Linux" }, async () => {
     const usual = ownSchedule();
-    const answers = await scheduleAfter({ turns: ["answers"] });
-    const inherited = await scheduleAfter({ turns: ["answers"], hasChild: true });
-    const computes = await scheduleAfter({ turns: ["computes"] });
-    const soon = await scheduleAfter({ turns: ["computes", "soon"] });
+    const answers = await scheduleAfter({ turns: ["interactive"] });
+    const inherited = await scheduleAfter({ turns: ["interactive"], hasChild: true });
+    const computes = await scheduleAfter({ turns: ["compute"] });
+    const soon = await scheduleAfter({ turns: ["compute", "background"] });
     assert.deepEqual(inherited, answers);
     assert.deepEqual([answers.nice, computes.nice, soon.nice], [usual.nice, usual.nice, Math.min(19, usual.nice + 5)]);
     const slices = [answers, computes, soon].map(({ sliceUs }) => sliceUs);
@@ -50,6 +50,6 @@ if (isMainThread) {
   });
 } else {
   const { turns, hasChild = false } = workerData as Task;
-  for (const turn of turns) await takeTurn(turn);
+  for (const turn of turns) await setThreadClass(turn);
   parentPort!.postMessage(hasChild ? await scheduleAfter({ turns: [] }) : ownSchedule());
 }

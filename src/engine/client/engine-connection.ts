@@ -1,4 +1,4 @@
-// The line to an engine's host: calls and questions under way, and what becomes of them when the host dies. A thread that dies is
+// The connection to an engine's host: calls and questions under way, and what becomes of them when the host dies. A thread that dies is
 // started again; calls that had not begun are kept.
 
 import type { PrefixChange } from "../../cache/prefix-journal.js";
@@ -6,10 +6,10 @@ import type { EngineConfig } from "../../config/engine-config.js";
 import { CapacityError, EngineDeadError, errorFor, type PagodaError } from "../../core/errors.js";
 import type { AddMessage, EngineFacts, FromEngine, ToEngine } from "../messages.js";
 import type { EngineHealth, GenerateOptions } from "../types.js";
-import type { CallLine, CallReader } from "./call-reader.js";
+import type { CallChannel, CallReader } from "./call-reader.js";
 import type { EngineHost, StartHost } from "./host.js";
+import { KeepAlive } from "./keep-alive.js";
 import { OutputReader } from "./output-reader.js";
-import { ProcessHold } from "./process-hold.js";
 import { Replies } from "./replies.js";
 import { StepLog } from "./step-log.js";
 
@@ -29,7 +29,7 @@ interface OpenCall {
   isOver: boolean;
 }
 
-export class HostLine {
+export class EngineConnection {
   readonly ready: Promise<void>;
   readonly log = new StepLog();
   readonly #config: EngineConfig;
@@ -37,7 +37,7 @@ export class HostLine {
   readonly #calls = new Map<string, OpenCall>();
   readonly #replies = new Replies();
   readonly #outputs = new OutputReader<OpenCall>((callId) => this.#calls.get(callId));
-  readonly #hold = new ProcessHold();
+  readonly #hold = new KeepAlive();
   #host!: EngineHost;
   #facts!: EngineFacts;
   #state: Exclude<EngineHealth["state"], "away"> = "restarting";
@@ -111,17 +111,17 @@ export class HostLine {
   }
 
   #holdProcess(): void {
-    this.#hold.keep(this.#state === "restarting" || this.#calls.size > 0 || !this.#replies.isEmpty);
+    this.#hold.set(this.#state === "restarting" || this.#calls.size > 0 || !this.#replies.isEmpty);
   }
 
-  lineOf(callId: string): CallLine {
+  channelFor(callId: string): CallChannel {
     return {
       onAbort: (index) => this.#host.post({ type: "abort", callId, index }, null),
       onEnd: () => this.#forget(callId),
     };
   }
 
-  ask<T>(messageOf: (seq: number) => ToEngine): Promise<T> {
+  request<T>(messageOf: (seq: number) => ToEngine): Promise<T> {
     if (this.#state !== "ready") return Promise.reject(this.#deathError());
     const reply = this.#replies.ask<T>((seq) => this.#host.post(messageOf(seq), null));
     this.#holdProcess();
@@ -129,13 +129,13 @@ export class HostLine {
   }
 
   /** Says something that has no answer; lost when the host is not ready. */
-  tell(message: ToEngine): void {
+  send(message: ToEngine): void {
     if (this.#state === "ready") this.#host.post(message, null);
   }
 
   watchPrefixes(listener: (change: PrefixChange) => void): void {
     this.#onPrefixes = listener;
-    this.tell({ type: "watch_prefixes" });
+    this.send({ type: "watch_prefixes" });
   }
 
   async close(): Promise<void> {
