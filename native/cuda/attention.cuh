@@ -34,7 +34,7 @@ struct AttentionArgs {
 #define ITEM_LO 5
 struct Plan {
   const int* at;
-  int window, group, stateRows, isPerUnit, numItems, chunk, numDecodes;
+  int window, group, stateRows, isPerUnit, mostAhead, numItems, chunk, numDecodes;
   u32 inverse;  // 2^32 / group, rounded up; 0 of group 1
   __device__ __forceinline__ Plan(const AttentionArgs& a) {
     at = a.step + a.step[a.planAt];
@@ -44,7 +44,7 @@ struct Plan {
   __device__ __forceinline__ Plan(const int* header) : at(header) { read(); }
   __device__ __forceinline__ void read() {
     const uint4 x = *(const uint4*)at, y = *(const uint4*)(at + 4);
-    window = x.x; group = x.y; stateRows = x.z; isPerUnit = x.w;
+    window = x.x; group = x.y; stateRows = x.z; isPerUnit = x.w & 1; mostAhead = (int)(x.w >> 1);
     numItems = y.x; chunk = y.y; numDecodes = y.z; inverse = y.w;
   }
   // A packed row's token, counted from the batch row's first; and its head, of a kv head's group.
@@ -77,10 +77,10 @@ __device__ __forceinline__ int visible_start(int position, const Plan& plan) {
   return plan.chunk > 0 ? position - position % plan.chunk : 0;
 }
 
-// The first key that a token does not see any more: a window reaches as far ahead as back, where the batch lets it see ahead.
+// The first key that a token does not see any more.
 __device__ __forceinline__ int visible_end(const AttentionArgs& a, const Plan& plan, int token) {
   const int end = a.visibleEnd[token], position = a.positions[token];
-  return plan.window > 0 && end - position > plan.window ? position + plan.window : end;
+  return end - position > plan.mostAhead ? position + plan.mostAhead : end;
 }
 
 // A raw dot product as a score in units of log2. What is seldom run or run once is not inlined: the kernels' code is fetched anew by

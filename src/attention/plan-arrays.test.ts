@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ALL_AHEAD } from "../core/attention-plan.js";
 import { PlanArrays } from "./plan-arrays.js";
 
 const ITEM_ARRAYS = ["itemRow", "itemQStart", "itemKvStart", "itemKvEnd", "itemPartial", "itemValid"] as const;
@@ -8,14 +9,38 @@ const lengths = (plan: PlanArrays, names: readonly (keyof PlanArrays)[]) =>
   names.map((name) => (plan[name] as Int32Array).length);
 
 test("a plan before the first batch is one of nothing for one worker", () => {
-  const { group, window, attentionChunk, groupSize, numWorkers, qTile, kvChunk, numItems, numPartials, numMerges } =
-    new PlanArrays(3, { window: 8, attentionChunk: 4 }, 2);
+  const {
+    group,
+    window,
+    attentionChunk,
+    mostAhead,
+    groupSize,
+    numWorkers,
+    qTile,
+    kvChunk,
+    numItems,
+    numPartials,
+    numMerges,
+  } = new PlanArrays(3, { window: 8, attentionChunk: 4, mostAhead: 6 }, 2);
   assert.deepEqual(
-    { group, window, attentionChunk, groupSize, numWorkers, qTile, kvChunk, numItems, numPartials, numMerges },
+    {
+      group,
+      window,
+      attentionChunk,
+      mostAhead,
+      groupSize,
+      numWorkers,
+      qTile,
+      kvChunk,
+      numItems,
+      numPartials,
+      numMerges,
+    },
     {
       group: 3,
       window: 8,
       attentionChunk: 4,
+      mostAhead: 6,
       groupSize: 2,
       numWorkers: 1,
       qTile: 16,
@@ -28,7 +53,7 @@ test("a plan before the first batch is one of nothing for one worker", () => {
 });
 
 test("arrays double together and keep what they hold", () => {
-  const plan = new PlanArrays(0, { window: 0, attentionChunk: 0 }, 1);
+  const plan = new PlanArrays(0, { window: 0, attentionChunk: 0, mostAhead: ALL_AHEAD }, 1);
   for (let i = 0; i < 64; i++) plan.addItem(i, i + 1, i + 2, i + 3, i + 4);
   for (let i = 0; i < 16; i++) plan.addMerge(i, i + 1, i + 2, i + 3);
   assert.deepEqual(lengths(plan, ITEM_ARRAYS), Array(6).fill(64));

@@ -10,6 +10,7 @@ export class PlanArrays implements AttentionPlan {
   readonly group: number;
   readonly window: number;
   readonly attentionChunk: number;
+  readonly mostAhead: number;
   readonly groupSize: number;
   numWorkers = 1;
   qTile = 16;
@@ -30,10 +31,11 @@ export class PlanArrays implements AttentionPlan {
   mergePartial = new Int32Array(FIRST_MERGES);
   mergeCount = new Int32Array(FIRST_MERGES);
 
-  constructor(group: number, { window, attentionChunk }: VisibleRule, groupSize: number) {
+  constructor(group: number, { window, attentionChunk, mostAhead }: VisibleRule, groupSize: number) {
     this.group = group;
     this.window = window;
     this.attentionChunk = attentionChunk;
+    this.mostAhead = mostAhead;
     this.groupSize = groupSize;
   }
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type AttentionPlan, visibleEnd, visibleStart } from "../core/attention-plan.js";
+import { type AttentionPlan, aheadOf, visibleEnd, visibleStart } from "../core/attention-plan.js";
 import { Batch } from "../core/batch.js";
 import { searchKvChunk } from "./kv-chunk.js";
 import { AttentionPlanner, type PlannerOptions } from "./planner.js";
@@ -45,7 +45,7 @@ function plainly(options: PlannerOptions, pageSize: number, rows: readonly Row[]
   const typical = padItems > 0 ? longest : Math.floor((squares / numTokens) * groupSize);
   const qTile = options.qTile ?? chooseQTile(numTokens === 0 ? 0 : typical, headDim);
   const numWorkers = qTile > 16 ? tallWorkers : all;
-  const rule = { window, attentionChunk };
+  const rule = { window, attentionChunk, mostAhead: aheadOf(window) };
   const tiles = rows.flatMap(([start, queryLen], row) => {
     const packed = queryLen * groupSize;
     return Array.from({ length: Math.ceil(packed / qTile) }, (_, i) => {

@@ -8,6 +8,7 @@
 
 import {
   type AttentionPlan,
+  aheadOf,
   MAX_PARTIAL_ROWS,
   type VisibleRule,
   visibleEnd,
@@ -32,6 +33,8 @@ export interface PlanShape {
   readonly window: number;
   /** 0, or left out, is no chunked attention. */
   readonly attentionChunk?: number;
+  /** See VisibleRule; left out: as far ahead as the window reaches back. */
+  readonly mostAhead?: number;
   readonly split: "fixed" | "balanced";
   /** The type of its pages, where a device has more workers for some. */
   readonly kvDtype?: string;
@@ -94,8 +97,10 @@ export class AttentionPlanner {
     this.#options = options;
     this.#pairCost = options.pairCost ?? 1 / 16;
     this.#maxPartialRows = options.maxPartialRows ?? MAX_PARTIAL_ROWS;
-    this.#visible = { window: options.window, attentionChunk: options.attentionChunk ?? 0 };
-    atLeast("attentionChunk", this.#visible.attentionChunk, 0);
+    const { window, attentionChunk = 0, mostAhead = aheadOf(window) } = options;
+    this.#visible = { window, attentionChunk, mostAhead };
+    atLeast("attentionChunk", attentionChunk, 0);
+    atLeast("mostAhead", mostAhead, 1);
     this.#plan = new PlanArrays(options.group ?? 0, this.#visible, options.groupSize);
   }
 

@@ -39,7 +39,7 @@ export class CacheGroup {
   /** In the directory and owned by nobody. */
   numCached = 0;
   readonly #pageSize: number;
-  readonly #visible: VisibleRule;
+  readonly #visible: Pick<VisibleRule, "window" | "attentionChunk">;
   readonly #entryOf: Int32Array; // [numPages] directory entry of a page, NO_ENTRY for none
 
   constructor(options: GroupOptions, pageSize: number) {

@@ -16,23 +16,36 @@
 /** Upper bound of numPartials * qTile in a plan, where a planner is not told another: devices size their partial states by it. */
 export const MAX_PARTIAL_ROWS = 16384;
 
-/** The rule for the keys a token sees; at most one of the two is set, none is full attention. */
+/** More keys than any row has. */
+export const ALL_AHEAD = 2 ** 30;
+
+/** The rule for the keys a token sees; at most one of window and attentionChunk is set, none is full attention. */
 export interface VisibleRule {
-  /** Sliding window: a token sees itself and window - 1 tokens to either side, as far as visibleEnd lets it see ahead; 0: none. */
+  /** Sliding window: a token sees itself and window - 1 tokens before it; 0: none. */
   readonly window: number;
   /** Chunked attention (Llama 4): a token sees its own chunk of the sequence, from absolute multiples of this on; 0: none. */
   readonly attentionChunk: number;
+  /** Most keys from its own on that a token sees where its batch lets it see ahead (visibleEnd); 1: never ahead. */
+  readonly mostAhead: number;
+}
+
+/** As far ahead as back, where nothing else is said. */
+export function aheadOf(window: number): number {
+  return window > 0 ? window : ALL_AHEAD;
 }
 
 /** The first key that the token at `position` sees. Never falls as the position grows, so tiles can be cut to it. */
-export function visibleStart({ window, attentionChunk }: VisibleRule, position: number): number {
+export function visibleStart(
+  { window, attentionChunk }: Pick<VisibleRule, "window" | "attentionChunk">,
+  position: number,
+): number {
   if (window > 0) return Math.max(0, position - window + 1);
   return attentionChunk > 0 ? position - (position % attentionChunk) : 0;
 }
 
 /** The first key that it does not see any more; `end` is what its batch says (visibleEnd). Never falls along a row. */
-export function visibleEnd({ window }: VisibleRule, position: number, end: number): number {
-  return window > 0 ? Math.min(end, position + window) : end;
+export function visibleEnd({ mostAhead }: VisibleRule, position: number, end: number): number {
+  return Math.min(end, position + mostAhead);
 }
 
 export interface AttentionPlan extends VisibleRule {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { visibleEnd, visibleStart } from "./attention-plan.js";
+import { ALL_AHEAD, visibleEnd, visibleStart } from "./attention-plan.js";
 import { Batch } from "./batch.js";
 import { PageTable } from "./page-table.js";
 
@@ -110,16 +110,18 @@ test("tokens of the last row are shown keys ahead, or are of a second text, with
 });
 
 test("which keys a token sees: all, a window of them, its chunk of the sequence", () => {
-  const full = { window: 0, attentionChunk: 0 };
-  const narrow = { window: 1, attentionChunk: 0 };
-  const window = { window: 4, attentionChunk: 0 };
-  const chunk = { window: 0, attentionChunk: 4 };
-  const single = { window: 0, attentionChunk: 1 };
+  const full = { window: 0, attentionChunk: 0, mostAhead: ALL_AHEAD };
+  const narrow = { window: 1, attentionChunk: 0, mostAhead: 1 };
+  const window = { window: 4, attentionChunk: 0, mostAhead: 4 };
+  const chunk = { window: 0, attentionChunk: 4, mostAhead: ALL_AHEAD };
+  const back = { window: 4, attentionChunk: 0, mostAhead: ALL_AHEAD };
+  const single = { window: 0, attentionChunk: 1, mostAhead: ALL_AHEAD };
   const seen = (rule: typeof full) =>
     [0, 2, 3, 4, 9].map((position) => `${visibleStart(rule, position)}-${visibleEnd(rule, position, 7)}`).join(" ");
   assert.equal(seen(full), "0-7 0-7 0-7 0-7 0-7");
   assert.equal(seen(narrow), "0-1 2-3 3-4 4-5 9-7");
   assert.equal(seen(window), "0-4 0-6 0-7 1-7 6-7");
+  assert.equal(seen(back), "0-7 0-7 0-7 1-7 6-7");
   assert.equal(seen(chunk), "0-7 0-7 0-7 4-7 8-7");
   assert.equal(seen(single), "0-7 2-7 3-7 4-7 9-7");
 });

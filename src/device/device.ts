@@ -143,6 +143,8 @@ export interface Device {
   add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void;
   /** x *= factor. */
   scale(x: Tensor, factor: number, n: number): void;
+  /** out = min(max(x, low), high). out may be x. Omitted where the device has no such towers. */
+  clamp?(out: Tensor, x: Tensor, low: number, high: number, n: number): void;
   /** x[t] *= factors[t, 0]. */
   scaleRows(x: Tensor, factors: Tensor, n: number): void;
   /** x[t] *= 1 + beta * ln(1 + floor((position + shift) / period)): queries that sharpen with the length of the context. */

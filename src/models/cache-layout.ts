@@ -14,6 +14,8 @@ export interface AttentionNeed {
   readonly window: number;
   /** Chunked attention (core/attention-plan.ts); 0, or left out, is none. */
   readonly attentionChunk?: number;
+  /** See PlanSpec. */
+  readonly mostAhead?: number;
   /** A value is the first valueDim numbers of its key. */
   readonly isLatent?: boolean;
   /** latent: see CacheSpec. */
@@ -58,7 +60,7 @@ export function layoutCaches(
       places.push(null);
       return;
     }
-    const { numHeads, numKvHeads, keyDim, valueDim, window, attentionChunk = 0, sharedWith } = need;
+    const { numHeads, numKvHeads, keyDim, valueDim, window, attentionChunk = 0, mostAhead, sharedWith } = need;
     const owner = sharedWith === undefined ? null : places[sharedWith]!;
     let group = owner?.group ?? caches.findIndex((cache) => holds(cache, need));
     if (group < 0) {
@@ -75,10 +77,15 @@ export function layoutCaches(
     const { layers } = caches[group]!;
     if (owner === null) layers.push(layer);
     // A layer that reads another's keys may see less of them than their owner does.
-    let plan = plans.findIndex(
-      (p) => p.group === group && p.numHeads === numHeads && p.window === window && p.attentionChunk === attentionChunk,
-    );
-    if (plan < 0) plan = plans.push({ group, numHeads, window, attentionChunk }) - 1;
+    const own: PlanSpec = {
+      group,
+      numHeads,
+      window,
+      attentionChunk,
+      ...(mostAhead === undefined ? {} : { mostAhead }),
+    };
+    let plan = plans.findIndex((p) => isSame(p, own));
+    if (plan < 0) plan = plans.push(own) - 1;
     places.push({ group, layer: owner?.layer ?? layers.length - 1, plan });
   });
   return { caches, plans, places, states: layoutStates(caches, stateFloats) };
@@ -111,6 +118,16 @@ function layoutStates(caches: CacheSpec[], floats: readonly number[]): (LayerSta
   const layers = floats.flatMap((count, layer) => (count > 0 ? [layer] : []));
   if (offset > 0) caches.push({ kind: "state", layers, numKvHeads: 0, keyDim: 0, valueDim: 0, stateFloats: offset });
   return states;
+}
+
+function isSame(a: PlanSpec, b: PlanSpec): boolean {
+  return (
+    a.group === b.group &&
+    a.numHeads === b.numHeads &&
+    a.window === b.window &&
+    a.attentionChunk === b.attentionChunk &&
+    a.mostAhead === b.mostAhead
+  );
 }
 
 function holds(cache: CacheSpec, need: AttentionNeed): boolean {

@@ -35,6 +35,8 @@ export interface DecoderConfig extends CommonConfig {
   readonly windows: readonly number[]; // [L] 0 is full attention
   /** Tokens see their own chunk of this many tokens and no more; 0 is off. */
   readonly attentionChunks: readonly number[]; // [L]
+  /** [L] see PlanSpec; left out: as far ahead as back. */
+  readonly mostAhead?: readonly number[];
   /** Layers whose attention is a recurrence: numbers of state of each; 0: the layer keeps keys and values. */
   readonly stateFloats: readonly number[]; // [L]
   /** Layers with a recurrence have attention too, side by side with it. */
@@ -146,9 +148,13 @@ function cachesOf(config: DecoderConfig) {
   const needs = config.windows.map((window, layer) =>
     config.stateFloats[layer]! > 0 && !config.hasBothMixers
       ? null
-      : { ...need, window, attentionChunk: config.attentionChunks[layer]! },
+      : { ...need, window, attentionChunk: config.attentionChunks[layer]!, ...aheadOfLayer(config, layer) },
   );
   return layoutCaches(needs, config.stateFloats);
+}
+
+function aheadOfLayer({ mostAhead }: DecoderConfig, layer: number): { mostAhead?: number } {
+  return mostAhead === undefined ? {} : { mostAhead: mostAhead[layer]! };
 }
 
 export function decoderSpec(config: DecoderConfig): ModelSpec {

@@ -15,6 +15,8 @@ export interface PlanSpec {
   readonly window: number;
   /** Chunked attention (core/attention-plan.ts); 0, or left out, is none. */
   readonly attentionChunk?: number;
+  /** Most keys it sees ahead, of media whose tokens see each other (core/attention-plan.ts); left out: as many as back. */
+  readonly mostAhead?: number;
 }
 
 /** The pools of a model's groups, in the order of `ModelSpec.caches`. */

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AttentionPlanner, type PlannerOptions } from "../../src/attention/planner.js";
+import { ALL_AHEAD } from "../../src/core/attention-plan.js";
 import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
 import type { Device } from "../../src/device/device.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
@@ -32,6 +33,7 @@ function run(open: () => Device, rows: readonly CaseRow[], options: Partial<Plan
     headDim: SHAPE.keyDim,
     window: masking.window ?? 0,
     attentionChunk: masking.attentionChunk ?? 0,
+    ...(masking.mostAhead === undefined ? {} : { mostAhead: masking.mostAhead }),
     numWorkers: 1,
     split: "fixed",
     kvChunk: 64,
@@ -54,7 +56,15 @@ function rowOf(problem: AttentionCase, out: Float32Array, sequence: number): Flo
 
 for (const [name, open] of Object.entries(devices)) {
   test(`${name}: rows that see ahead give the textbook's result, whole and windowed`, () => {
-    for (const masking of [{}, { window: 20 }, { attentionChunk: 32 }, { window: 1 }, { attentionChunk: 1 }]) {
+    for (const masking of [
+      {},
+      { window: 20 },
+      { attentionChunk: 32 },
+      { window: 1 },
+      { attentionChunk: 1 },
+      { window: 20, mostAhead: ALL_AHEAD },
+      { mostAhead: 1 },
+    ]) {
       const { problem, out } = run(open, [ENCODER, IMAGE, ...OTHERS], { numWorkers: 16 }, masking);
       const worst = maxDifference(out, Float32Array.from(problem.naive(masking).out));
       assert.ok(worst < 1e-5, `${JSON.stringify(masking)} differs by ${worst}`);
@@ -62,7 +72,7 @@ for (const [name, open] of Object.entries(devices)) {
   });
 
   test(`${name}: what they give does not depend on batch, tiles or splits`, () => {
-    for (const masking of [{}, { window: 20 }, { attentionChunk: 32 }]) {
+    for (const masking of [{}, { window: 20 }, { attentionChunk: 32 }, { window: 20, mostAhead: ALL_AHEAD }]) {
       for (const row of [ENCODER, IMAGE]) {
         const alone = run(open, [row], {}, masking);
         const want = rowOf(alone.problem, alone.out, row.sequence);

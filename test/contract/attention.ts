@@ -18,6 +18,8 @@ interface Shape {
   readonly window: number;
   /** The new tokens of a step see each other, later ones too. */
   readonly seesAhead: boolean;
+  /** How far; left out: as far as the window reaches back. */
+  readonly mostAhead?: number;
   readonly softcap: number;
   readonly hasSinks: boolean;
   readonly hasRotary: boolean;
@@ -64,6 +66,8 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     "window across pages": { window: 67, pageSize: 16 },
     "sees ahead": { seesAhead: true },
     "sees ahead, window": { seesAhead: true, window: 9 },
+    "sees ahead, further than back": { seesAhead: true, window: 9, mostAhead: 2 ** 30 },
+    "must not see ahead": { seesAhead: true, mostAhead: 1 },
     "sees ahead, window across pages": { seesAhead: true, window: 67, pageSize: 16, groupSize: 1 },
     softcap: { softcap: 5 },
     sinks: { hasSinks: true },
@@ -205,6 +209,7 @@ class PagedCase {
       numKvHeads,
       headDim: keyDim,
       window,
+      ...(shape.mostAhead === undefined ? {} : { mostAhead: shape.mostAhead }),
       split: "fixed",
       kvDtype: dtype,
     });

@@ -219,6 +219,18 @@ export function elementwiseContract(duel: Duel, { elementwise: tolerance, float 
     });
   });
 
+  duel.test("clamp", "between two bounds, below one, above one; a part of the columns, in place", async () => {
+    await duel.compare(tolerance, (d) => {
+      const x = wideRowsOf(d, 0, 9, 33, 19);
+      const out = d.loadTensor(new Float32Array(9 * 33), 9, 33);
+      d.clamp!(out, x, -0.25, 0.5, 9);
+      d.clamp!(x, x, Number.NEGATIVE_INFINITY, 0.125, 8);
+      d.clamp!(x.columns(3, 30), x.columns(3, 30), 0, Number.POSITIVE_INFINITY, 9);
+      d.add(out, out, x, 1, 9);
+      return out;
+    });
+  });
+
   duel.test("softcap", "small and large values", async () => {
     for (const cols of COLS) {
       await duel.compare(tolerance, (d) => {

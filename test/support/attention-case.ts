@@ -28,6 +28,8 @@ export interface CaseRow {
 export interface Masking {
   readonly window?: number;
   readonly attentionChunk?: number;
+  /** As VisibleRule has it; left out: as far ahead as the window reaches back. */
+  readonly mostAhead?: number;
   readonly softcap?: number;
   readonly sinks?: Float32Array | null; // [H]
 }
@@ -144,6 +146,7 @@ export class AttentionCase {
   naive(masking: Masking = {}): { out: Float64Array; lse: Float64Array } {
     const { keyDim, valueDim, groupSize } = this.shape;
     const { window = 0, attentionChunk = 0, softcap = 0, sinks = null } = masking;
+    const { mostAhead = window > 0 ? window : Infinity } = masking;
     const { numHeads } = this;
     const out = new Float64Array(this.batch.numTokens * numHeads * valueDim);
     const lse = new Float64Array(this.batch.numTokens * numHeads);
@@ -155,8 +158,7 @@ export class AttentionCase {
           const chunkStart = attentionChunk > 0 ? Math.floor(pos / attentionChunk) * attentionChunk : 0;
           const first = window > 0 ? Math.max(0, pos - window + 1) : chunkStart;
           const [from, to] = row.together ?? [0, 0];
-          const ahead = window > 0 ? pos + window : to; // a window reaches ahead as far as back
-          const end = pos >= from && pos < to ? Math.min(to, ahead) : pos + 1;
+          const end = pos >= from && pos < to ? Math.min(to, pos + mostAhead) : pos + 1;
           const scores: number[] = [];
           for (let key = first; key < end; key++) {
             let dot = 0;

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 8
+#define PG_ABI_VERSION 9
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -112,6 +112,8 @@ PG_API int32_t pg_layer_norm(void* context, float* out, int64_t out_stride, cons
 PG_API int32_t pg_add(void* context, float* out, int64_t out_stride, const float* a, int64_t a_stride, const float* b, int64_t b_stride, float scale, int64_t n, int64_t cols);
 // x *= factor.
 PG_API int32_t pg_scale(void* context, float* x, int64_t x_stride, float factor, int64_t n, int64_t cols);
+// out = min(max(x, low), high).
+PG_API int32_t pg_clamp(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, float low, float high, int64_t n, int64_t cols);
 // x[r] *= factors[r].
 PG_API int32_t pg_scale_rows(void* context, float* x, int64_t x_stride, const float* factors, int64_t factor_stride, int64_t n, int64_t cols);
 // x[t] *= 1 + beta * ln(1 + floor((positions[t] + shift) / period)), for all tokens of the step.

@@ -20,6 +20,7 @@ struct PlanView {
   int32_t group;
   int32_t window;           // 0: none
   int32_t attention_chunk;  // 0: none
+  int32_t most_ahead;       // most keys from its own on that a token sees
   int32_t group_size;
   int32_t q_tile;
   int32_t kv_chunk;
@@ -43,9 +44,9 @@ struct PlanView {
     return attention_chunk > 0 ? position - position % attention_chunk : 0;
   }
 
-  // The first key that it does not see any more; `end` is what the batch says. A window reaches as far ahead as back.
+  // The first key that it does not see any more; `end` is what the batch says.
   PG_MEMBER int32_t visible_end(int32_t position, int32_t end) const {
-    return window > 0 && end - position > window ? position + window : end;
+    return end - position > most_ahead ? position + most_ahead : end;
   }
 };
 

@@ -112,6 +112,17 @@ int32_t pg_scale(void* handle, float* x, int64_t x_stride, float factor, int64_t
   return PG_OK;
 }
 
+int32_t pg_clamp(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, float low, float high, int64_t n,
+                 int64_t cols) {
+  Context* context = as_context(handle);
+  each_row(context, n, cols, [&](int64_t r) {
+    float* to = out + r * out_stride;
+    const float* from = x + r * x_stride;
+    for (int64_t c = 0; c < cols; c++) to[c] = std::min(std::max(from[c], low), high);
+  });
+  return PG_OK;
+}
+
 int32_t pg_softcap(void* handle, float* x, int64_t x_stride, float cap, int64_t n, int64_t cols) {
   Context* context = as_context(handle);
   const auto kernel = context->kernels->rows->softcap;

@@ -70,6 +70,7 @@ const char* read_plan(PlanView& p, Reader& reader, const Step& step) {
   p.group = reader.next();
   p.window = reader.next();
   p.attention_chunk = reader.next();
+  p.most_ahead = reader.next();
   p.group_size = reader.next();
   p.q_tile = reader.next();
   p.kv_chunk = reader.next();
@@ -88,7 +89,8 @@ const char* read_plan(PlanView& p, Reader& reader, const Step& step) {
   p.merge_count = reader.take(p.num_merges);
   if (!reader.ok()) return "the block is too short";
   if (p.group < 0 || p.group >= static_cast<int32_t>(step.groups.size())) return "a plan is of a group that the step lacks";
-  if (p.group_size < 1 || p.q_tile < 1 || p.kv_chunk < 1 || p.num_partials < 0 || p.window < 0 || p.attention_chunk < 0)
+  if (p.group_size < 1 || p.q_tile < 1 || p.kv_chunk < 1 || p.num_partials < 0 || p.window < 0 || p.attention_chunk < 0 ||
+      p.most_ahead < 1)
     return "a plan is broken";
   const StepGroup& group = step.groups[static_cast<size_t>(p.group)];
   for (int32_t i = 0; i < p.num_items; i++) {

@@ -4,7 +4,7 @@
 //   [num_tokens, num_rows, num_logit_rows, page_size, num_groups, num_plans]
 //   input_of[T] positions[T] visible_end[T] type_of[T] qo_indptr[R+1] state_of[R] logit_rows[num_logit_rows]
 //   each group:  [num_indices] slots[T] kv_indptr[R+1] kv_indices[num_indices]
-//   each plan:   [group, window, attention_chunk, group_size, q_tile, kv_chunk, num_items, num_partials, num_merges]
+//   each plan:   [group, window, attention_chunk, most_ahead, group_size, q_tile, kv_chunk, num_items, num_partials, num_merges]
 //                item_row item_q_start item_kv_start item_kv_end item_partial item_valid   [num_items] each
 //                merge_row merge_q_start merge_partial merge_count                         [num_merges] each
 //

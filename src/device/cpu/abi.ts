@@ -13,7 +13,7 @@ const ADDR = "addr";
 const IN = "in";
 const OUT = "out";
 
-export const ABI_VERSION = 8;
+export const ABI_VERSION = 9;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {
@@ -53,6 +53,7 @@ export const ABI = {
   pg_layer_norm: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, ADDR, I64, F32, I64, I64, I64],
   pg_add: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, F32, I64, I64],
   pg_scale: [I32, ADDR, ADDR, I64, F32, I64, I64],
+  pg_clamp: [I32, ADDR, ADDR, I64, ADDR, I64, F32, F32, I64, I64],
   pg_scale_rows: [I32, ADDR, ADDR, I64, ADDR, I64, I64, I64],
   pg_scale_by_position: [I32, ADDR, ADDR, I64, ADDR, F32, I32, I32, I64],
   pg_xielu: [I32, ADDR, ADDR, I64, F32, F32, F32, F32, I64, I64],

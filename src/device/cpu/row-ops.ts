@@ -84,6 +84,16 @@ export abstract class CpuRowOps {
     this.context.check(this.context.native.pg_scale(this.context.handle, address, stride, factor, n, cols), "pg_scale");
   }
 
+  clamp(out: Tensor, x: Tensor, low: number, high: number, n: number): void {
+    const { native, handle } = this.context;
+    const o = out as CpuTensor;
+    const from = x as CpuTensor;
+    this.context.check(
+      native.pg_clamp(handle, o.address, o.stride, from.address, from.stride, low, high, n, o.cols),
+      "pg_clamp",
+    );
+  }
+
   scaleRows(x: Tensor, factors: Tensor, n: number): void {
     const { address, stride, cols } = x as CpuTensor;
     const f = factors as CpuTensor;

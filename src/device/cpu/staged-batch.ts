@@ -72,6 +72,7 @@ export class CpuStagedBatch implements StagedBatch {
     this.#put(plan.group);
     this.#put(plan.window);
     this.#put(plan.attentionChunk);
+    this.#put(plan.mostAhead);
     this.#put(plan.groupSize);
     this.#put(plan.qTile);
     this.#put(Math.min(plan.kvChunk, MAX_INT32));
@@ -123,6 +124,6 @@ function sizeOf({ numTokens, numRows, numLogitRows, groups }: Batch, plans: read
   for (let g = 0; g < groups.length; g++) {
     ints += 2 + numTokens + numRows + (numRows === 0 ? 0 : groups[g]!.kvIndptr[numRows]!);
   }
-  for (let i = 0; i < plans.length; i++) ints += 9 + 6 * plans[i]!.numItems + 4 * plans[i]!.numMerges;
+  for (let i = 0; i < plans.length; i++) ints += 10 + 6 * plans[i]!.numItems + 4 * plans[i]!.numMerges;
   return ints;
 }

@@ -107,6 +107,23 @@ export abstract class CudaRowOps {
     this.#map("map_scale", x, x, null, 0, factor, n);
   }
 
+  clamp(out: Tensor, x: Tensor, low: number, high: number, n: number): void {
+    if (n === 0) return;
+    const to = out as CudaTensor;
+    to.storage.version++;
+    this.runtime
+      .overRows("towers", "clamp_rows", to.cols, n)
+      .long(to.address)
+      .long((x as CudaTensor).address)
+      .long(to.stride)
+      .long(x.stride)
+      .int(to.cols)
+      .float(low)
+      .float(high)
+      .int(0)
+      .end();
+  }
+
   scaleRows(x: Tensor, factors: Tensor, n: number): void {
     this.#map("map_scale_rows", x, x, factors, 0, 0, n);
   }

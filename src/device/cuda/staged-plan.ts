@@ -70,7 +70,7 @@ export class PlanWriter {
     ints[at] = plan.window;
     ints[at + 1] = groupSize;
     ints[at + 2] = staged.stateRows;
-    ints[at + 3] = plan.kvChunk === UNIT ? 1 : 0;
+    ints[at + 3] = 2 * plan.mostAhead + (plan.kvChunk === UNIT ? 1 : 0);
     ints[at + 4] = numSpans;
     ints[at + 5] = plan.attentionChunk;
     ints[at + 6] = staged.numDecodes;

@@ -38,6 +38,7 @@ export const NULL_OPS = [
   "layerNorm",
   "add",
   "scale",
+  "clamp",
   "scaleRows",
   "scaleByPosition",
   "xielu",
@@ -214,6 +215,9 @@ export class NullDevice implements Device {
   }
   scale(): void {
     this.calls.scale++;
+  }
+  clamp(): void {
+    this.calls.clamp++;
   }
   scaleRows(): void {
     this.calls.scaleRows++;

@@ -57,6 +57,16 @@ export abstract class ReferenceRowOps {
     replace(x, n, (v) => v * factor);
   }
 
+  clamp(out: Tensor, x: Tensor, low: number, high: number, n: number): void {
+    const [to, from] = [out as ReferenceTensor, x as ReferenceTensor];
+    for (let t = 0; t < n; t++) {
+      for (let c = 0; c < to.cols; c++) {
+        const value = from.data[from.offset + t * from.stride + c]!;
+        to.data[to.offset + t * to.stride + c] = Math.min(Math.max(value, low), high);
+      }
+    }
+  }
+
   scaleRows(x: Tensor, factors: Tensor, n: number): void {
     const { data, offset, stride } = factors as ReferenceTensor;
     replace(x, n, (v, t) => v * data[offset + t * stride]!);

@@ -1,6 +1,7 @@
 // From a model's cache groups to what the device and the planner need: the shapes of pools, planners, the bytes of a page.
 
 import type { AttentionPlanner, PlanShape } from "../../attention/planner.js";
+import { aheadOf } from "../../core/attention-plan.js";
 import type { CacheSpec } from "../../core/cache-spec.js";
 import type { Device, KvDtype, KvPoolSpec } from "../../device/device.js";
 import type { Caches, PlanSpec } from "../../models/model.js";
@@ -57,7 +58,7 @@ export function plannerFor(
   kvDtype: KvDtype,
 ): AttentionPlanner {
   const { numKvHeads, keyDim } = caches[plan.group]!;
-  const { group, window, attentionChunk = 0 } = plan;
+  const { group, window, attentionChunk = 0, mostAhead = aheadOf(window) } = plan;
   const groupSize = plan.numHeads / numKvHeads;
   return device.createPlanner({
     group,
@@ -66,6 +67,7 @@ export function plannerFor(
     headDim: keyDim,
     window,
     attentionChunk,
+    mostAhead,
     split,
     kvDtype,
   });

@@ -5,6 +5,7 @@
 //   - Gemma 2 caps attention scores and logits; Gemma 3 norms query and key heads, and its window layers have a rope of their own;
 //     EmbeddingGemma is Gemma 3 with tokens that see the text after them too
 
+import { ALL_AHEAD } from "../../core/attention-plan.js";
 import { rmsStyle } from "../blocks/norm.js";
 import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
@@ -62,6 +63,8 @@ export const gemma3: ModelFamily<DecoderConfig> = {
       isTied: common.isTied || isBidirectional, // which has no head
       isBidirectional,
       windows: isBidirectional ? marks.map(halved) : windows,
+      // A picture's tokens see all of it, however small the window.
+      ...(isBidirectional ? {} : { mostAhead: windows.map(() => ALL_AHEAD) }),
       ropes: [readHeadRope(c, common.headDim, "full_attention"), readHeadRope(c, common.headDim, "sliding_attention")],
       ropeOf: marks.map((window) => (window > 0 ? 1 : 0)),
       attention: { ...common.attention, qkNorm: "head" },

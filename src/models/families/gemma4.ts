@@ -2,6 +2,7 @@
 // heads, rotated in part (a proportional rope), and may use their keys as values; the last layers may read the keys and values of earlier
 // ones; each layer's output has a factor; the E models add per-layer embeddings, the A models experts beside each feed-forward.
 
+import { ALL_AHEAD } from "../../core/attention-plan.js";
 import type { Device, StagedBatch, Tensor } from "../../device/device.js";
 import type { RopeConfig } from "../../formats/rope-config.js";
 import { type AttentionShape, loadHeadNorms, SelfAttention } from "../blocks/attention.js";
@@ -74,6 +75,8 @@ export const gemma4: ModelFamily<Gemma4Config> = {
       ...plain,
       isSliding,
       shapes,
+      // In full layers a picture's tokens see what is before them, like text.
+      mostAhead: isSliding.map((sliding) => (sliding ? ALL_AHEAD : 1)),
       windows: isSliding.map((sliding) => (sliding && window < maxContext ? window : 0)),
       ropes,
       ropeDims: [fullDim, headDim],
@@ -129,11 +132,12 @@ function globalHeads(c: ConfigReader): Record<string, unknown> {
   return isUsed ? { num_key_value_heads: c.int("num_global_key_value_heads") } : {};
 }
 
-export function sharingCaches({ shapes, windows, sharedWith }: SharingConfig) {
+export function sharingCaches({ shapes, windows, mostAhead, sharedWith }: SharingConfig) {
   return layoutCaches(
     shapes.map(({ numHeads, numKvHeads, headDim }, layer) => {
       const owner = sharedWith[layer]!;
-      const need = { numHeads, numKvHeads, keyDim: headDim, valueDim: headDim, window: windows[layer]! };
+      const ahead = mostAhead === undefined ? {} : { mostAhead: mostAhead[layer]! };
+      const need = { numHeads, numKvHeads, keyDim: headDim, valueDim: headDim, window: windows[layer]!, ...ahead };
       return owner === null ? need : { ...need, sharedWith: owner };
     }),
   );
