@@ -9,6 +9,9 @@
 import { AdapterRows } from "./adapter-rows.js";
 
 /** Where the batch's keys and values lie in one cache group: the page table in CSR form, and the slot of each new token. */
+/** The input of tokens whose embeddings are given. Gemma 4 E looks up another row by it: that of padding. */
+export const MEDIUM_ID = 0;
+
 export class BatchGroup {
   readonly slots: Int32Array; // [T] where a token's K and V are written: page * pageSize + offset
   readonly kvIndptr: Int32Array; // [R+1] in pages
@@ -124,6 +127,12 @@ export class Batch {
       const pos = this.positions[t]!;
       slots[t] = pages[(pos / pageSize) | 0]! * pageSize + (pos % pageSize);
     }
+  }
+
+  /** The last row's tokens at positions [from, to) are of a medium: what stands for them in its prompt need not be in a table. */
+  hideIds(from: number, to: number): void {
+    const first = this.qoIndptr[this.numRows - 1]! - this.positions[this.qoIndptr[this.numRows - 1]!]!;
+    this.inputIds.fill(MEDIUM_ID, first + from, first + to);
   }
 
   /** The last row's tokens at positions [from, to) see all keys before `end`: an encoder's sequence, an image in a prompt. */

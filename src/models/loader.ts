@@ -6,7 +6,7 @@ import type { HostTensor } from "../core/tensor.js";
 import type { Device, Tensor, Weight, WeightQuantization } from "../device/device.js";
 import { permuteRows } from "../formats/tensor-views.js";
 import { type HostLayer, hostLinear } from "./blocks/host-layers.js";
-import type { Linear } from "./blocks/linear.js";
+import type { Bounds, Linear } from "./blocks/linear.js";
 import type { LoadContext, ModelCapacity } from "./model.js";
 
 const PREFIXES = [
@@ -69,6 +69,12 @@ export class Loader {
   /** The head that is not the embedding table. */
   headName(name = "lm_head.weight"): string {
     return !this.has(name) && this.has(`language_model.${name}`) ? `language_model.${name}` : name;
+  }
+
+  /** The bounds of matrices; null: they have none. */
+  boundsOf(parts: readonly { readonly name: string }[]): readonly Bounds[] | null {
+    const all = parts.map(({ name }) => this.#context.bounds?.(name) ?? null);
+    return all.includes(null) ? null : (all as Bounds[]);
   }
 
   host(name: string, shape: readonly number[]): HostTensor {

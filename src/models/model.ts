@@ -5,7 +5,7 @@ import type { Pooling } from "../core/pooling.js";
 import type { TensorSource } from "../core/tensor.js";
 import type { Device, KvPool, StagedBatch, StatePool, Tensor, WeightQuantization } from "../device/device.js";
 import type { HostLayer } from "./blocks/host-layers.js";
-import type { Linear } from "./blocks/linear.js";
+import type { Bounds, Linear } from "./blocks/linear.js";
 
 /** One attention plan of each step: which group's pages it walks, and what a token sees of them. */
 export interface PlanSpec {
@@ -94,6 +94,8 @@ export interface LoadContext {
   readonly quantize: WeightQuantization;
   /** Filled with the Linears that adapters may attach to. */
   readonly linears?: Linear[];
+  /** Of matrices, by name, that keep what they take and give between bounds; omitted: none does. */
+  readonly bounds?: (name: string) => Bounds | null;
   /** Called as tensors are handed over, for progress. */
   readonly onTensor?: (bytes: number) => void;
 }

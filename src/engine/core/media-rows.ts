@@ -49,6 +49,7 @@ export class MediaRows {
       const from = Math.max(medium.start, start);
       const to = Math.min(medium.end, end);
       if (from >= to) continue;
+      batch.hideIds(from, to);
       if (medium.isWhole === true) batch.setVisibleEnd(medium.end, from, to);
       this.inputs.push({ first: firstToken + from - start, count: to - from, ...this.#rowsOf(medium, from, to) });
     }

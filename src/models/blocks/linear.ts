@@ -106,6 +106,54 @@ export class Linear {
   }
 }
 
+/** What a matrix takes and gives is kept between these. */
+export interface Bounds {
+  readonly input: readonly [low: number, high: number];
+  readonly output: readonly [low: number, high: number];
+}
+
+interface BoundedPiece extends Bounds {
+  readonly linear: Linear;
+  /** Its columns of the output. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Matrices with bounds of their own (Gemma 4's towers), side by side. */
+class BoundedLinear extends Linear {
+  readonly #device: Device;
+  readonly #pieces: readonly BoundedPiece[];
+  readonly #bounded: Tensor; // [T, inputs]
+  #out: Tensor | null = null; // of the last run
+  #parts: readonly Tensor[] = []; // its columns
+
+  constructor(device: Device, pieces: readonly BoundedPiece[], bounded: Tensor) {
+    super(device, pieces[0]!.linear.weight, null);
+    this.#device = device;
+    this.#pieces = pieces;
+    this.#bounded = bounded;
+  }
+
+  override run(out: Tensor, x: Tensor, batch: StagedBatch, n = batch.numTokens): void {
+    if (out !== this.#out) {
+      this.#out = out;
+      this.#parts = this.#pieces.map(({ from, to }) => out.columns(from, to));
+    }
+    for (const [i, { linear, input, output }] of this.#pieces.entries()) {
+      const before = this.#pieces[i - 1]?.input;
+      if (before === undefined || before[0] !== input[0] || before[1] !== input[1])
+        this.#device.clamp!(this.#bounded, x, input[0], input[1], n);
+      const part = this.#parts[i]!;
+      linear.run(part, this.#bounded, batch, n);
+      this.#device.clamp!(part, part, output[0], output[1], n);
+    }
+  }
+
+  override runGated(): boolean {
+    return false;
+  }
+}
+
 /** A matrix of the checkpoint: `${name}.weight` and, where there is one, `${name}.bias`. */
 export interface LinearPart {
   readonly name: string;
@@ -132,6 +180,19 @@ export function loadLinear(
   cols: number,
   options: LinearOptions = {},
 ): Linear {
+  const bounds = loader.boundsOf(parts);
+  if (bounds === null) return loadPlain(loader, parts, cols, options);
+  const { accumulate = false, scale = 1 } = options.project ?? {};
+  if (accumulate || scale !== 1) throw new Error("a bounded matrix gives its result as it is");
+  let rows = 0;
+  const pieces = parts.map((part, i) => {
+    rows += part.rows;
+    return { linear: loadPlain(loader, [part], cols, options), from: rows - part.rows, to: rows, ...bounds[i]! };
+  });
+  return new BoundedLinear(loader.device, pieces, loader.scratch("bounded", cols));
+}
+
+function loadPlain(loader: Loader, parts: readonly LinearPart[], cols: number, options: LinearOptions): Linear {
   const { hasBias = false, project = {}, transposed = false, quantize = loader.quantize, inputScale = 1 } = options;
   const weight = loader.matrix(
     parts.map(({ name, ...part }) => ({ ...part, name: `${name}.weight`, cols })),

@@ -6,7 +6,7 @@ import { type Patches, patchesOf } from "../../vision/patches.js";
 import type { Frame } from "../../vision/processor.js";
 import { type Gather, gather, type Projector } from "./projector.js";
 import type { Tower } from "./tower.js";
-import { type EncodedFrame, type Eyes, NO_PAUSE, type Pause, type VisionSpec } from "./vision-model.js";
+import { type EncodedFrame, type Eyes, NO_PAUSE, type Pause, tokenGrid, type VisionSpec } from "./vision-model.js";
 
 export interface EyesParts {
   readonly spec: VisionSpec;
@@ -15,6 +15,8 @@ export interface EyesParts {
   readonly tower: Tower;
   readonly staged: StagedBatch;
   readonly gather: Gather;
+  /** What the projectors take, from what the tower gives; omitted: the same. */
+  readonly select?: (states: readonly Float32Array[]) => readonly Float32Array[];
   /** Done to what was gathered, on the host. */
   readonly adjust?: (values: Float32Array) => void;
   /** Done to the patches before the tower sees them. */
@@ -39,10 +41,11 @@ export class TowerEyes implements Eyes {
     const patches = patchesOf(frame, spec.patches);
     const { rows, columns } = patches;
     const { merge } = spec;
-    const grid = { rows: Math.floor(rows / merge), columns: Math.floor(columns / merge) };
+    const grid = tokenGrid(spec, frame);
     this.#check(patches, grid.rows * grid.columns);
     this.#parts.adjustPatches?.(patches.values);
-    const states = await tower.run(patches, pause);
+    const all = await tower.run(patches, pause);
+    const states = this.#parts.select?.(all) ?? all;
     const parts: Float32Array[] = [];
     for (const [i, projector] of projectors.entries()) {
       const values = gather(this.#parts.gather, states[i]!, {
@@ -55,9 +58,9 @@ export class TowerEyes implements Eyes {
       adjust?.(values);
       parts.push(await projector.run(values, staged));
     }
-    const all = new Float32Array(parts.length * parts[0]!.length);
-    for (const [i, part] of parts.entries()) all.set(part, i * part.length);
-    return { rows: all, grid };
+    const encoded = new Float32Array(parts.length * parts[0]!.length);
+    for (const [i, part] of parts.entries()) encoded.set(part, i * part.length);
+    return { rows: encoded, grid };
   }
 
   #check({ rows, columns }: Patches, tokens: number): void {

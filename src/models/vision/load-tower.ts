@@ -51,7 +51,10 @@ export function loadPatchLinear(loader: Loader, name: string, shape: readonly nu
 }
 
 /** What a family adds of its own. */
-export type TowerEnds = Pick<TowerParts, "patch" | "first" | "positionsOf" | "before" | "after" | "kept"> & {
+export type TowerEnds = Pick<
+  TowerParts,
+  "patch" | "first" | "givesFirst" | "positionsOf" | "before" | "after" | "kept"
+> & {
   readonly windows?: Pick<NonNullable<TowerParts["windows"]>, "layers" | "of"> | null;
 };
 

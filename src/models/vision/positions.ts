@@ -9,9 +9,24 @@ export function rasterPositions(table: Float32Array, hiddenSize: number, first: 
     table.subarray(first * hiddenSize, (first + rows * columns) * hiddenSize);
 }
 
+/**
+ * The place along one edge of `count` patches that the rows of a table are read at, as Idefics finds it: by the part of the edge before a patch, in
+ * f32, among equal parts of the edge. For some counts a patch falls into the part before its own.
+ */
+export function bucketPlaces(count: number): Int32Array {
+  const f = Math.fround;
+  const step = f(1 / count);
+  const bounds: number[] = [];
+  for (let i = 0; i < Math.ceil((1 - 1 / count) / (1 / count)); i++) bounds.push(f(1 / count + i * (1 / count)));
+  return Int32Array.from({ length: count }, (_, i) => {
+    const place = Math.min(f(i * step), f(1 - 1e-6));
+    return Math.min(bounds.filter((bound) => bound <= place).length, count - 1);
+  });
+}
+
 /** A square table laid over the grid of patches: each gets the mean of the four rows around its place, by their nearness; corners meet. */
 export function bilinearPositions(table: Float32Array, hiddenSize: number, block: number) {
-  const side = Math.round(Math.sqrt(table.length / hiddenSize));
+  const side = Math.floor(Math.sqrt(table.length / hiddenSize));
   const f = Math.fround;
   return (rows: number, columns: number): Float32Array => {
     const out = new Float32Array(rows * columns * hiddenSize);

@@ -6,8 +6,8 @@ import type { Linear } from "../blocks/linear.js";
 import type { Norm } from "../blocks/norm.js";
 import { readRows } from "./read-rows.js";
 
-/** Patches of a block end to end, their numbers side by side channel by channel, or their mean. */
-export type Gather = "concat" | "channels" | "mean";
+/** Patches of a block end to end, their numbers side by side channel by channel, or their mean; or patches as they are. */
+export type Gather = "concat" | "channels" | "mean" | "none";
 
 export interface Grid {
   readonly rows: number; // of patches
@@ -24,6 +24,7 @@ export function gather(
   hidden: Float32Array,
   { rows, columns, hiddenSize, block, merge }: Grid,
 ): Float32Array {
+  if (kind === "none") return hidden;
   const unit = merge * merge;
   const across = Math.floor(columns / merge);
   const tokens = Math.floor(rows / merge) * across;

@@ -28,6 +28,8 @@ export interface TowerParts {
   readonly patch: Linear; // [hidden, patch]
   /** The row of a token of no patch, which comes first; null: there is none. [hidden] */
   readonly first: Float32Array | null;
+  /** Its hidden states are given too. */
+  readonly givesFirst?: boolean;
   /** What is added to the patches for their places; null: nothing. [patches, hidden] */
   readonly positionsOf: ((rows: number, columns: number) => Float32Array) | null;
   readonly before: Norm | null;
@@ -44,7 +46,7 @@ export interface TowerParts {
     readonly layers: ReadonlySet<number>;
     of(rows: number, columns: number): Windows;
   } | null;
-  /** Layers after which the hidden states are wanted too. */
+  /** Layers after which the hidden states are wanted too, ascending; -1: those before the first. */
   readonly kept: readonly number[];
 }
 
@@ -100,9 +102,10 @@ export class Tower {
     const results: Float32Array[] = [];
     const take = async (): Promise<Float32Array> => {
       const all = await readRows(device, x, n, hiddenSize);
-      const own = all.subarray(offset * hiddenSize);
+      const own = this.#parts.givesFirst === true ? all : all.subarray(offset * hiddenSize);
       return order === null ? own : restored(own, order, hiddenSize);
     };
+    if (kept.includes(-1)) results.push(await take());
     for (const [i, parts] of layers.entries()) {
       const waiting = pause();
       if (waiting !== null) await waiting;

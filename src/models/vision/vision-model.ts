@@ -24,6 +24,8 @@ export interface VisionSpec {
   readonly numRows: number;
   /** Most tokens of a frame, as the tower's positions allow; null: any. */
   readonly maxTokens: number | null;
+  /** Tokens beside those of the grid: 1, a token of no patch comes first; -1, the first patch is left out. Omitted: none. */
+  readonly extraTokens?: 1 | -1;
   /** The one size of frames, in patches; null: any. */
   readonly side: number | null;
 }
@@ -60,9 +62,10 @@ export interface VisionFamily<Config = unknown> {
 }
 
 export function tokenGrid(
-  { patches, merge }: VisionSpec,
+  { patches, merge, extraTokens }: VisionSpec,
   { width, height }: Pick<Frame, "width" | "height">,
 ): TokenGrid {
   const tokens = (edge: number): number => Math.floor(Math.floor(edge / patches.size) / merge);
-  return { rows: tokens(height), columns: tokens(width) };
+  const grid = { rows: tokens(height), columns: tokens(width) };
+  return extraTokens === undefined ? grid : { rows: 1, columns: grid.rows * grid.columns + extraTokens };
 }

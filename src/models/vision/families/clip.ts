@@ -8,10 +8,10 @@ import { Loader } from "../../loader.js";
 import type { LoadContext } from "../../model.js";
 import { TowerEyes } from "../eyes.js";
 import { loadPatchLinear, loadTower, type TowerConfig } from "../load-tower.js";
-import { rasterPositions } from "../positions.js";
-import { Projector, type ProjectorStep } from "../projector.js";
+import { bucketPlaces, rasterPositions } from "../positions.js";
+import { type Gather, Projector, type ProjectorStep } from "../projector.js";
 import type { Eyes, VisionFamily, VisionSpec } from "../vision-model.js";
-import { prefixOf, runLayers, sectionOf } from "./common.js";
+import { prefixOf, runLayers, runLayersList, sectionOf } from "./common.js";
 import { loadPixtralEyes, pixtralTower } from "./pixtral.js";
 
 interface ClipConfig {
@@ -22,6 +22,11 @@ interface ClipConfig {
   /** The norm after the last layer is used. */
   readonly hasLastNorm: boolean;
   readonly textSize: number;
+  /** Of LLaVA: after how many layers each of the features is taken that are put side by side, and whether the token of no patch is one of them. */
+  readonly features?: readonly number[];
+  readonly givesFirst?: boolean;
+  /** Of Idefics: positions are found by the part of the edge. */
+  readonly isBucketed?: boolean;
 }
 
 /** Fields of a CLIP or SigLIP tower. `runs`: how many of its layers are used. */
@@ -82,7 +87,7 @@ function specOfClip(imageToken: number, side: number, merge: number, tower: Towe
 function loadClipTower(
   context: Omit<LoadContext, "capacity">,
   root: string,
-  { tower: plain, spec, isClip, hasLastNorm }: ClipConfig,
+  { tower: plain, spec, isClip, hasLastNorm, features = [], givesFirst = false, isBucketed = false }: ClipConfig,
 ) {
   const offset = isClip ? 1 : 0;
   const numPatches = spec.side! ** 2;
@@ -90,7 +95,8 @@ function loadClipTower(
   const { hiddenSize, norm, patches } = plain;
   const named = (part: string): string => `${root}${part}`;
   const tower = { ...plain, names: { ...plain.names, layer: (i: number) => named(plain.names.layer(i)) } };
-  const table = loader.hostValues(named("embeddings.position_embedding.weight"), [numPatches + offset, hiddenSize]);
+  const stored = loader.hostValues(named("embeddings.position_embedding.weight"), [numPatches + offset, hiddenSize]);
+  const table = isBucketed ? bucketed(stored, spec.side!, hiddenSize) : stored;
   let first: Float32Array | null = null;
   if (isClip) {
     const row = loader.hostValues(named("embeddings.class_embedding"), [hiddenSize]);
@@ -104,9 +110,48 @@ function loadClipTower(
     positionsOf: rasterPositions(table, hiddenSize, offset),
     before: isClip ? loadNorm(loader, named("pre_layrnorm"), hiddenSize, norm) : null,
     after: hasLastNorm ? loadNorm(loader, named("post_layernorm"), hiddenSize, norm) : null,
-    kept: [],
+    kept: keptOf(features),
+    givesFirst,
   };
   return { loader, ...loadTower(loader, tower, ends) };
+}
+
+/** Layers before the last one that are features. */
+function keptOf(features: readonly number[]): number[] {
+  const last = Math.max(...features);
+  return [...new Set(features)]
+    .filter((runs) => runs < last)
+    .map((runs) => runs - 1)
+    .sort((a, b) => a - b);
+}
+
+/** Features side by side, patch by patch, from the hidden states of the last layer and of those kept. */
+function sideBySide(features: readonly number[], hiddenSize: number, dropsFirst: boolean) {
+  const kept = keptOf(features);
+  return (states: readonly Float32Array[]): readonly Float32Array[] => {
+    const parts = features.map((runs) => {
+      const state = states[kept.indexOf(runs - 1) + 1]!; // the last one comes first
+      return dropsFirst ? state.subarray(hiddenSize) : state;
+    });
+    const n = parts[0]!.length / hiddenSize;
+    const out = new Float32Array(n * hiddenSize * parts.length);
+    for (let t = 0; t < n; t++) {
+      for (const [i, part] of parts.entries())
+        out.set(part.subarray(t * hiddenSize, (t + 1) * hiddenSize), (t * parts.length + i) * hiddenSize);
+    }
+    return [out];
+  };
+}
+
+/** The rows of a square table in the order that patches of a full frame read them in. */
+function bucketed(table: Float32Array, side: number, hiddenSize: number): Float32Array {
+  const places = bucketPlaces(side);
+  const out = new Float32Array(table.length);
+  for (let i = 0; i < side * side; i++) {
+    const from = (places[Math.floor(i / side)]! * side + places[i % side]!) * hiddenSize;
+    out.set(table.subarray(from, from + hiddenSize), i * hiddenSize);
+  }
+  return out;
 }
 
 /** Of a tower that its projector reads before its end, or without its last norm. */
@@ -135,6 +180,7 @@ export const llavaEyes: VisionFamily<LlavaConfig> = {
     };
     const runs = (numLayers: number) => runLayers(c, numLayers, type === "pixtral" ? -1 : -2);
     if (type === "pixtral") {
+      c.only("vision_feature_select_strategy", "full");
       const { tower, maxTokens } = pixtralTower(v, 1, runs);
       const spec = {
         imageToken,
@@ -150,16 +196,18 @@ export const llavaEyes: VisionFamily<LlavaConfig> = {
     }
     const isClip = type === "clip_vision_model";
     const own = isClip ? v : sectionOf(raw, file, SIGLIP_DEFAULTS).v;
-    c.only("vision_feature_select_strategy", isClip ? "default" : "full");
-    const { tower, side } = readClip(own, 1, runs);
-    return {
-      ...rest,
-      tower,
-      spec: specOfClip(imageToken, side, 1, tower),
-      isClip,
-      isPixtral: false,
-      hasLastNorm: false,
-    };
+    c.only("vision_feature_select_strategy", "default", "full");
+    const isFull = c.raw.vision_feature_select_strategy === "full";
+    let features: readonly number[] = [];
+    const { tower, side } = readClip(own, 1, (numLayers) => {
+      features = runLayersList(c, numLayers, -2);
+      return Math.max(...features);
+    });
+    const plain = specOfClip(imageToken, side, 1, tower);
+    const extraTokens = isClip === isFull ? (isClip ? 1 : -1) : 0;
+    const spec = extraTokens === 0 ? plain : ({ ...plain, extraTokens, maxTokens: side ** 2 + extraTokens } as const);
+    const givesFirst = isClip && isFull;
+    return { ...rest, tower, spec, isClip, isPixtral: false, hasLastNorm: false, features, givesFirst };
   },
   specOf: ({ spec }) => spec,
   load(config, context, capacity) {
@@ -169,9 +217,11 @@ export const llavaEyes: VisionFamily<LlavaConfig> = {
       activation,
       tower: { hiddenSize },
     } = config;
+    const { features } = config;
+    const inputs = hiddenSize * (features?.length ?? 1);
     const steps = (loader: Loader): ProjectorStep[] => {
       const root = prefixOf(loader, ["multi_modal_projector.", "model.multi_modal_projector."], "linear_1.weight");
-      const first = loadLinear(loader, [{ name: `${root}linear_1`, rows: textSize }], hiddenSize, { hasBias });
+      const first = loadLinear(loader, [{ name: `${root}linear_1`, rows: textSize }], inputs, { hasBias });
       const second = loadLinear(loader, [{ name: `${root}linear_2`, rows: textSize }], textSize, { hasBias });
       return [
         { linear: first, activation },
@@ -185,7 +235,7 @@ export const llavaEyes: VisionFamily<LlavaConfig> = {
       "model.vision_tower.",
       "model.vision_tower.vision_model.",
     ];
-    return loadFixed(config, context, roots, "concat", (loader) => ({ norm: null, steps: steps(loader) }));
+    return loadFixed(config, context, roots, "none", (loader) => ({ norm: null, steps: steps(loader) }));
   },
   ignoredTensors: () => [
     ...UNUSED,
@@ -194,12 +244,17 @@ export const llavaEyes: VisionFamily<LlavaConfig> = {
   ],
 };
 
+function selection({ features, spec, tower }: ClipConfig): { select?: ReturnType<typeof sideBySide> } {
+  const isPlain = features === undefined || (features.length === 1 && spec.extraTokens !== -1);
+  return isPlain ? {} : { select: sideBySide(features, tower.hiddenSize, spec.extraTokens === -1) };
+}
+
 /** Eyes with a tower of frames of one size. */
 function loadFixed(
   config: ClipConfig,
   context: Omit<LoadContext, "capacity">,
   roots: readonly string[],
-  kind: "concat" | "mean",
+  kind: Gather,
   load: (loader: Loader) => { norm: ReturnType<typeof loadNorm> | null; steps: ProjectorStep[] },
 ): Eyes {
   const probe = new Loader({ ...context, capacity: { maxTokens: 1, maxLogitRows: 1 } });
@@ -214,6 +269,7 @@ function loadFixed(
     tower,
     staged: whole.staged,
     gather: kind,
+    ...selection(config),
     projectors: [new Projector(loader.device, maxTokens, norm, steps)],
   });
 }
@@ -269,7 +325,7 @@ export const smolvlmEyes: VisionFamily<ClipConfig> = {
     const merge = c.int("scale_factor", 2);
     const { tower, side } = readClip(v, merge, (numLayers) => numLayers);
     const spec = specOfClip(c.int("image_token_id", 128_257), side, merge, tower);
-    return { tower, spec, isClip: false, hasLastNorm: true, textSize };
+    return { tower, spec, isClip: false, hasLastNorm: true, textSize, isBucketed: true };
   },
   specOf: ({ spec }) => spec,
   load(config, context) {

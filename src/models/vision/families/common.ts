@@ -13,11 +13,20 @@ export function sectionOf(raw: Record<string, unknown>, file: string, defaults: 
   return { c, v: new ConfigReader({ ...defaults, ...known }, file), text, textSize: text.int("hidden_size", 4096) };
 }
 
+/** The same of several layers, in the list's order. */
+export function runLayersList(c: ConfigReader, numLayers: number, absent: number): readonly number[] {
+  const layers = c.raw.vision_feature_layer;
+  if (!Array.isArray(layers)) return [runLayers(c, numLayers, absent)];
+  const known = layers.map((layer) => (typeof layer === "number" && layer < 0 ? numLayers + 1 + layer : layer));
+  if (known.length > 0 && known.every((runs) => Number.isInteger(runs) && runs >= 0 && runs <= numLayers)) return known;
+  throw c.refuse("vision_feature_layer", layers, `layers of the tower's ${numLayers}`);
+}
+
 /** How many layers are run for the features of `vision_feature_layer`, which counts hidden states: those before the first layer too. */
 export function runLayers(c: ConfigReader, numLayers: number, absent: number): number {
   const layer = c.raw.vision_feature_layer ?? absent;
   const runs = typeof layer !== "number" ? Number.NaN : layer < 0 ? numLayers + 1 + layer : layer;
-  if (Number.isInteger(runs) && runs >= 1 && runs <= numLayers) return runs;
+  if (Number.isInteger(runs) && runs >= 0 && runs <= numLayers) return runs;
   throw c.refuse("vision_feature_layer", layer, `one of the tower's ${numLayers} layers`);
 }
 

@@ -4,9 +4,13 @@
 // Its heads turn in two halves: the first by the column, the second by the row, each with its own pairs. The rows of q and k are put in
 // another order when they are loaded, in which the pairs of a head are those of any other rotary embedding.
 
+import { MEDIUM_ID } from "../../../core/batch.js";
+import { toFloat32 } from "../../../core/dequantize/dequantize.js";
+import { errorFor } from "../../../core/errors.js";
+import type { TensorSource } from "../../../core/tensor.js";
 import { permuteRows, reshaped } from "../../../formats/tensor-views.js";
 import { PLAIN_ATTENTION } from "../../blocks/attention.js";
-import { loadLinear } from "../../blocks/linear.js";
+import { type Bounds, loadLinear } from "../../blocks/linear.js";
 import { plainNorm, rmsStyle } from "../../blocks/norm.js";
 import { Loader } from "../../loader.js";
 import { TowerEyes } from "../eyes.js";
@@ -22,6 +26,8 @@ interface Gemma4EyesConfig {
   readonly spec: VisionSpec;
   readonly numPositions: number;
   readonly isStandardized: boolean;
+  /** Matrices have bounds of what they take and give. */
+  readonly isBounded: boolean;
   readonly textSize: number;
 }
 
@@ -43,10 +49,9 @@ export const gemma4Eyes: VisionFamily<Gemma4EyesConfig> = {
   tensors: /^(model\.)?(vision_tower|embed_vision)\./,
   parseConfig(raw, file) {
     const { c, v, text, textSize } = sectionOf(raw, file, DEFAULTS);
-    v.only("use_clipped_linears", false);
     v.only("attention_bias", false);
-    text.only("use_bidirectional_attention", false);
-    if (text.has("hidden_size_per_layer_input")) text.only("hidden_size_per_layer_input", 0);
+    // Per-layer embeddings of a picture's tokens are those of padding.
+    if (text.raw.hidden_size_per_layer_input !== 0 && text.has("pad_token_id")) text.only("pad_token_id", MEDIUM_ID);
     const headDim = v.int("head_dim");
     v.check(headDim % 4 === 0, "head_dim", "a multiple of 4");
     const rope = (v.raw.rope_parameters ?? {}) as Record<string, unknown>;
@@ -96,14 +101,15 @@ export const gemma4Eyes: VisionFamily<Gemma4EyesConfig> = {
       imageToken,
       patches: tower.patches,
       merge,
-      isWhole: false,
+      isWhole: text.raw.use_bidirectional_attention === "vision",
       hasGrid: false,
       numRows: 1,
       maxTokens: null,
       side: null,
     };
     const numPositions = v.int("position_embedding_size");
-    return { tower, spec, numPositions, isStandardized: v.bool("standardize", false), textSize };
+    const isStandardized = v.bool("standardize", false);
+    return { tower, spec, numPositions, isStandardized, isBounded: v.bool("use_clipped_linears", false), textSize };
   },
   specOf: ({ spec }) => spec,
   load(config, context, { maxTokens }) {
@@ -116,9 +122,15 @@ export const gemma4Eyes: VisionFamily<Gemma4EyesConfig> = {
       const column = permuteRows(reshaped(tensor, name, [headDim, 1]), name, (row) => pairedRow(row, headDim));
       return reshaped(column, name, [headDim]);
     });
+    if (config.isBounded && context.device.clamp === undefined)
+      throw errorFor("device_unavailable", {
+        device: context.device.info.name,
+        reason: "it cannot bound what matrices take (use_clipped_linears)",
+      });
     const loader = new Loader({
       ...context,
       source,
+      ...(config.isBounded ? { bounds: (name: string) => boundsOf(context.source, name) } : {}),
       capacity: { maxTokens: maxTokens * spec.merge ** 2, maxLogitRows: 1 },
     });
     const root = prefixOf(loader, ["model.vision_tower.", "vision_tower."], "patch_embedder.input_proj.weight");
@@ -165,6 +177,19 @@ export const gemma4Eyes: VisionFamily<Gemma4EyesConfig> = {
     });
   },
 };
+
+/** The bounds beside a matrix; null: it is not one of those that have them. */
+function boundsOf(source: TensorSource, name: string): Bounds | null {
+  if (!name.endsWith(".linear")) return null;
+  const root = name.slice(0, -"linear".length);
+  const bound = (part: string, absent: number): number =>
+    source.has(`${root}${part}`) ? toFloat32(source.get(`${root}${part}`, []))[0]! : absent;
+  const pair = (side: string): [number, number] => [
+    bound(`${side}_min`, Number.NEGATIVE_INFINITY),
+    bound(`${side}_max`, Number.POSITIVE_INFINITY),
+  ];
+  return { input: pair("input"), output: pair("output") };
+}
 
 /** Row of the checkpoint at a place of a head [first of columns, first of rows, second of columns, second of rows]. */
 function pairedRow(row: number, headDim: number): number {

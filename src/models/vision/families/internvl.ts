@@ -97,7 +97,7 @@ export const internvlEyes: VisionFamily<InternvlConfig> = {
       tower,
       spec: { imageToken, patches: tower.patches, merge, isWhole: false, hasGrid: false, numRows: 1, maxTokens, side },
       // Features of an earlier layer are not normed.
-      hasLastNorm: !v.bool("use_mean_pooling", true) && tower.numLayers === numLayers,
+      hasLastNorm: !v.bool("use_mean_pooling", true) && (c.raw.vision_feature_layer ?? -1) === -1,
       hasPositions: v.bool("use_absolute_position_embeddings", true),
       textSize,
       activation: c.activation("projector_hidden_act", "gelu"),

@@ -120,7 +120,10 @@ export const qwen3Eyes: VisionFamily<QwenConfig> = {
       ...(String(raw.model_type).startsWith("qwen3_vl") ? { deepstack_visual_indexes: [8, 16, 24] } : {}),
     };
     const { c, v, tower, merge, outSize } = readQwen(raw, file, absent, false);
-    const deepstack = v.has("deepstack_visual_indexes") ? v.ints("deepstack_visual_indexes") : [];
+    const isStacked = String(raw.model_type).startsWith("qwen3_vl") && v.has("deepstack_visual_indexes");
+    const deepstack = isStacked ? v.ints("deepstack_visual_indexes") : [];
+    const areLayers = new Set(deepstack).size === deepstack.length && deepstack.every((i) => i < tower.numLayers);
+    v.check(areLayers, "deepstack_visual_indexes", `different layers of the tower's ${tower.numLayers}`);
     const spec = qwenSpec(c.int("image_token_id", 151_655), tower, merge, 1 + deepstack.length);
     return { tower, spec, outSize, windows: null, numPositions: v.int("num_position_embeddings"), deepstack };
   },
@@ -143,13 +146,14 @@ function load(config: QwenConfig, context: Omit<LoadContext, "capacity">, capaci
   const linear = (name: string, rows: number) =>
     loadLinear(loader, [{ name: `${root}${name}`, rows }], hiddenSize * unit, { hasBias: true });
   const table = numPositions === 0 ? null : loader.hostValues(`${root}pos_embed.weight`, [numPositions, hiddenSize]);
+  const layersDown = [...deepstack].sort((a, b) => a - b); // rows come in the layers' order, whatever the list's
   const loaded = loadTower(loader, tower, {
     patch: loadPatchLinear(loader, `${patch}.weight`, shape, is25 ? null : `${patch}.bias`),
     first: null,
     positionsOf: table === null ? null : bilinearPositions(table, hiddenSize, spec.merge),
     before: null,
     after: norm(is25 ? "merger.ln_q" : "merger.norm", hiddenSize),
-    kept: deepstack,
+    kept: layersDown,
     windows: windows && { layers: windowed(plain.numLayers, windows.full), of: windowsOf(windows.side, spec.merge) },
   });
   const projector = (name: string, own: Norm | null, first: string, second: string): Projector =>
@@ -157,8 +161,8 @@ function load(config: QwenConfig, context: Omit<LoadContext, "capacity">, capaci
       { linear: linear(`${name}.${first}`, hiddenSize * unit), activation: "gelu" },
       { linear: linear(`${name}.${second}`, outSize), activation: null },
     ]);
-  const deeper = deepstack.map((_, i) => {
-    const name = `deepstack_merger_list.${i}`;
+  const deeper = layersDown.map((layer) => {
+    const name = `deepstack_merger_list.${deepstack.indexOf(layer)}`;
     return projector(name, norm(`${name}.norm`, hiddenSize * unit), "linear_fc1", "linear_fc2");
   });
   return new TowerEyes({
