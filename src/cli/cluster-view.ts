@@ -33,6 +33,7 @@ export function clusterRoute(
         ...{ cluster, models, resumed, prefilled, lost },
         replicas: replicas.map((entry) => ({
           ...entry,
+          address: tenant.isAdmin ? entry.address : "",
           prefixPages: router.numPages(entry.id),
           firstTokenMs: router.firstTokenMs(entry.id),
         })),

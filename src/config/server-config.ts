@@ -45,7 +45,10 @@ export interface ServerConfig {
   readonly adapterDir: string | null;
   /** Names of the metrics; vllm is for gateways and dashboards made for vLLM. Default: pagoda. */
   readonly metricsNames: "pagoda" | "vllm";
-  /** Further host names that a server on a loopback address answers to; * is all. Default: names of this machine. */
+  /**
+   * Further host names that the server answers to; * is all. Without API keys, a server on any address checks them. Default:
+   * names of this machine.
+   */
   readonly allowedHost: readonly string[];
   /** Names by which clients may ask for the model. Default: the model's own name. */
   readonly servedModelName: readonly string[];
@@ -133,7 +136,7 @@ export const SERVER_OPTIONS = {
     type: "list",
     default: [],
     defaultText: "names of this machine",
-    help: "further host names that a server on a loopback address answers to; * is all",
+    help: "further host names that the server answers to; * is all. Without API keys, a server on any address checks them",
   },
   servedModelName: {
     type: "list",

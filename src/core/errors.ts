@@ -189,6 +189,11 @@ export const ERRORS = {
     message: "The engine is shutting down and takes no new requests. Retry on another server.",
   },
 
+  too_many_looks: {
+    kind: "capacity",
+    message: "More than {limit} requests a second for {value}. Ask less often, or follow /api/steps as a stream.",
+  },
+
   cut_by_shutdown: {
     kind: "capacity",
     status: 503,

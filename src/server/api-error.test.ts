@@ -12,7 +12,7 @@ const STATUSES: Readonly<Record<number, readonly string[]>> = {
   409: ["model_in_use"],
   413: ["body_too_large"],
   415: ["unsupported_media_type"],
-  429: ["queue_full"],
+  429: ["queue_full", "too_many_looks"],
   499: ["aborted"],
   503: [
     ...["draining", "cut_by_shutdown", "no_replica", "replicas_lost", "replicas_replaced"],
@@ -81,4 +81,17 @@ test("what may succeed later says when to come back", () => {
   assert.equal(retryOf(new CapacityError("draining")), "1");
   assert.equal(retryOf(new EngineDeadError("engine_dead")), "1");
   assert.equal(retryOf(new RequestError("aborted")), undefined);
+});
+
+test("what the machine said goes to those who may know it, and to no other key", () => {
+  const said = "/home/secret/model.gguf: cuLaunchKernel";
+  for (const code of ["step_failed", "engine_dead", "out_of_memory", "device_call"] as const) {
+    const error = errorFor(code, { reason: said, device: said, call: said, remedy: said });
+    assert.ok(toHttpError(error).body.error.message.includes(said), code);
+    const { body, status } = toHttpError(error, false);
+    assert.ok(!body.error.message.includes(said), code);
+    assert.deepEqual([body.error.code, status], [code, toHttpError(error).status]);
+  }
+  const own = new RequestError("invalid_value", { param: "n", value: 3, expected: "less" });
+  assert.deepEqual(toHttpError(own, false), toHttpError(own));
 });

@@ -53,12 +53,14 @@ export interface HttpError {
   readonly excess: PromptExcess | null;
 }
 
-export function toHttpError(error: unknown): HttpError {
+/** `tellsAll`: to somebody who may know what the machine said, paths among it: without keys, or with an admin key. */
+export function toHttpError(error: unknown, tellsAll = true): HttpError {
   if (error instanceof ApiError)
     return httpError(statusOf(error.code), error.code, error.message, error.param, error.headers, error.excess);
   if (error instanceof PagodaError) {
     const param = error.param === undefined ? null : apiName(error.param);
-    return httpError(statusOf(error.code), error.code, inApiNames(error.message), param, headersOf(error));
+    const message = tellsAll || !isInternal(error) ? inApiNames(error.message) : INTERNAL[error.kind]!;
+    return httpError(statusOf(error.code), error.code, message, param, headersOf(error));
   }
   // What is not ours may carry paths or secrets in its message; the log has it.
   return httpError(500, "internal_error", ERRORS.internal_error.message, null, {});
@@ -73,6 +75,18 @@ function httpError(
   excess: PromptExcess | null = null,
 ): HttpError {
   return { status, headers, body: { error: { message, type: typeOf(status), param, code } }, excess };
+}
+
+/** To others, of errors whose messages have reasons in them that the machine gave. */
+const INTERNAL: Readonly<Partial<Record<ErrorKind, string>>> = {
+  dead: "The engine has stopped and is started again; the server's log says why.",
+  config: "The server's configuration does not allow this; its log says why.",
+  format: "The model's files cannot be used; the server's log says why.",
+  device: "The step that ran this request failed; the server's log says why.",
+};
+
+function isInternal({ kind, code }: PagodaError): boolean {
+  return INTERNAL[kind] !== undefined && code !== "model_not_found";
 }
 
 const STATUS_OF_KIND: Readonly<Record<ErrorKind, number>> = {

@@ -60,8 +60,21 @@ test("only names of this machine or those allowed, only pages of its own or thos
     assert.equal(await codeOf(strict, host, origin), expected, `${host} ${origin}`);
   await using open = await ToldServer.start({ allowedHost: ["*"], corsOrigin: ["*"] });
   assert.equal(await codeOf(open, "anything", "http://anywhere"), 200);
-  await using far = await ToldServer.start({ host: "0.0.0.0" });
-  assert.equal(await codeOf(far, "anything", "http://anywhere"), 200, "where any name may be its own");
+  await using far = await ToldServer.start({ host: "0.0.0.0", allowedHost: ["box"] });
+  for (const [host, origin, expected] of [
+    ["10.0.0.1:8000", undefined, 200],
+    ["[fd00::1]:8000", "http://[fd00::1]:8000", 200],
+    ["127.0.0.1", "http://127.0.0.1", 200],
+    ["localhost:8000", undefined, 200],
+    ["box", undefined, 200],
+    ["rebound.example", "http://rebound.example", badHost],
+    ["10.0.0.1", "http://page.example", badOrigin],
+  ] as const)
+    assert.equal(await codeOf(far, host, origin), expected, `${host} ${origin}`);
+  await using keyed = await ToldServer.start({ host: "0.0.0.0", apiKey: ["secret"] });
+  assert.equal(await codeOf(keyed, "anything", "http://anywhere"), "invalid_api_key", "a page has none");
+  await using named = await ToldServer.start({ host: "0.0.0.0", apiKey: ["secret"], allowedHost: ["box"] });
+  assert.equal(await codeOf(named, "anything"), badHost);
 });
 
 test("CORS: what a browser is told about who may read, and which headers", async () => {
@@ -278,7 +291,7 @@ test("health and readiness are told from the engine's state, and from the gate's
     ["dead", "dead", 503, 503],
   ] as const) {
     health.state = state;
-    assert.deepEqual(await answer("/health"), [isUp, { status, restarts: 3, last_error: "x" }]);
+    assert.deepEqual(await answer("/health"), [isUp, { status, restarts: 3 }]);
     assert.deepEqual(await answer("/ready"), [isReady, { status: state }]);
   }
 });

@@ -7,6 +7,7 @@ import { errorFor } from "../core/errors.js";
 import { ApiError, type ErrorBody, toHttpError } from "./api-error.js";
 import { authenticate } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
+import { LookLimit, limitLooks } from "./look-limit.js";
 import { openApiDocument } from "./openapi.js";
 import { isAllowed, originGuard } from "./origin-guard.js";
 import type { Route } from "./route.js";
@@ -90,13 +91,15 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
     app.use(cors({ origin, exposeHeaders: ["x-request-id", "retry-after"] }));
   }
 
-  const isOurs = originGuard(context.config);
+  const isOurs = originGuard(context.config, context.keys.size > 0);
   if (isOurs !== null) app.use(isOurs);
   const guard = authenticate(context.keys);
+  const looks = limitLooks(new LookLimit());
   for (const route of routes) {
     const handle = (c: Context<AppEnv>) => route.handle(c);
     const isOpen = route.isOpen === true && (context.config.openMetrics || route.path !== "/metrics");
     if (isOpen) app.on(route.method, route.path, handle);
+    else if (route.isLook === true) app.on(route.method, route.path, guard, looks, handle);
     else app.on(route.method, route.path, guard, handle);
   }
   let document: Record<string, unknown> | null = null; // made when it is asked for: it takes longer than the rest of this
@@ -136,10 +139,11 @@ function hintFor(routes: readonly Route[], path: string): string {
 
 function errorResponse(c: Context<AppEnv>, error: unknown): Response {
   // Whatever went wrong after the client had gone went wrong because of it.
-  const failure = toHttpError(c.req.raw.signal.aborted ? errorFor("aborted") : error);
+  const cause = c.req.raw.signal.aborted ? errorFor("aborted") : error;
+  const failure = toHttpError(cause, c.get("tenant")?.isAdmin ?? false);
   const { status, headers, body } = failure;
   if (status === 500) c.get("log").error({ err: error }, "a request failed");
-  else c.get("facts").failure ??= { status, code: body.error.code, message: body.error.message };
+  else c.get("facts").failure ??= { status, code: body.error.code, message: (cause as Error).message };
   for (const [name, value] of Object.entries(headers)) c.header(name, value);
   return c.json((shaperOf(c.req.path)?.(failure) ?? body) as ErrorBody, status as 400);
 }

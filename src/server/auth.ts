@@ -1,7 +1,8 @@
 // API keys and tenants. Keys are compared by digest in constant time, every key every time; each key has its own salt, so that
-// one key's cached prefixes never serve another's prompts (their timing would tell what was asked).
+// one key's cached prefixes never serve another's prompts (their timing would tell what was asked). Salts are in page files and cross
+// the network of a cluster, so they are made by a slow function: trying guesses of a key costs 16 MiB and tens of milliseconds each.
 
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash, scryptSync, timingSafeEqual } from "node:crypto";
 import type { Context, MiddlewareHandler } from "hono";
 import { ApiError } from "./api-error.js";
 import type { AppEnv } from "./context.js";
@@ -19,7 +20,7 @@ const NOBODY: Tenant = { name: "anonymous", salt: "", isAdmin: true };
 
 export class KeyRing {
   readonly #digests: readonly Buffer[];
-
+  readonly #tenants: (Tenant | undefined)[] = []; // by key, once it was used
   readonly #numPlain: number;
 
   constructor(keys: readonly string[], adminKeys: readonly string[] = []) {
@@ -38,10 +39,16 @@ export class KeyRing {
     let found = -1;
     for (let i = 0; i < this.#digests.length; i++) if (timingSafeEqual(given, this.#digests[i]!)) found = i;
     if (found < 0 || key === null) return null;
-    // Of the digest, not of the position: keys can be added and removed without mixing up tenants.
-    const salt = given.toString("base64url");
-    return { name: `key-${salt.slice(0, 6)}`, salt, isAdmin: found >= this.#numPlain };
+    const tenant = this.#tenants[found] ?? tenantOf(key, found >= this.#numPlain);
+    this.#tenants[found] = tenant;
+    return tenant;
   }
+}
+
+/** By the key, not by its position: keys can be added and removed without mixing up tenants. */
+function tenantOf(key: string, isAdmin: boolean): Tenant {
+  const salt = scryptSync(key, "pagoda: cache salt of a key", 32).toString("base64url");
+  return { name: `key-${salt.slice(0, 6)}`, salt, isAdmin };
 }
 
 /** Whose request it is, to the engine: its key's, or without keys its address's. */

@@ -11,16 +11,16 @@ import { type Excess, JsonShape } from "./json-shape.js";
 import { parseKnown } from "./known-fields.js";
 import { MAX_CHARS_PER_TOKEN, tooLongAtLeast } from "./prompt.js";
 
-const JSON_LIMITS = { depth: 200, containers: 100_000 };
+const JSON_LIMITS = { depth: 200, containers: 100_000, values: 500_000 };
 /** An escape such as \u0041. */
 const MAX_BYTES_PER_CHAR = 6;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** `takesLongTexts`: they need not fit into a context, for they are cut to it on request, or only counted. */
+/** `loads`: the model that the body names, if need be. `takesLongTexts`: they need not fit into a context, for they are cut to it on request, or only counted. */
 export async function readJson<S extends z.ZodType>(
   c: Context<AppEnv>,
   schema: S,
-  { takesLongTexts = false } = {},
+  { takesLongTexts = false, loads = true } = {},
 ): Promise<z.output<S>> {
   requireJson(c);
   const { maxContext } = c.get("server").house;
@@ -40,6 +40,7 @@ export async function readJson<S extends z.ZodType>(
   const parsed = parseKnown(schema, value, { isStrict: c.get("server").config.strictFields });
   if ("issue" in parsed) throw invalidField(parsed.issue, parsed.unknown);
   noteIgnored(c, parsed.unknown);
+  if (!loads) return parsed.data;
   // From here on the request is the model's it names: its engine, its template, its tools.
   const { model } = parsed.data as { model?: string };
   c.set("server", await c.get("server").house.contextFor(model, c));
@@ -57,7 +58,9 @@ function tooMuch({ limit, field: param }: Excess, maxBytes: number, maxContext: 
   const message =
     limit === "depth"
       ? `The body is nested deeper than ${JSON_LIMITS.depth} levels.`
-      : `The body has more than ${JSON_LIMITS.containers} objects and lists. Send fewer.`;
+      : limit === "containers"
+        ? `The body has more than ${JSON_LIMITS.containers} objects and lists. Send fewer.`
+        : `The body has more than ${JSON_LIMITS.values} values. Send fewer.`;
   return new ApiError("invalid_json", message, { param });
 }
 

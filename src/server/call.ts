@@ -15,6 +15,7 @@ export class Call {
   readonly createdSeconds = Math.floor(Date.now() / 1000);
   readonly client: string;
   readonly #context: ServerContext;
+  readonly #isAdmin: boolean;
   readonly #facts: Record<string, unknown>;
   readonly #leave = new AbortController();
   #release: () => void = () => undefined;
@@ -25,6 +26,7 @@ export class Call {
     this.id = `${idPrefix}${randomUUID().replaceAll("-", "")}`;
     this.client = clientOf(c);
     this.#context = c.get("server");
+    this.#isAdmin = c.get("tenant").isAdmin;
     this.#facts = c.get("facts");
     this.#context.owners.note(this.id, c.get("tenant"));
     this.#context.calls.add(this);
@@ -57,7 +59,7 @@ export class Call {
   /** Waits for room in the engine. `end` must be called once it has resolved. */
   async enter(priority: number): Promise<void> {
     try {
-      this.#release = await this.#context.gate.enter(priority, this.#leave.signal);
+      this.#release = await this.#context.gate.enter(this.#allowed(priority), this.#leave.signal);
     } catch (error) {
       this.end();
       throw error;
@@ -74,7 +76,13 @@ export class Call {
     const id = index === 0 ? this.id : `${this.id}-${index}`;
     const { client, signal } = this;
     const { engine, adapter } = this.#context;
-    return engine.generate(prompt, { ...(adapter === null ? {} : { adapter }), ...options, id, client, signal });
+    const own = { id, client, signal, priority: this.#allowed(options.priority ?? 0) };
+    return engine.generate(prompt, { ...(adapter === null ? {} : { adapter }), ...options, ...own });
+  }
+
+  /** A key may put its requests behind others', not before them. */
+  #allowed(priority: number): number {
+    return this.#isAdmin ? priority : Math.max(0, priority);
   }
 
   /** The generation's chunks, measured. */

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { seeded } from "../../test/support/byte-matcher.js";
 import { type Excess, type JsonLimits, JsonShape } from "./json-shape.js";
 
-const NO_LIMITS = { depth: 200, containers: 1e9, string: 1e9 };
+const NO_LIMITS = { depth: 200, containers: 1e9, values: 1e9, string: 1e9 };
 
 /** Read whole, byte by byte and in pieces: all alike. */
 function exceededLimit(bytes: Uint8Array, limits: JsonLimits): Excess | null {
@@ -37,6 +37,12 @@ test("depth is counted outside of strings, whatever they hold and however long t
 
 test("what is closed again is not deep, however much of it there is", () => {
   assert.equal(isDeeperThan(6, nested(5, `${"[],{},".repeat(300)}[]`)), false);
+});
+
+test("values behind commas are counted, those inside strings are none", () => {
+  const body = new TextEncoder().encode(`{"a": [1, 2, "3, 4, 5"], "b": {"c": 6}}`);
+  const exceeded = [2, 3].map((values) => exceededLimit(body, { ...NO_LIMITS, values })?.limit);
+  assert.deepEqual(exceeded, ["values", undefined]);
 });
 
 test("objects and lists are counted", () => {

@@ -1,8 +1,8 @@
-// How deep a JSON text is nested, how many objects and lists it has and how long its strings are, without parsing it: a million objects
-// or megabytes of text hold up the thread, and what walks the parsed value later is recursive, and a stack is not endless. The text
+// How deep a JSON text is nested, how many values, objects and lists it has and how long its strings are, without parsing it: a million
+// numbers or megabytes of text hold up the thread, and what walks the parsed value later is recursive, and a stack is not endless. The text
 // is read piece by piece as it arrives: what exceeds a limit is known long before its end.
 
-const [QUOTE, BACKSLASH, COLON] = [0x22, 0x5c, 0x3a];
+const [QUOTE, BACKSLASH, COLON, COMMA] = [0x22, 0x5c, 0x3a, 0x2c];
 /** In a text that has gone on for so long without a quote, the next one is looked for by the system's own search. */
 const LONG_RUN = 256;
 /** Bytes of a field's name that are worth repeating to a client. */
@@ -12,6 +12,8 @@ export interface JsonLimits {
   readonly depth: number;
   /** Objects and lists. */
   readonly containers: number;
+  /** Values behind a comma: of lists and objects alike. */
+  readonly values: number;
   /** Bytes of a string, as it is written. */
   readonly string: number;
 }
@@ -26,6 +28,7 @@ export class JsonShape {
   readonly #limits: JsonLimits;
   #depth = 0;
   #numContainers = 0;
+  #numValues = 0;
   /** Inside a string. */
   #isText = false;
   #isEscaped = false;
@@ -43,7 +46,7 @@ export class JsonShape {
 
   /** The next piece of the text; null: it is within the limits so far. */
   exceeds(piece: Uint8Array): Excess | null {
-    const { depth, containers, string } = this.#limits;
+    const { depth, containers, values, string } = this.#limits;
     for (let i = 0; i < piece.length; i++) {
       if (this.#isText) {
         i = this.#readText(piece, i);
@@ -57,6 +60,8 @@ export class JsonShape {
         if (this.#depth === 1) this.#startLen = 0;
       } else if (byte === COLON) {
         if (this.#depth === 1) this.#field = Buffer.from(this.#start.subarray(0, this.#startLen)).toString("latin1");
+      } else if (byte === COMMA) {
+        if (++this.#numValues > values) return this.#excess("values");
       } else if (byte === 0x5b || byte === 0x7b) {
         if (++this.#depth > depth) return this.#excess("depth");
         if (++this.#numContainers > containers) return this.#excess("containers");

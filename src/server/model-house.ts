@@ -36,6 +36,7 @@ export class ModelHouse {
   readonly #first: ServerContext;
   readonly #rooms: readonly Room[];
   readonly #options: HouseOptions;
+  #lastLoad: Promise<void> = Promise.resolve();
 
   constructor(first: ServerContext, guests: readonly GuestModel[], options: HouseOptions) {
     this.#first = first;
@@ -95,6 +96,13 @@ export class ModelHouse {
     return room.loading;
   }
 
+  /** The context of a model, without loading it: null when it is not loaded. Names that nobody has are the first's, as above. */
+  contextNow(model: string | undefined): ServerContext | null {
+    const name = model?.replace(/:latest$/, "");
+    const room = this.#rooms.find(({ guest }) => guest.name === model || guest.name === name);
+    return room === undefined ? (this.#adapted(model) ?? this.#first) : room.context;
+  }
+
   /** The context of the model that has an adapter of this name. */
   #adapted(model: string | undefined): ServerContext | null {
     if (model === undefined || this.#first.modelNames.includes(model)) return null;
@@ -122,8 +130,19 @@ export class ModelHouse {
     }
   }
 
+  /** One after the other: two that load at once would each wait for the memory of the other. */
   async #load(room: Room): Promise<ServerContext> {
-    await this.#makeRoom(room);
+    const endMs = performance.now() + PATIENCE_MS;
+    const turn = this.#lastLoad.then(() => this.#loadNow(room, endMs));
+    this.#lastLoad = turn.then(
+      () => undefined,
+      () => undefined,
+    );
+    return turn;
+  }
+
+  async #loadNow(room: Room, endMs: number): Promise<ServerContext> {
+    await this.#makeRoom(room, endMs);
     let engine: Engine;
     try {
       engine = await room.guest.load((bytes) => {
@@ -131,20 +150,19 @@ export class ModelHouse {
       });
     } catch (error) {
       this.#first.log.error({ err: error, model: room.guest.name }, "a model could not be loaded");
-      const message = `The model ${JSON.stringify(room.guest.name)} could not be loaded: ${(error as Error).message}`;
+      const message = `The model ${JSON.stringify(room.guest.name)} could not be loaded; the server's log says why.`;
       throw new ApiError("model_unavailable", message, { param: "model" });
     }
     room.context = this.#options.furnish(engine, room.guest.name);
     room.lastUsedMs = performance.now();
-    await this.#makeRoom(room); // its size is known for certain only now
+    await this.#makeRoom(room, performance.now() + PATIENCE_MS); // its size is known for certain only now
     return room.context;
   }
 
   /** Unloads others until what is known of all sizes fits; waits for those that are in use. */
-  async #makeRoom(room: Room): Promise<void> {
+  async #makeRoom(room: Room, endMs: number): Promise<void> {
     const { maxBytes } = this.#options;
     if (maxBytes === null) return;
-    const endMs = performance.now() + PATIENCE_MS;
     for (;;) {
       const others = this.#rooms.filter((other) => other !== room && other.context !== null);
       const total = others.reduce((sum, other) => sum + other.bytes, room.bytes);

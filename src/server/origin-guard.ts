@@ -1,7 +1,9 @@
-// Who may speak to a server on this machine's own address. A web page from elsewhere can make the browser send requests here, and
-// a name that its owner points at 127.0.0.1 makes them look like our own (DNS rebinding). So the Host must be one that means this
-// machine, or one the operator names, and an Origin must be the server itself or one that CORS allows.
+// Who may speak to a server that asks for no key. A web page from elsewhere can make the browser send requests here, and a name that its
+// owner points at our address makes them look like our own (DNS rebinding). So the Host must be one that means this machine (beyond
+// loopback: any address, since nobody can rebind that), or one the operator names, and an Origin must be the server itself or one that
+// CORS allows.
 
+import { isIP } from "node:net";
 import type { MiddlewareHandler } from "hono";
 import type { ServerConfig } from "../config/server-config.js";
 import { ApiError } from "./api-error.js";
@@ -9,14 +11,21 @@ import type { AppEnv } from "./context.js";
 
 type GuardOptions = Pick<ServerConfig, "host" | "allowedHost" | "corsOrigin" | "devOrigins">;
 
-/** null: the server listens on more than this machine, where any name may be its own. */
-export function originGuard({ host, allowedHost, ...pages }: GuardOptions): MiddlewareHandler<AppEnv> | null {
-  if (!isLoopback(host)) return null;
+/** null: beyond this machine with keys, which a page does not have, unless the operator names hosts. */
+export function originGuard(
+  { host, allowedHost, ...pages }: GuardOptions,
+  hasKeys: boolean,
+): MiddlewareHandler<AppEnv> | null {
+  const isLocal = isLoopback(host);
+  if (!isLocal && hasKeys && allowedHost.length === 0) return null;
+  const isOurs = (name: string): boolean =>
+    isLoopback(name) || (!isLocal && isAddress(name)) || allowedHost.includes(name) || allowedHost.includes("*");
   return async (c, next) => {
     const given = c.req.header("host") ?? "";
     const name = hostnameOf(`http://${given}`);
-    if (name === null || !(isLoopback(name) || allowedHost.includes(name) || allowedHost.includes("*"))) {
-      const message = `This server answers on this machine only, not as ${JSON.stringify(given)}. Allow a name with --allowed-host.`;
+    if (name === null || !isOurs(name)) {
+      const where = isLocal ? "on this machine only" : "to its addresses";
+      const message = `This server answers ${where}, not as ${JSON.stringify(given)}. Allow a name with --allowed-host.`;
       throw new ApiError("host_not_allowed", message);
     }
     const origin = c.req.header("origin");
@@ -50,6 +59,10 @@ function isOwn(origin: string, host: string): boolean {
 export function isLoopback(name: string): boolean {
   const bare = name.replace(/^\[|\]$/g, "").toLowerCase();
   return bare === "localhost" || bare.endsWith(".localhost") || bare === "::1" || /^127(\.\d{1,3}){3}$/.test(bare);
+}
+
+function isAddress(name: string): boolean {
+  return isIP(name.replace(/^\[|\]$/g, "")) !== 0;
 }
 
 function hostnameOf(url: string): string | null {

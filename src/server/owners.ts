@@ -6,16 +6,16 @@ import type { Tenant } from "./auth.js";
 const CAPACITY = 20_000;
 
 export class Owners {
-  readonly #names = new Map<string, string>(); // tenant by call id, oldest first
+  readonly #salts = new Map<string, string>(); // the tenant's by call id, oldest first
 
   note(callId: string, tenant: Tenant): void {
-    if (this.#names.size === CAPACITY) this.#names.delete(this.#names.keys().next().value!);
-    this.#names.set(callId, tenant.name);
+    if (this.#salts.size === CAPACITY) this.#salts.delete(this.#salts.keys().next().value!);
+    this.#salts.set(callId, tenant.salt);
   }
 
   /** Whether a request of the engine is this tenant's: a call's own, one of its further prompts (-1), or of its samples (#1). */
   isOf(requestId: string, tenant: Tenant): boolean {
     const call = requestId.replace(/#\d+$/, "");
-    return (this.#names.get(call) ?? this.#names.get(call.replace(/-\d+$/, ""))) === tenant.name;
+    return (this.#salts.get(call) ?? this.#salts.get(call.replace(/-\d+$/, ""))) === tenant.salt;
   }
 }

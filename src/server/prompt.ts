@@ -10,6 +10,9 @@ import type { ChatBody } from "./schemas/chat.js";
 /** No tokenizer writes this many characters a token on average; longer texts are refused without tokenising them. */
 export const MAX_CHARS_PER_TOKEN = 32;
 
+/** Rendering more takes a second and longer. */
+const MOST_MESSAGES = 8192;
+
 /** The model a request names must be the one that is served. */
 export function checkModel({ modelNames, house }: ServerContext, model: string | undefined): void {
   if (model === undefined || model === "" || modelNames.includes(model)) return;
@@ -56,6 +59,14 @@ export async function tokenizeChat(
   { isCounted = false } = {},
 ): Promise<{ text: string; ids: number[] }> {
   const context = c.get("server");
+  if (messages.length > MOST_MESSAGES)
+    throw new ApiError(
+      "invalid_value",
+      `A conversation may have ${MOST_MESSAGES} messages; this one has ${messages.length}.`,
+      {
+        param: "messages",
+      },
+    );
   // Before it is rendered too: what a template does with megabytes of text holds up everybody.
   const length = messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0);
   if (!isCounted) checkTextLength(context, length, "messages");

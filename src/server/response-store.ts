@@ -32,7 +32,7 @@ export class ResponseStore {
   put(tenant: Tenant, stored: StoredResponse): void {
     const size = 2 * (JSON.stringify(stored.items).length + JSON.stringify(stored.response).length);
     if (size > this.#limits.bytes) return;
-    this.#entries.set(stored.response.id, { stored, owner: tenant.name, size });
+    this.#entries.set(stored.response.id, { stored, owner: tenant.salt, size });
     this.#size += size;
     while (this.#entries.size > this.#limits.responses || this.#size > this.#limits.bytes)
       this.#drop(this.#oldestOfLargest());
@@ -41,7 +41,7 @@ export class ResponseStore {
   /** null: never kept, gone, or another tenant's. */
   get(tenant: Tenant, id: string): StoredResponse | null {
     const entry = this.#entries.get(id);
-    return entry !== undefined && entry.owner === tenant.name ? entry.stored : null;
+    return entry !== undefined && entry.owner === tenant.salt ? entry.stored : null;
   }
 
   delete(tenant: Tenant, id: string): boolean {

@@ -13,6 +13,8 @@ export interface Route {
   readonly body?: z.ZodType;
   /** Answers without an API key. */
   readonly isOpen?: boolean;
+  /** Shows what goes on, at some cost: no client may ask for it all the time. */
+  readonly isLook?: boolean;
   /** May answer with server-sent events. */
   readonly canStream?: boolean;
   /** How its API writes errors, where not as OpenAI does. */

@@ -37,7 +37,7 @@ export async function streamCall(
     leave: call.leave,
     failed: (error) => {
       if (call.hasLeft) return null; // nobody listens
-      const failure = toHttpError(error);
+      const failure = toHttpError(error, c.get("tenant")?.isAdmin ?? false);
       if (failure.status === 500) c.get("log").error({ err: error }, "a stream failed");
       return form.failure?.(failure) ?? { data: failure.body };
     },

@@ -86,9 +86,11 @@ test("a fault of the engine's thread: it restarts, who had not begun is kept, /h
   await other.catch(() => undefined);
   assert.equal(await waiting, expected);
   await until(async () => (await fetch(`${host.url}/health`)).status === 200, "healthy again");
-  const health = (await (await fetch(`${host.url}/health`)).json()) as { restarts: number; last_error: string };
+  const health = (await (await fetch(`${host.url}/health`)).json()) as { restarts: number };
   assert.equal(health.restarts, 1);
-  assert.match(health.last_error, /injected fault/);
+  const { lastError } = ((await (await fetch(`${host.url}/api/stats`)).json()) as { health: { lastError: string } })
+    .health;
+  assert.match(lastError, /injected fault/);
   assert.equal(await ask(host), expected, "as before");
   assert.match(await (await fetch(`${host.url}/metrics`)).text(), /pagoda_engine_restarts_total\{[^}]*\} 1/);
 });

@@ -1,7 +1,7 @@
 // What the page at / watches: stats, steps as they happen, the page map with the prefixes, the plan of a step. docs/server-api.md.
 
 import type { Context } from "hono";
-import type { StepRecord } from "../../engine/types.js";
+import type { Engine, StepRecord } from "../../engine/types.js";
 import { ApiError } from "../api-error.js";
 import type { Tenant } from "../auth.js";
 import type { AppEnv, ServerContext } from "../context.js";
@@ -14,7 +14,8 @@ export const stats: Route = {
   summary: "Engine and server at a glance",
   handle: async (c) => {
     const { engine, gate, config, metrics, startedMs, version } = watched(c);
-    const health = engine.health();
+    const { lastError, ...state } = engine.health();
+    const health = { ...state, lastError: c.get("tenant").isAdmin ? lastError : null };
     return c.json({
       model: engine.model,
       health,
@@ -36,6 +37,7 @@ export const stats: Route = {
 export const steps: Route = {
   method: "get",
   path: "/api/steps",
+  isLook: true,
   summary: "The last thousand steps, then each new one as an event",
   canStream: true,
   handle: (c) => {
@@ -68,11 +70,12 @@ function seenBy({ owners }: ServerContext, tenant: Tenant, step: StepRecord): St
 export const cache: Route = {
   method: "get",
   path: "/api/cache",
+  isLook: true,
   summary: "The page map and the cached prefixes",
   handle: async (c) => {
     const { engine, owners } = requireEngine(watched(c));
     const tenant = c.get("tenant");
-    const picture = await engine.cacheSnapshot();
+    const picture = await snapshotOf(engine);
     // One tenant must not read the prompts of another, nor see who they are.
     if (!tenant.isAdmin) {
       const nodes = picture.nodes.map((node) => ({ ...node, tokens: [] }));
@@ -84,9 +87,26 @@ export const cache: Route = {
   },
 };
 
+const SNAPSHOT_MS = 250;
+const snapshots = new WeakMap<
+  Engine,
+  { readonly atMs: number; readonly picture: ReturnType<Engine["cacheSnapshot"]> }
+>();
+
+/** One picture does for all who ask within a quarter of a second: it holds up the engine for a moment. */
+function snapshotOf(engine: Engine): ReturnType<Engine["cacheSnapshot"]> {
+  const nowMs = performance.now();
+  const last = snapshots.get(engine);
+  if (last !== undefined && nowMs - last.atMs < SNAPSHOT_MS) return last.picture;
+  const picture = engine.cacheSnapshot();
+  snapshots.set(engine, { atMs: nowMs, picture });
+  return picture;
+}
+
 export const plan: Route = {
   method: "get",
   path: "/api/plan/:step",
+  isLook: true,
   summary: "How attention was planned in a step",
   handle: async (c) => {
     const { engine } = requireEngine(watched(c));

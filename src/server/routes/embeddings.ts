@@ -1,6 +1,7 @@
 // POST /v1/embeddings: a vector for each text, made as the checkpoint states, scaled to length 1 unless told otherwise.
 
 import { readJson } from "../body.js";
+import { numbersOf, replyWithVectors } from "../long-reply.js";
 import { checkModel } from "../prompt.js";
 import type { Route } from "../route.js";
 import { type EmbeddingBody, embeddingSchema } from "../schemas/texts.js";
@@ -26,12 +27,15 @@ export const embeddings: Route = {
         ...(body.input_type == null ? {} : { inputType: body.input_type }),
       });
       c.get("facts").promptTokens = promptTokens;
-      const data = vectors.map((vector, index) => ({
-        object: "embedding",
-        index,
-        embedding: body.encoding_format === "base64" ? base64(vector) : [...vector],
-      }));
-      return c.json({ object: "list", data, model: context.modelNames[0], usage: usageOf(promptTokens) });
+      const head = { object: "list", model: context.modelNames[0], usage: usageOf(promptTokens) };
+      const written = body.encoding_format === "base64" ? base64 : numbersOf;
+      return replyWithVectors(
+        c,
+        head,
+        "data",
+        vectors,
+        (vector, index) => `{"object":"embedding","index":${index},"embedding":${written(vector)}}`,
+      );
     });
   },
 };
@@ -43,5 +47,5 @@ function inputsOf(input: EmbeddingBody["input"]): readonly (string | readonly nu
 
 /** Little-endian floats, as OpenAI's clients expect them. */
 function base64(vector: Float32Array): string {
-  return Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString("base64");
+  return `"${Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString("base64")}"`;
 }

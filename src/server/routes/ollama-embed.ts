@@ -1,6 +1,7 @@
 // Ollama's API: texts to vectors.
 
 import { readJson } from "../body.js";
+import { numbersOf, replyWithVectors } from "../long-reply.js";
 import { NS_PER_MS, shapeError } from "../ollama-form.js";
 import { checkModel } from "../prompt.js";
 import type { Route } from "../route.js";
@@ -26,13 +27,13 @@ export const ollamaEmbed: Route = {
         normalize: true,
         ...(body.dimensions == null ? {} : { dimensions: body.dimensions }),
       });
-      return c.json({
+      const head = {
         model: context.modelNames[0],
-        embeddings: vectors.map((vector) => [...vector]),
         total_duration: Math.round((performance.now() - startMs) * NS_PER_MS),
         load_duration: 0,
         prompt_eval_count: promptTokens,
-      });
+      };
+      return replyWithVectors(c, head, "embeddings", vectors, numbersOf);
     });
   },
 };

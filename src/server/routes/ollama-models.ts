@@ -70,10 +70,13 @@ export const ollamaShow: Route = {
   body: ollamaShowSchema,
   shapeError,
   handle: async (c) => {
-    const body = await readJson(c, ollamaShowSchema);
-    const context = c.get("server");
-    checkModel(context, body.model ?? body.name);
-    const { engine, toolFormat, startedMs } = context;
+    const body = await readJson(c, ollamaShowSchema, { loads: false }); // clients ask it of every model in the list
+    const { house, startedMs } = c.get("server");
+    const name = body.model ?? body.name;
+    const context = house.contextNow(name);
+    if (context === null) return c.json(unloaded(startedMs));
+    checkModel(context, name);
+    const { engine, toolFormat } = context;
     const { architecture, maxContext, vocabSize, task, hasChatTemplate, sampling } = engine.model;
     return c.json({
       modelfile: "",
@@ -95,6 +98,13 @@ export const ollamaShow: Route = {
     });
   },
 };
+
+/** Of a model that was not asked anything yet: its file is not opened for this. */
+function unloaded(startedMs: number): Record<string, unknown> {
+  const modified_at = new Date(startedMs).toISOString();
+  const said = { modelfile: "", parameters: "", template: "", license: "", modified_at, details: detailsOf("") };
+  return { ...said, model_info: {}, capabilities: ["completion"] };
+}
 
 export const ollamaVersion: Route = {
   method: "get",

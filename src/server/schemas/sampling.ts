@@ -11,6 +11,8 @@ const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 
 const TABLE = Object.entries(SAMPLING) as [SamplingKey, SamplingParam][];
 
+const MOST_BIASES = 8192;
+
 /** How a body writes a parameter of each type. */
 interface BodyValue {
   readonly number: number;
@@ -46,7 +48,9 @@ function schemaOf({ type, min, max, apiOff }: SamplingParam): z.ZodType {
     case "tokens":
       return z.array(z.int().min(0)).max(max!);
     case "bias":
-      return z.record(z.string().regex(/^\d+$/, "must be a token id"), z.number().min(min!).max(max!));
+      return z
+        .record(z.string().regex(/^\d+$/, "must be a token id"), z.number().min(min!).max(max!))
+        .refine((bias) => Object.keys(bias).length <= MOST_BIASES, `names more than ${MOST_BIASES} tokens`);
   }
 }
 
@@ -75,7 +79,9 @@ export const samplingFields = {
   ),
   ...tableFields,
   skip_special_tokens: maybe(z.boolean()),
-  priority: maybe(z.int()).meta({ description: "Lower runs first." }),
+  priority: maybe(z.int()).meta({
+    description: "Lower runs first. Below 0 counts as 0, except for admin keys and servers without keys.",
+  }),
   cache_salt: maybe(z.string().max(1000)).meta({
     description: "Only requests with the same salt share cached prefixes.",
   }),
