@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ALL_AHEAD, visibleEnd, visibleStart } from "./attention-plan.js";
-import { Batch } from "./batch.js";
+import { Batch, MEDIUM_ID } from "./batch.js";
 import { PageTable } from "./page-table.js";
 
 const ids = (length: number, from = 0) => Int32Array.from({ length }, (_, i) => from + i);
@@ -107,6 +107,14 @@ test("tokens of the last row are shown keys ahead, or are of a second text, with
   batch.addRow(ids(1), 0, 1, Int32Array.of(1), 0);
   batch.setVisibleEnd(70, 0, 1);
   assert.deepEqual(seen()[0], [1, 2, 3, 50, 5, 40, 40, 60, 70, 0]);
+});
+
+test("what stands for a medium in a prompt is hidden from tables", () => {
+  const batch = new Batch(4, 32);
+  batch.addRow(ids(9), 2, 5, Int32Array.of(1, 2, 3), 0);
+  batch.addRow(Int32Array.of(7, 8, 9, 10), 0, 4, Int32Array.of(4), 0);
+  batch.hideIds(1, 3);
+  assert.deepEqual(Array.from(batch.inputIds.subarray(5, 9)), [7, MEDIUM_ID, MEDIUM_ID, 10]);
 });
 
 test("which keys a token sees: all, a window of them, its chunk of the sequence", () => {

@@ -17,6 +17,8 @@ export interface PreparedPicture {
   /** Tiles in rows and columns; the last frame is the whole picture then. 0: the one frame is. */
   readonly tileRows: number;
   readonly tileColumns: number;
+  /** Parts of the picture that come after the whole of it (Gemma 3's pan and scan). */
+  readonly numCrops: number;
 }
 
 export interface Processor {
@@ -43,6 +45,12 @@ class Settings {
     const value = this.#raw[name];
     if (Number.isSafeInteger(value) && (value as number) > 0) return value as number;
     throw this.refuse(name, value, "a whole number above 0");
+  }
+
+  number(name: string): number {
+    const value = this.#raw[name];
+    if (typeof value === "number" && value > 0) return value;
+    throw this.refuse(name, value, "a number above 0");
   }
 
   has(name: string): boolean {
@@ -106,7 +114,14 @@ const COMMON = { do_resize: true, do_rescale: true, do_normalize: true, resample
 interface Kind {
   readonly defaults: Readonly<Record<string, unknown>>;
   /** The pictures that become frames, in order. */
-  cut(s: Settings, picture: Picture): { pictures: Picture[]; tileRows?: number; tileColumns?: number };
+  cut(s: Settings, picture: Picture): Cut;
+}
+
+interface Cut {
+  readonly pictures: Picture[];
+  readonly tileRows?: number;
+  readonly tileColumns?: number;
+  readonly numCrops?: number;
 }
 
 const KINDS: Readonly<Record<string, Kind>> = {
@@ -133,11 +148,15 @@ const KINDS: Readonly<Record<string, Kind>> = {
     cut: cutQwen,
   },
   Gemma3ImageProcessor: {
-    defaults: { ...HALF, size: { height: 224, width: 224 }, resample: 2 },
-    cut: (s, picture) => {
-      if (s.bool("do_pan_and_scan")) throw s.refuse("do_pan_and_scan", true, "false");
-      return cutToCenter(s, picture);
+    defaults: {
+      ...HALF,
+      size: { height: 224, width: 224 },
+      resample: 2,
+      pan_and_scan_min_crop_size: 256,
+      pan_and_scan_max_num_crops: 4,
+      pan_and_scan_min_ratio_to_activate: 1.2,
     },
+    cut: cutGemma3,
   },
   Gemma4ImageProcessor: {
     defaults: { do_normalize: false, patch_size: 16, max_soft_tokens: 280, pooling_kernel_size: 3 },
@@ -181,8 +200,8 @@ export function openProcessor(raw: Readonly<Record<string, unknown>>, file: stri
   const normalise = normaliser(s);
   return {
     prepare(picture) {
-      const { pictures, tileRows = 0, tileColumns = 0 } = kind.cut(s, picture);
-      return { frames: pictures.map(normalise), tileRows, tileColumns };
+      const { pictures, tileRows = 0, tileColumns = 0, numCrops = 0 } = kind.cut(s, picture);
+      return { frames: pictures.map(normalise), tileRows, tileColumns, numCrops };
     },
   };
 }
@@ -227,6 +246,29 @@ function cutToCenter(s: Settings, picture: Picture): { pictures: Picture[] } {
   return { pictures: [crop(result, offset(result.width, width), offset(result.height, height), width, height)] };
 }
 
+/** One size; a long picture with pan and scan: as a whole, then its parts along the longer edge. */
+function cutGemma3(s: Settings, picture: Picture): { pictures: Picture[]; numCrops?: number } {
+  if (!s.bool("do_pan_and_scan")) return cutToCenter(s, picture);
+  const crops = panAndScan(s, picture);
+  const pictures = [picture, ...crops].map((part) => s.resize(part, s.edge("size", "width"), s.edge("size", "height")));
+  return { pictures, numCrops: crops.length };
+}
+
+function panAndScan(s: Settings, picture: Picture): Picture[] {
+  const { width, height } = picture;
+  const least = s.int("pan_and_scan_min_crop_size");
+  const [long, short] = [Math.max(width, height), Math.min(width, height)];
+  if (long / short < s.number("pan_and_scan_min_ratio_to_activate")) return [];
+  const wanted = Math.min(Math.floor(long / least), Math.floor(long / short + 0.5));
+  const count = Math.min(s.int("pan_and_scan_max_num_crops"), Math.max(2, wanted));
+  const edge = Math.ceil(long / count);
+  if (Math.min(edge, short) < least) return [];
+  return Array.from({ length: count }, (_, i) => {
+    const part = Math.min(edge, long - i * edge); // the last one may be shorter
+    return width >= height ? crop(picture, i * edge, 0, part, height) : crop(picture, 0, i * edge, width, part);
+  });
+}
+
 /** The picture in the middle of a square, on the mean colour. */
 function square(picture: Picture, s: Settings): Picture {
   const { width, height } = picture;
@@ -266,6 +308,7 @@ function round(x: number): number {
 
 /** In whole merged patches, with a number of pixels between two bounds. */
 function cutQwen(s: Settings, picture: Picture): { pictures: Picture[] } {
+  if (!s.bool("do_resize")) return { pictures: [picture] };
   const factor = s.int("patch_size") * s.int("merge_size");
   const least = s.has("min_pixels") ? s.int("min_pixels") : s.edge("size", "shortest_edge");
   const most = s.has("max_pixels") ? s.int("max_pixels") : s.edge("size", "longest_edge");

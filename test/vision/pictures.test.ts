@@ -9,6 +9,7 @@ import { deflateSync } from "node:zlib";
 import { PagodaError } from "../../src/core/errors.js";
 import { decodePicture } from "../../src/vision/decode.js";
 import { patchesOf } from "../../src/vision/patches.js";
+import { crop } from "../../src/vision/picture.js";
 import { openProcessor } from "../../src/vision/processor.js";
 import { type Filter, resize } from "../../src/vision/resample.js";
 
@@ -123,6 +124,32 @@ function pngOf(width: number, height: number, data: Uint8Array): Uint8Array {
   const magic = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
   return Buffer.concat([magic, chunk("IHDR", header), chunk("IDAT", data), chunk("IEND", new Uint8Array(0))]);
 }
+
+test("pan and scan gives the whole of a long picture, then its parts", () => {
+  const config = {
+    image_processor_type: "Gemma3ImageProcessor",
+    size: { height: 56, width: 56 },
+    do_pan_and_scan: true,
+  };
+  const prepare = (width: number, height: number, more: Record<string, unknown> = {}) =>
+    openProcessor({ ...config, pan_and_scan_min_crop_size: 32, ...more }, "preprocessor_config.json").prepare({
+      width,
+      height,
+      data: noise(1, width * height * 3),
+    });
+  const crops = (...given: Parameters<typeof prepare>): number => prepare(...given).numCrops;
+  assert.deepEqual([crops(200, 70), crops(70, 200), crops(90, 80), crops(100, 31)], [3, 3, 0, 0]);
+  assert.deepEqual([crops(600, 70), crops(600, 70, { pan_and_scan_max_num_crops: 9 })], [4, 9]);
+  assert.equal(crops(200, 70, { do_pan_and_scan: false }), 0);
+  const long = { width: 200, height: 70, data: noise(1, 200 * 70 * 3) };
+  const { frames } = prepare(200, 70);
+  assert.deepEqual(
+    frames.map(({ width, height }) => [width, height]),
+    Array(4).fill([56, 56]),
+  );
+  const last = openProcessor({ ...config, do_pan_and_scan: false }, "").prepare(crop(long, 134, 0, 66, 70));
+  assert.deepEqual(frames[3]!.pixels, last.frames[0]!.pixels); // 67 + 67 + 66 pixels
+});
 
 test("processors cut tiles as Hugging Face does", () => {
   const picture = (width: number, height: number) => ({ width, height, data: noise(1, width * height * 3) });

@@ -85,11 +85,12 @@ export class ModelFolder {
   /** How pictures are prepared: preprocessor_config.json, or the part of processor_config.json that newer folders have it in. */
   readProcessor(): { raw: Record<string, unknown>; file: string } | null {
     const whole = join(this.path, "processor_config.json");
-    const inner = tryReadJsonObject(whole)?.image_processor;
-    if (isRecord(inner)) return { raw: inner, file: whole };
+    const outer = tryReadJsonObject(whole) ?? {};
+    const inner = outer.image_processor;
+    if (isRecord(inner)) return { raw: { ...inner, ...pixtralPatches(outer) }, file: whole };
     const file = join(this.path, "preprocessor_config.json");
     const raw = tryReadJsonObject(file);
-    return raw === null ? null : { raw, file };
+    return raw === null ? null : { raw: { ...raw, ...pixtralPatches(outer) }, file };
   }
 
   /** Chat templates by name; the usual one is "default". Empty when the model has none. */
@@ -187,4 +188,10 @@ function readSampling(file: string, raw: Record<string, unknown>): SuggestedSamp
     sampling[name] = value;
   }
   return sampling;
+}
+
+/** Pixtral's pictures are cut to blocks of patches, whose size its processor_config.json states. */
+function pixtralPatches({ processor_class, patch_size: size, spatial_merge_size: merge = 1 }: Record<string, unknown>) {
+  if (processor_class !== "PixtralProcessor" || typeof size !== "number" || typeof merge !== "number") return {};
+  return { patch_size: { height: size * merge, width: size * merge } };
 }

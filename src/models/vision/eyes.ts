@@ -65,6 +65,11 @@ export class TowerEyes implements Eyes {
 
   #check({ rows, columns }: Patches, tokens: number): void {
     const { spec, maxTokens } = this.#parts;
+    const { block } = spec.patches;
+    if (rows % block !== 0 || columns % block !== 0) {
+      const reason = `the model takes blocks of ${block} x ${block} patches of it, and got ${rows} x ${columns} patches`;
+      throw errorFor("image_unsupported", { reason });
+    }
     if (tokens > maxTokens) throw errorFor("image_too_large", { value: tokens, what: "tokens", limit: maxTokens });
     const isAllowed = spec.side === null || (rows === spec.side && columns === spec.side);
     if (isAllowed && tokens > 0) return;
