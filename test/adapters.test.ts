@@ -21,20 +21,24 @@ import type { Linear } from "../src/models/blocks/linear.js";
 import { familyOf } from "../src/models/registry.js";
 import { numbers } from "./contract/inputs.js";
 import { openCpu, roundsToBf16 } from "./support/cpu.js";
+import { openCuda } from "./support/cuda.js";
 
 const ADAPTERS = "../shared/goldens-lora";
 const BASES = "../shared/goldens";
 const cpu = await openCpu();
+const cuda = await openCuda();
 const wasm = await openDevice({ device: "wasm", threads: 2 });
 const reference = new ReferenceDevice();
 after(() => {
   wasm.close();
+  cuda.device?.close();
   cpu.device?.close();
 });
 const devices: { name: string; device: Device | null; skip: string | false }[] = [
   { name: "reference", device: reference, skip: false },
   { name: "cpu", device: cpu.device, skip: cpu.reason },
   { name: "wasm", device: wasm, skip: false },
+  { name: "cuda", device: cuda.device, skip: cuda.reason },
 ];
 
 if (!existsSync(ADAPTERS)) test(`adapters of ${ADAPTERS}`, { skip: `${ADAPTERS} is not here` });
@@ -46,7 +50,8 @@ else {
       const mayStray = roundsToBf16(device) && "tiles round what meets bf16 weights";
       test(`${path} on ${name}`, { skip: skip || mayStray }, async () => {
         const { base } = JSON.parse(readFileSync(join(path, "golden.json"), "utf8")) as { base: string };
-        const result = await verifyModel(join(BASES, base), device!, { adapter: path, tolerance: 2e-4 });
+        const tolerance = name === "cuda" ? device!.info.logitTolerance : 2e-4;
+        const result = await verifyModel(join(BASES, base), device!, { adapter: path, tolerance });
         assert.ok(result.isOk, JSON.stringify(result.cases.filter((found) => !found.isOk)));
         assert.ok(result.cases.every(({ chunkDifference }) => chunkDifference === 0));
       });

@@ -122,6 +122,9 @@ __device__ __forceinline__ void load_past_l1(float* to, const float* p) {
   asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(p) : "memory");
 }
 
+// Asks for the cache line of p, which will be read soon.
+__device__ __forceinline__ void fetch_ahead(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 // Barrier `id` (1 to 15) of `threads` threads of the block, in whole warps: those that wait and those that only say they have come.
 __device__ __forceinline__ void group_wait(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 __device__ __forceinline__ void group_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }

@@ -41,7 +41,7 @@ export class AdapterSites {
   place(adapter: Adapter): PlacedPair[] {
     const device = this.#device;
     if (device.loadLowRank === undefined) {
-      const reason = "it takes no adapters; use cpu, wasm or reference";
+      const reason = "it takes no adapters; use cuda, cpu, wasm or reference";
       throw errorFor("device_unavailable", { device: device.info.name, reason });
     }
     return adapter.pairs.map((pair) => ({ ...pair, places: this.#placesOf(pair, adapter) }));

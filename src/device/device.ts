@@ -17,6 +17,7 @@ import type {
   KvPoolSpec,
   LowRank,
   LowRankSpec,
+  LowRanks,
   StagedBatch,
   StatePool,
   StatePoolSpec,
@@ -91,10 +92,12 @@ export interface Device {
   /** The planner whose plans suit this device's attention. */
   createPlanner(shape: PlanShape): AttentionPlanner;
 
-  /** An adapter's matrices at one place. Left out, as the two below, where the device takes no adapters. */
+  /** An adapter's matrices at one place. Left out, as what else is of adapters, where the device takes none. */
   loadLowRank?(spec: LowRankSpec): LowRank;
   /** Gives its memory back; no flight under way may use it. */
   freeLowRank?(lowRank: LowRank): void;
+  /** Of one product whose matrix has `numSites` parts that adapters attach to. */
+  createLowRanks?(numSites: number): LowRanks;
 
   // --- step: inputs --------------------------------------------------------------------------------------------------
   /**
@@ -119,10 +122,20 @@ export interface Device {
   /** out = x @ weight^T (+ bias), for n rows. With `accumulate`, out += scale * (...). */
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void;
   /**
-   * out[r] += scale * b (a x[r]) for each r = rows[i] - base, from <= i < to. No row comes twice. A row's bits do not depend on which
-   * others come with it.
+   * matmul, then out[t] += scale * b (a x[t]) for each row t whose adapter has a low rank here. The rows are the batch's tokens or, where
+   * firstLogit >= 0, its n logit rows from there on. A row without an adapter has the bits of matmul, the others theirs whichever rows come
+   * with them.
    */
-  addLowRank?(out: Tensor, x: Tensor, lowRank: LowRank, rows: Int32Array, from: number, to: number, base: number): void;
+  adaptedMatmul?(
+    out: Tensor,
+    x: Tensor,
+    weight: Weight,
+    lowRanks: LowRanks,
+    batch: StagedBatch,
+    n: number,
+    firstLogit: number,
+    options?: MatmulOptions,
+  ): void;
   /** From here on, where a library could serve an op in place of a kernel, both are tried and the faster one is remembered: before traffic. */
   autotune?(): void;
   /**

@@ -46,6 +46,16 @@ export interface LowRank {
   readonly byteLength: number;
 }
 
+/** What adapters add to one product, by slot. It is changed between steps only. */
+export interface LowRanks {
+  /** The adapter of a slot adds this too, to columns that nothing else of it adds to. */
+  add(slot: number, lowRank: LowRank): void;
+  /** The adapter of a slot adds nothing any more. */
+  drop(slot: number): void;
+  /** Whether the product of this step is one for adaptedMatmul; false: no row's adapter adds anything. */
+  isIn(batch: StagedBatch): boolean;
+}
+
 export type WeightQuantization = "none" | "q8" | "q4";
 export type KvDtype = "f32" | "f16" | "bf16" | "i8" | "fp8";
 

@@ -20,7 +20,6 @@ else
     name: "cuda",
     make: async () => (await openCuda()).device!,
     tolerance: CUDA_TOLERANCE,
-    skip: [{ op: "addLowRank", reason: "it takes no adapters yet" }],
   });
 
 test("every form of the tile kernel gives the bits that few rows at a time have", { skip: reason }, async () => {

@@ -1,71 +1,146 @@
-// What adapters add: against the reference, and the same bits for a row whichever rows come with it.
+// What adapters add to a product: against the reference, and the same bits for a row whichever rows come with it.
 
-import assert from "node:assert/strict";
+import { Batch } from "../../src/core/batch.js";
 import type { Device, LowRankSpec, Tensor } from "../../src/device/device.js";
 import type { Tolerance } from "./device.js";
 import { assertSameBits, type Duel, readAll } from "./duel.js";
-import { numbers, wideRowsOf } from "./inputs.js";
+import { numbers, randomWeight } from "./inputs.js";
 
 const MOST = 40;
-const SHAPES = [
-  { rank: 1, inputs: 3, cols: 5, firstCol: 0 },
-  { rank: 3, inputs: 64, cols: 33, firstCol: 7 },
-  { rank: 8, inputs: 127, cols: 256, firstCol: 0 },
-  { rank: 17, inputs: 300, cols: 515, firstCol: 2 },
-  { rank: 64, inputs: 96, cols: 64, firstCol: 1 },
+
+interface Shape {
+  readonly rank: number;
+  readonly cols: number;
+  readonly firstCol: number;
+  readonly isBf16?: boolean;
+}
+
+interface Product {
+  readonly inputs: number;
+  readonly cols: number;
+  /** What each adapter has here: none, or at some of its columns. */
+  readonly adapters: readonly (readonly Shape[])[];
+}
+
+const PRODUCTS: readonly Product[] = [
+  { inputs: 3, cols: 9, adapters: [[{ rank: 1, cols: 5, firstCol: 0 }]] },
+  { inputs: 64, cols: 43, adapters: [[{ rank: 3, cols: 33, firstCol: 7 }], []] },
+  {
+    inputs: 300,
+    cols: 520,
+    adapters: [
+      [{ rank: 8, cols: 256, firstCol: 0, isBf16: true }],
+      [
+        { rank: 17, cols: 200, firstCol: 2 },
+        { rank: 4, cols: 64, firstCol: 202 },
+        { rank: 33, cols: 253, firstCol: 267 },
+      ],
+      [{ rank: 80, cols: 515, firstCol: 3, isBf16: true }],
+    ],
+  },
+  { inputs: 1127, cols: 64, adapters: [[{ rank: 64, cols: 62, firstCol: 1 }], [{ rank: 16, cols: 64, firstCol: 0 }]] },
 ];
 
-function specOf({ rank, inputs, cols, firstCol }: (typeof SHAPES)[number]): LowRankSpec {
-  const [a, b] = [numbers(rank * inputs, 1, 0.2), numbers(cols * rank, 2, 0.5)];
+function specOf({ rank, cols, firstCol, isBf16 = false }: Shape, inputs: number, seed: number): LowRankSpec {
+  const [a, b] = [numbers(rank * inputs, seed, 0.2), numbers(cols * rank, seed + 1, 0.5)];
+  if (isBf16)
+    for (const values of [a, b])
+      new Uint16Array(values.buffer).forEach((_, i, halves) => {
+        if (i % 2 === 0) halves[i] = 0;
+      });
   return { rank, inputs, cols, firstCol, scale: 1.75, a, b };
 }
 
-function run(device: Device, spec: LowRankSpec, rows: readonly number[], base = 0): Tensor {
-  const lowRank = device.loadLowRank!(spec);
-  const out = wideRowsOf(device, 0, MOST, spec.firstCol + spec.cols + 3, 5);
-  const x = wideRowsOf(device, 0, MOST, spec.inputs, 6);
-  device.addLowRank!(out, x, lowRank, Int32Array.from(rows), 0, rows.length, base);
-  device.freeLowRank!(lowRank);
+/** Which adapter a row has; -1: none. */
+type AdapterOf = (row: number) => number;
+
+interface Call {
+  /** Rows of x, in the order in which the batch has them. */
+  readonly rows: readonly number[];
+  readonly adapterOf: AdapterOf;
+  /** The product is of n logit rows from here on: each row has one. Omitted: of tokens. */
+  readonly firstLogit?: number;
+  readonly n?: number;
+}
+
+/** These rows of a seeded matrix, in the middle of a wider tensor. */
+function pickedRows(device: Device, rows: readonly number[], cols: number, seed: number): Tensor {
+  const stride = cols + 10;
+  const values = new Float32Array(rows.length * stride);
+  for (const [i, row] of rows.entries()) values.set(numbers(cols, seed, 2, row * cols), i * stride + 5);
+  return device.loadTensor(values, rows.length, stride).columns(5, 5 + cols);
+}
+
+/** out [n] of the rows that were called for. */
+function run(device: Device, { inputs, cols, adapters }: Product, call: Call): Tensor {
+  const { rows, adapterOf, firstLogit = -1, n = rows.length } = call;
+  const batch = new Batch(4, rows.length);
+  for (const row of rows) {
+    batch.addRow(Int32Array.of(1), 0, 1, Int32Array.of(1), 0);
+    batch.adapterOf[batch.numRows - 1] = adapterOf(row);
+  }
+  const staged = device.createStagedBatch(rows.length);
+  const most = Math.max(1, ...adapters.map((own) => own.length));
+  const lowRanks = device.createLowRanks!(most);
+  const loaded = adapters.flatMap((shapes, slot) =>
+    shapes.map((shape, i) => {
+      const lowRank = device.loadLowRank!(specOf(shape, inputs, 10 * slot + 2 * i));
+      lowRanks.add(slot, lowRank);
+      return lowRank;
+    }),
+  );
+  device.stage(staged, batch, []);
+  const own = firstLogit < 0 ? rows : rows.slice(firstLogit, firstLogit + n);
+  const x = pickedRows(device, own, inputs, 6);
+  const out = pickedRows(device, own, cols, 5);
+  const weight = device.loadWeight([randomWeight("f32", cols, inputs, 3)]);
+  const options = { accumulate: true, scale: 0.5 };
+  if (lowRanks.isIn(staged)) device.adaptedMatmul!(out, x, weight, lowRanks, staged, n, firstLogit, options);
+  else device.matmul(out, x, weight, n, options);
+  for (let slot = 0; slot < adapters.length; slot++) lowRanks.drop(slot);
+  for (const lowRank of loaded) device.freeLowRank!(lowRank);
   return out;
 }
 
 export function lowRankContract(duel: Duel, tolerance: Tolerance): void {
   const all = Array.from({ length: MOST }, (_, i) => i);
-  for (const shape of SHAPES) {
-    const spec = specOf(shape);
-    const what = `rank ${shape.rank}, ${shape.inputs} inputs, ${shape.cols} columns from ${shape.firstCol} on`;
-    duel.test("addLowRank", what, async () => {
-      for (const rows of [[2], [0, 3, 39], all.filter((row) => row % 2 === 1), all]) {
-        await duel.compare(tolerance.float, (device) => run(device, spec, rows), `${rows.length} rows`);
+  const some: AdapterOf = (row) => [-1, 0, 1, 2][(row * 7) % 4]!;
+  for (const product of PRODUCTS) {
+    const { inputs, cols, adapters } = product;
+    const adapterOf: AdapterOf = (row) => Math.min(some(row), adapters.length - 1);
+    const what = `${inputs} inputs, ${cols} columns, ${adapters.length} adapters`;
+
+    duel.test("adaptedMatmul", what, async () => {
+      for (const rows of [[2], [0, 3, 39], all]) {
+        const call = { rows, adapterOf };
+        await duel.compare(tolerance.float, (device) => run(device, product, call), `${rows.length} rows`, 2);
       }
+    });
+
+    duel.test("adaptedMatmul", `${what}: a row has the same bits alone, among others, and in a head`, async () => {
+      const whole = await readAll(duel.device, run(duel.device, product, { rows: all, adapterOf }));
+      const check = (found: Float32Array, rows: readonly number[], how: string): void => {
+        for (const [i, row] of rows.entries()) {
+          const [own, expected] = [i, row].map((at, j) => [found, whole][j]!.subarray(at * cols, (at + 1) * cols));
+          assertSameBits(own!, expected!, `row ${row} of ${how}`);
+        }
+      };
+      for (const rows of [[0], [1], [7, 9], [6, 5, 4, 3], all.slice(17).reverse()])
+        check(await readAll(duel.device, run(duel.device, product, { rows, adapterOf })), rows, `${rows.length}`);
+      // More rows than an item has; of one adapter more than a large item has; more than a launch takes.
+      const many = Array.from({ length: cols < 10 ? 1500 : 300 }, (_, i) => (i * 11) % MOST);
+      check(await readAll(duel.device, run(duel.device, product, { rows: many, adapterOf })), many, "many");
     });
   }
 
-  duel.test("addLowRank", "a row has the same bits alone and among others, and the rest stays as it was", async () => {
-    for (const shape of SHAPES) {
-      const spec = specOf(shape);
-      const cols = shape.firstCol + shape.cols + 3;
-      const before = await readAll(duel.device, wideRowsOf(duel.device, 0, MOST, cols, 5));
-      const whole = await readAll(duel.device, run(duel.device, spec, all));
-      for (const rows of [[0], [7], [3, 4, 5, 6, 7], all.slice(17)]) {
-        const some = await readAll(duel.device, run(duel.device, spec, rows));
-        for (let r = 0; r < MOST; r++) {
-          const expected = (rows.includes(r) ? whole : before).subarray(r * cols, (r + 1) * cols);
-          assertSameBits(some.subarray(r * cols, (r + 1) * cols), expected, `row ${r} of ${rows.length}`);
-        }
-      }
-      for (let r = 0; r < MOST; r++) {
-        assert.deepEqual(
-          whole.slice(r * cols, r * cols + shape.firstCol),
-          before.slice(r * cols, r * cols + shape.firstCol),
-        );
-      }
+  duel.test("adaptedMatmul", "rows of a head are counted from the first logit row", async () => {
+    const product = PRODUCTS[2]!;
+    const whole = await readAll(duel.device, run(duel.device, product, { rows: all, adapterOf: some }));
+    for (const firstLogit of [0, 1, 13]) {
+      const call = { rows: all, adapterOf: some, firstLogit, n: 7 };
+      const found = await readAll(duel.device, run(duel.device, product, call));
+      const expected = whole.subarray(firstLogit * product.cols, (firstLogit + 7) * product.cols);
+      assertSameBits(found, expected, `from ${firstLogit} on`);
     }
-  });
-
-  duel.test("addLowRank", "rows are counted from the base", async () => {
-    const spec = specOf(SHAPES[1]!);
-    const shifted = await readAll(duel.device, run(duel.device, spec, [10, 12], 9));
-    assertSameBits(shifted, await readAll(duel.device, run(duel.device, spec, [1, 3])), "base 9");
   });
 }

@@ -5,6 +5,6 @@ import { runDeviceContract } from "./device.js";
 import type { ContractOp } from "./duel.js";
 
 const reason = "computes nothing";
-const ops: ContractOp[] = [...NULL_OPS.filter((op) => op !== "stage"), "allocTensor", "gatedMatmul", "addLowRank"];
+const ops: ContractOp[] = [...NULL_OPS.filter((op) => op !== "stage"), "allocTensor", "gatedMatmul", "adaptedMatmul"];
 
 runDeviceContract({ name: "null", make: () => new NullDevice(), skip: ops.map((op) => ({ op, reason })) });

@@ -21,6 +21,7 @@ const skip = !hasCompiler
 const CASES = [
   "matmul: (bf16|f16|f32|f8_e4m3_64) weights",
   "gatedMatmul",
+  "adaptedMatmul",
   "bias, scale",
   "transposed parts",
   "embed: bf16",

@@ -2,8 +2,11 @@
 // and the answers are those of an engine that writes them all. With EMULATED_IDLE=1 the emulator computes nothing, and it takes seconds.
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
+import type { HeldAdapter } from "../../src/adapters/adapter-pool.js";
 import { engineConfig } from "../../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
 import type { CudaDevice } from "../../src/device/cuda/cuda-device.js";
@@ -11,6 +14,7 @@ import type { EngineCore } from "../../src/engine/core/engine-core.js";
 import { loadEngine } from "../../src/engine/core/load.js";
 import { openCuda } from "../support/cuda.js";
 import { outputsOf } from "../support/outputs.js";
+import { writeTinyAdapter } from "../support/tiny-adapter.js";
 import { withByteTokenizer, writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const { device, reason } = await openCuda();
@@ -58,6 +62,42 @@ test("decodes that are padded to a size that is known are answered as each alone
   assert.deepEqual(together, alone);
 });
 
+for (const isChecked of [true, false]) {
+  test(`steps of many groupings of adapters are few graphs${isChecked ? ", as written" : ""}`, {
+    skip: reason,
+  }, async () => {
+    const model = writeTinyCheckpoint();
+    const folder = mkdtempSync(join(tmpdir(), "pagoda-lora-steps-"));
+    const paths = [/./, /q_proj|v_proj/, /mlp/, /./].map((wanted, seed) =>
+      writeTinyAdapter({ seed, rank: 3 + 5 * seed, wanted }, folder),
+    );
+    if (isChecked) process.env.PAGODA_CUDA_CHECK = "1";
+    else delete process.env.PAGODA_CUDA_CHECK;
+    const device = (await openCuda()).device!;
+    const engine = await load(device, model);
+    const { core, facts, adapters } = engine;
+    const answersOfAll = async (together: boolean): Promise<Map<string, number[]>> => {
+      const answers = new Map<string, number[]>();
+      for (let i = 0; i < 20; i++) {
+        const kind = (i * 3) % 5;
+        const ref = { name: `${kind}`, path: paths[kind - 1]!, scale: 1, isPinned: false };
+        const held = kind === 0 ? null : await adapters.acquire(ref);
+        add(core, answers, `${i}`, 3 + i, facts.vocabSize, { maxTokens: 30 }, held);
+        run(core, answers, together ? 4 : Number.POSITIVE_INFINITY);
+      }
+      run(core, answers, Number.POSITIVE_INFINITY);
+      return answers;
+    };
+    const alone = await answersOfAll(false);
+    const before = { ...device.counts };
+    assert.deepEqual(await answersOfAll(true), alone);
+    const [known, made] = [device.counts.knownSteps - before.knownSteps, device.counts.graphsMade - before.graphsMade];
+    assert.ok(known > made, `${known} steps were known, ${made} graphs were made`);
+    core.close();
+    rmSync(folder, { recursive: true });
+  });
+}
+
 /** Every answer of some traffic. `isChecked`: known steps are written all the same and compared; one that differs fails its requests. */
 async function answersOf(model: string, isChecked: boolean): Promise<{ answers: string[]; numKnown: number }> {
   if (isChecked) process.env.PAGODA_CUDA_CHECK = "1";
@@ -97,19 +137,24 @@ function add(
   length: number,
   vocabSize: number,
   sampling: Partial<SamplingParams>,
+  adapter: HeldAdapter | null = null,
 ): void {
   answers.set(id, []);
-  core.add({
-    type: "add",
-    callId: id,
-    kind: "generate",
-    prompt: Int32Array.from({ length }, (_, i) => (i * 7 + length) % vocabSize),
-    sampling: { ...SAMPLING_DEFAULTS, maxTokens: 9, temperature: 0, ignoreEos: true, seed: 0, ...sampling },
-    priority: 0,
-    salt: id,
-    arrivalMs: 0,
-    constraint: null,
-  });
+  core.add(
+    {
+      type: "add",
+      callId: id,
+      kind: "generate",
+      prompt: Int32Array.from({ length }, (_, i) => (i * 7 + length) % vocabSize),
+      sampling: { ...SAMPLING_DEFAULTS, maxTokens: 9, temperature: 0, ignoreEos: true, seed: 0, ...sampling },
+      priority: 0,
+      salt: id,
+      arrivalMs: 0,
+      constraint: null,
+    },
+    null,
+    adapter,
+  );
 }
 
 function run(core: EngineCore, answers: Map<string, number[]>, steps: number): void {

@@ -13,6 +13,7 @@ import type {
   ExpertWeights,
   LowRank,
   LowRankSpec,
+  LowRanks,
   MatmulOptions,
   RouterSpec,
   StagedBatch,
@@ -22,6 +23,7 @@ import type {
   WeightQuantization,
   WeightShape,
 } from "../device.js";
+import { HostLowRanks } from "../host-low-ranks.js";
 import { HostTokenBuffer, resolveInputs, resolveTokens } from "../token-buffer.js";
 import type { NativeLibrary } from "./abi.js";
 import { ACTIVATION_CODE } from "./codes.js";
@@ -242,6 +244,24 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
 
   freeLowRank(lowRank: LowRank): void {
     this.#lowRanks.free(lowRank as CpuLowRank);
+  }
+
+  createLowRanks(): HostLowRanks {
+    return new HostLowRanks();
+  }
+
+  adaptedMatmul(
+    out: Tensor,
+    x: Tensor,
+    weight: Weight,
+    lowRanks: LowRanks,
+    batch: StagedBatch,
+    n: number,
+    firstLogit: number,
+    options?: MatmulOptions,
+  ): void {
+    this.matmul(out, x, weight, n, options);
+    (lowRanks as HostLowRanks).addTo(this, out, x, batch, n, firstLogit);
   }
 
   addLowRank(

@@ -13,6 +13,9 @@ import type {
   DeviceUsage,
   ExpertWeights,
   KvPool,
+  LowRank,
+  LowRankSpec,
+  LowRanks,
   MatmulOptions,
   RotaryTable,
   RouterSpec,
@@ -32,6 +35,7 @@ import { GraphCache } from "./graph-cache.js";
 import type { CudaRotary } from "./kv-ops.js";
 import { type CudaKvPool, plannerLimits } from "./kv-pool.js";
 import type { Graph } from "./launch-queue.js";
+import { type CudaLowRank, CudaLowRanks, loadLowRank } from "./low-rank.js";
 import { canGate, launchMatmul } from "./matmul.js";
 import { CudaRecurrentOps } from "./recurrent-ops.js";
 import { addressOf } from "./row-ops.js";
@@ -133,6 +137,21 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   /** A tenth of what is left stays free, for operands and partial states that appear with the first steps. */
   freeMemory(): number {
     return Math.floor(0.9 * this.runtime.context.freeBytes());
+  }
+
+  loadLowRank(spec: LowRankSpec): CudaLowRank {
+    return loadLowRank(this.runtime, this.#uploads, spec);
+  }
+
+  freeLowRank(lowRank: LowRank): void {
+    const { context, queue } = this.runtime;
+    queue.flush();
+    context.synchronize();
+    context.free((lowRank as CudaLowRank).address);
+  }
+
+  createLowRanks(numSites: number): CudaLowRanks {
+    return new CudaLowRanks(this.runtime, this.#uploads, numSites);
   }
 
   usage(): DeviceUsage {
@@ -254,6 +273,22 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       accumulate: options?.accumulate === true,
       gate: -1,
     });
+  }
+
+  adaptedMatmul(
+    out: Tensor,
+    x: Tensor,
+    weight: Weight,
+    lowRanks: LowRanks,
+    batch: StagedBatch,
+    n: number,
+    firstLogit: number,
+    options?: MatmulOptions,
+  ): void {
+    const [to, from, staged] = [out as CudaTensor, x as CudaTensor, batch as CudaStagedBatch];
+    (lowRanks as CudaLowRanks).before(to, from, staged, n, firstLogit);
+    this.matmul(out, x, weight, n, options);
+    (lowRanks as CudaLowRanks).behind(to, from, staged, n, firstLogit);
   }
 
   gatedMatmul(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean {

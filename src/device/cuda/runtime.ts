@@ -5,6 +5,7 @@ import { KIND, type Kind } from "./codes.js";
 import type { CudaContext } from "./context.js";
 import { type CudaProducts, openProducts } from "./gemm.js";
 import { LaunchQueue } from "./launch-queue.js";
+import { LowRankRoom } from "./low-rank.js";
 import { CudaModules } from "./modules.js";
 import { PageCopies } from "./page-copies.js";
 import { type CudaTensor, type Operand, ORDER, type Order } from "./tensor.js";
@@ -25,6 +26,7 @@ export class CudaRuntime {
   readonly modules: CudaModules;
   readonly queue: LaunchQueue;
   readonly pageCopies: PageCopies;
+  readonly lowRankRoom = new LowRankRoom();
   /** Products of many tokens by cuBLASLt; null: it is not here, or its results would not be this GPU's kernels'. */
   readonly products: CudaProducts | null;
   /** Whether matmuls have Hopper's kernels (sm_90a): bulk copies for few tokens, wgmma for many. */

@@ -2,15 +2,18 @@
 //
 //   [0, HEADER)                 header: at GROUPS_AT + g the offset of group g's page ids, at PLANS_AT + p that of plan p
 //   inputIds, positions, visibleEnd, tokenTypes [T], qoIndptr [R+1], stateSlots [R], logitRows, per group slots [T]
+//   where a row has an adapter: tokens [T] and logit rows by adapter, and items of both (adapter-items.ts)
 //   then what varies between steps of one size: per group kvIndices, per plan its items (staged-plan.ts)
 //
-// The first part lies at addresses that (T, R, number of logit rows) decide, so that graphs of decode steps keep their arguments;
+// The first part lies at addresses that (T, R, number of logit rows, of items) decide, so that graphs of decode steps keep their arguments;
 // what varies is found through the header.
 
+import { AdapterRows } from "../../core/adapter-rows.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { StagedBatch } from "../device.js";
 import { check } from "./abi.js";
+import { AdapterItems } from "./adapter-items.js";
 import type { GraphCache } from "./graph-cache.js";
 import type { CudaRuntime } from "./runtime.js";
 import { addPlanToKey, newStagedPlan, PlanWriter, planInts, type StagedPlan } from "./staged-plan.js";
@@ -22,6 +25,7 @@ export const PLANS_AT = 32;
 const LONG_COLUMN = 128;
 /** Pinned blocks that take turns, so that a step is written while the copy of the one before runs. */
 const RING = 3;
+const NO_ADAPTERS = new AdapterRows(0);
 
 export class CudaStagedBatch implements StagedBatch {
   numTokens = 0;
@@ -40,6 +44,9 @@ export class CudaStagedBatch implements StagedBatch {
   stateSlots = 0;
   logitRows = 0;
   readonly slots: number[] = []; // per group
+  adapters: AdapterRows = NO_ADAPTERS;
+  readonly tokenItems: AdapterItems;
+  readonly logitItems: AdapterItems;
   readonly #runtime: CudaRuntime;
   readonly #ring: { address: number; ints: Int32Array; event: number; isUsed: boolean }[] = [];
   #turn = 0;
@@ -52,6 +59,9 @@ export class CudaStagedBatch implements StagedBatch {
   constructor(runtime: CudaRuntime, maxTokens: number) {
     this.#runtime = runtime;
     this.maxTokens = maxTokens;
+    this.tokenItems = new AdapterItems(maxTokens);
+    this.logitItems = new AdapterItems(maxTokens);
+    runtime.lowRankRoom.reserveRows(runtime, maxTokens);
   }
 
   /** `previous`: the device's tokens of the flight before, or 0. */
@@ -59,7 +69,8 @@ export class CudaStagedBatch implements StagedBatch {
     const { numTokens, numRows, numLogitRows, groups } = batch;
     if (numTokens > this.maxTokens)
       throw new RangeError(`a batch of ${numTokens} tokens, staged for ${this.maxTokens}`);
-    this.#reserve(sizeOf(batch, plans));
+    this.#groupAdapters(batch);
+    this.#reserve(sizeOf(batch, plans) + this.tokenItems.numInts + this.logitItems.numInts);
     const slot = this.#ring[this.#turn]!;
     this.#turn = (this.#turn + 1) % RING;
     const { context, queue } = this.#runtime;
@@ -81,6 +92,8 @@ export class CudaStagedBatch implements StagedBatch {
     for (let g = 0; g < groups.length; g++) {
       this.slots[g] = this.#copy(groups[g]!.slots, numTokens);
     }
+    this.#putItems(this.tokenItems, batch.adapters.tokens);
+    this.#putItems(this.logitItems, batch.adapters.logits);
     for (let g = 0; g < groups.length; g++) {
       const { kvIndptr, kvIndices } = groups[g]!;
       slot.ints[GROUPS_AT + g] = this.#at;
@@ -103,7 +116,24 @@ export class CudaStagedBatch implements StagedBatch {
   /** Everything of it that launches depend on: what lies at the addresses is no part of it. */
   addToKey(key: GraphCache): void {
     key.add(this.step).add(this.previous).add(this.numTokens).add(this.numRows).add(this.numLogitRows);
+    key.add(this.tokenItems.count).add(this.logitItems.count);
     for (let p = 0; p < this.#numPlans; p++) addPlanToKey(key, this.plans[p]!);
+  }
+
+  #groupAdapters(batch: Batch): void {
+    const { adapters, numTokens, numLogitRows } = batch;
+    adapters.group(batch);
+    this.adapters = adapters;
+    const { slots, count, tokenIndptr, logitIndptr } = adapters;
+    this.tokenItems.cut(slots, tokenIndptr, count, numTokens);
+    this.logitItems.cut(slots, logitIndptr, count, numLogitRows);
+  }
+
+  /** Appends items and the list they are of, which has room for every row, so that what follows does not move. */
+  #putItems(items: AdapterItems, rows: Int32Array): void {
+    if (items.count === 0) return;
+    items.items = this.#copy(items.ints, items.numInts);
+    items.rows = this.#copy(rows, items.numRows);
   }
 
   /** Appends a column, aligned to 16 bytes; returns its device address. */
@@ -137,7 +167,7 @@ export class CudaStagedBatch implements StagedBatch {
 
 /** An upper bound of the block's length. */
 function sizeOf({ numTokens, numRows, numLogitRows, groups }: Batch, plans: readonly AttentionPlan[]): number {
-  let ints = HEADER + 4 * numTokens + 2 * numRows + numLogitRows + 32;
+  let ints = HEADER + 5 * numTokens + 2 * numRows + 2 * numLogitRows + 48;
   for (let g = 0; g < groups.length; g++) {
     ints += 16 + numTokens + numRows + (numRows === 0 ? 0 : groups[g]!.kvIndptr[numRows]!);
   }

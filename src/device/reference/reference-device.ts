@@ -15,6 +15,7 @@ import type {
   ExpertWeights,
   LowRank,
   LowRankSpec,
+  LowRanks,
   MatmulOptions,
   RouterSpec,
   StagedBatch,
@@ -25,6 +26,7 @@ import type {
   WeightShape,
 } from "../device.js";
 import { availableMemory } from "../host.js";
+import { HostLowRanks } from "../host-low-ranks.js";
 import { HostTokenBuffer, resolveInputs, resolveTokens } from "../token-buffer.js";
 import { checkBytes } from "./allocation.js";
 import { loadWeight } from "./load-weight.js";
@@ -132,6 +134,24 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
 
   /** Garbage collection does. */
   freeLowRank(_lowRank: LowRank): void {}
+
+  createLowRanks(): HostLowRanks {
+    return new HostLowRanks();
+  }
+
+  adaptedMatmul(
+    out: Tensor,
+    x: Tensor,
+    weight: Weight,
+    lowRanks: LowRanks,
+    batch: StagedBatch,
+    n: number,
+    firstLogit: number,
+    options?: MatmulOptions,
+  ): void {
+    this.matmul(out, x, weight, n, options);
+    (lowRanks as HostLowRanks).addTo(this, out, x, batch, n, firstLogit);
+  }
 
   addLowRank(out: Tensor, x: Tensor, lowRank: LowRank, rows: Int32Array, from: number, to: number, base: number): void {
     const { spec, shrunk } = lowRank as ReferenceLowRank;

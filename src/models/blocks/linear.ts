@@ -4,6 +4,7 @@ import type {
   Activation,
   Device,
   LowRank,
+  LowRanks,
   MatmulOptions,
   StagedBatch,
   Tensor,
@@ -39,7 +40,8 @@ export class Linear {
   readonly sites: readonly Site[];
   readonly #device: Device;
   readonly #options: MatmulOptions;
-  readonly #adapters: (LowRank[] | undefined)[] = []; // by slot
+  /** null: no adapter was ever here. */
+  #lowRanks: LowRanks | null = null;
 
   constructor(
     device: Device,
@@ -61,48 +63,26 @@ export class Linear {
 
   /** The adapter of a slot adds this too, from the next step on. */
   addAdapter(slot: number, lowRank: LowRank): void {
-    const own = this.#adapters[slot];
-    if (own === undefined) this.#adapters[slot] = [lowRank];
-    else own.push(lowRank);
+    this.#lowRanks ??= this.#device.createLowRanks!(this.sites.length);
+    this.#lowRanks.add(slot, lowRank);
   }
 
   /** The adapter of a slot adds nothing any more. */
   dropAdapter(slot: number): void {
-    this.#adapters[slot] = undefined;
+    this.#lowRanks?.drop(slot);
   }
 
   /** x and out have a row for each token of the batch; those of the head one for each of the n logit rows from `firstLogit` on. */
   run(out: Tensor, x: Tensor, batch: StagedBatch, n = batch.numTokens, firstLogit = -1): void {
-    this.#device.matmul(out, x, this.weight, n, this.#options);
-    const { adapters } = batch;
-    if (adapters === undefined || adapters.count === 0) return;
-    const isHead = firstLogit >= 0;
-    const rows = isHead ? adapters.logits : adapters.tokens;
-    const indptr = isHead ? adapters.logitIndptr : adapters.tokenIndptr;
-    const base = isHead ? firstLogit : 0;
-    for (let g = 0; g < adapters.count; g++) {
-      const lowRanks = this.#adapters[adapters.slots[g]!];
-      if (lowRanks === undefined) continue;
-      let from = indptr[g]!;
-      let to = indptr[g + 1]!;
-      while (from < to && rows[from]! < base) from++;
-      while (from < to && rows[to - 1]! >= base + n) to--;
-      if (from === to) continue;
-      for (let i = 0; i < lowRanks.length; i++) this.#device.addLowRank!(out, x, lowRanks[i]!, rows, from, to, base);
-    }
+    const lowRanks = this.#lowRanks;
+    if (lowRanks === null || !lowRanks.isIn(batch)) this.#device.matmul(out, x, this.weight, n, this.#options);
+    else this.#device.adaptedMatmul!(out, x, this.weight, lowRanks, batch, n, firstLogit, this.#options);
   }
 
   /** out = act(gate) * up of a matrix whose rows are [gate; up], where the device does that in one pass; false: it did nothing. */
   runGated(out: Tensor, x: Tensor, activation: Activation, batch: StagedBatch): boolean {
-    if (this.#options.bias || this.#isAdapted(batch)) return false;
+    if (this.#options.bias || this.#lowRanks?.isIn(batch)) return false;
     return this.#device.gatedMatmul?.(out, x, this.weight, activation, batch.numTokens) ?? false;
-  }
-
-  /** An adapter of the step adds something here. */
-  #isAdapted({ adapters }: StagedBatch): boolean {
-    if (adapters === undefined) return false;
-    for (let g = 0; g < adapters.count; g++) if (this.#adapters[adapters.slots[g]!] !== undefined) return true;
-    return false;
   }
 }
 

@@ -25,6 +25,7 @@ inline void let_others_begin() {}
 inline void __threadfence() {}
 inline float load_past_l1(const float* p) { return *p; }
 inline void load_past_l1(float* to, const float* p) { for (int i = 0; i < 4; i++) to[i] = p[i]; }
+inline void fetch_ahead(const void*) {}
 #define DYNAMIC_SHARED(name) u8* name = emulator::dynamicShared()
 
 struct alignas(8) float2 { float x, y; };
