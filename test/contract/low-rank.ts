@@ -77,7 +77,7 @@ function run(device: Device, { inputs, cols, adapters }: Product, call: Call): T
   const batch = new Batch(4, rows.length);
   for (const row of rows) {
     batch.addRow(Int32Array.of(1), 0, 1, Int32Array.of(1), 0);
-    batch.adapterOf[batch.numRows - 1] = adapterOf(row);
+    batch.adapterSlots[batch.numRows - 1] = adapterOf(row);
   }
   const staged = device.createStagedBatch(rows.length);
   const most = Math.max(1, ...adapters.map((own) => own.length));
