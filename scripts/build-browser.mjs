@@ -24,7 +24,7 @@ const TWINS = {
   [join(source, "config/version.js")]: inBrowser("version.js"),
   [join(source, "engine/core/devices.js")]: inBrowser("devices.js"),
   [join(source, "engine/client/host.js")]: inBrowser("no-host.js"),
-  [join(source, "engine/client/tokenizer-thread.js")]: inBrowser("no-tokenizer-thread.js"),
+  [join(source, "engine/client/text-thread.js")]: inBrowser("no-text-thread.js"),
   [join(source, "formats/hub/hub.js")]: inBrowser("hub.js"),
   [join(source, "formats/hub/hub-cache.js")]: inBrowser("hub.js"),
   [join(source, "grammar/xgrammar/xgrammar-compiler.js")]: inBrowser("no-grammar.js"),

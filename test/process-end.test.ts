@@ -47,12 +47,12 @@ test("an engine whose model cannot be read says so and leaves no thread behind",
 });
 
 test("a text that a thread tokenises keeps the program alive, and the thread alone does not", () => {
-  const module = JSON.stringify(new URL("../src/engine/client/tokenizer-thread.js", import.meta.url).href);
+  const module = JSON.stringify(new URL("../src/engine/client/text-thread.js", import.meta.url).href);
   const { status, stdout, stderr } = run(`
-    const { TokenizerThread } = await import(${module});
-    const thread = new TokenizerThread(${JSON.stringify(writeTinyCheckpoint())});
+    const { TextThread } = await import(${module});
+    const thread = new TextThread(${JSON.stringify(writeTinyCheckpoint())});
     const lengths = [];
-    for (const text of ["a", "bc"]) lengths.push((await thread.encode(text, { addSpecialTokens: false })).length);
+    for (const text of ["a", "bc"]) lengths.push((await thread.run("encode", { text, options: { addSpecialTokens: false } })).length);
     console.log(lengths.join());
   `);
   assert.deepEqual([status, stdout], [0, "1,2\n"], stderr);

@@ -70,6 +70,7 @@ export const ERRORS = {
     param: "messages",
     message: "The chat template refused these messages: {reason}",
   },
+  text_failed: { kind: "request", param: "prompt", message: "The text could not be tokenised: {reason}." },
   aborted: { kind: "request", status: 499, message: "The request was aborted by its caller." },
   invalid_schema: {
     kind: "request",

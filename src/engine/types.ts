@@ -400,6 +400,15 @@ export interface Engine {
   renderChat(messages: readonly ChatMessage[], options?: TemplateOptions): string;
   /** The same, and which parts of it came with the messages: tokenize() takes them as plain text when given as `content`. */
   renderPrompt(messages: readonly ChatMessage[], options?: TemplateOptions): ChatPrompt;
+  /**
+   * The same, and what takes more than a moment is rendered in a thread of its own, within limits of time and memory and clients in turns:
+   * for callers that serve others meanwhile.
+   */
+  renderAside(
+    messages: readonly ChatMessage[],
+    options?: TemplateOptions,
+    asker?: { readonly signal?: AbortSignal | undefined; readonly client?: string },
+  ): Promise<ChatPrompt>;
   /** One vector per input, made as the checkpoint states or as told. */
   embed(inputs: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<EmbedResult>;
   /** How well the two texts of each pair go together: by a reranker, or by the angle between an embedding model's vectors. */
@@ -409,7 +418,7 @@ export interface Engine {
   /** The token ids of a text. */
   tokenize(text: string, options?: EncodeOptions): number[];
   /** The same, and a long text is tokenised in a thread of its own: for callers that serve others meanwhile. */
-  tokenizeAside(text: string, options?: EncodeOptions, signal?: AbortSignal): Promise<number[]>;
+  tokenizeAside(text: string, options?: EncodeOptions, signal?: AbortSignal, client?: string): Promise<number[]>;
   /** The text of token ids. */
   detokenize(ids: readonly number[]): string;
   /** The bytes a token adds to the text; may be part of a character. */

@@ -4,6 +4,7 @@ import type { Context } from "hono";
 import type { ChatMessage, TemplateOptions } from "../engine/types.js";
 import type { EncodeOptions } from "../tokenizer/tokenizer.js";
 import { ApiError } from "./api-error.js";
+import { clientOf } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import type { ChatBody } from "./schemas/chat.js";
 
@@ -70,10 +71,11 @@ export async function tokenizeChat(
   // Before it is rendered too: what a template does with megabytes of text holds up everybody.
   const length = messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0);
   if (!isCounted) checkTextLength(context, length, "messages");
-  const { text, content } = context.engine.renderPrompt(messages, options);
+  const asker = { signal: c.req.raw.signal, client: clientOf(c) };
+  const { text, content } = await context.engine.renderAside(messages, options, asker);
   const encoding = { addSpecialTokens: false, content };
   const ids = isCounted
-    ? await context.engine.tokenizeAside(text, encoding, c.req.raw.signal)
+    ? await context.engine.tokenizeAside(text, encoding, asker.signal, asker.client)
     : await tokenizeText(c, text, encoding, "messages");
   return { text, ids };
 }
@@ -88,7 +90,7 @@ export async function tokenizeText(
 ): Promise<number[]> {
   const context = c.get("server");
   checkTextLength(context, text.length, param);
-  const ids = await context.engine.tokenizeAside(text, options, c.req.raw.signal);
+  const ids = await context.engine.tokenizeAside(text, options, c.req.raw.signal, clientOf(c));
   checkPromptLength(context, ids.length, param, leastAnswer);
   return ids;
 }

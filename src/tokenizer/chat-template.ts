@@ -5,7 +5,7 @@
 // leave a user's "<|im_end|>" as the plain text it is.
 
 import { RequestError } from "../core/errors.js";
-import { TemplateError } from "./jinja/errors.js";
+import { LongRendering, TemplateError } from "./jinja/errors.js";
 import { readJson } from "./jinja/json.js";
 import { JinjaTemplate } from "./jinja/template.js";
 import { CONTENT, FINAL, OWN, Text } from "./jinja/text.js";
@@ -74,8 +74,22 @@ export class ChatTemplate {
     return this.renderPrompt(messages, options).text;
   }
 
+  /** The same in a moment; null where it takes more. */
+  glance(messages: readonly TemplateMessage[], options: RenderOptions = {}): ChatPrompt | null {
+    try {
+      return this.#render(messages, options, true);
+    } catch (error) {
+      if ((error as Error).cause instanceof LongRendering) return null;
+      throw error;
+    }
+  }
+
   /** The prompt, ready to be encoded without further special tokens. Throws RequestError template_failed. */
   renderPrompt(messages: readonly TemplateMessage[], options: RenderOptions = {}): ChatPrompt {
+    return this.#render(messages, options, false);
+  }
+
+  #render(messages: readonly TemplateMessage[], options: RenderOptions, isGlance: boolean): ChatPrompt {
     const { tools, continueFinalMessage = false } = options;
     const hasTools = tools !== undefined && tools.length > 0;
     const last = messages.at(-1);
@@ -92,7 +106,7 @@ export class ChatTemplate {
       variables.push(["messages", new List(shown)]);
       variables.push(["tools", hasTools ? fromOutside(tools) : null]);
       variables.push(["add_generation_prompt", options.addGenerationPrompt ?? !continueFinalMessage]);
-      rendered = this.#template(hasTools).render(variables);
+      rendered = this.#template(hasTools).render(variables, undefined, { isGlance });
     } catch (error) {
       throw failed((error as Error).message, error);
     }

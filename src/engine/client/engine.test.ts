@@ -75,6 +75,19 @@ describe("an engine in its worker thread", () => {
     for (const ids of all) assert.deepEqual(ids, engine.tokenize(short));
   });
 
+  test("a conversation that takes more than a moment is rendered elsewhere, as by renderPrompt", async () => {
+    const messages = Array.from({ length: 8000 }, (_, i) => ({ role: i % 2 ? "assistant" : "user", content: `${i}` }));
+    let numTurns = 0;
+    const timer = setInterval(() => numTurns++, 1);
+    const prompt = await engine.renderAside(messages);
+    clearInterval(timer);
+    assert.ok(numTurns > 0, "the thread went on meanwhile");
+    assert.deepEqual(prompt, engine.renderPrompt(messages));
+    const few = messages.slice(0, 2);
+    assert.deepEqual(await engine.renderAside(few), engine.renderPrompt(few));
+    await assert.rejects(engine.renderAside(messages, {}, { signal: AbortSignal.abort() }), { code: "aborted" });
+  });
+
   test("chat renders the template", async () => {
     const messages = [{ role: "user", content: "hi" }];
     assert.equal(engine.renderChat(messages), "<|user|>hi<eos><|assistant|>");

@@ -7,7 +7,7 @@ import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { errorFor, RequestError } from "../../core/errors.js";
 import { uniformAt } from "../../core/random.js";
-import type { ChatPrompt } from "../../tokenizer/chat-template.js";
+import type { ChatPrompt, ChatTemplate, RenderOptions } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import type { PagesTaken } from "../core/page-exchange.js";
@@ -43,9 +43,10 @@ import { type StartHost, startHost } from "./host.js";
 import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
 import { type Deliver, type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
 import { TextTasks } from "./text-tasks.js";
+import { type Asker, TextThread } from "./text-thread.js";
 import { Throttle } from "./throttle.js";
-import { TokenizerThread } from "./tokenizer-thread.js";
 import { checkMessages, checkResumed, contextLimit } from "./validate.js";
+import { verdictPrompt } from "./verdict-prompt.js";
 
 /** Characters that are tokenised in about ten milliseconds. */
 const LONG_TEXT = 16_384;
@@ -55,7 +56,7 @@ export class HostedEngine implements RelayEngine {
   readonly #config: EngineConfig;
   readonly #checkpoint: ChatCheckpoint;
   readonly #texts: TextTasks;
-  readonly #longTexts: TokenizerThread;
+  readonly #aside: TextThread;
   readonly #turns = new Throttle(LONG_TEXT);
   readonly #seed: number;
   readonly #connection: EngineConnection;
@@ -74,9 +75,10 @@ export class HostedEngine implements RelayEngine {
       this.#checkpoint,
       () => this.#connection.facts,
       (...text) => this.tokenizeAside(...text),
+      (...pair) => this.#verdict(...pair),
       (...text) => this.#runText(...text),
     );
-    this.#longTexts = new TokenizerThread(config.model);
+    this.#aside = new TextThread(config.model);
     this.#connection = new EngineConnection(config, start, onProgress);
     this.#checkpoint.tokenizer?.encode("its tables are made while the weights are loaded");
   }
@@ -130,14 +132,30 @@ export class HostedEngine implements RelayEngine {
   }
 
   renderPrompt(messages: readonly ChatMessage[], options: TemplateOptions = {}): ChatPrompt {
+    return this.#asConfigured(this.#template(messages).renderPrompt(messages, renderOptionsOf(options)));
+  }
+
+  async renderAside(
+    messages: readonly ChatMessage[],
+    options: TemplateOptions = {},
+    asker: Asker = {},
+  ): Promise<ChatPrompt> {
+    if (!this.#config.worker) return this.renderPrompt(messages, options);
+    const template = this.#template(messages);
+    const given = renderOptionsOf(options);
+    const prompt =
+      template.glance(messages, given) ?? (await this.#aside.run("render", { messages, options: given }, asker));
+    return this.#asConfigured(prompt);
+  }
+
+  #template(messages: readonly ChatMessage[]): ChatTemplate {
     const { chatTemplate, name } = this.#checkpoint;
     if (chatTemplate === null) throw new RequestError("no_chat_template", { model: name });
     checkMessages(messages);
-    const prompt = chatTemplate.renderPrompt(messages, {
-      continueFinalMessage: options.continueFinalMessage === true,
-      ...(options.tools === undefined ? {} : { tools: options.tools }),
-      ...(options.templateArgs === undefined ? {} : { variables: options.templateArgs }),
-    });
+    return chatTemplate;
+  }
+
+  #asConfigured(prompt: ChatPrompt): ChatPrompt {
     return this.#config.controlTokensInContent ? { ...prompt, content: [] } : prompt;
   }
 
@@ -157,13 +175,25 @@ export class HostedEngine implements RelayEngine {
     return this.#checkpoint.requireTokenizer().encode(text, options);
   }
 
-  async tokenizeAside(text: string, options: EncodeOptions = {}, signal?: AbortSignal): Promise<number[]> {
+  async tokenizeAside(text: string, options: EncodeOptions = {}, signal?: AbortSignal, client = ""): Promise<number[]> {
     if (!this.#config.worker) return this.tokenize(text, options);
     this.#checkpoint.requireTokenizer(); // says so at once where there is none
-    if (text.length > LONG_TEXT) return this.#longTexts.encode(text, options, signal);
+    if (text.length > LONG_TEXT)
+      return Array.from(await this.#aside.run("encode", { text, options }, { signal, client }));
     await this.#turns.acquire(text.length);
     if (signal?.aborted) throw errorFor("aborted");
     return this.tokenize(text, options);
+  }
+
+  /** A pair for a reranker that is asked for a verdict. */
+  async #verdict(query: string, document: string, limit: number, options: ScoreOptions): Promise<number[]> {
+    const { instruction, signal, client = "" } = options;
+    const length = query.length + document.length;
+    if (this.#config.worker && length > LONG_TEXT)
+      return Array.from(await this.#aside.run("verdict", { query, document, instruction, limit }, { signal, client }));
+    await this.#turns.acquire(length);
+    if (signal?.aborted) throw errorFor("aborted");
+    return verdictPrompt(this.#checkpoint, query, document, instruction, limit);
   }
 
   detokenize(ids: readonly number[]): string {
@@ -237,7 +267,7 @@ export class HostedEngine implements RelayEngine {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#connection.close(), this.#longTexts.close()]);
+    await Promise.all([this.#connection.close(), this.#aside.close()]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -305,4 +335,12 @@ export class HostedEngine implements RelayEngine {
   injectFault(where: "step" | "thread"): void {
     this.#connection.send({ type: "fault", where });
   }
+}
+
+function renderOptionsOf(options: TemplateOptions): RenderOptions {
+  return {
+    continueFinalMessage: options.continueFinalMessage === true,
+    ...(options.tools === undefined ? {} : { tools: options.tools }),
+    ...(options.templateArgs === undefined ? {} : { variables: options.templateArgs }),
+  };
 }

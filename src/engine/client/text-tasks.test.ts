@@ -6,6 +6,7 @@ import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import type { EngineFacts } from "../messages.js";
 import { openChatCheckpoint } from "./chat-checkpoint.js";
 import { type RunText, TextTasks } from "./text-tasks.js";
+import { verdictPrompt } from "./verdict-prompt.js";
 
 const checkpoint = openChatCheckpoint(writeTinyCheckpoint());
 const tokenizer = checkpoint.tokenizer!;
@@ -25,13 +26,15 @@ function tasksOf(recipe: Partial<typeof checkpoint.recipe> = {}, more: Partial<E
     return Float32Array.of(ids.length, ids[0]!, 0);
   };
   const facts = { maxContext: 10, poolTokens: 20, task: "generate", numLabels: 0, isBidirectional: false, ...more };
+  const asking = { ...checkpoint, recipe: { ...checkpoint.recipe, ...recipe }, requireTokenizer: () => framing };
   const tasks = new TextTasks(
-    { ...checkpoint, recipe: { ...checkpoint.recipe, ...recipe }, requireTokenizer: () => framing },
+    asking,
     () => facts as EngineFacts,
     async (text, options) => {
       asked.push([text, options]);
       return tokenizer.encode(text, options);
     },
+    async (query, document, limit, { instruction }) => verdictPrompt(asking, query, document, instruction, limit),
     run,
   );
   return { tasks, ran, asked };

@@ -19,10 +19,11 @@ import type {
 import type { ChatCheckpoint } from "./chat-checkpoint.js";
 import { checkList, contextLimit } from "./validate.js";
 import { cosine, cutVector, scaleToOne } from "./vectors.js";
-import { verdictPrompt } from "./verdict-prompt.js";
 
 /** Makes tokens of a text without holding up the thread for long. */
-type Tokenize = (text: string, options: EncodeOptions, signal?: AbortSignal) => Promise<number[]>;
+type Tokenize = (text: string, options: EncodeOptions, signal?: AbortSignal, client?: string) => Promise<number[]>;
+/** The same of a pair that a model is asked to judge. */
+type Verdict = (query: string, document: string, limit: number, options: ScoreOptions) => Promise<number[]>;
 
 /** Runs one text; the vector is what its kind of request gives. */
 export type RunText = (
@@ -36,12 +37,20 @@ export class TextTasks {
   readonly #checkpoint: ChatCheckpoint;
   readonly #facts: () => EngineFacts;
   readonly #tokenize: Tokenize;
+  readonly #verdict: Verdict;
   readonly #run: RunText;
 
-  constructor(checkpoint: ChatCheckpoint, facts: () => EngineFacts, tokenize: Tokenize, run: RunText) {
+  constructor(
+    checkpoint: ChatCheckpoint,
+    facts: () => EngineFacts,
+    tokenize: Tokenize,
+    verdict: Verdict,
+    run: RunText,
+  ) {
     this.#checkpoint = checkpoint;
     this.#facts = facts;
     this.#tokenize = tokenize;
+    this.#verdict = verdict;
     this.#run = run;
   }
 
@@ -53,7 +62,7 @@ export class TextTasks {
     if (!POOLINGS.includes(pooling)) throw invalid("pooling", pooling, `one of ${POOLINGS.join(", ")}`);
     const prompt = this.#promptFor(options);
     const limit = this.#limitOf(options);
-    const texts = await Promise.all(inputs.map((input) => this.#encode(prompt, input, limit, options.signal)));
+    const texts = await Promise.all(inputs.map((input) => this.#encode(prompt, input, limit, options)));
     // The layers after pooling were trained on the checkpoint's own pooling.
     const kind = pooling === own ? "embed" : "pool";
     checkLengths(texts, options);
@@ -104,10 +113,10 @@ export class TextTasks {
     }
     const limit = this.#limitOf(options);
     const texts = await Promise.all(
-      pairs.map(([first, second]) =>
+      pairs.map(async ([first, second]) =>
         recipe.isAsked
-          ? { ids: verdictPrompt(this.#checkpoint, first, second, options.instruction, limit), secondStart: undefined }
-          : this.#encodePair(first, second, limit, options.signal),
+          ? { ids: await this.#verdict(first, second, limit, options), secondStart: undefined }
+          : this.#encodePair(first, second, limit, options),
       ),
     );
     checkLengths(texts, options);
@@ -170,30 +179,30 @@ export class TextTasks {
     prompt: string,
     input: string | readonly number[],
     limit: number,
-    signal?: AbortSignal,
+    asker: TextOptions,
   ): Promise<FramedText> {
     if (typeof input !== "string") return { ids: input.slice(0, Math.min(limit, input.length)) };
     const tokenizer = this.#checkpoint.requireTokenizer();
-    return frameText(tokenizer.frame(false), await this.#contentIds(prompt, input, limit, signal), limit);
+    return frameText(tokenizer.frame(false), await this.#contentIds(prompt, input, limit, asker), limit);
   }
 
-  async #encodePair(first: string, second: string, limit: number, signal?: AbortSignal): Promise<FramedText> {
+  async #encodePair(first: string, second: string, limit: number, asker: TextOptions): Promise<FramedText> {
     const frame = this.#checkpoint.requireTokenizer().frame(true);
-    const ids = (text: string): Promise<number[]> => this.#contentIds("", text, limit, signal);
+    const ids = (text: string): Promise<number[]> => this.#contentIds("", text, limit, asker);
     return framePair(frame, await ids(first), await ids(second), limit);
   }
 
   /** What a caller writes is text: it holds no control tokens, whatever it looks like. */
-  async #contentIds(prompt: string, text: string, limit: number, signal?: AbortSignal): Promise<number[]> {
+  async #contentIds(prompt: string, text: string, limit: number, asker: TextOptions): Promise<number[]> {
     const whole = prompt + text;
     const most = contextLimit(this.#facts());
     if (whole.length > most * MAX_CHARS_PER_TOKEN) {
       if (limit === Number.POSITIVE_INFINITY)
         throw new RequestError("text_too_long", { value: `more than ${most}`, limit: most });
-      return this.#contentIds("", whole.slice(0, most * MAX_CHARS_PER_TOKEN), limit, signal);
+      return this.#contentIds("", whole.slice(0, most * MAX_CHARS_PER_TOKEN), limit, asker);
     }
     const content = text === "" ? [] : ([[prompt.length, whole.length]] as const);
-    return this.#tokenize(whole, { addSpecialTokens: false, content }, signal);
+    return this.#tokenize(whole, { addSpecialTokens: false, content }, asker.signal, asker.client);
   }
 }
 

@@ -3,6 +3,7 @@
 import type { z } from "zod";
 import type { TemplateOptions } from "../../engine/types.js";
 import { ApiError } from "../api-error.js";
+import { clientOf } from "../auth.js";
 import { readJson } from "../body.js";
 import { checkModel, toChatMessages, tokenizeChat } from "../prompt.js";
 import type { Route } from "../route.js";
@@ -29,6 +30,7 @@ export const tokenize: Route = {
             body.prompt!,
             body.add_special_tokens == null ? {} : { addSpecialTokens: body.add_special_tokens },
             c.req.raw.signal,
+            clientOf(c),
           );
     return c.json({
       count: tokens.length,

@@ -3,7 +3,12 @@ export class TemplateError extends Error {
   override readonly name = "TemplateError";
 }
 
+/** It takes more than a glance: the same rendering may do with the whole budget. */
+export class LongRendering extends TemplateError {}
+
 const MAX_STEPS = 8_000_000;
+/** Some 10 ms. */
+const GLANCE_STEPS = 20_000;
 const MAX_TEXT = 32 << 20;
 const MAX_TEXTS = 256 << 20;
 const MAX_MS = 4000;
@@ -18,14 +23,21 @@ const STEPS_PER_LOOK = 1 << 14;
  */
 export class Budget {
   readonly #end = performance.now() + MAX_MS;
+  readonly #isGlance: boolean;
   #steps = 0;
   #characters = 0;
-  #nextLook = STEPS_PER_LOOK;
+  #nextLook: number;
+
+  constructor(isGlance = false) {
+    this.#isGlance = isGlance;
+    this.#nextLook = isGlance ? GLANCE_STEPS : STEPS_PER_LOOK;
+  }
 
   step(count = 1): void {
     this.#steps += count;
     if (!(this.#steps <= MAX_STEPS)) throw runaway(`more than ${MAX_STEPS} steps`);
     if (this.#steps < this.#nextLook) return;
+    if (this.#isGlance) throw new LongRendering(`it takes more than ${GLANCE_STEPS} steps`);
     this.#nextLook = this.#steps + STEPS_PER_LOOK;
     if (performance.now() > this.#end) throw runaway(`more than ${MAX_MS} ms`);
   }

@@ -1,6 +1,6 @@
 // Runs a parsed template.
 
-import { Budget, TemplateError } from "./errors.js";
+import { type Budget, TemplateError } from "./errors.js";
 import type { FilterContext } from "./filter.js";
 import { FILTERS } from "./filters.js";
 import { Loop } from "./loop.js";
@@ -19,8 +19,12 @@ const MAX_CALL_DEPTH = 200;
 type Flow = "next" | "break" | "continue";
 
 export class Evaluator implements FilterContext {
-  readonly budget = new Budget();
+  readonly budget: Budget;
   #callDepth = 0;
+
+  constructor(budget: Budget) {
+    this.budget = budget;
+  }
 
   /** Runs the nodes; what they show goes to the end of `out`. */
   run(nodes: readonly Node[], scope: Scope, out: Text[]): Flow {

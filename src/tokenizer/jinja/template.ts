@@ -2,7 +2,7 @@
 // continue, the generation tag, tojson without HTML escapes, raise_exception, strftime_now, and the sandbox that keeps values from
 // being changed. Renders what Python's jinja2 renders, or fails where it fails.
 
-import { spend, TemplateError } from "./errors.js";
+import { Budget, spend, TemplateError } from "./errors.js";
 import { Evaluator } from "./evaluator.js";
 import { FILTERS } from "./filters.js";
 import { makeGlobals } from "./globals.js";
@@ -23,13 +23,17 @@ export class JinjaTemplate {
     this.#nodes = guardStack(() => parseTemplate(source, KNOWN));
   }
 
-  /** Throws TemplateError when the template fails, refuses or runs away. */
-  render(variables: Iterable<readonly [string, Value]>, now: () => Date = () => new Date()): Text {
+  /** Throws TemplateError when the template fails, refuses or runs away; LongRendering when it takes more than the glance it was given. */
+  render(
+    variables: Iterable<readonly [string, Value]>,
+    now: () => Date = () => new Date(),
+    { isGlance = false } = {},
+  ): Text {
     const scope = new Scope(null);
     for (const [name, value] of makeGlobals(now)) scope.set(name, value);
     for (const [name, value] of variables) scope.set(name, value);
     return guardStack(() => {
-      const evaluator = new Evaluator();
+      const evaluator = new Evaluator(new Budget(isGlance));
       return spend(evaluator.budget, () => {
         const out: Text[] = [];
         evaluator.run(this.#nodes, scope, out);
