@@ -47,6 +47,7 @@ export async function createRoutedEngine(router: Router, options: RoutedEngineOp
     pageBytes: 0,
     identity: "",
     vision: null,
+    predictor: null,
     config,
   };
   const tokenizer = checkpoint.requireTokenizer();

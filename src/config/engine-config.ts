@@ -2,7 +2,7 @@
 
 import { fileURLToPath } from "node:url";
 import { ConfigError } from "../core/errors.js";
-import { SPECULATION_METHODS } from "../core/speculation.js";
+import { SPECULATION_METHODS, type SpeculationMethod } from "../core/speculation.js";
 import { type OptionTable, resolveOptions } from "./options.js";
 import { withSpeculation } from "./speculation.js";
 
@@ -78,13 +78,16 @@ export interface EngineConfig {
   readonly grammarSeconds: number;
   /**
    * Guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the
-   * same client; auto is suffix on the cpu device, off elsewhere. Default: auto.
+   * same client, draft from a smaller model; auto is draft where there is a draftModel, else suffix on the cpu device, off
+   * elsewhere. Default: auto.
    */
-  readonly speculative: "auto" | "off" | "ngram" | "suffix";
+  readonly speculative: SpeculationMethod;
   /**
    * Guesses that a step may try for one answer, at most; fewer where they are often wrong or the batch is full. Default: 15.
    */
   readonly speculativeTokens: number;
+  /** Smaller model of the same vocabulary that guesses tokens ahead: folder, .gguf file, or model of the hub. Default: none. */
+  readonly draftModel: string | null;
   /** Tokens that must agree with earlier ones before anything is guessed. Default: 2. */
   readonly speculativeMinMatch: number;
   /** Tokens that are compared with earlier ones, at most. Default: 24. */
@@ -271,7 +274,7 @@ export const ENGINE_OPTIONS = {
     type: "choice",
     choices: SPECULATION_METHODS,
     default: "auto",
-    help: "guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the same client; auto is suffix on the cpu device, off elsewhere",
+    help: "guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the same client, draft from a smaller model; auto is draft where there is a draftModel, else suffix on the cpu device, off elsewhere",
   },
   speculativeTokens: {
     type: "integer",
@@ -279,6 +282,12 @@ export const ENGINE_OPTIONS = {
     max: 15,
     default: 15,
     help: "guesses that a step may try for one answer, at most; fewer where they are often wrong or the batch is full",
+  },
+  draftModel: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "smaller model of the same vocabulary that guesses tokens ahead: folder, .gguf file, or model of the hub",
   },
   speculativeMinMatch: {
     type: "integer",

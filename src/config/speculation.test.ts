@@ -32,6 +32,9 @@ test("vLLM's --speculative-config is taken as it is", () => {
   };
   assert.deepEqual(speculationOf({ speculativeConfig: JSON.stringify(suffix) }), ["suffix", 15, 2, 16, 0]);
   assert.equal(speculationOf({ speculativeConfig: '{"model": "[ngram]"}' })[0], "ngram");
+  const draft = '{"method": "draft_model", "model": "org/draft", "num_speculative_tokens": 5}';
+  assert.deepEqual(speculationOf({ speculativeConfig: draft }).slice(0, 2), ["draft", 5]);
+  assert.equal(engineConfig({ speculativeConfig: draft }).draftModel, "org/draft");
   assert.equal(speculationOf({ speculative: "off", speculativeConfig: '{"num_speculative_tokens": 3}' })[0], "off");
 });
 
@@ -42,7 +45,6 @@ test("what is not supported is refused by name", () => {
       (error: PagodaError) => error instanceof PagodaError && error.code === code && error.details.param === param,
     );
   refused({ speculativeConfig: '{"method": "eagle3", "model": "x/y"}' }, "invalid_option", "speculative.method");
-  refused({ speculativeConfig: '{"model": "org/draft"}' }, "invalid_option", "speculative.method");
   refused({ speculativeConfig: '{"method": "ngram", "num_guesses": 3}' }, "unknown_option", "speculative.num_guesses");
   refused({ speculativeConfig: "ngram" }, "invalid_option", "speculativeConfig");
   refused({ speculative: { method: "ngram", tokens: 0 } }, "invalid_option", "speculativeTokens");

@@ -2,13 +2,15 @@
 // options of an engine.
 
 import { ConfigError } from "../core/errors.js";
-import { SPECULATION_METHODS } from "../core/speculation.js";
+import { SPECULATION_METHODS, type SpeculationMethod } from "../core/speculation.js";
 import { suggest } from "../core/suggest.js";
 
 /** How an engine guesses tokens ahead (docs/speculation.md); what is left out has its default. */
 export interface SpeculativeConfig {
-  /** auto: suffix where it pays; ngram: from the request's own tokens; suffix: also from earlier answers of the same client; off. */
-  readonly method?: "auto" | "off" | "ngram" | "suffix";
+  /** auto: draft where there is a model, else suffix where it pays; ngram: from the request's own tokens; suffix: also from earlier answers of the same client; draft: from a smaller model; off. */
+  readonly method?: SpeculationMethod;
+  /** The smaller model: folder, .gguf file, or model of the hub. */
+  readonly model?: string;
   /** Guesses that a step may try for one answer, at most. */
   readonly tokens?: number;
   /** Tokens that must agree with earlier ones before anything is guessed. */
@@ -48,7 +50,12 @@ const FIELDS: Readonly<Record<string, Reader>> = {
   suffix_decoding_max_spec_factor: nothing,
   suffix_decoding_min_token_prob: nothing,
   disable_by_batch_size: nothing,
-  model: (value) => ({ speculative: methodOf(String(value).replace(/^\[(.*)\]$/, "$1")) }),
+  // "[ngram]" is a method; anything else is a model.
+  model: (value) => {
+    const method = /^\[(.*)\]$/.exec(String(value))?.[1];
+    return method === undefined ? { draftModel: value } : { speculative: methodOf(method) };
+  },
+  draft_tensor_parallel_size: nothing,
 };
 
 /** A layer of options with `speculative` and `speculativeConfig` spelled out. */
@@ -73,12 +80,16 @@ function fieldsOf(asked: object): Record<string, unknown> {
   return options;
 }
 
-function methodOf(value: unknown): unknown {
+/** vLLM's names of methods that are called otherwise here. */
+const METHODS: Readonly<Record<string, SpeculationMethod>> = { draft_model: "draft" };
+
+function methodOf(name: unknown): unknown {
+  const value = typeof name === "string" && Object.hasOwn(METHODS, name) ? METHODS[name] : name;
   if ((SPECULATION_METHODS as readonly unknown[]).includes(value)) return value;
   throw new ConfigError("invalid_option", {
     param: "speculative.method",
     value: JSON.stringify(value),
-    expected: `one of ${SPECULATION_METHODS.join(", ")}: drafts come from texts, not from a model`,
+    expected: `one of ${SPECULATION_METHODS.join(", ")}`,
   });
 }
 

@@ -165,6 +165,17 @@ export const ERRORS = {
     kind: "format",
     message: "{file}: {param} = {value} is not supported. Supported: {known}.",
   },
+  draft_unsuitable: {
+    kind: "format",
+    param: "draftModel",
+    message: "{file} cannot guess for {model}: {reason}.",
+  },
+  draft_vocabulary: {
+    kind: "format",
+    param: "draftModel",
+    message:
+      "{file} cannot guess for {model}, since they have different vocabularies: {reason}. Give a draft model of the same family.",
+  },
   hub_denied: {
     kind: "format",
     param: "model",

@@ -52,6 +52,8 @@ export interface RequestInit {
   readonly maxDrafts?: number;
   /** What its answer will be like: guesses may come from it. Default: nobody said. */
   readonly prediction?: readonly number[] | null;
+  /** Its guesses are a predictor's, not from texts. Default: false. */
+  readonly draftsByModel?: boolean;
   /** Its adapter's slot; -1, the default: it has none. */
   readonly adapterSlot?: number;
   /** true: guesses may come from earlier answers of its client, and its own is kept for the next ones. */
@@ -130,6 +132,7 @@ export class Request {
   /** Guesses that a step may try for it. */
   readonly maxDrafts: number;
   readonly prediction: readonly number[] | null;
+  readonly draftsByModel: boolean;
   /** -1: it has no adapter. */
   readonly adapterSlot: number;
   readonly sharesAnswers: boolean;
@@ -211,6 +214,7 @@ export class Request {
     this.maxLength = Math.min(init.maxLength ?? Number.POSITIVE_INFINITY, this.promptLen + init.sampling.maxTokens);
     this.maxDrafts = init.maxDrafts ?? 0;
     this.prediction = init.prediction ?? null;
+    this.draftsByModel = init.draftsByModel ?? false;
     this.adapterSlot = init.adapterSlot ?? -1;
     this.sharesAnswers = init.sharesAnswers ?? false;
     this.canRunAhead = init.runsAhead ?? false;

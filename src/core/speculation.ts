@@ -1,9 +1,19 @@
 // What a request may say of speculation. It changes how fast an answer comes, never which.
 
-/** Where guesses come from: ngram, the request's own tokens; suffix, also earlier answers of its client; auto, what the engine does. */
-export type SpeculationMethod = "auto" | "off" | "ngram" | "suffix";
+/**
+ * Where guesses come from: ngram, the request's own tokens; suffix, also earlier answers of its client; draft, a smaller model that
+ * was loaded beside it; auto, what the engine does.
+ */
+export type SpeculationMethod = "auto" | "off" | "ngram" | "suffix" | "draft";
 
-export const SPECULATION_METHODS: readonly SpeculationMethod[] = ["auto", "off", "ngram", "suffix"];
+export const SPECULATION_METHODS: readonly SpeculationMethod[] = ["auto", "off", "ngram", "suffix", "draft"];
+
+/** The methods that have weights, loaded with the engine. */
+export type PredictorMethod = "draft";
+
+export function isPredictor(method: SpeculationMethod): method is PredictorMethod {
+  return method === "draft";
+}
 
 /** Of one request; what is left out is the engine's. */
 export interface Speculation {

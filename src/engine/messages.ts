@@ -8,7 +8,7 @@ import { PagodaError } from "../core/errors.js";
 import type { GivenMedium, MediumSpan } from "../core/media.js";
 import type { Pooling } from "../core/pooling.js";
 import type { SamplingParams } from "../core/sampling.js";
-import type { Speculation } from "../core/speculation.js";
+import type { PredictorMethod, Speculation } from "../core/speculation.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { VisionSpec } from "../models/vision/vision-model.js";
 import type { StepOutputs } from "./outputs.js";
@@ -112,6 +112,8 @@ export interface EngineFacts {
   readonly identity: string;
   /** How the model sees; null: it has no eyes. */
   readonly vision: VisionFacts | null;
+  /** What was loaded to guess tokens ahead; null: nothing. */
+  readonly predictor: PredictorMethod | null;
   readonly config: EngineConfig;
 }
 

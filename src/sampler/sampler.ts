@@ -100,6 +100,19 @@ export class Sampler {
   }
 }
 
+/** Appends the row that guesses the request's token at `position`: by its rule and its number, without penalties and grammars. */
+export function addGuess(
+  rows: SamplingRows,
+  logitRow: number,
+  request: Request,
+  position: number,
+  hasSameIds: boolean,
+): void {
+  rows.add(logitRow);
+  rows.setDraw(request.sampling, uniformOf(request, request.sampleIndex, position));
+  if (hasSameIds) rows.setBias(request.sampling.logitBias);
+}
+
 /**
  * What the entries from `index` on give the request: the draw after its last token, then those after its drafts for as long as the draws
  * before them agree.

@@ -145,9 +145,12 @@ export class Scheduler {
       if (most <= 0) continue;
       request.reserveDrafts(most);
       request.numDrafted = drafter.propose(request, most, this.#worth);
+      if (drafter.isDeferred?.(request)) this.#fitDrafts(request);
       left -= request.numDrafted;
-      if (request.numDrafted > 0) request.readiness?.foresee?.(request.tokens, request.numTokens, request.numDrafted);
+      if (request.numDrafted > 0 && !drafter.isDeferred?.(request))
+        request.readiness?.foresee?.(request.tokens, request.numTokens, request.numDrafted);
     }
+    if (drafter.finish !== undefined) this.#finishDrafts(step, drafter);
     // Masks of grammars have been made for all rows meanwhile.
     for (let r = 0; r < step.numRows; r++) if (step.rows[r]!.numDrafted > 0) this.#addDrafts(r);
   }
@@ -156,9 +159,26 @@ export class Scheduler {
     const request = this.#builder.step.rows[row]!;
     let count = request.numDrafted;
     if (request.readiness !== null) count = Math.min(count, request.readiness.numForeseen?.() ?? 0);
-    while (count > 0 && !this.#cache.tryReserve(request, request.numTokens + count)) count--;
+    request.numDrafted = count;
+    this.#fitDrafts(request);
+    count = request.numDrafted;
     request.numDrafted = 0;
     if (count > 0) this.#builder.addDrafts(row, count);
+  }
+
+  /** As many as there are pages for. */
+  #fitDrafts(request: Request): void {
+    while (request.numDrafted > 0 && !this.#cache.tryReserve(request, request.numTokens + request.numDrafted))
+      request.numDrafted--;
+  }
+
+  #finishDrafts(step: Step, drafter: Drafter): void {
+    drafter.finish!(step);
+    for (let r = 0; r < step.numRows; r++) {
+      const request = step.rows[r]!;
+      if (request.numDrafted > 0 && drafter.isDeferred!(request))
+        request.readiness?.foresee?.(request.tokens, request.numTokens, request.numDrafted);
+    }
   }
 
   /** Its flight has given the request a run: what it took for drafts that were rejected is free again. */

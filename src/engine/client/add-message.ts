@@ -37,7 +37,7 @@ export function addMessage(
   const sampling = checkSampling(options, suggested, facts, prompt.length, () => bounds.freshSeed());
   const { priority = 0, salt = "", client = "", editLogits } = options;
   const constraint = checkConstraint(options.constraint);
-  const speculation = checkSpeculation(options.speculative);
+  const speculation = checkSpeculation(options.speculative, facts.predictor);
   if (!Number.isSafeInteger(priority)) throw invalid("priority", priority, "a whole number");
   if (typeof salt !== "string" || salt.includes(SALT_END))
     throw invalid("salt", salt, "a string without the character NUL");

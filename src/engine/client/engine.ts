@@ -29,7 +29,8 @@ export async function startEngine(options: EngineOptions): Promise<RelayEngine> 
   const config = engineConfig(rest);
   const adapters = config.adapter.map(namedPath);
   const model = await resolveModel(config.model, { onProgress: onPull });
-  const placed = Object.freeze({ ...config, model });
+  const draftModel = config.draftModel === null ? null : await resolveModel(config.draftModel, { onProgress: onPull });
+  const placed = Object.freeze({ ...config, model, draftModel });
   const ahead = prestart(placed);
   try {
     const { HostedEngine } = await import("./hosted-engine.js");

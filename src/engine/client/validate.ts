@@ -8,7 +8,7 @@ import {
   type SamplingParam,
   type SamplingParams,
 } from "../../core/sampling.js";
-import { SPECULATION_METHODS, type Speculation } from "../../core/speculation.js";
+import { isPredictor, type PredictorMethod, SPECULATION_METHODS, type Speculation } from "../../core/speculation.js";
 import { suggest } from "../../core/suggest.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
 import type { AddMessage, EngineFacts, ResumedSample } from "../messages.js";
@@ -152,17 +152,18 @@ export function checkConstraint(constraint: unknown): ConstraintSpec | null {
 }
 
 /** null: as the engine does. */
-export function checkSpeculation(value: unknown): Speculation | null {
+export function checkSpeculation(value: unknown, loaded: PredictorMethod | null = null): Speculation | null {
   if (value === undefined || value === null) return null;
   if (typeof value === "boolean") return { method: value ? "auto" : "off" };
   const asked = typeof value === "string" ? { method: value } : value;
   const { method = "auto", tokens, prediction, ...rest } = asked as Readonly<Record<string, unknown>>;
   const isCount = tokens === undefined || (Number.isSafeInteger(tokens) && (tokens as number) >= 0);
-  const isMethod = (SPECULATION_METHODS as readonly unknown[]).includes(method);
+  const known = SPECULATION_METHODS.filter((each) => !isPredictor(each) || each === loaded);
+  const isMethod = (known as readonly unknown[]).includes(method);
   const isText = prediction === undefined || (Array.isArray(prediction) && prediction.every(Number.isSafeInteger));
   const isKnown = isMethod && isCount && isText && Object.keys(rest).length === 0;
   if (typeof asked === "object" && isKnown) return asked as Speculation;
-  const methods = SPECULATION_METHODS.join(", ");
+  const methods = known.join(", ");
   const expected = `true, false, or { method, tokens, prediction }: method one of ${methods}, tokens a whole number, prediction a text or token ids`;
   throw new RequestError("invalid_value", { param: "speculative", value: show(value), expected });
 }

@@ -16,6 +16,7 @@ import type { Scheduler } from "../../scheduler/scheduler.js";
 import { type AddMessage, toWire } from "../messages.js";
 import { type OutputNote, OutputTable, type StepOutputs } from "../outputs.js";
 import type { Flight } from "./flight.js";
+import type { ModelDrafter } from "./model-drafter.js";
 import { poolChunk } from "./pooling.js";
 import { type Session, type SessionFactory, traceOf } from "./session.js";
 import type { StepRecorder } from "./step-recorder.js";
@@ -44,6 +45,7 @@ export class Commit {
   readonly #sampler: Sampler;
   readonly #recorder: StepRecorder;
   readonly #drafter: Drafter | null;
+  readonly #predictor: ModelDrafter | null;
   /** Rows run ahead unless they have guesses to try. */
   readonly #leavesOverlap: boolean;
   readonly #outputs = new OutputTable();
@@ -56,12 +58,14 @@ export class Commit {
     sampler: Sampler,
     recorder: StepRecorder,
     drafter: Drafter | null,
+    predictor: ModelDrafter | null = null,
   ) {
     this.#parts = parts;
     this.#factory = factory;
     this.#sampler = sampler;
     this.#recorder = recorder;
     this.#drafter = drafter;
+    this.#predictor = predictor;
     this.#leavesOverlap = drafter !== null && parts.device.info.asyncDepth > 1;
   }
 
@@ -167,6 +171,7 @@ export class Commit {
       return;
     }
     this.#giveRun(session, numTokens);
+    if (request.draftsByModel && request.state !== "finished") this.#predictor?.landed(flight, row, request);
     if (numDrafted === 0) return;
     const numAccepted = request.numTokens - numTokens - 1;
     this.#recorder.countDrafts(row, request, numDrafted, numAccepted);

@@ -16,8 +16,10 @@ import type { AddMessage } from "../messages.js";
 import type { StepOutputs } from "../outputs.js";
 import type { CachePicture, EngineStats, StepPlan, StepRow } from "../types.js";
 import { Commit, type VectorLayers } from "./commit.js";
+import { Drafters } from "./drafters.js";
 import { Flight } from "./flight.js";
 import { Launcher } from "./launcher.js";
+import { ModelDrafter, type PredictorParts } from "./model-drafter.js";
 import type { PictureRows } from "./picture-rows.js";
 import { type EngineSpeculation, SessionFactory } from "./session.js";
 import { planOfRows } from "./step-plan.js";
@@ -30,6 +32,8 @@ export interface EngineParts {
   readonly model: Model;
   /** One pool per cache group; a page has the same id in all of them. */
   readonly caches: Caches;
+  /** As the model numbers its groups; left out: the same. */
+  readonly modelCaches?: Caches;
   readonly pageSize: number;
   readonly cache: CacheManager;
   readonly scheduler: Scheduler;
@@ -44,6 +48,8 @@ export interface EngineParts {
   readonly clock: () => number;
   /** Guesses tokens to come; left out: nobody does. */
   readonly drafter?: Drafter | null;
+  /** Guesses with weights of its own; left out: nobody does. */
+  readonly predictor?: PredictorParts | null;
   /** For requests that do not say; left out: as much as there can be. */
   readonly speculation?: EngineSpeculation;
   /** Left out: the model has no eyes. */
@@ -54,6 +60,7 @@ export class EngineCore {
   readonly recorder: StepRecorder;
   readonly #parts: EngineParts;
   readonly #drafter: Drafter | null;
+  readonly #modelDrafter: ModelDrafter | null;
   readonly #launcher: Launcher;
   readonly #commit: Commit;
   /** Not in flight. */
@@ -69,7 +76,10 @@ export class EngineCore {
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
     // A state cannot go back to where the draws left the guesses.
-    this.#drafter = parts.cache.states === null ? (parts.drafter ?? null) : null;
+    const canDraft = parts.cache.states === null;
+    this.#modelDrafter = canDraft && parts.predictor ? this.#followedBy(parts.predictor) : null;
+    const texts = canDraft ? (parts.drafter ?? null) : null;
+    this.#drafter = this.#modelDrafter === null ? texts : new Drafters(texts, this.#modelDrafter);
     const factory = new SessionFactory({
       ...parts,
       hiddenSize: model.spec.hiddenSize,
@@ -81,9 +91,10 @@ export class EngineCore {
     device.reserveHistory?.(history.numTokens);
     const sampler = new Sampler(model.spec.vocabSize, history);
     this.#launcher = new Launcher(parts, sampler, this.recorder.clock);
-    this.#commit = new Commit(parts, factory, sampler, this.recorder, this.#drafter);
+    this.#commit = new Commit(parts, factory, sampler, this.recorder, this.#drafter, this.#modelDrafter);
     this.#free = Array.from(
-      { length: device.info.asyncDepth },
+      // A predictor reads the hidden states of the last flight.
+      { length: this.#modelDrafter === null ? device.info.asyncDepth : 1 },
       () => new Flight(scheduler.createStep(), device, pageSize, scheduler.budget, parts.cache, model.spec.hiddenSize),
     );
   }
@@ -168,6 +179,7 @@ export class EngineCore {
     try {
       this.#takeFault();
       this.#launcher.launch(flight, previous);
+      this.#modelDrafter?.follow(flight);
     } catch (error) {
       flight.fault = error;
     }
@@ -275,6 +287,12 @@ export class EngineCore {
     for (const { request } of this.#commit.sessions) owners.add(request);
     for (const { step } of this.#inFlight) for (let r = 0; r < step.numRows; r++) owners.add(step.rows[r]!);
     return [...owners];
+  }
+
+  #followedBy(predictor: PredictorParts): ModelDrafter {
+    const { device, pageSize, scheduler, maxLogitRows, cache } = this.#parts;
+    const room = { pageSize, maxTokens: scheduler.budget, maxLogitRows, numPaged: cache.numPaged };
+    return new ModelDrafter(device, predictor, { ...room, vocabSize: this.#parts.model.spec.vocabSize });
   }
 
   #takeFault(): void {

@@ -24,6 +24,8 @@ export interface LauncherParts {
   readonly device: Device;
   readonly model: Model;
   readonly caches: Caches;
+  /** As the model numbers its groups; left out: the same. */
+  readonly modelCaches?: Caches;
   readonly cache: CacheManager;
   readonly planners: readonly AttentionPlanner[];
   readonly maxLogitRows: number;
@@ -53,7 +55,7 @@ export class Launcher {
 
   /** `previous` is the flight ahead when it may still be in flight: rows may begin with a token it has not given yet. */
   launch(flight: Flight, previous: Flight | null): void {
-    const { device, model, caches, planners } = this.#parts;
+    const { device, model, caches, modelCaches = caches, planners } = this.#parts;
     const { states } = this.#parts.cache;
     this.#sampler.beginFlight();
     if (states !== null) this.#copyStates(states.before);
@@ -66,7 +68,7 @@ export class Launcher {
     if (states !== null && states.after.count > 0) flight.isPlain = false;
     if (flight.isPlain && flight.batch.numLogitRows <= this.#parts.maxLogitRows) this.#runPlain(flight);
     else {
-      model.forward(flight.staged, caches, flight.media.inputs, flight.media.places);
+      model.forward(flight.staged, modelCaches, flight.media.inputs, flight.media.places);
       if (states !== null) this.#copyStates(states.after);
       this.#keepHidden(flight);
       this.#sample(flight);
@@ -89,7 +91,7 @@ export class Launcher {
 
   /** Every logit row is a draw, and nothing is read but tokens: what is sampled is written first, and the device may know the step. */
   #runPlain(flight: Flight): void {
-    const { device, model, caches } = this.#parts;
+    const { device, model, caches, modelCaches = caches } = this.#parts;
     const { staged, tokens, batch, firstDraw, lastLogit, step } = flight;
     const rows = this.#rows;
     rows.clear();
@@ -99,7 +101,7 @@ export class Launcher {
     }
     while (rows.count < batch.numLogitRows) rows.add(rows.count); // of padding
     if (device.tryReplay?.(staged, tokens, model.logits, rows) === true) return;
-    model.forward(staged, caches);
+    model.forward(staged, modelCaches);
     if (rows.count === 0) return;
     model.computeLogits(staged, 0, rows.count);
     device.sample(tokens, 0, model.logits, rows.count, rows);

@@ -10,6 +10,7 @@ import type { EngineConfig } from "../../config/engine-config.js";
 import { packageVersion } from "../../config/version.js";
 import { PagodaError } from "../../core/errors.js";
 import { alignUp, ceilDiv } from "../../core/math.js";
+import type { PredictorMethod } from "../../core/speculation.js";
 import type { Device } from "../../device/device.js";
 import type { Drafter } from "../../drafter/drafter.js";
 import { LookupDrafter } from "../../drafter/lookup-drafter.js";
@@ -17,17 +18,18 @@ import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { checkLimits, XGrammarCompiler } from "../../grammar/xgrammar/xgrammar-compiler.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
 import type { Linear } from "../../models/blocks/linear.js";
-import type { Caches, ModelSpec } from "../../models/model.js";
+import type { Caches, ModelSpec, PlanSpec } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
 import type { Eyes } from "../../models/vision/vision-model.js";
 import { chunkOf, Scheduler } from "../../scheduler/scheduler.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint.js";
 import type { EngineFacts } from "../messages.js";
 import { textFacts } from "../text-facts.js";
-import { allocCaches, pageBytesOf, plannerFor } from "./cache-pools.js";
+import { allocCaches, pageBytesOf, pagedCaches, plannerFor } from "./cache-pools.js";
 import { kvDtypeOf, openDevice } from "./devices.js";
 import { EngineCore, type EngineParts } from "./engine-core.js";
 import { fingerprintOf } from "./fingerprint.js";
+import { plannedPredictor, splitCaches, withPredictor } from "./load-predictor.js";
 import { PageBytes } from "./page-bytes.js";
 import { PageExchange } from "./page-exchange.js";
 import { RECORD_FORMAT } from "./page-record.js";
@@ -88,6 +90,7 @@ async function loadOn(
   drafter: Drafter | null,
 ): Promise<LoadedEngine> {
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
+  const planned = plannedPredictor(config, { checkpoint, spec }, maxContext);
   const { isBidirectional = false } = spec;
   // A text whose tokens see each other is computed in one step, so a step must hold the longest.
   const longest = isBidirectional ? ceilDiv(maxContext, config.pageSize) : 0;
@@ -128,16 +131,21 @@ async function loadOn(
   } finally {
     source.close();
   }
+  const loaded = planned?.load(device, { maxTokens, maxLogitRows, maxContext }) ?? null;
+  if (loaded !== null) fingerprint = `${fingerprint} ${loaded.fingerprint}`;
+  const predictor = loaded?.predictor ?? null;
+  const specs = withPredictor(spec.caches, predictor);
   const { mode, pageSize, fixedChunk, targetStepMs } = config;
   const idealChunk = Math.max(config.idealChunk ?? device.info.promptChunk, wholeTokens);
   const prefixCaching = config.prefixCaching && !isBidirectional; // what stands after a prefix changes its keys and values
   const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, targetStepMs };
   const maxChunk = chunkOf(schedulerOptions);
   const page = { pageSize, dtype: kvDtypeOf(config, device, spec) };
-  const pageBytes = pageBytesOf(spec.caches, device, page);
-  const sizes = poolSizes(config, device, { caches: spec.caches, pageBytes, pageSize, maxContext, maxChunk });
-  const caches = allocCaches(spec.caches, device, page, sizes);
-  const groups = spec.caches.map((cache, g) => ({ ...cache, numPages: sizes[g]! }));
+  const pageBytes = pageBytesOf(specs, device, page);
+  const sizes = poolSizes(config, device, { caches: specs, pageBytes, pageSize, maxContext, maxChunk });
+  const caches = allocCaches(specs, device, page, sizes);
+  const { ofModel, ofPredictor } = splitCaches(caches, spec.caches, predictor);
+  const groups = specs.map((cache, g) => ({ ...cache, numPages: sizes[g]! }));
   const pages = new PageBytes(device, caches);
   const tierBytes = prefixCaching ? tierBytesOf(config.hostCacheMb, device, caches) : 0;
   const hostTier = tierBytes === 0 ? null : new HostTier(tierBytes, pages);
@@ -145,17 +153,22 @@ async function loadOn(
   const { timeOrigin } = performance;
   const clock = () => timeOrigin + performance.now();
   const scheduler = new Scheduler(schedulerOptions, cache, clock);
-  const planners = spec.plans.map((plan) => plannerFor(plan, spec.caches, device, config.split, page.dtype));
+  const plannersOf = (plans: readonly PlanSpec[], first: number) =>
+    plans.map((plan) => {
+      const placed = { ...plan, group: first + plan.group };
+      return plannerFor(placed, specs, device, config.split, page.dtype);
+    });
   const compiler = compilerFor(checkpoint, spec.vocabSize, config.grammarSeconds);
   const core = new EngineCore({
     name: checkpoint.name,
     device,
     model,
     caches,
+    modelCaches: ofModel,
     pageSize,
     cache,
     scheduler,
-    planners,
+    planners: plannersOf(spec.plans, 0),
     maxLogitRows,
     maxContext: Math.min(maxContext, cache.maxTokens),
     eosIds: checkpoint.eosIds,
@@ -168,7 +181,15 @@ async function loadOn(
       turnMs: config.targetStepMs || DEFAULT_TURN_MS,
       clock,
     }),
-    ...(drafter === null ? speculationOf(config, device) : { drafter }),
+    predictor:
+      predictor === null
+        ? null
+        : {
+            predictor,
+            caches: ofPredictor,
+            planners: plannersOf(predictor.plans, pagedCaches(spec.caches).length),
+          },
+    ...(drafter === null ? speculationOf(config, device, planned?.method ?? null) : { drafter }),
   });
   const adapters = new AdapterPool({
     device,
@@ -194,6 +215,7 @@ async function loadOn(
       .digest("hex")
       .slice(0, 32),
     vision: vision?.facts ?? null,
+    predictor: planned?.method ?? null,
     config,
   };
   const store =
@@ -222,10 +244,14 @@ async function loadOn(
 /** How long a tower runs before steps have their turn, where steps have no target. */
 const DEFAULT_TURN_MS = 20;
 
-/** Guesses come from texts. With auto there are some where the device says that they pay. */
-function speculationOf(config: EngineConfig, { info }: Device): Pick<EngineParts, "drafter" | "speculation"> {
+/** With auto: what was loaded to guess, else texts where the device says that they pay. */
+function speculationOf(
+  config: EngineConfig,
+  { info }: Device,
+  loaded: PredictorMethod | null,
+): Pick<EngineParts, "drafter" | "speculation"> {
   const { speculative, speculativeTokens, speculativeMinMatch, speculativeMaxMatch, speculativeHistory } = config;
-  const method = speculative !== "auto" ? speculative : info.draftsPay ? "suffix" : "off";
+  const method = speculative !== "auto" ? speculative : (loaded ?? (info.draftsPay ? "suffix" : "off"));
   return {
     drafter: new LookupDrafter({
       minMatch: speculativeMinMatch,

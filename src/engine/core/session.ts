@@ -7,6 +7,7 @@ import { pageSalt } from "../../core/page-salt.js";
 import { PooledState } from "../../core/pooling.js";
 import { Request } from "../../core/request.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
+import { isPredictor, type SpeculationMethod } from "../../core/speculation.js";
 import { MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { HeldTokens } from "../../sampler/history.js";
@@ -36,7 +37,7 @@ export interface Session {
 
 /** What an engine does where a request leaves it open. */
 export interface EngineSpeculation {
-  readonly method: "off" | "ngram" | "suffix";
+  readonly method: Exclude<SpeculationMethod, "auto">;
   readonly tokens: number;
 }
 
@@ -95,6 +96,7 @@ export class SessionFactory {
       runsAhead: kind === "generate" && canRunAhead(sampling, state),
       maxDrafts: method === "off" ? 0 : tokens,
       sharesAnswers: method === "suffix",
+      draftsByModel: isPredictor(method),
       prediction,
       sampleIndex: message.resumed?.index ?? 0,
       salt: pageSalt(message.salt, adapter?.facts.identity ?? ""),
@@ -135,6 +137,7 @@ export class SessionFactory {
       adapterSlot: request.adapterSlot,
       sharesAnswers: request.sharesAnswers,
       prediction: request.prediction,
+      draftsByModel: request.draftsByModel,
     });
     parent.adapter?.retain();
     child.acceptedMs = request.acceptedMs;
