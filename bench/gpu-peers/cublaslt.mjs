@@ -272,10 +272,9 @@ for (const cols of new Set(SHAPES.map((shape) => shape[1]))) {
       }
       us = Math.min(us, timeOurs());
       const all = [...found.values()].sort((a, b) => a.time - b.time);
+      const gate = device.createMap({ kind: "gate", activation: "silu" });
       const activation = gated
-        ? graphTime(4, () =>
-            device.gatedActivation(gated, out.columns(0, rows / 2), out.columns(rows / 2, rows), "silu", n),
-          )
+        ? graphTime(4, () => device.map(gated, gate, out.columns(0, rows / 2), out.columns(rows / 2, rows), n))
         : 0;
       const shown = ({ name, time, different, far }) =>
         `${time.toFixed(1)} (${name}${different === 0 ? ", our bits" : `: ${((100 * different) / expected.length).toFixed(1)} % differ, by ${far?.toExponential(0)}`})`;

@@ -158,7 +158,7 @@ struct MapArgs {
   float* out; const float* x; const float* y;
   Operand operand;
   i64 outStride, xStride, yStride;
-  int cols; int kind; float factor; int pad;
+  int cols; int kind; float factor, limit;
 };
 #define FOR_COLUMN                                                        \
   const int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;   \
@@ -172,6 +172,7 @@ __device__ __forceinline__ void put(const MapArgs& a, float* out, int t, int c, 
 }
 KERNEL(256, map_add, MapArgs) { FOR_COLUMN *out = fmaf(a.factor, a.y[t * a.yStride + c], x); }
 KERNEL(256, map_scale, MapArgs) { FOR_COLUMN *out = x * a.factor; }
+KERNEL(256, map_clamp, MapArgs) { FOR_COLUMN *out = x < a.factor ? a.factor : x > a.limit ? a.limit : x; }
 KERNEL(256, map_scale_rows, MapArgs) { FOR_COLUMN *out = x * a.y[t * a.yStride]; }
 KERNEL(256, map_softcap, MapArgs) { FOR_COLUMN *out = a.factor * tanhf(x / a.factor); }
 KERNEL(256, map_activation, MapArgs) { FOR_COLUMN put(a, out, t, c, activate(a.kind, x)); }

@@ -32,13 +32,13 @@ import type {
   CopyHeads,
   ExpertWeights,
   LinearAttentionSpec,
+  MapOp,
+  MapSpec,
   MatmulOptions,
-  PositionScale,
   RotarySpec,
   RotaryTable,
   RouterSpec,
   StepLimits,
-  Xielu,
 } from "./op-specs.js";
 
 export type { Activation } from "../core/activation.js";
@@ -80,6 +80,8 @@ export interface Device {
   kvPageBytes(spec: Omit<KvPoolSpec, "numPages">): number;
   allocStatePool(spec: StatePoolSpec): StatePool;
   createRotary(spec: RotarySpec, maxTokens: number): RotaryTable;
+  /** An elementwise op with its numbers, for map(). */
+  createMap(spec: MapSpec): MapOp;
   createStagedBatch(maxTokens: number): StagedBatch;
   createTokenBuffer(maxRows: number): TokenBuffer;
   /**
@@ -152,24 +154,11 @@ export interface Device {
   addRmsNorm(out: Tensor, residual: Tensor, x: Tensor, weight: Tensor, eps: number, n: number): void;
   /** out = (x - mean) / sqrt(variance + eps) * weight + bias, over each run of `groupCols` columns as in rmsNorm. out may be x. */
   layerNorm(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: number, n: number, groupCols?: number): void;
-  /** out = a + scale * b. out may be a. */
-  add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void;
-  /** x *= factor. */
-  scale(x: Tensor, factor: number, n: number): void;
-  /** out = min(max(x, low), high). out may be x. Omitted where the device has no such towers. */
-  clamp?(out: Tensor, x: Tensor, low: number, high: number, n: number): void;
-  /** x[t] *= factors[t, 0]. */
-  scaleRows(x: Tensor, factors: Tensor, n: number): void;
-  /** x[t] *= 1 + beta * ln(1 + floor((position + shift) / period)): queries that sharpen with the length of the context. */
-  scaleByPosition(x: Tensor, scale: PositionScale, batch: StagedBatch): void;
-  /** x = x * (alphaP * x + beta) above 0, alphaN * (e^min(x, eps) - 1 - x) + beta * x below. */
-  xielu(x: Tensor, params: Xielu, n: number): void;
-  /** x = cap * tanh(x / cap). */
-  softcap(x: Tensor, cap: number, n: number): void;
-  /** out = act(gate) * up. */
-  gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void;
-  /** out = act(x). out may be x. */
-  activation(out: Tensor, x: Tensor, activation: Activation, n: number): void;
+  /**
+   * out = op(x, y), number by number; see MapSpec. y null: the op has one input. out may be x or y. `batch`: where the op asks for
+   * positions.
+   */
+  map(out: Tensor, op: MapOp, x: Tensor, y: Tensor | null, n: number, batch?: StagedBatch): void;
   /** out[i] = x[logitRows[first + i]] for i < n. */
   gatherLogitRows(out: Tensor, x: Tensor, batch: StagedBatch, first: number, n: number): void;
   /** out[t, head h] = x[t, column range] copied: assembles heads from pieces (MLA). See CopyHeads. */

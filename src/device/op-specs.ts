@@ -1,5 +1,6 @@
 // What ops are told beside their tensors: the shape and the kind of a layer.
 
+import type { Activation } from "../core/activation.js";
 import type { Tensor, Weight } from "./memory.js";
 
 /** Rotary embedding of one kind: inverse frequencies [rotaryDim/2] and the factor on cos and sin (yarn's attention factor). */
@@ -76,6 +77,31 @@ export interface LinearAttentionSpec {
   readonly isDelta: boolean;
   /** One number per head [1, numHeads]; null: none. */
   readonly skip: Tensor | null;
+}
+
+/** What an elementwise op makes of x, and of y in the same place of its second input. */
+export type MapSpec =
+  /** x + scale * y */
+  | { readonly kind: "add"; readonly scale: number }
+  /** x * factor */
+  | { readonly kind: "scale"; readonly factor: number }
+  /** x between two bounds, either of which may be infinite */
+  | { readonly kind: "clamp"; readonly low: number; readonly high: number }
+  /** x * y, where the second input has one column. */
+  | { readonly kind: "scale_rows" }
+  /** x * (1 + beta * ln(1 + floor((position + shift) / period))): queries that sharpen with the length of the context. */
+  | ({ readonly kind: "scale_by_position" } & PositionScale)
+  /** x * (alphaP * x + beta) above 0, alphaN * (e^min(x, eps) - 1 - x) + beta * x below. */
+  | ({ readonly kind: "xielu" } & Xielu)
+  /** cap * tanh(x / cap) */
+  | { readonly kind: "softcap"; readonly cap: number }
+  /** act(x) */
+  | { readonly kind: "activation"; readonly activation: Activation }
+  /** act(x) * y */
+  | { readonly kind: "gate"; readonly activation: Activation };
+
+export interface MapOp {
+  readonly spec: MapSpec;
 }
 
 export interface PositionScale {

@@ -1,6 +1,6 @@
 // What every decoder has around its layers: embedding, rotary tables, final norm, logits. A family puts its layers into it.
 
-import type { Device, StagedBatch, Tensor, Weight } from "../device/device.js";
+import type { Device, MapOp, StagedBatch, Tensor, Weight } from "../device/device.js";
 import type { Norm } from "./blocks/norm.js";
 import type { Layer } from "./blocks/residual.js";
 import type { Rotaries } from "./blocks/rotaries.js";
@@ -31,10 +31,12 @@ export class DecoderFrame implements Model {
   readonly #x: Tensor; // [T, hidden] the residual stream
   /** What pictures add after a layer, and zeros for all other tokens; null: nothing ever is. */
   readonly #added: { readonly rows: Tensor; readonly zeros: Float32Array } | null; // [T, hidden]
+  readonly #add: MapOp;
   readonly #steps: number;
 
   constructor(loader: Loader, parts: FrameParts) {
     this.#device = loader.device;
+    this.#add = loader.device.createMap({ kind: "add", scale: 1 });
     this.#parts = parts;
     this.#positions = parts.positions ?? null;
     this.#x = loader.activations(parts.spec.hiddenSize);
@@ -89,7 +91,7 @@ export class DecoderFrame implements Model {
       isAny = true;
       this.#device.write(rows, first, values, count);
     }
-    if (isAny) this.#device.add(this.#x, this.#x, rows, 1, n);
+    if (isAny) this.#device.map(this.#x, this.#add, this.#x, rows, n);
   }
 
   computeLogits(batch: StagedBatch, first: number, n: number): void {

@@ -1,8 +1,9 @@
 // Norms, activations, sums, gathers: every number from its own row.
 
 import assert from "node:assert/strict";
-import type { Activation } from "../../src/device/device.js";
+import type { Activation, MapSpec } from "../../src/device/device.js";
 import { readTensor } from "../../src/device/read-tensor.js";
+import { mapOnce } from "../support/map.js";
 import type { Tolerance } from "./device.js";
 import { type Duel, readAll } from "./duel.js";
 import { numbers, randomWeight, rowsOf, stageTokens, wideRowsOf } from "./inputs.js";
@@ -19,7 +20,7 @@ export function elementwiseContract(duel: Duel, { elementwise: tolerance, float 
     const x = d.loadTensor(numbers(3 * 10, 1), 3, 10);
     const view = x.columns(2, 6);
     assert.deepEqual([view.rows, view.cols, view.stride], [3, 4, x.stride]);
-    d.scale(view, 2, 2); // rows beyond n stay
+    mapOnce(d, { kind: "scale", factor: 2 }, view, view, null, 2); // rows beyond n stay
     const expected = numbers(3 * 10, 1).map((v, i) => (i < 20 && i % 10 >= 2 && i % 10 < 6 ? v * 2 : v));
     assert.deepEqual(await readAll(d, x), expected);
   });
@@ -54,9 +55,9 @@ export function elementwiseContract(duel: Duel, { elementwise: tolerance, float 
       });
       await duel.compare(tolerance, (device) => {
         const all = rowsOf(device, 0, 1100, cols, 3);
-        device.scale(all, 3, 1100);
+        mapOnce(device, { kind: "scale", factor: 3 }, all, all, null, 1100);
         device.write(all, 40, numbers(1000 * cols, 8), 1000);
-        device.scale(all, 2, 1100);
+        mapOnce(device, { kind: "scale", factor: 2 }, all, all, null, 1100);
         return all;
       });
     }
@@ -117,28 +118,29 @@ export function elementwiseContract(duel: Duel, { elementwise: tolerance, float 
     }
   });
 
-  duel.test("scaleRows", "a factor for each row", async () => {
+  duel.test("map", "scale_rows: a factor for each row", async () => {
     await duel.compare(tolerance, (d) => {
       const x = wideRowsOf(d, 0, 9, 37, 3);
-      d.scaleRows(x, wideRowsOf(d, 0, 9, 1, 8), 8); // the last row stays
+      mapOnce(d, { kind: "scale_rows" }, x, x, wideRowsOf(d, 0, 9, 1, 8), 8); // the last row stays
       return x;
     });
   });
 
-  duel.test("scaleByPosition", "the logarithm of whole periods", async () => {
+  duel.test("map", "scale_by_position: the logarithm of whole periods", async () => {
     for (const start of [0, 30, 4000]) {
       await duel.compare(tolerance, (d) => {
         const x = wideRowsOf(d, 0, 9, 37, 3);
-        d.scaleByPosition(x, { beta: 0.1, period: 32, shift: 1 }, stageTokens(d, [3, 1, 5], 10, start));
+        const batch = stageTokens(d, [3, 1, 5], 10, start);
+        mapOnce(d, { kind: "scale_by_position", beta: 0.1, period: 32, shift: 1 }, x, x, null, 9, batch);
         return x;
       });
     }
   });
 
-  duel.test("xielu", "both sides of zero", async () => {
+  duel.test("map", "xielu: both sides of zero", async () => {
     await duel.compare(tolerance, (d) => {
       const x = wideRowsOf(d, 0, 9, 37, 3);
-      d.xielu(x, { alphaP: 0.8, alphaN: 1.3, beta: 0.5, eps: -1e-6 }, 8);
+      mapOnce(d, { kind: "xielu", alphaP: 0.8, alphaN: 1.3, beta: 0.5, eps: -1e-6 }, x, x, null, 8);
       return x;
     });
   });
@@ -196,79 +198,105 @@ export function elementwiseContract(duel: Duel, { elementwise: tolerance, float 
     });
   });
 
-  duel.test("add", "with a factor, and onto itself", async () => {
+  duel.test("map", "add: with a factor, and onto itself", async () => {
     for (const n of ROWS) {
       for (const cols of COLS) {
         await duel.compare(tolerance, (d) => {
           const a = wideRowsOf(d, 0, n, cols, 16);
           const b = rowsOf(d, 0, n, cols, 17);
           const out = d.allocTensor(n, cols);
-          d.add(out, a, b, 0.75, n);
-          d.add(out, out, b, -3, n);
+          mapOnce(d, { kind: "add", scale: 0.75 }, out, a, b, n);
+          mapOnce(d, { kind: "add", scale: -3 }, out, out, b, n);
           return out;
         });
       }
     }
   });
 
-  duel.test("scale", "leaves the rows beyond n alone", async () => {
+  duel.test("map", "scale: leaves the rows beyond n alone", async () => {
     await duel.compare(tolerance, (d) => {
       const x = wideRowsOf(d, 0, 7, 33, 18);
-      d.scale(x, -0.37, 5);
+      mapOnce(d, { kind: "scale", factor: -0.37 }, x, x, null, 5);
       return x;
     });
   });
 
-  duel.test("clamp", "between two bounds, below one, above one; a part of the columns, in place", async () => {
+  duel.test("map", "clamp: between two bounds, below one, above one; a part of the columns, in place", async () => {
     await duel.compare(tolerance, (d) => {
       const x = wideRowsOf(d, 0, 9, 33, 19);
       const out = d.loadTensor(new Float32Array(9 * 33), 9, 33);
-      d.clamp!(out, x, -0.25, 0.5, 9);
-      d.clamp!(x, x, Number.NEGATIVE_INFINITY, 0.125, 8);
-      d.clamp!(x.columns(3, 30), x.columns(3, 30), 0, Number.POSITIVE_INFINITY, 9);
-      d.add(out, out, x, 1, 9);
+      mapOnce(d, { kind: "clamp", low: -0.25, high: 0.5 }, out, x, null, 9);
+      mapOnce(d, { kind: "clamp", low: Number.NEGATIVE_INFINITY, high: 0.125 }, x, x, null, 8);
+      mapOnce(
+        d,
+        { kind: "clamp", low: 0, high: Number.POSITIVE_INFINITY },
+        x.columns(3, 30),
+        x.columns(3, 30),
+        null,
+        9,
+      );
+      mapOnce(d, { kind: "add", scale: 1 }, out, out, x, 9);
       return out;
     });
   });
 
-  duel.test("softcap", "small and large values", async () => {
+  duel.test("map", "what changes one tensor can also write another", async () => {
+    const specs: readonly MapSpec[] = [
+      { kind: "scale", factor: 0.3 },
+      { kind: "softcap", cap: 2 },
+      { kind: "scale_rows" },
+      { kind: "xielu", alphaP: 0.8, alphaN: 1.3, beta: 0.5, eps: -1e-6 },
+      { kind: "scale_by_position", beta: 0.1, period: 4, shift: 0 },
+    ];
+    for (const spec of specs) {
+      await duel.compare(tolerance, (d) => {
+        const out = wideRowsOf(d, 0, 9, 33, 20);
+        const x = rowsOf(d, 0, 9, 33, 21);
+        mapOnce(d, spec, out, x, wideRowsOf(d, 0, 9, 1, 8), 9, stageTokens(d, [3, 1, 5], 10, 6));
+        mapOnce(d, { kind: "add", scale: 1 }, out, out, x, 9); // x is as it was
+        return out;
+      });
+    }
+  });
+
+  duel.test("map", "softcap: small and large values", async () => {
     for (const cols of COLS) {
       await duel.compare(tolerance, (d) => {
         const x = rowsOf(d, 0, 9, cols, 19, 200);
-        d.softcap(x, 15, 9);
+        mapOnce(d, { kind: "softcap", cap: 15 }, x, x, null, 9);
         return x;
       });
     }
   });
 
   for (const activation of ACTIVATIONS) {
-    duel.test("activation", `${activation}, in place, far into both tails`, async () => {
+    duel.test("map", `${activation}, in place, far into both tails`, async () => {
       for (const range of [0.1, 5, 60]) {
         await duel.compare(tolerance, (d) => {
           const x = rowsOf(d, 0, 17, 129, 20, range);
-          d.activation(x, x, activation, 17);
+          mapOnce(d, { kind: "activation", activation }, x, x, null, 17);
           return x;
         });
       }
     });
 
-    duel.test("gatedActivation", `${activation}, from two views of one tensor`, async () => {
+    duel.test("map", `${activation} as a gate, from two views of one tensor`, async () => {
       for (const n of ROWS) {
         await duel.compare(tolerance, (d) => {
           const both = rowsOf(d, 0, n, 2 * 49, 21, 8);
           const out = d.allocTensor(n, 49);
-          d.gatedActivation(out, both.columns(0, 49), both.columns(49, 98), activation, n);
+          mapOnce(d, { kind: "gate", activation }, out, both.columns(0, 49), both.columns(49, 98), n);
           return out;
         });
       }
     });
   }
 
-  duel.test("gatedActivation", "rows do not depend on their neighbours", async () => {
+  duel.test("map", "gate: rows do not depend on their neighbours", async () => {
     await duel.compareRows(MOST, (from, n) => {
       const both = rowsOf(duel.device, from, n, 2 * 49, 22, 8);
       const out = duel.device.allocTensor(n, 49);
-      duel.device.gatedActivation(out, both.columns(0, 49), both.columns(49, 98), "silu", n);
+      mapOnce(duel.device, { kind: "gate", activation: "silu" }, out, both.columns(0, 49), both.columns(49, 98), n);
       return out;
     });
   });

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { Batch } from "../../src/core/batch.js";
 import type { Device, StagedBatch, StatePool, Tensor } from "../../src/device/device.js";
+import { mapOnce } from "../support/map.js";
 import type { Tolerance } from "./device.js";
 import { assertSameBits, type Duel, readAll } from "./duel.js";
 import { numbers } from "./inputs.js";
@@ -110,7 +111,7 @@ function attention(heads: Heads, isDelta: boolean): Recurrence {
       const bias = device.loadTensor(noiseRows(5, 0, 1, numHeads), 1, numHeads);
       const slopes = device.loadTensor(new Float32Array(numHeads).fill(-0.7), 1, numHeads);
       device.decayGates(decay, dt, dt, bias, slopes, { min: 0.01, max: 1.5 }, n);
-      device.activation(rate, rate, "sigmoid", n);
+      mapOnce(device, { kind: "activation", activation: "sigmoid" }, rate, rate, null, n);
       const skip = isDelta ? null : device.loadTensor(noiseRows(6, 0, 1, numHeads), 1, numHeads);
       const spec = { ...heads, isDelta, skip };
       device.linearAttention(out, q, k, v, decay, isDelta ? rate : dt, spec, pool, offset, batch);

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { Device, MatmulOptions, Weight, WeightQuantization } from "../../src/device/device.js";
+import { mapOnce } from "../support/map.js";
 import type { Tolerance } from "./device.js";
 import type { Duel } from "./duel.js";
 import { BLOCK_DTYPES, FLOAT_DTYPES, numbers, randomWeight, rowsOf, stageTokens, wideRowsOf } from "./inputs.js";
@@ -138,7 +139,7 @@ export function weightContract(duel: Duel, tolerance: Tolerance): void {
           if (d.gatedMatmul?.(out, x, weight, "silu", n) === true) return out;
           const both = d.allocTensor(n, 256);
           d.matmul(both, x, weight, n);
-          d.gatedActivation(out, both.columns(0, 128), both.columns(128, 256), "silu", n);
+          mapOnce(d, { kind: "gate", activation: "silu" }, out, both.columns(0, 128), both.columns(128, 256), n);
           return out;
         });
       }
@@ -154,7 +155,7 @@ export function weightContract(duel: Duel, tolerance: Tolerance): void {
       if (n % 2 === 0 && d.gatedMatmul?.(out, x, weight, "silu", n) === true) return out;
       const both = d.allocTensor(n, 256);
       d.matmul(both, x, weight, n);
-      d.gatedActivation(out, both.columns(0, 128), both.columns(128, 256), "silu", n);
+      mapOnce(d, { kind: "gate", activation: "silu" }, out, both.columns(0, 128), both.columns(128, 256), n);
       return out;
     });
   });

@@ -9,6 +9,7 @@ import type { Device, KvDtype, Tensor } from "../../src/device/device.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
 import { maxDifference, noise } from "../support/attention-case.js";
 import { ISAS, whyNoCpu } from "../support/isas.js";
+import { mapOnce } from "../support/map.js";
 
 const N = 150;
 const COLS = 236; // four heads of 59: a tail in every instruction set
@@ -28,11 +29,11 @@ const OPS: Record<string, Op> = {
   addRmsNorm: { run: (d, x, y, out, w) => d.addRmsNorm(out, x, y, w, 1e-6, N) },
   "addRmsNorm, the residual": { inPlace: true, run: (d, x, y, out, w) => d.addRmsNorm(out, x, y, w, 1e-6, N) },
   layerNorm: { run: (d, x, _y, out, w) => d.layerNorm(out, x, w, w, 1e-6, N) },
-  add: { run: (d, x, y, out) => d.add(out, x, y, 0.3, N) },
-  softcap: { inPlace: true, run: (d, x) => d.softcap(x, 2, N) },
-  silu: { run: (d, x, y, out) => d.gatedActivation(out, x, y, "silu", N) },
-  gelu: { run: (d, x, _y, out) => d.activation(out, x, "gelu", N) },
-  gelu_tanh: { run: (d, x, _y, out) => d.activation(out, x, "gelu_tanh", N) },
+  add: { run: (d, x, y, out) => mapOnce(d, { kind: "add", scale: 0.3 }, out, x, y, N) },
+  softcap: { inPlace: true, run: (d, x) => mapOnce(d, { kind: "softcap", cap: 2 }, x, x, null, N) },
+  silu: { run: (d, x, y, out) => mapOnce(d, { kind: "gate", activation: "silu" }, out, x, y, N) },
+  gelu: { run: (d, x, _y, out) => mapOnce(d, { kind: "activation", activation: "gelu" }, out, x, null, N) },
+  gelu_tanh: { run: (d, x, _y, out) => mapOnce(d, { kind: "activation", activation: "gelu_tanh" }, out, x, null, N) },
   "rotary, halves": { inPlace: true, run: (d, x) => rotate(d, x, false) },
   "rotary, interleaved": { inPlace: true, run: (d, x) => rotate(d, x, true) },
 };

@@ -19,6 +19,7 @@ const skip = !hasCompiler
 
 /** Cases that reach every kernel, in little time. */
 const CASES = [
+  "map: ",
   "matmul: (bf16|f16|f32|f8_e4m3_64) weights",
   "gatedMatmul",
   "adaptedMatmul",

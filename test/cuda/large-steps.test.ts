@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { Batch } from "../../src/core/batch.js";
 import { madeTensor } from "../../src/formats/tensor-views.js";
 import { openCuda } from "../support/cuda.js";
+import { mapOnce } from "../support/map.js";
 
 const { device, reason } = await openCuda();
 const n = 65_536 + 8;
@@ -24,8 +25,8 @@ test("row kernels, appends, convolutions and mixtures of 65,544 tokens", { skip:
   const ones = device.loadTensor(new Float32Array(HEADS * DIM).fill(1), 1, HEADS * DIM);
   device.rmsNorm(y, x, ones, 1e-6, n);
   device.rmsNorm(y, x, ones.columns(0, DIM), 1e-6, n, DIM);
-  device.add(y, x, y, 1, n);
-  device.activation(y, x, "silu", n);
+  mapOnce(device, { kind: "add", scale: 1 }, y, x, y, n);
+  mapOnce(device, { kind: "activation", activation: "silu" }, y, x, null, n);
   device.copyHeads(y, x, { numHeads: HEADS, width: 4, outHead: DIM, outOffset: 0, inHead: DIM, inOffset: 4 }, n);
   const rotary = device.createRotary({ invFreq: new Float32Array(DIM / 2), scale: 1, interleaved: false }, n);
   device.rotaryTable(rotary, staged);

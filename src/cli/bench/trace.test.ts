@@ -58,11 +58,12 @@ test("a timed device does what the device does, and counts", () => {
   const times = new OpTimes();
   const timed = timedDevice(device, times);
   const tensor = timed.allocTensor(2, 4);
-  timed.add(tensor, tensor, tensor, 1, 2);
-  timed.add(tensor, tensor, tensor, 1, 2);
+  const add = timed.createMap({ kind: "add", scale: 1 });
+  timed.map(tensor, add, tensor, tensor, 2);
+  timed.map(tensor, add, tensor, tensor, 2);
   assert.equal(timed.info, device.info);
-  assert.equal(device.calls.add, 2);
-  assert.equal(times.ops.get("add")!.calls, 2);
+  assert.equal(device.calls.map, 2);
+  assert.equal(times.ops.get("map")!.calls, 2);
   assert.equal(times.calls, 2);
   times.reset();
   assert.equal(times.calls, 0);

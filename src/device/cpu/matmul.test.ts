@@ -273,7 +273,8 @@ for (const isa of ISAS) {
           assert.equal(isGated, canGate, name);
           if (!isGated) continue;
           device.matmul(product!, x, weight, n);
-          device.gatedActivation(twice!, product!.columns(0, inner), product!.columns(inner, 2 * inner), activation, n);
+          const gate = device.createMap({ kind: "gate", activation });
+          device.map(twice!, gate, product!.columns(0, inner), product!.columns(inner, 2 * inner), n);
           const [found, expected] = [once!, twice!].map((tensor) => {
             const values = new Float32Array(n * inner);
             device.read(values, tensor, 0, n);

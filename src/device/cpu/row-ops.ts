@@ -1,6 +1,6 @@
 // The ops that work on rows one by one: norms, elementwise ops, copies. One native call each.
 
-import type { Activation, CopyHeads, PositionScale, StagedBatch, Tensor, Xielu } from "../device.js";
+import type { CopyHeads, MapOp, MapSpec, StagedBatch, Tensor } from "../device.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import type { CpuContext, CpuTensor } from "./memory.js";
 import type { CpuStagedBatch } from "./staged-batch.js";
@@ -68,98 +68,59 @@ export abstract class CpuRowOps {
     );
   }
 
-  add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
-    const { native, handle } = this.context;
-    const o = out as CpuTensor;
-    const l = a as CpuTensor;
-    const r = b as CpuTensor;
-    this.context.check(
-      native.pg_add(handle, o.address, o.stride, l.address, l.stride, r.address, r.stride, scale, n, o.cols),
-      "pg_add",
-    );
+  createMap(spec: MapSpec): MapOp {
+    return { spec };
   }
 
-  scale(x: Tensor, factor: number, n: number): void {
-    const { address, stride, cols } = x as CpuTensor;
-    this.context.check(this.context.native.pg_scale(this.context.handle, address, stride, factor, n, cols), "pg_scale");
-  }
-
-  clamp(out: Tensor, x: Tensor, low: number, high: number, n: number): void {
-    const { native, handle } = this.context;
-    const o = out as CpuTensor;
-    const from = x as CpuTensor;
-    this.context.check(
-      native.pg_clamp(handle, o.address, o.stride, from.address, from.stride, low, high, n, o.cols),
-      "pg_clamp",
-    );
-  }
-
-  scaleRows(x: Tensor, factors: Tensor, n: number): void {
-    const { address, stride, cols } = x as CpuTensor;
-    const f = factors as CpuTensor;
-    this.context.check(
-      this.context.native.pg_scale_rows(this.context.handle, address, stride, f.address, f.stride, n, cols),
-      "pg_scale_rows",
-    );
-  }
-
-  scaleByPosition(x: Tensor, { beta, period, shift }: PositionScale, batch: StagedBatch): void {
-    const { native, handle } = this.context;
-    const { address, stride, cols } = x as CpuTensor;
-    const step = (batch as CpuStagedBatch).handle;
-    this.context.check(
-      native.pg_scale_by_position(handle, address, stride, step, beta, period, shift, cols),
-      "pg_scale_by_position",
-    );
-  }
-
-  xielu(x: Tensor, { alphaP, alphaN, beta, eps }: Xielu, n: number): void {
-    const { address, stride, cols } = x as CpuTensor;
-    this.context.check(
-      this.context.native.pg_xielu(this.context.handle, address, stride, alphaP, alphaN, beta, eps, n, cols),
-      "pg_xielu",
-    );
-  }
-
-  softcap(x: Tensor, cap: number, n: number): void {
-    const { address, stride, cols } = x as CpuTensor;
-    this.context.check(
-      this.context.native.pg_softcap(this.context.handle, address, stride, cap, n, cols),
-      "pg_softcap",
-    );
-  }
-
-  gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void {
-    const { native, handle } = this.context;
-    const o = out as CpuTensor;
-    const g = gate as CpuTensor;
-    const u = up as CpuTensor;
-    const kind = ACTIVATION_CODE[activation];
-    this.context.check(
-      native.pg_gated_activation(
-        handle,
-        o.address,
-        o.stride,
-        g.address,
-        g.stride,
-        u.address,
-        u.stride,
-        kind,
-        n,
-        o.cols,
-      ),
-      "pg_gated_activation",
-    );
-  }
-
-  activation(out: Tensor, x: Tensor, activation: Activation, n: number): void {
+  map(out: Tensor, op: MapOp, x: Tensor, y: Tensor | null, n: number, batch: StagedBatch | null = null): void {
+    const { spec } = op;
     const { native, handle } = this.context;
     const o = out as CpuTensor;
     const i = x as CpuTensor;
-    this.context.check(
-      native.pg_activation(handle, o.address, o.stride, i.address, i.stride, ACTIVATION_CODE[activation], n, o.cols),
-      "pg_activation",
-    );
+    const j = (y ?? x) as CpuTensor;
+    const { address, stride, cols } = o;
+    if (isInPlace(spec.kind) && address !== i.address) this.copyHeads(out, x, wholeRow(cols), n);
+    let status: number;
+    switch (spec.kind) {
+      case "add":
+        status = native.pg_add(handle, address, stride, i.address, i.stride, j.address, j.stride, spec.scale, n, cols);
+        break;
+      case "scale":
+        status = native.pg_scale(handle, address, stride, spec.factor, n, cols);
+        break;
+      case "clamp":
+        status = native.pg_clamp(handle, address, stride, i.address, i.stride, spec.low, spec.high, n, cols);
+        break;
+      case "scale_rows":
+        status = native.pg_scale_rows(handle, address, stride, j.address, j.stride, n, cols);
+        break;
+      case "scale_by_position": {
+        const { beta, period, shift } = spec;
+        const step = (batch as CpuStagedBatch).handle;
+        status = native.pg_scale_by_position(handle, address, stride, step, beta, period, shift, cols);
+        break;
+      }
+      case "xielu": {
+        const { alphaP, alphaN, beta, eps } = spec;
+        status = native.pg_xielu(handle, address, stride, alphaP, alphaN, beta, eps, n, cols);
+        break;
+      }
+      case "softcap":
+        status = native.pg_softcap(handle, address, stride, spec.cap, n, cols);
+        break;
+      case "activation": {
+        const kind = ACTIVATION_CODE[spec.activation];
+        status = native.pg_activation(handle, address, stride, i.address, i.stride, kind, n, cols);
+        break;
+      }
+      case "gate": {
+        const kind = ACTIVATION_CODE[spec.activation];
+        const { address: up, stride: upStride } = j;
+        status = native.pg_gated_activation(handle, address, stride, i.address, i.stride, up, upStride, kind, n, cols);
+        break;
+      }
+    }
+    this.context.check(status, spec.kind);
   }
 
   gatherLogitRows(out: Tensor, x: Tensor, batch: StagedBatch, first: number, n: number): void {
@@ -218,4 +179,13 @@ export abstract class CpuRowOps {
       "pg_read_rows",
     );
   }
+}
+
+/** The kernel changes its input. */
+function isInPlace(kind: MapSpec["kind"]): boolean {
+  return kind !== "add" && kind !== "clamp" && kind !== "activation" && kind !== "gate";
+}
+
+function wholeRow(cols: number): CopyHeads {
+  return { numHeads: 1, width: cols, outHead: cols, outOffset: 0, inHead: cols, inOffset: 0 };
 }

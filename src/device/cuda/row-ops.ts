@@ -1,6 +1,6 @@
 // The ops that work on rows one by one: norms, elementwise ops, copies. One launch each (native/cuda/rows.cu).
 
-import type { Activation, CopyHeads, PositionScale, StagedBatch, Tensor, Xielu } from "../device.js";
+import type { CopyHeads, MapOp, MapSpec, PositionScale, StagedBatch, Tensor, Xielu } from "../device.js";
 import { ACTIVATION_CODE } from "./codes.js";
 import type { CudaRuntime } from "./runtime.js";
 import type { CudaStagedBatch } from "./staged-batch.js";
@@ -99,42 +99,53 @@ export abstract class CudaRowOps {
       .end();
   }
 
-  add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
-    this.#map("map_add", out, a, b, 0, scale, n);
+  createMap(spec: MapSpec): MapOp {
+    return { spec };
   }
 
-  scale(x: Tensor, factor: number, n: number): void {
-    this.#map("map_scale", x, x, null, 0, factor, n);
-  }
-
-  clamp(out: Tensor, x: Tensor, low: number, high: number, n: number): void {
+  map(out: Tensor, op: MapOp, x: Tensor, y: Tensor | null, n: number, batch: StagedBatch | null = null): void {
     if (n === 0) return;
+    const { spec } = op;
     const to = out as CudaTensor;
-    to.storage.version++;
-    this.runtime
-      .overRows("towers", "clamp_rows", to.cols, n)
-      .long(to.address)
-      .long((x as CudaTensor).address)
-      .long(to.stride)
-      .long(x.stride)
-      .int(to.cols)
-      .float(low)
-      .float(high)
-      .int(0)
-      .end();
+    switch (spec.kind) {
+      case "add":
+        this.#map("map_add", out, x, y, 0, spec.scale, n);
+        break;
+      case "scale":
+        this.#map("map_scale", out, x, null, 0, spec.factor, n);
+        break;
+      case "scale_rows":
+        this.#map("map_scale_rows", out, x, y, 0, 0, n);
+        break;
+      case "clamp":
+        this.#map("map_clamp", out, x, null, 0, spec.low, n, false, spec.high);
+        break;
+      case "softcap":
+        this.#map("map_softcap", out, x, null, 0, spec.cap, n);
+        break;
+      case "activation":
+        this.#map("map_activation", out, x, null, ACTIVATION_CODE[spec.activation], 0, n, true);
+        break;
+      case "gate":
+        this.#map("map_gated", out, x, y, ACTIVATION_CODE[spec.activation], 0, n, true);
+        break;
+      case "scale_by_position":
+        if (to.address !== (x as CudaTensor).address) this.copyHeads(out, x, wholeRow(x.cols), n);
+        this.#scaleByPosition(to, spec, batch as CudaStagedBatch);
+        break;
+      case "xielu":
+        if (to.address !== (x as CudaTensor).address) this.copyHeads(out, x, wholeRow(x.cols), n);
+        this.#xielu(to, spec, n);
+        break;
+    }
   }
 
-  scaleRows(x: Tensor, factors: Tensor, n: number): void {
-    this.#map("map_scale_rows", x, x, factors, 0, 0, n);
-  }
-
-  scaleByPosition(x: Tensor, { beta, period, shift }: PositionScale, batch: StagedBatch): void {
-    const { positions, numTokens } = batch as CudaStagedBatch;
-    if (numTokens === 0) return;
-    (x as CudaTensor).storage.version++;
+  #scaleByPosition(x: CudaTensor, { beta, period, shift }: PositionScale, batch: CudaStagedBatch): void {
+    const { positions, numTokens } = batch;
+    x.storage.version++;
     this.runtime
       .overRows("rows", "scale_by_position", x.cols, numTokens)
-      .long((x as CudaTensor).address)
+      .long(x.address)
       .long(positions)
       .long(x.stride)
       .int(x.cols)
@@ -144,12 +155,11 @@ export abstract class CudaRowOps {
       .end();
   }
 
-  xielu(x: Tensor, { alphaP, alphaN, beta, eps }: Xielu, n: number): void {
-    if (n === 0) return;
-    (x as CudaTensor).storage.version++;
+  #xielu(x: CudaTensor, { alphaP, alphaN, beta, eps }: Xielu, n: number): void {
+    x.storage.version++;
     this.runtime
       .overRows("rows", "xielu", x.cols, n)
-      .long((x as CudaTensor).address)
+      .long(x.address)
       .long(x.stride)
       .int(x.cols)
       .float(alphaP)
@@ -158,18 +168,6 @@ export abstract class CudaRowOps {
       .float(eps)
       .int(0)
       .end();
-  }
-
-  softcap(x: Tensor, cap: number, n: number): void {
-    this.#map("map_softcap", x, x, null, 0, cap, n);
-  }
-
-  gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void {
-    this.#map("map_gated", out, gate, up, ACTIVATION_CODE[activation], 0, n, true);
-  }
-
-  activation(out: Tensor, x: Tensor, activation: Activation, n: number): void {
-    this.#map("map_activation", out, x, null, ACTIVATION_CODE[activation], 0, n, true);
   }
 
   #map(
@@ -181,8 +179,8 @@ export abstract class CudaRowOps {
     factor: number,
     n: number,
     writesOperand = false,
+    limit = 0,
   ): void {
-    if (n === 0) return;
     const to = out as CudaTensor;
     this.runtime
       .overRows("rows", kernel, to.cols, n)
@@ -201,7 +199,7 @@ export abstract class CudaRowOps {
       .int(to.cols)
       .int(kind)
       .float(factor)
-      .int(0)
+      .float(limit)
       .end();
   }
 
@@ -258,4 +256,8 @@ export function hasPairs(x: Tensor): boolean {
 
 export function addressOf(x: Tensor | null): number {
   return x === null ? 0 : (x as CudaTensor).address;
+}
+
+function wholeRow(cols: number): CopyHeads {
+  return { numHeads: 1, width: cols, outHead: cols, outOffset: 0, inHead: cols, inOffset: 0 };
 }

@@ -14,6 +14,8 @@ import type {
   DeviceInfo,
   KvPool,
   KvPoolSpec,
+  MapOp,
+  MapSpec,
   RotarySpec,
   RotaryTable,
   StagedBatch,
@@ -36,15 +38,7 @@ export const NULL_OPS = [
   "rmsNorm",
   "addRmsNorm",
   "layerNorm",
-  "add",
-  "scale",
-  "clamp",
-  "scaleRows",
-  "scaleByPosition",
-  "xielu",
-  "softcap",
-  "gatedActivation",
-  "activation",
+  "map",
   "gatherLogitRows",
   "copyHeads",
   "rotaryTable",
@@ -210,32 +204,11 @@ export class NullDevice implements Device {
   layerNorm(): void {
     this.calls.layerNorm++;
   }
-  add(): void {
-    this.calls.add++;
+  createMap(spec: MapSpec): MapOp {
+    return { spec };
   }
-  scale(): void {
-    this.calls.scale++;
-  }
-  clamp(): void {
-    this.calls.clamp++;
-  }
-  scaleRows(): void {
-    this.calls.scaleRows++;
-  }
-  scaleByPosition(): void {
-    this.calls.scaleByPosition++;
-  }
-  xielu(): void {
-    this.calls.xielu++;
-  }
-  softcap(): void {
-    this.calls.softcap++;
-  }
-  gatedActivation(): void {
-    this.calls.gatedActivation++;
-  }
-  activation(): void {
-    this.calls.activation++;
+  map(): void {
+    this.calls.map++;
   }
   gatherLogitRows(_out: Tensor, _x: Tensor, staged: StagedBatch, first: number, _n: number): void {
     this.calls.gatherLogitRows++;

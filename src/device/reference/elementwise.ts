@@ -1,26 +1,61 @@
-// Ops that treat every element alike: what runs over rows and columns, given what happens to one.
+// Ops that treat every number alike: a rule, and the walk over rows and columns.
 
-import type { Tensor } from "../device.js";
+import { activate } from "../../core/activation.js";
+import type { MapOp, MapSpec, StagedBatch } from "../device.js";
+import type { ReferenceStagedBatch } from "./staged-batch.js";
 import type { ReferenceTensor } from "./tensor.js";
 
-/** x = f(x, row), in the first n rows. */
-export function replace(x: Tensor, n: number, f: (value: number, row: number) => number): void {
-  const { data, offset, cols, stride } = x as ReferenceTensor;
-  for (let t = 0; t < n; t++) {
-    const row = offset + t * stride;
-    for (let at = row; at < row + cols; at++) data[at] = f(data[at]!, t);
+export class ReferenceMap implements MapOp {
+  readonly spec: MapSpec;
+  readonly #rule: (x: number, y: number) => number;
+
+  constructor(spec: MapSpec) {
+    this.spec = spec;
+    this.#rule = ruleOf(spec);
+  }
+
+  run(out: ReferenceTensor, x: ReferenceTensor, y: ReferenceTensor | null, n: number, batch: StagedBatch | null): void {
+    const { spec } = this;
+    const rule = this.#rule;
+    // y is x where the rule asks for none, and moves by rows alone where it has one column.
+    const second = y ?? x;
+    const step = spec.kind === "scale_rows" ? 0 : 1;
+    const positions = spec.kind === "scale_by_position" ? (batch as ReferenceStagedBatch).batch.positions : null;
+    for (let t = 0; t < n; t++) {
+      const o = out.offset + t * out.stride;
+      const i = x.offset + t * x.stride;
+      const j = second.offset + t * second.stride;
+      for (let c = 0; c < out.cols; c++) {
+        const value = positions === null ? second.data[j + c * step]! : positions[t]!;
+        out.data[o + c] = rule(x.data[i + c]!, value);
+      }
+    }
   }
 }
 
-/** out = f(a, b), in the first n rows. `out` may be either. */
-export function combine(out: Tensor, a: Tensor, b: Tensor, n: number, f: (a: number, b: number) => number): void {
-  const o = out as ReferenceTensor;
-  const l = a as ReferenceTensor;
-  const r = b as ReferenceTensor;
-  for (let t = 0; t < n; t++) {
-    for (let c = 0; c < o.cols; c++) {
-      const right = r.data[r.offset + t * r.stride + c]!;
-      o.data[o.offset + t * o.stride + c] = f(l.data[l.offset + t * l.stride + c]!, right);
+function ruleOf(spec: MapSpec): (x: number, y: number) => number {
+  switch (spec.kind) {
+    case "add":
+      return (x, y) => x + spec.scale * y;
+    case "scale":
+      return (x) => x * spec.factor;
+    case "clamp":
+      return (x) => (x < spec.low ? spec.low : x > spec.high ? spec.high : x);
+    case "scale_rows":
+      return (x, y) => x * y;
+    case "scale_by_position": {
+      const { beta, period, shift } = spec;
+      return (x, position) => x * (1 + beta * Math.log1p(Math.floor((position + shift) / period)));
     }
+    case "xielu": {
+      const { alphaP, alphaN, beta, eps } = spec;
+      return (x) => (x > 0 ? x * (alphaP * x + beta) : alphaN * (Math.expm1(Math.min(x, eps)) - x) + beta * x);
+    }
+    case "softcap":
+      return (x) => spec.cap * Math.tanh(x / spec.cap);
+    case "activation":
+      return (x) => activate(spec.activation, x);
+    case "gate":
+      return (x, y) => activate(spec.activation, x) * y;
   }
 }

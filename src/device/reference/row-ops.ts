@@ -1,11 +1,12 @@
 // The ops that work on rows one by one: lookups, norms, elementwise ops, copies.
 
-import { activate } from "../../core/activation.js";
-import type { Activation, CopyHeads, PositionScale, StagedBatch, Tensor, Weight, Xielu } from "../device.js";
-import { combine, replace } from "./elementwise.js";
+import type { CopyHeads, MapOp, MapSpec, StagedBatch, Tensor, Weight } from "../device.js";
+import { ReferenceMap } from "./elementwise.js";
 import { layerNorm, rmsNorm } from "./norm.js";
 import type { ReferenceStagedBatch } from "./staged-batch.js";
 import type { ReferenceTensor, ReferenceWeight } from "./tensor.js";
+
+const ADD = new ReferenceMap({ kind: "add", scale: 1 });
 
 export abstract class ReferenceRowOps {
   embed(out: Tensor, table: Weight, staged: StagedBatch, scale: number): void {
@@ -40,7 +41,7 @@ export abstract class ReferenceRowOps {
   }
 
   addRmsNorm(out: Tensor, residual: Tensor, x: Tensor, weight: Tensor, eps: number, n: number): void {
-    this.add(residual, residual, x, 1, n);
+    this.map(residual, ADD, residual, x, n);
     this.rmsNorm(out, residual, weight, eps, n);
   }
 
@@ -49,48 +50,12 @@ export abstract class ReferenceRowOps {
     layerNorm(out as ReferenceTensor, x as ReferenceTensor, w, bias as ReferenceTensor, eps, n, groupCols);
   }
 
-  add(out: Tensor, a: Tensor, b: Tensor, scale: number, n: number): void {
-    combine(out, a, b, n, (left, right) => left + scale * right);
+  createMap(spec: MapSpec): ReferenceMap {
+    return new ReferenceMap(spec);
   }
 
-  scale(x: Tensor, factor: number, n: number): void {
-    replace(x, n, (v) => v * factor);
-  }
-
-  clamp(out: Tensor, x: Tensor, low: number, high: number, n: number): void {
-    const [to, from] = [out as ReferenceTensor, x as ReferenceTensor];
-    for (let t = 0; t < n; t++) {
-      for (let c = 0; c < to.cols; c++) {
-        const value = from.data[from.offset + t * from.stride + c]!;
-        to.data[to.offset + t * to.stride + c] = Math.min(Math.max(value, low), high);
-      }
-    }
-  }
-
-  scaleRows(x: Tensor, factors: Tensor, n: number): void {
-    const { data, offset, stride } = factors as ReferenceTensor;
-    replace(x, n, (v, t) => v * data[offset + t * stride]!);
-  }
-
-  scaleByPosition(x: Tensor, { beta, period, shift }: PositionScale, staged: StagedBatch): void {
-    const { positions } = (staged as ReferenceStagedBatch).batch;
-    replace(x, staged.numTokens, (v, t) => v * (1 + beta * Math.log1p(Math.floor((positions[t]! + shift) / period))));
-  }
-
-  xielu(x: Tensor, { alphaP, alphaN, beta, eps }: Xielu, n: number): void {
-    replace(x, n, (v) => (v > 0 ? v * (alphaP * v + beta) : alphaN * (Math.expm1(Math.min(v, eps)) - v) + beta * v));
-  }
-
-  softcap(x: Tensor, cap: number, n: number): void {
-    replace(x, n, (v) => cap * Math.tanh(v / cap));
-  }
-
-  gatedActivation(out: Tensor, gate: Tensor, up: Tensor, activation: Activation, n: number): void {
-    combine(out, gate, up, n, (g, u) => activate(activation, g) * u);
-  }
-
-  activation(out: Tensor, x: Tensor, activation: Activation, n: number): void {
-    combine(out, x, x, n, (v) => activate(activation, v));
+  map(out: Tensor, op: MapOp, x: Tensor, y: Tensor | null, n: number, batch: StagedBatch | null = null): void {
+    (op as ReferenceMap).run(out as ReferenceTensor, x as ReferenceTensor, y as ReferenceTensor | null, n, batch);
   }
 
   gatherLogitRows(out: Tensor, x: Tensor, staged: StagedBatch, first: number, n: number): void {

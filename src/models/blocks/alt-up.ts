@@ -2,7 +2,7 @@
 // all are corrected by what the layer changed. The coefficients are a token's own:
 //   predicted[i] = x[i] + sum over j of p[i, j] x[j];   x[i] = predicted[i] + (1 + c[i]) (activated - predicted[active])
 
-import type { CopyHeads, Device, StagedBatch, Tensor } from "../../device/device.js";
+import type { CopyHeads, Device, MapOp, StagedBatch, Tensor } from "../../device/device.js";
 import { madeTensor } from "../../formats/tensor-views.js";
 import type { Loader } from "../loader.js";
 import { Linear, loadLinear } from "./linear.js";
@@ -42,11 +42,19 @@ export class AltUp {
   readonly #predictor: readonly Tensor[]; // [n * n] of [T, 1] views
   readonly #correctors: Tensor; // [T, n]
   readonly #corrector: readonly Tensor[]; // [n] of [T, 1] views
+  readonly #add: MapOp;
+  readonly #subtract: MapOp;
+  readonly #scaleRows: MapOp;
+  readonly #tanh: MapOp;
 
   constructor(loader: Loader, name: string, hidden: number, streams: Streams, active: number, style: NormStyle) {
     const n = streams.predicted.length;
     const { device } = loader;
     this.#device = device;
+    this.#add = device.createMap({ kind: "add", scale: 1 });
+    this.#subtract = device.createMap({ kind: "add", scale: -1 });
+    this.#scaleRows = device.createMap({ kind: "scale_rows" });
+    this.#tanh = device.createMap({ kind: "softcap", cap: 1 });
     this.#streams = streams;
     this.#active = active;
     this.#routerNorm = loadNorm(loader, `${name}.router_norm`, hidden, style);
@@ -90,7 +98,7 @@ export class AltUp {
     const { predicted } = this.#streams;
     this.#route(activated, batch);
     this.#correction.run(this.#correctors, this.#modes, batch);
-    this.#device.add(this.#innovation, activated, predicted[this.#active]!, -1, n);
+    this.#device.map(this.#innovation, this.#subtract, activated, predicted[this.#active]!, n);
     for (let i = 0; i < predicted.length; i++) {
       this.#addScaled(this.#streams.of(x, i), predicted[i]!, this.#innovation, this.#corrector[i]!, n);
     }
@@ -101,14 +109,14 @@ export class AltUp {
     const n = batch.numTokens;
     this.#routerNorm.run(this.#normed, x, n);
     this.#router.run(this.#modes, this.#normed, batch);
-    this.#device.softcap(this.#modes, 1, n); // tanh
+    this.#device.map(this.#modes, this.#tanh, this.#modes, null, n);
   }
 
   /** out = base + factor of each row * x. */
   #addScaled(out: Tensor, base: Tensor, x: Tensor, factors: Tensor, n: number): void {
     this.#device.copyHeads(this.#part, x, this.#copy, n);
-    this.#device.scaleRows(this.#part, factors, n);
-    this.#device.add(out, base, this.#part, 1, n);
+    this.#device.map(this.#part, this.#scaleRows, this.#part, factors, n);
+    this.#device.map(out, this.#add, base, this.#part, n);
   }
 }
 
@@ -130,9 +138,18 @@ export class StreamEnds implements Layer {
   readonly #part: Tensor; // [T, hidden]
   readonly #sum: Tensor; // [T, hidden]
   readonly #magnitude: Tensor; // [T, 1]
+  readonly #add: MapOp;
+  readonly #multiply: MapOp;
+  readonly #scaleRows: MapOp;
+  readonly #average: MapOp;
 
   constructor(loader: Loader, name: string, hidden: number, streams: Streams, isEnd: boolean) {
-    this.#device = loader.device;
+    const { device } = loader;
+    this.#device = device;
+    this.#add = device.createMap({ kind: "add", scale: 1 });
+    this.#multiply = device.createMap({ kind: "gate", activation: "identity" });
+    this.#scaleRows = device.createMap({ kind: "scale_rows" });
+    this.#average = device.createMap({ kind: "scale", factor: 1 / streams.predicted.length });
     this.#streams = streams;
     this.#isEnd = isEnd;
     this.#projections = streams.others.map((_, i) =>
@@ -151,18 +168,17 @@ export class StreamEnds implements Layer {
     const { others } = this.#streams;
     // The root mean square of x, as the mean of x * x / rms(x).
     device.rmsNorm(this.#part, x, this.#ones, TINY, n);
-    device.gatedActivation(this.#part, x, this.#part, "identity", n);
+    device.map(this.#part, this.#multiply, x, this.#part, n);
     this.#mean.run(this.#magnitude, this.#part, batch);
     for (let i = 0; i < others.length; i++) {
       const made = this.#isEnd ? this.#part : others[i]!;
       this.#projections[i]!.run(made, this.#isEnd ? others[i]! : x, batch);
       device.rmsNorm(made, made, this.#ones, TINY, n);
-      device.scaleRows(made, this.#magnitude, n);
-      if (this.#isEnd) device.add(this.#sum, i === 0 ? x : this.#sum, made, 1, n);
+      device.map(made, this.#scaleRows, made, this.#magnitude, n);
+      if (this.#isEnd) device.map(this.#sum, this.#add, i === 0 ? x : this.#sum, made, n);
     }
     if (!this.#isEnd) return;
-    device.scale(this.#sum, 1 / (others.length + 1), n);
-    device.add(x, this.#sum, x, 0, n);
+    device.map(x, this.#average, this.#sum, null, n);
   }
 }
 

@@ -5,6 +5,7 @@ import type {
   AttentionParams,
   Device,
   KvPool,
+  MapOp,
   PositionScale,
   RotaryTable,
   StagedBatch,
@@ -65,11 +66,19 @@ export class SelfAttention implements Block {
   readonly #k: Tensor; // [T, K*D] view
   readonly #v: Tensor; // [T, K*D] view
   readonly #heads: Tensor; // [T, H*D]
+  readonly #queryScale: MapOp | null;
+  readonly #keyScale: MapOp | null;
+  readonly #applyGate: MapOp;
 
   constructor(loader: Loader, shape: AttentionShape, weights: AttentionWeights, options: AttentionOptions) {
     const q = shape.numHeads * shape.headDim;
     const kv = shape.numKvHeads * shape.headDim;
     this.#device = loader.device;
+    const { queryScale, keyScale } = options;
+    const { device } = loader;
+    this.#queryScale = queryScale === null ? null : device.createMap({ kind: "scale_by_position", ...queryScale });
+    this.#keyScale = keyScale === 1 ? null : device.createMap({ kind: "scale", factor: keyScale });
+    this.#applyGate = device.createMap({ kind: "gate", activation: "sigmoid" });
     this.#weights = weights;
     this.#options = options;
     this.#headDim = shape.headDim;
@@ -86,7 +95,7 @@ export class SelfAttention implements Block {
 
   run(out: Tensor, x: Tensor, batch: StagedBatch, caches: Caches): void {
     const { qkv, qNorm, kNorm, outNorm, out: project } = this.#weights;
-    const { place, rotary, params, isNormedAfterRotary, queryScale, keyScale } = this.#options;
+    const { place, rotary, params, isNormedAfterRotary } = this.#options;
     const pool = caches[place.group] as KvPool;
     const n = batch.numTokens;
     const device = this.#device;
@@ -96,7 +105,7 @@ export class SelfAttention implements Block {
       return;
     }
     qkv.run(this.#qkv, x, batch);
-    if (keyScale !== 1) device.scale(this.#k, keyScale, n);
+    if (this.#keyScale !== null) device.map(this.#k, this.#keyScale, this.#k, null, n);
     if (isNormedAfterRotary && rotary !== null) {
       device.rotary(this.#q, rotary, this.#headDim, 0, batch);
       device.rotary(this.#k, rotary, this.#headDim, 0, batch);
@@ -104,11 +113,11 @@ export class SelfAttention implements Block {
     qNorm?.run(this.#q, this.#q, n);
     kNorm?.run(this.#k, this.#k, n);
     this.#vNorm?.run(this.#v, this.#v, n);
-    if (queryScale !== null) device.scaleByPosition(this.#q, queryScale, batch);
+    if (this.#queryScale !== null) device.map(this.#q, this.#queryScale, this.#q, null, n, batch);
     const table = isNormedAfterRotary ? null : rotary;
     device.rotaryAppend(this.#q, this.#k, this.#v, table, pool, place.layer, batch);
     device.attention(this.#heads, this.#q, pool, place.layer, batch, place.plan, params);
-    if (this.#gate !== null) device.gatedActivation(this.#heads, this.#gate, this.#heads, "sigmoid", n);
+    if (this.#gate !== null) device.map(this.#heads, this.#applyGate, this.#gate, this.#heads, n);
     outNorm?.run(this.#heads, this.#heads, n);
     project.run(out, this.#heads, batch);
   }

@@ -4,7 +4,7 @@
 //
 // The router reads x as it is, normed without weights and scaled; an expert's weight has a factor of its own.
 
-import type { Device, ExpertWeights, RouterSpec, StagedBatch, Tensor } from "../../device/device.js";
+import type { Device, ExpertWeights, MapOp, RouterSpec, StagedBatch, Tensor } from "../../device/device.js";
 import type { ConfigReader } from "../config-reader.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
@@ -49,12 +49,14 @@ export class ExpertsBesideMlp implements Layer {
   readonly #branch: Tensor; // [T, hidden]
   readonly #mixed: Tensor; // [T, hidden]
   readonly #logits: Tensor; // [T, E]
+  readonly #add: MapOp;
 
   /** `mlp` gives its output, it does not add. */
   constructor(loader: Loader, name: string, mlp: Block, config: MixtureConfig, style: NormStyle) {
     const { hiddenSize, numExperts } = config;
     const normOf = (part: string): Norm => loadNorm(loader, `${name}.${part}`, hiddenSize, style);
     this.#device = loader.device;
+    this.#add = loader.device.createMap({ kind: "add", scale: 1 });
     this.#mlp = mlp;
     this.#norms = [
       normOf("pre_feedforward_layernorm"),
@@ -87,8 +89,8 @@ export class ExpertsBesideMlp implements Layer {
     before2.run(this.#normed, x, n);
     this.#device.mixtureOfExperts(this.#mixed, this.#normed, this.#logits, this.#spec, this.#experts, n);
     norm2.run(this.#mixed, this.#mixed, n);
-    this.#device.add(branch, branch, this.#mixed, 1, n);
+    this.#device.map(branch, this.#add, branch, this.#mixed, n);
     norm.run(branch, branch, n);
-    this.#device.add(x, x, branch, 1, n);
+    this.#device.map(x, this.#add, x, branch, n);
   }
 }

@@ -4,7 +4,7 @@
 //
 // State of a layer: the convolution's last inputs, then S of every head.
 
-import type { Device, LinearAttentionSpec, StagedBatch, StatePool, Tensor } from "../../device/device.js";
+import type { Device, LinearAttentionSpec, MapOp, StagedBatch, StatePool, Tensor } from "../../device/device.js";
 import type { LayerStateRef } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
@@ -45,6 +45,8 @@ export class GatedDeltaNet implements Block {
   readonly #out: Linear; // [hidden, H * valueDim]
   readonly #spec: LinearAttentionSpec;
   readonly #stateOffset: number;
+  readonly #sigmoid: MapOp;
+  readonly #gate: MapOp;
   readonly #all: Tensor; // [T, rows of in]
   readonly #mixed: Tensor; // [T, channels]: a view of #all
   readonly #z: Tensor; // [T, H * valueDim] view
@@ -65,6 +67,8 @@ export class GatedDeltaNet implements Block {
     const channels = 2 * keys + values;
     const { device } = loader;
     this.#device = device;
+    this.#sigmoid = device.createMap({ kind: "activation", activation: "sigmoid" });
+    this.#gate = device.createMap({ kind: "gate", activation: "silu" });
     this.#shape = shape;
     this.#place = place;
     const parts = loader.has(`${name}.in_proj_qkvz.weight`) ? byKeyHead(name, shape) : separate(name, shape);
@@ -103,7 +107,7 @@ export class GatedDeltaNet implements Block {
     device.rmsNorm(this.#q, this.#q, this.#qNorm, LENGTH_EPS / keyDim, n, keyDim);
     device.rmsNorm(this.#k, this.#k, this.#kNorm, LENGTH_EPS / keyDim, n, keyDim);
     device.decayGates(this.#decay, this.#steps, this.#steps, this.#stepBias, this.#rate, NO_LIMITS, n);
-    device.activation(this.#beta, this.#beta, "sigmoid", n);
+    device.map(this.#beta, this.#sigmoid, this.#beta, null, n);
     device.linearAttention(
       heads,
       this.#q,
@@ -117,7 +121,7 @@ export class GatedDeltaNet implements Block {
       batch,
     );
     device.rmsNorm(heads, heads, this.#outNorm, eps, n, valueDim);
-    device.gatedActivation(heads, this.#z, heads, "silu", n);
+    device.map(heads, this.#gate, this.#z, heads, n);
     this.#out.run(out, heads, batch);
   }
 }

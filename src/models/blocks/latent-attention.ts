@@ -21,6 +21,7 @@ import type {
   CopyHeads,
   Device,
   KvPool,
+  MapOp,
   PositionScale,
   RotaryTable,
   StagedBatch,
@@ -69,6 +70,7 @@ export class LatentAttention implements Block {
   readonly #upKeys: readonly Linear[]; // [H] of [kvRank, nope]
   readonly #upValues: readonly Linear[]; // [H] of [Dv, kvRank]
   readonly #out: Linear; // [hidden, H * Dv]
+  readonly #queryScale: MapOp | null;
   readonly #ropePart: CopyHeads;
   readonly #qLatent: Tensor | null; // [T, qRank]
   readonly #q: Tensor; // [T, H * (nope + rope)]
@@ -91,6 +93,9 @@ export class LatentAttention implements Block {
       loadLinear(loader, [{ name: `${name}.${part}`, rows }], cols, { hasBias, project });
     const norm = (part: string, size: number): Norm => loadNorm(loader, `${name}.${part}`, size, rmsStyle(options.eps));
     this.#device = loader.device;
+    const { queryScale } = options;
+    this.#queryScale =
+      queryScale === null ? null : loader.device.createMap({ kind: "scale_by_position", ...queryScale });
     this.#shape = shape;
     this.#options = options;
     this.#qA = qRank === 0 ? null : linear("q_a_proj", qRank, hiddenSize, options.hasBias);
@@ -131,7 +136,7 @@ export class LatentAttention implements Block {
   run(out: Tensor, x: Tensor, batch: StagedBatch, caches: Caches): void {
     const device = this.#device;
     const { nopeDim, ropeDim, numHeads } = this.#shape;
-    const { place, rotary, params, queryScale } = this.#options;
+    const { place, rotary, params } = this.#options;
     const pool = caches[place.group] as KvPool;
     const n = batch.numTokens;
     const q = this.#q;
@@ -143,7 +148,7 @@ export class LatentAttention implements Block {
       this.#qANorm!.run(qLatent, qLatent, n);
       this.#qProject.run(q, qLatent, batch);
     }
-    if (queryScale !== null) device.scaleByPosition(q, queryScale, batch);
+    if (this.#queryScale !== null) device.map(q, this.#queryScale, q, null, n, batch);
     device.rotary(q, rotary, nopeDim + ropeDim, nopeDim, batch);
     device.copyHeads(this.#absorbed, q, this.#ropePart, n);
     for (let h = 0; h < numHeads; h++) this.#upKeys[h]!.run(this.#absorbedNopes[h]!, this.#qNopes[h]!, batch);

@@ -5,6 +5,7 @@ import type {
   Device,
   LowRank,
   LowRanks,
+  MapOp,
   MatmulOptions,
   StagedBatch,
   Tensor,
@@ -104,6 +105,7 @@ class BoundedLinear extends Linear {
   readonly #device: Device;
   readonly #pieces: readonly BoundedPiece[];
   readonly #bounded: Tensor; // [T, inputs]
+  readonly #maps: readonly { readonly input: MapOp; readonly output: MapOp }[];
   #out: Tensor | null = null; // of the last run
   #parts: readonly Tensor[] = []; // its columns
 
@@ -112,6 +114,8 @@ class BoundedLinear extends Linear {
     this.#device = device;
     this.#pieces = pieces;
     this.#bounded = bounded;
+    const clamp = ([low, high]: readonly [number, number]): MapOp => device.createMap({ kind: "clamp", low, high });
+    this.#maps = pieces.map(({ input, output }) => ({ input: clamp(input), output: clamp(output) }));
   }
 
   override run(out: Tensor, x: Tensor, batch: StagedBatch, n = batch.numTokens): void {
@@ -119,13 +123,13 @@ class BoundedLinear extends Linear {
       this.#out = out;
       this.#parts = this.#pieces.map(({ from, to }) => out.columns(from, to));
     }
-    for (const [i, { linear, input, output }] of this.#pieces.entries()) {
+    for (const [i, { linear, input }] of this.#pieces.entries()) {
       const before = this.#pieces[i - 1]?.input;
       if (before === undefined || before[0] !== input[0] || before[1] !== input[1])
-        this.#device.clamp!(this.#bounded, x, input[0], input[1], n);
+        this.#device.map(this.#bounded, this.#maps[i]!.input, x, null, n);
       const part = this.#parts[i]!;
       linear.run(part, this.#bounded, batch, n);
-      this.#device.clamp!(part, part, output[0], output[1], n);
+      this.#device.map(part, this.#maps[i]!.output, part, null, n);
     }
   }
 

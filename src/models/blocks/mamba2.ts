@@ -8,6 +8,7 @@ import type {
   Activation,
   Device,
   LinearAttentionSpec,
+  MapOp,
   StagedBatch,
   StatePool,
   StepLimits,
@@ -60,7 +61,8 @@ export class Mamba2Mixer implements Block {
   readonly #spec: LinearAttentionSpec;
   readonly #stateOffset: number;
   readonly #all: Tensor; // [T, rows of in]
-  readonly #scaled: readonly { part: Tensor; scale: number }[];
+  readonly #scaled: readonly { part: Tensor; scale: MapOp }[];
+  readonly #applyGate: MapOp;
   readonly #z: Tensor; // [T, H * headDim] view
   readonly #mixed: Tensor; // [T, channels] view
   readonly #steps: Tensor; // [T, H] view
@@ -79,6 +81,7 @@ export class Mamba2Mixer implements Block {
     const channels = inner + 2 * keys;
     const rows = inner + channels + H;
     this.#device = loader.device;
+    this.#applyGate = loader.device.createMap({ kind: "gate", activation: "silu" });
     this.#shape = shape;
     this.#place = place;
     this.#in = loadLinear(loader, [{ name: `${name}.in_proj`, rows }], hiddenSize, {
@@ -104,7 +107,9 @@ export class Mamba2Mixer implements Block {
     this.#z = part(0, 0);
     this.#mixed = part(1, 3);
     this.#steps = part(4, 4);
-    this.#scaled = (shape.partScales ?? []).flatMap((scale, i) => (scale === 1 ? [] : [{ part: part(i, i), scale }]));
+    this.#scaled = (shape.partScales ?? []).flatMap((scale, i) =>
+      scale === 1 ? [] : [{ part: part(i, i), scale: loader.device.createMap({ kind: "scale", factor: scale }) }],
+    );
     this.#convolved = loader.scratch("convolved", channels);
     this.#x = this.#convolved.columns(0, inner);
     this.#b = this.#convolved.columns(inner, inner + keys);
@@ -121,7 +126,10 @@ export class Mamba2Mixer implements Block {
     const heads = this.#heads;
     const steps = this.#steps;
     this.#in.run(this.#all, x, batch);
-    for (let i = 0; i < this.#scaled.length; i++) device.scale(this.#scaled[i]!.part, this.#scaled[i]!.scale, n);
+    for (let i = 0; i < this.#scaled.length; i++) {
+      const { part, scale } = this.#scaled[i]!;
+      device.map(part, scale, part, null, n);
+    }
     device.shortConv(
       this.#convolved,
       this.#mixed,
@@ -154,7 +162,7 @@ export class Mamba2Mixer implements Block {
     const { norm, eps, normGroups } = this.#shape;
     const groupCols = heads.cols / normGroups;
     if (norm === "before_gate") device.rmsNorm(heads, heads, this.#norm!, eps, n, groupCols);
-    device.gatedActivation(heads, this.#z, heads, "silu", n);
+    device.map(heads, this.#applyGate, this.#z, heads, n);
     if (norm === "gated") device.rmsNorm(heads, heads, this.#norm!, eps, n, groupCols);
   }
 }

@@ -3,6 +3,7 @@
 import type {
   Device,
   ExpertWeights,
+  MapOp,
   RouterSpec,
   StagedBatch,
   Tensor,
@@ -28,7 +29,8 @@ export class MixtureOfExperts implements Block {
   readonly #weights: MixtureWeights;
   readonly #router: RouterSpec;
   readonly #isAdded: boolean;
-  readonly #scale: number;
+  readonly #add: MapOp;
+  readonly #scale: MapOp | null;
   readonly #logits: Tensor; // [T, E]
   readonly #out: Tensor; // [T, hidden]
 
@@ -37,7 +39,9 @@ export class MixtureOfExperts implements Block {
     this.#weights = weights;
     this.#router = router;
     this.#isAdded = project.accumulate ?? false;
-    this.#scale = project.scale ?? 1;
+    const { scale = 1 } = project;
+    this.#add = loader.device.createMap({ kind: "add", scale });
+    this.#scale = scale === 1 ? null : loader.device.createMap({ kind: "scale", factor: scale });
     this.#logits = loader.scratch("router", router.numExperts);
     this.#out = loader.scratch("mixture", hiddenSize);
   }
@@ -49,8 +53,8 @@ export class MixtureOfExperts implements Block {
     const mixed = this.#isAdded ? this.#out : out;
     router.run(this.#logits, x, batch);
     device.mixtureOfExperts(mixed, x, this.#logits, this.#router, experts, n);
-    if (this.#isAdded) device.add(out, out, mixed, this.#scale, n);
-    else if (this.#scale !== 1) device.scale(out, this.#scale, n);
+    if (this.#isAdded) device.map(out, this.#add, out, mixed, n);
+    else if (this.#scale !== null) device.map(out, this.#scale, out, null, n);
     shared?.run(out, x, batch, caches);
   }
 }
@@ -60,7 +64,9 @@ export class GatedSharedExpert implements Block {
   readonly #device: Device;
   readonly #expert: Block;
   readonly #gate: Linear; // [1, hidden]
-  readonly #scale: number;
+  readonly #sigmoid: MapOp;
+  readonly #scaleRows: MapOp;
+  readonly #add: MapOp;
   readonly #branch: Tensor; // [T, hidden]
   readonly #weight: Tensor; // [T, 1]
 
@@ -69,7 +75,9 @@ export class GatedSharedExpert implements Block {
     this.#device = loader.device;
     this.#expert = expert;
     this.#gate = loadLinear(loader, [{ name: gateName, rows: 1 }], hiddenSize, { quantize: "none" });
-    this.#scale = scale;
+    this.#sigmoid = loader.device.createMap({ kind: "activation", activation: "sigmoid" });
+    this.#scaleRows = loader.device.createMap({ kind: "scale_rows" });
+    this.#add = loader.device.createMap({ kind: "add", scale });
     this.#branch = loader.scratch("shared expert", hiddenSize);
     this.#weight = loader.scratch("shared gate", 1);
   }
@@ -79,9 +87,9 @@ export class GatedSharedExpert implements Block {
     const n = batch.numTokens;
     this.#expert.run(this.#branch, x, batch, caches);
     this.#gate.run(this.#weight, x, batch);
-    device.activation(this.#weight, this.#weight, "sigmoid", n);
-    device.scaleRows(this.#branch, this.#weight, n);
-    device.add(out, out, this.#branch, this.#scale, n);
+    device.map(this.#weight, this.#sigmoid, this.#weight, null, n);
+    device.map(this.#branch, this.#scaleRows, this.#branch, this.#weight, n);
+    device.map(out, this.#add, out, this.#branch, n);
   }
 }
 

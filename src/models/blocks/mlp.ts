@@ -1,6 +1,6 @@
 // Dense feed-forwards: down(act(gate(x)) * up(x)) with gate and up in one matmul, and down(act(up(x))).
 
-import type { Activation, Device, StagedBatch, Tensor } from "../../device/device.js";
+import type { Activation, Device, MapOp, StagedBatch, Tensor } from "../../device/device.js";
 import type { Loader } from "../loader.js";
 import type { Block, Epilogue } from "./block.js";
 import { type Linear, loadLinear } from "./linear.js";
@@ -61,7 +61,8 @@ export function loadMlp(
 class GatedMlp implements Block {
   readonly #device: Device;
   readonly #activation: Activation;
-  readonly #gateScale: number;
+  readonly #activate: MapOp;
+  readonly #gateScale: MapOp | null;
   readonly #gateUp: Linear; // [2*inner, hidden]
   readonly #norm: Norm | null;
   readonly #down: Linear; // [hidden, inner]
@@ -79,7 +80,8 @@ class GatedMlp implements Block {
   ) {
     this.#device = loader.device;
     this.#activation = activation;
-    this.#gateScale = gateScale;
+    this.#activate = loader.device.createMap({ kind: "gate", activation });
+    this.#gateScale = gateScale === 1 ? null : loader.device.createMap({ kind: "scale", factor: gateScale });
     this.#gateUp = gateUp;
     this.#norm = norm;
     this.#down = down;
@@ -91,10 +93,10 @@ class GatedMlp implements Block {
 
   run(out: Tensor, x: Tensor, batch: StagedBatch): void {
     const n = batch.numTokens;
-    if (this.#gateScale !== 1 || !this.#gateUp.runGated(this.#inner, x, this.#activation, batch)) {
+    if (this.#gateScale !== null || !this.#gateUp.runGated(this.#inner, x, this.#activation, batch)) {
       this.#gateUp.run(this.#both, x, batch);
-      if (this.#gateScale !== 1) this.#device.scale(this.#gate, this.#gateScale, n);
-      this.#device.gatedActivation(this.#inner, this.#gate, this.#up, this.#activation, n);
+      if (this.#gateScale !== null) this.#device.map(this.#gate, this.#gateScale, this.#gate, null, n);
+      this.#device.map(this.#inner, this.#activate, this.#gate, this.#up, n);
     }
     this.#norm?.run(this.#inner, this.#inner, n);
     this.#down.run(out, this.#inner, batch);
@@ -103,16 +105,19 @@ class GatedMlp implements Block {
 
 class PlainMlp implements Block {
   readonly #device: Device;
-  readonly #activation: Activation;
-  readonly #scale: number;
+  readonly #activate: MapOp;
+  readonly #scale: MapOp | null;
+  readonly #unscale: MapOp | null;
   readonly #up: Linear; // [inner, hidden]
   readonly #down: Linear; // [hidden, inner]
   readonly #inner: Tensor; // [T, inner]
 
   constructor(loader: Loader, { innerSize, activation, innerScale = 1 }: MlpShape, up: Linear, down: Linear) {
     this.#device = loader.device;
-    this.#activation = activation;
-    this.#scale = innerScale;
+    const scaled = (factor: number) => (innerScale === 1 ? null : loader.device.createMap({ kind: "scale", factor }));
+    this.#activate = loader.device.createMap({ kind: "activation", activation });
+    this.#scale = scaled(innerScale);
+    this.#unscale = scaled(1 / innerScale);
     this.#up = up;
     this.#down = down;
     this.#inner = loader.scratch("mlp", innerSize);
@@ -121,9 +126,10 @@ class PlainMlp implements Block {
   run(out: Tensor, x: Tensor, batch: StagedBatch): void {
     const n = batch.numTokens;
     this.#up.run(this.#inner, x, batch);
-    if (this.#scale !== 1) this.#device.scale(this.#inner, this.#scale, n);
-    this.#device.activation(this.#inner, this.#inner, this.#activation, n);
-    if (this.#scale !== 1) this.#device.scale(this.#inner, 1 / this.#scale, n);
+    const inner = this.#inner;
+    if (this.#scale !== null) this.#device.map(inner, this.#scale, inner, null, n);
+    this.#device.map(inner, this.#activate, inner, null, n);
+    if (this.#unscale !== null) this.#device.map(inner, this.#unscale, inner, null, n);
     this.#down.run(out, this.#inner, batch);
   }
 }

@@ -2,7 +2,7 @@
 // step from the token and its embedding:  input = (norm(project(x)) + table[token]) / sqrt(2).  A layer adds
 // norm(out(act(gate(x)) * input)) to the stream.
 
-import type { Activation, Device, StagedBatch, Tensor, Weight } from "../../device/device.js";
+import type { Activation, Device, MapOp, StagedBatch, Tensor, Weight } from "../../device/device.js";
 import type { Loader } from "../loader.js";
 import { type Linear, loadLinear } from "./linear.js";
 import { loadNorm, type Norm, type NormStyle } from "./norm.js";
@@ -27,11 +27,15 @@ export class PerLayerInputs implements Layer {
   readonly #norm: Norm;
   readonly #projected: Tensor; // [T, L * width]
   readonly #embeddingScale: number;
+  readonly #add: MapOp;
+  readonly #halve: MapOp; // of the variance
 
   constructor(loader: Loader, root: string, shape: PerLayerShape) {
     const { hiddenSize, numLayers, width, vocabSize } = shape;
     const cols = numLayers * width;
     this.#device = loader.device;
+    this.#add = loader.device.createMap({ kind: "add", scale: 1 });
+    this.#halve = loader.device.createMap({ kind: "scale", factor: Math.SQRT1_2 });
     this.#table = loader.table(`${root}embed_tokens_per_layer.weight`, vocabSize, cols);
     this.#project = loadLinear(loader, [{ name: `${root}per_layer_model_projection`, rows: cols }], hiddenSize, {
       project: { scale: 1 / Math.sqrt(hiddenSize) },
@@ -47,15 +51,15 @@ export class PerLayerInputs implements Layer {
     this.#device.embed(this.all, this.#table, batch, this.#embeddingScale);
     this.#project.run(this.#projected, x, batch);
     this.#norm.run(this.#projected, this.#projected, n);
-    this.#device.add(this.all, this.all, this.#projected, 1, n);
-    this.#device.scale(this.all, Math.SQRT1_2, n);
+    this.#device.map(this.all, this.#add, this.all, this.#projected, n);
+    this.#device.map(this.all, this.#halve, this.all, null, n);
   }
 }
 
 /** What a layer makes of its input, as the branch that is added to the stream: out = norm(project(act(gate(x)) * input)). */
 export class PerLayerBranch {
   readonly #device: Device;
-  readonly #activation: Activation;
+  readonly #activate: MapOp;
   readonly #input: Tensor; // [T, width] view
   readonly #gate: Linear; // [width, hidden]
   readonly #project: Linear; // [hidden, width]
@@ -73,7 +77,7 @@ export class PerLayerBranch {
   ) {
     const { hiddenSize, width } = shape;
     this.#device = loader.device;
-    this.#activation = shape.activation;
+    this.#activate = loader.device.createMap({ kind: "gate", activation: shape.activation });
     this.#input = inputs.all.columns(layer * width, (layer + 1) * width);
     this.#gate = gate ?? loadLinear(loader, [{ name: `${name}.per_layer_input_gate`, rows: width }], hiddenSize);
     this.#project = loadLinear(loader, [{ name: `${name}.per_layer_projection`, rows: hiddenSize }], width);
@@ -84,7 +88,7 @@ export class PerLayerBranch {
   run(out: Tensor, x: Tensor, batch: StagedBatch): void {
     const n = batch.numTokens;
     this.#gate.run(this.#inner, x, batch);
-    this.#device.gatedActivation(this.#inner, this.#inner, this.#input, this.#activation, n);
+    this.#device.map(this.#inner, this.#activate, this.#inner, this.#input, n);
     this.#project.run(out, this.#inner, batch);
     this.#norm.run(out, out, n);
   }

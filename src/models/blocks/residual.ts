@@ -1,7 +1,7 @@
 // Half a layer, and most of what arrangements differ in:  x += after(block(before(x))).  Pre-norm decoders have `before` only,
 // OLMo 2 `after` only, Gemma both. A parallel layer adds several blocks to x, all of which read x as it was.
 
-import type { Device, StagedBatch, Tensor } from "../../device/device.js";
+import type { Device, MapOp, StagedBatch, Tensor } from "../../device/device.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
 import type { Block } from "./block.js";
@@ -19,10 +19,12 @@ export class Residual implements Layer {
   readonly #after: Norm | null;
   readonly #normed: Tensor; // [T, hidden]
   readonly #branch: Tensor; // [T, hidden]
+  readonly #add: MapOp;
 
   /** The block adds to its output exactly when `after` is null. */
   constructor(loader: Loader, hiddenSize: number, before: Norm | null, block: Block, after: Norm | null) {
     this.#device = loader.device;
+    this.#add = loader.device.createMap({ kind: "add", scale: 1 });
     this.#before = before;
     this.#block = block;
     this.#after = after;
@@ -43,7 +45,7 @@ export class Residual implements Layer {
     }
     this.#block.run(this.#branch, input, batch, caches);
     this.#after.run(this.#branch, this.#branch, n);
-    this.#device.add(x, x, this.#branch, 1, n);
+    this.#device.map(x, this.#add, x, this.#branch, n);
   }
 }
 

@@ -1,6 +1,6 @@
 // The gated short convolution of LFM2:  B, C, u = in(x);  out(C * conv(B * u)).  State: the convolution's last inputs.
 
-import type { Device, StagedBatch, StatePool, Tensor } from "../../device/device.js";
+import type { Device, MapOp, StagedBatch, StatePool, Tensor } from "../../device/device.js";
 import type { LayerStateRef } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
@@ -30,11 +30,13 @@ export class ShortConv implements Block {
   readonly #c: Tensor;
   readonly #u: Tensor;
   readonly #convolved: Tensor; // [T, hidden]
+  readonly #multiply: MapOp;
 
   /** Loads what is under `${name}.`. */
   constructor(loader: Loader, name: string, shape: ShortConvShape, place: LayerStateRef, project: Epilogue) {
     const { hiddenSize: hidden, kernel, hasBias } = shape;
     this.#device = loader.device;
+    this.#multiply = loader.device.createMap({ kind: "gate", activation: "identity" });
     this.#place = place;
     this.#in = loadLinear(loader, [{ name: `${name}.in_proj`, rows: 3 * hidden }], hidden, { hasBias });
     this.#conv = loader.convolution(`${name}.conv.weight`, hidden, kernel);
@@ -53,9 +55,9 @@ export class ShortConv implements Block {
     const n = batch.numTokens;
     const y = this.#convolved;
     this.#in.run(this.#all, x, batch);
-    device.gatedActivation(this.#u, this.#b, this.#u, "identity", n);
+    device.map(this.#u, this.#multiply, this.#b, this.#u, n);
     device.shortConv(y, this.#u, this.#conv, this.#convBias, "identity", pool, this.#place.offset, batch);
-    device.gatedActivation(y, this.#c, y, "identity", n);
+    device.map(y, this.#multiply, this.#c, y, n);
     this.#out.run(out, y, batch);
   }
 }

@@ -1,6 +1,6 @@
 // The two ends of a model that meet in the vocabulary: the embedding of token ids, and the logits of the rows that want them.
 
-import type { Device, StagedBatch, Tensor, Weight } from "../../device/device.js";
+import type { Device, MapOp, StagedBatch, Tensor, Weight } from "../../device/device.js";
 import type { Loader } from "../loader.js";
 import { Linear } from "./linear.js";
 
@@ -25,7 +25,7 @@ export class Vocabulary {
   readonly #head: Linear; // [V, hidden]
   readonly #rows: Tensor; // [maxLogitRows, hidden]
   readonly #embeddingScale: number;
-  readonly #softcap: number;
+  readonly #softcap: MapOp | null;
 
   constructor(loader: Loader, options: VocabularyOptions) {
     const { vocabSize, hiddenSize } = options;
@@ -45,7 +45,8 @@ export class Vocabulary {
     this.#rows = loader.device.allocTensor(maxLogitRows, hiddenSize);
     this.logits = loader.device.allocTensor(maxLogitRows, vocabSize);
     this.#embeddingScale = options.embeddingScale ?? 1;
-    this.#softcap = options.softcap ?? 0;
+    const { softcap: cap = 0 } = options;
+    this.#softcap = cap > 0 ? loader.device.createMap({ kind: "softcap", cap }) : null;
   }
 
   /** x[t] = scale * embedding of token t. */
@@ -58,6 +59,6 @@ export class Vocabulary {
     const device = this.#device;
     device.gatherLogitRows(this.#rows, hidden, batch, first, n);
     this.#head.run(this.logits, this.#rows, batch, n, first);
-    if (this.#softcap > 0) device.softcap(this.logits, this.#softcap, n);
+    if (this.#softcap !== null) device.map(this.logits, this.#softcap, this.logits, null, n);
   }
 }

@@ -1,6 +1,6 @@
 // Apertus: Llama with query and key heads normed, and a feed-forward without a gate whose activation (xIELU) is learned per layer.
 
-import type { Device, StagedBatch, Tensor, Xielu } from "../../device/device.js";
+import type { Device, MapOp, StagedBatch, Tensor } from "../../device/device.js";
 import type { Block } from "../blocks/block.js";
 import { type Linear, loadLinear } from "../blocks/linear.js";
 import { readCommon } from "../common-config.js";
@@ -49,7 +49,7 @@ class XieluMlp implements Block {
   readonly #device: Device;
   readonly #up: Linear; // [inner, hidden]
   readonly #down: Linear; // [hidden, inner]
-  readonly #params: Xielu;
+  readonly #xielu: MapOp;
   readonly #inner: Tensor; // [T, inner]
 
   constructor({ hiddenSize, innerSize }: DecoderConfig, { loader, name, project }: LayerContext) {
@@ -60,19 +60,20 @@ class XieluMlp implements Block {
     this.#device = loader.device;
     this.#up = loadLinear(loader, [{ name: `${name}.mlp.up_proj`, rows: innerSize }], hiddenSize);
     this.#down = loadLinear(loader, [{ name: `${name}.mlp.down_proj`, rows: hiddenSize }], innerSize, { project });
-    this.#params = {
+    this.#xielu = loader.device.createMap({
+      kind: "xielu",
       alphaP: softplus(number("alpha_p", [1])),
       alphaN: beta + softplus(number("alpha_n", [1])),
       beta,
       eps: number("eps", []),
-    };
+    });
     this.#inner = loader.scratch("mlp", innerSize);
   }
 
   run(out: Tensor, x: Tensor, batch: StagedBatch): void {
     const n = batch.numTokens;
     this.#up.run(this.#inner, x, batch);
-    this.#device.xielu(this.#inner, this.#params, n);
+    this.#device.map(this.#inner, this.#xielu, this.#inner, null, n);
     this.#down.run(out, this.#inner, batch);
   }
 }

@@ -2,7 +2,7 @@
 // feed-forwards whose gate keeps only what stands out, and last layers that read the keys and values of earlier ones.
 
 import { toFloat32 } from "../../core/dequantize/dequantize.js";
-import type { Activation, Device, StagedBatch, Tensor } from "../../device/device.js";
+import type { Activation, Device, MapOp, StagedBatch, Tensor } from "../../device/device.js";
 import { madeTensor } from "../../formats/tensor-views.js";
 import { AltUp, loadMean, StreamEnds, Streams } from "../blocks/alt-up.js";
 import type { Block } from "../blocks/block.js";
@@ -147,6 +147,8 @@ class Gemma3nLayer implements Layer {
   readonly #out: Tensor; // [T, hidden]
   readonly #low: Tensor; // [T, rank]
   readonly #y: Tensor; // [T, hidden]
+  readonly #add: MapOp;
+  readonly #halve: MapOp; // of the variance
 
   constructor(
     config: Gemma3nConfig,
@@ -160,6 +162,8 @@ class Gemma3nLayer implements Layer {
     const { hiddenSize, norm, laurelRank } = config;
     const normOf = (part: string): Norm => loadNorm(loader, `${name}.${part}`, hiddenSize, norm);
     this.#device = loader.device;
+    this.#add = loader.device.createMap({ kind: "add", scale: 1 });
+    this.#halve = loader.device.createMap({ kind: "scale", factor: Math.SQRT1_2 });
     this.#streams = streams;
     this.#active = config.activeStream;
     this.#altUp = new AltUp(loader, `${name}.altup`, hiddenSize, streams, config.activeStream, norm);
@@ -192,24 +196,24 @@ class Gemma3nLayer implements Layer {
     const active = this.#streams.predicted[this.#active]!;
     norms[0]!.run(this.#normed, active, n);
     // y = active + attention + (normed + laurel), over sqrt(2).
-    device.add(y, active, this.#normed, 1, n);
+    device.map(y, this.#add, active, this.#normed, n);
     this.#laurelLeft.run(this.#low, this.#normed, batch);
     this.#laurelRight.run(out, this.#low, batch);
     this.#laurelNorm.run(out, out, n);
-    device.add(y, y, out, 1, n);
+    device.map(y, this.#add, y, out, n);
     this.#attention.run(out, this.#normed, batch, caches);
     norms[1]!.run(out, out, n);
-    device.add(y, y, out, 1, n);
-    device.scale(y, Math.SQRT1_2, n);
+    device.map(y, this.#add, y, out, n);
+    device.map(y, this.#halve, y, null, n);
     norms[2]!.run(this.#normed, y, n);
     this.#mlp.run(out, this.#normed, batch, caches);
     norms[3]!.run(out, out, n);
-    device.add(y, y, out, 1, n);
+    device.map(y, this.#add, y, out, n);
     this.#altUp.correct(x, y, batch);
     this.#branch.run(out, this.#streams.of(x, this.#active), batch);
     for (let i = 0; i < this.#streams.others.length; i++) {
       const stream = this.#streams.others[i]!;
-      device.add(stream, stream, out, 1, n);
+      device.map(stream, this.#add, stream, out, n);
     }
   }
 }
@@ -235,7 +239,10 @@ function loadSparseMlp(config: Gemma3nConfig, loader: Loader, name: string, laye
 /** out = down(act(relu(gate - mean - cutoff * deviation)) * up). */
 class SparseMlp implements Block {
   readonly #device: Device;
-  readonly #activation: Activation;
+  readonly #multiply: MapOp;
+  readonly #relu: MapOp;
+  readonly #scaleRows: MapOp;
+  readonly #activate: MapOp;
   readonly #gateUp: Linear; // [2*inner, hidden]
   readonly #down: Linear; // [hidden, inner]
   readonly #mean: Linear; // [1, inner]
@@ -257,7 +264,10 @@ class SparseMlp implements Block {
     const { device } = loader;
     const row = (value: number): Tensor => device.loadTensor(new Float32Array(innerSize).fill(value), 1, innerSize);
     this.#device = device;
-    this.#activation = activation;
+    this.#multiply = device.createMap({ kind: "gate", activation: "identity" });
+    this.#relu = device.createMap({ kind: "activation", activation: "relu" });
+    this.#scaleRows = device.createMap({ kind: "scale_rows" });
+    this.#activate = device.createMap({ kind: "gate", activation });
     const parts = ["gate_proj", "up_proj"].map((part) => ({ name: `${name}.${part}`, rows: innerSize }));
     this.#gateUp = loadLinear(loader, parts, hiddenSize);
     this.#down = loadLinear(loader, [{ name: `${name}.down_proj`, rows: hiddenSize }], innerSize);
@@ -279,12 +289,12 @@ class SparseMlp implements Block {
     this.#gateUp.run(this.#both, x, batch);
     // The standard deviation of the gate, as the mean of gate * (gate - mean) / deviation.
     device.layerNorm(inner, this.#gate, this.#ones, this.#zeros, TINY, n);
-    device.gatedActivation(inner, this.#gate, inner, "identity", n);
+    device.map(inner, this.#multiply, this.#gate, inner, n);
     this.#mean.run(this.#deviation, inner, batch);
     device.layerNorm(inner, this.#gate, this.#ones, this.#cutoff, TINY, n);
-    device.activation(inner, inner, "relu", n);
-    device.scaleRows(inner, this.#deviation, n);
-    device.gatedActivation(inner, inner, this.#up, this.#activation, n);
+    device.map(inner, this.#relu, inner, null, n);
+    device.map(inner, this.#scaleRows, inner, this.#deviation, n);
+    device.map(inner, this.#activate, inner, this.#up, n);
     this.#down.run(out, inner, batch);
   }
 }

@@ -3,7 +3,7 @@
 // ones; each layer's output has a factor; the E models add per-layer embeddings, the A models experts beside each feed-forward.
 
 import { ALL_AHEAD } from "../../core/attention-plan.js";
-import type { Device, StagedBatch, Tensor } from "../../device/device.js";
+import type { Device, MapOp, StagedBatch, Tensor } from "../../device/device.js";
 import type { RopeConfig } from "../../formats/rope-config.js";
 import { type AttentionShape, loadHeadNorms, SelfAttention } from "../blocks/attention.js";
 import { ExpertsBesideMlp, readExpertsBeside } from "../blocks/experts-beside.js";
@@ -224,13 +224,15 @@ export function loadSharingAttention(
 class LayerEnd implements Layer {
   readonly #device: Device;
   readonly #branch: PerLayerBranch | null;
-  readonly #scalar: number;
+  readonly #add: MapOp;
+  readonly #scale: MapOp | null;
   readonly #added: Tensor; // [T, hidden]
 
   constructor(loader: Loader, hiddenSize: number, branch: PerLayerBranch | null, scalar: number) {
     this.#device = loader.device;
     this.#branch = branch;
-    this.#scalar = scalar;
+    this.#add = loader.device.createMap({ kind: "add", scale: 1 });
+    this.#scale = scalar === 1 ? null : loader.device.createMap({ kind: "scale", factor: scalar });
     this.#added = loader.scratch("branch", hiddenSize);
   }
 
@@ -238,8 +240,8 @@ class LayerEnd implements Layer {
     const n = batch.numTokens;
     if (this.#branch !== null) {
       this.#branch.run(this.#added, x, batch);
-      this.#device.add(x, x, this.#added, 1, n);
+      this.#device.map(x, this.#add, x, this.#added, n);
     }
-    if (this.#scalar !== 1) this.#device.scale(x, this.#scalar, n);
+    if (this.#scale !== null) this.#device.map(x, this.#scale, x, null, n);
   }
 }

@@ -1,7 +1,7 @@
 // From the hidden states of patches to rows in the place of embeddings: patches of a block become one token, end to end or as their mean, which
 // a few matrices bring to the text model's size.
 
-import type { Activation, Device, StagedBatch, Tensor } from "../../device/device.js";
+import type { Activation, Device, MapOp, StagedBatch, Tensor } from "../../device/device.js";
 import type { Linear } from "../blocks/linear.js";
 import type { Norm } from "../blocks/norm.js";
 import { readRows } from "./read-rows.js";
@@ -53,11 +53,15 @@ export class Projector {
   readonly #device: Device;
   readonly #norm: Norm | null;
   readonly #steps: readonly ProjectorStep[];
+  readonly #activations: readonly (MapOp | null)[];
   readonly #input: Tensor;
   readonly #outputs: readonly Tensor[];
 
   constructor(device: Device, maxTokens: number, norm: Norm | null, steps: readonly ProjectorStep[]) {
     this.#device = device;
+    this.#activations = steps.map(({ activation }) =>
+      activation === null ? null : device.createMap({ kind: "activation", activation }),
+    );
     this.#norm = norm;
     this.#steps = steps;
     this.#input = device.allocTensor(maxTokens, steps[0]!.linear.weight.cols);
@@ -71,10 +75,11 @@ export class Projector {
     const n = values.length / x.cols;
     device.write(x, 0, values, n);
     this.#norm?.run(x, x, n);
-    for (const [i, { linear, activation }] of this.#steps.entries()) {
+    for (const [i, { linear }] of this.#steps.entries()) {
       const out = this.#outputs[i]!;
       linear.run(out, x, batch, n);
-      if (activation !== null) device.activation(out, out, activation, n);
+      const activation = this.#activations[i]!;
+      if (activation !== null) device.map(out, activation, out, null, n);
       x = out;
     }
     return readRows(device, x, n, x.cols);

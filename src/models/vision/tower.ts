@@ -1,7 +1,7 @@
 // The encoder of pictures, without what follows it: patches are projected, told their places, and pass through layers in which each sees the
 // whole frame, or its window of it. Families differ in names, norms and the way places are told.
 
-import type { Device, KvPool, RotaryTable, Tensor } from "../../device/device.js";
+import type { Device, KvPool, MapOp, RotaryTable, Tensor } from "../../device/device.js";
 import { type Patches, placeOf } from "../../vision/patches.js";
 import type { Linear } from "../blocks/linear.js";
 import type { Norm } from "../blocks/norm.js";
@@ -56,10 +56,12 @@ export class Tower {
   readonly #patches: Tensor; // [maxPatches, patch]
   readonly #positions: Tensor; // [maxPatches, hidden]
   readonly #x: Tensor; // [maxPatches, hidden]
+  readonly #add: MapOp;
 
   constructor(device: Device, parts: TowerParts) {
     const { maxPatches, hiddenSize, patch } = parts;
     this.#device = device;
+    this.#add = device.createMap({ kind: "add", scale: 1 });
     this.#parts = parts;
     this.#patches = device.loadTensor(new Float32Array(maxPatches * patch.weight.cols), maxPatches, patch.weight.cols);
     this.#positions = device.allocTensor(maxPatches, hiddenSize);
@@ -95,7 +97,7 @@ export class Tower {
         numPatches,
       );
       if (first !== null) device.write(this.#positions, 0, first, 1);
-      device.add(x, x, this.#positions, 1, n);
+      device.map(x, this.#add, x, this.#positions, n);
     } else if (first !== null) throw new Error("a token of no patch needs positions");
     before?.run(x, x, n);
     if (rotary !== null) this.#turn(rotary.table, rotary.angles, columns, n, order);

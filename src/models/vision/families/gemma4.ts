@@ -6,7 +6,6 @@
 
 import { MEDIUM_ID } from "../../../core/batch.js";
 import { toFloat32 } from "../../../core/dequantize/dequantize.js";
-import { errorFor } from "../../../core/errors.js";
 import type { TensorSource } from "../../../core/tensor.js";
 import { permuteRows, reshaped } from "../../../formats/tensor-views.js";
 import { PLAIN_ATTENTION } from "../../blocks/attention.js";
@@ -122,11 +121,6 @@ export const gemma4Eyes: VisionFamily<Gemma4EyesConfig> = {
       const column = permuteRows(reshaped(tensor, name, [headDim, 1]), name, (row) => pairedRow(row, headDim));
       return reshaped(column, name, [headDim]);
     });
-    if (config.isBounded && context.device.clamp === undefined)
-      throw errorFor("device_unavailable", {
-        device: context.device.info.name,
-        reason: "it cannot bound what matrices take (use_clipped_linears)",
-      });
     const loader = new Loader({
       ...context,
       source,
