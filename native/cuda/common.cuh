@@ -115,3 +115,7 @@ __device__ __forceinline__ float gated_oss(float gate, float up) {
   float g = fminf(gate, 7.f), u = fminf(fmaxf(up, -7.f), 7.f);
   return (u + 1.f) * g * sigmoid_of(1.702f * g);
 }
+#define ACTIVATION_OSS 7
+__device__ __forceinline__ float gated(int kind, float gate, float up) {
+  return kind == ACTIVATION_OSS ? gated_oss(gate, up) : activate(kind, gate) * up;
+}

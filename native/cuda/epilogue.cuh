@@ -48,13 +48,14 @@ __device__ __forceinline__ void finish_strip(const Epilogue& e, const float* sum
   }
 }
 
-// A gated feed-forward in one product: out = act(gate) * up, where up's rows follow gate's in the weights. `operand` is out's.
+// A gated feed-forward in one product: out = act(gate) * up, where up's rows follow gate's in the weights. `operand` is out's; out may
+// be null where nothing else reads the numbers.
 struct Gate {
   Operand operand; int isGated, activation;
 };
 
 __device__ __forceinline__ void finish_gated(const Epilogue& e, const Gate& gate, i64 t, int o, float g, float u) {
-  const float v = activate(gate.activation, g) * u;
-  e.out[t * e.outStride + o] = v;
+  const float v = gated(gate.activation, g, u);
+  if (e.out != nullptr) e.out[t * e.outStride + o] = v;
   if (gate.operand.data != nullptr) gate.operand.data[operand_index(gate.operand, (int)t, o)] = to_bits(v, gate.operand.kind);
 }

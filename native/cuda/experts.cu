@@ -1,151 +1,234 @@
 // Mixtures of experts: the router's choice, the order of tokens by expert, the gated activation between the two matmuls, and the
-// weighted sum. The matmuls are those of matmul-strip.cu and matmul-f32.cu, one expert per blockIdx.z.
+// weighted sum. The matmuls are those of experts-stream.cuh and experts-tile.cuh on Hopper, else of matmul-strip.cuh and matmul-f32.cu.
 //
-// Pairs (token, rank) are listed by expert, each expert's run padded to 8 places, in ascending (token, rank) within an expert: the
-// list depends on the batch, the arithmetic of a pair does not. Sums over ranks ascend. No float atomics anywhere.
-#include "common.cuh"
+// Pairs (token, rank) are listed by expert, each expert's run padded to `padding` places. The order within an expert is that in which threads
+// came, and nothing depends on it: a pair's arithmetic does not know its place, and sums over ranks ascend. No float atomics anywhere.
+#include "experts-grouped.cuh"
 
 #define MAX_EXPERTS 512
 #define MAX_TOPK 64
+#define ROUTE_WARPS 4
+#define SLOTS (MAX_EXPERTS / 32)
 
 struct RouteArgs {
   const float* logits; const float* bias; const float* expertScale; int* ids; float* weights;  // ids, weights: [n, topK]
   i64 stride; int n, numExperts, topK, score, normalize, numGroups, topkGroup, groupBest; float scale; int pad;
 };
 
-// A thread per token: experts are few. Scores in f64, like the reference, so that near ties fall the same way.
-KERNEL(64, route, RouteArgs) {
-  const int t = blockIdx.x * blockDim.x + threadIdx.x, E = a.numExperts;
+// Ascending doubles as ascending integers; 0 is less than any of them.
+__device__ __forceinline__ u64 ordered(double v) {
+  union { double number; u64 bits; } as = {v};
+  return as.bits >> 63 ? ~as.bits : as.bits | 1ull << 63;
+}
+// The largest key of the warp and its number, the lower one on ties.
+__device__ __forceinline__ void warp_best(u64& key, int& number) {
+  for (int d = 16; d > 0; d >>= 1) {
+    const u64 otherKey = __shfl_xor_sync(0xffffffffu, key, d);
+    const int other = __shfl_xor_sync(0xffffffffu, number, d);
+    if (otherKey > key || (otherKey == key && other < number)) { key = otherKey; number = other; }
+  }
+}
+__device__ __forceinline__ double warp_sum_double(double v) {
+  for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
+  return v;
+}
+
+// A warp per token, expert e in lane e % 32. Scores in f64, each computed once, so that near ties fall as the reference's.
+KERNEL(32 * ROUTE_WARPS, route, RouteArgs) {
+  __shared__ double choices[ROUTE_WARPS][MAX_EXPERTS];  // where there are groups
+  __shared__ double chosenScores[ROUTE_WARPS][MAX_TOPK];
+  __shared__ int chosenIds[ROUTE_WARPS][MAX_TOPK];
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, t = blockIdx.x * ROUTE_WARPS + warp, E = a.numExperts;
   if (t >= a.n) return;
   const float* logits = a.logits + t * a.stride;
   double most = -1e300, sum = 0.;
-  for (int e = 0; e < E; e++) most = fmax(most, (double)logits[e]);
-  if (a.score == 0) for (int e = 0; e < E; e++) sum += exp(logits[e] - most);
+  if (a.score == 0) {
+    for (int e = lane; e < E; e += 32) most = fmax(most, (double)logits[e]);
+    for (int d = 16; d > 0; d >>= 1) most = fmax(most, __shfl_xor_sync(0xffffffffu, most, d));
+    for (int e = lane; e < E; e += 32) sum += exp(logits[e] - most);
+    sum = warp_sum_double(sum);
+  }
   auto score = [&](int e) -> double {
     if (a.score == 0) return exp(logits[e] - most) / sum;           // softmax over all
     if (a.score == 2) return 1. / (1. + exp(-(double)logits[e]));   // sigmoid
     return logits[e];                                               // softmax over the chosen, later
   };
-  auto choice = [&](int e) -> double {  // NaN and -infinity count as less than any other
-    const double c = score(e) + (a.bias == nullptr ? 0. : (double)a.bias[e]);
-    return c > -1e300 ? c : -1e300;
-  };
-  u32 open[MAX_EXPERTS / 32];  // groups that may be chosen from, then experts not yet chosen
-  const int size = E / a.numGroups;
-  for (int w = 0; w < MAX_EXPERTS / 32; w++) open[w] = 0;
+  u64 keys[SLOTS];  // of experts lane + 32 i
+  u32 open = 0;     // bit i: it may be chosen
+#pragma unroll
+  for (int i = 0; i < SLOTS; i++) {
+    const int e = lane + 32 * i;
+    keys[i] = 0;
+    if (e >= E) continue;
+    double c = score(e) + (a.bias == nullptr ? 0. : (double)a.bias[e]);
+    c = c > -1e300 ? c + 0. : -1e300;  // NaN and -infinity count as less than any other; no zero is negative
+    keys[i] = ordered(c);
+    open |= 1u << i;
+    if (a.numGroups > 1) choices[warp][e] = c;
+  }
+  u32 rest = 0;  // experts of other groups, should the open ones be used up
   if (a.numGroups > 1) {
-    u32 taken[MAX_EXPERTS / 32];
-    for (int w = 0; w < MAX_EXPERTS / 32; w++) taken[w] = 0;
-    for (int i = 0; i < a.topkGroup; i++) {
-      int bestGroup = -1;
-      double bestScore = 0.;
-      for (int g = 0; g < a.numGroups; g++) {
-        if (taken[g >> 5] >> (g & 31) & 1) continue;
+    __syncwarp();
+    rest = open;
+    open = 0;
+    const int size = E / a.numGroups;
+    u32 taken = 0;  // of groups lane + 32 i
+    for (int chosen = 0; chosen < a.topkGroup; chosen++) {
+      u64 best = 0;
+      int bestGroup = MAX_EXPERTS;
+      for (int g = lane; g < a.numGroups; g += 32) {
+        if (taken >> (g >> 5) & 1) continue;
         double first = -1e300, second = -1e300;
         for (int e = g * size; e < (g + 1) * size; e++) {
-          double c = choice(e);
+          const double c = choices[warp][e];
           if (c > first) { second = first; first = c; } else if (c > second) second = c;
         }
-        double s = first + (size > 1 && a.groupBest > 1 ? second : 0.);
-        if (bestGroup < 0 || s > bestScore) { bestGroup = g; bestScore = s; }
+        const u64 key = ordered(first + (size > 1 && a.groupBest > 1 ? second : 0.));
+        if (key > best) { best = key; bestGroup = g; }
       }
-      taken[bestGroup >> 5] |= 1u << (bestGroup & 31);
-      for (int e = bestGroup * size; e < (bestGroup + 1) * size; e++) open[e >> 5] |= 1u << (e & 31);
+      warp_best(best, bestGroup);
+      if (bestGroup % 32 == lane) taken |= 1u << (bestGroup >> 5);
+      for (int i = 0; i < SLOTS; i++) if (lane + 32 * i < E && (lane + 32 * i) / size == bestGroup) open |= 1u << i;
     }
-  } else {
-    for (int e = 0; e < E; e++) open[e >> 5] |= 1u << (e & 31);
+    rest &= ~open;
   }
+  for (int i = 0; i < a.topK; i++) {
+    u64 best = 0;
+    int id = MAX_EXPERTS;
+    for (int pass = 0; pass < 2 && best == 0; pass++) {
+      const u32 from = pass == 0 ? open : rest;
+#pragma unroll
+      for (int j = 0; j < SLOTS; j++) if (from >> j & 1 && keys[j] > best) { best = keys[j]; id = lane + 32 * j; }
+      warp_best(best, id);
+    }
+    if (id % 32 == lane) {
+      open &= ~(1u << (id >> 5));
+      rest &= ~(1u << (id >> 5));
+    }
+    if (lane == 0) chosenIds[warp][i] = id;
+  }
+  __syncwarp();
   int* ids = a.ids + (i64)t * a.topK;
   float* weights = a.weights + (i64)t * a.topK;
-  double chosenSum = 0., chosenMost = -1e300;
-  for (int i = 0; i < a.topK; i++) {
-    int best = -1;
-    double bestChoice = 0.;
-    for (int pass = 0; pass < 2 && best < 0; pass++) {  // second pass: the open groups are used up, any expert is left
-      for (int e = 0; e < E; e++) {
-        const bool isOpen = open[e >> 5] >> (e & 31) & 1;
-        bool isChosen = false;
-        for (int j = 0; j < i; j++) isChosen |= ids[j] == e;
-        if (isChosen || (pass == 0 && !isOpen)) continue;
-        double c = choice(e);
-        if (best < 0 || c > bestChoice) { best = e; bestChoice = c; }
-      }
-    }
-    ids[i] = best;
-    double s = score(best);
-    chosenMost = fmax(chosenMost, s);
-    weights[i] = (float)s;
+  double chosenMost = -1e300, chosenSum = 0.;
+  for (int i = lane; i < a.topK; i += 32) {
+    ids[i] = chosenIds[warp][i];
+    chosenScores[warp][i] = score(chosenIds[warp][i]);
+    chosenMost = fmax(chosenMost, chosenScores[warp][i]);
   }
+  for (int d = 16; d > 0; d >>= 1) chosenMost = fmax(chosenMost, __shfl_xor_sync(0xffffffffu, chosenMost, d));
   if (a.score == 1) {
-    for (int i = 0; i < a.topK; i++) chosenSum += exp(score(ids[i]) - chosenMost);
-    for (int i = 0; i < a.topK; i++) weights[i] = (float)(exp(score(ids[i]) - chosenMost) / chosenSum);
+    for (int i = lane; i < a.topK; i += 32) {
+      chosenScores[warp][i] = exp(chosenScores[warp][i] - chosenMost);
+      chosenSum += chosenScores[warp][i];
+    }
+    chosenSum = warp_sum_double(chosenSum);
   }
-  double sumOf = 1.;
-  if (a.normalize) {
-    sumOf = 1e-20;
-    for (int i = 0; i < a.topK; i++) sumOf += weights[i];
+  double sumOf = 0.;
+  for (int i = lane; i < a.topK; i += 32) {
+    const float weight = (float)(a.score == 1 ? chosenScores[warp][i] / chosenSum : chosenScores[warp][i]);
+    chosenScores[warp][i] = weight;
+    sumOf += weight;
   }
-  for (int i = 0; i < a.topK; i++) {
-    const double own = a.expertScale == nullptr ? 1. : (double)a.expertScale[ids[i]];
-    weights[i] = (float)(weights[i] / sumOf * (a.scale * own));
+  sumOf = a.normalize ? warp_sum_double(sumOf) + 1e-20 : 1.;
+  for (int i = lane; i < a.topK; i += 32) {
+    const double own = a.expertScale == nullptr ? 1. : (double)a.expertScale[chosenIds[warp][i]];
+    weights[i] = (float)(chosenScores[warp][i] / sumOf * (a.scale * own));
   }
 }
 
 struct OrderArgs {
   const int* ids; int* range; int* count; int* pairOf; int* placeOf;  // range [E+1] padded starts, count [E], placeOf [n*topK]
-  int n, topK, numExperts, pad;
+  Unit* units; int* numUnits;
+  int n, topK, numExperts, padding, unitTokens, pad;
 };
-// One block. Thread e places the pairs of expert e, in ascending order.
-KERNEL(MAX_EXPERTS, order_by_expert, OrderArgs) {
-  __shared__ int counts[MAX_EXPERTS], starts[MAX_EXPERTS + 1];
-  const int e = threadIdx.x, pairs = a.n * a.topK;
-  int count = 0;
-  if (e < a.numExperts) for (int p = 0; p < pairs; p++) count += a.ids[p] == e;
-  counts[e] = count;
+// One block: counts by expert, their running sums, then each pair takes the next place of its expert. Units are an expert's tokens, `unitTokens`
+// at most.
+#define ORDER_THREADS 1024
+KERNEL(ORDER_THREADS, order_by_expert, OrderArgs) {
+  __shared__ int counts[MAX_EXPERTS], next[MAX_EXPERTS], sums[2][MAX_EXPERTS / 32];
+  const int t = threadIdx.x, lane = t & 31, warp = t >> 5, pairs = a.n * a.topK;
+  if (t < MAX_EXPERTS) counts[t] = 0;
   __syncthreads();
-  if (e == 0) {
-    int at = 0;
-    for (int i = 0; i < a.numExperts; i++) { starts[i] = at; at += (counts[i] + 7) & ~7; }
-    starts[a.numExperts] = at;
+  auto each_pair = [&](auto visit) {
+    constexpr int AT_ONCE = 8;
+    for (int p = t; p < pairs; p += AT_ONCE * ORDER_THREADS) {
+      int e[AT_ONCE];
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; i++) e[i] = p + i * ORDER_THREADS < pairs ? a.ids[p + i * ORDER_THREADS] : -1;
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; i++) if (e[i] >= 0) visit(p + i * ORDER_THREADS, e[i]);
+    }
+  };
+  each_pair([&](int, int e) { atomicAdd(&counts[e], 1); });
+  __syncthreads();
+  const int count = t < a.numExperts ? counts[t] : 0;
+  const int places = (count + a.padding - 1) / a.padding * a.padding, units = (count + a.unitTokens - 1) / a.unitTokens;
+  int start = places, firstUnit = units;
+  for (int d = 1; d < 32; d <<= 1) {
+    const int p = __shfl_up_sync(0xffffffffu, start, d), u = __shfl_up_sync(0xffffffffu, firstUnit, d);
+    if (lane >= d) { start += p; firstUnit += u; }
+  }
+  if (lane == 31 && t < MAX_EXPERTS) { sums[0][warp] = start; sums[1][warp] = firstUnit; }
+  __syncthreads();
+  for (int w = 0; w < min(warp, MAX_EXPERTS / 32); w++) { start += sums[0][w]; firstUnit += sums[1][w]; }
+  start -= places;
+  firstUnit -= units;
+  if (t < a.numExperts) {
+    next[t] = a.range[t] = start;
+    a.count[t] = count;
+    for (int u = 0; u < units; u++)
+      a.units[firstUnit + u] = {t, start + u * a.unitTokens, min(a.unitTokens, count - u * a.unitTokens), 0};
+    for (int i = count; i < places; i++) a.pairOf[start + i] = -1;
+  }
+  if (t == a.numExperts - 1) {
+    a.range[a.numExperts] = start + places;
+    *a.numUnits = firstUnit + units;
   }
   __syncthreads();
-  if (e >= a.numExperts) return;
-  a.range[e] = starts[e];
-  a.count[e] = count;
-  if (e == 0) a.range[a.numExperts] = starts[a.numExperts];
-  int at = starts[e];
-  for (int p = 0; p < pairs; p++) {
-    if (a.ids[p] != e) continue;
-    a.pairOf[at] = p;
-    a.placeOf[p] = at++;
-  }
-  for (; at < starts[e] + ((count + 7) & ~7); at++) a.pairOf[at] = -1;
+  each_pair([&](int p, int e) {
+    const int place = atomicAdd(&next[e], 1);
+    a.pairOf[place] = p;
+    a.placeOf[p] = place;
+  });
 }
 
 struct GatherPairsArgs {
   const float* x; float* out; const int* pairOf; const int* range; const float* weights;  // weights null: not on the inputs
   Operand operand; i64 xStride, outStride; int topK, numExperts, cols, paddedCols;
+  int piece, pad;  // places of an operand of its own; 0: there is one for all
 };
-// The inputs of the listed pairs, as f32 rows or as a strip operand (zeros at padded places and columns).
+// The inputs of the listed pairs, as f32 rows or as an operand, zeros at padded columns; 8 columns a thread. Padded places are nobody's.
 KERNEL(256, gather_pairs, GatherPairsArgs) {
-  const int place = blockIdx.x, k = 2 * (blockIdx.y * blockDim.x + threadIdx.x);
+  const int place = blockIdx.x, k = 8 * (blockIdx.y * blockDim.x + threadIdx.x);
   if (k >= a.paddedCols || place >= a.range[a.numExperts]) return;
   const int pair = a.pairOf[place];
-  const float* x = pair < 0 ? nullptr : a.x + (i64)(pair / a.topK) * a.xStride;
-  const float factor = a.weights == nullptr || pair < 0 ? 1.f : a.weights[pair];
-  const float v0 = x != nullptr && k < a.cols ? factor * x[k] : 0.f, v1 = x != nullptr && k + 1 < a.cols ? factor * x[k + 1] : 0.f;
-  if (a.operand.data != nullptr) operand_put2(a.operand, place, k, v0, v1);
-  else {
-    if (k < a.cols) a.out[place * a.outStride + k] = v0;
-    if (k + 1 < a.cols) a.out[place * a.outStride + k + 1] = v1;
+  if (pair < 0) return;
+  const float* x = a.x + (i64)(pair / a.topK) * a.xStride;
+  const float factor = a.weights == nullptr ? 1.f : a.weights[pair];
+  float v[8];
+#pragma unroll
+  for (int i = 0; i < 8; i++) v[i] = k + i < a.cols ? factor * x[k + i] : 0.f;
+  if (a.operand.data == nullptr) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) if (k + i < a.cols) a.out[place * a.outStride + k + i] = v[i];
+    return;
   }
+  Operand operand = a.operand;
+  int t = place;
+  if (a.piece > 0) {
+    operand.data += (u64)(place / a.piece) * a.piece * a.paddedCols;
+    t = place % a.piece;
+  }
+  operand_put4(operand, t, k, Quad{{v[0], v[1], v[2], v[3]}});
+  operand_put4(operand, t, k + 4, Quad{{v[4], v[5], v[6], v[7]}});
 }
 
 struct ExpertGateArgs {
   const float* gateUp; float* out; const int* range; Operand operand;
   i64 gateUpStride, outStride; int inner, paddedInner, activation, numExperts, isGated, pad;
 };
-// activation 7 is gpt-oss's; others are codes of `activate`.
+// Where the product did not do it.
 KERNEL(256, expert_gate, ExpertGateArgs) {
   const int place = blockIdx.x, k = 2 * (blockIdx.y * blockDim.x + threadIdx.x);
   if (k >= a.paddedInner || place >= a.range[a.numExperts]) return;
@@ -153,7 +236,7 @@ KERNEL(256, expert_gate, ExpertGateArgs) {
   auto value = [&](int c) -> float {
     if (c >= a.inner) return 0.f;
     const float gate = row[c], up = a.isGated ? row[a.inner + c] : 1.f;
-    return a.activation == 7 ? gated_oss(gate, up) : activate(a.activation, gate) * up;
+    return gated(a.activation, gate, up);
   };
   if (a.operand.data != nullptr) operand_put2(a.operand, place, k, value(k), value(k + 1));
   else {
@@ -166,13 +249,24 @@ struct CombineArgs {
   float* out; const float* y; const int* placeOf; const float* weights;
   i64 outStride, yStride; int topK, cols;
 };
+// 4 columns a thread; all of a pair's addresses are known before the first number comes.
 KERNEL(256, combine_experts, CombineArgs) {
-  const int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
+  const int t = blockIdx.x, c = 4 * (blockIdx.y * blockDim.x + threadIdx.x);
   if (c >= a.cols) return;
-  float sum = 0.f;
+  const bool isWide = c + 3 < a.cols && ((a.yStride | a.outStride) & 3) == 0 && (((u64)a.out | (u64)a.y) & 15) == 0;
+  Quad sum = {{0.f, 0.f, 0.f, 0.f}};
+#pragma unroll 8
   for (int i = 0; i < a.topK; i++) {
     const i64 pair = (i64)t * a.topK + i;
-    sum = fmaf(a.weights == nullptr ? 1.f : a.weights[pair], a.y[a.placeOf[pair] * a.yStride + c], sum);
+    const float weight = a.weights == nullptr ? 1.f : a.weights[pair];
+    const float* y = a.y + a.placeOf[pair] * a.yStride + c;
+    Quad v;
+    if (isWide) v = *(const Quad*)y;
+    else for (int j = 0; j < 4; j++) v.v[j] = c + j < a.cols ? y[j] : 0.f;
+#pragma unroll
+    for (int j = 0; j < 4; j++) sum.v[j] = fmaf(weight, v.v[j], sum.v[j]);
   }
-  a.out[t * a.outStride + c] = sum;
+  float* out = a.out + t * a.outStride + c;
+  if (isWide) *(Quad*)out = sum;
+  else for (int j = 0; j < 4; j++) if (c + j < a.cols) out[j] = sum.v[j];
 }

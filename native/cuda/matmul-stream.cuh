@@ -155,7 +155,7 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
       const int o = strip * 16 + g + (j >> 1) * 8, t = i * 8 + 2 * q + (j & 1);
       total[i][j] = 0.f;
       old[i][j] = o < a.rows && t < a.n && !isGated ? before(a.epilogue, t, o) : 0.f;
-      bias[j >> 1] = o < a.rows ? bias_of(a.epilogue, o) : 0.f;
+      bias[j >> 1] = o < a.rows ? bias_of(a.epilogue, o + (isGated && warp >= HALF ? a.rows : 0)) : 0.f;
     }
   }
   RingPlace at = {0, 0};
@@ -167,6 +167,7 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
   }
 
   if (isGated) {
+    if (a.epilogue.bias != nullptr) for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) total[i][j] += bias[j >> 1];
     float* ups = (float*)ring + (warp % HALF * 32 + lane) * NT * 4;
     __syncthreads();  // the ring is free
     if (warp >= HALF) for (int i = 0; i < NT; i++) for (int j = 0; j < 4; j++) ups[i * 4 + j] = total[i][j];

@@ -78,15 +78,21 @@ __device__ __forceinline__ void gate_rows(const TileArgs& a, const float* sums, 
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++) {  // tokens behind the last: whatever lies there
       const float* from = sums + (t + i * STEP) * PITCH + c;
-      const Quad gate = *(const Quad*)from, up = *(const Quad*)(from + 64);
+      Quad gate = *(const Quad*)from, up = *(const Quad*)(from + 64);
 #pragma unroll
-      for (int j = 0; j < 4; j++) v[i].v[j] = (IS_SILU ? silu_of(gate.v[j]) : activate(a.gate.activation, gate.v[j])) * up.v[j];
+      for (int j = 0; j < 4; j++) {
+        if (!IS_SILU && a.epilogue.bias != nullptr) {
+          gate.v[j] += a.epilogue.bias[o0 + c + j];
+          up.v[j] += a.epilogue.bias[a.rows + o0 + c + j];
+        }
+        v[i].v[j] = IS_SILU ? silu_of(gate.v[j]) * up.v[j] : gated(a.gate.activation, gate.v[j], up.v[j]);
+      }
     }
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++) {
       const int token = t + i * STEP;
       if (token >= count) break;
-      *(Quad*)(a.epilogue.out + (first + token) * a.epilogue.outStride + o0 + c) = v[i];
+      if (a.epilogue.out != nullptr) *(Quad*)(a.epilogue.out + (first + token) * a.epilogue.outStride + o0 + c) = v[i];
       if (a.gate.operand.data != nullptr) operand_put4(a.gate.operand, first + token, o0 + c, v[i]);
     }
   }
@@ -125,8 +131,21 @@ __device__ __forceinline__ bool fold_chains(const TileArgs& a, const float* sum,
   return true;
 }
 
-template <int FORMAT, int BN, int GROUPS, int W_STEPS, int W_STAGES, int X_STAGES>
-__device__ __forceinline__ void tile_matmul(const TileArgs& a) {
+// A tile's place: its rows, its tokens, and the groups of 8 tokens that are copied for them.
+struct TilePlace { int rowTile, first, count, groups; };
+
+template <int BN>
+__device__ __forceinline__ TilePlace tile_place(const TileArgs& a, int perTile) {
+  const int rowTiles = (a.strips + perTile - 1) / perTile;
+  const int perGroup = RASTER * a.tokenTiles, group = blockIdx.x / perGroup, in = blockIdx.x % perGroup;
+  const int width = min(RASTER, rowTiles - group * RASTER), tokenTile = in / width;
+  // Behind the operand: whatever lies there, dropped later.
+  return {group * RASTER + in % width, tokenTile * BN, min(BN, a.n - tokenTile * BN), min(BN / 8, a.tokens8 - tokenTile * (BN / 8))};
+}
+
+// `find(perTile)` says which tile the block computes.
+template <int FORMAT, int BN, int GROUPS, int W_STEPS, int W_STAGES, int X_STAGES, class Find>
+__device__ __forceinline__ void tile_matmul(const TileArgs& a, Find find) {
   typedef Fragments<FORMAT> F;
   constexpr int STRIPS = 4 * GROUPS, W_STAGE = W_STEPS * STRIPS * F::STEP_BYTES, X_STAGE = BN * 128;
   DYNAMIC_SHARED(shared);  // [X_STAGES][X_STAGE], then [W_STAGES][STRIPS][W_STEPS][STEP_BYTES]
@@ -135,11 +154,9 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
 
   const bool isGated = GROUPS == 2 && a.gate.isGated != 0;
-  const int perTile = isGated ? STRIPS / 2 : STRIPS, rowTiles = (a.strips + perTile - 1) / perTile;
-  const int perGroup = RASTER * a.tokenTiles, group = blockIdx.x / perGroup, in = blockIdx.x % perGroup;
-  const int width = min(RASTER, rowTiles - group * RASTER);
-  const int rowTile = group * RASTER + in % width, tokenTile = in / width;
-  const int strip0 = rowTile * perTile;
+  const int perTile = isGated ? STRIPS / 2 : STRIPS;
+  const TilePlace place = find(perTile);
+  const int strip0 = place.rowTile * perTile;
   const bool isPart = BN <= 128 && a.parts != nullptr;
   const int firstStep = isPart ? blockIdx.y * a.chain : 0, endStep = isPart ? min(firstStep + a.chain, a.steps) : a.steps;
 
@@ -177,8 +194,8 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
       }
     } else if (warp == STRIPS + 1 && is_elected()) {  // the operand
       wait_for_others();
-      const u16* x = a.x + (i64)tokenTile * (BN / 8) * 512;
-      const int bytes = min(BN / 8, a.tokens8 - tokenTile * (BN / 8)) * 1024;  // behind the operand: whatever lies there, dropped later
+      const u16* x = a.x + (i64)(place.first >> 3) * 512;
+      const int bytes = place.groups * 1024;
       int s = 0, parity = 1;
       for (int step = firstStep; step < endStep; step++) {
         barrier_wait(&emptyX[s], parity);
@@ -258,15 +275,15 @@ __device__ __forceinline__ void tile_matmul(const TileArgs& a) {
   }
   group_sync(128 * GROUPS);
   wait_for_others();  // what the sums are added to may be another kernel's result
-  const int first = tokenTile * BN, count = min(BN, a.n - first);
-  if (isGated && a.gate.activation == 0) gate_rows<PITCH, true>(a, sums, first, count, strip0 * 16);
+  const int first = place.first, count = place.count;
+  if (isGated && a.gate.activation == 0 && a.epilogue.bias == nullptr) gate_rows<PITCH, true>(a, sums, first, count, strip0 * 16);
   else if (isGated) gate_rows<PITCH, false>(a, sums, first, count, strip0 * 16);
   else finish_rows<16 * GROUPS, PITCH>(a, sums, first, count, strip0 * 16);
 }
 
 #define TILE(FORMAT, name, BN, GROUPS, W_STEPS, W_STAGES, X_STAGES)             \
   EARLY_KERNEL(128 * GROUPS + 128, tile_##name##_##BN##_##GROUPS, TileArgs) {   \
-    tile_matmul<FORMAT, BN, GROUPS, W_STEPS, W_STAGES, X_STAGES>(a);            \
+    tile_matmul<FORMAT, BN, GROUPS, W_STEPS, W_STAGES, X_STAGES>(a, [&](int perTile) { return tile_place<BN>(a, perTile); }); \
   }
 // As the table in src/device/cuda/matmul.ts has them.
 #define TILES(FORMAT, name)                                                                                                \

@@ -94,6 +94,16 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
         groupSize: 4,
       };
     }
+    if (dtype === "f16" || dtype === "bf16") {
+      const latent = { dtype, isLatent: true, numKvHeads: 1, groupSize: 16, keyDim: 576, valueDim: 512 };
+      cases[`${dtype}, latent, 576 and 512`] = latent;
+      cases[`${dtype}, latent, 576 and 512, window across pages`] = {
+        ...latent,
+        window: 67,
+        pageSize: 16,
+        groupSize: 5,
+      };
+    }
     cases[`${dtype}, latent`] = { dtype, isLatent: true, numKvHeads: 1, groupSize: 6, keyDim: 40, valueDim: 32 };
   }
 
@@ -146,6 +156,21 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
         whole,
         "token by token",
       );
+    }
+  });
+
+  duel.test("attention", "latent of 576 and 512: no chunking or neighbour changes a bit", async () => {
+    const latent = { isLatent: true, numKvHeads: 1, groupSize: 16, keyDim: 576, valueDim: 512 };
+    const sequences = [
+      [0, 1],
+      [300, 4],
+      [0, 21],
+    ] as const;
+    const shape = { ...PLAIN, ...latent, dtype: "bf16", hasRotary: false, sequences } as const;
+    const whole = await readAll(duel.device, await new PagedCase(duel.device, shape).run());
+    for (const chunk of [1, 13]) {
+      const chunked = await readAll(duel.device, await new PagedCase(duel.device, shape).run(chunk));
+      assertSameBits(chunked, whole, `in chunks of ${chunk}`);
     }
   });
 

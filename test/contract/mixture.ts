@@ -63,7 +63,19 @@ export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
   for (const dtype of ["bf16", "q8_0", "q4_0", "mxfp4", "f8_e4m3_64"] as const) {
     duel.test("mixtureOfExperts", `oss experts of ${dtype} weights`, async () => {
       const rounding = 3 * tolerance.integer; // of two products, one of them through a gate
-      await duel.compare(rounding, (d) => mix(d, SOFTMAX, experts(d, "oss", true, dtype, 64), 0, 21));
+      for (const n of [2, 21, MOST]) {
+        await duel.compare(rounding, (d) => mix(d, SOFTMAX, experts(d, "oss", true, dtype, 64), 0, n), `${n} rows`);
+      }
+    });
+  }
+
+  for (const dtype of ["bf16", "f16", "q4_1"] as const) {
+    duel.test("mixtureOfExperts", `wide experts of ${dtype} weights`, async () => {
+      for (const n of [1, 12, 150]) {
+        await duel.compare(4 * tolerance.integer, (d) => {
+          return mix(d, ROUTERS["weights on the input"]!, experts(d, "silu", false, dtype, 192, 512), 0, n, 512);
+        });
+      }
     });
   }
 
@@ -123,17 +135,19 @@ export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
     duel.test("mixtureOfExperts", `${name}: rows do not depend on their neighbours`, async () => {
       const weights = experts(duel.device, "silu", true);
       await duel.compareRows(MOST, (from, n) => mix(duel.device, ROUTERS[name]!, weights, from, n));
+      const wide = experts(duel.device, "silu", true, "bf16", 64, 320);
+      await duel.compareRows(MOST, (from, n) => mix(duel.device, ROUTERS[name]!, wide, from, n, 320));
     });
   }
 }
 
-function mix(device: Device, given: Router, weights: ExpertWeights, from: number, n: number): Tensor {
+function mix(device: Device, given: Router, weights: ExpertWeights, from: number, n: number, hidden = HIDDEN): Tensor {
   const { hasBias, hasScales, ...router } = given;
-  const out = device.allocTensor(n, HIDDEN);
+  const out = device.allocTensor(n, hidden);
   const logits = rowsOf(device, from, n, E, 51, 3);
   const bias = hasBias ? device.loadTensor(numbers(E, 52, 0.3), 1, E) : null;
   const scales = hasScales ? { expertScale: device.loadTensor(numbers(E, 56), 1, E) } : {};
-  device.mixtureOfExperts(out, rowsOf(device, from, n, HIDDEN, 53), logits, { ...router, bias, ...scales }, weights, n);
+  device.mixtureOfExperts(out, rowsOf(device, from, n, hidden, 53), logits, { ...router, bias, ...scales }, weights, n);
   return out;
 }
 
@@ -143,16 +157,17 @@ function experts(
   hasBias: boolean,
   dtype: TensorDtype = "f32",
   inner = INNER,
+  hidden = HIDDEN,
 ): ExpertWeights {
   const ids = Array.from({ length: E }, (_, e) => e);
   const load = (...parts: HostTensor[]) => device.loadWeight(parts, { isMatrix: true });
   return {
     gateUp: ids.map((e) =>
-      load(randomWeight(dtype, inner, HIDDEN, 60 + e), randomWeight(dtype, inner, HIDDEN, 70 + e)),
+      load(randomWeight(dtype, inner, hidden, 60 + e), randomWeight(dtype, inner, hidden, 70 + e)),
     ),
-    down: ids.map((e) => load(randomWeight(dtype, HIDDEN, inner, 80 + e))),
+    down: ids.map((e) => load(randomWeight(dtype, hidden, inner, 80 + e))),
     gateUpBias: hasBias ? device.loadTensor(numbers(E * 2 * inner, 54), E, 2 * inner) : null,
-    downBias: hasBias ? device.loadTensor(numbers(E * HIDDEN, 55), E, HIDDEN) : null,
+    downBias: hasBias ? device.loadTensor(numbers(E * hidden, 55), E, hidden) : null,
     inner,
     activation,
   };

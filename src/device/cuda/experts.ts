@@ -4,13 +4,49 @@
 import { errorFor } from "../../core/errors.js";
 import type { ExpertWeights, RouterSpec } from "../device.js";
 import { EXPERT_CODE, type Format, KIND, SCORE_CODE } from "./codes.js";
+import { TILES, type TileForm } from "./matmul.js";
 import { addressOf } from "./row-ops.js";
-import type { CudaRuntime } from "./runtime.js";
+import { type CudaRuntime, STREAM_TOKENS } from "./runtime.js";
 import { type CudaTensor, type CudaWeight, ORDER } from "./tensor.js";
 
 const MAX_EXPERTS = 512;
 const STRIP_WARPS = 4;
 const STRIP_STAGES = 8;
+const ROUTE_WARPS = 4;
+const ORDER_THREADS = 1024;
+/** Steps of 64 k's in a stage and stages of the ring of experts-stream.cuh. */
+const EXPERT_RING: readonly [steps: number, stages: number] = [4, 3];
+/** Tiles of experts-tile.cuh. */
+const FORMS: readonly TileForm[] = TILES.filter(({ tokens, groups }) => groups === 2 && tokens >= 64);
+const LEAST_TILE = 8;
+
+/** How pairs are listed: each expert's from a multiple of `padding` on, in units of at most `unitTokens`. */
+interface Shape {
+  readonly padding: number;
+  readonly unitTokens: number;
+  /** null: not tiles. */
+  readonly form: TileForm | null;
+}
+const STRIP_SHAPE: Shape = { padding: 8, unitTokens: LEAST_TILE, form: null };
+
+/** Units of up to 8, 16 and 32 tokens, and of each tile. */
+const STREAM_SHAPES: readonly Shape[] = [8, 16, 32].map((tokens) => ({
+  padding: tokens,
+  unitTokens: tokens,
+  form: null,
+}));
+const TILE_SHAPES: readonly Shape[] = FORMS.map((form) => ({ padding: 8, unitTokens: form.tokens, form }));
+
+/** What one call is about; written anew by each. */
+interface Step {
+  router: RouterSpec;
+  experts: ExpertWeights;
+  layer: Layer;
+  room: Room;
+  n: number;
+  hidden: number;
+  shape: Shape;
+}
 
 /** The same matrix of all experts. */
 interface Stack {
@@ -25,16 +61,20 @@ interface Layer {
 
 /** Room for the pairs of a step; shared by the layers of one shape. */
 interface Room {
+  /** Whether products are those of experts-grouped.cuh. */
+  readonly isGrouped: boolean;
   readonly maxPairs: number;
   readonly places: number;
   readonly ids: number;
   readonly weights: number;
   readonly range: number;
   readonly count: number;
+  readonly units: number;
+  readonly numUnits: number;
   readonly pairOf: number;
   readonly placeOf: number;
   readonly x: number; // gathered inputs: operand or f32 rows
-  readonly gateUp: number; // [places, 2 * inner] f32
+  readonly gateUp: number; // [places, 2 * inner] f32; none where products are grouped
   readonly inner: number; // operand or f32 rows
   readonly y: number; // [places, hidden] f32
 }
@@ -43,6 +83,7 @@ export class CudaExperts {
   readonly #runtime: CudaRuntime;
   readonly #layers = new Map<ExpertWeights, Layer>();
   readonly #rooms = new Map<string, Room>();
+  readonly #step = {} as Step;
 
   constructor(runtime: CudaRuntime) {
     this.#runtime = runtime;
@@ -50,20 +91,34 @@ export class CudaExperts {
 
   run(out: CudaTensor, x: CudaTensor, logits: CudaTensor, router: RouterSpec, experts: ExpertWeights, n: number): void {
     if (n === 0) return;
-    const { queue, modules } = this.#runtime;
-    const { numExperts, topK } = router;
-    const { inner } = experts;
-    const isGated = experts.isGated !== false;
-    const width = isGated ? 2 * inner : inner;
-    const hidden = x.cols;
     const layer = this.#layerOf(experts);
-    const isF32 = layer.gateUp.format.kind === KIND.none;
-    const room = this.#roomFor(x, router, inner, isF32);
-    const places = Math.ceil((n * topK + 7 * Math.min(numExperts, n * topK)) / 8) * 8;
-    const paddedHidden = pad(hidden);
-    const paddedInner = pad(inner);
+    const room = this.#roomFor(x, router, experts, layer);
+    const step = this.#step;
+    step.router = router;
+    step.experts = experts;
+    step.layer = layer;
+    step.room = room;
+    step.n = n;
+    step.hidden = x.cols;
+    step.shape = room.isGrouped ? groupedShape(n, router) : STRIP_SHAPE;
+    this.#route(logits, step);
+    this.#order(step);
+    this.#gather(x, step);
+    const { form } = step.shape;
+    if (!room.isGrouped) this.#apart(step);
+    else {
+      for (let side = 0; side < 2; side++) {
+        if (form === null) this.#stream(step, side === 0);
+        else this.#tiles(step, form, side === 0);
+      }
+    }
+    this.#combine(out, step);
+  }
+
+  #route(logits: CudaTensor, { router, room, n }: Step): void {
+    const { queue, modules } = this.#runtime;
     queue
-      .begin(modules.functionOf("experts", "route"), Math.ceil(n / 64), 1, 1, 64, 0)
+      .begin(modules.functionOf("experts", "route"), Math.ceil(n / ROUTE_WARPS), 1, 1, 32 * ROUTE_WARPS, 0)
       .long(logits.address)
       .long(addressOf(router.bias))
       .long(addressOf(router.expertScale ?? null))
@@ -71,8 +126,8 @@ export class CudaExperts {
       .long(room.weights)
       .long(logits.stride)
       .int(n)
-      .int(numExperts)
-      .int(topK)
+      .int(router.numExperts)
+      .int(router.topK)
       .int(SCORE_CODE[router.score])
       .int(router.normalize ? 1 : 0)
       .int(router.numGroups)
@@ -81,81 +136,199 @@ export class CudaExperts {
       .float(router.scale)
       .int(0)
       .end();
+  }
+
+  #order({ router: { numExperts, topK }, room, n, shape: { padding, unitTokens } }: Step): void {
+    const { queue, modules } = this.#runtime;
     queue
-      .begin(modules.functionOf("experts", "order_by_expert"), 1, 1, 1, MAX_EXPERTS, 0)
+      .begin(modules.functionOf("experts", "order_by_expert"), 1, 1, 1, ORDER_THREADS, 0)
       .long(room.ids)
       .long(room.range)
       .long(room.count)
       .long(room.pairOf)
       .long(room.placeOf)
+      .long(room.units)
+      .long(room.numUnits)
       .int(n)
       .int(topK)
       .int(numExperts)
+      .int(padding)
+      .int(unitTokens)
       .int(0)
       .end();
+  }
 
-    const tokens8 = room.places / 8;
-    const operand = (address: number, { format: { kind } }: Stack) =>
-      isF32 ? this.#runtime.noOperand() : this.#runtime.operandArgs({ address, tokens8, kind, order: ORDER.strip });
+  #gather(x: CudaTensor, step: Step): void {
+    const { queue, modules } = this.#runtime;
+    const { router, room, layer } = step;
+    const { numExperts, topK } = router;
+    const isF32 = layer.gateUp.format.kind === KIND.none;
+    const paddedHidden = pad(x.cols);
     queue
-      .begin(modules.functionOf("experts", "gather_pairs"), places, Math.ceil(paddedHidden / 512), 1, 256, 0)
+      .begin(modules.functionOf("experts", "gather_pairs"), placesOf(step), Math.ceil(paddedHidden / 2048), 1, 256, 0)
       .long(x.address)
       .long(isF32 ? room.x : 0)
       .long(room.pairOf)
       .long(room.range)
       .long(router.scalesInput === true ? room.weights : 0);
-    operand(room.x, layer.gateUp)
+    this.#operand(step, room.x, layer.gateUp)
       .long(x.stride)
-      .long(hidden)
+      .long(x.cols)
       .int(topK)
       .int(numExperts)
-      .int(hidden)
+      .int(x.cols)
       .int(paddedHidden)
-      .end();
-    const blocks = Math.min(16, Math.ceil(n / 8));
-    this.#matmul(room, layer.gateUp, room.x, hidden, room.gateUp, width, experts.gateUpBias, numExperts, blocks);
-    queue
-      .begin(modules.functionOf("experts", "expert_gate"), places, Math.ceil(paddedInner / 512), 1, 256, 0)
-      .long(room.gateUp)
-      .long(isF32 ? room.inner : 0)
-      .long(room.range);
-    operand(room.inner, layer.down)
-      .long(width)
-      .long(inner)
-      .int(inner)
-      .int(paddedInner)
-      .int(EXPERT_CODE[experts.activation])
-      .int(numExperts)
-      .int(isGated ? 1 : 0)
+      .int(room.isGrouped && step.shape.form === null ? step.shape.padding : 0)
       .int(0)
       .end();
-    this.#matmul(room, layer.down, room.inner, inner, room.y, hidden, experts.downBias, numExperts, blocks);
+  }
+
+  /** The arguments of an operand of the listed pairs. */
+  #operand({ room, shape: { form, padding } }: Step, address: number, { format: { kind } }: Stack) {
+    if (kind === KIND.none) return this.#runtime.noOperand();
+    const isPieces = room.isGrouped && form === null;
+    const tokens8 = isPieces ? padding / 8 : room.places / 8;
+    return this.#runtime.operandArgs({ address, tokens8, kind, order: form === null ? ORDER.strip : ORDER.tile });
+  }
+
+  #combine(out: CudaTensor, { router, room, n, hidden }: Step): void {
+    const { queue, modules } = this.#runtime;
     out.storage.version++;
-    this.#runtime
-      .overRows("experts", "combine_experts", hidden, n)
+    queue
+      .begin(modules.functionOf("experts", "combine_experts"), n, Math.ceil(hidden / 1024), 1, 256, 0)
       .long(out.address)
       .long(room.y)
       .long(room.placeOf)
       .long(router.scalesInput === true ? 0 : room.weights)
       .long(out.stride)
       .long(hidden)
-      .int(topK)
+      .int(router.topK)
       .int(hidden)
       .end();
   }
 
+  // --- on Hopper, where gate and up are whole tiles: products of units (native/cuda/experts-grouped.cuh) -----------------
+
+  /** Gate and up with the activation between them, or the projection down. */
+  #stream(step: Step, isUp: boolean): void {
+    const { queue, modules } = this.#runtime;
+    const { format, rows, cols } = this.#sideOf(step, isUp);
+    const groups = step.shape.padding / 8;
+    const [steps, stages] = EXPERT_RING;
+    const sharedBytes = stages * steps * (2 * format.stepBytes + groups * 1024);
+    const source = format.isCoded ? "experts-stream-codes" : "experts-stream";
+    const kernel = modules.functionOf(source, `expert_stream_${format.name}_${groups}`, sharedBytes);
+    const strips = Math.ceil(rows / 16);
+    queue.begin(kernel, isUp ? strips : Math.ceil(strips / 2), unitsOf(step), 1, 96, sharedBytes);
+    queue.long(isUp ? step.room.x : step.room.inner).long(0);
+    this.#epilogue(step, isUp);
+    const steps64 = pad(cols) / 64;
+    queue.int(0).int(rows).int(strips).int(steps64).int(steps64).int(0);
+    this.#units(step, isUp);
+  }
+
+  #tiles(step: Step, form: TileForm, isUp: boolean): void {
+    const { queue, modules } = this.#runtime;
+    const { format, rows, cols } = this.#sideOf(step, isUp);
+    const { tokens, weightSteps, weightStages, operandStages } = form;
+    const sharedBytes = weightStages * weightSteps * 8 * format.stepBytes + operandStages * tokens * 128;
+    const source = format.isCoded ? "experts-tile-codes" : "experts-tile";
+    const kernel = modules.functionOf(source, `expert_tile_${format.name}_${tokens}`, sharedBytes);
+    const strips = Math.ceil(rows / 16);
+    queue.begin(kernel, Math.ceil(strips / (isUp ? 4 : 8)), unitsOf(step), 1, 384, sharedBytes);
+    queue
+      .long(isUp ? step.room.x : step.room.inner)
+      .long(0)
+      .long(0)
+      .long(0);
+    this.#epilogue(step, isUp);
+    const steps64 = pad(cols) / 64;
+    queue
+      .int(0)
+      .int(step.room.places / 8)
+      .int(rows)
+      .int(strips)
+      .int(steps64)
+      .int(1)
+      .int(steps64)
+      .int(0);
+    this.#units(step, isUp);
+  }
+
+  #sideOf({ layer, experts, hidden }: Step, isUp: boolean): { format: Format; rows: number; cols: number } {
+    const { format } = isUp ? layer.gateUp : layer.down;
+    return isUp ? { format, rows: experts.inner, cols: hidden } : { format, rows: hidden, cols: experts.inner };
+  }
+
+  #epilogue(step: Step, isUp: boolean): void {
+    const { room, experts, layer, hidden } = step;
+    const { queue } = this.#runtime;
+    queue
+      .long(isUp ? 0 : room.y)
+      .long(addressOf(isUp ? experts.gateUpBias : experts.downBias))
+      .long(isUp ? 0 : hidden)
+      .float(1)
+      .int(0);
+    if (isUp) this.#operand(step, room.inner, layer.down);
+    else this.#runtime.noOperand();
+    queue.int(isUp ? 1 : 0).int(isUp ? EXPERT_CODE[experts.activation] : 0);
+  }
+
+  #units({ layer, room, experts }: Step, isUp: boolean): void {
+    const bias = isUp ? experts.gateUpBias : experts.downBias;
+    this.#runtime.queue
+      .long((isUp ? layer.gateUp : layer.down).addresses)
+      .long(room.units)
+      .long(room.numUnits)
+      .long(bias?.stride ?? 0)
+      .end();
+  }
+
+  // --- elsewhere: products of 8 tokens at a time, the gate apart ---------------------------------------------------------
+
+  #apart(step: Step): void {
+    const { room, layer, experts, hidden } = step;
+    const { inner } = experts;
+    const width = isGated(experts) ? 2 * inner : inner;
+    this.#matmul(step, layer.gateUp, room.x, hidden, room.gateUp, width, experts.gateUpBias);
+    this.#gate(step);
+    this.#matmul(step, layer.down, room.inner, inner, room.y, hidden, experts.downBias);
+  }
+
+  #gate(step: Step): void {
+    const { queue, modules } = this.#runtime;
+    const { room, layer, experts, router } = step;
+    const { inner } = experts;
+    const isF32 = layer.gateUp.format.kind === KIND.none;
+    const paddedInner = pad(inner);
+    queue
+      .begin(modules.functionOf("experts", "expert_gate"), placesOf(step), Math.ceil(paddedInner / 512), 1, 256, 0)
+      .long(room.gateUp)
+      .long(isF32 ? room.inner : 0)
+      .long(room.range);
+    this.#operand(step, room.inner, layer.down)
+      .long(isGated(experts) ? 2 * inner : inner)
+      .long(inner)
+      .int(inner)
+      .int(paddedInner)
+      .int(EXPERT_CODE[experts.activation])
+      .int(router.numExperts)
+      .int(isGated(experts) ? 1 : 0)
+      .int(0)
+      .end();
+  }
+
   #matmul(
-    room: Room,
+    { room, n, router: { numExperts } }: Step,
     { addresses: weights, format }: Stack,
     x: number,
     cols: number,
     out: number,
     rows: number,
     bias: ExpertWeights["downBias"],
-    numExperts: number,
-    blocks: number,
   ): void {
     const { queue, modules } = this.#runtime;
+    const blocks = Math.min(16, Math.ceil(n / 8));
     const epilogue = () => queue.long(out).long(addressOf(bias)).long(rows).float(1).int(0);
     const biasStride = bias === null ? 0 : bias.stride;
     if (format.kind === KIND.none) {
@@ -218,33 +391,78 @@ export class CudaExperts {
   }
 
   /** Made at the first step of a shape, for as many rows as its input has. */
-  #roomFor(x: CudaTensor, { numExperts, topK }: RouterSpec, inner: number, isF32: boolean): Room {
+  #roomFor(x: CudaTensor, router: RouterSpec, experts: ExpertWeights, layer: Layer): Room {
+    const { numExperts, topK } = router;
+    const { inner } = experts;
     if (numExperts > MAX_EXPERTS) throw unsupported(`${numExperts} experts; ${MAX_EXPERTS} at most`);
-    const key = `${x.rows} ${x.cols} ${numExperts} ${topK} ${inner} ${isF32}`;
+    const isF32 = layer.gateUp.format.kind === KIND.none;
+    // Whole tiles of gate and up each; which way a product goes depends on the weights alone, so that no row's bits depend on the others.
+    const isGrouped = this.#runtime.isHopper && !isF32 && isGated(experts) && inner % 64 === 0;
+    const key = `${x.rows} ${x.cols} ${numExperts} ${topK} ${inner} ${isF32} ${isGrouped}`;
     const known = this.#rooms.get(key);
     if (known !== undefined) return known;
     const maxPairs = x.rows * topK;
-    const places = Math.ceil((maxPairs + 7 * Math.min(numExperts, maxPairs)) / 8) * 8;
+    const most = (n: number): number => {
+      const { padding } = isGrouped ? groupedShape(n, router) : STRIP_SHAPE;
+      return mostPlaces(n * topK, numExperts, padding);
+    };
+    const places = Math.max(most(x.rows), ...[8, 16, 32].map((n) => most(Math.min(n, x.rows))));
     const { context } = this.#runtime;
     const take = (bytes: number): number => context.alloc(bytes, "the mixture of experts");
     const elementBytes = isF32 ? 4 : 2;
     const room: Room = {
+      isGrouped,
       maxPairs,
       places,
       ids: take(4 * maxPairs),
       weights: take(4 * maxPairs),
       range: take(4 * (numExperts + 1)),
       count: take(4 * numExperts),
+      units: take(16 * (Math.min(numExperts, maxPairs) + Math.ceil(places / LEAST_TILE))),
+      numUnits: take(4),
       pairOf: take(4 * places),
       placeOf: take(4 * maxPairs),
       x: take(elementBytes * places * pad(x.cols)),
-      gateUp: take(4 * places * 2 * inner),
+      gateUp: isGrouped ? 0 : take(4 * places * 2 * inner),
       inner: take(elementBytes * places * pad(inner)),
       y: take(4 * places * x.cols),
     };
     this.#rooms.set(key, room);
     return room;
   }
+}
+
+/** How the pairs of so many rows are listed for the kernels of experts-grouped.cuh. */
+function groupedShape(n: number, { numExperts, topK }: RouterSpec): Shape {
+  if (n <= STREAM_TOKENS) return STREAM_SHAPES[n <= 8 ? 0 : n <= 16 ? 1 : 2]!;
+  // An expert's tokens vary about their mean: tiles for somewhat more than that, so that most experts take one.
+  const mean = (1.15 * n * topK) / numExperts;
+  let shape = TILE_SHAPES[0]!;
+  for (let i = 1; i < TILE_SHAPES.length; i++) {
+    if (clocksOf(TILE_SHAPES[i]!.form!, mean) < clocksOf(shape.form!, mean)) shape = TILE_SHAPES[i]!;
+  }
+  return shape;
+}
+
+function clocksOf({ tokens, clocks }: TileForm, mean: number): number {
+  return Math.ceil(mean / tokens) * clocks;
+}
+
+function mostPlaces(pairs: number, numExperts: number, padding: number): number {
+  return Math.ceil((pairs + (padding - 1) * Math.min(numExperts, pairs)) / 8) * 8;
+}
+
+function placesOf({ n, router: { topK, numExperts }, shape: { padding } }: Step): number {
+  return mostPlaces(n * topK, numExperts, padding);
+}
+
+/** At most so many units of a step. */
+function unitsOf({ n, router: { topK, numExperts }, shape: { unitTokens } }: Step): number {
+  return Math.min(numExperts, n * topK) + Math.floor((n * topK) / unitTokens);
+}
+
+function isGated({ isGated: says }: ExpertWeights): boolean {
+  return says !== false;
 }
 
 function pad(cols: number): number {

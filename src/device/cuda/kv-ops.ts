@@ -9,6 +9,8 @@ import {
   decodeShared,
   ELEMENT_BYTES,
   extendShared,
+  LATENT_ROWS,
+  latentShared,
   layoutOf,
   type PageSpec,
   wgmmaShared,
@@ -193,7 +195,7 @@ export abstract class CudaKvOps extends CudaRowOps {
       .int(rotary === null ? 0 : rotary.half)
       .int(rotary === null ? 0 : rotary.interleaved)
       .int(KV_CODE[spec.dtype])
-      .int(shape === null ? 0 : 1)
+      .int(shape !== null || pool.isLatentTiled ? 1 : 0)
       .int(0)
       .end();
   };
@@ -227,6 +229,12 @@ export abstract class CudaKvOps extends CudaRowOps {
     const isTurning = this.#takeAppend(q, pool as CudaKvPool, layer, staged, plan);
     const isFp8 = spec.dtype === "fp8";
     const sourceOf = (form: string): string => (isFp8 ? "attention-codes" : `attention-${form}`);
+    if ((pool as CudaKvPool).isLatentTiled) {
+      const tiles = Math.ceil(plan.maxRows / LATENT_ROWS);
+      const kernel = `latent_${spec.dtype}_${spec.keyDim}_${spec.valueDim}`;
+      launch("attention-latent", kernel, bucket(numDecodes + numExtends), tiles, 256, latentShared());
+      return;
+    }
     if (shape === null) {
       const kernel = isFp8 ? "attention_plain_fp8" : "attention_plain";
       launch(sourceOf("plain"), kernel, bucket(numDecodes + numExtends) * spec.numKvHeads, 1, 128, 0);

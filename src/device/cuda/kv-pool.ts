@@ -47,6 +47,8 @@ export class CudaKvPool implements KvPool {
   readonly layout: KvLayout; // in elements; of i8 and fp8 in bytes
   /** null: attention-plain.cuh serves this pool. */
   readonly shape: Shape | null;
+  /** Whether attention-latent.cuh serves it, which has pages in core matrices too. */
+  readonly isLatentTiled: boolean;
   /** Pages of decodes come by bulk copies, from sm_90 on where shared memory has room for the ring. */
   readonly isBulk: boolean;
   // Partial states of split tiles, for `stateRows` rows and each kv head; and how many blocks of a tile have written theirs.
@@ -61,6 +63,7 @@ export class CudaKvPool implements KvPool {
     this.byteLength = byteLength;
     this.layout = layoutOf(spec, facts);
     this.shape = shapeOf(spec, facts);
+    this.isLatentTiled = hasLatentKernel(spec, facts);
     this.isBulk = this.shape !== null && hasBulk(this.shape, spec.dtype, facts);
   }
 }
@@ -87,6 +90,25 @@ function shapeOf({ dtype, keyDim, valueDim, pageSize, isLatent }: PageSpec, fact
   const bytes = Math.max(decodeShared(shape, dtype, hasBulk(shape, dtype, facts)), extendShared(shape, dtype));
   return bytes <= facts.sharedBytes ? shape : null;
 }
+
+/** The one shape of latents that models have. */
+const LATENT = { dk: 576, dv: 512 };
+
+function hasLatentKernel(
+  { dtype, keyDim, valueDim, pageSize, isLatent, numKvHeads }: PageSpec,
+  facts: GpuFacts,
+): boolean {
+  if (isLatent !== true || numKvHeads !== 1 || (dtype !== "f16" && dtype !== "bf16")) return false;
+  if (pageSize < 8 || !Number.isInteger(Math.log2(pageSize))) return false;
+  return keyDim === LATENT.dk && valueDim === LATENT.dv && latentShared() <= facts.sharedBytes;
+}
+
+/** Of attention-latent.cuh: a unit of keys, queries of 32 rows, probabilities' fragments, maxima and sums. */
+export function latentShared(): number {
+  return UNIT * LATENT.dk * 2 + LATENT_ROWS * LATENT.dk * 2 + 2 * (UNIT / 16) * 512 + 2 * 2 * 4 * 16 * 4;
+}
+/** Packed rows of a block of it. */
+export const LATENT_ROWS = 32;
 
 function hasBulk(shape: Shape, dtype: KvDtype, { canOverlap, sharedBytes }: GpuFacts): boolean {
   return canOverlap && decodeShared(shape, dtype, true) <= sharedBytes;

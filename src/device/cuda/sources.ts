@@ -47,7 +47,7 @@ export function sourceNames(): string[] {
 }
 
 /** Sources that use what Hopper alone has: wgmma, and bulk copies as it has them. */
-const HOPPER = /^(matmul-(tile|stream)|attention-wgmma)/;
+const HOPPER = /^(matmul-(tile|stream)|experts-(tile|stream)|attention-wgmma)/;
 
 export function isFor(name: string, arch: string): boolean {
   return !HOPPER.test(name) || arch === "sm_90a";

@@ -1,0 +1,16 @@
+// The products of a mixture of experts on Hopper: those of matmul-stream.cuh and matmul-tile.cuh, for units of a list that the device has
+// made (experts.cu). A unit is an expert's tokens, or as many of them as a tile holds; blocks beyond the list end at once.
+//
+// Few tokens: a unit's operand is a piece of its own in strip order, of as many groups of 8 tokens as the step has. Many: places of all
+// experts lie behind each other in tile order, each expert's from a multiple of 8 on.
+#pragma once
+#include "common.cuh"
+
+struct Unit { int expert, first, count, pad; };  // first: a place in the list of pairs
+
+struct Units {
+  const u64* weights;     // [expert] its matrix
+  const Unit* units;
+  const int* numUnits;
+  i64 biasStride;
+};
