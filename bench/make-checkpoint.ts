@@ -1,4 +1,4 @@
-// Writes a random-weight Llama checkpoint of a real shape, seeded and the same every time: speed can be measured without a
+// Writes a random-weight checkpoint of a real shape (a Llama's, or of a folder moe, mla, wide: checkpoint/families.ts), seeded and the same every time: speed can be measured without a
 // download. The weights mean nothing; the tokenizer and the chat template work.
 //   node dist/bench/make-checkpoint.js --shape 135m --type q4_0 --out 135m-q4_0.gguf     one GGUF file
 //   node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out 1b-bf16              a Hugging Face folder
@@ -10,6 +10,7 @@ import { MATRIX_TYPES, type MatrixType } from "../src/cli/bench/random-matrix.js
 import { bytes } from "../src/cli/terminal.js";
 import { type OptionTable, resolveOptions } from "../src/config/options.js";
 import { errorFor, PagodaError } from "../src/core/errors.js";
+import { FAMILIES, llamaModel } from "./checkpoint/families.js";
 import { RandomWeights } from "./checkpoint/random-weights.js";
 import { SHAPES } from "./checkpoint/shapes.js";
 import { makeVocabulary } from "./checkpoint/vocabulary.js";
@@ -24,7 +25,12 @@ export interface CheckpointOptions {
 }
 
 const OPTIONS = {
-  shape: { type: "choice", choices: Object.keys(SHAPES), default: "135m", help: "shape of the model" },
+  shape: {
+    type: "choice",
+    choices: [...Object.keys(SHAPES), ...Object.keys(FAMILIES)],
+    default: "135m",
+    help: "shape of the model",
+  },
   type: {
     type: "choice",
     choices: [...MATRIX_TYPES, "fp8"],
@@ -37,16 +43,20 @@ const OPTIONS = {
 
 /** Returns the size of the weights' file. */
 export function makeCheckpoint({ shape: name, type, seed, out }: CheckpointOptions): number {
-  const shape = SHAPES[name]!;
+  const shape = SHAPES[name];
+  const model = shape === undefined ? FAMILIES[name]! : llamaModel(shape);
   const weights = new RandomWeights(seed);
-  const vocabulary = makeVocabulary(shape.vocab);
+  const vocabulary = makeVocabulary(model.vocab);
   const refused = (expected: string) => errorFor("invalid_option", { param: "--type", value: type, expected });
   if (out.endsWith(".gguf")) {
+    if (shape === undefined) {
+      throw errorFor("invalid_option", { param: "--out", value: out, expected: `a folder for the shape ${name}` });
+    }
     if (type === "fp8") throw refused(`${MATRIX_TYPES.join(", ")} for a GGUF file`);
     return writeGgufModel(out, `random-${name}`, shape, type, weights, vocabulary);
   }
   if (type === "q8_0" || type === "q4_0") throw refused("f32, f16, bf16 or fp8 for a folder");
-  return writeModelFolder(out, shape, type satisfies FolderType, weights, vocabulary);
+  return writeModelFolder(out, model, type satisfies FolderType, weights, vocabulary);
 }
 
 function main(args: readonly string[]): number {

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Packs what scripts/gpu-round.sh needs on a machine without Node and without a network: carry/node.xz and carry/round.tar.xz.
+#   WITHOUT=codes scripts/gpu-pack.sh  leaves kernels out whose source has this word in its name: the machine compiles those that it needs
 #   scripts/gpu-pack.sh [LLAMA_CPP]    with llama.cpp's source folder also carry/llama.cpp.tar.xz, what bench/gpu-peers builds of it
 set -e
 cd "$(dirname "$0")/.."
@@ -20,7 +21,7 @@ Object.keys(JSON.parse(fs.readFileSync("package.json")).dependencies).forEach(ad
 for (const name of seen) console.log(`node_modules/${name}`);
 ' > carry/modules.txt
 mkdir -p build/cuda
-node scripts/build-cuda.mjs sm_90a # minutes here, where nvcc is, instead of minutes of the round
+node scripts/build-cuda.mjs sm_90a ${WITHOUT:+--without "$WITHOUT"} # minutes here, where nvcc is, instead of minutes of the round
 tar cf - --exclude='*.map' --exclude='*.d.ts' --exclude='*.d.cts' --exclude='*.md' --exclude='*/doc/*' --exclude='*/docs/*' \
   --exclude='*/koffi/vendor/*' --exclude='*/src/*.ts' dist build/cuda native/cuda -T carry/modules.txt | xz -3 -T2 > carry/round.tar.xz
 if [ -n "${1:-}" ]; then

@@ -3,8 +3,10 @@
 # Phases that check run first, side by side, while the models are made; then those that measure, one after the other as they are given. Each
 # has a time limit, so that one failure does not hide the rest, and all together BUDGET seconds (560): what is left over is named as not run.
 # Logs go to $OUT (logs.tgz); the table is printed at the end, however it comes.
+# PACKED=1: the kernels that travelled are enough, nothing is compiled ahead.
 #   scripts/gpu-round.sh [phase ...]      checks: contract goldens invariance known sanitize sanitize-contract tier
 #                                         measurements: attention kernels matmul codes gated forms e2e e2e8b split host serve coded fp8 warmup spill share
+#                                         sampling families
 #                                         profile step1b step8b counters attention-counters sass peers cublaslt architectures
 #                                         (default: contract goldens invariance kernels e2e sanitize)
 # Made for travel: carry/node.xz (a stripped node), carry/round.tar.xz (dist, node_modules of production, build/cuda), made by
@@ -58,7 +60,7 @@ sanitized() {
 }
 # The models that phases measure. 1b and 8b: folders of bf16; 8b-fp8: a folder with scales for blocks of 128 x 128; others, such as
 # 8b-q4_0: GGUF files.
-path_of() { case $1 in *-fp8 | 1b | 8b) echo "$1" ;; *) echo "$1.gguf" ;; esac; }
+path_of() { case $1 in *-fp8 | 1b | 8b | moe | mla | wide) echo "$1" ;; *) echo "$1.gguf" ;; esac; }
 model() {
   local shape=${1%%-*} file=$(path_of "$1") type=bf16
   [ "$1" != "$shape" ] && type=${1#*-}
@@ -66,12 +68,13 @@ model() {
   nice node dist/bench/make-checkpoint.js --shape "$shape" --type "$type" --out "/tmp/part-$file" > "$OUT/make-$1.log" 2>&1 && mv "/tmp/part-$file" "/tmp/$file"
 }
 
-if command -v nvcc > /dev/null; then phase 150 build node scripts/build-cuda.mjs sm_90a; tail -3 "$OUT/build.log"; fi
+if command -v nvcc > /dev/null && [ -z "${PACKED:-}" ]; then phase 150 build node scripts/build-cuda.mjs sm_90a; tail -3 "$OUT/build.log"; fi
 for p in $PHASES; do
   case $p in
     e2e8b | step8b) echo 8b ;;
     coded) echo $CODED ;;
-    e2e | split | serve | host | step1b | counters | profile | share | spill | warmup | fp8) echo 1b ;;
+    families) echo ${FAMILIES:-moe mla wide} ;;
+    sampling | e2e | split | serve | host | step1b | counters | profile | share | spill | warmup | fp8) echo 1b ;;
   esac
 done | tr ' ' '\n' | sort -u > /tmp/models.txt
 for name in $(cat /tmp/models.txt); do model "$name" & done
@@ -113,6 +116,28 @@ for p in $PHASES; do
       grep -vE "^\s*$" "$OUT/prefill1b.log" | tail -14 >> "$TABLE"
       phase 60 throughput1b node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 100-1024 --output-len 100-1024 --repeat 1 --max-pages-per-batch 512 --ideal-chunk 1024
       grep -vE "^\s*$" "$OUT/throughput1b.log" | tail -14 >> "$TABLE" ;;
+    sampling)
+      # Decode steps by how tokens are drawn, beside greedy ones of the same run.
+      while read -r name sampling; do
+        phase 30 sampling-$name node bin/pagoda.js bench latency --device cuda --model /tmp/1b --prefill 16 --batch 1,128 --context 512 --steps 64 --repeat 3 --max-pages-per-batch 512 --sampling "$sampling"
+        echo "sampling $name" >> "$TABLE"; grep -E "decode step" "$OUT/sampling-$name.log" >> "$TABLE"
+      done << 'SETTINGS'
+greedy {}
+top-k-top-p {"temperature":1,"topK":20,"topP":0.8}
+temperature {"temperature":1}
+temperature-top-p {"temperature":0.7,"topP":0.9}
+min-p {"temperature":1,"minP":0.05}
+repetition {"repetitionPenalty":1.05}
+presence {"presencePenalty":0.5,"temperature":1}
+logprobs {"logprobs":5}
+SETTINGS
+      ;;
+    families)
+      # Mixtures, latent attention, heads of 256.
+      for model in ${FAMILIES:-moe mla wide}; do
+        phase 90 family-$model node bin/pagoda.js bench latency --device cuda --model /tmp/$model --prefill 512,2048 --batch 1,8,32 --context 512 --steps 32 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 8192
+        echo "family $model" >> "$TABLE"; grep -vE "^\s*$" "$OUT/family-$model.log" | tail -8 >> "$TABLE"
+      done ;;
     e2e8b)
       phase 180 latency8b node bin/pagoda.js bench latency --device cuda --model /tmp/8b --prefill 512,8192 --batch 1,32,128 --context 512 --steps 32 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 8192
       grep -vE "^\s*$" "$OUT/latency8b.log" | tail -20 >> "$TABLE" ;;

@@ -4,9 +4,10 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bytesOf } from "../../src/core/tensor.js";
 import { elementsOf } from "../../src/formats/tensor-views.js";
+import type { FolderModel } from "./families.js";
 import { FileWriter } from "./file-writer.js";
 import { FP8_SCALE, type RandomWeights, type RowType } from "./random-weights.js";
-import { NORM_EPS, type Shape, type TensorSpec, tensorsOf } from "./shapes.js";
+import type { TensorSpec } from "./shapes.js";
 import type { Vocabulary } from "./vocabulary.js";
 
 /** fp8: the layers' matrices in e4m3 with a scale for each block of 128 x 128, the rest in bf16. */
@@ -17,22 +18,21 @@ const FP8_CONFIG = { quant_method: "fp8", activation_scheme: "dynamic", weight_b
 
 export function writeModelFolder(
   folder: string,
-  shape: Shape,
+  model: FolderModel,
   type: FolderType,
   weights: RandomWeights,
   vocabulary: Vocabulary,
 ): number {
   mkdirSync(folder, { recursive: true });
   const put = (file: string, value: unknown) => writeFileSync(join(folder, file), `${JSON.stringify(value)}\n`);
-  put("config.json", configOf(shape, type, vocabulary));
+  put("config.json", configOf(model, type, vocabulary));
   put("tokenizer.json", tokenizerOf(vocabulary));
   const eos = vocabulary.special[vocabulary.eosId];
   put("tokenizer_config.json", { eos_token: eos, pad_token: eos, chat_template: vocabulary.chatTemplate });
-  return writeTensors(join(folder, "model.safetensors"), shape, type, weights);
+  return writeTensors(join(folder, "model.safetensors"), model, type, weights);
 }
 
-function writeTensors(file: string, shape: Shape, type: FolderType, weights: RandomWeights): number {
-  const tensors = tensorsOf(shape);
+function writeTensors(file: string, { tensors }: FolderModel, type: FolderType, weights: RandomWeights): number {
   const header: Record<string, unknown> = { __metadata__: { format: "pt" } };
   let offset = 0;
   const declare = (name: string, dtype: RowType, shape: number[]) => {
@@ -71,21 +71,9 @@ function scaleShape({ rows, cols }: TensorSpec): number[] {
   return [Math.ceil(rows / FP8_BLOCK), Math.ceil(cols / FP8_BLOCK)];
 }
 
-function configOf(shape: Shape, type: FolderType, { bosId, eosId }: Vocabulary): unknown {
+function configOf({ config }: FolderModel, type: FolderType, { bosId, eosId }: Vocabulary): unknown {
   return {
-    architectures: ["LlamaForCausalLM"],
-    model_type: "llama",
-    hidden_size: shape.hidden,
-    intermediate_size: shape.ffn,
-    num_hidden_layers: shape.layers,
-    num_attention_heads: shape.heads,
-    num_key_value_heads: shape.kvHeads,
-    vocab_size: shape.vocab,
-    max_position_embeddings: shape.context,
-    rms_norm_eps: NORM_EPS,
-    rope_theta: shape.ropeTheta,
-    hidden_act: "silu",
-    tie_word_embeddings: true,
+    ...config,
     bos_token_id: bosId,
     eos_token_id: eosId,
     torch_dtype: TORCH_NAME[type],

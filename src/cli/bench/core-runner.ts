@@ -1,7 +1,7 @@
 // Drives an engine's core by hand, without threads or text: every step is timed from schedule to outputs.
 
 import { errorFor } from "../../core/errors.js";
-import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
+import { SAMPLING_DEFAULTS, type SamplingParams } from "../../core/sampling.js";
 import { OutputReader } from "../../engine/client/output-reader.js";
 import type { EngineCore } from "../../engine/core/engine-core.js";
 import type { OpTimes } from "./timed-device.js";
@@ -28,14 +28,22 @@ export class CoreRunner {
   readonly #vocabSize: number;
   readonly #seed: number;
   readonly #times: OpTimes;
+  readonly #sampling: Partial<SamplingParams>;
   readonly #outputs = new OutputReader<string>((callId) => callId);
   #numRequests = 0;
 
-  constructor(core: EngineCore, vocabSize: number, seed: number, times: OpTimes) {
+  constructor(
+    core: EngineCore,
+    vocabSize: number,
+    seed: number,
+    times: OpTimes,
+    sampling: Partial<SamplingParams> = {},
+  ) {
     this.#core = core;
     this.#vocabSize = vocabSize;
     this.#seed = seed;
     this.#times = times;
+    this.#sampling = sampling;
   }
 
   /** From the request to its first token. */
@@ -98,7 +106,7 @@ export class CoreRunner {
       callId: id,
       kind: "generate",
       prompt: Int32Array.from(promptNumbers(this.#seed, index, promptLen, 0, this.#vocabSize)),
-      sampling: { ...SAMPLING_DEFAULTS, temperature: 0, ignoreEos: true, seed: 0, maxTokens },
+      sampling: { ...SAMPLING_DEFAULTS, temperature: 0, ignoreEos: true, ...this.#sampling, seed: 0, maxTokens },
       priority: 0,
       salt: id, // nothing is found in the cache
       arrivalMs: performance.timeOrigin + performance.now(),

@@ -4,6 +4,8 @@
 
 import { engineConfig } from "../../config/engine-config.js";
 import type { OptionTable } from "../../config/options.js";
+import { errorFor } from "../../core/errors.js";
+import type { SamplingParams } from "../../core/sampling.js";
 import { openDevice } from "../../engine/core/devices.js";
 import { loadEngine } from "../../engine/core/load.js";
 import { resolveModel } from "../../formats/hub/hub.js";
@@ -33,6 +35,7 @@ const OWN = {
     help: "decode steps before those that count, for each number of rows",
   },
   profile: { type: "boolean", default: false, help: "time every op, to see where a step goes" },
+  sampling: { type: "string", default: "{}", help: 'how tokens are drawn, as JSON: {"temperature":1,"topK":20}' },
   seed: { type: "integer", min: 0, default: 1, help: "the same seed gives the same prompts" },
 } as const satisfies OptionTable;
 
@@ -44,6 +47,7 @@ interface Own {
   readonly repeat: number;
   readonly warmupSteps: number;
   readonly profile: boolean;
+  readonly sampling: string;
   readonly seed: number;
 }
 
@@ -65,7 +69,7 @@ export const latencyBench: Bench = {
         return own.profile ? timedDevice(device, times) : device;
       }),
     );
-    const runner = new CoreRunner(core, facts.vocabSize, own.seed, times);
+    const runner = new CoreRunner(core, facts.vocabSize, own.seed, times, samplingOf(own.sampling));
     const progress = new BenchProgress("latency", own.repeat * (lengths.length + batches.length));
     for (const length of lengths) runner.prefill(length);
     // The loop itself still runs uncompiled at first, and weights are not in huge pages yet: a server leaves that behind in seconds.
@@ -127,6 +131,14 @@ export const latencyBench: Bench = {
     };
   },
 };
+
+function samplingOf(text: string): Partial<SamplingParams> {
+  try {
+    return JSON.parse(text) as Partial<SamplingParams>;
+  } catch {
+    throw errorFor("invalid_option", { param: "--sampling", value: text, expected: "a JSON object" });
+  }
+}
 
 function decodeReport(rows: number, runs: readonly StepsRun[], hasProfile: boolean) {
   const stepMs = median(runs.flatMap((run) => run.stepMs));
