@@ -17,6 +17,12 @@ export const VERIFY_OPTIONS = {
     defaultText: "none",
     help: "the model that MODEL, an adapter's folder, is for",
   },
+  mmproj: {
+    type: "string",
+    default: null,
+    defaultText: "the one beside a .gguf file",
+    help: "the file with the model's eyes",
+  },
   device: RUN_OPTIONS.device,
   threads: RUN_OPTIONS.threads,
   quantize: RUN_OPTIONS.quantize,
@@ -55,6 +61,7 @@ export async function verifyCommand(args: readonly string[]): Promise<number> {
   try {
     const result = await verifyModel(path, device, {
       ...(isAdapter ? { adapter: named } : {}),
+      ...(typeof values.mmproj === "string" ? { mmproj: values.mmproj } : {}),
       kvDtype: (values.kvDtype as "f32" | undefined) ?? "f32",
       quantize: (values.quantize as "none" | undefined) ?? "none",
       tolerance: (values.tolerance as number | undefined) ?? device.info.logitTolerance,

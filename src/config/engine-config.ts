@@ -66,6 +66,8 @@ export interface EngineConfig {
   readonly adapterMemory: number;
   /** Load the eyes of a model that sees; off saves their memory, and pictures are refused. Default: true. */
   readonly images: boolean;
+  /** The file with the model's eyes (mmproj-*.gguf). Default: the one beside a .gguf file. */
+  readonly mmproj: string | null;
   /** Tokens of one picture at most, where the model takes any size; larger pictures are made smaller. Default: 2048. */
   readonly maxImageTokens: number;
   /** Memory in MiB for what pictures were encoded to; 0 keeps nothing for later questions. Default: 256. */
@@ -241,6 +243,12 @@ export const ENGINE_OPTIONS = {
     type: "boolean",
     default: true,
     help: "load the eyes of a model that sees; off saves their memory, and pictures are refused",
+  },
+  mmproj: {
+    type: "string",
+    default: null,
+    defaultText: "the one beside a .gguf file",
+    help: "the file with the model's eyes (mmproj-*.gguf)",
   },
   maxImageTokens: {
     type: "integer",

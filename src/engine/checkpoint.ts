@@ -7,10 +7,12 @@ import type { SamplingParams } from "../core/sampling.js";
 import type { TensorSource } from "../core/tensor.js";
 import { openGgufModel } from "../formats/gguf/gguf-model.js";
 import { ggufRecipe } from "../formats/gguf/gguf-recipe.js";
+import { mmprojBeside, openMmproj } from "../formats/gguf/mmproj/mmproj.js";
 import { ModelFolder } from "../formats/hf/model-folder.js";
 import { readTextRecipe } from "../formats/hf/sentence-transformers.js";
 import { locateModel } from "../formats/hub/hub.js";
 import { modelNameOf } from "../formats/hub/hub-cache.js";
+import { isRecord } from "../formats/json-file.js";
 import type { TextRecipe } from "../formats/text-recipe.js";
 import { GgufTokenizer } from "../tokenizer/gguf-tokenizer.js";
 import { readGgufChatTemplates } from "../tokenizer/gguf-vocab.js";
@@ -33,14 +35,39 @@ export interface Checkpoint {
   readonly recipe: TextRecipe;
   /** preprocessor_config.json, or what stands for it: how pictures are prepared; null: there is none. */
   readonly processor: { readonly raw: Record<string, unknown>; readonly file: string } | null;
+  /** What its eyes are made from: config.json again, or what an mmproj file says. */
+  readonly visionConfig: Record<string, unknown>;
   openTensors(): TensorSource;
+  /** Tensors of its eyes that are in a file of their own; null: they are among the others. */
+  openVisionTensors(): TensorSource | null;
   requireTokenizer(): Tokenizer;
 }
 
-/** Opens a folder, a .gguf file or a model of the hub that is in the cache. Reads no weights. */
-export function openCheckpoint(model: string): Checkpoint {
+/**
+ * Opens a folder, a .gguf file or a model of the hub that is in the cache. Reads no weights. `mmproj`: the file with its eyes; omitted: the one
+ * beside a .gguf file, if there is any; null: none.
+ */
+export function openCheckpoint(model: string, mmproj?: string | null): Checkpoint {
   const path = locateModel(model);
-  return statSync(path).isFile() ? openGguf(path) : openFolder(path);
+  const isFile = statSync(path).isFile();
+  const plain = isFile ? openGguf(path) : openFolder(path);
+  const eyes = mmproj === undefined ? (isFile ? mmprojBeside(path) : null) : mmproj;
+  return eyes === null ? plain : withMmproj(plain, eyes);
+}
+
+function withMmproj(plain: Checkpoint, file: string): Checkpoint {
+  const { config, tokenizer } = plain;
+  const own = isRecord(config.text_config) ? { ...config, ...config.text_config } : config;
+  const { processor, ...mmproj } = openMmproj(file, {
+    config: own,
+    tokenId: (text) => tokenizer?.tokenToId(text) ?? null,
+  });
+  return {
+    ...plain,
+    visionConfig: mmproj.config,
+    processor: { raw: processor, file },
+    openVisionTensors: () => mmproj.source,
+  };
 }
 
 function openGguf(path: string): Checkpoint {
@@ -102,6 +129,8 @@ function checkpointOf(parts: CheckpointParts): Checkpoint {
     recipe: withVerdict(parts, tokenizer),
     generation: { sampling },
     tokenizer,
+    visionConfig: rest.config,
+    openVisionTensors: () => null,
     requireTokenizer: () => {
       if (tokenizer !== null) return tokenizer;
       const expected = `an array of token ids: ${rest.name} has no tokenizer`;

@@ -21,7 +21,7 @@ interface Values {
 
 /**
  * The GGUF file of a folder, with its matrices in `dtype` where their rows are whole blocks; `isDecoded` writes the values
- * they stand for as f32 instead. `verdict`: the rows of two tokens as a reranker's head, in place of the whole one. `more`: what else is in the file.
+ * they stand for as f32 instead. `verdict`: the rows of two tokens as a reranker's head, in place of the whole one. `more`, `keys`: what else is in the file.
  */
 export function convertToGguf(
   folder: string,
@@ -29,6 +29,7 @@ export function convertToGguf(
   isDecoded = false,
   verdict?: readonly [yes: number, no: number],
   more: readonly GgufTensor[] = [],
+  keys: Readonly<Record<string, GgufValue>> = {},
 ): Buffer {
   const model = new ModelFolder(folder);
   const raw: Raw = model.config;
@@ -55,7 +56,7 @@ export function convertToGguf(
     metadata[`${architecture}.classifier.output_labels`] = ["yes", "no"];
   }
   source.close();
-  return writeGguf(metadata, [...tensors, ...more]);
+  return writeGguf({ ...metadata, ...keys }, [...tensors, ...more]);
 }
 
 function* convertTensors(architecture: string, raw: Raw, source: TensorSource): Generator<[string, Values]> {

@@ -171,6 +171,7 @@ export const ARCHITECTURE: Readonly<Record<string, string>> = {
   Olmo2ForCausalLM: "olmo2",
   Qwen2ForCausalLM: "qwen2",
   Qwen3ForCausalLM: "qwen3",
+  Qwen3VLForConditionalGeneration: "qwen3vl",
   Qwen3MoeForCausalLM: "qwen3moe",
   Qwen2MoeForCausalLM: "qwen2moe",
   Qwen3NextForCausalLM: "qwen3next",

@@ -61,7 +61,7 @@ export async function loadEngine(
   open: (config: EngineConfig) => Promise<Device> = openDevice,
   drafter: Drafter | null = null,
 ): Promise<LoadedEngine> {
-  const parts = readModel(config.model);
+  const parts = readModel(config.model, config);
   const device = await open(config);
   try {
     return await loadOn(device, parts, config, onProgress, drafter);
@@ -75,8 +75,8 @@ export async function loadEngine(
 }
 
 /** What a checkpoint says of its model: refused before a device is opened. */
-function readModel(path: string) {
-  const checkpoint = openCheckpoint(path);
+function readModel(path: string, { mmproj, images }: Pick<EngineConfig, "mmproj" | "images">) {
+  const checkpoint = openCheckpoint(path, images ? (mmproj ?? undefined) : null);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const parsed = family.parseConfig(checkpoint.config, checkpoint.configFile);
   return { checkpoint, family, parsed, spec: family.specOf(parsed) };

@@ -44,14 +44,19 @@ export class GoldenEyes {
     goldens: readonly GoldenPictures[],
     device: Device,
     quantize: WeightQuantization,
+    folder: string,
   ): GoldenEyes | null {
-    const family = goldens.some(({ images = [] }) => images.length > 0) ? visionOf(checkpoint.config) : null;
+    const family = goldens.some(({ images = [] }) => images.length > 0) ? visionOf(checkpoint.visionConfig) : null;
     if (family === null || checkpoint.processor === null) return null;
-    const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
+    const config = family.parseConfig(checkpoint.visionConfig, checkpoint.configFile);
     const { raw, file } = checkpoint.processor;
     const maxTokens = family.specOf(config).maxTokens ?? 4096;
-    const eyes = family.load(config, { device, source, quantize }, { maxTokens });
-    return new GoldenEyes(eyes, openProcessor(raw, file), checkpoint.path);
+    const eyes = family.load(
+      config,
+      { device, source: checkpoint.openVisionTensors() ?? source, quantize },
+      { maxTokens },
+    );
+    return new GoldenEyes(eyes, openProcessor(raw, file), folder);
   }
 
   get numDeeper(): number {

@@ -1,8 +1,8 @@
 // Checks a model against the golden.json beside it: logits, log-probabilities and greedy tokens that another implementation
 // computed. Each prompt runs in one batch and again in chunks; the greedy tokens are then decoded one by one.
 
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { AdapterSites, type AttachedAdapter } from "../../adapters/attach.js";
 import { openPeftAdapter } from "../../adapters/peft.js";
 import { argmax } from "../../core/choose-token.js";
@@ -67,6 +67,8 @@ export interface VerifyOptions {
   readonly adapter?: string;
   /** Largest logit difference that passes; per prompt token for the sum of log-probabilities. */
   readonly tolerance?: number;
+  /** The file with the model's eyes (engine/checkpoint.ts). */
+  readonly mmproj?: string;
   readonly quantize?: WeightQuantization;
   readonly kvDtype?: KvDtype;
   /** Tokens of a chunk when the prompt runs again in chunks; null: it does not. Default: 16. */
@@ -86,14 +88,14 @@ export interface VerifyResult {
 /** Runs every case of `path`/golden.json, or of the adapter's, on the device. The device stays open. */
 export async function verifyModel(path: string, device: Device, options: VerifyOptions = {}): Promise<VerifyResult> {
   const tolerance = options.tolerance ?? device.info.logitTolerance;
-  const goldensFile = join(options.adapter ?? path, "golden.json");
+  const goldensFile = join(options.adapter ?? folderOf(path), "golden.json");
   if (!existsSync(goldensFile))
     throw new FormatError("model_not_found", {
       path: goldensFile,
       reason: "verify needs a golden.json beside the model.",
     });
   const goldens = readGoldens(goldensFile);
-  const checkpoint = openCheckpoint(path);
+  const checkpoint = openCheckpoint(path, options.mmproj);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const config = family.parseConfig(checkpoint.config, checkpoint.configFile);
   const spec = family.specOf(config);
@@ -105,7 +107,7 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
   const source = checkpoint.openTensors();
   const adapter = options.adapter === undefined ? null : openPeftAdapter(options.adapter);
   const attached: AttachedAdapter[] = [];
-  const eyes = GoldenEyes.open(checkpoint, source, goldens, device, options.quantize ?? "none");
+  const eyes = GoldenEyes.open(checkpoint, source, goldens, device, options.quantize ?? "none", dirname(goldensFile));
   // Cases of either side of longrope's switch need a model of their own; all others share one.
   const runners = new Map<boolean, LoadedRunner>();
   const runnerFor = (side: boolean): LoadedRunner => {
@@ -324,4 +326,9 @@ function isCase(value: unknown): value is GoldenCase {
   const isIds = (ids: unknown): boolean => Array.isArray(ids) && ids.every((id) => Number.isSafeInteger(id) && id >= 0);
   const golden = value as GoldenCase | null;
   return isIds(golden?.prompt) && golden!.prompt.length > 0 && (golden!.greedy === undefined || isIds(golden!.greedy));
+}
+
+/** Where what belongs to a model lies: its folder, or that of its file. */
+function folderOf(path: string): string {
+  return existsSync(path) && statSync(path).isFile() ? dirname(path) : path;
 }

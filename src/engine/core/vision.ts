@@ -14,13 +14,16 @@ export interface Vision {
 
 /** null: the model has no eyes, nobody says how its pictures are prepared, or pictures are turned off. */
 export function visionFor(checkpoint: Checkpoint, maxContext: number, config: EngineConfig): Vision | null {
-  const family = config.images ? visionOf(checkpoint.config) : null;
+  const family = config.images ? visionOf(checkpoint.visionConfig) : null;
   if (family === null || checkpoint.processor === null) return null;
-  const parsed = family.parseConfig(checkpoint.config, checkpoint.configFile);
+  const parsed = family.parseConfig(checkpoint.visionConfig, checkpoint.configFile);
   const spec = family.specOf(parsed);
   const maxFrameTokens = spec.maxTokens ?? Math.min(config.maxImageTokens, maxContext);
   return {
     facts: { ...spec, maxFrameTokens },
-    load: (context) => family.load(parsed, context, { maxTokens: maxFrameTokens }),
+    load: (context) => {
+      const source = checkpoint.openVisionTensors() ?? context.source;
+      return family.load(parsed, { ...context, source }, { maxTokens: maxFrameTokens });
+    },
   };
 }

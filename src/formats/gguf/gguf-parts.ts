@@ -51,8 +51,6 @@ export function decoder(keys: GgufKeys, source: TensorSource, own: DecoderKeys =
 export function hybrid(keys: GgufKeys, source: TensorSource, own: DecoderKeys = {}): Config {
   const numValueHeads = keys.size("ssm.time_step_rank");
   const interval = keys.number("full_attention_interval") ?? 4;
-  // Sections of the rotary dimensions are for images; with text alone all positions are equal.
-  keys.value("rope.dimension_sections");
   return {
     ...decoder(keys, source, own),
     full_attention_interval: interval,

@@ -4,12 +4,23 @@ import { toFloat32 } from "../../core/dequantize/dequantize.js";
 import type { TensorSource } from "../../core/tensor.js";
 import type { GgufKeys } from "./gguf-keys.js";
 
+/** How many pairs turn by time, row and column of a picture's tokens: one after another in the first of these models, in turn since. */
+function sections(keys: GgufKeys): Record<string, unknown> {
+  const given = /^qwen(2vl|3vl|3next|35)/.test(keys.architecture) ? keys.value("rope.dimension_sections") : undefined;
+  if (given === undefined) return {};
+  const counts = Array.isArray(given) ? given.slice(0, 3).map(Number) : [];
+  if (counts.length < 3 || counts.some((count) => !(count >= 0)))
+    throw keys.refuse("rope.dimension_sections", "counts");
+  return { mrope_section: counts, mrope_interleaved: keys.architecture !== "qwen2vl" };
+}
+
 /** Rotary fields of the layers with full attention. `headDim` is the size that rope.dimension_count is a part of. */
 export function ggufRope(keys: GgufKeys, source: TensorSource, headDim: number): Record<string, unknown> {
   const rotaryDim = keys.number("rope.dimension_count") ?? headDim;
   const common = {
     rope_theta: keys.number("rope.freq_base") ?? 10_000,
     ...(rotaryDim === headDim ? {} : { partial_rotary_factor: rotaryDim / headDim }),
+    ...sections(keys),
   };
   const type = keys.text("rope.scaling.type") ?? "linear";
   const factor = keys.number("rope.scaling.factor") || keys.number("rope.scale_linear") || 1; // 0 says nothing

@@ -89,6 +89,8 @@ function gemma4(keys: GgufKeys, source: TensorSource): Config {
     ...perLayerInputs(keys, source),
     ...expertsBeside(keys, source),
     architectures: ["Gemma4ForCausalLM"],
+    // Not in the file: the E models, which have per-layer inputs, let a picture's tokens see what is before them only.
+    use_bidirectional_attention: keys.number("embedding_length_per_layer_input") ? null : "vision",
     per_layer_config: Object.fromEntries(
       isFull.flatMap((full, layer) => (full ? [[layer, { head_dim: fullDim, num_key_value_heads: fullHeads }]] : [])),
     ),

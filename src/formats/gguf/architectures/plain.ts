@@ -32,12 +32,9 @@ export const PLAIN: GgufArchitectures = {
     config: (keys, source) => ({ ...decoder(keys, source), architectures: ["Qwen2ForCausalLM"] }),
     naming: STANDARD,
   },
-  // The text parts of models that see: with text alone, the sections of the rotary dimensions turn alike.
+  // The text parts of models that see.
   qwen2vl: {
-    config: (keys, source) => {
-      keys.value("rope.dimension_sections");
-      return { ...decoder(keys, source), architectures: ["Qwen2ForCausalLM"] };
-    },
+    config: (keys, source) => ({ ...decoder(keys, source), architectures: ["Qwen2ForCausalLM"] }),
     naming: STANDARD,
   },
   qwen3: {
@@ -46,8 +43,7 @@ export const PLAIN: GgufArchitectures = {
   },
   qwen3vl: {
     config: (keys, source) => {
-      keys.value("rope.dimension_sections");
-      keys.number("n_deepstack_layers"); // what images add to the first layers
+      keys.number("n_deepstack_layers"); // their rows come with each picture
       return { ...decoder(keys, source), architectures: ["Qwen3ForCausalLM"] };
     },
     naming: STANDARD,
