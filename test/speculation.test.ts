@@ -16,6 +16,8 @@ const MODELS: readonly (readonly [name: string, path: string | null])[] = [
   ["windows alone", `${GOLDENS}/mistral-swa`],
   ["latent", `${GOLDENS}/deepseek-v3`],
   ["mixture", `${GOLDENS}/mixtral`],
+  ["delta nets beside full attention", `${GOLDENS}2/qwen3-next`],
+  ["state spaces", `${GOLDENS}2/mamba2`],
 ];
 
 const cpu = await openCpu();

@@ -5,7 +5,7 @@
 
 struct ConvArgs {
   float* out; const float* x; const float* weight; const float* bias; float* states;
-  const int* stateOf; const int* positions; const int* qoIndptr;
+  const int* stateOf; const int* positions; const int* qoIndptr; const int* stateLens;
   i64 outStride, xStride, weightStride, slotStride, offset;
   int cols, taps, activation, n, rows, perBlock;  // perBlock: tokens of a block
 };
@@ -41,10 +41,10 @@ __device__ __forceinline__ void short_conv(const ConvArgs& a) {
       const bool begins = a.positions[first] == 0;
 #pragma unroll
       for (int j = 0; j < MOST; j++) inputs[j] = j < taps - 1 && !begins ? state[(i64)j * a.cols] : 0.f;
-      float kept[MOST];  // the last taps - 1 inputs, of which a short row has some from before
+      float kept[MOST];  // the last taps - 1 inputs before the row's guesses, of which a short row has some from before
 #pragma unroll
       for (int j = 0; j < MOST; j++) {
-        const int from = end - first + j - (taps - 1);  // counted from the row's first token
+        const int from = a.stateLens[row] + j - (taps - 1);  // counted from the row's first token
         float v = 0.f;
         if (j < taps - 1 && from >= 0) v = a.x[(first + from) * a.xStride + c];
 #pragma unroll
@@ -92,7 +92,7 @@ KERNEL(256, decay_gates, GateArgs) {
 
 struct LinearArgs {
   float* out; const float* q; const float* k; const float* v; const float* decay; const float* rate; const float* skip; float* states;
-  const int* stateOf; const int* positions; const int* qoIndptr;
+  const int* stateOf; const int* positions; const int* qoIndptr; const int* stateLens;
   i64 outStride, qStride, kStride, vStride, decayStride, rateStride, slotStride, offset;
   int numHeads, numKeyHeads, keyDim, valueDim, isDelta, pad;
 };
@@ -112,7 +112,7 @@ __device__ __forceinline__ void linear_attention(const LinearArgs& a) {
   __shared__ Quad keys[BUFFERS][GROUP][KEYS / 4], queries[BUFFERS][GROUP][KEYS / 4];
   const int row = blockIdx.x, h = blockIdx.y, K = a.keyDim, V = a.valueDim;
   const int lane = threadIdx.x & 31, l = lane % GROUP, c = blockIdx.z * COLUMNS + threadIdx.x / GROUP;
-  const int first = a.qoIndptr[row], end = a.qoIndptr[row + 1];
+  const int first = a.qoIndptr[row], end = a.qoIndptr[row + 1], stateEnd = first + a.stateLens[row];
   if (first >= end) return;
   float* const state = a.states + (i64)a.stateOf[row] * a.slotStride + a.offset + (i64)h * K * V + c;
   const bool begins = a.positions[first] == 0, isMine = c < V;
@@ -186,14 +186,15 @@ __device__ __forceinline__ void linear_attention(const LinearArgs& a) {
         for (int j = 0; j < 4; j++) S[i][j] = fmaf(kk[i].v[j], u, __fmul_rn(decay, S[i][j]));
       const float sum = fmaf(skip, v, fmaf(dot, u, __fmul_rn(decay, read)));
       if (l == s) result = sum;
+      if (t0 + s + 1 == stateEnd && isMine) {  // what comes behind it are guesses
+#pragma unroll
+        for (int i = 0; i < QUADS; i++)
+#pragma unroll
+          for (int j = 0; j < 4; j++) if (key_of(i, j) < K) state[(i64)key_of(i, j) * V] = S[i][j];
+      }
     }
     if (l < count && isMine) a.out[(t0 + l) * a.outStride + (i64)h * V + c] = result;
   }
-  if (!isMine) return;
-#pragma unroll
-  for (int i = 0; i < QUADS; i++)
-#pragma unroll
-    for (int j = 0; j < 4; j++) if (key_of(i, j) < K) state[(i64)key_of(i, j) * V] = S[i][j];
 }
 
 #define LINEAR_ATTENTION(QUADS) \

@@ -101,7 +101,8 @@ export class PageAllocator {
     const { groups } = this.#pools;
     for (let g = 0; g < groups.length; g++) {
       const group = groups[g]!;
-      if (group.kind === "window") this.dropBefore(request, g, group.firstVisible(request.numCommitted));
+      if (group.kind === "window")
+        this.dropBefore(request, g, group.firstVisible(Math.min(request.numCommitted, request.stateEnd)));
     }
   }
 

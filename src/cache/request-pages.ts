@@ -15,6 +15,7 @@ export function forgetPages(request: Request): void {
   for (let g = 0; g < request.tables.length; g++) request.tables[g]!.clear();
   request.numSharedPages = 0;
   request.numComputed = 0;
+  request.numRewound = 0;
 }
 
 /** Leading tokens whose K and V the parent has and the child needs. */

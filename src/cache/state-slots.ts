@@ -76,11 +76,10 @@ export class StateSlots {
   }
 
   /**
-   * Lists a copy of the working state if the request's part of the coming step ends with a page, and a slot can be had. One slot is left
+   * Lists a copy of the working state if the request's part of the coming step leaves it at `end`, the end of a page, and a slot can be had. One slot is left
    * for the next request to be admitted. settle() enters it once the step has been committed.
    */
-  snapshot(request: Request): void {
-    const end = request.numComputed;
+  snapshot(request: Request, end = request.numComputed): void {
     if (!this.isSharing || end % this.#pageSize !== 0 || this.#group.pool.numFree < 2) return;
     // Of an answer only the newest snapshot is worth its memory: the next turn goes on from there.
     this.#dropLast(request);

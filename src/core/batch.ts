@@ -49,6 +49,8 @@ export class Batch {
   readonly tokenTypes: Int32Array; // [T]
   readonly qoIndptr: Int32Array; // [R+1]
   readonly stateSlots: Int32Array; // [R] slot in the state pool; -1: none
+  /** New tokens of the row behind which its state is stored: all of them, or those before its guesses. */
+  readonly stateLens: Int32Array; // [R]
   readonly logitRows: Int32Array; // [numLogitRows] indices into the columns of tokens
   /** The adapter of a row: its slot; -1: none, as every row begins. */
   readonly adapterSlots: Int32Array; // [R]
@@ -65,6 +67,7 @@ export class Batch {
     this.tokenTypes = new Int32Array(maxTokens);
     this.qoIndptr = new Int32Array(maxTokens + 1);
     this.stateSlots = new Int32Array(maxTokens);
+    this.stateLens = new Int32Array(maxTokens);
     this.logitRows = new Int32Array(maxTokens);
     this.adapterSlots = new Int32Array(maxTokens);
     this.adapters = new AdapterRows(maxTokens);
@@ -90,9 +93,18 @@ export class Batch {
 
   /**
    * Appends a causal row of tokens[start .. start+queryLen). `pages` is its table in the first group (addPages: in the others),
-   * `logitsFrom` the first position (absolute) whose logits are wanted, Infinity for none; `state` its slot in the state pool.
+   * `logitsFrom` the first position (absolute) whose logits are wanted, Infinity for none; `state` its slot in the state pool, `stateLen` the
+   * tokens behind which it is stored.
    */
-  addRow(tokens: Int32Array, start: number, queryLen: number, pages: Int32Array, logitsFrom: number, state = -1): void {
+  addRow(
+    tokens: Int32Array,
+    start: number,
+    queryLen: number,
+    pages: Int32Array,
+    logitsFrom: number,
+    state = -1,
+    stateLen = queryLen,
+  ): void {
     const row = this.numRows;
     let t = this.numTokens;
     this.qoIndptr[row] = t;
@@ -105,6 +117,7 @@ export class Batch {
     }
     this.qoIndptr[row + 1] = t;
     this.stateSlots[row] = state;
+    this.stateLens[row] = stateLen;
     this.adapterSlots[row] = -1;
     this.numTokens = t;
     this.numRows = row + 1;

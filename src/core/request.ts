@@ -12,6 +12,9 @@
 //
 // A row may be given guesses of the tokens to come (drafts): tokens[numTokens .. numTokens + numDrafted), computed in the same flight. Those
 // that the draws agree with become tokens when it lands; until then nothing is pending, and nothing behind numTokens is published.
+//
+// States of recurrent layers cannot go back to a token before the last. A row with guesses leaves them in front of its guesses (stateEnd), and
+// the next row begins there: it computes what was accepted once more (numRewound).
 
 import type { RequestId } from "./ids.js";
 import { type MediumSpan, NO_MEDIA } from "./media.js";
@@ -156,6 +159,10 @@ export class Request {
   numInFlight = 0;
   /** Tokens that flights under way will give it. */
   numPending = 0;
+  /** Where the row in flight leaves the states of recurrent layers; Infinity: at its end. */
+  stateEnd = Number.POSITIVE_INFINITY;
+  /** Tokens from numComputed on that were computed before; the states are in front of them. */
+  numRewound = 0;
   /** Guesses behind its tokens that a flight under way tries. */
   numDrafted = 0;
 
@@ -258,6 +265,11 @@ export class Request {
     for (let i = 0; i < count; i++) this.appendToken(tokens[first + i]!);
     if (this.numPending > 0) this.numPending--;
     this.numComputed = Math.min(this.numComputed, this.numTokensWithPending - 1);
+    if (this.stateEnd < this.numComputed) {
+      this.numRewound = this.numComputed - this.stateEnd;
+      this.numComputed = this.stateEnd;
+    }
+    this.stateEnd = Number.POSITIVE_INFINITY;
   }
 
   /** Drops what a run gave it beyond `numTokens`: the answer ended before. */

@@ -210,8 +210,8 @@ export interface Device {
 
   // --- step: recurrent layers ------------------------------------------------------------------------------------------
   // Their state is the numbers from `offset` on, of the slot of `pool` that the batch gives each row (stateSlots).
-  // A row whose first token is at position 0 starts from zeros, whatever its slot holds; the state after its last token is
-  // stored. Tokens are taken one by one in one fixed order: however a sequence is cut into chunks, the bits are the same.
+  // A row whose first token is at position 0 starts from zeros, whatever its slot holds; the state after its first stateLens tokens, one
+  // at least, is stored. Tokens are taken one by one in one fixed order: however a sequence is cut into chunks, the bits are the same.
   /**
    * Causal convolution of each column with its own kernel: out[t] = act(sum over j < kernel of weight[j] * x[t - kernel + 1 + j] + bias).
    * weight [kernel, cols]. State: the last kernel - 1 inputs [kernel - 1, cols]. out may not be x.

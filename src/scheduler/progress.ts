@@ -4,12 +4,12 @@ import { ceilDiv } from "../core/math.js";
 import type { Request } from "../core/request.js";
 
 /**
- * One generated token to go. A pending one may be the last: then there is nothing to compute after it; and a request that no longer runs ahead
+ * One generated token to go, and those before it that are computed once more. A pending one may be the last: then there is nothing to compute after it; and a request that no longer runs ahead
  * waits for it.
  */
 export function isDecode(request: Request): boolean {
   return (
-    request.numTokensWithPending - request.numComputed === 1 &&
+    request.numTokensWithPending - request.numComputed - request.numRewound === 1 &&
     request.numComputed >= request.promptLen &&
     (request.numPending === 0 || (request.runsAhead && request.numTokensWithPending < request.maxLength))
   );

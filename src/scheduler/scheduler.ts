@@ -261,7 +261,7 @@ export class Scheduler {
     const { running } = this.#admission;
     for (let i = 0; i < running.size && builder.left > reserved; i++) {
       const request = running.at(i);
-      if (isDecode(request) && !builder.has(request) && canSample(request)) builder.place(request, 1, 1);
+      if (isDecode(request) && !builder.has(request) && canSample(request)) builder.placeDecode(request, reserved);
     }
   }
 
@@ -272,7 +272,7 @@ export class Scheduler {
     for (let i = 0; i < running.size && builder.left > 0; i++) {
       const request = running.at(i);
       if (!isDecode(request) || builder.has(request) || !canSample(request)) continue;
-      if (this.#cache.tryReserve(request, request.numTokensWithPending)) builder.place(request, 1, 1);
+      if (this.#cache.tryReserve(request, request.numTokensWithPending)) builder.placeDecode(request, 0);
     }
   }
 
@@ -282,6 +282,6 @@ export class Scheduler {
     const { targetDecodes, stepTokens } = this.#costs;
     const decodes = this.#decodes;
     decodes.arrange(this.#admission.running, targetDecodes, stepTokens);
-    for (let i = 0; i < decodes.count && builder.left > reserved; i++) builder.place(decodes.at(i), 1, 1);
+    for (let i = 0; i < decodes.count && builder.left > reserved; i++) builder.placeDecode(decodes.at(i), reserved);
   }
 }

@@ -10,14 +10,14 @@ import { assertSameBits, type Duel, readAll } from "./duel.js";
 import { numbers } from "./inputs.js";
 
 /** One step: chunks of sequences, each with its slot in the state pool. */
-type Chunk = { readonly slot: number; readonly start: number; readonly len: number };
+type Chunk = { readonly slot: number; readonly start: number; readonly len: number; readonly numGuesses?: number };
 
 function stageChunks(device: Device, chunks: readonly Chunk[]): StagedBatch {
-  const total = chunks.reduce((sum, { len }) => sum + len, 0);
+  const total = chunks.reduce((sum, { len, numGuesses = 0 }) => sum + len + numGuesses, 0);
   const batch = new Batch(16, total, 0);
   const tokens = new Int32Array(1024);
-  for (const { slot, start, len } of chunks) {
-    batch.addRow(tokens, start, len, new Int32Array(0), Number.POSITIVE_INFINITY, slot);
+  for (const { slot, start, len, numGuesses = 0 } of chunks) {
+    batch.addRow(tokens, start, len + numGuesses, new Int32Array(0), Number.POSITIVE_INFINITY, slot, len);
   }
   const staged = device.createStagedBatch(total);
   device.stage(staged, batch, []);
@@ -40,26 +40,40 @@ interface Recurrence {
 const LENGTH = 37;
 const OFFSET = 5;
 
-/** The outputs of one sequence run in the given pieces, [LENGTH, outCols]; another sequence is in every step when `beside`. */
-async function runCut(device: Device, op: Recurrence, cuts: readonly number[], beside = false): Promise<Float32Array> {
+/**
+ * The outputs of one sequence run in the given pieces, [LENGTH, outCols]; another sequence is in every step when `beside`, and so many tokens
+ * behind each piece are guesses, the next ones of the sequence.
+ */
+async function runCut(
+  device: Device,
+  op: Recurrence,
+  cuts: readonly number[],
+  beside = false,
+  numGuesses = 0,
+): Promise<Float32Array> {
   const pool = device.allocStatePool({ numSlots: 3, floats: op.floats + OFFSET });
   const out = new Float32Array(LENGTH * op.outCols);
   let start = 0;
+  let seen = 0; // outputs that were computed before
   for (const len of cuts) {
-    const chunks: Chunk[] = beside
-      ? [
-          { slot: 2, start, len },
-          { slot: 1, start, len },
-        ]
-      : [{ slot: 1, start, len }];
+    const numGuessed = Math.min(numGuesses, LENGTH - start - len);
+    const chunk: Chunk = { slot: 1, start, len, numGuesses: numGuessed };
+    const chunks: Chunk[] = beside ? [{ ...chunk, slot: 2 }, chunk] : [chunk];
     const staged = stageChunks(device, chunks);
-    const rows = noiseRows(7, start, len, op.inCols);
-    const both = beside ? Float32Array.of(...noiseRows(8, start, len, op.inCols), ...rows) : rows;
-    const x = device.loadTensor(both, chunks.length * len, op.inCols);
-    const y = device.allocTensor(chunks.length * len, op.outCols);
+    const total = len + numGuessed;
+    const rows = noiseRows(7, start, total, op.inCols);
+    const both = beside ? Float32Array.of(...noiseRows(8, start, total, op.inCols), ...rows) : rows;
+    const x = device.loadTensor(both, chunks.length * total, op.inCols);
+    const y = device.allocTensor(chunks.length * total, op.outCols);
     op.run(device, y, x, pool, OFFSET, staged);
-    const all = await readAll(device, y);
-    out.set(all.subarray(all.length - len * op.outCols), start * op.outCols);
+    const all = (await readAll(device, y)).subarray(-total * op.outCols);
+    for (let i = 0; i < all.length; i++) {
+      const at = start * op.outCols + i;
+      if (at < seen)
+        assert.equal(all[i], out[at], `token ${start + Math.floor(i / op.outCols)} was another one as a guess`);
+    }
+    out.set(all, start * op.outCols);
+    seen = (start + total) * op.outCols;
     start += len;
   }
   return out;
@@ -156,6 +170,22 @@ export function recurrentContract(duel: Duel, { elementwise }: Tolerance): void 
           whole,
           `${what} beside, cut ${cuts.join(" ")}`,
         );
+      }
+    });
+  }
+
+  for (const [op, what, recurrence] of cases) {
+    duel.test(op, `${what}: the state stays in front of guesses`, async () => {
+      const whole = await runCut(duel.device, recurrence, [LENGTH]);
+      for (const [cuts, numGuesses] of [
+        [new Array<number>(LENGTH).fill(1), 1],
+        [new Array<number>(LENGTH).fill(1), 9],
+        [[1, 2, 3, 31], 4],
+      ] as const) {
+        for (const beside of [false, true]) {
+          const label = `${what} cut ${cuts.join(" ")}, ${numGuesses} guesses`;
+          assertSameBits(await runCut(duel.device, recurrence, cuts, beside, numGuesses), whole, label);
+        }
       }
     });
   }

@@ -299,8 +299,10 @@ export class DelayedDevice extends NullDevice {
     const end = batch.contextLen(row);
     const slot = batch.stateSlots[row]!;
     let hash = start === 0 ? SEED : this.#states[slot]!;
-    for (let pos = start; pos < end; pos++) hash = mix(hash, this.#kv[0]![this.#slotAt(batch, row, 0, pos)]!);
-    this.#states[slot] = hash;
+    for (let pos = start; pos < end; pos++) {
+      hash = mix(hash, this.#kv[0]![this.#slotAt(batch, row, 0, pos)]!);
+      if (pos + 1 === start + batch.stateLens[row]!) this.#states[slot] = hash;
+    }
     return hash === this.#hashOf(batch, row, end);
   }
 

@@ -105,6 +105,7 @@ function rowText(batch: Batch, r: number): string {
   return [
     `${start}:[${batch.inputIds.subarray(from, to).join()}] ${tables.join("|")}`,
     ...(batch.stateSlots[r]! < 0 ? [] : [`state ${batch.stateSlots[r]}`]),
+    ...(batch.stateLens[r]! === to - from ? [] : [`behind ${batch.stateLens[r]}`]),
     ...(types.includes("1") ? [`types ${types}`] : []),
     ...(seen === causal ? [] : [`sees ${seen}`]),
   ].join(" ");

@@ -155,7 +155,8 @@ PG_API int32_t pg_attention(void* context, float* out, int64_t out_stride, const
 
 // --- recurrent layers ---------------------------------------------------------------------------------------------------
 // states: [num_slots, slot_floats] in memory of pg_alloc; an op's state is `offset` numbers into the slot of each row (state_of). A
-// row that begins at position 0 starts from zeros. However a sequence is cut into rows of several steps, the bits are the same.
+// row that begins at position 0 starts from zeros. Stored is the state behind the row's first state_lens tokens. However a sequence is cut
+// into rows of several steps, the bits are the same.
 
 // out[t] = act(bias + sum over j of weight[j] * x[t - kernel + 1 + j]), each column by itself. weight [kernel, cols], bias [cols] or
 // null. State: the last kernel - 1 inputs [kernel - 1, cols]. out must not be x.

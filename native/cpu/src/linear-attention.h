@@ -24,6 +24,7 @@ struct LinearAttentionWork {
   int64_t out_stride, q_stride, k_stride, v_stride, decay_stride, rate_stride;
   float skip;
   int32_t tokens;
+  int32_t kept;  // the state behind so many is stored
   int32_t key_dim;
   int32_t value_dim;  // distance of the state's rows
   int32_t cols;       // at most the kernel's block
@@ -44,6 +45,7 @@ struct ShortConvWork {
   const float* bias;    // [cols] or null
   int64_t state_stride, out_stride, x_stride, weight_stride;
   int32_t tokens;
+  int32_t kept;  // the state behind so many is stored
   int32_t kernel;
   int32_t cols;
   bool starts;

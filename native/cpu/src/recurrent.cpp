@@ -10,8 +10,11 @@ namespace {
 // What is wrong with the states of a step, or null.
 const char* fault_of(const Step& step, int64_t num_slots, int64_t slot_floats, int64_t offset, int64_t needed) {
   if (offset < 0 || needed < 0 || offset + needed > slot_floats) return "the state does not fit its slot";
-  for (int32_t r = 0; r < step.num_rows; r++)
+  for (int32_t r = 0; r < step.num_rows; r++) {
     if (step.state_of[r] < 0 || step.state_of[r] >= num_slots) return "a row has no slot of the state pool";
+    const int32_t tokens = step.qo_indptr[r + 1] - step.qo_indptr[r];
+    if (tokens > 0 && (step.state_lens[r] < 1 || step.state_lens[r] > tokens)) return "a row stores its state behind no token";
+  }
   return nullptr;
 }
 
@@ -52,6 +55,7 @@ int32_t pg_short_conv(void* handle, float* out, int64_t out_stride, const float*
     ShortConvWork work;
     work.tokens = step.qo_indptr[r + 1] - step.qo_indptr[r];
     if (work.tokens == 0) return;
+    work.kept = step.state_lens[r];
     work.state = states + step.state_of[r] * slot_floats + offset + col;
     work.state_stride = cols;
     work.out = out + first * out_stride + col;
@@ -98,6 +102,7 @@ int32_t pg_linear_attention(void* handle, float* out, int64_t out_stride, const 
     LinearAttentionWork work;
     work.tokens = step.qo_indptr[r + 1] - step.qo_indptr[r];
     if (work.tokens == 0) return;
+    work.kept = step.state_lens[r];
     work.state = states + step.state_of[r] * slot_floats + offset + head * state_floats + col;
     work.out = out + first * out_stride + head * value_dim + col;
     work.q = q + first * q_stride + key_head * key_dim;

@@ -126,6 +126,7 @@ const char* read_all(Step& s, int64_t count) {
   s.type_of = reader.take(s.num_tokens);
   s.qo_indptr = reader.take(int64_t{s.num_rows} + 1);
   s.state_of = reader.take(s.num_rows);
+  s.state_lens = reader.take(s.num_rows);
   s.logit_rows = reader.take(s.num_logit_rows);
   if (!reader.ok()) return "the block is too short";
   if (s.page_size < 1 || num_groups < 0 || num_groups > kMostGroups || num_plans < 0 || num_plans > kMostPlans)

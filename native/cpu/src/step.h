@@ -2,7 +2,7 @@
 // checks, once per step. Ops trust it after that and compare with a pool or a table what only they can know.
 //
 //   [num_tokens, num_rows, num_logit_rows, page_size, num_groups, num_plans]
-//   input_of[T] positions[T] visible_end[T] type_of[T] qo_indptr[R+1] state_of[R] logit_rows[num_logit_rows]
+//   input_of[T] positions[T] visible_end[T] type_of[T] qo_indptr[R+1] state_of[R] state_lens[R] logit_rows[num_logit_rows]
 //   each group:  [num_indices] slots[T] kv_indptr[R+1] kv_indices[num_indices]
 //   each plan:   [group, window, attention_chunk, most_ahead, group_size, q_tile, kv_chunk, num_items, num_partials, num_merges]
 //                item_row item_q_start item_kv_start item_kv_end item_partial item_valid   [num_items] each
@@ -37,6 +37,7 @@ struct Step {
   const int32_t* type_of = nullptr;      // [T]
   const int32_t* qo_indptr = nullptr;    // [R+1]
   const int32_t* state_of = nullptr;     // [R]
+  const int32_t* state_lens = nullptr;   // [R]
   const int32_t* logit_rows = nullptr;   // [num_logit_rows]
   std::vector<StepGroup> groups;
   std::vector<PlanView> plans;

@@ -49,6 +49,7 @@ export class CpuStagedBatch implements StagedBatch {
     this.#copy(batch.tokenTypes, numTokens);
     this.#copy(batch.qoIndptr, numRows + 1);
     this.#copy(batch.stateSlots, numRows);
+    this.#copy(batch.stateLens, numRows);
     this.#copy(batch.logitRows, numLogitRows);
     for (let g = 0; g < batch.groups.length; g++) {
       const { slots, kvIndptr, kvIndices } = batch.groups[g]!;
@@ -120,7 +121,7 @@ export class CpuStagedBatch implements StagedBatch {
 
 /** The block's length. */
 function sizeOf({ numTokens, numRows, numLogitRows, groups }: Batch, plans: readonly AttentionPlan[]): number {
-  let ints = 7 + 4 * numTokens + 2 * numRows + numLogitRows;
+  let ints = 7 + 4 * numTokens + 3 * numRows + numLogitRows;
   for (let g = 0; g < groups.length; g++) {
     ints += 2 + numTokens + numRows + (numRows === 0 ? 0 : groups[g]!.kvIndptr[numRows]!);
   }

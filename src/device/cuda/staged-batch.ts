@@ -1,7 +1,7 @@
 // The step's integers on the device: the batch's columns and its plans in one block, brought by one copy.
 //
 //   [0, HEADER)                 header: at GROUPS_AT + g the offset of group g's page ids, at PLANS_AT + p that of plan p
-//   inputIds, positions, visibleEnd, tokenTypes [T], qoIndptr [R+1], stateSlots [R], logitRows, per group slots [T]
+//   inputIds, positions, visibleEnd, tokenTypes [T], qoIndptr [R+1], stateSlots, stateLens [R], logitRows, per group slots [T]
 //   where a row has an adapter: tokens [T] and logit rows by adapter, and items of both (adapter-items.ts)
 //   then what varies between steps of one size: per group kvIndices, per plan its items (staged-plan.ts)
 //
@@ -42,6 +42,7 @@ export class CudaStagedBatch implements StagedBatch {
   tokenTypes = 0;
   qoIndptr = 0;
   stateSlots = 0;
+  stateLens = 0;
   logitRows = 0;
   readonly slots: number[] = []; // per group
   adapters: AdapterRows = NO_ADAPTERS;
@@ -88,6 +89,7 @@ export class CudaStagedBatch implements StagedBatch {
     this.tokenTypes = this.#copy(batch.tokenTypes, numTokens);
     this.qoIndptr = this.#copy(batch.qoIndptr, numRows + 1);
     this.stateSlots = this.#copy(batch.stateSlots, numRows);
+    this.stateLens = this.#copy(batch.stateLens, numRows);
     this.logitRows = this.#copy(batch.logitRows, numLogitRows);
     for (let g = 0; g < groups.length; g++) {
       this.slots[g] = this.#copy(groups[g]!.slots, numTokens);
@@ -167,7 +169,7 @@ export class CudaStagedBatch implements StagedBatch {
 
 /** An upper bound of the block's length. */
 function sizeOf({ numTokens, numRows, numLogitRows, groups }: Batch, plans: readonly AttentionPlan[]): number {
-  let ints = HEADER + 5 * numTokens + 2 * numRows + 2 * numLogitRows + 48;
+  let ints = HEADER + 5 * numTokens + 3 * numRows + 2 * numLogitRows + 52;
   for (let g = 0; g < groups.length; g++) {
     ints += 16 + numTokens + numRows + (numRows === 0 ? 0 : groups[g]!.kvIndptr[numRows]!);
   }

@@ -50,6 +50,11 @@ function stateOfRow(
   return at;
 }
 
+/** Where in the batch the row's state is stored: behind its last token that is no guess. */
+function stateEndOf({ batch: { qoIndptr, stateLens } }: ReferenceStagedBatch, row: number): number {
+  return qoIndptr[row]! + stateLens[row]!;
+}
+
 export function shortConv(
   out: ReferenceTensor,
   x: ReferenceTensor,
@@ -66,7 +71,9 @@ export function shortConv(
   for (let row = 0; row < staged.numRows; row++) {
     if (qoIndptr[row] === qoIndptr[row + 1]) continue;
     const at = stateOfRow(pool, offset, (kernel - 1) * cols, staged, row);
+    let stored: Float32Array | null = null;
     for (let t = qoIndptr[row]!; t < qoIndptr[row + 1]!; t++) {
+      if (t === stateEndOf(staged, row)) stored = pool.data.slice(at, at + (kernel - 1) * cols);
       for (let c = 0; c < cols; c++) {
         const input = x.data[x.offset + t * x.stride + c]!;
         let sum = bias === null ? 0 : bias.data[bias.offset + c]!;
@@ -79,6 +86,7 @@ export function shortConv(
         if (kernel > 1) pool.data[at + (kernel - 2) * cols + c] = input;
       }
     }
+    if (stored !== null) pool.data.set(stored, at);
   }
 }
 
@@ -121,7 +129,9 @@ export function linearAttention(
   for (let row = 0; row < staged.numRows; row++) {
     if (qoIndptr[row] === qoIndptr[row + 1]) continue;
     const at = stateOfRow(pool, offset, numHeads * keyDim * valueDim, staged, row);
+    let stored: Float32Array | null = null;
     for (let t = qoIndptr[row]!; t < qoIndptr[row + 1]!; t++) {
+      if (t === stateEndOf(staged, row)) stored = S.slice(at, at + numHeads * keyDim * valueDim);
       for (let h = 0; h < numHeads; h++) {
         const keyHead = Math.floor(h / (numHeads / numKeyHeads)) * keyDim;
         const qAt = q.offset + t * q.stride + keyHead;
@@ -145,5 +155,6 @@ export function linearAttention(
         }
       }
     }
+    if (stored !== null) S.set(stored, at);
   }
 }

@@ -75,10 +75,10 @@ export class EngineCore {
     const { device, model, scheduler, pageSize } = parts;
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
-    // A state cannot go back to where the draws left the guesses.
-    const canDraft = parts.cache.states === null;
-    this.#modelDrafter = canDraft && parts.predictor ? this.#followedBy(parts.predictor) : null;
-    const texts = canDraft ? (parts.drafter ?? null) : null;
+    // The heads of a model read hidden states that a row with states to go back to computes twice.
+    const canPredict = parts.cache.states === null;
+    this.#modelDrafter = canPredict && parts.predictor ? this.#followedBy(parts.predictor) : null;
+    const texts = parts.drafter ?? null;
     this.#drafter = this.#modelDrafter === null ? texts : new Drafters(texts, this.#modelDrafter);
     const factory = new SessionFactory({
       ...parts,

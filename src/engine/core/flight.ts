@@ -129,7 +129,9 @@ export class Flight {
     if (promptLogprobs !== null) logitsFrom = Math.min(logitsFrom, promptLogprobs.length - 1);
     const { tables } = request;
     const state = this.#stateGroup < 0 ? -1 : tables[this.#stateGroup]!.pages[0]!;
-    batch.addRow(request.tokens, step.starts[row]!, step.queryLens[row]!, tables[0]!.pages, logitsFrom, state);
+    const start = step.starts[row]!;
+    const stateLen = Math.min(end, request.stateEnd) - start;
+    batch.addRow(request.tokens, start, step.queryLens[row]!, tables[0]!.pages, logitsFrom, state, stateLen);
     for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.pages);
     batch.adapterSlots[row] = request.adapterSlot;
     if (request.isAtomic) batch.setVisibleEnd(end, 0, end);

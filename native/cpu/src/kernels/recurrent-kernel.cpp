@@ -292,9 +292,24 @@ void linear_attention(const LinearAttentionWork& w) {
   const bool in_place = w.tokens == 1 && w.cols == kCols && !w.starts;
   const Rows block = in_place ? Rows{w.state, w.value_dim} : Rows{copy, kCols};
   if (!in_place) load_block(block, w);
-  if (w.is_delta) delta_rule(block, w);
-  else state_space(block, w);
-  if (!in_place) store_block(block, w);
+  const auto run = [&](const LinearAttentionWork& some) { (w.is_delta ? delta_rule : state_space)(block, some); };
+  if (w.kept == w.tokens) {
+    run(w);
+    if (!in_place) store_block(block, w);
+    return;
+  }
+  LinearAttentionWork kept = w, guessed = w;
+  kept.tokens = w.kept;
+  guessed.tokens = w.tokens - w.kept;
+  guessed.out += w.kept * w.out_stride;
+  guessed.q += w.kept * w.q_stride;
+  guessed.k += w.kept * w.k_stride;
+  guessed.v += w.kept * w.v_stride;
+  guessed.decay += w.kept * w.decay_stride;
+  guessed.rate += w.kept * w.rate_stride;
+  run(kept);
+  store_block(block, w);
+  run(guessed);
 }
 
 // Token by token, so that rows are read in order; a tap that lies before the row is in the state, oldest first. A token's piece is too
@@ -323,7 +338,7 @@ void conv_tokens(const ShortConvWork& w) {
   }
   // Ascending: each place is read before it is written, since inputs only move towards the front.
   for (int32_t j = 0; j < history; j++) {
-    const float* from = input(w.tokens - history + j);
+    const float* from = input(w.kept - history + j);
     float* to = w.state + j * w.state_stride;
     each_step(w.cols, [&](int64_t col, int lanes) { v_store_some(to + col, v_load_some(from + col, lanes), lanes); });
   }
