@@ -1,7 +1,9 @@
 // The layer table of docs/architecture.md, held by a test: each folder imports lower layers only, folders of one layer do not
-// import each other, cache and scheduler never see a device, and the FFI has one door.
+// import each other, cache and scheduler never see a device, and the FFI has one door. Files have a budget of lines (functions too:
+// biome.json), and the way of a chat through them is the one that the document draws.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, sep } from "node:path";
 import { test } from "node:test";
@@ -76,4 +78,53 @@ test("only abi.ts touches the FFI, and core imports nothing from outside but its
     core.map(({ file, target }) => `${file} imports ${target}`),
     [],
   );
+});
+
+test("devices do not import each other; wasm is the cpu device's kernels in another module", () => {
+  const wrong = inside.filter(({ file, target }) => {
+    const [from, to] = [file, target].map((path) => path.split(sep));
+    if (from![0] !== "device" || to![0] !== "device" || from!.length < 3 || to!.length < 3) return false;
+    return from![1] !== to![1] && !(from![1] === "wasm" && to![1] === "cpu");
+  });
+  assert.deepEqual(
+    wrong.map(({ file, target }) => `${file} imports ${target}`),
+    [],
+  );
+});
+
+/** Of a file. Tables of what there is may be longer. */
+const MOST_LINES = 400;
+const TABLES = ["cli/model-catalog.ts", "engine/types.ts"];
+/** Longer ones that wait to be cut: no longer than this. */
+const LONGER: Readonly<Record<string, number>> = {
+  "device/cuda/cuda-device.ts": 450,
+  "device/cuda/experts.ts": 500,
+  "formats/gguf/mmproj/projectors.ts": 500,
+  "vision/processor.ts": 450,
+};
+
+test("a file has one idea, and so few lines", () => {
+  const tooLong = sources
+    .map((file) => file.split(sep).join("/"))
+    .filter((file) => !TABLES.includes(file))
+    .map((file) => ({ file, lines: readFileSync(join("src", file), "utf8").split("\n").length - 1 }))
+    .filter(({ file, lines }) => lines > (LONGER[file] ?? MOST_LINES));
+  assert.deepEqual(tooLong, []);
+});
+
+/** Files between the call of a chat and its answer. */
+const MOST_FILES = 63;
+
+test("the way of a chat through the source is the one that is drawn", () => {
+  const walked = execFileSync(process.execPath, ["scripts/chat-walk.mjs"], { encoding: "utf8" }).trimEnd();
+  const drawn = /<!-- the walk: .*? -->\n(.*?)\n<!-- end of the walk -->/s.exec(
+    readFileSync("docs/architecture.md", "utf8"),
+  );
+  const filesOf = (table: string) => [...table.matchAll(/^\| \d+ \| `(.*?)` \|/gm)].map(([, file]) => file);
+  assert.deepEqual(
+    filesOf(drawn?.[1] ?? ""),
+    filesOf(walked),
+    "run: npm run build && node scripts/chat-walk.mjs --write",
+  );
+  assert.ok(filesOf(walked).length <= MOST_FILES, `${filesOf(walked).length} files`);
 });

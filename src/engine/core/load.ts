@@ -82,6 +82,7 @@ function readModel(path: string, { mmproj, images }: Pick<EngineConfig, "mmproj"
   return { checkpoint, family, parsed, spec: family.specOf(parsed) };
 }
 
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: one part after the other, each made of those before it
 async function loadOn(
   device: Device,
   { checkpoint, family, parsed, spec }: ReturnType<typeof readModel>,
