@@ -25,6 +25,8 @@ const TWINS = {
   [join(source, "engine/core/devices.js")]: inBrowser("devices.js"),
   [join(source, "engine/client/host.js")]: inBrowser("no-host.js"),
   [join(source, "engine/client/text-thread.js")]: inBrowser("no-text-thread.js"),
+  [join(source, "engine/client/pictures/picture-thread.js")]: inBrowser("no-picture-thread.js"),
+  [join(source, "engine/client/pictures/fetch-picture.js")]: inBrowser("no-fetch-picture.js"),
   [join(source, "formats/hub/hub.js")]: inBrowser("hub.js"),
   [join(source, "formats/hub/hub-cache.js")]: inBrowser("hub.js"),
   [join(source, "grammar/xgrammar/xgrammar-compiler.js")]: inBrowser("no-grammar.js"),

@@ -20,6 +20,7 @@ export {
   PagodaError,
   RequestError,
 } from "./core/errors.js";
+export type { PictureFrame } from "./core/media.js";
 export type { Pooling } from "./core/pooling.js";
 export type { FinishReason } from "./core/request.js";
 export type { PositionLogprobs, SamplingParams, TokenLogprob } from "./core/sampling.js";
@@ -27,6 +28,7 @@ export type { Speculation, SpeculationMethod } from "./core/speculation.js";
 export type { DeviceUsage } from "./device/device-info.js";
 export { createEngine, type EngineOptions } from "./engine/client/engine.js";
 export type { ObjectRequest, ObjectResult } from "./engine/client/object.js";
+export type { ImageDetail, SeenPicture } from "./engine/client/pictures/picture-reader.js";
 export type * from "./engine/types.js";
 export type { ConstraintSpec } from "./grammar/constraint.js";
 export type { LogitsHook } from "./sampler/sampler.js";

@@ -72,6 +72,18 @@ export interface EngineConfig {
   readonly maxImageTokens: number;
   /** Memory in MiB for what pictures were encoded to; 0 keeps nothing for later questions. Default: 256. */
   readonly imageMemory: number;
+  /** Pictures of one request. Default: 32. */
+  readonly maxImages: number;
+  /** Bytes of one picture's file, in MiB. Default: 20. */
+  readonly maxImageMb: number;
+  /** Pixels of one picture, in millions. Default: 50. */
+  readonly maxImageMegapixels: number;
+  /**
+   * Hosts that pictures may be fetched from: NAME, .SUFFIX or an address, with :PORT where it is not 80 or 443. Default: none.
+   */
+  readonly allowedMediaDomains: readonly string[];
+  /** Folder that file: URLs of pictures may name files in. Default: none. */
+  readonly allowedMediaPath: string | null;
   /** Longest sequence, prompt and answer together. Default: the model's. */
   readonly maxContext: number | null;
   /** Requests that may wait; further ones are refused. Default: 4096. */
@@ -262,6 +274,21 @@ export const ENGINE_OPTIONS = {
     min: 0,
     default: 256,
     help: "memory in MiB for what pictures were encoded to; 0 keeps nothing for later questions",
+  },
+  maxImages: { type: "integer", min: 1, max: 4096, default: 32, help: "pictures of one request" },
+  maxImageMb: { type: "integer", min: 1, max: 1024, default: 20, help: "bytes of one picture's file, in MiB" },
+  maxImageMegapixels: { type: "integer", min: 1, max: 1024, default: 50, help: "pixels of one picture, in millions" },
+  allowedMediaDomains: {
+    type: "list",
+    default: [],
+    defaultText: "none",
+    help: "hosts that pictures may be fetched from: NAME, .SUFFIX or an address, with :PORT where it is not 80 or 443",
+  },
+  allowedMediaPath: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "folder that file: URLs of pictures may name files in",
   },
   maxContext: {
     type: "integer",

@@ -59,6 +59,31 @@ export const ERRORS = {
     param: "image",
     message: "The picture has {value} {what}; the limit is {limit}. Send a smaller one.",
   },
+  image_too_slow: {
+    kind: "request",
+    param: "image",
+    message: "Reading the picture took longer than {limit} s. Send a smaller one.",
+  },
+  too_many_images: {
+    kind: "request",
+    param: "messages",
+    message: "The request has {value} pictures; the limit is {limit} (maxImages). Send fewer.",
+  },
+  no_eyes: {
+    kind: "request",
+    param: "messages",
+    message: "The model {model} does not see pictures: {reason}. Send text, or load a model that sees.",
+  },
+  image_not_allowed: {
+    kind: "request",
+    param: "image",
+    message: "The picture may not be read from there: {reason}. Send its bytes as a data: URL.",
+  },
+  image_not_fetched: {
+    kind: "request",
+    param: "image",
+    message: "The picture could not be fetched: {reason}. Send its bytes as a data: URL.",
+  },
   no_chat_template: {
     kind: "request",
     param: "messages",

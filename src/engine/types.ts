@@ -15,11 +15,33 @@ import type { LogitsHook } from "../sampler/sampler.js";
 import type { ChatPrompt } from "../tokenizer/chat-template.js";
 import type { EncodeOptions } from "../tokenizer/tokenizer.js";
 import type { ObjectRequest, ObjectResult } from "./client/object.js";
+import type { ImageDetail, SeenPicture } from "./client/pictures/picture-reader.js";
+
+/** Where a picture is: a data: URL, one of an allowed host or folder, or the bytes of its file (PNG, JPEG, WebP, GIF). */
+export type ImageSource = string | URL | Uint8Array | ArrayBuffer | Blob | SeenPicture;
+
+/** A piece of a message's text. */
+export interface TextPart {
+  readonly type: "text";
+  readonly text: string;
+}
+
+/** A picture in a message. */
+export interface ImagePart {
+  readonly type: "image";
+  readonly image: ImageSource;
+  /** "low" costs few tokens. Default: "auto", as the model's own processor does. */
+  readonly detail?: ImageDetail;
+}
+
+/** A piece of a message. */
+export type ContentPart = TextPart | ImagePart;
 
 /** One message of a conversation, as chat templates see it. */
 export interface ChatMessage {
   readonly role: string;
-  readonly content: string | null;
+  /** A text; or parts, where there are pictures. */
+  readonly content: string | null | readonly ContentPart[];
   /** Further fields (name, tool_calls, ...) reach the chat template as they are. */
   readonly [field: string]: unknown;
 }
@@ -58,6 +80,8 @@ export interface GenerateOptions extends Partial<SamplingParams> {
   readonly speculative?: boolean | SpeculationMethod | SpeculativeOptions;
   /** Markers such as end of turn are left out of the text unless this is false. */
   readonly skipSpecialTokens?: boolean;
+  /** Of the prompt, in order: as renderPrompt() gives them. */
+  readonly pictures?: readonly SeenPicture[];
 }
 
 /** A piece of one sample's output. Text never ends inside a character or inside a possible stop string. */
@@ -118,6 +142,11 @@ export interface GenerateResult {
   /** null for the first prompt token. */
   readonly promptLogprobs: readonly (PositionLogprobs | null)[] | null;
   readonly trace: RequestTrace;
+}
+
+/** The text of a conversation, and the pictures whose tokens are in it. */
+export interface PicturePrompt extends ChatPrompt {
+  readonly pictures: readonly SeenPicture[];
 }
 
 /** Iterate it for chunks as they come, or await `result()` for the whole. Leaving the loop early aborts the request. */
@@ -396,10 +425,15 @@ export interface Engine {
   object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>>;
   /** The source of the model's chat template. */
   readonly chatTemplate: string | null;
+  /**
+   * Reads the pictures of messages and prepares them for the model, in a thread of their own. chat() does it by itself; renderPrompt() and renderChat()
+   * take what it gives.
+   */
+  prepareImages(messages: readonly ChatMessage[], options?: { readonly signal?: AbortSignal }): Promise<ChatMessage[]>;
   /** The prompt that chat() gives the model. */
   renderChat(messages: readonly ChatMessage[], options?: TemplateOptions): string;
   /** The same, and which parts of it came with the messages: tokenize() takes them as plain text when given as `content`. */
-  renderPrompt(messages: readonly ChatMessage[], options?: TemplateOptions): ChatPrompt;
+  renderPrompt(messages: readonly ChatMessage[], options?: TemplateOptions): PicturePrompt;
   /**
    * The same, and what takes more than a moment is rendered in a thread of its own, within limits of time and memory and clients in turns:
    * for callers that serve others meanwhile.
@@ -408,7 +442,7 @@ export interface Engine {
     messages: readonly ChatMessage[],
     options?: TemplateOptions,
     asker?: { readonly signal?: AbortSignal | undefined; readonly client?: string },
-  ): Promise<ChatPrompt>;
+  ): Promise<PicturePrompt>;
   /** One vector per input, made as the checkpoint states or as told. */
   embed(inputs: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<EmbedResult>;
   /** How well the two texts of each pair go together: by a reranker, or by the angle between an embedding model's vectors. */

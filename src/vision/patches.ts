@@ -53,3 +53,18 @@ export function placeOf(i: number, columns: number, block: number): { row: numbe
     column: (index % blocks) * block + (within % block),
   };
 }
+
+/** Tokens of a frame, in rows and columns. */
+export interface TokenGrid {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** Of a model in which blocks of `merge` x `merge` patches become one token. */
+export function tokenGrid(
+  { patches, merge }: { readonly patches: Pick<PatchLayout, "size">; readonly merge: number },
+  { width, height }: Pick<Frame, "width" | "height">,
+): TokenGrid {
+  const tokens = (edge: number): number => Math.floor(Math.floor(edge / patches.size) / merge);
+  return { rows: tokens(height), columns: tokens(width) };
+}

@@ -8,8 +8,9 @@ export interface ChatCheckpoint extends Checkpoint {
   readonly chatTemplate: ChatTemplate | null;
 }
 
-export function openChatCheckpoint(model: string): ChatCheckpoint {
-  const checkpoint = openCheckpoint(model);
+/** `mmproj`: as openCheckpoint() takes it. */
+export function openChatCheckpoint(model: string, mmproj?: string | null): ChatCheckpoint {
+  const checkpoint = openCheckpoint(model, mmproj);
   const { templates, tokenizer } = checkpoint;
   const chatTemplate =
     templates.size === 0

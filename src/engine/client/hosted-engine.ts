@@ -1,13 +1,13 @@
 // The engine as its callers see it: text in, text out. Validates, renders templates and tokenises here, on the caller's thread;
 // everything else happens behind the host, over a line (engine-connection.ts).
 
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import type { z } from "zod";
 import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { errorFor, RequestError } from "../../core/errors.js";
 import { uniformAt } from "../../core/random.js";
-import type { ChatPrompt, ChatTemplate, RenderOptions } from "../../tokenizer/chat-template.js";
+import type { ChatPrompt, ChatTemplate, RenderOptions, TemplateMessage } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import type { PagesTaken } from "../core/page-exchange.js";
@@ -23,6 +23,7 @@ import type {
   GenerateOptions,
   Generation,
   ModelInfo,
+  PicturePrompt,
   RerankOptions,
   RerankResult,
   ScoreOptions,
@@ -41,6 +42,9 @@ import { EngineConnection, type OnProgress } from "./engine-connection.js";
 import { TextGeneration } from "./generation.js";
 import { type StartHost, startHost } from "./host.js";
 import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
+import { ClientEyes, hasRawPictures } from "./pictures/eyes.js";
+import { LaterGeneration } from "./pictures/later-generation.js";
+import { renderAside, renderNow } from "./pictures/rendering.js";
 import { type Deliver, type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
 import { TextTasks } from "./text-tasks.js";
 import { type Asker, TextThread } from "./text-thread.js";
@@ -57,6 +61,7 @@ export class HostedEngine implements RelayEngine {
   readonly #checkpoint: ChatCheckpoint;
   readonly #texts: TextTasks;
   readonly #aside: TextThread;
+  readonly #eyes: ClientEyes;
   readonly #turns = new Throttle(LONG_TEXT);
   readonly #seed: number;
   readonly #connection: EngineConnection;
@@ -66,7 +71,7 @@ export class HostedEngine implements RelayEngine {
     config: EngineConfig,
     onProgress: OnProgress | null,
     start: StartHost = startHost,
-    checkpoint: ChatCheckpoint = openChatCheckpoint(config.model),
+    checkpoint: ChatCheckpoint = openChatCheckpoint(config.model, config.images ? (config.mmproj ?? undefined) : null),
   ) {
     this.#config = config;
     this.#seed = config.seed ?? randomBytes(6).readUIntBE(0, 6);
@@ -79,6 +84,7 @@ export class HostedEngine implements RelayEngine {
       (...text) => this.#runText(...text),
     );
     this.#aside = new TextThread(config.model);
+    this.#eyes = new ClientEyes(config, this.#checkpoint, () => this.#connection.facts);
     this.#connection = new EngineConnection(config, start, onProgress);
     this.#checkpoint.tokenizer?.encode("its tables are made while the weights are loaded");
   }
@@ -119,8 +125,24 @@ export class HostedEngine implements RelayEngine {
 
   chat(messages: string | readonly ChatMessage[], options: GenerateOptions & TemplateOptions = {}): Generation {
     if (typeof messages === "string") return this.chat([{ role: "user", content: messages }], options);
-    const { text, content } = this.renderPrompt(messages, options);
-    return this.#submit(this.tokenize(text, { addSpecialTokens: false, content }), options);
+    checkMessages(messages);
+    if (messages.some(hasRawPictures)) return this.#chatLater(messages, options);
+    const { text, content, pictures } = this.renderPrompt(messages, options);
+    const ids = this.tokenize(text, { addSpecialTokens: false, content });
+    return this.#submit(ids, pictures.length === 0 ? options : { ...options, pictures });
+  }
+
+  #chatLater(messages: readonly ChatMessage[], options: GenerateOptions & TemplateOptions): Generation {
+    const id = options.id ?? `req-${randomUUID()}`;
+    const start = async (signal: AbortSignal): Promise<Generation> => {
+      const seen = await this.prepareImages(messages, { signal });
+      return this.chat(seen, { ...options, id });
+    };
+    return new LaterGeneration(id, start, options.signal);
+  }
+
+  prepareImages(messages: readonly ChatMessage[], { signal }: { signal?: AbortSignal } = {}): Promise<ChatMessage[]> {
+    return this.#eyes.prepare(messages, signal);
   }
 
   object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>> {
@@ -131,21 +153,25 @@ export class HostedEngine implements RelayEngine {
     return this.renderPrompt(messages, options).text;
   }
 
-  renderPrompt(messages: readonly ChatMessage[], options: TemplateOptions = {}): ChatPrompt {
-    return this.#asConfigured(this.#template(messages).renderPrompt(messages, renderOptionsOf(options)));
+  renderPrompt(messages: readonly ChatMessage[], options: TemplateOptions = {}): PicturePrompt {
+    const template = this.#template(messages);
+    const given = renderOptionsOf(options);
+    return this.#asConfigured(
+      renderNow(this.#eyes.rendering(messages), (shown) => template.renderPrompt(shown, given)),
+    );
   }
 
   async renderAside(
     messages: readonly ChatMessage[],
     options: TemplateOptions = {},
     asker: Asker = {},
-  ): Promise<ChatPrompt> {
+  ): Promise<PicturePrompt> {
     if (!this.#config.worker) return this.renderPrompt(messages, options);
     const template = this.#template(messages);
     const given = renderOptionsOf(options);
-    const prompt =
-      template.glance(messages, given) ?? (await this.#aside.run("render", { messages, options: given }, asker));
-    return this.#asConfigured(prompt);
+    const render = async (shown: readonly TemplateMessage[]): Promise<ChatPrompt> =>
+      template.glance(shown, given) ?? (await this.#aside.run("render", { messages: shown, options: given }, asker));
+    return this.#asConfigured(await renderAside(this.#eyes.rendering(messages), render));
   }
 
   #template(messages: readonly ChatMessage[]): ChatTemplate {
@@ -155,7 +181,7 @@ export class HostedEngine implements RelayEngine {
     return chatTemplate;
   }
 
-  #asConfigured(prompt: ChatPrompt): ChatPrompt {
+  #asConfigured(prompt: PicturePrompt): PicturePrompt {
     return this.#config.controlTokensInContent ? { ...prompt, content: [] } : prompt;
   }
 
@@ -267,7 +293,7 @@ export class HostedEngine implements RelayEngine {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#connection.close(), this.#aside.close()]);
+    await Promise.all([this.#connection.close(), this.#aside.close(), this.#eyes.close()]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -286,7 +312,9 @@ export class HostedEngine implements RelayEngine {
       const { name: model } = this.#checkpoint;
       throw new RequestError("task_unsupported", { model, task: "generate", reason: "it embeds or scores texts." });
     }
-    const message = addMessage(this.#bounds(), "generate", ids, this.#withPredictionIds(options));
+    const { pictures = [] } = options;
+    const checked = addMessage(this.#bounds(), "generate", ids, this.#withPredictionIds(options));
+    const message = pictures.length === 0 ? checked : { ...checked, media: this.#eyes.mediaOf(ids, pictures) };
     const { callId, sampling } = message;
     const tokenizer = this.#checkpoint.requireTokenizer();
     const { skipSpecialTokens = true } = options;

@@ -5,14 +5,13 @@
 
 import { Worker } from "node:worker_threads";
 import { EngineDeadError, type ErrorCode, type ErrorDetails, errorFor, RequestError } from "../../core/errors.js";
-import type { ChatPrompt, RenderOptions } from "../../tokenizer/chat-template.js";
+import type { ChatPrompt, RenderOptions, TemplateMessage } from "../../tokenizer/chat-template.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
-import type { ChatMessage } from "../types.js";
 
 /** What the thread can be asked, with what it takes and what it gives. */
 export interface TextTasks {
   encode: { given: { text: string; options: EncodeOptions }; made: Int32Array };
-  render: { given: { messages: readonly ChatMessage[]; options: RenderOptions }; made: ChatPrompt };
+  render: { given: { messages: readonly TemplateMessage[]; options: RenderOptions }; made: ChatPrompt };
   verdict: {
     given: { query: string; document: string; instruction?: string | undefined; limit: number };
     made: Int32Array;
@@ -190,8 +189,16 @@ function sizeOf(task: TextTask): number {
     case "encode":
       return task.text.length;
     case "render":
-      return task.messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0);
+      return task.messages.reduce((sum, { content }) => sum + lengthOf(content), 0);
     case "verdict":
       return task.query.length + task.document.length;
   }
+}
+
+/** A text, or parts of it. */
+function lengthOf(content: unknown): number {
+  if (typeof content === "string") return content.length;
+  return Array.isArray(content)
+    ? content.reduce((sum: number, part) => sum + lengthOf((part as { text?: unknown }).text), 0)
+    : 0;
 }

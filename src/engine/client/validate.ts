@@ -26,6 +26,7 @@ const OTHER_FIELDS = [
   "constraint",
   "speculative",
   "skipSpecialTokens",
+  "pictures",
   "tools",
   "templateArgs",
   "continueFinalMessage",

@@ -1,14 +1,8 @@
 // What the engine knows of a model's eyes: how pictures become tokens, and an encoder that gives the rows which stand for their embeddings.
 
-import type { PatchLayout } from "../../vision/patches.js";
+import type { PatchLayout, TokenGrid } from "../../vision/patches.js";
 import type { Frame } from "../../vision/processor.js";
 import type { LoadContext } from "../model.js";
-
-/** Tokens of a frame, in rows and columns. */
-export interface TokenGrid {
-  readonly rows: number;
-  readonly columns: number;
-}
 
 export interface VisionSpec {
   /** The id that stands in a prompt for each token of a picture. */
@@ -61,11 +55,4 @@ export interface VisionFamily<Config = unknown> {
   ignoredTensors?(config: Config): readonly RegExp[];
 }
 
-export function tokenGrid(
-  { patches, merge, extraTokens }: VisionSpec,
-  { width, height }: Pick<Frame, "width" | "height">,
-): TokenGrid {
-  const tokens = (edge: number): number => Math.floor(Math.floor(edge / patches.size) / merge);
-  const grid = { rows: tokens(height), columns: tokens(width) };
-  return extraTokens === undefined ? grid : { rows: 1, columns: grid.rows * grid.columns + extraTokens };
-}
+export { tokenGrid } from "../../vision/patches.js";

@@ -1,0 +1,25 @@
+// In the place of src/engine/client/pictures/picture-thread.ts: a page prepares pictures itself.
+
+import {
+  type ImageDetail,
+  type PictureInput,
+  PictureReader,
+  type ReaderOptions,
+  type SeenPicture,
+} from "../engine/client/pictures/picture-reader.js";
+
+export class PictureThread {
+  readonly #reader: PictureReader;
+
+  constructor(options: ReaderOptions) {
+    this.#reader = new PictureReader(options);
+  }
+
+  read(input: PictureInput, detail: ImageDetail): Promise<SeenPicture> {
+    return this.#reader.read(input, detail);
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
