@@ -92,15 +92,18 @@ export interface EngineConfig {
   readonly grammarSeconds: number;
   /**
    * Guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the
-   * same client, draft from a smaller model; auto is draft where there is a draftModel, else suffix on the cpu device, off
-   * elsewhere. Default: auto.
+   * same client, mtp from a head of the checkpoint, eagle3 or draft from draftModel; auto is what draftModel is, else suffix on
+   * the cpu device, off elsewhere. Default: auto.
    */
   readonly speculative: SpeculationMethod;
   /**
    * Guesses that a step may try for one answer, at most; fewer where they are often wrong or the batch is full. Default: 15.
    */
   readonly speculativeTokens: number;
-  /** Smaller model of the same vocabulary that guesses tokens ahead: folder, .gguf file, or model of the hub. Default: none. */
+  /**
+   * Smaller model of the same vocabulary, or EAGLE-3 head, that guesses tokens ahead: folder, .gguf file, or model of the hub.
+   * Default: none.
+   */
   readonly draftModel: string | null;
   /** Tokens that must agree with earlier ones before anything is guessed. Default: 2. */
   readonly speculativeMinMatch: number;
@@ -309,7 +312,7 @@ export const ENGINE_OPTIONS = {
     type: "choice",
     choices: SPECULATION_METHODS,
     default: "auto",
-    help: "guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the same client, draft from a smaller model; auto is draft where there is a draftModel, else suffix on the cpu device, off elsewhere",
+    help: "guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the same client, mtp from a head of the checkpoint, eagle3 or draft from draftModel; auto is what draftModel is, else suffix on the cpu device, off elsewhere",
   },
   speculativeTokens: {
     type: "integer",
@@ -322,7 +325,7 @@ export const ENGINE_OPTIONS = {
     type: "string",
     default: null,
     defaultText: "none",
-    help: "smaller model of the same vocabulary that guesses tokens ahead: folder, .gguf file, or model of the hub",
+    help: "smaller model of the same vocabulary, or EAGLE-3 head, that guesses tokens ahead: folder, .gguf file, or model of the hub",
   },
   speculativeMinMatch: {
     type: "integer",

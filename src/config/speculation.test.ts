@@ -35,6 +35,10 @@ test("vLLM's --speculative-config is taken as it is", () => {
   const draft = '{"method": "draft_model", "model": "org/draft", "num_speculative_tokens": 5}';
   assert.deepEqual(speculationOf({ speculativeConfig: draft }).slice(0, 2), ["draft", 5]);
   assert.equal(engineConfig({ speculativeConfig: draft }).draftModel, "org/draft");
+  const eagle = engineConfig({ speculativeConfig: '{"method": "eagle3", "model": "org/head"}' });
+  assert.deepEqual([eagle.speculative, eagle.draftModel], ["eagle3", "org/head"]);
+  for (const method of ["mtp", "deepseek_mtp", "glm4_moe_mtp", "qwen3_next_mtp"])
+    assert.equal(speculationOf({ speculativeConfig: JSON.stringify({ method }) })[0], "mtp", method);
   assert.equal(speculationOf({ speculative: "off", speculativeConfig: '{"num_speculative_tokens": 3}' })[0], "off");
 });
 
@@ -44,9 +48,9 @@ test("what is not supported is refused by name", () => {
       () => engineConfig(options),
       (error: PagodaError) => error instanceof PagodaError && error.code === code && error.details.param === param,
     );
-  refused({ speculativeConfig: '{"method": "eagle3", "model": "x/y"}' }, "invalid_option", "speculative.method");
+  refused({ speculativeConfig: '{"method": "medusa", "model": "x/y"}' }, "invalid_option", "speculative.method");
   refused({ speculativeConfig: '{"method": "ngram", "num_guesses": 3}' }, "unknown_option", "speculative.num_guesses");
   refused({ speculativeConfig: "ngram" }, "invalid_option", "speculativeConfig");
   refused({ speculative: { method: "ngram", tokens: 0 } }, "invalid_option", "speculativeTokens");
-  refused({ speculative: "mtp" }, "invalid_option", "speculative");
+  refused({ speculative: "eagle" }, "invalid_option", "speculative");
 });

@@ -7,9 +7,9 @@ import { suggest } from "../core/suggest.js";
 
 /** How an engine guesses tokens ahead (docs/speculation.md); what is left out has its default. */
 export interface SpeculativeConfig {
-  /** auto: draft where there is a model, else suffix where it pays; ngram: from the request's own tokens; suffix: also from earlier answers of the same client; draft: from a smaller model; off. */
+  /** auto: draft where there is a model, else suffix where it pays; ngram: from the request's own tokens; suffix: also from earlier answers of the same client; mtp: from a head of the checkpoint; eagle3, draft: from `model`; off. */
   readonly method?: SpeculationMethod;
-  /** The smaller model: folder, .gguf file, or model of the hub. */
+  /** The smaller model or EAGLE-3 head: folder, .gguf file, or model of the hub. */
   readonly model?: string;
   /** Guesses that a step may try for one answer, at most. */
   readonly tokens?: number;
@@ -82,9 +82,12 @@ function fieldsOf(asked: object): Record<string, unknown> {
 
 /** vLLM's names of methods that are called otherwise here. */
 const METHODS: Readonly<Record<string, SpeculationMethod>> = { draft_model: "draft" };
+/** One for each family that has such heads: deepseek_mtp, glm4_moe_mtp, qwen3_next_mtp, ernie_mtp, ... */
+const MTP = /_mtp$/;
 
 function methodOf(name: unknown): unknown {
-  const value = typeof name === "string" && Object.hasOwn(METHODS, name) ? METHODS[name] : name;
+  const value =
+    typeof name !== "string" ? name : MTP.test(name) ? "mtp" : Object.hasOwn(METHODS, name) ? METHODS[name] : name;
   if ((SPECULATION_METHODS as readonly unknown[]).includes(value)) return value;
   throw new ConfigError("invalid_option", {
     param: "speculative.method",

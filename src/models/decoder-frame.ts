@@ -7,6 +7,7 @@ import type { Rotaries } from "./blocks/rotaries.js";
 import type { Vocabulary } from "./blocks/vocabulary.js";
 import type { Loader } from "./loader.js";
 import type { Caches, InputRows, Model, ModelSpec, PositionRows } from "./model.js";
+import type { Predictor } from "./predictors/predictor.js";
 
 const NO_INPUTS: readonly InputRows[] = [];
 const NO_PLACES: readonly PositionRows[] = [];
@@ -21,6 +22,8 @@ export interface FrameParts {
   /** How many of `layers` make one of the model's, where they all are alike; left out: 1. */
   readonly stepsPerLayer?: number;
   readonly finalNorm: Norm;
+  /** Before these of the model's layers the residual stream is kept. */
+  readonly taps?: readonly number[];
 }
 
 export class DecoderFrame implements Model {
@@ -33,6 +36,8 @@ export class DecoderFrame implements Model {
   readonly #added: { readonly rows: Tensor; readonly zeros: Float32Array } | null; // [T, hidden]
   readonly #add: MapOp;
   readonly #steps: number;
+  readonly taps?: Tensor; // [T, taps * hidden]
+  predictor?: Predictor;
 
   constructor(loader: Loader, parts: FrameParts) {
     this.#device = loader.device;
@@ -42,6 +47,7 @@ export class DecoderFrame implements Model {
     this.#x = loader.activations(parts.spec.hiddenSize);
     this.hidden = loader.activations(parts.spec.hiddenSize);
     this.#steps = parts.stepsPerLayer ?? 1;
+    if (parts.taps !== undefined) this.taps = loader.activations(parts.taps.length * parts.spec.hiddenSize);
     const { maxTokens, deeperRows = 0 } = loader.capacity;
     const zeros = new Float32Array(deeperRows > 0 ? maxTokens * parts.spec.hiddenSize : 0);
     this.#added = deeperRows > 0 ? { rows: loader.activations(parts.spec.hiddenSize), zeros } : null;
@@ -72,11 +78,27 @@ export class DecoderFrame implements Model {
     rotaries?.fill(batch);
     for (let i = 0; i < places.length; i++) rotaries?.place(places[i]!);
     for (let i = 0; i < layers.length; i++) {
+      if (this.taps !== undefined && i % this.#steps === 0) this.#tap(i / this.#steps, batch.numTokens);
       layers[i]!.run(x, batch, caches);
       if (this.#added !== null && inputs.length > 0 && (i + 1) % this.#steps === 0)
         this.#addRows(inputs, (i + 1) / this.#steps - 1, batch.numTokens);
     }
     finalNorm.run(this.hidden, x, batch.numTokens);
+  }
+
+  embed(out: Tensor, batch: StagedBatch): void {
+    this.#parts.vocabulary.embed(out, batch);
+  }
+
+  /** Keeps the residual stream, if somebody reads it before this layer. */
+  #tap(layer: number, n: number): void {
+    const { taps } = this.#parts;
+    for (let i = 0; i < taps!.length; i++) {
+      if (taps![i] !== layer) continue;
+      const width = this.#x.cols;
+      const place = { numHeads: 1, width, outHead: width, outOffset: i * width, inHead: width, inOffset: 0 };
+      this.#device.copyHeads(this.taps!, this.#x, place, n);
+    }
   }
 
   /** What pictures add after layer `layer`. */

@@ -17,6 +17,7 @@ import { ConfigReader } from "./config-reader.js";
 import { DecoderFrame } from "./decoder-frame.js";
 import { Loader } from "./loader.js";
 import type { LoadContext, Model, ModelFamily, ModelSpec } from "./model.js";
+import { MtpHead, type MtpNames, type MtpNaming } from "./predictors/mtp.js";
 import { readHeadRope, ropeContext } from "./rope.js";
 
 /** Norms around a block, by their names under the layer; null: none there. */
@@ -66,6 +67,8 @@ export interface DecoderConfig extends CommonConfig {
   readonly finalSoftcap: number;
   readonly hasHeadBias: boolean;
   readonly names: DecoderNames;
+  /** How checkpoints store a head that predicts one token further; left out: none does. */
+  readonly mtp?: MtpNaming;
 }
 
 /** Names of the parts; those of the model follow its prefix, those of a layer follow the layer's. */
@@ -140,9 +143,13 @@ export function attentionBias(plain: DecoderConfig, bias: boolean): AttentionSet
   return { ...plain.attention, qkvBias: bias, outBias: bias };
 }
 
-function cachesOf(config: DecoderConfig) {
+function attentionNeed(config: DecoderConfig) {
   const { numHeads, numKvHeads, headDim: keyDim, valueDim } = config;
-  const need = config.latent === undefined ? { numHeads, numKvHeads, keyDim, valueDim } : latentNeed(config.latent);
+  return config.latent === undefined ? { numHeads, numKvHeads, keyDim, valueDim } : latentNeed(config.latent);
+}
+
+function cachesOf(config: DecoderConfig) {
+  const need = attentionNeed(config);
   if (config.isBidirectional === true)
     return layoutBidirectional(config.windows.map((window) => ({ ...need, window })));
   const needs = config.windows.map((window, layer) =>
@@ -179,6 +186,8 @@ export interface LayerContext {
 export interface DecoderParts {
   attention?(context: LayerContext): Block;
   feedForward?(context: LayerContext): Block;
+  /** Of a head that predicts further tokens; left out: as in the model's last layer. */
+  headFeedForward?(context: LayerContext): Block;
 }
 
 export function loadDecoder(config: DecoderConfig, context: LoadContext, parts: DecoderParts = {}): Model {
@@ -207,14 +216,34 @@ export function loadDecoder(config: DecoderConfig, context: LoadContext, parts: 
     return loadLayer(config, own, attention, feedForward);
   });
   const finalNorm = loadNorm(loader, `${root}${names.finalNorm}`, hiddenSize, config.norm);
-  return new DecoderFrame(loader, {
+  const frame = new DecoderFrame(loader, {
     spec: decoderSpec(config),
+    ...(context.taps === undefined ? {} : { taps: context.taps }),
     vocabulary,
     rotaries,
     layers,
     stepsPerLayer: config.isParallel ? 1 : 2,
     finalNorm,
   });
+  const headNames = context.withHead === true ? mtpNames(config, loader, root) : undefined;
+  if (headNames === undefined) return frame;
+  // Of the kind of the model's last layer.
+  const layer = config.numLayers - 1;
+  const rope = config.ropeOf[layer]!;
+  const rotary = rope === null ? null : rotaries.tables[rope]!;
+  const layout = layoutCaches([{ ...attentionNeed(config), window: config.windows[layer]! }]);
+  const own = { loader, name: headNames.layer, layer, place: layout.places[0]!, state: null, rotary };
+  frame.predictor = new MtpHead(loader, {
+    ...{ names: headNames, vocabSize: config.vocabSize, hiddenSize, norm: config.norm, vocabulary, rotaries },
+    layers: loadLayer(config, own, attention, parts.headFeedForward ?? feedForward),
+    ...{ caches: layout.caches, plans: layout.plans, hidden: frame.hidden },
+  });
+  return frame;
+}
+
+/** The names of the head that the checkpoint has; undefined: it has none. */
+function mtpNames(config: DecoderConfig, loader: Loader, root: string): MtpNames | undefined {
+  return config.mtp?.(root, config.numLayers).find(({ project }) => loader.has(`${project}.weight`));
 }
 
 /** The steps of one layer: two halves, or one of both. */

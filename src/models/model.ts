@@ -6,6 +6,7 @@ import type { TensorSource } from "../core/tensor.js";
 import type { Device, KvPool, StagedBatch, StatePool, Tensor, WeightQuantization } from "../device/device.js";
 import type { HostLayer } from "./blocks/host-layers.js";
 import type { Bounds, Linear } from "./blocks/linear.js";
+import type { Predictor } from "./predictors/predictor.js";
 
 /** One attention plan of each step: which group's pages it walks, and what a token sees of them. */
 export interface PlanSpec {
@@ -76,6 +77,12 @@ export interface Model {
   readonly hidden: Tensor;
   /** Logits [maxLogitRows, V]; its first n rows are valid after computeLogits. Models that do not generate have none. */
   readonly logits: Tensor;
+  /** A head that the checkpoint carries, where it was asked for and is there. */
+  readonly predictor?: Predictor;
+  /** The residual stream before the layers that were asked for, side by side [T, layers * hidden]; valid after forward. */
+  readonly taps?: Tensor;
+  /** out[t] = embedding of the batch's token t, for heads that have no table of their own. */
+  embed?(out: Tensor, batch: StagedBatch): void;
   /** Of models with labels: from a pooled hidden state to one number for each, before any activation. */
   readonly scorer?: HostLayer;
   /**
@@ -92,6 +99,10 @@ export interface LoadContext {
   readonly source: TensorSource;
   readonly capacity: ModelCapacity;
   readonly quantize: WeightQuantization;
+  /** Loads the head that predicts further tokens, too. */
+  readonly withHead?: boolean;
+  /** Keeps the residual stream before these layers. */
+  readonly taps?: readonly number[];
   /** Filled with the Linears that adapters may attach to. */
   readonly linears?: Linear[];
   /** Of matrices, by name, that keep what they take and give between bounds; omitted: none does. */

@@ -122,6 +122,7 @@ async function loadOn(
       source,
       capacity: { maxTokens, maxLogitRows, maxContext, deeperRows: (vision?.facts.numRows ?? 1) - 1 },
       quantize: config.quantize,
+      ...planned?.needs,
       linears,
       onTensor: (bytes) => {
         loadedBytes += bytes;
@@ -132,7 +133,7 @@ async function loadOn(
   } finally {
     source.close();
   }
-  const loaded = planned?.load(device, { maxTokens, maxLogitRows, maxContext }) ?? null;
+  const loaded = planned?.load(device, { maxTokens, maxLogitRows, maxContext }, model) ?? null;
   if (loaded !== null) fingerprint = `${fingerprint} ${loaded.fingerprint}`;
   const predictor = loaded?.predictor ?? null;
   const specs = withPredictor(spec.caches, predictor);

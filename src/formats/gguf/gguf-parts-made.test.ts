@@ -151,6 +151,33 @@ test("xielu: one number for all layers, or one for each", () => {
     assert.throws(() => config({ eps }), /xielu\.eps.*one number for each of 2 layers/);
 });
 
+test("a head that predicts further tokens is one layer more, its norms as the family stores them", () => {
+  const head = [
+    ascending("blk.2.attn_norm.weight", [4]),
+    ascending("blk.2.nextn.eh_proj.weight", [4, 8]),
+    ascending("blk.2.nextn.enorm.weight", [4]),
+    ascending("blk.2.nextn.shared_head_norm.weight", [4]),
+    ascending("blk.2.nextn.embed_tokens.weight", [2, 4]),
+  ];
+  const read = (architecture: string, family: string) => {
+    const config = { architectures: [family], num_hidden_layers: 2, num_nextn_predict_layers: 1 };
+    return ggufTensors(architecture, config, sourceOf(...head));
+  };
+  const glm = read("glm4moe", "Glm4MoeForCausalLM");
+  const parts = ["input_layernorm", "eh_proj", "enorm", "shared_head.norm"];
+  assert.deepEqual(
+    [...glm.names()],
+    parts.map((part) => `model.layers.2.${part}.weight`),
+  );
+  const [plain, less] = [glm, read("qwen3next", "Qwen3NextForCausalLM")].map((source) =>
+    toFloat32(source.get("model.layers.2.enorm.weight")),
+  );
+  assert.deepEqual(
+    less,
+    plain!.map((weight) => weight - 1),
+  );
+});
+
 test("layers past the last are those that predict further tokens; two rows of a verdict are one", () => {
   const names = (config: Record<string, unknown>, ...tensors: HostTensor[]) => [
     ...ggufTensors("llama", { num_hidden_layers: 2, ...config }, sourceOf(...tensors)).names(),

@@ -15,8 +15,23 @@ import { withScales } from "./gguf-scales.js";
 /** Read into the configuration (gguf-rope.ts), or computed by the engine itself. */
 const NOT_WEIGHTS = /^(rope_freqs|rope_factors_long|rope_factors_short|blk\.\d+\.attn_rot_embd)\.weight$/;
 
-/** Heads that predict several tokens ahead. */
-const NEXTN = /^blk\.\d+\.nextn\./;
+/** Heads that predict several tokens ahead: a layer behind the model's, with parts of its own. */
+const NEXTN = /^blk\.(\d+)\.nextn\.(\w+)\.(weight)$/;
+const NEXTN_NAMES: Readonly<Record<string, string>> = {
+  eh_proj: "eh_proj",
+  enorm: "enorm",
+  hnorm: "hnorm",
+  shared_head_norm: "shared_head.norm",
+};
+/** The architectures whose heads are read. */
+const WITH_HEAD = new Set([
+  "DeepseekV3ForCausalLM",
+  "Glm4MoeForCausalLM",
+  "Glm4MoeLiteForCausalLM",
+  "Qwen3NextForCausalLM",
+  "Qwen3_5ForCausalLM",
+  "Qwen3_5MoeForCausalLM",
+]);
 
 /** The matrix that makes keys and values of a latent, in two parts. */
 const LATENT_KEYS = /^blk\.(\d+)\.attn_k_b\.weight$/;
@@ -32,9 +47,16 @@ export function ggufTensors(architecture: string, config: Config, file: TensorSo
   const naming = typeof given === "function" ? given(config) : given;
   const source = withScales(file, (name) => ownScale(name, naming) !== null);
   const table = new TensorTable(source.path, () => source.close());
-  const numLayers = config.num_nextn_predict_layers ? (config.num_hidden_layers as number) : Number.POSITIVE_INFINITY;
+  const withHead =
+    (config.architectures as readonly string[] | undefined)?.some((name) => WITH_HEAD.has(name)) ?? false;
+  const isCut = config.num_nextn_predict_layers && !withHead;
+  const numLayers = isCut ? (config.num_hidden_layers as number) : Number.POSITIVE_INFINITY;
   for (const name of source.names()) {
-    if (NOT_WEIGHTS.test(name) || NEXTN.test(name) || LATENT_VALUES.test(name)) continue;
+    if (NOT_WEIGHTS.test(name) || LATENT_VALUES.test(name)) continue;
+    if (/^blk\.\d+\.nextn\./.test(name)) {
+      if (withHead) addNextn(table, source.get(name), naming, config);
+      continue;
+    }
     if (Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? -1) >= numLayers) continue;
     const scale = ownScale(name, naming);
     if (scale !== null) {
@@ -55,6 +77,14 @@ export function ggufTensors(architecture: string, config: Config, file: TensorSo
   }
   for (const tensor of naming.stated?.(config) ?? []) table.add(tensor);
   return table;
+}
+
+/** The model's own table and head serve a head's copies of them, too. */
+function addNextn(table: TensorTable, tensor: HostTensor, naming: Naming, config: Config): void {
+  const [, layer, part = "", suffix] = NEXTN.exec(tensor.name) ?? [];
+  if (!Object.hasOwn(NEXTN_NAMES, part)) return;
+  const name = `${naming.layerPrefix}.${layer}.${NEXTN_NAMES[part]}.${suffix}`;
+  table.add(restored(tensor, name, part, naming, config));
 }
 
 /** What a scale that is a parameter of the model's own is called; null for any other tensor. */

@@ -9,6 +9,7 @@ import { ConfigReader } from "../config-reader.js";
 import { type DecoderConfig, decoderSpec, type LayerContext, llamaSettings, loadDecoder } from "../decoder.js";
 import { readLayerTypes } from "../layer-windows.js";
 import type { ModelFamily } from "../model.js";
+import { appendedLayer } from "../predictors/mtp.js";
 import { layersFrom } from "../read-check.js";
 import { yarnMscale } from "../rope.js";
 import { type DeepseekMoe, deepseekFeedForward, readDeepseekMoe } from "./deepseek-moe.js";
@@ -141,6 +142,7 @@ function readLatent(whole: ConfigReader, architecture: string, absent: LatentDef
     isRopeInterleaved: c.bool("rope_interleave", true),
     attentionScale: (1 / Math.sqrt(plain.headDim)) * yarnSharpening(plain.ropes[0]!),
     latentBias: c.bool("attention_bias", false),
+    mtp: (root, numLayers) => [appendedLayer(root, numLayers)],
   };
 }
 

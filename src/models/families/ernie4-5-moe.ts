@@ -2,8 +2,9 @@
 
 import { readTopK } from "../blocks/mixture.js";
 import { ConfigReader } from "../config-reader.js";
-import { type DecoderConfig, decoderSpec, loadDecoder } from "../decoder.js";
+import { type DecoderConfig, decoderSpec, denseMlp, loadDecoder } from "../decoder.js";
 import type { ModelFamily } from "../model.js";
+import type { MtpNames } from "../predictors/mtp.js";
 import { layersFrom } from "../read-check.js";
 import { type DeepseekMoe, deepseekFeedForward } from "./deepseek-moe.js";
 import { readErnie } from "./ernie4-5.js";
@@ -28,6 +29,7 @@ export const ernie45Moe: ModelFamily<ErnieMoeConfig> = {
     return {
       ...plain,
       hasHeadBias: c.bool("use_bias", false),
+      mtp: mtpNames,
       moe: {
         mixture: { hiddenSize, numExperts, topK, expertSize, activation: c.gatedActivation("hidden_act", "silu") },
         router: { numExperts, topK, score: "softmax", normalize: true, scale: 1, numGroups: 1, topkGroup: 1 },
@@ -39,7 +41,24 @@ export const ernie45Moe: ModelFamily<ErnieMoeConfig> = {
   },
   specOf: decoderSpec,
   load: (config, context) =>
-    loadDecoder(config, context, { feedForward: (layer) => deepseekFeedForward(config, layer) }),
+    loadDecoder(config, context, {
+      feedForward: (layer) => deepseekFeedForward(config, layer),
+      headFeedForward: (layer) => denseMlp(config, layer),
+    }),
   // Heads that predict several tokens ahead.
   ignoredTensors: ({ numLayers }) => [/^model\.mtp_/, layersFrom(numLayers)],
 };
+
+/** Its layer is dense, and nothing is normed before the vocabulary. */
+function mtpNames(root: string): readonly MtpNames[] {
+  return [
+    {
+      layer: `${root}mtp_block.0`,
+      embeddingNorm: `${root}mtp_emb_norm.0`,
+      hiddenNorm: `${root}mtp_hidden_norm.0`,
+      project: `${root}mtp_linear_proj.0`,
+      finalNorm: null,
+      continuesNormed: false,
+    },
+  ];
+}

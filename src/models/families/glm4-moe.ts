@@ -4,6 +4,7 @@ import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder } from "../decoder.js";
 import type { ModelFamily } from "../model.js";
+import { appendedLayer } from "../predictors/mtp.js";
 import { layersFrom } from "../read-check.js";
 import { type DeepseekMoe, deepseekFeedForward, readDeepseekMoe } from "./deepseek-moe.js";
 
@@ -25,6 +26,7 @@ export const glm4Moe: ModelFamily<Glm4MoeConfig> = {
         qkNorm: c.bool("use_qk_norm", false) ? "head" : "none",
       },
       moe: readDeepseekMoe(c, plain, absent),
+      mtp: (root, numLayers) => [appendedLayer(root, numLayers)],
     };
   },
   specOf: decoderSpec,

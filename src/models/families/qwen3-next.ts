@@ -8,6 +8,8 @@ import { ConfigReader } from "../config-reader.js";
 import { type DecoderConfig, decoderSpec, llamaSettings, loadDecoder, plainAttention } from "../decoder.js";
 import { readLayerTypes } from "../layer-windows.js";
 import type { LoadContext, Model, ModelFamily } from "../model.js";
+import { appendedLayer, type MtpNames } from "../predictors/mtp.js";
+import { layersFrom } from "../read-check.js";
 import { type QwenMoe, qwenFeedForward, readQwenMoe } from "./qwen-moe.js";
 
 interface HybridConfig extends DecoderConfig {
@@ -23,7 +25,7 @@ export const qwen35: ModelFamily<HybridConfig> = {
   parseConfig: (raw, file) => readHybrid(new ConfigReader({ ...DEFAULTS, ...raw }, file), "Qwen3_5ForCausalLM"),
   specOf: decoderSpec,
   load: (config, context) => load(config, context),
-  ignoredTensors: () => [MTP],
+  ignoredTensors: ({ numLayers }) => [MTP, layersFrom(numLayers)],
 };
 
 export const qwen35Moe: ModelFamily<HybridMoeConfig> = {
@@ -38,7 +40,7 @@ export const qwen35Moe: ModelFamily<HybridMoeConfig> = {
   },
   specOf: decoderSpec,
   load: (config, context) => load(config, context, config),
-  ignoredTensors: () => [MTP],
+  ignoredTensors: ({ numLayers }) => [MTP, layersFrom(numLayers)],
 };
 
 export const qwen3Next: ModelFamily<HybridMoeConfig> = {
@@ -51,14 +53,22 @@ export const qwen3Next: ModelFamily<HybridMoeConfig> = {
   },
   specOf: decoderSpec,
   load: (config, context) => load(config, context, config),
-  ignoredTensors: () => [MTP],
+  ignoredTensors: ({ numLayers }) => [MTP, layersFrom(numLayers)],
 };
 
 const DEFAULTS = { partial_rotary_factor: 0.25 };
 /** Of the pairs that turn, where the config does not say. */
 const DEFAULT_SECTIONS = [11, 11, 10];
-/** Heads that predict several tokens ahead. */
+/** Heads that predict several tokens ahead; those of GGUF files are a further layer. */
 const MTP = /^mtp\./;
+const MTP_NAMES: MtpNames = {
+  layer: "mtp.layers.0",
+  embeddingNorm: "mtp.pre_fc_norm_embedding",
+  hiddenNorm: "mtp.pre_fc_norm_hidden",
+  project: "mtp.fc",
+  finalNorm: "mtp.norm",
+  continuesNormed: true,
+};
 
 function readHybrid(c: ConfigReader, architecture: string): HybridConfig {
   const plain = llamaSettings(c, readCommon(c, architecture, { headDim: 256 }));
@@ -92,6 +102,7 @@ function readHybrid(c: ConfigReader, architecture: string): HybridConfig {
     attention: { ...plain.attention, qkvBias: bias, outBias: bias, qkNorm: "head", hasGate: true },
     stateFloats: types.map((type) => (type === "linear_attention" ? deltaNetFloats(deltaNet) : 0)),
     deltaNet,
+    mtp: (root, numLayers) => [MTP_NAMES, appendedLayer(root, numLayers, true)],
   };
 }
 
