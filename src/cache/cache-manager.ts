@@ -7,8 +7,8 @@
 // One rule for all groups: a request gets what it needs in every group, or nothing. Without prefix caching there is no directory:
 // every page is private, except those a fork shares.
 //
-//   group-pools.ts    the pools and the directory;      page-allocator.ts   how tables get pages and give them back
-//   shared-prefix.ts  what comes from the directory;    page-fork.ts     what a child shares with its parent
+//   group-pools.ts    the pools, the tables' pages and what the directory keeps of them
+//   prefix.ts         what comes from the directory;    page-fork.ts     what a child shares with its parent
 //   state-slots.ts    states of recurrent layers;       refill.ts        what comes back from the host tier
 
 import { errorFor } from "../core/errors.js";
@@ -17,13 +17,12 @@ import type { GroupOptions, GroupStats, PageCounts } from "./cache-group.js";
 import { GroupPools } from "./group-pools.js";
 import type { HostTier, HostTierStats } from "./host-tier.js";
 import { checkIntegrity } from "./integrity.js";
-import { PageAllocator } from "./page-allocator.js";
 import { type PageCopy, PageFork } from "./page-fork.js";
 import { PageTransfers } from "./page-transfer.js";
+import { Prefix } from "./prefix.js";
 import { PrefixJournal } from "./prefix-journal.js";
 import { Refill } from "./refill.js";
 import { forgetPages, hashPages, openTables } from "./request-pages.js";
-import { SharedPrefix } from "./shared-prefix.js";
 import { type CacheSnapshot, takeSnapshot } from "./snapshot.js";
 import { StateSlots } from "./state-slots.js";
 
@@ -64,8 +63,7 @@ export class CacheManager {
   /** Pages on their way to disk or another machine, and back. */
   readonly transfers: PageTransfers;
   readonly #pools: GroupPools;
-  readonly #allocator: PageAllocator;
-  readonly #prefix: SharedPrefix;
+  readonly #prefix: Prefix;
   readonly #fork: PageFork;
   readonly #tier: HostTier | null;
   readonly #refill: Refill | null;
@@ -79,13 +77,12 @@ export class CacheManager {
     }
     this.pageSize = pageSize;
     this.#tier = (prefixCaching && options.hostTier) || null;
-    this.#pools = new GroupPools(groups, pageSize, prefixCaching, this.#tier);
+    this.#pools = new GroupPools({ groups, pageSize, prefixCaching, maxChunk, tier: this.#tier });
     this.states = this.#pools.stateIndex < 0 ? null : new StateSlots(this.#pools, pageSize);
     this.transfers = new PageTransfers(this.#pools);
-    this.#allocator = new PageAllocator(this.#pools, pageSize, maxChunk);
-    this.maxTokens = this.#allocator.maxTokens;
-    this.#prefix = new SharedPrefix(this.#pools, this.#allocator, this.states, pageSize);
-    this.#fork = new PageFork(this.#pools, this.#allocator, this.states, pageSize);
+    this.maxTokens = this.#pools.maxTokens;
+    this.#prefix = new Prefix(this.#pools, this.states, pageSize);
+    this.#fork = new PageFork(this.#pools, this.states, pageSize);
     this.#refill = this.#tier === null ? null : new Refill(this.#pools, this.#tier, this.states, pageSize);
   }
 
@@ -108,22 +105,21 @@ export class CacheManager {
     return this.#pools.groups[group]!.pool.numFree;
   }
 
-  /**
-   * Locks the longest cached page-aligned prefix at which every group can resume and returns its length in tokens. At least one token is
-   * left to compute, since only a computed token gives logits. A request that needs every position (prompt logprobs) reads no cache.
-   */
+  /** The cached part of tryAdmit(), whatever room there is for the rest: returns its tokens. */
   attach(request: Request): number {
     openTables(request, this.#pools.groups.length);
-    return this.#prefix.lock(request, this.#prefix.find(request));
+    this.#prefix.lock(request);
+    return request.numComputed;
   }
 
-  /** attach() and room for the request's tokens, or no change at all. `numSpare`: pages that must be left in groups that keep everything. */
+  /**
+   * Locks the longest cached page-aligned prefix at which every group can resume, and takes room for the request's tokens; or no change at
+   * all. At least one token is left to compute, since only a computed token gives logits. A request that needs every position (prompt
+   * logprobs) reads no cache. `numSpare`: pages that must be left in groups that keep everything.
+   */
   tryAdmit(request: Request, numSpare = 0): boolean {
     openTables(request, this.#pools.groups.length);
-    const numPages = this.#prefix.find(request);
-    if (!this.#prefix.fits(request, numPages, numSpare)) return false;
-    this.#prefix.lock(request, numPages);
-    return this.tryReserve(request, request.numTokens);
+    return this.#prefix.tryLock(request, numSpare) && this.tryReserve(request, request.numTokens);
   }
 
   /** The group that has fewest pages left for its size. */
@@ -145,12 +141,12 @@ export class CacheManager {
 
   /** What the request owns of a group, in PAGE_SHARES. */
   usage(request: Request, group: number): number {
-    return this.#allocator.usage(request, group);
+    return this.#pools.usage(request, group);
   }
 
   /** Pages of a group that the request takes when it is admitted, if none is cached. */
   needed(request: Request, group: number): number {
-    return this.#allocator.needed(request, group);
+    return this.#pools.needed(request, group);
   }
 
   /**
@@ -158,12 +154,12 @@ export class CacheManager {
    * are evicted for them.
    */
   tryReserve(request: Request, contextLen: number): boolean {
-    return this.#allocator.tryReserve(request, contextLen);
+    return this.#pools.tryReserve(request, contextLen);
   }
 
   /** Gives back the pages that only drafts needed, which were rejected. */
   trim(request: Request): void {
-    this.#allocator.dropAfter(request, request.numTokens);
+    this.#pools.dropAfter(request, request.numTokens);
   }
 
   /**
@@ -188,7 +184,7 @@ export class CacheManager {
       request.numSharedPages = Math.max(request.numSharedPages, numFull);
       this.states?.publishSnapshots(request);
     }
-    this.#allocator.dropUnseen(request);
+    this.#pools.dropUnseen(request);
   }
 
   /** Publishes, then gives all pages back; what was published stays cached until it is evicted. */
@@ -289,7 +285,7 @@ export class CacheManager {
   }
 
   #giveBack(request: Request, isGarbage: boolean): void {
-    this.#allocator.giveBack(request, isGarbage);
+    this.#pools.giveBack(request, isGarbage);
     this.states?.dropSnapshots(request);
     forgetPages(request);
   }

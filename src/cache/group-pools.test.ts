@@ -7,7 +7,7 @@ import { HostTier } from "./host-tier.js";
 import { hashPages } from "./request-pages.js";
 
 test("pages are taken all or none, at the place that is asked for", () => {
-  const pools = new GroupPools([{ kind: "full", numPages: 4 }], 2, true);
+  const pools = new GroupPools({ groups: [{ kind: "full", numPages: 4 }], pageSize: 2, prefixCaching: true });
   const out = new Int32Array(5);
   assert.equal(pools.tryTake(0, out, 0, 4), false);
   assert.deepEqual([...out, pools.groups[0]!.pool.numFree], [0, 0, 0, 0, 0, 3]);
@@ -29,7 +29,7 @@ test("an entry that loses its window's page spills that alone; with its full pag
     { kind: "full", numPages: 3 },
     { kind: "state", numPages: 9 },
   ] as const;
-  const pools = new GroupPools(groups, 2, true, tier);
+  const pools = new GroupPools({ groups, pageSize: 2, prefixCaching: true, tier });
   const request = makeRequest("a", [1, 2, 3, 4, 5]);
   hashPages(request, 2, 2);
   const pages = new Int32Array(1);

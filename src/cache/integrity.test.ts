@@ -24,7 +24,7 @@ class Books {
   readonly transfers: PageTransfers;
 
   constructor(...groups: GroupOptions[]) {
-    this.pools = new GroupPools(groups, P, true);
+    this.pools = new GroupPools({ groups, pageSize: P, prefixCaching: true });
     this.transfers = new PageTransfers(this.pools);
     this.#fill(this.a, 4);
     const ended = makeRequest("ended", [8, 9, 10, 11]);

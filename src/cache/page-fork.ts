@@ -5,7 +5,6 @@ import { NULL_PAGE } from "../core/ids.js";
 import { alignDown } from "../core/math.js";
 import type { Request } from "../core/request.js";
 import type { GroupPools } from "./group-pools.js";
-import type { PageAllocator } from "./page-allocator.js";
 import { adoptHashes, commonLen } from "./request-pages.js";
 import type { StateSlots } from "./state-slots.js";
 
@@ -20,13 +19,11 @@ export const NO_COPY: PageCopy = { from: [], to: [] };
 
 export class PageFork {
   readonly #pools: GroupPools;
-  readonly #allocator: PageAllocator;
   readonly #states: StateSlots | null;
   readonly #pageSize: number; // P
 
-  constructor(pools: GroupPools, allocator: PageAllocator, states: StateSlots | null, pageSize: number) {
+  constructor(pools: GroupPools, states: StateSlots | null, pageSize: number) {
     this.#pools = pools;
-    this.#allocator = allocator;
     this.#states = states;
     this.#pageSize = pageSize;
   }
@@ -51,7 +48,7 @@ export class PageFork {
           group.retain(from.pages[i]!);
         }
       }
-      if (group.isState || hasPartial) this.#allocator.extend(to, g, 1);
+      if (group.isState || hasPartial) this.#pools.extend(to, g, 1);
     }
     this.#states?.fork(parent, child);
     if (this.#pools.directory !== null) {

@@ -38,7 +38,7 @@ test("property: pages come back as far as tier and directory have them, and thos
         save: (out, group, page) => out.fill(contents.get(100 * group + page)!),
         load: (group, page, bytes) => loads.push(`${group}: ${page} <- ${bytes[0]}`),
       });
-      const pools = new GroupPools(groups, P, true);
+      const pools = new GroupPools({ groups, pageSize: P, prefixCaching: true });
       const states = pools.stateIndex < 0 ? null : new StateSlots(pools, P);
       const request = makeRequest(
         "a",
@@ -112,7 +112,7 @@ test("what is brought back was of use: the tier drops others first, and the begi
     save: () => {},
     load: () => {},
   });
-  const pools = new GroupPools([FULL], P, true);
+  const pools = new GroupPools({ groups: [FULL], pageSize: P, prefixCaching: true });
   const spill = (tokens: number[], pages: number[]) => {
     const request = makeRequest("spilled", tokens);
     hashPages(request, tokens.length / P, P);

@@ -21,7 +21,7 @@ test("copies are listed in order, found by either end, and gone once cleared", (
 });
 
 test("a snapshot leaves one slot for the next request, whether it is taken here or comes from elsewhere", () => {
-  const pools = new GroupPools([{ kind: "state", numPages: 4 }], 4, true);
+  const pools = new GroupPools({ groups: [{ kind: "state", numPages: 4 }], pageSize: 4, prefixCaching: true });
   const states = new StateSlots(pools, 4);
   const request = makeRequest("a", [1, 2, 3, 4, 5]);
   openTables(request, 1);
@@ -45,7 +45,7 @@ test("a snapshot leaves one slot for the next request, whether it is taken here 
 });
 
 test("a slot that a copy still reads or writes is not given to what comes from elsewhere, nor lost", () => {
-  const pools = new GroupPools([{ kind: "state", numPages: 5 }], 4, true);
+  const pools = new GroupPools({ groups: [{ kind: "state", numPages: 5 }], pageSize: 4, prefixCaching: true });
   const states = new StateSlots(pools, 4);
   const queue = pools.groups[0]!.pool.freeQueue();
   states.before.push(9, queue[0]!);

@@ -6,7 +6,7 @@
 // it had to compute again.
 
 import type { CacheManager } from "../cache/cache-manager.js";
-import { PAGE_SHARES } from "../cache/page-allocator.js";
+import { PAGE_SHARES } from "../cache/group-pools.js";
 import type { ClientShare, Request } from "../core/request.js";
 import type { ClientShares } from "./client-shares.js";
 import { goesBefore, type RequestQueue } from "./request-queue.js";

@@ -6,7 +6,7 @@ import { makeRequest } from "../../test/support/simulation.js";
 import type { GroupOptions } from "./cache-group.js";
 import { GroupPools } from "./group-pools.js";
 import { NO_ENTRY } from "./page-directory.js";
-import { PrefixMatcher } from "./prefix-match.js";
+import { Prefix } from "./prefix.js";
 import { hashPages, openTables } from "./request-pages.js";
 
 const P = 2;
@@ -27,8 +27,8 @@ test("property: the longest prefix at which every group can resume", () => {
   fc.assert(
     fc.property(fc.array(worlds, { minLength: 1, maxLength: 3 }), (asked) => {
       const { groups } = asked[0]!;
-      const pools = new GroupPools(groups, P, true);
-      const matcher = new PrefixMatcher(pools, P); // one for all of them: nothing of the last request may be left
+      const pools = new GroupPools({ groups, pageSize: P, prefixCaching: true });
+      const prefix = new Prefix(pools, null, P); // one for all of them: nothing of the last request may be left
       for (const [series, { held, numTokens, from: wanted }] of asked.entries()) {
         const request = makeRequest(
           `${series}`,
@@ -58,8 +58,8 @@ test("property: the longest prefix at which every group can resume", () => {
           });
         let expected = from;
         for (let end = from + 1; end <= limit; end++) if (canResume(end)) expected = end;
-        assert.equal(matcher.longest(request, from), expected);
-        for (let page = from; page < expected; page++) assert.equal(matcher.path[page], entries[page]);
+        assert.equal(prefix.longest(request, from), expected);
+        for (let page = from; page < expected; page++) assert.equal(prefix.path[page], entries[page]);
         assert.ok(request.numHashedPages <= limit, "a page that is not full yet has no identity");
       }
     }),
@@ -70,12 +70,12 @@ test("property: the longest prefix at which every group can resume", () => {
 test("a prefix of many pages is followed to its end; who reads no cache, or has none, stays where it is", () => {
   const tokens = Array.from({ length: 401 }, (_, i) => i);
   const find = (prefixCaching: boolean, promptLogprobs: number | null): number[] => {
-    const pools = new GroupPools([{ kind: "full", numPages: 300 }], P, prefixCaching);
+    const pools = new GroupPools({ groups: [{ kind: "full", numPages: 300 }], pageSize: P, prefixCaching });
     const request = makeRequest("a", tokens, { promptLogprobs });
     hashPages(request, 200, P);
     for (let i = 0; prefixCaching && i < 200; i++) pools.directory!.setPage(pools.entryFor(request, i), 0, 1 + i);
-    const matcher = new PrefixMatcher(pools, P);
-    return [matcher.longest(request, 3), matcher.path[199] ?? NO_ENTRY];
+    const prefix = new Prefix(pools, null, P);
+    return [prefix.longest(request, 3), prefix.path[199] ?? NO_ENTRY];
   };
   assert.deepEqual(find(true, null), [200, 199]);
   assert.equal(find(true, 0)[0], 3);
