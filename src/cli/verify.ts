@@ -64,7 +64,7 @@ export async function verifyCommand(args: readonly string[]): Promise<number> {
       ...(typeof values.mmproj === "string" ? { mmproj: values.mmproj } : {}),
       kvDtype: (values.kvDtype as "f32" | undefined) ?? "f32",
       quantize: (values.quantize as "none" | undefined) ?? "none",
-      tolerance: (values.tolerance as number | undefined) ?? device.info.logitTolerance,
+      ...(values.tolerance === undefined ? {} : { tolerance: values.tolerance as number }),
       onCase: (result) => {
         if (!wantsJson) process.stdout.write(`${describe(result)}\n`);
       },
@@ -72,7 +72,7 @@ export async function verifyCommand(args: readonly string[]): Promise<number> {
     if (wantsJson) process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
     else
       process.stdout.write(
-        `${result.isOk ? "ok" : "FAILED"}: ${isAdapter ? `${named} for ${path}` : path} on ${device.info.name}\n`,
+        `${result.isOk ? "ok" : "FAILED"}: ${isAdapter ? `${named} for ${path}` : path} on ${device.info.name}, logits within ${result.tolerance.toPrecision(2)}\n`,
       );
     return result.isOk ? 0 : 1;
   } finally {

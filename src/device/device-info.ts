@@ -28,6 +28,8 @@ export interface DeviceInfo {
   readonly maxPoolBytes: number;
   /** How far its logits may be from exact arithmetic on f32 weights. */
   readonly logitTolerance: number;
+  /** Its products round weights and what they multiply to 16 bits: how far logits move depends on the model. Absent: they do not. */
+  readonly roundsOperands?: boolean;
   /** A row of several tokens costs little more than one of one, and flights do not overlap: guesses are tried unless somebody asks otherwise. */
   readonly draftsPay: boolean;
   /** Slow on purpose: plain code that others are compared with. */

@@ -100,6 +100,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       kvDtype: "f16",
       maxPoolBytes: Number.POSITIVE_INFINITY,
       logitTolerance: 0.1,
+      roundsOperands: true,
       draftsPay: false,
       isOracle: false,
       hostTierBytes: Math.floor(availableMemory() / 4),

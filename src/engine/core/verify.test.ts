@@ -9,6 +9,7 @@ import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { KvPoolSpec, StagedBatch, TokenBuffer } from "../../device/device.js";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
+import { RoundedDevice } from "../../device/reference/rounded-device.js";
 import { familyOf } from "../../models/registry.js";
 import { openCheckpoint } from "../checkpoint.js";
 import { ModelRunner } from "./model-runner.js";
@@ -20,11 +21,11 @@ const NUM_GREEDY = 3;
 const TOLERANCE = 0.001;
 
 /** What the model itself gives, computed token by token. */
-async function truth(): Promise<
-  Required<Pick<GoldenCase, "last_logits" | "logprob_sum" | "greedy">> & { gaps: number[] }
-> {
+async function truth(
+  path = folder,
+): Promise<Required<Pick<GoldenCase, "last_logits" | "logprob_sum" | "greedy">> & { gaps: number[] }> {
   const device = new ReferenceDevice();
-  const checkpoint = openCheckpoint(folder);
+  const checkpoint = openCheckpoint(path);
   const family = familyOf(checkpoint.config, checkpoint.configFile);
   const source = checkpoint.openTensors();
   const capacity = { maxTokens: 1, maxLogitRows: 1 };
@@ -94,6 +95,21 @@ test("a golden that says what the model gives passes, in one batch and in chunks
   }
   const little = await verifyModel(folder, new ReferenceDevice());
   assert.ok(little.isOk && little.tolerance === new ReferenceDevice().info.logitTolerance);
+});
+
+test("a device that rounds to 16 bits is allowed what rounding costs this model", async () => {
+  class Rounding extends RoundedDevice {
+    override readonly info = { ...new ReferenceDevice().info, roundsOperands: true };
+  }
+  const halves = writeTinyCheckpoint({ dtype: "BF16" });
+  const { gaps: _, ...known } = await truth(halves);
+  writeGoldens([{ prompt: PROMPT, ...known }], halves);
+  const { cases, tolerance } = await verifyModel(halves, new Rounding());
+  const cost = cases[0]!.logitDifference!;
+  assert.ok(cost > 1e-4, `${cost}`);
+  assert.ok(Math.abs(tolerance - Math.max(1e-3, 3 * cost)) < 1e-6, `${tolerance}, ${cost}`);
+  const exact = await verifyModel(folder, new Rounding());
+  assert.equal(exact.tolerance, new ReferenceDevice().info.logitTolerance, "f32 weights are multiplied in f32");
 });
 
 test("a logit that is off by more than the tolerance fails; what a golden does not say is not compared", async () => {

@@ -8,7 +8,9 @@ import { openPeftAdapter } from "../../adapters/peft.js";
 import { argmax } from "../../core/choose-token.js";
 import { FormatError } from "../../core/errors.js";
 import { type Medium, NO_MEDIA } from "../../core/media.js";
+import type { TensorSource } from "../../core/tensor.js";
 import type { Device, KvDtype, WeightQuantization } from "../../device/device.js";
+import { RoundedDevice } from "../../device/reference/rounded-device.js";
 import { readJsonObject } from "../../formats/json-file.js";
 import type { Linear } from "../../models/blocks/linear.js";
 import type { Model } from "../../models/model.js";
@@ -87,7 +89,6 @@ export interface VerifyResult {
 
 /** Runs every case of `path`/golden.json, or of the adapter's, on the device. The device stays open. */
 export async function verifyModel(path: string, device: Device, options: VerifyOptions = {}): Promise<VerifyResult> {
-  const tolerance = options.tolerance ?? device.info.logitTolerance;
   const goldensFile = join(options.adapter ?? folderOf(path), "golden.json");
   if (!existsSync(goldensFile))
     throw new FormatError("model_not_found", {
@@ -110,7 +111,7 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
   const eyes = GoldenEyes.open(checkpoint, source, goldens, device, options.quantize ?? "none", dirname(goldensFile));
   // Cases of either side of longrope's switch need a model of their own; all others share one.
   const runners = new Map<boolean, LoadedRunner>();
-  const runnerFor = (side: boolean): LoadedRunner => {
+  const runnerFor = (side: boolean, device: Device): LoadedRunner => {
     const own = goldens.filter((golden) => isLong(golden) === side);
     const maxContext = Math.max(...own.map(lengthOf));
     const capacity = {
@@ -128,10 +129,16 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
     return { runner: adapter === null ? runner : withAdapter(runner), model };
   };
   const cases: CaseResult[] = [];
+  let tolerance = options.tolerance ?? device.info.logitTolerance;
   try {
+    if (options.tolerance === undefined && device.info.roundsOperands === true && eyes === null && adapter === null) {
+      const rounded = goldens.filter((golden) => lengthOf(golden) * parametersOf(source) <= MOST_ROUNDED);
+      const costs = generates ? await costsOfRounding(rounded, isLong, runnerFor, vocabSize) : [];
+      tolerance = Math.max(tolerance, ROUNDING_FACTOR * Math.max(0, ...costs));
+    }
     for (const [index, golden] of goldens.entries()) {
       const side = isLong(golden);
-      const loaded = runners.get(side) ?? runnerFor(side);
+      const loaded = runners.get(side) ?? runnerFor(side, device);
       runners.set(side, loaded);
       const { runner, model } = loaded;
       const { chunk = 16 } = options;
@@ -157,6 +164,43 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
 }
 
 const ADAPTER_SLOT = 0;
+
+/**
+ * A device that rounds to 16 bits may be this many times as far from the golden as the reference device with the same roundings: it rounds
+ * more (keys, values, probabilities), in another order of sums, and near ties of routers fall either way.
+ */
+const ROUNDING_FACTOR = 3;
+/** Parameters times tokens that the reference device computes in a minute or two: larger cases are left out. */
+const MOST_ROUNDED = 1e10;
+
+function parametersOf(source: TensorSource): number {
+  let count = 0;
+  for (const name of source.names()) count += source.get(name).shape.reduce((product, size) => product * size, 1);
+  return count;
+}
+
+/** How far the logits of each case are from the golden where products round to 16 bits and nothing else does. */
+async function costsOfRounding(
+  goldens: readonly GoldenCase[],
+  sideOf: (golden: GoldenCase) => boolean,
+  runnerFor: (side: boolean, device: Device) => LoadedRunner,
+  vocab: number,
+): Promise<number[]> {
+  const device = new RoundedDevice();
+  const runners = new Map<boolean, LoadedRunner>();
+  const costs: number[] = [];
+  for (const golden of goldens) {
+    const { prompt, last_logits: expected } = golden;
+    if (expected === undefined) continue;
+    const side = sideOf(golden);
+    const loaded = runners.get(side) ?? runnerFor(side, device);
+    runners.set(side, loaded);
+    const range = { sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: prompt.length - 1 };
+    const last = await loaded.runner.run([range]);
+    costs.push(largestDifference(last.subarray(0, vocab), expected));
+  }
+  return costs;
+}
 
 /** The part of a runner that verification needs. */
 type Runner = Pick<ModelRunner, "run" | "runHidden">;
