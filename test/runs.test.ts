@@ -5,7 +5,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { engineConfig } from "../src/config/engine-config.js";
+import { bucket } from "../src/core/math.js";
 import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
+import type { StagedBatch } from "../src/device/device.js";
+import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import type { Drafter } from "../src/drafter/drafter.js";
 import { openDevice } from "../src/engine/core/devices.js";
 import { loadEngine } from "../src/engine/core/load.js";
@@ -68,18 +71,24 @@ for (const [name, options] of CONFIGS) {
   });
 }
 
-for (const device of ["reference", "cpu", "unblocking"] as const) {
+for (const device of ["reference", "cpu", "unblocking", "replaying"] as const) {
   test(`${device}: a real model gives the same bits with drafts`, async () => {
     const model = writeTinyCheckpoint();
     const [plain] = await answersOf(model, device, null);
     const answerOf = (id: string) => plain.get(id.includes("#") ? id : `${id}#0`)?.tokens;
     for (const p of [0, 0.7, 1]) {
+      const sizes = new Set<string>();
       const [drafted, numAccepted] = await answersOf(
         model,
         device,
         oracleDrafter(5, 250, p, ({ id }) => answerOf(id)),
+        sizes,
       );
       assert.deepEqual(drafted, plain, `p = ${p}`);
+      if (device === "replaying") {
+        const tokens = [...sizes].map((size) => Number(size.split(" ")[0]));
+        assert.ok(tokens.some((count) => count > 8) && tokens.every((count) => count === bucket(count)), `${tokens}`);
+      }
       if (p > 0) assert.ok(numAccepted > 30, `${numAccepted} accepted`);
     }
   });
@@ -93,13 +102,22 @@ interface Real {
 /** Hot and greedy, with penalties, cut distributions, log-probabilities, forks and a least length; and how many drafts were accepted. */
 async function answersOf(
   model: string,
-  device: "reference" | "cpu" | "unblocking",
+  device: "reference" | "cpu" | "unblocking" | "replaying",
   drafter: Drafter | null,
+  sizes = new Set<string>(),
 ): Promise<[Map<string, Real>, number]> {
-  const isUnblocking = device === "unblocking";
-  const name = isUnblocking ? "reference" : device;
+  const name = device === "cpu" ? "cpu" : "reference";
   const config = engineConfig({ model, device: name, numPages: 150, maxPagesPerBatch: 4, idealChunk: 32 });
-  const open = isUnblocking ? async () => new UnblockingDevice() : openDevice;
+  class Replaying extends ReferenceDevice {
+    override readonly info = { ...new ReferenceDevice().info, asyncDepth: 2 as const };
+    tryReplay(staged: StagedBatch): boolean {
+      // Steps with chunks of prompts have a size of their own.
+      if (staged.numLogitRows === staged.numTokens) sizes.add(`${staged.numTokens} ${staged.numRows}`);
+      return false;
+    }
+  }
+  const devices = { unblocking: async () => new UnblockingDevice(), replaying: async () => new Replaying() };
+  const open = device in devices ? devices[device as keyof typeof devices] : openDevice;
   const { core } = await loadEngine(config, () => {}, open, drafter);
   const base = { ...SAMPLING_DEFAULTS, temperature: 1.2, ignoreEos: true, maxTokens: 30, logprobs: 3 };
   const samplings = [

@@ -10,6 +10,7 @@ import type { HeldAdapter } from "../../src/adapters/adapter-pool.js";
 import { engineConfig } from "../../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
 import type { CudaDevice } from "../../src/device/cuda/cuda-device.js";
+import type { Drafter } from "../../src/drafter/drafter.js";
 import type { EngineCore } from "../../src/engine/core/engine-core.js";
 import { loadEngine } from "../../src/engine/core/load.js";
 import { openCuda } from "../support/cuda.js";
@@ -44,6 +45,26 @@ for (const [name, modelOf, skip] of MODELS) {
     assert.ok(replayed.numKnown > 20, `${replayed.numKnown} steps were known`);
     assert.deepEqual(replayed.answers, written.answers);
   });
+
+  test(`${name}: and so are known steps with guesses`, { skip: reason || skip }, async () => {
+    const model = modelOf();
+    const written = await answersOf(model, true, guessing());
+    const replayed = await answersOf(model, false, guessing());
+    assert.ok(replayed.numDrafted > 200 && replayed.numKnown > 20, `${replayed.numKnown} steps were known`);
+    assert.deepEqual(replayed.answers, written.answers);
+  });
+}
+
+/** Up to four guesses a row, nearly always four. */
+function guessing(): Drafter {
+  let turn = 0;
+  return {
+    propose: (request, most) => {
+      const count = Math.min(most, turn++ % 7 === 0 ? 2 : 4);
+      for (let i = 0; i < count; i++) request.tokens[request.numTokens + i] = (turn + i) % 50;
+      return count;
+    },
+  };
 }
 
 test("decodes that are padded to a size that is known are answered as each alone", { skip: reason }, async () => {
@@ -99,11 +120,15 @@ for (const isChecked of [true, false]) {
 }
 
 /** Every answer of some traffic. `isChecked`: known steps are written all the same and compared; one that differs fails its requests. */
-async function answersOf(model: string, isChecked: boolean): Promise<{ answers: string[]; numKnown: number }> {
+async function answersOf(
+  model: string,
+  isChecked: boolean,
+  drafter: Drafter | null = null,
+): Promise<{ answers: string[]; numKnown: number; numDrafted: number }> {
   if (isChecked) process.env.PAGODA_CUDA_CHECK = "1";
   else delete process.env.PAGODA_CUDA_CHECK;
   const device = (await openCuda()).device!;
-  const { core, facts } = await load(device, model);
+  const { core, facts } = await load(device, model, drafter);
   const answers = new Map<string, number[]>();
   // Rows that stay while others join and leave, so that sizes come back; one whose keys are split, into more parts as it grows; some that
   // ask for what changes the launches of sampling.
@@ -117,16 +142,18 @@ async function answersOf(model: string, isChecked: boolean): Promise<{ answers: 
   }
   run(core, answers, Number.POSITIVE_INFINITY);
   const { knownSteps } = device.counts;
+  const { numDrafted } = core.recorder;
   core.close();
-  return { answers: [...answers].map(([id, tokens]) => `${id}: ${tokens}`), numKnown: knownSteps };
+  return { answers: [...answers].map(([id, tokens]) => `${id}: ${tokens}`), numKnown: knownSteps, numDrafted };
 }
 
-function load(device: CudaDevice, model: string) {
+function load(device: CudaDevice, model: string, drafter: Drafter | null = null) {
   const config = engineConfig({ model, device: "cuda", pageSize: 8, maxPagesPerBatch: 16, idealChunk: 32 });
   return loadEngine(
     config,
     () => {},
     async () => device,
+    drafter,
   );
 }
 

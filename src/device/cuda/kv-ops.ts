@@ -18,7 +18,7 @@ import {
 import { addressOf, CudaRowOps, hasPairs } from "./row-ops.js";
 import type { CudaRuntime } from "./runtime.js";
 import { type CudaStagedBatch, PLANS_AT } from "./staged-batch.js";
-import type { StagedPlan } from "./staged-plan.js";
+import { EXTEND_ROWS, type StagedPlan } from "./staged-plan.js";
 import type { CudaTensor } from "./tensor.js";
 
 export class CudaRotary implements RotaryTable {
@@ -255,7 +255,7 @@ export abstract class CudaKvOps extends CudaRowOps {
       const source = isFp8 ? "attention-wgmma-codes" : "attention-wgmma";
       launch(source, `wgmma_${name}`, Math.min(extends_, multiprocessors), 1, 384, wgmmaShared(shape, spec.dtype));
     } else {
-      const tiles = Math.ceil(plan.maxRows / 64);
+      const tiles = Math.ceil(plan.maxRows / EXTEND_ROWS);
       launch(sourceOf("extend"), `extend_${name}`, extends_, tiles, 128, extendShared(shape, spec.dtype));
     }
   }

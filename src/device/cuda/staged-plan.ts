@@ -15,6 +15,8 @@ import type { GraphCache } from "./graph-cache.js";
 export const UNIT = 128;
 /** Tiles of at most this many packed rows are the decode kernel's. */
 const DECODE_ROWS = 16;
+/** Rows of an extend kernel's block. */
+export const EXTEND_ROWS = 64;
 const HEADER = 8;
 const ITEM = 16;
 const MAX_SPAN = 16;
@@ -165,7 +167,7 @@ export function addPlanToKey(key: GraphCache, plan: StagedPlan): void {
     .add(bucket(numDecodes + numExtends));
   key
     .add(numTiles === 0 ? 0 : 1)
-    .add(numExtends === 0 ? 0 : maxRows)
+    .add(numExtends === 0 ? 0 : Math.ceil(maxRows / EXTEND_ROWS))
     .atMost(numPartials * stateRows);
 }
 

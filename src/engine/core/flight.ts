@@ -49,6 +49,8 @@ export class Flight {
   readonly logits: HostReadback; // of width V
   readonly hidden: HostReadback; // of width hidden
   readonly #stateGroup: number;
+  /** Of rows that nobody reads. */
+  readonly #anyTokens: Int32Array; // [P]
   startMs!: number;
   /** Its rows are decodes and chunks whose tokens the device chooses, and nothing else is asked of them. */
   isPlain!: boolean;
@@ -67,6 +69,7 @@ export class Flight {
     this.batch = new Batch(pageSize, maxTokens, groups.numPaged);
     this.#stateGroup = groups.stateIndex;
     this.staged = device.createStagedBatch(maxTokens);
+    this.#anyTokens = new Int32Array(pageSize);
     this.rowOfLogit = new Int32Array(maxTokens);
     this.tokens = device.createTokenBuffer(maxTokens + forkRoom(maxTokens));
     this.firstLogit = new Int32Array(maxTokens);
@@ -91,13 +94,14 @@ export class Flight {
   }
 
   /**
-   * Rows that nobody reads, up to so many: a token at position 0 of the null page each, all alike. A device that knows its steps then has
-   * few sizes to know.
+   * Rows that nobody reads, up to so many rows and tokens: at the beginning of the null page each, as long as each other. A device that knows its
+   * steps then has few sizes to know.
    */
-  pad(numRows: number): void {
+  pad(numRows: number, numTokens: number): void {
     const { batch } = this;
     while (batch.numRows < numRows) {
-      batch.addRow(ANY_TOKEN, 0, 1, NULL_PAGES, 0);
+      const queryLen = Math.ceil((numTokens - batch.numTokens) / (numRows - batch.numRows));
+      batch.addRow(this.#anyTokens, 0, queryLen, NULL_PAGES, 0);
       for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, NULL_PAGES);
     }
   }
@@ -158,5 +162,4 @@ export class Flight {
   }
 }
 
-const ANY_TOKEN = new Int32Array(1);
 const NULL_PAGES = new Int32Array([NULL_PAGE]);

@@ -19,6 +19,7 @@ import { neededStates } from "./pooling.js";
 const STEADY_STEPS = 64;
 /** Larger steps are no graphs, or change little by a few rows. */
 const MOST_PADDED = 256;
+const MOST_PADDED_TOKENS = 512;
 
 export interface LauncherParts {
   readonly device: Device;
@@ -40,8 +41,9 @@ export class Launcher {
   readonly #forks = new SamplingRows();
   /** The device would know padded steps, and no table points to the null page for a row that is read. */
   readonly #canPad: boolean;
-  /** Rows of the last batch of decodes, and how many before it had as many. */
+  /** Rows and tokens of the last batch of decodes, and how many before it had as many. */
   #lastRows = 0;
+  #lastTokens = 0;
   #numSteady = 0;
 
   constructor(parts: LauncherParts, sampler: Sampler, clock: HostClock) {
@@ -77,16 +79,30 @@ export class Launcher {
     this.#clock.mark("launch");
   }
 
-  /** While rows join and leave, a batch of decodes gets a size that comes back; one that stays has its own before long. */
+  /**
+   * While rows join and leave, and have more or fewer guesses, a batch of decodes gets a size that comes back; one that stays has its own before
+   * long. Every token of a decode draws.
+   */
   #padDecodes(flight: Flight): void {
     const { batch } = flight;
     const { numRows, numTokens, numLogitRows } = batch;
-    if (numTokens !== numRows || numLogitRows !== numRows) return;
-    this.#numSteady = numRows === this.#lastRows ? this.#numSteady + 1 : 0;
+    if (numLogitRows !== numTokens) return;
+    this.#numSteady = numRows === this.#lastRows && numTokens === this.#lastTokens ? this.#numSteady + 1 : 0;
     this.#lastRows = numRows;
+    this.#lastTokens = numTokens;
     if (this.#numSteady >= STEADY_STEPS) return;
-    const most = Math.min(batch.maxTokens, this.#parts.maxLogitRows, MOST_PADDED);
-    if (bucket(numRows) <= most) flight.pad(bucket(numRows));
+    let rows = bucket(numRows);
+    let tokens = bucket(numTokens);
+    const most = Math.min(batch.maxTokens, this.#parts.maxLogitRows, MOST_PADDED_TOKENS);
+    while (rows <= MOST_PADDED && tokens <= most) {
+      // Tokens come in rows of a page at most, and rows have one at least.
+      if (tokens - numTokens > (rows - numRows) * batch.pageSize) rows = bucket(rows + 1);
+      else if (rows - numRows > tokens - numTokens) tokens = bucket(tokens + 1);
+      else {
+        flight.pad(rows, tokens);
+        return;
+      }
+    }
   }
 
   /** Every logit row is a draw, and nothing is read but tokens: what is sampled is written first, and the device may know the step. */
