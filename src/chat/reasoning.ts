@@ -1,6 +1,6 @@
 // Parts an answer into what a reasoning model thinks between tags and what it says. Works on text as it comes.
 
-import { partialTagLen } from "./tools/tags.js";
+import { MOST_SPACE, partialTagLen, textLen } from "./tools/tags.js";
 
 export interface ReasoningTags {
   readonly name: string;
@@ -69,7 +69,9 @@ export class ReasoningSplitter {
   #readStart(): void {
     const { open } = this.#tags;
     const rest = this.#held.trimStart();
-    if (rest.startsWith(open)) {
+    if (this.#held.length - rest.length > MOST_SPACE) {
+      this.#state = "content";
+    } else if (rest.startsWith(open)) {
       this.#held = rest.slice(open.length);
       this.#state = "reasoning";
     } else if (!open.startsWith(rest)) this.#state = "content";
@@ -83,11 +85,11 @@ export class ReasoningSplitter {
     if (at < 0) {
       // The tag may be half here, and white space before it belongs to it.
       const sure = this.#held.length - partialTagLen(this.#held, close);
-      this.#show(parts, "reasoning", this.#held.slice(0, sure).trimEnd().length);
+      this.#show(parts, "reasoning", textLen(this.#held, sure));
       return;
     }
     const rest = this.#held.slice(at + close.length);
-    this.#show(parts, "reasoning", this.#held.slice(0, at).trimEnd().length);
+    this.#show(parts, "reasoning", textLen(this.#held, at));
     this.#held = rest;
     this.#state = "gap";
   }

@@ -1,5 +1,6 @@
 // Expressions of a tokenizer.json run over every prompt. One that backtracks without end would hold up everybody, so each is tried
-// on texts that provoke it before the tokenizer is used: runs of the characters it speaks of, followed by one that cannot match.
+// on texts that provoke it before the tokenizer is used: runs of the characters it speaks of, and of two and three of them that stand
+// side by side in it, followed by one that cannot match.
 
 import { runInNewContext } from "node:vm";
 import { FormatError } from "../core/errors.js";
@@ -39,10 +40,16 @@ function tryPattern(source: string, what: string, file: string): void {
   }
 }
 
-/** Runs of the characters that the expression names, and of some that it may mean by a class. */
+/** Runs of the characters that the expression names, of some that it may mean by a class, and of neighbours among its letters. */
 export function provocationsOf(source: string): string[] {
   const chars = new Set([...ALWAYS, ...[...source].filter((char) => /[\p{L}\p{N}\p{P}\p{S}]/u.test(char))]);
-  return [...chars].slice(0, MAX_TEXTS).map((char) => `${char.repeat(RUN)}\0`);
+  const letters = [...source].filter((char) => /[\p{L}\p{N}]/u.test(char));
+  const groups = new Set<string>();
+  for (let i = 0; i < letters.length && groups.size < MAX_TEXTS; i++)
+    for (const size of [2, 3]) if (i + size <= letters.length) groups.add(letters.slice(i, i + size).join(""));
+  const runs = [...chars].slice(0, MAX_TEXTS).map((char) => char.repeat(RUN));
+  // As many turns of a loop as of single characters: it may take two or three of them in each.
+  return [...runs, ...[...groups].map((group) => group.repeat(RUN))].map((run) => `${run}\0`);
 }
 
 /**

@@ -43,6 +43,7 @@ test("every field is of the type it is used as, wherever it stands; what is null
       [0, 16777215, null],
       [-1, 16777216, 1.5, "1", {}],
     ],
+    size: ["a whole number of at least 1", ["length"], [1, 5, null], [0, -1, 1.5, "1", {}]],
     object: ["an object", ["special_tokens"], [{}, null], [[], 5, "x"]],
     list: ["a list", ["single", "pair"], [[], [{}], null], [5, {}, "x"]],
     parts: ["a list", ["normalizers", "pretokenizers", "processors"], [[], [{ type: "x" }], null], [5, {}]],
@@ -109,4 +110,17 @@ test("what is within lists is looked at, too, and told by its path", () => {
     { type: "Unigram", vocab: [], merges: null },
   ])
     assert.equal(refusal({ ...good(), model, added_tokens: null }), null);
+});
+
+test("replacements that make a text longer and longer are refused", () => {
+  const replace = (pattern: unknown, content: string) => ({ type: "Replace", pattern, content });
+  const sequence = (...normalizers: object[]) => ({ ...good(), normalizer: { type: "Sequence", normalizers } });
+  assert.equal(refusal(sequence(replace({ String: " " }, "▁"), replace({ Regex: "x" }, "yy"))), null);
+  assert.equal(refusal(sequence(replace({ String: "abcd" }, "x".repeat(256)))), null);
+  for (const grows of [
+    sequence(replace({ Regex: "." }, "x".repeat(65))),
+    sequence(...Array.from({ length: 7 }, () => replace({ String: "a" }, "aa"))),
+    { ...sequence(replace("a", "a".repeat(9))), pre_tokenizer: replace("a", "a".repeat(9)) },
+  ])
+    assert.match(refusal(grows)!, /normalizer: expected replacements/);
 });

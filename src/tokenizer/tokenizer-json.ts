@@ -4,9 +4,11 @@
 import { FormatError } from "../core/errors.js";
 
 type Json = Readonly<Record<string, unknown>>;
-type Kind = "string" | "boolean" | "integer" | "object" | "list" | "parts" | "pattern" | "token and id";
+type Kind = "string" | "boolean" | "integer" | "size" | "object" | "list" | "parts" | "pattern" | "token and id";
 
 const MAX_VOCAB = 1 << 24;
+/** Times as long as it was, a text may become before it is cut into words. */
+const MAX_GROWTH = 64;
 const MODEL_TYPES = ["BPE", "Unigram", "WordPiece"];
 const PARTS = ["normalizer", "pre_tokenizer", "post_processor"];
 /** A name means the same in every part that has it. */
@@ -39,6 +41,7 @@ const FIELDS: Readonly<Record<string, Kind>> = {
   behavior: "string",
   invert: "boolean",
   split: "boolean",
+  length: "size",
   individual_digits: "boolean",
   add_prefix_space: "boolean",
   trim_offsets: "boolean",
@@ -84,7 +87,9 @@ export function checkTokenizerJson(json: Json, file: string): void {
     if (kind === "string" || kind === "boolean") {
       if (typeof value !== kind) refuse(what, `a ${kind}`, value);
     } else if (kind === "integer") id(value, what);
-    else if (kind === "object") {
+    else if (kind === "size") {
+      if (!isId(value) || value === 0) refuse(what, "a whole number of at least 1", value);
+    } else if (kind === "object") {
       if (!isObject(value)) refuse(what, "an object", value);
     } else if (kind === "list") {
       for (const item of list(value, what)) if (!isObject(item)) refuse(what, "a list of objects", item);
@@ -124,4 +129,22 @@ export function checkTokenizerJson(json: Json, file: string): void {
       id(token.id, `id of token ${token.content}`);
     }
   for (const name of PARTS) if (json[name] != null) fields(json[name], name);
+  const growth = growthOf(json.normalizer) * growthOf(json.pre_tokenizer);
+  if (growth > MAX_GROWTH)
+    refuse("normalizer", `replacements that make a text at most ${MAX_GROWTH} times as long`, growth);
+}
+
+/** How much longer the replacements of a part make a text at most: one after another they multiply. */
+function growthOf(part: unknown): number {
+  if (typeof part !== "object" || part === null) return 1;
+  const { type, pattern, content, normalizers, pretokenizers } = part as Json;
+  const inner = [normalizers, pretokenizers].flatMap((parts) => (Array.isArray(parts) ? parts : []));
+  const own = type === "Replace" && typeof content === "string" ? content.length / replacedLen(pattern) : 1;
+  return inner.reduce((product: number, each) => product * growthOf(each), Math.max(1, own));
+}
+
+/** Characters that are replaced at least; of an expression one, or none, which grows a text like one. */
+function replacedLen(pattern: unknown): number {
+  const text = typeof pattern === "string" ? pattern : ((pattern as Json | null)?.String ?? "");
+  return Math.max(1, String(text).length);
 }

@@ -308,3 +308,37 @@ test("every format gives what is certain as it comes, and holds what may be a ma
   const formats = new Set(CASES.map(([format]) => format));
   assert.deepEqual([...formats].sort(), TOOL_FORMATS.map(([{ name }]) => name).sort());
 });
+
+test("white space before a marker is held up to a bound, and shown beyond it, however the answer is cut", () => {
+  for (const [format] of TOOL_FORMATS) {
+    if (format.partsReasoning === true) continue;
+    const given = [1, 7, 4096].map((size) => {
+      const parser = format.createParser(TOOLS);
+      const answer = `x${" ".repeat(3000)}`;
+      let text = "";
+      for (let at = 0; at < answer.length; at += size)
+        for (const event of parser.push(answer.slice(at, at + size))) text += event.kind === "text" ? event.text : "";
+      return text.length;
+    });
+    assert.ok(
+      given[0]! >= 1 + 3000 - 1024 && given[0] === given[1] && given[1] === given[2],
+      `${format.name} ${given}`,
+    );
+  }
+});
+
+test("what is longer than any header of gpt-oss is text, and a literal's end is found where it was cut", () => {
+  const long = `<|channel|>${"x".repeat(2000)}`;
+  assert.equal(
+    timeline("harmony", `${long}<|message|>y`)
+      .replaceAll(/\.(\d+)\./g, "")
+      .includes("y"),
+    true,
+  );
+  const parser = TOOL_FORMATS.find(([{ name }]) => name === "lfm2")![0].createParser(TOOLS);
+  const events = [..."<|tool_call_start|>[get(s='a\\', b)', t=[1, (2)])]<|tool_call_end|>"].flatMap((c) =>
+    parser.push(c),
+  );
+  const args = events.flatMap((event) => (event.kind === "arguments" ? [event.text] : [])).join("");
+  assert.deepEqual(JSON.parse(args), { s: "a', b)", t: [1, [2]] });
+});

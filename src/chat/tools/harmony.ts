@@ -9,6 +9,9 @@ const ENDS = ["<|end|>", "<|call|>", "<|return|>", "<|start|>"];
 /** What a header begins with; the prompt may have opened it. */
 const HEADER_STARTS = ["<|", "to=", "assistant"];
 
+/** Characters of a header; what is longer is none. It is looked at again with every token. */
+const MOST_HEADER = 1024;
+
 type Channel = "reasoning" | "text" | "call";
 
 class HarmonyParser implements ToolParser {
@@ -34,7 +37,7 @@ class HarmonyParser implements ToolParser {
 
   #readHeader(): boolean {
     const at = this.#held.indexOf(MESSAGE);
-    if (at >= 0) {
+    if (at >= 0 && at <= MOST_HEADER) {
       const header = this.#held.slice(0, at);
       this.#held = this.#held.slice(at + MESSAGE.length);
       this.#open(header);
@@ -43,7 +46,7 @@ class HarmonyParser implements ToolParser {
     // A model that speaks without a header just speaks.
     const rest = this.#held.trimStart();
     const isHeader = HEADER_STARTS.some((start) => rest.startsWith(start) || start.startsWith(rest));
-    if (this.#hasHeader || isHeader) return false;
+    if ((this.#hasHeader || isHeader) && this.#held.length < MOST_HEADER + MESSAGE.length) return false;
     this.#channel = "text";
     this.#state = "body";
     return this.#held !== "";

@@ -3,21 +3,26 @@
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f", "0": "\0" };
 const WORDS: Readonly<Record<string, string>> = { True: "true", False: "false", None: "null" };
 
-/** Where the literal or expression that begins at `start` ends: the index of a comma or closing bracket outside it; -1 when cut. */
-export function literalEnd(text: string, start: number): number {
-  let depth = 0;
-  let quote = "";
-  for (let at = start; at < text.length; at++) {
-    const char = text[at]!;
-    if (quote !== "") {
-      if (char === "\\") at++;
-      else if (char === quote) quote = "";
-    } else if (char === '"' || char === "'") quote = char;
-    else if ("[{(".includes(char)) depth++;
-    else if ("]})".includes(char) && depth-- === 0) return at;
-    else if (char === "," && depth === 0) return at;
+/** Looks for the end of a literal or expression in text that grows: what was looked at is not looked at again. */
+export class LiteralEnd {
+  #depth = 0;
+  #quote = "";
+  #at = 0;
+
+  /** The index of a comma or closing bracket outside it; -1 when it is cut. `text` begins with what it began with before. */
+  find(text: string): number {
+    for (; this.#at < text.length; this.#at++) {
+      const char = text[this.#at]!;
+      if (this.#quote !== "") {
+        if (char === "\\") this.#at++;
+        else if (char === this.#quote) this.#quote = "";
+      } else if (char === '"' || char === "'") this.#quote = char;
+      else if ("[{(".includes(char)) this.#depth++;
+      else if ("]})".includes(char) && this.#depth-- === 0) return this.#at;
+      else if (char === "," && this.#depth === 0) return this.#at;
+    }
+    return -1;
   }
-  return -1;
 }
 
 /** JSON text of a Python literal; a string of the text itself when it is none. */

@@ -1,7 +1,7 @@
 // Calls as a list of Python calls between markers: [f(a="x"), g(n=1)]. LFM2 and Llama 4.
 
 import type { CallSink } from "./call-sink.js";
-import { literalEnd, pythonToJson } from "./python-literal.js";
+import { LiteralEnd, pythonToJson } from "./python-literal.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
 import type { ToolFormat } from "./tool-format.js";
 
@@ -13,6 +13,7 @@ class PythonBody implements CallBody {
   #state: "list" | "name" | "arguments" = "list";
   #hasCalls = false;
   #numArguments = 0;
+  #argument = new LiteralEnd();
   #isClosed = false;
 
   constructor(close: string) {
@@ -68,8 +69,9 @@ class PythonBody implements CallBody {
       return { rest: lead.slice(1), next: "go" };
     }
     if (lead.startsWith(",")) return { rest: lead.slice(1), next: "go" };
-    const end = literalEnd(lead, 0);
+    const end = this.#argument.find(lead);
     if (end < 0) return { rest: lead, next: "wait" };
+    this.#argument = new LiteralEnd();
     const [, name, value] = /^\s*([\w-]+)\s*=([\s\S]*)$/.exec(lead.slice(0, end)) ?? [];
     const key = name ?? `arg${this.#numArguments}`;
     sink.arguments(

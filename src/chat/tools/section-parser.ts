@@ -2,7 +2,7 @@
 // section, all of it is text, markers and white space included; beside calls only what looks like one and has no name.
 
 import { CallSink } from "./call-sink.js";
-import { partialTagLen } from "./tags.js";
+import { partialTagLen, textLen } from "./tags.js";
 import type { ToolEvent, ToolParser } from "./tool-format.js";
 
 export interface Taken {
@@ -58,7 +58,7 @@ export class SectionParser implements ToolParser {
     const at = held.indexOf(this.#open);
     // White space is held too: it may only separate calls.
     const end = at >= 0 ? at : held.length - partialTagLen(held, this.#open);
-    const sure = held.slice(0, end).trimEnd().length;
+    const sure = textLen(held, end);
     this.#sink.text(held.slice(0, sure));
     if (at < 0) {
       this.#held = held.slice(sure);

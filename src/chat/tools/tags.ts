@@ -17,3 +17,12 @@ export function firstTag(text: string, tags: readonly string[], start = 0): { ta
   }
   return best;
 }
+
+/** White space before a marker that is taken for its own; more is text. It is looked at again with every token. */
+export const MOST_SPACE = 1024;
+
+/** How much of the first `end` characters is text for certain: white space at their end may belong to a marker that follows. */
+export function textLen(text: string, end: number): number {
+  const from = Math.max(0, end - MOST_SPACE);
+  return from + text.slice(from, end).trimEnd().length;
+}
