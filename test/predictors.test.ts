@@ -197,9 +197,12 @@ for (const [name, raw, names] of [
   ["DeepSeek-V3", DEEPSEEK, LAYOUTS["DeepSeek-V3"]!.names],
   ["GLM-4.5", GLM, LAYOUTS["GLM-4.5"]!.names],
   ["ERNIE 4.5", ERNIE, LAYOUTS["ERNIE 4.5"]!.names],
+  ["Qwen3-Next, which is recurrent", QWEN_NEXT, LAYOUTS["Qwen3-Next"]!.names],
+  ["Qwen3.5, which is recurrent", QWEN35, LAYOUTS["Qwen3.5"]!.names],
 ] as const) {
   test(`${name}: answers with its head are those without`, async () => {
-    const folder = withByteTokenizer(writeWithHead(raw, new HeadSource(6, names)), 320);
+    const normMean = /^Qwen/.test(name) ? 0 : 1;
+    const folder = withByteTokenizer(writeWithHead(raw, new HeadSource(6, names, normMean)), 320);
     await using engine = await createEngine({ ...BASE, model: folder, speculative: "mtp" });
     await assertSameAnswers(engine, "mtp");
   });

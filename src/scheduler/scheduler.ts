@@ -136,7 +136,7 @@ export class Scheduler {
    * pages come back when the step has landed.
    */
   draft(step: Step, drafter: Drafter): void {
-    this.#worth.begin(step.numTokens, this.#costs.stepTokens);
+    this.#worth.begin(step.numTokens, this.#costs.stepTokens, this.#costs.tokenMs);
     let left = this.#builder.left;
     for (let r = 0; r < step.numRows && left > 0; r++) {
       const request = step.rows[r]!;
@@ -174,6 +174,7 @@ export class Scheduler {
 
   #finishDrafts(step: Step, drafter: Drafter): void {
     drafter.finish!(step);
+    step.scheduledMs = this.#clock(); // what guessing took is not the step's
     for (let r = 0; r < step.numRows; r++) {
       const request = step.rows[r]!;
       if (request.numDrafted > 0 && drafter.isDeferred!(request))

@@ -48,6 +48,11 @@ export class StepCostModel {
     return this.#tokensIn((this.#targetMs - this.#stepMs) / 2);
   }
 
+  /** What a token takes; 0: not known, or nobody wants to know. */
+  get tokenMs(): number {
+    return this.#targetMs === 0 ? 0 : this.#tokenMs;
+  }
+
   /** Tokens that take as long as the step itself. */
   get stepTokens(): number {
     return this.#tokensIn(this.#stepMs);

@@ -75,9 +75,7 @@ export class EngineCore {
     const { device, model, scheduler, pageSize } = parts;
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
-    // The heads of a model read hidden states that a row with states to go back to computes twice.
-    const canPredict = parts.cache.states === null;
-    this.#modelDrafter = canPredict && parts.predictor ? this.#followedBy(parts.predictor) : null;
+    this.#modelDrafter = parts.predictor ? this.#followedBy(parts.predictor) : null;
     const texts = parts.drafter ?? null;
     this.#drafter = this.#modelDrafter === null ? texts : new Drafters(texts, this.#modelDrafter);
     const factory = new SessionFactory({
@@ -292,7 +290,11 @@ export class EngineCore {
   #followedBy(predictor: PredictorParts): ModelDrafter {
     const { device, pageSize, scheduler, maxLogitRows, cache } = this.#parts;
     const room = { pageSize, maxTokens: scheduler.budget, maxLogitRows, numPaged: cache.numPaged };
-    return new ModelDrafter(device, predictor, { ...room, vocabSize: this.#parts.model.spec.vocabSize });
+    return new ModelDrafter(device, predictor, {
+      ...room,
+      vocabSize: this.#parts.model.spec.vocabSize,
+      clock: this.#parts.clock,
+    });
   }
 
   #takeFault(): void {

@@ -24,6 +24,8 @@ import type { Flight } from "./flight.js";
 
 /** Of what acceptance begins with: a predictor is right more often than a short match of text. */
 const MATCH_LEN = 8;
+/** How much of a pass's time is believed. */
+const LEARNING_RATE = 0.2;
 
 export interface PredictorParts {
   readonly predictor: Predictor;
@@ -48,6 +50,7 @@ interface Room {
   readonly numPaged: number;
   /** Of the model. */
   readonly vocabSize: number;
+  readonly clock: () => number;
 }
 
 export class ModelDrafter implements Drafter {
@@ -55,6 +58,9 @@ export class ModelDrafter implements Drafter {
   readonly #parts: PredictorParts;
   readonly #maxLogitRows: number;
   readonly #vocabSize: number;
+  readonly #clock: () => number;
+  /** What a pass takes for each of its rows; 0: not known. */
+  #rowMs = 0;
   readonly #batch: Batch;
   readonly #staged: StagedBatch;
   readonly #tokens: TokenBuffer;
@@ -70,8 +76,9 @@ export class ModelDrafter implements Drafter {
   #isFollowing = false;
 
   constructor(device: Device, parts: PredictorParts, room: Room) {
-    const { pageSize, maxTokens, maxLogitRows, numPaged, vocabSize } = room;
+    const { pageSize, maxTokens, maxLogitRows, numPaged, vocabSize, clock } = room;
     this.#vocabSize = vocabSize;
+    this.#clock = clock;
     this.#device = device;
     this.#parts = parts;
     this.#maxLogitRows = maxLogitRows;
@@ -128,8 +135,9 @@ export class ModelDrafter implements Drafter {
     const rate = acceptance.rateOf(MATCH_LEN);
     let probability = rate;
     let count = 0;
-    while (count < most && worth.pays(probability)) {
-      worth.add(probability);
+    const cost = 1 + worth.tokensIn(this.#rowMs);
+    while (count < most && worth.pays(probability, cost)) {
+      worth.add(probability, cost);
       probability *= rate;
       count++;
     }
@@ -185,6 +193,7 @@ export class ModelDrafter implements Drafter {
     while (this.#numWanting > 0 && wanting[this.#numWanting - 1]!.numDrafted <= pass) this.#numWanting--;
     const n = this.#numWanting;
     if (n === 0) return;
+    const startMs = this.#clock();
     this.#settle();
     this.#batch.clear();
     for (let i = 0; i < n; i++) {
@@ -206,6 +215,8 @@ export class ModelDrafter implements Drafter {
     }
     this.#device.submit(this.#tokens);
     this.#device.waitFor(this.#tokens);
+    const rowMs = (this.#clock() - startMs) / n;
+    this.#rowMs += (this.#rowMs === 0 ? 1 : LEARNING_RATE) * (rowMs - this.#rowMs);
     const { ids } = this.#tokens;
     for (let i = 0; i < n; i++) {
       const { tokens, numTokens } = wanting[i]!;

@@ -1,6 +1,7 @@
 // The sampling parameters of the playground: fields that are empty are left to the server's defaults.
 
 import { SAMPLING, type SamplingParam } from "../../../src/core/sampling.js";
+import { SPECULATION_METHODS } from "../../../src/core/speculation.js";
 import { h } from "./dom.js";
 
 /** The numbers of the table that have a label: name in the body, label and attributes of the field. */
@@ -21,6 +22,10 @@ export class Parameters {
   readonly element: HTMLDetailsElement;
   readonly #inputs: readonly (readonly [(typeof FIELDS)[number], HTMLInputElement])[];
   readonly #stop = h("input", { type: "text", name: "stop", placeholder: "none" });
+  readonly #speculative = h("input", {
+    ...{ type: "text", name: "speculative", placeholder: "auto", pattern: SPECULATION_METHODS.join("|") },
+    title: `How tokens are guessed ahead: ${SPECULATION_METHODS.join(", ")}. Changes the speed, never the answer.`,
+  });
   readonly #system = h("textarea", { rows: "2", name: "system", placeholder: "none" });
   readonly #tools = h("textarea", {
     rows: "2",
@@ -44,6 +49,7 @@ export class Parameters {
         { class: "fields" },
         h("label", { class: "field wide" }, "System message", this.#system),
         ...this.#inputs.map(([field, input]) => h("label", { class: "field" }, field.label, input)),
+        h("label", { class: "field" }, "Speculation", this.#speculative),
         h("label", { class: "field wide" }, SAMPLING.stop.label, this.#stop),
         h("label", { class: "field wide" }, "Tools, as a JSON list of functions", this.#tools),
       ),
@@ -52,7 +58,7 @@ export class Parameters {
   }
 
   get #fields(): readonly (HTMLInputElement | HTMLTextAreaElement)[] {
-    return [this.#system, ...this.#inputs.map(([, input]) => input), this.#stop, this.#tools];
+    return [this.#system, ...this.#inputs.map(([, input]) => input), this.#speculative, this.#stop, this.#tools];
   }
 
   /** What is typed, by name; empty fields are left out. */
@@ -79,6 +85,7 @@ export class Parameters {
       return null;
     }
     for (const [{ name }, input] of this.#inputs) if (input.value !== "") body[name] = input.valueAsNumber;
+    if (this.#speculative.value !== "") body.speculative = this.#speculative.value;
     if (this.#stop.value !== "") body.stop = this.#stop.value;
     const tools = this.#readTools();
     if (tools.length > 0) body.tools = tools;
