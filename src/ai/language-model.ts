@@ -96,7 +96,9 @@ export class PagodaLanguageModel implements LanguageModelV3 {
     const choice = call.toolChoice ?? { type: "auto" };
     const isForced = tools.length > 0 && format !== null && (choice.type === "required" || choice.type === "tool");
     const constraint = isForced ? forcedCalls(format, tools, choice.type === "required") : formatOf(call);
-    const { text, content } = engine.renderPrompt(messagesOf(call.prompt), {
+    const signal = call.abortSignal;
+    const seen = await engine.prepareImages(messagesOf(call.prompt), signal === undefined ? {} : { signal });
+    const { text, content, pictures } = engine.renderPrompt(seen, {
       ...(tools.length === 0 ? {} : { tools }),
       ...(templateArgs === undefined ? {} : { templateArgs }),
     });
@@ -106,6 +108,7 @@ export class PagodaLanguageModel implements LanguageModelV3 {
     const options = given({
       ...own,
       ...plan.options,
+      ...(pictures.length === 0 ? {} : { pictures }),
       maxTokens: call.maxOutputTokens,
       temperature: call.temperature,
       topP: call.topP,

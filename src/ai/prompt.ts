@@ -1,7 +1,8 @@
 // The AI SDK's prompt as messages for a chat template.
 
 import { type LanguageModelV3Prompt, UnsupportedFunctionalityError } from "@ai-sdk/provider";
-import type { ChatMessage } from "../engine/types.js";
+import type { ImageDetail } from "../engine/client/pictures/picture-reader.js";
+import type { ChatMessage, ContentPart } from "../engine/types.js";
 
 type Part = Exclude<LanguageModelV3Prompt[number]["content"], string>[number];
 type ToolResult = Extract<Part, { type: "tool-result" }>;
@@ -12,8 +13,8 @@ export function messagesOf(prompt: LanguageModelV3Prompt): ChatMessage[] {
     if (message.role === "tool")
       return message.content.flatMap((part) => (part.type === "tool-result" ? [resultMessage(part)] : []));
     const parts: readonly Part[] = message.content;
+    if (message.role === "user") return [{ role: "user", content: contentOf(parts) }];
     const text = parts.map(textOf).join("");
-    if (message.role === "user") return [{ role: "user", content: text }];
     const thoughts = parts.flatMap((part) => (part.type === "reasoning" ? [part.text] : [])).join("");
     const calls = parts.flatMap((part) =>
       part.type === "tool-call"
@@ -35,6 +36,25 @@ export function messagesOf(prompt: LanguageModelV3Prompt): ChatMessage[] {
       },
     ];
   });
+}
+
+/** Parts where there are pictures, else their text. */
+function contentOf(parts: readonly Part[]): string | ContentPart[] {
+  if (!parts.some(isPicture)) return parts.map(textOf).join("");
+  return parts.map((part) => (isPicture(part) ? pictureOf(part) : { type: "text", text: textOf(part) }));
+}
+
+type FilePart = Extract<Part, { type: "file" }>;
+
+function isPicture(part: Part): part is FilePart {
+  return part.type === "file" && part.mediaType.startsWith("image/");
+}
+
+/** Its bytes, base64 or a URL. */
+function pictureOf({ data, providerOptions }: FilePart): ContentPart {
+  const image = typeof data === "string" && !/^(data|https?|file):/i.test(data) ? `data:image;base64,${data}` : data;
+  const detail = (providerOptions?.pagoda as { detail?: ImageDetail } | undefined)?.detail;
+  return { type: "image", image, ...(detail === undefined ? {} : { detail }) };
 }
 
 function textOf(part: Part): string {

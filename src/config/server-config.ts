@@ -68,6 +68,8 @@ export interface ServerConfig {
   readonly strictFields: boolean;
   /** Largest request body, in MiB. Default: 4. */
   readonly maxBodyMb: number;
+  /** Largest body of a request that may have pictures, in MiB, where the model sees. Default: 64. */
+  readonly maxImageBodyMb: number;
   /** Longest prompt. Default: what the context holds. */
   readonly maxPromptTokens: number | null;
   /** Requests in the engine at once; further ones wait. Default: 256. */
@@ -167,6 +169,13 @@ export const SERVER_OPTIONS = {
     help: "refuse fields that are not known, which are otherwise ignored and named in the log once",
   },
   maxBodyMb: { type: "number", min: 0.001, max: 1024, default: 4, help: "largest request body, in MiB" },
+  maxImageBodyMb: {
+    type: "integer",
+    min: 1,
+    max: 1024,
+    default: 64,
+    help: "largest body of a request that may have pictures, in MiB, where the model sees",
+  },
   maxPromptTokens: {
     type: "integer",
     min: 1,

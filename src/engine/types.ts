@@ -304,6 +304,8 @@ export interface ModelInfo {
   /** What the checkpoint is for. Models that generate can embed too. */
   readonly task: "generate" | "embed" | "score";
   readonly hasChatTemplate: boolean;
+  /** It takes pictures. */
+  readonly hasEyes: boolean;
   readonly device: string;
   /** What requests that say nothing are sampled with, where the model has an opinion: docs/sampling.md has the rest. */
   readonly sampling: Partial<SamplingParams>;

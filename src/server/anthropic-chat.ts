@@ -4,9 +4,11 @@ import type { ConstraintSpec } from "../grammar/constraint.js";
 import { endsWithAnswer, jsonFormat } from "./chat-plan.js";
 import type { AnthropicConversation, MessagesBody } from "./schemas/anthropic.js";
 import type { ChatBody } from "./schemas/chat.js";
+import { partOfBlock } from "./schemas/pictures.js";
 import type { HostedTool } from "./schemas/tools.js";
 
 type Message = ChatBody["messages"][number];
+type Part = Exclude<NonNullable<Message["content"]>, string>[number];
 type Block = Exclude<AnthropicConversation["messages"][number]["content"], string>[number];
 
 export function chatOfMessages(body: MessagesBody): ChatBody {
@@ -68,25 +70,40 @@ function messagesOf({ role, content }: AnthropicConversation["messages"][number]
   if (typeof content === "string") return [{ role, content }];
   const results = content.filter((block) => block.type === "tool_result").map(resultOf);
   const text = content.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n");
+  const hasPictures = content.some((block) => block.type === "image");
   const thoughts = content.flatMap((block) => (block.type === "thinking" ? [block.thinking] : [])).join("\n");
   const calls = content.filter((block) => block.type === "tool_use").map(callOf);
-  const hasOwn = text !== "" || thoughts !== "" || calls.length > 0 || results.length === 0;
+  const hasOwn = hasPictures || text !== "" || thoughts !== "" || calls.length > 0 || results.length === 0;
   const message: Message = {
     role,
-    content: text,
+    content: hasPictures ? content.flatMap(partsOf) : text,
     ...(thoughts === "" ? {} : { reasoning_content: thoughts }),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
   };
   return hasOwn ? [...results, message] : results;
 }
 
+/** Texts and pictures in their order. */
+function partsOf(block: Block): Part[] {
+  if (block.type === "text") return [{ type: "text", text: block.text }];
+  return block.type === "image" ? [partOfBlock(block)] : [];
+}
+
 function resultOf(block: Extract<Block, { type: "tool_result" }>): Message {
   const { content = "" } = block;
-  const text =
+  const shown =
     typeof content === "string"
       ? content
-      : content.map((part) => (part.type === "text" ? part.text : part.tool_name)).join("\n");
-  return { role: "tool", tool_call_id: block.tool_use_id, content: text };
+      : content.some(({ type }) => type === "image")
+        ? content.map(
+            (part): Part => (part.type === "image" ? partOfBlock(part) : { type: "text", text: wordsOf(part) }),
+          )
+        : content.map((part) => (part.type === "image" ? "" : wordsOf(part))).join("\n");
+  return { role: "tool", tool_call_id: block.tool_use_id, content: shown };
+}
+
+function wordsOf(part: { readonly text: string } | { readonly tool_name: string }): string {
+  return "text" in part ? part.text : part.tool_name;
 }
 
 function callOf(block: Extract<Block, { type: "tool_use" }>): NonNullable<Message["tool_calls"]>[number] {

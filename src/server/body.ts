@@ -20,13 +20,18 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 export async function readJson<S extends z.ZodType>(
   c: Context<AppEnv>,
   schema: S,
-  { takesLongTexts = false, loads = true } = {},
+  { takesLongTexts = false, loads = true, takesImages = false } = {},
 ): Promise<z.output<S>> {
   requireJson(c);
   const { maxContext } = c.get("server").house;
-  const string = takesLongTexts ? Number.POSITIVE_INFINITY : maxContext * MAX_CHARS_PER_TOKEN * MAX_BYTES_PER_CHAR;
+  // A picture is a long string of its own. Texts are measured again when they are known to be texts.
+  const hasEyes = takesImages && c.get("server").house.loaded.some(({ engine }) => engine.model.hasEyes);
+  const string =
+    takesLongTexts || hasEyes ? Number.POSITIVE_INFINITY : maxContext * MAX_CHARS_PER_TOKEN * MAX_BYTES_PER_CHAR;
+  const { maxBodyMb, maxImageBodyMb } = c.get("server").config;
+  const maxBytes = (hasEyes ? Math.max(maxBodyMb, maxImageBodyMb) : maxBodyMb) * 2 ** 20;
   const shape = new JsonShape({ ...JSON_LIMITS, string });
-  const bytes = await readBounded(c.env.incoming, c.get("server").config.maxBodyMb * 2 ** 20, (piece) => {
+  const bytes = await readBounded(c.env.incoming, maxBytes, (piece) => {
     const excess = shape.exceeds(piece);
     return excess === null ? null : tooMuch(excess, string, maxContext);
   });

@@ -61,7 +61,7 @@ export async function planChat(
     continueFinalMessage: isContinued,
     templateArgs: templateArgsOf(body),
   };
-  const { text, ids } = await tokenizeChat(c, toChatMessages(body.messages), template, { isCounted });
+  const { text, ids, pictures } = await tokenizeChat(c, toChatMessages(body.messages), template, { isCounted });
   const prediction = await predictionOf(c, body);
   const constrained = choice.forced !== undefined ? "forced call" : constraint !== undefined ? "text" : "no";
   const plan = planAnswer(context, text, choice.tools, constrained);
@@ -72,6 +72,7 @@ export async function planChat(
       ...(body.logprobs === true ? { logprobs: body.top_logprobs ?? 0 } : {}),
       ...(constraint === undefined ? {} : { constraint }),
       ...plan.options,
+      ...(pictures.length === 0 ? {} : { pictures }),
       ...loraOf(context, body.lora),
       ...(prediction === null ? {} : { speculative: withPrediction(sampling.speculative, prediction) }),
       salt: saltOf(c, body.cache_salt),

@@ -4,6 +4,7 @@ import type { ConstraintSpec } from "../grammar/constraint.js";
 import { endsWithAnswer, jsonFormat } from "./chat-plan.js";
 import type { ChatBody } from "./schemas/chat.js";
 import type { OllamaChat, OllamaGenerate } from "./schemas/ollama.js";
+import { partOfBase64 } from "./schemas/pictures.js";
 
 export function formatOfOllama({ format }: OllamaChat | OllamaGenerate): ConstraintSpec | null {
   if (format == null || format === "") return null;
@@ -26,7 +27,7 @@ export function chatOfOllama(body: OllamaChat): ChatBody {
     });
     return {
       role,
-      content,
+      content: withImages(content, message.images),
       ...(thinking == null ? {} : { reasoning_content: thinking }),
       ...(calls === undefined ? {} : { tool_calls: calls }),
       // Results name the tool, not the call: they come in the order of the calls.
@@ -44,7 +45,16 @@ export function chatOfOllama(body: OllamaChat): ChatBody {
 
 export function chatOfGenerate(body: OllamaGenerate): ChatBody {
   const system = body.system ? [{ role: "system" as const, content: body.system }] : [];
-  return { ...common(body), messages: [...system, { role: "user", content: body.prompt ?? "" }] };
+  return {
+    ...common(body),
+    messages: [...system, { role: "user", content: withImages(body.prompt ?? "", body.images) }],
+  };
+}
+
+/** Ollama's pictures come before the text. */
+function withImages(text: string, images: OllamaGenerate["images"]): ChatBody["messages"][number]["content"] {
+  if (images == null || images.length === 0) return text;
+  return [...images.map(partOfBase64), { type: "text" as const, text }];
 }
 
 function common(body: OllamaChat | OllamaGenerate): Omit<ChatBody, "messages"> {

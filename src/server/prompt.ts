@@ -1,12 +1,13 @@
 // From a request's messages or text to token ids, within limits that are checked before any long work is done.
 
 import type { Context } from "hono";
-import type { ChatMessage, TemplateOptions } from "../engine/types.js";
+import type { ChatMessage, ContentPart, PicturePrompt, TemplateOptions } from "../engine/types.js";
 import type { EncodeOptions } from "../tokenizer/tokenizer.js";
 import { ApiError } from "./api-error.js";
 import { clientOf } from "./auth.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import type { ChatBody } from "./schemas/chat.js";
+import type { ImagePartBody } from "./schemas/pictures.js";
 
 /** No tokenizer writes this many characters a token on average; longer texts are refused without tokenising them. */
 export const MAX_CHARS_PER_TOKEN = 32;
@@ -33,23 +34,37 @@ export function saltOf(c: Context<AppEnv>, cacheSalt: string | null | undefined)
   return cacheSalt ? `${salt}/${cacheSalt}` : salt;
 }
 
-/** Messages as templates expect them: text content, "system" for OpenAI's newer "developer". */
+/** Messages as the engine takes them: one text, or parts where there are pictures; "system" for OpenAI's newer "developer". */
 export function toChatMessages(messages: ChatBody["messages"]): ChatMessage[] {
   return messages.map((message, i) => ({
     ...message,
     role: message.role === "developer" ? "system" : message.role,
-    content: textOf(message.content, `messages.${i}.content`),
+    content: contentOf(message.content, `messages.${i}.content`),
   }));
 }
 
-function textOf(content: ChatBody["messages"][number]["content"], param: string): string {
+type Content = ChatBody["messages"][number]["content"];
+
+function contentOf(content: Content, param: string): string | ContentPart[] {
   if (typeof content === "string") return content;
-  return (content ?? [])
-    .map((part) => {
-      if (typeof part.text === "string") return part.text;
-      throw new ApiError("invalid_value", `${param}: only text parts are supported.`, { param });
-    })
-    .join("\n");
+  const parts = (content ?? []).map((part): ContentPart => {
+    if (part.type === "image_url") return imageOf(part.image_url);
+    if (typeof part.text === "string") return { type: "text", text: part.text };
+    throw new ApiError("invalid_value", `${param}: only parts with a text, or a picture, are supported.`, { param });
+  });
+  if (parts.some(({ type }) => type === "image")) return parts;
+  return parts.map((part) => (part.type === "text" ? part.text : "")).join("\n");
+}
+
+function imageOf(given: ImagePartBody["image_url"]): ContentPart {
+  if (typeof given === "string") return { type: "image", image: given };
+  return { type: "image", image: given.url, ...(given.detail == null ? {} : { detail: given.detail }) };
+}
+
+/** Characters of a message's texts. */
+function textLengthOf({ content }: ChatMessage): number {
+  if (typeof content === "string") return content.length;
+  return (content ?? []).reduce((sum, part) => sum + (part.type === "text" ? part.text.length : 0), 0);
 }
 
 /** `isCounted`: only how many tokens it has is asked for, which may be more than the context holds. */
@@ -58,7 +73,7 @@ export async function tokenizeChat(
   messages: readonly ChatMessage[],
   options: TemplateOptions,
   { isCounted = false } = {},
-): Promise<{ text: string; ids: number[] }> {
+): Promise<{ text: string; ids: number[]; pictures: PicturePrompt["pictures"] }> {
   const context = c.get("server");
   if (messages.length > MOST_MESSAGES)
     throw new ApiError(
@@ -69,15 +84,16 @@ export async function tokenizeChat(
       },
     );
   // Before it is rendered too: what a template does with megabytes of text holds up everybody.
-  const length = messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0);
+  const length = messages.reduce((sum, message) => sum + textLengthOf(message), 0);
   if (!isCounted) checkTextLength(context, length, "messages");
   const asker = { signal: c.req.raw.signal, client: clientOf(c) };
-  const { text, content } = await context.engine.renderAside(messages, options, asker);
+  const seen = await context.engine.prepareImages(messages, asker);
+  const { text, content, pictures } = await context.engine.renderAside(seen, options, asker);
   const encoding = { addSpecialTokens: false, content };
   const ids = isCounted
     ? await context.engine.tokenizeAside(text, encoding, asker.signal, asker.client)
     : await tokenizeText(c, text, encoding, "messages");
-  return { text, ids };
+  return { text, ids, pictures };
 }
 
 /** Long texts elsewhere: other requests of this thread go on. */

@@ -5,6 +5,7 @@ import type { ConstraintSpec } from "../grammar/constraint.js";
 import { ApiError } from "./api-error.js";
 import { jsonFormat } from "./chat-plan.js";
 import type { ChatBody } from "./schemas/chat.js";
+import { partOfUrl } from "./schemas/pictures.js";
 import type { FunctionTool, InputItem, Namespace, ResponseBody } from "./schemas/responses.js";
 
 type Message = ChatBody["messages"][number];
@@ -107,9 +108,8 @@ function messagesOf(items: readonly InputItem[]): Message[] {
   };
   items.forEach((item, i) => {
     if ("role" in item) {
-      const text = textOf(item.content);
-      if (item.role === "assistant") assistant().content += text;
-      else messages.push({ role: item.role, content: text });
+      if (item.role === "assistant") assistant().content += textOf(item.content);
+      else messages.push({ role: item.role, content: contentOf(item.content) });
       if (item.role !== "assistant") open = null;
     } else if (item.type === "function_call") {
       const call = {
@@ -121,7 +121,7 @@ function messagesOf(items: readonly InputItem[]): Message[] {
       message.tool_calls = [...(message.tool_calls ?? []), call];
     } else if (item.type === "function_call_output") {
       open = null;
-      messages.push({ role: "tool", tool_call_id: item.call_id, content: textOf(item.output) });
+      messages.push({ role: "tool", tool_call_id: item.call_id, content: contentOf(item.output) });
     } else if (item.type === "reasoning") {
       const text = item.content?.map((part) => part.text).join("") ?? "";
       if (text !== "") assistant().reasoning_content = (assistant().reasoning_content ?? "") + text;
@@ -134,8 +134,19 @@ function messagesOf(items: readonly InputItem[]): Message[] {
   return messages;
 }
 
-function textOf(
-  content: string | readonly { readonly text?: string | undefined; readonly refusal?: string | undefined }[],
-): string {
-  return typeof content === "string" ? content : content.map((part) => part.text ?? part.refusal ?? "").join("\n");
+type Content = Extract<InputItem, { role: unknown }>["content"];
+
+function textOf(content: Content): string {
+  if (typeof content === "string") return content;
+  return content.map((part) => (part.type === "input_image" ? "" : (part.text ?? part.refusal ?? ""))).join("\n");
+}
+
+/** Parts where there are pictures, else their text. */
+function contentOf(content: Content): NonNullable<Message["content"]> {
+  if (typeof content === "string" || !content.some(({ type }) => type === "input_image")) return textOf(content);
+  return content.map((part) =>
+    part.type === "input_image"
+      ? partOfUrl(part.image_url, part.detail)
+      : { type: "text" as const, text: part.text ?? part.refusal ?? "" },
+  );
 }

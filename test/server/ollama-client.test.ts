@@ -93,7 +93,7 @@ test("errors reach the client as Ollama's do", { skip }, async () => {
   await assert.rejects(client.chat({ model: "other", messages }), /"other" is not served here/);
   await assert.rejects(
     client.chat({ model: MODEL, messages: [{ ...messages[0], images: ["AAAA"] }] }),
-    /images are not supported/,
+    /does not see pictures/,
   );
   await assert.rejects(client.chat({ model: MODEL, messages, options: { temperature: -1 } }), /options\.temperature/);
 });

@@ -191,7 +191,7 @@ test("logprobs, formats and errors by their fields", async () => {
   assert.equal(typeof JSON.parse(object.output_text).ok, "boolean");
   const refused: [Record<string, unknown>, string][] = [
     [{ text: { format: { ...format, schema: { type: "integer", multipleOf: 2 } } } }, "text.format.schema"],
-    [{ input: [{ role: "user", content: [{ type: "input_image", image_url: "x" }] }] }, "input.0.content.0.type"],
+    [{ input: [{ role: "user", content: [{ type: "input_image", image_url: "x" }] }] }, "messages"],
     [{ text: { format: { type: "xml" } } }, "text.format.type"],
     [{ input: [{ type: "item_reference", id: "msg_1" }] }, "input.0.id"],
   ];

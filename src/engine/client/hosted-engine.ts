@@ -94,12 +94,23 @@ export class HostedEngine implements RelayEngine {
   }
 
   get model(): ModelInfo {
-    const { architecture, vocabSize, maxContext, task, device } = this.#connection.facts;
+    const { architecture, vocabSize, maxContext, task, device, vision } = this.#connection.facts;
     const { name, chatTemplate, generation } = this.#checkpoint;
     const { sampling } = generation;
     const maxLength = contextLimit(this.#connection.facts);
     const hasChatTemplate = chatTemplate !== null;
-    return { name, architecture, vocabSize, maxContext, maxLength, task, device, hasChatTemplate, sampling };
+    return {
+      name,
+      architecture,
+      vocabSize,
+      maxContext,
+      maxLength,
+      task,
+      device,
+      hasChatTemplate,
+      hasEyes: vision !== null,
+      sampling,
+    };
   }
 
   get facts(): EngineFacts {

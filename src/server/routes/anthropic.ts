@@ -8,6 +8,7 @@ import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import { type ChatPlan, planChat } from "../chat-plan.js";
 import type { AppEnv } from "../context.js";
+import { withoutPictures } from "../logged.js";
 import type { Route } from "../route.js";
 import { type Reply, runCall } from "../run-call.js";
 import { countTokensSchema, messagesSchema } from "../schemas/anthropic.js";
@@ -24,10 +25,10 @@ export const messages: Route = {
   canStream: true,
   shapeError,
   handle: async (c) => {
-    const body = await readJson(c, messagesSchema);
+    const body = await readJson(c, messagesSchema, { takesImages: true });
     const plan = await planChat(c, chatOfMessages(body), formatOfMessages(body));
     const call = new Call(c, "msg_");
-    if (c.get("server").config.logPrompts) c.get("facts").messages = body.messages;
+    if (c.get("server").config.logPrompts) c.get("facts").messages = withoutPictures(body.messages);
     const form = { failure: (error: HttpError) => ({ event: "error", data: shapeError(error) }) };
     const options = { isStream: body.stream === true, form };
     return runCall(c, call, options, () => new MessageReply(c, call, plan, call.start(plan.prompt, plan.options)));
@@ -41,7 +42,7 @@ export const countTokens: Route = {
   body: countTokensSchema,
   shapeError,
   handle: async (c) => {
-    const body = await readJson(c, countTokensSchema, { takesLongTexts: true });
+    const body = await readJson(c, countTokensSchema, { takesLongTexts: true, takesImages: true });
     const { prompt } = await planChat(c, chatOfConversation(body), null, { isCounted: true });
     return c.json({ input_tokens: prompt.length });
   },

@@ -8,6 +8,7 @@ import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import { type ChatPlan, planChat } from "../chat-plan.js";
 import type { AppEnv } from "../context.js";
+import { withoutPictures } from "../logged.js";
 import { chatLogprobs, promptLogprobs } from "../logprobs.js";
 import type { Route } from "../route.js";
 import { runCall } from "../run-call.js";
@@ -22,10 +23,10 @@ export const chatCompletions: Route = {
   body: chatSchema,
   canStream: true,
   handle: async (c) => {
-    const body = await readJson(c, chatSchema);
+    const body = await readJson(c, chatSchema, { takesImages: true });
     const plan = await planChat(c, body);
     const call = new Call(c, "chatcmpl-");
-    if (c.get("server").config.logPrompts) c.get("facts").messages = body.messages;
+    if (c.get("server").config.logPrompts) c.get("facts").messages = withoutPictures(body.messages);
     const options = { priority: body.priority, isStream: body.stream === true };
     return runCall(c, call, options, () => new ChatReply(c, call, body, plan, call.start(plan.prompt, plan.options)));
   },

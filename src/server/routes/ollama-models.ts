@@ -77,7 +77,7 @@ export const ollamaShow: Route = {
     if (context === null) return c.json(unloaded(startedMs));
     checkModel(context, name);
     const { engine, toolFormat } = context;
-    const { architecture, maxContext, vocabSize, task, hasChatTemplate, sampling } = engine.model;
+    const { architecture, maxContext, vocabSize, task, hasChatTemplate, hasEyes, sampling } = engine.model;
     return c.json({
       modelfile: "",
       parameters: parametersOf(sampling),
@@ -93,6 +93,7 @@ export const ollamaShow: Route = {
       capabilities: [
         ...(task === "generate" ? ["completion"] : []),
         ...(hasChatTemplate && toolFormat !== null ? ["tools"] : []),
+        ...(hasEyes ? ["vision"] : []),
         "embedding",
       ],
     });

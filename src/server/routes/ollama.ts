@@ -30,7 +30,7 @@ export const ollamaChat: Route = {
   canStream: true,
   shapeError,
   handle: async (c) => {
-    const body = await readJson(c, ollamaChatSchema);
+    const body = await readJson(c, ollamaChatSchema, { takesImages: true });
     if (body.messages.length === 0) return loadOrUnload(c, body, { message: { role: "assistant", content: "" } });
     const plan = await planChat(c, chatOfOllama(body), formatOfOllama(body));
     return run(c, plan, body.stream !== false, (delta) => {
@@ -59,7 +59,7 @@ export const ollamaGenerate: Route = {
   canStream: true,
   shapeError,
   handle: async (c) => {
-    const body = await readJson(c, ollamaGenerateSchema);
+    const body = await readJson(c, ollamaGenerateSchema, { takesImages: true });
     if (!body.prompt) return loadOrUnload(c, body, { response: "" });
     const plan =
       body.raw === true ? await rawPlan(c, body) : await planChat(c, chatOfGenerate(body), formatOfOllama(body));

@@ -8,6 +8,7 @@ import { readJson } from "../body.js";
 import { Call } from "../call.js";
 import { type ChatPlan, planChat } from "../chat-plan.js";
 import type { AppEnv } from "../context.js";
+import { withoutPictures } from "../logged.js";
 import { chatOfResponse, clientNames, formatOfResponse, itemsOf, listedItem } from "../response-chat.js";
 import type { StoredResponse } from "../response-store.js";
 import { asInput, type Item, ResponseWriter } from "../response-writer.js";
@@ -26,7 +27,7 @@ export const responses: Route = {
   body: responseSchema,
   canStream: true,
   handle: async (c) => {
-    const body = await readJson(c, responseSchema);
+    const body = await readJson(c, responseSchema, { takesImages: true });
     const before = body.previous_response_id ? stored(c, body.previous_response_id, "previous_response_id").items : [];
     const own = itemsOf(body.input);
     const items = [...before, ...own];
@@ -34,7 +35,7 @@ export const responses: Route = {
     const { maxLength } = c.get("server").engine.model;
     const plan = await (body.truncation === "auto" ? planFitting(items, maxLength, planOf) : planOf(items));
     const call = new Call(c, "resp_");
-    if (c.get("server").config.logPrompts) c.get("facts").input = body.input;
+    if (c.get("server").config.logPrompts) c.get("facts").input = withoutPictures(body.input);
     const reply = new ResponseReply(c, call, body, plan, items, own.length);
     const form = { failure: (error: HttpError) => reply.failure(error) };
     return runCall(c, call, { isStream: body.stream === true, form }, () => reply.start());

@@ -17,7 +17,7 @@ export const tokenize: Route = {
   summary: "The tokens of a text or a conversation",
   body: tokenizeSchema,
   handle: async (c) => {
-    const body = await readJson(c, tokenizeSchema, { takesLongTexts: true });
+    const body = await readJson(c, tokenizeSchema, { takesLongTexts: true, takesImages: true });
     const context = c.get("server");
     const { engine } = context;
     checkModel(context, body.model);

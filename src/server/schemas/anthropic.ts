@@ -1,6 +1,7 @@
 // The bodies of Anthropic's /v1/messages and /v1/messages/count_tokens.
 
 import { z } from "zod";
+import { imageBlock } from "./pictures.js";
 import { answerTokens, fieldOf } from "./sampling.js";
 import { hostedTool, MAX_TOOLS, toolName } from "./tools.js";
 
@@ -23,6 +24,7 @@ const block = z.discriminatedUnion(
   "type",
   [
     textBlock,
+    imageBlock,
     z.strictObject({ type: z.literal("thinking"), thinking: z.string(), signature: z.string().optional() }),
     z.strictObject({ type: z.literal("redacted_thinking"), data: z.string() }),
     z.strictObject({
@@ -36,12 +38,14 @@ const block = z.discriminatedUnion(
     z.strictObject({
       type: z.literal("tool_result"),
       tool_use_id: z.string(),
-      content: z.union([z.string(), z.array(z.discriminatedUnion("type", [textBlock, toolReference]))]).optional(),
+      content: z
+        .union([z.string(), z.array(z.discriminatedUnion("type", [textBlock, toolReference, imageBlock]))])
+        .optional(),
       is_error: z.boolean().optional(),
       cache_control: ignored,
     }),
   ],
-  { error: "only text, thinking, tool_use and tool_result blocks are supported" },
+  { error: "only text, image, thinking, tool_use and tool_result blocks are supported" },
 );
 
 const tool = z.strictObject({

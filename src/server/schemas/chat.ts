@@ -2,24 +2,28 @@
 
 import { z } from "zod";
 import { ROLES } from "../../tokenizer/chat-template.js";
+import { imagePart } from "./pictures.js";
 import { answerTokens, fieldOf, samplingFields } from "./sampling.js";
 import { hostedTool, MAX_TOOLS, toolName } from "./tools.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 
 const textPart = z.strictObject({
-  type: z.enum(["text", "input_text", "output_text", "refusal"], {
-    error: ({ input }) => `${JSON.stringify(input)} parts are not supported; only text is`,
-  }),
+  type: z.enum(["text", "input_text", "output_text", "refusal"]),
   text: z.string().optional(),
   refusal: z.string().optional(),
   cache_control: z.unknown().optional(), // changes nothing here: every prefix is cached
 });
 
+const part = z.discriminatedUnion("type", [textPart, imagePart], {
+  error: ({ input }) =>
+    `${JSON.stringify((input as { type?: unknown } | null)?.type)} parts are not supported; text and image_url are`,
+});
+
 /** What a message may carry beside its text reaches the chat template as it is. */
 export const messageSchema = z.strictObject({
   role: z.enum(ROLES),
-  content: z.union([z.string(), z.array(textPart)]).nullish(),
+  content: z.union([z.string(), z.array(part)]).nullish(),
   name: maybe(z.string()),
   tool_calls: maybe(
     z.array(

@@ -1,12 +1,12 @@
 // The bodies of Ollama's /api/chat, /api/generate, /api/embed and /api/show.
 
 import { z } from "zod";
+import { ollamaImages } from "./pictures.js";
 import { fieldOf } from "./sampling.js";
 import { MAX_TOOLS, toolName } from "./tools.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
-const noImages = maybe(z.array(z.unknown()).max(0, "images are not supported"));
 
 /** Those that change an answer; those about memory and threads are set when the server starts. */
 const options = z.strictObject({
@@ -69,7 +69,7 @@ export const ollamaChatSchema = z.strictObject({
         role: z.enum(["system", "user", "assistant", "tool"]),
         content: z.string().default(""),
         thinking: maybe(z.string()),
-        images: noImages,
+        images: ollamaImages,
         tool_name: maybe(z.string()),
         tool_call_id: maybe(z.string()),
         tool_calls: maybe(
@@ -96,7 +96,7 @@ export const ollamaGenerateSchema = z.strictObject({
   prompt: maybe(z.string()),
   system: maybe(z.string()),
   raw: maybe(z.boolean()),
-  images: noImages,
+  images: ollamaImages,
   suffix: maybe(z.literal("", "suffix is not supported by this route; use /v1/completions")),
   template: maybe(z.literal("", "the model's own template is used")),
   context: ignored,

@@ -1,6 +1,7 @@
 // The body of /v1/responses.
 
 import { z } from "zod";
+import { inputImage } from "./pictures.js";
 import { answerTokens, fieldOf } from "./sampling.js";
 import { hostedTool, MAX_TOOLS, toolName } from "./tools.js";
 
@@ -8,15 +9,17 @@ const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
 
 const textPart = z.strictObject({
-  type: z.enum(["input_text", "output_text", "text", "refusal"], {
-    error: ({ input }) => `${JSON.stringify(input)} parts are not supported; only text is`,
-  }),
+  type: z.enum(["input_text", "output_text", "text", "refusal"]),
   text: z.string().optional(),
   refusal: z.string().optional(),
   annotations: ignored,
   logprobs: ignored,
 });
-const content = z.union([z.string(), z.array(textPart)]);
+const part = z.discriminatedUnion("type", [textPart, inputImage], {
+  error: ({ input }) =>
+    `${JSON.stringify((input as { type?: unknown } | null)?.type)} parts are not supported; text and input_image are`,
+});
+const content = z.union([z.string(), z.array(part)]);
 
 const messageItem = z.strictObject({
   type: z.literal("message").optional(),

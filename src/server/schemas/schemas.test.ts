@@ -231,15 +231,18 @@ test("Ollama's routes", () => {
     [{ num_predict: -3 }, { temperature: -1 }, { odd: 1 }],
   ];
   const common: Borders = { options, top_logprobs: range(0, 64), format: [["json", "", {}, null], ["xml"]] };
-  const images: Borders[string] = [[[], null], [["a"]]];
+  const images: Borders[string] = [
+    [[], null, ["a"]],
+    [[""], "a"],
+  ];
   check(
     ollamaChatSchema,
     { model: "m", messages: [] },
     {
       ...common,
       messages: [
-        [[message], [{ ...message, images: [] }]],
-        [[{ ...message, images: ["a"] }], [{ role: "developer", content: "" }]],
+        [[message], [{ ...message, images: ["a"] }]],
+        [[{ ...message, images: [1] }], [{ role: "developer", content: "" }]],
       ],
       tools: toolBorders((name) => ({ type: "function", function: { name } })),
     },

@@ -18,6 +18,9 @@ interface Waiting extends ToPictureThread {
   reject(error: Error): void;
 }
 
+/** Pictures of all requests that may wait for their turn. */
+const MAX_WAITING = 1024;
+
 export class PictureThread {
   readonly #options: ReaderOptions;
   readonly #maxMs: number;
@@ -52,6 +55,8 @@ export class PictureThread {
         },
       };
       if (signal?.aborted) return leave();
+      if (this.#waiting.length >= MAX_WAITING)
+        return reject(errorFor("queue_full", { value: this.#waiting.length, limit: MAX_WAITING }));
       signal?.addEventListener("abort", leave, { once: true });
       this.#waiting.push(waiting);
       this.#next();
