@@ -193,6 +193,15 @@ test("an adapter of another base is refused by the tensor's name, and nothing of
   const { a, b } = made.pairs.at(-1)!;
   assert.deepEqual(refused(broken({ module: "model.vision_tower.layers.0.q_proj" })), ["adapter_unfit", a.name]);
   assert.deepEqual(refused(broken({ a: { ...a, shape: [4, 3] } })), ["tensor_mismatch", a.name]);
+  // One matrix twice, under names that differ in what stands before the decoder's.
+  const twice = {
+    ...made,
+    pairs: [...made.pairs, { ...made.pairs[0]!, module: `transformer.${made.pairs[0]!.module}` }],
+  };
+  assert.deepEqual(refused(twice), ["adapter_unfit", made.pairs[0]!.a.name]);
+  // Experts, one by one and stacked, as PEFT writes them.
+  for (const module of ["mlp.experts.0.gate_proj", "mlp.experts", "mlp.experts.base_layer"])
+    assert.deepEqual(refused(broken({ module: `model.layers.0.${module}` })), ["adapter_unfit", a.name]);
   assert.deepEqual(refused(broken({ b: { ...b, shape: [5, 4] } })), ["tensor_mismatch", b.name]);
 });
 

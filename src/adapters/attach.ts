@@ -44,7 +44,13 @@ export class AdapterSites {
       const reason = "it takes no adapters; use cuda, cpu, wasm or reference";
       throw errorFor("device_unavailable", { device: device.info.name, reason });
     }
-    return adapter.pairs.map((pair) => ({ ...pair, places: this.#placesOf(pair, adapter) }));
+    const seen = new Set<string>();
+    return adapter.pairs.map((pair) => {
+      const name = canonical(pair.module);
+      if (seen.has(name)) throw unfit(adapter, pair, `another pair is for ${pair.module} too`);
+      seen.add(name);
+      return { ...pair, places: this.#placesOf(pair, adapter) };
+    });
   }
 
   /** Loads the adapter to the device and puts it into the slot. */
@@ -62,8 +68,10 @@ export class AdapterSites {
   #placesOf(pair: AdapterPair, adapter: Adapter): readonly Place[] {
     const places = this.#places.get(canonical(pair.module));
     if (places === undefined) {
-      const reason = `the base model has no matrix ${pair.module} that an adapter can attach to`;
-      throw new FormatError("adapter_unfit", { file: adapter.file, tensor: pair.a.name, reason });
+      const reason = /\.experts(\.|$)/.test(pair.module)
+        ? "experts take no adapters"
+        : `the base model has no matrix ${pair.module} that an adapter can attach to`;
+      throw unfit(adapter, pair, reason);
     }
     const { linear, site } = places[0]!;
     const { outputs, inputs } = site.made ?? { outputs: site.rows, inputs: linear.weight.cols };
@@ -130,6 +138,10 @@ function rowsOf(b: Float32Array, rank: number, { rows, rowOf }: Site): Float32Ar
   const out = new Float32Array(rows * rank);
   for (let row = 0; row < rows; row++) out.set(b.subarray(rowOf(row) * rank, (rowOf(row) + 1) * rank), row * rank);
   return out;
+}
+
+function unfit(adapter: Adapter, { a }: AdapterPair, reason: string): FormatError {
+  return new FormatError("adapter_unfit", { file: adapter.file, tensor: a.name, reason });
 }
 
 function checkShape(adapter: Adapter, tensor: string, found: readonly number[], expected: readonly number[]): void {

@@ -75,6 +75,9 @@ for (const [field, value] of Object.entries({
   target_parameters: ["mlp.experts.gate_up_proj"],
   layer_replication: [[0, 2]],
   init_lora_weights: "pissa",
+  target_modules: [1],
+  layers_to_transform: "all",
+  use_something_new: true,
   r: 0,
   lora_alpha: "16",
   rank_pattern: { "(a+)+$": 4 },
@@ -97,6 +100,26 @@ test("a tensor that is no half of a pair is refused by its name, and so is a pai
   }
   const half = refusal(() => open({}, pair(Q, 4).slice(0, 1)));
   assert.deepEqual([half.code, half.details.tensor], ["tensor_missing", `${Q}.lora_B.weight`]);
+});
+
+test("what the config did not choose is refused by the tensor's name; lists, expressions and layers", () => {
+  const of = (config: Record<string, unknown>): unknown => {
+    try {
+      return open(config).pairs.length;
+    } catch (error) {
+      assert.ok(error instanceof FormatError);
+      return [error.code, error.details.tensor];
+    }
+  };
+  const unfit = ["adapter_unfit", `${Q}.lora_A.weight`];
+  for (const target_modules of [["q_proj"], ["self_attn.q_proj"], ".*\\.(q|v)_proj", "all-linear", null, "(.*)+q_proj"])
+    assert.equal(of({ target_modules }), 1, `${target_modules}`);
+  for (const target_modules of [["v_proj"], ["proj"], ".*v_proj", "q_proj"])
+    assert.deepEqual(of({ target_modules }), unfit, `${target_modules}`);
+  for (const layers_to_transform of [0, [0, 2], null, []]) assert.equal(of({ layers_to_transform }), 1);
+  for (const layers_to_transform of [1, [1, 2]]) assert.deepEqual(of({ layers_to_transform }), unfit);
+  // Said, and asking for nothing.
+  assert.equal(of({ use_something_new: false, another: null, third: [], peft_version: "0.99", lora_dropout: 0.1 }), 1);
 });
 
 test("a rank other than the config's, or a matrix of experts, is refused by the tensor's name", () => {

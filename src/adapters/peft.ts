@@ -1,6 +1,6 @@
 // Adapters as Hugging Face PEFT saves them: a folder with adapter_config.json and adapter_model.safetensors. Every tensor of the file becomes
-// half of a pair or the adapter is refused by the tensor's name, so target_modules and layers_to_transform need not be read: the file has
-// what they chose. What changes the result in another way than W + scale * b a is refused by the field's name.
+// half of a pair or the adapter is refused by the tensor's name. What changes the result in another way than W + scale * b a is refused by the
+// field's name, and so is a field that is not known and asks for something.
 
 import { join } from "node:path";
 import { FormatError } from "../core/errors.js";
@@ -8,38 +8,64 @@ import type { HostTensor, TensorSource } from "../core/tensor.js";
 import { openSafetensors } from "../formats/hf/safetensors.js";
 import { isRecord, readJsonObject } from "../formats/json-file.js";
 import type { Adapter, AdapterPair } from "./adapter.js";
-import { patternOf } from "./pattern.js";
+import { patternOf, wholePatternOf } from "./pattern.js";
 
-const CONFIG = "adapter_config.json";
+export const PEFT_CONFIG = "adapter_config.json";
 const WEIGHTS = "adapter_model.safetensors";
 const BEFORE = "base_model.model.";
 const HALF = /^(.+)\.lora_(A|B)\.weight$/;
 
-/** Fields that ask for more than pairs; null, false, "none", and empty lists and objects ask for nothing. */
-const REFUSED = [
-  "use_dora",
-  "bias",
-  "lora_bias",
-  "modules_to_save",
-  "trainable_token_indices",
-  "target_parameters",
-  "layer_replication",
-  "alora_invocation_tokens",
-  "use_qalora",
-  "use_bdlora",
-  "arrow_config",
-] as const;
+/** Fields that are read here, or that say how the adapter was trained, found or started. */
+const KNOWN = new Set<string>([
+  ...[
+    "peft_type",
+    "r",
+    "lora_alpha",
+    "use_rslora",
+    "rank_pattern",
+    "alpha_pattern",
+    "init_lora_weights",
+    "fan_in_fan_out",
+  ],
+  ...["target_modules", "exclude_modules", "layers_to_transform", "layers_pattern"],
+  ...[
+    "auto_mapping",
+    "base_model_name_or_path",
+    "revision",
+    "task_type",
+    "inference_mode",
+    "peft_version",
+    "lora_dropout",
+  ],
+  ...[
+    "loftq_config",
+    "eva_config",
+    "corda_config",
+    "lora_ga_config",
+    "megatron_config",
+    "megatron_core",
+    "runtime_config",
+  ],
+  ...["qalora_group_size", "ensure_weight_tying"],
+]);
 
 /** Starting points that leave the base as it is. The others (pissa, olora, corda, loftq) took something out of it that is not in the file. */
 const KEEPS_BASE = [true, false, "gaussian", "eva", "orthogonal"];
 
 export function openPeftAdapter(folder: string): Adapter {
-  const configFile = join(folder, CONFIG);
+  const configFile = join(folder, PEFT_CONFIG);
   const config = readJsonObject(configFile);
   const scaleOf = readScales(config, configFile);
+  const isChosen = readChoice(config, configFile);
   const source = openSafetensors(join(folder, WEIGHTS));
   try {
-    return { file: source.path, pairs: readPairs(source, scaleOf), close: () => source.close() };
+    const pairs = readPairs(source, scaleOf);
+    for (const { module, a } of pairs) {
+      if (isChosen(module)) continue;
+      const reason = "target_modules and layers_to_transform do not choose its module, so training did not change it";
+      throw new FormatError("adapter_unfit", { file: source.path, tensor: a.name, reason });
+    }
+    return { file: source.path, pairs, close: () => source.close() };
   } catch (error) {
     source.close();
     throw error;
@@ -51,12 +77,40 @@ interface Scaling {
   readonly scale: number;
 }
 
+type Refuse = (param: string, known: string) => FormatError;
+
+function refusalOf(config: Record<string, unknown>, file: string): Refuse {
+  return (param, known) =>
+    new FormatError("unsupported_model_option", { file, param, value: shown(config[param]), known });
+}
+
+/** Whether a module is one that the config says was trained: PEFT itself would leave out what it has of others. */
+function readChoice(config: Record<string, unknown>, file: string): (module: string) => boolean {
+  const refuse = refusalOf(config, file);
+  const { target_modules: targets = null, layers_to_transform: layers = null } = config;
+  const isList = Array.isArray(targets) && targets.every((target) => typeof target === "string");
+  if (targets !== null && typeof targets !== "string" && !isList)
+    throw refuse("target_modules", "a list of names, or an expression");
+  const numbers = (Array.isArray(layers) ? layers : layers === null ? [] : [layers]) as unknown[];
+  if (!numbers.every((layer) => Number.isSafeInteger(layer)))
+    throw refuse("layers_to_transform", "a number, or a list of numbers");
+  // Of an expression that could take for ever to match, the file alone says what it chose.
+  const pattern = typeof targets === "string" && targets !== "all-linear" ? wholePatternOf(targets) : null;
+  return (module) => {
+    const layer = /\.(\d+)\./.exec(module)?.[1];
+    if (numbers.length > 0 && !numbers.includes(Number(layer ?? -1))) return false;
+    if (isList) return (targets as string[]).some((target) => module === target || module.endsWith(`.${target}`));
+    return pattern === null || pattern.test(module);
+  };
+}
+
 /** Rank and scale of a module by the config. */
 function readScales(config: Record<string, unknown>, file: string): (module: string) => Scaling {
-  const refuse = (param: string, known: string): FormatError =>
-    new FormatError("unsupported_model_option", { file, param, value: shown(config[param]), known });
+  const refuse = refusalOf(config, file);
   if (config.peft_type !== "LORA") throw refuse("peft_type", "LORA");
-  for (const field of REFUSED) if (asksForMore(config[field])) throw refuse(field, "adapters without it");
+  for (const field of Object.keys(config)) {
+    if (asksForMore(config[field]) && !KNOWN.has(field)) throw refuse(field, "adapters without it");
+  }
   const init = config.init_lora_weights ?? true;
   if (!KEEPS_BASE.includes(init as boolean))
     throw refuse("init_lora_weights", "those that leave the base as it is: save the adapter converted to plain LoRA");
@@ -77,7 +131,7 @@ function readScales(config: Record<string, unknown>, file: string): (module: str
 function readPatterns(
   config: Record<string, unknown>,
   field: string,
-  refuse: (param: string, known: string) => FormatError,
+  refuse: Refuse,
 ): readonly (readonly [RegExp, number])[] {
   const patterns = config[field] ?? {};
   if (!isRecord(patterns)) throw refuse(field, "an object of module -> number");

@@ -14,6 +14,18 @@ import { type GgufTensor, type GgufValue, writeGguf } from "./gguf-writer.js";
 
 export type MatrixDtype = "f32" | "f16" | "q8_0" | "q4_0";
 
+/** Architectures whose q and k rows lie in pairs of neighbours. */
+export const PERMUTED: readonly string[] = [
+  "llama",
+  "granite",
+  "granitemoe",
+  "granitehybrid",
+  "nemotron_h_moe",
+  "smollm3",
+  "mistral3",
+  "arcee",
+];
+
 interface Values {
   readonly shape: readonly number[];
   readonly values: Float32Array;
@@ -60,16 +72,7 @@ export function convertToGguf(
 }
 
 function* convertTensors(architecture: string, raw: Raw, source: TensorSource): Generator<[string, Values]> {
-  const isPermuted = [
-    "llama",
-    "granite",
-    "granitemoe",
-    "granitehybrid",
-    "nemotron_h_moe",
-    "smollm3",
-    "mistral3",
-    "arcee",
-  ].includes(architecture);
+  const isPermuted = PERMUTED.includes(architecture);
   const isGemma = architecture.startsWith("gemma");
   const isPlusOne =
     ["gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"].includes(architecture) ||
@@ -206,7 +209,7 @@ function convertMamba(part: string, { shape, values }: Values): Values {
 }
 
 /** Rows [q, k, v] of each head -> q of all heads, k of all, v of all. */
-function convertByHead({ shape, values }: Values, heads: number): Values {
+export function convertByHead({ shape, values }: Values, heads: number): Values {
   const cols = shape[1] ?? 1;
   const headDim = shape[0]! / heads / 3;
   const out = new Float32Array(values.length);
@@ -328,7 +331,7 @@ function* convertGptOssExperts(block: string, part: string, { shape, values }: V
 }
 
 /** Heads [2, D/2] become [D/2, 2]: the two members of a rope pair next to each other. */
-function permute({ shape, values }: Values, heads: number): Values {
+export function permute({ shape, values }: Values, heads: number): Values {
   const rows = shape[0]!;
   const cols = shape[1] ?? 1;
   const half = rows / heads / 2;

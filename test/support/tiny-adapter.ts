@@ -37,7 +37,7 @@ export function writeTinyAdapter(adapter: TinyAdapter, parent = mkdtempSync(join
   const { seed, rank = 4, wanted = /./, layers = 2, size = 0.4 } = adapter;
   const folder = join(parent, `adapter-${seed}`);
   mkdirSync(folder);
-  const config = { peft_type: "LORA", r: rank, lora_alpha: 2 * rank, target_modules: ["q_proj"] };
+  const config = { peft_type: "LORA", r: rank, lora_alpha: 2 * rank, target_modules: null };
   writeFileSync(join(folder, "adapter_config.json"), JSON.stringify(config));
   const tensors = new Map<string, SafetensorsEntry>();
   const add = (module: string, [outputs, inputs]: readonly [number, number]): void => {

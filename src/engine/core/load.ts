@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { AdapterPool } from "../../adapters/adapter-pool.js";
 import { AdapterSites } from "../../adapters/attach.js";
-import { openPeftAdapter } from "../../adapters/peft.js";
+import { openAdapter } from "../../adapters/open.js";
 import { CacheManager } from "../../cache/cache-manager.js";
 import { HostTier } from "../../cache/host-tier.js";
 import type { EngineConfig } from "../../config/engine-config.js";
@@ -197,7 +197,7 @@ async function loadOn(
     device,
     sites: new AdapterSites(device, linears),
     maxBytes: config.adapterMemory * 2 ** 20,
-    open: openPeftAdapter,
+    open: (path) => openAdapter(path, checkpoint.config),
     isInFlight: (slot) => core.isAdapterInFlight(slot),
   });
   if (config.warmup && !isBidirectional) await warmUp(core, Math.min(maxLogitRows, WARMED_ROWS));

@@ -4,7 +4,7 @@
 import { existsSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { AdapterSites, type AttachedAdapter } from "../../adapters/attach.js";
-import { openPeftAdapter } from "../../adapters/peft.js";
+import { openAdapter } from "../../adapters/open.js";
 import { argmax } from "../../core/choose-token.js";
 import { FormatError } from "../../core/errors.js";
 import { type Medium, NO_MEDIA } from "../../core/media.js";
@@ -65,7 +65,7 @@ export interface CaseResult {
 }
 
 export interface VerifyOptions {
-  /** An adapter's folder, whose golden.json is that of the model with the adapter. */
+  /** An adapter's folder or file, whose golden.json is that of the model with the adapter. */
   readonly adapter?: string;
   /** Largest logit difference that passes; per prompt token for the sum of log-probabilities. */
   readonly tolerance?: number;
@@ -89,7 +89,7 @@ export interface VerifyResult {
 
 /** Runs every case of `path`/golden.json, or of the adapter's, on the device. The device stays open. */
 export async function verifyModel(path: string, device: Device, options: VerifyOptions = {}): Promise<VerifyResult> {
-  const goldensFile = join(options.adapter ?? folderOf(path), "golden.json");
+  const goldensFile = join(folderOf(options.adapter ?? path), "golden.json");
   if (!existsSync(goldensFile))
     throw new FormatError("model_not_found", {
       path: goldensFile,
@@ -106,7 +106,7 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
   const lengthOf = ({ prompt, greedy = [] }: GoldenCase): number => prompt.length + greedy.length;
   const isLong = (golden: GoldenCase): boolean => lengthOf(golden) > shortContext;
   const source = checkpoint.openTensors();
-  const adapter = options.adapter === undefined ? null : openPeftAdapter(options.adapter);
+  const adapter = options.adapter === undefined ? null : openAdapter(options.adapter, checkpoint.config);
   const attached: AttachedAdapter[] = [];
   const eyes = GoldenEyes.open(checkpoint, source, goldens, device, options.quantize ?? "none", dirname(goldensFile));
   // Cases of either side of longrope's switch need a model of their own; all others share one.

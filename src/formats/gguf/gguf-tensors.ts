@@ -120,6 +120,22 @@ function rename(tensor: HostTensor, naming: Naming, config: Config): HostTensor[
   return [restored(tensor, part === "attn_sinks" ? stem : own, part, naming, config)];
 }
 
+/** Parts whose rows alone were rearranged, by a rule of the family's own. */
+const ROWS_MOVED = new Set(["attn_qkv"]);
+
+/**
+ * What changes a matrix's rows as the file has them, a tensor called as the matrix, as the same for the matrices that Hugging Face has of it:
+ * rows in their order, and apart where they are apart there. Throws for what is no matrix by itself, or whose columns were rearranged too.
+ */
+export function ggufRows(architecture: string, config: Config, tensor: HostTensor): HostTensor[] {
+  const { naming: given } = GGUF_ARCHITECTURES[architecture]!;
+  const naming = typeof given === "function" ? given(config) : given;
+  const [, part] = /^(?:blk\.\d+\.)?(\w+)\.weight$/.exec(tensor.name) ?? [];
+  const isMoved = part !== undefined && Object.hasOwn(naming.restore ?? {}, part);
+  if (part === undefined || part.endsWith("_exps") || (isMoved && !ROWS_MOVED.has(part))) throw unknown(tensor);
+  return rename(tensor, naming, config);
+}
+
 interface ExpertName {
   readonly layer: string | undefined;
   readonly part: string;
