@@ -13,6 +13,7 @@ import type { SamplingRows } from "../core/sampling-rows.js";
 import type { HostTensor } from "../core/tensor.js";
 import type { DeviceInfo, DeviceUsage } from "./device-info.js";
 import type {
+  HeadWeights,
   KvPool,
   KvPoolSpec,
   LowRank,
@@ -69,6 +70,8 @@ export interface Device {
     parts: readonly HostTensor[],
     options?: { quantize?: WeightQuantization; transposed?: boolean; isTable?: boolean; isMatrix?: boolean },
   ): Weight;
+  /** Matrices of one shape and encoding, for headMatmul. */
+  bindHeads(weights: readonly Weight[]): HeadWeights;
   /** Bytes that loadWeight would hold for a checkpoint's tensor; `inspect` predicts memory with it. */
   packedBytes(tensor: WeightShape, quantize: WeightQuantization): number;
   /** Bytes that page pools may take now, unless somebody asks for another size. */
@@ -126,18 +129,20 @@ export interface Device {
   /**
    * matmul, then out[t] += scale * b (a x[t]) for each row t whose adapter has a low rank here. The rows are the batch's tokens or, where
    * firstLogit >= 0, its n logit rows from there on. A row without an adapter has the bits of matmul, the others theirs whichever rows come
-   * with them.
+   * with them. weight null: out has the product already.
    */
   adaptedMatmul?(
     out: Tensor,
     x: Tensor,
-    weight: Weight,
+    weight: Weight | null,
     lowRanks: LowRanks,
     batch: StagedBatch,
     n: number,
     firstLogit: number,
     options?: MatmulOptions,
   ): void;
+  /** out[t, head h] = x[t, head h] @ weights[h]^T for n rows: heads begin outHead columns apart in out and xHead in x. */
+  headMatmul(out: Tensor, x: Tensor, weights: HeadWeights, outHead: number, xHead: number, n: number): void;
   /** From here on, where a library could serve an op in place of a kernel, both are tried and the faster one is remembered: before traffic. */
   autotune?(): void;
   /**

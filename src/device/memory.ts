@@ -22,6 +22,11 @@ export interface Weight {
   readonly byteLength: number;
 }
 
+/** Matrices of heads, all of one shape, bound to be multiplied together (Device.headMatmul). */
+export interface HeadWeights {
+  readonly weights: readonly Weight[]; // [H]
+}
+
 /** A checkpoint's tensor as far as its memory is concerned. */
 export interface WeightShape {
   readonly name: string;

@@ -10,6 +10,7 @@ import type { KvDtype } from "../../src/device/device.js";
 import { attentionContract } from "./attention.js";
 import { type ContractOp, Duel, type OpenDevice } from "./duel.js";
 import { elementwiseContract } from "./elementwise.js";
+import { headContract } from "./heads.js";
 import { lowRankContract } from "./low-rank.js";
 import { mixtureContract } from "./mixture.js";
 import { recurrentContract } from "./recurrent.js";
@@ -53,6 +54,7 @@ export function runDeviceContract({ name, make, tolerance = {}, skip = [] }: Dev
     weightContract(duel, limits);
     rotaryContract(duel, limits);
     attentionContract(duel, limits);
+    headContract(duel, limits);
     lowRankContract(duel, limits);
     mixtureContract(duel, limits);
     recurrentContract(duel, limits);

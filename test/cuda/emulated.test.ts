@@ -22,6 +22,7 @@ const CASES = [
   "map: ",
   "matmul: (bf16|f16|f32|f8_e4m3_64) weights",
   "gatedMatmul",
+  "headMatmul",
   "adaptedMatmul",
   "bias, scale",
   "transposed parts",

@@ -55,6 +55,21 @@ for (const [name, modelOf, skip] of MODELS) {
   });
 }
 
+test("latent attention takes few launches, so that a step of many layers is a graph", { skip: reason }, async () => {
+  const device = (await openCuda()).device!;
+  const { core, facts } = await load(device, withByteTokenizer("test/goldens/deepseek-v3", 320));
+  const answers = new Map<string, number[]>();
+  add(core, answers, "a", 9, facts.vocabSize, { maxTokens: 40 });
+  run(core, answers, 20);
+  const { launches, graphReplays } = { ...device.counts };
+  run(core, answers, 10);
+  const ofStep = (device.counts.launches - launches) / 10;
+  assert.ok(device.counts.graphReplays - graphReplays >= 9);
+  core.close();
+  // Two layers, one of them with experts: of 27 layers (DeepSeek-V2-Lite) no more than 13.5 times as many.
+  assert.ok(13.5 * ofStep < 1200, `${ofStep} launches a step of two layers`);
+});
+
 /** Up to four guesses a row, nearly always four. */
 function guessing(): Drafter {
   let turn = 0;

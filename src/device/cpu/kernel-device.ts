@@ -11,6 +11,7 @@ import type {
   Device,
   DeviceInfo,
   ExpertWeights,
+  HeadWeights,
   LowRank,
   LowRankSpec,
   LowRanks,
@@ -226,6 +227,21 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     );
   }
 
+  bindHeads(weights: readonly Weight[]): HeadWeights {
+    return { weights };
+  }
+
+  headMatmul(out: Tensor, x: Tensor, { weights }: HeadWeights, outHead: number, xHead: number, n: number): void {
+    const { native, handle } = this.context;
+    const [to, from] = [(out as CpuTensor).address, (x as CpuTensor).address];
+    for (let h = 0; h < weights.length; h++) {
+      const weight = (weights[h] as CpuWeight).handle;
+      const [outAt, xAt] = [to + 4 * h * outHead, from + 4 * h * xHead];
+      const status = native.pg_matmul(handle, outAt, out.stride, xAt, x.stride, weight, n, 0, 1, 0);
+      if (status !== 0) this.context.check(status, "pg_matmul");
+    }
+  }
+
   gatedMatmul(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean {
     const { native, handle } = this.context;
     const to = out as CpuTensor;
@@ -253,14 +269,14 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   adaptedMatmul(
     out: Tensor,
     x: Tensor,
-    weight: Weight,
+    weight: Weight | null,
     lowRanks: LowRanks,
     batch: StagedBatch,
     n: number,
     firstLogit: number,
     options?: MatmulOptions,
   ): void {
-    this.matmul(out, x, weight, n, options);
+    if (weight !== null) this.matmul(out, x, weight, n, options);
     (lowRanks as HostLowRanks).addTo(this, out, x, batch, n, firstLogit);
   }
 

@@ -12,6 +12,7 @@ import type {
   DeviceInfo,
   DeviceUsage,
   ExpertWeights,
+  HeadWeights,
   KvPool,
   LowRank,
   LowRankSpec,
@@ -32,6 +33,7 @@ import { ACTIVATION_CODE } from "./codes.js";
 import { CudaContext } from "./context.js";
 import { CudaExperts } from "./experts.js";
 import { GraphCache } from "./graph-cache.js";
+import { bindHeads, type CudaHeadWeights, launchHeads } from "./head-matmul.js";
 import type { CudaRotary } from "./kv-ops.js";
 import { type CudaKvPool, plannerLimits } from "./kv-pool.js";
 import type { Graph } from "./launch-queue.js";
@@ -276,10 +278,18 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     });
   }
 
+  bindHeads(weights: readonly Weight[]): CudaHeadWeights {
+    return bindHeads(this.runtime, weights as readonly CudaWeight[]);
+  }
+
+  headMatmul(out: Tensor, x: Tensor, weights: HeadWeights, outHead: number, xHead: number, n: number): void {
+    launchHeads(this.runtime, out as CudaTensor, x as CudaTensor, weights as CudaHeadWeights, outHead, xHead, n);
+  }
+
   adaptedMatmul(
     out: Tensor,
     x: Tensor,
-    weight: Weight,
+    weight: Weight | null,
     lowRanks: LowRanks,
     batch: StagedBatch,
     n: number,
@@ -288,7 +298,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   ): void {
     const [to, from, staged] = [out as CudaTensor, x as CudaTensor, batch as CudaStagedBatch];
     (lowRanks as CudaLowRanks).before(to, from, staged, n, firstLogit);
-    this.matmul(out, x, weight, n, options);
+    if (weight !== null) this.matmul(out, x, weight, n, options);
     (lowRanks as CudaLowRanks).behind(to, from, staged, n, firstLogit);
   }
 

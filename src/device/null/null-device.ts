@@ -12,6 +12,7 @@ import type { HostTensor } from "../../core/tensor.js";
 import type {
   Device,
   DeviceInfo,
+  HeadWeights,
   KvPool,
   KvPoolSpec,
   MapOp,
@@ -35,6 +36,7 @@ export const NULL_OPS = [
   "addPositions",
   "addTypes",
   "matmul",
+  "headMatmul",
   "rmsNorm",
   "addRmsNorm",
   "layerNorm",
@@ -191,6 +193,14 @@ export class NullDevice implements Device {
   addTypes(): void {
     this.calls.addTypes++;
   }
+  bindHeads(weights: readonly Weight[]): HeadWeights {
+    return { weights };
+  }
+
+  headMatmul(): void {
+    this.calls.headMatmul++;
+  }
+
   matmul(out: Tensor): void {
     this.calls.matmul++;
     this.#logits = out; // the last matmul before sampling is the head's

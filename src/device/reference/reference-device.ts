@@ -13,6 +13,7 @@ import type {
   Device,
   DeviceInfo,
   ExpertWeights,
+  HeadWeights,
   LowRank,
   LowRankSpec,
   LowRanks,
@@ -139,17 +140,28 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
     return new HostLowRanks();
   }
 
+  bindHeads(weights: readonly Weight[]): HeadWeights {
+    return { weights };
+  }
+
+  headMatmul(out: Tensor, x: Tensor, { weights }: HeadWeights, outHead: number, xHead: number, n: number): void {
+    for (const [h, weight] of weights.entries()) {
+      const from = x.columns(h * xHead, h * xHead + weight.cols);
+      this.matmul(out.columns(h * outHead, h * outHead + weight.rows), from, weight, n);
+    }
+  }
+
   adaptedMatmul(
     out: Tensor,
     x: Tensor,
-    weight: Weight,
+    weight: Weight | null,
     lowRanks: LowRanks,
     batch: StagedBatch,
     n: number,
     firstLogit: number,
     options?: MatmulOptions,
   ): void {
-    this.matmul(out, x, weight, n, options);
+    if (weight !== null) this.matmul(out, x, weight, n, options);
     (lowRanks as HostLowRanks).addTo(this, out, x, batch, n, firstLogit);
   }
 

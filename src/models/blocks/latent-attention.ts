@@ -33,6 +33,7 @@ import type { AttentionNeed, LayerCacheRef } from "../cache-layout.js";
 import type { Loader } from "../loader.js";
 import type { Caches } from "../model.js";
 import type { Block, Epilogue } from "./block.js";
+import { HeadColumns, HeadLinears } from "./head-linears.js";
 import { Linear, loadLinear, type MadePart } from "./linear.js";
 import { loadNorm, type Norm, rmsStyle } from "./norm.js";
 
@@ -67,23 +68,19 @@ export class LatentAttention implements Block {
   readonly #qProject: Linear; // [H * (nope + rope), qRank or hidden]
   readonly #kvAProject: Linear; // [kvRank + rope, hidden]
   readonly #kvANorm: Norm;
-  readonly #upKeys: readonly Linear[]; // [H] of [kvRank, nope]
-  readonly #upValues: readonly Linear[]; // [H] of [Dv, kvRank]
+  readonly #upKeys: HeadLinears; // [H] of [kvRank, nope]
+  readonly #upValues: HeadLinears; // [H] of [Dv, kvRank]
   readonly #out: Linear; // [hidden, H * Dv]
   readonly #queryScale: MapOp | null;
   readonly #ropePart: CopyHeads;
   readonly #qLatent: Tensor | null; // [T, qRank]
   readonly #q: Tensor; // [T, H * (nope + rope)]
-  readonly #qNopes: readonly Tensor[]; // [H] of [T, nope], views of q
   readonly #absorbed: Tensor; // [T, H * (kvRank + rope)]
-  readonly #absorbedNopes: readonly Tensor[]; // [H] of [T, kvRank], views of absorbed
   readonly #key: Tensor; // [T, kvRank + rope] one for all heads, and its value
   readonly #kvLatent: Tensor; // [T, kvRank] view
   readonly #kRope: Tensor; // [T, rope] view
   readonly #latents: Tensor; // [T, H * kvRank] what each head attends to
-  readonly #latentOf: readonly Tensor[]; // [H] of [T, kvRank], views of latents
   readonly #heads: Tensor; // [T, H * Dv]
-  readonly #headOf: readonly Tensor[]; // [H] of [T, Dv], views of heads
 
   /** Loads the matrices under `${name}.`. */
   constructor(loader: Loader, name: string, shape: LatentShape, options: LatentOptions) {
@@ -105,8 +102,6 @@ export class LatentAttention implements Block {
     this.#kvAProject = linear("kv_a_proj_with_mqa", kvRank + ropeDim, hiddenSize, options.hasBias);
     this.#kvANorm = norm("kv_a_layernorm", kvRank);
     const up = loadUpProjections(loader, `${name}.kv_b_proj`, shape);
-    this.#upKeys = up.keys;
-    this.#upValues = up.values;
     this.#out = linear("o_proj", hiddenSize, numHeads * valueDim, options.hasBias, options.project);
     const width = kvRank + ropeDim;
     this.#ropePart = {
@@ -117,25 +112,25 @@ export class LatentAttention implements Block {
       inHead: keyDim,
       inOffset: nopeDim,
     };
-    const headsOf = (x: Tensor, stride: number, size: number): readonly Tensor[] =>
-      Array.from({ length: numHeads }, (_, h) => x.columns(h * stride, h * stride + size));
+    const headsOf = (x: Tensor, stride: number, size: number): HeadColumns =>
+      new HeadColumns(x, numHeads, stride, size);
     this.#qLatent = qRank === 0 ? null : loader.scratch("q latent", qRank);
     this.#q = loader.scratch("q", numHeads * keyDim);
-    this.#qNopes = headsOf(this.#q, keyDim, nopeDim);
     this.#absorbed = loader.scratch("absorbed q", numHeads * width);
-    this.#absorbedNopes = headsOf(this.#absorbed, width, kvRank);
+    const nopes = headsOf(this.#q, keyDim, nopeDim);
+    this.#upKeys = new HeadLinears(loader.device, up.keys, headsOf(this.#absorbed, width, kvRank), nopes);
     this.#key = loader.scratch("kv latent and rope", width);
     this.#kvLatent = this.#key.columns(0, kvRank);
     this.#kRope = this.#key.columns(kvRank, width);
     this.#latents = loader.scratch("latents of heads", numHeads * kvRank);
-    this.#latentOf = headsOf(this.#latents, kvRank, kvRank);
     this.#heads = loader.scratch("heads", numHeads * valueDim);
-    this.#headOf = headsOf(this.#heads, valueDim, valueDim);
+    const latents = headsOf(this.#latents, kvRank, kvRank);
+    this.#upValues = new HeadLinears(loader.device, up.values, headsOf(this.#heads, valueDim, valueDim), latents);
   }
 
   run(out: Tensor, x: Tensor, batch: StagedBatch, caches: Caches): void {
     const device = this.#device;
-    const { nopeDim, ropeDim, numHeads } = this.#shape;
+    const { nopeDim, ropeDim } = this.#shape;
     const { place, rotary, params } = this.#options;
     const pool = caches[place.group] as KvPool;
     const n = batch.numTokens;
@@ -151,13 +146,13 @@ export class LatentAttention implements Block {
     if (this.#queryScale !== null) device.map(q, this.#queryScale, q, null, n, batch);
     device.rotary(q, rotary, nopeDim + ropeDim, nopeDim, batch);
     device.copyHeads(this.#absorbed, q, this.#ropePart, n);
-    for (let h = 0; h < numHeads; h++) this.#upKeys[h]!.run(this.#absorbedNopes[h]!, this.#qNopes[h]!, batch);
+    this.#upKeys.run(batch);
     this.#kvAProject.run(this.#key, x, batch);
     this.#kvANorm.run(this.#kvLatent, this.#kvLatent, n);
     device.rotary(this.#kRope, rotary, ropeDim, 0, batch);
     device.rotaryAppend(this.#absorbed, this.#key, this.#key, null, pool, place.layer, batch);
     device.attention(this.#latents, this.#absorbed, pool, place.layer, batch, place.plan, params);
-    for (let h = 0; h < numHeads; h++) this.#upValues[h]!.run(this.#headOf[h]!, this.#latentOf[h]!, batch);
+    this.#upValues.run(batch);
     this.#out.run(out, this.#heads, batch);
   }
 }

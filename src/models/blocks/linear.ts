@@ -80,6 +80,12 @@ export class Linear {
     else this.#device.adaptedMatmul!(out, x, this.weight, lowRanks, batch, n, firstLogit, this.#options);
   }
 
+  /** What adapters add to out, where the product itself is another op's. */
+  addAdapters(out: Tensor, x: Tensor, batch: StagedBatch): void {
+    const lowRanks = this.#lowRanks;
+    if (lowRanks?.isIn(batch)) this.#device.adaptedMatmul!(out, x, null, lowRanks, batch, batch.numTokens, -1);
+  }
+
   /** out = act(gate) * up of a matrix whose rows are [gate; up], where the device does that in one pass; false: it did nothing. */
   runGated(out: Tensor, x: Tensor, activation: Activation, batch: StagedBatch): boolean {
     if (this.#options.bias || this.#lowRanks?.isIn(batch)) return false;
