@@ -63,6 +63,24 @@ test("text and draft model take turns as requests ask, and what was not loaded i
   assert.throws(() => plain.generate(PROMPT, { speculative: "draft" }), { code: "invalid_value" });
 });
 
+test("short of pages, with shared prefixes and preemptions, answers are the same and no page is lost", async () => {
+  const draftModel = writeTinyCheckpoint({ layers: 1, seed: 2 });
+  await using engine = await createEngine({ ...BASE, model: tiny, device: "reference", draftModel, numPages: 22 });
+  const ask = async (speculative: "off" | "draft") => {
+    const generations = Array.from({ length: 10 }, (_, i) => {
+      const options = { maxTokens: 40 + 3 * i, temperature: 0.6, seed: i, ignoreEos: true, speculative };
+      return engine.generate([...PROMPT, 70 + (i % 3)], options).result();
+    });
+    return (await Promise.all(generations)).map(({ samples }) => samples);
+  };
+  const plain = await ask("off");
+  const before = await engine.stats();
+  assert.deepEqual(await ask("draft"), plain);
+  const after = await engine.stats();
+  assert.ok(after.preemptions > before.preemptions && after.speculation.acceptedTokens > 0);
+  assert.equal(after.pagesUsed, 0, "pages leak");
+});
+
 test("a draft model of another vocabulary, or context, is refused by a code", async () => {
   const open = (options: EngineOptions) => createEngine({ ...BASE, device: "reference", model: tiny, ...options });
   await assert.rejects(open({ speculative: "draft" }), { code: "invalid_option" });

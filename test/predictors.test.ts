@@ -11,6 +11,7 @@ import type { TensorSource } from "../src/core/tensor.js";
 import type { Device } from "../src/device/device.js";
 import { readTensor } from "../src/device/read-tensor.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
+import { openCheckpoint } from "../src/engine/checkpoint.js";
 import { createEngine, type EngineOptions } from "../src/engine/client/engine.js";
 import { allocCaches, plannerFor } from "../src/engine/core/cache-pools.js";
 import type { Engine, GenerateOptions } from "../src/engine/types.js";
@@ -18,6 +19,7 @@ import type { Caches, InputRows, Model, PlanSpec } from "../src/models/model.js"
 import { Eagle3Head, readEagle3, tapsOf } from "../src/models/predictors/eagle3.js";
 import type { Predictor } from "../src/models/predictors/predictor.js";
 import { familyOf } from "../src/models/registry.js";
+import { convertToGguf } from "./support/gguf-converter.js";
 import {
   DEEPSEEK,
   ERNIE,
@@ -126,6 +128,21 @@ for (const [name, layout] of Object.entries(LAYOUTS)) {
       assert.ok(cosine(a!, b!) > 1 - 1e-6, `position ${t}`);
     }
     if (finalNorm !== null) assertClose(logits, expected);
+  });
+}
+
+for (const [architecture, name] of [
+  ["deepseek2", "DeepSeek-V3"],
+  ["glm4moe", "GLM-4.5"],
+] as const) {
+  test(`${name}: the head of a GGUF file is the folder's`, async () => {
+    const { raw, names } = LAYOUTS[name]!;
+    const folder = writeWithHead(raw, new HeadSource(8, names));
+    const file = join(folder, "model.gguf");
+    const keys = { [`${architecture}.block_count`]: 5, [`${architecture}.nextn_predict_layers`]: 1 };
+    writeFileSync(file, convertToGguf(folder, "f32", false, undefined, [], keys));
+    const [ours, theirs] = await Promise.all([folder, file].map(logitsOfCheckpoint));
+    assertClose(theirs!, ours!);
   });
 }
 
@@ -265,6 +282,17 @@ function load(
 
 const PAGE = { pageSize: 16, dtype: "f32" } as const;
 const PAGES = Int32Array.from({ length: 8 }, (_, i) => 8 - i);
+
+/** Of the head that a checkpoint on disk carries. */
+async function logitsOfCheckpoint(path: string): Promise<Float32Array> {
+  const device = new ReferenceDevice();
+  const checkpoint = openCheckpoint(path);
+  const source = checkpoint.openTensors();
+  const model = load(checkpoint.config, device, source, { withHead: true });
+  source.close();
+  await runModel(device, model, TOKENS.subarray(0, LENGTH));
+  return runHead(device, model.predictor!);
+}
 
 /** A batch of one row over all tokens, staged with its plans. */
 function staged(device: Device, caches: Model["spec"]["caches"], plans: readonly PlanSpec[], tokens: Int32Array) {

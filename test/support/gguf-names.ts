@@ -38,6 +38,11 @@ export const LAYER: Readonly<Record<string, string>> = {
   "mlp.shared_expert.gate_proj.weight": "ffn_gate_shexp.weight",
   "mlp.shared_expert.up_proj.weight": "ffn_up_shexp.weight",
   "mlp.shared_expert.down_proj.weight": "ffn_down_shexp.weight",
+  // a head that predicts further tokens
+  "eh_proj.weight": "nextn.eh_proj.weight",
+  "enorm.weight": "nextn.enorm.weight",
+  "hnorm.weight": "nextn.hnorm.weight",
+  "shared_head.norm.weight": "nextn.shared_head_norm.weight",
   // deepseek
   "self_attn.q_a_proj.weight": "attn_q_a.weight",
   "self_attn.q_a_layernorm.weight": "attn_q_a_norm.weight",
