@@ -6,6 +6,7 @@ import type { OptionTable } from "../config/options.js";
 import { errorFor } from "../core/errors.js";
 import type { Generation } from "../engine/types.js";
 import { hasHelped, parseFlags, type Usage } from "./args.js";
+import { pictureOf, withPictures } from "./picture-files.js";
 import { adapterOf, engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
 import { startWithProgress } from "./start-engine.js";
 import { dim } from "./terminal.js";
@@ -13,6 +14,7 @@ import { dim } from "./terminal.js";
 export const GENERATE_OPTIONS = {
   raw: { type: "boolean", default: false, help: "continue the prompt as it is, without the chat template" },
   system: { type: "string", short: "s", default: null, defaultText: "none", help: "system message" },
+  image: { type: "list", default: [], defaultText: "none", help: "picture beside the prompt; may be given again" },
   n: { type: "integer", min: 1, default: 1, help: "number of answers" },
   json: { type: "boolean", default: false, help: "print the result with its trace as JSON" },
   ...SAMPLING_OPTIONS,
@@ -23,10 +25,11 @@ const USAGE: Usage = {
   line: "generate PROMPT [options]",
   examples: [
     'pagoda generate "Why is the sky blue?" --model Qwen/Qwen3-0.6B',
+    'pagoda generate "What is this?" --image photo.jpg --model Qwen/Qwen3-VL-2B-Instruct',
     'git diff | pagoda generate "Describe this change:" -',
   ],
   common: [
-    ...["model", "device", "quantize", "maxContext", "system", "raw", "json", "n"],
+    ...["model", "device", "quantize", "maxContext", "system", "image", "raw", "json", "n"],
     ...["temperature", "topP", "topK", "maxTokens", "seed", "stop"],
   ],
   groups: { Sampling: SAMPLING_OPTIONS, Engine: RUN_OPTIONS },
@@ -39,6 +42,7 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
   const { values, positionals } = parsed;
   const prompt = promptOf(positionals);
   if (prompt === "") throw errorFor("wrong_usage", { reason: "The prompt is empty.", usage: USAGE.line });
+  const pictures = ((values.image ?? []) as readonly string[]).map(pictureOf);
   await using engine = await startWithProgress(engineOptionsOf(values));
   const options = {
     ...samplingOf(values),
@@ -47,8 +51,10 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
   };
   const system = typeof values.system === "string" ? [{ role: "system", content: values.system }] : [];
   const isChat = engine.model.hasChatTemplate && values.raw !== true;
+  if (!isChat && pictures.length > 0)
+    throw errorFor("wrong_usage", { reason: "Pictures need the chat template: leave out --raw.", usage: USAGE.line });
   const generation = isChat
-    ? engine.chat([...system, { role: "user", content: prompt }], options)
+    ? engine.chat([...system, { role: "user", content: withPictures(pictures, prompt) }], options)
     : engine.generate(prompt, options);
   if (values.json === true) process.stdout.write(`${JSON.stringify(await generation.result(), null, 2)}\n`);
   else await print(generation, options.n ?? 1);

@@ -4,9 +4,10 @@
 import { createInterface } from "node:readline/promises";
 import type { OptionTable } from "../../config/options.js";
 import { ConfigError, RequestError } from "../../core/errors.js";
-import type { GenerateOptions } from "../../engine/types.js";
+import type { ContentPart, GenerateOptions } from "../../engine/types.js";
 import { hasHelped, parseFlags, type Usage } from "../args.js";
 import { ownKey } from "../openai-client.js";
+import { pictureOf } from "../picture-files.js";
 import { adapterOf, engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "../sampling-options.js";
 import { startWithProgress } from "../start-engine.js";
 import { bold } from "../terminal.js";
@@ -24,6 +25,7 @@ export const CHAT_OPTIONS = {
   },
   apiKey: { type: "string", default: null, defaultText: "none", help: "key for that server" },
   system: { type: "string", short: "s", default: null, defaultText: "none", help: "system message" },
+  image: { type: "list", default: [], defaultText: "none", help: "picture for the first question; may be given again" },
   ...SAMPLING_OPTIONS,
   ...RUN_OPTIONS,
 } as const satisfies OptionTable;
@@ -34,6 +36,7 @@ const HELP = `/help           this text
 /regenerate     answer the last question again
 /save FILE      keep the conversation in a file
 /load FILE      go on with a kept conversation
+/image FILE...  pictures for the next question
 /stats          what the engine has done so far
 /exit           leave (or Ctrl-D); Ctrl-C stops an answer
 """             begins and ends a message of several lines; a \\ at the end of a line goes on in the next
@@ -44,10 +47,11 @@ const USAGE: Usage = {
   examples: [
     "pagoda chat unsloth/Qwen3-0.6B-GGUF:Q4_K_M",
     'pagoda chat ./model.gguf --system "Answer in one sentence."',
+    "pagoda chat Qwen/Qwen3-VL-2B-Instruct --image photo.jpg",
     "pagoda chat --url http://127.0.0.1:8000",
   ],
   common: [
-    ...["model", "url", "apiKey", "device", "quantize", "maxContext", "system"],
+    ...["model", "url", "apiKey", "device", "quantize", "maxContext", "system", "image"],
     ...["temperature", "topP", "topK", "maxTokens", "seed"],
   ],
   groups: { Sampling: SAMPLING_OPTIONS, Engine: RUN_OPTIONS },
@@ -63,15 +67,16 @@ export async function chatCommand(args: readonly string[]): Promise<number> {
   const [named] = parsed.positionals;
   const values = named === undefined ? parsed.values : { ...parsed.values, model: named };
   const systemText = typeof values.system === "string" ? values.system : null;
+  const pictures = ((values.image ?? []) as readonly string[]).map(pictureOf);
   if (typeof values.url === "string") {
     const apiKey = values.apiKey ?? ownKey(values.url, process.env.PAGODA_API_KEY) ?? null;
     const model = typeof values.model === "string" ? values.model : null;
-    await converse(await reach(values.url, model, apiKey as string | null, samplingOf(values)), systemText);
+    await converse(await reach(values.url, model, apiKey as string | null, samplingOf(values)), systemText, pictures);
     return 0;
   }
   await using engine = await startWithProgress(engineOptionsOf(values));
   if (!engine.model.hasChatTemplate) throw new RequestError("no_chat_template", { model: engine.model.name });
-  await converse(localPartner(engine, { ...samplingOf(values), ...adapterOf(engine) }), systemText);
+  await converse(localPartner(engine, { ...samplingOf(values), ...adapterOf(engine) }), systemText, pictures);
   return 0;
 }
 
@@ -89,10 +94,14 @@ async function reach(
   }
 }
 
-async function converse(partner: ChatPartner, systemText: string | null): Promise<void> {
+async function converse(
+  partner: ChatPartner,
+  systemText: string | null,
+  pictures: readonly ContentPart[],
+): Promise<void> {
   process.stdout.write(`${bold(partner.introduction)}. /help shows the commands.\n`);
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
-  const talk = new Talk(partner, new Conversation(systemText));
+  const talk = new Talk(partner, new Conversation(systemText), pictures);
   const input = new MultiLine();
   let isLeaving = false;
   let isClosed = false; // what is piped in may end while its first line is answered
@@ -140,6 +149,8 @@ async function obey(talk: Talk, text: string): Promise<void> {
     case "/save":
     case "/load":
       return talk.keep(command, argument);
+    case "/image":
+      return talk.attach(argument === "" ? [] : rest.filter((file) => file !== ""));
     case "/stats":
       return talk.stats();
   }

@@ -2,7 +2,8 @@
 // asked for again, and the whole can be kept in a file.
 
 import { readFileSync, writeFileSync } from "node:fs";
-import type { ChatMessage } from "../../engine/types.js";
+import type { ChatMessage, ContentPart } from "../../engine/types.js";
+import type { Said } from "../picture-files.js";
 
 export class Conversation {
   #system: string | null;
@@ -23,7 +24,7 @@ export class Conversation {
     this.#messages = [];
   }
 
-  add(question: string, answer: string): void {
+  add(question: Said, answer: string): void {
     this.#messages.push({ role: "user", content: question }, { role: "assistant", content: answer });
   }
 
@@ -33,9 +34,9 @@ export class Conversation {
   }
 
   /** Takes the last question back, with its answer; null when there is none. */
-  takeLast(): string | null {
+  takeLast(): Said | null {
     const [question] = this.#messages.splice(-2, 2);
-    return question === undefined ? null : String(question.content);
+    return question === undefined ? null : (question.content ?? "");
   }
 
   save(file: string): void {
@@ -48,7 +49,7 @@ export class Conversation {
     if (!Array.isArray(found) || !found.every(isMessage)) throw new Error(`${file} holds no saved conversation`);
     const [first, ...rest] = found;
     const hasSystem = first?.role === "system";
-    this.#system = hasSystem ? first.content : null;
+    this.#system = hasSystem ? String(first.content) : null;
     this.#messages = hasSystem ? rest : found;
   }
 
@@ -57,7 +58,12 @@ export class Conversation {
   }
 }
 
-function isMessage(value: unknown): value is { role: string; content: string } {
+function isMessage(value: unknown): value is { role: string; content: Said } {
   const { role, content } = (value ?? {}) as Record<string, unknown>;
-  return typeof role === "string" && typeof content === "string";
+  return typeof role === "string" && (typeof content === "string" || (Array.isArray(content) && content.every(isPart)));
+}
+
+function isPart(value: unknown): value is ContentPart {
+  const { type, text, image } = (value ?? {}) as Record<string, unknown>;
+  return type === "text" ? typeof text === "string" : type === "image" && typeof image === "string";
 }

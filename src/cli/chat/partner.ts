@@ -3,6 +3,7 @@
 import { RequestError } from "../../core/errors.js";
 import type { ChatMessage, Engine, EngineStats, GenerateOptions } from "../../engine/types.js";
 import { baseOf, firstModel, type ServerTarget, type StreamEvent, streamEvents, textOf } from "../openai-client.js";
+import { onTheWire } from "../picture-files.js";
 
 export interface Reply {
   readonly text: string;
@@ -80,7 +81,7 @@ async function remoteAnswer(
   const body = {
     ...wireOptions(options),
     model: target.model,
-    messages,
+    messages: onTheWire(messages),
     stream: true,
     stream_options: { include_usage: true },
   };

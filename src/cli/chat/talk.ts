@@ -1,6 +1,8 @@
 // One side of a conversation: asks, streams the answer to the terminal, and keeps both. A question that fails is not kept; of an answer that is stopped, what
 // there is of it is. When the context is full the oldest turns leave, and it says so.
 
+import type { ContentPart } from "../../engine/types.js";
+import { pictureOf, type Said, withPictures } from "../picture-files.js";
 import { dim } from "../terminal.js";
 import type { Conversation } from "./conversation.js";
 import { type ChatPartner, isContextFull, type Reply } from "./partner.js";
@@ -9,9 +11,11 @@ import { StyledWriter } from "./styled-writer.js";
 export class Talk {
   readonly conversation: Conversation;
   readonly #partner: ChatPartner;
+  readonly #pictures: ContentPart[] = [];
   #answering: AbortController | null = null;
 
-  constructor(partner: ChatPartner, conversation: Conversation) {
+  constructor(partner: ChatPartner, conversation: Conversation, pictures: readonly ContentPart[] = []) {
+    this.#pictures.push(...pictures);
     this.#partner = partner;
     this.conversation = conversation;
   }
@@ -22,7 +26,24 @@ export class Talk {
     return this.#answering !== null;
   }
 
-  async ask(question: string): Promise<void> {
+  /** Pictures for the next question. */
+  attach(files: readonly string[]): void {
+    try {
+      if (files.length === 0) throw new Error("/image needs a file name");
+      this.#pictures.push(...files.map(pictureOf));
+      const count = this.#pictures.length;
+      process.stdout.write(`${count} picture${count === 1 ? "" : "s"} for the next question.\n`);
+    } catch (error) {
+      process.stdout.write(`${(error as Error).message}\n`);
+    }
+  }
+
+  /** With the pictures that were attached. */
+  async ask(text: string): Promise<void> {
+    await this.#ask(withPictures(this.#pictures.splice(0), text));
+  }
+
+  async #ask(question: Said): Promise<void> {
     this.#answering = new AbortController();
     const { signal } = this.#answering;
     let said = "";
@@ -47,7 +68,7 @@ export class Talk {
   async regenerate(): Promise<void> {
     const question = this.conversation.takeLast();
     if (question === null) process.stdout.write("There is no answer yet.\n");
-    else await this.ask(question);
+    else await this.#ask(question);
   }
 
   keep(command: "/save" | "/load", file: string): void {
@@ -69,7 +90,7 @@ export class Talk {
   }
 
   /** Asks again with fewer turns for as long as the conversation does not fit. */
-  async #answer(question: string, signal: AbortSignal, hear: (piece: string) => void): Promise<Reply> {
+  async #answer(question: Said, signal: AbortSignal, hear: (piece: string) => void): Promise<Reply> {
     for (let dropped = 0; ; dropped++) {
       const writer = new StyledWriter({
         width: process.stdout.isTTY ? process.stdout.columns : 0,
