@@ -28,7 +28,7 @@ export type { Speculation, SpeculationMethod } from "./core/speculation.js";
 export type { DeviceUsage } from "./device/device-info.js";
 export { createEngine, type EngineOptions } from "./engine/client/engine.js";
 export type { ObjectRequest, ObjectResult } from "./engine/client/object.js";
-export type { ImageDetail, SeenPicture } from "./engine/client/pictures/picture-reader.js";
+export type { ImageDetail, SeenPicture } from "./engine/client/pictures/seen-picture.js";
 export type * from "./engine/types.js";
 export type { ConstraintSpec } from "./grammar/constraint.js";
 export type { LogitsHook } from "./sampler/sampler.js";

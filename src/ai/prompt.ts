@@ -1,7 +1,7 @@
 // The AI SDK's prompt as messages for a chat template.
 
 import { type LanguageModelV3Prompt, UnsupportedFunctionalityError } from "@ai-sdk/provider";
-import type { ImageDetail } from "../engine/client/pictures/picture-reader.js";
+import type { ImageDetail } from "../engine/client/pictures/seen-picture.js";
 import type { ChatMessage, ContentPart } from "../engine/types.js";
 
 type Part = Exclude<LanguageModelV3Prompt[number]["content"], string>[number];

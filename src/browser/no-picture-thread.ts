@@ -1,12 +1,7 @@
 // In the place of src/engine/client/pictures/picture-thread.ts: a page prepares pictures itself.
 
-import {
-  type ImageDetail,
-  type PictureInput,
-  PictureReader,
-  type ReaderOptions,
-  type SeenPicture,
-} from "../engine/client/pictures/picture-reader.js";
+import { type PictureInput, PictureReader, type ReaderOptions } from "../engine/client/pictures/picture-reader.js";
+import type { ImageDetail, SeenPicture } from "../engine/client/pictures/seen-picture.js";
 
 export class PictureThread {
   readonly #reader: PictureReader;

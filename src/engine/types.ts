@@ -15,7 +15,7 @@ import type { LogitsHook } from "../sampler/sampler.js";
 import type { ChatPrompt } from "../tokenizer/chat-template.js";
 import type { EncodeOptions } from "../tokenizer/tokenizer.js";
 import type { ObjectRequest, ObjectResult } from "./client/object.js";
-import type { ImageDetail, SeenPicture } from "./client/pictures/picture-reader.js";
+import type { ImageDetail, SeenPicture } from "./client/pictures/seen-picture.js";
 
 /** Where a picture is: a data: URL, one of an allowed host or folder, or the bytes of its file (PNG, JPEG, WebP, GIF). */
 export type ImageSource = string | URL | Uint8Array | ArrayBuffer | Blob | SeenPicture;

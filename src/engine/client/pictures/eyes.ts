@@ -19,9 +19,10 @@ import {
   mediaOf,
   picturesOf,
 } from "./picture-prompt.js";
-import type { ImageDetail, PictureInput, PictureReader, ReaderOptions, SeenPicture } from "./picture-reader.js";
+import type { PictureInput, PictureReader, ReaderOptions } from "./picture-reader.js";
 import { PictureThread } from "./picture-thread.js";
 import type { Rendering } from "./rendering.js";
+import type { ImageDetail, SeenPicture } from "./seen-picture.js";
 
 /** How long a picture may take to arrive, and to be decoded and prepared. */
 const FETCH_MS = 10_000;

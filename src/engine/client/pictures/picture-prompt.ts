@@ -10,7 +10,7 @@ import { tokenGrid } from "../../../vision/patches.js";
 import type { PlaceholderRule } from "../../../vision/placeholders.js";
 import type { VisionFacts } from "../../messages.js";
 import type { ChatMessage } from "../../types.js";
-import type { SeenPicture } from "./picture-reader.js";
+import type { SeenPicture } from "./seen-picture.js";
 
 /** The pictures of messages, in order. They have been prepared. */
 export function picturesOf(messages: readonly ChatMessage[]): SeenPicture[] {

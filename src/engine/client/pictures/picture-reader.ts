@@ -3,26 +3,10 @@
 
 import { blake2s } from "../../../cache/page-hash.js";
 import { errorFor } from "../../../core/errors.js";
-import type { PictureFrame } from "../../../core/media.js";
 import { decodePicture, type PictureLimits } from "../../../vision/decode.js";
 import type { detailSettings } from "../../../vision/detail.js";
 import { type Frame, openProcessor, type Processor } from "../../../vision/processor.js";
-
-/** How much of a picture is looked at: "low" costs few tokens; "auto" and "high" are the model's own. */
-export type ImageDetail = "low" | "high" | "auto";
-
-/** A picture, prepared for one model. */
-export interface SeenPicture {
-  readonly type: "seen";
-  /** 128 bits that name its bytes and how it was prepared. */
-  readonly id: Int32Array; // [4]
-  readonly frames: readonly PictureFrame[];
-  /** Tiles in rows and columns, before the whole picture; 0: there are none. */
-  readonly tileRows: number;
-  readonly tileColumns: number;
-  /** Parts of the picture, after the whole. */
-  readonly numCrops: number;
-}
+import type { ImageDetail, SeenPicture } from "./seen-picture.js";
 
 /** What a picture may come as: its bytes, or a data: URL. */
 export type PictureInput = Uint8Array | string;

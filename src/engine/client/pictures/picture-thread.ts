@@ -4,7 +4,8 @@
 import { Worker } from "node:worker_threads";
 import { EngineDeadError, errorFor } from "../../../core/errors.js";
 import type { WireError } from "../../messages.js";
-import type { ImageDetail, PictureInput, ReaderOptions, SeenPicture } from "./picture-reader.js";
+import type { PictureInput, ReaderOptions } from "./picture-reader.js";
+import type { ImageDetail, SeenPicture } from "./seen-picture.js";
 
 export interface ToPictureThread {
   readonly input: PictureInput;
