@@ -6,6 +6,7 @@ import { test } from "node:test";
 import type { Page } from "playwright-core";
 import { createEngine } from "../../src/engine/client/engine.js";
 import { holdAnswers } from "../support/held-answers.js";
+import { seeingCheckpoint } from "../support/seeing-checkpoint.js";
 import { answered, ask, fileOf, importFile, type Lab, STORY, until, withFields } from "./lab.js";
 
 const CODE = 'const a = "<b>"; // one\nif (a) go();';
@@ -24,6 +25,46 @@ const version = (page: Page, index: number): Promise<string> => page.locator(".s
 const listed = (page: Page): Promise<string[]> => page.locator(".conversations .name").allInnerTexts();
 
 export function chatTests(lab: Lab): void {
+  test("pictures are added, dropped and sent to a model that sees, and kept with the conversation", async () => {
+    const golden = "test/goldens-vision/qwen3vl";
+    const model = seeingCheckpoint(golden, "qwen3vl");
+    const engine = await createEngine({ model, numPages: 200, threads: 1, seed: 1 });
+    const { server, url } = await lab.serve({}, engine);
+    try {
+      const { page, complaints } = await lab.open({}, url);
+      const file = `${golden}/image-2-1.png`;
+      await page.getByRole("button", { name: "Add picture" }).waitFor();
+      await page.locator('input[type="file"][accept*="image/png"]').setInputFiles([file, `${golden}/image-2-0.png`]);
+      await page.locator('.composer .thumbnail[data-painted="true"]').nth(1).waitFor();
+      await page.getByRole("button", { name: "Remove picture 2" }).click();
+      const dropped = readFileSync(`${golden}/image-2-0.png`).toString("base64");
+      await page.evaluate(`(() => {
+        const bytes = Uint8Array.from(atob("${dropped}"), (char) => char.charCodeAt(0));
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([bytes], "a.png", { type: "image/png" }));
+        document.querySelector(".composer").dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+      })()`);
+      await page.locator(".composer .thumbnail").nth(1).waitFor();
+      await ask(page, "Which?", 4);
+      await answered(page);
+      const sent = page.locator('.turn.user .thumbnail[data-painted="true"]');
+      await sent.nth(1).waitFor();
+      assert.equal(await page.locator(".composer .thumbnail").count(), 0);
+      assert.equal((await engine.stats()).pictures.encoded, 2);
+      await page.reload();
+      await page.getByRole("button", { name: "Conversations" }).click();
+      await page.locator(".conversations .name").first().click();
+      await sent.nth(1).waitFor();
+      assert.deepEqual(complaints, []);
+    } finally {
+      await server.close(0);
+      await engine.close();
+    }
+    const { page } = await lab.open();
+    await page.getByRole("status").filter({ hasText: "ready" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Add picture" }).isVisible(), false, "this one has no eyes");
+  });
+
   test("answers are markdown: code has colours and can be copied, and hostile text is only text", async () => {
     const { page, complaints } = await lab.open({ permissions: ["clipboard-read", "clipboard-write"] });
     await importFile(

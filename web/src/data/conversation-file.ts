@@ -14,10 +14,11 @@ export function toJson(conversations: readonly Conversation[]): string {
 export function toMarkdown(conversation: Conversation): string {
   const parts = [`# ${titleOf(conversation)}`];
   if (conversation.settings.system) parts.push(`> ${conversation.settings.system.replaceAll("\n", "\n> ")}`);
-  for (const { role, content, model, reasoning, toolCalls = [] } of pathOf(conversation)) {
+  for (const { role, content, images = [], model, reasoning, toolCalls = [] } of pathOf(conversation)) {
     parts.push(`## ${NAMES[role]}${model === undefined ? "" : ` (${model})`}`);
     if (reasoning !== undefined)
       parts.push(`<details><summary>Reasoning</summary>\n\n${reasoning.trim()}\n\n</details>`);
+    for (const url of images) parts.push(`![picture](${url})`);
     if (content !== "") parts.push(role === "tool" ? fence("json", content) : content.trim());
     for (const { name, arguments: text } of toolCalls) parts.push(`Calls \`${name}\``, fence("json", prettyJson(text)));
   }
@@ -100,13 +101,20 @@ function readMessage(value: unknown, where: string, ids: Map<string, string>, ne
     ),
   ) as Partial<Message>;
   const facts = Array.isArray(from.facts) ? from.facts.filter((fact) => typeof fact === "string") : [];
+  const images = Array.isArray(from.images) ? from.images.filter(isPicture) : [];
   const toolCalls = Array.isArray(from.toolCalls) ? from.toolCalls.map((call) => readCall(call, where)) : [];
   return {
     ...{ id, parent, role: from.role as Message["role"], content: from.content, createdMs: number(from.createdMs) },
     ...texts,
+    ...(images.length > 0 ? { images } : {}),
     ...(facts.length > 0 ? { facts } : {}),
     ...(toolCalls.length > 0 ? { toolCalls } : {}),
   };
+}
+
+/** Only what is in the file itself. */
+function isPicture(url: unknown): url is string {
+  return typeof url === "string" && /^data:image\/(png|jpeg|webp|gif);base64,[A-Za-z0-9+/=]*$/.test(url);
 }
 
 function readCall(value: unknown, where: string): ToolCall {

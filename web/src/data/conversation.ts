@@ -15,6 +15,8 @@ export interface Message {
   readonly parent: string;
   readonly role: "user" | "assistant" | "tool";
   readonly content: string;
+  /** data: URLs, shown to the model before the text. */
+  readonly images?: readonly string[];
   readonly createdMs: number;
   readonly reasoning?: string;
   readonly toolCalls?: readonly ToolCall[];

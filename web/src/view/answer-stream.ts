@@ -74,7 +74,11 @@ function requestOf({ messages, system, parameters, model, hasChatTemplate }: Que
   return { path: "/v1/chat/completions", body: { ...common, messages: all } };
 }
 
-function wireMessage({ role, content, toolCalls, toolCallId }: Message): Record<string, unknown> {
+function wireMessage({ role, content, images = [], toolCalls, toolCallId }: Message): Record<string, unknown> {
+  if (images.length > 0) {
+    const pictures = images.map((url) => ({ type: "image_url", image_url: { url } }));
+    return { role, content: [...pictures, ...(content === "" ? [] : [{ type: "text", text: content }])] };
+  }
   if (role === "tool") return { role, content, tool_call_id: toolCallId };
   if (toolCalls === undefined) return { role, content };
   const tool_calls = toolCalls.map(({ id, name, arguments: text }) => ({

@@ -1,11 +1,12 @@
 // Where messages are written: Enter sends, Escape stops the answer, the up arrow edits what was said last.
 
 import { h, setText } from "./dom.js";
+import { Attachments } from "./pictures.js";
 import { isSendKey } from "./turn.js";
 
 export interface ComposerActions {
-  /** False: not now, keep the text. */
-  send(text: string): boolean;
+  /** Whether it can be sent now; else the text is kept. */
+  send(text: string, pictures: () => readonly string[]): boolean;
   stop(): void;
   /** False: nothing was said yet, or it cannot be changed now. */
   editLast(): boolean;
@@ -17,6 +18,7 @@ export class Composer {
   readonly #send = h("button", { class: "primary", type: "submit" }, "Send");
   readonly #stop = h("button", { type: "button", hidden: true }, "Stop");
   readonly #note = h("span", { class: "context" });
+  readonly #pictures = new Attachments();
   readonly #actions: ComposerActions;
 
   constructor(actions: ComposerActions) {
@@ -24,9 +26,17 @@ export class Composer {
     this.element = h(
       "form",
       { class: "composer", onsubmit: this.#onSubmit },
+      this.#pictures.element,
       this.#input,
-      h("div", { class: "actions" }, this.#note, this.#stop, this.#send),
+      h("div", { class: "actions" }, this.#pictures.button, this.#note, this.#stop, this.#send),
     );
+    this.#input.addEventListener("paste", (event) => {
+      if (this.#pictures.add(event.clipboardData?.files)) event.preventDefault();
+    });
+    this.element.addEventListener("dragover", (event) => event.preventDefault());
+    this.element.addEventListener("drop", (event) => {
+      if (this.#pictures.add(event.dataTransfer?.files)) event.preventDefault();
+    });
     this.#stop.addEventListener("click", () => actions.stop());
     this.#input.addEventListener("keydown", (event) => {
       if (isSendKey(event)) this.#onSubmit(event);
@@ -38,8 +48,14 @@ export class Composer {
   readonly #onSubmit = (event: Event): void => {
     event.preventDefault();
     const text = this.#input.value.trim();
-    if (text !== "" && this.#actions.send(text)) this.#input.value = "";
+    if (text === "" && this.#pictures.isEmpty) return;
+    if (this.#actions.send(text, () => this.#pictures.take())) this.#input.value = "";
   };
+
+  /** Whether the model sees: pictures can be added then. */
+  setEyes(hasEyes: boolean): void {
+    this.#pictures.setOn(hasEyes);
+  }
 
   /** While an answer is on its way there is a button to stop it in place of the one that sends. */
   setRunning(isRunning: boolean): void {

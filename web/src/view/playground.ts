@@ -51,7 +51,7 @@ export class Playground implements TurnActions {
   readonly #title = h("h2", { id: "playground-title" }, "Playground");
   readonly #announcer = h("div", { class: "sr-only", "aria-live": "polite" });
   readonly #composer = new Composer({
-    send: (text) => this.#send(text),
+    send: (text, pictures) => this.#send(text, pictures),
     stop: () => this.#running?.abort(),
     editLast: () => this.#editLast(),
   });
@@ -93,6 +93,7 @@ export class Playground implements TurnActions {
       ),
     );
     feed.model.watch(() => this.#showContext(null));
+    feed.stats.watch((stats) => this.#composer.setEyes(stats?.model.hasEyes === true));
     this.#show();
   }
 
@@ -101,9 +102,9 @@ export class Playground implements TurnActions {
     this.#open(null);
   };
 
-  #send(text: string): boolean {
+  #send(text: string, pictures: () => readonly string[]): boolean {
     if (this.#running !== null || this.#parameters.read() === null) return false;
-    this.#say(text);
+    this.#say(text, pictures());
     return true;
   }
 
@@ -114,14 +115,21 @@ export class Playground implements TurnActions {
     return true;
   }
 
-  #say(content: string): void {
+  #say(content: string, images: readonly string[] = []): void {
     const parent = pathOf(this.#conversation).at(-1)?.id ?? "";
-    void this.#answer(this.#add({ parent, role: "user", content }));
+    void this.#answer(this.#add({ parent, role: "user", content, ...(images.length === 0 ? {} : { images }) }));
   }
 
-  edit({ parent, role }: Message, content: string): void {
+  edit({ parent, role, images }: Message, content: string): void {
     if (this.#running !== null) return;
-    const edited = this.#add({ parent, role, content, ...(role === "assistant" ? { facts: ["edited"] } : {}) });
+    const shown = images === undefined ? {} : { images };
+    const edited = this.#add({
+      parent,
+      role,
+      content,
+      ...shown,
+      ...(role === "assistant" ? { facts: ["edited"] } : {}),
+    });
     if (role === "user") void this.#answer(edited);
     else this.#show();
   }

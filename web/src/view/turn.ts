@@ -5,6 +5,7 @@ import { AnswerBody } from "./answer-body.js";
 import { copyButton } from "./clipboard.js";
 import { h, setText } from "./dom.js";
 import { codeBlock } from "./markdown.js";
+import { thumbnail } from "./pictures.js";
 
 export interface TurnActions {
   /** Says it otherwise: a sibling with this text. */
@@ -69,12 +70,13 @@ export class Turn {
   settle(message: Message): void {
     if (this.#message !== null) return;
     this.#message = message;
-    const { role, content, facts = [], error } = message;
+    const { role, content, images = [], facts = [], error } = message;
     if (role === "assistant") {
       this.body.show(message, true);
       this.element.setAttribute("aria-busy", "false");
     } else if (role === "tool") this.#content.replaceChildren(codeBlock(content, "tool result", null));
     else setText(this.#content, content);
+    if (images.length > 0) this.#content.before(h("div", { class: "pictures" }, ...images.map(thumbnail)));
     this.setFacts(facts);
     if (error !== undefined) this.#facts.before(h("p", { class: "error", role: "alert" }, error));
   }
