@@ -26,6 +26,7 @@ test("what is not said of a request is plain; what is said is kept", () => {
       owner: null,
       adapterSlot: -1,
       sharesAnswers: false,
+      draftsByModel: false,
       readiness: null,
       media: [],
     },

@@ -76,35 +76,6 @@ export interface PendingSnapshot {
   readonly end: number;
 }
 
-/** What one client's prompts have been served, and their turns in the step being made. Owned by the scheduler. */
-export interface ClientShare {
-  readonly client: string;
-  /** Budget that its prompts have used, counted from where a newcomer begins: below 0, it is owed; above, it has had more than its part. */
-  served: number;
-  /** The step has not given it all that it could take. */
-  isShort: boolean;
-  /** Of the first prompt that was left so; else of the first prompt it has, or had. Accounts are kept among clients of the same. */
-  priority: number;
-  /** In which a prompt of it got a chunk. */
-  lastServedStep: number;
-  /** Waiting and running ones; 0: it has left with more than its part. */
-  numRequests: number;
-  numRunning: number;
-  /** Of the group in which pages are shortest, in PAGE_SHARES: one that n requests own counts as an nth for each. */
-  usage: number;
-  /** What of it those of its requests own that may be made to yield. */
-  preemptible: number;
-  /** Of its requests that wait, the one whose turn comes first. */
-  nextWaiting: Request | null;
-  /** Of its running requests, those that could get their next token. */
-  numDecodes: number;
-  /** Of its prompts, the one that has waited longest for a chunk. */
-  first: Request | null;
-  /** Its prompts that have not had their turn in this step: places in the order of all, -1 for none. */
-  nextPrompt: number;
-  lastPrompt: number;
-}
-
 /** Says how far a chunk can go: media behind it have no rows yet. */
 export interface MediaSupply {
   /** The first position from `start` on that cannot be computed yet, `end` at the latest; asks for what lacks before `end`. */
@@ -187,8 +158,8 @@ export class Request {
   preemptibleFrom = 0;
   /** Tokens of requests that came later and were let in before it, while its client had none running. */
   numPassedBy = 0;
-  /** Of its client; while it waits or runs. Owned by the scheduler. */
-  share: ClientShare | null = null;
+  /** Its client's account, while it waits or runs (scheduler/fair/client-shares.ts); nobody else looks at it. */
+  share: object | null = null;
 
   // --- what the finished request reports ---
   /** Tokens it took from the cache instead of computing them; those found again after a preemption do not count. */

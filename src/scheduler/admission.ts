@@ -9,32 +9,30 @@
 import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
 import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
+import { willGrow } from "../core/progress.js";
 import type { FinishReason, Request } from "../core/request.js";
-import { ClientShares } from "./client-shares.js";
-import { PageShares } from "./page-shares.js";
-import { willGrow } from "./progress.js";
+import { ClientShares, shareOf } from "./fair/client-shares.js";
 import { RequestQueue } from "./request-queue.js";
+import type { SharePolicy } from "./share-policy.js";
 import type { Step } from "./step.js";
 
 export class Admission {
   readonly running = new RequestQueue();
   readonly waiting = new RequestQueue();
   readonly clients = new ClientShares();
-  readonly #pages: PageShares;
   readonly #maxRunning: number;
   readonly #cache: CacheManager;
   readonly #clock: () => number;
   readonly #byId = new Map<RequestId, Request>();
   #numArrived = 0;
   /** Since the last step was begun, somebody could not be let in for want of pages. */
-  #isShortOfPages = false;
+  isShortOfPages = false;
   #refused: Request[] = [];
 
   constructor(maxRunning: number, cache: CacheManager, clock: () => number) {
     this.#maxRunning = maxRunning;
     this.#cache = cache;
     this.#clock = clock;
-    this.#pages = new PageShares(this.clients, this.running, this.waiting, cache);
   }
 
   get(id: RequestId): Request | undefined {
@@ -75,11 +73,11 @@ export class Admission {
 
   /** Lets a waiting request in where that leaves a further page for each that may need one: with less, one of them would soon be preempted. */
   tryAdmit(request: Request): boolean {
-    return !this.isFull() && this.#admit(request, this.#numGrowing(request));
+    return !this.isFull() && this.admit(request, this.#numGrowing(request));
   }
 
   /** Pages for every token of every running request. false: somebody must go, and cannot before all flights have landed. */
-  secure(step: Step, isInFlight: boolean): boolean {
+  secure(step: Step, isInFlight: boolean, policy: SharePolicy): boolean {
     const { running } = this;
     for (let i = 0; i < running.size; i++) {
       const request = running.at(i);
@@ -90,7 +88,7 @@ export class Admission {
       }
       while (request.state === "running" && !this.#cache.tryReserve(request, request.numTokensWithPending)) {
         if (isInFlight) return false;
-        if (this.#preempt(this.#victimFor(request), step) <= i) i--;
+        if (this.preempt(policy.victim(request), step) <= i) i--;
       }
     }
     return true;
@@ -99,32 +97,12 @@ export class Admission {
   /** A waiting request of better priority does not wait for pages that a worse one holds. false: as for secure(). */
   admitUrgent(step: Step, isInFlight: boolean): boolean {
     for (let head = this.nextWaiting(); head !== undefined && this.#outranksLast(head); head = this.nextWaiting()) {
-      while (this.isFull() || !this.#admit(head, 0)) {
+      while (this.isFull() || !this.admit(head, 0)) {
         if (!this.#outranksLast(head)) return true;
         if (isInFlight) return false;
-        this.#preempt(this.running.last()!, step);
+        this.preempt(this.running.last()!, step);
       }
     }
-    return true;
-  }
-
-  /**
-   * Several clients: where pages are short, one that has none does not wait for those that another has above its quota. false: as for
-   * secure().
-   */
-  admitFair(step: Step, isInFlight: boolean): boolean {
-    if (!this.#isShortOfPages || this.clients.size < 2) return true;
-    for (let next = this.#pages.nextInLine(); next !== null && !this.isFull(); next = this.#pages.nextInLine()) {
-      while (!this.#admit(next, 0)) {
-        const victim = this.#pages.victim(null);
-        if (victim === null) return true;
-        if (isInFlight) return false;
-        this.#preempt(victim, step);
-        this.#pages.measure(next.priority);
-      }
-      this.#pages.countPassed(next);
-    }
-    this.#isShortOfPages = false;
     return true;
   }
 
@@ -168,9 +146,10 @@ export class Admission {
     request.numPending = 0;
   }
 
-  #admit(request: Request, numSpare: number): boolean {
+  /** Lets a waiting request in where there are pages for it, and `numSpare` more. */
+  admit(request: Request, numSpare: number): boolean {
     if (!this.#cache.tryAdmit(request, numSpare)) {
-      this.#isShortOfPages = true;
+      this.isShortOfPages = true;
       return false;
     }
     this.waiting.remove(request);
@@ -190,17 +169,6 @@ export class Admission {
     return count;
   }
 
-  /**
-   * Who makes room for a running request: the last in order, for those before it were here first or matter more. Of several clients, the
-   * last of the one furthest above its quota.
-   */
-  #victimFor(request: Request): Request {
-    const last = this.running.last()!;
-    if (this.clients.size < 2 || request.priority < last.priority) return last;
-    this.#pages.measure(request.priority);
-    return this.#pages.victim(request.share) ?? last;
-  }
-
   #outranksLast(request: Request): boolean {
     const last = this.running.last();
     return last !== undefined && request.priority < last.priority;
@@ -218,17 +186,17 @@ export class Admission {
   #start(request: Request): void {
     request.state = "running";
     this.running.insert(request);
-    request.share!.numRunning++;
+    shareOf(request).numRunning++;
   }
 
   /** Returns its place among the running ones. */
   #stop(request: Request): number {
-    request.share!.numRunning--;
+    shareOf(request).numRunning--;
     return this.running.remove(request);
   }
 
-  /** Returns its place among the running ones. */
-  #preempt(request: Request, step: Step): number {
+  /** Takes a running request's pages; it waits again. Returns its place among the running ones. */
+  preempt(request: Request, step: Step): number {
     const place = this.#stop(request);
     this.#cache.release(request);
     request.state = "waiting";

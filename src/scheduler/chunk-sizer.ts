@@ -1,26 +1,32 @@
-// The next chunk of one prompt: whether it can have one in the step being made, and how long it is. Whose turn it is: prefill-policy.ts.
+// The next chunk of one prompt: whether it can have one in the step being made, and how long it is. Whose turn it is: share-policy.ts.
 
 import type { CacheManager } from "../cache/cache-manager.js";
+import { canSample, forksAt, isDecode } from "../core/progress.js";
 import type { Request } from "../core/request.js";
+import type { Admission } from "./admission.js";
 import { lastEnd, nextEnd } from "./chunk-ends.js";
-import type { InFlightSteps } from "./in-flight-steps.js";
-import { computesNextPage } from "./prefix-dedup.js";
-import { canSample, forksAt, isDecode } from "./progress.js";
+import { shareOf } from "./fair/client-shares.js";
+import { computesNextPage, type InFlightSteps } from "./in-flight-steps.js";
 import type { StepBuilder } from "./step-builder.js";
 
 export class ChunkSizer {
   /** The longest: a multiple of the page size, at most the budget. */
   readonly longest: number;
-  /** chunked mode: every chunk costs as much as the longest, as the padded kernel arguments of that mode do. */
-  readonly #isFixed: boolean;
   readonly #pageSize: number; // P
   readonly #cache: CacheManager;
+  readonly #admission: Admission;
   readonly #builder: StepBuilder;
   readonly #inFlight: InFlightSteps;
 
-  constructor(longest: number, isFixed: boolean, cache: CacheManager, builder: StepBuilder, inFlight: InFlightSteps) {
+  constructor(
+    longest: number,
+    cache: CacheManager,
+    admission: Admission,
+    builder: StepBuilder,
+    inFlight: InFlightSteps,
+  ) {
     this.longest = longest;
-    this.#isFixed = isFixed;
+    this.#admission = admission;
     this.#pageSize = cache.pageSize;
     this.#cache = cache;
     this.#builder = builder;
@@ -31,9 +37,9 @@ export class ChunkSizer {
   place(request: Request, most = this.longest): boolean {
     const gained = this.#cache.advance(request);
     if (request.numPreemptions === 0) request.numCached += gained;
-    // A preempted request may have found everything but its last token in the directory: in chunked mode that waits for its turn.
+    // A preempted request may have found everything but its last token in the directory.
     const isToken = isDecode(request);
-    if (this.#isFixed && isToken) return false;
+    if (isToken && !this.takesDecodes) return false;
     if (this.isShortOfBudget(request) || this.#isUnderWay(request) || !canSample(request)) return false;
     // What it took over, now or when it was tried before in this step, may have brought it to the end of its pages in a window group.
     if (!this.#cache.tryReserve(request, request.numTokens)) return false;
@@ -43,9 +49,15 @@ export class ChunkSizer {
     if (!isToken) request.numChunks++;
     // A first token of a further sample costs as much as a decode, so that no step draws more tokens than it may, but for those of
     // its last prompt.
-    const cost = this.#isFixed ? Math.max(this.longest, queryLen) : queryLen;
-    this.#builder.place(request, queryLen, cost + forksAt(request, start + queryLen));
-    request.share!.lastServedStep = this.#builder.number;
+    this.#builder.place(request, queryLen, this.costOf(queryLen) + forksAt(request, start + queryLen));
+    shareOf(request).lastServedStep = this.#builder.number;
+    return true;
+  }
+
+  /** Admits a waiting request and gives it its first chunk; false when it must go on waiting. */
+  tryAdmit(request: Request, most = this.longest): boolean {
+    if (this.isShortOfBudget(request) || !this.#admission.tryAdmit(request)) return false;
+    this.place(request, most);
     return true;
   }
 
@@ -57,8 +69,17 @@ export class ChunkSizer {
   /** The smallest budget in which the request can get a chunk. */
   leastBudget(request: Request): number {
     const remaining = request.numTokens - request.numComputed;
-    const least = request.isAtomic ? remaining : this.#least(request);
-    return this.#isFixed ? Math.max(this.longest, least) : least;
+    return this.costOf(request.isAtomic ? remaining : this.#least(request));
+  }
+
+  /** A prompt that lacks a decode alone may go among the chunks. */
+  protected get takesDecodes(): boolean {
+    return true;
+  }
+
+  /** What a chunk takes of the budget. */
+  protected costOf(queryLen: number): number {
+    return queryLen;
   }
 
   /** Of a text a page; where media may not be cut, more of it. */

@@ -1,7 +1,8 @@
-// Steps that are scheduled and have not landed, oldest first: they land in that order.
+// Steps that are scheduled and have not landed, oldest first: they land in that order. Of requests whose next page is the same the first
+// computes it; the others wait until its step has landed and share it.
 
+import { haveSamePage } from "../cache/request-pages.js";
 import type { Request } from "../core/request.js";
-import { computesNextPage } from "./prefix-dedup.js";
 import type { Step } from "./step.js";
 
 export class InFlightSteps {
@@ -28,4 +29,28 @@ export class InFlightSteps {
     for (let i = 0; i < this.#count; i++) if (computesNextPage(this.#steps[i]!, 0, request, pageSize)) return true;
     return false;
   }
+}
+
+/** A row of the step, from `firstRow` on, computes the request's next page. */
+export function computesNextPage(step: Step, firstRow: number, request: Request, pageSize: number): boolean {
+  for (let r = firstRow; r < step.numRows; r++) {
+    const isWholePage = step.queryLens[r]! >= pageSize;
+    if (
+      isWholePage &&
+      step.starts[r] === request.numComputed &&
+      step.rows[r]!.state === "running" &&
+      sharesNextPage(request, step.rows[r]!, pageSize)
+    ) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/** The page from a.numComputed on is the same for both and whole, with at least one token of `a` after it. */
+function sharesNextPage(a: Request, b: Request, pageSize: number): boolean {
+  const start = a.numComputed;
+  const end = start + pageSize;
+  // What is only pending for b, or a guess, has no identity yet.
+  return a.numTokens > end && b.numTokens >= end && haveSamePage(a, b, start / pageSize, pageSize);
 }

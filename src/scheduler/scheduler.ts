@@ -1,25 +1,27 @@
 // Chooses what the next step computes. No phases: every request catches up from numComputed to numTokens. Pure bookkeeping on
 // integers: no device, no I/O, the clock is passed in. docs/scheduler.md states the rules and why they starve nobody.
 //
-//   admission.ts       who waits, runs, is finished; preemption when pages run out;  page-shares.ts  among several clients
-//   decode-policy.ts   which decodes, where several clients have more than a step should
-//   prefill-policy.ts  which prompts get chunks;  chunk-sizer.ts  how long each is
-//   step-builder.ts    the step being made;       in-flight-steps.ts  those that have not landed
+//   admission.ts     who waits, runs, is finished; preemption when pages run out
+//   share-policy.ts  whose turn it is:   in-order.ts  of one client;   fair/fair-share.ts  of several
+//   chunk-sizer.ts   how long a chunk is
+//   step-builder.ts  the step being made;   in-flight-steps.ts  those that have not landed
 
 import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
 import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
+import { canSample, isDecode, isDecoded } from "../core/progress.js";
 import type { FinishReason, Request } from "../core/request.js";
 import { type Drafter, MAX_RUN } from "../drafter/drafter.js";
 import { StepWorth } from "../drafter/step-worth.js";
 import { Admission } from "./admission.js";
 import { longestUncut } from "./chunk-ends.js";
 import { ChunkSizer } from "./chunk-sizer.js";
-import { DecodePolicy } from "./decode-policy.js";
+import { AlternatingSteps, FixedChunkSizer } from "./chunked-mode.js";
+import { FairShare } from "./fair/fair-share.js";
 import { InFlightSteps } from "./in-flight-steps.js";
+import { InOrder } from "./in-order.js";
 import { checkOptions, chunkOf, type SchedulerOptions } from "./options.js";
-import { PrefillPolicy } from "./prefill-policy.js";
-import { canSample, isDecode, isDecoded } from "./progress.js";
+import type { SharePolicy } from "./share-policy.js";
 import { Step } from "./step.js";
 import { StepBuilder } from "./step-builder.js";
 import { StepCostModel } from "./step-cost-model.js";
@@ -29,7 +31,6 @@ export type { Step } from "./step.js";
 
 export class Scheduler {
   readonly budget: number;
-  readonly #mode: "extend" | "chunked";
   readonly #pageSize: number; // P
   readonly #longestChunk: number;
   readonly #cache: CacheManager;
@@ -39,18 +40,19 @@ export class Scheduler {
   readonly #ownStep: Step;
   readonly #builder: StepBuilder;
   readonly #inFlight = new InFlightSteps();
-  readonly #decodes: DecodePolicy;
-  readonly #prefills: PrefillPolicy;
+  readonly #inOrder: SharePolicy;
+  readonly #fair: SharePolicy;
+  /** null: chunks and decodes share a step. */
+  readonly #alternating: AlternatingSteps | null;
   readonly #worth = new StepWorth();
   #lastLandedMs = 0;
-  /** chunked mode: the last step was a prefill. */
-  #isDecodeTurn = false;
+  /** The prompt whose turn it was got nothing in the last step, for decodes had used up the budget. */
+  #owesPrompt = false;
 
   constructor(options: SchedulerOptions, cache: CacheManager, clock: () => number) {
     checkOptions(options, cache.pageSize);
     const { mode, pageSize, maxPagesPerBatch, targetStepMs = 0 } = options;
     this.budget = pageSize * maxPagesPerBatch;
-    this.#mode = mode;
     this.#pageSize = pageSize;
     this.#cache = cache;
     this.#clock = clock;
@@ -59,11 +61,13 @@ export class Scheduler {
     this.#costs = new StepCostModel(targetStepMs);
     this.#ownStep = this.createStep();
     this.#builder = new StepBuilder(this.#ownStep, this.budget, cache);
-    this.#decodes = new DecodePolicy(this.#admission.clients);
     this.#longestChunk = chunkOf(options);
-    const sizer = new ChunkSizer(this.#longestChunk, mode === "chunked", cache, this.#builder, this.#inFlight);
-    const costs = mode === "extend" ? this.#costs : null;
-    this.#prefills = new PrefillPolicy(this.#admission, this.#builder, sizer, pageSize, costs);
+    const isChunked = mode === "chunked";
+    const Sizer = isChunked ? FixedChunkSizer : ChunkSizer;
+    const sizer = new Sizer(this.#longestChunk, cache, this.#admission, this.#builder, this.#inFlight);
+    this.#alternating = isChunked ? new AlternatingSteps(this.#builder) : null;
+    this.#inOrder = new InOrder(this.#admission, this.#builder, sizer);
+    this.#fair = new FairShare(this.#admission, this.#builder, sizer, cache, this.#costs, !isChunked);
   }
 
   /** Callers with several steps in flight bring their own. */
@@ -117,14 +121,10 @@ export class Scheduler {
     // Nobody is preempted while a flight is under way: what lands may end a request and free the pages that are short.
     const isInFlight = !this.#inFlight.isEmpty;
     const admission = this.#admission;
-    if (
-      !admission.secure(step, isInFlight) ||
-      !admission.admitUrgent(step, isInFlight) ||
-      !admission.admitFair(step, isInFlight)
-    )
-      return null;
-    if (this.#mode === "extend") this.#mix();
-    else this.#takeTurns();
+    if (!admission.secure(step, isInFlight, this.#policy()) || !admission.admitUrgent(step, isInFlight)) return null;
+    if (!this.#policy().admit(step, isInFlight)) return null;
+    if (this.#alternating === null) this.#mix();
+    else this.#alternating.fill(this.#inOrder, this.#policy(), this.#placeLateDecodes);
     if (step.numRows === 0) return null;
     this.#builder.number++;
     this.#inFlight.add(step);
@@ -237,37 +237,22 @@ export class Scheduler {
     return this.#admission.takeRefused();
   }
 
-  /** extend mode. Decodes first, for each has a reader waiting; but a prompt they shut out comes before them in the next step. */
+  #policy(): SharePolicy {
+    return this.#admission.clients.size > 1 ? this.#fair : this.#inOrder;
+  }
+
+  /** Decodes first, for each has a reader waiting; but a prompt they shut out comes before them in the next step. */
   #mix(): void {
-    const reserved = this.#prefills.owesPrompt ? this.#pageSize : 0;
-    if (this.#admission.clients.size > 1) this.#shareDecodes(reserved);
-    else this.#placeDecodes(reserved);
-    this.#prefills.placeChunks();
+    const reserved = this.#owesPrompt ? this.#pageSize : 0;
+    const policy = this.#policy();
+    policy.placeDecodes(reserved);
+    this.#builder.firstChunkRow = this.#builder.step.numRows;
+    this.#owesPrompt = policy.placeChunks();
     if (reserved > 0) this.#placeLateDecodes(); // in what a prompt was to have and did not use
   }
 
-  /** chunked mode. Prefill and decode steps take turns while there is work for both. */
-  #takeTurns(): void {
-    const { step } = this.#builder;
-    if (this.#isDecodeTurn) this.#placeDecodes(0);
-    this.#isDecodeTurn = false;
-    if (step.numRows > 0) return;
-    this.#prefills.placeChunks();
-    if (step.numRows > 0) this.#isDecodeTurn = true;
-    else this.#placeLateDecodes();
-  }
-
-  #placeDecodes(reserved: number): void {
-    const builder = this.#builder;
-    const { running } = this.#admission;
-    for (let i = 0; i < running.size && builder.left > reserved; i++) {
-      const request = running.at(i);
-      if (isDecode(request) && !builder.has(request) && canSample(request)) builder.placeDecode(request, reserved);
-    }
-  }
-
   /** After the prompts. One of them may have found all but its last token in the cache just now, and lack that one's page in a window group. */
-  #placeLateDecodes(): void {
+  readonly #placeLateDecodes = (): void => {
     const builder = this.#builder;
     const { running } = this.#admission;
     for (let i = 0; i < running.size && builder.left > 0; i++) {
@@ -275,14 +260,5 @@ export class Scheduler {
       if (!isDecode(request) || builder.has(request) || !canSample(request)) continue;
       if (this.#cache.tryReserve(request, request.numTokensWithPending)) builder.placeDecode(request, 0);
     }
-  }
-
-  /** Several clients: where decodes take more than half of a step of the target's length, clients share them. */
-  #shareDecodes(reserved: number): void {
-    const builder = this.#builder;
-    const { targetDecodes, stepTokens } = this.#costs;
-    const decodes = this.#decodes;
-    decodes.arrange(this.#admission.running, targetDecodes, stepTokens);
-    for (let i = 0; i < decodes.count && builder.left > reserved; i++) builder.placeDecode(decodes.at(i), reserved);
-  }
+  };
 }

@@ -3,6 +3,7 @@
 
 import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
+import { endsWithPrompt, isForking } from "../../core/progress.js";
 import type { FinishReason, Request } from "../../core/request.js";
 import { createSampled, type Sampled } from "../../core/sample-row.js";
 import { MAX_TOP_LOGPROBS } from "../../core/sampling-rows.js";
@@ -11,7 +12,6 @@ import type { Drafter } from "../../drafter/drafter.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
 import type { Caches } from "../../models/model.js";
 import { type LogitsHook, logprobsAt, type Run, type Sampler, takeDrawn } from "../../sampler/sampler.js";
-import { endsWithPrompt, isForking } from "../../scheduler/progress.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import { type AddMessage, toWire } from "../messages.js";
 import { type OutputNote, OutputTable, type StepOutputs } from "../outputs.js";

@@ -5,9 +5,9 @@
 
 import { Batch } from "../../core/batch.js";
 import { NULL_PAGE } from "../../core/ids.js";
+import { endsWithPrompt, forksAt } from "../../core/progress.js";
 import { SAMPLING } from "../../core/sampling.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
-import { endsWithPrompt, forksAt } from "../../scheduler/progress.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import { HostReadback } from "./host-readback.js";
 import { MediaRows } from "./media-rows.js";

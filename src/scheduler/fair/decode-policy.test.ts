@@ -1,10 +1,10 @@
 // Which decodes a step has where several clients share it, and in which order.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { makeRequest, type Row, Simulation, tokensOf } from "../../test/support/simulation.js";
+import { makeRequest, type Row, Simulation, tokensOf } from "../../../test/support/simulation.js";
+import { RequestQueue } from "../request-queue.js";
 import { ClientShares } from "./client-shares.js";
 import { DecodePolicy } from "./decode-policy.js";
-import { RequestQueue } from "./request-queue.js";
 
 const ROOM = { pageSize: 4, maxPagesPerBatch: 16, idealChunk: 32, prefixCaching: false, targetStepMs: 20 } as const;
 

@@ -5,10 +5,10 @@
 // as long as the others do without fewer rows, all together, than take as long as the step itself. There the product of the clients'
 // rates is greatest (proportional fairness): one row more of those who have many is worth what it costs all others.
 
-import type { Request } from "../core/request.js";
-import type { ClientShares } from "./client-shares.js";
-import { canSample, isDecode } from "./progress.js";
-import type { RequestQueue } from "./request-queue.js";
+import { canSample, isDecode } from "../../core/progress.js";
+import type { Request } from "../../core/request.js";
+import type { RequestQueue } from "../request-queue.js";
+import { type ClientShares, shareOf } from "./client-shares.js";
 
 export class DecodePolicy {
   readonly #shares: ClientShares;
@@ -32,7 +32,7 @@ export class DecodePolicy {
       const request = running.at(i);
       if (!isDecode(request) || !canSample(request)) continue;
       items[this.count++] = request;
-      request.share!.numDecodes++;
+      shareOf(request).numDecodes++;
     }
     items.length = this.count; // nothing that is over is held
     if (items.length <= maxRows) return;
@@ -42,7 +42,7 @@ export class DecodePolicy {
     this.count = 0;
     for (let i = 0; i < items.length; i++) {
       const request = items[i]!;
-      if (++request.share!.numDecodes <= most) items[this.count++] = request;
+      if (++shareOf(request).numDecodes <= most) items[this.count++] = request;
     }
   }
 

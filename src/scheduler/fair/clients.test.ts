@@ -1,12 +1,12 @@
 // Clients share the steps (docs/scheduler.md, "Several clients"), whatever each of them asks for.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { makeRequest, type Row, Simulation, tokensOf } from "../../test/support/simulation.js";
-import type { RequestId } from "../core/ids.js";
-import type { Request } from "../core/request.js";
-import { ClientShares } from "./client-shares.js";
+import { makeRequest, type Row, Simulation, tokensOf } from "../../../test/support/simulation.js";
+import type { RequestId } from "../../core/ids.js";
+import type { Request } from "../../core/request.js";
+import { RequestQueue } from "../request-queue.js";
+import { ClientShares, shareOf } from "./client-shares.js";
 import { FairOrder } from "./fair-order.js";
-import { RequestQueue } from "./request-queue.js";
 
 const ROOM = { pageSize: 4, maxPagesPerBatch: 8, idealChunk: 32, prefixCaching: false } as const;
 
@@ -77,7 +77,7 @@ test("turns: a client's next prompt comes when it has had less than the others; 
   assert.deepEqual(turns(), ["a1", "c3", "c4"]);
   open(running, "d", { lastServedStep: 1 });
   assert.equal(turns()[0], "d5");
-  behind.share!.lastServedStep = 5;
+  shareOf(behind).lastServedStep = 5;
   running.insert(behind);
   assert.deepEqual(turns(), ["d5", "a1", "c3", "b2", "c4"], "its client had something in step 5");
   open(waiting, "b", { priority: -1 });

@@ -2,9 +2,9 @@
 // step left short, and compares what they got while it left both of them so.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { makeRandom, type Random } from "../../test/support/random.js";
-import { Simulation, tokensOf } from "../../test/support/simulation.js";
-import type { Request } from "../core/request.js";
+import { makeRandom, type Random } from "../../../test/support/random.js";
+import { Simulation, tokensOf } from "../../../test/support/simulation.js";
+import type { Request } from "../../core/request.js";
 
 /** Of a sum that goes on: the most by which it rose over any steps in a row. */
 class Rise {

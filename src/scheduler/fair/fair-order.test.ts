@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { makeRequest, tokensOf } from "../../test/support/simulation.js";
-import type { ClientShare, Request } from "../core/request.js";
-import { ClientShares } from "./client-shares.js";
+import { makeRequest, tokensOf } from "../../../test/support/simulation.js";
+import { hasWaitedLonger, isPrefill } from "../../core/progress.js";
+import type { Request } from "../../core/request.js";
+import { RequestQueue } from "../request-queue.js";
+import { type ClientShare, ClientShares, shareOf } from "./client-shares.js";
 import { FairOrder } from "./fair-order.js";
-import { hasWaitedLonger, isPrefill } from "./progress.js";
-import { RequestQueue } from "./request-queue.js";
 
 const asked = fc.record({
   client: fc.nat(5),
@@ -36,7 +36,7 @@ class PlainOrder {
 
   constructor(running: Request[], waiting: Request[]) {
     const prompts = [...running.filter(isPrefill), ...waiting];
-    for (const request of prompts) this.lists.set(request.share!, []);
+    for (const request of prompts) this.lists.set(shareOf(request), []);
     for (const [share, list] of this.lists) {
       const own = prompts.filter((request) => request.share === share);
       const first = own.reduce((best, request) => (hasWaitedLonger(request, best) ? request : best));
@@ -115,7 +115,7 @@ test("property: turns, rivals and lags are those that a plain search finds, what
           Object.assign(request, { state, lastServedStep, arrivalOrder });
           if (state === "running") request.numComputed = Math.min(numComputed, promptLen);
           shares.open(request);
-          const share = request.share!;
+          const share = shareOf(request);
           Object.assign(share, { served: served[client]!, lastServedStep: lastServed[client]!, isShort: false });
           if (state === "running") share.numRunning++;
           queues[state].insert(request);
@@ -157,7 +157,7 @@ test("property: turns, rivals and lags are those that a plain search finds, what
           if (share.isShort) assert.equal(share.priority, plain.short.get(share));
         }
         for (const request of all) {
-          if (request.state === "running") request.share!.numRunning--;
+          if (request.state === "running") shareOf(request).numRunning--;
           shares.close(request);
         }
         for (const share of shares.all) share.isShort = false;

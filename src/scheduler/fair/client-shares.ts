@@ -3,7 +3,41 @@
 // an answer, or gets all it can take, and a newcomer begins level with the one that has had most of those that wait. So it is
 // ahead of none of them, and nobody who waits is overtaken for good. Accounts are kept within a priority.
 
-import type { ClientShare, Request } from "../core/request.js";
+import type { Request } from "../../core/request.js";
+
+/** What one client's prompts have been served, and their turns in the step being made. */
+export interface ClientShare {
+  readonly client: string;
+  /** Budget that its prompts have used, counted from where a newcomer begins: below 0, it is owed; above, it has had more than its part. */
+  served: number;
+  /** The step has not given it all that it could take. */
+  isShort: boolean;
+  /** Of the first prompt that was left so; else of the first prompt it has, or had. Accounts are kept among clients of the same. */
+  priority: number;
+  /** In which a prompt of it got a chunk. */
+  lastServedStep: number;
+  /** Waiting and running ones; 0: it has left with more than its part. */
+  numRequests: number;
+  numRunning: number;
+  /** Of the group in which pages are shortest, in PAGE_SHARES: one that n requests own counts as an nth for each. */
+  usage: number;
+  /** What of it those of its requests own that may be made to yield. */
+  preemptible: number;
+  /** Of its requests that wait, the one whose turn comes first. */
+  nextWaiting: Request | null;
+  /** Of its running requests, those that could get their next token. */
+  numDecodes: number;
+  /** Of its prompts, the one that has waited longest for a chunk. */
+  first: Request | null;
+  /** Its prompts that have not had their turn in this step: places in the order of all, -1 for none. */
+  nextPrompt: number;
+  lastPrompt: number;
+}
+
+/** Of the request's client; while it waits or runs. */
+export function shareOf({ share }: Request): ClientShare {
+  return share as ClientShare;
+}
 
 export class ClientShares {
   readonly #byName = new Map<string, ClientShare>();
@@ -27,22 +61,24 @@ export class ClientShares {
   }
 
   close(request: Request): void {
-    if (--request.share!.numRequests > 0) return;
+    if (--shareOf(request).numRequests > 0) return;
     if (--this.#size <= 1) this.reset(); // who is alone is ahead of nobody, and behind nobody
   }
 
   /** `cost`: of a chunk, in budget. */
-  charge({ share, priority }: Request, cost: number): void {
-    share!.served += cost;
+  charge(request: Request, cost: number): void {
+    const { priority } = request;
+    shareOf(request).served += cost;
     this.#worstPriority = this.#isCharged ? Math.max(this.#worstPriority, priority) : priority;
     this.#isCharged = true;
   }
 
   /** The step has not given the request all that it could take, for want of budget or of pages. */
-  leaveShort({ share, priority }: Request): void {
-    if (share!.isShort) return; // its prompts of better priority come first
-    share!.isShort = true;
-    share!.priority = priority;
+  leaveShort(request: Request): void {
+    const share = shareOf(request);
+    if (share.isShort) return; // its prompts of better priority come first
+    share.isShort = true;
+    share.priority = request.priority;
   }
 
   /** After a step with prompts. `limit`: nobody owes or is owed more. */

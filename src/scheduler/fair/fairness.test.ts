@@ -1,7 +1,7 @@
 // The fairness rules of docs/scheduler.md, each with the traffic that would break it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Simulation, tokensOf } from "../../test/support/simulation.js";
+import { Simulation, tokensOf } from "../../../test/support/simulation.js";
 
 /** One chunk fills the budget, so every step has one winner among the prompts. */
 const TIGHT = { pageSize: 4, maxPagesPerBatch: 4, idealChunk: 16, prefixCaching: false } as const;

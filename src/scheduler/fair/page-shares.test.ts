@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { expectedTokens, forkOf, Simulation, tokensOf } from "../../test/support/simulation.js";
-import type { Request } from "../core/request.js";
+import { expectedTokens, forkOf, Simulation, tokensOf } from "../../../test/support/simulation.js";
+import type { Request } from "../../core/request.js";
 
 /** 24 requests of one client that take four times the pool; it is full after some steps. */
 function filledPool(numSteps: number): { sim: Simulation; greedy: Request[] } {

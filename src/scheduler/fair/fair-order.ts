@@ -2,10 +2,10 @@
 // by how long they have had nothing and waited, then the shorter prompt. Within a client the rules are those of a client alone: the first chunk for
 // whoever has waited longest, further ones by arrival, running before waiting.
 
-import type { ClientShare, Request } from "../core/request.js";
-import type { ClientShares } from "./client-shares.js";
-import { hasWaitedLonger, isPreempted, isPrefill } from "./progress.js";
-import type { RequestQueue } from "./request-queue.js";
+import { hasWaitedLonger, isPreempted, isPrefill } from "../../core/progress.js";
+import type { Request } from "../../core/request.js";
+import type { RequestQueue } from "../request-queue.js";
+import { type ClientShare, type ClientShares, shareOf } from "./client-shares.js";
 
 const NONE = -1;
 
@@ -107,8 +107,8 @@ export class FairOrder {
     while (r < running.size || w < waiting.size) {
       const isRunning = r < running.size && (w === waiting.size || running.at(r).priority <= waiting.at(w).priority);
       const request = isRunning ? running.at(r++) : waiting.at(w++);
-      if ((isRunning && !isPrefill(request)) || request.share!.first === request) continue;
-      const share = request.share!;
+      if ((isRunning && !isPrefill(request)) || shareOf(request).first === request) continue;
+      const share = shareOf(request);
       const place = this.#add(request);
       this.#following[share.lastPrompt] = place;
       share.lastPrompt = place;
@@ -182,7 +182,7 @@ export class FairOrder {
 }
 
 function pickFirst(request: Request): void {
-  const share = request.share!;
+  const share = shareOf(request);
   if (share.first === null || isSooner(request, share.first)) share.first = request;
 }
 

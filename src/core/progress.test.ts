@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest } from "../../test/support/simulation.js";
-import { Request } from "../core/request.js";
 import { canSample, endsWithPrompt, forksAt, hasWaitedLonger, isDecode, isForking, isPrefill } from "./progress.js";
+import { Request } from "./request.js";
 
 /** A prompt of four tokens and `numGenerated` more, of at most three. */
 function requestOf(numGenerated: number, numComputed: number, numPending = 0): Request {

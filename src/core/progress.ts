@@ -1,7 +1,7 @@
 // What a request has to go, read from its counts: there are no phases.
 
-import { ceilDiv } from "../core/math.js";
-import type { Request } from "../core/request.js";
+import { ceilDiv } from "./math.js";
+import type { Request } from "./request.js";
 
 /**
  * One generated token to go, and those before it that are computed once more. A pending one may be the last: then there is nothing to compute after it; and a request that no longer runs ahead

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { makeRequest } from "../../test/support/simulation.js";
-import type { Request } from "../core/request.js";
-import { ClientShares } from "./client-shares.js";
+import { makeRequest } from "../../../test/support/simulation.js";
+import type { Request } from "../../core/request.js";
+import { ClientShares, shareOf } from "./client-shares.js";
 
 const LIMIT = 20;
 
@@ -85,7 +85,7 @@ test("property: whoever was left short is compared with those of its priority; w
           shares.open(live.at(-1)!);
           plain.open(client);
           // The order of turns says at which priority the client is; here it is that of its newest request.
-          live.at(-1)!.share!.priority = plain.accounts.get(client)!.priority = priority;
+          shareOf(live.at(-1)!).priority = plain.accounts.get(client)!.priority = priority;
         } else if (what === "settle") {
           shares.endStep(LIMIT);
           plain.settle();
@@ -111,7 +111,7 @@ test("property: whoever was left short is compared with those of its priority; w
         const sorted = (accounts: unknown[][]) => accounts.toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1));
         assert.deepEqual(sorted(seen), sorted([...plain.accounts]));
         assert.equal(shares.size, plain.size);
-        for (const one of live) assert.ok(shares.all.includes(one.share!));
+        for (const one of live) assert.ok(shares.all.includes(shareOf(one)));
       }
     }),
     { seed: 7, numRuns: 100 },

@@ -5,11 +5,11 @@
 // No request is preempted without end: a client's only request never is, and after a preemption a request first gets as many tokens as
 // it had to compute again.
 
-import type { CacheManager } from "../cache/cache-manager.js";
-import { PAGE_SHARES } from "../cache/group-pools.js";
-import type { ClientShare, Request } from "../core/request.js";
-import type { ClientShares } from "./client-shares.js";
-import { goesBefore, type RequestQueue } from "./request-queue.js";
+import type { CacheManager } from "../../cache/cache-manager.js";
+import { PAGE_SHARES } from "../../cache/group-pools.js";
+import type { Request } from "../../core/request.js";
+import { goesBefore, type RequestQueue } from "../request-queue.js";
+import { type ClientShare, type ClientShares, shareOf } from "./client-shares.js";
 
 export class PageShares {
   readonly #clients: ClientShares;
@@ -43,12 +43,12 @@ export class PageShares {
     for (let i = 0; i < this.#running.size; i++) {
       const request = this.#running.at(i);
       const usage = this.#cache.usage(request, this.#group);
-      request.share!.usage += usage;
-      if (this.#isPreemptible(request)) request.share!.preemptible += usage;
+      shareOf(request).usage += usage;
+      if (this.#isPreemptible(request)) shareOf(request).preemptible += usage;
     }
     for (let i = 0; i < this.#waiting.size; i++) {
       const request = this.#waiting.at(i);
-      if (request.priority === priority) request.share!.nextWaiting ??= request;
+      if (request.priority === priority) shareOf(request).nextWaiting ??= request;
     }
   }
 
@@ -137,8 +137,9 @@ export class PageShares {
   }
 
   /** For another client; a client keeps one that runs. */
-  #isPreemptible({ priority, numTokens, preemptibleFrom: yieldsFrom, share }: Request): boolean {
-    return priority === this.#priority && numTokens >= yieldsFrom && share!.numRunning > 1;
+  #isPreemptible(request: Request): boolean {
+    const { priority, numTokens, preemptibleFrom } = request;
+    return priority === this.#priority && numTokens >= preemptibleFrom && shareOf(request).numRunning > 1;
   }
 
   #needed(request: Request): number {
