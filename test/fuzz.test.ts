@@ -5,11 +5,13 @@ import { after, test } from "node:test";
 import { requestOf, routesOf, tryRequest } from "./fuzz/bodies.js";
 import { keptSeeds } from "./fuzz/kept.js";
 import { ModelFuzzer } from "./fuzz/models.js";
+import { PictureFuzzer } from "./fuzz/pictures.js";
 import { startServer, until } from "./support/test-server.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
 const NUM_BODIES = 700;
 const NUM_MODELS = 400;
+const NUM_PICTURES = 250;
 
 test("bodies for every route: never a 5xx, never a hang", async () => {
   await using host = await startServer({ model: writeTinyCheckpoint(), maxContext: 48 }, { maxBodyMb: 1 });
@@ -40,4 +42,10 @@ after(() => models.close());
 test("model files: a model, or an error of ours", async () => {
   for (const seed of [...keptSeeds().models, ...Array.from({ length: NUM_MODELS }, (_, i) => i)])
     assert.equal(await models.try(seed), null, `seed ${seed}`);
+});
+
+test("pictures: frames within the limits, or an error of ours", async () => {
+  const pictures = new PictureFuzzer();
+  for (const seed of [...keptSeeds().pictures, ...Array.from({ length: NUM_PICTURES }, (_, i) => i)])
+    assert.equal(await pictures.try(seed), null, `seed ${seed}`);
 });

@@ -431,7 +431,10 @@ export interface Engine {
    * Reads the pictures of messages and prepares them for the model, in a thread of their own. chat() does it by itself; renderPrompt() and renderChat()
    * take what it gives.
    */
-  prepareImages(messages: readonly ChatMessage[], options?: { readonly signal?: AbortSignal }): Promise<ChatMessage[]>;
+  prepareImages(
+    messages: readonly ChatMessage[],
+    asker?: { readonly signal?: AbortSignal | undefined; readonly client?: string },
+  ): Promise<ChatMessage[]>;
   /** The prompt that chat() gives the model. */
   renderChat(messages: readonly ChatMessage[], options?: TemplateOptions): string;
   /** The same, and which parts of it came with the messages: tokenize() takes them as plain text when given as `content`. */

@@ -25,7 +25,7 @@ export async function readJson<S extends z.ZodType>(
   requireJson(c);
   const { maxContext } = c.get("server").house;
   // A picture is a long string of its own. Texts are measured again when they are known to be texts.
-  const hasEyes = takesImages && c.get("server").house.loaded.some(({ engine }) => engine.model.hasEyes);
+  const hasEyes = takesImages && c.get("server").house.mayHaveEyes;
   const string =
     takesLongTexts || hasEyes ? Number.POSITIVE_INFINITY : maxContext * MAX_CHARS_PER_TOKEN * MAX_BYTES_PER_CHAR;
   const { maxBodyMb, maxImageBodyMb } = c.get("server").config;

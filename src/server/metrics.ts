@@ -45,6 +45,12 @@ const TOTALS: readonly (readonly [name: string, read: (stats: EngineStats) => nu
     (stats) => stats.deviceUsage?.graphReplays ?? 0,
     "Steps that ran as a CUDA graph made before",
   ],
+  [
+    "pagoda_pictures_encoded_total",
+    (stats) => stats.pictures.encoded,
+    "Pictures, and tiles of them, that the tower encoded",
+  ],
+  ["pagoda_pictures_reused_total", (stats) => stats.pictures.reused, "Pictures, and tiles, that were encoded before"],
   ["pagoda_spec_decode_drafts_total", (stats) => stats.speculation.drafts, "Steps of requests that tried guesses"],
   ["pagoda_spec_decode_draft_tokens_total", (stats) => stats.speculation.draftTokens, "Tokens guessed ahead"],
   [

@@ -75,6 +75,14 @@ export class ModelHouse {
     return Math.max(this.#first.engine.model.maxContext, ...contexts);
   }
 
+  /** A model sees, or may: one that is not loaded is not known. */
+  get mayHaveEyes(): boolean {
+    return (
+      this.#first.engine.model.hasEyes ||
+      this.#rooms.some(({ context }) => context === null || context.engine.model.hasEyes)
+    );
+  }
+
   bytesOf(name: string): number {
     return this.#rooms.find(({ guest }) => guest.name === name)?.bytes ?? 0;
   }

@@ -1,5 +1,5 @@
-// `npm run fuzz -- --seconds N [--seed S] [--what bodies|models]`: wrong bodies to every route of a real server, wrong model files
-// to the loader, in turns, until the time is up; with `--count N`, until there were N of each. A seed that finds something is
+// `npm run fuzz -- --seconds N [--seed S] [--what bodies|models|pictures]`: wrong bodies to every route of a real server, wrong model files
+// to the loader, wrong pictures to their decoders, in turns, until the time is up; with `--count N`, until there were N of each. A seed that finds something is
 // printed and kept. Files go to the folder for temporary ones: TMPDIR=/dev/shm spares the disk.
 
 import { rmSync } from "node:fs";
@@ -9,6 +9,7 @@ import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 import { requestOf, routesOf, tryRequest } from "./bodies.js";
 import { keepSeed, keptSeeds } from "./kept.js";
 import { ModelFuzzer } from "./models.js";
+import { PictureFuzzer } from "./pictures.js";
 
 const { values } = parseArgs({
   options: {
@@ -27,7 +28,7 @@ const BATCH = 50;
 const TELL_EVERY = 10_000;
 let numFound = 0;
 
-function found(kind: "bodies" | "models", seed: number, what: string): void {
+function found(kind: "bodies" | "models" | "pictures", seed: number, what: string): void {
   numFound++;
   keepSeed(kind, seed);
   console.error(`${kind} seed ${seed}: ${what.slice(0, 1500)}`);
@@ -40,7 +41,8 @@ await using host = await startServer(
 );
 const routes = await routesOf(host.url);
 const models = new ModelFuzzer();
-const counts = { bodies: 0, models: 0 };
+const shown = new PictureFuzzer();
+const counts = { bodies: 0, models: 0, pictures: 0 };
 
 async function bodies(seeds: readonly number[]): Promise<void> {
   await Promise.all(
@@ -61,15 +63,26 @@ async function files(seeds: readonly number[]): Promise<void> {
   }
 }
 
+async function pictures(seeds: readonly number[]): Promise<void> {
+  for (const seed of seeds) {
+    const wrong = await shown.try(seed);
+    counts.pictures++;
+    if (wrong !== null) found("pictures", seed, wrong);
+  }
+}
+
+const asked = (what: string): boolean => values.what === "both" || values.what === what;
 const kept = keptSeeds();
 await bodies(kept.bodies);
 await files(kept.models);
+await pictures(kept.pictures);
 const sum = (): string =>
-  `${counts.bodies} bodies over ${routes.length} routes, ${counts.models} model files from seed ${values.seed} in ${((performance.now() - startMs) / 1000).toFixed(0)} s: ${numFound} found`;
+  `${counts.bodies} bodies over ${routes.length} routes, ${counts.models} model files, ${counts.pictures} pictures from seed ${values.seed} in ${((performance.now() - startMs) / 1000).toFixed(0)} s: ${numFound} found`;
 for (let done = 0; done < maxCount && performance.now() < endMs; done += BATCH) {
   const seeds = Array.from({ length: Math.min(BATCH, maxCount - done) }, (_, i) => Number(values.seed) + done + i);
-  if (values.what !== "models") await bodies(seeds);
-  if (values.what !== "bodies") await files(seeds);
+  if (asked("bodies")) await bodies(seeds);
+  if (asked("models")) await files(seeds);
+  if (asked("pictures")) await pictures(seeds);
   if ((done + BATCH) % TELL_EVERY === 0) console.error(sum());
 }
 models.close();

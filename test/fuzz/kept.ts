@@ -8,6 +8,7 @@ const FILE = join(process.cwd(), "test", "fuzz", "seeds.json");
 export interface KeptSeeds {
   readonly bodies: number[];
   readonly models: number[];
+  readonly pictures: number[];
 }
 
 export function keptSeeds(): KeptSeeds {

@@ -198,6 +198,11 @@ test("bombs, broken and disguised files, other places and too many are refused b
       "image_unsupported",
       400,
     ],
+    [
+      urlOf(Buffer.from("ffd8ffc0001408001000100401110002110003110004110000", "hex"), "image/jpeg"),
+      "image_unsupported",
+      400,
+    ], // in CMYK
     ["data:image/png,plain", "image_unsupported", 400],
     ["file:///etc/passwd", "image_not_allowed", 400],
     ["http://169.254.169.254/latest/meta-data", "image_not_allowed", 400],
@@ -224,6 +229,8 @@ test("bombs, broken and disguised files, other places and too many are refused b
   assert.equal((await bystander).usage!.completion_tokens, 60);
   assert.equal((await chat(asked(image(URL_OF)))).status, 200);
   assert.equal((await at.engine.stats()).pagesUsed, 0);
+  const metrics = await (await fetch(`${at.url}/metrics`)).text();
+  assert.match(metrics, /pagoda_pictures_encoded_total\{[^}]*\} [1-9]/);
 });
 
 test("a body of 100 MB is refused while it arrives", async () => {

@@ -146,14 +146,15 @@ export class HostedEngine implements RelayEngine {
   #chatLater(messages: readonly ChatMessage[], options: GenerateOptions & TemplateOptions): Generation {
     const id = options.id ?? `req-${randomUUID()}`;
     const start = async (signal: AbortSignal): Promise<Generation> => {
-      const seen = await this.prepareImages(messages, { signal });
+      const { client = "" } = options;
+      const seen = await this.prepareImages(messages, { signal, client });
       return this.chat(seen, { ...options, id });
     };
     return new LaterGeneration(id, start, options.signal);
   }
 
-  prepareImages(messages: readonly ChatMessage[], { signal }: { signal?: AbortSignal } = {}): Promise<ChatMessage[]> {
-    return this.#eyes.prepare(messages, signal);
+  prepareImages(messages: readonly ChatMessage[], asker: Asker = {}): Promise<ChatMessage[]> {
+    return this.#eyes.prepare(messages, asker);
   }
 
   object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>> {

@@ -76,14 +76,17 @@ export class PictureRows {
     return { encoded: this.#numEncoded, reused: this.#numFound, waiting: this.#queue.length, bytes: this.#bytes };
   }
 
-  /** The media as the batch takes them; those of pictures have their rows once they are made. */
-  open(media: readonly GivenMedium[]): MediumRows[] {
+  /**
+   * The media as the batch takes them; those of pictures have their rows once they are made. `salt`: who shares prefixes shares rows, for whether
+   * somebody has asked about a picture could be told from the time that it takes.
+   */
+  open(media: readonly GivenMedium[], salt: string): MediumRows[] {
     const sources = new Map<string, PictureSource>();
     return media.map((medium) => {
       const { start, end } = medium;
       if ("rows" in medium) return { ...medium, source: { rows: medium.rows, count: end - start }, first: 0 };
       const { id, frame } = medium.picture;
-      const key = id.join();
+      const key = `${id.join()} ${salt}`;
       const source = sources.get(key) ?? new PictureSource(this, key, frame, this.#tokensOf(frame));
       sources.set(key, source);
       const { first } = medium;

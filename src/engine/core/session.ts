@@ -83,7 +83,7 @@ export class SessionFactory {
     const { sampling, kind, pooling = "last", media = NO_MEDIA } = message;
     const promptLen = this.#isBidirectional ? 0 : message.prompt.length;
     checkMedia(media, promptLen, this.#hiddenSize, this.#pictures.numRows);
-    const rows = media.length === 0 ? NO_ROWS : this.#pictures.open(media);
+    const rows = media.length === 0 ? NO_ROWS : this.#pictures.open(media, message.salt);
     const state = this.#samplingState(message, editLogits);
     const { method, tokens, prediction } = this.#speculationOf(message, state);
     const request = new Request({

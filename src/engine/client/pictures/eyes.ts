@@ -19,7 +19,7 @@ import {
   mediaOf,
   picturesOf,
 } from "./picture-prompt.js";
-import type { PictureInput, PictureReader, ReaderOptions } from "./picture-reader.js";
+import type { PictureAsker, PictureInput, PictureReader, ReaderOptions } from "./picture-reader.js";
 import { PictureThread } from "./picture-thread.js";
 import type { Rendering } from "./rendering.js";
 import type { ImageDetail, SeenPicture } from "./seen-picture.js";
@@ -46,16 +46,14 @@ export class ClientEyes {
   }
 
   /** The messages with their pictures read and prepared. Those that are already stay as they are. */
-  async prepare(messages: readonly ChatMessage[], signal?: AbortSignal): Promise<ChatMessage[]> {
+  async prepare(messages: readonly ChatMessage[], asker: PictureAsker = {}): Promise<ChatMessage[]> {
     this.#checkCount(messages);
     return Promise.all(
       messages.map(async (message) => {
         if (!hasRawPictures(message)) return message;
         const parts = message.content as readonly ContentPart[];
         const content = await Promise.all(
-          parts.map(async (part) =>
-            part.type === "image" ? { ...part, image: await this.#read(part, signal) } : part,
-          ),
+          parts.map(async (part) => (part.type === "image" ? { ...part, image: await this.#read(part, asker) } : part)),
         );
         return { ...message, content };
       }),
@@ -81,11 +79,11 @@ export class ClientEyes {
     throw errorFor("no_eyes", { model: this.#checkpoint.name, reason });
   }
 
-  async #read({ image, detail = "auto" }: ImagePart, signal?: AbortSignal): Promise<SeenPicture> {
+  async #read({ image, detail = "auto" }: ImagePart, asker: PictureAsker): Promise<SeenPicture> {
     if (isSeen(image)) return image;
     if (!DETAILS.includes(detail)) throw invalid("detail", detail, "low, high or auto");
-    const input = await this.#input(image, signal);
-    return (await this.#readerNow()).read(input, detail, signal);
+    const input = await this.#input(image, asker.signal);
+    return (await this.#readerNow()).read(input, detail, asker);
   }
 
   async #input(image: Exclude<ImagePart["image"], SeenPicture>, signal?: AbortSignal): Promise<PictureInput> {

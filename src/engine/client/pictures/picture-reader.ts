@@ -11,6 +11,12 @@ import type { ImageDetail, SeenPicture } from "./seen-picture.js";
 /** What a picture may come as: its bytes, or a data: URL. */
 export type PictureInput = Uint8Array | string;
 
+/** Who asks, and until when. */
+export interface PictureAsker {
+  readonly signal?: AbortSignal | undefined;
+  readonly client?: string;
+}
+
 /** Plain data: it crosses to the thread. */
 export interface ReaderOptions {
   /** preprocessor_config.json, by detail. */
@@ -38,14 +44,15 @@ export class PictureReader {
     this.#processors = { low: openProcessor(settings.low, file), full: openProcessor(settings.full, file) };
   }
 
-  async read(input: PictureInput, detail: ImageDetail, _signal?: AbortSignal): Promise<SeenPicture> {
+  /** `client`: what is kept for one is not found by another, for it could be told from the time. */
+  async read(input: PictureInput, detail: ImageDetail, { client = "" }: PictureAsker = {}): Promise<SeenPicture> {
     const { limits } = this.#options;
     const bytes = typeof input === "string" ? bytesOfDataUrl(input, limits.maxBytes) : input;
     if (bytes.length > limits.maxBytes)
       throw errorFor("image_too_large", { value: bytes.length, what: "bytes", limit: limits.maxBytes });
     const quality = detail === "low" ? "low" : "full";
     const id = blake2s(bytes, 16, this.#ids[quality]);
-    const key = id.join();
+    const key = `${id.join()} ${client}`;
     const known = this.#kept.get(key);
     if (known !== undefined) {
       this.#kept.delete(key);

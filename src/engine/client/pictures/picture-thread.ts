@@ -4,12 +4,13 @@
 import { Worker } from "node:worker_threads";
 import { EngineDeadError, errorFor } from "../../../core/errors.js";
 import type { WireError } from "../../messages.js";
-import type { PictureInput, ReaderOptions } from "./picture-reader.js";
+import type { PictureAsker, PictureInput, ReaderOptions } from "./picture-reader.js";
 import type { ImageDetail, SeenPicture } from "./seen-picture.js";
 
 export interface ToPictureThread {
   readonly input: PictureInput;
   readonly detail: ImageDetail;
+  readonly client: string;
 }
 
 export type FromPictureThread = { readonly seen: SeenPicture } | { readonly error: WireError };
@@ -36,7 +37,7 @@ export class PictureThread {
     this.#maxMs = maxMs;
   }
 
-  read(input: PictureInput, detail: ImageDetail, signal?: AbortSignal): Promise<SeenPicture> {
+  read(input: PictureInput, detail: ImageDetail, { signal, client = "" }: PictureAsker = {}): Promise<SeenPicture> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         const at = this.#waiting.indexOf(waiting);
@@ -46,6 +47,7 @@ export class PictureThread {
       const waiting: Waiting = {
         input,
         detail,
+        client,
         resolve: (seen) => {
           signal?.removeEventListener("abort", leave);
           resolve(seen);
@@ -79,14 +81,14 @@ export class PictureThread {
       this.#thread?.unref(); // a picture under way keeps the process alive, not the thread
       return;
     }
-    const { input, detail } = this.#current;
+    const { input, detail, client } = this.#current;
     const thread = this.#threadNow();
     thread.ref();
     this.#timer = setTimeout(() => {
       void thread.terminate();
       this.#fail(errorFor("image_too_slow", { limit: this.#maxMs / 1000 }));
     }, this.#maxMs);
-    thread.postMessage({ input, detail } satisfies ToPictureThread);
+    thread.postMessage({ input, detail, client } satisfies ToPictureThread);
   }
 
   #threadNow(): Worker {

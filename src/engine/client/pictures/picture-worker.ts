@@ -10,8 +10,8 @@ const port = parentPort!;
 await setThreadClass("background");
 const reader = new PictureReader(workerData as ReaderOptions);
 
-port.on("message", ({ input, detail }: ToPictureThread) => {
-  reader.read(input, detail).then(
+port.on("message", ({ input, detail, client }: ToPictureThread) => {
+  reader.read(input, detail, { client }).then(
     (seen) => port.postMessage({ seen } satisfies FromPictureThread),
     (error: unknown) => port.postMessage({ error: toWire(error, "image_corrupt") } satisfies FromPictureThread),
   );
