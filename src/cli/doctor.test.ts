@@ -12,9 +12,10 @@ test("doctor tells in JSON what an engine would take here, and why", () => {
   const found = JSON.parse(stdout) as Findings;
   assert.equal(found.node, process.version);
   assert.equal(found.compiler, null);
+  assert.ok(found.webgpu.length > 0);
   assert.ok(found.cores.used >= 1 && found.cores.used <= found.cores.visible);
   assert.ok(found.memoryBandwidth! > 0); // of a busy machine hardly any is left
-  assert.ok(["cuda", "cpu", "wasm"].includes(found.device.name), found.device.name);
+  assert.ok(["cuda", "webgpu", "cpu", "wasm"].includes(found.device.name), found.device.name);
   if (found.device.name === "cpu")
     assert.ok(found.instructionSets.includes(found.device.description.match(/for (\w+)/)![1]!));
   else if (found.device.name === "wasm") assert.match(found.advice.join(), /g\+\+/);

@@ -33,6 +33,8 @@ export interface Findings {
   /** Bytes read per second on all used cores; null where nothing could measure it. */
   readonly memoryBandwidth: number | null;
   readonly gpu: string;
+  /** The adapter that WebGPU has here with its limits, and why it is chosen or not. */
+  readonly webgpu: string;
   readonly compiler: string | null;
   readonly device: { readonly name: string; readonly description: string; readonly why: string };
   readonly library: string | null;
@@ -52,6 +54,7 @@ async function examine(): Promise<Findings> {
   const compiler = findCompiler();
   const cuda = await tryOpen("cuda");
   const native = await examineNative();
+  const webgpu = await examineWebGpu();
   const kernels = native.device ?? ((await tryOpen("wasm")).device as KernelDevice | null);
   const quota = quotaCores();
   const available = availableMemory();
@@ -65,11 +68,12 @@ async function examine(): Promise<Findings> {
     memory: { total: totalmem(), available },
     memoryBandwidth: available < BANDWIDTH_TAKES ? null : (kernels?.measurePeak("memory") ?? null),
     gpu: cuda.device?.info.description ?? gpuState(cuda.reason),
+    webgpu: webgpu.text,
     compiler,
-    device: chosenOf(cuda.device, native, kernels),
+    device: chosenOf(cuda.device, webgpu.device, native, kernels),
     library: native.library,
   };
-  for (const device of [cuda.device, kernels]) device?.close();
+  for (const device of [cuda.device, webgpu.device, kernels]) device?.close();
   return { ...findings, advice: adviceFor(findings, native.advice) };
 }
 
@@ -79,6 +83,18 @@ async function tryOpen(device: "cuda" | "wasm"): Promise<{ device: Device | null
   } catch (error) {
     return { device: null, reason: (error as Error).message };
   }
+}
+
+/** `device`: only where an engine takes it by itself, on a GPU. */
+async function examineWebGpu(): Promise<{ readonly device: Device | null; readonly text: string }> {
+  const { openNodeGpu } = await import("../device/webgpu/open-node.js");
+  const opened = await openNodeGpu({ allowsSoftware: true }).catch((error: Error) => error.message);
+  if (typeof opened === "string") return { device: null, text: opened };
+  const limits = `${bytes(opened.info.maxPoolBytes)} a buffer`;
+  const text = `${opened.info.description}, ${limits}`;
+  if (!opened.isSoftware) return { device: opened, text };
+  opened.close();
+  return { device: null, text: `${text}: in software, which runs where it is asked for (--device webgpu)` };
 }
 
 function findCompiler(): string | null {
@@ -94,17 +110,24 @@ function gpuState(reason: string): string {
 }
 
 /** What an engine takes here; `kernels` is what could be opened now. */
-function chosenOf(cuda: Device | null, native: NativeFindings, kernels: Device | null): Findings["device"] {
-  const chosen = cuda ?? kernels;
+function chosenOf(
+  cuda: Device | null,
+  webgpu: Device | null,
+  native: NativeFindings,
+  kernels: Device | null,
+): Findings["device"] {
+  const chosen = cuda ?? webgpu ?? kernels;
   if (chosen === null) return { name: "reference", description: "plain TypeScript, slow", why: native.reason };
   const why =
     cuda !== null
       ? "an NVIDIA GPU serves"
-      : native.device !== null
-        ? "the native library is there"
-        : native.isToBeCompiled
-          ? "native kernels are not compiled yet: the first engine starts that in the background, for the next start"
-          : native.reason;
+      : webgpu !== null
+        ? "WebGPU has a GPU"
+        : native.device !== null
+          ? "the native library is there"
+          : native.isToBeCompiled
+            ? "native kernels are not compiled yet: the first engine starts that in the background, for the next start"
+            : native.reason;
   return { name: chosen.info.name, description: chosen.info.description, why };
 }
 
@@ -113,7 +136,7 @@ function adviceFor(found: Omit<Findings, "advice">, ofNative: readonly string[])
   const { cores, device, gpu } = found;
   if (gpu.startsWith("not usable"))
     advice.push("Make the GPU usable: driver of CUDA 12 or newer, sm_80 or newer (docs/cuda.md).");
-  if (device.name !== "cuda") advice.push(...ofNative);
+  if (device.name !== "cuda" && device.name !== "webgpu") advice.push(...ofNative);
   if (device.name === "wasm" && found.compiler === null) {
     advice.push("Install g++ or clang++, or the package for this system if there is one (docs/platforms.md).");
   }
@@ -147,6 +170,7 @@ function screenOf(found: Findings): string {
         : `${(memoryBandwidth / 1e9).toFixed(1)} GB/s read on these cores`,
     ],
     ["GPU", found.gpu],
+    ["WebGPU", found.webgpu],
     ["compiler", found.compiler ?? "none"],
     ["device", `${found.device.name}: ${found.device.description}`],
     ["why", found.device.why],

@@ -11,9 +11,10 @@ export interface EngineConfig {
   /** Model folder, .gguf file or hub id ORG/NAME. Default: the bundled pagoda-stories-16m. */
   readonly model: string;
   /**
-   * Device to run on; auto is cuda if there is a usable GPU, else cpu if there is a native library, else wasm. Default: auto.
+   * Device to run on; auto is cuda if there is a usable NVIDIA GPU, else webgpu if its package and a GPU are there, else cpu if
+   * there is a native library, else wasm. Default: auto.
    */
-  readonly device: "auto" | "cuda" | `cuda:${number}` | "cpu" | "wasm" | "reference" | "null";
+  readonly device: "auto" | "cuda" | `cuda:${number}` | "webgpu" | "cpu" | "wasm" | "reference" | "null";
   /** Fraction of the GPU's memory that the engine may use; several engines may share a GPU. Default: 0.9. */
   readonly gpuMemory: number;
   /** Threads of the cpu device. Default: all cores. */
@@ -139,10 +140,10 @@ export const ENGINE_OPTIONS = {
   },
   device: {
     type: "choice",
-    choices: ["auto", "cuda", "cuda:N", "cpu", "wasm", "reference", "null"],
-    pattern: /^(auto|cuda|cuda:\d{1,2}|cpu|wasm|reference|null)$/,
+    choices: ["auto", "cuda", "cuda:N", "webgpu", "cpu", "wasm", "reference", "null"],
+    pattern: /^(auto|cuda|cuda:\d{1,2}|webgpu|cpu|wasm|reference|null)$/,
     default: "auto",
-    help: "device to run on; auto is cuda if there is a usable GPU, else cpu if there is a native library, else wasm",
+    help: "device to run on; auto is cuda if there is a usable NVIDIA GPU, else webgpu if its package and a GPU are there, else cpu if there is a native library, else wasm",
   },
   gpuMemory: {
     type: "number",

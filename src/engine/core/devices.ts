@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import type { EngineConfig } from "../../config/engine-config.js";
+import { errorFor } from "../../core/errors.js";
 import type { Device } from "../../device/device.js";
 import { availableCores, availableMemory } from "../../device/host.js";
 
@@ -20,6 +21,8 @@ export async function openDevice(config: DeviceConfig): Promise<Device> {
       return openCpu(config.threads);
     case "wasm":
       return openWasm(config.threads);
+    case "webgpu":
+      return openWebGpu();
     case "auto":
       return openBest(config);
     default:
@@ -28,8 +31,8 @@ export async function openDevice(config: DeviceConfig): Promise<Device> {
 }
 
 /**
- * cuda, else cpu, else wasm, else reference. A machine without a GPU is nothing to speak of; everything else gets one line. Nobody waits for a
- * compiler: without a native library it is wasm, and the library is there at the next start.
+ * cuda, else webgpu on a GPU where its package is installed, else cpu, else wasm, else reference. A machine without a GPU is nothing to speak of;
+ * everything else gets one line. Nobody waits for a compiler: without a native library it is wasm, and the library is there at the next start.
  */
 async function openBest(config: DeviceConfig): Promise<Device> {
   try {
@@ -37,6 +40,8 @@ async function openBest(config: DeviceConfig): Promise<Device> {
   } catch (error) {
     if (mayHaveGpu()) process.stderr.write(`pagoda: ${(error as Error).message} Using the cpu device.\n`);
   }
+  const gpu = await openHardwareGpu();
+  if (gpu !== null) return gpu;
   try {
     const native = await openFoundCpu(config.threads);
     if (native !== null) return native;
@@ -74,6 +79,28 @@ async function openCuda({ gpuMemory = 0.9 }: DeviceConfig, index: number): Promi
   openDriver();
   const { CudaDevice } = await import("../../device/cuda/cuda-device.js");
   return new CudaDevice({ index, memoryShare: gpuMemory });
+}
+
+/** Asked for by name: a software adapter serves too. */
+async function openWebGpu(): Promise<Device> {
+  const { openNodeGpu } = await import("../../device/webgpu/open-node.js");
+  const opened = await openNodeGpu({ allowsSoftware: true });
+  if (typeof opened === "string")
+    throw errorFor("device_call", { device: "webgpu", call: "open", status: -1, reason: opened });
+  return opened;
+}
+
+/** null: the package is not installed, or there is no GPU that it can use. */
+async function openHardwareGpu(): Promise<Device | null> {
+  const { hasDawn, openNodeGpu } = await import("../../device/webgpu/open-node.js");
+  if (!hasDawn()) return null;
+  try {
+    const opened = await openNodeGpu({ allowsSoftware: false });
+    return typeof opened === "string" ? null : opened;
+  } catch (error) {
+    process.stderr.write(`pagoda: ${(error as Error).message} Using the cpu device.\n`);
+    return null;
+  }
 }
 
 /** The library is compiled where it is absent. threads 0: all cores. */

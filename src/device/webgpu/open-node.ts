@@ -1,0 +1,68 @@
+// Opens WebGPU in Node: the package `webgpu` (Dawn), an optional peer dependency.
+
+import { createRequire } from "node:module";
+import type { Gpu } from "./api.js";
+import { DawnEvents } from "./events.js";
+import { openGpu } from "./open-gpu.js";
+import { WebGpuDevice } from "./webgpu-device.js";
+
+interface DawnPackage {
+  create(flags: readonly string[]): Gpu;
+}
+
+/** Earlier builds do not load on glibc 2.36, or lack limits that the device asks for. */
+const LEAST_VERSION = [0, 6, 2] as const;
+const INSTALL = "Install it: npm install webgpu";
+
+/** Whether the package is installed, whatever it can do. */
+export function hasDawn(): boolean {
+  return versionOf() !== null;
+}
+
+function versionOf(): string | null {
+  try {
+    return (createRequire(import.meta.url)("webgpu/package.json") as { version: string }).version;
+  } catch {
+    return null;
+  }
+}
+
+/** The package's own entry, or why it cannot be used. */
+async function loadDawn(): Promise<DawnPackage | string> {
+  const version = versionOf();
+  if (version === null) return `it needs the package webgpu. ${INSTALL}`;
+  if (!isAtLeast(version))
+    return `the package webgpu is ${version}; ${LEAST_VERSION.join(".")} or later is needed. ${INSTALL}`;
+  try {
+    return (await import("webgpu" as string)) as DawnPackage;
+  } catch (error) {
+    return `the package webgpu does not load: ${(error as Error).message}`;
+  }
+}
+
+function isAtLeast(version: string): boolean {
+  const found = version.split(/[.-]/).map(Number);
+  for (const [i, least] of LEAST_VERSION.entries()) if (found[i] !== least) return found[i]! > least;
+  return true;
+}
+
+export interface OpenOptions {
+  /** Software adapters are taken too. */
+  readonly allowsSoftware: boolean;
+  /** Kernels without barriers; left out: on software adapters. */
+  readonly isSerial?: boolean;
+}
+
+/** The device, or why there is none, in one line. */
+export async function openNodeGpu({ allowsSoftware, isSerial }: OpenOptions): Promise<WebGpuDevice | string> {
+  const dawn = await loadDawn();
+  if (typeof dawn === "string") return dawn;
+  const events = new DawnEvents();
+  const opened = await openGpu(dawn.create([]), events, isSerial);
+  if (typeof opened === "string") return opened;
+  if (opened.isSoftware && !allowsSoftware) {
+    opened.queue.handle.destroy();
+    return `there is a adapter only (${opened.adapter}), which runs where it is asked for: --device webgpu`;
+  }
+  return new WebGpuDevice(opened);
+}
