@@ -37,7 +37,8 @@ function scriptsOf(file: string): Loaded {
   const urls = result.map(({ url }) => url).filter((url) => url.startsWith("file:"));
   const found = (pattern: RegExp): string[] => [...new Set(urls.flatMap((url) => pattern.exec(url)?.[1] ?? []))].sort();
   return {
-    packages: found(/.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//),
+    // webgpu is installed by those who want it: then auto looks for a GPU with it.
+    packages: found(/.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//).filter((name) => name !== "webgpu"),
     files: found(/^(?!.*\/node_modules\/).*\/dist\/src\/(.*)\.js$/),
   };
 }

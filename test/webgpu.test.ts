@@ -16,7 +16,7 @@ const skip = found === null ? reason : false;
 const KEPT: readonly TensorDtype[] = ["f32", "f16", "bf16", "q4_0", "q8_0", "q4_k", "q6_k"];
 
 async function withDevices(run: (gpu: WebGpuDevice, serial: WebGpuDevice) => Promise<void>): Promise<void> {
-  const [gpu, serial] = [(await openWebGpu(false)).device!, (await openWebGpu(true)).device!];
+  const [gpu, serial] = [(await openWebGpu()).device!, (await openWebGpu("serial")).device!];
   try {
     await run(gpu, serial);
   } finally {

@@ -19,7 +19,7 @@ interface BrowserScope {
   readonly caches?: { open(name: string): Promise<WebCache>; delete(name: string): Promise<boolean> };
   /** Whether memory may be shared between threads. */
   readonly crossOriginIsolated?: boolean;
-  readonly navigator: { readonly hardwareConcurrency: number };
+  readonly navigator: { readonly hardwareConcurrency: number; readonly gpu?: unknown };
 }
 
 /** Of a worker. */

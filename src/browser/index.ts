@@ -1,5 +1,5 @@
 // `pagoda/browser`: the engine in a tab, with no server. The same API, config and answers as in Node; the engine runs in a worker, on
-// the wasm device.
+// WebGPU where there is a GPU, else on the wasm device.
 
 import "./node/buffer.js";
 import { type EngineConfig, engineConfig } from "../config/engine-config.js";
@@ -18,16 +18,23 @@ export { deleteModels };
 export interface BrowserEngineOptions extends Partial<Omit<EngineConfig, "model" | "device" | "worker" | "cacheDir">> {
   /** Where the model's folder is: safetensors, tokenizer and configs under it. */
   readonly model: string;
+  /** auto: WebGPU where the browser has it on a GPU, else wasm. Default: auto. */
+  readonly device?: "auto" | "webgpu" | "wasm";
   readonly onFetch?: FetchProgress;
   /** Hears how many bytes of weights are loaded. */
   readonly onProgress?: (loadedBytes: number, totalBytes: number) => void;
 }
 
 /** Fetches the model, or takes it from the browser's storage, and starts its engine. */
-export async function createEngine({ onFetch, onProgress, ...options }: BrowserEngineOptions): Promise<Engine> {
+export async function createEngine({
+  onFetch,
+  onProgress,
+  device = "auto",
+  ...options
+}: BrowserEngineOptions): Promise<Engine> {
   const url = new URL(options.model, (globalThis as unknown as BrowserScope).location.href).href;
   const path = `/models/${new URL(url).pathname.replace(/\/$/, "").split("/").at(-1) ?? "model"}`;
-  const config = engineConfig({ ...options, model: path, device: "wasm", worker: true });
+  const config = engineConfig({ ...options, model: path, device, worker: true });
   const { Worker } = globalThis as unknown as BrowserScope;
   const worker = new Worker(new URL("./engine-worker.js", import.meta.url), { type: "module" });
   const early: FromEngine[] = [];

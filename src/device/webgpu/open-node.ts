@@ -1,7 +1,7 @@
 // Opens WebGPU in Node: the package `webgpu` (Dawn), an optional peer dependency.
 
-import { createRequire } from "node:module";
 import type { Gpu } from "./api.js";
+import { dawnVersion } from "./dawn-package.js";
 import { DawnEvents } from "./events.js";
 import { openGpu } from "./open-gpu.js";
 import { WebGpuDevice } from "./webgpu-device.js";
@@ -14,22 +14,9 @@ interface DawnPackage {
 const LEAST_VERSION = [0, 6, 2] as const;
 const INSTALL = "Install it: npm install webgpu";
 
-/** Whether the package is installed, whatever it can do. */
-export function hasDawn(): boolean {
-  return versionOf() !== null;
-}
-
-function versionOf(): string | null {
-  try {
-    return (createRequire(import.meta.url)("webgpu/package.json") as { version: string }).version;
-  } catch {
-    return null;
-  }
-}
-
 /** The package's own entry, or why it cannot be used. */
 async function loadDawn(): Promise<DawnPackage | string> {
-  const version = versionOf();
+  const version = dawnVersion();
   if (version === null) return `it needs the package webgpu. ${INSTALL}`;
   if (!isAtLeast(version))
     return `the package webgpu is ${version}; ${LEAST_VERSION.join(".")} or later is needed. ${INSTALL}`;

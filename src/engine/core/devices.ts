@@ -92,8 +92,9 @@ async function openWebGpu(): Promise<Device> {
 
 /** null: the package is not installed, or there is no GPU that it can use. */
 async function openHardwareGpu(): Promise<Device | null> {
-  const { hasDawn, openNodeGpu } = await import("../../device/webgpu/open-node.js");
-  if (!hasDawn()) return null;
+  const { dawnVersion } = await import("../../device/webgpu/dawn-package.js");
+  if (dawnVersion() === null) return null;
+  const { openNodeGpu } = await import("../../device/webgpu/open-node.js");
   try {
     const opened = await openNodeGpu({ allowsSoftware: false });
     return typeof opened === "string" ? null : opened;
