@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { createEngine } from "../src/engine/client/engine.js";
 import type { Engine, GenerateOptions } from "../src/engine/types.js";
 import { openCpu } from "./support/cpu.js";
+import { openCuda } from "./support/cuda.js";
 import { withByteTokenizer, writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
 const GOLDENS = "../shared/goldens";
@@ -22,6 +23,10 @@ const MODELS: readonly (readonly [name: string, path: string | null])[] = [
 
 const cpu = await openCpu();
 cpu.device?.close();
+const cuda = await openCuda();
+cuda.device?.close();
+/** Why it is not here; false: it is. */
+const ABSENT = { reference: false, cpu: cpu.reason, cuda: cuda.reason };
 
 for (const [name, path] of MODELS) {
   if (path !== null && !existsSync(path)) {
@@ -29,9 +34,8 @@ for (const [name, path] of MODELS) {
     continue;
   }
   const model = path === null ? writeTinyCheckpoint() : withByteTokenizer(path, 320);
-  for (const device of ["reference", "cpu"] as const) {
-    const isHere = device === "reference" || cpu.device !== null;
-    test(`${name} on ${device}`, isHere ? {} : { skip: cpu.reason }, async () => {
+  for (const device of ["reference", "cpu", "cuda"] as const) {
+    test(`${name} on ${device}`, { skip: ABSENT[device] }, async () => {
       await using engine = await createEngine({
         ...{ model, device, worker: false, numPages: 300, threads: 2 },
         targetStepMs: 0, // nor measured: such small models gain nothing by guesses, and would try none
