@@ -335,3 +335,14 @@ test("files come from the allowed folder alone, links looked through", async () 
   const answer = await own.chat(asks("Which?", pathToFileURL(join(folder, "a.png"))), ASKED).result();
   assert.equal(answer.samples[0]!.tokenIds.length, 6);
 });
+
+test("a model whose eyes are of a kind that is not served answers texts, and refuses pictures", async () => {
+  const odd = seeingCheckpoint(OWN, "qwen3vl");
+  const file = join(odd, "config.json");
+  const config = JSON.parse(readFileSync(file, "utf8"));
+  writeFileSync(file, JSON.stringify({ ...config, vision_config: { ...config.vision_config, in_channels: 4 } }));
+  await using own = await createEngine({ ...INSIDE, model: odd });
+  assert.equal(own.model.hasEyes, false);
+  assert.equal((await own.chat("Hello", ASKED).result()).samples[0]!.tokenIds.length, 6);
+  await assert.rejects(own.chat(asks("?", FIRST), ASKED).result(), fails("no_eyes"));
+});

@@ -8,6 +8,8 @@ const SMALL = [
   "tokenizer_config.json",
   "chat_template.jinja",
 ];
+/** How pictures are prepared. */
+const EYES = ["processor_config.json", "preprocessor_config.json"];
 const SINGLE = "model.safetensors";
 const INDEX = "model.safetensors.index.json";
 
@@ -25,6 +27,8 @@ export async function fetchModel(url: string, onProgress: FetchProgress): Promis
   };
   for (const name of SMALL) await get(name);
   if (!files.has("config.json")) throw new Error(`there is no model at ${url}: it has no config.json`);
+  const config = JSON.parse(new TextDecoder().decode(files.get("config.json"))) as { vision_config?: unknown };
+  if (config.vision_config !== undefined) for (const name of EYES) await get(name);
   if (await get(SINGLE)) return files;
   if (!(await get(INDEX))) throw new Error(`${url} has neither ${SINGLE} nor ${INDEX}`);
   const index = JSON.parse(new TextDecoder().decode(files.get(INDEX))) as { weight_map: Record<string, string> };

@@ -2,7 +2,7 @@
 // text here; client/chat-checkpoint.ts makes one that renders.
 
 import { statSync } from "node:fs";
-import { RequestError } from "../core/errors.js";
+import { FormatError, RequestError } from "../core/errors.js";
 import type { SamplingParams } from "../core/sampling.js";
 import type { TensorSource } from "../core/tensor.js";
 import { openGgufModel } from "../formats/gguf/gguf-model.js";
@@ -37,6 +37,8 @@ export interface Checkpoint {
   readonly processor: { readonly raw: Record<string, unknown>; readonly file: string } | null;
   /** What its eyes are made from: config.json again, or what an mmproj file says. */
   readonly visionConfig: Record<string, unknown>;
+  /** What is wrong with the eyes that were found beside it; null: nothing. */
+  readonly blindBecause: string | null;
   openTensors(): TensorSource;
   /** Tensors of its eyes that are in a file of their own; null: they are among the others. */
   openVisionTensors(): TensorSource | null;
@@ -52,7 +54,14 @@ export function openCheckpoint(model: string, mmproj?: string | null): Checkpoin
   const isFile = statSync(path).isFile();
   const plain = isFile ? openGguf(path) : openFolder(path);
   const eyes = mmproj === undefined ? (isFile ? mmprojBeside(path) : null) : mmproj;
-  return eyes === null ? plain : withMmproj(plain, eyes);
+  if (eyes === null) return plain;
+  try {
+    return withMmproj(plain, eyes);
+  } catch (error) {
+    // A model that is asked for text alone must not fail because of a file that merely lies beside it.
+    if (mmproj !== undefined || !(error instanceof FormatError)) throw error;
+    return { ...plain, blindBecause: error.message };
+  }
 }
 
 function withMmproj(plain: Checkpoint, file: string): Checkpoint {
@@ -130,6 +139,7 @@ function checkpointOf(parts: CheckpointParts): Checkpoint {
     generation: { sampling },
     tokenizer,
     visionConfig: rest.config,
+    blindBecause: null,
     openVisionTensors: () => null,
     requireTokenizer: () => {
       if (tokenizer !== null) return tokenizer;

@@ -216,7 +216,7 @@ async function loadOn(
       .update(JSON.stringify({ ...key, pageSize, split: config.split }))
       .digest("hex")
       .slice(0, 32),
-    vision: vision?.facts ?? null,
+    vision: eyes === null ? null : vision!.facts,
     predictor: planned?.method ?? null,
     config,
   };

@@ -10,7 +10,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { PagodaError } from "../../core/errors.js";
-import { chooseFiles, groupParts, type HubSpec, partsOf, quantisationOf } from "./hub-spec.js";
+import { chooseFiles, groupParts, type HubSpec, hasEyes, partsOf, quantisationOf } from "./hub-spec.js";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -32,7 +32,10 @@ export function findInCache(spec: HubSpec, cache: string): string | null {
   if (paths.length === 0) return null;
   try {
     const { files, main } = chooseFiles(spec, paths);
-    if (main !== null) return files.length === partsOf(main) ? join(snapshot, main) : null;
+    if (main !== null) {
+      const parts = files.filter((path) => !hasEyes(path));
+      return parts.length === partsOf(main) ? join(snapshot, main) : null;
+    }
     return hasAllShards(snapshot, paths) ? snapshot : null;
   } catch (error) {
     if (error instanceof PagodaError) return null;

@@ -84,7 +84,7 @@ test("of a folder the files that an engine reads, of GGUF files the one that is 
     ...["added_tokens.json", "chat_template.json", "quantize_config.json", "quant_config.json", "chat_template.jinja"],
     ...["model.safetensors.index.json", "additional_chat_templates/tool_use.jinja", "model-00001-of-00002.safetensors"],
     ...["modules.json", "config_sentence_transformers.json", "sentence_bert_config.json", "1_Pooling/config.json"],
-    ...["2_Dense/config.json", "2_Dense/model.safetensors"],
+    ...["2_Dense/config.json", "2_Dense/model.safetensors", "preprocessor_config.json", "processor_config.json"],
   ];
   const left = ["pytorch_model.bin", "onnx/model.onnx", "onnx/config.json", "original/model.safetensors", "README.md"];
   const others = ["consolidated.safetensors", "model-1-of-2.safetensors", "adapter_config.json", "x/y.jinja"];
@@ -102,6 +102,10 @@ test("of a folder the files that an engine reads, of GGUF files the one that is 
     ["m-Q8_0", ggufs, ["m-Q8_0.gguf"]],
     ["m-Q8_0.gguf", ggufs, ["m-Q8_0.gguf"]],
     ["F16", ggufs, ggufs.slice(2)],
+    // With its eyes, where they lie beside it.
+    [null, ["m-Q4_K_M.gguf", "mmproj-BF16.gguf", "mmproj-F16.gguf"], ["m-Q4_K_M.gguf", "mmproj-F16.gguf"]],
+    [null, ["m-Q4_K_M.gguf", "mmproj-model.gguf"], ["m-Q4_K_M.gguf", "mmproj-model.gguf"]],
+    [null, ["m-Q4_K_M.gguf", "other/mmproj-F16.gguf"], ["m-Q4_K_M.gguf"]],
     // A file of that very name before files of that quantisation.
     ["Q8_0", ["Q8_0.gguf", "m-Q8_0.gguf"], ["Q8_0.gguf"]],
   ];

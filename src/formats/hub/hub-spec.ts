@@ -36,6 +36,8 @@ const FOLDER_FILES = [
   /^(quantize_config|quant_config|model\.safetensors\.index)\.json$/,
   /^(additional_chat_templates\/)?[\w.-]+\.jinja$/,
   /^model(-\d{5}-of-\d{5})?\.safetensors$/,
+  // How pictures are prepared.
+  /^(preprocessor_config|processor_config)\.json$/,
   // How texts become vectors or scores, after sentence-transformers.
   /^(modules|config_sentence_transformers|sentence_bert_config|\d+_\w+\/config)\.json$/,
   /^\d+_Dense\/model\.safetensors$/,
@@ -58,7 +60,10 @@ export function chooseFiles(spec: HubSpec, paths: readonly string[]): FileChoice
   } else if (chosen.length > 1) {
     chosen = byQuantisation(ggufs, USUAL_QUANTISATION);
   }
-  if (chosen.length === 1) return { files: chosen[0]!, main: chosen[0]![0]! };
+  if (chosen.length === 1) {
+    const main = chosen[0]![0]!;
+    return { files: [...chosen[0]!, ...eyesBeside(main, paths)], main };
+  }
   const offers = [...ggufs.values()].map(([first]) => `:${quantisationOf(first!) ?? first}`);
   throw new FormatError("model_not_found", {
     path: spec.text,
@@ -67,6 +72,22 @@ export function chooseFiles(spec: HubSpec, paths: readonly string[]): FileChoice
         ? "it holds neither safetensors nor GGUF files."
         : `${choice === null ? "choose" : `nothing or too much matches ${choice}; choose`} one of ${offers.join(" ")}`,
   });
+}
+
+/** Which of several files with a model's eyes is taken. */
+const USUAL_EYES = ["F16", "BF16", "F32", "Q8_0"];
+
+/** The file holds a model's eyes, and nothing else. */
+export function hasEyes(path: string): boolean {
+  return /mmproj[^/]*\.gguf$/i.test(path);
+}
+
+/** The file with the eyes of a GGUF model (mmproj), where its folder has one. */
+function eyesBeside(main: string, paths: readonly string[]): string[] {
+  const folderOf = (path: string): string => path.slice(0, path.lastIndexOf("/") + 1);
+  const eyes = paths.filter((path) => hasEyes(path) && folderOf(path) === folderOf(main)).sort();
+  const usual = USUAL_EYES.map((kind) => eyes.find((path) => quantisationOf(path) === kind)).find(Boolean);
+  return eyes.length === 0 ? [] : [usual ?? eyes[0]!];
 }
 
 /** The GGUF models among the files by name, the parts of a split one together and in order. */
