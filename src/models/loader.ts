@@ -2,7 +2,7 @@
 // match is refused with the tensor's name (tensor_missing, tensor_mismatch).
 
 import { toFloat32 } from "../core/dequantize/dequantize.js";
-import type { HostTensor } from "../core/tensor.js";
+import type { HostTensor, TensorSource } from "../core/tensor.js";
 import type { Device, Tensor, Weight, WeightQuantization } from "../device/device.js";
 import { permuteRows } from "../formats/tensor-views.js";
 import { type HostLayer, hostLinear } from "./blocks/host-layers.js";
@@ -38,6 +38,13 @@ export interface MatrixOptions {
   readonly quantize?: WeightQuantization;
 }
 
+/** A tensor that is made of the checkpoint's. */
+export interface TensorChange {
+  /** The checkpoint's shape, from the one that is wanted. */
+  shapeBefore(shape: readonly number[]): readonly number[];
+  made(tensor: HostTensor): HostTensor;
+}
+
 export class Loader {
   readonly device: Device;
   readonly capacity: ModelCapacity;
@@ -50,6 +57,20 @@ export class Loader {
     this.capacity = context.capacity;
     this.quantize = context.quantize;
     this.#context = context;
+  }
+
+  /** The same with some tensors changed on the way, by name. Shares activations. */
+  mapped(changes: ReadonlyMap<string, TensorChange>): Loader {
+    const { source } = this.#context;
+    const get = (name: string, shape?: readonly number[]): HostTensor => {
+      const change = changes.get(name);
+      return change === undefined
+        ? source.get(name, shape)
+        : change.made(source.get(name, shape && change.shapeBefore(shape)));
+    };
+    const loader = new Loader({ ...this.#context, source: { ...sourceParts(source), get } });
+    for (const [key, tensor] of this.#scratch) loader.#scratch.set(key, tensor);
+    return loader;
   }
 
   has(name: string): boolean {
@@ -190,4 +211,13 @@ export class Loader {
     const tensor = this.host(name, transposed ? [cols, rows] : [rows, cols]);
     return rowOf === undefined ? tensor : permuteRows(tensor, name, rowOf);
   }
+}
+
+function sourceParts(source: TensorSource): Omit<TensorSource, "get"> {
+  return {
+    path: source.path,
+    has: (name) => source.has(name),
+    names: () => source.names(),
+    close: () => source.close(),
+  };
 }

@@ -83,6 +83,14 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
   for (const dtype of ["f16", "bf16", "i8", "fp8"] as const) {
     cases[dtype] = { dtype };
     cases[`${dtype}, heads of 80, window`] = { dtype, keyDim: 80, valueDim: 80, window: 40 };
+    for (const dim of [80, 96])
+      cases[`${dtype}, heads of ${dim}, all see all`] = {
+        ...{ dtype, keyDim: dim, valueDim: dim, groupSize: 1, pageSize: 16, seesAhead: true },
+        sequences: [
+          [0, 150],
+          [0, 40],
+        ],
+      };
     cases[`${dtype}, sees ahead, window`] = { dtype, seesAhead: true, window: 21 };
     cases[`${dtype}, values narrower than keys`] = { dtype, keyDim: 40, valueDim: 20, pageSize: 4 };
     for (const dim of [64, 128]) {

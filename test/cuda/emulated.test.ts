@@ -20,6 +20,7 @@ const skip = !hasCompiler
 /** Cases that reach every kernel, in little time. */
 const CASES = [
   "map: ",
+  "clamp",
   "matmul: (bf16|f16|f32|f8_e4m3_64) weights",
   "gatedMatmul",
   "headMatmul",
@@ -30,7 +31,7 @@ const CASES = [
   "Norm: all columns|Norm: each head|Norm: odd sizes",
   "shortConv: 4 taps|linearAttention: 4 heads",
   "rotary: 2 heads",
-  "attention: (heads of (64|128|256)|192 and 128|bf16|f16|i8|fp8|fp8, heads of 80, window|window across pages|f16, sees ahead, window|bf16, heads of (64|128) in pages of 16|bf16, latent, 576 and 512|fp8, (latent|heads of (64|128) in pages of 16))$",
+  "attention: (heads of (64|128|256)|192 and 128|bf16|f16|i8|fp8|fp8, heads of 80, window|(bf16|f16), heads of (80|96), all see all|window across pages|f16, sees ahead, window|bf16, heads of (64|128) in pages of 16|bf16, latent, 576 and 512|fp8, (latent|heads of (64|128) in pages of 16))$",
   "addTypes",
   "write",
   "products by cuBLASLt",

@@ -27,6 +27,13 @@ for (const folder of ["test/goldens", "test/goldens/variants", "../shared/golden
   }
 }
 
+// Towers round as text models do; a picture's tokens are many, and their roundings meet in every text layer behind them.
+for (const folder of ["test/goldens-vision", "../shared/goldens-vision", "carry/goldens-vision"]) {
+  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    test(`${folder}/${name} on cuda`, { skip: reason }, () => check(join(folder, name), { tolerance: 0.2 }));
+  }
+}
+
 test("the bundled model answers as its golden.json says", { skip: reason }, () => check(BUNDLED_MODEL, {}));
 
 test("the bundled model with f16 pages", { skip: reason }, () =>

@@ -30,7 +30,18 @@ import { RandomSource } from "../support/random-source.js";
 const cpu = await openCpu();
 const wasm = await openDevice({ device: "wasm", threads: 2 });
 after(() => wasm.close());
-const devices: Record<string, Device | null> = { reference: new ReferenceDevice(), cpu: cpu.device, wasm };
+
+/** A device with memory of its own has heads of certain sizes only. */
+class PaddingDevice extends ReferenceDevice {
+  override readonly info = { ...new ReferenceDevice().info, hasOwnMemory: true, kvDtype: "f32" } as const;
+}
+
+const devices: Record<string, Device | null> = {
+  reference: new ReferenceDevice(),
+  cpu: cpu.device,
+  wasm,
+  "reference with padded heads": new PaddingDevice(),
+};
 
 function frameOf(width: number, height: number): Frame {
   const pixels = Float32Array.from({ length: 3 * width * height }, (_, i) => 0.5 + 0.5 * Math.sin(i * 0.37 + (i % 7)));

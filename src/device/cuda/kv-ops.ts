@@ -9,6 +9,7 @@ import {
   decodeShared,
   ELEMENT_BYTES,
   extendShared,
+  isHeadOfTower,
   LATENT_ROWS,
   latentShared,
   layoutOf,
@@ -251,9 +252,12 @@ export abstract class CudaKvOps extends CudaRowOps {
       launch(sourceOf("decode"), kernel, blocks, 1, isBulk ? 160 : 128, decodeShared(shape, spec.dtype, isBulk));
     }
     if (numExtends === 0) return;
-    if (this.runtime.isHopper && shape.hasWgmma && isExact && params.softcap === 0) {
-      const source = isFp8 ? "attention-wgmma-codes" : "attention-wgmma";
-      launch(source, `wgmma_${name}`, Math.min(extends_, multiprocessors), 1, 384, wgmmaShared(shape, spec.dtype));
+    const isHead = !isFp8 && isHeadOfTower(spec);
+    if (this.runtime.isHopper && ((shape.hasWgmma && isExact) || isHead) && params.softcap === 0) {
+      const source = isFp8 ? "attention-wgmma-codes" : isHead ? "attention-wgmma-heads" : "attention-wgmma";
+      const own = isHead ? { dk: spec.keyDim, dv: spec.valueDim } : shape;
+      const kernel = `wgmma_${spec.dtype}_${own.dk}_${own.dv}`;
+      launch(source, kernel, Math.min(extends_, multiprocessors), 1, 384, wgmmaShared(own, spec.dtype));
     } else {
       const tiles = Math.ceil(plan.maxRows / EXTEND_ROWS);
       launch(sourceOf("extend"), `extend_${name}`, extends_, tiles, 128, extendShared(shape, spec.dtype));

@@ -121,8 +121,13 @@ export function decodeShared({ dk, dv, bulkSlots, copySlots }: Shape, dtype: KvD
   return ring + 16 * dk * 2 + (UNIT / 16) * 512 + 4 * 32 * 8 + 4 * 16 * 4;
 }
 
+/** attention-wgmma-heads.cu takes exactly these. */
+export function isHeadOfTower({ keyDim, valueDim }: PageSpec): boolean {
+  return keyDim === valueDim && (keyDim === 80 || keyDim === 96);
+}
+
 /** Of attention-prompts.cuh: three slots of keys (of fp8 two), two of values, queries of two items; for fp8 three slots of 64 keys' codes. */
-export function wgmmaShared({ dk, dv }: Shape, dtype: KvDtype): number {
+export function wgmmaShared({ dk, dv }: { readonly dk: number; readonly dv: number }, dtype: KvDtype): number {
   const queries = 2 * 128 * dk * 2;
   if (dtype === "fp8") return UNIT * (2 * dk + 2 * dv) * 2 + queries + 3 * 64 * (dk + 2);
   return UNIT * (3 * dk + 2 * dv) * 2 + queries;

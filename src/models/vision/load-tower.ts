@@ -1,16 +1,17 @@
 // Loads a tower from what its family says of it.
 
-import type { Activation, Device, RotaryTable } from "../../device/device.js";
+import type { Activation, Device, KvDtype, RotaryTable } from "../../device/device.js";
 import { reshaped } from "../../formats/tensor-views.js";
 import type { PatchLayout } from "../../vision/patches.js";
 import { type AttentionSettings, loadAttention, SelfAttention } from "../blocks/attention.js";
 import { ADD, type Epilogue } from "../blocks/block.js";
 import { Linear } from "../blocks/linear.js";
 import { loadMlp, type MlpNaming } from "../blocks/mlp.js";
-import { loadNorm, type Norm, type NormStyle, plainNorm } from "../blocks/norm.js";
+import { loadNorm, type Norm, type NormStyle, normOf, plainNorm } from "../blocks/norm.js";
 import { type Layer, Residual } from "../blocks/residual.js";
 import type { NormNames } from "../decoder.js";
-import type { Loader } from "../loader.js";
+import type { Loader, TensorChange } from "../loader.js";
+import { HeadPadding, paddedHeadDim } from "./pad-heads.js";
 import { numPagesFor, PAGE_SIZE, Segments } from "./segments.js";
 import { type Angle, Tower, type TowerParts } from "./tower.js";
 
@@ -58,10 +59,12 @@ export type TowerEnds = Pick<
   readonly windows?: Pick<NonNullable<TowerParts["windows"]>, "layers" | "of"> | null;
 };
 
-export function loadTower(loader: Loader, config: TowerConfig, ends: TowerEnds): { tower: Tower; whole: Segments } {
-  const { device, capacity } = loader;
+export function loadTower(plain: Loader, own: TowerConfig, ends: TowerEnds): { tower: Tower; whole: Segments } {
+  const { device, capacity } = plain;
   const maxPatches = capacity.maxTokens;
+  const { loader, config } = withPaddedHeads(plain, own);
   const { hiddenSize, numKvHeads, headDim, angles } = config;
+  const dtype = device.info.hasOwnMemory ? device.info.kvDtype : "f32";
   const { windows = null, ...rest } = ends;
   const spec = {
     pageSize: PAGE_SIZE,
@@ -69,10 +72,10 @@ export function loadTower(loader: Loader, config: TowerConfig, ends: TowerEnds):
     numKvHeads,
     keyDim: headDim,
     valueDim: headDim,
-    dtype: "f32",
+    dtype,
   } as const;
   const pool = device.allocKvPool({ ...spec, numPages: numPagesFor(maxPatches, windows === null ? maxPatches : 1) });
-  const segments = (): Segments => new Segments(device, plannerOf(device, config), maxPatches);
+  const segments = (): Segments => new Segments(device, plannerOf(device, config, dtype), maxPatches);
   const whole = segments();
   const invFreq = Float32Array.from(angles ?? [], ({ frequency }) => frequency);
   const table = angles === null ? null : device.createRotary({ invFreq, scale: 1, interleaved: false }, maxPatches);
@@ -90,14 +93,46 @@ export function loadTower(loader: Loader, config: TowerConfig, ends: TowerEnds):
   return { tower, whole };
 }
 
-function plannerOf(device: Device, { numHeads, numKvHeads, headDim }: TowerConfig) {
+function plannerOf(device: Device, { numHeads, numKvHeads, headDim }: TowerConfig, kvDtype: KvDtype) {
   const groupSize = numHeads / numKvHeads;
-  return device.createPlanner({ group: 0, groupSize, numKvHeads, headDim, window: 0, split: "fixed", kvDtype: "f32" });
+  return device.createPlanner({ group: 0, groupSize, numKvHeads, headDim, window: 0, split: "fixed", kvDtype });
+}
+
+/** Heads of the size that the device has kernels for. */
+function withPaddedHeads(loader: Loader, config: TowerConfig): { loader: Loader; config: TowerConfig & Padded } {
+  const { attention, headDim, names, numLayers, norm } = config;
+  const size = paddedHeadDim(loader.device, headDim);
+  if (size === headDim) return { loader, config: { ...config, padding: null } };
+  const padding = new HeadPadding(headDim, size);
+  const changes = new Map<string, TensorChange>();
+  for (let i = 0; i < numLayers; i++) {
+    const name = `${names.layer(i)}.${names.attention}`;
+    for (const part of attention.qkv) {
+      changes.set(`${name}.${part}.weight`, padding.outputs);
+      changes.set(`${name}.${part}.bias`, padding.outputs);
+    }
+    changes.set(`${name}.${attention.out}.weight`, padding.inputs);
+    for (const part of [attention.qNorm, attention.kNorm]) changes.set(`${name}.${part}.weight`, padding.norm);
+  }
+  const style = attention.qkNormStyle ?? norm;
+  const mapped = loader.mapped(changes);
+  const qkNormStyle = { ...style, eps: style.eps * padding.share };
+  return { loader: mapped, config: { ...config, headDim: size, attention: { ...attention, qkNormStyle }, padding } };
+}
+
+interface Padded {
+  readonly padding: HeadPadding | null;
 }
 
 const PLACE = { group: 0, layer: 0, plan: 0 };
 
-function loadLayer(loader: Loader, config: TowerConfig, i: number, rotary: RotaryTable | null): Layer[] {
+function valueNorm(loader: Loader, { headDim, norm, padding }: TowerConfig & Padded): Norm {
+  if (padding === null) return plainNorm(loader, headDim, norm);
+  const weights = loader.device.loadTensor(new Float32Array(headDim).fill(Math.sqrt(padding.share)), 1, headDim);
+  return normOf(loader, weights, { ...norm, eps: norm.eps * padding.share }, headDim);
+}
+
+function loadLayer(loader: Loader, config: TowerConfig & Padded, i: number, rotary: RotaryTable | null): Layer[] {
   const { names, norm: style, hiddenSize, numHeads, headDim, attentionScale: scale } = config;
   const name = names.layer(i);
   const norm = (part: string | null): Norm | null =>
@@ -111,7 +146,7 @@ function loadLayer(loader: Loader, config: TowerConfig, i: number, rotary: Rotar
     style,
     project(names.attentionNorms),
   );
-  const vNorm = config.normsValues === true ? plainNorm(loader, headDim, style) : null;
+  const vNorm = config.normsValues === true ? valueNorm(loader, config) : null;
   const attention = new SelfAttention(
     loader,
     config,
