@@ -61,10 +61,18 @@ export interface TokenGrid {
 }
 
 /** Of a model in which blocks of `merge` x `merge` patches become one token. */
+export interface TokenLayout {
+  readonly patches: Pick<PatchLayout, "size">;
+  readonly merge: number;
+  /** Tokens beside those of the grid: 1, a token of no patch comes first; -1, the first patch is left out. Omitted: none. */
+  readonly extraTokens?: 1 | -1;
+}
+
 export function tokenGrid(
-  { patches, merge }: { readonly patches: Pick<PatchLayout, "size">; readonly merge: number },
+  { patches, merge, extraTokens }: TokenLayout,
   { width, height }: Pick<Frame, "width" | "height">,
 ): TokenGrid {
   const tokens = (edge: number): number => Math.floor(Math.floor(edge / patches.size) / merge);
-  return { rows: tokens(height), columns: tokens(width) };
+  const grid = { rows: tokens(height), columns: tokens(width) };
+  return extraTokens === undefined ? grid : { rows: 1, columns: grid.rows * grid.columns + extraTokens };
 }

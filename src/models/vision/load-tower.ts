@@ -64,7 +64,7 @@ export function loadTower(plain: Loader, own: TowerConfig, ends: TowerEnds): { t
   const maxPatches = capacity.maxTokens;
   const { loader, config } = withPaddedHeads(plain, own);
   const { hiddenSize, numKvHeads, headDim, angles } = config;
-  const dtype = device.info.hasOwnMemory ? device.info.kvDtype : "f32";
+  const dtype = device.info.hasOwnMemory && device.info.kvDtype !== "f32" ? "f16" : "f32";
   const { windows = null, ...rest } = ends;
   const spec = {
     pageSize: PAGE_SIZE,
