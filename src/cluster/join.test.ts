@@ -26,6 +26,10 @@ let numClusters = 0;
 const newConfig = (options: object = {}) =>
   clusterConfig({ nats: [nats!.url], cluster: `join-${numClusters++}`, leaseSeconds: 60, ...options });
 
+const NO_STATS = {
+  ...{ pagesTotal: 0, pagesCached: 0, promptTokens: 0, cachedTokens: 0, generatedTokens: 0, requestsFinished: 0 },
+};
+
 /** An engine with so many pages in use, which writes down what it takes. */
 class ToldEngine {
   readonly model = { name: "m" };
@@ -41,6 +45,7 @@ class ToldEngine {
     const usual = {
       vocabSize: 3,
       pageSize: 4,
+      pageBytes: 64,
       identity: "same",
       poolTokens: 64,
       maxContext: 32,
@@ -50,7 +55,7 @@ class ToldEngine {
   }
 
   health = () => ({ state: this.state });
-  stats = async () => ({ pagesUsed: this.#pagesUsed, running: 1, waiting: 2 });
+  stats = async () => ({ ...NO_STATS, pagesUsed: this.#pagesUsed, running: 1, waiting: 2 });
   tokenBytes = (id: number) => Uint8Array.of(id);
   watchPrefixes = () => undefined;
   lendPages = async () => Uint8Array.of(1, 2);
@@ -90,13 +95,14 @@ test("a replica and a router say all of themselves in the bucket; when they leav
   );
   await router.register({ address: "http://there", models: ["m"] });
   const { replicas, routers, models, cluster } = await readStatus(config);
-  const { startedMs, load, ...said } = replicas[0]!;
+  const { startedMs, load, pageAddress, ...said } = replicas[0]!;
+  assert.match(pageAddress!, /^http:\/\/127\.0\.0\.1:\d+$/);
   assert.ok(startedMs >= beganMs && startedMs <= Date.now());
   assert.deepEqual(said, {
     ...{ kind: "replica", id: member.id, model: "m", version: packageVersion(), protocol: PROTOCOL, role: "both" },
     ...{ vocabulary: vocabularyOf(engine as unknown as RelayEngine), address: "http://here", exchangesPages: true },
     ...{ leaseMs: 60_000, slots: 3, maxQueued: 5, state: "ready" },
-    facts: { vocabSize: 3, pageSize: 4, identity: "same", poolTokens: null, maxContext: 32 },
+    facts: { vocabSize: 3, pageSize: 4, pageBytes: 64, identity: "same", poolTokens: null, maxContext: 32 },
   });
   assert.deepEqual(load, {
     ...{ tokensPerSecond: 1000, running: 1, waiting: 2, pagesUsed: 7, pagesTotal: 0, pagesCached: 0, promptTokens: 0 },

@@ -59,9 +59,10 @@ export async function joinAsReplica(
   const { slots, maxQueued, address, role = "both" } = options;
   const replica = new Replica(engine, mailbox, { slots, maxQueued });
   const port = await openPort(config, options.host);
-  const peers = port === null ? null : new PeerPages(engine, mailbox, port, replica.prefixes);
-  replica.peers = peers;
   const members = new Members(mailbox);
+  const addressOf = (id: string): string | null => members.get(id)?.pageAddress ?? null;
+  const peers = port === null ? null : new PeerPages(engine, mailbox, port, replica.prefixes, addressOf);
+  replica.peers = peers;
   const gauge = new LoadGauge(engine);
   await gauge.refresh();
   const { model } = engine;
@@ -77,6 +78,7 @@ export async function joinAsReplica(
     facts: { ...facts, poolTokens: Number.isFinite(facts.poolTokens) ? facts.poolTokens : null },
     address,
     exchangesPages: peers !== null,
+    pageAddress: port?.url ?? null,
     startedMs: Date.now(),
     leaseMs,
     slots,
@@ -170,7 +172,7 @@ async function openPort(config: ClusterConfig, host: string): Promise<PagePort |
   if (!config.pageTransfers) return null;
   const { ca, certificate } = certificatesOf(config);
   const tls = certificate === null ? null : { ca, ...certificate };
-  return PagePort.open({ host, advertise: config.advertise, tls });
+  return PagePort.open({ host, advertise: config.advertise, tls, secret: config.clusterSecret });
 }
 
 /** Every name but the random end is for people. */
@@ -180,7 +182,7 @@ export function openMailbox(config: ClusterConfig, Kind: typeof Mailbox = Mailbo
     .slice(0, 40);
   const member = `${host}-${randomBytes(5).toString("hex")}`;
   const subjects = new Subjects(config.cluster);
-  return connectNats(config, `pagoda ${member}`).then((nats) => new Kind(nats, subjects, member));
+  return connectNats(config, `pagoda ${member}`).then((nats) => new Kind(nats, subjects, member, config.clusterSecret));
 }
 
 /** Ids that the tokenizer does not know are no text. */

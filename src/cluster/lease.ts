@@ -3,6 +3,7 @@
 
 import type { KV } from "@nats-io/kv";
 import { ConfigError } from "../core/errors.js";
+import { ENTRY, readEntry } from "./entry-check.js";
 import type { Mailbox } from "./mailbox.js";
 import type { MemberEntry } from "./registration.js";
 import { retry } from "./retry.js";
@@ -34,7 +35,8 @@ export class Lease {
     for await (const key of await bucket.keys()) keys.add(key);
     for (const key of keys) {
       const entry = await bucket.get(key);
-      if (entry?.operation === "PUT") entries.push(entry.json<MemberEntry>());
+      const read = entry?.operation === "PUT" ? readEntry(this.#mailbox.seal, entry.value) : null;
+      if (read !== null) entries.push(read);
     }
     return entries;
   }
@@ -78,7 +80,7 @@ export class Lease {
     const entry = this.#entryOf!();
     if (this.#isEnded) return;
     try {
-      await bucket.put(keyOf(entry), JSON.stringify(entry));
+      await bucket.put(keyOf(entry), this.#mailbox.seal.close(ENTRY, Buffer.from(JSON.stringify(entry))));
     } catch (error) {
       this.#bucket = null; // a server that lost its state has lost the bucket too
       throw error;

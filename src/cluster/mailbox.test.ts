@@ -191,3 +191,44 @@ test("the connection is watched; closing leaves nothing behind", async () => {
   await mailbox.close();
   assert.equal(nats.numClosed, 1);
 });
+
+test("with a secret only what a member sealed for this place is heard, once, in parts too", () => {
+  const place = SUBJECTS.inbox("you");
+  const nats = [new ToldNats(), new ToldNats(), new ToldNats()];
+  const [me, you, forger] = ["secret", "secret", null].map(
+    (secret, i) => new Mailbox(nats[i] as unknown as NatsConnection, SUBJECTS, ["me", "you", "me"][i]!, secret),
+  );
+  const heard: string[] = [];
+  you!.listen(place, ({ from }) => heard.push(from));
+  const deliver = (sent: [string, string][]): void => {
+    for (const [, text] of sent) nats[1]!.callbacks.get(place)!(null, { data: Buffer.from(text), subject: place });
+  };
+  me!.send("you", { type: "x" });
+  const first = nats[0]!.taken();
+  deliver(first);
+  deliver(first);
+  me!.send("other", { type: "x" });
+  deliver(nats[0]!.taken());
+  forger!.send("you", { type: "x" });
+  deliver(nats[2]!.taken());
+  assert.deepEqual(heard, ["me"]);
+  me!.send("you", { type: "x".repeat(500) });
+  deliver(nats[0]!.taken());
+  assert.deepEqual(heard, ["me", "me"]);
+});
+
+test("parts of a message that stopped coming are let go", (t) => {
+  let nowMs = 0;
+  t.mock.method(performance, "now", () => nowMs);
+  const [mailbox, nats] = mailboxOf("you");
+  const heard: unknown[] = [];
+  mailbox.listen(SUBJECTS.inbox("you"), (message) => heard.push(message));
+  const hear = (text: string) =>
+    nats.callbacks.get(SUBJECTS.inbox("you"))!(null, { data: Buffer.from(text), subject: SUBJECTS.inbox("you") });
+  hear(`#a.0 0 2\n{"from":"a",`);
+  nowMs = 10_001;
+  hear(`#b.0 0 2\n{"from":"b",`);
+  hear(`#a.0 1 2\n"v":${PROTOCOL}}`);
+  hear(`#b.0 1 2\n"v":${PROTOCOL}}`);
+  assert.deepEqual(heard, [{ from: "b", v: PROTOCOL }]);
+});

@@ -3,6 +3,7 @@
 // connection, nothing is kept to be said later.
 
 import type { NatsConnection, Subscription } from "@nats-io/transport-node";
+import { Seal } from "./seal.js";
 import type { Subjects } from "./subjects.js";
 import { PROTOCOL } from "./wire.js";
 
@@ -10,18 +11,22 @@ import { PROTOCOL } from "./wire.js";
 const PART = "#".charCodeAt(0);
 const MAX_PARTS = 1024;
 const HEAD_BYTES = 64;
+/** A message whose parts have not all come in this time has lost some. */
+const PIECES_MS = 10_000;
 /** At most so often it is said that a message was not understood. */
 const UNSUPPORTED_MS = 100;
 
 interface Pieces {
   readonly from: string;
   readonly bytes: Uint8Array[];
+  lastMs: number;
 }
 
 export class Mailbox {
   readonly member: string;
   readonly subjects: Subjects;
   readonly nats: NatsConnection;
+  readonly seal: Seal;
   /** When it was last heard that the connection is there; null: it is not. */
   isConnected = true;
   readonly #subscriptions: Subscription[] = [];
@@ -29,7 +34,8 @@ export class Mailbox {
   #numSplit = 0;
   #refusedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(nats: NatsConnection, subjects: Subjects, member: string) {
+  constructor(nats: NatsConnection, subjects: Subjects, member: string, secret: string | null = null) {
+    this.seal = new Seal(secret);
     this.nats = nats;
     this.subjects = subjects;
     this.member = member;
@@ -47,7 +53,7 @@ export class Mailbox {
 
   publish(subject: string, message: object): void {
     if (!this.isConnected || this.nats.isClosed() || this.nats.isDraining()) return;
-    const bytes = Buffer.from(JSON.stringify({ ...message, from: this.member, v: PROTOCOL }));
+    const bytes = this.seal.close(subject, Buffer.from(JSON.stringify({ ...message, from: this.member, v: PROTOCOL })));
     const most = (this.nats.info?.max_payload ?? 2 ** 20) - HEAD_BYTES;
     if (bytes.length <= most) {
       this.nats.publish(subject, bytes);
@@ -66,7 +72,8 @@ export class Mailbox {
     const callback = (error: Error | null, { data, subject: at }: { data: Uint8Array; subject: string }): void => {
       if (error !== null) return;
       const whole = data[0] === PART ? this.#join(data) : data;
-      const message = whole === null ? null : parse(whole);
+      const opened = whole === null ? null : this.seal.open(at, whole);
+      const message = opened === null ? null : parse(opened);
       if (message === null) return;
       if (message.type === "unsupported") this.onUnsupported(message.from);
       else if (message.v === PROTOCOL) listener(message, at);
@@ -93,12 +100,15 @@ export class Mailbox {
     if (match === null) return null;
     const [, id, from, part, numParts] = match;
     if (Number(numParts) > MAX_PARTS) return null;
+    const nowMs = performance.now();
     if (Number(part) === 0) {
-      for (const [other, pieces] of this.#pieces) if (pieces.from === from) this.#pieces.delete(other);
-      this.#pieces.set(id!, { from: from!, bytes: [] });
+      for (const [other, pieces] of this.#pieces)
+        if (pieces.from === from || nowMs - pieces.lastMs > PIECES_MS) this.#pieces.delete(other);
+      this.#pieces.set(id!, { from: from!, bytes: [], lastMs: nowMs });
     }
     const pieces = this.#pieces.get(id!);
     if (pieces === undefined || pieces.bytes.length !== Number(part)) return null; // its beginning was lost
+    pieces.lastMs = nowMs;
     pieces.bytes.push(data.slice(end + 1));
     if (pieces.bytes.length < Number(numParts)) return null;
     this.#pieces.delete(id!);

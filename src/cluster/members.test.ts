@@ -5,7 +5,9 @@ import type { Lease } from "./lease.js";
 import type { Mailbox } from "./mailbox.js";
 import { Members } from "./members.js";
 import type { MemberEntry } from "./registration.js";
+import { Seal } from "./seal.js";
 import { Subjects } from "./subjects.js";
+import { PROTOCOL } from "./wire.js";
 
 type Callback = (error: Error | null, message: { data: Uint8Array; subject: string }) => void;
 
@@ -20,7 +22,7 @@ async function told(listed: readonly MemberEntry[] = []) {
       return { unsubscribe: () => void subscribed.pop() };
     },
   };
-  const members = new Members({ nats, subjects: new Subjects("test") } as unknown as Mailbox);
+  const members = new Members({ nats, subjects: new Subjects("test"), seal: new Seal(null) } as unknown as Mailbox);
   const heard: unknown[] = [];
   const listener = {
     onReplica: ({ id, state }: { id: string; state: string }) => void heard.push([id, state]),
@@ -33,7 +35,10 @@ async function told(listed: readonly MemberEntry[] = []) {
   return { members, listener, unfollow, subscribed, say, taken: () => heard.splice(0) };
 }
 
-const ROUTER = { kind: "router", id: "r", leaseMs: 60_000 } as unknown as MemberEntry;
+const ROUTER: MemberEntry = {
+  ...{ kind: "router", id: "r", version: "1", protocol: PROTOCOL, address: "", startedMs: 0, leaseMs: 60_000 },
+  ...{ models: [], calls: 0, resumed: 0, prefilled: 0, lost: 0 },
+};
 
 test("replicas are those of the bucket and those who say so, until they leave; routers are known, and nobody's business", async () => {
   const { members, subscribed, say, taken, listener, unfollow } = await told([entryOf("a"), ROUTER]);

@@ -2,10 +2,12 @@
 // listener's own clock: clocks of machines differ.
 
 import type { Subscription } from "@nats-io/transport-node";
+import { readEntry, readForeign } from "./entry-check.js";
 import type { Lease } from "./lease.js";
 import type { Mailbox } from "./mailbox.js";
 import type { MemberEntry, ReplicaEntry } from "./registration.js";
 import { Subjects } from "./subjects.js";
+import { PROTOCOL } from "./wire.js";
 
 interface Heard<Entry extends MemberEntry> {
   entry: Entry;
@@ -15,6 +17,8 @@ interface Heard<Entry extends MemberEntry> {
 export interface MembersListener {
   /** A replica is here, or says something new of itself. */
   onReplica(entry: ReplicaEntry): void;
+  /** One of another version, whose entry has another shape. */
+  onForeign?(entry: Pick<ReplicaEntry, "id" | "version" | "protocol">): void;
   /** A replica left, or has been silent for a lease. */
   onLost(id: string, reason: string): void;
 }
@@ -41,7 +45,12 @@ export class Members {
     const callback = (error: Error | null, { data, subject }: { data: Uint8Array; subject: string }): void => {
       if (error !== null) return;
       if (data.length === 0) this.lose(Subjects.memberOf(subject), "it left the cluster");
-      else this.#hear(data);
+      else {
+        const entry = readEntry(this.#mailbox.seal, data);
+        const foreign = entry === null ? readForeign(this.#mailbox.seal, data, PROTOCOL) : null;
+        if (entry?.id === Subjects.memberOf(subject)) this.#take(entry);
+        if (foreign?.kind === "replica") for (const listener of this.#listeners) listener.onForeign?.(foreign);
+      }
     };
     this.#subscription = nats.subscribe(subjects.entries, { callback });
     for (const entry of await lease.list()) this.#take(entry);
@@ -80,16 +89,7 @@ export class Members {
     this.#subscription?.unsubscribe();
   }
 
-  #hear(data: Uint8Array): void {
-    try {
-      this.#take(JSON.parse(Buffer.from(data).toString()) as MemberEntry);
-    } catch {
-      // not an entry of ours
-    }
-  }
-
   #take(entry: MemberEntry): void {
-    if (typeof entry?.id !== "string" || typeof entry.leaseMs !== "number") return;
     this.#heard.set(entry.id, { entry, heardMs: performance.now() });
     if (entry.kind === "replica") for (const listener of this.#listeners) listener.onReplica(entry);
   }

@@ -96,6 +96,7 @@ class Peer {
   readonly taken: unknown[] = [];
   bytes = Uint8Array.of(1, 2, 3);
   reason: string | null = null;
+  readonly url: string;
 
   constructor(name: string, port: PagePort, { identity = "same", held = 1, peers = new Map<string, Peer>() } = {}) {
     const engine = {
@@ -119,9 +120,14 @@ class Peer {
       assert.deepEqual(keys, pageKeys(Int32Array.of(7, 8, 9, 10, 11), "salt", 2));
       return held;
     };
-    this.pages = new PeerPages(engine as unknown as RelayEngine, mailbox as unknown as Mailbox, port, {
-      numLeading,
-    } as unknown as PrefixFeed);
+    this.url = port.url;
+    this.pages = new PeerPages(
+      engine as unknown as RelayEngine,
+      mailbox as unknown as Mailbox,
+      port,
+      { numLeading } as unknown as PrefixFeed,
+      (id) => peers.get(id)?.url ?? null,
+    );
     peers.set(name, this);
   }
 }
@@ -136,16 +142,25 @@ test("a prompt's pages come from a peer that is asked for those that are not her
   const before = numTimers();
   await a.pages.fetch("b", prompt, "salt");
   assert.deepEqual(a.said[0], {
-    ...{ to: "b", type: "lend", identity: "same", prompt: [7, 8, 9, 10, 11], salt: "salt", firstPage: 1, id: "0" },
+    ...{
+      to: "b",
+      type: "lend",
+      identity: "same",
+      prompt: [7, 8, 9, 10, 11],
+      salt: "salt",
+      firstPage: 1,
+      id: a.said[0]!.id,
+    },
   });
   assert.deepEqual(b.lent, [[[7, 8, 9, 10, 11], "salt", 1, 256 * 2 ** 20]]);
   assert.deepEqual(a.taken, [[[7, 8, 9, 10, 11], "salt", [1, 2, 3]]]);
   assert.deepEqual(a.pages.counts, { numFetched: 2, fetchedBytes: 3, numFailed: 0 });
   a.reason = "no room";
   await a.pages.fetch("b", prompt, "salt");
-  assert.deepEqual([a.said[1]!.id, a.pages.counts], ["1", { numFetched: 4, fetchedBytes: 6, numFailed: 1 }]);
+  assert.notEqual(a.said[1]!.id, a.said[0]!.id);
+  assert.deepEqual(a.pages.counts, { numFetched: 4, fetchedBytes: 6, numFailed: 1 });
   await a.pages.fetch("c", prompt, "salt");
-  assert.deepEqual([c.said, c.lent], [[{ to: "a", type: "lent", id: "2", url: null }], []]);
+  assert.deepEqual([c.said, c.lent], [[{ to: "a", type: "lent", id: a.said[2]!.id, url: null }], []]);
   assert.deepEqual(a.pages.counts, { numFetched: 4, fetchedBytes: 6, numFailed: 2 });
   a.pages.hear({ type: "lent", id: "1", url: "http://127.0.0.1:1/" }, "b"); // nobody waits for it any more
   assert.equal(numTimers(), before, "no timer is left");
@@ -174,4 +189,49 @@ test("what is offered is taken by one whose engine is alike; one that gives away
   await until(() => b.pages.counts.numFailed > 0, "that it failed is counted");
   assert.deepEqual(b.pages.counts, { numFetched: 2, fetchedBytes: 3, numFailed: 1 });
   for (const port of [here, there]) port.close();
+});
+
+test("pages come from where their holder registered, asked of it alone, with a member's code", async () => {
+  const secret = "shared";
+  const openWith = async (given: string | null) =>
+    (await PagePort.open({ host: "127.0.0.1", advertise: null, tls: null, secret: given }))!;
+  const [ours, theirs, strange] = [await openWith(secret), await openWith(secret), await openWith(null)];
+  const bytes = Uint8Array.of(1, 2, 3);
+  assert.deepEqual(
+    await ours.fetch(
+      theirs.offer(async () => bytes),
+      9,
+    ),
+    bytes,
+  );
+  await assert.rejects(
+    ours.fetch(
+      strange.offer(async () => bytes),
+      9,
+    ),
+    /code of a member/,
+  );
+
+  const peers = new Map<string, Peer>();
+  const a = new Peer("a", ours, { peers });
+  new Peer("b", theirs, { peers });
+  const prompt = Int32Array.of(7, 8, 9, 10, 11);
+  // Elsewhere than where "b" lends its pages, and from one that is no member.
+  for (const [from, url] of [
+    ["b", strange.offer(async () => bytes)],
+    ["b", `${theirs.url}.evil.example/ticket`],
+    ["nobody", theirs.offer(async () => bytes)],
+  ] as const) {
+    const before = a.pages.counts.numFailed;
+    a.pages.hear({ type: "offer", identity: "same", url }, from);
+    await until(() => a.pages.counts.numFailed > before, "it is refused");
+  }
+  // An answer that another than the one who was asked gives, with the right number.
+  peers.get("b")!.pages.hear = () => {
+    a.pages.hear({ type: "lent", id: a.said.at(-1)!.id as string, url: strange.offer(async () => bytes) }, "c");
+    a.pages.hear({ type: "lent", id: a.said.at(-1)!.id as string, url: null }, "b");
+  };
+  await a.pages.fetch("b", prompt, "salt");
+  assert.deepEqual([a.taken, a.pages.counts.numFetched], [[], 0]);
+  for (const port of [ours, theirs, strange]) port.close();
 });

@@ -7,7 +7,9 @@ import { createServer, get as httpGet, type RequestListener, type Server } from 
 import { createServer as createTlsServer, get as tlsGet } from "node:https";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
+import { Seal } from "./seal.js";
 
+const CODE = "x-pagoda-code";
 const TICKET_MS = 5000;
 const FETCH_MS = 10_000;
 
@@ -18,16 +20,20 @@ export interface PagePortOptions {
   readonly advertise: string | null;
   /** null: only on loopback. */
   readonly tls: { readonly ca: string | null; readonly cert: string; readonly key: string } | null;
+  /** Bytes carry a code made with it, and those without are refused. */
+  readonly secret?: string | null;
 }
 
 export class PagePort {
   readonly #options: PagePortOptions;
   readonly #tickets = new Map<string, () => Promise<Uint8Array>>();
   readonly #server: Server;
+  readonly #seal: Seal;
   #url = "";
 
   private constructor(options: PagePortOptions) {
     this.#options = options;
+    this.#seal = new Seal(options.secret ?? null);
     const answer: RequestListener = (request, response) => {
       const ticket = request.url?.slice(1) ?? "";
       const produce = this.#tickets.get(ticket);
@@ -37,7 +43,10 @@ export class PagePort {
         return;
       }
       produce().then(
-        (bytes) => response.writeHead(200, { "content-length": bytes.length }).end(bytes),
+        (bytes) => {
+          const code = this.#seal.codeOf(ticket, bytes);
+          response.writeHead(200, { "content-length": bytes.length, [CODE]: code }).end(bytes);
+        },
         () => response.writeHead(503).end(),
       );
     };
@@ -63,6 +72,10 @@ export class PagePort {
     const name = advertise ?? (isEvery ? hostname() : host);
     port.#url = `${tls === null ? "http" : "https"}://${name.includes(":") ? `[${name}]` : name}:${number}`;
     return port;
+  }
+
+  get url(): string {
+    return this.#url;
   }
 
   /** Where one who has the ticket gets what `produce` gives. */
@@ -93,7 +106,13 @@ export class PagePort {
           bytes.set(chunk, at);
           at += chunk.length;
         });
-        response.on("end", () => (at === length ? resolve(bytes) : reject(new Error(`${at} of ${length} bytes came`))));
+        response.on("end", () => {
+          const code = String(response.headers[CODE] ?? "");
+          if (at !== length) reject(new Error(`${at} of ${length} bytes came`));
+          else if (!this.#seal.isCodeOf(code, url.slice(url.lastIndexOf("/") + 1), bytes))
+            reject(new Error("the pages have not the code of a member"));
+          else resolve(bytes);
+        });
         response.on("error", reject);
       });
       request.on("error", reject);

@@ -1,6 +1,7 @@
 // Prefixes that move between replicas: fetched for a request that came here without them, and given away before a replica ends. Whatever
 // goes wrong, the request is computed: a transfer can only save time.
 
+import { randomBytes } from "node:crypto";
 import type { RelayEngine } from "../engine/client/relay.js";
 import type { Mailbox } from "./mailbox.js";
 import type { PagePort } from "./page-port.js";
@@ -27,10 +28,18 @@ export class PeerPages {
   readonly #mailbox: Mailbox;
   readonly #port: PagePort;
   readonly #feed: PrefixFeed;
-  readonly #asked = new Map<string, (url: string | null) => void>(); // by id
-  #numAsked = 0;
+  readonly #addressOf: (id: string) => string | null;
+  readonly #asked = new Map<string, { peer: string; answer: (url: string | null) => void }>(); // by id
 
-  constructor(engine: RelayEngine, mailbox: Mailbox, port: PagePort, feed: PrefixFeed) {
+  /** `addressOf`: where a member lends its pages, by what it registered; null: it is not known, or lends none. */
+  constructor(
+    engine: RelayEngine,
+    mailbox: Mailbox,
+    port: PagePort,
+    feed: PrefixFeed,
+    addressOf: (id: string) => string | null,
+  ) {
+    this.#addressOf = addressOf;
     this.#engine = engine;
     this.#mailbox = mailbox;
     this.#port = port;
@@ -43,7 +52,7 @@ export class PeerPages {
     try {
       const { identity } = this.#engine.facts;
       const url = await this.#ask(peer, { type: "lend", identity, prompt: Array.from(prompt), salt, firstPage });
-      await this.#take(url, prompt, salt);
+      await this.#take(peer, url, prompt, salt);
     } catch {
       this.counts.numFailed++;
     }
@@ -67,13 +76,14 @@ export class PeerPages {
   /** What a peer says. Pages of another identity are neither given nor taken, whatever a router believes of it. */
   hear(message: Extract<ToReplica, { type: "lend" | "lent" | "offer" }>, from: string): void {
     if (message.type === "lent") {
-      this.#asked.get(message.id)?.(message.url);
+      const asked = this.#asked.get(message.id);
+      if (asked?.peer === from) asked.answer(message.url);
       return;
     }
     const isAlike = message.identity === this.#engine.facts.identity;
     if (message.type === "offer") {
       if (!isAlike) return;
-      void this.#take(message.url, NO_PROMPT, "").catch(() => {
+      void this.#take(from, message.url, NO_PROMPT, "").catch(() => {
         this.counts.numFailed++;
       });
     } else {
@@ -84,7 +94,10 @@ export class PeerPages {
     }
   }
 
-  async #take(url: string, prompt: Int32Array, salt: string): Promise<void> {
+  /** From where the peer registered, and from nowhere else. */
+  async #take(peer: string, url: string, prompt: Int32Array, salt: string): Promise<void> {
+    const address = this.#addressOf(peer);
+    if (address === null || !url.startsWith(`${address}/`)) throw new Error(`${peer} lends its pages elsewhere`);
     const bytes = await this.#port.fetch(url, MAX_BYTES);
     const { numTaken, reason } = await this.#engine.takePages(prompt, salt, bytes);
     this.counts.numFetched += numTaken;
@@ -93,14 +106,15 @@ export class PeerPages {
   }
 
   #ask(peer: string, message: object): Promise<string> {
-    const id = String(this.#numAsked++);
+    const id = randomBytes(12).toString("base64url");
     return new Promise<string>((resolve, reject) => {
       const timer = setTimeout(reject, ASK_MS, new Error("the peer does not answer"));
-      this.#asked.set(id, (url) => {
+      const answer = (url: string | null): void => {
         clearTimeout(timer);
         if (url === null) reject(new Error("the peer lends nothing: its engine is another"));
         else resolve(url);
-      });
+      };
+      this.#asked.set(id, { peer, answer });
       this.#mailbox.send(peer, { ...message, id });
     }).finally(() => this.#asked.delete(id));
   }

@@ -20,6 +20,8 @@ export interface ReplicaEntry {
   readonly facts: ReplicaFacts;
   /** It gives and takes pages. */
   readonly exchangesPages: boolean;
+  /** Where it lends them: what another address says is never fetched in its name. */
+  readonly pageAddress?: string | null;
   /** Where it serves HTTP. */
   readonly address: string;
   readonly startedMs: number;

@@ -108,6 +108,7 @@ export class Router {
     });
     members.follow({
       onReplica: (entry) => this.#onReplica(entry),
+      onForeign: (entry) => this.#refuse(entry),
       onLost: (id, reason) => this.#onLost(id, reason),
     });
     mailbox.onReconnect = () => this.#tellOpen();
@@ -272,7 +273,7 @@ export class Router {
   }
 
   /** One that speaks another protocol is named in the log, once, and sent nothing. */
-  #refuse({ id, protocol, version }: ReplicaEntry): void {
+  #refuse({ id, protocol, version }: Pick<ReplicaEntry, "id" | "protocol" | "version">): void {
     if (this.#refused.has(id)) return;
     this.#refused.add(id);
     const reason = `it is of version ${version} and speaks protocol ${protocol}, this router ${PROTOCOL}`;

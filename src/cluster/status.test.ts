@@ -40,6 +40,7 @@ test("statistics are sums over the replicas", () => {
     hostTimes: null,
     adapters: [],
     adapterLimitBytes: 0,
+    pictures: { bytes: 0, encoded: 0, reused: 0, waiting: 0 },
   };
   const speculation = { drafts: 0, draftTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] };
   const uncounted = { steps: 0, paddingAvoided: 0, preemptions: 0, speculation };

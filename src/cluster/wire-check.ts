@@ -3,25 +3,25 @@
 
 import type { ToReplica, ToRouter } from "./wire.js";
 
-type Check = (value: unknown) => boolean;
+export type Check = (value: unknown) => boolean;
 type Shape = Readonly<Record<string, Check>>;
 
-const text: Check = (value) => typeof value === "string";
-const number: Check = (value) => typeof value === "number";
-const object: Check = (value) => typeof value === "object" && value !== null;
-const list =
+export const text: Check = (value) => typeof value === "string";
+export const number: Check = (value) => typeof value === "number";
+export const object: Check = (value) => typeof value === "object" && value !== null;
+export const list =
   (check: Check): Check =>
   (value) =>
     Array.isArray(value) && value.every(check);
-const orNull =
+export const orNull =
   (check: Check): Check =>
   (value) =>
     value === null || check(value);
-const maybe =
+export const maybe =
   (check: Check): Check =>
   (value) =>
     value === undefined || check(value);
-const shaped =
+export const shaped =
   (shape: Shape): Check =>
   (value) =>
     object(value) && fits(value as Record<string, unknown>, shape);

@@ -12,6 +12,7 @@ export interface ClusterConfig {
   readonly natsUser: string | null;
   readonly natsPassword: string | null;
   readonly natsToken: string | null;
+  readonly clusterSecret: string | null;
   readonly natsTlsCa: string | null;
   readonly natsTlsCert: string | null;
   readonly natsTlsKey: string | null;
@@ -46,6 +47,12 @@ export const CLUSTER_OPTIONS = {
     default: null,
     defaultText: "none",
     help: "token for NATS; better in the environment too",
+  },
+  clusterSecret: {
+    type: "string",
+    default: null,
+    defaultText: "none: members are told by their NATS logins alone",
+    help: "secret that all members of the cluster share; each seals what it says and the pages it lends with it, and drops what is not sealed; better in the environment than on a command line",
   },
   natsTlsCa: {
     type: "string",

@@ -151,3 +151,30 @@ test("a member of another protocol is named and left alone, and what it says is 
   await lease.end();
   await strange.close();
 });
+
+test("with a secret a stranger on the bus can be neither a member nor heard", { skip }, async () => {
+  await using cluster = await SmallCluster.start(nats.url, { secret: "shared by members" });
+  const { config, engine, router, replicas } = cluster;
+  const { id } = replicas[0]!.member;
+  const stranger = await openMailbox({ ...config, clusterSecret: null });
+  const guesser = await openMailbox({ ...config, clusterSecret: "a guess" });
+  const real = router.router.replicas()[0]!;
+  const leases = [stranger, guesser].map((mailbox) => ({ mailbox, lease: new Lease(mailbox, LONG_LEASE * 1000) }));
+  for (const { mailbox, lease } of leases) {
+    await lease.hold(() => ({ ...real, id: mailbox.member }));
+    mailbox.send(id, { type: "offer", identity: real.facts.identity, url: `${real.pageAddress}/x` });
+    mailbox.send(id, { type: "abort", id: "1", index: -1 });
+    mailbox.send(router.router.mailbox.member, { type: "gone", ids: ["1"] });
+  }
+  await using lone = await tinyEngine();
+  assert.deepEqual(await whole(engine, 1), await whole(lone, 1));
+  assert.deepEqual(
+    router.router.replicas().map((one) => one.id),
+    [id],
+  );
+  assert.equal(replicas[0]!.member.replica.peers?.counts.numFailed ?? 0, 0, "offers of strangers are not even tried");
+  for (const { mailbox, lease } of leases) {
+    await lease.end();
+    await mailbox.close();
+  }
+});

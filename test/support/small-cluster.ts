@@ -73,6 +73,7 @@ export interface SmallClusterOptions {
   readonly policy?: Policy;
   readonly prefillTokens?: number;
   readonly leaseSeconds?: number;
+  readonly secret?: string;
   /** Where the router's NATS is. */
   readonly routerNats?: string;
 }
@@ -91,8 +92,8 @@ export class SmallCluster implements AsyncDisposable {
   #router: SmallRouter | null = null;
 
   private constructor(nats: string, options: SmallClusterOptions) {
-    const { leaseSeconds = LONG_LEASE } = options;
-    this.config = clusterConfig({ nats: [nats], cluster: `test-${numClusters++}`, leaseSeconds });
+    const { leaseSeconds = LONG_LEASE, secret: clusterSecret = null } = options;
+    this.config = clusterConfig({ nats: [nats], cluster: `test-${numClusters++}`, leaseSeconds, clusterSecret });
     this.#options = options;
   }
 
