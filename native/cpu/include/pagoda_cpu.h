@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 9
+#define PG_ABI_VERSION 10
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -80,6 +80,11 @@ PG_API int32_t pg_matmul(void* context, float* out, int64_t out_stride, const fl
 // pg_gated_activation give. activation: as there, or gpt-oss's gate (src/rows.h). PG_E_UNSUPPORTED, having done nothing, where the halves are not whole segments or panels of
 // the weight, or meet x in different layouts.
 PG_API int32_t pg_gated_matmul(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* weight, int64_t n, int32_t activation);
+
+// For each of `count` items: out[row + i, first_col ..] += scale * ((x[row + i] . a^T) . b^T), i < n; the same bits as two pg_matmul give. items: [count][6]
+// the weights a [rank, inputs] and b [outputs, rank], of one segment each, then row, n, first_col, scale (src/low-rank.h). No two items have a
+// number of out in common.
+PG_API int32_t pg_low_rank(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const double* items, int64_t count);
 
 // --- the staged step ----------------------------------------------------------------------------------------------------
 // The integers of a step, laid out as src/step.h says in a block that the caller writes. Ops take the step as one handle.

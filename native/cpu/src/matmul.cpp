@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "choose-kernel.h"
 #include "context.h"
 #include "memory.h"
 #include "weight.h"
 
 namespace pg {
 namespace {
-
-RowTiles tiles_of(const LayoutSpec& layout, int64_t n) {
-  return {n, (n + layout.tile_rows - 1) / layout.tile_rows, layout.equal ? 0 : layout.tile_rows};
-}
 
 // Where each layout of n rows begins in the packed activations; the last entry is their end.
 struct Places {
@@ -26,11 +23,6 @@ struct Places {
     }
   }
 };
-
-const MatmulKernel& kernel_for(const Kernels& kernels, Encoding encoding, int64_t n) {
-  const MatmulKernel& many = kernels.matmul_many[encoding];
-  return many.run != nullptr && n >= (many.from > 0 ? many.from : kernels.many_rows) ? many : kernels.matmul[encoding];
-}
 
 // Chunks per thread where a kernel of tiles has many rows: threads that share a core run at speeds that differ, so the last of few large
 // chunks is waited for.

@@ -13,7 +13,7 @@ const ADDR = "addr";
 const IN = "in";
 const OUT = "out";
 
-export const ABI_VERSION = 9;
+export const ABI_VERSION = 10;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {
@@ -38,6 +38,7 @@ export const ABI = {
 
   pg_matmul: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, F32, I32],
   pg_gated_matmul: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I32],
+  pg_low_rank: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64],
 
   pg_step_create: [I32, ADDR, OUT],
   pg_step_free: [I32, ADDR],

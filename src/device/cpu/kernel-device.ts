@@ -277,19 +277,8 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     options?: MatmulOptions,
   ): void {
     if (weight !== null) this.matmul(out, x, weight, n, options);
-    (lowRanks as HostLowRanks).addTo(this, out, x, batch, n, firstLogit);
-  }
-
-  addLowRank(
-    out: Tensor,
-    x: Tensor,
-    lowRank: LowRank,
-    rows: Int32Array,
-    first: number,
-    to: number,
-    base: number,
-  ): void {
-    this.#lowRanks.add(out as CpuTensor, x as CpuTensor, lowRank as CpuLowRank, rows, first, to, base);
+    (lowRanks as HostLowRanks).addTo(this.#lowRanks, out, x, batch, n, firstLogit);
+    this.#lowRanks.flush(out as CpuTensor, x as CpuTensor);
   }
 
   mixtureOfExperts(

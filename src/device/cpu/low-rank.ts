@@ -1,11 +1,16 @@
-// An adapter's matrices as packed weights: their products are matmuls like any other, so a row's bits do not depend on its neighbours. Rows
-// that follow each other are one call.
+// An adapter's matrices as packed weights: their products are sums like any matmul's, so a row's bits do not depend on its neighbours. Rows of
+// all adapters are one call; many rows of one adapter that follow each other are two matmuls.
 
 import { f32ToBf16 } from "../../core/dequantize/small-floats.js";
 import type { HostTensor } from "../../core/tensor.js";
-import type { LowRank, LowRankSpec } from "../device.js";
+import type { LowRank, LowRankSpec, Tensor } from "../device.js";
 import { type CpuContext, CpuTensor } from "./memory.js";
 import { type CpuWeight, loadCpuWeight } from "./weights.js";
+
+/** Runs of more rows are products of their own: all threads have enough to do in each. */
+const FEW_ROWS = 16;
+const ITEM_NUMBERS = 6;
+const MOST_ITEMS = 1024;
 
 export interface CpuLowRank extends LowRank, Omit<LowRankSpec, "a" | "b"> {
   readonly a: CpuWeight; // [rank, inputs]
@@ -17,6 +22,10 @@ export class CpuLowRanks {
   readonly #loaded = new Set<CpuLowRank>();
   /** x shrunk to the rank: rows of a run. Grows where a run is longer or wider than any before. */
   #shrunk: CpuTensor | null = null;
+  /** What flush() adds, as native/cpu/src/low-rank.h has it. */
+  #items: Float64Array | null = null;
+  #itemsAt = 0;
+  #numItems = 0;
 
   constructor(context: CpuContext) {
     this.#context = context;
@@ -42,25 +51,50 @@ export class CpuLowRanks {
     native.pg_weight_free(handle, lowRank.b.handle);
   }
 
-  add(
-    out: CpuTensor,
-    x: CpuTensor,
-    lowRank: CpuLowRank,
-    rows: Int32Array,
-    from: number,
-    to: number,
-    base: number,
-  ): void {
-    const { inputs, cols, firstCol } = lowRank;
+  /** Takes rows of one adapter. Runs of few rows are added with those of other adapters, by flush(). */
+  addLowRank(out: Tensor, x: Tensor, lowRank: LowRank, rows: Int32Array, from: number, to: number, base: number): void {
+    const { inputs, cols, firstCol } = lowRank as CpuLowRank;
     if (firstCol + cols > out.cols || inputs !== x.cols) {
       throw new RangeError(`an adapter for ${inputs} inputs and columns up to ${firstCol + cols} of ${out.cols}`);
     }
     for (let i = from; i < to; ) {
       let end = i + 1;
       while (end < to && rows[end] === rows[end - 1]! + 1) end++;
-      this.#addRun(out, x, lowRank, rows[i]! - base, end - i);
+      const row = rows[i]! - base;
+      if (end - i > FEW_ROWS) this.#addRun(out as CpuTensor, x as CpuTensor, lowRank as CpuLowRank, row, end - i);
+      else this.#put(out as CpuTensor, x as CpuTensor, lowRank as CpuLowRank, row, end - i);
       i = end;
     }
+  }
+
+  /** Adds what was put aside: one call, however many adapters there are. */
+  flush(out: CpuTensor, x: CpuTensor): void {
+    if (this.#numItems === 0) return;
+    const { native, handle } = this.#context;
+    const count = this.#numItems;
+    this.#numItems = 0;
+    const status = native.pg_low_rank(handle, out.address, out.stride, x.address, x.stride, this.#itemsAt, count);
+    this.#context.check(status, "pg_low_rank");
+  }
+
+  #put(out: CpuTensor, x: CpuTensor, { a, b, firstCol, scale }: CpuLowRank, row: number, n: number): void {
+    if (this.#numItems === MOST_ITEMS) this.flush(out, x);
+    this.#items ??= this.#newItems();
+    const items = this.#items;
+    let at = ITEM_NUMBERS * this.#numItems++;
+    items[at++] = a.handle;
+    items[at++] = b.handle;
+    items[at++] = row;
+    items[at++] = n;
+    items[at++] = firstCol;
+    items[at] = scale;
+  }
+
+  #newItems(): Float64Array {
+    const bytes = 8 * ITEM_NUMBERS * MOST_ITEMS;
+    this.#itemsAt = this.#context.alloc(bytes, "what a product's adapters are");
+    const { buffer, byteOffset } = this.#context.native.view(this.#itemsAt, bytes);
+    return new Float64Array(buffer as ArrayBuffer, byteOffset, ITEM_NUMBERS * MOST_ITEMS);
   }
 
   close(): void {
