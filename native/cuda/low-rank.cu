@@ -3,6 +3,8 @@
 //   low_rank_shrink   partial[chunk][p][rank] = a x[t] over the columns of the chunk      a [rank][inputs], x [n][inputs]
 //   low_rank_expand   out[t][firstCol + c] += b[c] . (scale * sum over chunks)           b [cols][rank]
 //
+// The product itself comes first where its kernel holds others back until its own input is there (matmul-stream.cuh): then x is shrunk while it runs.
+//
 // Rows come in items: up to 8 * TILES list entries p of one adapter. Items are data, as is the table of what each slot's adapter has here, so
 // that a graph serves every grouping; blocks without an item or without a matrix end at once. Rows of no adapter are in no item.
 //
@@ -35,6 +37,7 @@ struct LowRankArgs {
   int firstRow;  // t of row 0
   int firstEntry, entries;  // p = list entry - firstEntry, below entries
   int inputs, chunk, width;  // width: ranks of all sites of an adapter, at most
+  int waitsLast, pad;        // shrink: x is there, since the product ahead began when it was; the wait, for what comes behind, is the end
 };
 
 __device__ __forceinline__ float high_part(float v) { return __uint_as_float((u32)bf16_bits(v) << 16); }
@@ -48,12 +51,12 @@ __device__ __forceinline__ void split2(float v0, float v1, u32& high, u32& low) 
 // Eight inputs of a row from k on; those past the end are zero.
 __device__ __forceinline__ void read8(float* v, const float* x, int k, int inputs, bool isAligned) {
   if (isAligned && k + 8 <= inputs) {
-    *(Quad*)v = *(const Quad*)(x + k);
-    *(Quad*)(v + 4) = *(const Quad*)(x + k + 4);
+    load_past_l1(v, x + k);
+    load_past_l1(v + 4, x + k + 4);
     return;
   }
 #pragma unroll
-  for (int i = 0; i < 8; i++) v[i] = k + i < inputs ? x[k + i] : 0.f;
+  for (int i = 0; i < 8; i++) v[i] = k + i < inputs ? load_past_l1(x + k + i) : 0.f;
 }
 
 __device__ __forceinline__ uint4 read_weights(const u16* row, bool isThere) {
@@ -75,10 +78,9 @@ __device__ __forceinline__ void shrink(const LowRankArgs& a) {
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
   const int first = blockIdx.x * a.chunk, end = min(first + a.chunk, a.inputs);
   const i64 padded = (a.inputs + 31) / 32 * 32, plane = site.rank * padded;
-  // a is nobody's result: its first rows are on their way while others end.
+  // Neither a nor the list of rows is a kernel's result: they are on their way while others end.
   for (int r = g; r < min(site.rank, 16); r += 8)
     for (int k = first + 32 * warp + 8 * q; k < end; k += 32 * SHRINK_WARPS) fetch_ahead(site.a + r * padded + k);
-  wait_for_others();
   const float* x[TILES];
 #pragma unroll
   for (int i = 0; i < TILES; i++) {
@@ -86,36 +88,48 @@ __device__ __forceinline__ void shrink(const LowRankArgs& a) {
     const int t = p < item.to ? a.rows[p] - a.firstRow : -1;
     x[i] = t >= 0 && t < a.n ? a.x + t * a.xStride : nullptr;
   }
+  if (!a.waitsLast) wait_for_others();
   const bool isAligned = ((u64)a.x & 15) == 0 && (a.xStride & 3) == 0;
   for (int r0 = 0; r0 < site.rank; r0 += 16) {
     float sum[TILES][4] = {};
-    for (int k0 = first + 32 * warp; k0 < end; k0 += 32 * SHRINK_WARPS) {
-      const int k = k0 + 8 * q;
-      const u16* row = site.a + (r0 + g) * padded + k;
-      const bool hasLow = r0 + g < site.rank, hasHigh = r0 + g + 8 < site.rank;
-      uint4 w[2][2];  // plane; rows g, g + 8
-      w[0][0] = read_weights(row, hasLow);
-      w[0][1] = read_weights(row + 8 * padded, hasHigh);
-      if (site.isWide) {
-        w[1][0] = read_weights(row + plane, hasLow);
-        w[1][1] = read_weights(row + plane + 8 * padded, hasHigh);
+    const bool hasLow = r0 + g < site.rank, hasHigh = r0 + g + 8 < site.rank;
+    for (int k0 = first + 32 * warp; k0 < end; k0 += 2 * 32 * SHRINK_WARPS) {
+      // Two steps of 32 inputs: all they need is asked for before the first is used.
+      float v[2][TILES][8] = {};
+      uint4 w[2][2][2];  // step; plane; rows g, g + 8
+#pragma unroll
+      for (int u = 0; u < 2; u++) {
+        const int k = k0 + u * 32 * SHRINK_WARPS + 8 * q;
+        const bool isIn = k0 + u * 32 * SHRINK_WARPS < end;
+        const u16* row = site.a + (r0 + g) * padded + k;
+        w[u][0][0] = read_weights(row, isIn && hasLow);
+        w[u][0][1] = read_weights(row + 8 * padded, isIn && hasHigh);
+        w[u][1][0] = read_weights(row + plane, isIn && hasLow && site.isWide);
+        w[u][1][1] = read_weights(row + plane + 8 * padded, isIn && hasHigh && site.isWide);
+#pragma unroll
+        for (int i = 0; i < TILES; i++)
+          if (isIn && x[i] != nullptr) read8(v[u][i], x[i], k, a.inputs, isAligned);
       }
 #pragma unroll
-      for (int i = 0; i < TILES; i++) {
-        float v[8] = {};
-        if (x[i] != nullptr) read8(v, x[i], k, a.inputs, isAligned);
-        // The order of k's within 32 is the same on both sides, and so any.
+      for (int u = 0; u < 2; u++) {
+        if (k0 + u * 32 * SHRINK_WARPS >= end) break;
 #pragma unroll
-        for (int step = 0; step < 2; step++) {
-          u32 high[2], low[2];
-          split2(v[4 * step], v[4 * step + 1], high[0], low[0]);
-          split2(v[4 * step + 2], v[4 * step + 3], high[1], low[1]);
-          const u32 m[4] = {step ? w[0][0].z : w[0][0].x, step ? w[0][1].z : w[0][1].x, step ? w[0][0].w : w[0][0].y, step ? w[0][1].w : w[0][1].y};
-          mma16816<KIND_BF16>(sum[i], m, high[0], high[1]);
-          mma16816<KIND_BF16>(sum[i], m, low[0], low[1]);
-          if (site.isWide) {
-            const u32 rest[4] = {step ? w[1][0].z : w[1][0].x, step ? w[1][1].z : w[1][1].x, step ? w[1][0].w : w[1][0].y, step ? w[1][1].w : w[1][1].y};
-            mma16816<KIND_BF16>(sum[i], rest, high[0], high[1]);
+        for (int i = 0; i < TILES; i++) {
+          // The order of k's within 32 is the same on both sides, and so any.
+#pragma unroll
+          for (int step = 0; step < 2; step++) {
+            const float* own = v[u][i] + 4 * step;
+            u32 high[2], low[2];
+            split2(own[0], own[1], high[0], low[0]);
+            split2(own[2], own[3], high[1], low[1]);
+            auto half = [&](const uint4& m, int j) { return step ? (j ? m.w : m.z) : (j ? m.y : m.x); };
+            const u32 m[4] = {half(w[u][0][0], 0), half(w[u][0][1], 0), half(w[u][0][0], 1), half(w[u][0][1], 1)};
+            mma16816<KIND_BF16>(sum[i], m, high[0], high[1]);
+            mma16816<KIND_BF16>(sum[i], m, low[0], low[1]);
+            if (site.isWide) {
+              const u32 rest[4] = {half(w[u][1][0], 0), half(w[u][1][1], 0), half(w[u][1][0], 1), half(w[u][1][1], 1)};
+              mma16816<KIND_BF16>(sum[i], rest, high[0], high[1]);
+            }
           }
         }
       }
@@ -135,6 +149,7 @@ __device__ __forceinline__ void shrink(const LowRankArgs& a) {
       a.partial[((i64)blockIdx.x * a.entries + p - a.firstEntry) * a.width + site.offset + r] = total;
     }
   }
+  if (a.waitsLast) wait_for_others();
 }
 EARLY_KERNEL(32 * SHRINK_WARPS, low_rank_shrink_8, LowRankArgs) { shrink<1>(a); }
 EARLY_KERNEL(32 * SHRINK_WARPS, low_rank_shrink_32, LowRankArgs) { shrink<4>(a); }
@@ -157,7 +172,28 @@ __device__ __forceinline__ void expand(const LowRankArgs& a) {
   const int c0 = block + warp * EXPAND_TILES * 16;  // the warp's first column
   for (int c = c0 + g; c < min(c0 + 16 * EXPAND_TILES, site.cols); c += 8)
     if (4 * q < site.ranks8) fetch_ahead(site.b + (i64)c * site.ranks8 + 4 * q);
+  int t[TILES][2];
+#pragma unroll
+  for (int i = 0; i < TILES; i++) {
+#pragma unroll
+    for (int odd = 0; odd < 2; odd++) {
+      const int p = item.from + 8 * i + 2 * q + odd;
+      t[i][odd] = p < item.to ? a.rows[p] - a.firstRow : -1;
+      if (t[i][odd] >= a.n) t[i][odd] = -1;
+    }
+  }
   wait_for_others();
+  // What the sums are added to comes while they are made.
+  float old[TILES][2][2 * EXPAND_TILES];
+#pragma unroll
+  for (int i = 0; i < TILES; i++)
+#pragma unroll
+    for (int odd = 0; odd < 2; odd++)
+#pragma unroll
+      for (int h = 0; h < 2 * EXPAND_TILES; h++) {
+        const int c = c0 + 8 * h + g;
+        old[i][odd][h] = t[i][odd] >= 0 && c < site.cols ? a.out[t[i][odd] * a.outStride + site.firstCol + c] : 0.f;
+      }
   const int chunks = (a.inputs + a.chunk - 1) / a.chunk;
   float sum[EXPAND_TILES][TILES][4] = {};
   for (int r0 = 0; r0 < site.rank; r0 += RANK_SLICE) {
@@ -168,7 +204,7 @@ __device__ __forceinline__ void expand(const LowRankArgs& a) {
       float total = 0.f;
       if (p < item.to && r0 + r < site.rank) {
         const float* from = a.partial + (i64)(p - a.firstEntry) * a.width + site.offset + r0 + r;
-#pragma unroll 8
+#pragma unroll 16
         for (int c = 0; c < chunks; c++) total += from[(i64)c * a.entries * a.width];
         total *= site.scale;
       }
@@ -204,21 +240,15 @@ __device__ __forceinline__ void expand(const LowRankArgs& a) {
     }
   }
 #pragma unroll
-  for (int i = 0; i < TILES; i++) {
+  for (int i = 0; i < TILES; i++)
 #pragma unroll
     for (int odd = 0; odd < 2; odd++) {
-      const int p = item.from + 8 * i + 2 * q + odd;
-      const int t = p < item.to ? a.rows[p] - a.firstRow : -1;
-      if (t < 0 || t >= a.n) continue;
-      float* out = a.out + t * a.outStride + site.firstCol;
-      float old[2 * EXPAND_TILES];
-#pragma unroll
-      for (int h = 0; h < 2 * EXPAND_TILES; h++) old[h] = c0 + 8 * h + g < site.cols ? out[c0 + 8 * h + g] : 0.f;
+      if (t[i][odd] < 0) continue;
+      float* out = a.out + t[i][odd] * a.outStride + site.firstCol;
 #pragma unroll
       for (int h = 0; h < 2 * EXPAND_TILES; h++)
-        if (c0 + 8 * h + g < site.cols) out[c0 + 8 * h + g] = old[h] + sum[h >> 1][i][2 * (h & 1) + odd];
+        if (c0 + 8 * h + g < site.cols) out[c0 + 8 * h + g] = old[i][odd][h] + sum[h >> 1][i][2 * (h & 1) + odd];
     }
-  }
 }
 EARLY_KERNEL(32 * EXPAND_WARPS, low_rank_expand_8, LowRankArgs) { expand<1>(a); }
 EARLY_KERNEL(32 * EXPAND_WARPS, low_rank_expand_32, LowRankArgs) { expand<4>(a); }

@@ -45,7 +45,7 @@ __device__ __forceinline__ void stream_chains(const StreamArgs& a) {
         bulk_copy(rings + c * RING + s * STAGE + W_BYTES, a.x + (i64)(c * a.chain + g * STEPS) * NT * 512, count * NT * 1024, &full[c][s]);
       };
       for (int s = 0; s < ahead; s++) for (int c = 0; c < CHAINS; c++) copy_weights(c, s, s);
-      wait_for_others();
+      wait_in_turn(a);
       for (int s = 0; s < ahead; s++) for (int c = 0; c < CHAINS; c++) copy_operand(c, s, s);
       int s = 0, parity = 0;
       for (int g = ahead; g < numStages; g++) {
@@ -65,7 +65,7 @@ __device__ __forceinline__ void stream_chains(const StreamArgs& a) {
   constexpr int OWN = (NT + CHAINS - 1) / CHAINS;
   const int o0 = strip * 16 + (lane >> 2), t0 = 2 * (lane & 3);
   float old[OWN][4], bias[2];
-  wait_for_others();
+  wait_in_turn(a);
 #pragma unroll
   for (int i = 0; i < OWN; i++) {
 #pragma unroll
@@ -105,4 +105,7 @@ __device__ __forceinline__ void stream_chains(const StreamArgs& a) {
 }
 
 #define STREAM_CHAINS(FORMAT, name, NT, STEPS, STAGES) \
-  EARLY_KERNEL(32 * CHAINS + 32, chains_##name##_##NT, StreamArgs) { stream_chains<FORMAT, NT, STEPS, STAGES>(a); }
+  OPEN_KERNEL(32 * CHAINS + 32, 1, chains_##name##_##NT, StreamArgs) { \
+    begin_in_turn(a);                                  \
+    stream_chains<FORMAT, NT, STEPS, STAGES>(a);       \
+  }

@@ -14,8 +14,17 @@ struct StreamArgs {
   Epilogue epilogue;
   Gate gate;             // gated: the second half of a block's strips is the up projection's
   int n, rows, strips, steps;  // gated: rows and strips of the gate alone; steps: padded K / 64
-  int chain, pad;        // steps of a chain, a multiple of 4: sums of chains are added in order
+  int chain;             // steps of a chain, a multiple of 4: sums of chains are added in order
+  int holdsOthers;       // the launch behind this one may not begin before the one ahead has ended: it reads the same without waiting (low-rank.cu)
 };
+
+__device__ __forceinline__ void begin_in_turn(const StreamArgs& a) {
+  if (!a.holdsOthers) let_others_begin();
+}
+__device__ __forceinline__ void wait_in_turn(const StreamArgs& a) {
+  wait_for_others();
+  if (a.holdsOthers) let_others_begin();
+}
 
 // A warp's place in its ring of STAGES stages.
 struct RingPlace { int stage, parity; };
@@ -128,7 +137,7 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
         bulk_copy(ring + s * STAGE + STRIPS * STRIP_BYTES, a.x + (i64)g * STEPS * NT * 512, steps_in(g) * NT * 1024, &full[s]);
       };
       for (int s = 0; s < ahead; s++) copy_weights(s, s);
-      wait_for_others();
+      wait_in_turn(a);
       for (int s = 0; s < ahead; s++) copy_operand(s, s);
       int s = 0, parity = 0;
       for (int g = ahead; g < numStages; g++) {
@@ -145,7 +154,7 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
 
   const int strip = strip_of(warp), g = lane >> 2, q = lane & 3;
   const bool isMine = strip < a.strips;
-  wait_for_others();
+  wait_in_turn(a);
   // What the result is added to comes while the sums are made.
   float total[NT][4], old[NT][4], bias[2];
 #pragma unroll
@@ -189,6 +198,7 @@ __device__ __forceinline__ void stream(const StreamArgs& a) {
 }
 
 #define STREAM(FORMAT, name, NT, STRIPS, STEPS, STAGES)                                                       \
-  EARLY_KERNEL(32 * STRIPS + 32, stream_##name##_##NT##_##STRIPS, StreamArgs) {            \
+  OPEN_KERNEL(32 * STRIPS + 32, 1, stream_##name##_##NT##_##STRIPS, StreamArgs) {          \
+    begin_in_turn(a);                                                                                         \
     stream<FORMAT, NT, STRIPS, STEPS, STAGES>(a);                                                             \
   }

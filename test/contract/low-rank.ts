@@ -61,6 +61,8 @@ interface Call {
   /** The product is of n logit rows from here on: each row has one. Omitted: of tokens. */
   readonly firstLogit?: number;
   readonly n?: number;
+  /** Of the product's own matrix. Omitted: f32. */
+  readonly dtype?: "f32" | "bf16";
 }
 
 /** These rows of a seeded matrix, in the middle of a wider tensor. */
@@ -73,7 +75,7 @@ function pickedRows(device: Device, rows: readonly number[], cols: number, seed:
 
 /** out [n] of the rows that were called for. */
 function run(device: Device, { inputs, cols, adapters }: Product, call: Call): Tensor {
-  const { rows, adapterOf, firstLogit = -1, n = rows.length } = call;
+  const { rows, adapterOf, firstLogit = -1, n = rows.length, dtype = "f32" } = call;
   const batch = new Batch(4, rows.length);
   for (const row of rows) {
     batch.addRow(Int32Array.of(1), 0, 1, Int32Array.of(1), 0);
@@ -93,7 +95,7 @@ function run(device: Device, { inputs, cols, adapters }: Product, call: Call): T
   const own = firstLogit < 0 ? rows : rows.slice(firstLogit, firstLogit + n);
   const x = pickedRows(device, own, inputs, 6);
   const out = pickedRows(device, own, cols, 5);
-  const weight = device.loadWeight([randomWeight("f32", cols, inputs, 3)]);
+  const weight = device.loadWeight([randomWeight(dtype, cols, inputs, 3)]);
   const options = { accumulate: true, scale: 0.5 };
   if (lowRanks.isIn(staged)) device.adaptedMatmul!(out, x, weight, lowRanks, staged, n, firstLogit, options);
   else device.matmul(out, x, weight, n, options);
@@ -118,18 +120,21 @@ export function lowRankContract(duel: Duel, tolerance: Tolerance): void {
     });
 
     duel.test("adaptedMatmul", `${what}: a row has the same bits alone, among others, and in a head`, async () => {
-      const whole = await readAll(duel.device, run(duel.device, product, { rows: all, adapterOf }));
-      const check = (found: Float32Array, rows: readonly number[], how: string): void => {
-        for (const [i, row] of rows.entries()) {
-          const [own, expected] = [i, row].map((at, j) => [found, whole][j]!.subarray(at * cols, (at + 1) * cols));
-          assertSameBits(own!, expected!, `row ${row} of ${how}`);
-        }
-      };
-      for (const rows of [[0], [1], [7, 9], [6, 5, 4, 3], all.slice(17).reverse()])
-        check(await readAll(duel.device, run(duel.device, product, { rows, adapterOf })), rows, `${rows.length}`);
-      // More rows than an item has; of one adapter more than a large item has; more than a launch takes.
-      const many = Array.from({ length: cols < 10 ? 1500 : 300 }, (_, i) => (i * 11) % MOST);
-      check(await readAll(duel.device, run(duel.device, product, { rows: many, adapterOf })), many, "many");
+      for (const dtype of ["f32", "bf16"] as const) {
+        const runOf = async (rows: readonly number[]) =>
+          readAll(duel.device, run(duel.device, product, { rows, adapterOf, dtype }));
+        const whole = await runOf(all);
+        const check = async (rows: readonly number[]): Promise<void> => {
+          const found = await runOf(rows);
+          for (const [i, row] of rows.entries()) {
+            const [own, expected] = [i, row].map((at, j) => [found, whole][j]!.subarray(at * cols, (at + 1) * cols));
+            assertSameBits(own!, expected!, `row ${row} of ${rows.length}, ${dtype}`);
+          }
+        };
+        for (const rows of [[0], [1], [7, 9], [6, 5, 4, 3], all.slice(17).reverse()]) await check(rows);
+        // More rows than an item has; of one adapter more than a large item has; more than a launch takes.
+        await check(Array.from({ length: cols < 10 ? 1500 : 300 }, (_, i) => (i * 11) % MOST));
+      }
     });
   }
 

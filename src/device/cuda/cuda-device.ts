@@ -38,7 +38,7 @@ import type { CudaRotary } from "./kv-ops.js";
 import { type CudaKvPool, plannerLimits } from "./kv-pool.js";
 import type { Graph } from "./launch-queue.js";
 import { type CudaLowRank, CudaLowRanks, loadLowRank } from "./low-rank.js";
-import { canGate, launchMatmul } from "./matmul.js";
+import { canGate, canHoldOthers, launchMatmul, type Product } from "./matmul.js";
 import { CudaRecurrentOps } from "./recurrent-ops.js";
 import { addressOf } from "./row-ops.js";
 import { RowUploads } from "./row-uploads.js";
@@ -270,12 +270,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   }
 
   matmul(out: Tensor, x: Tensor, weight: Weight, n: number, options?: MatmulOptions): void {
-    launchMatmul(this.runtime, out as CudaTensor, x as CudaTensor, weight as CudaWeight, n, {
-      bias: addressOf(options?.bias ?? null),
-      scale: options?.scale ?? 1,
-      accumulate: options?.accumulate === true,
-      gate: -1,
-    });
+    launchMatmul(this.runtime, out as CudaTensor, x as CudaTensor, weight as CudaWeight, n, productOf(options));
   }
 
   bindHeads(weights: readonly Weight[]): CudaHeadWeights {
@@ -297,9 +292,11 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     options?: MatmulOptions,
   ): void {
     const [to, from, staged] = [out as CudaTensor, x as CudaTensor, batch as CudaStagedBatch];
-    (lowRanks as CudaLowRanks).before(to, from, staged, n, firstLogit);
-    if (weight !== null) this.matmul(out, x, weight, n, options);
-    (lowRanks as CudaLowRanks).behind(to, from, staged, n, firstLogit);
+    const own = lowRanks as CudaLowRanks;
+    const isBeside = weight !== null && canHoldOthers(this.runtime, weight as CudaWeight, n);
+    if (!isBeside) own.before(to, from, staged, n, firstLogit);
+    if (weight !== null) launchMatmul(this.runtime, to, from, weight as CudaWeight, n, productOf(options), isBeside);
+    own.behind(to, from, staged, n, firstLogit, isBeside);
   }
 
   gatedMatmul(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean {
@@ -434,4 +431,13 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   close(): void {
     this.runtime.close();
   }
+}
+
+function productOf(options: MatmulOptions | undefined): Product {
+  return {
+    bias: addressOf(options?.bias ?? null),
+    scale: options?.scale ?? 1,
+    accumulate: options?.accumulate === true,
+    gate: -1,
+  };
 }

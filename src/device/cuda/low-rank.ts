@@ -111,22 +111,31 @@ export class CudaLowRanks implements LowRanks {
     return this.#numLoaded > 0 && (batch as CudaStagedBatch).tokenItems.count > 0;
   }
 
-  /**
-   * The launches before and behind the product itself. The first ones need x alone, so the product's weights are on their way while they run;
-   * a step of many rows has both behind it, part by part.
-   */
+  /** The launch before the product: it needs x alone, so the product's weights are on their way while it runs. */
   before(out: CudaTensor, x: CudaTensor, batch: CudaStagedBatch, n: number, firstLogit: number): void {
     const items = itemsOf(batch, firstLogit);
     if (items.count === 0 || items.numRows > MOST_ROWS) return;
-    this.#launch("shrink", out, x, items, n, firstLogit, 0, items.count);
+    this.#launch("shrink", false, out, x, items, n, firstLogit, 0, items.count);
   }
 
-  behind(out: CudaTensor, x: CudaTensor, batch: CudaStagedBatch, n: number, firstLogit: number): void {
+  /**
+   * The launches behind the product. `isBeside`: the one that would have come before it comes here, and runs while the product does, which holds
+   * it back until x is there. A step of many rows has both here in any case, part by part.
+   */
+  behind(
+    out: CudaTensor,
+    x: CudaTensor,
+    batch: CudaStagedBatch,
+    n: number,
+    firstLogit: number,
+    isBeside = false,
+  ): void {
     const items = itemsOf(batch, firstLogit);
     if (items.count === 0) return;
     out.storage.version++;
     if (items.numRows <= MOST_ROWS) {
-      this.#launch("expand", out, x, items, n, firstLogit, 0, items.count);
+      if (isBeside) this.#launch("shrink", true, out, x, items, n, firstLogit, 0, items.count);
+      this.#launch("expand", false, out, x, items, n, firstLogit, 0, items.count);
       return;
     }
     let last = items.count;
@@ -134,14 +143,15 @@ export class CudaLowRanks implements LowRanks {
     for (let first = 0; first < last; ) {
       let end = first + 1;
       while (end < last && items.endOf(end) - items.firstOf(first) <= MOST_ROWS) end++;
-      this.#launch("shrink", out, x, items, n, firstLogit, first, end - first);
-      this.#launch("expand", out, x, items, n, firstLogit, first, end - first);
+      this.#launch("shrink", false, out, x, items, n, firstLogit, first, end - first);
+      this.#launch("expand", false, out, x, items, n, firstLogit, first, end - first);
       first = end;
     }
   }
 
   #launch(
     kernel: "shrink" | "expand",
+    waitsLast: boolean,
     out: CudaTensor,
     x: CudaTensor,
     items: AdapterItems,
@@ -179,6 +189,8 @@ export class CudaLowRanks implements LowRanks {
       .int(x.cols)
       .int(chunk)
       .int(this.#width)
+      .int(waitsLast ? 1 : 0)
+      .int(0)
       .end();
   }
 

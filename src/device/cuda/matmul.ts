@@ -2,7 +2,7 @@
 // of rows.
 
 import { type Format, KIND } from "./codes.js";
-import { type CudaRuntime, MOST_TILES, PARTS_BYTES, stripWidth } from "./runtime.js";
+import { type CudaRuntime, MOST_TILES, PARTS_BYTES, STREAM_TOKENS, stripWidth } from "./runtime.js";
 import { CHAINS, type CudaTensor, type CudaWeight, type Operand, ORDER } from "./tensor.js";
 
 export interface Product {
@@ -35,6 +35,7 @@ export function launchMatmul(
   weight: CudaWeight,
   n: number,
   product: Product,
+  holdsOthers = false,
 ): void {
   if (n === 0) return;
   const { queue, modules } = runtime;
@@ -55,8 +56,14 @@ export function launchMatmul(
   }
   if (runtime.products?.take(out, x, weight, n, product) === true) return;
   const operand = runtime.operandOf(x, n, weight.kind);
-  const launch = operand.order === ORDER.tile ? tiles : runtime.isHopper ? streams : strips;
-  launch(runtime, out, operand, weight, n, product);
+  if (operand.order === ORDER.tile) tiles(runtime, out, operand, weight, n, product);
+  else if (runtime.isHopper) streams(runtime, out, operand, weight, n, product, holdsOthers);
+  else strips(runtime, out, operand, weight, n, product);
+}
+
+/** Whether the product can hold the launch behind it back until what it reads itself is there (StreamArgs in matmul-stream.cuh). */
+export function canHoldOthers(runtime: CudaRuntime, weight: CudaWeight, n: number): boolean {
+  return runtime.isHopper && weight.kind !== KIND.none && n <= STREAM_TOKENS;
 }
 
 /** Steps of 64 k's in a stage and stages in the stream kernel's ring (matmul-stream*.cu), by groups of 8 tokens and strips. */
@@ -87,6 +94,7 @@ function streams(
   weight: CudaWeight,
   n: number,
   product: Product,
+  holdsOthers: boolean,
 ): void {
   const isGated = product.gate >= 0;
   const all = Math.ceil(weight.rows / 16);
@@ -114,7 +122,7 @@ function streams(
     .int(isGated ? all / 2 : all)
     .int(weight.paddedCols / 64)
     .int(weight.chainSteps)
-    .int(0)
+    .int(holdsOthers ? 1 : 0)
     .end();
 }
 
