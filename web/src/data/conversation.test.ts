@@ -128,3 +128,13 @@ test("files that are none are refused in words, and bring nothing unknown in", (
   assert.deepEqual(Object.keys(read!.messages[0]!), ["id", "parent", "role", "content", "createdMs"]);
   assert.ok(!("onload" in read!));
 });
+
+test("pictures of a message are in its files, and only those that are in the file itself come back", () => {
+  const picture = "data:image/png;base64,iVBORw0KGgo=";
+  const conversation = newConversation("c", 0);
+  const images = [picture, "https://elsewhere.example/a.png", "data:image/svg+xml;base64,AAAA", "data:text/html,x"];
+  addMessage(conversation, { id: "u", parent: "", role: "user", content: "Which?", images, createdMs: 1 });
+  const [read] = fromJson(toJson([conversation]), () => "n");
+  assert.deepEqual(read!.messages[0]!.images, [picture]);
+  assert.ok(toMarkdown(read!).includes(`![picture](${picture})`));
+});

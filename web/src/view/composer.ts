@@ -28,7 +28,7 @@ export class Composer {
       { class: "composer", onsubmit: this.#onSubmit },
       this.#pictures.element,
       this.#input,
-      h("div", { class: "actions" }, this.#pictures.button, this.#note, this.#stop, this.#send),
+      h("div", { class: "actions" }, this.#pictures.control, this.#note, this.#stop, this.#send),
     );
     this.#input.addEventListener("paste", (event) => {
       if (this.#pictures.add(event.clipboardData?.files)) event.preventDefault();

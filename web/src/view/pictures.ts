@@ -10,7 +10,8 @@ const WIDEST = 240;
 /** Those that go with the next message. */
 export class Attachments {
   readonly element = h("div", { class: "pictures", hidden: true, role: "group", "aria-label": "Pictures to send" });
-  readonly button: HTMLElement;
+  /** The button that adds pictures, where the model sees. */
+  readonly control = h("span", { hidden: true });
   readonly #input = h("input", {
     ...{ type: "file", accept: TYPES.join(","), multiple: true, hidden: true, "aria-label": "Pictures" },
   });
@@ -19,18 +20,19 @@ export class Attachments {
   #isOn = false;
 
   constructor() {
-    this.button = h("button", { class: "quiet", type: "button", hidden: true }, "Add picture");
-    this.button.addEventListener("click", () => this.#input.click());
+    const button = h("button", { class: "quiet", type: "button", onclick: () => this.#input.click() }, "Add picture");
+    this.control.append(button);
     this.#input.addEventListener("change", () => {
       void this.add(this.#input.files);
       this.#input.value = "";
     });
-    this.button.append(this.#input);
   }
 
   setOn(isOn: boolean): void {
     this.#isOn = isOn;
-    this.button.hidden = !isOn;
+    this.control.hidden = !isOn;
+    if (isOn) this.control.append(this.#input);
+    else this.#input.remove();
   }
 
   /** Takes the pictures among the files; false when there is none. */
