@@ -43,7 +43,8 @@ test("statistics are sums over the replicas", () => {
     pictures: { bytes: 0, encoded: 0, reused: 0, waiting: 0 },
   };
   const speculation = { drafts: 0, draftTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] };
-  const uncounted = { steps: 0, paddingAvoided: 0, preemptions: 0, speculation };
+  const pictures = { encoded: 0, reused: 0, waiting: 0, bytes: 0 };
+  const uncounted = { steps: 0, paddingAvoided: 0, preemptions: 0, speculation, pictures };
   assert.deepEqual(clusterStats("m", entries), {
     ...{ model: "m", device: "cluster: 2 replicas", pageSize: 8, running: 11, waiting: 22, ...unknown, ...uncounted },
     ...{ pagesTotal: 1100, pagesFree: 693, pagesCached: 77, pagesUsed: 330, promptTokens: 33, cachedTokens: 44 },

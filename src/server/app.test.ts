@@ -9,6 +9,7 @@ const body = { messages: [{ role: "user", content: "a" }] };
 
 const STATS = {
   speculation: { drafts: 0, draftTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] },
+  pictures: { encoded: 0, reused: 0, waiting: 0, bytes: 0 },
   adapters: [],
   ...{ running: 1, waiting: 2, cacheGroups: [], hostTimes: null, pageSize: 16, pagesTotal: 4, pagesUsed: 1 },
 };

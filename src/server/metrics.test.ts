@@ -18,6 +18,7 @@ const STATS = {
   ],
   adapterLimitBytes: 1000,
   speculation: { drafts: 11, draftTokens: 30, acceptedTokens: 20, acceptedPerPosition: [12, 8] },
+  pictures: { encoded: 5, reused: 2, waiting: 0, bytes: 0 },
 } as unknown as EngineStats;
 
 /** An engine that says what it is told to, for what no engine here has: a GPU, and threads that have died. */
@@ -71,6 +72,7 @@ test("gauges and totals are the engine's at the time of the scrape", async () =>
     ...{ prompt_tokens_total: 100, generation_tokens_total: 50, prefix_cache_queries_total: 100 },
     ...{ prefix_cache_hits_total: 64, padding_avoided_tokens_total: 7, preemptions_total: 1, steps_total: 10 },
     ...{ host_cache_spilled_pages_total: 6, host_cache_restored_pages_total: 5, gpu_busy_seconds_total: 2.5 },
+    ...{ pictures_encoded_total: 5, pictures_reused_total: 2 },
     ...{ spec_decode_drafts_total: 11, spec_decode_draft_tokens_total: 30, spec_decode_accepted_tokens_total: 20 },
     'spec_decode_accepted_tokens_per_pos_total{position="0"}': 12,
     'spec_decode_accepted_tokens_per_pos_total{position="1"}': 8,
