@@ -1,6 +1,6 @@
 // What every decoder has around its layers: embedding, rotary tables, final norm, logits. A family puts its layers into it.
 
-import type { Device, MapOp, StagedBatch, Tensor, Weight } from "../device/device.js";
+import type { CopyHeads, Device, MapOp, StagedBatch, Tensor, Weight } from "../device/device.js";
 import type { Norm } from "./blocks/norm.js";
 import type { Layer } from "./blocks/residual.js";
 import type { Rotaries } from "./blocks/rotaries.js";
@@ -37,6 +37,8 @@ export class DecoderFrame implements Model {
   readonly #add: MapOp;
   readonly #steps: number;
   readonly taps?: Tensor; // [T, taps * hidden]
+  /** Where the stream before each of the layers goes; by layer, most are absent. */
+  readonly #tapPlaces: readonly (CopyHeads | undefined)[];
   predictor?: Predictor;
 
   constructor(loader: Loader, parts: FrameParts) {
@@ -47,6 +49,9 @@ export class DecoderFrame implements Model {
     this.#x = loader.activations(parts.spec.hiddenSize);
     this.hidden = loader.activations(parts.spec.hiddenSize);
     this.#steps = parts.stepsPerLayer ?? 1;
+    const places: CopyHeads[] = [];
+    for (const [i, layer] of parts.taps?.entries() ?? []) places[layer] = columnsAt(i, parts.spec.hiddenSize);
+    this.#tapPlaces = places;
     if (parts.taps !== undefined) this.taps = loader.activations(parts.taps.length * parts.spec.hiddenSize);
     const { maxTokens, deeperRows = 0 } = loader.capacity;
     const zeros = new Float32Array(deeperRows > 0 ? maxTokens * parts.spec.hiddenSize : 0);
@@ -92,13 +97,8 @@ export class DecoderFrame implements Model {
 
   /** Keeps the residual stream, if somebody reads it before this layer. */
   #tap(layer: number, n: number): void {
-    const { taps } = this.#parts;
-    for (let i = 0; i < taps!.length; i++) {
-      if (taps![i] !== layer) continue;
-      const width = this.#x.cols;
-      const place = { numHeads: 1, width, outHead: width, outOffset: i * width, inHead: width, inOffset: 0 };
-      this.#device.copyHeads(this.taps!, this.#x, place, n);
-    }
+    const place = this.#tapPlaces[layer];
+    if (place !== undefined) this.#device.copyHeads(this.taps!, this.#x, place, n);
   }
 
   /** What pictures add after layer `layer`. */
@@ -119,4 +119,9 @@ export class DecoderFrame implements Model {
   computeLogits(batch: StagedBatch, first: number, n: number): void {
     this.#parts.vocabulary.computeLogits(this.hidden, batch, first, n);
   }
+}
+
+/** Columns [i * width, (i + 1) * width) of the output are all of the input. */
+function columnsAt(i: number, width: number): CopyHeads {
+  return { numHeads: 1, width, outHead: width, outOffset: i * width, inHead: width, inOffset: 0 };
 }

@@ -123,10 +123,6 @@ export class ModelDrafter implements Drafter {
 
   // --- before a step -----------------------------------------------------------------------------------------------
 
-  isDeferred(request: Request): boolean {
-    return request.draftsByModel;
-  }
-
   /** How many guesses it will make; finish() makes them. */
   propose(request: Request, most: number, worth: StepWorth): number {
     const { predictor } = this.#parts;

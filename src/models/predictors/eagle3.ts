@@ -8,7 +8,7 @@
 
 import type { CacheSpec } from "../../core/cache-spec.js";
 import { toFloat32 } from "../../core/dequantize/dequantize.js";
-import type { StagedBatch, Tensor, Weight } from "../../device/device.js";
+import type { CopyHeads, StagedBatch, Tensor, Weight } from "../../device/device.js";
 import { isRecord } from "../../formats/json-file.js";
 import { SelfAttention } from "../blocks/attention.js";
 import { ADD, type Block } from "../blocks/block.js";
@@ -101,6 +101,8 @@ export class Eagle3Head implements Predictor {
   readonly #x: Tensor; // [T, hidden]
   readonly #normed: Tensor; // [T, hidden]
   readonly #rows: Tensor; // [maxLogitRows, hidden]
+  /** All columns, copied. */
+  readonly #whole: CopyHeads;
 
   /** `model` was loaded with the head's taps. */
   constructor(config: Eagle3Config, context: LoadContext, model: Model) {
@@ -141,6 +143,14 @@ export class Eagle3Head implements Predictor {
     this.#fused = loader.activations(hiddenSize);
     this.#x = loader.activations(hiddenSize);
     this.#normed = loader.activations(hiddenSize);
+    this.#whole = {
+      numHeads: 1,
+      width: hiddenSize,
+      outHead: hiddenSize,
+      outOffset: 0,
+      inHead: hiddenSize,
+      inOffset: 0,
+    };
     this.#rows = device.allocTensor(loader.capacity.maxLogitRows, hiddenSize);
     this.logits = device.allocTensor(loader.capacity.maxLogitRows, config.draftVocabSize);
   }
@@ -158,10 +168,8 @@ export class Eagle3Head implements Predictor {
       this.#fuse.run(states, source === "model" ? this.features : this.#given, batch);
     }
     this.#hiddenNorm.run(this.#states, states, n);
-    const width = this.#x.cols;
-    const first = { numHeads: 1, width, outHead: width, outOffset: 0, inHead: width, inOffset: 0 };
     if (this.#config.normsBeforeResidual) this.#hiddenNorm.run(this.#x, states, n);
-    else if (states !== this.#x) device.copyHeads(this.#x, states, first, n);
+    else if (states !== this.#x) device.copyHeads(this.#x, states, this.#whole, n);
     if (this.#table === null) this.#model.embed!(this.#normed, batch);
     else device.embed(this.#normed, this.#table, batch, 1);
     this.#embeddingNorm.run(this.#embeddings, this.#normed, n);
