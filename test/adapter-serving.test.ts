@@ -204,7 +204,7 @@ test("a thread that is started again loads the adapters its requests need", asyn
 // --- memory and faults --------------------------------------------------------------------------------------------------
 
 test("adapters that do not fit together take turns; nothing is lost, and the budget holds", async () => {
-  const numAdapters = 60; // room for eleven
+  const numAdapters = 200; // room for eleven
   const rank = 20;
   const many = Array.from({ length: numAdapters }, (_, i) =>
     writeTinyAdapter({ seed: 100 + i, rank, wanted: /mlp|lm_head/, size: 0.2 }, folder),
@@ -225,7 +225,7 @@ test("adapters that do not fit together take turns; nothing is lost, and the bud
     );
   };
   const base = await ask(engine);
-  const asked = Array.from({ length: 3 * numAdapters }, async (_, i) => {
+  const asked = Array.from({ length: numAdapters + 40 }, async (_, i) => {
     const found = await ask(engine, `m${i % numAdapters}`, `s${i}`);
     await watch();
     return found.tokens;
