@@ -8,7 +8,7 @@ import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { Browser } from "playwright-core";
-import { openBrowser, openPage, whyNoBrowser } from "./support/browser.js";
+import { openBrowser, openBrowserWithWebGpu, openPage, whyNoBrowser } from "./support/browser.js";
 
 const BUNDLE = "dist/browser";
 const skip = existsSync(BUNDLE) ? whyNoBrowser() : "the bundle is not built: node scripts/build-browser.mjs";
@@ -58,6 +58,37 @@ describe("the engine in a browser", { skip }, () => {
       asked.filter((path) => path.endsWith(".safetensors")),
       [],
     );
+  });
+});
+
+describe("the engine in a browser, on WebGPU", { skip }, () => {
+  let server: Server;
+  let browser: Browser;
+
+  before(async () => {
+    // Without the headers by which a page may share memory.
+    server = createServer(async (request, response) => {
+      const path = new URL(request.url!, "http://here").pathname.slice(1);
+      response.setHeader("Content-Type", TYPES[extname(path)] ?? "application/octet-stream");
+      const bytes = path.includes("..") ? null : await readFile(path).catch(() => null);
+      response.writeHead(bytes === null ? 404 : 200);
+      response.end(bytes);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    browser = await openBrowserWithWebGpu();
+  });
+  after(async () => {
+    await browser?.close();
+    server?.close();
+  });
+
+  test("answers with the bundled model on an adapter in software, asked for by name", async () => {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const { page } = await openPage(browser, `${url}docs/chat-in-a-tab.html?device=webgpu`);
+    await page.locator("#state", { hasText: /pagoda-stories-16m, webgpu: / }).waitFor();
+    await page.getByLabel("Message").fill("Tell me a story about a dragon.");
+    await page.keyboard.press("Enter");
+    await page.locator(".assistant", { hasText: /[a-z]+ [a-z]+ [a-z]+/ }).waitFor();
   });
 });
 

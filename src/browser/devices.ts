@@ -6,6 +6,7 @@ import type { Device } from "../device/device.js";
 import { WasmDevice } from "../device/wasm/wasm-device.js";
 import type { Gpu } from "../device/webgpu/api.js";
 import { openGpu } from "../device/webgpu/open-gpu.js";
+import { hasFixedBits, LOOSE_BITS } from "../device/webgpu/self-check.js";
 import { WebGpuDevice } from "../device/webgpu/webgpu-device.js";
 import { browserWasmHost } from "./wasm-host.js";
 
@@ -32,7 +33,11 @@ async function openWebGpu(gpu: Gpu | undefined, allowsSoftware: boolean): Promis
   if (gpu === undefined) return "this browser, or a page that is not served securely, has no WebGPU";
   const opened = await openGpu(gpu, null);
   if (typeof opened === "string") return opened;
-  if (!opened.isSoftware || allowsSoftware) return new WebGpuDevice(opened);
+  if (!opened.isSoftware || allowsSoftware) {
+    const device = new WebGpuDevice(opened);
+    if (!opened.isSoftware && !(await hasFixedBits(device))) console.warn(`pagoda: ${LOOSE_BITS}`);
+    return device;
+  }
   opened.queue.handle.destroy();
   return "the adapter is in software";
 }

@@ -25,6 +25,12 @@ export function openBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
 }
 
+/** With WebGPU in software (SwiftShader). */
+export function openBrowserWithWebGpu(): Promise<Browser> {
+  const args = [...FLAGS.filter((flag) => flag !== "--disable-gpu"), "--enable-unsafe-webgpu"];
+  return chromium.launch({ executablePath: EXECUTABLE, args });
+}
+
 export interface WatchedPage {
   readonly page: Page;
   /** Console errors, exceptions, and requests to anywhere but the server. */

@@ -4,6 +4,7 @@ import type { Gpu } from "./api.js";
 import { dawnVersion } from "./dawn-package.js";
 import { DawnEvents } from "./events.js";
 import { openGpu } from "./open-gpu.js";
+import { hasFixedBits, LOOSE_BITS } from "./self-check.js";
 import { WebGpuDevice } from "./webgpu-device.js";
 
 interface DawnPackage {
@@ -51,5 +52,8 @@ export async function openNodeGpu({ allowsSoftware, isSerial }: OpenOptions): Pr
     opened.queue.handle.destroy();
     return `there is a adapter only (${opened.adapter}), which runs where it is asked for: --device webgpu`;
   }
-  return new WebGpuDevice(opened);
+  const device = new WebGpuDevice(opened);
+  // Software adapters are those of the tests, which compare more.
+  if (!opened.isSoftware && !(await hasFixedBits(device))) process.stderr.write(`pagoda: ${LOOSE_BITS}\n`);
+  return device;
 }

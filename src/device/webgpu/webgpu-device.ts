@@ -29,7 +29,7 @@ import { HostLowRanks } from "../host-low-ranks.js";
 import type { Gpu } from "./api.js";
 import type { DawnEvents } from "./events.js";
 import { GpuExperts } from "./experts.js";
-import type { GpuQueue } from "./gpu-queue.js";
+import type { GpuBuffer, GpuQueue } from "./gpu-queue.js";
 import { KEYS, mostTileRows } from "./kernels/attention.js";
 import type { GpuKvPool, GpuStatePool } from "./kv-pool.js";
 import { Landing } from "./landing.js";
@@ -167,6 +167,11 @@ export class WebGpuDevice extends GpuRecurrentOps implements Device {
 
   createTokenBuffer(maxRows: number): GpuTokenBuffer {
     return new GpuTokenBuffer(this.queue, this.#gpu.events, maxRows);
+  }
+
+  /** Gives a buffer's memory back; nothing may use it after. */
+  release(buffer: GpuBuffer): void {
+    this.queue.free(buffer);
   }
 
   // --- adapters ---
