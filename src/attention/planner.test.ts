@@ -5,8 +5,7 @@ import { test } from "node:test";
 import { type AttentionPlan, aheadOf, visibleEnd, visibleStart } from "../core/attention-plan.js";
 import { Batch } from "../core/batch.js";
 import { searchKvChunk } from "./kv-chunk.js";
-import { AttentionPlanner, type PlannerOptions } from "./planner.js";
-import { chooseQTile } from "./q-tile.js";
+import { AttentionPlanner, chooseQTile, type PlannerOptions } from "./planner.js";
 
 type Row = readonly [start: number, queryLen: number];
 

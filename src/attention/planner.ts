@@ -19,7 +19,6 @@ import { errorFor } from "../core/errors.js";
 import { alignDown, ceilDiv } from "../core/math.js";
 import { searchKvChunk } from "./kv-chunk.js";
 import { grownInts, PlanArrays } from "./plan-arrays.js";
-import { chooseQTile } from "./q-tile.js";
 
 /** The layers a plan is for. */
 export interface PlanShape {
@@ -238,4 +237,14 @@ export class AttentionPlanner {
 function atLeast(param: string, value: number, least: number): void {
   if (Number.isInteger(value) && value >= least) return;
   throw errorFor("invalid_option", { param, value, expected: `a whole number, at least ${least}` });
+}
+
+/**
+ * The tile for an average packed length (queryLen * G). Long rows get tall tiles, so that a key read once serves many queries; a
+ * decode row gets the smallest, so that little of the tile is empty. Wide heads leave less room for a tile's accumulators.
+ */
+export function chooseQTile(avgPackedLen: number, headDim: number): number {
+  if (headDim >= 512) return avgPackedLen > 16 ? 32 : 16;
+  if (avgPackedLen > 64 && headDim < 256) return 128;
+  return avgPackedLen > 16 ? 64 : 16;
 }

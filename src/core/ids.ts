@@ -4,8 +4,6 @@ type Brand<T, Name extends string> = T & { readonly [brand]: Name };
 
 /** Index of a page in the pool. Page 0 is the null page: padding points there, no request ever owns it. */
 export type PageId = Brand<number, "PageId">;
-/** One token's place in the pool: page * pageSize + offset. */
-export type SlotId = Brand<number, "SlotId">;
 export type RequestId = Brand<string, "RequestId">;
 
 export const NULL_PAGE = 0 as PageId;

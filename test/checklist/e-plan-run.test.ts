@@ -3,8 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { workersPerHead } from "../../src/attention/kv-chunk.js";
-import { AttentionPlanner, type PlannerOptions } from "../../src/attention/planner.js";
-import { chooseQTile } from "../../src/attention/q-tile.js";
+import { AttentionPlanner, chooseQTile, type PlannerOptions } from "../../src/attention/planner.js";
 import { csrShape, slotOf } from "../../src/cli/explain/batch-shapes.js";
 import type { AttentionPlan } from "../../src/core/attention-plan.js";
 import { Batch } from "../../src/core/batch.js";
