@@ -4,7 +4,10 @@
 #include "experts-grouped.cuh"
 #include "matmul-stream.cuh"
 
-struct ExpertStreamArgs { StreamArgs product; Units units; };
+struct ExpertStreamArgs {
+  StreamArgs product; Units units;
+  int sharesOperand, pad;  // whether all units read one operand, that of the step's tokens
+};
 
 template <int FORMAT, int NT, int STEPS, int STAGES>
 __device__ __forceinline__ void expert_stream(const ExpertStreamArgs& a) {
@@ -12,7 +15,7 @@ __device__ __forceinline__ void expert_stream(const ExpertStreamArgs& a) {
   const Unit unit = a.units.units[blockIdx.y];
   StreamArgs product = a.product;
   product.w = (const u8*)a.units.weights[unit.expert];
-  product.x += (u64)unit.first * product.steps * 64;
+  if (!a.sharesOperand) product.x += (u64)unit.first * product.steps * 64;
   product.n = unit.count;
   if (product.epilogue.out != nullptr) product.epilogue.out += unit.first * product.epilogue.outStride;
   if (product.epilogue.bias != nullptr) product.epilogue.bias += unit.expert * a.units.biasStride;

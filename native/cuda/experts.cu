@@ -15,126 +15,174 @@ struct RouteArgs {
   i64 stride; int n, numExperts, topK, score, normalize, numGroups, topkGroup, groupBest; float scale; int pad;
 };
 
-// Ascending doubles as ascending integers; 0 is less than any of them.
+// Ascending numbers as ascending integers; 0 is less than any of them.
 __device__ __forceinline__ u64 ordered(double v) {
   union { double number; u64 bits; } as = {v};
   return as.bits >> 63 ? ~as.bits : as.bits | 1ull << 63;
 }
-// The largest key of the warp and its number, the lower one on ties.
-__device__ __forceinline__ void warp_best(u64& key, int& number) {
-  for (int d = 16; d > 0; d >>= 1) {
-    const u64 otherKey = __shfl_xor_sync(0xffffffffu, key, d);
-    const int other = __shfl_xor_sync(0xffffffffu, number, d);
-    if (otherKey > key || (otherKey == key && other < number)) { key = otherKey; number = other; }
-  }
+__device__ __forceinline__ double number_of(u64 key) {
+  union { u64 bits; double number; } as = {key >> 63 ? key & ~(1ull << 63) : ~key};
+  return as.number;
 }
 __device__ __forceinline__ double warp_sum_double(double v) {
   for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
   return v;
 }
+// Apart: long code in several places would cost more than the calls.
+static __device__ __noinline__ double exp_of(double x) { return exp(x); }
 
-// A warp per token, expert e in lane e % 32. Scores in f64, each computed once, so that near ties fall as the reference's.
-KERNEL(32 * ROUTE_WARPS, route, RouteArgs) {
-  __shared__ double choices[ROUTE_WARPS][MAX_EXPERTS];  // where there are groups
-  __shared__ double chosenScores[ROUTE_WARPS][MAX_TOPK];
-  __shared__ int chosenIds[ROUTE_WARPS][MAX_TOPK];
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, t = blockIdx.x * ROUTE_WARPS + warp, E = a.numExperts;
-  if (t >= a.n) return;
+// What a warp needs to choose a token's experts. The largest key is the best choice, the lowest expert on ties; 0: not to be chosen (any more).
+struct RouteRoom {
+  u64 keys[MAX_EXPERTS];
+  double scores[MAX_TOPK];
+  int ids[MAX_TOPK];
+};
+
+// The largest of the warp's keys, each lane's own, and the lowest number that has it.
+__device__ __forceinline__ int warp_best(u64 key, int number) {
+  const u32 high = __reduce_max_sync(0xffffffffu, (u32)(key >> 32));
+  const u32 low = __reduce_max_sync(0xffffffffu, (u32)(key >> 32) == high ? (u32)key : 0u);
+  const bool isBest = key == ((u64)high << 32 | low);
+  return 0x7fffffff - (int)__reduce_max_sync(0xffffffffu, isBest ? 0x7fffffffu - number : 0u);
+}
+
+// A warp per token, expert e in lane e % 32. Scores in f64, so that near ties fall as the reference's; where the logits' own order is the
+// scores', no score is computed but those of the chosen.
+__device__ __forceinline__ void route_token(const RouteArgs& a, int t, RouteRoom& room) {
+  const int lane = threadIdx.x & 31, E = a.numExperts;
   const float* logits = a.logits + t * a.stride;
-  double most = -1e300, sum = 0.;
+  const bool isPlain = a.bias == nullptr && a.numGroups <= 1 && a.score != 2;
+  const float infinity = __uint_as_float(0x7f800000u);
+  double most = -1e300, sum = 1.;
   if (a.score == 0) {
-    for (int e = lane; e < E; e += 32) most = fmax(most, (double)logits[e]);
-    for (int d = 16; d > 0; d >>= 1) most = fmax(most, __shfl_xor_sync(0xffffffffu, most, d));
-    for (int e = lane; e < E; e += 32) sum += exp(logits[e] - most);
-    sum = warp_sum_double(sum);
+    float top = -infinity;
+    bool isBroken = false;
+    for (int e = lane; e < E; e += 32) {
+      isBroken |= !(logits[e] < infinity);
+      top = fmaxf(top, logits[e]);
+    }
+    top = warp_max(top);
+    most = top;
+    // Shares of all: where the chosen are normalised the sum cancels. A logit that is no number leaves no share one.
+    if (__ballot_sync(0xffffffffu, isBroken) != 0 || top == -infinity) sum = __uint_as_float(0x7fc00000u);
+    else if (!a.normalize || !isPlain) {
+      double mine = 0.;
+#pragma unroll 1
+      for (int e = lane; e < E; e += 32) mine += exp_of(logits[e] - most);
+      sum = warp_sum_double(mine);
+    }
   }
   auto score = [&](int e) -> double {
-    if (a.score == 0) return exp(logits[e] - most) / sum;           // softmax over all
-    if (a.score == 2) return 1. / (1. + exp(-(double)logits[e]));   // sigmoid
-    return logits[e];                                               // softmax over the chosen, later
+    if (a.score == 0) return exp_of(logits[e] - most) / sum;           // softmax over all
+    if (a.score == 2) return 1. / (1. + exp_of(-(double)logits[e]));   // sigmoid
+    return logits[e];                                                  // softmax over the chosen, later
   };
-  u64 keys[SLOTS];  // of experts lane + 32 i
-  u32 open = 0;     // bit i: it may be chosen
-#pragma unroll
-  for (int i = 0; i < SLOTS; i++) {
-    const int e = lane + 32 * i;
-    keys[i] = 0;
-    if (e >= E) continue;
-    double c = score(e) + (a.bias == nullptr ? 0. : (double)a.bias[e]);
-    c = c > -1e300 ? c + 0. : -1e300;  // NaN and -infinity count as less than any other; no zero is negative
-    keys[i] = ordered(c);
-    open |= 1u << i;
-    if (a.numGroups > 1) choices[warp][e] = c;
+#pragma unroll 1
+  for (int e = lane; e < E; e += 32) {
+    const double c = isPlain ? (double)logits[e] : score(e) + (a.bias == nullptr ? 0. : (double)a.bias[e]);
+    room.keys[e] = ordered(c > -1e300 ? c + 0. : -1e300);  // NaN and -infinity count as less than any other; no zero is negative
   }
-  u32 rest = 0;  // experts of other groups, should the open ones be used up
+  __syncwarp();
+  u32 open = 0xffffffffu, rest = 0;  // bits of experts lane + 32 i: in a group that may be chosen from, in another
   if (a.numGroups > 1) {
-    __syncwarp();
-    rest = open;
-    open = 0;
     const int size = E / a.numGroups;
+    open = 0;
     u32 taken = 0;  // of groups lane + 32 i
     for (int chosen = 0; chosen < a.topkGroup; chosen++) {
       u64 best = 0;
       int bestGroup = MAX_EXPERTS;
       for (int g = lane; g < a.numGroups; g += 32) {
         if (taken >> (g >> 5) & 1) continue;
-        double first = -1e300, second = -1e300;
+        u64 first = 0, second = 0;
         for (int e = g * size; e < (g + 1) * size; e++) {
-          const double c = choices[warp][e];
+          const u64 c = room.keys[e];
           if (c > first) { second = first; first = c; } else if (c > second) second = c;
         }
-        const u64 key = ordered(first + (size > 1 && a.groupBest > 1 ? second : 0.));
+        const u64 key = ordered(number_of(first) + (size > 1 && a.groupBest > 1 ? number_of(second) : 0.));
         if (key > best) { best = key; bestGroup = g; }
       }
-      warp_best(best, bestGroup);
+      bestGroup = warp_best(best, bestGroup);
       if (bestGroup % 32 == lane) taken |= 1u << (bestGroup >> 5);
       for (int i = 0; i < SLOTS; i++) if (lane + 32 * i < E && (lane + 32 * i) / size == bestGroup) open |= 1u << i;
     }
-    rest &= ~open;
+    rest = ~open;  // should the open ones be used up
   }
+#pragma unroll 1
   for (int i = 0; i < a.topK; i++) {
     u64 best = 0;
     int id = MAX_EXPERTS;
-    for (int pass = 0; pass < 2 && best == 0; pass++) {
+    for (int pass = 0; pass < 2; pass++) {
       const u32 from = pass == 0 ? open : rest;
-#pragma unroll
-      for (int j = 0; j < SLOTS; j++) if (from >> j & 1 && keys[j] > best) { best = keys[j]; id = lane + 32 * j; }
-      warp_best(best, id);
+      for (int e = lane, j = 0; e < E; e += 32, j++) if (from >> j & 1 && room.keys[e] > best) { best = room.keys[e]; id = e; }
+      if (rest == 0 || __ballot_sync(0xffffffffu, best > 0) != 0) break;
     }
-    if (id % 32 == lane) {
-      open &= ~(1u << (id >> 5));
-      rest &= ~(1u << (id >> 5));
-    }
-    if (lane == 0) chosenIds[warp][i] = id;
+    id = warp_best(best, id);
+    if (id % 32 == lane) room.keys[id] = 0;
+    if (lane == 0) room.ids[i] = id;
+    __syncwarp();
   }
-  __syncwarp();
   int* ids = a.ids + (i64)t * a.topK;
   float* weights = a.weights + (i64)t * a.topK;
-  double chosenMost = -1e300, chosenSum = 0.;
+  double chosenMost = -1e300, chosenSum = 0., sumOf = 0.;
+#pragma unroll 1
   for (int i = lane; i < a.topK; i += 32) {
-    ids[i] = chosenIds[warp][i];
-    chosenScores[warp][i] = score(chosenIds[warp][i]);
-    chosenMost = fmax(chosenMost, chosenScores[warp][i]);
+    ids[i] = room.ids[i];
+    room.scores[i] = score(room.ids[i]);
+    chosenMost = fmax(chosenMost, room.scores[i]);
   }
-  for (int d = 16; d > 0; d >>= 1) chosenMost = fmax(chosenMost, __shfl_xor_sync(0xffffffffu, chosenMost, d));
   if (a.score == 1) {
+    for (int d = 16; d > 0; d >>= 1) chosenMost = fmax(chosenMost, __shfl_xor_sync(0xffffffffu, chosenMost, d));
+#pragma unroll 1
     for (int i = lane; i < a.topK; i += 32) {
-      chosenScores[warp][i] = exp(chosenScores[warp][i] - chosenMost);
-      chosenSum += chosenScores[warp][i];
+      room.scores[i] = exp_of(room.scores[i] - chosenMost);
+      chosenSum += room.scores[i];
     }
     chosenSum = warp_sum_double(chosenSum);
   }
-  double sumOf = 0.;
   for (int i = lane; i < a.topK; i += 32) {
-    const float weight = (float)(a.score == 1 ? chosenScores[warp][i] / chosenSum : chosenScores[warp][i]);
-    chosenScores[warp][i] = weight;
+    const double weight = a.score == 1 ? room.scores[i] / chosenSum : room.scores[i];
+    room.scores[i] = weight;
     sumOf += weight;
   }
   sumOf = a.normalize ? warp_sum_double(sumOf) + 1e-20 : 1.;
   for (int i = lane; i < a.topK; i += 32) {
-    const double own = a.expertScale == nullptr ? 1. : (double)a.expertScale[chosenIds[warp][i]];
-    weights[i] = (float)(chosenScores[warp][i] / sumOf * (a.scale * own));
+    const double own = a.expertScale == nullptr ? 1. : (double)a.expertScale[room.ids[i]];
+    weights[i] = (float)(room.scores[i] / sumOf * (a.scale * own));
   }
+}
+
+KERNEL(32 * ROUTE_WARPS, route, RouteArgs) {
+  __shared__ RouteRoom rooms[ROUTE_WARPS];
+  const int warp = threadIdx.x >> 5, t = blockIdx.x * ROUTE_WARPS + warp;
+  if (t < a.n) route_token(a, t, rooms[warp]);
+}
+
+// The same of up to 32 tokens, and the list of their units, by one block of a warp for each: an expert's place for token t is the t-th of its
+// unit, chosen or not, so that the tokens' own operand is every unit's.
+struct RouteFewArgs {
+  RouteArgs route; int* placeOf; Unit* units; int* numUnits;
+  int padding, pad;  // places of a unit
+};
+KERNEL(1024, route_few, RouteFewArgs) {
+  DYNAMIC_SHARED(rooms);  // a RouteRoom for each warp
+  __shared__ u32 chosen[MAX_EXPERTS / 32];
+  const RouteArgs& r = a.route;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, pairs = r.n * r.topK;
+  if (warp == 0 && lane < MAX_EXPERTS / 32) chosen[lane] = 0;
+  RouteRoom* const all = (RouteRoom*)rooms;
+  route_token(r, warp, all[warp]);
+  __syncthreads();
+  for (int i = lane; i < r.topK; i += 32) atomicOr(&chosen[all[warp].ids[i] >> 5], 1u << (all[warp].ids[i] & 31));
+  __syncthreads();
+  auto unit_of = [&](int e) {
+    int before = __popc(chosen[e >> 5] & ((1u << (e & 31)) - 1));
+    for (int w = 0; w < e >> 5; w++) before += __popc(chosen[w]);
+    return before;
+  };
+  for (int i = lane; i < r.topK; i += 32) a.placeOf[warp * r.topK + i] = unit_of(all[warp].ids[i]) * a.padding + warp;
+  for (int e = threadIdx.x; e < r.numExperts; e += blockDim.x)
+    if (chosen[e >> 5] >> (e & 31) & 1) a.units[unit_of(e)] = {e, unit_of(e) * a.padding, r.n, 0};
+  if (threadIdx.x == 0) *a.numUnits = unit_of(MAX_EXPERTS - 1) + (int)(chosen[MAX_EXPERTS / 32 - 1] >> 31);
 }
 
 struct OrderArgs {
@@ -208,7 +256,12 @@ KERNEL(256, gather_pairs, GatherPairsArgs) {
   const float factor = a.weights == nullptr ? 1.f : a.weights[pair];
   float v[8];
 #pragma unroll
-  for (int i = 0; i < 8; i++) v[i] = k + i < a.cols ? factor * x[k + i] : 0.f;
+  for (int i = 0; i < 8; i++) v[i] = 0.f;
+  if (k + 7 < a.cols && (((u64)a.x | a.xStride * 4) & 15) == 0) {
+    const Quad low = *(const Quad*)(x + k), high = *(const Quad*)(x + k + 4);
+#pragma unroll
+    for (int i = 0; i < 4; i++) { v[i] = factor * low.v[i]; v[4 + i] = factor * high.v[i]; }
+  } else for (int i = 0; i < 8; i++) if (k + i < a.cols) v[i] = factor * x[k + i];
   if (a.operand.data == nullptr) {
 #pragma unroll
     for (int i = 0; i < 8; i++) if (k + i < a.cols) a.out[place * a.outStride + k + i] = v[i];

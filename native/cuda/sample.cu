@@ -159,7 +159,7 @@ KERNEL(THREADS, draw_rows, SampleArgs) {
   if (best.key == NO_KEY || fabsf(max) == __uint_as_float(0x7f800000u)) return;
   const float* logits = a.editedOf[row] >= 0 ? a.edited + (i64)a.editedOf[row] * vocab : a.logits + rule.logitRow * a.stride;
   const bool isFiltered = rule.topK > 0 || rule.topP < 1.f || rule.minP > 0.f;
-  const Scale scale = {max, fminf(LOG2E / rule.temperature, 1e30f), 24.f, rule.topK > 0 ? best.bound : 0xffffffffu, false};
+  const Scale scale = {max, fminf(LOG2E / rule.temperature, 1e30f), 15.5f, rule.topK > 0 ? best.bound : 0xffffffffu, false};
   auto mark_of = [&](u64 total) { return min((u64)(rule.uniform * (double)total), total - 1); };
 
   if (!isFiltered) {
@@ -247,7 +247,7 @@ KERNEL(THREADS, report_rows, SampleArgs) {
   if (rule.numTop < 0) return;
   const float* logits = a.logits + rule.logitRow * a.stride;
   const Best best = a.best[2 * row + 1];
-  const Scale scale = {logit_of(best.key), LOG2E, 4.f, best.bound, true};
+  const Scale scale = {logit_of(best.key), LOG2E, 2.f, best.bound, true};
   const int part = (vocab + parts - 1) / parts, begin = blockIdx.y * part;
   u64 sum;
   survey<false>(s, scale, logits, begin, min(begin + part, vocab), -__uint_as_float(0x7f800000u), sum);

@@ -55,14 +55,18 @@ __device__ __forceinline__ float logit_of(u64 key) {
   return __uint_as_float(high & 0x80000000u ? high : ~high & 0x7fffffffu);
 }
 
-// How a row's tokens are weighed and binned. Both fall with the key.
+#define NEAR_OCTAVES 8.f
+// How a row's tokens are weighed and binned. Both fall with the key. Most draws fall near the best token: bins are narrow there.
 struct Scale {
   float max, factor;  // x = (logit - max) * factor
-  float binsPerOctave;
+  float farBins;      // an octave, beyond the first NEAR_OCTAVES, which have half of all bins
   u32 bound;          // tokens behind it need not be looked at
   bool hasWeightless; // tokens whose weight rounds to 0 count too
   __device__ __forceinline__ float x_of(float logit) const { return logit == max ? 0.f : (logit - max) * factor; }
-  __device__ __forceinline__ int bin_of(float x) const { return (int)fminf(-x * binsPerOctave, (float)(BINS - 1)); }
+  __device__ __forceinline__ int bin_of(float x) const {
+    const float near = -x * (BINS / 2 / NEAR_OCTAVES), far = (-x - NEAR_OCTAVES) * farBins + BINS / 2;
+    return (int)fminf(x > -NEAR_OCTAVES ? near : far, (float)(BINS - 1));
+  }
   static __device__ __forceinline__ u64 weight_of(float x) { return x > -41.f ? (u64)(exp2_of(x) * 1099511627776.f) : 0; }
   __device__ __forceinline__ bool takes(float logit, u64 weight) const {
     return logit == logit && high_of(logit) <= bound && (hasWeightless || weight > 0);

@@ -14,6 +14,8 @@ const STRIP_WARPS = 4;
 const STRIP_STAGES = 8;
 const ROUTE_WARPS = 4;
 const ORDER_THREADS = 1024;
+/** RouteRoom of experts.cu. */
+const ROUTE_ROOM_BYTES = 8 * MAX_EXPERTS + 12 * 64;
 /** Steps of 64 k's in a stage and stages of the ring of experts-stream.cuh. */
 const EXPERT_RING: readonly [steps: number, stages: number] = [4, 3];
 /** Tiles of experts-tile.cuh. */
@@ -46,6 +48,8 @@ interface Step {
   n: number;
   hidden: number;
   shape: Shape;
+  /** Of the tokens, where all units read it; 0: each has its own. */
+  operand: number;
 }
 
 /** The same matrix of all experts. */
@@ -101,10 +105,16 @@ export class CudaExperts {
     step.n = n;
     step.hidden = x.cols;
     step.shape = room.isGrouped ? groupedShape(n, router) : STRIP_SHAPE;
-    this.#route(logits, step);
-    this.#order(step);
-    this.#gather(x, step);
     const { form } = step.shape;
+    step.operand = 0;
+    if (room.isGrouped && form === null && router.scalesInput !== true) {
+      this.#routeFew(logits, step);
+      step.operand = this.#runtime.operandOf(x, n, layer.gateUp.format.kind).address;
+    } else {
+      this.#route(logits, step);
+      this.#order(step);
+      this.#gather(x, step);
+    }
     if (!room.isGrouped) this.#apart(step);
     else {
       for (let side = 0; side < 2; side++) {
@@ -115,10 +125,26 @@ export class CudaExperts {
     this.#combine(out, step);
   }
 
-  #route(logits: CudaTensor, { router, room, n }: Step): void {
+  #route(logits: CudaTensor, step: Step): void {
     const { queue, modules } = this.#runtime;
-    queue
-      .begin(modules.functionOf("experts", "route"), Math.ceil(n / ROUTE_WARPS), 1, 1, 32 * ROUTE_WARPS, 0)
+    const blocks = Math.ceil(step.n / ROUTE_WARPS);
+    queue.begin(modules.functionOf("experts", "route"), blocks, 1, 1, 32 * ROUTE_WARPS, 0);
+    this.#routeArguments(logits, step);
+    queue.end();
+  }
+
+  /** Up to 32 tokens: the units of their experts too. */
+  #routeFew(logits: CudaTensor, step: Step): void {
+    const { queue, modules } = this.#runtime;
+    const { n, room, shape } = step;
+    const mostShared = STREAM_TOKENS * ROUTE_ROOM_BYTES;
+    queue.begin(modules.functionOf("experts", "route_few", mostShared), 1, 1, 1, 32 * n, n * ROUTE_ROOM_BYTES);
+    this.#routeArguments(logits, step);
+    queue.long(room.placeOf).long(room.units).long(room.numUnits).int(shape.padding).int(0).end();
+  }
+
+  #routeArguments(logits: CudaTensor, { router, room, n }: Step): void {
+    this.#runtime.queue
       .long(logits.address)
       .long(addressOf(router.bias))
       .long(addressOf(router.expertScale ?? null))
@@ -134,8 +160,7 @@ export class CudaExperts {
       .int(router.topkGroup)
       .int(router.groupBest ?? 2)
       .float(router.scale)
-      .int(0)
-      .end();
+      .int(0);
   }
 
   #order({ router: { numExperts, topK }, room, n, shape: { padding, unitTokens } }: Step): void {
@@ -220,11 +245,15 @@ export class CudaExperts {
     const kernel = modules.functionOf(source, `expert_stream_${format.name}_${groups}`, sharedBytes);
     const strips = Math.ceil(rows / 16);
     queue.begin(kernel, isUp ? strips : Math.ceil(strips / 2), unitsOf(step), 1, 96, sharedBytes);
-    queue.long(isUp ? step.room.x : step.room.inner).long(0);
+    const isShared = isUp && step.operand !== 0;
+    queue.long(isShared ? step.operand : isUp ? step.room.x : step.room.inner).long(0);
     this.#epilogue(step, isUp);
     const steps64 = pad(cols) / 64;
     queue.int(0).int(rows).int(strips).int(steps64).int(steps64).int(0);
-    this.#units(step, isUp);
+    this.#units(step, isUp)
+      .int(isShared ? 1 : 0)
+      .int(0)
+      .end();
   }
 
   #tiles(step: Step, form: TileForm, isUp: boolean): void {
@@ -252,7 +281,7 @@ export class CudaExperts {
       .int(1)
       .int(steps64)
       .int(0);
-    this.#units(step, isUp);
+    this.#units(step, isUp).end();
   }
 
   #sideOf({ layer, experts, hidden }: Step, isUp: boolean): { format: Format; rows: number; cols: number } {
@@ -274,14 +303,13 @@ export class CudaExperts {
     queue.int(isUp ? 1 : 0).int(isUp ? EXPERT_CODE[experts.activation] : 0);
   }
 
-  #units({ layer, room, experts }: Step, isUp: boolean): void {
+  #units({ layer, room, experts }: Step, isUp: boolean) {
     const bias = isUp ? experts.gateUpBias : experts.downBias;
-    this.#runtime.queue
+    return this.#runtime.queue
       .long((isUp ? layer.gateUp : layer.down).addresses)
       .long(room.units)
       .long(room.numUnits)
-      .long(bias?.stride ?? 0)
-      .end();
+      .long(bias?.stride ?? 0);
   }
 
   // --- elsewhere: products of 8 tokens at a time, the gate apart ---------------------------------------------------------

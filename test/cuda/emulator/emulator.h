@@ -84,6 +84,10 @@ inline int __reduce_max_sync(unsigned, int v) {
   for (int d = 16; d > 0; d >>= 1) { int o = __shfl_xor_sync(0, v, d); v = o > v ? o : v; }
   return v;
 }
+inline unsigned __reduce_max_sync(unsigned, unsigned v) {
+  for (int d = 16; d > 0; d >>= 1) { unsigned o = __shfl_xor_sync(0, v, d); v = o > v ? o : v; }
+  return v;
+}
 inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __clz(unsigned v) { return v == 0 ? 32 : __builtin_clz(v); }
@@ -94,6 +98,7 @@ inline unsigned atomicAdd(unsigned* p, unsigned v) { auto old = *p; *p += v; ret
 inline unsigned atomicMax(unsigned* p, unsigned v) { auto old = *p; if (v > old) *p = v; return old; }
 inline unsigned atomicExch(unsigned* p, unsigned v) { auto old = *p; *p = v; return old; }
 inline int atomicAdd(int* p, int v) { int old = *p; *p += v; return old; }
+inline unsigned atomicOr(unsigned* p, unsigned v) { unsigned old = *p; *p |= v; return old; }
 inline int atomicOr(int* p, int v) { int old = *p; *p |= v; return old; }
 inline unsigned long long atomicMax(unsigned long long* p, unsigned long long v) { auto old = *p; if (v > old) *p = v; return old; }
 inline unsigned long long atomicExch(unsigned long long* p, unsigned long long v) { auto old = *p; *p = v; return old; }
