@@ -157,13 +157,13 @@ KERNEL(32 * ROUTE_WARPS, route, RouteArgs) {
   if (t < a.n) route_token(a, t, rooms[warp]);
 }
 
-// The same of up to 32 tokens, and the list of their units, by one block of a warp for each: an expert's place for token t is the t-th of its
+// The same of up to 8 tokens, and the list of their units, by one block of a warp for each: an expert's place for token t is the t-th of its
 // unit, chosen or not, so that the tokens' own operand is every unit's.
 struct RouteFewArgs {
   RouteArgs route; int* placeOf; Unit* units; int* numUnits;
   int padding, pad;  // places of a unit
 };
-KERNEL(1024, route_few, RouteFewArgs) {
+KERNEL(256, route_few, RouteFewArgs) {
   DYNAMIC_SHARED(rooms);  // a RouteRoom for each warp
   __shared__ u32 chosen[MAX_EXPERTS / 32];
   const RouteArgs& r = a.route;

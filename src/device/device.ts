@@ -72,6 +72,8 @@ export interface Device {
   ): Weight;
   /** Matrices of one shape and encoding, for headMatmul. */
   bindHeads(weights: readonly Weight[]): HeadWeights;
+  /** Makes experts ready for mixtureOfExperts, and throws where it would: when a model is loaded. Absent: there is nothing to do. */
+  bindExperts?(experts: ExpertWeights, numExperts: number): void;
   /** Bytes that loadWeight would hold for a checkpoint's tensor; `inspect` predicts memory with it. */
   packedBytes(tensor: WeightShape, quantize: WeightQuantization): number;
   /** Bytes that page pools may take now, unless somebody asks for another size. */

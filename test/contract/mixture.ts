@@ -87,6 +87,17 @@ export function mixtureContract(duel: Duel, tolerance: Tolerance): void {
     });
   });
 
+  duel.test("mixtureOfExperts", "experts that it cannot multiply are refused when they are loaded", async () => {
+    const { device } = duel;
+    if (device.bindExperts === undefined) return; // it multiplies all
+    const [halves, floats] = [experts(device, "silu", false, "bf16", 64), experts(device, "silu", false, "f32", 64)];
+    device.bindExperts(halves, E);
+    const mixed = { ...halves, down: halves.down.map((weight, e) => (e === 3 ? floats.down[e]! : weight)) };
+    assert.throws(() => device.bindExperts!(mixed, E), { code: "device_call" });
+    assert.throws(() => device.bindExperts!({ ...halves, down: floats.down }, E), { code: "device_call" });
+    assert.throws(() => device.bindExperts!({ ...halves }, 513), { code: "device_call" });
+  });
+
   duel.test("mixtureOfExperts", "equal scores go to the lower ids", async () => {
     await duel.compare(tolerance.float, (d) => {
       const out = d.allocTensor(3, HIDDEN);

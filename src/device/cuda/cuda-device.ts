@@ -310,6 +310,10 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return true;
   }
 
+  bindExperts(experts: ExpertWeights, numExperts: number): void {
+    this.#experts.bind(experts, numExperts);
+  }
+
   mixtureOfExperts(
     out: Tensor,
     x: Tensor,

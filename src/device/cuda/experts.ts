@@ -14,6 +14,8 @@ const STRIP_WARPS = 4;
 const STRIP_STAGES = 8;
 const ROUTE_WARPS = 4;
 const ORDER_THREADS = 1024;
+/** Tokens that route_few takes: a group of the tensor cores, so that a unit has a place for each without being larger. */
+const FEW_TOKENS = 8;
 /** RouteRoom of experts.cu. */
 const ROUTE_ROOM_BYTES = 8 * MAX_EXPERTS + 12 * 64;
 /** Steps of 64 k's in a stage and stages of the ring of experts-stream.cuh. */
@@ -93,6 +95,12 @@ export class CudaExperts {
     this.#runtime = runtime;
   }
 
+  /** Throws where the kernels cannot multiply these experts. */
+  bind(experts: ExpertWeights, numExperts: number): void {
+    if (numExperts > MAX_EXPERTS) throw unsupported(`${numExperts} experts; ${MAX_EXPERTS} at most`);
+    this.#layerOf(experts);
+  }
+
   run(out: CudaTensor, x: CudaTensor, logits: CudaTensor, router: RouterSpec, experts: ExpertWeights, n: number): void {
     if (n === 0) return;
     const layer = this.#layerOf(experts);
@@ -107,7 +115,7 @@ export class CudaExperts {
     step.shape = room.isGrouped ? groupedShape(n, router) : STRIP_SHAPE;
     const { form } = step.shape;
     step.operand = 0;
-    if (room.isGrouped && form === null && router.scalesInput !== true) {
+    if (room.isGrouped && n <= FEW_TOKENS && router.scalesInput !== true) {
       this.#routeFew(logits, step);
       step.operand = this.#runtime.operandOf(x, n, layer.gateUp.format.kind).address;
     } else {
@@ -133,11 +141,11 @@ export class CudaExperts {
     queue.end();
   }
 
-  /** Up to 32 tokens: the units of their experts too. */
+  /** Up to FEW_TOKENS: the units of their experts too. */
   #routeFew(logits: CudaTensor, step: Step): void {
     const { queue, modules } = this.#runtime;
     const { n, room, shape } = step;
-    const mostShared = STREAM_TOKENS * ROUTE_ROOM_BYTES;
+    const mostShared = FEW_TOKENS * ROUTE_ROOM_BYTES;
     queue.begin(modules.functionOf("experts", "route_few", mostShared), 1, 1, 1, 32 * n, n * ROUTE_ROOM_BYTES);
     this.#routeArguments(logits, step);
     queue.long(room.placeOf).long(room.units).long(room.numUnits).int(shape.padding).int(0).end();
@@ -422,7 +430,6 @@ export class CudaExperts {
   #roomFor(x: CudaTensor, router: RouterSpec, experts: ExpertWeights, layer: Layer): Room {
     const { numExperts, topK } = router;
     const { inner } = experts;
-    if (numExperts > MAX_EXPERTS) throw unsupported(`${numExperts} experts; ${MAX_EXPERTS} at most`);
     const isF32 = layer.gateUp.format.kind === KIND.none;
     // Whole tiles of gate and up each; which way a product goes depends on the weights alone, so that no row's bits depend on the others.
     const isGrouped = this.#runtime.isHopper && !isF32 && isGated(experts) && inner % 64 === 0;
@@ -462,7 +469,8 @@ export class CudaExperts {
 
 /** How the pairs of so many rows are listed for the kernels of experts-grouped.cuh. */
 function groupedShape(n: number, { numExperts, topK }: RouterSpec): Shape {
-  if (n <= STREAM_TOKENS) return STREAM_SHAPES[n <= 8 ? 0 : n <= 16 ? 1 : 2]!;
+  // Units of 8 tokens while hardly an expert has more: one with more reads its weights once for each unit.
+  if (n <= STREAM_TOKENS) return STREAM_SHAPES[n <= 8 || n * topK <= 3 * numExperts ? 0 : n <= 16 ? 1 : 2]!;
   // An expert's tokens vary about their mean: tiles for somewhat more than that, so that most experts take one.
   const mean = (1.15 * n * topK) / numExperts;
   let shape = TILE_SHAPES[0]!;

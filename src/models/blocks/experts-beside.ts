@@ -71,6 +71,7 @@ export class ExpertsBesideMlp implements Layer {
     const expertScale = loader.vector(`${name}.router.per_expert_scale`, numExperts);
     this.#spec = { ...softmaxRouter(config, true), expertScale };
     this.#experts = loadExperts(loader, name, NAMES, config);
+    loader.device.bindExperts?.(this.#experts, numExperts);
     this.#normed = loader.scratch("normed", hiddenSize);
     this.#branch = loader.scratch("branch", hiddenSize);
     this.#mixed = loader.scratch("mixture", hiddenSize);

@@ -36,6 +36,7 @@ export class MixtureOfExperts implements Block {
 
   constructor(loader: Loader, hiddenSize: number, weights: MixtureWeights, router: RouterSpec, project: Epilogue) {
     this.#device = loader.device;
+    loader.device.bindExperts?.(weights.experts, router.numExperts);
     this.#weights = weights;
     this.#router = router;
     this.#isAdded = project.accumulate ?? false;
