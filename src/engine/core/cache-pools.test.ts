@@ -52,7 +52,11 @@ test("a plan is of its group's heads", () => {
   plannerFor({ group: 0, numHeads: 8, window: 0, attentionChunk: 9 }, [LATENT, FULL], device, "balanced", "f32");
   const shared = { headDim: 6 };
   assert.deepEqual(shapes, [
-    { ...shared, group: 1, groupSize: 4, numKvHeads: 2, window: 5, attentionChunk: 0, split: "fixed", kvDtype: "f16" },
+    {
+      ...shared,
+      ...{ group: 1, groupSize: 4, numKvHeads: 2, window: 5, attentionChunk: 0, mostAhead: 5 },
+      ...{ split: "fixed", kvDtype: "f16" },
+    },
     {
       ...shared,
       group: 0,
@@ -60,6 +64,7 @@ test("a plan is of its group's heads", () => {
       numKvHeads: 1,
       window: 0,
       attentionChunk: 9,
+      mostAhead: 2 ** 30,
       split: "balanced",
       kvDtype: "f32",
     },
