@@ -7,6 +7,7 @@ import { errorFor } from "../core/errors.js";
 import type { Generation } from "../engine/types.js";
 import { hasHelped, parseFlags, type Usage } from "./args.js";
 import { pictureOf, withPictures } from "./picture-files.js";
+import { forOutput } from "./printable.js";
 import { adapterOf, engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
 import { startWithProgress } from "./start-engine.js";
 import { dim } from "./terminal.js";
@@ -79,11 +80,12 @@ function promptOf(words: readonly string[]): string {
 
 async function print(generation: Generation, n: number): Promise<void> {
   if (n === 1) {
-    for await (const chunk of generation) process.stdout.write(chunk.text);
+    for await (const chunk of generation) process.stdout.write(forOutput(chunk.text));
     process.stdout.write("\n");
   }
   const { samples, trace } = await generation.result();
-  if (n > 1) for (const sample of samples) process.stdout.write(`--- ${sample.index + 1} of ${n}\n${sample.text}\n`);
+  if (n > 1)
+    for (const sample of samples) process.stdout.write(`--- ${sample.index + 1} of ${n}\n${forOutput(sample.text)}\n`);
   process.stderr.write(
     dim(
       `${trace.promptTokens} prompt tokens (${trace.cachedTokens} cached), ${trace.completionTokens} generated, ` +

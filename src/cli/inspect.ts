@@ -12,6 +12,7 @@ import { resolveModel } from "../formats/hub/hub.js";
 import { familyOf } from "../models/registry.js";
 import { chunkOf } from "../scheduler/scheduler.js";
 import { hasHelped, parseFlags } from "./args.js";
+import { printable } from "./printable.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 import { bytes } from "./terminal.js";
 
@@ -31,7 +32,7 @@ export async function inspectCommand(args: readonly string[]): Promise<number> {
   const config = engineConfig(fromEnvironment(RUN_OPTIONS, process.env), engineValues, model);
   const report = await inspect({ ...config, model: await resolveModel(config.model) });
   process.stdout.write(
-    json === true ? `${JSON.stringify(report, null, 2)}\n` : `${render(report, values.tensors === true)}\n`,
+    json === true ? `${JSON.stringify(report, null, 2)}\n` : `${printable(render(report, values.tensors === true))}\n`,
   );
   return 0;
 }

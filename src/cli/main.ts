@@ -4,6 +4,7 @@ import { packageVersion } from "../config/version.js";
 import { errorFor, PagodaError } from "../core/errors.js";
 import { suggest } from "../core/suggest.js";
 import { COMMANDS, GROUPS } from "./commands.js";
+import { printable } from "./printable.js";
 
 /** What other engines call a command of ours. */
 const ELSEWHERE: Readonly<Record<string, string>> = { run: "chat", start: "serve", complete: "generate", rm: "stop" };
@@ -57,6 +58,6 @@ try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
   if (!(error instanceof PagodaError)) throw error;
-  process.stderr.write(`pagoda: ${error.message}\n`);
+  process.stderr.write(`pagoda: ${printable(error.message)}\n`);
   process.exitCode = error.kind === "config" || error.kind === "request" ? 2 : 1;
 }

@@ -34,6 +34,10 @@ test("without styles and margin the text passes unchanged", () => {
   assert.equal(written(SAMPLE, 0, false, 3), SAMPLE);
 });
 
+test("what is no text reaches a terminal as what it is called", () => {
+  assert.ok(!written("a\x1b]52;c;eA==\x07b", 0, true, 2).includes("\x1b]"));
+});
+
 test("markdown is shown, not spelled out; code is left as it is", () => {
   const out = written(SAMPLE, 0, true, 4);
   assert.ok(out.includes("\x1b[1mtwo words\x1b[0m"));

@@ -2,6 +2,8 @@
 // Streaming means that nothing may wait for long: a word is held back until its end is known, a marker until it cannot be longer.
 // Where there is no terminal the text passes unchanged.
 
+import { printable } from "../printable.js";
+
 export interface StyledWriterOptions {
   /** Columns of the terminal; 0: do not wrap. */
   readonly width: number;
@@ -39,7 +41,7 @@ export class StyledWriter {
   }
 
   push(text: string): void {
-    for (const char of text) this.#take(char);
+    for (const char of this.#options.styled ? printable(text) : text) this.#take(char);
   }
 
   /** Writes what was held back and ends all styles. */

@@ -3,6 +3,7 @@
 
 import type { ContentPart } from "../../engine/types.js";
 import { pictureOf, type Said, withPictures } from "../picture-files.js";
+import { printable } from "../printable.js";
 import { dim } from "../terminal.js";
 import type { Conversation } from "./conversation.js";
 import { type ChatPartner, isContextFull, type Reply } from "./partner.js";
@@ -59,7 +60,7 @@ export class Talk {
       }
     } catch (error) {
       if (signal.aborted) this.conversation.add(question, said);
-      process.stdout.write(`\n${signal.aborted ? "[stopped]" : (error as Error).message}\n`);
+      process.stdout.write(`\n${signal.aborted ? "[stopped]" : printable((error as Error).message)}\n`);
     } finally {
       this.#answering = null;
     }
