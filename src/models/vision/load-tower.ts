@@ -133,7 +133,7 @@ function valueNorm(loader: Loader, { headDim, norm, padding }: TowerConfig & Pad
 }
 
 function loadLayer(loader: Loader, config: TowerConfig & Padded, i: number, rotary: RotaryTable | null): Layer[] {
-  const { names, norm: style, hiddenSize, numHeads, headDim, attentionScale: scale } = config;
+  const { names, norm: style, hiddenSize, numHeads, attentionScale: scale } = config;
   const name = names.layer(i);
   const norm = (part: string | null): Norm | null =>
     part === null ? null : loadNorm(loader, `${name}.${part}`, hiddenSize, style);
