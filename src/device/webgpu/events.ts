@@ -12,7 +12,8 @@ const SPINS = 400;
 const SLEEP_MS = 0.05;
 
 export class DawnEvents {
-  readonly #pending = new Set<() => void>();
+  /** What is scheduled, and how it would run by itself: what is turned here must not pile up in the event loop's queue. */
+  readonly #pending = new Map<() => void, unknown>();
   readonly #setImmediate = globalThis.setImmediate;
   readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
 
@@ -44,13 +45,17 @@ export class DawnEvents {
     const entry = (): void => {
       if (this.#pending.delete(entry)) this.within(() => call(...args));
     };
-    this.#pending.add(entry);
-    return this.#setImmediate(entry);
+    const immediate = this.#setImmediate(entry);
+    this.#pending.set(entry, immediate);
+    return immediate;
   };
 
   #turn(): boolean {
     if (this.#pending.size === 0) return false;
-    for (const entry of [...this.#pending]) entry();
+    for (const [entry, immediate] of [...this.#pending]) {
+      clearImmediate(immediate as ReturnType<typeof setImmediate>);
+      entry();
+    }
     return true;
   }
 }
