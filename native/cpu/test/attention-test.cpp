@@ -85,7 +85,8 @@ void run(void* context, const Shape& s, const std::vector<Row>& rows, int32_t q_
   }
   std::vector<int32_t> item_valid(item_row.size(), 1);
   std::vector<int32_t>& plan = step.plan;
-  plan = {0, window, 0, group, q_tile, kv_chunk, static_cast<int32_t>(item_row.size()), partials,
+  const int32_t most_ahead = window > 0 ? window : 1 << 30;
+  plan = {0, window, 0, most_ahead, group, q_tile, kv_chunk, static_cast<int32_t>(item_row.size()), partials,
           static_cast<int32_t>(merge_row.size())};
   for (const auto* part : {&item_row, &item_q, &item_start, &item_end, &item_partial, &item_valid, &merge_row, &merge_q,
                            &merge_first, &merge_count})

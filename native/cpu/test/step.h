@@ -32,11 +32,13 @@ struct TestStep {
     input_of.resize(positions.size(), 0);
     type_of.resize(positions.size(), 0);
     for (size_t t = visible_end.size(); t < positions.size(); t++) visible_end.push_back(positions[t] + 1);
-    std::vector<int32_t> states(static_cast<size_t>(rows), -1);
+    // No row has a state; one would keep it behind the row's last token.
+    std::vector<int32_t> states(static_cast<size_t>(rows), -1), state_lens;
+    for (size_t r = 1; r < qo_indptr.size(); r++) state_lens.push_back(qo_indptr[r] - qo_indptr[r - 1]);
     std::vector<int32_t> block{tokens, rows, static_cast<int32_t>(logit_rows.size()), page_size, 1, plan.empty() ? 0 : 1};
     using Column = const std::vector<int32_t>*;
     for (const Column part : {Column{&input_of}, Column{&positions}, Column{&visible_end}, Column{&type_of}, Column{&qo_indptr},
-                              Column{&states}, Column{&logit_rows}})
+                              Column{&states}, Column{&state_lens}, Column{&logit_rows}})
       block.insert(block.end(), part->begin(), part->end());
     block.push_back(static_cast<int32_t>(kv_indices.size()));
     for (const auto* part : {&slots, &kv_indptr, &kv_indices, &plan}) block.insert(block.end(), part->begin(), part->end());
