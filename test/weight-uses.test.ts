@@ -6,7 +6,7 @@ import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import type { HostTensor } from "../src/core/tensor.js";
-import type { ExpertWeights, RouterSpec, Tensor, Weight } from "../src/device/device.js";
+import type { ExpertWeights, HeadWeights, RouterSpec, Tensor, Weight } from "../src/device/device.js";
 import { NullDevice } from "../src/device/null/null-device.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
 import { ModelRunner } from "../src/engine/core/model-runner.js";
@@ -49,6 +49,9 @@ class WatchingDevice extends NullDevice {
   override matmul(out: Tensor, _x?: Tensor, weight?: Weight): void {
     super.matmul(out);
     this.uses.get(weight!)!.isMultiplied = true;
+  }
+  override headMatmul(_out?: Tensor, _x?: Tensor, heads?: HeadWeights): void {
+    for (const weight of heads!.weights) this.uses.get(weight)!.isMultiplied = true;
   }
   override mixtureOfExperts(
     _out?: Tensor,

@@ -30,7 +30,7 @@ test("bad values are refused with value, limit and remedy", () => {
   assert.throws(() => engineConfig({ pageSize: Number.NaN }), /pageSize is NaN/);
   assert.throws(
     () => engineConfig({ device: "gpu" }),
-    /Option device is "gpu"; it must be one of auto, cuda, cuda:N, cpu, wasm, reference/,
+    /Option device is "gpu"; it must be one of auto, cuda, cuda:N, webgpu, cpu, wasm, reference/,
   );
   assert.throws(() => engineConfig({ pagesize: 16 }), /Unknown option pagesize\. Did you mean pageSize\?$/);
 });
