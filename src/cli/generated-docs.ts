@@ -117,6 +117,8 @@ const RULE = [
   "(`src/core/sample-row.ts`, `src/core/choose-token.ts`). Log-probabilities are of the logits before any of it. The draw depends on the",
   "seed, the sample and the position alone: the same seed gives the same tokens with and without log-probabilities, alone or as one of",
   "`n`, whatever else is in the batch. Everything but `editLogits` runs on the device, from packed rows (`src/core/sampling-rows.ts`).",
+  "A NaN logit counts as -infinity, and where the largest is infinite the lowest of its ids is chosen, whatever the filters. Where none is",
+  "above -infinity, token 0 is chosen if its logit is NaN; else the answer ends with `no_token_left`, on GPUs perhaps in both cases.",
   "",
   "## Adding a parameter",
   "",

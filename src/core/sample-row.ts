@@ -1,6 +1,10 @@
 // What a device does with one sampling row: edits of the logits in their order (bias, penalties, forbidden tokens, mask), the choice
 // (choose-token.ts), log-probabilities. The oracle of every device, what the reference device runs, and what the host runs for rows
 // whose logits a caller's hook edits.
+//
+// Logits that are no finite numbers: NaN counts as -infinity. Where the largest is infinite the lowest of its ids is chosen, whatever the
+// filters. Where none is above -infinity, token 0 is if its logit is NaN; else there is no token (GPUs may give none in both cases).
+// Log-probabilities of a row whose largest logit is not finite are NaN.
 
 import { type ChoiceRule, chooseToken } from "./choose-token.js";
 import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, type SamplingRows } from "./sampling-rows.js";

@@ -10,14 +10,18 @@ interface TokenEntry {
   readonly bytes: readonly number[];
 }
 
-/** JSON has no -Infinity; this is what OpenAI writes for it. */
+/** JSON has no -Infinity; this is what OpenAI writes for it. NaN, which a broken model gives, is written so too. */
 const LEAST = -9999;
+
+function writable(logprob: number): number {
+  return logprob > LEAST ? logprob : LEAST;
+}
 
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
 function entryOf(engine: Engine, { id, logprob }: TokenLogprob): TokenEntry {
   const bytes = engine.tokenBytes(id);
-  return { token: utf8.decode(bytes), logprob: Math.max(LEAST, logprob), bytes: [...bytes] };
+  return { token: utf8.decode(bytes), logprob: writable(logprob), bytes: [...bytes] };
 }
 
 export function chatLogprobs(
@@ -58,7 +62,7 @@ export function completionLogprobs(
   }
   return {
     tokens,
-    token_logprobs: positions.map(({ logprobs }) => (logprobs === null ? null : Math.max(LEAST, logprobs.logprob))),
+    token_logprobs: positions.map(({ logprobs }) => (logprobs === null ? null : writable(logprobs.logprob))),
     top_logprobs: positions.map(({ logprobs }) =>
       logprobs === null
         ? null

@@ -116,6 +116,50 @@ export function sampleContract(duel: Duel): void {
     },
   );
 
+  duel.test("sample", "logits that are NaN or infinite: the same token everywhere, inside the vocabulary", async () => {
+    const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
+    const patterns: ((id: number) => number)[] = [
+      () => nan,
+      () => inf,
+      () => -inf,
+      (id) => (id === 0 ? nan : -inf),
+      (id) => (id === 0 ? -inf : nan),
+      (id) => [nan, -inf, inf, id][id % 4]!,
+      (id) => (id === 306 ? inf : id / 50),
+      (id) => (id % 3 === 0 ? nan : id % 3 === 1 ? -inf : -id / 50),
+      (id) => (id % 2 === 0 ? nan : (id % 5) - 3),
+      (id) => (id % 2 === 0 ? 3e38 : -3e38),
+      (id) => (id === 9 ? 3e38 : id === 3 ? nan : id / 100),
+      (id) => (id < 256 ? nan : id === 300 ? -3e38 : -inf),
+    ];
+    const logits = Float32Array.from({ length: patterns.length * VOCAB }, (_, i) =>
+      patterns[Math.floor(i / VOCAB)]!(i % VOCAB),
+    );
+    // GPUs may give no token where a row is left with NaN and -infinity alone.
+    const isOnHost = !/^(cuda|webgpu)/.test(duel.device.info.name);
+    for (const [name, rule] of Object.entries(RULES)) {
+      const specs = Array.from({ length: 3 * patterns.length }, (_, r) => ({
+        ...rule,
+        logprobs: r % 5 < 3 ? 5 : null,
+        logitRow: r % patterns.length,
+        uniform: [0, uniform(97, r), 1 - 2 ** -53][Math.floor(r / patterns.length)]!,
+      }));
+      const ids = isOnHost
+        ? await assertSame(duel, logits, patterns.length, specs, VOCAB, name)
+        : (await sample(duel.device, logits, patterns.length, specs)).ids;
+      assert.ok(
+        ids.every((id) => id >= -1 && id < VOCAB),
+        name,
+      );
+    }
+    for (const temperature of [0, 1]) {
+      const specs = Array.from({ length: 7 }, () => ({ temperature }));
+      const ids = [...(await sample(duel.device, logits, patterns.length, specs)).ids];
+      if (isOnHost) assert.deepEqual(ids, [0, 0, -1, 0, -1, 2, 306]);
+      else assert.deepEqual([ids[1], ids[2], ...ids.slice(5)], [0, -1, 2, 306]);
+    }
+  });
+
   duel.test(
     "sample",
     "tokens stay on the device, and those of the flight ahead count before the host knows them",
@@ -187,17 +231,19 @@ async function assertSame(
   n: number,
   specs: readonly RowSpec[],
   vocab = VOCAB,
-): Promise<void> {
+  what = "",
+): Promise<Int32Array> {
   const got = await sample(duel.device, logits, n, specs, vocab);
   const want = await sample(duel.reference, logits, n, specs, vocab);
-  assert.deepEqual(got.ids, want.ids);
-  assert.deepEqual(got.topIds, want.topIds);
+  assert.deepEqual(got.ids, want.ids, what);
+  assert.deepEqual(got.topIds, want.topIds, what);
   for (const field of ["logprobs", "topLogprobs"] as const) {
     got[field].forEach((x, i) => {
       assert.ok(
-        x === want[field][i] || Math.abs(x - want[field][i]!) < 1e-5,
-        `${field} ${i}: ${x}, not ${want[field][i]}`,
+        Object.is(x, want[field][i]) || Math.abs(x - want[field][i]!) < 1e-5,
+        `${what} ${field} ${i}: ${x}, not ${want[field][i]}`,
       );
     });
   }
+  return got.ids;
 }
