@@ -3,21 +3,34 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { requestOf, routesOf, tryRequest } from "./fuzz/bodies.js";
-import { keptSeeds } from "./fuzz/kept.js";
+import { EntryFuzzer } from "./fuzz/entries.js";
+import { FolderFuzzer } from "./fuzz/folders.js";
+import { type Kind, keptSeeds } from "./fuzz/kept.js";
 import { ModelFuzzer } from "./fuzz/models.js";
 import { PictureFuzzer } from "./fuzz/pictures.js";
+import { TemplateFuzzer } from "./fuzz/templates.js";
+import { TokenizerFuzzer } from "./fuzz/tokenizers.js";
 import { startServer, until } from "./support/test-server.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
 const NUM_BODIES = 700;
 const NUM_MODELS = 400;
 const NUM_PICTURES = 250;
+const NUM_TEMPLATES = 200;
+const NUM_TOKENIZERS = 400;
+const NUM_ENTRIES = 1500;
+const NUM_FOLDERS = 150;
+
+const seedsOf = (kind: Kind, count: number): number[] => [
+  ...keptSeeds()[kind],
+  ...Array.from({ length: count }, (_, i) => i),
+];
 
 test("bodies for every route: never a 5xx, never a hang", async () => {
   await using host = await startServer({ model: writeTinyCheckpoint(), maxContext: 48 }, { maxBodyMb: 1 });
   const routes = await routesOf(host.url);
   assert.ok(routes.length >= 12, "every route that takes a body describes it");
-  const seeds = [...keptSeeds().bodies, ...Array.from({ length: NUM_BODIES }, (_, i) => i)];
+  const seeds = seedsOf("bodies", NUM_BODIES);
   const tried = new Set<string>();
   const next = seeds[Symbol.iterator]();
   const work = async (): Promise<void> => {
@@ -40,12 +53,31 @@ test("bodies for every route: never a 5xx, never a hang", async () => {
 const models = new ModelFuzzer();
 after(() => models.close());
 test("model files: a model, or an error of ours", async () => {
-  for (const seed of [...keptSeeds().models, ...Array.from({ length: NUM_MODELS }, (_, i) => i)])
-    assert.equal(await models.try(seed), null, `seed ${seed}`);
+  for (const seed of seedsOf("models", NUM_MODELS)) assert.equal(await models.try(seed), null, `seed ${seed}`);
 });
 
 test("pictures: frames within the limits, or an error of ours", async () => {
   const pictures = new PictureFuzzer();
-  for (const seed of [...keptSeeds().pictures, ...Array.from({ length: NUM_PICTURES }, (_, i) => i)])
-    assert.equal(await pictures.try(seed), null, `seed ${seed}`);
+  for (const seed of seedsOf("pictures", NUM_PICTURES)) assert.equal(await pictures.try(seed), null, `seed ${seed}`);
+});
+
+test("templates: a text, or an error of the template", () => {
+  const templates = new TemplateFuzzer();
+  for (const seed of seedsOf("templates", NUM_TEMPLATES)) assert.equal(templates.try(seed), null, `seed ${seed}`);
+});
+
+test("tokenizers: ids, or an error that names the file", () => {
+  const tokenizers = new TokenizerFuzzer();
+  for (const seed of seedsOf("tokenizers", NUM_TOKENIZERS)) assert.equal(tokenizers.try(seed), null, `seed ${seed}`);
+});
+
+test("a cluster's entries and messages: understood or dropped", () => {
+  const entries = new EntryFuzzer();
+  for (const seed of seedsOf("entries", NUM_ENTRIES)) assert.equal(entries.try(seed), null, `seed ${seed}`);
+});
+
+const folders = new FolderFuzzer();
+after(() => folders.close());
+test("model folders of pipes, links and folders: a model, or an error of ours", () => {
+  for (const seed of seedsOf("folders", NUM_FOLDERS)) assert.equal(folders.try(seed), null, `seed ${seed}`);
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
@@ -28,6 +28,15 @@ test("a pipe in the place of a file is not waited for", { skip: noPipes }, () =>
       name,
     );
   }
+});
+
+test("a file or a link to nowhere in the place of chat templates is refused", () => {
+  const [file, link] = [writeTinyCheckpoint(), writeTinyCheckpoint()];
+  writeFileSync(join(file, "additional_chat_templates"), "");
+  assert.throws(() => openCheckpoint(file), { code: "model_not_found" });
+  mkdirSync(join(link, "additional_chat_templates"));
+  symlinkSync("nowhere", join(link, "additional_chat_templates", "x.jinja"));
+  assert.throws(() => openCheckpoint(link), { code: "file_corrupt" });
 });
 
 function withTokenizer(change: (json: Record<string, unknown>) => void): string {

@@ -1,62 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { NatsConnection } from "@nats-io/transport-node";
+import { ToldNats } from "../../test/support/told-nats.js";
 import { until } from "../../test/support/until.js";
 import { Mailbox } from "./mailbox.js";
 import { Subjects } from "./subjects.js";
 import { PROTOCOL } from "./wire.js";
-
-type Callback = (error: Error | null, message: { data: Uint8Array; subject: string }) => void;
-
-/** A connection on which nothing travels by itself. */
-class ToldNats {
-  readonly published: [subject: string, text: string][] = [];
-  readonly callbacks = new Map<string, Callback>();
-  readonly unsubscribed: string[] = [];
-  info: { max_payload: number } | undefined = { max_payload: 200 };
-  state: "open" | "draining" | "closed" = "open";
-  numClosed = 0;
-  drainError: Error | null = null;
-  #status: string[] = [];
-  #wake = (): void => undefined;
-
-  isClosed = (): boolean => this.state === "closed";
-  isDraining = (): boolean => this.state === "draining";
-  publish = (subject: string, bytes: Uint8Array): void =>
-    void this.published.push([subject, Buffer.from(bytes).toString()]);
-
-  subscribe(subject: string, { callback }: { callback: Callback }): { unsubscribe(): void } {
-    this.callbacks.set(subject, callback);
-    return { unsubscribe: () => void this.unsubscribed.push(subject) };
-  }
-
-  async *status(): AsyncGenerator<{ type: string }> {
-    for (;;) {
-      for (const type of this.#status.splice(0)) yield { type };
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
-  }
-
-  tell(type: string): void {
-    this.#status.push(type);
-    this.#wake();
-  }
-
-  drain(): Promise<void> {
-    return this.drainError === null ? Promise.resolve() : Promise.reject(this.drainError);
-  }
-
-  async close(): Promise<void> {
-    this.numClosed++;
-  }
-
-  /** What was published since the last time. */
-  taken(): [subject: string, text: string][] {
-    return this.published.splice(0);
-  }
-}
 
 const SUBJECTS = new Subjects("test");
 function mailboxOf(member = "me"): [Mailbox, ToldNats] {
@@ -231,4 +180,18 @@ test("parts of a message that stopped coming are let go", (t) => {
   hear(`#a.0 1 2\n"v":${PROTOCOL}}`);
   hear(`#b.0 1 2\n"v":${PROTOCOL}}`);
   assert.deepEqual(heard, [{ from: "b", v: PROTOCOL }]);
+});
+
+test("whoever names itself as no subject can, or seals with what is no code, is dropped", () => {
+  for (const secret of [null, "secret"]) {
+    const nats = new ToldNats();
+    const mailbox = new Mailbox(nats as unknown as NatsConnection, SUBJECTS, "me", secret);
+    const subject = SUBJECTS.inbox("me");
+    mailbox.listen(subject, () => assert.fail("it was heard"));
+    const hear = nats.callbacks.get(subject)!;
+    for (const from of ["", "a b", "a\r\nPUB x 0\r\n", "a.>", "*", "é"])
+      hear(null, { data: Buffer.from(JSON.stringify({ from, v: -1 })), subject });
+    hear(null, { data: Buffer.from(`!${"é".repeat(43)}x 1\n{}`, "latin1"), subject });
+    assert.deepEqual(nats.taken(), []);
+  }
 });

@@ -126,6 +126,9 @@ export class Mailbox {
   }
 }
 
+/** What can stand at the end of a subject, and nothing that could stand for more than one. */
+const MEMBER = /^[\w-]+$/;
+
 interface Message {
   readonly from: string;
   readonly v?: unknown;
@@ -135,7 +138,7 @@ interface Message {
 function parse(bytes: Uint8Array): Message | null {
   try {
     const message = JSON.parse(Buffer.from(bytes).toString()) as Partial<Message> | null;
-    return typeof message?.from === "string" ? (message as Message) : null;
+    return typeof message?.from === "string" && MEMBER.test(message.from) ? (message as Message) : null;
   } catch {
     return null;
   }

@@ -15,6 +15,24 @@ export function requireRegularFile(path: string): void {
   throw new FormatError("file_corrupt", { file: path, what: "file", expected: "a regular file", found });
 }
 
+/** The file's text; null when there is no such file. */
+export function tryReadText(path: string): string | null {
+  try {
+    requireRegularFile(path);
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (error instanceof FormatError) throw error;
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === "ENOENT") return null;
+    throw new FormatError("file_corrupt", {
+      file: path,
+      what: "file",
+      expected: "a readable file",
+      found: String(code),
+    });
+  }
+}
+
 /** The object in the file; throws FormatError when it is absent, not JSON or not an object. */
 export function readJsonObject(path: string): Record<string, unknown> {
   const value = tryReadJsonObject(path);
@@ -31,21 +49,8 @@ export function readJsonObject(path: string): Record<string, unknown> {
 
 /** The same, but null when there is no such file. */
 export function tryReadJsonObject(path: string): Record<string, unknown> | null {
-  let text: string;
-  try {
-    requireRegularFile(path);
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    if (error instanceof FormatError) throw error;
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === "ENOENT") return null;
-    throw new FormatError("file_corrupt", {
-      file: path,
-      what: "file",
-      expected: "a readable file",
-      found: String(code),
-    });
-  }
+  const text = tryReadText(path);
+  if (text === null) return null;
   let value: unknown;
   try {
     value = JSON.parse(text);

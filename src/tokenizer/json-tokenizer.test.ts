@@ -82,6 +82,13 @@ test("SentencePiece-style: spaces, byte fallback, the space before a text", () =
   assert.equal(llama.decode([llama.tokenToId("<0xC3>")!]), "\uFFFD");
 });
 
+test("a character that has no token is left out where the file names none for the unknown", () => {
+  const model = { type: "BPE", unk_token: null, vocab: { a: 0, b: 1 }, merges: [] };
+  const tokenizer = new JsonTokenizer({ file: "t", json: { model, decoder: { type: "ByteLevel" } } });
+  assert.deepEqual(tokenizer.encode("acb"), [0, 1]);
+  assert.deepEqual(tokenizer.encode("acb", { content: [[0, 2]] }), [0, 1]);
+});
+
 test("a Metaspace decoder strips the leading space unless its scheme says never", () => {
   const json = (decoder: unknown) => ({ ...sentencePieceJson(), decoder });
   const strips = (decoder: unknown) => new JsonTokenizer({ file: "t", json: json(decoder) }).stripsLeadingSpace;

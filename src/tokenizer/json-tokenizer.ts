@@ -94,8 +94,8 @@ export class JsonTokenizer implements Tokenizer {
   encode(text: string, options: EncodeOptions = {}): number[] {
     try {
       if (options.content !== undefined && options.content.length > 0)
-        return this.#contentEncoder.encode(text, options.content);
-      return this.#encoder.encode(text, { add_special_tokens: options.addSpecialTokens ?? true }).ids;
+        return inVocabulary(this.#contentEncoder.encode(text, options.content));
+      return inVocabulary(this.#encoder.encode(text, { add_special_tokens: options.addSpecialTokens ?? true }).ids);
     } catch (error) {
       throw unusable(this.#file, error); // the library reads some fields only when they are needed
     }
@@ -152,6 +152,11 @@ export class JsonTokenizer implements Tokenizer {
   isSpecial(id: number): boolean {
     return this.#added.get(id) === true;
   }
+}
+
+/** A character without a token, where the file names no token for the unknown, has no id: it is left out. */
+function inVocabulary(ids: (number | undefined)[]): number[] {
+  return ids.includes(undefined) ? ids.filter((id) => id !== undefined) : (ids as number[]);
 }
 
 interface PostProcessorConfig {

@@ -1,22 +1,27 @@
-// `npm run fuzz -- --seconds N [--seed S] [--what bodies|models|pictures]`: wrong bodies to every route of a real server, wrong model files
-// to the loader, wrong pictures to their decoders, in turns, until the time is up; with `--count N`, until there were N of each. A seed that finds something is
-// printed and kept. Files go to the folder for temporary ones: TMPDIR=/dev/shm spares the disk.
+// `npm run fuzz -- --seconds N [--seed S] [--what KIND]`: wrong bodies to every route of a real server, wrong model files and folders to the
+// loader, wrong pictures, templates and tokenizers to those who read them, wrong messages to a member of a cluster, in turns, until the time
+// is up; with `--count N`, until there were N of each. A seed that finds something is printed and kept. Files go to the folder for temporary
+// ones: TMPDIR=/dev/shm spares the disk.
 
 import { rmSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { startServer } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 import { requestOf, routesOf, tryRequest } from "./bodies.js";
-import { keepSeed, keptSeeds } from "./kept.js";
+import { EntryFuzzer } from "./entries.js";
+import { FolderFuzzer } from "./folders.js";
+import { KINDS, type Kind, keepSeed, keptSeeds } from "./kept.js";
 import { ModelFuzzer } from "./models.js";
 import { PictureFuzzer } from "./pictures.js";
+import { TemplateFuzzer } from "./templates.js";
+import { TokenizerFuzzer } from "./tokenizers.js";
 
 const { values } = parseArgs({
   options: {
     seconds: { type: "string" },
     count: { type: "string" },
     seed: { type: "string", default: String(Date.now() % 1e9) },
-    what: { type: "string", default: "both" },
+    what: { type: "string", default: "all" },
   },
 });
 const maxCount = Number(values.count ?? Number.POSITIVE_INFINITY);
@@ -28,7 +33,7 @@ const BATCH = 50;
 const TELL_EVERY = 10_000;
 let numFound = 0;
 
-function found(kind: "bodies" | "models" | "pictures", seed: number, what: string): void {
+function found(kind: Kind, seed: number, what: string): void {
   numFound++;
   keepSeed(kind, seed);
   console.error(`${kind} seed ${seed}: ${what.slice(0, 1500)}`);
@@ -41,51 +46,51 @@ await using host = await startServer(
 );
 const routes = await routesOf(host.url);
 const models = new ModelFuzzer();
-const shown = new PictureFuzzer();
-const counts = { bodies: 0, models: 0, pictures: 0 };
+const folders = new FolderFuzzer();
+/** What is tried here, one after another; bodies go to a server, many at once. */
+const fuzzers: Readonly<
+  Record<Exclude<Kind, "bodies">, { try(seed: number): string | null | Promise<string | null> }>
+> = {
+  models,
+  folders,
+  pictures: new PictureFuzzer(),
+  templates: new TemplateFuzzer(),
+  tokenizers: new TokenizerFuzzer(),
+  entries: new EntryFuzzer(),
+};
+const counts = new Map<Kind, number>();
 
-async function bodies(seeds: readonly number[]): Promise<void> {
-  await Promise.all(
-    seeds.map(async (seed) => {
-      const request = requestOf(routes, seed);
-      const wrong = await tryRequest(host.url, request, HANG_MS);
-      counts.bodies++;
-      if (wrong !== null) found("bodies", seed, `${wrong}\n  ${request.path} ${request.body}`);
-    }),
-  );
-}
-
-async function files(seeds: readonly number[]): Promise<void> {
+async function tryAll(kind: Kind, seeds: readonly number[]): Promise<void> {
+  counts.set(kind, (counts.get(kind) ?? 0) + seeds.length);
+  if (kind === "bodies") {
+    await Promise.all(seeds.map(tryBody));
+    return;
+  }
   for (const seed of seeds) {
-    const wrong = await models.try(seed);
-    counts.models++;
-    if (wrong !== null) found("models", seed, wrong);
+    const wrong = await fuzzers[kind].try(seed);
+    if (wrong !== null) found(kind, seed, wrong);
   }
 }
 
-async function pictures(seeds: readonly number[]): Promise<void> {
-  for (const seed of seeds) {
-    const wrong = await shown.try(seed);
-    counts.pictures++;
-    if (wrong !== null) found("pictures", seed, wrong);
-  }
+async function tryBody(seed: number): Promise<void> {
+  const request = requestOf(routes, seed);
+  const wrong = await tryRequest(host.url, request, HANG_MS);
+  if (wrong !== null) found("bodies", seed, `${wrong}\n  ${request.path} ${request.body}`);
 }
 
-const asked = (what: string): boolean => values.what === "both" || values.what === what;
+const asked = KINDS.filter((kind) => values.what === "all" || values.what === kind);
+if (asked.length === 0) throw new Error(`--what ${values.what}: it is all or one of ${KINDS.join(", ")}`);
 const kept = keptSeeds();
-await bodies(kept.bodies);
-await files(kept.models);
-await pictures(kept.pictures);
+for (const kind of asked) await tryAll(kind, kept[kind]);
 const sum = (): string =>
-  `${counts.bodies} bodies over ${routes.length} routes, ${counts.models} model files, ${counts.pictures} pictures from seed ${values.seed} in ${((performance.now() - startMs) / 1000).toFixed(0)} s: ${numFound} found`;
+  `${[...counts].map(([kind, count]) => `${count} ${kind}`).join(", ")} from seed ${values.seed} in ${((performance.now() - startMs) / 1000).toFixed(0)} s: ${numFound} found`;
 for (let done = 0; done < maxCount && performance.now() < endMs; done += BATCH) {
   const seeds = Array.from({ length: Math.min(BATCH, maxCount - done) }, (_, i) => Number(values.seed) + done + i);
-  if (asked("bodies")) await bodies(seeds);
-  if (asked("models")) await files(seeds);
-  if (asked("pictures")) await pictures(seeds);
+  for (const kind of asked) await tryAll(kind, seeds);
   if ((done + BATCH) % TELL_EVERY === 0) console.error(sum());
 }
 models.close();
+folders.close();
 rmSync(model, { recursive: true });
 console.log(sum());
 process.exitCode = numFound === 0 ? 0 : 1;

@@ -5,17 +5,15 @@ import { join } from "node:path";
 
 const FILE = join(process.cwd(), "test", "fuzz", "seeds.json");
 
-export interface KeptSeeds {
-  readonly bodies: number[];
-  readonly models: number[];
-  readonly pictures: number[];
-}
+export const KINDS = ["bodies", "models", "pictures", "templates", "tokenizers", "entries", "folders"] as const;
+export type Kind = (typeof KINDS)[number];
+export type KeptSeeds = Readonly<Record<Kind, number[]>>;
 
 export function keptSeeds(): KeptSeeds {
   return JSON.parse(readFileSync(FILE, "utf8")) as KeptSeeds;
 }
 
-export function keepSeed(kind: keyof KeptSeeds, seed: number): void {
+export function keepSeed(kind: Kind, seed: number): void {
   const kept = keptSeeds();
   if (kept[kind].includes(seed)) return;
   kept[kind].push(seed);

@@ -127,7 +127,7 @@ export function withByteTokenizer(path: string, vocabSize: number): string {
   return folder;
 }
 
-function byteTokenizer(special: readonly string[] = SPECIAL): unknown {
+export function byteTokenizer(special: readonly string[] = SPECIAL): unknown {
   const vocab: Record<string, number> = {};
   let shifted = 0;
   for (let byte = 0; byte < 256; byte++) {

@@ -1,12 +1,12 @@
 // A model folder as Hugging Face lays it out: config.json, generation_config.json, tokenizer files, chat templates, safetensors.
 // Opening one reads config and generation settings and checks that the weights are all there; big files are read when asked for.
 
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { FormatError } from "../../core/errors.js";
 import type { SamplingParams } from "../../core/sampling.js";
 import type { TensorSource } from "../../core/tensor.js";
-import { isRecord, readJsonObject, requireRegularFile, tryReadJsonObject } from "../json-file.js";
+import { isRecord, readJsonObject, tryReadJsonObject, tryReadText } from "../json-file.js";
 import { readQuantization, type Unpacked } from "./hf-quantized.js";
 import { openSafetensors, openShardedSafetensors } from "./safetensors.js";
 
@@ -101,6 +101,7 @@ export class ModelFolder {
     if (existsSync(main)) templates.set("default", readText(main));
     const more = join(this.path, "additional_chat_templates");
     if (existsSync(more)) {
+      requireFolder(more);
       for (const file of readdirSync(more).filter((name) => name.endsWith(".jinja"))) {
         templates.set(basename(file, ".jinja"), readText(join(more, file)));
       }
@@ -125,9 +126,11 @@ export function chatTemplatesOf(field: unknown): Map<string, string> {
   return templates;
 }
 
+/** The file is listed, so that one that is not there is a link to nowhere. */
 function readText(path: string): string {
-  requireRegularFile(path);
-  return readFileSync(path, "utf8");
+  const text = tryReadText(path);
+  if (text !== null) return text;
+  throw new FormatError("file_corrupt", { file: path, what: "file", expected: "a text", found: "a link to nowhere" });
 }
 
 function requireFolder(path: string): void {
