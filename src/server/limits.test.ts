@@ -16,16 +16,16 @@ test("conversations, biases and values have limits", async () => {
     messages: Array.from({ length: numMessages }, (_, i) => ({ role: i % 2 ? "assistant" : "user", content: "" })),
   });
   assert.equal(await codeOf("/v1/chat/completions", chat(8193)), "invalid_value");
-  assert.equal((await told.ask("POST", "/v1/messages", chat(8193))).status, 400);
   assert.equal(await codeOf("/v1/chat/completions", chat(3)), 200);
+  // The vocabulary has 260 tokens, each of which can be written with more zeros.
   const bias = (size: number) => ({
     ...{ model: "tiny", prompt: "a", max_tokens: 1 },
     logit_bias: Object.fromEntries(
-      Array.from({ length: size }, (_, i) => [i % 260, 1]).map(([id, by], i) => [size > 260 ? i : id, by]),
+      Array.from({ length: size }, (_, i) => [`${"0".repeat(Math.floor(i / 256))}${i % 256}`, 1]),
     ),
   });
-  assert.equal(await codeOf("/v1/completions", bias(100)), 200);
-  assert.equal(await codeOf("/v1/completions", bias(100_000)), "invalid_value");
+  assert.equal(await codeOf("/v1/completions", bias(8192)), 200);
+  assert.equal(await codeOf("/v1/completions", bias(8193)), "invalid_value");
   const numbers = { model: "tiny", prompt: Array.from({ length: 500_002 }, () => 1), max_tokens: 1 };
   assert.equal(await codeOf("/v1/completions", numbers), "invalid_json");
 });

@@ -49,7 +49,6 @@ export class CallScanner {
   #state: State = "start";
   #key = "";
   #value = new ValueScanner();
-  #taken = 0;
   #arguments = "";
 
   get isDone(): boolean {
@@ -101,7 +100,6 @@ export class CallScanner {
   #enter(state: State): void {
     this.#state = state;
     this.#value = new ValueScanner();
-    this.#taken = 0;
   }
 
   #takeKey(char: string): void {
@@ -120,10 +118,7 @@ export class CallScanner {
     const value = this.#value;
     const status = value.push(char);
     const isArguments = this.#key === "arguments" || this.#key === "parameters";
-    if (isArguments && value.isNested) {
-      this.#arguments += value.text.slice(this.#taken);
-      this.#taken = value.text.length;
-    }
+    if (isArguments && value.isNested) this.#arguments += char; // white space ahead of it is not in it yet
     if (status === "more") return;
     if (this.#key === "name") this.name ||= (value.isString && unquote(value.text)) || "";
     // Some models write the arguments as a string of JSON.

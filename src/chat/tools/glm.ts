@@ -13,6 +13,10 @@ const KEY_END = "</arg_key>";
 const VALUE = "<arg_value>";
 const VALUE_END = "</arg_value>";
 
+/** A name and what may stand around it are bounded: until they end, they are looked at again with every token. */
+const NAME = /^\s{0,64}(?:([\w.-]{1,256})\s{0,64}(?=<arg_key>|<\/tool_call>|\n)|(?=<arg_key>|<\/tool_call>))/;
+const PART_OF_NAME = /^\s{0,64}[\w.-]{0,256}\s{0,64}(?:<[\w/]{0,12}>?)?$/;
+
 class GlmBody implements CallBody {
   readonly #tools: ToolSet;
   #state: "name" | "pairs" | "value" = "name";
@@ -29,11 +33,10 @@ class GlmBody implements CallBody {
   }
 
   #takeName(text: string, sink: CallSink): Taken {
-    const name = /^\s*(?:([\w.-]+)\s*(?=<arg_key>|<\/tool_call>|\n)|(?=<arg_key>|<\/tool_call>))/.exec(text);
+    const name = NAME.exec(text);
     if (name === null) {
       // Nothing that a name could begin with: no call of this form.
-      const isWaiting = /^\s*[\w.-]*\s*(?:<[\w/]{0,12}>?)?$/.test(text);
-      return { rest: text, next: isWaiting ? "wait" : "done" };
+      return { rest: text, next: PART_OF_NAME.test(text) ? "wait" : "done" };
     }
     this.#tool = name[1] ?? "";
     sink.call(this.#tool);
