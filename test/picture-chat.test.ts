@@ -2,6 +2,7 @@
 // refused, and that it is all the same whoever prepares them.
 
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -326,6 +327,8 @@ test("files come from the allowed folder alone, links looked through", async () 
   ])
     await assert.rejects(fetcher.fetch(pathToFileURL(path).href), fails("image_not_allowed"), path);
   await assert.rejects(fetcher.fetch(`file://${folder}%2f..%2fx`), fails("image_not_allowed"));
+  if (spawnSync("mkfifo", [join(folder, "pipe.png")]).status === 0)
+    await assert.rejects(fetcher.fetch(pathToFileURL(join(folder, "pipe.png")).href), fails("image_not_allowed"));
   await assert.rejects(
     fetcherOf({ path: folder, maxBytes: 10 }).fetch(pathToFileURL(join(folder, "a.png")).href),
     fails("image_too_large"),

@@ -3,7 +3,7 @@
 // are not followed. What went wrong inside is not told.
 
 import { lookup } from "node:dns/promises";
-import { open, realpath } from "node:fs/promises";
+import { constants, open, realpath } from "node:fs/promises";
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP } from "node:net";
@@ -116,7 +116,8 @@ export class PictureFetcher {
     const file = await realpath(fileURLToPath(url)).catch(() => null);
     const folder = await realpath(resolve(path)).catch(() => null);
     if (file === null || folder === null || !file.startsWith(folder + sep)) throw outside;
-    const handle = await open(file, "r").catch(() => {
+    // A pipe without a writer would wait for one, and hold a thread of the file system meanwhile.
+    const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK).catch(() => {
       throw outside;
     });
     try {
