@@ -10,6 +10,7 @@ import { test } from "node:test";
 
 const LAYERS = [
   ["core", "threads"],
+  ["templates"],
   ["config", "tokenizer", "formats", "cache", "attention", "grammar", "drafter", "vision"],
   ["device"],
   ["scheduler", "sampler", "models"],

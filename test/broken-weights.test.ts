@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { createEngine } from "../src/engine/client/engine.js";
 import type { GenerateOptions } from "../src/engine/types.js";
-import { chatLogprobs } from "../src/server/logprobs.js";
+import { chatLogprobs } from "../src/server/calls/logprobs.js";
 import { openCpu } from "./support/cpu.js";
 import { makeRandom } from "./support/random.js";
 import { withByteTokenizer } from "./support/tiny-checkpoint.js";

@@ -81,11 +81,11 @@ test("the README's program loads a tokenizer into its own thread, and the engine
   assert.deepEqual(caller!.packages, ["@huggingface/tokenizers"]);
   assert.deepEqual(under(caller!, "server"), ["server/server"]);
   assert.deepEqual(under(caller!, "cli", "cluster", "device", "grammar", "models", "sampler", "scheduler"), []);
-  assert.ok(caller!.files.includes("tokenizer/jinja/template"));
+  assert.ok(caller!.files.includes("templates/template"));
 
   const native = engine!.packages.filter((name) => /koffi/.test(name));
   assert.deepEqual(engine!.packages, ["@huggingface/tokenizers", ...native].sort());
-  assert.deepEqual(under(engine!, "ai", "cli", "cluster", "engine/client", "server", "tokenizer/jinja"), []);
+  assert.deepEqual(under(engine!, "ai", "cli", "cluster", "engine/client", "server", "templates"), []);
   assert.deepEqual(under(engine!, "device/null", "device/reference"), []);
   assert.ok(!engine!.files.includes("device/cuda/cuda-device"), "there is no driver");
   assert.ok(engine!.files.includes("engine/core/engine-core"));

@@ -48,7 +48,7 @@ function pathOf(root, test) {
   return join(FOLDER, `${hashOf(test + readFileSync(join(root, test), "utf8"))}.json`);
 }
 
-/** Of "dist/src/server/log-sink.js" and "dist/test/server/load.test.js": 1, for server. */
+/** Of "dist/src/server/http/log-sink.js" and "dist/test/server/load.test.js": 1, for server. */
 function numShared(file, test) {
   const words = new Set(wordsOf(file));
   return wordsOf(test).filter((word) => words.has(word)).length;

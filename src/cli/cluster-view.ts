@@ -5,7 +5,7 @@ import type { ClusterPicture } from "../cluster/picture.js";
 import type { Router } from "../cluster/router.js";
 import { statusOf } from "../cluster/status.js";
 import type { ServerContext } from "../server/context.js";
-import type { Route } from "../server/route.js";
+import type { Route } from "../server/http/route.js";
 
 /** How many prefixes are told at most. */
 const NUM_PREFIXES = 24;

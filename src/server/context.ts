@@ -6,14 +6,14 @@ import type { ReasoningTags } from "../chat/reasoning.js";
 import type { ToolFormat } from "../chat/tools/tool-format.js";
 import type { ServerConfig } from "../config/server-config.js";
 import type { Engine } from "../engine/types.js";
-import type { KeyRing, Tenant } from "./auth.js";
-import type { Call } from "./call.js";
-import type { Gate } from "./gate.js";
-import type { ServerMetrics } from "./metrics.js";
-import type { ModelHouse } from "./model-house.js";
-import type { Owners } from "./owners.js";
-import type { ResponseStore } from "./response-store.js";
-import type { SeenFields } from "./seen-fields.js";
+import type { Call } from "./calls/call.js";
+import type { Owners } from "./dashboard/owners.js";
+import type { KeyRing, Tenant } from "./http/auth.js";
+import type { Gate } from "./http/gate.js";
+import type { SeenFields } from "./http/seen-fields.js";
+import type { ServerMetrics } from "./metrics/metrics.js";
+import type { ModelHouse } from "./models/model-house.js";
+import type { ResponseStore } from "./openai/response-store.js";
 
 export interface ServerContext {
   readonly engine: Engine;

@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { chatOfConversation, chatOfMessages } from "./anthropic-chat.js";
-import { endsWithAnswer } from "./chat-plan.js";
-import { chatOfGenerate, chatOfOllama, formatOfOllama } from "./ollama-chat.js";
-import { chatOfResponse, formatOfResponse, itemsOf, listedItem } from "./response-chat.js";
-import type { MessagesBody } from "./schemas/anthropic.js";
-import type { OllamaChat } from "./schemas/ollama.js";
-import type { InputItem, ResponseBody } from "./schemas/responses.js";
+import { chatOfConversation, chatOfMessages } from "./anthropic/chat.js";
+import type { MessagesBody } from "./anthropic/schema.js";
+import { endsWithAnswer } from "./calls/chat-plan.js";
+import { chatOfGenerate, chatOfOllama, formatOfOllama } from "./ollama/chat.js";
+import type { OllamaChat } from "./ollama/schema.js";
+import { chatOfResponse, formatOfResponse, itemsOf, listedItem } from "./openai/response-chat.js";
+import type { InputItem, ResponseBody } from "./openai/responses-schema.js";
 
 const USER = { role: "user", content: "a" } as const;
 /** Without what is there and undefined. */

@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Engine } from "../engine/types.js";
-import { chatOfConversation } from "./anthropic-chat.js";
-import { chatOfGenerate } from "./ollama-chat.js";
-import { toChatMessages } from "./prompt.js";
-import { chatOfResponse } from "./response-chat.js";
-import { ResponseWriter } from "./response-writer.js";
-import type { InputItem } from "./schemas/responses.js";
+import { chatOfConversation } from "./anthropic/chat.js";
+import { toChatMessages } from "./calls/prompt.js";
+import { chatOfGenerate } from "./ollama/chat.js";
+import { chatOfResponse } from "./openai/response-chat.js";
+import { ResponseWriter } from "./openai/response-writer.js";
+import type { InputItem } from "./openai/responses-schema.js";
 
 test("what an Anthropic client gives back as thinking is a message's reasoning; one without has none", () => {
   const user = { role: "user" as const, content: "a" };

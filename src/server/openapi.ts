@@ -1,7 +1,7 @@
 // GET /openapi.json: the routes and their zod schemas as an OpenAPI 3.1 document.
 
 import { z } from "zod";
-import type { Route } from "./route.js";
+import type { Route } from "./http/route.js";
 
 export function openApiDocument(routes: readonly Route[], version: string): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};

@@ -8,10 +8,10 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { ToldServer } from "../../test/support/told-server.js";
 import type { PagodaError } from "../core/errors.js";
-import { checkAddress, unavailable } from "./address.js";
-import { LogSink } from "./log-sink.js";
+import { staticFile } from "./dashboard/static-files.js";
+import { checkAddress, unavailable } from "./http/address.js";
+import { LogSink } from "./http/log-sink.js";
 import { createServer } from "./server.js";
-import { staticFile } from "./static-files.js";
 
 const REASONS = {
   EADDRINUSE: "something listens there already",

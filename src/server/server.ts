@@ -4,9 +4,9 @@
 import type { Logger } from "pino";
 import { type ServerConfig, serverConfig } from "../config/server-config.js";
 import type { Engine } from "../engine/types.js";
+import type { Route } from "./http/route.js";
 import type { HttpService } from "./http-service.js";
-import type { GuestModel } from "./model-house.js";
-import type { Route } from "./route.js";
+import type { GuestModel } from "./models/model-house.js";
 
 /** What `createServer` takes: any of the server's options, a logger, further models. */
 export interface ServerOptions extends Partial<ServerConfig> {

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "hono";
-import type { Call } from "./call.js";
+import type { Call } from "./calls/call.js";
+import { mergeInOrder } from "./calls/merge.js";
+import { streamCall } from "./calls/stream-call.js";
 import type { AppEnv } from "./context.js";
-import { mergeInOrder } from "./merge.js";
-import { type ServerEvent, type SseOptions, sseResponse } from "./sse.js";
-import { streamCall } from "./stream-call.js";
+import { type ServerEvent, type SseOptions, sseResponse } from "./http/sse.js";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 

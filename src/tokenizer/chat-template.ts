@@ -5,11 +5,11 @@
 // leave a user's "<|im_end|>" as the plain text it is.
 
 import { RequestError } from "../core/errors.js";
-import { LongRendering, TemplateError } from "./jinja/errors.js";
-import { readJson } from "./jinja/json.js";
-import { JinjaTemplate } from "./jinja/template.js";
-import { CONTENT, FINAL, OWN, Text } from "./jinja/text.js";
-import { Dict, fromOutside, List, type Value } from "./jinja/values.js";
+import { LongRendering, TemplateError } from "../templates/errors.js";
+import { readJson } from "../templates/json.js";
+import { JinjaTemplate } from "../templates/template.js";
+import { CONTENT, FINAL, OWN, Text } from "../templates/text.js";
+import { Dict, fromOutside, List, type Value } from "../templates/values.js";
 import type { Spans } from "./tokenizer.js";
 
 /** A message as templates see it; further fields reach them as they are. */

@@ -1,11 +1,11 @@
 // Chat templates made of every filter, method and test with hostile subjects and arguments: each rendering ends in a text or a
 // TemplateError, within the budget.
 
-import { TemplateError } from "../../src/tokenizer/jinja/errors.js";
-import { FILTERS } from "../../src/tokenizer/jinja/filters.js";
-import { JinjaTemplate } from "../../src/tokenizer/jinja/template.js";
-import { TESTS } from "../../src/tokenizer/jinja/tests.js";
-import { TEXT_METHODS } from "../../src/tokenizer/jinja/text-methods.js";
+import { TemplateError } from "../../src/templates/errors.js";
+import { FILTERS } from "../../src/templates/filters.js";
+import { JinjaTemplate } from "../../src/templates/template.js";
+import { TESTS } from "../../src/templates/tests.js";
+import { TEXT_METHODS } from "../../src/templates/text-methods.js";
 import { seeded } from "../support/byte-matcher.js";
 import { pick, type Random } from "./mutate.js";
 

@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { generateText, stepCountIs, streamText, tool } from "ai";
 import type OpenAI from "openai";
 import { z } from "zod";
-import { ResponseStore } from "../../src/server/response-store.js";
+import { ResponseStore } from "../../src/server/openai/response-store.js";
 import { loadClient } from "../support/clients.js";
 import { startServer, type TestServer } from "../support/test-server.js";
 

@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { TemplateError } from "../../src/tokenizer/jinja/errors.js";
-import { readJson } from "../../src/tokenizer/jinja/json.js";
-import { JinjaTemplate } from "../../src/tokenizer/jinja/template.js";
-import { CONTENT, type Text } from "../../src/tokenizer/jinja/text.js";
-import { Dict, type List, type Value } from "../../src/tokenizer/jinja/values.js";
+import { TemplateError } from "../../src/templates/errors.js";
+import { readJson } from "../../src/templates/json.js";
+import { JinjaTemplate } from "../../src/templates/template.js";
+import { CONTENT, type Text } from "../../src/templates/text.js";
+import { Dict, type List, type Value } from "../../src/templates/values.js";
 
 /** A template gives a text or fails. */
 export type Render = { readonly text: string } | { readonly error: string };

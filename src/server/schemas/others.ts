@@ -1,7 +1,7 @@
 // The bodies of the smaller endpoints.
 
 import { z } from "zod";
-import { messageSchema, toolSchema } from "./chat.js";
+import { messageSchema, toolSchema } from "../openai/chat-schema.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 

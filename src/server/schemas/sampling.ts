@@ -5,7 +5,7 @@ import { SAMPLING, type SamplingKey, type SamplingParam } from "../../core/sampl
 import { SPECULATION_METHODS } from "../../core/speculation.js";
 import type { GenerateOptions } from "../../engine/types.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
-import { ApiError } from "../api-error.js";
+import { ApiError } from "../http/api-error.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 

@@ -3,18 +3,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { z } from "zod";
-import { countTokensSchema, messagesSchema } from "./anthropic.js";
-import { chatSchema } from "./chat.js";
-import { completionSchema } from "./completions.js";
+import { countTokensSchema, messagesSchema } from "../anthropic/schema.js";
 import {
   ollamaChatSchema,
   ollamaEmbeddingsSchema,
   ollamaEmbedSchema,
   ollamaGenerateSchema,
   ollamaShowSchema,
-} from "./ollama.js";
+} from "../ollama/schema.js";
+import { chatSchema } from "../openai/chat-schema.js";
+import { completionSchema } from "../openai/completions-schema.js";
+import { responseSchema } from "../openai/responses-schema.js";
 import { detokenizeSchema, tokenizeSchema } from "./others.js";
-import { responseSchema } from "./responses.js";
 import { embeddingSchema, rerankSchema, scoreSchema } from "./texts.js";
 
 /** Of a field: values that are taken, and values that are not. */
