@@ -6,7 +6,6 @@
 import { realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { helpOf, parseFlags } from "../src/cli/args.js";
-import { MATRIX_TYPES, type MatrixType } from "../src/cli/bench/random-matrix.js";
 import { bytes } from "../src/cli/terminal.js";
 import { type OptionTable, resolveOptions } from "../src/config/options.js";
 import { errorFor, PagodaError } from "../src/core/errors.js";
@@ -16,6 +15,7 @@ import { SHAPES } from "./checkpoint/shapes.js";
 import { makeVocabulary } from "./checkpoint/vocabulary.js";
 import { type FolderType, writeModelFolder } from "./checkpoint/write-folder.js";
 import { writeGgufModel } from "./checkpoint/write-gguf.js";
+import { MATRIX_TYPES, type MatrixType } from "./lab/random-matrix.js";
 
 export interface CheckpointOptions {
   readonly shape: string;

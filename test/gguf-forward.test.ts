@@ -6,8 +6,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { ENCODERS as CATALOGUED_ENCODERS } from "../src/cli/encoder-catalog.js";
-import { CATALOG } from "../src/cli/model-catalog.js";
+import { ENCODERS as CATALOGUED_ENCODERS } from "../scripts/docs/encoder-catalog.js";
+import { CATALOG } from "../scripts/docs/model-catalog.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { verifyModel } from "../src/engine/core/verify.js";
 import { openCpu } from "./support/cpu.js";

@@ -1,10 +1,10 @@
 // Random matrices without drawing every number: a pool of normal values is drawn and encoded once, and each row of a matrix is
 // a slice of it at a drawn, block-aligned place. All encodings of one seed hold the same weights.
 
-import { encodeValues, type MatrixType } from "../../src/cli/bench/random-matrix.js";
 import { F16_VALUES, f32ToE4m3, f32ToF16 } from "../../src/core/dequantize/small-floats.js";
 import { philox4x32 } from "../../src/core/random.js";
 import { bytesOf } from "../../src/core/tensor.js";
+import { encodeValues, type MatrixType } from "../lab/random-matrix.js";
 import type { TensorSpec } from "./shapes.js";
 
 const POOL = 2 ** 18;

@@ -1,8 +1,8 @@
 // A random model as one GGUF file, version 3.
 
-import type { MatrixType } from "../../src/cli/bench/random-matrix.js";
 import { bytesOf } from "../../src/core/tensor.js";
 import { f32, text, typed, u32, u64 } from "../../test/support/gguf-writer.js";
+import type { MatrixType } from "../lab/random-matrix.js";
 import { FileWriter } from "./file-writer.js";
 import type { RandomWeights } from "./random-weights.js";
 import { NORM_EPS, type Shape, type TensorSpec, tensorsOf } from "./shapes.js";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -70,19 +70,6 @@ test("latency reports prefill, decode and where a step goes", async () => {
   assert.equal(plain.decode[0].profile, null);
 });
 
-test("modes runs one trace through both modes and counts their steps and padding", async () => {
-  const flags = ["--requests", "6", "--input-len", "40-70", "--output-len", "4-6", "--repeat", "1"];
-  const { modes } = await report("modes", "--model", model, ...flags);
-  const [extend, chunked] = modes;
-  assert.deepEqual([extend.mode, chunked.mode], ["extend", "chunked"]);
-  assert.equal(extend.tokens, chunked.tokens, "the same work");
-  assert.equal(extend.padding, 0);
-  assert.ok(chunked.padding > 0, "prompts of 40-70 do not fill chunks of 32");
-  assert.equal(chunked.mixedSteps, 0);
-  assert.ok(extend.steps < chunked.steps, `${extend.steps} steps against ${chunked.steps}`);
-  assert.equal(extend.runs.length, 1);
-});
-
 test("speculation compares methods with none, on a trace and on texts", async () => {
   const flags = ["--model", model, "--repeat", "1", "--requests", "2", "--input-len", "12", "--output-len", "24"];
   const { methods } = await report("speculation", ...flags, "--speculative-min-match", "1", "--target-step-ms", "0");
@@ -102,29 +89,6 @@ test("speculation compares methods with none, on a trace and on texts", async ()
   const found = await report("speculation", ...asked);
   assert.ok(found.methods.every((m: { tokens: number }) => m.tokens >= 2 && m.tokens <= 8));
   await assert.rejects(bench("speculation", "--methods", "oracle"), { code: "invalid_option" });
-});
-
-test("attention and matmul measure every case", async () => {
-  const cases = ["--cases", "1x8@24,2x1@16+1x4@4", "--budget-ms", "1"];
-  const attention = await report("attention", ...cases, "--heads", "4", "--kv-heads", "2", "--head-dim", "16");
-  assert.deepEqual(
-    attention.results.map((r: { case: string }) => r.case),
-    ["1x8@24", "2x1@16+1x4@4"],
-  );
-  const matmul = await report(
-    "matmul",
-    "--shapes",
-    "48x64",
-    "--types",
-    "f16,q4_0",
-    "--rows",
-    "1,3",
-    "--budget-ms",
-    "1",
-  );
-  assert.equal(matmul.results.length, 4);
-  for (const result of [...attention.results, ...matmul.results]) assert.ok(result.ms > 0 && result.gigaOps > 0);
-  if (matmul.peaks !== null) assert.ok(matmul.results.every((r: { roofline: number }) => r.roofline > 0));
 });
 
 test("serve measures a running server, and counts failures", async () => {
@@ -169,19 +133,10 @@ test("serve measures a running server, and counts failures", async () => {
   assert.match(JSON.parse(wrong.text).firstFailure, /no-such-model/);
 });
 
-test("tables and charts are for people", async () => {
-  const svg = join(folder, "chart.svg");
-  const flags = ["--device", "reference", "--shapes", "32x32", "--types", "f32", "--rows", "1", "--budget-ms", "1"];
-  const { text } = await bench("matmul", ...flags, "--svg", svg);
-  assert.match(text, /f32 32x32 +1 /);
-  const drawn = readFileSync(svg, "utf8");
-  assert.match(drawn, /^<svg xmlns[^>]+>[\s\S]+<rect[\s\S]+1 rows[\s\S]+<\/svg>\n$/);
-});
-
 test("wrong arguments are named, with what would be right", async () => {
   assert.deepEqual([(await bench()).code, (await bench("--help")).code], [2, 0]);
   await assert.rejects(bench("serve"), { code: "wrong_usage" });
-  assert.match((await bench("modes", "--help")).text, /--shared-prefix/);
+  assert.match((await bench("throughput", "--help")).text, /--shared-prefix/);
   await assert.rejects(bench("speed"), { code: "unknown_command" });
   await assert.rejects(bench("throughput", "--input-len", "9-3"), /--input-len is 9-3; it must be a count such as/);
   await assert.rejects(bench("latency", "--batch", "0"), /--batch is 0/);
@@ -190,9 +145,5 @@ test("wrong arguments are named, with what would be right", async () => {
     bench("latency", ...small, "--batch", "4"),
     /--batch is 4; .* rows of 48 tokens as 8 pages of 16/,
   );
-  await assert.rejects(bench("matmul", "--shapes", "8x8"), /--shapes is 8x8/);
-  await assert.rejects(bench("matmul", "--types", "f17"), /--types is f17/);
-  await assert.rejects(bench("attention", "--cases", "1x9@8"), /--cases is 1x9@8/);
-  await assert.rejects(bench("attention", "--heads", "7"), /--heads is 7; it must be a multiple of --kv-heads, 3/);
   await assert.rejects(bench("serve", "http://127.0.0.1:9"), /Option URL is http:\/\/127\.0\.0\.1:9; it must be/);
 });

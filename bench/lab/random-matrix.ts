@@ -1,9 +1,9 @@
 // Matrices of noise in the encodings that benchmarks use. Speed does not depend on the values.
 
-import { quantizeQ4, quantizeQ8 } from "../../core/dequantize/quantize.js";
-import { f32ToBf16, f32ToF16 } from "../../core/dequantize/small-floats.js";
-import { uniformAt } from "../../core/random.js";
-import { bytesOf, type HostTensor } from "../../core/tensor.js";
+import { quantizeQ4, quantizeQ8 } from "../../src/core/dequantize/quantize.js";
+import { f32ToBf16, f32ToF16 } from "../../src/core/dequantize/small-floats.js";
+import { uniformAt } from "../../src/core/random.js";
+import { bytesOf, type HostTensor } from "../../src/core/tensor.js";
 
 export const MATRIX_TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0"] as const;
 export type MatrixType = (typeof MATRIX_TYPES)[number];

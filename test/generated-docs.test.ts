@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { documentedSources } from "./field-docs.js";
-import { generatedPages } from "./generated-docs.js";
-import { publicNames } from "./public-names.js";
-import { MODULES } from "./reference-page.js";
+import { documentedSources } from "../scripts/docs/field-docs.js";
+import { generatedPages } from "../scripts/docs/generated-docs.js";
+import { publicNames } from "../scripts/docs/public-names.js";
+import { MODULES } from "../scripts/docs/reference-page.js";
 
 for (const [name, text] of generatedPages()) {
   test(`docs/${name} is current`, () => {

@@ -1,8 +1,8 @@
 // What this machine can do at best on the device's threads, measured by the native library: the yardstick of the kernel benches.
 
-import { CpuDevice } from "../../device/cpu/cpu-device.js";
-import { ensureLibrary } from "../../device/cpu/library.js";
-import type { Device, DeviceInfo } from "../../device/device.js";
+import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
+import { ensureLibrary } from "../../src/device/cpu/library.js";
+import type { Device, DeviceInfo } from "../../src/device/device.js";
 
 interface PeakMeter {
   measurePeak(kind: "float" | "int8" | "memory"): number;

@@ -1,16 +1,16 @@
-// `pagoda bench attention`: the device's attention over pages for given batches, planned as the engine plans them, against what
+// `node dist/bench/lab/lab.js attention`: the device's attention over pages for given batches, planned as the engine plans them, against what
 // the machine can do at best. One call is one layer.
 
-import type { OptionTable } from "../../config/options.js";
-import { Batch } from "../../core/batch.js";
-import { errorFor } from "../../core/errors.js";
-import { ceilDiv } from "../../core/math.js";
-import type { Device, KvDtype, KvPoolSpec } from "../../device/device.js";
-import { kvDtypeOf, openDevice } from "../../engine/core/devices.js";
-import { RUN_OPTIONS } from "../sampling-options.js";
-import { type Bench, splitValues } from "./benchmark.js";
+import { type Bench, splitValues } from "../../src/cli/bench/benchmark.js";
+import { BenchProgress } from "../../src/cli/bench/progress.js";
+import { RUN_OPTIONS } from "../../src/cli/sampling-options.js";
+import type { OptionTable } from "../../src/config/options.js";
+import { Batch } from "../../src/core/batch.js";
+import { errorFor } from "../../src/core/errors.js";
+import { ceilDiv } from "../../src/core/math.js";
+import type { Device, KvDtype, KvPoolSpec } from "../../src/device/device.js";
+import { kvDtypeOf, openDevice } from "../../src/engine/core/devices.js";
 import { COLD_BYTES, describePeaks, measurePeaks, percent, sharesOf, timeCall } from "./peaks.js";
-import { BenchProgress } from "./progress.js";
 import { noise } from "./random-matrix.js";
 
 const OWN = {

@@ -4,8 +4,8 @@ import { type PublicName, publicNames } from "./public-names.js";
 
 /** What one imports from, and the module behind it. */
 export const MODULES = [
-  { name: "pagoda", entry: new URL("../index.d.ts", import.meta.url) },
-  { name: "pagoda/ai", entry: new URL("../ai/index.d.ts", import.meta.url) },
+  { name: "pagoda", entry: new URL("../../src/index.d.ts", import.meta.url) },
+  { name: "pagoda/ai", entry: new URL("../../src/ai/index.d.ts", import.meta.url) },
 ] as const;
 
 /** A declaration that is longer is a table, which has a page of its own. */

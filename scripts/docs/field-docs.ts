@@ -2,9 +2,9 @@
 // scripts/make-docs.mjs saves it; a test fails when it is not current.
 
 import { readFileSync } from "node:fs";
-import { ENGINE_OPTIONS } from "../config/engine-config.js";
-import { defaultText, type OptionRow, type OptionTable } from "../config/options.js";
-import { SERVER_OPTIONS } from "../config/server-config.js";
+import { ENGINE_OPTIONS } from "../../src/config/engine-config.js";
+import { defaultText, type OptionRow, type OptionTable } from "../../src/config/options.js";
+import { SERVER_OPTIONS } from "../../src/config/server-config.js";
 
 const SOURCES: readonly { readonly path: string; readonly name: string; readonly table: OptionTable }[] = [
   { path: "src/config/engine-config.ts", name: "EngineConfig", table: ENGINE_OPTIONS },

@@ -1,12 +1,12 @@
 // How near a kernel comes to what the machine can do, on a machine that gives more one moment and less the next: in every short window the
 // peaks are run, then the kernel, then the peaks again, and the window's share is of the mean of both. What is reported is the median.
 
-import { CpuDevice } from "../../device/cpu/cpu-device.js";
-import type { PeakRun } from "../../device/cpu/kernel-device.js";
-import { ensureLibrary } from "../../device/cpu/library.js";
-import type { Tensor } from "../../device/device.js";
+import { median } from "../../src/cli/bench/statistics.js";
+import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
+import type { PeakRun } from "../../src/device/cpu/kernel-device.js";
+import { ensureLibrary } from "../../src/device/cpu/library.js";
+import type { Tensor } from "../../src/device/device.js";
 import { COLD_BYTES } from "./peaks.js";
-import { median } from "./statistics.js";
 
 const WINDOW_MS = 5;
 const MOVED_BYTES = 16 * 2 ** 20; // by a run of the memory peak: long out of cache when their turn comes again

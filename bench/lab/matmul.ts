@@ -1,13 +1,13 @@
-// `pagoda bench matmul`: the device's matrix products at the shapes of real models, against what the machine can do at best.
+// `node dist/bench/lab/lab.js matmul`: the device's matrix products at the shapes of real models, against what the machine can do at best.
 
-import type { OptionTable } from "../../config/options.js";
-import { errorFor } from "../../core/errors.js";
-import type { Device, Weight } from "../../device/device.js";
-import { openDevice } from "../../engine/core/devices.js";
-import { RUN_OPTIONS } from "../sampling-options.js";
-import { type Bench, countsOf, splitValues } from "./benchmark.js";
+import { type Bench, countsOf, splitValues } from "../../src/cli/bench/benchmark.js";
+import { BenchProgress } from "../../src/cli/bench/progress.js";
+import { RUN_OPTIONS } from "../../src/cli/sampling-options.js";
+import type { OptionTable } from "../../src/config/options.js";
+import { errorFor } from "../../src/core/errors.js";
+import type { Device, Weight } from "../../src/device/device.js";
+import { openDevice } from "../../src/engine/core/devices.js";
 import { COLD_BYTES, describePeaks, measurePeaks, percent, sharesOf, timeCall } from "./peaks.js";
-import { BenchProgress } from "./progress.js";
 import { MATRIX_TYPES, type MatrixType, noise, randomMatrix } from "./random-matrix.js";
 
 const OWN = {

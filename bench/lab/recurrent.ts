@@ -1,12 +1,12 @@
-// `pagoda bench recurrent`: the kernels of recurrent layers at the shapes of real models, prefill and decode, against what the machine
+// `node dist/bench/lab/lab.js recurrent`: the kernels of recurrent layers at the shapes of real models, prefill and decode, against what the machine
 // can do at best in the same moments. States are used in turns, as the layers of a model use them, so that they come from memory.
 
-import type { OptionTable } from "../../config/options.js";
-import { Batch } from "../../core/batch.js";
-import type { Device, StagedBatch, StatePool } from "../../device/device.js";
-import { openDevice } from "../../engine/core/devices.js";
-import { RUN_OPTIONS } from "../sampling-options.js";
-import { type Bench, countsOf, splitValues } from "./benchmark.js";
+import { type Bench, countsOf, splitValues } from "../../src/cli/bench/benchmark.js";
+import { RUN_OPTIONS } from "../../src/cli/sampling-options.js";
+import type { OptionTable } from "../../src/config/options.js";
+import { Batch } from "../../src/core/batch.js";
+import type { Device, StagedBatch, StatePool } from "../../src/device/device.js";
+import { openDevice } from "../../src/engine/core/devices.js";
 import { COLD_BYTES, percent, timeCall } from "./peaks.js";
 import { noise } from "./random-matrix.js";
 import { type CallWork, Roofline, type RooflineResult } from "./roofline.js";

@@ -1,17 +1,24 @@
-// `pagoda bench modes`: the extend mode (ragged batches that mix prefill and decode) against the chunked mode (fixed chunks, never
+// `node dist/bench/lab/lab.js modes`: the extend mode (ragged batches that mix prefill and decode) against the chunked mode (fixed chunks, never
 // in one step with decodes) on the same trace, run in turns. Shows why one is faster: steps, tokens per step, padding.
 
-import { engineConfig } from "../../config/engine-config.js";
-import type { OptionTable } from "../../config/options.js";
-import { alignDown } from "../../core/math.js";
-import { createEngine, type EngineOptions } from "../../engine/client/engine.js";
-import type { Engine, StepRecord } from "../../engine/types.js";
-import { RUN_OPTIONS } from "../sampling-options.js";
-import { type Bench, splitValues } from "./benchmark.js";
-import { BenchProgress, withLoadProgress } from "./progress.js";
-import { ARRIVAL_OPTIONS, runTrace, TRACE_OPTIONS, type TraceFlags, type TraceRun, traceShapeOf } from "./run-trace.js";
-import { median } from "./statistics.js";
-import { makeTrace } from "./trace.js";
+import { type Bench, splitValues } from "../../src/cli/bench/benchmark.js";
+import { BenchProgress, withLoadProgress } from "../../src/cli/bench/progress.js";
+import {
+  ARRIVAL_OPTIONS,
+  runTrace,
+  TRACE_OPTIONS,
+  type TraceFlags,
+  type TraceRun,
+  traceShapeOf,
+} from "../../src/cli/bench/run-trace.js";
+import { median } from "../../src/cli/bench/statistics.js";
+import { makeTrace } from "../../src/cli/bench/trace.js";
+import { RUN_OPTIONS } from "../../src/cli/sampling-options.js";
+import { engineConfig } from "../../src/config/engine-config.js";
+import type { OptionTable } from "../../src/config/options.js";
+import { alignDown } from "../../src/core/math.js";
+import { createEngine, type EngineOptions } from "../../src/engine/client/engine.js";
+import type { Engine, StepRecord } from "../../src/engine/types.js";
 
 const OWN = {
   ...TRACE_OPTIONS,

@@ -3,14 +3,14 @@
 
 import { readFileSync } from "node:fs";
 
-import { CLUSTER_OPTIONS, REPLICA_OPTIONS, ROUTER_OPTIONS } from "../config/cluster-config.js";
-import { ENGINE_OPTIONS } from "../config/engine-config.js";
-import { defaultText, envOf, flagOf, type OptionRow, type OptionTable } from "../config/options.js";
-import { SERVER_OPTIONS } from "../config/server-config.js";
-import { VARIABLES } from "../config/variables.js";
-import { ERRORS, type ErrorKind } from "../core/errors.js";
-import { SAMPLING, type SamplingParam } from "../core/sampling.js";
-import { knownArchitectures } from "../models/registry.js";
+import { CLUSTER_OPTIONS, REPLICA_OPTIONS, ROUTER_OPTIONS } from "../../src/config/cluster-config.js";
+import { ENGINE_OPTIONS } from "../../src/config/engine-config.js";
+import { defaultText, envOf, flagOf, type OptionRow, type OptionTable } from "../../src/config/options.js";
+import { SERVER_OPTIONS } from "../../src/config/server-config.js";
+import { VARIABLES } from "../../src/config/variables.js";
+import { ERRORS, type ErrorKind } from "../../src/core/errors.js";
+import { SAMPLING, type SamplingParam } from "../../src/core/sampling.js";
+import { knownArchitectures } from "../../src/models/registry.js";
 import { ENCODERS, encodersTable } from "./encoder-catalog.js";
 import { familiesTable } from "./families-table.js";
 import { referencePage } from "./reference-page.js";
