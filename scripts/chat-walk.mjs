@@ -2,12 +2,12 @@
 // the engine is warm. Text (templates, tokens), the model's forward, guesses, grammars and the device itself are rooms entered by one
 // door each; they are left out.
 //   npm run build && node scripts/chat-walk.mjs            prints the table
-//   npm run build && node scripts/chat-walk.mjs --write    puts it into docs/architecture.md
+//   npm run build && node scripts/chat-walk.mjs --write    puts it into docs/internals/architecture.md
 import { readFileSync, writeFileSync } from "node:fs";
 import { Session } from "node:inspector/promises";
 import { createEngine } from "../dist/src/index.js";
 
-const PAGE = "docs/architecture.md";
+const PAGE = "docs/internals/architecture.md";
 const BEGIN = "<!-- the walk: node scripts/chat-walk.mjs --write -->";
 const END = "<!-- end of the walk -->";
 /** In the order they are first entered. */

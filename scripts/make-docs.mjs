@@ -8,5 +8,5 @@ for (const [path, text] of documentedSources()) {
   const file = new URL(`../${path}`, import.meta.url);
   if (readFileSync(file, "utf8") === text) continue;
   writeFileSync(file, text);
-  console.log(`${path} has new comments: build and run this again, for docs/reference.md shows them`);
+  console.log(`${path} has new comments: build and run this again, for docs/reference/api.md shows them`);
 }

@@ -1,4 +1,4 @@
-// Takes the pictures of docs/dashboard.md, docs/cluster.md and the README: the built dashboard (npm run build) in the system's chromium, with a real
+// Takes the pictures of docs/guide/dashboard.md, docs/guide/cluster.md and the README: the built dashboard (npm run build) in the system's chromium, with a real
 // engine under traffic that the page itself makes.
 //   node scripts/screenshots.mjs
 import { clusterRoute } from "../dist/src/cli/cluster-view.js";

@@ -2,7 +2,7 @@
 // the path, and the six lines of the README run there. Needs a built tree (npm run build) and the registry for the dependencies.
 //   npm run test:install                  npm --ignore-scripts, and pnpm with its defaults
 //   npm run test:install -- --prebuilt    with the package of this system beside it (scripts/build-packages.mjs)
-//   npm run test:install -- --next        a Next.js app with the one setting of docs/platforms.md: built, started, asked
+//   npm run test:install -- --next        a Next.js app with the one setting of docs/guide/platforms.md: built, started, asked
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

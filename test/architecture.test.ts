@@ -1,4 +1,4 @@
-// The layer table of docs/architecture.md, held by a test: each folder imports lower layers only, folders of one layer do not
+// The layer table of docs/internals/architecture.md, held by a test: each folder imports lower layers only, folders of one layer do not
 // import each other, cache and scheduler never see a device, and the FFI has one door. Files have a budget of lines (functions too:
 // biome.json), and the way of a chat through them is the one that the document draws.
 
@@ -119,7 +119,7 @@ const MOST_FILES = 58;
 test("the way of a chat through the source is the one that is drawn", () => {
   const walked = execFileSync(process.execPath, ["scripts/chat-walk.mjs"], { encoding: "utf8" }).trimEnd();
   const drawn = /<!-- the walk: .*? -->\n(.*?)\n<!-- end of the walk -->/s.exec(
-    readFileSync("docs/architecture.md", "utf8"),
+    readFileSync("docs/internals/architecture.md", "utf8"),
   );
   const filesOf = (table: string) => [...table.matchAll(/^\| \d+ \| `(.*?)` \|/gm)].map(([, file]) => file);
   assert.deepEqual(

@@ -1,4 +1,4 @@
-// `pagoda/browser` in a real browser: docs/chat-in-a-tab.html with nothing behind it but files.
+// `pagoda/browser` in a real browser: docs/guide/chat-in-a-tab.html with nothing behind it but files.
 
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -42,7 +42,7 @@ describe("the engine in a browser", { skip }, () => {
   });
 
   test("chats with the bundled model on several threads, and keeps its files for the next visit", async () => {
-    const { page } = await openPage(browser, `${url}docs/chat-in-a-tab.html`);
+    const { page } = await openPage(browser, `${url}docs/guide/chat-in-a-tab.html`);
     const ready = page.locator("#state", { hasText: /pagoda-stories-16m, wasm: .* threads/ });
     await ready.waitFor();
     await page.getByLabel("Message").fill("Tell me a story about a dragon.");
@@ -84,7 +84,7 @@ describe("the engine in a browser, on WebGPU", { skip }, () => {
 
   test("answers with the bundled model on an adapter in software, asked for by name", async () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-    const { page } = await openPage(browser, `${url}docs/chat-in-a-tab.html?device=webgpu`);
+    const { page } = await openPage(browser, `${url}docs/guide/chat-in-a-tab.html?device=webgpu`);
     await page.locator("#state", { hasText: /pagoda-stories-16m, webgpu: / }).waitFor();
     await page.getByLabel("Message").fill("Tell me a story about a dragon.");
     await page.keyboard.press("Enter");

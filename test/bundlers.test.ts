@@ -1,4 +1,4 @@
-// Where people put Pagoda: into a server's bundle, with the one setting of docs/platforms.md, and into a folder where install scripts are
+// Where people put Pagoda: into a server's bundle, with the one setting of docs/guide/platforms.md, and into a folder where install scripts are
 // blocked and there is no compiler. One installed copy serves both: without build/, its program must fall back on WebAssembly.
 
 import assert from "node:assert/strict";

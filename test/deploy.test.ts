@@ -31,11 +31,11 @@ test("pods do not get variables for services: they would be taken for options", 
     assert.match(read(path), /enableServiceLinks: false/, path);
 });
 
-test("NATS has the permissions that docs/cluster.md gives and the cluster's tests use", () => {
+test("NATS has the permissions that docs/guide/cluster.md gives and the cluster's tests use", () => {
   const permissions = (text: string): string[] =>
     [...text.matchAll(/"([^"\s]*(?:pagoda|JS|INBOX)[^"\s]*)"/g)].map(([, name]) => name!);
   const documented = /```\n(jetstream \{\}\n[\s\S]*?)```/
-    .exec(read("docs/cluster.md"))![1]!
+    .exec(read("docs/guide/cluster.md"))![1]!
     .replaceAll("CLUSTER", "pagoda");
   assert.deepEqual(permissions(read("deploy/kubernetes/nats.yaml")), permissions(documented));
 });

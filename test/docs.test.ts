@@ -11,8 +11,8 @@ import { envOf, flagOf, refuseUnknownVariables } from "../src/config/options.js"
 import { SERVER_OPTIONS } from "../src/config/server-config.js";
 import { TEST_VARIABLES, VARIABLES } from "../src/config/variables.js";
 
-const guides = readdirSync("docs/guides").map((name) => join("docs/guides", name));
-const pages = [...readdirSync("docs").map((name) => join("docs", name)), ...guides, "README.md", "SECURITY.md"]
+const docs = readdirSync("docs", { recursive: true, encoding: "utf8" }).map((name) => join("docs", name));
+const pages = [...docs, "README.md", "SECURITY.md"]
   .filter((path) => path.endsWith(".md"))
   .map((path) => ({ path, text: readFileSync(path, "utf8") }));
 

@@ -14,7 +14,7 @@ for (const [name, text] of generatedPages()) {
   });
 }
 
-/** Tables and what is computed from them: docs/errors.md, docs/sampling.md and docs/configuration.md show them. */
+/** Tables and what is computed from them: docs/reference/errors.md, docs/reference/sampling.md and docs/reference/configuration.md show them. */
 const TABLES: readonly string[] = [
   "ERRORS",
   "SamplingKey",

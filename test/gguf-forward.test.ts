@@ -130,7 +130,7 @@ for (const name of ENCODERS) {
   });
 }
 
-test("every GGUF architecture of docs/models.md has a file here", { skip }, async () => {
+test("every GGUF architecture of docs/reference/models.md has a file here", { skip }, async () => {
   const elsewhere: Record<string, string> = {
     "nomic-bert": "nomic-bert.test.ts",
     smollm3: "gguf-model.test.ts, its tensors and configuration",

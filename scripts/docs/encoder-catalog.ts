@@ -1,4 +1,4 @@
-// What docs/models.md says of the families that embed and score texts, by the base of their architecture names.
+// What docs/reference/models.md says of the families that embed and score texts, by the base of their architecture names.
 
 export interface EncoderRow {
   readonly title: string;
@@ -80,7 +80,7 @@ export const ENCODERS: readonly EncoderRow[] = [
   },
 ];
 
-/** The table of docs/models.md. */
+/** The table of docs/reference/models.md. */
 export function encodersTable(): string {
   const rows = ENCODERS.map(({ title, architectures, gguf, context, differs, goldens }) => {
     const cells = [

@@ -1,4 +1,4 @@
-// The table of docs/models.md: a line for each architecture that the registry knows, in the catalogue's order.
+// The table of docs/reference/models.md: a line for each architecture that the registry knows, in the catalogue's order.
 
 import { CATALOG, type CatalogRow } from "./model-catalog.js";
 

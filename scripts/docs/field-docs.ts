@@ -1,4 +1,4 @@
-// The JSDoc of the option interfaces in src/config, written from their tables, so that an editor shows what docs/library.md says.
+// The JSDoc of the option interfaces in src/config, written from their tables, so that an editor shows what docs/guide/library.md says.
 // scripts/make-docs.mjs saves it; a test fails when it is not current.
 
 import { readFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// docs/errors.md, docs/sampling.md, docs/configuration.md, docs/reference.md and the tables of docs/models.md and docs/library.md, written
-// from what they describe. scripts/make-docs.mjs saves them; a test fails when they are not current.
+// The generated pages of docs/reference/ and the tables of docs/guide/library.md, written from what they describe.
+// scripts/make-docs.mjs saves them; a test fails when they are not current.
 
 import { readFileSync } from "node:fs";
 
@@ -146,12 +146,12 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|");
 }
 
-/** docs/library.md with new tables between its marks. */
+/** docs/guide/library.md with new tables between its marks. */
 function libraryPage(): string {
   const optionsTable = (table: OptionTable): string =>
     tableOf(table, (row) => `${valuesOf(row)} | ${cell(defaultText(row))} | ${cell(row.help)}`);
   const samplingTable = tableOf<SamplingParam>(SAMPLING, samplingCells);
-  const withEngine = between(handWritten("library.md"), "engine options", optionsTable(ENGINE_OPTIONS));
+  const withEngine = between(handWritten("guide/library.md"), "engine options", optionsTable(ENGINE_OPTIONS));
   return between(between(withEngine, "server options", optionsTable(SERVER_OPTIONS)), "sampling", samplingTable);
 }
 
@@ -164,9 +164,9 @@ function handWritten(name: string): string {
   return readFileSync(new URL(`../../../docs/${name}`, import.meta.url), "utf8");
 }
 
-/** docs/models.md with new tables between its marks. */
+/** docs/reference/models.md with new tables between its marks. */
 function modelsPage(): string {
-  const page = handWritten("models.md");
+  const page = handWritten("reference/models.md");
   const listed = ENCODERS.flatMap(({ architectures }) => architectures);
   const families = familiesTable(knownArchitectures().filter((name) => !listed.includes(name)));
   return between(between(page, "families", families), "encoders", encodersTable());
@@ -181,13 +181,13 @@ function between(page: string, mark: string, text: string): string {
 /** Path under docs/ and content of every generated page. */
 export function generatedPages(): readonly (readonly [string, string])[] {
   return [
-    ["errors.md", errorsPage()],
-    ["library.md", libraryPage()],
-    ["reference.md", referencePage()],
-    ["models.md", modelsPage()],
-    ["sampling.md", samplingPage()],
+    ["reference/errors.md", errorsPage()],
+    ["guide/library.md", libraryPage()],
+    ["reference/api.md", referencePage()],
+    ["reference/models.md", modelsPage()],
+    ["reference/sampling.md", samplingPage()],
     [
-      "configuration.md",
+      "reference/configuration.md",
       configurationPage([
         { title: "Engine", table: ENGINE_OPTIONS },
         { title: "Server", table: SERVER_OPTIONS },

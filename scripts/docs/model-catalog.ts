@@ -1,4 +1,4 @@
-// What docs/models.md says of each family, by the name in its config.json. The page lists the architectures that the registry
+// What docs/reference/models.md says of each family, by the name in its config.json. The page lists the architectures that the registry
 // knows, in this order; one without a row here is listed by its name alone.
 
 export interface CatalogRow {

@@ -1,4 +1,4 @@
-// The public names of the library, read from the declarations that the compiler emits: what docs/reference.md shows, and what the test
+// The public names of the library, read from the declarations that the compiler emits: what docs/reference/api.md shows, and what the test
 // of its completeness goes by. The emitted files are regular (a declaration begins in the first column, a member four spaces in), so
 // they are read as text: TypeScript 7 has no stable API for programs, and TypeDoc supports none of its versions yet.
 

@@ -1,4 +1,4 @@
-// docs/reference.md: every public name of the library with its declaration, as the compiler emits it.
+// docs/reference/api.md: every public name of the library with its declaration, as the compiler emits it.
 
 import { type PublicName, publicNames } from "./public-names.js";
 
@@ -17,7 +17,7 @@ export function referencePage(): string {
   const lines = [
     "# Reference",
     "",
-    "Generated from the compiler's declarations by `node scripts/make-docs.mjs`. [library](library.md) says how to use them.",
+    "Generated from the compiler's declarations by `node scripts/make-docs.mjs`. [library](../guide/library.md) says how to use them.",
   ];
   for (const { name, entry } of MODULES) {
     const names = publicNames(entry).sort(

@@ -1,4 +1,4 @@
-// The inner loops of the arm64 matmul kernels as they were compiled: how many multiply-adds, vector loads and spills (docs/kernel-measurements.md).
+// The inner loops of the arm64 matmul kernels as they were compiled: how many multiply-adds, vector loads and spills (docs/laboratory/kernel-measurements.md).
 //   npm run build:packages linux-arm64
 //   node scripts/packages/arm-loops.mjs [--show]               of the package's objects; --show prints the instructions too
 //   node scripts/packages/arm-loops.mjs OBJECT FUNCTION...     of any object file, by part of the function's name

@@ -135,10 +135,10 @@ function adviceFor(found: Omit<Findings, "advice">, ofNative: readonly string[])
   const advice: string[] = [];
   const { cores, device, gpu } = found;
   if (gpu.startsWith("not usable"))
-    advice.push("Make the GPU usable: driver of CUDA 12 or newer, sm_80 or newer (docs/cuda.md).");
+    advice.push("Make the GPU usable: driver of CUDA 12 or newer, sm_80 or newer (docs/internals/cuda.md).");
   if (device.name !== "cuda" && device.name !== "webgpu") advice.push(...ofNative);
   if (device.name === "wasm" && found.compiler === null) {
-    advice.push("Install g++ or clang++, or the package for this system if there is one (docs/platforms.md).");
+    advice.push("Install g++ or clang++, or the package for this system if there is one (docs/guide/platforms.md).");
   }
   if (device.name === "wasm") {
     advice.push("Native kernels are up to 2.5 times as fast as WebAssembly in decode, and up to 4 times with prompts.");

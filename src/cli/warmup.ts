@@ -1,5 +1,5 @@
 // `pagoda warmup`: compiles every kernel for this GPU now, so that the first start of a model does not wait for it; needed only where the
-// package holds no compiled kernels for the GPU. With --model it also tries cuBLASLt's algorithms on steps of prompts (docs/cuda.md) and shows what the first decode steps of each size cost, and that the
+// package holds no compiled kernels for the GPU. With --model it also tries cuBLASLt's algorithms on steps of prompts (docs/internals/cuda.md) and shows what the first decode steps of each size cost, and that the
 // later ones are replays of graphs; `--warmup` of an engine takes those steps before it is ready.
 
 import { engineConfig } from "../config/engine-config.js";

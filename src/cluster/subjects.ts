@@ -1,4 +1,4 @@
-// The names under which members of a cluster meet on NATS. docs/cluster.md lists them with the permissions they need.
+// The names under which members of a cluster meet on NATS. docs/guide/cluster.md lists them with the permissions they need.
 //
 //   pagoda.CLUSTER.to.MEMBER        what one member says to another
 //   pagoda.CLUSTER.prefixes.MEMBER  which prefixes a replica came to hold or lost, for all routers

@@ -1,4 +1,4 @@
-// The config file: one JSON object whose keys are option names as in docs/configuration.md.
+// The config file: one JSON object whose keys are option names as in docs/reference/configuration.md.
 
 import { readFileSync } from "node:fs";
 import { ConfigError } from "../core/errors.js";

@@ -6,7 +6,7 @@ import { SPECULATION_METHODS, type SpeculationMethod } from "../core/speculation
 import { type OptionTable, resolveOptions } from "./options.js";
 import { withSpeculation } from "./speculation.js";
 
-/** The options of an engine, all of them set. docs/library.md has them in a table. */
+/** The options of an engine, all of them set. docs/guide/library.md has them in a table. */
 export interface EngineConfig {
   /** Model folder, .gguf file or hub id ORG/NAME. Default: the bundled pagoda-stories-16m. */
   readonly model: string;

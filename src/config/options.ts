@@ -1,4 +1,4 @@
-// One table row per option: it feeds --help, environment variables, the config file, validation and docs/configuration.md.
+// One table row per option: it feeds --help, environment variables, the config file, validation and docs/reference/configuration.md.
 // Nothing here knows what an option is for; engine-config.ts and server-config.ts hold the tables.
 
 import { ConfigError } from "../core/errors.js";

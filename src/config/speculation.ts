@@ -5,7 +5,7 @@ import { ConfigError } from "../core/errors.js";
 import { SPECULATION_METHODS, type SpeculationMethod } from "../core/speculation.js";
 import { suggest } from "../core/suggest.js";
 
-/** How an engine guesses tokens ahead (docs/speculation.md); what is left out has its default. */
+/** How an engine guesses tokens ahead (docs/guide/speculation.md); what is left out has its default. */
 export interface SpeculativeConfig {
   /** auto: draft where there is a model, else suffix where it pays; ngram: from the request's own tokens; suffix: also from earlier answers of the same client; mtp: from a head of the checkpoint; eagle3, draft: from `model`; off. */
   readonly method?: SpeculationMethod;

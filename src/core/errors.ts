@@ -1,5 +1,5 @@
 // Every error a user can meet, in one table: code -> class, message template, parameter at fault.
-// A message says the value, the limit and the remedy. docs/errors.md is generated from this table; only the server
+// A message says the value, the limit and the remedy. docs/reference/errors.md is generated from this table; only the server
 // turns them into HTTP. Placeholders in braces are filled from the details given to the constructor.
 
 /** Whose fault an error is; each kind but http has a class of its own. */
@@ -319,7 +319,7 @@ export const ERRORS = {
   engine_dead: { kind: "dead", message: "The engine has stopped: {reason} Create a new engine." },
 } as const satisfies Record<string, ErrorRow>;
 
-/** What went wrong, for programs: docs/errors.md lists all codes. */
+/** What went wrong, for programs: docs/reference/errors.md lists all codes. */
 export type ErrorCode = keyof typeof ERRORS;
 /** The values that a message names. */
 export type ErrorDetails = Readonly<Record<string, string | number | boolean | undefined>>;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SAMPLING, SAMPLING_DEFAULTS, type SamplingParam } from "./sampling.js";
 
-test("every parameter has the range, default and names that docs/sampling.md and the API promise", () => {
+test("every parameter has the range, default and names that docs/reference/sampling.md and the API promise", () => {
   const most = 2 ** 24;
   const large = Number.MAX_SAFE_INTEGER;
   const rows = (Object.entries(SAMPLING) as [string, SamplingParam][]).map(([key, param]) => [

@@ -218,7 +218,7 @@ interface ValueOf {
   readonly bias: readonly (readonly [id: number, bias: number])[];
 }
 
-/** The sampling parameters of a request, all of them set. docs/sampling.md has each with its range and default. */
+/** The sampling parameters of a request, all of them set. docs/reference/sampling.md has each with its range and default. */
 export type SamplingParams = {
   readonly [Key in SamplingKey]:
     | ValueOf[Table[Key]["type"]]

@@ -307,7 +307,7 @@ export interface ModelInfo {
   /** It takes pictures. */
   readonly hasEyes: boolean;
   readonly device: string;
-  /** What requests that say nothing are sampled with, where the model has an opinion: docs/sampling.md has the rest. */
+  /** What requests that say nothing are sampled with, where the model has an opinion: docs/reference/sampling.md has the rest. */
   readonly sampling: Partial<SamplingParams>;
 }
 

@@ -1,5 +1,5 @@
 // Chooses what the next step computes. No phases: every request catches up from numComputed to numTokens. Pure bookkeeping on
-// integers: no device, no I/O, the clock is passed in. docs/scheduler.md states the rules and why they starve nobody.
+// integers: no device, no I/O, the clock is passed in. docs/internals/scheduler.md states the rules and why they starve nobody.
 //
 //   admission.ts     who waits, runs, is finished; preemption when pages run out
 //   share-policy.ts  whose turn it is:   in-order.ts  of one client;   fair/fair-share.ts  of several

@@ -1,4 +1,4 @@
-// Who may join: off loopback only with TLS and credentials; and the permissions that docs/cluster.md gives are enough, and no more than that.
+// Who may join: off loopback only with TLS and credentials; and the permissions that docs/guide/cluster.md gives are enough, and no more than that.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -90,9 +90,9 @@ async function checkPagePort(dir: string): Promise<void> {
   for (const port of [holder, member, plain]) port!.close();
 }
 
-/** The configuration of nats-server that docs/cluster.md gives, for the cluster "trust". */
+/** The configuration of nats-server that docs/guide/cluster.md gives, for the cluster "trust". */
 const documented = /```\n(jetstream \{\}\n[\s\S]*?)```/
-  .exec(readFileSync("docs/cluster.md", "utf8"))![1]!
+  .exec(readFileSync("docs/guide/cluster.md", "utf8"))![1]!
   .replaceAll("CLUSTER", "trust")
   .replace("jetstream {}", "");
 const authorization = documented.slice(documented.indexOf("authorization"));

@@ -1,5 +1,5 @@
 // Makes the small checkpoints of this folder and their golden.json with the reference device, which agrees with Hugging Face on
-// larger ones (docs/models.md). They let a clone by itself notice when a family's numbers change.
+// larger ones (docs/reference/models.md). They let a clone by itself notice when a family's numbers change.
 //
 //   npm run build && node dist/test/goldens/make.js        run from the project's root; writes test/goldens/*/
 

@@ -1,7 +1,7 @@
 // Scheduler and cache at work without a model. The "KV cache" of every group is one integer per slot: a hash of all tokens up to
 // that position, computed from the slot before it; a "state" is the hash of all tokens so far. The next token is read from what every
 // group holds, so a wrong, stale or foreign page changes the output, as it would with a real model. Each step is checked against
-// the rules of docs/scheduler.md.
+// the rules of docs/internals/scheduler.md.
 
 import assert from "node:assert/strict";
 import type { GroupOptions } from "../../src/cache/cache-group.js";

@@ -144,7 +144,7 @@ export class CublasLt {
 }
 
 /**
- * PAGODA_CUBLASLT: a path, or "on" for where the loader looks; else none, since whole steps were no faster with it (docs/cuda.md). Asked for
+ * PAGODA_CUBLASLT: a path, or "on" for where the loader looks; else none, since whole steps were no faster with it (docs/internals/cuda.md). Asked for
  * and not found: a line says so, and our own kernels serve.
  */
 export function openCublasLt(context: CudaContext): CublasLt | null {

@@ -1,4 +1,4 @@
-// How far clients can drift apart (docs/scheduler.md, "Several clients"). An onlooker who sees only requests and rows says which clients a
+// How far clients can drift apart (docs/internals/scheduler.md, "Several clients"). An onlooker who sees only requests and rows says which clients a
 // step left short, and compares what they got while it left both of them so.
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// Clients share the steps (docs/scheduler.md, "Several clients"), whatever each of them asks for.
+// Clients share the steps (docs/internals/scheduler.md, "Several clients"), whatever each of them asks for.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest, type Row, Simulation, tokensOf } from "../../../test/support/simulation.js";

@@ -1,4 +1,4 @@
-// The fairness rules of docs/scheduler.md, each with the traffic that would break it.
+// The fairness rules of docs/internals/scheduler.md, each with the traffic that would break it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Simulation, tokensOf } from "../../../test/support/simulation.js";

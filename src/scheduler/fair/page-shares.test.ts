@@ -1,4 +1,4 @@
-// Where one client has filled the pool (docs/scheduler.md, "Several clients"): others' requests do not wait for its answers to end.
+// Where one client has filled the pool (docs/internals/scheduler.md, "Several clients"): others' requests do not wait for its answers to end.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

@@ -1,4 +1,4 @@
-// What the page at / watches: stats, steps as they happen, the page map with the prefixes, the plan of a step. docs/server-api.md.
+// What the page at / watches: stats, steps as they happen, the page map with the prefixes, the plan of a step. docs/reference/server-api.md.
 
 import type { Context } from "hono";
 import type { Engine, StepRecord } from "../../engine/types.js";

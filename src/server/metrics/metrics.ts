@@ -1,5 +1,5 @@
 // Prometheus metrics of the service. Gauges and totals are read from the engine when scraped; latencies are observed as requests
-// end and steps happen. docs/operations.md maps the names to vLLM's.
+// end and steps happen. docs/guide/operations.md maps the names to vLLM's.
 
 import { Counter, Gauge, Registry } from "prom-client";
 import { hostMsOf } from "../../engine/core/host-time.js";

@@ -24,8 +24,8 @@ test("series, their help and their buckets get vLLM's names; what vLLM does not 
   ]);
 });
 
-test("the table in docs/operations.md is this one", () => {
-  const text = readFileSync("docs/operations.md", "utf8");
+test("the table in docs/guide/operations.md is this one", () => {
+  const text = readFileSync("docs/guide/operations.md", "utf8");
   const rows = [...text.matchAll(/^\| `(pagoda_\w+)(?:\{[^}]*\})?` \| `(vllm:\w+)/gm)];
   assert.deepEqual(Object.fromEntries(rows.map(([, ours, theirs]) => [ours, theirs])), VLLM_NAMES);
 });

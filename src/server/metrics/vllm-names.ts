@@ -1,5 +1,5 @@
 // The metrics under the names that vLLM gives them, for what reads those: the inference gateway of Kubernetes, llm-d, dashboards. What vLLM does
-// not have keeps its name. docs/operations.md has the table.
+// not have keeps its name. docs/guide/operations.md has the table.
 
 export const VLLM_NAMES: Readonly<Record<string, string>> = {
   pagoda_requests_running: "vllm:num_requests_running",

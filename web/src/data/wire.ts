@@ -1,4 +1,4 @@
-// What the server sends, as the page reads it. The engine's part is the engine's own types; docs/server-api.md says the rest.
+// What the server sends, as the page reads it. The engine's part is the engine's own types; docs/reference/server-api.md says the rest.
 
 import type {
   CachePicture,
