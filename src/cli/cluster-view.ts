@@ -1,6 +1,5 @@
 // What a router shows of its cluster beside what every server shows: GET /api/cluster, metrics, and lines of the log when replicas come and go.
 
-import { Counter, Gauge } from "prom-client";
 import type { ClusterPicture } from "../cluster/picture.js";
 import type { Router } from "../cluster/router.js";
 import { statusOf } from "../cluster/status.js";
@@ -50,32 +49,19 @@ export function clusterRoute(
 }
 
 export function watchCluster(router: Router, { log, metrics }: ServerContext): void {
-  const registers = [metrics.registry];
-  new Gauge({
-    name: "pagoda_cluster_replicas",
-    help: "Replicas that this router hears, by state",
-    labelNames: ["state"],
-    registers,
-    collect() {
-      this.reset();
-      for (const state of ["ready", "draining", "restarting"]) this.set({ state }, 0);
-      for (const { state } of router.replicas()) this.inc({ state });
-    },
+  const { registry } = metrics;
+  registry.gauges("pagoda_cluster_replicas", "Replicas that this router hears, by state", (samples) => {
+    samples.clear();
+    for (const state of ["ready", "draining", "restarting"]) samples.set(0, { state });
+    for (const { state } of router.replicas()) samples.add(1, { state });
   });
-  const counter = (name: string, help: string, read: () => number): void => {
-    new Counter({
-      name,
-      help,
-      registers,
-      collect() {
-        this.reset();
-        this.inc(read());
-      },
-    });
-  };
-  counter("pagoda_cluster_resumed_total", "Answers that went on at another replica", () => router.numResumed);
-  counter("pagoda_cluster_prefilled_total", "Prompts computed ahead by a prefill replica", () => router.numPrefilled);
-  counter("pagoda_cluster_lost_total", "Replicas that left or were not heard any more", () => router.numLost);
+  registry.counter("pagoda_cluster_resumed_total", "Answers that went on at another replica", () => router.numResumed);
+  registry.counter(
+    "pagoda_cluster_prefilled_total",
+    "Prompts computed ahead by a prefill replica",
+    () => router.numPrefilled,
+  );
+  registry.counter("pagoda_cluster_lost_total", "Replicas that left or were not heard any more", () => router.numLost);
   router.onMember = ({ replica, isHere, reason }) => {
     if (isHere) log.info({ replica }, "a replica is here");
     else log.warn({ replica, reason }, "a replica is not there, or of no use; answers go on elsewhere");

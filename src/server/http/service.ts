@@ -1,6 +1,7 @@
 // What an orchestrator asks: /health (does the engine serve), /ready (send requests here), /version, /metrics.
 
 import { mergeScrapes } from "../metrics/merge-metrics.js";
+import { Registry } from "../metrics/registry.js";
 import { toVllmNames } from "../metrics/vllm-names.js";
 import type { Route } from "./route.js";
 
@@ -45,7 +46,7 @@ export const metrics: Route = {
     const { metrics, house, config } = c.get("server");
     const scrape = mergeScrapes(await Promise.all(house.loaded.map((context) => context.metrics.render())));
     return c.body(config.metricsNames === "vllm" ? toVllmNames(scrape) : scrape, 200, {
-      "content-type": metrics.registry.contentType,
+      "content-type": Registry.contentType,
     });
   },
 };

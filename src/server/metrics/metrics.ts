@@ -1,11 +1,10 @@
 // Prometheus metrics of the service. Gauges and totals are read from the engine when scraped; latencies are observed as requests
 // end and steps happen. docs/guide/operations.md maps the names to vLLM's.
 
-import { Counter, Gauge, Registry } from "prom-client";
 import { hostMsOf } from "../../engine/core/host-time.js";
 import type { Engine, EngineStats, RequestTrace } from "../../engine/types.js";
 import type { Gate } from "../http/gate.js";
-import { QuickHistogram } from "./quick-histogram.js";
+import { type Histogram, Registry, type Samples } from "./registry.js";
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const SHORT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 2.5];
@@ -66,42 +65,41 @@ const TOTALS: readonly (readonly [name: string, read: (stats: EngineStats) => nu
 ];
 
 export class ServerMetrics {
-  readonly registry = new Registry();
+  readonly registry: Registry;
   readonly #engine: Engine;
   readonly #gate: Gate;
-  readonly #gauges: Readonly<Record<string, Gauge>>;
-  readonly #pages: Gauge<"state" | "group">;
-  readonly #cacheConfig: Gauge<"block_size" | "num_gpu_blocks">;
-  readonly #totals: readonly { counter: Counter; read: (stats: EngineStats) => number; last: number }[];
-  readonly #acceptedAt: Counter<"position">;
+  readonly #gauges: Readonly<Record<string, Samples>>;
+  readonly #pages: Samples;
+  readonly #cacheConfig: Samples;
+  readonly #totals: readonly { counter: Samples; read: (stats: EngineStats) => number; last: number }[];
+  readonly #acceptedAt: Samples;
   #lastAcceptedAt: readonly number[] = [];
-  readonly #restarts: Counter;
+  readonly #restarts: Samples;
   #lastRestarts = 0;
 
-  readonly #requests: Counter<"finished_reason">;
-  readonly #http: Counter<"route" | "method" | "status">;
-  readonly #adapterRequests: Counter<"adapter">;
-  readonly #adapterTokens: Counter<"adapter">;
-  readonly #adapterBytes: Gauge<"adapter">;
-  readonly #loraInfo: Gauge<"running_lora_adapters" | "waiting_lora_adapters" | "max_lora">;
-  readonly #ttft: QuickHistogram;
-  readonly #interToken: QuickHistogram;
-  readonly #latency: QuickHistogram;
-  readonly #queueTime: QuickHistogram;
-  readonly #promptLength: QuickHistogram;
-  readonly #answerLength: QuickHistogram;
-  readonly #stepTime: QuickHistogram;
-  readonly #stepTokens: QuickHistogram;
+  readonly #requests: Samples;
+  readonly #http: Samples;
+  readonly #adapterRequests: Samples;
+  readonly #adapterTokens: Samples;
+  readonly #adapterBytes: Samples;
+  readonly #loraInfo: Samples;
+  readonly #ttft: Histogram;
+  readonly #interToken: Histogram;
+  readonly #latency: Histogram;
+  readonly #queueTime: Histogram;
+  readonly #promptLength: Histogram;
+  readonly #answerLength: Histogram;
+  readonly #stepTime: Histogram;
+  readonly #stepTokens: Histogram;
   #ttftSumMs = 0;
   #ttftCount = 0;
 
   constructor(engine: Engine, gate: Gate, modelName: string, lostLogLines: () => number) {
     this.#engine = engine;
     this.#gate = gate;
-    const { registry } = this;
-    registry.setDefaultLabels({ model_name: modelName });
-    const registers = [registry];
-    const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
+    const registry = new Registry({ model_name: modelName });
+    this.registry = registry;
+    const gauge = (name: string, help: string) => registry.gauge(name, help);
     this.#gauges = {
       running: gauge("pagoda_requests_running", "Requests in the running batch"),
       waiting: gauge("pagoda_requests_waiting", "Requests waiting in the engine or at its gate"),
@@ -112,73 +110,35 @@ export class ServerMetrics {
       gpuMemoryUsed: gauge("pagoda_gpu_memory_used_bytes", "Memory of the GPU that this engine has taken"),
       up: gauge("pagoda_engine_up", "1 while the engine's thread serves"),
     };
-    this.#pages = new Gauge({
-      name: "pagoda_pages",
-      help: "Pages of the KV cache by state and cache group; those of a state group are slots",
-      labelNames: ["state", "group"],
-      registers,
-    });
-    this.#cacheConfig = new Gauge({
-      name: "pagoda_cache_config_info",
-      help: "1; the labels say how many tokens a page has and how many pages there are",
-      labelNames: ["block_size", "num_gpu_blocks"],
-      registers,
-    });
-    this.#totals = TOTALS.map(([name, read, help]) => ({
-      counter: new Counter({ name, help, registers }),
-      read,
-      last: 0,
-    }));
-    new Counter({
-      name: "pagoda_log_lines_lost_total",
-      help: "Log lines that standard error did not take",
-      registers,
-      collect(): void {
-        this.reset();
-        this.inc(lostLogLines());
-      },
-    });
-    this.#acceptedAt = new Counter({
-      name: "pagoda_spec_decode_accepted_tokens_per_pos_total",
-      help: "Tokens guessed ahead that came true, by their place among the guesses of a step",
-      labelNames: ["position"],
-      registers,
-    });
-    this.#restarts = new Counter({
-      name: "pagoda_engine_restarts_total",
-      help: "Restarts of the engine's thread",
-      registers,
-    });
-    this.#requests = new Counter({
-      name: "pagoda_requests_finished_total",
-      help: "Requests that ended, by how",
-      labelNames: ["finished_reason"],
-      registers,
-    });
-    this.#http = new Counter({
-      name: "pagoda_http_requests_total",
-      help: "HTTP requests, by route and status",
-      labelNames: ["route", "method", "status"],
-      registers,
-    });
-    const adapterCounter = (name: string, help: string) =>
-      new Counter({ name, help, labelNames: ["adapter"] as const, registers });
-    this.#adapterRequests = adapterCounter("pagoda_adapter_requests_finished_total", "Requests that ended, by adapter");
-    this.#adapterTokens = adapterCounter("pagoda_adapter_generation_tokens_total", "Tokens generated, by adapter");
-    this.#adapterBytes = new Gauge({
-      name: "pagoda_adapter_bytes",
-      help: "Memory of the adapters that are loaded",
-      labelNames: ["adapter"],
-      registers,
-    });
-    this.#loraInfo = new Gauge({
-      name: "pagoda_lora_requests_info",
-      help: "When it was scraped; the labels name the adapters of running and of waiting requests, and how many may be loaded",
-      labelNames: ["running_lora_adapters", "waiting_lora_adapters", "max_lora"],
-      registers,
-    });
-    const histogram = (name: string, help: string, bounds: readonly number[]) =>
-      new QuickHistogram(name, help, bounds, registry);
+    this.#pages = registry.gauges(
+      "pagoda_pages",
+      "Pages of the KV cache by state and cache group; those of a state group are slots",
+    );
+    this.#cacheConfig = registry.gauges(
+      "pagoda_cache_config_info",
+      "1; the labels say how many tokens a page has and how many pages there are",
+    );
+    const counter = (name: string, help: string) => registry.counter(name, help);
+    this.#totals = TOTALS.map(([name, read, help]) => ({ counter: counter(name, help), read, last: 0 }));
+    registry.counter("pagoda_log_lines_lost_total", "Log lines that standard error did not take", lostLogLines);
+    this.#acceptedAt = registry.counters(
+      "pagoda_spec_decode_accepted_tokens_per_pos_total",
+      "Tokens guessed ahead that came true, by their place among the guesses of a step",
+    );
+    this.#restarts = counter("pagoda_engine_restarts_total", "Restarts of the engine's thread");
+    this.#requests = registry.counters("pagoda_requests_finished_total", "Requests that ended, by how");
+    this.#http = registry.counters("pagoda_http_requests_total", "HTTP requests, by route and status");
+    this.#adapterRequests = registry.counters(
+      "pagoda_adapter_requests_finished_total",
+      "Requests that ended, by adapter",
+    );
+    this.#adapterTokens = registry.counters("pagoda_adapter_generation_tokens_total", "Tokens generated, by adapter");
+    this.#adapterBytes = registry.gauges("pagoda_adapter_bytes", "Memory of the adapters that are loaded");
+    this.#loraInfo = registry.gauges(
+      "pagoda_lora_requests_info",
+      "When it was scraped; the labels name the adapters of running and of waiting requests, and how many may be loaded",
+    );
+    const histogram = (name: string, help: string, bounds: readonly number[]) => registry.histogram(name, help, bounds);
     this.#ttft = histogram("pagoda_time_to_first_token_seconds", "From arrival to the first token", SECONDS);
     this.#interToken = histogram("pagoda_inter_token_seconds", "Between tokens of an answer", SHORT_SECONDS);
     this.#latency = histogram("pagoda_request_seconds", "From arrival to the last token", SECONDS);
@@ -190,16 +150,16 @@ export class ServerMetrics {
   }
 
   countHttp(route: string, method: string, status: number): void {
-    this.#http.inc({ route, method, status });
+    this.#http.add(1, { route, method, status });
   }
 
   countFinished(reason: string): void {
-    this.#requests.inc({ finished_reason: reason });
+    this.#requests.add(1, { finished_reason: reason });
   }
 
   countAdapter(adapter: string, { completionTokens }: RequestTrace): void {
-    this.#adapterRequests.inc({ adapter });
-    this.#adapterTokens.inc({ adapter }, completionTokens);
+    this.#adapterRequests.add(1, { adapter });
+    this.#adapterTokens.add(completionTokens, { adapter });
   }
 
   observeTokens(count: number, sinceLastMs: number): void {
@@ -233,13 +193,13 @@ export class ServerMetrics {
   async render(): Promise<string> {
     const health = this.#engine.health();
     this.#gauges.up!.set(health.state === "ready" ? 1 : 0);
-    this.#restarts.inc(health.restarts - this.#lastRestarts);
+    this.#restarts.add(health.restarts - this.#lastRestarts);
     this.#lastRestarts = health.restarts;
     if (health.state === "ready") {
       const stats = await this.#engine.stats();
       if (stats !== null) this.#readStats(stats); // null: the thread ended while it was asked
     }
-    return this.registry.metrics();
+    return this.registry.text();
   }
 
   #readStats(stats: EngineStats): void {
@@ -252,16 +212,16 @@ export class ServerMetrics {
     this.#gauges.gpuMemoryUsed!.set(stats.deviceUsage?.memoryUsedBytes ?? 0);
     for (const [g, { kind, pagesFree, pagesCached, pagesUsed }] of stats.cacheGroups.entries()) {
       const group = `${g}:${kind}`;
-      this.#pages.set({ state: "free", group }, pagesFree);
-      this.#pages.set({ state: "cached", group }, pagesCached);
-      this.#pages.set({ state: "used", group }, pagesUsed);
+      this.#pages.set(pagesFree, { state: "free", group });
+      this.#pages.set(pagesCached, { state: "cached", group });
+      this.#pages.set(pagesUsed, { state: "used", group });
     }
-    this.#cacheConfig.set({ block_size: stats.pageSize, num_gpu_blocks: stats.pagesTotal }, 1);
+    this.#cacheConfig.set(1, { block_size: stats.pageSize, num_gpu_blocks: stats.pagesTotal });
     this.#readAdapters(stats);
     this.#readSpeculation(stats);
     for (const total of this.#totals) {
       const now = total.read(stats);
-      total.counter.inc(now >= total.last ? now - total.last : now);
+      total.counter.add(now >= total.last ? now - total.last : now);
       total.last = now;
     }
   }
@@ -269,22 +229,22 @@ export class ServerMetrics {
   #readSpeculation({ speculation: { acceptedPerPosition } }: EngineStats): void {
     for (const [position, now] of acceptedPerPosition.entries()) {
       const last = this.#lastAcceptedAt[position] ?? 0;
-      this.#acceptedAt.inc({ position }, now >= last ? now - last : now);
+      this.#acceptedAt.add(now >= last ? now - last : now, { position });
     }
     this.#lastAcceptedAt = acceptedPerPosition;
   }
 
   #readAdapters({ adapters, adapterLimitBytes }: EngineStats): void {
-    this.#adapterBytes.reset();
-    this.#loraInfo.reset();
+    this.#adapterBytes.clear();
+    this.#loraInfo.clear();
     if (adapters.length === 0) return;
-    for (const { name, byteLength } of adapters) this.#adapterBytes.inc({ adapter: name }, byteLength);
+    for (const { name, byteLength } of adapters) this.#adapterBytes.set(byteLength, { adapter: name });
     const used = adapters.filter(({ users }) => users > 0);
     const namesOf = (isLoaded: boolean): string =>
       used.flatMap((adapter) => (adapter.isLoaded === isLoaded ? [adapter.name] : [])).join(",");
     const largest = Math.max(...adapters.map(({ byteLength }) => byteLength), 1);
     const max_lora = Math.max(1, Math.floor(adapterLimitBytes / largest));
     const labels = { running_lora_adapters: namesOf(true), waiting_lora_adapters: namesOf(false), max_lora };
-    this.#loraInfo.set(labels, Date.now() / 1000);
+    this.#loraInfo.set(Date.now() / 1000, labels);
   }
 }
