@@ -59,6 +59,18 @@ test("generate --json gives the result with its trace", () => {
   assert.equal(result.trace.completionTokens, 8);
 });
 
+test("generate takes the model before the prompt, and says when a context is longer than the model's", () => {
+  const model = writeTinyCheckpoint();
+  const rest = ["--raw", "--max-tokens", "4", "--temperature", "0", "--device", "reference"];
+  const named = pagoda("generate", "hi", "--model", model, ...rest);
+  const placed = pagoda("generate", model, "hi", ...rest, "--max-context", "100000");
+  assert.deepEqual([placed.status, placed.stdout], [0, named.stdout]);
+  assert.match(placed.stderr, /--max-context 100000: the model's context is \d+ tokens/);
+  const missing = pagoda("generate", "./no-such.gguf", "hi");
+  assert.deepEqual([missing.status, missing.stdout], [1, ""]);
+  assert.match(missing.stderr, /No model at \.\/no-such\.gguf/);
+});
+
 test("chat answers turn by turn from a pipe and reuses the cache", async () => {
   const child = spawn(process.execPath, [BIN, "chat", "--max-tokens", "30", "--seed", "1"], {
     stdio: ["pipe", "pipe", "inherit"],
@@ -189,7 +201,8 @@ test("wrong commands, flags and models get one clear line and an exit code", () 
   for (const [words, said] of [
     [["run", "x"], /Did you mean chat\?/],
     [["constructor"], /Unknown command constructor\. Known: /],
-    [["generate", ""], /The prompt is empty\. Usage: pagoda generate PROMPT/],
+    [["generate", ""], /The prompt is empty\. Usage: pagoda generate \[MODEL\] PROMPT/],
+    [["pull"], /ORG\/NAME\[@REVISION\]\[:FILE\|:QUANTISATION\] is missing\./],
     [["chat", "a", "b"], /There is no place for b\. Usage: pagoda chat \[MODEL\]/],
     [["serve", "--api-key", "--port", "1"], /Option --api-key is missing/],
     [["ps", "--url", "http://127.0.0.1:9"], /No server answers at http:\/\/127\.0\.0\.1:9: .*--url/],

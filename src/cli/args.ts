@@ -50,10 +50,19 @@ export function hasHelped(
   }
   const { least = 0, most = 0 } = usage.words ?? {};
   if (positionals.length < least)
-    throw new ConfigError("wrong_usage", { reason: "Something is missing.", usage: usage.line });
+    throw new ConfigError("wrong_usage", {
+      reason: `${missingWord(usage.line, least - positionals.length)} is missing.`,
+      usage: usage.line,
+    });
   if (positionals.length > most)
     throw new ConfigError("wrong_usage", { reason: `There is no place for ${positionals[most]}.`, usage: usage.line });
   return false;
+}
+
+/** "pull ORG/NAME [options]" lacks ORG/NAME: of the words before the options, those at the end are the user's. */
+function missingWord(line: string, numMissing: number): string {
+  const words = line.split(/ [[-]/, 1)[0]!.split(" ");
+  return words.at(-numMissing)!;
 }
 
 function helpPage(table: OptionTable, usage: Usage, isWhole: boolean): string {

@@ -1,13 +1,16 @@
 // `pagoda generate PROMPT`: one answer on stdout, streamed. A model with a chat template gets the prompt as a user's message. What is
-// piped in is the prompt, or takes the place of `-` in it: `git diff | pagoda generate "Describe this change:" -`.
+// piped in is the prompt, or takes the place of `-` in it: `git diff | pagoda generate "Describe this change:" -`. A model's file, folder or
+// hub name may stand before the prompt.
 
-import { fstatSync, readFileSync } from "node:fs";
+import { existsSync, fstatSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import type { OptionTable } from "../config/options.js";
 import { errorFor } from "../core/errors.js";
+import { forOutput } from "../core/printable.js";
 import type { Generation } from "../engine/types.js";
+import { parseHubSpec } from "../formats/hub/hub-spec.js";
 import { hasHelped, parseFlags, type Usage } from "./args.js";
 import { pictureOf, withPictures } from "./picture-files.js";
-import { forOutput } from "./printable.js";
 import { adapterOf, engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "./sampling-options.js";
 import { startWithProgress } from "./start-engine.js";
 import { dim } from "./terminal.js";
@@ -23,10 +26,10 @@ export const GENERATE_OPTIONS = {
 } as const satisfies OptionTable;
 
 const USAGE: Usage = {
-  line: "generate PROMPT [options]",
+  line: "generate [MODEL] PROMPT [options]",
   examples: [
-    'pagoda generate "Why is the sky blue?" --model Qwen/Qwen3-0.6B',
-    'pagoda generate "What is this?" --image photo.jpg --model Qwen/Qwen3-VL-2B-Instruct',
+    'pagoda generate Qwen/Qwen3-0.6B "Why is the sky blue?"',
+    'pagoda generate Qwen/Qwen3-VL-2B-Instruct "What is this?" --image photo.jpg',
     'git diff | pagoda generate "Describe this change:" -',
   ],
   common: [
@@ -40,8 +43,9 @@ const USAGE: Usage = {
 export async function generateCommand(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(GENERATE_OPTIONS, args);
   if (hasHelped(GENERATE_OPTIONS, USAGE, parsed)) return 0;
-  const { values, positionals } = parsed;
-  const prompt = promptOf(positionals);
+  const { model, words } = splitModel(parsed.positionals, parsed.values.model !== undefined);
+  const values = model === null ? parsed.values : { ...parsed.values, model };
+  const prompt = promptOf(words);
   if (prompt === "") throw errorFor("wrong_usage", { reason: "The prompt is empty.", usage: USAGE.line });
   const pictures = ((values.image ?? []) as readonly string[]).map(pictureOf);
   await using engine = await startWithProgress(engineOptionsOf(values));
@@ -60,6 +64,17 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
   if (values.json === true) process.stdout.write(`${JSON.stringify(await generation.result(), null, 2)}\n`);
   else await print(generation, options.n ?? 1);
   return 0;
+}
+
+/** A first word that can only be a model is one: a path of it, or, before a prompt in quotes, its name on the hub. */
+export function splitModel(
+  positionals: readonly string[],
+  isNamed: boolean,
+): { readonly model: string | null; readonly words: readonly string[] } {
+  const [first = "", ...words] = positionals;
+  const isPath = first.endsWith(".gguf") || existsSync(join(first, "config.json"));
+  const isHubName = words.length === 1 && first.includes("/") && parseHubSpec(first) !== null;
+  return !isNamed && (isPath || isHubName) ? { model: first, words } : { model: null, words: positionals };
 }
 
 /**

@@ -3,6 +3,7 @@
 import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import type { CacheSpec } from "../core/cache-spec.js";
+import { printable } from "../core/printable.js";
 import { availableMemory } from "../device/host.js";
 import { openCheckpoint } from "../engine/checkpoint.js";
 import { pageBytesOf, pagedCaches } from "../engine/core/cache-pools.js";
@@ -12,7 +13,6 @@ import { resolveModel } from "../formats/hub/hub.js";
 import { familyOf } from "../models/registry.js";
 import { chunkOf } from "../scheduler/scheduler.js";
 import { hasHelped, parseFlags } from "./args.js";
-import { printable } from "./printable.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 import { bytes } from "./terminal.js";
 

@@ -2,9 +2,9 @@
 
 import { packageVersion } from "../config/version.js";
 import { errorFor, PagodaError } from "../core/errors.js";
+import { printable } from "../core/printable.js";
 import { suggest } from "../core/suggest.js";
 import { COMMANDS, GROUPS } from "./commands.js";
-import { printable } from "./printable.js";
 
 /** What other engines call a command of ours. */
 const ELSEWHERE: Readonly<Record<string, string>> = { run: "chat", start: "serve", complete: "generate", rm: "stop" };

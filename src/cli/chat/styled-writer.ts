@@ -2,7 +2,7 @@
 // Streaming means that nothing may wait for long: a word is held back until its end is known, a marker until it cannot be longer.
 // Where there is no terminal the text passes unchanged.
 
-import { printable } from "../printable.js";
+import { printable } from "../../core/printable.js";
 
 export interface StyledWriterOptions {
   /** Columns of the terminal; 0: do not wrap. */

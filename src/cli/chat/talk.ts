@@ -1,9 +1,9 @@
 // One side of a conversation: asks, streams the answer to the terminal, and keeps both. A question that fails is not kept; of an answer that is stopped, what
 // there is of it is. When the context is full the oldest turns leave, and it says so.
 
+import { printable } from "../../core/printable.js";
 import type { ContentPart } from "../../engine/types.js";
 import { pictureOf, type Said, withPictures } from "../picture-files.js";
-import { printable } from "../printable.js";
 import { dim } from "../terminal.js";
 import type { Conversation } from "./conversation.js";
 import { type ChatPartner, isContextFull, type Reply } from "./partner.js";

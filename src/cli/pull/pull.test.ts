@@ -37,7 +37,7 @@ test("pull, pull again, list; and their errors", async (t) => {
 
   const first = await pagoda(["pull", "org/model:Q8_0"], env);
   assert.equal(first.code, 0, first.stderr);
-  assert.match(first.stdout, /1 files, 5 B, 5 B fetched\n.*m-Q8_0\.gguf\n$/);
+  assert.match(first.stdout, /1 file, 5 B, 5 B fetched\n.*m-Q8_0\.gguf\n$/);
   assert.match(first.stderr, /org\/model:Q8_0: m-Q8_0\.gguf/);
   const again = JSON.parse((await pagoda(["pull", "org/model:Q8_0", "--json"], env)).stdout);
   assert.equal(again.fetchedBytes, 0);

@@ -11,7 +11,7 @@ export const PULL_OPTIONS = {
 } as const satisfies OptionTable;
 
 const USAGE = {
-  line: "pull ORG/NAME[@REVISION][:FILE or QUANTISATION] [options]",
+  line: "pull ORG/NAME[@REVISION][:FILE|:QUANTISATION] [options]",
   about: `Fetches a model into the cache that Hugging Face tools share; what an earlier pull left is continued.
 Environment: HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE.`,
   examples: [
@@ -33,9 +33,8 @@ export async function pullCommand(args: readonly string[]): Promise<number> {
     if (values.json === true) process.stdout.write(`${JSON.stringify({ model, ...result }, null, 2)}\n`);
     else {
       const fetched = result.fetchedBytes === 0 ? "all there already" : `${bytes(result.fetchedBytes)} fetched`;
-      process.stdout.write(
-        `${model}: ${result.files.length} files, ${bytes(result.totalBytes)}, ${fetched}\n${result.path}\n`,
-      );
+      const files = `${result.files.length} file${result.files.length === 1 ? "" : "s"}`;
+      process.stdout.write(`${model}: ${files}, ${bytes(result.totalBytes)}, ${fetched}\n${result.path}\n`);
     }
     return 0;
   } finally {

@@ -58,6 +58,8 @@ export function notFound(spec: HubSpec, env: Environment): FormatError {
   const cache = hubCachePath(env);
   const reason = isOffline(env)
     ? `it is not in the cache (${cache}) and HF_HUB_OFFLINE is set. Fetch it where there is a network, or give a folder or a .gguf file.`
-    : `there is no such file or folder, and it is not in the cache (${cache}). Fetch it with pagoda pull ${spec.text}, or check its name.`;
+    : spec.repo.includes("/")
+      ? `there is no such file or folder, and it is not in the cache (${cache}). Fetch it with pagoda pull ${spec.text}, or check its name.`
+      : "there is no such file or folder. Names of hub models look like ORG/NAME.";
   return new FormatError("model_not_found", { path: spec.text, reason });
 }
