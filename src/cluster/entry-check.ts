@@ -2,6 +2,7 @@
 
 import type { MemberEntry } from "./registration.js";
 import type { Seal } from "./seal.js";
+import { PROTOCOL } from "./wire.js";
 import { type Check, list, maybe, number, object, orNull, shaped, text } from "./wire-check.js";
 
 /** What entries are sealed for; each says whose it is. */
@@ -69,26 +70,43 @@ const router = shaped({
   lost: number,
 });
 /** Enough to name one that speaks another protocol. */
-const foreign = shaped({ ...known, kind: one("replica", "router") });
+const namesItself = shaped({ ...known, kind: one("replica", "router") });
+const foreign = (value: unknown): value is Pick<MemberEntry, "kind" | "id" | "version" | "protocol"> =>
+  namesItself(value);
+const left = shaped({ left: text });
 
+/** What a member put into the bucket. */
+export type Said =
+  | { readonly type: "entry"; readonly entry: MemberEntry }
+  /** It has not our shape: it may be another version's. */
+  | { readonly type: "foreign"; readonly entry: Pick<MemberEntry, "kind" | "id" | "version" | "protocol"> }
+  | { readonly type: "left"; readonly id: string };
+
+/** As it is put: each says more than the last, or nothing (an entry that was recorded may be put back by others). */
+export function readSaid(seal: Seal, data: Uint8Array): Said | null {
+  const said = parsed(seal.open(ENTRY, data));
+  if (isEntry(said)) return { type: "entry", entry: said };
+  if (left(said)) return { type: "left", id: (said as { left: string }).left };
+  return foreign(said) && said.protocol !== PROTOCOL ? { type: "foreign", entry: said } : null;
+}
+
+/** As it stays in the bucket. */
 export function readEntry(seal: Seal, data: Uint8Array): MemberEntry | null {
-  const entry = parsed(seal, data);
-  return replica(entry) || router(entry) ? (entry as MemberEntry) : null;
+  const entry = parsed(seal.read(ENTRY, data));
+  return isEntry(entry) ? entry : null;
 }
 
-/** What is known of an entry that has not our shape: it may be another version's. */
-export function readForeign(
-  seal: Seal,
-  data: Uint8Array,
-  ours: number,
-): Pick<MemberEntry, "kind" | "id" | "version" | "protocol"> | null {
-  const entry = parsed(seal, data);
-  return foreign(entry) && (entry as MemberEntry).protocol !== ours ? (entry as MemberEntry) : null;
+/** The last that a member says where unsealed words count for nothing: NATS's own mark of a deleted entry is one. */
+export function farewellOf(id: string): Uint8Array {
+  return Buffer.from(JSON.stringify({ left: id }));
 }
 
-function parsed(seal: Seal, data: Uint8Array): unknown {
+function isEntry(entry: unknown): entry is MemberEntry {
+  return replica(entry) || router(entry);
+}
+
+function parsed(bytes: Uint8Array | null): unknown {
   try {
-    const bytes = seal.read(ENTRY, data);
     return bytes === null ? null : JSON.parse(Buffer.from(bytes).toString());
   } catch {
     return null;

@@ -3,7 +3,7 @@
 
 import type { KV } from "@nats-io/kv";
 import { ConfigError } from "../core/errors.js";
-import { ENTRY, readEntry } from "./entry-check.js";
+import { ENTRY, farewellOf, readEntry } from "./entry-check.js";
 import type { Mailbox } from "./mailbox.js";
 import type { MemberEntry } from "./registration.js";
 import { retry } from "./retry.js";
@@ -68,8 +68,11 @@ export class Lease {
     this.#isEnded = true;
     clearInterval(this.#timer ?? undefined);
     if (this.#entryOf === null || !this.#mailbox.isConnected) return;
+    const { seal } = this.#mailbox;
     try {
-      await (await this.#bucket)?.delete(keyOf(this.#entryOf()));
+      const [bucket, entry] = [await this.#bucket, this.#entryOf()];
+      if (seal.isRequired) await bucket?.put(keyOf(entry), seal.close(ENTRY, farewellOf(entry.id)));
+      await bucket?.delete(keyOf(entry));
     } catch {
       // it expires by itself
     }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { entryOf } from "../../test/support/told-cluster.js";
+import { ENTRY, farewellOf } from "./entry-check.js";
 import type { Lease } from "./lease.js";
 import type { Mailbox } from "./mailbox.js";
 import { Members } from "./members.js";
@@ -12,7 +13,7 @@ import { PROTOCOL } from "./wire.js";
 type Callback = (error: Error | null, message: { data: Uint8Array; subject: string }) => void;
 
 /** Members who say what they are told to, and one who listens to them. */
-async function told(listed: readonly MemberEntry[] = []) {
+async function told(listed: readonly MemberEntry[] = [], seal = new Seal(null)) {
   let callback!: Callback;
   const subscribed: string[] = [];
   const nats = {
@@ -22,7 +23,7 @@ async function told(listed: readonly MemberEntry[] = []) {
       return { unsubscribe: () => void subscribed.pop() };
     },
   };
-  const members = new Members({ nats, subjects: new Subjects("test"), seal: new Seal(null) } as unknown as Mailbox);
+  const members = new Members({ nats, subjects: new Subjects("test"), seal } as unknown as Mailbox);
   const heard: unknown[] = [];
   const listener = {
     onReplica: ({ id, state }: { id: string; state: string }) => void heard.push([id, state]),
@@ -30,8 +31,8 @@ async function told(listed: readonly MemberEntry[] = []) {
   };
   const unfollow = members.follow(listener);
   await members.start({ list: async () => listed } as unknown as Lease);
-  const say = (subject: string, text: string, error: Error | null = null) =>
-    callback(error, { subject: `$KV.pagoda_test.${subject}`, data: Buffer.from(text) });
+  const say = (subject: string, text: string | Uint8Array, error: Error | null = null) =>
+    callback(error, { subject: `$KV.pagoda_test.${subject}`, data: Buffer.from(text as string) });
   return { members, listener, unfollow, subscribed, say, taken: () => heard.splice(0) };
 }
 
@@ -81,6 +82,27 @@ test("replicas are those of the bucket and those who say so, until they leave; r
   assert.deepEqual([taken(), late, members.replicas().length], [[], ["a", "b"], 1]);
   members.close();
   assert.deepEqual(subscribed, []);
+});
+
+test("with a secret only a member can say that it is here or leaves, and what was recorded of it says nothing", async () => {
+  const [ours, theirs] = [new Seal("secret"), new Seal("secret")];
+  const { members, say, taken } = await told([], theirs);
+  const entry = Buffer.from(JSON.stringify(entryOf("a")));
+  const first = ours.close(ENTRY, entry);
+  say("replica.a", first);
+  assert.deepEqual(taken(), [["a", "ready"]]);
+  say("replica.a", "");
+  say("replica.a", Buffer.from(farewellOf("a")));
+  say("replica.a", new Seal("guess").close(ENTRY, farewellOf("a")));
+  say("replica.b", ours.close(ENTRY, farewellOf("a")));
+  assert.deepEqual([taken(), members.get("a")?.id], [[], "a"], "others cannot make it leave");
+  const second = ours.close(ENTRY, entry);
+  say("replica.a", second);
+  assert.deepEqual(taken(), [["a", "ready"]]);
+  say("replica.a", ours.close(ENTRY, farewellOf("a")));
+  assert.deepEqual(taken(), [["a", "it left the cluster"]]);
+  for (const recorded of [first, second]) say("replica.a", recorded);
+  assert.deepEqual([taken(), members.replicas()], [[], []], "put back by who may write there");
 });
 
 test("who is silent for a lease is lost; whatever a member says, it lives", async (t) => {

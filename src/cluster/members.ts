@@ -2,12 +2,11 @@
 // listener's own clock: clocks of machines differ.
 
 import type { Subscription } from "@nats-io/transport-node";
-import { readEntry, readForeign } from "./entry-check.js";
+import { readSaid } from "./entry-check.js";
 import type { Lease } from "./lease.js";
 import type { Mailbox } from "./mailbox.js";
 import type { MemberEntry, ReplicaEntry } from "./registration.js";
 import { Subjects } from "./subjects.js";
-import { PROTOCOL } from "./wire.js";
 
 interface Heard<Entry extends MemberEntry> {
   entry: Entry;
@@ -43,14 +42,7 @@ export class Members {
   async start(lease: Lease): Promise<void> {
     const { nats, subjects } = this.#mailbox;
     const callback = (error: Error | null, { data, subject }: { data: Uint8Array; subject: string }): void => {
-      if (error !== null) return;
-      if (data.length === 0) this.lose(Subjects.memberOf(subject), "it left the cluster");
-      else {
-        const entry = readEntry(this.#mailbox.seal, data);
-        const foreign = entry === null ? readForeign(this.#mailbox.seal, data, PROTOCOL) : null;
-        if (entry?.id === Subjects.memberOf(subject)) this.#take(entry);
-        if (foreign?.kind === "replica") for (const listener of this.#listeners) listener.onForeign?.(foreign);
-      }
+      if (error === null) this.#hear(Subjects.memberOf(subject), data);
     };
     this.#subscription = nats.subscribe(subjects.entries, { callback });
     for (const entry of await lease.list()) this.#take(entry);
@@ -87,6 +79,16 @@ export class Members {
 
   close(): void {
     this.#subscription?.unsubscribe();
+  }
+
+  #hear(id: string, data: Uint8Array): void {
+    const { seal } = this.#mailbox;
+    const isDeleted = data.length === 0 && !seal.isRequired;
+    const said = isDeleted ? ({ type: "left", id } as const) : readSaid(seal, data);
+    if (said?.type === "entry" && said.entry.id === id) this.#take(said.entry);
+    else if (said?.type === "left" && said.id === id) this.lose(id, "it left the cluster");
+    else if (said?.type === "foreign" && said.entry.kind === "replica")
+      for (const listener of this.#listeners) listener.onForeign?.(said.entry);
   }
 
   #take(entry: MemberEntry): void {

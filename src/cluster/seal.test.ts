@@ -39,3 +39,26 @@ test("bytes that go another way have a code for their place", () => {
     [true, false, false],
   );
 });
+
+test("what stays at its place is read again until more is said, never after, and never five minutes later", (t) => {
+  let nowMs = 1e12;
+  t.mock.method(Date, "now", () => nowMs);
+  const [ours, theirs] = [new Seal("secret"), new Seal("secret")];
+  const [first, second] = ["1", "2"].map((text) => ours.close("entry", bytes(text))) as [Uint8Array, Uint8Array];
+  for (let times = 0; times < 2; times++) assert.equal(textOf(theirs.read("entry", first)), "1");
+  assert.equal(theirs.open("entry", first), null, "it is no news");
+  assert.equal(textOf(theirs.open("entry", second)), "2");
+  assert.deepEqual([theirs.read("entry", first), theirs.open("entry", first)], [null, null]);
+  for (const [laterMs, text] of [
+    [300_000, "2"],
+    [300_001, null],
+    [-300_001, null],
+  ] as const) {
+    nowMs = 1e12 + laterMs;
+    assert.equal(
+      textOf(new Seal("secret").read("entry", second)),
+      text,
+      `${laterMs} ms later, to one that just started`,
+    );
+  }
+});

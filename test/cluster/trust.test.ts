@@ -15,8 +15,16 @@ import { createRoutedEngine } from "../../src/cluster/routed-engine.js";
 import { readStatus } from "../../src/cluster/status.js";
 import { type ClusterConfig, clusterConfig } from "../../src/config/cluster-config.js";
 import { startEngine } from "../../src/engine/client/engine.js";
+import {
+  authorization,
+  documentedNats,
+  type Kind,
+  permissionsOf,
+  userConfig,
+  userLogin,
+} from "../support/documented-nats.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
-import { NatsOperator, type NatsPermissions } from "../support/nats-jwt.js";
+import { NatsOperator } from "../support/nats-jwt.js";
 import { PATIENCE_MS } from "../support/small-cluster.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
@@ -90,23 +98,6 @@ async function checkPagePort(dir: string): Promise<void> {
   for (const port of [holder, member, plain]) port!.close();
 }
 
-/** The configuration of nats-server that docs/guide/cluster.md gives, for the cluster "trust". */
-const documented = /```\n(jetstream \{\}\n[\s\S]*?)```/
-  .exec(readFileSync("docs/guide/cluster.md", "utf8"))![1]!
-  .replaceAll("CLUSTER", "trust")
-  .replace("jetstream {}", "");
-const authorization = documented.slice(documented.indexOf("authorization"));
-const KINDS = ["replica", "router"] as const;
-type Kind = (typeof KINDS)[number];
-
-/** What the documented configuration allows a replica or a router. */
-function permissionsOf(kind: Kind): NatsPermissions {
-  const user = documented.slice(documented.indexOf(`"CN=${kind}"`));
-  const list = (what: string): string[] =>
-    JSON.parse(new RegExp(`${what}: (\\[[^\\]]*\\])`).exec(user)![1]!) as string[];
-  return { publish: list("publish"), subscribe: list("subscribe") };
-}
-
 /** A replica and a router that log in so make a cluster that works. */
 async function checkCluster(as: (kind: Kind) => ClusterConfig): Promise<void> {
   const limits = { slots: 4, maxQueued: 4, address: "none", host: "127.0.0.1" };
@@ -146,8 +137,8 @@ function logins(dir: string): Login[] {
   return [
     {
       way: "user and password",
-      server: authorization.replace(/user: "CN=(\w+)"/g, 'user: "$1", password: "of $1"'),
-      of: (kind) => ({ natsUser: kind, natsPassword: `of ${kind}` }),
+      server: userConfig,
+      of: userLogin,
       stranger: { natsUser: "router", natsPassword: "of replica" },
     },
     {
@@ -202,7 +193,7 @@ test("members with certificates and the documented permissions make a cluster; a
   const dir = mkdtempSync(join(tmpdir(), "pagoda-tls-"));
   try {
     certificates(dir);
-    writeFileSync(join(dir, "nats.conf"), documented.replace(/"(\w+\.(pem|key))"/g, `"${dir}/$1"`));
+    writeFileSync(join(dir, "nats.conf"), documentedNats.replace(/"(\w+\.(pem|key))"/g, `"${dir}/$1"`));
     await using nats = await TestNats.start(["-c", join(dir, "nats.conf")]);
     const as = (name: string) =>
       clusterConfig({

@@ -2,7 +2,7 @@
 // understood; nothing is thrown at the connection, where it would end the process.
 
 import type { NatsConnection } from "@nats-io/transport-node";
-import { ENTRY, readEntry, readForeign } from "../../src/cluster/entry-check.js";
+import { ENTRY, readEntry, readSaid } from "../../src/cluster/entry-check.js";
 import { Mailbox } from "../../src/cluster/mailbox.js";
 import { PrefixMap } from "../../src/cluster/prefix-map.js";
 import { Seal } from "../../src/cluster/seal.js";
@@ -95,7 +95,7 @@ export class EntryFuzzer {
     try {
       const entry = readEntry(seal, data);
       if (entry !== null && (typeof entry.id !== "string" || typeof entry.leaseMs !== "number")) return `entry ${data}`;
-      readForeign(seal, data, PROTOCOL + Math.floor(random() * 2));
+      readSaid(seal, data);
       for (let i = 0; i < 3; i++) {
         data = damaged({ ...pick(random, MESSAGES), ...FROM }, INBOX, seal, random);
         if (random() < 0.2) data = Buffer.concat([Buffer.from(pick(random, HEADS)), data]);
