@@ -68,6 +68,12 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import("./server-models.js")).stopCommand,
     options: async () => (await import("./server-models.js")).STOP_OPTIONS,
   },
+  launch: {
+    summary: "start a coding agent on a running server: claude, codex, opencode",
+    load: async () => (await import("./launch.js")).launchCommand,
+    options: async () => (await import("./launch.js")).LAUNCH_OPTIONS,
+    words: async () => Object.keys((await import("./agents.js")).AGENTS),
+  },
   warmup: {
     summary: "compile the kernels for this GPU ahead of the first start; show what first steps cost",
     load: async () => (await import("./warmup.js")).warmupCommand,
@@ -101,7 +107,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   Use: ["chat", "generate", "serve"],
   Models: ["pull", "list", "inspect", "verify"],
-  "A running server": ["ps", "stop"],
+  "A running server": ["launch", "ps", "stop"],
   Cluster: ["route", "cluster"],
   "This machine": ["doctor", "warmup", "bench", "explain", "completion"],
 };

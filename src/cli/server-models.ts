@@ -1,20 +1,11 @@
 // `pagoda ps` and `pagoda stop MODEL`: the models that a running server holds, and letting go of one.
 
 import type { OptionTable } from "../config/options.js";
-import { ConfigError } from "../core/errors.js";
 import { hasHelped, parseFlags } from "./args.js";
-import { baseOf, ownKey } from "./openai-client.js";
+import { ASK_OPTIONS, askServer } from "./ask-server.js";
 import { bytes } from "./terminal.js";
 
-export const STOP_OPTIONS = {
-  url: { type: "string", default: "http://127.0.0.1:8000", help: "the server" },
-  apiKey: {
-    type: "string",
-    default: null,
-    defaultText: "the first of PAGODA_ADMIN_KEY or PAGODA_API_KEY, on this machine",
-    help: "key to send",
-  },
-} as const satisfies OptionTable;
+export const STOP_OPTIONS = ASK_OPTIONS;
 
 export const PS_OPTIONS = {
   ...STOP_OPTIONS,
@@ -32,7 +23,7 @@ export async function psCommand(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(PS_OPTIONS, args);
   if (hasHelped(PS_OPTIONS, { line: "ps [options]" }, parsed)) return 0;
   const { values } = parsed;
-  const { models } = (await ask(values, "GET", "/api/ps")) as { models: LoadedModel[] };
+  const { models } = (await askServer(values, "GET", "/api/ps")) as { models: LoadedModel[] };
   if (values.json === true) process.stdout.write(`${JSON.stringify(models, null, 2)}\n`);
   else {
     const width = Math.max(5, ...models.map(({ name }) => name.length));
@@ -52,41 +43,12 @@ export async function stopCommand(args: readonly string[]): Promise<number> {
   if (hasHelped(STOP_OPTIONS, { line: "stop MODEL [options]", words: { least: 1, most: 1 } }, parsed)) return 0;
   const { values, positionals } = parsed;
   const [model] = positionals;
-  const { models } = (await ask(values, "GET", "/api/ps")) as { models: LoadedModel[] };
+  const { models } = (await askServer(values, "GET", "/api/ps")) as { models: LoadedModel[] };
   if (!models.some(({ name }) => name === model)) {
     process.stderr.write(`pagoda: ${model} is not loaded. Loaded: ${models.map(({ name }) => name).join(", ")}.\n`);
     return 1;
   }
-  await ask(values, "POST", "/api/generate", { model, keep_alive: 0 });
+  await askServer(values, "POST", "/api/generate", { model, keep_alive: 0 });
   process.stdout.write(`${model} is unloaded; its next request loads it again\n`);
   return 0;
-}
-
-async function ask(
-  values: Readonly<Record<string, unknown>>,
-  method: "GET" | "POST",
-  path: string,
-  body?: unknown,
-): Promise<unknown> {
-  const base = baseOf(String(values.url ?? STOP_OPTIONS.url.default));
-  const { PAGODA_ADMIN_KEY, PAGODA_API_KEY } = process.env;
-  const key = values.apiKey ?? ownKey(base, PAGODA_ADMIN_KEY ?? PAGODA_API_KEY);
-  const headers = {
-    "content-type": "application/json",
-    ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-  };
-  const fail = (reason: string): never => {
-    throw new ConfigError("server_unreachable", { value: base, reason });
-  };
-  const reply = await fetch(base + path, {
-    method,
-    headers,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  }).catch(() => fail("nothing listens there"));
-  const answer = (await reply.json().catch(() => fail("what listens there speaks no JSON"))) as {
-    error?: string | { message: string };
-  };
-  if (reply.ok) return answer;
-  const reason = typeof answer.error === "string" ? answer.error : (answer.error?.message ?? String(reply.status));
-  throw new ConfigError("server_refused", { value: base, reason });
 }

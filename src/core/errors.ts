@@ -135,6 +135,7 @@ export const ERRORS = {
     param: "--url",
     message: "No server answers at {value}: {reason}. Start one with pagoda serve, or name another with --url.",
   },
+  agent_missing: { kind: "config", message: "{value} is not installed: {reason}" },
   server_refused: { kind: "config", message: "The server at {value} refuses: {reason}" },
   nats_unreachable: {
     kind: "config",
