@@ -105,19 +105,35 @@ async function buildOne(name) {
   console.log(`${name}: ${file}, by ${compiler.version}: ${found}`);
 }
 
+/** Where the source is: provenance is refused to a package that names another place than the one it was built in. */
+function sourceFields(directory) {
+  const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository } = process.env;
+  if (server === undefined || repository === undefined)
+    throw new Error("A release is built by GitHub Actions, which set GITHUB_SERVER_URL and GITHUB_REPOSITORY.");
+  const url = `${server}/${repository}`;
+  return {
+    repository: { type: "git", url: `git+${url}.git`, ...(directory === undefined ? {} : { directory }) },
+    homepage: `${url}#readme`,
+    bugs: `${url}/issues`,
+  };
+}
+
 /** Every package at the version of this one, and this one with all of them as optional dependencies. */
 function prepareRelease() {
   const main = join(root, "package.json");
   const own = JSON.parse(readFileSync(main, "utf8"));
   const folders = readdirSync(join(root, "packages"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  own.optionalDependencies = {};
+  Object.assign(own, sourceFields());
   for (const { name } of folders) {
     const file = join(root, "packages", name, "package.json");
     const part = JSON.parse(readFileSync(file, "utf8"));
     for (const needed of part.files) {
       if (!existsSync(join(root, "packages", name, needed))) throw new Error(`packages/${name} has no ${needed}`);
     }
-    writeFileSync(file, `${JSON.stringify({ ...part, version: own.version }, null, 2)}\n`);
+    writeFileSync(
+      file,
+      `${JSON.stringify({ ...part, version: own.version, ...sourceFields(`packages/${name}`) }, null, 2)}\n`,
+    );
     own.optionalDependencies[part.name] = own.version;
   }
   writeFileSync(main, `${JSON.stringify(own, null, 2)}\n`);

@@ -32,7 +32,8 @@ export type { ImageDetail, SeenPicture } from "./engine/client/pictures/seen-pic
 export type * from "./engine/types.js";
 export type { ConstraintSpec } from "./grammar/constraint.js";
 export type { LogitsHook } from "./sampler/sampler.js";
-export type { GuestModel } from "./server/models/model-house.js";
+export type { Logger } from "./server/http/logger.js";
+export type { GuestModel } from "./server/models/guest-model.js";
 export { createServer, type PagodaServer, type ServerOptions } from "./server/server.js";
 export type { ChatPrompt } from "./tokenizer/chat-template.js";
 export type { EncodeOptions, Spans } from "./tokenizer/tokenizer.js";

@@ -7,7 +7,7 @@ import type { ServerConfig } from "../config/server-config.js";
 import { createEngine } from "../engine/client/engine.js";
 import { checkAddress } from "../server/http/address.js";
 import { stderrSink } from "../server/http/log-sink.js";
-import type { GuestModel } from "../server/models/model-house.js";
+import type { GuestModel } from "../server/models/guest-model.js";
 import { catchSignals, guestName } from "./service.js";
 import { startWithProgress } from "./start-engine.js";
 import { bold, dim } from "./terminal.js";

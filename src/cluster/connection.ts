@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import type { Authenticator, NatsConnection, NodeConnectionOptions } from "@nats-io/transport-node";
 import type { ClusterConfig } from "../config/cluster-config.js";
 import { ConfigError } from "../core/errors.js";
+import { optionalPackage } from "../core/optional-package.js";
 import { isLoopback } from "./page-port.js";
 import { retry } from "./retry.js";
 
@@ -16,9 +17,14 @@ const LOGINS = ["natsCreds", "natsNkey", "natsUser", "natsToken"] as const;
 /** A server that does not answer this many pings in a row is gone. */
 const PING = { pingInterval: 2000, maxPingOut: 2 };
 
+/** The packages of the NATS client are optional: a program or server outside clusters does without them. */
+export function natsClient<T>(load: () => Promise<T>): Promise<T> {
+  return optionalPackage(load, "@nats-io/transport-node @nats-io/kv", "A cluster");
+}
+
 export async function connectNats(config: ClusterConfig, name: string): Promise<NatsConnection> {
   checkTrust(config);
-  const { connect } = await import("@nats-io/transport-node");
+  const { connect } = await natsClient(() => import("@nats-io/transport-node"));
   const authenticator = await authenticatorOf(config);
   const { ca, certificate } = certificatesOf(config);
   const servers = config.nats.map((url) => url.replace(/^(nats|tls):\/\//, ""));

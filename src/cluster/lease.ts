@@ -3,6 +3,7 @@
 
 import type { KV } from "@nats-io/kv";
 import { ConfigError } from "../core/errors.js";
+import { natsClient } from "./connection.js";
 import { ENTRY, farewellOf, readEntry } from "./entry-check.js";
 import type { Mailbox } from "./mailbox.js";
 import type { MemberEntry } from "./registration.js";
@@ -96,7 +97,7 @@ export class Lease {
   }
 
   async #make(): Promise<KV> {
-    const { Kvm } = await import("@nats-io/kv");
+    const { Kvm } = await natsClient(() => import("@nats-io/kv"));
     const { nats, subjects } = this.#mailbox;
     try {
       return await new Kvm(nats).create(subjects.bucket, { history: 1, ttl: 2 * this.#leaseMs });

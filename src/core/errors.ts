@@ -137,6 +137,10 @@ export const ERRORS = {
   },
   agent_missing: { kind: "config", message: "{value} is not installed: {reason}" },
   server_refused: { kind: "config", message: "The server at {value} refuses: {reason}" },
+  package_missing: {
+    kind: "config",
+    message: "{feature} needs packages that are not installed: {value}. Run: npm install {value}",
+  },
   nats_unreachable: {
     kind: "config",
     param: "nats",

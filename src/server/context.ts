@@ -1,7 +1,6 @@
 // What every route of a server shares.
 
 import type { HttpBindings } from "@hono/node-server";
-import type { Logger } from "pino";
 import type { ReasoningTags } from "../chat/reasoning.js";
 import type { ToolFormat } from "../chat/tools/tool-format.js";
 import type { ServerConfig } from "../config/server-config.js";
@@ -10,6 +9,7 @@ import type { Call } from "./calls/call.js";
 import type { Owners } from "./dashboard/owners.js";
 import type { KeyRing, Tenant } from "./http/auth.js";
 import type { Gate } from "./http/gate.js";
+import type { Logger } from "./http/logger.js";
 import type { SeenFields } from "./http/seen-fields.js";
 import type { ServerMetrics } from "./metrics/metrics.js";
 import type { ModelHouse } from "./models/model-house.js";

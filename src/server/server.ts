@@ -1,12 +1,12 @@
 // The server of the library: `createServer(engine, options).listen()`. Its options are checked at once; what serves (http-service.ts and
 // the 330 modules behind it) is loaded by the first call that needs it, since programs with an engine alone never do.
 
-import type { Logger } from "pino";
 import { type ServerConfig, serverConfig } from "../config/server-config.js";
 import type { Engine } from "../engine/types.js";
+import type { Logger } from "./http/logger.js";
 import type { Route } from "./http/route.js";
 import type { HttpService } from "./http-service.js";
-import type { GuestModel } from "./models/model-house.js";
+import type { GuestModel } from "./models/guest-model.js";
 
 /** What `createServer` takes: any of the server's options, a logger, further models. */
 export interface ServerOptions extends Partial<ServerConfig> {

@@ -47,7 +47,7 @@ class Told {
 
   constructor(options: Partial<SseOptions> = {}) {
     const config = { streamKeepAliveSeconds: 4, slowReaderSeconds: 8 };
-    const log = { warn: (text: string) => void this.events.push(text) };
+    const log = { warn: (_: object, text: string) => void this.events.push(text) };
     const env = { outgoing: { destroy: () => void this.events.push("destroyed") } };
     const c = { get: (key: string) => (key === "log" ? log : { config }), env } as unknown as Context<AppEnv>;
     const source: AsyncIterator<ServerEvent> = {
@@ -178,7 +178,7 @@ test("silence is broken for who waits, not in lines; who takes nothing for too l
   look();
   await turn();
   assert.deepEqual(told.events, [
-    "a stream was dropped: its reader takes nothing",
+    "stream closed: the client stopped reading",
     "destroyed",
     "ended",
     "left",

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import OpenAI from "openai";
 import { createEngine } from "../../src/engine/client/engine.js";
 import { mergeScrapes } from "../../src/server/metrics/merge-metrics.js";
-import type { GuestModel } from "../../src/server/models/model-house.js";
+import type { GuestModel } from "../../src/server/models/guest-model.js";
 import { startProcess } from "../support/served-process.js";
 import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";

@@ -5,8 +5,6 @@
 // written behind a queue, and what the queue has no room for is lost.
 
 import { fstatSync, writeSync } from "node:fs";
-import { type Logger, pino } from "pino";
-import { readableLine } from "./readable-log.js";
 
 const STDERR = 2;
 const MAX_QUEUED_BYTES = 2 ** 20;
@@ -77,10 +75,3 @@ function hasReader(fd: number): boolean {
 
 /** One for the process: there is one standard error. */
 export const stderrSink = new LogSink(STDERR, hasReader(STDERR) ? process.stderr : null);
-
-/** JSON lines; at a terminal short ones for people. */
-export function stderrLogger(level: string): Logger {
-  if (process.stderr.isTTY !== true) return pino({ level }, stderrSink);
-  const hasColor = process.env.NO_COLOR === undefined;
-  return pino({ level }, { write: (line: string) => stderrSink.write(readableLine(line, hasColor)) });
-}

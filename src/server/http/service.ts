@@ -43,7 +43,7 @@ export const metrics: Route = {
   summary: "Prometheus metrics",
   isOpen: true,
   handle: async (c) => {
-    const { metrics, house, config } = c.get("server");
+    const { house, config } = c.get("server");
     const scrape = mergeScrapes(await Promise.all(house.loaded.map((context) => context.metrics.render())));
     return c.body(config.metricsNames === "vllm" ? toVllmNames(scrape) : scrape, 200, {
       "content-type": Registry.contentType,

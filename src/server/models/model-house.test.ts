@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { until } from "../../../test/support/until.js";
 import type { Engine } from "../../engine/types.js";
 import type { ServerContext } from "../context.js";
-import { type GuestModel, ModelHouse } from "./model-house.js";
+import type { GuestModel } from "./guest-model.js";
+import { ModelHouse } from "./model-house.js";
 
 /** A house whose guests load at once, with what was loaded and closed. */
 class Told {

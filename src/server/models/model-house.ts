@@ -4,13 +4,7 @@
 import type { AdapterInfo, Engine } from "../../engine/types.js";
 import type { ServerContext } from "../context.js";
 import { ApiError } from "../http/api-error.js";
-
-/** A model that a server loads when a request first names it. */
-export interface GuestModel {
-  readonly name: string;
-  /** Tells how many bytes its weights have as soon as it knows. */
-  load(onBytes: (bytes: number) => void): Promise<Engine>;
-}
+import type { GuestModel } from "./guest-model.js";
 
 interface Room {
   readonly guest: GuestModel;
