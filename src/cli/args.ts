@@ -11,6 +11,7 @@ import {
 } from "../config/options.js";
 import { ConfigError } from "../core/errors.js";
 import { suggest } from "../core/suggest.js";
+import { wrap } from "./terminal.js";
 
 export interface ParsedArgs {
   /** Only what was given. */
@@ -172,16 +173,4 @@ function twoColumns(left: string, right: readonly string[], width: number): stri
   const isWide = left.length > width - 2;
   const lines = right.map((line, i) => (i === 0 && !isWide ? left : "").padEnd(width) + line);
   return isWide ? [left, ...lines] : lines;
-}
-
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of text.split(" ")) {
-    if (line !== "" && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = word;
-    } else line += line === "" ? word : ` ${word}`;
-  }
-  return [...lines, line];
 }

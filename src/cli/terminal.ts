@@ -12,6 +12,19 @@ export function bold(text: string): string {
   return hasColor ? `\x1b[1m${text}\x1b[0m` : text;
 }
 
+/** Lines of at most `width`, broken between words. */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line += line === "" ? word : ` ${word}`;
+  }
+  return [...lines, line];
+}
+
 export function bytes(count: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;

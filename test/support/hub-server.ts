@@ -9,7 +9,9 @@ export interface HubServer {
   readonly commit: string;
   /** Method, path and range of each request so far. */
   readonly requests: string[];
-  /** Files of org/model; change them to change the repository. */
+  /** The one repository that there is. */
+  readonly repo: string;
+  /** Its files; change them to change the repository. */
   readonly files: Map<string, Buffer>;
   readonly faults: {
     /** Ends the connection after this many bytes of content, that many times. */
@@ -27,8 +29,9 @@ export interface HubServer {
   close(): Promise<void>;
 }
 
-export async function startHub(files: Record<string, string | Buffer>): Promise<HubServer> {
+export async function startHub(files: Record<string, string | Buffer>, repo = "org/model"): Promise<HubServer> {
   const hub: HubServer = {
+    repo,
     url: "",
     commit: "0123456789abcdef0123456789abcdef01234567",
     requests: [],
@@ -68,12 +71,13 @@ function answer(hub: HubServer, request: IncomingMessage, response: ServerRespon
     response.writeHead(200, { "content-type": "application/json" });
     response.end(JSON.stringify(body));
   };
-  const revision = /^\/api\/models\/org\/model\/revision\/(.+)$/.exec(url.pathname)?.[1];
-  if (revision !== undefined) {
+  const api = `/api/models/${hub.repo}/`;
+  if (url.pathname.startsWith(`${api}revision/`)) {
+    const revision = url.pathname.slice(`${api}revision/`.length);
     if (revision !== "main" && revision !== hub.commit) return refuse(404, "Revision not found");
-    return json({ _id: "1", id: "org/model", sha: hub.commit, private: false, lastModified: "2026-01-01T00:00:00Z" });
+    return json({ _id: "1", id: hub.repo, sha: hub.commit, private: false, lastModified: "2026-01-01T00:00:00Z" });
   }
-  if (url.pathname === `/api/models/org/model/tree/${hub.commit}`) {
+  if (url.pathname === `${api}tree/${hub.commit}`) {
     const tree = [...hub.files].map(([path, content]) => ({
       type: "file",
       path,
@@ -83,7 +87,7 @@ function answer(hub: HubServer, request: IncomingMessage, response: ServerRespon
     }));
     return json(faults.tree ?? [{ type: "directory", path: "original", size: 0, oid: "0".repeat(40) }, ...tree]);
   }
-  const prefix = `/org/model/resolve/${hub.commit}/`;
+  const prefix = `/${hub.repo}/resolve/${hub.commit}/`;
   const path = url.pathname.slice(prefix.length);
   const content = url.pathname.startsWith(prefix) ? hub.files.get(decodeURIComponent(path)) : undefined;
   if (content === undefined) return refuse(404, "Repository not found");

@@ -1,7 +1,6 @@
 // `pagoda chat`: a conversation in the terminal. Every turn sends the whole conversation; the prefix trie makes that cheap, and
 // the line under each answer shows how much of it was cached. When the context is full, the oldest turns leave.
 
-import { createInterface } from "node:readline/promises";
 import type { OptionTable } from "../../config/options.js";
 import { ConfigError, RequestError } from "../../core/errors.js";
 import type { ContentPart, GenerateOptions } from "../../engine/types.js";
@@ -11,7 +10,9 @@ import { pictureOf } from "../picture-files.js";
 import { adapterOf, engineOptionsOf, RUN_OPTIONS, SAMPLING_OPTIONS, samplingOf } from "../sampling-options.js";
 import { startWithProgress } from "../start-engine.js";
 import { bold } from "../terminal.js";
+import { chooseModel } from "./choose-model.js";
 import { Conversation } from "./conversation.js";
+import { LineInput } from "./line-input.js";
 import { MultiLine } from "./multi-line.js";
 import { type ChatPartner, localPartner, remotePartner } from "./partner.js";
 import { Talk } from "./talk.js";
@@ -74,7 +75,10 @@ export async function chatCommand(args: readonly string[]): Promise<number> {
     await converse(await reach(values.url, model, apiKey as string | null, samplingOf(values)), systemText, pictures);
     return 0;
   }
-  await using engine = await startWithProgress(engineOptionsOf(values));
+  const options = engineOptionsOf(values);
+  const isAtTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  const chosen = options.model === undefined && isAtTerminal ? await chooseModel() : null;
+  await using engine = await startWithProgress(chosen === null ? options : { ...options, model: chosen });
   if (!engine.model.hasChatTemplate) throw new RequestError("no_chat_template", { model: engine.model.name });
   await converse(localPartner(engine, { ...samplingOf(values), ...adapterOf(engine) }), systemText, pictures);
   return 0;
@@ -100,37 +104,32 @@ async function converse(
   pictures: readonly ContentPart[],
 ): Promise<void> {
   process.stdout.write(`${bold(partner.introduction)}. /help shows the commands.\n`);
-  const terminal = createInterface({ input: process.stdin, output: process.stdout });
   const talk = new Talk(partner, new Conversation(systemText), pictures);
-  const input = new MultiLine();
+  const lines = new MultiLine();
   let isLeaving = false;
-  let isClosed = false; // what is piped in may end while its first line is answered
-  terminal.on("close", () => {
-    isClosed = true;
-  });
-  const prompt = (text: string): void => {
-    terminal.setPrompt(text);
-    if (!isClosed) terminal.prompt();
-  };
-  terminal.on("SIGINT", () => {
+  const input = new LineInput(() => {
     if (talk.stop()) return;
-    if (isLeaving) return terminal.close();
-    isLeaving = !input.isOpen && terminal.line === "";
+    if (isLeaving) return input.close();
+    isLeaving = !lines.isOpen && input.isEmpty;
+    lines.clear();
     input.clear();
-    // What was typed so far is left on the screen and forgotten, as a shell does.
-    terminal.write(null, { ctrl: true, name: "u" });
     process.stdout.write(isLeaving ? "\n(Ctrl-C again or /exit leaves)\n" : "\n");
-    prompt("> ");
+    input.prompt("> ");
   });
-  prompt("> ");
-  for await (const line of terminal) {
+  for (;;) {
+    const typed = await input.next(lines.isOpen ? ". " : "> ");
+    if (typed === null) break;
     isLeaving = false;
-    const text = input.push(line);
+    if (typed.isPasted && !lines.isOpen) {
+      await talk.ask(typed.text.trim());
+      continue;
+    }
+    const text = typed.text.split("\n").reduce<string | null>((_, line) => lines.push(line), null);
     if (text === "/exit" || text === "/quit") break;
     if (text !== null && text !== "") await obey(talk, text);
-    prompt(input.isOpen ? ". " : "> ");
   }
-  terminal.close();
+  input.close();
+  if (process.stdout.isTTY === true) process.stdout.write("\n"); // the shell's prompt begins a line
 }
 
 async function obey(talk: Talk, text: string): Promise<void> {

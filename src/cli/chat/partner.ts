@@ -19,6 +19,8 @@ export interface Reply {
 export interface ChatPartner {
   /** Who and where, for the first line. */
   readonly introduction: string;
+  /** Tokens; null: not known. */
+  readonly maxContext: number | null;
   /** Streams the answer through `write`. */
   answer(messages: readonly ChatMessage[], signal: AbortSignal, write: (text: string) => void): Promise<Reply>;
   /** For /stats. */
@@ -35,6 +37,7 @@ export function isContextFull(error: unknown): boolean {
 export function localPartner(engine: Engine, options: GenerateOptions): ChatPartner {
   return {
     introduction: `${engine.model.name} on ${engine.model.device}`,
+    maxContext: engine.model.maxContext,
     answer: async (messages, signal, write) => {
       const generation = engine.chat(messages, { ...options, signal });
       for await (const chunk of generation) write(chunk.text);
@@ -66,6 +69,7 @@ export async function remotePartner(
   const target: ServerTarget = { base, endpoint: "chat", apiKey, model: model ?? (await firstModel(base, apiKey)) };
   return {
     introduction: `${target.model} at ${base}`,
+    maxContext: null,
     answer: (messages, signal, write) => remoteAnswer(target, messages, options, signal, write),
     stats: async () => `The server's numbers are at ${base}/metrics.`,
   };

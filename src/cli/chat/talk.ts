@@ -1,19 +1,24 @@
 // One side of a conversation: asks, streams the answer to the terminal, and keeps both. A question that fails is not kept; of an answer that is stopped, what
-// there is of it is. When the context is full the oldest turns leave, and it says so.
+// there is of it is. When the context is nearly full the oldest turns leave before the answer begins, and it says so.
 
 import { printable } from "../../core/printable.js";
-import type { ContentPart } from "../../engine/types.js";
+import type { ChatMessage, ContentPart } from "../../engine/types.js";
 import { pictureOf, type Said, withPictures } from "../picture-files.js";
-import { dim } from "../terminal.js";
+import { dim, wrap } from "../terminal.js";
 import type { Conversation } from "./conversation.js";
 import { type ChatPartner, isContextFull, type Reply } from "./partner.js";
 import { StyledWriter } from "./styled-writer.js";
+
+/** Of the context, for what was said; the rest is the answer's. */
+const ROOM_SHARE = 0.75;
 
 export class Talk {
   readonly conversation: Conversation;
   readonly #partner: ChatPartner;
   readonly #pictures: ContentPart[] = [];
   #answering: AbortController | null = null;
+  /** By the last answer; 0: not known yet. */
+  #tokensPerChar = 0;
 
   constructor(partner: ChatPartner, conversation: Conversation, pictures: readonly ContentPart[] = []) {
     this.#pictures.push(...pictures);
@@ -54,10 +59,8 @@ export class Talk {
     try {
       const reply = await this.#answer(question, signal, hear);
       this.conversation.add(question, reply.text);
-      process.stdout.write(dim(`\n[${describe(reply)}]\n`));
-      if (reply.isContextFull && this.conversation.dropOldest()) {
-        process.stdout.write(dim("[the context is full: the oldest turn leaves]\n"));
-      }
+      this.#tokensPerChar = tokensPerChar(reply, this.conversation);
+      process.stdout.write(`\n${note(describe(reply))}`);
     } catch (error) {
       if (signal.aborted) this.conversation.add(question, said);
       process.stdout.write(`\n${signal.aborted ? "[stopped]" : printable((error as Error).message)}\n`);
@@ -90,9 +93,18 @@ export class Talk {
     process.stdout.write(`${await this.#partner.stats()}\n`);
   }
 
+  /** Lets the oldest turns go until a quarter of the context is left for the answer; how many went. */
+  #makeRoom(question: Said): number {
+    const limit = (this.#partner.maxContext ?? Number.POSITIVE_INFINITY) * ROOM_SHARE;
+    let dropped = 0;
+    const tokens = (): number => this.#tokensPerChar * lengthOf([...this.conversation.messages, { content: question }]);
+    while (tokens() > limit && this.conversation.dropOldest()) dropped++;
+    return dropped;
+  }
+
   /** Asks again with fewer turns for as long as the conversation does not fit. */
   async #answer(question: Said, signal: AbortSignal, hear: (piece: string) => void): Promise<Reply> {
-    for (let dropped = 0; ; dropped++) {
+    for (let dropped = this.#makeRoom(question); ; dropped++) {
       const writer = new StyledWriter({
         width: process.stdout.isTTY ? process.stdout.columns : 0,
         styled: process.stdout.isTTY === true && process.env.NO_COLOR === undefined,
@@ -105,7 +117,8 @@ export class Talk {
           writer.push(piece);
         });
         writer.end();
-        if (dropped > 0) process.stdout.write(dim(`\n[the context is full: the oldest ${turns(dropped)} left]`));
+        if (dropped > 0)
+          process.stdout.write(`\n${note(`the context was full: the oldest ${turns(dropped)} left`).trimEnd()}`);
         return reply;
       } catch (error) {
         writer.end();
@@ -119,9 +132,32 @@ function turns(count: number): string {
   return count === 1 ? "turn" : `${count} turns`;
 }
 
-function describe({ promptTokens, cachedTokens, completionTokens, tokensPerSecond, isCut }: Reply): string {
+/** In brackets under an answer, broken between words. */
+function note(text: string): string {
+  const width = process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY;
+  return dim(`${wrap(`[${text}]`, width).join("\n")}\n`);
+}
+
+function lengthOf(messages: readonly { readonly content: ChatMessage["content"] }[]): number {
+  return messages.reduce((sum, { content }) => sum + textOf(content).length, 0);
+}
+
+/** Pictures have a number of tokens of their own, which has little to do with their bytes. */
+function textOf(content: ChatMessage["content"]): string {
+  if (typeof content === "string" || content === null) return content ?? "";
+  return content.map((part) => (part.type === "text" ? part.text : "")).join("");
+}
+
+function tokensPerChar({ promptTokens, completionTokens }: Reply, { messages }: Conversation): number {
+  const tokens = (promptTokens ?? 0) + (completionTokens ?? 0);
+  return tokens / Math.max(1, lengthOf(messages));
+}
+
+function describe({ isCut, isContextFull, ...reply }: Reply): string {
+  const { promptTokens, cachedTokens, completionTokens, tokensPerSecond } = reply;
+  const end = isContextFull ? ", cut: the context is full" : isCut ? ", cut at the length limit" : "";
   return (
     `${promptTokens ?? "?"} prompt tokens, ${cachedTokens ?? "?"} cached; ${completionTokens ?? "?"} generated at ` +
-    `${tokensPerSecond.toFixed(1)} tokens/s${isCut ? ", cut at the length limit" : ""}`
+    `${tokensPerSecond.toFixed(1)} tokens/s${end}`
   );
 }

@@ -40,23 +40,11 @@ export async function pull(model: string, options: PullOptions = {}): Promise<Pu
   const hub = connect(env);
   const cache = hubCachePath(env);
   try {
-    const { sha: revision } = await modelInfo({
-      ...hub,
-      name: spec.repo,
-      revision: spec.revision,
-      additionalFields: ["sha"],
-    });
-    if (!/^[0-9a-f]{40}$/.test(revision)) throw nonsense(spec, "commit", revision);
-    const entries = new Map<string, HubFile>();
-    for await (const entry of listFiles({ ...hub, repo: spec.repo, revision, recursive: true })) {
-      if (entry.type === "file") entries.set(entry.path, checkedEntry(spec, entry));
-    }
-    const { files, main } = chooseFiles(spec, [...entries.keys()]);
+    const { revision, files, main, wanted } = await filesOf(spec, hub);
     const folder = repoFolder(cache, spec.repo);
     const snapshot = join(folder, "snapshots", revision);
     await mkdir(join(folder, "blobs"), { recursive: true });
-    const wanted = files.map((file) => entries.get(file)!);
-    const totalBytes = wanted.reduce((sum, file) => sum + file.size, 0);
+    const totalBytes = bytesOf(wanted);
     let doneBytes = 0;
     let fetchedBytes = 0;
     checkSpace(spec, folder, wanted);
@@ -86,7 +74,46 @@ export async function pull(model: string, options: PullOptions = {}): Promise<Pu
   }
 }
 
-function connect(env: Environment): { hubUrl: string; accessToken?: string } {
+/** Bytes that a pull of the model fetches where nothing of it is there. */
+export async function sizeOf(model: string, env: Environment, signal: AbortSignal): Promise<number> {
+  const spec = requireSpec(model);
+  const hub = connect(env);
+  try {
+    const { wanted } = await filesOf(spec, { ...hub, fetch: (url, init) => fetch(url, { ...init, signal }) });
+    return bytesOf(wanted);
+  } catch (error) {
+    throw explained(error, spec, hub.hubUrl);
+  }
+}
+
+interface Hub {
+  readonly hubUrl: string;
+  readonly accessToken?: string;
+  readonly fetch?: typeof fetch;
+}
+
+/** What the hub has of a model now, and which of its files are to be had. */
+async function filesOf(spec: HubSpec, hub: Hub) {
+  const { sha: revision } = await modelInfo({
+    ...hub,
+    name: spec.repo,
+    revision: spec.revision,
+    additionalFields: ["sha"],
+  });
+  if (!/^[0-9a-f]{40}$/.test(revision)) throw nonsense(spec, "commit", revision);
+  const entries = new Map<string, HubFile>();
+  for await (const entry of listFiles({ ...hub, repo: spec.repo, revision, recursive: true })) {
+    if (entry.type === "file") entries.set(entry.path, checkedEntry(spec, entry));
+  }
+  const { files, main } = chooseFiles(spec, [...entries.keys()]);
+  return { revision, files, main, wanted: files.map((file) => entries.get(file)!) };
+}
+
+function bytesOf(files: readonly HubFile[]): number {
+  return files.reduce((sum, file) => sum + file.size, 0);
+}
+
+function connect(env: Environment): Hub {
   const hubUrl = (env.HF_ENDPOINT || "https://huggingface.co").replace(/\/+$/, "");
   if (!/^https?:\/\/[^/]/.test(hubUrl)) {
     throw new ConfigError("invalid_option", {
