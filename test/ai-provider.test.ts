@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { embedMany, generateObject, generateText, rerank, stepCountIs, streamText, tool } from "ai";
+import * as ai7 from "ai-7";
 import { z } from "zod";
 import { createPagoda } from "../src/ai/index.js";
 import { createEngine } from "../src/engine/client/engine.js";
@@ -94,4 +95,21 @@ test("embeddings, aborting, a file that no model here can read", async () => {
   await assert.rejects(generateText({ model: pagoda(), messages: [{ role: "user", content }], maxRetries: 0 }), {
     code: "no_eyes",
   });
+});
+
+test("ai 7 takes the same models", async () => {
+  const { text } = await ai7.generateText({ model: pagoda(), prompt: "Tell me a story.", ...greedy });
+  const stream = ai7.streamText({ model: pagoda(), prompt: "Tell me a story.", ...greedy });
+  assert.equal(await stream.text, text);
+  const { output } = await ai7.generateText({
+    model: pagoda(),
+    prompt: "Who?",
+    output: ai7.Output.object({ schema: z.object({ age: z.number().int().min(0).max(9) }) }),
+  });
+  assert.ok(output.age >= 0 && output.age <= 9);
+  const { embedding } = await ai7.embed({ model: pagoda.embeddingModel(writeTinyCheckpoint()), value: "a" });
+  assert.ok(Math.abs(Math.hypot(...embedding) - 1) < 1e-3);
+  const reranker = writeTinyEncoder({ architectures: ["BertForSequenceClassification"], num_labels: 1 });
+  const { ranking } = await ai7.rerank({ model: pagoda.rerankingModel(reranker), query: "a", documents: ["b", "c"] });
+  assert.equal(ranking.length, 2);
 });

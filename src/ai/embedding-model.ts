@@ -10,18 +10,19 @@ export class PagodaEmbeddingModel implements EmbeddingModelV3 {
   readonly modelId: string;
   readonly maxEmbeddingsPerCall = 2048;
   readonly supportsParallelCalls = true;
-  readonly #engine: () => Promise<Engine>;
-  readonly #settings: PagodaSettings;
+  // Not #private: ai 7 calls models of this specification through a Proxy, which has no private fields.
+  private readonly engine: () => Promise<Engine>;
+  private readonly settings: PagodaSettings;
 
   constructor(modelId: string, engine: () => Promise<Engine>, settings: PagodaSettings) {
     this.modelId = modelId;
-    this.#engine = engine;
-    this.#settings = settings;
+    this.engine = engine;
+    this.settings = settings;
   }
 
   async doEmbed({ values, abortSignal }: EmbeddingModelV3CallOptions): Promise<EmbeddingModelV3Result> {
-    const engine = await this.#engine();
-    const { pooling, salt, dimensions, inputType, truncate } = this.#settings;
+    const engine = await this.engine();
+    const { pooling, salt, dimensions, inputType, truncate } = this.settings;
     const { vectors, promptTokens } = await engine.embed(values, {
       normalize: true,
       ...(dimensions === undefined ? {} : { dimensions }),

@@ -8,18 +8,19 @@ export class PagodaRerankingModel implements RerankingModelV3 {
   readonly specificationVersion = "v3";
   readonly provider = "pagoda";
   readonly modelId: string;
-  readonly #engine: () => Promise<Engine>;
-  readonly #settings: PagodaSettings;
+  // Not #private: ai 7 calls models of this specification through a Proxy, which has no private fields.
+  private readonly engine: () => Promise<Engine>;
+  private readonly settings: PagodaSettings;
 
   constructor(modelId: string, engine: () => Promise<Engine>, settings: PagodaSettings) {
     this.modelId = modelId;
-    this.#engine = engine;
-    this.#settings = settings;
+    this.engine = engine;
+    this.settings = settings;
   }
 
   async doRerank({ documents, query, topN, abortSignal }: RerankingModelV3CallOptions) {
-    const engine = await this.#engine();
-    const { salt, truncate, instruction } = this.#settings;
+    const engine = await this.engine();
+    const { salt, truncate, instruction } = this.settings;
     const texts = documents.type === "text" ? documents.values : documents.values.map((value) => JSON.stringify(value));
     const { results } = await engine.rerank(query, texts, {
       ...(topN === undefined ? {} : { topN }),

@@ -13,7 +13,7 @@ import { stderrSink } from "../server/http/log-sink.js";
 import { HttpService } from "../server/http-service.js";
 import { hasHelped, parseFlags } from "./args.js";
 import { clusterRoute, watchCluster } from "./cluster-view.js";
-import { CONFIG_OPTION, catchSignals, guestName, layered, MODEL_OPTION, pick } from "./service.js";
+import { CONFIG_OPTION, catchSignals, layered, MODEL_OPTION, pick, servedName } from "./service.js";
 import { bold, dim } from "./terminal.js";
 
 const FILE_OPTIONS = {
@@ -71,7 +71,7 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
   };
   const textOf = (name: string, tokens: readonly number[]): string => engines.get(name)?.detokenize(tokens) ?? "";
   const engine = await engineOf(first!);
-  const guests = others.map((guest) => ({ name: guestName(guest), load: () => engineOf(guest) }));
+  const guests = others.map((guest) => ({ name: servedName(guest), load: () => engineOf(guest) }));
   const routes = [clusterRoute(member.router, cluster.cluster, textOf)];
   const service = new HttpService(engine, server, guests, routes);
   watchCluster(member.router, service.context);

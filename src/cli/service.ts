@@ -43,9 +43,9 @@ export function pick(values: Readonly<Record<string, unknown>>, table: OptionTab
   return Object.fromEntries(Object.entries(values).filter(([key]) => key in table));
 }
 
-/** The name by which clients ask for a further model. */
-export function guestName(model: string): string {
-  return existsSync(model) ? modelNameOf(resolve(model)).replace(/\.gguf$/, "") : model;
+/** The name by which clients ask for a model that is given so, wherever it stands among others: a hub id as it is, a file by its own name. */
+export function servedName(model: string): string {
+  return existsSync(model) ? modelNameOf(resolve(model)).replace(/(-\d{5}-of-\d{5})?\.gguf$/, "") : model;
 }
 
 /**

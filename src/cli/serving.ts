@@ -8,7 +8,7 @@ import { createEngine } from "../engine/client/engine.js";
 import { checkAddress } from "../server/http/address.js";
 import { stderrSink } from "../server/http/log-sink.js";
 import type { GuestModel } from "../server/models/guest-model.js";
-import { catchSignals, guestName } from "./service.js";
+import { catchSignals, servedName } from "./service.js";
 import { startWithProgress } from "./start-engine.js";
 import { bold, dim } from "./terminal.js";
 
@@ -31,7 +31,8 @@ export async function serve({ models, engine: options, server, cluster, role }: 
   const [{ HttpService }] = await Promise.all([import("../server/http-service.js"), started]);
   await using engine = await started;
   const guests = others.map((guest) => guestOf(guest, options));
-  const service = new HttpService(engine, server, guests);
+  const servedModelName = server.servedModelName.length > 0 ? server.servedModelName : [servedName(first!)];
+  const service = new HttpService(engine, { ...server, servedModelName }, guests);
   const { url } = await service.listen();
   welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length + server.adminKey.length);
   engine.warm();
@@ -56,7 +57,7 @@ export async function serve({ models, engine: options, server, cluster, role }: 
 
 function guestOf(model: string, options: Record<string, unknown>): GuestModel {
   return {
-    name: guestName(model),
+    name: servedName(model),
     load: (onBytes) =>
       createEngine({ ...options, adapter: [], model, onProgress: (_, totalBytes) => onBytes(totalBytes) }),
   };

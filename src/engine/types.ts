@@ -408,7 +408,7 @@ export interface EngineHealth {
 /** What a chat template sees beside the messages. */
 export interface TemplateOptions {
   readonly tools?: readonly unknown[];
-  /** Further variables of the template, such as enable_thinking. */
+  /** Further variables of the template, such as enable_thinking. date_string is today unless given, as "26 Jul 2026". */
   readonly templateArgs?: Readonly<Record<string, unknown>>;
   /** The answer goes on with the text of the last message, an assistant's, instead of beginning one. */
   readonly continueFinalMessage?: boolean;

@@ -1,6 +1,8 @@
 // Requests as coding agents and the clients of other servers send them, over HTTP to a real engine.
 
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { pino } from "pino";
 import { startServer, type TestServer } from "../support/test-server.js";
@@ -207,4 +209,15 @@ test("pages and apps of this machine are let in by one flag", async () => {
   }
   for (const origin of ["https://evil.example", "http://localhost.evil.example", "null"])
     assert.deepEqual(await statusOf(dev, origin), [403, null]);
+});
+
+test("templates that ask for the date are told it", async () => {
+  const model = writeTinyCheckpoint();
+  const chat_template = "{{ date_string }}{% for m in messages %}{{ m.content }}{% endfor %}";
+  writeFileSync(join(model, "tokenizer_config.json"), JSON.stringify({ eos_token: "<eos>", chat_template }));
+  await using dated = await startServer({ model });
+  const textOf = async (fields: object): Promise<string> =>
+    (await ask("/tokenize", { messages, return_token_strs: true, ...fields }, dated)).json.token_strs.join("");
+  assert.match(await textOf({}), /^\d\d [A-Z][a-z]{2} 20\d\dhi$/);
+  assert.equal(await textOf({ chat_template_kwargs: { date_string: "today" } }), "todayhi");
 });

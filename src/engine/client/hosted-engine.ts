@@ -7,6 +7,7 @@ import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { errorFor, RequestError } from "../../core/errors.js";
 import { uniformAt } from "../../core/random.js";
+import { strftime } from "../../templates/strftime.js";
 import type { ChatPrompt, ChatTemplate, RenderOptions, TemplateMessage } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
@@ -381,6 +382,7 @@ function renderOptionsOf(options: TemplateOptions): RenderOptions {
   return {
     continueFinalMessage: options.continueFinalMessage === true,
     ...(options.tools === undefined ? {} : { tools: options.tools }),
-    ...(options.templateArgs === undefined ? {} : { variables: options.templateArgs }),
+    // Llama 3.1's template and kin say a date of their own where they are told none.
+    variables: { date_string: strftime("%d %b %Y", new Date()), ...options.templateArgs },
   };
 }
