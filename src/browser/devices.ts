@@ -6,7 +6,7 @@ import type { Device } from "../device/device.js";
 import { WasmDevice } from "../device/wasm/wasm-device.js";
 import type { Gpu } from "../device/webgpu/api.js";
 import { openGpu } from "../device/webgpu/open-gpu.js";
-import { hasFixedBits, LOOSE_BITS } from "../device/webgpu/self-check.js";
+import { checkBits } from "../device/webgpu/self-check.js";
 import { WebGpuDevice } from "../device/webgpu/webgpu-device.js";
 import { browserWasmHost } from "./wasm-host.js";
 
@@ -35,7 +35,7 @@ async function openWebGpu(gpu: Gpu | undefined, allowsSoftware: boolean): Promis
   if (typeof opened === "string") return opened;
   if (!opened.isSoftware || allowsSoftware) {
     const device = new WebGpuDevice(opened);
-    if (!opened.isSoftware && !(await hasFixedBits(device))) console.warn(`pagoda: ${LOOSE_BITS}`);
+    await checkBits(device, (line) => console.warn(`pagoda: ${line}`));
     return device;
   }
   opened.queue.handle.destroy();

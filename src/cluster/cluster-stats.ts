@@ -13,6 +13,7 @@ export function clusterFacts(known: EngineFacts, replicas: readonly ReplicaEntry
     maxContext: Math.min(...replicas.map(({ facts }) => facts.maxContext)),
     poolTokens: Math.min(...replicas.map(({ facts }) => facts.poolTokens ?? Number.POSITIVE_INFINITY)),
     device: deviceText(replicas),
+    deterministic: replicas.every(({ facts }) => facts.deterministic !== false),
   };
 }
 

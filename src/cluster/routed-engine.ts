@@ -44,6 +44,7 @@ export async function createRoutedEngine(router: Router, options: RoutedEngineOp
     pageSize: config.pageSize,
     poolTokens: Number.POSITIVE_INFINITY,
     device: "cluster: no replica",
+    deterministic: true,
     pageBytes: 0,
     identity: "",
     vision: null,

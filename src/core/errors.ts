@@ -270,6 +270,10 @@ export const ERRORS = {
     kind: "device",
     message: "{device}: cannot allocate {value} bytes for {what}; {limit} bytes are free. {remedy}",
   },
+  device_lost: {
+    kind: "device",
+    message: "{device}: the GPU was lost (a reset of its driver, or sleep). The engine opens it again.",
+  },
   step_failed: { kind: "device", message: "The step that ran this request failed: {reason}" },
   // --- http: what only a server can say --------------------------------------------------------------------------
   invalid_json: { kind: "http", status: 400, message: "The body is not JSON: {reason}" },

@@ -30,6 +30,8 @@ export interface DeviceInfo {
   readonly logitTolerance: number;
   /** Its products round weights and what they multiply to 16 bits: how far logits move depends on the model. Absent: they do not. */
   readonly roundsOperands?: boolean;
+  /** What it computes may depend on what is computed beside it: its compiler reorders sums. Absent: it does not. */
+  readonly hasLooseBits?: boolean;
   /** A row of several tokens costs little more than one of one, and flights do not overlap: guesses are tried unless somebody asks otherwise. */
   readonly draftsPay: boolean;
   /** Slow on purpose: plain code that others are compared with. */

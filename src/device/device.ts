@@ -293,6 +293,12 @@ export interface Device {
    */
   landed?(tokens: TokenBuffer): Promise<void>;
 
+  /** Rejects with out_of_memory where memory that was handed out turned out not to be there. Omitted where that is known at once. */
+  checkMemory?(): Promise<void>;
+
+  /** No flight can land any more, whatever is tried: the device has to be opened again. Omitted: that does not happen. */
+  readonly isLost?: boolean;
+
   /** Frees everything the device holds. Nothing may be used after it. */
   close(): void;
 }

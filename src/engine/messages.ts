@@ -106,6 +106,8 @@ export interface EngineFacts {
   /** Tokens of the longest sequence that the pools can hold; Infinity where all layers have windows. */
   readonly poolTokens: number;
   readonly device: string;
+  /** A request's answer does not depend on what is computed beside it. False on GPUs whose compiler reorders sums. */
+  readonly deterministic: boolean;
   /** Of one page in all cache groups. */
   readonly pageBytes: number;
   /** What pages depend on beside their tokens: weights, encodings, kernels, version. Engines that agree in it give the same bits. */

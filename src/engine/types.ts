@@ -307,6 +307,8 @@ export interface ModelInfo {
   /** It takes pictures. */
   readonly hasEyes: boolean;
   readonly device: string;
+  /** The same request has the same answer, whatever runs beside it. False on GPUs whose compiler reorders sums. */
+  readonly deterministic: boolean;
   /** What requests that say nothing are sampled with, where the model has an opinion: docs/reference/sampling.md has the rest. */
   readonly sampling: Partial<SamplingParams>;
 }

@@ -18,7 +18,15 @@ import { writeTinyCheckpoint } from "./tiny-checkpoint.js";
 const MODEL = writeTinyCheckpoint({ layers: 1 });
 const FACTS: Omit<EngineFacts, "config"> = {
   ...{ architecture: "llama", vocabSize: 260, hiddenSize: 2, isBidirectional: false, numLabels: 0 },
-  ...{ maxContext: 512, pageSize: 16, poolTokens: 512, device: "told", pageBytes: 0, identity: "" },
+  ...{
+    maxContext: 512,
+    pageSize: 16,
+    poolTokens: 512,
+    device: "told",
+    deterministic: true,
+    pageBytes: 0,
+    identity: "",
+  },
   ...{ vision: null, predictor: null },
   task: "generate",
   scorePooling: "last",

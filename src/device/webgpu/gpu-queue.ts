@@ -48,7 +48,10 @@ export class GpuQueue {
   /** Buffers that were allocated, in bytes. */
   allocatedBytes = 0;
   launches = 0;
+  /** Nothing is computed any more. */
+  isLost = false;
   #fault: string | null = null;
+  #isOutOfMemory = false;
   readonly #programs = new Map<Kernel, Map<number, Program>>();
   readonly #params: GpuBuffer;
   readonly #words = new Uint32Array(MAX_LAUNCHES * PARAM_WORDS);
@@ -69,9 +72,12 @@ export class GpuQueue {
     this.isSerial = isSerial;
     handle.onuncapturederror = ({ error }) => {
       this.#fault ??= error.message;
+      if (error.constructor.name === "GPUOutOfMemoryError") this.#isOutOfMemory = true;
     };
     void handle.lost.then(({ reason, message }) => {
-      if (reason !== "destroyed") this.#fault ??= `the device was lost: ${message}`;
+      if (reason === "destroyed") return;
+      this.isLost = true;
+      this.#fault ??= `the device was lost: ${message}`;
     });
     this.#params = this.alloc(MAX_LAUNCHES * PARAM_BYTES, "launch parameters", USAGE.uniform | USAGE.copyDst);
   }
@@ -203,7 +209,15 @@ export class GpuQueue {
   throwFault(): void {
     const fault = this.#fault;
     if (fault === null) return;
-    if (!fault.startsWith("the device was lost")) this.#fault = null;
+    if (!this.isLost) this.#fault = null;
+    if (this.#isOutOfMemory)
+      throw new DeviceError("out_of_memory", {
+        device: "webgpu",
+        value: this.allocatedBytes,
+        what: "weights and pools",
+        limit: 0,
+        remedy: "Use --device cpu, a smaller model, --quantize q4 or fewer pages (--num-pages).",
+      });
     throw new DeviceError("device_call", { device: "webgpu", call: "a flight", status: -1, reason: fault });
   }
 

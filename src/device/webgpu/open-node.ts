@@ -4,7 +4,7 @@ import type { Gpu } from "./api.js";
 import { dawnVersion } from "./dawn-package.js";
 import { DawnEvents } from "./events.js";
 import { openGpu } from "./open-gpu.js";
-import { hasFixedBits, LOOSE_BITS } from "./self-check.js";
+import { checkBits } from "./self-check.js";
 import { WebGpuDevice } from "./webgpu-device.js";
 
 interface DawnPackage {
@@ -53,7 +53,6 @@ export async function openNodeGpu({ allowsSoftware, isSerial }: OpenOptions): Pr
     return `there is a adapter only (${opened.adapter}), which runs where it is asked for: --device webgpu`;
   }
   const device = new WebGpuDevice(opened);
-  // Software adapters are those of the tests, which compare more.
-  if (!opened.isSoftware && !(await hasFixedBits(device))) process.stderr.write(`pagoda: ${LOOSE_BITS}\n`);
+  await checkBits(device, (line) => process.stderr.write(`pagoda: ${line}\n`));
   return device;
 }

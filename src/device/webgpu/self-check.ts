@@ -51,5 +51,11 @@ export async function hasFixedBits(device: WebGpuDevice): Promise<boolean> {
   return true;
 }
 
-export const LOOSE_BITS =
-  "this adapter does not keep the order of sums: with webgpu an answer may depend on what else is computed beside it.";
+/** Checks an adapter that is not a processor, whose kernels tests compare, and says what it found in the device's facts and in one line. */
+export async function checkBits(device: WebGpuDevice, say: (line: string) => void): Promise<void> {
+  if (device.isSoftware || (await hasFixedBits(device))) return;
+  device.info = { ...device.info, hasLooseBits: true };
+  say(
+    "this adapter does not keep the order of sums: with webgpu an answer may depend on what else is computed beside it.",
+  );
+}

@@ -26,6 +26,7 @@ import type {
   WeightShape,
 } from "../device.js";
 import { HostLowRanks } from "../host-low-ranks.js";
+import { readTensor } from "../read-tensor.js";
 import type { Gpu } from "./api.js";
 import type { DawnEvents } from "./events.js";
 import { GpuExperts } from "./experts.js";
@@ -58,7 +59,7 @@ export interface OpenGpu {
 const WORKERS = { software: 8, hardware: 256 };
 
 export class WebGpuDevice extends GpuRecurrentOps implements Device {
-  readonly info: DeviceInfo;
+  info: DeviceInfo;
   /** Resolves once the flight has landed; only where the host cannot wait. */
   landed?: (tokens: TokenBuffer) => Promise<void>;
   readAsync?: (out: Float32Array, x: Tensor, firstRow: number, n: number) => Promise<void>;
@@ -172,6 +173,17 @@ export class WebGpuDevice extends GpuRecurrentOps implements Device {
   /** Gives a buffer's memory back; nothing may use it after. */
   release(buffer: GpuBuffer): void {
     this.queue.free(buffer);
+  }
+
+  async checkMemory(): Promise<void> {
+    const probe = this.allocTensor(1, 4);
+    await readTensor(this, new Float32Array(4), probe, 0, 1);
+    this.queue.free(probe.buffer);
+    this.queue.throwFault();
+  }
+
+  get isLost(): boolean {
+    return this.queue.isLost;
   }
 
   // --- adapters ---

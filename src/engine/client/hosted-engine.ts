@@ -95,7 +95,7 @@ export class HostedEngine implements RelayEngine {
   }
 
   get model(): ModelInfo {
-    const { architecture, vocabSize, maxContext, task, device, vision } = this.#connection.facts;
+    const { architecture, vocabSize, maxContext, task, device, deterministic, vision } = this.#connection.facts;
     const { name, chatTemplate, generation } = this.#checkpoint;
     const { sampling } = generation;
     const maxLength = contextLimit(this.#connection.facts);
@@ -108,6 +108,7 @@ export class HostedEngine implements RelayEngine {
       maxLength,
       task,
       device,
+      deterministic,
       hasChatTemplate,
       hasEyes: vision !== null,
       sampling,

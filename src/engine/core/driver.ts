@@ -4,6 +4,8 @@
 import type { AdapterRef } from "../../adapters/adapter.js";
 import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import type { PrefixJournal } from "../../cache/prefix-journal.js";
+
+import { errorFor } from "../../core/errors.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import { type AddMessage, type EngineStats, type FromEngine, type Loaded, type ToEngine, toWire } from "../messages.js";
 import type { LoadedEngine } from "./load.js";
@@ -182,6 +184,12 @@ export class EngineDriver {
     adapters.settle();
     const outputs = core.takeOutputs();
     if (outputs !== null) this.#send(outputs);
+    if (core.isDeviceLost) {
+      this.#isClosed = true;
+      core.close();
+      this.#send({ type: "dead", error: toWire(errorFor("device_lost", { device: core.deviceName }), "engine_dead") });
+      return;
+    }
     if (this.#journal?.isEmpty === false) this.#tellPrefixes();
     clock.mark("deliver");
     this.#isStepping = core.hasWork && hasMoved;

@@ -136,6 +136,15 @@ export class EngineCore {
     return Promise.all(due.map(({ tokens }) => device.landed!(tokens)));
   }
 
+  get deviceName(): string {
+    return this.#parts.device.info.name;
+  }
+
+  /** No flight can land any more: the engine has to be opened again. */
+  get isDeviceLost(): boolean {
+    return this.#parts.device.isLost === true;
+  }
+
   /** Lands the flights that are due. */
   commit(): void {
     for (; this.#numDue > 0; this.#numDue--) this.#land(this.#inFlight.shift()!);

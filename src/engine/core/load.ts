@@ -200,6 +200,7 @@ async function loadOn(
     open: (path) => openAdapter(path, checkpoint.config),
     isInFlight: (slot) => core.isAdapterInFlight(slot),
   });
+  await device.checkMemory?.();
   if (config.warmup && !isBidirectional) await warmUp(core, Math.min(maxLogitRows, WARMED_ROWS));
   const key = pageKey(config, fingerprint, device, caches);
   const facts: EngineFacts = {
@@ -211,6 +212,7 @@ async function loadOn(
     pageSize,
     poolTokens: cache.maxTokens,
     device: `${device.info.name}: ${device.info.description}`,
+    deterministic: device.info.hasLooseBits !== true,
     pageBytes: pages.pageBytes.reduce((sum, bytes) => sum + bytes, 0),
     identity: createHash("sha256")
       .update(JSON.stringify({ ...key, pageSize, split: config.split }))

@@ -7,7 +7,10 @@ import { EngineDriver } from "./driver.js";
 import { loadEngine } from "./load.js";
 
 const port = parentPort!;
-const send = (message: FromEngine): void => port.postMessage(message);
+const send = (message: FromEngine): void => {
+  port.postMessage(message);
+  if (message.type === "dead") port.close();
+};
 
 try {
   const engine = await loadEngine(workerData as EngineConfig, (loadedBytes, totalBytes) =>
@@ -24,11 +27,9 @@ try {
       engine.core.close();
     } finally {
       send({ type: "dead", error: toWire(error, "engine_dead") });
-      port.close();
     }
   });
   send({ type: "ready", facts: engine.facts });
 } catch (error) {
   send({ type: "dead", error: toWire(error, "engine_dead") });
-  port.close();
 }
