@@ -104,10 +104,14 @@ export class PagodaLanguageModel implements LanguageModelV3 {
     });
     const ids = engine.tokenize(text, { addSpecialTokens: false, content });
     const bound = isForced ? "forced call" : constraint === null ? "no" : "text";
-    const plan = planAnswer({ toolFormat: format, reasoningTags: reasoningTagsOf(engine, "auto") }, text, tools, bound);
+    const form = { toolFormat: format, reasoningTags: reasoningTagsOf(engine, "auto") };
+    const plan = planAnswer(form, text, tools, bound, {
+      constraint: constraint ?? own.constraint ?? null,
+      budget: null,
+      encode: (tags) => engine.tokenize(tags, { addSpecialTokens: false }),
+    });
     const options = given({
       ...own,
-      ...plan.options,
       ...(pictures.length === 0 ? {} : { pictures }),
       maxTokens: call.maxOutputTokens,
       temperature: call.temperature,
@@ -119,6 +123,7 @@ export class PagodaLanguageModel implements LanguageModelV3 {
       seed: call.seed,
       signal: call.abortSignal,
       constraint: constraint ?? own.constraint,
+      ...plan.options,
     });
     return { generation: engine.generate(ids, options), answer: plan.answer, warnings };
   }
@@ -158,15 +163,15 @@ function given(options: Record<string, unknown>): GenerateOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as GenerateOptions;
 }
 
-function endOf({ finishReason, hasCalls, trace }: AnswerEnd): {
+function endOf({ finishReason, hasCalls, reasoningTokens, trace }: AnswerEnd): {
   finishReason: LanguageModelV3FinishReason;
   usage: LanguageModelV3Usage;
 } {
   const unified = hasCalls && finishReason === "stop" ? "tool-calls" : finishReason === "length" ? "length" : "stop";
-  return { finishReason: { unified, raw: finishReason }, usage: usageOf(trace) };
+  return { finishReason: { unified, raw: finishReason }, usage: usageOf(trace, reasoningTokens) };
 }
 
-function usageOf(trace: RequestTrace): LanguageModelV3Usage {
+function usageOf(trace: RequestTrace, reasoning: number): LanguageModelV3Usage {
   return {
     inputTokens: {
       total: trace.promptTokens,
@@ -174,6 +179,6 @@ function usageOf(trace: RequestTrace): LanguageModelV3Usage {
       cacheRead: trace.cachedTokens,
       cacheWrite: undefined,
     },
-    outputTokens: { total: trace.completionTokens, text: undefined, reasoning: undefined },
+    outputTokens: { total: trace.completionTokens, text: trace.completionTokens - reasoning, reasoning },
   };
 }

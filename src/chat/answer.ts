@@ -13,7 +13,12 @@ export type AnswerPart =
 
 export interface AnswerOptions {
   /** null: think tags are text like any other. */
-  readonly reasoning: { readonly tags: ReasoningTags; readonly isThinking: boolean } | null;
+  readonly reasoning: {
+    readonly tags: ReasoningTags;
+    readonly isThinking: boolean;
+    /** The token of the closing tag, where it is one: thoughts are counted up to it. */
+    readonly closeId?: number;
+  } | null;
   readonly tools: { readonly format: ToolFormat; readonly set: ToolSet } | null;
 }
 
@@ -21,18 +26,28 @@ export class Answer {
   readonly #splitter: ReasoningSplitter | null;
   readonly #parser: ToolParser | null;
   readonly #makeId: () => string;
+  readonly #closeId: number;
   numCalls = 0;
+  /** Tokens of its thoughts, their tags among them. */
+  numReasoningTokens = 0;
 
   constructor({ reasoning, tools }: AnswerOptions) {
     this.#splitter = reasoning === null ? null : new ReasoningSplitter(reasoning.tags, reasoning.isThinking);
+    this.#closeId = reasoning?.closeId ?? -1;
     this.#parser = tools === null ? null : tools.format.createParser(tools.set);
     this.#makeId = tools?.format.name === "mistral" ? shortId : longId;
   }
 
-  /** What is certain now. */
-  push(text: string): AnswerPart[] {
+  /** What is certain now. `ids`: the tokens that have the text. */
+  push(text: string, ids: readonly number[] = []): AnswerPart[] {
     if (this.#splitter === null) return this.#content(text);
-    return this.#splitter.push(text).flatMap((part) => this.#split(part));
+    const wasThinking = this.#splitter.isThinking;
+    const hadThought = this.#splitter.hasThought;
+    const parts = this.#splitter.push(text);
+    if (this.#splitter.isThinking) this.numReasoningTokens += ids.length;
+    else if (wasThinking || hadThought !== this.#splitter.hasThought)
+      this.numReasoningTokens += ids.indexOf(this.#closeId) + 1;
+    return parts.flatMap((part) => this.#split(part));
   }
 
   /** The rest, when the sample has ended. */

@@ -49,6 +49,14 @@ export class ReasoningSplitter {
     this.#state = isThinking ? "reasoning" : "start";
   }
 
+  get isThinking(): boolean {
+    return this.#state === "reasoning";
+  }
+
+  get hasThought(): boolean {
+    return this.#hasThought;
+  }
+
   push(text: string): SplitPart[] {
     const parts: SplitPart[] = [];
     this.#held += text;

@@ -2,11 +2,30 @@
 
 /** What a caller asks for; travels to the engine's thread as plain data. */
 export interface ConstraintSpec {
-  /** json: any JSON value; json_schema: `source` is the schema as JSON text; regex; grammar: EBNF; tool_calls: see call-grammar.ts. */
-  readonly kind: "json" | "json_schema" | "regex" | "grammar" | "tool_calls";
+  /**
+   * json: any JSON value; json_schema: `source` is the schema as JSON text; regex; grammar: EBNF; tool_calls: see call-grammar.ts; any: any
+   * text, behind `thoughts`.
+   */
+  readonly kind: "json" | "json_schema" | "regex" | "grammar" | "tool_calls" | "any";
   readonly source: string;
+  /** What the model may think before the answer that is bound. Absent: the answer begins at once. */
+  readonly thoughts?: ThoughtsSpec;
   /** The field it was sent in, for messages about it. */
   readonly param?: string;
+}
+
+/** Thoughts before an answer: free text between two tokens. */
+export interface ThoughtsSpec {
+  /** open: the prompt has begun them; maybe: the model begins them or answers at once; always: they are begun for it. */
+  readonly begin: "open" | "maybe" | "always";
+  /** Tokens that begin them. */
+  readonly open: readonly number[];
+  /** The token that ends them. */
+  readonly close: number;
+  /** Tokens that follow it always, before the answer. */
+  readonly after: readonly number[];
+  /** Thoughts that have so many tokens are ended; null: never. */
+  readonly budget: number | null;
 }
 
 /** The state of one answer under its constraint. */

@@ -44,6 +44,8 @@ function makeGrammar(spec: ConstraintSpec): string {
       return `root ::= ${schemaRule(rules, parseSchema(spec.source))}\n${rules}`;
     case "tool_calls":
       return `root ::= ${callsRule(rules, JSON.parse(spec.source) as CallsSource)}\n${rules}`;
+    case "any":
+      throw new Error("any text has no grammar");
   }
 }
 

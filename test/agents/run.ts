@@ -12,8 +12,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:f
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { AGENTS } from "../../src/cli/agents.js";
+import { type Script, writeScriptedModel } from "../support/scripted-model.js";
 import { startProcess } from "../support/served-process.js";
-import { type Script, writeScriptedModel } from "./scripted-model.js";
 
 const FILE = "made.txt";
 const DONE = "The file is written; the task is done.";
@@ -31,12 +31,12 @@ const SHELLS: Readonly<Record<string, object>> = {
 };
 
 const SCRIPTS: readonly Script[] = [
-  { when: "numResults > 0", answer: DONE },
+  { when: "numResults > 0", answer: [DONE] },
   ...Object.entries(SHELLS).map(([name, args]) => ({
     when: `'${name}' in names`,
-    answer: `The shell can do that.\n<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`,
+    answer: [`The shell can do that.\n<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`],
   })),
-  { when: "true", answer: "A small task" }, // asked for without tools: a title
+  { when: "true", answer: ["A small task"] }, // asked for without tools: a title
 ];
 
 /** How each is told to do one task and end. */

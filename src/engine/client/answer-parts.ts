@@ -15,6 +15,8 @@ export interface AnswerEnd {
   readonly finishReason: FinishReason;
   readonly stopReason: string | number | null;
   readonly hasCalls: boolean;
+  /** Tokens of thoughts, where the family's tags are tokens. */
+  readonly reasoningTokens: number;
   readonly trace: RequestTrace;
 }
 
@@ -28,7 +30,7 @@ export async function* answerParts(
   let finishReason: FinishReason = "stop";
   let stopReason: string | number | null = null;
   for await (const chunk of chunks) {
-    const parts = answer.push(chunk.text);
+    const parts = answer.push(chunk.text, chunk.tokenIds);
     if (chunk.finishReason !== null) {
       finishReason = chunk.finishReason;
       stopReason = chunk.stopReason;
@@ -42,5 +44,5 @@ export async function* answerParts(
     }
   }
   const { trace } = await generation.result();
-  return { finishReason, stopReason, hasCalls: answer.numCalls > 0, trace };
+  return { finishReason, stopReason, hasCalls: answer.numCalls > 0, reasoningTokens: answer.numReasoningTokens, trace };
 }

@@ -10,7 +10,7 @@ import {
 } from "../../core/sampling.js";
 import { isPredictor, type PredictorMethod, SPECULATION_METHODS, type Speculation } from "../../core/speculation.js";
 import { suggest } from "../../core/suggest.js";
-import type { ConstraintSpec } from "../../grammar/constraint.js";
+import type { ConstraintSpec, ThoughtsSpec } from "../../grammar/constraint.js";
 import type { AddMessage, EngineFacts, ResumedSample } from "../messages.js";
 import type { GenerateOptions } from "../types.js";
 
@@ -139,17 +139,30 @@ export function checkResumed({ index, tokens }: ResumedSample, message: AddMessa
   });
 }
 
-const CONSTRAINT_KINDS = ["json", "json_schema", "regex", "grammar", "tool_calls"];
+const CONSTRAINT_KINDS = ["json", "json_schema", "regex", "grammar", "tool_calls", "any"];
 
 /** Its shape only: making a grammar of it may take long, and happens in a thread that can be ended. */
 export function checkConstraint(constraint: unknown): ConstraintSpec | null {
   if (constraint === undefined || constraint === null) return null;
-  const { kind, source } = constraint as Partial<ConstraintSpec>;
+  const { kind, source, thoughts } = constraint as Partial<ConstraintSpec>;
+  if (thoughts !== undefined) checkThoughts(thoughts);
   if (!CONSTRAINT_KINDS.includes(kind as string) || typeof source !== "string") {
     const expected = `{ kind, source }: kind one of ${CONSTRAINT_KINDS.join(", ")}, source a string`;
     throw new RequestError("invalid_value", { param: "constraint", value: show(constraint), expected });
   }
   return constraint as ConstraintSpec;
+}
+
+function checkThoughts(thoughts: unknown): void {
+  const { begin, open, close, after, budget } = (thoughts ?? {}) as Partial<ThoughtsSpec>;
+  const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+  const areIds = (value: unknown): boolean => Array.isArray(value) && value.every(isCount);
+  const isWhole =
+    ["open", "maybe", "always"].includes(begin as string) && areIds(open) && isCount(close) && areIds(after);
+  if (isWhole && (begin === "open" || open!.length > 0) && (budget === null || isCount(budget))) return;
+  const expected =
+    "{ begin: open, maybe or always, open: token ids, close: a token id, after: token ids, budget: a count or null }";
+  throw new RequestError("invalid_value", { param: "constraint.thoughts", value: show(thoughts), expected });
 }
 
 /** null: as the engine does. */

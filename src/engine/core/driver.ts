@@ -102,7 +102,8 @@ export class EngineDriver {
     this.#preparing.add(callId);
     let held: HeldAdapter | null = null;
     try {
-      if (constraint !== null) await compiler?.ready(constraint, { client, isWanted }).catch(() => undefined); // core.add says why
+      if (constraint !== null && constraint.kind !== "any")
+        await compiler?.ready(constraint, { client, isWanted }).catch(() => undefined); // core.add says why
       if (adapter !== undefined) held = await adapters.acquire(adapter);
     } catch (error) {
       if (this.#preparing.delete(callId)) this.#add(() => core.failCall(callId, error));

@@ -10,6 +10,7 @@ import type { PositionLogprobs } from "../../core/sampling.js";
 import { isPredictor, type SpeculationMethod } from "../../core/speculation.js";
 import { MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
+import { openConstraint } from "../../grammar/thoughts.js";
 import { HeldTokens } from "../../sampler/history.js";
 import { canRunAhead, hasPenalties, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
 import type { AddMessage, RequestKind } from "../messages.js";
@@ -176,9 +177,11 @@ export class SessionFactory {
   #samplingState({ sampling, constraint, resumed }: AddMessage, editLogits: LogitsHook | null): SamplingState {
     if (constraint !== null && this.#compiler === null)
       throw new Error("structured output needs a tokenizer, and this model has none");
+    const stopIds = Int32Array.from([...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : this.#eosIds)]);
     return {
-      stopIds: Int32Array.from([...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : this.#eosIds)]),
-      constraint: constraint === null ? null : this.#compiler!.compile(constraint, resumed?.tokens ?? []),
+      stopIds,
+      constraint:
+        constraint === null ? null : openConstraint(this.#compiler!, constraint, resumed?.tokens ?? [], stopIds),
       editLogits,
       held: hasPenalties(sampling) && editLogits === null ? new HeldTokens() : null,
     };

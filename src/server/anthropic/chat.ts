@@ -27,7 +27,7 @@ export function chatOfMessages(body: MessagesBody): ChatBody {
 }
 
 export function chatOfConversation(body: AnthropicConversation): ChatBody {
-  const { thinking } = body;
+  const { thinking, output_config } = body;
   const messages = [...systemOf(body.system), ...body.messages.flatMap(messagesOf)];
   return {
     model: body.model,
@@ -35,6 +35,8 @@ export function chatOfConversation(body: AnthropicConversation): ChatBody {
     continue_final_message: endsWithAnswer(messages),
     tools: body.tools?.map(toolOf),
     ...(thinking == null ? {} : { chat_template_kwargs: { enable_thinking: thinking.type !== "disabled" } }),
+    ...(thinking?.type === "enabled" ? { thinking_token_budget: thinking.budget_tokens } : {}),
+    ...(output_config?.effort == null ? {} : { reasoning_effort: output_config.effort }),
   };
 }
 

@@ -91,8 +91,8 @@ const conversation = {
       z.strictObject({ type: z.literal("disabled") }),
     ]),
   ),
-  output_config: maybe(z.strictObject({ format, effort: ignored, task_budget: ignored })).meta({
-    description: "format constrains the answer; effort changes nothing.",
+  output_config: maybe(z.strictObject({ format, effort: maybe(z.string()), task_budget: ignored })).meta({
+    description: "format constrains the answer; effort is reasoning_effort of /v1/chat/completions.",
   }),
   output_format: format.meta({ description: "As output_config.format was called before." }),
   // A client that knows threads sends only what is new: an answer to that alone would be wrong.

@@ -64,7 +64,12 @@ export async function planChat(
   const { text, ids, pictures } = await tokenizeChat(c, toChatMessages(body.messages), template, { isCounted });
   const prediction = await predictionOf(c, body);
   const constrained = choice.forced !== undefined ? "forced call" : constraint !== undefined ? "text" : "no";
-  const plan = planAnswer(context, text, choice.tools, constrained);
+  const bounds = {
+    constraint: constraint ?? null,
+    budget: budgetOf(context, body),
+    encode: (tags: string) => context.engine.tokenize(tags, { addSpecialTokens: false }),
+  };
+  const plan = planAnswer(context, text, choice.tools, constrained, isContinued ? null : bounds);
   return {
     prompt: ids,
     options: {
@@ -99,12 +104,26 @@ function withPrediction(asked: GenerateOptions["speculative"], prediction: reado
 function templateArgsOf(body: ChatBody): Record<string, unknown> {
   const effort = body.reasoning_effort ?? body.reasoning?.effort;
   const type = body.thinking?.type;
-  const thinks = body.enable_thinking ?? body.reasoning?.enabled ?? (type == null ? null : type !== "disabled");
+  const isAsked = type == null ? (effort === "none" ? false : null) : type !== "disabled";
+  const thinks = body.enable_thinking ?? body.reasoning?.enabled ?? isAsked;
   return {
     ...(effort == null ? {} : { reasoning_effort: effort }),
     ...(thinks === null ? {} : { enable_thinking: thinks }),
     ...body.chat_template_kwargs,
   };
+}
+
+/** Where a template knows no effort, an effort is a bound on thoughts: so many tokens. Others are not bound. */
+const EFFORT_TOKENS: Readonly<Record<string, number>> = { none: 0, minimal: 512, low: 2048, medium: 8192 };
+
+/** The most tokens that may be thought, by whichever name a client has for it; null: as many as the model likes. */
+function budgetOf({ engine }: ServerContext, body: ChatBody): number | null {
+  const asked =
+    body.thinking_token_budget ?? body.thinking_budget ?? body.thinking?.budget_tokens ?? body.reasoning?.max_tokens;
+  if (asked != null) return asked < 0 ? null : asked;
+  const effort = body.reasoning_effort ?? body.reasoning?.effort;
+  if (effort == null || engine.chatTemplate?.includes("reasoning_effort") === true) return null;
+  return EFFORT_TOKENS[effort] ?? null;
 }
 
 function leftOut({ tools }: ChatBody): string[] {

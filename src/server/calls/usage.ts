@@ -4,7 +4,7 @@ import type { Context } from "hono";
 import type { RequestTrace } from "../../engine/types.js";
 import type { AppEnv } from "../context.js";
 
-export function usageOf(traces: readonly RequestTrace[]): unknown {
+export function usageOf(traces: readonly RequestTrace[], reasoningTokens = 0): unknown {
   const sum = (pick: (trace: RequestTrace) => number) => traces.reduce((total, trace) => total + pick(trace), 0);
   const prompt = sum((trace) => trace.promptTokens);
   const completion = sum((trace) => trace.completionTokens);
@@ -13,18 +13,21 @@ export function usageOf(traces: readonly RequestTrace[]): unknown {
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: { cached_tokens: sum((trace) => trace.cachedTokens) },
-    ...guessDetails(
+    ...details(
+      reasoningTokens,
       sum((trace) => trace.draftTokens),
       sum((trace) => trace.acceptedTokens),
     ),
   };
 }
 
-/** OpenAI's figures of predicted output, of all guesses that were tried; nothing where none was. */
-function guessDetails(drafted: number, accepted: number): Record<string, unknown> {
-  if (drafted === 0) return {};
-  const details = { accepted_prediction_tokens: accepted, rejected_prediction_tokens: drafted - accepted };
-  return { completion_tokens_details: details };
+/** OpenAI's figures of thoughts and of predicted output, of all guesses that were tried; nothing where there is none. */
+function details(reasoning: number, drafted: number, accepted: number): Record<string, unknown> {
+  const completion_tokens_details = {
+    ...(reasoning === 0 ? {} : { reasoning_tokens: reasoning }),
+    ...(drafted === 0 ? {} : { accepted_prediction_tokens: accepted, rejected_prediction_tokens: drafted - accepted }),
+  };
+  return reasoning + drafted === 0 ? {} : { completion_tokens_details };
 }
 
 /** Fields to spread into a response: the trace of each prompt's generation, when asked for. */

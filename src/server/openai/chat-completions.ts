@@ -52,9 +52,11 @@ class ChatReply {
   async whole(): Promise<Record<string, unknown>> {
     const { engine } = this.#c.get("server");
     const result = await this.#call.finish(this.#generation);
+    let reasoningTokens = 0;
     const choices = result.samples.map((sample) => {
       const answer = new Answer(this.#plan.answer);
-      const message = messageOf([...answer.push(sample.text), ...answer.flush()].map(deltaOf));
+      const message = messageOf([...answer.push(sample.text, sample.tokenIds), ...answer.flush()].map(deltaOf));
+      reasoningTokens += answer.numReasoningTokens;
       return {
         index: sample.index,
         message: this.#body.functions == null ? message : legacyMessage(message),
@@ -66,7 +68,7 @@ class ChatReply {
     return {
       ...this.#head("chat.completion"),
       choices,
-      usage: usageOf([result.trace]),
+      usage: usageOf([result.trace], reasoningTokens),
       ...(result.promptLogprobs === null ? {} : { prompt_logprobs: promptLogprobs(engine, result.promptLogprobs) }),
       ...traceFields(this.#c, [result.trace]),
     };
@@ -88,7 +90,10 @@ class ChatReply {
       const data = {
         ...this.#head("chat.completion.chunk"),
         choices: [],
-        usage: usageOf([trace]),
+        usage: usageOf(
+          [trace],
+          answers.reduce((sum, answer) => sum + answer.numReasoningTokens, 0),
+        ),
         ...traceFields(this.#c, [trace]),
       };
       yield { data };
@@ -100,11 +105,11 @@ class ChatReply {
     const { engine } = this.#c.get("server");
     const isTraced = this.#c.req.header("x-pagoda-trace") === "1";
     const deltas: (AnswerDelta & { pagoda_guessed?: true })[] = isTraced
-      ? piecesOf(chunk).flatMap(({ text, isGuessed }) => {
-          const parts = answer.push(text).map(deltaOf);
+      ? piecesOf(chunk).flatMap(({ text, isGuessed }, i) => {
+          const parts = answer.push(text, i === 0 ? chunk.tokenIds : []).map(deltaOf);
           return isGuessed ? parts.map((delta) => ({ ...delta, pagoda_guessed: true as const })) : parts;
         })
-      : answer.push(chunk.text).map(deltaOf);
+      : answer.push(chunk.text, chunk.tokenIds).map(deltaOf);
     if (chunk.finishReason !== null) deltas.push(...answer.flush().map(deltaOf));
     let logprobs = chunk.logprobs === null || chunk.logprobs.length === 0 ? null : chatLogprobs(engine, chunk.logprobs);
     if (logprobs !== null && deltas.length === 0) deltas.push({ content: "" });

@@ -59,6 +59,12 @@ const chatTokens = z.union([answerTokens, z.literal(-1)], {
   error: "must be a whole number of at least 1, or -1 for no limit",
 });
 
+/** Of tokens that may be thought. */
+const budget = z
+  .int()
+  .min(-1)
+  .max(2 ** 24);
+
 const named = z.strictObject({ name: z.string() });
 const namedTool = z.strictObject({ type: z.literal("function"), function: named });
 
@@ -90,13 +96,20 @@ export const chatSchema = z.strictObject({
   }),
   add_generation_prompt: maybe(z.boolean()).meta({ description: "Only as the opposite of continue_final_message." }),
   chat_template_kwargs: maybe(z.record(z.string(), z.unknown())),
-  reasoning_effort: maybe(z.string()).meta({ description: "Given to the chat template as reasoning_effort." }),
+  reasoning_effort: maybe(z.string()).meta({
+    description:
+      "Given to the chat template as reasoning_effort. Where the template knows none: none, minimal, low and medium end thoughts after 0, 512, 2048 and 8192 tokens.",
+  }),
+  thinking_token_budget: maybe(budget).meta({ description: "Thoughts that have so many tokens are ended; -1: never." }),
+  thinking_budget: maybe(budget).meta({ description: "As thinking_token_budget." }),
   enable_thinking: maybe(z.boolean()).meta({ description: "As chat_template_kwargs.enable_thinking." }),
-  reasoning: maybe(z.looseObject({ effort: maybe(z.string()), enabled: maybe(z.boolean()) })).meta({
+  reasoning: maybe(
+    z.looseObject({ effort: maybe(z.string()), enabled: maybe(z.boolean()), max_tokens: maybe(budget) }),
+  ).meta({
     description: "As OpenRouter writes reasoning_effort and enable_thinking.",
   }),
-  thinking: maybe(z.looseObject({ type: maybe(z.string()) })).meta({
-    description: "As DeepSeek writes enable_thinking: disabled or enabled.",
+  thinking: maybe(z.looseObject({ type: maybe(z.string()), budget_tokens: maybe(budget) })).meta({
+    description: "As DeepSeek and Anthropic write enable_thinking and thinking_token_budget: disabled or enabled.",
   }),
   prediction: maybe(
     z.strictObject({ type: z.literal("content"), content: z.union([z.string(), z.array(textPart)]) }),

@@ -1,8 +1,6 @@
 // /v1/responses: items in, items out, whole or as typed events; kept for retrieval and continuation unless `store` is false.
 
 import type { Context } from "hono";
-import type { FinishReason } from "../../core/request.js";
-import type { RequestTrace } from "../../engine/types.js";
 import { Call } from "../calls/call.js";
 import { type ChatPlan, planChat } from "../calls/chat-plan.js";
 import { type Reply, runCall } from "../calls/run-call.js";
@@ -123,8 +121,8 @@ class ResponseReply implements Reply {
   }
 
   async *events(): AsyncGenerator<ServerEvent> {
-    yield this.#event("response.created", { response: this.#response([], null, null) });
-    yield this.#event("response.in_progress", { response: this.#response([], null, null) });
+    yield this.#event("response.created", { response: this.#response([], null) });
+    yield this.#event("response.in_progress", { response: this.#response([], null) });
     let next = await this.#parts.next();
     for (; next.done !== true; next = await this.#parts.next())
       for (const { type, fields } of this.#writer.take(next.value)) yield this.#event(type, fields);
@@ -137,13 +135,13 @@ class ResponseReply implements Reply {
   failure({ body }: HttpError): ServerEvent {
     const { code, message } = body.error;
     for (const _ of this.#writer.end("length")); // what was said so far, as incomplete
-    const response = { ...this.#response(this.#writer.items, null, null), status: "failed", error: { code, message } };
+    const response = { ...this.#response(this.#writer.items, null), status: "failed", error: { code, message } };
     return this.#event("response.failed", { response });
   }
 
-  #finish({ finishReason, trace }: TurnEnd): Record<string, unknown> {
+  #finish(end: TurnEnd): Record<string, unknown> {
     const output = this.#writer.items;
-    const response = this.#response(output, finishReason, trace);
+    const response = this.#response(output, end);
     if (this.#body.store !== false) {
       const items = [...this.#items, ...asInput(output)];
       const { responses } = this.#c.get("server");
@@ -156,12 +154,9 @@ class ResponseReply implements Reply {
     return { event: type, data: { type, sequence_number: this.#sequence++, ...fields } };
   }
 
-  #response(
-    output: readonly Item[],
-    finish: FinishReason | null,
-    trace: RequestTrace | null,
-  ): Record<string, unknown> & { id: string } {
+  #response(output: readonly Item[], end: TurnEnd | null): Record<string, unknown> & { id: string } {
     const body = this.#body;
+    const finish = end?.finishReason ?? null;
     return {
       id: this.#call.id,
       object: "response",
@@ -186,18 +181,18 @@ class ResponseReply implements Reply {
       truncation: body.truncation ?? "disabled",
       background: false,
       store: body.store !== false,
-      usage: trace === null ? null : usageOf(trace),
-      ...(trace === null ? {} : traceFields(this.#c, [trace])),
+      usage: end === null ? null : usageOf(end),
+      ...(end === null ? {} : traceFields(this.#c, [end.trace])),
     };
   }
 }
 
-function usageOf(trace: RequestTrace): Record<string, unknown> {
+function usageOf({ trace, reasoningTokens }: TurnEnd): Record<string, unknown> {
   return {
     input_tokens: trace.promptTokens,
     input_tokens_details: { cached_tokens: trace.cachedTokens },
     output_tokens: trace.completionTokens,
-    output_tokens_details: { reasoning_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
     total_tokens: trace.promptTokens + trace.completionTokens,
   };
 }

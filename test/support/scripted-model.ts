@@ -1,17 +1,26 @@
 // A checkpoint whose answers are fixed: the chat template chooses a script by the tools that it is shown and by what was said last, and
-// the weights give each token exactly one follower. A script is its start, a control token that no prompt text can spell, and one token
-// with the whole answer. It runs through the real engine: tokenizer, template, prefill, cache, sampler.
+// the weights give each token exactly one follower. A script is its start, a control token that no prompt text can spell, and a token for
+// each piece of the answer. It runs through the real engine: tokenizer, template, prefill, cache, sampler.
 
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type SafetensorsEntry, writeSafetensors } from "../support/safetensors-writer.js";
-import { byteTokenizer } from "../support/tiny-checkpoint.js";
+import { type SafetensorsEntry, writeSafetensors } from "./safetensors-writer.js";
+import { byteTokenizer } from "./tiny-checkpoint.js";
 
 export interface Script {
   /** A Jinja condition over `tools`, `names` (of the functions), `last` (the last message) and `numResults`. */
   readonly when: string;
-  readonly answer: string;
+  /** Its tokens; no two of a model are the same. */
+  readonly answer: readonly string[];
+  /** The template writes the first of them: the prompt ends with it. */
+  readonly isOpened?: boolean;
+}
+
+export interface ScriptedOptions {
+  readonly context?: number;
+  /** Pieces of answers that are tokens of their own in prompts too: tags. */
+  readonly tags?: readonly string[];
 }
 
 const HEADS = 1;
@@ -19,11 +28,16 @@ const HEAD_DIM = 16;
 const SPECIAL = ["<bos>", "<eos>", "<|turn|>"];
 
 /** The first script whose condition holds is played; the last one's should always hold. */
-export function writeScriptedModel(scripts: readonly Script[], context = 131_072): string {
+export function writeScriptedModel(
+  scripts: readonly Script[],
+  { context = 131_072, tags = [] }: ScriptedOptions = {},
+): string {
   const folder = mkdtempSync(join(tmpdir(), "pagoda-scripted-"));
   const special = [...SPECIAL, ...scripts.map((_, i) => `<|script${i}|>`)];
   const numPlain = 256 + special.length;
-  const vocab = numPlain + scripts.length;
+  const pieces = [...tags, ...scripts.flatMap(({ answer }) => answer).filter((piece) => !tags.includes(piece))];
+  const idOf = new Map(pieces.map((piece, i) => [piece, numPlain + i]));
+  const vocab = numPlain + pieces.length;
   const hidden = Math.ceil(vocab / 32) * 32;
   const config = {
     architectures: ["LlamaForCausalLM"],
@@ -43,25 +57,32 @@ export function writeScriptedModel(scripts: readonly Script[], context = 131_072
     bos_token_id: 256,
     eos_token_id: 257,
   };
-  const tokenizer = byteTokenizer(special) as { model: { vocab: Record<string, number> } };
-  scripts.forEach(({ answer }, i) => {
-    tokenizer.model.vocab[inBytes(answer)] = numPlain + i;
-  });
+  const tokenizer = byteTokenizer(special) as { model: { vocab: Record<string, number> }; added_tokens: object[] };
+  for (const piece of pieces) if (!tags.includes(piece)) tokenizer.model.vocab[inBytes(piece)] = idOf.get(piece)!;
+  for (const content of tags)
+    tokenizer.added_tokens.push({ ...tokenizer.added_tokens[0], id: idOf.get(content), content, special: false });
   const write = (name: string, value: unknown) => writeFileSync(join(folder, name), JSON.stringify(value));
   write("config.json", config);
   write("generation_config.json", { temperature: 1, eos_token_id: 257 });
   write("tokenizer.json", tokenizer);
   write("tokenizer_config.json", { bos_token: "<bos>", eos_token: "<eos>", chat_template: templateOf(scripts) });
-  const follower = (token: number): number => {
-    const script = token - 256 - SPECIAL.length;
-    return script >= 0 && script < scripts.length ? numPlain + script : 257;
-  };
+  const next = new Map<number, number>();
+  scripts.forEach(({ answer }, i) => {
+    const chain = [256 + SPECIAL.length + i, ...answer.map((piece) => idOf.get(piece)!)];
+    for (let at = 0; at + 1 < chain.length; at++) next.set(chain[at]!, chain[at + 1]!);
+  });
+  const follower = (token: number): number => next.get(token) ?? 257;
   writeSafetensors(join(folder, "model.safetensors"), weights(vocab, hidden, follower));
   return folder;
 }
 
 function templateOf(scripts: readonly Script[]): string {
-  const choice = scripts.map(({ when }, i) => `{%- ${i === 0 ? "if" : "elif"} ${when} %}<|script${i}|>`).join("");
+  const choice = scripts
+    .map(({ when, answer, isOpened }, i) => {
+      const opened = isOpened === true ? answer[0] : "";
+      return `{%- ${i === 0 ? "if" : "elif"} ${when} %}<|script${i}|>${opened}`;
+    })
+    .join("");
   return [
     "{%- set names = (tools or []) | map(attribute='function') | map(attribute='name') | list %}",
     "{%- if tools %}{{ tools | tojson }}<|turn|>{% endif %}",
