@@ -1,4 +1,4 @@
-// Writes a random-weight checkpoint of a real shape (a Llama's, or of a folder moe, mla, wide: checkpoint/families.ts), seeded and the same every time: speed can be measured without a
+// Writes a random-weight checkpoint of a real shape (a Llama's, or of a folder moe, mla, wide, hybrid: checkpoint/families.ts), seeded and the same every time: speed can be measured without a
 // download. The weights mean nothing; the tokenizer and the chat template work.
 //   node dist/bench/make-checkpoint.js --shape 135m --type q4_0 --out 135m-q4_0.gguf     one GGUF file
 //   node dist/bench/make-checkpoint.js --shape 1b --type bf16 --out 1b-bf16              a Hugging Face folder

@@ -60,7 +60,7 @@ sanitized() {
 }
 # The models that phases measure. 1b and 8b: folders of bf16; 8b-fp8: a folder with scales for blocks of 128 x 128; others, such as
 # 8b-q4_0: GGUF files.
-path_of() { case $1 in *-fp8 | 1b | 8b | moe | mla | wide) echo "$1" ;; *) echo "$1.gguf" ;; esac; }
+path_of() { case $1 in *-fp8 | 1b | 8b | moe | mla | wide | hybrid) echo "$1" ;; *) echo "$1.gguf" ;; esac; }
 model() {
   local shape=${1%%-*} file=$(path_of "$1") type=bf16
   [ "$1" != "$shape" ] && type=${1#*-}
@@ -73,7 +73,7 @@ for p in $PHASES; do
   case $p in
     e2e8b | step8b) echo 8b ;;
     coded) echo $CODED ;;
-    families) echo ${FAMILIES:-moe mla wide} ;;
+    families) echo ${FAMILIES:-moe mla wide hybrid} ;;
     sampling | e2e | split | serve | host | step1b | counters | profile | share | spill | warmup | fp8) echo 1b ;;
   esac
 done | tr ' ' '\n' | sort -u > /tmp/models.txt
@@ -133,8 +133,8 @@ logprobs {"logprobs":5}
 SETTINGS
       ;;
     families)
-      # Mixtures, latent attention, heads of 256.
-      for model in ${FAMILIES:-moe mla wide}; do
+      # Mixtures, latent attention, heads of 256, recurrent layers.
+      for model in ${FAMILIES:-moe mla wide hybrid}; do
         phase 90 family-$model node bin/pagoda.js bench latency --device cuda --model /tmp/$model --prefill 512,2048 --batch 1,8,32 --context 512 --steps 32 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 8192
         echo "family $model" >> "$TABLE"; grep -vE "^\s*$" "$OUT/family-$model.log" | tail -8 >> "$TABLE"
       done ;;

@@ -14,6 +14,8 @@ const LAYERS = 8;
 const VOCAB = 128256;
 
 type Add = (name: string, rows: number, cols: number) => void;
+/** A tensor whose name does not end with "weight", or whose shape is no matrix. */
+type AddAny = (tensor: Pick<TensorSpec, "hf" | "rows" | "cols" | "shape">) => void;
 
 const COMMON = {
   hidden_size: HIDDEN,
@@ -26,14 +28,18 @@ const COMMON = {
 };
 
 /** Embedding, `layer` of each layer under its prefix, and the last norm. */
-function layersOf(hidden: number, layer: (add: Add, l: number) => void): TensorSpec[] {
+function layersOf(hidden: number, layer: (add: Add, l: number, addAny: AddAny) => void): TensorSpec[] {
   const tensors: TensorSpec[] = [];
+  const addAnyAs =
+    (prefix: string): AddAny =>
+    (tensor) =>
+      tensors.push({ gguf: "", rotaryHeads: 0, ...tensor, hf: `model.${prefix}${tensor.hf}` });
   const addAs =
     (prefix: string): Add =>
     (name, rows, cols) =>
-      tensors.push({ gguf: "", hf: `model.${prefix}${name}.weight`, rows, cols, rotaryHeads: 0 });
+      addAnyAs(prefix)({ hf: `${name}.weight`, rows, cols });
   addAs("")("embed_tokens", VOCAB, hidden);
-  for (let l = 0; l < LAYERS; l++) layer(addAs(`layers.${l}.`), l);
+  for (let l = 0; l < LAYERS; l++) layer(addAs(`layers.${l}.`), l, addAnyAs(`layers.${l}.`));
   addAs("")("norm", 0, hidden);
   return tensors;
 }
@@ -165,7 +171,67 @@ function wide(): FolderModel {
   };
 }
 
-export const FAMILIES: Readonly<Record<string, FolderModel>> = { moe: moe(), mla: mla(), wide: wide() };
+/** Layers of Qwen3.5 2B: three gated delta nets, then full attention with an output gate over heads of 256. */
+function hybrid(): FolderModel {
+  const [heads, kvHeads, dim, inner, taps] = [16, 2, 256, 6144, 4];
+  const [keyHeads, valueHeads, linearDim] = [16, 32, 128];
+  const [keys, values] = [keyHeads * linearDim, valueHeads * linearDim];
+  return {
+    vocab: VOCAB,
+    config: {
+      ...COMMON,
+      architectures: ["Qwen3_5ForCausalLM"],
+      model_type: "qwen3_5_text",
+      num_attention_heads: heads,
+      num_key_value_heads: kvHeads,
+      head_dim: dim,
+      intermediate_size: inner,
+      full_attention_interval: 4,
+      linear_num_key_heads: keyHeads,
+      linear_num_value_heads: valueHeads,
+      linear_key_head_dim: linearDim,
+      linear_value_head_dim: linearDim,
+      linear_conv_kernel_dim: taps,
+      partial_rotary_factor: 0.25,
+      rope_theta: 1e7,
+    },
+    tensors: layersOf(HIDDEN, (add, l, addAny) => {
+      add("input_layernorm", 0, HIDDEN);
+      if (l % 4 === 3) {
+        add("self_attn.q_proj", 2 * heads * dim, HIDDEN);
+        add("self_attn.k_proj", kvHeads * dim, HIDDEN);
+        add("self_attn.v_proj", kvHeads * dim, HIDDEN);
+        add("self_attn.o_proj", HIDDEN, heads * dim);
+        add("self_attn.q_norm", 0, dim);
+        add("self_attn.k_norm", 0, dim);
+      } else {
+        add("linear_attn.in_proj_qkv", 2 * keys + values, HIDDEN);
+        add("linear_attn.in_proj_z", values, HIDDEN);
+        add("linear_attn.in_proj_b", valueHeads, HIDDEN);
+        add("linear_attn.in_proj_a", valueHeads, HIDDEN);
+        addAny({
+          hf: "linear_attn.conv1d.weight",
+          rows: 2 * keys + values,
+          cols: taps,
+          shape: [2 * keys + values, 1, taps],
+        });
+        addAny({ hf: "linear_attn.A_log", rows: 0, cols: valueHeads });
+        addAny({ hf: "linear_attn.dt_bias", rows: 0, cols: valueHeads });
+        add("linear_attn.norm", 0, linearDim);
+        add("linear_attn.out_proj", HIDDEN, values);
+      }
+      add("post_attention_layernorm", 0, HIDDEN);
+      addFeedForward(add, "mlp.", inner);
+    }),
+  };
+}
+
+export const FAMILIES: Readonly<Record<string, FolderModel>> = {
+  moe: moe(),
+  mla: mla(),
+  wide: wide(),
+  hybrid: hybrid(),
+};
 
 export function llamaModel(shape: Shape): FolderModel {
   return {

@@ -32,6 +32,8 @@ export interface TensorSpec {
   /** 0: a vector of `cols` ones (a norm). */
   readonly rows: number;
   readonly cols: number;
+  /** In a folder, where it is not that of rows and cols. */
+  readonly shape?: readonly number[];
   /** Heads whose rows GGUF stores with the two rotary halves interleaved; 0: none. */
   readonly rotaryHeads: number;
 }

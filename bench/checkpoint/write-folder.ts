@@ -35,14 +35,14 @@ export function writeModelFolder(
 function writeTensors(file: string, { tensors }: FolderModel, type: FolderType, weights: RandomWeights): number {
   const header: Record<string, unknown> = { __metadata__: { format: "pt" } };
   let offset = 0;
-  const declare = (name: string, dtype: RowType, shape: number[]) => {
+  const declare = (name: string, dtype: RowType, shape: readonly number[]) => {
     const end = offset + bytesOf(dtype, elementsOf(shape));
     header[name] = { dtype: dtype.toUpperCase(), shape, data_offsets: [offset, end] };
     offset = end;
   };
   for (const tensor of tensors) {
-    const { hf, rows, cols } = tensor;
-    declare(hf, rowType(tensor, type), rows === 0 ? [cols] : [rows, cols]);
+    const { hf, rows, cols, shape = rows === 0 ? [cols] : [rows, cols] } = tensor;
+    declare(hf, rowType(tensor, type), shape);
     if (rowType(tensor, type) === "f8_e4m3") declare(`${hf}_scale_inv`, "f32", scaleShape(tensor));
   }
   // Spaces after the header align the data, as the format allows.
@@ -62,9 +62,9 @@ function writeTensors(file: string, { tensors }: FolderModel, type: FolderType, 
   return writer.close();
 }
 
-function rowType({ hf, rows }: TensorSpec, type: FolderType): RowType {
+function rowType({ hf, rows, shape }: TensorSpec, type: FolderType): RowType {
   if (type !== "fp8") return type;
-  return rows > 0 && hf.includes(".layers.") ? "f8_e4m3" : "bf16";
+  return rows > 0 && shape === undefined && hf.includes(".layers.") ? "f8_e4m3" : "bf16";
 }
 
 function scaleShape({ rows, cols }: TensorSpec): number[] {
