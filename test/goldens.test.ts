@@ -11,7 +11,7 @@ import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { openDevice } from "../src/engine/core/devices.js";
 import { type VerifyResult, verifyModel } from "../src/engine/core/verify.js";
 import { knownArchitectures } from "../src/models/registry.js";
-import { openCpu, roundsToBf16 } from "./support/cpu.js";
+import { openCpu, openExactCpu, roundsToBf16 } from "./support/cpu.js";
 
 const OWN = "test/goldens";
 const VARIANTS = "test/goldens/variants";
@@ -21,7 +21,8 @@ const LEAST: Record<string, number> = { [OWN]: 5, [VARIANTS]: 45, [SHARED]: 17, 
 /** Every family is held to this against Hugging Face, whatever `pagoda verify` allows a user's model. */
 const TIGHT = { tolerance: 2e-4 };
 
-const cpu = await openCpu();
+const cpu = await openExactCpu();
+const best = await openCpu();
 const wasm = await openDevice({ device: "wasm", threads: 2 });
 after(() => wasm.close());
 const skipsCpu = cpu.device === null;
@@ -34,6 +35,7 @@ const devices = [
   { name: "reference", device: new ReferenceDevice(), skip: false, isFor: everywhere },
   { name: "cpu", device: cpu.device, skip: cpu.reason, isFor: everywhere },
   { name: "wasm", device: wasm, skip: false, isFor: isForWasm },
+  ...(roundsToBf16(best.device) ? [{ name: "amx", device: best.device, skip: false, isFor: everywhere }] : []),
 ];
 
 for (const folder of [OWN, VARIANTS, SHARED, SHARED2]) {

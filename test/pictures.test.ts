@@ -17,7 +17,7 @@ import type { AddMessage } from "../src/engine/messages.js";
 import { tokenGrid } from "../src/models/vision/vision-model.js";
 import { decodePicture } from "../src/vision/decode.js";
 import { type Frame, openProcessor } from "../src/vision/processor.js";
-import { openCpu } from "./support/cpu.js";
+import { openCpu, roundsToBf16 } from "./support/cpu.js";
 import { outputsOf } from "./support/outputs.js";
 import { UnblockingDevice } from "./support/unblocking-device.js";
 
@@ -28,6 +28,8 @@ const folder = mkdtempSync(join(tmpdir(), "pagoda-pictures-"));
 after(() => rmSync(folder, { recursive: true }));
 const cpu = await openCpu();
 cpu.device?.close();
+/** Tiles of AMX round activations, and so may choose another token than the golden's; goldens.test.ts has the exact kernels. */
+const isExact = !roundsToBf16(cpu.device);
 
 type DeviceName = "reference" | "cpu" | "unblocking";
 
@@ -130,7 +132,7 @@ for (const place of [OWN, SHARED]) {
       const alone: Answers = new Map();
       for (const [key, call] of Object.entries(calls))
         for (const [id, answer] of await ask(engine, { [key]: call })) alone.set(id, answer);
-      for (const [i, { greedy }] of goldens.entries())
+      for (const [i, { greedy }] of isExact ? goldens.entries() : [])
         assert.deepEqual(alone.get(`c${i}#0`)!.tokens, greedy, `case ${i}`);
       engine.core.close();
       const small = await openEngine(model, cpu.reason ? "reference" : "cpu", { prefixCaching: false, idealChunk: 16 });

@@ -26,7 +26,10 @@ test("facts are those of the first replica, limits those that every replica keep
   assert.deepEqual(clusterFacts(known, replicas), {
     ...{ vocabSize: 9, pageSize: 8, pageBytes: 64, identity: "same", maxContext: 200, poolTokens: 700 },
     device: "cluster: 3 replicas",
+    deterministic: true,
   });
+  const loose = entryOf("d", { facts: { deterministic: false } });
+  assert.equal(clusterFacts(known, [...replicas, loose]).deterministic, false);
   const { device, poolTokens } = clusterFacts(known, replicas.slice(2));
   assert.deepEqual([device, poolTokens], ["cluster: 1 replica", Number.POSITIVE_INFINITY]);
 });

@@ -8,7 +8,7 @@ export interface ConstraintSpec {
    */
   readonly kind: "json" | "json_schema" | "regex" | "grammar" | "tool_calls" | "any";
   readonly source: string;
-  /** What the model may think before the answer that is bound. Absent: the answer begins at once. */
+  /** @internal What the model may think before the answer that is bound. Absent: the answer begins at once. */
   readonly thoughts?: ThoughtsSpec;
   /** The field it was sent in, for messages about it. */
   readonly param?: string;

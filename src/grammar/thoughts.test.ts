@@ -45,6 +45,7 @@ test("a model may begin its thoughts or answer at once; some are begun for it, a
   assert.ok(maybe.accept(OPEN));
   assert.equal(await allowed(maybe), "a", "the rest of what opens them");
   const answering = opened({ begin: "maybe", open: [OPEN] }, "ab");
+  assert.equal(await allowed(answering), "a<");
   assert.ok(answering.accept(A));
   assert.equal(await allowed(answering), "b");
   const always = opened({ begin: "always", open: [OPEN], after: [THEN] }, "ab");

@@ -245,7 +245,7 @@ test("each item that a filter selects or maps is a step", () => {
   const looped = (turns: number) => `{% for i in range(${turns}) %}${chain(50)}{% endfor %}`;
   // 1,000 items by 100 filters and three nodes in each turn.
   assert.equal(renderWith(looped(1), {}).s, "1000");
-  assert.throws(() => renderWith(looped(81), {}), /more than 8000000 steps/);
+  assert.throws(() => renderWith(looped(81), {}), /runs away/); // by its steps, or on a slow machine by its time
 });
 
 test("calls and values have two hundred levels, and as many again when they are done", () => {

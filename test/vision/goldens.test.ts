@@ -7,12 +7,12 @@ import { after, test } from "node:test";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
 import { openDevice } from "../../src/engine/core/devices.js";
 import { verifyModel } from "../../src/engine/core/verify.js";
-import { openCpu, roundsToBf16 } from "../support/cpu.js";
+import { openExactCpu } from "../support/cpu.js";
 
 const OWN = "test/goldens-vision";
 const SHARED = "../shared/goldens-vision";
 
-const cpu = await openCpu();
+const cpu = await openExactCpu();
 const wasm = await openDevice({ device: "wasm", threads: 2 });
 after(() => wasm.close());
 const devices = [
@@ -31,7 +31,7 @@ for (const folder of [OWN, SHARED]) {
     for (const { name, device, skip } of devices) {
       test(`${folder}/${model} on ${name}`, { skip }, async () => {
         // A change of one rounding in its tower moves the logits of one of qwen35vl's cases by as much as the others' tolerance.
-        const tolerance = roundsToBf16(device) ? 0.2 : model === "qwen35vl" ? 1e-3 : 5e-4;
+        const tolerance = model === "qwen35vl" ? 1e-3 : 5e-4;
         const { cases, isOk } = await verifyModel(join(folder, model), device!, { tolerance });
         assert.ok(isOk, JSON.stringify(cases));
         for (const { pixelDifference } of cases) assert.ok(pixelDifference !== null && pixelDifference <= 1e-5);

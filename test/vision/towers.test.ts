@@ -12,7 +12,7 @@ import { visionOf } from "../../src/models/vision/registry.js";
 import { tokenGrid } from "../../src/models/vision/vision-model.js";
 import { patchesOf } from "../../src/vision/patches.js";
 import type { Frame } from "../../src/vision/processor.js";
-import { openCpu } from "../support/cpu.js";
+import { openExactCpu } from "../support/cpu.js";
 import {
   attend,
   clamped,
@@ -27,7 +27,7 @@ import {
 } from "../support/plain-tower.js";
 import { RandomSource } from "../support/random-source.js";
 
-const cpu = await openCpu();
+const cpu = await openExactCpu();
 const wasm = await openDevice({ device: "wasm", threads: 2 });
 after(() => wasm.close());
 
