@@ -89,7 +89,14 @@ test("the model is away while no replica is ready, and says so once; its limits 
   told.come("a", { state: "restarting" });
   const ready = (device: string, maxContext: number) => ({
     type: "ready",
-    facts: { ...FACTS, ...entryOf("a").facts, device, maxContext, poolTokens: Number.POSITIVE_INFINITY, deterministic: true },
+    facts: {
+      ...FACTS,
+      ...entryOf("a").facts,
+      device,
+      maxContext,
+      poolTokens: Number.POSITIVE_INFINITY,
+      deterministic: true,
+    },
   });
   assert.deepEqual(await told.said(), [ready("cluster: 1 replica", 512)]);
   told.come("a");
