@@ -1,8 +1,8 @@
 // What the pages for users name exists: environment variables, commands and their flags.
 
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { COMMANDS } from "../src/cli/commands.js";
 import { CLUSTER_OPTIONS, REPLICA_OPTIONS, ROUTER_OPTIONS } from "../src/config/cluster-config.js";
@@ -46,6 +46,39 @@ test("every variable that a page names exists, and every one that is read is on 
     read.filter((name) => !onPage.has(name)),
     [],
   );
+});
+
+/** The name that a heading's link has. */
+const anchorOf = (heading: string) =>
+  heading
+    .replaceAll(/`|\*|\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .trim()
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
+
+test("every link of a page to a file or a heading leads there", () => {
+  const anchors = (path: string): string[] =>
+    [
+      ...readFileSync(path, "utf8")
+        .replaceAll(/```[\s\S]*?```/g, "")
+        .matchAll(/^#+ (.*)$/gm),
+    ].map(([, text]) => anchorOf(text!));
+  const more = ["CONTRIBUTING.md", "CHANGELOG.md"].map((path) => ({ path, text: readFileSync(path, "utf8") }));
+  const links = [...pages, ...more].flatMap(({ path, text }) =>
+    [...text.replaceAll(/```[\s\S]*?```|`[^`\n]*`/g, "").matchAll(/\]\(([^)\s]+)\)/g)]
+      .map(([, link]) => link!)
+      .filter((link) => !/^[a-z]+:/.test(link))
+      .map((link) => ({ path, link })),
+  );
+  assert.ok(links.length > 100, `${links.length} links`);
+  const dead = links.filter(({ path, link }) => {
+    const [file, anchor] = link.split("#");
+    const target = file === "" ? path : join(dirname(path), file!);
+    if (!existsSync(target)) return true;
+    return anchor !== undefined && target.endsWith(".md") && !anchors(target).includes(anchor);
+  });
+  assert.deepEqual(dead, []);
 });
 
 test("no variable of the pages stops a server", () => {
